@@ -1,0 +1,15 @@
+// Where the project's own files lie, relative to this one: everything that is read from disk at run time.
+import { fileURLToPath } from 'node:url';
+
+function fromRoot(path: string): string {
+  // This file is dist/src/paths.js when it runs.
+  return fileURLToPath(new URL(`../../${path}`, import.meta.url));
+}
+
+export const packageJsonPath = fromRoot('package.json');
+export const addonPath = fromRoot('native/build/Release/sluice.node');
+export const ownSignaturesDirectory = fromRoot('signatures');
+export const migrationsDirectory = fromRoot('src/store/migrations');
+export const scanWorkerPath = fromRoot('dist/src/engine/worker.js');
+export const embeddedWorkerPath = fromRoot('dist/src/store/embedded-worker.js');
+export const mainPath = fromRoot('dist/src/main.js');
