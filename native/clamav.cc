@@ -1,0 +1,227 @@
+// SPDX-License-Identifier: GPL-2.0-only
+// The only file that speaks to libclamav: builds an engine from folders of databases, scans memory with it.
+#include <clamav.h>
+#include <dirent.h>
+
+#include <algorithm>
+#include <array>
+#include <chrono>
+#include <cstring>
+#include <mutex>
+#include <string_view>
+
+#include "clamav-engine.h"
+
+namespace sluice {
+namespace {
+
+// libclamav repeats itself over a damaged database; the end of what it says holds the reason.
+constexpr size_t kMessagesKept = 20;
+constexpr size_t kMessagesInReason = 3;
+// A name per matching signature; a verdict needs one, and every heuristic name is kept beyond this.
+constexpr size_t kNamesKept = 64;
+constexpr std::string_view kHeuristic = "Heuristics.";
+constexpr std::string_view kEncrypted = "Heuristics.Encrypted.";
+
+// What libclamav logs goes to the load that runs on this thread, or nowhere: never to stderr.
+thread_local std::vector<std::string>* messages_of_this_thread = nullptr;
+
+class MessageCapture {
+ public:
+  explicit MessageCapture(std::vector<std::string>& sink) { messages_of_this_thread = &sink; }
+  ~MessageCapture() { messages_of_this_thread = nullptr; }
+  MessageCapture(const MessageCapture&) = delete;
+  MessageCapture& operator=(const MessageCapture&) = delete;
+};
+
+void OnMessage(enum cl_msg severity, const char*, const char* message, void*) noexcept {
+  std::vector<std::string>* sink = messages_of_this_thread;
+  if (sink == nullptr || message == nullptr || severity < CL_MSG_WARN) return;
+  try {
+    std::string line(message);
+    line.erase(line.find_last_not_of(" \r\n") + 1);
+    if (sink->size() == kMessagesKept) sink->erase(sink->begin());
+    sink->push_back(std::move(line));
+  } catch (const std::bad_alloc&) {
+    sink->clear();  // Memory is what is short, and the load will say so.
+  }
+}
+
+struct Alerts {
+  std::vector<std::string> names;
+  bool out_of_memory = false;
+};
+
+void OnVirusFound(int, const char* name, void* context) noexcept {
+  auto* alerts = static_cast<Alerts*>(context);
+  if (name == nullptr) return;
+  std::string_view view(name);
+  if (alerts->names.size() >= kNamesKept && !view.starts_with(kHeuristic)) return;
+  if (std::find(alerts->names.begin(), alerts->names.end(), view) != alerts->names.end()) return;
+  try {
+    alerts->names.emplace_back(view);
+  } catch (const std::bad_alloc&) {
+    alerts->out_of_memory = true;
+  }
+}
+
+int OnSignature(const char*, const char*, unsigned int, void* context) {
+  static_cast<const LoadObserver*>(context)->step();
+  return 0;  // load it
+}
+
+template <Phase phase>
+cl_error_t OnProgress(size_t total, size_t done, void* context) {
+  const auto* observer = static_cast<const LoadObserver*>(context);
+  observer->progress(phase, done, total);
+  observer->step();
+  return CL_SUCCESS;
+}
+
+std::string Reason(cl_error_t code, const std::vector<std::string>& messages) {
+  std::string reason = cl_strerror(code);
+  size_t first = messages.size() > kMessagesInReason ? messages.size() - kMessagesInReason : 0;
+  for (size_t i = first; i < messages.size(); i++) reason += "; " + messages[i];
+  return reason;
+}
+
+cl_error_t LoadPath(cl_engine* engine, const std::string& path, unsigned int* count) {
+  return cl_load(path.c_str(), engine, count, CL_DB_STDOPT);
+}
+
+// libclamav reads the ignore lists of a folder before its signatures, but not those of the next folder:
+// an operator's own list must hold for the official databases too.
+void LoadIgnoreLists(cl_engine* engine, const std::vector<std::string>& directories) {
+  for (const std::string& directory : directories) {
+    std::unique_ptr<DIR, int (*)(DIR*)> listing(opendir(directory.c_str()), closedir);
+    if (!listing) throw LoadError("Cannot read the signature folder " + directory + ": " + std::strerror(errno));
+    while (const dirent* entry = readdir(listing.get())) {
+      std::string_view name(entry->d_name);
+      if (!name.ends_with(".ign") && !name.ends_with(".ign2")) continue;
+      unsigned int ignored = 0;
+      std::string path = directory + "/" + std::string(name);
+      cl_error_t code = LoadPath(engine, path, &ignored);
+      if (code != CL_SUCCESS) throw LoadError("Cannot load the ignore list " + path + ": " + cl_strerror(code));
+    }
+  }
+}
+
+struct NumberSetting {
+  cl_engine_field field;
+  uint64_t value;
+};
+
+}  // namespace
+
+void ClamavEngine::InitializeLibrary() {
+  static std::once_flag once;
+  static cl_error_t result = CL_ERROR;
+  std::call_once(once, [] {
+    cl_set_clcb_msg(OnMessage);
+    result = cl_init(CL_INIT_DEFAULT);
+  });
+  if (result != CL_SUCCESS) throw LoadError(std::string("libclamav does not initialise: ") + cl_strerror(result));
+}
+
+void ClamavEngine::Free::operator()(cl_engine* engine) const { cl_engine_free(engine); }
+
+void ClamavEngine::Configure(cl_engine* engine, const LoadRequest& request) {
+  const Limits& limits = request.limits;
+  const std::array settings{
+      NumberSetting{CL_ENGINE_MAX_SCANSIZE, limits.max_scan_size_bytes},
+      // Above the scan size: a ZIP member over MaxFileSize is cut without an alert, over MaxScanSize it alerts.
+      NumberSetting{CL_ENGINE_MAX_FILESIZE, limits.max_file_size_bytes},
+      NumberSetting{CL_ENGINE_MAX_FILES, limits.max_files},
+      NumberSetting{CL_ENGINE_MAX_RECURSION, limits.max_recursion},
+      NumberSetting{CL_ENGINE_MAX_SCANTIME, limits.max_scan_time_ms},
+      // Over these, steps are skipped in silence (by default embedded executables over 40 MB, HTML over 40 MB or
+      // 8 MB of text, scripts over 20 MB, ZIPs over 1 MB that hold an executable's parts, PCRE over 100 MB):
+      // nothing that the scan size admits may be skipped.
+      NumberSetting{CL_ENGINE_MAX_EMBEDDEDPE, limits.max_scan_size_bytes},
+      NumberSetting{CL_ENGINE_MAX_HTMLNORMALIZE, limits.max_scan_size_bytes},
+      NumberSetting{CL_ENGINE_MAX_HTMLNOTAGS, limits.max_scan_size_bytes},
+      NumberSetting{CL_ENGINE_MAX_SCRIPTNORMALIZE, limits.max_scan_size_bytes},
+      NumberSetting{CL_ENGINE_MAX_ZIPTYPERCG, limits.max_scan_size_bytes},
+      NumberSetting{CL_ENGINE_PCRE_MAX_FILESIZE, limits.max_scan_size_bytes},
+      // Keyed by MD5: a file made to collide with a clean one would inherit its verdict.
+      NumberSetting{CL_ENGINE_DISABLE_CACHE, 1},
+  };
+  for (const auto& [field, value] : settings) {
+    cl_error_t code = cl_engine_set_num(engine, field, static_cast<long long>(value));
+    if (code != CL_SUCCESS) {
+      throw LoadError("libclamav refuses setting " + std::to_string(field) + ": " + cl_strerror(code));
+    }
+  }
+  cl_error_t code = cl_engine_set_str(engine, CL_ENGINE_TMPDIR, request.temporary_directory.c_str());
+  if (code != CL_SUCCESS) throw LoadError(std::string("libclamav refuses its temporary folder: ") + cl_strerror(code));
+  cl_engine_set_clcb_virus_found(engine, OnVirusFound);
+}
+
+std::shared_ptr<const ClamavEngine> ClamavEngine::Build(const LoadRequest& request, const LoadObserver& observer) {
+  const auto started = std::chrono::steady_clock::now();
+  EngineFacts facts{cl_retver(), 0, request.signature_version, request.signatures_built_at, 0, {}};
+  MessageCapture capture(facts.warnings);
+  Handle engine(cl_engine_new());
+  if (!engine) throw LoadError("Not enough memory for an engine");
+  Configure(engine.get(), request);
+
+  auto* context = const_cast<LoadObserver*>(&observer);  // handed back to OnSignature and OnProgress as const
+  cl_engine_set_clcb_sigload(engine.get(), OnSignature, context);
+  cl_engine_set_clcb_sigload_progress(engine.get(), OnProgress<Phase::kLoad>, context);
+  cl_engine_set_clcb_engine_compile_progress(engine.get(), OnProgress<Phase::kCompile>, context);
+
+  LoadIgnoreLists(engine.get(), request.directories);
+  for (const std::string& directory : request.directories) {
+    unsigned int before = facts.signature_count;
+    cl_error_t code = LoadPath(engine.get(), directory, &facts.signature_count);
+    if (code != CL_SUCCESS) {
+      throw LoadError("Cannot load the signatures in " + directory + ": " + Reason(code, facts.warnings));
+    }
+    if (facts.signature_count == before) throw LoadError("There is no signature in " + directory);
+  }
+  cl_error_t code = cl_engine_compile(engine.get());
+  if (code != CL_SUCCESS) throw LoadError("Cannot compile the signatures: " + Reason(code, facts.warnings));
+
+  // The observer ends with this call, the engine does not.
+  cl_engine_set_clcb_sigload(engine.get(), nullptr, nullptr);
+  cl_engine_set_clcb_sigload_progress(engine.get(), nullptr, nullptr);
+  cl_engine_set_clcb_engine_compile_progress(engine.get(), nullptr, nullptr);
+  const std::chrono::duration<double, std::milli> took = std::chrono::steady_clock::now() - started;
+  facts.load_millis = took.count();
+  return std::shared_ptr<const ClamavEngine>(new ClamavEngine(std::move(engine), std::move(facts)));
+}
+
+ScanReport ClamavEngine::Scan(const void* content, size_t length) const {
+  ScanReport report = ScanOnce(content, length, false);
+  // In normal mode libclamav keeps one heuristic name of all it met, and which one depends on the file: an encrypted
+  // member can hide that a limit was exceeded elsewhere. So such a file is looked at again, collecting every name.
+  // Real signatures come first in both modes, and clean files never get here.
+  if (!report.virus_name || !report.virus_name->starts_with(kEncrypted)) return report;
+  ScanReport again = ScanOnce(content, length, true);
+  if (again.code != CL_VIRUS) return again.code == CL_CLEAN ? report : again;
+  again.virus_name = std::move(report.virus_name);
+  return again;
+}
+
+ScanReport ClamavEngine::ScanOnce(const void* content, size_t length, bool all_matches) const {
+  Alerts alerts;
+  const char* name = nullptr;
+  unsigned long scanned = 0;
+  cl_scan_options options{};
+  options.general = CL_SCAN_GENERAL_HEURISTICS | (all_matches ? CL_SCAN_GENERAL_ALLMATCHES : 0);
+  options.parse = ~0U;
+  options.heuristic =
+      CL_SCAN_HEURISTIC_EXCEEDS_MAX | CL_SCAN_HEURISTIC_ENCRYPTED_ARCHIVE | CL_SCAN_HEURISTIC_ENCRYPTED_DOC;
+
+  std::unique_ptr<cl_fmap_t, decltype(&cl_fmap_close)> map(cl_fmap_open_memory(content, length), cl_fmap_close);
+  if (!map) return {CL_EMEM, cl_strerror(CL_EMEM), std::nullopt, {}};
+  cl_error_t code = cl_scanmap_callback(map.get(), nullptr, &name, &scanned, handle_.get(), &options, &alerts);
+  if (alerts.out_of_memory) code = CL_EMEM;
+
+  ScanReport report{code, cl_strerror(code), std::nullopt, std::move(alerts.names)};
+  // The name belongs to the engine, which the caller holds a reference to until this copy is made.
+  if (code == CL_VIRUS && name != nullptr) report.virus_name.emplace(name);
+  return report;
+}
+
+}  // namespace sluice

@@ -1,0 +1,175 @@
+// SPDX-License-Identifier: GPL-2.0-only
+// The loading thread and its way back: a queue to one JavaScript environment, which may end before the load does.
+#include "loader.h"
+
+#include <chrono>
+#include <exception>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <thread>
+#include <utility>
+
+#include "engine.h"
+#include "exit-gate.h"
+
+namespace sluice {
+namespace {
+
+constexpr std::chrono::milliseconds kProgressInterval{50};
+
+struct Step {
+  Phase phase;
+  uint64_t done;
+  uint64_t total;
+};
+
+// One thing said to the JavaScript thread; exactly one member is set.
+struct Message {
+  std::optional<Step> step;
+  std::optional<EngineFacts> facts;
+  std::optional<std::string> failure;
+};
+
+// Shared by the loading thread, which says things, and the queue, which delivers them on the JavaScript thread.
+class Channel {
+ public:
+  static std::shared_ptr<Channel> Open(Napi::Env env, Napi::Function on_progress) {
+    auto channel = std::make_shared<Channel>(env);
+    auto kept_by_queue = std::make_unique<std::shared_ptr<Channel>>(channel);
+    napi_value name = Napi::String::New(env, "sluice:load");
+    napi_value callback = on_progress.IsEmpty() ? nullptr : static_cast<napi_value>(on_progress);
+    napi_status status =
+        napi_create_threadsafe_function(env, callback, nullptr, name, 0, 1, kept_by_queue.get(), OnQueueFinalized,
+                                        channel.get(), Deliver, &channel->queue_);
+    if (status != napi_ok) throw Napi::Error::New(env, "Cannot create the queue of a load");
+    kept_by_queue.release();
+    return channel;
+  }
+
+  explicit Channel(Napi::Env env) : deferred_(Napi::Promise::Deferred::New(env)) {}
+
+  Napi::Value promise() const { return deferred_.Promise(); }
+
+  // What is said to an environment that has ended is dropped.
+  void Say(Message message) {
+    auto owned = std::make_unique<Message>(std::move(message));
+    std::lock_guard lock(mutex_);
+    if (!open_) return;
+    if (napi_call_threadsafe_function(queue_, owned.get(), napi_tsfn_nonblocking) == napi_ok) {
+      owned.release();
+    } else {
+      open_ = false;  // The queue is closing and has taken our reference back.
+    }
+  }
+
+  void Close() {
+    std::lock_guard lock(mutex_);
+    if (open_) napi_release_threadsafe_function(queue_, napi_tsfn_release);
+    open_ = false;
+  }
+
+ private:
+  // Comes before Node frees the queue, so that the loading thread never touches a freed one.
+  static void OnQueueFinalized(napi_env, void* data, void*) {
+    std::unique_ptr<std::shared_ptr<Channel>> self(static_cast<std::shared_ptr<Channel>*>(data));
+    std::lock_guard lock((*self)->mutex_);
+    (*self)->open_ = false;
+  }
+
+  static void Deliver(napi_env raw_env, napi_value callback, void* context, void* data) {
+    std::unique_ptr<Message> message(static_cast<Message*>(data));
+    if (raw_env == nullptr) return;  // The environment ends: this call only hands the message back.
+    Napi::Env env(raw_env);
+    try {
+      Napi::HandleScope scope(env);
+      static_cast<Channel*>(context)->Tell(env, callback, *message);
+    } catch (const Napi::Error& error) {
+      error.ThrowAsJavaScriptException();
+    }
+  }
+
+  void Tell(Napi::Env env, napi_value callback, const Message& message) {
+    if (message.step) {
+      if (callback == nullptr) return;
+      Napi::Object progress = Napi::Object::New(env);
+      progress["phase"] = message.step->phase == Phase::kLoad ? "load" : "compile";
+      progress["done"] = static_cast<double>(message.step->done);
+      progress["total"] = static_cast<double>(message.step->total);
+      Napi::Function(env, callback).Call({progress});
+    } else if (message.facts) {
+      deferred_.Resolve(FactsToObject(env, *message.facts));
+    } else {
+      deferred_.Reject(Napi::Error::New(env, message.failure.value_or("")).Value());
+    }
+  }
+
+  std::mutex mutex_;
+  bool open_ = true;
+  napi_threadsafe_function queue_ = nullptr;
+  Napi::Promise::Deferred deferred_;
+};
+
+// Passes steps on at a bounded rate, but always the last one of a phase.
+class Throttle {
+ public:
+  explicit Throttle(Channel& channel) : channel_(channel) {}
+
+  void Offer(Step step) {
+    const auto now = std::chrono::steady_clock::now();
+    bool phase_ends = step.done == step.total;
+    if (!phase_ends && now - last_ < kProgressInterval) return;
+    last_ = now;
+    channel_.Say({step, std::nullopt, std::nullopt});
+  }
+
+ private:
+  Channel& channel_;
+  std::chrono::steady_clock::time_point last_{};
+};
+
+void Load(Channel& channel, const LoadRequest& request) {
+  Throttle throttle(channel);
+  LoadObserver observer{
+      [&throttle](Phase phase, uint64_t done, uint64_t total) { throttle.Offer({phase, done, total}); },
+      exit_gate::PassOrPark,
+  };
+  engine::Reference retired;
+  Message outcome;
+  try {
+    outcome.facts = engine::Reload(request, observer, retired)->facts();
+  } catch (const std::exception& error) {
+    outcome.failure = error.what();
+  }
+  channel.Say(std::move(outcome));
+  channel.Close();
+  if (retired) engine::Retire(std::move(retired));
+}
+
+}  // namespace
+
+Napi::Value StartLoading(Napi::Env env, LoadRequest request, Napi::Function on_progress) {
+  std::shared_ptr<Channel> channel = Channel::Open(env, on_progress);
+  try {
+    std::thread([channel, request = std::move(request)] { Load(*channel, request); }).detach();
+  } catch (const std::exception& error) {
+    channel->Say({std::nullopt, std::nullopt, std::string("Cannot start a thread: ") + error.what()});
+    channel->Close();
+  }
+  return channel->promise();
+}
+
+Napi::Object FactsToObject(Napi::Env env, const EngineFacts& facts) {
+  Napi::Array warnings = Napi::Array::New(env, facts.warnings.size());
+  for (uint32_t i = 0; i < facts.warnings.size(); i++) warnings[i] = facts.warnings[i];
+  Napi::Object object = Napi::Object::New(env);
+  object["engineVersion"] = facts.engine_version;
+  object["signatureCount"] = static_cast<double>(facts.signature_count);
+  object["signatureVersion"] = facts.signature_version;
+  object["signaturesBuiltAt"] = facts.signatures_built_at;
+  object["loadMillis"] = facts.load_millis;
+  object["warnings"] = warnings;
+  return object;
+}
+
+}  // namespace sluice

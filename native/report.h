@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: GPL-2.0-only
+// What crosses between the rooms of the native layer: plain data, with neither libclamav nor JavaScript in it.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+namespace sluice {
+
+struct Limits {
+  uint64_t max_scan_size_bytes;
+  uint64_t max_file_size_bytes;
+  uint32_t max_files;
+  uint32_t max_recursion;
+  uint32_t max_scan_time_ms;
+};
+
+struct LoadRequest {
+  std::vector<std::string> directories;
+  std::string temporary_directory;
+  Limits limits;
+  // Worked out by the caller from the database files; carried along so that every thread can ask for it.
+  std::string signature_version;
+  double signatures_built_at;  // seconds since the epoch
+};
+
+struct EngineFacts {
+  std::string engine_version;
+  uint32_t signature_count;
+  std::string signature_version;
+  double signatures_built_at;
+  double load_millis;
+  // What libclamav complained of while it loaded, oldest first.
+  std::vector<std::string> warnings;
+};
+
+enum class Phase { kLoad, kCompile };
+
+// What a load tells of itself, always on the loading thread.
+struct LoadObserver {
+  std::function<void(Phase, uint64_t done, uint64_t total)> progress;
+  // Called once per signature and at every progress step: the place where a load can be held.
+  std::function<void()> step;
+};
+
+struct ScanReport {
+  int code;               // cl_error_t
+  const char* code_text;  // cl_strerror, static storage
+  std::optional<std::string> virus_name;
+  std::vector<std::string> alerts;  // distinct names in the order they were found
+};
+
+class LoadError : public std::runtime_error {
+ public:
+  using std::runtime_error::runtime_error;
+};
+
+}  // namespace sluice

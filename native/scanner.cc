@@ -1,0 +1,122 @@
+// SPDX-License-Identifier: GPL-2.0-only
+// The border to JavaScript: checks every argument again, calls the engine, turns its report into an object.
+#include "scanner.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <string>
+#include <utility>
+
+#include "engine.h"
+#include "loader.h"
+
+namespace sluice {
+namespace {
+
+Napi::Object ObjectOf(Napi::Env env, const Napi::Value& value, const char* what) {
+  if (!value.IsObject()) throw Napi::TypeError::New(env, std::string(what) + " must be an object");
+  return value.As<Napi::Object>();
+}
+
+std::string TextOf(const Napi::Object& object, const char* key) {
+  Napi::Value value = object.Get(key);
+  if (!value.IsString()) throw Napi::TypeError::New(object.Env(), std::string(key) + " must be a string");
+  std::string text = value.As<Napi::String>().Utf8Value();
+  if (text.empty() || text.find('\0') != std::string::npos) {
+    throw Napi::TypeError::New(object.Env(), std::string(key) + " must be text without a null character");
+  }
+  return text;
+}
+
+template <typename Integer>
+Integer WholeNumberOf(const Napi::Object& object, const char* key) {
+  // 2^53 - 1: beyond it a JavaScript number is not one whole number any more.
+  constexpr double kSafe = 9007199254740991.0;
+  constexpr double kLargest = std::min(kSafe, static_cast<double>(std::numeric_limits<Integer>::max()));
+  Napi::Value value = object.Get(key);
+  double number = value.IsNumber() ? value.As<Napi::Number>().DoubleValue() : -1;
+  // Zero would switch the limit off in libclamav.
+  if (!(number >= 1 && number <= kLargest) || number != std::floor(number)) {
+    throw Napi::TypeError::New(object.Env(), std::string(key) + " must be a whole number above zero");
+  }
+  return static_cast<Integer>(number);
+}
+
+std::vector<std::string> DirectoriesOf(const Napi::Object& options) {
+  Napi::Value value = options.Get("directories");
+  if (!value.IsArray() || value.As<Napi::Array>().Length() == 0) {
+    throw Napi::TypeError::New(options.Env(), "directories must be a list with at least one folder");
+  }
+  Napi::Array list = value.As<Napi::Array>();
+  std::vector<std::string> directories;
+  for (uint32_t i = 0; i < list.Length(); i++) directories.push_back(TextOf(list, std::to_string(i).c_str()));
+  return directories;
+}
+
+LoadRequest RequestOf(Napi::Env env, const Napi::Value& value) {
+  Napi::Object options = ObjectOf(env, value, "options");
+  Napi::Object limits = ObjectOf(env, options.Get("limits"), "limits");
+  Napi::Value built_at = options.Get("signaturesBuiltAt");
+  if (!built_at.IsNumber()) throw Napi::TypeError::New(env, "signaturesBuiltAt must be a number");
+  return {
+      DirectoriesOf(options),
+      TextOf(options, "temporaryDirectory"),
+      {
+          WholeNumberOf<uint64_t>(limits, "maxScanSizeBytes"),
+          WholeNumberOf<uint64_t>(limits, "maxFileSizeBytes"),
+          WholeNumberOf<uint32_t>(limits, "maxFiles"),
+          WholeNumberOf<uint32_t>(limits, "maxRecursion"),
+          WholeNumberOf<uint32_t>(limits, "maxScanTimeMs"),
+      },
+      TextOf(options, "signatureVersion"),
+      built_at.As<Napi::Number>().DoubleValue(),
+  };
+}
+
+Napi::Object ReportToObject(Napi::Env env, const ScanReport& report) {
+  Napi::Array alerts = Napi::Array::New(env, report.alerts.size());
+  for (uint32_t i = 0; i < report.alerts.size(); i++) alerts[i] = report.alerts[i];
+  Napi::Object answer = Napi::Object::New(env);
+  answer["code"] = report.code;
+  answer["codeText"] = report.code_text;
+  // A name is bytes; what is not UTF-8 becomes U+FFFD here.
+  answer["virusName"] = report.virus_name ? static_cast<napi_value>(Napi::String::New(env, *report.virus_name))
+                                          : static_cast<napi_value>(env.Null());
+  answer["alerts"] = alerts;
+  return answer;
+}
+
+}  // namespace
+
+Napi::Value LoadEngine(const Napi::CallbackInfo& info) {
+  Napi::Env env = info.Env();
+  LoadRequest request = RequestOf(env, info[0]);
+  Napi::Function on_progress;
+  if (!info[1].IsUndefined()) {
+    if (!info[1].IsFunction()) throw Napi::TypeError::New(env, "onProgress must be a function");
+    on_progress = info[1].As<Napi::Function>();
+  }
+  return StartLoading(env, std::move(request), on_progress);
+}
+
+Napi::Value EngineInfo(const Napi::CallbackInfo& info) {
+  engine::Reference current = engine::Current();
+  if (!current) return info.Env().Null();
+  return FactsToObject(info.Env(), current->facts());
+}
+
+Napi::Value ScanBuffer(const Napi::CallbackInfo& info) {
+  Napi::Env env = info.Env();
+  if (!info[0].IsTypedArray() || info[0].As<Napi::TypedArray>().TypedArrayType() != napi_uint8_array) {
+    throw Napi::TypeError::New(env, "content must be a Uint8Array");
+  }
+  auto content = info[0].As<Napi::Uint8Array>();
+  // A detached array looks empty too: there is nothing that could be called clean.
+  if (content.ByteLength() == 0) throw Napi::TypeError::New(env, "content must not be empty or detached");
+  engine::Reference current = engine::Current();
+  if (!current) throw Napi::Error::New(env, "No engine is loaded");
+  return ReportToObject(env, current->Scan(content.Data(), content.ByteLength()));
+}
+
+}  // namespace sluice

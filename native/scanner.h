@@ -1,0 +1,13 @@
+// SPDX-License-Identifier: GPL-2.0-only
+// The functions that JavaScript calls.
+#pragma once
+
+#include <napi.h>
+
+namespace sluice {
+
+Napi::Value LoadEngine(const Napi::CallbackInfo& info);
+Napi::Value EngineInfo(const Napi::CallbackInfo& info);
+Napi::Value ScanBuffer(const Napi::CallbackInfo& info);
+
+}  // namespace sluice

@@ -1,0 +1,181 @@
+// The sole loader of the native addon: checks what goes in, types what comes out. The engine in it belongs to the process.
+import { existsSync } from 'node:fs';
+import { access, constants, stat } from 'node:fs/promises';
+import { createRequire } from 'node:module';
+import { addonPath } from '../paths.js';
+import { databaseFiles, describeDatabases } from './databases.js';
+import type { RawAnswer } from './verdict.js';
+
+/** Bounds of one scan; over any of them the answer carries a `Heuristics.Limits.Exceeded.*` alert. */
+export interface EngineLimits {
+  /** Bytes over all layers of one content, unpacked and normalised ones included. */
+  readonly maxScanSizeBytes: number;
+  /** Bytes of one layer. Must be above the scan size: a ZIP member over this limit is cut without an alert. */
+  readonly maxFileSizeBytes: number;
+  /** Layers of one content. */
+  readonly maxFiles: number;
+  /** Layers inside each other. */
+  readonly maxRecursion: number;
+  readonly maxScanTimeMs: number;
+}
+
+export interface LoadOptions {
+  /** Folders with databases, loaded into one engine in this order. */
+  readonly directories: readonly string[];
+  /** Where libclamav unpacks; must exist. A scan makes and removes a folder there. */
+  readonly temporaryDirectory: string;
+  readonly limits: EngineLimits;
+}
+
+/** Where a load is. A next folder begins at 0 again, and so does compiling. */
+export interface LoadProgress {
+  readonly phase: 'load' | 'compile';
+  readonly done: number;
+  readonly total: number;
+}
+
+export interface EngineInfo {
+  readonly engineVersion: string;
+  readonly signatureCount: number;
+  /** `daily:27000`, or 8 hex digits over files that carry no version, or both joined by `+`. */
+  readonly signatureVersion: string;
+  /** Seconds since the epoch. */
+  readonly signaturesBuiltAt: number;
+  readonly loadMillis: number;
+  /** What libclamav complained of while loading, oldest first. */
+  readonly warnings: readonly string[];
+}
+
+const MIB = 1024 * 1024;
+
+export const defaultEngineLimits: EngineLimits = {
+  // Ten megabytes of ordinary documents and archives unpack to less; a thread may put this much into the temp folder.
+  maxScanSizeBytes: 200 * MIB,
+  // The most libclamav can map, less a margin.
+  maxFileSizeBytes: 2000 * MIB,
+  maxFiles: 10_000,
+  maxRecursion: 17,
+  maxScanTimeMs: 25_000,
+};
+
+/** A database or an environment that no engine can be made of; the message is for the operator. */
+export class EngineLoadError extends Error {
+  constructor(message: string, options?: ErrorOptions) {
+    super(message, options);
+    this.name = 'EngineLoadError';
+  }
+}
+
+interface NativeAddon {
+  loadEngine(
+    options: LoadOptions & { signatureVersion: string; signaturesBuiltAt: number },
+    onProgress?: (progress: LoadProgress) => void,
+  ): Promise<EngineInfo>;
+  engineInfo(): EngineInfo | null;
+  scanBuffer(content: Uint8Array): RawAnswer;
+}
+
+const native = requireAddon();
+
+function requireAddon(): NativeAddon {
+  if (!existsSync(addonPath)) {
+    throw new EngineLoadError(`The native engine is not built (${addonPath} is missing): run "npm run build"`);
+  }
+  return createRequire(import.meta.url)(addonPath);
+}
+
+/**
+ * Builds an engine on a native thread beside the current one and puts it in its place. Rejects with an EngineLoadError,
+ * and leaves the current one serving, when any folder can't be loaded whole; with a TypeError for wrong arguments.
+ */
+export async function loadEngine(
+  options: LoadOptions,
+  onProgress?: (progress: LoadProgress) => void,
+): Promise<EngineInfo> {
+  // 1. Arguments
+  checkArguments(options, onProgress);
+  const { directories, temporaryDirectory, limits } = options;
+
+  // 2. Folders
+  const paths: string[] = [];
+  for (const directory of directories) {
+    paths.push(...(await filesOf(directory)));
+  }
+  await checkTemporaryDirectory(temporaryDirectory);
+
+  // 3. What the files are; 4. the engine
+  try {
+    const described = await describeDatabases(paths);
+    return await native.loadEngine({ directories, temporaryDirectory, limits, ...described }, onProgress);
+  } catch (error) {
+    throw new EngineLoadError(messageOf(error), { cause: error });
+  }
+}
+
+/** What serves now, or null before the first load has succeeded. The same in every thread. */
+export function engineInfo(): EngineInfo | null {
+  return native.engineInfo();
+}
+
+/**
+ * Scans on the calling thread, in place: nobody may write to the content meanwhile. Throws a TypeError for anything
+ * but a Uint8Array with content, an Error when no engine is loaded. The codes are those of clamav.h.
+ */
+export function scanBuffer(content: Uint8Array): RawAnswer {
+  return native.scanBuffer(content);
+}
+
+function checkArguments(options: LoadOptions, onProgress: unknown): void {
+  if (typeof options !== 'object' || options === null) throw new TypeError('options must be an object');
+  const { directories, temporaryDirectory, limits } = options;
+  if (!Array.isArray(directories) || directories.length === 0 || !directories.every(isPath)) {
+    throw new TypeError('directories must be a list of folders');
+  }
+  if (!isPath(temporaryDirectory)) throw new TypeError('temporaryDirectory must be a folder');
+  checkLimits(limits);
+  if (onProgress !== undefined && typeof onProgress !== 'function') {
+    throw new TypeError('onProgress must be a function');
+  }
+}
+
+function checkLimits(limits: EngineLimits): void {
+  if (typeof limits !== 'object' || limits === null) throw new TypeError('limits must be an object');
+  for (const key of Object.keys(defaultEngineLimits)) {
+    const value: unknown = Reflect.get(limits, key);
+    // Zero would switch the limit off in libclamav.
+    if (typeof value !== 'number' || !Number.isSafeInteger(value) || value < 1) {
+      throw new TypeError(`limits.${key} must be a whole number above zero`);
+    }
+  }
+  if (limits.maxFileSizeBytes <= limits.maxScanSizeBytes) {
+    throw new TypeError('limits.maxFileSizeBytes must be above limits.maxScanSizeBytes');
+  }
+}
+
+function isPath(value: unknown): value is string {
+  return typeof value === 'string' && value !== '' && !value.includes('\0');
+}
+
+async function filesOf(directory: string): Promise<string[]> {
+  let paths: string[];
+  try {
+    paths = await databaseFiles(directory);
+  } catch (error) {
+    throw new EngineLoadError(`Cannot read the signature folder ${directory}: ${messageOf(error)}`, { cause: error });
+  }
+  if (paths.length === 0) throw new EngineLoadError(`There is no signature database in ${directory}`);
+  return paths;
+}
+
+async function checkTemporaryDirectory(directory: string): Promise<void> {
+  try {
+    if (!(await stat(directory)).isDirectory()) throw new Error('it is not a folder');
+    await access(directory, constants.W_OK | constants.X_OK);
+  } catch (error) {
+    throw new EngineLoadError(`Cannot use the temporary folder ${directory}: ${messageOf(error)}`, { cause: error });
+  }
+}
+
+function messageOf(error: unknown): string {
+  return error instanceof Error ? error.message : String(error);
+}
