@@ -75,13 +75,18 @@ interface NativeAddon {
   scanBuffer(content: Uint8Array): RawAnswer;
 }
 
-const native = requireAddon();
+let loadedAddon: NativeAddon | null = null;
 
-function requireAddon(): NativeAddon {
-  if (!existsSync(addonPath)) {
-    throw new EngineLoadError(`The native engine is not built (${addonPath} is missing): run "npm run build"`);
+/** At the first call and not at import: a service without the addon can still say what is missing. */
+function addon(): NativeAddon {
+  if (loadedAddon === null) {
+    if (!existsSync(addonPath)) {
+      throw new EngineLoadError(`The native engine is not built (${addonPath} is missing): run "npm run build"`);
+    }
+    const exported: NativeAddon = createRequire(import.meta.url)(addonPath);
+    loadedAddon = exported;
   }
-  return createRequire(import.meta.url)(addonPath);
+  return loadedAddon;
 }
 
 /**
@@ -95,6 +100,7 @@ export async function loadEngine(
   // 1. Arguments
   checkArguments(options, onProgress);
   const { directories, temporaryDirectory, limits } = options;
+  const native = addon();
 
   // 2. Folders
   const paths: string[] = [];
@@ -114,7 +120,7 @@ export async function loadEngine(
 
 /** What serves now, or null before the first load has succeeded. The same in every thread. */
 export function engineInfo(): EngineInfo | null {
-  return native.engineInfo();
+  return addon().engineInfo();
 }
 
 /**
@@ -122,7 +128,7 @@ export function engineInfo(): EngineInfo | null {
  * but a Uint8Array with content, an Error when no engine is loaded. The codes are those of clamav.h.
  */
 export function scanBuffer(content: Uint8Array): RawAnswer {
-  return native.scanBuffer(content);
+  return addon().scanBuffer(content);
 }
 
 function checkArguments(options: LoadOptions, onProgress: unknown): void {
