@@ -78,8 +78,8 @@ cl_error_t OnProgress(size_t total, size_t done, void* context) {
   return CL_SUCCESS;
 }
 
-std::string Reason(cl_error_t code, const std::vector<std::string>& messages) {
-  std::string reason = cl_strerror(code);
+// What happened, and the last things libclamav said before it.
+std::string Reason(std::string reason, const std::vector<std::string>& messages) {
   size_t first = messages.size() > kMessagesInReason ? messages.size() - kMessagesInReason : 0;
   for (size_t i = first; i < messages.size(); i++) reason += "; " + messages[i];
   return reason;
@@ -175,12 +175,14 @@ std::shared_ptr<const ClamavEngine> ClamavEngine::Build(const LoadRequest& reque
     unsigned int before = facts.signature_count;
     cl_error_t code = LoadPath(engine.get(), directory, &facts.signature_count);
     if (code != CL_SUCCESS) {
-      throw LoadError("Cannot load the signatures in " + directory + ": " + Reason(code, facts.warnings));
+      throw LoadError("Cannot load the signatures in " + directory + ": " + Reason(cl_strerror(code), facts.warnings));
     }
-    if (facts.signature_count == before) throw LoadError("There is no signature in " + directory);
+    if (facts.signature_count == before) {
+      throw LoadError(Reason("There is no signature in " + directory, facts.warnings));
+    }
   }
   cl_error_t code = cl_engine_compile(engine.get());
-  if (code != CL_SUCCESS) throw LoadError("Cannot compile the signatures: " + Reason(code, facts.warnings));
+  if (code != CL_SUCCESS) throw LoadError("Cannot compile the signatures: " + Reason(cl_strerror(code), facts.warnings));
 
   // The observer ends with this call, the engine does not.
   cl_engine_set_clcb_sigload(engine.get(), nullptr, nullptr);

@@ -1,0 +1,157 @@
+// Loading: what an engine says of itself, progress, and every database that can't be loaded; the old one goes on serving.
+import { readFileSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import t from 'tap';
+import {
+  defaultEngineLimits,
+  EngineLoadError,
+  engineInfo,
+  type LoadProgress,
+  loadEngine,
+  scanBuffer,
+} from '../../src/engine/addon.js';
+import { bodySignature, databaseFolder, load, temporaryFolder } from './engine.js';
+
+const MARK = 'a mark of this test';
+
+t.test('before the first load there is no engine', async (t) => {
+  t.equal(engineInfo(), null);
+  t.throws(() => scanBuffer(Buffer.from('x')), { message: 'No engine is loaded' });
+});
+
+t.test('a loaded engine says what it is', async (t) => {
+  const folder = databaseFolder(t, {
+    'a.ndb': bodySignature('Test.A', MARK) + bodySignature('Test.B', 'another mark'),
+  });
+  const info = await load(t, [folder]);
+  t.match(info, { engineVersion: /^\d+\.\d+/, signatureCount: 2, signatureVersion: /^[0-9a-f]{8}$/, warnings: [] });
+  t.ok(info.loadMillis > 0);
+  t.ok(Math.abs(info.signaturesBuiltAt - Date.now() / 1000) < 60);
+  t.same(engineInfo(), info);
+});
+
+t.test('the version follows the content of the files', async (t) => {
+  const folder = databaseFolder(t, { 'a.ndb': bodySignature('Test.A', MARK) });
+  const first = await load(t, [folder]);
+  t.equal((await load(t, [folder])).signatureVersion, first.signatureVersion);
+  writeFileSync(join(folder, 'a.ndb'), bodySignature('Test.Z', MARK));
+  t.not((await load(t, [folder])).signatureVersion, first.signatureVersion);
+});
+
+t.test('progress is told in order, and the last of it before the promise resolves', async (t) => {
+  const lines = Array.from({ length: 50_000 }, (_, i) => bodySignature(`Test.N${i}`, `mark number ${i} of this test`));
+  const steps: LoadProgress[] = [];
+  const info = await loadEngine(
+    {
+      directories: [databaseFolder(t, { 'a.ndb': lines.join('') })],
+      temporaryDirectory: temporaryFolder(t),
+      limits: defaultEngineLimits,
+    },
+    (step) => steps.push(step),
+  );
+  t.equal(info.signatureCount, 50_000);
+  for (const phase of ['load', 'compile'] as const) {
+    const ofPhase = steps.filter((step) => step.phase === phase);
+    const last = ofPhase.at(-1);
+    t.ok(last && last.done === last.total, `${phase} ends at its total`);
+    t.same(
+      ofPhase.map((step) => step.done),
+      ofPhase.map((step) => step.done).sort((a, b) => a - b),
+    );
+  }
+  t.ok(steps.length <= 4 + info.loadMillis / 50, 'at a bounded rate');
+});
+
+t.test('an ignore list of one folder holds for the signatures of another', async (t) => {
+  const signatures = databaseFolder(t, {
+    'a.ndb': bodySignature('Test.Ignored', MARK) + bodySignature('Test.Kept', 'another mark'),
+  });
+  const own = databaseFolder(t, { 'own.ign2': 'Test.Ignored\n', 'own.ndb': bodySignature('Test.Own', 'an own mark') });
+  await load(t, [signatures, own]);
+  t.equal(scanBuffer(Buffer.from(MARK)).code, 0);
+  t.equal(scanBuffer(Buffer.from('another mark')).virusName, 'Test.Kept.UNOFFICIAL');
+});
+
+t.test('what cannot be loaded is refused with its reason, and the old engine goes on', async (t) => {
+  await load(t, [databaseFolder(t, { 'a.ndb': bodySignature('Test.Old', MARK) })]);
+  const before = engineInfo();
+  const noise = Buffer.from(Array.from({ length: 4096 }, (_, i) => (i * 7919) & 0xff));
+  const header = `ClamAV-VDB:01 Jan 2026 00-00 +0000:5:100:90:${'0'.repeat(32)}:${'A'.repeat(100)}:nobody:1767225600`;
+  const cases: readonly (readonly [string, Record<string, string | Uint8Array>, RegExp])[] = [
+    ['an empty folder', {}, /no signature database/],
+    ['a folder without databases', { 'README.md': 'hello' }, /no signature database/],
+    ['an empty database', { 'a.ndb': '' }, /no signature|empty/i],
+    [
+      'a line that is no signature',
+      { 'a.ndb': `${bodySignature('Test.A', 'x mark')}not a signature\n` },
+      /line 2.*a\.ndb/s,
+    ],
+    ['a signature with broken hex', { 'a.ndb': 'Test.A:0:*:zzzz\n' }, /a\.ndb/],
+    ['a broken logical signature', { 'a.ldb': 'Test.A;Target:0;(0&1;61626364\n' }, /a\.ldb/],
+    ['a hash of the wrong length', { 'a.hdb': '1234:10:Test.A\n' }, /a\.hdb/],
+    ['noise for an official database', { 'daily.cvd': noise }, /daily\.cvd/],
+    ['a truncated official database', { 'main.cvd': header }, /main\.cvd/],
+    [
+      'an official database with a false signature',
+      { 'main.cvd': header.padEnd(512) + noise.toString('latin1') },
+      /main\.cvd/,
+    ],
+    [
+      'an empty official database beside a good file',
+      { 'main.cvd': '', 'a.ndb': bodySignature('Test.A', 'x mark') },
+      /main\.cvd/,
+    ],
+    ['a broken YARA rule', { 'a.yar': 'rule broken { condition: nonsense }\n' }, /a\.yar/],
+  ];
+  for (const [what, files, reason] of cases) {
+    const folder = databaseFolder(t, files);
+    const failure = await load(t, [folder]).then(
+      () => null,
+      (error: unknown) => error,
+    );
+    t.ok(failure instanceof EngineLoadError, `${what} is refused`);
+    if (failure instanceof Error) {
+      t.match(failure.message, reason, what);
+      t.ok(failure.message.includes(folder), 'the folder is named');
+    }
+  }
+  await t.rejects(load(t, ['/nowhere/at/all']), { name: 'EngineLoadError', message: /\/nowhere\/at\/all/ });
+  t.same(engineInfo(), before);
+  t.equal(scanBuffer(Buffer.from(MARK)).virusName, 'Test.Old.UNOFFICIAL');
+});
+
+t.test('a second folder that fails refuses the whole', async (t) => {
+  const good = databaseFolder(t, { 'a.ndb': bodySignature('Test.Good', MARK) });
+  const bad = databaseFolder(t, { 'a.hdb': 'garbage\n' });
+  await t.rejects(load(t, [good, bad]), { name: 'EngineLoadError', message: new RegExp(bad) });
+});
+
+t.test('a temporary folder that is missing or a file is refused', async (t) => {
+  const folder = databaseFolder(t, { 'a.ndb': bodySignature('Test.A', MARK) });
+  for (const temporaryDirectory of [join(folder, 'missing'), join(folder, 'a.ndb')]) {
+    await t.rejects(loadEngine({ directories: [folder], temporaryDirectory, limits: defaultEngineLimits }), {
+      name: 'EngineLoadError',
+      message: new RegExp(temporaryDirectory),
+    });
+  }
+});
+
+t.test('loads that are asked for at once all end, and the last one serves', async (t) => {
+  const folders = ['Test.One', 'Test.Two', 'Test.Three'].map((name) =>
+    databaseFolder(t, { 'a.ndb': bodySignature(name, MARK) }),
+  );
+  await Promise.all(folders.map((folder) => load(t, [folder])));
+  t.match(scanBuffer(Buffer.from(MARK)).virusName, /^Test\.(One|Two|Three)\.UNOFFICIAL$/);
+  const info = await load(t, folders.slice(2));
+  t.equal(info.signatureCount, 1);
+  t.equal(scanBuffer(Buffer.from(MARK)).virusName, 'Test.Three.UNOFFICIAL');
+});
+
+t.test('a reload is seen by the next scan of the same content', async (t) => {
+  const folder = databaseFolder(t, { 'a.ndb': bodySignature('Test.Other', 'some other mark') });
+  await load(t, [folder]);
+  t.equal(scanBuffer(Buffer.from(MARK)).code, 0);
+  writeFileSync(join(folder, 'a.ndb'), readFileSync(join(folder, 'a.ndb'), 'utf8') + bodySignature('Test.New', MARK));
+  await load(t, [folder]);
+  t.equal(scanBuffer(Buffer.from(MARK)).virusName, 'Test.New.UNOFFICIAL');
+});
