@@ -1,0 +1,162 @@
+// What libclamav finds inside containers, and that no limit and no encrypted member is ever passed over in silence.
+import { spawnSync } from 'node:child_process';
+import { createHash } from 'node:crypto';
+import { existsSync, readdirSync, readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import t from 'tap';
+import { defaultEngineLimits, scanBuffer } from '../../src/engine/addon.js';
+import { ownSignaturesDirectory } from '../../src/paths.js';
+import { gzip, type Member, nestedZip, tar, zip } from '../fixtures/archives.js';
+import { eicar } from '../fixtures/samples.js';
+import { databaseFolder, load } from '../native/engine.js';
+
+const MIB = 1024 * 1024;
+const TEST_FILES = '/usr/share/clamav-testfiles';
+const EICAR = 'Sluice.Test.EICAR.UNOFFICIAL';
+const ENCRYPTED = 'Heuristics.Encrypted.Zip';
+const SCAN_SIZE = 'Heuristics.Limits.Exceeded.MaxScanSize';
+const RECURSION = 'Heuristics.Limits.Exceeded.MaxRecursion';
+const FILES = 'Heuristics.Limits.Exceeded.MaxFiles';
+
+const text = Buffer.from('harmless text of a few words\n'.repeat(20));
+const secret: Member = { name: 'secret.txt', content: text, encrypted: true };
+const plain: Member = { name: 'plain.txt', content: text };
+const virus: Member = { name: 'eicar.com', content: eicar() };
+const large: Member = { name: 'large.bin', content: Buffer.alloc(3 * MIB) };
+const deep: Member = { name: 'deep.zip', content: nestedZip(text, 20) };
+const many: Member[] = Array.from({ length: 60 }, (_, i) => ({
+  name: `f${i}`,
+  content: Buffer.from(`file ${i} `.repeat(9)),
+}));
+const secretZip: Member = { name: 'secret.zip', content: zip([secret]) };
+
+const tight = { maxScanSizeBytes: 2 * MIB, maxFiles: 50, maxRecursion: 10 };
+
+t.test('a signature is found beside encrypted members and beside some limits', async (t) => {
+  await load(t, [ownSignaturesDirectory], tight);
+  const cases: Record<string, Member[]> = {
+    'encrypted, then infected': [secret, virus],
+    'infected, then encrypted': [virus, secret],
+    'encrypted inside, then infected': [secretZip, virus],
+    'too deep, then infected': [deep, virus],
+    'infected, then too large': [virus, large],
+  };
+  for (const [what, members] of Object.entries(cases)) {
+    t.equal(scanBuffer(zip(members)).virusName, EICAR, what);
+    t.equal(
+      scanBuffer(gzip(tar(members.map((m) => ({ ...m, content: zip([m]) }))))).virusName,
+      EICAR,
+      `${what}, tar.gz`,
+    );
+  }
+});
+
+t.test('every exceeded limit is told, whatever else is in the archive', async (t) => {
+  await load(t, [ownSignaturesDirectory], tight);
+  const cases: readonly (readonly [string, Buffer, string])[] = [
+    ['too deep', zip([deep]), RECURSION],
+    ['too large', zip([large]), SCAN_SIZE],
+    ['too large and not packed', Buffer.alloc(3 * MIB), SCAN_SIZE],
+    ['too many', zip(many), FILES],
+    ['encrypted, then too deep', zip([secret, deep]), RECURSION],
+    ['too deep, then encrypted', zip([deep, secret]), RECURSION],
+    ['encrypted, then too large', zip([secret, large]), SCAN_SIZE],
+    ['too large, then encrypted', zip([large, secret]), SCAN_SIZE],
+    ['encrypted, then too many', zip([secret, ...many]), FILES],
+    ['too many encrypted', zip(Array.from({ length: 60 }, () => secret)), FILES],
+    ['tar.gz: encrypted, then too deep', gzip(tar([secretZip, deep])), RECURSION],
+    ['tar.gz: encrypted, then too large', gzip(tar([secretZip, large])), SCAN_SIZE],
+    ['infected behind too many', zip([...many, virus]), FILES],
+    ['infected too deep', nestedZip(eicar(), 20), RECURSION],
+  ];
+  for (const [what, content, limit] of cases) {
+    const answer = scanBuffer(content);
+    t.equal(answer.code, 1, what);
+    t.ok(answer.alerts.includes(limit), `${what}: ${answer.alerts.join(', ')}`);
+    t.notOk(
+      answer.alerts.some((name) => !name.startsWith('Heuristics.')),
+      `${what} finds no signature`,
+    );
+  }
+});
+
+t.test('encrypted members are told, and nothing else is', async (t) => {
+  await load(t, [ownSignaturesDirectory]);
+  for (const members of [[secret], [secret, plain], [plain, secret], [secretZip, plain]]) {
+    t.same(scanBuffer(zip(members)).alerts, [ENCRYPTED]);
+  }
+  t.same(scanBuffer(zip([plain])).alerts, []);
+});
+
+t.test('a ZIP member over every limit is never clean', async (t) => {
+  await load(t, [ownSignaturesDirectory]);
+  const over = Buffer.concat([Buffer.alloc(defaultEngineLimits.maxScanSizeBytes + MIB), eicar()]);
+  t.ok(scanBuffer(zip([{ name: 'over.bin', content: over }])).alerts.includes(SCAN_SIZE));
+});
+
+t.test('a scan that runs out of time is never clean', async (t) => {
+  await load(t, [ownSignaturesDirectory], { maxScanTimeMs: 1 });
+  const slow = zip(Array.from({ length: 20 }, (_, i) => ({ name: `${i}.zip`, content: zip([large, plain]) })));
+  t.match(scanBuffer(slow), { code: 1, alerts: ['Heuristics.Limits.Exceeded.MaxScanTime'] });
+  t.ok(
+    scanBuffer(zip([secret, ...Array.from({ length: 20 }, () => large)])).alerts.includes(
+      'Heuristics.Limits.Exceeded.MaxScanTime',
+    ),
+  );
+});
+
+t.test("Debian's test files get the verdict and name that clamscan gives", async (t) => {
+  t.ok(existsSync(TEST_FILES), `${TEST_FILES} is there (package clamav-testfiles)`);
+  t.equal(spawnSync('clamscan', ['--version']).status, 0, 'clamscan is there (package clamav)');
+  const files = readdirSync(TEST_FILES).map((name) => join(TEST_FILES, name));
+  t.ok(files.length > 40);
+  const program = readFileSync(join(TEST_FILES, 'clam.exe'));
+  const generated = databaseFolder(t, {
+    'generated.hsb': `${createHash('sha256').update(program).digest('hex')}:${program.length}:Generated.Hash:73\n`,
+    'generated.ndb': `Generated.Body:0:*:${Buffer.from('CLAMessageBoxA').toString('hex')}\n`,
+  });
+  await load(t, [generated, ownSignaturesDirectory]);
+  const expected = clamscan([generated, ownSignaturesDirectory], files);
+  t.same(new Map(files.map((path) => [path, scanBuffer(readFileSync(path)).virusName ?? 'OK'])), expected);
+  t.ok(
+    [...expected.values()].filter((name) => name.startsWith('Generated.') || name.startsWith('Sluice.')).length > 30,
+  );
+});
+
+/** Path to the name found or `OK`, with our limits and options. */
+function clamscan(databases: readonly string[], paths: readonly string[]): Map<string, string> {
+  const { maxScanSizeBytes, maxFileSizeBytes, maxFiles, maxRecursion, maxScanTimeMs } = defaultEngineLimits;
+  const output = execOutput('clamscan', [
+    ...databases.map((folder) => `--database=${folder}`),
+    '--no-summary',
+    '--disable-cache',
+    '--alert-encrypted=yes',
+    '--alert-exceeds-max=yes',
+    `--max-scansize=${maxScanSizeBytes}`,
+    `--max-filesize=${maxFileSizeBytes}`,
+    `--max-files=${maxFiles}`,
+    `--max-recursion=${maxRecursion}`,
+    `--max-scantime=${maxScanTimeMs}`,
+    ...['embeddedpe', 'htmlnormalize', 'htmlnotags', 'scriptnormalize', 'ziptypercg'].map(
+      (limit) => `--max-${limit}=${maxScanSizeBytes}`,
+    ),
+    `--pcre-max-filesize=${maxScanSizeBytes}`,
+    ...paths,
+  ]);
+  return new Map(
+    output
+      .trim()
+      .split('\n')
+      .map((line) => {
+        const cut = line.lastIndexOf(': ');
+        return [line.slice(0, cut), line.slice(cut + 2).replace(/ FOUND$/, '')];
+      }),
+  );
+}
+
+/** clamscan exits with 1 when it finds something, which is what we want. */
+function execOutput(command: string, args: readonly string[]): string {
+  const { status, stdout, stderr } = spawnSync(command, args, { encoding: 'utf8', maxBuffer: 16 * MIB });
+  if (status !== 0 && status !== 1) throw new Error(`${command} failed: ${stderr}`);
+  return stdout;
+}
