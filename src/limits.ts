@@ -4,7 +4,7 @@
 export const CONTENT_LIMIT_BYTES = 10 * 1024 * 1024;
 
 /** Parts of one multipart body; browsers send a handful, a form of thousands only costs us time. */
-export const MULTIPART_PARTS_MAX = 32;
+export const MULTIPART_PARTS_MAX = 16;
 /** Header block of one part; a filename of 255 characters in RFC 5987 form stays far below. */
 export const MULTIPART_PART_HEADER_BYTES = 16 * 1024;
 /** Bytes of one field that is not a file; URLs over 8 KB are refused by most servers anyway. */
@@ -24,3 +24,13 @@ export const FILENAME_MAX_CHARACTERS = 255;
 
 /** Request line and headers together: a 4 KB cookie with a JWT fits, hostile blocks don't. */
 export const HTTP_HEADER_BLOCK_BYTES = 16 * 1024;
+
+/** After an early answer: bytes of the refused body that are still read and dropped, so that clients that read last get it. */
+export const DRAIN_BYTES = 256 * 1024 * 1024;
+/** The same, in time. */
+export const DRAIN_MS = 60_000;
+/** A client that sends nothing for so long has seen the answer and waits for its end. */
+export const DRAIN_SILENCE_MS = 250;
+
+/** Uploads up to this size find room in memory also while large ones wait for theirs. */
+export const SMALL_UPLOAD_BYTES = 1024 * 1024;

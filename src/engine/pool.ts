@@ -1,0 +1,176 @@
+// The scan threads: one queue before a Piscina pool, a deadline for each scan, and the content's way there and back.
+import { performance } from 'node:perf_hooks';
+import { Piscina } from 'piscina';
+import { Failure } from '../errors.js';
+import { scanWorkerPath } from '../paths.js';
+import { createScanQueue } from './queue.js';
+import type { ScanTask, ScanTaskResult } from './task.js';
+import { type EncryptedPolicy, readAnswer, type Verdict } from './verdict.js';
+
+export interface PoolOptions {
+  readonly threads: number;
+  /** Scans that may wait; the next one is refused with 503. */
+  readonly queueLimit: number;
+  /** From the call to the verdict, waiting included. */
+  readonly scanTimeoutMs: number;
+  readonly encryptedArchives?: EncryptedPolicy;
+}
+
+export type ScanOutcome =
+  | {
+      readonly verdict: Verdict;
+      /** Time inside the engine. */
+      readonly durationMs: number;
+      /** The buffer that was handed in, for the next content. */
+      readonly content: ArrayBuffer;
+    }
+  | {
+      /** The deadline passed while a thread was at it. */
+      readonly verdict: Verdict;
+      readonly durationMs: number;
+      readonly content: null;
+      /** Resolves when the thread lets go of the buffer; until then its memory is in use. */
+      readonly returned: Promise<ArrayBuffer | null>;
+    };
+
+export interface ScanPool {
+  /**
+   * Scans the first `sizeBytes` of the buffer and owns the buffer meanwhile. Rejects with Failure `unavailable` when the
+   * queue is full, the deadline passes in the queue, or the pool stops; with the signal's reason when it aborts in the queue.
+   */
+  scan(content: ArrayBuffer, sizeBytes: number, options?: { readonly signal?: AbortSignal }): Promise<ScanOutcome>;
+  /** Scans that wait for a thread. */
+  readonly waiting: number;
+  /** Scans that a thread is at. */
+  readonly running: number;
+  readonly threads: number;
+  /** Refuses what waits, lets what runs end, ends the threads. */
+  stop(): Promise<void>;
+}
+
+interface Job {
+  readonly task: ScanTask;
+  readonly settle: (outcome: ScanOutcome) => void;
+  readonly refuse: (reason: unknown) => void;
+  readonly startedMs: number;
+  /** Ends the deadline's timer and the listening to the signal. */
+  release: () => void;
+}
+
+const RETRY_SECONDS = 2;
+
+export function startPool(options: PoolOptions): ScanPool {
+  const policy = options.encryptedArchives ?? 'allow';
+  const queue = createScanQueue<Job>(options.queueLimit);
+  const piscina = new Piscina<ScanTask, ScanTaskResult>({
+    filename: scanWorkerPath,
+    name: 'scanTask',
+    minThreads: options.threads,
+    maxThreads: options.threads,
+    idleTimeout: Number.POSITIVE_INFINITY,
+    maxQueue: 0,
+  });
+  const ended = new Set<() => void>();
+  let running = 0;
+  let stopping = false;
+
+  function dispatch(): void {
+    while (running < options.threads) {
+      const job = queue.shift();
+      if (job === undefined) return;
+      start(job);
+    }
+  }
+
+  function start(job: Job): void {
+    running += 1;
+    const returned = piscina.run(job.task, { transferList: [job.task.content] }).then(
+      (result): ArrayBuffer | null => {
+        job.release();
+        job.settle(outcomeOf(result));
+        return result.content;
+      },
+      (error: unknown): null => {
+        job.release();
+        job.refuse(error);
+        return null;
+      },
+    );
+    job.release();
+    job.release = deadline(job, () => job.settle(overdue(job, returned)));
+    void returned.then(() => {
+      running -= 1;
+      dispatch();
+      if (running === 0) for (const resolve of ended) resolve();
+    });
+  }
+
+  function outcomeOf(result: ScanTaskResult): ScanOutcome {
+    if (result.kind === 'failed') {
+      const verdict: Verdict = { kind: 'incomplete', reason: `engine error: ${result.message}` };
+      return { verdict, durationMs: 0, content: result.content };
+    }
+    return { verdict: readAnswer(result.answer, policy), durationMs: result.durationMs, content: result.content };
+  }
+
+  function overdue(job: Job, returned: Promise<ArrayBuffer | null>): ScanOutcome {
+    const verdict: Verdict = { kind: 'incomplete', reason: `scan exceeded ${options.scanTimeoutMs} ms` };
+    return { verdict, durationMs: performance.now() - job.startedMs, content: null, returned };
+  }
+
+  function deadline(job: Job, act: () => void): () => void {
+    const left = options.scanTimeoutMs - (performance.now() - job.startedMs);
+    const timer = setTimeout(act, Math.max(0, left));
+    return () => clearTimeout(timer);
+  }
+
+  function waitInQueue(job: Job, signal: AbortSignal | undefined): void {
+    const leave = (reason: unknown): void => {
+      if (queue.remove(job)) {
+        job.release();
+        job.refuse(reason);
+      }
+    };
+    const onAbort = (): void => leave(signal?.reason);
+    const clear = deadline(job, () => leave(new Failure('unavailable', 'The scan queue is too long', RETRY_SECONDS)));
+    signal?.addEventListener('abort', onAbort, { once: true });
+    job.release = () => {
+      clear();
+      signal?.removeEventListener('abort', onAbort);
+    };
+  }
+
+  return {
+    scan(content, sizeBytes, { signal } = {}) {
+      const startedMs = performance.now();
+      return new Promise((settle, refuse) => {
+        const job: Job = { task: { content, sizeBytes }, settle, refuse, startedMs, release: () => undefined };
+        if (stopping) {
+          refuse(new Failure('unavailable', 'The server is stopping', RETRY_SECONDS));
+        } else if (running < options.threads && queue.size === 0) {
+          start(job);
+        } else if (queue.push(job, sizeBytes, startedMs)) {
+          waitInQueue(job, signal);
+        } else {
+          refuse(new Failure('unavailable', 'The scan queue is full', RETRY_SECONDS));
+        }
+      });
+    },
+    get waiting() {
+      return queue.size;
+    },
+    get running() {
+      return running;
+    },
+    threads: options.threads,
+    async stop() {
+      stopping = true;
+      for (let job = queue.shift(); job !== undefined; job = queue.shift()) {
+        job.release();
+        job.refuse(new Failure('unavailable', 'The server is stopping', RETRY_SECONDS));
+      }
+      if (running > 0) await new Promise<void>((resolve) => ended.add(resolve));
+      await piscina.destroy();
+    },
+  };
+}

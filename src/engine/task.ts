@@ -1,0 +1,14 @@
+// The shapes on which the two sides of a scan thread agree: all of it plain data, since classes don't survive the crossing.
+import type { RawAnswer } from './verdict.js';
+
+/** To the thread. The content is transferred, so nobody else can write to it meanwhile. */
+export interface ScanTask {
+  readonly content: ArrayBuffer;
+  /** Bytes of the content that count; the rest of the buffer is spare room. */
+  readonly sizeBytes: number;
+}
+
+/** Back from the thread, with the content. */
+export type ScanTaskResult =
+  | { readonly kind: 'answered'; readonly answer: RawAnswer; readonly durationMs: number; readonly content: ArrayBuffer }
+  | { readonly kind: 'failed'; readonly message: string; readonly content: ArrayBuffer };

@@ -1,0 +1,114 @@
+// One request and its lifetime: headers checked once, the body handed on as it arrives, one answer. Who goes away is a state.
+import { STATUS_CODES } from 'node:http';
+import { v7 as uuidv7 } from 'uuid';
+import type { HttpRequest, HttpResponse } from 'uws-pack';
+import { type Framing, readFraming } from './framing.js';
+import { type BodySink, openInbound } from './inbound.js';
+
+export interface Reply {
+  readonly status: number;
+  readonly headers?: Readonly<Record<string, string>>;
+  readonly body: string;
+  /** Default: `application/json; charset=utf-8`. */
+  readonly contentType?: string;
+}
+
+export interface Exchange extends Framing {
+  readonly method: string;
+  /** As sent, nothing decoded. */
+  readonly path: string;
+  readonly requestId: string;
+  /** Aborted when the client goes away before its answer. */
+  readonly signal: AbortSignal;
+  /** Delivers the body to the sink, from its first byte; until then the socket is held back. */
+  receive(sink: BodySink): void;
+  /** Answers, once. Does nothing when the client is gone. */
+  reply(reply: Reply): void;
+}
+
+/** How a request ended. Status null: the client went away before its answer was out. */
+export type OnEnd = (exchange: Exchange, status: number | null) => void;
+
+/** What is taken over as request id: a token that is safe in logs and headers. */
+const REQUEST_ID = /^[A-Za-z0-9._-]{1,128}$/;
+
+/** Takes a request over from uWebSockets.js, which wants its handlers set before the request handler returns. */
+export function openExchange(response: HttpResponse, request: HttpRequest, onEnd: OnEnd): Exchange {
+  const framing = readFraming(request);
+  const inbound = openInbound(response, framing.body);
+  const claimedId = framing.headers.get('x-request-id');
+  // Nobody knows where a contradictory request ends, nor, for certain, a chunked one (framing.ts).
+  const closeAfter = framing.problem !== null || framing.body.kind === 'chunked';
+  let state: 'open' | 'answered' | 'ended' = 'open';
+  let abortion: AbortController | null = null;
+
+  response.onAborted(() => end(null));
+
+  function end(status: number | null): void {
+    if (state === 'ended') return;
+    state = 'ended';
+    inbound.discard();
+    if (status === null) abortion?.abort(new Error('The client went away'));
+    onEnd(exchange, status);
+  }
+
+  function reply(answer: Reply): void {
+    if (state === 'ended') return;
+    if (state === 'answered') throw new Error(`${exchange.method} ${exchange.path} was answered twice`);
+    state = 'answered';
+    if (inbound.ended || framing.problem !== null) finish(answer);
+    else if (framing.body.kind === 'sized') inbound.drain(answerEarly(answer));
+    else inbound.drain(() => finish(answer));
+  }
+
+  function finish(answer: Reply): void {
+    inbound.resume();
+    response.cork(() => {
+      writeHead(answer);
+      const body = exchange.method === 'HEAD' ? '' : answer.body;
+      // Closing while the client still sends would take the answer from it; uWebSockets.js closes ten seconds later.
+      response.end(body, closeAfter && (inbound.ended || framing.problem !== null));
+    });
+    end(answer.status);
+  }
+
+  /**
+   * Sends all of the answer but its last byte, and returns what sends that: the socket stays ours while it drains. With a
+   * complete answer uWebSockets.js would close the connection after ten seconds, under clients that read only after sending.
+   */
+  function answerEarly(answer: Reply): () => void {
+    const body = Buffer.from(`${answer.body}\n`);
+    response.cork(() => {
+      writeHead(answer);
+      response.tryEnd(body.subarray(0, -1), body.length);
+    });
+    return () => {
+      inbound.resume();
+      response.cork(() => response.tryEnd(body.subarray(-1), body.length));
+      end(answer.status);
+    };
+  }
+
+  function writeHead({ status, headers = {}, contentType = 'application/json; charset=utf-8' }: Reply): void {
+    response.writeStatus(`${status} ${STATUS_CODES[status] ?? 'Unknown'}`);
+    response.writeHeader('Content-Type', contentType);
+    response.writeHeader('X-Request-Id', exchange.requestId);
+    response.writeHeader('X-Content-Type-Options', 'nosniff');
+    response.writeHeader('Cache-Control', 'no-store');
+    for (const name of Object.keys(headers)) response.writeHeader(name, headers[name] ?? '');
+  }
+
+  const exchange: Exchange = {
+    ...framing,
+    method: request.getCaseSensitiveMethod(),
+    path: request.getUrl(),
+    requestId: claimedId !== undefined && REQUEST_ID.test(claimedId) ? claimedId : uuidv7(),
+    get signal() {
+      abortion ??= new AbortController();
+      return abortion.signal;
+    },
+    receive: inbound.receive,
+    reply,
+  };
+  return exchange;
+}

@@ -1,0 +1,19 @@
+// From a row of the error table to an answer.
+import { type Failure, messageOf, errorTable } from '../errors.js';
+import type { Reply } from './exchange.js';
+
+/** The answer to an expected failure; `fields` and `headers` are what its row has beyond error and message. */
+export function failureReply(
+  failure: Failure,
+  headers: Readonly<Record<string, string>> = {},
+  fields: Readonly<Record<string, number>> = {},
+): Reply {
+  const { status, error } = errorTable[failure.code];
+  const message = messageOf(failure.code, failure.detail);
+  const retry = failure.retryAfterSeconds === null ? {} : { 'Retry-After': String(failure.retryAfterSeconds) };
+  return {
+    status,
+    headers: { ...headers, ...retry },
+    body: JSON.stringify(message === null ? { error } : { error, message, ...fields }),
+  };
+}

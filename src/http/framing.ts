@@ -1,0 +1,57 @@
+// The headers of a request, looked at once and raw: what its body will be, and whether it contradicts itself (RFC 9112 section 6.3).
+import type { HttpRequest } from 'uws-pack';
+
+export interface Framing {
+  /** Names in lower case; of repeated ones the first. */
+  readonly headers: ReadonlyMap<string, string>;
+  readonly body:
+    | { readonly kind: 'none' }
+    | { readonly kind: 'sized'; readonly bytes: number }
+    | { readonly kind: 'chunked' };
+  /** What makes the request unfit to be served, or null. Its connection must be closed: nobody knows where it ends. */
+  readonly problem: string | null;
+}
+
+/** Headers on which two readers could disagree if they came twice: framing, routing and credentials. */
+const SINGLE = new Set([
+  'authorization',
+  'content-length',
+  'content-type',
+  'cookie',
+  'host',
+  'transfer-encoding',
+  'x-api-key',
+]);
+
+/** 15 digits stay exact in a double. */
+const CONTENT_LENGTH = /^\d{1,15}$/;
+
+export function readFraming(request: HttpRequest): Framing {
+  const headers = new Map<string, string>();
+  let problem: string | null = null;
+  request.forEach((name, value) => {
+    if (!headers.has(name)) headers.set(name, value);
+    else if (SINGLE.has(name)) problem ??= `Repeated header: ${name}`;
+  });
+  return { headers, ...bodyOf(headers), ...(problem === null ? {} : { problem }) };
+}
+
+/**
+ * Chunked is served strictly, and its connection closed afterwards: uWebSockets.js reads chunk sizes leniently, so what
+ * follows a chunked body must never be taken for another request.
+ */
+function bodyOf(headers: ReadonlyMap<string, string>): Pick<Framing, 'body' | 'problem'> {
+  const length = headers.get('content-length');
+  const coding = headers.get('transfer-encoding');
+  const none = { kind: 'none' } as const;
+  if (!headers.has('host')) return { body: none, problem: 'Missing header: host' };
+  if (coding !== undefined) {
+    if (length !== undefined) return { body: none, problem: 'Content-Length beside Transfer-Encoding' };
+    if (coding.toLowerCase() !== 'chunked') return { body: none, problem: 'Transfer-Encoding must be chunked' };
+    return { body: { kind: 'chunked' }, problem: null };
+  }
+  if (length === undefined) return { body: none, problem: null };
+  if (!CONTENT_LENGTH.test(length)) return { body: none, problem: 'Content-Length must be a number' };
+  const bytes = Number(length);
+  return { body: bytes === 0 ? none : { kind: 'sized', bytes }, problem: null };
+}

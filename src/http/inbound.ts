@@ -1,0 +1,99 @@
+// The bytes of one request as they arrive: kept and the socket paused while nobody receives them, dropped within bounds after an early answer.
+import type { HttpResponse } from 'uws-pack';
+import { DRAIN_BYTES, DRAIN_MS, DRAIN_SILENCE_MS } from '../limits.js';
+import type { Framing } from './framing.js';
+
+export interface BodySink {
+  /** The bytes are the sink's only until this returns. */
+  chunk(bytes: Uint8Array): void;
+  end(): void;
+}
+
+export interface Inbound {
+  /** The whole body has arrived. */
+  readonly ended: boolean;
+  /** Delivers the body, from its first byte. */
+  receive(sink: BodySink): void;
+  /** Drops what still arrives and calls back when the body ends, the client falls silent, or a bound is reached. */
+  drain(done: () => void): void;
+  /** Forgets sink, kept bytes and timers. */
+  discard(): void;
+  /** Lets the socket be read again: the next request may come. */
+  resume(): void;
+}
+
+export function openInbound(response: HttpResponse, body: Framing['body']): Inbound {
+  // uWebSockets.js never calls the data handler for `Content-Length: 0` when the header came in two packets.
+  let ended = body.kind === 'none';
+  let paused = false;
+  let mode: { sink: BodySink } | { kept: Uint8Array[] } | { drained: (bytes: number) => void } | null = { kept: [] };
+  let timers: NodeJS.Timeout[] = [];
+
+  function pause(): void {
+    if (!paused) response.pause();
+    paused = true;
+  }
+
+  function resume(): void {
+    if (paused) response.resume();
+    paused = false;
+  }
+
+  function discard(): void {
+    for (const timer of timers) clearTimeout(timer);
+    timers = [];
+    mode = null;
+  }
+
+  function onData(data: ArrayBuffer, isLast: boolean): void {
+    const bytes = new Uint8Array(data);
+    ended = isLast;
+    // Until the answer is out: uWebSockets.js closes a connection whose next request arrives before that.
+    if (isLast) pause();
+    if (mode === null) return;
+    if ('drained' in mode) return mode.drained(bytes.length);
+    if ('kept' in mode) {
+      pause();
+      if (bytes.length > 0) mode.kept.push(bytes.slice());
+      return;
+    }
+    const { sink } = mode;
+    if (bytes.length > 0) sink.chunk(bytes);
+    if (isLast) sink.end();
+  }
+
+  if (!ended) response.onData(onData);
+
+  return {
+    get ended() {
+      return ended;
+    },
+    receive(sink) {
+      const kept = mode !== null && 'kept' in mode ? mode.kept : [];
+      mode = { sink };
+      for (const bytes of kept) sink.chunk(bytes);
+      if (ended) sink.end();
+      else resume();
+    },
+    drain(done) {
+      discard();
+      let left = DRAIN_BYTES;
+      const finish = (): void => {
+        discard();
+        done();
+      };
+      const silence = setTimeout(finish, DRAIN_SILENCE_MS);
+      timers = [silence, setTimeout(finish, DRAIN_MS)];
+      mode = {
+        drained: (bytes) => {
+          left -= bytes;
+          if (ended || left < 0) finish();
+          else silence.refresh();
+        },
+      };
+      resume();
+    },
+    discard,
+    resume,
+  };
+}

@@ -1,0 +1,38 @@
+// The one bounded buffer that content is written into, hashed on the way, and the only place that compares its size to the limit.
+import { createHash } from 'node:crypto';
+import { Failure } from '../errors.js';
+import { CONTENT_LIMIT_BYTES } from '../limits.js';
+
+/** Content that is whole. */
+export interface Content {
+  readonly buffer: ArrayBuffer;
+  readonly sizeBytes: number;
+  /** 64 lower-case hexadecimal characters. */
+  readonly sha256: string;
+}
+
+export interface Body {
+  /** Copies the bytes in. Throws Failure `fileTooLarge` at the first byte over the limit. */
+  append(bytes: Uint8Array): void;
+  /** Throws Failure `fileEmpty` when there were none. */
+  finish(): Content;
+}
+
+/** A body over the buffer, which must have room for the content or the content limit, whichever is less. */
+export function createBody(buffer: ArrayBuffer): Body {
+  const target = new Uint8Array(buffer);
+  const hash = createHash('sha256');
+  let sizeBytes = 0;
+  return {
+    append(bytes) {
+      if (sizeBytes + bytes.length > CONTENT_LIMIT_BYTES) throw new Failure('fileTooLarge');
+      target.set(bytes, sizeBytes);
+      hash.update(bytes);
+      sizeBytes += bytes.length;
+    },
+    finish() {
+      if (sizeBytes === 0) throw new Failure('fileEmpty');
+      return { buffer, sizeBytes, sha256: hash.digest('hex') };
+    },
+  };
+}

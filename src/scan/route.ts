@@ -1,0 +1,112 @@
+// POST /api/v1/scans: who asks, what it costs, and the scan's answer with its headers.
+import { v7 as uuidv7 } from 'uuid';
+import type { Access, AccessControl } from '../account/access.js';
+import type { EngineInfo } from '../engine/addon.js';
+import { Failure } from '../errors.js';
+import type { Exchange, Reply } from '../http/exchange.js';
+import { failureReply } from '../http/failure.js';
+import { resultJson } from './result.js';
+import { type Scanned, type ScanParts, scanUpload } from './scan.js';
+
+export interface ScanRouteParts extends ScanParts {
+  readonly access: AccessControl;
+  readonly now: () => number;
+  /** Told of every scan that was admitted, once it is decided. Never of keys or contents. */
+  readonly onScan: (event: ScanEvent) => void;
+}
+
+export interface ScanEvent {
+  readonly scanId: string;
+  readonly requestId: string;
+  readonly userId: string;
+  readonly keyId: string | null;
+  readonly status: number;
+  readonly sizeBytes: number | null;
+  readonly sha256: string | null;
+  readonly virusName: string | null;
+  /** The message of the error table, null on success. */
+  readonly error: string | null;
+}
+
+type Admitted = Extract<Access, { outcome: 'admitted' }>;
+type Quota = Admitted['quota'];
+
+/** The handler of the public scan route. */
+export function createScanHandler(parts: ScanRouteParts): (exchange: Exchange) => Promise<Reply> {
+  return async (exchange) => {
+    const access = await parts.access.withApiKey(exchange.headers.get('x-api-key'));
+    switch (access.outcome) {
+      case 'keyMissing':
+      case 'keyInvalid':
+        throw new Failure(access.outcome);
+      case 'exhausted':
+        return exhausted(access.quota, parts.now());
+      case 'admitted':
+        return await scanAdmitted(exchange, access, parts);
+    }
+  };
+}
+
+async function scanAdmitted(exchange: Exchange, access: Admitted, parts: ScanRouteParts): Promise<Reply> {
+  const scanId = uuidv7();
+  const { userId, keyId } = access;
+  const event = { scanId, requestId: exchange.requestId, userId, keyId };
+  try {
+    const scanned = await scanUpload(exchange, parts);
+    const { sizeBytes, sha256 } = scanned;
+    const virusName = virusNameOf(scanned);
+    parts.onScan({ ...event, status: 200, sizeBytes, sha256, virusName, error: null });
+    return scanReply(scanned, scanId, access.quota, parts.signatures.state());
+  } catch (error) {
+    const service = !(error instanceof Failure) || error.status >= 500;
+    // Given back when the service fails or the request never arrived whole, never for a complete request that is wrong.
+    const quota = service || exchange.signal.aborted ? await access.refund() : access.quota;
+    if (!(error instanceof Failure)) throw error;
+    const { status, message } = error;
+    parts.onScan({ ...event, status, sizeBytes: null, sha256: null, virusName: null, error: message });
+    return failureReply(error, { ...quotaHeaders(quota), 'X-Scan-Id': scanId });
+  }
+}
+
+function scanReply(
+  scanned: Scanned,
+  scanId: string,
+  quota: Quota,
+  state: ReturnType<ScanParts['signatures']['state']>,
+): Reply {
+  const { verdict, filename, sizeBytes, sha256, durationMs } = scanned;
+  const headers: Record<string, string> = {
+    ...quotaHeaders(quota),
+    'X-Scan-Id': scanId,
+    'X-Scan-Sha256': sha256,
+    'X-Scan-Engine': state.kind === 'ready' ? describeEngine(state.info) : 'none',
+    'X-Scan-Cache': 'MISS',
+  };
+  if (verdict.kind === 'clean' && verdict.encrypted) headers['X-Scan-Notice'] = 'encrypted';
+  const result = { filename, sizeInBytes: sizeBytes, scanDurationMillis: durationMs, virusName: virusNameOf(scanned) };
+  return { status: 200, headers, body: resultJson(result) };
+}
+
+function virusNameOf({ verdict }: Scanned): string | null {
+  return verdict.kind === 'infected' ? verdict.virusName : null;
+}
+
+/** `clamav/1.4.6; signatures=daily:27000; built=2026-11-20T08:00:00` */
+export function describeEngine(info: EngineInfo): string {
+  const built = new Date(info.signaturesBuiltAt * 1000).toISOString().slice(0, 19);
+  return `clamav/${info.engineVersion}; signatures=${info.signatureVersion}; built=${built}`;
+}
+
+function quotaHeaders({ limit, remaining, resetEpochSeconds }: Quota): Record<string, string> {
+  return {
+    'X-RateLimit-Limit': String(limit),
+    'X-RateLimit-Remaining': String(remaining),
+    'X-RateLimit-Reset': String(resetEpochSeconds),
+  };
+}
+
+function exhausted(quota: Quota, nowMs: number): Reply {
+  const retryAfter = Math.max(1, Math.ceil(quota.resetEpochSeconds - nowMs / 1000));
+  const fields = { limit: quota.limit, resetTime: quota.resetEpochSeconds, retryAfter };
+  return failureReply(new Failure('quotaExhausted', '', retryAfter), quotaHeaders(quota), fields);
+}

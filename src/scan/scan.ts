@@ -1,0 +1,57 @@
+// The way of the bytes on one screen: an upload in, a verdict about all of it out.
+import type { ScanPool } from '../engine/pool.js';
+import type { Signatures } from '../engine/signatures.js';
+import type { Verdict } from '../engine/verdict.js';
+import { Failure } from '../errors.js';
+import type { Exchange } from '../http/exchange.js';
+import type { UploadMemory } from './memory.js';
+import { receiveUpload } from './upload.js';
+
+export interface ScanParts {
+  readonly pool: ScanPool;
+  readonly signatures: Signatures;
+  readonly memory: UploadMemory;
+  readonly uploadTimeoutMs: number;
+}
+
+/** A scan that looked at everything. */
+export interface Scanned {
+  readonly filename: string;
+  readonly sizeBytes: number;
+  readonly sha256: string;
+  readonly durationMs: number;
+  readonly verdict: Exclude<Verdict, { kind: 'incomplete' }>;
+}
+
+const LOADING_RETRY_SECONDS = 5;
+const FAILED_RETRY_SECONDS = 60;
+
+/** Rejects with a Failure for whatever is no verdict, with the signal's reason when the client goes away. */
+export async function scanUpload(exchange: Exchange, parts: ScanParts): Promise<Scanned> {
+  assertReady(parts.signatures);
+  const upload = await receiveUpload(exchange, { memory: parts.memory, timeoutMs: parts.uploadTimeoutMs });
+  if (upload.kind === 'url') throw new Failure('urlRejected', 'this version scans uploads only');
+
+  const { content, lease, filename } = upload;
+  const { sizeBytes, sha256 } = content;
+  const outcome = await parts.pool.scan(content.buffer, sizeBytes, { signal: exchange.signal }).catch((error: unknown) => {
+    lease.release(null);
+    throw error;
+  });
+  if (outcome.content !== null) lease.release(outcome.content);
+  else void outcome.returned.then((buffer) => lease.release(buffer));
+
+  const { verdict, durationMs } = outcome;
+  if (verdict.kind === 'incomplete') throw new Failure('scanIncomplete', verdict.reason);
+  return { filename, sizeBytes, sha256, durationMs, verdict };
+}
+
+function assertReady(signatures: Signatures): void {
+  const state = signatures.state();
+  if (state.kind === 'loading') {
+    throw new Failure('unavailable', 'The scan engine is still loading its signatures', LOADING_RETRY_SECONDS);
+  }
+  if (state.kind === 'failed') {
+    throw new Failure('unavailable', 'The scan engine has no signatures', FAILED_RETRY_SECONDS);
+  }
+}

@@ -1,0 +1,101 @@
+// One upload: the body of an exchange through the parser into a lent buffer; whole, or refused as soon as that is certain.
+import { Failure } from '../errors.js';
+import type { Exchange } from '../http/exchange.js';
+import { CONTENT_LIMIT_BYTES, MULTIPART_ENVELOPE_BYTES } from '../limits.js';
+import { type Content, createBody } from './body.js';
+import { createForm, type FormContent } from './form.js';
+import type { Lease, UploadMemory } from './memory.js';
+import { createMultipartParser, MalformedMultipart, readBoundary } from './multipart.js';
+
+export type Upload =
+  | { readonly kind: 'file'; readonly filename: string; readonly content: Content; readonly lease: Lease }
+  | { readonly kind: 'url'; readonly url: string };
+
+export interface UploadOptions {
+  readonly memory: UploadMemory;
+  readonly timeoutMs: number;
+}
+
+/**
+ * Receives the form of an exchange. Rejects with a Failure that says what is wrong with it, or with the signal's reason when
+ * the client goes away; the memory is given back then. Of a file, the caller releases the lease.
+ */
+export async function receiveUpload(exchange: Exchange, { memory, timeoutMs }: UploadOptions): Promise<Upload> {
+  const boundary = boundaryOf(exchange);
+  const { body } = exchange;
+  const declaredBytes = body.kind === 'sized' ? body.bytes : body.kind === 'none' ? 0 : Number.POSITIVE_INFINITY;
+  if (body.kind === 'sized' && declaredBytes > CONTENT_LIMIT_BYTES + MULTIPART_ENVELOPE_BYTES) {
+    throw new Failure('fileTooLarge');
+  }
+  const asked = memory.lend(Math.min(declaredBytes, CONTENT_LIMIT_BYTES), exchange.signal);
+  const lease = asked instanceof Promise ? await asked : asked;
+  try {
+    const { form, content } = await receiveForm(exchange, boundary, lease, timeoutMs);
+    if (form.kind === 'file') return { ...form, content: content(), lease };
+    lease.release(lease.buffer);
+    return form;
+  } catch (error) {
+    lease.release(lease.buffer);
+    throw error;
+  }
+}
+
+function boundaryOf(exchange: Exchange): string {
+  try {
+    const result = readBoundary(exchange.headers.get('content-type'));
+    if (result === 'notMultipart') throw new Failure('unsupportedMediaType');
+    return result.boundary;
+  } catch (error) {
+    throw asFailure(error);
+  }
+}
+
+interface ReceivedForm {
+  readonly form: FormContent;
+  /** Throws Failure `fileEmpty`. */
+  content(): Content;
+}
+
+function receiveForm(exchange: Exchange, boundary: string, lease: Lease, timeoutMs: number): Promise<ReceivedForm> {
+  const body = createBody(lease.buffer);
+  const form = createForm(body);
+  const parser = createMultipartParser(boundary, form);
+  return new Promise((resolve, reject) => {
+    const { signal } = exchange;
+    let settled = false;
+    const settle = (act: () => void): void => {
+      if (settled) return;
+      settled = true;
+      clearTimeout(timer);
+      signal.removeEventListener('abort', onAbort);
+      act();
+    };
+    // After the first error the bytes that still arrive are nobody's.
+    const attempt = (act: () => void): void => {
+      if (settled) return;
+      try {
+        act();
+      } catch (error) {
+        settle(() => reject(asFailure(error)));
+      }
+    };
+    const onAbort = (): void => settle(() => reject(signal.reason));
+    const tooSlow = (): void => settle(() => reject(new Failure('uploadTooSlow', `${timeoutMs} ms`)));
+    const timer = setTimeout(tooSlow, timeoutMs);
+    if (signal.aborted) return onAbort();
+    signal.addEventListener('abort', onAbort);
+    exchange.receive({
+      chunk: (bytes) => attempt(() => parser.write(bytes)),
+      end: () =>
+        attempt(() => {
+          parser.end();
+          const sent = form.finish();
+          settle(() => resolve({ form: sent, content: () => body.finish() }));
+        }),
+    });
+  });
+}
+
+function asFailure(error: unknown): unknown {
+  return error instanceof MalformedMultipart ? new Failure('malformedMultipart', error.message) : error;
+}
