@@ -47,7 +47,7 @@ export function openExchange(response: HttpResponse, request: HttpRequest, onEnd
   function end(status: number | null): void {
     if (state === 'ended') return;
     state = 'ended';
-    inbound.discard();
+    inbound.close();
     if (status === null) abortion?.abort(new Error('The client went away'));
     onEnd(exchange, status);
   }
@@ -56,12 +56,25 @@ export function openExchange(response: HttpResponse, request: HttpRequest, onEnd
     if (state === 'ended') return;
     if (state === 'answered') throw new Error(`${exchange.method} ${exchange.path} was answered twice`);
     state = 'answered';
-    if (inbound.ended || framing.problem !== null) finish(answer);
-    else if (framing.body.kind === 'sized') inbound.drain(answerEarly(answer));
-    else inbound.drain(() => finish(answer));
+    if (closeAfter) answerLast(answer);
+    else if (inbound.ended) finish(answer);
+    else inbound.drain(answerEarly(answer));
+  }
+
+  /**
+   * The connection's last answer is given outside of the parser's run: what else came in the same packet would be served
+   * as a request if the answer were already out, and closes the connection if it isn't.
+   */
+  function answerLast(answer: Reply): void {
+    const later = (): void => {
+      setImmediate(() => finish(answer));
+    };
+    if (inbound.ended || framing.problem !== null) later();
+    else inbound.drain(later);
   }
 
   function finish(answer: Reply): void {
+    if (state === 'ended') return;
     inbound.resume();
     response.cork(() => {
       writeHead(answer);
@@ -83,6 +96,7 @@ export function openExchange(response: HttpResponse, request: HttpRequest, onEnd
       response.tryEnd(body.subarray(0, -1), body.length);
     });
     return () => {
+      if (state === 'ended') return;
       inbound.resume();
       response.cork(() => response.tryEnd(body.subarray(-1), body.length));
       end(answer.status);

@@ -23,13 +23,16 @@ const SINGLE = new Set([
   'x-api-key',
 ]);
 
+/** RFC 9110 section 5.6.2. */
+const TOKEN = /^[!#$%&'*+\-.^_`|~0-9A-Za-z]+$/;
 /** 15 digits stay exact in a double. */
 const CONTENT_LENGTH = /^\d{1,15}$/;
 
 export function readFraming(request: HttpRequest): Framing {
   const headers = new Map<string, string>();
-  let problem: string | null = null;
+  let problem = TOKEN.test(request.getCaseSensitiveMethod()) ? null : 'Invalid method';
   request.forEach((name, value) => {
+    if (!TOKEN.test(name)) problem ??= 'Invalid header name';
     if (!headers.has(name)) headers.set(name, value);
     else if (SINGLE.has(name)) problem ??= `Repeated header: ${name}`;
   });

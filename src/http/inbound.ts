@@ -16,8 +16,8 @@ export interface Inbound {
   receive(sink: BodySink): void;
   /** Drops what still arrives and calls back when the body ends, the client falls silent, or a bound is reached. */
   drain(done: () => void): void;
-  /** Forgets sink, kept bytes and timers. */
-  discard(): void;
+  /** Forgets sink, kept bytes and timers; from here on the response is not touched: uWebSockets.js throws on a dead one. */
+  close(): void;
   /** Lets the socket be read again: the next request may come. */
   resume(): void;
 }
@@ -26,20 +26,23 @@ export function openInbound(response: HttpResponse, body: Framing['body']): Inbo
   // uWebSockets.js never calls the data handler for `Content-Length: 0` when the header came in two packets.
   let ended = body.kind === 'none';
   let paused = false;
+  let closed = false;
   let mode: { sink: BodySink } | { kept: Uint8Array[] } | { drained: (bytes: number) => void } | null = { kept: [] };
   let timers: NodeJS.Timeout[] = [];
 
   function pause(): void {
-    if (!paused) response.pause();
+    if (closed || paused) return;
     paused = true;
+    response.pause();
   }
 
   function resume(): void {
-    if (paused) response.resume();
+    if (closed || !paused) return;
     paused = false;
+    response.resume();
   }
 
-  function discard(): void {
+  function forget(): void {
     for (const timer of timers) clearTimeout(timer);
     timers = [];
     mode = null;
@@ -76,10 +79,10 @@ export function openInbound(response: HttpResponse, body: Framing['body']): Inbo
       else resume();
     },
     drain(done) {
-      discard();
+      forget();
       let left = DRAIN_BYTES;
       const finish = (): void => {
-        discard();
+        forget();
         done();
       };
       const silence = setTimeout(finish, DRAIN_SILENCE_MS);
@@ -93,7 +96,10 @@ export function openInbound(response: HttpResponse, body: Framing['body']): Inbo
       };
       resume();
     },
-    discard,
+    close() {
+      closed = true;
+      forget();
+    },
     resume,
   };
 }

@@ -9,7 +9,7 @@ export interface Disposition {
   readonly filename: string | null;
 }
 
-const LINE = /^([!#$%&'*+\-.^_`|~0-9A-Za-z]+):[ \t]*(.*)$/;
+const LINE = /^([!#$%&'*+\-.^_`|~0-9A-Za-z]+):[ \t]*(.*)$/s;
 /** No control characters but the tab in a header's value. */
 // biome-ignore lint/suspicious/noControlCharactersInRegex: they are what is looked for.
 const CONTROL = /[\u0000-\u0008\u000a-\u001f\u007f]/;
