@@ -23,27 +23,40 @@ constexpr size_t kNamesKept = 64;
 constexpr std::string_view kHeuristic = "Heuristics.";
 constexpr std::string_view kEncrypted = "Heuristics.Encrypted.";
 
-// What libclamav logs goes to the load that runs on this thread, or nowhere: never to stderr.
-thread_local std::vector<std::string>* messages_of_this_thread = nullptr;
+// What libclamav logs goes to the load or the scan that runs on this thread, or nowhere: never to stderr.
+struct Listener {
+  std::vector<std::string> messages;
+  bool storage_failed = false;
+};
+thread_local Listener* listener_of_this_thread = nullptr;
 
-class MessageCapture {
+class Listening {
  public:
-  explicit MessageCapture(std::vector<std::string>& sink) { messages_of_this_thread = &sink; }
-  ~MessageCapture() { messages_of_this_thread = nullptr; }
-  MessageCapture(const MessageCapture&) = delete;
-  MessageCapture& operator=(const MessageCapture&) = delete;
+  explicit Listening(Listener& listener) { listener_of_this_thread = &listener; }
+  ~Listening() { listener_of_this_thread = nullptr; }
+  Listening(const Listening&) = delete;
+  Listening& operator=(const Listening&) = delete;
 };
 
+// Parsers go on without what they could not unpack, and libclamav then calls the file clean, even when it could not
+// make its temporary folder at all. What it logs is the only trace; a word too many here errs on the safe side.
+bool TellsOfFailedStorage(const char* message) {
+  constexpr std::array kTraces{"temporary", "temp file", "tmp ", "tempfile", "write", "writing", "t create", "to create"};
+  return std::any_of(kTraces.begin(), kTraces.end(),
+                     [message](const char* trace) { return std::strstr(message, trace) != nullptr; });
+}
+
 void OnMessage(enum cl_msg severity, const char*, const char* message, void*) noexcept {
-  std::vector<std::string>* sink = messages_of_this_thread;
-  if (sink == nullptr || message == nullptr || severity < CL_MSG_WARN) return;
+  Listener* listener = listener_of_this_thread;
+  if (listener == nullptr || message == nullptr || severity < CL_MSG_WARN) return;
+  if (TellsOfFailedStorage(message)) listener->storage_failed = true;
   try {
     std::string line(message);
     line.erase(line.find_last_not_of(" \r\n") + 1);
-    if (sink->size() == kMessagesKept) sink->erase(sink->begin());
-    sink->push_back(std::move(line));
+    if (listener->messages.size() == kMessagesKept) listener->messages.erase(listener->messages.begin());
+    listener->messages.push_back(std::move(line));
   } catch (const std::bad_alloc&) {
-    sink->clear();  // Memory is what is short, and the load will say so.
+    listener->messages.clear();  // Memory is what is short, and the load or scan will say so.
   }
 }
 
@@ -65,16 +78,42 @@ void OnVirusFound(int, const char* name, void* context) noexcept {
   }
 }
 
-int OnSignature(const char*, const char*, unsigned int, void* context) {
-  static_cast<const LoadObserver*>(context)->step();
-  return 0;  // load it
+// What the callbacks of a load need.
+struct Loading {
+  const LoadObserver& observer;
+  std::string unprintable_name;
+};
+
+bool IsUtf8(std::string_view text) {
+  for (size_t i = 0; i < text.size();) {
+    auto byte = static_cast<unsigned char>(text[i++]);
+    int following = byte < 0x80 ? 0 : byte < 0xc2 ? -1 : byte < 0xe0 ? 1 : byte < 0xf0 ? 2 : byte < 0xf5 ? 3 : -1;
+    if (following < 0) return false;
+    for (; following > 0; following--, i++) {
+      if (i == text.size() || (static_cast<unsigned char>(text[i]) & 0xc0) != 0x80) return false;
+    }
+  }
+  return true;
+}
+
+// libclamav aborts the process when a signature matches whose name is not UTF-8, so none may be loaded.
+int OnSignature(const char*, const char* name, unsigned int, void* context) noexcept {
+  auto* loading = static_cast<Loading*>(context);
+  loading->observer.step();
+  if (name == nullptr || IsUtf8(name)) return 0;
+  try {
+    loading->unprintable_name = name;
+  } catch (const std::bad_alloc&) {
+    return 1;
+  }
+  return 1;  // leave it out
 }
 
 template <Phase phase>
 cl_error_t OnProgress(size_t total, size_t done, void* context) {
-  const auto* observer = static_cast<const LoadObserver*>(context);
-  observer->progress(phase, done, total);
-  observer->step();
+  const LoadObserver& observer = static_cast<Loading*>(context)->observer;
+  observer.progress(phase, done, total);
+  observer.step();
   return CL_SUCCESS;
 }
 
@@ -160,30 +199,35 @@ void ClamavEngine::Configure(cl_engine* engine, const LoadRequest& request) {
 std::shared_ptr<const ClamavEngine> ClamavEngine::Build(const LoadRequest& request, const LoadObserver& observer) {
   const auto started = std::chrono::steady_clock::now();
   EngineFacts facts{cl_retver(), 0, request.signature_version, request.signatures_built_at, 0, {}};
-  MessageCapture capture(facts.warnings);
+  Listener listener;
+  Listening listening(listener);
   Handle engine(cl_engine_new());
   if (!engine) throw LoadError("Not enough memory for an engine");
   Configure(engine.get(), request);
 
-  auto* context = const_cast<LoadObserver*>(&observer);  // handed back to OnSignature and OnProgress as const
-  cl_engine_set_clcb_sigload(engine.get(), OnSignature, context);
-  cl_engine_set_clcb_sigload_progress(engine.get(), OnProgress<Phase::kLoad>, context);
-  cl_engine_set_clcb_engine_compile_progress(engine.get(), OnProgress<Phase::kCompile>, context);
+  Loading loading{observer, {}};
+  cl_engine_set_clcb_sigload(engine.get(), OnSignature, &loading);
+  cl_engine_set_clcb_sigload_progress(engine.get(), OnProgress<Phase::kLoad>, &loading);
+  cl_engine_set_clcb_engine_compile_progress(engine.get(), OnProgress<Phase::kCompile>, &loading);
 
   LoadIgnoreLists(engine.get(), request.directories);
   for (const std::string& directory : request.directories) {
     unsigned int before = facts.signature_count;
     cl_error_t code = LoadPath(engine.get(), directory, &facts.signature_count);
     if (code != CL_SUCCESS) {
-      throw LoadError("Cannot load the signatures in " + directory + ": " + Reason(cl_strerror(code), facts.warnings));
+      throw LoadError("Cannot load the signatures in " + directory + ": " + Reason(cl_strerror(code), listener.messages));
+    }
+    if (!loading.unprintable_name.empty()) {
+      throw LoadError("A signature in " + directory + " has a name that is not UTF-8: " + loading.unprintable_name);
     }
     if (facts.signature_count == before) {
-      throw LoadError(Reason("There is no signature in " + directory, facts.warnings));
+      throw LoadError(Reason("There is no signature in " + directory, listener.messages));
     }
   }
   cl_error_t code = cl_engine_compile(engine.get());
-  if (code != CL_SUCCESS) throw LoadError("Cannot compile the signatures: " + Reason(cl_strerror(code), facts.warnings));
+  if (code != CL_SUCCESS) throw LoadError("Cannot compile the signatures: " + Reason(cl_strerror(code), listener.messages));
 
+  facts.warnings = std::move(listener.messages);
   // The observer ends with this call, the engine does not.
   cl_engine_set_clcb_sigload(engine.get(), nullptr, nullptr);
   cl_engine_set_clcb_sigload_progress(engine.get(), nullptr, nullptr);
@@ -217,8 +261,15 @@ ScanReport ClamavEngine::ScanOnce(const void* content, size_t length, bool all_m
 
   std::unique_ptr<cl_fmap_t, decltype(&cl_fmap_close)> map(cl_fmap_open_memory(content, length), cl_fmap_close);
   if (!map) return {CL_EMEM, cl_strerror(CL_EMEM), std::nullopt, {}};
-  cl_error_t code = cl_scanmap_callback(map.get(), nullptr, &name, &scanned, handle_.get(), &options, &alerts);
-  if (alerts.out_of_memory) code = CL_EMEM;
+  Listener listener;
+  cl_error_t code;
+  {
+    Listening listening(listener);
+    code = cl_scanmap_callback(map.get(), nullptr, &name, &scanned, handle_.get(), &options, &alerts);
+  }
+  bool signature_matched = code == CL_VIRUS && name != nullptr && !std::string_view(name).starts_with(kHeuristic);
+  if (listener.storage_failed && !signature_matched) code = CL_EWRITE;
+  if (alerts.out_of_memory && !signature_matched) code = CL_EMEM;
 
   ScanReport report{code, cl_strerror(code), std::nullopt, std::move(alerts.names)};
   // The name belongs to the engine, which the caller holds a reference to until this copy is made.
