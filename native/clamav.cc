@@ -11,6 +11,7 @@
 #include <string_view>
 
 #include "clamav-engine.h"
+#include "storage.h"
 
 namespace sluice {
 namespace {
@@ -39,7 +40,8 @@ class Listening {
 };
 
 // Parsers go on without what they could not unpack, and libclamav then calls the file clean, even when it could not
-// make its temporary folder at all. What it logs is the only trace; a word too many here errs on the safe side.
+// make its temporary folder at all. Most of them log it; a word too many here errs on the safe side. Some unpackers
+// of executables say nothing, so the storage is probed before and after a scan as well.
 bool TellsOfFailedStorage(const char* message) {
   constexpr std::array kTraces{"temporary", "temp file", "tmp ", "tempfile", "write", "writing", "t create", "to create"};
   return std::any_of(kTraces.begin(), kTraces.end(),
@@ -234,7 +236,8 @@ std::shared_ptr<const ClamavEngine> ClamavEngine::Build(const LoadRequest& reque
   cl_engine_set_clcb_engine_compile_progress(engine.get(), nullptr, nullptr);
   const std::chrono::duration<double, std::milli> took = std::chrono::steady_clock::now() - started;
   facts.load_millis = took.count();
-  return std::shared_ptr<const ClamavEngine>(new ClamavEngine(std::move(engine), std::move(facts)));
+  return std::shared_ptr<const ClamavEngine>(
+      new ClamavEngine(std::move(engine), std::move(facts), request.temporary_directory));
 }
 
 ScanReport ClamavEngine::Scan(const void* content, size_t length) const {
@@ -262,14 +265,15 @@ ScanReport ClamavEngine::ScanOnce(const void* content, size_t length, bool all_m
   std::unique_ptr<cl_fmap_t, decltype(&cl_fmap_close)> map(cl_fmap_open_memory(content, length), cl_fmap_close);
   if (!map) return {CL_EMEM, cl_strerror(CL_EMEM), std::nullopt, {}};
   Listener listener;
+  listener.storage_failed = !StorageWorks(temporary_directory_);
   cl_error_t code;
   {
     Listening listening(listener);
     code = cl_scanmap_callback(map.get(), nullptr, &name, &scanned, handle_.get(), &options, &alerts);
   }
   bool signature_matched = code == CL_VIRUS && name != nullptr && !std::string_view(name).starts_with(kHeuristic);
-  if (listener.storage_failed && !signature_matched) code = CL_EWRITE;
-  if (alerts.out_of_memory && !signature_matched) code = CL_EMEM;
+  if (!signature_matched && (listener.storage_failed || !StorageWorks(temporary_directory_))) code = CL_EWRITE;
+  if (!signature_matched && alerts.out_of_memory) code = CL_EMEM;
 
   ScanReport report{code, cl_strerror(code), std::nullopt, std::move(alerts.names)};
   // The name belongs to the engine, which the caller holds a reference to until this copy is made.

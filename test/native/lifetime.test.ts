@@ -7,7 +7,7 @@ import { bodySignature, databaseFolder, temporaryFolder } from './engine.js';
 
 const program = fileURLToPath(new URL('./life-stages.js', import.meta.url));
 const LONGEST_MS = 20_000;
-const TIMES = 5;
+const TIMES = 3;
 
 const quiet = [
   'before anything is loaded',

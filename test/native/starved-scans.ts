@@ -1,5 +1,5 @@
 // A child process of the tests: scans when no temporary folder or no temporary file can be made, and prints the answers.
-import { closeSync, mkdtempSync, openSync, readFileSync, rmdirSync } from 'node:fs';
+import { closeSync, mkdtempSync, openSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { defaultEngineLimits, loadEngine, scanBuffer } from '../../src/engine/addon.js';
@@ -12,11 +12,12 @@ await loadEngine({ directories: [databases], temporaryDirectory, limits: default
 const before = contents.map((content) => scanBuffer(content));
 
 const taken: number[] = [];
-if (want === 'folder') rmdirSync(temporaryDirectory);
+if (want === 'folder') rmSync(temporaryDirectory, { recursive: true });
 else takeAllDescriptors();
 const starved = contents.map((content) => scanBuffer(content));
 for (const descriptor of taken) closeSync(descriptor);
-if (want !== 'folder') rmdirSync(temporaryDirectory);
+// Without descriptors libclamav could not clean up after itself either.
+rmSync(temporaryDirectory, { recursive: true, force: true });
 process.stdout.write(JSON.stringify({ before, starved }));
 
 function takeAllDescriptors(): void {
