@@ -4,7 +4,16 @@
   "targets": [
     {
       "target_name": "sluice",
-      "sources": ["addon.cc", "scanner.cc", "loader.cc", "engine.cc", "clamav.cc", "storage.cc", "exit-gate.cc"],
+      "sources": [
+        "addon.cc",
+        "scanner.cc",
+        "loader.cc",
+        "engine.cc",
+        "clamav.cc",
+        "listener.cc",
+        "storage.cc",
+        "exit-gate.cc"
+      ],
       "include_dirs": ["<!(node -p \"require('node-addon-api').include_dir\")"],
       "defines": [
         "NAPI_VERSION=8",

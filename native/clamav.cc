@@ -11,55 +11,22 @@
 #include <string_view>
 
 #include "clamav-engine.h"
+#include "listener.h"
 #include "storage.h"
+#include "utf8.h"
 
 namespace sluice {
 namespace {
 
-// libclamav repeats itself over a damaged database; the end of what it says holds the reason.
-constexpr size_t kMessagesKept = 20;
+// The end of what libclamav says of a damaged database holds the reason.
 constexpr size_t kMessagesInReason = 3;
 // A name per matching signature; a verdict needs one, and every heuristic name is kept beyond this.
 constexpr size_t kNamesKept = 64;
 constexpr std::string_view kHeuristic = "Heuristics.";
 constexpr std::string_view kEncrypted = "Heuristics.Encrypted.";
 
-// What libclamav logs goes to the load or the scan that runs on this thread, or nowhere: never to stderr.
-struct Listener {
-  std::vector<std::string> messages;
-  bool storage_failed = false;
-};
-thread_local Listener* listener_of_this_thread = nullptr;
-
-class Listening {
- public:
-  explicit Listening(Listener& listener) { listener_of_this_thread = &listener; }
-  ~Listening() { listener_of_this_thread = nullptr; }
-  Listening(const Listening&) = delete;
-  Listening& operator=(const Listening&) = delete;
-};
-
-// Parsers go on without what they could not unpack, and libclamav then calls the file clean, even when it could not
-// make its temporary folder at all. Most of them log it; a word too many here errs on the safe side. Some unpackers
-// of executables say nothing, so the storage is probed before and after a scan as well.
-bool TellsOfFailedStorage(const char* message) {
-  constexpr std::array kTraces{"temporary", "temp file", "tmp ", "tempfile", "write", "writing", "t create", "to create"};
-  return std::any_of(kTraces.begin(), kTraces.end(),
-                     [message](const char* trace) { return std::strstr(message, trace) != nullptr; });
-}
-
 void OnMessage(enum cl_msg severity, const char*, const char* message, void*) noexcept {
-  Listener* listener = listener_of_this_thread;
-  if (listener == nullptr || message == nullptr || severity < CL_MSG_WARN) return;
-  if (TellsOfFailedStorage(message)) listener->storage_failed = true;
-  try {
-    std::string line(message);
-    line.erase(line.find_last_not_of(" \r\n") + 1);
-    if (listener->messages.size() == kMessagesKept) listener->messages.erase(listener->messages.begin());
-    listener->messages.push_back(std::move(line));
-  } catch (const std::bad_alloc&) {
-    listener->messages.clear();  // Memory is what is short, and the load or scan will say so.
-  }
+  if (message != nullptr && severity >= CL_MSG_WARN) Hear(message);
 }
 
 struct Alerts {
@@ -85,18 +52,6 @@ struct Loading {
   const LoadObserver& observer;
   std::string unprintable_name;
 };
-
-bool IsUtf8(std::string_view text) {
-  for (size_t i = 0; i < text.size();) {
-    auto byte = static_cast<unsigned char>(text[i++]);
-    int following = byte < 0x80 ? 0 : byte < 0xc2 ? -1 : byte < 0xe0 ? 1 : byte < 0xf0 ? 2 : byte < 0xf5 ? 3 : -1;
-    if (following < 0) return false;
-    for (; following > 0; following--, i++) {
-      if (i == text.size() || (static_cast<unsigned char>(text[i]) & 0xc0) != 0x80) return false;
-    }
-  }
-  return true;
-}
 
 // libclamav aborts the process when a signature matches whose name is not UTF-8, so none may be loaded.
 int OnSignature(const char*, const char* name, unsigned int, void* context) noexcept {
