@@ -12,7 +12,6 @@
 
 #include "clamav-engine.h"
 #include "listener.h"
-#include "storage.h"
 #include "utf8.h"
 
 namespace sluice {
@@ -220,14 +219,14 @@ ScanReport ClamavEngine::ScanOnce(const void* content, size_t length, bool all_m
   std::unique_ptr<cl_fmap_t, decltype(&cl_fmap_close)> map(cl_fmap_open_memory(content, length), cl_fmap_close);
   if (!map) return {CL_EMEM, cl_strerror(CL_EMEM), std::nullopt, {}};
   Listener listener;
-  listener.storage_failed = !StorageWorks(temporary_directory_);
+  listener.storage_failed = !storage_.Works();
   cl_error_t code;
   {
     Listening listening(listener);
     code = cl_scanmap_callback(map.get(), nullptr, &name, &scanned, handle_.get(), &options, &alerts);
   }
   bool signature_matched = code == CL_VIRUS && name != nullptr && !std::string_view(name).starts_with(kHeuristic);
-  if (!signature_matched && (listener.storage_failed || !StorageWorks(temporary_directory_))) code = CL_EWRITE;
+  if (!signature_matched && (listener.storage_failed || !storage_.Works())) code = CL_EWRITE;
   if (!signature_matched && alerts.out_of_memory) code = CL_EMEM;
 
   ScanReport report{code, cl_strerror(code), std::nullopt, std::move(alerts.names)};

@@ -1,12 +1,24 @@
 // SPDX-License-Identifier: GPL-2.0-only
-// Whether libclamav can unpack at this moment.
+// The folder libclamav unpacks into, and whether it can at this moment.
 #pragma once
 
 #include <string>
 
 namespace sluice {
 
-// Makes a nameless file in the folder, writes to it and lets go of it; a few microseconds on tmpfs.
-bool StorageWorks(const std::string& directory);
+class Storage {
+ public:
+  explicit Storage(std::string directory);
+  ~Storage();
+  Storage(const Storage&) = delete;
+  Storage& operator=(const Storage&) = delete;
+
+  // The folder is there with room for files, and the process may open more; takes about a microsecond.
+  bool Works() const;
+
+ private:
+  std::string directory_;
+  int descriptor_;
+};
 
 }  // namespace sluice
