@@ -4,7 +4,8 @@ import { migrate } from './migrations.js';
 import { messageOfError, StoreError } from './store-error.js';
 
 export type Sql = postgres.Sql;
-export type Transaction = postgres.TransactionSql;
+/** What runs queries, inside a transaction or outside of one. */
+export type Queries = postgres.ISql;
 
 export type PostgresTarget =
   | { readonly kind: 'url'; readonly url: string }
