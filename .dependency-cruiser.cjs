@@ -38,10 +38,10 @@ module.exports = {
     ...rowRules(),
     {
       name: 'every-file-in-a-room',
-      comment: 'A file of src/ that no row knows escapes the rules above: give it a place in the rows.',
+      comment: 'A file of src/ that no row knows may import nothing; what it is imported by breaks the rules above.',
       severity: 'error',
-      from: {},
-      to: { path: '^src/', pathNot: rows.flat().map((room) => `^src/${room}`) },
+      from: { path: '^src/', pathNot: rows.flat().map((room) => `^src/${room}`) },
+      to: {},
     },
     soleImporters('piscina', '^node_modules/piscina/', '^src/engine/(pool|worker)\\.ts$'),
     soleImporters('uws', '^node_modules/uws-pack/', '^src/http/(server|exchange|framing|inbound)\\.ts$'),
