@@ -51,9 +51,17 @@ async function installPackages() {
     return;
   }
   announce(`Installing packages: ${difference}`);
-  await run('npm', ['ci', '--include=dev', '--no-audit', '--no-fund'], {
+  // Not `npm ci`: it refuses a lock file made where the packages of other platforms (optional, never installed here) could not
+  // be had. This installs what the lock file pins and leaves it as it is; that it did so is checked afterwards.
+  await run('npm', ['install', '--no-save', '--include=dev', '--no-audit', '--no-fund'], {
     todo: 'Check that the npm registry can be reached, then run the same command again.',
   });
+  const remaining = packageDifference();
+  if (remaining !== undefined) {
+    throw new BuildFailure(`npm did not install what package-lock.json pins: ${remaining}.`, {
+      todo: 'If package.json was changed by hand, run `npm install` and commit package-lock.json; otherwise remove node_modules.',
+    });
+  }
 }
 
 /** Says how node_modules differs from package-lock.json; undefined when it doesn't. */
