@@ -4,9 +4,24 @@
   "targets": [
     {
       "target_name": "sluice",
-      "sources": ["addon.cc", "scanner.cc", "loader.cc", "engine.cc", "clamav.cc", "exit-gate.cc"],
+      "sources": [
+        "addon.cc",
+        "scanner.cc",
+        "loader.cc",
+        "engine.cc",
+        "clamav.cc",
+        "listener.cc",
+        "storage.cc",
+        "exit-gate.cc"
+      ],
       "include_dirs": ["<!(node -p \"require('node-addon-api').include_dir\")"],
-      "defines": ["NAPI_VERSION=8", "NAPI_CPP_EXCEPTIONS", "NODE_ADDON_API_CPP_EXCEPTIONS_ALL"],
+      "defines": [
+        "NAPI_VERSION=8",
+        "NAPI_CPP_EXCEPTIONS",
+        "NODE_ADDON_API_CPP_EXCEPTIONS_ALL",
+        # A thread that is terminated during a scan takes no answer and no exception: neither may end the process.
+        "NODE_API_SWALLOW_UNTHROWABLE_EXCEPTIONS"
+      ],
       "cflags_cc!": ["-fno-exceptions", "-std=gnu++17", "-std=gnu++20", "-fno-rtti"],
       "cflags_cc": [
         "-std=c++20",

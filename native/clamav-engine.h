@@ -6,6 +6,7 @@
 #include <memory>
 
 #include "report.h"
+#include "storage.h"
 
 struct cl_engine;
 
@@ -30,12 +31,14 @@ class ClamavEngine {
   };
   using Handle = std::unique_ptr<cl_engine, Free>;
 
-  ClamavEngine(Handle handle, EngineFacts facts) : handle_(std::move(handle)), facts_(std::move(facts)) {}
+  ClamavEngine(Handle handle, EngineFacts facts, std::string temporary_directory)
+      : handle_(std::move(handle)), facts_(std::move(facts)), storage_(std::move(temporary_directory)) {}
   static void Configure(cl_engine* engine, const LoadRequest& request);
   ScanReport ScanOnce(const void* content, size_t length, bool all_matches) const;
 
   Handle handle_;
   EngineFacts facts_;
+  Storage storage_;
 };
 
 }  // namespace sluice

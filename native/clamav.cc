@@ -11,40 +11,21 @@
 #include <string_view>
 
 #include "clamav-engine.h"
+#include "listener.h"
+#include "utf8.h"
 
 namespace sluice {
 namespace {
 
-// libclamav repeats itself over a damaged database; the end of what it says holds the reason.
-constexpr size_t kMessagesKept = 20;
+// The end of what libclamav says of a damaged database holds the reason.
 constexpr size_t kMessagesInReason = 3;
 // A name per matching signature; a verdict needs one, and every heuristic name is kept beyond this.
 constexpr size_t kNamesKept = 64;
 constexpr std::string_view kHeuristic = "Heuristics.";
 constexpr std::string_view kEncrypted = "Heuristics.Encrypted.";
 
-// What libclamav logs goes to the load that runs on this thread, or nowhere: never to stderr.
-thread_local std::vector<std::string>* messages_of_this_thread = nullptr;
-
-class MessageCapture {
- public:
-  explicit MessageCapture(std::vector<std::string>& sink) { messages_of_this_thread = &sink; }
-  ~MessageCapture() { messages_of_this_thread = nullptr; }
-  MessageCapture(const MessageCapture&) = delete;
-  MessageCapture& operator=(const MessageCapture&) = delete;
-};
-
 void OnMessage(enum cl_msg severity, const char*, const char* message, void*) noexcept {
-  std::vector<std::string>* sink = messages_of_this_thread;
-  if (sink == nullptr || message == nullptr || severity < CL_MSG_WARN) return;
-  try {
-    std::string line(message);
-    line.erase(line.find_last_not_of(" \r\n") + 1);
-    if (sink->size() == kMessagesKept) sink->erase(sink->begin());
-    sink->push_back(std::move(line));
-  } catch (const std::bad_alloc&) {
-    sink->clear();  // Memory is what is short, and the load will say so.
-  }
+  if (message != nullptr && severity >= CL_MSG_WARN) Hear(message);
 }
 
 struct Alerts {
@@ -65,16 +46,30 @@ void OnVirusFound(int, const char* name, void* context) noexcept {
   }
 }
 
-int OnSignature(const char*, const char*, unsigned int, void* context) {
-  static_cast<const LoadObserver*>(context)->step();
-  return 0;  // load it
+// What the callbacks of a load need.
+struct Loading {
+  const LoadObserver& observer;
+  std::string unprintable_name;
+};
+
+// libclamav aborts the process when a signature matches whose name is not UTF-8, so none may be loaded.
+int OnSignature(const char*, const char* name, unsigned int, void* context) noexcept {
+  auto* loading = static_cast<Loading*>(context);
+  loading->observer.step();
+  if (name == nullptr || IsUtf8(name)) return 0;
+  try {
+    loading->unprintable_name = name;
+  } catch (const std::bad_alloc&) {
+    return 1;
+  }
+  return 1;  // leave it out
 }
 
 template <Phase phase>
 cl_error_t OnProgress(size_t total, size_t done, void* context) {
-  const auto* observer = static_cast<const LoadObserver*>(context);
-  observer->progress(phase, done, total);
-  observer->step();
+  const LoadObserver& observer = static_cast<Loading*>(context)->observer;
+  observer.progress(phase, done, total);
+  observer.step();
   return CL_SUCCESS;
 }
 
@@ -160,37 +155,43 @@ void ClamavEngine::Configure(cl_engine* engine, const LoadRequest& request) {
 std::shared_ptr<const ClamavEngine> ClamavEngine::Build(const LoadRequest& request, const LoadObserver& observer) {
   const auto started = std::chrono::steady_clock::now();
   EngineFacts facts{cl_retver(), 0, request.signature_version, request.signatures_built_at, 0, {}};
-  MessageCapture capture(facts.warnings);
+  Listener listener;
+  Listening listening(listener);
   Handle engine(cl_engine_new());
   if (!engine) throw LoadError("Not enough memory for an engine");
   Configure(engine.get(), request);
 
-  auto* context = const_cast<LoadObserver*>(&observer);  // handed back to OnSignature and OnProgress as const
-  cl_engine_set_clcb_sigload(engine.get(), OnSignature, context);
-  cl_engine_set_clcb_sigload_progress(engine.get(), OnProgress<Phase::kLoad>, context);
-  cl_engine_set_clcb_engine_compile_progress(engine.get(), OnProgress<Phase::kCompile>, context);
+  Loading loading{observer, {}};
+  cl_engine_set_clcb_sigload(engine.get(), OnSignature, &loading);
+  cl_engine_set_clcb_sigload_progress(engine.get(), OnProgress<Phase::kLoad>, &loading);
+  cl_engine_set_clcb_engine_compile_progress(engine.get(), OnProgress<Phase::kCompile>, &loading);
 
   LoadIgnoreLists(engine.get(), request.directories);
   for (const std::string& directory : request.directories) {
     unsigned int before = facts.signature_count;
     cl_error_t code = LoadPath(engine.get(), directory, &facts.signature_count);
     if (code != CL_SUCCESS) {
-      throw LoadError("Cannot load the signatures in " + directory + ": " + Reason(cl_strerror(code), facts.warnings));
+      throw LoadError("Cannot load the signatures in " + directory + ": " + Reason(cl_strerror(code), listener.messages));
+    }
+    if (!loading.unprintable_name.empty()) {
+      throw LoadError("A signature in " + directory + " has a name that is not UTF-8: " + loading.unprintable_name);
     }
     if (facts.signature_count == before) {
-      throw LoadError(Reason("There is no signature in " + directory, facts.warnings));
+      throw LoadError(Reason("There is no signature in " + directory, listener.messages));
     }
   }
   cl_error_t code = cl_engine_compile(engine.get());
-  if (code != CL_SUCCESS) throw LoadError("Cannot compile the signatures: " + Reason(cl_strerror(code), facts.warnings));
+  if (code != CL_SUCCESS) throw LoadError("Cannot compile the signatures: " + Reason(cl_strerror(code), listener.messages));
 
+  facts.warnings = std::move(listener.messages);
   // The observer ends with this call, the engine does not.
   cl_engine_set_clcb_sigload(engine.get(), nullptr, nullptr);
   cl_engine_set_clcb_sigload_progress(engine.get(), nullptr, nullptr);
   cl_engine_set_clcb_engine_compile_progress(engine.get(), nullptr, nullptr);
   const std::chrono::duration<double, std::milli> took = std::chrono::steady_clock::now() - started;
   facts.load_millis = took.count();
-  return std::shared_ptr<const ClamavEngine>(new ClamavEngine(std::move(engine), std::move(facts)));
+  return std::shared_ptr<const ClamavEngine>(
+      new ClamavEngine(std::move(engine), std::move(facts), request.temporary_directory));
 }
 
 ScanReport ClamavEngine::Scan(const void* content, size_t length) const {
@@ -217,8 +218,16 @@ ScanReport ClamavEngine::ScanOnce(const void* content, size_t length, bool all_m
 
   std::unique_ptr<cl_fmap_t, decltype(&cl_fmap_close)> map(cl_fmap_open_memory(content, length), cl_fmap_close);
   if (!map) return {CL_EMEM, cl_strerror(CL_EMEM), std::nullopt, {}};
-  cl_error_t code = cl_scanmap_callback(map.get(), nullptr, &name, &scanned, handle_.get(), &options, &alerts);
-  if (alerts.out_of_memory) code = CL_EMEM;
+  Listener listener;
+  listener.storage_failed = !storage_.Works();
+  cl_error_t code;
+  {
+    Listening listening(listener);
+    code = cl_scanmap_callback(map.get(), nullptr, &name, &scanned, handle_.get(), &options, &alerts);
+  }
+  bool signature_matched = code == CL_VIRUS && name != nullptr && !std::string_view(name).starts_with(kHeuristic);
+  if (!signature_matched && (listener.storage_failed || !storage_.Works())) code = CL_EWRITE;
+  if (!signature_matched && alerts.out_of_memory) code = CL_EMEM;
 
   ScanReport report{code, cl_strerror(code), std::nullopt, std::move(alerts.names)};
   // The name belongs to the engine, which the caller holds a reference to until this copy is made.

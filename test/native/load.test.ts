@@ -101,6 +101,17 @@ t.test('what cannot be loaded is refused with its reason, and the old engine goe
       { 'main.cvd': '', 'a.ndb': bodySignature('Test.A', 'x mark') },
       /main\.cvd/,
     ],
+    [
+      'a name that is not UTF-8',
+      { 'a.ndb': Buffer.from(bodySignature('Test.Odd\xff\xfe', MARK), 'latin1') },
+      /not UTF-8: Test\.Odd/,
+    ],
+    ['a hash with such a name', { 'a.hdb': Buffer.from(`${'a'.repeat(32)}:10:Test.\xc3\n`, 'latin1') }, /not UTF-8/],
+    [
+      'a logical one with such a name',
+      { 'a.ldb': Buffer.from('Test.\x80;Target:0;0;61626364\n', 'latin1') },
+      /not UTF-8/,
+    ],
     ['a broken YARA rule', { 'a.yar': 'rule broken { condition: nonsense }\n' }, /a\.yar/],
   ];
   for (const [what, files, reason] of cases) {

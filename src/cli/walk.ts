@@ -1,0 +1,79 @@
+// The files of a scan: what was named on the command line, folders with everything below them, in the order of their names.
+import type { Stats } from 'node:fs';
+import { lstat, readdir, stat } from 'node:fs/promises';
+
+/** Paths are bytes: a name that is not UTF-8 must not hide a file. */
+export type Entry =
+  | { readonly kind: 'file'; readonly path: Buffer; readonly sizeBytes: number; readonly followLink: boolean }
+  /** In a folder, but neither a file nor a folder. */
+  | { readonly kind: 'skipped'; readonly path: Buffer; readonly reason: string }
+  | { readonly kind: 'failed'; readonly path: Buffer; readonly reason: string };
+
+/**
+ * A link that is named on the command line is followed, one inside a folder is not. At any moment one list of names per level
+ * of folders is in memory.
+ */
+export async function* walk(paths: readonly string[]): AsyncGenerator<Entry> {
+  for (const name of paths) {
+    const path = Buffer.from(name);
+    const found = await attempt(() => stat(path));
+    if (!found.ok) yield { kind: 'failed', path, reason: found.reason };
+    else if (found.value.isDirectory()) yield* walkFolder(path);
+    else if (found.value.isFile()) yield { kind: 'file', path, sizeBytes: found.value.size, followLink: true };
+    else yield { kind: 'failed', path, reason: `neither a file nor a folder, but ${kindOf(found.value)}` };
+  }
+}
+
+async function* walkFolder(folder: Buffer): AsyncGenerator<Entry> {
+  const listed = await attempt(() => readdir(folder, { encoding: 'buffer' }));
+  if (!listed.ok) {
+    yield { kind: 'failed', path: folder, reason: listed.reason };
+    return;
+  }
+  for (const name of listed.value.sort(Buffer.compare)) {
+    const path = join(folder, name);
+    const found = await attempt(() => lstat(path));
+    if (!found.ok) yield { kind: 'failed', path, reason: found.reason };
+    else if (found.value.isDirectory()) yield* walkFolder(path);
+    else if (found.value.isFile()) yield { kind: 'file', path, sizeBytes: found.value.size, followLink: false };
+    else yield { kind: 'skipped', path, reason: kindOf(found.value) };
+  }
+}
+
+function join(folder: Buffer, name: Buffer): Buffer {
+  const separator = folder.at(-1) === 0x2f ? '' : '/';
+  return Buffer.concat([folder, Buffer.from(separator), name]);
+}
+
+function kindOf(stats: Stats): string {
+  if (stats.isSymbolicLink()) return 'a symbolic link';
+  if (stats.isFIFO()) return 'a named pipe';
+  if (stats.isSocket()) return 'a socket';
+  return 'a device';
+}
+
+async function attempt<Value>(
+  act: () => Promise<Value>,
+): Promise<{ readonly ok: true; readonly value: Value } | { readonly ok: false; readonly reason: string }> {
+  try {
+    return { ok: true, value: await act() };
+  } catch (error) {
+    return { ok: false, reason: reasonOf(error) };
+  }
+}
+
+const REASONS: Readonly<Record<string, string>> = {
+  ENOENT: 'no such file or folder',
+  EACCES: 'permission denied',
+  EPERM: 'permission denied',
+  ENAMETOOLONG: 'the name is too long',
+  ELOOP: 'became a link, or too many links',
+  ENOTDIR: 'a part of the path is not a folder',
+};
+
+/** What the system says of a path that can't be read, without repeating the path. */
+export function reasonOf(error: unknown): string {
+  if (!(error instanceof Error)) return String(error);
+  const code = 'code' in error && typeof error.code === 'string' ? error.code : null;
+  return code === null ? error.message : (REASONS[code] ?? code);
+}

@@ -1,0 +1,76 @@
+// A child process of the tests: gets into one stage of the engine's life and ends there, in the way it is told.
+import { Worker } from 'node:worker_threads';
+import { defaultEngineLimits, engineInfo, loadEngine, scanBuffer } from '../../src/engine/addon.js';
+
+const [stage, databases, temporaryDirectory] = process.argv.slice(2);
+if (databases === undefined || temporaryDirectory === undefined) throw new Error('usage: stage databases temporary');
+const options = { directories: [databases], temporaryDirectory, limits: defaultEngineLimits };
+const content = Buffer.alloc(4 * 1024 * 1024, 'text ');
+
+function scanningWorker(): Promise<Worker> {
+  const worker = new Worker(new URL('./scanning-worker.js', import.meta.url));
+  return new Promise((resolve) => worker.once('online', () => resolve(worker)));
+}
+
+const stages: Record<string, () => unknown> = {
+  'before anything is loaded': () => {
+    if (engineInfo() === null) process.exit(0);
+  },
+  'when a load begins': async () => {
+    void loadEngine(options);
+    setImmediate(() => process.exit(0));
+  },
+  'while signatures are read': () =>
+    loadEngine(options, ({ phase, done }) => {
+      if (phase === 'load' && done > 0) process.exit(0);
+    }),
+  'while signatures are compiled': () =>
+    loadEngine(options, ({ phase }) => {
+      if (phase === 'compile') process.exit(0);
+    }),
+  'when a load has ended': () => loadEngine(options).then(() => process.exit(0)),
+  'by itself after a load': () => loadEngine(options),
+  'right after a scan': async () => {
+    await loadEngine(options);
+    scanBuffer(content);
+    process.exit(0);
+  },
+  'while a thread scans': async () => {
+    await loadEngine(options);
+    const worker = await scanningWorker();
+    worker.postMessage({ content, times: 1000 });
+    setTimeout(() => process.exit(0), 50);
+  },
+  'while a thread scans and another engine loads': async () => {
+    await loadEngine(options);
+    const worker = await scanningWorker();
+    worker.postMessage({ content, times: 1000 });
+    await loadEngine(options, () => process.exit(0));
+  },
+  'while a replaced engine waits for its last scan': async () => {
+    await loadEngine(options);
+    const worker = await scanningWorker();
+    worker.postMessage({ content, times: 1000 });
+    await loadEngine(options);
+    process.exit(0);
+  },
+  'with a thread that ends while it loads': async () => {
+    const worker = new Worker(new URL(import.meta.url), {
+      argv: ['in a thread: load and leave', databases, temporaryDirectory],
+    });
+    await new Promise((resolve) => worker.once('exit', resolve));
+    await loadEngine(options);
+    scanBuffer(content);
+  },
+  'in a thread: load and leave': () => loadEngine(options, () => process.exit(0)),
+  'by an uncaught error while it loads': () => {
+    void loadEngine(options);
+    setImmediate(() => {
+      throw new Error('on purpose');
+    });
+  },
+};
+
+const enter = stages[stage ?? ''];
+if (enter === undefined) throw new Error(`There is no stage "${stage}"`);
+await enter();

@@ -1,0 +1,129 @@
+// One scan: what it refuses to look at, what it answers with odd names and memory of every kind, and that it leaks nothing.
+import { readdirSync } from 'node:fs';
+import t from 'tap';
+import { defaultEngineLimits, loadEngine, scanBuffer } from '../../src/engine/addon.js';
+import { zip } from '../fixtures/archives.js';
+import { bodySignature, databaseFolder, load, temporaryFolder } from './engine.js';
+
+const MARK = 'a mark of this test';
+const CLEAN = { code: 0, codeText: 'No viruses detected', virusName: null, alerts: [] };
+const FOUND = { code: 1, virusName: 'Test.A.UNOFFICIAL', alerts: ['Test.A.UNOFFICIAL'] };
+
+/** The same function, to be called with what its type forbids. */
+function untyped(target: (...args: never[]) => unknown) {
+  return (...args: unknown[]): unknown => Reflect.apply(target, undefined, args);
+}
+
+t.test('content and nothing else is scanned', async (t) => {
+  await load(t, [databaseFolder(t, { 'a.ndb': bodySignature('Test.A', MARK) })]);
+  const scan = untyped(scanBuffer);
+  for (const wrong of [
+    undefined,
+    null,
+    1,
+    'text',
+    {},
+    [],
+    new ArrayBuffer(4),
+    new Uint16Array(4),
+    new DataView(new ArrayBuffer(4)),
+  ]) {
+    t.throws(() => scan(wrong), TypeError);
+  }
+  t.throws(() => scan(), TypeError);
+});
+
+t.test('empty and detached content has no verdict', async (t) => {
+  t.throws(() => scanBuffer(new Uint8Array(0)), { name: 'TypeError', message: /empty/ });
+  const content = new Uint8Array(Buffer.from(MARK));
+  structuredClone(content, { transfer: [content.buffer] });
+  t.throws(() => scanBuffer(content), { name: 'TypeError', message: /detached/ });
+});
+
+t.test('wrong options are refused before anything is loaded', async (t) => {
+  const loads = untyped(loadEngine);
+  const good = { directories: ['/tmp'], temporaryDirectory: '/tmp', limits: defaultEngineLimits };
+  const limits = (change: object) => ({ ...good, limits: { ...defaultEngineLimits, ...change } });
+  const wrong: unknown[] = [
+    undefined,
+    null,
+    'text',
+    {},
+    { ...good, directories: [] },
+    { ...good, directories: 'text' },
+    { ...good, directories: [1] },
+    { ...good, directories: ['a\0b'] },
+    { ...good, temporaryDirectory: '' },
+    { ...good, limits: null },
+    limits({ maxFiles: 0 }),
+    limits({ maxFiles: -1 }),
+    limits({ maxFiles: 1.5 }),
+    limits({ maxScanTimeMs: Number.NaN }),
+    limits({ maxRecursion: '17' }),
+    limits({ maxScanSizeBytes: Number.POSITIVE_INFINITY }),
+    limits({ maxFileSizeBytes: defaultEngineLimits.maxScanSizeBytes }),
+  ];
+  for (const options of wrong) await t.rejects(async () => loads(options), TypeError, JSON.stringify(options));
+  await t.rejects(async () => loads(good, 'text'), TypeError);
+});
+
+t.test('memory of every kind is read in place', async (t) => {
+  await load(t, [databaseFolder(t, { 'a.ndb': bodySignature('Test.A', MARK) })]);
+  const bytes = Buffer.from(`before ${MARK} behind`);
+  const padded = Buffer.concat([Buffer.alloc(9), bytes, Buffer.alloc(9)]);
+  const shared = new Uint8Array(new SharedArrayBuffer(bytes.length));
+  shared.set(bytes);
+  t.match(scanBuffer(bytes), FOUND);
+  t.match(scanBuffer(new Uint8Array(bytes)), FOUND);
+  t.match(scanBuffer(padded.subarray(9, -9)), FOUND);
+  t.match(scanBuffer(shared), FOUND);
+  t.same(scanBuffer(padded.subarray(0, 20)), CLEAN, 'bytes outside of the view are not looked at');
+  t.same(scanBuffer(Uint8Array.of(0)), CLEAN);
+});
+
+t.test('a name is told whatever bytes it has', async (t) => {
+  const long = `Test.${'long'.repeat(75)}`;
+  const database = bodySignature(long, 'the first mark') + bodySignature('Test.Größe', 'the second mark');
+  await load(t, [databaseFolder(t, { 'a.ndb': database })]);
+  t.equal(long.length, 305);
+  t.equal(scanBuffer(Buffer.from('the first mark')).virusName, `${long}.UNOFFICIAL`);
+  t.equal(scanBuffer(Buffer.from('the second mark')).virusName, 'Test.Größe.UNOFFICIAL');
+});
+
+t.test('scans leave neither memory nor temporary files behind', async (t) => {
+  const temporaryDirectory = temporaryFolder(t);
+  await loadEngine({
+    directories: [databaseFolder(t, { 'a.ndb': bodySignature('Test.A', MARK) })],
+    temporaryDirectory,
+    limits: defaultEngineLimits,
+  });
+  const member = { name: 'a', content: Buffer.from(MARK) };
+  const contents = [
+    zip([{ name: 'b', content: Buffer.alloc(100_000, 'text ') }]),
+    zip([member]),
+    zip([
+      { ...member, encrypted: true },
+      { name: 'b', content: Buffer.from('b') },
+    ]),
+    Buffer.alloc(64 * 1024, 'x'),
+  ];
+  const scanAll = (rounds: number) => {
+    for (let round = 0; round < rounds; round += 1) for (const content of contents) scanBuffer(content);
+  };
+  scanAll(300);
+  const before = process.memoryUsage.rss();
+  scanAll(1000);
+  const grown = process.memoryUsage.rss() - before;
+  t.ok(grown < 8 * 1024 * 1024, `4,000 scans grew the process by ${Math.round(grown / 1024)} KiB`);
+  t.same(readdirSync(temporaryDirectory), []);
+});
+
+t.test('reloads leave no memory behind', async (t) => {
+  const lines = Array.from({ length: 5_000 }, (_, i) => bodySignature(`Test.N${i}`, `mark number ${i} of this test`));
+  const folder = databaseFolder(t, { 'a.ndb': lines.join('') });
+  for (let round = 0; round < 10; round += 1) await load(t, [folder]);
+  const before = process.memoryUsage.rss();
+  for (let round = 0; round < 30; round += 1) await load(t, [folder]);
+  const grown = process.memoryUsage.rss() - before;
+  t.ok(grown < 16 * 1024 * 1024, `30 reloads grew the process by ${Math.round(grown / 1024)} KiB`);
+});

@@ -1,0 +1,60 @@
+// A scan that could not use its temporary folder has no verdict: libclamav calls such content clean, we must not.
+import { execFileSync } from 'node:child_process';
+import { mkdirSync, readdirSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import t from 'tap';
+import { z } from 'zod';
+import { ownSignaturesDirectory } from '../../src/paths.js';
+import { gzip, mail, nestedZip, tar, zip } from '../fixtures/archives.js';
+import { eicar } from '../fixtures/samples.js';
+import { temporaryFolder } from './engine.js';
+
+const program = fileURLToPath(new URL('./starved-scans.js', import.meta.url));
+const TEST_FILES = '/usr/share/clamav-testfiles';
+const answer = z.object({ code: z.number(), virusName: z.string().nullable() });
+const answers = z.object({ before: z.array(answer), starved: z.array(answer) });
+
+function samples(t: { teardown(undo: () => void): void }): string[] {
+  const folder = join(temporaryFolder(t), 'samples');
+  const member = { name: 'eicar.com', content: eicar() };
+  const made: Record<string, Buffer> = {
+    'a.com': eicar(),
+    'a.zip': zip([member]),
+    'a.tar': tar([member]),
+    'a.tar.gz': gzip(tar([member])),
+    'a.gz': gzip(eicar()),
+    'a.mail': mail(eicar()),
+    'nested.zip': nestedZip(eicar(), 4),
+    'encrypted.zip': zip([{ name: 'secret', content: Buffer.from('secret'), encrypted: true }, member]),
+  };
+  mkdirSync(folder);
+  for (const [name, content] of Object.entries(made)) writeFileSync(join(folder, name), content);
+  return Object.keys(made).map((name) => join(folder, name));
+}
+
+function scanStarved(want: string, paths: readonly string[]) {
+  // 64 descriptors: enough for node, few enough to take them all.
+  const output = execFileSync(
+    'sh',
+    ['-c', 'ulimit -n 64; exec "$0" "$@"', process.execPath, program, want, ownSignaturesDirectory, ...paths],
+    { encoding: 'utf8' },
+  );
+  return answers.parse(JSON.parse(output));
+}
+
+for (const [want, missing] of [
+  ['folder', 'temporary folder'],
+  ['descriptors', 'file descriptors'],
+] as const) {
+  t.test(`without ${missing} nothing infected is called clean`, async (t) => {
+    const debian = readdirSync(TEST_FILES).map((name) => join(TEST_FILES, name));
+    const paths = [...samples(t), ...debian];
+    const { before, starved } = scanStarved(want, paths);
+    for (const [index, path] of paths.entries()) {
+      if (before[index]?.virusName === null) continue;
+      t.not(starved[index]?.code, 0, `${path}: ${JSON.stringify(starved[index])}`);
+      t.notMatch(starved[index]?.virusName ?? '', /Encrypted/, 'and not merely encrypted');
+    }
+  });
+}

@@ -1,0 +1,94 @@
+// Many threads, one engine: it is shared, replaced under running scans, and outlives the threads that used it.
+import { createHash } from 'node:crypto';
+import { once } from 'node:events';
+import { Worker } from 'node:worker_threads';
+import t from 'tap';
+import { scanBuffer } from '../../src/engine/addon.js';
+import { nestedZip, zip } from '../fixtures/archives.js';
+import { bodySignature, databaseFolder, load } from './engine.js';
+
+const MARK = 'a mark of this test';
+const content = zip([{ name: 'a', content: Buffer.from(`x ${MARK}`) }]);
+
+function startWorker(t: { teardown(undo: () => unknown): void }): Worker {
+  const worker = new Worker(new URL('./scanning-worker.js', import.meta.url));
+  t.teardown(() => worker.terminate());
+  return worker;
+}
+
+async function ask(worker: Worker, order: object) {
+  const answered = once(worker, 'message');
+  worker.postMessage(order);
+  const [answer] = await answered;
+  return answer;
+}
+
+t.test('threads scan with the engine that the main thread loaded', async (t) => {
+  await load(t, [databaseFolder(t, { 'a.ndb': bodySignature('Test.A', MARK) })]);
+  const workers = Array.from({ length: 4 }, () => startWorker(t));
+  const answers = await Promise.all(workers.map((worker) => ask(worker, { content, times: 200 })));
+  for (const answer of answers) t.match(answer, { names: ['Test.A.UNOFFICIAL'], signatureCount: 1 });
+});
+
+t.test('threads that scan with a large engine do not load one each', async (t) => {
+  await load(t, [databaseFolder(t, { 'a.ndb': bodySignature('Test.A', MARK) })]);
+  const workers = Array.from({ length: 4 }, () => startWorker(t));
+  const allScan = () => Promise.all(workers.map((worker) => ask(worker, { content, times: 20 })));
+  await allScan();
+  // Marks that have nothing in common, so that the engine is as large as it can be.
+  const lines = Array.from({ length: 100_000 }, (_, i) =>
+    bodySignature(`Test.N${i}`, createHash('sha256').update(`${i}`).digest().toString('latin1')),
+  );
+  const folder = databaseFolder(t, { 'a.ndb': lines.join('') });
+  const before = process.memoryUsage.rss();
+  await load(t, [folder]);
+  const engineBytes = process.memoryUsage.rss() - before;
+  for (const answer of await allScan()) t.equal(answer.signatureCount, 100_000);
+  const scanningBytes = process.memoryUsage.rss() - before - engineBytes;
+  t.ok(scanningBytes < engineBytes, `engine ${engineBytes >> 20} MiB, four threads with it ${scanningBytes >> 20} MiB`);
+});
+
+t.test('an engine is replaced under running scans without a wrong answer', async (t) => {
+  const names = ['Test.One', 'Test.Two'];
+  const folders = names.map((name) => databaseFolder(t, { 'a.ndb': bodySignature(name, MARK) }));
+  await load(t, folders.slice(0, 1));
+  const workers = Array.from({ length: 2 }, () => startWorker(t));
+  const scanning = Promise.all(workers.map((worker) => ask(worker, { content, times: 3000 })));
+  let done = false;
+  const finished = scanning.then((answers) => {
+    done = true;
+    return answers;
+  });
+  for (let round = 1; !done; round += 1) await load(t, [folders[round % 2] ?? '']);
+  for (const answer of await finished) {
+    for (const name of answer.names) t.ok(names.includes(name.replace('.UNOFFICIAL', '')), name);
+  }
+});
+
+t.test('the engine outlives the threads that scanned with it', async (t) => {
+  await load(t, [databaseFolder(t, { 'a.ndb': bodySignature('Test.A', MARK) })]);
+  for (let round = 0; round < 10; round += 1) {
+    const worker = startWorker(t);
+    const exited = once(worker, 'exit');
+    t.match(await ask(worker, { content, times: 3, exit: true }), { names: ['Test.A.UNOFFICIAL'] });
+    await exited;
+  }
+  t.equal(scanBuffer(content).virusName, 'Test.A.UNOFFICIAL');
+});
+
+t.test('a thread that is terminated during a scan ends after it', async (t) => {
+  await load(t, [databaseFolder(t, { 'a.ndb': bodySignature('Test.A', MARK) })]);
+  for (let round = 0; round < 5; round += 1) {
+    const worker = startWorker(t);
+    await ask(worker, { content, times: 1 });
+    worker.postMessage({ content, times: 100_000 });
+    await worker.terminate();
+  }
+  t.equal(scanBuffer(content).virusName, 'Test.A.UNOFFICIAL');
+});
+
+t.test('the stack of a thread suffices for the deepest nesting that is allowed', async (t) => {
+  await load(t, [databaseFolder(t, { 'a.ndb': bodySignature('Test.A', MARK) })]);
+  const answer = await ask(startWorker(t), { content: nestedZip(Buffer.from(MARK), 30), times: 1 });
+  t.match(answer.last, { alerts: ['Heuristics.Limits.Exceeded.MaxRecursion'] });
+});
