@@ -3,7 +3,6 @@ import { createHash } from 'node:crypto';
 import { createReadStream } from 'node:fs';
 import { open, readdir, stat } from 'node:fs/promises';
 import { extname, join } from 'node:path';
-import { pipeline } from 'node:stream/promises';
 
 /** Files libclamav takes signatures from; it passes over all others. */
 const DATABASE_EXTENSIONS = new Set(
@@ -52,7 +51,7 @@ export async function describeDatabases(paths: readonly string[]): Promise<Datab
     }
     if (container === null) times.push(Math.floor((await stat(path)).mtimeMs / 1000));
     digest.update(`${name}\0`);
-    await pipeline(createReadStream(path), digest, { end: false });
+    for await (const chunk of createReadStream(path)) digest.update(chunk);
     loose += 1;
   }
   const official = versions.sort((a, b) => b.version - a.version)[0];

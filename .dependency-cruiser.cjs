@@ -1,0 +1,85 @@
+// Who may import whom. The rooms of src/ lie in rows: imports go downward only, and rooms of one row don't import each other.
+// A room is given as the pattern of its files' paths below src/. The first and the last row are one room each.
+const rows = [
+  ['(main\\.ts$|cli/)'],
+  ['supervisor\\.ts$', 'service\\.ts$'],
+  ['routes\\.ts$'],
+  ['scan/'],
+  ['account/', 'history/', 'billing/'],
+  ['engine/', 'http/', 'store/'],
+  ['(config|errors|limits|paths|log)\\.ts$'],
+];
+
+function rowRules() {
+  return rows.flatMap((rooms, row) => {
+    const below = rows.slice(row + 1).flat();
+    return rooms.map((room) => ({
+      name: `row-${row + 1}-${room.replace(/\W+/g, '-').replace(/^-|-$/g, '')}`,
+      comment: 'A file imports from its own room and from the rows below it.',
+      severity: 'error',
+      from: { path: `^src/${room}` },
+      to: { path: '^src/', pathNot: [room, ...below].map((allowed) => `^src/${allowed}`) },
+    }));
+  });
+}
+
+function soleImporters(name, packages, importers) {
+  return {
+    name: `sole-importers-${name}`,
+    comment: `In src/, only ${importers} may import this.`,
+    severity: 'error',
+    from: { path: '^src/', pathNot: importers },
+    to: { path: packages },
+  };
+}
+
+module.exports = {
+  forbidden: [
+    ...rowRules(),
+    {
+      name: 'every-file-in-a-room',
+      comment: 'A file of src/ that no row knows may import nothing; what it is imported by breaks the rules above.',
+      severity: 'error',
+      from: { path: '^src/', pathNot: rows.flat().map((room) => `^src/${room}`) },
+      to: {},
+    },
+    soleImporters('piscina', '^node_modules/piscina/', '^src/engine/(pool|worker)\\.ts$'),
+    soleImporters('uws', '^node_modules/uws-pack/', '^src/http/(server|exchange|framing|inbound)\\.ts$'),
+    soleImporters('postgres', '^node_modules/(postgres|@electric-sql)/', '^src/store/'),
+    soleImporters('addon', '(\\.node$|^native/)', '^src/engine/addon\\.ts$'),
+    {
+      name: 'scan-thread-stays-small',
+      comment: 'Every scan thread loads all that its entry reaches.',
+      severity: 'error',
+      from: { path: '^src/engine/worker\\.ts$' },
+      to: {
+        path: '^src/',
+        pathNot: '^src/(engine/(worker|addon|task|verdict|databases)|paths)\\.ts$',
+        reachable: true,
+      },
+    },
+    {
+      name: 'no-tests-in-src',
+      severity: 'error',
+      from: { path: '^src/' },
+      to: { path: '^(test|bench)/' },
+    },
+    {
+      name: 'no-dev-dependencies-in-src',
+      severity: 'error',
+      from: { path: '^src/' },
+      to: { dependencyTypes: ['npm-dev', 'npm-no-pkg', 'npm-unknown'] },
+    },
+    { name: 'no-cycles', severity: 'error', from: {}, to: { circular: true } },
+    { name: 'no-orphans', severity: 'error', from: { orphan: true }, to: {} },
+    { name: 'every-import-resolves', severity: 'error', from: {}, to: { couldNotResolve: true } },
+  ],
+  options: {
+    doNotFollow: { path: '(^|/)node_modules/' },
+    tsConfig: { fileName: 'tsconfig.json' },
+    // Imports of types count as well.
+    tsPreCompilationDeps: true,
+    preserveSymlinks: true,
+    enhancedResolveOptions: { exportsFields: ['exports'], conditionNames: ['import', 'types', 'node', 'default'] },
+  },
+};

@@ -1,0 +1,34 @@
+# Builds with the same build.mjs as everywhere else; what only builds stays in the first stage.
+#
+#   docker build -t sluice .
+#   docker run --init --shm-size=1g -p 3000:3000 -v sluice-data:/data sluice
+#
+# --shm-size: the engine unpacks into /dev/shm, of which Docker gives 64 MB; with less than 256 MB free it uses the slower disk.
+# Signatures: mount a freshclam folder at /var/lib/clamav (read-only will do); without one the few that ship are used.
+FROM node:22-bookworm-slim AS build
+WORKDIR /sluice
+COPY . .
+RUN node build.mjs && npm prune --omit=dev --no-audit --no-fund
+
+FROM node:22-bookworm-slim
+# The library that this Debian's libclamav-dev, which the first stage built with, depends on.
+RUN apt-get update -q \
+  && apt-get install -q -y --no-install-recommends libclamav12 ca-certificates \
+  && rm -rf /var/lib/apt/lists/* \
+  && useradd --system --uid 10001 --no-create-home --home-dir /data --shell /usr/sbin/nologin sluice \
+  && install -d -o sluice -g sluice -m 700 /data
+WORKDIR /sluice
+COPY --from=build /sluice/package.json /sluice/LICENSE ./
+COPY --from=build /sluice/node_modules node_modules
+COPY --from=build /sluice/native/LICENSE native/LICENSE
+COPY --from=build /sluice/native/build/Release/sluice.node native/build/Release/sluice.node
+COPY --from=build /sluice/signatures signatures
+COPY --from=build /sluice/src/store/migrations src/store/migrations
+COPY --from=build /sluice/dist/src dist/src
+ENV NODE_ENV=production HOST=0.0.0.0 PORT=3000 DATA_DIR=/data
+USER sluice
+VOLUME /data
+EXPOSE 3000
+HEALTHCHECK --interval=10s --timeout=5s --start-period=60s \
+  CMD ["node", "-e", "fetch(`http://127.0.0.1:${process.env.PORT}/livez`).then((r) => process.exit(r.ok ? 0 : 1), () => process.exit(1))"]
+CMD ["node", "dist/src/main.js", "serve"]

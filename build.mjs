@@ -1,0 +1,230 @@
+// Installs what is missing and builds what is older than its sources; `--test` also installs what the tests need.
+import { spawn } from 'node:child_process';
+import { createHash } from 'node:crypto';
+import { existsSync, lstatSync, readdirSync, readFileSync, rmSync, statSync, utimesSync, writeFileSync } from 'node:fs';
+import { basename, dirname, join, relative } from 'node:path';
+import { performance } from 'node:perf_hooks';
+import { fileURLToPath } from 'node:url';
+
+const root = dirname(fileURLToPath(import.meta.url));
+const at = (...parts) => join(root, ...parts);
+
+// uws-pack ships a binary per Node ABI; 115 is Node 20, 127 is Node 22. The sums are those of uws-pack 20.0.8.
+const uwsSums = {
+  uws_linux_x64_115: '6f8d96d761a64beddb060f1f7f0e617dd293ed127ec1d57507aa561a0083171e',
+  uws_linux_x64_127: '8cabc918bbf9a07323e54f89a33882491080b2eb35df0607f473ccdb1f3c31af',
+  uws_linux_arm64_115: 'c0e29fc143b46b584f3debec7910014ec228198fc1f17aaeacd1de7991bd3769',
+  uws_linux_arm64_127: 'd4c4f8b2c28c5f6544b49e36d91b0beee238a5b90a07904a947f77061c8b814d',
+};
+
+class BuildFailure extends Error {
+  constructor(what, { output = '', todo = '' } = {}) {
+    super(what);
+    this.output = output;
+    this.todo = todo;
+  }
+}
+
+function checkPlatform() {
+  const [major = 0, minor = 0] = process.versions.node.split('.').map(Number);
+  if (!((major === 20 && minor >= 17) || (major === 22 && minor >= 9))) {
+    throw new BuildFailure(
+      `Sluice runs on Node 20.17 or later and on Node 22.9 or later; this is ${process.version}.`,
+      {
+        todo: 'Install Node 22 (https://nodejs.org/en/download) and run the same command again.',
+      },
+    );
+  }
+  if (!(uwsBinary() in uwsSums)) {
+    throw new BuildFailure(`Sluice runs on Linux, x64 or arm64; this is ${process.platform} ${process.arch}.`, {
+      todo: 'Use the Dockerfile, or a Linux machine.',
+    });
+  }
+}
+
+async function installPackages() {
+  const difference = packageDifference();
+  if (difference === undefined) return;
+  if (existsSync(at('node_modules')) && lstatSync(at('node_modules')).isSymbolicLink()) {
+    // A worktree that borrows another's packages must not replace them under its feet.
+    process.stdout.write(`node_modules is a link and was left alone, though ${difference}\n`);
+    return;
+  }
+  announce(`Installing packages: ${difference}`);
+  // Not `npm ci`: it refuses a lock file made where the packages of other platforms (optional, never installed here) could not
+  // be had. This installs what the lock file pins and leaves it as it is; that it did so is checked afterwards.
+  await run('npm', ['install', '--no-save', '--include=dev', '--no-audit', '--no-fund'], {
+    todo: 'Check that the npm registry can be reached, then run the same command again.',
+  });
+  const remaining = packageDifference();
+  if (remaining !== undefined) {
+    throw new BuildFailure(`npm did not install what package-lock.json pins: ${remaining}.`, {
+      todo: 'If package.json was changed by hand, run `npm install` and commit package-lock.json; otherwise remove node_modules.',
+    });
+  }
+}
+
+/** Says how node_modules differs from package-lock.json; undefined when it doesn't. */
+function packageDifference() {
+  const installedPath = at('node_modules', '.package-lock.json');
+  if (!existsSync(installedPath)) return 'there were none';
+  const wanted = readPackages(at('package-lock.json'));
+  const installed = readPackages(installedPath);
+  for (const [path, { version, integrity, optional, devOptional }] of wanted) {
+    const there = installed.get(path);
+    // What is optional may be for another platform; npm leaves it out.
+    if (there === undefined && (optional || devOptional)) continue;
+    if (there === undefined) return `${path} was missing`;
+    if (there.version !== version || there.integrity !== integrity) return `${path} was not ${version}`;
+  }
+  for (const path of installed.keys()) if (!wanted.has(path)) return `${path} is not in package-lock.json`;
+  return undefined;
+}
+
+function readPackages(path) {
+  const { '': _root, ...packages } = JSON.parse(readFileSync(path, 'utf8')).packages;
+  return new Map(Object.entries(packages));
+}
+
+/** The script says what it installs, and nothing when there is nothing to do. */
+async function installSystemPackages(script) {
+  if (existsSync(at(script))) await run('sh', [at(script)], { onFirstLine: announce });
+}
+
+function uwsBinary() {
+  return `uws_${process.platform}_${process.arch}_${process.versions.modules}`;
+}
+
+/** Nobody signs these binaries: what is loaded must be what was looked at when the version was pinned. */
+function checkUws() {
+  const path = at('node_modules', 'uws-pack', 'dist', 'bin', `${uwsBinary()}.node`);
+  const sum = existsSync(path) ? createHash('sha256').update(readFileSync(path)).digest('hex') : 'missing';
+  const wanted = uwsSums[uwsBinary()];
+  if (sum !== wanted) {
+    throw new BuildFailure(`${path} is not the file that was pinned.`, {
+      output: `SHA-256 is     ${sum}\nSHA-256 wanted ${wanted}\n`,
+      todo: 'Remove node_modules and run the same command again. If it stays so, do not run this package: tell us.',
+    });
+  }
+}
+
+async function buildAddon() {
+  const addon = at('native', 'build', 'Release', 'sluice.node');
+  const sources = filesUnder(at('native'), /\.(cc|h|gyp|gypi)$/).filter(
+    (path) => !path.startsWith(at('native', 'build')),
+  );
+  if (sources.length === 0 || (existsSync(addon) && newestMs(sources) <= statSync(addon).mtimeMs)) return;
+  announce('Compiling native/');
+  // Node's own headers, where they came with it, save a download.
+  const prefix = dirname(dirname(process.execPath));
+  const headers = existsSync(join(prefix, 'include', 'node', 'node_api.h')) ? [`--nodedir=${prefix}`] : [];
+  await run(process.execPath, [at('node_modules', 'node-gyp', 'bin', 'node-gyp.js'), 'rebuild', ...headers], {
+    cwd: at('native'),
+    todo: 'Mend what the compiler says; native/setup.sh names the system packages it needs.',
+  });
+}
+
+async function compileTypeScript() {
+  const sources = ['src', 'test', 'bench'].flatMap((room) => filesUnder(at(room), /\.ts$/));
+  removeOrphans(new Set(sources));
+  // The stamp holds the list as well: a file that was moved here may be older than the stamp.
+  const stamp = at('dist', '.built');
+  const list = `${sources.map((path) => relative(root, path)).join('\n')}\n`;
+  const inputs = [...sources, at('tsconfig.json'), at('package-lock.json'), at('build.mjs')];
+  const built = existsSync(stamp) && readFileSync(stamp, 'utf8') === list;
+  if (built && newestMs(inputs) <= statSync(stamp).mtimeMs) return;
+  announce('Compiling TypeScript');
+  const startedAt = new Date();
+  const pretty = String(process.stdout.isTTY === true);
+  await run(process.execPath, [at('node_modules', 'typescript', 'bin', 'tsc'), '--pretty', pretty], {
+    todo: 'Mend the types.',
+  });
+  writeFileSync(stamp, list);
+  utimesSync(stamp, startedAt, startedAt);
+}
+
+/** A test whose source is gone would go on running, and a file that imports it would go on working here only. */
+function removeOrphans(sources) {
+  for (const room of ['src', 'test', 'bench']) {
+    for (const path of filesUnder(at('dist', room), /\.js(\.map)?$/)) {
+      const source = at(relative(at('dist'), path).replace(/\.js(\.map)?$/, '.ts'));
+      if (!sources.has(source)) rmSync(path);
+    }
+  }
+  // Without this file tsc takes all it wrote before for still being there.
+  if (!existsSync(at('dist', '.built'))) rmSync(at('dist', '.tsbuildinfo'), { force: true });
+}
+
+function filesUnder(folder, pattern) {
+  if (!existsSync(folder)) return [];
+  return readdirSync(folder, { recursive: true, withFileTypes: true })
+    .filter((entry) => entry.isFile() && pattern.test(entry.name))
+    .map((entry) => join(entry.parentPath ?? entry.path, entry.name))
+    .sort();
+}
+
+function newestMs(paths) {
+  return Math.max(...paths.map((path) => statSync(path).mtimeMs));
+}
+
+/** Runs a program; what it prints is shown only when it fails. */
+function run(program, args, { cwd = root, todo = '', onFirstLine = undefined } = {}) {
+  return new Promise((resolve, reject) => {
+    const child = spawn(program, args, { cwd, stdio: ['ignore', 'pipe', 'pipe'] });
+    let output = '';
+    let told = onFirstLine === undefined;
+    const take = (text) => {
+      output += text;
+      if (told || !output.includes('\n')) return;
+      told = true;
+      onFirstLine(output.slice(0, output.indexOf('\n')));
+    };
+    child.stdout.setEncoding('utf8').on('data', take);
+    child.stderr.setEncoding('utf8').on('data', take);
+    child.on('error', (error) =>
+      reject(new BuildFailure(`${program} could not be started: ${error.message}`, { todo })),
+    );
+    child.on('close', (code, signal) => {
+      if (code === 0) resolve();
+      else
+        reject(
+          new BuildFailure(`${[basename(program), ...args].join(' ')} ended with ${signal ?? code}.`, { output, todo }),
+        );
+    });
+  });
+}
+
+let announcedAtMs;
+
+function announce(what) {
+  process.stdout.write(what);
+  announcedAtMs = performance.now();
+}
+
+function endLine() {
+  if (announcedAtMs === undefined) return;
+  process.stdout.write(` (${((performance.now() - announcedAtMs) / 1000).toFixed(1)} s)\n`);
+  announcedAtMs = undefined;
+}
+
+const steps = [
+  checkPlatform,
+  installPackages,
+  checkUws,
+  () => installSystemPackages('native/setup.sh'),
+  buildAddon,
+  compileTypeScript,
+];
+if (process.argv.includes('--test')) steps.push(() => installSystemPackages('test/setup.sh'));
+
+try {
+  for (const step of steps) {
+    await step();
+    endLine();
+  }
+} catch (error) {
+  endLine();
+  if (!(error instanceof BuildFailure)) throw error;
+  process.stderr.write(`${error.output}\nThe build stopped: ${error.message}\n${error.todo}\n`);
+  process.exitCode = 1;
+}

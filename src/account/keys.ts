@@ -1,0 +1,69 @@
+// API keys: 128 random bits shown once, kept as their SHA-256, looked up by it.
+import { randomBytes } from 'node:crypto';
+import { v7 as uuidv7 } from 'uuid';
+import type { KeyLoader } from '../store/admission.js';
+import type { Queries } from '../store/postgres.js';
+import { hashOfKey } from './access.js';
+
+export interface NewKey {
+  readonly userId: string;
+  /** 1 to 100 characters. */
+  readonly name: string;
+  /** 32 lower-case hex characters; random when it isn't given. */
+  readonly value?: string;
+}
+
+export interface CreatedKey {
+  readonly keyId: string;
+  /** The only time that it can be shown. */
+  readonly value: string;
+  readonly masked: string;
+}
+
+const VALUE_BYTES = 16;
+const SHOWN_CHARACTERS = 4;
+
+export async function createKey(sql: Queries, { userId, name, value = randomKey() }: NewKey): Promise<CreatedKey> {
+  const keyId = uuidv7();
+  const prefix = value.slice(0, SHOWN_CHARACTERS);
+  const suffix = value.slice(-SHOWN_CHARACTERS);
+  await sql`
+    INSERT INTO api_keys (id, user_id, name, hash, prefix, suffix)
+    VALUES (${keyId}, ${userId}, ${name}, ${hashBytes(hashOfKey(value))}, ${prefix}, ${suffix})`;
+  return { keyId, value, masked: maskedKey(prefix, suffix) };
+}
+
+/** What an owner sees of a key: `0123…cdef` with a star for each hidden character. */
+export function maskedKey(prefix: string, suffix: string): string {
+  return `${prefix}${'*'.repeat(2 * VALUE_BYTES - 2 * SHOWN_CHARACTERS)}${suffix}`;
+}
+
+/** Ends a key in Postgres, for good; its hash, or null when the user has no such live key. Tell the admission store after it. */
+export async function revokeKey(sql: Queries, userId: string, keyId: string): Promise<string | null> {
+  const [row] = await sql<{ hash: string }[]>`
+    UPDATE api_keys SET revoked_at = now()
+    WHERE id = ${keyId} AND user_id = ${userId} AND revoked_at IS NULL
+    RETURNING encode(hash, 'hex') AS hash`;
+  return row?.hash ?? null;
+}
+
+/** Looks live keys up for the admission store; `plans` is plan name to scans per hour. */
+export function createKeyLoader(sql: Queries, plans: ReadonlyMap<string, number>): KeyLoader {
+  // A plan that the configuration no longer has counts as the smallest that it has.
+  const smallest = Math.min(...plans.values());
+  return async (keyHash) => {
+    const [row] = await sql<{ user_id: string; id: string; plan: string }[]>`
+      SELECT k.user_id, k.id, u.plan FROM api_keys k JOIN users u ON u.id = k.user_id
+      WHERE k.hash = ${hashBytes(keyHash)} AND k.revoked_at IS NULL`;
+    if (row === undefined) return null;
+    return { userId: row.user_id, keyId: row.id, hourlyLimit: plans.get(row.plan) ?? smallest };
+  };
+}
+
+function randomKey(): string {
+  return randomBytes(VALUE_BYTES).toString('hex');
+}
+
+function hashBytes(keyHash: string): Buffer {
+  return Buffer.from(keyHash, 'hex');
+}

@@ -1,0 +1,52 @@
+// The embedded Postgres' thread: PGlite over its folder, behind a UNIX socket, until it is told to stop.
+import { existsSync, renameSync, rmSync } from 'node:fs';
+import { parentPort, workerData } from 'node:worker_threads';
+import { PGlite } from '@electric-sql/pglite';
+import { PGLiteSocketServer } from '@electric-sql/pglite-socket';
+import { type EmbeddedReport, embeddedTaskShape } from './embedded-task.js';
+import { messageOfError } from './store-error.js';
+
+/** One for the service, and room for those that look in beside it. */
+const CONNECTIONS = 4;
+
+if (parentPort === null) throw new Error('This file is a worker thread');
+const port = parentPort;
+const { folder, socketPath } = embeddedTaskShape.parse(workerData);
+
+function report(message: EmbeddedReport): void {
+  port.postMessage(message);
+}
+
+async function open(): Promise<PGlite> {
+  if (!existsSync(folder)) {
+    // Made aside and moved: a first start that is killed half way leaves nothing that looks like a database.
+    const unfinished = `${folder}.new`;
+    rmSync(unfinished, { recursive: true, force: true });
+    const fresh = await PGlite.create(unfinished);
+    await fresh.close();
+    renameSync(unfinished, folder);
+  }
+  return await PGlite.create(folder);
+}
+
+async function serve(): Promise<void> {
+  const database = await open();
+  const server = new PGLiteSocketServer({ db: database, path: socketPath, maxConnections: CONNECTIONS });
+  await server.start();
+  port.once('message', async () => {
+    try {
+      await server.stop();
+      await database.close();
+      report({ kind: 'stopped' });
+    } catch (error) {
+      report({ kind: 'failed', message: messageOfError(error) });
+    }
+  });
+  report({ kind: 'ready' });
+}
+
+try {
+  await serve();
+} catch (error) {
+  report({ kind: 'failed', message: messageOfError(error) });
+}

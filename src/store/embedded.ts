@@ -1,0 +1,120 @@
+// The embedded Postgres seen from the main thread: who owns its folder, its thread and its socket, and in which order they end.
+import { accessSync, chmodSync, constants, mkdirSync, mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { Worker } from 'node:worker_threads';
+import { embeddedWorkerPath } from '../paths.js';
+import { lockDataDirectory, SOCKET_FOLDER_PREFIX, SOCKET_NAME } from './data-lock.js';
+import type { EmbeddedReport, EmbeddedTask } from './embedded-task.js';
+import { messageOfError, StoreError } from './store-error.js';
+
+/** unix(7): 108 bytes, the last of them zero. */
+const SOCKET_PATH_BYTES = 107;
+
+export interface Embedded {
+  /** Holds the socket; only this user can enter it. */
+  readonly socketDirectory: string;
+  /** Ends the thread with everything on disk. Close the connections before. Acts once. */
+  stop(): Promise<void>;
+}
+
+/**
+ * Starts Postgres over DATA_DIR/postgres, or throws a StoreError. `onDeath` hears of a thread that ends unasked later on;
+ * without it that is an uncaught exception, for nothing can be stored any more.
+ */
+export async function startEmbedded(
+  dataDirectory: string,
+  onDeath: (error: Error) => void = surface,
+): Promise<Embedded> {
+  prepareFolder(dataDirectory);
+  const socketDirectory = mkdtempSync(join(tmpdir(), SOCKET_FOLDER_PREFIX));
+  const undo: (() => void)[] = [() => rmSync(socketDirectory, { recursive: true, force: true })];
+  const release = () => {
+    for (const step of undo.splice(0).reverse()) step();
+  };
+  try {
+    const socketPath = join(socketDirectory, SOCKET_NAME);
+    if (Buffer.byteLength(socketPath) > SOCKET_PATH_BYTES) {
+      throw new StoreError(`${tmpdir()} is too long a path for a socket in it: set TMPDIR to a shorter one`);
+    }
+    undo.push(lockDataDirectory(dataDirectory, socketDirectory));
+    const thread = await startThread({ folder: join(dataDirectory, 'postgres'), socketPath }, onDeath);
+    let stopping: Promise<void> | null = null;
+    const stop = () => {
+      stopping ??= thread.stop().finally(release);
+      return stopping;
+    };
+    return { socketDirectory, stop };
+  } catch (error) {
+    release();
+    throw error;
+  }
+}
+
+function surface(error: Error): void {
+  throw error;
+}
+
+function prepareFolder(dataDirectory: string): void {
+  try {
+    mkdirSync(dataDirectory, { recursive: true, mode: 0o700 });
+    chmodSync(dataDirectory, 0o700);
+    accessSync(dataDirectory, constants.W_OK | constants.X_OK);
+  } catch (error) {
+    throw new StoreError(`The data directory ${dataDirectory} can't be written: ${messageOfError(error)}`);
+  }
+}
+
+async function startThread(task: EmbeddedTask, onDeath: (error: Error) => void): Promise<{ stop(): Promise<void> }> {
+  const worker = new Worker(embeddedWorkerPath, { workerData: task });
+  let exited = false;
+  const ended = new Promise<void>((resolve) => {
+    worker.once('exit', () => {
+      exited = true;
+      resolve();
+    });
+  });
+  try {
+    await reportOf(worker, 'ready');
+  } catch (error) {
+    await worker.terminate();
+    throw new StoreError(`The embedded store can't be opened: ${messageOfError(error)}`);
+  }
+  const dies = (error: unknown) => onDeath(new StoreError(`The embedded store has died: ${messageOfError(error)}`));
+  const exits = (code: number) => dies(new Error(`its thread ended with ${code}`));
+  worker.on('error', dies);
+  worker.on('exit', exits);
+  return {
+    async stop() {
+      if (exited) return;
+      worker.off('error', dies);
+      worker.off('exit', exits);
+      const stopped = reportOf(worker, 'stopped');
+      worker.postMessage('stop');
+      try {
+        await stopped;
+      } finally {
+        await worker.terminate();
+        await ended;
+      }
+    },
+  };
+}
+
+/** Waits for the thread to say so; its failure, its exception and its end reject. */
+async function reportOf(worker: Worker, wanted: 'ready' | 'stopped'): Promise<void> {
+  let unlisten: () => unknown = () => undefined;
+  try {
+    await new Promise<void>((resolve, reject) => {
+      const onMessage = (report: EmbeddedReport) => {
+        if (report.kind === wanted) resolve();
+        else if (report.kind === 'failed') reject(new Error(report.message));
+      };
+      const onExit = (code: number) => reject(new Error(`its thread ended with ${code}`));
+      worker.on('message', onMessage).on('error', reject).on('exit', onExit);
+      unlisten = () => worker.off('message', onMessage).off('error', reject).off('exit', onExit);
+    });
+  } finally {
+    unlisten();
+  }
+}

@@ -1,0 +1,83 @@
+// Migrations: ordered SQL files, each applied once in a transaction of its own, whoever and however many start at once.
+import { createHash } from 'node:crypto';
+import { readdirSync, readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import type { Sql, TransactionSql } from 'postgres';
+import { migrationsDirectory } from '../paths.js';
+import { messageOfError, StoreError } from './store-error.js';
+
+interface Migration {
+  readonly version: number;
+  readonly name: string;
+  readonly checksum: string;
+  readonly text: string;
+}
+
+/** Any number will do that no other program uses on the same database. */
+const MIGRATION_LOCK = 5_749_281_601;
+const FILE_NAME = /^(\d{3})-([a-z0-9-]+)\.sql$/;
+
+/** Brings the database to the newest version, or throws a StoreError and leaves it at the last one that worked. */
+export async function migrate(sql: Sql, directory: string = migrationsDirectory): Promise<void> {
+  const migrations = readMigrations(directory);
+  await locked(sql, async (tx) => {
+    await tx`
+      CREATE TABLE IF NOT EXISTS schema_migrations (
+        version integer PRIMARY KEY,
+        name text NOT NULL,
+        checksum text NOT NULL,
+        applied_at timestamptz NOT NULL DEFAULT now()
+      )`;
+    await refuseNewer(tx, migrations);
+  });
+  for (const migration of migrations) {
+    // Asked again under the lock: another process may have applied it in between.
+    await locked(sql, (tx) => apply(tx, migration));
+  }
+}
+
+async function locked(sql: Sql, step: (tx: TransactionSql) => Promise<void>): Promise<void> {
+  await sql.begin(async (tx) => {
+    await tx`SELECT pg_advisory_xact_lock(${MIGRATION_LOCK})`;
+    await step(tx);
+  });
+}
+
+async function refuseNewer(tx: TransactionSql, migrations: readonly Migration[]): Promise<void> {
+  const [row] = await tx<{ newest: number | null }[]>`SELECT max(version) AS newest FROM schema_migrations`;
+  const newest = row?.newest ?? 0;
+  if (newest > migrations.length) {
+    throw new StoreError(
+      `The database is at version ${newest}, this Sluice knows ${migrations.length}: upgrade Sluice`,
+    );
+  }
+}
+
+async function apply(tx: TransactionSql, { version, name, checksum, text }: Migration): Promise<void> {
+  const [applied] = await tx<{ checksum: string }[]>`SELECT checksum FROM schema_migrations WHERE version = ${version}`;
+  if (applied !== undefined) {
+    if (applied.checksum === checksum) return;
+    throw new StoreError(`Migration ${name} was edited after it was applied: put it back, and add a new one instead`);
+  }
+  try {
+    await tx.unsafe(text);
+  } catch (error) {
+    throw new StoreError(`Migration ${name} failed: ${messageOfError(error)}`);
+  }
+  await tx`INSERT INTO schema_migrations (version, name, checksum) VALUES (${version}, ${name}, ${checksum})`;
+}
+
+function readMigrations(directory: string): Migration[] {
+  const files = readdirSync(directory)
+    .filter((file) => file.endsWith('.sql'))
+    .sort();
+  return files.map((file, index) => {
+    const [, version, name] = FILE_NAME.exec(file) ?? [];
+    if (version === undefined || name === undefined || Number(version) !== index + 1) {
+      throw new StoreError(`Migration ${file} must be named ${String(index + 1).padStart(3, '0')}-what-it-does.sql`);
+    }
+    const text = readFileSync(join(directory, file), 'utf8');
+    const checksum = createHash('sha256').update(text).digest('hex');
+    return { version: index + 1, name: `${version}-${name}`, checksum, text };
+  });
+}

@@ -1,0 +1,70 @@
+// The connection to Postgres: the same driver for DATABASE_URL and for the embedded store, migrated before it is handed out.
+import postgres from 'postgres';
+import { migrate } from './migrations.js';
+import { messageOfError, StoreError } from './store-error.js';
+import { within } from './within.js';
+
+export type Sql = postgres.Sql;
+/** What runs queries, inside a transaction or outside of one. */
+export type Queries = postgres.ISql;
+
+export type PostgresTarget =
+  | { readonly kind: 'url'; readonly url: string }
+  | { readonly kind: 'embedded'; readonly socketDirectory: string };
+
+export interface Postgres {
+  readonly sql: Sql;
+  /** Resolves when Postgres answers, rejects when it doesn't within two seconds. */
+  ping(): Promise<void>;
+  /** Lets running queries end for a moment, then closes every connection. */
+  close(): Promise<void>;
+}
+
+/** Connections of one process; Postgres has 100 of them by default. */
+const CONNECTIONS = 10;
+const CONNECT_TIMEOUT_SECONDS = 10;
+const PING_TIMEOUT_MS = 2_000;
+const CLOSE_TIMEOUT_SECONDS = 5;
+
+/** Opens and migrates, or throws a StoreError that says where and why, never with the password. */
+export async function openPostgres(target: PostgresTarget): Promise<Postgres> {
+  const { sql, place } = connect(target);
+  try {
+    await sql`SELECT 1`;
+    await migrate(sql);
+  } catch (error) {
+    await sql.end({ timeout: 0 });
+    throw error instanceof StoreError ? error : new StoreError(`${place} can't be used: ${messageOfError(error)}`);
+  }
+  return {
+    sql,
+    async ping() {
+      await within(sql`SELECT 1`, PING_TIMEOUT_MS);
+    },
+    async close() {
+      await sql.end({ timeout: CLOSE_TIMEOUT_SECONDS });
+    },
+  };
+}
+
+function connect(target: PostgresTarget): { sql: Sql; place: string } {
+  const common = {
+    connect_timeout: CONNECT_TIMEOUT_SECONDS,
+    onnotice: () => undefined,
+    connection: { application_name: 'sluice' },
+  };
+  if (target.kind === 'url') {
+    return { place: placeOf(target.url), sql: postgres(target.url, { ...common, max: CONNECTIONS }) };
+  }
+  // The embedded store is one session whoever connects, and its server interleaves connections by message:
+  // two at once would run each other's portals.
+  const embedded = { host: target.socketDirectory, port: 5432, user: 'postgres', database: 'postgres', max: 1 };
+  return { place: 'The embedded store', sql: postgres({ ...common, ...embedded, ssl: false }) };
+}
+
+/** Host, port and database for messages. The driver's own complaint about a URL would quote it whole. */
+function placeOf(url: string): string {
+  if (!URL.canParse(url)) throw new StoreError('DATABASE_URL is not a valid URL');
+  const { hostname, port, pathname } = new URL(url);
+  return `Postgres at ${hostname}:${port === '' ? '5432' : port}${pathname}`;
+}

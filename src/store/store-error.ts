@@ -1,0 +1,20 @@
+// Why a store can't be opened: for the operator at the start, never for a client, and never with a secret in it.
+
+export class StoreError extends Error {
+  constructor(message: string, options?: { readonly cause?: unknown }) {
+    super(message, options);
+    this.name = 'StoreError';
+  }
+}
+
+export function messageOfError(error: unknown): string {
+  if (!(error instanceof Error)) return String(error);
+  // Node gives a failure to reach several addresses of one host an empty message and the reasons in a list.
+  if (error instanceof AggregateError && error.message === '') return error.errors.map(messageOfError).join(', ');
+  return error.message;
+}
+
+/** The `code` of a system error (`EACCES`) or of Postgres (`23505`). */
+export function codeOf(error: unknown): string | null {
+  return error instanceof Error && 'code' in error && typeof error.code === 'string' ? error.code : null;
+}

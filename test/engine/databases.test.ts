@@ -1,0 +1,45 @@
+// What signature files say of themselves: which are databases, their version, when they were built.
+import { utimesSync } from 'node:fs';
+import { join } from 'node:path';
+import t from 'tap';
+import { databaseFiles, describeDatabases } from '../../src/engine/databases.js';
+import { databaseFolder } from '../native/engine.js';
+
+function container(version: number, builtAt: number): string {
+  return `ClamAV-VDB:01 Jan 2026 00-00 +0000:${version}:100:90:md5:signature:builder:${builtAt}`.padEnd(512);
+}
+
+t.test('only databases are listed, in order', async (t) => {
+  const folder = databaseFolder(t, { 'README.md': '', 'b.ndb': '', 'a.ldb': '', 'freshclam.dat': '', 'a.ldb.bak': '' });
+  t.same(await databaseFiles(folder), [join(folder, 'a.ldb'), join(folder, 'b.ndb')]);
+});
+
+t.test('official databases give their highest version and newest build time', async (t) => {
+  const folder = databaseFolder(t, {
+    'main.cvd': container(63, 1_700_000_000),
+    'daily.cld': container(27_000, 1_760_000_000),
+    'ignored.txt': 'x',
+  });
+  t.same(await describeDatabases(await databaseFiles(folder)), {
+    signatureVersion: 'daily:27000',
+    signaturesBuiltAt: 1_760_000_000,
+  });
+});
+
+t.test('other files beside them are part of the version', async (t) => {
+  const folder = databaseFolder(t, { 'daily.cvd': container(27_000, 1_700_000_000), 'own.ndb': 'x' });
+  utimesSync(join(folder, 'own.ndb'), 1_760_000_000, 1_760_000_000);
+  const described = await describeDatabases(await databaseFiles(folder));
+  t.match(described, { signatureVersion: /^daily:27000\+[0-9a-f]{8}$/, signaturesBuiltAt: 1_760_000_000 });
+});
+
+t.test('a name or a byte that changes is another version', async (t) => {
+  const variants = [{ 'a.ndb': 'x' }, { 'b.ndb': 'x' }, { 'a.ndb': 'y' }, { 'a.ndb': '', 'x.ndb': '' }];
+  const versions = await Promise.all(
+    variants.map(async (files) => {
+      const { signatureVersion } = await describeDatabases(await databaseFiles(databaseFolder(t, files)));
+      return signatureVersion;
+    }),
+  );
+  t.equal(new Set(versions).size, variants.length);
+});

@@ -1,0 +1,102 @@
+// The embedded store's life: who may open it, what a crash leaves, and what it says when it can't be opened.
+import { spawn } from 'node:child_process';
+import { existsSync, mkdirSync, readFileSync, statSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { createInterface } from 'node:readline';
+import { fileURLToPath } from 'node:url';
+import t from 'tap';
+import { createAccess } from '../../src/account/access.js';
+import { createKeyLoader } from '../../src/account/keys.js';
+import { startEmbedded } from '../../src/store/embedded.js';
+import { createMemoryAdmission } from '../../src/store/memory.js';
+import { openPostgres } from '../../src/store/postgres.js';
+import { open, temporaryFolder } from '../fixtures/stores.js';
+
+const writer = fileURLToPath(new URL('../fixtures/embedded-writer.js', import.meta.url));
+
+t.test('only this user can reach the folder and the socket, and both are released', async (t) => {
+  const folder = join(temporaryFolder(t), 'new', 'data');
+  const embedded = await startEmbedded(folder);
+  t.equal(statSync(folder).mode & 0o777, 0o700);
+  t.equal(statSync(embedded.socketDirectory).mode & 0o777, 0o700);
+  t.ok(existsSync(join(folder, 'lock')));
+  await t.rejects(startEmbedded(folder), {
+    name: 'StoreError',
+    message: `${folder} is in use by the process ${process.pid}: stop it, or set another DATA_DIR`,
+  });
+  await Promise.all([embedded.stop(), embedded.stop()]);
+  t.notOk(existsSync(join(folder, 'lock')));
+  t.notOk(existsSync(embedded.socketDirectory));
+});
+
+t.test('a killed process leaves its account, its key and a lock that is taken over', async (t) => {
+  const folder = temporaryFolder(t);
+  // The child commits an account, says so, and is killed at that moment.
+  const child = spawn(process.execPath, [writer, folder], { stdio: ['ignore', 'pipe', 'inherit'] });
+  const ended = new Promise((resolve) => child.once('exit', resolve));
+  const [apiKey, socketDirectory] = await new Promise<string[]>((resolve) => {
+    createInterface({ input: child.stdout }).once('line', (line) => {
+      child.kill('SIGKILL');
+      resolve(line.split(' '));
+    });
+  });
+  await ended;
+  t.ok(
+    apiKey !== undefined && socketDirectory !== undefined && existsSync(socketDirectory),
+    'its socket folder is left',
+  );
+
+  const embedded = await startEmbedded(folder);
+  t.teardown(() => embedded.stop());
+  t.notOk(existsSync(String(socketDirectory)), 'the next start removes it');
+  const { sql } = await open(t, { kind: 'embedded', socketDirectory: embedded.socketDirectory });
+  t.match([...(await sql`SELECT email FROM users`)], [{ email: 'killed@example.com' }]);
+  const store = createMemoryAdmission(createKeyLoader(sql, new Map([['FREE', 50]])));
+  t.match(await createAccess(store, Date.now).withApiKey(apiKey), { outcome: 'admitted', quota: { remaining: 49 } });
+});
+
+t.test('a lock with the id of another process that came later is stale', async (t) => {
+  const folder = temporaryFolder(t);
+  const lock = join(folder, 'lock');
+  // This process is alive, but it didn't start then.
+  writeFileSync(lock, JSON.stringify({ pid: process.pid, startedAt: 'another-boot/1', socketDirectory: '/nowhere' }));
+  const embedded = await startEmbedded(folder);
+  t.match(JSON.parse(readFileSync(lock, 'utf8')), { socketDirectory: embedded.socketDirectory });
+  await embedded.stop();
+  writeFileSync(lock, 'half a li');
+  await (await startEmbedded(folder)).stop();
+});
+
+t.test('a first start that was killed half way is begun again', async (t) => {
+  const folder = temporaryFolder(t);
+  mkdirSync(join(folder, 'postgres.new'));
+  writeFileSync(join(folder, 'postgres.new', 'PG_VERSION'), '1');
+  const embedded = await startEmbedded(folder);
+  t.teardown(() => embedded.stop());
+  const { sql } = await open(t, { kind: 'embedded', socketDirectory: embedded.socketDirectory });
+  t.same([...(await sql`SELECT 1 AS one`)], [{ one: 1 }]);
+});
+
+t.test('a folder that cannot be used is named, and nothing is left behind', async (t) => {
+  const file = join(temporaryFolder(t), 'file');
+  writeFileSync(file, '');
+  await t.rejects(startEmbedded(join(file, 'data')), {
+    name: 'StoreError',
+    message: /^The data directory .*\/file\/data can't be written: ENOTDIR/,
+  });
+  const damaged = temporaryFolder(t);
+  writeFileSync(join(damaged, 'postgres'), 'not a folder');
+  await t.rejects(startEmbedded(damaged), { name: 'StoreError', message: /^The embedded store can't be opened: / });
+  t.notOk(existsSync(join(damaged, 'lock')));
+});
+
+t.test('a Postgres that is not there is told without the password', async (t) => {
+  const error: unknown = await openPostgres({ kind: 'url', url: 'postgres://me:secret@127.0.0.1:1/sluice' }).catch(
+    (e) => e,
+  );
+  t.match(error, { name: 'StoreError', message: /^Postgres at 127\.0\.0\.1:1\/sluice can't be used: .*ECONNREFUSED/ });
+  t.notMatch(String(error instanceof Error ? error.stack : error), 'secret');
+  await t.rejects(openPostgres({ kind: 'url', url: 'postgres://me:secret@[/sluice' }), {
+    message: 'DATABASE_URL is not a valid URL',
+  });
+});

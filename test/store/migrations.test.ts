@@ -1,0 +1,69 @@
+// Migrations, on both stores: applied once, in order, whoever starts at the same time; an edited or unknown one is refused.
+import { writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { migrate } from '../../src/store/migrations.js';
+import { openPostgres } from '../../src/store/postgres.js';
+import { onEachStore, open, type Tap, temporaryFolder } from '../fixtures/stores.js';
+
+/** A folder with a first version that takes the place of the service's, for a database that has only that. */
+function migrationsFolder(t: Tap, files: Record<string, string>): string {
+  const folder = temporaryFolder(t);
+  for (const [name, text] of Object.entries(files)) writeFileSync(join(folder, name), text);
+  return folder;
+}
+
+onEachStore(async (t, store) => {
+  t.test('an empty database gets the tables, a second start changes nothing', async (t) => {
+    const target = await store.target(t);
+    const { sql, ping } = await open(t, target);
+    await ping();
+    const before = await sql`SELECT version, name, applied_at FROM schema_migrations ORDER BY version`;
+    t.match(before[0], { version: 1, name: '001-accounts' });
+    await migrate(sql);
+    t.same(await sql`SELECT version, name, applied_at FROM schema_migrations ORDER BY version`, before);
+    t.same([...(await sql`SELECT count(*)::int AS users FROM users`)], [{ users: 0 }]);
+  });
+
+  t.test('starts at the same time apply each migration once', async (t) => {
+    const target = await store.target(t);
+    const { sql } = await open(t, target);
+    const others = await Promise.all(Array.from({ length: 3 }, () => open(t, target)));
+    const folder = migrationsFolder(t, {
+      '001-counter.sql': 'CREATE TABLE counter (n int); INSERT INTO counter VALUES (0);',
+      '002-count.sql': 'UPDATE counter SET n = n + 1;',
+    });
+    await sql`DROP TABLE schema_migrations`;
+    await Promise.all([{ sql }, ...others].map((one) => migrate(one.sql, folder)));
+    t.same([...(await sql`SELECT n FROM counter`)], [{ n: 1 }]);
+  });
+
+  t.test('an edited, a newer, a broken and a misnamed migration are refused by name', async (t) => {
+    const target = await store.target(t);
+    const { sql } = await open(t, target);
+    await t.rejects(migrate(sql, migrationsFolder(t, { '001-accounts.sql': 'SELECT 1' })), {
+      name: 'StoreError',
+      message: 'Migration 001-accounts was edited after it was applied: put it back, and add a new one instead',
+    });
+    await t.rejects(migrate(sql, migrationsFolder(t, { '002-late.sql': 'SELECT 1' })), {
+      message: 'Migration 002-late.sql must be named 001-what-it-does.sql',
+    });
+    await sql`DROP TABLE schema_migrations`;
+    const broken = {
+      '001-half.sql': 'CREATE TABLE half (n int);',
+      '002-broken.sql': 'CREATE TABLE whole (n int); SELEC;',
+    };
+    await t.rejects(migrate(sql, migrationsFolder(t, broken)), {
+      message: /^Migration 002-broken failed: syntax error/,
+    });
+    t.same(
+      [...(await sql`SELECT version, to_regclass('whole') AS whole FROM schema_migrations`)],
+      [{ version: 1, whole: null }],
+      'the first one stands, nothing of the second',
+    );
+    await sql`INSERT INTO schema_migrations (version, name, checksum) VALUES (999, 'future', '')`;
+    await t.rejects(openPostgres(target), {
+      name: 'StoreError',
+      message: /^The database is at version 999, this Sluice knows \d+: upgrade Sluice$/,
+    });
+  });
+});
