@@ -28,7 +28,11 @@ export const environment: readonly Variable[] = [
   variable('UPLOAD_TIMEOUT_MS', '120000', 'milliseconds that an upload may take, 1000 to 3600000'),
   variable('UPLOAD_WAIT_MS', '15000', 'milliseconds that an upload waits for memory before its 503, 0 to 600000'),
   variable('UPLOAD_MEMORY_MB', null, "MB of uploads in memory, from 16; unset: an eighth of the machine's, 64 to 512"),
-  variable('ENCRYPTED_ARCHIVES', 'allow', 'allow: encrypted members count as looked at; reject: the scan is incomplete'),
+  variable(
+    'ENCRYPTED_ARCHIVES',
+    'allow',
+    'allow: encrypted members count as looked at; reject: the scan is incomplete',
+  ),
   variable('PLANS', 'FREE:50,PRO:1000,BUSINESS:10000', 'plans with their scans per hour'),
   variable('APP_ENV', 'PRODUCTION', 'name of the environment in the history, 1 to 64 characters'),
   variable('LOG_LEVEL', 'info', 'fatal, error, warn, info, debug, trace or silent'),

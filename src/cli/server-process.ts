@@ -2,9 +2,9 @@
 import { constants } from 'node:os';
 import { type Config, readConfig } from '../config.js';
 import { createLog, type Log } from '../log.js';
-import { startService } from '../service.js';
+import { type Service, startService } from '../service.js';
 import { EXIT_UNAVAILABLE, READY_MESSAGE } from '../supervisor.js';
-import { firstStartText } from './credentials.js';
+import { firstStartText, reachableUrl } from './credentials.js';
 import { EXIT_CLEAN, EXIT_SIGNAL_BASE, EXIT_SOFTWARE } from './exit-codes.js';
 
 /**
@@ -32,7 +32,7 @@ export async function runServer(env: NodeJS.ProcessEnv): Promise<number> {
 }
 
 async function serveUntil(stop: Promise<string>, config: Config, log: Log): Promise<number> {
-  let service: Awaited<ReturnType<typeof startService>>;
+  let service: Service;
   try {
     service = await startService(config, log);
   } catch (error) {
@@ -40,7 +40,9 @@ async function serveUntil(stop: Promise<string>, config: Config, log: Log): Prom
     return EXIT_UNAVAILABLE;
   }
   if (process.connected) process.send?.(READY_MESSAGE);
-  if (service.credentials !== null) process.stdout.write(firstStartText(config, service));
+  if (service.account !== null) {
+    process.stdout.write(firstStartText(service.account, reachableUrl(config, service.port)));
+  }
   log.info({ reason: await stop }, 'stopping');
   await service.stop();
   log.info('stopped');
