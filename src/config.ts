@@ -70,6 +70,9 @@ const variables = z.object({
   BOOTSTRAP_PLAN: z.string().default('BUSINESS'),
 });
 
+/** Every variable that is read, for the documentation that must name them all. */
+export const variableNames: readonly string[] = Object.keys(variables.shape);
+
 export interface Config {
   readonly port: number;
   readonly host: string;

@@ -35,8 +35,9 @@ function barOn(stream: NodeJS.WriteStream): Progress {
     files: newBar(stream, 'Scanning {bar} {value}/{total} files, {eta_formatted} left'),
   };
   let current: SingleBar | null = null;
+  let stopped = false;
   const show = (bar: SingleBar, total: number): SingleBar => {
-    if (current !== bar) {
+    if (current !== bar && !stopped) {
       current?.stop();
       bar.start(total, 0);
       current = bar;
@@ -49,6 +50,7 @@ function barOn(stream: NodeJS.WriteStream): Progress {
     scanned: (files) => show(bars.files, files).update(files),
     hide: () => void stream.write(CLEAR_LINE),
     stop() {
+      stopped = true;
       current?.stop();
       current = null;
     },

@@ -97,10 +97,10 @@ async function scanWith(config: Config, command: ScanCommand, { stop, progress, 
   progress.stop();
   const summary = tally.summary(stop.signal.aborted);
   await output.write(format.end(summary));
-  if (stop.signal.aborted) return EXIT_FAILED;
-  await pool.stop();
+  // What still runs at an interruption ends with the process.
+  if (!stop.signal.aborted) await pool.stop();
   await signatures.stop();
-  return exitCodeOf(summary);
+  return stop.signal.aborted ? EXIT_FAILED : exitCodeOf(summary);
 }
 
 function exitCodeOf({ infected, incomplete, failed }: Summary): number {

@@ -1,0 +1,77 @@
+// The command line: its commands, their options and help, and the exit code of whatever comes out.
+import { readFileSync } from 'node:fs';
+import { Command, CommanderError } from 'commander';
+import { z } from 'zod';
+import { ConfigError } from '../config.js';
+import { packageJsonPath } from '../paths.js';
+import { EXIT_CONFIG } from '../supervisor.js';
+import { environmentHelp } from './environment.js';
+import { EXIT_CLEAN, EXIT_FAILED, EXIT_SOFTWARE } from './exit-codes.js';
+
+const SERVE_HELP = `
+The server runs in a process of its own, which is restarted with growing delays when it dies.
+Exit codes: 0 stopped, 69 could not start (port in use, data folder locked), 70 a bug, 78 wrong configuration.
+SIGTERM and SIGINT stop it after the requests in flight; a second one at once.
+
+${environmentHelp()}`;
+
+const SCAN_HELP = `
+Folders are scanned with everything below them; links inside them are not followed. An empty file is clean.
+A file over 200 MB, or one that the engine could not look at as a whole, is INCOMPLETE.
+Exit codes: 0 everything is clean, 1 something is infected, 2 something failed or is incomplete and nothing is
+infected, 78 wrong configuration, 130 interrupted.
+
+${environmentHelp(['SIGNATURES_DIR', 'SCAN_THREADS', 'SCAN_TIMEOUT_MS', 'ENCRYPTED_ARCHIVES'])}`;
+
+/** Resolves with the exit code. */
+export async function run(argv: readonly string[], env: NodeJS.ProcessEnv): Promise<number> {
+  let exitCode = EXIT_CLEAN;
+  // A command's modules are loaded when it runs: a scan needs no HTTP server.
+  const program = new Command('sluice')
+    .description('A malware scanning service: an upload in, an honest verdict out.')
+    .version(version(), '--version', 'print the version')
+    .helpOption('--help', 'print this help')
+    .helpCommand(false)
+    .showHelpAfterError('(--help says what there is)')
+    .exitOverride();
+  program
+    .command('serve')
+    .description('run the service; it is configured by environment variables')
+    .option('--no-supervisor', 'run the server in this process: for whoever restarts it himself')
+    .addHelpText('after', SERVE_HELP)
+    .action(async (options: { supervisor: boolean }) => {
+      exitCode = options.supervisor
+        ? await (await import('./serve.js')).serve(env)
+        : await (await import('./server-process.js')).runServer(env);
+    });
+  program
+    .command('scan')
+    .description('scan files and folders on this machine')
+    .argument('<path...>', 'files and folders')
+    .option('--json', 'print one JSON document', false)
+    .addHelpText('after', SCAN_HELP)
+    .action(async (paths: string[], options: { json: boolean }) => {
+      exitCode = await (await import('./scan.js')).scan({ paths, json: options.json }, env);
+    });
+  try {
+    await program.parseAsync(argv);
+    return exitCode;
+  } catch (error) {
+    return exitCodeOf(error);
+  }
+}
+
+function exitCodeOf(error: unknown): number {
+  // It has been printed: help and version end with 0, bad usage with anything else.
+  if (error instanceof CommanderError) return error.exitCode === 0 ? EXIT_CLEAN : EXIT_FAILED;
+  if (error instanceof ConfigError) {
+    process.stderr.write(`${error.message}\n`);
+    return EXIT_CONFIG;
+  }
+  process.stderr.write(`sluice: ${error instanceof Error ? (error.stack ?? error.message) : String(error)}\n`);
+  return EXIT_SOFTWARE;
+}
+
+function version(): string {
+  return z.object({ version: z.string() }).parse(JSON.parse(readFileSync(packageJsonPath, 'utf8'))).version;
+}
