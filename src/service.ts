@@ -2,8 +2,8 @@
 import { readFileSync } from 'node:fs';
 import { z } from 'zod';
 import { createAccess } from './account/access.js';
-import { bootstrap, type Credentials } from './account/bootstrap.js';
-import { findKey } from './account/keys.js';
+import { type BootstrapAccount, bootstrap } from './account/bootstrap.js';
+import { createKeyLoader } from './account/keys.js';
 import type { Config } from './config.js';
 import { startPool } from './engine/pool.js';
 import { loadSignatures, type Signatures } from './engine/signatures.js';
@@ -17,13 +17,13 @@ import { createUploadMemory } from './scan/memory.js';
 import { createScanHandler } from './scan/route.js';
 import { startEmbedded } from './store/embedded.js';
 import { createMemoryAdmission } from './store/memory.js';
-import { migrate } from './store/migrate.js';
-import { openPostgres, postgresProblem, type Sql } from './store/postgres.js';
+import { openPostgres, type Postgres } from './store/postgres.js';
+import { codeOf } from './store/store-error.js';
 
 export interface Service {
   readonly port: number;
   /** What the first start on an empty store made: to be shown once, never logged. */
-  readonly credentials: Credentials | null;
+  readonly account: BootstrapAccount | null;
   /** Resolves when scans are served; rejects when the signatures can't be loaded, while the rest goes on answering. */
   ready(): Promise<void>;
   /** Stops listening, answers what runs, closes the stores. */
@@ -40,13 +40,13 @@ export async function startService(config: Config, log: Log): Promise<Service> {
     for (let next = stops.pop(); next !== undefined; next = stops.pop()) await next();
   };
   try {
-    const sql = await startStore(config, log, stops);
-    const credentials = await bootstrap(sql, config.bootstrap, { fill: config.databaseUrl === null });
+    const postgres = await startStore(config, log, stops);
+    const account = await bootstrap(postgres.sql, config.bootstrap, { isEmbedded: config.databaseUrl === null });
     const signatures = startSignatures(config, log, stops);
-    const port = await startHttp(config, log, { sql, signatures }, stops);
+    const port = await startHttp(config, log, { postgres, signatures }, stops);
     return {
       port,
-      credentials,
+      account,
       async ready() {
         await signatures.ready();
       },
@@ -58,23 +58,18 @@ export async function startService(config: Config, log: Log): Promise<Service> {
   }
 }
 
-async function startStore(config: Config, log: Log, stops: (() => Promise<void>)[]): Promise<Sql> {
+async function startStore(config: Config, log: Log, stops: (() => Promise<void>)[]): Promise<Postgres> {
   if (config.databaseUrl !== null) {
-    const sql = openPostgres({ kind: 'url', url: config.databaseUrl });
-    stops.push(() => sql.end({ timeout: 5 }));
-    await migrate(sql);
-    return sql;
+    const postgres = await openPostgres({ kind: 'url', url: config.databaseUrl });
+    stops.push(() => postgres.close());
+    return postgres;
   }
   log.info({ dataDirectory: config.dataDirectory }, 'starting the embedded database');
-  const embedded = await startEmbedded(config.dataDirectory, (error) => {
-    // An error nobody waits for: the process ends, and the supervisor starts it anew.
-    throw error;
-  });
-  stops.push(() => embedded.stop());
-  const sql = openPostgres(embedded.address);
-  stops.push(() => sql.end({ timeout: 5 }));
-  await migrate(sql);
-  return sql;
+  const { socketDirectory, stop } = await startEmbedded(config.dataDirectory);
+  stops.push(stop);
+  const postgres = await openPostgres({ kind: 'embedded', socketDirectory });
+  stops.push(() => postgres.close());
+  return postgres;
 }
 
 function startSignatures(config: Config, log: Log, stops: (() => Promise<void>)[]): Signatures {
@@ -92,14 +87,14 @@ function startSignatures(config: Config, log: Log, stops: (() => Promise<void>)[
 }
 
 interface HttpParts {
-  readonly sql: Sql;
+  readonly postgres: Postgres;
   readonly signatures: Signatures;
 }
 
 async function startHttp(
   config: Config,
   log: Log,
-  { sql, signatures }: HttpParts,
+  { postgres, signatures }: HttpParts,
   stops: (() => Promise<void>)[],
 ): Promise<number> {
   const pool = startPool({
@@ -109,7 +104,7 @@ async function startHttp(
     encryptedArchives: config.encryptedArchives,
   });
   stops.push(() => pool.stop());
-  const admission = createMemoryAdmission((keyHash) => findKey(sql, config.plans, keyHash));
+  const admission = createMemoryAdmission(createKeyLoader(postgres.sql, config.plans));
   const scan = createScanHandler({
     access: createAccess(admission, Date.now),
     pool,
@@ -122,7 +117,7 @@ async function startHttp(
   const routes = createRoutes({
     scan,
     signatures: () => signatures.state(),
-    storeProblem: () => postgresProblem(sql),
+    storeProblem: () => problemOf(postgres),
     version: readVersion(),
   });
   const server = await startServer({
@@ -134,6 +129,16 @@ async function startHttp(
   stops.push(() => server.stop(STOP_GRACE_MS));
   log.info({ host: config.host, port: server.port }, 'listening');
   return server.port;
+}
+
+/** Null when it answers. Anybody may read this: the driver's own words hold addresses. */
+async function problemOf(postgres: Postgres): Promise<string | null> {
+  try {
+    await postgres.ping();
+    return null;
+  } catch (error) {
+    return `The database does not answer (${codeOf(error) ?? 'no code'})`;
+  }
 }
 
 /** Characters of a path that go into the log: it may be 16 KB long, and anything. */

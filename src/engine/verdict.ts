@@ -24,7 +24,8 @@ export type EncryptedPolicy = 'allow' | 'reject';
 
 const CL_CLEAN = 0;
 const CL_VIRUS = 1;
-const LIMIT = 'Heuristics.Limits.Exceeded';
+/** Beginnings of the names that mean "not looked at everything": the strings of libclamav 1.4.6. */
+const LIMITS = ['Heuristics.Limits.Exceeded', 'Heuristics.XZ.DicSizeLimit'];
 const ENCRYPTED = 'Heuristics.Encrypted.';
 
 /**
@@ -33,10 +34,10 @@ const ENCRYPTED = 'Heuristics.Encrypted.';
  */
 export function readAnswer(answer: RawAnswer, encryptedPolicy: EncryptedPolicy): Verdict {
   const names = answer.virusName === null ? answer.alerts : [...answer.alerts, answer.virusName];
-  const match = names.find((name) => !name.startsWith(LIMIT) && !name.startsWith(ENCRYPTED));
+  const match = names.find((name) => !isLimit(name) && !name.startsWith(ENCRYPTED));
   if (match !== undefined) return { kind: 'infected', virusName: match };
 
-  const limit = names.find((name) => name.startsWith(LIMIT));
+  const limit = names.find(isLimit);
   if (limit !== undefined) return { kind: 'incomplete', reason: limitReason(limit) };
   if (answer.code !== CL_CLEAN && answer.code !== CL_VIRUS) {
     return { kind: 'incomplete', reason: `engine error: ${answer.codeText}` };
@@ -49,8 +50,11 @@ export function readAnswer(answer: RawAnswer, encryptedPolicy: EncryptedPolicy):
   return { kind: 'clean', encrypted };
 }
 
+function isLimit(name: string): boolean {
+  return LIMITS.some((beginning) => name.startsWith(beginning));
+}
+
 /** `Heuristics.Limits.Exceeded.MaxScanSize` -> `engine limit exceeded: MaxScanSize`. */
 function limitReason(name: string): string {
-  const which = name.slice(LIMIT.length + 1).replace('.UNOFFICIAL', '');
-  return which === '' ? 'engine limit exceeded' : `engine limit exceeded: ${which}`;
+  return `engine limit exceeded: ${name.replace('.UNOFFICIAL', '').split('.').at(-1)}`;
 }

@@ -1,6 +1,7 @@
 // Look-ups of keys in Postgres: one per key at a time, a bounded number at once, and none that waits for ever.
 import { Failure } from '../errors.js';
 import type { KeyLoader, KeyRecord } from './admission.js';
+import { within } from './within.js';
 
 /** Look-ups at one time; the driver queues them over its ten connections. Whoever guesses keys fills these, not Postgres. */
 const CONCURRENT_MAX = 64;
@@ -22,7 +23,7 @@ export function createLookups(load: KeyLoader, timeoutMs: number = TIMEOUT_MS): 
       throw new Failure('unavailable', 'Too many key look-ups at once', BUSY_RETRY_SECONDS);
     }
     const loading = load(keyHash);
-    const lookup = withTimeout(loading, timeoutMs);
+    const lookup = answer(loading, timeoutMs);
     running.set(keyHash, lookup);
     // Not freed by the timeout: a Postgres that hangs must not be given more and more to do.
     const free = () => running.delete(keyHash);
@@ -41,18 +42,12 @@ export function createLookups(load: KeyLoader, timeoutMs: number = TIMEOUT_MS): 
   };
 }
 
-async function withTimeout(loading: Promise<KeyRecord | null>, timeoutMs: number): Promise<KeyRecord | null> {
-  let timer: NodeJS.Timeout | undefined;
-  const late = new Promise<never>((_, reject) => {
-    timer = setTimeout(() => reject(new Error('The look-up took too long')), timeoutMs);
-  });
+async function answer(loading: Promise<KeyRecord | null>, timeoutMs: number): Promise<KeyRecord | null> {
   try {
-    return await Promise.race([loading, late]);
+    return await within(loading, timeoutMs);
   } catch (error) {
     const failure = new Failure('unavailable', 'The account store is not reachable', DOWN_RETRY_SECONDS);
     failure.cause = error;
     throw failure;
-  } finally {
-    clearTimeout(timer);
   }
 }

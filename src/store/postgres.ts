@@ -2,6 +2,7 @@
 import postgres from 'postgres';
 import { migrate } from './migrations.js';
 import { messageOfError, StoreError } from './store-error.js';
+import { within } from './within.js';
 
 export type Sql = postgres.Sql;
 /** What runs queries, inside a transaction or outside of one. */
@@ -13,7 +14,7 @@ export type PostgresTarget =
 
 export interface Postgres {
   readonly sql: Sql;
-  /** Resolves when Postgres answers. */
+  /** Resolves when Postgres answers, rejects when it doesn't within two seconds. */
   ping(): Promise<void>;
   /** Lets running queries end for a moment, then closes every connection. */
   close(): Promise<void>;
@@ -22,6 +23,7 @@ export interface Postgres {
 /** Connections of one process; Postgres has 100 of them by default. */
 const CONNECTIONS = 10;
 const CONNECT_TIMEOUT_SECONDS = 10;
+const PING_TIMEOUT_MS = 2_000;
 const CLOSE_TIMEOUT_SECONDS = 5;
 
 /** Opens and migrates, or throws a StoreError that says where and why, never with the password. */
@@ -37,7 +39,7 @@ export async function openPostgres(target: PostgresTarget): Promise<Postgres> {
   return {
     sql,
     async ping() {
-      await sql`SELECT 1`;
+      await within(sql`SELECT 1`, PING_TIMEOUT_MS);
     },
     async close() {
       await sql.end({ timeout: CLOSE_TIMEOUT_SECONDS });

@@ -1,0 +1,67 @@
+// Access by API key: which header is looked up at all, and a refund that acts once.
+import t from 'tap';
+import { createAccess, hashOfKey } from '../../src/account/access.js';
+import { createMemoryAdmission } from '../../src/store/memory.js';
+
+const KEY = '0123456789abcdef0123456789abcdef';
+const NOON_MS = Date.UTC(2026, 10, 21, 12);
+
+function accessTo(hourlyLimit: number) {
+  const looked: string[] = [];
+  const store = createMemoryAdmission(async (keyHash) => {
+    looked.push(keyHash);
+    return keyHash === hashOfKey(KEY) ? { userId: 'user', keyId: 'key', hourlyLimit } : null;
+  });
+  const clock = { nowMs: NOON_MS };
+  return { access: createAccess(store, () => clock.nowMs), looked, clock };
+}
+
+t.test('an absent or blank header is missing, a malformed one invalid, neither is looked up', async (t) => {
+  const { access, looked } = accessTo(1);
+  for (const header of [undefined, '', '  \t']) t.same(await access.withApiKey(header), { outcome: 'keyMissing' });
+  for (const header of [
+    KEY.toUpperCase(),
+    KEY.slice(1),
+    `${KEY}0`,
+    `${KEY}\n${KEY}`,
+    `${KEY}, ${KEY}`,
+    'ü'.repeat(32),
+  ]) {
+    t.same(await access.withApiKey(header), { outcome: 'keyInvalid' }, header);
+  }
+  t.same(looked, []);
+});
+
+t.test('an unknown key is invalid, a known one admitted until its units are used', async (t) => {
+  const { access, looked } = accessTo(1);
+  t.same(await access.withApiKey('f'.repeat(32)), { outcome: 'keyInvalid' });
+  t.match(await access.withApiKey(` ${KEY} `), {
+    outcome: 'admitted',
+    userId: 'user',
+    keyId: 'key',
+    quota: { limit: 1, remaining: 0, resetEpochSeconds: NOON_MS / 1000 + 3600 },
+  });
+  t.same(await access.withApiKey(KEY), {
+    outcome: 'exhausted',
+    quota: { limit: 1, remaining: 0, resetEpochSeconds: NOON_MS / 1000 + 3600 },
+  });
+  t.notOk(looked.includes(KEY), 'the store sees a hash, never the key');
+});
+
+t.test('a refund gives one unit back, once, into the hour it came from', async (t) => {
+  const { access, clock } = accessTo(3);
+  const first = await access.withApiKey(KEY);
+  await access.withApiKey(KEY);
+  if (first.outcome !== 'admitted') throw new Error('The first one is admitted');
+  const quotas = await Promise.all([first.refund(), first.refund()]);
+  quotas.push(await first.refund());
+  for (const quota of quotas) t.match(quota, { limit: 3, remaining: 2 });
+  t.match(await access.withApiKey(KEY), { quota: { remaining: 1 } });
+
+  const late = await access.withApiKey(KEY);
+  if (late.outcome !== 'admitted') throw new Error('The last one is admitted');
+  clock.nowMs += 3 * 3_600_000;
+  t.match(await access.withApiKey(KEY), { quota: { remaining: 2 } });
+  t.same(await late.refund(), late.quota, 'its hour is over and forgotten');
+  t.match(await access.withApiKey(KEY), { quota: { remaining: 1 } }, 'this hour is untouched by it');
+});
