@@ -53,7 +53,11 @@ t.test('damaged, empty and missing signatures are said, and the process lives on
       }
     };
     const answer = await failed();
-    t.match(answer, { status: 503, body: { status: 'unavailable', engine: { status: 'failed', message: String } } }, name);
+    t.match(
+      answer,
+      { status: 503, body: { status: 'unavailable', engine: { status: 'failed', message: String } } },
+      name,
+    );
     t.match(JSON.stringify(answer.body), folder, `${name}: the message names the folder`);
     t.equal((await get(`${server.url}/livez`)).status, 200);
     t.equal((await upload(server.url, 'x')).status, 503);
@@ -93,7 +97,9 @@ t.test('a stop answers what runs', async (t) => {
 t.test('a wrong configuration is told at once and whole, without values', async (t) => {
   const { code, stderr } = await new Promise<{ code: unknown; stderr: string }>((resolve) => {
     const env = { PATH: process.env['PATH'], PORT: 'eighty', SCAN_THREADS: '0', BOOTSTRAP_API_KEY: 'my-secret' };
-    execFile(process.execPath, [mainPath, 'serve'], { env }, (error, _stdout, stderr) => resolve({ code: error?.code, stderr }));
+    execFile(process.execPath, [mainPath, 'serve'], { env }, (error, _stdout, stderr) =>
+      resolve({ code: error?.code, stderr }),
+    );
   });
   t.equal(code, 78);
   for (const name of ['PORT', 'SCAN_THREADS', 'BOOTSTRAP_API_KEY']) t.match(stderr, name);

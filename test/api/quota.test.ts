@@ -19,11 +19,20 @@ t.test('a thousand requests at once get exactly the units that there are', async
   t.equal(admitted.length, 100);
   t.equal(refused.length, 900);
   const remainders = admitted.map(({ headers }) => Number(headers.get('x-ratelimit-remaining')));
-  t.strictSame(remainders.sort((a, b) => a - b), Array.from({ length: 100 }, (_, index) => index), 'each unit is told once');
+  t.strictSame(
+    remainders.sort((a, b) => a - b),
+    Array.from({ length: 100 }, (_, index) => index),
+    'each unit is told once',
+  );
 
   const [one] = refused;
   t.strictSame(Object.keys(one?.body ?? {}), ['error', 'message', 'limit', 'resetTime', 'retryAfter']);
-  t.match(one?.body, { error: 'Rate limit exceeded', message: 'Hourly scan limit reached', limit: 100, resetTime: hour + 3600 });
+  t.match(one?.body, {
+    error: 'Rate limit exceeded',
+    message: 'Hourly scan limit reached',
+    limit: 100,
+    resetTime: hour + 3600,
+  });
   const retryAfter = Number(one?.body['retryAfter']);
   t.ok(Number.isInteger(retryAfter) && retryAfter >= 1 && retryAfter <= 3600);
   t.equal(one?.headers.get('retry-after'), String(retryAfter));
