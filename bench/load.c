@@ -1,0 +1,257 @@
+// SPDX-License-Identifier: MIT
+// The load generator: one thread, epoll, closed loop over a number of connections. It shares its cores with the server
+// that it measures, so it copies nothing: a request is a gather write of the file's halves around a stamp.
+//
+// Usage: load, then a command a line on stdin and an answer a line on stdout:
+//   http PORT KEY | clamd SOCKET           -> ready
+//   files unique|fixed LIST_FILE           -> ready COUNT
+//   run SECONDS CONNECTIONS keep|close     -> done {json}   (close: a connection per scan)
+#include <sys/epoll.h>
+#include <sys/resource.h>
+
+#include "files.h"
+#include "targets.h"
+
+// A round that is this much over its time has lost an answer.
+#define PATIENCE_SECONDS 60.0
+
+struct result {
+    uint64_t scans;
+    uint64_t errors;
+    char first_error[160];
+    uint32_t *latencies; // microseconds
+    size_t room;
+};
+
+struct run {
+    const struct target *target;
+    struct files *files;
+    struct round round;
+    struct result result;
+    int epoll;
+    int keep;
+    int active;
+};
+
+static void failed(struct run *run, const char *what) {
+    if (run->result.errors++ > 0) return;
+    size_t i = 0;
+    for (; what[i] != 0 && i < sizeof run->result.first_error - 1; i++) {
+        char c = what[i];
+        run->result.first_error[i] = c < ' ' || c > '~' || c == '"' || c == '\\' ? '.' : c;
+    }
+    run->result.first_error[i] = 0;
+}
+
+static void watch(struct run *run, struct connection *c, int operation, uint32_t events) {
+    struct epoll_event event = {.events = events, .data.ptr = c};
+    if (epoll_ctl(run->epoll, operation, c->fd, &event) != 0) abort();
+}
+
+static int open_connection(struct run *run, struct connection *c) {
+    c->fd = connect_to(run->target, run->keep);
+    if (c->fd < 0) return -1;
+    c->waits_for_write = 0;
+    watch(run, c, EPOLL_CTL_ADD, EPOLLIN);
+    return 0;
+}
+
+static void close_connection(struct connection *c) {
+    if (c->fd >= 0) close(c->fd);
+    c->fd = -1;
+}
+
+static void compose(struct run *run, struct connection *c, const struct file *file) {
+    size_t number = (size_t)(file - run->files->list);
+    int http = run->target->http;
+    size_t head = http ? http_head(c, run->target, file->size, number) : clamd_head(c, file->size);
+    c->parts[0] = part(c->head, head);
+    if (run->files->unique) {
+        size_t at = stamp_offset(file->size);
+        c->parts[1] = part(file->bytes, at);
+        c->parts[2] = part(&c->stamp, STAMP_BYTES);
+        c->parts[3] = part(file->bytes + at + STAMP_BYTES, file->size - at - STAMP_BYTES);
+    } else {
+        c->parts[1] = part(file->bytes, file->size);
+        c->parts[2] = c->parts[3] = part(NULL, 0);
+    }
+    c->parts[4] = http ? part(tail_http, sizeof tail_http - 1) : part(tail_clamd, sizeof tail_clamd);
+    c->part = 0;
+}
+
+// Writes what the socket takes. 0: go on, -1: the connection is broken.
+static int write_some(struct run *run, struct connection *c) {
+    while (c->part < PARTS) {
+        struct msghdr message = {.msg_iov = c->parts + c->part, .msg_iovlen = (size_t)(PARTS - c->part)};
+        ssize_t wrote = sendmsg(c->fd, &message, MSG_NOSIGNAL | MSG_DONTWAIT);
+        if (wrote < 0 && errno == EINTR) continue;
+        if (wrote < 0 && errno != EAGAIN) return -1;
+        if (wrote < 0) {
+            if (!c->waits_for_write) watch(run, c, EPOLL_CTL_MOD, EPOLLIN | EPOLLOUT);
+            c->waits_for_write = 1;
+            return 0;
+        }
+        size_t left = (size_t)wrote;
+        while (c->part < PARTS && left >= c->parts[c->part].iov_len) left -= c->parts[c->part++].iov_len;
+        if (c->part < PARTS) {
+            c->parts[c->part].iov_base = (char *)c->parts[c->part].iov_base + left;
+            c->parts[c->part].iov_len -= left;
+        }
+    }
+    if (c->waits_for_write) watch(run, c, EPOLL_CTL_MOD, EPOLLIN);
+    c->waits_for_write = 0;
+    return 0;
+}
+
+static void give_up(struct run *run, struct connection *c, const char *what) {
+    failed(run, what);
+    close_connection(c);
+    c->busy = 0;
+    run->active--;
+}
+
+static void begin_scan(struct run *run, struct connection *c) {
+    struct file *file = round_next(&run->round, run->files, &c->stamp);
+    if (file == NULL) {
+        c->busy = 0;
+        run->active--;
+        return;
+    }
+    c->begin = seconds_now();
+    c->got = 0;
+    c->busy = 1;
+    if (c->fd < 0 && open_connection(run, c) != 0) {
+        give_up(run, c, "connection refused");
+        return;
+    }
+    compose(run, c, file);
+    // A broken pipe may hide an answer that says why: the read side finds out.
+    if (write_some(run, c) != 0) c->part = PARTS;
+}
+
+static void record(struct result *result, double seconds) {
+    if (result->scans == result->room) {
+        result->room = result->room == 0 ? 65536 : 2 * result->room;
+        result->latencies = realloc(result->latencies, result->room * sizeof *result->latencies);
+        if (result->latencies == NULL) abort();
+    }
+    result->latencies[result->scans++] = (uint32_t)(seconds * 1e6);
+}
+
+static void read_some(struct run *run, struct connection *c) {
+    ssize_t got = recv(c->fd, c->answer + c->got, sizeof c->answer - 1 - c->got, MSG_DONTWAIT);
+    if (got < 0 && (errno == EAGAIN || errno == EINTR)) return;
+    if (got <= 0) {
+        give_up(run, c, c->got > 0 ? c->answer : "connection closed without an answer");
+        return;
+    }
+    c->got += (size_t)got;
+    c->answer[c->got] = 0;
+    int state = run->target->http ? http_answer(c) : clamd_answer(c);
+    if (state == 0 && c->got < sizeof c->answer - 1) return;
+    if (state != 1 || c->part < PARTS) {
+        give_up(run, c, c->answer);
+        return;
+    }
+    record(&run->result, seconds_now() - c->begin);
+    if (!run->keep) close_connection(c);
+    begin_scan(run, c);
+}
+
+static int by_value(const void *a, const void *b) {
+    uint32_t x = *(const uint32_t *)a;
+    uint32_t y = *(const uint32_t *)b;
+    return (x > y) - (x < y);
+}
+
+static uint32_t percentile(const struct result *result, double share) {
+    if (result->scans == 0) return 0;
+    size_t at = (size_t)((double)result->scans * share);
+    return result->latencies[at < result->scans ? at : result->scans - 1];
+}
+
+static double cpu_seconds(void) {
+    struct rusage usage;
+    getrusage(RUSAGE_SELF, &usage);
+    return (double)(usage.ru_utime.tv_sec + usage.ru_stime.tv_sec) +
+           (double)(usage.ru_utime.tv_usec + usage.ru_stime.tv_usec) / 1e6;
+}
+
+static void serve_events(struct run *run) {
+    struct epoll_event events[64];
+    while (run->active > 0) {
+        int count = epoll_wait(run->epoll, events, 64, 1000);
+        for (int i = 0; i < count; i++) {
+            struct connection *c = events[i].data.ptr;
+            if (c->fd >= 0 && c->busy && (events[i].events & EPOLLOUT) && write_some(run, c) != 0) c->part = PARTS;
+            if (c->fd >= 0 && c->busy && (events[i].events & ~(uint32_t)EPOLLOUT)) read_some(run, c);
+        }
+        if (seconds_now() > run->round.deadline + PATIENCE_SECONDS) {
+            failed(run, "no answer in time");
+            return;
+        }
+    }
+}
+
+static void measure(struct run *run, double seconds, int connections) {
+    struct connection *list = calloc((size_t)connections, sizeof *list);
+    for (int i = 0; i < connections; i++) {
+        list[i].fd = -1;
+        // Connections that are kept are opened before the clock starts.
+        if (run->keep && open_connection(run, &list[i]) != 0) failed(run, "connection refused");
+    }
+    double cpu = cpu_seconds();
+    double begin = seconds_now();
+    run->round.deadline = begin + seconds;
+    run->active = connections;
+    for (int i = 0; i < connections; i++) begin_scan(run, &list[i]);
+    serve_events(run);
+    double elapsed = seconds_now() - begin;
+    cpu = cpu_seconds() - cpu;
+    for (int i = 0; i < connections; i++) close_connection(&list[i]);
+    free(list);
+    struct result *result = &run->result;
+    if (result->scans > 0) qsort(result->latencies, result->scans, sizeof *result->latencies, by_value);
+    printf("done {\"scans\":%llu,\"seconds\":%.6f,\"errors\":%llu,\"firstError\":\"%s\",\"p50Us\":%u,\"p95Us\":%u,"
+           "\"p99Us\":%u,\"clientCpuSeconds\":%.6f}\n",
+           (unsigned long long)result->scans, elapsed, (unsigned long long)result->errors, result->first_error,
+           percentile(result, 0.5), percentile(result, 0.95), percentile(result, 0.99), cpu);
+    free(result->latencies);
+}
+
+int main(void) {
+    setvbuf(stdout, NULL, _IOLBF, 0);
+    struct target target = {0};
+    struct files files = {0};
+    char line[4096];
+    char word[16];
+    char path[4001];
+    double seconds;
+    int connections;
+    while (fgets(line, sizeof line, stdin) != NULL) {
+        if (sscanf(line, "http %d %127s", &target.port, target.key) == 2) {
+            target.http = 1;
+            printf("ready\n");
+        } else if (sscanf(line, "clamd %107[^\n]", target.path) == 1) {
+            target.http = 0;
+            printf("ready\n");
+        } else if (sscanf(line, "files %15s %4000[^\n]", word, path) == 2) {
+            if (files_load(&files, path, strcmp(word, "unique") == 0) != 0) {
+                fprintf(stderr, "load: a file of the list can't be read\n");
+                return 1;
+            }
+            printf("ready %zu\n", files.count);
+        } else if (sscanf(line, "run %lf %d %15s", &seconds, &connections, word) == 3 && files.count > 0) {
+            struct run run = {.target = &target, .files = &files, .keep = strcmp(word, "keep") == 0};
+            pthread_mutex_init(&run.round.lock, NULL);
+            run.epoll = epoll_create1(EPOLL_CLOEXEC);
+            measure(&run, seconds, connections);
+            close(run.epoll);
+        } else {
+            fprintf(stderr, "load: not understood: %s", line);
+            return 2;
+        }
+    }
+    files_free(&files);
+    return 0;
+}
