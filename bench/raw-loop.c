@@ -112,14 +112,36 @@ static void check(struct cl_engine *engine, struct files *files) {
     printf("\n");
 }
 
+#define MIB (1024LL * 1024)
+#define MAX_SCAN_SIZE (200 * MIB)
+
+static const struct {
+    enum cl_engine_field field;
+    long long value;
+} settings[] = {
+    {CL_ENGINE_MAX_SCANSIZE, MAX_SCAN_SIZE},
+    {CL_ENGINE_MAX_FILESIZE, 2000 * MIB},
+    {CL_ENGINE_MAX_FILES, 10000},
+    {CL_ENGINE_MAX_RECURSION, 17},
+    {CL_ENGINE_MAX_SCANTIME, 25000},
+    {CL_ENGINE_MAX_EMBEDDEDPE, MAX_SCAN_SIZE},
+    {CL_ENGINE_MAX_HTMLNORMALIZE, MAX_SCAN_SIZE},
+    {CL_ENGINE_MAX_HTMLNOTAGS, MAX_SCAN_SIZE},
+    {CL_ENGINE_MAX_SCRIPTNORMALIZE, MAX_SCAN_SIZE},
+    {CL_ENGINE_MAX_ZIPTYPERCG, MAX_SCAN_SIZE},
+    {CL_ENGINE_PCRE_MAX_FILESIZE, MAX_SCAN_SIZE},
+    {CL_ENGINE_DISABLE_CACHE, 1},
+};
+
 static struct cl_engine *load(const char *database, const char *temp) {
     unsigned signatures = 0;
     if (cl_init(CL_INIT_DEFAULT) != CL_SUCCESS) return NULL;
     struct cl_engine *engine = cl_engine_new();
     if (engine == NULL) return NULL;
-    cl_error_t code = cl_engine_set_num(engine, CL_ENGINE_MAX_FILESIZE, 2000LL * 1024 * 1024);
-    if (code == CL_SUCCESS) code = cl_engine_set_num(engine, CL_ENGINE_MAX_SCANSIZE, 100LL * 1024 * 1024);
-    if (code == CL_SUCCESS) code = cl_engine_set_num(engine, CL_ENGINE_DISABLE_CACHE, 1);
+    cl_error_t code = CL_SUCCESS;
+    for (size_t i = 0; i < sizeof settings / sizeof *settings && code == CL_SUCCESS; i++) {
+        code = cl_engine_set_num(engine, settings[i].field, settings[i].value);
+    }
     if (code == CL_SUCCESS) code = cl_engine_set_str(engine, CL_ENGINE_TMPDIR, temp);
     if (code == CL_SUCCESS) code = cl_load(database, engine, &signatures, CL_DB_STDOPT);
     if (code == CL_SUCCESS) code = cl_engine_compile(engine);
