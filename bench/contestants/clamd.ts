@@ -1,0 +1,52 @@
+// Contestant: Debian's clamd, spoken to with INSTREAM over a unix socket.
+import { startClamd } from '../../test/fixtures/clamd.js';
+import { compile, loadProgram } from '../compile.js';
+import { startLineProcess } from '../line-process.js';
+import { askForFiles, askForRun, type Contestant, type Setting } from './contestant.js';
+
+/** Length of the two trials that find the faster way to speak to it, in seconds. */
+const TRIAL_SECONDS = 0.4;
+
+type Way = 'keep' | 'close';
+
+const wayText: Record<Way, string> = {
+  keep: 'one IDSESSION per connection',
+  close: 'one connection per scan',
+};
+
+export async function startClamdContestant(setting: Setting, connections: number): Promise<Contestant> {
+  const program = await compile(loadProgram);
+  const clamd = await startClamd(setting);
+  const client = startLineProcess(program);
+  let way: Way = 'keep';
+  const runOnce = (seconds: number) => askForRun(client, `run ${seconds} ${connections} ${way}`);
+  async function trial(one: Way): Promise<number> {
+    way = one;
+    const { scans, seconds } = await runOnce(TRIAL_SECONDS);
+    return scans / seconds;
+  }
+  async function stop(): Promise<void> {
+    await client.stop();
+    await clamd.stop();
+  }
+  try {
+    await client.ask(`clamd ${clamd.socketPath}`);
+  } catch (error) {
+    await stop();
+    throw error;
+  }
+  return {
+    name: 'clamd',
+    pid: clamd.pid,
+    connections,
+    async use(files) {
+      await askForFiles(client, files);
+      const kept = await trial('keep');
+      const closed = await trial('close');
+      way = kept >= closed ? 'keep' : 'close';
+      return wayText[way];
+    },
+    run: runOnce,
+    stop,
+  };
+}

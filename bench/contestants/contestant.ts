@@ -1,0 +1,48 @@
+// What every contestant is to the rounds: something that scans a set of files for some seconds and says how many it did.
+import { z } from 'zod';
+import type { FileSet } from '../files.js';
+import type { LineProcess } from '../line-process.js';
+
+/** What a round's answer line carries; latencies only where there is a client. */
+const measurement = z.object({
+  scans: z.number(),
+  seconds: z.number(),
+  errors: z.number(),
+  firstError: z.string(),
+  p50Us: z.number().optional(),
+  p95Us: z.number().optional(),
+  p99Us: z.number().optional(),
+  clientCpuSeconds: z.number().optional(),
+});
+
+export type Measurement = z.infer<typeof measurement>;
+
+export interface Contestant {
+  readonly name: string;
+  /** The process whose CPU time counts, with all below it. */
+  readonly pid: number;
+  /** Connections of the client; null where there is none. */
+  readonly connections: number | null;
+  /** Takes the files into memory; what it says is shown beside the results. */
+  use(files: FileSet): Promise<string | null>;
+  run(seconds: number): Promise<Measurement>;
+  stop(): Promise<void>;
+}
+
+export interface Setting {
+  readonly databaseDirectory: string;
+  readonly threads: number;
+  /** A folder of this run, removed at its end. */
+  readonly folder: string;
+}
+
+export async function askForFiles(process: LineProcess, files: FileSet): Promise<void> {
+  const answer = await process.ask(`files ${files.unique ? 'unique' : 'fixed'} ${files.listPath}`);
+  if (answer !== `ready ${files.count}`) throw new Error(`the files could not be taken: ${answer}`);
+}
+
+export async function askForRun(process: LineProcess, command: string): Promise<Measurement> {
+  const answer = await process.ask(command);
+  if (!answer.startsWith('done ')) throw new Error(`a round was answered with: ${answer}`);
+  return measurement.parse(JSON.parse(answer.slice('done '.length)));
+}

@@ -1,0 +1,129 @@
+// Contestant: the real service, `sluice serve` with its embedded store and its default settings, over HTTP keep-alive.
+import { type ChildProcess, spawn } from 'node:child_process';
+import { randomBytes } from 'node:crypto';
+import { mkdtemp, open, readFile } from 'node:fs/promises';
+import { createServer } from 'node:net';
+import { join } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { mainPath } from '../../src/paths.js';
+import { compile, loadProgram } from '../compile.js';
+import { descendants } from '../cpu.js';
+import { endProcess, pidOf, startLineProcess } from '../line-process.js';
+import { askForFiles, askForRun, type Contestant, type Setting } from './contestant.js';
+
+const READY_TIMEOUT_MS = 180_000;
+const LOG_CHARACTERS = 2_000;
+
+export async function startSluice(setting: Setting, connections: number): Promise<Contestant> {
+  const program = await compile(loadProgram);
+  const server = await startServer(setting);
+  const client = startLineProcess(program);
+  async function stop(): Promise<void> {
+    await client.stop();
+    await server.stop();
+  }
+  try {
+    await client.ask(`http ${server.port} ${server.apiKey}`);
+  } catch (error) {
+    await stop();
+    throw error;
+  }
+  return {
+    name: 'sluice',
+    pid: server.pid,
+    connections,
+    async use(files) {
+      await askForFiles(client, files);
+      return null;
+    },
+    run: (seconds) => askForRun(client, `run ${seconds} ${connections} keep`),
+    stop,
+  };
+}
+
+interface Server {
+  readonly pid: number;
+  readonly port: number;
+  readonly apiKey: string;
+  stop(): Promise<void>;
+}
+
+async function startServer({ databaseDirectory, threads, folder }: Setting): Promise<Server> {
+  const own = await mkdtemp(join(folder, 'sluice-'));
+  const port = await freePort();
+  const apiKey = randomBytes(16).toString('hex');
+  const logPath = join(own, 'log');
+  const log = await open(logPath, 'w');
+  const child = spawn(process.execPath, [mainPath, 'serve'], {
+    // Nothing of the caller's settings: the service as it comes, with a quota that isn't reached.
+    env: {
+      PATH: process.env['PATH'],
+      HOME: process.env['HOME'],
+      PORT: String(port),
+      DATA_DIR: join(own, 'data'),
+      SIGNATURES_DIR: databaseDirectory,
+      SCAN_THREADS: String(threads),
+      PLANS: 'FREE:50,BENCH:999999999',
+      BOOTSTRAP_PLAN: 'BENCH',
+      BOOTSTRAP_API_KEY: apiKey,
+    },
+    stdio: ['ignore', log.fd, log.fd],
+  });
+  await log.close();
+  let failure: string | null = null;
+  child.on('error', (error) => {
+    failure = error.message;
+  });
+  child.on('exit', (code, signal) => {
+    failure ??= `it ended with ${code ?? signal}`;
+  });
+
+  const deadline = Date.now() + READY_TIMEOUT_MS;
+  while (!(await isReady(port))) {
+    if (failure !== null || Date.now() > deadline) {
+      await endServer(child);
+      const said = (await readFile(logPath, 'utf8')).slice(-LOG_CHARACTERS);
+      throw new Error(`sluice does not start: ${failure ?? 'it does not become ready'}\n${said}`);
+    }
+    await sleep(100);
+  }
+  return { pid: pidOf(child), port, apiKey, stop: () => endServer(child) };
+}
+
+/** Ends the supervisor; should it leave its server behind, that one too, by its pid. */
+async function endServer(child: ChildProcess): Promise<void> {
+  const below = descendants(pidOf(child)).slice(1);
+  await endProcess(child);
+  for (const pid of below) {
+    try {
+      process.kill(pid, 'SIGKILL');
+    } catch (error) {
+      const gone = error instanceof Error && 'code' in error && error.code === 'ESRCH';
+      if (!gone) throw error;
+    }
+  }
+}
+
+async function isReady(port: number): Promise<boolean> {
+  try {
+    const response = await fetch(`http://127.0.0.1:${port}/readyz`, { signal: AbortSignal.timeout(1_000) });
+    await response.arrayBuffer();
+    return response.status === 200;
+  } catch {
+    return false; // Not listening yet.
+  }
+}
+
+function freePort(): Promise<number> {
+  return new Promise((resolve, reject) => {
+    const server = createServer();
+    server.on('error', reject);
+    server.listen(0, '127.0.0.1', () => {
+      const address = server.address();
+      server.close(() => {
+        if (address === null || typeof address === 'string') reject(new Error('no free port'));
+        else resolve(address.port);
+      });
+    });
+  });
+}
