@@ -1,0 +1,124 @@
+// `npm run bench`: our engine and our service against a plain loop over libclamav and against clamd, in one run.
+import { mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join, resolve } from 'node:path';
+import { ownSignaturesDirectory } from '../src/paths.js';
+import { startClamdContestant } from './contestants/clamd.js';
+import type { Contestant, Setting } from './contestants/contestant.js';
+import { startEngine } from './contestants/engine.js';
+import { startRaw } from './contestants/raw.js';
+import { startSluice } from './contestants/sluice.js';
+import { makeFileSet } from './files.js';
+import { type contestantNames, type Options, readOptions } from './options.js';
+import { type Block, describeMachine, formatBlock, formatPromise, type Report } from './report.js';
+import { type Entrant, runRounds } from './rounds.js';
+import { scenarios } from './scenarios.js';
+
+type Cleanup = () => Promise<void>;
+
+/** What must be undone when the run ends, however it ends; the latest first. */
+const cleanups: Cleanup[] = [];
+
+async function cleanUp(): Promise<void> {
+  for (let next = cleanups.pop(); next !== undefined; next = cleanups.pop()) {
+    await next().catch((error: unknown) => complain(error));
+  }
+}
+
+function print(text: string): void {
+  process.stdout.write(`${text}\n`);
+}
+
+function complain(error: unknown): void {
+  process.stderr.write(`bench: ${error instanceof Error ? error.message : String(error)}\n`);
+}
+
+async function keep<Started extends Contestant>(starting: Promise<Started>): Promise<Started> {
+  // Registered before it has started, so that a signal meanwhile ends it too.
+  cleanups.push(async () => {
+    const [outcome] = await Promise.allSettled([starting]);
+    if (outcome?.status === 'fulfilled') await outcome.value.stop();
+  });
+  return starting;
+}
+
+/** Contestants besides raw, by name; each says with how many connections it wants to be loaded. */
+const starters: Record<
+  (typeof contestantNames)[number],
+  (setting: Setting, connections: number) => Promise<Contestant>
+> = {
+  engine: (setting) => startEngine(setting),
+  sluice: startSluice,
+  clamd: startClamdContestant,
+};
+
+async function measureThreads(options: Options, threads: number, folder: string): Promise<Omit<Report, 'date'>> {
+  const databaseDirectory = resolve(options.database ?? ownSignaturesDirectory);
+  const setting: Setting = { databaseDirectory, threads, folder };
+  const connections = options.connections ?? 4 * threads;
+  const raw = await keep(startRaw(setting));
+  const contestants: Contestant[] = [raw];
+  for (const name of options.contestants) contestants.push(await keep(starters[name](setting, connections)));
+
+  const blocks: Block[] = [];
+  for (const scenario of scenarios.filter((one) => options.only === null || one.name === options.only)) {
+    const { listPath, ...files } = await makeFileSet(scenario, folder, raw.isClean);
+    const entrants: Entrant[] = [];
+    for (const contestant of contestants) {
+      const note = await contestant.use({ listPath, ...files });
+      await contestant.run(options.warmUpSeconds);
+      entrants.push({ contestant, note });
+    }
+    const block: Block = { scenario: scenario.name, threads, files, results: await runRounds(entrants, options) };
+    print(`\n${formatBlock(block)}`);
+    blocks.push(block);
+  }
+  return {
+    machine: describeMachine(raw.engine.version),
+    database: { name: options.database === null ? 'own' : 'given', signatures: raw.engine.signatures },
+    rounds: options.rounds,
+    secondsPerRound: options.seconds,
+    blocks,
+  };
+}
+
+async function measure(options: Options): Promise<Report> {
+  const date = new Date().toISOString();
+  const parts: Omit<Report, 'date'>[] = [];
+  for (const threads of options.threads) {
+    const folder = await mkdtemp(join(tmpdir(), 'sluice-bench-'));
+    cleanups.push(() => rm(folder, { recursive: true, force: true }));
+    parts.push(await measureThreads(options, threads, folder));
+    await cleanUp();
+  }
+  const [first] = parts;
+  if (first === undefined) throw new Error('nothing was measured');
+  return { date, ...first, blocks: parts.flatMap((part) => part.blocks) };
+}
+
+async function main(): Promise<void> {
+  const options = readOptions(process.argv);
+  for (const signal of ['SIGINT', 'SIGTERM'] as const) {
+    process.once(signal, () => {
+      void cleanUp().finally(() => process.exit(signal === 'SIGINT' ? 130 : 143));
+    });
+  }
+  try {
+    const report = await measure(options);
+    const { cpu, cores, kernel, node, libclamav } = report.machine;
+    print(`\n${cpu}, ${cores} cores, ${kernel}, Node ${node}, libclamav ${libclamav}`);
+    print(
+      `database: ${report.database.name}, ${report.database.signatures} signatures; medians of ${report.rounds} rounds`,
+    );
+    for (const line of formatPromise(report.blocks)) print(line);
+    if (options.json !== null) await writeFile(options.json, `${JSON.stringify(report, null, 2)}\n`);
+    if (report.blocks.some((block) => block.results.some((one) => one.invalidRounds > 0))) process.exitCode = 1;
+  } catch (error) {
+    complain(error);
+    process.exitCode = 1;
+  } finally {
+    await cleanUp();
+  }
+}
+
+await main();

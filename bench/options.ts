@@ -1,0 +1,81 @@
+// The bench's command line.
+import { Command, InvalidArgumentError, Option } from 'commander';
+import { scenarios } from './scenarios.js';
+
+/** The raw loop always runs: the others are measured against it. */
+export const contestantNames = ['engine', 'sluice', 'clamd'] as const;
+type ContestantName = (typeof contestantNames)[number];
+
+export interface Options {
+  readonly rounds: number;
+  readonly seconds: number;
+  readonly warmUpSeconds: number;
+  readonly threads: readonly number[];
+  /** Null: four for each thread. */
+  readonly connections: number | null;
+  /** Null: the project's own signatures. */
+  readonly database: string | null;
+  readonly contestants: readonly ContestantName[];
+  readonly only: string | null;
+  readonly json: string | null;
+}
+
+const WARM_UP_SECONDS_MAX = 0.5;
+
+function positive(text: string): number {
+  const value = Number(text);
+  if (!(value > 0 && value <= 1_000)) throw new InvalidArgumentError('It must be a number above 0, at most 1000.');
+  return value;
+}
+
+function whole(text: string): number {
+  const value = positive(text);
+  if (!Number.isInteger(value)) throw new InvalidArgumentError('It must be a whole number.');
+  return value;
+}
+
+function contestantList(text: string): readonly ContestantName[] {
+  const asked = text.split(',');
+  const unknown = asked.find((name) => name !== 'raw' && !contestantNames.some((known) => known === name));
+  if (unknown !== undefined) throw new InvalidArgumentError(`There is no contestant "${unknown}".`);
+  return contestantNames.filter((name) => asked.includes(name));
+}
+
+export function readOptions(argv: readonly string[]): Options {
+  let chosen: Options | null = null;
+  new Command('npm run bench --')
+    .description(
+      'Measures our engine and service against a plain loop over libclamav and clamd, in alternating rounds.',
+    )
+    .option('--rounds <count>', 'rounds per scenario; medians are taken over them', whole, 5)
+    .option('--seconds <seconds>', 'length of one round of one contestant', positive, 1.5)
+    .option(
+      '--threads <list>',
+      'scan threads, each count a table of its own',
+      (text) => text.split(',').map(whole),
+      [1, 2],
+    )
+    .option('--connections <count>', 'connections of the client (default: four for each thread)', whole)
+    .option('--database <dir>', 'folder with signatures (default: the project’s own)')
+    .option('--contestants <list>', 'of engine, sluice, clamd; raw always runs', contestantList, contestantNames)
+    .addOption(new Option('--only <scenario>', 'one scenario').choices(scenarios.map((one) => one.name)))
+    .option('--json <file>', 'write the results as JSON')
+    .action(
+      (
+        given: Partial<Omit<Options, 'warmUpSeconds'>> &
+          Pick<Options, 'rounds' | 'seconds' | 'threads' | 'contestants'>,
+      ) => {
+        chosen = {
+          ...given,
+          warmUpSeconds: Math.min(WARM_UP_SECONDS_MAX, given.seconds),
+          connections: given.connections ?? null,
+          database: given.database ?? null,
+          only: given.only ?? null,
+          json: given.json ?? null,
+        };
+      },
+    )
+    .parse([...argv]);
+  if (chosen === null) throw new Error('the command line was not read');
+  return chosen;
+}
