@@ -19,10 +19,17 @@ type Cleanup = () => Promise<void>;
 /** What must be undone when the run ends, however it ends; the latest first. */
 const cleanups: Cleanup[] = [];
 
-async function cleanUp(): Promise<void> {
-  for (let next = cleanups.pop(); next !== undefined; next = cleanups.pop()) {
-    await next().catch((error: unknown) => complain(error));
-  }
+let cleaning: Promise<void> = Promise.resolve();
+let interrupted = false;
+
+/** Resolves when everything is undone, also what another call has begun to undo. */
+function cleanUp(): Promise<void> {
+  cleaning = cleaning.then(async () => {
+    for (let next = cleanups.pop(); next !== undefined; next = cleanups.pop()) {
+      await next().catch((error: unknown) => complain(error));
+    }
+  });
+  return cleaning;
 }
 
 function print(text: string): void {
@@ -33,7 +40,9 @@ function complain(error: unknown): void {
   process.stderr.write(`bench: ${error instanceof Error ? error.message : String(error)}\n`);
 }
 
-async function keep<Started extends Contestant>(starting: Promise<Started>): Promise<Started> {
+async function keep<Started extends Contestant>(start: () => Promise<Started>): Promise<Started> {
+  if (interrupted) throw new Error('interrupted');
+  const starting = start();
   // Registered before it has started, so that a signal meanwhile ends it too.
   cleanups.push(async () => {
     const [outcome] = await Promise.allSettled([starting]);
@@ -56,9 +65,9 @@ async function measureThreads(options: Options, threads: number, folder: string)
   const databaseDirectory = resolve(options.database ?? ownSignaturesDirectory);
   const setting: Setting = { databaseDirectory, threads, folder };
   const connections = options.connections ?? 4 * threads;
-  const raw = await keep(startRaw(setting));
+  const raw = await keep(() => startRaw(setting));
   const contestants: Contestant[] = [raw];
-  for (const name of options.contestants) contestants.push(await keep(starters[name](setting, connections)));
+  for (const name of options.contestants) contestants.push(await keep(() => starters[name](setting, connections)));
 
   const blocks: Block[] = [];
   for (const scenario of scenarios.filter((one) => options.only === null || one.name === options.only)) {
@@ -100,6 +109,7 @@ async function main(): Promise<void> {
   const options = readOptions(process.argv);
   for (const signal of ['SIGINT', 'SIGTERM'] as const) {
     process.once(signal, () => {
+      interrupted = true;
       void cleanUp().finally(() => process.exit(signal === 'SIGINT' ? 130 : 143));
     });
   }
@@ -114,7 +124,8 @@ async function main(): Promise<void> {
     if (options.json !== null) await writeFile(options.json, `${JSON.stringify(report, null, 2)}\n`);
     if (report.blocks.some((block) => block.results.some((one) => one.invalidRounds > 0))) process.exitCode = 1;
   } catch (error) {
-    complain(error);
+    // After a signal the processes end under the rounds; that is no news.
+    if (!interrupted) complain(error);
     process.exitCode = 1;
   } finally {
     await cleanUp();
