@@ -3,7 +3,7 @@ import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
 import { ownSignaturesDirectory } from '../src/paths.js';
-import { startClamdContestant } from './contestants/clamd.js';
+import { startClamdContestant, startTunedClamd } from './contestants/clamd.js';
 import type { Contestant, Setting } from './contestants/contestant.js';
 import { startEngine } from './contestants/engine.js';
 import { startRaw } from './contestants/raw.js';
@@ -59,6 +59,7 @@ const starters: Record<
   engine: (setting) => startEngine(setting),
   sluice: startSluice,
   clamd: startClamdContestant,
+  'clamd-tuned': startTunedClamd,
 };
 
 async function measureThreads(options: Options, threads: number, folder: string): Promise<Omit<Report, 'date'>> {

@@ -3,7 +3,8 @@ import { Command, InvalidArgumentError, Option } from 'commander';
 import { scenarios } from './scenarios.js';
 
 /** The raw loop always runs: the others are measured against it. */
-export const contestantNames = ['engine', 'sluice', 'clamd'] as const;
+export const contestantNames = ['engine', 'sluice', 'clamd', 'clamd-tuned'] as const;
+const defaultContestants = ['engine', 'sluice', 'clamd'] as const;
 type ContestantName = (typeof contestantNames)[number];
 
 export interface Options {
@@ -57,7 +58,12 @@ export function readOptions(argv: readonly string[]): Options {
     )
     .option('--connections <count>', 'connections of the client (default: four for each thread)', whole)
     .option('--database <dir>', 'folder with signatures (default: the project’s own)')
-    .option('--contestants <list>', 'of engine, sluice, clamd; raw always runs', contestantList, contestantNames)
+    .option(
+      '--contestants <list>',
+      `of ${contestantNames.join(', ')}; raw always runs`,
+      contestantList,
+      defaultContestants,
+    )
     .addOption(new Option('--only <scenario>', 'one scenario').choices(scenarios.map((one) => one.name)))
     .option('--json <file>', 'write the results as JSON')
     .action(

@@ -14,7 +14,20 @@ const wayText: Record<Way, string> = {
   close: 'one connection per scan',
 };
 
-export async function startClamdContestant(setting: Setting, connections: number): Promise<Contestant> {
+export function startClamdContestant(setting: Setting, connections: number): Promise<Contestant> {
+  return start('clamd', { ...setting, keepsMemory: false }, connections);
+}
+
+/** The same with an allocator that keeps its memory, as ours may: what is left is not the allocator's. */
+export function startTunedClamd(setting: Setting, connections: number): Promise<Contestant> {
+  return start('clamd-tuned', { ...setting, keepsMemory: true }, connections);
+}
+
+async function start(
+  name: string,
+  setting: Setting & { readonly keepsMemory: boolean },
+  connections: number,
+): Promise<Contestant> {
   const program = await compile(loadProgram);
   const clamd = await startClamd(setting);
   const client = startLineProcess(program);
@@ -36,7 +49,7 @@ export async function startClamdContestant(setting: Setting, connections: number
     throw error;
   }
   return {
-    name: 'clamd',
+    name,
     pid: clamd.pid,
     connections,
     async use(files) {
