@@ -1,7 +1,7 @@
 // `sluice scan` as a process: findings, exit codes and JSON, over files as they come and as an attacker would make them.
 import { execFileSync } from 'node:child_process';
 import { createHash } from 'node:crypto';
-import { mkdirSync, mkdtempSync, rmSync, symlinkSync, truncateSync, writeFileSync } from 'node:fs';
+import { mkdirSync, mkdtempSync, readdirSync, rmSync, symlinkSync, truncateSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import t, { type Test } from 'tap';
@@ -190,6 +190,8 @@ t.test('Ctrl-C ends it with 130, a whole document and no temporary folder', asyn
   t.equal(summary.interrupted, true);
   t.equal(summary.files, files.length);
   t.ok(files.length < 30_000);
+  const left = ['/dev/shm', tmpdir()].flatMap((parent) => readdirSync(parent));
+  t.notOk(left.some((name) => name.startsWith(`sluice-engine-${running.process.pid}-`)));
 });
 
 t.test('on a terminal a progress bar is shown, and every finding has a line of its own', async (t) => {
@@ -204,10 +206,10 @@ t.test('on a terminal a progress bar is shown, and every finding has a line of i
     stdio: 'pipe',
   });
   t.match(screen, /Scanning .* files/);
-  // Whatever a bar left in front of a finding has been wiped.
-  const findings = screen.split('\n').filter((line) => line.includes('CLEAN'));
+  const findings = screen.split('\r\n').filter((line) => line.includes('CLEAN'));
   t.equal(findings.length, 500);
-  for (const line of findings) t.match(line, /(^|\x1b\[K)\.\/f\d+: CLEAN\r$/);
+  // Whatever a bar left in front of a finding has been wiped.
+  for (const line of findings) t.match(line.split('\x1b[K').at(-1), /^\.\/f\d+: CLEAN$/);
 });
 
 t.test('a reader that goes away ends the scan', async (t) => {
