@@ -10,5 +10,8 @@ const FLUSH_MS = 200;
 
 export function createLog(level: string): { readonly log: Log; flush(): void } {
   const stream = destination({ fd: 1, sync: false, minLength: BATCH_BYTES, periodicFlush: FLUSH_MS });
-  return { log: pino({ level, base: null, timestamp: pino.stdTimeFunctions.isoTime }, stream), flush: () => stream.flushSync() };
+  return {
+    log: pino({ level, base: null, timestamp: pino.stdTimeFunctions.isoTime }, stream),
+    flush: () => stream.flushSync(),
+  };
 }

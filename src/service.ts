@@ -123,7 +123,9 @@ async function startHttp(
   const server = await startServer({
     host: config.host,
     port: config.port,
-    handle: createRouter(routes, (exchange, error) => log.error({ ...about(exchange), err: error }, 'unforeseen error')),
+    handle: createRouter(routes, (exchange, error) =>
+      log.error({ ...about(exchange), err: error }, 'unforeseen error'),
+    ),
     onEnd: (exchange, status) => log.debug({ ...about(exchange), status }, 'request'),
   });
   stops.push(() => server.stop(STOP_GRACE_MS));

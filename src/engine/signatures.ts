@@ -3,7 +3,7 @@ import { defaultEngineLimits, type EngineInfo, loadEngine } from './addon.js';
 import { makeScratch } from './scratch.js';
 
 export type SignatureState =
-  | { readonly kind: 'loading'; /** 0 to 1 */ readonly progress: number }
+  | { readonly kind: 'loading' /** 0 to 1 */; readonly progress: number }
   | { readonly kind: 'ready'; readonly info: EngineInfo }
   | { readonly kind: 'failed'; readonly message: string };
 

@@ -10,5 +10,10 @@ export interface ScanTask {
 
 /** Back from the thread, with the content. */
 export type ScanTaskResult =
-  | { readonly kind: 'answered'; readonly answer: RawAnswer; readonly durationMs: number; readonly content: ArrayBuffer }
+  | {
+      readonly kind: 'answered';
+      readonly answer: RawAnswer;
+      readonly durationMs: number;
+      readonly content: ArrayBuffer;
+    }
   | { readonly kind: 'failed'; readonly message: string; readonly content: ArrayBuffer };

@@ -1,5 +1,5 @@
 // From a row of the error table to an answer.
-import { type Failure, messageOf, errorTable } from '../errors.js';
+import { errorTable, type Failure, messageOf } from '../errors.js';
 import type { Reply } from './exchange.js';
 
 /** The answer to an expected failure; `fields` and `headers` are what its row has beyond error and message. */

@@ -54,15 +54,16 @@ export function openInbound(response: HttpResponse, body: Framing['body']): Inbo
     // Until the answer is out: uWebSockets.js closes a connection whose next request arrives before that.
     if (isLast) pause();
     if (mode === null) return;
-    if ('drained' in mode) return mode.drained(bytes.length);
-    if ('kept' in mode) {
+    if ('drained' in mode) {
+      mode.drained(bytes.length);
+    } else if ('kept' in mode) {
       pause();
       if (bytes.length > 0) mode.kept.push(bytes.slice());
-      return;
+    } else {
+      const { sink } = mode;
+      if (bytes.length > 0) sink.chunk(bytes);
+      if (isLast) sink.end();
     }
-    const { sink } = mode;
-    if (bytes.length > 0) sink.chunk(bytes);
-    if (isLast) sink.end();
   }
 
   if (!ended) response.onData(onData);

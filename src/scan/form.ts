@@ -7,7 +7,7 @@ import { MalformedMultipart, type PartSink } from './multipart.js';
 import type { Disposition } from './part-headers.js';
 
 export type FormContent =
-  | { readonly kind: 'file'; /** As shown: see baseName. */ readonly filename: string }
+  | { readonly kind: 'file' /** As shown: see baseName. */; readonly filename: string }
   | { readonly kind: 'url'; readonly url: string };
 
 export interface Form extends PartSink {
@@ -46,7 +46,10 @@ export function createForm(body: Body): Form {
   }
 
   function data(bytes: Uint8Array): void {
-    if (current === 'file') return body.append(bytes);
+    if (current === 'file') {
+      body.append(bytes);
+      return;
+    }
     fieldBytes += bytes.length;
     if (fieldBytes > MULTIPART_FIELD_BYTES) throw new MalformedMultipart(`a field over ${MULTIPART_FIELD_BYTES} bytes`);
     if (current === 'url') urlBytes?.push(Buffer.from(bytes));

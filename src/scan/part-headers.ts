@@ -10,9 +10,8 @@ export interface Disposition {
 }
 
 const LINE = /^([!#$%&'*+\-.^_`|~0-9A-Za-z]+):[ \t]*(.*)$/s;
-/** No control characters but the tab in a header's value. */
-// biome-ignore lint/suspicious/noControlCharactersInRegex: they are what is looked for.
-const CONTROL = /[\u0000-\u0008\u000a-\u001f\u007f]/;
+/** Line ends of their own would be a second header to some readers. Other control characters only spoil a name (filename.ts). */
+const LINE_END = /[\r\n]/;
 /** `; name=token` or `; name="quoted"`, a backslash escaping only quote and backslash: Windows paths come unescaped. */
 const PARAMETER = /[ \t]*;[ \t]*([!#$%&'*+\-.^_`|~0-9A-Za-z]+)=(?:"((?:\\["\\]|\\(?!["\\])|[^"\\])*)"|([^\s";]*))/y;
 
@@ -22,7 +21,7 @@ export function parsePartHeaders(block: Buffer): Disposition {
   // Lossy on purpose: bytes that are no UTF-8 become U+FFFD, in a name that is only shown.
   for (const line of block.toString('utf8').split('\r\n')) {
     const [, name, value] = LINE.exec(line) ?? [];
-    if (name === undefined || value === undefined || CONTROL.test(value)) {
+    if (name === undefined || value === undefined || LINE_END.test(value)) {
       throw new MalformedPart('a part has an invalid header line');
     }
     if (name.toLowerCase() !== 'content-disposition') continue;

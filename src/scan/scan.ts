@@ -34,10 +34,12 @@ export async function scanUpload(exchange: Exchange, parts: ScanParts): Promise<
 
   const { content, lease, filename } = upload;
   const { sizeBytes, sha256 } = content;
-  const outcome = await parts.pool.scan(content.buffer, sizeBytes, { signal: exchange.signal }).catch((error: unknown) => {
-    lease.release(null);
-    throw error;
-  });
+  const outcome = await parts.pool
+    .scan(content.buffer, sizeBytes, { signal: exchange.signal })
+    .catch((error: unknown) => {
+      lease.release(null);
+      throw error;
+    });
   if (outcome.content !== null) lease.release(outcome.content);
   else void outcome.returned.then((buffer) => lease.release(buffer));
 

@@ -26,7 +26,10 @@ t.test('a clean upload gets six fields in their order, and the headers of the co
   t.equal(headers.get('content-type'), 'application/json; charset=utf-8');
   t.match(headers.get('x-scan-id'), /^[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$/);
   t.equal(headers.get('x-scan-sha256'), sha256('hello'));
-  t.match(headers.get('x-scan-engine'), /^clamav\/\d+\.\d+\.\d+; signatures=\S+; built=\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d$/);
+  t.match(
+    headers.get('x-scan-engine'),
+    /^clamav\/\d+\.\d+\.\d+; signatures=\S+; built=\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d$/,
+  );
   t.equal(headers.get('x-scan-cache'), 'MISS');
   t.equal(headers.get('x-ratelimit-limit'), '10000');
   t.ok(Number(headers.get('x-ratelimit-remaining')) < 10_000);
@@ -46,7 +49,11 @@ t.test('an infected upload is a 200 with the name of the signature', async (t) =
   };
   for (const [filename, content] of Object.entries(archives)) {
     const { status, body } = await upload(server.url, content, { filename });
-    t.match({ status, ...body }, { status: 200, infected: true, virusName: EICAR_NAME, sizeInBytes: content.length }, filename);
+    t.match(
+      { status, ...body },
+      { status: 200, infected: true, virusName: EICAR_NAME, sizeInBytes: content.length },
+      filename,
+    );
   }
 });
 
@@ -96,7 +103,12 @@ t.test('every wrong form gets its row of the table, keeps its unit, and the next
 });
 
 t.test('a scan route takes multipart/form-data and nothing else', async (t) => {
-  for (const type of ['application/json', 'text/plain', 'application/x-www-form-urlencoded', 'multipart/mixed; boundary=x']) {
+  for (const type of [
+    'application/json',
+    'text/plain',
+    'application/x-www-form-urlencoded',
+    'multipart/mixed; boundary=x',
+  ]) {
     const response = await fetch(`${server.url}/api/v1/scans`, {
       method: 'POST',
       headers: { 'X-API-KEY': API_KEY, 'Content-Type': type },
@@ -120,7 +132,11 @@ t.test('a key is required, and must be one that lives', async (t) => {
   for (const name of ['x-api-key', 'X-Api-Key', 'X-API-KEY']) {
     const form = new FormData();
     form.append('file', new Blob(['x']), 'a');
-    const response = await fetch(`${server.url}/api/v1/scans`, { method: 'POST', headers: { [name]: API_KEY }, body: form });
+    const response = await fetch(`${server.url}/api/v1/scans`, {
+      method: 'POST',
+      headers: { [name]: API_KEY },
+      body: form,
+    });
     t.equal(response.status, 200, name);
   }
 });

@@ -29,7 +29,9 @@ export function readForm(contentType: string, chunks: Iterable<Uint8Array>): For
     const sent = form.finish();
     if (sent.kind === 'url') return sent;
     const { sizeBytes, sha256 } = body.finish();
-    const written = createHash('sha256').update(new Uint8Array(buffer, 0, sizeBytes)).digest('hex');
+    const written = createHash('sha256')
+      .update(new Uint8Array(buffer, 0, sizeBytes))
+      .digest('hex');
     if (written !== sha256) throw new Error('the digest is not that of the bytes written');
     return { ...sent, sizeBytes, sha256 };
   } catch (error) {
