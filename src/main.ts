@@ -3,4 +3,8 @@
 import { run } from './cli/program.js';
 
 const exitCode = await run(process.argv, process.env);
+for (const stream of [process.stdout, process.stderr]) {
+  // What a pipe has not taken yet would be lost. The callback comes in any case: with an error when the reader is gone.
+  if (stream.writableLength > 0) await new Promise<void>((resolve) => stream.write('', () => resolve()));
+}
 process.exit(exitCode);

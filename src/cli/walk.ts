@@ -66,6 +66,7 @@ const REASONS: Readonly<Record<string, string>> = {
   ENOENT: 'no such file or folder',
   EACCES: 'permission denied',
   EPERM: 'permission denied',
+  EIO: 'input/output error',
   ENAMETOOLONG: 'the name is too long',
   ELOOP: 'became a link, or too many links',
   ENOTDIR: 'a part of the path is not a folder',

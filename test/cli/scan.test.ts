@@ -1,0 +1,225 @@
+// `sluice scan` as a process: findings, exit codes and JSON, over files as they come and as an attacker would make them.
+import { execFileSync } from 'node:child_process';
+import { createHash } from 'node:crypto';
+import { mkdirSync, mkdtempSync, readdirSync, rmSync, symlinkSync, truncateSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import t, { type Test } from 'tap';
+import { mainPath, ownSignaturesDirectory } from '../../src/paths.js';
+import { nestedZip } from '../fixtures/archives.js';
+import { type Ended, start } from '../fixtures/command.js';
+import { eicar } from '../fixtures/samples.js';
+
+const EICAR_NAME = 'Sluice.Test.EICAR.UNOFFICIAL';
+
+type Content = string | Uint8Array;
+
+/** A folder with these files; a path's folders are made. */
+function folder(t: Test, files: Readonly<Record<string, Content>> = {}): string {
+  const path = mkdtempSync(join(tmpdir(), 'scan-test-'));
+  t.teardown(() => rmSync(path, { recursive: true, force: true }));
+  for (const [name, content] of Object.entries(files)) {
+    mkdirSync(join(path, name, '..'), { recursive: true });
+    writeFileSync(join(path, name), content);
+  }
+  return path;
+}
+
+function scan(
+  t: Test,
+  cwd: string,
+  args: readonly string[],
+  env: Readonly<Record<string, string>> = {},
+): Promise<Ended> {
+  return start(t, mainPath, ['scan', ...args], { cwd, env: { SIGNATURES_DIR: ownSignaturesDirectory, ...env } }).ended;
+}
+
+/** The lines before the summary. */
+function lines({ stdout }: Ended): string[] {
+  return stdout.slice(0, stdout.lastIndexOf('\n\n')).split('\n');
+}
+
+t.test('clean files: a line for each, in order, and exit code 0', async (t) => {
+  const ended = await scan(t, folder(t, { 'd/b': 'b', 'd/a': 'a', 'd/c/x': 'x', 'd/empty': '', z: 'z' }), ['z', 'd']);
+  t.same(lines(ended), ['z: CLEAN', 'd/a: CLEAN', 'd/b: CLEAN', 'd/c/x: CLEAN', 'd/empty: CLEAN']);
+  t.match(ended.stdout, /\nScanned 5 files: 5 clean, 0 infected, 0 incomplete, 0 failed \(.*\)\n$/);
+  t.equal(ended.stderr, '');
+  t.equal(ended.code, 0);
+});
+
+t.test('an infected file, and one deep inside archives: their names and exit code 1', async (t) => {
+  const files = { 'clean.txt': 'hello', 'eicar.com': eicar(), 'sub/nested.zip': nestedZip(eicar(), 3) };
+  const ended = await scan(t, folder(t, files), ['.', 'missing']);
+  t.same(lines(ended), [
+    './clean.txt: CLEAN',
+    `./eicar.com: INFECTED ${EICAR_NAME}`,
+    `./sub/nested.zip: INFECTED ${EICAR_NAME}`,
+    'missing: FAILED no such file or folder',
+  ]);
+  t.equal(ended.code, 1);
+});
+
+t.test('a missing path and a file that can not be looked at as a whole: exit code 2', async (t) => {
+  const path = folder(t, { 'deep.zip': nestedZip(Buffer.from('x'), 40), large: '', clean: 'hello' });
+  truncateSync(join(path, 'large'), 200 * 1024 * 1024 + 1);
+  const ended = await scan(t, path, ['missing', 'deep.zip', 'large', 'clean/x', 'clean']);
+  t.match(lines(ended), [
+    'missing: FAILED no such file or folder',
+    /^deep\.zip: INCOMPLETE engine limit exceeded/,
+    'large: INCOMPLETE larger than 200 MB',
+    'clean/x: FAILED a part of the path is not a folder',
+    'clean: CLEAN',
+  ]);
+  t.equal(ended.code, 2);
+});
+
+t.test('a file whose size the system does not tell is never called clean', async (t) => {
+  const ended = await scan(t, folder(t), ['/proc/self/status']);
+  t.same(lines(ended), ['/proc/self/status: INCOMPLETE the file changed while it was read']);
+  t.equal(ended.code, 2);
+});
+
+t.test('a file that can not be read has failed', async (t) => {
+  // Address 0 of a process' memory: refused to root, too, whom permissions don't stop.
+  const ended = await scan(t, folder(t, { a: 'a' }), ['/proc/self/mem', 'a']);
+  t.same(lines(ended), ['/proc/self/mem: FAILED input/output error', 'a: CLEAN']);
+  t.equal(ended.code, 2);
+});
+
+t.test('links and special files in folders are skipped with a note, named links are followed', async (t) => {
+  const path = folder(t, { 'outside/eicar.com': eicar(), 'd/a': 'a' });
+  symlinkSync('../outside/eicar.com', join(path, 'd/link'));
+  symlinkSync('..', join(path, 'd/loop'));
+  execFileSync('mkfifo', [join(path, 'd/pipe')]);
+  const ended = await scan(t, path, ['d']);
+  t.same(lines(ended), ['d/a: CLEAN']);
+  t.match(ended.stdout, '3 skipped');
+  t.equal(
+    ended.stderr,
+    'sluice: skipped d/link: a symbolic link\nsluice: skipped d/loop: a symbolic link\nsluice: skipped d/pipe: a named pipe\n',
+  );
+  t.equal(ended.code, 0);
+  const named = await scan(t, path, ['d/link', 'd/pipe']);
+  t.same(lines(named), [
+    `d/link: INFECTED ${EICAR_NAME}`,
+    'd/pipe: FAILED neither a file nor a folder, but a named pipe',
+  ]);
+});
+
+t.test('an empty folder is clean', async (t) => {
+  const ended = await scan(t, folder(t), ['.']);
+  t.match(ended.stdout, /^\nScanned 0 files/);
+  t.equal(ended.code, 0);
+});
+
+t.test('hostile names stay on their line and are scanned', async (t) => {
+  const path = folder(t, { 'a\nfake: CLEAN': eicar(), '\x1b[2J\r': 'x', '--json': 'x' });
+  writeFileSync(Buffer.concat([Buffer.from(`${path}/`), Buffer.from([0xff, 0xfe])]), eicar());
+  const ended = await scan(t, path, ['.', '--', '--json']);
+  t.same(lines(ended), [
+    './\\x1b[2J\\r: CLEAN',
+    './--json: CLEAN',
+    `./a\\nfake: CLEAN: INFECTED ${EICAR_NAME}`,
+    `./\\xff\\xfe: INFECTED ${EICAR_NAME}`,
+    '--json: CLEAN',
+  ]);
+  t.equal(ended.code, 1);
+});
+
+t.test('--json prints one document', async (t) => {
+  const path = folder(t, { 'a.tar.gz': 'hello', 'b\n\x1b.com': eicar(), empty: '', large: '' });
+  truncateSync(join(path, 'large'), 200 * 1024 * 1024 + 1);
+  const ended = await scan(t, path, ['--json', '.', 'missing']);
+  t.notMatch(ended.stdout, '\x1b');
+  const { files, summary } = JSON.parse(ended.stdout);
+  const sha256 = (content: Content): string => createHash('sha256').update(content).digest('hex');
+  t.match(files, [
+    {
+      path: './a.tar.gz',
+      filename: 'a.tar.gz',
+      extension: 'gz',
+      sizeInBytes: 5,
+      sha256: sha256('hello'),
+      scanDurationMillis: Number,
+      infected: false,
+      virusName: null,
+      error: null,
+    },
+    { path: './b\n\x1b.com', infected: true, virusName: EICAR_NAME, sha256: sha256(eicar()), error: null },
+    { path: './empty', sizeInBytes: 0, sha256: sha256(''), scanDurationMillis: null, infected: false },
+    { path: './large', infected: null, sha256: null, error: 'larger than 200 MB' },
+    { path: 'missing', sizeInBytes: null, infected: null, virusName: null, error: 'no such file or folder' },
+  ]);
+  const names = 'path filename extension sizeInBytes sha256 scanDurationMillis infected virusName error';
+  for (const file of files) t.equal(Object.keys(file).join(' '), names);
+  t.match(summary, { files: 5, clean: 2, infected: 1, incomplete: 1, failed: 1, skipped: 0, interrupted: false });
+  t.equal(ended.code, 1);
+});
+
+t.test('--json of nothing is a document, too', async (t) => {
+  t.match(JSON.parse((await scan(t, folder(t), ['--json', '.'])).stdout), { files: [], summary: { files: 0 } });
+});
+
+t.test('10,000 files, in order', async (t) => {
+  const path = folder(t);
+  const names = Array.from({ length: 10_000 }, (_, index) => `f${String(index).padStart(5, '0')}`);
+  for (const name of names) writeFileSync(join(path, name), name);
+  const ended = await scan(t, path, ['.']);
+  t.equal(lines(ended).join('\n'), names.map((name) => `./${name}: CLEAN`).join('\n'));
+  t.equal(ended.code, 0);
+});
+
+t.test('a damaged database ends it with a message and exit code 2', async (t) => {
+  const path = folder(t, { 'db/bad.ndb': 'this is not a signature\n', a: 'a' });
+  const ended = await scan(t, path, ['a'], { SIGNATURES_DIR: join(path, 'db') });
+  t.match(ended.stderr, /^sluice: the signatures could not be loaded: .*bad\.ndb/);
+  t.equal(ended.stdout, '');
+  t.equal(ended.code, 2);
+});
+
+t.test('Ctrl-C ends it with 130, a whole document and no temporary folder', async (t) => {
+  const path = folder(t);
+  for (let index = 0; index < 5_000; index += 1) writeFileSync(join(path, String(index)), 'x');
+  const env = { SIGNATURES_DIR: ownSignaturesDirectory };
+  const running = start(t, mainPath, ['scan', '--json', '.', '.', '.', '.', '.', '.'], { cwd: path, env });
+  await running.line('"path"');
+  running.process.kill('SIGINT');
+  const ended = await running.ended;
+  t.equal(ended.code, 130);
+  const { files, summary } = JSON.parse(ended.stdout);
+  t.equal(summary.interrupted, true);
+  t.equal(summary.files, files.length);
+  t.ok(files.length < 30_000);
+  const left = ['/dev/shm', tmpdir()].flatMap((parent) => readdirSync(parent));
+  t.notOk(left.some((name) => name.startsWith(`sluice-engine-${running.process.pid}-`)));
+});
+
+t.test('on a terminal a progress bar is shown, and every finding has a line of its own', async (t) => {
+  const path = folder(t);
+  for (let index = 0; index < 500; index += 1) writeFileSync(join(path, `f${index}`), 'x');
+  const command = `'${process.execPath}' '${mainPath}' scan .`;
+  const env = { PATH: process.env['PATH'], TERM: 'xterm', SIGNATURES_DIR: ownSignaturesDirectory };
+  const screen = execFileSync('script', ['-qec', command, '/dev/null'], {
+    cwd: path,
+    env,
+    encoding: 'utf8',
+    stdio: 'pipe',
+  });
+  t.match(screen, /Scanning .* files/);
+  const findings = screen.split('\r\n').filter((line) => line.includes('CLEAN'));
+  t.equal(findings.length, 500);
+  // Whatever a bar left in front of a finding has been wiped.
+  for (const line of findings) t.match(line.split('\x1b[K').at(-1), /^\.\/f\d+: CLEAN$/);
+});
+
+t.test('a reader that goes away ends the scan', async (t) => {
+  const path = folder(t);
+  for (let index = 0; index < 5_000; index += 1) writeFileSync(join(path, String(index)), 'x');
+  const env = { SIGNATURES_DIR: ownSignaturesDirectory };
+  const running = start(t, mainPath, ['scan', '.', '.', '.', '.', '.', '.'], { cwd: path, env });
+  await running.line('CLEAN');
+  running.process.stdout?.destroy();
+  const ended = await running.ended;
+  t.equal(ended.code, 2);
+  t.equal(ended.stderr, '');
+});

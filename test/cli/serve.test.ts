@@ -1,0 +1,105 @@
+// `sluice serve` as it is run: supervisor, server process and service together, over signals, crashes and a second start.
+import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
+import { createServer } from 'node:net';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import t, { type Test } from 'tap';
+import { mainPath, ownSignaturesDirectory } from '../../src/paths.js';
+import { type Running, start } from '../fixtures/command.js';
+import { eicar } from '../fixtures/samples.js';
+
+// One data folder for all: an embedded database takes seconds to make.
+const dataDirectory = mkdtempSync(join(tmpdir(), 'serve-test-'));
+t.teardown(() => rmSync(dataDirectory, { recursive: true, force: true }));
+
+function serve(t: Test, env: Readonly<Record<string, string>> = {}): Running {
+  const settings = { PORT: '0', DATA_DIR: dataDirectory, SIGNATURES_DIR: ownSignaturesDirectory, SCAN_THREADS: '1' };
+  return start(t, mainPath, ['serve'], { env: { ...settings, ...env } });
+}
+
+async function listening(running: Running): Promise<number> {
+  return JSON.parse(await running.line('"listening"')).port;
+}
+
+/** The process that the supervisor keeps running. */
+function serverPid({ process: { pid } }: Running): number {
+  return Number(readFileSync(`/proc/${pid}/task/${pid}/children`, 'utf8').trim().split(' ')[0]);
+}
+
+t.test('the first start prints an account whose key works, and SIGTERM ends it with 0', async (t) => {
+  const running = serve(t);
+  const curl = await running.line('curl');
+  const [, key = '', url = ''] = /'X-API-KEY: ([0-9a-f]{32})' .* (http:\S+)$/.exec(curl) ?? [];
+  await running.line('"signatures loaded"');
+  const body = new FormData();
+  body.set('file', new Blob([eicar()]), 'eicar.com');
+  const response = await fetch(url, { method: 'POST', headers: { 'X-API-KEY': key }, body });
+  t.equal(response.status, 200);
+  t.match(await response.json(), { filename: 'eicar.com', infected: true });
+  running.process.kill('SIGTERM');
+  const { code, stdout } = await running.ended;
+  t.equal(code, 0);
+  t.equal(stdout.split(key).length, 3, 'the key is printed twice, in the table and in the line, and never logged');
+});
+
+t.test('a server process that is killed is started again, without printing an account', async (t) => {
+  const running = serve(t);
+  await listening(running);
+  process.kill(serverPid(running), 'SIGKILL');
+  await running.line('"server ended, restarting"');
+  const port = await listening(running);
+  t.equal((await fetch(`http://127.0.0.1:${port}/livez`)).status, 200);
+  running.process.kill('SIGINT');
+  const { code, stdout } = await running.ended;
+  t.equal(code, 0);
+  t.notMatch(stdout, 'X-API-KEY');
+});
+
+t.test('a stop signal to both processes, as a terminal sends it, is one stop', async (t) => {
+  const running = serve(t);
+  await listening(running);
+  const pid = serverPid(running);
+  process.kill(pid, 'SIGINT');
+  running.process.kill('SIGINT');
+  const { code, stdout } = await running.ended;
+  t.equal(code, 0);
+  t.match(stdout, '"stopped"');
+});
+
+t.test('SIGUSR2 logs the memory, and the service goes on', async (t) => {
+  const running = serve(t);
+  const port = await listening(running);
+  running.process.kill('SIGUSR2');
+  t.match(JSON.parse(await running.line('"status"')), { rss: Number, uptimeSeconds: Number });
+  t.equal((await fetch(`http://127.0.0.1:${port}/livez`)).status, 200);
+});
+
+t.test('a supervisor that is killed takes the server with it: the port and the data folder are free', async (t) => {
+  const running = serve(t);
+  const port = await listening(running);
+  running.process.kill('SIGKILL');
+  const { stdout } = await running.ended;
+  t.match(stdout, '"the supervisor is gone"');
+  t.match(stdout, '"stopped"');
+  await t.rejects(fetch(`http://127.0.0.1:${port}/livez`));
+  await listening(serve(t, { PORT: String(port) }));
+});
+
+t.test('a port in use ends it with 69 and the reason, without a restart', async (t) => {
+  const other = createServer();
+  await new Promise<void>((resolve) => other.listen(0, '127.0.0.1', resolve));
+  t.teardown(() => other.close());
+  const address = other.address();
+  if (typeof address !== 'object' || address === null) throw new Error('It has no port');
+  const { code, stdout } = await serve(t, { PORT: String(address.port) }).ended;
+  t.equal(code, 69);
+  t.match(stdout, '"the service could not start"');
+  t.notMatch(stdout, 'restarting');
+});
+
+t.test('a data folder that another one has ends it with 69 and the reason', async (t) => {
+  await listening(serve(t));
+  const { code, stdout } = await serve(t).ended;
+  t.equal(code, 69);
+  t.match(stdout, 'is in use by the process');
+});

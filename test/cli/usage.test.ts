@@ -1,0 +1,47 @@
+// The command line itself: help, version, bad usage and a wrong configuration.
+import { readFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import t, { type Test } from 'tap';
+import { variableNames } from '../../src/config.js';
+import { mainPath, packageJsonPath } from '../../src/paths.js';
+import { type Ended, start } from '../fixtures/command.js';
+
+function sluice(t: Test, args: readonly string[], env: Readonly<Record<string, string>> = {}): Promise<Ended> {
+  return start(t, mainPath, args, { cwd: tmpdir(), env }).ended;
+}
+
+t.test('--version prints the version of the package', async (t) => {
+  const { stdout, code } = await sluice(t, ['--version']);
+  t.equal(stdout, `${JSON.parse(readFileSync(packageJsonPath, 'utf8')).version}\n`);
+  t.equal(code, 0);
+});
+
+t.test('--help names the commands', async (t) => {
+  const { stdout, code } = await sluice(t, ['--help']);
+  for (const command of ['serve', 'scan']) t.match(stdout, `  ${command} `);
+  t.equal(code, 0);
+});
+
+t.test('serve --help names every environment variable', async (t) => {
+  const { stdout, code } = await sluice(t, ['serve', '--help']);
+  for (const name of variableNames) t.match(stdout, new RegExp(`^  ${name}(=|$)`, 'm'));
+  t.equal(code, 0);
+});
+
+t.test('bad usage ends with 2, a message on stderr and nothing on stdout', async (t) => {
+  for (const args of [[], ['frobnicate'], ['scan'], ['scan', '--yaml', '.'], ['serve', 'now'], ['--port', '1']]) {
+    const { stdout, stderr, code } = await sluice(t, args);
+    t.equal(code, 2, args.join(' '));
+    t.equal(stdout, '');
+    t.not(stderr, '');
+  }
+});
+
+t.test('a wrong configuration ends with 78 and every problem, printed once', async (t) => {
+  for (const args of [['serve'], ['serve', '--no-supervisor'], ['scan', '.']]) {
+    const { stdout, stderr, code } = await sluice(t, args, { PORT: 'http', SCAN_THREADS: '0', LOG_LEVEL: 'loud' });
+    t.equal(code, 78, args.join(' '));
+    t.equal(stdout, '');
+    for (const name of ['PORT', 'SCAN_THREADS', 'LOG_LEVEL']) t.equal(stderr.split(`  ${name} `).length, 2, name);
+  }
+});

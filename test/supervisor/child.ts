@@ -1,0 +1,42 @@
+// A server process for the supervisor's tests: each of its runs does what its line of the plan says, and says so on stdout.
+import { readdirSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+
+const [folder = '', ...plan] = process.argv.slice(2);
+const run = readdirSync(folder).length;
+writeFileSync(join(folder, String(run)), '');
+const action = plan[run] ?? 'none';
+
+function say(event: string): void {
+  process.stdout.write(`${JSON.stringify({ event, run, pid: process.pid })}\n`);
+}
+
+/** Without anything else to do the IPC channel's listener keeps the process alive, until it closes. */
+function serve(onStop: (signal: string) => void): void {
+  for (const signal of ['SIGTERM', 'SIGINT', 'SIGHUP', 'SIGUSR2']) process.on(signal, () => onStop(signal));
+  process.on('disconnect', () => say('disconnected'));
+  process.send?.('ready');
+  say('ready');
+}
+
+const actions: Readonly<Record<string, () => void>> = {
+  exit0: () => process.exit(0),
+  exit3: () => process.exit(3),
+  exit69: () => process.exit(69),
+  exit78: () => process.exit(78),
+  killed: () => process.kill(process.pid, 'SIGKILL'),
+  readyThen69: () => process.send?.('ready', () => process.exit(69)),
+  serve: () =>
+    serve((signal) => {
+      say(signal);
+      if (signal === 'SIGTERM' || signal === 'SIGINT') process.exit(signal === 'SIGTERM' ? 0 : 5);
+    }),
+  ignoreSignals: () => serve(say),
+  dieOfSignals: () => {
+    process.on('message', () => undefined);
+    process.send?.('ready');
+    say('ready');
+  },
+};
+
+actions[action]?.();

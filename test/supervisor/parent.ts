@@ -1,0 +1,14 @@
+// A process with a supervisor in it, for tests that signal and kill it; its arguments are those of supervise.
+import { z } from 'zod';
+import { createLog } from '../../src/log.js';
+import { supervise } from '../../src/supervisor.js';
+
+const shape = z.object({
+  command: z.string(),
+  arguments: z.array(z.string()),
+  backOff: z.object({ firstMs: z.number(), limitMs: z.number(), healthyMs: z.number() }),
+});
+const { log, flush } = createLog('info');
+const exitCode = await supervise({ ...shape.parse(JSON.parse(process.argv[2] ?? '')), log });
+flush();
+process.exit(exitCode);

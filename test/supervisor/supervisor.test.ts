@@ -1,0 +1,153 @@
+// The supervisor over real processes: when it starts the server anew, when not, and that it never leaves one behind.
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import t, { type Test } from 'tap';
+import { type Running, start } from '../fixtures/command.js';
+
+const BACK_OFF = { firstMs: 1, limitMs: 4, healthyMs: 60_000 };
+
+const childPath = fileURLToPath(new URL('./child.js', import.meta.url));
+const parentPath = fileURLToPath(new URL('./parent.js', import.meta.url));
+
+/** A supervisor whose server does in its first run what the first line of the plan says, and so on. */
+function supervisor(
+  t: Test,
+  plan: readonly string[],
+  options: { command?: string; backOff?: typeof BACK_OFF } = {},
+): Running {
+  const folder = mkdtempSync(join(tmpdir(), 'supervisor-test-'));
+  t.teardown(() => rmSync(folder, { recursive: true, force: true }));
+  const supervised = {
+    command: options.command ?? process.execPath,
+    arguments: [childPath, folder, ...plan],
+    backOff: options.backOff ?? BACK_OFF,
+  };
+  return start(t, parentPath, [JSON.stringify(supervised)]);
+}
+
+/** The lines of the supervisor's log that have the field. */
+function logged(stdout: string, field: string): unknown[] {
+  return stdout
+    .split('\n')
+    .filter((line) => line.includes(`"${field}"`))
+    .map((line) => JSON.parse(line)[field]);
+}
+
+async function serverPid(running: Running): Promise<number> {
+  return JSON.parse(await running.line('"ready"')).pid;
+}
+
+t.test('a server that crashes is started again, with delays that double up to their limit', async (t) => {
+  const { code, stdout } = await supervisor(t, ['exit3', 'killed', 'exit3', 'killed', 'exit3', 'exit0']).ended;
+  t.equal(code, 0);
+  t.same(logged(stdout, 'delayMs'), [1, 2, 4, 4, 4]);
+  t.same(logged(stdout, 'exitCode'), [3, 3, 3]);
+  t.same(logged(stdout, 'signal'), ['SIGKILL', 'SIGKILL']);
+});
+
+t.test('after a healthy life the delays begin anew', async (t) => {
+  const running = supervisor(t, ['exit3', 'exit3', 'serve', 'exit0'], { backOff: { ...BACK_OFF, healthyMs: 0 } });
+  process.kill(await serverPid(running), 'SIGKILL');
+  t.same(logged((await running.ended).stdout, 'delayMs'), [1, 2, 1]);
+});
+
+t.test('a life that was never ready does not count as healthy', async (t) => {
+  const running = supervisor(t, ['exit3', 'exit3', 'exit0'], { backOff: { ...BACK_OFF, healthyMs: 0 } });
+  t.same(logged((await running.ended).stdout, 'delayMs'), [1, 2]);
+});
+
+for (const [action, code] of [
+  ['exit0', 0],
+  ['exit78', 78],
+  ['exit69', 69],
+] as const) {
+  t.test(`a server whose first start ends with ${code} is not started again`, async (t) => {
+    const ended = await supervisor(t, [action, 'exit3']).ended;
+    t.equal(ended.code, code);
+    t.same(logged(ended.stdout, 'delayMs'), []);
+  });
+}
+
+t.test('a server that was ready once is started again when it can not start for a while', async (t) => {
+  const ended = await supervisor(t, ['readyThen69', 'exit69', 'exit0']).ended;
+  t.equal(ended.code, 0);
+  t.same(logged(ended.stdout, 'delayMs'), [1, 2]);
+});
+
+t.test('a wrong configuration ends a server that was ready once, too', async (t) => {
+  t.equal((await supervisor(t, ['readyThen69', 'exit78', 'exit0']).ended).code, 78);
+});
+
+t.test('a command that does not exist ends the supervisor', async (t) => {
+  const ended = await supervisor(t, [], { command: '/nonexistent/command' }).ended;
+  t.equal(ended.code, 71);
+  t.match(ended.stdout, 'ENOENT');
+});
+
+t.test('SIGHUP and SIGUSR2 reach the server, which goes on', async (t) => {
+  const running = supervisor(t, ['serve']);
+  await serverPid(running);
+  for (const signal of ['SIGHUP', 'SIGUSR2', 'SIGHUP'] as const) {
+    running.process.kill(signal);
+    await running.line(`"event":"${signal}"`);
+  }
+  running.process.kill('SIGTERM');
+  t.equal((await running.ended).code, 0);
+});
+
+t.test('SIGTERM and SIGINT reach the server, whose exit code becomes the supervisor’s', async (t) => {
+  for (const [signal, code] of [
+    ['SIGTERM', 0],
+    ['SIGINT', 5],
+  ] as const) {
+    const running = supervisor(t, ['serve', 'exit0']);
+    await serverPid(running);
+    running.process.kill(signal);
+    const ended = await running.ended;
+    t.equal(ended.code, code, signal);
+    t.match(ended.stdout, `"event":"${signal}"`);
+  }
+});
+
+t.test('a server that dies of the signal passed on to it is not started again', async (t) => {
+  for (const [signal, code] of [
+    ['SIGTERM', 143],
+    ['SIGINT', 130],
+    ['SIGHUP', 129],
+  ] as const) {
+    const running = supervisor(t, ['dieOfSignals', 'exit0']);
+    await serverPid(running);
+    running.process.kill(signal);
+    t.equal((await running.ended).code, code, signal);
+  }
+});
+
+t.test('a second stop signal kills a server that does not stop', async (t) => {
+  for (const second of ['SIGTERM', 'SIGINT'] as const) {
+    const running = supervisor(t, ['ignoreSignals', 'exit0']);
+    await serverPid(running);
+    running.process.kill('SIGTERM');
+    await running.line('"event":"SIGTERM"');
+    running.process.kill(second);
+    t.equal((await running.ended).code, 137, second);
+  }
+});
+
+t.test('a stop while a restart is waited for ends the supervisor at once, with the code of the crash', async (t) => {
+  const running = supervisor(t, ['exit3', 'exit0'], { backOff: { ...BACK_OFF, firstMs: 1e8, limitMs: 1e8 } });
+  await running.line('"delayMs"');
+  running.process.kill('SIGTERM');
+  t.equal((await running.ended).code, 3);
+});
+
+t.test('a supervisor that is killed leaves no server behind', async (t) => {
+  const running = supervisor(t, ['serve']);
+  await serverPid(running);
+  running.process.kill('SIGKILL');
+  // Resolves only when nobody holds the output open any more: the server has ended too.
+  const ended = await running.ended;
+  t.equal(ended.signal, 'SIGKILL');
+  t.match(ended.stdout, '"event":"disconnected"');
+});
