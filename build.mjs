@@ -131,10 +131,14 @@ async function compileTypeScript() {
   const stamp = at('dist', '.built');
   const list = `${sources.map((path) => relative(root, path)).join('\n')}\n`;
   const inputs = [...sources, at('tsconfig.json'), at('package-lock.json'), at('build.mjs')];
-  const built = existsSync(stamp) && readFileSync(stamp, 'utf8') === list;
-  if (built && newestMs(inputs) <= statSync(stamp).mtimeMs) return;
+  const isWhole = sources.every((path) => existsSync(outputOf(path)));
+  const isBuilt = isWhole && existsSync(stamp) && readFileSync(stamp, 'utf8') === list;
+  if (isBuilt && newestMs(inputs) <= statSync(stamp).mtimeMs) return;
   announce('Compiling TypeScript');
   const startedAt = new Date();
+  rmSync(stamp, { force: true });
+  // tsc remembers in this file what it wrote, and does not look whether that is still there.
+  if (!isWhole) rmSync(at('dist', '.tsbuildinfo'), { force: true });
   const pretty = String(process.stdout.isTTY === true);
   await run(process.execPath, [at('node_modules', 'typescript', 'bin', 'tsc'), '--pretty', pretty], {
     todo: 'Mend the types.',
@@ -151,8 +155,10 @@ function removeOrphans(sources) {
       if (!sources.has(source)) rmSync(path);
     }
   }
-  // Without this file tsc takes all it wrote before for still being there.
-  if (!existsSync(at('dist', '.built'))) rmSync(at('dist', '.tsbuildinfo'), { force: true });
+}
+
+function outputOf(source) {
+  return at('dist', relative(root, source).replace(/\.ts$/, '.js'));
 }
 
 function filesUnder(folder, pattern) {

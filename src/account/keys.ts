@@ -34,7 +34,7 @@ export async function createKey(sql: Queries, { userId, name, value = randomKey(
 }
 
 /** What an owner sees of a key: `0123…cdef` with a star for each hidden character. */
-export function maskedKey(prefix: string, suffix: string): string {
+function maskedKey(prefix: string, suffix: string): string {
   return `${prefix}${'*'.repeat(2 * VALUE_BYTES - 2 * SHOWN_CHARACTERS)}${suffix}`;
 }
 

@@ -1,0 +1,67 @@
+// Many, slow, stalled and vanishing clients: memory stays inside its bound, everybody gets an answer or a closed connection.
+import { randomBytes } from 'node:crypto';
+import t from 'tap';
+import { filePart, openRaw, scanRequest } from '../fixtures/raw-http.js';
+import { startServer, type TestServer } from '../fixtures/server.js';
+import { upload } from '../fixtures/upload.js';
+
+const MIB = 1024 * 1024;
+const BUDGET_MIB = 64;
+/** The embedded database, Node and the engine themselves; measured about 400 MB. */
+const BASE_BYTES = 600 * MIB;
+
+const server = await startServer({ env: { UPLOAD_MEMORY_MB: String(BUDGET_MIB), UPLOAD_WAIT_MS: '2000' } });
+t.teardown(() => server.stop());
+
+/** Looks at the server's memory until the work is done and returns the most that was seen. */
+async function peakBytes(of: TestServer, work: Promise<unknown>): Promise<number> {
+  let peak = 0;
+  let done = false;
+  void work.finally(() => {
+    done = true;
+  });
+  while (!done) {
+    peak = Math.max(peak, of.residentBytes());
+    await fetch(`${of.url}/livez`).then((response) => response.arrayBuffer());
+  }
+  return peak;
+}
+
+t.test('200 uploads of 10 MB at once each get 200 or 503, inside the memory bound', async (t) => {
+  const request = scanRequest(filePart(Buffer.alloc(10 * MIB, 'plain text, quickly scanned\n')));
+  const statuses: (number | undefined)[] = [];
+  const one = async (): Promise<void> => {
+    const connection = await openRaw(server.port);
+    void connection.send(request);
+    statuses.push((await connection.answer())?.status);
+    connection.end();
+  };
+  const work = Promise.all(Array.from({ length: 200 }, one));
+  const peak = await peakBytes(server, work);
+  const counts = new Map<number | undefined, number>();
+  for (const status of statuses) counts.set(status, (counts.get(status) ?? 0) + 1);
+  t.equal((counts.get(200) ?? 0) + (counts.get(503) ?? 0), 200, JSON.stringify([...counts]));
+  t.ok((counts.get(200) ?? 0) > 0, 'some are served');
+  t.ok(peak < BASE_BYTES + 2 * BUDGET_MIB * MIB, `${Math.round(peak / MIB)} MiB at most`);
+});
+
+t.test('a stalled upload is closed and its memory lent again', async (t) => {
+  const request = scanRequest(filePart(randomBytes(10 * MIB)));
+  // As many as the budget holds: nobody else could upload 10 MB while they keep it.
+  const stalled = await Promise.all(Array.from({ length: 6 }, () => openRaw(server.port)));
+  for (const connection of stalled) await connection.send(request.subarray(0, 100_000));
+  t.equal((await upload(server.url, 'small ones find room')).status, 200);
+  await Promise.all(stalled.map((connection) => connection.closed()));
+  t.equal((await upload(server.url, Buffer.alloc(10 * MIB, 'x'))).status, 200);
+});
+
+t.test('uploads that vanish leave nothing behind', async (t) => {
+  const request = scanRequest(filePart(randomBytes(9 * MIB)));
+  for (let round = 0; round < 60; round += 1) {
+    const connection = await openRaw(server.port);
+    await connection.send(request.subarray(0, 200_000 + round * 50_000));
+    if (round % 2 === 0) connection.socket.resetAndDestroy();
+    else connection.end();
+  }
+  t.equal((await upload(server.url, Buffer.alloc(10 * MIB, 'x'))).status, 200);
+});

@@ -1,0 +1,107 @@
+// Starting, telling how it is, and stopping: readiness with good, damaged and missing signatures, restart, graceful stop, wrong configuration.
+import { execFile } from 'node:child_process';
+import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import t from 'tap';
+import { mainPath } from '../../src/paths.js';
+import { filePart, openRaw, scanRequest } from '../fixtures/raw-http.js';
+import { startServer } from '../fixtures/server.js';
+import { upload } from '../fixtures/upload.js';
+
+async function get(url: string): Promise<{ status: number; body: unknown }> {
+  const response = await fetch(url);
+  return { status: response.status, body: await response.json() };
+}
+
+t.test('a healthy server is live, ready, and knows its versions', async (t) => {
+  const server = await startServer();
+  t.teardown(() => server.stop());
+  t.match(await get(`${server.url}/livez`), { status: 200, body: { status: 'ok' } });
+  t.match(await get(`${server.url}/readyz`), {
+    status: 200,
+    body: { status: 'ready', engine: { status: 'ready', signatures: Number }, store: { status: 'ready' } },
+  });
+  t.match(await get(`${server.url}/version`), {
+    status: 200,
+    body: { sluice: /^\d+\.\d+\.\d+$/, engine: /^clamav\//, signatures: { version: String, count: Number } },
+  });
+  const head = await fetch(`${server.url}/livez`, { method: 'HEAD' });
+  t.equal(head.status, 200);
+  t.equal(await head.text(), '');
+});
+
+t.test('damaged, empty and missing signatures are said, and the process lives on', async (t) => {
+  const directory = mkdtempSync(join(tmpdir(), 'sluice-signatures-'));
+  t.teardown(() => rmSync(directory, { recursive: true }));
+  const folders: Record<string, string> = { missing: join(directory, 'none'), empty: join(directory, 'empty') };
+  const write = (name: string, file: string, content: string): void => {
+    const folder = join(directory, name);
+    mkdirSync(folder);
+    if (file !== '') writeFileSync(join(folder, file), content);
+    folders[name] = folder;
+  };
+  write('empty', '', '');
+  write('malformed', 'broken.ldb', 'this is no signature\n');
+  write('truncated', 'daily.cvd', 'ClamAV-VDB:01 Jan 2026 00-00 +0000:1:1:90:aaaa');
+  for (const [name, folder] of Object.entries(folders)) {
+    const server = await startServer({ env: { SIGNATURES_DIR: folder }, untilReady: false });
+    const failed = async (): Promise<{ status: number; body: unknown }> => {
+      for (;;) {
+        const answer = await get(`${server.url}/readyz`);
+        if (!JSON.stringify(answer.body).includes('"loading"')) return answer;
+      }
+    };
+    const answer = await failed();
+    t.match(answer, { status: 503, body: { status: 'unavailable', engine: { status: 'failed', message: String } } }, name);
+    t.match(JSON.stringify(answer.body), folder, `${name}: the message names the folder`);
+    t.equal((await get(`${server.url}/livez`)).status, 200);
+    t.equal((await upload(server.url, 'x')).status, 503);
+    t.equal(await server.stop(), 0);
+  }
+});
+
+t.test('the first start prints a key and a curl line that works; a restart keeps the account', async (t) => {
+  const directory = mkdtempSync(join(tmpdir(), 'sluice-first-'));
+  t.teardown(() => rmSync(directory, { recursive: true }));
+  const first = await startServer({ directory, env: { BOOTSTRAP_API_KEY: '', BOOTSTRAP_PASSWORD: '' } });
+  const key = /X-API-KEY: ([0-9a-f]{32})/.exec(first.output())?.[1] ?? '';
+  t.match(first.output(), /curl .*\/api\/v1\/scans/);
+  t.equal((await upload(first.url, 'x', { key })).status, 200);
+  t.equal(await first.stop(), 0);
+  const second = await startServer({ directory, env: { BOOTSTRAP_API_KEY: '', BOOTSTRAP_PASSWORD: '' } });
+  t.notMatch(second.output(), /[0-9a-f]{32}\b.*curl/);
+  t.equal((await upload(second.url, 'x', { key })).status, 200);
+  t.equal(await second.stop(), 0);
+});
+
+t.test('a stop answers what runs', async (t) => {
+  const server = await startServer();
+  const connection = await openRaw(server.port);
+  const request = scanRequest(filePart(Buffer.alloc(3_000_000, 'x'), 'last.bin'));
+  await connection.send(request.subarray(0, -1000));
+  // The server has the request once it has answered a later one on another connection.
+  await get(`${server.url}/livez`);
+  const stopped = server.stop();
+  await connection.send(request.subarray(-1000));
+  const answer = await connection.answer();
+  t.equal(answer?.status, 200);
+  t.match(answer?.body, '"filename":"last.bin"');
+  t.equal(await stopped, 0);
+});
+
+t.test('a wrong configuration is told at once and whole, without values', async (t) => {
+  const { code, stderr } = await new Promise<{ code: unknown; stderr: string }>((resolve) => {
+    const env = { PATH: process.env['PATH'], PORT: 'eighty', SCAN_THREADS: '0', BOOTSTRAP_API_KEY: 'my-secret' };
+    execFile(process.execPath, [mainPath, 'serve'], { env }, (error, _stdout, stderr) => resolve({ code: error?.code, stderr }));
+  });
+  t.equal(code, 78);
+  for (const name of ['PORT', 'SCAN_THREADS', 'BOOTSTRAP_API_KEY']) t.match(stderr, name);
+  t.notMatch(stderr, 'my-secret');
+});
+
+t.test('a port that is taken is told', async (t) => {
+  const server = await startServer();
+  t.teardown(() => server.stop());
+  await t.rejects(startServer({ env: { PORT: String(server.port) } }), /another program listens there; set PORT/);
+});

@@ -1,0 +1,47 @@
+// The hourly quota over the wire: exact under a thousand requests at once, given back when the service fails, never for a wrong request.
+import t from 'tap';
+import { API_KEY, startServer } from '../fixtures/server.js';
+import { postForm, upload } from '../fixtures/upload.js';
+
+t.test('a thousand requests at once get exactly the units that there are', async (t) => {
+  const server = await startServer({ env: { PLANS: 'SMALL:100', BOOTSTRAP_PLAN: 'SMALL' } });
+  t.teardown(() => server.stop());
+  const started = Math.floor(Date.now() / 1000);
+  const answers = await Promise.all(Array.from({ length: 1000 }, () => upload(server.url, 'content')));
+  const hour = started - (started % 3600);
+  if (Math.floor(Date.now() / 1000) - hour >= 3600) {
+    // The hour ended in between: then two windows were used, each exactly.
+    t.ok(answers.filter(({ status }) => status === 200).length <= 200);
+    return;
+  }
+  const admitted = answers.filter(({ status }) => status === 200);
+  const refused = answers.filter(({ status }) => status === 429);
+  t.equal(admitted.length, 100);
+  t.equal(refused.length, 900);
+  const remainders = admitted.map(({ headers }) => Number(headers.get('x-ratelimit-remaining')));
+  t.strictSame(remainders.sort((a, b) => a - b), Array.from({ length: 100 }, (_, index) => index), 'each unit is told once');
+
+  const [one] = refused;
+  t.strictSame(Object.keys(one?.body ?? {}), ['error', 'message', 'limit', 'resetTime', 'retryAfter']);
+  t.match(one?.body, { error: 'Rate limit exceeded', message: 'Hourly scan limit reached', limit: 100, resetTime: hour + 3600 });
+  const retryAfter = Number(one?.body['retryAfter']);
+  t.ok(Number.isInteger(retryAfter) && retryAfter >= 1 && retryAfter <= 3600);
+  t.equal(one?.headers.get('retry-after'), String(retryAfter));
+  t.equal(one?.headers.get('x-ratelimit-remaining'), '0');
+  t.equal(one?.headers.get('x-ratelimit-limit'), '100');
+  t.equal(one?.headers.get('x-ratelimit-reset'), String(hour + 3600));
+});
+
+t.test('a service without signatures says so and takes no unit', async (t) => {
+  const server = await startServer({ env: { SIGNATURES_DIR: '/nonexistent/signatures' }, untilReady: false });
+  t.teardown(() => server.stop());
+  for (let round = 0; round < 3; round += 1) {
+    const { status, headers, body } = await upload(server.url, 'content');
+    t.equal(status, 503);
+    t.match(body, { error: 'Service unavailable', message: /engine/ });
+    t.ok(Number(headers.get('retry-after')) >= 1);
+    t.equal(headers.get('x-ratelimit-remaining'), '10000');
+  }
+  const wrong = await postForm(server.url, new FormData(), 'f'.repeat(32));
+  t.equal(wrong.status, 401, `${API_KEY} is the only key`);
+});
