@@ -27,6 +27,8 @@ export interface SuperviseOptions {
   readonly arguments: readonly string[];
   readonly log: Log;
   readonly backOff?: BackOff;
+  /** A stop signal that comes so soon after the first one is the same wish, by another way. */
+  readonly sameWishMs?: number;
 }
 
 /** How a server process ended. */
@@ -37,6 +39,8 @@ interface End {
 }
 
 const DEFAULT_BACK_OFF: BackOff = { firstMs: 100, limitMs: 30_000, healthyMs: 60_000 };
+/** npm passes on what a terminal or a service manager has sent to all of us: milliseconds later. People need longer. */
+const DEFAULT_SAME_WISH_MS = 250;
 const STOP_SIGNALS: readonly NodeJS.Signals[] = ['SIGTERM', 'SIGINT'];
 const OTHER_SIGNALS: readonly NodeJS.Signals[] = ['SIGHUP', 'SIGUSR2'];
 
@@ -46,18 +50,21 @@ const OTHER_SIGNALS: readonly NodeJS.Signals[] = ['SIGHUP', 'SIGUSR2'];
  * every stop signal after the first for the same wish. The second one that arrives here is the one that kills it.
  */
 export async function supervise(options: SuperviseOptions): Promise<number> {
-  const { log, backOff = DEFAULT_BACK_OFF } = options;
+  const { log, backOff = DEFAULT_BACK_OFF, sameWishMs = DEFAULT_SAME_WISH_MS } = options;
   const stop = new AbortController();
+  let askedAtMs = 0;
   let child: ChildProcess | null = null;
   /** The signal that was forwarded last to the child that runs: ending of it is no crash. */
   let forwarded: NodeJS.Signals | null = null;
 
   const onStop = (signal: NodeJS.Signals): void => {
     if (stop.signal.aborted) {
+      if (performance.now() - askedAtMs < sameWishMs) return;
       log.warn({ signal }, 'second stop signal: killing the server');
       child?.kill('SIGKILL');
       return;
     }
+    askedAtMs = performance.now();
     log.info({ signal }, 'stopping');
     stop.abort();
     forward(signal);

@@ -55,7 +55,8 @@ async function serveUntil(stop: Promise<string>, config: Config, log: Log): Prom
  * the one that counts, and kills.
  */
 function stopWish(log: Log, flush: () => void): Promise<string> {
-  const supervised = process.connected === true;
+  // `connected` alone won't do: it is false already when the supervisor died while this program was being read.
+  const supervised = process.send !== undefined;
   return new Promise((resolve) => {
     let asked = false;
     const onSignal = (signal: NodeJS.Signals): void => {
@@ -70,6 +71,8 @@ function stopWish(log: Log, flush: () => void): Promise<string> {
     process.on('SIGTERM', onSignal);
     process.on('SIGINT', onSignal);
     process.on('SIGHUP', () => resolve('SIGHUP'));
-    process.on('disconnect', () => resolve('the supervisor is gone'));
+    const onDisconnect = (): void => resolve('the supervisor is gone');
+    process.on('disconnect', onDisconnect);
+    if (supervised && !process.connected) onDisconnect();
   });
 }

@@ -15,7 +15,7 @@ const parentPath = fileURLToPath(new URL('./parent.js', import.meta.url));
 function supervisor(
   t: Test,
   plan: readonly string[],
-  options: { command?: string; backOff?: typeof BACK_OFF } = {},
+  options: { command?: string; backOff?: typeof BACK_OFF; sameWishMs?: number } = {},
 ): Running {
   const folder = mkdtempSync(join(tmpdir(), 'supervisor-test-'));
   t.teardown(() => rmSync(folder, { recursive: true, force: true }));
@@ -23,6 +23,7 @@ function supervisor(
     command: options.command ?? process.execPath,
     arguments: [childPath, folder, ...plan],
     backOff: options.backOff ?? BACK_OFF,
+    sameWishMs: options.sameWishMs ?? 0,
   };
   return start(t, parentPath, [JSON.stringify(supervised)]);
 }
@@ -133,6 +134,18 @@ t.test('a second stop signal kills a server that does not stop', async (t) => {
     running.process.kill(second);
     t.equal((await running.ended).code, 137, second);
   }
+});
+
+t.test('a stop signal that comes twice at once, as through npm, kills nothing', async (t) => {
+  const running = supervisor(t, ['ignoreSignals', 'exit0'], { sameWishMs: 1e8 });
+  const pid = await serverPid(running);
+  for (let time = 0; time < 3; time += 1) running.process.kill('SIGINT');
+  await running.line('"event":"SIGINT"');
+  // One that is passed on shows that all before it have been dealt with.
+  running.process.kill('SIGHUP');
+  await running.line('"event":"SIGHUP"');
+  process.kill(pid, 'SIGKILL');
+  t.notMatch((await running.ended).stdout, 'killing the server');
 });
 
 t.test('a stop while a restart is waited for ends the supervisor at once, with the code of the crash', async (t) => {
