@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 // The addon's entry, run once per JavaScript environment; the engine is the process's, nothing is kept per environment.
+#include <malloc.h>
 #include <napi.h>
 
 #include "clamav-engine.h"
@@ -7,7 +8,17 @@
 
 namespace {
 
+// A scan takes and frees megabytes of counters. Left to itself glibc may give them back to the kernel after every scan,
+// depending on what was freed before: 600 page faults for 1 KB of content, and three times the time with a production
+// database. So freed memory is kept, and the process stays at the size that its largest scans needed.
+// 32 MiB is the most that M_MMAP_THRESHOLD takes; both are refused by other C libraries, where nothing is lost.
+void KeepFreedMemory() {
+  mallopt(M_MMAP_THRESHOLD, 32 << 20);
+  mallopt(M_TRIM_THRESHOLD, 1 << 30);
+}
+
 Napi::Object Initialize(Napi::Env env, Napi::Object exports) {
+  KeepFreedMemory();
   // Here and not on a loading thread: its exit handlers must be registered while nothing else runs.
   try {
     sluice::ClamavEngine::InitializeLibrary();
