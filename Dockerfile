@@ -25,10 +25,10 @@ COPY --from=build /sluice/native/build/Release/sluice.node native/build/Release/
 COPY --from=build /sluice/signatures signatures
 COPY --from=build /sluice/src/store/migrations src/store/migrations
 COPY --from=build /sluice/dist/src dist/src
-ENV NODE_ENV=production HOST=0.0.0.0 PORT=3000 DATA_DIR=/data
+ENV NODE_ENV=production HOST=0.0.0.0 PORT=8080 DATA_DIR=/data
 USER sluice
 VOLUME /data
-EXPOSE 3000
+EXPOSE 8080
 HEALTHCHECK --interval=10s --timeout=5s --start-period=60s \
   CMD ["node", "-e", "fetch(`http://127.0.0.1:${process.env.PORT}/livez`).then((r) => process.exit(r.ok ? 0 : 1), () => process.exit(1))"]
 CMD ["node", "dist/src/main.js", "serve"]
