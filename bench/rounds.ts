@@ -114,7 +114,7 @@ function spread(values: readonly number[]): Spread {
 }
 
 /** Of at least one value. */
-export function median(values: readonly number[]): number {
+function median(values: readonly number[]): number {
   const sorted = [...values].sort((a, b) => a - b);
   const lower = sorted[Math.floor((sorted.length - 1) / 2)] ?? Number.NaN;
   const upper = sorted[Math.ceil((sorted.length - 1) / 2)] ?? Number.NaN;

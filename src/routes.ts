@@ -1,8 +1,9 @@
 // Every endpoint as one table: method, path, what the OpenAPI document says of it, and who serves it.
 import type { SignatureState } from './engine/signatures.js';
 import type { Exchange, Reply } from './http/exchange.js';
+import { type Operation, openApiDocument } from './http/openapi.js';
 import type { Route } from './http/router.js';
-import { describeEngine } from './scan/route.js';
+import { describeEngine, scanOperation } from './scan/route.js';
 
 export interface RouteParts {
   readonly scan: (exchange: Exchange) => Promise<Reply>;
@@ -13,32 +14,58 @@ export interface RouteParts {
 }
 
 export function createRoutes(parts: RouteParts): Route[] {
-  return [
-    {
-      method: 'POST',
-      path: '/api/v1/scans',
-      operation: { summary: 'Scan an uploaded file', tags: ['scans'] },
-      handle: parts.scan,
-    },
+  const routes: Route[] = [
+    { method: 'POST', path: '/api/v1/scans', operation: scanOperation, handle: parts.scan },
     {
       method: 'GET',
       path: '/livez',
-      operation: { summary: 'Whether the process answers', tags: ['operations'] },
-      handle: () => ({ status: 200, body: JSON.stringify({ status: 'ok' }) }),
+      operation: operation('Whether the process answers', { 200: 'It does.' }),
+      handle: () => json(200, { status: 'ok' }),
     },
     {
       method: 'GET',
       path: '/readyz',
-      operation: { summary: 'Whether scans are served, part by part', tags: ['operations'] },
+      operation: operation('Whether scans are served, part by part', {
+        200: 'They are.',
+        503: 'They are not: the body says which part is missing and why.',
+      }),
       handle: () => readiness(parts),
     },
     {
       method: 'GET',
       path: '/version',
-      operation: { summary: 'Versions of the service, the engine and the signatures', tags: ['operations'] },
-      handle: () => ({ status: 200, body: JSON.stringify(versions(parts)) }),
+      operation: operation('Versions of the service, the engine and the signatures', { 200: 'The versions.' }),
+      handle: () => json(200, versions(parts)),
+    },
+    {
+      method: 'GET',
+      path: '/openapi.json',
+      operation: operation('This document', { 200: 'OpenAPI 3.1.' }),
+      handle: () => document,
     },
   ];
+  const document = json(200, openApiDocument(routes, parts.version));
+  return routes;
+}
+
+/** An operation that anybody may ask for and that has no input. */
+function operation(summary: string, responses: Readonly<Record<number, string>>): Operation {
+  return {
+    summary,
+    tag: 'operations',
+    needsKey: false,
+    responses: Object.fromEntries(
+      Object.entries(responses).map(([status, description]) => [
+        status,
+        { description, content: { 'application/json': { schema: { type: 'object' } } } },
+      ]),
+    ),
+    errors: [],
+  };
+}
+
+function json(status: number, value: unknown, headers: Readonly<Record<string, string>> = {}): Reply {
+  return { status, headers, body: JSON.stringify(value) };
 }
 
 async function readiness({ signatures, storeProblem }: RouteParts): Promise<Reply> {
@@ -50,8 +77,7 @@ async function readiness({ signatures, storeProblem }: RouteParts): Promise<Repl
     engine: describeState(engine),
     store: problem === null ? { status: 'ready' } : { status: 'failed', message: problem },
   };
-  const headers = ready ? {} : { 'Retry-After': '5' };
-  return { status: ready ? 200 : 503, headers, body: JSON.stringify(body) };
+  return ready ? json(200, body) : json(503, body, { 'Retry-After': '5' });
 }
 
 function describeState(state: SignatureState): Record<string, unknown> {
@@ -67,17 +93,16 @@ function describeState(state: SignatureState): Record<string, unknown> {
 
 function versions({ version, signatures }: RouteParts): Record<string, unknown> {
   const state = signatures();
+  if (state.kind !== 'ready') return { sluice: version, node: process.versions.node, engine: null, signatures: null };
+  const { signatureVersion, signatureCount, signaturesBuiltAt } = state.info;
   return {
     sluice: version,
     node: process.versions.node,
-    engine: state.kind === 'ready' ? describeEngine(state.info) : null,
-    signatures:
-      state.kind === 'ready'
-        ? {
-            version: state.info.signatureVersion,
-            count: state.info.signatureCount,
-            built: new Date(state.info.signaturesBuiltAt * 1000).toISOString().slice(0, 19),
-          }
-        : null,
+    engine: describeEngine(state.info),
+    signatures: {
+      version: signatureVersion,
+      count: signatureCount,
+      built: new Date(signaturesBuiltAt * 1000).toISOString().slice(0, 19),
+    },
   };
 }

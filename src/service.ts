@@ -150,6 +150,6 @@ function about({ requestId, method, path }: Exchange): Record<string, string> {
   return { requestId, method, path: path.slice(0, LOGGED_PATH) };
 }
 
-export function readVersion(): string {
+function readVersion(): string {
   return z.object({ version: z.string() }).parse(JSON.parse(readFileSync(packageJsonPath, 'utf8'))).version;
 }

@@ -2,12 +2,13 @@
 import { Failure } from '../errors.js';
 import type { Exchange, Reply } from './exchange.js';
 import { failureReply } from './failure.js';
+import type { Operation } from './openapi.js';
 
 export interface Route {
   readonly method: 'GET' | 'POST' | 'PUT' | 'DELETE';
   readonly path: string;
   /** For the OpenAPI document. */
-  readonly operation: Readonly<Record<string, unknown>>;
+  readonly operation: Operation;
   handle(exchange: Exchange): Reply | Promise<Reply>;
 }
 

@@ -19,3 +19,17 @@ export function resultJson({ filename, sizeInBytes, scanDurationMillis, virusNam
     virusName,
   });
 }
+
+export const resultSchema = {
+  type: 'object',
+  required: ['filename', 'extension', 'sizeInBytes', 'scanDurationMillis', 'infected', 'virusName'],
+  additionalProperties: false,
+  properties: {
+    filename: { type: 'string', description: 'Base name of the uploaded file.' },
+    extension: { type: 'string', description: 'After the last dot of the filename; empty without one.' },
+    sizeInBytes: { type: 'integer' },
+    scanDurationMillis: { type: 'integer' },
+    infected: { type: 'boolean', description: 'Whether a signature matched.' },
+    virusName: { type: ['string', 'null'], description: 'The name of the signature; null when clean.' },
+  },
+};

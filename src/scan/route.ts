@@ -5,7 +5,8 @@ import type { EngineInfo } from '../engine/addon.js';
 import { Failure } from '../errors.js';
 import type { Exchange, Reply } from '../http/exchange.js';
 import { failureReply } from '../http/failure.js';
-import { resultJson } from './result.js';
+import type { Operation } from '../http/openapi.js';
+import { resultJson, resultSchema } from './result.js';
 import { type Scanned, type ScanParts, scanUpload } from './scan.js';
 
 export interface ScanRouteParts extends ScanParts {
@@ -27,6 +28,68 @@ export interface ScanEvent {
   /** The message of the error table, null on success. */
   readonly error: string | null;
 }
+
+const integerHeader = (description: string): object => ({ description, schema: { type: 'integer' } });
+const textHeader = (description: string): object => ({ description, schema: { type: 'string' } });
+
+/** What the OpenAPI document says of the route. */
+export const scanOperation: Operation = {
+  summary: 'Scan an uploaded file',
+  description:
+    'An infection is not an error: it is a 200 with `infected` true. Whatever was not looked at completely is a 422. ' +
+    'Takes one unit of the hourly quota, which comes back when the service fails or the request never arrives whole.',
+  tag: 'scans',
+  needsKey: true,
+  requestBody: {
+    required: true,
+    content: {
+      'multipart/form-data': {
+        schema: {
+          type: 'object',
+          required: ['file'],
+          properties: {
+            file: { type: 'string', format: 'binary', description: 'At most 10,485,760 bytes, with a filename.' },
+          },
+        },
+      },
+    },
+  },
+  responses: {
+    200: {
+      description: 'The verdict about all of the content.',
+      headers: {
+        'X-Scan-Id': textHeader('UUID of this scan.'),
+        'X-Scan-Sha256': textHeader('Of the content that was scanned.'),
+        'X-Scan-Engine': textHeader('Engine and signatures with their versions.'),
+        'X-Scan-Cache': textHeader('MISS: the engine looked.'),
+        'X-Scan-Notice': textHeader('`encrypted`: there are members that nobody could look into.'),
+        'X-RateLimit-Limit': integerHeader('Scans per hour.'),
+        'X-RateLimit-Remaining': integerHeader('Scans left in this hour.'),
+        'X-RateLimit-Reset': integerHeader('End of the hour, in epoch seconds.'),
+      },
+      content: { 'application/json': { schema: resultSchema } },
+    },
+  },
+  errors: [
+    'fileTooLarge',
+    'fileEmpty',
+    'filenameMissing',
+    'nothingToScan',
+    'fileAndUrl',
+    'severalFiles',
+    'malformedMultipart',
+    'urlRejected',
+    'badFraming',
+    'keyMissing',
+    'keyInvalid',
+    'uploadTooSlow',
+    'unsupportedMediaType',
+    'scanIncomplete',
+    'quotaExhausted',
+    'internal',
+    'unavailable',
+  ],
+};
 
 type Admitted = Extract<Access, { outcome: 'admitted' }>;
 type Quota = Admitted['quota'];

@@ -1,0 +1,88 @@
+// The OpenAPI 3.1 document, made from the table of routes and the table of errors: what is served is what is documented.
+import { type ErrorCode, errorTable } from '../errors.js';
+
+/** What a route says of itself. Responses beyond these come from the error table. */
+export interface Operation {
+  readonly summary: string;
+  readonly description?: string;
+  readonly tag: string;
+  readonly needsKey: boolean;
+  readonly requestBody?: Readonly<Record<string, unknown>>;
+  /** By status. */
+  readonly responses: Readonly<Record<string, Readonly<Record<string, unknown>>>>;
+  /** Rows of the error table that it can answer. */
+  readonly errors: readonly ErrorCode[];
+}
+
+export interface DocumentedRoute {
+  readonly method: string;
+  readonly path: string;
+  readonly operation: Operation;
+}
+
+export function openApiDocument(routes: readonly DocumentedRoute[], version: string): Record<string, unknown> {
+  const paths: Record<string, Record<string, unknown>> = {};
+  for (const { method, path, operation } of routes) {
+    paths[path] = { ...paths[path], [method.toLowerCase()]: describe(operation) };
+  }
+  return {
+    openapi: '3.1.0',
+    info: { title: 'Sluice', version, description: 'Malware scanning: a file in, an honest verdict out.' },
+    paths,
+    components: {
+      securitySchemes: { apiKey: { type: 'apiKey', in: 'header', name: 'X-API-KEY' } },
+      schemas: { Error: errorSchema },
+    },
+  };
+}
+
+const errorSchema = {
+  type: 'object',
+  required: ['error'],
+  properties: {
+    error: { type: 'string' },
+    message: { type: 'string' },
+    limit: { type: 'integer', description: 'Scans per hour; with 429 only.' },
+    resetTime: { type: 'integer', description: 'Epoch seconds; with 429 only.' },
+    retryAfter: { type: 'integer', minimum: 1, description: 'Seconds; with 429 only.' },
+  },
+};
+
+function describe({ summary, description, tag, needsKey, requestBody, responses, errors }: Operation): object {
+  return {
+    summary,
+    ...(description === undefined ? {} : { description }),
+    tags: [tag],
+    security: needsKey ? [{ apiKey: [] }] : [],
+    ...(requestBody === undefined ? {} : { requestBody }),
+    responses: { ...responses, ...errorResponses(errors) },
+  };
+}
+
+/** One response for each status, with every body that the table has for it as an example. */
+function errorResponses(codes: readonly ErrorCode[]): Record<string, unknown> {
+  const byStatus = new Map<number, ErrorCode[]>();
+  for (const code of codes) {
+    const { status } = errorTable[code];
+    byStatus.set(status, [...(byStatus.get(status) ?? []), code]);
+  }
+  return Object.fromEntries(
+    [...byStatus].map(([status, rows]) => [
+      status,
+      {
+        description: rows.map((code) => errorTable[code].when).join('; '),
+        content: {
+          'application/json': {
+            schema: { $ref: '#/components/schemas/Error' },
+            examples: Object.fromEntries(rows.map((code) => [code, { value: exampleOf(code) }])),
+          },
+        },
+      },
+    ]),
+  );
+}
+
+function exampleOf(code: ErrorCode): Record<string, string> {
+  const { error, message } = errorTable[code];
+  return message === null ? { error } : { error, message };
+}
