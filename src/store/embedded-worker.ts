@@ -1,5 +1,5 @@
-// The embedded Postgres' thread: PGlite over its folder, behind a UNIX socket, until it is told to stop.
-import { existsSync, renameSync, rmSync } from 'node:fs';
+// The embedded Postgres' threads: one makes its folder, one is PGlite over it behind a UNIX socket until it is told to stop.
+import { renameSync, rmSync } from 'node:fs';
 import { parentPort, workerData } from 'node:worker_threads';
 import { PGlite } from '@electric-sql/pglite';
 import { PGLiteSocketServer } from '@electric-sql/pglite-socket';
@@ -11,26 +11,24 @@ const CONNECTIONS = 4;
 
 if (parentPort === null) throw new Error('This file is a worker thread');
 const port = parentPort;
-const { folder, socketPath } = embeddedTaskShape.parse(workerData);
+const task = embeddedTaskShape.parse(workerData);
 
 function report(message: EmbeddedReport): void {
   port.postMessage(message);
 }
 
-async function open(): Promise<PGlite> {
-  if (!existsSync(folder)) {
-    // Made aside and moved: a first start that is killed half way leaves nothing that looks like a database.
-    const unfinished = `${folder}.new`;
-    rmSync(unfinished, { recursive: true, force: true });
-    const fresh = await PGlite.create(unfinished);
-    await fresh.close();
-    renameSync(unfinished, folder);
-  }
-  return await PGlite.create(folder);
+/** Made aside and moved: a first start that is killed half way leaves nothing that looks like a database. */
+async function make(folder: string): Promise<void> {
+  const unfinished = `${folder}.new`;
+  rmSync(unfinished, { recursive: true, force: true });
+  const fresh = await PGlite.create(unfinished);
+  await fresh.close();
+  renameSync(unfinished, folder);
+  report({ kind: 'made' });
 }
 
-async function serve(): Promise<void> {
-  const database = await open();
+async function serve(folder: string, socketPath: string): Promise<void> {
+  const database = await PGlite.create(folder);
   const server = new PGLiteSocketServer({ db: database, path: socketPath, maxConnections: CONNECTIONS });
   await server.start();
   port.once('message', async () => {
@@ -46,7 +44,8 @@ async function serve(): Promise<void> {
 }
 
 try {
-  await serve();
+  if (task.kind === 'make') await make(task.folder);
+  else await serve(task.folder, task.socketPath);
 } catch (error) {
   report({ kind: 'failed', message: messageOfError(error) });
 }

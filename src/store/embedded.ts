@@ -1,5 +1,5 @@
 // The embedded Postgres seen from the main thread: who owns its folder, its thread and its socket, and in which order they end.
-import { accessSync, chmodSync, constants, mkdirSync, mkdtempSync, rmSync } from 'node:fs';
+import { accessSync, chmodSync, constants, existsSync, mkdirSync, mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { Worker } from 'node:worker_threads';
@@ -38,7 +38,9 @@ export async function startEmbedded(
       throw new StoreError(`${tmpdir()} is too long a path for a socket in it: set TMPDIR to a shorter one`);
     }
     undo.push(lockDataDirectory(dataDirectory, socketDirectory));
-    const thread = await startThread({ folder: join(dataDirectory, 'postgres'), socketPath }, onDeath);
+    const folder = join(dataDirectory, 'postgres');
+    if (!existsSync(folder)) await (await runThread({ kind: 'make', folder }, 'made')).terminate();
+    const thread = await startThread({ kind: 'serve', folder, socketPath }, onDeath);
     let stopping: Promise<void> | null = null;
     const stop = () => {
       stopping ??= thread.stop().finally(release);
@@ -65,8 +67,20 @@ function prepareFolder(dataDirectory: string): void {
   }
 }
 
-async function startThread(task: EmbeddedTask, onDeath: (error: Error) => void): Promise<{ stop(): Promise<void> }> {
+/** Resolves with the thread once it has reported that; its failure ends it. */
+async function runThread(task: EmbeddedTask, wanted: 'made' | 'ready'): Promise<Worker> {
   const worker = new Worker(embeddedWorkerPath, { workerData: task });
+  try {
+    await reportOf(worker, wanted);
+    return worker;
+  } catch (error) {
+    await worker.terminate();
+    throw new StoreError(`The embedded store can't be opened: ${messageOfError(error)}`);
+  }
+}
+
+async function startThread(task: EmbeddedTask, onDeath: (error: Error) => void): Promise<{ stop(): Promise<void> }> {
+  const worker = await runThread(task, 'ready');
   let exited = false;
   const ended = new Promise<void>((resolve) => {
     worker.once('exit', () => {
@@ -74,12 +88,6 @@ async function startThread(task: EmbeddedTask, onDeath: (error: Error) => void):
       resolve();
     });
   });
-  try {
-    await reportOf(worker, 'ready');
-  } catch (error) {
-    await worker.terminate();
-    throw new StoreError(`The embedded store can't be opened: ${messageOfError(error)}`);
-  }
   const dies = (error: unknown) => onDeath(new StoreError(`The embedded store has died: ${messageOfError(error)}`));
   const exits = (code: number) => dies(new Error(`its thread ended with ${code}`));
   worker.on('error', dies);
@@ -102,7 +110,7 @@ async function startThread(task: EmbeddedTask, onDeath: (error: Error) => void):
 }
 
 /** Waits for the thread to say so; its failure, its exception and its end reject. */
-async function reportOf(worker: Worker, wanted: 'ready' | 'stopped'): Promise<void> {
+async function reportOf(worker: Worker, wanted: 'made' | 'ready' | 'stopped'): Promise<void> {
   let unlisten: () => unknown = () => undefined;
   try {
     await new Promise<void>((resolve, reject) => {

@@ -7,7 +7,7 @@ import { upload } from '../fixtures/upload.js';
 
 const MIB = 1024 * 1024;
 const BUDGET_MIB = 64;
-/** The embedded database, Node and the engine themselves; measured about 400 MB. */
+/** The embedded database, Node and the engine themselves; measured about 400 MB after a first start. */
 const BASE_BYTES = 600 * MIB;
 
 const server = await startServer({ env: { UPLOAD_MEMORY_MB: String(BUDGET_MIB), UPLOAD_WAIT_MS: '2000' } });
@@ -64,4 +64,22 @@ t.test('uploads that vanish leave nothing behind', async (t) => {
     else connection.end();
   }
   t.equal((await upload(server.url, Buffer.alloc(10 * MIB, 'x'))).status, 200);
+});
+
+t.test('an upload that takes too long gets its 408 and its unit back', async (t) => {
+  const slow = await startServer({ env: { UPLOAD_TIMEOUT_MS: '1000' } });
+  t.teardown(() => slow.stop());
+  const request = scanRequest(filePart(randomBytes(MIB)));
+  const connection = await openRaw(slow.port);
+  await connection.send(request.subarray(0, 1000));
+  const answer = await connection.answer();
+  t.equal(answer?.status, 408);
+  t.strictSame(JSON.parse(answer?.body ?? ''), {
+    error: 'Request timeout',
+    message: 'Upload not complete after 1000 ms',
+  });
+  connection.end();
+  const next = await upload(slow.url, 'x');
+  t.equal(next.status, 200);
+  t.equal(next.headers.get('x-ratelimit-remaining'), '9999', 'what never arrived whole costs nothing');
 });
