@@ -121,14 +121,18 @@ async function scanAdmitted(exchange: Exchange, access: Admitted, parts: ScanRou
     parts.onScan({ ...event, status: 200, sizeBytes, sha256, virusName, error: null });
     return scanReply(scanned, scanId, access.quota, parts.signatures.state());
   } catch (error) {
-    const service = !(error instanceof Failure) || error.status >= 500;
-    // Given back when the service fails or the request never arrived whole, never for a complete request that is wrong.
-    const quota = service || exchange.signal.aborted ? await access.refund() : access.quota;
+    const quota = isGivenBack(error, exchange) ? await access.refund() : access.quota;
     if (!(error instanceof Failure)) throw error;
     const { status, message } = error;
     parts.onScan({ ...event, status, sizeBytes: null, sha256: null, virusName: null, error: message });
     return failureReply(error, { ...quotaHeaders(quota), 'X-Scan-Id': scanId });
   }
+}
+
+/** When the service fails or the request never arrived whole; never for a complete request that is wrong. */
+function isGivenBack(error: unknown, exchange: Exchange): boolean {
+  if (!(error instanceof Failure) || error.status >= 500) return true;
+  return exchange.signal.aborted || error.code === 'uploadTooSlow';
 }
 
 function scanReply(

@@ -25,7 +25,6 @@ const libraryDecides = new Map([
   ['http-005', 'a request line that ends within its version is answered 505 and closed, not waited for'],
   ['http-007', 'the same'],
   ['http-057', 'bytes above 0x7f around a value are stripped, so the coding reads chunked; the connection is closed'],
-  ['http-097', 'a trailer is taken for a malformed next request: 505 and closed'],
   ['http-105', 'a line that is only a colon ends the headers'],
   // The next three are chunk sizes and ends that it reads leniently; the connection is closed after every chunked request.
   ['http-073', 'g is taken for a digit'],
@@ -58,8 +57,12 @@ async function send(port: number, raw: Buffer): Promise<Outcome> {
 function isExpected({ expect }: Vector, { statuses }: Outcome): boolean {
   const [first] = statuses;
   if (first === undefined) return /close|wait/.test(expect);
+  // Without a status it is told how many requests may be handled; that is judged apart.
   const wanted = expect.match(/\b[1-5](?:\d\d|xx)\b/g) ?? [];
-  return /two answers/.test(expect) || wanted.some((status) => String(first).startsWith(status.replace('xx', '')));
+  if (wanted.length === 0) return /^two answers|^each request|^first request/.test(expect);
+  // 505 is how the library refuses whatever it can't read as a request line of HTTP/1.1.
+  if (first === 505) return /\b4(?:00|xx)\b|close/.test(expect);
+  return wanted.some((status) => String(first).startsWith(status.replace('xx', '')));
 }
 
 if (!existsSync(vectorsPath)) {
@@ -85,7 +88,8 @@ if (!existsSync(vectorsPath)) {
     for (const { vector, outcome } of outcomes) {
       const { id, name, expect, maxRequests } = vector;
       const said = `${id} ${name}: ${JSON.stringify(outcome.statuses)}, expected ${expect}`;
-      t.ok(isExpected(vector, outcome) || libraryDecides.has(id), said);
+      // Those that are excepted must need it: the list says what is, not what was.
+      t.equal(isExpected(vector, outcome), !libraryDecides.has(id), said);
       t.ok(outcome.statuses.length <= (maxRequests ?? 3), `${id}: at most ${maxRequests ?? 3} answers`);
     }
   };
