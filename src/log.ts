@@ -1,5 +1,6 @@
-// The log: JSON lines on stdout, written in batches off the request's way.
-import { destination, type Logger, pino } from 'pino';
+// The log: JSON lines on stdout, written in batches off the request's way. A reader that stalls or leaves holds nobody up.
+import { type Logger, pino } from 'pino';
+import sonicBoom from 'sonic-boom';
 
 export type Log = Logger;
 
@@ -7,11 +8,45 @@ export type Log = Logger;
 const BATCH_BYTES = 4096;
 /** A line waits no longer than this. */
 const FLUSH_MS = 200;
+/** Bytes that wait for a reader that has stalled; what comes then is dropped. */
+const BACKLOG_BYTES = 8 * 1024 * 1024;
+/** How long the last lines may wait for such a reader. */
+const LAST_FLUSH_MS = 1000;
 
-export function createLog(level: string): { readonly log: Log; flush(): void } {
-  const stream = destination({ fd: 1, sync: false, minLength: BATCH_BYTES, periodicFlush: FLUSH_MS });
+export interface OpenLog {
+  readonly log: Log;
+  /** Resolves when all lines are written, or can't be. To be waited for before an exit. */
+  flush(): Promise<void>;
+}
+
+/**
+ * Not pino's own destination: that one flushes synchronously when the process exits, and sleeps on the main thread for as long
+ * as nobody reads, which for a reader that is gone is for ever.
+ */
+export function createLog(level: string): OpenLog {
+  const stream = new sonicBoom.SonicBoom({
+    fd: 1,
+    sync: false,
+    minLength: BATCH_BYTES,
+    periodicFlush: FLUSH_MS,
+    maxLength: BACKLOG_BYTES,
+  });
+  let reader: 'there' | 'gone' = 'there';
+  stream.on('error', () => {
+    // EPIPE and its kind: there is nobody left to tell.
+    reader = 'gone';
+  });
   return {
     log: pino({ level, base: null, timestamp: pino.stdTimeFunctions.isoTime }, stream),
-    flush: () => stream.flushSync(),
+    async flush() {
+      if (reader === 'gone') return;
+      await new Promise<void>((resolve) => {
+        const timer = setTimeout(resolve, LAST_FLUSH_MS);
+        stream.flush(() => {
+          clearTimeout(timer);
+          resolve();
+        });
+      });
+    },
   };
 }

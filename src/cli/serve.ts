@@ -15,6 +15,6 @@ export async function serve(env: NodeJS.ProcessEnv): Promise<number> {
       log,
     });
   } finally {
-    flush();
+    await flush();
   }
 }

@@ -16,8 +16,7 @@ export async function runServer(env: NodeJS.ProcessEnv): Promise<number> {
   const { log, flush } = createLog(config.logLevel);
   const die = (event: string) => (error: unknown) => {
     log.fatal({ err: error }, event);
-    flush();
-    process.exit(EXIT_SOFTWARE);
+    void flush().finally(() => process.exit(EXIT_SOFTWARE));
   };
   process.on('uncaughtException', die('uncaught exception'));
   process.on('unhandledRejection', die('unhandled rejection'));
@@ -27,7 +26,7 @@ export async function runServer(env: NodeJS.ProcessEnv): Promise<number> {
   try {
     return await serveUntil(stop, config, log);
   } finally {
-    flush();
+    await flush();
   }
 }
 
@@ -54,7 +53,7 @@ async function serveUntil(stop: Promise<string>, config: Config, log: Log): Prom
  * it does not: a terminal's Ctrl-C or a service manager signals both of us, and the supervisor passes its own on; it is
  * the one that counts, and kills.
  */
-function stopWish(log: Log, flush: () => void): Promise<string> {
+function stopWish(log: Log, flush: () => Promise<void>): Promise<string> {
   // `connected` alone won't do: it is false already when the supervisor died while this program was being read.
   const supervised = process.send !== undefined;
   return new Promise((resolve) => {
@@ -62,8 +61,8 @@ function stopWish(log: Log, flush: () => void): Promise<string> {
     const onSignal = (signal: NodeJS.Signals): void => {
       if (asked && !supervised) {
         log.warn({ signal }, 'second stop signal: exiting at once');
-        flush();
-        process.exit(EXIT_SIGNAL_BASE + constants.signals[signal]);
+        void flush().finally(() => process.exit(EXIT_SIGNAL_BASE + constants.signals[signal]));
+        return;
       }
       asked = true;
       resolve(signal);

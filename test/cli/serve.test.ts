@@ -1,4 +1,5 @@
 // `sluice serve` as it is run: supervisor, server process and service together, over signals, crashes and a second start.
+import { once } from 'node:events';
 import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { createServer } from 'node:net';
 import { tmpdir } from 'node:os';
@@ -108,4 +109,15 @@ t.test('a data folder that another one has ends it with 69 and the reason', asyn
   const { code, stdout } = await serve(t).ended;
   t.equal(code, 69);
   t.match(stdout, 'is in use by the process');
+});
+
+t.test('a reader of the log that leaves holds up neither the service nor its stop', async (t) => {
+  const running = serve(t, { LOG_LEVEL: 'debug' });
+  const port = await listening(running);
+  const exited = once(running.process, 'exit');
+  running.process.stdout?.destroy();
+  // Lines that nobody will read.
+  for (let line = 0; line < 100; line += 1) t.equal((await fetch(`http://127.0.0.1:${port}/livez`)).status, 200);
+  running.process.kill('SIGTERM');
+  t.strictSame(await exited, [0, null]);
 });
