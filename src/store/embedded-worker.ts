@@ -1,5 +1,5 @@
 // The embedded Postgres' threads: one makes its folder, one is PGlite over it behind a UNIX socket until it is told to stop.
-import { renameSync, rmSync } from 'node:fs';
+import { mkdirSync, renameSync, rmSync } from 'node:fs';
 import { parentPort, workerData } from 'node:worker_threads';
 import { PGlite } from '@electric-sql/pglite';
 import { PGLiteSocketServer } from '@electric-sql/pglite-socket';
@@ -21,6 +21,7 @@ function report(message: EmbeddedReport): void {
 async function make(folder: string): Promise<void> {
   const unfinished = `${folder}.new`;
   rmSync(unfinished, { recursive: true, force: true });
+  mkdirSync(unfinished, { mode: 0o700 });
   const fresh = await PGlite.create(unfinished);
   await fresh.close();
   renameSync(unfinished, folder);

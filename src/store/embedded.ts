@@ -1,15 +1,27 @@
 // The embedded Postgres seen from the main thread: who owns its folder, its thread and its socket, and in which order they end.
-import { accessSync, chmodSync, constants, existsSync, mkdirSync, mkdtempSync, rmSync } from 'node:fs';
+import {
+  accessSync,
+  chmodSync,
+  constants,
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  rmSync,
+  statSync,
+} from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { Worker } from 'node:worker_threads';
 import { embeddedWorkerPath } from '../paths.js';
-import { lockDataDirectory, SOCKET_FOLDER_PREFIX, SOCKET_NAME } from './data-lock.js';
+import { lockDataDirectory, type Release, SOCKET_FOLDER_PREFIX, SOCKET_NAME } from './data-lock.js';
 import type { EmbeddedReport, EmbeddedTask } from './embedded-task.js';
-import { messageOfError, StoreError } from './store-error.js';
+import { codeOf, messageOfError, StoreError } from './store-error.js';
 
 /** unix(7): 108 bytes, the last of them zero. */
 const SOCKET_PATH_BYTES = 107;
+/** The sticky bit: a folder like /tmp, where many have files. */
+const SHARED = 0o1000;
 
 export interface Embedded {
   /** Holds the socket; only this user can enter it. */
@@ -28,18 +40,19 @@ export async function startEmbedded(
 ): Promise<Embedded> {
   prepareFolder(dataDirectory);
   const socketDirectory = mkdtempSync(join(tmpdir(), SOCKET_FOLDER_PREFIX));
-  const undo: (() => void)[] = [() => rmSync(socketDirectory, { recursive: true, force: true })];
-  const release = () => {
-    for (const step of undo.splice(0).reverse()) step();
+  const undo: Release[] = [async () => rmSync(socketDirectory, { recursive: true, force: true })];
+  const release = async () => {
+    for (const step of undo.splice(0).reverse()) await step();
   };
   try {
     const socketPath = join(socketDirectory, SOCKET_NAME);
     if (Buffer.byteLength(socketPath) > SOCKET_PATH_BYTES) {
       throw new StoreError(`${tmpdir()} is too long a path for a socket in it: set TMPDIR to a shorter one`);
     }
-    undo.push(lockDataDirectory(dataDirectory, socketDirectory));
+    undo.push(await lockDataDirectory(dataDirectory, socketDirectory));
     const folder = join(dataDirectory, 'postgres');
     if (!existsSync(folder)) await (await runThread({ kind: 'make', folder }, 'made')).terminate();
+    chmodSync(folder, 0o700);
     const thread = await startThread({ kind: 'serve', folder, socketPath }, onDeath);
     let stopping: Promise<void> | null = null;
     const stop = () => {
@@ -48,7 +61,7 @@ export async function startEmbedded(
     };
     return { socketDirectory, stop };
   } catch (error) {
-    release();
+    await release();
     throw error;
   }
 }
@@ -57,13 +70,27 @@ function surface(error: Error): void {
   throw error;
 }
 
+/**
+ * What we put into it is closed to others in any case. The folder itself is closed too when it is ours alone: somebody who
+ * names /tmp or /srv must not lose it, and a volume that belongs to root and is lent to our group can't be changed by us.
+ */
 function prepareFolder(dataDirectory: string): void {
   try {
     mkdirSync(dataDirectory, { recursive: true, mode: 0o700 });
-    chmodSync(dataDirectory, 0o700);
+    const entries = readdirSync(dataDirectory);
+    const isOurs = entries.length === 0 || entries.includes('postgres');
+    if (isOurs && (statSync(dataDirectory).mode & SHARED) === 0) closeToOthers(dataDirectory);
     accessSync(dataDirectory, constants.W_OK | constants.X_OK);
   } catch (error) {
     throw new StoreError(`The data directory ${dataDirectory} can't be written: ${messageOfError(error)}`);
+  }
+}
+
+function closeToOthers(folder: string): void {
+  try {
+    chmodSync(folder, 0o700);
+  } catch (error) {
+    if (codeOf(error) !== 'EPERM') throw error;
   }
 }
 
