@@ -144,4 +144,14 @@ t.test('a Postgres that is not there is told without the password', async (t) =>
   await t.rejects(openPostgres({ kind: 'url', url: 'postgres://me:secret@[/sluice' }), {
     message: 'DATABASE_URL is not a valid URL',
   });
+  for (const url of ['me:123/456@db/sluice', 'me:123?456@db/sluice', 'me:123#456@db/sluice']) {
+    await t.rejects(openPostgres({ kind: 'url', url: `postgres://${url}` }), {
+      name: 'StoreError',
+      message: 'DATABASE_URL has a user or a password with one of / ? # in it: write them as %2F %3F %23',
+    });
+  }
+  await t.rejects(openPostgres({ kind: 'url', url: 'postgres://me:456%zz@db/sluice' }), {
+    name: 'StoreError',
+    message: 'DATABASE_URL is not a URL that the Postgres driver can read',
+  });
 });
