@@ -17,16 +17,19 @@ import { embeddedWorkerPath } from '../paths.js';
 import { lockDataDirectory, type Release, SOCKET_FOLDER_PREFIX, SOCKET_NAME } from './data-lock.js';
 import type { EmbeddedReport, EmbeddedTask } from './embedded-task.js';
 import { codeOf, messageOfError, StoreError } from './store-error.js';
+import { within } from './within.js';
 
 /** unix(7): 108 bytes, the last of them zero. */
 const SOCKET_PATH_BYTES = 107;
+/** A thread that has not ended by then hangs, as PGlite does when the disk is full; Postgres repairs what that leaves. */
+const STOP_TIMEOUT_MS = 10_000;
 /** The sticky bit: a folder like /tmp, where many have files. */
 const SHARED = 0o1000;
 
 export interface Embedded {
   /** Holds the socket; only this user can enter it. */
   readonly socketDirectory: string;
-  /** Ends the thread with everything on disk. Close the connections before. Acts once. */
+  /** Ends the thread with everything on disk, or rejects with it ended anyhow. Close the connections before. Acts once. */
   stop(): Promise<void>;
 }
 
@@ -106,7 +109,7 @@ async function runThread(task: EmbeddedTask, wanted: 'made' | 'ready'): Promise<
   }
 }
 
-async function startThread(task: EmbeddedTask, onDeath: (error: Error) => void): Promise<{ stop(): Promise<void> }> {
+async function startThread(task: EmbeddedTask, onDeath: (error: Error) => void): Promise<{ stop: Release }> {
   const worker = await runThread(task, 'ready');
   let exited = false;
   const ended = new Promise<void>((resolve) => {
@@ -127,7 +130,9 @@ async function startThread(task: EmbeddedTask, onDeath: (error: Error) => void):
       const stopped = reportOf(worker, 'stopped');
       worker.postMessage('stop');
       try {
-        await stopped;
+        await within(stopped, STOP_TIMEOUT_MS);
+      } catch (error) {
+        throw new StoreError(`The embedded store did not stop in order: ${messageOfError(error)}`);
       } finally {
         await worker.terminate();
         await ended;
