@@ -3,7 +3,7 @@ import { mkdirSync, renameSync, rmSync } from 'node:fs';
 import { parentPort, workerData } from 'node:worker_threads';
 import { PGlite } from '@electric-sql/pglite';
 import { PGLiteSocketServer } from '@electric-sql/pglite-socket';
-import { type EmbeddedReport, embeddedTaskShape } from './embedded-task.js';
+import { type EmbeddedOrder, type EmbeddedReport, embeddedTaskShape } from './embedded-task.js';
 import { messageOfError } from './store-error.js';
 
 /** One for the service, and room for those that look in beside it. */
@@ -32,16 +32,21 @@ async function serve(folder: string, socketPath: string): Promise<void> {
   const database = await PGlite.create(folder);
   const server = new PGLiteSocketServer({ db: database, path: socketPath, maxConnections: CONNECTIONS });
   await server.start();
-  port.once('message', async () => {
-    try {
-      await server.stop();
-      await database.close();
-      report({ kind: 'stopped' });
-    } catch (error) {
-      report({ kind: 'failed', message: messageOfError(error) });
-    }
+  port.on('message', (order: EmbeddedOrder) => {
+    if (order === 'answer') report({ kind: 'alive' });
+    else stop(server, database);
   });
   report({ kind: 'ready' });
+}
+
+async function stop(server: PGLiteSocketServer, database: PGlite): Promise<void> {
+  try {
+    await server.stop();
+    await database.close();
+    report({ kind: 'stopped' });
+  } catch (error) {
+    report({ kind: 'failed', message: messageOfError(error) });
+  }
 }
 
 try {

@@ -15,7 +15,7 @@ import { join } from 'node:path';
 import { Worker } from 'node:worker_threads';
 import { embeddedWorkerPath } from '../paths.js';
 import { lockDataDirectory, type Release, SOCKET_FOLDER_PREFIX, SOCKET_NAME } from './data-lock.js';
-import type { EmbeddedReport, EmbeddedTask } from './embedded-task.js';
+import type { EmbeddedOrder, EmbeddedReport, EmbeddedTask } from './embedded-task.js';
 import { codeOf, messageOfError, StoreError } from './store-error.js';
 import { within } from './within.js';
 
@@ -23,6 +23,8 @@ import { within } from './within.js';
 const SOCKET_PATH_BYTES = 107;
 /** A thread that has not ended by then hangs, as PGlite does when the disk is full; Postgres repairs what that leaves. */
 const STOP_TIMEOUT_MS = 10_000;
+/** The thread is asked for a sign of life so often, and given up after so many in a row without one: two minutes. */
+const WATCH: Watch = { intervalMs: 10_000, missesMax: 12 };
 /** The sticky bit: a folder like /tmp, where many have files. */
 const SHARED = 0o1000;
 
@@ -33,13 +35,20 @@ export interface Embedded {
   stop(): Promise<void>;
 }
 
+export interface Watch {
+  readonly intervalMs: number;
+  /** A single query may keep the thread from answering for so many intervals. */
+  readonly missesMax: number;
+}
+
 /**
- * Starts Postgres over DATA_DIR/postgres, or throws a StoreError. `onDeath` hears of a thread that ends unasked later on;
- * without it that is an uncaught exception, for nothing can be stored any more.
+ * Starts Postgres over DATA_DIR/postgres, or throws a StoreError. `onDeath` hears of a thread that ends unasked later on, or
+ * that hangs and was ended; without it that is an uncaught exception, for nothing can be stored any more.
  */
 export async function startEmbedded(
   dataDirectory: string,
   onDeath: (error: Error) => void = surface,
+  watch: Watch = WATCH,
 ): Promise<Embedded> {
   prepareFolder(dataDirectory);
   const socketDirectory = mkdtempSync(join(tmpdir(), SOCKET_FOLDER_PREFIX));
@@ -56,7 +65,7 @@ export async function startEmbedded(
     const folder = join(dataDirectory, 'postgres');
     if (!existsSync(folder)) await (await runThread({ kind: 'make', folder }, 'made')).terminate();
     chmodSync(folder, 0o700);
-    const thread = await startThread({ kind: 'serve', folder, socketPath }, onDeath);
+    const thread = await startThread({ kind: 'serve', folder, socketPath }, onDeath, watch);
     let stopping: Promise<void> | null = null;
     const stop = () => {
       stopping ??= thread.stop().finally(release);
@@ -109,7 +118,11 @@ async function runThread(task: EmbeddedTask, wanted: 'made' | 'ready'): Promise<
   }
 }
 
-async function startThread(task: EmbeddedTask, onDeath: (error: Error) => void): Promise<{ stop: Release }> {
+async function startThread(
+  task: EmbeddedTask,
+  onDeath: (error: Error) => void,
+  watch: Watch,
+): Promise<{ stop: Release }> {
   const worker = await runThread(task, 'ready');
   let exited = false;
   const ended = new Promise<void>((resolve) => {
@@ -122,13 +135,18 @@ async function startThread(task: EmbeddedTask, onDeath: (error: Error) => void):
   const exits = (code: number) => dies(new Error(`its thread ended with ${code}`));
   worker.on('error', dies);
   worker.on('exit', exits);
+  const unwatch = watchThread(worker, watch, () => {
+    worker.off('exit', exits);
+    worker.terminate().then(() => dies(new Error('its thread hung; is the disk full?')), dies);
+  });
   return {
     async stop() {
+      unwatch();
       if (exited) return;
       worker.off('error', dies);
       worker.off('exit', exits);
       const stopped = reportOf(worker, 'stopped');
-      worker.postMessage('stop');
+      tell(worker, 'stop');
       try {
         await within(stopped, STOP_TIMEOUT_MS);
       } catch (error) {
@@ -139,6 +157,30 @@ async function startThread(task: EmbeddedTask, onDeath: (error: Error) => void):
       }
     },
   };
+}
+
+/** A thread that hangs burns a core and keeps every query waiting, also when its cause is gone. */
+function watchThread(worker: Worker, { intervalMs, missesMax }: Watch, onHang: () => void): () => void {
+  // Counted, not timed: a process that was stopped and continued finds one interval over, not all of them.
+  let misses = 0;
+  worker.on('message', (report: EmbeddedReport) => {
+    if (report.kind === 'alive') misses = 0;
+  });
+  const timer = setInterval(() => {
+    if (misses >= missesMax) {
+      clearInterval(timer);
+      onHang();
+      return;
+    }
+    misses += 1;
+    tell(worker, 'answer');
+  }, intervalMs);
+  timer.unref();
+  return () => clearInterval(timer);
+}
+
+function tell(worker: Worker, order: EmbeddedOrder): void {
+  worker.postMessage(order);
 }
 
 /** Waits for the thread to say so; its failure, its exception and its end reject. */

@@ -122,6 +122,37 @@ t.test('a first start that was killed half way is begun again', async (t) => {
   t.same([...(await sql`SELECT 1 AS one`)], [{ one: 1 }]);
 });
 
+t.test(
+  'a thread that hangs is ended and its death told, and what was committed is there at the next start',
+  async (t) => {
+    const folder = temporaryFolder(t);
+    let told: (error: Error) => void = () => undefined;
+    const death = new Promise<Error>((resolve) => {
+      told = resolve;
+    });
+    const embedded = await startEmbedded(folder, (error) => told(error), { intervalMs: 20, missesMax: 100 });
+    const store = await openPostgres({ kind: 'embedded', socketDirectory: embedded.socketDirectory });
+    await store.sql`CREATE TABLE kept (n int)`;
+    await store.sql`INSERT INTO kept VALUES (1)`;
+    // Hours of work in one statement: PGlite can't be interrupted in it.
+    const endless = store.sql`SELECT count(*) FROM generate_series(1, 100000) a, generate_series(1, 10000000) b`;
+    const failed = t.rejects(endless);
+    t.match(await death, {
+      name: 'StoreError',
+      message: 'The embedded store has died: its thread hung; is the disk full?',
+    });
+    await store.close();
+    await failed;
+    await embedded.stop();
+    t.same(claims(folder), []);
+
+    const again = await startEmbedded(folder);
+    t.teardown(() => again.stop());
+    const { sql } = await open(t, { kind: 'embedded', socketDirectory: again.socketDirectory });
+    t.same([...(await sql`SELECT n FROM kept`)], [{ n: 1 }]);
+  },
+);
+
 t.test('a folder that cannot be used is named, and nothing is left behind', async (t) => {
   const file = join(temporaryFolder(t), 'file');
   writeFileSync(file, '');
