@@ -36,7 +36,8 @@ export type ScanOutcome =
 export interface ScanPool {
   /**
    * Scans the first `sizeBytes` of the buffer and owns the buffer meanwhile. Rejects with Failure `unavailable` when the
-   * queue is full, the deadline passes in the queue, or the pool stops; with the signal's reason when it aborts in the queue.
+   * queue is full, the deadline passes in the queue, or the pool stops; with the signal's reason when it aborts before
+   * a thread is at it.
    */
   scan(content: ArrayBuffer, sizeBytes: number, options?: { readonly signal?: AbortSignal }): Promise<ScanOutcome>;
   /** Scans that wait for a thread. */
@@ -145,7 +146,9 @@ export function startPool(options: PoolOptions): ScanPool {
       const startedMs = performance.now();
       return new Promise((settle, refuse) => {
         const job: Job = { task: { content, sizeBytes }, settle, refuse, startedMs, release: () => undefined };
-        if (stopping) {
+        if (signal?.aborted) {
+          refuse(signal.reason);
+        } else if (stopping) {
           refuse(new Failure('unavailable', 'The server is stopping', RETRY_SECONDS));
         } else if (running < options.threads && queue.size === 0) {
           start(job);

@@ -2,12 +2,16 @@
 import { mkdtempSync, readdirSync, rmSync, statfsSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { performance } from 'node:perf_hooks';
 
 /** A tmpfs on every Linux; libclamav makes a folder for each scan, which costs four times the scan of 1 KB on a disk. */
 const MEMORY_DIRECTORY = '/dev/shm';
 /** Room that unpacking may need at once. Docker gives containers 64 MB unless told otherwise. */
 const ROOM_BYTES = 256 * 1024 * 1024;
 const PREFIX = 'sluice-engine-';
+/** In a container the next process has the pid of the last one: what tells them apart is when they started. */
+const STARTED = Math.floor(performance.timeOrigin);
+const OWNED = new RegExp(`^${PREFIX}(\\d+)-(\\d+)-`);
 
 export interface Scratch {
   readonly directory: string;
@@ -20,13 +24,15 @@ export interface Scratch {
 export function makeScratch(): Scratch {
   const inMemory = roomBytes(MEMORY_DIRECTORY) >= ROOM_BYTES;
   const parent = inMemory ? MEMORY_DIRECTORY : tmpdir();
-  removeOrphans(parent);
-  const directory = mkdtempSync(join(parent, `${PREFIX}${process.pid}-`));
+  const warnings = removeOrphans(parent);
+  if (!inMemory) {
+    const room = `${MEMORY_DIRECTORY} has less than ${ROOM_BYTES >> 20} MB free`;
+    warnings.push(`${room}: the engine unpacks into ${parent}, which is slower`);
+  }
+  const directory = mkdtempSync(join(parent, `${PREFIX}${process.pid}-${STARTED}-`));
   return {
     directory,
-    warning: inMemory
-      ? null
-      : `${MEMORY_DIRECTORY} has less than ${ROOM_BYTES >> 20} MB free: the engine unpacks into ${parent}, which is slower`,
+    warning: warnings.length === 0 ? null : warnings.join('; '),
     remove: () => rmSync(directory, { recursive: true, force: true }),
   };
 }
@@ -40,11 +46,25 @@ function roomBytes(directory: string): number {
   }
 }
 
-function removeOrphans(parent: string): void {
+/** Returns what couldn't be removed: anybody may put a folder there, which must not keep the service from starting. */
+function removeOrphans(parent: string): string[] {
+  const warnings: string[] = [];
   for (const name of readdirSync(parent)) {
-    const pid = new RegExp(`^${PREFIX}(\\d+)-`).exec(name)?.[1];
-    if (pid !== undefined && !isAlive(Number(pid))) rmSync(join(parent, name), { recursive: true, force: true });
+    if (!isOrphan(name)) continue;
+    try {
+      rmSync(join(parent, name), { recursive: true, force: true });
+    } catch (error) {
+      const reason = error instanceof Error ? error.message : String(error);
+      warnings.push(`the leftover folder ${name} cannot be removed: ${reason}`);
+    }
   }
+  return warnings;
+}
+
+function isOrphan(name: string): boolean {
+  const [, pid, started] = OWNED.exec(name) ?? [];
+  if (pid === undefined) return false;
+  return Number(pid) === process.pid ? Number(started) !== STARTED : !isAlive(Number(pid));
 }
 
 function isAlive(pid: number): boolean {

@@ -7,9 +7,9 @@ import { FILENAME_MAX_CHARACTERS } from '../limits.js';
  */
 export function baseName(filename: string): string | null {
   const last = filename.split(/[/\\]/).at(-1) ?? '';
-  const visible = last.replace(/\p{Cc}/gu, '');
-  if (visible.trim() === '' || visible === '.' || visible === '..') return null;
-  return [...visible].slice(0, FILENAME_MAX_CHARACTERS).join('');
+  // Cut before it is judged: 255 blanks before the rest would leave a name of blanks.
+  const kept = [...last.replace(/\p{Cc}/gu, '')].slice(0, FILENAME_MAX_CHARACTERS).join('');
+  return kept.trim() === '' || kept === '.' || kept === '..' ? null : kept;
 }
 
 /** What follows the last dot, as sent; empty without a dot or with a leading one only. */

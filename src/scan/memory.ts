@@ -50,11 +50,16 @@ export function createUploadMemory({ budgetBytes, waitMs }: MemoryOptions): Uplo
     const size = bufferSize(bytes);
     const lane = size <= SMALL_UPLOAD_BYTES ? lanes.small : lanes.large;
     if (lane.waiters.size === 0 && lentBytes + size <= lane.limitBytes) return leaseOf(size);
+    if (signal.aborted) return Promise.reject(signal.reason);
     return new Promise((resolve, reject) => {
       const leave = (reason: unknown): void => {
         clearTimeout(timer);
         signal.removeEventListener('abort', onAbort);
-        if (lane.waiters.delete(waiter) && reason !== null) reject(reason);
+        lane.waiters.delete(waiter);
+        if (reason === null) return;
+        reject(reason);
+        // It may have been the first in line, and too large for the room that is there.
+        grantWaiters();
       };
       const onAbort = (): void => leave(signal.reason);
       const tooLong = new Failure('unavailable', 'Too many uploads at once', RETRY_SECONDS);

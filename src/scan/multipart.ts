@@ -161,7 +161,9 @@ export function createMultipartParser(boundary: string, sink: PartSink): Multipa
   function stepHeaders(input: Buffer): Buffer | null {
     if (input[0] === CR && input[1] === LF) throw new MalformedMultipart('a part has no headers');
     const at = input.indexOf(HEADERS_END);
-    if ((at === -1 ? input.length : at) > MULTIPART_PART_HEADER_BYTES) {
+    // Three bytes of the end may be there already: the bound must not depend on where the body was cut.
+    const headerBytes = at === -1 ? input.length - HEADERS_END.length + 1 : at;
+    if (headerBytes > MULTIPART_PART_HEADER_BYTES) {
       throw new MalformedMultipart(`part headers over ${MULTIPART_PART_HEADER_BYTES} bytes`);
     }
     if (at === -1) return null;

@@ -64,10 +64,10 @@ function plain(filename: string | undefined): string | null {
 function extended(value: string | undefined): string | null {
   const [, charset, encoded] = /^([^']*)'[^']*'(.*)$/.exec(value ?? '') ?? [];
   if (charset === undefined || encoded === undefined) return null;
-  const bytes = Buffer.from(
-    encoded.replace(/%([0-9A-Fa-f]{2})/g, (_, hex: string) => String.fromCharCode(Number.parseInt(hex, 16))),
-    'latin1',
+  const encoding = /^utf-8$/i.test(charset) ? 'utf8' : /^iso-8859-1$/i.test(charset) ? 'latin1' : null;
+  if (encoding === null) return null;
+  // Characters that a client should have encoded and didn't stay as they are.
+  return encoded.replace(/(?:%[0-9A-Fa-f]{2})+/g, (run) =>
+    Buffer.from(run.replaceAll('%', ''), 'hex').toString(encoding),
   );
-  if (/^utf-8$/i.test(charset)) return bytes.toString('utf8');
-  return /^iso-8859-1$/i.test(charset) ? bytes.toString('latin1') : null;
 }

@@ -1,6 +1,14 @@
 // Names as they are shown: base names of hostile filenames, and extensions.
+import fc from 'fast-check';
 import t from 'tap';
 import { baseName, extensionOf } from '../../src/scan/filename.js';
+
+/** As a test's name: no line ends of any kind, no half characters. */
+function inAscii(name: string): string {
+  return JSON.stringify(name)
+    .replace(/[^\x20-\x7e]/gu, '?')
+    .slice(0, 50);
+}
 
 const names: [string, string | null][] = [
   ['a.txt', 'a.txt'],
@@ -19,8 +27,21 @@ const names: [string, string | null][] = [
   ['\u202efdp.exe', '\u202efdp.exe'],
   ['😀'.repeat(256), '😀'.repeat(255)],
   ['x'.repeat(300), 'x'.repeat(255)],
+  [`${'x'.repeat(254)}😀😀`, `${'x'.repeat(254)}😀`],
+  // Cutting must not leave what would have been refused.
+  [`${' '.repeat(255)}a.txt`, null],
+  ['\u0000'.repeat(300).concat('a.txt'), 'a.txt'],
+  ['a\u0000/\u0000..\u0000', null],
+  ['\u00a0\u2003\ufeff', null],
+  ['...', '...'],
+  ['/', null],
+  ['\\\\server\\share\\a.doc', 'a.doc'],
+  ['../../a', 'a'],
+  ['%2e%2e%2fa', '%2e%2e%2fa'],
+  ['a\u2028b', 'a\u2028b'],
+  ['CON', 'CON'],
 ];
-for (const [sent, shown] of names) t.equal(baseName(sent), shown, JSON.stringify(sent).slice(0, 50));
+for (const [sent, shown] of names) t.equal(baseName(sent), shown, inAscii(sent));
 
 const extensions: [string, string][] = [
   ['a.txt', 'txt'],
@@ -30,5 +51,29 @@ const extensions: [string, string][] = [
   ['.htaccess', ''],
   ['.config.json', 'json'],
   ['a.', ''],
+  ['A.EXE', 'EXE'],
+  ['..', ''],
+  ['..a', 'a'],
+  ['a.b c', 'b c'],
+  ['', ''],
+  ['😀.😀', '😀'],
 ];
 for (const [filename, extension] of extensions) t.equal(extensionOf(filename), extension, filename);
+
+t.test(
+  'whatever is sent, a name has neither path nor control characters, and no character is cut in half',
+  async () => {
+    const pieces = fc.constantFrom('/', '\\', '.', ' ', '\u0000', '\u009f', '\r\n', '😀', 'x'.repeat(100));
+    const name = fc
+      .array(fc.oneof(pieces, fc.string({ unit: 'binary' })), { maxLength: 12 })
+      .map((all) => all.join(''));
+    fc.assert(
+      fc.property(name, (sent) => {
+        const shown = baseName(sent);
+        if (shown === null) return true;
+        const { length } = [...shown];
+        return !/[/\\\p{Cc}\p{Cs}]/u.test(shown) && length > 0 && length <= 255 && shown.trim() !== '';
+      }),
+    );
+  },
+);

@@ -1,0 +1,86 @@
+// The engine's temporary folder: made, removed, and those of processes that are gone removed with it.
+import { spawnSync } from 'node:child_process';
+import { chmodSync, existsSync, mkdirSync, rmSync, statSync, writeFileSync } from 'node:fs';
+import { basename, dirname, join } from 'node:path';
+import t from 'tap';
+import { makeScratch } from '../../src/engine/scratch.js';
+
+interface Teardown {
+  teardown(undo: () => void): void;
+}
+
+/** A process that has ended and been waited for, so that its pid is nobody's. */
+function deadPid(): number {
+  return spawnSync(process.execPath, ['--version']).pid;
+}
+
+/** A folder beside the scratch folders, with something in it, as a process leaves it that was killed. */
+function leftover(t: Teardown, name: string): string {
+  const probe = makeScratch();
+  const parent = dirname(probe.directory);
+  probe.remove();
+  const path = join(parent, name);
+  mkdirSync(path);
+  writeFileSync(join(path, 'unpacked'), 'x');
+  t.teardown(() => rmSync(path, { recursive: true, force: true }));
+  return path;
+}
+
+t.test('a folder of its own that only this user can enter, gone after its removal', async (t) => {
+  const scratch = makeScratch();
+  const other = makeScratch();
+  t.not(scratch.directory, other.directory);
+  t.equal(statSync(scratch.directory).mode & 0o777, 0o700);
+  writeFileSync(join(scratch.directory, 'unpacked'), 'x');
+  scratch.remove();
+  t.notOk(existsSync(scratch.directory));
+  t.ok(existsSync(other.directory), 'the other one is left alone');
+  scratch.remove();
+  other.remove();
+});
+
+t.test('the folder of a process that is gone is removed at the next start', async (t) => {
+  const orphan = leftover(t, `sluice-engine-${deadPid()}-1700000000000-abcdef`);
+  makeScratch().remove();
+  t.notOk(existsSync(orphan));
+});
+
+t.test('the folder of an earlier process with our pid is removed, as after the restart of a container', async (t) => {
+  const orphan = leftover(t, `sluice-engine-${process.pid}-1700000000000-abcdef`);
+  makeScratch().remove();
+  t.notOk(existsSync(orphan));
+});
+
+t.test('the folder of a living process is kept', async (t) => {
+  const living = leftover(t, `sluice-engine-${process.ppid}-1700000000000-abcdef`);
+  const ours = makeScratch();
+  makeScratch().remove();
+  t.ok(existsSync(join(living, 'unpacked')), 'of another process');
+  t.ok(existsSync(ours.directory), 'of this one');
+  ours.remove();
+});
+
+t.test('a leftover that cannot be removed is told of and stops nothing', async (t) => {
+  const orphan = leftover(t, `sluice-engine-${deadPid()}-1700000000000-abcdef`);
+  chmodSync(orphan, 0);
+  // Root may remove anything: there the start is that of nobody.
+  const user = process.getuid?.() === 0 ? { uid: 65_534, gid: 65_534 } : {};
+  const scratchUrl = new URL('../../src/engine/scratch.js', import.meta.url).href;
+  const script = `
+    const { makeScratch } = await import(${JSON.stringify(scratchUrl)});
+    const scratch = makeScratch();
+    console.log(scratch.warning);
+    scratch.remove();`;
+  const started = spawnSync(process.execPath, ['--input-type=module', '--eval', script], { ...user, encoding: 'utf8' });
+  t.equal(started.status, 0, started.stderr);
+  t.match(started.stdout, `the leftover folder ${basename(orphan)} cannot be removed: E`);
+  chmodSync(orphan, 0o700);
+});
+
+t.test('folders with other names are nobody else’s business', async (t) => {
+  for (const name of [`sluice-engine-x${process.pid}`, `other-sluice-engine-${deadPid()}-1700000000000-abcdef`]) {
+    const path = leftover(t, name);
+    makeScratch().remove();
+    t.ok(existsSync(path), basename(path));
+  }
+});

@@ -1,0 +1,107 @@
+// The header block of one part: what names a file as clients send it, and what no two readers agree about.
+import t from 'tap';
+import { MalformedPart, parsePartHeaders } from '../../src/scan/part-headers.js';
+
+function filenameOf(parameters: string): string | null {
+  return parsePartHeaders(Buffer.from(`Content-Disposition: form-data; name="file"; ${parameters}`)).filename;
+}
+
+const filenames: [string, string | null][] = [
+  ['filename="a.txt"', 'a.txt'],
+  ['filename=a.txt', 'a.txt'],
+  ['FileName="a.txt"', 'a.txt'],
+  ['filename=""', ''],
+  ['filename=', ''],
+  ['other="a.txt"', null],
+  ['filename="a.txt";', 'a.txt'],
+  ['filename="a;b.txt"', 'a;b.txt'],
+  ['filename="naïve 😀.txt"', 'naïve 😀.txt'],
+  // Browsers escape these three and nothing else.
+  ['filename="a%22b%0D%0a.txt"', 'a"b\r\n.txt'],
+  ['filename="100%25.txt"', '100%25.txt'],
+  ['filename="a\\"b\\\\c.txt"', 'a"b\\c.txt'],
+  ['filename="C:\\dir\\a.txt"', 'C:\\dir\\a.txt'],
+  // RFC 8187 wins, wherever it stands.
+  ['filename="plain.txt"; filename*=UTF-8\'\'na%C3%AFve.txt', 'naïve.txt'],
+  ["filename*=utf-8'en'%e2%82%ac.txt; filename=plain.txt", '€.txt'],
+  ["filename*=ISO-8859-1''na%EFve.txt", 'naïve.txt'],
+  ["filename*=UTF-8''%2e%2e%2fa.txt", '../a.txt'],
+  // Not encoded where it should be.
+  ["filename*=UTF-8''naïve-€-%E2%82%AC.txt", 'naïve-€-€.txt'],
+  ["filename*=UTF-8''100%.txt", '100%.txt'],
+  // Nobody has to know other character sets, nor a value without one.
+  ['filename="plain.txt"; filename*=KOI8-R\'\'%C1.txt', 'plain.txt'],
+  ["filename*=KOI8-R''%C1.txt", null],
+  ['filename="plain.txt"; filename*=a.txt', 'plain.txt'],
+];
+for (const [parameters, filename] of filenames) t.equal(filenameOf(parameters), filename, parameters);
+
+t.test('bytes that are no UTF-8 become replacement characters', async (t) => {
+  const block = Buffer.from('Content-Disposition: form-data; name="file"; filename="a\xff.txt"', 'latin1');
+  t.equal(parsePartHeaders(block).filename, 'a\ufffd.txt');
+  t.equal(filenameOf("filename*=UTF-8''a%FF.txt"), 'a\ufffd.txt');
+});
+
+const DISPOSITION = 'Content-Disposition: form-data; name="file"; filename="a"';
+const refused: [string, string][] = [
+  ['', 'a part has an invalid header line'],
+  ['Content-Type: text/plain', 'a part has no Content-Disposition header'],
+  [`${DISPOSITION}\r\ncontent-disposition: form-data; name="b"`, 'a part has two Content-Disposition headers'],
+  [`${DISPOSITION}\r\nno colon`, 'a part has an invalid header line'],
+  [`${DISPOSITION}\r\n folded: yes`, 'a part has an invalid header line'],
+  [`${DISPOSITION}\r\nX Y: z`, 'a part has an invalid header line'],
+  [`${DISPOSITION}\r\nX : z`, 'a part has an invalid header line'],
+  [`${DISPOSITION}\r\nX: a\nb`, 'a part has an invalid header line'],
+  [`${DISPOSITION}\r\nX: a\rb`, 'a part has an invalid header line'],
+  [`${DISPOSITION}; name="other"`, 'a part has two name parameters'],
+  [`${DISPOSITION}; FILENAME="b"`, 'a part has two filename parameters'],
+  [`${DISPOSITION}.exe`, 'a part has an invalid Content-Disposition'],
+  [`${DISPOSITION};;`, 'a part has an invalid Content-Disposition'],
+  [`${DISPOSITION} filename*=x`, 'a part has an invalid Content-Disposition'],
+  ['Content-Disposition: form-data; filename="a"', 'a part has no name'],
+  ['Content-Disposition: form-data', 'a part has no name'],
+  ['Content-Disposition: attachment; name="file"; filename="a"', 'a part is not form-data'],
+  ['Content-Disposition: form-data; name="file', 'a part has an invalid Content-Disposition'],
+];
+for (const [block, reason] of refused) {
+  t.throws(() => parsePartHeaders(Buffer.from(block)), new MalformedPart(reason), JSON.stringify(block));
+}
+
+t.test('other headers are read over, by any name that is one', async (t) => {
+  const block = `X-!#$%&'*+.^_\`|~: \t v\r\nContent-Type: a/b\r\nCONTENT-DISPOSITION:form-data;name=file;filename=a`;
+  t.strictSame(parsePartHeaders(Buffer.from(block)), { name: 'file', filename: 'a' });
+  t.strictSame(parsePartHeaders(Buffer.from('Content-Disposition: Form-Data; name="__proto__"')), {
+    name: '__proto__',
+    filename: null,
+  });
+});
+
+t.test('a hostile line costs no more than its length', async (t) => {
+  const hostile = (count: number): string[] => [
+    `filename="${'\\'.repeat(count)}`,
+    `filename="${'\\"'.repeat(count / 2)}`,
+    `${'; '.repeat(count / 2)}x`,
+    `a=b${' '.repeat(count)}x`,
+    `filename*=${"'".repeat(count)}`,
+    `filename*=UTF-8''${'%'.repeat(count)}`,
+  ];
+  const time = (count: number): number[] =>
+    hostile(count).map((parameters) => {
+      const startedNs = process.hrtime.bigint();
+      for (let round = 0; round < 20; round += 1) {
+        try {
+          filenameOf(parameters);
+        } catch (error) {
+          if (!(error instanceof MalformedPart)) throw error;
+        }
+      }
+      return Number(process.hrtime.bigint() - startedNs) / 1e6;
+    });
+  time(2048);
+  const short = time(16 * 1024);
+  const long = time(128 * 1024);
+  // Quadratic would be 64 times as long; below a millisecond the clock says nothing.
+  long.forEach((ms, index) => {
+    t.ok(ms < 40 * Math.max(1, short[index] ?? 0), `${hostile(4)[index]}: ${short[index]} ms, then ${ms} ms`);
+  });
+});
