@@ -43,7 +43,8 @@ const NOTHING = Buffer.alloc(0);
  */
 export function createMultipartParser(boundary: string, sink: PartSink): MultipartParser {
   const delimiter = Buffer.from(`\r\n--${boundary}`, 'latin1');
-  let state: 'preamble' | 'data' | 'delimiter' | 'headers' | 'epilogue' = 'preamble';
+  const dashBoundary = delimiter.subarray(2);
+  let state: 'preamble' | 'contentStart' | 'data' | 'delimiter' | 'headers' | 'epilogue' = 'preamble';
   // Bytes seen but not decided about. The first delimiter needs no CRLF before it, so the body begins as if one had come.
   let held: Buffer = Buffer.from('\r\n');
   let marginBytes = 0;
@@ -94,6 +95,8 @@ export function createMultipartParser(boundary: string, sink: PartSink): Multipa
       case 'preamble':
       case 'data':
         return stepContent(input);
+      case 'contentStart':
+        return stepContentStart(input);
       case 'delimiter':
         return stepDelimiter(input);
       case 'headers':
@@ -101,6 +104,17 @@ export function createMultipartParser(boundary: string, sink: PartSink): Multipa
       case 'epilogue':
         return stepEpilogue(input);
     }
+  }
+
+  /** A boundary right behind the empty line: some readers take that line's CRLF for the delimiter's and see an empty part. */
+  function stepContentStart(input: Buffer): Buffer | null {
+    const length = Math.min(input.length, dashBoundary.length);
+    if (input.compare(dashBoundary, 0, length, 0, length) !== 0) {
+      state = 'data';
+      return input;
+    }
+    if (length < dashBoundary.length) return null;
+    throw new MalformedMultipart('boundary where content begins');
   }
 
   function stepContent(input: Buffer): Buffer | null {
@@ -167,7 +181,7 @@ export function createMultipartParser(boundary: string, sink: PartSink): Multipa
       throw new MalformedMultipart(`part headers over ${MULTIPART_PART_HEADER_BYTES} bytes`);
     }
     if (at === -1) return null;
-    state = 'data';
+    state = 'contentStart';
     sink.part(readHeaders(input.subarray(0, at)));
     return input.subarray(at + HEADERS_END.length);
   }

@@ -21,6 +21,11 @@ async function listening(running: Running): Promise<number> {
   return JSON.parse(await running.line('"listening"')).port;
 }
 
+/** Asks until scans are served. */
+async function ready(origin: string): Promise<void> {
+  while (!(await fetch(`${origin}/readyz`)).ok);
+}
+
 /** The process that the supervisor keeps running. */
 function serverPid({ process: { pid } }: Running): number {
   return Number(readFileSync(`/proc/${pid}/task/${pid}/children`, 'utf8').trim().split(' ')[0]);
@@ -30,7 +35,8 @@ t.test('the first start prints an account whose key works, and SIGTERM ends it w
   const running = serve(t);
   const curl = await running.line('curl');
   const [, key = '', url = ''] = /'X-API-KEY: ([0-9a-f]{32})' .* (http:\S+)$/.exec(curl) ?? [];
-  await running.line('"signatures loaded"');
+  // Asked, not read off the log: which of the two lines comes first is open.
+  await ready(new URL(url).origin);
   const body = new FormData();
   body.set('file', new Blob([eicar()]), 'eicar.com');
   const response = await fetch(url, { method: 'POST', headers: { 'X-API-KEY': key }, body });

@@ -40,12 +40,12 @@ t.test('threads that scan with a large engine do not load one each', async (t) =
     bodySignature(`Test.N${i}`, createHash('sha256').update(`${i}`).digest().toString('latin1')),
   );
   const folder = databaseFolder(t, { 'a.ndb': lines.join('') });
-  const before = process.memoryUsage.rss();
   await load(t, [folder]);
-  const engineBytes = process.memoryUsage.rss() - before;
+  const before = process.memoryUsage.rss();
   for (const answer of await allScan()) t.equal(answer.signatureCount, 100_000);
-  const scanningBytes = process.memoryUsage.rss() - before - engineBytes;
-  t.ok(scanningBytes < engineBytes, `engine ${engineBytes >> 20} MiB, four threads with it ${scanningBytes >> 20} MiB`);
+  const scanningBytes = process.memoryUsage.rss() - before;
+  // This engine takes 13 MiB in a fresh process (here it may find room that earlier ones have left): four would be twice the bound.
+  t.ok(scanningBytes < 26 * 2 ** 20, `four threads with it take ${scanningBytes >> 20} MiB`);
 });
 
 t.test('an engine is replaced under running scans without a wrong answer', async (t) => {

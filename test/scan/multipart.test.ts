@@ -3,6 +3,7 @@ import { createHash } from 'node:crypto';
 import { Busboy } from '@fastify/busboy';
 import fc from 'fast-check';
 import t from 'tap';
+import type { ErrorCode } from '../../src/errors.js';
 import { byteByByte, type FormReading, readForm, splitAt } from './form-reader.js';
 
 const CONTENT_TYPE = 'multipart/form-data; boundary=BOUNDARY';
@@ -23,7 +24,15 @@ function fileOf(content: string | Uint8Array, filename = 'a.bin'): FormReading {
   return { kind: 'file', filename, sizeBytes: bytes.length, sha256 };
 }
 
-const malformed: FormReading = { kind: 'refused', code: 'malformedMultipart' };
+function refused(code: ErrorCode): FormReading {
+  return { kind: 'refused', code };
+}
+
+const malformed = refused('malformedMultipart');
+
+function notes(count: number): Buffer[] {
+  return Array.from({ length: count }, (_, n) => filePart('x', `name="n${n}"`));
+}
 
 const cases: [string, Buffer, FormReading][] = [
   ['one file', bodyOf(filePart('hello'), END), fileOf('hello')],
@@ -60,13 +69,76 @@ const cases: [string, Buffer, FormReading][] = [
   ['text after a quoted filename', bodyOf(filePart('a', 'name="file"; filename="a.jpg".exe'), END), malformed],
   ['an unclosed quote', bodyOf(filePart('a', `name="file"; filename="${'\\'.repeat(8000)}`), END), malformed],
   ['line feeds only', bodyOf(filePart('a').toString().replaceAll('\r\n', '\n'), END), malformed],
-  [
-    '17 parts',
-    bodyOf(...Array.from({ length: 16 }, (_, n) => filePart('x', `name="n${n}"`)), filePart('a'), END),
-    malformed,
-  ],
+  ['17 parts', bodyOf(...notes(16), filePart('a'), END), malformed],
   ['headers over the bound', bodyOf(filePart('a', `name="file"; filename="${'x'.repeat(17_000)}"`), END), malformed],
   ['a field over the bound', bodyOf(filePart('x'.repeat(8193), 'name="note"'), filePart('a'), END), malformed],
+  [
+    'as many blanks after a boundary as may be',
+    bodyOf(
+      filePart('hello')
+        .toString()
+        .replace('--BOUNDARY', `--BOUNDARY${' '.repeat(128)}`),
+      END,
+    ),
+    fileOf('hello'),
+  ],
+  [
+    'more blanks after a boundary',
+    bodyOf(
+      filePart('a')
+        .toString()
+        .replace('--BOUNDARY', `--BOUNDARY${' '.repeat(129)}`),
+      END,
+    ),
+    malformed,
+  ],
+  ['blanks and line ends after the end', bodyOf(filePart('hello'), '--BOUNDARY-- \t\r\n\r\n'), fileOf('hello')],
+  ['data of one CR', bodyOf(filePart('\r'), END), fileOf('\r')],
+  ['a boundary where content begins', bodyOf(filePart('--BOUNDARY--\r\n'), END), malformed],
+  ['a part that other readers see inside the content', bodyOf(filePart(filePart('b')), END), malformed],
+  ['content that begins like the boundary', bodyOf(filePart('--BOUNDARx'), END), fileOf('--BOUNDARx')],
+  ['content that is a beginning of the boundary', bodyOf(filePart('--BOUND'), END), fileOf('--BOUND')],
+  ['a line feed before the delimiter', bodyOf(filePart('a').toString().replace(/\r\n$/, '\n'), END), malformed],
+  ['16 parts', bodyOf(...notes(15), filePart('hello'), END), fileOf('hello')],
+  [
+    'a name of the bytes of a boundary',
+    bodyOf(filePart('hello', 'name="file"; filename="--BOUNDARY"'), END),
+    fileOf('hello', '--BOUNDARY'),
+  ],
+  ['nothing', bodyOf(''), malformed],
+  ['no parts', bodyOf(END), refused('nothingToScan')],
+  ['a url', bodyOf(filePart('http://example.org/', 'name="url"'), END), { kind: 'url', url: 'http://example.org/' }],
+  [
+    'a url as octets',
+    bodyOf(
+      filePart('http://a/', 'name="url"')
+        .toString()
+        .replace('\r\n\r\n', '\r\nContent-Type: application/octet-stream\r\n\r\n'),
+      END,
+    ),
+    { kind: 'url', url: 'http://a/' },
+  ],
+  ['a file, then a url', bodyOf(filePart('a'), filePart('http://a/', 'name="url"'), END), refused('fileAndUrl')],
+  ['a url, then a file', bodyOf(filePart('http://a/', 'name="url"'), filePart('a'), END), refused('fileAndUrl')],
+  ['two files', bodyOf(filePart('a'), filePart('b'), END), refused('severalFiles')],
+  [
+    'a second file by another name',
+    bodyOf(filePart('a'), filePart('b', 'name="x"; filename="b"'), END),
+    refused('severalFiles'),
+  ],
+  [
+    'two urls',
+    bodyOf(filePart('http://a/', 'name="url"'), filePart('http://b/', 'name="url"'), END),
+    refused('severalFiles'),
+  ],
+  ['a file without a filename', bodyOf(filePart('a', 'name="file"'), END), refused('filenameMissing')],
+  ['a file with a blank filename', bodyOf(filePart('a', 'name="file"; filename=" "'), END), refused('filenameMissing')],
+  ['a file by another name only', bodyOf(filePart('a', 'name="File"; filename="a"'), END), refused('nothingToScan')],
+  [
+    'a field of as much as may be',
+    bodyOf(filePart('x'.repeat(8192), 'name="note"'), filePart('hello'), END),
+    fileOf('hello'),
+  ],
   ['a margin over the bound', bodyOf('x'.repeat(17_000), '\r\n', filePart('a'), END), malformed],
 ];
 
@@ -82,13 +154,56 @@ for (const [name, body, expected] of cases) {
   });
 }
 
-t.test('a body that ends before its closing delimiter is refused, wherever it ends', async (t) => {
-  const body = bodyOf(filePart('note', 'name="note"'), filePart('hello\r\nworld'), '--BOUNDARY--');
-  for (let length = 0; length < body.length; length += 1) {
-    const reading = readForm(CONTENT_TYPE, [body.subarray(0, length)]);
-    if (reading.kind !== 'refused') t.fail(`${length} of ${body.length} bytes were read as a whole form`);
+t.test('the bound on part headers is the same at every cut', async (t) => {
+  const block = (length: number): Buffer => {
+    const disposition = 'Content-Disposition: form-data; name="file"; filename="a.bin"\r\nX: ';
+    return bodyOf('--BOUNDARY\r\n', disposition.padEnd(length, 'x'), '\r\n\r\nhello\r\n', END);
+  };
+  for (const [length, expected] of [
+    [16_384, fileOf('hello')],
+    [16_385, malformed],
+  ] as const) {
+    const body = block(length);
+    t.strictSame(readForm(CONTENT_TYPE, byteByByte(body)), expected, `${length} bytes, byte by byte`);
+    for (let cut = length; cut < length + 20; cut += 1) {
+      t.strictSame(readForm(CONTENT_TYPE, splitAt(body, [cut])), expected, `${length} bytes, cut at ${cut}`);
+    }
   }
-  t.equal(readForm(CONTENT_TYPE, [body]).kind, 'file');
+});
+
+t.test('a body that ends before its closing delimiter is refused, wherever it ends', async (t) => {
+  const whole = [
+    bodyOf(filePart('note', 'name="note"'), filePart('hello\r\nworld'), '--BOUNDARY--'),
+    bodyOf('preamble\r\n', filePart('a\r\n--BOUNDARY'.slice(0, -1)), '--BOUNDARY--'),
+    bodyOf(filePart('http://example.org/', 'name="url"'), '--BOUNDARY--'),
+  ];
+  for (const body of whole) {
+    for (let length = 0; length < body.length; length += 1) {
+      const cut = body.subarray(0, length);
+      for (const chunks of [[cut], byteByByte(cut)]) {
+        const reading = readForm(CONTENT_TYPE, chunks);
+        if (reading.kind !== 'refused') t.fail(`${length} of ${body.length} bytes were read as a whole form`);
+      }
+    }
+    const reading = readForm(CONTENT_TYPE, [body]);
+    t.not(reading.kind, 'refused');
+    for (const end of ['\r', '\r\n']) t.strictSame(readForm(CONTENT_TYPE, [body, Buffer.from(end)]), reading);
+  }
+});
+
+t.test('a form that cannot be served is refused before the rest of it arrives', async (t) => {
+  const begun = (disposition: string): Buffer =>
+    bodyOf(`--BOUNDARY\r\nContent-Disposition: form-data; ${disposition}\r\n\r\n`);
+  const url = filePart('http://a/', 'name="url"');
+  const cases: [ErrorCode, Buffer][] = [
+    ['severalFiles', bodyOf(filePart('a'), begun('name="file"; filename="b"'))],
+    ['severalFiles', bodyOf(url, begun('name="url"'))],
+    ['fileAndUrl', bodyOf(url, begun('name="file"; filename="b"'))],
+    ['fileAndUrl', bodyOf(filePart('a'), begun('name="url"'))],
+    ['filenameMissing', begun('name="file"; filename=""')],
+    ['fileTooLarge', bodyOf(begun('name="file"; filename="a"'), Buffer.alloc(10 * 1024 * 1024 + 100))],
+  ];
+  for (const [code, body] of cases) t.strictSame(readForm(CONTENT_TYPE, [body]), refused(code), code);
 });
 
 t.test('content types', async (t) => {
