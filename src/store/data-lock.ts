@@ -1,96 +1,115 @@
-// The lock on a data directory: one live process at a time; a crashed owner's lock is taken over, its socket folder removed.
-import { linkSync, readFileSync, renameSync, rmdirSync, rmSync, writeFileSync } from 'node:fs';
+// The lock on a data directory: one live process at a time. A claim is a listening socket in the directory, which the
+// kernel silences when its process ends however it ends; so it also tells containers apart that share a volume but no process ids.
+import { randomInt } from 'node:crypto';
+import { chmodSync, closeSync, mkdirSync, openSync, readdirSync, rmdirSync, rmSync } from 'node:fs';
+import { connect, createServer, type Server } from 'node:net';
+import { tmpdir } from 'node:os';
 import { basename, join } from 'node:path';
-import { z } from 'zod';
-import { codeOf, StoreError } from './store-error.js';
+import { setTimeout as delay } from 'node:timers/promises';
+import { codeOf, messageOfError, StoreError } from './store-error.js';
 
 /** Folders under the OS's temporary one that may be removed on behalf of a crashed owner. */
 export const SOCKET_FOLDER_PREFIX = 'sluice-';
 export const SOCKET_NAME = '.s.PGSQL.5432';
 
-const ownerShape = z.object({
-  pid: z.number().int().positive(),
-  /** Boot and clock ticks since it: a process id is used again, this pair is not. Null where there is no /proc. */
-  startedAt: z.string().nullable(),
-  socketDirectory: z.string(),
-});
-type Owner = z.infer<typeof ownerShape>;
+/** PID.SUFFIX.sock: the suffix is that of the owner's socket folder, and unique, so a claim's name never comes back. */
+const CLAIM = /^(\d+)\.([A-Za-z0-9]+)\.sock$/;
+/** Starters at the same moment see each other and step back; each tries again after a time of its own. */
+const ATTEMPTS = 4;
+const STEP_BACK_MIN_MS = 20;
+const STEP_BACK_MAX_MS = 120;
 
-/** Starters that may get in each other's way before this one gives up. */
-const ATTEMPTS = 10;
+export type Release = () => Promise<void>;
 
 /** Returns the release, or throws a StoreError that names the process that has the directory. */
-export function lockDataDirectory(dataDirectory: string, socketDirectory: string): () => void {
-  const path = join(dataDirectory, 'lock');
-  const mine = `${path}.${process.pid}.${basename(socketDirectory)}`;
-  const owner: Owner = { pid: process.pid, startedAt: startOf(process.pid), socketDirectory };
-  writeFileSync(mine, `${JSON.stringify(owner)}\n`, { mode: 0o600 });
-  try {
-    for (let attempt = 0; attempt < ATTEMPTS; attempt += 1) {
-      // Linked, not written in place: a lock is seen whole or not at all.
-      if (link(mine, path)) return () => rmSync(path, { force: true });
-      const text = read(path);
-      if (text === null) continue;
-      const other = parseOwner(text);
-      if (other !== null && isAlive(other)) {
-        throw new StoreError(
-          `${dataDirectory} is in use by the process ${other.pid}: stop it, or set another DATA_DIR`,
-        );
-      }
-      if (removeStale(path, `${mine}.stale`, text) && other !== null) removeSocketFolder(other.socketDirectory);
+export async function lockDataDirectory(dataDirectory: string, socketDirectory: string): Promise<Release> {
+  const folder = join(dataDirectory, 'open');
+  mkdirSync(folder, { recursive: true, mode: 0o700 });
+  chmodSync(folder, 0o700);
+  const mine = `${process.pid}.${basename(socketDirectory).slice(SOCKET_FOLDER_PREFIX.length)}.sock`;
+  for (let attempt = 1; ; attempt += 1) {
+    const release = await claim(folder, mine);
+    let other: number | null;
+    try {
+      other = await otherOwner(folder, mine);
+    } catch (error) {
+      await release();
+      throw error;
     }
-    throw new StoreError(`${dataDirectory} is being opened by several processes at once`);
+    if (other === null) return release;
+    await release();
+    if (attempt === ATTEMPTS) {
+      throw new StoreError(`${dataDirectory} is in use by the process ${other}: stop it, or set another DATA_DIR`);
+    }
+    await delay(randomInt(STEP_BACK_MIN_MS, STEP_BACK_MAX_MS));
+  }
+}
+
+/** Claims first and looks second: of two starters at least the later one sees the other, so there are never two owners. */
+async function claim(folder: string, name: string): Promise<Release> {
+  // The 107 bytes of a socket's path are too few for some folders; through its descriptor every folder has a short one.
+  const descriptor = openSync(folder, 'r');
+  const server = createServer((socket) => socket.destroy());
+  try {
+    await listen(server, throughDescriptor(descriptor, name));
+  } catch (error) {
+    closeSync(descriptor);
+    throw new StoreError(`${folder} can't hold the lock, a UNIX socket: ${messageOfError(error)}`);
+  }
+  server.unref();
+  return async () => {
+    await new Promise((resolve) => server.close(resolve));
+    rmSync(join(folder, name), { force: true });
+    closeSync(descriptor);
+  };
+}
+
+/** The process id of a live claim that isn't ours, as its owner sees it. Claims of the dead are removed on the way. */
+async function otherOwner(folder: string, mine: string): Promise<number | null> {
+  const descriptor = openSync(folder, 'r');
+  try {
+    for (const name of readdirSync(folder)) {
+      const [, pid, suffix] = CLAIM.exec(name) ?? [];
+      if (name === mine || pid === undefined || suffix === undefined) continue;
+      if (await answers(throughDescriptor(descriptor, name))) return Number(pid);
+      rmSync(join(folder, name), { force: true });
+      removeSocketFolder(join(tmpdir(), `${SOCKET_FOLDER_PREFIX}${suffix}`));
+    }
+    return null;
   } finally {
-    rmSync(mine, { force: true });
+    closeSync(descriptor);
   }
 }
 
-function link(from: string, to: string): boolean {
-  try {
-    linkSync(from, to);
-    return true;
-  } catch (error) {
-    if (codeOf(error) === 'EEXIST') return false;
-    throw error;
-  }
+/** Proc(5): a link to the folder, for every path of this process. */
+function throughDescriptor(descriptor: number, name: string): string {
+  return `/proc/self/fd/${descriptor}/${name}`;
 }
 
-function read(path: string): string | null {
-  try {
-    return readFileSync(path, 'utf8');
-  } catch (error) {
-    if (codeOf(error) === 'ENOENT') return null;
-    throw error;
-  }
+function listen(server: Server, path: string): Promise<void> {
+  return new Promise((resolve, reject) => {
+    server.once('error', reject);
+    server.listen(path, () => {
+      server.off('error', reject);
+      resolve();
+    });
+  });
 }
 
-/** A lock that can't be read was left by a crash of the machine: nobody else can leave a half one. */
-function parseOwner(text: string): Owner | null {
-  try {
-    return ownerShape.parse(JSON.parse(text));
-  } catch (error) {
-    if (error instanceof SyntaxError || error instanceof z.ZodError) return null;
-    throw error;
-  }
-}
-
-/** Moves the lock away and makes sure that it was the stale one: another starter may have put its own there meanwhile. */
-function removeStale(path: string, aside: string, stale: string): boolean {
-  try {
-    renameSync(path, aside);
-  } catch (error) {
-    if (codeOf(error) === 'ENOENT') return false;
-    throw error;
-  }
-  const wasStale = read(aside) === stale;
-  if (!wasStale) link(aside, path);
-  rmSync(aside, { force: true });
-  return wasStale;
+/** The kernel answers for a listener, busy or stopped. Only what it says of the dead counts as dead. */
+function answers(path: string): Promise<boolean> {
+  return new Promise((resolve) => {
+    const probe = connect(path);
+    probe.once('connect', () => {
+      probe.destroy();
+      resolve(true);
+    });
+    probe.once('error', (error) => resolve(!['ECONNREFUSED', 'ENOENT'].includes(codeOf(error) ?? '')));
+  });
 }
 
 /** Never recursive: only what a store puts there, and only a folder of ours. */
 function removeSocketFolder(socketDirectory: string): void {
-  if (!basename(socketDirectory).startsWith(SOCKET_FOLDER_PREFIX)) return;
   rmSync(join(socketDirectory, SOCKET_NAME), { force: true });
   try {
     rmdirSync(socketDirectory);
@@ -98,21 +117,4 @@ function removeSocketFolder(socketDirectory: string): void {
     // Gone already, no longer empty, or somebody else's now: nothing that keeps us from starting.
     if (!['ENOENT', 'ENOTEMPTY', 'ENOTDIR', 'EACCES', 'EPERM'].includes(codeOf(error) ?? '')) throw error;
   }
-}
-
-function isAlive({ pid, startedAt }: Owner): boolean {
-  if (startedAt !== null) return startOf(pid) === startedAt;
-  try {
-    return process.kill(pid, 0);
-  } catch (error) {
-    return codeOf(error) === 'EPERM';
-  }
-}
-
-/** proc(5): field 22 of /proc/PID/stat; the second one is a name in parentheses that may hold anything. */
-function startOf(pid: number): string | null {
-  const stat = read(`/proc/${pid}/stat`);
-  const ticks = stat?.slice(stat.lastIndexOf(')') + 2).split(' ')[19];
-  const boot = read('/proc/sys/kernel/random/boot_id')?.trim();
-  return ticks === undefined || boot === undefined ? null : `${boot}/${ticks}`;
 }

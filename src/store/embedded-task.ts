@@ -8,8 +8,11 @@ export const embeddedTaskShape = z.discriminatedUnion('kind', [
 ]);
 export type EmbeddedTask = z.infer<typeof embeddedTaskShape>;
 
+export type EmbeddedOrder = 'stop' | 'answer';
+
 export type EmbeddedReport =
   | { readonly kind: 'made' }
   | { readonly kind: 'ready' }
+  | { readonly kind: 'alive' }
   | { readonly kind: 'stopped' }
   | { readonly kind: 'failed'; readonly message: string };

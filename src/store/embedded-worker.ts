@@ -1,9 +1,9 @@
 // The embedded Postgres' threads: one makes its folder, one is PGlite over it behind a UNIX socket until it is told to stop.
-import { renameSync, rmSync } from 'node:fs';
+import { mkdirSync, renameSync, rmSync } from 'node:fs';
 import { parentPort, workerData } from 'node:worker_threads';
 import { PGlite } from '@electric-sql/pglite';
 import { PGLiteSocketServer } from '@electric-sql/pglite-socket';
-import { type EmbeddedReport, embeddedTaskShape } from './embedded-task.js';
+import { type EmbeddedOrder, type EmbeddedReport, embeddedTaskShape } from './embedded-task.js';
 import { messageOfError } from './store-error.js';
 
 /** One for the service, and room for those that look in beside it. */
@@ -21,6 +21,7 @@ function report(message: EmbeddedReport): void {
 async function make(folder: string): Promise<void> {
   const unfinished = `${folder}.new`;
   rmSync(unfinished, { recursive: true, force: true });
+  mkdirSync(unfinished, { mode: 0o700 });
   const fresh = await PGlite.create(unfinished);
   await fresh.close();
   renameSync(unfinished, folder);
@@ -31,16 +32,21 @@ async function serve(folder: string, socketPath: string): Promise<void> {
   const database = await PGlite.create(folder);
   const server = new PGLiteSocketServer({ db: database, path: socketPath, maxConnections: CONNECTIONS });
   await server.start();
-  port.once('message', async () => {
-    try {
-      await server.stop();
-      await database.close();
-      report({ kind: 'stopped' });
-    } catch (error) {
-      report({ kind: 'failed', message: messageOfError(error) });
-    }
+  port.on('message', (order: EmbeddedOrder) => {
+    if (order === 'answer') report({ kind: 'alive' });
+    else stop(server, database);
   });
   report({ kind: 'ready' });
+}
+
+async function stop(server: PGLiteSocketServer, database: PGlite): Promise<void> {
+  try {
+    await server.stop();
+    await database.close();
+    report({ kind: 'stopped' });
+  } catch (error) {
+    report({ kind: 'failed', message: messageOfError(error) });
+  }
 }
 
 try {

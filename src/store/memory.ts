@@ -9,6 +9,7 @@ import {
   windowStart,
 } from './admission.js';
 import { createLookups } from './lookups.js';
+import { within } from './within.js';
 
 /** Keys in memory, some 300 bytes each; the one that came first makes room. */
 const KEYS_MAX = 100_000;
@@ -16,6 +17,9 @@ const KEYS_MAX = 100_000;
 const TOMBSTONES_MAX = 100_000;
 /** After this Postgres is asked again, for what other processes did to the key or its plan. */
 const FRESH_MS = 15_000;
+/** A known key doesn't wait longer than this for Postgres: what it said last is taken, and it is asked again a while later. */
+const REFRESH_TIMEOUT_MS = 250;
+const REFRESH_RETRY_MS = 1_000;
 
 interface Cached {
   readonly record: KeyRecord;
@@ -77,17 +81,25 @@ export function createMemoryAdmission(load: KeyLoader): AdmissionStore {
     return { outcome: 'admitted', userId, keyId, quota, windowStartSeconds };
   }
 
+  /** What Postgres says now; it is remembered also when nobody waits for it any more. */
   async function fill(keyHash: string, nowMs: number): Promise<KeyRecord | null> {
+    const record = await lookups.find(keyHash);
+    if (record === null) keys.delete(keyHash);
+    else if (!tombstones.has(keyHash)) remember(keyHash, { record, filledAtMs: nowMs });
+    return record;
+  }
+
+  /** Postgres is away or slow: what it said last holds until it is back. */
+  async function refresh(keyHash: string, old: Cached, nowMs: number): Promise<KeyRecord | null> {
     try {
-      const record = await lookups.find(keyHash);
-      if (record === null) keys.delete(keyHash);
-      else if (!tombstones.has(keyHash)) remember(keyHash, { record, filledAtMs: nowMs });
-      return record;
-    } catch (error) {
-      // Postgres is away: what it said last holds until it is back.
-      const cached = keys.get(keyHash);
-      if (cached !== undefined) return cached.record;
-      throw error;
+      return await within(fill(keyHash, nowMs), REFRESH_TIMEOUT_MS);
+    } catch {
+      // Whatever the reason is, a key that isn't in memory meets it too, and tells it. What came meanwhile is newer than ours.
+      if (keys.get(keyHash) === old) {
+        keys.set(keyHash, { record: old.record, filledAtMs: nowMs - FRESH_MS + REFRESH_RETRY_MS });
+        return old.record;
+      }
+      return keys.get(keyHash)?.record ?? (await fill(keyHash, nowMs));
     }
   }
 
@@ -97,7 +109,8 @@ export function createMemoryAdmission(load: KeyLoader): AdmissionStore {
   }
 
   async function admitUnseen(keyHash: string, nowMs: number): Promise<Admission> {
-    const record = await fill(keyHash, nowMs);
+    const old = keys.get(keyHash);
+    const record = await (old === undefined ? fill(keyHash, nowMs) : refresh(keyHash, old, nowMs));
     // Looked at after the wait: the key may have been revoked in it.
     return record === null || tombstones.has(keyHash) ? { outcome: 'unknownKey' } : take(record, nowMs);
   }

@@ -37,7 +37,8 @@ export async function migrate(sql: Sql, directory: string = migrationsDirectory)
 }
 
 async function locked(sql: Sql, step: (tx: TransactionSql) => Promise<void>): Promise<void> {
-  await sql.begin(async (tx) => {
+  // Whatever the database's default is: a snapshot from before the lock would not show what its last holder did.
+  await sql.begin('isolation level read committed', async (tx) => {
     await tx`SELECT pg_advisory_xact_lock(${MIGRATION_LOCK})`;
     await step(tx);
   });

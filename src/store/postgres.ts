@@ -54,7 +54,8 @@ function connect(target: PostgresTarget): { sql: Sql; place: string } {
     connection: { application_name: 'sluice' },
   };
   if (target.kind === 'url') {
-    return { place: placeOf(target.url), sql: postgres(target.url, { ...common, max: CONNECTIONS }) };
+    const place = placeOf(target.url);
+    return { place, sql: driverOf(target.url, { ...common, max: CONNECTIONS }) };
   }
   // The embedded store is one session whoever connects, and its server interleaves connections by message:
   // two at once would run each other's portals.
@@ -65,6 +66,19 @@ function connect(target: PostgresTarget): { sql: Sql; place: string } {
 /** Host, port and database for messages. The driver's own complaint about a URL would quote it whole. */
 function placeOf(url: string): string {
   if (!URL.canParse(url)) throw new StoreError('DATABASE_URL is not a valid URL');
-  const { hostname, port, pathname } = new URL(url);
+  const { hostname, port, pathname, search, hash } = new URL(url);
+  // `postgres://user:12/34@host/`: read by the letter, the password is a port and a path, and would be shown as such.
+  if (`${pathname}${search}${hash}`.includes('@')) {
+    throw new StoreError('DATABASE_URL has a user or a password with one of / ? # in it: write them as %2F %3F %23');
+  }
   return `Postgres at ${hostname}:${port === '' ? '5432' : port}${pathname}`;
+}
+
+function driverOf(url: string, options: postgres.Options<Record<string, never>>): Sql {
+  try {
+    return postgres(url, options);
+  } catch {
+    // What was thrown may quote the URL.
+    throw new StoreError('DATABASE_URL is not a URL that the Postgres driver can read');
+  }
 }

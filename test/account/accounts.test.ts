@@ -6,7 +6,7 @@ import { verifyPassword } from '../../src/account/passwords.js';
 import { createUser } from '../../src/account/users.js';
 import { createMemoryAdmission } from '../../src/store/memory.js';
 import { openPostgres, type Sql } from '../../src/store/postgres.js';
-import { onEachStore, open } from '../fixtures/stores.js';
+import { makeTransactionsRepeatable, onEachStore, open } from '../fixtures/stores.js';
 
 const plans = new Map([
   ['FREE', 50],
@@ -94,6 +94,7 @@ onEachStore(async (t, store) => {
 
   t.test('two processes that start at once make one account', async (t) => {
     const target = await store.target(t);
+    await makeTransactionsRepeatable((await open(t, target)).sql);
     const [one, other] = await Promise.all([open(t, target), open(t, target)]);
     const made = await Promise.all([one, other].map(({ sql }) => bootstrap(sql, everything, store)));
     t.equal(made.filter((account) => account !== null).length, 1);

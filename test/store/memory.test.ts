@@ -119,6 +119,38 @@ t.test('without Postgres known keys go on and others are told to come back', asy
   });
 });
 
+t.test('a known key waits a moment for a Postgres that hangs, then not again for a second', async (t) => {
+  const { store, waiting } = heldStore();
+  const known = store.admit(HASH, NOON_MS);
+  waiting[0]?.answer(record(9));
+  await known;
+  const later = NOON_MS + 60_000;
+  t.match(await store.admit(HASH, later), { outcome: 'admitted' }, 'answered though the look-up is not');
+  t.match(await store.admit(HASH, later + 999), { outcome: 'admitted', quota: { remaining: 6 } });
+  t.equal(waiting.length, 2);
+
+  // The look-up that nobody waits for any more finds that the key has ended.
+  waiting[1]?.answer(null);
+  await new Promise(setImmediate);
+  const after = store.admit(HASH, later + 999);
+  t.equal(waiting.length, 3);
+  waiting[2]?.answer(null);
+  t.match(await after, { outcome: 'unknownKey' });
+});
+
+t.test('a key that ends while its refresh hangs stays ended', async (t) => {
+  const { store, waiting } = heldStore();
+  const known = store.admit(HASH, NOON_MS);
+  waiting[0]?.answer(record(9));
+  await known;
+  const stalled = store.admit(HASH, NOON_MS + 60_000);
+  await store.revoke(HASH);
+  waiting[1]?.answer(record(9));
+  t.match(await stalled, { outcome: 'unknownKey' });
+  t.match(await store.admit(HASH, NOON_MS + 60_000), { outcome: 'unknownKey' });
+  t.equal(waiting.length, 2, 'without a look-up');
+});
+
 t.test('what another process did to a key or its plan arrives', async (t) => {
   let found: KeyRecord | null = record(5);
   const store = createMemoryAdmission(async () => found);

@@ -3,7 +3,7 @@ import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { migrate } from '../../src/store/migrations.js';
 import { openPostgres } from '../../src/store/postgres.js';
-import { onEachStore, open, type Tap, temporaryFolder } from '../fixtures/stores.js';
+import { makeTransactionsRepeatable, onEachStore, open, type Tap, temporaryFolder } from '../fixtures/stores.js';
 
 /** A folder with a first version that takes the place of the service's, for a database that has only that. */
 function migrationsFolder(t: Tap, files: Record<string, string>): string {
@@ -27,6 +27,7 @@ onEachStore(async (t, store) => {
   t.test('starts at the same time apply each migration once', async (t) => {
     const target = await store.target(t);
     const { sql } = await open(t, target);
+    await makeTransactionsRepeatable(sql);
     const others = await Promise.all(Array.from({ length: 3 }, () => open(t, target)));
     const folder = migrationsFolder(t, {
       '001-counter.sql': 'CREATE TABLE counter (n int); INSERT INTO counter VALUES (0);',
