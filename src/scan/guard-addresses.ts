@@ -53,7 +53,10 @@ function whyNotPublic(address: Address): string | null {
 
 /** The one strict spelling of IPv4, any of IPv6 (RFC 4291 section 2.2). Zone ids name an interface of ours: refused. */
 function readAddress(text: string): Address | null {
-  return isIP(text) === 0 || text.includes('%') ? null : ipaddr.parse(text);
+  const version = isIP(text);
+  if (version === 0 || text.includes('%')) return null;
+  // Through the URL parser, which writes hexadecimal groups: ipaddr.js 2.5 takes ::8.8.8.8 for ::ffff:8.8.8.8.
+  return version === 4 ? ipaddr.IPv4.parse(text) : ipaddr.IPv6.parse(new URL(`http://[${text}]`).hostname.slice(1, -1));
 }
 
 function readRange({ network, reason }: SpecialRange): ReadRange {
@@ -93,7 +96,8 @@ const carriers: readonly Carrier[] = [
   { network: readNetwork('::ffff:0:0/96'), places: [LAST] },
   { network: readNetwork('::ffff:0:0:0/96'), places: [LAST] },
   { network: readNetwork('64:ff9b::/96'), places: [LAST] },
-  // RFC 6052 section 2.2. Only its operator knows the length of the prefix (/48, /56, /64, /96), so every place counts.
+  // RFC 6052 section 2.2. Only its operator knows the length of the prefix (/48, /56, /64, /96), so every place counts. The
+  // zeros of the others count as 0.0.0.0, so that opening this range alone opens next to nothing: the safe side of unknown.
   { network: readNetwork('64:ff9b:1::/48'), places: [[6, 7, 9, 10], [7, 9, 10, 11], [9, 10, 11, 12], LAST] },
   { network: readNetwork('2002::/16'), places: [[2, 3, 4, 5]] },
   { network: readNetwork('2001::/32'), places: [[4, 5, 6, 7]] },
