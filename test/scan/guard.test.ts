@@ -123,9 +123,14 @@ const refused: ReadonlyMap<string, readonly string[]> = new Map([
   ],
 ]);
 
+/** The name of an assertion: line separators in it would end the test's protocol. */
+function shown(text: string): string {
+  return [...text].map((character) => (/[!-~]/.test(character) ? character : encodeURIComponent(character))).join('');
+}
+
 t.test('a URL that may not be fetched is refused, and says which rule', async (t) => {
   for (const [reason, urls] of refused) {
-    for (const url of urls) t.same(guard.checkUrl(url), { allowed: false, reason }, JSON.stringify(url));
+    for (const url of urls) t.same(guard.checkUrl(url), { allowed: false, reason }, shown(url));
   }
 });
 
@@ -179,7 +184,7 @@ const allowed: readonly (readonly [string, string])[] = [
 t.test('a public URL is let through, as the one that is fetched', async (t) => {
   for (const [sent, fetched] of allowed) {
     const checked = guard.checkUrl(sent);
-    t.ok(checked.allowed, sent);
+    t.ok(checked.allowed, shown(sent));
     if (checked.allowed) t.equal(checked.url.href, fetched);
   }
 });
@@ -232,7 +237,8 @@ t.test(
       t.same(intranet.checkUrl(`http://${host}/`), { allowed: false, reason: ADDRESS }, host);
     }
     for (const reason of [BLANK, CHARACTER, SCHEME, MALFORMED, CREDENTIALS, NAME]) {
-      for (const url of refused.get(reason) ?? []) t.same(intranet.checkUrl(url), { allowed: false, reason }, url);
+      for (const url of refused.get(reason) ?? [])
+        t.same(intranet.checkUrl(url), { allowed: false, reason }, shown(url));
     }
   },
 );
@@ -254,6 +260,12 @@ t.test('no reason repeats what was sent', async (t) => {
     { numRuns: 2000 },
   );
   t.pass();
+});
+
+t.test('a name with an umlaut is judged the same the ten thousandth time', async (t) => {
+  // URL.canParse of Node 20 changes its mind as soon as it is optimised.
+  const judged = Array.from({ length: 20_000 }, () => guard.checkUrl('http://bücher.example/').allowed);
+  t.equal(judged.indexOf(false), -1);
 });
 
 /** The ways to write one number of an IPv4 address: decimal, octal and hexadecimal, padded, in either case. */
