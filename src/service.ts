@@ -13,6 +13,7 @@ import { startServer } from './http/server.js';
 import type { Log } from './log.js';
 import { packageJsonPath } from './paths.js';
 import { createRoutes } from './routes.js';
+import { createGuard } from './scan/guard.js';
 import { createUploadMemory } from './scan/memory.js';
 import { createScanHandler } from './scan/route.js';
 import { startEmbedded } from './store/embedded.js';
@@ -111,6 +112,7 @@ async function startHttp(
     signatures,
     memory: createUploadMemory({ budgetBytes: config.uploadMemoryBytes, waitMs: config.uploadWaitMs }),
     uploadTimeoutMs: config.uploadTimeoutMs,
+    guard: createGuard({ allowNetworks: [] }),
     now: Date.now,
     onScan: (event) => log.info(event, 'scan'),
   });

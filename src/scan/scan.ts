@@ -4,6 +4,7 @@ import type { Signatures } from '../engine/signatures.js';
 import type { Verdict } from '../engine/verdict.js';
 import { Failure } from '../errors.js';
 import type { Exchange } from '../http/exchange.js';
+import type { Guard } from './guard.js';
 import type { UploadMemory } from './memory.js';
 import { receiveUpload } from './upload.js';
 
@@ -12,6 +13,7 @@ export interface ScanParts {
   readonly signatures: Signatures;
   readonly memory: UploadMemory;
   readonly uploadTimeoutMs: number;
+  readonly guard: Guard;
 }
 
 /** A scan that looked at everything. */
@@ -30,7 +32,7 @@ const FAILED_RETRY_SECONDS = 60;
 export async function scanUpload(exchange: Exchange, parts: ScanParts): Promise<Scanned> {
   assertReady(parts.signatures);
   const upload = await receiveUpload(exchange, { memory: parts.memory, timeoutMs: parts.uploadTimeoutMs });
-  if (upload.kind === 'url') throw new Failure('urlRejected', 'this version scans uploads only');
+  if (upload.kind === 'url') throw refusedUrl(upload.url, parts.guard);
 
   const { content, lease, filename } = upload;
   const { sizeBytes, sha256 } = content;
@@ -46,6 +48,12 @@ export async function scanUpload(exchange: Exchange, parts: ScanParts): Promise<
   const { verdict, durationMs } = outcome;
   if (verdict.kind === 'incomplete') throw new Failure('scanIncomplete', verdict.reason);
   return { filename, sizeBytes, sha256, durationMs, verdict };
+}
+
+/** Nothing is downloaded by this version: what is wrong with the URL is said first, since that stays wrong. */
+function refusedUrl(text: string, guard: Guard): Failure {
+  const judged = guard.checkUrl(text);
+  return new Failure('urlRejected', judged.allowed ? 'this version scans uploads only' : judged.reason);
 }
 
 function assertReady(signatures: Signatures): void {
