@@ -1,0 +1,56 @@
+// The table of answers: the rows that concern uploads say what the contract says, and details are filled in as they are.
+import t from 'tap';
+import { type ErrorCode, errorTable, Failure, messageOf } from '../src/errors.js';
+
+/** The contract's own words: status, error, message. */
+const contract: Partial<Record<ErrorCode, [number, string, string | null]>> = {
+  fileTooLarge: [400, 'Scan failed', 'File size exceeds limit: 10MB'],
+  fileEmpty: [400, 'Scan failed', 'File is empty'],
+  filenameMissing: [400, 'Scan failed', 'Filename is missing'],
+  nothingToScan: [400, 'Scan failed', 'Either file or url is required'],
+  fileAndUrl: [400, 'Scan failed', 'Send either file or url, not both'],
+  severalFiles: [400, 'Scan failed', 'Send one file per request'],
+  malformedMultipart: [400, 'Scan failed', 'Malformed multipart body: REASON'],
+  urlRejected: [400, 'Scan failed', 'URL rejected: REASON'],
+  badFraming: [400, 'Bad request', 'REASON'],
+  keyMissing: [401, 'X-API-KEY MISSING', null],
+  keyInvalid: [401, 'X-API-KEY INVALID', null],
+  unsupportedMediaType: [415, 'Unsupported media type', 'Expected multipart/form-data'],
+  scanIncomplete: [422, 'Scan failed', 'Scan incomplete: REASON'],
+  quotaExhausted: [429, 'Rate limit exceeded', 'Hourly scan limit reached'],
+  internal: [500, 'Internal error', 'REASON'],
+  unavailable: [503, 'Service unavailable', 'REASON'],
+};
+
+for (const [code, expected] of Object.entries(contract)) {
+  const { status, error, message } = Object.entries(errorTable).find(([name]) => name === code)?.[1] ?? {};
+  t.strictSame([status, error, message], expected, code);
+}
+
+t.test('every row is an error and says when it is answered', async (t) => {
+  for (const [code, row] of Object.entries(errorTable)) {
+    t.ok(row.status >= 400 && row.status < 600, code);
+    t.not(row.error, '', code);
+    t.not(row.when, '', code);
+  }
+});
+
+t.test('a detail stands for REASON exactly as it is', async (t) => {
+  t.equal(messageOf('malformedMultipart', 'two boundaries'), 'Malformed multipart body: two boundaries');
+  t.equal(messageOf('urlRejected', "$& $1 $' REASON"), "URL rejected: $& $1 $' REASON", 'no patterns in it');
+  t.equal(messageOf('fileEmpty', 'unused'), 'File is empty');
+  t.equal(messageOf('keyMissing', 'unused'), null);
+});
+
+t.test('a failure carries its row', async (t) => {
+  const failure = new Failure('unavailable', 'The scan queue is full', 2);
+  t.match(failure, { code: 'unavailable', status: 503, detail: 'The scan queue is full', retryAfterSeconds: 2 });
+  t.equal(failure.message, 'The scan queue is full');
+  t.ok(failure instanceof Error);
+  t.match(new Failure('keyMissing'), {
+    status: 401,
+    message: 'X-API-KEY MISSING',
+    detail: '',
+    retryAfterSeconds: null,
+  });
+});
