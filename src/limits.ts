@@ -25,6 +25,10 @@ export const FILENAME_MAX_CHARACTERS = 255;
 /** Request line and headers together: a 4 KB cookie with a JWT fits, hostile blocks don't. */
 export const HTTP_HEADER_BLOCK_BYTES = 16 * 1024;
 
+/** A JSON body of the dashboard API, or a webhook's: ours are far below, and Stripe's largest events stay under it. */
+export const JSON_BODY_BYTES = 256 * 1024;
+export const JSON_BODY_MS = 15_000;
+
 /** After an early answer: bytes of the refused body that are still read and dropped, so that clients that read last get it. */
 export const DRAIN_BYTES = 256 * 1024 * 1024;
 /** The same, in time. */

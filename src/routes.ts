@@ -1,6 +1,7 @@
 // Every endpoint as one table: method, path, what the OpenAPI document says of it, and who serves it.
 import type { SignatureState } from './engine/signatures.js';
 import type { Exchange, Reply } from './http/exchange.js';
+import { jsonReply } from './http/json.js';
 import { type Operation, openApiDocument } from './http/openapi.js';
 import type { Route } from './http/router.js';
 import { describeEngine, scanOperation } from './scan/route.js';
@@ -20,7 +21,7 @@ export function createRoutes(parts: RouteParts): Route[] {
       method: 'GET',
       path: '/livez',
       operation: operation('Whether the process answers', { 200: 'It does.' }),
-      handle: () => json(200, { status: 'ok' }),
+      handle: () => jsonReply(200, { status: 'ok' }),
     },
     {
       method: 'GET',
@@ -35,7 +36,7 @@ export function createRoutes(parts: RouteParts): Route[] {
       method: 'GET',
       path: '/version',
       operation: operation('Versions of the service, the engine and the signatures', { 200: 'The versions.' }),
-      handle: () => json(200, versions(parts)),
+      handle: () => jsonReply(200, versions(parts)),
     },
     {
       method: 'GET',
@@ -44,7 +45,7 @@ export function createRoutes(parts: RouteParts): Route[] {
       handle: () => document,
     },
   ];
-  const document = json(200, openApiDocument(routes, parts.version));
+  const document = jsonReply(200, openApiDocument(routes, parts.version));
   return routes;
 }
 
@@ -53,7 +54,7 @@ function operation(summary: string, responses: Readonly<Record<number, string>>)
   return {
     summary,
     tag: 'operations',
-    needsKey: false,
+    who: 'anybody',
     responses: Object.fromEntries(
       Object.entries(responses).map(([status, description]) => [
         status,
@@ -62,10 +63,6 @@ function operation(summary: string, responses: Readonly<Record<number, string>>)
     ),
     errors: [],
   };
-}
-
-function json(status: number, value: unknown, headers: Readonly<Record<string, string>> = {}): Reply {
-  return { status, headers, body: JSON.stringify(value) };
 }
 
 async function readiness({ signatures, storeProblem }: RouteParts): Promise<Reply> {
@@ -77,7 +74,7 @@ async function readiness({ signatures, storeProblem }: RouteParts): Promise<Repl
     engine: describeState(engine),
     store: problem === null ? { status: 'ready' } : { status: 'failed', message: problem },
   };
-  return ready ? json(200, body) : json(503, body, { 'Retry-After': '5' });
+  return ready ? jsonReply(200, body) : jsonReply(503, body, { 'Retry-After': '5' });
 }
 
 function describeState(state: SignatureState): Record<string, unknown> {

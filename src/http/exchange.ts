@@ -7,7 +7,9 @@ import { type BodySink, openInbound } from './inbound.js';
 
 export interface Reply {
   readonly status: number;
-  readonly headers?: Readonly<Record<string, string>>;
+  /** A list is sent as several headers of that name. */
+  readonly headers?: Readonly<Record<string, string | readonly string[]>>;
+  /** Empty with 204, which has none. */
   readonly body: string;
   /** Default: `application/json; charset=utf-8`. */
   readonly contentType?: string;
@@ -17,6 +19,10 @@ export interface Exchange extends Framing {
   readonly method: string;
   /** As sent, nothing decoded. */
   readonly path: string;
+  /** What is behind the question mark, as sent; empty when there is none. */
+  readonly query: string;
+  /** Of the other end of the connection, which may be a proxy. */
+  readonly remoteAddress: string;
   readonly requestId: string;
   /** Aborted when the client goes away before its answer. */
   readonly signal: AbortSignal;
@@ -28,6 +34,8 @@ export interface Exchange extends Framing {
 
 /** How a request ended. Status null: the client went away before its answer was out. */
 export type OnEnd = (exchange: Exchange, status: number | null) => void;
+
+const NO_CONTENT = 204;
 
 /** What is taken over as request id: a token that is safe in logs and headers. */
 const REQUEST_ID = /^[A-Za-z0-9._-]{1,128}$/;
@@ -105,17 +113,21 @@ export function openExchange(response: HttpResponse, request: HttpRequest, onEnd
 
   function writeHead({ status, headers = {}, contentType = 'application/json; charset=utf-8' }: Reply): void {
     response.writeStatus(`${status} ${STATUS_CODES[status] ?? 'Unknown'}`);
-    response.writeHeader('Content-Type', contentType);
+    if (status !== NO_CONTENT) response.writeHeader('Content-Type', contentType);
     response.writeHeader('X-Request-Id', exchange.requestId);
     response.writeHeader('X-Content-Type-Options', 'nosniff');
     response.writeHeader('Cache-Control', 'no-store');
-    for (const name of Object.keys(headers)) response.writeHeader(name, headers[name] ?? '');
+    for (const [name, value] of Object.entries(headers)) {
+      for (const each of typeof value === 'string' ? [value] : value) response.writeHeader(name, each);
+    }
   }
 
   const exchange: Exchange = {
     ...framing,
     method: request.getCaseSensitiveMethod(),
     path: request.getUrl(),
+    query: request.getQuery() ?? '',
+    remoteAddress: Buffer.from(response.getRemoteAddressAsText()).toString('latin1'),
     requestId: claimedId !== undefined && REQUEST_ID.test(claimedId) ? claimedId : uuidv7(),
     get signal() {
       abortion ??= new AbortController();

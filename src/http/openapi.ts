@@ -6,7 +6,9 @@ export interface Operation {
   readonly summary: string;
   readonly description?: string;
   readonly tag: string;
-  readonly needsKey: boolean;
+  /** `key`: X-API-KEY; `user`: an access token. */
+  readonly who: 'anybody' | 'key' | 'user';
+  readonly parameters?: readonly Readonly<Record<string, unknown>>[];
   readonly requestBody?: Readonly<Record<string, unknown>>;
   /** By status. */
   readonly responses: Readonly<Record<string, Readonly<Record<string, unknown>>>>;
@@ -30,11 +32,17 @@ export function openApiDocument(routes: readonly DocumentedRoute[], version: str
     info: { title: 'Sluice', version, description: 'Malware scanning: a file in, an honest verdict out.' },
     paths,
     components: {
-      securitySchemes: { apiKey: { type: 'apiKey', in: 'header', name: 'X-API-KEY' } },
+      securitySchemes: {
+        apiKey: { type: 'apiKey', in: 'header', name: 'X-API-KEY' },
+        accessToken: { type: 'http', scheme: 'bearer', bearerFormat: 'JWT' },
+        accessCookie: { type: 'apiKey', in: 'cookie', name: 'sluice_access' },
+      },
       schemas: { Error: errorSchema },
     },
   };
 }
+
+const security = { anybody: [], key: [{ apiKey: [] }], user: [{ accessToken: [] }, { accessCookie: [] }] };
 
 const errorSchema = {
   type: 'object',
@@ -48,12 +56,13 @@ const errorSchema = {
   },
 };
 
-function describe({ summary, description, tag, needsKey, requestBody, responses, errors }: Operation): object {
+function describe({ summary, description, tag, who, parameters, requestBody, responses, errors }: Operation): object {
   return {
     summary,
     ...(description === undefined ? {} : { description }),
     tags: [tag],
-    security: needsKey ? [{ apiKey: [] }] : [],
+    security: security[who],
+    ...(parameters === undefined ? {} : { parameters }),
     ...(requestBody === undefined ? {} : { requestBody }),
     responses: { ...responses, ...errorResponses(errors) },
   };

@@ -4,12 +4,16 @@ import type { Exchange, Reply } from './exchange.js';
 import { failureReply } from './failure.js';
 import type { Operation } from './openapi.js';
 
+/** Values of the `{name}` segments of a path, percent-decoded. */
+export type PathParameters = Readonly<Record<string, string>>;
+
 export interface Route {
   readonly method: 'GET' | 'POST' | 'PUT' | 'DELETE';
+  /** As in OpenAPI: `/web/keys/{uuid}`; a parameter is one whole, non-empty segment. */
   readonly path: string;
   /** For the OpenAPI document. */
   readonly operation: Operation;
-  handle(exchange: Exchange): Reply | Promise<Reply>;
+  handle(exchange: Exchange, parameters: PathParameters): Reply | Promise<Reply>;
 }
 
 /** Answers every exchange; `onSurprise` is told of errors that no row of the table foresees. */
@@ -17,23 +21,12 @@ export function createRouter(
   routes: readonly Route[],
   onSurprise: (exchange: Exchange, error: unknown) => void,
 ): (exchange: Exchange) => void {
-  const byPath = new Map<string, Map<string, Route>>();
-  for (const route of routes) {
-    const methods = byPath.get(route.path) ?? new Map<string, Route>();
-    byPath.set(route.path, methods.set(route.method, route));
-  }
-
-  function find({ method, path }: Exchange): Route {
-    const methods = byPath.get(path);
-    if (methods === undefined) throw new Failure('notFound', path);
-    const route = methods.get(method === 'HEAD' ? 'GET' : method);
-    if (route === undefined) throw new Failure('methodNotAllowed', allowed(methods));
-    return route;
-  }
+  const find = createFinder(routes);
 
   async function serve(exchange: Exchange): Promise<Reply> {
     if (exchange.problem !== null) throw new Failure('badFraming', exchange.problem);
-    return await find(exchange).handle(exchange);
+    const { route, parameters } = find(exchange);
+    return await route.handle(exchange, parameters);
   }
 
   return (exchange) => {
@@ -49,6 +42,72 @@ export function createRouter(
     }
     if (!exchange.signal.aborted) onSurprise(exchange, error);
     return failureReply(new Failure('internal', exchange.requestId));
+  }
+}
+
+interface Template {
+  readonly segments: readonly string[];
+  readonly methods: Map<string, Route>;
+}
+
+interface Found {
+  readonly route: Route;
+  readonly parameters: PathParameters;
+}
+
+/** Finds the route of a request, or throws Failure `notFound` or `methodNotAllowed`. A path without parameters goes first. */
+function createFinder(routes: readonly Route[]): (exchange: Exchange) => Found {
+  const exact = new Map<string, Map<string, Route>>();
+  const templates = new Map<string, Template>();
+  for (const route of routes) {
+    const methods = exact.get(route.path) ?? new Map<string, Route>();
+    exact.set(route.path, methods.set(route.method, route));
+    if (route.path.includes('{')) templates.set(route.path, { segments: route.path.split('/'), methods });
+  }
+
+  function lookUp(path: string): { methods: Map<string, Route>; parameters: PathParameters } {
+    const methods = exact.get(path);
+    if (methods !== undefined && !templates.has(path)) return { methods, parameters: {} };
+    const sent = path.split('/');
+    for (const template of templates.values()) {
+      const parameters = match(template.segments, sent);
+      if (parameters !== null) return { methods: template.methods, parameters };
+    }
+    throw new Failure('notFound', path);
+  }
+
+  return ({ method, path }) => {
+    const { methods, parameters } = lookUp(path);
+    const route = methods.get(method === 'HEAD' ? 'GET' : method);
+    if (route === undefined) throw new Failure('methodNotAllowed', allowed(methods));
+    return { route, parameters };
+  };
+}
+
+/** The parameters when the path has the template's shape, otherwise null. */
+function match(template: readonly string[], sent: readonly string[]): PathParameters | null {
+  if (template.length !== sent.length) return null;
+  const parameters: Record<string, string> = {};
+  for (const [index, segment] of template.entries()) {
+    const value = sent[index] ?? '';
+    const name = /^\{(.+)\}$/.exec(segment)?.[1];
+    if (name === undefined) {
+      if (segment !== value) return null;
+      continue;
+    }
+    const decoded = decode(value);
+    if (decoded === null || decoded === '') return null;
+    parameters[name] = decoded;
+  }
+  return parameters;
+}
+
+function decode(segment: string): string | null {
+  try {
+    return decodeURIComponent(segment);
+  } catch {
+    // Not percent-encoded UTF-8: no resource has such a name.
+    return null;
   }
 }
 

@@ -39,7 +39,7 @@ export const scanOperation: Operation = {
     'An infection is not an error: it is a 200 with `infected` true. Whatever was not looked at completely is a 422. ' +
     'Takes one unit of the hourly quota, which comes back when the service fails or the request never arrives whole.',
   tag: 'scans',
-  needsKey: true,
+  who: 'key',
   requestBody: {
     required: true,
     content: {

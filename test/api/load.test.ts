@@ -76,7 +76,7 @@ t.test('an upload that takes too long gets its 408 and its unit back', async (t)
   t.equal(answer?.status, 408);
   t.strictSame(JSON.parse(answer?.body ?? ''), {
     error: 'Request timeout',
-    message: 'Upload not complete after 1000 ms',
+    message: 'Request not complete after 1000 ms',
   });
   connection.end();
   const next = await upload(slow.url, 'x');

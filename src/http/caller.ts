@@ -1,0 +1,31 @@
+// Who is signed in, and the routes that are theirs: what the rooms of the dashboard API share without knowing each other.
+import type { Exchange, Reply } from './exchange.js';
+import type { Operation } from './openapi.js';
+import type { PathParameters, Route } from './router.js';
+
+export interface Caller {
+  readonly userId: string;
+  readonly plan: string;
+  /** Null: the token is a third-party issuer's, whose sessions are not ours. */
+  readonly sessionId: string | null;
+}
+
+/** A route of `/web/**`: it is asked only when an access token was accepted. */
+export interface CallerRoute {
+  readonly method: Route['method'];
+  readonly path: string;
+  readonly operation: Operation;
+  handle(caller: Caller, exchange: Exchange, parameters: PathParameters): Reply | Promise<Reply>;
+}
+
+/** Accepts or refuses who asks: throws Failure `tokenMissing`, `tokenInvalid`, `tokenExpired`, `crossSite` or `unavailable`. */
+export type Authenticate = (exchange: Exchange) => Promise<Caller>;
+
+export function behindSignIn(routes: readonly CallerRoute[], authenticate: Authenticate): Route[] {
+  return routes.map((route) => ({
+    method: route.method,
+    path: route.path,
+    operation: route.operation,
+    handle: async (exchange, parameters) => await route.handle(await authenticate(exchange), exchange, parameters),
+  }));
+}

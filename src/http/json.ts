@@ -1,0 +1,89 @@
+// JSON in and out: bodies bounded and validated by a schema, query strings likewise, and answers.
+import type { z } from 'zod';
+import { Failure } from '../errors.js';
+import { JSON_BODY_BYTES, JSON_BODY_MS } from '../limits.js';
+import type { Exchange, Reply } from './exchange.js';
+
+export function jsonReply(status: number, value: unknown, headers: NonNullable<Reply['headers']> = {}): Reply {
+  return { status, headers, body: JSON.stringify(value) };
+}
+
+export const noContent: Reply = { status: 204, body: '' };
+
+/**
+ * Receives a JSON body and validates it. Throws Failure `jsonExpected`, `bodyTooLarge`, `uploadTooSlow`, or `badRequest` that
+ * names the field; rejects with the signal's reason when the client goes away.
+ */
+export async function readJson<T>(exchange: Exchange, schema: z.ZodType<T>): Promise<T> {
+  const type = exchange.headers.get('content-type')?.split(';')[0]?.trim().toLowerCase();
+  if (type !== 'application/json') throw new Failure('jsonExpected');
+  return validate(schema, parse(await receiveText(exchange)));
+}
+
+/** The same for a body that may be left out: then the schema validates `{}`. */
+export async function readOptionalJson<T>(exchange: Exchange, schema: z.ZodType<T>): Promise<T> {
+  if (exchange.body.kind === 'none') return validate(schema, {});
+  return await readJson(exchange, schema);
+}
+
+/** Validates the query string; a parameter that comes twice is refused. Throws Failure `badRequest`. */
+export function readQuery<T>(exchange: Exchange, schema: z.ZodType<T>): T {
+  const query: Record<string, string> = {};
+  for (const [name, value] of new URLSearchParams(exchange.query)) {
+    if (Object.hasOwn(query, name)) throw new Failure('badRequest', `${name}: given twice`);
+    query[name] = value;
+  }
+  return validate(schema, query);
+}
+
+function validate<T>(schema: z.ZodType<T>, value: unknown): T {
+  const parsed = schema.safeParse(value);
+  if (parsed.success) return parsed.data;
+  const problems = parsed.error.issues.map(({ path, message }) => {
+    const place = path.map(String).join('.');
+    return place === '' ? message : `${place}: ${message}`;
+  });
+  throw new Failure('badRequest', problems.join('; '));
+}
+
+function parse(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch {
+    throw new Failure('badRequest', 'The body is not valid JSON');
+  }
+}
+
+/** The body as text, at most JSON_BODY_BYTES. */
+export function receiveText(exchange: Exchange): Promise<string> {
+  if (exchange.body.kind === 'sized' && exchange.body.bytes > JSON_BODY_BYTES) throw new Failure('bodyTooLarge');
+  return new Promise((resolve, reject) => {
+    const { signal } = exchange;
+    const chunks: Buffer[] = [];
+    let bytes = 0;
+    let settled = false;
+    const settle = (act: () => void): void => {
+      if (settled) return;
+      settled = true;
+      clearTimeout(timer);
+      signal.removeEventListener('abort', onAbort);
+      act();
+    };
+    const onAbort = (): void => settle(() => reject(signal.reason));
+    const timer = setTimeout(
+      () => settle(() => reject(new Failure('uploadTooSlow', `${JSON_BODY_MS} ms`))),
+      JSON_BODY_MS,
+    );
+    if (signal.aborted) return onAbort();
+    signal.addEventListener('abort', onAbort);
+    exchange.receive({
+      chunk(chunk) {
+        if (settled) return;
+        bytes += chunk.length;
+        if (bytes > JSON_BODY_BYTES) settle(() => reject(new Failure('bodyTooLarge')));
+        else chunks.push(Buffer.from(chunk));
+      },
+      end: () => settle(() => resolve(Buffer.concat(chunks).toString('utf8'))),
+    });
+  });
+}
