@@ -3,10 +3,12 @@ import { readFileSync } from 'node:fs';
 import { z } from 'zod';
 import { createAccess } from './account/access.js';
 import { type BootstrapAccount, bootstrap } from './account/bootstrap.js';
+import { openDashboard } from './account/dashboard.js';
 import { createKeyLoader } from './account/keys.js';
-import type { Config } from './config.js';
+import { type Config, ownIssuer } from './config.js';
 import { startPool } from './engine/pool.js';
 import { loadSignatures, type Signatures } from './engine/signatures.js';
+import { behindSignIn } from './http/caller.js';
 import type { Exchange } from './http/exchange.js';
 import { createRouter } from './http/router.js';
 import { startServer } from './http/server.js';
@@ -116,8 +118,17 @@ async function startHttp(
     now: Date.now,
     onScan: (event) => log.info(event, 'scan'),
   });
+  const dashboard = await openDashboard({
+    ...config,
+    sql: postgres.sql,
+    issuer: ownIssuer(config.baseUrl),
+    log,
+    now: Date.now,
+  });
+  stops.push(() => dashboard.stop());
   const routes = createRoutes({
     scan,
+    dashboard: [...dashboard.publicRoutes, ...behindSignIn(dashboard.callerRoutes, dashboard.authenticate)],
     signatures: () => signatures.state(),
     storeProblem: () => problemOf(postgres),
     version: readVersion(),

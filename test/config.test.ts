@@ -94,6 +94,9 @@ const wrong: Record<string, string> = {
   UPLOAD_WAIT_MS: '-1',
   UPLOAD_MEMORY_MB: '15',
   ENCRYPTED_ARCHIVES: 'wrong-policy',
+  REGISTRATION: 'wrong-registration',
+  TRUSTED_PROXIES: '10.0.0.0/33',
+  JWT_JWKS_URL: 'http://wrong-jwks.example.org/',
   APP_ENV: 'wrong-env'.repeat(10),
   LOG_LEVEL: 'wrong-level',
   BOOTSTRAP_EMAIL: 'wrong-email',
@@ -106,7 +109,7 @@ t.test('every problem is listed at once, and no value with it', async (t) => {
   t.strictSame(problems.map((problem) => problem.split(' ')[0]).sort(), Object.keys(wrong).sort());
   t.notMatch(problems.join('\n'), /wrong|WRONG|70001|1e5|mysql|ftp/);
   t.throws(() => readConfig(wrong), {
-    message: /^The configuration has 15 problems:\n {2}PORT must be at most 65535\n/,
+    message: /^The configuration has 18 problems:\n {2}PORT must be at most 65535\n/,
   });
   t.throws(() => readConfig({ PORT: 'x' }), {
     message: 'The configuration has a problem:\n  PORT must be a whole number',
@@ -129,4 +132,30 @@ t.test('plans that are none are refused', async (t) => {
   for (const plans of bad) t.match(problemsOf({ PLANS: plans }), [/^PLANS must look like FREE:50,PRO:1000/], plans);
   t.match(problemsOf({ PLANS: 'FREE:50' }), [/^BOOTSTRAP_PLAN must be one of FREE$/], 'the default plan is gone');
   t.strictSame(problemsOf({ PLANS: 'FREE:50', BOOTSTRAP_PLAN: 'FREE' }), []);
+});
+
+t.test('a third-party issuer needs all three variables, and to be another one', async (t) => {
+  const all = {
+    JWT_ISSUER: 'https://id.example.org',
+    JWT_JWKS_URL: 'https://id.example.org/jwks',
+    JWT_AUDIENCE: 'sluice',
+  };
+  t.strictSame(readConfig(all).trustedIssuer, {
+    issuer: 'https://id.example.org',
+    jwksUrl: 'https://id.example.org/jwks',
+    audience: 'sluice',
+  });
+  t.equal(readConfig({}).trustedIssuer, null);
+  for (const name of Object.keys(all)) {
+    t.match(problemsOf({ ...all, [name]: '' }), [new RegExp(`^${name} must be set as well`)], name);
+  }
+  t.strictSame(problemsOf({ ...all, JWT_JWKS_URL: 'http://127.0.0.1:8081/jwks' }), [], 'on this machine without TLS');
+  t.match(problemsOf({ ...all, BASE_URL: 'https://id.example.org/' }), [/^JWT_ISSUER must not be/]);
+});
+
+t.test('trusted proxies are networks', async (t) => {
+  t.strictSame(readConfig({ TRUSTED_PROXIES: '10.0.0.0/8, fd00::/8' }).trustedProxies, ['10.0.0.0/8', 'fd00::/8']);
+  for (const bad of ['10.0.0.1', '10.0.0.0/33', 'proxy/8', '10.0.0.0/8,']) {
+    t.match(problemsOf({ TRUSTED_PROXIES: bad }), [/^TRUSTED_PROXIES must look like/], bad);
+  }
 });
