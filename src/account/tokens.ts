@@ -12,7 +12,7 @@ const TOKEN_CHARACTERS = 8 * 1024;
 /** Who a token of ours is for. */
 const AUDIENCE = 'sluice-web';
 /** Signatures that can be checked with a public key, by RFC 7518 and RFC 8037; no `none`, no HMAC. */
-const ISSUER_ALGORITHMS = [
+export const ISSUER_ALGORITHMS = [
   ...['EdDSA', 'Ed25519', 'ES256', 'ES384', 'ES512'],
   ...['PS256', 'PS384', 'PS512', 'RS256', 'RS384', 'RS512'],
 ];
@@ -205,14 +205,18 @@ interface Compact {
   readonly claimedIssuer: unknown;
 }
 
-/** RFC 7515 section 7.1, strictly: one spelling per token, for the library takes spaces, padding and loose bits for granted. */
 function readCompact(token: string): Compact | null {
-  if (token.length > TOKEN_CHARACTERS) return null;
-  const segments = token.split('.');
-  if (segments.length !== 3 || !segments.every(isCanonical)) return null;
-  const [header, payload] = segments.map(readJson);
+  if (!isCompact(token)) return null;
+  const [header, payload] = token.split('.').map(readJson);
   if (!isObject(header) || !isObject(payload)) return null;
   return { header, claimedIssuer: payload['iss'] };
+}
+
+/** RFC 7515 section 7.1, strictly: one spelling per token, for the library takes spaces, padding and loose bits as well. */
+export function isCompact(token: string): boolean {
+  if (token.length > TOKEN_CHARACTERS) return false;
+  const segments = token.split('.');
+  return segments.length === 3 && segments.every(isCanonical);
 }
 
 function isCanonical(segment: string): boolean {

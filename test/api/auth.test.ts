@@ -260,7 +260,7 @@ t.test('an unknown account and a wrong password get the same answer, and are thr
   t.match(known[0], { status: 401, body: { error: 'Unauthorized', message: 'E-mail or password wrong' } });
   for (const { status, body, headers } of [...known.slice(10), ...unknown.slice(10)]) {
     t.match({ status, body }, { status: 429, body: { error: 'Too many attempts', message: 'Try again later' } });
-    t.match(Number(headers['retry-after']), (seconds: number) => seconds >= 1 && seconds <= 60);
+    t.match(headers['retry-after'], /^([1-9]|[1-5][0-9]|60)$/);
   }
   t.match(
     await post(`${url}/web/auth/login`, { email: EMAIL, password: PASSWORD }),
