@@ -15,8 +15,9 @@ export interface ForeignUser {
 }
 
 /**
- * The account of an identity, or null. At first sight it is the account with its verified address; if there is none, one is made
- * when `openFor` names a plan. After that the address counts no more: an issuer may give it to somebody else.
+ * The account of an identity, or null. At first sight it is the account with its verified address, unless that account's owner
+ * only typed it; if there is none, one is made when `openFor` names a plan. After that the address counts no more: an issuer may
+ * give it to somebody else.
  */
 export async function findForeignUser(
   sql: Sql,
@@ -30,7 +31,7 @@ export async function findForeignUser(
   // Two requests at first sight: the second finds the first one's link.
   await sql`
     INSERT INTO identities (issuer, subject, user_id)
-    SELECT ${identity.issuer}, ${identity.subject}, id FROM users WHERE lower(email) = ${email}
+    SELECT ${identity.issuer}, ${identity.subject}, id FROM users WHERE lower(email) = ${email} AND email_vouched
     ON CONFLICT DO NOTHING`;
   return await findLinked(sql, identity);
 }

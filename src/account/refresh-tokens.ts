@@ -75,11 +75,13 @@ async function refuse(
 }
 
 /** Ends the session that a token is or was of; whether there was one. */
-export async function endSessionOfToken(sql: Queries, token: string): Promise<boolean> {
+export async function endSessionOfToken(sql: Sql, token: string): Promise<boolean> {
   if (!TOKEN.test(token)) return false;
-  const ended = await sql`
-    DELETE FROM sessions WHERE id = (SELECT session_id FROM refresh_tokens WHERE hash = ${hashOf(token)})`;
-  return ended.count > 0;
+  return await sql.begin('isolation level read committed', async (tx) => {
+    const ended = await tx`
+      DELETE FROM sessions WHERE id = (SELECT session_id FROM refresh_tokens WHERE hash = ${hashOf(token)})`;
+    return ended.count > 0;
+  });
 }
 
 /** It has 256 random bits: no salt is needed. */

@@ -9,6 +9,8 @@ export interface NewUser {
   /** As hashPassword makes it; null: no sign-in with a password. */
   readonly passwordHash: string | null;
   readonly plan: string;
+  /** False when the address is only what its owner typed; default true. */
+  readonly emailVouched?: boolean;
 }
 
 export type UserCreation =
@@ -40,8 +42,8 @@ export async function createUser(sql: Queries, user: NewUser): Promise<UserCreat
   const userId = uuidv7();
   try {
     await sql`
-      INSERT INTO users (id, email, name, password_hash, plan)
-      VALUES (${userId}, ${user.email}, ${user.name}, ${user.passwordHash}, ${user.plan})`;
+      INSERT INTO users (id, email, name, password_hash, plan, email_vouched)
+      VALUES (${userId}, ${user.email}, ${user.name}, ${user.passwordHash}, ${user.plan}, ${user.emailVouched ?? true})`;
   } catch (error) {
     if (codeOf(error) === UNIQUE_VIOLATION) return { outcome: 'emailTaken' };
     throw error;

@@ -52,3 +52,16 @@ CREATE TABLE sign_in_attempts (
 );
 
 CREATE INDEX sign_in_attempts_full_until ON sign_in_attempts (full_until);
+
+-- Whether somebody else than the account's owner said that the address is his: the operator, or a trusted issuer. Only then an
+-- issuer's word about the address opens the account; otherwise whoever registers a stranger's address would get the stranger's scans.
+ALTER TABLE users ADD COLUMN email_vouched boolean NOT NULL DEFAULT true;
+
+CREATE FUNCTION forget_vouched_email() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+  NEW.email_vouched := false;
+  RETURN NEW;
+END $$;
+
+CREATE TRIGGER users_email_changed BEFORE UPDATE OF email ON users
+  FOR EACH ROW WHEN (lower(NEW.email) <> lower(OLD.email)) EXECUTE FUNCTION forget_vouched_email();
