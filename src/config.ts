@@ -1,5 +1,6 @@
 // Configuration: environment variables, read and checked here and nowhere else; every problem is listed at once.
 import { existsSync, readdirSync } from 'node:fs';
+import { isIP } from 'node:net';
 import { availableParallelism, totalmem } from 'node:os';
 import { delimiter, resolve } from 'node:path';
 import ipaddr from 'ipaddr.js';
@@ -35,7 +36,8 @@ const plans = z.string().transform((text, context) => {
 const networks = z.string().transform((text, context) => {
   const entries = text.split(',').map((entry) => entry.trim());
   for (const entry of entries) {
-    if (!ipaddr.isValidCIDR(entry)) {
+    // The library alone would read 10/8 as 0.0.0.10/8.
+    if (isIP(entry.split('/')[0] ?? '') === 0 || !ipaddr.isValidCIDR(entry)) {
       context.addIssue('must look like 10.0.0.0/8,fd00::/8');
       return z.NEVER;
     }

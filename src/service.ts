@@ -125,7 +125,7 @@ async function startHttp(
     log,
     now: Date.now,
   });
-  stops.push(() => dashboard.stop());
+  stops.push(async () => dashboard.stop());
   const routes = createRoutes({
     scan,
     dashboard: [...dashboard.publicRoutes, ...behindSignIn(dashboard.callerRoutes, dashboard.authenticate)],

@@ -35,7 +35,7 @@ export interface Dashboard {
   /** For anybody. */
   readonly publicRoutes: readonly Route[];
   readonly callerRoutes: readonly CallerRoute[];
-  stop(): Promise<void>;
+  stop(): void;
 }
 
 export async function openDashboard(options: DashboardOptions): Promise<Dashboard> {
@@ -46,19 +46,29 @@ export async function openDashboard(options: DashboardOptions): Promise<Dashboar
   const passwords = { hash: hashPassword, verify: verifyPassword };
   const signIn = await createSignIn({ sql, plan, registration, passwords, now });
 
+  let stopped = false;
+
   async function upkeep(): Promise<void> {
     try {
       await keys.reload();
       await sweepSessions(sql, now());
       await sweepAttempts(sql, now());
     } catch (error) {
+      if (stopped) return;
       log.warn({ reason: messageOfError(error) }, 'the upkeep of sessions failed; it is tried again');
     }
   }
-  let running: Promise<void> = upkeep();
-  const timer = setInterval(() => {
-    running = running.then(upkeep);
-  }, KEYS_RELOAD_MS);
+  let running = false;
+  const tick = (): void => {
+    // A Postgres that hangs must not be given more and more to do.
+    if (running) return;
+    running = true;
+    void upkeep().finally(() => {
+      running = false;
+    });
+  };
+  tick();
+  const timer = setInterval(tick, KEYS_RELOAD_MS);
 
   return {
     authenticate: createAuthenticate({
@@ -81,9 +91,10 @@ export async function openDashboard(options: DashboardOptions): Promise<Dashboar
       onReuse: (session) => log.warn(session, 'a used refresh token was shown again: its session is ended'),
     }),
     callerRoutes: createSessionRoutes({ sql, now }),
-    async stop() {
+    stop() {
+      // What runs is ended with the connections.
+      stopped = true;
       clearInterval(timer);
-      await running;
     },
   };
 }

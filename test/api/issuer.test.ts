@@ -70,6 +70,9 @@ t.test('a trusted issuer beside our own sign-in', async (t) => {
     t.match(await ask({ sub: 'ada' }), { status: 200 }, 'linked');
     t.match(await ask({ sub: 'ada', email: 'new@example.com', email_verified: true }), { status: 200 });
     t.match(await ask({ sub: 'eve' }), invalid, 'somebody else');
+    t.match(await ask({ sub: mine.userId }), { status: 200 }, 'the id of an account needs no link');
+    t.match(await ask({ sub: mine.userId.toUpperCase() }), invalid);
+    t.match(await ask({ sub: mine.sessionId }), invalid);
     t.match(await mySessions(closed.url, bearer(mine.accessToken)), { status: 200 }, 'our own tokens go on');
   });
 
