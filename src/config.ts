@@ -40,6 +40,13 @@ const variables = z.object({
     .string()
     .regex(/^postgres(ql)?:\/\//, 'must start with postgres://')
     .optional(),
+  REDIS_URL: z
+    .string()
+    .regex(
+      /^rediss?(\+cluster)?:\/\/[^,]+(,\s*rediss?(\+cluster)?:\/\/[^,]+)*$/,
+      'must be redis://..., a comma list of such for a cluster, or redis+cluster://...',
+    )
+    .optional(),
   SIGNATURES_DIR: z.string().optional(),
   SCAN_THREADS: integer(1, 256).default(availableParallelism()),
   SCAN_QUEUE: integer(1, 100_000).default(1024),
@@ -80,6 +87,8 @@ export interface Config {
   readonly dataDirectory: string;
   /** Null: the embedded store under the data directory. */
   readonly databaseUrl: string | null;
+  /** Null: keys and quota are kept in this process. */
+  readonly redisUrl: string | null;
   /** Folders that are loaded into one engine, in order. */
   readonly signatureDirectories: readonly string[];
   readonly scanThreads: number;
@@ -137,6 +146,7 @@ export function readConfig(env: Readonly<Record<string, string | undefined>>): C
     baseUrl: v.BASE_URL ?? null,
     dataDirectory: resolve(v.DATA_DIR),
     databaseUrl: v.DATABASE_URL ?? null,
+    redisUrl: v.REDIS_URL ?? null,
     signatureDirectories: signatureDirectories(v.SIGNATURES_DIR),
     scanThreads: v.SCAN_THREADS,
     scanQueue: v.SCAN_QUEUE,

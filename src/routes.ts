@@ -11,6 +11,8 @@ export interface RouteParts {
   readonly signatures: () => SignatureState;
   /** Null: it answers; otherwise what is wrong with it. */
   readonly storeProblem: () => Promise<string | null>;
+  /** Null: keys and quota are served as they should be; otherwise why Postgres stands in. */
+  readonly admissionProblem: () => string | null;
   readonly version: string;
 }
 
@@ -65,16 +67,22 @@ function operation(summary: string, responses: Readonly<Record<number, string>>)
   };
 }
 
-async function readiness({ signatures, storeProblem }: RouteParts): Promise<Reply> {
+async function readiness({ signatures, storeProblem, admissionProblem }: RouteParts): Promise<Reply> {
   const engine = signatures();
   const problem = await storeProblem();
   const ready = engine.kind === 'ready' && problem === null;
   const body = {
     status: ready ? 'ready' : 'unavailable',
     engine: describeState(engine),
+    admission: describeAdmission(admissionProblem()),
     store: problem === null ? { status: 'ready' } : { status: 'failed', message: problem },
   };
   return ready ? jsonReply(200, body) : jsonReply(503, body, { 'Retry-After': '5' });
+}
+
+/** Scans are served all the same: it doesn't make the service unready. */
+function describeAdmission(problem: string | null): Record<string, string> {
+  return problem === null ? { status: 'ready' } : { status: 'degraded', message: problem };
 }
 
 function describeState(state: SignatureState): Record<string, unknown> {

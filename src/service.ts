@@ -3,7 +3,8 @@ import { readFileSync } from 'node:fs';
 import { z } from 'zod';
 import { createAccess } from './account/access.js';
 import { type BootstrapAccount, bootstrap } from './account/bootstrap.js';
-import { createKeyLoader } from './account/keys.js';
+import { createKeyLoader, recentRevocations } from './account/keys.js';
+import { createPlanLimits } from './account/plans.js';
 import type { Config } from './config.js';
 import { startPool } from './engine/pool.js';
 import { loadSignatures, type Signatures } from './engine/signatures.js';
@@ -16,9 +17,16 @@ import { createRoutes } from './routes.js';
 import { createGuard } from './scan/guard.js';
 import { createUploadMemory } from './scan/memory.js';
 import { createScanHandler } from './scan/route.js';
+import type { AdmissionStore } from './store/admission.js';
+import { createAdmissions } from './store/admissions.js';
 import { startEmbedded } from './store/embedded.js';
-import { createMemoryAdmission } from './store/memory.js';
-import { openPostgres, type Postgres } from './store/postgres.js';
+import type { Ledger } from './store/ledger.js';
+import { createLookups } from './store/lookups.js';
+import { createMemoryLedger } from './store/memory-ledger.js';
+import { openPostgres, type Postgres, type Sql } from './store/postgres.js';
+import { createQuotaHours, type QuotaHours } from './store/quota-hours.js';
+import { openRedis } from './store/redis.js';
+import { createRedisLedger } from './store/redis-ledger.js';
 import { codeOf } from './store/store-error.js';
 
 export interface Service {
@@ -44,7 +52,8 @@ export async function startService(config: Config, log: Log): Promise<Service> {
     const postgres = await startStore(config, log, stops);
     const account = await bootstrap(postgres.sql, config.bootstrap, { isEmbedded: config.databaseUrl === null });
     const signatures = startSignatures(config, log, stops);
-    const port = await startHttp(config, log, { postgres, signatures }, stops);
+    const admission = await startAdmission(config, log, postgres, stops);
+    const port = await startHttp(config, log, { postgres, admission, signatures }, stops);
     return {
       port,
       account,
@@ -87,15 +96,49 @@ function startSignatures(config: Config, log: Log, stops: (() => Promise<void>)[
   return signatures;
 }
 
+async function startAdmission(
+  config: Config,
+  log: Log,
+  { sql }: Postgres,
+  stops: (() => Promise<void>)[],
+): Promise<AdmissionStore> {
+  const hours = createQuotaHours(sql);
+  const onProblem = (problem: string): void => log.warn({ problem }, 'admission');
+  const common = { hours, lookups: createLookups(createKeyLoader(sql, createPlanLimits(config.plans))), onProblem };
+  let admission: AdmissionStore;
+  if (config.redisUrl === null) {
+    const ledger = createMemoryLedger(Date.now);
+    admission = createAdmissions({ ...common, ledger, clock: Date.now, ledgerProblem: () => null });
+  } else {
+    const redis = await openRedis({
+      url: config.redisUrl,
+      onReturn: (commands) => settle(createRedisLedger(commands), hours, sql),
+      onProblem,
+    });
+    stops.push(async () => redis.close());
+    const ledger = createRedisLedger(redis);
+    admission = createAdmissions({ ...common, ledger, clock: Date.now, ledgerProblem: () => redis.problem() });
+  }
+  stops.push(() => admission.stop());
+  return admission;
+}
+
+/** What happened while Redis was away, told to it: units that Postgres counted, and keys that ended. */
+async function settle(ledger: Ledger, hours: QuotaHours, sql: Sql): Promise<void> {
+  await ledger.raise(await hours.current());
+  await Promise.all((await recentRevocations(sql)).map(({ userId, keyHash }) => ledger.revoke(userId, keyHash)));
+}
+
 interface HttpParts {
   readonly postgres: Postgres;
+  readonly admission: AdmissionStore;
   readonly signatures: Signatures;
 }
 
 async function startHttp(
   config: Config,
   log: Log,
-  { postgres, signatures }: HttpParts,
+  { postgres, admission, signatures }: HttpParts,
   stops: (() => Promise<void>)[],
 ): Promise<number> {
   const pool = startPool({
@@ -105,21 +148,20 @@ async function startHttp(
     encryptedArchives: config.encryptedArchives,
   });
   stops.push(() => pool.stop());
-  const admission = createMemoryAdmission(createKeyLoader(postgres.sql, config.plans));
   const scan = createScanHandler({
-    access: createAccess(admission, Date.now),
+    access: createAccess(admission, createPlanLimits(config.plans)),
     pool,
     signatures,
     memory: createUploadMemory({ budgetBytes: config.uploadMemoryBytes, waitMs: config.uploadWaitMs }),
     uploadTimeoutMs: config.uploadTimeoutMs,
     guard: createGuard({ allowNetworks: [] }),
-    now: Date.now,
     onScan: (event) => log.info(event, 'scan'),
   });
   const routes = createRoutes({
     scan,
     signatures: () => signatures.state(),
     storeProblem: () => problemOf(postgres),
+    admissionProblem: () => admission.problem(),
     version: readVersion(),
   });
   const server = await startServer({

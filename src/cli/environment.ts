@@ -18,6 +18,11 @@ export const environment: readonly Variable[] = [
   variable('DATA_DIR', './data', 'folder of the embedded database'),
   variable('DATABASE_URL', null, 'postgres://...; unset: the embedded database under DATA_DIR'),
   variable(
+    'REDIS_URL',
+    null,
+    'redis://... or rediss://..., a comma list of such or redis+cluster://... for a cluster; unset: quota and keys are kept in the process, which is exact for one',
+  ),
+  variable(
     'SIGNATURES_DIR',
     null,
     "folders with signatures, separated by a colon; unset: those that freshclam fills (/var/lib/clamav), if any, and the project's own",

@@ -11,7 +11,6 @@ import { type Scanned, type ScanParts, scanUpload } from './scan.js';
 
 export interface ScanRouteParts extends ScanParts {
   readonly access: AccessControl;
-  readonly now: () => number;
   /** Told of every scan that was admitted, once it is decided. Never of keys or contents. */
   readonly onScan: (event: ScanEvent) => void;
 }
@@ -103,7 +102,7 @@ export function createScanHandler(parts: ScanRouteParts): (exchange: Exchange) =
       case 'keyInvalid':
         throw new Failure(access.outcome);
       case 'exhausted':
-        return exhausted(access.quota, parts.now());
+        return exhausted(access);
       case 'admitted':
         return await scanAdmitted(exchange, access, parts);
     }
@@ -172,8 +171,7 @@ function quotaHeaders({ limit, remaining, resetEpochSeconds }: Quota): Record<st
   };
 }
 
-function exhausted(quota: Quota, nowMs: number): Reply {
-  const retryAfter = Math.max(1, Math.ceil(quota.resetEpochSeconds - nowMs / 1000));
-  const fields = { limit: quota.limit, resetTime: quota.resetEpochSeconds, retryAfter };
-  return failureReply(new Failure('quotaExhausted', '', retryAfter), quotaHeaders(quota), fields);
+function exhausted({ quota, retryAfterSeconds }: Extract<Access, { outcome: 'exhausted' }>): Reply {
+  const fields = { limit: quota.limit, resetTime: quota.resetEpochSeconds, retryAfter: retryAfterSeconds };
+  return failureReply(new Failure('quotaExhausted', '', retryAfterSeconds), quotaHeaders(quota), fields);
 }
