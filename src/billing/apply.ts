@@ -8,6 +8,7 @@ import {
   forgetCustomer,
   givePlan,
   inTransaction,
+  lockUser,
   markAnnounced,
   type Reading,
   recordEvents,
@@ -66,6 +67,8 @@ export function createApplier(parts: ApplierParts): Applier {
     if (reading === null) return { changed: false, holdsSubscription: false, hasCustomer: false };
     const customer = await stripe.readCustomer(reading.customerId);
     const changed = await inTransaction(sql, async (tx) => {
+      // First of all: two transactions that record the same events in different orders would wait for each other.
+      await lockUser(tx, userId, livemode);
       await recordEvents(tx, events);
       const taken = await takeReading(tx, userId, livemode, reading);
       // A later reading was faster: it has seen what these events tell of.

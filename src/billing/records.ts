@@ -56,9 +56,14 @@ export async function beginReading(sql: Queries, userId: string, livemode: boole
   return row ?? null;
 }
 
+/** From here on no other transaction writes what Stripe said of this user: neither their row nor their events. */
+export async function lockUser(tx: Queries, userId: string, livemode: boolean): Promise<void> {
+  await tx`SELECT FROM billing_customers WHERE user_id = ${userId} AND livemode = ${livemode} FOR UPDATE`;
+}
+
 /**
- * Locks the user's row and takes the reading as the newest; null when a later one was applied, or the customer isn't theirs
- * any more. Otherwise the plan that billing gave last.
+ * Takes the reading as the newest; null when a later one was applied, or the customer isn't theirs any more. Otherwise the
+ * plan that billing gave last.
  */
 export async function takeReading(
   tx: Queries,

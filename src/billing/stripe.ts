@@ -149,7 +149,9 @@ export function createStripeApi({ secretKey, webhookSecret, apiBase, timeoutMs }
         const tolerance = SIGNATURE_TOLERANCE_SECONDS;
         return eventOf(stripe.webhooks.constructEvent(body, signature, webhookSecret, tolerance, undefined, nowMs));
       } catch (error) {
-        if (error instanceof Stripe.errors.StripeSignatureVerificationError) return null;
+        // The second: signed, and no JSON.
+        if (error instanceof Stripe.errors.StripeSignatureVerificationError || error instanceof SyntaxError)
+          return null;
         throw error;
       }
     },

@@ -9,6 +9,7 @@ import { Failure } from '../../src/errors.js';
 import { type Authenticate, behindSignIn } from '../../src/http/caller.js';
 import { createRouter } from '../../src/http/router.js';
 import { startServer } from '../../src/http/server.js';
+import type { Log } from '../../src/log.js';
 import { openPostgres, type Sql } from '../../src/store/postgres.js';
 import { type PostgresServer, startPostgres } from '../fixtures/postgres.js';
 import {
@@ -49,6 +50,8 @@ export interface NodeOptions {
   readonly secretKey?: string | null;
   readonly stripeTimeoutMs?: number;
   /** Called before the admission has been told. */
+  /** Default: the world's. */
+  readonly sql?: Sql;
   readonly onPlanChanged?: (userId: string, plan: string) => Promise<void>;
 }
 
@@ -57,6 +60,7 @@ export interface World {
   readonly stripe: FakeStripe;
   /** What the clock shows; tests set it forward. */
   readonly clock: { nowMs: number | null };
+  readonly log: Log;
   readonly logLines: string[];
   node(options?: NodeOptions): Promise<Node>;
   user(plan?: string): Promise<string>;
@@ -118,13 +122,15 @@ async function createWorld(options: FakeStripeOptions): Promise<{ world: World; 
     sql,
     stripe,
     clock,
+    log,
     logLines,
-    async node({ secretKey, stripeTimeoutMs, onPlanChanged } = {}) {
+    async node({ secretKey, stripeTimeoutMs, onPlanChanged, ...other } = {}) {
+      const nodeSql = other.sql ?? sql;
       const told: Node['told'] = [];
       const key = secretKey === undefined ? (options.secretKey ?? SECRET_KEY) : secretKey;
       const shared = { webhookSecret: WEBHOOK_SECRET, apiBase: stripe.url, prices: PRICES, returnBase: RETURN_BASE };
       const billing = createBilling({
-        sql,
+        sql: nodeSql,
         plans: PLANS,
         settings: key === null ? null : { secretKey: key, ...shared },
         planChanged: async (userId, plan) => {
@@ -137,7 +143,7 @@ async function createWorld(options: FakeStripeOptions): Promise<{ world: World; 
       });
       const authenticate = createAuthenticate(sql);
       const routes = [
-        createWebhookRoute({ billing, sql, log, now }),
+        createWebhookRoute({ billing, sql: nodeSql, log, now }),
         ...behindSignIn(createBillingRoutes(billing), authenticate),
       ];
       const http = await startServer({
