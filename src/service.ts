@@ -4,6 +4,9 @@ import { z } from 'zod';
 import { createAccess } from './account/access.js';
 import { type BootstrapAccount, bootstrap } from './account/bootstrap.js';
 import { createKeyLoader } from './account/keys.js';
+import { type Billing, createBilling } from './billing/billing.js';
+import { startUpkeep } from './billing/upkeep.js';
+import { createWebhookRoute } from './billing/webhook.js';
 import type { Config } from './config.js';
 import { startPool } from './engine/pool.js';
 import { loadSignatures, type Signatures } from './engine/signatures.js';
@@ -116,8 +119,10 @@ async function startHttp(
     now: Date.now,
     onScan: (event) => log.info(event, 'scan'),
   });
+  const billing = startBilling(config, log, postgres, stops);
   const routes = createRoutes({
     scan,
+    billing: [createWebhookRoute({ billing, sql: postgres.sql, log, now: Date.now })],
     signatures: () => signatures.state(),
     storeProblem: () => problemOf(postgres),
     version: readVersion(),
@@ -133,6 +138,21 @@ async function startHttp(
   stops.push(() => server.stop(STOP_GRACE_MS));
   log.info({ host: config.host, port: server.port }, 'listening');
   return server.port;
+}
+
+function startBilling(config: Config, log: Log, { sql }: Postgres, stops: (() => Promise<void>)[]): Billing {
+  const billing = createBilling({
+    sql,
+    plans: config.plans,
+    settings: config.billing,
+    // The admission asks Postgres again every few seconds, and finds the plan there.
+    planChanged: null,
+    log,
+    now: Date.now,
+  });
+  const upkeep = startUpkeep({ billing, sql, log, now: Date.now });
+  if (upkeep !== null) stops.push(() => upkeep.stop());
+  return billing;
 }
 
 /** Null when it answers. Anybody may read this: the driver's own words hold addresses. */

@@ -19,7 +19,7 @@ export async function answering<T>(log: Log, work: () => Promise<T>): Promise<T>
   }
 }
 
-export function toFailure(log: Log, error: unknown): unknown {
+function toFailure(log: Log, error: unknown): unknown {
   if (error instanceof StripeProblem) {
     logProblem(log, error);
     return failureOf(error);

@@ -1,5 +1,4 @@
 // What the plans cost, as Stripe says: asked now and then, and never waited for long.
-import { within } from '../store/within.js';
 import { type Price, type StripeApi, StripeProblem } from './shapes.js';
 
 export interface Prices {
@@ -44,12 +43,21 @@ export function createPrices(stripe: StripeApi, now: () => number): Prices {
       if (entry !== undefined && now() < entry.askAgainAtMs) return entry.price;
       const answer = asked.get(priceId) ?? ask(priceId);
       asked.set(priceId, answer);
-      try {
-        return await within(answer, WAIT_MS);
-      } catch {
-        // It is still being asked; who comes next finds the answer.
-        return entry?.price ?? null;
-      }
+      // What comes later is found by who asks next.
+      return await orElse(answer, entry?.price ?? null);
     },
   };
+}
+
+/** The answer, or the other value when the answer takes longer than WAIT_MS. */
+async function orElse<T>(answer: Promise<T>, other: T): Promise<T> {
+  let timer: NodeJS.Timeout | undefined;
+  const late = new Promise<T>((resolve) => {
+    timer = setTimeout(() => resolve(other), WAIT_MS);
+  });
+  try {
+    return await Promise.race([answer, late]);
+  } finally {
+    clearTimeout(timer);
+  }
 }

@@ -1,4 +1,7 @@
 // A billing under test: one Postgres database, one local Stripe, and as many nodes (HTTP servers) on them as a test wants.
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
 import { pino } from 'pino';
 import t, { type Test } from 'tap';
 import { createUser } from '../../src/account/users.js';
@@ -10,7 +13,8 @@ import { type Authenticate, behindSignIn } from '../../src/http/caller.js';
 import { createRouter } from '../../src/http/router.js';
 import { startServer } from '../../src/http/server.js';
 import type { Log } from '../../src/log.js';
-import { openPostgres, type Sql } from '../../src/store/postgres.js';
+import { startEmbedded } from '../../src/store/embedded.js';
+import { openPostgres, type PostgresTarget, type Sql } from '../../src/store/postgres.js';
 import { type PostgresServer, startPostgres } from '../fixtures/postgres.js';
 import {
   type FakeStripe,
@@ -55,7 +59,14 @@ export interface NodeOptions {
   readonly onPlanChanged?: (userId: string, plan: string) => Promise<void>;
 }
 
+export interface WorldOptions extends FakeStripeOptions {
+  /** On the embedded store instead of a Postgres. */
+  readonly embedded?: boolean;
+}
+
 export interface World {
+  /** Null: the embedded store. */
+  readonly databaseUrl: string | null;
   readonly sql: Sql;
   readonly stripe: FakeStripe;
   /** What the clock shows; tests set it forward. */
@@ -82,7 +93,7 @@ function sharedPostgres(): Promise<PostgresServer> {
 export function billingTest(
   name: string,
   body: (t: Test, world: World) => Promise<void>,
-  options: FakeStripeOptions = {},
+  options: WorldOptions = {},
 ): void {
   t.test(name, async (t) => {
     const { world, end } = await createWorld(options);
@@ -94,10 +105,15 @@ export function billingTest(
   });
 }
 
-async function createWorld(options: FakeStripeOptions): Promise<{ world: World; end: (t: Test) => Promise<void> }> {
+async function createWorld({
+  embedded = false,
+  ...options
+}: WorldOptions): Promise<{ world: World; end: (t: Test) => Promise<void> }> {
   const clock: World['clock'] = { nowMs: null };
   const now = (): number => clock.nowMs ?? Date.now();
-  const postgres = await openPostgres({ kind: 'url', url: await (await sharedPostgres()).database() });
+  const databaseUrl = embedded ? null : await (await sharedPostgres()).database();
+  const store = databaseUrl === null ? await startStore() : null;
+  const postgres = await openPostgres(store?.target ?? { kind: 'url', url: databaseUrl ?? '' });
   const { sql } = postgres;
   const stripe = await startStripe({ nowSeconds: () => Math.floor(now() / 1000), ...options });
   for (const [index, id] of [...PRICES.values()].flat().entries()) {
@@ -116,9 +132,11 @@ async function createWorld(options: FakeStripeOptions): Promise<{ world: World; 
     t.notMatch(logLines.join(''), secrets, 'no secret and no card in the log');
     t.notMatch(await dump(sql), secrets, 'nor in the tables');
     await postgres.close();
+    await store?.stop();
   }
 
   const world: World = {
+    databaseUrl,
     sql,
     stripe,
     clock,
@@ -169,6 +187,18 @@ async function createWorld(options: FakeStripeOptions): Promise<{ world: World; 
     },
   };
   return { world, end };
+}
+
+async function startStore(): Promise<{ target: PostgresTarget; stop: () => Promise<void> }> {
+  const folder = mkdtempSync(join(tmpdir(), 'billing-test-'));
+  const { socketDirectory, stop } = await startEmbedded(folder);
+  return {
+    target: { kind: 'embedded', socketDirectory },
+    async stop() {
+      await stop();
+      rmSync(folder, { recursive: true });
+    },
+  };
 }
 
 /** `Bearer user:<uuid>`, where the real one has a token. */
