@@ -418,7 +418,7 @@ billingTest(
     const { signature } = world.stripe;
     const nowSeconds = Math.floor(Date.now() / 1000);
     const byteOrderMark = Buffer.from([0xef, 0xbb, 0xbf]);
-    const replaced = body.replace('"evt_', '"\ufffd_');
+    const replaced = body.replace('"object": "event"', '"object": "ev\ufffdnt"');
     const asked = world.stripe.requests.length;
     const refused: Record<string, { body: string | Buffer; signature?: string }> = {
       'no signature': { body },
