@@ -1,6 +1,7 @@
 // Buying over the wire: one customer per user, one open checkout, retries that are the same attempt, and nobody else's session.
 import type { SeenRequest } from '../fixtures/stripe.js';
 import { billingTest, buy, type Node, type World } from './nodes.js';
+import { deferred } from './steps.js';
 
 const CREATE_CUSTOMER = 'POST /v1/customers';
 const CREATE_CHECKOUT = 'POST /v1/checkout/sessions';
@@ -131,6 +132,30 @@ for (const [what, call] of [
       t.equal(openSessions(world).length, 1);
     },
   );
+}
+
+for (const call of [CREATE_CUSTOMER, CREATE_CHECKOUT]) {
+  billingTest(`two nodes in the same attempt, while Stripe is still at ${call}`, async (t, world) => {
+    const [one, other] = [await world.node(), await world.node()];
+    const userId = await world.user();
+    const gate = deferred();
+    const created = (all: readonly SeenRequest[]): number => all.filter((request) => request.call === call).length;
+    world.stripe.fault = (request) => {
+      return request.call === call && created(world.stripe.requests) === 1
+        ? { kind: 'holdAnswer', until: gate.promise }
+        : null;
+    };
+    const first = checkout(one, userId, 'PRO');
+    await world.stripe.seen((all) => created(all) === 1);
+    const second = checkout(other, userId, 'PRO');
+    // Refused as in progress, and tried again by the package.
+    await world.stripe.seen((all) => created(all) === 2);
+    gate.resolve();
+    t.strictSame((await first).body, (await second).body);
+    t.equal((await second).status, 200);
+    t.equal(world.stripe.account.customers.size, 1);
+    t.equal(world.stripe.account.sessions.size, 1);
+  });
 }
 
 billingTest("somebody else's checkout is refused, an unknown one not found, and no plan changes", async (t, world) => {

@@ -1,14 +1,7 @@
 // When something is away: Stripe down or hanging, the admission or Postgres unreachable. The service goes on with the last known plan.
 import postgres from 'postgres';
 import { billingTest, buy } from './nodes.js';
-
-function deferred(): { readonly promise: Promise<void>; readonly resolve: () => void } {
-  let resolve: () => void = () => undefined;
-  const promise = new Promise<void>((done) => {
-    resolve = done;
-  });
-  return { promise, resolve };
-}
+import { deferred } from './steps.js';
 
 billingTest('with Stripe down every call that needs it is a 503, and the plan stays', async (t, world) => {
   const node = await world.node();
