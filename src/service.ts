@@ -151,7 +151,10 @@ function startBilling(config: Config, log: Log, { sql }: Postgres, stops: (() =>
     now: Date.now,
   });
   const upkeep = startUpkeep({ billing, sql, log, now: Date.now });
-  if (upkeep !== null) stops.push(() => upkeep.stop());
+  if (upkeep !== null) {
+    stops.push(() => upkeep.stop());
+    log.info({ livemode: billing.active().stripe.livemode }, 'billing is on');
+  }
   return billing;
 }
 

@@ -66,7 +66,7 @@ export function createBilling(parts: BillingParts): Billing {
     const stripe = createStripeApi({ ...rest, ...timeout });
     const applier = createApplier({ sql, stripe, catalog, planChanged, log, now });
     const checkouts = createCheckouts({ sql, stripe, catalog, applier, baseUrl: returnBase, now });
-    return { stripe, applier, checkouts, prices: createPrices(stripe, now), returnBase };
+    return { stripe, applier, checkouts, prices: createPrices(stripe, log, now), returnBase };
   }
 
   function active(): NonNullable<typeof on> {

@@ -1,4 +1,5 @@
 // One customer at Stripe per user: made once, whoever asks for it how often and from how many nodes.
+import { Failure } from '../errors.js';
 import type { Sql } from '../store/postgres.js';
 import { type StripeApi, StripeProblem } from './shapes.js';
 
@@ -8,7 +9,7 @@ interface Row {
   readonly generation: number;
 }
 
-/** Returns the user's customer; makes it with one idempotency key for all tries. Throws StripeProblem. */
+/** Returns the user's customer; makes it with one idempotency key for all tries. Throws StripeProblem, and Failure `tokenInvalid` of a user who is gone. */
 export async function ensureCustomer(sql: Sql, stripe: StripeApi, userId: string): Promise<string> {
   const { livemode } = stripe;
   const before = await prepare(sql, userId, livemode);
@@ -49,6 +50,6 @@ async function prepare(sql: Sql, userId: string, livemode: boolean): Promise<Row
   const [row] = await sql<Row[]>`
     SELECT customer_id AS "customerId", email, generation FROM billing_customers
     WHERE user_id = ${userId} AND livemode = ${livemode}`;
-  if (row === undefined) throw new Error('The user is gone');
+  if (row === undefined) throw new Failure('tokenInvalid');
   return row;
 }

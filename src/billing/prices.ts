@@ -1,4 +1,6 @@
 // What the plans cost, as Stripe says: asked now and then, and never waited for long.
+import type { Log } from '../log.js';
+import { logProblem } from './failures.js';
 import { type Price, type StripeApi, StripeProblem } from './shapes.js';
 
 export interface Prices {
@@ -18,7 +20,7 @@ interface Entry {
   readonly askAgainAtMs: number;
 }
 
-export function createPrices(stripe: StripeApi, now: () => number): Prices {
+export function createPrices(stripe: StripeApi, log: Log, now: () => number): Prices {
   const known = new Map<string, Entry>();
   const asked = new Map<string, Promise<Price | null>>();
 
@@ -29,6 +31,8 @@ export function createPrices(stripe: StripeApi, now: () => number): Prices {
       return price;
     } catch (error) {
       if (!(error instanceof StripeProblem)) throw error;
+      // A price that STRIPE_PRICES names wrongly is found out here.
+      logProblem(log, error);
       const price = known.get(priceId)?.price ?? null;
       known.set(priceId, { price, askAgainAtMs: now() + RETRY_MS });
       return price;

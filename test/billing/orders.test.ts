@@ -89,6 +89,48 @@ async function inTurn<T>(steps: readonly (() => Promise<T>)[]): Promise<T[]> {
   return results;
 }
 
+const statuses = ['active', 'trialing', 'past_due', 'unpaid', 'canceled', 'paused', 'incomplete'] as const;
+const prices = { price_pro: 'PRO', price_pro_yearly: 'PRO', price_business: 'BUSINESS' } as const;
+
+billingTest(
+  'whatever happens, and however its events arrive, fail and come again: the plan is that of Stripe',
+  async (t, world) => {
+    const nodes = [await world.node(), await world.node()] as const;
+    const random = createRandom(42);
+    const pick = <T>(from: readonly [T, ...T[]]): T => from[random(from.length)] ?? from[0];
+    for (let round = 0; round < 25; round += 1) {
+      const { userId, subscription } = await subscriber(world, nodes[0], 'PRO');
+      const steps: Promise<() => Promise<number>>[] = [];
+      for (let change = 0; change < 8; change += 1) {
+        subscription.status = pick(statuses);
+        subscription.price = pick(['price_pro', 'price_pro_yearly', 'price_business']);
+        const event = updated(world, subscription);
+        // Some calls of this moment are refused, so their deliveries fail and come again below.
+        const failing = random(4) === 0;
+        world.stripe.fault = ({ call }) =>
+          failing && call === 'GET /v1/subscriptions' ? { kind: 'fail', status: 403 } : null;
+        for (let copy = 0; copy <= random(3); copy += 1) {
+          const deliver = () => world.stripe.deliver(pick(nodes).url, event);
+          steps.push(deliver().then((status) => (status === 200 ? async () => 200 : deliver)));
+        }
+        if (random(3) === 0)
+          steps.push(
+            pick(nodes)
+              .ask(userId, 'POST', 'sync')
+              .then(() => async () => 200),
+          );
+        if (random(3) === 0) await Promise.all(steps);
+      }
+      const again = await Promise.all(steps);
+      world.stripe.fault = () => null;
+      for (const deliver of again) t.equal(await deliver(), 200);
+      const isPaid = ['active', 'trialing', 'past_due'].includes(subscription.status);
+      const price = Object.entries(prices).find(([id]) => id === subscription.price)?.[1] ?? '';
+      await expectPlan(t, world, nodes[1], userId, isPaid ? price : 'FREE', `round ${round}: ${subscription.status}`);
+    }
+  },
+);
+
 billingTest('a reading that was overtaken by a later one changes nothing', async (t, world) => {
   const [slow, fast] = [await world.node(), await world.node()];
   const { userId, subscription } = await subscriber(world, slow, 'PRO');
