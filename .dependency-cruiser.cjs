@@ -47,6 +47,7 @@ module.exports = {
     soleImporters('uws', '^node_modules/uws-pack/', '^src/http/(server|exchange|framing|inbound)\\.ts$'),
     soleImporters('postgres', '^node_modules/(postgres|@electric-sql)/', '^src/store/'),
     soleImporters('redis', '^node_modules/ioredis/', '^src/store/redis\\.ts$'),
+    soleImporters('stripe', '^node_modules/stripe/', '^src/billing/stripe\\.ts$'),
     soleImporters('addon', '(\\.node$|^native/)', '^src/engine/addon\\.ts$'),
     {
       name: 'scan-thread-stays-small',

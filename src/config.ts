@@ -31,6 +31,30 @@ const plans = z.string().transform((text, context) => {
   return result;
 });
 
+/** Plan name to price ids: `PRO:price_1,PRO:price_2,BUSINESS:price_3`. */
+const prices = z.string().transform((text, context) => {
+  const result = new Map<string, readonly string[]>();
+  const seen = new Set<string>();
+  for (const entry of text.split(',')) {
+    const [, plan, price] = /^([A-Z][A-Z0-9_]{0,31}):(price_[A-Za-z0-9_]{1,200})$/.exec(entry.trim()) ?? [];
+    if (plan === undefined || price === undefined || seen.has(price)) {
+      context.addIssue('must look like PRO:price_1,BUSINESS:price_2, each price once');
+      return z.NEVER;
+    }
+    seen.add(price);
+    result.set(plan, [...(result.get(plan) ?? []), price]);
+  }
+  return result;
+});
+
+/** The secret key travels in every request, so it needs TLS, except to this very machine. */
+function isSafeBase(text: string): boolean {
+  if (!URL.canParse(text)) return false;
+  const { protocol, hostname, pathname, search } = new URL(text);
+  const isLocal = ['127.0.0.1', 'localhost', '[::1]'].includes(hostname);
+  return (protocol === 'https:' || (protocol === 'http:' && isLocal)) && pathname === '/' && search === '';
+}
+
 const variables = z.object({
   PORT: integer(0, 65_535).default(8080),
   HOST: z.string().default('127.0.0.1'),
@@ -62,6 +86,19 @@ const variables = z.object({
       ['BUSINESS', 10_000],
     ]),
   ),
+  STRIPE_SECRET_KEY: z
+    .string()
+    .regex(/^(sk|rk)_(test|live)_[A-Za-z0-9]+$/, 'must look like sk_live_... or sk_test_...')
+    .optional(),
+  STRIPE_WEBHOOK_SECRET: z
+    .string()
+    .regex(/^whsec_[\x21-\x7e]+$/, 'must look like whsec_...')
+    .optional(),
+  STRIPE_PRICES: prices.optional(),
+  STRIPE_API_BASE: z
+    .string()
+    .refine(isSafeBase, 'must be an https URL without a path')
+    .default('https://api.stripe.com'),
   APP_ENV: z.string().min(1).max(64).default('PRODUCTION'),
   LOG_LEVEL: z.enum(['fatal', 'error', 'warn', 'info', 'debug', 'trace', 'silent']).default('info'),
   BOOTSTRAP_EMAIL: z.email('must be an e-mail address').optional(),
@@ -104,9 +141,21 @@ export interface Config {
   readonly encryptedArchives: 'allow' | 'reject';
   /** Plan name to scans per hour. */
   readonly plans: ReadonlyMap<string, number>;
+  /** Null: billing is off. */
+  readonly billing: BillingSettings | null;
   readonly appEnv: string;
   readonly logLevel: string;
   readonly bootstrap: Bootstrap;
+}
+
+export interface BillingSettings {
+  readonly secretKey: string;
+  readonly webhookSecret: string;
+  readonly apiBase: string;
+  /** Plan name to its price ids; the first one is sold. */
+  readonly prices: ReadonlyMap<string, readonly string[]>;
+  /** Where Stripe sends buyers back to; no slash at its end. */
+  readonly returnBase: string;
 }
 
 export interface Bootstrap {
@@ -137,9 +186,12 @@ export function readConfig(env: Readonly<Record<string, string | undefined>>): C
     throw new ConfigError(parsed.error.issues.map((issue) => `${issue.path.join('.')} ${issue.message}`));
   }
   const v = parsed.data;
+  const problems: string[] = [];
   if (!v.PLANS.has(v.BOOTSTRAP_PLAN)) {
-    throw new ConfigError([`BOOTSTRAP_PLAN must be one of ${[...v.PLANS.keys()].join(', ')}`]);
+    problems.push(`BOOTSTRAP_PLAN must be one of ${[...v.PLANS.keys()].join(', ')}`);
   }
+  const billing = billingSettings(v, problems);
+  if (problems.length > 0) throw new ConfigError(problems);
   return {
     port: v.PORT,
     host: v.HOST,
@@ -156,6 +208,7 @@ export function readConfig(env: Readonly<Record<string, string | undefined>>): C
     uploadMemoryBytes: v.UPLOAD_MEMORY_MB * MIB,
     encryptedArchives: v.ENCRYPTED_ARCHIVES,
     plans: v.PLANS,
+    billing,
     appEnv: v.APP_ENV,
     logLevel: v.LOG_LEVEL,
     bootstrap: {
@@ -165,6 +218,28 @@ export function readConfig(env: Readonly<Record<string, string | undefined>>): C
       plan: v.BOOTSTRAP_PLAN,
     },
   };
+}
+
+/** With STRIPE_SECRET_KEY billing is on, and needs the rest; what is missing or doesn't fit goes to the problems. */
+function billingSettings(v: z.infer<typeof variables>, problems: string[]): BillingSettings | null {
+  const { STRIPE_SECRET_KEY: secretKey, STRIPE_WEBHOOK_SECRET: webhookSecret, STRIPE_PRICES: sold } = v;
+  if (secretKey === undefined) return null;
+  const missing = (name: string): void => void problems.push(`${name} is needed when STRIPE_SECRET_KEY is set`);
+  if (webhookSecret === undefined) missing('STRIPE_WEBHOOK_SECRET');
+  if (sold === undefined) missing('STRIPE_PRICES');
+  if (v.BASE_URL === undefined) missing('BASE_URL');
+  const names = [...v.PLANS.keys()];
+  if (sold !== undefined) {
+    if ([...sold.keys()].some((plan) => !v.PLANS.has(plan))) {
+      problems.push(`STRIPE_PRICES must name plans of PLANS: ${names.join(', ')}`);
+    }
+    if (names.every((plan) => sold.has(plan))) {
+      problems.push('STRIPE_PRICES must leave one plan without a price: the one of accounts that do not pay');
+    }
+  }
+  if (webhookSecret === undefined || sold === undefined || v.BASE_URL === undefined) return null;
+  const returnBase = v.BASE_URL.replace(/\/+$/, '');
+  return { secretKey, webhookSecret, apiBase: v.STRIPE_API_BASE, prices: sold, returnBase };
 }
 
 /** SIGNATURES_DIR replaces the default folders; several are separated like those of PATH. */

@@ -33,6 +33,7 @@ export const errorTable = {
   tokenInvalid: row(401, 'Unauthorized', 'Access token invalid', 'the access token or its session is not accepted'),
   tokenExpired: row(401, 'Unauthorized', 'Access token expired', 'the access token was valid once'),
   crossSite: row(403, 'Forbidden', 'Cross-site request refused', "another site's page sent the cookie"),
+  foreignCheckout: row(403, 'Forbidden', 'The checkout session is not yours', "the checkout is another customer's"),
   notFound: row(404, 'Not found', 'No such resource: REASON', 'the path is unknown'),
   methodNotAllowed: row(405, 'Method not allowed', 'Allowed: REASON', 'the path exists for other methods'),
   conflict: row(409, 'Conflict', 'REASON', 'what exists already stands against it'),

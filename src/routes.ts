@@ -8,6 +8,8 @@ import { describeEngine, scanOperation } from './scan/route.js';
 
 export interface RouteParts {
   readonly scan: (exchange: Exchange) => Promise<Reply>;
+  /** Those that Stripe calls. */
+  readonly billing: readonly Route[];
   readonly signatures: () => SignatureState;
   /** Null: it answers; otherwise what is wrong with it. */
   readonly storeProblem: () => Promise<string | null>;
@@ -19,6 +21,7 @@ export interface RouteParts {
 export function createRoutes(parts: RouteParts): Route[] {
   const routes: Route[] = [
     { method: 'POST', path: '/api/v1/scans', operation: scanOperation, handle: parts.scan },
+    ...parts.billing,
     {
       method: 'GET',
       path: '/livez',

@@ -5,6 +5,9 @@ import { createAccess } from './account/access.js';
 import { type BootstrapAccount, bootstrap } from './account/bootstrap.js';
 import { createKeyLoader, recentRevocations } from './account/keys.js';
 import { createPlanLimits } from './account/plans.js';
+import { type Billing, createBilling } from './billing/billing.js';
+import { startUpkeep } from './billing/upkeep.js';
+import { createWebhookRoute } from './billing/webhook.js';
 import type { Config } from './config.js';
 import { startPool } from './engine/pool.js';
 import { loadSignatures, type Signatures } from './engine/signatures.js';
@@ -157,8 +160,10 @@ async function startHttp(
     guard: createGuard({ allowNetworks: [] }),
     onScan: (event) => log.info(event, 'scan'),
   });
+  const billing = startBilling(config, log, { postgres, admission }, stops);
   const routes = createRoutes({
     scan,
+    billing: [createWebhookRoute({ billing, sql: postgres.sql, log, now: Date.now })],
     signatures: () => signatures.state(),
     storeProblem: () => problemOf(postgres),
     admissionProblem: () => admission.problem(),
@@ -175,6 +180,30 @@ async function startHttp(
   stops.push(() => server.stop(STOP_GRACE_MS));
   log.info({ host: config.host, port: server.port }, 'listening');
   return server.port;
+}
+
+function startBilling(
+  config: Config,
+  log: Log,
+  { postgres, admission }: Pick<HttpParts, 'postgres' | 'admission'>,
+  stops: (() => Promise<void>)[],
+): Billing {
+  const { sql } = postgres;
+  const limitOf = createPlanLimits(config.plans);
+  const billing = createBilling({
+    sql,
+    plans: config.plans,
+    settings: config.billing,
+    planChanged: (userId, plan) => admission.setLimit(userId, limitOf(plan)),
+    log,
+    now: Date.now,
+  });
+  const upkeep = startUpkeep({ billing, sql, log, now: Date.now });
+  if (upkeep !== null) {
+    stops.push(() => upkeep.stop());
+    log.info({ livemode: billing.active().stripe.livemode }, 'billing is on');
+  }
+  return billing;
 }
 
 /** Null when it answers. Anybody may read this: the driver's own words hold addresses. */

@@ -15,6 +15,7 @@ const contract: Partial<Record<ErrorCode, [number, string, string | null]>> = {
   badFraming: [400, 'Bad request', 'REASON'],
   keyMissing: [401, 'X-API-KEY MISSING', null],
   keyInvalid: [401, 'X-API-KEY INVALID', null],
+  foreignCheckout: [403, 'Forbidden', 'The checkout session is not yours'],
   unsupportedMediaType: [415, 'Unsupported media type', 'Expected multipart/form-data'],
   scanIncomplete: [422, 'Scan failed', 'Scan incomplete: REASON'],
   quotaExhausted: [429, 'Rate limit exceeded', 'Hourly scan limit reached'],

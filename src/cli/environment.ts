@@ -39,6 +39,18 @@ export const environment: readonly Variable[] = [
     'allow: encrypted members count as looked at; reject: the scan is incomplete',
   ),
   variable('PLANS', 'FREE:50,PRO:1000,BUSINESS:10000', 'plans with their scans per hour'),
+  variable(
+    'STRIPE_SECRET_KEY',
+    null,
+    'turns billing on: sk_live_... or sk_test_...; then BASE_URL and the next two are needed',
+  ),
+  variable('STRIPE_WEBHOOK_SECRET', null, 'whsec_..., of the webhook endpoint BASE_URL/webhooks/stripe'),
+  variable(
+    'STRIPE_PRICES',
+    null,
+    'prices of plans, PRO:price_1,BUSINESS:price_2; of several prices of a plan the first one is sold',
+  ),
+  variable('STRIPE_API_BASE', 'https://api.stripe.com', "where Stripe's API is; https, or this machine"),
   variable('APP_ENV', 'PRODUCTION', 'name of the environment in the history, 1 to 64 characters'),
   variable('LOG_LEVEL', 'info', 'fatal, error, warn, info, debug, trace or silent'),
   variable('BOOTSTRAP_EMAIL', null, 'account that the first start on an empty store makes'),
