@@ -2,6 +2,7 @@
 import { existsSync, readdirSync } from 'node:fs';
 import { availableParallelism, totalmem } from 'node:os';
 import { delimiter, resolve } from 'node:path';
+import ipaddr from 'ipaddr.js';
 import { z } from 'zod';
 import { ownSignaturesDirectory } from './paths.js';
 
@@ -55,6 +56,23 @@ function isSafeBase(text: string): boolean {
   return (protocol === 'https:' || (protocol === 'http:' && isLocal)) && pathname === '/' && search === '';
 }
 
+const networks = z.string().transform((text, context) => {
+  const entries = text.split(',').map((entry) => entry.trim());
+  for (const entry of entries) {
+    if (!ipaddr.isValidCIDR(entry)) {
+      context.addIssue('must look like 10.0.0.0/8,fd00::/8');
+      return z.NEVER;
+    }
+  }
+  return entries;
+});
+
+/** A JWKS that anybody on the way can change signs for anybody; on this machine there is no way. */
+function isHttpsOrLoopback(url: string): boolean {
+  const { protocol, hostname } = new URL(url);
+  return protocol === 'https:' || ['localhost', '127.0.0.1', '[::1]'].includes(hostname);
+}
+
 const variables = z.object({
   PORT: integer(0, 65_535).default(8080),
   HOST: z.string().default('127.0.0.1'),
@@ -99,6 +117,14 @@ const variables = z.object({
     .string()
     .refine(isSafeBase, 'must be an https URL without a path')
     .default('https://api.stripe.com'),
+  REGISTRATION: z.enum(['open', 'closed']).default('closed'),
+  TRUSTED_PROXIES: networks.default([]),
+  JWT_ISSUER: z.string().max(1024).optional(),
+  JWT_JWKS_URL: z
+    .url({ protocol: /^https?$/, error: 'must be an https URL' })
+    .refine(isHttpsOrLoopback, 'must be an https URL')
+    .optional(),
+  JWT_AUDIENCE: z.string().max(1024).optional(),
   APP_ENV: z.string().min(1).max(64).default('PRODUCTION'),
   LOG_LEVEL: z.enum(['fatal', 'error', 'warn', 'info', 'debug', 'trace', 'silent']).default('info'),
   BOOTSTRAP_EMAIL: z.email('must be an e-mail address').optional(),
@@ -143,6 +169,12 @@ export interface Config {
   readonly plans: ReadonlyMap<string, number>;
   /** Null: billing is off. */
   readonly billing: BillingSettings | null;
+  /** Who may make an account: anybody, or the operator alone. */
+  readonly registration: 'open' | 'closed';
+  /** CIDRs of proxies whose X-Forwarded-For is believed. */
+  readonly trustedProxies: readonly string[];
+  /** Whose access tokens are taken besides our own. */
+  readonly trustedIssuer: { readonly issuer: string; readonly jwksUrl: string; readonly audience: string } | null;
   readonly appEnv: string;
   readonly logLevel: string;
   readonly bootstrap: Bootstrap;
@@ -209,6 +241,9 @@ export function readConfig(env: Readonly<Record<string, string | undefined>>): C
     encryptedArchives: v.ENCRYPTED_ARCHIVES,
     plans: v.PLANS,
     billing,
+    registration: v.REGISTRATION,
+    trustedProxies: v.TRUSTED_PROXIES,
+    trustedIssuer: trustedIssuer(v),
     appEnv: v.APP_ENV,
     logLevel: v.LOG_LEVEL,
     bootstrap: {
@@ -240,6 +275,26 @@ function billingSettings(v: z.infer<typeof variables>, problems: string[]): Bill
   if (webhookSecret === undefined || sold === undefined || v.BASE_URL === undefined) return null;
   const returnBase = v.BASE_URL.replace(/\/+$/, '');
   return { secretKey, webhookSecret, apiBase: v.STRIPE_API_BASE, prices: sold, returnBase };
+}
+
+/** All three variables or none. */
+function trustedIssuer(v: z.infer<typeof variables>): Config['trustedIssuer'] {
+  const { JWT_ISSUER: issuer, JWT_JWKS_URL: jwksUrl, JWT_AUDIENCE: audience } = v;
+  const given = { JWT_ISSUER: issuer, JWT_JWKS_URL: jwksUrl, JWT_AUDIENCE: audience };
+  const missing = Object.entries(given).flatMap(([name, value]) => (value === undefined ? [name] : []));
+  if (issuer === undefined || jwksUrl === undefined || audience === undefined) {
+    if (missing.length === Object.keys(given).length) return null;
+    throw new ConfigError(
+      missing.map((name) => `${name} must be set as well: an issuer needs all three JWT_ variables`),
+    );
+  }
+  if (issuer === ownIssuer(v.BASE_URL ?? null)) throw new ConfigError(["JWT_ISSUER must not be Sluice's own"]);
+  return { issuer, jwksUrl, audience };
+}
+
+/** The `iss` of our own access tokens: the same on every node that is configured alike. */
+export function ownIssuer(baseUrl: string | null): string {
+  return baseUrl === null ? 'sluice' : baseUrl.replace(/\/$/, '');
 }
 
 /** SIGNATURES_DIR replaces the default folders; several are separated like those of PATH. */

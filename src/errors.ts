@@ -32,6 +32,9 @@ export const errorTable = {
   tokenMissing: row(401, 'Unauthorized', 'Access token missing', 'neither a bearer token nor the cookie was sent'),
   tokenInvalid: row(401, 'Unauthorized', 'Access token invalid', 'the access token or its session is not accepted'),
   tokenExpired: row(401, 'Unauthorized', 'Access token expired', 'the access token was valid once'),
+  credentialsInvalid: row(401, 'Unauthorized', 'E-mail or password wrong', 'no account has this address and password'),
+  refreshInvalid: row(401, 'Unauthorized', 'Refresh token invalid', 'it is absent, unknown, used or expired'),
+  registrationClosed: row(403, 'Forbidden', 'Registration is closed', 'only the operator makes accounts'),
   crossSite: row(403, 'Forbidden', 'Cross-site request refused', "another site's page sent the cookie"),
   foreignCheckout: row(403, 'Forbidden', 'The checkout session is not yours', "the checkout is another customer's"),
   notFound: row(404, 'Not found', 'No such resource: REASON', 'the path is unknown'),
@@ -48,6 +51,7 @@ export const errorTable = {
   jsonExpected: row(415, 'Unsupported media type', 'Expected application/json', 'a JSON body has another type'),
   scanIncomplete: row(422, SCAN, 'Scan incomplete: REASON', 'the engine could not look at everything'),
   quotaExhausted: row(429, 'Rate limit exceeded', 'Hourly scan limit reached', 'no unit is left in this hour'),
+  tooManyAttempts: row(429, 'Too many attempts', 'Try again later', 'too many sign-ins or registrations'),
   internal: row(500, 'Internal error', 'REASON', 'anything unforeseen; the message is the request id'),
   unavailable: row(503, 'Service unavailable', 'REASON', 'the engine loads, the queue is full, or a store is down'),
 } as const satisfies Record<string, ErrorRow>;

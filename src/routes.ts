@@ -1,15 +1,14 @@
 // Every endpoint as one table: method, path, what the OpenAPI document says of it, and who serves it.
 import type { SignatureState } from './engine/signatures.js';
-import type { Exchange, Reply } from './http/exchange.js';
+import type { Reply } from './http/exchange.js';
 import { jsonReply } from './http/json.js';
 import { type Operation, openApiDocument } from './http/openapi.js';
 import type { Route } from './http/router.js';
-import { describeEngine, scanOperation } from './scan/route.js';
+import { describeEngine } from './scan/route.js';
 
 export interface RouteParts {
-  readonly scan: (exchange: Exchange) => Promise<Reply>;
-  /** Those that Stripe calls. */
-  readonly billing: readonly Route[];
+  /** What the rooms serve: scans, accounts, billing. */
+  readonly served: readonly Route[];
   readonly signatures: () => SignatureState;
   /** Null: it answers; otherwise what is wrong with it. */
   readonly storeProblem: () => Promise<string | null>;
@@ -20,8 +19,7 @@ export interface RouteParts {
 
 export function createRoutes(parts: RouteParts): Route[] {
   const routes: Route[] = [
-    { method: 'POST', path: '/api/v1/scans', operation: scanOperation, handle: parts.scan },
-    ...parts.billing,
+    ...parts.served,
     {
       method: 'GET',
       path: '/livez',

@@ -1,36 +1,10 @@
-// The server process: its parts started in order, wired together, and stopped in the reverse order.
-import { readFileSync } from 'node:fs';
-import { z } from 'zod';
-import { createAccess } from './account/access.js';
+// The service: its parts started in order, and stopped in the reverse order.
 import { type BootstrapAccount, bootstrap } from './account/bootstrap.js';
-import { createKeyLoader, recentRevocations } from './account/keys.js';
-import { createPlanLimits } from './account/plans.js';
-import { type Billing, createBilling } from './billing/billing.js';
-import { startUpkeep } from './billing/upkeep.js';
-import { createWebhookRoute } from './billing/webhook.js';
 import type { Config } from './config.js';
-import { startPool } from './engine/pool.js';
 import { loadSignatures, type Signatures } from './engine/signatures.js';
-import type { Exchange } from './http/exchange.js';
-import { createRouter } from './http/router.js';
-import { startServer } from './http/server.js';
 import type { Log } from './log.js';
-import { packageJsonPath } from './paths.js';
-import { createRoutes } from './routes.js';
-import { createGuard } from './scan/guard.js';
-import { createUploadMemory } from './scan/memory.js';
-import { createScanHandler } from './scan/route.js';
-import type { AdmissionStore } from './store/admission.js';
-import { createAdmissions } from './store/admissions.js';
-import { startEmbedded } from './store/embedded.js';
-import type { Ledger } from './store/ledger.js';
-import { createLookups } from './store/lookups.js';
-import { createMemoryLedger } from './store/memory-ledger.js';
-import { openPostgres, type Postgres, type Sql } from './store/postgres.js';
-import { createQuotaHours, type QuotaHours } from './store/quota-hours.js';
-import { openRedis } from './store/redis.js';
-import { createRedisLedger } from './store/redis-ledger.js';
-import { codeOf } from './store/store-error.js';
+import { startHttp } from './service-http.js';
+import { startAdmission, startStore } from './service-stores.js';
 
 export interface Service {
   readonly port: number;
@@ -41,9 +15,6 @@ export interface Service {
   /** Stops listening, answers what runs, closes the stores. */
   stop(): Promise<void>;
 }
-
-/** Requests in flight get so long at a stop. */
-const STOP_GRACE_MS = 30_000;
 
 /** Starts everything; rejects, with what was started stopped again, when a part can't start. Signatures load behind it. */
 export async function startService(config: Config, log: Log): Promise<Service> {
@@ -71,20 +42,6 @@ export async function startService(config: Config, log: Log): Promise<Service> {
   }
 }
 
-async function startStore(config: Config, log: Log, stops: (() => Promise<void>)[]): Promise<Postgres> {
-  if (config.databaseUrl !== null) {
-    const postgres = await openPostgres({ kind: 'url', url: config.databaseUrl });
-    stops.push(() => postgres.close());
-    return postgres;
-  }
-  log.info({ dataDirectory: config.dataDirectory }, 'starting the embedded database');
-  const { socketDirectory, stop } = await startEmbedded(config.dataDirectory);
-  stops.push(stop);
-  const postgres = await openPostgres({ kind: 'embedded', socketDirectory });
-  stops.push(() => postgres.close());
-  return postgres;
-}
-
 function startSignatures(config: Config, log: Log, stops: (() => Promise<void>)[]): Signatures {
   const signatures = loadSignatures({
     directories: config.signatureDirectories,
@@ -97,132 +54,4 @@ function startSignatures(config: Config, log: Log, stops: (() => Promise<void>)[
     (error: unknown) => log.error({ reason: String(error) }, 'the signatures could not be loaded: scans are refused'),
   );
   return signatures;
-}
-
-async function startAdmission(
-  config: Config,
-  log: Log,
-  { sql }: Postgres,
-  stops: (() => Promise<void>)[],
-): Promise<AdmissionStore> {
-  const hours = createQuotaHours(sql);
-  const onProblem = (problem: string): void => log.warn({ problem }, 'admission');
-  const common = { hours, lookups: createLookups(createKeyLoader(sql, createPlanLimits(config.plans))), onProblem };
-  let admission: AdmissionStore;
-  if (config.redisUrl === null) {
-    const ledger = createMemoryLedger(Date.now);
-    admission = createAdmissions({ ...common, ledger, clock: Date.now, ledgerProblem: () => null });
-  } else {
-    const redis = await openRedis({
-      url: config.redisUrl,
-      onReturn: (commands) => settle(createRedisLedger(commands), hours, sql),
-      onProblem,
-    });
-    stops.push(async () => redis.close());
-    const ledger = createRedisLedger(redis);
-    admission = createAdmissions({ ...common, ledger, clock: Date.now, ledgerProblem: () => redis.problem() });
-  }
-  stops.push(() => admission.stop());
-  return admission;
-}
-
-/** What happened while Redis was away, told to it: units that Postgres counted, and keys that ended. */
-async function settle(ledger: Ledger, hours: QuotaHours, sql: Sql): Promise<void> {
-  await ledger.raise(await hours.current());
-  await Promise.all((await recentRevocations(sql)).map(({ userId, keyHash }) => ledger.revoke(userId, keyHash)));
-}
-
-interface HttpParts {
-  readonly postgres: Postgres;
-  readonly admission: AdmissionStore;
-  readonly signatures: Signatures;
-}
-
-async function startHttp(
-  config: Config,
-  log: Log,
-  { postgres, admission, signatures }: HttpParts,
-  stops: (() => Promise<void>)[],
-): Promise<number> {
-  const pool = startPool({
-    threads: config.scanThreads,
-    queueLimit: config.scanQueue,
-    scanTimeoutMs: config.scanTimeoutMs,
-    encryptedArchives: config.encryptedArchives,
-  });
-  stops.push(() => pool.stop());
-  const scan = createScanHandler({
-    access: createAccess(admission, createPlanLimits(config.plans)),
-    pool,
-    signatures,
-    memory: createUploadMemory({ budgetBytes: config.uploadMemoryBytes, waitMs: config.uploadWaitMs }),
-    uploadTimeoutMs: config.uploadTimeoutMs,
-    guard: createGuard({ allowNetworks: [] }),
-    onScan: (event) => log.info(event, 'scan'),
-  });
-  const billing = startBilling(config, log, { postgres, admission }, stops);
-  const routes = createRoutes({
-    scan,
-    billing: [createWebhookRoute({ billing, sql: postgres.sql, log, now: Date.now })],
-    signatures: () => signatures.state(),
-    storeProblem: () => problemOf(postgres),
-    admissionProblem: () => admission.problem(),
-    version: readVersion(),
-  });
-  const server = await startServer({
-    host: config.host,
-    port: config.port,
-    handle: createRouter(routes, (exchange, error) =>
-      log.error({ ...about(exchange), err: error }, 'unforeseen error'),
-    ),
-    onEnd: (exchange, status) => log.debug({ ...about(exchange), status }, 'request'),
-  });
-  stops.push(() => server.stop(STOP_GRACE_MS));
-  log.info({ host: config.host, port: server.port }, 'listening');
-  return server.port;
-}
-
-function startBilling(
-  config: Config,
-  log: Log,
-  { postgres, admission }: Pick<HttpParts, 'postgres' | 'admission'>,
-  stops: (() => Promise<void>)[],
-): Billing {
-  const { sql } = postgres;
-  const limitOf = createPlanLimits(config.plans);
-  const billing = createBilling({
-    sql,
-    plans: config.plans,
-    settings: config.billing,
-    planChanged: (userId, plan) => admission.setLimit(userId, limitOf(plan)),
-    log,
-    now: Date.now,
-  });
-  const upkeep = startUpkeep({ billing, sql, log, now: Date.now });
-  if (upkeep !== null) {
-    stops.push(() => upkeep.stop());
-    log.info({ livemode: billing.active().stripe.livemode }, 'billing is on');
-  }
-  return billing;
-}
-
-/** Null when it answers. Anybody may read this: the driver's own words hold addresses. */
-async function problemOf(postgres: Postgres): Promise<string | null> {
-  try {
-    await postgres.ping();
-    return null;
-  } catch (error) {
-    return `The database does not answer (${codeOf(error) ?? 'no code'})`;
-  }
-}
-
-/** Characters of a path that go into the log: it may be 16 KB long, and anything. */
-const LOGGED_PATH = 200;
-
-function about({ requestId, method, path }: Exchange): Record<string, string> {
-  return { requestId, method, path: path.slice(0, LOGGED_PATH) };
-}
-
-function readVersion(): string {
-  return z.object({ version: z.string() }).parse(JSON.parse(readFileSync(packageJsonPath, 'utf8'))).version;
 }

@@ -98,6 +98,9 @@ const wrong: Record<string, string> = {
   STRIPE_WEBHOOK_SECRET: 'wrong-webhook',
   STRIPE_PRICES: 'wrong-prices',
   STRIPE_API_BASE: 'http://wrong.example.org',
+  REGISTRATION: 'wrong-registration',
+  TRUSTED_PROXIES: '10.0.0.0/33',
+  JWT_JWKS_URL: 'http://wrong-jwks.example.org/',
   APP_ENV: 'wrong-env'.repeat(10),
   LOG_LEVEL: 'wrong-level',
   BOOTSTRAP_EMAIL: 'wrong-email',
@@ -110,7 +113,7 @@ t.test('every problem is listed at once, and no value with it', async (t) => {
   t.strictSame(problems.map((problem) => problem.split(' ')[0]).sort(), Object.keys(wrong).sort());
   t.notMatch(problems.join('\n'), /wrong|WRONG|70001|1e5|mysql|ftp/);
   t.throws(() => readConfig(wrong), {
-    message: /^The configuration has 19 problems:\n {2}PORT must be at most 65535\n/,
+    message: /^The configuration has 22 problems:\n {2}PORT must be at most 65535\n/,
   });
   t.throws(() => readConfig({ PORT: 'x' }), {
     message: 'The configuration has a problem:\n  PORT must be a whole number',
@@ -184,5 +187,31 @@ t.test("Stripe's API is asked over https, or on this machine", async (t) => {
     'x',
   ]) {
     t.match(withBase(base), [/^STRIPE_API_BASE must be an https URL/], base);
+  }
+});
+
+t.test('a third-party issuer needs all three variables, and to be another one', async (t) => {
+  const all = {
+    JWT_ISSUER: 'https://id.example.org',
+    JWT_JWKS_URL: 'https://id.example.org/jwks',
+    JWT_AUDIENCE: 'sluice',
+  };
+  t.strictSame(readConfig(all).trustedIssuer, {
+    issuer: 'https://id.example.org',
+    jwksUrl: 'https://id.example.org/jwks',
+    audience: 'sluice',
+  });
+  t.equal(readConfig({}).trustedIssuer, null);
+  for (const name of Object.keys(all)) {
+    t.match(problemsOf({ ...all, [name]: '' }), [new RegExp(`^${name} must be set as well`)], name);
+  }
+  t.strictSame(problemsOf({ ...all, JWT_JWKS_URL: 'http://127.0.0.1:8081/jwks' }), [], 'on this machine without TLS');
+  t.match(problemsOf({ ...all, BASE_URL: 'https://id.example.org/' }), [/^JWT_ISSUER must not be/]);
+});
+
+t.test('trusted proxies are networks', async (t) => {
+  t.strictSame(readConfig({ TRUSTED_PROXIES: '10.0.0.0/8, fd00::/8' }).trustedProxies, ['10.0.0.0/8', 'fd00::/8']);
+  for (const bad of ['10.0.0.1', '10.0.0.0/33', 'proxy/8', '10.0.0.0/8,']) {
+    t.match(problemsOf({ TRUSTED_PROXIES: bad }), [/^TRUSTED_PROXIES must look like/], bad);
   }
 });

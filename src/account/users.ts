@@ -15,6 +15,25 @@ export type UserCreation =
   | { readonly outcome: 'created'; readonly userId: string }
   | { readonly outcome: 'emailTaken' };
 
+/** The columns of `users` that its owner sees. */
+export interface UserRow {
+  readonly id: string;
+  readonly email: string;
+  readonly name: string;
+  readonly plan: string;
+  readonly creation_date: Date;
+}
+
+/** A user as the dashboard API sends it. */
+export interface UserView {
+  readonly id: string;
+  readonly email: string;
+  readonly name: string;
+  readonly plan: string;
+  readonly hourlyLimit: number;
+  readonly creationDate: string;
+}
+
 const UNIQUE_VIOLATION = '23505';
 
 export async function createUser(sql: Queries, user: NewUser): Promise<UserCreation> {
@@ -33,4 +52,29 @@ export async function createUser(sql: Queries, user: NewUser): Promise<UserCreat
 export async function hasUsers(sql: Queries): Promise<boolean> {
   const [row] = await sql<{ found: boolean }[]>`SELECT EXISTS (SELECT FROM users) AS found`;
   return row?.found === true;
+}
+
+/** `plans` is plan name to scans per hour. */
+export function userView(row: UserRow, plans: ReadonlyMap<string, number>): UserView {
+  // A plan that the configuration no longer has counts as the smallest that it has.
+  const hourlyLimit = plans.get(row.plan) ?? Math.min(...plans.values());
+  const { id, email, name, plan } = row;
+  return { id, email, name, plan, hourlyLimit, creationDate: wireTime(row.creation_date) };
+}
+
+/** One account per address: what is compared, and what is stored of a new one. */
+export function normaliseEmail(email: string): string {
+  return email.trim().toLowerCase();
+}
+
+/** What an account has that nobody chose a plan for: the first one of the configuration. */
+export function defaultPlan(plans: ReadonlyMap<string, number>): string {
+  const [first] = plans.keys();
+  if (first === undefined) throw new Error('The configuration has no plan');
+  return first;
+}
+
+/** A time on the wire: UTC, whole seconds, no offset. */
+export function wireTime(time: Date): string {
+  return time.toISOString().slice(0, 19);
 }

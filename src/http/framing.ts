@@ -2,7 +2,7 @@
 import type { HttpRequest } from 'uws-pack';
 
 export interface Framing {
-  /** Names in lower case; of repeated ones the first. */
+  /** Names in lower case; of repeated ones the first, but of X-Forwarded-For the list that they are. */
   readonly headers: ReadonlyMap<string, string>;
   readonly body:
     | { readonly kind: 'none' }
@@ -34,6 +34,8 @@ export function readFraming(request: HttpRequest): Framing {
   request.forEach((name, value) => {
     if (!TOKEN.test(name)) problem ??= 'Invalid header name';
     if (!headers.has(name)) headers.set(name, value);
+    // Some proxies add a line of their own below the client's: the first one alone would be what the client claims.
+    else if (name === 'x-forwarded-for') headers.set(name, `${headers.get(name)}, ${value}`);
     else if (SINGLE.has(name)) problem ??= `Repeated header: ${name}`;
   });
   return { headers, ...bodyOf(headers), ...(problem === null ? {} : { problem }) };

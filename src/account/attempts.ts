@@ -1,0 +1,73 @@
+// Throttling of sign-ins and registrations: leaky buckets in Postgres, so that all nodes count together.
+import { createHash } from 'node:crypto';
+import type { Queries } from '../store/postgres.js';
+
+export interface Rule {
+  readonly name: string;
+  /** Attempts that may come at once. */
+  readonly burst: number;
+  /** One more is allowed each so often. */
+  readonly everyMs: number;
+}
+
+const SECOND = 1000;
+const MINUTE = 60 * SECOND;
+
+/** Everything from one address: an office of people who mistype has room; a list of passwords does not. */
+export const signInsOfAddress: Rule = { name: 'sign-in address', burst: 30, everyMs: 20 * SECOND };
+/** One account from one address: who has forgotten the password has ten tries, then one a minute. */
+export const signInsOfPair: Rule = { name: 'sign-in account address', burst: 10, everyMs: MINUTE };
+/** One account from everywhere it isn't signed in from: a thousand addresses have a hundred tries an hour between them. */
+export const signInsOfAccount: Rule = { name: 'sign-in account', burst: 100, everyMs: 36 * SECOND };
+/** New accounts from one address. */
+export const registrationsOfAddress: Rule = { name: 'registration address', burst: 30, everyMs: MINUTE };
+
+/**
+ * Counts an attempt in one statement; null when it is allowed, otherwise the seconds until one is. What is refused doesn't count:
+ * however hard somebody tries, the next allowed attempt comes as soon. The time is the caller's clock.
+ */
+export async function takeAttempt(
+  sql: Queries,
+  rule: Rule,
+  subject: readonly string[],
+  nowMs: number,
+): Promise<number | null> {
+  const bucket = bucketOf(rule, subject);
+  const now = new Date(nowMs);
+  const first = new Date(nowMs + rule.everyMs);
+  const full = new Date(nowMs + rule.burst * rule.everyMs);
+  const step = `${rule.everyMs} milliseconds`;
+  const [row] = await sql<{ taken: boolean; full_until: Date }[]>`
+    WITH taken AS (
+      INSERT INTO sign_in_attempts AS a (bucket, full_until) VALUES (${bucket}, ${first})
+      ON CONFLICT (bucket) DO UPDATE SET full_until = greatest(a.full_until, ${now}) + ${step}::interval
+      WHERE greatest(a.full_until, ${now}) + ${step}::interval <= ${full}
+      RETURNING full_until
+    )
+    SELECT true AS taken, full_until FROM taken
+    UNION ALL
+    SELECT false, full_until FROM sign_in_attempts WHERE bucket = ${bucket} AND NOT EXISTS (SELECT FROM taken)`;
+  if (row?.taken === true) return null;
+  // No row: it was filled at this moment, by others.
+  const waitMs = row === undefined ? rule.everyMs : row.full_until.getTime() + rule.everyMs - full.getTime();
+  return Math.max(1, Math.ceil(waitMs / SECOND));
+}
+
+/** Takes an attempt back that turned out to be honest. */
+export async function giveAttemptBack(sql: Queries, rule: Rule, subject: readonly string[]): Promise<void> {
+  await sql`
+    UPDATE sign_in_attempts SET full_until = full_until - ${`${rule.everyMs} milliseconds`}::interval
+    WHERE bucket = ${bucketOf(rule, subject)}`;
+}
+
+/** Removes buckets that are empty; returns how many. */
+export async function sweepAttempts(sql: Queries, nowMs: number): Promise<number> {
+  return (await sql`DELETE FROM sign_in_attempts WHERE full_until <= ${new Date(nowMs)}`).count;
+}
+
+/** Hashed: of one size whatever was typed, and no list of addresses. */
+function bucketOf({ name }: Rule, subject: readonly string[]): Buffer {
+  return createHash('sha256')
+    .update(JSON.stringify([name, ...subject]))
+    .digest();
+}

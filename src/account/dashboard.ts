@@ -1,0 +1,89 @@
+// The sign-in of the dashboard, wired: its keys loaded, its routes made, its upkeep running until it is stopped.
+import type { Authenticate, CallerRoute } from '../http/caller.js';
+import type { Route } from '../http/router.js';
+import type { Log } from '../log.js';
+import type { Sql } from '../store/postgres.js';
+import { messageOfError } from '../store/store-error.js';
+import { sweepAttempts } from './attempts.js';
+import { createAuthenticate } from './authenticate.js';
+import { createClientAddress } from './client-address.js';
+import { hashPassword, verifyPassword } from './passwords.js';
+import { createSessionRoutes } from './session-routes.js';
+import { sweepSessions } from './sessions.js';
+import { createSignIn } from './sign-in.js';
+import { createSignInRoutes } from './sign-in-routes.js';
+import { KEYS_RELOAD_MS, openSigningKeys } from './signing-keys.js';
+import { createTokens, type TrustedIssuer } from './tokens.js';
+import { defaultPlan } from './users.js';
+
+export interface DashboardOptions {
+  readonly sql: Sql;
+  /** The `iss` of our tokens. */
+  readonly issuer: string;
+  readonly trustedIssuer: TrustedIssuer | null;
+  readonly baseUrl: string | null;
+  readonly plans: ReadonlyMap<string, number>;
+  readonly registration: 'open' | 'closed';
+  /** Networks, in CIDR notation. */
+  readonly trustedProxies: readonly string[];
+  readonly log: Log;
+  readonly now: () => number;
+}
+
+export interface Dashboard {
+  readonly authenticate: Authenticate;
+  /** For anybody. */
+  readonly publicRoutes: readonly Route[];
+  readonly callerRoutes: readonly CallerRoute[];
+  stop(): Promise<void>;
+}
+
+export async function openDashboard(options: DashboardOptions): Promise<Dashboard> {
+  const { sql, issuer, trustedIssuer, baseUrl, plans, registration, log, now } = options;
+  const keys = await openSigningKeys(sql, now);
+  const tokens = createTokens(keys, { issuer, trusted: trustedIssuer, now });
+  const plan = defaultPlan(plans);
+  const passwords = { hash: hashPassword, verify: verifyPassword };
+  const signIn = await createSignIn({ sql, plan, registration, passwords, now });
+
+  async function upkeep(): Promise<void> {
+    try {
+      await keys.reload();
+      await sweepSessions(sql, now());
+      await sweepAttempts(sql, now());
+    } catch (error) {
+      log.warn({ reason: messageOfError(error) }, 'the upkeep of sessions failed; it is tried again');
+    }
+  }
+  let running: Promise<void> = upkeep();
+  const timer = setInterval(() => {
+    running = running.then(upkeep);
+  }, KEYS_RELOAD_MS);
+
+  return {
+    authenticate: createAuthenticate({
+      sql,
+      tokens,
+      baseUrl,
+      openFor: registration === 'open' ? { plan } : null,
+      now,
+      onProblem: (error) => log.warn({ reason: messageOfError(error) }, 'the last use of a session was not written'),
+    }),
+    publicRoutes: createSignInRoutes({
+      sql,
+      signIn,
+      tokens,
+      plans,
+      registration,
+      baseUrl,
+      clientAddress: createClientAddress(options.trustedProxies),
+      now,
+      onReuse: (session) => log.warn(session, 'a used refresh token was shown again: its session is ended'),
+    }),
+    callerRoutes: createSessionRoutes({ sql, now }),
+    async stop() {
+      clearInterval(timer);
+      await running;
+    },
+  };
+}

@@ -1,0 +1,198 @@
+// The routes that anybody may ask for: signing in and out, refreshing, registering, and the public keys.
+import { performance } from 'node:perf_hooks';
+import { z } from 'zod';
+import { Failure } from '../errors.js';
+import type { Exchange, Reply } from '../http/exchange.js';
+import { jsonReply, noContent, readJson } from '../http/json.js';
+import type { Operation } from '../http/openapi.js';
+import type { Route } from '../http/router.js';
+import type { Sql } from '../store/postgres.js';
+import { tokenOf } from './authenticate.js';
+import type { ClientAddress } from './client-address.js';
+import { REFRESH_COOKIE, readCookies, signedInCookies, signedOutCookies } from './cookies.js';
+import { isCrossSite } from './cross-site.js';
+import { EmailField, NameField, NewPasswordField, PasswordField } from './fields.js';
+import { reachable } from './reachable.js';
+import { endSessionOfToken, refreshSession } from './refresh-tokens.js';
+import { type Client, endSession } from './sessions.js';
+import type { SignedIn, SignIn } from './sign-in.js';
+import { ACCESS_TOKEN_SECONDS, type Tokens } from './tokens.js';
+import { userView } from './users.js';
+
+export interface SignInRouteParts {
+  readonly sql: Sql;
+  readonly signIn: SignIn;
+  readonly tokens: Tokens;
+  readonly plans: ReadonlyMap<string, number>;
+  readonly registration: 'open' | 'closed';
+  readonly baseUrl: string | null;
+  readonly clientAddress: ClientAddress;
+  readonly now: () => number;
+  /** A used refresh token was shown again: a thief, or who was robbed. */
+  readonly onReuse: (session: { readonly userId: string; readonly sessionId: string }) => void;
+}
+
+const Login = z.object({ email: EmailField, password: PasswordField });
+const Registration = z.object({ email: EmailField, password: NewPasswordField, name: NameField.default('') });
+
+export function createSignInRoutes(parts: SignInRouteParts): Route[] {
+  const { sql, signIn, tokens, plans, registration, baseUrl, clientAddress, now, onReuse } = parts;
+  const cookies = { secure: baseUrl?.startsWith('https:') ?? false };
+
+  function clientOf({ headers, remoteAddress }: Exchange): Client {
+    const ipAddress = clientAddress(remoteAddress, headers.get('x-forwarded-for'));
+    return { userAgent: headers.get('user-agent') ?? '', ipAddress };
+  }
+
+  async function signedIn(status: number, { user, sessionId, refreshToken }: SignedIn): Promise<Reply> {
+    const accessToken = await tokens.mint({ userId: user.id, sessionId });
+    const body = { accessToken, expiresIn: ACCESS_TOKEN_SECONDS, user: userView(user, plans) };
+    return jsonReply(status, body, {
+      'Set-Cookie': signedInCookies({ access: accessToken, refresh: refreshToken }, cookies),
+    });
+  }
+
+  async function login(exchange: Exchange): Promise<Reply> {
+    const credentials = await readJson(exchange, Login);
+    return await signedIn(200, await reachable(signIn.login(credentials, clientOf(exchange))));
+  }
+
+  async function register(exchange: Exchange): Promise<Reply> {
+    if (registration === 'closed') throw new Failure('registrationClosed');
+    const account = await readJson(exchange, Registration);
+    return await signedIn(201, await reachable(signIn.register(account, clientOf(exchange))));
+  }
+
+  async function refresh(exchange: Exchange): Promise<Reply> {
+    const arrivedAt = performance.now();
+    const [token, ...more] = readCookies(exchange.headers.get('cookie'), REFRESH_COOKIE);
+    if (token === undefined || more.length > 0) throw new Failure('refreshInvalid');
+    const result = await reachable(refreshSession(sql, token, now(), arrivedAt));
+    if (result.outcome === 'reused') onReuse(result);
+    // The cookies stay as they are: those of the request that won a race may be there already.
+    if (result.outcome !== 'refreshed') throw new Failure('refreshInvalid');
+    return await signedIn(200, result);
+  }
+
+  /** Ends the session that either token is of. Who has none, or one that has ended, is signed out all the same. */
+  async function logout(exchange: Exchange): Promise<Reply> {
+    for (const token of readCookies(exchange.headers.get('cookie'), REFRESH_COOKIE)) {
+      await reachable(endSessionOfToken(sql, token));
+    }
+    const access = accessTokenOf(exchange);
+    const judgement = access === null ? null : await reachable(tokens.judge(access));
+    if (judgement?.outcome === 'own') await reachable(endSession(sql, judgement.userId, judgement.sessionId));
+    return { ...noContent, headers: { 'Set-Cookie': signedOutCookies(cookies) } };
+  }
+
+  /** Another site's page may not sign its visitor in or out either. */
+  const fromHere = (serve: (exchange: Exchange) => Promise<Reply>) => (exchange: Exchange) => {
+    if (isCrossSite(exchange, baseUrl)) throw new Failure('crossSite');
+    return serve(exchange);
+  };
+
+  return [
+    { method: 'POST', path: '/web/auth/register', operation: registerOperation, handle: fromHere(register) },
+    { method: 'POST', path: '/web/auth/login', operation: loginOperation, handle: fromHere(login) },
+    { method: 'POST', path: '/web/auth/refresh', operation: refreshOperation, handle: fromHere(refresh) },
+    { method: 'POST', path: '/web/auth/logout', operation: logoutOperation, handle: fromHere(logout) },
+    {
+      method: 'GET',
+      path: '/.well-known/jwks.json',
+      operation: jwksOperation,
+      handle: () => jsonReply(200, tokens.jwks()),
+    },
+  ];
+}
+
+/** Null where there is none that could be told: a logout needs no complaint. */
+function accessTokenOf(exchange: Exchange): string | null {
+  try {
+    return tokenOf(exchange).token;
+  } catch (error) {
+    if (error instanceof Failure) return null;
+    throw error;
+  }
+}
+
+function bodyOf(schema: z.ZodType): Readonly<Record<string, unknown>> {
+  const { $schema: _, ...described } = z.toJSONSchema(schema, { io: 'input', unrepresentable: 'any' });
+  return { required: true, content: { 'application/json': { schema: described } } };
+}
+
+const userSchema = {
+  type: 'object',
+  required: ['id', 'email', 'name', 'plan', 'hourlyLimit', 'creationDate'],
+  properties: {
+    id: { type: 'string', format: 'uuid' },
+    email: { type: 'string' },
+    name: { type: 'string' },
+    plan: { type: 'string' },
+    hourlyLimit: { type: 'integer' },
+    creationDate: { type: 'string', description: 'YYYY-MM-DDThh:mm:ss, UTC' },
+  },
+};
+
+function signedInResponse(description: string): Readonly<Record<string, unknown>> {
+  const properties = { accessToken: { type: 'string' }, expiresIn: { type: 'integer' }, user: userSchema };
+  return {
+    description: `${description} Sets the cookies sluice_access and sluice_refresh.`,
+    content: { 'application/json': { schema: { type: 'object', required: Object.keys(properties), properties } } },
+  };
+}
+
+const loginOperation: Operation = {
+  summary: 'Signs in',
+  tag: 'auth',
+  who: 'anybody',
+  requestBody: bodyOf(Login),
+  responses: { 200: signedInResponse('Signed in.') },
+  errors: [
+    ...(['badRequest', 'credentialsInvalid', 'crossSite', 'bodyTooLarge', 'jsonExpected'] as const),
+    ...(['tooManyAttempts', 'unavailable'] as const),
+  ],
+};
+
+const registerOperation: Operation = {
+  summary: 'Makes an account and signs in; closed unless the operator opens it',
+  tag: 'auth',
+  who: 'anybody',
+  requestBody: bodyOf(Registration),
+  responses: { 201: signedInResponse('The account is made.') },
+  errors: [
+    ...(['badRequest', 'registrationClosed', 'crossSite', 'conflict', 'bodyTooLarge', 'jsonExpected'] as const),
+    ...(['tooManyAttempts', 'unavailable'] as const),
+  ],
+};
+
+const refreshOperation: Operation = {
+  summary: 'A new access token for the refresh token in the cookie sluice_refresh',
+  description:
+    'A refresh token works once and is replaced. One that was used before is refused and ends its session; of requests with ' +
+    'one token that are under way at the same time one succeeds, the others are refused, and the session lives.',
+  tag: 'auth',
+  who: 'anybody',
+  responses: { 200: signedInResponse('Refreshed.') },
+  errors: ['refreshInvalid', 'crossSite', 'unavailable'],
+};
+
+const logoutOperation: Operation = {
+  summary: 'Signs out: ends the session of the tokens sent',
+  tag: 'auth',
+  who: 'anybody',
+  responses: { 204: { description: 'Signed out; also when nobody was signed in. Clears both cookies.' } },
+  errors: ['crossSite', 'unavailable'],
+};
+
+const jwksOperation: Operation = {
+  summary: 'The public keys of access tokens (RFC 7517)',
+  tag: 'auth',
+  who: 'anybody',
+  responses: {
+    200: {
+      description: 'Keys in use, and the next one.',
+      content: { 'application/json': { schema: { type: 'object' } } },
+    },
+  },
+  errors: [],
+};

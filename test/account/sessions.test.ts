@@ -1,0 +1,226 @@
+// Sessions and their refresh tokens, on both stores: one use, theft, races, and what "ended" means.
+import { performance } from 'node:perf_hooks';
+import { endSessionOfToken, REFRESH_TOKEN_MS, type Refresh, refreshSession } from '../../src/account/refresh-tokens.js';
+import {
+  endSession,
+  endSessions,
+  findSession,
+  listSessions,
+  type StartedSession,
+  startSession,
+  sweepSessions,
+  touchSession,
+} from '../../src/account/sessions.js';
+import { createUser } from '../../src/account/users.js';
+import type { Sql } from '../../src/store/postgres.js';
+import { makeTransactionsRepeatable, onEachStore, open } from '../fixtures/stores.js';
+
+const NOW = Date.UTC(2026, 10, 21, 9);
+const DAY = 24 * 3600 * 1000;
+const MINUTE = 60_000;
+const client = { userAgent: 'test/1\u0000', ipAddress: '192.0.2.1' };
+const unknownId = '00000000-0000-7000-8000-000000000000';
+
+async function newUser(sql: Sql, email = 'ada@example.com'): Promise<string> {
+  const user = await createUser(sql, { email, name: 'Ada', passwordHash: 'hash', plan: 'FREE' });
+  if (user.outcome !== 'created') throw new Error('The address is free');
+  return user.userId;
+}
+
+async function start(sql: Sql, userId: string, nowMs = NOW): Promise<StartedSession> {
+  const session = await startSession(sql, { userId, passwordHash: 'hash' }, client, nowMs);
+  if (session === null) throw new Error('The password is the one of the account');
+  return session;
+}
+
+function refresh(sql: Sql, token: string, nowMs = NOW): Promise<Refresh> {
+  return refreshSession(sql, token, nowMs, performance.now());
+}
+
+function tokenOf(refreshed: Refresh): string {
+  if (refreshed.outcome !== 'refreshed') throw new Error(`It was ${refreshed.outcome}`);
+  return refreshed.refreshToken;
+}
+
+onEachStore(async (t, store) => {
+  t.test('a session is found for its user alone, with the plan of the moment, until it is ended', async (t) => {
+    const { sql } = await open(t, await store.target(t));
+    const [userId, otherId] = [await newUser(sql), await newUser(sql, 'eve@example.com')];
+    const { sessionId } = await start(sql, userId);
+    t.same(await findSession(sql, { userId, sessionId }, NOW), {
+      caller: { userId, plan: 'FREE', sessionId },
+      lastUseIsOld: false,
+    });
+    t.equal(await findSession(sql, { userId: otherId, sessionId }, NOW), null);
+    t.equal(await findSession(sql, { userId, sessionId: unknownId }, NOW), null);
+    await sql`UPDATE users SET plan = 'PRO' WHERE id = ${userId}`;
+    t.match(await findSession(sql, { userId, sessionId }, NOW), { caller: { plan: 'PRO' } });
+    t.equal(await endSession(sql, otherId, sessionId), false, 'not by somebody else');
+    t.equal(await endSession(sql, userId, sessionId), true);
+    t.equal(await endSession(sql, userId, sessionId), false);
+    t.equal(await findSession(sql, { userId, sessionId }, NOW), null);
+  });
+
+  t.test('its owner sees where it is from and when it was used, to the minute', async (t) => {
+    const { sql } = await open(t, await store.target(t));
+    const userId = await newUser(sql);
+    const first = await start(sql, userId);
+    const second = await start(sql, userId, NOW + 1000);
+    await touchSession(sql, first.sessionId, NOW + MINUTE - 1);
+    t.match(await findSession(sql, { userId, ...first }, NOW + MINUTE - 1), { lastUseIsOld: false });
+    const [current] = await listSessions(sql, { userId, sessionId: second.sessionId }, NOW);
+    t.same(current, {
+      id: second.sessionId,
+      userAgent: 'test/1',
+      ipAddress: '192.0.2.1',
+      creationDate: '2026-11-21T09:00:01',
+      lastUse: '2026-11-21T09:00:01',
+      current: true,
+    });
+    t.match(await findSession(sql, { userId, ...first }, NOW + MINUTE), { lastUseIsOld: true });
+    await touchSession(sql, first.sessionId, NOW + MINUTE);
+    const listed = await listSessions(sql, { userId, sessionId: null }, NOW);
+    t.match(listed, [{ id: first.sessionId, lastUse: '2026-11-21T09:01:00', current: false }, { current: false }]);
+  });
+
+  t.test('a sign-in with a password that has been changed meanwhile starts nothing', async (t) => {
+    const { sql } = await open(t, await store.target(t));
+    const userId = await newUser(sql);
+    t.equal(await startSession(sql, { userId, passwordHash: 'an old one' }, client, NOW), null);
+    t.same(await listSessions(sql, { userId, sessionId: null }, NOW), []);
+  });
+
+  t.test('all sessions end, or all but one, and nobody else is touched', async (t) => {
+    const { sql } = await open(t, await store.target(t));
+    const [userId, otherId] = [await newUser(sql), await newUser(sql, 'eve@example.com')];
+    const [kept] = [await start(sql, userId), await start(sql, userId), await start(sql, otherId)];
+    await endSessions(sql, userId, kept.sessionId);
+    t.match(await listSessions(sql, { userId, ...kept }, NOW), [{ id: kept.sessionId }]);
+    await endSessions(sql, userId, null);
+    t.same(await listSessions(sql, { userId, ...kept }, NOW), []);
+    t.equal((await listSessions(sql, { userId: otherId, sessionId: null }, NOW)).length, 1);
+  });
+
+  t.test('a user has a hundred sessions at most; the one used longest ago makes room', async (t) => {
+    const { sql } = await open(t, await store.target(t));
+    const userId = await newUser(sql);
+    const sessions: StartedSession[] = [];
+    for (let n = 0; n < 101; n += 1) sessions.push(await start(sql, userId, NOW + n));
+    const ids = (await listSessions(sql, { userId, sessionId: null }, NOW)).map(({ id }) => id);
+    t.same(
+      ids,
+      sessions
+        .slice(1)
+        .map(({ sessionId }) => sessionId)
+        .reverse(),
+    );
+  });
+
+  t.test('a refresh token works once; shown again it ends the session and what came of it', async (t) => {
+    const { sql } = await open(t, await store.target(t));
+    const userId = await newUser(sql);
+    const { sessionId, refreshToken } = await start(sql, userId);
+    const [row] = await sql`SELECT r::text AS whole FROM refresh_tokens r`;
+    t.notMatch(String(row?.['whole']), refreshToken, 'only its hash is stored');
+    const second = await refresh(sql, refreshToken);
+    t.match(second, { outcome: 'refreshed', sessionId, user: { id: userId, email: 'ada@example.com', plan: 'FREE' } });
+    const third = tokenOf(await refresh(sql, tokenOf(second)));
+    t.same(await refresh(sql, refreshToken), { outcome: 'reused', userId, sessionId });
+    t.equal(await findSession(sql, { userId, sessionId }, NOW), null);
+    t.same(await refresh(sql, third), { outcome: 'unknown' });
+    for (const token of ['', 'x', '='.repeat(43), 'A'.repeat(43)]) {
+      t.same(await refresh(sql, token), { outcome: 'unknown' }, token);
+    }
+  });
+
+  t.test('of fifty requests with one token at the same time one succeeds, and the session lives', async (t) => {
+    const target = await store.target(t);
+    const { sql } = await open(t, target);
+    await makeTransactionsRepeatable(sql);
+    const nodes = await Promise.all([open(t, target), open(t, target)]);
+    const userId = await newUser(sql);
+    const { refreshToken } = await start(sql, userId);
+    const arrivedAt = performance.now();
+    const outcomes = await Promise.all(
+      Array.from({ length: 25 }, () =>
+        nodes.map((node) => refreshSession(node.sql, refreshToken, NOW, arrivedAt)),
+      ).flat(),
+    );
+    const refreshed = outcomes.filter(({ outcome }) => outcome === 'refreshed');
+    t.equal(refreshed.length, 1);
+    t.equal(outcomes.filter(({ outcome }) => outcome === 'raced').length, 49);
+    t.equal((await refresh(sql, refreshed.map(tokenOf).join())).outcome, 'refreshed');
+    t.equal((await refresh(sql, refreshToken)).outcome, 'reused', 'a request that comes later is no race');
+  });
+
+  t.test('a session that is ended while it is refreshed mints nothing that works', async (t) => {
+    const target = await store.target(t);
+    const [one, other] = await Promise.all([open(t, target), open(t, target)]);
+    await makeTransactionsRepeatable(one.sql);
+    const userId = await newUser(one.sql);
+    const counts: Record<string, number> = {};
+    for (let round = 0; round < 100; round += 1) {
+      const { refreshToken } = await start(one.sql, userId);
+      const ending = (): Promise<void> => endSessions(other.sql, userId, null);
+      const refreshing = (): Promise<Refresh> => refresh(one.sql, refreshToken);
+      const result =
+        round % 2 === 0
+          ? (await Promise.all([refreshing(), ending()]))[0]
+          : (await Promise.all([ending(), refreshing()]))[1];
+      counts[result.outcome] = (counts[result.outcome] ?? 0) + 1;
+      t.same(await listSessions(one.sql, { userId, sessionId: null }, NOW), []);
+      if (result.outcome === 'refreshed') {
+        t.same(await refresh(one.sql, result.refreshToken), { outcome: 'unknown' });
+      }
+    }
+    t.comment(counts);
+  });
+
+  t.test('a sign-in beside "end all" either lives whole or is ended whole', async (t) => {
+    const target = await store.target(t);
+    const [one, other] = await Promise.all([open(t, target), open(t, target)]);
+    await makeTransactionsRepeatable(one.sql);
+    const userId = await newUser(one.sql);
+    for (let round = 0; round < 50; round += 1) {
+      const before = await start(one.sql, userId);
+      const [fresh] = await Promise.all([start(one.sql, userId), endSessions(other.sql, userId, null)]);
+      t.equal(await findSession(one.sql, { userId, ...before }, NOW), null);
+      const lives = (await findSession(one.sql, { userId, ...fresh }, NOW)) !== null;
+      t.equal((await refresh(one.sql, fresh.refreshToken)).outcome, lives ? 'refreshed' : 'unknown');
+    }
+  });
+
+  t.test('a token and its session end after 30 days without use, and after 90 in any case', async (t) => {
+    const { sql } = await open(t, await store.target(t));
+    const userId = await newUser(sql);
+    const idle = await start(sql, userId);
+    t.equal((await refresh(sql, idle.refreshToken, NOW + REFRESH_TOKEN_MS)).outcome, 'unknown');
+    t.equal(await findSession(sql, { userId, ...idle }, NOW + REFRESH_TOKEN_MS), null);
+
+    const used = await start(sql, userId);
+    let token = used.refreshToken;
+    for (const days of [29, 58, 87]) token = tokenOf(await refresh(sql, token, NOW + days * DAY));
+    t.not(await findSession(sql, { userId, ...used }, NOW + 90 * DAY - 1), null);
+    t.equal((await refresh(sql, token, NOW + 90 * DAY)).outcome, 'unknown');
+    t.equal(await findSession(sql, { userId, ...used }, NOW + 90 * DAY), null);
+
+    t.equal(await sweepSessions(sql, NOW), 0);
+    await sweepSessions(sql, NOW + 90 * DAY);
+    t.same(
+      [
+        ...(await sql`SELECT (SELECT count(*)::int FROM sessions) AS s, (SELECT count(*)::int FROM refresh_tokens) AS r`),
+      ],
+      [{ s: 0, r: 0 }],
+    );
+  });
+
+  t.test('a refresh token, also a used one, ends its session at a logout', async (t) => {
+    const { sql } = await open(t, await store.target(t));
+    const userId = await newUser(sql);
+    const { refreshToken } = await start(sql, userId);
+    await refresh(sql, refreshToken);
+    t.equal(await endSessionOfToken(sql, refreshToken), true);
+    t.equal(await endSessionOfToken(sql, refreshToken), false);
+    t.equal(await endSessionOfToken(sql, 'nonsense'), false);
+  });
+});
