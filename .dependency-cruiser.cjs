@@ -2,7 +2,7 @@
 // A room is given as the pattern of its files' paths below src/. The first and the last row are one room each.
 const rows = [
   ['(main\\.ts$|cli/)'],
-  ['supervisor\\.ts$', 'service\\.ts$'],
+  ['supervisor\\.ts$', 'service[a-z-]*\\.ts$'],
   ['routes\\.ts$'],
   ['scan/'],
   ['account/', 'history/', 'billing/'],
@@ -46,6 +46,8 @@ module.exports = {
     soleImporters('piscina', '^node_modules/piscina/', '^src/engine/(pool|worker)\\.ts$'),
     soleImporters('uws', '^node_modules/uws-pack/', '^src/http/(server|exchange|framing|inbound)\\.ts$'),
     soleImporters('postgres', '^node_modules/(postgres|@electric-sql)/', '^src/store/'),
+    soleImporters('redis', '^node_modules/ioredis/', '^src/store/redis\\.ts$'),
+    soleImporters('stripe', '^node_modules/stripe/', '^src/billing/stripe\\.ts$'),
     soleImporters('jose', '^node_modules/jose/', '^src/account/tokens\\.ts$'),
     soleImporters('addon', '(\\.node$|^native/)', '^src/engine/addon\\.ts$'),
     {

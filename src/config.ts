@@ -33,6 +33,30 @@ const plans = z.string().transform((text, context) => {
   return result;
 });
 
+/** Plan name to price ids: `PRO:price_1,PRO:price_2,BUSINESS:price_3`. */
+const prices = z.string().transform((text, context) => {
+  const result = new Map<string, readonly string[]>();
+  const seen = new Set<string>();
+  for (const entry of text.split(',')) {
+    const [, plan, price] = /^([A-Z][A-Z0-9_]{0,31}):(price_[A-Za-z0-9_]{1,200})$/.exec(entry.trim()) ?? [];
+    if (plan === undefined || price === undefined || seen.has(price)) {
+      context.addIssue('must look like PRO:price_1,BUSINESS:price_2, each price once');
+      return z.NEVER;
+    }
+    seen.add(price);
+    result.set(plan, [...(result.get(plan) ?? []), price]);
+  }
+  return result;
+});
+
+/** The secret key travels in every request, so it needs TLS, except to this very machine. */
+function isSafeBase(text: string): boolean {
+  if (!URL.canParse(text)) return false;
+  const { protocol, hostname, pathname, search } = new URL(text);
+  const isLocal = ['127.0.0.1', 'localhost', '[::1]'].includes(hostname);
+  return (protocol === 'https:' || (protocol === 'http:' && isLocal)) && pathname === '/' && search === '';
+}
+
 const networks = z.string().transform((text, context) => {
   const entries = text.split(',').map((entry) => entry.trim());
   for (const entry of entries) {
@@ -60,6 +84,13 @@ const variables = z.object({
     .string()
     .regex(/^postgres(ql)?:\/\//, 'must start with postgres://')
     .optional(),
+  REDIS_URL: z
+    .string()
+    .regex(
+      /^rediss?(\+cluster)?:\/\/[^,]+(,\s*rediss?(\+cluster)?:\/\/[^,]+)*$/,
+      'must be redis://..., a comma list of such for a cluster, or redis+cluster://...',
+    )
+    .optional(),
   SIGNATURES_DIR: z.string().optional(),
   SCAN_THREADS: integer(1, 256).default(availableParallelism()),
   SCAN_QUEUE: integer(1, 100_000).default(1024),
@@ -75,6 +106,19 @@ const variables = z.object({
       ['BUSINESS', 10_000],
     ]),
   ),
+  STRIPE_SECRET_KEY: z
+    .string()
+    .regex(/^(sk|rk)_(test|live)_[A-Za-z0-9]+$/, 'must look like sk_live_... or sk_test_...')
+    .optional(),
+  STRIPE_WEBHOOK_SECRET: z
+    .string()
+    .regex(/^whsec_[\x21-\x7e]+$/, 'must look like whsec_...')
+    .optional(),
+  STRIPE_PRICES: prices.optional(),
+  STRIPE_API_BASE: z
+    .string()
+    .refine(isSafeBase, 'must be an https URL without a path')
+    .default('https://api.stripe.com'),
   REGISTRATION: z.enum(['open', 'closed']).default('closed'),
   TRUSTED_PROXIES: networks.default([]),
   JWT_ISSUER: z.string().max(1024).optional(),
@@ -108,6 +152,8 @@ export interface Config {
   readonly dataDirectory: string;
   /** Null: the embedded store under the data directory. */
   readonly databaseUrl: string | null;
+  /** Null: keys and quota are kept in this process. */
+  readonly redisUrl: string | null;
   /** Folders that are loaded into one engine, in order. */
   readonly signatureDirectories: readonly string[];
   readonly scanThreads: number;
@@ -123,6 +169,8 @@ export interface Config {
   readonly encryptedArchives: 'allow' | 'reject';
   /** Plan name to scans per hour. */
   readonly plans: ReadonlyMap<string, number>;
+  /** Null: billing is off. */
+  readonly billing: BillingSettings | null;
   /** Who may make an account: anybody, or the operator alone. */
   readonly registration: 'open' | 'closed';
   /** CIDRs of proxies whose X-Forwarded-For is believed. */
@@ -132,6 +180,16 @@ export interface Config {
   readonly appEnv: string;
   readonly logLevel: string;
   readonly bootstrap: Bootstrap;
+}
+
+export interface BillingSettings {
+  readonly secretKey: string;
+  readonly webhookSecret: string;
+  readonly apiBase: string;
+  /** Plan name to its price ids; the first one is sold. */
+  readonly prices: ReadonlyMap<string, readonly string[]>;
+  /** Where Stripe sends buyers back to; no slash at its end. */
+  readonly returnBase: string;
 }
 
 export interface Bootstrap {
@@ -162,15 +220,20 @@ export function readConfig(env: Readonly<Record<string, string | undefined>>): C
     throw new ConfigError(parsed.error.issues.map((issue) => `${issue.path.join('.')} ${issue.message}`));
   }
   const v = parsed.data;
+  const problems: string[] = [];
   if (!v.PLANS.has(v.BOOTSTRAP_PLAN)) {
-    throw new ConfigError([`BOOTSTRAP_PLAN must be one of ${[...v.PLANS.keys()].join(', ')}`]);
+    problems.push(`BOOTSTRAP_PLAN must be one of ${[...v.PLANS.keys()].join(', ')}`);
   }
+  const billing = billingSettings(v, problems);
+  const trustedIssuer = issuerSettings(v, problems);
+  if (problems.length > 0) throw new ConfigError(problems);
   return {
     port: v.PORT,
     host: v.HOST,
     baseUrl: v.BASE_URL ?? null,
     dataDirectory: resolve(v.DATA_DIR),
     databaseUrl: v.DATABASE_URL ?? null,
+    redisUrl: v.REDIS_URL ?? null,
     signatureDirectories: signatureDirectories(v.SIGNATURES_DIR),
     scanThreads: v.SCAN_THREADS,
     scanQueue: v.SCAN_QUEUE,
@@ -180,9 +243,10 @@ export function readConfig(env: Readonly<Record<string, string | undefined>>): C
     uploadMemoryBytes: v.UPLOAD_MEMORY_MB * MIB,
     encryptedArchives: v.ENCRYPTED_ARCHIVES,
     plans: v.PLANS,
+    billing,
     registration: v.REGISTRATION,
     trustedProxies: v.TRUSTED_PROXIES,
-    trustedIssuer: trustedIssuer(v),
+    trustedIssuer,
     appEnv: v.APP_ENV,
     logLevel: v.LOG_LEVEL,
     bootstrap: {
@@ -194,17 +258,37 @@ export function readConfig(env: Readonly<Record<string, string | undefined>>): C
   };
 }
 
-function trustedIssuer(v: z.infer<typeof variables>): Config['trustedIssuer'] {
-  const { JWT_ISSUER: issuer, JWT_JWKS_URL: jwksUrl, JWT_AUDIENCE: audience } = v;
-  const given = { JWT_ISSUER: issuer, JWT_JWKS_URL: jwksUrl, JWT_AUDIENCE: audience };
-  const missing = Object.entries(given).flatMap(([name, value]) => (value === undefined ? [name] : []));
-  if (issuer === undefined || jwksUrl === undefined || audience === undefined) {
-    if (missing.length === Object.keys(given).length) return null;
-    throw new ConfigError(
-      missing.map((name) => `${name} must be set as well: an issuer needs all three JWT_ variables`),
-    );
+/** With STRIPE_SECRET_KEY billing is on, and needs the rest; what is missing or doesn't fit goes to the problems. */
+function billingSettings(v: z.infer<typeof variables>, problems: string[]): BillingSettings | null {
+  const { STRIPE_SECRET_KEY: secretKey, STRIPE_WEBHOOK_SECRET: webhookSecret, STRIPE_PRICES: sold } = v;
+  if (secretKey === undefined) return null;
+  const missing = (name: string): void => void problems.push(`${name} is needed when STRIPE_SECRET_KEY is set`);
+  if (webhookSecret === undefined) missing('STRIPE_WEBHOOK_SECRET');
+  if (sold === undefined) missing('STRIPE_PRICES');
+  if (v.BASE_URL === undefined) missing('BASE_URL');
+  const names = [...v.PLANS.keys()];
+  if (sold !== undefined) {
+    if ([...sold.keys()].some((plan) => !v.PLANS.has(plan))) {
+      problems.push(`STRIPE_PRICES must name plans of PLANS: ${names.join(', ')}`);
+    }
+    if (names.every((plan) => sold.has(plan))) {
+      problems.push('STRIPE_PRICES must leave one plan without a price: the one of accounts that do not pay');
+    }
   }
-  if (issuer === ownIssuer(v.BASE_URL ?? null)) throw new ConfigError(["JWT_ISSUER must not be Sluice's own"]);
+  if (webhookSecret === undefined || sold === undefined || v.BASE_URL === undefined) return null;
+  const returnBase = v.BASE_URL.replace(/\/+$/, '');
+  return { secretKey, webhookSecret, apiBase: v.STRIPE_API_BASE, prices: sold, returnBase };
+}
+
+/** All three variables or none. */
+function issuerSettings(v: z.infer<typeof variables>, problems: string[]): Config['trustedIssuer'] {
+  const { JWT_ISSUER: issuer, JWT_JWKS_URL: jwksUrl, JWT_AUDIENCE: audience } = v;
+  const given = Object.entries({ JWT_ISSUER: issuer, JWT_JWKS_URL: jwksUrl, JWT_AUDIENCE: audience });
+  const missing = given.filter(([, value]) => value === undefined);
+  if (missing.length === given.length) return null;
+  for (const [name] of missing) problems.push(`${name} must be set as well: an issuer needs all three JWT_ variables`);
+  if (issuer === ownIssuer(v.BASE_URL ?? null)) problems.push("JWT_ISSUER must not be Sluice's own");
+  if (issuer === undefined || jwksUrl === undefined || audience === undefined) return null;
   return { issuer, jwksUrl, audience };
 }
 

@@ -36,6 +36,7 @@ export const errorTable = {
   refreshInvalid: row(401, 'Unauthorized', 'Refresh token invalid', 'it is absent, unknown, used or expired'),
   registrationClosed: row(403, 'Forbidden', 'Registration is closed', 'only the operator makes accounts'),
   crossSite: row(403, 'Forbidden', 'Cross-site request refused', "another site's page sent the cookie"),
+  foreignCheckout: row(403, 'Forbidden', 'The checkout session is not yours', "the checkout is another customer's"),
   notFound: row(404, 'Not found', 'No such resource: REASON', 'the path is unknown'),
   methodNotAllowed: row(405, 'Method not allowed', 'Allowed: REASON', 'the path exists for other methods'),
   conflict: row(409, 'Conflict', 'REASON', 'what exists already stands against it'),

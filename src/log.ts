@@ -1,4 +1,4 @@
-// The log: JSON lines on stdout, written in batches off the request's way. A reader that stalls or leaves holds nobody up.
+// The log: JSON lines on stdout (a command's: on stderr), written in batches off the request's way. A reader that stalls or leaves holds nobody up.
 import { type Logger, pino } from 'pino';
 import sonicBoom from 'sonic-boom';
 
@@ -23,9 +23,9 @@ export interface OpenLog {
  * Not pino's own destination: that one flushes synchronously when the process exits, and sleeps on the main thread for as long
  * as nobody reads, which for a reader that is gone is for ever.
  */
-export function createLog(level: string): OpenLog {
+export function createLog(level: string, fd: number = process.stdout.fd): OpenLog {
   const stream = new sonicBoom.SonicBoom({
-    fd: 1,
+    fd,
     sync: false,
     minLength: BATCH_BYTES,
     periodicFlush: FLUSH_MS,

@@ -1,25 +1,25 @@
 // Every endpoint as one table: method, path, what the OpenAPI document says of it, and who serves it.
 import type { SignatureState } from './engine/signatures.js';
-import type { Exchange, Reply } from './http/exchange.js';
+import type { Reply } from './http/exchange.js';
 import { jsonReply } from './http/json.js';
 import { type Operation, openApiDocument } from './http/openapi.js';
 import type { Route } from './http/router.js';
-import { describeEngine, scanOperation } from './scan/route.js';
+import { describeEngine } from './scan/route.js';
 
 export interface RouteParts {
-  readonly scan: (exchange: Exchange) => Promise<Reply>;
-  /** Signing in, and what needs it. */
-  readonly dashboard: readonly Route[];
+  /** What the rooms serve: scans, accounts, billing. */
+  readonly served: readonly Route[];
   readonly signatures: () => SignatureState;
   /** Null: it answers; otherwise what is wrong with it. */
   readonly storeProblem: () => Promise<string | null>;
+  /** Null: keys and quota are served as they should be; otherwise why Postgres stands in. */
+  readonly admissionProblem: () => string | null;
   readonly version: string;
 }
 
 export function createRoutes(parts: RouteParts): Route[] {
   const routes: Route[] = [
-    { method: 'POST', path: '/api/v1/scans', operation: scanOperation, handle: parts.scan },
-    ...parts.dashboard,
+    ...parts.served,
     {
       method: 'GET',
       path: '/livez',
@@ -68,16 +68,22 @@ function operation(summary: string, responses: Readonly<Record<number, string>>)
   };
 }
 
-async function readiness({ signatures, storeProblem }: RouteParts): Promise<Reply> {
+async function readiness({ signatures, storeProblem, admissionProblem }: RouteParts): Promise<Reply> {
   const engine = signatures();
   const problem = await storeProblem();
   const ready = engine.kind === 'ready' && problem === null;
   const body = {
     status: ready ? 'ready' : 'unavailable',
     engine: describeState(engine),
+    admission: describeAdmission(admissionProblem()),
     store: problem === null ? { status: 'ready' } : { status: 'failed', message: problem },
   };
   return ready ? jsonReply(200, body) : jsonReply(503, body, { 'Retry-After': '5' });
+}
+
+/** Scans are served all the same: it doesn't make the service unready. */
+function describeAdmission(problem: string | null): Record<string, string> {
+  return problem === null ? { status: 'ready' } : { status: 'degraded', message: problem };
 }
 
 function describeState(state: SignatureState): Record<string, unknown> {

@@ -1,27 +1,10 @@
-// The server process: its parts started in order, wired together, and stopped in the reverse order.
-import { readFileSync } from 'node:fs';
-import { z } from 'zod';
-import { createAccess } from './account/access.js';
+// The service: its parts started in order, and stopped in the reverse order.
 import { type BootstrapAccount, bootstrap } from './account/bootstrap.js';
-import { openDashboard } from './account/dashboard.js';
-import { createKeyLoader } from './account/keys.js';
-import { type Config, ownIssuer } from './config.js';
-import { startPool } from './engine/pool.js';
+import type { Config } from './config.js';
 import { loadSignatures, type Signatures } from './engine/signatures.js';
-import { behindSignIn } from './http/caller.js';
-import type { Exchange } from './http/exchange.js';
-import { createRouter } from './http/router.js';
-import { startServer } from './http/server.js';
 import type { Log } from './log.js';
-import { packageJsonPath } from './paths.js';
-import { createRoutes } from './routes.js';
-import { createGuard } from './scan/guard.js';
-import { createUploadMemory } from './scan/memory.js';
-import { createScanHandler } from './scan/route.js';
-import { startEmbedded } from './store/embedded.js';
-import { createMemoryAdmission } from './store/memory.js';
-import { openPostgres, type Postgres } from './store/postgres.js';
-import { codeOf } from './store/store-error.js';
+import { startHttp } from './service-http.js';
+import { startAdmission, startStore } from './service-stores.js';
 
 export interface Service {
   readonly port: number;
@@ -33,9 +16,6 @@ export interface Service {
   stop(): Promise<void>;
 }
 
-/** Requests in flight get so long at a stop. */
-const STOP_GRACE_MS = 30_000;
-
 /** Starts everything; rejects, with what was started stopped again, when a part can't start. Signatures load behind it. */
 export async function startService(config: Config, log: Log): Promise<Service> {
   const stops: (() => Promise<void>)[] = [];
@@ -46,7 +26,8 @@ export async function startService(config: Config, log: Log): Promise<Service> {
     const postgres = await startStore(config, log, stops);
     const account = await bootstrap(postgres.sql, config.bootstrap, { isEmbedded: config.databaseUrl === null });
     const signatures = startSignatures(config, log, stops);
-    const port = await startHttp(config, log, { postgres, signatures }, stops);
+    const admission = await startAdmission(config, log, postgres, stops);
+    const port = await startHttp(config, log, { postgres, admission, signatures }, stops);
     return {
       port,
       account,
@@ -61,20 +42,6 @@ export async function startService(config: Config, log: Log): Promise<Service> {
   }
 }
 
-async function startStore(config: Config, log: Log, stops: (() => Promise<void>)[]): Promise<Postgres> {
-  if (config.databaseUrl !== null) {
-    const postgres = await openPostgres({ kind: 'url', url: config.databaseUrl });
-    stops.push(() => postgres.close());
-    return postgres;
-  }
-  log.info({ dataDirectory: config.dataDirectory }, 'starting the embedded database');
-  const { socketDirectory, stop } = await startEmbedded(config.dataDirectory);
-  stops.push(stop);
-  const postgres = await openPostgres({ kind: 'embedded', socketDirectory });
-  stops.push(() => postgres.close());
-  return postgres;
-}
-
 function startSignatures(config: Config, log: Log, stops: (() => Promise<void>)[]): Signatures {
   const signatures = loadSignatures({
     directories: config.signatureDirectories,
@@ -87,82 +54,4 @@ function startSignatures(config: Config, log: Log, stops: (() => Promise<void>)[
     (error: unknown) => log.error({ reason: String(error) }, 'the signatures could not be loaded: scans are refused'),
   );
   return signatures;
-}
-
-interface HttpParts {
-  readonly postgres: Postgres;
-  readonly signatures: Signatures;
-}
-
-async function startHttp(
-  config: Config,
-  log: Log,
-  { postgres, signatures }: HttpParts,
-  stops: (() => Promise<void>)[],
-): Promise<number> {
-  const pool = startPool({
-    threads: config.scanThreads,
-    queueLimit: config.scanQueue,
-    scanTimeoutMs: config.scanTimeoutMs,
-    encryptedArchives: config.encryptedArchives,
-  });
-  stops.push(() => pool.stop());
-  const admission = createMemoryAdmission(createKeyLoader(postgres.sql, config.plans));
-  const scan = createScanHandler({
-    access: createAccess(admission, Date.now),
-    pool,
-    signatures,
-    memory: createUploadMemory({ budgetBytes: config.uploadMemoryBytes, waitMs: config.uploadWaitMs }),
-    uploadTimeoutMs: config.uploadTimeoutMs,
-    guard: createGuard({ allowNetworks: [] }),
-    now: Date.now,
-    onScan: (event) => log.info(event, 'scan'),
-  });
-  const dashboard = await openDashboard({
-    ...config,
-    sql: postgres.sql,
-    issuer: ownIssuer(config.baseUrl),
-    log,
-    now: Date.now,
-  });
-  stops.push(async () => dashboard.stop());
-  const routes = createRoutes({
-    scan,
-    dashboard: [...dashboard.publicRoutes, ...behindSignIn(dashboard.callerRoutes, dashboard.authenticate)],
-    signatures: () => signatures.state(),
-    storeProblem: () => problemOf(postgres),
-    version: readVersion(),
-  });
-  const server = await startServer({
-    host: config.host,
-    port: config.port,
-    handle: createRouter(routes, (exchange, error) =>
-      log.error({ ...about(exchange), err: error }, 'unforeseen error'),
-    ),
-    onEnd: (exchange, status) => log.debug({ ...about(exchange), status }, 'request'),
-  });
-  stops.push(() => server.stop(STOP_GRACE_MS));
-  log.info({ host: config.host, port: server.port }, 'listening');
-  return server.port;
-}
-
-/** Null when it answers. Anybody may read this: the driver's own words hold addresses. */
-async function problemOf(postgres: Postgres): Promise<string | null> {
-  try {
-    await postgres.ping();
-    return null;
-  } catch (error) {
-    return `The database does not answer (${codeOf(error) ?? 'no code'})`;
-  }
-}
-
-/** Characters of a path that go into the log: it may be 16 KB long, and anything. */
-const LOGGED_PATH = 200;
-
-function about({ requestId, method, path }: Exchange): Record<string, string> {
-  return { requestId, method, path: path.slice(0, LOGGED_PATH) };
-}
-
-function readVersion(): string {
-  return z.object({ version: z.string() }).parse(JSON.parse(readFileSync(packageJsonPath, 'utf8'))).version;
 }

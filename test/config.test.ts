@@ -94,6 +94,10 @@ const wrong: Record<string, string> = {
   UPLOAD_WAIT_MS: '-1',
   UPLOAD_MEMORY_MB: '15',
   ENCRYPTED_ARCHIVES: 'wrong-policy',
+  STRIPE_SECRET_KEY: 'wrong-secret',
+  STRIPE_WEBHOOK_SECRET: 'wrong-webhook',
+  STRIPE_PRICES: 'wrong-prices',
+  STRIPE_API_BASE: 'http://wrong.example.org',
   REGISTRATION: 'wrong-registration',
   TRUSTED_PROXIES: '10.0.0.0/33',
   JWT_JWKS_URL: 'http://wrong-jwks.example.org/',
@@ -109,7 +113,7 @@ t.test('every problem is listed at once, and no value with it', async (t) => {
   t.strictSame(problems.map((problem) => problem.split(' ')[0]).sort(), Object.keys(wrong).sort());
   t.notMatch(problems.join('\n'), /wrong|WRONG|70001|1e5|mysql|ftp/);
   t.throws(() => readConfig(wrong), {
-    message: /^The configuration has 18 problems:\n {2}PORT must be at most 65535\n/,
+    message: /^The configuration has 22 problems:\n {2}PORT must be at most 65535\n/,
   });
   t.throws(() => readConfig({ PORT: 'x' }), {
     message: 'The configuration has a problem:\n  PORT must be a whole number',
@@ -132,6 +136,58 @@ t.test('plans that are none are refused', async (t) => {
   for (const plans of bad) t.match(problemsOf({ PLANS: plans }), [/^PLANS must look like FREE:50,PRO:1000/], plans);
   t.match(problemsOf({ PLANS: 'FREE:50' }), [/^BOOTSTRAP_PLAN must be one of FREE$/], 'the default plan is gone');
   t.strictSame(problemsOf({ PLANS: 'FREE:50', BOOTSTRAP_PLAN: 'FREE' }), []);
+});
+
+const stripe = {
+  STRIPE_SECRET_KEY: 'sk_test_abcDEF123',
+  STRIPE_WEBHOOK_SECRET: 'whsec_secret',
+  STRIPE_PRICES: 'PRO:price_1, PRO:price_2,BUSINESS:price_3',
+  BASE_URL: 'https://sluice.example.org/',
+};
+
+t.test('with a secret key billing is on, and everything that it needs must be there', async (t) => {
+  t.equal(readConfig({}).billing, null);
+  t.equal(readConfig({ ...stripe, STRIPE_SECRET_KEY: '' }).billing, null, 'without the key the rest means nothing');
+  const { billing } = readConfig(stripe);
+  t.match(billing, {
+    secretKey: 'sk_test_abcDEF123',
+    webhookSecret: 'whsec_secret',
+    apiBase: 'https://api.stripe.com',
+    returnBase: 'https://sluice.example.org',
+  });
+  t.strictSame(Object.fromEntries(billing?.prices ?? []), { PRO: ['price_1', 'price_2'], BUSINESS: ['price_3'] });
+  t.strictSame(problemsOf({ STRIPE_SECRET_KEY: 'sk_live_x' }), [
+    'STRIPE_WEBHOOK_SECRET is needed when STRIPE_SECRET_KEY is set',
+    'STRIPE_PRICES is needed when STRIPE_SECRET_KEY is set',
+    'BASE_URL is needed when STRIPE_SECRET_KEY is set',
+  ]);
+});
+
+t.test('prices that fit no plan, or every plan, are refused', async (t) => {
+  const withPrices = (prices: string) => problemsOf({ ...stripe, STRIPE_PRICES: prices });
+  t.match(withPrices('GOLD:price_1'), [/^STRIPE_PRICES must name plans of PLANS: FREE, PRO, BUSINESS$/]);
+  t.match(withPrices('FREE:price_1,PRO:price_2,BUSINESS:price_3'), [
+    /^STRIPE_PRICES must leave one plan without a price/,
+  ]);
+  for (const prices of ['PRO', 'PRO:', 'PRO:prod_1', 'pro:price_1', 'PRO:price_1,', 'PRO:price_1,BUSINESS:price_1']) {
+    t.match(withPrices(prices), [/^STRIPE_PRICES must look like PRO:price_1/], prices);
+  }
+});
+
+t.test("Stripe's API is asked over https, or on this machine", async (t) => {
+  const withBase = (base: string) => problemsOf({ ...stripe, STRIPE_API_BASE: base });
+  for (const base of ['https://stripe.example.org', 'http://127.0.0.1:8081', 'http://localhost:1', 'http://[::1]:2/']) {
+    t.strictSame(withBase(base), [], base);
+  }
+  for (const base of [
+    'http://api.stripe.com',
+    'https://api.stripe.com/v1',
+    'http://127.0.0.1.example.org',
+    'ftp://x',
+    'x',
+  ]) {
+    t.match(withBase(base), [/^STRIPE_API_BASE must be an https URL/], base);
+  }
 });
 
 t.test('a third-party issuer needs all three variables, and to be another one', async (t) => {

@@ -15,6 +15,7 @@ const contract: Partial<Record<ErrorCode, [number, string, string | null]>> = {
   badFraming: [400, 'Bad request', 'REASON'],
   keyMissing: [401, 'X-API-KEY MISSING', null],
   keyInvalid: [401, 'X-API-KEY INVALID', null],
+  foreignCheckout: [403, 'Forbidden', 'The checkout session is not yours'],
   tokenMissing: [401, 'Unauthorized', 'Access token missing'],
   tokenInvalid: [401, 'Unauthorized', 'Access token invalid'],
   tokenExpired: [401, 'Unauthorized', 'Access token expired'],

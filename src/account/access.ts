@@ -1,4 +1,4 @@
-// Who asks: an X-API-KEY header in, an admission with its refund out.
+// Who asks: an X-API-KEY header or a signed-in user in, an admission with its refund out.
 import { createHash } from 'node:crypto';
 import type { Admission, AdmissionStore, QuotaState } from '../store/admission.js';
 
@@ -6,37 +6,36 @@ export type Access =
   | {
       readonly outcome: 'admitted';
       readonly userId: string;
+      /** Null: a signed-in user. */
       readonly keyId: string | null;
       readonly quota: QuotaState;
       /** Gives the unit back into the hour it came from. Acts once; later calls return the same. */
       refund(): Promise<QuotaState>;
     }
-  | { readonly outcome: 'exhausted'; readonly quota: QuotaState }
+  | { readonly outcome: 'exhausted'; readonly quota: QuotaState; readonly retryAfterSeconds: number }
   | { readonly outcome: 'keyMissing' }
   | { readonly outcome: 'keyInvalid' };
 
 export interface AccessControl {
   /** Takes one unit when the key is live. Throws Failure('unavailable') when nobody can tell. */
   withApiKey(header: string | undefined): Promise<Access>;
+  /** Takes one unit of a user whose access token was accepted. */
+  asUser(user: { readonly userId: string; readonly plan: string }): Promise<Access>;
 }
 
 const KEY = /^[0-9a-f]{32}$/;
 
-export function createAccess(store: AdmissionStore, clock: () => number): AccessControl {
+/** `limitOf` says how many scans per hour a plan has. */
+export function createAccess(store: AdmissionStore, limitOf: (plan: string) => number): AccessControl {
   return {
     async withApiKey(header) {
       const key = header?.trim() ?? '';
       if (key === '') return { outcome: 'keyMissing' };
       if (!KEY.test(key)) return { outcome: 'keyInvalid' };
-      const admission = await store.admit(hashOfKey(key), clock());
-      switch (admission.outcome) {
-        case 'unknownKey':
-          return { outcome: 'keyInvalid' };
-        case 'exhausted':
-          return { outcome: 'exhausted', quota: admission.quota };
-        case 'admitted':
-          return admitted(store, admission);
-      }
+      return accessOf(await store.admit(hashOfKey(key)));
+    },
+    async asUser({ userId, plan }) {
+      return accessOf(await store.admitUser({ userId, hourlyLimit: limitOf(plan) }));
     },
   };
 }
@@ -46,18 +45,21 @@ export function hashOfKey(value: string): string {
   return createHash('sha256').update(value).digest('hex');
 }
 
-function admitted(store: AdmissionStore, admission: Extract<Admission, { outcome: 'admitted' }>): Access {
-  const { userId, keyId, quota, windowStartSeconds } = admission;
-  let refunded: Promise<QuotaState> | null = null;
-  const give = async () => (await store.refund(userId, windowStartSeconds)) ?? quota;
-  return {
-    outcome: 'admitted',
-    userId,
-    keyId,
-    quota,
-    refund: () => {
-      refunded ??= give();
-      return refunded;
-    },
-  };
+function accessOf(admission: Admission): Access {
+  switch (admission.outcome) {
+    case 'unknownKey':
+      return { outcome: 'keyInvalid' };
+    case 'exhausted':
+      return admission;
+    case 'admitted': {
+      const { userId, keyId, quota } = admission;
+      let refunded: Promise<QuotaState> | null = null;
+      const give = async () => (await admission.refund()) ?? quota;
+      const refund = (): Promise<QuotaState> => {
+        refunded ??= give();
+        return refunded;
+      };
+      return { outcome: 'admitted', userId, keyId, quota, refund };
+    }
+  }
 }

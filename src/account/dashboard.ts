@@ -35,7 +35,7 @@ export interface Dashboard {
   /** For anybody. */
   readonly publicRoutes: readonly Route[];
   readonly callerRoutes: readonly CallerRoute[];
-  stop(): void;
+  stop(): Promise<void>;
 }
 
 export async function openDashboard(options: DashboardOptions): Promise<Dashboard> {
@@ -91,7 +91,7 @@ export async function openDashboard(options: DashboardOptions): Promise<Dashboar
       onReuse: (session) => log.warn(session, 'a used refresh token was shown again: its session is ended'),
     }),
     callerRoutes: createSessionRoutes({ sql, now }),
-    stop() {
+    async stop() {
       // What runs is ended with the connections.
       stopped = true;
       clearInterval(timer);

@@ -47,16 +47,24 @@ export async function revokeKey(sql: Queries, userId: string, keyId: string): Pr
   return row?.hash ?? null;
 }
 
-/** Looks live keys up for the admission store; `plans` is plan name to scans per hour. */
-export function createKeyLoader(sql: Queries, plans: ReadonlyMap<string, number>): KeyLoader {
-  // A plan that the configuration no longer has counts as the smallest that it has.
-  const smallest = Math.min(...plans.values());
-  return async (keyHash) => {
-    const [row] = await sql<{ user_id: string; id: string; plan: string }[]>`
-      SELECT k.user_id, k.id, u.plan FROM api_keys k JOIN users u ON u.id = k.user_id
-      WHERE k.hash = ${hashBytes(keyHash)} AND k.revoked_at IS NULL`;
-    if (row === undefined) return null;
-    return { userId: row.user_id, keyId: row.id, hourlyLimit: plans.get(row.plan) ?? smallest };
+/** Keys that ended in the last day: for a ledger of admissions that may not have been told while it was away. */
+export async function recentRevocations(sql: Queries): Promise<{ userId: string; keyHash: string }[]> {
+  const rows = await sql<{ user_id: string; hash: string }[]>`
+    SELECT user_id, encode(hash, 'hex') AS hash FROM api_keys WHERE revoked_at > now() - interval '1 day'`;
+  return rows.map(({ user_id, hash }) => ({ userId: user_id, keyHash: hash }));
+}
+
+/** Looks live keys up for the admission store, in one statement. */
+export function createKeyLoader(sql: Queries, limitOf: (plan: string) => number): KeyLoader {
+  return async (keyHashes) => {
+    const rows = await sql<{ hash: string; user_id: string; id: string; plan: string }[]>`
+      SELECT encode(k.hash, 'hex') AS hash, k.user_id, k.id, u.plan
+      FROM (SELECT decode(text, 'hex') AS hash FROM unnest(${[...keyHashes]}::text[]) AS text) asked
+      JOIN api_keys k ON k.hash = asked.hash AND k.revoked_at IS NULL
+      JOIN users u ON u.id = k.user_id`;
+    return new Map(
+      rows.map(({ hash, user_id, id, plan }) => [hash, { userId: user_id, keyId: id, hourlyLimit: limitOf(plan) }]),
+    );
   };
 }
 

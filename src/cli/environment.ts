@@ -18,6 +18,11 @@ export const environment: readonly Variable[] = [
   variable('DATA_DIR', './data', 'folder of the embedded database'),
   variable('DATABASE_URL', null, 'postgres://...; unset: the embedded database under DATA_DIR'),
   variable(
+    'REDIS_URL',
+    null,
+    'redis://... or rediss://..., a comma list of such or redis+cluster://... for a cluster; unset: quota and keys are kept in the process, which is exact for one',
+  ),
+  variable(
     'SIGNATURES_DIR',
     null,
     "folders with signatures, separated by a colon; unset: those that freshclam fills (/var/lib/clamav), if any, and the project's own",
@@ -34,6 +39,18 @@ export const environment: readonly Variable[] = [
     'allow: encrypted members count as looked at; reject: the scan is incomplete',
   ),
   variable('PLANS', 'FREE:50,PRO:1000,BUSINESS:10000', 'plans with their scans per hour'),
+  variable(
+    'STRIPE_SECRET_KEY',
+    null,
+    'turns billing on: sk_live_... or sk_test_...; then BASE_URL and the next two are needed',
+  ),
+  variable('STRIPE_WEBHOOK_SECRET', null, 'whsec_..., of the webhook endpoint BASE_URL/webhooks/stripe'),
+  variable(
+    'STRIPE_PRICES',
+    null,
+    'prices of plans, PRO:price_1,BUSINESS:price_2; of several prices of a plan the first one is sold',
+  ),
+  variable('STRIPE_API_BASE', 'https://api.stripe.com', "where Stripe's API is; https, or this machine"),
   variable('REGISTRATION', 'closed', 'open: anybody may make an account; closed: the operator makes them'),
   variable(
     'TRUSTED_PROXIES',

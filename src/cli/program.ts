@@ -23,6 +23,15 @@ infected, 78 wrong configuration, 130 interrupted.
 
 ${environmentHelp(['SIGNATURES_DIR', 'SCAN_THREADS', 'SCAN_TIMEOUT_MS', 'ENCRYPTED_ARCHIVES'])}`;
 
+const RECONCILE_HELP = `
+The service does this every night at 03:00 UTC; here it is done at once, beside a running service or without one (with
+the embedded database: without one). Customers are read page by page; what was told to nobody is told by a running
+service within a minute.
+Exit codes: 0 every customer was read, 2 some could not be, or another process is at it, 78 wrong configuration, or
+billing is off, 130 interrupted.
+
+${environmentHelp(['DATABASE_URL', 'DATA_DIR', 'BASE_URL', 'PLANS', 'STRIPE_SECRET_KEY', 'STRIPE_WEBHOOK_SECRET', 'STRIPE_PRICES', 'STRIPE_API_BASE', 'LOG_LEVEL'])}`;
+
 /** Resolves with the exit code. */
 export async function run(argv: readonly string[], env: NodeJS.ProcessEnv): Promise<number> {
   let exitCode = EXIT_CLEAN;
@@ -52,6 +61,15 @@ export async function run(argv: readonly string[], env: NodeJS.ProcessEnv): Prom
     .addHelpText('after', SCAN_HELP)
     .action(async (paths: string[], options: { json: boolean }) => {
       exitCode = await (await import('./scan.js')).scan({ paths, json: options.json }, env);
+    });
+  program
+    .command('billing')
+    .description('what users pay for')
+    .command('reconcile')
+    .description('read every customer from Stripe and repair their plans')
+    .addHelpText('after', RECONCILE_HELP)
+    .action(async () => {
+      exitCode = await (await import('./billing.js')).reconcileBilling(env);
     });
   try {
     await program.parseAsync(argv);

@@ -21,6 +21,9 @@ export interface CallerRoute {
 /** Accepts or refuses who asks: throws Failure `tokenMissing`, `tokenInvalid`, `tokenExpired`, `crossSite` or `unavailable`. */
 export type Authenticate = (exchange: Exchange) => Promise<Caller>;
 
+/** What every route behind the sign-in can answer as well, for its operation. */
+export const callerErrors = ['tokenMissing', 'tokenInvalid', 'tokenExpired', 'crossSite'] as const;
+
 export function behindSignIn(routes: readonly CallerRoute[], authenticate: Authenticate): Route[] {
   return routes.map((route) => ({
     method: route.method,

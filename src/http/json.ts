@@ -55,9 +55,14 @@ function parse(text: string): unknown {
 }
 
 /** The body as text, at most JSON_BODY_BYTES. */
-export function receiveText(exchange: Exchange): Promise<string> {
+export async function receiveText(exchange: Exchange): Promise<string> {
+  return (await receiveBytes(exchange)).toString('utf8');
+}
+
+/** The body exactly as it was sent, at most JSON_BODY_BYTES. Throws what readJson throws of a body that doesn't arrive. */
+export async function receiveBytes(exchange: Exchange): Promise<Buffer> {
   if (exchange.body.kind === 'sized' && exchange.body.bytes > JSON_BODY_BYTES) throw new Failure('bodyTooLarge');
-  return new Promise((resolve, reject) => {
+  return await new Promise((resolve, reject) => {
     const { signal } = exchange;
     const chunks: Buffer[] = [];
     let bytes = 0;
@@ -83,7 +88,7 @@ export function receiveText(exchange: Exchange): Promise<string> {
         if (bytes > JSON_BODY_BYTES) settle(() => reject(new Failure('bodyTooLarge')));
         else chunks.push(Buffer.from(chunk));
       },
-      end: () => settle(() => resolve(Buffer.concat(chunks).toString('utf8'))),
+      end: () => settle(() => resolve(Buffer.concat(chunks))),
     });
   });
 }

@@ -1,17 +1,18 @@
-// POST /api/v1/scans: who asks, what it costs, and the scan's answer with its headers.
+// POST /api/v1/scans and POST /web/scans: who asks, what it costs, and the scan's answer with its headers.
 import { v7 as uuidv7 } from 'uuid';
 import type { Access, AccessControl } from '../account/access.js';
 import type { EngineInfo } from '../engine/addon.js';
 import { Failure } from '../errors.js';
+import { type CallerRoute, callerErrors } from '../http/caller.js';
 import type { Exchange, Reply } from '../http/exchange.js';
 import { failureReply } from '../http/failure.js';
 import type { Operation } from '../http/openapi.js';
+import type { Route } from '../http/router.js';
 import { resultJson, resultSchema } from './result.js';
 import { type Scanned, type ScanParts, scanUpload } from './scan.js';
 
 export interface ScanRouteParts extends ScanParts {
   readonly access: AccessControl;
-  readonly now: () => number;
   /** Told of every scan that was admitted, once it is decided. Never of keys or contents. */
   readonly onScan: (event: ScanEvent) => void;
 }
@@ -32,8 +33,8 @@ export interface ScanEvent {
 const integerHeader = (description: string): object => ({ description, schema: { type: 'integer' } });
 const textHeader = (description: string): object => ({ description, schema: { type: 'string' } });
 
-/** What the OpenAPI document says of the route. */
-export const scanOperation: Operation = {
+/** What the OpenAPI document says of the public route. */
+const scanOperation: Operation = {
   summary: 'Scan an uploaded file',
   description:
     'An infection is not an error: it is a 200 with `infected` true. Whatever was not looked at completely is a 422. ' +
@@ -94,20 +95,49 @@ export const scanOperation: Operation = {
 type Admitted = Extract<Access, { outcome: 'admitted' }>;
 type Quota = Admitted['quota'];
 
-/** The handler of the public scan route. */
-export function createScanHandler(parts: ScanRouteParts): (exchange: Exchange) => Promise<Reply> {
-  return async (exchange) => {
-    const access = await parts.access.withApiKey(exchange.headers.get('x-api-key'));
-    switch (access.outcome) {
-      case 'keyMissing':
-      case 'keyInvalid':
-        throw new Failure(access.outcome);
-      case 'exhausted':
-        return exhausted(access.quota, parts.now());
-      case 'admitted':
-        return await scanAdmitted(exchange, access, parts);
-    }
+const signedInOperation: Operation = {
+  ...scanOperation,
+  summary: 'Scan an uploaded file as the signed-in user',
+  description: `${scanOperation.description} Uploads only: a \`url\` is refused.`,
+  who: 'user',
+  errors: [...scanOperation.errors.filter((code) => code !== 'keyMissing' && code !== 'keyInvalid'), ...callerErrors],
+};
+
+export interface ScanRoutes {
+  /** The public route. */
+  readonly withKey: Route;
+  /** The dashboard's: uploads only, the same quota. */
+  readonly signedIn: CallerRoute;
+}
+
+export function createScanRoutes(parts: ScanRouteParts): ScanRoutes {
+  return {
+    withKey: {
+      method: 'POST',
+      path: '/api/v1/scans',
+      operation: scanOperation,
+      handle: async (exchange) =>
+        await answer(exchange, await parts.access.withApiKey(exchange.headers.get('x-api-key')), parts),
+    },
+    signedIn: {
+      method: 'POST',
+      path: '/web/scans',
+      operation: signedInOperation,
+      handle: async (caller, exchange) => await answer(exchange, await parts.access.asUser(caller), parts),
+    },
   };
+}
+
+async function answer(exchange: Exchange, access: Access, parts: ScanRouteParts): Promise<Reply> {
+  switch (access.outcome) {
+    case 'keyMissing':
+    case 'keyInvalid':
+      throw new Failure(access.outcome);
+    case 'exhausted':
+      return exhausted(access);
+    case 'admitted':
+      return await scanAdmitted(exchange, access, parts);
+  }
 }
 
 async function scanAdmitted(exchange: Exchange, access: Admitted, parts: ScanRouteParts): Promise<Reply> {
@@ -172,8 +202,7 @@ function quotaHeaders({ limit, remaining, resetEpochSeconds }: Quota): Record<st
   };
 }
 
-function exhausted(quota: Quota, nowMs: number): Reply {
-  const retryAfter = Math.max(1, Math.ceil(quota.resetEpochSeconds - nowMs / 1000));
-  const fields = { limit: quota.limit, resetTime: quota.resetEpochSeconds, retryAfter };
-  return failureReply(new Failure('quotaExhausted', '', retryAfter), quotaHeaders(quota), fields);
+function exhausted({ quota, retryAfterSeconds }: Extract<Access, { outcome: 'exhausted' }>): Reply {
+  const fields = { limit: quota.limit, resetTime: quota.resetEpochSeconds, retryAfter: retryAfterSeconds };
+  return failureReply(new Failure('quotaExhausted', '', retryAfterSeconds), quotaHeaders(quota), fields);
 }

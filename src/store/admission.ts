@@ -1,4 +1,4 @@
-// What an admission is: one unit of an hourly quota for a live key; the shapes every store shares, and the hour's arithmetic.
+// What an admission is: one unit of an hourly quota for a live key or a signed-in user; the shapes all of it shares, and the hour's arithmetic.
 
 const HOUR_SECONDS = 3600;
 
@@ -9,43 +9,64 @@ export interface QuotaState {
   readonly resetEpochSeconds: number;
 }
 
-export type Admission =
+export type UserAdmission =
   | {
       readonly outcome: 'admitted';
       readonly userId: string;
-      readonly keyId: string;
+      /** Null: a signed-in user asked. */
+      readonly keyId: string | null;
       readonly quota: QuotaState;
-      readonly windowStartSeconds: number;
+      /** Gives the unit back into the hour and the store it was taken from; null when that hour is no longer kept. Once only. */
+      refund(): Promise<QuotaState | null>;
     }
-  | { readonly outcome: 'exhausted'; readonly userId: string; readonly keyId: string; readonly quota: QuotaState }
-  | { readonly outcome: 'unknownKey' };
+  | { readonly outcome: 'exhausted'; readonly quota: QuotaState; readonly retryAfterSeconds: number };
+
+export type Admission = UserAdmission | { readonly outcome: 'unknownKey' };
 
 export interface AdmissionStore {
-  /** One atomic step: the key is live, and one unit is taken. Throws Failure('unavailable') when nobody can tell. */
-  admit(keyHash: string, nowMs: number): Promise<Admission>;
-  /** Gives one unit back into the window it was taken from, never below zero; null when that window is no longer kept. */
-  refund(userId: string, windowStartSeconds: number): Promise<QuotaState | null>;
-  /** From its return on the key is refused, also by a look-up that is in flight. */
-  revoke(keyHash: string): Promise<void>;
+  /** The key (its SHA-256 as 64 hex characters) is live, and one unit is taken. Throws Failure('unavailable') when nobody can tell. */
+  admit(keyHash: string): Promise<Admission>;
+  /** Takes one unit for a user whom Postgres has just vouched for. */
+  admitUser(user: { readonly userId: string; readonly hourlyLimit: number }): Promise<UserAdmission>;
+  /**
+   * Call it after Postgres has committed the revocation. From its return on every node refuses the key, also one whose look-up
+   * is in flight. Throws Failure('unavailable') when the nodes can't be told: then the key may still be admitted somewhere.
+   */
+  revoke(key: { readonly userId: string; readonly keyHash: string }): Promise<void>;
+  /** Call it after Postgres has committed another plan: the next admission on every node counts against the new limit. */
+  setLimit(userId: string, hourlyLimit: number): Promise<void>;
+  /** Null when all is well, otherwise what works less well than it should: for the operator. */
+  problem(): string | null;
+  /** Writes what is counted and not yet in Postgres. */
+  stop(): Promise<void>;
+}
+
+export interface KeyOwner {
+  readonly userId: string;
+  readonly keyId: string;
 }
 
 /** What a look-up by hash finds of a live key. */
-export interface KeyRecord {
-  readonly userId: string;
-  readonly keyId: string;
+export interface KeyRecord extends KeyOwner {
   readonly hourlyLimit: number;
 }
 
-/** Null: no such key, or it is revoked. Rejects when the answer can't be had. */
-export type KeyLoader = (keyHash: string) => Promise<KeyRecord | null>;
+/** By hash; what isn't there is unknown or revoked. Rejects when the answer can't be had. */
+export type KeyLoader = (keyHashes: readonly string[]) => Promise<ReadonlyMap<string, KeyRecord>>;
 
-/** Start of the UTC clock hour; Unix time has no leap seconds, so hours are multiples of 3,600. */
-export function windowStart(nowMs: number): number {
-  return Math.floor(nowMs / 1000 / HOUR_SECONDS) * HOUR_SECONDS;
+/** What Postgres knows of one user's hour. */
+export interface QuotaHour {
+  readonly userId: string;
+  readonly windowStartSeconds: number;
+  /** Units counted by the ledger, as far as Postgres was told: at most a second behind. */
+  readonly mirrored: number;
+  /** Units counted in Postgres itself, while the ledger was away. */
+  readonly direct: number;
 }
 
-export function areNeighbours(oneStartSeconds: number, otherStartSeconds: number): boolean {
-  return Math.abs(oneStartSeconds - otherStartSeconds) <= HOUR_SECONDS;
+/** Start of the UTC clock hour; Unix time has no leap seconds, so hours are multiples of 3,600. */
+export function windowStart(nowSeconds: number): number {
+  return Math.floor(nowSeconds / HOUR_SECONDS) * HOUR_SECONDS;
 }
 
 export function quotaState(limit: number, used: number, windowStartSeconds: number): QuotaState {

@@ -1,53 +1,106 @@
-// Look-ups of keys in Postgres: one per key at a time, a bounded number at once, and none that waits for ever.
+// Look-ups of keys in Postgres: gathered into batches, few at once, and none that is waited for without an end.
 import { Failure } from '../errors.js';
 import type { KeyLoader, KeyRecord } from './admission.js';
 import { within } from './within.js';
 
-/** Look-ups at one time; the driver queues them over its ten connections. Whoever guesses keys fills these, not Postgres. */
-const CONCURRENT_MAX = 64;
-/** A Postgres that takes longer than this for one row is down for us. */
+/** Whoever guesses keys makes batches larger, not more: Postgres sees so many statements of this process at one time. */
+const BATCHES_MAX = 2;
+/** Keys of one batch; its statement has one index probe for each. */
+const BATCH_KEYS = 500;
+/** Keys that wait for a batch; the next one is told to come back. */
+const WAITING_MAX = 20_000;
+/** A Postgres that takes longer than this is down for us. */
 const TIMEOUT_MS = 5_000;
+/** A batch that hangs longer, in a network that swallows it, makes room for another. */
+const ABANDON_MS = 15_000;
 const BUSY_RETRY_SECONDS = 1;
 const DOWN_RETRY_SECONDS = 2;
 
 export interface Lookups {
-  /** Null when no look-up that began after this call found the key; throws Failure('unavailable'). */
+  /** Null when Postgres, asked after this call, doesn't have the key as a live one; throws Failure('unavailable'). */
   find(keyHash: string): Promise<KeyRecord | null>;
 }
 
-export function createLookups(load: KeyLoader, timeoutMs: number = TIMEOUT_MS): Lookups {
-  const running = new Map<string, Promise<KeyRecord | null>>();
+interface Waiting {
+  readonly found: Promise<KeyRecord | null>;
+  readonly resolve: (record: KeyRecord | null) => void;
+  readonly reject: (error: unknown) => void;
+}
 
-  function start(keyHash: string): Promise<KeyRecord | null> {
-    if (running.size >= CONCURRENT_MAX) {
-      throw new Failure('unavailable', 'Too many key look-ups at once', BUSY_RETRY_SECONDS);
-    }
-    const loading = load(keyHash);
-    const lookup = answer(loading, timeoutMs);
-    running.set(keyHash, lookup);
-    // Not freed by the timeout: a Postgres that hangs must not be given more and more to do.
-    const free = () => running.delete(keyHash);
-    loading.then(free, free);
-    return lookup;
+export interface LookupTimes {
+  readonly timeoutMs: number;
+  readonly abandonMs: number;
+}
+
+export function createLookups(
+  load: KeyLoader,
+  { timeoutMs, abandonMs }: LookupTimes = { timeoutMs: TIMEOUT_MS, abandonMs: ABANDON_MS },
+): Lookups {
+  const waiting = new Map<string, Waiting>();
+  let running = 0;
+  let scheduled = false;
+
+  /** In the next turn of the event loop: whatever comes in this one shares the batch. */
+  function schedule(): void {
+    if (scheduled || running >= BATCHES_MAX || waiting.size === 0) return;
+    scheduled = true;
+    setImmediate(() => {
+      scheduled = false;
+      void runBatch();
+      schedule();
+    });
+  }
+
+  async function runBatch(): Promise<void> {
+    const batch = new Map([...waiting].slice(0, BATCH_KEYS));
+    for (const keyHash of batch.keys()) waiting.delete(keyHash);
+    running += 1;
+    const loading = load([...batch.keys()]);
+    loading.then(
+      (records) => {
+        for (const [keyHash, { resolve }] of batch) resolve(records.get(keyHash) ?? null);
+      },
+      (error: unknown) => {
+        for (const { reject } of batch.values()) reject(error);
+      },
+    );
+    // Its outcome has gone to those who wait; here it only matters that it has one.
+    await within(loading, abandonMs).catch(() => undefined);
+    running -= 1;
+    schedule();
   }
 
   return {
     async find(keyHash) {
-      const earlier = running.get(keyHash);
-      if (earlier === undefined) return await start(keyHash);
-      const found = await earlier;
-      // It may have looked before the key was made, so its refusal is not an answer to this call; the next one's is.
-      return found ?? (await (running.get(keyHash) ?? start(keyHash)));
+      // A batch that hasn't begun looks after this call; one that has may have looked before the key was made.
+      let place = waiting.get(keyHash);
+      if (place === undefined) {
+        if (waiting.size >= WAITING_MAX) {
+          throw new Failure('unavailable', 'Too many key look-ups at once', BUSY_RETRY_SECONDS);
+        }
+        place = placeInBatch();
+        waiting.set(keyHash, place);
+        schedule();
+      }
+      try {
+        return await within(place.found, timeoutMs);
+      } catch (error) {
+        const failure = new Failure('unavailable', 'The account store is not reachable', DOWN_RETRY_SECONDS);
+        failure.cause = error;
+        throw failure;
+      }
     },
   };
 }
 
-async function answer(loading: Promise<KeyRecord | null>, timeoutMs: number): Promise<KeyRecord | null> {
-  try {
-    return await within(loading, timeoutMs);
-  } catch (error) {
-    const failure = new Failure('unavailable', 'The account store is not reachable', DOWN_RETRY_SECONDS);
-    failure.cause = error;
-    throw failure;
-  }
+function placeInBatch(): Waiting {
+  let resolve: Waiting['resolve'] = () => undefined;
+  let reject: Waiting['reject'] = () => undefined;
+  const found = new Promise<KeyRecord | null>((accept, refuse) => {
+    resolve = accept;
+    reject = refuse;
+  });
+  // Those who wait may all have given up by the time it fails.
+  found.catch(() => undefined);
+  return { found, resolve, reject };
 }

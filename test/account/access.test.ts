@@ -1,19 +1,21 @@
 // Access by API key: which header is looked up at all, and a refund that acts once.
 import t from 'tap';
 import { createAccess, hashOfKey } from '../../src/account/access.js';
-import { createMemoryAdmission } from '../../src/store/memory.js';
+import { createTestAdmissions, loaderOf } from '../fixtures/accounts.js';
 
 const KEY = '0123456789abcdef0123456789abcdef';
 const NOON_MS = Date.UTC(2026, 10, 21, 12);
 
 function accessTo(hourlyLimit: number) {
   const looked: string[] = [];
-  const store = createMemoryAdmission(async (keyHash) => {
+  const clock = { nowMs: NOON_MS };
+  const load = loaderOf(async (keyHash) => {
     looked.push(keyHash);
     return keyHash === hashOfKey(KEY) ? { userId: 'user', keyId: 'key', hourlyLimit } : null;
   });
-  const clock = { nowMs: NOON_MS };
-  return { access: createAccess(store, () => clock.nowMs), looked, clock };
+  const store = createTestAdmissions({ load, clock: () => clock.nowMs });
+  t.teardown(() => store.stop());
+  return { access: createAccess(store, () => hourlyLimit), looked, clock };
 }
 
 t.test('an absent or blank header is missing, a malformed one invalid, neither is looked up', async (t) => {
@@ -44,7 +46,13 @@ t.test('an unknown key is invalid, a known one admitted until its units are used
   t.same(await access.withApiKey(KEY), {
     outcome: 'exhausted',
     quota: { limit: 1, remaining: 0, resetEpochSeconds: NOON_MS / 1000 + 3600 },
+    retryAfterSeconds: 3600,
   });
+  t.match(
+    await access.asUser({ userId: 'user', plan: 'ANY' }),
+    { outcome: 'exhausted' },
+    'one count for keys and dashboard',
+  );
   t.notOk(looked.includes(KEY), 'the store sees a hash, never the key');
 });
 

@@ -3,15 +3,18 @@ import { createAccess, hashOfKey } from '../../src/account/access.js';
 import { bootstrap } from '../../src/account/bootstrap.js';
 import { createKey, createKeyLoader, revokeKey } from '../../src/account/keys.js';
 import { verifyPassword } from '../../src/account/passwords.js';
+import { createPlanLimits } from '../../src/account/plans.js';
 import { createUser } from '../../src/account/users.js';
-import { createMemoryAdmission } from '../../src/store/memory.js';
 import { openPostgres, type Sql } from '../../src/store/postgres.js';
-import { makeTransactionsRepeatable, onEachStore, open } from '../fixtures/stores.js';
+import { createTestAdmissions } from '../fixtures/accounts.js';
+import { makeTransactionsRepeatable, onEachStore, open, type Tap } from '../fixtures/stores.js';
 
-const plans = new Map([
-  ['FREE', 50],
-  ['BUSINESS', 10_000],
-]);
+const limitOf = createPlanLimits(
+  new Map([
+    ['FREE', 50],
+    ['BUSINESS', 10_000],
+  ]),
+);
 const nothing = { email: null, password: null, apiKey: null, plan: 'BUSINESS' };
 const everything = {
   email: 'First@Example.com',
@@ -26,6 +29,12 @@ async function newUser(sql: Sql, email: string, plan = 'FREE'): Promise<string> 
   return user.userId;
 }
 
+function accessTo(t: Tap, sql: Sql) {
+  const store = createTestAdmissions({ load: createKeyLoader(sql, limitOf), clock: Date.now });
+  t.teardown(() => store.stop());
+  return createAccess(store, limitOf);
+}
+
 onEachStore(async (t, store) => {
   t.test('an e-mail address has one account, whatever its case', async (t) => {
     const { sql } = await open(t, await store.target(t));
@@ -37,7 +46,9 @@ onEachStore(async (t, store) => {
   t.test('a key is stored as its hash alone, found by it, and ends for good', async (t) => {
     const { sql } = await open(t, await store.target(t));
     const userId = await newUser(sql, 'ada@example.com');
-    const find = createKeyLoader(sql, plans);
+    const load = createKeyLoader(sql, limitOf);
+    const find = async (keyHash: string) =>
+      (await load([keyHash, keyHash, hashOfKey('0'.repeat(32))])).get(keyHash) ?? null;
     const key = await createKey(sql, { userId, name: 'one' });
     t.match(key.value, /^[0-9a-f]{32}$/);
     t.equal(key.masked, `${key.value.slice(0, 4)}${'*'.repeat(24)}${key.value.slice(-4)}`);
@@ -58,7 +69,8 @@ onEachStore(async (t, store) => {
   t.test('a plan that the configuration no longer has counts as the smallest one', async (t) => {
     const { sql } = await open(t, await store.target(t));
     const { value } = await createKey(sql, { userId: await newUser(sql, 'ada@example.com', 'GONE'), name: 'one' });
-    t.match(await createKeyLoader(sql, plans)(hashOfKey(value)), { hourlyLimit: 50 });
+    const found = await createKeyLoader(sql, limitOf)([hashOfKey(value)]);
+    t.match(found.get(hashOfKey(value)), { hourlyLimit: 50 });
   });
 
   t.test('the first account has what the operator set, and is made once', async (t) => {
@@ -76,7 +88,7 @@ onEachStore(async (t, store) => {
     t.notOk(await verifyPassword(`${everything.password}!`, String(user?.password_hash)));
     t.equal(await bootstrap(sql, { ...everything, email: 'second@example.com' }, store), null);
 
-    const access = createAccess(createMemoryAdmission(createKeyLoader(sql, plans)), Date.now);
+    const access = accessTo(t, sql);
     t.match(await access.withApiKey(everything.apiKey), { outcome: 'admitted', quota: { limit: 50, remaining: 49 } });
   });
 
@@ -103,7 +115,7 @@ onEachStore(async (t, store) => {
 
   t.test('when Postgres has gone a key that is not in memory gets a 503', async (t) => {
     const { sql, close } = await openPostgres(await store.target(t));
-    const access = createAccess(createMemoryAdmission(createKeyLoader(sql, plans)), Date.now);
+    const access = accessTo(t, sql);
     await close();
     await t.rejects(access.withApiKey(everything.apiKey), { code: 'unavailable', retryAfterSeconds: 2 });
   });

@@ -199,7 +199,7 @@ const elsewhere: Record<string, string> = {
   'jwt-101': 'the same',
   'jwt-103': 'the same',
   'jwt-105': 'the same',
-  'jwt-107': "test/api/auth.test.ts: another site's page can't use the cookie",
+  'jwt-107': "test/api/auth.test.ts: a form on another site's page can't scan with the cookie",
   'jwt-109': 'test/api/auth.test.ts: where a token is taken from, and where not',
   'jwt-111': 'test/api/auth-nodes.test.ts: every refusal has the same form',
 };

@@ -188,6 +188,26 @@ t.test('one server', async (t) => {
     for (const headers of own) t.match(await end({ ...cookie, ...headers }), { status: 404 }, JSON.stringify(headers));
   });
 
+  t.test("a form on another site's page can't scan with the cookie, and costs nothing", async (t) => {
+    const { accessToken } = await signIn(url);
+    const scan = (headers: Record<string, string>) => {
+      const body = new FormData();
+      body.set('file', new Blob(['x']), 'x.txt');
+      return ask(`${url}/web/scans`, {
+        method: 'POST',
+        headers: { Cookie: `sluice_access=${accessToken}`, ...headers },
+        body,
+      });
+    };
+    const before = (await scan({})).headers.get('x-ratelimit-remaining');
+    const refused = await scan({ Origin: 'https://evil.example' });
+    t.match(refused, crossSite);
+    t.equal(refused.headers.get('x-ratelimit-remaining'), null);
+    const { status, headers } = await scan({ Origin: url });
+    t.equal(status, 200);
+    t.equal(Number(headers.get('x-ratelimit-remaining')), Number(before) - 1);
+  });
+
   t.test('registering', async (t) => {
     const account = { email: 'New@Example.com', password: 'a'.repeat(12) };
     const answer = await post(`${url}/web/auth/register`, account);

@@ -18,7 +18,7 @@ t.test('--version prints the version of the package', async (t) => {
 
 t.test('--help names the commands', async (t) => {
   const { stdout, code } = await sluice(t, ['--help']);
-  for (const command of ['serve', 'scan']) t.match(stdout, `  ${command} `);
+  for (const command of ['serve', 'scan', 'billing']) t.match(stdout, `  ${command} `);
   t.equal(code, 0);
 });
 
@@ -29,7 +29,16 @@ t.test('serve --help names every environment variable', async (t) => {
 });
 
 t.test('bad usage ends with 2, a message on stderr and nothing on stdout', async (t) => {
-  for (const args of [[], ['frobnicate'], ['scan'], ['scan', '--yaml', '.'], ['serve', 'now'], ['--port', '1']]) {
+  for (const args of [
+    [],
+    ['frobnicate'],
+    ['billing'],
+    ['billing', 'pay'],
+    ['scan'],
+    ['scan', '--yaml', '.'],
+    ['serve', 'now'],
+    ['--port', '1'],
+  ]) {
     const { stdout, stderr, code } = await sluice(t, args);
     t.equal(code, 2, args.join(' '));
     t.equal(stdout, '');
@@ -44,4 +53,12 @@ t.test('a wrong configuration ends with 78 and every problem, printed once', asy
     t.equal(stdout, '');
     for (const name of ['PORT', 'SCAN_THREADS', 'LOG_LEVEL']) t.equal(stderr.split(`  ${name} `).length, 2, name);
   }
+});
+
+t.test('billing reconcile says what it does, and that billing is off', async (t) => {
+  const help = await sluice(t, ['billing', 'reconcile', '--help']);
+  t.match(help.stdout, /^ {2}STRIPE_SECRET_KEY$/m);
+  t.equal(help.code, 0);
+  const { stdout, stderr, code } = await sluice(t, ['billing', 'reconcile']);
+  t.strictSame([stdout, stderr, code], ['', 'Billing is not configured: STRIPE_SECRET_KEY is not set\n', 78]);
 });

@@ -10,8 +10,8 @@ import { createAccess } from '../../src/account/access.js';
 import { createKeyLoader } from '../../src/account/keys.js';
 import { lockDataDirectory } from '../../src/store/data-lock.js';
 import { startEmbedded } from '../../src/store/embedded.js';
-import { createMemoryAdmission } from '../../src/store/memory.js';
 import { openPostgres } from '../../src/store/postgres.js';
+import { createTestAdmissions } from '../fixtures/accounts.js';
 import { open, temporaryFolder } from '../fixtures/stores.js';
 
 const writer = fileURLToPath(new URL('../fixtures/embedded-writer.js', import.meta.url));
@@ -59,8 +59,9 @@ t.test('a killed process leaves its account, its key and a lock that is taken ov
   t.notOk(existsSync(String(socketDirectory)), 'the next start removes it');
   const { sql } = await open(t, { kind: 'embedded', socketDirectory: embedded.socketDirectory });
   t.match([...(await sql`SELECT email FROM users`)], [{ email: 'killed@example.com' }]);
-  const store = createMemoryAdmission(createKeyLoader(sql, new Map([['FREE', 50]])));
-  t.match(await createAccess(store, Date.now).withApiKey(apiKey), { outcome: 'admitted', quota: { remaining: 49 } });
+  const store = createTestAdmissions({ load: createKeyLoader(sql, () => 50), clock: Date.now });
+  t.teardown(() => store.stop());
+  t.match(await createAccess(store, () => 50).withApiKey(apiKey), { outcome: 'admitted', quota: { remaining: 49 } });
 });
 
 t.test('an owner whose process id means nothing here keeps the folder until it ends', async (t) => {

@@ -1,26 +1,92 @@
-// Look-ups of a Postgres that hangs: nobody waits for ever, and it isn't given more and more to do.
+// Look-ups in batches: few statements however many ask, an answer that is never older than the question, and no wait without an end.
 import t from 'tap';
 import type { KeyRecord } from '../../src/store/admission.js';
 import { createLookups } from '../../src/store/lookups.js';
 
-t.test('a look-up that hangs is unavailable in time and keeps its place until it ends', async (t) => {
-  let loads = 0;
-  const settle: ((found: KeyRecord | null) => void)[] = [];
-  const lookups = createLookups((_keyHash) => {
-    loads += 1;
-    return new Promise((resolve) => settle.push(resolve));
-  }, 1);
-  const down = { code: 'unavailable', detail: 'The account store is not reachable', retryAfterSeconds: 2 };
-  const busy = { code: 'unavailable', detail: 'Too many key look-ups at once', retryAfterSeconds: 1 };
-  const asked = Array.from({ length: 64 }, (_, index) => lookups.find(String(index)));
-  for (const one of asked) await t.rejects(one, down);
-  await t.rejects(lookups.find('0'), down, 'the same key is not asked for twice');
-  await t.rejects(lookups.find('another'), busy);
-  t.equal(loads, 64);
+type Found = ReadonlyMap<string, KeyRecord>;
 
-  settle[0]?.(null);
-  await new Promise(setImmediate);
-  const found = lookups.find('another');
-  settle[64]?.({ userId: 'user', keyId: 'key', hourlyLimit: 1 });
-  t.match(await found, { keyId: 'key' });
+function heldLookups(times?: { timeoutMs: number; abandonMs: number }) {
+  const batches: { keys: readonly string[]; answer: (found: Found) => void; fail: (error: Error) => void }[] = [];
+  const lookups = createLookups((keys) => new Promise((answer, fail) => batches.push({ keys, answer, fail })), times);
+  return { lookups, batches };
+}
+
+const turn = () => new Promise(setImmediate);
+const record = { userId: 'user', keyId: 'key', hourlyLimit: 1 };
+
+t.test('whoever asks at once shares a statement, and two are the most at one time', async (t) => {
+  const { lookups, batches } = heldLookups();
+  const asked = Array.from({ length: 1_200 }, (_, index) => lookups.find(String(index % 1_100)));
+  await turn();
+  await turn();
+  t.same(
+    batches.map(({ keys }) => keys.length),
+    [500, 500],
+  );
+  await turn();
+  t.equal(batches.length, 2);
+  batches[0]?.answer(new Map([['7', record]]));
+  batches[1]?.answer(new Map());
+  await turn();
+  await turn();
+  t.same(
+    batches.map(({ keys }) => keys.length),
+    [500, 500, 100],
+  );
+  batches[2]?.answer(new Map());
+  const found = await Promise.all(asked);
+  t.same(
+    found.filter((one) => one !== null),
+    [record, record],
+    'asked for twice',
+  );
+});
+
+t.test('an answer is never older than the question', async (t) => {
+  const { lookups, batches } = heldLookups();
+  const first = lookups.find('key');
+  await turn();
+  // The key is made now: the statement that runs may have looked before.
+  const second = lookups.find('key');
+  await turn();
+  t.equal(batches.length, 2);
+  batches[0]?.answer(new Map());
+  batches[1]?.answer(new Map([['key', record]]));
+  t.equal(await first, null);
+  t.same(await second, record);
+});
+
+t.test('a Postgres that hangs is unavailable in time, and is asked again after a while', async (t) => {
+  const { lookups, batches } = heldLookups({ timeoutMs: 1, abandonMs: 5 });
+  const down = { code: 'unavailable', detail: 'The account store is not reachable', retryAfterSeconds: 2 };
+  for (let next = 0; next < 4; next += 1) {
+    const asked = lookups.find(String(next));
+    await t.rejects(asked, down);
+    // The first two have the places of those that may run; after that one must be given up first.
+    while (batches.length <= next) await turn();
+    t.same(batches[next]?.keys, [String(next)]);
+  }
+});
+
+t.test('what Postgres refuses is unavailable, for everybody of the batch', async (t) => {
+  const { lookups, batches } = heldLookups();
+  const asked = [lookups.find('one'), lookups.find('two')];
+  await turn();
+  batches[0]?.fail(new Error('connection refused'));
+  for (const one of asked) await t.rejects(one, { code: 'unavailable', cause: /refused/ });
+});
+
+t.test('so many may wait, the next is told to come back', async (t) => {
+  const { lookups, batches } = heldLookups();
+  const asked = Array.from({ length: 20_000 }, (_, index) => lookups.find(String(index)));
+  await t.rejects(lookups.find('one more'), {
+    code: 'unavailable',
+    detail: 'Too many key look-ups at once',
+    retryAfterSeconds: 1,
+  });
+  for (let next = 0; next < 40; next += 1) {
+    while (batches[next] === undefined) await turn();
+    batches[next]?.answer(new Map());
+  }
+  t.ok((await Promise.all(asked)).every((one) => one === null));
 });

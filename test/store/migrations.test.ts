@@ -41,7 +41,7 @@ onEachStore(async (t, store) => {
   t.test('an edited, a newer, a broken and a misnamed migration are refused by name', async (t) => {
     const target = await store.target(t);
     const { sql } = await open(t, target);
-    // As if this Sluice had one migration: more than it knows are refused before it looks at them.
+    // As if the service had only this one, whatever it has by now.
     await sql`DELETE FROM schema_migrations WHERE version > 1`;
     await t.rejects(migrate(sql, migrationsFolder(t, { '001-accounts.sql': 'SELECT 1' })), {
       name: 'StoreError',

@@ -1,0 +1,133 @@
+// Reconciling: every customer is read from Stripe, in pages, and what the webhooks missed is repaired. One process at a time.
+import { randomUUID } from 'node:crypto';
+import type { Log } from '../log.js';
+import type { Sql } from '../store/postgres.js';
+import type { ActiveBilling } from './billing.js';
+import { logProblem } from './failures.js';
+import { countCustomers, nextCustomers } from './records.js';
+import { StripeProblem } from './shapes.js';
+
+export interface ReconcileParts extends ActiveBilling {
+  readonly sql: Sql;
+  readonly log: Log;
+}
+
+export interface ReconcileOptions {
+  /** Only when the last one that was finished is older; null: in any case. */
+  readonly unlessSince: Date | null;
+  readonly signal: AbortSignal;
+  onProgress(done: number, customers: number): void;
+}
+
+export type Reconciled =
+  /** `stopped`: not all of them were read, because of the signal or because Stripe is away. */
+  | {
+      readonly outcome: 'finished' | 'stopped';
+      readonly read: number;
+      readonly repaired: number;
+      readonly failed: number;
+    }
+  /** Another process does it, or has. */
+  | { readonly outcome: 'notNeeded' };
+
+/** Users of one query; a page is all that is in memory. */
+const PAGE = 100;
+/** Customers that are read at the same time, three calls each: most of Stripe's rate is left to whoever waits for an answer. */
+const AT_ONCE = 4;
+/** A page takes 100 / 4 x 3 calls x 20 s at the very worst; whoever died in it holds the others up for so long. */
+const HELD_MINUTES = 30;
+/** Failures in a row after which Stripe is taken to be away. */
+const FAILURES_MAX = 12;
+/** Longer than Stripe repeats an event (three days), and than anybody asks about one. */
+const EVENTS_KEPT_DAYS = 30;
+const SMALLEST_UUID = '00000000-0000-0000-0000-000000000000';
+
+export async function reconcile(parts: ReconcileParts, options: ReconcileOptions): Promise<Reconciled> {
+  const { sql, stripe } = parts;
+  const holder = randomUUID();
+  if (!(await claim(sql, stripe.livemode, holder, options.unlessSince))) return { outcome: 'notNeeded' };
+  const result = await readAll(parts, options, holder);
+  if (result.outcome === 'finished') await forgetOld(sql);
+  // One that broke off is held a while longer: Stripe is not asked again at once.
+  if (result.outcome === 'finished' || options.signal.aborted) await release(sql, stripe.livemode, holder, result);
+  return result;
+}
+
+async function readAll(
+  { sql, stripe, applier, log }: ReconcileParts,
+  { signal, onProgress }: ReconcileOptions,
+  holder: string,
+): Promise<Extract<Reconciled, { read: number }>> {
+  const customers = await countCustomers(sql, stripe.livemode);
+  let read = 0;
+  let repaired = 0;
+  let failed = 0;
+  let failuresInARow = 0;
+  const mayGoOn = (): boolean => !signal.aborted && failuresInARow < FAILURES_MAX;
+
+  async function readOne(userId: string): Promise<void> {
+    try {
+      const { changed } = await applier.apply(userId);
+      // Told in any case: this is what heals an admission that was told two plans in the wrong order.
+      await applier.announce(userId, { always: true });
+      if (changed) log.info({ userId }, 'billing: reconciled');
+      repaired += changed ? 1 : 0;
+      failuresInARow = 0;
+    } catch (error) {
+      failed += 1;
+      failuresInARow += 1;
+      if (error instanceof StripeProblem) logProblem(log, error);
+      else log.warn({ userId, err: error }, 'billing: a customer could not be reconciled');
+    }
+    read += 1;
+    onProgress(read, Math.max(read, customers));
+  }
+
+  onProgress(0, customers);
+  let last = SMALLEST_UUID;
+  while (mayGoOn() && (await hold(sql, stripe.livemode, holder))) {
+    const page = await nextCustomers(sql, stripe.livemode, last, PAGE);
+    last = page.at(-1) ?? last;
+    const left = page.values();
+    const worker = async (): Promise<void> => {
+      for (const userId of left) {
+        if (!mayGoOn()) return;
+        await readOne(userId);
+      }
+    };
+    await Promise.all(Array.from({ length: AT_ONCE }, worker));
+    if (page.length < PAGE && mayGoOn()) return { outcome: 'finished', read, repaired, failed };
+  }
+  return { outcome: 'stopped', read, repaired, failed };
+}
+
+/** A row with an end instead of an advisory lock: that would keep a connection, of which the embedded store has one. */
+async function claim(sql: Sql, livemode: boolean, holder: string, unlessSince: Date | null): Promise<boolean> {
+  await sql`INSERT INTO billing_reconciles (livemode) VALUES (${livemode}) ON CONFLICT DO NOTHING`;
+  const rows = await sql`
+    UPDATE billing_reconciles SET holder = ${holder}, held_until = now() + ${HELD_MINUTES}::int * interval '1 minute'
+    WHERE livemode = ${livemode} AND (held_until IS NULL OR held_until < now())
+      AND (${unlessSince}::timestamptz IS NULL OR finished_at IS NULL OR finished_at < ${unlessSince})
+    RETURNING livemode`;
+  return rows.length > 0;
+}
+
+/** False: it took so long that somebody else has begun. */
+async function hold(sql: Sql, livemode: boolean, holder: string): Promise<boolean> {
+  const rows = await sql`
+    UPDATE billing_reconciles SET held_until = now() + ${HELD_MINUTES}::int * interval '1 minute'
+    WHERE livemode = ${livemode} AND holder = ${holder} RETURNING livemode`;
+  return rows.length > 0;
+}
+
+async function release(sql: Sql, livemode: boolean, holder: string, { outcome }: Reconciled): Promise<void> {
+  await sql`
+    UPDATE billing_reconciles SET holder = NULL, held_until = NULL,
+      finished_at = CASE WHEN ${outcome === 'finished'} THEN now() ELSE finished_at END
+    WHERE livemode = ${livemode} AND holder = ${holder}`;
+}
+
+async function forgetOld(sql: Sql): Promise<void> {
+  await sql`DELETE FROM billing_events WHERE applied_at < now() - ${EVENTS_KEPT_DAYS}::int * interval '1 day'`;
+  await sql`DELETE FROM billing_checkouts WHERE closed_at < now() - ${EVENTS_KEPT_DAYS}::int * interval '1 day'`;
+}

@@ -1,0 +1,173 @@
+// The billing rows in Postgres: who is which customer, and what Stripe said last. Nothing here waits for anything but Postgres.
+import type { Queries, Sql } from '../store/postgres.js';
+
+export interface BillingRecord {
+  /** The user's plan, whoever decided it. */
+  readonly plan: string;
+  /** Null: there is no customer at Stripe. */
+  readonly customerId: string | null;
+  /** Stripe's word, or `refunded`; null: there was no subscription yet. */
+  readonly status: string | null;
+  readonly currentPeriodEnd: Date | null;
+  readonly cancelAtPeriodEnd: boolean;
+  readonly announced: boolean;
+}
+
+/** A reading of Stripe that has begun. Of two, the one with the higher number knows what the other knows. */
+export interface Reading {
+  readonly number: number;
+  readonly customerId: string;
+}
+
+export interface SubscriptionRow {
+  readonly subscriptionId: string;
+  readonly status: string;
+  readonly refunded: boolean;
+  readonly currentPeriodEnd: Date | null;
+  readonly cancelAtPeriodEnd: boolean;
+}
+
+/** Null: no such user. */
+export async function findRecord(sql: Queries, userId: string, livemode: boolean): Promise<BillingRecord | null> {
+  const [row] = await sql<BillingRecord[]>`
+    SELECT u.plan, b.customer_id AS "customerId",
+      CASE WHEN b.refunded THEN 'refunded' ELSE b.status END AS status,
+      b.current_period_end AS "currentPeriodEnd",
+      coalesce(b.cancel_at_period_end, false) AS "cancelAtPeriodEnd",
+      coalesce(b.announced, true) AS announced
+    FROM users u LEFT JOIN billing_customers b ON b.user_id = u.id AND b.livemode = ${livemode}
+    WHERE u.id = ${userId}`;
+  return row ?? null;
+}
+
+/** Null: no user of ours is this customer. */
+export async function findUser(sql: Queries, customerId: string, livemode: boolean): Promise<string | null> {
+  const [row] = await sql<{ user_id: string }[]>`
+    SELECT user_id FROM billing_customers WHERE customer_id = ${customerId} AND livemode = ${livemode}`;
+  return row?.user_id ?? null;
+}
+
+/** Numbers a reading of Stripe, before Stripe is asked; null when the user has no customer there. */
+export async function beginReading(sql: Queries, userId: string, livemode: boolean): Promise<Reading | null> {
+  const [row] = await sql<Reading[]>`
+    UPDATE billing_customers SET reads_begun = reads_begun + 1
+    WHERE user_id = ${userId} AND livemode = ${livemode} AND customer_id IS NOT NULL
+    RETURNING reads_begun AS number, customer_id AS "customerId"`;
+  return row ?? null;
+}
+
+/** From here on no other transaction writes what Stripe said of this user: neither their row nor their events. */
+export async function lockUser(tx: Queries, userId: string, livemode: boolean): Promise<void> {
+  await tx`SELECT FROM billing_customers WHERE user_id = ${userId} AND livemode = ${livemode} FOR UPDATE`;
+}
+
+/**
+ * Takes the reading as the newest; null when a later one was applied, or the customer isn't theirs any more. Otherwise the
+ * plan that billing gave last.
+ */
+export async function takeReading(
+  tx: Queries,
+  userId: string,
+  livemode: boolean,
+  { number, customerId }: Reading,
+): Promise<{ readonly givenPlan: string | null } | null> {
+  const [row] = await tx<{ givenPlan: string | null }[]>`
+    UPDATE billing_customers SET read_applied = ${number}
+    WHERE user_id = ${userId} AND livemode = ${livemode} AND customer_id = ${customerId} AND read_applied < ${number}
+    RETURNING plan AS "givenPlan"`;
+  return row ?? null;
+}
+
+export async function writeSubscription(
+  tx: Queries,
+  userId: string,
+  livemode: boolean,
+  row: SubscriptionRow | null,
+): Promise<void> {
+  await tx`
+    UPDATE billing_customers SET
+      subscription_id = ${row?.subscriptionId ?? null}, status = ${row?.status ?? null}, refunded = ${row?.refunded ?? false},
+      current_period_end = ${row?.currentPeriodEnd ?? null}, cancel_at_period_end = ${row?.cancelAtPeriodEnd ?? false}
+    WHERE user_id = ${userId} AND livemode = ${livemode}`;
+}
+
+/** Gives the user the plan; true when it is a new one, of which the admission has to be told. */
+export async function givePlan(tx: Queries, userId: string, livemode: boolean, plan: string): Promise<boolean> {
+  const changed = await tx`UPDATE users SET plan = ${plan} WHERE id = ${userId} AND plan <> ${plan} RETURNING id`;
+  await tx`
+    UPDATE billing_customers SET plan = ${plan}, announced = announced AND ${changed.length === 0}
+    WHERE user_id = ${userId} AND livemode = ${livemode}`;
+  return changed.length > 0;
+}
+
+/** The customer is gone at Stripe: the user's next purchase makes another. */
+export async function forgetCustomer(tx: Queries, userId: string, livemode: boolean): Promise<void> {
+  await tx`
+    UPDATE billing_customers SET customer_id = NULL, generation = generation + 1
+    WHERE user_id = ${userId} AND livemode = ${livemode}`;
+  await tx`
+    UPDATE billing_checkouts SET closed_at = now()
+    WHERE user_id = ${userId} AND livemode = ${livemode} AND closed_at IS NULL`;
+}
+
+export async function isEventApplied(sql: Queries, eventId: string): Promise<boolean> {
+  const [row] = await sql<{ found: boolean }[]>`
+    SELECT EXISTS (SELECT FROM billing_events WHERE id = ${eventId}) AS found`;
+  return row?.found === true;
+}
+
+export async function recordEvents(
+  tx: Queries,
+  events: readonly { readonly id: string; readonly type: string }[],
+): Promise<void> {
+  for (const { id, type } of events) {
+    await tx`INSERT INTO billing_events (id, type) VALUES (${id}, ${type}) ON CONFLICT (id) DO NOTHING`;
+  }
+}
+
+/** Marks the plan as told, if it still is the user's. */
+export async function markAnnounced(sql: Queries, userId: string, livemode: boolean, plan: string): Promise<boolean> {
+  const rows = await sql`
+    UPDATE billing_customers b SET announced = true FROM users u
+    WHERE b.user_id = ${userId} AND b.livemode = ${livemode} AND u.id = b.user_id AND u.plan = ${plan}
+    RETURNING b.user_id`;
+  return rows.length > 0;
+}
+
+export async function findUnannounced(sql: Queries, livemode: boolean, limit: number): Promise<string[]> {
+  const rows = await sql<{ user_id: string }[]>`
+    SELECT user_id FROM billing_customers WHERE NOT announced AND livemode = ${livemode} LIMIT ${limit}`;
+  return rows.map(({ user_id }) => user_id);
+}
+
+/** Customers after this user, in the order of user ids. */
+export async function nextCustomers(
+  sql: Queries,
+  livemode: boolean,
+  afterUserId: string,
+  limit: number,
+): Promise<string[]> {
+  const rows = await sql<{ user_id: string }[]>`
+    SELECT user_id FROM billing_customers
+    WHERE livemode = ${livemode} AND customer_id IS NOT NULL AND user_id > ${afterUserId}
+    ORDER BY user_id LIMIT ${limit}`;
+  return rows.map(({ user_id }) => user_id);
+}
+
+export async function countCustomers(sql: Queries, livemode: boolean): Promise<number> {
+  const [row] = await sql<{ customers: number }[]>`
+    SELECT count(*)::int AS customers FROM billing_customers
+    WHERE livemode = ${livemode} AND customer_id IS NOT NULL`;
+  return row?.customers ?? 0;
+}
+
+/** A transaction that sees what others have committed whatever the database's default is. */
+export async function inTransaction<T>(sql: Sql, work: (tx: Queries) => Promise<T>): Promise<T> {
+  const done: { value: T }[] = [];
+  await sql.begin('isolation level read committed', async (tx) => {
+    done.push({ value: await work(tx) });
+  });
+  const [result] = done;
+  if (result === undefined) throw new Error('A committed transaction has a result');
+  return result.value;
+}

@@ -1,0 +1,234 @@
+// Stripe's API through its own package: the only file that knows either. Bounded in time, retries and calls at once; version pinned.
+import { isUtf8 } from 'node:buffer';
+import { randomUUID } from 'node:crypto';
+import Stripe from 'stripe';
+import { z } from 'zod';
+import { createLimiter } from './limiter.js';
+import {
+  type CheckoutSession,
+  type CustomerState,
+  type SignedEvent,
+  type StripeApi,
+  StripeProblem,
+  type SubscriptionState,
+} from './shapes.js';
+
+/** What our parsing was written for. The package's types are those of this version: a newer package doesn't compile until it is looked at. */
+const API_VERSION = '2026-10-28.endive';
+/** One try, from connecting to the last byte. */
+const TIMEOUT_MS = 6_000;
+/** Further tries after a failure that may pass, half a second and more apart, with the same idempotency key. */
+const RETRIES = 2;
+/** Stripe allows 100 requests a second in live mode, and 25 in test mode. */
+const CALLS_AT_ONCE = 24;
+const CALLS_WAITING = 1_000;
+const CALL_WAIT_MS = 5_000;
+/** Stripe's largest page. A customer's older subscriptions have ended long ago. */
+const SUBSCRIPTIONS_READ = 100;
+/** Subscriptions of one customer that are asked for their payments; there should be one. */
+const REFUNDS_READ = 5;
+/** A signature older than this is refused, so that a recorded event can't be played again. */
+const SIGNATURE_TOLERANCE_SECONDS = 300;
+
+export interface StripeSettings {
+  readonly secretKey: string;
+  readonly webhookSecret: string;
+  /** Without a path. */
+  readonly apiBase: string;
+  readonly timeoutMs?: number;
+}
+
+export function createStripeApi({ secretKey, webhookSecret, apiBase, timeoutMs }: StripeSettings): StripeApi {
+  const base = new URL(apiBase);
+  const stripe = new Stripe(secretKey, {
+    apiVersion: API_VERSION,
+    maxNetworkRetries: RETRIES,
+    timeout: timeoutMs ?? TIMEOUT_MS,
+    telemetry: false,
+    host: base.hostname,
+    port: base.port === '' ? defaultPort(base) : base.port,
+    protocol: base.protocol === 'http:' ? 'http' : 'https',
+    // Its timeout is for the whole answer; that of Node's client starts again with every byte.
+    httpClient: Stripe.createFetchHttpClient(),
+  });
+  const limiter = createLimiter({ calls: CALLS_AT_ONCE, waiting: CALLS_WAITING, waitMs: CALL_WAIT_MS });
+
+  async function call<T>(name: string, work: () => Promise<T>): Promise<T> {
+    const outcome = await limiter.run(() => work().catch((error: unknown) => Promise.reject(problemOf(name, error))));
+    if (outcome === null) throw new StripeProblem({ ...nothingKnown, kind: 'busy', call: name });
+    return outcome.value;
+  }
+
+  async function readSubscriptions(customerId: string): Promise<SubscriptionState[]> {
+    const { data } = await call('list subscriptions', () =>
+      stripe.subscriptions.list({ customer: customerId, status: 'all', limit: SUBSCRIPTIONS_READ }),
+    );
+    let refundsLeft = REFUNDS_READ;
+    const states: SubscriptionState[] = [];
+    for (const subscription of data) {
+      const invoice = idOf(subscription.latest_invoice);
+      const isPaidFor = subscription.status === 'active' || subscription.status === 'past_due';
+      const asks = isPaidFor && invoice !== null && refundsLeft > 0;
+      if (asks) refundsLeft -= 1;
+      states.push(stateOf(subscription, asks && (await isRefunded(invoice))));
+    }
+    return states;
+  }
+
+  async function isRefunded(invoice: string): Promise<boolean> {
+    const { data } = await call('list invoice payments', () =>
+      stripe.invoicePayments.list({
+        invoice,
+        status: 'paid',
+        expand: ['data.payment.payment_intent.latest_charge', 'data.payment.charge'],
+      }),
+    );
+    return data.length > 0 && data.every(({ payment }) => chargeOf(payment)?.refunded === true);
+  }
+
+  return {
+    livemode: /^(sk|rk)_live_/.test(secretKey),
+    async createCustomer({ userId, email, idempotencyKey }) {
+      const { id } = await call('create customer', () =>
+        stripe.customers.create({ email, metadata: { sluice_user: userId } }, { idempotencyKey }),
+      );
+      return id;
+    },
+    async readCustomer(customerId): Promise<CustomerState> {
+      const customer = await call('read customer', () => stripe.customers.retrieve(customerId));
+      if (customer.deleted === true) return { kind: 'deleted' };
+      return { kind: 'present', subscriptions: await readSubscriptions(customerId) };
+    },
+    async createCheckout(checkout) {
+      const session = await call('create checkout session', () =>
+        stripe.checkout.sessions.create(
+          {
+            mode: 'subscription',
+            customer: checkout.customerId,
+            client_reference_id: checkout.userId,
+            line_items: [{ price: checkout.priceId, quantity: 1 }],
+            // Stripe puts the id in; the dashboard hands it to /web/billing/sync.
+            success_url: `${checkout.returnBase}/billing?checkoutSessionId={CHECKOUT_SESSION_ID}`,
+            cancel_url: `${checkout.returnBase}/billing`,
+            expires_at: checkout.expiresAtSeconds,
+          },
+          { idempotencyKey: `checkout-${checkout.attemptId}` },
+        ),
+      );
+      return sessionOf(session);
+    },
+    async readCheckout(sessionId) {
+      try {
+        return sessionOf(await call('read checkout session', () => stripe.checkout.sessions.retrieve(sessionId)));
+      } catch (error) {
+        if (error instanceof StripeProblem && error.facts.kind === 'missing') return null;
+        throw error;
+      }
+    },
+    async expireCheckout(sessionId) {
+      const options = { idempotencyKey: `expire-${sessionId}` };
+      await call('expire checkout session', () => stripe.checkout.sessions.expire(sessionId, {}, options));
+    },
+    async createPortal(customerId, returnUrl) {
+      // Every call is an attempt of its own: a portal session buys nothing. The package's retries share the key.
+      const options = { idempotencyKey: `portal-${randomUUID()}` };
+      const { url } = await call('create portal session', () =>
+        stripe.billingPortal.sessions.create({ customer: customerId, return_url: returnUrl }, options),
+      );
+      return url;
+    },
+    async readPrice(priceId) {
+      const price = await call('read price', () => stripe.prices.retrieve(priceId));
+      if (price.unit_amount === null) return null;
+      return { amount: price.unit_amount, currency: price.currency, interval: price.recurring?.interval ?? null };
+    },
+    verifyEvent(body, signature, nowMs) {
+      // The verifier decodes the bytes first: of these, other bytes could have become the same text.
+      if (!isUtf8(body) || body.subarray(0, BYTE_ORDER_MARK.length).equals(BYTE_ORDER_MARK)) return null;
+      try {
+        const tolerance = SIGNATURE_TOLERANCE_SECONDS;
+        return eventOf(stripe.webhooks.constructEvent(body, signature, webhookSecret, tolerance, undefined, nowMs));
+      } catch (error) {
+        // The second: signed, and no JSON.
+        if (error instanceof Stripe.errors.StripeSignatureVerificationError || error instanceof SyntaxError)
+          return null;
+        throw error;
+      }
+    },
+  };
+}
+
+const BYTE_ORDER_MARK = Buffer.from([0xef, 0xbb, 0xbf]);
+const nothingKnown = { status: null, code: null, requestId: null, replayed: false };
+
+function defaultPort(base: URL): string {
+  return base.protocol === 'http:' ? '80' : '443';
+}
+
+function problemOf(call: string, error: unknown): StripeProblem {
+  if (error instanceof StripeProblem) return error;
+  // Not from the package, so not about Stripe's answer: a bug, which shall surface as one.
+  if (!(error instanceof Stripe.errors.StripeError)) throw error;
+  const status = error.statusCode ?? null;
+  const passes = status === null || status >= 500 || status === 409 || status === 429;
+  return new StripeProblem({
+    kind: error.code === 'resource_missing' ? 'missing' : passes ? 'unreachable' : 'refused',
+    call,
+    status,
+    code: error.code ?? null,
+    requestId: error.requestId ?? null,
+    replayed: error.headers?.['idempotent-replayed'] === 'true',
+  });
+}
+
+function idOf(reference: string | { readonly id?: string } | null): string | null {
+  return typeof reference === 'string' ? reference : (reference?.id ?? null);
+}
+
+function stateOf(subscription: Stripe.Subscription, refunded: boolean): SubscriptionState {
+  const items = subscription.items.data;
+  return {
+    id: subscription.id,
+    status: subscription.status,
+    createdSeconds: subscription.created,
+    priceIds: items.map(({ price }) => price.id),
+    periodStartSeconds: Math.max(0, ...items.map((item) => item.current_period_start)),
+    periodEndSeconds: Math.max(0, ...items.map((item) => item.current_period_end)),
+    // The portal may set the one or the other.
+    cancelAtPeriodEnd: subscription.cancel_at_period_end || subscription.cancel_at !== null,
+    refunded,
+  };
+}
+
+function chargeOf(payment: Stripe.InvoicePayment.Payment): Stripe.Charge | null {
+  const intent = payment.payment_intent;
+  const charge = typeof intent === 'object' ? intent.latest_charge : payment.charge;
+  return typeof charge === 'object' ? charge : null;
+}
+
+function sessionOf({ id, status, url, customer }: Stripe.Checkout.Session): CheckoutSession {
+  // What can't be paid any more is as good as expired, whatever it will be called.
+  const known = status === 'open' ? 'open' : status === 'complete' ? 'complete' : 'expired';
+  return { id, status: known, url, customerId: idOf(customer) };
+}
+
+const signedEvent = z.object({
+  id: z.string().regex(/^evt_[A-Za-z0-9_]{1,200}$/),
+  type: z.string().max(200),
+  livemode: z.boolean(),
+  data: z.object({
+    object: z.object({
+      id: z.string().optional(),
+      object: z.string(),
+      customer: z.union([z.string(), z.object({ id: z.string() })]).nullish(),
+    }),
+  }),
+});
+
+function eventOf(value: unknown): SignedEvent | null {
+  const { data: event } = signedEvent.safeParse(value);
+  if (event === undefined) return null;
+  const { object, id, customer } = event.data.object;
+  const customerId = object === 'customer' ? (id ?? null) : idOf(customer ?? null);
+  return { id: event.id, type: event.type, livemode: event.livemode, customerId };
+}

@@ -1,0 +1,139 @@
+// The HTTP side of the service: scans, accounts and billing wired to the server.
+import { readFileSync } from 'node:fs';
+import { z } from 'zod';
+import { createAccess } from './account/access.js';
+import { openDashboard } from './account/dashboard.js';
+import { createPlanLimits } from './account/plans.js';
+import { type Billing, createBilling } from './billing/billing.js';
+import { createBillingRoutes } from './billing/route.js';
+import { startUpkeep } from './billing/upkeep.js';
+import { createWebhookRoute } from './billing/webhook.js';
+import { type Config, ownIssuer } from './config.js';
+import { startPool } from './engine/pool.js';
+import type { Signatures } from './engine/signatures.js';
+import { behindSignIn } from './http/caller.js';
+import type { Exchange } from './http/exchange.js';
+import { createRouter } from './http/router.js';
+import { startServer } from './http/server.js';
+import type { Log } from './log.js';
+import { packageJsonPath } from './paths.js';
+import { createRoutes } from './routes.js';
+import { createGuard } from './scan/guard.js';
+import { createUploadMemory } from './scan/memory.js';
+import { createScanRoutes } from './scan/route.js';
+import type { AdmissionStore } from './store/admission.js';
+import type { Postgres } from './store/postgres.js';
+import { codeOf } from './store/store-error.js';
+
+/** Requests in flight get so long at a stop. */
+const STOP_GRACE_MS = 30_000;
+
+interface HttpParts {
+  readonly postgres: Postgres;
+  readonly admission: AdmissionStore;
+  readonly signatures: Signatures;
+}
+
+export async function startHttp(
+  config: Config,
+  log: Log,
+  { postgres, admission, signatures }: HttpParts,
+  stops: (() => Promise<void>)[],
+): Promise<number> {
+  const pool = startPool({
+    threads: config.scanThreads,
+    queueLimit: config.scanQueue,
+    scanTimeoutMs: config.scanTimeoutMs,
+    encryptedArchives: config.encryptedArchives,
+  });
+  stops.push(() => pool.stop());
+  const scans = createScanRoutes({
+    access: createAccess(admission, createPlanLimits(config.plans)),
+    pool,
+    signatures,
+    memory: createUploadMemory({ budgetBytes: config.uploadMemoryBytes, waitMs: config.uploadWaitMs }),
+    uploadTimeoutMs: config.uploadTimeoutMs,
+    guard: createGuard({ allowNetworks: [] }),
+    onScan: (event) => log.info(event, 'scan'),
+  });
+  const billing = startBilling(config, log, { postgres, admission }, stops);
+  const dashboard = await openDashboard({
+    ...config,
+    sql: postgres.sql,
+    issuer: ownIssuer(config.baseUrl),
+    log,
+    now: Date.now,
+  });
+  stops.push(() => dashboard.stop());
+  const routes = createRoutes({
+    served: [
+      scans.withKey,
+      ...dashboard.publicRoutes,
+      ...behindSignIn(
+        [scans.signedIn, ...dashboard.callerRoutes, ...createBillingRoutes(billing)],
+        dashboard.authenticate,
+      ),
+      createWebhookRoute({ billing, sql: postgres.sql, log, now: Date.now }),
+    ],
+    signatures: () => signatures.state(),
+    storeProblem: () => problemOf(postgres),
+    admissionProblem: () => admission.problem(),
+    version: readVersion(),
+  });
+  const server = await startServer({
+    host: config.host,
+    port: config.port,
+    handle: createRouter(routes, (exchange, error) =>
+      log.error({ ...about(exchange), err: error }, 'unforeseen error'),
+    ),
+    onEnd: (exchange, status) => log.debug({ ...about(exchange), status }, 'request'),
+  });
+  stops.push(() => server.stop(STOP_GRACE_MS));
+  log.info({ host: config.host, port: server.port }, 'listening');
+  return server.port;
+}
+
+function startBilling(
+  config: Config,
+  log: Log,
+  { postgres, admission }: Pick<HttpParts, 'postgres' | 'admission'>,
+  stops: (() => Promise<void>)[],
+): Billing {
+  const { sql } = postgres;
+  const limitOf = createPlanLimits(config.plans);
+  const billing = createBilling({
+    sql,
+    plans: config.plans,
+    settings: config.billing,
+    planChanged: (userId, plan) => admission.setLimit(userId, limitOf(plan)),
+    log,
+    now: Date.now,
+  });
+  const upkeep = startUpkeep({ billing, sql, log, now: Date.now });
+  if (upkeep !== null) {
+    stops.push(() => upkeep.stop());
+    log.info({ livemode: billing.active().stripe.livemode }, 'billing is on');
+  }
+  return billing;
+}
+
+/** Null when it answers. Anybody may read this: the driver's own words hold addresses. */
+async function problemOf(postgres: Postgres): Promise<string | null> {
+  try {
+    await postgres.ping();
+    return null;
+  } catch (error) {
+    return `The database does not answer (${codeOf(error) ?? 'no code'})`;
+  }
+}
+
+/** Characters of a path that go into the log: it may be 16 KB long, and anything. */
+const LOGGED_PATH = 200;
+
+function about({ requestId, method, path }: Exchange): Record<string, string> {
+  return { requestId, method, path: path.slice(0, LOGGED_PATH) };
+}
+
+function readVersion(): string {
+  return z.object({ version: z.string() }).parse(JSON.parse(readFileSync(packageJsonPath, 'utf8'))).version;
+}

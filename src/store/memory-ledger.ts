@@ -1,0 +1,121 @@
+// The ledger in this process: exact for one node. No step has an await in it, that is what makes it atomic.
+import { type QuotaHour, windowStart } from './admission.js';
+import { type Facts, type Ledger, RECORD_SECONDS } from './ledger.js';
+
+interface Hour {
+  counted: number;
+  direct: number;
+}
+
+interface User {
+  limit: number | null;
+  /** Key hash to whether it is live. */
+  readonly keys: Map<string, boolean>;
+  readonly hours: Map<number, Hour>;
+  token: number;
+}
+
+/** Users in memory, some 500 bytes each; who has asked least recently is forgotten, counts and all, but for what Postgres was told. */
+const USERS_MAX = 100_000;
+
+export function createMemoryLedger(clock: () => number): Ledger {
+  const users = new Map<string, User>();
+  let tokens = 0;
+
+  function userOf(userId: string): User {
+    const known = users.get(userId);
+    if (known !== undefined) {
+      // The newest are last.
+      users.delete(userId);
+      users.set(userId, known);
+      return known;
+    }
+    tokens += 1;
+    const user: User = { limit: null, keys: new Map(), hours: new Map(), token: tokens };
+    users.set(userId, user);
+    for (const first of users.keys()) {
+      if (users.size <= USERS_MAX) break;
+      users.delete(first);
+    }
+    return user;
+  }
+
+  function voidTokens(user: User): void {
+    tokens += 1;
+    user.token = tokens;
+  }
+
+  return {
+    async take(userId, keyHash) {
+      const user = users.get(userId);
+      if (user === undefined || user.limit === null) return { kind: 'missing' };
+      if (keyHash !== null) {
+        const live = user.keys.get(keyHash);
+        if (live === undefined) return { kind: 'missing' };
+        if (!live) return { kind: 'revoked' };
+      }
+      const nowSeconds = Math.floor(clock() / 1000);
+      const windowStartSeconds = windowStart(nowSeconds);
+      const hour = hourOf(user, windowStartSeconds);
+      const { limit } = user;
+      const kind = hour.counted + hour.direct < limit ? 'taken' : 'exhausted';
+      if (kind === 'taken') hour.counted += 1;
+      return { kind, limit, ...hour, windowStartSeconds, nowSeconds };
+    },
+    async giveBack(userId, windowStartSeconds) {
+      const user = users.get(userId);
+      const hour = user?.hours.get(windowStartSeconds);
+      if (user === undefined || user.limit === null || hour === undefined) return null;
+      hour.counted = Math.max(0, hour.counted - 1);
+      return { limit: user.limit, ...hour, windowStartSeconds };
+    },
+    async begin(userId) {
+      return String(userOf(userId).token);
+    },
+    async fill(userId, token, { key, hourlyLimit, hours }: Facts) {
+      const user = userOf(userId);
+      if (String(user.token) !== token) return false;
+      user.limit = hourlyLimit;
+      if (key !== null && !user.keys.has(key.hash)) user.keys.set(key.hash, true);
+      for (const hour of hours) raiseHour(user, hour);
+      return true;
+    },
+    async revoke(userId, keyHash) {
+      const user = userOf(userId);
+      user.keys.set(keyHash, false);
+      voidTokens(user);
+    },
+    async setLimit(userId, hourlyLimit) {
+      const user = userOf(userId);
+      if (user.limit !== null) user.limit = hourlyLimit;
+      voidTokens(user);
+    },
+    async raise(hours) {
+      for (const hour of hours) {
+        const user = users.get(hour.userId);
+        if (user !== undefined) raiseHour(user, hour);
+      }
+    },
+    // This process asks its own memory for them first (admissions.ts).
+    ownerOf: async () => null,
+    rememberOwner: async () => undefined,
+  };
+}
+
+/** Only the hours next to this one are kept: a clock that is set back over the full hour must find its counters. */
+function hourOf(user: User, windowStartSeconds: number): Hour {
+  const known = user.hours.get(windowStartSeconds);
+  if (known !== undefined) return known;
+  for (const start of user.hours.keys()) {
+    if (Math.abs(start - windowStartSeconds) >= RECORD_SECONDS - 3600) user.hours.delete(start);
+  }
+  const fresh = { counted: 0, direct: 0 };
+  user.hours.set(windowStartSeconds, fresh);
+  return fresh;
+}
+
+function raiseHour(user: User, { windowStartSeconds, mirrored, direct }: QuotaHour): void {
+  const hour = hourOf(user, windowStartSeconds);
+  hour.counted = Math.max(hour.counted, mirrored);
+  hour.direct = Math.max(hour.direct, direct);
+}

@@ -1,0 +1,78 @@
+// What the ledger counts, copied to Postgres every second: there the count goes on while the ledger is away, or starts from when it lost its own.
+import type { QuotaHour } from './admission.js';
+import type { Count } from './ledger.js';
+import type { QuotaHours, Seen } from './quota-hours.js';
+
+export interface QuotaMirror {
+  /** The ledger's newest count of a user. */
+  saw(userId: string, count: Count): void;
+  /** The newest count that this node knows of. */
+  seen(userId: string): Seen | null;
+  /** Copies what is new; keeps it when Postgres can't take it. Rejects then. */
+  flush(): Promise<void>;
+}
+
+/** Users whose count is remembered here, some 150 bytes each; the one seen least recently goes first. */
+const USERS_MAX = 100_000;
+/** Rows of one statement. */
+const BATCH_USERS = 1_000;
+
+/** `onDirect` is told of hours of which Postgres counted a part itself. */
+export function createQuotaMirror(hours: QuotaHours, onDirect: (hours: QuotaHour[]) => Promise<void>): QuotaMirror {
+  const newest = new Map<string, Seen>();
+  const unwritten = new Set<string>();
+
+  async function write(): Promise<void> {
+    for (const userIds of batchesOf([...unwritten])) {
+      const batch = new Map<string, Seen>();
+      for (const userId of userIds) {
+        unwritten.delete(userId);
+        const seen = newest.get(userId);
+        if (seen !== undefined) batch.set(userId, seen);
+      }
+      try {
+        const rows = await hours.mirror(batch);
+        const direct = rows.filter((row) => row.direct > 0).map((row) => ({ ...row, mirrored: 0 }));
+        if (direct.length > 0) await onDirect(direct);
+      } catch (error) {
+        for (const userId of userIds) unwritten.add(userId);
+        throw error;
+      }
+    }
+  }
+  let writing: Promise<void> | null = null;
+
+  return {
+    saw(userId, { windowStartSeconds, counted }) {
+      const known = newest.get(userId);
+      const isNewer =
+        known === undefined ||
+        windowStartSeconds > known.windowStartSeconds ||
+        (windowStartSeconds === known.windowStartSeconds && counted > known.counted);
+      if (!isNewer) return;
+      // The newest are last.
+      if (known !== undefined) newest.delete(userId);
+      newest.set(userId, { windowStartSeconds, counted });
+      unwritten.add(userId);
+      for (const first of newest.keys()) {
+        if (newest.size <= USERS_MAX) break;
+        newest.delete(first);
+        unwritten.delete(first);
+      }
+    },
+    seen: (userId) => newest.get(userId) ?? null,
+    flush() {
+      // One at a time, and each sees what came before it was asked for.
+      const next = (writing ?? Promise.resolve()).catch(() => undefined).then(write);
+      writing = next;
+      return next;
+    },
+  };
+}
+
+function batchesOf(userIds: readonly string[]): string[][] {
+  const batches: string[][] = [];
+  for (let start = 0; start < userIds.length; start += BATCH_USERS)
+    batches.push(userIds.slice(start, start + BATCH_USERS));
+  return batches;
+}

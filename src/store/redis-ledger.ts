@@ -1,0 +1,84 @@
+// The ledger in Redis or Redis Cluster: one record per user, one round trip per step.
+import { randomUUID } from 'node:crypto';
+import { z } from 'zod';
+import type { QuotaHour } from './admission.js';
+import type { Ledger } from './ledger.js';
+import type { RedisCommands } from './redis.js';
+import {
+  beginScript,
+  fillScript,
+  giveBackScript,
+  raiseScript,
+  revokeScript,
+  setLimitScript,
+  takeScript,
+} from './redis-scripts.js';
+
+export interface RedisLedgerOptions {
+  /** Added to the clock of Redis, in seconds; for tests that hold the hour. */
+  readonly clockOffsetSeconds?: () => number;
+}
+
+/** Owners are read only while Postgres is away; a day covers an outage. */
+const OWNER_SECONDS = 86_400;
+
+const takeReply = z.union([
+  z.tuple([z.union([z.literal(2), z.literal(3)])]),
+  z.tuple([z.union([z.literal(0), z.literal(1)]), z.int(), z.int(), z.int(), z.int(), z.int()]),
+]);
+const giveBackReply = z.union([z.tuple([]), z.tuple([z.int(), z.int(), z.int()])]);
+const ownerReply = z.object({ userId: z.string(), keyId: z.string() });
+
+export function createRedisLedger(redis: RedisCommands, options: RedisLedgerOptions = {}): Ledger {
+  const offset = options.clockOffsetSeconds ?? (() => 0);
+  return {
+    async take(userId, keyHash) {
+      const reply = takeReply.parse(await redis.run(takeScript, recordOf(userId), keyHash ?? '', offset()));
+      if (reply.length === 1) return { kind: reply[0] === 3 ? 'revoked' : 'missing' };
+      const [taken, limit, counted, direct, windowStartSeconds, nowSeconds] = reply;
+      return { kind: taken === 1 ? 'taken' : 'exhausted', limit, counted, direct, windowStartSeconds, nowSeconds };
+    },
+    async giveBack(userId, windowStartSeconds) {
+      const reply = giveBackReply.parse(await redis.run(giveBackScript, recordOf(userId), windowStartSeconds));
+      if (reply.length === 0) return null;
+      const [limit, counted, direct] = reply;
+      return { limit, counted, direct, windowStartSeconds };
+    },
+    async begin(userId) {
+      return z.string().parse(await redis.run(beginScript, recordOf(userId), randomUUID()));
+    },
+    async fill(userId, token, { key, hourlyLimit, hours }) {
+      const facts = [token, key?.hash ?? '', key?.keyId ?? '', hourlyLimit, ...hours.flatMap(fieldsOf)];
+      return (await redis.run(fillScript, recordOf(userId), ...facts)) === 1;
+    },
+    async revoke(userId, keyHash) {
+      await redis.run(revokeScript, recordOf(userId), keyHash, randomUUID());
+    },
+    async setLimit(userId, hourlyLimit) {
+      await redis.run(setLimitScript, recordOf(userId), hourlyLimit, randomUUID());
+    },
+    async raise(hours) {
+      await Promise.all(hours.map((hour) => redis.run(raiseScript, recordOf(hour.userId), ...fieldsOf(hour))));
+    },
+    async ownerOf(keyHash) {
+      const text = await redis.get(ownerKey(keyHash));
+      return text === null ? null : ownerReply.parse(JSON.parse(text));
+    },
+    async rememberOwner(keyHash, { userId, keyId }) {
+      await redis.set(ownerKey(keyHash), JSON.stringify({ userId, keyId }), OWNER_SECONDS);
+    },
+  };
+}
+
+/** The braces make Redis Cluster place it by the user alone. */
+function recordOf(userId: string): string {
+  return `sluice:{u:${userId}}`;
+}
+
+function ownerKey(keyHash: string): string {
+  return `sluice:k:${keyHash}`;
+}
+
+function fieldsOf({ windowStartSeconds, mirrored, direct }: QuotaHour): number[] {
+  return [windowStartSeconds, mirrored, direct];
+}

@@ -1,0 +1,201 @@
+// Redis that goes away, stalls, forgets and comes back: keys and quota go on from Postgres, exact, and nobody waits for long.
+import t from 'tap';
+import { hashOfKey } from '../../src/account/access.js';
+import { createKey, createKeyLoader, revokeKey } from '../../src/account/keys.js';
+import { createUser } from '../../src/account/users.js';
+import { createAdmissions } from '../../src/store/admissions.js';
+import { createLookups } from '../../src/store/lookups.js';
+import { openPostgres, type Sql } from '../../src/store/postgres.js';
+import { createQuotaHours } from '../../src/store/quota-hours.js';
+import { openRedis } from '../../src/store/redis.js';
+import { createRedisLedger } from '../../src/store/redis-ledger.js';
+import { startPostgres } from '../fixtures/postgres.js';
+import { type RedisServer, redisPassword, startRedis } from '../fixtures/redis.js';
+
+type Subtest = Parameters<Parameters<typeof t.test>[0]>[0];
+
+const LIMIT = 100;
+const server = await startPostgres();
+
+/** A node: its own connections to the Redis and the Postgres that it shares with others. */
+async function node(t: Subtest, redisServer: RedisServer, sql: Sql) {
+  const hours = createQuotaHours(sql);
+  const problems: string[] = [];
+  let returns = 0;
+  const redis = await openRedis({
+    url: redisServer.url,
+    onReturn: async (commands) => {
+      await createRedisLedger(commands).raise(await hours.current());
+      returns += 1;
+    },
+    onProblem: (problem) => problems.push(problem),
+  });
+  t.teardown(() => redis.close());
+  const store = createAdmissions({
+    ledger: createRedisLedger(redis),
+    lookups: createLookups(createKeyLoader(sql, () => LIMIT)),
+    hours,
+    clock: Date.now,
+    ledgerProblem: () => redis.problem(),
+    onProblem: (problem) => problems.push(problem),
+  });
+  t.teardown(() => store.stop());
+  /** Waits until Redis is used again. */
+  async function isBack(): Promise<void> {
+    const before = returns;
+    while (redis.problem() !== null || returns === before) await new Promise((resolve) => setTimeout(resolve, 10));
+  }
+  return { store, problems, redis, isBack };
+}
+
+async function setUp(t: Subtest) {
+  const postgres = await openPostgres({ kind: 'url', url: await server.database() });
+  t.teardown(() => postgres.close());
+  const redis = await startRedis();
+  t.teardown(() => redis.stop());
+  const { sql } = postgres;
+  const user = await createUser(sql, { email: 'ada@example.com', name: 'Ada', passwordHash: null, plan: 'FREE' });
+  if (user.outcome !== 'created') throw new Error('The address is free');
+  const { userId } = user;
+  const key = await createKey(sql, { userId, name: 'one' });
+  // A test that reaches over the end of an hour would count two.
+  while (Date.now() % 3_600_000 > 3_590_000) await new Promise((resolve) => setTimeout(resolve, 100));
+  return { sql, redis, userId, keyId: key.keyId, keyHash: hashOfKey(key.value) };
+}
+
+t.test('one round trip admits a request', async (t) => {
+  const { sql, redis, keyHash } = await setUp(t);
+  const { store } = await node(t, redis, sql);
+  await store.admit(keyHash);
+  await redis.client.config('RESETSTAT');
+  for (let unit = 0; unit < 20; unit += 1) t.match(await store.admit(keyHash), { outcome: 'admitted' });
+  const stats = await redis.client.info('commandstats');
+  const calls = [...stats.matchAll(/cmdstat_([a-z|]+):calls=(\d+)/g)].map(([, name, count]) => [name, Number(count)]);
+  const inside = new Set(['time', 'hmget', 'hincrby', 'hset', 'hget', 'expire', 'hdel', 'info', 'exists']);
+  t.same(
+    calls.filter(([name]) => !inside.has(String(name)) && !String(name).startsWith('config')),
+    [['evalsha', 20]],
+  );
+});
+
+t.test('Redis killed and started empty under load: exactly the limit, over two nodes', async (t) => {
+  const { sql, redis, keyHash } = await setUp(t);
+  const one = await node(t, redis, sql);
+  const other = await node(t, redis, sql);
+  let admitted = 0;
+  let exhausted = 0;
+  const ask = async (count: number) => {
+    for (let round = 0; round < count; round += 1) {
+      for (const { outcome } of await Promise.all([one.store.admit(keyHash), other.store.admit(keyHash)])) {
+        if (outcome === 'admitted') admitted += 1;
+        else if (outcome === 'exhausted') exhausted += 1;
+        else t.fail(outcome);
+      }
+    }
+  };
+  await ask(10);
+  t.equal(admitted, 20);
+  await redis.kill();
+  await ask(10);
+  t.equal(admitted, 40, 'from Postgres');
+  t.match(one.store.problem(), /^Redis is away/);
+  t.ok(
+    one.problems.every((problem) => !problem.includes(redisPassword) && !problem.includes('127.0.0.1')),
+    'no secrets',
+  );
+  const back = Promise.all([one.isBack(), other.isBack()]);
+  await redis.start();
+  await back;
+  t.equal(one.store.problem(), null);
+  await ask(60);
+  t.equal(admitted, LIMIT, 'the units from before, from the outage and from after make exactly the limit');
+  t.equal(exhausted, 160 - LIMIT);
+});
+
+t.test('a Redis that stalls holds nobody up for long, and is used again afterwards', async (t) => {
+  const { sql, redis, keyHash } = await setUp(t);
+  const { store, isBack } = await node(t, redis, sql);
+  await store.admit(keyHash);
+  redis.signal('SIGSTOP');
+  const admissions = await Promise.all(Array.from({ length: 20 }, () => store.admit(keyHash)));
+  t.ok(admissions.every(({ outcome }) => outcome === 'admitted'));
+  t.match(store.problem(), /^Redis is away/);
+  t.match(await store.admit(keyHash), { outcome: 'admitted' });
+  const back = isBack();
+  redis.signal('SIGCONT');
+  await back;
+  // The commands that timed out may have been run when Redis woke up: each of them may cost a second unit, never less than one.
+  const last = await store.admit(keyHash);
+  if (last.outcome !== 'admitted') throw new Error('There are units left');
+  t.ok(last.quota.remaining <= LIMIT - 23 && last.quota.remaining >= LIMIT - 23 - 20, String(last.quota.remaining));
+});
+
+t.test('a Redis that lost its scripts or its data is filled again', async (t) => {
+  const { sql, redis, keyHash } = await setUp(t);
+  const { store } = await node(t, redis, sql);
+  t.match(await store.admit(keyHash), { quota: { remaining: 99 } });
+  await redis.client.script('FLUSH');
+  t.match(await store.admit(keyHash), { quota: { remaining: 98 } });
+  // The copy in Postgres is made every second.
+  while ((await sql`SELECT FROM quota_hours WHERE mirrored = 2`).length === 0) await new Promise(setImmediate);
+  await redis.client.flushall();
+  t.match(await store.admit(keyHash), { outcome: 'admitted', quota: { remaining: 97 } });
+});
+
+t.test('a revocation that Redis was not told of is an error, and completes when it is repeated', async (t) => {
+  const { sql, redis, userId, keyId, keyHash } = await setUp(t);
+  const one = await node(t, redis, sql);
+  await one.store.admit(keyHash);
+  await redis.kill();
+  t.equal(await revokeKey(sql, userId, keyId), keyHash);
+  await t.rejects(one.store.revoke({ userId, keyHash }), { code: 'unavailable', retryAfterSeconds: 2 });
+  t.match(await one.store.admit(keyHash), { outcome: 'unknownKey' }, 'Postgres refuses it meanwhile');
+  const back = one.isBack();
+  await redis.start();
+  await back;
+  await one.store.revoke({ userId, keyHash });
+  t.match(await one.store.admit(keyHash), { outcome: 'unknownKey' });
+});
+
+t.test('Postgres away: keys that Redis knows work on a node that has never seen them; both away: 503', async (t) => {
+  const { sql, redis, keyHash } = await setUp(t);
+  const { store } = await node(t, redis, sql);
+  await store.admit(keyHash);
+  const gone = await openPostgres({ kind: 'url', url: await server.database() });
+  await gone.close();
+  const cut = await node(t, redis, gone.sql);
+  t.match(await cut.store.admit(keyHash), { outcome: 'admitted', quota: { limit: LIMIT, remaining: 98 } });
+  await t.rejects(cut.store.admit('0'.repeat(64)), { code: 'unavailable' });
+  await redis.kill();
+  await t.rejects(cut.store.admit(keyHash), { code: 'unavailable', retryAfterSeconds: 2 });
+});
+
+t.test('a service starts without Redis, and with a wrong password says so', async (t) => {
+  const { sql, redis, keyHash } = await setUp(t);
+  await redis.kill();
+  const { store, isBack } = await node(t, redis, sql);
+  t.match(await store.admit(keyHash), { outcome: 'admitted' });
+  const back = isBack();
+  await redis.start();
+  await back;
+  t.match(await store.admit(keyHash), { outcome: 'admitted', quota: { remaining: 98 } });
+
+  const problems: string[] = [];
+  const wrong = await openRedis({
+    url: redis.url.replace(redisPassword, 'wrong-password'),
+    onReturn: async () => undefined,
+    onProblem: (problem) => problems.push(problem),
+  });
+  t.teardown(() => wrong.close());
+  t.match(wrong.problem(), /WRONGPASS|NOAUTH/);
+  t.notMatch(problems.join(), /wrong-password/);
+  await t.rejects(
+    openRedis({ url: 'redis://:secret@[', onReturn: async () => undefined, onProblem: () => undefined }),
+    {
+      name: 'StoreError',
+      message: 'REDIS_URL is not a valid URL, or a comma list of them',
+    },
+  );
+});
+
+t.teardown(() => server.stop());
