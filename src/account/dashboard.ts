@@ -23,6 +23,8 @@ export interface DashboardOptions {
   readonly trustedIssuer: TrustedIssuer | null;
   readonly baseUrl: string | null;
   readonly plans: ReadonlyMap<string, number>;
+  /** Plans with a price are not given away; null: nothing is sold. */
+  readonly billing: { readonly prices: ReadonlyMap<string, unknown> } | null;
   readonly registration: 'open' | 'closed';
   /** Networks, in CIDR notation. */
   readonly trustedProxies: readonly string[];
@@ -42,7 +44,7 @@ export async function openDashboard(options: DashboardOptions): Promise<Dashboar
   const { sql, issuer, trustedIssuer, baseUrl, plans, registration, log, now } = options;
   const keys = await openSigningKeys(sql, now);
   const tokens = createTokens(keys, { issuer, trusted: trustedIssuer, now });
-  const plan = defaultPlan(plans);
+  const plan = defaultPlan(plans, options.billing?.prices);
   const passwords = { hash: hashPassword, verify: verifyPassword };
   const signIn = await createSignIn({ sql, plan, registration, passwords, now });
 

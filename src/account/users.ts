@@ -69,11 +69,15 @@ export function normaliseEmail(email: string): string {
   return email.trim().toLowerCase();
 }
 
-/** What an account has that nobody chose a plan for: the first one of the configuration. */
-export function defaultPlan(plans: ReadonlyMap<string, number>): string {
-  const [first] = plans.keys();
-  if (first === undefined) throw new Error('The configuration has no plan');
-  return first;
+/** What an account has that nobody chose a plan for: the smallest one that costs nothing, as for billing. */
+export function defaultPlan(
+  plans: ReadonlyMap<string, number>,
+  sold: ReadonlyMap<string, unknown> = new Map(),
+): string {
+  const free = [...plans].filter(([name]) => !sold.has(name));
+  const [first, ...others] = free;
+  if (first === undefined) throw new Error('The configuration has no plan without a price');
+  return others.reduce((one, other) => (other[1] < one[1] ? other : one), first)[0];
 }
 
 /** A time on the wire: UTC, whole seconds, no offset. */
