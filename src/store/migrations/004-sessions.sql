@@ -23,7 +23,7 @@ CREATE TABLE refresh_tokens (
   used_at timestamptz
 );
 
-CREATE INDEX refresh_tokens_session ON refresh_tokens (session_id);
+CREATE INDEX refresh_tokens_session ON refresh_tokens (session_id, used_at);
 CREATE INDEX refresh_tokens_expiry ON refresh_tokens (expires_at);
 
 -- Ed25519. The newest one whose time has come signs; the id is the `kid` of its tokens.
