@@ -11,7 +11,7 @@ import type { Route } from '../http/router.js';
 import { resultJson, resultSchema } from './result.js';
 import { type Scanned, type ScanParts, scanUpload } from './scan.js';
 
-export interface ScanRouteParts extends ScanParts {
+export interface ScanRouteParts extends Omit<ScanParts, 'urls'> {
   readonly access: AccessControl;
   /** Told of every scan that was admitted, once it is decided. Never of keys or contents. */
   readonly onScan: (event: ScanEvent) => void;
@@ -103,6 +103,9 @@ const signedInOperation: Operation = {
   errors: [...scanOperation.errors.filter((code) => code !== 'keyMissing' && code !== 'keyInvalid'), ...callerErrors],
 };
 
+/** What differs from route to route. */
+type RouteParts = ScanRouteParts & Pick<ScanParts, 'urls'>;
+
 export interface ScanRoutes {
   /** The public route. */
   readonly withKey: Route;
@@ -117,18 +120,22 @@ export function createScanRoutes(parts: ScanRouteParts): ScanRoutes {
       path: '/api/v1/scans',
       operation: scanOperation,
       handle: async (exchange) =>
-        await answer(exchange, await parts.access.withApiKey(exchange.headers.get('x-api-key')), parts),
+        await answer(exchange, await parts.access.withApiKey(exchange.headers.get('x-api-key')), {
+          ...parts,
+          urls: 'judged',
+        }),
     },
     signedIn: {
       method: 'POST',
       path: '/web/scans',
       operation: signedInOperation,
-      handle: async (caller, exchange) => await answer(exchange, await parts.access.asUser(caller), parts),
+      handle: async (caller, exchange) =>
+        await answer(exchange, await parts.access.asUser(caller), { ...parts, urls: 'refused' }),
     },
   };
 }
 
-async function answer(exchange: Exchange, access: Access, parts: ScanRouteParts): Promise<Reply> {
+async function answer(exchange: Exchange, access: Access, parts: RouteParts): Promise<Reply> {
   switch (access.outcome) {
     case 'keyMissing':
     case 'keyInvalid':
@@ -140,7 +147,7 @@ async function answer(exchange: Exchange, access: Access, parts: ScanRouteParts)
   }
 }
 
-async function scanAdmitted(exchange: Exchange, access: Admitted, parts: ScanRouteParts): Promise<Reply> {
+async function scanAdmitted(exchange: Exchange, access: Admitted, parts: RouteParts): Promise<Reply> {
   const scanId = uuidv7();
   const { userId, keyId } = access;
   const event = { scanId, requestId: exchange.requestId, userId, keyId };

@@ -14,6 +14,7 @@ export interface ScanParts {
   readonly memory: UploadMemory;
   readonly uploadTimeoutMs: number;
   readonly guard: Guard;
+  readonly urls: 'judged' | 'refused';
 }
 
 /** A scan that looked at everything. */
@@ -32,7 +33,7 @@ const FAILED_RETRY_SECONDS = 60;
 export async function scanUpload(exchange: Exchange, parts: ScanParts): Promise<Scanned> {
   assertReady(parts.signatures);
   const upload = await receiveUpload(exchange, { memory: parts.memory, timeoutMs: parts.uploadTimeoutMs });
-  if (upload.kind === 'url') throw refusedUrl(upload.url, parts.guard);
+  if (upload.kind === 'url') throw refusedUrl(upload.url, parts);
 
   const { content, lease, filename } = upload;
   const { sizeBytes, sha256 } = content;
@@ -51,7 +52,8 @@ export async function scanUpload(exchange: Exchange, parts: ScanParts): Promise<
 }
 
 /** Nothing is downloaded by this version: what is wrong with the URL is said first, since that stays wrong. */
-function refusedUrl(text: string, guard: Guard): Failure {
+function refusedUrl(text: string, { guard, urls }: ScanParts): Failure {
+  if (urls === 'refused') return new Failure('urlRejected', 'this route scans uploads only');
   const judged = guard.checkUrl(text);
   return new Failure('urlRejected', judged.allowed ? 'this version scans uploads only' : judged.reason);
 }

@@ -1,0 +1,137 @@
+// What admission costs and whether it is exact: a million racing admissions over three processes and the end of an hour, and the way over Redis against the one in the process.
+import { mkdtemp, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { hashOfKey } from '../src/account/access.js';
+import { createKey } from '../src/account/keys.js';
+import { createUser } from '../src/account/users.js';
+import { ownSignaturesDirectory } from '../src/paths.js';
+import { openPostgres } from '../src/store/postgres.js';
+import { startPostgres } from '../test/fixtures/postgres.js';
+import { startRedis, startRedisCluster } from '../test/fixtures/redis.js';
+import { API_KEY, startServer } from '../test/fixtures/server.js';
+import { compile, loadProgram } from './compile.js';
+import { askForFiles, askForRun } from './contestants/contestant.js';
+import { makeFileSet } from './files.js';
+import { startLineProcess } from './line-process.js';
+import { builtPath } from './paths.js';
+
+const PROCESSES = 3;
+const ADMISSIONS = 1_000_000;
+const LIMIT = 250_000;
+const ROUNDS = 9;
+const ROUND_SECONDS = 3;
+
+const print = (text: string): void => void process.stdout.write(`${text}\n`);
+
+function median(values: readonly number[]): number {
+  const sorted = [...values].sort((a, b) => a - b);
+  return sorted[Math.floor(sorted.length / 2)] ?? Number.NaN;
+}
+
+/** Three processes take units of one user as fast as they can; the hour ends in the middle. */
+async function race(redisUrl: string, databaseUrl: string, name: string): Promise<void> {
+  const postgres = await openPostgres({ kind: 'url', url: databaseUrl });
+  const user = await createUser(postgres.sql, {
+    email: `${name}@bench.example`,
+    name,
+    passwordHash: null,
+    plan: 'FREE',
+  });
+  if (user.outcome !== 'created') throw new Error('The address is free');
+  const { value } = await createKey(postgres.sql, { userId: user.userId, name });
+  await postgres.close();
+  // The processes' hour ends some seconds from now, whatever the clock says.
+  const untilHour = 3600 - (Math.floor(Date.now() / 1000) % 3600);
+  const offset = untilHour - 8;
+  const settings = [redisUrl, databaseUrl, hashOfKey(value), String(LIMIT), String(offset)];
+  const nodes = Array.from({ length: PROCESSES }, () =>
+    startLineProcess(process.execPath, { args: [builtPath('admission-node.js'), ...settings] }),
+  );
+  try {
+    for (const node of nodes) await node.next();
+    const startedAt = performance.now();
+    const share = Math.ceil(ADMISSIONS / PROCESSES);
+    const answers = await Promise.all(nodes.map((node) => node.ask(`take ${share}`)));
+    const seconds = (performance.now() - startedAt) / 1000;
+    const total = new Map<string, number>();
+    for (const answer of answers) {
+      for (const [what, count] of Object.entries(countsOf(answer))) total.set(what, (total.get(what) ?? 0) + count);
+    }
+    print(
+      `${name}: ${share * PROCESSES} admissions over ${PROCESSES} processes in ${seconds.toFixed(1)} s, limit ${LIMIT} an hour`,
+    );
+    for (const [what, count] of [...total].sort()) print(`  ${what}: ${count}`);
+  } finally {
+    await Promise.all(nodes.map((node) => node.stop()));
+  }
+}
+
+function countsOf(line: string): Record<string, number> {
+  const counts: Record<string, number> = {};
+  for (const [what, count] of Object.entries(Object(JSON.parse(line)))) counts[what] = Number(count);
+  return counts;
+}
+
+/** One connection, one scan after the other: the median's difference is what the way to Redis adds. */
+async function latency(redisUrl: string, databaseUrls: readonly [string, string]): Promise<void> {
+  const folder = await mkdtemp(join(tmpdir(), 'sluice-bench-'));
+  const plans = { PLANS: 'FREE:50,BENCH:999999999', BOOTSTRAP_PLAN: 'BENCH', LOG_LEVEL: 'info' };
+  const common = { ...plans, SIGNATURES_DIR: ownSignaturesDirectory, SCAN_THREADS: '1' };
+  const entrants = await Promise.all(
+    [
+      { name: 'in the process', env: { ...common, DATABASE_URL: databaseUrls[0] } },
+      { name: 'over Redis', env: { ...common, DATABASE_URL: databaseUrls[1], REDIS_URL: redisUrl } },
+    ].map(async ({ name, env }) => {
+      const server = await startServer({ env });
+      const client = startLineProcess(await compile(loadProgram));
+      await client.ask(`http ${server.port} ${API_KEY}`);
+      return { name, server, client, p50: [] as number[], p99: [] as number[] };
+    }),
+  );
+  try {
+    const files = await makeFileSet(
+      { name: '1KB', files: { kind: 'unique', sizeBytes: 1024 } },
+      folder,
+      async () => () => true,
+    );
+    for (const { client } of entrants) {
+      await askForFiles(client, files);
+      await askForRun(client, 'run 1 1 keep');
+    }
+    for (let round = 0; round < ROUNDS; round += 1) {
+      for (const entrant of round % 2 ? [...entrants].reverse() : entrants) {
+        const { p50Us, p99Us, errors, firstError } = await askForRun(entrant.client, `run ${ROUND_SECONDS} 1 keep`);
+        if (errors > 0) throw new Error(firstError);
+        entrant.p50.push(p50Us ?? Number.NaN);
+        entrant.p99.push(p99Us ?? Number.NaN);
+      }
+    }
+    print(`1 KB scans, one connection, medians of ${ROUNDS} rounds in turns:`);
+    for (const { name, p50, p99 } of entrants) {
+      print(`  admission ${name}: p50 ${median(p50).toFixed(0)} us, p99 ${median(p99).toFixed(0)} us`);
+    }
+    const [own, redis] = entrants.map(({ p50 }) => p50);
+    const added = (redis ?? []).map((value, round) => value - (own?.[round] ?? Number.NaN));
+    print(`  Redis adds ${median(added).toFixed(0)} us to the median (promised: at most 150)`);
+  } finally {
+    for (const { client, server } of entrants) {
+      await client.stop();
+      await server.stop();
+    }
+    await rm(folder, { recursive: true, force: true });
+  }
+}
+
+const postgres = await startPostgres();
+const redis = await startRedis();
+const cluster = await startRedisCluster();
+try {
+  await race(redis.url, await postgres.database(), 'redis');
+  await race(cluster.url, await postgres.database(), 'cluster');
+  await latency(redis.url, [await postgres.database(), await postgres.database()]);
+} finally {
+  await cluster.stop();
+  await redis.stop();
+  await postgres.stop();
+}

@@ -1,0 +1,59 @@
+// POST /web/scans: the same result, limit and quota as the public route, for whoever is signed in, and uploads only.
+import t from 'tap';
+import { eicar } from '../fixtures/samples.js';
+import { startServer } from '../fixtures/server.js';
+import { postSignedIn, signIn, uploadSignedIn } from '../fixtures/sign-in.js';
+import { upload } from '../fixtures/upload.js';
+
+const server = await startServer();
+t.teardown(() => server.stop());
+const token = await signIn(server.url);
+
+t.test('an infection is found, the quota is that of the keys', async (t) => {
+  const answer = await uploadSignedIn(server.url, token, eicar().toString('latin1'));
+  t.equal(answer.status, 200);
+  t.match(answer.body, { filename: 'a.bin', extension: 'bin', sizeInBytes: 68, infected: true, virusName: /Eicar/i });
+  t.strictSame(Object.keys(answer.body), [
+    'filename',
+    'extension',
+    'sizeInBytes',
+    'scanDurationMillis',
+    'infected',
+    'virusName',
+  ]);
+  const remaining = Number(answer.headers.get('x-ratelimit-remaining'));
+  const byKey = await upload(server.url, 'clean');
+  t.equal(Number(byKey.headers.get('x-ratelimit-remaining')), remaining - 1);
+});
+
+t.test('what is wrong with a request is said as on the public route', async (t) => {
+  const none = new FormData();
+  none.append('other', 'x');
+  t.match(await postSignedIn(server.url, token, none), { status: 400, body: { error: 'Scan failed' } });
+  const empty = new FormData();
+  empty.append('file', new Blob([]), 'a.bin');
+  t.match(await postSignedIn(server.url, token, empty), { status: 400, body: { message: 'File is empty' } });
+  const tooLarge = await uploadSignedIn(server.url, token, 'x'.repeat(10 * 1024 * 1024 + 1));
+  t.match(tooLarge, { status: 400, body: { message: 'File size exceeds limit: 10MB' } });
+  const url = new FormData();
+  url.append('url', 'http://93.184.216.34/file');
+  const refused = await postSignedIn(server.url, token, url);
+  t.match(refused, {
+    status: 400,
+    body: { error: 'Scan failed', message: 'URL rejected: this route scans uploads only' },
+  });
+  t.ok(refused.headers.get('x-ratelimit-remaining'));
+});
+
+t.test('without a token, or with a key instead, nothing is scanned', async (t) => {
+  t.match(await postSignedIn(server.url, '', new FormData()), { status: 401, body: { error: 'Unauthorized' } });
+  const form = new FormData();
+  form.append('file', new Blob(['x']), 'a.bin');
+  const withKey = await fetch(`${server.url}/web/scans`, {
+    method: 'POST',
+    body: form,
+    headers: { 'X-API-KEY': '0123456789abcdef0123456789abcdef' },
+  });
+  t.equal(withKey.status, 401);
+  t.match(await withKey.json(), { error: 'Unauthorized', message: 'Access token missing' });
+});

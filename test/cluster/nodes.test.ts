@@ -1,0 +1,91 @@
+// Two server processes over one Postgres and one Redis Cluster: one quota, whoever is asked, by key or signed in, with Redis or without.
+import t from 'tap';
+import { startPostgres } from '../fixtures/postgres.js';
+import { startRedis, startRedisCluster } from '../fixtures/redis.js';
+import { startServer } from '../fixtures/server.js';
+import { signIn, uploadSignedIn } from '../fixtures/sign-in.js';
+import { upload } from '../fixtures/upload.js';
+
+const postgres = await startPostgres();
+t.teardown(() => postgres.stop());
+const plan = { PLANS: 'SMALL:100', BOOTSTRAP_PLAN: 'SMALL' };
+
+/** A test that reaches over the end of an hour would count two. */
+async function awayFromTheHour(): Promise<void> {
+  while (Date.now() % 3_600_000 > 3_560_000) await new Promise((resolve) => setTimeout(resolve, 200));
+}
+
+t.test('a thousand requests by two ways to two nodes get exactly the units that there are', async (t) => {
+  const cluster = await startRedisCluster();
+  const env = { ...plan, DATABASE_URL: await postgres.database(), REDIS_URL: cluster.url };
+  const one = await startServer({ env });
+  const other = await startServer({ env });
+  await awayFromTheHour();
+  const token = await signIn(other.url);
+  const asked = Array.from({ length: 1_000 }, (_, index) => {
+    if (index % 4 === 3) return uploadSignedIn(other.url, token, 'content');
+    return upload(index % 2 ? one.url : other.url, 'content');
+  });
+  const answers = await Promise.all(asked);
+  const admitted = answers.filter(({ status }) => status === 200);
+  t.equal(admitted.length, 100);
+  t.equal(answers.filter(({ status }) => status === 429).length, 900);
+  t.strictSame(
+    admitted.map(({ headers }) => Number(headers.get('x-ratelimit-remaining'))).sort((a, b) => a - b),
+    Array.from({ length: 100 }, (_, index) => index),
+    'each unit is told once',
+  );
+  for (const server of [one, other]) t.equal(await server.stop(), 0);
+  await cluster.stop();
+});
+
+t.test('Redis killed and started under load: no request fails, and the limit stays exact', async (t) => {
+  const redis = await startRedis();
+  const env = { ...plan, DATABASE_URL: await postgres.database(), REDIS_URL: redis.url };
+  const servers = [await startServer({ env }), await startServer({ env })];
+  await awayFromTheHour();
+  const counts = { 200: 0, 429: 0 };
+  const ask = async (rounds: number): Promise<void> => {
+    for (let round = 0; round < rounds; round += 1) {
+      for (const { status, body } of await Promise.all(servers.map(({ url }) => upload(url, 'content')))) {
+        if (status === 200 || status === 429) counts[status] += 1;
+        else t.fail(`${status} ${JSON.stringify(body)}`);
+      }
+    }
+  };
+  const isBack = async (): Promise<void> => {
+    for (const { url } of servers) {
+      while (true) {
+        const { admission } = Object(await (await fetch(`${url}/readyz`)).json());
+        if (admission.status === 'ready') break;
+        await new Promise((resolve) => setTimeout(resolve, 50));
+      }
+    }
+  };
+  await ask(10);
+  await redis.kill();
+  await ask(10);
+  const { status, body } = await fetch(`${servers[0]?.url}/readyz`).then(async (response) => ({
+    status: response.status,
+    body: Object(await response.json()),
+  }));
+  t.equal(status, 200, 'scans are served all the same');
+  t.match(body.admission, { status: 'degraded', message: /^Redis is away/ });
+  await redis.start();
+  await isBack();
+  await ask(60);
+  t.same(counts, { 200: 100, 429: 60 });
+  for (const server of servers) await server.stop();
+  await redis.stop();
+});
+
+t.test('a restart goes on with the hour', async (t) => {
+  const env = { ...plan, DATABASE_URL: await postgres.database() };
+  await awayFromTheHour();
+  const before = await startServer({ env });
+  for (let unit = 0; unit < 3; unit += 1) await upload(before.url, 'content');
+  await before.stop();
+  const after = await startServer({ env });
+  t.equal((await upload(after.url, 'content')).headers.get('x-ratelimit-remaining'), '96');
+  await after.stop();
+});
