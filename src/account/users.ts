@@ -65,6 +65,21 @@ export async function findUserByEmail(sql: Queries, email: string): Promise<User
   return row ?? null;
 }
 
+/** By address, with how many live keys each has. */
+export async function listUsers(sql: Queries): Promise<(UserRow & { readonly keys: number })[]> {
+  return await sql<(UserRow & { keys: number })[]>`
+    SELECT id, email, name, plan, creation_date,
+      (SELECT count(*)::int FROM api_keys k WHERE k.user_id = u.id AND k.revoked_at IS NULL) AS keys
+    FROM users u ORDER BY lower(email)`;
+}
+
+/** Null when there is no such user. */
+export async function setPlan(sql: Queries, userId: string, plan: string): Promise<UserRow | null> {
+  const [row] = await sql<UserRow[]>`
+    UPDATE users SET plan = ${plan} WHERE id = ${userId} RETURNING id, email, name, plan, creation_date`;
+  return row ?? null;
+}
+
 /** Null: no such user, or one who can't sign in with a password. */
 export async function passwordHashOf(sql: Queries, userId: string): Promise<string | null> {
   const [row] = await sql<{ password_hash: string | null }[]>`SELECT password_hash FROM users WHERE id = ${userId}`;
