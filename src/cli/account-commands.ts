@@ -35,10 +35,12 @@ interface Json {
 /** `finish` is told the exit code. */
 export function addAccountCommands(program: Command, env: NodeJS.ProcessEnv, finish: (exitCode: number) => void): void {
   const run = async (work: (config: Config) => Promise<void>): Promise<void> => {
+    // Whoever reads has seen enough (`sluice user list | head -1`).
+    process.stdout.on('error', () => undefined);
     finish(await exitCodeOf(work(readConfig(env))));
   };
-  addUserCommands(program.command('user').description('accounts: add, list, plan'), run);
-  addKeyCommands(program.command('key').description('API keys: create, list, revoke'), run);
+  addUserCommands(program.command('user').description('accounts: add, list, plan').helpCommand(false), run);
+  addKeyCommands(program.command('key').description('API keys: create, list, revoke').helpCommand(false), run);
 }
 
 type Run = (work: (config: Config) => Promise<void>) => Promise<void>;
