@@ -1,5 +1,6 @@
 // Configuration: environment variables, read and checked here and nowhere else; every problem is listed at once.
 import { existsSync, readdirSync } from 'node:fs';
+import { isIP } from 'node:net';
 import { availableParallelism, totalmem } from 'node:os';
 import { delimiter, resolve } from 'node:path';
 import ipaddr from 'ipaddr.js';
@@ -59,7 +60,8 @@ function isSafeBase(text: string): boolean {
 const networks = z.string().transform((text, context) => {
   const entries = text.split(',').map((entry) => entry.trim());
   for (const entry of entries) {
-    if (!ipaddr.isValidCIDR(entry)) {
+    // The library alone would read 10/8 as 0.0.0.10/8.
+    if (isIP(entry.split('/')[0] ?? '') === 0 || !ipaddr.isValidCIDR(entry)) {
       context.addIssue('must look like 10.0.0.0/8,fd00::/8');
       return z.NEVER;
     }
@@ -223,6 +225,7 @@ export function readConfig(env: Readonly<Record<string, string | undefined>>): C
     problems.push(`BOOTSTRAP_PLAN must be one of ${[...v.PLANS.keys()].join(', ')}`);
   }
   const billing = billingSettings(v, problems);
+  const trustedIssuer = issuerSettings(v, problems);
   if (problems.length > 0) throw new ConfigError(problems);
   return {
     port: v.PORT,
@@ -243,7 +246,7 @@ export function readConfig(env: Readonly<Record<string, string | undefined>>): C
     billing,
     registration: v.REGISTRATION,
     trustedProxies: v.TRUSTED_PROXIES,
-    trustedIssuer: trustedIssuer(v),
+    trustedIssuer,
     appEnv: v.APP_ENV,
     logLevel: v.LOG_LEVEL,
     bootstrap: {
@@ -278,17 +281,14 @@ function billingSettings(v: z.infer<typeof variables>, problems: string[]): Bill
 }
 
 /** All three variables or none. */
-function trustedIssuer(v: z.infer<typeof variables>): Config['trustedIssuer'] {
+function issuerSettings(v: z.infer<typeof variables>, problems: string[]): Config['trustedIssuer'] {
   const { JWT_ISSUER: issuer, JWT_JWKS_URL: jwksUrl, JWT_AUDIENCE: audience } = v;
-  const given = { JWT_ISSUER: issuer, JWT_JWKS_URL: jwksUrl, JWT_AUDIENCE: audience };
-  const missing = Object.entries(given).flatMap(([name, value]) => (value === undefined ? [name] : []));
-  if (issuer === undefined || jwksUrl === undefined || audience === undefined) {
-    if (missing.length === Object.keys(given).length) return null;
-    throw new ConfigError(
-      missing.map((name) => `${name} must be set as well: an issuer needs all three JWT_ variables`),
-    );
-  }
-  if (issuer === ownIssuer(v.BASE_URL ?? null)) throw new ConfigError(["JWT_ISSUER must not be Sluice's own"]);
+  const given = Object.entries({ JWT_ISSUER: issuer, JWT_JWKS_URL: jwksUrl, JWT_AUDIENCE: audience });
+  const missing = given.filter(([, value]) => value === undefined);
+  if (missing.length === given.length) return null;
+  for (const [name] of missing) problems.push(`${name} must be set as well: an issuer needs all three JWT_ variables`);
+  if (issuer === ownIssuer(v.BASE_URL ?? null)) problems.push("JWT_ISSUER must not be Sluice's own");
+  if (issuer === undefined || jwksUrl === undefined || audience === undefined) return null;
   return { issuer, jwksUrl, audience };
 }
 

@@ -1,6 +1,6 @@
 // Throttling of sign-ins and registrations: leaky buckets in Postgres, so that all nodes count together.
 import { createHash } from 'node:crypto';
-import type { Queries } from '../store/postgres.js';
+import type { Queries, Sql } from '../store/postgres.js';
 
 export interface Rule {
   readonly name: string;
@@ -29,7 +29,7 @@ export const registrationsOfAddress: Rule = { name: 'registration address', burs
  * however hard somebody tries, the next allowed attempt comes as soon. The time is the caller's clock.
  */
 export async function takeAttempt(
-  sql: Queries,
+  sql: Sql,
   rule: Rule,
   subject: readonly string[],
   nowMs: number,
@@ -39,7 +39,10 @@ export async function takeAttempt(
   const first = new Date(nowMs + rule.everyMs);
   const full = new Date(nowMs + rule.burst * rule.everyMs);
   const step = `${rule.everyMs} milliseconds`;
-  const [row] = await sql<{ taken: boolean; full_until: Date }[]>`
+  // Whatever the database's default is: a snapshot would fail on a row that others count in.
+  const [row] = await sql.begin(
+    'isolation level read committed',
+    (tx) => tx<{ taken: boolean; full_until: Date }[]>`
     WITH taken AS (
       INSERT INTO sign_in_attempts AS a (bucket, full_until) VALUES (${bucket}, ${first})
       ON CONFLICT (bucket) DO UPDATE SET full_until = greatest(a.full_until, ${now}) + ${step}::interval
@@ -48,7 +51,8 @@ export async function takeAttempt(
     )
     SELECT true AS taken, full_until FROM taken
     UNION ALL
-    SELECT false, full_until FROM sign_in_attempts WHERE bucket = ${bucket} AND NOT EXISTS (SELECT FROM taken)`;
+    SELECT false, full_until FROM sign_in_attempts WHERE bucket = ${bucket} AND NOT EXISTS (SELECT FROM taken)`,
+  );
   if (row?.taken === true) return null;
   // No row: it was filled at this moment, by others.
   const waitMs = row === undefined ? rule.everyMs : row.full_until.getTime() + rule.everyMs - full.getTime();
@@ -56,10 +60,13 @@ export async function takeAttempt(
 }
 
 /** Takes an attempt back that turned out to be honest. */
-export async function giveAttemptBack(sql: Queries, rule: Rule, subject: readonly string[]): Promise<void> {
-  await sql`
-    UPDATE sign_in_attempts SET full_until = full_until - ${`${rule.everyMs} milliseconds`}::interval
-    WHERE bucket = ${bucketOf(rule, subject)}`;
+export async function giveAttemptBack(sql: Sql, rule: Rule, subject: readonly string[]): Promise<void> {
+  const step = `${rule.everyMs} milliseconds`;
+  await sql.begin('isolation level read committed', async (tx) => {
+    await tx`
+      UPDATE sign_in_attempts SET full_until = full_until - ${step}::interval
+      WHERE bucket = ${bucketOf(rule, subject)}`;
+  });
 }
 
 /** Removes buckets that are empty; returns how many. */

@@ -27,6 +27,8 @@ export interface DashboardOptions {
   readonly trustedIssuer: TrustedIssuer | null;
   readonly baseUrl: string | null;
   readonly plans: ReadonlyMap<string, number>;
+  /** Plans with a price are not given away; null: nothing is sold. */
+  readonly billing: { readonly prices: ReadonlyMap<string, unknown> } | null;
   readonly registration: 'open' | 'closed';
   /** Networks, in CIDR notation. */
   readonly trustedProxies: readonly string[];
@@ -49,9 +51,11 @@ export async function openDashboard(options: DashboardOptions): Promise<Dashboar
   const { sql, issuer, trustedIssuer, baseUrl, plans, registration, admission, recentUse, log, now } = options;
   const keys = await openSigningKeys(sql, now);
   const tokens = createTokens(keys, { issuer, trusted: trustedIssuer, now });
-  const plan = defaultPlan(plans);
+  const plan = defaultPlan(plans, options.billing?.prices);
   const passwords = { hash: hashPassword, verify: verifyPassword };
   const signIn = await createSignIn({ sql, plan, registration, passwords, now });
+
+  let stopped = false;
 
   async function upkeep(): Promise<void> {
     try {
@@ -59,13 +63,21 @@ export async function openDashboard(options: DashboardOptions): Promise<Dashboar
       await sweepSessions(sql, now());
       await sweepAttempts(sql, now());
     } catch (error) {
+      if (stopped) return;
       log.warn({ reason: messageOfError(error) }, 'the upkeep of sessions failed; it is tried again');
     }
   }
-  let running: Promise<void> = upkeep();
-  const timer = setInterval(() => {
-    running = running.then(upkeep);
-  }, KEYS_RELOAD_MS);
+  let running = false;
+  const tick = (): void => {
+    // A Postgres that hangs must not be given more and more to do.
+    if (running) return;
+    running = true;
+    void upkeep().finally(() => {
+      running = false;
+    });
+  };
+  tick();
+  const timer = setInterval(tick, KEYS_RELOAD_MS);
 
   return {
     authenticate: createAuthenticate({
@@ -93,8 +105,9 @@ export async function openDashboard(options: DashboardOptions): Promise<Dashboar
       ...createKeyRoutes({ sql, admission, recentUse }),
     ],
     async stop() {
+      // What runs is ended with the connections.
+      stopped = true;
       clearInterval(timer);
-      await running;
     },
   };
 }

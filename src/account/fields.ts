@@ -35,4 +35,4 @@ export const PasswordField = z
 export const NewPasswordField = PasswordField.superRefine((password, context) => {
   const problem = whyNotPassword(password);
   if (problem !== null) context.addIssue(problem);
-});
+}).meta({ description: '12 to 128 characters' });

@@ -1,4 +1,4 @@
-// Who the `sub` of a third-party issuer is here: found by issuer and subject; linked at first sight by a verified e-mail address.
+// Who the `sub` of a third-party issuer is here: the account with that id, or the one it was linked to at first sight by a verified e-mail address.
 import type { Sql } from '../store/postgres.js';
 import { createUser, normaliseEmail } from './users.js';
 
@@ -14,30 +14,36 @@ export interface ForeignUser {
   readonly plan: string;
 }
 
+/** As ours are spelled. */
+const USER_ID = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/;
+
 /**
- * The account of an identity, or null. At first sight it is the account with its verified address; if there is none, one is made
- * when `openFor` names a plan. After that the address counts no more: an issuer may give it to somebody else.
+ * The account of an identity, or null. At first sight it is the account with its verified address, unless that account's owner
+ * only typed it; if there is none, one is made when `openFor` names a plan. After that the address counts no more: an issuer may
+ * give it to somebody else.
  */
 export async function findForeignUser(
   sql: Sql,
   identity: ForeignIdentity,
   openFor: { readonly plan: string } | null,
 ): Promise<ForeignUser | null> {
-  const linked = await findLinked(sql, identity);
-  if (linked !== null || identity.email === null) return linked;
+  const known = await findKnown(sql, identity);
+  if (known !== null || identity.email === null) return known;
   const email = normaliseEmail(identity.email);
   if (openFor !== null) await createUser(sql, { email, name: '', passwordHash: null, plan: openFor.plan });
   // Two requests at first sight: the second finds the first one's link.
   await sql`
     INSERT INTO identities (issuer, subject, user_id)
-    SELECT ${identity.issuer}, ${identity.subject}, id FROM users WHERE lower(email) = ${email}
+    SELECT ${identity.issuer}, ${identity.subject}, id FROM users WHERE lower(email) = ${email} AND email_vouched
     ON CONFLICT DO NOTHING`;
-  return await findLinked(sql, identity);
+  return await findKnown(sql, identity);
 }
 
-async function findLinked(sql: Sql, { issuer, subject }: ForeignIdentity): Promise<ForeignUser | null> {
+/** A link first; without one, a subject that is the id of an account is that account. */
+async function findKnown(sql: Sql, { issuer, subject }: ForeignIdentity): Promise<ForeignUser | null> {
   const [row] = await sql<{ id: string; plan: string }[]>`
-    SELECT u.id, u.plan FROM identities i JOIN users u ON u.id = i.user_id
-    WHERE i.issuer = ${issuer} AND i.subject = ${subject}`;
+    SELECT id, plan FROM users WHERE id = coalesce(
+      (SELECT user_id FROM identities WHERE issuer = ${issuer} AND subject = ${subject}),
+      ${USER_ID.test(subject) ? subject : null}::uuid)`;
   return row === undefined ? null : { userId: row.id, plan: row.plan };
 }

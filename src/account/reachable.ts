@@ -22,6 +22,24 @@ export async function reachable<T>(work: Promise<T>): Promise<T> {
   }
 }
 
+/** Work of people who aren't signed in, at one time; the driver queues it over its ten connections, with everybody else's. */
+const STRANGERS_MAX = 256;
+const BUSY_RETRY_SECONDS = 1;
+
+/** The same for what anybody may ask: whoever guesses tokens and passwords fills this, not Postgres. */
+export function createStrangers(): <T>(work: () => Promise<T>) => Promise<T> {
+  let running = 0;
+  return async (work) => {
+    if (running >= STRANGERS_MAX) throw new Failure('unavailable', 'Too many sign-ins at once', BUSY_RETRY_SECONDS);
+    running += 1;
+    // Not freed by the timeout: a Postgres that hangs must not be given more and more to do.
+    const working = work().finally(() => {
+      running -= 1;
+    });
+    return await reachable(working);
+  };
+}
+
 function isDown(error: unknown): boolean {
   const code = codeOf(error);
   // `within` and the driver throw plain errors, the language doesn't.

@@ -7,6 +7,8 @@ import type { UserRow } from './users.js';
 export const REFRESH_TOKEN_MS = 30 * 24 * 3600 * 1000;
 /** However often it is refreshed: after 90 days somebody types the password again. */
 const SESSION_MAX_MS = 90 * 24 * 3600 * 1000;
+/** Used tokens of a session that are remembered: 30 days of one in a quarter of an hour are 2,880. An older one is just unknown. */
+const USED_TOKENS_MAX = 3_000;
 
 const TOKEN_BYTES = 32;
 /** 32 bytes of base64url. */
@@ -53,6 +55,10 @@ export async function refreshSession(sql: Sql, token: string, nowMs: number, arr
     const next = newRefreshToken();
     const expiresAt = new Date(Math.min(nowMs + REFRESH_TOKEN_MS, session.creation_date.getTime() + SESSION_MAX_MS));
     await tx`INSERT INTO refresh_tokens (hash, session_id, expires_at) VALUES (${next.hash}, ${session.id}, ${expiresAt})`;
+    await tx`
+      DELETE FROM refresh_tokens WHERE hash IN (
+        SELECT hash FROM refresh_tokens WHERE session_id = ${session.id} AND used_at IS NOT NULL
+        ORDER BY used_at DESC OFFSET ${USED_TOKENS_MAX})`;
     await tx`UPDATE sessions SET last_use = ${now}, expires_at = ${expiresAt} WHERE id = ${session.id}`;
     return { outcome: 'refreshed', sessionId: session.id, refreshToken: next.token, user };
   });
@@ -75,11 +81,13 @@ async function refuse(
 }
 
 /** Ends the session that a token is or was of; whether there was one. */
-export async function endSessionOfToken(sql: Queries, token: string): Promise<boolean> {
+export async function endSessionOfToken(sql: Sql, token: string): Promise<boolean> {
   if (!TOKEN.test(token)) return false;
-  const ended = await sql`
-    DELETE FROM sessions WHERE id = (SELECT session_id FROM refresh_tokens WHERE hash = ${hashOf(token)})`;
-  return ended.count > 0;
+  return await sql.begin('isolation level read committed', async (tx) => {
+    const ended = await tx`
+      DELETE FROM sessions WHERE id = (SELECT session_id FROM refresh_tokens WHERE hash = ${hashOf(token)})`;
+    return ended.count > 0;
+  });
 }
 
 /** It has 256 random bits: no salt is needed. */

@@ -106,9 +106,12 @@ export async function listSessions(
 }
 
 /** Whether the user had that session. Waits for a refresh of it that is under way, whose new tokens end with it. */
-export async function endSession(sql: Queries, userId: string, sessionId: string): Promise<boolean> {
-  const ended = await sql`DELETE FROM sessions WHERE id = ${sessionId} AND user_id = ${userId}`;
-  return ended.count > 0;
+export async function endSession(sql: Sql, userId: string, sessionId: string): Promise<boolean> {
+  // Whatever the database's default is: a snapshot would fail on the row that a refresh has just changed.
+  return await sql.begin('isolation level read committed', async (tx) => {
+    const ended = await tx`DELETE FROM sessions WHERE id = ${sessionId} AND user_id = ${userId}`;
+    return ended.count > 0;
+  });
 }
 
 /** Ends a user's sessions, all but one; a sign-in that commits before it is ended as well, one that commits after it lives. */

@@ -12,7 +12,7 @@ import type { ClientAddress } from './client-address.js';
 import { REFRESH_COOKIE, readCookies, signedInCookies, signedOutCookies } from './cookies.js';
 import { isCrossSite } from './cross-site.js';
 import { EmailField, NameField, NewPasswordField, PasswordField } from './fields.js';
-import { reachable } from './reachable.js';
+import { createStrangers } from './reachable.js';
 import { endSessionOfToken, refreshSession } from './refresh-tokens.js';
 import { type Client, endSession } from './sessions.js';
 import type { SignedIn, SignIn } from './sign-in.js';
@@ -32,11 +32,15 @@ export interface SignInRouteParts {
   readonly onReuse: (session: { readonly userId: string; readonly sessionId: string }) => void;
 }
 
+/** Ours, and what a neighbour of the domain may have put beside it. */
+const LOGOUT_COOKIES_MAX = 2;
+
 const Login = z.object({ email: EmailField, password: PasswordField });
 const Registration = z.object({ email: EmailField, password: NewPasswordField, name: NameField.default('') });
 
 export function createSignInRoutes(parts: SignInRouteParts): Route[] {
   const { sql, signIn, tokens, plans, registration, baseUrl, clientAddress, now, onReuse } = parts;
+  const store = createStrangers();
   const cookies = { secure: baseUrl?.startsWith('https:') ?? false };
 
   function clientOf({ headers, remoteAddress }: Exchange): Client {
@@ -54,20 +58,20 @@ export function createSignInRoutes(parts: SignInRouteParts): Route[] {
 
   async function login(exchange: Exchange): Promise<Reply> {
     const credentials = await readJson(exchange, Login);
-    return await signedIn(200, await reachable(signIn.login(credentials, clientOf(exchange))));
+    return await signedIn(200, await store(() => signIn.login(credentials, clientOf(exchange))));
   }
 
   async function register(exchange: Exchange): Promise<Reply> {
     if (registration === 'closed') throw new Failure('registrationClosed');
     const account = await readJson(exchange, Registration);
-    return await signedIn(201, await reachable(signIn.register(account, clientOf(exchange))));
+    return await signedIn(201, await store(() => signIn.register(account, clientOf(exchange))));
   }
 
   async function refresh(exchange: Exchange): Promise<Reply> {
     const arrivedAt = performance.now();
     const [token, ...more] = readCookies(exchange.headers.get('cookie'), REFRESH_COOKIE);
     if (token === undefined || more.length > 0) throw new Failure('refreshInvalid');
-    const result = await reachable(refreshSession(sql, token, now(), arrivedAt));
+    const result = await store(() => refreshSession(sql, token, now(), arrivedAt));
     if (result.outcome === 'reused') onReuse(result);
     // The cookies stay as they are: those of the request that won a race may be there already.
     if (result.outcome !== 'refreshed') throw new Failure('refreshInvalid');
@@ -76,12 +80,13 @@ export function createSignInRoutes(parts: SignInRouteParts): Route[] {
 
   /** Ends the session that either token is of. Who has none, or one that has ended, is signed out all the same. */
   async function logout(exchange: Exchange): Promise<Reply> {
-    for (const token of readCookies(exchange.headers.get('cookie'), REFRESH_COOKIE)) {
-      await reachable(endSessionOfToken(sql, token));
-    }
-    const access = accessTokenOf(exchange);
-    const judgement = access === null ? null : await reachable(tokens.judge(access));
-    if (judgement?.outcome === 'own') await reachable(endSession(sql, judgement.userId, judgement.sessionId));
+    await store(async () => {
+      const cookies = readCookies(exchange.headers.get('cookie'), REFRESH_COOKIE);
+      for (const token of cookies.slice(0, LOGOUT_COOKIES_MAX)) await endSessionOfToken(sql, token);
+      const access = accessTokenOf(exchange);
+      const judgement = access === null ? null : await tokens.judge(access);
+      if (judgement?.outcome === 'own') await endSession(sql, judgement.userId, judgement.sessionId);
+    });
     return { ...noContent, headers: { 'Set-Cookie': signedOutCookies(cookies) } };
   }
 

@@ -94,7 +94,13 @@ export async function createSignIn({ sql, plan, registration, passwords, now }: 
       await take(registrationsOfAddress, [throttledAs(client.ipAddress)]);
       const email = normaliseEmail(account.email);
       const passwordHash = await passwords.hash(account.password);
-      const created = await createUser(sql, { email, name: account.name, passwordHash, plan });
+      const created = await createUser(sql, {
+        email,
+        name: account.name,
+        passwordHash,
+        plan,
+        emailVouched: false,
+      });
       if (created.outcome === 'emailTaken') throw new Failure('conflict', 'This e-mail address has an account');
       const { userId } = created;
       const session = await startSession(sql, { userId, passwordHash }, client, now());

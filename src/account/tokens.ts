@@ -2,13 +2,12 @@
 import { createRemoteJWKSet, errors, type JWTPayload, type JWTVerifyGetKey, jwtVerify, SignJWT } from 'jose';
 import { z } from 'zod';
 import { Failure } from '../errors.js';
+import { readCompact } from './compact-token.js';
 import type { SigningKeys } from './signing-keys.js';
 
 export const ACCESS_TOKEN_SECONDS = 900;
 /** Clocks of nodes may differ by so much: for `iat` and `nbf`, never for `exp`. */
 const CLOCK_TOLERANCE_SECONDS = 30;
-/** Ours have some 450 characters; those of issuers that put groups into them have thousands. Half of a header block. */
-const TOKEN_CHARACTERS = 8 * 1024;
 /** Who a token of ours is for. */
 const AUDIENCE = 'sluice-web';
 /** Signatures that can be checked with a public key, by RFC 7518 and RFC 8037; no `none`, no HMAC. */
@@ -198,41 +197,4 @@ function inTime({ iat, exp }: { readonly iat: number; readonly exp: number }, no
   const nowSeconds = nowMs / 1000;
   if (exp <= nowSeconds) return expired;
   return iat > nowSeconds + CLOCK_TOLERANCE_SECONDS ? invalid : null;
-}
-
-interface Compact {
-  readonly header: unknown;
-  readonly claimedIssuer: unknown;
-}
-
-function readCompact(token: string): Compact | null {
-  if (!isCompact(token)) return null;
-  const [header, payload] = token.split('.').map(readJson);
-  if (!isObject(header) || !isObject(payload)) return null;
-  return { header, claimedIssuer: payload['iss'] };
-}
-
-/** RFC 7515 section 7.1, strictly: one spelling per token, for the library takes spaces, padding and loose bits as well. */
-export function isCompact(token: string): boolean {
-  if (token.length > TOKEN_CHARACTERS) return false;
-  const segments = token.split('.');
-  return segments.length === 3 && segments.every(isCanonical);
-}
-
-function isCanonical(segment: string): boolean {
-  return segment !== '' && Buffer.from(segment, 'base64url').toString('base64url') === segment;
-}
-
-function readJson(segment: string): unknown {
-  try {
-    const bytes = Buffer.from(segment, 'base64url');
-    return JSON.parse(new TextDecoder('utf-8', { fatal: true, ignoreBOM: true }).decode(bytes));
-  } catch {
-    // Not UTF-8 or not JSON, which a signature isn't either.
-    return null;
-  }
-}
-
-function isObject(value: unknown): value is Record<string, unknown> {
-  return typeof value === 'object' && value !== null && !Array.isArray(value);
 }

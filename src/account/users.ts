@@ -9,6 +9,8 @@ export interface NewUser {
   /** As hashPassword makes it; null: no sign-in with a password. */
   readonly passwordHash: string | null;
   readonly plan: string;
+  /** False when the address is only what its owner typed; default true. */
+  readonly emailVouched?: boolean;
 }
 
 export type UserCreation =
@@ -40,8 +42,8 @@ export async function createUser(sql: Queries, user: NewUser): Promise<UserCreat
   const userId = uuidv7();
   try {
     await sql`
-      INSERT INTO users (id, email, name, password_hash, plan)
-      VALUES (${userId}, ${user.email}, ${user.name}, ${user.passwordHash}, ${user.plan})`;
+      INSERT INTO users (id, email, name, password_hash, plan, email_vouched)
+      VALUES (${userId}, ${user.email}, ${user.name}, ${user.passwordHash}, ${user.plan}, ${user.emailVouched ?? true})`;
   } catch (error) {
     if (codeOf(error) === UNIQUE_VIOLATION) return { outcome: 'emailTaken' };
     throw error;
@@ -140,11 +142,15 @@ export function normaliseEmail(email: string): string {
   return email.trim().toLowerCase();
 }
 
-/** What an account has that nobody chose a plan for: the first one of the configuration. */
-export function defaultPlan(plans: ReadonlyMap<string, number>): string {
-  const [first] = plans.keys();
-  if (first === undefined) throw new Error('The configuration has no plan');
-  return first;
+/** What an account has that nobody chose a plan for: the smallest one that costs nothing, as for billing. */
+export function defaultPlan(
+  plans: ReadonlyMap<string, number>,
+  sold: ReadonlyMap<string, unknown> = new Map(),
+): string {
+  const free = [...plans].filter(([name]) => !sold.has(name));
+  const [first, ...others] = free;
+  if (first === undefined) throw new Error('The configuration has no plan without a price');
+  return others.reduce((one, other) => (other[1] < one[1] ? other : one), first)[0];
 }
 
 /** A time on the wire: UTC, whole seconds, no offset. */

@@ -51,7 +51,7 @@ function addUserCommands(user: Command, run: Run): void {
     .description('make an account')
     .argument('<email>')
     .option('--name <name>', 'what the account is called, up to 100 characters', '')
-    .option('--plan <plan>', 'one of PLANS; without it the first one')
+    .option('--plan <plan>', 'one of PLANS; without it the one with the fewest scans')
     .option('--password-stdin', 'read the password from stdin, 12 to 128 characters', false)
     .option(...JSON_OPTION)
     .addHelpText('after', ADD_HELP)

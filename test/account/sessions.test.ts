@@ -133,6 +133,22 @@ onEachStore(async (t, store) => {
     }
   });
 
+  t.test('a session that is refreshed without end keeps its last three thousand used tokens', async (t) => {
+    const { sql } = await open(t, await store.target(t));
+    const { sessionId, refreshToken } = await start(sql, await newUser(sql));
+    await sql`
+      INSERT INTO refresh_tokens (hash, session_id, expires_at, used_at)
+      SELECT sha256(n::text::bytea), ${sessionId}, ${new Date(NOW + DAY)}, now() - make_interval(secs => n)
+      FROM generate_series(1, 3005) n`;
+    const next = tokenOf(await refresh(sql, refreshToken));
+    const [row] = await sql`
+      SELECT count(used_at)::int AS used, count(*)::int AS whole,
+        bool_or(hash = sha256('2999')) AS newer, bool_or(hash = sha256('3000')) AS older FROM refresh_tokens`;
+    t.same(row, { used: 3000, whole: 3001, newer: true, older: false });
+    t.equal((await refresh(sql, refreshToken)).outcome, 'reused');
+    t.same(await refresh(sql, next), { outcome: 'unknown' });
+  });
+
   t.test('of fifty requests with one token at the same time one succeeds, and the session lives', async (t) => {
     const target = await store.target(t);
     const { sql } = await open(t, target);
@@ -155,13 +171,14 @@ onEachStore(async (t, store) => {
 
   t.test('a session that is ended while it is refreshed mints nothing that works', async (t) => {
     const target = await store.target(t);
+    await makeTransactionsRepeatable((await open(t, target)).sql);
     const [one, other] = await Promise.all([open(t, target), open(t, target)]);
-    await makeTransactionsRepeatable(one.sql);
     const userId = await newUser(one.sql);
     const counts: Record<string, number> = {};
     for (let round = 0; round < 100; round += 1) {
-      const { refreshToken } = await start(one.sql, userId);
-      const ending = (): Promise<void> => endSessions(other.sql, userId, null);
+      const { refreshToken, sessionId } = await start(one.sql, userId);
+      const ending = async (): Promise<unknown> =>
+        round % 4 < 2 ? await endSessions(other.sql, userId, null) : await endSession(other.sql, userId, sessionId);
       const refreshing = (): Promise<Refresh> => refresh(one.sql, refreshToken);
       const result =
         round % 2 === 0
@@ -178,8 +195,8 @@ onEachStore(async (t, store) => {
 
   t.test('a sign-in beside "end all" either lives whole or is ended whole', async (t) => {
     const target = await store.target(t);
+    await makeTransactionsRepeatable((await open(t, target)).sql);
     const [one, other] = await Promise.all([open(t, target), open(t, target)]);
-    await makeTransactionsRepeatable(one.sql);
     const userId = await newUser(one.sql);
     for (let round = 0; round < 50; round += 1) {
       const before = await start(one.sql, userId);

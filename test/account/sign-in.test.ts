@@ -10,7 +10,7 @@ import { hashPassword, verifyPassword } from '../../src/account/passwords.js';
 import { createSignIn, type SignIn } from '../../src/account/sign-in.js';
 import { createUser } from '../../src/account/users.js';
 import type { Sql } from '../../src/store/postgres.js';
-import { onEachStore, open } from '../fixtures/stores.js';
+import { makeTransactionsRepeatable, onEachStore, open } from '../fixtures/stores.js';
 
 const START = Date.UTC(2026, 10, 21, 9);
 const PASSWORD = 'correct horse battery';
@@ -152,6 +152,7 @@ onEachStore(async (t, store) => {
 
   t.test('attempts at the same time are counted one by one, on every node', async (t) => {
     const target = await store.target(t);
+    await makeTransactionsRepeatable((await open(t, target)).sql);
     const nodes = await Promise.all([open(t, target), open(t, target)]);
     const rule = { name: 'test', burst: 20, everyMs: 1000 };
     const taken = await Promise.all(

@@ -4,7 +4,7 @@ import { compactVerify, createLocalJWKSet, EncryptJWT } from 'jose';
 import t from 'tap';
 import { z } from 'zod';
 import { openSigningKeys, type SigningKey } from '../../src/account/signing-keys.js';
-import { createTokens, ISSUER_ALGORITHMS, isCompact, type Judgement, type Tokens } from '../../src/account/tokens.js';
+import { createTokens, type Judgement, type Tokens } from '../../src/account/tokens.js';
 import { openPostgres } from '../../src/store/postgres.js';
 import { base64url, ed25519Token, hmacToken, type Json, segmentsOf } from '../fixtures/jwt.js';
 import { startPostgres } from '../fixtures/postgres.js';
@@ -186,22 +186,22 @@ const attacks: Record<string, () => string[] | Promise<string[]>> = {
 /** Lines about more than the token itself. */
 const elsewhere: Record<string, string> = {
   'jwt-029':
-    'we sign with Ed25519 alone; an issuer with ES256 is judged by the same library (jws-wycheproof.jsonl below)',
+    'we sign with Ed25519 alone; an issuer with ES256 is judged by the same library (issuer-signatures.test.ts)',
   'jwt-031': 'the same for RS256',
   'jwt-065': 'a test of its own below: an expired token is expired, without tolerance',
   'jwt-081': 'a test of its own below: the last value counts, everywhere',
   'jwt-089': 'access tokens are the only tokens that are signed',
   'jwt-091': 'test/api/auth.test.ts: sessions are listed and ended by their owner alone',
   'jwt-093': 'the session is asked for when a request starts; a scan that runs is not cut off',
-  'jwt-095': 'test/api/auth.test.ts: a correctly signed token without a session',
+  'jwt-095': 'test/api/auth-nodes.test.ts: a correctly signed token without a session',
   'jwt-097': 'endOtherSessions in sessions.test.ts; the change of a password calls it',
   'jwt-099': 'test/api/auth.test.ts: where a token is taken from, and where not',
   'jwt-101': 'the same',
   'jwt-103': 'the same',
   'jwt-105': 'the same',
-  'jwt-107': "test/api/auth.test.ts: another site's page can't use the cookie",
+  'jwt-107': "test/api/auth.test.ts: a form on another site's page can't scan with the cookie",
   'jwt-109': 'test/api/auth.test.ts: where a token is taken from, and where not',
-  'jwt-111': 'test/api/auth.test.ts: every refusal has the same form',
+  'jwt-111': 'test/api/auth-nodes.test.ts: every refusal has the same form',
 };
 
 /** The same bytes in other letters: loose low bits, padding, spaces, the other alphabet, line ends. */
@@ -305,6 +305,8 @@ t.test('of claims that come twice the last one counts', async (t) => {
   t.strictSame(await tokens.judge(ed25519Token(head, text, key.privateKey)), own);
 });
 
+const Jwk = z.looseObject({ kty: z.string() });
+
 t.test('the published keys verify our tokens, and have no private half', async (t) => {
   const { keys: published } = tokens.jwks();
   t.match(published, [{ kty: 'OKP', crv: 'Ed25519', kid: key.id, use: 'sig', alg: 'EdDSA' }]);
@@ -312,62 +314,3 @@ t.test('the published keys verify our tokens, and have no private half', async (
   const { payload } = await compactVerify(token, createLocalJWKSet({ keys: published.map((each) => Jwk.parse(each)) }));
   t.strictSame(JSON.parse(Buffer.from(payload).toString()), claims);
 });
-
-const Jwk = z.looseObject({ kty: z.string() });
-const Wycheproof = z.object({
-  id: z.string(),
-  name: z.string(),
-  key: Jwk,
-  jws: z.string(),
-  expect: z.enum(['verify', 'reject']),
-});
-
-/** Lines that we refuse although the suite verifies them; there is none the other way round. */
-const stricter: Record<string, string> = {
-  'wp-259': 'the payload is empty, so it is no JWT',
-  'wp-264': 'as wp-259',
-  'wp-268': 'as wp-259',
-  'wp-272': 'as wp-259',
-  'wp-320': 'as wp-259',
-  'wp-325': 'as wp-259',
-  'wp-346': 'the key is for PS256 and the signature PS384: a key has one algorithm',
-  'wp-347': 'ES521 is no algorithm, and the key names it',
-  'wp-350': 'as wp-346',
-  'wp-351': 'as wp-347',
-};
-
-t.test('signatures of issuers are judged as Wycheproof has it', async (t) => {
-  const lines = readVectors('jws-wycheproof.jsonl');
-  if (lines === null) {
-    t.pass('shared/vectors is absent: the attacks above stand for themselves');
-    return;
-  }
-  const differences: string[] = [];
-  let shared = 0;
-  for (const line of lines.map((each) => Wycheproof.parse(each))) {
-    const verifies = await verifiesAsIssuer(line.key, line.jws);
-    if (verifies === (line.expect === 'verify')) continue;
-    if (line.key.kty === 'oct' && !verifies) shared += 1;
-    else differences.push(line.id);
-  }
-  t.strictSame(differences.sort(), Object.keys(stricter).sort());
-  for (const [id, why] of Object.entries(stricter)) t.comment(`${id}: ${why}`);
-  t.comment(`${shared} lines have a shared secret, which no issuer's token may be signed with`);
-});
-
-/** As createTokens does for a trusted issuer, but for the claims, which these vectors don't have. */
-async function verifiesAsIssuer({ d: _, ...publicKey }: z.infer<typeof Jwk>, jws: string): Promise<boolean> {
-  if (!isCompact(jws)) return false;
-  try {
-    await compactVerify(jws, createLocalJWKSet({ keys: [publicPart(publicKey)] }), { algorithms: ISSUER_ALGORITHMS });
-    return true;
-  } catch {
-    return false;
-  }
-}
-
-function publicPart(jwk: z.infer<typeof Jwk>): z.infer<typeof Jwk> {
-  if (jwk.kty === 'oct') return jwk;
-  const { p, q, dp, dq, qi, ...rest } = jwk;
-  return rest;
-}

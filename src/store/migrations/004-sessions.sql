@@ -23,7 +23,7 @@ CREATE TABLE refresh_tokens (
   used_at timestamptz
 );
 
-CREATE INDEX refresh_tokens_session ON refresh_tokens (session_id);
+CREATE INDEX refresh_tokens_session ON refresh_tokens (session_id, used_at);
 CREATE INDEX refresh_tokens_expiry ON refresh_tokens (expires_at);
 
 -- Ed25519. The newest one whose time has come signs; the id is the `kid` of its tokens.
@@ -52,3 +52,16 @@ CREATE TABLE sign_in_attempts (
 );
 
 CREATE INDEX sign_in_attempts_full_until ON sign_in_attempts (full_until);
+
+-- Whether somebody else than the account's owner said that the address is his: the operator, or a trusted issuer. Only then an
+-- issuer's word about the address opens the account; otherwise whoever registers a stranger's address would get the stranger's scans.
+ALTER TABLE users ADD COLUMN email_vouched boolean NOT NULL DEFAULT true;
+
+CREATE FUNCTION forget_vouched_email() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+  NEW.email_vouched := false;
+  RETURN NEW;
+END $$;
+
+CREATE TRIGGER users_email_changed BEFORE UPDATE OF email ON users
+  FOR EACH ROW WHEN (lower(NEW.email) <> lower(OLD.email)) EXECUTE FUNCTION forget_vouched_email();

@@ -1,0 +1,38 @@
+// Users as they are shown, and the plan that nobody chose.
+import t from 'tap';
+import { defaultPlan, normaliseEmail, userView } from '../../src/account/users.js';
+
+const plans = new Map([
+  ['PRO', 1_000],
+  ['FREE', 50],
+  ['BUSINESS', 10_000],
+]);
+const row = {
+  id: 'x',
+  email: 'ada@example.com',
+  name: 'Ada',
+  plan: 'PRO',
+  creation_date: new Date(Date.UTC(2026, 0, 2, 3, 4, 5, 678)),
+};
+
+t.test('the plan that nobody chose is the smallest that costs nothing, wherever it stands', async (t) => {
+  t.equal(defaultPlan(plans), 'FREE');
+  t.equal(defaultPlan(plans, new Map([['FREE', 'price']])), 'PRO');
+  t.throws(() => defaultPlan(plans, plans), { message: /no plan without a price/ });
+});
+
+t.test('a user is shown with the limit of the plan, and times to the second', async (t) => {
+  t.strictSame(userView(row, plans), {
+    id: 'x',
+    email: 'ada@example.com',
+    name: 'Ada',
+    plan: 'PRO',
+    hourlyLimit: 1_000,
+    creationDate: '2026-01-02T03:04:05',
+  });
+  t.match(userView({ ...row, plan: 'GONE' }, plans), { plan: 'GONE', hourlyLimit: 50 });
+});
+
+t.test('an address is compared without the spaces around it and in lower case', async (t) => {
+  t.equal(normaliseEmail('  Ada@Example.COM\n'), 'ada@example.com');
+});
