@@ -1,7 +1,12 @@
 // API keys and one's own account on real servers with the real sign-in: at once on every node, in one process and over Redis.
+import { readFileSync } from 'node:fs';
+import { setImmediate } from 'node:timers/promises';
+import postgresDriver from 'postgres';
 import t from 'tap';
 import { z } from 'zod';
+import { hashOfKey } from '../../src/account/access.js';
 import { startPostgres } from '../fixtures/postgres.js';
+import { openRaw } from '../fixtures/raw-http.js';
 import { startRedis } from '../fixtures/redis.js';
 import { startServer } from '../fixtures/server.js';
 import { type Answer, ask, bearer, EMAIL, mySessions, PASSWORD, post, refresh, signIn } from '../fixtures/sign-in.js';
@@ -93,6 +98,8 @@ t.test('two servers over one Postgres and one Redis', async (t) => {
   const redis = await startRedis();
   t.teardown(() => redis.stop());
   const env = { DATABASE_URL: await postgres.database(), REDIS_URL: redis.url };
+  const sql = postgresDriver(env.DATABASE_URL, { max: 1 });
+  t.teardown(() => sql.end());
   const first = await startServer({ env });
   t.teardown(() => first.stop());
   const second = await startServer({ env });
@@ -111,6 +118,63 @@ t.test('two servers over one Postgres and one Redis', async (t) => {
     }
     const keys = z.array(Key).parse((await ask(`${first.url}/web/keys/me`, { headers: me })).body);
     t.equal(keys.length, 1, 'scans that were under way bring no key back');
+  });
+
+  t.test('a scan that was admitted before its key ended is answered, and does not bring the key back', async (t) => {
+    const { userId } = await signIn(first.url);
+    const counted = async () => {
+      const record = await redis.client.hgetall(`sluice:{u:${userId}}`);
+      return Object.entries(record).reduce(
+        (sum, [field, value]) => sum + (field.startsWith('q:') ? Number(value) : 0),
+        0,
+      );
+    };
+    const { uuid, value } = Key.parse((await post(`${first.url}/web/keys`, { name: 'one' }, me)).body);
+    const before = await counted();
+    const connection = await openRaw(second.port);
+    t.teardown(() => connection.end());
+    const part = '--b\r\nContent-Disposition: form-data; name="file"; filename="a.txt"\r\n\r\nhel';
+    const rest = 'lo\r\n--b--\r\n';
+    const head = [
+      'POST /api/v1/scans HTTP/1.1',
+      'Host: localhost',
+      `X-API-KEY: ${value}`,
+      'Content-Type: multipart/form-data; boundary=b',
+      `Content-Length: ${part.length + rest.length}`,
+    ];
+    await connection.send(`${head.join('\r\n')}\r\n\r\n${part}`);
+    while ((await counted()) === before) await setImmediate();
+    t.equal((await remove(first.url, uuid, me)).status, 204);
+    await connection.send(rest);
+    t.match(await connection.answer(), { status: 200, body: '"filename":"a.txt"' });
+    t.equal(await scan(second.url, value), 401);
+    const listed = z.array(Key).parse((await ask(`${second.url}/web/keys/me`, { headers: me })).body);
+    t.notOk(listed.some((key) => key.uuid === uuid));
+  });
+
+  t.test('a server that dies between Postgres and Redis has given no 204, and its key is refused', async (t) => {
+    const third = await startServer({ env });
+    t.teardown(() => third.stop());
+    const { uuid, value } = Key.parse((await post(`${third.url}/web/keys`, { name: 'one' }, me)).body);
+    t.equal(await scan(second.url, value), 200);
+    const record = `sluice:{u:${(await signIn(first.url)).userId}}`;
+    const told = async () => (await redis.client.hget(record, `k:${hashOfKey(value)}`)) === '-';
+    redis.signal('SIGSTOP');
+    const answer = remove(third.url, uuid, me).then(
+      ({ status }) => String(status),
+      () => 'cut off',
+    );
+    while ((await sql`SELECT FROM api_keys WHERE id = ${uuid} AND revoked_at IS NULL`).length > 0) await setImmediate();
+    const server = readFileSync(`/proc/${third.pid}/task/${third.pid}/children`, 'utf8').trim();
+    process.kill(Number(server), 'SIGKILL');
+    t.match(await answer, /^(cut off|503)$/);
+    t.equal(await scan(second.url, value), 401, 'while Redis hangs');
+    redis.signal('SIGCONT');
+    while (!(await told())) t.equal(await scan(second.url, value), 401, 'until Redis has heard of it');
+    t.equal(await scan(second.url, value), 401);
+    let status = 503;
+    while (status === 503) status = (await remove(first.url, uuid, me)).status;
+    t.equal(status, 204, 'whoever got no answer asks again');
   });
 
   t.test(
