@@ -121,6 +121,8 @@ onEachStore(async (t, store) => {
     const hers = await session(sql, eve);
     await change(dashboard, `${ada}/${mine}`, { name: 'Ada', email: 'a@example.com', currentPassword: PASSWORD });
     t.equal((await sessionsOf(sql, ada)).length, 4, 'nothing else ends them');
+    const [row] = await sql`SELECT email_vouched FROM users WHERE id = ${ada}`;
+    t.same(row, { email_vouched: false }, 'nobody but its owner says that the new address is hers');
     const body = { newPassword: OTHER, currentPassword: PASSWORD };
     t.equal((await change(dashboard, `${ada}/${mine}`, body)).status, 200);
     t.same(await sessionsOf(sql, ada), [mine]);
