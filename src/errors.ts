@@ -51,7 +51,12 @@ export const errorTable = {
   jsonExpected: row(415, 'Unsupported media type', 'Expected application/json', 'a JSON body has another type'),
   scanIncomplete: row(422, SCAN, 'Scan incomplete: REASON', 'the engine could not look at everything'),
   quotaExhausted: row(429, 'Rate limit exceeded', 'Hourly scan limit reached', 'no unit is left in this hour'),
-  tooManyAttempts: row(429, 'Too many attempts', 'Try again later', 'too many sign-ins or registrations'),
+  tooManyAttempts: row(
+    429,
+    'Too many attempts',
+    'Try again later',
+    'too many sign-ins, registrations or guesses of the current password',
+  ),
   internal: row(500, 'Internal error', 'REASON', 'anything unforeseen; the message is the request id'),
   unavailable: row(503, 'Service unavailable', 'REASON', 'the engine loads, the queue is full, or a store is down'),
 } as const satisfies Record<string, ErrorRow>;

@@ -3,6 +3,7 @@ import { readFileSync } from 'node:fs';
 import { z } from 'zod';
 import { createAccess } from './account/access.js';
 import { openDashboard } from './account/dashboard.js';
+import { createKeyUse, KEY_USE_INTERVAL_MS, touchKeys } from './account/key-use.js';
 import { createPlanLimits } from './account/plans.js';
 import { type Billing, createBilling } from './billing/billing.js';
 import { createBillingRoutes } from './billing/route.js';
@@ -23,7 +24,7 @@ import { createUploadMemory } from './scan/memory.js';
 import { createScanRoutes } from './scan/route.js';
 import type { AdmissionStore } from './store/admission.js';
 import type { Postgres } from './store/postgres.js';
-import { codeOf } from './store/store-error.js';
+import { codeOf, messageOfError } from './store/store-error.js';
 
 /** Requests in flight get so long at a stop. */
 const STOP_GRACE_MS = 30_000;
@@ -47,6 +48,13 @@ export async function startHttp(
     encryptedArchives: config.encryptedArchives,
   });
   stops.push(() => pool.stop());
+  const keyUse = createKeyUse({
+    flush: (touches) => touchKeys(postgres.sql, touches),
+    intervalMs: KEY_USE_INTERVAL_MS,
+    onProblem: (error) =>
+      log.warn({ reason: messageOfError(error) }, 'the last use of keys was not written; it is kept'),
+  });
+  stops.push(() => keyUse.stop());
   const scans = createScanRoutes({
     access: createAccess(admission, createPlanLimits(config.plans)),
     pool,
@@ -54,13 +62,18 @@ export async function startHttp(
     memory: createUploadMemory({ budgetBytes: config.uploadMemoryBytes, waitMs: config.uploadWaitMs }),
     uploadTimeoutMs: config.uploadTimeoutMs,
     guard: createGuard({ allowNetworks: [] }),
-    onScan: (event) => log.info(event, 'scan'),
+    onScan(event) {
+      log.info(event, 'scan');
+      if (event.keyId !== null && event.status === 200) keyUse.used(event.keyId, Date.now());
+    },
   });
   const billing = startBilling(config, log, { postgres, admission }, stops);
   const dashboard = await openDashboard({
     ...config,
     sql: postgres.sql,
     issuer: ownIssuer(config.baseUrl),
+    admission,
+    recentUse: keyUse.pending,
     log,
     now: Date.now,
   });
@@ -129,9 +142,11 @@ async function problemOf(postgres: Postgres): Promise<string | null> {
 
 /** Characters of a path that go into the log: it may be 16 KB long, and anything. */
 const LOGGED_PATH = 200;
+/** A key may be deleted by its value, which then is in the path. */
+const KEY_IN_PATH = /^(\/web\/keys\/)(?!me$).+/;
 
 function about({ requestId, method, path }: Exchange): Record<string, string> {
-  return { requestId, method, path: path.slice(0, LOGGED_PATH) };
+  return { requestId, method, path: path.replace(KEY_IN_PATH, '$1{uuid}').slice(0, LOGGED_PATH) };
 }
 
 function readVersion(): string {

@@ -19,6 +19,8 @@ export const signInsOfAddress: Rule = { name: 'sign-in address', burst: 30, ever
 export const signInsOfPair: Rule = { name: 'sign-in account address', burst: 10, everyMs: MINUTE };
 /** One account from everywhere it isn't signed in from: a thousand addresses have a hundred tries an hour between them. */
 export const signInsOfAccount: Rule = { name: 'sign-in account', burst: 100, everyMs: 36 * SECOND };
+/** Guesses of the current password in one session: who stole its token is not to find the password as well. */
+export const passwordsOfSession: Rule = { name: 'password session', burst: 10, everyMs: MINUTE };
 /** New accounts from one address. */
 export const registrationsOfAddress: Rule = { name: 'registration address', burst: 30, everyMs: MINUTE };
 

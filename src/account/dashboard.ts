@@ -7,13 +7,17 @@ import { messageOfError } from '../store/store-error.js';
 import { sweepAttempts } from './attempts.js';
 import { createAuthenticate } from './authenticate.js';
 import { createClientAddress } from './client-address.js';
+import { createKeyRoutes } from './key-routes.js';
+import { createPasswordGuesses } from './password-guesses.js';
 import { hashPassword, verifyPassword } from './passwords.js';
+import type { KeyRevocation } from './revocation.js';
 import { createSessionRoutes } from './session-routes.js';
-import { sweepSessions } from './sessions.js';
+import { endOtherSessions, sweepSessions } from './sessions.js';
 import { createSignIn } from './sign-in.js';
 import { createSignInRoutes } from './sign-in-routes.js';
 import { KEYS_RELOAD_MS, openSigningKeys } from './signing-keys.js';
 import { createTokens, type TrustedIssuer } from './tokens.js';
+import { createUserRoutes } from './user-routes.js';
 import { defaultPlan } from './users.js';
 
 export interface DashboardOptions {
@@ -28,6 +32,9 @@ export interface DashboardOptions {
   readonly registration: 'open' | 'closed';
   /** Networks, in CIDR notation. */
   readonly trustedProxies: readonly string[];
+  readonly admission: KeyRevocation;
+  /** A use of a key that Postgres perhaps doesn't know of yet. */
+  readonly recentUse: (keyId: string) => Date | null;
   readonly log: Log;
   readonly now: () => number;
 }
@@ -41,7 +48,7 @@ export interface Dashboard {
 }
 
 export async function openDashboard(options: DashboardOptions): Promise<Dashboard> {
-  const { sql, issuer, trustedIssuer, baseUrl, plans, registration, log, now } = options;
+  const { sql, issuer, trustedIssuer, baseUrl, plans, registration, admission, recentUse, log, now } = options;
   const keys = await openSigningKeys(sql, now);
   const tokens = createTokens(keys, { issuer, trusted: trustedIssuer, now });
   const plan = defaultPlan(plans, options.billing?.prices);
@@ -92,7 +99,11 @@ export async function openDashboard(options: DashboardOptions): Promise<Dashboar
       now,
       onReuse: (session) => log.warn(session, 'a used refresh token was shown again: its session is ended'),
     }),
-    callerRoutes: createSessionRoutes({ sql, now }),
+    callerRoutes: [
+      ...createSessionRoutes({ sql, now }),
+      ...createUserRoutes({ sql, plans, passwords, countGuess: createPasswordGuesses(sql, now), endOtherSessions }),
+      ...createKeyRoutes({ sql, admission, recentUse }),
+    ],
     async stop() {
       // What runs is ended with the connections.
       stopped = true;

@@ -14,12 +14,16 @@ export const EmailField = z
   .max(EMAIL_CHARACTERS, `must have at most ${EMAIL_CHARACTERS} characters`)
   .pipe(z.email('must be an e-mail address'));
 
-/** Postgres stores no NUL, and no name has control characters. */
+/** Counted as people and Postgres count. Postgres stores no NUL and no half of a pair, and no name has control characters. */
 export const NameField = z
   .string()
   .trim()
-  .max(NAME_CHARACTERS, `must have at most ${NAME_CHARACTERS} characters`)
-  .regex(/^\P{Cc}*$/u, 'must not have control characters');
+  .refine((name) => [...name].length <= NAME_CHARACTERS, `must have at most ${NAME_CHARACTERS} characters`)
+  .regex(/^[^\p{Cc}\p{Cs}]*$/u, 'must not have control characters')
+  .meta({ maxLength: NAME_CHARACTERS });
+
+/** One that says something. */
+export const SomeNameField = NameField.min(1, 'must not be empty').meta({ maxLength: NAME_CHARACTERS });
 
 /** One that is compared: how long it must be says nothing about whether it is right. */
 export const PasswordField = z

@@ -2,7 +2,7 @@
 import { randomBytes } from 'node:crypto';
 import { v7 as uuidv7 } from 'uuid';
 import type { KeyLoader } from '../store/admission.js';
-import type { Queries } from '../store/postgres.js';
+import type { Queries, Sql } from '../store/postgres.js';
 import { hashOfKey } from './access.js';
 
 export interface NewKey {
@@ -15,9 +15,11 @@ export interface NewKey {
 
 export interface CreatedKey {
   readonly keyId: string;
+  readonly name: string;
   /** The only time that it can be shown. */
   readonly value: string;
   readonly masked: string;
+  readonly creationDate: Date;
 }
 
 const VALUE_BYTES = 16;
@@ -27,10 +29,12 @@ export async function createKey(sql: Queries, { userId, name, value = randomKey(
   const keyId = uuidv7();
   const prefix = value.slice(0, SHOWN_CHARACTERS);
   const suffix = value.slice(-SHOWN_CHARACTERS);
-  await sql`
+  const [row] = await sql<{ creation_date: Date }[]>`
     INSERT INTO api_keys (id, user_id, name, hash, prefix, suffix)
-    VALUES (${keyId}, ${userId}, ${name}, ${hashBytes(hashOfKey(value))}, ${prefix}, ${suffix})`;
-  return { keyId, value, masked: maskedKey(prefix, suffix) };
+    VALUES (${keyId}, ${userId}, ${name}, ${hashBytes(hashOfKey(value))}, ${prefix}, ${suffix})
+    RETURNING creation_date`;
+  if (row === undefined) throw new Error('An insert returns its row');
+  return { keyId, name, value, masked: maskedKey(prefix, suffix), creationDate: row.creation_date };
 }
 
 /** What an owner sees of a key: `0123…cdef` with a star for each hidden character. */
@@ -38,13 +42,47 @@ function maskedKey(prefix: string, suffix: string): string {
   return `${prefix}${'*'.repeat(2 * VALUE_BYTES - 2 * SHOWN_CHARACTERS)}${suffix}`;
 }
 
-/** Ends a key in Postgres, for good; its hash, or null when the user has no such live key. Tell the admission store after it. */
-export async function revokeKey(sql: Queries, userId: string, keyId: string): Promise<string | null> {
-  const [row] = await sql<{ hash: string }[]>`
-    UPDATE api_keys SET revoked_at = now()
-    WHERE id = ${keyId} AND user_id = ${userId} AND revoked_at IS NULL
-    RETURNING encode(hash, 'hex') AS hash`;
-  return row?.hash ?? null;
+/** Live keys of one user; nobody rotates through more, and scripts that forget to delete theirs are stopped here. */
+export const LIVE_KEYS_MAX = 50;
+
+/** A live key as its owner sees it in a list. */
+export interface ListedKey {
+  readonly keyId: string;
+  readonly name: string;
+  readonly masked: string;
+  readonly creationDate: Date;
+  readonly lastUse: Date | null;
+}
+
+/**
+ * The same within the user's LIVE_KEYS_MAX: null when they are reached, or when there is no such user any more. The user's row
+ * orders creations of one user, so their count is exact.
+ */
+export async function createKeyWithinLimit(sql: Sql, key: NewKey): Promise<CreatedKey | null> {
+  // Whatever the database's default is: a snapshot from before the lock would not show the other's key.
+  return await sql.begin('isolation level read committed', async (tx) => {
+    const [user] = await tx`SELECT FROM users WHERE id = ${key.userId} FOR NO KEY UPDATE`;
+    if (user === undefined) return null;
+    const [row] = await tx<{ live: number }[]>`
+      SELECT count(*)::int AS live FROM api_keys WHERE user_id = ${key.userId} AND revoked_at IS NULL`;
+    return (row?.live ?? 0) < LIVE_KEYS_MAX ? await createKey(tx, key) : null;
+  });
+}
+
+/** The newest first. */
+export async function listKeys(sql: Queries, userId: string): Promise<ListedKey[]> {
+  const rows = await sql<
+    { id: string; name: string; prefix: string; suffix: string; creation_date: Date; last_use: Date | null }[]
+  >`
+    SELECT id, name, prefix, suffix, creation_date, last_use FROM api_keys
+    WHERE user_id = ${userId} AND revoked_at IS NULL ORDER BY id DESC`;
+  return rows.map(({ id, name, prefix, suffix, creation_date, last_use }) => ({
+    keyId: id,
+    name,
+    masked: maskedKey(prefix, suffix),
+    creationDate: creation_date,
+    lastUse: last_use,
+  }));
 }
 
 /** Keys that ended in the last day: for a ledger of admissions that may not have been told while it was away. */
@@ -72,6 +110,6 @@ function randomKey(): string {
   return randomBytes(VALUE_BYTES).toString('hex');
 }
 
-function hashBytes(keyHash: string): Buffer {
+export function hashBytes(keyHash: string): Buffer {
   return Buffer.from(keyHash, 'hex');
 }

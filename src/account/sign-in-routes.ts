@@ -120,12 +120,12 @@ function accessTokenOf(exchange: Exchange): string | null {
   }
 }
 
-function bodyOf(schema: z.ZodType): Readonly<Record<string, unknown>> {
+export function bodyOf(schema: z.ZodType): Readonly<Record<string, unknown>> {
   const { $schema: _, ...described } = z.toJSONSchema(schema, { io: 'input', unrepresentable: 'any' });
   return { required: true, content: { 'application/json': { schema: described } } };
 }
 
-const userSchema = {
+export const userSchema = {
   type: 'object',
   required: ['id', 'email', 'name', 'plan', 'hourlyLimit', 'creationDate'],
   properties: {

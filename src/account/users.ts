@@ -1,6 +1,6 @@
 // Accounts: one row per user, one account per e-mail address whatever its case.
 import { v7 as uuidv7 } from 'uuid';
-import type { Queries } from '../store/postgres.js';
+import type { Queries, Sql } from '../store/postgres.js';
 import { codeOf } from '../store/store-error.js';
 
 export interface NewUser {
@@ -54,6 +54,79 @@ export async function createUser(sql: Queries, user: NewUser): Promise<UserCreat
 export async function hasUsers(sql: Queries): Promise<boolean> {
   const [row] = await sql<{ found: boolean }[]>`SELECT EXISTS (SELECT FROM users) AS found`;
   return row?.found === true;
+}
+
+export async function findUser(sql: Queries, userId: string): Promise<UserRow | null> {
+  const [row] = await sql<UserRow[]>`SELECT id, email, name, plan, creation_date FROM users WHERE id = ${userId}`;
+  return row ?? null;
+}
+
+export async function findUserByEmail(sql: Queries, email: string): Promise<UserRow | null> {
+  const [row] = await sql<UserRow[]>`
+    SELECT id, email, name, plan, creation_date FROM users WHERE lower(email) = ${normaliseEmail(email)}`;
+  return row ?? null;
+}
+
+/** By address, with how many live keys each has. */
+export async function listUsers(sql: Queries): Promise<(UserRow & { readonly keys: number })[]> {
+  return await sql<(UserRow & { keys: number })[]>`
+    SELECT id, email, name, plan, creation_date,
+      (SELECT count(*)::int FROM api_keys k WHERE k.user_id = u.id AND k.revoked_at IS NULL) AS keys
+    FROM users u ORDER BY lower(email)`;
+}
+
+/** Null when there is no such user. */
+export async function setPlan(sql: Queries, userId: string, plan: string): Promise<UserRow | null> {
+  const [row] = await sql<UserRow[]>`
+    UPDATE users SET plan = ${plan} WHERE id = ${userId} RETURNING id, email, name, plan, creation_date`;
+  return row ?? null;
+}
+
+/** Null: no such user, or one who can't sign in with a password. */
+export async function passwordHashOf(sql: Queries, userId: string): Promise<string | null> {
+  const [row] = await sql<{ password_hash: string | null }[]>`SELECT password_hash FROM users WHERE id = ${userId}`;
+  return row?.password_hash ?? null;
+}
+
+/** Null leaves a field as it is. */
+export interface UserChange {
+  readonly name: string | null;
+  readonly email: string | null;
+  readonly passwordHash: string | null;
+  /** The stored hash that the current password was verified against; null: none was asked for. */
+  readonly verifiedHash: string | null;
+}
+
+export type UserChangeResult =
+  | { readonly outcome: 'changed'; readonly user: UserRow }
+  | { readonly outcome: 'emailTaken' }
+  /** The password was changed since it was verified, or the account is gone. */
+  | { readonly outcome: 'notAsVerified' };
+
+/** All of it or nothing; `onNewPassword` is run in the same transaction. */
+export async function changeUser(
+  sql: Sql,
+  userId: string,
+  { name, email, passwordHash, verifiedHash }: UserChange,
+  onNewPassword: (tx: Queries) => Promise<void>,
+): Promise<UserChangeResult> {
+  const address = email === null ? null : normaliseEmail(email);
+  try {
+    // Whatever the database's default is: a snapshot would fail on a row that a sign-in has just locked.
+    return await sql.begin('isolation level read committed', async (tx): Promise<UserChangeResult> => {
+      const [user] = await tx<UserRow[]>`
+        UPDATE users SET name = COALESCE(${name}, name), email = COALESCE(${address}, email),
+          password_hash = COALESCE(${passwordHash}, password_hash)
+        WHERE id = ${userId} AND (${verifiedHash}::text IS NULL OR password_hash = ${verifiedHash})
+        RETURNING id, email, name, plan, creation_date`;
+      if (user === undefined) return { outcome: 'notAsVerified' };
+      if (passwordHash !== null) await onNewPassword(tx);
+      return { outcome: 'changed', user };
+    });
+  } catch (error) {
+    if (codeOf(error) === UNIQUE_VIOLATION) return { outcome: 'emailTaken' };
+    throw error;
+  }
 }
 
 /** `plans` is plan name to scans per hour. */

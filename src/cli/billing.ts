@@ -3,13 +3,13 @@ import { constants } from 'node:os';
 import { SingleBar } from 'cli-progress';
 import { createBilling } from '../billing/billing.js';
 import { type Reconciled, reconcile } from '../billing/reconcile.js';
-import { type Config, readConfig } from '../config.js';
+import { readConfig } from '../config.js';
 import { createLog } from '../log.js';
-import { startEmbedded } from '../store/embedded.js';
-import { openPostgres, type Sql } from '../store/postgres.js';
+import type { Sql } from '../store/postgres.js';
 import { StoreError } from '../store/store-error.js';
 import { EXIT_CONFIG } from '../supervisor.js';
 import { EXIT_CLEAN, EXIT_FAILED, EXIT_SIGNAL_BASE } from './exit-codes.js';
+import { Refusal, withStore } from './store.js';
 
 /** Resolves with the exit code. */
 export async function reconcileBilling(env: NodeJS.ProcessEnv): Promise<number> {
@@ -26,7 +26,7 @@ export async function reconcileBilling(env: NodeJS.ProcessEnv): Promise<number> 
       return await run(sql, parts);
     });
   } catch (error) {
-    if (!(error instanceof StoreError)) throw error;
+    if (!(error instanceof StoreError) && !(error instanceof Refusal)) throw error;
     process.stderr.write(`${error.message}\n`);
     return EXIT_FAILED;
   } finally {
@@ -62,24 +62,6 @@ function summary(result: Reconciled): string {
   const { outcome, read, repaired, failed } = result;
   const counts = `${read} customers read, ${repaired} plans repaired, ${failed} failed.`;
   return outcome === 'finished' ? counts : `Stopped early: ${counts}`;
-}
-
-async function withStore<T>(config: Config, work: (sql: Sql) => Promise<T>): Promise<T> {
-  const embedded = config.databaseUrl === null ? await startEmbedded(config.dataDirectory) : null;
-  try {
-    const postgres = await openPostgres(
-      embedded === null
-        ? { kind: 'url', url: config.databaseUrl ?? '' }
-        : { kind: 'embedded', socketDirectory: embedded.socketDirectory },
-    );
-    try {
-      return await work(postgres.sql);
-    } finally {
-      await postgres.close();
-    }
-  } finally {
-    await embedded?.stop();
-  }
 }
 
 /** On a terminal only. */

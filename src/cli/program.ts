@@ -5,6 +5,7 @@ import { z } from 'zod';
 import { ConfigError } from '../config.js';
 import { packageJsonPath } from '../paths.js';
 import { EXIT_CONFIG } from '../supervisor.js';
+import { addAccountCommands } from './account-commands.js';
 import { environmentHelp } from './environment.js';
 import { EXIT_CLEAN, EXIT_FAILED, EXIT_SOFTWARE } from './exit-codes.js';
 
@@ -62,6 +63,9 @@ export async function run(argv: readonly string[], env: NodeJS.ProcessEnv): Prom
     .action(async (paths: string[], options: { json: boolean }) => {
       exitCode = await (await import('./scan.js')).scan({ paths, json: options.json }, env);
     });
+  addAccountCommands(program, env, (code) => {
+    exitCode = code;
+  });
   program
     .command('billing')
     .description('what users pay for')

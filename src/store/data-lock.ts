@@ -6,7 +6,7 @@ import { connect, createServer, type Server } from 'node:net';
 import { tmpdir } from 'node:os';
 import { basename, join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
-import { codeOf, messageOfError, StoreError } from './store-error.js';
+import { codeOf, messageOfError, StoreError, StoreInUse } from './store-error.js';
 
 /** Folders under the OS's temporary one that may be removed on behalf of a crashed owner. */
 export const SOCKET_FOLDER_PREFIX = 'sluice-';
@@ -39,7 +39,7 @@ export async function lockDataDirectory(dataDirectory: string, socketDirectory: 
     if (other === null) return release;
     await release();
     if (attempt === ATTEMPTS) {
-      throw new StoreError(`${dataDirectory} is in use by the process ${other}: stop it, or set another DATA_DIR`);
+      throw new StoreInUse(`${dataDirectory} is in use by the process ${other}: stop it, or set another DATA_DIR`);
     }
     await delay(randomInt(STEP_BACK_MIN_MS, STEP_BACK_MAX_MS));
   }

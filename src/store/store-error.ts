@@ -7,6 +7,9 @@ export class StoreError extends Error {
   }
 }
 
+/** Another process has the data directory. */
+export class StoreInUse extends StoreError {}
+
 export function messageOfError(error: unknown): string {
   if (!(error instanceof Error)) return String(error);
   // Node gives a failure to reach several addresses of one host an empty message and the reasons in a list.

@@ -1,9 +1,10 @@
 // Users, keys and the first account, on both stores.
 import { createAccess, hashOfKey } from '../../src/account/access.js';
 import { bootstrap } from '../../src/account/bootstrap.js';
-import { createKey, createKeyLoader, revokeKey } from '../../src/account/keys.js';
+import { createKey, createKeyLoader } from '../../src/account/keys.js';
 import { verifyPassword } from '../../src/account/passwords.js';
 import { createPlanLimits } from '../../src/account/plans.js';
+import { endKey } from '../../src/account/revocation.js';
 import { createUser } from '../../src/account/users.js';
 import { openPostgres, type Sql } from '../../src/store/postgres.js';
 import { createTestAdmissions } from '../fixtures/accounts.js';
@@ -59,9 +60,13 @@ onEachStore(async (t, store) => {
     t.notMatch(String(row?.['whole']), key.value);
     t.match(row?.['creation_date'], Date);
 
-    t.equal(await revokeKey(sql, await newUser(sql, 'eve@example.com'), key.keyId), null, 'not by somebody else');
-    t.equal(await revokeKey(sql, userId, key.keyId), hash);
-    t.equal(await revokeKey(sql, userId, key.keyId), null);
+    const told: string[] = [];
+    const admission = { revoke: async ({ keyHash }: { keyHash: string }) => void told.push(keyHash) };
+    const stranger = await newUser(sql, 'eve@example.com');
+    t.equal(await endKey(sql, admission, stranger, key.keyId), null, 'not by somebody else');
+    t.match(await endKey(sql, admission, userId, key.keyId), { keyId: key.keyId, name: 'one' });
+    t.equal(await endKey(sql, admission, userId, key.keyId), null);
+    t.same(told, [hash]);
     t.equal(await find(hash), null);
     await t.rejects(createKey(sql, { userId, name: 'again', value: key.value }), { code: '23505' });
   });

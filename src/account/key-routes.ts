@@ -1,0 +1,149 @@
+// The routes of a user's own API keys.
+import { z } from 'zod';
+import { Failure } from '../errors.js';
+import type { CallerRoute } from '../http/caller.js';
+import { jsonReply, noContent, readJson } from '../http/json.js';
+import type { Operation } from '../http/openapi.js';
+import type { Sql } from '../store/postgres.js';
+import { SomeNameField } from './fields.js';
+import { type CreatedKey, createKeyWithinLimit, LIVE_KEYS_MAX, type ListedKey, listKeys } from './keys.js';
+import { reachable } from './reachable.js';
+import { endKey, type KeyRevocation } from './revocation.js';
+import { bodyOf } from './sign-in-routes.js';
+import { wireTime } from './users.js';
+
+export interface KeyRouteParts {
+  readonly sql: Sql;
+  readonly admission: KeyRevocation;
+  /** A use that this node knows of and Postgres perhaps not yet. */
+  readonly recentUse: (keyId: string) => Date | null;
+}
+
+/** A key on the wire. */
+export interface KeyView {
+  readonly uuid: string;
+  readonly name: string;
+  readonly value: string;
+  readonly creationDate: string;
+  readonly lastUse: string | null;
+}
+
+const PATH = '/web/keys';
+const NewKey = z.strictObject({ name: SomeNameField });
+
+export function createKeyRoutes({ sql, admission, recentUse }: KeyRouteParts): CallerRoute[] {
+  return [
+    {
+      method: 'GET',
+      path: `${PATH}/me`,
+      operation: listOperation,
+      async handle({ userId }) {
+        const keys = await reachable(listKeys(sql, userId));
+        return jsonReply(
+          200,
+          keys.map((key) => listedView(key, recentUse(key.keyId))),
+        );
+      },
+    },
+    {
+      method: 'POST',
+      path: PATH,
+      operation: createOperation,
+      async handle({ userId }, exchange) {
+        const { name } = await readJson(exchange, NewKey);
+        const key = await reachable(createKeyWithinLimit(sql, { userId, name }));
+        if (key === null) throw new Failure('conflict', `You have ${LIVE_KEYS_MAX} keys: delete one first`);
+        return jsonReply(201, createdView(key));
+      },
+    },
+    {
+      method: 'DELETE',
+      path: `${PATH}/{uuid}`,
+      operation: revokeOperation,
+      async handle({ userId }, _exchange, { uuid = '' }) {
+        // What was sent may be a key that works: it isn't repeated.
+        if ((await endKey(sql, admission, userId, uuid)) === null) throw new Failure('notFound', 'the key');
+        return noContent;
+      },
+    },
+  ];
+}
+
+/** With its value: the only time that it is shown. */
+export function createdView({ keyId, name, value, creationDate }: CreatedKey): KeyView {
+  return { uuid: keyId, name, value, creationDate: wireTime(creationDate), lastUse: null };
+}
+
+export function listedView({ keyId, name, masked, creationDate, lastUse }: ListedKey, recent: Date | null): KeyView {
+  const latest = lastUse === null || (recent !== null && recent > lastUse) ? recent : lastUse;
+  const view = { uuid: keyId, name, value: masked, creationDate: wireTime(creationDate) };
+  return { ...view, lastUse: latest === null ? null : wireTime(latest) };
+}
+
+const authErrors = ['tokenMissing', 'tokenInvalid', 'tokenExpired', 'internal', 'unavailable'] as const;
+
+function keySchema(value: string): Readonly<Record<string, unknown>> {
+  const properties = {
+    uuid: { type: 'string', format: 'uuid' },
+    name: { type: 'string' },
+    value: { type: 'string', minLength: 32, maxLength: 32, description: value },
+    creationDate: { type: 'string', description: 'YYYY-MM-DDThh:mm:ss, UTC' },
+    lastUse: { type: ['string', 'null'], description: 'The same, of the last scan that succeeded; null: none yet' },
+  };
+  return { type: 'object', required: Object.keys(properties), properties };
+}
+
+const listOperation: Operation = {
+  summary: 'Your live API keys, the newest first',
+  tag: 'keys',
+  who: 'user',
+  responses: {
+    200: {
+      description: 'The keys.',
+      content: {
+        'application/json': {
+          schema: { type: 'array', items: keySchema('Its first and last four characters, with stars between them') },
+        },
+      },
+    },
+  },
+  errors: authErrors,
+};
+
+const createOperation: Operation = {
+  summary: 'Makes an API key, which works at once',
+  description: `At most ${LIVE_KEYS_MAX} live keys for each user.`,
+  tag: 'keys',
+  who: 'user',
+  requestBody: bodyOf(NewKey),
+  responses: {
+    201: {
+      description: 'The key with its whole value, which is not shown again.',
+      content: { 'application/json': { schema: keySchema('Send it as X-API-KEY: 32 hexadecimal characters') } },
+    },
+  },
+  errors: [
+    ...authErrors,
+    ...(['badRequest', 'crossSite', 'conflict', 'bodyTooLarge', 'uploadTooSlow', 'jsonExpected'] as const),
+  ],
+};
+
+const revokeOperation: Operation = {
+  summary: 'Ends one of your API keys for good: from the answer on every node refuses it',
+  description:
+    'After a 503 it is not certain that every node refuses it: send the same request again. Of several at the same time one gets ' +
+    'the 204.',
+  tag: 'keys',
+  who: 'user',
+  parameters: [
+    {
+      name: 'uuid',
+      in: 'path',
+      required: true,
+      description: "The key's `uuid`, or its value with or without dashes; what is both is taken as a `uuid`.",
+      schema: { type: 'string' },
+    },
+  ],
+  responses: { 204: { description: 'Ended.' } },
+  errors: [...authErrors, 'crossSite', 'notFound'],
+};

@@ -1,0 +1,64 @@
+// Ending a key: first Postgres says so, then the nodes are told, and only then whoever asked for it.
+import type { Sql } from '../store/postgres.js';
+import { hashOfKey } from './access.js';
+import { hashBytes } from './keys.js';
+import { reachable } from './reachable.js';
+
+/** From its return on every node refuses the key; throws Failure('unavailable') when they can't be told. */
+export interface KeyRevocation {
+  revoke(key: { readonly userId: string; readonly keyHash: string }): Promise<void>;
+}
+
+export interface EndedKey {
+  readonly keyId: string;
+  readonly userId: string;
+  readonly name: string;
+  readonly keyHash: string;
+}
+
+/** A UUID with its dashes, or a key's value: the same digits, with or without them. */
+const REFERENCE = /^[0-9a-f]{8}(-?)[0-9a-f]{4}\1[0-9a-f]{4}\1[0-9a-f]{4}\1[0-9a-f]{12}$/i;
+
+/**
+ * Ends a key that is named by its record's id or by its value; null when there is none to end. `userId` null: whoever's it is, for
+ * the operator. Throws Failure('unavailable') when it is not certain that every node refuses it; then the same call ends
+ * it completely. Of calls at the same time one gets the key, the others null, each after the nodes were told.
+ */
+export async function endKey(
+  sql: Sql,
+  nodes: KeyRevocation,
+  userId: string | null,
+  reference: string,
+): Promise<EndedKey | null> {
+  const key = await reachable(revokeInPostgres(sql, userId, reference));
+  if (key === null) return null;
+  await reachable(nodes.revoke(key));
+  return (await reachable(markTold(sql, key.keyId))) ? key : null;
+}
+
+/** The first step alone, committed: a key that is live, or whose nodes were not told. */
+export async function revokeInPostgres(sql: Sql, userId: string | null, reference: string): Promise<EndedKey | null> {
+  if (!REFERENCE.test(reference)) return null;
+  const digits = reference.replaceAll('-', '').toLowerCase();
+  const hash = hashBytes(hashOfKey(digits));
+  // 32 digits are an id as well as a value: as an id first. Nobody can choose the value of a key that another's id would hide.
+  return await sql.begin('isolation level read committed', async (tx) => {
+    const [row] = await tx<{ id: string; user_id: string; name: string; hash: string }[]>`
+      UPDATE api_keys SET revoked_at = COALESCE(revoked_at, now())
+      WHERE NOT revocation_told AND id = (
+        SELECT id FROM api_keys
+        WHERE (id = ${digits}::uuid OR hash = ${hash}) AND (user_id = ${userId} OR ${userId}::uuid IS NULL)
+          AND NOT revocation_told
+        ORDER BY id = ${digits}::uuid DESC LIMIT 1)
+      RETURNING id, user_id, name, encode(hash, 'hex') AS hash`;
+    return row === undefined ? null : { keyId: row.id, userId: row.user_id, name: row.name, keyHash: row.hash };
+  });
+}
+
+/** Whether it was this call that completed it. */
+async function markTold(sql: Sql, keyId: string): Promise<boolean> {
+  return await sql.begin('isolation level read committed', async (tx) => {
+    const told = await tx`UPDATE api_keys SET revocation_told = true WHERE id = ${keyId} AND NOT revocation_told`;
+    return told.count > 0;
+  });
+}

@@ -1,0 +1,119 @@
+// The commands about accounts: their arguments, options and help, and the exit code of what comes out.
+import type { Command } from 'commander';
+import { type Config, readConfig } from '../config.js';
+import { StoreError } from '../store/store-error.js';
+import { environmentHelp } from './environment.js';
+import { EXIT_CLEAN, EXIT_FAILED } from './exit-codes.js';
+import { Refusal } from './store.js';
+
+const COMMON_HELP = `
+Works on DATABASE_URL, beside running servers; without one on the embedded database under DATA_DIR, which a running server
+has for itself. With REDIS_URL running servers hear of a change at once, without it within 15 seconds.
+Exit codes: 0 done, 2 not done (the reason is on stderr), 78 wrong configuration.
+
+${environmentHelp(['DATABASE_URL', 'DATA_DIR', 'REDIS_URL', 'PLANS'])}`;
+
+const ADD_HELP = `
+Without --password-stdin a random password is made and printed, once. The address is stored in lower case.
+${COMMON_HELP}`;
+
+const PLAN_HELP = `
+Where billing is on, a subscription decides about the plan of who has one: the next reading from Stripe sets it again.
+${COMMON_HELP}`;
+
+const REVOKE_HELP = `
+The key is named by its uuid or by its value. When it ends with 2 because Redis does not answer, the key is revoked in the
+database but not yet everywhere: run it again.
+${COMMON_HELP}`;
+
+const JSON_OPTION = ['--json', 'print one JSON document', false] as const;
+
+interface Json {
+  readonly json: boolean;
+}
+
+/** `finish` is told the exit code. */
+export function addAccountCommands(program: Command, env: NodeJS.ProcessEnv, finish: (exitCode: number) => void): void {
+  const run = async (work: (config: Config) => Promise<void>): Promise<void> => {
+    // Whoever reads has seen enough (`sluice user list | head -1`).
+    process.stdout.on('error', () => undefined);
+    finish(await exitCodeOf(work(readConfig(env))));
+  };
+  addUserCommands(program.command('user').description('accounts: add, list, plan').helpCommand(false), run);
+  addKeyCommands(program.command('key').description('API keys: create, list, revoke').helpCommand(false), run);
+}
+
+type Run = (work: (config: Config) => Promise<void>) => Promise<void>;
+
+function addUserCommands(user: Command, run: Run): void {
+  user
+    .command('add')
+    .description('make an account')
+    .argument('<email>')
+    .option('--name <name>', 'what the account is called, up to 100 characters', '')
+    .option('--plan <plan>', 'one of PLANS; without it the one with the fewest scans')
+    .option('--password-stdin', 'read the password from stdin, 12 to 128 characters', false)
+    .option(...JSON_OPTION)
+    .addHelpText('after', ADD_HELP)
+    .action((email: string, options: Json & { name: string; plan?: string; passwordStdin: boolean }) =>
+      run(async (config) => (await import('./users.js')).addUser(config, { email, ...options })),
+    );
+  user
+    .command('list')
+    .description('list the accounts, with how many keys each has')
+    .option(...JSON_OPTION)
+    .addHelpText('after', COMMON_HELP)
+    .action((options: Json) => run(async (config) => (await import('./users.js')).showUsers(config, options)));
+  user
+    .command('plan')
+    .description('put an account on another plan')
+    .argument('<email>')
+    .argument('<plan>', 'one of PLANS')
+    .option(...JSON_OPTION)
+    .addHelpText('after', PLAN_HELP)
+    .action((email: string, plan: string, options: Json) =>
+      run(async (config) => (await import('./users.js')).changePlan(config, { email, plan, ...options })),
+    );
+}
+
+function addKeyCommands(key: Command, run: Run): void {
+  key
+    .command('create')
+    .description('make an API key and print its value, once')
+    .argument('<email>', 'whose key it is')
+    .requiredOption('--name <name>', 'what the key is called, 1 to 100 characters')
+    .option(...JSON_OPTION)
+    .addHelpText('after', COMMON_HELP)
+    .action((email: string, options: Json & { name: string }) =>
+      run(async (config) => (await import('./keys.js')).createUserKey(config, { email, ...options })),
+    );
+  key
+    .command('list')
+    .description("list an account's live keys, the newest first")
+    .argument('<email>')
+    .option(...JSON_OPTION)
+    .addHelpText('after', COMMON_HELP)
+    .action((email: string, options: Json) =>
+      run(async (config) => (await import('./keys.js')).showKeys(config, { email, ...options })),
+    );
+  key
+    .command('revoke')
+    .description('end a key for good')
+    .argument('<uuid>', "the key's uuid")
+    .option(...JSON_OPTION)
+    .addHelpText('after', REVOKE_HELP)
+    .action((uuid: string, options: Json) =>
+      run(async (config) => (await import('./keys.js')).revokeUserKey(config, { key: uuid, ...options })),
+    );
+}
+
+async function exitCodeOf(work: Promise<void>): Promise<number> {
+  try {
+    await work;
+    return EXIT_CLEAN;
+  } catch (error) {
+    if (!(error instanceof Refusal) && !(error instanceof StoreError)) throw error;
+    process.stderr.write(`${error.message}\n`);
+    return EXIT_FAILED;
+  }
+}

@@ -1,0 +1,131 @@
+// `sluice user`: accounts made, listed and put on another plan.
+import { randomBytes } from 'node:crypto';
+import type { z } from 'zod';
+import { EmailField, NameField, NewPasswordField } from '../account/fields.js';
+import { hashPassword } from '../account/passwords.js';
+import { createPlanLimits } from '../account/plans.js';
+import {
+  createUser,
+  defaultPlan,
+  findUser,
+  findUserByEmail,
+  listUsers,
+  normaliseEmail,
+  setPlan,
+  type UserRow,
+  userView,
+} from '../account/users.js';
+import type { Config } from '../config.js';
+import { Failure } from '../errors.js';
+import type { Sql } from '../store/postgres.js';
+import { escapeText, safeJson } from './escape.js';
+import { withNodes } from './nodes.js';
+import { Refusal, withStore } from './store.js';
+import { table } from './table.js';
+
+export interface Output {
+  /** One JSON document instead of text for people. */
+  readonly json: boolean;
+}
+
+/** 24 characters of base64url. */
+const PASSWORD_BYTES = 18;
+/** A password of 128 characters is far below. */
+const STDIN_BYTES = 16 * 1024;
+
+export interface NewAccount extends Output {
+  readonly email: string;
+  readonly name: string;
+  readonly plan?: string;
+  readonly passwordStdin: boolean;
+}
+
+export async function addUser(config: Config, options: NewAccount): Promise<void> {
+  const email = normaliseEmail(checked('EMAIL', EmailField, options.email));
+  const name = checked('--name', NameField, options.name);
+  const plan = options.plan ?? defaultPlan(config.plans);
+  assertPlan(config, plan);
+  const given = options.passwordStdin ? checked('The password', NewPasswordField, await readStdin()) : null;
+  const password = given ?? randomBytes(PASSWORD_BYTES).toString('base64url');
+  const passwordHash = await hashPassword(password);
+  const user = await withStore(config, async (sql) => {
+    const created = await createUser(sql, { email, name, passwordHash, plan });
+    if (created.outcome === 'emailTaken') throw new Refusal(`${escapeText(email)} has an account already`);
+    return await findUser(sql, created.userId);
+  });
+  if (user === null) throw new Refusal(`${escapeText(email)} was made and is gone again`);
+  const shown = given === null ? { password } : {};
+  if (options.json) return print(`${safeJson({ ...userView(user, config.plans), ...shown })}\n`);
+  print(`${escapeText(email)} has an account on the plan ${plan}.\n`);
+  if (given === null) print(`Its password, which is not shown again: ${password}\n`);
+}
+
+export async function showUsers(config: Config, { json }: Output): Promise<void> {
+  const users = await withStore(config, listUsers);
+  const views = users.map((user) => ({ ...userView(user, config.plans), keys: user.keys }));
+  if (json) return print(`${safeJson(views)}\n`);
+  const rows = views.map(({ id, email, name, plan, hourlyLimit, keys, creationDate }) => [
+    ...[email, name, plan, hourlyLimit, keys],
+    ...[creationDate, id],
+  ]);
+  print(table(['E-MAIL', 'NAME', 'PLAN', 'SCANS/H', 'KEYS', 'CREATED (UTC)', 'ID'], rows));
+}
+
+export async function changePlan(config: Config, options: Output & { readonly email: string; readonly plan: string }) {
+  const { plan } = options;
+  assertPlan(config, plan);
+  const hourlyLimit = createPlanLimits(config.plans)(plan);
+  const user = await withStore(config, async (sql) => {
+    const { id } = await userOf(sql, options.email);
+    const changed = await setPlan(sql, id, plan);
+    if (changed === null) throw unknownUser(options.email);
+    // Servers that can't be told find out from Postgres.
+    await withNodes(config, (nodes) => nodes.setLimit(id, hourlyLimit)).catch(warnUnlessTold);
+    return changed;
+  });
+  if (options.json) return print(`${safeJson(userView(user, config.plans))}\n`);
+  print(`${escapeText(user.email)} is on the plan ${plan}: ${hourlyLimit} scans an hour.\n`);
+}
+
+/** Throws Refusal when nobody has the address. */
+export async function userOf(sql: Sql, email: string): Promise<UserRow> {
+  const user = await findUserByEmail(sql, email);
+  if (user === null) throw unknownUser(email);
+  return user;
+}
+
+function unknownUser(email: string): Refusal {
+  return new Refusal(`No account has the address ${escapeText(email)}; \`sluice user list\` shows those there are`);
+}
+
+/** The text as the field takes it; throws Refusal with what is wrong. */
+export function checked(what: string, field: z.ZodType<string>, text: string): string {
+  const parsed = field.safeParse(text);
+  if (parsed.success) return parsed.data;
+  throw new Refusal(`${what} ${parsed.error.issues.map(({ message }) => message).join(', ')}`);
+}
+
+function assertPlan(config: Config, plan: string): void {
+  if (config.plans.has(plan)) return;
+  throw new Refusal(`There is no plan ${escapeText(plan)}; PLANS has ${[...config.plans.keys()].join(', ')}`);
+}
+
+function warnUnlessTold(error: unknown): void {
+  if (!(error instanceof Failure)) throw error;
+  process.stderr.write(`${error.message}: servers follow by themselves, some seconds after it is back\n`);
+}
+
+/** What comes in up to its end, without the line end that `echo` adds. */
+async function readStdin(): Promise<string> {
+  if (process.stdin.isTTY) throw new Refusal('--password-stdin reads from a pipe or a file: a terminal would show it');
+  let text = '';
+  for await (const chunk of process.stdin.setEncoding('utf8')) {
+    text += String(chunk);
+    if (text.length > STDIN_BYTES) throw new Refusal('What comes in is no password: it is too long');
+  }
+  return text.replace(/\r?\n$/, '');
+}
+
+export function print(text: string): void {
+  process.stdout.write(text);
+}

@@ -1,0 +1,318 @@
+// The routes of API keys over the wire, on both stores: what they show, take and refuse, and what happens when they race or a store fails.
+import fc from 'fast-check';
+import { z } from 'zod';
+import { hashOfKey } from '../../src/account/access.js';
+import { createKey, createKeyLoader, LIVE_KEYS_MAX, listKeys } from '../../src/account/keys.js';
+import { createPlanLimits } from '../../src/account/plans.js';
+import type { KeyRevocation } from '../../src/account/revocation.js';
+import { Failure } from '../../src/errors.js';
+import { newUser, plans, startDashboard, type TestDashboard } from '../fixtures/dashboard.js';
+import type { Answer } from '../fixtures/sign-in.js';
+import { makeTransactionsRepeatable, onEachStore, open } from '../fixtures/stores.js';
+
+const Key = z.strictObject({
+  uuid: z.uuid(),
+  name: z.string(),
+  value: z.string(),
+  creationDate: z.string().regex(/^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d$/),
+  lastUse: z.string().nullable(),
+});
+type Key = z.infer<typeof Key>;
+
+const notFound = { status: 404, body: { error: 'Not found', message: 'No such resource: the key' } };
+const tellsNobody: KeyRevocation = { revoke: async () => undefined };
+
+async function create(dashboard: TestDashboard, who: string, name: string): Promise<Key> {
+  const answer = await dashboard.ask(who, 'POST', '/web/keys', { name });
+  if (answer.status !== 201) throw new Error(`Not created: ${JSON.stringify(answer)}`);
+  return Key.parse(answer.body);
+}
+
+async function list(dashboard: TestDashboard, who: string): Promise<Key[]> {
+  return z.array(Key).parse((await dashboard.ask(who, 'GET', '/web/keys/me')).body);
+}
+
+function dashed(value: string): string {
+  return value.replace(/^(.{8})(.{4})(.{4})(.{4})(.{12})$/, '$1-$2-$3-$4-$5');
+}
+
+function statuses(answers: readonly Answer[]): number[] {
+  return answers.map(({ status }) => status).sort();
+}
+
+onEachStore(async (t, store) => {
+  t.test('a key is shown whole once, then masked, and only to its owner', async (t) => {
+    const { sql } = await open(t, await store.target(t));
+    const [ada, eve] = [await newUser(sql, 'ada@example.com'), await newUser(sql, 'eve@example.com')];
+    const dashboard = await startDashboard(t, { sql, admission: tellsNobody });
+    t.same(await list(dashboard, ada), []);
+    const first = await create(dashboard, ada, '  first \u{1F511} ');
+    t.match(first, { name: 'first \u{1F511}', value: /^[0-9a-f]{32}$/, lastUse: null });
+    const second = await create(dashboard, ada, 'second');
+    const masked = `${first.value.slice(0, 4)}${'*'.repeat(24)}${first.value.slice(-4)}`;
+    t.match(await list(dashboard, ada), [{ uuid: second.uuid }, { ...first, value: masked }], 'the newest first');
+    t.same(await list(dashboard, eve), []);
+    const find = createKeyLoader(sql, createPlanLimits(plans));
+    t.match((await find([hashOfKey(first.value)])).get(hashOfKey(first.value)), { userId: ada, keyId: first.uuid });
+    t.same(dashboard.surprises, []);
+  });
+
+  t.test('names are 1 to 100 characters without control characters; nothing else is taken', async (t) => {
+    const { sql } = await open(t, await store.target(t));
+    const ada = await newUser(sql, 'ada@example.com');
+    const dashboard = await startDashboard(t, { sql, admission: tellsNobody });
+    for (const name of [
+      'x',
+      'x'.repeat(100),
+      '\u{1F511}'.repeat(100),
+      `${' '.repeat(200)}x`,
+      "'; DROP TABLE users; --",
+    ]) {
+      t.equal((await create(dashboard, ada, name)).name, name.trim());
+    }
+    const refused: [unknown, RegExp][] = [
+      [{}, /^name: /],
+      [{ name: '' }, /^name: must not be empty$/],
+      [{ name: ' \t ' }, /^name: must not be empty$/],
+      [{ name: 'x'.repeat(101) }, /^name: must have at most 100 characters$/],
+      [{ name: '\u{1F511}'.repeat(101) }, /^name: must have at most 100 characters$/],
+      [{ name: 'a\u0000b' }, /^name: must not have control characters$/],
+      [{ name: 'a\u0085b' }, /^name: must not have control characters$/],
+      ['{"name":"a\\ud800"}', /^name: must not have control characters$/],
+      [{ name: 7 }, /^name: /],
+      [{ name: null }, /^name: /],
+      [{ name: 'x', uuid: 'y' }, /"uuid"/],
+      [{ name: 'x', value: 'f'.repeat(32) }, /"value"/],
+      ['{"name":"x","__proto__":{}}', /"__proto__"/],
+      ['["x"]', /./],
+      ['{"name":', /^The body is not valid JSON$/],
+    ];
+    for (const [body, message] of refused) {
+      const answer = await dashboard.ask(ada, 'POST', '/web/keys', body);
+      t.match(answer, { status: 400, body: { error: 'Bad request', message } }, JSON.stringify(body).slice(0, 60));
+    }
+    const form = {
+      method: 'POST',
+      headers: { Authorization: `Bearer user:${ada}` },
+      body: new URLSearchParams('name=x'),
+    };
+    t.equal((await fetch(`http://127.0.0.1:${dashboard.port}/web/keys`, form)).status, 415);
+    t.equal((await list(dashboard, ada)).length, 5);
+    t.same(dashboard.surprises, []);
+  });
+
+  t.test('a key is ended by its uuid, or by its value with or without dashes, in any case of letters', async (t) => {
+    const { sql } = await open(t, await store.target(t));
+    const ada = await newUser(sql, 'ada@example.com');
+    const told: { userId: string; keyHash: string }[] = [];
+    const find = createKeyLoader(sql, createPlanLimits(plans));
+    const dashboard = await startDashboard(t, {
+      sql,
+      admission: {
+        async revoke({ userId, keyHash }) {
+          t.equal((await find([keyHash])).size, 0, 'Postgres has committed before the nodes are told');
+          told.push({ userId, keyHash });
+        },
+      },
+    });
+    const spellings: ((key: Key) => string)[] = [
+      ({ uuid }) => uuid,
+      ({ uuid }) => uuid.toUpperCase(),
+      ({ uuid }) => uuid.replaceAll('-', ''),
+      ({ value }) => value,
+      ({ value }) => value.toUpperCase(),
+      ({ value }) => dashed(value),
+    ];
+    for (const spell of spellings) {
+      const key = await create(dashboard, ada, 'the same name');
+      const path = `/web/keys/${spell(key)}`;
+      t.match(await dashboard.ask(ada, 'DELETE', path), { status: 204, body: null });
+      t.same(told.pop(), { userId: ada, keyHash: hashOfKey(key.value) });
+      t.match(await dashboard.ask(ada, 'DELETE', path), notFound);
+      t.same(await list(dashboard, ada), []);
+    }
+    t.same(told, [], 'nobody is told of what is refused');
+    t.same(dashboard.surprises, []);
+  });
+
+  t.test('digits that are the uuid of one key and the value of another end the one with that uuid first', async (t) => {
+    const { sql } = await open(t, await store.target(t));
+    const ada = await newUser(sql, 'ada@example.com');
+    const dashboard = await startDashboard(t, { sql, admission: tellsNobody });
+    const byId = await create(dashboard, ada, 'by its id');
+    const byValue = await createKey(sql, { userId: ada, name: 'by its value', value: byId.uuid.replaceAll('-', '') });
+    t.equal((await dashboard.ask(ada, 'DELETE', `/web/keys/${byId.uuid}`)).status, 204);
+    t.match(await list(dashboard, ada), [{ uuid: byValue.keyId }]);
+    t.equal((await dashboard.ask(ada, 'DELETE', `/web/keys/${byId.uuid}`)).status, 204);
+    t.same(await list(dashboard, ada), []);
+  });
+
+  t.test("somebody else's key and what is no key are not found, and nothing is told or changed", async (t) => {
+    const { sql } = await open(t, await store.target(t));
+    const [ada, eve] = [await newUser(sql, 'ada@example.com'), await newUser(sql, 'eve@example.com')];
+    const told: unknown[] = [];
+    const dashboard = await startDashboard(t, { sql, admission: { revoke: async (key) => void told.push(key) } });
+    const { uuid, value } = await create(dashboard, ada, 'hers');
+    const tries = [
+      uuid,
+      value,
+      dashed(value),
+      hashOfKey(value),
+      'f'.repeat(32),
+      dashed('0'.repeat(32)),
+      'me',
+      'x',
+      '%00',
+    ];
+    tries.push(
+      `${uuid}%20`,
+      `{${uuid}}`,
+      `urn:uuid:${uuid}`,
+      uuid.slice(0, -1),
+      `${value}0`,
+      "'%20OR%201=1--",
+      '%F0%9F%94%91',
+    );
+    tries.push(`${value.slice(0, 8)}-${value.slice(8)}`, `${value.slice(0, 4)}${'*'.repeat(24)}${value.slice(-4)}`);
+    for (const reference of tries) {
+      const answer = await dashboard.ask(eve, 'DELETE', `/web/keys/${reference}`);
+      t.match(answer.status, reference === 'me' ? 405 : 404, reference);
+      t.notMatch(JSON.stringify(answer.body), value, 'no key is repeated in an answer');
+    }
+    t.match(await dashboard.ask('', 'GET', '/web/keys/me'), { status: 401 });
+    t.same(told, []);
+    t.match(await list(dashboard, ada), [{ uuid }]);
+    t.same(dashboard.surprises, []);
+  });
+
+  t.test('60 creations at once make the 50 keys that there may be, and an ended one makes room', async (t) => {
+    const target = await store.target(t);
+    await makeTransactionsRepeatable((await open(t, target)).sql);
+    const { sql } = await open(t, target);
+    const [ada, eve] = [await newUser(sql, 'ada@example.com'), await newUser(sql, 'eve@example.com')];
+    const dashboard = await startDashboard(t, { sql, admission: tellsNobody });
+    const answers = await Promise.all(
+      Array.from({ length: 60 }, (_, index) => dashboard.ask(ada, 'POST', '/web/keys', { name: `key ${index}` })),
+    );
+    t.equal(answers.filter(({ status }) => status === 201).length, LIVE_KEYS_MAX);
+    const conflict = { error: 'Conflict', message: 'You have 50 keys: delete one first' };
+    t.equal(answers.filter(({ status }) => status === 409).length, 10);
+    t.match(answers.find(({ status }) => status === 409)?.body, conflict);
+    const keys = await list(dashboard, ada);
+    t.equal(new Set(keys.map(({ uuid }) => uuid)).size, LIVE_KEYS_MAX);
+    await create(dashboard, eve, 'of another user');
+
+    t.equal((await dashboard.ask(ada, 'DELETE', `/web/keys/${keys[7]?.uuid}`)).status, 204);
+    const again = await Promise.all([1, 2].map(() => dashboard.ask(ada, 'POST', '/web/keys', { name: 'again' })));
+    t.same(statuses(again), [201, 409]);
+    t.same(dashboard.surprises, []);
+  });
+
+  t.test('of deletes at the same time one gets the 204, after the nodes were told', async (t) => {
+    const target = await store.target(t);
+    await makeTransactionsRepeatable((await open(t, target)).sql);
+    const { sql } = await open(t, target);
+    const ada = await newUser(sql, 'ada@example.com');
+    const told = new Set<string>();
+    const dashboard = await startDashboard(t, {
+      sql,
+      admission: { revoke: async (key) => void told.add(key.keyHash) },
+    });
+    for (let round = 0; round < 20; round += 1) {
+      const key = await create(dashboard, ada, 'the same name');
+      const deletes = [key.uuid, key.value, key.uuid].map(async (reference) => {
+        const answer = await dashboard.ask(ada, 'DELETE', `/web/keys/${reference}`);
+        t.ok(told.has(hashOfKey(key.value)), 'told before any answer');
+        return answer;
+      });
+      const creation = create(dashboard, ada, 'the same name');
+      t.same(statuses(await Promise.all(deletes)), [204, 404, 404]);
+      const created = await creation;
+      t.match(await list(dashboard, ada), [{ uuid: created.uuid }], 'a key of the same name is another key');
+      t.equal((await dashboard.ask(ada, 'DELETE', `/web/keys/${created.uuid}`)).status, 204);
+    }
+    t.same(dashboard.surprises, []);
+  });
+
+  t.test('nodes that cannot be told are a 503, and the same request completes it', async (t) => {
+    const { sql } = await open(t, await store.target(t));
+    const ada = await newUser(sql, 'ada@example.com');
+    let isAway = true;
+    let told = 0;
+    const dashboard = await startDashboard(t, {
+      sql,
+      admission: {
+        async revoke() {
+          if (isAway) throw new Failure('unavailable', 'Not every node can be told; try again', 2);
+          told += 1;
+        },
+      },
+    });
+    const key = await create(dashboard, ada, 'one');
+    for (const reference of [key.uuid, key.value]) {
+      const answer = await dashboard.ask(ada, 'DELETE', `/web/keys/${reference}`);
+      t.match(answer, { status: 503, body: { error: 'Service unavailable' } });
+      t.equal(answer.headers.get('retry-after'), '2');
+    }
+    const find = createKeyLoader(sql, createPlanLimits(plans));
+    t.equal((await find([hashOfKey(key.value)])).size, 0, 'Postgres refuses it already');
+    t.same(await list(dashboard, ada), []);
+    isAway = false;
+    const eve = await newUser(sql, 'eve@example.com');
+    t.match(await dashboard.ask(eve, 'DELETE', `/web/keys/${key.uuid}`), notFound);
+    t.equal(told, 0);
+    t.equal((await dashboard.ask(ada, 'DELETE', `/web/keys/${key.value}`)).status, 204);
+    t.equal(told, 1);
+    t.match(await dashboard.ask(ada, 'DELETE', `/web/keys/${key.uuid}`), notFound);
+    t.same(dashboard.surprises, []);
+  });
+
+  t.test('without Postgres every route is a 503 with Retry-After, and no node is told of anything', async (t) => {
+    const { sql, close } = await open(t, await store.target(t));
+    const ada = await newUser(sql, 'ada@example.com');
+    const told: unknown[] = [];
+    const dashboard = await startDashboard(t, { sql, admission: { revoke: async (key) => void told.push(key) } });
+    const { uuid } = await create(dashboard, ada, 'one');
+    await close();
+    for (const [method, path, body] of [
+      ['GET', '/web/keys/me', undefined],
+      ['POST', '/web/keys', { name: 'two' }],
+      ['DELETE', `/web/keys/${uuid}`, undefined],
+    ] as const) {
+      const answer = await dashboard.ask(ada, method, path, body);
+      t.equal(answer.status, 503, method);
+      t.match(answer.headers.get('retry-after'), /^[1-9]\d*$/);
+    }
+    t.same(told, []);
+    t.same(dashboard.surprises, []);
+  });
+
+  t.test('a use that only this node knows of is shown, an older one is not', async (t) => {
+    const { sql } = await open(t, await store.target(t));
+    const ada = await newUser(sql, 'ada@example.com');
+    let recent: Date | null = null;
+    const dashboard = await startDashboard(t, { sql, admission: tellsNobody, recentUse: () => recent });
+    await create(dashboard, ada, 'one');
+    t.match(await list(dashboard, ada), [{ lastUse: null }]);
+    recent = new Date('2026-01-02T03:04:05.678Z');
+    t.match(await list(dashboard, ada), [{ lastUse: '2026-01-02T03:04:05' }]);
+    await sql`UPDATE api_keys SET last_use = '2026-01-02T03:04:06Z'`;
+    t.match(await list(dashboard, ada), [{ lastUse: '2026-01-02T03:04:06' }]);
+  });
+
+  t.test('what a list shows of a value is never more than eight of its characters', async (t) => {
+    const { sql } = await open(t, await store.target(t));
+    const userId = await newUser(sql, 'ada@example.com');
+    const values = fc.stringMatching(/^[0-9a-f]{32}$/);
+    await fc.assert(
+      fc.asyncProperty(values, async (value) => {
+        const { keyId, masked } = await createKey(sql, { userId, name: 'one', value });
+        const listed = (await listKeys(sql, userId)).find((key) => key.keyId === keyId);
+        await sql`DELETE FROM api_keys`;
+        const shown = [...masked].filter((character) => character !== '*').join('');
+        return listed?.masked === masked && masked.length === 32 && shown === `${value.slice(0, 4)}${value.slice(-4)}`;
+      }),
+      { numRuns: 50 },
+    );
+  });
+});

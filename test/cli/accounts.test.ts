@@ -1,0 +1,212 @@
+// `sluice user` and `sluice key` as an operator types them: on Postgres beside servers and Redis, and on the embedded database.
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import t from 'tap';
+import { z } from 'zod';
+import { verifyPassword } from '../../src/account/passwords.js';
+import { passwordHashOf } from '../../src/account/users.js';
+import { mainPath } from '../../src/paths.js';
+import { openPostgres } from '../../src/store/postgres.js';
+import type { Ended } from '../fixtures/command.js';
+import { serverPassword, startPostgres } from '../fixtures/postgres.js';
+import { startRedis } from '../fixtures/redis.js';
+import { startServer } from '../fixtures/server.js';
+import { temporaryFolder } from '../fixtures/stores.js';
+
+type Env = Readonly<Record<string, string>>;
+
+/** Runs the command to its end, with `input` on stdin. */
+async function sluice(env: Env, args: readonly string[], input = ''): Promise<Ended> {
+  const child = spawn(process.execPath, [mainPath, ...args], {
+    env: { PATH: process.env['PATH'], ...env },
+    cwd: tmpdir(),
+  });
+  const output = { stdout: '', stderr: '' };
+  for (const stream of ['stdout', 'stderr'] as const) {
+    child[stream].setEncoding('utf8').on('data', (text: string) => {
+      output[stream] += text;
+    });
+  }
+  child.stdin.on('error', () => undefined);
+  child.stdin.end(input);
+  await once(child, 'close');
+  return { code: child.exitCode, signal: child.signalCode, ...output };
+}
+
+async function json<T>(env: Env, args: readonly string[], shape: z.ZodType<T>): Promise<T> {
+  const { code, stdout, stderr } = await sluice(env, [...args, '--json']);
+  if (code !== 0) throw new Error(`${args.join(' ')} ended with ${code}: ${stderr}`);
+  return shape.parse(JSON.parse(stdout));
+}
+
+const User = z.object({ id: z.uuid(), email: z.string(), name: z.string(), plan: z.string(), hourlyLimit: z.int() });
+const Key = z.object({ uuid: z.uuid(), name: z.string(), value: z.string(), lastUse: z.string().nullable() });
+
+async function scan(url: string, key: string): Promise<number> {
+  const body = new FormData();
+  body.append('file', new Blob(['hello']), 'hello.txt');
+  const response = await fetch(`${url}/api/v1/scans`, { method: 'POST', headers: { 'X-API-KEY': key }, body });
+  await response.text();
+  return response.status;
+}
+
+t.test('on Postgres', async (t) => {
+  const postgres = await startPostgres();
+  t.teardown(() => postgres.stop());
+  const url = await postgres.database();
+  const env = { DATABASE_URL: url };
+  const store = await openPostgres({ kind: 'url', url });
+  t.teardown(() => store.close());
+
+  t.test('an account with a random password, printed once', async (t) => {
+    const { code, stdout, stderr } = await sluice(env, ['user', 'add', ' Ada@Example.com', '--name', ' Ada ']);
+    t.equal(stderr, '');
+    t.match(stdout, /^ada@example\.com has an account on the plan FREE\.\n/);
+    const password = /shown again: ([\w-]{24})\n$/.exec(stdout)?.[1] ?? '';
+    t.equal(code, 0);
+    const [user] = await json(env, ['user', 'list'], z.array(User.extend({ keys: z.int() })));
+    t.match(user, { email: 'ada@example.com', name: 'Ada', plan: 'FREE', hourlyLimit: 50, keys: 0 });
+    t.ok(await verifyPassword(password, (await passwordHashOf(store.sql, user?.id ?? '')) ?? ''));
+  });
+
+  t.test('an account with the password from stdin, which is not printed', async (t) => {
+    const password = 'a sentence that I know';
+    const add = ['user', 'add', 'eve@example.com', '--plan', 'PRO', '--password-stdin', '--json'];
+    const { stdout, code } = await sluice(env, add, `${password}\n`);
+    t.equal(code, 0);
+    const user = User.strict().extend({ creationDate: z.string() }).parse(JSON.parse(stdout));
+    t.match(user, { plan: 'PRO', hourlyLimit: 1_000 });
+    t.ok(await verifyPassword(password, (await passwordHashOf(store.sql, user.id)) ?? ''));
+  });
+
+  t.test('what is refused ends with 2 and says why, and nothing is changed', async (t) => {
+    const before = [...(await store.sql`SELECT * FROM users ORDER BY id`)];
+    const refused: [readonly string[], string, string][] = [
+      [['user', 'add', 'ADA@example.com'], '', 'ada@example.com has an account already\n'],
+      [['user', 'add', 'nobody'], '', 'EMAIL must be an e-mail address\n'],
+      [
+        ['user', 'add', 'x@example.com', '--plan', 'GOLD'],
+        '',
+        'There is no plan GOLD; PLANS has FREE, PRO, BUSINESS\n',
+      ],
+      [['user', 'add', 'x@example.com', '--name', 'a\nb'], '', '--name must not have control characters\n'],
+      [['user', 'add', 'x@example.com', '--password-stdin'], 'short', 'The password must have 12 to 128 characters\n'],
+      [['user', 'add', 'x@example.com', '--password-stdin'], 'x'.repeat(20_000), 'What comes in is no password'],
+      [['user', 'plan', 'ada@example.com', 'free'], '', 'There is no plan free; PLANS has FREE, PRO, BUSINESS\n'],
+      [['user', 'plan', 'x@example.com', 'PRO'], '', 'No account has the address x@example.com; `sluice user list`'],
+      [['key', 'list', 'x@example.com'], '', 'No account has the address x@example.com'],
+      [['key', 'create', 'x@example.com', '--name', 'one'], '', 'No account has the address x@example.com'],
+      [['key', 'create', 'ada@example.com', '--name', ' '], '', '--name must not be empty\n'],
+      [['key', 'create', 'ada@example.com'], '', 'error: required option'],
+      [['key', 'revoke', 'f'.repeat(32)], '', 'There is no such live key; `sluice key list EMAIL`'],
+      [['key', 'revoke', "' OR 1=1"], '', 'There is no such live key'],
+      [['user', 'add'], '', 'error: missing required argument'],
+      [['user'], '', 'Usage: sluice user'],
+      [['key', 'rotate'], '', 'error: unknown command'],
+    ];
+    for (const [args, input, message] of refused) {
+      const { code, stdout, stderr } = await sluice(env, args, input);
+      t.equal(code, 2, args.join(' '));
+      t.equal(stdout, '');
+      t.equal(stderr.slice(0, message.length), message);
+    }
+    t.same([...(await store.sql`SELECT * FROM users ORDER BY id`)], before);
+    const wrong = await sluice({ DATABASE_URL: 'mysql://x' }, ['user', 'list']);
+    t.match(wrong, { code: 78, stdout: '', stderr: 'DATABASE_URL must start with postgres://' });
+    const away = await sluice({ DATABASE_URL: `postgres://postgres:${serverPassword}@127.0.0.1:1/x` }, [
+      'user',
+      'list',
+    ]);
+    t.match(away, { code: 2, stdout: '', stderr: 'Postgres at 127.0.0.1:1/x' });
+    t.notMatch(away.stderr, serverPassword);
+  });
+
+  t.test('a key is made, listed and ended; its value is printed once', async (t) => {
+    const { stdout } = await sluice(env, ['key', 'create', 'ADA@example.com', '--name', 'first']);
+    const [, value = '', uuid = ''] = /shown again: ([0-9a-f]{32})\nIts uuid: ([0-9a-f-]{36})\n$/.exec(stdout) ?? [];
+    const list = await sluice(env, ['key', 'list', 'ada@example.com']);
+    t.notMatch(list.stdout, value);
+    t.match(list.stdout, /^UUID {34}NAME {3}VALUE {29}CREATED \(UTC\) {8}LAST USE \(UTC\)\n/);
+    t.match(list.stdout, `${uuid}  first  ${value.slice(0, 4)}${'*'.repeat(24)}${value.slice(-4)}  20`);
+    const second = await json(env, ['key', 'create', 'ada@example.com', '--name', 'second'], Key);
+    t.match(second, { name: 'second', value: /^[0-9a-f]{32}$/, lastUse: null });
+    const ended = await sluice(env, ['key', 'revoke', uuid]);
+    t.match(ended, {
+      code: 0,
+      stdout: `The key ${uuid} (first) is revoked; a running server refuses it within 15 seconds.`,
+    });
+    t.match(await json(env, ['key', 'list', 'ada@example.com'], z.array(Key)), [{ uuid: second.uuid }]);
+    t.equal((await sluice(env, ['key', 'revoke', uuid])).code, 2);
+    const byValue = await sluice(env, ['key', 'revoke', second.value, '--json']);
+    t.match(JSON.parse(byValue.stdout), { uuid: second.uuid });
+    t.notMatch(`${byValue.stdout}${byValue.stderr}`, second.value);
+  });
+
+  t.test('what a name has cannot move the cursor of who lists it', async (t) => {
+    await store.sql`UPDATE users SET name = ${'\u001b[2J\u202eevil'} WHERE email = 'eve@example.com'`;
+    const { stdout } = await sluice(env, ['user', 'list']);
+    t.match(stdout, '\\x1b[2J\\u{202e}evil');
+    const inJson = (await sluice(env, ['user', 'list', '--json'])).stdout;
+    for (const character of ['\u001b', '\u202e']) t.notOk(inJson.includes(character));
+  });
+
+  t.test('beside running servers with Redis a plan and a revocation count at the next request', async (t) => {
+    const redis = await startRedis();
+    t.teardown(() => redis.stop());
+    const shared = { ...env, REDIS_URL: redis.url };
+    const nodes = await Promise.all([startServer({ env: shared }), startServer({ env: shared })]);
+    t.teardown(() => Promise.all(nodes.map((node) => node.stop())));
+    const { uuid, value } = await json(shared, ['key', 'create', 'ada@example.com', '--name', 'mine'], Key);
+    for (const { url } of nodes) t.equal(await scan(url, value), 200, 'at once on every node');
+    t.match(await json(shared, ['user', 'plan', 'ada@example.com', 'PRO'], User), { plan: 'PRO', hourlyLimit: 1_000 });
+    const body = new FormData();
+    body.append('file', new Blob(['hello']), 'hello.txt');
+    const answer = await fetch(`${nodes[0].url}/api/v1/scans`, {
+      method: 'POST',
+      headers: { 'X-API-KEY': value },
+      body,
+    });
+    t.equal(answer.headers.get('x-ratelimit-limit'), '1000');
+    t.match(await sluice(shared, ['key', 'revoke', uuid]), { code: 0, stdout: `The key ${uuid} (mine) is revoked.\n` });
+    for (const { url } of nodes) t.equal(await scan(url, value), 401, 'at once on every node');
+
+    const other = await json(shared, ['key', 'create', 'ada@example.com', '--name', 'other'], Key);
+    await redis.kill();
+    const untold = await sluice(shared, ['key', 'revoke', other.uuid]);
+    t.match(untold, { code: 2, stdout: '', stderr: 'Redis does not answer. Not every server refuses the key yet' });
+    t.match(await sluice(shared, ['user', 'plan', 'ada@example.com', 'FREE']), { code: 0, stderr: 'servers follow' });
+    await redis.start();
+    t.equal((await sluice(shared, ['key', 'revoke', other.uuid])).code, 0, 'the same command completes it');
+    for (const { url } of nodes) t.equal(await scan(url, other.value), 401);
+  });
+});
+
+t.test('on the embedded database', async (t) => {
+  const directory = temporaryFolder(t);
+  const env = { DATA_DIR: join(directory, 'data') };
+
+  t.test('accounts and keys are made before the first start', async (t) => {
+    const added = await sluice(env, ['user', 'add', 'ada@example.com', '--plan', 'PRO']);
+    t.match(added, { code: 0, stderr: `There is no database in ${env.DATA_DIR} yet: making one.` });
+    const { value, uuid } = await json(env, ['key', 'create', 'ada@example.com', '--name', 'one'], Key);
+    const server = await startServer({ env, directory });
+    t.teardown(() => server.stop());
+    t.equal(await scan(server.url, value), 200);
+
+    for (const args of [
+      ['user', 'list'],
+      ['key', 'revoke', uuid],
+    ]) {
+      const { code, stdout, stderr } = await sluice(env, args);
+      t.equal(code, 2, args.join(' '));
+      t.equal(stdout, '');
+      t.match(stderr, `${env.DATA_DIR} is in use by the process `);
+      t.match(stderr, 'Stop the server for the time of this command, or use the dashboard API while it runs');
+    }
+    await server.stop();
+    t.match(await json(env, ['key', 'list', 'ada@example.com'], z.array(Key)), [{ uuid, lastUse: /^\d{4}-/ }]);
+    t.match(await sluice(env, ['key', 'revoke', uuid]), { code: 0, stdout: `The key ${uuid} (one) is revoked.\n` });
+  });
+});
