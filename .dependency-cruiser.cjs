@@ -46,6 +46,7 @@ module.exports = {
     soleImporters('piscina', '^node_modules/piscina/', '^src/engine/(pool|worker)\\.ts$'),
     soleImporters('uws', '^node_modules/uws-pack/', '^src/http/(server|exchange|framing|inbound)\\.ts$'),
     soleImporters('postgres', '^node_modules/(postgres|@electric-sql)/', '^src/store/'),
+    soleImporters('undici', '^node_modules/undici/', '^src/scan/download\\.ts$'),
     soleImporters('addon', '(\\.node$|^native/)', '^src/engine/addon\\.ts$'),
     {
       name: 'scan-thread-stays-small',

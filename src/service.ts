@@ -14,8 +14,11 @@ import type { Log } from './log.js';
 import { packageJsonPath } from './paths.js';
 import { createRoutes } from './routes.js';
 import { createGuard } from './scan/guard.js';
+import { readHostsFile } from './scan/hosts-file.js';
 import { createUploadMemory } from './scan/memory.js';
+import { createResolve } from './scan/resolve.js';
 import { createScanHandler } from './scan/route.js';
+import { createDownloader, type Downloader } from './scan/url-content.js';
 import { startEmbedded } from './store/embedded.js';
 import { createMemoryAdmission } from './store/memory.js';
 import { openPostgres, type Postgres } from './store/postgres.js';
@@ -105,6 +108,7 @@ async function startHttp(
     encryptedArchives: config.encryptedArchives,
   });
   stops.push(() => pool.stop());
+  const version = readVersion();
   const admission = createMemoryAdmission(createKeyLoader(postgres.sql, config.plans));
   const scan = createScanHandler({
     access: createAccess(admission, Date.now),
@@ -112,7 +116,7 @@ async function startHttp(
     signatures,
     memory: createUploadMemory({ budgetBytes: config.uploadMemoryBytes, waitMs: config.uploadWaitMs }),
     uploadTimeoutMs: config.uploadTimeoutMs,
-    guard: createGuard({ allowNetworks: [] }),
+    downloader: startDownloader(config, version),
     now: Date.now,
     onScan: (event) => log.info(event, 'scan'),
   });
@@ -120,7 +124,7 @@ async function startHttp(
     scan,
     signatures: () => signatures.state(),
     storeProblem: () => problemOf(postgres),
-    version: readVersion(),
+    version,
   });
   const server = await startServer({
     host: config.host,
@@ -133,6 +137,21 @@ async function startHttp(
   stops.push(() => server.stop(STOP_GRACE_MS));
   log.info({ host: config.host, port: server.port }, 'listening');
   return server.port;
+}
+
+function startDownloader(config: Config, version: string): Downloader {
+  return createDownloader({
+    guard: createGuard({ allowNetworks: config.urlAllowNetworks, ports: config.urlPorts }),
+    resolve: createResolve({ servers: config.urlDnsServers, hosts: readHostsFile() }),
+    memory: createUploadMemory({
+      budgetBytes: config.downloadMemoryBytes,
+      waitMs: config.uploadWaitMs,
+      use: 'downloads',
+    }),
+    limits: { perUser: config.downloadsPerUser, total: config.downloads },
+    timeoutMs: config.downloadTimeoutMs,
+    userAgent: `Sluice/${version}`,
+  });
 }
 
 /** Null when it answers. Anybody may read this: the driver's own words hold addresses. */

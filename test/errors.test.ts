@@ -16,6 +16,7 @@ const contract: Partial<Record<ErrorCode, [number, string, string | null]>> = {
   keyMissing: [401, 'X-API-KEY MISSING', null],
   keyInvalid: [401, 'X-API-KEY INVALID', null],
   unsupportedMediaType: [415, 'Unsupported media type', 'Expected multipart/form-data'],
+  downloadFailed: [422, 'Scan failed', 'Download failed: REASON'],
   scanIncomplete: [422, 'Scan failed', 'Scan incomplete: REASON'],
   quotaExhausted: [429, 'Rate limit exceeded', 'Hourly scan limit reached'],
   internal: [500, 'Internal error', 'REASON'],

@@ -6,8 +6,9 @@ import { Failure } from '../errors.js';
 import type { Exchange, Reply } from '../http/exchange.js';
 import { failureReply } from '../http/failure.js';
 import type { Operation } from '../http/openapi.js';
+import { MULTIPART_FIELD_BYTES } from '../limits.js';
 import { resultJson, resultSchema } from './result.js';
-import { type Scanned, type ScanParts, scanUpload } from './scan.js';
+import { type Scanned, type ScanParts, scanContent } from './scan.js';
 
 export interface ScanRouteParts extends ScanParts {
   readonly access: AccessControl;
@@ -34,10 +35,12 @@ const textHeader = (description: string): object => ({ description, schema: { ty
 
 /** What the OpenAPI document says of the route. */
 export const scanOperation: Operation = {
-  summary: 'Scan an uploaded file',
+  summary: 'Scan a file, uploaded or behind a URL',
   description:
     'An infection is not an error: it is a 200 with `infected` true. Whatever was not looked at completely is a 422. ' +
-    'Takes one unit of the hourly quota, which comes back when the service fails or the request never arrives whole.',
+    'Takes one unit of the hourly quota, which comes back when the service fails or the request never arrives whole. ' +
+    'Send either `file` or `url`. A URL is fetched without credentials, at most 5 redirects are followed, and every host on ' +
+    'the way must have public addresses only.',
   tag: 'scans',
   who: 'key',
   requestBody: {
@@ -46,9 +49,16 @@ export const scanOperation: Operation = {
       'multipart/form-data': {
         schema: {
           type: 'object',
-          required: ['file'],
+          oneOf: [{ required: ['file'] }, { required: ['url'] }],
           properties: {
             file: { type: 'string', format: 'binary', description: 'At most 10,485,760 bytes, with a filename.' },
+            url: {
+              type: 'string',
+              format: 'uri',
+              maxLength: MULTIPART_FIELD_BYTES,
+              description:
+                'Public http or https URL without credentials; what it answers with is at most 10,485,760 bytes.',
+            },
           },
         },
       },
@@ -84,6 +94,7 @@ export const scanOperation: Operation = {
     'keyInvalid',
     'uploadTooSlow',
     'unsupportedMediaType',
+    'downloadFailed',
     'scanIncomplete',
     'quotaExhausted',
     'internal',
@@ -114,14 +125,19 @@ async function scanAdmitted(exchange: Exchange, access: Admitted, parts: ScanRou
   const scanId = uuidv7();
   const { userId, keyId } = access;
   const event = { scanId, requestId: exchange.requestId, userId, keyId };
+  let received = false;
+  const onReceived = (): void => {
+    received = true;
+  };
   try {
-    const scanned = await scanUpload(exchange, parts);
+    const scanned = await scanContent({ exchange, userId, onReceived }, parts);
     const { sizeBytes, sha256 } = scanned;
     const virusName = virusNameOf(scanned);
     parts.onScan({ ...event, status: 200, sizeBytes, sha256, virusName, error: null });
     return scanReply(scanned, scanId, access.quota, parts.signatures.state());
   } catch (error) {
-    const quota = isGivenBack(error, exchange) ? await access.refund() : access.quota;
+    const isGone = exchange.signal.aborted;
+    const quota = isGivenBack(error, { isGone, received }) ? await access.refund() : access.quota;
     if (!(error instanceof Failure)) throw error;
     const { status, message } = error;
     parts.onScan({ ...event, status, sizeBytes: null, sha256: null, virusName: null, error: message });
@@ -130,9 +146,10 @@ async function scanAdmitted(exchange: Exchange, access: Admitted, parts: ScanRou
 }
 
 /** When the service fails or the request never arrived whole; never for a complete request that is wrong. */
-function isGivenBack(error: unknown, exchange: Exchange): boolean {
-  if (!(error instanceof Failure) || error.status >= 500) return true;
-  return exchange.signal.aborted || error.code === 'uploadTooSlow';
+function isGivenBack(error: unknown, { isGone, received }: { isGone: boolean; received: boolean }): boolean {
+  if (error instanceof Failure && (error.status >= 500 || error.code === 'uploadTooSlow')) return true;
+  // Who leaves after a whole request pays for it: else URLs could be fetched in our name without end.
+  return isGone ? !received : !(error instanceof Failure);
 }
 
 function scanReply(
