@@ -46,9 +46,9 @@ function list<Entry>(read: (entry: string) => Entry | undefined, message: string
 
 /** A network without bits beyond its prefix: 10.1.2.3/8 may be meant as one host or as sixteen million. */
 function network(text: string): string | undefined {
-  const [address = '', prefix = ''] = text.split('/');
+  const [, address = '', prefix = ''] = /^([^/%]+)\/(0|[1-9]\d{0,2})$/.exec(text) ?? [];
   const version = isIP(address);
-  if (version === 0 || address.includes('%') || !/^(0|[1-9]\d{0,2})$/.test(prefix)) return undefined;
+  if (version === 0) return undefined;
   const bits = version === 4 ? 32 : 128;
   if (Number(prefix) > bits) return undefined;
   const bytes = ipaddr.parse(address).toByteArray();

@@ -1,6 +1,7 @@
 // One request to an origin with undici, over a connection of its own to addresses that were checked. Sole importer of undici.
-import { isIP } from 'node:net';
-import { buildConnector, Client, type Dispatcher } from 'undici';
+import { connect as connectTcp, isIP, type LookupFunction, type Socket } from 'node:net';
+import { connect as connectTls } from 'node:tls';
+import { type buildConnector, Client, type Dispatcher, errors } from 'undici';
 import { Failure } from '../errors.js';
 import {
   ORIGIN_ADDRESSES_DIALLED,
@@ -47,15 +48,9 @@ export interface OriginResponse {
  */
 export async function requestOrigin(request: OriginRequest, options: OriginOptions): Promise<OriginResponse> {
   const { url, signal } = request;
-  let connected = false;
+  const connection = openConnection(request, options);
   const client = new Client(url.origin, {
-    connect: (target, callback) => {
-      createConnector(request, options)(target, (error, socket) => {
-        if (error !== null) return callback(error, null);
-        connected = true;
-        callback(null, socket);
-      });
-    },
+    connect: connection.connect,
     // No pipelining, no keep-alive: the request says `Connection: close`.
     pipelining: 0,
     maxHeaderSize: ORIGIN_HEADER_BYTES,
@@ -63,11 +58,16 @@ export async function requestOrigin(request: OriginRequest, options: OriginOptio
     bodyTimeout: options.idleMs ?? ORIGIN_IDLE_MS,
     allowH2: false,
   });
+  // undici looks at the signal once a connection stands.
+  signal.addEventListener('abort', connection.abandon);
   const close = (): void => {
+    signal.removeEventListener('abort', connection.abandon);
+    // An open connection is the client's to end: its parser doesn't bear an end that it hasn't made.
     client.destroy().catch(() => undefined);
+    connection.abandon();
   };
   const failureOf = (error: unknown): unknown =>
-    signal.aborted ? signal.reason : new Failure('downloadFailed', reasonOf(error, url, connected));
+    signal.aborted ? signal.reason : new Failure('downloadFailed', connection.problem() ?? reasonOf(error));
   try {
     const { statusCode, headers, body } = await client.request({
       method: 'GET',
@@ -78,23 +78,35 @@ export async function requestOrigin(request: OriginRequest, options: OriginOptio
     });
     // Closing ends the body with an error that nobody waits for.
     body.on('error', () => undefined);
-    return { status: statusCode, header: (name) => single(headers[name]), body: read(body, failureOf), close };
+    const isUntilClose = headers['content-length'] === undefined && headers['transfer-encoding'] === undefined;
+    const isCut = (): boolean => isUntilClose && connection.wasReset();
+    return {
+      status: statusCode,
+      header: (name) => single(headers[name]),
+      body: read(body, { failureOf, isCut }),
+      close,
+    };
   } catch (error) {
     close();
     throw failureOf(error);
   }
 }
 
-async function* read(
-  body: Dispatcher.ResponseData['body'],
-  failureOf: (error: unknown) => unknown,
-): AsyncGenerator<Uint8Array> {
+interface Reading {
+  readonly failureOf: (error: unknown) => unknown;
+  readonly isCut: () => boolean;
+}
+
+async function* read(body: Dispatcher.ResponseData['body'], { failureOf, isCut }: Reading): AsyncGenerator<Uint8Array> {
   const chunks: AsyncIterator<Uint8Array> = body[Symbol.asyncIterator]();
   for (;;) {
     const next = await chunks.next().catch((error: unknown) => {
       throw failureOf(error);
     });
-    if (next.done === true) return;
+    if (next.done === true) {
+      if (isCut()) throw new Failure('downloadFailed', LOST);
+      return;
+    }
     yield next.value;
   }
 }
@@ -103,59 +115,100 @@ function single(value: string | string[] | undefined): string | null {
   return typeof value === 'string' ? value : null;
 }
 
+interface Connection {
+  readonly connect: buildConnector.connector;
+  /** Why there is none; null when it stands. */
+  problem(): string | null;
+  /**
+   * Whether it ended with a reset. undici takes that for the end of a body that lasts until its connection ends, and so
+   * for content that is whole.
+   */
+  wasReset(): boolean;
+  /** Ends it while it is being made, which undici leaves to its timeout. */
+  abandon(): void;
+}
+
 /** Dials the checked addresses in turn, and nothing else: no name is looked up behind the guard. */
-function createConnector({ url, addresses }: OriginRequest, options: OriginOptions): buildConnector.connector {
-  const { redial = (target) => target } = options;
-  const port = Number(url.port) || (url.protocol === 'https:' ? 443 : 80);
-  const targets = addresses.slice(0, ORIGIN_ADDRESSES_DIALLED).map((address) => redial({ address, port }));
+function openConnection({ url, addresses }: OriginRequest, options: OriginOptions): Connection {
+  const { redial = (target) => target, connectMs = ORIGIN_CONNECT_MS } = options;
+  const isTls = url.protocol === 'https:';
+  const name = url.hostname.replace(/^\[(.*)\]$/, '$1').replace(/\.$/, '');
+  const ownPort = url.port === '' ? (isTls ? 443 : 80) : Number(url.port);
+  const targets = addresses.slice(0, ORIGIN_ADDRESSES_DIALLED).map((address) => redial({ address, port: ownPort }));
   const answers = targets.map(({ address }) => ({ address, family: isIP(address) }));
   const [first] = targets;
   if (first === undefined) throw new Error('There is no address to dial');
-  const connect = buildConnector({
-    timeout: options.connectMs ?? ORIGIN_CONNECT_MS,
-    // Said here, so that NODE_TLS_REJECT_UNAUTHORIZED changes nothing.
-    rejectUnauthorized: true,
-    autoSelectFamily: true,
-    maxCachedSessions: 0,
-    keepAlive: false,
-    lookup: (_hostname, { all }, callback) => {
-      if (all === true) callback(null, answers);
-      else callback(null, first.address, isIP(first.address));
+  const lookup: LookupFunction = (_name, { all }, callback) => {
+    if (all === true) callback(null, answers);
+    else callback(null, first.address, isIP(first.address));
+  };
+  // The lookup isn't asked about an address: that one is dialled as it is.
+  const host = isIP(name) === 0 ? name : first.address;
+  const target = { host, port: first.port, lookup, autoSelectFamily: true, noDelay: true };
+  let state: 'dialling' | 'shaking hands' | 'open' = 'dialling';
+  let socket: Socket | null = null;
+  let isReset = false;
+
+  function dial(): Socket {
+    if (!isTls) return connectTcp(target);
+    return connectTls({
+      ...target,
+      // RFC 6066 section 3: a server name is a name; the certificate of an address is held against the host.
+      ...(isIP(name) === 0 ? { servername: name } : {}),
+      ALPNProtocols: ['http/1.1'],
+      // Said here, so that NODE_TLS_REJECT_UNAUTHORIZED changes nothing.
+      rejectUnauthorized: true,
+    });
+  }
+
+  return {
+    connect(_options, callback) {
+      const dialled = dial();
+      socket = dialled;
+      const late = setTimeout(() => dialled.destroy(new Error('No connection in time')), connectMs);
+      const onError = (error: Error): void => {
+        clearTimeout(late);
+        callback(error, null);
+      };
+      const onClose = (): void => onError(new Error('Closed before it was open'));
+      const onOpen = (): void => {
+        clearTimeout(late);
+        state = 'open';
+        dialled.off('error', onError).off('close', onClose);
+        dialled.once('error', (error) => {
+          isReset = 'code' in error && error.code === 'ECONNRESET';
+        });
+        callback(null, dialled);
+      };
+      if (isTls) {
+        dialled.once('connect', () => {
+          state = 'shaking hands';
+        });
+      }
+      dialled.once('error', onError).once('close', onClose);
+      dialled.once(isTls ? 'secureConnect' : 'connect', onOpen);
     },
-  });
-  return (target, callback) => {
-    // The lookup isn't asked about an address: that one is dialled as it is. For the certificate the name stays that of the URL.
-    const isAddress = isIP(target.hostname) !== 0;
-    connect({ ...target, hostname: isAddress ? first.address : target.hostname, port: String(first.port) }, callback);
+    problem() {
+      if (state === 'open') return null;
+      return state === 'dialling'
+        ? 'no connection to the host'
+        : 'TLS failed, or the certificate is not valid for the host';
+    },
+    wasReset: () => isReset,
+    abandon() {
+      if (state !== 'open') socket?.destroy();
+    },
   };
 }
 
-const NO_CONNECTION: ReadonlySet<string> = new Set([
-  'EADDRNOTAVAIL',
-  'ECONNREFUSED',
-  'ECONNRESET',
-  'EHOSTDOWN',
-  'EHOSTUNREACH',
-  'ENETDOWN',
-  'ENETUNREACH',
-  'EPIPE',
-  'ETIMEDOUT',
-  'EACCES',
-  'EPERM',
-  'EINVAL',
-  'UND_ERR_CONNECT_TIMEOUT',
-]);
-
 /** A closed set of words: an operating system's or a library's own would tell of addresses, ports and routes. */
-function reasonOf(error: unknown, url: URL, connected: boolean): string {
-  const code = error instanceof Error && 'code' in error && typeof error.code === 'string' ? error.code : '';
-  if (!connected) {
-    const isTls = url.protocol === 'https:' && !NO_CONNECTION.has(code);
-    return isTls ? 'TLS failed, or the certificate is not valid for the host' : 'no connection to the host';
+function reasonOf(error: unknown): string {
+  if (error instanceof errors.HeadersTimeoutError || error instanceof errors.BodyTimeoutError) return TOO_SLOW;
+  if (error instanceof errors.HTTPParserError || error instanceof errors.HeadersOverflowError) {
+    return 'the response is not valid HTTP';
   }
-  if (code === 'UND_ERR_HEADERS_TIMEOUT' || code === 'UND_ERR_BODY_TIMEOUT') return TOO_SLOW;
-  if (code === 'UND_ERR_HEADERS_OVERFLOW' || code.startsWith('HPE_')) return 'the response is not valid HTTP';
-  return 'the connection was lost before the end of the response';
+  return LOST;
 }
 
+const LOST = 'the connection was lost before the end of the response';
 export const TOO_SLOW = 'the origin took too long';
