@@ -6,7 +6,7 @@ import { Failure } from '../errors.js';
 import type { Exchange } from '../http/exchange.js';
 import type { UploadMemory } from './memory.js';
 import { receiveUpload } from './upload.js';
-import type { Downloader } from './url-content.js';
+import type { Download, Downloader } from './url-content.js';
 
 export interface ScanParts {
   readonly pool: ScanPool;
@@ -41,7 +41,7 @@ export async function scanContent({ exchange, userId, onReceived }: ScanRequest,
   const upload = await receiveUpload(exchange, { memory: parts.memory, timeoutMs: parts.uploadTimeoutMs });
   onReceived();
   const { content, lease, filename } =
-    upload.kind === 'url' ? await parts.downloader.download(upload.url, userId, exchange.signal) : upload;
+    upload.kind === 'url' ? await downloadFor(upload.url, { exchange, userId }, parts) : upload;
   const { sizeBytes, sha256 } = content;
   const outcome = await parts.pool
     .scan(content.buffer, sizeBytes, { signal: exchange.signal })
@@ -55,6 +55,16 @@ export async function scanContent({ exchange, userId, onReceived }: ScanRequest,
   const { verdict, durationMs } = outcome;
   if (verdict.kind === 'incomplete') throw new Failure('scanIncomplete', verdict.reason);
   return { filename, sizeBytes, sha256, durationMs, verdict };
+}
+
+function downloadFor(
+  url: string,
+  { exchange, userId }: Pick<ScanRequest, 'exchange' | 'userId'>,
+  { downloader }: ScanParts,
+): Promise<Download> {
+  // Seconds may pass at an origin, for nobody when the client has left.
+  exchange.watch();
+  return downloader.download(url, userId, exchange.signal);
 }
 
 function assertReady(signatures: Signatures): void {

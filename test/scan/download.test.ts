@@ -415,22 +415,6 @@ t.test('many large downloads stay inside their budget; who waits too long gets 5
   cleared(t, full);
 });
 
-t.test('waiting for memory is not held against the origin', async (t) => {
-  const harness = await openHarness(t, {
-    budgetBytes: 16 * MIB,
-    timeoutMs: 1_000,
-    answer: ({ send }) => send(response(Buffer.alloc(9 * MIB, 'x'))),
-  });
-  const first = await harness.downloader.download(URL_OF_FILE, 'a user', new AbortController().signal);
-  const second = harness.fetch(URL_OF_FILE);
-  await until(() => harness.memory.waiting > 0);
-  // Longer than the deadline of the download.
-  await new Promise((resolve) => setTimeout(resolve, 1_200));
-  first.lease.release(first.lease.buffer);
-  t.match(await second, { sizeBytes: 9 * MIB });
-  cleared(t, harness);
-});
-
 t.test('each account has its share of the downloads, and all have theirs', async (t) => {
   const harness = await openHarness(t, {
     perUser: 2,
