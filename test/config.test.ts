@@ -33,7 +33,7 @@ t.test('without any variable the service has everything it needs', async (t) => 
     urlPorts: null,
     urlDnsServers: null,
     downloadTimeoutMs: 30_000,
-    downloadsPerUser: 16,
+    downloadsPerUser: 8,
     downloads: 256,
     bootstrap: { email: null, password: null, apiKey: null, plan: 'BUSINESS' },
   });

@@ -78,12 +78,10 @@ export async function requestOrigin(request: OriginRequest, options: OriginOptio
     });
     // Closing ends the body with an error that nobody waits for.
     body.on('error', () => undefined);
-    const isUntilClose = headers['content-length'] === undefined && headers['transfer-encoding'] === undefined;
-    const isCut = (): boolean => isUntilClose && connection.wasReset();
     return {
       status: statusCode,
       header: (name) => single(headers[name]),
-      body: read(body, { failureOf, isCut }),
+      body: read(body, failureOf),
       close,
     };
   } catch (error) {
@@ -92,21 +90,16 @@ export async function requestOrigin(request: OriginRequest, options: OriginOptio
   }
 }
 
-interface Reading {
-  readonly failureOf: (error: unknown) => unknown;
-  readonly isCut: () => boolean;
-}
-
-async function* read(body: Dispatcher.ResponseData['body'], { failureOf, isCut }: Reading): AsyncGenerator<Uint8Array> {
+async function* read(
+  body: Dispatcher.ResponseData['body'],
+  failureOf: (error: unknown) => unknown,
+): AsyncGenerator<Uint8Array> {
   const chunks: AsyncIterator<Uint8Array> = body[Symbol.asyncIterator]();
   for (;;) {
     const next = await chunks.next().catch((error: unknown) => {
       throw failureOf(error);
     });
-    if (next.done === true) {
-      if (isCut()) throw new Failure('downloadFailed', LOST);
-      return;
-    }
+    if (next.done === true) return;
     yield next.value;
   }
 }
@@ -119,11 +112,6 @@ interface Connection {
   readonly connect: buildConnector.connector;
   /** Why there is none; null when it stands. */
   problem(): string | null;
-  /**
-   * Whether it ended with a reset. undici takes that for the end of a body that lasts until its connection ends, and so
-   * for content that is whole.
-   */
-  wasReset(): boolean;
   /** Ends it while it is being made, which undici leaves to its timeout. */
   abandon(): void;
 }
@@ -147,7 +135,6 @@ function openConnection({ url, addresses }: OriginRequest, options: OriginOption
   const target = { host, port: first.port, lookup, autoSelectFamily: true, noDelay: true };
   let state: 'dialling' | 'shaking hands' | 'open' = 'dialling';
   let socket: Socket | null = null;
-  let isReset = false;
 
   function dial(): Socket {
     if (!isTls) return connectTcp(target);
@@ -165,28 +152,26 @@ function openConnection({ url, addresses }: OriginRequest, options: OriginOption
     connect(_options, callback) {
       const dialled = dial();
       socket = dialled;
+      dialled.on('error', disguiseReset);
+      const settle = (error: Error | null): void => {
+        clearTimeout(late);
+        dialled.off('error', settle).off('close', onClose);
+        if (error === null) {
+          state = 'open';
+          callback(null, dialled);
+        } else {
+          callback(error, null);
+        }
+      };
+      const onClose = (): void => settle(new Error('Closed before it was open'));
       const late = setTimeout(() => dialled.destroy(new Error('No connection in time')), connectMs);
-      const onError = (error: Error): void => {
-        clearTimeout(late);
-        callback(error, null);
-      };
-      const onClose = (): void => onError(new Error('Closed before it was open'));
-      const onOpen = (): void => {
-        clearTimeout(late);
-        state = 'open';
-        dialled.off('error', onError).off('close', onClose);
-        dialled.once('error', (error) => {
-          isReset = 'code' in error && error.code === 'ECONNRESET';
-        });
-        callback(null, dialled);
-      };
+      dialled.on('error', settle).on('close', onClose);
       if (isTls) {
         dialled.once('connect', () => {
           state = 'shaking hands';
         });
       }
-      dialled.once('error', onError).once('close', onClose);
-      dialled.once(isTls ? 'secureConnect' : 'connect', onOpen);
+      dialled.once(isTls ? 'secureConnect' : 'connect', () => settle(null));
     },
     problem() {
       if (state === 'open') return null;
@@ -194,11 +179,19 @@ function openConnection({ url, addresses }: OriginRequest, options: OriginOption
         ? 'no connection to the host'
         : 'TLS failed, or the certificate is not valid for the host';
     },
-    wasReset: () => isReset,
     abandon() {
       if (state !== 'open') socket?.destroy();
     },
   };
+}
+
+/**
+ * undici 7 takes ECONNRESET for the end of a body that lasts until its connection ends: cut content would pass for whole. And
+ * when it comes while the body is held back, an assertion fails there that would end the process. Under another code it is
+ * an error like any other. This listener is the first, so that undici sees what it leaves.
+ */
+function disguiseReset(error: Error): void {
+  if ('code' in error && error.code === 'ECONNRESET') error.code = 'CONNECTION_RESET';
 }
 
 /** A closed set of words: an operating system's or a library's own would tell of addresses, ports and routes. */

@@ -18,7 +18,7 @@ export function readHostsFile(path = HOSTS_PATH): HostsFile {
 }
 
 /** hosts(5): an address, then its names; what follows a `#` is a comment. */
-export function parseHosts(text: string): HostsFile {
+function parseHosts(text: string): HostsFile {
   const hosts = new Map<string, string[]>();
   for (const line of text.split('\n')) {
     const [address = '', ...names] = line.replace(/#.*/, '').trim().split(/\s+/);
