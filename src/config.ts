@@ -57,23 +57,50 @@ function isSafeBase(text: string): boolean {
   return (protocol === 'https:' || (protocol === 'http:' && isLocal)) && pathname === '/' && search === '';
 }
 
-const networks = z.string().transform((text, context) => {
-  const entries = text.split(',').map((entry) => entry.trim());
-  for (const entry of entries) {
-    // The library alone would read 10/8 as 0.0.0.10/8.
-    if (isIP(entry.split('/')[0] ?? '') === 0 || !ipaddr.isValidCIDR(entry)) {
-      context.addIssue('must look like 10.0.0.0/8,fd00::/8');
-      return z.NEVER;
-    }
-  }
-  return entries;
-});
-
 /** A JWKS that anybody on the way can change signs for anybody; on this machine there is no way. */
 function isHttpsOrLoopback(url: string): boolean {
   const { protocol, hostname } = new URL(url);
   return protocol === 'https:' || ['localhost', '127.0.0.1', '[::1]'].includes(hostname);
 }
+
+/** A list separated by commas, each entry read by `read`, which returns undefined for one that is wrong. */
+function list<Entry>(read: (entry: string) => Entry | undefined, message: string) {
+  return z.string().transform((text, context) => {
+    const entries = text.split(',').map((entry) => read(entry.trim()));
+    const known = entries.filter((entry): entry is Entry => entry !== undefined);
+    if (known.length === entries.length) return known;
+    context.addIssue(message);
+    return z.NEVER;
+  });
+}
+
+/** A network without bits beyond its prefix: 10.1.2.3/8 may be meant as one host or as sixteen million. */
+function network(text: string): string | undefined {
+  const [, address = '', prefix = ''] = /^([^/%]+)\/(0|[1-9]\d{0,2})$/.exec(text) ?? [];
+  const version = isIP(address);
+  if (version === 0) return undefined;
+  const bits = version === 4 ? 32 : 128;
+  if (Number(prefix) > bits) return undefined;
+  const bytes = ipaddr.parse(address).toByteArray();
+  const isBeyond = (byte: number, index: number): boolean =>
+    (byte & (0xff >> Math.min(8, Math.max(0, Number(prefix) - index * 8)))) !== 0;
+  return bytes.some(isBeyond) ? undefined : text;
+}
+
+function portRange(text: string): readonly [number, number] | undefined {
+  const [, first, last = first] = /^([1-9]\d{0,4})(?:-([1-9]\d{0,4}))?$/.exec(text) ?? [];
+  const range = [Number(first), Number(last)] as const;
+  return range[0] <= range[1] && range[1] <= 65_535 ? range : undefined;
+}
+
+/** ADDRESS, or ADDRESS:PORT with the brackets of a URL around an IPv6 one. */
+function dnsServer(text: string): string | undefined {
+  if (isIP(text) !== 0) return text;
+  const [, six, four, port] = /^(?:\[([^\]]+)\]|([^:]+)):([1-9]\d{0,4})$/.exec(text) ?? [];
+  return isIP(six ?? '') === 6 || isIP(four ?? '') === 4 ? (Number(port) <= 65_535 ? text : undefined) : undefined;
+}
+
+const networks = list(network, 'must look like 10.0.0.0/8,fd00::/8');
 
 const variables = z.object({
   PORT: integer(0, 65_535).default(8080),
@@ -98,6 +125,13 @@ const variables = z.object({
   UPLOAD_TIMEOUT_MS: integer(1_000, 3_600_000).default(120_000),
   UPLOAD_WAIT_MS: integer(0, 600_000).default(15_000),
   UPLOAD_MEMORY_MB: integer(16, 1_048_576).default(Math.min(512, Math.max(64, Math.floor(totalmem() / MIB / 8)))),
+  URL_ALLOW_NETWORKS: list(network, 'must list networks like 10.0.0.0/8,fd00::/8').optional(),
+  URL_PORTS: list(portRange, 'must list ports like 80,443,8000-8999').optional(),
+  URL_DNS_SERVERS: list(dnsServer, 'must list addresses like 192.0.2.53,[2001:db8::53]:5353').optional(),
+  DOWNLOAD_TIMEOUT_MS: integer(1_000, 600_000).default(30_000),
+  DOWNLOAD_MEMORY_MB: integer(16, 1_048_576).default(Math.min(256, Math.max(64, Math.floor(totalmem() / MIB / 16)))),
+  DOWNLOADS_PER_USER: integer(1, 100_000).default(8),
+  DOWNLOADS: integer(1, 100_000).default(256),
   ENCRYPTED_ARCHIVES: z.enum(['allow', 'reject']).default('allow'),
   PLANS: plans.default(
     new Map([
@@ -166,6 +200,18 @@ export interface Config {
   readonly uploadWaitMs: number;
   /** Bytes of uploads in memory at one time. */
   readonly uploadMemoryBytes: number;
+  /** Networks in CIDR notation that URL scans may reach in spite of the guard. */
+  readonly urlAllowNetworks: readonly string[];
+  /** First and last of each range; null: all but the refused ones. */
+  readonly urlPorts: readonly (readonly [number, number])[] | null;
+  /** Null: those of the machine. */
+  readonly urlDnsServers: readonly string[] | null;
+  /** From the first question about the URL's host to the last byte. */
+  readonly downloadTimeoutMs: number;
+  /** Bytes of downloads in memory at one time. */
+  readonly downloadMemoryBytes: number;
+  readonly downloadsPerUser: number;
+  readonly downloads: number;
   readonly encryptedArchives: 'allow' | 'reject';
   /** Plan name to scans per hour. */
   readonly plans: ReadonlyMap<string, number>;
@@ -241,6 +287,13 @@ export function readConfig(env: Readonly<Record<string, string | undefined>>): C
     uploadTimeoutMs: v.UPLOAD_TIMEOUT_MS,
     uploadWaitMs: v.UPLOAD_WAIT_MS,
     uploadMemoryBytes: v.UPLOAD_MEMORY_MB * MIB,
+    urlAllowNetworks: v.URL_ALLOW_NETWORKS ?? [],
+    urlPorts: v.URL_PORTS ?? null,
+    urlDnsServers: v.URL_DNS_SERVERS ?? null,
+    downloadTimeoutMs: v.DOWNLOAD_TIMEOUT_MS,
+    downloadMemoryBytes: v.DOWNLOAD_MEMORY_MB * MIB,
+    downloadsPerUser: v.DOWNLOADS_PER_USER,
+    downloads: v.DOWNLOADS,
     encryptedArchives: v.ENCRYPTED_ARCHIVES,
     plans: v.PLANS,
     billing,

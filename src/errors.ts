@@ -49,6 +49,7 @@ export const errorTable = {
     'a scan route got another type',
   ),
   jsonExpected: row(415, 'Unsupported media type', 'Expected application/json', 'a JSON body has another type'),
+  downloadFailed: row(422, SCAN, 'Download failed: REASON', 'the URL may be fetched, and its content could not be had'),
   scanIncomplete: row(422, SCAN, 'Scan incomplete: REASON', 'the engine could not look at everything'),
   quotaExhausted: row(429, 'Rate limit exceeded', 'Hourly scan limit reached', 'no unit is left in this hour'),
   tooManyAttempts: row(

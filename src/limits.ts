@@ -36,5 +36,23 @@ export const DRAIN_MS = 60_000;
 /** A client that sends nothing for so long has seen the answer and waits for its end. */
 export const DRAIN_SILENCE_MS = 250;
 
+/** Redirects that a download follows; browsers follow 20, file servers need one or two. */
+export const REDIRECTS_MAX = 5;
+/** Header block of an origin's response, each hop: as much as we take ourselves. */
+export const ORIGIN_HEADER_BYTES = 16 * 1024;
+/** Waiting for all answers of the DNS about one host. */
+export const ORIGIN_DNS_MS = 5_000;
+/** One question to one DNS server, before it is asked again or the next one is. */
+export const ORIGIN_DNS_TRY_MS = 1_500;
+export const ORIGIN_DNS_TRIES = 2;
+/** Until the connection stands, TLS included, over all addresses of the host. */
+export const ORIGIN_CONNECT_MS = 5_000;
+/** From the request to the end of the response's headers. */
+export const ORIGIN_HEADERS_MS = 10_000;
+/** Silence between two pieces of a body. */
+export const ORIGIN_IDLE_MS = 10_000;
+/** Addresses of one host that are dialled, in turn; all of them are checked. */
+export const ORIGIN_ADDRESSES_DIALLED = 8;
+
 /** Uploads up to this size find room in memory also while large ones wait for theirs. */
 export const SMALL_UPLOAD_BYTES = 1024 * 1024;

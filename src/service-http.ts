@@ -20,8 +20,11 @@ import type { Log } from './log.js';
 import { packageJsonPath } from './paths.js';
 import { createRoutes } from './routes.js';
 import { createGuard } from './scan/guard.js';
+import { readHostsFile } from './scan/hosts-file.js';
 import { createUploadMemory } from './scan/memory.js';
+import { createResolve } from './scan/resolve.js';
 import { createScanRoutes } from './scan/route.js';
+import { createDownloader, type Downloader } from './scan/url-content.js';
 import type { AdmissionStore } from './store/admission.js';
 import type { Postgres } from './store/postgres.js';
 import { codeOf, messageOfError } from './store/store-error.js';
@@ -48,6 +51,7 @@ export async function startHttp(
     encryptedArchives: config.encryptedArchives,
   });
   stops.push(() => pool.stop());
+  const version = readVersion();
   const keyUse = createKeyUse({
     flush: (touches) => touchKeys(postgres.sql, touches),
     intervalMs: KEY_USE_INTERVAL_MS,
@@ -61,7 +65,7 @@ export async function startHttp(
     signatures,
     memory: createUploadMemory({ budgetBytes: config.uploadMemoryBytes, waitMs: config.uploadWaitMs }),
     uploadTimeoutMs: config.uploadTimeoutMs,
-    guard: createGuard({ allowNetworks: [] }),
+    downloader: startDownloader(config, version),
     onScan(event) {
       log.info(event, 'scan');
       if (event.keyId !== null && event.status === 200) keyUse.used(event.keyId, Date.now());
@@ -91,7 +95,7 @@ export async function startHttp(
     signatures: () => signatures.state(),
     storeProblem: () => problemOf(postgres),
     admissionProblem: () => admission.problem(),
-    version: readVersion(),
+    version,
   });
   const server = await startServer({
     host: config.host,
@@ -128,6 +132,21 @@ function startBilling(
     log.info({ livemode: billing.active().stripe.livemode }, 'billing is on');
   }
   return billing;
+}
+
+function startDownloader(config: Config, version: string): Downloader {
+  return createDownloader({
+    guard: createGuard({ allowNetworks: config.urlAllowNetworks, ports: config.urlPorts }),
+    resolve: createResolve({ servers: config.urlDnsServers, hosts: readHostsFile() }),
+    memory: createUploadMemory({
+      budgetBytes: config.downloadMemoryBytes,
+      waitMs: config.uploadWaitMs,
+      use: 'downloads',
+    }),
+    limits: { perUser: config.downloadsPerUser, total: config.downloads },
+    timeoutMs: config.downloadTimeoutMs,
+    userAgent: `Sluice/${version}`,
+  });
 }
 
 /** Null when it answers. Anybody may read this: the driver's own words hold addresses. */

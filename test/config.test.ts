@@ -29,6 +29,12 @@ t.test('without any variable the service has everything it needs', async (t) => 
     scanTimeoutMs: 60_000,
     uploadTimeoutMs: 120_000,
     uploadWaitMs: 15_000,
+    urlAllowNetworks: [],
+    urlPorts: null,
+    urlDnsServers: null,
+    downloadTimeoutMs: 30_000,
+    downloadsPerUser: 8,
+    downloads: 256,
     bootstrap: { email: null, password: null, apiKey: null, plan: 'BUSINESS' },
   });
   t.ok(config.scanThreads >= 1);
@@ -93,6 +99,13 @@ const wrong: Record<string, string> = {
   UPLOAD_TIMEOUT_MS: '1e5',
   UPLOAD_WAIT_MS: '-1',
   UPLOAD_MEMORY_MB: '15',
+  URL_ALLOW_NETWORKS: '10.0.0.0/8,10.1.2.3/8',
+  URL_PORTS: '80,wrong-port',
+  URL_DNS_SERVERS: 'wrong-dns.example',
+  DOWNLOAD_TIMEOUT_MS: '999',
+  DOWNLOAD_MEMORY_MB: '15',
+  DOWNLOADS_PER_USER: '0',
+  DOWNLOADS: '0',
   ENCRYPTED_ARCHIVES: 'wrong-policy',
   STRIPE_SECRET_KEY: 'wrong-secret',
   STRIPE_WEBHOOK_SECRET: 'wrong-webhook',
@@ -113,11 +126,60 @@ t.test('every problem is listed at once, and no value with it', async (t) => {
   t.strictSame(problems.map((problem) => problem.split(' ')[0]).sort(), Object.keys(wrong).sort());
   t.notMatch(problems.join('\n'), /wrong|WRONG|70001|1e5|mysql|ftp/);
   t.throws(() => readConfig(wrong), {
-    message: /^The configuration has 22 problems:\n {2}PORT must be at most 65535\n/,
+    message: new RegExp(
+      `^The configuration has ${Object.keys(wrong).length} problems:\\n {2}PORT must be at most 65535\\n`,
+    ),
   });
   t.throws(() => readConfig({ PORT: 'x' }), {
     message: 'The configuration has a problem:\n  PORT must be a whole number',
   });
+});
+
+t.test('networks, ports and DNS servers of URL scans are read strictly', async (t) => {
+  const config = readConfig({
+    URL_ALLOW_NETWORKS: '127.0.0.1/32, fd00::/8,0.0.0.0/0,2001:db8::/33',
+    URL_PORTS: '80,443, 8000-8999,65535',
+    URL_DNS_SERVERS: '192.0.2.53, 127.0.0.1:5353,2001:db8::53,[2001:db8::53]:53',
+  });
+  t.strictSame(config.urlAllowNetworks, ['127.0.0.1/32', 'fd00::/8', '0.0.0.0/0', '2001:db8::/33']);
+  const ranges = [
+    [80, 80],
+    [443, 443],
+    [8000, 8999],
+    [65_535, 65_535],
+  ];
+  t.strictSame(config.urlPorts, ranges);
+  t.strictSame(config.urlDnsServers, ['192.0.2.53', '127.0.0.1:5353', '2001:db8::53', '[2001:db8::53]:53']);
+  const bad: Record<string, string[]> = {
+    URL_ALLOW_NETWORKS: [
+      '10.0.0.0',
+      '10.0.0.0/',
+      '10.0.0.0/08',
+      '10.0.0.0/33',
+      '10.0.0.1/8',
+      '10/8',
+      'fd00::/129',
+      'fd00::1/8',
+      'fe80::%eth0/64',
+      'localhost/8',
+      '10.0.0.0/8,',
+      '10.0.0.0/8/8',
+      '*',
+    ],
+    URL_PORTS: ['0', '65536', '80-', '-80', '90-80', '80;443', '80,', '0x50', '080', '*'],
+    URL_DNS_SERVERS: [
+      'dns.example',
+      '192.0.2.53:',
+      '192.0.2.53:0',
+      '192.0.2.53:65536',
+      '[192.0.2.53]:53',
+      '::1]:53',
+      ',',
+    ],
+  };
+  for (const [name, values] of Object.entries(bad)) {
+    for (const value of values) t.match(problemsOf({ [name]: value }), [new RegExp(`^${name} must list`)], value);
+  }
 });
 
 t.test('plans that are none are refused', async (t) => {

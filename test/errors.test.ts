@@ -25,6 +25,7 @@ const contract: Partial<Record<ErrorCode, [number, string, string | null]>> = {
   crossSite: [403, 'Forbidden', 'Cross-site request refused'],
   tooManyAttempts: [429, 'Too many attempts', 'Try again later'],
   unsupportedMediaType: [415, 'Unsupported media type', 'Expected multipart/form-data'],
+  downloadFailed: [422, 'Scan failed', 'Download failed: REASON'],
   scanIncomplete: [422, 'Scan failed', 'Scan incomplete: REASON'],
   quotaExhausted: [429, 'Rate limit exceeded', 'Hourly scan limit reached'],
   internal: [500, 'Internal error', 'REASON'],

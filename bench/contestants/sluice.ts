@@ -41,14 +41,18 @@ export async function startSluice(setting: Setting, connections: number): Promis
   };
 }
 
-interface Server {
+export interface Server {
   readonly pid: number;
   readonly port: number;
   readonly apiKey: string;
   stop(): Promise<void>;
 }
 
-async function startServer({ databaseDirectory, threads, folder }: Setting): Promise<Server> {
+/** `env` is what differs from the service as it comes. */
+export async function startServer(
+  { databaseDirectory, threads, folder }: Setting,
+  env: Readonly<Record<string, string>> = {},
+): Promise<Server> {
   const own = await mkdtemp(join(folder, 'sluice-'));
   const port = await freePort();
   const apiKey = randomBytes(16).toString('hex');
@@ -66,6 +70,7 @@ async function startServer({ databaseDirectory, threads, folder }: Setting): Pro
       PLANS: 'FREE:50,BENCH:999999999',
       BOOTSTRAP_PLAN: 'BENCH',
       BOOTSTRAP_API_KEY: apiKey,
+      ...env,
     },
     stdio: ['ignore', log.fd, log.fd],
   });

@@ -34,6 +34,25 @@ export const environment: readonly Variable[] = [
   variable('UPLOAD_WAIT_MS', '15000', 'milliseconds that an upload waits for memory before its 503, 0 to 600000'),
   variable('UPLOAD_MEMORY_MB', null, "MB of uploads in memory, from 16; unset: an eighth of the machine's, 64 to 512"),
   variable(
+    'URL_ALLOW_NETWORKS',
+    null,
+    'networks that URL scans may reach though they are not public: 10.1.0.0/16,fd00::/8',
+  ),
+  variable('URL_PORTS', null, 'ports that URL scans may use: 80,443,8000-8999; unset: all but those of known services'),
+  variable(
+    'URL_DNS_SERVERS',
+    null,
+    "DNS servers for the hosts of URLs: 192.0.2.53,[2001:db8::53]:5353; unset: the machine's",
+  ),
+  variable('DOWNLOAD_TIMEOUT_MS', '30000', 'milliseconds that a download may take, 1000 to 600000'),
+  variable(
+    'DOWNLOAD_MEMORY_MB',
+    null,
+    "MB of downloads in memory, from 16, beside UPLOAD_MEMORY_MB; unset: a sixteenth of the machine's, 64 to 256",
+  ),
+  variable('DOWNLOADS_PER_USER', '8', 'downloads of one account at a time, 1 to 100000; the next one gets 503'),
+  variable('DOWNLOADS', '256', 'downloads at a time, 1 to 100000; the next one gets 503'),
+  variable(
     'ENCRYPTED_ARCHIVES',
     'allow',
     'allow: encrypted members count as looked at; reject: the scan is incomplete',

@@ -28,6 +28,11 @@ export interface Exchange extends Framing {
   readonly signal: AbortSignal;
   /** Delivers the body to the sink, from its first byte; until then the socket is held back. */
   receive(sink: BodySink): void;
+  /**
+   * Lets the socket be read on while a slow answer is made, once the body is there: else a client that leaves is noticed only
+   * with the answer. The price: a request that comes before the answer closes the connection (uWebSockets.js).
+   */
+  watch(): void;
   /** Answers, once. Does nothing when the client is gone. */
   reply(reply: Reply): void;
 }
@@ -134,6 +139,7 @@ export function openExchange(response: HttpResponse, request: HttpRequest, onEnd
       return abortion.signal;
     },
     receive: inbound.receive,
+    watch: inbound.resume,
     reply,
   };
   return exchange;

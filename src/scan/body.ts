@@ -18,6 +18,11 @@ export interface Body {
   finish(): Content;
 }
 
+/** Throws Failure `fileTooLarge`: also for a length that was only declared. */
+export function assertWithinLimit(sizeBytes: number): void {
+  if (sizeBytes > CONTENT_LIMIT_BYTES) throw new Failure('fileTooLarge');
+}
+
 /** A body over the buffer, which must have room for the content or the content limit, whichever is less. */
 export function createBody(buffer: ArrayBuffer): Body {
   const target = new Uint8Array(buffer);
@@ -25,7 +30,7 @@ export function createBody(buffer: ArrayBuffer): Body {
   let sizeBytes = 0;
   return {
     append(bytes) {
-      if (sizeBytes + bytes.length > CONTENT_LIMIT_BYTES) throw new Failure('fileTooLarge');
+      assertWithinLimit(sizeBytes + bytes.length);
       target.set(bytes, sizeBytes);
       hash.update(bytes);
       sizeBytes += bytes.length;

@@ -12,6 +12,19 @@ export function baseName(filename: string): string | null {
   return kept.trim() === '' || kept === '.' || kept === '..' ? null : kept;
 }
 
+/**
+ * The last path segment of a URL that isn't empty, percent-decoded and shown by the rules of baseName; the host when that
+ * leaves nothing. Bytes that aren't UTF-8 show as U+FFFD, and a percent sign without its digits as itself.
+ */
+export function nameFromUrl(url: URL): string {
+  const segment = url.pathname.split('/').findLast((each) => each !== '') ?? '';
+  const bytes = segment.replace(/%([0-9a-f]{2})/gi, (_, digits: string) =>
+    String.fromCharCode(Number.parseInt(digits, 16)),
+  );
+  // The parser has left nothing but ASCII, so that every character is one byte now.
+  return baseName(Buffer.from(bytes, 'latin1').toString('utf8')) ?? url.hostname;
+}
+
 /** What follows the last dot, as sent; empty without a dot or with a leading one only. */
 export function extensionOf(filename: string): string {
   const dot = filename.lastIndexOf('.');

@@ -6,7 +6,12 @@ import { classifyHostName, isRefusedPort } from './guard-names.js';
 export interface GuardPolicy {
   /** Networks reachable in spite of the guard (URL_ALLOW_NETWORKS), CIDR notation. */
   readonly allowNetworks: readonly string[];
+  /** Exactly these (URL_PORTS). Default: all but those of guard-names.ts. */
+  readonly ports?: readonly PortRange[] | null;
 }
+
+/** First and last. */
+export type PortRange = readonly [number, number];
 
 export type GuardedUrl =
   | { readonly allowed: true; readonly url: URL }
@@ -16,9 +21,11 @@ export type GuardedAddress = { readonly allowed: true } | { readonly allowed: fa
 export interface Guard {
   /**
    * Scheme, credentials, port, hostname; an address literal is checked as an address too. Everything that can be judged
-   * without DNS. Redirect targets come here resolved against their base.
+   * without DNS.
    */
   checkUrl(text: string): GuardedUrl;
+  /** Where a redirect leads: the `Location` as it was sent by `base`, held to the same rules before it is resolved and after. */
+  checkRedirect(location: string, base: URL): GuardedUrl;
   /** One answer of the resolver (IPv4 or IPv6 text). Every answer must be allowed: one that isn't spoils the host. */
   checkAddress(address: string): GuardedAddress;
 }
@@ -51,15 +58,30 @@ export function createGuard(policy: GuardPolicy): Guard {
     }
   }
 
+  function isAllowedPort(port: number): boolean {
+    const { ports = null } = policy;
+    return ports === null ? !isRefusedPort(port) : ports.some(([first, last]) => port >= first && port <= last);
+  }
+
+  function checkUrl(text: string): GuardedUrl {
+    const reason = whyUnreadable(text);
+    if (reason !== null) return refuse(reason);
+    const url = parse(text);
+    if (url === null) return refuse('malformed URL');
+    if (!isAllowedPort(portOf(url))) return refuse('port is not allowed');
+    const host = checkHost(url.hostname);
+    return host.allowed ? { allowed: true, url } : host;
+  }
+
   return {
-    checkUrl(text) {
-      const reason = whyUnreadable(text);
-      if (reason !== null) return refuse(reason);
-      const url = parse(text);
-      if (url === null) return refuse('malformed URL');
-      if (isRefusedPort(portOf(url))) return refuse('port is not allowed');
-      const host = checkHost(url.hostname);
-      return host.allowed ? { allowed: true, url } : host;
+    checkUrl,
+    checkRedirect(location, base) {
+      // Before it is resolved: that repairs text as the parser does.
+      if (REPAIRED.test(location)) return refuse(REPAIRED_REASON);
+      if (/^[a-z][a-z0-9+.-]*:/i.test(location)) return checkUrl(location);
+      if (location.startsWith('//')) return checkUrl(base.protocol + location);
+      const target = parse(location, base);
+      return target === null ? refuse('malformed URL') : checkUrl(target.href);
     },
     checkAddress,
   };
@@ -69,6 +91,9 @@ function refuse(reason: string): { readonly allowed: false; readonly reason: str
   return { allowed: false, reason };
 }
 
+const REPAIRED = /[\p{Cc}\p{White_Space}\\]/u;
+const REPAIRED_REASON = 'control character, white space or backslash in the URL';
+
 /**
  * What can be said before the host matters. The URL parser repairs what people type (https://url.spec.whatwg.org/#url-parsing:
  * it drops tabs and newlines, turns backslashes, adds slashes); other readers of the same text see another host. So such text
@@ -76,7 +101,7 @@ function refuse(reason: string): { readonly allowed: false; readonly reason: str
  */
 function whyUnreadable(text: string): string | null {
   if (text.trim() === '') return 'blank URL';
-  if (/[\p{Cc}\p{White_Space}\\]/u.test(text)) return 'control character, white space or backslash in the URL';
+  if (REPAIRED.test(text)) return REPAIRED_REASON;
   const scheme = /^([a-z][a-z0-9+.-]*):/i.exec(text)?.[1]?.toLowerCase();
   if (scheme !== 'http' && scheme !== 'https') return 'scheme is not http or https';
   // RFC 9110 section 4.2: a host is required, after exactly two slashes.
@@ -87,9 +112,9 @@ function whyUnreadable(text: string): string | null {
 }
 
 /** Not URL.canParse: once optimised, that of Node 20 takes Latin-1 for broken UTF-8 and refuses `bücher.example`. */
-function parse(text: string): URL | null {
+function parse(text: string, base?: URL): URL | null {
   try {
-    return new URL(text);
+    return new URL(text, base);
   } catch {
     return null;
   }

@@ -1,4 +1,4 @@
-// The memory of uploads: buffers lent out within one budget, so that any number of clients stays inside a stated bound.
+// The memory of contents: buffers lent out within one budget, so that any number of clients stays inside a stated bound.
 import { Failure } from '../errors.js';
 import { CONTENT_LIMIT_BYTES, SMALL_UPLOAD_BYTES } from '../limits.js';
 
@@ -22,8 +22,10 @@ export interface UploadMemory {
 
 export interface MemoryOptions {
   readonly budgetBytes: number;
-  /** How long an upload may wait. */
+  /** How long one may wait. */
   readonly waitMs: number;
+  /** What the budget is for, in the words of the refusal. */
+  readonly use?: 'uploads' | 'downloads';
 }
 
 interface Waiter {
@@ -37,7 +39,7 @@ const SMALLEST_BYTES = 16 * 1024;
 const LARGE_SHARE = 7 / 8;
 const RETRY_SECONDS = 5;
 
-export function createUploadMemory({ budgetBytes, waitMs }: MemoryOptions): UploadMemory {
+export function createUploadMemory({ budgetBytes, waitMs, use = 'uploads' }: MemoryOptions): UploadMemory {
   const spare = new Map<number, ArrayBuffer[]>();
   const lanes = {
     small: { limitBytes: budgetBytes, waiters: new Set<Waiter>() },
@@ -62,7 +64,7 @@ export function createUploadMemory({ budgetBytes, waitMs }: MemoryOptions): Uplo
         grantWaiters();
       };
       const onAbort = (): void => leave(signal.reason);
-      const tooLong = new Failure('unavailable', 'Too many uploads at once', RETRY_SECONDS);
+      const tooLong = new Failure('unavailable', `Too many ${use} at once`, RETRY_SECONDS);
       const timer = setTimeout(() => leave(tooLong), waitMs);
       const waiter: Waiter = {
         size,

@@ -8,10 +8,11 @@ import type { Exchange, Reply } from '../http/exchange.js';
 import { failureReply } from '../http/failure.js';
 import type { Operation } from '../http/openapi.js';
 import type { Route } from '../http/router.js';
+import { MULTIPART_FIELD_BYTES } from '../limits.js';
 import { resultJson, resultSchema } from './result.js';
-import { type Scanned, type ScanParts, scanUpload } from './scan.js';
+import { type Scanned, type ScanParts, scanContent } from './scan.js';
 
-export interface ScanRouteParts extends Omit<ScanParts, 'urls'> {
+export interface ScanRouteParts extends ScanParts {
   readonly access: AccessControl;
   /** Told of every scan that was admitted, once it is decided. Never of keys or contents. */
   readonly onScan: (event: ScanEvent) => void;
@@ -35,10 +36,12 @@ const textHeader = (description: string): object => ({ description, schema: { ty
 
 /** What the OpenAPI document says of the public route. */
 const scanOperation: Operation = {
-  summary: 'Scan an uploaded file',
+  summary: 'Scan a file, uploaded or behind a URL',
   description:
     'An infection is not an error: it is a 200 with `infected` true. Whatever was not looked at completely is a 422. ' +
-    'Takes one unit of the hourly quota, which comes back when the service fails or the request never arrives whole.',
+    'Takes one unit of the hourly quota, which comes back when the service fails or the request never arrives whole. ' +
+    'Send either `file` or `url`. A URL is fetched without credentials, at most 5 redirects are followed, and every host on ' +
+    'the way must have public addresses only.',
   tag: 'scans',
   who: 'key',
   requestBody: {
@@ -47,9 +50,16 @@ const scanOperation: Operation = {
       'multipart/form-data': {
         schema: {
           type: 'object',
-          required: ['file'],
+          oneOf: [{ required: ['file'] }, { required: ['url'] }],
           properties: {
             file: { type: 'string', format: 'binary', description: 'At most 10,485,760 bytes, with a filename.' },
+            url: {
+              type: 'string',
+              format: 'uri',
+              maxLength: MULTIPART_FIELD_BYTES,
+              description:
+                'Public http or https URL without credentials; what it answers with is at most 10,485,760 bytes.',
+            },
           },
         },
       },
@@ -85,6 +95,7 @@ const scanOperation: Operation = {
     'keyInvalid',
     'uploadTooSlow',
     'unsupportedMediaType',
+    'downloadFailed',
     'scanIncomplete',
     'quotaExhausted',
     'internal',
@@ -103,9 +114,6 @@ const signedInOperation: Operation = {
   errors: [...scanOperation.errors.filter((code) => code !== 'keyMissing' && code !== 'keyInvalid'), ...callerErrors],
 };
 
-/** What differs from route to route. */
-type RouteParts = ScanRouteParts & Pick<ScanParts, 'urls'>;
-
 export interface ScanRoutes {
   /** The public route. */
   readonly withKey: Route;
@@ -120,22 +128,19 @@ export function createScanRoutes(parts: ScanRouteParts): ScanRoutes {
       path: '/api/v1/scans',
       operation: scanOperation,
       handle: async (exchange) =>
-        await answer(exchange, await parts.access.withApiKey(exchange.headers.get('x-api-key')), {
-          ...parts,
-          urls: 'judged',
-        }),
+        await answer(exchange, await parts.access.withApiKey(exchange.headers.get('x-api-key')), parts),
     },
     signedIn: {
       method: 'POST',
       path: '/web/scans',
       operation: signedInOperation,
       handle: async (caller, exchange) =>
-        await answer(exchange, await parts.access.asUser(caller), { ...parts, urls: 'refused' }),
+        await answer(exchange, await parts.access.asUser(caller), { ...parts, downloader: null }),
     },
   };
 }
 
-async function answer(exchange: Exchange, access: Access, parts: RouteParts): Promise<Reply> {
+async function answer(exchange: Exchange, access: Access, parts: ScanRouteParts): Promise<Reply> {
   switch (access.outcome) {
     case 'keyMissing':
     case 'keyInvalid':
@@ -147,18 +152,23 @@ async function answer(exchange: Exchange, access: Access, parts: RouteParts): Pr
   }
 }
 
-async function scanAdmitted(exchange: Exchange, access: Admitted, parts: RouteParts): Promise<Reply> {
+async function scanAdmitted(exchange: Exchange, access: Admitted, parts: ScanRouteParts): Promise<Reply> {
   const scanId = uuidv7();
   const { userId, keyId } = access;
   const event = { scanId, requestId: exchange.requestId, userId, keyId };
+  let received = false;
+  const onReceived = (): void => {
+    received = true;
+  };
   try {
-    const scanned = await scanUpload(exchange, parts);
+    const scanned = await scanContent({ exchange, userId, onReceived }, parts);
     const { sizeBytes, sha256 } = scanned;
     const virusName = virusNameOf(scanned);
     parts.onScan({ ...event, status: 200, sizeBytes, sha256, virusName, error: null });
     return scanReply(scanned, scanId, access.quota, parts.signatures.state());
   } catch (error) {
-    const quota = isGivenBack(error, exchange) ? await access.refund() : access.quota;
+    const isGone = exchange.signal.aborted;
+    const quota = isGivenBack(error, { isGone, received }) ? await access.refund() : access.quota;
     if (!(error instanceof Failure)) throw error;
     const { status, message } = error;
     parts.onScan({ ...event, status, sizeBytes: null, sha256: null, virusName: null, error: message });
@@ -167,9 +177,10 @@ async function scanAdmitted(exchange: Exchange, access: Admitted, parts: RoutePa
 }
 
 /** When the service fails or the request never arrived whole; never for a complete request that is wrong. */
-function isGivenBack(error: unknown, exchange: Exchange): boolean {
-  if (!(error instanceof Failure) || error.status >= 500) return true;
-  return exchange.signal.aborted || error.code === 'uploadTooSlow';
+function isGivenBack(error: unknown, { isGone, received }: { isGone: boolean; received: boolean }): boolean {
+  if (error instanceof Failure && (error.status >= 500 || error.code === 'uploadTooSlow')) return true;
+  // Who leaves after a whole request pays for it: else URLs could be fetched in our name without end.
+  return isGone ? !received : !(error instanceof Failure);
 }
 
 function scanReply(

@@ -1,20 +1,27 @@
-// The way of the bytes on one screen: an upload in, a verdict about all of it out.
+// The way of the bytes on one screen: an upload or a URL in, a verdict about all of the content out.
 import type { ScanPool } from '../engine/pool.js';
 import type { Signatures } from '../engine/signatures.js';
 import type { Verdict } from '../engine/verdict.js';
 import { Failure } from '../errors.js';
 import type { Exchange } from '../http/exchange.js';
-import type { Guard } from './guard.js';
 import type { UploadMemory } from './memory.js';
 import { receiveUpload } from './upload.js';
+import type { Download, Downloader } from './url-content.js';
 
 export interface ScanParts {
   readonly pool: ScanPool;
   readonly signatures: Signatures;
   readonly memory: UploadMemory;
   readonly uploadTimeoutMs: number;
-  readonly guard: Guard;
-  readonly urls: 'judged' | 'refused';
+  /** Null: the route takes uploads only. */
+  readonly downloader: Downloader | null;
+}
+
+export interface ScanRequest {
+  readonly exchange: Exchange;
+  readonly userId: string;
+  /** Called when the request is there as a whole. */
+  readonly onReceived: () => void;
 }
 
 /** A scan that looked at everything. */
@@ -30,12 +37,12 @@ const LOADING_RETRY_SECONDS = 5;
 const FAILED_RETRY_SECONDS = 60;
 
 /** Rejects with a Failure for whatever is no verdict, with the signal's reason when the client goes away. */
-export async function scanUpload(exchange: Exchange, parts: ScanParts): Promise<Scanned> {
+export async function scanContent({ exchange, userId, onReceived }: ScanRequest, parts: ScanParts): Promise<Scanned> {
   assertReady(parts.signatures);
   const upload = await receiveUpload(exchange, { memory: parts.memory, timeoutMs: parts.uploadTimeoutMs });
-  if (upload.kind === 'url') throw refusedUrl(upload.url, parts);
-
-  const { content, lease, filename } = upload;
+  onReceived();
+  const { content, lease, filename } =
+    upload.kind === 'url' ? await downloadFor(upload.url, { exchange, userId }, parts) : upload;
   const { sizeBytes, sha256 } = content;
   const outcome = await parts.pool
     .scan(content.buffer, sizeBytes, { signal: exchange.signal })
@@ -51,11 +58,15 @@ export async function scanUpload(exchange: Exchange, parts: ScanParts): Promise<
   return { filename, sizeBytes, sha256, durationMs, verdict };
 }
 
-/** Nothing is downloaded by this version: what is wrong with the URL is said first, since that stays wrong. */
-function refusedUrl(text: string, { guard, urls }: ScanParts): Failure {
-  if (urls === 'refused') return new Failure('urlRejected', 'this route scans uploads only');
-  const judged = guard.checkUrl(text);
-  return new Failure('urlRejected', judged.allowed ? 'this version scans uploads only' : judged.reason);
+async function downloadFor(
+  url: string,
+  { exchange, userId }: Pick<ScanRequest, 'exchange' | 'userId'>,
+  { downloader }: ScanParts,
+): Promise<Download> {
+  if (downloader === null) throw new Failure('urlRejected', 'this route scans uploads only');
+  // Seconds may pass at an origin, for nobody when the client has left.
+  exchange.watch();
+  return await downloader.download(url, userId, exchange.signal);
 }
 
 function assertReady(signatures: Signatures): void {

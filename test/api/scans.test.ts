@@ -102,23 +102,6 @@ t.test('every wrong form gets its row of the table, keeps its unit, and the next
   t.equal((await upload(server.url, 'x')).status, 200);
 });
 
-t.test('a url is judged, and not fetched by this version', async (t) => {
-  const cases: [string, RegExp][] = [
-    ['   ', /blank/],
-    ['ftp://example.com/a', /./],
-    ['http://127.0.0.1/', /address is not public/],
-    ['http://169.254.169.254/latest/meta-data/', /./],
-    ['https://example.com/a.zip', /^URL rejected: this version scans uploads only$/],
-  ];
-  for (const [url, reason] of cases) {
-    const form = new FormData();
-    form.append('url', url);
-    const { status, body } = await postForm(server.url, form);
-    t.match({ status, ...body }, { status: 400, error: 'Scan failed', message: /^URL rejected: / }, url);
-    t.match(body['message'], reason, url);
-  }
-});
-
 t.test('a scan route takes multipart/form-data and nothing else', async (t) => {
   for (const type of [
     'application/json',

@@ -2,12 +2,13 @@
 import t from 'tap';
 import { eicar } from '../fixtures/samples.js';
 import { startServer } from '../fixtures/server.js';
-import { postSignedIn, signIn, uploadSignedIn } from '../fixtures/sign-in.js';
+import { signIn } from '../fixtures/sign-in.js';
 import { upload } from '../fixtures/upload.js';
+import { postSignedIn, uploadSignedIn } from '../fixtures/web-scans.js';
 
 const server = await startServer();
 t.teardown(() => server.stop());
-const token = await signIn(server.url);
+const { accessToken: token } = await signIn(server.url);
 
 t.test('an infection is found, the quota is that of the keys', async (t) => {
   const answer = await uploadSignedIn(server.url, token, eicar().toString('latin1'));

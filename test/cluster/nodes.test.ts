@@ -3,8 +3,9 @@ import t from 'tap';
 import { startPostgres } from '../fixtures/postgres.js';
 import { startRedis, startRedisCluster } from '../fixtures/redis.js';
 import { startServer } from '../fixtures/server.js';
-import { signIn, uploadSignedIn } from '../fixtures/sign-in.js';
+import { signIn } from '../fixtures/sign-in.js';
 import { upload } from '../fixtures/upload.js';
+import { uploadSignedIn } from '../fixtures/web-scans.js';
 
 const postgres = await startPostgres();
 t.teardown(() => postgres.stop());
@@ -21,7 +22,7 @@ t.test('a thousand requests by two ways to two nodes get exactly the units that 
   const one = await startServer({ env });
   const other = await startServer({ env });
   await awayFromTheHour();
-  const token = await signIn(other.url);
+  const { accessToken: token } = await signIn(other.url);
   const asked = Array.from({ length: 1_000 }, (_, index) => {
     if (index % 4 === 3) return uploadSignedIn(other.url, token, 'content');
     return upload(index % 2 ? one.url : other.url, 'content');

@@ -1,7 +1,7 @@
 // Names as they are shown: base names of hostile filenames, and extensions.
 import fc from 'fast-check';
 import t from 'tap';
-import { baseName, extensionOf } from '../../src/scan/filename.js';
+import { baseName, extensionOf, nameFromUrl } from '../../src/scan/filename.js';
 
 /** As a test's name: no line ends of any kind, no half characters. */
 function inAscii(name: string): string {
@@ -77,3 +77,38 @@ t.test(
     );
   },
 );
+
+t.test('the name of a URL is its last segment that is not empty, decoded; or the host', async (t) => {
+  const urls: [string, string][] = [
+    ['http://h.example/a/b.txt', 'b.txt'],
+    ['http://h.example/a/b.txt?c=d/e.exe#f/g.exe', 'b.txt'],
+    ['http://h.example/a/b//', 'b'],
+    ['http://h.example', 'h.example'],
+    ['http://h.example:8080/?x', 'h.example'],
+    ['http://[2001:db8::1]/', '[2001:db8::1]'],
+    ['http://B\u00fccher.example/', 'xn--bcher-kva.example'],
+    ['http://h.example/a/../b/./', 'b'],
+    ['http://h.example/%E2%98%83%20x.txt', '\u2603 x.txt'],
+    ['http://h.example/%e2%98.txt', '\ufffd.txt'],
+    ['http://h.example/100%.txt', '100%.txt'],
+    ['http://h.example/%2', '%2'],
+    ['http://h.example/%252e', '%2e'],
+    ['http://h.example/a%5Cb%2Fc.txt', 'c.txt'],
+    ['http://h.example/a%2F', 'h.example'],
+    ['http://h.example/a/%2e%2e', 'h.example'],
+    ['http://h.example/%0d%0a%00', 'h.example'],
+    [`http://h.example/${'%F0%9F%98%80'.repeat(256)}`, '\u{1f600}'.repeat(255)],
+  ];
+  for (const [url, name] of urls) t.equal(nameFromUrl(new URL(url)), name, inAscii(url));
+});
+
+t.test('whatever the path, the name of a URL is one that baseName would give', async (t) => {
+  fc.assert(
+    fc.property(fc.webPath(), fc.string({ unit: 'grapheme' }), (path, noise) => {
+      const url = new URL(`http://h.example${path}/${encodeURIComponent(noise)}`);
+      const name = nameFromUrl(url);
+      return baseName(name) === name;
+    }),
+  );
+  t.pass();
+});

@@ -1,0 +1,129 @@
+// The content behind a URL: each hop judged, resolved, judged again and dialled; the last one's bytes into a lent buffer.
+import { isIP } from 'node:net';
+import { Failure } from '../errors.js';
+import { CONTENT_LIMIT_BYTES, REDIRECTS_MAX } from '../limits.js';
+import { assertWithinLimit, type Content, createBody } from './body.js';
+import { type Deadline, startDeadline } from './deadline.js';
+import { type OriginOptions, type OriginResponse, requestOrigin, TOO_SLOW } from './download.js';
+import { createDownloadSlots, type SlotLimits } from './download-slots.js';
+import { nameFromUrl } from './filename.js';
+import type { Guard, GuardedUrl } from './guard.js';
+import type { Lease, UploadMemory } from './memory.js';
+import type { Resolve } from './resolve.js';
+
+export interface Download {
+  /** Of the URL that was asked for, wherever it led. */
+  readonly filename: string;
+  readonly content: Content;
+  /** The caller releases it. */
+  readonly lease: Lease;
+}
+
+export interface Downloader {
+  /**
+   * Rejects with Failure `urlRejected`, `downloadFailed`, `fileTooLarge`, `fileEmpty` or `unavailable`, with the signal's
+   * reason when the client goes away; everything is given back then.
+   */
+  download(url: string, userId: string, signal: AbortSignal): Promise<Download>;
+  /** Downloads under way. */
+  readonly running: number;
+}
+
+export interface DownloaderOptions extends OriginOptions {
+  readonly guard: Guard;
+  readonly resolve: Resolve;
+  /** A budget of its own: slow origins must not keep uploads waiting. */
+  readonly memory: UploadMemory;
+  readonly limits: SlotLimits;
+  /** From the first question to the DNS to the last byte; waiting for memory isn't in it. */
+  readonly timeoutMs: number;
+}
+
+/** RFC 9110 section 15.4: those that name another place for the same GET. 300 and 304 name none. */
+const REDIRECTS: ReadonlySet<number> = new Set([301, 302, 303, 307, 308]);
+const PARTIAL_CONTENT = 206;
+
+export function createDownloader(options: DownloaderOptions): Downloader {
+  const { guard, resolve, memory } = options;
+  const slots = createDownloadSlots(options.limits);
+
+  /** The addresses of a URL's host, all of them judged: one that may not be dialled spoils the host. */
+  async function checkedAddresses({ hostname }: URL, signal: AbortSignal): Promise<readonly string[]> {
+    // An address was judged with the URL, and is judged again with all others.
+    const bare = hostname.replace(/^\[(.*)\]$/, '$1');
+    const addresses = isIP(bare) === 0 ? await resolve(hostname, signal) : [bare];
+    for (const address of addresses) {
+      const checked = guard.checkAddress(address);
+      if (!checked.allowed) throw new Failure('urlRejected', checked.reason);
+    }
+    return addresses;
+  }
+
+  /** The first response that is no redirect. */
+  async function follow(start: URL, signal: AbortSignal): Promise<OriginResponse> {
+    let url = start;
+    for (let redirects = 0; ; redirects += 1) {
+      const addresses = await checkedAddresses(url, signal);
+      const response = await requestOrigin({ url, addresses, signal }, options);
+      if (!REDIRECTS.has(response.status)) return response;
+      response.close();
+      const location = response.header('location');
+      if (location === null || location === '') throw new Failure('downloadFailed', 'a redirect without a target');
+      if (redirects === REDIRECTS_MAX) throw new Failure('urlRejected', 'too many redirects');
+      url = allowed(guard.checkRedirect(location, url));
+    }
+  }
+
+  /** The whole body of a response that is a success. */
+  async function receive(
+    response: OriginResponse,
+    deadline: Deadline,
+    client: AbortSignal,
+  ): Promise<Omit<Download, 'filename'>> {
+    const { status } = response;
+    // A part that nobody asked for is not the content.
+    if (status < 200 || status > 299 || status === PARTIAL_CONTENT) {
+      throw new Failure('downloadFailed', `the origin answered with status ${status}`);
+    }
+    const declared = response.header('content-length');
+    const expectedBytes = declared === null ? CONTENT_LIMIT_BYTES : Number(declared);
+    assertWithinLimit(expectedBytes);
+    const asked = memory.lend(expectedBytes, client);
+    const lease = asked instanceof Promise ? await deadline.hold(asked) : asked;
+    try {
+      const body = createBody(lease.buffer);
+      for await (const bytes of response.body) body.append(bytes);
+      return { content: body.finish(), lease };
+    } catch (error) {
+      lease.release(lease.buffer);
+      throw error;
+    }
+  }
+
+  return {
+    async download(text, userId, client) {
+      const url = allowed(guard.checkUrl(text));
+      const giveBack = slots.take(userId);
+      const deadline = startDeadline(options.timeoutMs, client, new Failure('downloadFailed', TOO_SLOW));
+      try {
+        const response = await follow(url, deadline.signal);
+        try {
+          return { filename: nameFromUrl(url), ...(await receive(response, deadline, client)) };
+        } finally {
+          response.close();
+        }
+      } finally {
+        deadline.end();
+        giveBack();
+      }
+    },
+    get running() {
+      return slots.taken;
+    },
+  };
+}
+
+function allowed(checked: GuardedUrl): URL {
+  if (!checked.allowed) throw new Failure('urlRejected', checked.reason);
+  return checked.url;
+}

@@ -1,0 +1,136 @@
+// A downloader with the real guard between a hostile DNS server and a hostile origin; "public" addresses are dialled on loopback.
+import type { Test } from 'tap';
+import { createGuard } from '../../src/scan/guard.js';
+import { createUploadMemory, type UploadMemory } from '../../src/scan/memory.js';
+import { createResolve } from '../../src/scan/resolve.js';
+import { createDownloader, type Download, type Downloader } from '../../src/scan/url-content.js';
+import type { Certificate } from '../fixtures/certificate.js';
+import {
+  addressRecords,
+  type DnsAnswer,
+  type DnsServer,
+  type Question,
+  startDnsServer,
+} from '../fixtures/dns-server.js';
+import { type Origin, type OriginAnswer, startOrigin } from '../fixtures/origin.js';
+
+export const MIB = 1024 * 1024;
+export const PUBLIC = '93.184.215.14';
+
+export interface HarnessSettings {
+  readonly dns?: (question: Question) => DnsAnswer;
+  readonly answer?: OriginAnswer;
+  /** For the origin at port 443; without one the same plain origin is there. */
+  readonly tls?: Certificate;
+  readonly budgetBytes?: number;
+  readonly waitMs?: number;
+  readonly perUser?: number;
+  readonly total?: number;
+  readonly timeoutMs?: number;
+  readonly dnsMs?: number;
+  readonly connectMs?: number;
+  readonly headersMs?: number;
+  readonly idleMs?: number;
+  readonly allowNetworks?: readonly string[];
+}
+
+export interface Harness {
+  readonly downloader: Downloader;
+  readonly memory: UploadMemory;
+  readonly dns: DnsServer;
+  readonly origin: Origin;
+  /** Every address that was dialled. */
+  readonly dialled: string[];
+  /** The most that was lent at one time. */
+  readonly peakBytes: () => number;
+  /** Downloads and gives the memory back at once. */
+  fetch(url: string, options?: { readonly user?: string; readonly signal?: AbortSignal }): Promise<Fetched>;
+}
+
+export interface Fetched {
+  readonly filename: string;
+  readonly sizeBytes: number;
+  readonly sha256: string;
+  readonly text: string;
+}
+
+/** Every name has one public address. */
+const anyPublic = (question: Question): DnsAnswer => addressRecords(question, [PUBLIC]);
+/** Generous where a test isn't about time: it must not fail on a slow machine. */
+const AMPLE_MS = 60_000;
+
+export async function openHarness(t: Test, settings: HarnessSettings = {}): Promise<Harness> {
+  const { dns: script = anyPublic, answer = () => undefined, tls } = settings;
+  const dns = await startDnsServer(script);
+  const origin = await startOrigin(answer);
+  const secure = tls === undefined ? origin : await startOrigin(answer, tls);
+  t.teardown(async () => {
+    await Promise.all([dns.stop(), origin.stop(), ...(secure === origin ? [] : [secure.stop()])]);
+  });
+  const budgetBytes = settings.budgetBytes ?? 64 * MIB;
+  const own = createUploadMemory({ budgetBytes, waitMs: settings.waitMs ?? AMPLE_MS, use: 'downloads' });
+  let peakBytes = 0;
+  const memory: UploadMemory = {
+    lend(bytes, signal) {
+      const lease = own.lend(bytes, signal);
+      peakBytes = Math.max(peakBytes, own.lentBytes);
+      return lease;
+    },
+    get lentBytes() {
+      return own.lentBytes;
+    },
+    get waiting() {
+      return own.waiting;
+    },
+  };
+  const dialled: string[] = [];
+  const downloader = createDownloader({
+    guard: createGuard({ allowNetworks: settings.allowNetworks ?? [] }),
+    resolve: createResolve({ servers: [dns.address], hosts: new Map(), timeoutMs: settings.dnsMs ?? AMPLE_MS }),
+    memory,
+    limits: { perUser: settings.perUser ?? 1000, total: settings.total ?? 1000 },
+    timeoutMs: settings.timeoutMs ?? AMPLE_MS,
+    userAgent: 'Sluice/1.2.3',
+    connectMs: settings.connectMs ?? AMPLE_MS,
+    headersMs: settings.headersMs ?? AMPLE_MS,
+    idleMs: settings.idleMs ?? AMPLE_MS,
+    redial({ address, port }) {
+      dialled.push(address);
+      return { address: '127.0.0.1', port: port === 443 ? secure.port : origin.port };
+    },
+  });
+  return {
+    downloader,
+    memory,
+    dns,
+    origin,
+    dialled,
+    peakBytes: () => Math.max(peakBytes, own.lentBytes),
+    async fetch(url, { user = 'a user', signal = new AbortController().signal } = {}) {
+      return keep(await downloader.download(url, user, signal));
+    },
+  };
+}
+
+function keep({ filename, content, lease }: Download): Fetched {
+  const { sizeBytes, sha256, buffer } = content;
+  const text = Buffer.from(buffer, 0, Math.min(sizeBytes, 100)).toString('latin1');
+  lease.release(lease.buffer);
+  return { filename, sizeBytes, sha256, text };
+}
+
+/** What a download was refused with: `code: detail`. */
+export async function refusal(work: Promise<unknown>): Promise<string> {
+  try {
+    return `it succeeded: ${JSON.stringify(await work)}`;
+  } catch (error) {
+    if (!(error instanceof Error)) return String(error);
+    const { code, detail } = { code: error.name, detail: error.message, ...error };
+    return detail === '' ? code : `${code}: ${detail}`;
+  }
+}
+
+/** Resolves once the condition holds. */
+export async function until(condition: () => boolean): Promise<void> {
+  while (!condition()) await new Promise((resolve) => setImmediate(resolve));
+}
