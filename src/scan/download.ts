@@ -32,12 +32,17 @@ export interface OriginRequest {
   readonly signal: AbortSignal;
 }
 
+export type BodySink = (bytes: Uint8Array) => void;
+
 export interface OriginResponse {
   readonly status: number;
   /** The one value of a header; null when it is absent or repeated. */
   header(name: string): string | null;
-  /** Bytes as they come over the wire; throws a Failure when they end before their end. */
-  readonly body: AsyncIterable<Uint8Array>;
+  /**
+   * Hands on the body's bytes as they come over the wire; until then the connection isn't read. Rejects with a Failure when
+   * they end before their end, with what the sink throws, with the signal's reason.
+   */
+  receive(sink: BodySink): Promise<void>;
   /** Ends the connection, whatever was read. */
   close(): void;
 }
@@ -46,7 +51,7 @@ export interface OriginResponse {
  * Sends a GET and resolves with the response once its headers are there. Rejects with Failure `downloadFailed`, with the
  * signal's reason when it aborts. The connection serves this request only: a kept one would skip the next check.
  */
-export async function requestOrigin(request: OriginRequest, options: OriginOptions): Promise<OriginResponse> {
+export function requestOrigin(request: OriginRequest, options: OriginOptions): Promise<OriginResponse> {
   const { url, signal } = request;
   const connection = openConnection(request, options);
   const client = new Client(url.origin, {
@@ -55,53 +60,118 @@ export async function requestOrigin(request: OriginRequest, options: OriginOptio
     pipelining: 0,
     maxHeaderSize: ORIGIN_HEADER_BYTES,
     headersTimeout: options.headersMs ?? ORIGIN_HEADERS_MS,
-    bodyTimeout: options.idleMs ?? ORIGIN_IDLE_MS,
+    // Ours, below: this one runs on while we don't read.
+    bodyTimeout: 0,
     allowH2: false,
   });
-  // undici looks at the signal once a connection stands.
-  signal.addEventListener('abort', connection.abandon);
-  const close = (): void => {
-    signal.removeEventListener('abort', connection.abandon);
-    // An open connection is the client's to end: its parser doesn't bear an end that it hasn't made.
-    client.destroy().catch(() => undefined);
-    connection.abandon();
-  };
-  const failureOf = (error: unknown): unknown =>
-    signal.aborted ? signal.reason : new Failure('downloadFailed', connection.problem() ?? reasonOf(error));
-  try {
-    const { statusCode, headers, body } = await client.request({
-      method: 'GET',
-      path: url.pathname + url.search,
-      // Nothing of the client's, no cookies, no Referer.
-      headers: { 'user-agent': options.userAgent, accept: '*/*', 'accept-encoding': 'identity' },
-      signal,
-    });
-    // Closing ends the body with an error that nobody waits for.
-    body.on('error', () => undefined);
-    return {
-      status: statusCode,
-      header: (name) => single(headers[name]),
-      body: read(body, failureOf),
-      close,
-    };
-  } catch (error) {
-    close();
-    throw failureOf(error);
-  }
+  return new Promise((resolve, reject) => {
+    const reception = createReception(connection, options.idleMs ?? ORIGIN_IDLE_MS, abort);
+    let controller: Dispatcher.DispatchController | null = null;
+
+    function end(error: unknown): void {
+      reception.end(error);
+      // Nothing but the first settlement counts: after the headers this one is too late, and the reception has it.
+      reject(error);
+    }
+    function abort(error: unknown): void {
+      end(error);
+      controller?.abort(new Error('Aborted'));
+      // undici knows nothing of a connection that doesn't stand yet.
+      connection.abandon();
+    }
+    const onAbort = (): void => abort(signal.reason);
+    function close(): void {
+      signal.removeEventListener('abort', onAbort);
+      reception.end(new Error('Closed'));
+      client.destroy().catch(() => undefined);
+      connection.abandon();
+    }
+    if (signal.aborted) return onAbort();
+    signal.addEventListener('abort', onAbort);
+
+    // The handler rather than a stream: a stream that isn't read stops undici's parser, and an origin that ends its
+    // connection just then makes an assertion fail that nobody can catch (nodejs/undici#5360).
+    client.dispatch(
+      {
+        method: 'GET',
+        path: url.pathname + url.search,
+        // Nothing of the client's, no cookies, no Referer.
+        headers: { 'user-agent': options.userAgent, accept: '*/*', 'accept-encoding': 'identity' },
+      },
+      {
+        onRequestStart(started) {
+          controller = started;
+        },
+        onResponseStart(_controller, status, headers) {
+          // 1xx comes before the response (RFC 9110 section 15.2).
+          if (status < 200) return;
+          connection.hold();
+          resolve({ status, header: (name) => single(headers[name]), receive: reception.receive, close });
+        },
+        onResponseData: (_controller, bytes) => reception.take(bytes),
+        onResponseEnd: () => reception.end(null),
+        onResponseError(_controller, error) {
+          end(new Failure('downloadFailed', connection.problem() ?? reasonOf(error)));
+          close();
+        },
+      },
+    );
+  });
 }
 
-async function* read(
-  body: Dispatcher.ResponseData['body'],
-  failureOf: (error: unknown) => unknown,
-): AsyncGenerator<Uint8Array> {
-  const chunks: AsyncIterator<Uint8Array> = body[Symbol.asyncIterator]();
-  for (;;) {
-    const next = await chunks.next().catch((error: unknown) => {
-      throw failureOf(error);
-    });
-    if (next.done === true) return;
-    yield next.value;
+interface Reception {
+  readonly receive: OriginResponse['receive'];
+  /** Bytes of the body, which are whoever's until this returns. */
+  take(bytes: Uint8Array): void;
+  /** The body is whole (null), or won't be. Only the first end counts. */
+  end(error: unknown): void;
+}
+
+/** One body on its way: what came with the headers waits for the sink, and nothing else is read before there is one. */
+function createReception(connection: Connection, idleMs: number, abort: (error: unknown) => void): Reception {
+  const early: Uint8Array[] = [];
+  let sink: BodySink = (bytes) => early.push(bytes.slice());
+  let ended: { readonly error: unknown } | null = null;
+  let settle: () => void = () => undefined;
+  let idle: NodeJS.Timeout | null = null;
+
+  function end(error: unknown): void {
+    if (ended !== null) return;
+    ended = { error };
+    if (idle !== null) clearTimeout(idle);
+    settle();
   }
+
+  function take(bytes: Uint8Array): void {
+    if (ended !== null) return;
+    idle?.refresh();
+    try {
+      sink(bytes);
+    } catch (error) {
+      abort(error);
+    }
+  }
+
+  return {
+    take,
+    end,
+    receive: (into) =>
+      new Promise((resolve, reject) => {
+        const whole = ended;
+        sink = into;
+        ended = null;
+        settle = () => {
+          if (ended === null) return;
+          if (ended.error === null) resolve();
+          else reject(ended.error);
+        };
+        for (const bytes of early.splice(0)) take(bytes);
+        if (whole !== null) return end(whole.error);
+        if (ended !== null) return;
+        idle = setTimeout(() => abort(new Failure('downloadFailed', TOO_SLOW)), idleMs);
+        connection.release();
+      }),
+  };
 }
 
 function single(value: string | string[] | undefined): string | null {
@@ -114,6 +184,10 @@ interface Connection {
   problem(): string | null;
   /** Ends it while it is being made, which undici leaves to its timeout. */
   abandon(): void;
+  /** Shows undici no more of what arrives, which stays with the kernel then; its end isn't seen either. */
+  hold(): void;
+  /** Goes on where hold stopped. */
+  release(): void;
 }
 
 /** Dials the checked addresses in turn, and nothing else: no name is looked up behind the guard. */
@@ -182,13 +256,20 @@ function openConnection({ url, addresses }: OriginRequest, options: OriginOption
     abandon() {
       if (state !== 'open') socket?.destroy();
     },
+    // undici reads when the socket says that it is readable, until there is nothing.
+    hold() {
+      if (socket !== null) Object.defineProperty(socket, 'read', { value: () => null, configurable: true });
+    },
+    release() {
+      if (socket === null || !Reflect.deleteProperty(socket, 'read')) return;
+      socket.emit('readable');
+    },
   };
 }
 
 /**
- * undici 7 takes ECONNRESET for the end of a body that lasts until its connection ends: cut content would pass for whole. And
- * when it comes while the body is held back, an assertion fails there that would end the process. Under another code it is
- * an error like any other. This listener is the first, so that undici sees what it leaves.
+ * undici takes ECONNRESET for the end of a body that lasts until its connection ends: cut content would pass for whole. Under
+ * another code it is an error like any other. This listener is the first, so that undici sees what it leaves.
  */
 function disguiseReset(error: Error): void {
   if ('code' in error && error.code === 'ECONNRESET') error.code = 'CONNECTION_RESET';
@@ -196,7 +277,7 @@ function disguiseReset(error: Error): void {
 
 /** A closed set of words: an operating system's or a library's own would tell of addresses, ports and routes. */
 function reasonOf(error: unknown): string {
-  if (error instanceof errors.HeadersTimeoutError || error instanceof errors.BodyTimeoutError) return TOO_SLOW;
+  if (error instanceof errors.HeadersTimeoutError) return TOO_SLOW;
   if (error instanceof errors.HTTPParserError || error instanceof errors.HeadersOverflowError) {
     return 'the response is not valid HTTP';
   }

@@ -92,7 +92,7 @@ export function createDownloader(options: DownloaderOptions): Downloader {
     const lease = asked instanceof Promise ? await deadline.hold(asked) : asked;
     try {
       const body = createBody(lease.buffer);
-      for await (const bytes of response.body) body.append(bytes);
+      await response.receive((bytes) => body.append(bytes));
       return { content: body.finish(), lease };
     } catch (error) {
       lease.release(lease.buffer);

@@ -228,6 +228,11 @@ t.test('https is verified against the authorities of the machine, for names and 
     const { status, body } = await scanUrl(`https://${host}:${secure.port}/hello.txt`);
     t.match({ status, ...body }, { status: 200, sizeInBytes: 5 }, host);
   }
+  const large = Buffer.alloc(LIMIT_BYTES, 'over TLS\n');
+  paths['/large-over-tls'] = ({ send }) => send(response(large));
+  const { headers, body } = await scanUrl(`https://files.example:${secure.port}/large-over-tls`);
+  t.match(body, { sizeInBytes: LIMIT_BYTES });
+  t.equal(headers.get('x-scan-sha256'), createHash('sha256').update(large).digest('hex'));
   paths['/down'] = ({ send }) => send(redirect(`${BASE}/hello.txt`));
   paths['/up'] = ({ send }) => send(redirect(`https://files.example:${secure.port}/hello.txt`));
   t.equal((await scanUrl(`https://files.example:${secure.port}/down`)).status, 200, 'a redirect may lead to http');
