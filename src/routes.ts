@@ -1,5 +1,6 @@
 // Every endpoint as one table: method, path, what the OpenAPI document says of it, and who serves it.
 import type { SignatureState } from './engine/signatures.js';
+import type { HistoryState } from './history/history.js';
 import type { Exchange, Reply } from './http/exchange.js';
 import { jsonReply } from './http/json.js';
 import { type Operation, openApiDocument } from './http/openapi.js';
@@ -9,6 +10,7 @@ import { describeEngine, scanOperation } from './scan/route.js';
 export interface RouteParts {
   readonly scan: (exchange: Exchange) => Promise<Reply>;
   readonly signatures: () => SignatureState;
+  readonly history: () => HistoryState;
   /** Null: it answers; otherwise what is wrong with it. */
   readonly storeProblem: () => Promise<string | null>;
   readonly version: string;
@@ -65,16 +67,23 @@ function operation(summary: string, responses: Readonly<Record<number, string>>)
   };
 }
 
-async function readiness({ signatures, storeProblem }: RouteParts): Promise<Reply> {
+async function readiness({ signatures, history, storeProblem }: RouteParts): Promise<Reply> {
   const engine = signatures();
   const problem = await storeProblem();
-  const ready = engine.kind === 'ready' && problem === null;
+  const journal = history();
+  const ready = engine.kind === 'ready' && problem === null && journal.problem === null;
   const body = {
     status: ready ? 'ready' : 'unavailable',
     engine: describeState(engine),
     store: problem === null ? { status: 'ready' } : { status: 'failed', message: problem },
+    history: describeJournal(journal),
   };
   return ready ? jsonReply(200, body) : jsonReply(503, body, { 'Retry-After': '5' });
+}
+
+function describeJournal({ rows, bytes, oldestAgeMs, problem }: HistoryState): Record<string, unknown> {
+  const waiting = { waitingRows: rows, waitingBytes: bytes, oldestAgeMs };
+  return problem === null ? { status: 'ready', ...waiting } : { status: 'failed', message: problem, ...waiting };
 }
 
 function describeState(state: SignatureState): Record<string, unknown> {

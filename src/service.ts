@@ -7,6 +7,7 @@ import { createKeyLoader } from './account/keys.js';
 import type { Config } from './config.js';
 import { startPool } from './engine/pool.js';
 import { loadSignatures, type Signatures } from './engine/signatures.js';
+import { type History, startHistory } from './history/history.js';
 import type { Exchange } from './http/exchange.js';
 import { createRouter } from './http/router.js';
 import { startServer } from './http/server.js';
@@ -43,8 +44,17 @@ export async function startService(config: Config, log: Log): Promise<Service> {
   try {
     const postgres = await startStore(config, log, stops);
     const account = await bootstrap(postgres.sql, config.bootstrap, { isEmbedded: config.databaseUrl === null });
+    const history = await startHistory({
+      sql: postgres.sql,
+      dataDirectory: config.dataDirectory,
+      journalLimitBytes: config.historyJournalBytes,
+      retentionDays: config.historyRetentionDays,
+      alongside: null,
+      log,
+    });
+    stops.push(() => history.stop());
     const signatures = startSignatures(config, log, stops);
-    const port = await startHttp(config, log, { postgres, signatures }, stops);
+    const port = await startHttp(config, log, { postgres, history, signatures }, stops);
     return {
       port,
       account,
@@ -89,13 +99,14 @@ function startSignatures(config: Config, log: Log, stops: (() => Promise<void>)[
 
 interface HttpParts {
   readonly postgres: Postgres;
+  readonly history: History;
   readonly signatures: Signatures;
 }
 
 async function startHttp(
   config: Config,
   log: Log,
-  { postgres, signatures }: HttpParts,
+  { postgres, history, signatures }: HttpParts,
   stops: (() => Promise<void>)[],
 ): Promise<number> {
   const pool = startPool({
@@ -114,11 +125,14 @@ async function startHttp(
     uploadTimeoutMs: config.uploadTimeoutMs,
     guard: createGuard({ allowNetworks: [] }),
     now: Date.now,
+    history,
+    appEnv: config.appEnv,
     onScan: (event) => log.info(event, 'scan'),
   });
   const routes = createRoutes({
     scan,
     signatures: () => signatures.state(),
+    history: () => history.state(),
     storeProblem: () => problemOf(postgres),
     version: readVersion(),
   });

@@ -15,7 +15,7 @@ export const environment: readonly Variable[] = [
   variable('PORT', '8080', 'port to listen on; 0 takes a free one'),
   variable('HOST', '127.0.0.1', 'address to listen on (the image sets 0.0.0.0)'),
   variable('BASE_URL', null, 'public http or https URL of the service; unset: as the client addressed it'),
-  variable('DATA_DIR', './data', 'folder of the embedded database'),
+  variable('DATA_DIR', './data', 'folder of the history journal and of the embedded database'),
   variable('DATABASE_URL', null, 'postgres://...; unset: the embedded database under DATA_DIR'),
   variable(
     'SIGNATURES_DIR',
@@ -35,6 +35,8 @@ export const environment: readonly Variable[] = [
   ),
   variable('PLANS', 'FREE:50,PRO:1000,BUSINESS:10000', 'plans with their scans per hour'),
   variable('APP_ENV', 'PRODUCTION', 'name of the environment in the history, 1 to 64 characters'),
+  variable('HISTORY_RETENTION_DAYS', '400', 'days that the history is kept, 1 to 36500; whole months are dropped'),
+  variable('HISTORY_JOURNAL_MB', '1024', 'MB of scans on disk that wait for the database; beyond, scans get 503'),
   variable('LOG_LEVEL', 'info', 'fatal, error, warn, info, debug, trace or silent'),
   variable('BOOTSTRAP_EMAIL', null, 'account that the first start on an empty store makes'),
   variable('BOOTSTRAP_PASSWORD', null, 'its password, 12 to 128 characters'),

@@ -2,16 +2,20 @@
 import { v7 as uuidv7 } from 'uuid';
 import type { Access, AccessControl } from '../account/access.js';
 import type { EngineInfo } from '../engine/addon.js';
-import { Failure } from '../errors.js';
+import { errorTable, Failure } from '../errors.js';
+import type { History } from '../history/history.js';
 import type { Exchange, Reply } from '../http/exchange.js';
 import { failureReply } from '../http/failure.js';
 import type { Operation } from '../http/openapi.js';
 import { resultJson, resultSchema } from './result.js';
-import { type Scanned, type ScanParts, scanUpload } from './scan.js';
+import { type Scanned, type ScanParts, type ScanProgress, scanUpload } from './scan.js';
 
 export interface ScanRouteParts extends ScanParts {
   readonly access: AccessControl;
   readonly now: () => number;
+  readonly history: Pick<History, 'assertOpen' | 'record'>;
+  /** The name of this environment in the history. */
+  readonly appEnv: string;
   /** Told of every scan that was admitted, once it is decided. Never of keys or contents. */
   readonly onScan: (event: ScanEvent) => void;
 }
@@ -110,23 +114,79 @@ export function createScanHandler(parts: ScanRouteParts): (exchange: Exchange) =
   };
 }
 
+/** nginx's status for a client that went away; nobody receives it, the history shows it. */
+const CLIENT_GONE = 499;
+
 async function scanAdmitted(exchange: Exchange, access: Admitted, parts: ScanRouteParts): Promise<Reply> {
   const scanId = uuidv7();
-  const { userId, keyId } = access;
-  const event = { scanId, requestId: exchange.requestId, userId, keyId };
+  const progress: ScanProgress = { filename: '', durationMs: 0 };
+  const end = createEnd(parts, { exchange, access, scanId, progress });
+  let scanned: Scanned;
   try {
-    const scanned = await scanUpload(exchange, parts);
-    const { sizeBytes, sha256 } = scanned;
-    const virusName = virusNameOf(scanned);
-    parts.onScan({ ...event, status: 200, sizeBytes, sha256, virusName, error: null });
-    return scanReply(scanned, scanId, access.quota, parts.signatures.state());
+    parts.history.assertOpen();
   } catch (error) {
-    const quota = isGivenBack(error, exchange) ? await access.refund() : access.quota;
-    if (!(error instanceof Failure)) throw error;
-    const { status, message } = error;
-    parts.onScan({ ...event, status, sizeBytes: null, sha256: null, virusName: null, error: message });
-    return failureReply(error, { ...quotaHeaders(quota), 'X-Scan-Id': scanId });
+    return await giveBack(error, access);
   }
+  try {
+    scanned = await scanUpload(exchange, parts, progress);
+  } catch (error) {
+    return await fail(error, { exchange, access, scanId }, end);
+  }
+  const { sizeBytes, sha256 } = scanned;
+  try {
+    await end({ status: 200, sizeBytes, sha256, virusName: virusNameOf(scanned), error: null });
+  } catch (error) {
+    // What can't be recorded is not answered: the history would lie.
+    return await giveBack(error, access);
+  }
+  return scanReply(scanned, scanId, access.quota, parts.signatures.state());
+}
+
+interface Attempt {
+  readonly exchange: Exchange;
+  readonly access: Admitted;
+  readonly scanId: string;
+}
+
+type End = (outcome: Pick<ScanEvent, 'status' | 'sizeBytes' | 'sha256' | 'virusName' | 'error'>) => Promise<void>;
+
+/** Puts the outcome of a scan into the history, once, and then tells of it. Rejects with Failure `unavailable`. */
+function createEnd(
+  { history, appEnv, now, onScan }: ScanRouteParts,
+  { exchange, access, scanId, progress }: Attempt & { readonly progress: ScanProgress },
+): End {
+  const { userId, keyId } = access;
+  return async (outcome) => {
+    const { status, virusName, error } = outcome;
+    const row = { id: scanId, userId, keyId, ...progress, virusName, status, error, env: appEnv, lastUpdateMs: now() };
+    await history.record(row);
+    onScan({ scanId, requestId: exchange.requestId, userId, keyId, ...outcome });
+  };
+}
+
+/** A scan that failed has its row too; what nobody foresaw is a 500 in it as it is on the wire. */
+async function fail(error: unknown, { exchange, access, scanId }: Attempt, end: End): Promise<Reply> {
+  const quota = isGivenBack(error, exchange) ? await access.refund() : access.quota;
+  try {
+    await end({ ...outcomeOf(error, exchange), sizeBytes: null, sha256: null, virusName: null });
+  } catch (unrecorded) {
+    return await giveBack(unrecorded, access);
+  }
+  if (!(error instanceof Failure)) throw error;
+  return failureReply(error, { ...quotaHeaders(quota), 'X-Scan-Id': scanId });
+}
+
+function outcomeOf(error: unknown, exchange: Exchange): Pick<ScanEvent, 'status' | 'error'> {
+  if (exchange.signal.aborted) return { status: CLIENT_GONE, error: 'The client went away' };
+  if (error instanceof Failure) return { status: error.status, error: error.message };
+  return { status: errorTable.internal.status, error: errorTable.internal.error };
+}
+
+/** The answer to a scan that isn't in the history: without an id, and without a unit taken. */
+async function giveBack(error: unknown, access: Admitted): Promise<Reply> {
+  const quota = await access.refund();
+  if (!(error instanceof Failure)) throw error;
+  return failureReply(error, quotaHeaders(quota));
 }
 
 /** When the service fails or the request never arrived whole; never for a complete request that is wrong. */

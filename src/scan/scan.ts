@@ -16,6 +16,12 @@ export interface ScanParts {
   readonly guard: Guard;
 }
 
+/** What became known of a scan on its way, for the record of one that fails. */
+export interface ScanProgress {
+  filename: string;
+  durationMs: number;
+}
+
 /** A scan that looked at everything. */
 export interface Scanned {
   readonly filename: string;
@@ -29,12 +35,13 @@ const LOADING_RETRY_SECONDS = 5;
 const FAILED_RETRY_SECONDS = 60;
 
 /** Rejects with a Failure for whatever is no verdict, with the signal's reason when the client goes away. */
-export async function scanUpload(exchange: Exchange, parts: ScanParts): Promise<Scanned> {
+export async function scanUpload(exchange: Exchange, parts: ScanParts, progress: ScanProgress): Promise<Scanned> {
   assertReady(parts.signatures);
   const upload = await receiveUpload(exchange, { memory: parts.memory, timeoutMs: parts.uploadTimeoutMs });
   if (upload.kind === 'url') throw refusedUrl(upload.url, parts.guard);
 
   const { content, lease, filename } = upload;
+  progress.filename = filename;
   const { sizeBytes, sha256 } = content;
   const outcome = await parts.pool
     .scan(content.buffer, sizeBytes, { signal: exchange.signal })
@@ -46,6 +53,7 @@ export async function scanUpload(exchange: Exchange, parts: ScanParts): Promise<
   else void outcome.returned.then((buffer) => lease.release(buffer));
 
   const { verdict, durationMs } = outcome;
+  progress.durationMs = durationMs;
   if (verdict.kind === 'incomplete') throw new Failure('scanIncomplete', verdict.reason);
   return { filename, sizeBytes, sha256, durationMs, verdict };
 }
