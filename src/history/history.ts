@@ -3,7 +3,7 @@ import { join } from 'node:path';
 import { Failure } from '../errors.js';
 import type { Sql } from '../store/postgres.js';
 import { messageOfError } from '../store/store-error.js';
-import { type JournalState, openJournal } from './journal.js';
+import { type JournalState, openJournal, Refused } from './journal.js';
 import { keepPartitions } from './partitions.js';
 import { type Alongside, createRowStore } from './rows-to-database.js';
 import type { ScanRow } from './scan-row.js';
@@ -89,6 +89,7 @@ export async function startHistory(options: HistoryOptions): Promise<History> {
       try {
         await journal.append(row);
       } catch (error) {
+        if (error instanceof Refused) throw new Failure('unavailable', error.message, RETRY_SECONDS);
         log.error({ scanId: row.id, reason: messageOfError(error) }, 'a scan could not be recorded');
         throw new Failure('unavailable', 'The scan can not be recorded', RETRY_SECONDS);
       }

@@ -19,7 +19,7 @@ const REFUSE_MS = 1_000;
 export interface JournalOptions {
   /** DATA_DIR/journal; other processes may have folders of their own in it. */
   readonly directory: string;
-  /** Bytes on disk beyond which rows are refused. */
+  /** Bytes that wait for the database, beyond which rows are refused; files may hold a segment more. */
   readonly limitBytes: number;
   /** Told of damage: nothing is lost in silence. */
   readonly onDamage: (damage: { readonly file: string; readonly bytes: number }) => void;
@@ -39,7 +39,7 @@ export interface Batch {
 }
 
 export interface Journal {
-  /** Resolves when the row is in the file. Rejects when it isn't, and then it never comes to the database. */
+  /** Resolves when the row is in the file. Rejects, with Refused where it wasn't tried, when it isn't: then it is nowhere. */
   append(row: ScanRow): Promise<void>;
   /** Why a row would be refused now; null: it would not. */
   refusal(): string | null;
@@ -50,7 +50,7 @@ export interface Journal {
   /** Takes over what dead processes have left. */
   adopt(): Promise<void>;
   state(): JournalState;
-  /** Waits for the writes that run. What waits for the database stays for the next start. */
+  /** Waits for the writes that run; acts once. What waits for the database stays for the next start. */
   close(): Promise<void>;
 }
 
@@ -59,6 +59,9 @@ interface Waiting {
   readonly resolve: () => void;
   readonly reject: (error: unknown) => void;
 }
+
+/** A row that wasn't tried: its message may be shown to clients. */
+export class Refused extends Error {}
 
 /** Opens the journal with what the dead have left in it, or throws a StoreError. */
 export async function openJournal(options: JournalOptions): Promise<Journal> {
@@ -83,11 +86,11 @@ function createJournal({ directory, limitBytes, onDamage }: JournalOptions, own:
   let isClosed = false;
   let notify: () => void = () => undefined;
 
-  const diskBytes = (): number => segments.reduce((sum, segment) => sum + segment.endBytes, 0);
+  const uncopiedBytes = (): number => segments.reduce((sum, { endBytes, readBytes }) => sum + endBytes - readBytes, 0);
 
   function refusal(): string | null {
     if (isClosed) return 'The service is stopping';
-    if (diskBytes() + waitingBytes >= limitBytes) return 'The history journal is full';
+    if (uncopiedBytes() + waitingBytes >= limitBytes) return 'The history journal is full';
     if (waitingBytes >= WAITING_BYTES) return 'The disk of the history journal does not keep up';
     return failure !== null && Date.now() - failure.atMs < REFUSE_MS ? failure.message : null;
   }
@@ -171,7 +174,7 @@ function createJournal({ directory, limitBytes, onDamage }: JournalOptions, own:
   return {
     append(row) {
       const reason = refusal();
-      if (reason !== null) return Promise.reject(new Error(reason));
+      if (reason !== null) return Promise.reject(new Refused(reason));
       const bytes = frame(encodeRow(row));
       waitingBytes += bytes.length;
       return new Promise((resolve, reject) => {
@@ -194,10 +197,14 @@ function createJournal({ directory, limitBytes, onDamage }: JournalOptions, own:
     },
     state() {
       const rows = segments.reduce((sum, segment) => sum + segment.rows, 0);
-      const bytes = segments.reduce((sum, segment) => sum + segment.endBytes - segment.readBytes, 0);
-      return { rows, bytes, oldestAgeMs: rows === 0 || oldestMs === null ? 0 : Math.max(0, Date.now() - oldestMs) };
+      return {
+        rows,
+        bytes: uncopiedBytes(),
+        oldestAgeMs: rows === 0 || oldestMs === null ? 0 : Math.max(0, Date.now() - oldestMs),
+      };
     },
     async close() {
+      if (isClosed) return;
       isClosed = true;
       await writing;
       if (current !== null) await seal(current);

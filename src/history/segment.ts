@@ -43,7 +43,10 @@ export async function findSegment(path: string): Promise<Segment> {
   return segment;
 }
 
-/** Appends all of it or rejects with the file as it was, as far as that can be had; otherwise the segment is sealed. */
+/**
+ * Appends all of it, or rejects with the file as it was, as far as that can be had, and the segment sealed: what is wrong may be
+ * wrong with this file alone.
+ */
 export async function appendTo(segment: Segment, bytes: Buffer, rows: number): Promise<void> {
   const { descriptor } = segment;
   if (descriptor === null) throw new Error(`${segment.path} is sealed`);
@@ -52,7 +55,8 @@ export async function appendTo(segment: Segment, bytes: Buffer, rows: number): P
       written += (await writeTo(descriptor, bytes, written, bytes.length - written)).bytesWritten;
     }
   } catch (error) {
-    await truncate(descriptor, segment.endBytes).catch(() => seal(segment));
+    await truncate(descriptor, segment.endBytes).catch(() => undefined);
+    await seal(segment);
     throw error;
   }
   segment.endBytes += bytes.length;

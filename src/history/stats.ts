@@ -1,5 +1,5 @@
 // What the history answers: pages of rows by index, counts from the roll-ups. Every query begins with whose rows they are.
-import type { Queries, Sql } from '../store/postgres.js';
+import type { Fragment, Queries, Sql } from '../store/postgres.js';
 import { codeOf } from '../store/store-error.js';
 import { lowestIdAt } from './scan-row.js';
 
@@ -48,11 +48,18 @@ export interface ScanCounts {
   readonly clean: number;
 }
 
+export interface FoundScans {
+  readonly rows: readonly HistoryRow[];
+  readonly total: number;
+}
+
 const DAY_MS = 86_400_000;
 /** Rows that a search by filename finds: nothing counts them beforehand, so somebody must stop counting. */
 export const SEARCH_ROWS = 10_000;
 /** So few rows are gathered by their filter and sorted; among more, walking along the order's index meets them soon. */
 const GATHER_ROWS = 10_000;
+/** So many rows are fetched for nothing before the index alone is asked where a page begins. */
+const FETCHED_ROWS = 200;
 /** From here on a page is deep: it may take long, and may not take for ever. */
 const DEEP_ROWS = 100_000;
 const TIMEOUT_MS = 5_000;
@@ -62,25 +69,79 @@ const QUERY_CANCELED = '57014';
 export class TooSlow extends Error {}
 
 /** A page of the user's rows and how many there are in all. Throws TooSlow. */
-export async function findScans(
-  sql: Sql,
-  userId: string,
-  wish: PageWish,
-): Promise<{ rows: readonly HistoryRow[]; total: number }> {
+export async function findScans(sql: Sql, userId: string, wish: PageWish): Promise<FoundScans> {
+  if (wish.q === undefined && wish.sort.field === 'creationDate') return await findByDate(sql, userId, wish);
   const offset = wish.page * wish.size;
   return await bounded(sql, wish.q !== undefined || offset >= DEEP_ROWS, async (queries) => {
     const total = await countScans(queries, userId, wish);
     if (offset >= total) return { rows: [], total };
+    const where = sql`user_id = ${userId} ${filtersOf(sql, wish)}`;
     const limit = Math.min(wish.size, total - offset);
-    const keys = selectKeys(queries, userId, wish, total);
-    // The rows themselves are fetched for one page only, each from its partition.
-    const rows = await queries<HistoryRow[]>`
-      SELECT id, filename, duration_ms, infected, virus_name, env, status, error, creation_date, last_update
-      FROM (${keys} LIMIT ${limit} OFFSET ${offset}) AS page
-      JOIN scans ON user_id = ${userId} AND id = key AND creation_date = scan_time(key)
-      ORDER BY ${orderOf(queries, wish)}`;
-    return { rows, total };
+    const gathers = hasFilter(wish) && total < GATHER_ROWS;
+    return { rows: await selectRows(queries, { userId, wish, where, window: sql``, offset, limit, gathers }), total };
   });
+}
+
+/** By date the roll-ups tell on which days a page lies: however deep it is, only rows of its first day are skipped. */
+async function findByDate(sql: Sql, userId: string, wish: PageWish): Promise<FoundScans> {
+  const offset = wish.page * wish.size;
+  const way = wayOf(sql, wish);
+  const [found] = await sql<{ total: number; before: number | null; from: string | null; to: string | null }[]>`
+    WITH days AS (
+      SELECT day, sum(scans) AS scans FROM scan_days WHERE user_id = ${userId} ${countFiltersOf(sql, wish)} GROUP BY day
+    ), places AS (
+      SELECT day, sum(scans) OVER () AS total, sum(scans) OVER (ORDER BY day ${way}) - scans AS before,
+        sum(scans) OVER (ORDER BY day ${way}) AS until
+      FROM days
+    )
+    SELECT total::float8, (min(before) FILTER (WHERE is_met))::float8 AS before,
+      (min(day) FILTER (WHERE is_met))::text AS from, (max(day) FILTER (WHERE is_met))::text AS to
+    FROM (SELECT *, until > ${offset}::bigint AND before < ${offset + wish.size}::bigint AS is_met FROM places) AS met
+    GROUP BY total`;
+  if (found === undefined) return { rows: [], total: 0 };
+  const { total, before, from, to } = found;
+  if (before === null || from === null || to === null) return { rows: [], total };
+  const range = { startDate: Date.parse(`${from}T00:00:00Z`), endDate: Date.parse(`${to}T00:00:00Z`) };
+  // The partitions that can't have it are left out when the query is planned.
+  const window = sql`
+    AND creation_date >= ${new Date(range.startDate)} AND creation_date < ${new Date(range.endDate + DAY_MS)}`;
+  const where = sql`user_id = ${userId} ${filtersOf(sql, { ...wish, ...range })} ${window}`;
+  const place = { offset: offset - before, limit: Math.min(wish.size, total - offset) };
+  return { rows: await selectRows(sql, { userId, wish, where, window, ...place, gathers: false }), total };
+}
+
+interface Selection {
+  readonly userId: string;
+  readonly wish: PageWish;
+  readonly where: Fragment;
+  /** What is known of the creation dates, as more conditions. */
+  readonly window: Fragment;
+  readonly offset: number;
+  readonly limit: number;
+  /** Whether so few rows pass the filters that they are better sorted than looked for along the order. */
+  readonly gathers: boolean;
+}
+
+async function selectRows(sql: Queries, selection: Selection): Promise<readonly HistoryRow[]> {
+  const { userId, wish, where, window, offset, limit, gathers } = selection;
+  const columns = sql`
+    id, filename, duration_ms, infected, virus_name, env, status, error, creation_date, last_update`;
+  const order = orderOf(sql, wish);
+  if (gathers) {
+    return await sql<HistoryRow[]>`
+      WITH found AS MATERIALIZED (SELECT ${columns} FROM scans WHERE ${where})
+      SELECT * FROM found ORDER BY ${order} LIMIT ${limit} OFFSET ${offset}`;
+  }
+  if (offset <= FETCHED_ROWS) {
+    return await sql<HistoryRow[]>`
+      SELECT ${columns} FROM scans WHERE ${where} ORDER BY ${order} LIMIT ${limit} OFFSET ${offset}`;
+  }
+  // What is skipped is read in the index alone; the rows are fetched for one page, each from its partition.
+  return await sql<HistoryRow[]>`
+    SELECT ${columns}
+    FROM (SELECT id AS key FROM scans WHERE ${where} ORDER BY ${order} LIMIT ${limit} OFFSET ${offset}) AS page
+    JOIN scans ON user_id = ${userId} AND id = key AND creation_date = scan_time(key) ${window}
+    ORDER BY ${order}`;
 }
 
 export async function countVerdicts(sql: Sql, userId: string, startMs: number, endMs: number): Promise<ScanCounts> {
@@ -110,42 +171,31 @@ export async function countMonths(sql: Sql, userId: string, fromMs: number): Pro
 
 /** From the roll-ups, except for a search by filename, which is counted as far as it may find. */
 async function countScans(sql: Queries, userId: string, filters: Filters): Promise<number> {
-  const { infected, status, q, startDate, endDate } = filters;
   const [row] =
-    q === undefined
+    filters.q === undefined
       ? await sql<{ total: number }[]>`
           SELECT coalesce(sum(scans), 0)::float8 AS total FROM scan_days
-          WHERE user_id = ${userId}
-            ${infected === undefined ? sql`` : sql`AND infected = ${infected}`}
-            ${status === undefined ? sql`` : sql`AND status = ${status}`}
-            ${startDate === undefined ? sql`` : sql`AND day >= ${isoDay(startDate)}::text::date`}
-            ${endDate === undefined ? sql`` : sql`AND day <= ${isoDay(endDate)}::text::date`}`
+          WHERE user_id = ${userId} ${countFiltersOf(sql, filters)}`
       : await sql<{ total: number }[]>`
           SELECT count(*)::integer AS total
           FROM (SELECT FROM scans WHERE user_id = ${userId} ${filtersOf(sql, filters)} LIMIT ${SEARCH_ROWS}) AS found`;
   return row?.total ?? 0;
 }
 
-/** The ids of the user's rows, as `key`, in their order. */
-function selectKeys(sql: Queries, userId: string, wish: PageWish, total: number) {
-  const where = sql`user_id = ${userId} ${filtersOf(sql, wish)}`;
-  const order = orderOf(sql, wish);
-  const isFiltered = Object.keys(wish).some((name) => isFilter(name) && wish[name] !== undefined);
-  // By creation date every filter but that of the filename has an index that is in order already.
-  const gathers = isFiltered && total < GATHER_ROWS && (wish.q !== undefined || wish.sort.field !== 'creationDate');
-  if (!gathers) return sql`SELECT id AS key FROM scans WHERE ${where} ORDER BY ${order}`;
+function hasFilter({ infected, status, q, startDate, endDate }: Filters): boolean {
+  return [infected, status, q, startDate, endDate].some((filter) => filter !== undefined);
+}
+
+/** The filters that the roll-ups know, on their columns. */
+function countFiltersOf(sql: Queries, { infected, status, startDate, endDate }: Filters): Fragment {
   return sql`
-    WITH found AS MATERIALIZED (
-      SELECT id, last_update, filename, duration_ms, infected, virus_name, status FROM scans WHERE ${where}
-    )
-    SELECT id AS key FROM found ORDER BY ${order}`;
+    ${infected === undefined ? sql`` : sql`AND infected = ${infected}`}
+    ${status === undefined ? sql`` : sql`AND status = ${status}`}
+    ${startDate === undefined ? sql`` : sql`AND day >= ${isoDay(startDate)}::text::date`}
+    ${endDate === undefined ? sql`` : sql`AND day <= ${isoDay(endDate)}::text::date`}`;
 }
 
-function isFilter(name: string): name is keyof Filters {
-  return name === 'infected' || name === 'status' || name === 'q' || name === 'startDate' || name === 'endDate';
-}
-
-function filtersOf(sql: Queries, { infected, status, q, startDate, endDate }: Filters) {
+function filtersOf(sql: Queries, { infected, status, q, startDate, endDate }: Filters): Fragment {
   const end = q === undefined ? null : endOfPrefix(q);
   return sql`
     ${infected === undefined ? sql`` : sql`AND infected = ${infected}`}
@@ -157,9 +207,9 @@ function filtersOf(sql: Queries, { infected, status, q, startDate, endDate }: Fi
 }
 
 /** Nothing of the request is ever part of the text: a field chooses one of these. */
-function orderOf(sql: Queries, { sort: { field, direction } }: PageWish) {
-  const way = direction === 'asc' ? sql`ASC` : sql`DESC`;
-  switch (field) {
+function orderOf(sql: Queries, wish: PageWish): Fragment {
+  const way = wayOf(sql, wish);
+  switch (wish.sort.field) {
     case 'creationDate':
       return sql`id ${way}`;
     case 'lastUpdate':
@@ -175,6 +225,10 @@ function orderOf(sql: Queries, { sort: { field, direction } }: PageWish) {
     case 'status':
       return sql`status ${way}, id ${way}`;
   }
+}
+
+function wayOf(sql: Queries, { sort: { direction } }: PageWish): Fragment {
+  return direction === 'asc' ? sql`ASC` : sql`DESC`;
 }
 
 /** The first text behind all that begin with the prefix, in the order of code points; null: there is none. */

@@ -51,8 +51,8 @@ DECLARE
 BEGIN
   IF to_regclass(partition) IS NOT NULL THEN RETURN; END IF;
   PERFORM pg_advisory_xact_lock(5749281603);
-  IF to_regclass(partition) IS NOT NULL THEN RETURN; END IF;
-  EXECUTE format('CREATE TABLE %I PARTITION OF scans FOR VALUES FROM (%L) TO (%L)', partition,
+  -- What was found missing before the lock is remembered as missing: only the statement itself looks again.
+  EXECUTE format('CREATE TABLE IF NOT EXISTS %I PARTITION OF scans FOR VALUES FROM (%L) TO (%L)', partition,
     to_char(month, 'YYYY-MM-DD') || ' 00:00:00+00',
     to_char(month + interval '1 month', 'YYYY-MM-DD') || ' 00:00:00+00');
 END $$;
