@@ -162,6 +162,8 @@ const variables = z.object({
     .optional(),
   JWT_AUDIENCE: z.string().max(1024).optional(),
   APP_ENV: z.string().min(1).max(64).default('PRODUCTION'),
+  HISTORY_RETENTION_DAYS: integer(1, 36_500).default(400),
+  HISTORY_JOURNAL_MB: integer(1, 1_048_576).default(1024),
   LOG_LEVEL: z.enum(['fatal', 'error', 'warn', 'info', 'debug', 'trace', 'silent']).default('info'),
   BOOTSTRAP_EMAIL: z.email('must be an e-mail address').optional(),
   BOOTSTRAP_PASSWORD: z
@@ -224,6 +226,9 @@ export interface Config {
   /** Whose access tokens are taken besides our own. */
   readonly trustedIssuer: { readonly issuer: string; readonly jwksUrl: string; readonly audience: string } | null;
   readonly appEnv: string;
+  readonly historyRetentionDays: number;
+  /** Bytes of rows on local disk that wait for the database; beyond, scans get 503. */
+  readonly historyJournalBytes: number;
   readonly logLevel: string;
   readonly bootstrap: Bootstrap;
 }
@@ -301,6 +306,8 @@ export function readConfig(env: Readonly<Record<string, string | undefined>>): C
     trustedProxies: v.TRUSTED_PROXIES,
     trustedIssuer,
     appEnv: v.APP_ENV,
+    historyRetentionDays: v.HISTORY_RETENTION_DAYS,
+    historyJournalBytes: v.HISTORY_JOURNAL_MB * MIB,
     logLevel: v.LOG_LEVEL,
     bootstrap: {
       email: v.BOOTSTRAP_EMAIL ?? null,

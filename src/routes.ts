@@ -1,5 +1,6 @@
 // Every endpoint as one table: method, path, what the OpenAPI document says of it, and who serves it.
 import type { SignatureState } from './engine/signatures.js';
+import type { HistoryState } from './history/history.js';
 import type { Reply } from './http/exchange.js';
 import { jsonReply } from './http/json.js';
 import { type Operation, openApiDocument } from './http/openapi.js';
@@ -10,6 +11,7 @@ export interface RouteParts {
   /** What the rooms serve: scans, accounts, billing. */
   readonly served: readonly Route[];
   readonly signatures: () => SignatureState;
+  readonly history: () => HistoryState;
   /** Null: it answers; otherwise what is wrong with it. */
   readonly storeProblem: () => Promise<string | null>;
   /** Null: keys and quota are served as they should be; otherwise why Postgres stands in. */
@@ -68,15 +70,17 @@ function operation(summary: string, responses: Readonly<Record<number, string>>)
   };
 }
 
-async function readiness({ signatures, storeProblem, admissionProblem }: RouteParts): Promise<Reply> {
+async function readiness({ signatures, history, storeProblem, admissionProblem }: RouteParts): Promise<Reply> {
   const engine = signatures();
   const problem = await storeProblem();
-  const ready = engine.kind === 'ready' && problem === null;
+  const journal = history();
+  const ready = engine.kind === 'ready' && problem === null && journal.problem === null;
   const body = {
     status: ready ? 'ready' : 'unavailable',
     engine: describeState(engine),
     admission: describeAdmission(admissionProblem()),
     store: problem === null ? { status: 'ready' } : { status: 'failed', message: problem },
+    history: describeJournal(journal),
   };
   return ready ? jsonReply(200, body) : jsonReply(503, body, { 'Retry-After': '5' });
 }
@@ -84,6 +88,11 @@ async function readiness({ signatures, storeProblem, admissionProblem }: RoutePa
 /** Scans are served all the same: it doesn't make the service unready. */
 function describeAdmission(problem: string | null): Record<string, string> {
   return problem === null ? { status: 'ready' } : { status: 'degraded', message: problem };
+}
+
+function describeJournal({ rows, bytes, oldestAgeMs, problem }: HistoryState): Record<string, unknown> {
+  const waiting = { waitingRows: rows, waitingBytes: bytes, oldestAgeMs };
+  return problem === null ? { status: 'ready', ...waiting } : { status: 'failed', message: problem, ...waiting };
 }
 
 function describeState(state: SignatureState): Record<string, unknown> {

@@ -12,6 +12,8 @@ import { createWebhookRoute } from './billing/webhook.js';
 import { type Config, ownIssuer } from './config.js';
 import { startPool } from './engine/pool.js';
 import type { Signatures } from './engine/signatures.js';
+import type { History } from './history/history.js';
+import { createHistoryRoutes } from './history/route.js';
 import { behindSignIn } from './http/caller.js';
 import type { Exchange } from './http/exchange.js';
 import { createRouter } from './http/router.js';
@@ -35,13 +37,14 @@ const STOP_GRACE_MS = 30_000;
 interface HttpParts {
   readonly postgres: Postgres;
   readonly admission: AdmissionStore;
+  readonly history: History;
   readonly signatures: Signatures;
 }
 
 export async function startHttp(
   config: Config,
   log: Log,
-  { postgres, admission, signatures }: HttpParts,
+  { postgres, admission, history, signatures }: HttpParts,
   stops: (() => Promise<void>)[],
 ): Promise<number> {
   const pool = startPool({
@@ -66,6 +69,9 @@ export async function startHttp(
     memory: createUploadMemory({ budgetBytes: config.uploadMemoryBytes, waitMs: config.uploadWaitMs }),
     uploadTimeoutMs: config.uploadTimeoutMs,
     downloader: startDownloader(config, version),
+    history,
+    appEnv: config.appEnv,
+    now: Date.now,
     onScan(event) {
       log.info(event, 'scan');
       if (event.keyId !== null && event.status === 200) keyUse.used(event.keyId, Date.now());
@@ -87,12 +93,18 @@ export async function startHttp(
       scans.withKey,
       ...dashboard.publicRoutes,
       ...behindSignIn(
-        [scans.signedIn, ...dashboard.callerRoutes, ...createBillingRoutes(billing)],
+        [
+          scans.signedIn,
+          ...dashboard.callerRoutes,
+          ...createBillingRoutes(billing),
+          ...createHistoryRoutes({ sql: postgres.sql, now: Date.now }),
+        ],
         dashboard.authenticate,
       ),
       createWebhookRoute({ billing, sql: postgres.sql, log, now: Date.now }),
     ],
     signatures: () => signatures.state(),
+    history: () => history.state(),
     storeProblem: () => problemOf(postgres),
     admissionProblem: () => admission.problem(),
     version,

@@ -2,6 +2,7 @@
 import { type BootstrapAccount, bootstrap } from './account/bootstrap.js';
 import type { Config } from './config.js';
 import { loadSignatures, type Signatures } from './engine/signatures.js';
+import { startHistory } from './history/history.js';
 import type { Log } from './log.js';
 import { startHttp } from './service-http.js';
 import { startAdmission, startStore } from './service-stores.js';
@@ -25,9 +26,18 @@ export async function startService(config: Config, log: Log): Promise<Service> {
   try {
     const postgres = await startStore(config, log, stops);
     const account = await bootstrap(postgres.sql, config.bootstrap, { isEmbedded: config.databaseUrl === null });
+    const history = await startHistory({
+      sql: postgres.sql,
+      dataDirectory: config.dataDirectory,
+      journalLimitBytes: config.historyJournalBytes,
+      retentionDays: config.historyRetentionDays,
+      alongside: null,
+      log,
+    });
+    stops.push(() => history.stop());
     const signatures = startSignatures(config, log, stops);
     const admission = await startAdmission(config, log, postgres, stops);
-    const port = await startHttp(config, log, { postgres, admission, signatures }, stops);
+    const port = await startHttp(config, log, { postgres, admission, history, signatures }, stops);
     return {
       port,
       account,

@@ -15,7 +15,7 @@ export const environment: readonly Variable[] = [
   variable('PORT', '8080', 'port to listen on; 0 takes a free one'),
   variable('HOST', '127.0.0.1', 'address to listen on (the image sets 0.0.0.0)'),
   variable('BASE_URL', null, 'public http or https URL of the service; unset: as the client addressed it'),
-  variable('DATA_DIR', './data', 'folder of the embedded database'),
+  variable('DATA_DIR', './data', 'folder of the history journal and of the embedded database'),
   variable('DATABASE_URL', null, 'postgres://...; unset: the embedded database under DATA_DIR'),
   variable(
     'REDIS_URL',
@@ -80,6 +80,8 @@ export const environment: readonly Variable[] = [
   variable('JWT_JWKS_URL', null, 'https URL of its keys'),
   variable('JWT_AUDIENCE', null, 'what its tokens must name as their audience'),
   variable('APP_ENV', 'PRODUCTION', 'name of the environment in the history, 1 to 64 characters'),
+  variable('HISTORY_RETENTION_DAYS', '400', 'days that the history is kept, 1 to 36500; whole months are dropped'),
+  variable('HISTORY_JOURNAL_MB', '1024', 'MB of scans on disk that wait for the database; beyond, scans get 503'),
   variable('LOG_LEVEL', 'info', 'fatal, error, warn, info, debug, trace or silent'),
   variable('BOOTSTRAP_EMAIL', null, 'account that the first start on an empty store makes'),
   variable('BOOTSTRAP_PASSWORD', null, 'its password, 12 to 128 characters'),

@@ -2,18 +2,22 @@
 import { v7 as uuidv7 } from 'uuid';
 import type { Access, AccessControl } from '../account/access.js';
 import type { EngineInfo } from '../engine/addon.js';
-import { Failure } from '../errors.js';
-import { type CallerRoute, callerErrors } from '../http/caller.js';
+import { errorTable, Failure } from '../errors.js';
+import type { History } from '../history/history.js';
+import type { CallerRoute } from '../http/caller.js';
 import type { Exchange, Reply } from '../http/exchange.js';
 import { failureReply } from '../http/failure.js';
-import type { Operation } from '../http/openapi.js';
 import type { Route } from '../http/router.js';
-import { MULTIPART_FIELD_BYTES } from '../limits.js';
-import { resultJson, resultSchema } from './result.js';
-import { type Scanned, type ScanParts, scanContent } from './scan.js';
+import { scanOperation, signedInOperation } from './operation.js';
+import { resultJson } from './result.js';
+import { type Scanned, type ScanParts, type ScanProgress, scanContent } from './scan.js';
 
 export interface ScanRouteParts extends ScanParts {
   readonly access: AccessControl;
+  readonly now: () => number;
+  readonly history: Pick<History, 'assertOpen' | 'record'>;
+  /** The name of this environment in the history. */
+  readonly appEnv: string;
   /** Told of every scan that was admitted, once it is decided. Never of keys or contents. */
   readonly onScan: (event: ScanEvent) => void;
 }
@@ -31,88 +35,8 @@ export interface ScanEvent {
   readonly error: string | null;
 }
 
-const integerHeader = (description: string): object => ({ description, schema: { type: 'integer' } });
-const textHeader = (description: string): object => ({ description, schema: { type: 'string' } });
-
-/** What the OpenAPI document says of the public route. */
-const scanOperation: Operation = {
-  summary: 'Scan a file, uploaded or behind a URL',
-  description:
-    'An infection is not an error: it is a 200 with `infected` true. Whatever was not looked at completely is a 422. ' +
-    'Takes one unit of the hourly quota, which comes back when the service fails or the request never arrives whole. ' +
-    'Send either `file` or `url`. A URL is fetched without credentials, at most 5 redirects are followed, and every host on ' +
-    'the way must have public addresses only.',
-  tag: 'scans',
-  who: 'key',
-  requestBody: {
-    required: true,
-    content: {
-      'multipart/form-data': {
-        schema: {
-          type: 'object',
-          oneOf: [{ required: ['file'] }, { required: ['url'] }],
-          properties: {
-            file: { type: 'string', format: 'binary', description: 'At most 10,485,760 bytes, with a filename.' },
-            url: {
-              type: 'string',
-              format: 'uri',
-              maxLength: MULTIPART_FIELD_BYTES,
-              description:
-                'Public http or https URL without credentials; what it answers with is at most 10,485,760 bytes.',
-            },
-          },
-        },
-      },
-    },
-  },
-  responses: {
-    200: {
-      description: 'The verdict about all of the content.',
-      headers: {
-        'X-Scan-Id': textHeader('UUID of this scan.'),
-        'X-Scan-Sha256': textHeader('Of the content that was scanned.'),
-        'X-Scan-Engine': textHeader('Engine and signatures with their versions.'),
-        'X-Scan-Cache': textHeader('MISS: the engine looked.'),
-        'X-Scan-Notice': textHeader('`encrypted`: there are members that nobody could look into.'),
-        'X-RateLimit-Limit': integerHeader('Scans per hour.'),
-        'X-RateLimit-Remaining': integerHeader('Scans left in this hour.'),
-        'X-RateLimit-Reset': integerHeader('End of the hour, in epoch seconds.'),
-      },
-      content: { 'application/json': { schema: resultSchema } },
-    },
-  },
-  errors: [
-    'fileTooLarge',
-    'fileEmpty',
-    'filenameMissing',
-    'nothingToScan',
-    'fileAndUrl',
-    'severalFiles',
-    'malformedMultipart',
-    'urlRejected',
-    'badFraming',
-    'keyMissing',
-    'keyInvalid',
-    'uploadTooSlow',
-    'unsupportedMediaType',
-    'downloadFailed',
-    'scanIncomplete',
-    'quotaExhausted',
-    'internal',
-    'unavailable',
-  ],
-};
-
 type Admitted = Extract<Access, { outcome: 'admitted' }>;
 type Quota = Admitted['quota'];
-
-const signedInOperation: Operation = {
-  ...scanOperation,
-  summary: 'Scan an uploaded file as the signed-in user',
-  description: `${scanOperation.description} Uploads only: a \`url\` is refused.`,
-  who: 'user',
-  errors: [...scanOperation.errors.filter((code) => code !== 'keyMissing' && code !== 'keyInvalid'), ...callerErrors],
-};
 
 export interface ScanRoutes {
   /** The public route. */
@@ -152,28 +76,95 @@ async function answer(exchange: Exchange, access: Access, parts: ScanRouteParts)
   }
 }
 
+/** nginx's status for a client that went away; nobody receives it, the history shows it. */
+const CLIENT_GONE = 499;
+
 async function scanAdmitted(exchange: Exchange, access: Admitted, parts: ScanRouteParts): Promise<Reply> {
   const scanId = uuidv7();
-  const { userId, keyId } = access;
-  const event = { scanId, requestId: exchange.requestId, userId, keyId };
-  let received = false;
-  const onReceived = (): void => {
-    received = true;
-  };
+  const progress: ScanProgress = { received: false, filename: '', durationMs: 0 };
+  const attempt = { exchange, access, scanId, progress };
+  const end = createEnd(parts, attempt);
+  let scanned: Scanned;
   try {
-    const scanned = await scanContent({ exchange, userId, onReceived }, parts);
-    const { sizeBytes, sha256 } = scanned;
-    const virusName = virusNameOf(scanned);
-    parts.onScan({ ...event, status: 200, sizeBytes, sha256, virusName, error: null });
-    return scanReply(scanned, scanId, access.quota, parts.signatures.state());
+    parts.history.assertOpen();
   } catch (error) {
-    const isGone = exchange.signal.aborted;
-    const quota = isGivenBack(error, { isGone, received }) ? await access.refund() : access.quota;
-    if (!(error instanceof Failure)) throw error;
-    const { status, message } = error;
-    parts.onScan({ ...event, status, sizeBytes: null, sha256: null, virusName: null, error: message });
-    return failureReply(error, { ...quotaHeaders(quota), 'X-Scan-Id': scanId });
+    return await giveBack(error, access);
   }
+  try {
+    scanned = await scanContent({ exchange, userId: access.userId, progress }, parts);
+  } catch (error) {
+    return await fail(error, attempt, end);
+  }
+  const { sizeBytes, sha256 } = scanned;
+  try {
+    await end({ status: 200, sizeBytes, sha256, virusName: virusNameOf(scanned), error: null });
+  } catch (error) {
+    // What can't be recorded is not answered: the history would lie.
+    return await giveBack(error, access);
+  }
+  return scanReply(scanned, scanId, access.quota, parts.signatures.state());
+}
+
+interface Attempt {
+  readonly exchange: Exchange;
+  readonly access: Admitted;
+  readonly scanId: string;
+  readonly progress: ScanProgress;
+}
+
+type End = (outcome: Pick<ScanEvent, 'status' | 'sizeBytes' | 'sha256' | 'virusName' | 'error'>) => Promise<void>;
+
+/** Puts the outcome of a scan into the history, once, and then tells of it. Rejects with Failure `unavailable`. */
+function createEnd(
+  { history, appEnv, now, onScan }: ScanRouteParts,
+  { exchange, access, scanId, progress }: Attempt,
+): End {
+  const { userId, keyId } = access;
+  return async (outcome) => {
+    const { status, virusName, error } = outcome;
+    const { filename, durationMs } = progress;
+    const row = {
+      id: scanId,
+      userId,
+      keyId,
+      filename,
+      durationMs,
+      virusName,
+      status,
+      error,
+      env: appEnv,
+      lastUpdateMs: now(),
+    };
+    await history.record(row);
+    onScan({ scanId, requestId: exchange.requestId, userId, keyId, ...outcome });
+  };
+}
+
+/** A scan that failed has its row too; what nobody foresaw is a 500 in it as it is on the wire. */
+async function fail(error: unknown, { exchange, access, scanId, progress }: Attempt, end: End): Promise<Reply> {
+  const { received } = progress;
+  const isGone = exchange.signal.aborted;
+  const quota = isGivenBack(error, { isGone, received }) ? await access.refund() : access.quota;
+  try {
+    await end({ ...outcomeOf(error, exchange), sizeBytes: null, sha256: null, virusName: null });
+  } catch (unrecorded) {
+    return await giveBack(unrecorded, access);
+  }
+  if (!(error instanceof Failure)) throw error;
+  return failureReply(error, { ...quotaHeaders(quota), 'X-Scan-Id': scanId });
+}
+
+function outcomeOf(error: unknown, exchange: Exchange): Pick<ScanEvent, 'status' | 'error'> {
+  if (exchange.signal.aborted) return { status: CLIENT_GONE, error: 'The client went away' };
+  if (error instanceof Failure) return { status: error.status, error: error.message };
+  return { status: errorTable.internal.status, error: errorTable.internal.error };
+}
+
+/** The answer to a scan that isn't in the history: without an id, and without a unit taken. */
+async function giveBack(error: unknown, access: Admitted): Promise<Reply> {
+  const quota = await access.refund();
+  if (!(error instanceof Failure)) throw error;
+  return failureReply(error, quotaHeaders(quota));
 }
 
 /** When the service fails or the request never arrived whole; never for a complete request that is wrong. */

@@ -4,6 +4,7 @@ import type { Signatures } from '../engine/signatures.js';
 import type { Verdict } from '../engine/verdict.js';
 import { Failure } from '../errors.js';
 import type { Exchange } from '../http/exchange.js';
+import { nameFromUrl } from './filename.js';
 import type { UploadMemory } from './memory.js';
 import { receiveUpload } from './upload.js';
 import type { Download, Downloader } from './url-content.js';
@@ -20,8 +21,16 @@ export interface ScanParts {
 export interface ScanRequest {
   readonly exchange: Exchange;
   readonly userId: string;
-  /** Called when the request is there as a whole. */
-  readonly onReceived: () => void;
+  /** Filled in as it goes, for the history of a scan that fails. */
+  readonly progress: ScanProgress;
+}
+
+/** What became known of a scan on its way, for the record of one that fails. */
+export interface ScanProgress {
+  /** The request was there as a whole. */
+  received: boolean;
+  filename: string;
+  durationMs: number;
 }
 
 /** A scan that looked at everything. */
@@ -37,12 +46,13 @@ const LOADING_RETRY_SECONDS = 5;
 const FAILED_RETRY_SECONDS = 60;
 
 /** Rejects with a Failure for whatever is no verdict, with the signal's reason when the client goes away. */
-export async function scanContent({ exchange, userId, onReceived }: ScanRequest, parts: ScanParts): Promise<Scanned> {
+export async function scanContent({ exchange, userId, progress }: ScanRequest, parts: ScanParts): Promise<Scanned> {
   assertReady(parts.signatures);
   const upload = await receiveUpload(exchange, { memory: parts.memory, timeoutMs: parts.uploadTimeoutMs });
-  onReceived();
+  progress.received = true;
   const { content, lease, filename } =
-    upload.kind === 'url' ? await downloadFor(upload.url, { exchange, userId }, parts) : upload;
+    upload.kind === 'url' ? await downloadFor(upload.url, { exchange, userId, progress }, parts) : upload;
+  progress.filename = filename;
   const { sizeBytes, sha256 } = content;
   const outcome = await parts.pool
     .scan(content.buffer, sizeBytes, { signal: exchange.signal })
@@ -54,19 +64,30 @@ export async function scanContent({ exchange, userId, onReceived }: ScanRequest,
   else void outcome.returned.then((buffer) => lease.release(buffer));
 
   const { verdict, durationMs } = outcome;
+  progress.durationMs = durationMs;
   if (verdict.kind === 'incomplete') throw new Failure('scanIncomplete', verdict.reason);
   return { filename, sizeBytes, sha256, durationMs, verdict };
 }
 
 async function downloadFor(
   url: string,
-  { exchange, userId }: Pick<ScanRequest, 'exchange' | 'userId'>,
+  { exchange, userId, progress }: ScanRequest,
   { downloader }: ScanParts,
 ): Promise<Download> {
   if (downloader === null) throw new Failure('urlRejected', 'this route scans uploads only');
+  progress.filename = nameOfUrl(url);
   // Seconds may pass at an origin, for nobody when the client has left.
   exchange.watch();
   return await downloader.download(url, userId, exchange.signal);
+}
+
+/** For the history of a URL that can't be fetched; empty when it is none. */
+function nameOfUrl(text: string): string {
+  try {
+    return nameFromUrl(new URL(text));
+  } catch {
+    return '';
+  }
 }
 
 function assertReady(signatures: Signatures): void {

@@ -23,26 +23,38 @@ export type Release = () => Promise<void>;
 
 /** Returns the release, or throws a StoreError that names the process that has the directory. */
 export async function lockDataDirectory(dataDirectory: string, socketDirectory: string): Promise<Release> {
-  const folder = join(dataDirectory, 'open');
-  mkdirSync(folder, { recursive: true, mode: 0o700 });
-  chmodSync(folder, 0o700);
-  const mine = `${process.pid}.${basename(socketDirectory).slice(SOCKET_FOLDER_PREFIX.length)}.sock`;
+  const suffix = basename(socketDirectory).slice(SOCKET_FOLDER_PREFIX.length);
   for (let attempt = 1; ; attempt += 1) {
-    const release = await claim(folder, mine);
-    let other: number | null;
-    try {
-      other = await otherOwner(folder, mine);
-    } catch (error) {
-      await release();
-      throw error;
-    }
-    if (other === null) return release;
-    await release();
+    const lock = await tryLock(dataDirectory, suffix);
+    if (lock.locked) return lock.release;
     if (attempt === ATTEMPTS) {
-      throw new StoreInUse(`${dataDirectory} is in use by the process ${other}: stop it, or set another DATA_DIR`);
+      throw new StoreInUse(`${dataDirectory} is in use by the process ${lock.owner}: stop it, or set another DATA_DIR`);
     }
     await delay(randomInt(STEP_BACK_MIN_MS, STEP_BACK_MAX_MS));
   }
+}
+
+export type Lock =
+  | { readonly locked: true; readonly release: Release }
+  | { readonly locked: false; readonly owner: number };
+
+/** Tries once. The suffix is letters and digits that no other claim has ever had. Throws a StoreError when it can't tell. */
+export async function tryLock(directory: string, suffix: string): Promise<Lock> {
+  const folder = join(directory, 'open');
+  mkdirSync(folder, { recursive: true, mode: 0o700 });
+  chmodSync(folder, 0o700);
+  const mine = `${process.pid}.${suffix}.sock`;
+  const release = await claim(folder, mine);
+  let owner: number | null;
+  try {
+    owner = await otherOwner(folder, mine);
+  } catch (error) {
+    await release();
+    throw error;
+  }
+  if (owner === null) return { locked: true, release };
+  await release();
+  return { locked: false, owner };
 }
 
 /** Claims first and looks second: of two starters at least the later one sees the other, so there are never two owners. */

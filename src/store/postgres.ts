@@ -7,6 +7,8 @@ import { within } from './within.js';
 export type Sql = postgres.Sql;
 /** What runs queries, inside a transaction or outside of one. */
 export type Queries = postgres.ISql;
+/** A part of a query, made by the same tagged template. */
+export type Fragment = postgres.PendingQuery<postgres.Row[]>;
 
 export type PostgresTarget =
   | { readonly kind: 'url'; readonly url: string }

@@ -1,0 +1,73 @@
+// Records in a file: length and checksum before each, so that what was cut off or damaged is seen and the rest is read.
+import { crc32 } from 'node:zlib';
+
+/** Length, then CRC-32 over the length and the payload; both 32 bits, little-endian. */
+const HEADER_BYTES = 8;
+const LENGTH_BYTES = 4;
+/** A row has three texts of 255 characters, which JSON may write with six bytes each, and less than 1 KB beside them. */
+export const PAYLOAD_MAX_BYTES = 8 * 1024;
+
+export function frame(payload: string): Buffer {
+  const length = Buffer.byteLength(payload);
+  if (length === 0 || length > PAYLOAD_MAX_BYTES) throw new RangeError(`A record of ${length} bytes`);
+  const buffer = Buffer.allocUnsafe(HEADER_BYTES + length);
+  buffer.writeUInt32LE(length, 0);
+  buffer.write(payload, HEADER_BYTES);
+  buffer.writeUInt32LE(checksum(buffer, 0, length), LENGTH_BYTES);
+  return buffer;
+}
+
+export interface Frames {
+  readonly payloads: readonly string[];
+  /** Where reading goes on. */
+  readonly nextBytes: number;
+  /** Bytes that belong to no whole record, with a whole one behind them. */
+  readonly damagedBytes: number;
+  /** The same at the very end: what a write left that never ended. */
+  readonly tornBytes: number;
+}
+
+/**
+ * Reads at most `count` records. With `isEnd` nothing follows the buffer; otherwise a record that it cuts is left for the next
+ * call. After damage the next whole record is searched byte by byte; no payload can pose as one, since JSON has no zero byte.
+ */
+export function readFrames(buffer: Buffer, count: number, { isEnd }: { readonly isEnd: boolean }): Frames {
+  const payloads: string[] = [];
+  let at = 0;
+  let skipped = 0;
+  let damagedBytes = 0;
+  while (at < buffer.length && payloads.length < count) {
+    const length = lengthAt(buffer, at);
+    if (length === 'cut' && !isEnd) break;
+    if (typeof length === 'number') {
+      damagedBytes += skipped;
+      skipped = 0;
+      payloads.push(buffer.toString('utf8', at + HEADER_BYTES, at + HEADER_BYTES + length));
+      at += HEADER_BYTES + length;
+    } else {
+      skipped += 1;
+      at += 1;
+    }
+  }
+  const isTail = isEnd && at === buffer.length;
+  return {
+    payloads,
+    nextBytes: at,
+    damagedBytes: isTail ? damagedBytes : damagedBytes + skipped,
+    tornBytes: isTail ? skipped : 0,
+  };
+}
+
+/** Of the whole record there, or why there is none. */
+function lengthAt(buffer: Buffer, at: number): number | 'cut' | 'damaged' {
+  if (buffer.length - at < HEADER_BYTES) return 'cut';
+  const length = buffer.readUInt32LE(at);
+  if (length === 0 || length > PAYLOAD_MAX_BYTES) return 'damaged';
+  if (buffer.length - at < HEADER_BYTES + length) return 'cut';
+  return buffer.readUInt32LE(at + LENGTH_BYTES) === checksum(buffer, at, length) ? length : 'damaged';
+}
+
+function checksum(buffer: Buffer, at: number, length: number): number {
+  const payload = buffer.subarray(at + HEADER_BYTES, at + HEADER_BYTES + length);
+  return crc32(payload, crc32(buffer.subarray(at, at + LENGTH_BYTES)));
+}

@@ -1,0 +1,101 @@
+// Whose the journal's folders are: one for each process, locked while it lives; what a dead one left is taken over.
+import { randomBytes } from 'node:crypto';
+import { mkdirSync, readdirSync, renameSync, rmSync, statSync } from 'node:fs';
+import { join } from 'node:path';
+import { tryLock } from '../store/data-lock.js';
+import { codeOf, messageOfError, StoreError } from '../store/store-error.js';
+import { findSegment, type Segment } from './segment.js';
+
+/** A folder gets its name once it is locked, so nobody ever sees one without its owner. */
+const OWNER = /^[0-9a-f]{16}$/;
+const UNFINISHED = /^new-[0-9a-f]{16}$/;
+const SEGMENT = /^\d{9}\.log$/;
+/** Between making an unfinished folder and naming it lie milliseconds; one this old belongs to the dead. */
+const UNFINISHED_MAX_AGE_MS = 3_600_000;
+
+export interface JournalFolder {
+  readonly path: string;
+  /** Gives the lock back; an empty folder goes with it. */
+  release(): Promise<void>;
+}
+
+export interface LeftFolder extends JournalFolder {
+  readonly segments: readonly Segment[];
+  /** Removes the folder, whatever is in it, and gives the lock back. */
+  remove(): Promise<void>;
+}
+
+/** Makes this process's own folder below `directory`, or throws a StoreError. */
+export async function claimFolder(directory: string): Promise<JournalFolder> {
+  const suffix = randomBytes(8).toString('hex');
+  const unfinished = join(directory, `new-${suffix}`);
+  const path = join(directory, suffix);
+  try {
+    mkdirSync(unfinished, { recursive: true, mode: 0o700 });
+    const lock = await tryLock(unfinished, suffix);
+    if (!lock.locked) throw new Error(`it belongs to the process ${lock.owner}`);
+    renameSync(unfinished, path);
+    return {
+      path,
+      async release() {
+        if (segmentsIn(path).length === 0) rmSync(path, { recursive: true, force: true });
+        await lock.release();
+      },
+    };
+  } catch (error) {
+    throw new StoreError(`The journal ${directory} can't be written: ${messageOfError(error)}`);
+  }
+}
+
+/** Takes over the folders of those that have died. Those without segments are removed on the way. */
+export async function adoptFolders(directory: string, held: ReadonlySet<string>): Promise<LeftFolder[]> {
+  const adopted: LeftFolder[] = [];
+  for (const name of readdirSync(directory)) {
+    const path = join(directory, name);
+    if (UNFINISHED.test(name)) removeOld(path);
+    if (!OWNER.test(name) || held.has(path)) continue;
+    const left = await adopt(path);
+    if (left !== null) adopted.push(left);
+  }
+  return adopted;
+}
+
+async function adopt(path: string): Promise<LeftFolder | null> {
+  const lock = await tryLock(path, randomBytes(8).toString('hex'));
+  if (!lock.locked) return null;
+  const release = (): Promise<void> => lock.release();
+  const remove = async (): Promise<void> => {
+    rmSync(path, { recursive: true, force: true });
+    await release();
+  };
+  try {
+    const segments: Segment[] = [];
+    for (const name of segmentsIn(path)) segments.push(await findSegment(join(path, name)));
+    if (segments.length > 0) return { path, segments, release, remove };
+  } catch (error) {
+    await release();
+    throw error;
+  }
+  await remove();
+  return null;
+}
+
+export function segmentName(number: number): string {
+  return `${String(number).padStart(9, '0')}.log`;
+}
+
+/** Oldest first. */
+function segmentsIn(path: string): string[] {
+  return readdirSync(path)
+    .filter((name) => SEGMENT.test(name))
+    .sort();
+}
+
+function removeOld(path: string): void {
+  try {
+    if (Date.now() - statSync(path).mtimeMs > UNFINISHED_MAX_AGE_MS) rmSync(path, { recursive: true, force: true });
+  } catch (error) {
+    // Its owner has named it in the meantime.
+    if (codeOf(error) !== 'ENOENT') throw error;
+  }
+}

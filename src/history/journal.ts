@@ -1,0 +1,230 @@
+// The journal: every row is on local disk before its scan is answered, and leaves it when the database has it.
+import { mkdirSync } from 'node:fs';
+import { mkdir, rename, rm } from 'node:fs/promises';
+import { basename, dirname, join } from 'node:path';
+import { frame } from './frames.js';
+import { adoptFolders, claimFolder, type JournalFolder, type LeftFolder, segmentName } from './journal-folder.js';
+import { decodeRow, encodeRow, type ScanRow } from './scan-row.js';
+import { appendTo, createSegment, readSegment, type Segment, seal } from './segment.js';
+
+/** A new file is begun at this size: what is replayed for nothing after a crash stays small. */
+const SEGMENT_BYTES = 4 * 1024 * 1024;
+/** A file of this size that is in the database as a whole is done with; smaller ones aren't worth the change. */
+const DRAINED_SEGMENT_BYTES = 256 * 1024;
+/** Rows that wait in memory for the disk. Each is one scan in flight; more means that the disk has stopped. */
+const WAITING_BYTES = 8 * 1024 * 1024;
+/** Records that could not be written are tried again by scans that come this much later, not by all of them. */
+const REFUSE_MS = 1_000;
+
+export interface JournalOptions {
+  /** DATA_DIR/journal; other processes may have folders of their own in it. */
+  readonly directory: string;
+  /** Bytes that wait for the database, beyond which rows are refused; files may hold a segment more. */
+  readonly limitBytes: number;
+  /** Told of damage: nothing is lost in silence. */
+  readonly onDamage: (damage: { readonly file: string; readonly bytes: number }) => void;
+}
+
+export interface JournalState {
+  readonly rows: number;
+  readonly bytes: number;
+  /** Of the oldest row that waits, at most; 0 without any. */
+  readonly oldestAgeMs: number;
+}
+
+export interface Batch {
+  readonly rows: readonly ScanRow[];
+  /** The database has them. */
+  commit(): void;
+}
+
+export interface Journal {
+  /** Resolves when the row is in the file. Rejects, with Refused where it wasn't tried, when it isn't: then it is nowhere. */
+  append(row: ScanRow): Promise<void>;
+  /** Why a row would be refused now; null: it would not. */
+  refusal(): string | null;
+  /** The oldest rows that wait, at most `count`; null when there are none. One batch at a time. */
+  read(count: number): Promise<Batch | null>;
+  /** Called whenever rows begin to wait. */
+  onRows(listener: () => void): void;
+  /** Takes over what dead processes have left. */
+  adopt(): Promise<void>;
+  state(): JournalState;
+  /** Waits for the writes that run; acts once. What waits for the database stays for the next start. */
+  close(): Promise<void>;
+}
+
+interface Waiting {
+  readonly bytes: Buffer;
+  readonly resolve: () => void;
+  readonly reject: (error: unknown) => void;
+}
+
+/** A row that wasn't tried: its message may be shown to clients. */
+export class Refused extends Error {}
+
+/** Opens the journal with what the dead have left in it, or throws a StoreError. */
+export async function openJournal(options: JournalOptions): Promise<Journal> {
+  mkdirSync(options.directory, { recursive: true, mode: 0o700 });
+  const own = await claimFolder(options.directory);
+  const journal = createJournal(options, own);
+  await journal.adopt();
+  return journal;
+}
+
+function createJournal({ directory, limitBytes, onDamage }: JournalOptions, own: JournalFolder): Journal {
+  /** In the order in which they are copied; the one that is appended to is the last of our own. */
+  let segments: Segment[] = [];
+  const left = new Map<string, LeftFolder>();
+  let current: Segment | null = null;
+  let segmentNumber = 0;
+  let waiting: Waiting[] = [];
+  let waitingBytes = 0;
+  let writing: Promise<void> | null = null;
+  let oldestMs: number | null = null;
+  let failure: { readonly message: string; readonly atMs: number } | null = null;
+  let isClosed = false;
+  let notify: () => void = () => undefined;
+
+  const uncopiedBytes = (): number => segments.reduce((sum, { endBytes, readBytes }) => sum + endBytes - readBytes, 0);
+
+  function refusal(): string | null {
+    if (isClosed) return 'The service is stopping';
+    if (uncopiedBytes() + waitingBytes >= limitBytes) return 'The history journal is full';
+    if (waitingBytes >= WAITING_BYTES) return 'The disk of the history journal does not keep up';
+    return failure !== null && Date.now() - failure.atMs < REFUSE_MS ? failure.message : null;
+  }
+
+  /** One write for all that wait, then one for all that came in the meantime. */
+  async function writeAll(): Promise<void> {
+    while (waiting.length > 0) {
+      const group = waiting;
+      const bytes =
+        group.length === 1 ? (group[0]?.bytes ?? Buffer.alloc(0)) : Buffer.concat(group.map((one) => one.bytes));
+      waiting = [];
+      try {
+        await appendTo(await segmentFor(), bytes, group.length);
+        failure = null;
+        oldestMs ??= Date.now();
+        for (const { resolve } of group) resolve();
+        notify();
+      } catch (error) {
+        failure = { message: 'The history journal can not be written', atMs: Date.now() };
+        for (const { reject } of group) reject(error);
+      }
+      waitingBytes -= bytes.length;
+    }
+    writing = null;
+  }
+
+  async function segmentFor(): Promise<Segment> {
+    if (current !== null && current.descriptor !== null) {
+      const isDone = current.readBytes === current.endBytes && current.endBytes >= DRAINED_SEGMENT_BYTES;
+      if (!isDone && current.endBytes < SEGMENT_BYTES) return current;
+      await seal(current);
+    }
+    segmentNumber += 1;
+    current = await createSegment(join(own.path, segmentName(segmentNumber)));
+    segments.push(current);
+    return current;
+  }
+
+  async function read(count: number): Promise<Batch | null> {
+    for (;;) {
+      const segment = segments.find(
+        ({ readBytes, endBytes, descriptor }) => readBytes < endBytes || descriptor === null,
+      );
+      if (segment === undefined) return null;
+      if (segment.readBytes === segment.endBytes) {
+        await finish(segment);
+        continue;
+      }
+      const frames = await readSegment(segment, segment.readBytes, count);
+      const rows = frames.payloads.map(decodeRow).filter((row) => row !== null);
+      if (frames.damagedBytes > 0 || rows.length < frames.payloads.length) {
+        segment.isDamaged = true;
+        onDamage({ file: segment.path, bytes: frames.damagedBytes });
+      }
+      const commit = committer(segment, frames.payloads.length, segment.readBytes + frames.nextBytes, rows.at(-1));
+      if (rows.length > 0) return { rows, commit };
+      commit();
+    }
+  }
+
+  function committer(segment: Segment, records: number, nextBytes: number, last: ScanRow | undefined): () => void {
+    return () => {
+      segment.readBytes = nextBytes;
+      segment.rows -= records;
+      // What is behind it was decided later.
+      oldestMs = segments.some(({ rows }) => rows > 0) ? (last?.lastUpdateMs ?? oldestMs) : null;
+    };
+  }
+
+  /** A sealed segment that is in the database. With the last one of a folder that was left, the folder goes. */
+  async function finish(segment: Segment): Promise<void> {
+    segments = segments.filter((one) => one !== segment);
+    const folder = dirname(segment.path);
+    if (segment.isDamaged) await putAside(directory, segment.path);
+    else await rm(segment.path, { force: true });
+    if (folder === own.path || segments.some((one) => dirname(one.path) === folder)) return;
+    await left.get(folder)?.remove();
+    left.delete(folder);
+  }
+
+  return {
+    append(row) {
+      const reason = refusal();
+      if (reason !== null) return Promise.reject(new Refused(reason));
+      const bytes = frame(encodeRow(row));
+      waitingBytes += bytes.length;
+      return new Promise((resolve, reject) => {
+        waiting.push({ bytes, resolve, reject });
+        writing ??= writeAll();
+      });
+    },
+    refusal,
+    read,
+    onRows(listener) {
+      notify = listener;
+    },
+    async adopt() {
+      for (const folder of await adoptFolders(directory, new Set([own.path, ...left.keys()]))) {
+        left.set(folder.path, folder);
+        segments.push(...folder.segments);
+        oldestMs = Math.min(oldestMs ?? Date.now(), await timeOfFirst(folder.segments));
+      }
+      if (segments.some(({ rows }) => rows > 0)) notify();
+    },
+    state() {
+      const rows = segments.reduce((sum, segment) => sum + segment.rows, 0);
+      return {
+        rows,
+        bytes: uncopiedBytes(),
+        oldestAgeMs: rows === 0 || oldestMs === null ? 0 : Math.max(0, Date.now() - oldestMs),
+      };
+    },
+    async close() {
+      if (isClosed) return;
+      isClosed = true;
+      await writing;
+      if (current !== null) await seal(current);
+      for (const segment of segments.filter((one) => one.readBytes === one.endBytes)) await finish(segment);
+      for (const folder of left.values()) await folder.release();
+      await own.release();
+    },
+  };
+}
+
+async function timeOfFirst(segments: readonly Segment[]): Promise<number> {
+  const [segment] = segments;
+  if (segment === undefined || segment.endBytes === 0) return Date.now();
+  const [payload = ''] = (await readSegment(segment, 0, 1)).payloads;
+  return decodeRow(payload)?.lastUpdateMs ?? Date.now();
+}
+
+/** For somebody to look at: what is whole in it is in the database. */
+async function putAside(directory: string, path: string): Promise<void> {
+  const folder = join(directory, 'damaged');
+  await mkdir(folder, { recursive: true, mode: 0o700 });
+  await rename(path, join(folder, `${basename(dirname(path))}-${basename(path)}`));
+}

@@ -1,0 +1,127 @@
+// The parameters of the statistics routes: each validated, unknown ones refused, days as instants in UTC.
+import { z } from 'zod';
+import { type SortField, sortFields } from './stats.js';
+
+const SIZE_MAX = 200;
+/** Far beyond what anybody has rows for, and with a size a number that is exact. */
+const PAGE_MAX = 999_999_999;
+const PREFIX_CHARACTERS = 255;
+const DAY_MS = 86_400_000;
+/** Both ends included. */
+const DONUT_DAYS = 30;
+
+export interface Sort {
+  readonly field: SortField;
+  readonly direction: 'asc' | 'desc';
+}
+
+function integer(minimum: number, maximum: number) {
+  const message = `must be a whole number from ${minimum} to ${maximum}`;
+  return z
+    .string()
+    .regex(/^\d{1,9}$/, message)
+    .transform(Number)
+    .pipe(z.number().min(minimum, message).max(maximum, message));
+}
+
+const sort = z.string().transform((text, context): Sort => {
+  const [name, direction = 'asc', ...rest] = text.split(',');
+  const field = sortFields.find((one) => one === name);
+  if (field === undefined || rest.length > 0 || (direction !== 'asc' && direction !== 'desc')) {
+    context.addIssue(`must be one of ${sortFields.join(', ')}, with ,asc or ,desc behind it if you like`);
+    return z.NEVER;
+  }
+  return { field, direction };
+});
+
+/** The first instant of the day. Postgres has no year 0. */
+const day = z.string().transform((text, context): number => {
+  const ms = /^(?!0000)\d{4}-\d\d-\d\d$/.test(text) ? Date.parse(`${text}T00:00:00Z`) : Number.NaN;
+  if (Number.isNaN(ms) || new Date(ms).toISOString().slice(0, 10) !== text) {
+    context.addIssue('must be a day like 2026-01-31');
+    return z.NEVER;
+  }
+  return ms;
+});
+
+const days = { startDate: day.optional(), endDate: day.optional() };
+
+interface Days {
+  readonly startDate?: number | undefined;
+  readonly endDate?: number | undefined;
+}
+
+const inOrder = ({ startDate, endDate }: Days): boolean =>
+  startDate === undefined || endDate === undefined || startDate <= endDate;
+const disorder = { path: ['startDate'], error: 'must not be after endDate' };
+
+export const pageQuery = z
+  .strictObject({
+    page: integer(0, PAGE_MAX).default(0),
+    size: integer(1, SIZE_MAX).default(20),
+    sort: sort.default({ field: 'creationDate', direction: 'desc' }),
+    infected: z
+      .enum(['true', 'false'], { error: 'must be true or false' })
+      .transform((text) => text === 'true')
+      .optional(),
+    status: z
+      .string()
+      .regex(/^[1-9]\d\d$/, 'must be a status code like 200')
+      .transform(Number)
+      .optional(),
+    q: z
+      .string()
+      .min(1, 'must not be empty')
+      .max(PREFIX_CHARACTERS, `must have at most ${PREFIX_CHARACTERS} characters`)
+      .regex(/^\P{Cc}*$/u, 'must not have control characters')
+      .optional(),
+    ...days,
+  })
+  .refine(inOrder, disorder);
+
+export type PageQuery = z.infer<typeof pageQuery>;
+
+export const donutQuery = z.strictObject(days);
+
+/** The range of a donut: what is left out is today, and the 30 days that end with the last one. Null: it ends before it starts. */
+export function donutRange({ startDate, endDate }: Days, nowMs: number): { startMs: number; endMs: number } | null {
+  const endMs = endDate ?? Math.floor(nowMs / DAY_MS) * DAY_MS;
+  const startMs = startDate ?? endMs - (DONUT_DAYS - 1) * DAY_MS;
+  return startMs <= endMs ? { startMs, endMs } : null;
+}
+
+export const noQuery = z.strictObject({});
+
+const inQuery = (name: string, description: string, schema: object): Readonly<Record<string, unknown>> => ({
+  name,
+  in: 'query',
+  description,
+  schema,
+});
+
+const dayParameters = (about: string): Readonly<Record<string, unknown>>[] => [
+  inQuery('startDate', `First UTC day. ${about}`, { type: 'string', format: 'date' }),
+  inQuery('endDate', 'Last UTC day, included.', { type: 'string', format: 'date' }),
+];
+
+export const pageParameters: readonly Readonly<Record<string, unknown>>[] = [
+  inQuery('page', 'From 0.', { type: 'integer', minimum: 0, maximum: PAGE_MAX, default: 0 }),
+  inQuery('size', 'Rows of a page.', { type: 'integer', minimum: 1, maximum: SIZE_MAX, default: 20 }),
+  inQuery('sort', 'field[,asc|desc]; asc when left out. Ties are in the order of the ids, in the same direction.', {
+    type: 'string',
+    pattern: `^(${sortFields.join('|')})(,(asc|desc))?$`,
+    default: 'creationDate,desc',
+  }),
+  inQuery('infected', 'The field of that name. Failed scans have false: for clean ones add status=200.', {
+    type: 'boolean',
+  }),
+  inQuery('status', 'The field of that name.', { type: 'string', pattern: '^[1-9][0-9]{2}$' }),
+  inQuery('q', 'How the filename begins, upper and lower case told apart. Finds at most 10,000 rows.', {
+    type: 'string',
+    minLength: 1,
+    maxLength: PREFIX_CHARACTERS,
+  }),
+  ...dayParameters('Of the creation date.'),
+];
+
+export const donutParameters = dayParameters('Default: the 30 days that end with endDate, which is today by default.');

@@ -1,0 +1,67 @@
+// Rows into the database: one statement adds those that are new and counts just these, so a row that comes again changes nothing.
+import type { Queries, Sql } from '../store/postgres.js';
+import { codeOf } from '../store/store-error.js';
+import { type ScanRow, timeOfId } from './scan-row.js';
+
+/** Work of another room in the transaction of the rows; told of rows that may have come before. */
+export type Alongside = (queries: Queries, rows: readonly ScanRow[]) => Promise<void>;
+
+/** "No partition of relation found for row" is a check violation. */
+const CHECK_VIOLATION = '23514';
+
+/** Returns what stores a batch; it rejects with nothing of the batch stored. */
+export function createRowStore(sql: Sql, alongside: Alongside | null): (rows: readonly ScanRow[]) => Promise<void> {
+  const months = new Set<string>();
+  return async (rows) => {
+    for (const month of new Set(rows.map(monthOf))) {
+      if (months.has(month)) continue;
+      await sql`SELECT make_scan_partition(${month}::text::date)`;
+      months.add(month);
+    }
+    try {
+      // Whatever the database's default is: a row that another process has just added must be seen as a conflict, not an error.
+      await sql.begin('isolation level read committed', async (tx) => {
+        await insertRows(tx, rows);
+        await alongside?.(tx, rows);
+      });
+    } catch (error) {
+      // Retention may have dropped a partition that a late row needs: made again by the next attempt.
+      if (codeOf(error) === CHECK_VIOLATION) months.clear();
+      throw error;
+    }
+  };
+}
+
+async function insertRows(sql: Queries, rows: readonly ScanRow[]): Promise<void> {
+  const column = <T>(value: (row: ScanRow) => T): T[] => rows.map(value);
+  // Counted in one order everywhere: two processes that count for the same users don't deadlock.
+  await sql`
+    WITH added AS (
+      INSERT INTO scans
+        (id, user_id, creation_date, last_update, filename, duration_ms, infected, virus_name, env, status, error)
+      SELECT id, user_id, scan_time(id), timestamptz '1970-01-01 00:00:00+00' + last_update_ms * interval '1 millisecond',
+        filename, duration_ms, virus_name IS NOT NULL, virus_name, env, status, error
+      FROM unnest(
+        ${column(({ id }) => id)}::uuid[],
+        ${column(({ userId }) => userId)}::uuid[],
+        ${column(({ lastUpdateMs }) => String(lastUpdateMs))}::bigint[],
+        ${column(({ filename }) => filename)}::text[],
+        ${column(({ durationMs }) => durationMs)}::integer[],
+        ${column(({ virusName }) => virusName)}::text[],
+        ${column(({ env }) => env)}::text[],
+        ${column(({ status }) => status)}::smallint[],
+        ${column(({ error }) => error)}::text[]
+      ) AS given (id, user_id, last_update_ms, filename, duration_ms, virus_name, env, status, error)
+      ON CONFLICT (user_id, id, creation_date) DO NOTHING
+      RETURNING user_id, creation_date, status, infected
+    )
+    INSERT INTO scan_days (user_id, day, status, infected, scans)
+    SELECT user_id, (creation_date AT TIME ZONE 'UTC')::date AS day, status, infected, count(*)
+    FROM added GROUP BY user_id, day, status, infected ORDER BY user_id, day, status, infected
+    ON CONFLICT (user_id, day, status, infected) DO UPDATE SET scans = scan_days.scans + excluded.scans`;
+}
+
+/** The first day of the UTC month in which the row was created. */
+function monthOf({ id }: ScanRow): string {
+  return `${new Date(timeOfId(id)).toISOString().slice(0, 7)}-01`;
+}

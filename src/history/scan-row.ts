@@ -1,0 +1,79 @@
+// One scan as the history knows it, and its form in the journal: JSON, read back only in exactly this shape.
+import { z } from 'zod';
+
+export interface ScanRow {
+  /** UUID version 7: its time is the creation date. */
+  readonly id: string;
+  readonly userId: string;
+  /** Null: the scan was asked for without a key. */
+  readonly keyId: string | null;
+  /** Empty when it never became known. */
+  readonly filename: string;
+  /** Of the engine; 0 when it never looked. */
+  readonly durationMs: number;
+  /** Null: nothing was found, which only with status 200 means clean. */
+  readonly virusName: string | null;
+  readonly status: number;
+  /** Null with status 200. */
+  readonly error: string | null;
+  readonly env: string;
+  /** Epoch milliseconds of the decision. */
+  readonly lastUpdateMs: number;
+}
+
+/** Characters of a text that are kept: a filename may have 255, messages of ours stay far below. Index entries need a bound. */
+const TEXT_CHARACTERS = 255;
+/** About 24 days; the column is a 32-bit integer. */
+const DURATION_MAX_MS = 2_147_483_647;
+
+const text = z.string().max(2 * TEXT_CHARACTERS);
+const journalShape = z.strictObject({
+  id: z.uuid({ version: 'v7' }),
+  userId: z.guid(),
+  keyId: z.guid().nullable(),
+  filename: text,
+  durationMs: z.int().min(0).max(DURATION_MAX_MS),
+  virusName: text.nullable(),
+  status: z.int().min(100).max(999),
+  error: text.nullable(),
+  env: text,
+  lastUpdateMs: z.int().min(0),
+});
+
+/** What the columns can't hold is cut here, before anybody relies on the row. */
+export function encodeRow(row: ScanRow): string {
+  return JSON.stringify({
+    ...row,
+    filename: storable(row.filename),
+    durationMs: Math.min(DURATION_MAX_MS, Math.max(0, Math.round(row.durationMs))),
+    virusName: row.virusName === null ? null : storable(row.virusName),
+    error: row.error === null ? null : storable(row.error),
+    env: storable(row.env),
+  });
+}
+
+/** Null when it isn't a row of ours: of another version, or damaged where no checksum sees it. */
+export function decodeRow(json: string): ScanRow | null {
+  try {
+    return journalShape.parse(JSON.parse(json));
+  } catch {
+    return null;
+  }
+}
+
+/** Postgres has no text with NUL in it. */
+function storable(value: string): string {
+  const whole = value.replaceAll('\0', '');
+  return whole.length <= TEXT_CHARACTERS ? whole : [...whole].slice(0, TEXT_CHARACTERS).join('');
+}
+
+/** Epoch milliseconds of a UUID version 7 (RFC 9562, section 5.7). */
+export function timeOfId(id: string): number {
+  return Number.parseInt(id.slice(0, 8) + id.slice(9, 13), 16);
+}
+
+/** Below every id of that millisecond and above all earlier ones; no id is from before 1970. */
+export function lowestIdAt(epochMs: number): string {
+  const hex = Math.max(0, epochMs).toString(16).padStart(12, '0');
+  return `${hex.slice(0, 8)}-${hex.slice(8)}-0000-0000-000000000000`;
+}

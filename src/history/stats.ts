@@ -1,0 +1,260 @@
+// What the history answers: pages of rows by index, counts from the roll-ups. Every query begins with whose rows they are.
+import type { Fragment, Queries, Sql } from '../store/postgres.js';
+import { codeOf } from '../store/store-error.js';
+import { lowestIdAt } from './scan-row.js';
+
+export const sortFields = [
+  'creationDate',
+  'lastUpdate',
+  'filename',
+  'scanDurationMillis',
+  'infected',
+  'virusName',
+  'status',
+] as const;
+export type SortField = (typeof sortFields)[number];
+
+export interface Filters {
+  readonly infected?: boolean | undefined;
+  readonly status?: number | undefined;
+  /** How the filename begins. */
+  readonly q?: string | undefined;
+  /** First instants of UTC days, both included. */
+  readonly startDate?: number | undefined;
+  readonly endDate?: number | undefined;
+}
+
+export interface PageWish extends Filters {
+  readonly page: number;
+  readonly size: number;
+  readonly sort: { readonly field: SortField; readonly direction: 'asc' | 'desc' };
+}
+
+export interface HistoryRow {
+  readonly id: string;
+  readonly filename: string;
+  readonly duration_ms: number;
+  readonly infected: boolean;
+  readonly virus_name: string | null;
+  readonly env: string;
+  readonly status: number;
+  readonly error: string | null;
+  readonly creation_date: Date;
+  readonly last_update: Date;
+}
+
+export interface ScanCounts {
+  readonly infected: number;
+  readonly clean: number;
+}
+
+export interface FoundScans {
+  readonly rows: readonly HistoryRow[];
+  readonly total: number;
+}
+
+const DAY_MS = 86_400_000;
+/** Rows that a search by filename finds: nothing counts them beforehand, so somebody must stop counting. */
+export const SEARCH_ROWS = 10_000;
+/** So few rows are gathered by their filter and sorted; among more, walking along the order's index meets them soon. */
+const GATHER_ROWS = 10_000;
+/** So many rows are fetched for nothing before the index alone is asked where a page begins. */
+const FETCHED_ROWS = 200;
+/** From here on a page is deep: it may take long, and may not take for ever. */
+const DEEP_ROWS = 100_000;
+const TIMEOUT_MS = 5_000;
+const QUERY_CANCELED = '57014';
+
+/** A query was ended because it took too long. */
+export class TooSlow extends Error {}
+
+/** A page of the user's rows and how many there are in all. Throws TooSlow. */
+export async function findScans(sql: Sql, userId: string, wish: PageWish): Promise<FoundScans> {
+  if (wish.q === undefined && wish.sort.field === 'creationDate') return await findByDate(sql, userId, wish);
+  const offset = wish.page * wish.size;
+  return await bounded(sql, wish.q !== undefined || offset >= DEEP_ROWS, async (queries) => {
+    const total = await countScans(queries, userId, wish);
+    if (offset >= total) return { rows: [], total };
+    const where = sql`user_id = ${userId} ${filtersOf(sql, wish)}`;
+    const limit = Math.min(wish.size, total - offset);
+    const gathers = hasFilter(wish) && total < GATHER_ROWS;
+    return { rows: await selectRows(queries, { userId, wish, where, window: sql``, offset, limit, gathers }), total };
+  });
+}
+
+/** By date the roll-ups tell on which days a page lies: however deep it is, only rows of its first day are skipped. */
+async function findByDate(sql: Sql, userId: string, wish: PageWish): Promise<FoundScans> {
+  const offset = wish.page * wish.size;
+  const way = wayOf(sql, wish);
+  const [found] = await sql<{ total: number; before: number | null; from: string | null; to: string | null }[]>`
+    WITH days AS (
+      SELECT day, sum(scans) AS scans FROM scan_days WHERE user_id = ${userId} ${countFiltersOf(sql, wish)} GROUP BY day
+    ), places AS (
+      SELECT day, sum(scans) OVER () AS total, sum(scans) OVER (ORDER BY day ${way}) - scans AS before,
+        sum(scans) OVER (ORDER BY day ${way}) AS until
+      FROM days
+    )
+    SELECT total::float8, (min(before) FILTER (WHERE is_met))::float8 AS before,
+      (min(day) FILTER (WHERE is_met))::text AS from, (max(day) FILTER (WHERE is_met))::text AS to
+    FROM (SELECT *, until > ${offset}::bigint AND before < ${offset + wish.size}::bigint AS is_met FROM places) AS met
+    GROUP BY total`;
+  if (found === undefined) return { rows: [], total: 0 };
+  const { total, before, from, to } = found;
+  if (before === null || from === null || to === null) return { rows: [], total };
+  const range = { startDate: Date.parse(`${from}T00:00:00Z`), endDate: Date.parse(`${to}T00:00:00Z`) };
+  // The partitions that can't have it are left out when the query is planned.
+  const window = sql`
+    AND creation_date >= ${new Date(range.startDate)} AND creation_date < ${new Date(range.endDate + DAY_MS)}`;
+  const where = sql`user_id = ${userId} ${filtersOf(sql, { ...wish, ...range })} ${window}`;
+  const place = { offset: offset - before, limit: Math.min(wish.size, total - offset) };
+  return { rows: await selectRows(sql, { userId, wish, where, window, ...place, gathers: false }), total };
+}
+
+interface Selection {
+  readonly userId: string;
+  readonly wish: PageWish;
+  readonly where: Fragment;
+  /** What is known of the creation dates, as more conditions. */
+  readonly window: Fragment;
+  readonly offset: number;
+  readonly limit: number;
+  /** Whether so few rows pass the filters that they are better sorted than looked for along the order. */
+  readonly gathers: boolean;
+}
+
+async function selectRows(sql: Queries, selection: Selection): Promise<readonly HistoryRow[]> {
+  const { userId, wish, where, window, offset, limit, gathers } = selection;
+  const columns = sql`
+    id, filename, duration_ms, infected, virus_name, env, status, error, creation_date, last_update`;
+  const order = orderOf(sql, wish);
+  if (gathers) {
+    return await sql<HistoryRow[]>`
+      WITH found AS MATERIALIZED (SELECT ${columns} FROM scans WHERE ${where})
+      SELECT * FROM found ORDER BY ${order} LIMIT ${limit} OFFSET ${offset}`;
+  }
+  if (offset <= FETCHED_ROWS) {
+    return await sql<HistoryRow[]>`
+      SELECT ${columns} FROM scans WHERE ${where} ORDER BY ${order} LIMIT ${limit} OFFSET ${offset}`;
+  }
+  // What is skipped is read in the index alone; the rows are fetched for one page, each from its partition.
+  return await sql<HistoryRow[]>`
+    SELECT ${columns}
+    FROM (SELECT id AS key FROM scans WHERE ${where} ORDER BY ${order} LIMIT ${limit} OFFSET ${offset}) AS page
+    JOIN scans ON user_id = ${userId} AND id = key AND creation_date = scan_time(key) ${window}
+    ORDER BY ${order}`;
+}
+
+export async function countVerdicts(sql: Sql, userId: string, startMs: number, endMs: number): Promise<ScanCounts> {
+  const [counts] = await sql<ScanCounts[]>`
+    SELECT coalesce(sum(scans) FILTER (WHERE infected), 0)::float8 AS infected,
+      coalesce(sum(scans) FILTER (WHERE NOT infected), 0)::float8 AS clean
+    FROM scan_days
+    WHERE user_id = ${userId} AND status = 200 AND day BETWEEN ${isoDay(startMs)}::text::date AND ${isoDay(endMs)}::text::date`;
+  return counts ?? { infected: 0, clean: 0 };
+}
+
+export interface MonthCounts extends ScanCounts {
+  /** YYYY-MM */
+  readonly month: string;
+}
+
+/** Months that have scans, from that day on. */
+export async function countMonths(sql: Sql, userId: string, fromMs: number): Promise<readonly MonthCounts[]> {
+  return await sql<MonthCounts[]>`
+    SELECT to_char(day, 'YYYY-MM') AS month,
+      coalesce(sum(scans) FILTER (WHERE infected), 0)::float8 AS infected,
+      coalesce(sum(scans) FILTER (WHERE NOT infected), 0)::float8 AS clean
+    FROM scan_days
+    WHERE user_id = ${userId} AND status = 200 AND day >= ${isoDay(fromMs)}::text::date
+    GROUP BY month`;
+}
+
+/** From the roll-ups, except for a search by filename, which is counted as far as it may find. */
+async function countScans(sql: Queries, userId: string, filters: Filters): Promise<number> {
+  const [row] =
+    filters.q === undefined
+      ? await sql<{ total: number }[]>`
+          SELECT coalesce(sum(scans), 0)::float8 AS total FROM scan_days
+          WHERE user_id = ${userId} ${countFiltersOf(sql, filters)}`
+      : await sql<{ total: number }[]>`
+          SELECT count(*)::integer AS total
+          FROM (SELECT FROM scans WHERE user_id = ${userId} ${filtersOf(sql, filters)} LIMIT ${SEARCH_ROWS}) AS found`;
+  return row?.total ?? 0;
+}
+
+function hasFilter({ infected, status, q, startDate, endDate }: Filters): boolean {
+  return [infected, status, q, startDate, endDate].some((filter) => filter !== undefined);
+}
+
+/** The filters that the roll-ups know, on their columns. */
+function countFiltersOf(sql: Queries, { infected, status, startDate, endDate }: Filters): Fragment {
+  return sql`
+    ${infected === undefined ? sql`` : sql`AND infected = ${infected}`}
+    ${status === undefined ? sql`` : sql`AND status = ${status}`}
+    ${startDate === undefined ? sql`` : sql`AND day >= ${isoDay(startDate)}::text::date`}
+    ${endDate === undefined ? sql`` : sql`AND day <= ${isoDay(endDate)}::text::date`}`;
+}
+
+function filtersOf(sql: Queries, { infected, status, q, startDate, endDate }: Filters): Fragment {
+  const end = q === undefined ? null : endOfPrefix(q);
+  return sql`
+    ${infected === undefined ? sql`` : sql`AND infected = ${infected}`}
+    ${status === undefined ? sql`` : sql`AND status = ${status}`}
+    ${q === undefined ? sql`` : sql`AND filename >= ${q}`}
+    ${end === null ? sql`` : sql`AND filename < ${end}`}
+    ${startDate === undefined ? sql`` : sql`AND id >= ${lowestIdAt(startDate)}::uuid`}
+    ${endDate === undefined ? sql`` : sql`AND id < ${lowestIdAt(endDate + DAY_MS)}::uuid`}`;
+}
+
+/** Nothing of the request is ever part of the text: a field chooses one of these. */
+function orderOf(sql: Queries, wish: PageWish): Fragment {
+  const way = wayOf(sql, wish);
+  switch (wish.sort.field) {
+    case 'creationDate':
+      return sql`id ${way}`;
+    case 'lastUpdate':
+      return sql`last_update ${way}, id ${way}`;
+    case 'filename':
+      return sql`filename ${way}, id ${way}`;
+    case 'scanDurationMillis':
+      return sql`duration_ms ${way}, id ${way}`;
+    case 'infected':
+      return sql`infected ${way}, id ${way}`;
+    case 'virusName':
+      return sql`virus_name ${way}, id ${way}`;
+    case 'status':
+      return sql`status ${way}, id ${way}`;
+  }
+}
+
+function wayOf(sql: Queries, { sort: { direction } }: PageWish): Fragment {
+  return direction === 'asc' ? sql`ASC` : sql`DESC`;
+}
+
+/** The first text behind all that begin with the prefix, in the order of code points; null: there is none. */
+export function endOfPrefix(prefix: string): string | null {
+  const points = [...prefix].map((character) => character.codePointAt(0) ?? 0);
+  for (let last = points.pop(); last !== undefined; last = points.pop()) {
+    if (last >= 0x10ffff) continue;
+    // There are no characters between 0xD800 and 0xDFFF.
+    return String.fromCodePoint(...points, last === 0xd7ff ? 0xe000 : last + 1);
+  }
+  return null;
+}
+
+async function bounded<T>(sql: Sql, isBounded: boolean, work: (queries: Queries) => Promise<T>): Promise<T> {
+  if (!isBounded) return await work(sql);
+  try {
+    const result = await sql.begin('read only', async (tx) => {
+      await tx`SELECT set_config('statement_timeout', ${String(TIMEOUT_MS)}, true)`;
+      return { value: await work(tx) };
+    });
+    return result.value;
+  } catch (error) {
+    throw codeOf(error) === QUERY_CANCELED ? new TooSlow('The query took too long', { cause: error }) : error;
+  }
+}
+
+function isoDay(epochMs: number): string {
+  return new Date(epochMs).toISOString().slice(0, 10);
+}

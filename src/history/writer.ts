@@ -1,0 +1,99 @@
+// The writer: copies the journal into the database in batches, for as long as it takes, and says when it can't.
+import type { Journal } from './journal.js';
+import type { ScanRow } from './scan-row.js';
+
+/** Rows of one transaction: reading, sending and adding them keeps neither this thread nor the embedded store for long. */
+const BATCH_ROWS = 256;
+/** Rows gather so long before a batch that isn't full: few transactions, and a history that looks immediate. */
+const GATHER_MS = 50;
+/** Between attempts while the database is away; doubled each time. */
+const RETRY_FIRST_MS = 100;
+const RETRY_MAX_MS = 5_000;
+
+export interface WriterOptions {
+  readonly journal: Journal;
+  readonly store: (rows: readonly ScanRow[]) => Promise<void>;
+  /** Told of every attempt that failed, with how many in a row. */
+  readonly onFailure: (error: unknown, attempts: number) => void;
+  readonly onRecovery: () => void;
+}
+
+export interface Writer {
+  /** Copies what is there without waiting for more, at most `timeoutMs`, and ends; one failure ends it too. */
+  stop(timeoutMs: number): Promise<void>;
+}
+
+export function startWriter({ journal, store, onFailure, onRecovery }: WriterOptions): Writer {
+  let isStopping = false;
+  let failures = 0;
+  let wake: () => void = () => undefined;
+
+  /** At most so long; a stop ends it early. */
+  async function pause(ms: number | null): Promise<void> {
+    if (isStopping) return;
+    await new Promise<void>((resolve) => {
+      const timer = ms === null ? undefined : setTimeout(resolve, ms);
+      wake = () => {
+        clearTimeout(timer);
+        resolve();
+      };
+    });
+    wake = () => undefined;
+  }
+
+  async function copy(): Promise<void> {
+    for (;;) {
+      try {
+        const batch = await journal.read(BATCH_ROWS);
+        if (batch !== null) {
+          await store(batch.rows);
+          batch.commit();
+        }
+        if (failures > 0) onRecovery();
+        failures = 0;
+        if (batch === null) {
+          if (isStopping) return;
+          await rows.wait();
+        }
+        if (batch === null || batch.rows.length < BATCH_ROWS) await pause(GATHER_MS);
+      } catch (error) {
+        failures += 1;
+        onFailure(error, failures);
+        if (isStopping) return;
+        await pause(Math.min(RETRY_MAX_MS, RETRY_FIRST_MS * 2 ** (failures - 1)));
+      }
+    }
+  }
+
+  /** Remembers a row that came between the look into the journal and the wait for it. */
+  const rows = {
+    arrived: false,
+    isWaiting: false,
+    async wait(): Promise<void> {
+      if (!this.arrived) {
+        this.isWaiting = true;
+        await pause(null);
+        this.isWaiting = false;
+      }
+      this.arrived = false;
+    },
+  };
+  journal.onRows(() => {
+    rows.arrived = true;
+    if (rows.isWaiting) wake();
+  });
+  const ended = copy();
+
+  return {
+    async stop(timeoutMs) {
+      isStopping = true;
+      wake();
+      const timer = { id: undefined as NodeJS.Timeout | undefined };
+      const late = new Promise<void>((resolve) => {
+        timer.id = setTimeout(resolve, timeoutMs);
+      });
+      await Promise.race([ended, late]);
+      clearTimeout(timer.id);
+    },
+  };
+}

@@ -1,0 +1,42 @@
+// A process whose journal lies on a disk that is nearly full: appends until it is refused, makes room, appends again; says what it saw.
+import { rmSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { openJournal } from '../../src/history/journal.js';
+import { rowAt } from '../fixtures/history.js';
+
+const [, , directory] = process.argv;
+if (directory === undefined) throw new Error('Which folder?');
+const ballast = join(directory, 'ballast');
+writeFileSync(ballast, Buffer.alloc(64 * 1024));
+const journal = await openJournal({
+  directory: join(directory, 'journal'),
+  limitBytes: 1024 * 1024 * 1024,
+  onDamage: () => undefined,
+});
+const kept: string[] = [];
+let refusedBy = '';
+while (refusedBy === '') {
+  // Several at once: the write that fails is that of a group.
+  const rows = Array.from({ length: 7 }, () => rowAt(Date.now(), { filename: 'x'.repeat(200) }));
+  const outcomes = await Promise.allSettled(rows.map((row) => journal.append(row)));
+  for (const [index, outcome] of outcomes.entries()) {
+    if (outcome.status === 'fulfilled') kept.push(rows[index]?.id ?? '');
+    else refusedBy = String(outcome.reason);
+  }
+}
+const problem = journal.refusal();
+rmSync(ballast);
+while (journal.refusal() !== null) await new Promise((resolve) => setImmediate(resolve));
+const late = rowAt(Date.now());
+await journal.append(late);
+kept.push(late.id);
+
+const read: string[] = [];
+for (let batch = await journal.read(100); batch !== null; batch = await journal.read(100)) {
+  read.push(...batch.rows.map(({ id }) => id));
+  batch.commit();
+}
+process.stdout.write(
+  `${JSON.stringify({ refusedBy, problem, kept: kept.length, same: kept.join() === read.join() })}\n`,
+);
+await journal.close();

@@ -1,0 +1,259 @@
+// The journal on a real disk: rows in order and once, also after cuts, crashes, damage, a full disk and beside other processes.
+import { execFileSync, spawn } from 'node:child_process';
+import { once } from 'node:events';
+import {
+  cpSync,
+  existsSync,
+  mkdirSync,
+  readdirSync,
+  readFileSync,
+  statSync,
+  truncateSync,
+  writeFileSync,
+} from 'node:fs';
+import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import fc from 'fast-check';
+import t from 'tap';
+import { frame } from '../../src/history/frames.js';
+import { type Journal, openJournal } from '../../src/history/journal.js';
+import { encodeRow, type ScanRow } from '../../src/history/scan-row.js';
+import { rowAt } from '../fixtures/history.js';
+import { type Tap, temporaryFolder } from '../fixtures/stores.js';
+
+const MIB = 1024 * 1024;
+const NOW = Date.parse('2026-11-21T12:00:00Z');
+
+interface Opened {
+  readonly journal: Journal;
+  readonly damage: { file: string; bytes: number }[];
+}
+
+async function open(t: Tap, directory: string, limitBytes = 64 * MIB): Promise<Opened> {
+  const damage: { file: string; bytes: number }[] = [];
+  const journal = await openJournal({ directory, limitBytes, onDamage: (one) => damage.push(one) });
+  t.teardown(() => journal.close());
+  return { journal, damage };
+}
+
+async function drain(journal: Journal, count = 10): Promise<ScanRow[]> {
+  const rows: ScanRow[] = [];
+  for (let batch = await journal.read(count); batch !== null; batch = await journal.read(count)) {
+    rows.push(...batch.rows);
+    batch.commit();
+  }
+  return rows;
+}
+
+function someRows(count: number): ScanRow[] {
+  return Array.from({ length: count }, (_, index) => rowAt(NOW + index, { filename: `${index}.txt` }));
+}
+
+/** What a killed process leaves: a folder whose lock nobody holds. */
+function leave(directory: string, name: string, segments: readonly Buffer[]): void {
+  const folder = join(directory, name);
+  mkdirSync(folder, { recursive: true });
+  for (const [index, bytes] of segments.entries()) {
+    writeFileSync(join(folder, `${String(index + 1).padStart(9, '0')}.log`), bytes);
+  }
+}
+
+function segmentsBelow(directory: string): string[] {
+  return readdirSync(directory, { recursive: true, encoding: 'utf8' }).filter((name) => name.endsWith('.log'));
+}
+
+t.test('rows come out in the order in which they went in, and stay until they are committed', async (t) => {
+  const { journal } = await open(t, temporaryFolder(t));
+  const rows = someRows(25);
+  await Promise.all(rows.map((row) => journal.append(row)));
+  t.match(journal.state(), { rows: 25, oldestAgeMs: Number });
+  const first = await journal.read(10);
+  t.strictSame(first?.rows, rows.slice(0, 10));
+  t.strictSame((await journal.read(10))?.rows, rows.slice(0, 10), 'not committed: read again');
+  first?.commit();
+  t.equal(journal.state().rows, 15);
+  t.strictSame(await drain(journal), rows.slice(10));
+  t.strictSame(journal.state(), { rows: 0, bytes: 0, oldestAgeMs: 0 });
+});
+
+t.test('a row is in the file when its append resolves', async (t) => {
+  const directory = temporaryFolder(t);
+  const { journal } = await open(t, directory);
+  for (const row of someRows(3)) {
+    await journal.append(row);
+    const [segment = ''] = segmentsBelow(directory);
+    t.ok(readFileSync(join(directory, segment)).includes(row.id));
+  }
+});
+
+t.test('what a killed process left, cut anywhere, is replayed whole by whole and once', async (t) => {
+  const rows = someRows(20);
+  const file = Buffer.concat(rows.map((row) => frame(encodeRow(row))));
+  await fc.assert(
+    fc.asyncProperty(fc.integer({ min: 0, max: file.length }), async (cut) => {
+      const directory = temporaryFolder(t);
+      leave(directory, '00000000000000aa', [file, file.subarray(0, cut)]);
+      const { journal, damage } = await open(t, directory);
+      const whole = rows.filter((_, index) => {
+        const end = rows.slice(0, index + 1).reduce((sum, row) => sum + frame(encodeRow(row)).length, 0);
+        return end <= cut;
+      });
+      t.equal(journal.state().rows, rows.length + whole.length);
+      t.strictSame(await drain(journal), [...rows, ...whole]);
+      t.strictSame(damage, [], 'a torn end is no damage');
+      t.notOk(existsSync(join(directory, '00000000000000aa')), 'the folder is gone with its last row');
+      await journal.close();
+    }),
+    { numRuns: 60 },
+  );
+});
+
+t.test('damage in the middle is told, costs one row, and the file is put aside', async (t) => {
+  const directory = temporaryFolder(t);
+  const rows = someRows(5);
+  const file = Buffer.concat(rows.map((row) => frame(encodeRow(row))));
+  const middle = frame(encodeRow(rows[0] ?? rowAt(0))).length + 20;
+  file[middle] = (file[middle] ?? 0) ^ 1;
+  leave(directory, '00000000000000bb', [file]);
+  const { journal, damage } = await open(t, directory);
+  t.strictSame(await drain(journal), [rows[0], ...rows.slice(2)]);
+  t.equal(damage.length, 1);
+  t.strictSame(readdirSync(join(directory, 'damaged')), ['00000000000000bb-000000001.log']);
+});
+
+t.test('a record that is whole and of another shape is told and put aside', async (t) => {
+  const directory = temporaryFolder(t);
+  const row = rowAt(NOW);
+  leave(directory, '00000000000000cc', [Buffer.concat([frame('{"version":9}'), frame(encodeRow(row))])]);
+  const { journal, damage } = await open(t, directory);
+  t.strictSame(await drain(journal), [row]);
+  t.equal(damage.length, 1);
+  t.strictSame(readdirSync(join(directory, 'damaged')), ['00000000000000cc-000000001.log']);
+});
+
+t.test('a journal that is closed with rows in it hands them to the next start', async (t) => {
+  const directory = temporaryFolder(t);
+  const { journal } = await open(t, directory);
+  const rows = someRows(7);
+  for (const row of rows) await journal.append(row);
+  (await journal.read(2))?.commit();
+  await journal.close();
+  t.rejects(journal.append(rowAt(NOW)), 'closed');
+  const { journal: next } = await open(t, directory);
+  t.equal(next.state().rows, 7, 'where it was read up to is not on disk: the database knows what it has');
+  t.ok(next.state().oldestAgeMs >= 0);
+  t.strictSame(await drain(next), rows);
+});
+
+t.test('a journal without rows leaves nothing behind', async (t) => {
+  const directory = temporaryFolder(t);
+  const { journal } = await open(t, directory);
+  for (const row of someRows(3)) await journal.append(row);
+  await drain(journal);
+  await journal.close();
+  t.strictSame(readdirSync(directory), []);
+});
+
+t.test('two processes over one folder keep out of each other, and take over when one dies', async (t) => {
+  const directory = temporaryFolder(t);
+  const { journal: first } = await open(t, directory);
+  const { journal: second } = await open(t, directory);
+  const rows = someRows(4);
+  for (const row of rows) await first.append(row);
+  await second.adopt();
+  t.equal(await second.read(10), null, 'the first one lives');
+  await first.close();
+  const own = rowAt(NOW + 100);
+  await second.append(own);
+  let told = 0;
+  second.onRows(() => {
+    told += 1;
+  });
+  await second.adopt();
+  t.equal(told, 1);
+  t.same(new Set((await drain(second)).map(({ id }) => id)), new Set([own, ...rows].map(({ id }) => id)));
+});
+
+t.test('files grow to a bound, and go when they are in the database', async (t) => {
+  const directory = temporaryFolder(t);
+  const { journal } = await open(t, directory);
+  const rows = Array.from({ length: 12_000 }, (_, index) => rowAt(NOW + index, { filename: 'n'.repeat(255) }));
+  for (let at = 0; at < rows.length; at += 50) {
+    await Promise.all(rows.slice(at, at + 50).map((row) => journal.append(row)));
+  }
+  const segments = segmentsBelow(directory);
+  t.equal(segments.length, 2);
+  for (const segment of segments) t.ok(statSync(join(directory, segment)).size <= 4 * MIB + 64 * 1024);
+  t.strictSame((await drain(journal, 256)).length, rows.length);
+  await journal.append(rowAt(NOW));
+  await drain(journal);
+  t.equal(segmentsBelow(directory).length, 1, 'the one that is appended to');
+});
+
+t.test('beyond its bound rows are refused, and taken again when the database has caught up', async (t) => {
+  const { journal } = await open(t, temporaryFolder(t), 300 * 1024);
+  let kept = 0;
+  while (journal.refusal() === null) {
+    await journal.append(rowAt(NOW, { filename: 'n'.repeat(255) }));
+    kept += 1;
+  }
+  t.equal(journal.refusal(), 'The history journal is full');
+  await t.rejects(journal.append(rowAt(NOW)), { message: 'The history journal is full' });
+  t.equal(journal.state().rows, kept);
+  t.equal((await drain(journal)).length, kept);
+  t.equal(journal.refusal(), null);
+  await journal.append(rowAt(NOW));
+});
+
+t.test('hostile texts come out as they went in, without what the database could not hold', async (t) => {
+  const { journal } = await open(t, temporaryFolder(t));
+  const filename = '"\\\u2028\ud83d\ude00\ud800\u0007\u0000é'.repeat(20);
+  await journal.append(rowAt(NOW, { filename, virusName: 'x'.repeat(9999), error: '\0', durationMs: 1e300 }));
+  const [row] = await drain(journal);
+  t.equal(row?.filename, filename.replaceAll('\0', ''));
+  t.equal(row?.virusName, 'x'.repeat(255));
+  t.equal(row?.error, '');
+  t.equal(row?.durationMs, 2_147_483_647);
+});
+
+t.test('a full disk refuses rows, loses none, and takes them again when there is room', async (t) => {
+  const directory = temporaryFolder(t);
+  const script = fileURLToPath(new URL('full-disk.js', import.meta.url));
+  const mounted = 'mount -t tmpfs -o size=200k none "$1" && shift && exec "$@"';
+  const child = spawn('unshare', ['-rm', 'sh', '-c', mounted, 'sh', directory, process.execPath, script, directory], {
+    stdio: ['ignore', 'pipe', 'pipe'],
+  });
+  const output: string[] = [];
+  for (const stream of [child.stdout, child.stderr]) stream.on('data', (data) => output.push(String(data)));
+  await once(child, 'close');
+  t.match(JSON.parse(output.join('')), {
+    refusedBy: /ENOSPC/,
+    problem: 'The history journal can not be written',
+    kept: Number,
+    same: true,
+  });
+});
+
+t.test('a copy of a segment that was replayed before is replayed again: only the database can tell', async (t) => {
+  const directory = temporaryFolder(t);
+  const { journal } = await open(t, directory);
+  await journal.append(rowAt(NOW));
+  const [segment = ''] = segmentsBelow(directory);
+  leave(directory, '00000000000000dd', []);
+  cpSync(join(directory, segment), join(directory, '00000000000000dd', '000000001.log'));
+  truncateSync(join(directory, '00000000000000dd', '000000001.log'), statSync(join(directory, segment)).size);
+  await journal.adopt();
+  const ids = (await drain(journal)).map(({ id }) => id);
+  t.equal(ids.length, 2);
+  t.equal(new Set(ids).size, 1);
+});
+
+t.test(
+  'a folder that can not be written stops the start',
+  { skip: process.getuid?.() === 0 && 'root may write' },
+  async (t) => {
+    const directory = temporaryFolder(t);
+    execFileSync('chmod', ['500', directory]);
+    await t.rejects(openJournal({ directory: join(directory, 'journal'), limitBytes: MIB, onDamage: () => undefined }));
+  },
+);
