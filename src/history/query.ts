@@ -79,7 +79,7 @@ export const pageQuery = z
   })
   .refine(inOrder, disorder);
 
-export type PageQuery = z.infer<typeof pageQuery>;
+type PageQuery = z.infer<typeof pageQuery>;
 
 export const donutQuery = z.strictObject(days);
 

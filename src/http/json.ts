@@ -55,7 +55,7 @@ function parse(text: string): unknown {
 }
 
 /** The body as text, at most JSON_BODY_BYTES. */
-export async function receiveText(exchange: Exchange): Promise<string> {
+async function receiveText(exchange: Exchange): Promise<string> {
   return (await receiveBytes(exchange)).toString('utf8');
 }
 
