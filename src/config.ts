@@ -129,7 +129,7 @@ const variables = z.object({
   URL_PORTS: list(portRange, 'must list ports like 80,443,8000-8999').optional(),
   URL_DNS_SERVERS: list(dnsServer, 'must list addresses like 192.0.2.53,[2001:db8::53]:5353').optional(),
   DOWNLOAD_TIMEOUT_MS: integer(1_000, 600_000).default(30_000),
-  DOWNLOAD_MEMORY_MB: integer(16, 1_048_576).default(Math.min(256, Math.max(64, Math.floor(totalmem() / MIB / 16)))),
+  DOWNLOAD_MEMORY_MB: integer(16, 1_048_576).default(Math.min(256, Math.max(128, Math.floor(totalmem() / MIB / 16)))),
   DOWNLOADS_PER_USER: integer(1, 100_000).default(8),
   DOWNLOADS: integer(1, 100_000).default(256),
   ENCRYPTED_ARCHIVES: z.enum(['allow', 'reject']).default('allow'),

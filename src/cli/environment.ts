@@ -48,7 +48,7 @@ export const environment: readonly Variable[] = [
   variable(
     'DOWNLOAD_MEMORY_MB',
     null,
-    "MB of downloads in memory, from 16, beside UPLOAD_MEMORY_MB; unset: a sixteenth of the machine's, 64 to 256",
+    "MB of downloads in memory, from 16, beside UPLOAD_MEMORY_MB; unset: a sixteenth of the machine's, 128 to 256",
   ),
   variable('DOWNLOADS_PER_USER', '8', 'downloads of one account at a time, 1 to 100000; the next one gets 503'),
   variable('DOWNLOADS', '256', 'downloads at a time, 1 to 100000; the next one gets 503'),

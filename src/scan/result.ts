@@ -25,7 +25,10 @@ export const resultSchema = {
   required: ['filename', 'extension', 'sizeInBytes', 'scanDurationMillis', 'infected', 'virusName'],
   additionalProperties: false,
   properties: {
-    filename: { type: 'string', description: 'Base name of the uploaded file.' },
+    filename: {
+      type: 'string',
+      description: 'Base name of the uploaded file; of a URL the last path segment, decoded.',
+    },
     extension: { type: 'string', description: 'After the last dot of the filename; empty without one.' },
     sizeInBytes: { type: 'integer' },
     scanDurationMillis: { type: 'integer' },

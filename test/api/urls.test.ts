@@ -259,6 +259,17 @@ t.test(
   },
 );
 
+t.test('a request behind a URL that is being fetched ends it with the connection, and nothing else', async (t) => {
+  const asked = origin.next();
+  const client = await ask(`${BASE}/stalled`);
+  const connection = await asked;
+  await client.send(scanRequest(urlForm(`${BASE}/hello.txt`)));
+  await connection.closed;
+  await client.closed();
+  client.end();
+  t.equal((await scanUrl(`${BASE}/hello.txt`)).status, 200);
+});
+
 t.test('an account has so many downloads at once; the next one gets 503 and its unit back', async (t) => {
   const clients: RawConnection[] = [];
   for (let index = 0; index < PER_USER; index += 1) {

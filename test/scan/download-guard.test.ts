@@ -1,9 +1,11 @@
 // Downloads against a hostile DNS server and hostile redirects: nothing that the guard refuses is ever dialled.
+import fc from 'fast-check';
 import t, { type Test } from 'tap';
 import { createResolve } from '../../src/scan/resolve.js';
 import { makeCertificate } from '../fixtures/certificate.js';
 import { addressRecords, type DnsAnswer, type Question, startDnsServer } from '../fixtures/dns-server.js';
 import { redirect, response } from '../fixtures/origin.js';
+import { dotted, groups, isMetadata, isPublicIpv4, isPublicIpv6 } from './address-registries.js';
 import { type Harness, openHarness, PUBLIC, refusal } from './download-harness.js';
 import { expectedOf, readVectors } from './ssrf-vectors.js';
 
@@ -67,6 +69,55 @@ t.test('the address that is checked is the one that is dialled: a name that chan
     'a redirect to itself is resolved anew',
   );
   t.strictSame(harness.dialled, [PUBLIC, PUBLIC, PUBLIC]);
+});
+
+t.test('whatever addresses a name has, only public ones are dialled, and only when all are', async (t) => {
+  let addresses: readonly string[] = [];
+  const harness = await openHarness(t, {
+    dns: (question) => addressRecords(question, addresses),
+    answer: ({ send }) => send(response('x')),
+  });
+  const any4 = fc.nat(0xffffffff);
+  const any6 = fc.bigInt({ min: 0n, max: (1n << 128n) - 1n });
+  const unicast6 = fc.bigInt({ min: 0x2000n << 112n, max: (0x4000n << 112n) - 1n });
+  const record = fc.oneof(
+    {
+      weight: 4,
+      arbitrary: any4.map((value) => ({ text: dotted(value), isPublic: isPublicIpv4(value) && !isMetadata(value) })),
+    },
+    fc.oneof(any6, unicast6).map((value) => ({
+      text: new URL(
+        `http://[${groups(value)
+          .map((group) => group.toString(16))
+          .join(':')}]`,
+      ).hostname.slice(1, -1),
+      isPublic: isPublicIpv6(value),
+    })),
+  );
+  await fc.assert(
+    fc.asyncProperty(fc.array(record, { minLength: 1, maxLength: 4 }), async (records) => {
+      addresses = records.map(({ text }) => text);
+      harness.dialled.length = 0;
+      const outcome = await refusal(harness.fetch('http://any.example/'));
+      const isGood = records.every(({ isPublic }) => isPublic);
+      if (outcome.startsWith('it succeeded') !== isGood) throw new Error(`${addresses.join()} ${outcome}`);
+      const strange = harness.dialled.filter((address) => !addresses.includes(address));
+      if (strange.length > 0 || (!isGood && harness.dialled.length > 0))
+        throw new Error(`dialled ${harness.dialled.join()}`);
+    }),
+    { numRuns: 300 },
+  );
+});
+
+t.test('when one address of a host does not answer, the next is dialled', async (t) => {
+  const harness = await openHarness(t, {
+    dns: zone({ 'two.example': ['8.8.8.8', PUBLIC] }),
+    // Nobody listens at the first.
+    dialAddress: (address) => (address === PUBLIC ? '127.0.0.1' : '127.0.0.2'),
+    answer: ({ send }) => send(response('x')),
+  });
+  t.match(await harness.fetch('http://two.example/'), { text: 'x' });
+  t.strictSame([...harness.dialled].sort(), ['8.8.8.8', PUBLIC]);
 });
 
 t.test('aliases are judged by where they end', async (t) => {

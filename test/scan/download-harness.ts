@@ -32,6 +32,8 @@ export interface HarnessSettings {
   readonly headersMs?: number;
   readonly idleMs?: number;
   readonly allowNetworks?: readonly string[];
+  /** Where an address is dialled instead; default: the origin's. */
+  readonly dialAddress?: (address: string) => string;
 }
 
 export interface Harness {
@@ -96,7 +98,10 @@ export async function openHarness(t: Test, settings: HarnessSettings = {}): Prom
     idleMs: settings.idleMs ?? AMPLE_MS,
     redial({ address, port }) {
       dialled.push(address);
-      return { address: '127.0.0.1', port: port === 443 ? secure.port : origin.port };
+      return {
+        address: settings.dialAddress?.(address) ?? '127.0.0.1',
+        port: port === 443 ? secure.port : origin.port,
+      };
     },
   });
   return {
