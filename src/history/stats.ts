@@ -56,11 +56,14 @@ export interface FoundScans {
 const DAY_MS = 86_400_000;
 /** Rows that a search by filename finds: nothing counts them beforehand, so somebody must stop counting. */
 export const SEARCH_ROWS = 10_000;
-/** So few rows are gathered by their filter and sorted; among more, walking along the order's index meets them soon. */
-const GATHER_ROWS = 10_000;
+/**
+ * Fewer rows are gathered by their filter and sorted. More are met soon along the order's index, unless the order keeps them for
+ * its end: then all of it is walked.
+ */
+const GATHER_ROWS = 20_000;
 /** So many rows are fetched for nothing before the index alone is asked where a page begins. */
 const FETCHED_ROWS = 200;
-/** From here on a page is deep: it may take long, and may not take for ever. */
+/** From here on a page is deep. Deep ones and those behind a filter may take long, and may not take for ever. */
 const DEEP_ROWS = 100_000;
 const TIMEOUT_MS = 5_000;
 const QUERY_CANCELED = '57014';
@@ -72,7 +75,7 @@ export class TooSlow extends Error {}
 export async function findScans(sql: Sql, userId: string, wish: PageWish): Promise<FoundScans> {
   if (wish.q === undefined && wish.sort.field === 'creationDate') return await findByDate(sql, userId, wish);
   const offset = wish.page * wish.size;
-  return await bounded(sql, wish.q !== undefined || offset >= DEEP_ROWS, async (queries) => {
+  return await bounded(sql, hasFilter(wish) || offset >= DEEP_ROWS, async (queries) => {
     const total = await countScans(queries, userId, wish);
     if (offset >= total) return { rows: [], total };
     const where = sql`user_id = ${userId} ${filtersOf(sql, wish)}`;
@@ -124,6 +127,8 @@ interface Selection {
 
 async function selectRows(sql: Queries, selection: Selection): Promise<readonly HistoryRow[]> {
   const { userId, wish, where, window, offset, limit, gathers } = selection;
+  // What a filter looks at is in every index beside the order, but only a scan of the index alone reads it there.
+  const isFetched = wish.sort.field === 'creationDate' || !hasFilter(wish);
   const columns = sql`
     id, filename, duration_ms, infected, virus_name, env, status, error, creation_date, last_update`;
   const order = orderOf(sql, wish);
@@ -132,7 +137,7 @@ async function selectRows(sql: Queries, selection: Selection): Promise<readonly 
       WITH found AS MATERIALIZED (SELECT ${columns} FROM scans WHERE ${where})
       SELECT * FROM found ORDER BY ${order} LIMIT ${limit} OFFSET ${offset}`;
   }
-  if (offset <= FETCHED_ROWS) {
+  if (offset <= FETCHED_ROWS && isFetched) {
     return await sql<HistoryRow[]>`
       SELECT ${columns} FROM scans WHERE ${where} ORDER BY ${order} LIMIT ${limit} OFFSET ${offset}`;
   }

@@ -1,0 +1,136 @@
+// What recording a scan costs its client: the same scan route twice in one process, with the journal and without, in turns.
+import { randomBytes } from 'node:crypto';
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { v7 as uuidv7 } from 'uuid';
+import type { AccessControl } from '../../src/account/access.js';
+import { startPool } from '../../src/engine/pool.js';
+import { loadSignatures } from '../../src/engine/signatures.js';
+import { type History, startHistory } from '../../src/history/history.js';
+import { createRouter } from '../../src/http/router.js';
+import { type Server, startServer } from '../../src/http/server.js';
+import { ownSignaturesDirectory } from '../../src/paths.js';
+import { createGuard } from '../../src/scan/guard.js';
+import { createUploadMemory } from '../../src/scan/memory.js';
+import { createScanHandler, scanOperation } from '../../src/scan/route.js';
+import { openPostgres } from '../../src/store/postgres.js';
+import { startPostgres } from '../../test/fixtures/postgres.js';
+import { compile, loadProgram } from '../compile.js';
+import { askForRun, type Measurement } from '../contestants/contestant.js';
+import { type LineProcess, startLineProcess } from '../line-process.js';
+
+const ROUNDS = 60;
+/** Short: what else the machine does hits both sides alike. */
+const SECONDS = 0.4;
+const WARM_UP_SECONDS = 2;
+/** One: the time of a scan that waits for nobody. Four: group writes as well. */
+const CONNECTIONS = [1, 4];
+const CONTENT_BYTES = 1024;
+const MIB = 1024 * 1024;
+const PROMISED_US = 50;
+
+const userId = uuidv7();
+const quota = { limit: 1_000_000, remaining: 1_000_000, resetEpochSeconds: 0 };
+/** Who asks is not measured here. */
+const access: AccessControl = {
+  withApiKey: async () => ({ outcome: 'admitted', userId, keyId: null, quota, refund: async () => quota }),
+};
+
+interface Side {
+  readonly server: Server;
+  readonly client: LineProcess;
+}
+
+const folder = mkdtempSync(join(tmpdir(), 'sluice-recording-'));
+const signatures = loadSignatures({
+  directories: [ownSignaturesDirectory],
+  scanTimeoutMs: 10_000,
+  onWarning: () => undefined,
+});
+const pool = startPool({ threads: 1, queueLimit: 100, scanTimeoutMs: 10_000 });
+const memory = createUploadMemory({ budgetBytes: 64 * MIB, waitMs: 10_000 });
+const database = await startPostgres();
+const postgres = await openPostgres({ kind: 'url', url: await database.database() });
+const history = await startHistory({
+  sql: postgres.sql,
+  dataDirectory: folder,
+  journalLimitBytes: 1024 * MIB,
+  retentionDays: 400,
+  alongside: null,
+  log: { info: () => undefined, warn: print, error: print },
+});
+
+function print(...texts: unknown[]): void {
+  process.stdout.write(`${texts.map((text) => (typeof text === 'string' ? text : JSON.stringify(text))).join(' ')}\n`);
+}
+
+async function startSide(record: Pick<History, 'assertOpen' | 'record'>): Promise<Side> {
+  const handle = createScanHandler({
+    access,
+    pool,
+    signatures,
+    memory,
+    uploadTimeoutMs: 10_000,
+    guard: createGuard({ allowNetworks: [] }),
+    now: Date.now,
+    history: record,
+    appEnv: 'BENCH',
+    onScan: () => undefined,
+  });
+  const server = await startServer({
+    host: '127.0.0.1',
+    port: 0,
+    handle: createRouter([{ method: 'POST', path: '/api/v1/scans', operation: scanOperation, handle }], (_, error) =>
+      print('unforeseen', String(error)),
+    ),
+    onEnd: () => undefined,
+  });
+  const client = startLineProcess(await compile(loadProgram));
+  await client.ask(`http ${server.port} ${'a'.repeat(32)}`);
+  const content = join(folder, 'content');
+  const list = join(folder, 'list');
+  writeFileSync(content, randomBytes(CONTENT_BYTES));
+  writeFileSync(list, `${content}\n`);
+  await client.ask(`files unique ${list}`);
+  return { server, client };
+}
+
+function median(values: readonly number[]): number {
+  return [...values].sort((a, b) => a - b)[Math.floor(values.length / 2)] ?? 0;
+}
+
+async function run({ client }: Side, seconds: number, connections: number): Promise<Measurement> {
+  const measured = await askForRun(client, `run ${seconds} ${connections} keep`);
+  if (measured.errors > 0) throw new Error(measured.firstError);
+  return measured;
+}
+
+await signatures.ready();
+const without = await startSide({ assertOpen: () => undefined, record: async () => undefined });
+const withJournal = await startSide(history);
+for (const connections of CONNECTIONS) {
+  const sides = { without, withJournal };
+  const p50s: Record<keyof typeof sides, number[]> = { without: [], withJournal: [] };
+  await run(without, WARM_UP_SECONDS, connections);
+  await run(withJournal, WARM_UP_SECONDS, connections);
+  for (let round = 0; round < ROUNDS; round += 1) {
+    const order = round % 2 === 0 ? (['without', 'withJournal'] as const) : (['withJournal', 'without'] as const);
+    for (const side of order) p50s[side].push((await run(sides[side], SECONDS, connections)).p50Us ?? 0);
+  }
+  const differences = p50s.withJournal.map((value, round) => value - (p50s.without[round] ?? 0));
+  print(
+    `${connections} connections, 1 KB: median ${median(p50s.without)} us without, ${median(p50s.withJournal)} us with the journal; ` +
+      `median of ${ROUNDS} differences ${median(differences)} us (promised: ${PROMISED_US})`,
+  );
+}
+for (const { client, server } of [without, withJournal]) {
+  await client.stop();
+  await server.stop(1_000);
+}
+await pool.stop();
+await signatures.stop();
+await history.stop();
+await postgres.close();
+await database.stop();
+rmSync(folder, { recursive: true, force: true });
