@@ -4,16 +4,15 @@ import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { v7 as uuidv7 } from 'uuid';
-import type { AccessControl } from '../../src/account/access.js';
+import type { Access, AccessControl } from '../../src/account/access.js';
 import { startPool } from '../../src/engine/pool.js';
 import { loadSignatures } from '../../src/engine/signatures.js';
 import { type History, startHistory } from '../../src/history/history.js';
 import { createRouter } from '../../src/http/router.js';
 import { type Server, startServer } from '../../src/http/server.js';
 import { ownSignaturesDirectory } from '../../src/paths.js';
-import { createGuard } from '../../src/scan/guard.js';
 import { createUploadMemory } from '../../src/scan/memory.js';
-import { createScanHandler, scanOperation } from '../../src/scan/route.js';
+import { createScanRoutes } from '../../src/scan/route.js';
 import { openPostgres } from '../../src/store/postgres.js';
 import { startPostgres } from '../../test/fixtures/postgres.js';
 import { compile, loadProgram } from '../compile.js';
@@ -33,9 +32,14 @@ const PROMISED_US = 50;
 const userId = uuidv7();
 const quota = { limit: 1_000_000, remaining: 1_000_000, resetEpochSeconds: 0 };
 /** Who asks is not measured here. */
-const access: AccessControl = {
-  withApiKey: async () => ({ outcome: 'admitted', userId, keyId: null, quota, refund: async () => quota }),
-};
+const admit = async (): Promise<Access> => ({
+  outcome: 'admitted',
+  userId,
+  keyId: null,
+  quota,
+  refund: async () => quota,
+});
+const access: AccessControl = { withApiKey: admit, asUser: admit };
 
 interface Side {
   readonly server: Server;
@@ -66,13 +70,13 @@ function print(...texts: unknown[]): void {
 }
 
 async function startSide(record: Pick<History, 'assertOpen' | 'record'>): Promise<Side> {
-  const handle = createScanHandler({
+  const { withKey } = createScanRoutes({
     access,
     pool,
     signatures,
     memory,
     uploadTimeoutMs: 10_000,
-    guard: createGuard({ allowNetworks: [] }),
+    downloader: null,
     now: Date.now,
     history: record,
     appEnv: 'BENCH',
@@ -81,9 +85,7 @@ async function startSide(record: Pick<History, 'assertOpen' | 'record'>): Promis
   const server = await startServer({
     host: '127.0.0.1',
     port: 0,
-    handle: createRouter([{ method: 'POST', path: '/api/v1/scans', operation: scanOperation, handle }], (_, error) =>
-      print('unforeseen', String(error)),
-    ),
+    handle: createRouter([withKey], (_, error) => print('unforeseen', String(error))),
     onEnd: () => undefined,
   });
   const client = startLineProcess(await compile(loadProgram));
