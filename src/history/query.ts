@@ -79,8 +79,6 @@ export const pageQuery = z
   })
   .refine(inOrder, disorder);
 
-export type PageQuery = z.infer<typeof pageQuery>;
-
 export const donutQuery = z.strictObject(days);
 
 /** The range of a donut: what is left out is today, and the 30 days that end with the last one. Null: it ends before it starts. */
