@@ -41,6 +41,7 @@ onEachStore(async (t, store) => {
   t.test('an edited, a newer, a broken and a misnamed migration are refused by name', async (t) => {
     const target = await store.target(t);
     const { sql } = await open(t, target);
+    await sql`DELETE FROM schema_migrations WHERE version > 1`;
     await t.rejects(migrate(sql, migrationsFolder(t, { '001-accounts.sql': 'SELECT 1' })), {
       name: 'StoreError',
       message: 'Migration 001-accounts was edited after it was applied: put it back, and add a new one instead',
