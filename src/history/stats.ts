@@ -66,6 +66,8 @@ const FETCHED_ROWS = 200;
 /** From here on a page is deep. Deep ones and those behind a filter may take long, and may not take for ever. */
 const DEEP_ROWS = 100_000;
 const TIMEOUT_MS = 5_000;
+/** Of the years that days may have: the next instant would be written with a sign. */
+const LAST_INSTANT = Date.parse('9999-12-31T23:59:59.999Z');
 const QUERY_CANCELED = '57014';
 
 /** A query was ended because it took too long. */
@@ -81,7 +83,7 @@ export async function findScans(sql: Sql, userId: string, wish: PageWish): Promi
     const where = sql`user_id = ${userId} ${filtersOf(sql, wish)}`;
     const limit = Math.min(wish.size, total - offset);
     const gathers = hasFilter(wish) && total < GATHER_ROWS;
-    return { rows: await selectRows(queries, { userId, wish, where, window: sql``, offset, limit, gathers }), total };
+    return { rows: await selectRows(queries, { userId, wish, where, offset, limit, gathers }), total };
   });
 }
 
@@ -105,20 +107,16 @@ async function findByDate(sql: Sql, userId: string, wish: PageWish): Promise<Fou
   const { total, before, from, to } = found;
   if (before === null || from === null || to === null) return { rows: [], total };
   const range = { startDate: Date.parse(`${from}T00:00:00Z`), endDate: Date.parse(`${to}T00:00:00Z`) };
-  // The partitions that can't have it are left out when the query is planned.
-  const window = sql`
-    AND creation_date >= ${new Date(range.startDate)} AND creation_date < ${new Date(range.endDate + DAY_MS)}`;
-  const where = sql`user_id = ${userId} ${filtersOf(sql, { ...wish, ...range })} ${window}`;
+  const narrowed = { ...wish, ...range };
+  const where = sql`user_id = ${userId} ${filtersOf(sql, narrowed)}`;
   const place = { offset: offset - before, limit: Math.min(wish.size, total - offset) };
-  return { rows: await selectRows(sql, { userId, wish, where, window, ...place, gathers: false }), total };
+  return { rows: await selectRows(sql, { userId, wish: narrowed, where, ...place, gathers: false }), total };
 }
 
 interface Selection {
   readonly userId: string;
   readonly wish: PageWish;
   readonly where: Fragment;
-  /** What is known of the creation dates, as more conditions. */
-  readonly window: Fragment;
   readonly offset: number;
   readonly limit: number;
   /** Whether so few rows pass the filters that they are better sorted than looked for along the order. */
@@ -126,7 +124,7 @@ interface Selection {
 }
 
 async function selectRows(sql: Queries, selection: Selection): Promise<readonly HistoryRow[]> {
-  const { userId, wish, where, window, offset, limit, gathers } = selection;
+  const { userId, wish, where, offset, limit, gathers } = selection;
   // What a filter looks at is in every index beside the order, but only a scan of the index alone reads it there.
   const isFetched = wish.sort.field === 'creationDate' || !hasFilter(wish);
   const columns = sql`
@@ -145,7 +143,7 @@ async function selectRows(sql: Queries, selection: Selection): Promise<readonly 
   return await sql<HistoryRow[]>`
     SELECT ${columns}
     FROM (SELECT id AS key FROM scans WHERE ${where} ORDER BY ${order} LIMIT ${limit} OFFSET ${offset}) AS page
-    JOIN scans ON user_id = ${userId} AND id = key AND creation_date = scan_time(key) ${window}
+    JOIN scans ON user_id = ${userId} AND id = key AND creation_date = scan_time(key) ${windowOf(sql, wish)}
     ORDER BY ${order}`;
 }
 
@@ -200,7 +198,8 @@ function countFiltersOf(sql: Queries, { infected, status, startDate, endDate }: 
     ${endDate === undefined ? sql`` : sql`AND day <= ${isoDay(endDate)}::text::date`}`;
 }
 
-function filtersOf(sql: Queries, { infected, status, q, startDate, endDate }: Filters): Fragment {
+function filtersOf(sql: Queries, filters: Filters): Fragment {
+  const { infected, status, q, startDate, endDate } = filters;
   const end = q === undefined ? null : endOfPrefix(q);
   return sql`
     ${infected === undefined ? sql`` : sql`AND infected = ${infected}`}
@@ -208,7 +207,16 @@ function filtersOf(sql: Queries, { infected, status, q, startDate, endDate }: Fi
     ${q === undefined ? sql`` : sql`AND filename >= ${q}`}
     ${end === null ? sql`` : sql`AND filename < ${end}`}
     ${startDate === undefined ? sql`` : sql`AND id >= ${lowestIdAt(startDate)}::uuid`}
-    ${endDate === undefined ? sql`` : sql`AND id < ${lowestIdAt(endDate + DAY_MS)}::uuid`}`;
+    ${endDate === undefined ? sql`` : sql`AND id < ${lowestIdAt(endDate + DAY_MS)}::uuid`}
+    ${windowOf(sql, filters)}`;
+}
+
+/** What the bounds of the ids say already, said to the planner: partitions that can't have such rows are left out. */
+function windowOf(sql: Queries, { startDate, endDate }: Filters): Fragment {
+  const end = endDate === undefined ? null : new Date(Math.min(endDate + DAY_MS, LAST_INSTANT));
+  return sql`
+    ${startDate === undefined ? sql`` : sql`AND creation_date >= ${new Date(startDate)}`}
+    ${end === null ? sql`` : sql`AND creation_date < ${end}`}`;
 }
 
 /** Nothing of the request is ever part of the text: a field chooses one of these. */

@@ -121,6 +121,28 @@ t.test('a client that leaves in the middle of its upload has a row that says so'
   t.match(await rows(1), [{ status: 499, error: 'The client went away', infected: false, virus_name: null }]);
 });
 
+t.test(
+  'a client that leaves while its scan waits or runs has one row, and no clean one unless it was scanned',
+  async (t) => {
+    const { server, rows } = await start(t, { SCAN_THREADS: '1' });
+    const content = Buffer.alloc(5 * 1024 * 1024, 'abcdefghij');
+    const staying = Array.from({ length: 3 }, () => upload(server.url, content, { filename: 'stays.txt' }));
+    const leaving = Array.from({ length: 3 }, async () => {
+      const connection = await openRaw(server.port);
+      await connection.send(scanRequest(filePart(content, 'leaves.txt')));
+      connection.end();
+    });
+    await Promise.all([...staying, ...leaving]);
+    const stored = await rows(6);
+    t.equal(stored.length, 6);
+    for (const row of stored.filter(({ filename }) => filename !== 'stays.txt')) {
+      const wasScanned = row.status === 200 && row.error === null;
+      const wasLeft = row.status === 499 && row.error === 'The client went away';
+      t.ok(wasScanned || wasLeft, JSON.stringify(row));
+    }
+  },
+);
+
 t.test('a server that is killed behind its answer has the row; one that stops leaves nothing to replay', async (t) => {
   const url = await database.database();
   const directory = temporaryFolder(t);

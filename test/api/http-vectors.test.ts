@@ -34,8 +34,6 @@ const libraryDecides = new Map([
   ['http-083', 'a bare LF after a size'],
   ['http-089', 'CR in an extension'],
   ['http-093', 'a colon is taken for a digit'],
-  // Of dashboard routes that aren't there yet.
-  ['http-137', 'GET /web/users/me is 404'],
 ]);
 
 interface Outcome {

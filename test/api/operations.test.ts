@@ -20,7 +20,12 @@ t.test('a healthy server is live, ready, and knows its versions', async (t) => {
   t.match(await get(`${server.url}/livez`), { status: 200, body: { status: 'ok' } });
   t.match(await get(`${server.url}/readyz`), {
     status: 200,
-    body: { status: 'ready', engine: { status: 'ready', signatures: Number }, store: { status: 'ready' } },
+    body: {
+      status: 'ready',
+      engine: { status: 'ready', signatures: Number },
+      store: { status: 'ready' },
+      history: { status: 'ready', waitingRows: 0, waitingBytes: 0, oldestAgeMs: 0 },
+    },
   });
   t.match(await get(`${server.url}/version`), {
     status: 200,

@@ -2,7 +2,7 @@
 import fc from 'fast-check';
 import t from 'tap';
 import { v7 as uuidv7 } from 'uuid';
-import { donutRange } from '../../src/history/query.js';
+import { donutParameters, donutQuery, donutRange, pageParameters, pageQuery } from '../../src/history/query.js';
 import { lowestIdAt, timeOfId } from '../../src/history/scan-row.js';
 import { endOfPrefix } from '../../src/history/stats.js';
 
@@ -53,4 +53,10 @@ t.test('a donut covers thirty days unless it is told otherwise', async (t) => {
     endMs: day('2026-03-01'),
   });
   t.equal(donutRange({ startDate: day('2026-03-02') }, now), null);
+});
+
+t.test('every parameter that is read is documented, and no other', async (t) => {
+  const names = (parameters: typeof pageParameters): unknown[] => parameters.map(({ name }) => name).sort();
+  t.strictSame(names(pageParameters), Object.keys(pageQuery.shape).sort());
+  t.strictSame(names(donutParameters), Object.keys(donutQuery.shape).sort());
 });

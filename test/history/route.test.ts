@@ -187,7 +187,8 @@ const wrongQueries: [string, string, string][] = [
 ];
 
 onEachStore(async (t, store) => {
-  const { sql } = await open(t, await store.target(t));
+  const target = await store.target(t);
+  const { sql } = await open(t, target);
   const alices = historyOf(ALICE, 400);
   const bobs = historyOf(BOB, 60);
   const save = createRowStore(sql, null);
@@ -284,6 +285,19 @@ onEachStore(async (t, store) => {
       const infected = completed.filter(({ virusName }) => virusName !== null).length;
       t.strictSame(counts, { infected, clean: completed.length - infected }, month);
     }
+  });
+
+  const oneSession = store.isEmbedded && 'the embedded store has one session: nothing can stand in its way';
+  t.test('a search that takes too long is ended with a 503 that says what helps', { skip: oneSession }, async (t) => {
+    const other = await open(t, target);
+    await other.sql.begin(async (tx) => {
+      await tx`LOCK TABLE scans IN ACCESS EXCLUSIVE MODE`;
+      t.match(await get('?q=a'), {
+        status: 503,
+        body: { error: 'Service unavailable', message: 'This page takes too long to find: narrow it by dates' },
+      });
+    });
+    t.equal((await get('?q=a')).status, 200);
   });
 
   t.test('old rows come once each while new ones are added, oldest first', async (t) => {

@@ -26,12 +26,12 @@ CREATE TABLE scans (
 
 -- One for each order of the history, each with what filters look at: a page is found in the index alone. The order by
 -- creation date is that of the primary key.
-CREATE INDEX scans_last_update ON scans (user_id, last_update, id) INCLUDE (infected, status);
-CREATE INDEX scans_filename ON scans (user_id, filename, id) INCLUDE (infected, status);
-CREATE INDEX scans_duration ON scans (user_id, duration_ms, id) INCLUDE (infected, status);
-CREATE INDEX scans_infected ON scans (user_id, infected, id) INCLUDE (status);
-CREATE INDEX scans_virus_name ON scans (user_id, virus_name, id) INCLUDE (infected, status);
-CREATE INDEX scans_status ON scans (user_id, status, id) INCLUDE (infected);
+CREATE INDEX scans_last_update ON scans (user_id, last_update, id) INCLUDE (creation_date, infected, status);
+CREATE INDEX scans_filename ON scans (user_id, filename, id) INCLUDE (creation_date, infected, status);
+CREATE INDEX scans_duration ON scans (user_id, duration_ms, id) INCLUDE (creation_date, infected, status);
+CREATE INDEX scans_infected ON scans (user_id, infected, id) INCLUDE (creation_date, status);
+CREATE INDEX scans_virus_name ON scans (user_id, virus_name, id) INCLUDE (creation_date, infected, status);
+CREATE INDEX scans_status ON scans (user_id, status, id) INCLUDE (creation_date, infected);
 
 -- How many rows of a user and a UTC day have which status and verdict: changed with the rows, in their transaction.
 CREATE TABLE scan_days (
