@@ -54,7 +54,7 @@ module.exports = {
       from: { path: '^src/engine/worker\\.ts$' },
       to: {
         path: '^src/',
-        pathNot: '^src/(engine/(worker|addon|task|verdict|databases)|paths)\\.ts$',
+        pathNot: '^src/(engine/(worker|addon|task|verdict|databases|self-test)|paths)\\.ts$',
         reachable: true,
       },
     },

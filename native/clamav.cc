@@ -152,9 +152,10 @@ void ClamavEngine::Configure(cl_engine* engine, const LoadRequest& request) {
   cl_engine_set_clcb_virus_found(engine, OnVirusFound);
 }
 
-std::shared_ptr<const ClamavEngine> ClamavEngine::Build(const LoadRequest& request, const LoadObserver& observer) {
+std::shared_ptr<const ClamavEngine> ClamavEngine::Build(const LoadRequest& request, const LoadObserver& observer,
+                                                        uint64_t epoch) {
   const auto started = std::chrono::steady_clock::now();
-  EngineFacts facts{cl_retver(), 0, request.signature_version, request.signatures_built_at, 0, {}};
+  EngineFacts facts{epoch, cl_retver(), 0, request.signature_version, request.signatures_built_at, 0, {}};
   Listener listener;
   Listening listening(listener);
   Handle engine(cl_engine_new());
@@ -192,6 +193,25 @@ std::shared_ptr<const ClamavEngine> ClamavEngine::Build(const LoadRequest& reque
   facts.load_millis = took.count();
   return std::shared_ptr<const ClamavEngine>(
       new ClamavEngine(std::move(engine), std::move(facts), request.temporary_directory));
+}
+
+void ClamavEngine::Prove(const LoadRequest& request) const {
+  std::string with = " (with the signatures in ";
+  for (const std::string& directory : request.directories) with += (&directory == &request.directories.front() ? "" : ", ") + directory;
+  with += ")";
+  const std::string& infected = request.infected_sample;
+  if (!infected.empty()) {
+    ScanReport report = Scan(infected.data(), infected.size());
+    if (report.code != CL_VIRUS || !report.virus_name || report.virus_name->starts_with(kHeuristic)) {
+      throw LoadError(std::string("The self-test failed: the test file is not found, the answer is ") + report.code_text +
+                      with);
+    }
+  }
+  const std::string& clean = request.clean_sample;
+  ScanReport report = Scan(clean.data(), clean.size());
+  if (report.code == CL_CLEAN && report.alerts.empty()) return;
+  throw LoadError("The self-test failed: harmless text is " +
+                  (report.virus_name ? "found to be " + *report.virus_name : "answered with " + std::string(report.code_text)) + with);
 }
 
 ScanReport ClamavEngine::Scan(const void* content, size_t length) const {

@@ -41,6 +41,9 @@ const variables = z.object({
     .regex(/^postgres(ql)?:\/\//, 'must start with postgres://')
     .optional(),
   SIGNATURES_DIR: z.string().optional(),
+  SIGNATURES_POLL_SECONDS: integer(0, 86_400).default(30),
+  RELOAD: z.enum(['concurrent', 'frugal']).default('concurrent'),
+  VERDICT_CACHE_MB: integer(0, 65_536).default(64),
   SCAN_THREADS: integer(1, 256).default(availableParallelism()),
   SCAN_QUEUE: integer(1, 100_000).default(1024),
   SCAN_TIMEOUT_MS: integer(100, 600_000).default(60_000),
@@ -82,6 +85,11 @@ export interface Config {
   readonly databaseUrl: string | null;
   /** Folders that are loaded into one engine, in order. */
   readonly signatureDirectories: readonly string[];
+  /** Between two looks for changed databases; 0: none are made. */
+  readonly signaturesPollMs: number;
+  readonly reload: 'concurrent' | 'frugal';
+  /** Bytes of verdicts that are remembered; 0: none are. */
+  readonly verdictCacheBytes: number;
   readonly scanThreads: number;
   /** Scans that may wait for a thread. */
   readonly scanQueue: number;
@@ -138,6 +146,9 @@ export function readConfig(env: Readonly<Record<string, string | undefined>>): C
     dataDirectory: resolve(v.DATA_DIR),
     databaseUrl: v.DATABASE_URL ?? null,
     signatureDirectories: signatureDirectories(v.SIGNATURES_DIR),
+    signaturesPollMs: v.SIGNATURES_POLL_SECONDS * 1000,
+    reload: v.RELOAD,
+    verdictCacheBytes: v.VERDICT_CACHE_MB * MIB,
     scanThreads: v.SCAN_THREADS,
     scanQueue: v.SCAN_QUEUE,
     scanTimeoutMs: v.SCAN_TIMEOUT_MS,

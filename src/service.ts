@@ -1,12 +1,13 @@
 // The server process: its parts started in order, wired together, and stopped in the reverse order.
 import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
 import { z } from 'zod';
 import { createAccess } from './account/access.js';
 import { type BootstrapAccount, bootstrap } from './account/bootstrap.js';
 import { createKeyLoader } from './account/keys.js';
 import type { Config } from './config.js';
-import { startPool } from './engine/pool.js';
-import { loadSignatures, type Signatures } from './engine/signatures.js';
+import { type ScanPool, startPool } from './engine/pool.js';
+import { loadSignatures, type SignatureEvent, type Signatures } from './engine/signatures.js';
 import type { Exchange } from './http/exchange.js';
 import { createRouter } from './http/router.js';
 import { startServer } from './http/server.js';
@@ -16,6 +17,7 @@ import { createRoutes } from './routes.js';
 import { createGuard } from './scan/guard.js';
 import { createUploadMemory } from './scan/memory.js';
 import { createScanHandler } from './scan/route.js';
+import { createVerdictCache } from './scan/verdict-cache.js';
 import { startEmbedded } from './store/embedded.js';
 import { createMemoryAdmission } from './store/memory.js';
 import { openPostgres, type Postgres } from './store/postgres.js';
@@ -27,6 +29,8 @@ export interface Service {
   readonly account: BootstrapAccount | null;
   /** Resolves when scans are served; rejects when the signatures can't be loaded, while the rest goes on answering. */
   ready(): Promise<void>;
+  /** Reads the signatures again; resolves when that has been done, well or not. */
+  reloadSignatures(): Promise<void>;
   /** Stops listening, answers what runs, closes the stores. */
   stop(): Promise<void>;
 }
@@ -43,14 +47,23 @@ export async function startService(config: Config, log: Log): Promise<Service> {
   try {
     const postgres = await startStore(config, log, stops);
     const account = await bootstrap(postgres.sql, config.bootstrap, { isEmbedded: config.databaseUrl === null });
-    const signatures = startSignatures(config, log, stops);
-    const port = await startHttp(config, log, { postgres, signatures }, stops);
+    const pool = startPool({
+      threads: config.scanThreads,
+      queueLimit: config.scanQueue,
+      scanTimeoutMs: config.scanTimeoutMs,
+      encryptedArchives: config.encryptedArchives,
+    });
+    const signatures = startSignatures(config, log, pool);
+    stops.push(() => signatures.stop());
+    stops.push(() => pool.stop());
+    const port = await startHttp(config, log, { postgres, signatures, pool }, stops);
     return {
       port,
       account,
       async ready() {
         await signatures.ready();
       },
+      reloadSignatures: () => signatures.reload(),
       stop,
     };
   } catch (error) {
@@ -73,43 +86,47 @@ async function startStore(config: Config, log: Log, stops: (() => Promise<void>)
   return postgres;
 }
 
-function startSignatures(config: Config, log: Log, stops: (() => Promise<void>)[]): Signatures {
-  const signatures = loadSignatures({
+function startSignatures(config: Config, log: Log, pool: ScanPool): Signatures {
+  const copyDirectory = join(config.dataDirectory, 'signatures');
+  return loadSignatures({
     directories: config.signatureDirectories,
     scanTimeoutMs: config.scanTimeoutMs,
-    onWarning: (warning) => log.warn({ warning }, 'signatures'),
+    mode: config.reload === 'frugal' ? { kind: 'frugal', copyDirectory, pause: pool.pause } : { kind: 'concurrent' },
+    pollMs: config.signaturesPollMs,
+    onEvent: (event) => logSignatures(log, event),
   });
-  stops.push(() => signatures.stop());
-  signatures.ready().then(
-    (info) => log.info(info, 'signatures loaded'),
-    (error: unknown) => log.error({ reason: String(error) }, 'the signatures could not be loaded: scans are refused'),
-  );
-  return signatures;
+}
+
+function logSignatures(log: Log, event: SignatureEvent): void {
+  if (event.kind === 'warning') {
+    log.warn({ warning: event.message }, 'signatures');
+  } else if (event.kind === 'loaded') {
+    const { files: _files, warnings: _warnings, ...facts } = event.info;
+    log.info(facts, 'signatures loaded');
+  } else {
+    const after = event.serving ? 'those from before go on' : 'scans are refused';
+    log.error({ reason: event.message }, `the signatures could not be loaded: ${after}`);
+  }
 }
 
 interface HttpParts {
   readonly postgres: Postgres;
   readonly signatures: Signatures;
+  readonly pool: ScanPool;
 }
 
 async function startHttp(
   config: Config,
   log: Log,
-  { postgres, signatures }: HttpParts,
+  { postgres, signatures, pool }: HttpParts,
   stops: (() => Promise<void>)[],
 ): Promise<number> {
-  const pool = startPool({
-    threads: config.scanThreads,
-    queueLimit: config.scanQueue,
-    scanTimeoutMs: config.scanTimeoutMs,
-    encryptedArchives: config.encryptedArchives,
-  });
-  stops.push(() => pool.stop());
   const admission = createMemoryAdmission(createKeyLoader(postgres.sql, config.plans));
   const scan = createScanHandler({
     access: createAccess(admission, Date.now),
     pool,
     signatures,
+    cache: createVerdictCache({ limitBytes: config.verdictCacheBytes }),
     memory: createUploadMemory({ budgetBytes: config.uploadMemoryBytes, waitMs: config.uploadWaitMs }),
     uploadTimeoutMs: config.uploadTimeoutMs,
     guard: createGuard({ allowNetworks: [] }),

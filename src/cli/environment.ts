@@ -22,6 +22,17 @@ export const environment: readonly Variable[] = [
     null,
     "folders with signatures, separated by a colon; unset: those that freshclam fills (/var/lib/clamav), if any, and the project's own",
   ),
+  variable(
+    'SIGNATURES_POLL_SECONDS',
+    '30',
+    'seconds between two looks for newer signatures, to 86400; 0: on SIGHUP only',
+  ),
+  variable(
+    'RELOAD',
+    'concurrent',
+    'concurrent: newer signatures are loaded beside those that serve; frugal: these are freed first, and scans wait',
+  ),
+  variable('VERDICT_CACHE_MB', '64', 'MB of verdicts that are remembered, about 4000 each, to 65536; 0: none'),
   variable('SCAN_THREADS', null, 'scan threads, 1 to 256; unset: one for each core'),
   variable('SCAN_QUEUE', '1024', 'scans that may wait for a thread, 1 to 100000; the next one gets 503'),
   variable('SCAN_TIMEOUT_MS', '60000', 'milliseconds from the whole content to the verdict, 100 to 600000'),

@@ -56,7 +56,9 @@ async function scanWith(config: Config, command: ScanCommand, { stop, progress, 
     directories: config.signatureDirectories,
     scanTimeoutMs: config.scanTimeoutMs,
     onProgress: progress.loading,
-    onWarning: note,
+    onEvent: (event) => {
+      if (event.kind === 'warning') note(event.message);
+    },
   });
   const interrupted = new Promise<void>((resolve) => stop.signal.addEventListener('abort', () => resolve()));
   try {

@@ -60,8 +60,10 @@ export const scanOperation: Operation = {
       headers: {
         'X-Scan-Id': textHeader('UUID of this scan.'),
         'X-Scan-Sha256': textHeader('Of the content that was scanned.'),
-        'X-Scan-Engine': textHeader('Engine and signatures with their versions.'),
-        'X-Scan-Cache': textHeader('MISS: the engine looked.'),
+        'X-Scan-Engine': textHeader('Engine and signatures that have looked at the content, with their versions.'),
+        'X-Scan-Cache': textHeader(
+          'MISS: the engine looked. HIT: it has looked at the same content before, with the same signatures.',
+        ),
         'X-Scan-Notice': textHeader('`encrypted`: there are members that nobody could look into.'),
         'X-RateLimit-Limit': integerHeader('Scans per hour.'),
         'X-RateLimit-Remaining': integerHeader('Scans left in this hour.'),
@@ -119,7 +121,7 @@ async function scanAdmitted(exchange: Exchange, access: Admitted, parts: ScanRou
     const { sizeBytes, sha256 } = scanned;
     const virusName = virusNameOf(scanned);
     parts.onScan({ ...event, status: 200, sizeBytes, sha256, virusName, error: null });
-    return scanReply(scanned, scanId, access.quota, parts.signatures.state());
+    return scanReply(scanned, scanId, access.quota, parts.signatures);
   } catch (error) {
     const quota = isGivenBack(error, exchange) ? await access.refund() : access.quota;
     if (!(error instanceof Failure)) throw error;
@@ -135,19 +137,16 @@ function isGivenBack(error: unknown, exchange: Exchange): boolean {
   return exchange.signal.aborted || error.code === 'uploadTooSlow';
 }
 
-function scanReply(
-  scanned: Scanned,
-  scanId: string,
-  quota: Quota,
-  state: ReturnType<ScanParts['signatures']['state']>,
-): Reply {
-  const { verdict, filename, sizeBytes, sha256, durationMs } = scanned;
+function scanReply(scanned: Scanned, scanId: string, quota: Quota, signatures: ScanParts['signatures']): Reply {
+  const { verdict, filename, sizeBytes, sha256, durationMs, epoch, cached } = scanned;
+  // Not the engine that serves now: the one that has looked.
+  const engine = epoch === null ? null : signatures.engineOf(epoch);
   const headers: Record<string, string> = {
     ...quotaHeaders(quota),
     'X-Scan-Id': scanId,
     'X-Scan-Sha256': sha256,
-    'X-Scan-Engine': state.kind === 'ready' ? describeEngine(state.info) : 'none',
-    'X-Scan-Cache': 'MISS',
+    'X-Scan-Engine': engine === null ? 'none' : describeEngine(engine),
+    'X-Scan-Cache': cached ? 'HIT' : 'MISS',
   };
   if (verdict.kind === 'clean' && verdict.encrypted) headers['X-Scan-Notice'] = 'encrypted';
   const result = { filename, sizeInBytes: sizeBytes, scanDurationMillis: durationMs, virusName: virusNameOf(scanned) };

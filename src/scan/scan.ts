@@ -1,16 +1,17 @@
 // The way of the bytes on one screen: an upload in, a verdict about all of it out.
 import type { ScanPool } from '../engine/pool.js';
 import type { Signatures } from '../engine/signatures.js';
-import type { Verdict } from '../engine/verdict.js';
 import { Failure } from '../errors.js';
 import type { Exchange } from '../http/exchange.js';
 import type { Guard } from './guard.js';
 import type { UploadMemory } from './memory.js';
-import { receiveUpload } from './upload.js';
+import { receiveUpload, type Upload } from './upload.js';
+import type { CompleteVerdict, VerdictCache } from './verdict-cache.js';
 
 export interface ScanParts {
   readonly pool: ScanPool;
   readonly signatures: Signatures;
+  readonly cache: VerdictCache;
   readonly memory: UploadMemory;
   readonly uploadTimeoutMs: number;
   readonly guard: Guard;
@@ -22,7 +23,11 @@ export interface Scanned {
   readonly sizeBytes: number;
   readonly sha256: string;
   readonly durationMs: number;
-  readonly verdict: Exclude<Verdict, { kind: 'incomplete' }>;
+  readonly verdict: CompleteVerdict;
+  /** Of the engine that has looked. */
+  readonly epoch: number | null;
+  /** It had looked at the same content before. */
+  readonly cached: boolean;
 }
 
 const LOADING_RETRY_SECONDS = 5;
@@ -34,8 +39,23 @@ export async function scanUpload(exchange: Exchange, parts: ScanParts): Promise<
   const upload = await receiveUpload(exchange, { memory: parts.memory, timeoutMs: parts.uploadTimeoutMs });
   if (upload.kind === 'url') throw refusedUrl(upload.url, parts.guard);
 
-  const { content, lease, filename } = upload;
+  const { filename } = upload;
+  const { sizeBytes, sha256 } = upload.content;
+  return { filename, sizeBytes, sha256, ...(await verdictOf(upload, exchange, parts)) };
+}
+
+type FileUpload = Extract<Upload, { kind: 'file' }>;
+type Found = Pick<Scanned, 'durationMs' | 'verdict' | 'epoch' | 'cached'>;
+
+/** Ends the lease. Rejects with Failure `scanIncomplete` or what the pool rejects with. */
+async function verdictOf({ content, lease }: FileUpload, exchange: Exchange, parts: ScanParts): Promise<Found> {
   const { sizeBytes, sha256 } = content;
+  const state = parts.signatures.state();
+  const known = state.kind === 'ready' ? parts.cache.get(sha256, state.info.epoch) : null;
+  if (known !== null && state.kind === 'ready') {
+    lease.release(content.buffer);
+    return { verdict: known, durationMs: 0, epoch: state.info.epoch, cached: true };
+  }
   const outcome = await parts.pool
     .scan(content.buffer, sizeBytes, { signal: exchange.signal })
     .catch((error: unknown) => {
@@ -45,9 +65,10 @@ export async function scanUpload(exchange: Exchange, parts: ScanParts): Promise<
   if (outcome.content !== null) lease.release(outcome.content);
   else void outcome.returned.then((buffer) => lease.release(buffer));
 
-  const { verdict, durationMs } = outcome;
+  const { verdict, epoch, durationMs } = outcome;
   if (verdict.kind === 'incomplete') throw new Failure('scanIncomplete', verdict.reason);
-  return { filename, sizeBytes, sha256, durationMs, verdict };
+  if (epoch !== null) parts.cache.set(sha256, epoch, verdict);
+  return { verdict, durationMs, epoch, cached: false };
 }
 
 /** Nothing is downloaded by this version: what is wrong with the URL is said first, since that stays wrong. */
