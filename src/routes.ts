@@ -89,6 +89,7 @@ function describeState(state: SignatureState): Record<string, unknown> {
       return {
         status: scansWait(state.reload) ? 'reloading' : 'ready',
         signatures: state.info.signatureCount,
+        epoch: state.info.epoch,
         ...ages(state.info),
         reload: describeReload(state.reload),
       };
