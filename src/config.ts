@@ -1,7 +1,7 @@
 // Configuration: environment variables, read and checked here and nowhere else; every problem is listed at once.
 import { existsSync, readdirSync } from 'node:fs';
 import { availableParallelism, totalmem } from 'node:os';
-import { delimiter, resolve } from 'node:path';
+import { delimiter, join, resolve } from 'node:path';
 import { z } from 'zod';
 import { ownSignaturesDirectory } from './paths.js';
 
@@ -15,6 +15,14 @@ function integer(minimum: number, maximum: number) {
     .regex(/^\d+$/, 'must be a whole number')
     .transform(Number)
     .pipe(z.number().min(minimum, `must be at least ${minimum}`).max(maximum, `must be at most ${maximum}`));
+}
+
+function urlList(text: string, context: z.RefinementCtx): string[] {
+  const urls = text.split(/[\s,]+/).filter((entry) => entry !== '');
+  for (const url of urls) {
+    if (!/^https?:\/\/[^/]+\/.*[^/]$/.test(url)) context.addIssue('must be http or https URLs of files');
+  }
+  return urls;
 }
 
 const plans = z.string().transform((text, context) => {
@@ -42,6 +50,11 @@ const variables = z.object({
     .optional(),
   SIGNATURES_DIR: z.string().optional(),
   SIGNATURES_POLL_SECONDS: integer(0, 86_400).default(30),
+  SIGNATURES_MIRROR: z
+    .string()
+    .regex(/^(none|https?:\/\/[^\s,]+)$/, 'must be an http or https URL, or none')
+    .optional(),
+  SIGNATURES_URLS: z.string().transform(urlList).default([]),
   RELOAD: z.enum(['concurrent', 'frugal']).default('concurrent'),
   VERDICT_CACHE_MB: integer(0, 65_536).default(64),
   SCAN_THREADS: integer(1, 256).default(availableParallelism()),
@@ -88,6 +101,12 @@ export interface Config {
   /** Between two looks for changed databases; 0: none are made. */
   readonly signaturesPollMs: number;
   readonly reload: 'concurrent' | 'frugal';
+  /** Where `signatures update` gets the official databases from; null: from ClamAV; none: from nowhere. */
+  readonly signaturesMirror: string | null;
+  /** What it fetches beside them. */
+  readonly signatureUrls: readonly string[];
+  /** Where it puts all of that, unless told otherwise. */
+  readonly signaturesTarget: string;
   /** Bytes of verdicts that are remembered; 0: none are. */
   readonly verdictCacheBytes: number;
   readonly scanThreads: number;
@@ -139,13 +158,19 @@ export function readConfig(env: Readonly<Record<string, string | undefined>>): C
   if (!v.PLANS.has(v.BOOTSTRAP_PLAN)) {
     throw new ConfigError([`BOOTSTRAP_PLAN must be one of ${[...v.PLANS.keys()].join(', ')}`]);
   }
+  const dataDirectory = resolve(v.DATA_DIR);
+  const downloads = join(dataDirectory, 'signatures');
+  const directories = signatureDirectories(v.SIGNATURES_DIR, downloads);
   return {
     port: v.PORT,
     host: v.HOST,
     baseUrl: v.BASE_URL ?? null,
-    dataDirectory: resolve(v.DATA_DIR),
+    dataDirectory,
     databaseUrl: v.DATABASE_URL ?? null,
-    signatureDirectories: signatureDirectories(v.SIGNATURES_DIR),
+    signatureDirectories: directories,
+    signaturesMirror: v.SIGNATURES_MIRROR ?? null,
+    signatureUrls: v.SIGNATURES_URLS,
+    signaturesTarget: directories.find((directory) => directory !== ownSignaturesDirectory) ?? downloads,
     signaturesPollMs: v.SIGNATURES_POLL_SECONDS * 1000,
     reload: v.RELOAD,
     verdictCacheBytes: v.VERDICT_CACHE_MB * MIB,
@@ -169,14 +194,16 @@ export function readConfig(env: Readonly<Record<string, string | undefined>>): C
 }
 
 /** SIGNATURES_DIR replaces the default folders; several are separated like those of PATH. */
-function signatureDirectories(setting: string | undefined): string[] {
+function signatureDirectories(setting: string | undefined, downloads: string): string[] {
   if (setting !== undefined) {
     return setting
       .split(delimiter)
       .filter((entry) => entry !== '')
       .map((entry) => resolve(entry));
   }
-  return hasDatabase(FRESHCLAM_DIRECTORY) ? [FRESHCLAM_DIRECTORY, ownSignaturesDirectory] : [ownSignaturesDirectory];
+  const official = hasDatabase(FRESHCLAM_DIRECTORY) ? [FRESHCLAM_DIRECTORY] : [];
+  const downloaded = existsSync(downloads) && readdirSync(downloads).length > 0 ? [downloads] : [];
+  return [...official, ...downloaded, ownSignaturesDirectory];
 }
 
 function hasDatabase(directory: string): boolean {

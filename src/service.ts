@@ -87,7 +87,7 @@ async function startStore(config: Config, log: Log, stops: (() => Promise<void>)
 }
 
 function startSignatures(config: Config, log: Log, pool: ScanPool): Signatures {
-  const copyDirectory = join(config.dataDirectory, 'signatures');
+  const copyDirectory = join(config.dataDirectory, 'serving-signatures');
   return loadSignatures({
     directories: config.signatureDirectories,
     scanTimeoutMs: config.scanTimeoutMs,

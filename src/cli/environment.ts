@@ -20,13 +20,19 @@ export const environment: readonly Variable[] = [
   variable(
     'SIGNATURES_DIR',
     null,
-    "folders with signatures, separated by a colon; unset: those that freshclam fills (/var/lib/clamav), if any, and the project's own",
+    "folders with signatures, separated by a colon; unset: those that freshclam fills (/var/lib/clamav), those of `signatures update` (DATA_DIR/signatures), if any, and the project's own",
   ),
   variable(
     'SIGNATURES_POLL_SECONDS',
     '30',
     'seconds between two looks for newer signatures, to 86400; 0: on SIGHUP only',
   ),
+  variable(
+    'SIGNATURES_MIRROR',
+    null,
+    "URL of a mirror of ClamAV's databases, for `signatures update`; unset: ClamAV's own; none: only SIGNATURES_URLS",
+  ),
+  variable('SIGNATURES_URLS', null, 'URLs of further database files for `signatures update`, separated by commas'),
   variable(
     'RELOAD',
     'concurrent',

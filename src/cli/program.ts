@@ -23,6 +23,25 @@ infected, 78 wrong configuration, 130 interrupted.
 
 ${environmentHelp(['SIGNATURES_DIR', 'SCAN_THREADS', 'SCAN_TIMEOUT_MS', 'ENCRYPTED_ARCHIVES'])}`;
 
+const SIGNATURES_STATUS_HELP = `
+Exit codes: 0 every folder has databases, 2 one has none or can't be read, 78 wrong configuration.
+
+${environmentHelp(['SIGNATURES_DIR', 'DATA_DIR', 'PORT', 'HOST'])}`;
+
+const SIGNATURES_CHECK_HELP = `
+Nothing is changed, and a running server isn't told. It takes the memory of one engine.
+Exit codes: 0 they load and pass the self-test, 2 they don't, 78 wrong configuration.
+
+${environmentHelp(['SIGNATURES_DIR', 'DATA_DIR'])}`;
+
+const SIGNATURES_UPDATE_HELP = `
+Downloads are done by ClamAV's freshclam (Debian: apt-get install clamav-freshclam). The new signatures are loaded and
+tried in this process, beside what serves; only then each file is put in its place by a rename. A running server notices
+by itself (SIGNATURES_POLL_SECONDS), or at once on SIGHUP.
+Exit codes: 0 done, or nothing newer; 2 nothing was changed, 78 wrong configuration, 130 interrupted.
+
+${environmentHelp(['SIGNATURES_MIRROR', 'SIGNATURES_URLS', 'SIGNATURES_DIR', 'DATA_DIR'])}`;
+
 /** Resolves with the exit code. */
 export async function run(argv: readonly string[], env: NodeJS.ProcessEnv): Promise<number> {
   let exitCode = EXIT_CLEAN;
@@ -52,6 +71,32 @@ export async function run(argv: readonly string[], env: NodeJS.ProcessEnv): Prom
     .addHelpText('after', SCAN_HELP)
     .action(async (paths: string[], options: { json: boolean }) => {
       exitCode = await (await import('./scan.js')).scan({ paths, json: options.json }, env);
+    });
+  const signatures = program.command('signatures').description('show, try and update the signatures');
+  signatures
+    .command('status')
+    .description('what is in the signature folders, and what a server on this machine has loaded of it')
+    .option('--json', 'print one JSON document', false)
+    .addHelpText('after', SIGNATURES_STATUS_HELP)
+    .action(async (options: { json: boolean }) => {
+      exitCode = await (await import('./signatures-status.js')).signaturesStatus(options, env);
+    });
+  signatures
+    .command('check')
+    .description('load signatures in this process and try the engine that they make')
+    .argument('[folder...]', 'folders with signatures (default: the configured ones)')
+    .addHelpText('after', SIGNATURES_CHECK_HELP)
+    .action(async (folders: string[]) => {
+      exitCode = await (await import('./signatures-check.js')).signaturesCheck(folders, env);
+    });
+  signatures
+    .command('update')
+    .description('download newer signatures, or import a folder, and put them in place once they have been tried')
+    .option('--from <folder>', 'take them from a folder, without a network')
+    .option('--into <folder>', 'where they go (default: the first configured folder that is not of the project)')
+    .addHelpText('after', SIGNATURES_UPDATE_HELP)
+    .action(async (options: { from?: string; into?: string }) => {
+      exitCode = await (await import('./signatures-update.js')).signaturesUpdate(options, env);
     });
   try {
     await program.parseAsync(argv);

@@ -3,6 +3,7 @@ import { createHash } from 'node:crypto';
 import { createReadStream } from 'node:fs';
 import { open, readdir, stat } from 'node:fs/promises';
 import { extname, join } from 'node:path';
+import { createInterface } from 'node:readline';
 
 /** Files libclamav takes signatures from; it passes over all others. */
 const DATABASE_EXTENSIONS = new Set(
@@ -68,6 +69,13 @@ export async function databaseFiles(directory: string): Promise<string[]> {
 }
 
 /** Reads every file that is not a container once; changes whenever a file's name or content does. */
+/** Lines that are not empty: in most forms of database, one signature each. */
+export async function countLines(path: string): Promise<number> {
+  let lines = 0;
+  for await (const line of createInterface({ input: createReadStream(path) })) if (line !== '') lines += 1;
+  return lines;
+}
+
 export async function describeDatabases(paths: readonly string[]): Promise<DatabaseFacts> {
   const digest = createHash('sha256');
   const versions: { name: string; version: number }[] = [];

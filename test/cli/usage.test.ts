@@ -18,7 +18,7 @@ t.test('--version prints the version of the package', async (t) => {
 
 t.test('--help names the commands', async (t) => {
   const { stdout, code } = await sluice(t, ['--help']);
-  for (const command of ['serve', 'scan']) t.match(stdout, `  ${command} `);
+  for (const command of ['serve', 'scan', 'signatures']) t.match(stdout, `  ${command} `);
   t.equal(code, 0);
 });
 
@@ -29,7 +29,15 @@ t.test('serve --help names every environment variable', async (t) => {
 });
 
 t.test('bad usage ends with 2, a message on stderr and nothing on stdout', async (t) => {
-  for (const args of [[], ['frobnicate'], ['scan'], ['scan', '--yaml', '.'], ['serve', 'now'], ['--port', '1']]) {
+  for (const args of [
+    [],
+    ['frobnicate'],
+    ['scan'],
+    ['scan', '--yaml', '.'],
+    ['signatures', 'frobnicate'],
+    ['serve', 'now'],
+    ['--port', '1'],
+  ]) {
     const { stdout, stderr, code } = await sluice(t, args);
     t.equal(code, 2, args.join(' '));
     t.equal(stdout, '');
