@@ -22,6 +22,8 @@ struct Limits {
 struct LoadRequest {
   std::vector<std::string> directories;
   std::string temporary_directory;
+  // What libclamav passes over in silence: loaded beside the databases, not counted among them.
+  std::string marks_directory;
   Limits limits;
   // Worked out by the caller from the database files; carried along so that every thread can ask for it.
   std::string signature_version;

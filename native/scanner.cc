@@ -88,6 +88,7 @@ LoadRequest RequestOf(Napi::Env env, const Napi::Value& value) {
   return {
       DirectoriesOf(options),
       TextOf(options, "temporaryDirectory"),
+      TextOf(options, "marksDirectory"),
       {
           WholeNumberOf<uint64_t>(limits, "maxScanSizeBytes"),
           WholeNumberOf<uint64_t>(limits, "maxFileSizeBytes"),

@@ -2,7 +2,7 @@
 import { existsSync } from 'node:fs';
 import { access, constants, stat } from 'node:fs/promises';
 import { createRequire } from 'node:module';
-import { addonPath } from '../paths.js';
+import { addonPath, marksDirectory } from '../paths.js';
 import { type DatabaseFile, databaseFiles, describeDatabases, fingerprint } from './databases.js';
 import { type SelfTest, selfTestFor } from './self-test.js';
 import type { RawAnswer } from './verdict.js';
@@ -85,6 +85,7 @@ export class EngineLoadError extends Error {
 }
 
 interface NativeLoadOptions extends Required<LoadOptions>, SelfTest {
+  readonly marksDirectory: string;
   readonly signatureVersion: string;
   readonly signaturesBuiltAt: number;
 }
@@ -141,7 +142,7 @@ export async function loadEngine(
 
     // 4. The engine
     const info = await native.loadEngine(
-      { directories, temporaryDirectory, limits, freeFirstWaitMs, ...described },
+      { directories, temporaryDirectory, limits, freeFirstWaitMs, marksDirectory, ...described },
       onProgress,
     );
 
