@@ -60,6 +60,11 @@ const variables = z.object({
   SCAN_THREADS: integer(1, 256).default(availableParallelism()),
   SCAN_QUEUE: integer(1, 100_000).default(1024),
   SCAN_TIMEOUT_MS: integer(100, 600_000).default(60_000),
+  // libclamav maps less than 2 GiB, and its limit for one file must be above this one.
+  SCAN_MAX_SIZE_MB: integer(11, 1_900).default(200),
+  SCAN_MAX_FILES: integer(1, 1_000_000).default(10_000),
+  // libclamav refuses more than 100 by itself.
+  SCAN_MAX_RECURSION: integer(1, 100).default(17),
   UPLOAD_TIMEOUT_MS: integer(1_000, 3_600_000).default(120_000),
   UPLOAD_WAIT_MS: integer(0, 600_000).default(15_000),
   UPLOAD_MEMORY_MB: integer(16, 1_048_576).default(Math.min(512, Math.max(64, Math.floor(totalmem() / MIB / 8)))),
@@ -114,6 +119,7 @@ export interface Config {
   readonly scanQueue: number;
   /** From the moment the content is whole to the verdict, waiting included. */
   readonly scanTimeoutMs: number;
+  readonly scanLimits: ScanLimits;
   readonly uploadTimeoutMs: number;
   /** How long an upload waits for memory before it gets its 503. */
   readonly uploadWaitMs: number;
@@ -125,6 +131,13 @@ export interface Config {
   readonly appEnv: string;
   readonly logLevel: string;
   readonly bootstrap: Bootstrap;
+}
+
+/** What one content may unpack to; more is not looked at, and told. */
+export interface ScanLimits {
+  readonly maxScanSizeBytes: number;
+  readonly maxFiles: number;
+  readonly maxRecursion: number;
 }
 
 export interface Bootstrap {
@@ -177,6 +190,11 @@ export function readConfig(env: Readonly<Record<string, string | undefined>>): C
     scanThreads: v.SCAN_THREADS,
     scanQueue: v.SCAN_QUEUE,
     scanTimeoutMs: v.SCAN_TIMEOUT_MS,
+    scanLimits: {
+      maxScanSizeBytes: v.SCAN_MAX_SIZE_MB * MIB,
+      maxFiles: v.SCAN_MAX_FILES,
+      maxRecursion: v.SCAN_MAX_RECURSION,
+    },
     uploadTimeoutMs: v.UPLOAD_TIMEOUT_MS,
     uploadWaitMs: v.UPLOAD_WAIT_MS,
     uploadMemoryBytes: v.UPLOAD_MEMORY_MB * MIB,

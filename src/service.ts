@@ -91,6 +91,7 @@ function startSignatures(config: Config, log: Log, pool: ScanPool): Signatures {
   return loadSignatures({
     directories: config.signatureDirectories,
     scanTimeoutMs: config.scanTimeoutMs,
+    limits: config.scanLimits,
     mode: config.reload === 'frugal' ? { kind: 'frugal', copyDirectory, pause: pool.pause } : { kind: 'concurrent' },
     pollMs: config.signaturesPollMs,
     onEvent: (event) => logSignatures(log, event),

@@ -27,6 +27,11 @@ t.test('without any variable the service has everything it needs', async (t) => 
     logLevel: 'info',
     scanQueue: 1024,
     scanTimeoutMs: 60_000,
+    scanLimits: { maxScanSizeBytes: 200 * 1024 * 1024, maxFiles: 10_000, maxRecursion: 17 },
+    signaturesPollMs: 30_000,
+    reload: 'concurrent',
+    signaturesMirror: null,
+    signatureUrls: [],
     uploadTimeoutMs: 120_000,
     uploadWaitMs: 15_000,
     bootstrap: { email: null, password: null, apiKey: null, plan: 'BUSINESS' },
@@ -52,6 +57,9 @@ t.test('what is given is taken', async (t) => {
     DATABASE_URL: 'postgresql://db.example.org/sluice',
     SCAN_THREADS: '3',
     UPLOAD_MEMORY_MB: '16',
+    SIGNATURES_MIRROR: 'https://mirror.example.org/clamav',
+    SIGNATURES_URLS: 'https://a.example.org/x.ndb, http://b.example.org:8080/y/z.hdb',
+    SCAN_MAX_SIZE_MB: '11',
     ENCRYPTED_ARCHIVES: 'reject',
     PLANS: 'SMALL:1, LARGE_2:999999999',
     BOOTSTRAP_PLAN: 'LARGE_2',
@@ -65,6 +73,9 @@ t.test('what is given is taken', async (t) => {
     databaseUrl: 'postgresql://db.example.org/sluice',
     scanThreads: 3,
     uploadMemoryBytes: 16 * 1024 * 1024,
+    signaturesMirror: 'https://mirror.example.org/clamav',
+    signatureUrls: ['https://a.example.org/x.ndb', 'http://b.example.org:8080/y/z.hdb'],
+    scanLimits: { maxScanSizeBytes: 11 * 1024 * 1024 },
     encryptedArchives: 'reject',
     bootstrap: { plan: 'LARGE_2', apiKey: '0123456789abcdef0123456789abcdef' },
   });
@@ -90,6 +101,14 @@ const wrong: Record<string, string> = {
   SCAN_THREADS: '0',
   SCAN_QUEUE: 'wrong-queue',
   SCAN_TIMEOUT_MS: '99',
+  SCAN_MAX_SIZE_MB: '10',
+  SCAN_MAX_FILES: '0',
+  SCAN_MAX_RECURSION: '101',
+  SIGNATURES_POLL_SECONDS: '86401',
+  SIGNATURES_MIRROR: 'wrong-mirror',
+  SIGNATURES_URLS: 'https://wrong.example.org/',
+  RELOAD: 'wrong-mode',
+  VERDICT_CACHE_MB: '65537',
   UPLOAD_TIMEOUT_MS: '1e5',
   UPLOAD_WAIT_MS: '-1',
   UPLOAD_MEMORY_MB: '15',
@@ -106,7 +125,7 @@ t.test('every problem is listed at once, and no value with it', async (t) => {
   t.strictSame(problems.map((problem) => problem.split(' ')[0]).sort(), Object.keys(wrong).sort());
   t.notMatch(problems.join('\n'), /wrong|WRONG|70001|1e5|mysql|ftp/);
   t.throws(() => readConfig(wrong), {
-    message: /^The configuration has 15 problems:\n {2}PORT must be at most 65535\n/,
+    message: /^The configuration has 23 problems:\n {2}PORT must be at most 65535\n/,
   });
   t.throws(() => readConfig({ PORT: 'x' }), {
     message: 'The configuration has a problem:\n  PORT must be a whole number',

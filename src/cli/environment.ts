@@ -42,6 +42,13 @@ export const environment: readonly Variable[] = [
   variable('SCAN_THREADS', null, 'scan threads, 1 to 256; unset: one for each core'),
   variable('SCAN_QUEUE', '1024', 'scans that may wait for a thread, 1 to 100000; the next one gets 503'),
   variable('SCAN_TIMEOUT_MS', '60000', 'milliseconds from the whole content to the verdict, 100 to 600000'),
+  variable(
+    'SCAN_MAX_SIZE_MB',
+    '200',
+    'MB that one content may unpack to, 11 to 1900; over any of these three it is incomplete',
+  ),
+  variable('SCAN_MAX_FILES', '10000', 'files that one content may hold, 1 to 1000000'),
+  variable('SCAN_MAX_RECURSION', '17', 'containers inside each other, the content itself among them, 1 to 100'),
   variable('UPLOAD_TIMEOUT_MS', '120000', 'milliseconds that an upload may take, 1000 to 3600000'),
   variable('UPLOAD_WAIT_MS', '15000', 'milliseconds that an upload waits for memory before its 503, 0 to 600000'),
   variable('UPLOAD_MEMORY_MB', null, "MB of uploads in memory, from 16; unset: an eighth of the machine's, 64 to 512"),

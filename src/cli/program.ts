@@ -8,10 +8,12 @@ import { EXIT_CONFIG } from '../supervisor.js';
 import { environmentHelp } from './environment.js';
 import { EXIT_CLEAN, EXIT_FAILED, EXIT_SOFTWARE } from './exit-codes.js';
 
+const SCAN_LIMITS = ['SCAN_MAX_SIZE_MB', 'SCAN_MAX_FILES', 'SCAN_MAX_RECURSION'];
+
 const SERVE_HELP = `
 The server runs in a process of its own, which is restarted with growing delays when it dies.
 Exit codes: 0 stopped, 69 could not start (port in use, data folder locked), 70 a bug, 78 wrong configuration.
-SIGTERM and SIGINT stop it after the requests in flight; a second one at once.
+SIGTERM and SIGINT stop it after the requests in flight; a second one at once. SIGHUP reads the signatures again.
 
 ${environmentHelp()}`;
 
@@ -21,7 +23,7 @@ A file over 200 MB, or one that the engine could not look at as a whole, is INCO
 Exit codes: 0 everything is clean, 1 something is infected, 2 something failed or is incomplete and nothing is
 infected, 78 wrong configuration, 130 interrupted.
 
-${environmentHelp(['SIGNATURES_DIR', 'SCAN_THREADS', 'SCAN_TIMEOUT_MS', 'ENCRYPTED_ARCHIVES'])}`;
+${environmentHelp(['SIGNATURES_DIR', 'SCAN_THREADS', 'SCAN_TIMEOUT_MS', ...SCAN_LIMITS, 'ENCRYPTED_ARCHIVES'])}`;
 
 const SIGNATURES_STATUS_HELP = `
 Exit codes: 0 every folder has databases, 2 one has none or can't be read, 78 wrong configuration.

@@ -55,6 +55,7 @@ async function scanWith(config: Config, command: ScanCommand, { stop, progress, 
   const signatures = loadSignatures({
     directories: config.signatureDirectories,
     scanTimeoutMs: config.scanTimeoutMs,
+    limits: config.scanLimits,
     onProgress: progress.loading,
     onEvent: (event) => {
       if (event.kind === 'warning') note(event.message);
