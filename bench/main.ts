@@ -57,7 +57,7 @@ const starters: Record<
   (setting: Setting, connections: number) => Promise<Contestant>
 > = {
   engine: (setting) => startEngine(setting),
-  sluice: startSluice,
+  sluice: (setting, connections) => startSluice(setting, connections),
   clamd: startClamdContestant,
   'clamd-tuned': startTunedClamd,
 };

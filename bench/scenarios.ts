@@ -5,6 +5,8 @@ const KIB = 1024;
 export type Files =
   /** One file made from a seed; every scan of it gets 8 bytes of its own, so no two contents are equal. */
   | { readonly kind: 'unique'; readonly sizeBytes: number }
+  /** One file made from a seed, sent again and again. */
+  | { readonly kind: 'repeated'; readonly sizeBytes: number }
   /** Files of this machine as they are; a round scans whole passes over all of them. */
   | { readonly kind: 'machine'; readonly count: number; readonly minBytes: number; readonly maxBytes: number };
 
@@ -15,6 +17,7 @@ export interface Scenario {
 
 export const scenarios: readonly Scenario[] = [
   { name: '1KB', files: { kind: 'unique', sizeBytes: KIB } },
+  { name: '1KB-again', files: { kind: 'repeated', sizeBytes: KIB } },
   { name: '100KB', files: { kind: 'unique', sizeBytes: 100 * KIB } },
   { name: '10MB', files: { kind: 'unique', sizeBytes: 10 * KIB * KIB } },
   { name: 'mixed', files: { kind: 'machine', count: 300, minBytes: 100, maxBytes: KIB * KIB } },

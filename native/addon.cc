@@ -26,6 +26,8 @@ Napi::Object Initialize(Napi::Env env, Napi::Object exports) {
     throw Napi::Error::New(env, error.what());
   }
   exports["loadEngine"] = Napi::Function::New(env, sluice::LoadEngine, "loadEngine");
+  exports["serveEngine"] = Napi::Function::New(env, sluice::ServeEngine, "serveEngine");
+  exports["discardEngine"] = Napi::Function::New(env, sluice::DiscardEngine, "discardEngine");
   exports["engineInfo"] = Napi::Function::New(env, sluice::EngineInfo, "engineInfo");
   exports["scanBuffer"] = Napi::Function::New(env, sluice::ScanBuffer, "scanBuffer");
   return exports;

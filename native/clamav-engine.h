@@ -18,7 +18,11 @@ class ClamavEngine {
   static void InitializeLibrary();
 
   // Loads and compiles on the calling thread; throws LoadError with a reason that names folder, file and line.
-  static std::shared_ptr<const ClamavEngine> Build(const LoadRequest& request, const LoadObserver& observer);
+  static std::shared_ptr<const ClamavEngine> Build(const LoadRequest& request, const LoadObserver& observer,
+                                                   uint64_t epoch);
+
+  // Scans the samples of the request; throws LoadError when the answers are not those of an engine that works.
+  void Prove(const LoadRequest& request) const;
 
   // Reads the content in place; nobody may write to it meanwhile. Any number of threads may scan at once.
   ScanReport Scan(const void* content, size_t length) const;

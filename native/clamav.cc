@@ -2,6 +2,7 @@
 // The only file that speaks to libclamav: builds an engine from folders of databases, scans memory with it.
 #include <clamav.h>
 #include <dirent.h>
+#include <link.h>
 
 #include <algorithm>
 #include <array>
@@ -23,6 +24,10 @@ constexpr size_t kMessagesInReason = 3;
 constexpr size_t kNamesKept = 64;
 constexpr std::string_view kHeuristic = "Heuristics.";
 constexpr std::string_view kEncrypted = "Heuristics.Encrypted.";
+// Names of signatures/marks/: no malware, but something that was not looked into.
+constexpr std::string_view kMark = "Sluice.Mark.";
+
+bool IsNoMatch(std::string_view name) { return name.starts_with(kHeuristic) || name.starts_with(kMark); }
 
 void OnMessage(enum cl_msg severity, const char*, const char* message, void*) noexcept {
   if (message != nullptr && severity >= CL_MSG_WARN) Hear(message);
@@ -37,7 +42,7 @@ void OnVirusFound(int, const char* name, void* context) noexcept {
   auto* alerts = static_cast<Alerts*>(context);
   if (name == nullptr) return;
   std::string_view view(name);
-  if (alerts->names.size() >= kNamesKept && !view.starts_with(kHeuristic)) return;
+  if (alerts->names.size() >= kNamesKept && !IsNoMatch(view)) return;
   if (std::find(alerts->names.begin(), alerts->names.end(), view) != alerts->names.end()) return;
   try {
     alerts->names.emplace_back(view);
@@ -101,6 +106,25 @@ void LoadIgnoreLists(cl_engine* engine, const std::vector<std::string>& director
   }
 }
 
+// The unpacker of RAR archives is a library of its own that libclamav loads where it finds it.
+bool CanUnpackRar() {
+  const auto find = [](dl_phdr_info* object, size_t, void*) {
+    return static_cast<int>(std::strstr(object->dlpi_name, "libclamunrar_iface") != nullptr);
+  };
+  return dl_iterate_phdr(find, nullptr) != 0;
+}
+
+void LoadMarks(cl_engine* engine, const std::string& directory) {
+  std::vector<std::string> files{"encrypted.ndb"};
+  if (!CanUnpackRar()) files.emplace_back("unscanned-rar.ndb");
+  for (const std::string& file : files) {
+    unsigned int marks = 0;
+    const std::string path = directory + "/" + file;
+    cl_error_t code = LoadPath(engine, path, &marks);
+    if (code != CL_SUCCESS || marks == 0) throw LoadError("Cannot load the marks in " + path + ": " + cl_strerror(code));
+  }
+}
+
 struct NumberSetting {
   cl_engine_field field;
   uint64_t value;
@@ -152,9 +176,10 @@ void ClamavEngine::Configure(cl_engine* engine, const LoadRequest& request) {
   cl_engine_set_clcb_virus_found(engine, OnVirusFound);
 }
 
-std::shared_ptr<const ClamavEngine> ClamavEngine::Build(const LoadRequest& request, const LoadObserver& observer) {
+std::shared_ptr<const ClamavEngine> ClamavEngine::Build(const LoadRequest& request, const LoadObserver& observer,
+                                                        uint64_t epoch) {
   const auto started = std::chrono::steady_clock::now();
-  EngineFacts facts{cl_retver(), 0, request.signature_version, request.signatures_built_at, 0, {}};
+  EngineFacts facts{epoch, cl_retver(), 0, request.signature_version, request.signatures_built_at, 0, {}};
   Listener listener;
   Listening listening(listener);
   Handle engine(cl_engine_new());
@@ -180,6 +205,7 @@ std::shared_ptr<const ClamavEngine> ClamavEngine::Build(const LoadRequest& reque
       throw LoadError(Reason("There is no signature in " + directory, listener.messages));
     }
   }
+  LoadMarks(engine.get(), request.marks_directory);
   cl_error_t code = cl_engine_compile(engine.get());
   if (code != CL_SUCCESS) throw LoadError("Cannot compile the signatures: " + Reason(cl_strerror(code), listener.messages));
 
@@ -194,12 +220,31 @@ std::shared_ptr<const ClamavEngine> ClamavEngine::Build(const LoadRequest& reque
       new ClamavEngine(std::move(engine), std::move(facts), request.temporary_directory));
 }
 
+void ClamavEngine::Prove(const LoadRequest& request) const {
+  std::string with = " (with the signatures in ";
+  for (const std::string& directory : request.directories) with += (&directory == &request.directories.front() ? "" : ", ") + directory;
+  with += ")";
+  const std::string& infected = request.infected_sample;
+  if (!infected.empty()) {
+    ScanReport report = Scan(infected.data(), infected.size());
+    if (report.code != CL_VIRUS || !report.virus_name || IsNoMatch(*report.virus_name)) {
+      throw LoadError(std::string("The self-test failed: the test file is not found, the answer is ") + report.code_text +
+                      with);
+    }
+  }
+  const std::string& clean = request.clean_sample;
+  ScanReport report = Scan(clean.data(), clean.size());
+  if (report.code == CL_CLEAN && report.alerts.empty()) return;
+  throw LoadError("The self-test failed: harmless text is " +
+                  (report.virus_name ? "found to be " + *report.virus_name : "answered with " + std::string(report.code_text)) + with);
+}
+
 ScanReport ClamavEngine::Scan(const void* content, size_t length) const {
   ScanReport report = ScanOnce(content, length, false);
   // In normal mode libclamav keeps one heuristic name of all it met, and which one depends on the file: an encrypted
   // member can hide that a limit was exceeded elsewhere. So such a file is looked at again, collecting every name.
-  // Real signatures come first in both modes, and clean files never get here.
-  if (!report.virus_name || !report.virus_name->starts_with(kEncrypted)) return report;
+  // Real signatures come first in both modes, and clean files never get here. A mark ends a scan like a signature does.
+  if (!report.virus_name || !(report.virus_name->starts_with(kEncrypted) || report.virus_name->starts_with(kMark))) return report;
   ScanReport again = ScanOnce(content, length, true);
   if (again.code != CL_VIRUS) return again.code == CL_CLEAN ? report : again;
   again.virus_name = std::move(report.virus_name);
@@ -225,7 +270,7 @@ ScanReport ClamavEngine::ScanOnce(const void* content, size_t length, bool all_m
     Listening listening(listener);
     code = cl_scanmap_callback(map.get(), nullptr, &name, &scanned, handle_.get(), &options, &alerts);
   }
-  bool signature_matched = code == CL_VIRUS && name != nullptr && !std::string_view(name).starts_with(kHeuristic);
+  bool signature_matched = code == CL_VIRUS && name != nullptr && !IsNoMatch(name);
   if (!signature_matched && (listener.storage_failed || !storage_.Works())) code = CL_EWRITE;
   if (!signature_matched && alerts.out_of_memory) code = CL_EMEM;
 

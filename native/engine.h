@@ -13,11 +13,15 @@ using Reference = std::shared_ptr<const ClamavEngine>;
 // Null before the first load has succeeded. The engine lives as long as somebody holds the reference.
 Reference Current();
 
-// Builds a new engine beside the current one and puts it in its place; throws LoadError and changes nothing when it
-// can't. One build runs at a time, others wait. Returns the new engine and, in `retired`, the one it replaced.
-Reference Reload(const LoadRequest& request, const LoadObserver& observer, Reference& retired);
+// Builds an engine and proves it, beside the current one unless the request says otherwise; it waits, not serving yet,
+// for Serve or Discard. Throws LoadError and keeps nothing when it can't. One build runs at a time, others wait.
+EngineFacts Prepare(const LoadRequest& request, const LoadObserver& observer);
 
-// Waits for the last scan of a replaced engine and frees it here, because that takes too long for a scan thread.
-void Retire(Reference retired);
+// Puts a prepared engine in the place of the current one, which is freed after its last scan. False when no engine of
+// that epoch is prepared, or a later one serves already.
+bool Serve(uint64_t epoch);
+
+// Frees a prepared engine that shall not serve.
+void Discard(uint64_t epoch);
 
 }  // namespace sluice::engine

@@ -2,6 +2,10 @@
 // The loading thread and its way back: a queue to one JavaScript environment, which may end before the load does.
 #include "loader.h"
 
+#include <sys/resource.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
 #include <chrono>
 #include <exception>
 #include <memory>
@@ -51,16 +55,17 @@ class Channel {
 
   Napi::Value promise() const { return deferred_.Promise(); }
 
-  // What is said to an environment that has ended is dropped.
-  void Say(Message message) {
+  // What is said to an environment that has ended is dropped: false.
+  bool Say(Message message) {
     auto owned = std::make_unique<Message>(std::move(message));
     std::lock_guard lock(mutex_);
-    if (!open_) return;
+    if (!open_) return false;
     if (napi_call_threadsafe_function(queue_, owned.get(), napi_tsfn_nonblocking) == napi_ok) {
       owned.release();
-    } else {
-      open_ = false;  // The queue is closing and has taken our reference back.
+      return true;
     }
+    open_ = false;  // The queue is closing and has taken our reference back.
+    return false;
   }
 
   void Close() {
@@ -79,7 +84,11 @@ class Channel {
 
   static void Deliver(napi_env raw_env, napi_value callback, void* context, void* data) {
     std::unique_ptr<Message> message(static_cast<Message*>(data));
-    if (raw_env == nullptr) return;  // The environment ends: this call only hands the message back.
+    if (raw_env == nullptr) {
+      // The environment ends: this call only hands the message back, and nobody will say that the engine shall serve.
+      if (message->facts) engine::Discard(message->facts->epoch);
+      return;
+    }
     Napi::Env env(raw_env);
     try {
       Napi::HandleScope scope(env);
@@ -128,22 +137,28 @@ class Throttle {
   std::chrono::steady_clock::time_point last_{};
 };
 
+// Beside scans a load takes what they leave of the processors; a nice of 10 weighs a tenth of a scan thread.
+void StandBack() {
+  setpriority(PRIO_PROCESS, static_cast<id_t>(syscall(SYS_gettid)), 10);
+}
+
 void Load(Channel& channel, const LoadRequest& request) {
+  if (engine::Current() && request.free_first_wait_ms == 0) StandBack();
   Throttle throttle(channel);
   LoadObserver observer{
       [&throttle](Phase phase, uint64_t done, uint64_t total) { throttle.Offer({phase, done, total}); },
       exit_gate::PassOrPark,
   };
-  engine::Reference retired;
   Message outcome;
+  uint64_t epoch = 0;
   try {
-    outcome.facts = engine::Reload(request, observer, retired)->facts();
+    outcome.facts = engine::Prepare(request, observer);
+    epoch = outcome.facts->epoch;
   } catch (const std::exception& error) {
     outcome.failure = error.what();
   }
-  channel.Say(std::move(outcome));
+  if (!channel.Say(std::move(outcome)) && epoch > 0) engine::Discard(epoch);
   channel.Close();
-  if (retired) engine::Retire(std::move(retired));
 }
 
 }  // namespace
@@ -163,6 +178,7 @@ Napi::Object FactsToObject(Napi::Env env, const EngineFacts& facts) {
   Napi::Array warnings = Napi::Array::New(env, facts.warnings.size());
   for (uint32_t i = 0; i < facts.warnings.size(); i++) warnings[i] = facts.warnings[i];
   Napi::Object object = Napi::Object::New(env);
+  object["epoch"] = static_cast<double>(facts.epoch);
   object["engineVersion"] = facts.engine_version;
   object["signatureCount"] = static_cast<double>(facts.signature_count);
   object["signatureVersion"] = facts.signature_version;

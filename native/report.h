@@ -22,13 +22,22 @@ struct Limits {
 struct LoadRequest {
   std::vector<std::string> directories;
   std::string temporary_directory;
+  // What libclamav passes over in silence: loaded beside the databases, not counted among them.
+  std::string marks_directory;
   Limits limits;
   // Worked out by the caller from the database files; carried along so that every thread can ask for it.
   std::string signature_version;
   double signatures_built_at;  // seconds since the epoch
+  // The self-test: content that a signature must match (empty: none is known), and content that none may match.
+  std::string infected_sample;
+  std::string clean_sample;
+  // Above zero: the current engine is freed before this one is built, after waiting so long for its last scan.
+  uint32_t free_first_wait_ms;
 };
 
 struct EngineFacts {
+  // Which engine of this process it is: grows with every one that is built, so with every one that serves.
+  uint64_t epoch;
   std::string engine_version;
   uint32_t signature_count;
   std::string signature_version;

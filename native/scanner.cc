@@ -54,6 +54,32 @@ std::vector<std::string> DirectoriesOf(const Napi::Object& options) {
   return directories;
 }
 
+std::string BytesOf(const Napi::Object& object, const char* key) {
+  Napi::Value value = object.Get(key);
+  if (!value.IsTypedArray() || value.As<Napi::TypedArray>().TypedArrayType() != napi_uint8_array) {
+    throw Napi::TypeError::New(object.Env(), std::string(key) + " must be a Uint8Array");
+  }
+  auto bytes = value.As<Napi::Uint8Array>();
+  return std::string(reinterpret_cast<const char*>(bytes.Data()), bytes.ByteLength());
+}
+
+uint32_t WaitOf(const Napi::Object& options) {
+  Napi::Value value = options.Get("freeFirstWaitMs");
+  double number = value.IsNumber() ? value.As<Napi::Number>().DoubleValue() : -1;
+  if (!(number >= 0 && number <= std::numeric_limits<uint32_t>::max()) || number != std::floor(number)) {
+    throw Napi::TypeError::New(options.Env(), "freeFirstWaitMs must be a whole number");
+  }
+  return static_cast<uint32_t>(number);
+}
+
+uint64_t EpochOf(const Napi::CallbackInfo& info) {
+  double number = info[0].IsNumber() ? info[0].As<Napi::Number>().DoubleValue() : -1;
+  if (!(number >= 1 && number == std::floor(number))) {
+    throw Napi::TypeError::New(info.Env(), "epoch must be a whole number above zero");
+  }
+  return static_cast<uint64_t>(number);
+}
+
 LoadRequest RequestOf(Napi::Env env, const Napi::Value& value) {
   Napi::Object options = ObjectOf(env, value, "options");
   Napi::Object limits = ObjectOf(env, options.Get("limits"), "limits");
@@ -62,6 +88,7 @@ LoadRequest RequestOf(Napi::Env env, const Napi::Value& value) {
   return {
       DirectoriesOf(options),
       TextOf(options, "temporaryDirectory"),
+      TextOf(options, "marksDirectory"),
       {
           WholeNumberOf<uint64_t>(limits, "maxScanSizeBytes"),
           WholeNumberOf<uint64_t>(limits, "maxFileSizeBytes"),
@@ -71,6 +98,9 @@ LoadRequest RequestOf(Napi::Env env, const Napi::Value& value) {
       },
       TextOf(options, "signatureVersion"),
       built_at.As<Napi::Number>().DoubleValue(),
+      BytesOf(options, "infectedSample"),
+      BytesOf(options, "cleanSample"),
+      WaitOf(options),
   };
 }
 
@@ -100,6 +130,15 @@ Napi::Value LoadEngine(const Napi::CallbackInfo& info) {
   return StartLoading(env, std::move(request), on_progress);
 }
 
+Napi::Value ServeEngine(const Napi::CallbackInfo& info) {
+  return Napi::Boolean::New(info.Env(), engine::Serve(EpochOf(info)));
+}
+
+Napi::Value DiscardEngine(const Napi::CallbackInfo& info) {
+  engine::Discard(EpochOf(info));
+  return info.Env().Undefined();
+}
+
 Napi::Value EngineInfo(const Napi::CallbackInfo& info) {
   engine::Reference current = engine::Current();
   if (!current) return info.Env().Null();
@@ -116,7 +155,9 @@ Napi::Value ScanBuffer(const Napi::CallbackInfo& info) {
   if (content.ByteLength() == 0) throw Napi::TypeError::New(env, "content must not be empty or detached");
   engine::Reference current = engine::Current();
   if (!current) throw Napi::Error::New(env, "No engine is loaded");
-  return ReportToObject(env, current->Scan(content.Data(), content.ByteLength()));
+  Napi::Object answer = ReportToObject(env, current->Scan(content.Data(), content.ByteLength()));
+  answer["epoch"] = static_cast<double>(current->facts().epoch);
+  return answer;
 }
 
 }  // namespace sluice

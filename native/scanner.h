@@ -7,6 +7,8 @@
 namespace sluice {
 
 Napi::Value LoadEngine(const Napi::CallbackInfo& info);
+Napi::Value ServeEngine(const Napi::CallbackInfo& info);
+Napi::Value DiscardEngine(const Napi::CallbackInfo& info);
 Napi::Value EngineInfo(const Napi::CallbackInfo& info);
 Napi::Value ScanBuffer(const Napi::CallbackInfo& info);
 

@@ -2,7 +2,7 @@
 import { existsSync, readdirSync } from 'node:fs';
 import { isIP } from 'node:net';
 import { availableParallelism, totalmem } from 'node:os';
-import { delimiter, resolve } from 'node:path';
+import { delimiter, join, resolve } from 'node:path';
 import ipaddr from 'ipaddr.js';
 import { z } from 'zod';
 import { ownSignaturesDirectory } from './paths.js';
@@ -17,6 +17,14 @@ function integer(minimum: number, maximum: number) {
     .regex(/^\d+$/, 'must be a whole number')
     .transform(Number)
     .pipe(z.number().min(minimum, `must be at least ${minimum}`).max(maximum, `must be at most ${maximum}`));
+}
+
+function urlList(text: string, context: z.RefinementCtx): string[] {
+  const urls = text.split(/[\s,]+/).filter((entry) => entry !== '');
+  for (const url of urls) {
+    if (!/^https?:\/\/[^/]+\/.*[^/]$/.test(url)) context.addIssue('must be http or https URLs of files');
+  }
+  return urls;
 }
 
 const plans = z.string().transform((text, context) => {
@@ -119,9 +127,22 @@ const variables = z.object({
     )
     .optional(),
   SIGNATURES_DIR: z.string().optional(),
+  SIGNATURES_POLL_SECONDS: integer(0, 86_400).default(30),
+  SIGNATURES_MIRROR: z
+    .string()
+    .regex(/^(none|https?:\/\/[^\s,]+)$/, 'must be an http or https URL, or none')
+    .optional(),
+  SIGNATURES_URLS: z.string().transform(urlList).default([]),
+  RELOAD: z.enum(['concurrent', 'frugal']).default('concurrent'),
+  VERDICT_CACHE_MB: integer(0, 65_536).default(64),
   SCAN_THREADS: integer(1, 256).default(availableParallelism()),
   SCAN_QUEUE: integer(1, 100_000).default(1024),
   SCAN_TIMEOUT_MS: integer(100, 600_000).default(60_000),
+  // libclamav maps less than 2 GiB, and its limit for one file must be above this one.
+  SCAN_MAX_SIZE_MB: integer(11, 1_900).default(200),
+  SCAN_MAX_FILES: integer(1, 1_000_000).default(10_000),
+  // libclamav refuses more than 100 by itself.
+  SCAN_MAX_RECURSION: integer(1, 100).default(17),
   UPLOAD_TIMEOUT_MS: integer(1_000, 3_600_000).default(120_000),
   UPLOAD_WAIT_MS: integer(0, 600_000).default(15_000),
   UPLOAD_MEMORY_MB: integer(16, 1_048_576).default(Math.min(512, Math.max(64, Math.floor(totalmem() / MIB / 8)))),
@@ -192,11 +213,23 @@ export interface Config {
   readonly redisUrl: string | null;
   /** Folders that are loaded into one engine, in order. */
   readonly signatureDirectories: readonly string[];
+  /** Between two looks for changed databases; 0: none are made. */
+  readonly signaturesPollMs: number;
+  readonly reload: 'concurrent' | 'frugal';
+  /** Where `signatures update` gets the official databases from; null: from ClamAV; none: from nowhere. */
+  readonly signaturesMirror: string | null;
+  /** What it fetches beside them. */
+  readonly signatureUrls: readonly string[];
+  /** Where it puts all of that, unless told otherwise. */
+  readonly signaturesTarget: string;
+  /** Bytes of verdicts that are remembered; 0: none are. */
+  readonly verdictCacheBytes: number;
   readonly scanThreads: number;
   /** Scans that may wait for a thread. */
   readonly scanQueue: number;
   /** From the moment the content is whole to the verdict, waiting included. */
   readonly scanTimeoutMs: number;
+  readonly scanLimits: ScanLimits;
   readonly uploadTimeoutMs: number;
   /** How long an upload waits for memory before it gets its 503. */
   readonly uploadWaitMs: number;
@@ -243,6 +276,13 @@ export interface BillingSettings {
   readonly returnBase: string;
 }
 
+/** What one content may unpack to; more is not looked at, and told. */
+export interface ScanLimits {
+  readonly maxScanSizeBytes: number;
+  readonly maxFiles: number;
+  readonly maxRecursion: number;
+}
+
 export interface Bootstrap {
   readonly email: string | null;
   readonly password: string | null;
@@ -278,17 +318,31 @@ export function readConfig(env: Readonly<Record<string, string | undefined>>): C
   const billing = billingSettings(v, problems);
   const trustedIssuer = issuerSettings(v, problems);
   if (problems.length > 0) throw new ConfigError(problems);
+  const dataDirectory = resolve(v.DATA_DIR);
+  const downloads = join(dataDirectory, 'signatures');
+  const directories = signatureDirectories(v.SIGNATURES_DIR, downloads);
   return {
     port: v.PORT,
     host: v.HOST,
     baseUrl: v.BASE_URL ?? null,
-    dataDirectory: resolve(v.DATA_DIR),
+    dataDirectory,
     databaseUrl: v.DATABASE_URL ?? null,
     redisUrl: v.REDIS_URL ?? null,
-    signatureDirectories: signatureDirectories(v.SIGNATURES_DIR),
+    signatureDirectories: directories,
+    signaturesMirror: v.SIGNATURES_MIRROR ?? null,
+    signatureUrls: v.SIGNATURES_URLS,
+    signaturesTarget: directories.find((directory) => directory !== ownSignaturesDirectory) ?? downloads,
+    signaturesPollMs: v.SIGNATURES_POLL_SECONDS * 1000,
+    reload: v.RELOAD,
+    verdictCacheBytes: v.VERDICT_CACHE_MB * MIB,
     scanThreads: v.SCAN_THREADS,
     scanQueue: v.SCAN_QUEUE,
     scanTimeoutMs: v.SCAN_TIMEOUT_MS,
+    scanLimits: {
+      maxScanSizeBytes: v.SCAN_MAX_SIZE_MB * MIB,
+      maxFiles: v.SCAN_MAX_FILES,
+      maxRecursion: v.SCAN_MAX_RECURSION,
+    },
     uploadTimeoutMs: v.UPLOAD_TIMEOUT_MS,
     uploadWaitMs: v.UPLOAD_WAIT_MS,
     uploadMemoryBytes: v.UPLOAD_MEMORY_MB * MIB,
@@ -358,14 +412,16 @@ export function ownIssuer(baseUrl: string | null): string {
 }
 
 /** SIGNATURES_DIR replaces the default folders; several are separated like those of PATH. */
-function signatureDirectories(setting: string | undefined): string[] {
+function signatureDirectories(setting: string | undefined, downloads: string): string[] {
   if (setting !== undefined) {
     return setting
       .split(delimiter)
       .filter((entry) => entry !== '')
       .map((entry) => resolve(entry));
   }
-  return hasDatabase(FRESHCLAM_DIRECTORY) ? [FRESHCLAM_DIRECTORY, ownSignaturesDirectory] : [ownSignaturesDirectory];
+  const official = hasDatabase(FRESHCLAM_DIRECTORY) ? [FRESHCLAM_DIRECTORY] : [];
+  const downloaded = existsSync(downloads) && readdirSync(downloads).length > 0 ? [downloads] : [];
+  return [...official, ...downloaded, ownSignaturesDirectory];
 }
 
 function hasDatabase(directory: string): boolean {

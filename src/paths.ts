@@ -9,6 +9,7 @@ function fromRoot(path: string): string {
 export const packageJsonPath = fromRoot('package.json');
 export const addonPath = fromRoot('native/build/Release/sluice.node');
 export const ownSignaturesDirectory = fromRoot('signatures');
+export const marksDirectory = fromRoot('signatures/marks');
 export const migrationsDirectory = fromRoot('src/store/migrations');
 export const scanWorkerPath = fromRoot('dist/src/engine/worker.js');
 export const embeddedWorkerPath = fromRoot('dist/src/store/embedded-worker.js');

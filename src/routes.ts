@@ -1,5 +1,7 @@
 // Every endpoint as one table: method, path, what the OpenAPI document says of it, and who serves it.
-import type { SignatureState } from './engine/signatures.js';
+import type { LoadedEngine } from './engine/addon.js';
+import { dailyBuiltAt } from './engine/databases.js';
+import type { ReloadState, SignatureState } from './engine/signatures.js';
 import type { HistoryState } from './history/history.js';
 import type { Reply } from './http/exchange.js';
 import { jsonReply } from './http/json.js';
@@ -74,7 +76,7 @@ async function readiness({ signatures, history, storeProblem, admissionProblem }
   const engine = signatures();
   const problem = await storeProblem();
   const journal = history();
-  const ready = engine.kind === 'ready' && problem === null && journal.problem === null;
+  const ready = engine.kind === 'ready' && !scansWait(engine.reload) && problem === null && journal.problem === null;
   const body = {
     status: ready ? 'ready' : 'unavailable',
     engine: describeState(engine),
@@ -102,22 +104,50 @@ function describeState(state: SignatureState): Record<string, unknown> {
     case 'failed':
       return { status: 'failed', message: state.message };
     case 'ready':
-      return { status: 'ready', signatures: state.info.signatureCount };
+      return {
+        status: scansWait(state.reload) ? 'reloading' : 'ready',
+        signatures: state.info.signatureCount,
+        epoch: state.info.epoch,
+        ...ages(state.info),
+        reload: describeReload(state.reload),
+      };
   }
+}
+
+/** They are taken and queued, but somebody else would answer sooner. */
+function scansWait(reload: ReloadState): boolean {
+  return reload.kind === 'running' && reload.scansWait;
+}
+
+function describeReload(reload: ReloadState): Record<string, unknown> {
+  switch (reload.kind) {
+    case 'none':
+      return { status: 'none' };
+    case 'running':
+      return { status: 'running', percent: Math.round(reload.progress * 100) };
+    case 'failed':
+      return { status: 'failed', message: reload.message, at: localTime(reload.failedAt) };
+  }
+}
+
+/** `dailyAgeHours`: of the newest official daily database; null without one, because other files carry no build time. */
+function ages(info: LoadedEngine): Record<string, unknown> {
+  const dailyAt = dailyBuiltAt(info.files);
+  const dailyAgeHours = dailyAt === null ? null : Math.max(0, Math.floor((Date.now() / 1000 - dailyAt) / 3600));
+  return { version: info.signatureVersion, built: localTime(info.signaturesBuiltAt), dailyAgeHours };
+}
+
+function localTime(epochSeconds: number): string {
+  return new Date(epochSeconds * 1000).toISOString().slice(0, 19);
 }
 
 function versions({ version, signatures }: RouteParts): Record<string, unknown> {
   const state = signatures();
   if (state.kind !== 'ready') return { sluice: version, node: process.versions.node, engine: null, signatures: null };
-  const { signatureVersion, signatureCount, signaturesBuiltAt } = state.info;
   return {
     sluice: version,
     node: process.versions.node,
     engine: describeEngine(state.info),
-    signatures: {
-      version: signatureVersion,
-      count: signatureCount,
-      built: new Date(signaturesBuiltAt * 1000).toISOString().slice(0, 19),
-    },
+    signatures: { count: state.info.signatureCount, ...ages(state.info) },
   };
 }

@@ -10,7 +10,7 @@ import { createBillingRoutes } from './billing/route.js';
 import { startUpkeep } from './billing/upkeep.js';
 import { createWebhookRoute } from './billing/webhook.js';
 import { type Config, ownIssuer } from './config.js';
-import { startPool } from './engine/pool.js';
+import type { ScanPool } from './engine/pool.js';
 import type { Signatures } from './engine/signatures.js';
 import type { History } from './history/history.js';
 import { createHistoryRoutes } from './history/route.js';
@@ -27,6 +27,7 @@ import { createUploadMemory } from './scan/memory.js';
 import { createResolve } from './scan/resolve.js';
 import { createScanRoutes } from './scan/route.js';
 import { createDownloader, type Downloader } from './scan/url-content.js';
+import { createVerdictCache } from './scan/verdict-cache.js';
 import type { AdmissionStore } from './store/admission.js';
 import type { Postgres } from './store/postgres.js';
 import { codeOf, messageOfError } from './store/store-error.js';
@@ -39,21 +40,15 @@ interface HttpParts {
   readonly admission: AdmissionStore;
   readonly history: History;
   readonly signatures: Signatures;
+  readonly pool: ScanPool;
 }
 
 export async function startHttp(
   config: Config,
   log: Log,
-  { postgres, admission, history, signatures }: HttpParts,
+  { postgres, admission, history, signatures, pool }: HttpParts,
   stops: (() => Promise<void>)[],
 ): Promise<number> {
-  const pool = startPool({
-    threads: config.scanThreads,
-    queueLimit: config.scanQueue,
-    scanTimeoutMs: config.scanTimeoutMs,
-    encryptedArchives: config.encryptedArchives,
-  });
-  stops.push(() => pool.stop());
   const version = readVersion();
   const keyUse = createKeyUse({
     flush: (touches) => touchKeys(postgres.sql, touches),
@@ -66,6 +61,7 @@ export async function startHttp(
     access: createAccess(admission, createPlanLimits(config.plans)),
     pool,
     signatures,
+    cache: createVerdictCache({ limitBytes: config.verdictCacheBytes }),
     memory: createUploadMemory({ budgetBytes: config.uploadMemoryBytes, waitMs: config.uploadWaitMs }),
     uploadTimeoutMs: config.uploadTimeoutMs,
     downloader: startDownloader(config, version),

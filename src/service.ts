@@ -1,7 +1,9 @@
 // The service: its parts started in order, and stopped in the reverse order.
+import { join } from 'node:path';
 import { type BootstrapAccount, bootstrap } from './account/bootstrap.js';
 import type { Config } from './config.js';
-import { loadSignatures, type Signatures } from './engine/signatures.js';
+import { type ScanPool, startPool } from './engine/pool.js';
+import { loadSignatures, type SignatureEvent, type Signatures } from './engine/signatures.js';
 import { startHistory } from './history/history.js';
 import type { Log } from './log.js';
 import { startHttp } from './service-http.js';
@@ -13,6 +15,8 @@ export interface Service {
   readonly account: BootstrapAccount | null;
   /** Resolves when scans are served; rejects when the signatures can't be loaded, while the rest goes on answering. */
   ready(): Promise<void>;
+  /** Reads the signatures again; resolves when that has been done, well or not. */
+  reloadSignatures(): Promise<void>;
   /** Stops listening, answers what runs, closes the stores. */
   stop(): Promise<void>;
 }
@@ -31,19 +35,27 @@ export async function startService(config: Config, log: Log): Promise<Service> {
       dataDirectory: config.dataDirectory,
       journalLimitBytes: config.historyJournalBytes,
       retentionDays: config.historyRetentionDays,
-      alongside: null,
       log,
     });
     stops.push(() => history.stop());
-    const signatures = startSignatures(config, log, stops);
+    const pool = startPool({
+      threads: config.scanThreads,
+      queueLimit: config.scanQueue,
+      scanTimeoutMs: config.scanTimeoutMs,
+      encryptedArchives: config.encryptedArchives,
+    });
+    const signatures = startSignatures(config, log, pool);
+    stops.push(() => signatures.stop());
+    stops.push(() => pool.stop());
     const admission = await startAdmission(config, log, postgres, stops);
-    const port = await startHttp(config, log, { postgres, admission, history, signatures }, stops);
+    const port = await startHttp(config, log, { postgres, admission, history, signatures, pool }, stops);
     return {
       port,
       account,
       async ready() {
         await signatures.ready();
       },
+      reloadSignatures: () => signatures.reload(),
       stop,
     };
   } catch (error) {
@@ -52,16 +64,26 @@ export async function startService(config: Config, log: Log): Promise<Service> {
   }
 }
 
-function startSignatures(config: Config, log: Log, stops: (() => Promise<void>)[]): Signatures {
-  const signatures = loadSignatures({
+function startSignatures(config: Config, log: Log, pool: ScanPool): Signatures {
+  const copyDirectory = join(config.dataDirectory, 'serving-signatures');
+  return loadSignatures({
     directories: config.signatureDirectories,
     scanTimeoutMs: config.scanTimeoutMs,
-    onWarning: (warning) => log.warn({ warning }, 'signatures'),
+    limits: config.scanLimits,
+    mode: config.reload === 'frugal' ? { kind: 'frugal', copyDirectory, pause: pool.pause } : { kind: 'concurrent' },
+    pollMs: config.signaturesPollMs,
+    onEvent: (event) => logSignatures(log, event),
   });
-  stops.push(() => signatures.stop());
-  signatures.ready().then(
-    (info) => log.info(info, 'signatures loaded'),
-    (error: unknown) => log.error({ reason: String(error) }, 'the signatures could not be loaded: scans are refused'),
-  );
-  return signatures;
+}
+
+function logSignatures(log: Log, event: SignatureEvent): void {
+  if (event.kind === 'warning') {
+    log.warn({ warning: event.message }, 'signatures');
+  } else if (event.kind === 'loaded') {
+    const { files: _files, warnings: _warnings, ...facts } = event.info;
+    log.info(facts, 'signatures loaded');
+  } else {
+    const after = event.serving ? 'those from before go on' : 'scans are refused';
+    log.error({ reason: event.message }, `the signatures could not be loaded: ${after}`);
+  }
 }

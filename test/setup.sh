@@ -11,6 +11,7 @@ need() { missing="$missing $1"; }
 has redis-server || need redis-server
 ls /usr/lib/postgresql/*/bin/initdb >/dev/null 2>&1 || need postgresql
 has clamscan || need clamav
+has freshclam || need clamav-freshclam
 has clamd || [ -x /usr/sbin/clamd ] || need clamav-daemon
 [ -d /usr/share/clamav-testfiles ] || need clamav-testfiles
 # By its path: a Python of one's own may come before the one that the package is for.

@@ -14,9 +14,18 @@ import { askForFiles, askForRun, type Contestant, type Setting } from './contest
 const READY_TIMEOUT_MS = 180_000;
 const LOG_CHARACTERS = 2_000;
 
-export async function startSluice(setting: Setting, connections: number): Promise<Contestant> {
+export interface SluiceContestant extends Contestant {
+  readonly url: string;
+}
+
+/** `env`: settings that aren't the default ones. */
+export async function startSluice(
+  setting: Setting,
+  connections: number,
+  env: Readonly<Record<string, string>> = {},
+): Promise<SluiceContestant> {
   const program = await compile(loadProgram);
-  const server = await startServer(setting);
+  const server = await startServer(setting, env);
   const client = startLineProcess(program);
   async function stop(): Promise<void> {
     await client.stop();
@@ -30,6 +39,7 @@ export async function startSluice(setting: Setting, connections: number): Promis
   }
   return {
     name: 'sluice',
+    url: `http://127.0.0.1:${server.port}`,
     pid: server.pid,
     connections,
     async use(files) {

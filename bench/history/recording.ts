@@ -13,6 +13,7 @@ import { type Server, startServer } from '../../src/http/server.js';
 import { ownSignaturesDirectory } from '../../src/paths.js';
 import { createUploadMemory } from '../../src/scan/memory.js';
 import { createScanRoutes } from '../../src/scan/route.js';
+import { createVerdictCache } from '../../src/scan/verdict-cache.js';
 import { openPostgres } from '../../src/store/postgres.js';
 import { startPostgres } from '../../test/fixtures/postgres.js';
 import { compile, loadProgram } from '../compile.js';
@@ -50,7 +51,6 @@ const folder = mkdtempSync(join(tmpdir(), 'sluice-recording-'));
 const signatures = loadSignatures({
   directories: [ownSignaturesDirectory],
   scanTimeoutMs: 10_000,
-  onWarning: () => undefined,
 });
 const pool = startPool({ threads: 1, queueLimit: 100, scanTimeoutMs: 10_000 });
 const memory = createUploadMemory({ budgetBytes: 64 * MIB, waitMs: 10_000 });
@@ -61,7 +61,6 @@ const history = await startHistory({
   dataDirectory: folder,
   journalLimitBytes: 1024 * MIB,
   retentionDays: 400,
-  alongside: null,
   log: { info: () => undefined, warn: print, error: print },
 });
 
@@ -74,6 +73,7 @@ async function startSide(record: Pick<History, 'assertOpen' | 'record'>): Promis
     access,
     pool,
     signatures,
+    cache: createVerdictCache({ limitBytes: 0 }),
     memory,
     uploadTimeoutMs: 10_000,
     downloader: null,

@@ -61,7 +61,7 @@ async function timed(works: readonly (() => Promise<unknown>)[]): Promise<(Times
 
 /** Rows a second through the statement that the writer uses, into the history as it is. */
 async function insertRate(sql: Sql, nowMs: number): Promise<number> {
-  const store = createRowStore(sql, null);
+  const store = createRowStore(sql);
   const startedAt = performance.now();
   let rows = 0;
   while (performance.now() - startedAt < INSERT_MS) {

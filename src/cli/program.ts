@@ -8,11 +8,14 @@ import { EXIT_CONFIG } from '../supervisor.js';
 import { addAccountCommands } from './account-commands.js';
 import { environmentHelp } from './environment.js';
 import { EXIT_CLEAN, EXIT_FAILED, EXIT_SOFTWARE } from './exit-codes.js';
+import { addSignatureCommands } from './signature-commands.js';
+
+const SCAN_LIMITS = ['SCAN_MAX_SIZE_MB', 'SCAN_MAX_FILES', 'SCAN_MAX_RECURSION'];
 
 const SERVE_HELP = `
 The server runs in a process of its own, which is restarted with growing delays when it dies.
 Exit codes: 0 stopped, 69 could not start (port in use, data folder locked), 70 a bug, 78 wrong configuration.
-SIGTERM and SIGINT stop it after the requests in flight; a second one at once.
+SIGTERM and SIGINT stop it after the requests in flight; a second one at once. SIGHUP reads the signatures again.
 
 ${environmentHelp()}`;
 
@@ -22,7 +25,7 @@ A file over 200 MB, or one that the engine could not look at as a whole, is INCO
 Exit codes: 0 everything is clean, 1 something is infected, 2 something failed or is incomplete and nothing is
 infected, 78 wrong configuration, 130 interrupted.
 
-${environmentHelp(['SIGNATURES_DIR', 'SCAN_THREADS', 'SCAN_TIMEOUT_MS', 'ENCRYPTED_ARCHIVES'])}`;
+${environmentHelp(['SIGNATURES_DIR', 'SCAN_THREADS', 'SCAN_TIMEOUT_MS', ...SCAN_LIMITS, 'ENCRYPTED_ARCHIVES'])}`;
 
 const RECONCILE_HELP = `
 The service does this every night at 03:00 UTC; here it is done at once, beside a running service or without one (with
@@ -63,9 +66,11 @@ export async function run(argv: readonly string[], env: NodeJS.ProcessEnv): Prom
     .action(async (paths: string[], options: { json: boolean }) => {
       exitCode = await (await import('./scan.js')).scan({ paths, json: options.json }, env);
     });
-  addAccountCommands(program, env, (code) => {
+  const finish = (code: number): void => {
     exitCode = code;
-  });
+  };
+  addSignatureCommands(program, env, finish);
+  addAccountCommands(program, env, finish);
   program
     .command('billing')
     .description('what users pay for')

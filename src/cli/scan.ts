@@ -55,8 +55,11 @@ async function scanWith(config: Config, command: ScanCommand, { stop, progress, 
   const signatures = loadSignatures({
     directories: config.signatureDirectories,
     scanTimeoutMs: config.scanTimeoutMs,
+    limits: config.scanLimits,
     onProgress: progress.loading,
-    onWarning: note,
+    onEvent: (event) => {
+      if (event.kind === 'warning') note(event.message);
+    },
   });
   const interrupted = new Promise<void>((resolve) => stop.signal.addEventListener('abort', () => resolve()));
   try {

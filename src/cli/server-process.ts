@@ -1,5 +1,6 @@
 // The server process: the service with its signals, its fatal errors and its exit codes, under the supervisor or alone.
 import { constants } from 'node:os';
+import { isatty } from 'node:tty';
 import { type Config, readConfig } from '../config.js';
 import { createLog, type Log } from '../log.js';
 import { type Service, startService } from '../service.js';
@@ -42,7 +43,10 @@ async function serveUntil(stop: Promise<string>, config: Config, log: Log): Prom
   if (service.account !== null) {
     process.stdout.write(firstStartText(service.account, reachableUrl(config, service.port)));
   }
+  const onHangUp = (): void => void service.reloadSignatures();
+  process.on('SIGHUP', onHangUp);
   log.info({ reason: await stop }, 'stopping');
+  process.off('SIGHUP', onHangUp);
   await service.stop();
   log.info('stopped');
   return EXIT_CLEAN;
@@ -69,7 +73,11 @@ function stopWish(log: Log, flush: () => Promise<void>): Promise<string> {
     };
     process.on('SIGTERM', onSignal);
     process.on('SIGINT', onSignal);
-    process.on('SIGHUP', () => resolve('SIGHUP'));
+    // A terminal that goes away sends it too, and is none any more when it arrives: nobody is left to stop us otherwise.
+    const onTerminal = isatty(1);
+    process.on('SIGHUP', () => {
+      if (onTerminal && !isatty(1)) resolve('the terminal is gone');
+    });
     const onDisconnect = (): void => resolve('the supervisor is gone');
     process.on('disconnect', onDisconnect);
     if (supervised && !process.connected) onDisconnect();

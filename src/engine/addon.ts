@@ -2,8 +2,9 @@
 import { existsSync } from 'node:fs';
 import { access, constants, stat } from 'node:fs/promises';
 import { createRequire } from 'node:module';
-import { addonPath } from '../paths.js';
-import { databaseFiles, describeDatabases } from './databases.js';
+import { addonPath, marksDirectory } from '../paths.js';
+import { type DatabaseFile, databaseFiles, describeDatabases, fingerprint } from './databases.js';
+import { type SelfTest, selfTestFor } from './self-test.js';
 import type { RawAnswer } from './verdict.js';
 
 /** Bounds of one scan; over any of them the answer carries a `Heuristics.Limits.Exceeded.*` alert. */
@@ -25,6 +26,11 @@ export interface LoadOptions {
   /** Where libclamav unpacks; must exist. A scan makes and removes a folder there. */
   readonly temporaryDirectory: string;
   readonly limits: EngineLimits;
+  /**
+   * Frees the current engine before the new one is built, after waiting so long for the scans that use it. Without it
+   * both are in memory until the new one serves. Scans find no engine meanwhile, and none at all when the load fails.
+   */
+  readonly freeFirstWaitMs?: number;
 }
 
 /** Where a load is. A next folder begins at 0 again, and so does compiling. */
@@ -35,6 +41,8 @@ export interface LoadProgress {
 }
 
 export interface EngineInfo {
+  /** Which engine of this process it is; every one that serves has a higher epoch than those before it. */
+  readonly epoch: number;
   readonly engineVersion: string;
   readonly signatureCount: number;
   /** `daily:27000`, or 8 hex digits over files that carry no version, or both joined by `+`. */
@@ -44,6 +52,16 @@ export interface EngineInfo {
   readonly loadMillis: number;
   /** What libclamav complained of while loading, oldest first. */
   readonly warnings: readonly string[];
+}
+
+/** What a load brought. */
+export interface LoadedEngine extends EngineInfo {
+  readonly files: readonly DatabaseFile[];
+}
+
+/** What the addon says of one scan, and of the engine that did it. */
+export interface EngineAnswer extends RawAnswer {
+  readonly epoch: number;
 }
 
 const MIB = 1024 * 1024;
@@ -66,13 +84,19 @@ export class EngineLoadError extends Error {
   }
 }
 
+interface NativeLoadOptions extends Required<LoadOptions>, SelfTest {
+  readonly marksDirectory: string;
+  readonly signatureVersion: string;
+  readonly signaturesBuiltAt: number;
+}
+
 interface NativeAddon {
-  loadEngine(
-    options: LoadOptions & { signatureVersion: string; signaturesBuiltAt: number },
-    onProgress?: (progress: LoadProgress) => void,
-  ): Promise<EngineInfo>;
+  /** Builds and proves an engine, which then waits for one of the next two. */
+  loadEngine(options: NativeLoadOptions, onProgress?: (progress: LoadProgress) => void): Promise<EngineInfo>;
+  serveEngine(epoch: number): boolean;
+  discardEngine(epoch: number): void;
   engineInfo(): EngineInfo | null;
-  scanBuffer(content: Uint8Array): RawAnswer;
+  scanBuffer(content: Uint8Array): EngineAnswer;
 }
 
 let loadedAddon: NativeAddon | null = null;
@@ -90,16 +114,17 @@ function addon(): NativeAddon {
 }
 
 /**
- * Builds an engine on a native thread beside the current one and puts it in its place. Rejects with an EngineLoadError,
- * and leaves the current one serving, when any folder can't be loaded whole; with a TypeError for wrong arguments.
+ * Builds an engine on a native thread, beside the current one or instead of it, tries it, and puts it in its place.
+ * Rejects with an EngineLoadError, and puts nothing in its place, when any folder can't be loaded whole, changes
+ * meanwhile, or makes an engine that fails the self-test; with a TypeError for wrong arguments.
  */
 export async function loadEngine(
   options: LoadOptions,
   onProgress?: (progress: LoadProgress) => void,
-): Promise<EngineInfo> {
+): Promise<LoadedEngine> {
   // 1. Arguments
   checkArguments(options, onProgress);
-  const { directories, temporaryDirectory, limits } = options;
+  const { directories, temporaryDirectory, limits, freeFirstWaitMs = 0 } = options;
   const native = addon();
 
   // 2. Folders
@@ -109,10 +134,25 @@ export async function loadEngine(
   }
   await checkTemporaryDirectory(temporaryDirectory);
 
-  // 3. What the files are; 4. the engine
   try {
-    const described = await describeDatabases(paths);
-    return await native.loadEngine({ directories, temporaryDirectory, limits, ...described }, onProgress);
+    // 3. What the files are
+    const before = await fingerprint(directories);
+    const { signatureVersion, signaturesBuiltAt, files } = await describeDatabases(paths);
+    const described = { signatureVersion, signaturesBuiltAt, ...(await selfTestFor(paths)) };
+
+    // 4. The engine
+    const info = await native.loadEngine(
+      { directories, temporaryDirectory, limits, freeFirstWaitMs, marksDirectory, ...described },
+      onProgress,
+    );
+
+    // 5. Still the same files: or nobody could say what it was made of
+    if ((await fingerprint(directories).catch(() => null)) !== before) {
+      native.discardEngine(info.epoch);
+      throw new Error(`The signatures changed while they were read (${directories.join(', ')})`);
+    }
+    native.serveEngine(info.epoch);
+    return { ...info, files };
   } catch (error) {
     throw new EngineLoadError(messageOf(error), { cause: error });
   }
@@ -127,18 +167,21 @@ export function engineInfo(): EngineInfo | null {
  * Scans on the calling thread, in place: nobody may write to the content meanwhile. Throws a TypeError for anything
  * but a Uint8Array with content, an Error when no engine is loaded. The codes are those of clamav.h.
  */
-export function scanBuffer(content: Uint8Array): RawAnswer {
+export function scanBuffer(content: Uint8Array): EngineAnswer {
   return addon().scanBuffer(content);
 }
 
 function checkArguments(options: LoadOptions, onProgress: unknown): void {
   if (typeof options !== 'object' || options === null) throw new TypeError('options must be an object');
-  const { directories, temporaryDirectory, limits } = options;
+  const { directories, temporaryDirectory, limits, freeFirstWaitMs = 0 } = options;
   if (!Array.isArray(directories) || directories.length === 0 || !directories.every(isPath)) {
     throw new TypeError('directories must be a list of folders');
   }
   if (!isPath(temporaryDirectory)) throw new TypeError('temporaryDirectory must be a folder');
   checkLimits(limits);
+  if (!Number.isSafeInteger(freeFirstWaitMs) || freeFirstWaitMs < 0) {
+    throw new TypeError('freeFirstWaitMs must be a whole number');
+  }
   if (onProgress !== undefined && typeof onProgress !== 'function') {
     throw new TypeError('onProgress must be a function');
   }

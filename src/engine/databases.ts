@@ -3,6 +3,7 @@ import { createHash } from 'node:crypto';
 import { createReadStream } from 'node:fs';
 import { open, readdir, stat } from 'node:fs/promises';
 import { extname, join } from 'node:path';
+import { createInterface } from 'node:readline';
 
 /** Files libclamav takes signatures from; it passes over all others. */
 const DATABASE_EXTENSIONS = new Set(
@@ -18,13 +19,45 @@ const CONTAINER_EXTENSIONS = new Set(['.cvd', '.cld', '.cud']);
 /** A container begins with a header of this length, fields divided by colons. */
 const CONTAINER_HEADER_BYTES = 512;
 const VERSION_FIELD = 2;
+const COUNT_FIELD = 3;
 const BUILD_TIME_FIELD = 8;
+
+/** One file, as it describes itself. */
+export interface DatabaseFile {
+  readonly path: string;
+  readonly sizeBytes: number;
+  /** Of a container (`.cvd`, `.cld`, `.cud`); null for all other files, which carry none. */
+  readonly container: { readonly version: number; readonly signatureCount: number } | null;
+  /** Seconds since the epoch: a container's build time, or another file's modification time. */
+  readonly builtAt: number;
+}
 
 export interface DatabaseFacts {
   /** `daily:27000` for official databases, `+` the first 8 hex digits of a SHA-256 over all other files. */
   readonly signatureVersion: string;
   /** Seconds since the epoch: the newest build time of a container, or modification time of another file. */
   readonly signaturesBuiltAt: number;
+  readonly files: readonly DatabaseFile[];
+}
+
+/** The newest build time of an official daily database, in seconds since the epoch; null where there is none. */
+export function dailyBuiltAt(files: readonly DatabaseFile[]): number | null {
+  const times = files
+    .filter(({ path, container }) => container !== null && baseName(path).startsWith('daily.'))
+    .map(({ builtAt }) => builtAt);
+  return times.length === 0 ? null : Math.max(...times);
+}
+
+/** Text that changes whenever a database is added, removed, replaced or written to. Rejects when a folder can't be read. */
+export async function fingerprint(directories: readonly string[]): Promise<string> {
+  const lines: string[] = [];
+  for (const directory of directories) {
+    for (const path of await databaseFiles(directory)) {
+      const { ino, size, mtimeNs, ctimeNs } = await stat(path, { bigint: true });
+      lines.push(`${path} ${ino} ${size} ${mtimeNs} ${ctimeNs}`);
+    }
+  }
+  return lines.join('\n');
 }
 
 export async function databaseFiles(directory: string): Promise<string[]> {
@@ -36,20 +69,29 @@ export async function databaseFiles(directory: string): Promise<string[]> {
 }
 
 /** Reads every file that is not a container once; changes whenever a file's name or content does. */
+/** Lines that are not empty: in most forms of database, one signature each. */
+export async function countLines(path: string): Promise<number> {
+  let lines = 0;
+  for await (const line of createInterface({ input: createReadStream(path) })) if (line !== '') lines += 1;
+  return lines;
+}
+
 export async function describeDatabases(paths: readonly string[]): Promise<DatabaseFacts> {
   const digest = createHash('sha256');
   const versions: { name: string; version: number }[] = [];
-  const times: number[] = [];
+  const files: DatabaseFile[] = [];
   let loose = 0;
   for (const path of paths) {
     const container = await readContainerHeader(path);
     const name = baseName(path);
-    if (container !== null) times.push(container.builtAt);
+    const { size: sizeBytes, mtimeMs } = await stat(path);
+    const builtAt = container?.builtAt ?? Math.floor(mtimeMs / 1000);
+    const facts = container === null ? null : { version: container.version, signatureCount: container.signatureCount };
+    files.push({ path, sizeBytes, container: facts, builtAt });
     if (container !== null && /^(main|daily)\./.test(name)) {
       versions.push({ name: name.slice(0, name.indexOf('.')), version: container.version });
       continue;
     }
-    if (container === null) times.push(Math.floor((await stat(path)).mtimeMs / 1000));
     digest.update(`${name}\0`);
     for await (const chunk of createReadStream(path)) digest.update(chunk);
     loose += 1;
@@ -59,23 +101,32 @@ export async function describeDatabases(paths: readonly string[]): Promise<Datab
     ...(official === undefined ? [] : [`${official.name}:${official.version}`]),
     ...(loose === 0 ? [] : [digest.digest('hex').slice(0, 8)]),
   ];
-  return { signatureVersion: parts.join('+'), signaturesBuiltAt: Math.max(0, ...times) };
+  const signaturesBuiltAt = Math.max(0, ...files.map(({ builtAt }) => builtAt));
+  return { signatureVersion: parts.join('+'), signaturesBuiltAt, files };
 }
 
 function baseName(path: string): string {
   return path.slice(path.lastIndexOf('/') + 1);
 }
 
-async function readContainerHeader(path: string): Promise<{ version: number; builtAt: number } | null> {
+interface ContainerHeader {
+  readonly version: number;
+  readonly signatureCount: number;
+  readonly builtAt: number;
+}
+
+async function readContainerHeader(path: string): Promise<ContainerHeader | null> {
   if (!CONTAINER_EXTENSIONS.has(extname(path))) return null;
   const file = await open(path);
   try {
     const { buffer, bytesRead } = await file.read(Buffer.alloc(CONTAINER_HEADER_BYTES), 0, CONTAINER_HEADER_BYTES, 0);
     const fields = buffer.toString('latin1', 0, bytesRead).split(':');
     const version = Number.parseInt(fields[VERSION_FIELD] ?? '', 10);
+    const signatureCount = Number.parseInt(fields[COUNT_FIELD] ?? '', 10);
     const builtAt = Number.parseInt(fields[BUILD_TIME_FIELD] ?? '', 10);
     // A header we can't read is a damaged file: libclamav will refuse it and say why.
-    return fields[0] === 'ClamAV-VDB' && version > 0 && builtAt > 0 ? { version, builtAt } : null;
+    const isRead = fields[0] === 'ClamAV-VDB' && version > 0 && signatureCount >= 0 && builtAt > 0;
+    return isRead ? { version, signatureCount, builtAt } : null;
   } finally {
     await file.close();
   }

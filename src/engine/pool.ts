@@ -19,6 +19,8 @@ export interface PoolOptions {
 export type ScanOutcome =
   | {
       readonly verdict: Verdict;
+      /** The epoch of the engine that looked; null when none did. */
+      readonly epoch: number | null;
       /** Time inside the engine. */
       readonly durationMs: number;
       /** The buffer that was handed in, for the next content. */
@@ -27,6 +29,7 @@ export type ScanOutcome =
   | {
       /** The deadline passed while a thread was at it. */
       readonly verdict: Verdict;
+      readonly epoch: null;
       readonly durationMs: number;
       readonly content: null;
       /** Resolves when the thread lets go of the buffer; until then its memory is in use. */
@@ -45,8 +48,16 @@ export interface ScanPool {
   /** Scans that a thread is at. */
   readonly running: number;
   readonly threads: number;
+  /** From now on scans wait in the queue, those at a thread go on. */
+  pause(): Pause;
   /** Refuses what waits, lets what runs end, ends the threads. */
   stop(): Promise<void>;
+}
+
+export interface Pause {
+  /** Resolves when no thread is at a scan any more: a thread that hangs may stay at it for ever. */
+  readonly drained: Promise<void>;
+  readonly resume: () => void;
 }
 
 interface Job {
@@ -74,9 +85,10 @@ export function startPool(options: PoolOptions): ScanPool {
   const ended = new Set<() => void>();
   let running = 0;
   let stopping = false;
+  let pauses = 0;
 
   function dispatch(): void {
-    while (running < options.threads) {
+    while (running < options.threads && pauses === 0) {
       const job = queue.shift();
       if (job === undefined) return;
       start(job);
@@ -102,21 +114,29 @@ export function startPool(options: PoolOptions): ScanPool {
     void returned.then(() => {
       running -= 1;
       dispatch();
-      if (running === 0) for (const resolve of ended) resolve();
+      if (running > 0) return;
+      for (const resolve of ended) resolve();
+      ended.clear();
     });
+  }
+
+  function drained(): Promise<void> {
+    if (running === 0) return Promise.resolve();
+    return new Promise((resolve) => ended.add(resolve));
   }
 
   function outcomeOf(result: ScanTaskResult): ScanOutcome {
     if (result.kind === 'failed') {
       const verdict: Verdict = { kind: 'incomplete', reason: `engine error: ${result.message}` };
-      return { verdict, durationMs: 0, content: result.content };
+      return { verdict, epoch: null, durationMs: 0, content: result.content };
     }
-    return { verdict: readAnswer(result.answer, policy), durationMs: result.durationMs, content: result.content };
+    const { answer, durationMs, content } = result;
+    return { verdict: readAnswer(answer, policy), epoch: answer.epoch, durationMs, content };
   }
 
   function overdue(job: Job, returned: Promise<ArrayBuffer | null>): ScanOutcome {
     const verdict: Verdict = { kind: 'incomplete', reason: `scan exceeded ${options.scanTimeoutMs} ms` };
-    return { verdict, durationMs: performance.now() - job.startedMs, content: null, returned };
+    return { verdict, epoch: null, durationMs: performance.now() - job.startedMs, content: null, returned };
   }
 
   function deadline(job: Job, act: () => void): () => void {
@@ -150,7 +170,7 @@ export function startPool(options: PoolOptions): ScanPool {
           refuse(signal.reason);
         } else if (stopping) {
           refuse(new Failure('unavailable', 'The server is stopping', RETRY_SECONDS));
-        } else if (running < options.threads && queue.size === 0) {
+        } else if (running < options.threads && queue.size === 0 && pauses === 0) {
           start(job);
         } else if (queue.push(job, sizeBytes, startedMs)) {
           waitInQueue(job, signal);
@@ -166,13 +186,26 @@ export function startPool(options: PoolOptions): ScanPool {
       return running;
     },
     threads: options.threads,
+    pause() {
+      pauses += 1;
+      let paused = true;
+      return {
+        drained: drained(),
+        resume() {
+          if (!paused) return;
+          paused = false;
+          pauses -= 1;
+          dispatch();
+        },
+      };
+    },
     async stop() {
       stopping = true;
       for (let job = queue.shift(); job !== undefined; job = queue.shift()) {
         job.release();
         job.refuse(new Failure('unavailable', 'The server is stopping', RETRY_SECONDS));
       }
-      if (running > 0) await new Promise<void>((resolve) => ended.add(resolve));
+      await drained();
       await piscina.destroy();
     },
   };

@@ -1,24 +1,56 @@
-// What is loaded: the engine's way from folders of signatures to ready, or to a message that says why not.
-import { defaultEngineLimits, type EngineInfo, loadEngine } from './addon.js';
+// What is loaded: the engine's way from folders of signatures to ready, and from there to newer ones without a pause.
+import { defaultEngineLimits, type EngineLimits, engineInfo, type LoadedEngine, loadEngine } from './addon.js';
+import { dailyBuiltAt } from './databases.js';
+import { createKeptCopy } from './kept-copy.js';
+import type { Pause } from './pool.js';
 import { makeScratch } from './scratch.js';
+import { fingerprintOrReason, watchDatabases } from './watch.js';
+
+/** What became of the last wish for newer signatures, while others serve. */
+export type ReloadState =
+  | { readonly kind: 'none' }
+  /** `scansWait`: the old engine is gone already (RELOAD=frugal). */
+  | { readonly kind: 'running' /** 0 to 1 */; readonly progress: number; readonly scansWait: boolean }
+  | { readonly kind: 'failed'; readonly message: string /** Epoch seconds. */; readonly failedAt: number };
 
 export type SignatureState =
   | { readonly kind: 'loading' /** 0 to 1 */; readonly progress: number }
-  | { readonly kind: 'ready'; readonly info: EngineInfo }
+  | { readonly kind: 'ready'; readonly info: LoadedEngine; readonly reload: ReloadState }
   | { readonly kind: 'failed'; readonly message: string };
+
+export type SignatureEvent =
+  | { readonly kind: 'loaded'; readonly info: LoadedEngine }
+  /** `serving`: the signatures from before go on. */
+  | { readonly kind: 'failed'; readonly message: string; readonly serving: boolean }
+  | { readonly kind: 'warning'; readonly message: string };
+
+export type ReloadMode =
+  /** The new engine is built beside the old one: twice the memory for as long as that takes, and no scan waits. */
+  | { readonly kind: 'concurrent' }
+  /** The old engine is freed first. `pause` holds scans back; the databases that serve are kept as a copy in the folder. */
+  | { readonly kind: 'frugal'; readonly copyDirectory: string; readonly pause: () => Pause };
 
 export interface SignatureOptions {
   readonly directories: readonly string[];
   /** The deadline of a scan: the engine's own limit is set below it, so that the engine gives up first. */
   readonly scanTimeoutMs: number;
+  readonly limits?: Partial<Omit<EngineLimits, 'maxScanTimeMs'>>;
+  readonly mode?: ReloadMode;
+  /** How often to look for changed databases; default 0: never. */
+  readonly pollMs?: number;
+  readonly settleMs?: number;
   readonly onProgress?: (fraction: number) => void;
-  readonly onWarning?: (message: string) => void;
+  readonly onEvent?: (event: SignatureEvent) => void;
 }
 
 export interface Signatures {
   state(): SignatureState;
-  /** Resolves when the engine can scan; rejects with the reason when it can't. */
-  ready(): Promise<EngineInfo>;
+  /** Resolves when the engine can scan; rejects with the reason when the first load fails. */
+  ready(): Promise<LoadedEngine>;
+  /** The engine of an epoch that some verdict came from, also after it was replaced; null if that is long ago. */
+  engineOf(epoch: number): LoadedEngine | null;
+  /** Reads the folders again. Resolves when that has been done, well or not; wishes during a load are one more load. */
+  reload(): Promise<void>;
   /** Removes the engine's temporary folder; nothing may be scanned any more. */
   stop(): Promise<void>;
 }
@@ -27,44 +59,188 @@ export interface Signatures {
 const ENGINE_SHARE = 0.45;
 /** Reading the database takes about two thirds of a load, compiling it the rest. */
 const LOAD_SHARE = 2 / 3;
+/** Files that nobody has touched for two seconds are whole, or their copying has stalled; then the load says what is wrong. */
+const SETTLE_MS = 2_000;
+/** Engines whose description is kept: with one reload a second, those of ten minutes, the longest a scan can take. */
+const ENGINES_KEPT = 600;
+const STOP_WAIT_MS = 3_000;
+const DAY_MS = 24 * 60 * 60 * 1000;
+/** ClamAV publishes a daily database every day; a week without one is somebody's mistake. */
+const OLD_DAYS = 7;
 
 export function loadSignatures(options: SignatureOptions): Signatures {
+  const { directories, mode = { kind: 'concurrent' }, onEvent = () => undefined } = options;
   const scratch = makeScratch();
-  if (scratch.warning !== null) options.onWarning?.(scratch.warning);
+  if (scratch.warning !== null) onEvent({ kind: 'warning', message: scratch.warning });
+  const engines = new Map<number, LoadedEngine>();
+  const copy = mode.kind === 'frugal' ? createKeptCopy(directories, mode.copyDirectory) : null;
   let state: SignatureState = { kind: 'loading', progress: 0 };
+  let begunWith = '';
+  let stopped = false;
 
-  const loaded = loadEngine(
-    {
-      directories: options.directories,
-      temporaryDirectory: scratch.directory,
-      limits: { ...defaultEngineLimits, maxScanTimeMs: Math.ceil(options.scanTimeoutMs * ENGINE_SHARE) },
-    },
-    ({ phase, done, total }) => {
-      const share = total === 0 ? 1 : done / total;
-      const progress = phase === 'load' ? share * LOAD_SHARE : LOAD_SHARE + share * (1 - LOAD_SHARE);
-      if (state.kind === 'loading') state = { kind: 'loading', progress };
-      options.onProgress?.(progress);
-    },
-  ).then(
-    (info) => {
-      state = { kind: 'ready', info };
-      for (const warning of info.warnings) options.onWarning?.(warning);
+  /** The new engine is what `state` says in the same breath in which it begins to serve. */
+  async function load(from: readonly string[], scansWait: boolean): Promise<LoadedEngine> {
+    const limits = {
+      ...defaultEngineLimits,
+      ...options.limits,
+      maxScanTimeMs: Math.ceil(options.scanTimeoutMs * ENGINE_SHARE),
+    };
+    const freeFirstWaitMs = scansWait ? options.scanTimeoutMs : 0;
+    const loaded = await loadEngine(
+      { directories: from, temporaryDirectory: scratch.directory, limits, freeFirstWaitMs },
+      ({ phase, done, total }) => {
+        const share = total === 0 ? 1 : done / total;
+        progressed(phase === 'load' ? share * LOAD_SHARE : LOAD_SHARE + share * (1 - LOAD_SHARE), scansWait);
+      },
+    );
+    const files = loaded.files.map((file) => ({ ...file, path: copy?.translate(file.path) ?? file.path }));
+    const info = { ...loaded, files };
+    serve(info);
+    return info;
+  }
+
+  function serve(info: LoadedEngine): void {
+    engines.set(info.epoch, info);
+    const [oldest] = engines.keys();
+    if (engines.size > ENGINES_KEPT && oldest !== undefined) engines.delete(oldest);
+    state = { kind: 'ready', info, reload: { kind: 'none' } };
+  }
+
+  function progressed(progress: number, scansWait: boolean): void {
+    state =
+      state.kind === 'ready'
+        ? { ...state, reload: { kind: 'running', progress, scansWait } }
+        : { kind: 'loading', progress };
+    options.onProgress?.(progress);
+  }
+
+  /** Needs the memory of one engine, and for a fallback the disk for two copies of its databases. */
+  async function loadFrugally(kept: NonNullable<typeof copy>, pause: () => Pause): Promise<LoadedEngine> {
+    const staged = await kept.stage();
+    const { drained, resume } = pause();
+    progressed(0, true);
+    try {
+      const isFree = await Promise.race([drained.then(() => true), pauseFor(options.scanTimeoutMs).then(() => false)]);
+      if (!isFree) throw new Error('The old signatures cannot be freed first: scans with them have not ended');
+      const info = await load(staged, true);
+      await kept.keepStaged().catch((error: unknown) => {
+        onEvent({ kind: 'warning', message: `The databases could not be kept for a fallback: ${messageOf(error)}` });
+      });
       return info;
-    },
-    (error: unknown) => {
-      state = { kind: 'failed', message: error instanceof Error ? error.message : String(error) };
+    } catch (error) {
+      await fallBack(kept);
       throw error;
-    },
-  );
+    } finally {
+      resume();
+    }
+  }
+
+  /** After a failure the old engine may be gone: its databases are loaded again from the copy. */
+  async function fallBack(kept: NonNullable<typeof copy>): Promise<void> {
+    const folders = kept.kept();
+    if (state.kind !== 'ready' || engineInfo() !== null) return;
+    try {
+      if (folders === null) throw new Error('No copy of the databases from before was kept');
+      await load(folders, true);
+    } catch (error) {
+      state = { kind: 'failed', message: kept.translate(messageOf(error)) };
+    }
+  }
+
+  async function loadOnce(): Promise<void> {
+    begunWith = await fingerprintOrReason(directories);
+    progressed(0, false);
+    try {
+      const isFrugal = mode.kind === 'frugal' && copy !== null;
+      const info = await (isFrugal ? loadFrugally(copy, mode.pause) : load(directories, false));
+      for (const message of info.warnings) onEvent({ kind: 'warning', message });
+      onEvent({ kind: 'loaded', info });
+      warnOfAge();
+    } catch (error) {
+      const message = copy?.translate(messageOf(error)) ?? messageOf(error);
+      const serving = state.kind === 'ready';
+      if (state.kind === 'ready') {
+        state = { ...state, reload: { kind: 'failed', message, failedAt: Math.floor(Date.now() / 1000) } };
+      } else {
+        state = { kind: 'failed', message };
+      }
+      onEvent({ kind: 'failed', message, serving });
+    }
+  }
+
+  function warnOfAge(): void {
+    if (state.kind !== 'ready') return;
+    const days = daysOld(state.info, Date.now());
+    if (days === null || days <= OLD_DAYS) return;
+    onEvent({ kind: 'warning', message: `The newest daily signatures are ${Math.floor(days)} days old` });
+  }
+
+  let running: Promise<void> | null = null;
+  let following: Promise<void> | null = null;
+
+  function run(): Promise<void> {
+    const work = loadOnce().finally(() => {
+      if (running === work) running = null;
+    });
+    running = work;
+    return work;
+  }
+
+  function reload(): Promise<void> {
+    if (stopped) return Promise.resolve();
+    if (running === null) return run();
+    // The load that runs may have read the files before they changed.
+    following ??= running.then(() => {
+      following = null;
+      return stopped ? undefined : run();
+    });
+    return following;
+  }
+
+  const first = run().then(() => {
+    if (state.kind === 'ready') return state.info;
+    throw new Error(state.kind === 'failed' ? state.message : 'The signatures are not loaded');
+  });
   // Whoever doesn't wait reads the state; a failed load must not end the process.
-  loaded.catch(() => undefined);
+  first.catch(() => undefined);
+  const watch = watchDatabases({
+    directories,
+    pollMs: options.pollMs ?? 0,
+    settleMs: options.settleMs ?? SETTLE_MS,
+    loaded: () => begunWith,
+    onChange: reload,
+  });
+  const ageTimer = setInterval(warnOfAge, DAY_MS);
+  ageTimer.unref();
 
   return {
     state: () => state,
-    ready: () => loaded,
+    ready: () => first,
+    engineOf: (epoch) => engines.get(epoch) ?? null,
+    reload,
     async stop() {
-      await loaded.catch(() => undefined);
+      stopped = true;
+      watch.stop();
+      clearInterval(ageTimer);
+      // A load can't be broken off. What it still unpacks goes with the next start, or with the process.
+      await Promise.race([running, pauseFor(STOP_WAIT_MS)]);
       scratch.remove();
     },
   };
+}
+
+function pauseFor(ms: number): Promise<void> {
+  return new Promise((resolve) => {
+    setTimeout(resolve, ms);
+  });
+}
+
+/** Of the newest official daily database; null without one. */
+export function daysOld(info: LoadedEngine, nowMs: number): number | null {
+  const builtAt = dailyBuiltAt(info.files);
+  return builtAt === null ? null : Math.max(0, nowMs - builtAt * 1000) / DAY_MS;
+}
+
+function messageOf(error: unknown): string {
+  return error instanceof Error ? error.message : String(error);
 }

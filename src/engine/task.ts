@@ -1,5 +1,5 @@
 // The shapes on which the two sides of a scan thread agree: all of it plain data, since classes don't survive the crossing.
-import type { RawAnswer } from './verdict.js';
+import type { EngineAnswer } from './addon.js';
 
 /** To the thread. The content is transferred, so nobody else can write to it meanwhile. */
 export interface ScanTask {
@@ -12,7 +12,7 @@ export interface ScanTask {
 export type ScanTaskResult =
   | {
       readonly kind: 'answered';
-      readonly answer: RawAnswer;
+      readonly answer: EngineAnswer;
       readonly durationMs: number;
       readonly content: ArrayBuffer;
     }

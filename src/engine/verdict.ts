@@ -26,7 +26,10 @@ const CL_CLEAN = 0;
 const CL_VIRUS = 1;
 /** Beginnings of the names that mean "not looked at everything": the strings of libclamav 1.4.6. */
 const LIMITS = ['Heuristics.Limits.Exceeded', 'Heuristics.XZ.DicSizeLimit'];
-const ENCRYPTED = 'Heuristics.Encrypted.';
+/** Of libclamav, and of our own marks (signatures/marks/). */
+const ENCRYPTED = ['Heuristics.Encrypted.', 'Sluice.Mark.Encrypted.'];
+/** Marks of what can't be unpacked here; the rest of the name says what. */
+const UNSCANNED = 'Sluice.Mark.Unscanned.';
 
 /**
  * Reads libclamav's answer. Only CL_CLEAN without any alert is clean; a limit or an error is incomplete, because
@@ -34,15 +37,17 @@ const ENCRYPTED = 'Heuristics.Encrypted.';
  */
 export function readAnswer(answer: RawAnswer, encryptedPolicy: EncryptedPolicy): Verdict {
   const names = answer.virusName === null ? answer.alerts : [...answer.alerts, answer.virusName];
-  const match = names.find((name) => !isLimit(name) && !name.startsWith(ENCRYPTED));
+  const match = names.find((name) => !isLimit(name) && !isEncrypted(name) && !name.startsWith(UNSCANNED));
   if (match !== undefined) return { kind: 'infected', virusName: match };
 
   const limit = names.find(isLimit);
   if (limit !== undefined) return { kind: 'incomplete', reason: limitReason(limit) };
+  const unscanned = names.find((name) => name.startsWith(UNSCANNED));
+  if (unscanned !== undefined) return { kind: 'incomplete', reason: unscannedReason(unscanned) };
   if (answer.code !== CL_CLEAN && answer.code !== CL_VIRUS) {
     return { kind: 'incomplete', reason: `engine error: ${answer.codeText}` };
   }
-  const encrypted = names.some((name) => name.startsWith(ENCRYPTED));
+  const encrypted = names.some(isEncrypted);
   if (encrypted && encryptedPolicy === 'reject') return { kind: 'incomplete', reason: 'content is encrypted' };
   if (answer.code === CL_VIRUS && !encrypted) {
     return { kind: 'incomplete', reason: 'engine reported a match without a name' };
@@ -52,6 +57,15 @@ export function readAnswer(answer: RawAnswer, encryptedPolicy: EncryptedPolicy):
 
 function isLimit(name: string): boolean {
   return LIMITS.some((beginning) => name.startsWith(beginning));
+}
+
+function isEncrypted(name: string): boolean {
+  return ENCRYPTED.some((beginning) => name.startsWith(beginning));
+}
+
+/** `Sluice.Mark.Unscanned.RAR.UNOFFICIAL` -> `engine cannot unpack RAR`. */
+function unscannedReason(name: string): string {
+  return `engine cannot unpack ${name.slice(UNSCANNED.length).replace('.UNOFFICIAL', '')}`;
 }
 
 /** `Heuristics.Limits.Exceeded.MaxScanSize` -> `engine limit exceeded: MaxScanSize`. */

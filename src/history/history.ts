@@ -5,7 +5,7 @@ import type { Sql } from '../store/postgres.js';
 import { messageOfError } from '../store/store-error.js';
 import { type JournalState, openJournal, Refused } from './journal.js';
 import { keepPartitions } from './partitions.js';
-import { type Alongside, createRowStore } from './rows-to-database.js';
+import { createRowStore } from './rows-to-database.js';
 import type { ScanRow } from './scan-row.js';
 import { startWriter } from './writer.js';
 
@@ -14,7 +14,6 @@ export interface HistoryOptions {
   readonly dataDirectory: string;
   readonly journalLimitBytes: number;
   readonly retentionDays: number;
-  readonly alongside: Alongside | null;
   readonly log: HistoryLog;
 }
 
@@ -66,7 +65,7 @@ export async function startHistory(options: HistoryOptions): Promise<History> {
   });
   const writer = startWriter({
     journal,
-    store: createRowStore(sql, options.alongside),
+    store: createRowStore(sql),
     onFailure: (error, attempts) => {
       if (attempts % LOGGED_FAILURES !== 1) return;
       log.warn({ ...journal.state(), attempts, reason: messageOfError(error) }, 'the history waits for the database');

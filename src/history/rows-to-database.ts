@@ -3,14 +3,11 @@ import type { Queries, Sql } from '../store/postgres.js';
 import { codeOf } from '../store/store-error.js';
 import { type ScanRow, timeOfId } from './scan-row.js';
 
-/** Work of another room in the transaction of the rows; told of rows that may have come before. */
-export type Alongside = (queries: Queries, rows: readonly ScanRow[]) => Promise<void>;
-
 /** "No partition of relation found for row" is a check violation. */
 const CHECK_VIOLATION = '23514';
 
 /** Returns what stores a batch; it rejects with nothing of the batch stored. */
-export function createRowStore(sql: Sql, alongside: Alongside | null): (rows: readonly ScanRow[]) => Promise<void> {
+export function createRowStore(sql: Sql): (rows: readonly ScanRow[]) => Promise<void> {
   const months = new Set<string>();
   return async (rows) => {
     for (const month of new Set(rows.map(monthOf))) {
@@ -20,10 +17,7 @@ export function createRowStore(sql: Sql, alongside: Alongside | null): (rows: re
     }
     try {
       // Whatever the database's default is: a row that another process has just added must be seen as a conflict, not an error.
-      await sql.begin('isolation level read committed', async (tx) => {
-        await insertRows(tx, rows);
-        await alongside?.(tx, rows);
-      });
+      await sql.begin('isolation level read committed', (tx) => insertRows(tx, rows));
     } catch (error) {
       // Retention may have dropped a partition that a late row needs: made again by the next attempt.
       if (codeOf(error) === CHECK_VIOLATION) months.clear();

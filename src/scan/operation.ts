@@ -44,8 +44,10 @@ export const scanOperation: Operation = {
       headers: {
         'X-Scan-Id': textHeader('UUID of this scan.'),
         'X-Scan-Sha256': textHeader('Of the content that was scanned.'),
-        'X-Scan-Engine': textHeader('Engine and signatures with their versions.'),
-        'X-Scan-Cache': textHeader('MISS: the engine looked.'),
+        'X-Scan-Engine': textHeader('Engine and signatures that have looked at the content, with their versions.'),
+        'X-Scan-Cache': textHeader(
+          'MISS: the engine looked. HIT: it has looked at the same content before, with the same signatures.',
+        ),
         'X-Scan-Notice': textHeader('`encrypted`: there are members that nobody could look into.'),
         'X-RateLimit-Limit': integerHeader('Scans per hour.'),
         'X-RateLimit-Remaining': integerHeader('Scans left in this hour.'),

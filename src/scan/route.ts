@@ -102,7 +102,7 @@ async function scanAdmitted(exchange: Exchange, access: Admitted, parts: ScanRou
     // What can't be recorded is not answered: the history would lie.
     return await giveBack(error, access);
   }
-  return scanReply(scanned, scanId, access.quota, parts.signatures.state());
+  return scanReply(scanned, scanId, access.quota, parts.signatures);
 }
 
 interface Attempt {
@@ -174,19 +174,16 @@ function isGivenBack(error: unknown, { isGone, received }: { isGone: boolean; re
   return isGone ? !received : !(error instanceof Failure);
 }
 
-function scanReply(
-  scanned: Scanned,
-  scanId: string,
-  quota: Quota,
-  state: ReturnType<ScanParts['signatures']['state']>,
-): Reply {
-  const { verdict, filename, sizeBytes, sha256, durationMs } = scanned;
+function scanReply(scanned: Scanned, scanId: string, quota: Quota, signatures: ScanParts['signatures']): Reply {
+  const { verdict, filename, sizeBytes, sha256, durationMs, epoch, cached } = scanned;
+  // Not the engine that serves now: the one that has looked.
+  const engine = epoch === null ? null : signatures.engineOf(epoch);
   const headers: Record<string, string> = {
     ...quotaHeaders(quota),
     'X-Scan-Id': scanId,
     'X-Scan-Sha256': sha256,
-    'X-Scan-Engine': state.kind === 'ready' ? describeEngine(state.info) : 'none',
-    'X-Scan-Cache': 'MISS',
+    'X-Scan-Engine': engine === null ? 'none' : describeEngine(engine),
+    'X-Scan-Cache': cached ? 'HIT' : 'MISS',
   };
   if (verdict.kind === 'clean' && verdict.encrypted) headers['X-Scan-Notice'] = 'encrypted';
   const result = { filename, sizeInBytes: sizeBytes, scanDurationMillis: durationMs, virusName: virusNameOf(scanned) };

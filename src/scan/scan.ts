@@ -1,17 +1,18 @@
 // The way of the bytes on one screen: an upload or a URL in, a verdict about all of the content out.
 import type { ScanPool } from '../engine/pool.js';
 import type { Signatures } from '../engine/signatures.js';
-import type { Verdict } from '../engine/verdict.js';
 import { Failure } from '../errors.js';
 import type { Exchange } from '../http/exchange.js';
 import { nameFromUrl } from './filename.js';
 import type { UploadMemory } from './memory.js';
 import { receiveUpload } from './upload.js';
 import type { Download, Downloader } from './url-content.js';
+import type { CompleteVerdict, VerdictCache } from './verdict-cache.js';
 
 export interface ScanParts {
   readonly pool: ScanPool;
   readonly signatures: Signatures;
+  readonly cache: VerdictCache;
   readonly memory: UploadMemory;
   readonly uploadTimeoutMs: number;
   /** Null: the route takes uploads only. */
@@ -39,7 +40,11 @@ export interface Scanned {
   readonly sizeBytes: number;
   readonly sha256: string;
   readonly durationMs: number;
-  readonly verdict: Exclude<Verdict, { kind: 'incomplete' }>;
+  readonly verdict: CompleteVerdict;
+  /** Of the engine that has looked. */
+  readonly epoch: number | null;
+  /** It had looked at the same content before. */
+  readonly cached: boolean;
 }
 
 const LOADING_RETRY_SECONDS = 5;
@@ -54,6 +59,25 @@ export async function scanContent({ exchange, userId, progress }: ScanRequest, p
     upload.kind === 'url' ? await downloadFor(upload.url, { exchange, userId, progress }, parts) : upload;
   progress.filename = filename;
   const { sizeBytes, sha256 } = content;
+  const found = await verdictOf({ content, lease }, { exchange, progress }, parts);
+  return { filename, sizeBytes, sha256, ...found };
+}
+
+type Found = Pick<Scanned, 'durationMs' | 'verdict' | 'epoch' | 'cached'>;
+
+/** Ends the lease. Rejects with Failure `scanIncomplete` or what the pool rejects with. */
+async function verdictOf(
+  { content, lease }: Pick<Download, 'content' | 'lease'>,
+  { exchange, progress }: Pick<ScanRequest, 'exchange' | 'progress'>,
+  parts: ScanParts,
+): Promise<Found> {
+  const { sizeBytes, sha256 } = content;
+  const state = parts.signatures.state();
+  const known = state.kind === 'ready' ? parts.cache.get(sha256, state.info.epoch) : null;
+  if (known !== null && state.kind === 'ready') {
+    lease.release(content.buffer);
+    return { verdict: known, durationMs: 0, epoch: state.info.epoch, cached: true };
+  }
   const outcome = await parts.pool
     .scan(content.buffer, sizeBytes, { signal: exchange.signal })
     .catch((error: unknown) => {
@@ -63,10 +87,11 @@ export async function scanContent({ exchange, userId, progress }: ScanRequest, p
   if (outcome.content !== null) lease.release(outcome.content);
   else void outcome.returned.then((buffer) => lease.release(buffer));
 
-  const { verdict, durationMs } = outcome;
+  const { verdict, epoch, durationMs } = outcome;
   progress.durationMs = durationMs;
   if (verdict.kind === 'incomplete') throw new Failure('scanIncomplete', verdict.reason);
-  return { filename, sizeBytes, sha256, durationMs, verdict };
+  if (epoch !== null) parts.cache.set(sha256, epoch, verdict);
+  return { verdict, durationMs, epoch, cached: false };
 }
 
 async function downloadFor(

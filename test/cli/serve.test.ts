@@ -73,6 +73,16 @@ t.test('a stop signal to both processes, as a terminal sends it, is one stop', a
   t.match(stdout, '"stopped"');
 });
 
+t.test('SIGHUP reads the signatures again, and the service goes on', async (t) => {
+  const running = serve(t, { SIGNATURES_POLL_SECONDS: '0' });
+  const port = await listening(running);
+  const { epoch: first } = JSON.parse(await running.line('"signatures loaded"'));
+  running.process.kill('SIGHUP');
+  const { epoch } = JSON.parse(await running.line('"signatures loaded"'));
+  t.ok(epoch > first, `${epoch} after ${first}`);
+  t.equal((await fetch(`http://127.0.0.1:${port}/livez`)).status, 200);
+});
+
 t.test('SIGUSR2 logs the memory, and the service goes on', async (t) => {
   const running = serve(t);
   const port = await listening(running);

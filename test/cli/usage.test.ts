@@ -18,7 +18,7 @@ t.test('--version prints the version of the package', async (t) => {
 
 t.test('--help names the commands', async (t) => {
   const { stdout, code } = await sluice(t, ['--help']);
-  for (const command of ['serve', 'scan', 'user', 'key', 'billing']) t.match(stdout, `  ${command} `);
+  for (const command of ['serve', 'scan', 'user', 'key', 'billing', 'signatures']) t.match(stdout, `  ${command} `);
   t.equal(code, 0);
 });
 
@@ -36,6 +36,7 @@ t.test('bad usage ends with 2, a message on stderr and nothing on stdout', async
     ['billing', 'pay'],
     ['scan'],
     ['scan', '--yaml', '.'],
+    ['signatures', 'frobnicate'],
     ['serve', 'now'],
     ['--port', '1'],
   ]) {

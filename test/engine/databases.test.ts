@@ -1,8 +1,8 @@
 // What signature files say of themselves: which are databases, their version, when they were built.
-import { utimesSync } from 'node:fs';
+import { renameSync, rmSync, utimesSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import t from 'tap';
-import { databaseFiles, describeDatabases } from '../../src/engine/databases.js';
+import { dailyBuiltAt, databaseFiles, describeDatabases, fingerprint } from '../../src/engine/databases.js';
 import { databaseFolder } from '../native/engine.js';
 
 function container(version: number, builtAt: number): string {
@@ -20,9 +20,13 @@ t.test('official databases give their highest version and newest build time', as
     'daily.cld': container(27_000, 1_760_000_000),
     'ignored.txt': 'x',
   });
-  t.same(await describeDatabases(await databaseFiles(folder)), {
+  t.match(await describeDatabases(await databaseFiles(folder)), {
     signatureVersion: 'daily:27000',
     signaturesBuiltAt: 1_760_000_000,
+    files: [
+      { container: { version: 27_000, signatureCount: 100 }, builtAt: 1_760_000_000 },
+      { container: { version: 63 }, builtAt: 1_700_000_000 },
+    ],
   });
 });
 
@@ -42,4 +46,32 @@ t.test('a name or a byte that changes is another version', async (t) => {
     }),
   );
   t.equal(new Set(versions).size, variants.length);
+});
+
+t.test('the age is that of the newest daily database, and only of official ones', async (t) => {
+  const of = async (files: Record<string, string>): Promise<number | null> =>
+    dailyBuiltAt((await describeDatabases(await databaseFiles(databaseFolder(t, files)))).files);
+  t.equal(await of({ 'daily.cvd': container(1, 5), 'daily.cld': container(2, 9), 'main.cvd': container(3, 99) }), 9);
+  t.equal(await of({ 'main.cvd': container(3, 99), 'own.ndb': 'x' }), null);
+  t.equal(await of({ 'daily.ndb': 'x' }), null, 'a loose file has no build time');
+});
+
+t.test('a fingerprint changes with whatever happens to a database, and with nothing else', async (t) => {
+  const folder = databaseFolder(t, { 'a.ndb': 'one', 'b.ndb': 'two' });
+  const path = join(folder, 'a.ndb');
+  const seen = [await fingerprint([folder])];
+  const changes: readonly (() => void)[] = [
+    () => writeFileSync(path, 'uno'),
+    () => utimesSync(path, 1, 1),
+    () => renameSync(path, join(folder, 'c.ndb')),
+    () => rmSync(join(folder, 'c.ndb')),
+    () => writeFileSync(join(folder, 'd.ndb'), ''),
+  ];
+  for (const change of changes) {
+    change();
+    seen.push(await fingerprint([folder]));
+  }
+  t.equal(new Set(seen).size, seen.length);
+  writeFileSync(join(folder, 'freshclam.dat'), 'x');
+  t.equal(await fingerprint([folder]), seen.at(-1));
 });

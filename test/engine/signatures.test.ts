@@ -29,7 +29,7 @@ for (const { signature, fires, spares } of signatureSamples) {
     }
   });
   t.test(`${signature} spares what is close to it`, async (t) => {
-    for (const content of spares) t.same(scanBuffer(content), CLEAN, content.toString('latin1'));
+    for (const content of spares) t.match(scanBuffer(content), CLEAN, content.toString('latin1'));
   });
 }
 
@@ -53,14 +53,14 @@ t.test('what is not EICAR by its standard is clean', async (t) => {
     'one byte less': eicar().subarray(0, 67),
     'lower case': Buffer.from(eicar().toString('latin1').toLowerCase(), 'latin1'),
   };
-  for (const [what, content] of Object.entries(almost)) t.same(scanBuffer(content), CLEAN, what);
+  for (const [what, content] of Object.entries(almost)) t.match(scanBuffer(content), CLEAN, what);
 });
 
 t.test('EICAR with any one byte changed is clean', async (t) => {
   for (let index = 0; index < 68; index += 1) {
     const content = eicar();
     content[index] = (content[index] ?? 0) ^ 1;
-    t.same(scanBuffer(content), CLEAN, `byte ${index}`);
+    t.match(scanBuffer(content), CLEAN, `byte ${index}`);
   }
 });
 

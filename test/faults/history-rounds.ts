@@ -176,7 +176,7 @@ async function replay(url: string, dataDirectory: string, look: (sql: Sql) => Pr
 
 async function replayed(sql: Sql, dataDirectory: string): Promise<void> {
   const silent = { info: () => undefined, warn: () => undefined, error: () => undefined };
-  const options = { sql, dataDirectory, journalLimitBytes: 1e9, retentionDays: 400, alongside: null, log: silent };
+  const options = { sql, dataDirectory, journalLimitBytes: 1e9, retentionDays: 400, log: silent };
   const history = await startHistory(options);
   while (history.state().rows > 0) await delay(10);
   await history.stop();

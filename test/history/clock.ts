@@ -36,7 +36,7 @@ const { sql, close } = await openPostgres(target);
 const rows = instants.map((instant, index) =>
   rowAt(Date.parse(instant), { userId, filename: instant, ...(index % 3 === 0 ? { virusName: 'Eicar' } : {}) }),
 );
-await createRowStore(sql, null)(rows);
+await createRowStore(sql)(rows);
 const get = await serveHistory({ teardown: (act) => undo.push(act) }, sql, () =>
   Date.parse('2026-11-21T23:59:59.999Z'),
 );

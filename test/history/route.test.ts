@@ -191,7 +191,7 @@ onEachStore(async (t, store) => {
   const { sql } = await open(t, target);
   const alices = historyOf(ALICE, 400);
   const bobs = historyOf(BOB, 60);
-  const save = createRowStore(sql, null);
+  const save = createRowStore(sql);
   await save(alices);
   await save(bobs);
   const get = await serveHistory(t, sql, () => NOW);

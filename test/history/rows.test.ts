@@ -53,7 +53,7 @@ onEachStore(async (t, store) => {
   });
 
   t.test('a batch that comes again, or with others, adds nothing twice', async (t) => {
-    const save = createRowStore(sql, null);
+    const save = createRowStore(sql);
     const rows = mixedRows(60);
     await save(rows.slice(0, 40));
     await save(rows.slice(0, 40));
@@ -65,7 +65,7 @@ onEachStore(async (t, store) => {
   t.test('the same rows from several processes at once are there once', async (t) => {
     await makeTransactionsRepeatable(sql);
     const stores = await Promise.all(
-      Array.from({ length: 3 }, async () => createRowStore((await open(t, target)).sql, null)),
+      Array.from({ length: 3 }, async () => createRowStore((await open(t, target)).sql)),
     );
     const rows = mixedRows(120);
     const orders = [rows, [...rows].reverse(), rows.slice(30)];
@@ -89,7 +89,7 @@ onEachStore(async (t, store) => {
     const rows = names.map((filename, index) =>
       rowAt(NOON + index, { filename, virusName: filename, error: filename, env: filename }),
     );
-    await createRowStore(sql, null)(rows);
+    await createRowStore(sql)(rows);
     const stored = await sql`SELECT filename, virus_name, error, env FROM scans ORDER BY id`;
     t.strictSame(
       stored.map(({ filename, virus_name, error, env }) => [filename, virus_name, error, env]),
@@ -103,7 +103,7 @@ onEachStore(async (t, store) => {
       limitBytes: 1e9,
       onDamage: (damage) => t.fail('damage', { damage }),
     });
-    const save = createRowStore(sql, null);
+    const save = createRowStore(sql);
     const rows = mixedRows(30);
     let attempts = 0;
     let recovered = (): void => undefined;
@@ -130,21 +130,6 @@ onEachStore(async (t, store) => {
     await journal.close();
   });
 
-  t.test('work of another room stands or falls with the rows', async (t) => {
-    await sql`CREATE TABLE uses (id uuid)`;
-    let fails = true;
-    const save = createRowStore(sql, async (tx, rows) => {
-      for (const { id } of rows) await tx`INSERT INTO uses (id) VALUES (${id})`;
-      if (fails) throw new Error('no');
-    });
-    const rows = mixedRows(3);
-    await t.rejects(save(rows), { message: 'no' });
-    t.strictSame([await idsOf(sql), [...(await sql`SELECT id FROM uses`)]], [[], []]);
-    fails = false;
-    await save(rows);
-    t.equal((await sql`SELECT id FROM uses`).length, 3);
-  });
-
   t.test('months are made ahead, once, whoever starts at the same time', async (t) => {
     const nodes = await Promise.all(Array.from({ length: 3 }, () => open(t, target)));
     const options = { retentionDays: 400, now: () => NOON, onDropped: () => t.fail(), onFailure: () => t.fail() };
@@ -153,7 +138,7 @@ onEachStore(async (t, store) => {
   });
 
   t.test('a row whose month is missing, or was dropped behind our back, finds it made', async (t) => {
-    const save = createRowStore(sql, null);
+    const save = createRowStore(sql);
     const far = rowAt(Date.parse('2031-02-28T23:59:59.999Z'));
     await save([far, rowAt(NOON)]);
     await sql`DROP TABLE scans_203102`;
@@ -164,7 +149,7 @@ onEachStore(async (t, store) => {
   });
 
   t.test('retention drops whole months with their counts, and what is younger stays', async (t) => {
-    const save = createRowStore(sql, null);
+    const save = createRowStore(sql);
     const days = [0, 29, 30, 61, 90, 200, 399, 401, 430, 440, 800];
     const rows = days.map((day) => rowAt(NOON - day * DAY_MS));
     await save(rows);

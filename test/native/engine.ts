@@ -2,7 +2,7 @@
 import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { defaultEngineLimits, type EngineInfo, type EngineLimits, loadEngine } from '../../src/engine/addon.js';
+import { defaultEngineLimits, type EngineLimits, type LoadedEngine, loadEngine } from '../../src/engine/addon.js';
 
 /** A folder that goes away with the test. */
 export function temporaryFolder(t: { teardown(undo: () => void): void }): string {
@@ -32,7 +32,7 @@ export function load(
   t: { teardown(undo: () => void): void },
   directories: readonly string[],
   limits: Partial<EngineLimits> = {},
-): Promise<EngineInfo> {
+): Promise<LoadedEngine> {
   return loadEngine({
     directories,
     temporaryDirectory: temporaryFolder(t),

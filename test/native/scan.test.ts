@@ -77,8 +77,8 @@ t.test('memory of every kind is read in place', async (t) => {
   t.match(scanBuffer(new Uint8Array(bytes)), FOUND);
   t.match(scanBuffer(padded.subarray(9, -9)), FOUND);
   t.match(scanBuffer(shared), FOUND);
-  t.same(scanBuffer(padded.subarray(0, 20)), CLEAN, 'bytes outside of the view are not looked at');
-  t.same(scanBuffer(Uint8Array.of(0)), CLEAN);
+  t.match(scanBuffer(padded.subarray(0, 20)), CLEAN, 'bytes outside of the view are not looked at');
+  t.match(scanBuffer(Uint8Array.of(0)), CLEAN);
 });
 
 t.test('a name is told whatever bytes it has', async (t) => {
@@ -121,7 +121,8 @@ t.test('scans leave neither memory nor temporary files behind', async (t) => {
 t.test('reloads leave no memory behind', async (t) => {
   const lines = Array.from({ length: 5_000 }, (_, i) => bodySignature(`Test.N${i}`, `mark number ${i} of this test`));
   const folder = databaseFolder(t, { 'a.ndb': lines.join('') });
-  for (let round = 0; round < 10; round += 1) await load(t, [folder]);
+  // The old engine is freed a little after the new one serves, and threads leave heaps behind that the next ones use.
+  for (let round = 0; round < 40; round += 1) await load(t, [folder]);
   const before = process.memoryUsage.rss();
   for (let round = 0; round < 30; round += 1) await load(t, [folder]);
   const grown = process.memoryUsage.rss() - before;

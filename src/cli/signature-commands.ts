@@ -1,0 +1,56 @@
+// The commands `sluice signatures status|check|update`: what they take and say of themselves.
+import type { Command } from 'commander';
+import { environmentHelp } from './environment.js';
+
+const SIGNATURES_STATUS_HELP = `
+Exit codes: 0 every folder has databases, 2 one has none or can't be read, 78 wrong configuration.
+
+${environmentHelp(['SIGNATURES_DIR', 'DATA_DIR', 'PORT', 'HOST'])}`;
+
+const SIGNATURES_CHECK_HELP = `
+Nothing is changed, and a running server isn't told. It takes the memory of one engine.
+Exit codes: 0 they load and pass the self-test, 2 they don't, 78 wrong configuration.
+
+${environmentHelp(['SIGNATURES_DIR', 'DATA_DIR'])}`;
+
+const SIGNATURES_UPDATE_HELP = `
+Downloads are done by ClamAV's freshclam (Debian: apt-get install clamav-freshclam). The new signatures are loaded and
+tried in this process, beside what serves; only then each file is put in its place by a rename. A running server notices
+by itself (SIGNATURES_POLL_SECONDS), or at once on SIGHUP.
+Exit codes: 0 done, or nothing newer; 2 nothing was changed, 78 wrong configuration, 130 interrupted.
+
+${environmentHelp(['SIGNATURES_MIRROR', 'SIGNATURES_URLS', 'SIGNATURES_DIR', 'DATA_DIR'])}`;
+
+/** `finish` is told the exit code. */
+export function addSignatureCommands(
+  program: Command,
+  env: NodeJS.ProcessEnv,
+  finish: (exitCode: number) => void,
+): void {
+  const signatures = program.command('signatures').description('signatures: status, check, update').helpCommand(false);
+  signatures
+    .command('status')
+    .description('what is in the signature folders, and what a server on this machine has loaded of it')
+    .option('--json', 'print one JSON document', false)
+    .addHelpText('after', SIGNATURES_STATUS_HELP)
+    .action(async (options: { json: boolean }) => {
+      finish(await (await import('./signatures-status.js')).signaturesStatus(options, env));
+    });
+  signatures
+    .command('check')
+    .description('load signatures in this process and try the engine that they make')
+    .argument('[folder...]', 'folders with signatures (default: the configured ones)')
+    .addHelpText('after', SIGNATURES_CHECK_HELP)
+    .action(async (folders: string[]) => {
+      finish(await (await import('./signatures-check.js')).signaturesCheck(folders, env));
+    });
+  signatures
+    .command('update')
+    .description('download newer signatures, or import a folder, and put them in place once they have been tried')
+    .option('--from <folder>', 'take them from a folder, without a network')
+    .option('--into <folder>', 'where they go (default: the first configured folder that is not of the project)')
+    .addHelpText('after', SIGNATURES_UPDATE_HELP)
+    .action(async (options: { from?: string; into?: string }) => {
+      finish(await (await import('./signatures-update.js')).signaturesUpdate(options, env));
+    });
+}

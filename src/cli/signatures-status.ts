@@ -1,0 +1,108 @@
+// `sluice signatures status`: what lies in the signature folders, how old it is, and what a server here has loaded of it.
+import { basename } from 'node:path';
+import { z } from 'zod';
+import { type Config, readConfig } from '../config.js';
+import { countLines, type DatabaseFile, dailyBuiltAt, databaseFiles, describeDatabases } from '../engine/databases.js';
+import { reachableUrl } from './credentials.js';
+import { escapeText } from './escape.js';
+import { EXIT_CLEAN, EXIT_FAILED } from './exit-codes.js';
+
+const SERVER_TIMEOUT_MS = 2_000;
+const DAY_S = 24 * 60 * 60;
+
+interface FileStatus {
+  readonly file: string;
+  readonly version: number | null;
+  /** Of a container what it says; otherwise its lines. */
+  readonly signatures: number;
+  readonly built: string;
+  readonly ageDays: number;
+}
+
+interface FolderStatus {
+  readonly folder: string;
+  readonly files: readonly FileStatus[];
+  /** Null: it can be read and has databases. */
+  readonly problem: string | null;
+}
+
+/** Resolves with the exit code. */
+export async function signaturesStatus({ json }: { readonly json: boolean }, env: NodeJS.ProcessEnv): Promise<number> {
+  const config = readConfig(env);
+  const folders = await Promise.all(config.signatureDirectories.map(statusOf));
+  const isWhole = folders.every(({ problem }) => problem === null);
+  const described = isWhole ? await describeAll(config.signatureDirectories) : null;
+  const status = { folders, version: described?.signatureVersion ?? null, server: await askServer(config) };
+  const daily = described === null ? null : dailyBuiltAt(described.files);
+  process.stdout.write(json ? `${JSON.stringify(status, null, 2)}\n` : textOf(status, daily));
+  return isWhole ? EXIT_CLEAN : EXIT_FAILED;
+}
+
+async function describeAll(directories: readonly string[]) {
+  const paths = await Promise.all(directories.map(databaseFiles));
+  return await describeDatabases(paths.flat());
+}
+
+async function statusOf(folder: string): Promise<FolderStatus> {
+  try {
+    const { files } = await describeDatabases(await databaseFiles(folder));
+    const problem = files.length === 0 ? 'there is no signature database in it' : null;
+    return { folder, files: await Promise.all(files.map(fileStatus)), problem };
+  } catch (error) {
+    return { folder, files: [], problem: error instanceof Error ? error.message : String(error) };
+  }
+}
+
+async function fileStatus({ path, container, builtAt }: DatabaseFile): Promise<FileStatus> {
+  return {
+    file: basename(path),
+    version: container?.version ?? null,
+    signatures: container?.signatureCount ?? (await countLines(path)),
+    built: new Date(builtAt * 1000).toISOString().slice(0, 19),
+    ageDays: Math.max(0, Math.floor((Date.now() / 1000 - builtAt) / DAY_S)),
+  };
+}
+
+const versionAnswer = z.object({ signatures: z.object({ version: z.string(), count: z.number() }).nullable() });
+
+/** Null when no server of ours answers where the configuration says that one would. */
+async function askServer(config: Config): Promise<z.infer<typeof versionAnswer>['signatures'] | null> {
+  try {
+    const signal = AbortSignal.timeout(SERVER_TIMEOUT_MS);
+    const response = await fetch(new URL('/version', reachableUrl({ ...config, baseUrl: null }, config.port)), {
+      signal,
+    });
+    return versionAnswer.parse(await response.json()).signatures;
+  } catch {
+    return null;
+  }
+}
+
+interface Status {
+  readonly folders: readonly FolderStatus[];
+  readonly version: string | null;
+  readonly server: Awaited<ReturnType<typeof askServer>>;
+}
+
+function textOf({ folders, version, server }: Status, dailyAt: number | null): string {
+  const lines: string[] = [];
+  for (const { folder, files, problem } of folders) {
+    lines.push(escapeText(folder));
+    if (problem !== null) lines.push(`  ${problem}`);
+    for (const one of files) {
+      const what = one.version === null ? '' : `version ${one.version}, `;
+      lines.push(
+        `  ${escapeText(one.file)}: ${what}${one.signatures} signatures, built ${one.built}, ${one.ageDays} days old`,
+      );
+    }
+  }
+  if (version !== null) lines.push(`Together version ${version}`);
+  if (dailyAt !== null) {
+    const days = (Date.now() / 1000 - dailyAt) / DAY_S;
+    lines.push(`The newest daily database is ${days.toFixed(1)} days old`);
+  }
+  if (server === null) lines.push('No server with signatures answers here');
+  else if (server.version === version) lines.push(`The server has loaded them: ${server.count} signatures`);
+  else lines.push(`The server has loaded others: version ${server.version}, ${server.count} signatures`);
+  return `${lines.join('\n')}\n`;
+}

@@ -1,0 +1,135 @@
+// `sluice signatures update`: newer databases from a mirror or a folder, tried as a whole, then put in place file by file.
+import { copyFile, link, mkdir, mkdtemp, readdir, rename, rm, stat, utimes } from 'node:fs/promises';
+import { basename, extname, join, resolve } from 'node:path';
+import { type Config, readConfig } from '../config.js';
+import { databaseFiles } from '../engine/databases.js';
+import { EXIT_CLEAN, EXIT_FAILED, EXIT_SIGNAL_BASE } from './exit-codes.js';
+import { download } from './freshclam.js';
+import { describeLoad, tryToLoad } from './signatures-check.js';
+
+export interface UpdateOptions {
+  readonly from?: string;
+  readonly into?: string;
+}
+
+/** Where freshclam remembers who it is and until when a mirror wants to be left alone. */
+const FRESHCLAM_STATE = 'freshclam.dat';
+const CONTAINERS = ['.cvd', '.cld', '.cud'];
+const SIGINT = 2;
+
+/** Resolves with the exit code. Whatever goes wrong before everything has been tried leaves the target as it is. */
+export async function signaturesUpdate(options: UpdateOptions, env: NodeJS.ProcessEnv): Promise<number> {
+  const config = readConfig(env);
+  const target = resolve(options.into ?? config.signaturesTarget);
+  const stop = new AbortController();
+  const onSignal = (): void => stop.abort();
+  // Once: a second Ctrl-C ends the process as it does without us.
+  process.once('SIGINT', onSignal);
+  process.once('SIGTERM', onSignal);
+  try {
+    await mkdir(target, { recursive: true });
+    // Inside the target, so that a rename is all it takes; libclamav passes over folders.
+    const staging = await mkdtemp(join(target, '.update-'));
+    try {
+      const problem = await updateIn(staging, target, options.from ?? null, config, stop.signal);
+      if (stop.signal.aborted) return EXIT_SIGNAL_BASE + SIGINT;
+      if (problem === null) return EXIT_CLEAN;
+      process.stderr.write(`sluice: nothing was changed: ${problem}\n`);
+      return EXIT_FAILED;
+    } finally {
+      await rm(staging, { recursive: true, force: true });
+    }
+  } catch (error) {
+    process.stderr.write(`sluice: ${error instanceof Error ? error.message : String(error)}\n`);
+    return EXIT_FAILED;
+  } finally {
+    process.off('SIGINT', onSignal);
+    process.off('SIGTERM', onSignal);
+  }
+}
+
+/** Resolves with null, or with what went wrong. */
+async function updateIn(
+  staging: string,
+  target: string,
+  from: string | null,
+  config: Config,
+  signal: AbortSignal,
+): Promise<string | null> {
+  const present = await linkPresent(target, staging);
+  const problem =
+    from === null
+      ? await download({ folder: staging, mirror: config.signaturesMirror, urls: config.signatureUrls, signal })
+      : await importFolder(resolve(from), staging);
+  if (problem !== null || signal.aborted) return problem ?? 'interrupted';
+  const changes = await changesOf(staging, target, present);
+  if (changes.renamed.length + changes.removed.length === 0) {
+    process.stdout.write(`${target} has the newest signatures already\n`);
+    return null;
+  }
+  const tried = await tryToLoad([staging]);
+  if (tried.kind === 'failed') return tried.message.replaceAll(staging, from ?? 'the download');
+  if (signal.aborted) return 'interrupted';
+  await putInPlace(staging, target, changes);
+  process.stdout.write(`${describeLoad(tried.info)}\n`);
+  for (const name of changes.renamed) process.stdout.write(`${join(target, name)} is new\n`);
+  for (const name of changes.removed) process.stdout.write(`${join(target, name)} is gone\n`);
+  return null;
+}
+
+/** Names of what the target has. It is linked and not copied: whoever replaces a link leaves the original alone. */
+async function linkPresent(target: string, staging: string): Promise<readonly string[]> {
+  const names = (await databaseFiles(target)).map((path) => basename(path));
+  const state = (await readdir(target)).filter((name) => name === FRESHCLAM_STATE);
+  for (const name of [...names, ...state]) {
+    await link(join(target, name), join(staging, name)).catch(() =>
+      copyWithTimes(join(target, name), join(staging, name)),
+    );
+  }
+  return names;
+}
+
+async function copyWithTimes(from: string, to: string): Promise<void> {
+  await copyFile(from, to);
+  const { atime, mtime } = await stat(from);
+  await utimes(to, atime, mtime);
+}
+
+async function importFolder(from: string, staging: string): Promise<string | null> {
+  const paths = await databaseFiles(from);
+  if (paths.length === 0) return `there is no signature database in ${from}`;
+  for (const path of paths) {
+    const name = basename(path);
+    // A database has one file: a newer `daily.cld` takes the place of `daily.cvd`.
+    const stem = name.slice(0, -extname(name).length);
+    const others = CONTAINERS.includes(extname(name)) ? CONTAINERS.map((extension) => `${stem}${extension}`) : [name];
+    for (const other of others) await rm(join(staging, other), { force: true });
+    await copyWithTimes(path, join(staging, name));
+  }
+  return null;
+}
+
+interface Changes {
+  readonly renamed: readonly string[];
+  readonly removed: readonly string[];
+}
+
+async function changesOf(staging: string, target: string, present: readonly string[]): Promise<Changes> {
+  const staged = (await databaseFiles(staging)).map((path) => basename(path));
+  const renamed: string[] = [];
+  for (const name of staged) {
+    if (!present.includes(name) || !(await isSame(join(staging, name), join(target, name)))) renamed.push(name);
+  }
+  return { renamed, removed: present.filter((name) => !staged.includes(name)) };
+}
+
+async function isSame(one: string, other: string): Promise<boolean> {
+  const [a, b] = await Promise.all([stat(one), stat(other)]);
+  return a.ino === b.ino || (a.size === b.size && Math.floor(a.mtimeMs) === Math.floor(b.mtimeMs));
+}
+
+async function putInPlace(staging: string, target: string, { renamed, removed }: Changes): Promise<void> {
+  for (const name of renamed) await rename(join(staging, name), join(target, name));
+  for (const name of removed) await rm(join(target, name), { force: true });
+  await rename(join(staging, FRESHCLAM_STATE), join(target, FRESHCLAM_STATE)).catch(() => undefined);
+}

@@ -1,0 +1,160 @@
+// `sluice signatures`: what is there, whether it loads, and updates from a real HTTP server and from a folder, all or nothing.
+import { once } from 'node:events';
+import { readdirSync, readFileSync, statSync, symlinkSync, writeFileSync } from 'node:fs';
+import { createServer } from 'node:http';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import t, { type Test } from 'tap';
+import { mainPath, ownSignaturesDirectory } from '../../src/paths.js';
+import { type Ended, start } from '../fixtures/command.js';
+import { startServer } from '../fixtures/server.js';
+import { bodySignature, databaseFolder, temporaryFolder } from '../native/engine.js';
+
+const OLD = bodySignature('Test.Old', 'an old mark');
+const NEW = bodySignature('Test.Old', 'an old mark') + bodySignature('Test.New', 'a new mark');
+
+function run(t: Test, args: readonly string[], env: Readonly<Record<string, string>> = {}): Promise<Ended> {
+  return start(t, mainPath, ['signatures', ...args], { cwd: tmpdir(), env: { PORT: '1', ...env } }).ended;
+}
+
+/** Name to content: all that a later look could see. */
+function contentOf(folder: string): Record<string, string> {
+  return Object.fromEntries(
+    readdirSync(folder)
+      .filter((name) => name !== 'freshclam.dat')
+      .map((name) => [
+        name,
+        statSync(join(folder, name)).isFile() ? readFileSync(join(folder, name), 'utf8') : 'folder',
+      ]),
+  );
+}
+
+/** A mirror that serves these files; resolves with its URL. */
+async function mirror(t: Test, files: Readonly<Record<string, string>>): Promise<string> {
+  const server = createServer((request, response) => {
+    const content = files[request.url?.slice(1) ?? ''];
+    response.writeHead(content === undefined ? 404 : 200, { 'Last-Modified': 'Mon, 02 Mar 2026 10:00:00 GMT' });
+    response.end(content);
+  });
+  server.listen(0, '127.0.0.1');
+  t.teardown(() => server.close());
+  await once(server, 'listening');
+  const address = server.address();
+  if (address === null || typeof address === 'string') throw new Error('It has no port');
+  return `http://127.0.0.1:${address.port}`;
+}
+
+t.test('status tells files, versions, ages and counts, and that no server answers', async (t) => {
+  const header = `ClamAV-VDB:01 Jan 2026 00-00 +0000:27000:1234:90:${'0'.repeat(32)}:sig:nobody:1767225600`;
+  const folder = databaseFolder(t, { 'a.ndb': NEW, 'daily.cvd': header.padEnd(512) });
+  const { stdout, code } = await run(t, ['status'], { SIGNATURES_DIR: folder });
+  t.equal(code, 0);
+  t.match(stdout, `${folder}\n  a.ndb: 2 signatures, built 20`);
+  t.match(stdout, /daily\.cvd: version 27000, 1234 signatures, built 2026-01-01T00:00:00, \d+ days old/);
+  t.match(stdout, /The newest daily database is [\d.]+ days old/);
+  t.match(stdout, 'No server with signatures answers here');
+  const json = await run(t, ['status', '--json'], { SIGNATURES_DIR: folder });
+  t.match(JSON.parse(json.stdout), {
+    folders: [{ folder, files: [{ file: 'a.ndb', version: null, signatures: 2 }, { version: 27000 }], problem: null }],
+    version: /^daily:27000\+[0-9a-f]{8}$/,
+    server: null,
+  });
+});
+
+t.test('status says what a server has loaded, and when that is something else', async (t) => {
+  const folder = databaseFolder(t, { 'a.ndb': OLD });
+  const server = await startServer({ env: { SIGNATURES_DIR: folder, SIGNATURES_POLL_SECONDS: '0' } });
+  t.teardown(() => server.stop());
+  const env = { SIGNATURES_DIR: folder, PORT: String(server.port) };
+  t.match((await run(t, ['status'], env)).stdout, 'The server has loaded them: 1 signatures');
+  writeFileSync(join(folder, 'a.ndb'), NEW);
+  t.match((await run(t, ['status'], env)).stdout, /The server has loaded others: version [0-9a-f]{8}, 1 signatures/);
+});
+
+t.test('status of a folder that has none or is not there is a failure', async (t) => {
+  const { stdout, code } = await run(t, ['status'], { SIGNATURES_DIR: `${databaseFolder(t, {})}:/nowhere/at/all` });
+  t.equal(code, 2);
+  t.match(stdout, 'there is no signature database in it');
+  t.match(stdout, '/nowhere/at/all\n  ENOENT');
+});
+
+t.test('check loads what is configured or given, and says what is wrong with it', async (t) => {
+  const own = await run(t, ['check'], { SIGNATURES_DIR: ownSignaturesDirectory });
+  t.equal(own.code, 0);
+  t.match(own.stdout, /^OK: 16 signatures, version [0-9a-f]{8}, .*self-test passed\n$/);
+  t.equal(own.stderr, '');
+  const good = databaseFolder(t, { 'a.ndb': NEW });
+  t.match((await run(t, ['check', good, ownSignaturesDirectory])).stdout, /^OK: 18 signatures/);
+  const broken = await run(t, ['check', good, databaseFolder(t, { 'b.ldb': 'nonsense\n' })]);
+  t.equal(broken.code, 2);
+  t.equal(broken.stdout, '');
+  t.match(broken.stderr, /b\.ldb/);
+  const greedy = await run(t, ['check', databaseFolder(t, { 'a.ndb': bodySignature('Test.Greedy', 'harmless') })]);
+  t.equal(greedy.code, 2);
+  t.match(greedy.stderr, /self-test failed: harmless text is found to be Test\.Greedy/);
+});
+
+t.test('update fetches from URLs, puts in place what loads, and has nothing to do the next time', async (t) => {
+  const url = await mirror(t, { 'own.ndb': NEW, 'more.hdb': `${'a'.repeat(32)}:10:Test.Hash\n` });
+  const into = join(temporaryFolder(t), 'made', 'for it');
+  const env = { SIGNATURES_MIRROR: 'none', SIGNATURES_URLS: `${url}/own.ndb, ${url}/more.hdb` };
+  const first = await run(t, ['update', '--into', into], env);
+  t.equal(first.code, 0, first.stderr);
+  t.match(first.stdout, /^OK: 3 signatures/);
+  t.strictSame(Object.keys(contentOf(into)).sort(), ['more.hdb', 'own.ndb']);
+  t.equal(contentOf(into)['own.ndb'], NEW);
+  const second = await run(t, ['update', '--into', into], env);
+  t.equal(second.code, 0, second.stderr);
+  t.match(second.stdout, 'has the newest signatures already');
+});
+
+t.test('whatever goes wrong with an update changes nothing', async (t) => {
+  const url = await mirror(t, { 'own.ndb': NEW, 'bad.ndb': 'nonsense\n', 'daily.cvd': 'ClamAV-VDB:nonsense' });
+  const closed = createServer();
+  closed.listen(0, '127.0.0.1');
+  await once(closed, 'listening');
+  const address = closed.address();
+  const port = address === null || typeof address === 'string' ? 0 : address.port;
+  closed.close();
+  const cases: Record<string, Record<string, string>> = {
+    'one of two files is missing': { SIGNATURES_MIRROR: 'none', SIGNATURES_URLS: `${url}/own.ndb,${url}/none.ndb` },
+    'a file is no database': { SIGNATURES_MIRROR: 'none', SIGNATURES_URLS: `${url}/own.ndb,${url}/bad.ndb` },
+    'the mirror has no official database': { SIGNATURES_MIRROR: url },
+    'nobody listens': { SIGNATURES_MIRROR: 'none', SIGNATURES_URLS: `http://127.0.0.1:${port}/own.ndb` },
+    'there is no freshclam': { SIGNATURES_MIRROR: url, PATH: '/nowhere' },
+  };
+  for (const [what, env] of Object.entries(cases)) {
+    const into = databaseFolder(t, { 'own.ndb': OLD });
+    const { code, stdout, stderr } = await run(t, ['update', '--into', into], env);
+    t.equal(code, 2, what);
+    t.equal(stdout, '', what);
+    t.match(stderr, 'sluice: nothing was changed', what);
+    t.strictSame(contentOf(into), { 'own.ndb': OLD }, what);
+  }
+});
+
+t.test('an import takes a folder over what is there, if all of it loads', async (t) => {
+  const into = databaseFolder(t, { 'a.ndb': OLD, 'kept.hdb': `${'b'.repeat(32)}:10:Test.Kept\n` });
+  const before = contentOf(into);
+  const bad = await run(t, ['update', '--into', into, '--from', databaseFolder(t, { 'a.ndb': NEW, 'b.ldb': 'x\n' })]);
+  t.equal(bad.code, 2);
+  t.strictSame(contentOf(into), before);
+  const none = await run(t, ['update', '--into', into, '--from', databaseFolder(t, { 'a.txt': NEW })]);
+  t.equal(none.code, 2);
+  t.match(none.stderr, 'there is no signature database in');
+  const from = databaseFolder(t, { 'a.ndb': NEW, 'more.hdb': `${'c'.repeat(32)}:10:Test.More\n` });
+  const good = await run(t, ['update', '--into', into, '--from', from]);
+  t.equal(good.code, 0, good.stderr);
+  t.match(good.stdout, /^OK: 4 signatures/);
+  t.strictSame(contentOf(into), { ...before, ...contentOf(from) });
+});
+
+t.test('a link in the target folder is replaced, and what it points to left alone', async (t) => {
+  const elsewhere = databaseFolder(t, { 'a.ndb': OLD });
+  const into = temporaryFolder(t);
+  symlinkSync(join(elsewhere, 'a.ndb'), join(into, 'a.ndb'));
+  const good = await run(t, ['update', '--into', into, '--from', databaseFolder(t, { 'a.ndb': NEW })]);
+  t.equal(good.code, 0, good.stderr);
+  t.strictSame(contentOf(elsewhere), { 'a.ndb': OLD });
+  t.strictSame(contentOf(into), { 'a.ndb': NEW });
+});

@@ -1,0 +1,180 @@
+// Reloads in one process, under scans that never stop: no verdict is lost or bears the wrong epoch, whatever happens to the files.
+import { renameSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import t, { type Test } from 'tap';
+import { startPool } from '../../src/engine/pool.js';
+import {
+  daysOld,
+  loadSignatures,
+  type ReloadMode,
+  type SignatureEvent,
+  type SignatureOptions,
+} from '../../src/engine/signatures.js';
+import { bodySignature, databaseFolder, temporaryFolder } from '../native/engine.js';
+
+const MARK = Buffer.from('a mark of this test');
+const SCAN_TIMEOUT_MS = 60_000;
+
+function write(folder: string, name: string, content: string): void {
+  writeFileSync(join(folder, `${name}.part`), content);
+  renameSync(join(folder, `${name}.part`), join(folder, name));
+}
+
+function named(version: number): string {
+  return bodySignature(`Test.V${version}`, MARK.toString());
+}
+
+/** Hashes that take as long to load as a test can wait for. */
+function manyHashes(count: number): string {
+  return Array.from({ length: count }, (_, i) => `${i.toString(16).padStart(64, '0')}:${i + 1}:Test.N${i}:73\n`).join(
+    '',
+  );
+}
+
+interface Running {
+  readonly signatures: ReturnType<typeof loadSignatures>;
+  readonly pool: ReturnType<typeof startPool>;
+  readonly events: SignatureEvent[];
+  /** Scans on all threads until it is called again; what was found, by epoch. */
+  scanUntil(work: Promise<unknown>): Promise<Map<number, Set<string>>>;
+}
+
+async function run(t: Test, folder: string, options: Partial<SignatureOptions> = {}, frugal = false): Promise<Running> {
+  const pool = startPool({ threads: 2, queueLimit: 100, scanTimeoutMs: SCAN_TIMEOUT_MS });
+  const events: SignatureEvent[] = [];
+  const mode: ReloadMode = frugal
+    ? { kind: 'frugal', copyDirectory: temporaryFolder(t), pause: pool.pause }
+    : { kind: 'concurrent' };
+  const onEvent = (event: SignatureEvent): void => void events.push(event);
+  const signatures = loadSignatures({
+    directories: [folder],
+    scanTimeoutMs: SCAN_TIMEOUT_MS,
+    mode,
+    onEvent,
+    ...options,
+  });
+  t.teardown(async () => {
+    await pool.stop();
+    await signatures.stop();
+  });
+  await signatures.ready();
+  return {
+    signatures,
+    pool,
+    events,
+    async scanUntil(work) {
+      const found = new Map<number, Set<string>>();
+      let done = false;
+      const finished = work.finally(() => {
+        done = true;
+      });
+      const client = async (): Promise<void> => {
+        while (!done) {
+          const content = new ArrayBuffer(MARK.length);
+          new Uint8Array(content).set(MARK);
+          const { verdict, epoch } = await pool.scan(content, MARK.length);
+          if (verdict.kind !== 'infected' || epoch === null) throw new Error(JSON.stringify(verdict));
+          found.set(epoch, (found.get(epoch) ?? new Set()).add(verdict.virusName));
+        }
+      };
+      await Promise.all([client(), client(), client(), client(), finished]);
+      return found;
+    },
+  };
+}
+
+for (const frugal of [false, true]) {
+  const mode = frugal ? 'frugal' : 'concurrent';
+  t.test(`${mode}: 50 reloads under scans, one of five with a broken file`, async (t) => {
+    const folder = databaseFolder(t, { 'a.ndb': named(0), 'b.hsb': manyHashes(20_000) });
+    const { signatures, scanUntil, events } = await run(t, folder, {}, frugal);
+    const names = new Map<number, string>([[(await signatures.ready()).epoch, 'Test.V0.UNOFFICIAL']]);
+    const resident: number[] = [];
+    const reloads = async (): Promise<void> => {
+      let good = 0;
+      for (let version = 1; version <= 50; version += 1) {
+        const breaks = version % 5 === 0;
+        write(folder, 'a.ndb', breaks ? `${named(version)}nonsense\n` : named(version));
+        if (!breaks) good = version;
+        await signatures.reload();
+        const state = signatures.state();
+        if (state.kind !== 'ready') throw new Error('not ready');
+        t.equal(state.reload.kind, breaks ? 'failed' : 'none', `reload ${version}`);
+        names.set(state.info.epoch, `Test.V${good}.UNOFFICIAL`);
+        t.match(signatures.engineOf(state.info.epoch), { signatureVersion: state.info.signatureVersion });
+        resident.push(process.memoryUsage.rss() / 2 ** 20);
+      }
+    };
+    const found = await scanUntil(reloads());
+    t.ok(found.size > 20, `${found.size} engines have answered`);
+    for (const [epoch, of] of found) t.strictSame([...of], [names.get(epoch)], `epoch ${epoch}`);
+    t.strictSame(
+      [...names.keys()],
+      [...names.keys()].sort((a, b) => a - b),
+      'epochs only grow',
+    );
+    t.equal(events.filter((event) => event.kind === 'failed').length, 10);
+    // Engines that stayed would be 100 MiB by then; the lowest and not the last, because garbage comes and goes.
+    const [early, late] = [Math.max(...resident.slice(10, 20)), Math.min(...resident.slice(40))];
+    t.ok(late < early + 32, `${Math.round(early)} MiB at most after 20 reloads, ${Math.round(late)} after 50`);
+  });
+
+  t.test(`${mode}: a file that is replaced while it is read is read again`, async (t) => {
+    const folder = databaseFolder(t, { 'a.ndb': named(0), 'b.hsb': manyHashes(100_000) });
+    let wish: 'none' | 'replace' = 'none';
+    const onProgress = (fraction: number): void => {
+      if (wish === 'none' || fraction === 0) return;
+      wish = 'none';
+      write(folder, 'a.ndb', named(2));
+    };
+    const { signatures, events, scanUntil } = await run(t, folder, { onProgress }, frugal);
+    wish = 'replace';
+    write(folder, 'a.ndb', named(1));
+    const reloads = async (): Promise<void> => {
+      await signatures.reload();
+      if (!frugal) t.match(events.at(-1), { kind: 'failed', message: /changed while they were read/, serving: true });
+      await signatures.reload();
+    };
+    const found = await scanUntil(reloads());
+    t.match(signatures.state(), { kind: 'ready', reload: { kind: 'none' } });
+    for (const [epoch, of] of found) t.equal(of.size, 1, `epoch ${epoch} has one answer`);
+    const names = [...found.values()].flatMap((of) => [...of]);
+    // A copy is made first, so nobody sees what happens to the original meanwhile.
+    if (!frugal) t.notOk(names.includes('Test.V1.UNOFFICIAL'), 'what was replaced while it was read never served');
+  });
+}
+
+t.test('our own signatures must find the test file, or nothing is loaded', async (t) => {
+  const ldb = 'Sluice.Test.EICAR;Engine:81-255,Target:0;0;6e6f742074686174206f6e65\n';
+  const own = databaseFolder(t, { 'sluice.ldb': ldb });
+  const signatures = loadSignatures({ directories: [own], scanTimeoutMs: SCAN_TIMEOUT_MS });
+  t.teardown(() => signatures.stop());
+  await t.rejects(signatures.ready(), /self-test failed: the test file is not found/);
+  t.match(signatures.state(), { kind: 'failed' });
+});
+
+t.test('a first load that failed is made good by the files that come', async (t) => {
+  const folder = databaseFolder(t, {});
+  const signatures = loadSignatures({ directories: [folder], scanTimeoutMs: SCAN_TIMEOUT_MS, pollMs: 5, settleMs: 5 });
+  t.teardown(() => signatures.stop());
+  await t.rejects(signatures.ready(), /no signature database/);
+  write(folder, 'a.ndb', named(1));
+  while (signatures.state().kind !== 'ready') await new Promise((resolve) => setImmediate(resolve));
+  t.match(signatures.state(), { kind: 'ready', reload: { kind: 'none' } });
+});
+
+t.test('old daily signatures are warned of', async (t) => {
+  const warnings: string[] = [];
+  const folder = databaseFolder(t, { 'a.ndb': named(1) });
+  const { signatures } = await run(t, folder, {
+    onEvent: (event) => {
+      if (event.kind === 'warning') warnings.push(event.message);
+    },
+  });
+  const info = await signatures.ready();
+  t.equal(daysOld(info, Date.now()), null, 'files without a build time have no age');
+  const container = { version: 1, signatureCount: 1 };
+  const aged = { ...info, files: [{ path: '/x/daily.cvd', sizeBytes: 1, container, builtAt: 1_000_000 }] };
+  t.equal(daysOld(aged, (1_000_000 + 8 * 86_400) * 1000), 8);
+  t.strictSame(warnings, []);
+});
