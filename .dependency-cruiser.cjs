@@ -7,7 +7,7 @@ const rows = [
   ['scan/'],
   ['account/', 'history/', 'billing/'],
   ['engine/', 'http/', 'store/'],
-  ['(config|errors|limits|paths|log)\\.ts$'],
+  ['(config|errors|fetch|limits|paths|log)\\.ts$'],
 ];
 
 function rowRules() {
