@@ -1,7 +1,7 @@
 // POST /api/v1/scans and POST /web/scans: who asks, what it costs, and the scan's answer with its headers.
 import { v7 as uuidv7 } from 'uuid';
 import type { Access, AccessControl } from '../account/access.js';
-import type { EngineInfo } from '../engine/addon.js';
+import { describeEngine } from '../engine/build.js';
 import { errorTable, Failure } from '../errors.js';
 import type { History } from '../history/history.js';
 import type { CallerRoute } from '../http/caller.js';
@@ -186,18 +186,14 @@ function scanReply(scanned: Scanned, scanId: string, quota: Quota, signatures: S
     'X-Scan-Cache': cached ? 'HIT' : 'MISS',
   };
   if (verdict.kind === 'clean' && verdict.encrypted) headers['X-Scan-Notice'] = 'encrypted';
+  // Containers are incomplete then; this says that the engine is a weaker one also for all else.
+  if (engine?.name === 'yara-x') headers['X-Scan-Notice'] = 'raw-content';
   const result = { filename, sizeInBytes: sizeBytes, scanDurationMillis: durationMs, virusName: virusNameOf(scanned) };
   return { status: 200, headers, body: resultJson(result) };
 }
 
 function virusNameOf({ verdict }: Scanned): string | null {
   return verdict.kind === 'infected' ? verdict.virusName : null;
-}
-
-/** `clamav/1.4.6; signatures=daily:27000; built=2026-11-20T08:00:00` */
-export function describeEngine(info: EngineInfo): string {
-  const built = new Date(info.signaturesBuiltAt * 1000).toISOString().slice(0, 19);
-  return `clamav/${info.engineVersion}; signatures=${info.signatureVersion}; built=${built}`;
 }
 
 function quotaHeaders({ limit, remaining, resetEpochSeconds }: Quota): Record<string, string> {
