@@ -1,6 +1,7 @@
 // What YARA-X can't look into: content that carries other content packed, encoded or encrypted. A match makes a scan incomplete,
 // never clean and never infected. ClamAV opens these; where it is not there, nobody has seen what is inside. Formats whose
 // beginning libclamav looks for anywhere (self-extracting archives, polyglots) are looked for anywhere here, too.
+import "pe"
 
 rule Archive_ZIP {
   meta:
@@ -255,6 +256,38 @@ rule Program_packed {
     (uint16(0) == 0x5a4d or uint32(0) == 0x464c457f or uint32(0) == 0xfeedface or uint32(0) == 0xfeedfacf or uint32be(0) == 0xcafebabe)
     and (any of ($upx*) or $fsg or $section or $mew at 0 or $pecompact or $upack or $nullsoft or any of ($autoit*) or $inno or $installshield or $wise or $pyinstaller)
     or $java_pack at 0
+}
+
+rule Program_that_writes_itself {
+  meta:
+    what = "a packed program"
+  condition:
+    // What unpacks itself needs a section that can be written to and run, or begins in one that honest linkers don't begin in.
+    pe.is_pe and for any section in pe.sections : (
+      (section.characteristics & pe.SECTION_MEM_EXECUTE != 0 and section.characteristics & pe.SECTION_MEM_WRITE != 0)
+      or (pe.entry_point_raw > 0 and section.virtual_address <= pe.entry_point_raw
+        and pe.entry_point_raw < section.virtual_address + section.virtual_size
+        and (section.characteristics & pe.SECTION_MEM_EXECUTE == 0 or section.characteristics & pe.SECTION_MEM_WRITE != 0))
+    )
+}
+
+rule Program_with_data_behind_it {
+  meta:
+    what = "what a program carries behind it"
+  condition:
+    // Installers and self-extracting archives; a signature lies there as well, and may be all that does.
+    pe.is_pe and pe.overlay.size > 0
+    and not (pe.data_directories[pe.IMAGE_DIRECTORY_ENTRY_SECURITY].virtual_address == pe.overlay.offset
+      and pe.data_directories[pe.IMAGE_DIRECTORY_ENTRY_SECURITY].size + 16 >= pe.overlay.size)
+}
+
+rule Program_in_something {
+  meta:
+    what = "a program inside something else"
+  strings:
+    $header = { 50 45 00 00 (4c 01 | 64 86 | aa 64 | c0 01 | c4 01) ?? 00 }
+  condition:
+    #header > 1 or (#header == 1 and not pe.is_pe)
 }
 
 rule Encrypted {

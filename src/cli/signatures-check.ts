@@ -1,7 +1,7 @@
 // `sluice signatures check`: loads folders in this process, tries the engine, and says what it was made of.
 import { resolve } from 'node:path';
 import { readConfig } from '../config.js';
-import { describeEngine, type EngineChoice, type ServingEngine } from '../engine/build.js';
+import type { EngineChoice, ServingEngine } from '../engine/build.js';
 import { problemsOf } from '../engine/rules.js';
 import { loadSignatures } from '../engine/signatures.js';
 import { escapeText } from './escape.js';
@@ -55,9 +55,12 @@ export async function tryToLoad(directories: readonly string[], engine: EngineCh
 }
 
 export function describeLoad(info: ServingEngine): string {
-  const { signatureCount, name, rules, loadMillis, standsInFor } = info;
-  const beside = name === 'clamav' && rules !== null ? ` and ${rules.ruleCount} YARA rules` : '';
-  const what = name === 'clamav' ? `${signatureCount} signatures${beside}` : `${signatureCount} YARA rules`;
-  const verdict = standsInFor === null ? 'OK' : 'ClamAV could not be loaded, rules stand in';
-  return `${verdict}: ${what}, ${describeEngine(info)}, loaded in ${(loadMillis / 1000).toFixed(1)} s, self-test passed`;
+  const { signatureCount, signatureVersion, signaturesBuiltAt, loadMillis, name, rules, standsInFor } = info;
+  const built = new Date(signaturesBuiltAt * 1000).toISOString().slice(0, 19);
+  const facts = `version ${signatureVersion}, built ${built}, loaded in ${(loadMillis / 1000).toFixed(1)} s, self-test passed`;
+  if (name === 'clamav') {
+    const beside = rules === null ? '' : ` and ${rules.ruleCount} YARA rules beside them`;
+    return `OK: ${signatureCount} signatures${beside}, ${facts}`;
+  }
+  return `${standsInFor === null ? 'OK' : 'Without ClamAV'}: ${signatureCount} YARA rules, ${facts}`;
 }

@@ -18,6 +18,8 @@ export interface LoadedRules {
 }
 
 const OWN_MARKS = 'marks.yar';
+/** Tens of thousands of rules compile in a minute; a rule that loops on the samples never ends, and can't be stopped. */
+const TRY_LIMIT_MS = 300_000;
 
 let lastId = 0;
 
@@ -59,7 +61,9 @@ export async function tryRules(rulePaths: readonly string[]): Promise<readonly R
 
 /** What is wrong with rule files, one line each: `/rules/a.yar:5:13: unknown pattern`. */
 export function problemsOf(files: readonly RuleFile[]): string[] {
-  return files.flatMap(({ path, errors }) => errors.map((problem) => `${describeProblem(path, problem)} (not loaded)`));
+  return files.flatMap(({ path, errors }) =>
+    errors.map((problem) => `${describeProblem(path, problem)} (YARA-X leaves this file out)`),
+  );
 }
 
 /** What is not well about those that serve. */
@@ -67,7 +71,7 @@ export function warningsOf(files: readonly RuleFile[]): string[] {
   return files.flatMap(({ path, warnings }) => warnings.map((problem) => describeProblem(path, problem)));
 }
 
-export function describeProblem(path: string, { line, column, message }: RuleProblem): string {
+function describeProblem(path: string, { line, column, message }: RuleProblem): string {
   return `${path}${line === null ? '' : `:${line}:${column}`}: ${message}`;
 }
 
@@ -90,6 +94,12 @@ async function prepare(task: RulesTask): Promise<LoadedRules> {
 function ask(task: RulesTask): Promise<RulesAnswer> {
   return new Promise((resolve, reject) => {
     const worker = new Worker(rulesWorkerPath, { workerData: task, name: basename(rulesWorkerPath) });
+    const timer = setTimeout(() => {
+      // It goes on until the process ends; it must not keep the process from ending.
+      worker.unref();
+      reject(new Error(`Trying the YARA rules took more than ${TRY_LIMIT_MS / 1000} s`));
+    }, TRY_LIMIT_MS);
+    worker.once('exit', () => clearTimeout(timer));
     worker.once('message', (answer: RulesAnswer) => resolve(answer));
     worker.once('error', reject);
     worker.once('exit', (code) => reject(new Error(`The thread that tries rules ended with ${code}`)));

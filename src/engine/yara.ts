@@ -133,11 +133,15 @@ function compile(source: string): Compiled {
   return compiled;
 }
 
+/** What the package says in place of a text with escaped bytes in it. */
+const UNREADABLE = 'unknown';
+
 /** The rule's `virus_name`, or its identifier behind `YARA.`, as libclamav names it. */
 function nameOf({ ruleIdentifier, meta }: Match): string {
   const given = meta['virus_name'];
   const name = typeof given === 'string' ? given.replace(/\p{Cc}/gu, '').slice(0, NAME_MAX_CHARACTERS) : '';
-  return `${name === '' || RESERVED_NAMES.test(name) ? `YARA.${ruleIdentifier}` : name}${UNOFFICIAL}`;
+  const isName = name !== '' && name !== UNREADABLE && !RESERVED_NAMES.test(name);
+  return `${isName ? name : `YARA.${ruleIdentifier}`}${UNOFFICIAL}`;
 }
 
 function markOf({ ruleIdentifier, meta }: Match): string {
