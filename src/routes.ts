@@ -105,10 +105,10 @@ function describeState(state: SignatureState): Record<string, unknown> {
     case 'ready':
       return {
         status: scansWait(state.reload) ? 'reloading' : state.info.standsInFor === null ? 'ready' : 'degraded',
-        engine: state.info.name,
         ...(state.info.standsInFor === null ? {} : { message: state.info.standsInFor }),
         signatures: state.info.signatureCount,
         epoch: state.info.epoch,
+        engine: state.info.name,
         ...ages(state.info),
         rules: describeRules(state.info),
         reload: describeReload(state.reload),
