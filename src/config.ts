@@ -1,5 +1,4 @@
 // Configuration: environment variables, read and checked here and nowhere else; every problem is listed at once.
-import { existsSync, readdirSync } from 'node:fs';
 import { isIP } from 'node:net';
 import { availableParallelism, totalmem } from 'node:os';
 import { delimiter, join, resolve } from 'node:path';
@@ -214,8 +213,7 @@ export interface Config {
   readonly redisUrl: string | null;
   /** auto: ClamAV, or YARA rules alone where it can't be loaded. */
   readonly engine: 'auto' | 'clamav' | 'yara';
-  /** Folders that are loaded into one engine, in order. */
-  readonly signatureDirectories: readonly string[];
+  readonly signatureFolders: SignatureFolders;
   /** Between two looks for changed databases; 0: none are made. */
   readonly signaturesPollMs: number;
   readonly reload: 'concurrent' | 'frugal';
@@ -223,8 +221,8 @@ export interface Config {
   readonly signaturesMirror: string | null;
   /** What it fetches beside them. */
   readonly signatureUrls: readonly string[];
-  /** Where it puts all of that, unless told otherwise. */
-  readonly signaturesTarget: string;
+  /** Where it puts all of that when no folder of others is in use. */
+  readonly signatureDownloads: string;
   /** Bytes of verdicts that are remembered; 0: none are. */
   readonly verdictCacheBytes: number;
   readonly scanThreads: number;
@@ -279,6 +277,14 @@ export interface BillingSettings {
   readonly returnBase: string;
 }
 
+/** Folders whose signatures are loaded into one engine, the optional ones first. */
+export interface SignatureFolders {
+  /** Each must have a database. */
+  readonly directories: readonly string[];
+  /** Each is left out for as long as it has none. */
+  readonly optionalDirectories: readonly string[];
+}
+
 /** What one content may unpack to; more is not looked at, and told. */
 export interface ScanLimits {
   readonly maxScanSizeBytes: number;
@@ -323,7 +329,6 @@ export function readConfig(env: Readonly<Record<string, string | undefined>>): C
   if (problems.length > 0) throw new ConfigError(problems);
   const dataDirectory = resolve(v.DATA_DIR);
   const downloads = join(dataDirectory, 'signatures');
-  const directories = signatureDirectories(v.SIGNATURES_DIR, downloads);
   return {
     port: v.PORT,
     host: v.HOST,
@@ -332,10 +337,10 @@ export function readConfig(env: Readonly<Record<string, string | undefined>>): C
     databaseUrl: v.DATABASE_URL ?? null,
     redisUrl: v.REDIS_URL ?? null,
     engine: v.ENGINE,
-    signatureDirectories: directories,
+    signatureFolders: signatureFolders(v.SIGNATURES_DIR, downloads),
     signaturesMirror: v.SIGNATURES_MIRROR ?? null,
     signatureUrls: v.SIGNATURES_URLS,
-    signaturesTarget: directories.find((directory) => directory !== ownSignaturesDirectory) ?? downloads,
+    signatureDownloads: downloads,
     signaturesPollMs: v.SIGNATURES_POLL_SECONDS * 1000,
     reload: v.RELOAD,
     verdictCacheBytes: v.VERDICT_CACHE_MB * MIB,
@@ -416,18 +421,10 @@ export function ownIssuer(baseUrl: string | null): string {
 }
 
 /** SIGNATURES_DIR replaces the default folders; several are separated like those of PATH. */
-function signatureDirectories(setting: string | undefined, downloads: string): string[] {
-  if (setting !== undefined) {
-    return setting
-      .split(delimiter)
-      .filter((entry) => entry !== '')
-      .map((entry) => resolve(entry));
+function signatureFolders(setting: string | undefined, downloads: string): SignatureFolders {
+  if (setting === undefined) {
+    return { directories: [ownSignaturesDirectory], optionalDirectories: [FRESHCLAM_DIRECTORY, downloads] };
   }
-  const official = hasDatabase(FRESHCLAM_DIRECTORY) ? [FRESHCLAM_DIRECTORY] : [];
-  const downloaded = existsSync(downloads) && readdirSync(downloads).length > 0 ? [downloads] : [];
-  return [...official, ...downloaded, ownSignaturesDirectory];
-}
-
-function hasDatabase(directory: string): boolean {
-  return existsSync(directory) && readdirSync(directory).some((name) => /\.(cvd|cld|cud)$/.test(name));
+  const directories = setting.split(delimiter).filter((entry) => entry !== '');
+  return { directories: directories.map((entry) => resolve(entry)), optionalDirectories: [] };
 }

@@ -67,7 +67,7 @@ export async function startService(config: Config, log: Log): Promise<Service> {
 function startSignatures(config: Config, log: Log, pool: ScanPool): Signatures {
   const copyDirectory = join(config.dataDirectory, 'serving-signatures');
   return loadSignatures({
-    directories: config.signatureDirectories,
+    ...config.signatureFolders,
     engine: config.engine,
     scanTimeoutMs: config.scanTimeoutMs,
     limits: config.scanLimits,

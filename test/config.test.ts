@@ -45,7 +45,7 @@ t.test('without any variable the service has everything it needs', async (t) => 
   t.ok(config.scanThreads >= 1);
   t.ok(config.uploadMemoryBytes >= 64 * 1024 * 1024);
   t.strictSame(Object.fromEntries(config.plans), { FREE: 50, PRO: 1_000, BUSINESS: 10_000 });
-  t.equal(config.signatureDirectories.at(-1), ownSignaturesDirectory);
+  t.equal(config.signatureFolders.directories.at(-1), ownSignaturesDirectory);
 });
 
 t.test('an empty variable is an unset one, for each of them', async (t) => {
@@ -95,8 +95,8 @@ t.test('what is given is taken', async (t) => {
 });
 
 t.test('several signature folders replace the default ones, in their order', async (t) => {
-  const { signatureDirectories } = readConfig({ SIGNATURES_DIR: ['/b', 'a', '', '/c/../d'].join(delimiter) });
-  t.strictSame(signatureDirectories, ['/b', resolve('a'), '/d']);
+  const { signatureFolders } = readConfig({ SIGNATURES_DIR: ['/b', 'a', '', '/c/../d'].join(delimiter) });
+  t.strictSame(signatureFolders, { directories: ['/b', resolve('a'), '/d'], optionalDirectories: [] });
 });
 
 /** Values that are recognisable wherever they might be printed. */

@@ -53,7 +53,7 @@ interface Surroundings {
 
 async function scanWith(config: Config, command: ScanCommand, { stop, progress, note }: Surroundings): Promise<number> {
   const signatures = loadSignatures({
-    directories: config.signatureDirectories,
+    ...config.signatureFolders,
     engine: config.engine,
     scanTimeoutMs: config.scanTimeoutMs,
     limits: config.scanLimits,

@@ -2,6 +2,7 @@
 import { resolve } from 'node:path';
 import { readConfig } from '../config.js';
 import type { EngineChoice, ServingEngine } from '../engine/build.js';
+import { presentFolders } from '../engine/folders.js';
 import { problemsOf } from '../engine/rules.js';
 import { loadSignatures } from '../engine/signatures.js';
 import { escapeText } from './escape.js';
@@ -14,7 +15,8 @@ const SELF_TEST_TIMEOUT_MS = 60_000;
 /** Resolves with the exit code. */
 export async function signaturesCheck(folders: readonly string[], env: NodeJS.ProcessEnv): Promise<number> {
   const config = readConfig(env);
-  const directories = folders.length > 0 ? folders.map((folder) => resolve(folder)) : config.signatureDirectories;
+  const directories =
+    folders.length > 0 ? folders.map((folder) => resolve(folder)) : presentFolders(config.signatureFolders);
   const tried = await tryToLoad(directories, config.engine);
   if (tried.kind === 'failed') {
     process.stderr.write(`sluice: ${escapeText(tried.message)}\n`);

@@ -10,6 +10,7 @@ import {
   describeDatabases,
   isRuleFile,
 } from '../engine/databases.js';
+import { presentFolders } from '../engine/folders.js';
 import { problemsOf, type RuleFile, tryRules } from '../engine/rules.js';
 import { reachableUrl } from './credentials.js';
 import { escapeText } from './escape.js';
@@ -39,9 +40,10 @@ interface FolderStatus {
 /** Resolves with the exit code. */
 export async function signaturesStatus({ json }: { readonly json: boolean }, env: NodeJS.ProcessEnv): Promise<number> {
   const config = readConfig(env);
-  const folders = await Promise.all(config.signatureDirectories.map(statusOf));
+  const directories = presentFolders(config.signatureFolders);
+  const folders = await Promise.all(directories.map(statusOf));
   const isWhole = folders.every(({ problem }) => problem === null);
-  const described = isWhole ? await describeAll(config.signatureDirectories) : null;
+  const described = isWhole ? await describeAll(directories) : null;
   const status = { folders, version: described?.signatureVersion ?? null, server: await askServer(config) };
   const daily = described === null ? null : dailyBuiltAt(described.files);
   process.stdout.write(json ? `${JSON.stringify(status, null, 2)}\n` : textOf(status, daily));

@@ -3,6 +3,8 @@ import { copyFile, link, mkdir, mkdtemp, readdir, rename, rm, stat, utimes } fro
 import { basename, extname, join, resolve } from 'node:path';
 import { type Config, readConfig } from '../config.js';
 import { databaseFiles } from '../engine/databases.js';
+import { presentFolders } from '../engine/folders.js';
+import { ownSignaturesDirectory } from '../paths.js';
 import { EXIT_CLEAN, EXIT_FAILED, EXIT_SIGNAL_BASE } from './exit-codes.js';
 import { download } from './freshclam.js';
 import { describeLoad, tryToLoad } from './signatures-check.js';
@@ -20,7 +22,11 @@ const SIGINT = 2;
 /** Resolves with the exit code. Whatever goes wrong before everything has been tried leaves the target as it is. */
 export async function signaturesUpdate(options: UpdateOptions, env: NodeJS.ProcessEnv): Promise<number> {
   const config = readConfig(env);
-  const target = resolve(options.into ?? config.signaturesTarget);
+  const target = options.into === undefined ? targetOf(config) : resolve(options.into);
+  if (target === null) {
+    process.stderr.write("sluice: SIGNATURES_DIR names none but Sluice's own folder: add one, or say --into\n");
+    return EXIT_FAILED;
+  }
   const stop = new AbortController();
   const onSignal = (): void => stop.abort();
   // Once: a second Ctrl-C ends the process as it does without us.
@@ -46,6 +52,12 @@ export async function signaturesUpdate(options: UpdateOptions, env: NodeJS.Proce
     process.off('SIGINT', onSignal);
     process.off('SIGTERM', onSignal);
   }
+}
+
+/** The first folder in use that isn't ours; without one the folder that the service looks into by itself. */
+function targetOf({ signatureFolders, signatureDownloads }: Config): string | null {
+  const inUse = presentFolders(signatureFolders).find((directory) => directory !== ownSignaturesDirectory);
+  return inUse ?? (signatureFolders.optionalDirectories.includes(signatureDownloads) ? signatureDownloads : null);
 }
 
 /** Resolves with null, or with what went wrong. */

@@ -61,10 +61,15 @@ export async function fingerprint(directories: readonly string[]): Promise<strin
   return lines.join('\n');
 }
 
+/** By its name. */
+export function isDatabase(name: string): boolean {
+  return DATABASE_EXTENSIONS.has(extname(name));
+}
+
 export async function databaseFiles(directory: string): Promise<string[]> {
   const names = await readdir(directory);
   return names
-    .filter((name) => DATABASE_EXTENSIONS.has(extname(name)))
+    .filter(isDatabase)
     .sort()
     .map((name) => join(directory, name));
 }

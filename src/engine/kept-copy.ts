@@ -15,35 +15,39 @@ export interface KeptCopy {
   translate(message: string): string;
 }
 
-export function createKeptCopy(directories: readonly string[], parent: string): KeptCopy {
-  const staged = directories.map((_, index) => join(parent, 'next', String(index)));
-  const held = directories.map((_, index) => join(parent, 'serving', String(index)));
-  let hasKept = false;
+export function createKeptCopy(directoriesNow: () => readonly string[], parent: string): KeptCopy {
+  /** What the staged and the kept copy are of, folder by folder. */
+  let staged: readonly string[] = [];
+  let held: readonly string[] | null = null;
+  const next = (index: number): string => join(parent, 'next', String(index));
+  const serving = (index: number): string => join(parent, 'serving', String(index));
+  const pathsOf = (list: readonly string[], path: (index: number) => string): string[] =>
+    list.map((_, index) => path(index));
   return {
     async stage() {
       await rm(join(parent, 'next'), { recursive: true, force: true });
+      const directories = directoriesNow();
       const before = await fingerprint(directories);
       for (const [index, directory] of directories.entries()) {
-        await copyDatabases(directory, join(parent, 'next', String(index)));
+        await copyDatabases(directory, next(index));
       }
       if ((await fingerprint(directories)) !== before) {
         throw new Error(`The signatures changed while they were copied (${directories.join(', ')})`);
       }
-      return staged;
+      staged = directories;
+      return pathsOf(staged, next);
     },
     async keepStaged() {
       await rm(join(parent, 'serving'), { recursive: true, force: true });
       await rename(join(parent, 'next'), join(parent, 'serving'));
-      hasKept = true;
-      return held;
+      held = staged;
+      return pathsOf(held, serving);
     },
-    kept: () => (hasKept ? held : null),
+    kept: () => (held === null ? null : pathsOf(held, serving)),
     translate(message) {
       let text = message;
-      for (const [index, directory] of directories.entries()) {
-        for (const copy of [staged[index], held[index]])
-          if (copy !== undefined) text = text.replaceAll(copy, directory);
-      }
+      for (const [index, directory] of staged.entries()) text = text.replaceAll(next(index), directory);
+      for (const [index, directory] of (held ?? []).entries()) text = text.replaceAll(serving(index), directory);
       return text;
     },
   };

@@ -1,7 +1,9 @@
 // What is loaded: the engine's way from folders of signatures to ready, and from there to newer ones without a pause.
+import type { SignatureFolders } from '../config.js';
 import { defaultEngineLimits, type EngineLimits, engineInfo } from './addon.js';
 import { buildClamav, buildStandIn, type EngineChoice, type ServingEngine } from './build.js';
 import { dailyBuiltAt } from './databases.js';
+import { presentFolders } from './folders.js';
 import { createKeptCopy } from './kept-copy.js';
 import type { Pause } from './pool.js';
 import { problemsOf, warningsOf } from './rules.js';
@@ -33,8 +35,9 @@ export type ReloadMode =
   /** The old engine is freed first. `pause` holds scans back; the databases that serve are kept as a copy in the folder. */
   | { readonly kind: 'frugal'; readonly copyDirectory: string; readonly pause: () => Pause };
 
-export interface SignatureOptions {
-  readonly directories: readonly string[];
+export interface SignatureOptions
+  extends Pick<SignatureFolders, 'directories'>,
+    Partial<Pick<SignatureFolders, 'optionalDirectories'>> {
   /** Default: auto. */
   readonly engine?: EngineChoice;
   /** The deadline of a scan: the engine's own limit is set below it, so that the engine gives up first. */
@@ -72,11 +75,18 @@ const DAY_MS = 24 * 60 * 60 * 1000;
 const OLD_DAYS = 7;
 
 export function loadSignatures(options: SignatureOptions): Signatures {
-  const { directories, engine = 'auto', mode = { kind: 'concurrent' }, onEvent = () => undefined } = options;
+  const {
+    directories,
+    optionalDirectories = [],
+    engine = 'auto',
+    mode = { kind: 'concurrent' },
+    onEvent = () => undefined,
+  } = options;
+  const folders = (): string[] => presentFolders({ directories, optionalDirectories });
   const scratch = makeScratch();
   if (scratch.warning !== null) onEvent({ kind: 'warning', message: scratch.warning });
   const engines = new Map<number, ServingEngine>();
-  const copy = mode.kind === 'frugal' ? createKeptCopy(directories, mode.copyDirectory) : null;
+  const copy = mode.kind === 'frugal' ? createKeptCopy(folders, mode.copyDirectory) : null;
   let state: SignatureState = { kind: 'loading', progress: 0 };
   let begunWith = '';
   let stopped = false;
@@ -114,7 +124,7 @@ export function loadSignatures(options: SignatureOptions): Signatures {
   /** `reason`: why ClamAV doesn't; null: it was not wanted. Rejects when rules can't serve either. */
   async function standIn(reason: string | null): Promise<ServingEngine> {
     try {
-      const info = await buildStandIn(directories, reason);
+      const info = await buildStandIn(folders(), reason);
       serve(info);
       return info;
     } catch (error) {
@@ -128,7 +138,7 @@ export function loadSignatures(options: SignatureOptions): Signatures {
     if (engine === 'yara') return await standIn(null);
     try {
       const isFrugal = mode.kind === 'frugal' && copy !== null;
-      return await (isFrugal ? loadFrugally(copy, mode.pause) : load(directories, false));
+      return await (isFrugal ? loadFrugally(copy, mode.pause) : load(folders(), false));
     } catch (error) {
       if (engine === 'clamav' || (state.kind === 'ready' && state.info.name === 'clamav')) throw error;
       return await standIn(copy?.translate(messageOf(error)) ?? messageOf(error));
@@ -173,18 +183,18 @@ export function loadSignatures(options: SignatureOptions): Signatures {
 
   /** After a failure the old engine may be gone: its databases are loaded again from the copy. */
   async function fallBack(kept: NonNullable<typeof copy>): Promise<void> {
-    const folders = kept.kept();
+    const copied = kept.kept();
     if (state.kind !== 'ready' || state.info.name !== 'clamav' || engineInfo() !== null) return;
     try {
-      if (folders === null) throw new Error('No copy of the databases from before was kept');
-      await load(folders, true);
+      if (copied === null) throw new Error('No copy of the databases from before was kept');
+      await load(copied, true);
     } catch (error) {
       state = { kind: 'failed', message: kept.translate(messageOf(error)) };
     }
   }
 
   async function loadOnce(): Promise<void> {
-    begunWith = await fingerprintOrReason(directories);
+    begunWith = await fingerprintOrReason(folders());
     progressed(0, false);
     try {
       const info = await loadWanted();
@@ -239,7 +249,7 @@ export function loadSignatures(options: SignatureOptions): Signatures {
   // Whoever doesn't wait reads the state; a failed load must not end the process.
   first.catch(() => undefined);
   const watch = watchDatabases({
-    directories,
+    directories: folders,
     pollMs: options.pollMs ?? 0,
     settleMs: options.settleMs ?? SETTLE_MS,
     loaded: () => begunWith,

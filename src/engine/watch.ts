@@ -2,7 +2,7 @@
 import { fingerprint } from './databases.js';
 
 export interface WatchOptions {
-  readonly directories: readonly string[];
+  readonly directories: () => readonly string[];
   /** Between two looks; 0: none are made. */
   readonly pollMs: number;
   /** Files that differ must stay the same for so long before they are read: somebody may still be copying. */
@@ -23,7 +23,7 @@ export function watchDatabases({ directories, pollMs, settleMs, loaded, onChange
   let differing: string | null = null;
 
   async function look(): Promise<void> {
-    const seen = await fingerprintOrReason(directories);
+    const seen = await fingerprintOrReason(directories());
     if (stopped) return;
     if (seen === loaded()) {
       differing = null;

@@ -1,5 +1,5 @@
 // Reloads in one process, under scans that never stop: no verdict is lost or bears the wrong epoch, whatever happens to the files.
-import { renameSync, writeFileSync } from 'node:fs';
+import { mkdirSync, renameSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import t, { type Test } from 'tap';
 import { startPool } from '../../src/engine/pool.js';
@@ -177,4 +177,24 @@ t.test('old daily signatures are warned of', async (t) => {
   const aged = { ...info, files: [{ path: '/x/daily.cvd', sizeBytes: 1, container, builtAt: 1_000_000 }] };
   t.equal(daysOld(aged, (1_000_000 + 8 * 86_400) * 1000), 8);
   t.strictSame(warnings, []);
+});
+
+t.test('a folder that others fill some day counts from then on, and no longer when it is empty again', async (t) => {
+  const folder = databaseFolder(t, { 'a.ndb': named(0) });
+  const parent = temporaryFolder(t);
+  const later = join(parent, 'later');
+  const { signatures } = await run(t, folder, { optionalDirectories: [later], pollMs: 10, settleMs: 10 });
+  const counted = async (count: number): Promise<void> => {
+    for (;;) {
+      const state = signatures.state();
+      if (state.kind === 'ready' && state.info.signatureCount === count) return;
+      await new Promise((resolve) => setTimeout(resolve, 10));
+    }
+  };
+  await counted(1);
+  mkdirSync(later);
+  write(later, 'b.ndb', bodySignature('Test.Later', 'another mark of this test'));
+  await counted(2);
+  rmSync(join(later, 'b.ndb'));
+  await counted(1);
 });

@@ -1,0 +1,17 @@
+// Which folders signatures are loaded from: those that are always wanted, and those that others may fill some day.
+import { readdirSync } from 'node:fs';
+import type { SignatureFolders } from '../config.js';
+import { isDatabase } from './databases.js';
+
+/** The folders that count at the moment, in the order in which they are loaded. */
+export function presentFolders({ directories, optionalDirectories }: SignatureFolders): string[] {
+  return [...optionalDirectories.filter(hasDatabase), ...directories];
+}
+
+function hasDatabase(directory: string): boolean {
+  try {
+    return readdirSync(directory).some(isDatabase);
+  } catch {
+    return false;
+  }
+}
