@@ -75,6 +75,15 @@ t.test('a stop signal to both processes, as a terminal sends it, is one stop', a
 
 t.test('SIGHUP reads the signatures again, and the service goes on', async (t) => {
   const running = serve(t, { SIGNATURES_POLL_SECONDS: '0' });
+  const origin = `http://127.0.0.1:${await listening(running)}`;
+  await ready(origin);
+  const epoch = async (): Promise<number> => Object(await (await fetch(`${origin}/readyz`)).json()).engine.epoch;
+  const first = await epoch();
+  running.process.kill('SIGHUP');
+  while ((await epoch()) === first);
+  t.equal(await epoch(), first + 1);
+  t.equal((await fetch(`${origin}/livez`)).status, 200);
+});
   const port = await listening(running);
   const { epoch: first } = JSON.parse(await running.line('"signatures loaded"'));
   running.process.kill('SIGHUP');
