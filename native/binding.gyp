@@ -33,6 +33,15 @@
       "libraries": ["<!@(pkg-config --libs libclamav 2>/dev/null || echo -lclamav)"],
       # A worker that ends may unload its addons; a loading thread still runs in this one.
       "ldflags": ["-Wl,-z,nodelete"]
+    },
+    {
+      # The listening socket; needs nothing of libclamav, so it is there where that is missing.
+      "target_name": "sockets",
+      "sources": ["sockets.cc"],
+      "include_dirs": ["<!(node -p \"require('node-addon-api').include_dir\")"],
+      "defines": ["NAPI_VERSION=8", "NAPI_CPP_EXCEPTIONS", "NODE_ADDON_API_CPP_EXCEPTIONS_ALL"],
+      "cflags_cc!": ["-fno-exceptions", "-std=gnu++17", "-std=gnu++20", "-fno-rtti"],
+      "cflags_cc": ["-std=c++20", "-fexceptions", "-Wall", "-Wextra"]
     }
   ]
 }
