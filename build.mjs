@@ -108,18 +108,24 @@ function checkUws() {
   }
 }
 
-async function buildAddon() {
-  const addon = at('native', 'build', 'Release', 'sluice.node');
+const addonPath = at('native', 'build', 'Release', 'sluice.node');
+/** The addon of the tests, which fails on demand: its sources include those of the other one. */
+const faultsPath = at('native', 'faults', 'build', 'Release', 'sluice-faults.node');
+
+async function buildAddon(addon) {
+  const folder = dirname(dirname(dirname(addon)));
+  const outputs = [addonPath, faultsPath].map((path) => dirname(dirname(path)));
+  const notIts = addon === addonPath ? [...outputs, dirname(dirname(dirname(faultsPath)))] : outputs;
   const sources = filesUnder(at('native'), /\.(cc|h|gyp|gypi)$/).filter(
-    (path) => !path.startsWith(at('native', 'build')),
+    (path) => !notIts.some((excluded) => path.startsWith(`${excluded}/`)),
   );
   if (sources.length === 0 || (existsSync(addon) && newestMs(sources) <= statSync(addon).mtimeMs)) return;
-  announce('Compiling native/');
+  announce(`Compiling ${relative(root, folder)}/`);
   // Node's own headers, where they came with it, save a download.
   const prefix = dirname(dirname(process.execPath));
   const headers = existsSync(join(prefix, 'include', 'node', 'node_api.h')) ? [`--nodedir=${prefix}`] : [];
   await run(process.execPath, [at('node_modules', 'node-gyp', 'bin', 'node-gyp.js'), 'rebuild', ...headers], {
-    cwd: at('native'),
+    cwd: folder,
     todo: 'Mend what the compiler says; native/setup.sh names the system packages it needs.',
   });
 }
@@ -218,10 +224,15 @@ const steps = [
   installPackages,
   checkUws,
   () => installSystemPackages('native/setup.sh'),
-  buildAddon,
+  () => buildAddon(addonPath),
   compileTypeScript,
 ];
-if (process.argv.includes('--test')) steps.push(() => installSystemPackages('test/setup.sh'));
+if (process.argv.includes('--test')) {
+  steps.push(
+    () => buildAddon(faultsPath),
+    () => installSystemPackages('test/setup.sh'),
+  );
+}
 
 try {
   for (const step of steps) {

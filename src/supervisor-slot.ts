@@ -2,7 +2,7 @@
 import type { Log } from './log.js';
 import type { Report } from './supervisor-messages.js';
 import { READY_MESSAGE } from './supervisor-messages.js';
-import { EXIT_OS_ERROR, type End, fieldsOf, type ServerProcess } from './supervisor-server.js';
+import { type End, EXIT_OS_ERROR, fieldsOf, type ServerProcess } from './supervisor-server.js';
 
 /** sysexits.h EX_UNAVAILABLE: the server can't start here (port in use, data directory locked). Final before the first ready. */
 export const EXIT_UNAVAILABLE = 69;

@@ -4,7 +4,7 @@ import { Command, CommanderError } from 'commander';
 import { z } from 'zod';
 import { ConfigError } from '../config.js';
 import { packageJsonPath } from '../paths.js';
-import { EXIT_CONFIG } from '../supervisor.js';
+import { EXIT_CONFIG } from '../supervisor-slot.js';
 import { addAccountCommands } from './account-commands.js';
 import { environmentHelp } from './environment.js';
 import { EXIT_CLEAN, EXIT_FAILED, EXIT_SOFTWARE } from './exit-codes.js';

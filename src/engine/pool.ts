@@ -1,10 +1,9 @@
-// The scan threads: one queue before a Piscina pool, a deadline for each scan, and the content's way there and back.
+// The scan threads: one queue before them, a deadline for each scan, a watch over those that don't come back, and the content's way there and back.
 import { performance } from 'node:perf_hooks';
-import { Piscina } from 'piscina';
 import { Failure } from '../errors.js';
-import { scanWorkerPath } from '../paths.js';
 import { createScanQueue } from './queue.js';
 import type { ScanTask, ScanTaskResult } from './task.js';
+import { startThreads } from './threads.js';
 import { type EncryptedPolicy, readAnswer, type Verdict } from './verdict.js';
 
 export interface PoolOptions {
@@ -14,6 +13,14 @@ export interface PoolOptions {
   /** From the call to the verdict, waiting included. */
   readonly scanTimeoutMs: number;
   readonly encryptedArchives?: EncryptedPolicy;
+  /** Told what a thread begins to scan; calls back what it returns when the thread comes back. */
+  readonly onBegin?: (sha256: string) => () => void;
+  /** A thread has been at this content for `scanTimeoutMs` and the grace: the engine has its own limit below that. */
+  readonly onHung?: (sha256: string | null) => void;
+  /** Default 5 s. */
+  readonly hungGraceMs?: number;
+  /** Why nothing is scanned for now; null: all is well. */
+  readonly refusal?: () => string | null;
 }
 
 export type ScanOutcome =
@@ -42,16 +49,24 @@ export interface ScanPool {
    * queue is full, the deadline passes in the queue, or the pool stops; with the signal's reason when it aborts before
    * a thread is at it.
    */
-  scan(content: ArrayBuffer, sizeBytes: number, options?: { readonly signal?: AbortSignal }): Promise<ScanOutcome>;
+  scan(content: ArrayBuffer, sizeBytes: number, options?: ScanOptions): Promise<ScanOutcome>;
   /** Scans that wait for a thread. */
   readonly waiting: number;
   /** Scans that a thread is at. */
   readonly running: number;
   readonly threads: number;
+  /** Threads that don't come back from a scan; each has another one in its place, up to a second set of them. */
+  readonly hung: number;
   /** From now on scans wait in the queue, those at a thread go on. */
   pause(): Pause;
-  /** Refuses what waits, lets what runs end, ends the threads. */
+  /** Refuses what waits, lets what runs end, ends the threads. Those that hang stay: only the end of the process ends them. */
   stop(): Promise<void>;
+}
+
+export interface ScanOptions {
+  readonly signal?: AbortSignal;
+  /** Of the content, for whoever has to say what was being scanned. */
+  readonly sha256?: string;
 }
 
 export interface Pause {
@@ -62,6 +77,7 @@ export interface Pause {
 
 interface Job {
   readonly task: ScanTask;
+  readonly sha256: string | null;
   readonly settle: (outcome: ScanOutcome) => void;
   readonly refuse: (reason: unknown) => void;
   readonly startedMs: number;
@@ -70,25 +86,21 @@ interface Job {
 }
 
 const RETRY_SECONDS = 2;
+/** A thread that comes back so long after the deadline is slow, not hung. */
+const HUNG_GRACE_MS = 5_000;
 
 export function startPool(options: PoolOptions): ScanPool {
   const policy = options.encryptedArchives ?? 'allow';
   const queue = createScanQueue<Job>(options.queueLimit);
-  const piscina = new Piscina<ScanTask, ScanTaskResult>({
-    filename: scanWorkerPath,
-    name: 'scanTask',
-    minThreads: options.threads,
-    maxThreads: options.threads,
-    idleTimeout: Number.POSITIVE_INFINITY,
-    maxQueue: 0,
-  });
+  const threads = startThreads(options.threads);
   const ended = new Set<() => void>();
   let running = 0;
+  let hung = 0;
   let stopping = false;
   let pauses = 0;
 
   function dispatch(): void {
-    while (running < options.threads && pauses === 0) {
+    while (threads.idle > 0 && pauses === 0) {
       const job = queue.shift();
       if (job === undefined) return;
       start(job);
@@ -97,11 +109,25 @@ export function startPool(options: PoolOptions): ScanPool {
 
   function start(job: Job): void {
     running += 1;
-    const returned = piscina.run(job.task, { transferList: [job.task.content] }).then(
-      (result): ArrayBuffer | null => {
+    // Before the thread has it: a crash must not be faster.
+    const leave = job.sha256 === null ? undefined : options.onBegin?.(job.sha256);
+    const { result, lose } = threads.run(job.task);
+    let isHung = false;
+    let watch = setTimeout(() => {
+      lose();
+      watch = setTimeout(() => {
+        isHung = true;
+        hung += 1;
+        told();
+        options.onHung?.(job.sha256);
+      }, options.hungGraceMs ?? HUNG_GRACE_MS);
+      dispatch();
+    }, options.scanTimeoutMs);
+    const returned = result.then(
+      (value): ArrayBuffer | null => {
         job.release();
-        job.settle(outcomeOf(result));
-        return result.content;
+        job.settle(outcomeOf(value));
+        return value.content;
       },
       (error: unknown): null => {
         job.release();
@@ -112,17 +138,31 @@ export function startPool(options: PoolOptions): ScanPool {
     job.release();
     job.release = deadline(job, () => job.settle(overdue(job, returned)));
     void returned.then(() => {
+      clearTimeout(watch);
+      leave?.();
       running -= 1;
+      if (isHung) hung -= 1;
       dispatch();
-      if (running > 0) return;
-      for (const resolve of ended) resolve();
-      ended.clear();
+      told();
     });
   }
 
-  function drained(): Promise<void> {
-    if (running === 0) return Promise.resolve();
-    return new Promise((resolve) => ended.add(resolve));
+  /** Tells those who wait for the end of what runs. */
+  function told(): void {
+    for (const look of [...ended]) look();
+  }
+
+  /** Resolves when no more than so many scans run. */
+  function untilRunning(most: () => number): Promise<void> {
+    return new Promise((resolve) => {
+      const look = (): void => {
+        if (running > most()) return;
+        ended.delete(look);
+        resolve();
+      };
+      ended.add(look);
+      look();
+    });
   }
 
   function outcomeOf(result: ScanTaskResult): ScanOutcome {
@@ -162,15 +202,19 @@ export function startPool(options: PoolOptions): ScanPool {
   }
 
   return {
-    scan(content, sizeBytes, { signal } = {}) {
+    scan(content, sizeBytes, { signal, sha256 } = {}) {
       const startedMs = performance.now();
       return new Promise((settle, refuse) => {
-        const job: Job = { task: { content, sizeBytes }, settle, refuse, startedMs, release: () => undefined };
-        if (signal?.aborted) {
+        const task = { content, sizeBytes };
+        const job: Job = { task, sha256: sha256 ?? null, settle, refuse, startedMs, release: () => undefined };
+        const refusal = options.refusal?.() ?? null;
+        if (refusal !== null) {
+          refuse(new Failure('unavailable', refusal, RETRY_SECONDS));
+        } else if (signal?.aborted) {
           refuse(signal.reason);
         } else if (stopping) {
           refuse(new Failure('unavailable', 'The server is stopping', RETRY_SECONDS));
-        } else if (running < options.threads && queue.size === 0 && pauses === 0) {
+        } else if (threads.idle > 0 && queue.size === 0 && pauses === 0) {
           start(job);
         } else if (queue.push(job, sizeBytes, startedMs)) {
           waitInQueue(job, signal);
@@ -186,11 +230,14 @@ export function startPool(options: PoolOptions): ScanPool {
       return running;
     },
     threads: options.threads,
+    get hung() {
+      return hung;
+    },
     pause() {
       pauses += 1;
       let paused = true;
       return {
-        drained: drained(),
+        drained: untilRunning(() => 0),
         resume() {
           if (!paused) return;
           paused = false;
@@ -205,8 +252,8 @@ export function startPool(options: PoolOptions): ScanPool {
         job.release();
         job.refuse(new Failure('unavailable', 'The server is stopping', RETRY_SECONDS));
       }
-      await drained();
-      await piscina.destroy();
+      await untilRunning(() => hung);
+      await threads.stop();
     },
   };
 }

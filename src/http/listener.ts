@@ -1,7 +1,8 @@
 // The listening socket as something that outlives a server process; sole loader of the sockets addon. Inherited by each server,
 // it keeps connections that nobody has accepted yet: one that closes with SO_REUSEPORT resets them (net.ipv4.tcp_migrate_req).
-import { createRequire } from 'node:module';
+
 import { lookup } from 'node:dns/promises';
+import { createRequire } from 'node:module';
 import { socketsAddonPath } from '../paths.js';
 
 interface SocketsAddon {

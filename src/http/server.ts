@@ -20,9 +20,11 @@ export interface Server {
   readonly open: number;
   /**
    * Accepts no more connections. Those that are there go on, and each one's next answer is its last: a client with a pool of
-   * connections finds out from an answer, not from a reset. Resolves when the last is gone, or after `graceMs`.
+   * connections finds out from an answer, not from a reset.
    */
-  retire(graceMs: number): Promise<void>;
+  stopListening(): void;
+  /** Resolves when the last connection is gone, or after `graceMs`. */
+  drain(graceMs: number): Promise<void>;
   /** Stops listening, waits for the answers that are due, at most `graceMs`, and closes every connection. */
   stop(graceMs: number): Promise<void>;
 }
@@ -98,8 +100,8 @@ export async function startServer(options: ServerOptions): Promise<Server> {
     get open() {
       return open;
     },
-    async retire(graceMs) {
-      stopListening();
+    stopListening,
+    async drain(graceMs) {
       await until(() => connections === 0 && open === 0, graceMs);
     },
     async stop(graceMs) {
