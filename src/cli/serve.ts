@@ -5,6 +5,7 @@ import { createLog, type Log } from '../log.js';
 import { mainPath } from '../paths.js';
 import { supervise } from '../supervisor.js';
 import { EXIT_UNAVAILABLE } from '../supervisor-slot.js';
+import { startStoreProcess } from '../supervisor-store.js';
 import { createSuspects } from '../supervisor-suspects.js';
 
 /** Resolves with the exit code. A wrong configuration throws here already, so that it is printed once. */
@@ -23,15 +24,35 @@ export async function serve(env: NodeJS.ProcessEnv): Promise<number> {
 
 async function superviseServers(config: Config, log: Log): Promise<number> {
   const listener = await openListener(config.host, config.port);
+  const program = [process.execPath, ...process.execArgv, mainPath] as const;
+  if (config.databaseUrl !== null) return await superviseWith(config, log, { listener, program, socketDirectory: null });
+  const start = await startStoreProcess([...program, 'embedded-store'], log);
+  if (!start.started) return start.exitCode;
+  const { socketDirectory, stop } = start.store;
+  try {
+    return await superviseWith(config, log, { listener, program, socketDirectory });
+  } finally {
+    await stop();
+  }
+}
+
+interface Held {
+  readonly listener: number;
+  readonly socketDirectory: string | null;
+  readonly program: readonly [string, ...string[]];
+}
+
+async function superviseWith(config: Config, log: Log, { program, ...held }: Held): Promise<number> {
   const suspects = createSuspects({ dataDirectory: config.dataDirectory, log, now: Date.now });
+  const [command, ...args] = program;
   try {
     return await supervise({
-      command: process.execPath,
-      arguments: [...process.execArgv, mainPath, 'serve', '--no-supervisor'],
+      command,
+      arguments: [...args, 'serve', '--no-supervisor'],
       log,
       processes: config.processes,
-      listener,
       suspects,
+      ...held,
     });
   } finally {
     suspects.remove();

@@ -86,6 +86,11 @@ interface Job {
 }
 
 const RETRY_SECONDS = 2;
+/**
+ * Another thread stands in for one that has been at a scan for this share of the deadline: with all of them held by content
+ * that hangs, what waits would miss its own deadline before theirs is over.
+ */
+const STAND_IN_SHARE = 0.5;
 /** A thread that comes back so long after the deadline is slow, not hung. */
 const HUNG_GRACE_MS = 5_000;
 
@@ -113,16 +118,19 @@ export function startPool(options: PoolOptions): ScanPool {
     const leave = job.sha256 === null ? undefined : options.onBegin?.(job.sha256);
     const { result, lose } = threads.run(job.task);
     let isHung = false;
-    let watch = setTimeout(() => {
+    const standIn = setTimeout(() => {
       lose();
-      watch = setTimeout(() => {
+      dispatch();
+    }, options.scanTimeoutMs * STAND_IN_SHARE);
+    const watch = setTimeout(
+      () => {
         isHung = true;
         hung += 1;
         told();
         options.onHung?.(job.sha256);
-      }, options.hungGraceMs ?? HUNG_GRACE_MS);
-      dispatch();
-    }, options.scanTimeoutMs);
+      },
+      options.scanTimeoutMs + (options.hungGraceMs ?? HUNG_GRACE_MS),
+    );
     const returned = result.then(
       (value): ArrayBuffer | null => {
         job.release();
@@ -138,6 +146,7 @@ export function startPool(options: PoolOptions): ScanPool {
     job.release();
     job.release = deadline(job, () => job.settle(overdue(job, returned)));
     void returned.then(() => {
+      clearTimeout(standIn);
       clearTimeout(watch);
       leave?.();
       running -= 1;
