@@ -25,7 +25,8 @@ export async function serve(env: NodeJS.ProcessEnv): Promise<number> {
 async function superviseServers(config: Config, log: Log): Promise<number> {
   const listener = await openListener(config.host, config.port);
   const program = [process.execPath, ...process.execArgv, mainPath] as const;
-  if (config.databaseUrl !== null) return await superviseWith(config, log, { listener, program, socketDirectory: null });
+  if (config.databaseUrl !== null)
+    return await superviseWith(config, log, { listener, program, socketDirectory: null });
   const start = await startStoreProcess([...program, 'embedded-store'], log);
   if (!start.started) return start.exitCode;
   const { socketDirectory, stop } = start.store;

@@ -49,10 +49,11 @@ export async function startServer(options: ServerOptions): Promise<Server> {
     if (open === 0) onChange?.();
   };
 
-  app.filter((_response, change) => {
+  const onConnection = (_response: unknown, change: number): void => {
     connections += change;
     if (connections === 0) onChange?.();
-  });
+  };
+  app.filter(onConnection);
   app.any('/*', (response, request) => {
     open += 1;
     options.handle(openExchange(response, request, onEnd, () => retiring));

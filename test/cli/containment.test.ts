@@ -82,25 +82,26 @@ t.test('replaced on SIGUSR2 again and again, under load, no request fails', asyn
 });
 
 t.test('a scan that hangs is answered at its deadline, others go on, and its process is replaced', async (t) => {
-  const server = await start(t, { ...faultEnvironment, SCAN_TIMEOUT_MS: '2000' });
+  const server = await start(t, { ...faultEnvironment, SCAN_TIMEOUT_MS: '8000' });
   const [old] = childrenOf(server.pid);
   const end = load(server, 4, false);
   // As many as there are threads.
-  const hung = await Promise.all(['1', '2'].map((rest) => upload(server.url, faulty('hang busy', rest))));
+  const hung = await Promise.all(['1', '2'].map((rest) => upload(server.url, faulty('hang sleep', rest))));
   for (const { status, body } of hung) {
     t.equal(status, 422);
-    t.match(body, { message: /Scan incomplete: scan exceeded 2000 ms/ });
+    t.match(body, { message: /Scan incomplete: scan exceeded 8000 ms/ });
   }
   await server.printed(/"msg":"(replaced)"/);
-  await server.printed(/"msg":"(stopped)"/);
-  while (old !== undefined && childrenOf(server.pid).includes(old));
+  await server.printed(/"msg":"(replaced)"[\s\S]*"msg":"stopped"/);
+  while (old !== undefined && childrenOf(server.pid).includes(old))
+    await new Promise((resolve) => setImmediate(resolve));
   const counts = await end();
   t.comment(JSON.stringify(counts));
   t.strictSame(Object.keys(counts), ['200']);
   // What hung once may hang again; the third time it isn't tried any more.
-  t.equal((await upload(server.url, faulty('hang busy', '1'))).status, 422);
+  t.equal((await upload(server.url, faulty('hang sleep', '1'))).status, 422);
   await server.printed(/"crashes":2,"refused":(true)/);
-  const { status, body } = await upload(server.url, faulty('hang busy', '1'));
+  const { status, body } = await upload(server.url, faulty('hang sleep', '1'));
   t.equal(status, 422);
   t.match(body, { message: 'Scan incomplete: engine crashed on this content' });
   t.equal(await server.stop(), 0);
@@ -126,6 +127,33 @@ t.test(
       'other content is scanned',
     );
     t.equal(server.output().split('restarting').length, 3, 'it did not crash a third time');
+    t.equal(await server.stop(), 0);
+  },
+);
+
+t.test(
+  'the embedded database and its counts outlive the process: a replacement under load, to the last unit',
+  async (t) => {
+    const server = await startServer({ env: { PLANS: 'SMALL:300', BOOTSTRAP_PLAN: 'SMALL', SCAN_THREADS: '2' } });
+    t.teardown(() => server.stop('SIGKILL'));
+    while (Date.now() % 3_600_000 > 3_300_000) await new Promise((resolve) => setTimeout(resolve, 200));
+    const keepAlive = new Agent({ keepAlive: true, maxSockets: 4 });
+    const ends = [load(server, 2, false), load(server, 4, keepAlive)];
+    process.kill(server.pid, 'SIGUSR2');
+    await server.printed(/"msg":"(replaced)"/);
+    await server.printed(/"msg":"(stopped)"/);
+    // Until the limit is reached, if it isn't yet.
+    let more = 0;
+    while ((await upload(server.url, 'the last ones')).status === 200) more += 1;
+    const sums: Counts = {};
+    for (const end of ends)
+      for (const [status, count] of Object.entries(await end())) sums[status] = (sums[status] ?? 0) + count;
+    keepAlive.destroy();
+    t.comment(JSON.stringify(sums));
+    t.strictSame(Object.keys(sums).sort(), ['200', '429']);
+    t.equal((sums['200'] ?? 0) + more, 300, 'every unit is taken once');
+    const rows = await (await fetch(`${server.url}/readyz`)).json();
+    t.match(rows, { status: 'ready' });
     t.equal(await server.stop(), 0);
   },
 );
