@@ -50,6 +50,7 @@ async function serveUntil(
     return EXIT_CLEAN;
   }
   let service: Service;
+  let isFull = false;
   try {
     service = await startService(config, log, {
       ...above.start,
@@ -59,12 +60,20 @@ async function serveUntil(
         above.report({ kind: 'replace', reason: 'a scan thread does not come back', sha256 });
       },
       onOutOfMemory(residentBytes) {
-        log.warn({ residentBytes, limitBytes: config.memoryLimitBytes }, 'memory is over its bound: no scan is taken');
+        if (!isFull)
+          log.warn(
+            { residentBytes, limitBytes: config.memoryLimitBytes },
+            'memory is over its bound: no scan is taken',
+          );
+        isFull = true;
         above.report({ kind: 'restart', reason: 'memory is over its bound' });
       },
     });
     service.refuse(above.start.refused);
-    await takePlace(service, above, stop);
+    if (!(await takesPlace(service, above, stop))) {
+      await service.stop();
+      return EXIT_CLEAN;
+    }
     const port = await service.listen();
     above.ready();
     if (service.account !== null) {
@@ -92,17 +101,20 @@ async function serveUntil(
   return EXIT_CLEAN;
 }
 
-/** Waits for its turn, if another process is still there, with everything ready; hears what the supervisor says from now on. */
-async function takePlace(service: Service, above: Superior, stop: Promise<string>): Promise<void> {
+/**
+ * Waits for its turn, if another process is still there, with everything ready; hears what the supervisor says from now on.
+ * Resolves false when it is to end instead.
+ */
+async function takesPlace(service: Service, above: Superior, stop: Promise<string>): Promise<boolean> {
   above.onRefused((digests) => service.refuse(digests));
   void above.alone.then(() => service.alone());
-  if (!above.start.takesOver) return;
+  if (!above.start.takesOver) return true;
   void service.ready().then(
     () => above.report({ kind: 'prepared' }),
     // Who goes on with the old signatures serves better than one without any.
     () => process.kill(process.pid, 'SIGTERM'),
   );
-  await Promise.race([above.serve, stop]);
+  return await Promise.race([above.serve.then(() => true), stop.then(() => false)]);
 }
 
 async function leavePlace(service: Service, above: Superior, stop: Promise<string>): Promise<void> {

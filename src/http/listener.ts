@@ -2,6 +2,7 @@
 // it keeps connections that nobody has accepted yet: one that closes with SO_REUSEPORT resets them (net.ipv4.tcp_migrate_req).
 
 import { lookup } from 'node:dns/promises';
+import { existsSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import { socketsAddonPath } from '../paths.js';
 
@@ -18,6 +19,11 @@ function addon(): SocketsAddon {
     loadedAddon = exported;
   }
   return loadedAddon;
+}
+
+/** Whether there is an addon: it needs a compiler at the installation. */
+export function canShareListener(): boolean {
+  return existsSync(socketsAddonPath);
 }
 
 /** Listens, accepts nothing, and returns the descriptor. Rejects with the reason when the address can't be had. */

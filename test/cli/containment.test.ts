@@ -92,7 +92,6 @@ t.test('a scan that hangs is answered at its deadline, others go on, and its pro
     t.match(body, { message: /Scan incomplete: scan exceeded 8000 ms/ });
   }
   await server.printed(/"msg":"(replaced)"/);
-  await server.printed(/"msg":"(replaced)"[\s\S]*"msg":"stopped"/);
   while (old !== undefined && childrenOf(server.pid).includes(old))
     await new Promise((resolve) => setImmediate(resolve));
   const counts = await end();
@@ -154,9 +153,27 @@ t.test(
     t.equal((sums['200'] ?? 0) + more, 300, 'every unit is taken once');
     const rows = await (await fetch(`${server.url}/readyz`)).json();
     t.match(rows, { status: 'ready' });
+    // The first child is the database's: it comes back, and nobody but its queries notices.
+    const [database] = childrenOf(server.pid);
+    if (database !== undefined) process.kill(database, 'SIGKILL');
+    await server.printed(/"msg":"(the embedded database ended, restarting)"/);
+    while (!(await fetch(`${server.url}/readyz`)).ok);
+    t.equal((await upload(server.url, 'the limit stays')).status, 429);
     t.equal(await server.stop(), 0);
   },
 );
+
+t.test('a process over its bound of memory takes no scan and is restarted', async (t) => {
+  const server = await start(t, { ...faultEnvironment, MEMORY_LIMIT_MB: '600' });
+  t.equal((await upload(server.url, 'before')).status, 200);
+  t.equal((await upload(server.url, faulty('leak 700'))).status, 200);
+  await server.printed(/"msg":"(memory is over its bound: no scan is taken)"/);
+  await server.printed(/(?:"msg":"(listening)"[\s\S]*){2}/);
+  await server.printed(/(?:"msg":"(signatures loaded)"[\s\S]*){2}/);
+  t.equal((await upload(server.url, 'after')).status, 200);
+  t.notMatch(server.output(), 'server ended, restarting');
+  t.equal(await server.stop(), 0);
+});
 
 t.test('two processes serve one port, and one that is killed leaves the other', async (t) => {
   const server = await start(t, { PROCESSES: '2' });
