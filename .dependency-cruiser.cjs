@@ -2,7 +2,7 @@
 // A room is given as the pattern of its files' paths below src/. The first and the last row are one room each.
 const rows = [
   ['(main\\.ts$|cli/)'],
-  ['supervisor\\.ts$', 'service[a-z-]*\\.ts$'],
+  ['supervisor[a-z-]*\\.ts$', 'service[a-z-]*\\.ts$'],
   ['routes\\.ts$'],
   ['scan/'],
   ['account/', 'history/', 'billing/'],
@@ -43,7 +43,7 @@ module.exports = {
       from: { path: '^src/', pathNot: rows.flat().map((room) => `^src/${room}`) },
       to: {},
     },
-    soleImporters('piscina', '^node_modules/piscina/', '^src/engine/(pool|worker)\\.ts$'),
+    soleImporters('piscina', '^node_modules/piscina/', '^src/engine/(threads|worker)\\.ts$'),
     soleImporters('uws', '^node_modules/uws-pack/', '^src/http/(server|exchange|framing|inbound)\\.ts$'),
     soleImporters('postgres', '^node_modules/(postgres|@electric-sql)/', '^src/store/'),
     soleImporters('redis', '^node_modules/ioredis/', '^src/store/redis\\.ts$'),

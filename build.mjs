@@ -96,7 +96,7 @@ async function prepareClamav() {
   try {
     await installSystemPackages('native/setup.sh');
     endLine();
-    await buildAddon();
+    await buildAddon(addonPath);
   } catch (error) {
     if (!(error instanceof BuildFailure) || engine === 'clamav' || isForTests || !hasYara()) throw error;
     endLine();
@@ -140,18 +140,24 @@ function checkUws() {
   }
 }
 
-async function buildAddon() {
-  const addon = at('native', 'build', 'Release', 'sluice.node');
+const addonPath = at('native', 'build', 'Release', 'sluice.node');
+/** The addon of the tests, which fails on demand: its sources include those of the other one. */
+const faultsPath = at('native', 'faults', 'build', 'Release', 'sluice-faults.node');
+
+async function buildAddon(addon) {
+  const folder = dirname(dirname(dirname(addon)));
+  const outputs = [addonPath, faultsPath].map((path) => dirname(dirname(path)));
+  const notIts = addon === addonPath ? [...outputs, dirname(dirname(dirname(faultsPath)))] : outputs;
   const sources = filesUnder(at('native'), /\.(cc|h|gyp|gypi)$/).filter(
-    (path) => !path.startsWith(at('native', 'build')),
+    (path) => !notIts.some((excluded) => path.startsWith(`${excluded}/`)),
   );
   if (sources.length === 0 || (existsSync(addon) && newestMs(sources) <= statSync(addon).mtimeMs)) return;
-  announce('Compiling native/');
+  announce(`Compiling ${relative(root, folder)}/`);
   // Node's own headers, where they came with it, save a download.
   const prefix = dirname(dirname(process.execPath));
   const headers = existsSync(join(prefix, 'include', 'node', 'node_api.h')) ? [`--nodedir=${prefix}`] : [];
   await run(process.execPath, [at('node_modules', 'node-gyp', 'bin', 'node-gyp.js'), 'rebuild', ...headers], {
-    cwd: at('native'),
+    cwd: folder,
     todo: 'Mend what the compiler says; native/setup.sh names the system packages it needs.',
   });
 }
@@ -247,7 +253,12 @@ function endLine() {
 
 const isForTests = process.argv.includes('--test');
 const steps = [checkPlatform, installPackages, checkUws, prepareClamav, compileTypeScript];
-if (isForTests) steps.push(() => installSystemPackages('test/setup.sh'));
+if (isForTests) {
+  steps.push(
+    () => (engine === 'yara' ? undefined : buildAddon(faultsPath)),
+    () => installSystemPackages('test/setup.sh'),
+  );
+}
 
 try {
   for (const step of steps) {

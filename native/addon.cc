@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0-only
-// The addon's entry, run once per JavaScript environment; the engine is the process's, nothing is kept per environment.
+// What every JavaScript environment that loads the addon is given.
+#include "addon.h"
+
 #include <malloc.h>
-#include <napi.h>
 
 #include "clamav-engine.h"
 #include "scanner.h"
 
+namespace sluice {
 namespace {
 
 // A scan takes and frees megabytes of counters. Left to itself glibc may give them back to the kernel after every scan,
@@ -17,22 +19,22 @@ void KeepFreedMemory() {
   mallopt(M_TRIM_THRESHOLD, 1 << 30);
 }
 
-Napi::Object Initialize(Napi::Env env, Napi::Object exports) {
+}  // namespace
+
+Napi::Object FillExports(Napi::Env env, Napi::Object exports) {
   KeepFreedMemory();
   // Here and not on a loading thread: its exit handlers must be registered while nothing else runs.
   try {
-    sluice::ClamavEngine::InitializeLibrary();
-  } catch (const sluice::LoadError& error) {
+    ClamavEngine::InitializeLibrary();
+  } catch (const LoadError& error) {
     throw Napi::Error::New(env, error.what());
   }
-  exports["loadEngine"] = Napi::Function::New(env, sluice::LoadEngine, "loadEngine");
-  exports["serveEngine"] = Napi::Function::New(env, sluice::ServeEngine, "serveEngine");
-  exports["discardEngine"] = Napi::Function::New(env, sluice::DiscardEngine, "discardEngine");
-  exports["engineInfo"] = Napi::Function::New(env, sluice::EngineInfo, "engineInfo");
-  exports["scanBuffer"] = Napi::Function::New(env, sluice::ScanBuffer, "scanBuffer");
+  exports["loadEngine"] = Napi::Function::New(env, LoadEngine, "loadEngine");
+  exports["serveEngine"] = Napi::Function::New(env, ServeEngine, "serveEngine");
+  exports["discardEngine"] = Napi::Function::New(env, DiscardEngine, "discardEngine");
+  exports["engineInfo"] = Napi::Function::New(env, EngineInfo, "engineInfo");
+  exports["scanBuffer"] = Napi::Function::New(env, ScanBuffer, "scanBuffer");
   return exports;
 }
 
-}  // namespace
-
-NODE_API_MODULE(sluice, Initialize)
+}  // namespace sluice

@@ -1,10 +1,12 @@
 # SPDX-License-Identifier: GPL-2.0-only
-# How the addon is built: one Node-API 8 binary that loads in every supported Node, linked against the system's libclamav.
+# The addon that is shipped.
 {
+  "includes": ["common.gypi"],
   "targets": [
     {
       "target_name": "sluice",
       "sources": [
+        "entry.cc",
         "addon.cc",
         "scanner.cc",
         "loader.cc",
@@ -13,26 +15,13 @@
         "listener.cc",
         "storage.cc",
         "exit-gate.cc"
-      ],
-      "include_dirs": ["<!(node -p \"require('node-addon-api').include_dir\")"],
-      "defines": [
-        "NAPI_VERSION=8",
-        "NAPI_CPP_EXCEPTIONS",
-        "NODE_ADDON_API_CPP_EXCEPTIONS_ALL",
-        # A thread that is terminated during a scan takes no answer and no exception: neither may end the process.
-        "NODE_API_SWALLOW_UNTHROWABLE_EXCEPTIONS"
-      ],
-      "cflags_cc!": ["-fno-exceptions", "-std=gnu++17", "-std=gnu++20", "-fno-rtti"],
-      "cflags_cc": [
-        "-std=c++20",
-        "-fexceptions",
-        "-Wall",
-        "-Wextra",
-        "<!@(pkg-config --cflags libclamav 2>/dev/null || true)"
-      ],
-      "libraries": ["<!@(pkg-config --libs libclamav 2>/dev/null || echo -lclamav)"],
-      # A worker that ends may unload its addons; a loading thread still runs in this one.
-      "ldflags": ["-Wl,-z,nodelete"]
+      ]
+    },
+    {
+      # The listening socket; needs nothing of libclamav, so that it loads where that is missing.
+      "target_name": "sockets",
+      "sources": ["sockets.cc"],
+      "libraries/": [["exclude", "."]]
     }
   ]
 }

@@ -135,7 +135,9 @@ const variables = z.object({
   SIGNATURES_URLS: z.string().transform(urlList).default([]),
   RELOAD: z.enum(['concurrent', 'frugal']).default('concurrent'),
   VERDICT_CACHE_MB: integer(0, 65_536).default(64),
-  SCAN_THREADS: integer(1, 256).default(availableParallelism()),
+  PROCESSES: integer(1, 64).default(1),
+  MEMORY_LIMIT_MB: integer(0, 16_777_216).optional(),
+  SCAN_THREADS: integer(1, 256).optional(),
   SCAN_QUEUE: integer(1, 100_000).default(1024),
   SCAN_TIMEOUT_MS: integer(100, 600_000).default(60_000),
   // libclamav maps less than 2 GiB, and its limit for one file must be above this one.
@@ -225,6 +227,10 @@ export interface Config {
   readonly signatureDownloads: string;
   /** Bytes of verdicts that are remembered; 0: none are. */
   readonly verdictCacheBytes: number;
+  /** Server processes on the one port. */
+  readonly processes: number;
+  /** Resident bytes of one server process above which it scans no more and is restarted; null: no bound. */
+  readonly memoryLimitBytes: number | null;
   readonly scanThreads: number;
   /** Scans that may wait for a thread. */
   readonly scanQueue: number;
@@ -324,6 +330,11 @@ export function readConfig(env: Readonly<Record<string, string | undefined>>): C
   if (!v.PLANS.has(v.BOOTSTRAP_PLAN)) {
     problems.push(`BOOTSTRAP_PLAN must be one of ${[...v.PLANS.keys()].join(', ')}`);
   }
+  if (v.PROCESSES > 1) {
+    for (const name of ['DATABASE_URL', 'REDIS_URL'] as const) {
+      if (v[name] === undefined) problems.push(`${name} is needed when PROCESSES is above 1: they share their stores`);
+    }
+  }
   const billing = billingSettings(v, problems);
   const trustedIssuer = issuerSettings(v, problems);
   if (problems.length > 0) throw new ConfigError(problems);
@@ -344,7 +355,9 @@ export function readConfig(env: Readonly<Record<string, string | undefined>>): C
     signaturesPollMs: v.SIGNATURES_POLL_SECONDS * 1000,
     reload: v.RELOAD,
     verdictCacheBytes: v.VERDICT_CACHE_MB * MIB,
-    scanThreads: v.SCAN_THREADS,
+    processes: v.PROCESSES,
+    memoryLimitBytes: memoryLimitBytes(v.MEMORY_LIMIT_MB, v.PROCESSES),
+    scanThreads: v.SCAN_THREADS ?? Math.max(1, Math.floor(availableParallelism() / v.PROCESSES)),
     scanQueue: v.SCAN_QUEUE,
     scanTimeoutMs: v.SCAN_TIMEOUT_MS,
     scanLimits: {
@@ -379,6 +392,19 @@ export function readConfig(env: Readonly<Record<string, string | undefined>>): C
       plan: v.BOOTSTRAP_PLAN,
     },
   };
+}
+
+/** Of the machine's memory, or the container's, for all server processes together; the rest is for the stores and the kernel. */
+const MEMORY_SHARE = 0.8;
+
+/** `limitMb` 0: no bound. Unset: an even share of what there is. */
+function memoryLimitBytes(limitMb: number | undefined, processes: number): number | null {
+  if (limitMb === 0) return null;
+  if (limitMb !== undefined) return limitMb * MIB;
+  // What the cgroup allows, 0 where there is no limit (Node takes it from memory.max).
+  const allowed = process.constrainedMemory();
+  const available = allowed > 0 && allowed < totalmem() ? allowed : totalmem();
+  return Math.floor((available * MEMORY_SHARE) / processes);
 }
 
 /** With STRIPE_SECRET_KEY billing is on, and needs the rest; what is missing or doesn't fit goes to the problems. */

@@ -17,7 +17,7 @@ import { createHistoryRoutes } from './history/route.js';
 import { behindSignIn } from './http/caller.js';
 import type { Exchange } from './http/exchange.js';
 import { createRouter } from './http/router.js';
-import { startServer } from './http/server.js';
+import { type Server, startServer } from './http/server.js';
 import type { Log } from './log.js';
 import { packageJsonPath } from './paths.js';
 import { createRoutes } from './routes.js';
@@ -34,6 +34,8 @@ import { codeOf, messageOfError } from './store/store-error.js';
 
 /** Requests in flight get so long at a stop. */
 const STOP_GRACE_MS = 30_000;
+/** Connections of a replaced process get so long: three times what uWebSockets.js lets an idle one live. */
+const DRAIN_MS = 30_000;
 
 interface HttpParts {
   readonly postgres: Postgres;
@@ -41,14 +43,26 @@ interface HttpParts {
   readonly history: History;
   readonly signatures: Signatures;
   readonly pool: ScanPool;
+  /** Contents that are not scanned, as SHA-256. */
+  readonly refused: ReadonlySet<string>;
+  /** A listening socket to accept from; null: one of its own. */
+  readonly listener: number | null;
 }
 
-export async function startHttp(
+export interface Http {
+  /** Resolves with the port; rejects when the address can't be had. */
+  listen(): Promise<number>;
+  stopListening(): void;
+  /** Resolves when no connection is left, or after a while. */
+  drain(): Promise<void>;
+}
+
+export async function createHttp(
   config: Config,
   log: Log,
-  { postgres, admission, history, signatures, pool }: HttpParts,
+  { postgres, admission, history, signatures, pool, refused, listener }: HttpParts,
   stops: (() => Promise<void>)[],
-): Promise<number> {
+): Promise<Http> {
   const version = readVersion();
   const keyUse = createKeyUse({
     flush: (touches) => touchKeys(postgres.sql, touches),
@@ -60,6 +74,7 @@ export async function startHttp(
   const scans = createScanRoutes({
     access: createAccess(admission, createPlanLimits(config.plans)),
     pool,
+    isRefused: (sha256) => refused.has(sha256),
     signatures,
     cache: createVerdictCache({ limitBytes: config.verdictCacheBytes }),
     memory: createUploadMemory({ budgetBytes: config.uploadMemoryBytes, waitMs: config.uploadWaitMs }),
@@ -105,17 +120,29 @@ export async function startHttp(
     admissionProblem: () => admission.problem(),
     version,
   });
-  const server = await startServer({
-    host: config.host,
-    port: config.port,
-    handle: createRouter(routes, (exchange, error) =>
-      log.error({ ...about(exchange), err: error }, 'unforeseen error'),
-    ),
-    onEnd: (exchange, status) => log.debug({ ...about(exchange), status }, 'request'),
+  let server: Server | null = null;
+  stops.push(async () => {
+    await server?.stop(STOP_GRACE_MS);
   });
-  stops.push(() => server.stop(STOP_GRACE_MS));
-  log.info({ host: config.host, port: server.port }, 'listening');
-  return server.port;
+  return {
+    async listen() {
+      server = await startServer({
+        host: config.host,
+        port: config.port,
+        inheritedDescriptor: listener,
+        handle: createRouter(routes, (exchange, error) =>
+          log.error({ ...about(exchange), err: error }, 'unforeseen error'),
+        ),
+        onEnd: (exchange, status) => log.debug({ ...about(exchange), status }, 'request'),
+      });
+      log.info({ host: config.host, port: server.port }, 'listening');
+      return server.port;
+    },
+    stopListening: () => server?.stopListening(),
+    async drain() {
+      await server?.drain(DRAIN_MS);
+    },
+  };
 }
 
 function startBilling(

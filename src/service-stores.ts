@@ -6,6 +6,7 @@ import type { Log } from './log.js';
 import type { AdmissionStore } from './store/admission.js';
 import { createAdmissions } from './store/admissions.js';
 import { startEmbedded } from './store/embedded.js';
+import { createHandover } from './store/handover.js';
 import type { Ledger } from './store/ledger.js';
 import { createLookups } from './store/lookups.js';
 import { createMemoryLedger } from './store/memory-ledger.js';
@@ -14,45 +15,86 @@ import { createQuotaHours, type QuotaHours } from './store/quota-hours.js';
 import { openRedis } from './store/redis.js';
 import { createRedisLedger } from './store/redis-ledger.js';
 
-export async function startStore(config: Config, log: Log, stops: (() => Promise<void>)[]): Promise<Postgres> {
+/** Without `socketDirectory` the embedded database, if it is wanted, is this process's own. */
+export async function startStore(
+  config: Config,
+  log: Log,
+  socketDirectory: string | null,
+  stops: (() => Promise<void>)[],
+): Promise<Postgres> {
   if (config.databaseUrl !== null) {
     const postgres = await openPostgres({ kind: 'url', url: config.databaseUrl });
     stops.push(() => postgres.close());
     return postgres;
   }
-  log.info({ dataDirectory: config.dataDirectory }, 'starting the embedded database');
-  const { socketDirectory, stop } = await startEmbedded(config.dataDirectory);
-  stops.push(stop);
-  const postgres = await openPostgres({ kind: 'embedded', socketDirectory });
+  const postgres = await openPostgres({
+    kind: 'embedded',
+    socketDirectory: socketDirectory ?? (await startOwnEmbedded(config, log, stops)),
+  });
   stops.push(() => postgres.close());
   return postgres;
 }
 
+async function startOwnEmbedded(config: Config, log: Log, stops: (() => Promise<void>)[]): Promise<string> {
+  log.info({ dataDirectory: config.dataDirectory }, 'starting the embedded database');
+  const { socketDirectory, stop } = await startEmbedded(config.dataDirectory);
+  stops.push(stop);
+  return socketDirectory;
+}
+
+export interface Admission {
+  readonly store: AdmissionStore;
+  /** Another process takes over: when it resolves, all counts are where that one finds them. */
+  handOver(): Promise<void>;
+  /** The process that was here before is gone. */
+  alone(): void;
+}
+
+/** `takesOver`: another process still counts, and says so when it doesn't any more. */
 export async function startAdmission(
   config: Config,
   log: Log,
   { sql }: Postgres,
+  takesOver: boolean,
   stops: (() => Promise<void>)[],
-): Promise<AdmissionStore> {
+): Promise<Admission> {
   const hours = createQuotaHours(sql);
   const onProblem = (problem: string): void => log.warn({ problem }, 'admission');
-  const common = { hours, lookups: createLookups(createKeyLoader(sql, createPlanLimits(config.plans))), onProblem };
-  let admission: AdmissionStore;
+  const common = { lookups: createLookups(createKeyLoader(sql, createPlanLimits(config.plans))), onProblem };
   if (config.redisUrl === null) {
-    const ledger = createMemoryLedger(Date.now);
-    admission = createAdmissions({ ...common, ledger, clock: Date.now, ledgerProblem: () => null });
-  } else {
-    const redis = await openRedis({
-      url: config.redisUrl,
-      onReturn: (commands) => settle(createRedisLedger(commands), hours, sql),
-      onProblem,
-    });
-    stops.push(async () => redis.close());
-    const ledger = createRedisLedger(redis);
-    admission = createAdmissions({ ...common, ledger, clock: Date.now, ledgerProblem: () => redis.problem() });
+    const handover = createHandover(() => createMemoryLedger(Date.now), hours, takesOver);
+    const { ledger, hours: counted } = handover;
+    const store = createAdmissions({ ...common, hours: counted, ledger, clock: Date.now, ledgerProblem: () => null });
+    stops.push(() => store.stop());
+    return {
+      store,
+      async handOver() {
+        handover.leave();
+        // Units that were taken before are told to the mirror within this turn.
+        await new Promise((resolve) => setImmediate(resolve));
+        await store.flush();
+        handover.left();
+      },
+      alone: () => handover.arrive(),
+    };
   }
-  stops.push(() => admission.stop());
-  return admission;
+  const redis = await openRedis({
+    url: config.redisUrl,
+    onReturn: (commands) => settle(createRedisLedger(commands), hours, sql),
+    onProblem,
+  });
+  stops.push(async () => redis.close());
+  const ledger = createRedisLedger(redis);
+  const store = createAdmissions({
+    ...common,
+    hours,
+    ledger,
+    clock: Date.now,
+    ledgerProblem: () => redis.problem(),
+  });
+  stops.push(() => store.stop());
+  // All processes count in Redis: there is nothing to hand over.
+  return { store, handOver: async () => undefined, alone: () => undefined };
 }
 
 /** What happened while Redis was away, told to it: units that Postgres counted, and keys that ended. */

@@ -2,33 +2,60 @@
 import { join } from 'node:path';
 import { type BootstrapAccount, bootstrap } from './account/bootstrap.js';
 import type { Config } from './config.js';
+import { openInFlight } from './engine/in-flight.js';
+import { startMemoryGuard } from './engine/memory-guard.js';
 import { type ScanPool, startPool } from './engine/pool.js';
 import { loadSignatures, type SignatureEvent, type Signatures } from './engine/signatures.js';
 import { startHistory } from './history/history.js';
 import type { Log } from './log.js';
-import { startHttp } from './service-http.js';
+import { createHttp } from './service-http.js';
 import { startAdmission, startStore } from './service-stores.js';
 
 export interface Service {
-  readonly port: number;
   /** What the first start on an empty store made: to be shown once, never logged. */
   readonly account: BootstrapAccount | null;
+  /** Threads that don't come back from a scan: they end with the process alone. */
+  readonly hungThreads: number;
+  /** Takes requests from now on; resolves with the port, rejects when the address can't be had. */
+  listen(): Promise<number>;
   /** Resolves when scans are served; rejects when the signatures can't be loaded, while the rest goes on answering. */
   ready(): Promise<void>;
   /** Reads the signatures again; resolves when that has been done, well or not. */
   reloadSignatures(): Promise<void>;
+  /** Contents that are not scanned from now on, as SHA-256: they have crashed the engine. */
+  refuse(digests: readonly string[]): void;
+  /** Takes no more connections and hands the counts over; resolves when another process may begin. */
+  handOver(): Promise<void>;
+  /** The process that was here before is gone. */
+  alone(): void;
+  /** Lets the connections that are left end, for a while. */
+  drain(): Promise<void>;
   /** Stops listening, answers what runs, closes the stores. */
   stop(): Promise<void>;
 }
 
-/** Starts everything; rejects, with what was started stopped again, when a part can't start. Signatures load behind it. */
-export async function startService(config: Config, log: Log): Promise<Service> {
+/** What a process has from its supervisor. */
+export interface Surroundings {
+  /** A listening socket to accept from, beside others; null: one of its own. */
+  readonly listener: number | null;
+  /** Of an embedded database that others use as well; null: its own. */
+  readonly socketDirectory: string | null;
+  /** Another process serves still. */
+  readonly takesOver: boolean;
+  readonly inFlightPath: string | null;
+  readonly onHung: (sha256: string | null) => void;
+  readonly onOutOfMemory: (residentBytes: number) => void;
+}
+
+/** Starts everything but listening; rejects, with what was started stopped again, when a part can't start. Signatures load behind it. */
+export async function startService(config: Config, log: Log, surroundings: Surroundings): Promise<Service> {
+  const { takesOver, socketDirectory, listener } = surroundings;
   const stops: (() => Promise<void>)[] = [];
   const stop = async (): Promise<void> => {
     for (let next = stops.pop(); next !== undefined; next = stops.pop()) await next();
   };
   try {
-    const postgres = await startStore(config, log, stops);
+    const postgres = await startStore(config, log, socketDirectory, stops);
     const account = await bootstrap(postgres.sql, config.bootstrap, { isEmbedded: config.databaseUrl === null });
     const history = await startHistory({
       sql: postgres.sql,
@@ -38,30 +65,63 @@ export async function startService(config: Config, log: Log): Promise<Service> {
       log,
     });
     stops.push(() => history.stop());
-    const pool = startPool({
-      threads: config.scanThreads,
-      queueLimit: config.scanQueue,
-      scanTimeoutMs: config.scanTimeoutMs,
-      encryptedArchives: config.encryptedArchives,
-    });
+    const pool = startGuardedPool(config, surroundings, stops);
     const signatures = startSignatures(config, log, pool);
     stops.push(() => signatures.stop());
     stops.push(() => pool.stop());
-    const admission = await startAdmission(config, log, postgres, stops);
-    const port = await startHttp(config, log, { postgres, admission, history, signatures, pool }, stops);
+    const admission = await startAdmission(config, log, postgres, takesOver, stops);
+    const refused = new Set<string>();
+    const parts = { postgres, admission: admission.store, history, signatures, pool, refused, listener };
+    const http = await createHttp(config, log, parts, stops);
     return {
-      port,
       account,
+      get hungThreads() {
+        return pool.hung;
+      },
+      listen: () => http.listen(),
       async ready() {
         await signatures.ready();
       },
       reloadSignatures: () => signatures.reload(),
+      refuse(digests) {
+        for (const digest of digests) refused.add(digest);
+      },
+      async handOver() {
+        http.stopListening();
+        await admission.handOver();
+      },
+      alone: () => admission.alone(),
+      drain: () => http.drain(),
       stop,
     };
   } catch (error) {
     await stop();
     throw error;
   }
+}
+
+function startGuardedPool(
+  config: Config,
+  { inFlightPath, onHung, onOutOfMemory }: Surroundings,
+  stops: (() => Promise<void>)[],
+): ScanPool {
+  const inFlight = inFlightPath === null ? null : openInFlight(inFlightPath);
+  const { memoryLimitBytes } = config;
+  const memory =
+    memoryLimitBytes === null ? null : startMemoryGuard({ limitBytes: memoryLimitBytes, onExceeded: onOutOfMemory });
+  stops.push(async () => {
+    memory?.stop();
+    inFlight?.close();
+  });
+  return startPool({
+    threads: config.scanThreads,
+    queueLimit: config.scanQueue,
+    scanTimeoutMs: config.scanTimeoutMs,
+    encryptedArchives: config.encryptedArchives,
+    onHung,
+    ...(inFlight === null ? {} : { onBegin: inFlight.enter }),
+    ...(memory === null ? {} : { refusal: memory.refusal }),
+  });
 }
 
 function startSignatures(config: Config, log: Log, pool: ScanPool): Signatures {

@@ -296,3 +296,16 @@ t.test('trusted proxies are networks', async (t) => {
     t.match(problemsOf({ TRUSTED_PROXIES: bad }), [/^TRUSTED_PROXIES must look like/], bad);
   }
 });
+
+t.test('several processes need stores that they share, and share the cores and the memory', async (t) => {
+  t.strictSame(problemsOf({ PROCESSES: '2' }), [
+    'DATABASE_URL is needed when PROCESSES is above 1: they share their stores',
+    'REDIS_URL is needed when PROCESSES is above 1: they share their stores',
+  ]);
+  const stores = { DATABASE_URL: 'postgres://db/sluice', REDIS_URL: 'redis://cache' };
+  const [one, four] = ['1', '4'].map((count) => readConfig({ ...stores, PROCESSES: count }));
+  t.equal(four?.scanThreads, Math.max(1, Math.floor((one?.scanThreads ?? 0) / 4)));
+  t.equal(four?.memoryLimitBytes, Math.floor((one?.memoryLimitBytes ?? 0) / 4));
+  t.equal(readConfig({ MEMORY_LIMIT_MB: '0' }).memoryLimitBytes, null);
+  t.equal(readConfig({ MEMORY_LIMIT_MB: '512' }).memoryLimitBytes, 512 * 1024 * 1024);
+});

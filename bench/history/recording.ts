@@ -72,6 +72,7 @@ async function startSide(record: Pick<History, 'assertOpen' | 'record'>): Promis
   const { withKey } = createScanRoutes({
     access,
     pool,
+    isRefused: () => false,
     signatures,
     cache: createVerdictCache({ limitBytes: 0 }),
     memory,

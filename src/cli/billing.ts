@@ -7,7 +7,7 @@ import { readConfig } from '../config.js';
 import { createLog } from '../log.js';
 import type { Sql } from '../store/postgres.js';
 import { StoreError } from '../store/store-error.js';
-import { EXIT_CONFIG } from '../supervisor.js';
+import { EXIT_CONFIG } from '../supervisor-slot.js';
 import { EXIT_CLEAN, EXIT_FAILED, EXIT_SIGNAL_BASE } from './exit-codes.js';
 import { Refusal, withStore } from './store.js';
 

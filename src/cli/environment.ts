@@ -49,7 +49,21 @@ export const environment: readonly Variable[] = [
     'concurrent: newer signatures are loaded beside those that serve; frugal: these are freed first, and scans wait',
   ),
   variable('VERDICT_CACHE_MB', '64', 'MB of verdicts that are remembered, about 4000 each, to 65536; 0: none'),
-  variable('SCAN_THREADS', null, 'scan threads, 1 to 256; unset: one for each core'),
+  variable(
+    'PROCESSES',
+    '1',
+    'server processes on the one port, 1 to 64, each with signatures and threads of its own; above 1 REDIS_URL and DATABASE_URL are needed',
+  ),
+  variable(
+    'MEMORY_LIMIT_MB',
+    null,
+    "MB of resident memory above which a server process scans no more and is restarted; 0: no bound; unset: 80 % of the machine's or the container's, divided by PROCESSES",
+  ),
+  variable(
+    'SCAN_THREADS',
+    null,
+    'scan threads of one process, 1 to 256; unset: one for each core, divided by PROCESSES',
+  ),
   variable('SCAN_QUEUE', '1024', 'scans that may wait for a thread, 1 to 100000; the next one gets 503'),
   variable('SCAN_TIMEOUT_MS', '60000', 'milliseconds from the whole content to the verdict, 100 to 600000'),
   variable(

@@ -4,7 +4,7 @@ import { Command, CommanderError } from 'commander';
 import { z } from 'zod';
 import { ConfigError } from '../config.js';
 import { packageJsonPath } from '../paths.js';
-import { EXIT_CONFIG } from '../supervisor.js';
+import { EXIT_CONFIG } from '../supervisor-slot.js';
 import { addAccountCommands } from './account-commands.js';
 import { environmentHelp } from './environment.js';
 import { EXIT_CLEAN, EXIT_FAILED, EXIT_SOFTWARE } from './exit-codes.js';
@@ -13,9 +13,11 @@ import { addSignatureCommands } from './signature-commands.js';
 const SCAN_LIMITS = ['SCAN_MAX_SIZE_MB', 'SCAN_MAX_FILES', 'SCAN_MAX_RECURSION'];
 
 const SERVE_HELP = `
-The server runs in a process of its own, which is restarted with growing delays when it dies.
+The server runs in a process of its own, which is restarted with growing delays when it dies, and replaced by another one
+without a gap when a scan thread does not come back. The embedded database has a process of its own, too.
 Exit codes: 0 stopped, 69 could not start (port in use, data folder locked), 70 a bug, 78 wrong configuration.
 SIGTERM and SIGINT stop it after the requests in flight; a second one at once. SIGHUP reads the signatures again.
+SIGUSR2 replaces the server process: the next one runs what is installed by then, and takes over when it can serve.
 
 ${environmentHelp()}`;
 
@@ -56,6 +58,13 @@ export async function run(argv: readonly string[], env: NodeJS.ProcessEnv): Prom
       exitCode = options.supervisor
         ? await (await import('./serve.js')).serve(env)
         : await (await import('./server-process.js')).runServer(env);
+    });
+  program
+    .command('embedded-store', { hidden: true })
+    .description('run the embedded database; for the supervisor')
+    .argument('<socket-folder>')
+    .action(async (socketDirectory: string) => {
+      exitCode = await (await import('./store-process.js')).runStore(env, socketDirectory);
     });
   program
     .command('scan')

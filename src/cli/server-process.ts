@@ -4,9 +4,14 @@ import { isatty } from 'node:tty';
 import { type Config, readConfig } from '../config.js';
 import { createLog, type Log } from '../log.js';
 import { type Service, startService } from '../service.js';
-import { EXIT_UNAVAILABLE, READY_MESSAGE } from '../supervisor.js';
+import { LISTENER_DESCRIPTOR } from '../supervisor-messages.js';
+import { EXIT_UNAVAILABLE } from '../supervisor-slot.js';
 import { firstStartText, reachableUrl } from './credentials.js';
 import { EXIT_CLEAN, EXIT_SIGNAL_BASE, EXIT_SOFTWARE } from './exit-codes.js';
+import { type Superior, superior } from './superior.js';
+
+/** A wish to be replaced is said again so often, while there is reason for it: the last replacement may have failed. */
+const WISH_MS = 10_000;
 
 /**
  * Resolves with the exit code once the service has stopped. The stop is asked for by a signal, or by the end of the IPC
@@ -23,33 +28,107 @@ export async function runServer(env: NodeJS.ProcessEnv): Promise<number> {
   process.on('unhandledRejection', die('unhandled rejection'));
   // The listeners come first: a stop that arrives during the start must be heard.
   const stop = stopWish(log, flush);
-  process.on('SIGUSR2', () => log.info({ ...process.memoryUsage(), uptimeSeconds: process.uptime() }, 'status'));
+  // To the whole process group, it is for the supervisor.
+  process.on('SIGUSR2', () => undefined);
   try {
-    return await serveUntil(stop, config, log);
+    return await serveUntil(stop, config, log, flush);
   } finally {
     await flush();
   }
 }
 
-async function serveUntil(stop: Promise<string>, config: Config, log: Log): Promise<number> {
+async function serveUntil(
+  stop: Promise<string>,
+  config: Config,
+  log: Log,
+  flush: () => Promise<void>,
+): Promise<number> {
+  const above = await superior(stop);
+  if (above === null) {
+    log.info({ reason: await stop }, 'stopping');
+    log.info('stopped');
+    return EXIT_CLEAN;
+  }
   let service: Service;
+  let isFull = false;
   try {
-    service = await startService(config, log);
+    service = await startService(config, log, {
+      ...above.start,
+      listener: above.start.inheritsListener ? LISTENER_DESCRIPTOR : null,
+      onHung(sha256) {
+        log.error({ sha256 }, 'a scan thread does not come back');
+        above.report({ kind: 'replace', reason: 'a scan thread does not come back', sha256 });
+      },
+      onOutOfMemory(residentBytes) {
+        if (!isFull)
+          log.warn(
+            { residentBytes, limitBytes: config.memoryLimitBytes },
+            'memory is over its bound: no scan is taken',
+          );
+        isFull = true;
+        above.report({ kind: 'restart', reason: 'memory is over its bound' });
+      },
+    });
+    service.refuse(above.start.refused);
+    if (!(await takesPlace(service, above, stop))) {
+      await service.stop();
+      return EXIT_CLEAN;
+    }
+    const port = await service.listen();
+    above.ready();
+    if (service.account !== null) {
+      process.stdout.write(firstStartText(service.account, reachableUrl(config, port)));
+    }
   } catch (error) {
     log.fatal({ err: error }, 'the service could not start');
     return EXIT_UNAVAILABLE;
   }
-  if (process.connected) process.send?.(READY_MESSAGE);
-  if (service.account !== null) {
-    process.stdout.write(firstStartText(service.account, reachableUrl(config, service.port)));
-  }
   const onHangUp = (): void => void service.reloadSignatures();
   process.on('SIGHUP', onHangUp);
-  log.info({ reason: await stop }, 'stopping');
+  const wish = setInterval(() => {
+    if (service.hungThreads > 0) {
+      above.report({ kind: 'replace', reason: 'scan threads do not come back', sha256: null });
+    }
+  }, WISH_MS);
+  const why = await Promise.race([stop, above.retire.then(() => 'replaced')]);
+  log.info({ reason: why }, 'stopping');
+  clearInterval(wish);
   process.off('SIGHUP', onHangUp);
+  if (why === 'replaced') await leavePlace(service, above, stop);
   await service.stop();
   log.info('stopped');
+  await end(service, above, flush);
   return EXIT_CLEAN;
+}
+
+/**
+ * Waits for its turn, if another process is still there, with everything ready; hears what the supervisor says from now on.
+ * Resolves false when it is to end instead.
+ */
+async function takesPlace(service: Service, above: Superior, stop: Promise<string>): Promise<boolean> {
+  above.onRefused((digests) => service.refuse(digests));
+  void above.alone.then(() => service.alone());
+  if (!above.start.takesOver) return true;
+  void service.ready().then(
+    () => above.report({ kind: 'prepared' }),
+    // Who goes on with the old signatures serves better than one without any.
+    () => process.kill(process.pid, 'SIGTERM'),
+  );
+  return await Promise.race([above.serve.then(() => true), stop.then(() => false)]);
+}
+
+async function leavePlace(service: Service, above: Superior, stop: Promise<string>): Promise<void> {
+  await service.handOver();
+  above.report({ kind: 'retired' });
+  await Promise.race([service.drain(), stop]);
+}
+
+/** A thread that hangs keeps the process from exiting, in whatever way but this one. */
+async function end(service: Service, above: Superior, flush: () => Promise<void>): Promise<void> {
+  if (service.hungThreads === 0) return;
+  await flush();
+  await above.reportStopped();
+  process.kill(process.pid, 'SIGKILL');
 }
 
 /**

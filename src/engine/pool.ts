@@ -1,11 +1,10 @@
-// The scan threads: one queue before a Piscina pool, a deadline for each scan, and the content's way there and back.
+// The scan threads: one queue before them, a deadline for each scan, a watch over those that don't come back, and the content's way there and back.
 import { performance } from 'node:perf_hooks';
-import { Piscina } from 'piscina';
 import { Failure } from '../errors.js';
-import { scanWorkerPath } from '../paths.js';
 import { createScanQueue } from './queue.js';
 import { type Serving, servingNow, servingWith } from './serving.js';
-import type { ScanTask, ScanTaskResult } from './task.js';
+import type { ScanTaskResult } from './task.js';
+import { startThreads, type Thread } from './threads.js';
 import { type EncryptedPolicy, readAnswer, type Verdict } from './verdict.js';
 
 export interface PoolOptions {
@@ -15,6 +14,14 @@ export interface PoolOptions {
   /** From the call to the verdict, waiting included. */
   readonly scanTimeoutMs: number;
   readonly encryptedArchives?: EncryptedPolicy;
+  /** Told what a thread begins to scan; calls back what it returns when the thread comes back. */
+  readonly onBegin?: (sha256: string) => () => void;
+  /** A thread has been at this content for `scanTimeoutMs` and the grace: the engine has its own limit below that. */
+  readonly onHung?: (sha256: string | null) => void;
+  /** Default 5 s. */
+  readonly hungGraceMs?: number;
+  /** Why nothing is scanned for now; null: all is well. */
+  readonly refusal?: () => string | null;
 }
 
 export type ScanOutcome =
@@ -43,16 +50,24 @@ export interface ScanPool {
    * queue is full, the deadline passes in the queue, or the pool stops; with the signal's reason when it aborts before
    * a thread is at it.
    */
-  scan(content: ArrayBuffer, sizeBytes: number, options?: { readonly signal?: AbortSignal }): Promise<ScanOutcome>;
+  scan(content: ArrayBuffer, sizeBytes: number, options?: ScanOptions): Promise<ScanOutcome>;
   /** Scans that wait for a thread. */
   readonly waiting: number;
   /** Scans that a thread is at. */
   readonly running: number;
   readonly threads: number;
+  /** Threads that don't come back from a scan; each has another one in its place, up to a second set of them. */
+  readonly hung: number;
   /** From now on scans wait in the queue, those at a thread go on. */
   pause(): Pause;
-  /** Refuses what waits, lets what runs end, ends the threads. */
+  /** Refuses what waits, lets what runs end, ends the threads. Those that hang stay: only the end of the process ends them. */
   stop(): Promise<void>;
+}
+
+export interface ScanOptions {
+  readonly signal?: AbortSignal;
+  /** Of the content, for whoever has to say what was being scanned. */
+  readonly sha256?: string;
 }
 
 export interface Pause {
@@ -64,6 +79,7 @@ export interface Pause {
 interface Job {
   readonly content: ArrayBuffer;
   readonly sizeBytes: number;
+  readonly sha256: string | null;
   readonly settle: (outcome: ScanOutcome) => void;
   readonly refuse: (reason: unknown) => void;
   readonly startedMs: number;
@@ -78,6 +94,13 @@ interface Look {
 }
 
 const RETRY_SECONDS = 2;
+/**
+ * Another thread stands in for one that has been at a scan for this share of the deadline: with all of them held by content
+ * that hangs, what waits would miss its own deadline before theirs is over.
+ */
+const STAND_IN_SHARE = 0.5;
+/** A thread that comes back so long after the deadline is slow, not hung. */
+const HUNG_GRACE_MS = 5_000;
 
 /** Null when nothing has looked. */
 function lookedWith(result: ScanTaskResult, asked: Serving | null): Serving | null {
@@ -88,21 +111,15 @@ function lookedWith(result: ScanTaskResult, asked: Serving | null): Serving | nu
 export function startPool(options: PoolOptions): ScanPool {
   const policy = options.encryptedArchives ?? 'allow';
   const queue = createScanQueue<Job>(options.queueLimit);
-  const piscina = new Piscina<ScanTask, ScanTaskResult>({
-    filename: scanWorkerPath,
-    name: 'scanTask',
-    minThreads: options.threads,
-    maxThreads: options.threads,
-    idleTimeout: Number.POSITIVE_INFINITY,
-    maxQueue: 0,
-  });
+  const threads = startThreads(options.threads);
   const ended = new Set<() => void>();
   let running = 0;
+  let hung = 0;
   let stopping = false;
   let pauses = 0;
 
   function dispatch(): void {
-    while (running < options.threads && pauses === 0) {
+    while (threads.idle > 0 && pauses === 0) {
       const job = queue.shift();
       if (job === undefined) return;
       start(job);
@@ -111,7 +128,24 @@ export function startPool(options: PoolOptions): ScanPool {
 
   function start(job: Job): void {
     running += 1;
-    const returned = look(job).then(
+    // Before the thread has it: a crash must not be faster.
+    const leave = job.sha256 === null ? undefined : options.onBegin?.(job.sha256);
+    const thread = threads.take();
+    let isHung = false;
+    const standIn = setTimeout(() => {
+      thread.lose();
+      dispatch();
+    }, options.scanTimeoutMs * STAND_IN_SHARE);
+    const watch = setTimeout(
+      () => {
+        isHung = true;
+        hung += 1;
+        told();
+        options.onHung?.(job.sha256);
+      },
+      options.scanTimeoutMs + (options.hungGraceMs ?? HUNG_GRACE_MS),
+    );
+    const returned = look(job, thread).then(
       ({ content, outcome }): ArrayBuffer | null => {
         job.release();
         job.settle(outcome);
@@ -126,20 +160,23 @@ export function startPool(options: PoolOptions): ScanPool {
     job.release();
     job.release = deadline(job, () => job.settle(overdue(job, returned)));
     void returned.then(() => {
+      thread.release();
+      clearTimeout(standIn);
+      clearTimeout(watch);
+      leave?.();
       running -= 1;
+      if (isHung) hung -= 1;
       dispatch();
-      if (running > 0) return;
-      for (const resolve of ended) resolve();
-      ended.clear();
+      told();
     });
   }
 
   /** Once more when another engine came to serve on the way, with other rules: nothing was told by both of one epoch. */
-  async function look({ content, sizeBytes, startedMs }: Job): Promise<Look> {
+  async function look({ content, sizeBytes, startedMs }: Job, thread: Thread): Promise<Look> {
     for (let buffer = content; ; ) {
       const serving = servingNow();
       const task = { content: buffer, sizeBytes, clamav: serving?.nativeEpoch !== null, rules: serving?.rules ?? null };
-      const result = await piscina.run(task, { transferList: [buffer] });
+      const result = await thread.run(task);
       const looked = lookedWith(result, serving);
       const isOver = performance.now() - startedMs > options.scanTimeoutMs;
       if (isOver || looked === null || looked.rules === task.rules) {
@@ -149,9 +186,22 @@ export function startPool(options: PoolOptions): ScanPool {
     }
   }
 
-  function drained(): Promise<void> {
-    if (running === 0) return Promise.resolve();
-    return new Promise((resolve) => ended.add(resolve));
+  /** Tells those who wait for the end of what runs. */
+  function told(): void {
+    for (const look of [...ended]) look();
+  }
+
+  /** Resolves when no more than so many scans run. */
+  function untilRunning(most: () => number): Promise<void> {
+    return new Promise((resolve) => {
+      const look = (): void => {
+        if (running > most()) return;
+        ended.delete(look);
+        resolve();
+      };
+      ended.add(look);
+      look();
+    });
   }
 
   function outcomeOf(result: ScanTaskResult, epoch: number | null): ScanOutcome {
@@ -191,15 +241,26 @@ export function startPool(options: PoolOptions): ScanPool {
   }
 
   return {
-    scan(content, sizeBytes, { signal } = {}) {
+    scan(content, sizeBytes, { signal, sha256 } = {}) {
       const startedMs = performance.now();
       return new Promise((settle, refuse) => {
-        const job: Job = { content, sizeBytes, settle, refuse, startedMs, release: () => undefined };
-        if (signal?.aborted) {
+        const job: Job = {
+          content,
+          sizeBytes,
+          sha256: sha256 ?? null,
+          settle,
+          refuse,
+          startedMs,
+          release: () => undefined,
+        };
+        const refusal = options.refusal?.() ?? null;
+        if (refusal !== null) {
+          refuse(new Failure('unavailable', refusal, RETRY_SECONDS));
+        } else if (signal?.aborted) {
           refuse(signal.reason);
         } else if (stopping) {
           refuse(new Failure('unavailable', 'The server is stopping', RETRY_SECONDS));
-        } else if (running < options.threads && queue.size === 0 && pauses === 0) {
+        } else if (threads.idle > 0 && queue.size === 0 && pauses === 0) {
           start(job);
         } else if (queue.push(job, sizeBytes, startedMs)) {
           waitInQueue(job, signal);
@@ -215,11 +276,14 @@ export function startPool(options: PoolOptions): ScanPool {
       return running;
     },
     threads: options.threads,
+    get hung() {
+      return hung;
+    },
     pause() {
       pauses += 1;
       let paused = true;
       return {
-        drained: drained(),
+        drained: untilRunning(() => 0),
         resume() {
           if (!paused) return;
           paused = false;
@@ -234,8 +298,8 @@ export function startPool(options: PoolOptions): ScanPool {
         job.release();
         job.refuse(new Failure('unavailable', 'The server is stopping', RETRY_SECONDS));
       }
-      await drained();
-      await piscina.destroy();
+      await untilRunning(() => hung);
+      await threads.stop();
     },
   };
 }

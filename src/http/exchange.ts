@@ -45,13 +45,21 @@ const NO_CONTENT = 204;
 /** What is taken over as request id: a token that is safe in logs and headers. */
 const REQUEST_ID = /^[A-Za-z0-9._-]{1,128}$/;
 
-/** Takes a request over from uWebSockets.js, which wants its handlers set before the request handler returns. */
-export function openExchange(response: HttpResponse, request: HttpRequest, onEnd: OnEnd): Exchange {
+/**
+ * Takes a request over from uWebSockets.js, which wants its handlers set before the request handler returns. `isRetiring`,
+ * asked when the answer is there: the connection ends with it, because this process does.
+ */
+export function openExchange(
+  response: HttpResponse,
+  request: HttpRequest,
+  onEnd: OnEnd,
+  isRetiring: () => boolean,
+): Exchange {
   const framing = readFraming(request);
   const inbound = openInbound(response, framing.body);
   const claimedId = framing.headers.get('x-request-id');
   // Nobody knows where a contradictory request ends, nor, for certain, a chunked one (framing.ts).
-  const closeAfter = framing.problem !== null || framing.body.kind === 'chunked';
+  let closeAfter = framing.problem !== null || framing.body.kind === 'chunked';
   let state: 'open' | 'answered' | 'ended' = 'open';
   let abortion: AbortController | null = null;
 
@@ -69,6 +77,7 @@ export function openExchange(response: HttpResponse, request: HttpRequest, onEnd
     if (state === 'ended') return;
     if (state === 'answered') throw new Error(`${exchange.method} ${exchange.path} was answered twice`);
     state = 'answered';
+    closeAfter ||= isRetiring();
     if (closeAfter) answerLast(answer);
     else if (inbound.ended) finish(answer);
     else inbound.drain(answerEarly(answer));

@@ -11,6 +11,8 @@ import type { CompleteVerdict, VerdictCache } from './verdict-cache.js';
 
 export interface ScanParts {
   readonly pool: ScanPool;
+  /** The content has crashed the engine, more than once. */
+  readonly isRefused: (sha256: string) => boolean;
   readonly signatures: Signatures;
   readonly cache: VerdictCache;
   readonly memory: UploadMemory;
@@ -78,8 +80,12 @@ async function verdictOf(
     lease.release(content.buffer);
     return { verdict: known, durationMs: 0, epoch: state.info.epoch, cached: true };
   }
+  if (parts.isRefused(sha256)) {
+    lease.release(content.buffer);
+    throw new Failure('scanIncomplete', 'engine crashed on this content');
+  }
   const outcome = await parts.pool
-    .scan(content.buffer, sizeBytes, { signal: exchange.signal })
+    .scan(content.buffer, sizeBytes, { signal: exchange.signal, sha256 })
     .catch((error: unknown) => {
       lease.release(null);
       throw error;

@@ -37,7 +37,9 @@ export interface AdmissionStore {
   setLimit(userId: string, hourlyLimit: number): Promise<void>;
   /** Null when all is well, otherwise what works less well than it should: for the operator. */
   problem(): string | null;
-  /** Writes what is counted and not yet in Postgres. */
+  /** Writes what is counted and not yet in Postgres; rejects when that can't be done. */
+  flush(): Promise<void>;
+  /** The same, for the last time. */
   stop(): Promise<void>;
 }
 

@@ -226,6 +226,9 @@ export function createAdmissions(parts: AdmissionParts): AdmissionStore {
       await ledger.setLimit(userId, hourlyLimit).catch(unavailable);
     },
     problem: parts.ledgerProblem,
+    async flush() {
+      await within(mirror.flush(), STORE_TIMEOUT_MS);
+    },
     async stop() {
       for (const timer of timers) clearInterval(timer);
       await within(mirror.flush(), STORE_TIMEOUT_MS).catch((error: unknown) =>

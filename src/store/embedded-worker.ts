@@ -6,8 +6,8 @@ import { PGLiteSocketServer } from '@electric-sql/pglite-socket';
 import { type EmbeddedOrder, type EmbeddedReport, embeddedTaskShape } from './embedded-task.js';
 import { messageOfError } from './store-error.js';
 
-/** One for the service, and room for those that look in beside it. */
-const CONNECTIONS = 4;
+/** One for each server process, of which there are three while one that hangs is replaced, and room for those that look in beside them. */
+const CONNECTIONS = 8;
 
 if (parentPort === null) throw new Error('This file is a worker thread');
 const port = parentPort;

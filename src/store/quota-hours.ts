@@ -23,6 +23,8 @@ export interface QuotaHours {
   /** Takes one unit here, by Postgres's clock; `seen` is what the ledger had counted as far as this node knows. */
   take(userId: string, hourlyLimit: number, seen: Seen | null): Promise<DirectCount>;
   giveBack(userId: string, windowStartSeconds: number): Promise<QuotaHour | null>;
+  /** Takes a unit off what was mirrored; only where the ledger that counted it counts no more. */
+  giveBackMirrored(userId: string, windowStartSeconds: number): Promise<void>;
   /** Removes hours that nobody can ask for any more. */
   sweep(): Promise<void>;
 }
@@ -104,6 +106,11 @@ export function createQuotaHours(sql: Sql): QuotaHours {
         WHERE user_id = ${userId} AND window_start = ${windowStartSeconds}
         RETURNING user_id, window_start, mirrored, direct`;
       return row === undefined ? null : hourOf(row);
+    },
+    async giveBackMirrored(userId, windowStartSeconds) {
+      await sql`
+        UPDATE quota_hours SET mirrored = greatest(0, mirrored - 1)
+        WHERE user_id = ${userId} AND window_start = ${windowStartSeconds}`;
     },
     async sweep() {
       await sql`DELETE FROM quota_hours WHERE window_start < extract(epoch FROM now()) - ${2 * KEPT_SECONDS}`;

@@ -27,9 +27,9 @@ async function ready(origin: string): Promise<void> {
   while (!(await fetch(`${origin}/readyz`)).ok);
 }
 
-/** The process that the supervisor keeps running. */
+/** The process that the supervisor keeps running: behind that of the embedded database. */
 function serverPid({ process: { pid } }: Running): number {
-  return Number(readFileSync(`/proc/${pid}/task/${pid}/children`, 'utf8').trim().split(' ')[0]);
+  return Number(readFileSync(`/proc/${pid}/task/${pid}/children`, 'utf8').trim().split(' ').at(-1));
 }
 
 t.test('the first start prints an account whose key works, and SIGTERM ends it with 0', async (t) => {
@@ -84,19 +84,11 @@ t.test('SIGHUP reads the signatures again, and the service goes on', async (t) =
   t.equal(await epoch(), first + 1);
   t.equal((await fetch(`${origin}/livez`)).status, 200);
 });
-  const port = await listening(running);
-  const { epoch: first } = JSON.parse(await running.line('"signatures loaded"'));
-  running.process.kill('SIGHUP');
-  const { epoch } = JSON.parse(await running.line('"signatures loaded"'));
-  t.ok(epoch > first, `${epoch} after ${first}`);
-  t.equal((await fetch(`http://127.0.0.1:${port}/livez`)).status, 200);
-});
 
-t.test('SIGUSR2 logs the memory, and the service goes on', async (t) => {
+t.test('SIGUSR2 to the server process does nothing', async (t) => {
   const running = serve(t);
   const port = await listening(running);
-  running.process.kill('SIGUSR2');
-  t.match(JSON.parse(await running.line('"status"')), { rss: Number, uptimeSeconds: Number });
+  process.kill(serverPid(running), 'SIGUSR2');
   t.equal((await fetch(`http://127.0.0.1:${port}/livez`)).status, 200);
 });
 

@@ -52,6 +52,8 @@ t.test('with an engine', async (t) => {
     t.strictSame(outcome.verdict, { kind: 'incomplete', reason: 'scan exceeded 40 ms' });
     t.equal(outcome.content, null);
     t.equal(pool.running, 1, 'the thread is still at it');
+    const second = await pool.scan(bufferOf(slow), slow.length);
+    t.equal(pool.running, 2, 'another thread stands in for it');
     const waiting = pool.scan(bufferOf(Buffer.from('x')), 1);
     await t.rejects(
       waiting,
@@ -60,7 +62,9 @@ t.test('with an engine', async (t) => {
     );
     const returned = outcome.content === null ? await outcome.returned : null;
     t.equal(returned?.byteLength, slow.length + 100);
+    if (second.content === null) await second.returned;
     t.equal(pool.running, 0);
+    t.equal(pool.hung, 0, 'late is not hung');
   });
 
   t.test('a full queue refuses, an aborted wait ends, and a stop refuses what waits and ends what runs', async (t) => {

@@ -1,6 +1,7 @@
 // A server process for the supervisor's tests: each of its runs does what its line of the plan says, and says so on stdout.
 import { readdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
+import { z } from 'zod';
 
 const [folder = '', ...plan] = process.argv.slice(2);
 const run = readdirSync(folder).length;
@@ -19,6 +20,23 @@ function serve(onStop: (signal: string) => void): void {
   say('ready');
 }
 
+function stopOn(signal: string): void {
+  say(signal);
+  if (signal === 'SIGTERM' || signal === 'SIGINT') process.exit(signal === 'SIGTERM' ? 0 : 5);
+}
+
+function onOrder(kind: string, act: () => void): void {
+  process.on('message', (message) => {
+    if (!z.object({ kind: z.literal(kind) }).safeParse(message).success) return;
+    say(kind);
+    act();
+  });
+}
+
+function retire(): void {
+  process.send?.({ kind: 'retired' }, () => process.exit(0));
+}
+
 const actions: Readonly<Record<string, () => void>> = {
   exit0: () => process.exit(0),
   exit3: () => process.exit(3),
@@ -26,11 +44,33 @@ const actions: Readonly<Record<string, () => void>> = {
   exit78: () => process.exit(78),
   killed: () => process.kill(process.pid, 'SIGKILL'),
   readyThen69: () => process.send?.('ready', () => process.exit(69)),
-  serve: () =>
-    serve((signal) => {
-      say(signal);
-      if (signal === 'SIGTERM' || signal === 'SIGINT') process.exit(signal === 'SIGTERM' ? 0 : 5);
-    }),
+  serve: () => serve(stopOn),
+  retires: () => {
+    serve(stopOn);
+    onOrder('retire', retire);
+  },
+  wishes: () => {
+    // The first wish at once, the second when it hears a signal.
+    const wish = (): void => void process.send?.({ kind: 'replace', reason: 'test', sha256: null });
+    serve((signal) => (signal === 'SIGHUP' ? wish() : stopOn(signal)));
+    onOrder('retire', retire);
+    wish();
+  },
+  wantsRestart: () => {
+    serve(stopOn);
+    onOrder('retire', retire);
+    process.send?.({ kind: 'restart', reason: 'test' });
+  },
+  takesOver: () => {
+    say('preparing');
+    for (const order of ['alone', 'retire']) onOrder(order, () => undefined);
+    onOrder('serve', () => serve(stopOn));
+    process.send?.({ kind: 'prepared' });
+  },
+  takesOverSlowly: () => {
+    say('preparing');
+    onOrder('serve', () => serve(stopOn));
+  },
   ignoreSignals: () => serve(say),
   dieOfSignals: () => {
     process.on('message', () => undefined);

@@ -8,6 +8,7 @@ const shape = z.object({
   arguments: z.array(z.string()),
   backOff: z.object({ firstMs: z.number(), limitMs: z.number(), healthyMs: z.number() }),
   sameWishMs: z.number(),
+  processes: z.number(),
 });
 const { log, flush } = createLog('info');
 const exitCode = await supervise({ ...shape.parse(JSON.parse(process.argv[2] ?? '')), log });

@@ -15,7 +15,7 @@ const parentPath = fileURLToPath(new URL('./parent.js', import.meta.url));
 function supervisor(
   t: Test,
   plan: readonly string[],
-  options: { command?: string; backOff?: typeof BACK_OFF; sameWishMs?: number } = {},
+  options: { command?: string; backOff?: typeof BACK_OFF; sameWishMs?: number; processes?: number } = {},
 ): Running {
   const folder = mkdtempSync(join(tmpdir(), 'supervisor-test-'));
   t.teardown(() => rmSync(folder, { recursive: true, force: true }));
@@ -24,6 +24,7 @@ function supervisor(
     arguments: [childPath, folder, ...plan],
     backOff: options.backOff ?? BACK_OFF,
     sameWishMs: options.sameWishMs ?? 0,
+    processes: options.processes ?? 1,
   };
   return start(t, parentPath, [JSON.stringify(supervised)]);
 }
@@ -87,12 +88,12 @@ t.test('a command that does not exist ends the supervisor', async (t) => {
   t.match(ended.stdout, 'ENOENT');
 });
 
-t.test('SIGHUP and SIGUSR2 reach the server, which goes on', async (t) => {
+t.test('SIGHUP reaches the server, which goes on', async (t) => {
   const running = supervisor(t, ['serve']);
   await serverPid(running);
-  for (const signal of ['SIGHUP', 'SIGUSR2', 'SIGHUP'] as const) {
-    running.process.kill(signal);
-    await running.line(`"event":"${signal}"`);
+  for (let time = 0; time < 2; time += 1) {
+    running.process.kill('SIGHUP');
+    await running.line('"event":"SIGHUP"');
   }
   running.process.kill('SIGTERM');
   t.equal((await running.ended).code, 0);
@@ -153,6 +154,66 @@ t.test('a stop while a restart is waited for ends the supervisor at once, with t
   await running.line('"delayMs"');
   running.process.kill('SIGTERM');
   t.equal((await running.ended).code, 3);
+});
+
+t.test(
+  'on SIGUSR2 another server gets ready, the old one hands over and ends, and only then the new one serves',
+  async (t) => {
+    const running = supervisor(t, ['retires', 'takesOver']);
+    const old = await serverPid(running);
+    running.process.kill('SIGUSR2');
+    for (const event of ['preparing', 'retire', 'serve']) await running.line(`"event":"${event}"`);
+    t.not(await serverPid(running), old);
+    running.process.kill('SIGTERM');
+    t.equal((await running.ended).code, 0);
+  },
+);
+
+t.test('a server that asks for it is replaced, and what fails to get ready leaves it in place', async (t) => {
+  const running = supervisor(t, ['wishes', 'exit3', 'takesOver']);
+  await serverPid(running);
+  await running.line('the new process failed, the old one goes on');
+  running.process.kill('SIGHUP');
+  await running.line('"event":"retire"');
+  await running.line('"event":"serve"');
+  running.process.kill('SIGTERM');
+  t.equal((await running.ended).code, 0);
+});
+
+t.test('a server that dies while its successor gets ready is replaced at once', async (t) => {
+  const running = supervisor(t, ['serve', 'takesOverSlowly']);
+  const old = await serverPid(running);
+  running.process.kill('SIGUSR2');
+  await running.line('"event":"preparing"');
+  process.kill(old, 'SIGKILL');
+  await running.line('"event":"serve"');
+  running.process.kill('SIGTERM');
+  const { code, stdout } = await running.ended;
+  t.equal(code, 0);
+  t.same(logged(stdout, 'delayMs'), []);
+});
+
+t.test('a server that asks to be restarted ends before the next one starts, without a delay', async (t) => {
+  const running = supervisor(t, ['wantsRestart', 'serve']);
+  await running.line('"event":"retire"');
+  await serverPid(running);
+  running.process.kill('SIGTERM');
+  const { code, stdout } = await running.ended;
+  t.equal(code, 0);
+  t.same(logged(stdout, 'delayMs'), []);
+});
+
+t.test('of several servers each is started and replaced, and all are stopped', async (t) => {
+  const running = supervisor(t, ['retires', 'retires', 'takesOver', 'takesOver'], { processes: 2 });
+  const old = new Set([await serverPid(running), await serverPid(running)]);
+  t.equal(old.size, 2);
+  running.process.kill('SIGUSR2');
+  const fresh = new Set([await serverPid(running), await serverPid(running)]);
+  t.equal(new Set([...old, ...fresh]).size, 4);
+  running.process.kill('SIGTERM');
+  const { code, stdout } = await running.ended;
+  t.equal(code, 0);
+  t.equal(stdout.split('"event":"SIGTERM"').length, 3);
 });
 
 t.test('a supervisor that is killed leaves no server behind', async (t) => {

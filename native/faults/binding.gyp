@@ -1,0 +1,23 @@
+# SPDX-License-Identifier: GPL-2.0-only
+# The addon of the tests, never shipped: all of the shipped one, and content that makes it fail (`node build.mjs --test`).
+{
+  "includes": ["../common.gypi"],
+  "targets": [
+    {
+      "target_name": "sluice-faults",
+      "sources": [
+        "entry.cc",
+        "fault.cc",
+        "probe.cc",
+        "../addon.cc",
+        "../scanner.cc",
+        "../loader.cc",
+        "../engine.cc",
+        "../clamav.cc",
+        "../listener.cc",
+        "../storage.cc",
+        "../exit-gate.cc"
+      ]
+    }
+  ]
+}

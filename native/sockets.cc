@@ -1,0 +1,113 @@
+// SPDX-License-Identifier: GPL-2.0-only
+// The listening socket that outlives a server process: opened by the supervisor, inherited by each server, put in the
+// place of the one that the HTTP library has opened. An addon of its own, without libclamav.
+#include <arpa/inet.h>
+#include <dirent.h>
+#include <fcntl.h>
+#include <napi.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdlib>
+#include <cstring>
+#include <string>
+
+namespace {
+
+// Connections that wait to be accepted; the kernel cuts it to net.core.somaxconn (4096). They wait for a server that
+// starts anew, too.
+constexpr int kBacklog = 4096;
+
+Napi::Error SystemError(Napi::Env env, const char* call, int code) {
+  Napi::Error error = Napi::Error::New(env, std::string(call) + ": " + std::strerror(code));
+  const char* name = code == EADDRINUSE ? "EADDRINUSE" : code == EACCES ? "EACCES" : code == EADDRNOTAVAIL ? "EADDRNOTAVAIL" : nullptr;
+  if (name != nullptr) error.Value().Set("code", Napi::String::New(env, name));
+  return error;
+}
+
+// openListener(address, port) -> descriptor. The address is a numeric one; without SO_REUSEPORT nobody else can join.
+Napi::Value OpenListener(const Napi::CallbackInfo& info) {
+  Napi::Env env = info.Env();
+  if (info.Length() != 2 || !info[0].IsString() || !info[1].IsNumber()) {
+    throw Napi::TypeError::New(env, "openListener wants an address and a port");
+  }
+  const std::string address = info[0].As<Napi::String>().Utf8Value();
+  const uint32_t port = info[1].As<Napi::Number>().Uint32Value();
+  if (port > 65535) throw Napi::TypeError::New(env, "a port has 16 bits");
+
+  sockaddr_storage storage = {};
+  socklen_t length = 0;
+  auto* four = reinterpret_cast<sockaddr_in*>(&storage);
+  auto* six = reinterpret_cast<sockaddr_in6*>(&storage);
+  if (inet_pton(AF_INET, address.c_str(), &four->sin_addr) == 1) {
+    four->sin_family = AF_INET;
+    four->sin_port = htons(static_cast<uint16_t>(port));
+    length = sizeof(*four);
+  } else if (inet_pton(AF_INET6, address.c_str(), &six->sin6_addr) == 1) {
+    six->sin6_family = AF_INET6;
+    six->sin6_port = htons(static_cast<uint16_t>(port));
+    length = sizeof(*six);
+  } else {
+    throw Napi::TypeError::New(env, "the address is not a numeric one");
+  }
+
+  const int descriptor = socket(storage.ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+  if (descriptor < 0) throw SystemError(env, "socket", errno);
+  const int on = 1;
+  const int off = 0;
+  setsockopt(descriptor, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
+  // Like the HTTP library: `::` is for IPv4 as well.
+  if (storage.ss_family == AF_INET6) setsockopt(descriptor, IPPROTO_IPV6, IPV6_V6ONLY, &off, sizeof(off));
+  if (bind(descriptor, reinterpret_cast<sockaddr*>(&storage), length) != 0 || listen(descriptor, kBacklog) != 0) {
+    const int code = errno;
+    close(descriptor);
+    throw SystemError(env, "listen", code);
+  }
+  return Napi::Number::New(env, descriptor);
+}
+
+bool Listens(int descriptor, uint16_t port) {
+  int listening = 0;
+  socklen_t size = sizeof(listening);
+  if (getsockopt(descriptor, SOL_SOCKET, SO_ACCEPTCONN, &listening, &size) != 0 || listening == 0) return false;
+  sockaddr_storage storage = {};
+  socklen_t length = sizeof(storage);
+  if (getsockname(descriptor, reinterpret_cast<sockaddr*>(&storage), &length) != 0) return false;
+  if (storage.ss_family == AF_INET) return ntohs(reinterpret_cast<sockaddr_in*>(&storage)->sin_port) == port;
+  if (storage.ss_family == AF_INET6) return ntohs(reinterpret_cast<sockaddr_in6*>(&storage)->sin6_port) == port;
+  return false;
+}
+
+// replaceListener(port, descriptor): this process's socket that listens on the port becomes the descriptor's. To be
+// called before the event loop has polled it: epoll watches what is behind a number, not the number.
+Napi::Value ReplaceListener(const Napi::CallbackInfo& info) {
+  Napi::Env env = info.Env();
+  if (info.Length() != 2 || !info[0].IsNumber() || !info[1].IsNumber()) {
+    throw Napi::TypeError::New(env, "replaceListener wants a port and a descriptor");
+  }
+  const auto port = static_cast<uint16_t>(info[0].As<Napi::Number>().Uint32Value());
+  const int descriptor = info[1].As<Napi::Number>().Int32Value();
+  DIR* folder = opendir("/proc/self/fd");
+  if (folder == nullptr) throw SystemError(env, "/proc/self/fd", errno);
+  int found = -1;
+  for (dirent* entry = readdir(folder); entry != nullptr && found < 0; entry = readdir(folder)) {
+    const int candidate = std::atoi(entry->d_name);
+    if (entry->d_name[0] != '.' && candidate != descriptor && Listens(candidate, port)) found = candidate;
+  }
+  closedir(folder);
+  if (found < 0) throw Napi::Error::New(env, "nothing listens on the port");
+  if (dup3(descriptor, found, O_CLOEXEC) < 0) throw SystemError(env, "dup3", errno);
+  return env.Undefined();
+}
+
+Napi::Object Initialize(Napi::Env env, Napi::Object exports) {
+  exports["openListener"] = Napi::Function::New(env, OpenListener, "openListener");
+  exports["replaceListener"] = Napi::Function::New(env, ReplaceListener, "replaceListener");
+  return exports;
+}
+
+}  // namespace
+
+NODE_API_MODULE(sockets, Initialize)

@@ -1,0 +1,34 @@
+// The bound on this process's resident memory: looked at beside the scans, never on their way.
+import { memoryUsage } from 'node:process';
+
+export interface MemoryGuard {
+  /** Why nothing may be scanned now; null: there is room. */
+  refusal(): string | null;
+  stop(): void;
+}
+
+export interface MemoryGuardOptions {
+  readonly limitBytes: number;
+  /** Told at each look that finds too much. */
+  readonly onExceeded: (residentBytes: number) => void;
+  readonly intervalMs?: number;
+  readonly residentBytes?: () => number;
+}
+
+/** A look costs some 20 us. In half a second a thread can fill a few hundred MB: the bound must leave room for that. */
+const INTERVAL_MS = 500;
+
+export function startMemoryGuard(options: MemoryGuardOptions): MemoryGuard {
+  const { limitBytes, onExceeded, intervalMs = INTERVAL_MS, residentBytes = () => memoryUsage.rss() } = options;
+  let exceeded = false;
+  const timer = setInterval(() => {
+    const resident = residentBytes();
+    exceeded = resident > limitBytes;
+    if (exceeded) onExceeded(resident);
+  }, intervalMs);
+  timer.unref();
+  return {
+    refusal: () => (exceeded ? 'The scan engine is out of memory' : null),
+    stop: () => clearInterval(timer),
+  };
+}

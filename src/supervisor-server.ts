@@ -1,0 +1,117 @@
+// One server process as its supervisor sees it: started, told, heard, and how it ended.
+import { type ChildProcess, spawn } from 'node:child_process';
+import { constants } from 'node:os';
+import { performance } from 'node:perf_hooks';
+import type { Log } from './log.js';
+import { type Order, READY_MESSAGE, type Report, reportShape, type StartOrder } from './supervisor-messages.js';
+
+/** sysexits.h EX_OSERR: the process itself could not be started. Final before the first ready. */
+export const EXIT_OS_ERROR = 71;
+/** A process that has stored everything ends within this; one that doesn't has a thread that hangs. */
+const EXIT_MS = 2_000;
+
+/** How a server process ended. */
+export interface End {
+  readonly exitCode: number;
+  readonly signal: NodeJS.Signals | null;
+  readonly readyForMs: number | null;
+  /** It died of itself: of no signal of ours, and not because it had nothing more to do. */
+  readonly crashed: boolean;
+}
+
+export interface ServerProcess {
+  readonly ended: Promise<End>;
+  tell(order: Order): void;
+  /** Passes a signal on; ending of it is no crash. */
+  kill(signal: NodeJS.Signals): void;
+  /** Resolves true when it says so, or has said so; false when it ends before. */
+  heard(kind: Report['kind'] | typeof READY_MESSAGE): Promise<boolean>;
+}
+
+export interface ServerProcessOptions {
+  readonly command: string;
+  readonly arguments: readonly string[];
+  /** The listening socket that it inherits; null: it opens its own. */
+  readonly listener: number | null;
+  readonly start: StartOrder;
+  readonly log: Log;
+  readonly onReport: (report: Report, server: ServerProcess) => void;
+}
+
+export function startServerProcess(options: ServerProcessOptions): ServerProcess {
+  const { listener, log } = options;
+  const child = spawn(options.command, options.arguments, {
+    stdio: ['inherit', 'inherit', 'inherit', 'ipc', ...(listener === null ? [] : [listener])],
+  });
+  const said = new Set<string>();
+  const listeners = new Set<() => void>();
+  let over = false;
+  let readyAtMs: number | null = null;
+  let sent: NodeJS.Signals | null = null;
+  let killTimer: NodeJS.Timeout | undefined;
+
+  const changed = (): void => {
+    for (const listen of [...listeners]) listen();
+  };
+  child.on('message', (message) => {
+    const report = message === READY_MESSAGE ? null : reportShape.safeParse(message);
+    if (report === null) readyAtMs ??= performance.now();
+    else if (!report.success) return;
+    said.add(report === null ? READY_MESSAGE : report.data.kind);
+    if (report?.data.kind === 'stopped') killTimer = setTimeout(() => server.kill('SIGKILL'), EXIT_MS);
+    changed();
+    if (report !== null) options.onReport(report.data, server);
+  });
+  const ended = endOf(child, log).then(({ exitCode, signal }): End => {
+    over = true;
+    clearTimeout(killTimer);
+    changed();
+    const asked = said.has('stopped') || (signal !== null && signal === sent);
+    const readyForMs = readyAtMs === null ? null : performance.now() - readyAtMs;
+    return { exitCode: said.has('stopped') ? 0 : exitCode, signal, readyForMs, crashed: exitCode !== 0 && !asked };
+  });
+
+  const server: ServerProcess = {
+    ended,
+    tell(order) {
+      // It may be gone, or going: then its end says what there is to say.
+      if (child.connected) child.send(order, () => undefined);
+    },
+    kill(signal) {
+      sent = signal;
+      child.kill(signal);
+    },
+    heard(kind) {
+      return new Promise((resolve) => {
+        const look = (): void => {
+          if (!said.has(kind) && !over) return;
+          listeners.delete(look);
+          resolve(said.has(kind));
+        };
+        listeners.add(look);
+        look();
+      });
+    },
+  };
+  server.tell(options.start);
+  return server;
+}
+
+/** Resolves when the process is gone. */
+function endOf(child: ChildProcess, log: Log): Promise<Pick<End, 'exitCode' | 'signal'>> {
+  return new Promise((resolve) => {
+    child.on('error', (error) => {
+      log.error({ err: error }, 'server process');
+      // Without a pid it never ran, and there will be no exit event.
+      if (child.pid === undefined) resolve({ exitCode: EXIT_OS_ERROR, signal: null });
+    });
+    child.on('exit', (code, signal) => {
+      if (signal !== null) resolve({ exitCode: 128 + constants.signals[signal], signal });
+      else resolve({ exitCode: code ?? EXIT_OS_ERROR, signal: null });
+    });
+  });
+}
+
+export function fieldsOf({ exitCode, signal }: End): { exitCode: number } | { signal: NodeJS.Signals } {
+  return signal === null ? { exitCode } : { signal };
+}

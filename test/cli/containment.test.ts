@@ -1,0 +1,191 @@
+// What a server process survives, over the wire and with real processes: its replacement under load, scans that hang, scans that crash it.
+import { readFileSync } from 'node:fs';
+import { Agent, request } from 'node:http';
+import t, { type Test } from 'tap';
+import { faultEnvironment, faulty } from '../fixtures/faults.js';
+import { startPostgres } from '../fixtures/postgres.js';
+import { startRedis } from '../fixtures/redis.js';
+import { API_KEY, startServer, type TestServer } from '../fixtures/server.js';
+import { upload } from '../fixtures/upload.js';
+
+const postgres = await startPostgres();
+t.teardown(() => postgres.stop());
+const redis = await startRedis();
+t.teardown(() => redis.stop());
+
+async function start(t: Test, env: Record<string, string> = {}): Promise<TestServer> {
+  const stores = { DATABASE_URL: await postgres.database(), REDIS_URL: redis.url, BOOTSTRAP_PLAN: 'HUGE' };
+  const settings = { PLANS: 'HUGE:1000000', SCAN_THREADS: '2', ...stores, ...env };
+  const server = await startServer({ env: settings });
+  t.teardown(() => server.stop('SIGKILL'));
+  return server;
+}
+
+function childrenOf(pid: number): number[] {
+  const text = readFileSync(`/proc/${pid}/task/${pid}/children`, 'utf8').trim();
+  return text === '' ? [] : text.split(' ').map(Number);
+}
+
+/** Which statuses, or errors, the requests ended with. */
+type Counts = Record<string, number>;
+
+/** Scans from several clients until it is told to end; with an agent of its own each connection is for many requests. */
+function load(server: TestServer, clients: number, agent: Agent | false): () => Promise<Counts> {
+  const counts: Counts = {};
+  let over = false;
+  const form = '--b\r\nContent-Disposition: form-data; name="file"; filename="a"\r\n\r\nSERIAL\r\n--b--\r\n';
+  let serial = 0;
+  const one = (): Promise<void> =>
+    new Promise((resolve) => {
+      const end = (outcome: string): void => {
+        counts[outcome] = (counts[outcome] ?? 0) + 1;
+        resolve();
+      };
+      const headers = { 'X-API-KEY': API_KEY, 'Content-Type': 'multipart/form-data; boundary=b' };
+      const options = { port: server.port, path: '/api/v1/scans', method: 'POST', agent, headers };
+      const sent = request(options, (response) => {
+        response.resume();
+        response.on('end', () => end(String(response.statusCode)));
+        response.on('error', (error) => end(error.message));
+      });
+      sent.on('error', (error) => end(error.message));
+      serial += 1;
+      sent.end(form.replace('SERIAL', `${serial}-${clients}`));
+    });
+  const loops = Array.from({ length: clients }, async () => {
+    while (!over) await one();
+  });
+  return async () => {
+    over = true;
+    await Promise.all(loops);
+    return counts;
+  };
+}
+
+t.test('replaced on SIGUSR2 again and again, under load, no request fails', async (t) => {
+  const server = await start(t);
+  const endShort = load(server, 10, false);
+  const keepAlive = new Agent({ keepAlive: true, maxSockets: 10 });
+  const endLong = load(server, 10, keepAlive);
+  const seen = new Set(childrenOf(server.pid));
+  for (let round = 1; round <= 3; round += 1) {
+    process.kill(server.pid, 'SIGUSR2');
+    await server.printed(new RegExp(`(?:"msg":"(replaced)"[\\s\\S]*){${round}}`));
+    for (const pid of childrenOf(server.pid)) seen.add(pid);
+  }
+  const counts = [await endShort(), await endLong()];
+  keepAlive.destroy();
+  t.comment(JSON.stringify(counts));
+  for (const count of counts) t.strictSame(Object.keys(count), ['200']);
+  t.ok(seen.size >= 4, 'each time it is another process');
+  t.equal(await server.stop(), 0);
+});
+
+t.test('a scan that hangs is answered at its deadline, others go on, and its process is replaced', async (t) => {
+  const server = await start(t, { ...faultEnvironment, SCAN_TIMEOUT_MS: '8000' });
+  const [old] = childrenOf(server.pid);
+  const end = load(server, 4, false);
+  // As many as there are threads.
+  const hung = await Promise.all(['1', '2'].map((rest) => upload(server.url, faulty('hang sleep', rest))));
+  for (const { status, body } of hung) {
+    t.equal(status, 422);
+    t.match(body, { message: /Scan incomplete: scan exceeded 8000 ms/ });
+  }
+  await server.printed(/"msg":"(replaced)"/);
+  while (old !== undefined && childrenOf(server.pid).includes(old))
+    await new Promise((resolve) => setImmediate(resolve));
+  const counts = await end();
+  t.comment(JSON.stringify(counts));
+  t.strictSame(Object.keys(counts), ['200']);
+  // What hung once may hang again; the third time it isn't tried any more.
+  t.equal((await upload(server.url, faulty('hang sleep', '1'))).status, 422);
+  await server.printed(/"crashes":2,"refused":(true)/);
+  const { status, body } = await upload(server.url, faulty('hang sleep', '1'));
+  t.equal(status, 422);
+  t.match(body, { message: 'Scan incomplete: engine crashed on this content' });
+  t.equal(await server.stop(), 0);
+});
+
+t.test(
+  'a crash loses what was in flight and nothing else; content of two crashes is refused, after a restart as well',
+  async (t) => {
+    const env = { ...faultEnvironment, BOOTSTRAP_PLAN: 'HUGE' };
+    const server = await start(t, env);
+    const crash = faulty('crash segv', 'content');
+    for (let time = 1; time <= 2; time += 1) {
+      await t.rejects(upload(server.url, crash), 'no verdict, no answer at all');
+      await server.printed(new RegExp(`(?:"msg":"(signatures loaded)"[\\s\\S]*){${time + 1}}`));
+      t.equal((await upload(server.url, `other content ${time}`)).status, 200);
+    }
+    const refused = await upload(server.url, crash);
+    t.equal(refused.status, 422);
+    t.match(refused.body, { error: 'Scan failed', message: 'Scan incomplete: engine crashed on this content' });
+    t.equal(
+      (await upload(server.url, faulty('crash segv', 'other').subarray(1))).status,
+      200,
+      'other content is scanned',
+    );
+    t.equal(server.output().split('restarting').length, 3, 'it did not crash a third time');
+    t.equal(await server.stop(), 0);
+  },
+);
+
+t.test(
+  'the embedded database and its counts outlive the process: a replacement under load, to the last unit',
+  async (t) => {
+    const server = await startServer({ env: { PLANS: 'SMALL:300', BOOTSTRAP_PLAN: 'SMALL', SCAN_THREADS: '2' } });
+    t.teardown(() => server.stop('SIGKILL'));
+    while (Date.now() % 3_600_000 > 3_300_000) await new Promise((resolve) => setTimeout(resolve, 200));
+    const keepAlive = new Agent({ keepAlive: true, maxSockets: 4 });
+    const ends = [load(server, 2, false), load(server, 4, keepAlive)];
+    process.kill(server.pid, 'SIGUSR2');
+    await server.printed(/"msg":"(replaced)"/);
+    await server.printed(/"msg":"(stopped)"/);
+    // Until the limit is reached, if it isn't yet.
+    let more = 0;
+    while ((await upload(server.url, 'the last ones')).status === 200) more += 1;
+    const sums: Counts = {};
+    for (const end of ends)
+      for (const [status, count] of Object.entries(await end())) sums[status] = (sums[status] ?? 0) + count;
+    keepAlive.destroy();
+    t.comment(JSON.stringify(sums));
+    t.strictSame(Object.keys(sums).sort(), ['200', '429']);
+    t.equal((sums['200'] ?? 0) + more, 300, 'every unit is taken once');
+    const rows = await (await fetch(`${server.url}/readyz`)).json();
+    t.match(rows, { status: 'ready' });
+    // The first child is the database's: it comes back, and nobody but its queries notices.
+    const [database] = childrenOf(server.pid);
+    if (database !== undefined) process.kill(database, 'SIGKILL');
+    await server.printed(/"msg":"(the embedded database ended, restarting)"/);
+    while (!(await fetch(`${server.url}/readyz`)).ok);
+    t.equal((await upload(server.url, 'the limit stays')).status, 429);
+    t.equal(await server.stop(), 0);
+  },
+);
+
+t.test('a process over its bound of memory takes no scan and is restarted', async (t) => {
+  const server = await start(t, { ...faultEnvironment, MEMORY_LIMIT_MB: '600' });
+  t.equal((await upload(server.url, 'before')).status, 200);
+  t.equal((await upload(server.url, faulty('leak 700'))).status, 200);
+  await server.printed(/"msg":"(memory is over its bound: no scan is taken)"/);
+  await server.printed(/(?:"msg":"(listening)"[\s\S]*){2}/);
+  await server.printed(/(?:"msg":"(signatures loaded)"[\s\S]*){2}/);
+  t.equal((await upload(server.url, 'after')).status, 200);
+  t.notMatch(server.output(), 'server ended, restarting');
+  t.equal(await server.stop(), 0);
+});
+
+t.test('two processes serve one port, and one that is killed leaves the other', async (t) => {
+  const server = await start(t, { PROCESSES: '2' });
+  await server.printed(/(?:"msg":"(listening)"[\s\S]*){2}/);
+  const pids = childrenOf(server.pid);
+  t.equal(pids.length, 2);
+  const [first] = pids;
+  if (first !== undefined) process.kill(first, 'SIGKILL');
+  const answers = await Promise.all(
+    Array.from({ length: 20 }, (_, index) => upload(server.url, `content ${index}`).catch(() => null)),
+  );
+  t.ok(answers.some((answer) => answer?.status === 200));
+  await server.printed(/(?:"msg":"(listening)"[\s\S]*){3}/);
+  t.equal(await server.stop(), 0);
+});

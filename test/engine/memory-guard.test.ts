@@ -1,0 +1,35 @@
+// The bound on resident memory: refused over it, and taken again when there is room.
+import { EventEmitter, once } from 'node:events';
+import t from 'tap';
+import { startMemoryGuard } from '../../src/engine/memory-guard.js';
+
+t.test('over the bound nothing is scanned, and it is told; under it all goes on', async (t) => {
+  const looks = new EventEmitter();
+  let bytes = 100;
+  const exceeded: number[] = [];
+  const guard = startMemoryGuard({
+    limitBytes: 100,
+    intervalMs: 1,
+    onExceeded: (resident) => exceeded.push(resident),
+    residentBytes: () => {
+      setImmediate(() => looks.emit('look'));
+      return bytes;
+    },
+  });
+  t.teardown(() => guard.stop());
+  // The test's own wait must keep the process, the guard's timer does not.
+  const alive = setInterval(() => undefined, 1000);
+  t.teardown(() => clearInterval(alive));
+  const look = (): Promise<unknown> => once(looks, 'look');
+  await look();
+  t.equal(guard.refusal(), null);
+  bytes = 101;
+  await look();
+  await look();
+  t.equal(guard.refusal(), 'The scan engine is out of memory');
+  t.equal(exceeded[0], 101);
+  bytes = 50;
+  await look();
+  await look();
+  t.equal(guard.refusal(), null);
+});

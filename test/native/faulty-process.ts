@@ -1,0 +1,20 @@
+// A child process of the tests: scans, on a scan thread, what its arguments order, and prints what became of it.
+
+import { defaultEngineLimits, loadEngine } from '../../src/engine/addon.js';
+import { startPool } from '../../src/engine/pool.js';
+import { faulty } from '../fixtures/faults.js';
+
+const [databases, temporaryDirectory, ...orders] = process.argv.slice(2);
+if (databases === undefined || temporaryDirectory === undefined)
+  throw new Error('usage: databases temporary orders...');
+
+await loadEngine({ directories: [databases], temporaryDirectory, limits: defaultEngineLimits });
+const pool = startPool({ threads: 1, queueLimit: 1, scanTimeoutMs: 60_000 });
+for (const order of orders) {
+  const bytes = faulty(order);
+  const content = new ArrayBuffer(bytes.length);
+  new Uint8Array(content).set(bytes);
+  const { verdict } = await pool.scan(content, bytes.length);
+  process.stdout.write(`${JSON.stringify(verdict)}\n`);
+}
+await pool.stop();

@@ -1,0 +1,84 @@
+// The crash suspects: refused at the second crash, kept over a restart, forgotten after a week, and bounded.
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import t, { type Test } from 'tap';
+import { createSuspects } from '../../src/supervisor-suspects.js';
+
+const DAY_MS = 24 * 60 * 60 * 1000;
+const log = { warn: () => undefined, error: () => undefined };
+const digest = (number: number): string => number.toString(16).padStart(64, '0');
+
+function folder(t: Test): string {
+  const path = mkdtempSync(join(tmpdir(), 'suspects-test-'));
+  t.teardown(() => rmSync(path, { recursive: true, force: true }));
+  return path;
+}
+
+function open(t: Test, dataDirectory: string, clock = { nowMs: 0 }) {
+  const suspects = createSuspects({ dataDirectory, log, now: () => clock.nowMs });
+  t.teardown(() => suspects.remove());
+  const crash = (digests: readonly number[], crashed = true): boolean => {
+    const path = suspects.open();
+    writeFileSync(path, digests.map(digest).join(''));
+    return suspects.close(path, crashed);
+  };
+  return { ...suspects, crash };
+}
+
+t.test('what was in flight at two crashes is refused, what was at one is not', async (t) => {
+  const suspects = open(t, folder(t));
+  t.equal(suspects.crash([1, 2]), false);
+  t.strictSame(suspects.refused(), []);
+  t.equal(suspects.crash([2, 3]), true);
+  t.strictSame(suspects.refused(), [digest(2)]);
+});
+
+t.test('a thread that hangs counts like a crash, an end in order does not', async (t) => {
+  const suspects = open(t, folder(t));
+  suspects.crash([1], false);
+  suspects.crash([1], false);
+  t.strictSame(suspects.refused(), []);
+  t.equal(suspects.hung(digest(1)), false);
+  t.equal(suspects.hung(digest(1)), true);
+  t.strictSame(suspects.refused(), [digest(1)]);
+});
+
+t.test('a process that crashed before its first scan makes nobody suspect', async (t) => {
+  const suspects = open(t, folder(t));
+  t.equal(suspects.close(suspects.open(), true), false);
+});
+
+t.test('they are kept over a restart, and for a week', async (t) => {
+  const path = folder(t);
+  const clock = { nowMs: 1000 * DAY_MS };
+  const before = open(t, path, clock);
+  before.crash([1]);
+  before.crash([1]);
+  clock.nowMs += 6 * DAY_MS;
+  before.crash([2]);
+  const after = open(t, path, clock);
+  t.strictSame(after.refused(), [digest(1)]);
+  clock.nowMs += 2 * DAY_MS;
+  t.strictSame(after.refused(), []);
+  after.crash([2]);
+  t.strictSame(after.refused(), [digest(2)], 'its first crash was remembered');
+});
+
+t.test('a file that is damaged is started without', async (t) => {
+  const path = folder(t);
+  writeFileSync(join(path, 'crash-suspects.json'), '{"a":');
+  const suspects = open(t, path);
+  t.strictSame(suspects.refused(), []);
+  suspects.crash([1]);
+  t.match(JSON.parse(readFileSync(join(path, 'crash-suspects.json'), 'utf8')), { [digest(1)]: { crashes: 1 } });
+});
+
+t.test('no more than ten thousand are kept, the newest', async (t) => {
+  const path = folder(t);
+  const suspects = open(t, path);
+  suspects.crash(Array.from({ length: 10_001 }, (_, index) => index));
+  const kept = Object.keys(JSON.parse(readFileSync(join(path, 'crash-suspects.json'), 'utf8')));
+  t.equal(kept.length, 10_000);
+  t.notOk(kept.includes(digest(0)));
+});
