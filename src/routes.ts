@@ -1,5 +1,5 @@
 // Every endpoint as one table: method, path, what the OpenAPI document says of it, and who serves it.
-import type { LoadedEngine } from './engine/addon.js';
+import type { Confinement, LoadedEngine } from './engine/addon.js';
 import { dailyBuiltAt } from './engine/databases.js';
 import type { ReloadState, SignatureState } from './engine/signatures.js';
 import type { HistoryState } from './history/history.js';
@@ -19,6 +19,8 @@ export interface RouteParts {
   /** Null: keys and quota are served as they should be; otherwise why Postgres stands in. */
   readonly admissionProblem: () => string | null;
   readonly version: string;
+  /** What confines the scan threads; null: nothing does. */
+  readonly sandbox: Confinement | null;
 }
 
 export function createRoutes(parts: RouteParts): Route[] {
@@ -141,12 +143,12 @@ function localTime(epochSeconds: number): string {
   return new Date(epochSeconds * 1000).toISOString().slice(0, 19);
 }
 
-function versions({ version, signatures }: RouteParts): Record<string, unknown> {
+function versions({ version, sandbox, signatures }: RouteParts): Record<string, unknown> {
   const state = signatures();
-  if (state.kind !== 'ready') return { sluice: version, node: process.versions.node, engine: null, signatures: null };
+  const always = { sluice: version, node: process.versions.node, sandbox: sandbox ?? 'off' };
+  if (state.kind !== 'ready') return { ...always, engine: null, signatures: null };
   return {
-    sluice: version,
-    node: process.versions.node,
+    ...always,
     engine: describeEngine(state.info),
     signatures: { count: state.info.signatureCount, ...ages(state.info) },
   };

@@ -10,6 +10,7 @@ import { createBillingRoutes } from './billing/route.js';
 import { startUpkeep } from './billing/upkeep.js';
 import { createWebhookRoute } from './billing/webhook.js';
 import { type Config, ownIssuer } from './config.js';
+import type { Confinement } from './engine/addon.js';
 import type { ScanPool } from './engine/pool.js';
 import type { Signatures } from './engine/signatures.js';
 import type { History } from './history/history.js';
@@ -41,12 +42,13 @@ interface HttpParts {
   readonly history: History;
   readonly signatures: Signatures;
   readonly pool: ScanPool;
+  readonly sandbox: Confinement | null;
 }
 
 export async function startHttp(
   config: Config,
   log: Log,
-  { postgres, admission, history, signatures, pool }: HttpParts,
+  { postgres, admission, history, signatures, pool, sandbox }: HttpParts,
   stops: (() => Promise<void>)[],
 ): Promise<number> {
   const version = readVersion();
@@ -104,6 +106,7 @@ export async function startHttp(
     storeProblem: () => problemOf(postgres),
     admissionProblem: () => admission.problem(),
     version,
+    sandbox,
   });
   const server = await startServer({
     host: config.host,

@@ -3,6 +3,7 @@ import { join } from 'node:path';
 import { type BootstrapAccount, bootstrap } from './account/bootstrap.js';
 import type { Config } from './config.js';
 import { type ScanPool, startPool } from './engine/pool.js';
+import { type FoundSandbox, findSandbox } from './engine/sandbox.js';
 import { loadSignatures, type SignatureEvent, type Signatures } from './engine/signatures.js';
 import { startHistory } from './history/history.js';
 import type { Log } from './log.js';
@@ -28,6 +29,7 @@ export async function startService(config: Config, log: Log): Promise<Service> {
     for (let next = stops.pop(); next !== undefined; next = stops.pop()) await next();
   };
   try {
+    const sandbox = startSandbox(config, log);
     const postgres = await startStore(config, log, stops);
     const account = await bootstrap(postgres.sql, config.bootstrap, { isEmbedded: config.databaseUrl === null });
     const history = await startHistory({
@@ -43,12 +45,18 @@ export async function startService(config: Config, log: Log): Promise<Service> {
       queueLimit: config.scanQueue,
       scanTimeoutMs: config.scanTimeoutMs,
       encryptedArchives: config.encryptedArchives,
+      sandbox: sandbox.mode,
     });
     const signatures = startSignatures(config, log, pool);
     stops.push(() => signatures.stop());
     stops.push(() => pool.stop());
     const admission = await startAdmission(config, log, postgres, stops);
-    const port = await startHttp(config, log, { postgres, admission, history, signatures, pool }, stops);
+    const port = await startHttp(
+      config,
+      log,
+      { postgres, admission, history, signatures, pool, sandbox: sandbox.confinement },
+      stops,
+    );
     return {
       port,
       account,
@@ -62,6 +70,12 @@ export async function startService(config: Config, log: Log): Promise<Service> {
     await stop();
     throw error;
   }
+}
+
+function startSandbox(config: Config, log: Log): FoundSandbox {
+  const sandbox = findSandbox(config.sandbox);
+  if (sandbox.warning !== null) log.warn({ warning: sandbox.warning }, 'sandbox');
+  return sandbox;
 }
 
 function startSignatures(config: Config, log: Log, pool: ScanPool): Signatures {

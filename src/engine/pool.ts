@@ -4,7 +4,7 @@ import { Piscina } from 'piscina';
 import { Failure } from '../errors.js';
 import { scanWorkerPath } from '../paths.js';
 import { createScanQueue } from './queue.js';
-import type { ScanTask, ScanTaskResult } from './task.js';
+import type { SandboxMode, ScanTask, ScanTaskResult, ThreadSettings } from './task.js';
 import { type EncryptedPolicy, readAnswer, type Verdict } from './verdict.js';
 
 export interface PoolOptions {
@@ -14,6 +14,8 @@ export interface PoolOptions {
   /** From the call to the verdict, waiting included. */
   readonly scanTimeoutMs: number;
   readonly encryptedArchives?: EncryptedPolicy;
+  /** Default: auto. */
+  readonly sandbox?: SandboxMode;
 }
 
 export type ScanOutcome =
@@ -73,6 +75,7 @@ const RETRY_SECONDS = 2;
 
 export function startPool(options: PoolOptions): ScanPool {
   const policy = options.encryptedArchives ?? 'allow';
+  const settings: ThreadSettings = { sandbox: options.sandbox ?? 'auto' };
   const queue = createScanQueue<Job>(options.queueLimit);
   const piscina = new Piscina<ScanTask, ScanTaskResult>({
     filename: scanWorkerPath,
@@ -81,6 +84,7 @@ export function startPool(options: PoolOptions): ScanPool {
     maxThreads: options.threads,
     idleTimeout: Number.POSITIVE_INFINITY,
     maxQueue: 0,
+    workerData: settings,
   });
   const ended = new Set<() => void>();
   let running = 0;

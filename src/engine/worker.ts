@@ -1,8 +1,12 @@
 // The entry of a scan thread: hands the content to the native engine in place and sends it back with the answer.
 import { performance } from 'node:perf_hooks';
-import { move, transferableSymbol, valueSymbol } from 'piscina';
+import { move, transferableSymbol, valueSymbol, workerData } from 'piscina';
 import { scanBuffer } from './addon.js';
-import type { ScanTask, ScanTaskResult } from './task.js';
+import { createConfinement } from './sandbox.js';
+import type { ScanTask, ScanTaskResult, ThreadSettings } from './task.js';
+
+const settings: ThreadSettings = workerData;
+const confine = createConfinement(settings.sandbox);
 
 /** The task's handler: never throws, so the content always comes back. */
 export function scanTask(task: ScanTask): unknown {
@@ -14,6 +18,8 @@ export function scanTask(task: ScanTask): unknown {
 function scan({ content, sizeBytes }: ScanTask): ScanTaskResult {
   const startedMs = performance.now();
   try {
+    // Before the first content, and after everything that this thread imports.
+    confine();
     const answer = scanBuffer(new Uint8Array(content, 0, sizeBytes));
     return { kind: 'answered', answer, durationMs: performance.now() - startedMs, content };
   } catch (error) {
