@@ -1,8 +1,9 @@
 // The sandbox of a scan thread: what it must not do, tried for real by the tests' addon, and what it must still do.
+import { spawnSync } from 'node:child_process';
 import { mkdtempSync, readdirSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
-import t from 'tap';
+import t, { type Test } from 'tap';
 import { tryConfinement } from '../../src/engine/addon.js';
 import { startPool } from '../../src/engine/pool.js';
 import { ownSignaturesDirectory } from '../../src/paths.js';
@@ -12,8 +13,6 @@ import { bodySignature, databaseFolder, load, temporaryFolder } from './engine.j
 
 const TEST_FILES = '/usr/share/clamav-testfiles';
 const program = fileURLToPath(new URL('./faulty-process.js', import.meta.url));
-
-type Test = Parameters<typeof databaseFolder>[0];
 
 /** The words after "Probe." for each order, and how the process ended. */
 async function probe(t: Test, orders: readonly string[], mode: 'off' | 'required', temporary = temporaryFolder(t)) {
@@ -150,4 +149,50 @@ t.test('every test file of ClamAV has the same verdict with and without the sand
   t.same(verdicts[1], verdicts[0]);
   const found = verdicts[1]?.filter(({ verdict }) => verdict.kind === 'infected').length;
   t.ok(found !== undefined && found > 35, `${found} are found`);
+});
+
+const LANDLOCK_CREATE_RULESET = 444;
+const SECCOMP = process.arch === 'arm64' ? 277 : 317;
+const [EPERM, ENOSYS] = [1, 38];
+
+/** The lines that sandbox-process.ts prints as on a kernel where these calls fail so. */
+async function lacking(t: Test, error: number, calls: readonly number[], mode: 'auto' | 'required') {
+  const databases = databaseFolder(t, { 'a.ndb': bodySignature('Test.A', 'a mark of this test') });
+  const kernel = fileURLToPath(new URL('../../../test/fixtures/without-call.py', import.meta.url));
+  const script = fileURLToPath(new URL('./sandbox-process.js', import.meta.url));
+  const args = [kernel, `${error}`, calls.join(','), process.execPath, script, mode, databases, temporaryFolder(t)];
+  const { stdout, stderr, status } = spawnSync('/usr/bin/python3', args, { encoding: 'utf8' });
+  t.match({ status, stderr }, { status: 0, stderr: '' });
+  return stdout
+    .trim()
+    .split('\n')
+    .map((line) => JSON.parse(line));
+}
+
+const kernels = [
+  { lacks: 'Landlock', calls: [LANDLOCK_CREATE_RULESET], error: ENOSYS, left: { seccomp: true, landlock: null } },
+  { lacks: 'seccomp', calls: [SECCOMP], error: EPERM, left: { seccomp: false, landlock: Number } },
+  {
+    lacks: 'seccomp and Landlock',
+    calls: [SECCOMP, LANDLOCK_CREATE_RULESET],
+    error: EPERM,
+    left: { seccomp: false, landlock: null },
+  },
+];
+for (const { lacks, calls, error, left } of kernels) {
+  t.test(`without ${lacks} scans go on, unless it is required`, async (t) => {
+    const warning = new RegExp(`not confined fully: ${lacks} can't be had`);
+    const clean = { kind: 'clean' };
+    t.match(await lacking(t, error, calls, 'auto'), [{ confinement: left, warning }, clean, clean]);
+    const refused = { kind: 'incomplete', reason: /engine error: SANDBOX=required/ };
+    const refusal = { refused: new RegExp(`SANDBOX=required, but ${lacks} can't be had`) };
+    t.match(await lacking(t, error, calls, 'required'), [refusal, refused, refused]);
+  });
+}
+
+t.test('a sandbox that half works is none: the service says so, and a thread does not scan in it', async (t) => {
+  const LANDLOCK_RESTRICT_SELF = 446;
+  const [found, ...verdicts] = await lacking(t, EPERM, [LANDLOCK_RESTRICT_SELF], 'auto');
+  t.match(found, { confinement: null, warning: /Landlock does not restrict the thread/ });
+  t.match(verdicts, [{ kind: 'incomplete' }, { kind: 'incomplete' }]);
 });
