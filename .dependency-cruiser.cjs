@@ -7,7 +7,7 @@ const rows = [
   ['scan/'],
   ['account/', 'history/', 'billing/'],
   ['engine/', 'http/', 'store/'],
-  ['(config|errors|limits|paths|log)\\.ts$'],
+  ['(config|errors|fetch|limits|paths|log)\\.ts$'],
 ];
 
 function rowRules() {
@@ -49,7 +49,7 @@ module.exports = {
     soleImporters('redis', '^node_modules/ioredis/', '^src/store/redis\\.ts$'),
     soleImporters('stripe', '^node_modules/stripe/', '^src/billing/stripe\\.ts$'),
     soleImporters('jose', '^node_modules/jose/', '^src/account/tokens\\.ts$'),
-    soleImporters('undici', '^node_modules/undici/', '^src/scan/download\\.ts$'),
+    soleImporters('undici', '^node_modules/undici/', '^src/(scan/download|fetch)\\.ts$'),
     soleImporters('addon', '(\\.node$|^native/)', '^src/engine/addon\\.ts$'),
     {
       name: 'scan-thread-stays-small',
@@ -58,7 +58,7 @@ module.exports = {
       from: { path: '^src/engine/worker\\.ts$' },
       to: {
         path: '^src/',
-        pathNot: '^src/(engine/(worker|addon|task|verdict|databases|self-test|sandbox)|paths)\\.ts$',
+        pathNot: '^src/(engine/(worker|addon|task|verdict|databases|self-test|yara|sandbox)|paths)\\.ts$',
         reachable: true,
       },
     },

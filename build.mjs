@@ -2,6 +2,7 @@
 import { spawn } from 'node:child_process';
 import { createHash } from 'node:crypto';
 import { existsSync, lstatSync, readdirSync, readFileSync, rmSync, statSync, utimesSync, writeFileSync } from 'node:fs';
+import { createRequire } from 'node:module';
 import { basename, dirname, join, relative } from 'node:path';
 import { performance } from 'node:perf_hooks';
 import { fileURLToPath } from 'node:url';
@@ -84,6 +85,37 @@ function packageDifference() {
 function readPackages(path) {
   const { '': _root, ...packages } = JSON.parse(readFileSync(path, 'utf8')).packages;
   return new Map(Object.entries(packages));
+}
+
+/** What the service will be asked to scan with, if this is the environment that it is started from; see README.md. */
+const engine = process.env.ENGINE || 'auto';
+
+/** ENGINE=yara has no need of ClamAV. With auto, a machine that can't have it serves all the same, by rules alone, and is told. */
+async function prepareClamav() {
+  if (engine === 'yara') return;
+  try {
+    await installSystemPackages('native/setup.sh');
+    endLine();
+    await buildAddon(addonPath);
+  } catch (error) {
+    if (!(error instanceof BuildFailure) || engine === 'clamav' || isForTests || !hasYara()) throw error;
+    endLine();
+    process.stdout.write(
+      `${error.output}\nClamAV's engine could not be built: ${error.message}\n${error.todo}\n` +
+        'Until then Sluice scans with YARA rules alone: far fewer signatures, and no look into archives, mails and documents.\n' +
+        'ENGINE=clamav makes this an error.\n',
+    );
+  }
+}
+
+/** Its binary is an optional package, which npm leaves out on other platforms. */
+function hasYara() {
+  try {
+    createRequire(import.meta.url)('@litko/yara-x');
+    return true;
+  } catch {
+    return false;
+  }
 }
 
 /** The script says what it installs, and nothing when there is nothing to do. */
@@ -219,17 +251,11 @@ function endLine() {
   announcedAtMs = undefined;
 }
 
-const steps = [
-  checkPlatform,
-  installPackages,
-  checkUws,
-  () => installSystemPackages('native/setup.sh'),
-  () => buildAddon(addonPath),
-  compileTypeScript,
-];
-if (process.argv.includes('--test')) {
+const isForTests = process.argv.includes('--test');
+const steps = [checkPlatform, installPackages, checkUws, prepareClamav, compileTypeScript];
+if (isForTests) {
   steps.push(
-    () => buildAddon(faultsPath),
+    () => (engine === 'yara' ? undefined : buildAddon(faultsPath)),
     () => installSystemPackages('test/setup.sh'),
   );
 }

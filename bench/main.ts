@@ -3,11 +3,11 @@ import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
 import { ownSignaturesDirectory } from '../src/paths.js';
-import { startClamdContestant, startTunedClamd } from './contestants/clamd.js';
+import { startClamdContestant, startRememberingClamd, startTunedClamd } from './contestants/clamd.js';
 import type { Contestant, Setting } from './contestants/contestant.js';
 import { startEngine } from './contestants/engine.js';
 import { startRaw } from './contestants/raw.js';
-import { startSluice } from './contestants/sluice.js';
+import { startForgetfulSluice, startSluiceWithStores } from './contestants/sluice.js';
 import { makeFileSet } from './files.js';
 import { type contestantNames, type Options, readOptions } from './options.js';
 import { type Block, describeMachine, formatBlock, formatPromise, type Report } from './report.js';
@@ -57,8 +57,10 @@ const starters: Record<
   (setting: Setting, connections: number) => Promise<Contestant>
 > = {
   engine: (setting) => startEngine(setting),
-  sluice: (setting, connections) => startSluice(setting, connections),
+  sluice: startForgetfulSluice,
+  'sluice-cache': startSluiceWithStores,
   clamd: startClamdContestant,
+  'clamd-cache': startRememberingClamd,
   'clamd-tuned': startTunedClamd,
 };
 

@@ -3,7 +3,7 @@ import { Command, InvalidArgumentError, Option } from 'commander';
 import { scenarios } from './scenarios.js';
 
 /** The raw loop always runs: the others are measured against it. */
-export const contestantNames = ['engine', 'sluice', 'clamd', 'clamd-tuned'] as const;
+export const contestantNames = ['engine', 'sluice', 'sluice-cache', 'clamd', 'clamd-cache', 'clamd-tuned'] as const;
 const defaultContestants = ['engine', 'sluice', 'clamd'] as const;
 type ContestantName = (typeof contestantNames)[number];
 

@@ -126,6 +126,7 @@ const variables = z.object({
       'must be redis://..., a comma list of such for a cluster, or redis+cluster://...',
     )
     .optional(),
+  ENGINE: z.enum(['auto', 'clamav', 'yara']).default('auto'),
   SIGNATURES_DIR: z.string().optional(),
   SIGNATURES_POLL_SECONDS: integer(0, 86_400).default(30),
   SIGNATURES_MIRROR: z
@@ -212,6 +213,8 @@ export interface Config {
   readonly databaseUrl: string | null;
   /** Null: keys and quota are kept in this process. */
   readonly redisUrl: string | null;
+  /** auto: ClamAV, or YARA rules alone where it can't be loaded. */
+  readonly engine: 'auto' | 'clamav' | 'yara';
   /** Folders that are loaded into one engine, in order. */
   readonly signatureDirectories: readonly string[];
   /** Between two looks for changed databases; 0: none are made. */
@@ -330,6 +333,7 @@ export function readConfig(env: Readonly<Record<string, string | undefined>>): C
     dataDirectory,
     databaseUrl: v.DATABASE_URL ?? null,
     redisUrl: v.REDIS_URL ?? null,
+    engine: v.ENGINE,
     signatureDirectories: directories,
     signaturesMirror: v.SIGNATURES_MIRROR ?? null,
     signatureUrls: v.SIGNATURES_URLS,

@@ -10,7 +10,10 @@ export const packageJsonPath = fromRoot('package.json');
 export const addonPath = fromRoot('native/build/Release/sluice.node');
 export const ownSignaturesDirectory = fromRoot('signatures');
 export const marksDirectory = fromRoot('signatures/marks');
+/** The same signatures as rules, and marks of what YARA-X can't look into: for when ClamAV is not there. */
+export const ownRulesDirectory = fromRoot('signatures/yara');
 export const migrationsDirectory = fromRoot('src/store/migrations');
 export const scanWorkerPath = fromRoot('dist/src/engine/worker.js');
+export const rulesWorkerPath = fromRoot('dist/src/engine/rules-worker.js');
 export const embeddedWorkerPath = fromRoot('dist/src/store/embedded-worker.js');
 export const mainPath = fromRoot('dist/src/main.js');

@@ -1,5 +1,6 @@
 // Every endpoint as one table: method, path, what the OpenAPI document says of it, and who serves it.
-import type { Confinement, LoadedEngine } from './engine/addon.js';
+import type { Confinement } from './engine/addon.js';
+import { describeEngine, type ServingEngine } from './engine/build.js';
 import { dailyBuiltAt } from './engine/databases.js';
 import type { ReloadState, SignatureState } from './engine/signatures.js';
 import type { HistoryState } from './history/history.js';
@@ -7,7 +8,6 @@ import type { Reply } from './http/exchange.js';
 import { jsonReply } from './http/json.js';
 import { type Operation, openApiDocument } from './http/openapi.js';
 import type { Route } from './http/router.js';
-import { describeEngine } from './scan/route.js';
 
 export interface RouteParts {
   /** What the rooms serve: scans, accounts, billing. */
@@ -107,13 +107,23 @@ function describeState(state: SignatureState): Record<string, unknown> {
       return { status: 'failed', message: state.message };
     case 'ready':
       return {
-        status: scansWait(state.reload) ? 'reloading' : 'ready',
+        status: scansWait(state.reload) ? 'reloading' : state.info.standsInFor === null ? 'ready' : 'degraded',
+        ...(state.info.standsInFor === null ? {} : { message: state.info.standsInFor }),
         signatures: state.info.signatureCount,
         epoch: state.info.epoch,
+        engine: state.info.name,
         ...ages(state.info),
+        rules: describeRules(state.info),
         reload: describeReload(state.reload),
       };
   }
+}
+
+/** YARA rules that look at every content; which files were refused and why is in the log and in `signatures status`. */
+function describeRules({ rules }: ServingEngine): Record<string, unknown> | null {
+  if (rules === null) return null;
+  const refused = rules.files.filter(({ errors }) => errors.length > 0).length;
+  return { engine: `yara-x/${rules.engineVersion}`, count: rules.ruleCount, refusedFiles: refused };
 }
 
 /** They are taken and queued, but somebody else would answer sooner. */
@@ -133,7 +143,7 @@ function describeReload(reload: ReloadState): Record<string, unknown> {
 }
 
 /** `dailyAgeHours`: of the newest official daily database; null without one, because other files carry no build time. */
-function ages(info: LoadedEngine): Record<string, unknown> {
+function ages(info: ServingEngine): Record<string, unknown> {
   const dailyAt = dailyBuiltAt(info.files);
   const dailyAgeHours = dailyAt === null ? null : Math.max(0, Math.floor((Date.now() / 1000 - dailyAt) / 3600));
   return { version: info.signatureVersion, built: localTime(info.signaturesBuiltAt), dailyAgeHours };
@@ -149,7 +159,11 @@ function versions({ version, sandbox, signatures }: RouteParts): Record<string, 
   if (state.kind !== 'ready') return { ...always, engine: null, signatures: null };
   return {
     ...always,
+    // Only ClamAV's scans are confined.
+    ...(state.info.name === 'clamav' ? {} : { sandbox: 'off' }),
     engine: describeEngine(state.info),
+    standsIn: state.info.standsInFor !== null,
     signatures: { count: state.info.signatureCount, ...ages(state.info) },
+    rules: describeRules(state.info),
   };
 }

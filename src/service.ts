@@ -82,6 +82,7 @@ function startSignatures(config: Config, log: Log, pool: ScanPool): Signatures {
   const copyDirectory = join(config.dataDirectory, 'serving-signatures');
   return loadSignatures({
     directories: config.signatureDirectories,
+    engine: config.engine,
     scanTimeoutMs: config.scanTimeoutMs,
     limits: config.scanLimits,
     mode: config.reload === 'frugal' ? { kind: 'frugal', copyDirectory, pause: pool.pause } : { kind: 'concurrent' },
@@ -94,8 +95,8 @@ function logSignatures(log: Log, event: SignatureEvent): void {
   if (event.kind === 'warning') {
     log.warn({ warning: event.message }, 'signatures');
   } else if (event.kind === 'loaded') {
-    const { files: _files, warnings: _warnings, ...facts } = event.info;
-    log.info(facts, 'signatures loaded');
+    const { files: _files, warnings: _warnings, rules, ...facts } = event.info;
+    log.info({ ...facts, ruleCount: rules?.ruleCount ?? 0 }, 'signatures loaded');
   } else {
     const after = event.serving ? 'those from before go on' : 'scans are refused';
     log.error({ reason: event.message }, `the signatures could not be loaded: ${after}`);

@@ -1,5 +1,5 @@
 // Contestant: Debian's clamd, spoken to with INSTREAM over a unix socket.
-import { startClamd } from '../../test/fixtures/clamd.js';
+import { type ClamdOptions, startClamd } from '../../test/fixtures/clamd.js';
 import { compile, loadProgram } from '../compile.js';
 import { startLineProcess } from '../line-process.js';
 import { askForFiles, askForRun, type Contestant, type Setting } from './contestant.js';
@@ -15,7 +15,12 @@ const wayText: Record<Way, string> = {
 };
 
 export function startClamdContestant(setting: Setting, connections: number): Promise<Contestant> {
-  return start('clamd', { ...setting, keepsMemory: false }, connections);
+  return start('clamd', setting, connections);
+}
+
+/** As Debian configures it: it remembers what was clean. */
+export function startRememberingClamd(setting: Setting, connections: number): Promise<Contestant> {
+  return start('clamd-cache', { ...setting, remembers: true }, connections);
 }
 
 /** The same with an allocator that keeps its memory, as ours may: what is left is not the allocator's. */
@@ -25,7 +30,7 @@ export function startTunedClamd(setting: Setting, connections: number): Promise<
 
 async function start(
   name: string,
-  setting: Setting & { readonly keepsMemory: boolean },
+  setting: Setting & Pick<ClamdOptions, 'keepsMemory' | 'remembers'>,
   connections: number,
 ): Promise<Contestant> {
   const program = await compile(loadProgram);

@@ -6,6 +6,8 @@ import { createServer } from 'node:net';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { mainPath } from '../../src/paths.js';
+import { startPostgres } from '../../test/fixtures/postgres.js';
+import { startRedis } from '../../test/fixtures/redis.js';
 import { compile, loadProgram } from '../compile.js';
 import { descendants } from '../cpu.js';
 import { endProcess, pidOf, startLineProcess } from '../line-process.js';
@@ -16,6 +18,35 @@ const LOG_CHARACTERS = 2_000;
 
 export interface SluiceContestant extends Contestant {
   readonly url: string;
+}
+
+/** The service as it comes, but for what it remembers: every scan is one. */
+export function startForgetfulSluice(setting: Setting, connections: number): Promise<Contestant> {
+  return startSluice(setting, connections, { VERDICT_CACHE_MB: '0' });
+}
+
+/** The service as it comes, with Redis and Postgres, as several nodes would have them. */
+export async function startSluiceWithStores(setting: Setting, connections: number): Promise<Contestant> {
+  const [postgres, redis] = await Promise.all([startPostgres(), startRedis()]);
+  const stopStores = async (): Promise<void> => {
+    await redis.stop();
+    await postgres.stop();
+  };
+  try {
+    const env = { DATABASE_URL: await postgres.database(), REDIS_URL: redis.url };
+    const sluice = await startSluice(setting, connections, env);
+    return {
+      ...sluice,
+      name: 'sluice-cache',
+      async stop() {
+        await sluice.stop();
+        await stopStores();
+      },
+    };
+  } catch (error) {
+    await stopStores();
+    throw error;
+  }
 }
 
 /** `env`: settings that aren't the default ones. */

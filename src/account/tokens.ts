@@ -1,7 +1,16 @@
 // Access tokens: signed and judged here, and nowhere else; ours, and those of one third-party issuer that the operator trusts.
-import { createRemoteJWKSet, errors, type JWTPayload, type JWTVerifyGetKey, jwtVerify, SignJWT } from 'jose';
+import {
+  createRemoteJWKSet,
+  customFetch,
+  errors,
+  type JWTPayload,
+  type JWTVerifyGetKey,
+  jwtVerify,
+  SignJWT,
+} from 'jose';
 import { z } from 'zod';
 import { Failure } from '../errors.js';
+import { fetch } from '../fetch.js';
 import { readCompact } from './compact-token.js';
 import type { SigningKeys } from './signing-keys.js';
 
@@ -141,6 +150,7 @@ function createForeignJudge(trusted: TrustedIssuer, now: () => number) {
     timeoutDuration: JWKS_TIMEOUT_MS,
     cooldownDuration: JWKS_COOLDOWN_MS,
     cacheMaxAge: JWKS_FRESH_MS,
+    [customFetch]: fetch,
   });
   let failedAt = Number.NEGATIVE_INFINITY;
 

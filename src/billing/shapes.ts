@@ -79,6 +79,8 @@ export interface StripeProblemFacts {
   readonly requestId: string | null;
   /** The answer is the one that was recorded for this idempotency key: the same try can't end otherwise. */
   readonly replayed: boolean;
+  /** Why there was no answer, as a code or the name of an error; null when there was one. */
+  readonly cause: string | null;
 }
 
 /** Facts that may be logged; Stripe's own message can quote what was sent, so it is not among them. */

@@ -3,6 +3,7 @@ import { isUtf8 } from 'node:buffer';
 import { randomUUID } from 'node:crypto';
 import Stripe from 'stripe';
 import { z } from 'zod';
+import { fetch } from '../fetch.js';
 import { createLimiter } from './limiter.js';
 import {
   type CheckoutSession,
@@ -49,7 +50,7 @@ export function createStripeApi({ secretKey, webhookSecret, apiBase, timeoutMs }
     port: base.port === '' ? defaultPort(base) : base.port,
     protocol: base.protocol === 'http:' ? 'http' : 'https',
     // Its timeout is for the whole answer; that of Node's client starts again with every byte.
-    httpClient: Stripe.createFetchHttpClient(),
+    httpClient: Stripe.createFetchHttpClient(fetch),
   });
   const limiter = createLimiter({ calls: CALLS_AT_ONCE, waiting: CALLS_WAITING, waitMs: CALL_WAIT_MS });
 
@@ -159,7 +160,7 @@ export function createStripeApi({ secretKey, webhookSecret, apiBase, timeoutMs }
 }
 
 const BYTE_ORDER_MARK = Buffer.from([0xef, 0xbb, 0xbf]);
-const nothingKnown = { status: null, code: null, requestId: null, replayed: false };
+const nothingKnown = { status: null, code: null, requestId: null, replayed: false, cause: null };
 
 function defaultPort(base: URL): string {
   return base.protocol === 'http:' ? '80' : '443';
@@ -178,7 +179,15 @@ function problemOf(call: string, error: unknown): StripeProblem {
     code: error.code ?? null,
     requestId: error.requestId ?? null,
     replayed: error.headers?.['idempotent-replayed'] === 'true',
+    cause: causeOf(error.detail),
   });
+}
+
+/** Of a call that got no answer: the code of the system or of the client below, which quotes nothing. */
+function causeOf(detail: unknown): string | null {
+  if (!(detail instanceof Error)) return null;
+  if ('code' in detail && typeof detail.code === 'string') return detail.code;
+  return causeOf(detail.cause) ?? detail.name;
 }
 
 function idOf(reference: string | { readonly id?: string } | null): string | null {

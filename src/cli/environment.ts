@@ -23,9 +23,14 @@ export const environment: readonly Variable[] = [
     'redis://... or rediss://..., a comma list of such or redis+cluster://... for a cluster; unset: quota and keys are kept in the process, which is exact for one',
   ),
   variable(
+    'ENGINE',
+    'auto',
+    'auto: ClamAV, and where it or its databases cannot be loaded YARA rules alone, which look at raw content: containers are incomplete; clamav or yara: only that',
+  ),
+  variable(
     'SIGNATURES_DIR',
     null,
-    "folders with signatures, separated by a colon; unset: those that freshclam fills (/var/lib/clamav), those of `signatures update` (DATA_DIR/signatures), if any, and the project's own",
+    "folders with signatures and YARA rules, separated by a colon; unset: those that freshclam fills (/var/lib/clamav), those of `signatures update` (DATA_DIR/signatures), if any, and the project's own",
   ),
   variable(
     'SIGNATURES_POLL_SECONDS',

@@ -55,6 +55,7 @@ interface Surroundings {
 async function scanWith(config: Config, command: ScanCommand, { stop, progress, note }: Surroundings): Promise<number> {
   const signatures = loadSignatures({
     directories: config.signatureDirectories,
+    engine: config.engine,
     scanTimeoutMs: config.scanTimeoutMs,
     limits: config.scanLimits,
     onProgress: progress.loading,

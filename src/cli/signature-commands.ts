@@ -9,9 +9,9 @@ ${environmentHelp(['SIGNATURES_DIR', 'DATA_DIR', 'PORT', 'HOST'])}`;
 
 const SIGNATURES_CHECK_HELP = `
 Nothing is changed, and a running server isn't told. It takes the memory of one engine.
-Exit codes: 0 they load and pass the self-test, 2 they don't, 78 wrong configuration.
+Exit codes: 0 they load and pass the self-test, 2 they don't, or a rule file doesn't compile, 78 wrong configuration.
 
-${environmentHelp(['SIGNATURES_DIR', 'DATA_DIR'])}`;
+${environmentHelp(['ENGINE', 'SIGNATURES_DIR', 'DATA_DIR'])}`;
 
 const SIGNATURES_UPDATE_HELP = `
 Downloads are done by ClamAV's freshclam (Debian: apt-get install clamav-freshclam). The new signatures are loaded and
@@ -19,7 +19,7 @@ tried in this process, beside what serves; only then each file is put in its pla
 by itself (SIGNATURES_POLL_SECONDS), or at once on SIGHUP.
 Exit codes: 0 done, or nothing newer; 2 nothing was changed, 78 wrong configuration, 130 interrupted.
 
-${environmentHelp(['SIGNATURES_MIRROR', 'SIGNATURES_URLS', 'SIGNATURES_DIR', 'DATA_DIR'])}`;
+${environmentHelp(['SIGNATURES_MIRROR', 'SIGNATURES_URLS', 'ENGINE', 'SIGNATURES_DIR', 'DATA_DIR'])}`;
 
 /** `finish` is told the exit code. */
 export function addSignatureCommands(

@@ -2,7 +2,15 @@
 import { basename } from 'node:path';
 import { z } from 'zod';
 import { type Config, readConfig } from '../config.js';
-import { countLines, type DatabaseFile, dailyBuiltAt, databaseFiles, describeDatabases } from '../engine/databases.js';
+import {
+  countLines,
+  type DatabaseFile,
+  dailyBuiltAt,
+  databaseFiles,
+  describeDatabases,
+  isRuleFile,
+} from '../engine/databases.js';
+import { problemsOf, type RuleFile, tryRules } from '../engine/rules.js';
 import { reachableUrl } from './credentials.js';
 import { escapeText } from './escape.js';
 import { EXIT_CLEAN, EXIT_FAILED } from './exit-codes.js';
@@ -13,10 +21,12 @@ const DAY_S = 24 * 60 * 60;
 interface FileStatus {
   readonly file: string;
   readonly version: number | null;
-  /** Of a container what it says; otherwise its lines. */
+  /** Of a container what it says, of a rule file its rules; otherwise its lines. */
   readonly signatures: number;
   readonly built: string;
   readonly ageDays: number;
+  /** Of a rule file: why it is not loaded, with lines. */
+  readonly problems: readonly string[];
 }
 
 interface FolderStatus {
@@ -47,19 +57,30 @@ async function statusOf(folder: string): Promise<FolderStatus> {
   try {
     const { files } = await describeDatabases(await databaseFiles(folder));
     const problem = files.length === 0 ? 'there is no signature database in it' : null;
-    return { folder, files: await Promise.all(files.map(fileStatus)), problem };
+    const rules = await triedRules(files.map(({ path }) => path));
+    return { folder, files: await Promise.all(files.map((file) => fileStatus(file, rules.get(file.path)))), problem };
   } catch (error) {
     return { folder, files: [], problem: error instanceof Error ? error.message : String(error) };
   }
 }
 
-async function fileStatus({ path, container, builtAt }: DatabaseFile): Promise<FileStatus> {
+/** Without YARA-X nothing is known of rule files but their size. */
+async function triedRules(paths: readonly string[]): Promise<Map<string, RuleFile>> {
+  const tried = await tryRules(paths.filter(isRuleFile)).catch(() => []);
+  return new Map(tried.map((file) => [file.path, file]));
+}
+
+async function fileStatus(
+  { path, container, builtAt }: DatabaseFile,
+  rules: RuleFile | undefined,
+): Promise<FileStatus> {
   return {
     file: basename(path),
     version: container?.version ?? null,
-    signatures: container?.signatureCount ?? (await countLines(path)),
+    signatures: rules?.rules ?? container?.signatureCount ?? (await countLines(path)),
     built: new Date(builtAt * 1000).toISOString().slice(0, 19),
     ageDays: Math.max(0, Math.floor((Date.now() / 1000 - builtAt) / DAY_S)),
+    problems: rules === undefined ? [] : problemsOf([rules]),
   };
 }
 
@@ -94,6 +115,7 @@ function textOf({ folders, version, server }: Status, dailyAt: number | null): s
       lines.push(
         `  ${escapeText(one.file)}: ${what}${one.signatures} signatures, built ${one.built}, ${one.ageDays} days old`,
       );
+      for (const told of one.problems) lines.push(`    ${escapeText(told)}`);
     }
   }
   if (version !== null) lines.push(`Together version ${version}`);

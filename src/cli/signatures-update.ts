@@ -67,7 +67,8 @@ async function updateIn(
     process.stdout.write(`${target} has the newest signatures already\n`);
     return null;
   }
-  const tried = await tryToLoad([staging]);
+  // A stand-in would serve whatever the new databases are like.
+  const tried = await tryToLoad([staging], config.engine === 'yara' ? 'yara' : 'clamav');
   if (tried.kind === 'failed') return tried.message.replaceAll(staging, from ?? 'the download');
   if (signal.aborted) return 'interrupted';
   await putInPlace(staging, target, changes);

@@ -117,8 +117,13 @@ function addon(): NativeAddon {
     if (!existsSync(addonPath)) {
       throw new EngineLoadError(`The native engine is not built (${addonPath} is missing): run "npm run build"`);
     }
-    const exported: NativeAddon = createRequire(import.meta.url)(addonPath);
-    loadedAddon = exported;
+    try {
+      const exported: NativeAddon = createRequire(import.meta.url)(addonPath);
+      loadedAddon = exported;
+    } catch (error) {
+      // Built elsewhere, or libclamav was removed since.
+      throw new EngineLoadError(`The native engine cannot be loaded: ${messageOf(error)}`, { cause: error });
+    }
   }
   return loadedAddon;
 }

@@ -15,6 +15,7 @@ const DATABASE_EXTENSIONS = new Set(
     .split(' ')
     .map((extension) => `.${extension}`),
 );
+const RULE_EXTENSIONS = new Set(['.yar', '.yara']);
 const CONTAINER_EXTENSIONS = new Set(['.cvd', '.cld', '.cud']);
 /** A container begins with a header of this length, fields divided by colons. */
 const CONTAINER_HEADER_BYTES = 512;
@@ -68,7 +69,11 @@ export async function databaseFiles(directory: string): Promise<string[]> {
     .map((name) => join(directory, name));
 }
 
-/** Reads every file that is not a container once; changes whenever a file's name or content does. */
+/** Whether it holds YARA rules; libclamav takes those as well, as far as it knows their language. */
+export function isRuleFile(path: string): boolean {
+  return RULE_EXTENSIONS.has(extname(path));
+}
+
 /** Lines that are not empty: in most forms of database, one signature each. */
 export async function countLines(path: string): Promise<number> {
   let lines = 0;
@@ -76,6 +81,7 @@ export async function countLines(path: string): Promise<number> {
   return lines;
 }
 
+/** Reads every file that is not a container once; changes whenever a file's name or content does. */
 export async function describeDatabases(paths: readonly string[]): Promise<DatabaseFacts> {
   const digest = createHash('sha256');
   const versions: { name: string; version: number }[] = [];

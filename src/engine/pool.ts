@@ -4,6 +4,7 @@ import { Piscina } from 'piscina';
 import { Failure } from '../errors.js';
 import { scanWorkerPath } from '../paths.js';
 import { createScanQueue } from './queue.js';
+import { type Serving, servingNow, servingWith } from './serving.js';
 import type { SandboxMode, ScanTask, ScanTaskResult, ThreadSettings } from './task.js';
 import { type EncryptedPolicy, readAnswer, type Verdict } from './verdict.js';
 
@@ -63,7 +64,8 @@ export interface Pause {
 }
 
 interface Job {
-  readonly task: ScanTask;
+  readonly content: ArrayBuffer;
+  readonly sizeBytes: number;
   readonly settle: (outcome: ScanOutcome) => void;
   readonly refuse: (reason: unknown) => void;
   readonly startedMs: number;
@@ -71,7 +73,19 @@ interface Job {
   release: () => void;
 }
 
+/** What came of handing a content to a thread. */
+interface Look {
+  readonly content: ArrayBuffer;
+  readonly outcome: ScanOutcome;
+}
+
 const RETRY_SECONDS = 2;
+
+/** Null when nothing has looked. */
+function lookedWith(result: ScanTaskResult, asked: Serving | null): Serving | null {
+  if (result.kind === 'failed') return null;
+  return result.nativeEpoch === null ? asked : servingWith(result.nativeEpoch);
+}
 
 export function startPool(options: PoolOptions): ScanPool {
   const policy = options.encryptedArchives ?? 'allow';
@@ -101,11 +115,11 @@ export function startPool(options: PoolOptions): ScanPool {
 
   function start(job: Job): void {
     running += 1;
-    const returned = piscina.run(job.task, { transferList: [job.task.content] }).then(
-      (result): ArrayBuffer | null => {
+    const returned = look(job).then(
+      ({ content, outcome }): ArrayBuffer | null => {
         job.release();
-        job.settle(outcomeOf(result));
-        return result.content;
+        job.settle(outcome);
+        return content;
       },
       (error: unknown): null => {
         job.release();
@@ -124,18 +138,33 @@ export function startPool(options: PoolOptions): ScanPool {
     });
   }
 
+  /** Once more when another engine came to serve on the way, with other rules: nothing was told by both of one epoch. */
+  async function look({ content, sizeBytes, startedMs }: Job): Promise<Look> {
+    for (let buffer = content; ; ) {
+      const serving = servingNow();
+      const task = { content: buffer, sizeBytes, clamav: serving?.nativeEpoch !== null, rules: serving?.rules ?? null };
+      const result = await piscina.run(task, { transferList: [buffer] });
+      const looked = lookedWith(result, serving);
+      const isOver = performance.now() - startedMs > options.scanTimeoutMs;
+      if (isOver || looked === null || looked.rules === task.rules) {
+        return { content: result.content, outcome: outcomeOf(result, looked?.epoch ?? null) };
+      }
+      buffer = result.content;
+    }
+  }
+
   function drained(): Promise<void> {
     if (running === 0) return Promise.resolve();
     return new Promise((resolve) => ended.add(resolve));
   }
 
-  function outcomeOf(result: ScanTaskResult): ScanOutcome {
+  function outcomeOf(result: ScanTaskResult, epoch: number | null): ScanOutcome {
     if (result.kind === 'failed') {
       const verdict: Verdict = { kind: 'incomplete', reason: `engine error: ${result.message}` };
       return { verdict, epoch: null, durationMs: 0, content: result.content };
     }
     const { answer, durationMs, content } = result;
-    return { verdict: readAnswer(answer, policy), epoch: answer.epoch, durationMs, content };
+    return { verdict: readAnswer(answer, policy), epoch, durationMs, content };
   }
 
   function overdue(job: Job, returned: Promise<ArrayBuffer | null>): ScanOutcome {
@@ -169,7 +198,7 @@ export function startPool(options: PoolOptions): ScanPool {
     scan(content, sizeBytes, { signal } = {}) {
       const startedMs = performance.now();
       return new Promise((settle, refuse) => {
-        const job: Job = { task: { content, sizeBytes }, settle, refuse, startedMs, release: () => undefined };
+        const job: Job = { content, sizeBytes, settle, refuse, startedMs, release: () => undefined };
         if (signal?.aborted) {
           refuse(signal.reason);
         } else if (stopping) {

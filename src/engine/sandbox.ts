@@ -5,14 +5,22 @@ import type { SandboxMode } from './task.js';
 /** What is asked for and can't be had. */
 class SandboxMissingError extends Error {}
 
-/** Returns a function that confines the calling thread at its first call that finds an engine, and throws if it must and can't. */
-export function createConfinement(mode: SandboxMode): () => void {
+/**
+ * Returns what a thread calls before each scan: at the first one by ClamAV it confines the thread, after `loadAhead` has loaded
+ * what could not be loaded any more. Throws when it must confine it and can't.
+ */
+export function createConfinement(mode: SandboxMode, loadAhead: () => void): (byClamav: boolean) => void {
   let confined = mode === 'off';
   let failure: unknown;
-  return () => {
+  return (byClamav) => {
     if (failure !== undefined) throw failure;
-    // The engine's temporary folder is what a thread keeps. Without an engine it can't scan either.
-    if (confined || engineInfo() === null) return;
+    if (confined) return;
+    // What a thread keeps is the temporary folder of ClamAV's engine. Rules need none and are memory-safe; a thread that was
+    // confined without the folder could not scan for ClamAV when its databases come.
+    if (!byClamav && mode === 'required')
+      throw new SandboxMissingError('SANDBOX=required, but only ClamAV is confined');
+    if (!byClamav || engineInfo() === null) return;
+    loadAhead();
     try {
       insist(mode, confineThread([]));
       confined = true;

@@ -13,12 +13,19 @@ const OWN_SIGNATURE = 'Sluice.Test.EICAR;';
 const TEST_FILE = ['X5O!P%@AP[4\\PZX54(P^)', '7CC)7}$EICAR-STANDARD-', 'ANTIVIRUS-TEST-', 'FILE!$H+H*'];
 const CLEAN_TEXT = 'Sluice self-test: a few harmless words that no signature may match.\n';
 
+export function testFile(): Uint8Array {
+  return Buffer.from(TEST_FILE.join(''), 'latin1');
+}
+
+export function cleanSample(): Uint8Array {
+  return Buffer.from(CLEAN_TEXT);
+}
+
 export async function selfTestFor(databasePaths: readonly string[]): Promise<SelfTest> {
-  const cleanSample = Buffer.from(CLEAN_TEXT);
   for (const path of databasePaths.filter((candidate) => OWN_DATABASE.test(candidate))) {
     if ((await readFile(path, 'latin1')).includes(OWN_SIGNATURE)) {
-      return { infectedSample: Buffer.from(TEST_FILE.join(''), 'latin1'), cleanSample };
+      return { infectedSample: testFile(), cleanSample: cleanSample() };
     }
   }
-  return { infectedSample: new Uint8Array(), cleanSample };
+  return { infectedSample: new Uint8Array(), cleanSample: cleanSample() };
 }

@@ -1,9 +1,12 @@
 // What is loaded: the engine's way from folders of signatures to ready, and from there to newer ones without a pause.
-import { defaultEngineLimits, type EngineLimits, engineInfo, type LoadedEngine, loadEngine } from './addon.js';
+import { defaultEngineLimits, type EngineLimits, engineInfo } from './addon.js';
+import { buildClamav, buildStandIn, type EngineChoice, type ServingEngine } from './build.js';
 import { dailyBuiltAt } from './databases.js';
 import { createKeptCopy } from './kept-copy.js';
 import type { Pause } from './pool.js';
+import { problemsOf, warningsOf } from './rules.js';
 import { makeScratch } from './scratch.js';
+import { ENGINES_KEPT } from './serving.js';
 import { fingerprintOrReason, watchDatabases } from './watch.js';
 
 /** What became of the last wish for newer signatures, while others serve. */
@@ -15,11 +18,11 @@ export type ReloadState =
 
 export type SignatureState =
   | { readonly kind: 'loading' /** 0 to 1 */; readonly progress: number }
-  | { readonly kind: 'ready'; readonly info: LoadedEngine; readonly reload: ReloadState }
+  | { readonly kind: 'ready'; readonly info: ServingEngine; readonly reload: ReloadState }
   | { readonly kind: 'failed'; readonly message: string };
 
 export type SignatureEvent =
-  | { readonly kind: 'loaded'; readonly info: LoadedEngine }
+  | { readonly kind: 'loaded'; readonly info: ServingEngine }
   /** `serving`: the signatures from before go on. */
   | { readonly kind: 'failed'; readonly message: string; readonly serving: boolean }
   | { readonly kind: 'warning'; readonly message: string };
@@ -32,6 +35,8 @@ export type ReloadMode =
 
 export interface SignatureOptions {
   readonly directories: readonly string[];
+  /** Default: auto. */
+  readonly engine?: EngineChoice;
   /** The deadline of a scan: the engine's own limit is set below it, so that the engine gives up first. */
   readonly scanTimeoutMs: number;
   readonly limits?: Partial<Omit<EngineLimits, 'maxScanTimeMs'>>;
@@ -46,9 +51,9 @@ export interface SignatureOptions {
 export interface Signatures {
   state(): SignatureState;
   /** Resolves when the engine can scan; rejects with the reason when the first load fails. */
-  ready(): Promise<LoadedEngine>;
+  ready(): Promise<ServingEngine>;
   /** The engine of an epoch that some verdict came from, also after it was replaced; null if that is long ago. */
-  engineOf(epoch: number): LoadedEngine | null;
+  engineOf(epoch: number): ServingEngine | null;
   /** Reads the folders again. Resolves when that has been done, well or not; wishes during a load are one more load. */
   reload(): Promise<void>;
   /** Removes the engine's temporary folder; nothing may be scanned any more. */
@@ -61,45 +66,76 @@ const ENGINE_SHARE = 0.45;
 const LOAD_SHARE = 2 / 3;
 /** Files that nobody has touched for two seconds are whole, or their copying has stalled; then the load says what is wrong. */
 const SETTLE_MS = 2_000;
-/** Engines whose description is kept: with one reload a second, those of ten minutes, the longest a scan can take. */
-const ENGINES_KEPT = 600;
 const STOP_WAIT_MS = 3_000;
 const DAY_MS = 24 * 60 * 60 * 1000;
 /** ClamAV publishes a daily database every day; a week without one is somebody's mistake. */
 const OLD_DAYS = 7;
 
 export function loadSignatures(options: SignatureOptions): Signatures {
-  const { directories, mode = { kind: 'concurrent' }, onEvent = () => undefined } = options;
+  const { directories, engine = 'auto', mode = { kind: 'concurrent' }, onEvent = () => undefined } = options;
   const scratch = makeScratch();
   if (scratch.warning !== null) onEvent({ kind: 'warning', message: scratch.warning });
-  const engines = new Map<number, LoadedEngine>();
+  const engines = new Map<number, ServingEngine>();
   const copy = mode.kind === 'frugal' ? createKeptCopy(directories, mode.copyDirectory) : null;
   let state: SignatureState = { kind: 'loading', progress: 0 };
   let begunWith = '';
   let stopped = false;
 
   /** The new engine is what `state` says in the same breath in which it begins to serve. */
-  async function load(from: readonly string[], scansWait: boolean): Promise<LoadedEngine> {
+  async function load(from: readonly string[], scansWait: boolean): Promise<ServingEngine> {
     const limits = {
       ...defaultEngineLimits,
       ...options.limits,
       maxScanTimeMs: Math.ceil(options.scanTimeoutMs * ENGINE_SHARE),
     };
     const freeFirstWaitMs = scansWait ? options.scanTimeoutMs : 0;
-    const loaded = await loadEngine(
+    const loaded = await buildClamav(
       { directories: from, temporaryDirectory: scratch.directory, limits, freeFirstWaitMs },
       ({ phase, done, total }) => {
         const share = total === 0 ? 1 : done / total;
         progressed(phase === 'load' ? share * LOAD_SHARE : LOAD_SHARE + share * (1 - LOAD_SHARE), scansWait);
       },
+      (message) => onEvent({ kind: 'warning', message }),
     );
-    const files = loaded.files.map((file) => ({ ...file, path: copy?.translate(file.path) ?? file.path }));
-    const info = { ...loaded, files };
+    const inFolder = <Described extends { readonly path: string }>(file: Described): Described => ({
+      ...file,
+      path: copy?.translate(file.path) ?? file.path,
+    });
+    const { files, rules } = loaded;
+    const info = {
+      ...loaded,
+      files: files.map(inFolder),
+      rules: rules === null ? null : { ...rules, files: rules.files.map(inFolder) },
+    };
     serve(info);
     return info;
   }
 
-  function serve(info: LoadedEngine): void {
+  /** `reason`: why ClamAV doesn't; null: it was not wanted. Rejects when rules can't serve either. */
+  async function standIn(reason: string | null): Promise<ServingEngine> {
+    try {
+      const info = await buildStandIn(directories, reason);
+      serve(info);
+      return info;
+    } catch (error) {
+      if (reason === null) throw error;
+      throw new Error(`${reason}; YARA-X cannot stand in for ClamAV: ${messageOf(error)}`, { cause: error });
+    }
+  }
+
+  /** ClamAV, and where that fails and has not served before, rules alone. */
+  async function loadWanted(): Promise<ServingEngine> {
+    if (engine === 'yara') return await standIn(null);
+    try {
+      const isFrugal = mode.kind === 'frugal' && copy !== null;
+      return await (isFrugal ? loadFrugally(copy, mode.pause) : load(directories, false));
+    } catch (error) {
+      if (engine === 'clamav' || (state.kind === 'ready' && state.info.name === 'clamav')) throw error;
+      return await standIn(copy?.translate(messageOf(error)) ?? messageOf(error));
+    }
+  }
+
+  function serve(info: ServingEngine): void {
     engines.set(info.epoch, info);
     const [oldest] = engines.keys();
     if (engines.size > ENGINES_KEPT && oldest !== undefined) engines.delete(oldest);
@@ -115,7 +151,7 @@ export function loadSignatures(options: SignatureOptions): Signatures {
   }
 
   /** Needs the memory of one engine, and for a fallback the disk for two copies of its databases. */
-  async function loadFrugally(kept: NonNullable<typeof copy>, pause: () => Pause): Promise<LoadedEngine> {
+  async function loadFrugally(kept: NonNullable<typeof copy>, pause: () => Pause): Promise<ServingEngine> {
     const staged = await kept.stage();
     const { drained, resume } = pause();
     progressed(0, true);
@@ -138,7 +174,7 @@ export function loadSignatures(options: SignatureOptions): Signatures {
   /** After a failure the old engine may be gone: its databases are loaded again from the copy. */
   async function fallBack(kept: NonNullable<typeof copy>): Promise<void> {
     const folders = kept.kept();
-    if (state.kind !== 'ready' || engineInfo() !== null) return;
+    if (state.kind !== 'ready' || state.info.name !== 'clamav' || engineInfo() !== null) return;
     try {
       if (folders === null) throw new Error('No copy of the databases from before was kept');
       await load(folders, true);
@@ -151,9 +187,8 @@ export function loadSignatures(options: SignatureOptions): Signatures {
     begunWith = await fingerprintOrReason(directories);
     progressed(0, false);
     try {
-      const isFrugal = mode.kind === 'frugal' && copy !== null;
-      const info = await (isFrugal ? loadFrugally(copy, mode.pause) : load(directories, false));
-      for (const message of info.warnings) onEvent({ kind: 'warning', message });
+      const info = await loadWanted();
+      for (const message of warningsAbout(info)) onEvent({ kind: 'warning', message });
       onEvent({ kind: 'loaded', info });
       warnOfAge();
     } catch (error) {
@@ -229,6 +264,13 @@ export function loadSignatures(options: SignatureOptions): Signatures {
   };
 }
 
+function warningsAbout({ warnings, rules, standsInFor }: ServingEngine): string[] {
+  const files = rules?.files ?? [];
+  const told = [...warnings, ...problemsOf(files), ...warningsOf(files)];
+  if (standsInFor === null) return told;
+  return [`YARA-X stands in for ClamAV and looks at raw content only, because: ${standsInFor}`, ...told];
+}
+
 function pauseFor(ms: number): Promise<void> {
   return new Promise((resolve) => {
     setTimeout(resolve, ms);
@@ -236,7 +278,7 @@ function pauseFor(ms: number): Promise<void> {
 }
 
 /** Of the newest official daily database; null without one. */
-export function daysOld(info: LoadedEngine, nowMs: number): number | null {
+export function daysOld(info: ServingEngine, nowMs: number): number | null {
   const builtAt = dailyBuiltAt(info.files);
   return builtAt === null ? null : Math.max(0, nowMs - builtAt * 1000) / DAY_MS;
 }

@@ -5,7 +5,7 @@ import { basename, dirname, join } from 'node:path';
 import { frame } from './frames.js';
 import { adoptFolders, claimFolder, type JournalFolder, type LeftFolder, segmentName } from './journal-folder.js';
 import { decodeRow, encodeRow, type ScanRow } from './scan-row.js';
-import { appendTo, createSegment, readSegment, type Segment, seal } from './segment.js';
+import { appendNow, appendTo, createSegment, readSegment, type Segment, seal } from './segment.js';
 
 /** A new file is begun at this size: what is replayed for nothing after a crash stays small. */
 const SEGMENT_BYTES = 4 * 1024 * 1024;
@@ -15,6 +15,9 @@ const DRAINED_SEGMENT_BYTES = 256 * 1024;
 const WAITING_BYTES = 8 * 1024 * 1024;
 /** Records that could not be written are tried again by scans that come this much later, not by all of them. */
 const REFUSE_MS = 1_000;
+/** A write that keeps the process waiting for so long says that the disk is busy: for a while another thread waits for it. */
+const SLOW_WRITE_MS = 2;
+const ASIDE_MS = 1_000;
 
 export interface JournalOptions {
   /** DATA_DIR/journal; other processes may have folders of their own in it. */
@@ -83,6 +86,7 @@ function createJournal({ directory, limitBytes, onDamage }: JournalOptions, own:
   let writing: Promise<void> | null = null;
   let oldestMs: number | null = null;
   let failure: { readonly message: string; readonly atMs: number } | null = null;
+  let asideUntilMs = 0;
   let isClosed = false;
   let notify: () => void = () => undefined;
 
@@ -95,6 +99,23 @@ function createJournal({ directory, limitBytes, onDamage }: JournalOptions, own:
     return failure !== null && Date.now() - failure.atMs < REFUSE_MS ? failure.message : null;
   }
 
+  /** The ordinary case: nobody waits, a file is open and the disk is quick, so the row is in the file at once. */
+  function writeNow(bytes: Buffer): boolean {
+    const startedMs = performance.now();
+    if (writing !== null || startedMs < asideUntilMs || current === null || isFull(current)) return false;
+    const isWritten = appendNow(current, bytes);
+    const endedMs = performance.now();
+    if (endedMs - startedMs > SLOW_WRITE_MS) asideUntilMs = endedMs + ASIDE_MS;
+    if (isWritten) written();
+    return isWritten;
+  }
+
+  function written(): void {
+    failure = null;
+    oldestMs ??= Date.now();
+    notify();
+  }
+
   /** One write for all that wait, then one for all that came in the meantime. */
   async function writeAll(): Promise<void> {
     while (waiting.length > 0) {
@@ -104,10 +125,8 @@ function createJournal({ directory, limitBytes, onDamage }: JournalOptions, own:
       waiting = [];
       try {
         await appendTo(await segmentFor(), bytes, group.length);
-        failure = null;
-        oldestMs ??= Date.now();
         for (const { resolve } of group) resolve();
-        notify();
+        written();
       } catch (error) {
         failure = { message: 'The history journal can not be written', atMs: Date.now() };
         for (const { reject } of group) reject(error);
@@ -118,11 +137,8 @@ function createJournal({ directory, limitBytes, onDamage }: JournalOptions, own:
   }
 
   async function segmentFor(): Promise<Segment> {
-    if (current !== null && current.descriptor !== null) {
-      const isDone = current.readBytes === current.endBytes && current.endBytes >= DRAINED_SEGMENT_BYTES;
-      if (!isDone && current.endBytes < SEGMENT_BYTES) return current;
-      await seal(current);
-    }
+    if (current !== null && !isFull(current)) return current;
+    if (current !== null) await seal(current);
     segmentNumber += 1;
     current = await createSegment(join(own.path, segmentName(segmentNumber)));
     segments.push(current);
@@ -176,6 +192,7 @@ function createJournal({ directory, limitBytes, onDamage }: JournalOptions, own:
       const reason = refusal();
       if (reason !== null) return Promise.reject(new Refused(reason));
       const bytes = frame(encodeRow(row));
+      if (writeNow(bytes)) return Promise.resolve();
       waitingBytes += bytes.length;
       return new Promise((resolve, reject) => {
         waiting.push({ bytes, resolve, reject });
@@ -213,6 +230,12 @@ function createJournal({ directory, limitBytes, onDamage }: JournalOptions, own:
       await own.release();
     },
   };
+}
+
+/** Nothing more is appended to it. */
+function isFull({ descriptor, readBytes, endBytes }: Segment): boolean {
+  if (descriptor === null || endBytes >= SEGMENT_BYTES) return true;
+  return readBytes === endBytes && endBytes >= DRAINED_SEGMENT_BYTES;
 }
 
 async function timeOfFirst(segments: readonly Segment[]): Promise<number> {

@@ -48,7 +48,9 @@ export const scanOperation: Operation = {
         'X-Scan-Cache': textHeader(
           'MISS: the engine looked. HIT: it has looked at the same content before, with the same signatures.',
         ),
-        'X-Scan-Notice': textHeader('`encrypted`: there are members that nobody could look into.'),
+        'X-Scan-Notice': textHeader(
+          '`encrypted`: there are members that nobody could look into. `raw-content`: YARA rules stand in for ClamAV.',
+        ),
         'X-RateLimit-Limit': integerHeader('Scans per hour.'),
         'X-RateLimit-Remaining': integerHeader('Scans left in this hour.'),
         'X-RateLimit-Reset': integerHeader('End of the hour, in epoch seconds.'),

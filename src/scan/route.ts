@@ -1,7 +1,7 @@
 // POST /api/v1/scans and POST /web/scans: who asks, what it costs, and the scan's answer with its headers.
 import { v7 as uuidv7 } from 'uuid';
 import type { Access, AccessControl } from '../account/access.js';
-import type { EngineInfo } from '../engine/addon.js';
+import { describeEngine, type ServingEngine } from '../engine/build.js';
 import { errorTable, Failure } from '../errors.js';
 import type { History } from '../history/history.js';
 import type { CallerRoute } from '../http/caller.js';
@@ -31,6 +31,8 @@ export interface ScanEvent {
   readonly sizeBytes: number | null;
   readonly sha256: string | null;
   readonly virusName: string | null;
+  /** What has looked, as in X-Scan-Engine; null when nothing looked at everything. */
+  readonly engine: string | null;
   /** The message of the error table, null on success. */
   readonly error: string | null;
 }
@@ -97,7 +99,15 @@ async function scanAdmitted(exchange: Exchange, access: Admitted, parts: ScanRou
   }
   const { sizeBytes, sha256 } = scanned;
   try {
-    await end({ status: 200, sizeBytes, sha256, virusName: virusNameOf(scanned), error: null });
+    const engine = engineOf(scanned, parts.signatures);
+    await end({
+      status: 200,
+      sizeBytes,
+      sha256,
+      virusName: virusNameOf(scanned),
+      engine: engine === null ? null : describeEngine(engine),
+      error: null,
+    });
   } catch (error) {
     // What can't be recorded is not answered: the history would lie.
     return await giveBack(error, access);
@@ -112,7 +122,9 @@ interface Attempt {
   readonly progress: ScanProgress;
 }
 
-type End = (outcome: Pick<ScanEvent, 'status' | 'sizeBytes' | 'sha256' | 'virusName' | 'error'>) => Promise<void>;
+type End = (
+  outcome: Pick<ScanEvent, 'status' | 'sizeBytes' | 'sha256' | 'virusName' | 'engine' | 'error'>,
+) => Promise<void>;
 
 /** Puts the outcome of a scan into the history, once, and then tells of it. Rejects with Failure `unavailable`. */
 function createEnd(
@@ -146,7 +158,7 @@ async function fail(error: unknown, { exchange, access, scanId, progress }: Atte
   const isGone = exchange.signal.aborted;
   const quota = isGivenBack(error, { isGone, received }) ? await access.refund() : access.quota;
   try {
-    await end({ ...outcomeOf(error, exchange), sizeBytes: null, sha256: null, virusName: null });
+    await end({ ...outcomeOf(error, exchange), sizeBytes: null, sha256: null, virusName: null, engine: null });
   } catch (unrecorded) {
     return await giveBack(unrecorded, access);
   }
@@ -175,9 +187,8 @@ function isGivenBack(error: unknown, { isGone, received }: { isGone: boolean; re
 }
 
 function scanReply(scanned: Scanned, scanId: string, quota: Quota, signatures: ScanParts['signatures']): Reply {
-  const { verdict, filename, sizeBytes, sha256, durationMs, epoch, cached } = scanned;
-  // Not the engine that serves now: the one that has looked.
-  const engine = epoch === null ? null : signatures.engineOf(epoch);
+  const { verdict, filename, sizeBytes, sha256, durationMs, cached } = scanned;
+  const engine = engineOf(scanned, signatures);
   const headers: Record<string, string> = {
     ...quotaHeaders(quota),
     'X-Scan-Id': scanId,
@@ -186,18 +197,19 @@ function scanReply(scanned: Scanned, scanId: string, quota: Quota, signatures: S
     'X-Scan-Cache': cached ? 'HIT' : 'MISS',
   };
   if (verdict.kind === 'clean' && verdict.encrypted) headers['X-Scan-Notice'] = 'encrypted';
+  // Containers are incomplete then; this says that the engine is a weaker one also for all else.
+  if (engine?.name === 'yara-x') headers['X-Scan-Notice'] = 'raw-content';
   const result = { filename, sizeInBytes: sizeBytes, scanDurationMillis: durationMs, virusName: virusNameOf(scanned) };
   return { status: 200, headers, body: resultJson(result) };
 }
 
-function virusNameOf({ verdict }: Scanned): string | null {
-  return verdict.kind === 'infected' ? verdict.virusName : null;
+/** Not the engine that serves now: the one that has looked. */
+function engineOf({ epoch }: Scanned, signatures: ScanParts['signatures']): ServingEngine | null {
+  return epoch === null ? null : signatures.engineOf(epoch);
 }
 
-/** `clamav/1.4.6; signatures=daily:27000; built=2026-11-20T08:00:00` */
-export function describeEngine(info: EngineInfo): string {
-  const built = new Date(info.signaturesBuiltAt * 1000).toISOString().slice(0, 19);
-  return `clamav/${info.engineVersion}; signatures=${info.signatureVersion}; built=${built}`;
+function virusNameOf({ verdict }: Scanned): string | null {
+  return verdict.kind === 'infected' ? verdict.virusName : null;
 }
 
 function quotaHeaders({ limit, remaining, resetEpochSeconds }: Quota): Record<string, string> {

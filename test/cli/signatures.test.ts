@@ -94,6 +94,34 @@ t.test('check loads what is configured or given, and says what is wrong with it'
   t.match(greedy.stderr, /self-test failed: harmless text is found to be Test\.Greedy/);
 });
 
+t.test('status and check name the line where a rule file is wrong; the other files are loaded', async (t) => {
+  const folder = databaseFolder(t, {
+    'a.ndb': NEW,
+    'good.yar': 'rule one { condition: filesize == 1 }\nrule two { condition: filesize == 2 }\n',
+    'bad.yar': 'rule three {\n  condition:\n    nothing\n}\n',
+  });
+  const problem = `${folder}/bad.yar:3:5: unknown identifier \`nothing\``;
+  const status = await run(t, ['status'], { SIGNATURES_DIR: folder });
+  t.equal(status.code, 0);
+  t.match(status.stdout, '  good.yar: 2 signatures, ');
+  t.match(status.stdout, `    ${problem}`);
+  const json = await run(t, ['status', '--json'], { SIGNATURES_DIR: folder });
+  t.match(JSON.parse(json.stdout).folders[0].files[1], {
+    file: 'bad.yar',
+    problems: [new RegExp(`^${folder}/bad\\.yar:3:5: `)],
+  });
+  const check = await run(t, ['check', folder]);
+  t.equal(check.code, 2);
+  t.match(check.stdout, /^OK: \d+ signatures and 2 YARA rules beside them, /);
+  t.match(check.stderr, problem);
+  const alone = await run(t, ['check', folder], { ENGINE: 'yara' });
+  t.match(alone.stdout, /^OK: 2 YARA rules, /);
+  t.match(
+    (await run(t, ['check', databaseFolder(t, { 'a.ndb': NEW })], { ENGINE: 'yara' })).stderr,
+    'there is no YARA rule',
+  );
+});
+
 t.test('update fetches from URLs, puts in place what loads, and has nothing to do the next time', async (t) => {
   const url = await mirror(t, { 'own.ndb': NEW, 'more.hdb': `${'a'.repeat(32)}:10:Test.Hash\n` });
   const into = join(temporaryFolder(t), 'made', 'for it');

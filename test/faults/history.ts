@@ -1,19 +1,9 @@
 // `node dist/test/faults/history.js [ROUNDS] [postgres|embedded] [SEED]`: the long form of the history's faults; exits with 1 when a row is lost.
 import { runRounds } from './history-rounds.js';
+import { generator } from './random.js';
 
 const [, , rounds = '200', store = 'postgres', seed = String(Date.now() % 1_000_000)] = process.argv;
 if (store !== 'postgres' && store !== 'embedded') throw new Error(`There is no store "${store}"`);
-
-/** Mulberry32: a seed that failed can be run again. */
-function generator(start: number): () => number {
-  let state = start;
-  return () => {
-    state = (state + 0x6d2b79f5) | 0;
-    let mixed = Math.imul(state ^ (state >>> 15), 1 | state);
-    mixed = (mixed + Math.imul(mixed ^ (mixed >>> 7), 61 | mixed)) ^ mixed;
-    return ((mixed ^ (mixed >>> 14)) >>> 0) / 4_294_967_296;
-  };
-}
 
 process.stdout.write(`${rounds} rounds on ${store}, seed ${seed}\n`);
 const report = await runRounds({

@@ -287,18 +287,20 @@ onEachStore(async (t, store) => {
     }
   });
 
-  const oneSession = store.isEmbedded && 'the embedded store has one session: nothing can stand in its way';
-  t.test('a search that takes too long is ended with a 503 that says what helps', { skip: oneSession }, async (t) => {
-    const other = await open(t, target);
-    await other.sql.begin(async (tx) => {
-      await tx`LOCK TABLE scans IN ACCESS EXCLUSIVE MODE`;
-      t.match(await get('?q=a'), {
-        status: 503,
-        body: { error: 'Service unavailable', message: 'This page takes too long to find: narrow it by dates' },
+  // The embedded store has one session: nothing can stand in its way.
+  if (!store.isEmbedded) {
+    t.test('a search that takes too long is ended with a 503 that says what helps', async (t) => {
+      const other = await open(t, target);
+      await other.sql.begin(async (tx) => {
+        await tx`LOCK TABLE scans IN ACCESS EXCLUSIVE MODE`;
+        t.match(await get('?q=a'), {
+          status: 503,
+          body: { error: 'Service unavailable', message: 'This page takes too long to find: narrow it by dates' },
+        });
       });
+      t.equal((await get('?q=a')).status, 200);
     });
-    t.equal((await get('?q=a')).status, 200);
-  });
+  }
 
   t.test('old rows come once each while new ones are added, oldest first', async (t) => {
     const seen: unknown[] = [];

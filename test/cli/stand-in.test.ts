@@ -1,0 +1,126 @@
+// A machine without libclamav, compilers and apt: it builds, it serves by rules alone, and it says so everywhere.
+import { spawnSync } from 'node:child_process';
+import { cpSync, mkdirSync, symlinkSync } from 'node:fs';
+import { dirname, join } from 'node:path';
+import t from 'tap';
+import { addonPath, packageJsonPath } from '../../src/paths.js';
+import { zip } from '../fixtures/archives.js';
+import { eicar } from '../fixtures/samples.js';
+import { startServer } from '../fixtures/server.js';
+import { upload } from '../fixtures/upload.js';
+import { temporaryFolder } from '../native/engine.js';
+
+const root = dirname(packageJsonPath);
+const parts = [
+  'package.json',
+  'package-lock.json',
+  'tsconfig.json',
+  'build.mjs',
+  'signatures',
+  'native',
+  'src',
+  'test',
+];
+
+/** This project without its addon, and a PATH with a shell in it and little else. */
+function bareMachine() {
+  const folder = temporaryFolder(t);
+  const project = join(folder, 'sluice');
+  for (const part of [...parts, 'bench', 'dist']) {
+    cpSync(join(root, part), join(project, part), {
+      recursive: true,
+      preserveTimestamps: true,
+      filter: (path) => !path.startsWith(join(root, 'native', 'build')),
+    });
+  }
+  symlinkSync(join(root, 'node_modules'), join(project, 'node_modules'));
+  const programs = join(folder, 'bin');
+  mkdirSync(programs);
+  symlinkSync(process.execPath, join(programs, 'node'));
+  for (const program of ['sh', 'id']) symlinkSync(join('/usr/bin', program), join(programs, program));
+  return { project, main: join(project, 'dist', 'src', 'main.js'), env: { PATH: programs } };
+}
+
+const { project, main, env } = bareMachine();
+
+function build(engine: string) {
+  return spawnSync(process.execPath, ['build.mjs'], {
+    cwd: project,
+    env: { ...env, ENGINE: engine },
+    encoding: 'utf8',
+  });
+}
+
+t.test('the build goes on without ClamAV and says what is lost, unless ClamAV is asked for', async (t) => {
+  const auto = build('auto');
+  t.equal(auto.status, 0, auto.stderr);
+  t.match(auto.stdout, "ClamAV's engine could not be built");
+  t.match(auto.stdout, 'no apt-get was found');
+  t.match(auto.stdout, 'Sluice scans with YARA rules alone');
+  t.match(build('yara'), { status: 0, stdout: '', stderr: '' });
+  t.match(build('clamav'), { status: 1, stderr: /The build stopped/ });
+});
+
+t.test('it serves by rules alone and says so, until ClamAV is there', async (t) => {
+  const server = await startServer({ main, env: { SIGNATURES_POLL_SECONDS: '0' } });
+  t.teardown(() => server.stop());
+  const because = 'The native engine is not built';
+  const ready = await fetch(`${server.url}/readyz`);
+  t.equal(ready.status, 200);
+  t.match(await ready.json(), {
+    engine: {
+      status: 'degraded',
+      engine: 'yara-x',
+      message: because,
+      rules: { engine: 'yara-x/1.7.1', refusedFiles: 0 },
+    },
+  });
+  t.match(await (await fetch(`${server.url}/version`)).json(), {
+    engine: /^yara-x\/1\.7\.1; signatures=/,
+    standsIn: true,
+  });
+  t.match(server.output(), /"level":40[^\n]*YARA-X stands in for ClamAV/);
+
+  const infected = await upload(server.url, eicar());
+  t.match(infected.body, { infected: true, virusName: 'Sluice.Test.EICAR.UNOFFICIAL' });
+  const clean = await upload(server.url, 'some text');
+  t.match(clean.body, { infected: false, virusName: null });
+  for (const { headers } of [infected, clean]) {
+    t.match(headers.get('x-scan-engine'), /^yara-x\/1\.7\.1; signatures=[0-9a-f]{8}; built=/);
+    t.equal(headers.get('x-scan-notice'), 'raw-content');
+  }
+  await server.printed(/("engine":"yara-x[^\n]*"msg":"scan")/);
+  const archive = zip([{ name: 'm', content: Buffer.from('some text') }]);
+  t.match(await upload(server.url, archive), {
+    status: 422,
+    body: { error: 'Scan failed', message: 'Scan incomplete: engine cannot unpack ZIP' },
+  });
+
+  cpSync(addonPath, join(project, 'native', 'build', 'Release', 'sluice.node'), { recursive: true });
+  process.kill(server.pid, 'SIGHUP');
+  await server.printed(/("name":"clamav"[^\n]*"msg":"signatures loaded")/);
+  const now = await upload(server.url, 'some text');
+  t.match(now.headers.get('x-scan-engine'), /^clamav\//);
+  t.equal(now.headers.get('x-scan-cache'), 'MISS', "what YARA-X said is not remembered as ClamAV's");
+  t.equal(now.headers.get('x-scan-notice'), null);
+  t.match(await upload(server.url, archive), { status: 200, body: { infected: false } });
+});
+
+t.test('only ClamAV, where it is asked for', async (t) => {
+  const bare = bareMachine();
+  const server = await startServer({ main: bare.main, env: { ENGINE: 'clamav' }, untilReady: false });
+  t.teardown(() => server.stop());
+  await server.printed(/(the signatures could not be loaded: scans are refused)/);
+  const ready = await fetch(`${server.url}/readyz`);
+  t.equal(ready.status, 503);
+  t.match(await ready.json(), { engine: { status: 'failed', message: 'The native engine is not built' } });
+  t.equal((await upload(server.url, 'some text')).status, 503);
+});
+
+t.test('only YARA-X, where it is asked for: nothing stands in for anything', async (t) => {
+  const server = await startServer({ env: { ENGINE: 'yara' } });
+  t.teardown(() => server.stop());
+  t.match(await (await fetch(`${server.url}/readyz`)).json(), { engine: { status: 'ready', engine: 'yara-x' } });
+  const answer = await upload(server.url, 'some text');
+  t.equal(answer.headers.get('x-scan-notice'), 'raw-content');
+});

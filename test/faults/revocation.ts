@@ -1,0 +1,10 @@
+// `node dist/test/faults/revocation.js [REQUESTS] [SEED]`: the long form of the race between scans and the deletion of their key; exits with 1 when one is admitted after it.
+import { generator } from './random.js';
+import { runRevocations } from './revocation-rounds.js';
+
+const [, , requests = '100000', seed = String(Date.now() % 1_000_000)] = process.argv;
+
+process.stdout.write(`${requests} scans, seed ${seed}\n`);
+const report = await runRevocations({ requests: Number(requests), random: generator(Number(seed)) });
+process.stdout.write(`${JSON.stringify(report, null, 2)}\n`);
+if (report.problems.length > 0) process.exitCode = 1;
