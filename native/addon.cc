@@ -33,6 +33,8 @@ Napi::Object FillExports(Napi::Env env, Napi::Object exports) {
   exports["serveEngine"] = Napi::Function::New(env, ServeEngine, "serveEngine");
   exports["discardEngine"] = Napi::Function::New(env, DiscardEngine, "discardEngine");
   exports["engineInfo"] = Napi::Function::New(env, EngineInfo, "engineInfo");
+  exports["confineThread"] = Napi::Function::New(env, ConfineThread, "confineThread");
+  exports["tryConfinement"] = Napi::Function::New(env, TryConfinement, "tryConfinement");
   exports["scanBuffer"] = Napi::Function::New(env, ScanBuffer, "scanBuffer");
   return exports;
 }

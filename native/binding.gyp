@@ -14,7 +14,10 @@
         "clamav.cc",
         "listener.cc",
         "storage.cc",
-        "exit-gate.cc"
+        "exit-gate.cc",
+        "sandbox.cc",
+        "landlock.cc",
+        "seccomp.cc"
       ]
     },
     {

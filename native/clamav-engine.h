@@ -28,6 +28,7 @@ class ClamavEngine {
   ScanReport Scan(const void* content, size_t length) const;
 
   const EngineFacts& facts() const { return facts_; }
+  const std::string& temporary_directory() const { return storage_.directory(); }
 
  private:
   struct Free {

@@ -205,6 +205,8 @@ std::shared_ptr<const ClamavEngine> ClamavEngine::Build(const LoadRequest& reque
       throw LoadError(Reason("There is no signature in " + directory, listener.messages));
     }
   }
+  // Told once, in the folders' order: the marks are no part of what was asked for.
+  cl_engine_set_clcb_sigload_progress(engine.get(), nullptr, nullptr);
   LoadMarks(engine.get(), request.marks_directory);
   cl_error_t code = cl_engine_compile(engine.get());
   if (code != CL_SUCCESS) throw LoadError("Cannot compile the signatures: " + Reason(cl_strerror(code), listener.messages));
@@ -212,7 +214,6 @@ std::shared_ptr<const ClamavEngine> ClamavEngine::Build(const LoadRequest& reque
   facts.warnings = std::move(listener.messages);
   // The observer ends with this call, the engine does not.
   cl_engine_set_clcb_sigload(engine.get(), nullptr, nullptr);
-  cl_engine_set_clcb_sigload_progress(engine.get(), nullptr, nullptr);
   cl_engine_set_clcb_engine_compile_progress(engine.get(), nullptr, nullptr);
   const std::chrono::duration<double, std::milli> took = std::chrono::steady_clock::now() - started;
   facts.load_millis = took.count();

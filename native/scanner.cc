@@ -10,6 +10,7 @@
 
 #include "engine.h"
 #include "loader.h"
+#include "sandbox.h"
 
 namespace sluice {
 namespace {
@@ -43,15 +44,18 @@ Integer WholeNumberOf(const Napi::Object& object, const char* key) {
   return static_cast<Integer>(number);
 }
 
+std::vector<std::string> PathsOf(const Napi::Array& list) {
+  std::vector<std::string> paths;
+  for (uint32_t i = 0; i < list.Length(); i++) paths.push_back(TextOf(list, std::to_string(i).c_str()));
+  return paths;
+}
+
 std::vector<std::string> DirectoriesOf(const Napi::Object& options) {
   Napi::Value value = options.Get("directories");
   if (!value.IsArray() || value.As<Napi::Array>().Length() == 0) {
     throw Napi::TypeError::New(options.Env(), "directories must be a list with at least one folder");
   }
-  Napi::Array list = value.As<Napi::Array>();
-  std::vector<std::string> directories;
-  for (uint32_t i = 0; i < list.Length(); i++) directories.push_back(TextOf(list, std::to_string(i).c_str()));
-  return directories;
+  return PathsOf(value.As<Napi::Array>());
 }
 
 std::string BytesOf(const Napi::Object& object, const char* key) {
@@ -117,6 +121,23 @@ Napi::Object ReportToObject(Napi::Env env, const ScanReport& report) {
   return answer;
 }
 
+Napi::Object ConfinementToObject(Napi::Env env, const sandbox::Confinement& confinement) {
+  Napi::Object object = Napi::Object::New(env);
+  object["seccomp"] = confinement.seccomp;
+  object["landlock"] = confinement.landlock == 0 ? static_cast<napi_value>(env.Null())
+                                                 : static_cast<napi_value>(Napi::Number::New(env, confinement.landlock));
+  return object;
+}
+
+template <typename Confine>
+Napi::Value Confined(Napi::Env env, Confine confine) {
+  try {
+    return ConfinementToObject(env, confine());
+  } catch (const sandbox::SandboxError& error) {
+    throw Napi::Error::New(env, error.what());
+  }
+}
+
 }  // namespace
 
 Napi::Value LoadEngine(const Napi::CallbackInfo& info) {
@@ -144,6 +165,15 @@ Napi::Value EngineInfo(const Napi::CallbackInfo& info) {
   if (!current) return info.Env().Null();
   return FactsToObject(info.Env(), current->facts());
 }
+
+Napi::Value ConfineThread(const Napi::CallbackInfo& info) {
+  if (!info[0].IsArray()) throw Napi::TypeError::New(info.Env(), "readable must be a list of folders");
+  sandbox::Folders folders{{}, PathsOf(info[0].As<Napi::Array>())};
+  if (engine::Reference current = engine::Current()) folders.writable.push_back(current->temporary_directory());
+  return Confined(info.Env(), [&folders] { return sandbox::ConfineThread(folders); });
+}
+
+Napi::Value TryConfinement(const Napi::CallbackInfo& info) { return Confined(info.Env(), sandbox::TryConfinement); }
 
 Napi::Value ScanBuffer(const Napi::CallbackInfo& info) {
   Napi::Env env = info.Env();

@@ -16,6 +16,8 @@ class Storage {
   // The folder is there with room for files, and the process may open more; takes about a microsecond.
   bool Works() const;
 
+  const std::string& directory() const { return directory_; }
+
  private:
   std::string directory_;
   int descriptor_;

@@ -155,6 +155,7 @@ const variables = z.object({
   DOWNLOAD_MEMORY_MB: integer(16, 1_048_576).default(Math.min(256, Math.max(128, Math.floor(totalmem() / MIB / 16)))),
   DOWNLOADS_PER_USER: integer(1, 100_000).default(8),
   DOWNLOADS: integer(1, 100_000).default(256),
+  SANDBOX: z.enum(['auto', 'off', 'required']).default('auto'),
   ENCRYPTED_ARCHIVES: z.enum(['allow', 'reject']).default('allow'),
   PLANS: plans.default(
     new Map([
@@ -254,6 +255,7 @@ export interface Config {
   readonly downloadMemoryBytes: number;
   readonly downloadsPerUser: number;
   readonly downloads: number;
+  readonly sandbox: 'auto' | 'off' | 'required';
   readonly encryptedArchives: 'allow' | 'reject';
   /** Plan name to scans per hour. */
   readonly plans: ReadonlyMap<string, number>;
@@ -375,6 +377,7 @@ export function readConfig(env: Readonly<Record<string, string | undefined>>): C
     downloadMemoryBytes: v.DOWNLOAD_MEMORY_MB * MIB,
     downloadsPerUser: v.DOWNLOADS_PER_USER,
     downloads: v.DOWNLOADS,
+    sandbox: v.SANDBOX,
     encryptedArchives: v.ENCRYPTED_ARCHIVES,
     plans: v.PLANS,
     billing,

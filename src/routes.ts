@@ -1,4 +1,5 @@
 // Every endpoint as one table: method, path, what the OpenAPI document says of it, and who serves it.
+import type { Confinement } from './engine/addon.js';
 import { describeEngine, type ServingEngine } from './engine/build.js';
 import { dailyBuiltAt } from './engine/databases.js';
 import type { ReloadState, SignatureState } from './engine/signatures.js';
@@ -18,6 +19,8 @@ export interface RouteParts {
   /** Null: keys and quota are served as they should be; otherwise why Postgres stands in. */
   readonly admissionProblem: () => string | null;
   readonly version: string;
+  /** What confines the scan threads; null: nothing does. */
+  readonly sandbox: Confinement | null;
 }
 
 export function createRoutes(parts: RouteParts): Route[] {
@@ -150,12 +153,14 @@ function localTime(epochSeconds: number): string {
   return new Date(epochSeconds * 1000).toISOString().slice(0, 19);
 }
 
-function versions({ version, signatures }: RouteParts): Record<string, unknown> {
+function versions({ version, sandbox, signatures }: RouteParts): Record<string, unknown> {
   const state = signatures();
-  if (state.kind !== 'ready') return { sluice: version, node: process.versions.node, engine: null, signatures: null };
+  const always = { sluice: version, node: process.versions.node, sandbox: sandbox ?? 'off' };
+  if (state.kind !== 'ready') return { ...always, engine: null, signatures: null };
   return {
-    sluice: version,
-    node: process.versions.node,
+    ...always,
+    // Only ClamAV's scans are confined.
+    ...(state.info.name === 'clamav' ? {} : { sandbox: 'off' }),
     engine: describeEngine(state.info),
     standsIn: state.info.standsInFor !== null,
     signatures: { count: state.info.signatureCount, ...ages(state.info) },

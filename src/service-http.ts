@@ -10,6 +10,7 @@ import { createBillingRoutes } from './billing/route.js';
 import { startUpkeep } from './billing/upkeep.js';
 import { createWebhookRoute } from './billing/webhook.js';
 import { type Config, ownIssuer } from './config.js';
+import type { Confinement } from './engine/addon.js';
 import type { ScanPool } from './engine/pool.js';
 import type { Signatures } from './engine/signatures.js';
 import type { History } from './history/history.js';
@@ -47,6 +48,7 @@ interface HttpParts {
   readonly refused: ReadonlySet<string>;
   /** A listening socket to accept from; null: one of its own. */
   readonly listener: number | null;
+  readonly sandbox: Confinement | null;
 }
 
 export interface Http {
@@ -60,7 +62,7 @@ export interface Http {
 export async function createHttp(
   config: Config,
   log: Log,
-  { postgres, admission, history, signatures, pool, refused, listener }: HttpParts,
+  { postgres, admission, history, signatures, pool, refused, listener, sandbox }: HttpParts,
   stops: (() => Promise<void>)[],
 ): Promise<Http> {
   const version = readVersion();
@@ -119,6 +121,7 @@ export async function createHttp(
     storeProblem: () => problemOf(postgres),
     admissionProblem: () => admission.problem(),
     version,
+    sandbox,
   });
   let server: Server | null = null;
   stops.push(async () => {

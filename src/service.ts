@@ -5,7 +5,9 @@ import type { Config } from './config.js';
 import { openInFlight } from './engine/in-flight.js';
 import { startMemoryGuard } from './engine/memory-guard.js';
 import { type ScanPool, startPool } from './engine/pool.js';
+import { type FoundSandbox, findSandbox } from './engine/sandbox.js';
 import { loadSignatures, type SignatureEvent, type Signatures } from './engine/signatures.js';
+import type { SandboxMode } from './engine/task.js';
 import { startHistory } from './history/history.js';
 import type { Log } from './log.js';
 import { createHttp } from './service-http.js';
@@ -55,6 +57,7 @@ export async function startService(config: Config, log: Log, surroundings: Surro
     for (let next = stops.pop(); next !== undefined; next = stops.pop()) await next();
   };
   try {
+    const sandbox = startSandbox(config, log);
     const postgres = await startStore(config, log, socketDirectory, stops);
     const account = await bootstrap(postgres.sql, config.bootstrap, { isEmbedded: config.databaseUrl === null });
     const history = await startHistory({
@@ -65,14 +68,14 @@ export async function startService(config: Config, log: Log, surroundings: Surro
       log,
     });
     stops.push(() => history.stop());
-    const pool = startGuardedPool(config, surroundings, stops);
+    const pool = startGuardedPool(config, sandbox.mode, surroundings, stops);
     const signatures = startSignatures(config, log, pool);
     stops.push(() => signatures.stop());
     stops.push(() => pool.stop());
     const admission = await startAdmission(config, log, postgres, takesOver, stops);
     const refused = new Set<string>();
     const parts = { postgres, admission: admission.store, history, signatures, pool, refused, listener };
-    const http = await createHttp(config, log, parts, stops);
+    const http = await createHttp(config, log, { ...parts, sandbox: sandbox.confinement }, stops);
     return {
       account,
       get hungThreads() {
@@ -102,6 +105,7 @@ export async function startService(config: Config, log: Log, surroundings: Surro
 
 function startGuardedPool(
   config: Config,
+  sandbox: SandboxMode,
   { inFlightPath, onHung, onOutOfMemory }: Surroundings,
   stops: (() => Promise<void>)[],
 ): ScanPool {
@@ -118,10 +122,17 @@ function startGuardedPool(
     queueLimit: config.scanQueue,
     scanTimeoutMs: config.scanTimeoutMs,
     encryptedArchives: config.encryptedArchives,
+    sandbox,
     onHung,
     ...(inFlight === null ? {} : { onBegin: inFlight.enter }),
     ...(memory === null ? {} : { refusal: memory.refusal }),
   });
+}
+
+function startSandbox(config: Config, log: Log): FoundSandbox {
+  const sandbox = findSandbox(config.sandbox);
+  if (sandbox.warning !== null) log.warn({ warning: sandbox.warning }, 'sandbox');
+  return sandbox;
 }
 
 function startSignatures(config: Config, log: Log, pool: ScanPool): Signatures {

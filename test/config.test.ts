@@ -22,6 +22,7 @@ t.test('without any variable the service has everything it needs', async (t) => 
     baseUrl: null,
     dataDirectory: resolve('data'),
     databaseUrl: null,
+    sandbox: 'auto',
     encryptedArchives: 'allow',
     appEnv: 'PRODUCTION',
     logLevel: 'info',

@@ -111,7 +111,8 @@ const std::map<std::string, Try>& Probes() {
       {"perf_event_open", [](Path) { return AllowedIf(syscall(SYS_perf_event_open, nullptr, 0, -1, -1, 0), EFAULT); }},
       {"mount", [](Path) { return AllowedIf(mount("none", "/nowhere", "tmpfs", 0, nullptr), ENOENT); }},
       {"unshare", [](Path) { return unshare(0); }},
-      {"setuid", [](Path) { return static_cast<long>(setresuid(-1, -1, -1)); }},
+      // Not by the C library, which would make all threads of the process do it.
+      {"setuid", [](Path) { return syscall(SYS_setresuid, -1, -1, -1); }},
       {"pidfd_open", [](Path) { return Closed(static_cast<int>(syscall(SYS_pidfd_open, getpid(), 0))); }},
       {"memfd_create", [](Path) { return Closed(memfd_create("probe", MFD_CLOEXEC)); }},
       {"terminal-input", [](Path) { return AllowedIf(ioctl(-1, TIOCSTI, ""), EBADF); }},

@@ -96,6 +96,11 @@ export const environment: readonly Variable[] = [
   variable('DOWNLOADS_PER_USER', '8', 'downloads of one account at a time, 1 to 100000; the next one gets 503'),
   variable('DOWNLOADS', '256', 'downloads at a time, 1 to 100000; the next one gets 503'),
   variable(
+    'SANDBOX',
+    'auto',
+    'auto: scan threads lose network, programs and foreign files where the kernel can (seccomp, Landlock); required: no start without; off',
+  ),
+  variable(
     'ENCRYPTED_ARCHIVES',
     'allow',
     'allow: encrypted members count as looked at; reject: the scan is incomplete',

@@ -27,7 +27,7 @@ A file over 200 MB, or one that the engine could not look at as a whole, is INCO
 Exit codes: 0 everything is clean, 1 something is infected, 2 something failed or is incomplete and nothing is
 infected, 78 wrong configuration, 130 interrupted.
 
-${environmentHelp(['ENGINE', 'SIGNATURES_DIR', 'SCAN_THREADS', 'SCAN_TIMEOUT_MS', ...SCAN_LIMITS, 'ENCRYPTED_ARCHIVES'])}`;
+${environmentHelp(['ENGINE', 'SIGNATURES_DIR', 'SCAN_THREADS', 'SCAN_TIMEOUT_MS', ...SCAN_LIMITS, 'SANDBOX', 'ENCRYPTED_ARCHIVES'])}`;
 
 const RECONCILE_HELP = `
 The service does this every night at 03:00 UTC; here it is done at once, beside a running service or without one (with

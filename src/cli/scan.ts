@@ -3,6 +3,7 @@ import { constants } from 'node:os';
 import { performance } from 'node:perf_hooks';
 import { type Config, readConfig } from '../config.js';
 import { startPool } from '../engine/pool.js';
+import { type FoundSandbox, findSandbox } from '../engine/sandbox.js';
 import { loadSignatures } from '../engine/signatures.js';
 import { escapePath } from './escape.js';
 import { EXIT_CLEAN, EXIT_FAILED, EXIT_INFECTED, EXIT_SIGNAL_BASE } from './exit-codes.js';
@@ -73,12 +74,21 @@ async function scanWith(config: Config, command: ScanCommand, { stop, progress, 
   // A load can't be broken off; its empty temporary folder goes with the next start.
   if (stop.signal.aborted) return EXIT_FAILED;
 
+  let sandbox: FoundSandbox;
+  try {
+    sandbox = findSandbox(config.sandbox);
+  } catch (error) {
+    note(error instanceof Error ? error.message : String(error));
+    await signatures.stop();
+    return EXIT_FAILED;
+  }
   const pool = startPool({
     threads: config.scanThreads,
     queueLimit: config.scanThreads * 2,
     // The file before this one may use up a whole deadline of the engine's; this one's own begins after it.
     scanTimeoutMs: config.scanTimeoutMs * 2,
     encryptedArchives: config.encryptedArchives,
+    sandbox: sandbox.mode,
   });
   const tally = createTally();
   const format = command.json ? jsonFormat() : textFormat();

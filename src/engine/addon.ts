@@ -20,6 +20,14 @@ export interface EngineLimits {
   readonly maxScanTimeMs: number;
 }
 
+/** What the kernel keeps a scan thread from. */
+export interface Confinement {
+  /** System calls that scanning doesn't need: network, programs, other processes. */
+  readonly seccomp: boolean;
+  /** Files outside its folders: the version of the kernel's Landlock; null: it has none. */
+  readonly landlock: number | null;
+}
+
 export interface LoadOptions {
   /** Folders with databases, loaded into one engine in this order. */
   readonly directories: readonly string[];
@@ -96,6 +104,8 @@ interface NativeAddon {
   serveEngine(epoch: number): boolean;
   discardEngine(epoch: number): void;
   engineInfo(): EngineInfo | null;
+  confineThread(readable: readonly string[]): Confinement;
+  tryConfinement(): Confinement;
   scanBuffer(content: Uint8Array): EngineAnswer;
 }
 
@@ -174,6 +184,20 @@ export function engineInfo(): EngineInfo | null {
  */
 export function scanBuffer(content: Uint8Array): EngineAnswer {
   return addon().scanBuffer(content);
+}
+
+/**
+ * Confines the calling thread for good (native/sandbox.h): of files it keeps the engine's temporary folder, and may read
+ * those in the folders. Modules that it hasn't imported yet can't be imported any more.
+ */
+export function confineThread(readable: readonly string[]): Confinement {
+  if (!Array.isArray(readable) || !readable.every(isPath)) throw new TypeError('readable must be a list of folders');
+  return addon().confineThread(readable);
+}
+
+/** What `confineThread` reaches on this machine. */
+export function tryConfinement(): Confinement {
+  return addon().tryConfinement();
 }
 
 function checkArguments(options: LoadOptions, onProgress: unknown): void {

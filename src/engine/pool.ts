@@ -3,7 +3,7 @@ import { performance } from 'node:perf_hooks';
 import { Failure } from '../errors.js';
 import { createScanQueue } from './queue.js';
 import { type Serving, servingNow, servingWith } from './serving.js';
-import type { ScanTaskResult } from './task.js';
+import type { SandboxMode, ScanTaskResult } from './task.js';
 import { startThreads, type Thread } from './threads.js';
 import { type EncryptedPolicy, readAnswer, type Verdict } from './verdict.js';
 
@@ -22,6 +22,8 @@ export interface PoolOptions {
   readonly hungGraceMs?: number;
   /** Why nothing is scanned for now; null: all is well. */
   readonly refusal?: () => string | null;
+  /** Default: auto. */
+  readonly sandbox?: SandboxMode;
 }
 
 export type ScanOutcome =
@@ -111,7 +113,7 @@ function lookedWith(result: ScanTaskResult, asked: Serving | null): Serving | nu
 export function startPool(options: PoolOptions): ScanPool {
   const policy = options.encryptedArchives ?? 'allow';
   const queue = createScanQueue<Job>(options.queueLimit);
-  const threads = startThreads(options.threads);
+  const threads = startThreads(options.threads, { sandbox: options.sandbox ?? 'auto' });
   const ended = new Set<() => void>();
   let running = 0;
   let hung = 0;

@@ -1,5 +1,6 @@
 // The engine's temporary folder: in memory where the machine has room for it, of this process alone, and nothing left behind.
 import { mkdtempSync, readdirSync, rmSync, statfsSync } from 'node:fs';
+import { readdir, rm, stat } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { performance } from 'node:perf_hooks';
@@ -17,6 +18,11 @@ export interface Scratch {
   readonly directory: string;
   /** What the operator should know, or null. */
   readonly warning: string | null;
+  /**
+   * Removes what nobody has written to for so long: a scan removes its own folder, so this was left by a parser that forgot
+   * it. Resolves with what couldn't be removed or looked at; null: nothing.
+   */
+  sweep(olderThanMs: number): Promise<string | null>;
   remove(): void;
 }
 
@@ -33,8 +39,26 @@ export function makeScratch(): Scratch {
   return {
     directory,
     warning: warnings.length === 0 ? null : warnings.join('; '),
+    sweep: (olderThanMs) => sweep(directory, Date.now() - olderThanMs),
     remove: () => rmSync(directory, { recursive: true, force: true }),
   };
+}
+
+async function sweep(directory: string, beforeMs: number): Promise<string | null> {
+  try {
+    for (const name of await readdir(directory)) {
+      const path = join(directory, name);
+      // A scan that ends meanwhile removes its folder itself.
+      const modifiedMs = await stat(path).then(
+        ({ mtimeMs }) => mtimeMs,
+        () => Number.POSITIVE_INFINITY,
+      );
+      if (modifiedMs < beforeMs) await rm(path, { recursive: true, force: true });
+    }
+    return null;
+  } catch (error) {
+    return `The engine's temporary folder can't be swept: ${error instanceof Error ? error.message : String(error)}`;
+  }
 }
 
 function roomBytes(directory: string): number {

@@ -70,6 +70,8 @@ const LOAD_SHARE = 2 / 3;
 /** Files that nobody has touched for two seconds are whole, or their copying has stalled; then the load says what is wrong. */
 const SETTLE_MS = 2_000;
 const STOP_WAIT_MS = 3_000;
+/** How often leftovers of scans are looked for. */
+const SWEEP_MS = 60_000;
 const DAY_MS = 24 * 60 * 60 * 1000;
 /** ClamAV publishes a daily database every day; a week without one is somebody's mistake. */
 const OLD_DAYS = 7;
@@ -257,6 +259,13 @@ export function loadSignatures(options: SignatureOptions): Signatures {
   });
   const ageTimer = setInterval(warnOfAge, DAY_MS);
   ageTimer.unref();
+  // A scan that is over its deadline may still be at it for as long again.
+  const sweepTimer = setInterval(() => {
+    void scratch.sweep(options.scanTimeoutMs * 2 + SWEEP_MS).then((message) => {
+      if (message !== null && !stopped) onEvent({ kind: 'warning', message });
+    });
+  }, SWEEP_MS);
+  sweepTimer.unref();
 
   return {
     state: () => state,
@@ -267,6 +276,7 @@ export function loadSignatures(options: SignatureOptions): Signatures {
       stopped = true;
       watch.stop();
       clearInterval(ageTimer);
+      clearInterval(sweepTimer);
       // A load can't be broken off. What it still unpacks goes with the next start, or with the process.
       await Promise.race([running, pauseFor(STOP_WAIT_MS)]);
       scratch.remove();

@@ -10,6 +10,14 @@ export interface RuleSet {
   readonly text: SharedArrayBuffer;
 }
 
+/** `auto`: scan threads are confined as far as the kernel can; `required`: they don't scan where it can't. */
+export type SandboxMode = 'auto' | 'off' | 'required';
+
+/** What a scan thread is told when it starts. */
+export interface ThreadSettings {
+  readonly sandbox: SandboxMode;
+}
+
 /** To the thread. The content is transferred, so nobody else can write to it meanwhile. */
 export interface ScanTask {
   readonly content: ArrayBuffer;

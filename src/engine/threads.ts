@@ -1,7 +1,7 @@
 // Threads for scans, sole importer of piscina but for the threads' entry: a set of them, and another one for each that is lost in native code.
 import { Piscina } from 'piscina';
 import { scanWorkerPath } from '../paths.js';
-import type { ScanTask, ScanTaskResult } from './task.js';
+import type { ScanTask, ScanTaskResult, ThreadSettings } from './task.js';
 
 export interface Threads {
   /** Threads that have nothing to do. */
@@ -30,7 +30,7 @@ interface Group {
   leaving: boolean;
 }
 
-function startGroup(size: number): Group {
+function startGroup(size: number, settings: ThreadSettings): Group {
   const piscina = new Piscina<ScanTask, ScanTaskResult>({
     filename: scanWorkerPath,
     name: 'scanTask',
@@ -38,13 +38,14 @@ function startGroup(size: number): Group {
     maxThreads: size,
     idleTimeout: Number.POSITIVE_INFINITY,
     maxQueue: 0,
+    workerData: settings,
   });
   return { piscina, size, running: 0, lost: 0, leaving: false };
 }
 
-export function startThreads(count: number): Threads {
+export function startThreads(count: number, settings: ThreadSettings): Threads {
   /** Behind the first come those that stand in: at most `count`, since each that hangs costs a core. */
-  const groups = [startGroup(count)];
+  const groups = [startGroup(count, settings)];
 
   const free = (group: Group): number => (group.leaving ? 0 : group.size - group.running);
 
@@ -55,7 +56,7 @@ export function startThreads(count: number): Threads {
   }
 
   function standIn(): void {
-    if (groups.length <= count) groups.push(startGroup(1));
+    if (groups.length <= count) groups.push(startGroup(1, settings));
   }
 
   function standDown(): void {

@@ -1,10 +1,14 @@
 // The entry of a scan thread: hands the content to ClamAV and to YARA rules, in place, and sends it back with the answer.
 import { performance } from 'node:perf_hooks';
-import { move, transferableSymbol, valueSymbol } from 'piscina';
+import { move, transferableSymbol, valueSymbol, workerData } from 'piscina';
 import { scanBuffer } from './addon.js';
-import type { RuleSet, ScanTask, ScanTaskResult } from './task.js';
+import { createConfinement } from './sandbox.js';
+import type { RuleSet, ScanTask, ScanTaskResult, ThreadSettings } from './task.js';
 import { type RawAnswer, readAnswer } from './verdict.js';
-import { compileRules, type RuleScanner } from './yara.js';
+import { compileRules, loadYara, type RuleScanner } from './yara.js';
+
+const settings: ThreadSettings = workerData;
+const confine = createConfinement(settings.sandbox, loadYara);
 
 /** The task's handler: never throws, so the content always comes back. */
 export function scanTask(task: ScanTask): unknown {
@@ -18,6 +22,8 @@ const CL_VIRUS = 1;
 
 function scan({ content, sizeBytes, clamav, rules }: ScanTask): ScanTaskResult {
   try {
+    // Before the first content.
+    confine(clamav);
     const scanner = rules === null ? null : scannerFor(rules);
     const startedMs = performance.now();
     const bytes = new Uint8Array(content, 0, sizeBytes);

@@ -95,6 +95,15 @@ function yaraX(): YaraX {
   return loaded;
 }
 
+/** For a thread that can't open files later; where there is none, who needs it is told then. */
+export function loadYara(): void {
+  try {
+    yaraX();
+  } catch {
+    loaded = null;
+  }
+}
+
 /** `yara-x/1.7.1`. Throws where there is none. */
 export function yaraVersion(): string {
   yaraX();

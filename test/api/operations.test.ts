@@ -29,7 +29,12 @@ t.test('a healthy server is live, ready, and knows its versions', async (t) => {
   });
   t.match(await get(`${server.url}/version`), {
     status: 200,
-    body: { sluice: /^\d+\.\d+\.\d+$/, engine: /^clamav\//, signatures: { version: String, count: Number } },
+    body: {
+      sluice: /^\d+\.\d+\.\d+$/,
+      sandbox: { seccomp: true, landlock: Number },
+      engine: /^clamav\//,
+      signatures: { version: String, count: Number },
+    },
   });
   const head = await fetch(`${server.url}/livez`, { method: 'HEAD' });
   t.equal(head.status, 200);

@@ -1,6 +1,6 @@
 // The engine's temporary folder: made, removed, and those of processes that are gone removed with it.
 import { spawnSync } from 'node:child_process';
-import { chmodSync, existsSync, mkdirSync, rmSync, statSync, writeFileSync } from 'node:fs';
+import { chmodSync, existsSync, mkdirSync, readdirSync, rmSync, statSync, utimesSync, writeFileSync } from 'node:fs';
 import { basename, dirname, join } from 'node:path';
 import t from 'tap';
 import { makeScratch } from '../../src/engine/scratch.js';
@@ -37,6 +37,23 @@ t.test('a folder of its own that only this user can enter, gone after its remova
   t.ok(existsSync(other.directory), 'the other one is left alone');
   scratch.remove();
   other.remove();
+});
+
+t.test('what scans have left behind is swept away, and what they are at is not', async (t) => {
+  const scratch = makeScratch();
+  t.teardown(() => scratch.remove());
+  for (const name of ['old', 'new']) {
+    mkdirSync(join(scratch.directory, name));
+    writeFileSync(join(scratch.directory, name, 'unpacked'), 'x');
+  }
+  const minuteAgo = Date.now() / 1000 - 60;
+  utimesSync(join(scratch.directory, 'old'), minuteAgo, minuteAgo);
+  t.equal(await scratch.sweep(120_000), null);
+  t.same(readdirSync(scratch.directory).sort(), ['new', 'old']);
+  t.equal(await scratch.sweep(30_000), null);
+  t.same(readdirSync(scratch.directory), ['new']);
+  scratch.remove();
+  t.match(await scratch.sweep(0), /can't be swept: ENOENT/);
 });
 
 t.test('the folder of a process that is gone is removed at the next start', async (t) => {

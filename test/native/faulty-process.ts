@@ -2,14 +2,16 @@
 
 import { defaultEngineLimits, loadEngine } from '../../src/engine/addon.js';
 import { startPool } from '../../src/engine/pool.js';
+import type { SandboxMode } from '../../src/engine/task.js';
 import { faulty } from '../fixtures/faults.js';
 
 const [databases, temporaryDirectory, ...orders] = process.argv.slice(2);
 if (databases === undefined || temporaryDirectory === undefined)
   throw new Error('usage: databases temporary orders...');
 
+const sandbox: SandboxMode = process.env['SANDBOX'] === 'off' ? 'off' : 'required';
 await loadEngine({ directories: [databases], temporaryDirectory, limits: defaultEngineLimits });
-const pool = startPool({ threads: 1, queueLimit: 1, scanTimeoutMs: 60_000 });
+const pool = startPool({ threads: 1, queueLimit: 1, scanTimeoutMs: 60_000, sandbox });
 for (const order of orders) {
   const bytes = faulty(order);
   const content = new ArrayBuffer(bytes.length);

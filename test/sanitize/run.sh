@@ -1,0 +1,95 @@
+#!/bin/sh
+# Runs the native layer under sanitizers: `sh test/sanitize/run.sh [swap|fuzz|node]...` (default: all), after `node build.mjs --test`.
+# Needs Debian's clang, libclang-rt-14-dev and g++. SECONDS_EACH (default 60) is how long swaps and the fuzzer run.
+#
+#   swap  engines loaded, served, discarded and freed under running scans: AddressSanitizer with LeakSanitizer and
+#         UndefinedBehaviorSanitizer, then ThreadSanitizer
+#   fuzz  the libFuzzer target, with AddressSanitizer and UndefinedBehaviorSanitizer
+#   node  the native tests in Node with an addon that is built with AddressSanitizer; leaks are not looked for there, since
+#         Node itself keeps memory at its end
+set -eu
+cd "$(dirname "$0")/../.."
+root=$PWD
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+trap 'exit 130' HUP INT TERM
+seconds=${SECONDS_EACH:-60}
+[ $# -gt 0 ] || set -- swap fuzz node
+
+engine='native/engine.cc native/clamav.cc native/listener.cc native/storage.cc native/exit-gate.cc'
+sandbox='native/sandbox.cc native/landlock.cc native/seccomp.cc'
+flags="-std=c++20 -g -O1 -fno-omit-frame-pointer $(pkg-config --cflags libclamav)"
+libraries="$(pkg-config --libs libclamav) -pthread -ldl"
+# Our own bounds are what is looked at: a scan may take what it likes.
+ASAN_OPTIONS=detect_stack_use_after_return=1:strict_string_checks=1
+UBSAN_OPTIONS=halt_on_error=1:print_stacktrace=1
+TSAN_OPTIONS=halt_on_error=1:suppressions=$root/test/sanitize/thread.supp
+export ASAN_OPTIONS UBSAN_OPTIONS TSAN_OPTIONS
+
+swap() {
+  for kind in address,undefined thread; do
+    echo "== swap, -fsanitize=$kind"
+    clang++ $flags -fsanitize=$kind test/sanitize/swap.cc $engine $sandbox $libraries -o "$work/swap"
+    "$work/swap" "$seconds" "$work/swap-files" "$root/signatures/marks"
+    rm -rf "$work/swap-files"
+  done
+}
+
+fuzz() {
+  echo '== fuzz'
+  clang++ $flags -fsanitize=fuzzer,address,undefined "-DMARKS=\"$root/signatures/marks\"" \
+    test/sanitize/fuzz.cc $engine $libraries -o "$work/fuzz"
+  # What was found before comes first; what is new stays in FUZZ_CORPUS, if that is set.
+  corpus=${FUZZ_CORPUS:-$work/corpus}
+  mkdir -p "$corpus"
+  # 4 KB reach the depths of our code; libclamav's are not instrumented, and fuzzed elsewhere.
+  "$work/fuzz" -max_total_time="$seconds" -max_len=4096 -timeout=20 -rss_limit_mb=4096 -print_final_stats=1 \
+    -artifact_prefix="$root/" "$corpus" test/sanitize/seeds
+}
+
+node_tests() {
+  echo '== node'
+  # A tree beside this one: the addon is found by its place.
+  mkdir -p "$work/tree/native"
+  cp native/*.cc native/*.h native/*.gyp native/*.gypi "$work/tree/native"
+  cp -r native/faults "$work/tree/native"
+  rm -rf "$work/tree/native/faults/build"
+  cp -r dist signatures package.json .taprc "$work/tree"
+  ln -s "$(readlink -f node_modules)" "$work/tree/node_modules"
+  prefix=$(dirname "$(dirname "$(command -v node)")")
+  headers=''
+  [ ! -e "$prefix/include/node/node_api.h" ] || headers="--nodedir=$prefix"
+  for folder in native native/faults; do
+    (cd "$work/tree/$folder" &&
+      CXXFLAGS='-fsanitize=address,undefined -g -O1 -fno-omit-frame-pointer' LDFLAGS='-fsanitize=address,undefined' \
+        node "$root/node_modules/node-gyp/bin/node-gyp.js" rebuild $headers >"$work/build.log" 2>&1) ||
+      { cat "$work/build.log"; exit 1; }
+  done
+  cd "$work/tree"
+  # lifetime, faults and sandbox end processes on purpose, which AddressSanitizer takes for findings.
+  failed=0
+  for test in load scan threads storage border; do
+    LD_PRELOAD="$(c++ -print-file-name=libasan.so) $(c++ -print-file-name=libubsan.so)" BORDER_RUNS=2000 TAP_TIMEOUT=600 \
+      ASAN_OPTIONS=detect_leaks=0:detect_odr_violation=0 UBSAN_OPTIONS=print_stacktrace=1:halt_on_error=1 \
+      node "dist/test/native/$test.test.js" >"$work/$test.log" 2>&1 || true
+    # AddressSanitizer keeps freed memory for a while, so that the one test of the size of the process cannot hold.
+    bad=$(grep -E '^ *not ok ' "$work/$test.log" | grep -vcE 'reloads grew the process|reloads leave no memory behind' || true)
+    if [ "$bad" -gt 0 ] || ! grep -q '^1\.\.' "$work/$test.log" || grep -q 'AddressSanitizer\|runtime error:' "$work/$test.log"; then
+      cat "$work/$test.log"
+      failed=1
+    fi
+    echo "$test: $(grep -cE '^ +ok ' "$work/$test.log" || true) checks passed"
+  done
+  cd "$root"
+  return $failed
+}
+
+for part in "$@"; do
+  case $part in
+    swap) swap ;;
+    fuzz) fuzz ;;
+    node) node_tests ;;
+    *) echo "unknown: $part" >&2; exit 2 ;;
+  esac
+done
+echo 'The sanitizers found nothing.'
