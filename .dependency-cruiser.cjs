@@ -3,7 +3,7 @@
 const rows = [
   ['(main\\.ts$|cli/)'],
   ['supervisor[a-z-]*\\.ts$', 'service[a-z-]*\\.ts$'],
-  ['routes\\.ts$'],
+  ['routes\\.ts$', 'metrics[a-z-]*\\.ts$'],
   ['scan/'],
   ['account/', 'history/', 'billing/'],
   ['engine/', 'http/', 'store/'],

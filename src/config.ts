@@ -135,6 +135,7 @@ const variables = z.object({
   SIGNATURES_URLS: z.string().transform(urlList).default([]),
   RELOAD: z.enum(['concurrent', 'frugal']).default('concurrent'),
   VERDICT_CACHE_MB: integer(0, 65_536).default(64),
+  ADMIN_PORT: integer(0, 65_535).default(9090),
   PROCESSES: integer(1, 64).default(1),
   MEMORY_LIMIT_MB: integer(0, 16_777_216).optional(),
   SCAN_THREADS: integer(1, 256).optional(),
@@ -228,6 +229,8 @@ export interface Config {
   readonly signatureDownloads: string;
   /** Bytes of verdicts that are remembered; 0: none are. */
   readonly verdictCacheBytes: number;
+  /** The first port for metrics; 0: any free one. */
+  readonly adminPort: number;
   /** Server processes on the one port. */
   readonly processes: number;
   /** Resident bytes of one server process above which it scans no more and is restarted; null: no bound. */
@@ -357,6 +360,7 @@ export function readConfig(env: Readonly<Record<string, string | undefined>>): C
     signaturesPollMs: v.SIGNATURES_POLL_SECONDS * 1000,
     reload: v.RELOAD,
     verdictCacheBytes: v.VERDICT_CACHE_MB * MIB,
+    adminPort: v.ADMIN_PORT,
     processes: v.PROCESSES,
     memoryLimitBytes: memoryLimitBytes(v.MEMORY_LIMIT_MB, v.PROCESSES),
     scanThreads: v.SCAN_THREADS ?? Math.max(1, Math.floor(availableParallelism() / v.PROCESSES)),

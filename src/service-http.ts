@@ -20,6 +20,8 @@ import type { Exchange } from './http/exchange.js';
 import { createRouter } from './http/router.js';
 import { type Server, startServer } from './http/server.js';
 import type { Log } from './log.js';
+import { createMetrics, type Metrics } from './metrics.js';
+import { startMetricsServer } from './metrics-server.js';
 import { packageJsonPath } from './paths.js';
 import { createRoutes } from './routes.js';
 import { createGuard } from './scan/guard.js';
@@ -73,12 +75,20 @@ export async function createHttp(
       log.warn({ reason: messageOfError(error) }, 'the last use of keys was not written; it is kept'),
   });
   stops.push(() => keyUse.stop());
+  const cache = createVerdictCache({ limitBytes: config.verdictCacheBytes });
+  const metrics = createMetrics({
+    pool,
+    cache,
+    signatures: () => signatures.state(),
+    history: () => history.state(),
+    admissionProblem: () => admission.problem(),
+  });
   const scans = createScanRoutes({
     access: createAccess(admission, createPlanLimits(config.plans)),
     pool,
     isRefused: (sha256) => refused.has(sha256),
     signatures,
-    cache: createVerdictCache({ limitBytes: config.verdictCacheBytes }),
+    cache,
     memory: createUploadMemory({ budgetBytes: config.uploadMemoryBytes, waitMs: config.uploadWaitMs }),
     uploadTimeoutMs: config.uploadTimeoutMs,
     downloader: startDownloader(config, version),
@@ -87,6 +97,7 @@ export async function createHttp(
     now: Date.now,
     onScan(event) {
       log.info(event, 'scan');
+      metrics.scanned(event);
       if (event.keyId !== null && event.status === 200) keyUse.used(event.keyId, Date.now());
     },
   });
@@ -138,6 +149,7 @@ export async function createHttp(
         ),
         onEnd: (exchange, status) => log.debug({ ...about(exchange), status }, 'request'),
       });
+      stops.push(startMetrics(config, log, metrics));
       log.info({ host: config.host, port: server.port }, 'listening');
       return server.port;
     },
@@ -146,6 +158,16 @@ export async function createHttp(
       await server?.drain(DRAIN_MS);
     },
   };
+}
+
+function startMetrics(config: Config, log: Log, metrics: Metrics): () => Promise<void> {
+  return startMetricsServer({
+    metrics,
+    port: config.adminPort,
+    ports: config.processes,
+    onListening: (port) => log.info({ port }, 'metrics'),
+    onTaken: (error) => log.warn({ port: config.adminPort, reason: error.message }, 'there are no metrics yet'),
+  });
 }
 
 function startBilling(

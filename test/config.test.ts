@@ -19,6 +19,7 @@ t.test('without any variable the service has everything it needs', async (t) => 
   t.match(config, {
     port: 8080,
     host: '127.0.0.1',
+    adminPort: 9090,
     baseUrl: null,
     dataDirectory: resolve('data'),
     databaseUrl: null,
@@ -103,6 +104,7 @@ t.test('several signature folders replace the default ones, in their order', asy
 /** Values that are recognisable wherever they might be printed. */
 const wrong: Record<string, string> = {
   PORT: '70001',
+  ADMIN_PORT: 'wrong-admin',
   BASE_URL: 'ftp://wrong-base-url',
   DATABASE_URL: 'mysql://user:wrong-database@host/db',
   SCAN_THREADS: '0',

@@ -50,6 +50,11 @@ export const environment: readonly Variable[] = [
   ),
   variable('VERDICT_CACHE_MB', '64', 'MB of verdicts that are remembered, about 4000 each, to 65536; 0: none'),
   variable(
+    'ADMIN_PORT',
+    '9090',
+    'port of GET /metrics (Prometheus), on 127.0.0.1 only; 0 takes a free one; with PROCESSES the next ones, too',
+  ),
+  variable(
     'PROCESSES',
     '1',
     'server processes on the one port, 1 to 64, each with signatures and threads of its own; above 1 REDIS_URL and DATABASE_URL are needed',

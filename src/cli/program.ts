@@ -29,6 +29,12 @@ infected, 78 wrong configuration, 130 interrupted.
 
 ${environmentHelp(['ENGINE', 'SIGNATURES_DIR', 'SCAN_THREADS', 'SCAN_TIMEOUT_MS', ...SCAN_LIMITS, 'SANDBOX', 'ENCRYPTED_ARCHIVES'])}`;
 
+const STATUS_HELP = `
+Engine and signatures, keys and quota, the database, and the journal of the history: how many rows wait for the database, and for how long.
+Exit codes: 0 scans are served, 2 they are not, or no server answers, 78 wrong configuration.
+
+${environmentHelp(['PORT', 'HOST'])}`;
+
 const RECONCILE_HELP = `
 The service does this every night at 03:00 UTC; here it is done at once, beside a running service or without one (with
 the embedded database: without one). Customers are read page by page; what was told to nobody is told by a running
@@ -78,6 +84,14 @@ export async function run(argv: readonly string[], env: NodeJS.ProcessEnv): Prom
   const finish = (code: number): void => {
     exitCode = code;
   };
+  program
+    .command('status')
+    .description('what a server on this machine says of its parts')
+    .option('--json', 'print one JSON document', false)
+    .addHelpText('after', STATUS_HELP)
+    .action(async (options: { json: boolean }) => {
+      exitCode = await (await import('./status.js')).status(options, env);
+    });
   addSignatureCommands(program, env, finish);
   addAccountCommands(program, env, finish);
   program

@@ -31,6 +31,10 @@ export interface ScanEvent {
   readonly sizeBytes: number | null;
   readonly sha256: string | null;
   readonly virusName: string | null;
+  /** Inside the engine; 0 when it wasn't asked. */
+  readonly durationMs: number;
+  /** The verdict was remembered. */
+  readonly cached: boolean;
   /** What has looked, as in X-Scan-Engine; null when nothing looked at everything. */
   readonly engine: string | null;
   /** The message of the error table, null on success. */
@@ -97,7 +101,7 @@ async function scanAdmitted(exchange: Exchange, access: Admitted, parts: ScanRou
   } catch (error) {
     return await fail(error, attempt, end);
   }
-  const { sizeBytes, sha256 } = scanned;
+  const { sizeBytes, sha256, cached } = scanned;
   try {
     const engine = engineOf(scanned, parts.signatures);
     await end({
@@ -106,6 +110,7 @@ async function scanAdmitted(exchange: Exchange, access: Admitted, parts: ScanRou
       sha256,
       virusName: virusNameOf(scanned),
       engine: engine === null ? null : describeEngine(engine),
+      cached,
       error: null,
     });
   } catch (error) {
@@ -123,7 +128,7 @@ interface Attempt {
 }
 
 type End = (
-  outcome: Pick<ScanEvent, 'status' | 'sizeBytes' | 'sha256' | 'virusName' | 'engine' | 'error'>,
+  outcome: Pick<ScanEvent, 'status' | 'sizeBytes' | 'sha256' | 'virusName' | 'engine' | 'cached' | 'error'>,
 ) => Promise<void>;
 
 /** Puts the outcome of a scan into the history, once, and then tells of it. Rejects with Failure `unavailable`. */
@@ -148,7 +153,7 @@ function createEnd(
       lastUpdateMs: now(),
     };
     await history.record(row);
-    onScan({ scanId, requestId: exchange.requestId, userId, keyId, ...outcome });
+    onScan({ scanId, requestId: exchange.requestId, userId, keyId, durationMs, ...outcome });
   };
 }
 
@@ -158,7 +163,14 @@ async function fail(error: unknown, { exchange, access, scanId, progress }: Atte
   const isGone = exchange.signal.aborted;
   const quota = isGivenBack(error, { isGone, received }) ? await access.refund() : access.quota;
   try {
-    await end({ ...outcomeOf(error, exchange), sizeBytes: null, sha256: null, virusName: null, engine: null });
+    await end({
+      ...outcomeOf(error, exchange),
+      sizeBytes: null,
+      sha256: null,
+      virusName: null,
+      engine: null,
+      cached: false,
+    });
   } catch (unrecorded) {
     return await giveBack(unrecorded, access);
   }

@@ -18,7 +18,8 @@ t.test('--version prints the version of the package', async (t) => {
 
 t.test('--help names the commands', async (t) => {
   const { stdout, code } = await sluice(t, ['--help']);
-  for (const command of ['serve', 'scan', 'user', 'key', 'billing', 'signatures']) t.match(stdout, `  ${command} `);
+  for (const command of ['serve', 'scan', 'user', 'key', 'billing', 'signatures', 'status'])
+    t.match(stdout, `  ${command} `);
   t.equal(code, 0);
 });
 

@@ -1,0 +1,56 @@
+// `sluice status`: what a server on this machine says of its parts: engine, stores, and the journal of the history with its depth and age.
+import { z } from 'zod';
+import { readConfig } from '../config.js';
+import { reachableUrl } from './credentials.js';
+import { escapeText } from './escape.js';
+import { EXIT_CLEAN, EXIT_FAILED } from './exit-codes.js';
+
+const TIMEOUT_MS = 5_000;
+
+const part = z.looseObject({ status: z.string() });
+const readiness = z.object({
+  status: z.string(),
+  engine: part,
+  admission: part,
+  store: part,
+  history: part.extend({ waitingRows: z.number(), waitingBytes: z.number(), oldestAgeMs: z.number() }),
+});
+type Readiness = z.infer<typeof readiness>;
+
+/** Resolves with the exit code: 0 when scans are served. */
+export async function status({ json }: { readonly json: boolean }, env: NodeJS.ProcessEnv): Promise<number> {
+  const config = readConfig(env);
+  const url = reachableUrl({ ...config, baseUrl: null }, config.port);
+  let answer: Readiness;
+  try {
+    const response = await fetch(new URL('/readyz', url), { signal: AbortSignal.timeout(TIMEOUT_MS) });
+    answer = readiness.parse(await response.json());
+  } catch {
+    process.stderr.write(`sluice: no server of ours answers at ${url}; PORT and HOST say where to look\n`);
+    return EXIT_FAILED;
+  }
+  process.stdout.write(json ? `${JSON.stringify(answer, null, 2)}\n` : textOf(answer));
+  return answer.status === 'ready' ? EXIT_CLEAN : EXIT_FAILED;
+}
+
+function textOf({ status: whole, engine, admission, store, history }: Readiness): string {
+  const { waitingRows, waitingBytes, oldestAgeMs } = history;
+  const journal = `${waitingRows} rows (${waitingBytes} bytes) wait for the database, the oldest for ${(oldestAgeMs / 1000).toFixed(1)} s`;
+  const lines = [
+    `service    ${whole}`,
+    `engine     ${described(engine)}`,
+    `admission  ${described(admission)}`,
+    `store      ${described(store)}`,
+    `history    ${described({ status: history.status, message: history['message'] })}; ${journal}`,
+  ];
+  return `${lines.map(escapeText).join('\n')}\n`;
+}
+
+/** The status, and the other facts that are plain. */
+function described({ status: state, ...facts }: z.infer<typeof part>): string {
+  const plain = Object.entries(facts).filter(([, value]) => typeof value === 'string' || typeof value === 'number');
+  return [
+    state,
+    ...plain.map(([name, value]) => (name === 'message' ? String(value) : `${name} ${String(value)}`)),
+  ].join(', ');
+}

@@ -1,0 +1,145 @@
+// What the service counts and measures, in the text format of Prometheus: scans as they end, everything else when it is asked for.
+import { Counter, collectDefaultMetrics, Gauge, Histogram, Registry } from 'prom-client';
+import { describeEngine } from './engine/build.js';
+import { dailyBuiltAt } from './engine/databases.js';
+import type { ScanPool } from './engine/pool.js';
+import type { SignatureState } from './engine/signatures.js';
+import type { HistoryState } from './history/history.js';
+import type { ScanEvent } from './scan/route.js';
+import type { VerdictCache } from './scan/verdict-cache.js';
+
+export interface MetricsParts {
+  readonly pool: Pick<ScanPool, 'waiting' | 'running' | 'threads' | 'hung'>;
+  readonly cache: Pick<VerdictCache, 'entries' | 'sizeBytes'>;
+  readonly signatures: () => SignatureState;
+  readonly history: () => HistoryState;
+  readonly admissionProblem: () => string | null;
+}
+
+export interface Metrics {
+  readonly contentType: string;
+  scanned(event: ScanEvent): void;
+  render(): Promise<string>;
+}
+
+/** Seconds inside the engine: from a small file to one that takes its whole deadline. */
+const SCAN_SECONDS = [0.0001, 0.0003, 0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1, 3, 10, 30, 60];
+
+export function createMetrics(parts: MetricsParts): Metrics {
+  const registry = new Registry();
+  collectDefaultMetrics({ register: registry, prefix: 'sluice_' });
+  const scans = new Counter({
+    name: 'sluice_scans_total',
+    help: 'Scans that were admitted, by what came of them and what has looked; cache: hit, miss, or none when nothing has.',
+    labelNames: ['outcome', 'engine', 'cache'] as const,
+    registers: [registry],
+  });
+  const bytes = new Counter({
+    name: 'sluice_scanned_bytes_total',
+    help: 'Bytes of contents with a verdict.',
+    registers: [registry],
+  });
+  const seconds = new Histogram({
+    name: 'sluice_scan_seconds',
+    help: 'Time inside the engine, of contents that it has looked at.',
+    buckets: SCAN_SECONDS,
+    registers: [registry],
+  });
+
+  function gauge(name: string, help: string, read: () => number): void {
+    new Gauge({
+      name,
+      help,
+      registers: [registry],
+      collect() {
+        this.set(read());
+      },
+    });
+  }
+
+  gauge('sluice_scan_threads', 'Scan threads.', () => parts.pool.threads);
+  gauge('sluice_scans_running', 'Scans that a thread is at.', () => parts.pool.running);
+  gauge('sluice_scans_waiting', 'Scans that wait for a thread.', () => parts.pool.waiting);
+  gauge('sluice_scan_threads_hung', 'Threads that do not come back from a scan.', () => parts.pool.hung);
+  gauge('sluice_verdict_cache_entries', 'Verdicts that are remembered.', () => parts.cache.entries);
+  gauge('sluice_verdict_cache_bytes', 'About the memory that they take.', () => parts.cache.sizeBytes);
+  gauge('sluice_journal_rows', 'Rows of the history that wait for the database.', () => parts.history().rows);
+  gauge('sluice_journal_bytes', 'Bytes of them.', () => parts.history().bytes);
+  gauge(
+    'sluice_journal_oldest_seconds',
+    'Age of the oldest of them, at most.',
+    () => parts.history().oldestAgeMs / 1000,
+  );
+  gauge('sluice_journal_refuses', '1: scans are refused because they could not be recorded.', () =>
+    parts.history().problem === null ? 0 : 1,
+  );
+  gauge('sluice_admission_degraded', '1: Redis is away, and keys and quota are served from Postgres.', () =>
+    parts.admissionProblem() === null ? 0 : 1,
+  );
+  addSignatures(registry, gauge, parts.signatures);
+
+  return {
+    contentType: registry.contentType,
+    scanned(event) {
+      const { sizeBytes, cached, durationMs, engine } = event;
+      const looked = engine === null ? 'none' : cached ? 'hit' : 'miss';
+      scans.inc({ outcome: outcomeOf(event), engine: engine?.split(';', 1)[0] ?? 'none', cache: looked });
+      if (sizeBytes !== null) bytes.inc(sizeBytes);
+      if (looked === 'miss') seconds.observe(durationMs / 1000);
+    },
+    render: () => registry.metrics(),
+  };
+}
+
+/** `rejected`: the client's fault; `failed`: ours; `incomplete`: nobody may call it clean. */
+function outcomeOf({ status, virusName }: ScanEvent): string {
+  if (status === 200) return virusName === null ? 'clean' : 'infected';
+  if (status === 422) return 'incomplete';
+  if (status === 499) return 'aborted';
+  return status >= 500 ? 'failed' : 'rejected';
+}
+
+function addSignatures(
+  registry: Registry,
+  gauge: (name: string, help: string, read: () => number) => void,
+  state: () => SignatureState,
+): void {
+  const serving = () => {
+    const now = state();
+    return now.kind === 'ready' ? now : null;
+  };
+  gauge('sluice_signatures', 'Signatures that serve.', () => serving()?.info.signatureCount ?? 0);
+  gauge('sluice_signatures_epoch', 'Counts the loads of this process.', () => serving()?.info.epoch ?? 0);
+  gauge(
+    'sluice_signatures_built_seconds',
+    'Epoch seconds of the newest of their files.',
+    () => serving()?.info.signaturesBuiltAt ?? 0,
+  );
+  gauge('sluice_signatures_reload_failed', '1: newer signatures could not be loaded, the old ones go on.', () =>
+    serving()?.reload.kind === 'failed' ? 1 : 0,
+  );
+  gauge('sluice_engine_stands_in', '1: YARA rules serve though ClamAV was wanted.', () =>
+    (serving()?.info.standsInFor ?? null) === null ? 0 : 1,
+  );
+  new Gauge({
+    name: 'sluice_signatures_daily_age_seconds',
+    help: 'Age of the newest official daily database; absent without one.',
+    registers: [registry],
+    collect() {
+      const builtAt = dailyBuiltAt(serving()?.info.files ?? []);
+      if (builtAt === null) this.remove();
+      else this.set(Math.max(0, Date.now() / 1000 - builtAt));
+    },
+  });
+  new Gauge({
+    name: 'sluice_engine_info',
+    help: 'Always 1; the label says what serves, as in X-Scan-Engine.',
+    labelNames: ['engine'] as const,
+    registers: [registry],
+    collect() {
+      this.reset();
+      const now = serving();
+      if (now !== null) this.set({ engine: describeEngine(now.info) }, 1);
+    },
+  });
+}

@@ -1,0 +1,103 @@
+// What an operator sees of a running server: /metrics on a port of its own, and `sluice status`.
+import { execFile } from 'node:child_process';
+import { request } from 'node:http';
+import { promisify } from 'node:util';
+import t from 'tap';
+import { mainPath } from '../../src/paths.js';
+import { startPostgres } from '../fixtures/postgres.js';
+import { eicar } from '../fixtures/samples.js';
+import { startServer } from '../fixtures/server.js';
+import { upload } from '../fixtures/upload.js';
+
+const postgres = await startPostgres();
+const server = await startServer({ env: { DATABASE_URL: await postgres.database() } });
+const metricsUrl = `http://127.0.0.1:${await server.printed(/"port":(\d+),"msg":"metrics"/)}`;
+t.teardown(async () => {
+  await server.stop();
+  await postgres.stop();
+});
+
+/** Values by name and labels. */
+async function metrics(): Promise<Map<string, number>> {
+  const response = await fetch(`${metricsUrl}/metrics`);
+  t.equal(response.status, 200);
+  t.match(response.headers.get('content-type'), /^text\/plain; version=0\.0\.4/);
+  const lines = (await response.text()).split('\n').filter((line) => line !== '' && !line.startsWith('#'));
+  return new Map(
+    lines.map((line) => [line.slice(0, line.lastIndexOf(' ')), Number(line.slice(line.lastIndexOf(' ') + 1))]),
+  );
+}
+
+function status(host: string, path = '/metrics', method = 'GET'): Promise<number | undefined> {
+  return new Promise((resolve, reject) => {
+    request(`${metricsUrl}${path}`, { method, headers: { Host: host } }, (response) => {
+      response.resume();
+      resolve(response.statusCode);
+    })
+      .on('error', reject)
+      .end();
+  });
+}
+
+t.test('scans are counted by what came of them', async (t) => {
+  for (const content of ['clean', 'clean', eicar()]) t.equal((await upload(server.url, content)).status, 200);
+  t.equal((await upload(server.url, '')).status, 400);
+  const values = await metrics();
+  const [engine = ''] = [...values.keys()].flatMap(
+    (name) => /^sluice_engine_info\{engine="(clamav\/[^;]+);/.exec(name)?.[1] ?? [],
+  );
+  t.match(engine, /^clamav\/\d/);
+  const counted = (outcome: string, cache: string, by = engine): number | undefined =>
+    values.get(`sluice_scans_total{outcome="${outcome}",engine="${by}",cache="${cache}"}`);
+  t.equal(counted('clean', 'miss'), 1);
+  t.equal(counted('clean', 'hit'), 1);
+  t.equal(counted('infected', 'miss'), 1);
+  t.equal(counted('rejected', 'none', 'none'), 1);
+  t.equal(values.get('sluice_scan_seconds_count'), 2);
+  t.equal(values.get('sluice_scanned_bytes_total'), 10 + eicar().length);
+  t.equal(values.get('sluice_verdict_cache_entries'), 2);
+  t.equal(values.get('sluice_signatures'), 16);
+  for (const name of [
+    'sluice_scans_waiting',
+    'sluice_scan_threads_hung',
+    'sluice_admission_degraded',
+    'sluice_engine_stands_in',
+  ]) {
+    t.equal(values.get(name), 0, name);
+  }
+});
+
+t.test('nothing else is on that port, and it is no API for pages in a browser', async (t) => {
+  t.equal(await status('127.0.0.1', '/livez'), 404);
+  t.equal(await status('localhost:9090'), 200);
+  t.equal(await status('rebound.example'), 403);
+  t.equal(await status('127.0.0.1', '/metrics', 'POST'), 405);
+  t.equal((await fetch(`${server.url}/metrics`)).status, 404, 'the service itself does not tell');
+});
+
+t.test('the journal shows its depth and age while the database is away, here and in `sluice status`', async (t) => {
+  const run = async (): Promise<{ code: number; stdout: string }> => {
+    const env = { PATH: process.env['PATH'], PORT: String(server.port) };
+    return await promisify(execFile)(process.execPath, [mainPath, 'status'], { env }).then(
+      ({ stdout }) => ({ code: 0, stdout }),
+      (error: unknown) => ({ code: Number(Object(error).code), stdout: String(Object(error).stdout) }),
+    );
+  };
+  t.match(await run(), { code: 0, stdout: /^service {4}ready\nengine {5}ready, signatures 16, / });
+  postgres.pause();
+  t.equal((await upload(server.url, 'recorded later')).status, 200);
+  t.equal((await metrics()).get('sluice_journal_rows'), 1);
+  const away = await run();
+  t.match(away.stdout, /history {4}ready; 1 rows \(\d+ bytes\) wait for the database, the oldest for \d+\.\d s\n/);
+  postgres.resume();
+  while ((await metrics()).get('sluice_journal_rows') !== 0);
+  t.equal((await metrics()).get('sluice_journal_oldest_seconds'), 0);
+});
+
+t.test('a port that is taken is tried again, and keeps nobody from scanning', async (t) => {
+  const port = new URL(metricsUrl).port;
+  const second = await startServer({ env: { DATABASE_URL: await postgres.database(), ADMIN_PORT: port } });
+  t.equal(await second.printed(/"msg":"(there are no metrics yet)"/), 'there are no metrics yet');
+  t.equal((await upload(second.url, 'x')).status, 200);
+  await second.stop();
+});
