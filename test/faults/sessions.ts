@@ -1,0 +1,10 @@
+// `node dist/test/faults/sessions.js [ROUNDS] [SEED]`: the long form of the end of all sessions against logins and refreshes; exits with 1 when one outlives it.
+import { generator } from './random.js';
+import { runSessionRounds } from './session-rounds.js';
+
+const [, , rounds = '1000', seed = String(Date.now() % 1_000_000)] = process.argv;
+
+process.stdout.write(`${rounds} rounds, seed ${seed}\n`);
+const report = await runSessionRounds({ rounds: Number(rounds), random: generator(Number(seed)) });
+process.stdout.write(`${JSON.stringify(report, null, 2)}\n`);
+if (report.problems.length > 0) process.exitCode = 1;
