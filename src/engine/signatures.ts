@@ -168,8 +168,8 @@ export function loadSignatures(options: SignatureOptions): Signatures {
     const { drained, resume } = pause();
     progressed(0, true);
     try {
-      const isFree = await Promise.race([drained.then(() => true), pauseFor(options.scanTimeoutMs).then(() => false)]);
-      if (!isFree) throw new Error('The old signatures cannot be freed first: scans with them have not ended');
+      if (!(await endsWithin(drained, options.scanTimeoutMs)))
+        throw new Error('The old signatures cannot be freed first: scans with them have not ended');
       const info = await load(staged, true);
       await kept.keepStaged().catch((error: unknown) => {
         onEvent({ kind: 'warning', message: `The databases could not be kept for a fallback: ${messageOf(error)}` });
@@ -278,7 +278,7 @@ export function loadSignatures(options: SignatureOptions): Signatures {
       clearInterval(ageTimer);
       clearInterval(sweepTimer);
       // A load can't be broken off. What it still unpacks goes with the next start, or with the process.
-      await Promise.race([running, pauseFor(STOP_WAIT_MS)]);
+      await endsWithin(running ?? Promise.resolve(), STOP_WAIT_MS);
       scratch.remove();
     },
   };
@@ -291,10 +291,16 @@ function warningsAbout({ warnings, rules, standsInFor }: ServingEngine): string[
   return [`YARA-X stands in for ClamAV and looks at raw content only, because: ${standsInFor}`, ...told];
 }
 
-function pauseFor(ms: number): Promise<void> {
-  return new Promise((resolve) => {
-    setTimeout(resolve, ms);
+async function endsWithin(work: Promise<unknown>, ms: number): Promise<boolean> {
+  let timer: NodeJS.Timeout | undefined;
+  const late = new Promise<boolean>((resolve) => {
+    timer = setTimeout(() => resolve(false), ms);
   });
+  try {
+    return await Promise.race([work.then(() => true), late]);
+  } finally {
+    clearTimeout(timer);
+  }
 }
 
 /** Of the newest official daily database; null without one. */
