@@ -18,6 +18,7 @@ const redis = await openRedis({ url: redisUrl, onReturn: async () => undefined, 
 const store = createAdmissions({
   ledger: createRedisLedger(redis, { clockOffsetSeconds: () => Number(offset) }),
   lookups: createLookups(createKeyLoader(postgres.sql, () => Number(limit))),
+  limitOf: async () => Number(limit),
   hours: createQuotaHours(postgres.sql),
   clock: Date.now,
   ledgerProblem: () => redis.problem(),

@@ -91,10 +91,10 @@ export function createMetrics(parts: MetricsParts): Metrics {
   };
 }
 
-/** `rejected`: the client's fault; `failed`: ours; `incomplete`: nobody may call it clean. */
-function outcomeOf({ status, virusName }: ScanEvent): string {
+/** `rejected`: the client's fault; `failed`: ours; `incomplete`: nobody may call it clean; `unavailable`: behind a URL. */
+function outcomeOf({ status, virusName, error }: ScanEvent): string {
   if (status === 200) return virusName === null ? 'clean' : 'infected';
-  if (status === 422) return 'incomplete';
+  if (status === 422) return error?.startsWith('Download failed') ? 'unavailable' : 'incomplete';
   if (status === 499) return 'aborted';
   return status >= 500 ? 'failed' : 'rejected';
 }

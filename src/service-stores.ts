@@ -1,6 +1,7 @@
 // The stores of the service: Postgres or the embedded one, and admission over Redis or in this process.
 import { createKeyLoader, recentRevocations } from './account/keys.js';
 import { createPlanLimits } from './account/plans.js';
+import { planOf } from './account/users.js';
 import type { Config } from './config.js';
 import type { Log } from './log.js';
 import type { AdmissionStore } from './store/admission.js';
@@ -60,7 +61,15 @@ export async function startAdmission(
 ): Promise<Admission> {
   const hours = createQuotaHours(sql);
   const onProblem = (problem: string): void => log.warn({ problem }, 'admission');
-  const common = { lookups: createLookups(createKeyLoader(sql, createPlanLimits(config.plans))), onProblem };
+  const limits = createPlanLimits(config.plans);
+  const common = {
+    lookups: createLookups(createKeyLoader(sql, limits)),
+    async limitOf(userId: string): Promise<number | null> {
+      const plan = await planOf(sql, userId);
+      return plan === null ? null : limits(plan);
+    },
+    onProblem,
+  };
   if (config.redisUrl === null) {
     const handover = createHandover(() => createMemoryLedger(Date.now), hours, takesOver);
     const { ledger, hours: counted } = handover;

@@ -37,6 +37,8 @@ export interface Slot {
   empty(): Promise<void>;
 }
 
+/** A new process that isn't ready within this is given up: the largest databases take a minute. */
+const PREPARE_MS = 600_000;
 /** A process that doesn't hand over within this is killed: its main thread hangs. */
 const HANDOVER_MS = 10_000;
 /** A replaced process ends within this: its drain (server-process.ts) and the closing of its stores. */
@@ -81,7 +83,10 @@ export function createSlot({ start, backOff, log, stop }: SlotOptions): Slot {
     log.info({ reason }, 'replacing the server process');
     const fresh = launch(true);
     next = fresh;
+    // What never gets ready keeps nobody from asking again.
+    const timer = setTimeout(() => fresh.kill('SIGKILL'), PREPARE_MS);
     const isPrepared = await fresh.heard('prepared');
+    clearTimeout(timer);
     // The old one has died meanwhile, and the new one is in its place already.
     if (next !== fresh) return;
     if (!isPrepared || stop.aborted) {

@@ -35,8 +35,8 @@ export interface SignInRouteParts {
 /** Ours, and what a neighbour of the domain may have put beside it. */
 const LOGOUT_COOKIES_MAX = 2;
 
-const Login = z.object({ email: EmailField, password: PasswordField });
-const Registration = z.object({ email: EmailField, password: NewPasswordField, name: NameField.default('') });
+const Login = z.strictObject({ email: EmailField, password: PasswordField });
+const Registration = z.strictObject({ email: EmailField, password: NewPasswordField, name: NameField.default('') });
 
 export function createSignInRoutes(parts: SignInRouteParts): Route[] {
   const { sql, signIn, tokens, plans, registration, baseUrl, clientAddress, now, onReuse } = parts;

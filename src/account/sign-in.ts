@@ -59,18 +59,29 @@ export async function createSignIn({ sql, plan, registration, passwords, now }: 
 
   /** Counts a sign-in, whether or not there is such an account; returns what gives the attempts back. */
   async function takeSignIn(email: string, address: string): Promise<() => Promise<void>> {
-    const counted: [Rule, readonly string[]][] = [
-      [signInsOfAddress, [address]],
-      [signInsOfPair, [email, address]],
-    ];
-    for (const [rule, subject] of counted) await take(rule, subject);
-    const waitSeconds = await takeAttempt(sql, signInsOfAccount, [email], now());
-    if (waitSeconds === null) counted.push([signInsOfAccount, [email]]);
-    // Whoever fails on purpose, from wherever, doesn't lock the owner out of where the owner is signed in.
-    else if (!(await isSignedInFrom(sql, email, address, now()))) throw new Failure('tooManyAttempts', '', waitSeconds);
-    return async () => {
+    const counted: [Rule, readonly string[]][] = [];
+    const giveBack = async (): Promise<void> => {
       for (const [rule, subject] of counted) await giveAttemptBack(sql, rule, subject);
     };
+    try {
+      for (const [rule, subject] of [
+        [signInsOfAddress, [address]],
+        [signInsOfPair, [email, address]],
+      ] as const) {
+        await take(rule, subject);
+        counted.push([rule, subject]);
+      }
+      const waitSeconds = await takeAttempt(sql, signInsOfAccount, [email], now());
+      if (waitSeconds === null) counted.push([signInsOfAccount, [email]]);
+      // Whoever fails on purpose, from wherever, doesn't lock the owner out of where the owner is signed in.
+      else if (!(await isSignedInFrom(sql, email, address, now())))
+        throw new Failure('tooManyAttempts', '', waitSeconds);
+    } catch (error) {
+      // What is refused doesn't count, by any rule.
+      if (error instanceof Failure) await giveBack();
+      throw error;
+    }
+    return giveBack;
   }
 
   return {

@@ -33,7 +33,7 @@ export const KEYS_RELOAD_MS = 5 * 60_000;
 /** Whoever makes up key ids makes us ask Postgres no more often than this. */
 const UNKNOWN_KEY_RELOAD_MS = 1_000;
 /** Any number will do that no other program uses on the same database. */
-const ROTATION_LOCK = 5_749_281_603;
+const ROTATION_LOCK = 5_749_281_699;
 
 interface KeyRow {
   readonly id: string;

@@ -76,6 +76,12 @@ export async function listUsers(sql: Queries): Promise<(UserRow & { readonly key
 }
 
 /** Null when there is no such user. */
+/** Null: there is no such user. */
+export async function planOf(sql: Queries, userId: string): Promise<string | null> {
+  const [row] = await sql<{ plan: string }[]>`SELECT plan FROM users WHERE id = ${userId}`;
+  return row?.plan ?? null;
+}
+
 export async function setPlan(sql: Queries, userId: string, plan: string): Promise<UserRow | null> {
   const [row] = await sql<UserRow[]>`
     UPDATE users SET plan = ${plan} WHERE id = ${userId} RETURNING id, email, name, plan, creation_date`;

@@ -32,6 +32,14 @@ export async function superior(stop: Promise<string>): Promise<Superior | null> 
       if (order.kind === 'start') resolve(order);
     });
   });
+  /** Told before anybody listens: this process was still starting. */
+  const early = new Set<string>();
+  let listener: (digests: readonly string[]) => void = (digests) => {
+    for (const digest of digests) early.add(digest);
+  };
+  waiting.set('refuse', (order) => {
+    if (order.kind === 'refuse') listener(order.refused);
+  });
   const [serve, retire, alone] = [once('serve'), once('retire'), once('alone')];
   process.on('message', (message) => {
     const order = orderShape.safeParse(message);
@@ -52,9 +60,8 @@ export async function superior(stop: Promise<string>): Promise<Superior | null> 
     retire,
     alone,
     onRefused(listen) {
-      waiting.set('refuse', (order) => {
-        if (order.kind === 'refuse') listen(order.refused);
-      });
+      listener = listen;
+      listen([...early]);
     },
     report: (report) => void send(report),
     reportStopped: () => send({ kind: 'stopped' }),

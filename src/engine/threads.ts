@@ -49,18 +49,25 @@ export function startThreads(count: number, settings: ThreadSettings): Threads {
 
   const free = (group: Group): number => (group.leaving ? 0 : group.size - group.running);
 
+  const lost = (): number => groups.reduce((total, group) => total + group.lost, 0);
+  const standIns = (): Group[] => groups.slice(1).filter((group) => !group.leaving);
+
   function leave(group: Group): void {
-    if (!group.leaving || group.running > 0) return;
-    groups.splice(groups.indexOf(group), 1);
+    const at = groups.indexOf(group);
+    if (!group.leaving || group.running > 0 || at === -1) return;
+    groups.splice(at, 1);
     void group.piscina.destroy();
   }
 
   function standIn(): void {
-    if (groups.length <= count) groups.push(startGroup(1, settings));
+    if (groups.length <= count && standIns().length < lost()) groups.push(startGroup(1, settings));
   }
 
+  /** Only when fewer are lost than stand in: a lost one that stood in itself leaves the first one lost. */
   function standDown(): void {
-    const spare = groups.slice(1).find((group) => !group.leaving && group.lost === 0);
+    const standing = standIns();
+    if (standing.length <= lost()) return;
+    const spare = standing.find((group) => group.lost === 0);
     if (spare === undefined) return;
     spare.leaving = true;
     leave(spare);

@@ -62,6 +62,7 @@ export function openExchange(
   let closeAfter = framing.problem !== null || framing.body.kind === 'chunked';
   let state: 'open' | 'answered' | 'ended' = 'open';
   let abortion: AbortController | null = null;
+  let isGone = false;
 
   response.onAborted(() => end(null));
 
@@ -69,7 +70,8 @@ export function openExchange(
     if (state === 'ended') return;
     state = 'ended';
     inbound.close();
-    if (status === null) abortion?.abort(new Error('The client went away'));
+    isGone = status === null;
+    if (isGone) abortion?.abort(gone());
     onEnd(exchange, status);
   }
 
@@ -144,7 +146,11 @@ export function openExchange(
     remoteAddress: Buffer.from(response.getRemoteAddressAsText()).toString('latin1'),
     requestId: claimedId !== undefined && REQUEST_ID.test(claimedId) ? claimedId : uuidv7(),
     get signal() {
-      abortion ??= new AbortController();
+      if (abortion === null) {
+        abortion = new AbortController();
+        // Whoever asks late hears of it all the same.
+        if (isGone) abortion.abort(gone());
+      }
       return abortion.signal;
     },
     receive: inbound.receive,
@@ -152,4 +158,8 @@ export function openExchange(
     reply,
   };
   return exchange;
+}
+
+function gone(): Error {
+  return new Error('The client went away');
 }

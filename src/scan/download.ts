@@ -206,7 +206,15 @@ function openConnection({ url, addresses }: OriginRequest, options: OriginOption
   };
   // The lookup isn't asked about an address: that one is dialled as it is.
   const host = isIP(name) === 0 ? name : first.address;
-  const target = { host, port: first.port, lookup, autoSelectFamily: true, noDelay: true };
+  const target = {
+    host,
+    port: first.port,
+    lookup,
+    autoSelectFamily: true,
+    // Node's own is a quarter of a second: too little for the other side of the world.
+    autoSelectFamilyAttemptTimeout: ADDRESS_TIMEOUT_MS,
+    noDelay: true,
+  };
   let state: 'dialling' | 'shaking hands' | 'open' = 'dialling';
   let socket: Socket | null = null;
 
@@ -284,5 +292,7 @@ function reasonOf(error: unknown): string {
   return LOST;
 }
 
+/** One address gets so long before the next one is dialled; the last one the rest of what the host has. */
+const ADDRESS_TIMEOUT_MS = 1_500;
 const LOST = 'the connection was lost before the end of the response';
 export const TOO_SLOW = 'the origin took too long';

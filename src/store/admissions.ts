@@ -18,6 +18,8 @@ import { within } from './within.js';
 export interface AdmissionParts {
   readonly ledger: Ledger;
   readonly lookups: Lookups;
+  /** What Postgres says now of a user's limit; null: it knows no such user. */
+  readonly limitOf: (userId: string) => Promise<number | null>;
   readonly hours: QuotaHours;
   /** Milliseconds of a clock that only measures ages. */
   readonly clock: () => number;
@@ -92,7 +94,7 @@ export function createAdmissions(parts: AdmissionParts): AdmissionStore {
         owners.delete(keyHash);
         return null;
       }
-      // A plan that was changed without telling the ledger (sluice user plan, a restored backup).
+      // A plan that was changed without telling the ledger (sluice user plan).
       if (record.hourlyLimit !== old.hourlyLimit) await fill(keyHash, record).catch(rethrowUnlessAway);
       return remember(keyHash, record, clock());
     } catch (error) {
@@ -139,6 +141,35 @@ export function createAdmissions(parts: AdmissionParts): AdmissionStore {
     return record;
   }
 
+  /**
+   * The ledger's limit isn't what Postgres said of the key lately: a plan that was changed without telling the ledger (sluice user plan,
+   * PLANS, a restored backup), or one that the ledger was told of and this process was not. Postgres is asked again, and both take
+   * that over. Without Postgres the ledger's counts, until the key is looked up again.
+   */
+  async function agreedLimit(keyHash: string, owner: KeyRecord, ledgerLimit: number): Promise<number> {
+    const record = await fill(keyHash, owner).catch(() => null);
+    const limit = record?.hourlyLimit ?? ledgerLimit;
+    const known = owners.get(keyHash);
+    if (known !== undefined) remember(keyHash, { ...known, hourlyLimit: limit }, known.verifiedAtMs);
+    return limit;
+  }
+
+  /** The same for a user who is signed in: what the caller knows was read before the token, so it is read again. */
+  async function fillUser(userId: string, hourlyLimit: number): Promise<number> {
+    const token = await ledger.begin(userId);
+    const [limit, known] = await Promise.all([reachable(parts.limitOf(userId)), readHours(userId)]);
+    await ledger.fill(userId, token, { key: null, hourlyLimit: limit ?? hourlyLimit, hours: known });
+    return limit ?? hourlyLimit;
+  }
+
+  /** A unit that can't be given back must not cost the answer. */
+  async function refunded(work: Promise<QuotaState | null>): Promise<QuotaState | null> {
+    return await within(work, STORE_TIMEOUT_MS).catch((error: unknown) => {
+      parts.onProblem(`A unit could not be given back: ${String(error)}`);
+      return null;
+    });
+  }
+
   async function readHours(userId: string) {
     return await reachable(hours.read(userId));
   }
@@ -148,10 +179,11 @@ export function createAdmissions(parts: AdmissionParts): AdmissionStore {
     mirror.saw(userId, count);
     const { windowStartSeconds } = count;
     if (count.kind === 'exhausted') return exhausted(count);
-    const refund = async (): Promise<QuotaState | null> => {
+    const giveBack = async (): Promise<QuotaState | null> => {
       const left = await ledger.giveBack(userId, windowStartSeconds).catch(nullIfAway);
       return left === null ? null : quotaState(left.limit, left.counted + left.direct, windowStartSeconds);
     };
+    const refund = (): Promise<QuotaState | null> => refunded(giveBack());
     const quota = quotaState(count.limit, count.counted + count.direct, windowStartSeconds);
     return { outcome: 'admitted', userId, keyId, quota, refund };
   }
@@ -166,10 +198,11 @@ export function createAdmissions(parts: AdmissionParts): AdmissionStore {
     const { windowStartSeconds, mirrored, direct, nowSeconds } = count;
     const asCount = { limit: hourlyLimit, counted: mirrored, direct, windowStartSeconds, nowSeconds };
     if (count.kind === 'exhausted') return exhausted({ kind: 'exhausted', ...asCount });
-    const refund = async (): Promise<QuotaState | null> => {
+    const giveBack = async (): Promise<QuotaState | null> => {
       const left = await hours.giveBack(userId, windowStartSeconds);
       return left === null ? null : quotaState(hourlyLimit, left.mirrored + left.direct, windowStartSeconds);
     };
+    const refund = (): Promise<QuotaState | null> => refunded(giveBack());
     return {
       outcome: 'admitted',
       userId,
@@ -188,13 +221,20 @@ export function createAdmissions(parts: AdmissionParts): AdmissionStore {
 
   return {
     async admit(keyHash) {
-      const owner = fresh(keyHash) ?? (await identify(keyHash));
+      let owner = fresh(keyHash) ?? (await identify(keyHash));
       if (owner === null) return { outcome: 'unknownKey' };
       try {
         for (let attempt = 0; attempt < FILL_ATTEMPTS; attempt += 1) {
           const answer = await ledger.take(owner.userId, keyHash);
           if (answer.kind === 'revoked') return { outcome: 'unknownKey' };
-          if (answer.kind !== 'missing') return admitted(owner, answer);
+          if (answer.kind !== 'missing') {
+            if (answer.limit === owner.hourlyLimit || owner.hourlyLimit === UNKNOWN_LIMIT)
+              return admitted(owner, answer);
+            const limit = await agreedLimit(keyHash, owner, answer.limit);
+            if (answer.kind === 'taken' || limit <= answer.limit) return admitted(owner, { ...answer, limit });
+            owner = { ...owner, hourlyLimit: limit };
+            continue;
+          }
           if ((await fill(keyHash, owner)) === null) return { outcome: 'unknownKey' };
         }
       } catch (error) {
@@ -208,9 +248,11 @@ export function createAdmissions(parts: AdmissionParts): AdmissionStore {
       try {
         for (let attempt = 0; attempt < FILL_ATTEMPTS; attempt += 1) {
           const answer = await ledger.take(userId, null);
-          if (answer.kind === 'taken' || answer.kind === 'exhausted') return admitted(owner, answer);
-          const token = await ledger.begin(userId);
-          await ledger.fill(userId, token, { key: null, hourlyLimit, hours: await readHours(userId) });
+          if (answer.kind === 'taken' || answer.kind === 'exhausted') {
+            if (answer.limit === hourlyLimit) return admitted(owner, answer);
+            const limit = await fillUser(userId, hourlyLimit).catch(() => answer.limit);
+            if (answer.kind === 'taken' || limit <= answer.limit) return admitted(owner, { ...answer, limit });
+          } else await fillUser(userId, hourlyLimit);
         }
       } catch (error) {
         if (error instanceof LedgerAway) return await admitDirectly(owner, hourlyLimit);

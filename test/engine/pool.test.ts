@@ -65,6 +65,8 @@ t.test('with an engine', async (t) => {
     if (second.content === null) await second.returned;
     t.equal(pool.running, 0);
     t.equal(pool.hung, 0, 'late is not hung');
+    // Rejects if no thread is left.
+    while ((await pool.scan(bufferOf(Buffer.from('x')), 1)).verdict.kind !== 'clean');
   });
 
   t.test('a full queue refuses, an aborted wait ends, and a stop refuses what waits and ends what runs', async (t) => {

@@ -127,6 +127,48 @@ async function suite(t: Subtest, ledgerAt: LedgerAt): Promise<void> {
     t.match(await store.admit(hash), { outcome: 'unknownKey' });
   });
 
+  t.test(
+    'a limit that the ledger has kept from before gives way to what Postgres says, for keys and who is signed in',
+    async (t) => {
+      for (const [before, after] of [
+        [2, 5],
+        [5, 2],
+      ] as const) {
+        const [byKey, signedIn] = [newUser(), newUser()];
+        const [hash] = keysOf(byKey);
+        const clock = { nowMs: SOON_MS };
+        const ledger = ledgerAt(() => clock.nowMs);
+        const find = (hourlyLimit: number) => async () => ({ userId: byKey, keyId: 'key', hourlyLimit });
+        const old = node(find(before), clock, ledger).store;
+        await old.admit(hash);
+        await old.admitUser({ userId: signedIn, hourlyLimit: before });
+        // Another process, started with other PLANS.
+        const { store } = node(find(after), clock, ledger);
+        t.match(await store.admit(hash), { outcome: 'admitted', quota: { limit: after } });
+        t.match(await store.admitUser({ userId: signedIn, hourlyLimit: after }), { quota: { limit: after } });
+        for (let unit = 2; unit < after; unit += 1) {
+          t.match(await store.admit(hash), {
+            outcome: 'admitted',
+            quota: { limit: after, remaining: after - unit - 1 },
+          });
+        }
+        t.match(await store.admit(hash), { outcome: 'exhausted', quota: { limit: after } });
+      }
+    },
+  );
+
+  t.test('what a caller said of the limit before it changed is not filled in after it', async (t) => {
+    const userId = newUser();
+    const clock = { nowMs: SOON_MS };
+    const now = () => clock.nowMs;
+    const ledger = ledgerAt(now);
+    const limitOf = async () => 1_000;
+    const store = createTestAdmissions({ load: loaderOf(async () => null), clock: now, ledger, limitOf });
+    t.teardown(() => store.stop());
+    t.match(await store.admitUser({ userId, hourlyLimit: 50 }), { outcome: 'admitted', quota: { limit: 1_000 } });
+    t.match(await store.admitUser({ userId, hourlyLimit: 1_000 }), { quota: { limit: 1_000, remaining: 998 } });
+  });
+
   t.test('a key that was refused works the moment it is there', async (t) => {
     const userId = newUser();
     const [hash] = keysOf(userId);

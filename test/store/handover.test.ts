@@ -19,7 +19,7 @@ function processes(t: Test) {
     const { ledger, hours } = handover;
     const lookups = createLookups(loaderOf(async () => record));
     const common = { ledgerProblem: () => null, onProblem: () => undefined, clock };
-    const store = createAdmissions({ ledger, hours, lookups, ...common });
+    const store = createAdmissions({ ledger, hours, lookups, limitOf: async () => null, ...common });
     t.teardown(() => store.stop());
     const handOver = async (): Promise<void> => {
       handover.leave();

@@ -35,6 +35,7 @@ async function node(t: Subtest, redisServer: RedisServer, sql: Sql) {
   const store = createAdmissions({
     ledger: createRedisLedger(redis),
     lookups: createLookups(createKeyLoader(sql, () => LIMIT)),
+    limitOf: async () => LIMIT,
     hours,
     clock: Date.now,
     ledgerProblem: () => redis.problem(),
