@@ -26,13 +26,16 @@ import { packageJsonPath } from './paths.js';
 import { createRoutes } from './routes.js';
 import { createGuard } from './scan/guard.js';
 import { readHostsFile } from './scan/hosts-file.js';
+import { createKnownVerdicts } from './scan/known-verdicts.js';
 import { createUploadMemory } from './scan/memory.js';
 import { createResolve } from './scan/resolve.js';
 import { createScanRoutes } from './scan/route.js';
+import { createSharedVerdicts, type SharedVerdicts } from './scan/shared-verdicts.js';
 import { createDownloader, type Downloader } from './scan/url-content.js';
 import { createVerdictCache } from './scan/verdict-cache.js';
 import type { AdmissionStore } from './store/admission.js';
 import type { Postgres } from './store/postgres.js';
+import type { RedisCommands } from './store/redis.js';
 import { codeOf, messageOfError } from './store/store-error.js';
 
 /** Requests in flight get so long at a stop. */
@@ -43,6 +46,8 @@ const DRAIN_MS = 30_000;
 interface HttpParts {
   readonly postgres: Postgres;
   readonly admission: AdmissionStore;
+  /** For what processes share; null: they share nothing. */
+  readonly redis: RedisCommands | null;
   readonly history: History;
   readonly signatures: Signatures;
   readonly pool: ScanPool;
@@ -64,7 +69,7 @@ export interface Http {
 export async function createHttp(
   config: Config,
   log: Log,
-  { postgres, admission, history, signatures, pool, refused, listener, sandbox }: HttpParts,
+  { postgres, admission, redis, history, signatures, pool, refused, listener, sandbox }: HttpParts,
   stops: (() => Promise<void>)[],
 ): Promise<Http> {
   const version = readVersion();
@@ -88,7 +93,7 @@ export async function createHttp(
     pool,
     isRefused: (sha256) => refused.has(sha256),
     signatures,
-    cache,
+    known: createKnownVerdicts(cache, shareVerdicts(config, redis, version)),
     memory: createUploadMemory({ budgetBytes: config.uploadMemoryBytes, waitMs: config.uploadWaitMs }),
     uploadTimeoutMs: config.uploadTimeoutMs,
     downloader: startDownloader(config, version),
@@ -158,6 +163,15 @@ export async function createHttp(
       await server?.drain(DRAIN_MS);
     },
   };
+}
+
+function shareVerdicts(
+  { verdictCacheBytes, encryptedArchives }: Config,
+  redis: RedisCommands | null,
+  version: string,
+): SharedVerdicts | null {
+  if (redis === null || verdictCacheBytes === 0) return null;
+  return createSharedVerdicts(redis, { limitBytes: verdictCacheBytes, readBy: `${version} ${encryptedArchives}` });
 }
 
 function startMetrics(config: Config, log: Log, metrics: Metrics): () => Promise<void> {

@@ -13,7 +13,7 @@ import { createLookups } from './store/lookups.js';
 import { createMemoryLedger } from './store/memory-ledger.js';
 import { openPostgres, type Postgres, type Sql } from './store/postgres.js';
 import { createQuotaHours, type QuotaHours } from './store/quota-hours.js';
-import { openRedis } from './store/redis.js';
+import { openRedis, type RedisCommands } from './store/redis.js';
 import { createRedisLedger } from './store/redis-ledger.js';
 
 /** Without `socketDirectory` the embedded database, if it is wanted, is this process's own. */
@@ -45,6 +45,8 @@ async function startOwnEmbedded(config: Config, log: Log, stops: (() => Promise<
 
 export interface Admission {
   readonly store: AdmissionStore;
+  /** For what else processes share; null: they share nothing. */
+  readonly redis: RedisCommands | null;
   /** Another process takes over: when it resolves, all counts are where that one finds them. */
   handOver(): Promise<void>;
   /** The process that was here before is gone. */
@@ -77,6 +79,7 @@ export async function startAdmission(
     stops.push(() => store.stop());
     return {
       store,
+      redis: null,
       async handOver() {
         handover.leave();
         // Units that were taken before are told to the mirror within this turn.
@@ -103,7 +106,7 @@ export async function startAdmission(
   });
   stops.push(() => store.stop());
   // All processes count in Redis: there is nothing to hand over.
-  return { store, handOver: async () => undefined, alone: () => undefined };
+  return { store, redis, handOver: async () => undefined, alone: () => undefined };
 }
 
 /** What happened while Redis was away, told to it: units that Postgres counted, and keys that ended. */

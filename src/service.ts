@@ -74,7 +74,8 @@ export async function startService(config: Config, log: Log, surroundings: Surro
     stops.push(() => pool.stop());
     const admission = await startAdmission(config, log, postgres, takesOver, stops);
     const refused = new Set<string>();
-    const parts = { postgres, admission: admission.store, history, signatures, pool, refused, listener };
+    const { store, redis } = admission;
+    const parts = { postgres, admission: store, redis, history, signatures, pool, refused, listener };
     const http = await createHttp(config, log, { ...parts, sandbox: sandbox.confinement }, stops);
     return {
       account,
@@ -144,6 +145,8 @@ function startSignatures(config: Config, log: Log, pool: ScanPool): Signatures {
     limits: config.scanLimits,
     mode: config.reload === 'frugal' ? { kind: 'frugal', copyDirectory, pause: pool.pause } : { kind: 'concurrent' },
     pollMs: config.signaturesPollMs,
+    // Whose verdicts may be shared is asked only where they are.
+    wantsIdentity: config.redisUrl !== null && config.verdictCacheBytes > 0,
     onEvent: (event) => logSignatures(log, event),
   });
 }

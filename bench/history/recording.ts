@@ -11,6 +11,7 @@ import { type History, startHistory } from '../../src/history/history.js';
 import { createRouter } from '../../src/http/router.js';
 import { type Server, startServer } from '../../src/http/server.js';
 import { ownSignaturesDirectory } from '../../src/paths.js';
+import { createKnownVerdicts } from '../../src/scan/known-verdicts.js';
 import { createUploadMemory } from '../../src/scan/memory.js';
 import { createScanRoutes } from '../../src/scan/route.js';
 import { createVerdictCache } from '../../src/scan/verdict-cache.js';
@@ -74,7 +75,7 @@ async function startSide(record: Pick<History, 'assertOpen' | 'record'>): Promis
     pool,
     isRefused: () => false,
     signatures,
-    cache: createVerdictCache({ limitBytes: 0 }),
+    known: createKnownVerdicts(createVerdictCache({ limitBytes: 0 }), null),
     memory,
     uploadTimeoutMs: 10_000,
     downloader: null,

@@ -48,7 +48,11 @@ export const environment: readonly Variable[] = [
     'concurrent',
     'concurrent: newer signatures are loaded beside those that serve; frugal: these are freed first, and scans wait',
   ),
-  variable('VERDICT_CACHE_MB', '64', 'MB of verdicts that are remembered, about 4000 each, to 65536; 0: none'),
+  variable(
+    'VERDICT_CACHE_MB',
+    '64',
+    'MB of verdicts that are remembered, about 4000 each, to 65536; as much of Redis; 0: none',
+  ),
   variable(
     'ADMIN_PORT',
     '9090',

@@ -3,7 +3,7 @@ import { existsSync } from 'node:fs';
 import { access, constants, stat } from 'node:fs/promises';
 import { createRequire } from 'node:module';
 import { addonPath, marksDirectory } from '../paths.js';
-import { type DatabaseFile, databaseFiles, describeDatabases, fingerprint } from './databases.js';
+import { contentDigest, type DatabaseFile, databaseFiles, describeDatabases, fingerprint } from './databases.js';
 import { type SelfTest, selfTestFor } from './self-test.js';
 import type { RawAnswer } from './verdict.js';
 
@@ -39,6 +39,8 @@ export interface LoadOptions {
    * both are in memory until the new one serves. Scans find no engine meanwhile, and none at all when the load fails.
    */
   readonly freeFirstWaitMs?: number;
+  /** Reads every byte of the databases once more, for the digest of what was loaded. */
+  readonly wantsDigest?: boolean;
 }
 
 /** Where a load is. A next folder begins at 0 again, and so does compiling. */
@@ -65,6 +67,8 @@ export interface EngineInfo {
 /** What a load brought. */
 export interface LoadedEngine extends EngineInfo {
   readonly files: readonly DatabaseFile[];
+  /** SHA-256 over all bytes of the databases, where it was wanted. */
+  readonly digest: string | null;
 }
 
 /** What the addon says of one scan, and of the engine that did it. */
@@ -92,7 +96,7 @@ export class EngineLoadError extends Error {
   }
 }
 
-interface NativeLoadOptions extends Required<LoadOptions>, SelfTest {
+interface NativeLoadOptions extends Required<Omit<LoadOptions, 'wantsDigest'>>, SelfTest {
   readonly marksDirectory: string;
   readonly signatureVersion: string;
   readonly signaturesBuiltAt: number;
@@ -139,7 +143,7 @@ export async function loadEngine(
 ): Promise<LoadedEngine> {
   // 1. Arguments
   checkArguments(options, onProgress);
-  const { directories, temporaryDirectory, limits, freeFirstWaitMs = 0 } = options;
+  const { directories, temporaryDirectory, limits, freeFirstWaitMs = 0, wantsDigest = false } = options;
   const native = addon();
 
   // 2. Folders
@@ -156,10 +160,12 @@ export async function loadEngine(
     const described = { signatureVersion, signaturesBuiltAt, ...(await selfTestFor(paths)) };
 
     // 4. The engine
-    const info = await native.loadEngine(
+    const loading = native.loadEngine(
       { directories, temporaryDirectory, limits, freeFirstWaitMs, marksDirectory, ...described },
       onProgress,
     );
+    // What can't be read can't be loaded either, and the load says it better.
+    const [info, digest] = await Promise.all([loading, wantsDigest ? contentDigest(paths).catch(() => null) : null]);
 
     // 5. Still the same files: or nobody could say what it was made of
     if ((await fingerprint(directories).catch(() => null)) !== before) {
@@ -167,7 +173,7 @@ export async function loadEngine(
       throw new Error(`The signatures changed while they were read (${directories.join(', ')})`);
     }
     native.serveEngine(info.epoch);
-    return { ...info, files };
+    return { ...info, files, digest };
   } catch (error) {
     throw new EngineLoadError(messageOf(error), { cause: error });
   }

@@ -1,4 +1,5 @@
 // Builds what serves: ClamAV with the operator's YARA rules beside it, or rules alone where ClamAV is not there.
+import { createHash } from 'node:crypto';
 import { performance } from 'node:perf_hooks';
 import { type LoadedEngine, type LoadOptions, type LoadProgress, loadEngine } from './addon.js';
 import { type DatabaseFile, describeDatabases } from './databases.js';
@@ -20,6 +21,11 @@ export interface ServingEngine extends LoadedEngine {
   } | null;
   /** Why rules serve though ClamAV was wanted; null: what was wanted serves. */
   readonly standsInFor: string | null;
+  /**
+   * SHA-256 over all that its verdicts depend on: versions, every byte of the databases, limits. Two engines that have the
+   * same one say the same of a content, also on two machines. Null where it wasn't wanted, and for stand-ins.
+   */
+  readonly identity: string | null;
 }
 
 export async function buildClamav(
@@ -30,7 +36,14 @@ export async function buildClamav(
   const rules = await rulesBeside(options.directories, warn);
   const loaded = await loadEngine(options, onProgress);
   const epoch = beginServing(loaded.epoch, rules?.set ?? null);
-  return { ...loaded, epoch, name: 'clamav', rules: factsOf(rules), standsInFor: null };
+  const { digest, engineVersion } = loaded;
+  const rulesVersion = rules === null ? null : [rules.engineVersion, rules.ruleCount];
+  const identity = digest === null ? null : identityOf([engineVersion, digest, options.limits, rulesVersion]);
+  return { ...loaded, epoch, name: 'clamav', rules: factsOf(rules), standsInFor: null, identity };
+}
+
+function identityOf(facts: readonly unknown[]): string {
+  return createHash('sha256').update(JSON.stringify(facts)).digest('hex');
 }
 
 /** Without YARA-X the same files still serve as far as libclamav knows their language. */
@@ -62,6 +75,8 @@ export async function buildStandIn(directories: readonly string[], standsInFor: 
     files,
     rules: factsOf(rules),
     standsInFor,
+    digest: null,
+    identity: null,
   };
   return { epoch: beginServing(null, rules.set), ...facts };
 }

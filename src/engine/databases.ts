@@ -116,6 +116,17 @@ export async function describeDatabases(paths: readonly string[]): Promise<Datab
   return { signatureVersion: parts.join('+'), signaturesBuiltAt, files };
 }
 
+/** SHA-256 over the names and all bytes of the files, in hex: of two machines with the same one, both have the same databases. */
+export async function contentDigest(paths: readonly string[]): Promise<string> {
+  const digest = createHash('sha256');
+  for (const path of paths) {
+    const { size } = await stat(path);
+    digest.update(`${baseName(path)}\0${size}\0`);
+    for await (const chunk of createReadStream(path)) digest.update(chunk);
+  }
+  return digest.digest('hex');
+}
+
 function baseName(path: string): string {
   return path.slice(path.lastIndexOf('/') + 1);
 }

@@ -44,6 +44,8 @@ export interface SignatureOptions
   readonly scanTimeoutMs: number;
   readonly limits?: Partial<Omit<EngineLimits, 'maxScanTimeMs'>>;
   readonly mode?: ReloadMode;
+  /** Every engine gets its identity, at the price of reading its databases once more; default: no. */
+  readonly wantsIdentity?: boolean;
   /** How often to look for changed databases; default 0: never. */
   readonly pollMs?: number;
   readonly settleMs?: number;
@@ -102,7 +104,13 @@ export function loadSignatures(options: SignatureOptions): Signatures {
     };
     const freeFirstWaitMs = scansWait ? options.scanTimeoutMs : 0;
     const loaded = await buildClamav(
-      { directories: from, temporaryDirectory: scratch.directory, limits, freeFirstWaitMs },
+      {
+        directories: from,
+        temporaryDirectory: scratch.directory,
+        limits,
+        freeFirstWaitMs,
+        wantsDigest: options.wantsIdentity ?? false,
+      },
       ({ phase, done, total }) => {
         const share = total === 0 ? 1 : done / total;
         progressed(phase === 'load' ? share * LOAD_SHARE : LOAD_SHARE + share * (1 - LOAD_SHARE), scansWait);

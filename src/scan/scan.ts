@@ -4,17 +4,18 @@ import type { Signatures } from '../engine/signatures.js';
 import { Failure } from '../errors.js';
 import type { Exchange } from '../http/exchange.js';
 import { nameFromUrl } from './filename.js';
+import type { KnownVerdicts } from './known-verdicts.js';
 import type { UploadMemory } from './memory.js';
 import { receiveUpload } from './upload.js';
 import type { Download, Downloader } from './url-content.js';
-import type { CompleteVerdict, VerdictCache } from './verdict-cache.js';
+import type { CompleteVerdict } from './verdict-cache.js';
 
 export interface ScanParts {
   readonly pool: ScanPool;
   /** The content has crashed the engine, more than once. */
   readonly isRefused: (sha256: string) => boolean;
   readonly signatures: Signatures;
-  readonly cache: VerdictCache;
+  readonly known: KnownVerdicts;
   readonly memory: UploadMemory;
   readonly uploadTimeoutMs: number;
   /** Null: the route takes uploads only. */
@@ -75,10 +76,11 @@ async function verdictOf(
 ): Promise<Found> {
   const { sizeBytes, sha256 } = content;
   const state = parts.signatures.state();
-  const known = state.kind === 'ready' ? parts.cache.get(sha256, state.info.epoch) : null;
-  if (known !== null && state.kind === 'ready') {
+  const engine = state.kind === 'ready' ? state.info : null;
+  const known = engine === null ? null : await parts.known.find(content, engine);
+  if (engine !== null && known !== null) {
     lease.release(content.buffer);
-    return { verdict: known, durationMs: 0, epoch: state.info.epoch, cached: true };
+    return { verdict: known, durationMs: 0, epoch: engine.epoch, cached: true };
   }
   if (parts.isRefused(sha256)) {
     lease.release(content.buffer);
@@ -96,7 +98,8 @@ async function verdictOf(
   const { verdict, epoch, durationMs } = outcome;
   progress.durationMs = durationMs;
   if (verdict.kind === 'incomplete') throw new Failure('scanIncomplete', verdict.reason);
-  if (epoch !== null) parts.cache.set(sha256, epoch, verdict);
+  const looked = epoch === null ? null : parts.signatures.engineOf(epoch);
+  if (looked !== null) parts.known.keep(content, looked, verdict);
   return { verdict, durationMs, epoch, cached: false };
 }
 

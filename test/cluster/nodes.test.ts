@@ -1,4 +1,6 @@
 // Two server processes over one Postgres and one Redis Cluster: one quota, whoever is asked, by key or signed in, with Redis or without.
+import { writeFileSync } from 'node:fs';
+import { join } from 'node:path';
 import t from 'tap';
 import { startPostgres } from '../fixtures/postgres.js';
 import { startRedis, startRedisCluster } from '../fixtures/redis.js';
@@ -6,6 +8,7 @@ import { startServer } from '../fixtures/server.js';
 import { signIn } from '../fixtures/sign-in.js';
 import { upload } from '../fixtures/upload.js';
 import { uploadSignedIn } from '../fixtures/web-scans.js';
+import { bodySignature, databaseFolder } from '../native/engine.js';
 
 const postgres = await startPostgres();
 t.teardown(() => postgres.stop());
@@ -89,4 +92,43 @@ t.test('a restart goes on with the hour', async (t) => {
   const after = await startServer({ env });
   t.equal((await upload(after.url, 'content')).headers.get('x-ratelimit-remaining'), '96');
   await after.stop();
+});
+
+t.test('what one node has scanned, another one with the same signatures knows, and none with others', async (t) => {
+  const redis = await startRedis();
+  t.teardown(() => redis.stop());
+  const stores = { DATABASE_URL: await postgres.database(), REDIS_URL: redis.url };
+  const mark = 'a mark that newer signatures know';
+  const old = bodySignature('Test.Old', 'some other mark');
+  const folders = [old, old, old + bodySignature('Test.New', mark)].map((text) => databaseFolder(t, { 'a.ndb': text }));
+  const servers = await Promise.all(
+    folders.map((folder) => startServer({ env: { ...stores, SIGNATURES_DIR: folder, SIGNATURES_POLL_SECONDS: '0' } })),
+  );
+  t.teardown(() => Promise.all(servers.map((server) => server.stop())));
+  const large = mark.padEnd(100_000, '.');
+  const answers = [];
+  for (const { url } of servers) {
+    for (const content of [large, mark, large]) {
+      const { status, headers, body } = await upload(url, content);
+      answers.push([status, body['virusName'], headers.get('x-scan-cache')]);
+    }
+  }
+  const found = 'Test.New.UNOFFICIAL';
+  t.strictSame(answers, [
+    [200, null, 'MISS'],
+    [200, null, 'MISS'],
+    [200, null, 'HIT'],
+    [200, null, 'HIT'],
+    [200, null, 'MISS'],
+    [200, null, 'HIT'],
+    [200, found, 'MISS'],
+    [200, found, 'MISS'],
+    [200, found, 'HIT'],
+  ]);
+  const [first] = folders;
+  writeFileSync(join(first ?? '', 'a.ndb'), old + bodySignature('Test.New', mark));
+  process.kill(servers[0]?.pid ?? 0, 'SIGHUP');
+  await servers[0]?.printed(/"signatureCount":(2),/);
+  const { body, headers } = await upload(servers[0]?.url ?? '', large);
+  t.strictSame([body['virusName'], headers.get('x-scan-cache')], [found, 'HIT'], 'as the third node has said');
 });

@@ -1,0 +1,152 @@
+// Verdicts shared through a real Redis: by content and engine and nothing less, in a bounded room, and never at a scan's expense.
+import { createHash } from 'node:crypto';
+import t from 'tap';
+import { createKnownVerdicts } from '../../src/scan/known-verdicts.js';
+import { createSharedVerdicts, SHARED_FROM_BYTES } from '../../src/scan/shared-verdicts.js';
+import { type CompleteVerdict, createVerdictCache } from '../../src/scan/verdict-cache.js';
+import { openRedis } from '../../src/store/redis.js';
+import { startRedis } from '../fixtures/redis.js';
+
+const MIB = 1024 * 1024;
+const clean: CompleteVerdict = { kind: 'clean', encrypted: false };
+const verdicts: CompleteVerdict[] = [
+  clean,
+  { kind: 'clean', encrypted: true },
+  { kind: 'infected', virusName: 'Test "A"' },
+];
+
+const digest = (text: string): string => createHash('sha256').update(text).digest('hex');
+const engine = digest('engine');
+const server = await startRedis();
+t.teardown(() => server.stop());
+const redis = await openRedis({ url: server.url, onReturn: async () => undefined, onProblem: () => undefined });
+t.teardown(() => redis.close());
+t.beforeEach(() => server.client.flushall());
+
+/** A set is not waited for; the connection keeps the order of commands. */
+async function settled(): Promise<void> {
+  await redis.get('nothing');
+}
+
+t.test('what one process has found, another one knows', async (t) => {
+  const [one, other] = [0, 1].map(() => createSharedVerdicts(redis, { limitBytes: MIB, readBy: '1 allow' }));
+  for (const verdict of verdicts) one?.set(digest(JSON.stringify(verdict)), engine, verdict);
+  await settled();
+  for (const verdict of verdicts) t.strictSame(await other?.get(digest(JSON.stringify(verdict)), engine), verdict);
+  t.equal(await other?.get(digest('never seen'), engine), null);
+});
+
+t.test('another engine, another way to read its answer, or another content is no answer', async (t) => {
+  const options = { limitBytes: 1, readBy: '1 allow' };
+  const one = createSharedVerdicts(redis, options);
+  one.set(digest('a'), engine, clean);
+  await settled();
+  t.equal(await one.get(digest('a'), digest('another engine')), null);
+  t.equal(await createSharedVerdicts(redis, { ...options, readBy: '1 reject' }).get(digest('a'), engine), null);
+  t.equal(await createSharedVerdicts(redis, { ...options, readBy: '2 allow' }).get(digest('a'), engine), null);
+  t.equal(await one.get(digest('b'), engine), null, 'it has the same place');
+  t.strictSame(await one.get(digest('a'), engine), clean);
+});
+
+t.test('what is no entry of ours is no answer', async (t) => {
+  const one = createSharedVerdicts(redis, { limitBytes: 1, readBy: 'x' });
+  one.set(digest('a'), engine, clean);
+  await settled();
+  const [key = ''] = await server.client.keys('*');
+  const told = (verdict: unknown): string => JSON.stringify([digest('a'), `${engine} x`, verdict]);
+  t.equal(await server.client.get(key), told(clean));
+  for (const text of [
+    '',
+    'clean',
+    '{}',
+    'null',
+    told(null),
+    told({ kind: 'clean' }),
+    told({ kind: 'incomplete', reason: 'time' }),
+    told({ kind: 'infected', virusName: '' }),
+    told({ ...clean, virusName: 'Both' }),
+  ]) {
+    await server.client.set(key, text);
+    t.equal(await one.get(digest('a'), engine), null, text);
+  }
+});
+
+t.test('it takes no more of Redis than its room, and what nobody refreshes goes', async (t) => {
+  const limitBytes = MIB;
+  const one = createSharedVerdicts(redis, { limitBytes, readBy: '0.1.0 allow' });
+  const longest: CompleteVerdict = { kind: 'infected', virusName: 'Win.Trojan.'.padEnd(80, 'x') };
+  for (let index = 0; index < 20_000; index += 1) {
+    one.set(digest(`${index}`), engine, longest);
+    if (index % 1_000 === 0) await settled();
+  }
+  await settled();
+  const keys = await server.client.keys('sluice:v:*');
+  let bytes = 0;
+  for (const key of keys) {
+    bytes += Number(await server.client.memory('USAGE', key));
+    t.ok((await server.client.pttl(key)) > 0);
+  }
+  t.ok(keys.length > 1_500, `${keys.length} are kept`);
+  t.ok(bytes <= limitBytes, `${bytes} bytes`);
+});
+
+t.test('with Redis hung or away the answer is null, soon, and nothing is thrown', async (t) => {
+  const one = createSharedVerdicts(redis, { limitBytes: MIB, readBy: 'x' });
+  server.signal('SIGSTOP');
+  t.equal(await one.get(digest('a'), engine), null);
+  one.set(digest('a'), engine, clean);
+  server.signal('SIGCONT');
+  await server.kill();
+  t.equal(await one.get(digest('a'), engine), null);
+  one.set(digest('a'), engine, clean);
+  await server.start();
+  while (redis.problem() !== null) await new Promise((resolve) => setTimeout(resolve, 20));
+  one.set(digest('a'), engine, clean);
+  await settled();
+  t.strictSame(await one.get(digest('a'), engine), clean);
+});
+
+t.test('others are asked about large contents only, and what they know is asked for once', async (t) => {
+  const asked: string[] = [];
+  const told: string[] = [];
+  const shared = {
+    async get(sha256: string) {
+      asked.push(sha256);
+      return sha256 === 'known' ? clean : null;
+    },
+    set: (sha256: string) => told.push(sha256),
+  };
+  const known = createKnownVerdicts(createVerdictCache({ limitBytes: MIB }), shared);
+  const facts = {
+    epoch: 1,
+    engineVersion: '1',
+    signatureCount: 1,
+    signatureVersion: '1',
+    signaturesBuiltAt: 1,
+    loadMillis: 1,
+    warnings: [],
+    files: [],
+    digest: null,
+    name: 'clamav' as const,
+    rules: null,
+    standsInFor: null,
+  };
+  const one = { ...facts, identity: engine };
+  const nameless = { ...facts, identity: null };
+  const large = { sizeBytes: SHARED_FROM_BYTES, sha256: 'known' };
+  const small = { sizeBytes: SHARED_FROM_BYTES - 1, sha256: 'small' };
+  t.equal(await known.find(large, nameless), null, 'an engine without an identity has no like');
+  t.equal(await known.find(small, one), null);
+  t.strictSame(asked, []);
+  t.strictSame(await known.find(large, one), clean);
+  t.strictSame(await known.find(large, one), clean);
+  t.strictSame(asked, ['known']);
+  known.keep(small, one, clean);
+  known.keep({ ...large, sha256: 'other' }, nameless, clean);
+  t.strictSame(told, []);
+  known.keep({ ...large, sha256: 'new' }, one, clean);
+  t.strictSame(told, ['new']);
+  t.strictSame(await known.find(small, one), clean);
+  t.equal(await known.find(large, { ...one, epoch: 2 }), clean, 'after a reload it is asked for again');
+  t.strictSame(asked, ['known', 'known']);
+});
