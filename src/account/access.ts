@@ -1,5 +1,5 @@
 // Who asks: an X-API-KEY header or a signed-in user in, an admission with its refund out.
-import { createHash } from 'node:crypto';
+import { hash } from 'node:crypto';
 import type { Admission, AdmissionStore, QuotaState } from '../store/admission.js';
 
 export type Access =
@@ -42,7 +42,7 @@ export function createAccess(store: AdmissionStore, limitOf: (plan: string) => n
 
 /** The form in which a key is stored and looked up: SHA-256, 64 hex characters. It has 128 random bits: no salt is needed. */
 export function hashOfKey(value: string): string {
-  return createHash('sha256').update(value).digest('hex');
+  return hash('sha256', value);
 }
 
 function accessOf(admission: Admission): Access {

@@ -57,14 +57,16 @@ export function createSignInRoutes(parts: SignInRouteParts): Route[] {
   }
 
   async function login(exchange: Exchange): Promise<Reply> {
+    const client = clientOf(exchange);
     const credentials = await readJson(exchange, Login);
-    return await signedIn(200, await store(() => signIn.login(credentials, clientOf(exchange))));
+    return await signedIn(200, await store(() => signIn.login(credentials, client)));
   }
 
   async function register(exchange: Exchange): Promise<Reply> {
     if (registration === 'closed') throw new Failure('registrationClosed');
+    const client = clientOf(exchange);
     const account = await readJson(exchange, Registration);
-    return await signedIn(201, await store(() => signIn.register(account, clientOf(exchange))));
+    return await signedIn(201, await store(() => signIn.register(account, client)));
   }
 
   async function refresh(exchange: Exchange): Promise<Reply> {

@@ -87,15 +87,16 @@ function factsOf(rules: LoadedRules | null): ServingEngine['rules'] {
   return { engineVersion, ruleCount, files };
 }
 
+const descriptions = new WeakMap<ServingEngine, string>();
+
 /** `clamav/1.4.6; signatures=daily:27000; built=2026-11-20T08:00:00`; with rules beside it `clamav/1.4.6+yara-x/1.7.1; ...`. */
-export function describeEngine({
-  name,
-  engineVersion,
-  rules,
-  signatureVersion,
-  signaturesBuiltAt,
-}: ServingEngine): string {
+export function describeEngine(engine: ServingEngine): string {
+  const known = descriptions.get(engine);
+  if (known !== undefined) return known;
+  const { name, engineVersion, rules, signatureVersion, signaturesBuiltAt } = engine;
   const built = new Date(signaturesBuiltAt * 1000).toISOString().slice(0, 19);
   const beside = name === 'clamav' && rules !== null && rules.ruleCount > 0 ? `+yara-x/${rules.engineVersion}` : '';
-  return `${name}/${engineVersion}${beside}; signatures=${signatureVersion}; built=${built}`;
+  const description = `${name}/${engineVersion}${beside}; signatures=${signatureVersion}; built=${built}`;
+  descriptions.set(engine, description);
+  return description;
 }

@@ -11,9 +11,10 @@ export interface Lease {
 export interface UploadMemory {
   /**
    * Lends a buffer of at least so many bytes (at most the content limit), at once if there is room.
-   * Rejects with Failure `unavailable` when none comes free in time, with the signal's reason when it aborts.
+   * Rejects with Failure `unavailable` when none comes free in time, with the signal's reason when it aborts; whoever gets its
+   * memory at once is not asked for the signal.
    */
-  lend(bytes: number, signal: AbortSignal): Lease | Promise<Lease>;
+  lend(bytes: number, client: { readonly signal: AbortSignal }): Lease | Promise<Lease>;
   /** Bytes lent out. */
   readonly lentBytes: number;
   /** Uploads that wait for memory. */
@@ -48,10 +49,11 @@ export function createUploadMemory({ budgetBytes, waitMs, use = 'uploads' }: Mem
   let lentBytes = 0;
   let spareBytes = 0;
 
-  function lend(bytes: number, signal: AbortSignal): Lease | Promise<Lease> {
+  function lend(bytes: number, client: { readonly signal: AbortSignal }): Lease | Promise<Lease> {
     const size = bufferSize(bytes);
     const lane = size <= SMALL_UPLOAD_BYTES ? lanes.small : lanes.large;
     if (lane.waiters.size === 0 && lentBytes + size <= lane.limitBytes) return leaseOf(size);
+    const { signal } = client;
     if (signal.aborted) return Promise.reject(signal.reason);
     return new Promise((resolve, reject) => {
       const leave = (reason: unknown): void => {

@@ -27,7 +27,7 @@ export async function receiveUpload(exchange: Exchange, { memory, timeoutMs }: U
   if (body.kind === 'sized' && declaredBytes > CONTENT_LIMIT_BYTES + MULTIPART_ENVELOPE_BYTES) {
     throw new Failure('fileTooLarge');
   }
-  const asked = memory.lend(Math.min(declaredBytes, CONTENT_LIMIT_BYTES), exchange.signal);
+  const asked = memory.lend(Math.min(declaredBytes, CONTENT_LIMIT_BYTES), exchange);
   const lease = asked instanceof Promise ? await asked : asked;
   try {
     const { form, content } = await receiveForm(exchange, boundary, lease, timeoutMs);
@@ -61,13 +61,12 @@ function receiveForm(exchange: Exchange, boundary: string, lease: Lease, timeout
   const form = createForm(body);
   const parser = createMultipartParser(boundary, form);
   return new Promise((resolve, reject) => {
-    const { signal } = exchange;
     let settled = false;
     const settle = (act: () => void): void => {
       if (settled) return;
       settled = true;
       clearTimeout(timer);
-      signal.removeEventListener('abort', onAbort);
+      exchange.onGone(null);
       act();
     };
     // After the first error the bytes that still arrive are nobody's.
@@ -79,11 +78,10 @@ function receiveForm(exchange: Exchange, boundary: string, lease: Lease, timeout
         settle(() => reject(asFailure(error)));
       }
     };
-    const onAbort = (): void => settle(() => reject(signal.reason));
     const tooSlow = (): void => settle(() => reject(new Failure('uploadTooSlow', `${timeoutMs} ms`)));
     const timer = setTimeout(tooSlow, timeoutMs);
-    if (signal.aborted) return onAbort();
-    signal.addEventListener('abort', onAbort);
+    exchange.onGone((reason) => settle(() => reject(reason)));
+    if (settled) return;
     exchange.receive({
       chunk: (bytes) => attempt(() => parser.write(bytes)),
       end: () =>

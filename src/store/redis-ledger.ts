@@ -22,10 +22,8 @@ export interface RedisLedgerOptions {
 /** Owners are read only while Postgres is away; a day covers an outage. */
 const OWNER_SECONDS = 86_400;
 
-const takeReply = z.union([
-  z.tuple([z.union([z.literal(2), z.literal(3)])]),
-  z.tuple([z.union([z.literal(0), z.literal(1)]), z.int(), z.int(), z.int(), z.int(), z.int()]),
-]);
+const refusedReply = z.tuple([z.union([z.literal(2), z.literal(3)])]);
+const countedReply = z.tuple([z.union([z.literal(0), z.literal(1)]), z.int(), z.int(), z.int(), z.int(), z.int()]);
 const giveBackReply = z.union([z.tuple([]), z.tuple([z.int(), z.int(), z.int()])]);
 const ownerReply = z.object({ userId: z.string(), keyId: z.string() });
 
@@ -33,9 +31,11 @@ export function createRedisLedger(redis: RedisCommands, options: RedisLedgerOpti
   const offset = options.clockOffsetSeconds ?? (() => 0);
   return {
     async take(userId, keyHash) {
-      const reply = takeReply.parse(await redis.run(takeScript, recordOf(userId), keyHash ?? '', offset()));
-      if (reply.length === 1) return { kind: reply[0] === 3 ? 'revoked' : 'missing' };
-      const [taken, limit, counted, direct, windowStartSeconds, nowSeconds] = reply;
+      const reply = await redis.run(takeScript, recordOf(userId), keyHash ?? '', offset());
+      if (Array.isArray(reply) && reply.length === 1) {
+        return { kind: refusedReply.parse(reply)[0] === 3 ? 'revoked' : 'missing' };
+      }
+      const [taken, limit, counted, direct, windowStartSeconds, nowSeconds] = countedReply.parse(reply);
       return { kind: taken === 1 ? 'taken' : 'exhausted', limit, counted, direct, windowStartSeconds, nowSeconds };
     },
     async giveBack(userId, windowStartSeconds) {
