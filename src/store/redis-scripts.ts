@@ -16,6 +16,16 @@ function script(text: string): Script {
   return { text, sha1: createHash('sha1').update(text).digest('hex') };
 }
 
+/** Seconds that the key of a probe is kept: nobody reads it. */
+const PROBE_SECONDS = 60;
+
+/** A write as the others make it, refused where they would be. */
+export const probeScript = script(`
+redis.call('HSET', KEYS[1], 'at', redis.call('TIME')[1])
+redis.call('EXPIRE', KEYS[1], ${PROBE_SECONDS})
+return 1
+`);
+
 /** Hours only grow: what is already counted may be newer than what Postgres was told. */
 const RAISE = `
 local function raise(from)

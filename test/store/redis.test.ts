@@ -114,6 +114,56 @@ t.test('Redis killed and started empty under load: exactly the limit, over two n
   t.equal(exhausted, 160 - LIMIT);
 });
 
+const refusals: { why: RegExp; refuse: string[]; allow: string[] }[] = [
+  { why: /OOM$/, refuse: ['CONFIG', 'SET', 'maxmemory', '1'], allow: ['CONFIG', 'SET', 'maxmemory', '0'] },
+  { why: /READONLY$/, refuse: ['REPLICAOF', '127.0.0.1', '1'], allow: ['REPLICAOF', 'NO', 'ONE'] },
+];
+for (const { why, refuse, allow } of refusals) {
+  t.test(`a Redis that answers but refuses writes (${why.source}) is away until it takes them again`, async (t) => {
+    const { sql, redis, keyHash } = await setUp(t);
+    const [one, other] = [await node(t, redis, sql), await node(t, redis, sql)];
+    const counts = { admitted: 0, exhausted: 0, unknownKey: 0 };
+    const ask = async (count: number) => {
+      for (let round = 0; round < count; round += 1) {
+        for (const { outcome } of await Promise.all([one.store.admit(keyHash), other.store.admit(keyHash)])) {
+          counts[outcome] += 1;
+        }
+      }
+    };
+    await ask(10);
+    const [first = '', ...rest] = refuse;
+    await redis.client.call(first, ...rest);
+    await ask(20);
+    t.same(counts, { admitted: 60, exhausted: 0, unknownKey: 0 }, 'from Postgres');
+    for (const { redis: connection, problems } of [one, other]) {
+      t.match(connection.problem(), why);
+      t.same(problems.length, 1, problems.join('\n'));
+    }
+    const back = Promise.all([one.isBack(), other.isBack()]);
+    const [command = '', ...settings] = allow;
+    await redis.client.call(command, ...settings);
+    await back;
+    await ask(40);
+    t.same(counts, { admitted: LIMIT, exhausted: 40, unknownKey: 0 }, 'exactly the limit, over both');
+    if (allow[0] !== 'REPLICAOF') return;
+    const received = /total_connections_received:(\d+)/.exec(await redis.client.info('stats'))?.[1];
+    t.ok(Number(received) > 3, `a replica is connected to anew: ${received} connections of two nodes and the test`);
+  });
+}
+
+t.test('a Redis that comes and goes is left alone longer and longer', async (t) => {
+  const { sql, redis, keyHash } = await setUp(t);
+  const { store, problems } = await node(t, redis, sql);
+  // Writes pass, so the probe does; a count reads first, which does not.
+  await redis.client.call('ACL', 'SETUSER', 'default', '-hmget');
+  const startedAt = Date.now();
+  for (let round = 0; round < 1_000; round += 1) await store.admit(keyHash);
+  const seconds = (Date.now() - startedAt) / 1000;
+  // 250, 500, 1,000 ms and so on lie between them.
+  t.ok(problems.length <= 2 + Math.log2(1 + seconds * 4), `${problems.length} lines in ${seconds} s`);
+  t.match(problems[0], /^Redis is away/);
+});
+
 t.test('a Redis that stalls holds nobody up for long, and is used again afterwards', async (t) => {
   const { sql, redis, keyHash } = await setUp(t);
   const { store, isBack } = await node(t, redis, sql);
