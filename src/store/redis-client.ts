@@ -5,7 +5,7 @@ import { messageOfError, StoreError } from './store-error.js';
 
 export type Client = Redis | Cluster;
 
-export const CONNECT_TIMEOUT_MS = 2_000;
+const CONNECT_TIMEOUT_MS = 2_000;
 
 /** `url` as REDIS_URL has it. */
 export function clientOf(url: string): Client {
@@ -66,6 +66,11 @@ export async function runScript(
     if (!(error instanceof Error) || !error.message.startsWith('NOSCRIPT')) throw error;
     return await client.eval(script.text, 1, key, ...args);
   }
+}
+
+/** Who has a slot of the cluster, as far as the driver knows; null: it is no cluster. */
+export function mastersBySlot(client: Client): ((slot: number) => string | undefined) | null {
+  return client instanceof Cluster ? (slot) => client.slots[slot]?.[0] : null;
 }
 
 /** Calls `onLoss` with every error, and with null when a connection ends: what was counted there may be gone when it is back. */

@@ -1,6 +1,5 @@
 // Whether Redis takes writes, tried with one on each master: one that is full, a replica or can't save still answers PING and reads.
-import { Cluster } from 'ioredis';
-import { type Client, runScript } from './redis-client.js';
+import { type Client, mastersBySlot, runScript } from './redis-client.js';
 import { probeScript } from './redis-scripts.js';
 
 const SLOTS = 16_384;
@@ -9,21 +8,22 @@ const TAGS_MAX = 20_000;
 
 /** Rejects when a master can't be reached or refuses the write. `name`: nobody else's, so that nodes don't meet in one key. */
 export async function tryWrites(client: Client, name: string): Promise<void> {
-  const keys = client instanceof Cluster ? keysOfMasters(client, name) : [`sluice:probe:${name}`];
+  const masters = mastersBySlot(client);
+  const keys = masters === null ? [`sluice:probe:${name}`] : keysOfMasters(masters, name);
   await Promise.all(keys.map((key) => runScript(client, probeScript, key, [])));
 }
 
 /** One key for each master that has slots. */
-function keysOfMasters({ slots }: Cluster, name: string): string[] {
+function keysOfMasters(masterOf: (slot: number) => string | undefined, name: string): string[] {
   const masters = new Set<string>();
   for (let slot = 0; slot < SLOTS; slot += 1) {
-    const [master] = slots[slot] ?? [];
+    const master = masterOf(slot);
     if (master === undefined) throw new Error('The cluster is not whole');
     masters.add(master);
   }
   const keys: string[] = [];
   for (let tag = 0; tag < TAGS_MAX && masters.size > 0; tag += 1) {
-    const [master] = slots[slotOf(`probe:${tag}`)] ?? [];
+    const master = masterOf(slotOf(`probe:${tag}`));
     if (master !== undefined && masters.delete(master)) keys.push(`sluice:{probe:${tag}}:${name}`);
   }
   return keys;
