@@ -4,7 +4,9 @@
 export async function within<T>(work: Promise<T>, timeoutMs: number): Promise<T> {
   let timer: NodeJS.Timeout | undefined;
   const late = new Promise<never>((_, reject) => {
-    timer = setTimeout(() => reject(new Error(`No answer within ${timeoutMs} ms`)), timeoutMs);
+    // After a stall of this process timers come before what the network has brought meanwhile: that is looked at first.
+    const end = (): void => void setImmediate(() => reject(new Error(`No answer within ${timeoutMs} ms`)));
+    timer = setTimeout(end, timeoutMs);
   });
   try {
     return await Promise.race([work, late]);

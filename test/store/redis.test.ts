@@ -289,6 +289,33 @@ t.test('a master of a cluster killed under load: the limit stays exact, and its 
   t.equal(await master.client.exists(`sluice:{u:${userId}}`), 1, 'counted by its master again');
 });
 
+t.test(
+  'a node that is cut off from a Redis which others use: each side hears of the other, and both keep to the limit',
+  async (t) => {
+    const { sql, redis, userId, keyHash } = await setUp(t);
+    const { store } = await node(t, redis, sql);
+    const closed = await startSilentProxy(redis.port);
+    await closed.stop();
+    const cut = await node(t, { url: `redis://:${redisPassword}@127.0.0.1:${closed.port}` }, sql);
+    const ask = async (place: typeof store, count: number) => {
+      const outcomes: string[] = [];
+      for (let unit = 0; unit < count; unit += 1) outcomes.push((await place.admit(keyHash)).outcome);
+      return outcomes.filter((outcome) => outcome === 'admitted').length;
+    };
+    t.equal(await ask(store, 30), 30);
+    while ((await sql`SELECT FROM quota_hours WHERE mirrored = 30`).length === 0) await new Promise(setImmediate);
+    t.equal(await ask(cut.store, 30), 30);
+    t.equal(await ask(store, 1), 1, 'its copy to Postgres brings back what was counted there');
+    const record = `sluice:{u:${userId}}`;
+    while (!(await redis.client.hvals(record)).includes('31')) await new Promise(setImmediate);
+    while ((await redis.client.hkeys(record)).every((field) => !field.startsWith('p:')))
+      await new Promise(setImmediate);
+    t.equal(await ask(store, 100), 39);
+    t.equal((await ask(cut.store, 100)) <= 39, true, 'at most what the other side gave since its last copy');
+    t.equal(await ask(cut.store, 10), 0);
+  },
+);
+
 t.test('a revocation that Redis was not told of is an error, and completes when it is repeated', async (t) => {
   const { sql, redis, userId, keyId, keyHash } = await setUp(t);
   const one = await node(t, redis, sql);
