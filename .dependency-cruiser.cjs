@@ -46,7 +46,7 @@ module.exports = {
     soleImporters('piscina', '^node_modules/piscina/', '^src/engine/(threads|worker)\\.ts$'),
     soleImporters('uws', '^node_modules/uws-pack/', '^src/http/(server|exchange|framing|inbound)\\.ts$'),
     soleImporters('postgres', '^node_modules/(postgres|@electric-sql)/', '^src/store/'),
-    soleImporters('redis', '^node_modules/ioredis/', '^src/store/redis\\.ts$'),
+    soleImporters('redis', '^node_modules/ioredis/', '^src/store/redis-client\\.ts$'),
     soleImporters('stripe', '^node_modules/stripe/', '^src/billing/stripe\\.ts$'),
     soleImporters('jose', '^node_modules/jose/', '^src/account/tokens\\.ts$'),
     soleImporters('undici', '^node_modules/undici/', '^src/(scan/download|fetch)\\.ts$'),

@@ -7,6 +7,7 @@ import { createKey } from '../src/account/keys.js';
 import { createUser } from '../src/account/users.js';
 import { ownSignaturesDirectory } from '../src/paths.js';
 import { openPostgres } from '../src/store/postgres.js';
+import { admissionNodePath } from '../test/fixtures/admission-node-path.js';
 import { startPostgres } from '../test/fixtures/postgres.js';
 import { startRedis, startRedisCluster } from '../test/fixtures/redis.js';
 import { API_KEY, startServer } from '../test/fixtures/server.js';
@@ -14,7 +15,6 @@ import { compile, loadProgram } from './compile.js';
 import { askForFiles, askForRun } from './contestants/contestant.js';
 import { makeFileSet } from './files.js';
 import { startLineProcess } from './line-process.js';
-import { builtPath } from './paths.js';
 
 const PROCESSES = 3;
 const ADMISSIONS = 1_000_000;
@@ -29,8 +29,8 @@ function median(values: readonly number[]): number {
   return sorted[Math.floor(sorted.length / 2)] ?? Number.NaN;
 }
 
-/** Three processes take units of one user as fast as they can; the hour ends in the middle. */
-async function race(redisUrl: string, databaseUrl: string, name: string): Promise<void> {
+/** Three processes take units of one user as fast as they can; the hour ends in the middle. Whether each hour gave exactly its limit. */
+async function race(redisUrl: string, databaseUrl: string, name: string): Promise<boolean> {
   const postgres = await openPostgres({ kind: 'url', url: databaseUrl });
   const user = await createUser(postgres.sql, {
     email: `${name}@bench.example`,
@@ -46,7 +46,7 @@ async function race(redisUrl: string, databaseUrl: string, name: string): Promis
   const offset = untilHour - 8;
   const settings = [redisUrl, databaseUrl, hashOfKey(value), String(LIMIT), String(offset)];
   const nodes = Array.from({ length: PROCESSES }, () =>
-    startLineProcess(process.execPath, { args: [builtPath('admission-node.js'), ...settings] }),
+    startLineProcess(process.execPath, { args: [admissionNodePath, ...settings] }),
   );
   try {
     for (const node of nodes) await node.next();
@@ -62,6 +62,10 @@ async function race(redisUrl: string, databaseUrl: string, name: string): Promis
       `${name}: ${share * PROCESSES} admissions over ${PROCESSES} processes in ${seconds.toFixed(1)} s, limit ${LIMIT} an hour`,
     );
     for (const [what, count] of [...total].sort()) print(`  ${what}: ${count}`);
+    const given = [...total].filter(([what]) => what.startsWith('admitted')).map(([, count]) => count);
+    const isExact = given.length === 2 && given.every((count) => count === LIMIT);
+    print(isExact ? '  exact' : `  WRONG: ${2 * LIMIT} were to be admitted, ${LIMIT} in each of two hours`);
+    return isExact;
   } finally {
     await Promise.all(nodes.map((node) => node.stop()));
   }
@@ -127,8 +131,11 @@ const postgres = await startPostgres();
 const redis = await startRedis();
 const cluster = await startRedisCluster();
 try {
-  await race(redis.url, await postgres.database(), 'redis');
-  await race(cluster.url, await postgres.database(), 'cluster');
+  const isExact = [
+    await race(redis.url, await postgres.database(), 'redis'),
+    await race(cluster.url, await postgres.database(), 'cluster'),
+  ];
+  if (isExact.includes(false)) process.exitCode = 1;
   await latency(redis.url, [await postgres.database(), await postgres.database()]);
 } finally {
   await cluster.stop();

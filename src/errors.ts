@@ -56,13 +56,31 @@ export const errorTable = {
     429,
     'Too many attempts',
     'Try again later',
-    'too many sign-ins, registrations or guesses of the current password',
+    'too many sign-ins, registrations, changes of keys or guesses of the current password',
   ),
   internal: row(500, 'Internal error', 'REASON', 'anything unforeseen; the message is the request id'),
   unavailable: row(503, 'Service unavailable', 'REASON', 'the engine loads, the queue is full, or a store is down'),
 } as const satisfies Record<string, ErrorRow>;
 
 export type ErrorCode = keyof typeof errorTable;
+
+/**
+ * The `WWW-Authenticate` of a 401 (RFC 9110, section 15.5.2), null for every other row. Tokens by RFC 6750, section 3: who sent none
+ * is told no error. Keys in a header have no registered scheme; the parameter names the header.
+ */
+export function challengeOf(code: ErrorCode): string | null {
+  if (errorTable[code].status !== 401) return null;
+  switch (code) {
+    case 'keyMissing':
+    case 'keyInvalid':
+      return 'ApiKey realm="sluice", header="X-API-KEY"';
+    case 'tokenInvalid':
+    case 'tokenExpired':
+      return `Bearer realm="sluice", error="invalid_token", error_description="${errorTable[code].message}"`;
+    default:
+      return 'Bearer realm="sluice"';
+  }
+}
 
 /** An expected failure: one row of the table, with the detail that stands for REASON. */
 export class Failure extends Error {

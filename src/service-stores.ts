@@ -6,6 +6,7 @@ import type { Config } from './config.js';
 import type { Log } from './log.js';
 import type { AdmissionStore } from './store/admission.js';
 import { createAdmissions } from './store/admissions.js';
+import { inBatches } from './store/batches.js';
 import { startEmbedded } from './store/embedded.js';
 import { createHandover } from './store/handover.js';
 import type { Ledger } from './store/ledger.js';
@@ -109,8 +110,11 @@ export async function startAdmission(
   return { store, redis, handOver: async () => undefined, alone: () => undefined };
 }
 
-/** What happened while Redis was away, told to it: units that Postgres counted, and keys that ended. */
-async function settle(ledger: Ledger, hours: QuotaHours, sql: Sql): Promise<void> {
+/**
+ * What happened while Redis was away, told to it: units that Postgres counted, then keys that ended, the last one first. What is left
+ * when Redis is used again is told then; meanwhile nodes ask Postgres for what they haven't asked in the last seconds.
+ */
+export async function settle(ledger: Ledger, hours: QuotaHours, sql: Sql): Promise<void> {
   await ledger.raise(await hours.current());
-  await Promise.all((await recentRevocations(sql)).map(({ userId, keyHash }) => ledger.revoke(userId, keyHash)));
+  await inBatches(await recentRevocations(sql), ({ userId, keyHash }) => ledger.revoke(userId, keyHash));
 }

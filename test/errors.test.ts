@@ -1,6 +1,7 @@
 // The table of answers: the rows that concern uploads say what the contract says, and details are filled in as they are.
 import t from 'tap';
 import { type ErrorCode, errorTable, Failure, messageOf } from '../src/errors.js';
+import { failureReply } from '../src/http/failure.js';
 
 /** The contract's own words: status, error, message. */
 const contract: Partial<Record<ErrorCode, [number, string, string | null]>> = {
@@ -42,6 +43,14 @@ t.test('every row is an error and says when it is answered', async (t) => {
     t.ok(row.status >= 400 && row.status < 600, code);
     t.not(row.error, '', code);
     t.not(row.when, '', code);
+  }
+});
+
+t.test('every 401 has a challenge, and nothing else has one', async (t) => {
+  const isCode = (code: string): code is ErrorCode => code in errorTable;
+  for (const code of Object.keys(errorTable).filter(isCode)) {
+    const { status, headers } = failureReply(new Failure(code));
+    t.equal(headers?.['WWW-Authenticate'] !== undefined, status === 401, code);
   }
 });
 

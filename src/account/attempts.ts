@@ -1,4 +1,4 @@
-// Throttling of sign-ins and registrations: leaky buckets in Postgres, so that all nodes count together.
+// Throttling of sign-ins, registrations and changes of keys: leaky buckets in Postgres, so that all nodes count together.
 import { createHash } from 'node:crypto';
 import type { Queries, Sql } from '../store/postgres.js';
 
@@ -23,6 +23,12 @@ export const signInsOfAccount: Rule = { name: 'sign-in account', burst: 100, eve
 export const passwordsOfSession: Rule = { name: 'password session', burst: 10, everyMs: MINUTE };
 /** New accounts from one address. */
 export const registrationsOfAddress: Rule = { name: 'registration address', burst: 30, everyMs: MINUTE };
+/** Attempts to make an account of one e-mail address, from everywhere: each costs a hash of a password, and says whether it is taken. */
+export const registrationsOfAccount: Rule = { name: 'registration account', burst: 10, everyMs: MINUTE };
+/** Keys made by one user: a script that makes one for each build has room; one in a loop does not. */
+export const keyCreationsOfUser: Rule = { name: 'key creation', burst: 100, everyMs: 10 * SECOND };
+/** Attempts of one user to end a key, counted apart: whoever has made too many keys can still end those that leaked. */
+export const keyEndsOfUser: Rule = { name: 'key end', burst: 200, everyMs: 5 * SECOND };
 
 /**
  * Counts an attempt in one statement; null when it is allowed, otherwise the seconds until one is. What is refused doesn't count:

@@ -102,7 +102,7 @@ export async function openDashboard(options: DashboardOptions): Promise<Dashboar
     callerRoutes: [
       ...createSessionRoutes({ sql, now }),
       ...createUserRoutes({ sql, plans, passwords, countGuess: createPasswordGuesses(sql, now), endOtherSessions }),
-      ...createKeyRoutes({ sql, admission, recentUse }),
+      ...createKeyRoutes({ sql, now, admission, recentUse }),
     ],
     async stop() {
       // What runs is ended with the connections.

@@ -5,6 +5,7 @@ import type { CallerRoute } from '../http/caller.js';
 import { jsonReply, noContent, readJson } from '../http/json.js';
 import type { Operation } from '../http/openapi.js';
 import type { Sql } from '../store/postgres.js';
+import { keyCreationsOfUser, keyEndsOfUser, type Rule, takeAttempt } from './attempts.js';
 import { SomeNameField } from './fields.js';
 import { type CreatedKey, createKeyWithinLimit, LIVE_KEYS_MAX, type ListedKey, listKeys } from './keys.js';
 import { reachable } from './reachable.js';
@@ -14,6 +15,7 @@ import { wireTime } from './users.js';
 
 export interface KeyRouteParts {
   readonly sql: Sql;
+  readonly now: () => number;
   readonly admission: KeyRevocation;
   /** A use that this node knows of and Postgres perhaps not yet. */
   readonly recentUse: (keyId: string) => Date | null;
@@ -31,7 +33,12 @@ export interface KeyView {
 const PATH = '/web/keys';
 const NewKey = z.strictObject({ name: SomeNameField });
 
-export function createKeyRoutes({ sql, admission, recentUse }: KeyRouteParts): CallerRoute[] {
+export function createKeyRoutes({ sql, now, admission, recentUse }: KeyRouteParts): CallerRoute[] {
+  async function count(rule: Rule, userId: string): Promise<void> {
+    const waitSeconds = await reachable(takeAttempt(sql, rule, [userId], now()));
+    if (waitSeconds !== null) throw new Failure('tooManyAttempts', '', waitSeconds);
+  }
+
   return [
     {
       method: 'GET',
@@ -51,6 +58,7 @@ export function createKeyRoutes({ sql, admission, recentUse }: KeyRouteParts): C
       operation: createOperation,
       async handle({ userId }, exchange) {
         const { name } = await readJson(exchange, NewKey);
+        await count(keyCreationsOfUser, userId);
         const key = await reachable(createKeyWithinLimit(sql, { userId, name }));
         if (key === null) throw new Failure('conflict', `You have ${LIVE_KEYS_MAX} keys: delete one first`);
         return jsonReply(201, createdView(key));
@@ -61,6 +69,7 @@ export function createKeyRoutes({ sql, admission, recentUse }: KeyRouteParts): C
       path: `${PATH}/{uuid}`,
       operation: revokeOperation,
       async handle({ userId }, _exchange, { uuid = '' }) {
+        await count(keyEndsOfUser, userId);
         // What was sent may be a key that works: it isn't repeated.
         if ((await endKey(sql, admission, userId, uuid)) === null) throw new Failure('notFound', 'the key');
         return noContent;
@@ -78,6 +87,10 @@ export function listedView({ keyId, name, masked, creationDate, lastUse }: Liste
   const latest = lastUse === null || (recent !== null && recent > lastUse) ? recent : lastUse;
   const view = { uuid: keyId, name, value: masked, creationDate: wireTime(creationDate) };
   return { ...view, lastUse: latest === null ? null : wireTime(latest) };
+}
+
+function perHour({ everyMs }: Rule): number {
+  return 3_600_000 / everyMs;
 }
 
 const authErrors = ['tokenMissing', 'tokenInvalid', 'tokenExpired', 'internal', 'unavailable'] as const;
@@ -112,7 +125,7 @@ const listOperation: Operation = {
 
 const createOperation: Operation = {
   summary: 'Makes an API key, which works at once',
-  description: `At most ${LIVE_KEYS_MAX} live keys for each user.`,
+  description: `At most ${LIVE_KEYS_MAX} live keys for each user. ${keyCreationsOfUser.burst} creations may come at once, then ${perHour(keyCreationsOfUser)} an hour: a 429 with Retry-After says when.`,
   tag: 'keys',
   who: 'user',
   requestBody: bodyOf(NewKey),
@@ -125,6 +138,7 @@ const createOperation: Operation = {
   errors: [
     ...authErrors,
     ...(['badRequest', 'crossSite', 'conflict', 'bodyTooLarge', 'uploadTooSlow', 'jsonExpected'] as const),
+    'tooManyAttempts',
   ],
 };
 
@@ -132,7 +146,7 @@ const revokeOperation: Operation = {
   summary: 'Ends one of your API keys for good: from the answer on every node refuses it',
   description:
     'After a 503 it is not certain that every node refuses it: send the same request again. Of several at the same time one gets ' +
-    'the 204.',
+    `the 204. ${keyEndsOfUser.burst} requests may come at once, then ${perHour(keyEndsOfUser)} an hour: a 429 with Retry-After says when.`,
   tag: 'keys',
   who: 'user',
   parameters: [
@@ -145,5 +159,5 @@ const revokeOperation: Operation = {
     },
   ],
   responses: { 204: { description: 'Ended.' } },
-  errors: [...authErrors, 'crossSite', 'notFound'],
+  errors: [...authErrors, 'crossSite', 'notFound', 'tooManyAttempts'],
 };

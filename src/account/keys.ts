@@ -85,10 +85,14 @@ export async function listKeys(sql: Queries, userId: string): Promise<ListedKey[
   }));
 }
 
-/** Keys that ended in the last day: for a ledger of admissions that may not have been told while it was away. */
+/**
+ * Keys that ended in the last two days, the last one first: for a ledger of admissions that may not have been told while it was away.
+ * Its records live for little more than one (RECORD_SECONDS).
+ */
 export async function recentRevocations(sql: Queries): Promise<{ userId: string; keyHash: string }[]> {
   const rows = await sql<{ user_id: string; hash: string }[]>`
-    SELECT user_id, encode(hash, 'hex') AS hash FROM api_keys WHERE revoked_at > now() - interval '1 day'`;
+    SELECT user_id, encode(hash, 'hex') AS hash FROM api_keys WHERE revoked_at > now() - interval '2 days'
+    ORDER BY revoked_at DESC`;
   return rows.map(({ user_id, hash }) => ({ userId: user_id, keyHash: hash }));
 }
 

@@ -5,6 +5,7 @@ import type { Queries, Sql } from '../store/postgres.js';
 import {
   giveAttemptBack,
   type Rule,
+  registrationsOfAccount,
   registrationsOfAddress,
   signInsOfAccount,
   signInsOfAddress,
@@ -84,6 +85,18 @@ export async function createSignIn({ sql, plan, registration, passwords, now }: 
     return giveBack;
   }
 
+  /** Before anything is hashed, and whether or not the account is there. */
+  async function takeRegistration(email: string, address: string): Promise<void> {
+    await take(registrationsOfAddress, [address]);
+    try {
+      await take(registrationsOfAccount, [email]);
+    } catch (error) {
+      // What is refused doesn't count, by any rule.
+      if (error instanceof Failure) await giveAttemptBack(sql, registrationsOfAddress, [address]);
+      throw error;
+    }
+  }
+
   return {
     async login(credentials, client) {
       const email = normaliseEmail(credentials.email);
@@ -102,8 +115,8 @@ export async function createSignIn({ sql, plan, registration, passwords, now }: 
 
     async register(account, client) {
       if (registration === 'closed') throw new Failure('registrationClosed');
-      await take(registrationsOfAddress, [throttledAs(client.ipAddress)]);
       const email = normaliseEmail(account.email);
+      await takeRegistration(email, throttledAs(client.ipAddress));
       const passwordHash = await passwords.hash(account.password);
       const created = await createUser(sql, {
         email,

@@ -17,6 +17,11 @@ const ADD_HELP = `
 Without --password-stdin a random password is made and printed, once. The address is stored in lower case.
 ${COMMON_HELP}`;
 
+const PASSWORD_HELP = `
+Without --password-stdin a random password is made and printed, once. All sessions of the account end, on every server and
+at once; its API keys stay (\`sluice key list\`, \`sluice key revoke\`).
+${COMMON_HELP}`;
+
 const PLAN_HELP = `
 Where billing is on, a subscription decides about the plan of who has one: the next reading from Stripe sets it again.
 ${COMMON_HELP}`;
@@ -39,7 +44,7 @@ export function addAccountCommands(program: Command, env: NodeJS.ProcessEnv, fin
     process.stdout.on('error', () => undefined);
     finish(await exitCodeOf(work(readConfig(env))));
   };
-  addUserCommands(program.command('user').description('accounts: add, list, plan').helpCommand(false), run);
+  addUserCommands(program.command('user').description('accounts: add, list, plan, password').helpCommand(false), run);
   addKeyCommands(program.command('key').description('API keys: create, list, revoke').helpCommand(false), run);
 }
 
@@ -73,6 +78,16 @@ function addUserCommands(user: Command, run: Run): void {
     .addHelpText('after', PLAN_HELP)
     .action((email: string, plan: string, options: Json) =>
       run(async (config) => (await import('./users.js')).changePlan(config, { email, plan, ...options })),
+    );
+  user
+    .command('password')
+    .description('give an account another password, and end all of its sessions')
+    .argument('<email>')
+    .option('--password-stdin', 'read the password from stdin, 12 to 128 characters', false)
+    .option(...JSON_OPTION)
+    .addHelpText('after', PASSWORD_HELP)
+    .action((email: string, options: Json & { passwordStdin: boolean }) =>
+      run(async (config) => (await import('./users.js')).resetPassword(config, { email, ...options })),
     );
 }
 

@@ -1,10 +1,12 @@
-// `sluice user`: accounts made, listed and put on another plan.
+// `sluice user`: accounts made, listed, put on another plan, and given another password.
 import { randomBytes } from 'node:crypto';
 import type { z } from 'zod';
 import { EmailField, NameField, NewPasswordField } from '../account/fields.js';
 import { hashPassword } from '../account/passwords.js';
 import { createPlanLimits } from '../account/plans.js';
+import { endOtherSessions } from '../account/sessions.js';
 import {
+  changeUser,
   createUser,
   defaultPlan,
   findUser,
@@ -45,19 +47,44 @@ export async function addUser(config: Config, options: NewAccount): Promise<void
   const name = checked('--name', NameField, options.name);
   const plan = options.plan ?? defaultPlan(config.plans);
   assertPlan(config, plan);
-  const given = options.passwordStdin ? checked('The password', NewPasswordField, await readStdin()) : null;
-  const password = given ?? randomBytes(PASSWORD_BYTES).toString('base64url');
-  const passwordHash = await hashPassword(password);
+  const { passwordHash, shown } = await choosePassword(options);
   const user = await withStore(config, async (sql) => {
     const created = await createUser(sql, { email, name, passwordHash, plan });
     if (created.outcome === 'emailTaken') throw new Refusal(`${escapeText(email)} has an account already`);
     return await findUser(sql, created.userId);
   });
   if (user === null) throw new Refusal(`${escapeText(email)} was made and is gone again`);
-  const shown = given === null ? { password } : {};
   if (options.json) return print(`${safeJson({ ...userView(user, config.plans), ...shown })}\n`);
-  print(`${escapeText(email)} has an account on the plan ${plan}.\n`);
-  if (given === null) print(`Its password, which is not shown again: ${password}\n`);
+  print(`${escapeText(email)} has an account on the plan ${plan}.\n${sentenceOf(shown)}`);
+}
+
+/** Whoever is signed in with the old one is signed out: servers ask the database for each session. */
+export async function resetPassword(
+  config: Config,
+  options: Output & { readonly email: string; readonly passwordStdin: boolean },
+): Promise<void> {
+  const { passwordHash, shown } = await choosePassword(options);
+  const user = await withStore(config, async (sql) => {
+    const { id } = await userOf(sql, options.email);
+    const change = { name: null, email: null, passwordHash, verifiedHash: null };
+    const result = await changeUser(sql, id, change, (tx) => endOtherSessions(tx, id, null));
+    if (result.outcome !== 'changed') throw unknownUser(options.email);
+    return result.user;
+  });
+  if (options.json) return print(`${safeJson({ ...userView(user, config.plans), ...shown })}\n`);
+  print(`${escapeText(user.email)} has another password, and no session any more.\n${sentenceOf(shown)}`);
+}
+
+/** `shown` is empty when the operator knows it already. */
+async function choosePassword({ passwordStdin }: { readonly passwordStdin: boolean }) {
+  const given = passwordStdin ? checked('The password', NewPasswordField, await readStdin()) : null;
+  const password = given ?? randomBytes(PASSWORD_BYTES).toString('base64url');
+  const shown: { password?: string } = given === null ? { password } : {};
+  return { passwordHash: await hashPassword(password), shown };
+}
+
+function sentenceOf({ password }: { readonly password?: string }): string {
+  return password === undefined ? '' : `Its password, which is not shown again: ${password}\n`;
 }
 
 export async function showUsers(config: Config, { json }: Output): Promise<void> {

@@ -1,5 +1,5 @@
 // From a row of the error table to an answer.
-import { errorTable, type Failure, messageOf } from '../errors.js';
+import { challengeOf, errorTable, type Failure, messageOf } from '../errors.js';
 import type { Reply } from './exchange.js';
 
 /** The answer to an expected failure; `fields` and `headers` are what its row has beyond error and message. */
@@ -11,9 +11,10 @@ export function failureReply(
   const { status, error } = errorTable[failure.code];
   const message = messageOf(failure.code, failure.detail);
   const retry = failure.retryAfterSeconds === null ? {} : { 'Retry-After': String(failure.retryAfterSeconds) };
+  const challenge = challengeOf(failure.code);
   return {
     status,
-    headers: { ...headers, ...retry },
+    headers: { ...headers, ...retry, ...(challenge === null ? {} : { 'WWW-Authenticate': challenge }) },
     body: JSON.stringify(message === null ? { error } : { error, message, ...fields }),
   };
 }

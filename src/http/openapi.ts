@@ -1,5 +1,5 @@
 // The OpenAPI 3.1 document, made from the table of routes and the table of errors: what is served is what is documented.
-import { type ErrorCode, errorTable } from '../errors.js';
+import { challengeOf, type ErrorCode, errorTable } from '../errors.js';
 
 /** What a route says of itself. Responses beyond these come from the error table. */
 export interface Operation {
@@ -80,6 +80,7 @@ function errorResponses(codes: readonly ErrorCode[]): Record<string, unknown> {
       status,
       {
         description: rows.map((code) => errorTable[code].when).join('; '),
+        ...errorHeaders(rows),
         content: {
           'application/json': {
             schema: { $ref: '#/components/schemas/Error' },
@@ -89,6 +90,14 @@ function errorResponses(codes: readonly ErrorCode[]): Record<string, unknown> {
       },
     ]),
   );
+}
+
+/** What a 401 says of how to come in. */
+function errorHeaders(codes: readonly ErrorCode[]): object {
+  const examples = Object.fromEntries(codes.map((code) => [code, { value: challengeOf(code) }]));
+  if (codes.some((code) => challengeOf(code) === null)) return {};
+  const description = 'How to authenticate (RFC 9110, section 11.6.1).';
+  return { headers: { 'WWW-Authenticate': { description, schema: { type: 'string' }, examples } } };
 }
 
 function exampleOf(code: ErrorCode): Record<string, string> {

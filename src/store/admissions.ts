@@ -35,6 +35,8 @@ const FRESH_MS = 15_000;
 /** A known key doesn't wait longer than this for Postgres: what it said last is taken, and it is asked again a while later. */
 const REFRESH_TIMEOUT_MS = 250;
 const REFRESH_RETRY_MS = 1_000;
+/** The ledger is told again whose key it is after this, so that it knows it of every key that was used within a day. */
+const OWNER_MS = 3_600_000;
 /** What other nodes may not know of a count when the ledger goes away, and what a kill may cost. */
 const MIRROR_MS = 1_000;
 const SWEEP_MS = 600_000;
@@ -45,6 +47,8 @@ const DOWN_RETRY_SECONDS = 2;
 
 interface Remembered extends KeyRecord {
   readonly verifiedAtMs: number;
+  /** When the ledger was told whose key it is. */
+  readonly toldAtMs: number;
 }
 
 /** A unit is counted by user, so several keys and the dashboard share one count. */
@@ -73,8 +77,8 @@ export function createAdmissions(parts: AdmissionParts): AdmissionStore {
     hours.sweep().catch((error: unknown) => parts.onProblem(`Old hours can't be removed: ${String(error)}`));
   }
 
-  function remember(keyHash: string, record: KeyRecord, verifiedAtMs: number): Remembered {
-    const remembered = { ...record, verifiedAtMs };
+  function remember(keyHash: string, record: KeyRecord, verifiedAtMs: number, toldAtMs: number): Remembered {
+    const remembered = { ...record, verifiedAtMs, toldAtMs };
     owners.delete(keyHash);
     owners.set(keyHash, remembered);
     for (const first of owners.keys()) {
@@ -82,6 +86,16 @@ export function createAdmissions(parts: AdmissionParts): AdmissionStore {
       owners.delete(first);
     }
     return remembered;
+  }
+
+  /** What Postgres said just now; the ledger hears whose key it is, for when Postgres is away. Nobody waits for that. */
+  function verified(keyHash: string, record: KeyRecord, toldAtMs: number | null): Remembered {
+    const nowMs = clock();
+    if (toldAtMs !== null && Math.abs(nowMs - toldAtMs) < OWNER_MS) return remember(keyHash, record, nowMs, toldAtMs);
+    ledger.rememberOwner(keyHash, record).catch((error: unknown) => {
+      if (!(error instanceof LedgerAway)) parts.onProblem(`The owner of a key was not told: ${String(error)}`);
+    });
+    return remember(keyHash, record, nowMs, nowMs);
   }
 
   /** Whose key it is, as Postgres said lately; whether it is still live, the ledger says. Null: Postgres has no such live key. */
@@ -96,23 +110,26 @@ export function createAdmissions(parts: AdmissionParts): AdmissionStore {
       }
       // A plan that was changed without telling the ledger (sluice user plan).
       if (record.hourlyLimit !== old.hourlyLimit) await fill(keyHash, record).catch(rethrowUnlessAway);
-      return remember(keyHash, record, clock());
+      return verified(keyHash, record, old.toldAtMs);
     } catch (error) {
       // A known key goes on without Postgres, until that answers: any other reason would meet an unknown key as well.
       if (!(error instanceof Error)) throw error;
-      return owners.get(keyHash) === old ? remember(keyHash, old, clock() - FRESH_MS + REFRESH_RETRY_MS) : old;
+      return owners.get(keyHash) === old
+        ? remember(keyHash, old, clock() - FRESH_MS + REFRESH_RETRY_MS, old.toldAtMs)
+        : old;
     }
   }
 
   async function introduce(keyHash: string): Promise<KeyRecord | null> {
     try {
       const record = await lookups.find(keyHash);
-      return record === null ? null : remember(keyHash, record, clock());
+      return record === null ? null : verified(keyHash, record, null);
     } catch (error) {
       // Without Postgres: what another node told the ledger, which still says whether the key is live.
       const owner = await ledger.ownerOf(keyHash).catch(() => null);
       if (owner === null) throw error;
-      return remember(keyHash, { ...owner, hourlyLimit: UNKNOWN_LIMIT }, clock() - FRESH_MS + REFRESH_RETRY_MS);
+      const retryMs = clock() - FRESH_MS + REFRESH_RETRY_MS;
+      return remember(keyHash, { ...owner, hourlyLimit: UNKNOWN_LIMIT }, retryMs, clock());
     }
   }
 
@@ -150,7 +167,7 @@ export function createAdmissions(parts: AdmissionParts): AdmissionStore {
     const record = await fill(keyHash, owner).catch(() => null);
     const limit = record?.hourlyLimit ?? ledgerLimit;
     const known = owners.get(keyHash);
-    if (known !== undefined) remember(keyHash, { ...known, hourlyLimit: limit }, known.verifiedAtMs);
+    if (known !== undefined) remember(keyHash, { ...known, hourlyLimit: limit }, known.verifiedAtMs, known.toldAtMs);
     return limit;
   }
 

@@ -53,5 +53,15 @@ export class LedgerAway extends Error {
   }
 }
 
-/** A user's record is forgotten so long after its last hour began: the hour itself, the one after it for refunds, and one to spare. */
-export const RECORD_SECONDS = 3 * 3600;
+/**
+ * A user's record is forgotten so long after the hour in which a unit was counted last began: a key that was used within a day goes on
+ * while Postgres is away. Records that were filled by mistake live no longer than recentRevocations looks back (account/keys.ts).
+ */
+export const RECORD_SECONDS = 25 * 3600;
+/** An hour's count is kept so long after it began: the hour itself, and the one after it for refunds. */
+export const HOUR_KEPT_SECONDS = 2 * 3600;
+/**
+ * Keys of a user that the ledger has an opinion of, live or ended. A user has at most 50 live ones; whoever ends more than that in the
+ * life of a record has all of them forgotten, and those that are live filled in again from Postgres.
+ */
+export const RECORD_KEYS_MAX = 250;

@@ -1,6 +1,6 @@
 // The ledger in this process: exact for one node. No step has an await in it, that is what makes it atomic.
 import { type QuotaHour, windowStart } from './admission.js';
-import { type Facts, type Ledger, RECORD_SECONDS } from './ledger.js';
+import { type Facts, HOUR_KEPT_SECONDS, type Ledger, RECORD_KEYS_MAX } from './ledger.js';
 
 interface Hour {
   counted: number;
@@ -82,6 +82,8 @@ export function createMemoryLedger(clock: () => number): Ledger {
     },
     async revoke(userId, keyHash) {
       const user = userOf(userId);
+      // As in Redis: what is filled in next was read after the key had ended.
+      if (user.keys.size > RECORD_KEYS_MAX) user.keys.clear();
       user.keys.set(keyHash, false);
       voidTokens(user);
     },
@@ -107,7 +109,7 @@ function hourOf(user: User, windowStartSeconds: number): Hour {
   const known = user.hours.get(windowStartSeconds);
   if (known !== undefined) return known;
   for (const start of user.hours.keys()) {
-    if (Math.abs(start - windowStartSeconds) >= RECORD_SECONDS - 3600) user.hours.delete(start);
+    if (Math.abs(start - windowStartSeconds) >= HOUR_KEPT_SECONDS) user.hours.delete(start);
   }
   const fresh = { counted: 0, direct: 0 };
   user.hours.set(windowStartSeconds, fresh);

@@ -2,7 +2,8 @@
 import { randomUUID } from 'node:crypto';
 import { z } from 'zod';
 import type { QuotaHour } from './admission.js';
-import type { Ledger } from './ledger.js';
+import { inBatches } from './batches.js';
+import { type Ledger, RECORD_SECONDS } from './ledger.js';
 import type { RedisCommands } from './redis.js';
 import {
   beginScript,
@@ -19,8 +20,8 @@ export interface RedisLedgerOptions {
   readonly clockOffsetSeconds?: () => number;
 }
 
-/** Owners are read only while Postgres is away; a day covers an outage. */
-const OWNER_SECONDS = 86_400;
+/** Owners are read only while Postgres is away; nodes say them again every hour of use, so they outlive the user's record. */
+const OWNER_SECONDS = RECORD_SECONDS + 2 * 3600;
 
 const refusedReply = z.tuple([z.union([z.literal(2), z.literal(3)])]);
 const countedReply = z.tuple([z.union([z.literal(0), z.literal(1)]), z.int(), z.int(), z.int(), z.int(), z.int()]);
@@ -58,7 +59,7 @@ export function createRedisLedger(redis: RedisCommands, options: RedisLedgerOpti
       await redis.run(setLimitScript, recordOf(userId), hourlyLimit, randomUUID());
     },
     async raise(hours) {
-      await Promise.all(hours.map((hour) => redis.run(raiseScript, recordOf(hour.userId), ...fieldsOf(hour))));
+      await inBatches(hours, (hour) => redis.run(raiseScript, recordOf(hour.userId), ...fieldsOf(hour)));
     },
     async ownerOf(keyHash) {
       const text = await redis.get(ownerKey(keyHash));

@@ -4,7 +4,7 @@
 // the hour that began then), `p:START` (units that Postgres counted), `g` (void tokens differ from it).
 // The clock is Redis's own. The offset that is added to it (seconds) is 0 but in tests.
 import { createHash } from 'node:crypto';
-import { RECORD_SECONDS } from './ledger.js';
+import { HOUR_KEPT_SECONDS, RECORD_KEYS_MAX, RECORD_SECONDS } from './ledger.js';
 
 export interface Script {
   readonly text: string;
@@ -15,6 +15,16 @@ export interface Script {
 function script(text: string): Script {
   return { text, sha1: createHash('sha1').update(text).digest('hex') };
 }
+
+/** Seconds that the key of a probe is kept: nobody reads it. */
+const PROBE_SECONDS = 60;
+
+/** A write as the others make it, refused where they would be. */
+export const probeScript = script(`
+redis.call('HSET', KEYS[1], 'at', redis.call('TIME')[1])
+redis.call('EXPIRE', KEYS[1], ${PROBE_SECONDS})
+return 1
+`);
 
 /** Hours only grow: what is already counted may be newer than what Postgres was told. */
 const RAISE = `
@@ -44,9 +54,9 @@ if not has[1] then return {2} end
 local limit, counted, direct = tonumber(has[1]), tonumber(has[2] or 0), tonumber(has[3] or 0)
 if counted + direct >= limit then return {0, limit, counted, direct, start, now} end
 if not has[2] then
-  -- The hour before is kept for refunds. Fewer hours than the record is kept for can lie between two counts.
-  for ago = 7200, ${RECORD_SECONDS} + 3600, 3600 do
-    redis.call('HDEL', KEYS[1], 'q:' .. (start - ago), 'p:' .. (start - ago))
+  for _, field in ipairs(redis.call('HKEYS', KEYS[1])) do
+    local began = string.match(field, '^[qp]:(%d+)$')
+    if began and tonumber(began) <= start - ${HOUR_KEPT_SECONDS} then redis.call('HDEL', KEYS[1], field) end
   end
   redis.call('EXPIRE', KEYS[1], ${RECORD_SECONDS})
 end
@@ -78,8 +88,16 @@ keep()
 return 1
 `);
 
-/** ARGV: key hash, a value that nobody else has. */
+/**
+ * ARGV: key hash, a value that nobody else has. A record with too many keys forgets them all: tokens are void from here on, so what
+ * is filled in next was read from Postgres after this key had ended there.
+ */
 export const revokeScript = script(`${RAISE}
+if redis.call('HLEN', KEYS[1]) > ${RECORD_KEYS_MAX} then
+  for _, field in ipairs(redis.call('HKEYS', KEYS[1])) do
+    if string.sub(field, 1, 2) == 'k:' then redis.call('HDEL', KEYS[1], field) end
+  end
+end
 redis.call('HSET', KEYS[1], 'k:' .. ARGV[1], '-', 'g', ARGV[2])
 keep()
 return 1

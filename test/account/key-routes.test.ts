@@ -2,6 +2,7 @@
 import fc from 'fast-check';
 import { z } from 'zod';
 import { hashOfKey } from '../../src/account/access.js';
+import { keyCreationsOfUser, keyEndsOfUser } from '../../src/account/attempts.js';
 import { createKey, createKeyLoader, LIVE_KEYS_MAX, listKeys } from '../../src/account/keys.js';
 import { createPlanLimits } from '../../src/account/plans.js';
 import type { KeyRevocation } from '../../src/account/revocation.js';
@@ -207,6 +208,37 @@ onEachStore(async (t, store) => {
     t.same(statuses(again), [201, 409]);
     t.same(dashboard.surprises, []);
   });
+
+  t.test(
+    'a user who makes and ends keys in a loop is told to wait, others and the rest of the routes are not',
+    async (t) => {
+      const { sql } = await open(t, await store.target(t));
+      const [ada, eve] = [await newUser(sql, 'ada@example.com'), await newUser(sql, 'eve@example.com')];
+      let nowMs = Date.UTC(2026, 10, 21, 9);
+      const dashboard = await startDashboard(t, { sql, admission: tellsNobody, now: () => nowMs });
+      for (let n = 0; n < keyCreationsOfUser.burst; n += 1) {
+        const { uuid } = await create(dashboard, ada, 'one of many');
+        t.equal((await dashboard.ask(ada, 'DELETE', `/web/keys/${uuid}`)).status, 204);
+      }
+      const tooMany = { status: 429, body: { error: 'Too many attempts', message: 'Try again later' } };
+      const refused = await dashboard.ask(ada, 'POST', '/web/keys', { name: 'one too many' });
+      t.match(refused, tooMany);
+      t.equal(refused.headers.get('retry-after'), '10');
+      t.same(await list(dashboard, ada), []);
+      const ending = keyEndsOfUser.burst - keyCreationsOfUser.burst;
+      for (let n = 0; n < ending; n += 1) {
+        t.match(await dashboard.ask(ada, 'DELETE', `/web/keys/${'f'.repeat(32)}`), { status: 404 });
+      }
+      const last = await dashboard.ask(ada, 'DELETE', `/web/keys/${'f'.repeat(32)}`);
+      t.match(last, tooMany);
+      t.equal(last.headers.get('retry-after'), '5');
+      const other = await create(dashboard, eve, "somebody else's");
+      t.equal((await dashboard.ask(eve, 'DELETE', `/web/keys/${other.uuid}`)).status, 204);
+      nowMs += keyCreationsOfUser.everyMs;
+      await create(dashboard, ada, 'a while later');
+      t.same(dashboard.surprises, []);
+    },
+  );
 
   t.test('of deletes at the same time one gets the 204, after the nodes were told', async (t) => {
     const target = await store.target(t);

@@ -1,5 +1,7 @@
 // Signing in, on both stores: one password verification whoever asks, throttling, and an owner who isn't locked out.
 import {
+  registrationsOfAccount,
+  registrationsOfAddress,
   signInsOfAccount,
   signInsOfAddress,
   signInsOfPair,
@@ -175,4 +177,35 @@ onEachStore(async (t, store) => {
     for (let n = 0; n < 28; n += 1) await register(desk, `${n}@example.com`);
     await t.rejects(register(desk, 'one-more@example.com'), throttled);
   });
+
+  t.test(
+    'registrations of one account are counted from all addresses together, and refused before a hash',
+    async (t) => {
+      const { sql } = await open(t, await store.target(t));
+      let hashes = 0;
+      const hash = async (password: string) => {
+        hashes += 1;
+        return password;
+      };
+      let nowMs = START;
+      const passwords = { hash, verify: async () => false };
+      const signIn = await createSignIn({ sql, plan: 'FREE', registration: 'open', passwords, now: () => nowMs });
+      const attempt = (email: string, ipAddress: string) =>
+        signIn.register({ email, password: PASSWORD, name: '' }, from(ipAddress));
+      await attempt(ada.email, '198.51.100.0');
+      for (let n = 1; n < registrationsOfAccount.burst; n += 1) {
+        await t.rejects(attempt(ada.email.toUpperCase(), `198.51.100.${n}`), { code: 'conflict' });
+      }
+      const before = hashes;
+      // More than an address may have, to see that what is refused isn't counted there.
+      for (let n = 0; n <= registrationsOfAddress.burst; n += 1) {
+        await t.rejects(attempt(` ${ada.email}`, '203.0.113.1'), { ...throttled, retryAfterSeconds: 60 });
+      }
+      t.equal(hashes, before);
+      t.ok(await attempt('eve@example.com', '203.0.113.1'), 'another account from there');
+      nowMs += registrationsOfAccount.everyMs;
+      await t.rejects(attempt(ada.email, '203.0.113.1'), { code: 'conflict' });
+      await t.rejects(attempt(ada.email, '203.0.113.2'), throttled);
+    },
+  );
 });

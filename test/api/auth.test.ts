@@ -58,6 +58,30 @@ t.test('one server', async (t) => {
     t.same(keyed.body, { error: 'X-API-KEY INVALID' });
   });
 
+  t.test('every 401 says how to authenticate', async (t) => {
+    const challenge = async (answer: Promise<{ status: number; headers: Headers }>) => {
+      const { status, headers } = await answer;
+      t.equal(status, 401);
+      return headers.get('www-authenticate');
+    };
+    const scan = (headers: Record<string, string>) =>
+      challenge(ask(`${url}/api/v1/scans`, { method: 'POST', headers, body: 'x' }));
+    const key = 'ApiKey realm="sluice", header="X-API-KEY"';
+    t.equal(await scan({}), key);
+    t.equal(await scan({ 'X-API-KEY': 'f'.repeat(32) }), key);
+    t.equal(await challenge(mySessions(url, {})), 'Bearer realm="sluice"', 'no error where nothing was sent');
+    t.equal(
+      await challenge(mySessions(url, bearer('x'))),
+      'Bearer realm="sluice", error="invalid_token", error_description="Access token invalid"',
+    );
+    t.equal(await challenge(ask(`${url}/web/scans`, { method: 'POST', body: 'x' })), 'Bearer realm="sluice"');
+    t.equal(await challenge(refresh(url, 'x')), 'Bearer realm="sluice"');
+    const login = { email: 'nobody@example.com', password: 'wrong' };
+    t.equal(await challenge(post(`${url}/web/auth/login`, login)), 'Bearer realm="sluice"');
+    const document = JSON.stringify((await ask(`${url}/openapi.json`)).body);
+    t.match(document, '"WWW-Authenticate":{"description"');
+  });
+
   t.test('a credential header that comes twice is refused before it is read', async (t) => {
     const { accessToken } = await signIn(url);
     for (const name of ['Authorization: Bearer ', 'Cookie: sluice_access=']) {

@@ -13,6 +13,7 @@ import type { Ended } from '../fixtures/command.js';
 import { serverPassword, startPostgres } from '../fixtures/postgres.js';
 import { startRedis } from '../fixtures/redis.js';
 import { startServer } from '../fixtures/server.js';
+import { bearer, mySessions, refresh, signIn } from '../fixtures/sign-in.js';
 import { temporaryFolder } from '../fixtures/stores.js';
 
 type Env = Readonly<Record<string, string>>;
@@ -81,6 +82,33 @@ t.test('on Postgres', async (t) => {
     t.ok(await verifyPassword(password, (await passwordHashOf(store.sql, user.id)) ?? ''));
   });
 
+  t.test(
+    'another password, printed once or from stdin, ends every session at once, and the old one works no more',
+    async (t) => {
+      const server = await startServer({ env });
+      t.teardown(() => server.stop());
+      const email = 'eve@example.com';
+      const before = await signIn(server.url, email, 'a sentence that I know');
+      const printed = await sluice(env, ['user', 'password', ' EVE@example.com']);
+      t.match(printed, {
+        code: 0,
+        stderr: '',
+        stdout: 'eve@example.com has another password, and no session any more.\n',
+      });
+      const password = /shown again: ([\w-]{24})\n$/.exec(printed.stdout)?.[1] ?? '';
+      t.equal((await mySessions(server.url, bearer(before.accessToken))).status, 401);
+      t.equal((await refresh(server.url, before.refreshToken)).status, 401);
+      await t.rejects(signIn(server.url, email, 'a sentence that I know'), /^Not signed in: 401/);
+      const between = await signIn(server.url, email, password);
+      const given = 'a sentence that nobody knows';
+      const silent = await sluice(env, ['user', 'password', email, '--password-stdin', '--json'], `${given}\n`);
+      t.equal(silent.code, 0);
+      t.match(User.strict().extend({ creationDate: z.string() }).parse(JSON.parse(silent.stdout)), { email });
+      t.equal((await mySessions(server.url, bearer(between.accessToken))).status, 401);
+      t.ok(await signIn(server.url, email, given));
+    },
+  );
+
   t.test('what is refused ends with 2 and says why, and nothing is changed', async (t) => {
     const before = [...(await store.sql`SELECT * FROM users ORDER BY id`)];
     const refused: [readonly string[], string, string][] = [
@@ -96,6 +124,8 @@ t.test('on Postgres', async (t) => {
       [['user', 'add', 'x@example.com', '--password-stdin'], 'x'.repeat(20_000), 'What comes in is no password'],
       [['user', 'plan', 'ada@example.com', 'free'], '', 'There is no plan free; PLANS has FREE, PRO, BUSINESS\n'],
       [['user', 'plan', 'x@example.com', 'PRO'], '', 'No account has the address x@example.com; `sluice user list`'],
+      [['user', 'password', 'x@example.com'], '', 'No account has the address x@example.com; `sluice user list`'],
+      [['user', 'password', 'ada@example.com', '--password-stdin'], 'short', 'The password must have 12 to 128'],
       [['key', 'list', 'x@example.com'], '', 'No account has the address x@example.com'],
       [['key', 'create', 'x@example.com', '--name', 'one'], '', 'No account has the address x@example.com'],
       [['key', 'create', 'ada@example.com', '--name', ' '], '', '--name must not be empty\n'],

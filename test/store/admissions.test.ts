@@ -1,11 +1,12 @@
 // Admission, one suite for the ledger in memory, in Redis and in Redis Cluster: exact, by the hour, and deaf to no revocation in any order.
 import t from 'tap';
 import type { Admission, KeyRecord } from '../../src/store/admission.js';
-import type { Ledger } from '../../src/store/ledger.js';
+import { type Ledger, LedgerAway, RECORD_KEYS_MAX } from '../../src/store/ledger.js';
 import { createMemoryLedger } from '../../src/store/memory-ledger.js';
 import { openRedis } from '../../src/store/redis.js';
 import { createRedisLedger } from '../../src/store/redis-ledger.js';
 import { createHours, createTestAdmissions, loaderOf } from '../fixtures/accounts.js';
+import { everyOrder, type Gate } from '../fixtures/orders.js';
 import { startRedis, startRedisCluster } from '../fixtures/redis.js';
 
 type Subtest = Parameters<Parameters<typeof t.test>[0]>[0];
@@ -216,110 +217,156 @@ async function suite(t: Subtest, ledgerAt: LedgerAt): Promise<void> {
     t.match(await heir.admit(hash), { outcome: 'admitted', quota: { remaining: 5 } });
   });
 
+  /** The ledger with a gate before each step, and what Postgres is asked with one before and one behind: it may be old on arrival. */
+  function gatedNode(clock: { nowMs: number }, gate: Gate, read: () => KeyRecord | null) {
+    const real = ledgerAt(() => clock.nowMs);
+    const ledger: Ledger = {
+      ...real,
+      take: async (...all) => gate('a').then(() => real.take(...all)),
+      begin: async (...all) => gate('a').then(() => real.begin(...all)),
+      fill: async (...all) => gate('a').then(() => real.fill(...all)),
+      revoke: async (...all) => gate('b').then(() => real.revoke(...all)),
+      setLimit: async (...all) => gate('b').then(() => real.setLimit(...all)),
+    };
+    const find = async (): Promise<KeyRecord | null> => {
+      await gate('a');
+      const record = read();
+      await gate('a');
+      return record;
+    };
+    return { real, store: node(find, clock, ledger).store };
+  }
+
   t.test('a key is refused after its revocation, in every order of the steps', async (t) => {
     for (const start of ['cold', 'warm'] as const) {
-      const orders = await everyOrder(start);
+      const orders = await everyOrder(async (gate) => {
+        const userId = newUser();
+        const keyHash = userId.replaceAll('-', '').padEnd(64, '0');
+        const clock = { nowMs: SOON_MS };
+        const record = { userId, keyId: 'key', hourlyLimit: 100 };
+        let live = true;
+        const { store, real } = gatedNode(clock, gate, () => (live ? record : null));
+        if (start === 'warm') await store.admit(keyHash);
+        return {
+          a: () => store.admit(keyHash),
+          async b() {
+            await gate('b');
+            live = false;
+            await store.revoke({ userId, keyHash });
+          },
+          async check(order) {
+            t.match(await store.admit(keyHash), { outcome: 'unknownKey' }, order);
+            const elsewhere = node(async () => null, clock, real);
+            t.match(await elsewhere.store.admit(keyHash), { outcome: 'unknownKey' }, order);
+            const believing = node(async () => record, clock, real);
+            const late = await believing.store.admit(keyHash);
+            t.match(late, { outcome: 'unknownKey' }, `${order}, a node with an old read`);
+          },
+        };
+      });
       t.ok(orders > (start === 'cold' ? 20 : 2), `${orders} orders from a ${start} start`);
     }
+  });
 
-    /** Runs admission and revocation step by step, in each order that there is; returns how many there were. */
-    async function everyOrder(start: 'cold' | 'warm'): Promise<number> {
-      const pending: string[] = [''];
-      let orders = 0;
-      for (let prefix = pending.pop(); prefix !== undefined; prefix = pending.pop()) {
-        const choices = await run(prefix, start);
-        orders += 1;
-        // Every later step at which the other one could have gone first is an order of its own.
-        for (let at = prefix.length; at < choices.length; at += 1) {
-          if (choices[at] === 'a?')
-            pending.push(
-              `${choices
-                .slice(0, at)
-                .map((one) => one[0])
-                .join('')}r`,
-            );
-        }
-      }
-      return orders;
-    }
-
-    async function run(prefix: string, start: 'cold' | 'warm'): Promise<string[]> {
-      const userId = newUser();
-      const keyHash = userId.replaceAll('-', '').padEnd(64, '0');
-      const gates = { a: [] as (() => void)[], r: [] as (() => void)[] };
-      let isGated = false;
-      const gate = (who: 'a' | 'r') =>
-        isGated ? new Promise<void>((open) => gates[who].push(open)) : Promise.resolve();
-      let live = true;
-      const clock = { nowMs: SOON_MS };
-      const real = ledgerAt(() => clock.nowMs);
-      const gated: Ledger = {
-        ...real,
-        take: async (...all) => gate('a').then(() => real.take(...all)),
-        begin: async (...all) => gate('a').then(() => real.begin(...all)),
-        fill: async (...all) => gate('a').then(() => real.fill(...all)),
-        revoke: async (...all) => gate('r').then(() => real.revoke(...all)),
-      };
-      const { store } = node(
-        async () => {
-          await gate('a');
-          const record = live ? { userId, keyId: 'key', hourlyLimit: 100 } : null;
-          // What was read is on its way: it may be old when it arrives.
-          await gate('a');
-          return record;
-        },
-        clock,
-        gated,
-      );
-      if (start === 'warm') await store.admit(keyHash);
-      isGated = true;
-      let done = 0;
-      let result: Admission | null = null;
-      const admission = store.admit(keyHash).then((one) => {
-        result = one;
-        done += 1;
+  t.test('a limit that was set holds from then on, in every order of the steps, and no unit is lost', async (t) => {
+    for (const [start, before, after] of [
+      ['cold', 5, 2],
+      ['cold', 2, 5],
+      ['warm', 5, 2],
+      ['warm', 2, 5],
+    ] as const) {
+      const orders = await everyOrder(async (gate) => {
+        const userId = newUser();
+        const [keyHash] = keysOf(userId);
+        const clock = { nowMs: SOON_MS };
+        let hourlyLimit: number = before;
+        const read = () => ({ userId, keyId: 'key', hourlyLimit });
+        const { store, real } = gatedNode(clock, gate, read);
+        const first = start === 'warm' ? [await store.admit(keyHash)] : [];
+        return {
+          async a() {
+            first.push(await store.admit(keyHash));
+          },
+          async b() {
+            await gate('b');
+            hourlyLimit = after;
+            await store.setLimit(userId, after);
+          },
+          async check(order) {
+            t.same(outcomes(first), { admitted: first.length }, order);
+            const elsewhere = node(async () => read(), clock, real).store;
+            for (let unit = first.length; unit < after; unit += 1) {
+              const place = unit % 2 ? store : elsewhere;
+              const quota = { limit: after, remaining: after - unit - 1 };
+              t.match(await place.admit(keyHash), { outcome: 'admitted', quota }, order);
+            }
+            for (const place of [store, elsewhere]) {
+              const quota = { limit: after, remaining: 0 };
+              t.match(await place.admit(keyHash), { outcome: 'exhausted', quota }, order);
+            }
+          },
+        };
       });
-      let revoked = false;
-      let resultAtRevoke: Admission | null = null;
-      const revocation = (async () => {
-        await gate('r');
-        live = false;
-        await store.revoke({ userId, keyHash });
-        revoked = true;
-        resultAtRevoke = result;
-        done += 1;
-      })();
-      const choices: string[] = [];
-      while (done < 2) {
-        await settled(() => done === 2 || gates.a.length + gates.r.length >= 2 - done);
-        if (done === 2) break;
-        const wanted = prefix[choices.length];
-        const canChoose = gates.a.length > 0 && gates.r.length > 0;
-        const who = gates.a.length === 0 ? 'r' : gates.r.length === 0 ? 'a' : wanted === 'r' ? 'r' : 'a';
-        choices.push(canChoose && who === 'a' ? 'a?' : who);
-        gates[who].shift()?.();
-      }
-      await Promise.all([admission, revocation]);
-      isGated = false;
-      t.ok(revoked);
-      const order = choices.map((one) => one[0]).join('');
-      if (resultAtRevoke === null) {
-        // It was still being asked when the revocation returned: either answer is right, but it leaves nothing behind.
-        t.ok(result !== null, order);
-      }
-      t.match(await store.admit(keyHash), { outcome: 'unknownKey' }, order);
-      const elsewhere = node(async () => null, clock, real);
-      t.match(await elsewhere.store.admit(keyHash), { outcome: 'unknownKey' }, order);
-      const believing = node(async () => ({ userId, keyId: 'key', hourlyLimit: 100 }), clock, real);
-      t.match(await believing.store.admit(keyHash), { outcome: 'unknownKey' }, `${order}, a node with an old read`);
-      return choices;
-    }
-
-    async function settled(isSettled: () => boolean): Promise<void> {
-      while (!isSettled()) await new Promise(setImmediate);
+      t.ok(orders > (start === 'cold' ? 20 : 2), `${orders} orders from a ${start} start, ${before} to ${after}`);
     }
   });
+
+  t.test('a key whose end is forgotten with many others stays refused, in every order of the steps', async (t) => {
+    const orders = await everyOrder(async (gate) => {
+      const userId = newUser();
+      const [keyHash, otherHash] = keysOf(userId);
+      const clock = { nowMs: SOON_MS };
+      let live = true;
+      const { store, real } = gatedNode(clock, gate, () => (live ? { userId, keyId: 'key', hourlyLimit: 100 } : null));
+      const ended = Array.from({ length: RECORD_KEYS_MAX - 1 }, (_, index) => String(index).padStart(64, '0'));
+      await Promise.all(ended.map((hash) => real.revoke(userId, hash)));
+      return {
+        a: () => store.admit(keyHash),
+        async b() {
+          await gate('b');
+          live = false;
+          await store.revoke({ userId, keyHash });
+          await gate('b');
+          // One of them is the one too many.
+          for (const digit of 'cdef') await real.revoke(userId, digit.repeat(64));
+        },
+        async check(order) {
+          t.match(await store.admit(keyHash), { outcome: 'unknownKey' }, order);
+          t.match(await node(async () => null, clock, real).store.admit(keyHash), { outcome: 'unknownKey' }, order);
+          const owner = { userId, keyId: 'other', hourlyLimit: 100 };
+          const elsewhere = node(async (hash) => (hash === otherHash ? owner : null), clock, real);
+          t.match(await elsewhere.store.admit(otherHash), { outcome: 'admitted' }, `${order}, another key`);
+        },
+      };
+    });
+    t.ok(orders > 20, `${orders} orders`);
+  });
 }
+
+t.test(
+  'the ledger hears whose key it is at first sight and in every hour of use, and nobody waits for that',
+  async (t) => {
+    const clock = { nowMs: SOON_MS };
+    const told: string[] = [];
+    const ledger: Ledger = {
+      ...createMemoryLedger(() => clock.nowMs),
+      rememberOwner(keyHash) {
+        told.push(keyHash);
+        return told.length === 1 ? Promise.reject(new LedgerAway('down')) : new Promise(() => undefined);
+      },
+    };
+    const find = async (keyId: string) => ({ userId: 'u', keyId, hourlyLimit: 1_000 });
+    // Another node's user, whose record is filled: then a fill isn't what tells it.
+    await ledger.fill('u', await ledger.begin('u'), { key: { hash: 'a', keyId: 'a' }, hourlyLimit: 1_000, hours: [] });
+    const store = createTestAdmissions({ load: loaderOf(find), clock: () => clock.nowMs, ledger });
+    t.teardown(() => store.stop());
+    for (let minute = 0; minute <= 120; minute += 1) {
+      t.match(await store.admit('a'), { outcome: 'admitted' });
+      clock.nowMs += 60_000;
+    }
+    t.same(told, ['a', 'a', 'a']);
+  },
+);
 
 t.test('in memory', async (t) => suite(t, createMemoryLedger));
 

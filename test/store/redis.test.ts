@@ -4,6 +4,7 @@ import { hashOfKey } from '../../src/account/access.js';
 import { createKey, createKeyLoader } from '../../src/account/keys.js';
 import { revokeInPostgres } from '../../src/account/revocation.js';
 import { createUser } from '../../src/account/users.js';
+import { settle } from '../../src/service-stores.js';
 import { createAdmissions } from '../../src/store/admissions.js';
 import { createLookups } from '../../src/store/lookups.js';
 import { openPostgres, type Sql } from '../../src/store/postgres.js';
@@ -11,22 +12,29 @@ import { createQuotaHours } from '../../src/store/quota-hours.js';
 import { openRedis } from '../../src/store/redis.js';
 import { createRedisLedger } from '../../src/store/redis-ledger.js';
 import { startPostgres } from '../fixtures/postgres.js';
-import { type RedisServer, redisPassword, startRedis } from '../fixtures/redis.js';
+import { redisPassword, startRedis, startRedisCluster } from '../fixtures/redis.js';
+import { startSilentProxy } from '../fixtures/silent-proxy.js';
 
 type Subtest = Parameters<Parameters<typeof t.test>[0]>[0];
 
 const LIMIT = 100;
 const server = await startPostgres();
 
+interface NodeOptions {
+  readonly clock?: () => number;
+  /** Default true: as the service does when Redis returns. */
+  readonly settles?: boolean;
+}
+
 /** A node: its own connections to the Redis and the Postgres that it shares with others. */
-async function node(t: Subtest, redisServer: RedisServer, sql: Sql) {
+async function node(t: Subtest, redisServer: { readonly url: string }, sql: Sql, options: NodeOptions = {}) {
   const hours = createQuotaHours(sql);
   const problems: string[] = [];
   let returns = 0;
   const redis = await openRedis({
     url: redisServer.url,
     onReturn: async (commands) => {
-      await createRedisLedger(commands).raise(await hours.current());
+      if (options.settles ?? true) await settle(createRedisLedger(commands), hours, sql);
       returns += 1;
     },
     onProblem: (problem) => problems.push(problem),
@@ -37,7 +45,7 @@ async function node(t: Subtest, redisServer: RedisServer, sql: Sql) {
     lookups: createLookups(createKeyLoader(sql, () => LIMIT)),
     limitOf: async () => LIMIT,
     hours,
-    clock: Date.now,
+    clock: options.clock ?? Date.now,
     ledgerProblem: () => redis.problem(),
     onProblem: (problem) => problems.push(problem),
   });
@@ -114,6 +122,56 @@ t.test('Redis killed and started empty under load: exactly the limit, over two n
   t.equal(exhausted, 160 - LIMIT);
 });
 
+const refusals: { why: RegExp; refuse: string[]; allow: string[] }[] = [
+  { why: /OOM$/, refuse: ['CONFIG', 'SET', 'maxmemory', '1'], allow: ['CONFIG', 'SET', 'maxmemory', '0'] },
+  { why: /READONLY$/, refuse: ['REPLICAOF', '127.0.0.1', '1'], allow: ['REPLICAOF', 'NO', 'ONE'] },
+];
+for (const { why, refuse, allow } of refusals) {
+  t.test(`a Redis that answers but refuses writes (${why.source}) is away until it takes them again`, async (t) => {
+    const { sql, redis, keyHash } = await setUp(t);
+    const [one, other] = [await node(t, redis, sql), await node(t, redis, sql)];
+    const counts = { admitted: 0, exhausted: 0, unknownKey: 0 };
+    const ask = async (count: number) => {
+      for (let round = 0; round < count; round += 1) {
+        for (const { outcome } of await Promise.all([one.store.admit(keyHash), other.store.admit(keyHash)])) {
+          counts[outcome] += 1;
+        }
+      }
+    };
+    await ask(10);
+    const [first = '', ...rest] = refuse;
+    await redis.client.call(first, ...rest);
+    await ask(20);
+    t.same(counts, { admitted: 60, exhausted: 0, unknownKey: 0 }, 'from Postgres');
+    for (const { redis: connection, problems } of [one, other]) {
+      t.match(connection.problem(), why);
+      t.same(problems.length, 1, problems.join('\n'));
+    }
+    const back = Promise.all([one.isBack(), other.isBack()]);
+    const [command = '', ...settings] = allow;
+    await redis.client.call(command, ...settings);
+    await back;
+    await ask(40);
+    t.same(counts, { admitted: LIMIT, exhausted: 40, unknownKey: 0 }, 'exactly the limit, over both');
+    if (allow[0] !== 'REPLICAOF') return;
+    const received = /total_connections_received:(\d+)/.exec(await redis.client.info('stats'))?.[1];
+    t.ok(Number(received) > 3, `a replica is connected to anew: ${received} connections of two nodes and the test`);
+  });
+}
+
+t.test('a Redis that comes and goes is left alone longer and longer', async (t) => {
+  const { sql, redis, keyHash } = await setUp(t);
+  const { store, problems } = await node(t, redis, sql);
+  // Writes pass, so the probe does; a count reads first, which does not.
+  await redis.client.call('ACL', 'SETUSER', 'default', '-hmget');
+  const startedAt = Date.now();
+  for (let round = 0; round < 1_000; round += 1) await store.admit(keyHash);
+  const seconds = (Date.now() - startedAt) / 1000;
+  // 250, 500, 1,000 ms and so on lie between them.
+  t.ok(problems.length <= 2 + Math.log2(1 + seconds * 4), `${problems.length} lines in ${seconds} s`);
+  t.match(problems[0], /^Redis is away/);
+});
+
 t.test('a Redis that stalls holds nobody up for long, and is used again afterwards', async (t) => {
   const { sql, redis, keyHash } = await setUp(t);
   const { store, isBack } = await node(t, redis, sql);
@@ -143,6 +201,120 @@ t.test('a Redis that lost its scripts or its data is filled again', async (t) =>
   await redis.client.flushall();
   t.match(await store.admit(keyHash), { outcome: 'admitted', quota: { remaining: 97 } });
 });
+
+t.test('a reply that is lost costs its scan a second unit at most, and nothing is sent again', async (t) => {
+  const { sql, redis, keyHash } = await setUp(t);
+  const proxy = await startSilentProxy(redis.port);
+  t.teardown(() => proxy.stop());
+  const { store, problems, isBack } = await node(
+    t,
+    { url: redis.url.replace(String(redis.port), String(proxy.port)) },
+    sql,
+  );
+  await store.admit(keyHash);
+  proxy.silence();
+  t.match(await store.admit(keyHash), { outcome: 'admitted' }, 'its unit is in Redis, and in Postgres');
+  t.equal(problems.length, 1);
+  const back = isBack();
+  proxy.speak();
+  await back;
+  const next = await store.admit(keyHash);
+  t.match(next, { outcome: 'admitted', quota: { remaining: LIMIT - 4 } }, 'three scans, four units');
+});
+
+t.test(
+  'a Redis that restarts with an old copy of its data: counts are those of Postgres, an ended key stays ended',
+  async (t) => {
+    const { sql, redis, userId, keyId, keyHash } = await setUp(t);
+    const second = await createKey(sql, { userId, name: 'two' });
+    const secondHash = hashOfKey(second.value);
+    const { store, isBack } = await node(t, redis, sql);
+    let nowMs = Date.now();
+    const unsettled = await node(t, redis, sql, { clock: () => nowMs, settles: false });
+    const ask = async (hash: string, count: number) => {
+      const outcomes: string[] = [];
+      for (let unit = 0; unit < count; unit += 1) outcomes.push((await store.admit(hash)).outcome);
+      return outcomes.filter((outcome) => outcome === 'admitted').length;
+    };
+    t.equal(await ask(keyHash, 50), 50);
+    t.equal(await ask(secondHash, 9), 9);
+    t.match(await unsettled.store.admit(keyHash), { outcome: 'admitted' });
+    await redis.client.call('SAVE');
+    t.equal(await ask(secondHash, 30), 30);
+    while ((await sql`SELECT FROM quota_hours WHERE mirrored = 90`).length === 0) await new Promise(setImmediate);
+    await revokeInPostgres(sql, userId, keyId);
+    await store.revoke({ userId, keyHash });
+    const back = Promise.all([isBack(), unsettled.isBack()]);
+    await redis.kill();
+    await redis.start();
+    await back;
+    t.match(await store.admit(keyHash), { outcome: 'unknownKey' }, 'Redis was told again');
+    t.equal(await ask(secondHash, 20), 10, '90 of 100 were used: Postgres said so');
+
+    // As a failover that nobody notices: Redis has the key as a live one, and a node has seen it so lately.
+    await redis.client.hset(`sluice:{u:${userId}}`, `k:${keyHash}`, keyId);
+    t.match(await unsettled.store.admit(keyHash), { outcome: 'exhausted' }, 'believed');
+    nowMs += 15_000;
+    t.match(await unsettled.store.admit(keyHash), { outcome: 'unknownKey' }, 'not after 15 seconds');
+  },
+);
+
+t.test('a master of a cluster killed under load: the limit stays exact, and its users are back with it', async (t) => {
+  const { sql, userId, keyHash } = await setUp(t);
+  const cluster = await startRedisCluster();
+  t.teardown(() => cluster.stop());
+  const [one, other] = [await node(t, cluster, sql), await node(t, cluster, sql)];
+  const slot = Number(await cluster.masters[0]?.client.call('CLUSTER', 'KEYSLOT', `sluice:{u:${userId}}`));
+  const master = cluster.masters[Math.floor((slot * 3) / 16_384)];
+  if (master === undefined) throw new Error('Every slot has a master');
+  const counts = { admitted: 0, exhausted: 0, unknownKey: 0 };
+  const ask = async (count: number) => {
+    for (let round = 0; round < count; round += 1) {
+      for (const { outcome } of await Promise.all([one.store.admit(keyHash), other.store.admit(keyHash)])) {
+        counts[outcome] += 1;
+      }
+    }
+  };
+  await ask(10);
+  t.equal(await master.client.exists(`sluice:{u:${userId}}`), 1, 'it is the one');
+  await master.kill();
+  await ask(10);
+  t.same(counts, { admitted: 40, exhausted: 0, unknownKey: 0 }, 'from Postgres');
+  for (const { redis } of [one, other]) t.match(redis.problem(), /^Redis is away/);
+  const back = Promise.all([one.isBack(), other.isBack()]);
+  await master.start();
+  await back;
+  await ask(60);
+  t.same(counts, { admitted: LIMIT, exhausted: 60, unknownKey: 0 });
+  t.equal(await master.client.exists(`sluice:{u:${userId}}`), 1, 'counted by its master again');
+});
+
+t.test(
+  'a node that is cut off from a Redis which others use: each side hears of the other, and both keep to the limit',
+  async (t) => {
+    const { sql, redis, userId, keyHash } = await setUp(t);
+    const { store } = await node(t, redis, sql);
+    const closed = await startSilentProxy(redis.port);
+    await closed.stop();
+    const cut = await node(t, { url: `redis://:${redisPassword}@127.0.0.1:${closed.port}` }, sql);
+    const ask = async (place: typeof store, count: number) => {
+      const outcomes: string[] = [];
+      for (let unit = 0; unit < count; unit += 1) outcomes.push((await place.admit(keyHash)).outcome);
+      return outcomes.filter((outcome) => outcome === 'admitted').length;
+    };
+    t.equal(await ask(store, 30), 30);
+    while ((await sql`SELECT FROM quota_hours WHERE mirrored = 30`).length === 0) await new Promise(setImmediate);
+    t.equal(await ask(cut.store, 30), 30);
+    t.equal(await ask(store, 1), 1, 'its copy to Postgres brings back what was counted there');
+    const record = `sluice:{u:${userId}}`;
+    while (!(await redis.client.hvals(record)).includes('31')) await new Promise(setImmediate);
+    while ((await redis.client.hkeys(record)).every((field) => !field.startsWith('p:')))
+      await new Promise(setImmediate);
+    t.equal(await ask(store, 100), 39);
+    t.equal((await ask(cut.store, 100)) <= 39, true, 'at most what the other side gave since its last copy');
+    t.equal(await ask(cut.store, 10), 0);
+  },
+);
 
 t.test('a revocation that Redis was not told of is an error, and completes when it is repeated', async (t) => {
   const { sql, redis, userId, keyId, keyHash } = await setUp(t);

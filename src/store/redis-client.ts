@@ -1,0 +1,101 @@
+// The driver of Redis and Redis Cluster as Sluice uses it: nothing is queued, nothing is sent twice, scripts go by their SHA-1.
+import { Cluster, Redis } from 'ioredis';
+import type { Script } from './redis-scripts.js';
+import { messageOfError, StoreError } from './store-error.js';
+
+export type Client = Redis | Cluster;
+
+const CONNECT_TIMEOUT_MS = 2_000;
+
+/** `url` as REDIS_URL has it. */
+export function clientOf(url: string): Client {
+  const common = {
+    // A command that got no answer is not sent again: it may have been run.
+    autoResendUnfulfilledCommands: false,
+    maxRetriesPerRequest: 0,
+    connectTimeout: CONNECT_TIMEOUT_MS,
+    connectionName: 'sluice',
+    // A master that became a replica: behind the same name or balancer there may be the new master.
+    reconnectOnError: (error: Error) => /\bREADONLY\b/.test(error.message),
+  };
+  const retry = (times: number): number => Math.min(times * 50, 500);
+  const urls = url.split(',').map((one) => parse(one.trim()));
+  const [first] = urls;
+  if (first === undefined) throw new StoreError('REDIS_URL is empty');
+  const login = {
+    ...(first.username === '' ? {} : { username: decodeURIComponent(first.username) }),
+    ...(first.password === '' ? {} : { password: decodeURIComponent(first.password) }),
+    ...(first.protocol.startsWith('rediss') ? { tls: {} } : {}),
+  };
+  const place = ({ hostname, port }: URL) => ({
+    host: hostname.replace(/^\[|\]$/g, ''),
+    port: port === '' ? 6379 : Number(port),
+  });
+  if (urls.length === 1 && !first.protocol.includes('+cluster')) {
+    return new Redis({
+      ...common,
+      ...login,
+      ...place(first),
+      db: Number(first.pathname.slice(1) || 0),
+      enableOfflineQueue: false,
+      enableAutoPipelining: true,
+      retryStrategy: retry,
+    });
+  }
+  return new Cluster(urls.map(place), {
+    enableOfflineQueue: false,
+    enableAutoPipelining: true,
+    clusterRetryStrategy: retry,
+    // A command whose slot moves is sent on; whoever waits longer than a command may take turns to Postgres.
+    retryDelayOnFailover: 100,
+    slotsRefreshTimeout: CONNECT_TIMEOUT_MS,
+    redisOptions: { ...common, ...login },
+  });
+}
+
+/** Each step is sent once by the SHA-1 of its text, and only where Redis doesn't have it by the text. */
+export async function runScript(
+  client: Client,
+  script: Script,
+  key: string,
+  args: readonly (string | number)[],
+): Promise<unknown> {
+  try {
+    return await client.evalsha(script.sha1, 1, key, ...args);
+  } catch (error) {
+    if (!(error instanceof Error) || !error.message.startsWith('NOSCRIPT')) throw error;
+    return await client.eval(script.text, 1, key, ...args);
+  }
+}
+
+/** Who has a slot of the cluster, as far as the driver knows; null: it is no cluster. */
+export function mastersBySlot(client: Client): ((slot: number) => string | undefined) | null {
+  return client instanceof Cluster ? (slot) => client.slots[slot]?.[0] : null;
+}
+
+/** Calls `onLoss` with every error, and with null when a connection ends: what was counted there may be gone when it is back. */
+export function watchConnections(client: Client, onLoss: (error: unknown) => void): void {
+  client.on('error', onLoss);
+  const ended = (): void => onLoss(null);
+  client.on('close', ended);
+  // A node of a cluster that ends or is replaced; the others' connections stay.
+  if (client instanceof Cluster) client.on('-node', ended);
+}
+
+/** Anybody may read it in /readyz: what Redis or the system says has addresses in it, the code of it hasn't. */
+export function messageWithoutAddress(error: unknown): string {
+  if (error instanceof Error && 'code' in error && typeof error.code === 'string') return error.code;
+  const message = messageOfError(error);
+  // Redis 6 puts what went wrong in a script behind its own words.
+  const refusal = /\b(READONLY|MISCONF|NOPERM)\b/.exec(message)?.[0];
+  return refusal ?? /^[A-Z]+ /.exec(message)?.[0].trim() ?? message.replace(/\S*\d+\.\d+\.\d+\.\d+\S*/g, 'ADDRESS');
+}
+
+function parse(url: string): URL {
+  try {
+    return new URL(url);
+  } catch {
+    // The driver's own complaint would quote it, password and all.
+    throw new StoreError('REDIS_URL is not a valid URL, or a comma list of them');
+  }
+}
