@@ -14,6 +14,7 @@
         "clamav.cc",
         "listener.cc",
         "storage.cc",
+        "quota.cc",
         "exit-gate.cc",
         "sandbox.cc",
         "landlock.cc",

@@ -16,6 +16,7 @@
         "../clamav.cc",
         "../listener.cc",
         "../storage.cc",
+        "../quota.cc",
         "../exit-gate.cc",
         "../sandbox.cc",
         "../landlock.cc",
