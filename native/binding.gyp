@@ -15,6 +15,7 @@
         "listener.cc",
         "storage.cc",
         "quota.cc",
+        "allocations.cc",
         "exit-gate.cc",
         "sandbox.cc",
         "landlock.cc",

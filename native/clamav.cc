@@ -12,6 +12,7 @@
 #include <string_view>
 #include <system_error>
 
+#include "allocations.h"
 #include "clamav-engine.h"
 #include "listener.h"
 #include "quota.h"
@@ -154,6 +155,8 @@ void ClamavEngine::InitializeLibrary() {
   std::call_once(once, [] {
     cl_set_clcb_msg(OnMessage);
     result = cl_init(CL_INIT_DEFAULT);
+    // It has loaded the unpacker of RAR archives by now.
+    allocations::Watch();
   });
   if (result != CL_SUCCESS) throw LoadError(std::string("libclamav does not initialise: ") + cl_strerror(result));
 }
@@ -292,7 +295,9 @@ ScanReport ClamavEngine::ScanOnce(const void* content, size_t length, bool all_m
   {
     Listening listening(listener);
     quota::Scanning scanning;
+    allocations::Failures failures;
     code = cl_scanmap_callback(map.get(), nullptr, &name, &scanned, handle_.get(), &options, &alerts);
+    alerts.out_of_memory = alerts.out_of_memory || failures.Any();
   }
   bool signature_matched = code == CL_VIRUS && name != nullptr && !IsNoMatch(name);
   const bool storage_failed = listener.storage_failed || alerts.storage_full || !storage_.Works();

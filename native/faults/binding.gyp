@@ -17,6 +17,7 @@
         "../listener.cc",
         "../storage.cc",
         "../quota.cc",
+        "../allocations.cc",
         "../exit-gate.cc",
         "../sandbox.cc",
         "../landlock.cc",
