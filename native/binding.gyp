@@ -14,6 +14,8 @@
         "clamav.cc",
         "listener.cc",
         "storage.cc",
+        "quota.cc",
+        "allocations.cc",
         "exit-gate.cc",
         "sandbox.cc",
         "landlock.cc",

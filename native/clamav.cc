@@ -10,9 +10,12 @@
 #include <cstring>
 #include <mutex>
 #include <string_view>
+#include <system_error>
 
+#include "allocations.h"
 #include "clamav-engine.h"
 #include "listener.h"
+#include "quota.h"
 #include "utf8.h"
 
 namespace sluice {
@@ -27,7 +30,12 @@ constexpr std::string_view kEncrypted = "Heuristics.Encrypted.";
 // Names of signatures/marks/: no malware, but something that was not looked into.
 constexpr std::string_view kMark = "Sluice.Mark.";
 
-bool IsNoMatch(std::string_view name) { return name.starts_with(kHeuristic) || name.starts_with(kMark); }
+// What libclamav calls a scan that OnLayer ended.
+constexpr std::string_view kStopped = "Detected.By.Callback";
+
+bool IsNoMatch(std::string_view name) {
+  return name.starts_with(kHeuristic) || name.starts_with(kMark) || name == kStopped;
+}
 
 void OnMessage(enum cl_msg severity, const char*, const char* message, void*) noexcept {
   if (message != nullptr && severity >= CL_MSG_WARN) Hear(message);
@@ -36,12 +44,21 @@ void OnMessage(enum cl_msg severity, const char*, const char* message, void*) no
 struct Alerts {
   std::vector<std::string> names;
   bool out_of_memory = false;
+  bool storage_full = false;
 };
+
+// Before each layer of a content. libclamav knows no way to break a scan off but this one.
+cl_error_t OnLayer(int, const char*, void* context) noexcept {
+  if (!quota::Over()) return CL_CLEAN;
+  static_cast<Alerts*>(context)->storage_full = true;
+  return CL_VIRUS;
+}
 
 void OnVirusFound(int, const char* name, void* context) noexcept {
   auto* alerts = static_cast<Alerts*>(context);
   if (name == nullptr) return;
   std::string_view view(name);
+  if (view == kStopped) return;
   if (alerts->names.size() >= kNamesKept && !IsNoMatch(view)) return;
   if (std::find(alerts->names.begin(), alerts->names.end(), view) != alerts->names.end()) return;
   try {
@@ -138,6 +155,8 @@ void ClamavEngine::InitializeLibrary() {
   std::call_once(once, [] {
     cl_set_clcb_msg(OnMessage);
     result = cl_init(CL_INIT_DEFAULT);
+    // It has loaded the unpacker of RAR archives by now.
+    allocations::Watch();
   });
   if (result != CL_SUCCESS) throw LoadError(std::string("libclamav does not initialise: ") + cl_strerror(result));
 }
@@ -174,6 +193,7 @@ void ClamavEngine::Configure(cl_engine* engine, const LoadRequest& request) {
   cl_error_t code = cl_engine_set_str(engine, CL_ENGINE_TMPDIR, request.temporary_directory.c_str());
   if (code != CL_SUCCESS) throw LoadError(std::string("libclamav refuses its temporary folder: ") + cl_strerror(code));
   cl_engine_set_clcb_virus_found(engine, OnVirusFound);
+  cl_engine_set_clcb_pre_scan(engine, OnLayer);
 }
 
 std::shared_ptr<const ClamavEngine> ClamavEngine::Build(const LoadRequest& request, const LoadObserver& observer,
@@ -182,6 +202,11 @@ std::shared_ptr<const ClamavEngine> ClamavEngine::Build(const LoadRequest& reque
   EngineFacts facts{epoch, cl_retver(), 0, request.signature_version, request.signatures_built_at, 0, {}};
   Listener listener;
   Listening listening(listener);
+  try {
+    quota::Watch(request.temporary_directory, request.limits.max_temporary_bytes);
+  } catch (const std::system_error& error) {
+    throw LoadError(std::string("The temporary folder cannot be watched: ") + error.what());
+  }
   Handle engine(cl_engine_new());
   if (!engine) throw LoadError("Not enough memory for an engine");
   Configure(engine.get(), request);
@@ -269,10 +294,14 @@ ScanReport ClamavEngine::ScanOnce(const void* content, size_t length, bool all_m
   cl_error_t code;
   {
     Listening listening(listener);
+    quota::Scanning scanning;
+    allocations::Failures failures;
     code = cl_scanmap_callback(map.get(), nullptr, &name, &scanned, handle_.get(), &options, &alerts);
+    alerts.out_of_memory = alerts.out_of_memory || failures.Any();
   }
   bool signature_matched = code == CL_VIRUS && name != nullptr && !IsNoMatch(name);
-  if (!signature_matched && (listener.storage_failed || !storage_.Works())) code = CL_EWRITE;
+  const bool storage_failed = listener.storage_failed || alerts.storage_full || !storage_.Works();
+  if (!signature_matched && storage_failed) code = CL_EWRITE;
   if (!signature_matched && alerts.out_of_memory) code = CL_EMEM;
 
   ScanReport report{code, cl_strerror(code), std::nullopt, std::move(alerts.names)};

@@ -17,6 +17,8 @@ struct Limits {
   uint32_t max_files;
   uint32_t max_recursion;
   uint32_t max_scan_time_ms;
+  // Of all scans together, in the temporary folder.
+  uint64_t max_temporary_bytes = 4ULL << 30;
 };
 
 struct LoadRequest {

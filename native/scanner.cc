@@ -99,6 +99,7 @@ LoadRequest RequestOf(Napi::Env env, const Napi::Value& value) {
           WholeNumberOf<uint32_t>(limits, "maxFiles"),
           WholeNumberOf<uint32_t>(limits, "maxRecursion"),
           WholeNumberOf<uint32_t>(limits, "maxScanTimeMs"),
+          WholeNumberOf<uint64_t>(limits, "maxTemporaryBytes"),
       },
       TextOf(options, "signatureVersion"),
       built_at.As<Napi::Number>().DoubleValue(),

@@ -146,6 +146,7 @@ const variables = z.object({
   SCAN_MAX_FILES: integer(1, 1_000_000).default(10_000),
   // libclamav refuses more than 100 by itself.
   SCAN_MAX_RECURSION: integer(1, 100).default(17),
+  SCAN_TEMP_MB: integer(16, 16_777_216).optional(),
   UPLOAD_TIMEOUT_MS: integer(1_000, 3_600_000).default(120_000),
   UPLOAD_WAIT_MS: integer(0, 600_000).default(15_000),
   UPLOAD_MEMORY_MB: integer(16, 1_048_576).default(Math.min(512, Math.max(64, Math.floor(totalmem() / MIB / 8)))),
@@ -301,6 +302,8 @@ export interface ScanLimits {
   readonly maxScanSizeBytes: number;
   readonly maxFiles: number;
   readonly maxRecursion: number;
+  /** Bytes that all scans together may have unpacked. */
+  readonly maxTemporaryBytes: number;
 }
 
 export interface Bootstrap {
@@ -345,6 +348,7 @@ export function readConfig(env: Readonly<Record<string, string | undefined>>): C
   if (problems.length > 0) throw new ConfigError(problems);
   const dataDirectory = resolve(v.DATA_DIR);
   const downloads = join(dataDirectory, 'signatures');
+  const scanThreads = v.SCAN_THREADS ?? Math.max(1, Math.floor(availableParallelism() / v.PROCESSES));
   return {
     port: v.PORT,
     host: v.HOST,
@@ -363,13 +367,15 @@ export function readConfig(env: Readonly<Record<string, string | undefined>>): C
     adminPort: v.ADMIN_PORT,
     processes: v.PROCESSES,
     memoryLimitBytes: memoryLimitBytes(v.MEMORY_LIMIT_MB, v.PROCESSES),
-    scanThreads: v.SCAN_THREADS ?? Math.max(1, Math.floor(availableParallelism() / v.PROCESSES)),
+    scanThreads,
     scanQueue: v.SCAN_QUEUE,
     scanTimeoutMs: v.SCAN_TIMEOUT_MS,
     scanLimits: {
       maxScanSizeBytes: v.SCAN_MAX_SIZE_MB * MIB,
       maxFiles: v.SCAN_MAX_FILES,
       maxRecursion: v.SCAN_MAX_RECURSION,
+      // Every thread, and every one that stands in for it, may be at a content that unpacks to all it may.
+      maxTemporaryBytes: (v.SCAN_TEMP_MB ?? 2 * scanThreads * v.SCAN_MAX_SIZE_MB) * MIB,
     },
     uploadTimeoutMs: v.UPLOAD_TIMEOUT_MS,
     uploadWaitMs: v.UPLOAD_WAIT_MS,

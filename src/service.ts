@@ -1,15 +1,9 @@
 // The service: its parts started in order, and stopped in the reverse order.
-import { join } from 'node:path';
 import { type BootstrapAccount, bootstrap } from './account/bootstrap.js';
 import type { Config } from './config.js';
-import { openInFlight } from './engine/in-flight.js';
-import { startMemoryGuard } from './engine/memory-guard.js';
-import { type ScanPool, startPool } from './engine/pool.js';
-import { type FoundSandbox, findSandbox } from './engine/sandbox.js';
-import { loadSignatures, type SignatureEvent, type Signatures } from './engine/signatures.js';
-import type { SandboxMode } from './engine/task.js';
 import { startHistory } from './history/history.js';
 import type { Log } from './log.js';
+import type { Engine } from './service-engine.js';
 import { createHttp } from './service-http.js';
 import { startAdmission, startStore } from './service-stores.js';
 
@@ -44,20 +38,23 @@ export interface Surroundings {
   readonly socketDirectory: string | null;
   /** Another process serves still. */
   readonly takesOver: boolean;
-  readonly inFlightPath: string | null;
-  readonly onHung: (sha256: string | null) => void;
-  readonly onOutOfMemory: (residentBytes: number) => void;
 }
 
-/** Starts everything but listening; rejects, with what was started stopped again, when a part can't start. Signatures load behind it. */
-export async function startService(config: Config, log: Log, surroundings: Surroundings): Promise<Service> {
+/** Starts everything around the engine but listening; rejects, with all of it and the engine stopped again, when a part can't start. */
+export async function startService(
+  config: Config,
+  log: Log,
+  engine: Engine,
+  surroundings: Surroundings,
+): Promise<Service> {
+  const { pool, signatures, sandbox } = engine;
   const { takesOver, socketDirectory, listener } = surroundings;
   const stops: (() => Promise<void>)[] = [];
   const stop = async (): Promise<void> => {
     for (let next = stops.pop(); next !== undefined; next = stops.pop()) await next();
   };
+  let isEngineStopped = false;
   try {
-    const sandbox = startSandbox(config, log);
     const postgres = await startStore(config, log, socketDirectory, stops);
     const account = await bootstrap(postgres.sql, config.bootstrap, { isEmbedded: config.databaseUrl === null });
     const history = await startHistory({
@@ -68,10 +65,10 @@ export async function startService(config: Config, log: Log, surroundings: Surro
       log,
     });
     stops.push(() => history.stop());
-    const pool = startGuardedPool(config, sandbox.mode, surroundings, stops);
-    const signatures = startSignatures(config, log, pool);
-    stops.push(() => signatures.stop());
-    stops.push(() => pool.stop());
+    stops.push(async () => {
+      isEngineStopped = true;
+      await engine.stop();
+    });
     const admission = await startAdmission(config, log, postgres, takesOver, stops);
     const refused = new Set<string>();
     const { store, redis } = admission;
@@ -100,65 +97,7 @@ export async function startService(config: Config, log: Log, surroundings: Surro
     };
   } catch (error) {
     await stop();
+    if (!isEngineStopped) await engine.stop();
     throw error;
-  }
-}
-
-function startGuardedPool(
-  config: Config,
-  sandbox: SandboxMode,
-  { inFlightPath, onHung, onOutOfMemory }: Surroundings,
-  stops: (() => Promise<void>)[],
-): ScanPool {
-  const inFlight = inFlightPath === null ? null : openInFlight(inFlightPath);
-  const { memoryLimitBytes } = config;
-  const memory =
-    memoryLimitBytes === null ? null : startMemoryGuard({ limitBytes: memoryLimitBytes, onExceeded: onOutOfMemory });
-  stops.push(async () => {
-    memory?.stop();
-    inFlight?.close();
-  });
-  return startPool({
-    threads: config.scanThreads,
-    queueLimit: config.scanQueue,
-    scanTimeoutMs: config.scanTimeoutMs,
-    encryptedArchives: config.encryptedArchives,
-    sandbox,
-    onHung,
-    ...(inFlight === null ? {} : { onBegin: inFlight.enter }),
-    ...(memory === null ? {} : { refusal: memory.refusal }),
-  });
-}
-
-function startSandbox(config: Config, log: Log): FoundSandbox {
-  const sandbox = findSandbox(config.sandbox);
-  if (sandbox.warning !== null) log.warn({ warning: sandbox.warning }, 'sandbox');
-  return sandbox;
-}
-
-function startSignatures(config: Config, log: Log, pool: ScanPool): Signatures {
-  const copyDirectory = join(config.dataDirectory, 'serving-signatures');
-  return loadSignatures({
-    ...config.signatureFolders,
-    engine: config.engine,
-    scanTimeoutMs: config.scanTimeoutMs,
-    limits: config.scanLimits,
-    mode: config.reload === 'frugal' ? { kind: 'frugal', copyDirectory, pause: pool.pause } : { kind: 'concurrent' },
-    pollMs: config.signaturesPollMs,
-    // Whose verdicts may be shared is asked only where they are.
-    wantsIdentity: config.redisUrl !== null && config.verdictCacheBytes > 0,
-    onEvent: (event) => logSignatures(log, event),
-  });
-}
-
-function logSignatures(log: Log, event: SignatureEvent): void {
-  if (event.kind === 'warning') {
-    log.warn({ warning: event.message }, 'signatures');
-  } else if (event.kind === 'loaded') {
-    const { files: _files, warnings: _warnings, rules, ...facts } = event.info;
-    log.info({ ...facts, ruleCount: rules?.ruleCount ?? 0 }, 'signatures loaded');
-  } else {
-    const after = event.serving ? 'those from before go on' : 'scans are refused';
-    log.error({ reason: event.message }, `the signatures could not be loaded: ${after}`);
   }
 }

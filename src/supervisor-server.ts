@@ -112,6 +112,27 @@ function endOf(child: ChildProcess, log: Log): Promise<Pick<End, 'exitCode' | 's
   });
 }
 
+/**
+ * Signals that a fault inside the process raises. Not among them is SIGKILL: it comes from outside, from an operator or from
+ * the kernel's search for memory, which takes the largest process, whatever that one was scanning; and no exit code, which
+ * is our own code's. What hangs is told by the process itself, content by content, before it is killed for it.
+ */
+const FAULTS: ReadonlySet<NodeJS.Signals | null> = new Set<NodeJS.Signals>([
+  'SIGSEGV',
+  'SIGBUS',
+  'SIGILL',
+  'SIGFPE',
+  'SIGABRT',
+  'SIGTRAP',
+  // A scan thread tried what its sandbox kills for.
+  'SIGSYS',
+]);
+
+/** Whether what was being scanned may have ended it. */
+export function isContentsDoing({ crashed, signal }: End): boolean {
+  return crashed && FAULTS.has(signal);
+}
+
 export function fieldsOf({ exitCode, signal }: End): { exitCode: number } | { signal: NodeJS.Signals } {
   return signal === null ? { exitCode } : { signal };
 }

@@ -1,5 +1,6 @@
 // One place for a server process: kept filled, with back-off after crashes, and its process replaced without a gap.
 import type { Log } from './log.js';
+import { type BackOff, createDelays } from './supervisor-back-off.js';
 import type { Report } from './supervisor-messages.js';
 import { READY_MESSAGE } from './supervisor-messages.js';
 import { type End, EXIT_OS_ERROR, fieldsOf, type ServerProcess } from './supervisor-server.js';
@@ -8,14 +9,6 @@ import { type End, EXIT_OS_ERROR, fieldsOf, type ServerProcess } from './supervi
 export const EXIT_UNAVAILABLE = 69;
 /** sysexits.h EX_CONFIG: the configuration is wrong. Always final: only an operator can change that. */
 export const EXIT_CONFIG = 78;
-
-export interface BackOff {
-  /** Before the first restart; it doubles with each one. */
-  readonly firstMs: number;
-  readonly limitMs: number;
-  /** A server that was ready for so long makes the next delay the first one again. */
-  readonly healthyMs: number;
-}
 
 export interface SlotOptions {
   start(takesOver: boolean, onReport: (report: Report, server: ServerProcess) => void): ServerProcess;
@@ -135,8 +128,8 @@ export function createSlot({ start, backOff, log, stop }: SlotOptions): Slot {
   }
 
   async function run(): Promise<End> {
+    const delayAfter = createDelays(backOff);
     let everReady = false;
-    let failures = 0;
     for (;;) {
       main ??= launch(false);
       const server = main;
@@ -146,17 +139,16 @@ export function createSlot({ start, backOff, log, stop }: SlotOptions): Slot {
       if (main !== server) continue;
       main = null;
       if (stop.aborted) return end;
-      if (restarting === server) {
-        restarting = null;
-        continue;
+      const lackedMemory = restarting === server;
+      restarting = null;
+      if (!lackedMemory) {
+        if (promote()) continue;
+        if (isOver(end, everReady)) return end;
       }
-      if (promote()) continue;
-      if (isOver(end, everReady)) return end;
-      if (end.readyForMs !== null && end.readyForMs >= backOff.healthyMs) failures = 0;
-      const delayMs = Math.min(backOff.limitMs, backOff.firstMs * 2 ** failures);
-      failures += 1;
-      log.error({ ...fieldsOf(end), delayMs }, 'server ended, restarting');
-      await pause(delayMs, stop);
+      const delayMs = delayAfter({ readyForMs: end.readyForMs, lackedMemory });
+      if (lackedMemory) log.warn({ delayMs }, 'starting again for want of memory');
+      else log.error({ ...fieldsOf(end), delayMs }, 'server ended, restarting');
+      if (delayMs > 0) await pause(delayMs, stop);
       if (stop.aborted) return end;
     }
   }

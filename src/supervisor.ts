@@ -1,9 +1,10 @@
 // The supervisor: keeps server processes running, forwards signals to them, and ends with their exit code.
 import { performance } from 'node:perf_hooks';
 import type { Log } from './log.js';
+import type { BackOff } from './supervisor-back-off.js';
 import type { Report } from './supervisor-messages.js';
-import { type End, fieldsOf, type ServerProcess, startServerProcess } from './supervisor-server.js';
-import { type BackOff, createSlot, type Slot } from './supervisor-slot.js';
+import { type End, fieldsOf, isContentsDoing, type ServerProcess, startServerProcess } from './supervisor-server.js';
+import { createSlot, type Slot } from './supervisor-slot.js';
 
 export interface SuperviseOptions {
   readonly command: string;
@@ -25,14 +26,14 @@ export interface SuperviseOptions {
 export interface Suspects {
   /** A file for the digests of what a process scans. */
   open(): string;
-  /** The process is gone. Returns true when there is more to refuse than before. */
+  /** The process is gone; `crashed`: by what content can do. Returns true when there is more to refuse than before. */
   close(path: string, crashed: boolean): boolean;
   /** A thread did not come back from this content. Returns true when there is more to refuse than before. */
   hung(sha256: string): boolean;
   refused(): string[];
 }
 
-const DEFAULT_BACK_OFF: BackOff = { firstMs: 100, limitMs: 30_000, healthyMs: 60_000 };
+const DEFAULT_BACK_OFF: BackOff = { firstMs: 100, limitMs: 30_000, servedLimitMs: 400, healthyMs: 60_000 };
 /** npm passes on what a terminal or a service manager has sent to all of us: milliseconds later. People need longer. */
 const DEFAULT_SAME_WISH_MS = 250;
 const STOP_SIGNALS: readonly NodeJS.Signals[] = ['SIGTERM', 'SIGINT'];
@@ -68,9 +69,9 @@ export async function supervise(options: SuperviseOptions): Promise<number> {
       },
     });
     servers.add(server);
-    void server.ended.then(({ crashed }) => {
+    void server.ended.then((end) => {
       servers.delete(server);
-      if (inFlightPath !== null && suspects?.close(inFlightPath, crashed && !stop.signal.aborted)) tellRefused();
+      if (inFlightPath !== null && suspects?.close(inFlightPath, isContentsDoing(end))) tellRefused();
     });
     return server;
   }

@@ -83,7 +83,7 @@ t.test('what is given is taken', async (t) => {
     uploadMemoryBytes: 16 * 1024 * 1024,
     signaturesMirror: 'https://mirror.example.org/clamav',
     signatureUrls: ['https://a.example.org/x.ndb', 'http://b.example.org:8080/y/z.hdb'],
-    scanLimits: { maxScanSizeBytes: 11 * 1024 * 1024 },
+    scanLimits: { maxScanSizeBytes: 11 * 1024 * 1024, maxTemporaryBytes: 2 * 3 * 11 * 1024 * 1024 },
     encryptedArchives: 'reject',
     bootstrap: { plan: 'LARGE_2', apiKey: '0123456789abcdef0123456789abcdef' },
   });

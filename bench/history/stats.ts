@@ -75,6 +75,7 @@ async function insertRate(sql: Sql, nowMs: number): Promise<number> {
         virusName: null,
         status: 200,
         error: null,
+        engine: null,
         env: 'PRODUCTION',
         lastUpdateMs: nowMs + rows + index,
       })),

@@ -16,6 +16,8 @@
         "../clamav.cc",
         "../listener.cc",
         "../storage.cc",
+        "../quota.cc",
+        "../allocations.cc",
         "../exit-gate.cc",
         "../sandbox.cc",
         "../landlock.cc",

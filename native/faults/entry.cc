@@ -28,7 +28,7 @@ Napi::Value ScanBuffer(const Napi::CallbackInfo& info) {
     sluice::engine::Reference engine = sluice::engine::Current();
     auto order = sluice::faults::OrderIn({start, bytes.ByteLength()});
     if (engine && order) {
-      auto outcome = sluice::faults::Carry(*order);
+      auto outcome = sluice::faults::Carry(*order, engine->temporary_directory());
       if (outcome) return AnswerOf(info.Env(), *outcome, engine->facts().epoch);
     }
   }

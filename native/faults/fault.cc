@@ -11,10 +11,12 @@
 #include <chrono>
 #include <cstdlib>
 #include <cstring>
+#include <fstream>
 #include <sstream>
 #include <stdexcept>
 #include <thread>
 
+#include "../quota.h"
 #include "probe.h"
 
 namespace sluice::faults {
@@ -56,6 +58,15 @@ void Leak(size_t megabytes) {
   last = lost;
 }
 
+// Written in parts, as a parser would, with a wait at the end that lets whoever looks at the folder see it.
+void Fill(const std::string& directory, size_t megabytes) {
+  quota::Scanning scanning;
+  const std::string part(1 << 20, 'x');
+  std::ofstream file(directory + "/filled", std::ios::app);
+  for (size_t i = 0; i < megabytes; i++) file << part << std::flush;
+  std::this_thread::sleep_for(std::chrono::milliseconds(300));
+}
+
 // Takes addresses, no memory.
 Outcome Map(size_t megabytes) {
   void* mapped = mmap(nullptr, megabytes << 20, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
@@ -83,16 +94,18 @@ std::optional<Order> OrderIn(std::string_view content) {
 //  hang busy | sleep [SECONDS]                 without SECONDS for ever; with them the scan goes on afterwards
 //  leak MEGABYTES                              the scan goes on, the memory is lost
 //  map MEGABYTES                               takes address space: Fault.map.OK or Fault.map.ENOMEM
+//  fill MEGABYTES                              a file of this size stays in the temporary folder, the scan goes on
 //  fail CODE                                   the scan's answer is this cl_error_t
 //  name NAME                                   the scan's answer is this virus
 //  probe WHAT [PATH]                           tries what a scan thread must not (probe.cc): Probe.WHAT.OK or Probe.WHAT.EPERM
-std::optional<Outcome> Carry(const Order& order) {
+std::optional<Outcome> Carry(const Order& order, const std::string& temporary_directory) {
   const std::string what = WordOf(order, 0, "");
   const std::string how = WordOf(order, 1, "");
   if (what == "crash") Crash(how);
   if (what == "hang") Hang(how, std::chrono::duration<double>(std::atof(WordOf(order, 2, "1e9").c_str())));
   if (what == "leak") Leak(std::strtoul(how.c_str(), nullptr, 10));
-  if (what == "hang" || what == "leak") return std::nullopt;
+  if (what == "fill") Fill(temporary_directory, std::strtoul(how.c_str(), nullptr, 10));
+  if (what == "hang" || what == "leak" || what == "fill") return std::nullopt;
   if (what == "map") return Map(std::strtoul(how.c_str(), nullptr, 10));
   if (what == "fail") return Fail(std::atoi(how.c_str()));
   if (what == "name") return Outcome{CL_VIRUS, cl_strerror(CL_VIRUS), how};

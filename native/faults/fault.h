@@ -22,6 +22,6 @@ struct Outcome {
 std::optional<Order> OrderIn(std::string_view content);
 
 // Does what is ordered, on this thread. Nothing: the scan shall go on as if there had been no order.
-std::optional<Outcome> Carry(const Order& order);
+std::optional<Outcome> Carry(const Order& order, const std::string& temporary_directory);
 
 }  // namespace sluice::faults

@@ -1,7 +1,8 @@
 // Stripe's API through its own package: the only file that knows either. Bounded in time, retries and calls at once; version pinned.
 import { isUtf8 } from 'node:buffer';
 import { randomUUID } from 'node:crypto';
-import Stripe from 'stripe';
+import { createRequire } from 'node:module';
+import type Stripe from 'stripe';
 import { z } from 'zod';
 import { fetch } from '../fetch.js';
 import { createLimiter } from './limiter.js';
@@ -13,6 +14,12 @@ import {
   StripeProblem,
   type SubscriptionState,
 } from './shapes.js';
+
+/** At the first use and not at import: it takes a tenth of a server's start, which most do without billing. */
+function stripePackage(): typeof Stripe {
+  const loaded: typeof Stripe = createRequire(import.meta.url)('stripe');
+  return loaded;
+}
 
 /** What our parsing was written for. The package's types are those of this version: a newer package doesn't compile until it is looked at. */
 const API_VERSION = '2026-10-28.endive';
@@ -41,7 +48,8 @@ export interface StripeSettings {
 
 export function createStripeApi({ secretKey, webhookSecret, apiBase, timeoutMs }: StripeSettings): StripeApi {
   const base = new URL(apiBase);
-  const stripe = new Stripe(secretKey, {
+  const packaged = stripePackage();
+  const stripe = new packaged(secretKey, {
     apiVersion: API_VERSION,
     maxNetworkRetries: RETRIES,
     timeout: timeoutMs ?? TIMEOUT_MS,
@@ -50,7 +58,7 @@ export function createStripeApi({ secretKey, webhookSecret, apiBase, timeoutMs }
     port: base.port === '' ? defaultPort(base) : base.port,
     protocol: base.protocol === 'http:' ? 'http' : 'https',
     // Its timeout is for the whole answer; that of Node's client starts again with every byte.
-    httpClient: Stripe.createFetchHttpClient(fetch),
+    httpClient: packaged.createFetchHttpClient(fetch),
   });
   const limiter = createLimiter({ calls: CALLS_AT_ONCE, waiting: CALLS_WAITING, waitMs: CALL_WAIT_MS });
 
@@ -151,7 +159,7 @@ export function createStripeApi({ secretKey, webhookSecret, apiBase, timeoutMs }
         return eventOf(stripe.webhooks.constructEvent(body, signature, webhookSecret, tolerance, undefined, nowMs));
       } catch (error) {
         // The second: signed, and no JSON.
-        if (error instanceof Stripe.errors.StripeSignatureVerificationError || error instanceof SyntaxError)
+        if (error instanceof stripePackage().errors.StripeSignatureVerificationError || error instanceof SyntaxError)
           return null;
         throw error;
       }
@@ -169,7 +177,7 @@ function defaultPort(base: URL): string {
 function problemOf(call: string, error: unknown): StripeProblem {
   if (error instanceof StripeProblem) return error;
   // Not from the package, so not about Stripe's answer: a bug, which shall surface as one.
-  if (!(error instanceof Stripe.errors.StripeError)) throw error;
+  if (!(error instanceof stripePackage().errors.StripeError)) throw error;
   const status = error.statusCode ?? null;
   const passes = status === null || status >= 500 || status === 409 || status === 429;
   return new StripeProblem({

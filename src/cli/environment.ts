@@ -82,6 +82,11 @@ export const environment: readonly Variable[] = [
   ),
   variable('SCAN_MAX_FILES', '10000', 'files that one content may hold, 1 to 1000000'),
   variable('SCAN_MAX_RECURSION', '17', 'containers inside each other, the content itself among them, 1 to 100'),
+  variable(
+    'SCAN_TEMP_MB',
+    null,
+    'MB that all scans together may have unpacked at one time, from 16; unset: twice SCAN_THREADS times SCAN_MAX_SIZE_MB',
+  ),
   variable('UPLOAD_TIMEOUT_MS', '120000', 'milliseconds that an upload may take, 1000 to 3600000'),
   variable('UPLOAD_WAIT_MS', '15000', 'milliseconds that an upload waits for memory before its 503, 0 to 600000'),
   variable('UPLOAD_MEMORY_MB', null, "MB of uploads in memory, from 16; unset: an eighth of the machine's, 64 to 512"),

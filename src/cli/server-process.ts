@@ -1,9 +1,11 @@
 // The server process: the service with its signals, its fatal errors and its exit codes, under the supervisor or alone.
 import { constants } from 'node:os';
+import { performance } from 'node:perf_hooks';
 import { isatty } from 'node:tty';
 import { type Config, readConfig } from '../config.js';
 import { createLog, type Log } from '../log.js';
-import { type Service, startService } from '../service.js';
+import type { Service } from '../service.js';
+import { startEngine } from '../service-engine.js';
 import { LISTENER_DESCRIPTOR } from '../supervisor-messages.js';
 import { EXIT_UNAVAILABLE } from '../supervisor-slot.js';
 import { firstStartText, reachableUrl } from './credentials.js';
@@ -12,6 +14,7 @@ import { type Superior, superior } from './superior.js';
 
 /** A wish to be replaced is said again so often, while there is reason for it: the last replacement may have failed. */
 const WISH_MS = 10_000;
+const MIB = 1024 * 1024;
 
 /**
  * Resolves with the exit code once the service has stopped. The stop is asked for by a signal, or by the end of the IPC
@@ -30,6 +33,7 @@ export async function runServer(env: NodeJS.ProcessEnv): Promise<number> {
   const stop = stopWish(log, flush);
   // To the whole process group, it is for the supervisor.
   process.on('SIGUSR2', () => undefined);
+  log.info({ bootMillis: Math.round(performance.now()) }, 'starting');
   try {
     return await serveUntil(stop, config, log, flush);
   } finally {
@@ -52,22 +56,27 @@ async function serveUntil(
   let service: Service;
   let isFull = false;
   try {
-    service = await startService(config, log, {
-      ...above.start,
-      listener: above.start.inheritsListener ? LISTENER_DESCRIPTOR : null,
+    const engine = startEngine(config, log, {
+      inFlightPath: above.start.inFlightPath,
       onHung(sha256) {
         log.error({ sha256 }, 'a scan thread does not come back');
         above.report({ kind: 'replace', reason: 'a scan thread does not come back', sha256 });
       },
-      onOutOfMemory(residentBytes) {
-        if (!isFull)
-          log.warn(
-            { residentBytes, limitBytes: config.memoryLimitBytes },
-            'memory is over its bound: no scan is taken',
-          );
+      onOutOfMemory(residentBytes, enoughBytes) {
+        if (!isFull) {
+          const { memoryLimitBytes: limitBytes } = config;
+          const enough = `MEMORY_LIMIT_MB=${Math.ceil(enoughBytes / MIB)}`;
+          log.warn({ residentBytes, limitBytes, enough }, 'memory is over its bound: no scan is taken');
+        }
         isFull = true;
         above.report({ kind: 'restart', reason: 'memory is over its bound' });
       },
+    });
+    // Read while the signatures load: all that a server needs takes some hundred milliseconds.
+    const { startService } = await import('../service.js');
+    service = await startService(config, log, engine, {
+      ...above.start,
+      listener: above.start.inheritsListener ? LISTENER_DESCRIPTOR : null,
     });
     service.refuse(above.start.refused);
     if (!(await takesPlace(service, above, stop))) {

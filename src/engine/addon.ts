@@ -7,7 +7,7 @@ import { contentDigest, type DatabaseFile, databaseFiles, describeDatabases, fin
 import { type SelfTest, selfTestFor } from './self-test.js';
 import type { RawAnswer } from './verdict.js';
 
-/** Bounds of one scan; over any of them the answer carries a `Heuristics.Limits.Exceeded.*` alert. */
+/** Bounds of one scan, but for the last; over any of them the answer carries a `Heuristics.Limits.Exceeded.*` alert. */
 export interface EngineLimits {
   /** Bytes over all layers of one content, unpacked and normalised ones included. */
   readonly maxScanSizeBytes: number;
@@ -18,6 +18,8 @@ export interface EngineLimits {
   /** Layers inside each other. */
   readonly maxRecursion: number;
   readonly maxScanTimeMs: number;
+  /** Bytes in the temporary folder, of all scans together: over it those that unpack more end with an error. */
+  readonly maxTemporaryBytes: number;
 }
 
 /** What the kernel keeps a scan thread from. */
@@ -86,6 +88,8 @@ export const defaultEngineLimits: EngineLimits = {
   maxFiles: 10_000,
   maxRecursion: 17,
   maxScanTimeMs: 25_000,
+  // As much as ten scans that unpack all they may; a service has a bound that follows its threads.
+  maxTemporaryBytes: 2000 * MIB,
 };
 
 /** A database or an environment that no engine can be made of; the message is for the operator. */

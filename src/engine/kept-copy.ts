@@ -3,6 +3,7 @@ import { constants } from 'node:fs';
 import { copyFile, mkdir, rename, rm, stat, utimes } from 'node:fs/promises';
 import { basename, join } from 'node:path';
 import { databaseFiles, fingerprint } from './databases.js';
+import { ownedName, removeOrphans } from './owned.js';
 
 export interface KeptCopy {
   /** Copies the databases beside the kept ones and returns the folders of the copy. Rejects when they change meanwhile. */
@@ -11,11 +12,18 @@ export interface KeptCopy {
   keepStaged(): Promise<readonly string[]>;
   /** The folders of the kept copy; null before the first. */
   kept(): readonly string[] | null;
+  /** Removes the copies; nothing may be loaded any more. */
+  remove(): Promise<void>;
   /** A message about files of the copy, in the words of the folders that were copied. */
   translate(message: string): string;
 }
 
-export function createKeptCopy(directoriesNow: () => readonly string[], parent: string): KeptCopy {
+/** Names of the folders below `parent`: one for each process, since two of them load at a time while one replaces the other. */
+const PREFIX = 'process-';
+let copies = 0;
+
+export function createKeptCopy(directoriesNow: () => readonly string[], directory: string): KeptCopy {
+  const parent = join(directory, `${ownedName(PREFIX)}${copies++}`);
   /** What the staged and the kept copy are of, folder by folder. */
   let staged: readonly string[] = [];
   let held: readonly string[] | null = null;
@@ -25,6 +33,9 @@ export function createKeptCopy(directoriesNow: () => readonly string[], parent: 
     list.map((_, index) => path(index));
   return {
     async stage() {
+      await mkdir(directory, { recursive: true, mode: 0o700 });
+      // What can't be removed is in nobody's way here.
+      removeOrphans(directory, PREFIX);
       await rm(join(parent, 'next'), { recursive: true, force: true });
       const directories = directoriesNow();
       const before = await fingerprint(directories);
@@ -44,6 +55,7 @@ export function createKeptCopy(directoriesNow: () => readonly string[], parent: 
       return pathsOf(held, serving);
     },
     kept: () => (held === null ? null : pathsOf(held, serving)),
+    remove: () => rm(parent, { recursive: true, force: true }),
     translate(message) {
       let text = message;
       for (const [index, directory] of staged.entries()) text = text.replaceAll(next(index), directory);

@@ -32,3 +32,15 @@ export function startMemoryGuard(options: MemoryGuardOptions): MemoryGuard {
     stop: () => clearInterval(timer),
   };
 }
+
+/** What a bound must be above what was found: scans take some, and another load of signatures. */
+const MARGIN = 1.25;
+const STEP_BYTES = 64 * 1024 * 1024;
+
+/**
+ * A bound that would be enough; `share`: how much of what the process will hold is there already, from 0 to 1. The first
+ * tenth of a load says nothing about the rest.
+ */
+export function enoughBytes(residentBytes: number, share: number): number {
+  return Math.ceil(((residentBytes / Math.max(0.1, share)) * MARGIN) / STEP_BYTES) * STEP_BYTES;
+}

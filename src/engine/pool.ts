@@ -39,6 +39,8 @@ export type ScanOutcome =
   | {
       /** The deadline passed while a thread was at it. */
       readonly verdict: Verdict;
+      /** Most of its time went by in the queue: that says nothing of the content. */
+      readonly starved: boolean;
       readonly epoch: null;
       readonly durationMs: number;
       readonly content: null;
@@ -98,9 +100,11 @@ interface Look {
 const RETRY_SECONDS = 2;
 /**
  * Another thread stands in for one that has been at a scan for this share of the deadline: with all of them held by content
- * that hangs, what waits would miss its own deadline before theirs is over.
+ * that hangs, what waits would miss its own deadline before theirs is over. libclamav gives up by itself before that.
  */
 const STAND_IN_SHARE = 0.5;
+/** Who waited for more than this share of its deadline had too little left for anybody to blame the content. */
+const WAITED_SHARE = 0.3;
 /** A thread that comes back so long after the deadline is slow, not hung. */
 const HUNG_GRACE_MS = 5_000;
 
@@ -113,7 +117,7 @@ function lookedWith(result: ScanTaskResult, asked: Serving | null): Serving | nu
 export function startPool(options: PoolOptions): ScanPool {
   const policy = options.encryptedArchives ?? 'allow';
   const queue = createScanQueue<Job>(options.queueLimit);
-  const threads = startThreads(options.threads, { sandbox: options.sandbox ?? 'auto' });
+  const threads = startThreads(options.threads, { sandbox: options.sandbox ?? 'auto' }, dispatch);
   const ended = new Set<() => void>();
   let running = 0;
   let hung = 0;
@@ -134,10 +138,8 @@ export function startPool(options: PoolOptions): ScanPool {
     const leave = job.sha256 === null ? undefined : options.onBegin?.(job.sha256);
     const thread = threads.take();
     let isHung = false;
-    const standIn = setTimeout(() => {
-      thread.lose();
-      dispatch();
-    }, options.scanTimeoutMs * STAND_IN_SHARE);
+    const waitedMs = performance.now() - job.startedMs;
+    const standIn = setTimeout(() => thread.lose(), options.scanTimeoutMs * STAND_IN_SHARE);
     const watch = setTimeout(
       () => {
         isHung = true;
@@ -160,7 +162,7 @@ export function startPool(options: PoolOptions): ScanPool {
       },
     );
     job.release();
-    job.release = deadline(job, () => job.settle(overdue(job, returned)));
+    job.release = deadline(job, () => job.settle(overdue(job, returned, waitedMs)));
     void returned.then(() => {
       thread.release();
       clearTimeout(standIn);
@@ -215,9 +217,10 @@ export function startPool(options: PoolOptions): ScanPool {
     return { verdict: readAnswer(answer, policy), epoch, durationMs, content };
   }
 
-  function overdue(job: Job, returned: Promise<ArrayBuffer | null>): ScanOutcome {
+  function overdue(job: Job, returned: Promise<ArrayBuffer | null>, waitedMs: number): ScanOutcome {
     const verdict: Verdict = { kind: 'incomplete', reason: `scan exceeded ${options.scanTimeoutMs} ms` };
-    return { verdict, epoch: null, durationMs: performance.now() - job.startedMs, content: null, returned };
+    const starved = waitedMs > options.scanTimeoutMs * WAITED_SHARE;
+    return { verdict, starved, epoch: null, durationMs: performance.now() - job.startedMs, content: null, returned };
   }
 
   function deadline(job: Job, act: () => void): () => void {

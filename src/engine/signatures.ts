@@ -32,7 +32,7 @@ export type SignatureEvent =
 export type ReloadMode =
   /** The new engine is built beside the old one: twice the memory for as long as that takes, and no scan waits. */
   | { readonly kind: 'concurrent' }
-  /** The old engine is freed first. `pause` holds scans back; the databases that serve are kept as a copy in the folder. */
+  /** The old engine is freed first. `pause` holds scans back; the databases that serve are kept as a copy in a folder of this process below `copyDirectory`. */
   | { readonly kind: 'frugal'; readonly copyDirectory: string; readonly pause: () => Pause };
 
 export interface SignatureOptions
@@ -288,6 +288,7 @@ export function loadSignatures(options: SignatureOptions): Signatures {
       // A load can't be broken off. What it still unpacks goes with the next start, or with the process.
       await endsWithin(running ?? Promise.resolve(), STOP_WAIT_MS);
       scratch.remove();
+      await copy?.remove().catch(() => undefined);
     },
   };
 }

@@ -1,4 +1,5 @@
 // Threads for scans, sole importer of piscina but for the threads' entry: a set of them, and another one for each that is lost in native code.
+import { constants, getPriority, setPriority } from 'node:os';
 import { Piscina } from 'piscina';
 import { scanWorkerPath } from '../paths.js';
 import type { ScanTask, ScanTaskResult, ThreadSettings } from './task.js';
@@ -15,92 +16,119 @@ export interface Threads {
 export interface Thread {
   /** One task at a time. */
   run(task: ScanTask): Promise<ScanTaskResult>;
-  /** Counts it as lost until it is released. */
+  /** It has had its time: from now on it gets what the others leave of the processor, and another thread stands in for it. */
   lose(): void;
   release(): void;
 }
 
-/** Some threads of one Piscina. */
-interface Group {
-  readonly piscina: Piscina<ScanTask, ScanTaskResult>;
-  readonly size: number;
-  running: number;
-  lost: number;
-  /** Its thread is not needed any more: the lost one that it stood in for has come back. */
-  leaving: boolean;
+/** A Piscina of one thread: of several it doesn't say which one has the task. */
+interface Seat {
+  readonly piscina: Piscina<ScanTask | undefined, ScanTaskResult>;
+  state: 'starting' | 'idle' | 'taken' | 'lost';
+  /** The kernel's number of the thread; null: not known. */
+  id: number | null;
 }
 
-function startGroup(size: number, settings: ThreadSettings): Group {
-  const piscina = new Piscina<ScanTask, ScanTaskResult>({
-    filename: scanWorkerPath,
-    name: 'scanTask',
-    minThreads: size,
-    maxThreads: size,
-    idleTimeout: Number.POSITIVE_INFINITY,
-    maxQueue: 0,
-    workerData: settings,
-  });
-  return { piscina, size, running: 0, lost: 0, leaving: false };
-}
+/**
+ * So many steps down the kernel gives a thread a tenth of what the others get, where they want all there is: a thread that
+ * spins would otherwise cost those that stand in, and the one that serves, as much as itself.
+ */
+const LOST_NICE = 10;
 
-export function startThreads(count: number, settings: ThreadSettings): Threads {
-  /** Behind the first come those that stand in: at most `count`, since each that hangs costs a core. */
-  const groups = [startGroup(count, settings)];
+/** `onIdle`: a thread that stands in can be taken now. */
+export function startThreads(count: number, settings: ThreadSettings, onIdle: () => void): Threads {
+  const seats = new Set<Seat>();
+  let isStopped = false;
 
-  const free = (group: Group): number => (group.leaving ? 0 : group.size - group.running);
-
-  const lost = (): number => groups.reduce((total, group) => total + group.lost, 0);
-  const standIns = (): Group[] => groups.slice(1).filter((group) => !group.leaving);
-
-  function leave(group: Group): void {
-    const at = groups.indexOf(group);
-    if (!group.leaving || group.running > 0 || at === -1) return;
-    groups.splice(at, 1);
-    void group.piscina.destroy();
+  function open(state: 'starting' | 'idle'): void {
+    const piscina = new Piscina<ScanTask | undefined, ScanTaskResult>({
+      filename: scanWorkerPath,
+      name: 'scanTask',
+      minThreads: 1,
+      maxThreads: 1,
+      idleTimeout: Number.POSITIVE_INFINITY,
+      // A first task may be handed over while the thread still says its number.
+      maxQueue: 1,
+      workerData: settings,
+    });
+    const seat: Seat = { piscina, state, id: null };
+    seats.add(seat);
+    void identify(seat).then(() => {
+      if (seat.state !== 'starting' || isStopped) return;
+      seat.state = 'idle';
+      onIdle();
+    });
   }
 
-  function standIn(): void {
-    if (groups.length <= count && standIns().length < lost()) groups.push(startGroup(1, settings));
+  /** At most as many again as were wanted stand in, since each that hangs costs a core. */
+  function fill(): void {
+    const useful = [...seats].filter(({ state }) => state !== 'lost').length;
+    if (useful < count && seats.size < 2 * count && !isStopped) open('starting');
   }
 
-  /** Only when fewer are lost than stand in: a lost one that stood in itself leaves the first one lost. */
-  function standDown(): void {
-    const standing = standIns();
-    if (standing.length <= lost()) return;
-    const spare = standing.find((group) => group.lost === 0);
-    if (spare === undefined) return;
-    spare.leaving = true;
-    leave(spare);
+  function firstIdle(): Seat {
+    for (const seat of seats) if (seat.state === 'idle') return seat;
+    throw new Error('No thread is idle');
   }
+
+  for (let seat = 0; seat < count; seat += 1) open('idle');
 
   return {
     get idle() {
-      return groups.reduce((total, group) => total + free(group), 0);
+      let idle = 0;
+      for (const { state } of seats) if (state === 'idle') idle += 1;
+      return idle;
     },
     take() {
-      const group = groups.find((each) => free(each) > 0);
-      if (group === undefined) throw new Error('No thread is idle');
-      group.running += 1;
-      let isLost = false;
+      const seat = firstIdle();
+      seat.state = 'taken';
       return {
-        run: (task) => group.piscina.run(task, { transferList: [task.content] }),
+        run: (task) =>
+          seat.piscina.run(task, { transferList: [task.content] }).catch((error: unknown) => {
+            // The thread has died, and Piscina has put another one in its place.
+            seat.id = null;
+            void identify(seat);
+            throw error;
+          }),
         lose() {
-          isLost = true;
-          group.lost += 1;
-          standIn();
+          seat.state = 'lost';
+          if (seat.id !== null) lower(seat.id);
+          fill();
         },
         release() {
-          group.running -= 1;
-          if (isLost) {
-            group.lost -= 1;
-            standDown();
+          if (seat.state !== 'lost') {
+            seat.state = 'idle';
+            return;
           }
-          leave(group);
+          // It can't be given its priority back without rights that the service needn't have. Who stands in stays.
+          seats.delete(seat);
+          void seat.piscina.destroy();
+          fill();
         },
       };
     },
     async stop() {
-      await Promise.all(groups.filter((group) => group.lost === 0).map((group) => group.piscina.destroy()));
+      isStopped = true;
+      await Promise.all([...seats].filter(({ state }) => state !== 'lost').map(({ piscina }) => piscina.destroy()));
     },
   };
+}
+
+/** Resolves when the thread has loaded all that it needs and has said its number, or is gone. */
+async function identify(seat: Seat): Promise<void> {
+  try {
+    const id: unknown = await seat.piscina.run(undefined, { name: 'threadId' });
+    seat.id = typeof id === 'number' ? id : null;
+  } catch {
+    seat.id = null;
+  }
+}
+
+function lower(id: number): void {
+  try {
+    // Linux has priorities for threads, under the numbers that it gives them.
+    setPriority(id, Math.min(constants.priority.PRIORITY_LOW, getPriority(id) + LOST_NICE));
+  } catch {
+    // It goes on as it was: the process will be replaced.
+  }
 }

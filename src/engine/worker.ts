@@ -1,4 +1,5 @@
 // The entry of a scan thread: hands the content to ClamAV and to YARA rules, in place, and sends it back with the answer.
+import { readlinkSync } from 'node:fs';
 import { performance } from 'node:perf_hooks';
 import { move, transferableSymbol, valueSymbol, workerData } from 'piscina';
 import { scanBuffer } from './addon.js';
@@ -9,6 +10,15 @@ import { compileRules, loadYara, type RuleScanner } from './yara.js';
 
 const settings: ThreadSettings = workerData;
 const confine = createConfinement(settings.sandbox, loadYara);
+
+/** The kernel's number of this thread, asked for before its first content; null: there is no /proc. */
+export function threadId(): number | null {
+  try {
+    return Number(readlinkSync('/proc/thread-self').split('/').at(-1));
+  } catch {
+    return null;
+  }
+}
 
 /** The task's handler: never throws, so the content always comes back. */
 export function scanTask(task: ScanTask): unknown {

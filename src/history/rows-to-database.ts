@@ -32,9 +32,9 @@ async function insertRows(sql: Queries, rows: readonly ScanRow[]): Promise<void>
   await sql`
     WITH added AS (
       INSERT INTO scans
-        (id, user_id, creation_date, last_update, filename, duration_ms, infected, virus_name, env, status, error)
+        (id, user_id, creation_date, last_update, filename, duration_ms, infected, virus_name, env, status, error, engine)
       SELECT id, user_id, scan_time(id), timestamptz '1970-01-01 00:00:00+00' + last_update_ms * interval '1 millisecond',
-        filename, duration_ms, virus_name IS NOT NULL, virus_name, env, status, error
+        filename, duration_ms, virus_name IS NOT NULL, virus_name, env, status, error, engine
       FROM unnest(
         ${column(({ id }) => id)}::uuid[],
         ${column(({ userId }) => userId)}::uuid[],
@@ -44,8 +44,9 @@ async function insertRows(sql: Queries, rows: readonly ScanRow[]): Promise<void>
         ${column(({ virusName }) => virusName)}::text[],
         ${column(({ env }) => env)}::text[],
         ${column(({ status }) => status)}::smallint[],
-        ${column(({ error }) => error)}::text[]
-      ) AS given (id, user_id, last_update_ms, filename, duration_ms, virus_name, env, status, error)
+        ${column(({ error }) => error)}::text[],
+        ${column(({ engine }) => engine)}::text[]
+      ) AS given (id, user_id, last_update_ms, filename, duration_ms, virus_name, env, status, error, engine)
       ON CONFLICT (user_id, id, creation_date) DO NOTHING
       RETURNING user_id, creation_date, status, infected
     )

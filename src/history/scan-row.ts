@@ -16,6 +16,8 @@ export interface ScanRow {
   readonly status: number;
   /** Null with status 200. */
   readonly error: string | null;
+  /** What has looked, without its signatures: `yara-x/1.7.1` where rules stood in; null: nothing has looked at everything. */
+  readonly engine: string | null;
   readonly env: string;
   /** Epoch milliseconds of the decision. */
   readonly lastUpdateMs: number;
@@ -36,6 +38,8 @@ const journalShape = z.strictObject({
   virusName: text.nullable(),
   status: z.int().min(100).max(999),
   error: text.nullable(),
+  // Rows that an earlier version left in the journal have none.
+  engine: text.nullable().default(null),
   env: text,
   lastUpdateMs: z.int().min(0),
 });
@@ -48,6 +52,7 @@ export function encodeRow(row: ScanRow): string {
     durationMs: Math.min(DURATION_MAX_MS, Math.max(0, Math.round(row.durationMs))),
     virusName: row.virusName === null ? null : storable(row.virusName),
     error: row.error === null ? null : storable(row.error),
+    engine: row.engine === null ? null : storable(row.engine),
     env: storable(row.env),
   });
 }

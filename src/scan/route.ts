@@ -138,7 +138,7 @@ function createEnd(
 ): End {
   const { userId, keyId } = access;
   return async (outcome) => {
-    const { status, virusName, error } = outcome;
+    const { status, virusName, error, engine } = outcome;
     const { filename, durationMs } = progress;
     const row = {
       id: scanId,
@@ -149,6 +149,7 @@ function createEnd(
       virusName,
       status,
       error,
+      engine: engine?.split(';', 1)[0] ?? null,
       env: appEnv,
       lastUpdateMs: now(),
     };

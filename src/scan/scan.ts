@@ -52,6 +52,7 @@ export interface Scanned {
 
 const LOADING_RETRY_SECONDS = 5;
 const FAILED_RETRY_SECONDS = 60;
+const QUEUE_RETRY_SECONDS = 2;
 
 /** Rejects with a Failure for whatever is no verdict, with the signal's reason when the client goes away. */
 export async function scanContent({ exchange, userId, progress }: ScanRequest, parts: ScanParts): Promise<Scanned> {
@@ -94,6 +95,9 @@ async function verdictOf(
     });
   if (outcome.content !== null) lease.release(outcome.content);
   else void outcome.returned.then((buffer) => lease.release(buffer));
+  if (outcome.content === null && outcome.starved) {
+    throw new Failure('unavailable', 'The scan queue is too long', QUEUE_RETRY_SECONDS);
+  }
 
   const { verdict, epoch, durationMs } = outcome;
   progress.durationMs = durationMs;

@@ -114,6 +114,9 @@ export async function openRedis({ url, onReturn, onProblem }: RedisSettings): Pr
     }
   }
 
+  // A probe that comes before the connection fails, and the next one only comes after a while.
+  const connected = new Promise((resolve) => client.once('ready', resolve));
+  await Promise.race([connected, sleep(PROBE_INTERVAL_MS, undefined, { ref: false })]);
   await Promise.race([comeBack(), sleep(START_TIMEOUT_MS, undefined, { ref: false })]);
   const problem = (): string | null => (state.kind === 'away' ? `Redis is away: ${state.why}` : null);
   const atStart = problem();

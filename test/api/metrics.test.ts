@@ -4,6 +4,7 @@ import { request } from 'node:http';
 import { promisify } from 'node:util';
 import t from 'tap';
 import { mainPath } from '../../src/paths.js';
+import { openPostgres } from '../../src/store/postgres.js';
 import { startPostgres } from '../fixtures/postgres.js';
 import { eicar } from '../fixtures/samples.js';
 import { startServer } from '../fixtures/server.js';
@@ -65,6 +66,23 @@ t.test('scans are counted by what came of them', async (t) => {
   ]) {
     t.equal(values.get(name), 0, name);
   }
+});
+
+t.test('what YARA rules have answered is marked, in the metrics and in the history', async (t) => {
+  const url = await postgres.database();
+  const alone = await startServer({ env: { DATABASE_URL: url, ENGINE: 'yara' } });
+  t.teardown(() => alone.stop());
+  for (const content of ['clean', eicar()]) t.equal((await upload(alone.url, content)).status, 200);
+  const port = await alone.printed(/"port":(\d+),"msg":"metrics"/);
+  const text = await (await fetch(`http://127.0.0.1:${port}/metrics`)).text();
+  for (const outcome of ['clean', 'infected']) {
+    t.match(text, `sluice_scans_total{outcome="${outcome}",engine="yara-x/1.7.1",cache="miss"} 1`);
+  }
+  const { sql, close } = await openPostgres({ kind: 'url', url });
+  t.teardown(close);
+  const engines = async () => (await sql<{ engine: string }[]>`SELECT engine FROM scans`).map(({ engine }) => engine);
+  while ((await engines()).length < 2);
+  t.strictSame(await engines(), ['yara-x/1.7.1', 'yara-x/1.7.1']);
 });
 
 t.test('nothing else is on that port, and it is no API for pages in a browser', async (t) => {

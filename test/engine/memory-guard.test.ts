@@ -1,7 +1,7 @@
 // The bound on resident memory: refused over it, and taken again when there is room.
 import { EventEmitter, once } from 'node:events';
 import t from 'tap';
-import { startMemoryGuard } from '../../src/engine/memory-guard.js';
+import { enoughBytes, startMemoryGuard } from '../../src/engine/memory-guard.js';
 
 t.test('over the bound nothing is scanned, and it is told; under it all goes on', async (t) => {
   const looks = new EventEmitter();
@@ -32,4 +32,11 @@ t.test('over the bound nothing is scanned, and it is told; under it all goes on'
   await look();
   await look();
   t.equal(guard.refusal(), null);
+});
+
+t.test('a bound that is enough: what was found, what is still to come, and a margin, in steps of 64 MiB', async (t) => {
+  const MIB = 1024 * 1024;
+  t.equal(enoughBytes(1000 * MIB, 1), 1280 * MIB);
+  t.equal(enoughBytes(500 * MIB, 0.5), 1280 * MIB);
+  t.equal(enoughBytes(100 * MIB, 0), 1280 * MIB);
 });

@@ -52,6 +52,17 @@ onEachStore(async (t, store) => {
     await sql`SELECT drop_scan_partitions('3000-01-01')`;
   });
 
+  t.test('what has looked is kept with the row, for those that a weaker engine has answered', async (t) => {
+    const save = createRowStore(sql);
+    const rows = ['clamav/1.4.6', 'yara-x/1.7.1', null].map((engine, index) => rowAt(NOON + index, { engine }));
+    await save(rows);
+    const stored = await sql<{ engine: string | null }[]>`SELECT engine FROM scans ORDER BY id`;
+    t.strictSame(
+      stored.map(({ engine }) => engine),
+      ['clamav/1.4.6', 'yara-x/1.7.1', null],
+    );
+  });
+
   t.test('a batch that comes again, or with others, adds nothing twice', async (t) => {
     const save = createRowStore(sql);
     const rows = mixedRows(60);

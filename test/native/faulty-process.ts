@@ -10,7 +10,9 @@ if (databases === undefined || temporaryDirectory === undefined)
   throw new Error('usage: databases temporary orders...');
 
 const sandbox: SandboxMode = process.env['SANDBOX'] === 'off' ? 'off' : 'required';
-await loadEngine({ directories: [databases], temporaryDirectory, limits: defaultEngineLimits });
+const megabytes = process.env['TEMPORARY_MB'];
+const bound = megabytes === undefined ? {} : { maxTemporaryBytes: Number(megabytes) * 1024 * 1024 };
+await loadEngine({ directories: [databases], temporaryDirectory, limits: { ...defaultEngineLimits, ...bound } });
 const pool = startPool({ threads: 1, queueLimit: 1, scanTimeoutMs: 60_000, sandbox });
 for (const order of orders) {
   const bytes = faulty(order);

@@ -1,10 +1,11 @@
 #!/bin/sh
-# Runs the native layer under sanitizers: `sh test/sanitize/run.sh [swap|fuzz|node]...` (default: all), after `node build.mjs --test`.
+# Runs the native layer under sanitizers: `sh test/sanitize/run.sh [swap|fuzz|node|memory]...` (default: all), after `node build.mjs --test`.
 # Needs Debian's clang, libclang-rt-14-dev and g++. SECONDS_EACH (default 60) is how long swaps and the fuzzer run.
 #
 #   swap  engines loaded, served, discarded and freed under running scans: AddressSanitizer with LeakSanitizer and
 #         UndefinedBehaviorSanitizer, then ThreadSanitizer
 #   fuzz  the libFuzzer target, with AddressSanitizer and UndefinedBehaviorSanitizer
+#   memory  scans in which one allocation fails (every STEP-th of the first 5,000, default 1): never clean for what is infected
 #   node  the native tests in Node with an addon that is built with AddressSanitizer; leaks are not looked for there, since
 #         Node itself keeps memory at its end
 set -eu
@@ -14,9 +15,9 @@ work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 trap 'exit 130' HUP INT TERM
 seconds=${SECONDS_EACH:-60}
-[ $# -gt 0 ] || set -- swap fuzz node
+[ $# -gt 0 ] || set -- swap fuzz node memory
 
-engine='native/engine.cc native/clamav.cc native/listener.cc native/storage.cc native/exit-gate.cc'
+engine='native/engine.cc native/clamav.cc native/listener.cc native/storage.cc native/quota.cc native/allocations.cc native/exit-gate.cc'
 sandbox='native/sandbox.cc native/landlock.cc native/seccomp.cc'
 flags="-std=c++20 -g -O1 -fno-omit-frame-pointer $(pkg-config --cflags libclamav)"
 libraries="$(pkg-config --libs libclamav) -pthread -ldl"
@@ -45,6 +46,17 @@ fuzz() {
   # 4 KB reach the depths of our code; libclamav's are not instrumented, and fuzzed elsewhere.
   "$work/fuzz" -max_total_time="$seconds" -max_len=4096 -timeout=20 -rss_limit_mb=4096 -print_final_stats=1 \
     -artifact_prefix="$root/" "$corpus" test/sanitize/seeds
+}
+
+memory() {
+  echo '== memory'
+  # Without a sanitizer, which has an allocator of its own.
+  c++ $flags test/sanitize/memory.cc $engine $libraries -o "$work/memory"
+  files=''
+  for name in clam.exe clam.zip clam.exe.mbox.base64 clam.pdf clam.tar.gz clam.cab clam.ole.doc clam.exe.html clam-upx.exe; do
+    files="$files /usr/share/clamav-testfiles/$name"
+  done
+  "$work/memory" "$root/signatures/marks" "$root/signatures" "${STEP:-1}" 5000 $files
 }
 
 node_tests() {
@@ -89,6 +101,7 @@ for part in "$@"; do
     swap) swap ;;
     fuzz) fuzz ;;
     node) node_tests ;;
+    memory) memory ;;
     *) echo "unknown: $part" >&2; exit 2 ;;
   esac
 done

@@ -43,6 +43,10 @@ const actions: Readonly<Record<string, () => void>> = {
   exit69: () => process.exit(69),
   exit78: () => process.exit(78),
   killed: () => process.kill(process.pid, 'SIGKILL'),
+  segv: () => process.kill(process.pid, 'SIGSEGV'),
+  abort: () => process.abort(),
+  sandboxed: () => process.kill(process.pid, 'SIGSYS'),
+  readyThen3: () => process.send?.('ready', () => process.exit(3)),
   readyThen69: () => process.send?.('ready', () => process.exit(69)),
   serve: () => serve(stopOn),
   retires: () => {

@@ -6,11 +6,21 @@ import { supervise } from '../../src/supervisor.js';
 const shape = z.object({
   command: z.string(),
   arguments: z.array(z.string()),
-  backOff: z.object({ firstMs: z.number(), limitMs: z.number(), healthyMs: z.number() }),
+  backOff: z.object({ firstMs: z.number(), limitMs: z.number(), servedLimitMs: z.number(), healthyMs: z.number() }),
   sameWishMs: z.number(),
   processes: z.number(),
 });
+/** Says what the supervisor takes for the doing of content. */
+const suspects = {
+  open: () => '/nowhere',
+  close(_path: string, crashed: boolean) {
+    log.info({ suspected: crashed });
+    return false;
+  },
+  hung: () => false,
+  refused: () => [],
+};
 const { log, flush } = createLog('info');
-const exitCode = await supervise({ ...shape.parse(JSON.parse(process.argv[2] ?? '')), log });
+const exitCode = await supervise({ ...shape.parse(JSON.parse(process.argv[2] ?? '')), suspects, log });
 flush();
 process.exit(exitCode);

@@ -6,7 +6,7 @@ import { fileURLToPath } from 'node:url';
 import t, { type Test } from 'tap';
 import { type Running, start } from '../fixtures/command.js';
 
-const BACK_OFF = { firstMs: 1, limitMs: 4, healthyMs: 60_000 };
+const BACK_OFF = { firstMs: 1, limitMs: 4, servedLimitMs: 2, healthyMs: 60_000 };
 
 const childPath = fileURLToPath(new URL('./child.js', import.meta.url));
 const parentPath = fileURLToPath(new URL('./parent.js', import.meta.url));
@@ -41,10 +41,10 @@ async function serverPid(running: Running): Promise<number> {
   return JSON.parse(await running.line('"ready"')).pid;
 }
 
-t.test('a server that crashes is started again, with delays that double up to their limit', async (t) => {
+t.test('a server that crashes is started again at once, then with delays that double up to their limit', async (t) => {
   const { code, stdout } = await supervisor(t, ['exit3', 'killed', 'exit3', 'killed', 'exit3', 'exit0']).ended;
   t.equal(code, 0);
-  t.same(logged(stdout, 'delayMs'), [1, 2, 4, 4, 4]);
+  t.same(logged(stdout, 'delayMs'), [0, 1, 2, 4, 4]);
   t.same(logged(stdout, 'exitCode'), [3, 3, 3]);
   t.same(logged(stdout, 'signal'), ['SIGKILL', 'SIGKILL']);
 });
@@ -52,12 +52,22 @@ t.test('a server that crashes is started again, with delays that double up to th
 t.test('after a healthy life the delays begin anew', async (t) => {
   const running = supervisor(t, ['exit3', 'exit3', 'serve', 'exit0'], { backOff: { ...BACK_OFF, healthyMs: 0 } });
   process.kill(await serverPid(running), 'SIGKILL');
-  t.same(logged((await running.ended).stdout, 'delayMs'), [1, 2, 1]);
+  t.same(logged((await running.ended).stdout, 'delayMs'), [0, 1, 0]);
 });
 
 t.test('a life that was never ready does not count as healthy', async (t) => {
   const running = supervisor(t, ['exit3', 'exit3', 'exit0'], { backOff: { ...BACK_OFF, healthyMs: 0 } });
-  t.same(logged((await running.ended).stdout, 'delayMs'), [1, 2]);
+  t.same(logged((await running.ended).stdout, 'delayMs'), [0, 1]);
+});
+
+t.test('one that had served is waited with for less: it is content that crashes it', async (t) => {
+  const { stdout } = await supervisor(t, [...Array.from({ length: 5 }, () => 'readyThen3'), 'exit0']).ended;
+  t.same(logged(stdout, 'delayMs'), [0, 1, 2, 2, 2]);
+});
+
+t.test('what was being scanned is suspected of the signals of a fault, and of no others', async (t) => {
+  const { stdout } = await supervisor(t, ['segv', 'killed', 'abort', 'exit3', 'sandboxed', 'exit0']).ended;
+  t.same(logged(stdout, 'suspected'), [true, false, true, false, true, false]);
 });
 
 for (const [action, code] of [
@@ -75,7 +85,7 @@ for (const [action, code] of [
 t.test('a server that was ready once is started again when it can not start for a while', async (t) => {
   const ended = await supervisor(t, ['readyThen69', 'exit69', 'exit0']).ended;
   t.equal(ended.code, 0);
-  t.same(logged(ended.stdout, 'delayMs'), [1, 2]);
+  t.same(logged(ended.stdout, 'delayMs'), [0, 1]);
 });
 
 t.test('a wrong configuration ends a server that was ready once, too', async (t) => {
@@ -150,8 +160,8 @@ t.test('a stop signal that comes twice at once, as through npm, kills nothing', 
 });
 
 t.test('a stop while a restart is waited for ends the supervisor at once, with the code of the crash', async (t) => {
-  const running = supervisor(t, ['exit3', 'exit0'], { backOff: { ...BACK_OFF, firstMs: 1e8, limitMs: 1e8 } });
-  await running.line('"delayMs"');
+  const running = supervisor(t, ['exit3', 'exit3', 'exit0'], { backOff: { ...BACK_OFF, firstMs: 1e8, limitMs: 1e8 } });
+  await running.line('"delayMs":100000000');
   running.process.kill('SIGTERM');
   t.equal((await running.ended).code, 3);
 });
@@ -176,6 +186,7 @@ t.test('a server that asks for it is replaced, and what fails to get ready leave
   running.process.kill('SIGHUP');
   await running.line('"event":"retire"');
   await running.line('"event":"serve"');
+  await serverPid(running);
   running.process.kill('SIGTERM');
   t.equal((await running.ended).code, 0);
 });
@@ -187,21 +198,29 @@ t.test('a server that dies while its successor gets ready is replaced at once', 
   await running.line('"event":"preparing"');
   process.kill(old, 'SIGKILL');
   await running.line('"event":"serve"');
-  running.process.kill('SIGTERM');
-  const { code, stdout } = await running.ended;
-  t.equal(code, 0);
-  t.same(logged(stdout, 'delayMs'), []);
-});
-
-t.test('a server that asks to be restarted ends before the next one starts, without a delay', async (t) => {
-  const running = supervisor(t, ['wantsRestart', 'serve']);
-  await running.line('"event":"retire"');
   await serverPid(running);
   running.process.kill('SIGTERM');
   const { code, stdout } = await running.ended;
   t.equal(code, 0);
   t.same(logged(stdout, 'delayMs'), []);
 });
+
+t.test(
+  'a server that asks to be restarted ends before the next one starts: at once, and later if it asks again',
+  async (t) => {
+    const running = supervisor(t, ['wantsRestart', 'wantsRestart', 'wantsRestart', 'wantsRestart', 'serve']);
+    for (let time = 0; time < 4; time += 1) {
+      await running.line('"event":"ready"');
+      await running.line('"event":"retire"');
+    }
+    await serverPid(running);
+    running.process.kill('SIGTERM');
+    const { code, stdout } = await running.ended;
+    t.equal(code, 0);
+    t.same(logged(stdout, 'delayMs'), [0, 1, 2, 4], 'it is no crash, but a loop all the same');
+    t.same(new Set(logged(stdout, 'suspected')), new Set([false]));
+  },
+);
 
 t.test('of several servers each is started and replaced, and all are stopped', async (t) => {
   const running = supervisor(t, ['retires', 'retires', 'takesOver', 'takesOver'], { processes: 2 });

@@ -1,0 +1,119 @@
+// SPDX-License-Identifier: GPL-2.0-only
+// Adds up the blocks of all files below the folder, again and again; no file system has to know of quotas for that.
+#include "quota.h"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <condition_variable>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <mutex>
+#include <system_error>
+#include <thread>
+
+namespace sluice::quota {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+// A tmpfs takes some 1 GB a second from one thread: so much may come on top of the limit before it is noticed.
+constexpr std::chrono::milliseconds kInterval{20};
+// Looking at ten thousand files takes milliseconds; no more than a tenth of a core goes into it.
+constexpr int kRest = 9;
+constexpr int kDeepest = 64;
+constexpr uint64_t kBlock = 512;
+
+// Never destroyed: the thread outlives the destructors of the process.
+struct State {
+  std::mutex mutex;  // of what follows
+  std::condition_variable changed;
+  std::string directory;
+  uint64_t limit_bytes = 0;
+  int scans = 0;
+  bool watched = false;
+
+  std::atomic<bool> over = false;
+};
+
+State& TheState() {
+  static auto* state = new State;
+  return *state;
+}
+
+// What vanishes meanwhile counts nothing.
+uint64_t BytesBelow(int parent, const char* name, int depth) {
+  const int descriptor = openat(parent, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+  if (descriptor < 0) return 0;
+  DIR* folder = fdopendir(descriptor);
+  if (folder == nullptr) {
+    close(descriptor);
+    return 0;
+  }
+  uint64_t bytes = 0;
+  while (const dirent* entry = readdir(folder)) {
+    if (std::strcmp(entry->d_name, ".") == 0 || std::strcmp(entry->d_name, "..") == 0) continue;
+    struct stat facts;
+    if (fstatat(descriptor, entry->d_name, &facts, AT_SYMLINK_NOFOLLOW) != 0) continue;
+    bytes += static_cast<uint64_t>(facts.st_blocks) * kBlock;
+    if (S_ISDIR(facts.st_mode) && depth < kDeepest) bytes += BytesBelow(descriptor, entry->d_name, depth + 1);
+  }
+  closedir(folder);
+  return bytes;
+}
+
+[[noreturn]] void Run() {
+  State& state = TheState();
+  std::unique_lock lock(state.mutex);
+  for (;;) {
+    state.changed.wait(lock, [&state] { return state.scans > 0 || state.over.load(); });
+    const std::string directory = state.directory;
+    const uint64_t limit = state.limit_bytes;
+    lock.unlock();
+    const auto started = Clock::now();
+    const uint64_t bytes = BytesBelow(AT_FDCWD, directory.c_str(), 0);
+    state.over.store(bytes > limit);
+    if (bytes > 2 * limit) {
+      std::fprintf(stderr, "A scan fills the temporary folder without end: %llu bytes. The process aborts.\n",
+                   static_cast<unsigned long long>(bytes));
+      std::abort();
+    }
+    std::this_thread::sleep_for(std::max<Clock::duration>(kInterval, (Clock::now() - started) * kRest));
+    lock.lock();
+  }
+}
+
+}  // namespace
+
+void Watch(const std::string& directory, uint64_t limit_bytes) {
+  State& state = TheState();
+  std::lock_guard lock(state.mutex);
+  state.directory = directory;
+  state.limit_bytes = limit_bytes;
+  if (state.watched) return;
+  // Not by a scan thread: what it started would be confined as it is. Throws std::system_error where no thread is to be had.
+  std::thread(Run).detach();
+  state.watched = true;
+}
+
+bool Over() { return TheState().over.load(std::memory_order_relaxed); }
+
+Scanning::Scanning() {
+  State& state = TheState();
+  std::lock_guard lock(state.mutex);
+  if (state.scans++ == 0) state.changed.notify_one();
+}
+
+Scanning::~Scanning() {
+  State& state = TheState();
+  std::lock_guard lock(state.mutex);
+  state.scans--;
+}
+
+}  // namespace sluice::quota

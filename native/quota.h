@@ -1,0 +1,25 @@
+// SPDX-License-Identifier: GPL-2.0-only
+// The bound on what scans have in the temporary folder: looked at by a thread of its own, while any scan runs.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+namespace sluice::quota {
+
+// From now on this folder is the one that counts. Over the limit Over() is true; over twice the limit, which only a parser
+// can reach that writes without end, the process aborts: nothing else stops a thread in native code.
+void Watch(const std::string& directory, uint64_t limit_bytes);
+
+bool Over();
+
+// A scan: nobody looks at the folder when there is none.
+class Scanning {
+ public:
+  Scanning();
+  ~Scanning();
+  Scanning(const Scanning&) = delete;
+  Scanning& operator=(const Scanning&) = delete;
+};
+
+}  // namespace sluice::quota

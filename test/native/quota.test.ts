@@ -1,0 +1,44 @@
+// The bound on what scans unpack: over it nothing is clean, far over it the process ends, and under it all goes on.
+import { rmSync } from 'node:fs';
+import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import t from 'tap';
+import { start } from '../fixtures/command.js';
+import { faultEnvironment } from '../fixtures/faults.js';
+import { bodySignature, databaseFolder, temporaryFolder } from './engine.js';
+
+const program = fileURLToPath(new URL('./faulty-process.js', import.meta.url));
+
+function run(t: { teardown(undo: () => void): void }, limitMb: number, orders: readonly string[]) {
+  const databases = databaseFolder(t, { 'a.ndb': bodySignature('Test.A', 'a mark of this test') });
+  const folder = temporaryFolder(t);
+  t.teardown(() => rmSync(join(folder, 'filled'), { force: true }));
+  const env = { SANDBOX: 'off', TEMPORARY_MB: String(limitMb), ...faultEnvironment };
+  return start(t, program, [databases, folder, ...orders], { env }).ended;
+}
+
+const verdicts = (stdout: string): unknown[] =>
+  stdout
+    .trim()
+    .split('\n')
+    .map((line) => JSON.parse(line));
+
+t.test('a scan that goes on over the bound has no verdict, and neither has the next one', async (t) => {
+  const { stdout } = await run(t, 20, ['fill 10', 'fill 15', 'fill 0']);
+  t.match(verdicts(stdout), [
+    { kind: 'clean' },
+    { kind: 'incomplete', reason: /^engine error: / },
+    { kind: 'incomplete', reason: /^engine error: / },
+  ]);
+});
+
+t.test('what is found over the bound is found all the same, or has no verdict', async (t) => {
+  const { stdout } = await run(t, 20, ['fill 25 a mark of this test']);
+  t.match(verdicts(stdout), [{ kind: /^(infected|incomplete)$/ }]);
+});
+
+t.test('a parser that writes without end ends the process, as a crash does', async (t) => {
+  const { signal, stderr } = await run(t, 20, ['fill 100']);
+  t.equal(signal, 'SIGABRT');
+  t.match(stderr, 'A scan fills the temporary folder without end');
+});
