@@ -130,6 +130,7 @@ t.test('with an embedded store', async (t) => {
     const half = connect(join(impatient, '.s.PGSQL.5432'));
     half.resume().write(Buffer.from([0, 0, 0, 99, 0, 3]));
     await once(half, 'close');
+    await session.unused();
     t.equal(session.connections, 0);
   });
 
