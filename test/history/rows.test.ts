@@ -11,6 +11,7 @@ import { createRowStore } from '../../src/history/rows-to-database.js';
 import { encodeRow, type ScanRow } from '../../src/history/scan-row.js';
 import { startWriter } from '../../src/history/writer.js';
 import type { Sql } from '../../src/store/postgres.js';
+import { cutAtCommit } from '../fixtures/cut-at-commit.js';
 import { newUser } from '../fixtures/dashboard.js';
 import { BOB, rowAt } from '../fixtures/history.js';
 import { makeTransactionsRepeatable, onEachStore, open, temporaryFolder } from '../fixtures/stores.js';
@@ -145,6 +146,23 @@ onEachStore(async (t, store) => {
     t.strictSame(await wrongCounts(sql), []);
     await journal.close();
   });
+
+  t.test(
+    'a connection that is cut between the commit and its reply: committed, sent again, and there once',
+    async (t) => {
+      const proxied = await cutAtCommit(t, target);
+      const { sql: cut } = await open(t, proxied.target);
+      const save = createRowStore(cut);
+      const rows = mixedRows(40);
+      await save(rows.slice(0, 5));
+      proxied.arm();
+      await t.rejects(save(rows.slice(5)), 'nobody can tell whether it was stored');
+      while ((await idsOf(sql)).length < rows.length);
+      await save(rows.slice(5));
+      t.strictSame(await idsOf(sql), rows.map(({ id }) => id).sort());
+      t.strictSame(await wrongCounts(sql), []);
+    },
+  );
 
   t.test('keys are used when their last successful scan was, whatever order the batches come in', async (t) => {
     const userId = await newUser(sql, 'keys@example.com');
