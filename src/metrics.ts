@@ -70,6 +70,11 @@ export function createMetrics(parts: MetricsParts): Metrics {
     'Age of the oldest of them, at most.',
     () => parts.history().oldestAgeMs / 1000,
   );
+  gauge(
+    'sluice_journal_damaged_files',
+    'Files of the journal that could not be read as a whole, put aside in journal/damaged.',
+    () => parts.history().damagedFiles,
+  );
   gauge('sluice_journal_refuses', '1: scans are refused because they could not be recorded.', () =>
     parts.history().problem === null ? 0 : 1,
   );

@@ -94,8 +94,8 @@ function describeAdmission(problem: string | null): Record<string, string> {
   return problem === null ? { status: 'ready' } : { status: 'degraded', message: problem };
 }
 
-function describeJournal({ rows, bytes, oldestAgeMs, problem }: HistoryState): Record<string, unknown> {
-  const waiting = { waitingRows: rows, waitingBytes: bytes, oldestAgeMs };
+function describeJournal({ rows, bytes, oldestAgeMs, damagedFiles, problem }: HistoryState): Record<string, unknown> {
+  const waiting = { waitingRows: rows, waitingBytes: bytes, oldestAgeMs, damagedFiles };
   return problem === null ? { status: 'ready', ...waiting } : { status: 'failed', message: problem, ...waiting };
 }
 

@@ -3,7 +3,7 @@ import { readFileSync } from 'node:fs';
 import { z } from 'zod';
 import { createAccess } from './account/access.js';
 import { openDashboard } from './account/dashboard.js';
-import { createKeyUse, KEY_USE_INTERVAL_MS, touchKeys } from './account/key-use.js';
+import { createKeyUse } from './account/key-use.js';
 import { createPlanLimits } from './account/plans.js';
 import { type Billing, createBilling } from './billing/billing.js';
 import { createBillingRoutes } from './billing/route.js';
@@ -36,7 +36,7 @@ import { createVerdictCache } from './scan/verdict-cache.js';
 import type { AdmissionStore } from './store/admission.js';
 import type { Postgres } from './store/postgres.js';
 import type { RedisCommands } from './store/redis.js';
-import { codeOf, messageOfError } from './store/store-error.js';
+import { codeOf } from './store/store-error.js';
 
 /** Requests in flight get so long at a stop. */
 const STOP_GRACE_MS = 30_000;
@@ -73,13 +73,7 @@ export async function createHttp(
   stops: (() => Promise<void>)[],
 ): Promise<Http> {
   const version = readVersion();
-  const keyUse = createKeyUse({
-    flush: (touches) => touchKeys(postgres.sql, touches),
-    intervalMs: KEY_USE_INTERVAL_MS,
-    onProblem: (error) =>
-      log.warn({ reason: messageOfError(error) }, 'the last use of keys was not written; it is kept'),
-  });
-  stops.push(() => keyUse.stop());
+  const keyUse = createKeyUse();
   const cache = createVerdictCache({ limitBytes: config.verdictCacheBytes });
   const metrics = createMetrics({
     pool,
@@ -112,7 +106,7 @@ export async function createHttp(
     sql: postgres.sql,
     issuer: ownIssuer(config.baseUrl),
     admission,
-    recentUse: keyUse.pending,
+    recentUse: keyUse.recent,
     log,
     now: Date.now,
   });

@@ -13,7 +13,12 @@ const readiness = z.object({
   engine: part,
   admission: part,
   store: part,
-  history: part.extend({ waitingRows: z.number(), waitingBytes: z.number(), oldestAgeMs: z.number() }),
+  history: part.extend({
+    waitingRows: z.number(),
+    waitingBytes: z.number(),
+    oldestAgeMs: z.number(),
+    damagedFiles: z.number(),
+  }),
 });
 type Readiness = z.infer<typeof readiness>;
 
@@ -34,14 +39,15 @@ export async function status({ json }: { readonly json: boolean }, env: NodeJS.P
 }
 
 function textOf({ status: whole, engine, admission, store, history }: Readiness): string {
-  const { waitingRows, waitingBytes, oldestAgeMs } = history;
+  const { waitingRows, waitingBytes, oldestAgeMs, damagedFiles } = history;
+  const damage = damagedFiles === 0 ? '' : `; ${damagedFiles} damaged files of the journal were put aside`;
   const journal = `${waitingRows} rows (${waitingBytes} bytes) wait for the database, the oldest for ${(oldestAgeMs / 1000).toFixed(1)} s`;
   const lines = [
     `service    ${whole}`,
     `engine     ${described(engine)}`,
     `admission  ${described(admission)}`,
     `store      ${described(store)}`,
-    `history    ${described({ status: history.status, message: history['message'] })}; ${journal}`,
+    `history    ${described({ status: history.status, message: history['message'] })}; ${journal}${damage}`,
   ];
   return `${lines.map(escapeText).join('\n')}\n`;
 }

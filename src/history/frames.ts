@@ -21,9 +21,9 @@ export interface Frames {
   readonly payloads: readonly string[];
   /** Where reading goes on. */
   readonly nextBytes: number;
-  /** Bytes that belong to no whole record, with a whole one behind them. */
+  /** Bytes that belong to no whole record. */
   readonly damagedBytes: number;
-  /** The same at the very end: what a write left that never ended. */
+  /** A record at the very end that the file cuts: what a write left that never ended. */
   readonly tornBytes: number;
 }
 
@@ -36,6 +36,8 @@ export function readFrames(buffer: Buffer, count: number, { isEnd }: { readonly 
   let at = 0;
   let skipped = 0;
   let damagedBytes = 0;
+  /** What is skipped begins like a record that the end cuts. */
+  let isCut = false;
   while (at < buffer.length && payloads.length < count) {
     const length = lengthAt(buffer, at);
     if (length === 'cut' && !isEnd) break;
@@ -45,11 +47,12 @@ export function readFrames(buffer: Buffer, count: number, { isEnd }: { readonly 
       payloads.push(buffer.toString('utf8', at + HEADER_BYTES, at + HEADER_BYTES + length));
       at += HEADER_BYTES + length;
     } else {
+      if (skipped === 0) isCut = length === 'cut';
       skipped += 1;
       at += 1;
     }
   }
-  const isTail = isEnd && at === buffer.length;
+  const isTail = isEnd && isCut && at === buffer.length;
   return {
     payloads,
     nextBytes: at,

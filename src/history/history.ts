@@ -51,7 +51,8 @@ export async function startHistory(options: HistoryOptions): Promise<History> {
   const journal = await openJournal({
     directory: join(options.dataDirectory, 'journal'),
     limitBytes: options.journalLimitBytes,
-    onDamage: (damage) => log.error(damage, 'a file of the history journal is damaged; what is whole in it is kept'),
+    onDamage: (damage) =>
+      log.error(damage, 'the history journal is damaged; what is whole is kept, the file is put aside'),
   });
   const left = journal.state();
   if (left.rows > 0) log.info(left, 'replaying the history journal');

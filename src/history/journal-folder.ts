@@ -4,7 +4,7 @@ import { mkdirSync, readdirSync, renameSync, rmSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 import { tryLock } from '../store/data-lock.js';
 import { codeOf, messageOfError, StoreError } from '../store/store-error.js';
-import { findSegment, type Segment } from './segment.js';
+import { findSegment, isPassing, type Segment } from './segment.js';
 
 /** A folder gets its name once it is locked, so nobody ever sees one without its owner. */
 const OWNER = /^[0-9a-f]{16}$/;
@@ -21,8 +21,19 @@ export interface JournalFolder {
 
 export interface LeftFolder extends JournalFolder {
   readonly segments: readonly Segment[];
-  /** Removes the folder, whatever is in it, and gives the lock back. */
+  /** Gives the lock back and removes the folder, unless a segment is still in it that could not be put aside. */
   remove(): Promise<void>;
+}
+
+export interface AdoptionOptions {
+  /** Folders that this process has already. */
+  readonly held: ReadonlySet<string>;
+  /** Segments that are not touched. */
+  readonly isSkipped: (path: string) => boolean;
+  /** A segment can't be read at all; the others of its folder are taken over. */
+  readonly onUnreadable: (path: string, error: unknown) => Promise<void>;
+  /** A folder can't be taken over now. Without an error: it can. */
+  readonly onFolder: (path: string, error: unknown) => void;
 }
 
 /** Makes this process's own folder below `directory`, or throws a StoreError. */
@@ -47,30 +58,45 @@ export async function claimFolder(directory: string): Promise<JournalFolder> {
   }
 }
 
-/** Takes over the folders of those that have died. Those without segments are removed on the way. */
-export async function adoptFolders(directory: string, held: ReadonlySet<string>): Promise<LeftFolder[]> {
+/** Takes over the folders of those that have died. Those without segments are removed on the way. One that can't be keeps no other. */
+export async function adoptFolders(directory: string, options: AdoptionOptions): Promise<LeftFolder[]> {
   const adopted: LeftFolder[] = [];
   for (const name of readdirSync(directory)) {
     const path = join(directory, name);
-    if (UNFINISHED.test(name)) removeOld(path);
-    if (!OWNER.test(name) || held.has(path)) continue;
-    const left = await adopt(path);
-    if (left !== null) adopted.push(left);
+    try {
+      if (UNFINISHED.test(name)) removeOld(path);
+      if (!OWNER.test(name) || options.held.has(path)) continue;
+      const left = await adopt(path, options);
+      if (left !== null) adopted.push(left);
+      options.onFolder(path, null);
+    } catch (error) {
+      // Gone: another process was quicker.
+      if (codeOf(error) !== 'ENOENT') options.onFolder(path, error);
+    }
   }
   return adopted;
 }
 
-async function adopt(path: string): Promise<LeftFolder | null> {
+async function adopt(path: string, { isSkipped, onUnreadable }: AdoptionOptions): Promise<LeftFolder | null> {
   const lock = await tryLock(path, randomBytes(8).toString('hex'));
   if (!lock.locked) return null;
   const release = (): Promise<void> => lock.release();
   const remove = async (): Promise<void> => {
-    rmSync(path, { recursive: true, force: true });
+    if (segmentsIn(path).length === 0) rmSync(path, { recursive: true, force: true });
     await release();
   };
   try {
     const segments: Segment[] = [];
-    for (const name of segmentsIn(path)) segments.push(await findSegment(join(path, name)));
+    for (const name of segmentsIn(path)) {
+      const file = join(path, name);
+      if (isSkipped(file)) continue;
+      try {
+        segments.push(await findSegment(file));
+      } catch (error) {
+        if (isPassing(error)) throw error;
+        await onUnreadable(file, error);
+      }
+    }
     if (segments.length > 0) return { path, segments, release, remove };
   } catch (error) {
     await release();

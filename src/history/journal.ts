@@ -1,11 +1,13 @@
 // The journal: every row is on local disk before its scan is answered, and leaves it when the database has it.
 import { mkdirSync } from 'node:fs';
-import { mkdir, rename, rm } from 'node:fs/promises';
-import { basename, dirname, join } from 'node:path';
-import { frame } from './frames.js';
+import { rm } from 'node:fs/promises';
+import { dirname, join } from 'node:path';
+import { messageOfError } from '../store/store-error.js';
+import { createDamagedFiles } from './damaged-files.js';
+import { type Frames, frame } from './frames.js';
 import { adoptFolders, claimFolder, type JournalFolder, type LeftFolder, segmentName } from './journal-folder.js';
 import { decodeRow, encodeRow, type ScanRow } from './scan-row.js';
-import { appendNow, appendTo, createSegment, readSegment, type Segment, seal } from './segment.js';
+import { appendNow, appendTo, createSegment, isPassing, readSegment, type Segment, seal } from './segment.js';
 
 /** A new file is begun at this size: what is replayed for nothing after a crash stays small. */
 const SEGMENT_BYTES = 4 * 1024 * 1024;
@@ -25,7 +27,14 @@ export interface JournalOptions {
   /** Bytes that wait for the database, beyond which rows are refused; files may hold a segment more. */
   readonly limitBytes: number;
   /** Told of damage: nothing is lost in silence. */
-  readonly onDamage: (damage: { readonly file: string; readonly bytes: number }) => void;
+  readonly onDamage: (damage: Damage) => void;
+}
+
+export interface Damage {
+  readonly file: string;
+  /** In which there may have been rows. */
+  readonly bytes: number;
+  readonly reason: string;
 }
 
 export interface JournalState {
@@ -33,6 +42,8 @@ export interface JournalState {
   readonly bytes: number;
   /** Of the oldest row that waits, at most; 0 without any. */
   readonly oldestAgeMs: number;
+  /** Files that could not be read as a whole, and lie there for somebody to look at. */
+  readonly damagedFiles: number;
 }
 
 export interface Batch {
@@ -79,6 +90,7 @@ function createJournal({ directory, limitBytes, onDamage }: JournalOptions, own:
   /** In the order in which they are copied; the one that is appended to is the last of our own. */
   let segments: Segment[] = [];
   const left = new Map<string, LeftFolder>();
+  const damaged = createDamagedFiles(directory);
   let current: Segment | null = null;
   let segmentNumber = 0;
   let waiting: Waiting[] = [];
@@ -155,11 +167,13 @@ function createJournal({ directory, limitBytes, onDamage }: JournalOptions, own:
         await finish(segment);
         continue;
       }
-      const frames = await readSegment(segment, segment.readBytes, count);
+      const frames = await readOrGiveUp(segment, count);
+      if (frames === null) continue;
       const rows = frames.payloads.map(decodeRow).filter((row) => row !== null);
       if (frames.damagedBytes > 0 || rows.length < frames.payloads.length) {
         segment.isDamaged = true;
-        onDamage({ file: segment.path, bytes: frames.damagedBytes });
+        const reason = frames.damagedBytes > 0 ? 'bytes that are no record' : 'a record of another shape';
+        onDamage({ file: segment.path, bytes: frames.damagedBytes, reason });
       }
       const commit = committer(segment, frames.payloads.length, segment.readBytes + frames.nextBytes, rows.at(-1));
       if (rows.length > 0) return { rows, commit };
@@ -167,10 +181,29 @@ function createJournal({ directory, limitBytes, onDamage }: JournalOptions, own:
     }
   }
 
+  /** Null: the segment can't be read; it is done with, and what is behind it comes next. */
+  async function readOrGiveUp(segment: Segment, count: number): Promise<Frames | null> {
+    try {
+      return await readSegment(segment, segment.readBytes, count);
+    } catch (error) {
+      if (isPassing(error)) throw error;
+      const bytes = segment.endBytes - segment.readBytes;
+      onDamage({ file: segment.path, bytes, reason: messageOfError(error) });
+    }
+    segment.isDamaged = true;
+    segment.readBytes = segment.endBytes;
+    segment.rows = 0;
+    if (segments.every(({ rows }) => rows === 0)) oldestMs = null;
+    // One that is being written to is sealed by the next write.
+    if (segment !== current || writing === null) await seal(segment).catch(() => undefined);
+    return null;
+  }
+
   function committer(segment: Segment, records: number, nextBytes: number, last: ScanRow | undefined): () => void {
     return () => {
       segment.readBytes = nextBytes;
-      segment.rows -= records;
+      // Records that were counted once may have become unreadable since.
+      segment.rows = nextBytes === segment.endBytes ? 0 : Math.max(0, segment.rows - records);
       // What is behind it was decided later.
       oldestMs = segments.some(({ rows }) => rows > 0) ? (last?.lastUpdateMs ?? oldestMs) : null;
     };
@@ -180,11 +213,17 @@ function createJournal({ directory, limitBytes, onDamage }: JournalOptions, own:
   async function finish(segment: Segment): Promise<void> {
     segments = segments.filter((one) => one !== segment);
     const folder = dirname(segment.path);
-    if (segment.isDamaged) await putAside(directory, segment.path);
-    else await rm(segment.path, { force: true });
-    if (folder === own.path || segments.some((one) => dirname(one.path) === folder)) return;
-    await left.get(folder)?.remove();
-    left.delete(folder);
+    try {
+      if (segment.isDamaged) await damaged.putAside(segment.path);
+      else await rm(segment.path, { force: true });
+      if (folder === own.path || segments.some((one) => dirname(one.path) === folder)) return;
+      const done = left.get(folder);
+      left.delete(folder);
+      await done?.remove();
+    } catch (error) {
+      // It stays: whoever reads it again finds its rows in the database.
+      onDamage({ file: segment.path, bytes: 0, reason: `it can not be put away: ${messageOfError(error)}` });
+    }
   }
 
   return {
@@ -205,7 +244,22 @@ function createJournal({ directory, limitBytes, onDamage }: JournalOptions, own:
       notify = listener;
     },
     async adopt() {
-      for (const folder of await adoptFolders(directory, new Set([own.path, ...left.keys()]))) {
+      damaged.recount();
+      const adopted = await adoptFolders(directory, {
+        held: new Set([own.path, ...left.keys()]),
+        isSkipped: damaged.isNoted,
+        async onUnreadable(file, error) {
+          onDamage({ file, bytes: 0, reason: messageOfError(error) });
+          await damaged.putAside(file).catch((failed: unknown) => {
+            onDamage({ file, bytes: 0, reason: `it can not be put away: ${messageOfError(failed)}` });
+          });
+        },
+        onFolder(path, error) {
+          if (error === null) damaged.forget(path);
+          else if (damaged.note(path)) onDamage({ file: path, bytes: 0, reason: messageOfError(error) });
+        },
+      });
+      for (const folder of adopted) {
         left.set(folder.path, folder);
         segments.push(...folder.segments);
         oldestMs = Math.min(oldestMs ?? Date.now(), await timeOfFirst(folder.segments));
@@ -218,6 +272,7 @@ function createJournal({ directory, limitBytes, onDamage }: JournalOptions, own:
         rows,
         bytes: uncopiedBytes(),
         oldestAgeMs: rows === 0 || oldestMs === null ? 0 : Math.max(0, Date.now() - oldestMs),
+        damagedFiles: damaged.count,
       };
     },
     async close() {
@@ -233,21 +288,18 @@ function createJournal({ directory, limitBytes, onDamage }: JournalOptions, own:
 }
 
 /** Nothing more is appended to it. */
-function isFull({ descriptor, readBytes, endBytes }: Segment): boolean {
-  if (descriptor === null || endBytes >= SEGMENT_BYTES) return true;
+function isFull({ descriptor, readBytes, endBytes, isDamaged }: Segment): boolean {
+  if (descriptor === null || endBytes >= SEGMENT_BYTES || isDamaged) return true;
   return readBytes === endBytes && endBytes >= DRAINED_SEGMENT_BYTES;
 }
 
 async function timeOfFirst(segments: readonly Segment[]): Promise<number> {
   const [segment] = segments;
   if (segment === undefined || segment.endBytes === 0) return Date.now();
-  const [payload = ''] = (await readSegment(segment, 0, 1)).payloads;
+  // The same file is read again for its rows: what is wrong with it is told then.
+  const [payload = ''] = await readSegment(segment, 0, 1).then(
+    ({ payloads }) => payloads,
+    () => [],
+  );
   return decodeRow(payload)?.lastUpdateMs ?? Date.now();
-}
-
-/** For somebody to look at: what is whole in it is in the database. */
-async function putAside(directory: string, path: string): Promise<void> {
-  const folder = join(directory, 'damaged');
-  await mkdir(folder, { recursive: true, mode: 0o700 });
-  await rename(path, join(folder, `${basename(dirname(path))}-${basename(path)}`));
 }

@@ -1,4 +1,4 @@
-// Rows into the database: one statement adds those that are new and counts just these, so a row that comes again changes nothing.
+// Rows into the database: what is new is added and counted, and the keys are told when they were used last, all at once; a row that comes again changes nothing.
 import type { Queries, Sql } from '../store/postgres.js';
 import { codeOf } from '../store/store-error.js';
 import { type ScanRow, timeOfId } from './scan-row.js';
@@ -17,7 +17,10 @@ export function createRowStore(sql: Sql): (rows: readonly ScanRow[]) => Promise<
     }
     try {
       // Whatever the database's default is: a row that another process has just added must be seen as a conflict, not an error.
-      await sql.begin('isolation level read committed', (tx) => insertRows(tx, rows));
+      await sql.begin('isolation level read committed', async (tx) => {
+        // Sent together: the second doesn't wait for the answer to the first.
+        await Promise.all([insertRows(tx, rows), touchKeys(tx, rows)]);
+      });
     } catch (error) {
       // Retention may have dropped a partition that a late row needs: made again by the next attempt.
       if (codeOf(error) === CHECK_VIOLATION) months.clear();
@@ -54,6 +57,29 @@ async function insertRows(sql: Queries, rows: readonly ScanRow[]): Promise<void>
     SELECT user_id, (creation_date AT TIME ZONE 'UTC')::date AS day, status, infected, count(*)
     FROM added GROUP BY user_id, day, status, infected ORDER BY user_id, day, status, infected
     ON CONFLICT (user_id, day, status, infected) DO UPDATE SET scans = scan_days.scans + excluded.scans`;
+}
+
+/**
+ * Later than what is there, or nothing; never a key that is gone. A list shows seconds, so a key is written once in each however
+ * often it is used. Rows are locked in one order, so that nodes don't wait for each other in a circle.
+ */
+async function touchKeys(sql: Queries, rows: readonly ScanRow[]): Promise<void> {
+  const lastMs = new Map<string, number>();
+  for (const { keyId, status, lastUpdateMs } of rows) {
+    if (keyId === null || status !== 200) continue;
+    lastMs.set(keyId, Math.max(lastUpdateMs, lastMs.get(keyId) ?? 0));
+  }
+  if (lastMs.size === 0) return;
+  await sql`
+    WITH used AS (
+      SELECT id, to_timestamp(last_ms / 1000.0) AS at
+      FROM unnest(${[...lastMs.keys()]}::uuid[], ${[...lastMs.values()]}::double precision[]) AS given (id, last_ms)
+    ), later AS (
+      SELECT id, at FROM api_keys k JOIN used USING (id)
+      WHERE k.last_use IS NULL OR date_trunc('second', k.last_use) < date_trunc('second', at)
+      ORDER BY id FOR NO KEY UPDATE OF k
+    )
+    UPDATE api_keys k SET last_use = GREATEST(k.last_use, at) FROM later WHERE k.id = later.id`;
 }
 
 /** The first day of the UTC month in which the row was created. */

@@ -1,7 +1,8 @@
-// One segment file of the journal: appended to by its owner, read from its start, removed when all of it is in the database.
+// One segment file of the journal: appended to by its owner, read from its start as far as it can be, removed when all of it is in the database.
 import { close, ftruncate, open, write, writeSync } from 'node:fs';
 import { open as openFile, stat } from 'node:fs/promises';
 import { promisify } from 'node:util';
+import { codeOf } from '../store/store-error.js';
 import { type Frames, readFrames } from './frames.js';
 
 const openForWriting = promisify(open);
@@ -11,6 +12,10 @@ const closeDescriptor = promisify(close);
 
 /** Read at a time: a batch of rows of ordinary length, and more than the longest record. */
 const CHUNK_BYTES = 128 * 1024;
+/** Where a disk fails it fails by blocks: a chunk that can't be read as one is read so much at a time. */
+const BLOCK_BYTES = 4 * 1024;
+/** Errors that say something of this process or this moment and nothing of the file. */
+const PASSING = ['EMFILE', 'ENFILE', 'ENOMEM', 'EAGAIN', 'EBUSY', 'EINTR'];
 
 export interface Segment {
   readonly path: string;
@@ -33,7 +38,10 @@ export async function createSegment(path: string): Promise<Segment> {
 
 /** A segment that somebody else has left. Its records are counted, not kept. */
 export async function findSegment(path: string): Promise<Segment> {
-  const endBytes = (await stat(path)).size;
+  const stats = await stat(path);
+  // Opening a pipe would wait for its other end.
+  if (!stats.isFile()) throw new Error(`${path} is not a file`);
+  const endBytes = stats.size;
   const segment: Segment = { path, endBytes, readBytes: 0, rows: 0, descriptor: null, isDamaged: false };
   for (let at = 0; at < endBytes; ) {
     const { payloads, nextBytes } = await readSegment(segment, at, Number.POSITIVE_INFINITY);
@@ -90,16 +98,45 @@ export async function seal(segment: Segment): Promise<void> {
   await closeDescriptor(descriptor);
 }
 
-/** Records from `atBytes` on, at most `count`; `nextBytes` counts from there. */
+/** Records from `atBytes` on, at most `count`; `nextBytes` counts from there. What can't be read of the file is damage. */
 export async function readSegment(segment: Segment, atBytes: number, count: number): Promise<Frames> {
-  const length = Math.min(CHUNK_BYTES, segment.endBytes - atBytes);
-  const buffer = Buffer.allocUnsafe(length);
+  const buffer = Buffer.allocUnsafe(Math.min(CHUNK_BYTES, segment.endBytes - atBytes));
   const file = await openFile(segment.path, 'r');
   try {
-    const { bytesRead } = await file.read(buffer, 0, length, atBytes);
-    if (bytesRead < length) throw new Error(`${segment.path} has lost bytes`);
+    const lostBytes = await readBlocks(file, buffer, atBytes);
+    const frames = readFrames(buffer, count, { isEnd: atBytes + buffer.length === segment.endBytes });
+    return lostBytes === 0 ? frames : { ...frames, damagedBytes: Math.max(lostBytes, frames.damagedBytes) };
   } finally {
     await file.close();
   }
-  return readFrames(buffer, count, { isEnd: atBytes + length === segment.endBytes });
+}
+
+export interface Readable {
+  read(buffer: Buffer, offset: number, length: number, position: number): Promise<{ readonly bytesRead: number }>;
+}
+
+/** Fills the buffer; bytes that the disk doesn't give are zeros, which no record has. Returns how many these are. */
+export async function readBlocks(file: Readable, buffer: Buffer, atBytes: number): Promise<number> {
+  async function read(at: number, length: number): Promise<number> {
+    try {
+      return (await file.read(buffer, at, length, atBytes + at)).bytesRead;
+    } catch (error) {
+      if (isPassing(error)) throw error;
+      return 0;
+    }
+  }
+  if ((await read(0, buffer.length)) === buffer.length) return 0;
+  let lostBytes = 0;
+  for (let at = 0; at < buffer.length; at += BLOCK_BYTES) {
+    const length = Math.min(BLOCK_BYTES, buffer.length - at);
+    const bytesRead = await read(at, length);
+    buffer.fill(0, at + bytesRead, at + length);
+    lostBytes += length - bytesRead;
+  }
+  return lostBytes;
+}
+
+/** The same may go well a moment later: nothing is given up for it. */
+export function isPassing(error: unknown): boolean {
+  return PASSING.includes(codeOf(error) ?? '');
 }

@@ -66,6 +66,8 @@ const FETCHED_ROWS = 200;
 /** From here on a page is deep. Deep ones and those behind a filter may take long, and may not take for ever. */
 const DEEP_ROWS = 100_000;
 const TIMEOUT_MS = 5_000;
+/** The count, the page and a wait for a connection may take their time one after the other; whoever asks gets an answer by then. */
+const ANSWER_MS = 12_000;
 /** Of the years that days may have: the next instant would be written with a sign. */
 const LAST_INSTANT = Date.parse('9999-12-31T23:59:59.999Z');
 const QUERY_CANCELED = '57014';
@@ -255,16 +257,33 @@ export function endOfPrefix(prefix: string): string | null {
   return null;
 }
 
+/**
+ * The database ends a statement after its time. The embedded one can't: there the query goes on and keeps it busy, and only whoever
+ * waits is told, as are those whose queries wait behind it.
+ */
 async function bounded<T>(sql: Sql, isBounded: boolean, work: (queries: Queries) => Promise<T>): Promise<T> {
   if (!isBounded) return await work(sql);
+  let isLate = false;
+  const result = sql.begin('read only', async (tx) => {
+    if (isLate) throw new TooSlow('Nobody waits any more');
+    await tx`SELECT set_config('statement_timeout', ${String(TIMEOUT_MS)}, true)`;
+    return { value: await work(tx) };
+  });
+  const timer: { id?: NodeJS.Timeout } = {};
+  const late = new Promise<never>((_, reject) => {
+    timer.id = setTimeout(() => {
+      isLate = true;
+      reject(new TooSlow('The query takes too long'));
+    }, ANSWER_MS);
+  });
   try {
-    const result = await sql.begin('read only', async (tx) => {
-      await tx`SELECT set_config('statement_timeout', ${String(TIMEOUT_MS)}, true)`;
-      return { value: await work(tx) };
-    });
-    return result.value;
+    return (await Promise.race([result, late])).value;
   } catch (error) {
     throw codeOf(error) === QUERY_CANCELED ? new TooSlow('The query took too long', { cause: error }) : error;
+  } finally {
+    clearTimeout(timer.id);
+    // Nobody hears how it ends after that.
+    result.catch(() => undefined);
   }
 }
 

@@ -15,12 +15,14 @@ export interface MessageReader {
   readonly isInside: boolean;
 }
 
-/** Cuts a stream into messages; tells of each its type (null: the first one's) and the first byte of its body. */
+/** Cuts a stream into messages; tells of each, once it is whole, its type (null: the first one's) and the first byte of its body. */
 function createReader(hasStartup: boolean, onMessage: (type: number | null, firstByte: number) => void) {
   let isFirst = hasStartup;
   let header = Buffer.alloc(0);
   /** Bytes of the message's body that are still to come. */
   let left = 0;
+  let type: number | null = null;
+  let firstByte = 0;
 
   return {
     get isInside() {
@@ -33,6 +35,7 @@ function createReader(hasStartup: boolean, onMessage: (type: number | null, firs
           const taken = Math.min(left, bytes.length - at);
           left -= taken;
           at += taken;
+          if (left === 0) onMessage(type, firstByte);
           continue;
         }
         const typeBytes = isFirst ? 0 : TYPE_BYTES;
@@ -46,10 +49,12 @@ function createReader(hasStartup: boolean, onMessage: (type: number | null, firs
         if (bodyBytes > 0 && header.length < wanted) return;
         const headBytes = typeBytes + LENGTH_BYTES + Math.min(1, bodyBytes);
         at += headBytes - had;
-        onMessage(isFirst ? null : (header[0] ?? 0), bodyBytes > 0 ? (header[typeBytes + LENGTH_BYTES] ?? 0) : 0);
+        type = isFirst ? null : (header[0] ?? 0);
+        firstByte = bodyBytes > 0 ? (header[typeBytes + LENGTH_BYTES] ?? 0) : 0;
         left = Math.max(0, bodyBytes - 1);
         header = Buffer.alloc(0);
         isFirst = false;
+        if (left === 0) onMessage(type, firstByte);
       }
     },
   };

@@ -15,7 +15,10 @@ export interface Turns {
   stop(): Promise<void>;
 }
 
-/** Nobody else gets a turn while the one whose turn it is keeps silent inside a transaction; after this it is rolled back. */
+/**
+ * Nobody else gets a turn while the one whose turn it is keeps silent inside a transaction or a message; after this it is rolled
+ * back. A statement may take as long as it takes: it is not for its client to speak then.
+ */
 const SILENCE_MS = 10_000;
 
 interface Client {
@@ -28,7 +31,11 @@ interface Client {
 }
 
 /** Listens in `directory` for what the PGlite socket in `upstreamDirectory` answers. */
-export async function shareSession(directory: string, upstreamDirectory: string): Promise<Turns> {
+export async function shareSession(
+  directory: string,
+  upstreamDirectory: string,
+  silenceMs = SILENCE_MS,
+): Promise<Turns> {
   const path = join(directory, SOCKET_NAME);
   const clients = new Set<Client>();
   const queue: Client[] = [];
@@ -44,10 +51,11 @@ export async function shareSession(directory: string, upstreamDirectory: string)
     listen(holder);
   }
 
-  /** Waits for the holder's next word. */
+  /** Waits for the holder's next word, unless it is for the store to speak. */
   function listen(client: Client): void {
     clearTimeout(silence);
-    silence = setTimeout(() => client.socket.destroy(), SILENCE_MS);
+    if (client.outstanding > 0) return;
+    silence = setTimeout(() => client.socket.destroy(), silenceMs);
   }
 
   function admit(socket: Socket): void {
@@ -70,7 +78,7 @@ export async function shareSession(directory: string, upstreamDirectory: string)
       readFrontend.read(bytes);
       if (holder === client) {
         client.upstream.write(bytes);
-        clearTimeout(silence);
+        listen(client);
         return;
       }
       client.waiting.push(bytes);

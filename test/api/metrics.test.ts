@@ -1,6 +1,8 @@
 // What an operator sees of a running server: /metrics on a port of its own, and `sluice status`.
 import { execFile } from 'node:child_process';
+import { mkdirSync, writeFileSync } from 'node:fs';
 import { request } from 'node:http';
+import { join } from 'node:path';
 import { promisify } from 'node:util';
 import t from 'tap';
 import { mainPath } from '../../src/paths.js';
@@ -8,6 +10,7 @@ import { openPostgres } from '../../src/store/postgres.js';
 import { startPostgres } from '../fixtures/postgres.js';
 import { eicar } from '../fixtures/samples.js';
 import { startServer } from '../fixtures/server.js';
+import { temporaryFolder } from '../fixtures/stores.js';
 import { upload } from '../fixtures/upload.js';
 
 const postgres = await startPostgres();
@@ -63,6 +66,7 @@ t.test('scans are counted by what came of them', async (t) => {
     'sluice_scan_threads_hung',
     'sluice_admission_degraded',
     'sluice_engine_stands_in',
+    'sluice_journal_damaged_files',
   ]) {
     t.equal(values.get(name), 0, name);
   }
@@ -111,6 +115,28 @@ t.test('the journal shows its depth and age while the database is away, here and
   while ((await metrics()).get('sluice_journal_rows') !== 0);
   t.equal((await metrics()).get('sluice_journal_oldest_seconds'), 0);
 });
+
+t.test(
+  'a damaged file of the journal stops neither start nor scans, and is told wherever somebody looks',
+  async (t) => {
+    const directory = temporaryFolder(t);
+    const folder = join(directory, 'data', 'journal', '00000000000000aa');
+    mkdirSync(join(folder, '000000001.log'), { recursive: true });
+    writeFileSync(join(folder, '000000002.log'), 'not of ours');
+    const second = await startServer({ directory, env: { DATABASE_URL: await postgres.database() } });
+    t.equal((await upload(second.url, 'x')).status, 200);
+    for (;;) {
+      const { status: whole, history } = Object(await (await fetch(`${second.url}/readyz`)).json());
+      t.equal(whole, 'ready');
+      if (history.damagedFiles === 2 && history.waitingRows === 0) break;
+    }
+    const env = { PATH: process.env['PATH'], PORT: String(second.port) };
+    const { stdout } = await promisify(execFile)(process.execPath, [mainPath, 'status'], { env });
+    t.match(stdout, /; 2 damaged files of the journal were put aside\n/);
+    t.match(second.output(), /"level":50,.*000000001\.log.*"msg":"the history journal is damaged/);
+    await second.stop();
+  },
+);
 
 t.test('a port that is taken is tried again, and keeps nobody from scanning', async (t) => {
   const port = new URL(metricsUrl).port;

@@ -24,7 +24,7 @@ t.test('a healthy server is live, ready, and knows its versions', async (t) => {
       status: 'ready',
       engine: { status: 'ready', signatures: Number },
       store: { status: 'ready' },
-      history: { status: 'ready', waitingRows: 0, waitingBytes: 0, oldestAgeMs: 0 },
+      history: { status: 'ready', waitingRows: 0, waitingBytes: 0, oldestAgeMs: 0, damagedFiles: 0 },
     },
   });
   t.match(await get(`${server.url}/version`), {

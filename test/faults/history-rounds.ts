@@ -1,12 +1,14 @@
-// Rounds of load and disaster: the server killed at a random moment, its database stopped or crashed, and what clients were told counted after.
+// Rounds of load and disaster: the server killed at a random moment, its stores stopped for seconds or crashed, and what clients were told compared with what is kept.
 import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
+import { z } from 'zod';
 import { startHistory } from '../../src/history/history.js';
 import { startEmbedded } from '../../src/store/embedded.js';
 import { openPostgres, type Sql } from '../../src/store/postgres.js';
 import { type PostgresServer, startPostgres } from '../fixtures/postgres.js';
+import { type RedisServer, startRedis } from '../fixtures/redis.js';
 import { eicar } from '../fixtures/samples.js';
 import { startServer, type TestServer } from '../fixtures/server.js';
 import { upload } from '../fixtures/upload.js';
@@ -23,28 +25,50 @@ export interface RoundsReport {
   /** Answers with a scan id that clients have received. */
   readonly answered: number;
   readonly rows: number;
+  /** Of them with a verdict, and of these infected. */
+  readonly scanned: number;
+  readonly infected: number;
   readonly kills: number;
-  readonly pauses: number;
-  readonly restarts: number;
+  /** Rounds in which a store hung for a while or was crashed, by which. */
+  readonly outages: Readonly<Record<Outage, number>>;
   /** Empty when everything holds. */
   readonly problems: readonly string[];
 }
 
+/** `database` in the rounds on Postgres is its server, in those on the embedded store the process that holds it. */
+const outages = ['database', 'redis', 'both', 'databaseCrash', 'redisCrash'] as const;
+export type Outage = (typeof outages)[number];
+
 const CLIENTS = 8;
 /** Under load before the fault. */
 const LOAD_MAX_MS = 1_200;
-const OUTAGE_MAX_MS = 2_500;
+const OUTAGE_MIN_MS = 500;
+const OUTAGE_MAX_MS = 4_000;
 /** The embedded store can only be looked into while no server has it. */
 const EMBEDDED_CHECK_ROUNDS = 5;
 
-/** What the answers said, by scan id. */
-type Answers = Map<string, number>;
+/** What an answer said, and what a row says. */
+interface Told {
+  readonly status: number;
+  readonly filename: string;
+  readonly infected: boolean;
+  readonly virusName: string | null;
+}
+
+/** By scan id. */
+type Answers = Map<string, Told>;
+
+const Result = z.object({
+  filename: z.string(),
+  infected: z.boolean(),
+  virusName: z.string().nullable(),
+});
 
 export async function runRounds(options: RoundsOptions): Promise<RoundsReport> {
   const directory = mkdtempSync(join(tmpdir(), 'sluice-faults-'));
-  const postgres = options.store === 'postgres' ? await startPostgres() : null;
-  const url = (await postgres?.database()) ?? null;
-  const counts = { kills: 0, pauses: 0, restarts: 0 };
+  const stores = options.store === 'postgres' ? { postgres: await startPostgres(), redis: await startRedis() } : null;
+  const url = (await stores?.postgres.database()) ?? null;
+  const counts = { kills: 0, outages: { database: 0, redis: 0, both: 0, databaseCrash: 0, redisCrash: 0 } };
   const answers: Answers = new Map();
   const problems: string[] = [];
   let rows = 0;
@@ -53,7 +77,7 @@ export async function runRounds(options: RoundsOptions): Promise<RoundsReport> {
   };
   try {
     for (let round = 1; round <= options.rounds; round += 1) {
-      const server = await startServer({ directory, env: { PLANS: 'BUSINESS:900000000', ...databaseOf(url) } });
+      const server = await startServer({ directory, env: environmentOf(url, stores?.redis ?? null) });
       if (url !== null) {
         const store = await openPostgres({ kind: 'url', url });
         await drained(server);
@@ -63,10 +87,11 @@ export async function runRounds(options: RoundsOptions): Promise<RoundsReport> {
       const load = startLoad(server, answers);
       await load.begun;
       await delay(options.random() * LOAD_MAX_MS);
-      const fault = postgres === null ? 'kill' : await disturb(postgres, options.random, counts);
+      const faults = stores === null ? embeddedFaults(server) : faultsOf(stores);
+      const fault = await disturb(faults, options.random, counts.outages);
       await kill(server);
       counts.kills += 1;
-      postgres?.resume();
+      await resume(stores);
       await load.stop();
       options.onRound(`round ${round}: ${fault}, ${answers.size} answered, ${rows} rows, ${problems.length} problems`);
       const isCheck = url === null && (round % EMBEDDED_CHECK_ROUNDS === 0 || round === options.rounds);
@@ -74,48 +99,101 @@ export async function runRounds(options: RoundsOptions): Promise<RoundsReport> {
     }
     if (url !== null) await replay(url, join(directory, 'data'), (sql) => check(sql, options.rounds));
   } finally {
-    await postgres?.stop();
+    await resume(stores);
+    await stores?.redis.stop();
+    await stores?.postgres.stop();
     rmSync(directory, { recursive: true, force: true });
   }
-  return { answered: answers.size, rows, ...counts, problems };
+  const told = [...answers.values()].filter(({ status }) => status === 200);
+  const infected = told.filter((answer) => answer.infected).length;
+  return { answered: answers.size, rows, scanned: told.length, infected, ...counts, problems };
 }
 
-function databaseOf(url: string | null): Record<string, string> {
-  return url === null ? {} : { DATABASE_URL: url, BOOTSTRAP_EMAIL: 'faults@example.com' };
+interface Stores {
+  readonly postgres: PostgresServer;
+  readonly redis: RedisServer;
 }
 
-/** In two of five rounds the database fails before the server is killed: for seconds, or by a crash of its own. */
-async function disturb(
-  postgres: PostgresServer,
-  random: () => number,
-  counts: { pauses: number; restarts: number },
-): Promise<string> {
-  const choice = random();
-  const outageMs = random() * OUTAGE_MAX_MS;
-  if (choice < 0.2) {
-    counts.pauses += 1;
-    postgres.pause();
-    await delay(outageMs);
-    // In half of them it comes back while the server lives.
-    if (random() < 0.5) return 'killed while the database hung';
-    postgres.resume();
-    await delay(random() * LOAD_MAX_MS);
-    return 'the database hung, then killed';
-  }
-  if (choice < 0.4) {
-    counts.restarts += 1;
-    await postgres.restart();
-    await delay(random() * outageMs);
-    return 'the database crashed, then killed';
-  }
-  return 'killed';
+function environmentOf(url: string | null, redis: RedisServer | null): Record<string, string> {
+  const quota = { PLANS: 'BUSINESS:900000000' };
+  if (url === null || redis === null) return quota;
+  return { ...quota, DATABASE_URL: url, REDIS_URL: redis.url, BOOTSTRAP_EMAIL: 'faults@example.com' };
 }
 
-/** Both processes, the server first: it is given no moment to notice that its supervisor is gone. */
+/** What can be done to a store: stopped and let go again; where `resume` is missing it comes back by itself. */
+interface Fault {
+  readonly begin: () => Promise<void> | void;
+  readonly resume?: () => void;
+}
+
+type Faults = Readonly<Partial<Record<Outage, Fault>>>;
+
+function faultsOf({ postgres, redis }: Stores): Faults {
+  return {
+    database: { begin: postgres.pause, resume: postgres.resume },
+    redis: { begin: () => redis.signal('SIGSTOP'), resume: () => redis.signal('SIGCONT') },
+    both: {
+      begin() {
+        postgres.pause();
+        redis.signal('SIGSTOP');
+      },
+      resume() {
+        postgres.resume();
+        redis.signal('SIGCONT');
+      },
+    },
+    databaseCrash: { begin: () => postgres.restart() },
+    redisCrash: {
+      async begin() {
+        await redis.kill();
+        await redis.start();
+      },
+    },
+  };
+}
+
+/** The process that holds the embedded database, as it would be on a machine that has no time for it. */
+function embeddedFaults(server: TestServer): Faults {
+  const [holder] = childrenOf(server);
+  if (holder === undefined) throw new Error('The embedded store has a process');
+  return {
+    database: { begin: () => void process.kill(holder, 'SIGSTOP'), resume: () => void process.kill(holder, 'SIGCONT') },
+  };
+}
+
+/** In half of the rounds a store fails before the server is killed: for seconds, or by a crash of its own. */
+async function disturb(faults: Faults, random: () => number, counts: Record<Outage, number>): Promise<string> {
+  const possible = outages.filter((outage) => faults[outage] !== undefined);
+  const choice = Math.floor(random() * 2 * possible.length);
+  const name = possible[choice];
+  const fault = name === undefined ? undefined : faults[name];
+  if (name === undefined || fault === undefined) return 'killed';
+  counts[name] += 1;
+  await fault.begin();
+  const { resume: letGo } = fault;
+  await delay(OUTAGE_MIN_MS + random() * (OUTAGE_MAX_MS - OUTAGE_MIN_MS));
+  // In half of them it comes back while the server lives.
+  if (letGo !== undefined && random() < 0.5) return `${name}, killed meanwhile`;
+  letGo?.();
+  await delay(random() * LOAD_MAX_MS);
+  return `${name}, then killed`;
+}
+
+async function resume(stores: Stores | null): Promise<void> {
+  stores?.postgres.resume();
+  stores?.redis.signal('SIGCONT');
+}
+
+/** All processes, the supervisor last: the server is given no moment to notice that something is gone. */
 async function kill(server: TestServer): Promise<void> {
-  const children = readFileSync(`/proc/${server.pid}/task/${server.pid}/children`, 'utf8').trim().split(' ');
-  for (const child of children.filter(Boolean)) process.kill(Number(child), 'SIGKILL');
+  for (const child of childrenOf(server).reverse()) process.kill(child, 'SIGKILL');
   await server.stop('SIGKILL');
+}
+
+/** The embedded database, where there is one, is the first. */
+function childrenOf({ pid }: TestServer): number[] {
+  const children = readFileSync(`/proc/${pid}/task/${pid}/children`, 'utf8').trim().split(' ');
+  return children.filter(Boolean).map(Number);
 }
 
 interface Load {
@@ -135,9 +213,10 @@ function startLoad(server: TestServer, answers: Answers): Load {
     for (let sent = number; ; sent += 1) {
       try {
         const filename = `${number}-${sent}.txt`;
-        const { status, headers } = await upload(server.url, contents[sent % contents.length] ?? '', { filename });
+        const content = contents[sent % contents.length] ?? '';
+        const { status, headers, body } = await upload(server.url, content, { filename });
         const id = headers.get('x-scan-id');
-        if (id !== null) answers.set(id, status);
+        if (id !== null) answers.set(id, toldBy(status, body, filename));
         begin();
       } catch {
         return; // The server is dead, and with it this connection.
@@ -146,6 +225,13 @@ function startLoad(server: TestServer, answers: Answers): Load {
   };
   const clients = Promise.all(Array.from({ length: CLIENTS }, (_, number) => client(number)));
   return { begun, stop: async () => void (await clients) };
+}
+
+/** A scan that failed has no result: only its name is known, to us, and that it is not infected. */
+function toldBy(status: number, body: unknown, filename: string): Told {
+  if (status !== 200) return { status, filename, infected: false, virusName: null };
+  const { infected, virusName, filename: told } = Result.parse(body);
+  return { status, filename: told, infected, virusName };
 }
 
 /** Resolves when nothing of the rounds before waits in the journal. */
@@ -182,18 +268,24 @@ async function replayed(sql: Sql, dataDirectory: string): Promise<void> {
   await history.stop();
 }
 
-/** Every answer has one row with its status, and the counts are those of the rows. Returns how many rows there are. */
+/** Every answer has one row that says the same, and the counts are those of the rows. Returns how many rows there are. */
 async function verify(sql: Sql, answers: Answers, onProblem: (problem: string) => void): Promise<number> {
-  const stored = new Map<string, number>();
-  for (const { id, status } of await sql<{ id: string; status: number }[]>`SELECT id, status FROM scans`) {
+  const stored = new Map<string, Told>();
+  const rows = await sql<(Told & { id: string })[]>`
+    SELECT id, status, filename, infected, virus_name AS "virusName" FROM scans`;
+  for (const { id, ...row } of rows) {
     if (stored.has(id)) onProblem(`${id} has two rows`);
-    stored.set(id, status);
+    stored.set(id, row);
   }
-  for (const [id, status] of answers) {
+  for (const [id, told] of answers) {
     const found = stored.get(id);
-    if (found === undefined) onProblem(`${id} was answered ${status} and has no row`);
-    else if (found !== status) onProblem(`${id} was answered ${status} and its row says ${found}`);
+    if (found === undefined) onProblem(`${id} was answered ${told.status} and has no row`);
+    else if (!isSame(told, found)) onProblem(`${id}: ${JSON.stringify(told)}, its row ${JSON.stringify(found)}`);
   }
+  const [key] = await sql<{ isBehind: boolean }[]>`
+    SELECT date_trunc('second', max(s.last_update)) IS DISTINCT FROM date_trunc('second', (SELECT max(last_use) FROM api_keys))
+      AS "isBehind" FROM scans s WHERE status = 200`;
+  if (key?.isBehind) onProblem('the key was used last when another scan than the last one was');
   const wrong = await sql`
     SELECT day FROM (
       SELECT user_id, (creation_date AT TIME ZONE 'UTC')::date AS day, status, infected, count(*) AS scans
@@ -202,4 +294,19 @@ async function verify(sql: Sql, answers: Answers, onProblem: (problem: string) =
     WHERE counted.scans IS DISTINCT FROM scan_days.scans`;
   if (wrong.length > 0) onProblem(`${wrong.length} counts are not those of the rows`);
   return stored.size;
+}
+
+function isSame(told: Told, found: Told): boolean {
+  const { status, filename, infected, virusName } = told;
+  return (
+    status === found.status &&
+    infected === found.infected &&
+    virusName === found.virusName &&
+    (filename === found.filename || isUnnamed(found))
+  );
+}
+
+/** A request that was refused before its form was read has no name in the history. */
+function isUnnamed({ status, filename }: Told): boolean {
+  return status !== 200 && filename === '';
 }

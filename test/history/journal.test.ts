@@ -1,5 +1,5 @@
 // The journal on a real disk: rows in order and once, also after cuts, crashes, damage, a full disk and beside other processes.
-import { spawn } from 'node:child_process';
+import { execFileSync, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import {
   cpSync,
@@ -7,7 +7,9 @@ import {
   mkdirSync,
   readdirSync,
   readFileSync,
+  rmSync,
   statSync,
+  symlinkSync,
   truncateSync,
   writeFileSync,
 } from 'node:fs';
@@ -16,8 +18,9 @@ import { fileURLToPath } from 'node:url';
 import fc from 'fast-check';
 import t from 'tap';
 import { frame } from '../../src/history/frames.js';
-import { type Journal, openJournal } from '../../src/history/journal.js';
+import { type Damage, type Journal, openJournal } from '../../src/history/journal.js';
 import { encodeRow, type ScanRow } from '../../src/history/scan-row.js';
+import { type Readable, readBlocks } from '../../src/history/segment.js';
 import { rowAt } from '../fixtures/history.js';
 import { type Tap, temporaryFolder } from '../fixtures/stores.js';
 
@@ -26,11 +29,11 @@ const NOW = Date.parse('2026-11-21T12:00:00Z');
 
 interface Opened {
   readonly journal: Journal;
-  readonly damage: { file: string; bytes: number }[];
+  readonly damage: Damage[];
 }
 
 async function open(t: Tap, directory: string, limitBytes = 64 * MIB): Promise<Opened> {
-  const damage: { file: string; bytes: number }[] = [];
+  const damage: Damage[] = [];
   const journal = await openJournal({ directory, limitBytes, onDamage: (one) => damage.push(one) });
   t.teardown(() => journal.close());
   return { journal, damage };
@@ -73,7 +76,7 @@ t.test('rows come out in the order in which they went in, and stay until they ar
   first?.commit();
   t.equal(journal.state().rows, 15);
   t.strictSame(await drain(journal), rows.slice(10));
-  t.strictSame(journal.state(), { rows: 0, bytes: 0, oldestAgeMs: 0 });
+  t.strictSame(journal.state(), { rows: 0, bytes: 0, oldestAgeMs: 0, damagedFiles: 0 });
 });
 
 t.test('a row is in the file when its append resolves', async (t) => {
@@ -129,6 +132,125 @@ t.test('a record that is whole and of another shape is told and put aside', asyn
   t.strictSame(await drain(journal), [row]);
   t.equal(damage.length, 1);
   t.strictSame(readdirSync(join(directory, 'damaged')), ['00000000000000cc-000000001.log']);
+});
+
+t.test('a segment that can not be read is put aside, and those before and behind it are replayed', async (t) => {
+  const rows = someRows(30);
+  const file = (from: number): Buffer => Buffer.concat(rows.slice(from, from + 10).map((row) => frame(encodeRow(row))));
+  /** What may lie in the second one's place, and which rows are whole in it. */
+  const places: Record<string, { make: (path: string) => void; whole: number[] }> = {
+    folder: { make: (path) => mkdirSync(path), whole: [] },
+    'link to nothing': { make: (path) => symlinkSync('/nowhere/at/all', path), whole: [] },
+    'link to itself': { make: (path) => symlinkSync(path, path), whole: [] },
+    pipe: { make: (path) => execFileSync('mkfifo', [path]), whole: [] },
+    device: { make: (path) => symlinkSync('/dev/zero', path), whole: [] },
+    'foreign file': { make: (path) => writeFileSync(path, 'not of ours\n'.repeat(50_000)), whole: [] },
+    zeros: { make: (path) => writeFileSync(path, Buffer.alloc(300_000)), whole: [] },
+    'whole rows, then zeros': {
+      make: (path) => writeFileSync(path, Buffer.concat([file(10), Buffer.alloc(5_000)])),
+      whole: rows.slice(10, 20).map((_, index) => 10 + index),
+    },
+    'a hole in the middle': {
+      make(path) {
+        const bytes = file(10);
+        bytes.fill(0, 40, 50);
+        writeFileSync(path, bytes);
+      },
+      whole: rows.slice(11, 20).map((_, index) => 11 + index),
+    },
+  };
+  for (const [name, { make, whole }] of Object.entries(places)) {
+    const directory = temporaryFolder(t);
+    const folder = join(directory, '00000000000000aa');
+    leave(directory, '00000000000000aa', [file(0), Buffer.alloc(0), file(20)]);
+    rmSync(join(folder, '000000002.log'));
+    make(join(folder, '000000002.log'));
+    const { journal, damage } = await open(t, directory);
+    const expected = [...rows.slice(0, 10), ...whole.map((index) => rows[index]), ...rows.slice(20)];
+    t.strictSame(await drain(journal), expected, name);
+    t.ok(damage.length > 0, `${name}: told`);
+    t.ok(damage.every((one) => one.reason !== ''));
+    t.strictSame(readdirSync(join(directory, 'damaged')), ['00000000000000aa-000000002.log'], name);
+    t.notOk(existsSync(folder), `${name}: its folder is gone`);
+    t.match(journal.state(), { rows: 0, bytes: 0, damagedFiles: 1 }, name);
+    await journal.append(rowAt(NOW));
+    t.equal((await drain(journal)).length, 1);
+    await journal.close();
+    const { journal: next, damage: told } = await open(t, directory);
+    t.equal(next.state().damagedFiles, 1, 'counted until somebody takes it away');
+    t.strictSame(told, []);
+    rmSync(join(directory, 'damaged'), { recursive: true });
+    await next.adopt();
+    t.equal(next.state().damagedFiles, 0);
+    await next.close();
+  }
+});
+
+t.test('what can not even be put aside stays, is counted, and keeps nobody', async (t) => {
+  const directory = temporaryFolder(t);
+  const row = rowAt(NOW);
+  writeFileSync(join(directory, 'damaged'), 'a file has the name');
+  leave(directory, '00000000000000aa', [frame(encodeRow(row))]);
+  mkdirSync(join(directory, '00000000000000aa', '000000000.log'));
+  writeFileSync(join(directory, '00000000000000bb'), 'no folder');
+  const { journal, damage } = await open(t, directory);
+  t.strictSame(await drain(journal), [row]);
+  t.ok(existsSync(join(directory, '00000000000000aa', '000000000.log')));
+  t.equal(journal.state().damagedFiles, 2);
+  const told = damage.length;
+  await journal.adopt();
+  await journal.adopt();
+  t.equal(damage.length, told, 'told once');
+  rmSync(join(directory, '00000000000000bb'));
+});
+
+t.test('a segment that goes away under its process is told, and the next rows have another', async (t) => {
+  const directory = temporaryFolder(t);
+  const { journal, damage } = await open(t, directory);
+  await journal.append(rowAt(NOW));
+  const [segment = ''] = segmentsBelow(directory);
+  rmSync(join(directory, segment));
+  t.strictSame(await drain(journal), []);
+  t.match(damage[0], { file: join(directory, segment), bytes: Number, reason: /ENOENT/ });
+  t.equal(journal.state().rows, 0);
+  const rows = someRows(3);
+  for (const row of rows) await journal.append(row);
+  t.strictSame(await drain(journal), rows);
+});
+
+t.test('a segment that was cut under its process gives what is left of it', async (t) => {
+  const directory = temporaryFolder(t);
+  const { journal, damage } = await open(t, directory);
+  const rows = someRows(5);
+  for (const row of rows) await journal.append(row);
+  const [segment = ''] = segmentsBelow(directory);
+  truncateSync(join(directory, segment), frame(encodeRow(rows[0] ?? rowAt(0))).length * 3 + 20);
+  t.strictSame(await drain(journal), rows.slice(0, 3));
+  t.equal(damage.length, 1);
+  t.match(journal.state(), { rows: 0, bytes: 0 });
+  const more = someRows(2);
+  for (const row of more) await journal.append(row);
+  t.strictSame(await drain(journal), more);
+  t.equal(journal.state().damagedFiles, 1);
+});
+
+t.test('where a disk fails, the blocks around are read', async (t) => {
+  const content = Buffer.alloc(20_000, 'abc');
+  /** A disk whose second and last block can't be read. */
+  const file: Readable = {
+    read: async (buffer, offset, length, position) => {
+      const isBad = [4096, 16_384].some((bad) => position < bad + 4096 && position + length > bad);
+      if (isBad) throw Object.assign(new Error('i/o error'), { code: 'EIO' });
+      return { bytesRead: content.copy(buffer, offset, position, position + length) };
+    },
+  };
+  const buffer = Buffer.alloc(20_000, 'x');
+  t.equal(await readBlocks(file, buffer, 0), 4096 + 20_000 - 16_384);
+  t.ok(buffer.subarray(0, 4096).equals(content.subarray(0, 4096)));
+  t.ok(buffer.subarray(4096, 8192).equals(Buffer.alloc(4096)));
+  t.ok(buffer.subarray(8192, 16_384).equals(content.subarray(8192, 16_384)));
+  const tooMany = { read: () => Promise.reject(Object.assign(new Error('too many files'), { code: 'EMFILE' })) };
+  await t.rejects(readBlocks(tooMany, buffer, 0), { code: 'EMFILE' }, 'says nothing of the file');
 });
 
 t.test('a journal that is closed with rows in it hands them to the next start', async (t) => {

@@ -1,11 +1,18 @@
-// Rows in the database, on both stores: each once however often it comes, counts that equal the rows, months made and dropped.
+// Rows in the database, on both stores: each once however often it comes, counts that equal the rows, keys used when they say, months made and dropped.
 
+import { mkdirSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { createKey, listKeys } from '../../src/account/keys.js';
+import { endKey } from '../../src/account/revocation.js';
+import { frame } from '../../src/history/frames.js';
 import { openJournal } from '../../src/history/journal.js';
 import { partition } from '../../src/history/partitions.js';
 import { createRowStore } from '../../src/history/rows-to-database.js';
-import type { ScanRow } from '../../src/history/scan-row.js';
+import { encodeRow, type ScanRow } from '../../src/history/scan-row.js';
 import { startWriter } from '../../src/history/writer.js';
 import type { Sql } from '../../src/store/postgres.js';
+import { cutAtCommit } from '../fixtures/cut-at-commit.js';
+import { newUser } from '../fixtures/dashboard.js';
 import { BOB, rowAt } from '../fixtures/history.js';
 import { makeTransactionsRepeatable, onEachStore, open, temporaryFolder } from '../fixtures/stores.js';
 
@@ -42,6 +49,16 @@ async function partitionsOf(sql: Sql): Promise<string[]> {
   const rows = await sql<{ name: string }[]>`
     SELECT inhrelid::regclass::text AS name FROM pg_inherits WHERE inhparent = 'scans'::regclass ORDER BY 1`;
   return rows.map(({ name }) => name);
+}
+
+async function lastUse(sql: Sql, keyId: string): Promise<string | null> {
+  const [row] = await sql<{ last_use: Date | null }[]>`SELECT last_use FROM api_keys WHERE id = ${keyId}`;
+  return row?.last_use?.toISOString() ?? null;
+}
+
+/** A scan that was decided just then. */
+function useAt(keyId: string, at: string, differences: Partial<ScanRow> = {}): ScanRow {
+  return rowAt(Date.parse(at), { keyId, lastUpdateMs: Date.parse(at), ...differences });
 }
 
 onEachStore(async (t, store) => {
@@ -138,6 +155,92 @@ onEachStore(async (t, store) => {
     t.equal(journal.state().rows, 0);
     t.strictSame(await idsOf(sql), rows.map(({ id }) => id).sort());
     t.strictSame(await wrongCounts(sql), []);
+    await journal.close();
+  });
+
+  t.test(
+    'a connection that is cut between the commit and its reply: committed, sent again, and there once',
+    async (t) => {
+      const proxied = await cutAtCommit(t, target);
+      const { sql: cut } = await open(t, proxied.target);
+      const save = createRowStore(cut);
+      const rows = mixedRows(40);
+      await save(rows.slice(0, 5));
+      proxied.arm();
+      await t.rejects(save(rows.slice(5)), 'nobody can tell whether it was stored');
+      while ((await idsOf(sql)).length < rows.length);
+      await save(rows.slice(5));
+      t.strictSame(await idsOf(sql), rows.map(({ id }) => id).sort());
+      t.strictSame(await wrongCounts(sql), []);
+    },
+  );
+
+  t.test('keys are used when their last successful scan was, whatever order the batches come in', async (t) => {
+    const userId = await newUser(sql, 'keys@example.com');
+    const one = (await createKey(sql, { userId, name: 'one' })).keyId;
+    const other = (await createKey(sql, { userId, name: 'other' })).keyId;
+    const save = createRowStore(sql);
+    const early = useAt(one, '2026-11-21T12:00:00.000Z');
+    const failed = { status: 422, error: 'Scan incomplete: a limit' };
+    await save([
+      useAt(one, '2026-11-21T12:01:00.007Z'),
+      useAt(one, '2026-11-21T12:00:59.000Z'),
+      useAt(other, '2026-11-21T12:00:00.100Z'),
+      useAt(one, '2026-11-21T12:30:00.000Z', failed),
+      rowAt(NOON),
+    ]);
+    await save([early, useAt(other, '2026-11-21T12:00:01.000Z')]);
+    await save([early]);
+    t.equal(await lastUse(sql, one), '2026-11-21T12:01:00.007Z');
+    t.equal(await lastUse(sql, other), '2026-11-21T12:00:01.000Z');
+    await save([useAt(other, '2026-11-21T12:00:01.900Z')]);
+    t.equal(await lastUse(sql, other), '2026-11-21T12:00:01.000Z', 'once a second, which is what lists show');
+  });
+
+  t.test('a key that has ended or gone meanwhile does not come back, and its scans are kept', async (t) => {
+    const userId = await newUser(sql, 'gone@example.com');
+    const ended = (await createKey(sql, { userId, name: 'ended' })).keyId;
+    const gone = (await createKey(sql, { userId, name: 'gone' })).keyId;
+    await endKey(sql, { revoke: async () => undefined }, userId, ended);
+    await sql`DELETE FROM api_keys WHERE id = ${gone}`;
+    const rows = [useAt(gone, '2026-11-21T12:00:00Z'), useAt(ended, '2026-11-21T12:00:00Z')];
+    await createRowStore(sql)(rows);
+    t.same(await listKeys(sql, userId), []);
+    t.same([...(await sql`SELECT id FROM api_keys WHERE user_id = ${userId}`)], [{ id: ended }]);
+    t.strictSame(await idsOf(sql), rows.map(({ id }) => id).sort());
+  });
+
+  t.test('nodes that write scans of the same keys in opposite orders all get through', async (t) => {
+    await makeTransactionsRepeatable(sql);
+    const nodes = await Promise.all([open(t, target), open(t, target)]);
+    const userId = await newUser(sql, 'orders@example.com');
+    const keys: string[] = [];
+    for (let index = 0; index < 40; index += 1) keys.push((await createKey(sql, { userId, name: 'x' })).keyId);
+    const stores = nodes.map((node) => createRowStore(node.sql));
+    const instant = (round: number): string => new Date(NOON + round * 1000).toISOString();
+    await Promise.all(
+      Array.from({ length: 40 }, async (_, round) => {
+        const order = round % 2 === 0 ? keys : [...keys].reverse();
+        await stores[round % 2]?.(order.map((keyId) => useAt(keyId, instant(round))));
+      }),
+    );
+    for (const keyId of keys) t.equal(await lastUse(sql, keyId), instant(39));
+    t.equal((await idsOf(sql)).length, 1600);
+    t.strictSame(await wrongCounts(sql), []);
+  });
+
+  t.test('the use of a key whose server died while the database was away is there after the replay', async (t) => {
+    const userId = await newUser(sql, 'replay@example.com');
+    const { keyId } = await createKey(sql, { userId, name: 'one' });
+    const directory = temporaryFolder(t);
+    const dead = join(directory, '00000000000000ee');
+    mkdirSync(dead);
+    writeFileSync(join(dead, '000000001.log'), frame(encodeRow(useAt(keyId, '2026-11-21T12:00:00.000Z'))));
+    const journal = await openJournal({ directory, limitBytes: 1e9, onDamage: () => t.fail('damage') });
+    const batch = await journal.read(10);
+    await createRowStore(sql)(batch?.rows ?? []);
+    t.equal(await lastUse(sql, keyId), '2026-11-21T12:00:00.000Z');
+    batch?.commit();
     await journal.close();
   });
 

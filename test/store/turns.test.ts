@@ -1,5 +1,7 @@
 // The embedded store's one session shared by several connections: nothing of one gets into the transaction of another.
+import { once } from 'node:events';
 import { mkdtempSync, rmSync } from 'node:fs';
+import { connect } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { performance } from 'node:perf_hooks';
@@ -89,6 +91,47 @@ t.test('with an embedded store', async (t) => {
     t.equal(await inside, 'cut off');
     const [row] = await first.sql`SELECT value FROM counter`;
     t.ok(Number(row?.['value']) > 0);
+  });
+
+  t.test('a statement may last longer than a client may be silent', async (t) => {
+    const impatient = mkdtempSync(join(tmpdir(), 'turns-impatient-'));
+    const session = await shareSession(impatient, embedded.socketDirectory, 50);
+    const patient = await openPostgres({ kind: 'embedded', socketDirectory: impatient });
+    t.teardown(async () => {
+      await patient.close();
+      await session.unused();
+      await session.stop();
+      rmSync(impatient, { recursive: true, force: true });
+    });
+    t.match(await patient.sql`SELECT count(*)::int AS rows, pg_sleep(0.5) FROM generate_series(1, 1000)`, [
+      { rows: 1000 },
+    ]);
+    const result = await patient.sql.begin(async (tx) => {
+      await tx`UPDATE counter SET value = value`;
+      return await tx`SELECT 'whole' AS answer, pg_sleep(0.5)`;
+    });
+    t.match(result, [{ answer: 'whole' }]);
+    const silent = connect(join(impatient, '.s.PGSQL.5432'));
+    const startup = Buffer.from('\0\0\0\0\0\x03\0\0user\0postgres\0database\0postgres\0\0');
+    startup.writeUInt32BE(startup.length);
+    silent.resume().write(Buffer.concat([startup, message('Q', 'BEGIN; UPDATE counter SET value = -2\0')]));
+    await once(silent, 'close');
+    const [row] = await patient.sql`SELECT value FROM counter`;
+    t.ok(Number(row?.['value']) >= 0, 'who is silent inside a transaction leaves nothing of it');
+  });
+
+  t.test('half a message keeps the turn no longer than silence does', async (t) => {
+    const impatient = mkdtempSync(join(tmpdir(), 'turns-half-'));
+    const session = await shareSession(impatient, embedded.socketDirectory, 50);
+    t.teardown(async () => {
+      await session.stop();
+      rmSync(impatient, { recursive: true, force: true });
+    });
+    const half = connect(join(impatient, '.s.PGSQL.5432'));
+    half.resume().write(Buffer.from([0, 0, 0, 99, 0, 3]));
+    await once(half, 'close');
+    await session.unused();
+    t.equal(session.connections, 0);
   });
 
   t.test('what a query costs', async (t) => {
