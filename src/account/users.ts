@@ -75,7 +75,6 @@ export async function listUsers(sql: Queries): Promise<(UserRow & { readonly key
     FROM users u ORDER BY lower(email)`;
 }
 
-/** Null when there is no such user. */
 /** Null: there is no such user. */
 export async function planOf(sql: Queries, userId: string): Promise<string | null> {
   const [row] = await sql<{ plan: string }[]>`SELECT plan FROM users WHERE id = ${userId}`;

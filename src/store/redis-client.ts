@@ -78,8 +78,16 @@ export function watchConnections(client: Client, onLoss: (error: unknown) => voi
   client.on('error', onLoss);
   const ended = (): void => onLoss(null);
   client.on('close', ended);
-  // A node of a cluster that ends or is replaced; the others' connections stay.
-  if (client instanceof Cluster) client.on('-node', ended);
+  if (!(client instanceof Cluster)) return;
+  // A master that ends or is replaced; the others' connections stay. Replicas aren't asked.
+  client.on('-node', (node: Redis) => {
+    if (node.options.readOnly !== true) ended();
+  });
+}
+
+/** Whether Redis answered, with a refusal. */
+export function isReply(error: unknown): boolean {
+  return error instanceof Error && error.name === 'ReplyError';
 }
 
 /** Anybody may read it in /readyz: what Redis or the system says has addresses in it, the code of it hasn't. */

@@ -3,7 +3,7 @@ import { randomUUID } from 'node:crypto';
 import { performance } from 'node:perf_hooks';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { LedgerAway } from './ledger.js';
-import { type Client, clientOf, messageWithoutAddress, runScript, watchConnections } from './redis-client.js';
+import { type Client, clientOf, isReply, messageWithoutAddress, runScript, watchConnections } from './redis-client.js';
 import { tryWrites } from './redis-probe.js';
 import type { Script } from './redis-scripts.js';
 import { messageOfError } from './store-error.js';
@@ -83,7 +83,9 @@ export async function openRedis({ url, onReturn, onProblem }: RedisSettings): Pr
       try {
         await within(tryWrites(client, name), COMMAND_TIMEOUT_MS);
       } catch (error) {
-        if (state.kind === 'away') state = { kind: 'away', why: reason ?? messageWithoutAddress(error) };
+        // What Redis itself says is newer than why a connection failed.
+        const why = isReply(error) ? messageWithoutAddress(error) : (reason ?? messageWithoutAddress(error));
+        if (state.kind === 'away') state = { kind: 'away', why };
         continue;
       }
       reason = null;

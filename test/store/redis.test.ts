@@ -86,6 +86,11 @@ t.test('one round trip admits a request', async (t) => {
     calls.filter(([name]) => !inside.has(String(name)) && !String(name).startsWith('config')),
     [['evalsha', 20]],
   );
+  await redis.client.config('RESETSTAT');
+  for (let guess = 0; guess < 5; guess += 1) {
+    t.match(await store.admit(String(guess).padStart(64, '0')), { outcome: 'unknownKey' });
+  }
+  t.notMatch(await redis.client.info('commandstats'), /evalsha|cmdstat_set|cmdstat_get/, 'guesses cost Redis nothing');
 });
 
 t.test('Redis killed and started empty under load: exactly the limit, over two nodes', async (t) => {
