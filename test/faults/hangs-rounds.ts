@@ -60,7 +60,8 @@ export async function runHangs(options: HangOptions): Promise<HangReport> {
       });
       const hangs = Array.from({ length: threads }, (_, index) => faulty('hang busy', `${round} ${index}`));
       for (const { status, body } of await Promise.all(hangs.map((content) => upload(server.url, content)))) {
-        if (status !== 422) problems.push(`round ${round}: what hangs has the answer ${status} ${JSON.stringify(body)}`);
+        if (status !== 422)
+          problems.push(`round ${round}: what hangs has the answer ${status} ${JSON.stringify(body)}`);
       }
       while (childrenOf(server.pid).includes(old)) await new Promise((resolve) => setTimeout(resolve, 20));
       replaced += 1;

@@ -2,9 +2,12 @@
 import t from 'tap';
 import { runHangs } from './hangs-rounds.js';
 
-t.test('scans that burn every thread are answered, their process is replaced, and no other content is called incomplete', async (t) => {
-  const report = await runHangs({ rounds: 1, deadlineMs: 2_000, clients: 4, onRound: (text) => t.comment(text) });
-  t.strictSame(report.problems, []);
-  t.equal(report.replaced, 1);
-  t.ok((report.others['200'] ?? 0) > 0);
-});
+t.test(
+  'scans that burn every thread are answered, their process is replaced, and no other content is called incomplete',
+  async (t) => {
+    const report = await runHangs({ rounds: 1, deadlineMs: 2_000, clients: 4, onRound: (text) => t.comment(text) });
+    t.strictSame(report.problems, []);
+    t.equal(report.replaced, 1);
+    t.ok((report.others['200'] ?? 0) > 0);
+  },
+);

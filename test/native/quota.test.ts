@@ -17,7 +17,11 @@ function run(t: { teardown(undo: () => void): void }, limitMb: number, orders: r
   return start(t, program, [databases, folder, ...orders], { env }).ended;
 }
 
-const verdicts = (stdout: string): unknown[] => stdout.trim().split('\n').map((line) => JSON.parse(line));
+const verdicts = (stdout: string): unknown[] =>
+  stdout
+    .trim()
+    .split('\n')
+    .map((line) => JSON.parse(line));
 
 t.test('a scan that goes on over the bound has no verdict, and neither has the next one', async (t) => {
   const { stdout } = await run(t, 20, ['fill 10', 'fill 15', 'fill 0']);
