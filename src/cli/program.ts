@@ -13,7 +13,7 @@ import { addSignatureCommands } from './signature-commands.js';
 const SCAN_LIMITS = ['SCAN_MAX_SIZE_MB', 'SCAN_MAX_FILES', 'SCAN_MAX_RECURSION'];
 
 const SERVE_HELP = `
-The server runs in a process of its own, which is restarted with growing delays when it dies, and replaced by another one
+The server runs in a process of its own, which is restarted when it dies, at once and then with growing delays, and replaced by another one
 without a gap when a scan thread does not come back. The embedded database has a process of its own, too.
 Exit codes: 0 stopped, 69 could not start (port in use, data folder locked), 70 a bug, 78 wrong configuration.
 SIGTERM and SIGINT stop it after the requests in flight; a second one at once. SIGHUP reads the signatures again.

@@ -54,6 +54,8 @@ export function startThreads(count: number, settings: ThreadSettings, onIdle: ()
     const seat: Seat = { piscina, state, id: null };
     seats.add(seat);
     void identify(seat).then(() => {
+      // It was given a task before it had said its number, and has used up its time already.
+      if (seat.state === 'lost' && seat.id !== null) lower(seat.id);
       if (seat.state !== 'starting' || isStopped) return;
       seat.state = 'idle';
       onIdle();

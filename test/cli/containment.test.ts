@@ -7,7 +7,6 @@ import { startPostgres } from '../fixtures/postgres.js';
 import { startRedis } from '../fixtures/redis.js';
 import { API_KEY, startServer, type TestServer } from '../fixtures/server.js';
 import { upload } from '../fixtures/upload.js';
-import { bodySignature, databaseFolder } from '../native/engine.js';
 
 const postgres = await startPostgres();
 t.teardown(() => postgres.stop());
@@ -174,25 +173,6 @@ t.test('a process over its bound of memory takes no scan and is restarted', asyn
   t.equal((await upload(server.url, 'after')).status, 200);
   t.notMatch(server.output(), 'server ended, restarting');
   t.equal(await server.stop(), 0);
-});
-
-t.test('a YARA rule that never ends holds up its own content alone, as any scan that hangs', async (t) => {
-  const folder = databaseFolder(t, {
-    'a.ndb': bodySignature('Test.A', 'a mark of this test'),
-    // Both loops together take hours.
-    'a.yar': `rule endless { strings: $a = "endless" condition: $a and
-      for any i in (0..1000000): (for any j in (0..1000000): (uint8((i + j) % 7) == 256)) }`,
-  });
-  const server = await start(t, { SIGNATURES_DIR: folder, SCAN_TIMEOUT_MS: '1500', SCAN_THREADS: '1' });
-  const { status, body } = await upload(server.url, 'an endless text');
-  t.equal(status, 422);
-  t.match(body, { message: /Scan incomplete: scan exceeded 1500 ms/ });
-  // Before its thread is replaced there may be none for it.
-  let answer = await upload(server.url, 'small');
-  while (answer.status === 503) answer = await upload(server.url, 'small');
-  t.match(answer, { status: 200, body: { infected: false } });
-  await server.printed(/"msg":"(replaced)"/);
-  t.match(await upload(server.url, 'a mark of this test'), { status: 200, body: { infected: true } });
 });
 
 t.test('two processes serve one port, and one that is killed leaves the other', async (t) => {

@@ -1,11 +1,11 @@
-// A child process of the tests: scans when no temporary folder or no temporary file can be made, and prints the answers.
-import { closeSync, mkdtempSync, openSync, readFileSync, rmSync } from 'node:fs';
+// A child process of the tests: scans when no temporary folder or no temporary file can be made or filled, and prints the answers.
+import { closeSync, mkdtempSync, openSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { defaultEngineLimits, loadEngine, scanBuffer } from '../../src/engine/addon.js';
 
 const [want, databases, ...paths] = process.argv.slice(2);
-if (databases === undefined) throw new Error('usage: folder|descriptors databases files');
+if (databases === undefined) throw new Error('usage: folder|descriptors|full|room databases files');
 const contents = paths.map((path) => readFileSync(path));
 const temporaryDirectory = mkdtempSync(join(tmpdir(), 'sluice-starved-'));
 await loadEngine({ directories: [databases], temporaryDirectory, limits: defaultEngineLimits });
@@ -13,12 +13,25 @@ const before = contents.map((content) => scanBuffer(content));
 
 const taken: number[] = [];
 if (want === 'folder') rmSync(temporaryDirectory, { recursive: true });
-else takeAllDescriptors();
+else if (want === 'descriptors') takeAllDescriptors();
+else if (want === 'full') fill();
 const starved = contents.map((content) => scanBuffer(content));
 for (const descriptor of taken) closeSync(descriptor);
 // Without descriptors libclamav could not clean up after itself either.
 rmSync(temporaryDirectory, { recursive: true, force: true });
 process.stdout.write(JSON.stringify({ before, starved }));
+
+/** `room`: the disk of the folder is only too small for what is scanned. */
+function fill(): void {
+  for (let part = 0; ; part += 1) {
+    try {
+      writeFileSync(join(temporaryDirectory, `ballast-${part}`), Buffer.alloc(64 * 1024));
+    } catch (error) {
+      if (error instanceof Error && 'code' in error && error.code === 'ENOSPC') return;
+      throw error;
+    }
+  }
+}
 
 function takeAllDescriptors(): void {
   for (;;) {

@@ -58,3 +58,43 @@ for (const [want, missing] of [
     }
   });
 }
+
+/** Far more than the disk of the next test has room for, and then the test file. */
+function large(t: { teardown(undo: () => void): void }): string[] {
+  const folder = temporaryFolder(t);
+  const members = [
+    { name: 'large', content: Buffer.alloc(12 * 1024 * 1024, 'some text ') },
+    { name: 'eicar.com', content: eicar() },
+  ];
+  const made: Record<string, Buffer> = {
+    'a.zip': zip(members),
+    'a.tar': tar(members),
+    'a.tar.gz': gzip(tar(members)),
+    'inner.zip': zip([{ name: 'inner.zip', content: zip(members) }]),
+    'a.mail': mail(zip(members)),
+  };
+  for (const [name, content] of Object.entries(made)) writeFileSync(join(folder, name), content);
+  return Object.keys(made).map((name) => join(folder, name));
+}
+
+for (const [want, how] of [
+  ['full', 'that is full'],
+  ['room', 'that fills up in a scan'],
+] as const) {
+  t.test(`on a disk ${how} nothing infected is called clean, and some of it has no verdict`, async (t) => {
+    const disk = temporaryFolder(t);
+    const mounted = 'mount -t tmpfs -o size=4m none "$TMPDIR" && exec "$@"';
+    const output = execFileSync(
+      'unshare',
+      ['-rm', 'sh', '-c', mounted, 'sh', process.execPath, program, want, ownSignaturesDirectory, ...large(t)],
+      { encoding: 'utf8', env: { ...process.env, TMPDIR: disk } },
+    );
+    const { starved } = answers.parse(JSON.parse(output));
+    t.equal(starved.length, 5);
+    for (const each of starved) t.not(each.code, 0, JSON.stringify(each));
+    t.ok(
+      starved.some(({ virusName }) => virusName === null),
+      JSON.stringify(starved),
+    );
+  });
+}

@@ -1,6 +1,7 @@
 // Many threads, one engine: it is shared, replaced under running scans, and outlives the threads that used it.
 import { createHash } from 'node:crypto';
 import { once } from 'node:events';
+import { readdirSync } from 'node:fs';
 import { Worker } from 'node:worker_threads';
 import t from 'tap';
 import { scanBuffer } from '../../src/engine/addon.js';
@@ -74,6 +75,26 @@ t.test('the engine outlives the threads that scanned with it', async (t) => {
     await exited;
   }
   t.equal(scanBuffer(content).virusName, 'Test.A.UNOFFICIAL');
+});
+
+/** The long run has a thousand. */
+const THREADS_EACH_FOR_ONE_SCAN = Number(process.env['THREADS'] ?? 40);
+
+t.test('threads that come and go, each for one scan, leave nothing wrong behind', async (t) => {
+  await load(t, [databaseFolder(t, { 'a.ndb': bodySignature('Test.A', MARK) })]);
+  const before = readdirSync('/proc/self/task').length;
+  for (let made = 0; made < THREADS_EACH_FOR_ONE_SCAN; made += 4) {
+    const answers = Array.from({ length: 4 }, async (_, index) => {
+      const worker = new Worker(new URL('./scanning-worker.js', import.meta.url));
+      const exited = once(worker, 'exit');
+      const { names } = await ask(worker, { content, times: 1, exit: index % 2 === 0 });
+      if (index % 2 === 1) await worker.terminate();
+      await exited;
+      return names;
+    });
+    for (const names of await Promise.all(answers)) t.strictSame(names, ['Test.A.UNOFFICIAL']);
+  }
+  t.ok(readdirSync('/proc/self/task').length <= before + 1, 'no thread stays');
 });
 
 t.test('a thread that is terminated during a scan ends after it', async (t) => {
