@@ -115,23 +115,26 @@ bool IsSlot(uint64_t type) {
   return false;
 }
 
-// The protection that the pages have once the library is loaded: its table of addresses may not be written to then.
-int ProtectionOf(const dl_phdr_info& object, uintptr_t address) {
+// The protection that a page has once the library is loaded: its table of addresses may not be written to then. As the loader
+// does it, the page in which that part ends stays writable: other data may follow in it.
+int ProtectionOf(const dl_phdr_info& object, uintptr_t page, uintptr_t page_size) {
   for (int at = 0; at < object.dlpi_phnum; at++) {
     const auto& part = object.dlpi_phdr[at];
     if (part.p_type != PT_GNU_RELRO) continue;
     const uintptr_t start = object.dlpi_addr + part.p_vaddr;
-    if (address >= start && address < start + part.p_memsz) return PROT_READ;
+    const uintptr_t end = start + part.p_memsz;
+    if (page + page_size > start && page + page_size <= end) return PROT_READ;
   }
   return PROT_READ | PROT_WRITE;
 }
 
 void Put(const dl_phdr_info& object, uintptr_t slot, void* function) {
   const auto page_size = static_cast<uintptr_t>(sysconf(_SC_PAGESIZE));
-  auto* page = reinterpret_cast<void*>(slot & ~(page_size - 1));
+  const uintptr_t start = slot & ~(page_size - 1);
+  auto* page = reinterpret_cast<void*>(start);
   if (mprotect(page, page_size, PROT_READ | PROT_WRITE) != 0) return;
   *reinterpret_cast<void**>(slot) = function;
-  mprotect(page, page_size, ProtectionOf(object, slot));
+  mprotect(page, page_size, ProtectionOf(object, start, page_size));
 }
 
 int Visit(dl_phdr_info* object, size_t, void*) {
