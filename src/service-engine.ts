@@ -1,6 +1,6 @@
 // The engine's side of the service: scan threads, what guards them, and the signatures, which load from here on.
 import { join } from 'node:path';
-import type { Config } from './config.js';
+import type { Config } from './config-types.js';
 import { openInFlight } from './engine/in-flight.js';
 import { enoughBytes, startMemoryGuard } from './engine/memory-guard.js';
 import { type ScanPool, startPool } from './engine/pool.js';

@@ -2,7 +2,7 @@
 import { createKeyLoader, recentRevocations } from './account/keys.js';
 import { createPlanLimits } from './account/plans.js';
 import { planOf } from './account/users.js';
-import type { Config } from './config.js';
+import type { Config } from './config-types.js';
 import type { Log } from './log.js';
 import type { AdmissionStore } from './store/admission.js';
 import { createAdmissions } from './store/admissions.js';

@@ -1,6 +1,6 @@
 // The service: its parts started in order, and stopped in the reverse order.
 import { type BootstrapAccount, bootstrap } from './account/bootstrap.js';
-import type { Config } from './config.js';
+import type { Config } from './config-types.js';
 import { startHistory } from './history/history.js';
 import type { Log } from './log.js';
 import type { Engine } from './service-engine.js';

@@ -1,7 +1,9 @@
 // Configuration: defaults, what is refused (all of it at once, never with its value), and what an empty variable means.
 import { delimiter, resolve } from 'node:path';
 import t from 'tap';
-import { ConfigError, readConfig, variableNames } from '../src/config.js';
+import { readConfig } from '../src/config.js';
+import { ConfigError } from '../src/config-types.js';
+import { variableNames } from '../src/config-variables.js';
 import { ownSignaturesDirectory } from '../src/paths.js';
 
 function problemsOf(env: Record<string, string>): readonly string[] {

@@ -1,5 +1,5 @@
 // Billing as one object: what the routes, the webhook and the command line ask of it. Without settings it is off and says so.
-import type { BillingSettings } from '../config.js';
+import type { BillingSettings } from '../config-types.js';
 import { Failure } from '../errors.js';
 import type { Log } from '../log.js';
 import type { Sql } from '../store/postgres.js';

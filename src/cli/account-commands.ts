@@ -1,6 +1,7 @@
 // The commands about accounts: their arguments, options and help, and the exit code of what comes out.
 import type { Command } from 'commander';
-import { type Config, readConfig } from '../config.js';
+import { readConfig } from '../config.js';
+import type { Config } from '../config-types.js';
 import { StoreError } from '../store/store-error.js';
 import { environmentHelp } from './environment.js';
 import { EXIT_CLEAN, EXIT_FAILED } from './exit-codes.js';

@@ -1,6 +1,6 @@
 // What the first start prints, once and only here: the account that it made, and a command that works with it.
 import type { BootstrapAccount } from '../account/bootstrap.js';
-import type { Config } from '../config.js';
+import type { Config } from '../config-types.js';
 
 /** Straight to stdout, never through the log: logs are kept, and read by others. */
 export function firstStartText(account: BootstrapAccount, baseUrl: string): string {

@@ -3,7 +3,7 @@ import { SomeNameField } from '../account/fields.js';
 import { createdView, listedView } from '../account/key-routes.js';
 import { createKeyWithinLimit, LIVE_KEYS_MAX, listKeys } from '../account/keys.js';
 import { endKey } from '../account/revocation.js';
-import type { Config } from '../config.js';
+import type { Config } from '../config-types.js';
 import { Failure } from '../errors.js';
 import { escapeText, safeJson } from './escape.js';
 import { NODES_ASK_SECONDS, withNodes } from './nodes.js';

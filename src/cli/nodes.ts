@@ -1,6 +1,6 @@
 // The running servers as a command reaches them: through Redis where there is one; otherwise they ask Postgres themselves, a while later.
 import type { KeyRevocation } from '../account/revocation.js';
-import type { Config } from '../config.js';
+import type { Config } from '../config-types.js';
 import { Failure } from '../errors.js';
 import { type Ledger, LedgerAway } from '../store/ledger.js';
 import { openRedis } from '../store/redis.js';

@@ -2,7 +2,7 @@
 import { readFileSync } from 'node:fs';
 import { Command, CommanderError } from 'commander';
 import { z } from 'zod';
-import { ConfigError } from '../config.js';
+import { ConfigError } from '../config-types.js';
 import { packageJsonPath } from '../paths.js';
 import { EXIT_CONFIG } from '../supervisor-slot.js';
 import { addAccountCommands } from './account-commands.js';

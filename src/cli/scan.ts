@@ -1,7 +1,8 @@
 // `sluice scan`: files and folders through an engine in this process, with findings on stdout and the rest on stderr.
 import { constants } from 'node:os';
 import { performance } from 'node:perf_hooks';
-import { type Config, readConfig } from '../config.js';
+import { readConfig } from '../config.js';
+import type { Config } from '../config-types.js';
 import { startPool } from '../engine/pool.js';
 import { type FoundSandbox, findSandbox } from '../engine/sandbox.js';
 import { loadSignatures } from '../engine/signatures.js';

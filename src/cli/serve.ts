@@ -1,5 +1,6 @@
 // `sluice serve`: the supervisor, with this same program as the server processes that it keeps running.
-import { type Config, readConfig } from '../config.js';
+import { readConfig } from '../config.js';
+import type { Config } from '../config-types.js';
 import { canShareListener, openListener } from '../http/listener.js';
 import { createLog, type Log } from '../log.js';
 import { mainPath } from '../paths.js';

@@ -2,7 +2,8 @@
 import { constants } from 'node:os';
 import { performance } from 'node:perf_hooks';
 import { isatty } from 'node:tty';
-import { type Config, readConfig } from '../config.js';
+import { readConfig } from '../config.js';
+import type { Config } from '../config-types.js';
 import { createLog, type Log } from '../log.js';
 import type { Service } from '../service.js';
 import { startEngine } from '../service-engine.js';

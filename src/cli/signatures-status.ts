@@ -1,7 +1,8 @@
 // `sluice signatures status`: what lies in the signature folders, how old it is, and what a server here has loaded of it.
 import { basename } from 'node:path';
 import { z } from 'zod';
-import { type Config, readConfig } from '../config.js';
+import { readConfig } from '../config.js';
+import type { Config } from '../config-types.js';
 import {
   countLines,
   type DatabaseFile,

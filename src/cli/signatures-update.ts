@@ -1,7 +1,8 @@
 // `sluice signatures update`: newer databases from a mirror or a folder, tried as a whole, then put in place file by file.
 import { copyFile, link, mkdir, mkdtemp, readdir, rename, rm, stat, utimes } from 'node:fs/promises';
 import { basename, extname, join, resolve } from 'node:path';
-import { type Config, readConfig } from '../config.js';
+import { readConfig } from '../config.js';
+import type { Config } from '../config-types.js';
 import { databaseFiles } from '../engine/databases.js';
 import { presentFolders } from '../engine/folders.js';
 import { ownSignaturesDirectory } from '../paths.js';

@@ -1,7 +1,7 @@
 // The store as a command has it: opened and migrated, for as long as the command needs it, beside a running service where that is possible.
 import { existsSync } from 'node:fs';
 import { join } from 'node:path';
-import type { Config } from '../config.js';
+import type { Config } from '../config-types.js';
 import { startEmbedded } from '../store/embedded.js';
 import { openPostgres, type Sql } from '../store/postgres.js';
 import { StoreInUse } from '../store/store-error.js';

@@ -17,7 +17,7 @@ import {
   type UserRow,
   userView,
 } from '../account/users.js';
-import type { Config } from '../config.js';
+import type { Config } from '../config-types.js';
 import { Failure } from '../errors.js';
 import type { Sql } from '../store/postgres.js';
 import { escapeText, safeJson } from './escape.js';

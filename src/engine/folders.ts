@@ -1,6 +1,6 @@
 // Which folders signatures are loaded from: those that are always wanted, and those that others may fill some day.
 import { readdirSync } from 'node:fs';
-import type { SignatureFolders } from '../config.js';
+import type { SignatureFolders } from '../config-types.js';
 import { isDatabase } from './databases.js';
 
 /** The folders that count at the moment, in the order in which they are loaded. */

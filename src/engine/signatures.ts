@@ -1,5 +1,5 @@
 // What is loaded: the engine's way from folders of signatures to ready, and from there to newer ones without a pause.
-import type { SignatureFolders } from '../config.js';
+import type { SignatureFolders } from '../config-types.js';
 import { defaultEngineLimits, type EngineLimits, engineInfo } from './addon.js';
 import { buildClamav, buildStandIn, type EngineChoice, type ServingEngine } from './build.js';
 import { dailyBuiltAt } from './databases.js';

@@ -1,7 +1,8 @@
 // The table of environment variables against the configuration that reads them.
 import t from 'tap';
 import { environment, environmentHelp } from '../../src/cli/environment.js';
-import { readConfig, variableNames } from '../../src/config.js';
+import { readConfig } from '../../src/config.js';
+import { variableNames } from '../../src/config-variables.js';
 
 t.test('every variable that the configuration reads is documented, and no other', async (t) => {
   t.same(environment.map(({ name }) => name).sort(), [...variableNames].sort());

@@ -2,7 +2,7 @@
 import { readFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import t, { type Test } from 'tap';
-import { variableNames } from '../../src/config.js';
+import { variableNames } from '../../src/config-variables.js';
 import { mainPath, packageJsonPath } from '../../src/paths.js';
 import { type Ended, start } from '../fixtures/command.js';
 

@@ -1,0 +1,71 @@
+// Settings that several variables make together, or that depend on the machine.
+import { totalmem } from 'node:os';
+import { delimiter, resolve } from 'node:path';
+import type { BillingSettings, Config, SignatureFolders } from './config-types.js';
+import type { Variables } from './config-variables.js';
+import { ownSignaturesDirectory } from './paths.js';
+
+/** Where Debian's freshclam puts the official databases. */
+const FRESHCLAM_DIRECTORY = '/var/lib/clamav';
+const MIB = 1024 * 1024;
+
+/** Of the machine's memory, or the container's, for all server processes together; the rest is for the stores and the kernel. */
+const MEMORY_SHARE = 0.8;
+
+/** `limitMb` 0: no bound. Unset: an even share of what there is. */
+export function memoryLimitBytes(limitMb: number | undefined, processes: number): number | null {
+  if (limitMb === 0) return null;
+  if (limitMb !== undefined) return limitMb * MIB;
+  // What the cgroup allows, 0 where there is no limit (Node takes it from memory.max).
+  const allowed = process.constrainedMemory();
+  const available = allowed > 0 && allowed < totalmem() ? allowed : totalmem();
+  return Math.floor((available * MEMORY_SHARE) / processes);
+}
+
+/** With STRIPE_SECRET_KEY billing is on, and needs the rest; what is missing or doesn't fit goes to the problems. */
+export function billingSettings(v: Variables, problems: string[]): BillingSettings | null {
+  const { STRIPE_SECRET_KEY: secretKey, STRIPE_WEBHOOK_SECRET: webhookSecret, STRIPE_PRICES: sold } = v;
+  if (secretKey === undefined) return null;
+  const missing = (name: string): void => void problems.push(`${name} is needed when STRIPE_SECRET_KEY is set`);
+  if (webhookSecret === undefined) missing('STRIPE_WEBHOOK_SECRET');
+  if (sold === undefined) missing('STRIPE_PRICES');
+  if (v.BASE_URL === undefined) missing('BASE_URL');
+  const names = [...v.PLANS.keys()];
+  if (sold !== undefined) {
+    if ([...sold.keys()].some((plan) => !v.PLANS.has(plan))) {
+      problems.push(`STRIPE_PRICES must name plans of PLANS: ${names.join(', ')}`);
+    }
+    if (names.every((plan) => sold.has(plan))) {
+      problems.push('STRIPE_PRICES must leave one plan without a price: the one of accounts that do not pay');
+    }
+  }
+  if (webhookSecret === undefined || sold === undefined || v.BASE_URL === undefined) return null;
+  const returnBase = v.BASE_URL.replace(/\/+$/, '');
+  return { secretKey, webhookSecret, apiBase: v.STRIPE_API_BASE, prices: sold, returnBase };
+}
+
+/** All three variables or none. */
+export function issuerSettings(v: Variables, problems: string[]): Config['trustedIssuer'] {
+  const { JWT_ISSUER: issuer, JWT_JWKS_URL: jwksUrl, JWT_AUDIENCE: audience } = v;
+  const given = Object.entries({ JWT_ISSUER: issuer, JWT_JWKS_URL: jwksUrl, JWT_AUDIENCE: audience });
+  const missing = given.filter(([, value]) => value === undefined);
+  if (missing.length === given.length) return null;
+  for (const [name] of missing) problems.push(`${name} must be set as well: an issuer needs all three JWT_ variables`);
+  if (issuer === ownIssuer(v.BASE_URL ?? null)) problems.push("JWT_ISSUER must not be Sluice's own");
+  if (issuer === undefined || jwksUrl === undefined || audience === undefined) return null;
+  return { issuer, jwksUrl, audience };
+}
+
+/** The `iss` of our own access tokens: the same on every node that is configured alike. */
+export function ownIssuer(baseUrl: string | null): string {
+  return baseUrl === null ? 'sluice' : baseUrl.replace(/\/$/, '');
+}
+
+/** SIGNATURES_DIR replaces the default folders; several are separated like those of PATH. */
+export function signatureFolders(setting: string | undefined, downloads: string): SignatureFolders {
+  if (setting === undefined) {
+    return { directories: [ownSignaturesDirectory], optionalDirectories: [FRESHCLAM_DIRECTORY, downloads] };
+  }
+  const directories = setting.split(delimiter).filter((entry) => entry !== '');
+  return { directories: directories.map((entry) => resolve(entry)), optionalDirectories: [] };
+}

@@ -1,0 +1,101 @@
+// The texts that environment variables may have, each read and checked: what is wrong is said without repeating it.
+import { isIP } from 'node:net';
+import ipaddr from 'ipaddr.js';
+import { z } from 'zod';
+
+export function integer(minimum: number, maximum: number) {
+  return z
+    .string()
+    .regex(/^\d+$/, 'must be a whole number')
+    .transform(Number)
+    .pipe(z.number().min(minimum, `must be at least ${minimum}`).max(maximum, `must be at most ${maximum}`));
+}
+
+export function urlList(text: string, context: z.RefinementCtx): string[] {
+  const urls = text.split(/[\s,]+/).filter((entry) => entry !== '');
+  for (const url of urls) {
+    if (!/^https?:\/\/[^/]+\/.*[^/]$/.test(url)) context.addIssue('must be http or https URLs of files');
+  }
+  return urls;
+}
+
+export const plans = z.string().transform((text, context) => {
+  const result = new Map<string, number>();
+  for (const entry of text.split(',')) {
+    const match = /^([A-Z][A-Z0-9_]{0,31}):([1-9]\d{0,8})$/.exec(entry.trim());
+    const [, name, limit] = match ?? [];
+    if (name === undefined || limit === undefined) {
+      context.addIssue(`must look like FREE:50,PRO:1000, but has "${entry.trim()}"`);
+      return z.NEVER;
+    }
+    result.set(name, Number(limit));
+  }
+  return result;
+});
+
+/** Plan name to price ids: `PRO:price_1,PRO:price_2,BUSINESS:price_3`. */
+export const prices = z.string().transform((text, context) => {
+  const result = new Map<string, readonly string[]>();
+  const seen = new Set<string>();
+  for (const entry of text.split(',')) {
+    const [, plan, price] = /^([A-Z][A-Z0-9_]{0,31}):(price_[A-Za-z0-9_]{1,200})$/.exec(entry.trim()) ?? [];
+    if (plan === undefined || price === undefined || seen.has(price)) {
+      context.addIssue('must look like PRO:price_1,BUSINESS:price_2, each price once');
+      return z.NEVER;
+    }
+    seen.add(price);
+    result.set(plan, [...(result.get(plan) ?? []), price]);
+  }
+  return result;
+});
+
+/** The secret key travels in every request, so it needs TLS, except to this very machine. */
+export function isSafeBase(text: string): boolean {
+  if (!URL.canParse(text)) return false;
+  const { protocol, hostname, pathname, search } = new URL(text);
+  const isLocal = ['127.0.0.1', 'localhost', '[::1]'].includes(hostname);
+  return (protocol === 'https:' || (protocol === 'http:' && isLocal)) && pathname === '/' && search === '';
+}
+
+/** A JWKS that anybody on the way can change signs for anybody; on this machine there is no way. */
+export function isHttpsOrLoopback(url: string): boolean {
+  const { protocol, hostname } = new URL(url);
+  return protocol === 'https:' || ['localhost', '127.0.0.1', '[::1]'].includes(hostname);
+}
+
+/** A list separated by commas, each entry read by `read`, which returns undefined for one that is wrong. */
+export function list<Entry>(read: (entry: string) => Entry | undefined, message: string) {
+  return z.string().transform((text, context) => {
+    const entries = text.split(',').map((entry) => read(entry.trim()));
+    const known = entries.filter((entry): entry is Entry => entry !== undefined);
+    if (known.length === entries.length) return known;
+    context.addIssue(message);
+    return z.NEVER;
+  });
+}
+
+/** A network without bits beyond its prefix: 10.1.2.3/8 may be meant as one host or as sixteen million. */
+export function network(text: string): string | undefined {
+  const [, address = '', prefix = ''] = /^([^/%]+)\/(0|[1-9]\d{0,2})$/.exec(text) ?? [];
+  const version = isIP(address);
+  if (version === 0) return undefined;
+  const bits = version === 4 ? 32 : 128;
+  if (Number(prefix) > bits) return undefined;
+  const bytes = ipaddr.parse(address).toByteArray();
+  const isBeyond = (byte: number, index: number): boolean =>
+    (byte & (0xff >> Math.min(8, Math.max(0, Number(prefix) - index * 8)))) !== 0;
+  return bytes.some(isBeyond) ? undefined : text;
+}
+
+export function portRange(text: string): readonly [number, number] | undefined {
+  const [, first, last = first] = /^([1-9]\d{0,4})(?:-([1-9]\d{0,4}))?$/.exec(text) ?? [];
+  const range = [Number(first), Number(last)] as const;
+  return range[0] <= range[1] && range[1] <= 65_535 ? range : undefined;
+}
+
+/** ADDRESS, or ADDRESS:PORT with the brackets of a URL around an IPv6 one. */
+export function dnsServer(text: string): string | undefined {
+  if (isIP(text) !== 0) return text;
+  const [, six, four, port] = /^(?:\[([^\]]+)\]|([^:]+)):([1-9]\d{0,4})$/.exec(text) ?? [];
+  return isIP(six ?? '') === 6 || isIP(four ?? '') === 4 ? (Number(port) <= 65_535 ? text : undefined) : undefined;
+}
