@@ -4,6 +4,7 @@ import { access, constants, stat } from 'node:fs/promises';
 import { createRequire } from 'node:module';
 import { addonPath, marksDirectory } from '../paths.js';
 import { contentDigest, type DatabaseFile, databaseFiles, describeDatabases, fingerprint } from './databases.js';
+import { librariesDigest } from './libraries.js';
 import { type SelfTest, selfTestFor } from './self-test.js';
 import type { RawAnswer } from './verdict.js';
 
@@ -41,7 +42,7 @@ export interface LoadOptions {
    * both are in memory until the new one serves. Scans find no engine meanwhile, and none at all when the load fails.
    */
   readonly freeFirstWaitMs?: number;
-  /** Reads every byte of the databases once more, for the digest of what was loaded. */
+  /** Reads every byte of the databases and the libraries once more, for the digest of what was loaded. */
   readonly wantsDigest?: boolean;
 }
 
@@ -69,7 +70,7 @@ export interface EngineInfo {
 /** What a load brought. */
 export interface LoadedEngine extends EngineInfo {
   readonly files: readonly DatabaseFile[];
-  /** SHA-256 over all bytes of the databases, where it was wanted. */
+  /** SHA-256 over all bytes of the databases, and of the libraries, where it was wanted and could be had. */
   readonly digest: string | null;
 }
 
@@ -169,7 +170,9 @@ export async function loadEngine(
       onProgress,
     );
     // What can't be read can't be loaded either, and the load says it better.
-    const [info, digest] = await Promise.all([loading, wantsDigest ? contentDigest(paths).catch(() => null) : null]);
+    const [info, databases] = await Promise.all([loading, wantsDigest ? contentDigest(paths).catch(() => null) : null]);
+    const libraries = databases === null ? null : await librariesDigest().catch(() => null);
+    const digest = libraries === null ? null : `${databases}${libraries}`;
 
     // 5. Still the same files: or nobody could say what it was made of
     if ((await fingerprint(directories).catch(() => null)) !== before) {

@@ -37,9 +37,14 @@ export async function buildClamav(
   const loaded = await loadEngine(options, onProgress);
   const epoch = beginServing(loaded.epoch, rules?.set ?? null);
   const { digest, engineVersion } = loaded;
-  const rulesVersion = rules === null ? null : [rules.engineVersion, rules.ruleCount];
-  const identity = digest === null ? null : identityOf([engineVersion, digest, options.limits, rulesVersion]);
+  const identity = digest === null ? null : identityOf([engineVersion, digest, options.limits, rulesFacts(rules)]);
   return { ...loaded, epoch, name: 'clamav', rules: factsOf(rules), standsInFor: null, identity };
+}
+
+/** What is on disk by now may be newer than the rules that serve. */
+function rulesFacts(rules: LoadedRules | null): readonly string[] | null {
+  if (rules === null) return null;
+  return [rules.engineVersion, createHash('sha256').update(new Uint8Array(rules.set.text)).digest('hex')];
 }
 
 function identityOf(facts: readonly unknown[]): string {
