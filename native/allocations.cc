@@ -4,7 +4,9 @@
 #include "allocations.h"
 
 #include <dirent.h>
+#include <dlfcn.h>
 #include <elf.h>
+#include <iconv.h>
 #include <link.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -51,6 +53,30 @@ Result SeenIfMemory(Result result) {
 FILE* Fopen(const char* path, const char* mode) { return SeenIfMemory(fopen(path, mode)); }
 FILE* Fdopen(int descriptor, const char* mode) { return SeenIfMemory(fdopen(descriptor, mode)); }
 DIR* Opendir(const char* path) { return SeenIfMemory(opendir(path)); }
+DIR* Fdopendir(int descriptor) { return SeenIfMemory(fdopendir(descriptor)); }
+
+iconv_t IconvOpen(const char* to, const char* from) {
+  const iconv_t result = iconv_open(to, from);
+  if (result == reinterpret_cast<iconv_t>(-1) && errno == ENOMEM) any_failed = true;
+  return result;
+}
+
+// libclamunrar's; it catches what they throw.
+template <typename Allocate>
+void* Caught(Allocate allocate) {
+  try {
+    return allocate();
+  } catch (...) {
+    any_failed = true;
+    throw;
+  }
+}
+void* New(size_t size) {
+  return Caught([size] { return operator new(size); });
+}
+void* NewArray(size_t size) {
+  return Caught([size] { return operator new[](size); });
+}
 
 struct Substitute {
   std::string_view name;
@@ -70,17 +96,25 @@ const std::array kSubstitutes{
     Substitute{"fopen64", reinterpret_cast<void*>(Fopen)},
     Substitute{"fdopen", reinterpret_cast<void*>(Fdopen)},
     Substitute{"opendir", reinterpret_cast<void*>(Opendir)},
+    Substitute{"fdopendir", reinterpret_cast<void*>(Fdopendir)},
+    Substitute{"iconv_open", reinterpret_cast<void*>(IconvOpen)},
+    Substitute{"_Znwm", reinterpret_cast<void*>(New)},
+    Substitute{"_Znam", reinterpret_cast<void*>(NewArray)},
 };
 
 // What scans call into. Others of the process are left alone.
 constexpr std::array<std::string_view, 11> kLibraries{"libclamav",  "libclamunrar", "libxml2", "libjson-c", "libpcre2", "libz.",
                                                       "libbz2",     "liblzma",      "libmspack", "libtfm",  "libcrypto"};
 
+// kPointer is one in a library's data: libxml2 calls its allocator through such ones.
 #if defined(__x86_64__)
-constexpr uint64_t kSlots[] = {R_X86_64_JUMP_SLOT, R_X86_64_GLOB_DAT};
+constexpr uint64_t kPointer = R_X86_64_64;
+constexpr uint64_t kSlots[] = {R_X86_64_JUMP_SLOT, R_X86_64_GLOB_DAT, kPointer};
 #elif defined(__aarch64__)
-constexpr uint64_t kSlots[] = {R_AARCH64_JUMP_SLOT, R_AARCH64_GLOB_DAT};
+constexpr uint64_t kPointer = R_AARCH64_ABS64;
+constexpr uint64_t kSlots[] = {R_AARCH64_JUMP_SLOT, R_AARCH64_GLOB_DAT, kPointer};
 #else
+constexpr uint64_t kPointer = 0;
 constexpr uint64_t kSlots[] = {};
 #endif
 
@@ -137,6 +171,12 @@ void Put(const dl_phdr_info& object, uintptr_t slot, void* function) {
   mprotect(page, page_size, ProtectionOf(object, start, page_size));
 }
 
+// A pointer in data may be set to something else meanwhile.
+bool IsOrdinary(const Elf64_Rela& relocation, uintptr_t slot, std::string_view name) {
+  if (ELF64_R_TYPE(relocation.r_info) != kPointer) return true;
+  return relocation.r_addend == 0 && *reinterpret_cast<void**>(slot) == dlsym(RTLD_DEFAULT, name.data());
+}
+
 int Visit(dl_phdr_info* object, size_t, void*) {
   const std::string_view path(object->dlpi_name);
   const std::string_view file = path.substr(path.rfind('/') + 1);
@@ -151,8 +191,9 @@ int Visit(dl_phdr_info* object, size_t, void*) {
       const Elf64_Rela& relocation = tables.lists[list][at];
       if (!IsSlot(ELF64_R_TYPE(relocation.r_info))) continue;
       const std::string_view name(tables.names + tables.symbols[ELF64_R_SYM(relocation.r_info)].st_name);
+      const uintptr_t slot = object->dlpi_addr + relocation.r_offset;
       for (const Substitute& substitute : kSubstitutes) {
-        if (substitute.name == name) Put(*object, object->dlpi_addr + relocation.r_offset, substitute.function);
+        if (substitute.name == name && IsOrdinary(relocation, slot, name)) Put(*object, slot, substitute.function);
       }
     }
   }

@@ -9,6 +9,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <cerrno>
 #include <chrono>
 #include <condition_variable>
 #include <cstdio>
@@ -47,14 +48,16 @@ State& TheState() {
   return *state;
 }
 
-// What vanishes meanwhile counts nothing.
+// What vanishes meanwhile counts nothing; nothing at all is known where the folder itself can't be looked into.
+constexpr uint64_t kUnknown = UINT64_MAX;
+
 uint64_t BytesBelow(int parent, const char* name, int depth) {
   const int descriptor = openat(parent, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-  if (descriptor < 0) return 0;
+  if (descriptor < 0) return depth == 0 && errno != ENOENT ? kUnknown : 0;
   DIR* folder = fdopendir(descriptor);
   if (folder == nullptr) {
     close(descriptor);
-    return 0;
+    return depth == 0 ? kUnknown : 0;
   }
   uint64_t bytes = 0;
   while (const dirent* entry = readdir(folder)) {
@@ -78,8 +81,9 @@ uint64_t BytesBelow(int parent, const char* name, int depth) {
     lock.unlock();
     const auto started = Clock::now();
     const uint64_t bytes = BytesBelow(AT_FDCWD, directory.c_str(), 0);
-    state.over.store(bytes > limit);
-    if (bytes > 2 * limit) {
+    // Without a descriptor to look with, it is as it was.
+    if (bytes != kUnknown) state.over.store(bytes > limit);
+    if (bytes != kUnknown && bytes > 2 * limit) {
       std::fprintf(stderr, "A scan fills the temporary folder without end: %llu bytes. The process aborts.\n",
                    static_cast<unsigned long long>(bytes));
       std::abort();

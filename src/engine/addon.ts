@@ -4,7 +4,7 @@ import { access, constants, stat } from 'node:fs/promises';
 import { createRequire } from 'node:module';
 import { addonPath, marksDirectory } from '../paths.js';
 import { contentDigest, type DatabaseFile, databaseFiles, describeDatabases, fingerprint } from './databases.js';
-import { librariesDigest } from './libraries.js';
+import { scannerDigest } from './libraries.js';
 import { type SelfTest, selfTestFor } from './self-test.js';
 import type { RawAnswer } from './verdict.js';
 
@@ -152,15 +152,14 @@ export async function loadEngine(
   const native = addon();
 
   // 2. Folders
-  const paths: string[] = [];
-  for (const directory of directories) {
-    paths.push(...(await filesOf(directory)));
-  }
+  for (const directory of directories) await filesOf(directory);
   await checkTemporaryDirectory(temporaryDirectory);
 
   try {
     // 3. What the files are
     const before = await fingerprint(directories);
+    const paths: string[] = [];
+    for (const directory of directories) paths.push(...(await filesOf(directory)));
     const { signatureVersion, signaturesBuiltAt, files } = await describeDatabases(paths);
     const described = { signatureVersion, signaturesBuiltAt, ...(await selfTestFor(paths)) };
 
@@ -171,7 +170,7 @@ export async function loadEngine(
     );
     // What can't be read can't be loaded either, and the load says it better.
     const [info, databases] = await Promise.all([loading, wantsDigest ? contentDigest(paths).catch(() => null) : null]);
-    const libraries = databases === null ? null : await librariesDigest().catch(() => null);
+    const libraries = databases === null ? null : await scannerDigest().catch(() => null);
     const digest = libraries === null ? null : `${databases}${libraries}`;
 
     // 5. Still the same files: or nobody could say what it was made of

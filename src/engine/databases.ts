@@ -5,12 +5,12 @@ import { open, readdir, stat } from 'node:fs/promises';
 import { extname, join } from 'node:path';
 import { createInterface } from 'node:readline';
 
-/** Files libclamav takes signatures from; it passes over all others. */
+/** Files libclamav takes signatures and settings from, whatever the case of their names; it passes over all others. */
 const DATABASE_EXTENSIONS = new Set(
   (
     'cvd cld cud ' +
     'db hdb hdu hsb hsu mdb mdu msb msu imp ndb ndu ldb ldu idb cdb crb cbc sdb zmd rmd pdb gdb wdb ' +
-    'fp sfp ftm ign ign2 cat ioc yar yara pwdb'
+    'fp sfp ftm ign ign2 cat cfg ioc yar yara pwdb'
   )
     .split(' ')
     .map((extension) => `.${extension}`),
@@ -63,7 +63,11 @@ export async function fingerprint(directories: readonly string[]): Promise<strin
 
 /** By its name. */
 export function isDatabase(name: string): boolean {
-  return DATABASE_EXTENSIONS.has(extname(name));
+  return DATABASE_EXTENSIONS.has(extensionOf(name));
+}
+
+function extensionOf(name: string): string {
+  return extname(name).toLowerCase();
 }
 
 export async function databaseFiles(directory: string): Promise<string[]> {
@@ -76,7 +80,7 @@ export async function databaseFiles(directory: string): Promise<string[]> {
 
 /** Whether it holds YARA rules; libclamav takes those as well, as far as it knows their language. */
 export function isRuleFile(path: string): boolean {
-  return RULE_EXTENSIONS.has(extname(path));
+  return RULE_EXTENSIONS.has(extensionOf(path));
 }
 
 /** Lines that are not empty: in most forms of database, one signature each. */
@@ -138,7 +142,7 @@ interface ContainerHeader {
 }
 
 async function readContainerHeader(path: string): Promise<ContainerHeader | null> {
-  if (!CONTAINER_EXTENSIONS.has(extname(path))) return null;
+  if (!CONTAINER_EXTENSIONS.has(extensionOf(path))) return null;
   const file = await open(path);
   try {
     const { buffer, bytesRead } = await file.read(Buffer.alloc(CONTAINER_HEADER_BYTES), 0, CONTAINER_HEADER_BYTES, 0);

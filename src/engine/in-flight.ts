@@ -17,13 +17,21 @@ export function openInFlight(path: string): InFlight {
   const empty = Buffer.alloc(DIGEST_BYTES);
   const free: number[] = [];
   let places = 0;
+  /** False when the disk is full: a scan is worth more than the note of it. */
+  function write(digest: Buffer, place: number): boolean {
+    try {
+      return writeSync(descriptor, digest, 0, DIGEST_BYTES, place * DIGEST_BYTES) === DIGEST_BYTES;
+    } catch {
+      return false;
+    }
+  }
   return {
     enter(sha256) {
       const place = free.pop() ?? places++;
-      writeSync(descriptor, sha256, place * DIGEST_BYTES, 'latin1');
+      write(Buffer.from(sha256, 'latin1'), place);
       return () => {
-        writeSync(descriptor, empty, 0, DIGEST_BYTES, place * DIGEST_BYTES);
-        free.push(place);
+        // A place that can't be emptied is not used again: it names a content that is being scanned no more, at worst as a suspect.
+        if (write(empty, place)) free.push(place);
       };
     },
     close: () => closeSync(descriptor),

@@ -1,21 +1,24 @@
-// The shared libraries that scanning is done by: two machines with the same signatures may have others, and then other verdicts.
+// What scanning is done by beside the signatures: our addon, its marks, and shared libraries, of which two machines may have different ones.
 import { readFile } from 'node:fs/promises';
 import { basename } from 'node:path';
-import { contentDigest } from './databases.js';
+import { addonPath, marksDirectory } from '../paths.js';
+import { contentDigest, databaseFiles } from './databases.js';
 
 /** libclamav, what unpacks RAR for it if it is there, and what it parses and unpacks with. */
 const SCANNING = /^lib(clam|xml2|json-c|pcre2|z|bz2|lzma|mspack|tfm|iconv)[\w-]*\.so/;
 
 /**
- * SHA-256 over the libraries of this process, in hex; null when nobody can say: one of them was replaced on disk since. To be
+ * SHA-256 over all of that, in hex; null when nobody can say: one of them was replaced on disk since. To be
  * asked after the addon was loaded, which loads them.
  */
-export async function librariesDigest(): Promise<string | null> {
+export async function scannerDigest(): Promise<string | null> {
   const paths = new Set<string>();
   for (const line of (await readFile('/proc/self/maps', 'utf8')).split('\n')) {
     const path = /\s(\/.*)$/.exec(line)?.[1];
     if (path !== undefined && SCANNING.test(basename(path))) paths.add(path);
   }
   if ([...paths].some((path) => path.endsWith(' (deleted)'))) return null;
-  return await contentDigest([...paths].sort((a, b) => (basename(a) < basename(b) ? -1 : 1)));
+  const marks = await databaseFiles(marksDirectory);
+  const libraries = [...paths].sort((a, b) => (basename(a) < basename(b) ? -1 : 1));
+  return await contentDigest([addonPath, ...marks, ...libraries]);
 }

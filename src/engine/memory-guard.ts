@@ -21,8 +21,13 @@ const INTERVAL_MS = 500;
 export function startMemoryGuard(options: MemoryGuardOptions): MemoryGuard {
   const { limitBytes, onExceeded, intervalMs = INTERVAL_MS, residentBytes = () => memoryUsage.rss() } = options;
   let exceeded = false;
+  let resident = 0;
   const timer = setInterval(() => {
-    const resident = residentBytes();
+    try {
+      resident = residentBytes();
+    } catch {
+      // No descriptor is left to ask with: what was found last holds until one is.
+    }
     exceeded = resident > limitBytes;
     if (exceeded) onExceeded(resident);
   }, intervalMs);

@@ -49,6 +49,8 @@ export interface SignatureOptions
   /** How often to look for changed databases; default 0: never. */
   readonly pollMs?: number;
   readonly settleMs?: number;
+  /** Between a load that failed and the next try, at first; default 10 s. */
+  readonly retryMs?: number;
   readonly onProgress?: (fraction: number) => void;
   readonly onEvent?: (event: SignatureEvent) => void;
 }
@@ -72,6 +74,12 @@ const LOAD_SHARE = 2 / 3;
 /** Files that nobody has touched for two seconds are whole, or their copying has stalled; then the load says what is wrong. */
 const SETTLE_MS = 2_000;
 const STOP_WAIT_MS = 3_000;
+/**
+ * What failed may fail for a reason that isn't in the files: no memory for a second engine, no descriptor, a full disk. It is tried
+ * again, at doubling distances: reading a large database that is damaged costs a minute each time.
+ */
+const RETRY_FIRST_MS = 10_000;
+const RETRY_MAX_MS = 30 * 60_000;
 /** How often leftovers of scans are looked for. */
 const SWEEP_MS = 60_000;
 const DAY_MS = 24 * 60 * 60 * 1000;
@@ -94,6 +102,9 @@ export function loadSignatures(options: SignatureOptions): Signatures {
   let state: SignatureState = { kind: 'loading', progress: 0 };
   let begunWith = '';
   let stopped = false;
+  let retryTimer: NodeJS.Timeout | null = null;
+  let failures = 0;
+  let lastFailure: string | null = null;
 
   /** The new engine is what `state` says in the same breath in which it begins to serve. */
   async function load(from: readonly string[], scansWait: boolean): Promise<ServingEngine> {
@@ -143,14 +154,15 @@ export function loadSignatures(options: SignatureOptions): Signatures {
     }
   }
 
-  /** ClamAV, and where that fails and has not served before, rules alone. */
-  async function loadWanted(): Promise<ServingEngine> {
+  /** ClamAV, and where that fails and has not served before, rules alone; those that serve already are left alone by a retry. */
+  async function loadWanted(isRetry: boolean): Promise<ServingEngine> {
     if (engine === 'yara') return await standIn(null);
     try {
       const isFrugal = mode.kind === 'frugal' && copy !== null;
       return await (isFrugal ? loadFrugally(copy, mode.pause) : load(folders(), false));
     } catch (error) {
-      if (engine === 'clamav' || (state.kind === 'ready' && state.info.name === 'clamav')) throw error;
+      const isServed = state.kind === 'ready' && (isRetry || state.info.name === 'clamav');
+      if (engine === 'clamav' || isServed) throw error;
       return await standIn(copy?.translate(messageOf(error)) ?? messageOf(error));
     }
   }
@@ -203,11 +215,12 @@ export function loadSignatures(options: SignatureOptions): Signatures {
     }
   }
 
-  async function loadOnce(): Promise<void> {
+  async function loadOnce(isRetry: boolean): Promise<void> {
+    if (retryTimer !== null) clearTimeout(retryTimer);
     begunWith = await fingerprintOrReason(folders());
     progressed(0, false);
     try {
-      const info = await loadWanted();
+      const info = await loadWanted(isRetry);
       for (const message of warningsAbout(info)) onEvent({ kind: 'warning', message });
       onEvent({ kind: 'loaded', info });
       warnOfAge();
@@ -219,8 +232,25 @@ export function loadSignatures(options: SignatureOptions): Signatures {
       } else {
         state = { kind: 'failed', message };
       }
-      onEvent({ kind: 'failed', message, serving });
+      // The same again is not told again.
+      if (!isRetry || message !== lastFailure) onEvent({ kind: 'failed', message, serving });
+      lastFailure = message;
     }
+    retryLater();
+  }
+
+  /** While what is wanted doesn't serve; a frugal reload that fails keeps scans waiting, so it waits for newer files. */
+  function retryLater(): void {
+    const isWell = state.kind === 'ready' && state.reload.kind !== 'failed' && state.info.standsInFor === null;
+    const isServing = state.kind === 'ready' && state.info.standsInFor === null;
+    if (isWell) failures = 0;
+    if (isWell || stopped || (isServing && mode.kind === 'frugal')) return;
+    const delayMs = Math.min(RETRY_MAX_MS, (options.retryMs ?? RETRY_FIRST_MS) * 2 ** failures);
+    failures += 1;
+    retryTimer = setTimeout(() => {
+      if (running === null && !stopped) void run(true);
+    }, delayMs);
+    retryTimer.unref();
   }
 
   function warnOfAge(): void {
@@ -233,8 +263,8 @@ export function loadSignatures(options: SignatureOptions): Signatures {
   let running: Promise<void> | null = null;
   let following: Promise<void> | null = null;
 
-  function run(): Promise<void> {
-    const work = loadOnce().finally(() => {
+  function run(isRetry = false): Promise<void> {
+    const work = loadOnce(isRetry).finally(() => {
       if (running === work) running = null;
     });
     running = work;
@@ -283,6 +313,7 @@ export function loadSignatures(options: SignatureOptions): Signatures {
     async stop() {
       stopped = true;
       watch.stop();
+      if (retryTimer !== null) clearTimeout(retryTimer);
       clearInterval(ageTimer);
       clearInterval(sweepTimer);
       // A load can't be broken off. What it still unpacks goes with the next start, or with the process.

@@ -53,6 +53,11 @@ export function startThreads(count: number, settings: ThreadSettings, onIdle: ()
     });
     const seat: Seat = { piscina, state, id: null };
     seats.add(seat);
+    // A thread that can't be started, for want of memory or of a process number. Its task, if it has one, is told by the task's own
+    // rejection; one that nobody waits for yet makes room for the next try.
+    piscina.on('error', () => {
+      if (seat.state === 'starting') dismiss(seat);
+    });
     void identify(seat).then(() => {
       // It was given a task before it had said its number, and has used up its time already.
       if (seat.state === 'lost' && seat.id !== null) lower(seat.id);
@@ -60,6 +65,11 @@ export function startThreads(count: number, settings: ThreadSettings, onIdle: ()
       seat.state = 'idle';
       onIdle();
     });
+  }
+
+  function dismiss(seat: Seat): void {
+    seats.delete(seat);
+    void seat.piscina.destroy();
   }
 
   /** At most as many again as were wanted stand in, since each that hangs costs a core. */
@@ -103,8 +113,7 @@ export function startThreads(count: number, settings: ThreadSettings, onIdle: ()
             return;
           }
           // It can't be given its priority back without rights that the service needn't have. Who stands in stays.
-          seats.delete(seat);
-          void seat.piscina.destroy();
+          dismiss(seat);
           fill();
         },
       };
