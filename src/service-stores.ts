@@ -111,10 +111,10 @@ export async function startAdmission(
 }
 
 /**
- * What happened while Redis was away, told to it: units that Postgres counted, then keys that ended, the last one first. What is left
+ * What happened while Redis was away, told to it: keys that ended, the last one first, then units that Postgres counted. What is left
  * when Redis is used again is told then; meanwhile nodes ask Postgres for what they haven't asked in the last seconds.
  */
 export async function settle(ledger: Ledger, hours: QuotaHours, sql: Sql): Promise<void> {
-  await ledger.raise(await hours.current());
   await inBatches(await recentRevocations(sql), ({ userId, keyHash }) => ledger.revoke(userId, keyHash));
+  await ledger.raise(await hours.current());
 }

@@ -10,7 +10,7 @@ import { createClientAddress } from './client-address.js';
 import { createKeyRoutes } from './key-routes.js';
 import { createPasswordGuesses } from './password-guesses.js';
 import { hashPassword, verifyPassword } from './passwords.js';
-import type { KeyRevocation } from './revocation.js';
+import { type KeyRevocation, tellOfEnded } from './revocation.js';
 import { createSessionRoutes } from './session-routes.js';
 import { endOtherSessions, sweepSessions } from './sessions.js';
 import { createSignIn } from './sign-in.js';
@@ -62,9 +62,10 @@ export async function openDashboard(options: DashboardOptions): Promise<Dashboar
       await keys.reload();
       await sweepSessions(sql, now());
       await sweepAttempts(sql, now());
+      await tellOfEnded(sql, admission);
     } catch (error) {
       if (stopped) return;
-      log.warn({ reason: messageOfError(error) }, 'the upkeep of sessions failed; it is tried again');
+      log.warn({ reason: messageOfError(error) }, 'the upkeep of sessions and keys failed; it is tried again');
     }
   }
   let running = false;

@@ -6,9 +6,9 @@ import { within } from '../store/within.js';
 /** A Postgres that takes longer than this for one row is down for us. */
 const TIMEOUT_MS = 5_000;
 const RETRY_SECONDS = 2;
-/** Postgres' own codes, which have a digit where EPIPE has none; a connection, resources, or the operator were the reason. */
+/** Postgres' own codes, which have a digit where EPIPE has none; a connection, resources, the operator or a lock were the reason. */
 const SQL_STATE = /^(?=.*\d)[0-9A-Z]{5}$/;
-const SQL_STATE_DOWN = /^(08|53|57|58|25006)/;
+const SQL_STATE_DOWN = /^(08|53|57|58|25006|55P03)/;
 
 /** Throws Failure('unavailable') when the store is down or slow; failures of the work itself pass. */
 export async function reachable<T>(work: Promise<T>): Promise<T> {

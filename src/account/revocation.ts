@@ -4,6 +4,8 @@ import { hashOfKey } from './access.js';
 import { hashBytes } from './keys.js';
 import { reachable } from './reachable.js';
 
+const LOCK_TIMEOUT = '3s';
+
 /** From its return on every node refuses the key; throws Failure('unavailable') when they can't be told. */
 export interface KeyRevocation {
   revoke(key: { readonly userId: string; readonly keyHash: string }): Promise<void>;
@@ -43,6 +45,8 @@ export async function revokeInPostgres(sql: Sql, userId: string | null, referenc
   const hash = hashBytes(hashOfKey(digits));
   // 32 digits are an id as well as a value: as an id first. Nobody can choose the value of a key that another's id would hide.
   return await sql.begin('isolation level read committed', async (tx) => {
+    // Somebody's transaction may have the row and not come back: better an error than one connection more that waits.
+    await tx`SELECT set_config('lock_timeout', ${LOCK_TIMEOUT}, true)`;
     const [row] = await tx<{ id: string; user_id: string; name: string; hash: string }[]>`
       UPDATE api_keys SET revoked_at = COALESCE(revoked_at, now())
       WHERE NOT revocation_told AND id = (
@@ -53,6 +57,24 @@ export async function revokeInPostgres(sql: Sql, userId: string | null, referenc
       RETURNING id, user_id, name, encode(hash, 'hex') AS hash`;
     return row === undefined ? null : { keyId: row.id, userId: row.user_id, name: row.name, keyHash: row.hash };
   });
+}
+
+/** Keys of one look, and how long whoever asked for the end of one may still complete it: then it is done with. */
+const UNTOLD_KEYS = 200;
+const COMPLETED_AFTER = '10 minutes';
+
+/**
+ * Tells the nodes of keys that have ended without it: of a process that died in between, or a client that didn't come back after its
+ * 503. Rejects when the nodes can't be told.
+ */
+export async function tellOfEnded(sql: Sql, nodes: KeyRevocation): Promise<void> {
+  const rows = await sql<{ id: string; user_id: string; hash: string; is_over: boolean }[]>`
+    SELECT id, user_id, encode(hash, 'hex') AS hash, revoked_at < now() - ${COMPLETED_AFTER}::interval AS is_over
+    FROM api_keys WHERE revoked_at IS NOT NULL AND NOT revocation_told ORDER BY revoked_at LIMIT ${UNTOLD_KEYS}`;
+  for (const { id, user_id: userId, hash: keyHash, is_over: isOver } of rows) {
+    await nodes.revoke({ userId, keyHash });
+    if (isOver) await markTold(sql, id);
+  }
 }
 
 /** Whether it was this call that completed it. */

@@ -161,11 +161,12 @@ export function createAdmissions(parts: AdmissionParts): AdmissionStore {
   /**
    * The ledger's limit isn't what Postgres said of the key lately: a plan that was changed without telling the ledger (sluice user plan,
    * PLANS, a restored backup), or one that the ledger was told of and this process was not. Postgres is asked again, and both take
-   * that over. Without Postgres the ledger's counts, until the key is looked up again.
+   * that over. Without Postgres the ledger's counts, until the key is looked up again. Null: Postgres says that the key has ended.
    */
-  async function agreedLimit(keyHash: string, owner: KeyRecord, ledgerLimit: number): Promise<number> {
-    const record = await fill(keyHash, owner).catch(() => null);
-    const limit = record?.hourlyLimit ?? ledgerLimit;
+  async function agreedLimit(keyHash: string, owner: KeyRecord, ledgerLimit: number): Promise<number | null> {
+    const record = await fill(keyHash, owner).catch(() => 'unknown' as const);
+    if (record === null) return null;
+    const limit = record === 'unknown' ? ledgerLimit : record.hourlyLimit;
     const known = owners.get(keyHash);
     if (known !== undefined) remember(keyHash, { ...known, hourlyLimit: limit }, known.verifiedAtMs, known.toldAtMs);
     return limit;
@@ -248,6 +249,10 @@ export function createAdmissions(parts: AdmissionParts): AdmissionStore {
             if (answer.limit === owner.hourlyLimit || owner.hourlyLimit === UNKNOWN_LIMIT)
               return admitted(owner, answer);
             const limit = await agreedLimit(keyHash, owner, answer.limit);
+            if (limit === null) {
+              if (answer.kind === 'taken') await ledger.giveBack(owner.userId, answer.windowStartSeconds);
+              return { outcome: 'unknownKey' };
+            }
             if (answer.kind === 'taken' || limit <= answer.limit) return admitted(owner, { ...answer, limit });
             owner = { ...owner, hourlyLimit: limit };
             continue;

@@ -1,6 +1,6 @@
 // What the ledger counts, copied to Postgres every second: there the count goes on while the ledger is away, or starts from when it lost its own.
 import type { QuotaHour } from './admission.js';
-import type { Count } from './ledger.js';
+import { type Count, LedgerAway } from './ledger.js';
 import type { QuotaHours, Seen } from './quota-hours.js';
 
 export interface QuotaMirror {
@@ -23,6 +23,7 @@ export function createQuotaMirror(hours: QuotaHours, onDirect: (hours: QuotaHour
   const unwritten = new Set<string>();
 
   async function write(): Promise<void> {
+    const direct: QuotaHour[] = [];
     for (const userIds of batchesOf([...unwritten])) {
       const batch = new Map<string, Seen>();
       for (const userId of userIds) {
@@ -32,13 +33,14 @@ export function createQuotaMirror(hours: QuotaHours, onDirect: (hours: QuotaHour
       }
       try {
         const rows = await hours.mirror(batch);
-        const direct = rows.filter((row) => row.direct > 0).map((row) => ({ ...row, mirrored: 0 }));
-        if (direct.length > 0) await onDirect(direct);
+        direct.push(...rows.filter((row) => row.direct > 0).map((row) => ({ ...row, mirrored: 0 })));
       } catch (error) {
         for (const userId of userIds) unwritten.add(userId);
         throw error;
       }
     }
+    // When all counts are in Postgres: a ledger that is away must not keep those of others from there, and is told when it is back.
+    if (direct.length > 0) await onDirect(direct).catch(ignoreIfAway);
   }
   let writing: Promise<void> | null = null;
 
@@ -68,6 +70,10 @@ export function createQuotaMirror(hours: QuotaHours, onDirect: (hours: QuotaHour
       return next;
     },
   };
+}
+
+function ignoreIfAway(error: unknown): void {
+  if (!(error instanceof LedgerAway)) throw error;
 }
 
 function batchesOf(userIds: readonly string[]): string[][] {

@@ -1,11 +1,18 @@
 // The driver of Redis and Redis Cluster as Sluice uses it: nothing is queued, nothing is sent twice, scripts go by their SHA-1.
-import { Cluster, Redis } from 'ioredis';
+import { type ChainableCommander, Cluster, Redis } from 'ioredis';
 import type { Script } from './redis-scripts.js';
 import { messageOfError, StoreError } from './store-error.js';
 
 export type Client = Redis | Cluster;
 
 const CONNECT_TIMEOUT_MS = 2_000;
+/**
+ * A connection on which nothing comes back for so long after something was sent is given up: its other end may be gone without a
+ * word, and the system would go on sending for a quarter of an hour. Far above a stall of our own process.
+ */
+const SILENCE_MS = 5_000;
+/** A master that hangs tells nobody that another one has taken its place. */
+const SLOTS_REFRESH_MS = 5_000;
 
 /** `url` as REDIS_URL has it. */
 export function clientOf(url: string): Client {
@@ -14,6 +21,7 @@ export function clientOf(url: string): Client {
     autoResendUnfulfilledCommands: false,
     maxRetriesPerRequest: 0,
     connectTimeout: CONNECT_TIMEOUT_MS,
+    socketTimeout: SILENCE_MS,
     connectionName: 'sluice',
     // A master that became a replica: behind the same name or balancer there may be the new master.
     reconnectOnError: (error: Error) => /\bREADONLY\b/.test(error.message),
@@ -46,9 +54,10 @@ export function clientOf(url: string): Client {
     enableOfflineQueue: false,
     enableAutoPipelining: true,
     clusterRetryStrategy: retry,
-    // A command whose slot moves is sent on; whoever waits longer than a command may take turns to Postgres.
-    retryDelayOnFailover: 100,
+    // Above zero, what was under way when a connection ended would be sent again.
+    retryDelayOnFailover: 0,
     slotsRefreshTimeout: CONNECT_TIMEOUT_MS,
+    slotsRefreshInterval: SLOTS_REFRESH_MS,
     redisOptions: { ...common, ...login },
   });
 }
@@ -61,10 +70,61 @@ export async function runScript(
   args: readonly (string | number)[],
 ): Promise<unknown> {
   try {
-    return await client.evalsha(script.sha1, 1, key, ...args);
+    return await sendOn(
+      client,
+      () => client.evalsha(script.sha1, 1, key, ...args),
+      (alone) => alone.evalsha(script.sha1, 1, key, ...args),
+    );
   } catch (error) {
     if (!(error instanceof Error) || !error.message.startsWith('NOSCRIPT')) throw error;
-    return await client.eval(script.text, 1, key, ...args);
+    return await sendOn(
+      client,
+      () => client.eval(script.text, 1, key, ...args),
+      (alone) => alone.eval(script.text, 1, key, ...args),
+    );
+  }
+}
+
+export async function getValue(client: Client, key: string): Promise<string | null> {
+  const value = await sendOn(
+    client,
+    () => client.get(key),
+    (alone) => alone.get(key),
+  );
+  return typeof value === 'string' ? value : null;
+}
+
+export async function setValue(client: Client, key: string, value: string, seconds: number): Promise<void> {
+  await sendOn(
+    client,
+    () => client.set(key, value, 'EX', seconds),
+    (alone) => alone.set(key, value, 'EX', seconds),
+  );
+}
+
+/**
+ * Another node has the key's slot, or is about to: the command was not run. The last are the driver's words when it would send
+ * commands on together that now belong to several nodes.
+ */
+const ELSEWHERE = /^(MOVED|ASK|TRYAGAIN) |same slots allocation group/;
+
+/**
+ * Commands of one moment travel together, and of those the driver follows no redirection unless all of them meet the same one.
+ * What was redirected is sent again alone, which it does follow.
+ */
+async function sendOn(
+  client: Client,
+  together: () => Promise<unknown>,
+  alone: (commands: ChainableCommander) => ChainableCommander,
+): Promise<unknown> {
+  try {
+    return await together();
+  } catch (error) {
+    if (!(error instanceof Error && ELSEWHERE.test(error.message))) throw error;
+    const [reply] = (await alone(client.pipeline()).exec()) ?? [];
+    if (reply === undefined) throw error;
+    if (reply[0] !== null) throw reply[0];
+    return reply[1];
   }
 }
 

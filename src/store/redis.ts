@@ -3,7 +3,16 @@ import { randomUUID } from 'node:crypto';
 import { performance } from 'node:perf_hooks';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { LedgerAway } from './ledger.js';
-import { type Client, clientOf, isReply, messageWithoutAddress, runScript, watchConnections } from './redis-client.js';
+import {
+  type Client,
+  clientOf,
+  getValue,
+  isReply,
+  messageWithoutAddress,
+  runScript,
+  setValue,
+  watchConnections,
+} from './redis-client.js';
 import { tryWrites } from './redis-probe.js';
 import type { Script } from './redis-scripts.js';
 import { messageOfError } from './store-error.js';
@@ -40,6 +49,7 @@ const START_TIMEOUT_MS = 3_000;
 const PROBE_INTERVAL_MS = 250;
 /** Settling the books with Postgres; after that Redis is used again anyway. */
 const RETURN_TIMEOUT_MS = 5_000;
+const SETTLE_AGAIN_MS = 1_000;
 /** A Redis that goes away again sooner than this isn't steady: it is left alone for a while, twice as long each time. */
 const STEADY_MS = 60_000;
 /** And not longer than this: Postgres serves meanwhile, and the log gets a line or two each time. */
@@ -98,11 +108,28 @@ export async function openRedis({ url, onReturn, onProblem }: RedisSettings): Pr
   }
 
   async function settled(): Promise<string | null> {
+    const work = onReturn(commandsOf(client, (command) => command()));
     try {
-      await within(onReturn(commandsOf(client, (command) => command())), RETURN_TIMEOUT_MS);
+      await within(work, RETURN_TIMEOUT_MS);
       return null;
     } catch (error) {
-      return `Redis is back, but what was counted meanwhile could not be settled: ${messageOfError(error)}`;
+      // What is late goes on; what fails then, or has failed, is tried again beside the requests.
+      work.catch(() => void settleAgain(losses));
+      return `Redis is back, but what was counted meanwhile is not settled yet: ${messageOfError(error)}`;
+    }
+  }
+
+  /** Until it succeeds, or Redis goes away once more and everything begins anew. */
+  async function settleAgain(lossesBefore: number): Promise<void> {
+    for (;;) {
+      await sleep(SETTLE_AGAIN_MS, undefined, { ref: false });
+      if (losses !== lossesBefore || state.kind === 'closed') return;
+      try {
+        await onReturn(commandsOf(client, (command) => command()));
+        return;
+      } catch {
+        // The first failure was told.
+      }
     }
   }
 
@@ -137,9 +164,7 @@ export async function openRedis({ url, onReturn, onProblem }: RedisSettings): Pr
 function commandsOf(client: Client, attempt: <T>(command: () => Promise<T>) => Promise<T>): RedisCommands {
   return {
     run: (script, key, ...args) => attempt(() => runScript(client, script, key, args)),
-    get: (key) => attempt(() => client.get(key)),
-    async set(key, value, seconds) {
-      await attempt(() => client.set(key, value, 'EX', seconds));
-    },
+    get: (key) => attempt(() => getValue(client, key)),
+    set: (key, value, seconds) => attempt(() => setValue(client, key, value, seconds)),
   };
 }

@@ -5,7 +5,7 @@ import { hashOfKey } from '../../src/account/access.js';
 import { keyCreationsOfUser, keyEndsOfUser } from '../../src/account/attempts.js';
 import { createKey, createKeyLoader, LIVE_KEYS_MAX, listKeys } from '../../src/account/keys.js';
 import { createPlanLimits } from '../../src/account/plans.js';
-import type { KeyRevocation } from '../../src/account/revocation.js';
+import { type KeyRevocation, revokeInPostgres, tellOfEnded } from '../../src/account/revocation.js';
 import { Failure } from '../../src/errors.js';
 import { newUser, plans, startDashboard, type TestDashboard } from '../fixtures/dashboard.js';
 import type { Answer } from '../fixtures/sign-in.js';
@@ -185,6 +185,34 @@ onEachStore(async (t, store) => {
     t.match(await list(dashboard, ada), [{ uuid }]);
     t.same(dashboard.surprises, []);
   });
+
+  t.test(
+    'keys whose end the nodes were not told of are told of later, and stay to be completed for a while',
+    async (t) => {
+      const { sql } = await open(t, await store.target(t));
+      const ada = await newUser(sql, 'ada@example.com');
+      const told: unknown[] = [];
+      const nodes = { revoke: async (key: unknown) => void told.push(key) };
+      const dashboard = await startDashboard(t, { sql, admission: tellsNobody });
+      const [lost, live] = [await create(dashboard, ada, 'lost'), await create(dashboard, ada, 'live')];
+      t.match(await revokeInPostgres(sql, ada, lost.uuid), { name: 'lost' }, 'and the process died');
+      await tellOfEnded(sql, nodes);
+      const key = { userId: ada, keyHash: hashOfKey(lost.value) };
+      t.same(told, [key]);
+      t.match(
+        await dashboard.ask(ada, 'DELETE', `/web/keys/${lost.uuid}`),
+        { status: 204 },
+        'whoever got a 503 completes it',
+      );
+      await tellOfEnded(sql, nodes);
+      t.equal(told.length, 1, 'it is done with');
+      await revokeInPostgres(sql, ada, live.uuid);
+      await sql`UPDATE api_keys SET revoked_at = now() - interval '1 hour' WHERE id = ${live.uuid}`;
+      await tellOfEnded(sql, nodes);
+      await tellOfEnded(sql, nodes);
+      t.equal(told.length, 2, 'after ten minutes nobody is expected to come back');
+    },
+  );
 
   t.test('60 creations at once make the 50 keys that there may be, and an ended one makes room', async (t) => {
     const target = await store.target(t);

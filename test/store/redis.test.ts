@@ -321,6 +321,45 @@ t.test(
   },
 );
 
+t.test('a connection whose other end is gone without a word is given up, and a new one made', async (t) => {
+  const { sql, redis, keyHash } = await setUp(t);
+  const proxy = await startSilentProxy(redis.port);
+  t.teardown(() => proxy.stop());
+  const url = redis.url.replace(String(redis.port), String(proxy.port));
+  const { store, isBack } = await node(t, { url }, sql);
+  await store.admit(keyHash);
+  proxy.abandon();
+  const back = isBack();
+  t.match(await store.admit(keyHash), { outcome: 'admitted' }, 'by Postgres');
+  await back;
+  t.match(await store.admit(keyHash), { outcome: 'admitted' });
+});
+
+t.test('a slot that moves under load keeps nobody away from the rest of the cluster', async (t) => {
+  const { sql, userId, keyHash } = await setUp(t);
+  const cluster = await startRedisCluster();
+  t.teardown(() => cluster.stop());
+  const { store, redis, problems } = await node(t, cluster, sql);
+  t.match(await store.admit(keyHash), { outcome: 'admitted' });
+  const record = `sluice:{u:${userId}}`;
+  const slot = Number(await cluster.masters[0]?.client.call('CLUSTER', 'KEYSLOT', record));
+  const from = cluster.masters[Math.floor((slot * 3) / 16_384)];
+  const to = cluster.masters.find((master) => master !== from);
+  const id = String(await to?.client.call('CLUSTER', 'MYID'));
+  // With its record, as a resharding does it: only an empty slot may be given away.
+  await from?.client
+    .call('MIGRATE', '127.0.0.1', to?.port ?? 0, record, 0, 1_000, 'AUTH', redisPassword)
+    .catch(() => 0);
+  await from?.client.del(record);
+  for (const { client } of cluster.masters) await client.call('CLUSTER', 'SETSLOT', slot, 'NODE', id);
+  const neighbours = Array.from({ length: 50 }, (_, index) => `other:${index}`);
+  const [admission, ...values] = await Promise.all([store.admit(keyHash), ...neighbours.map((key) => redis.get(key))]);
+  t.match(admission, { outcome: 'admitted' });
+  t.same(new Set(values), new Set([null]));
+  t.same(problems, []);
+  t.equal(redis.problem(), null);
+});
+
 t.test('a revocation that Redis was not told of is an error, and completes when it is repeated', async (t) => {
   const { sql, redis, userId, keyId, keyHash } = await setUp(t);
   const one = await node(t, redis, sql);
