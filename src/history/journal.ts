@@ -48,7 +48,7 @@ export interface JournalState {
 
 export interface Batch {
   readonly rows: readonly ScanRow[];
-  /** The database has them. */
+  /** The database has them. Does nothing when it was said of these rows before, by this batch or another one. */
   commit(): void;
 }
 
@@ -200,7 +200,9 @@ function createJournal({ directory, limitBytes, onDamage }: JournalOptions, own:
   }
 
   function committer(segment: Segment, records: number, nextBytes: number, last: ScanRow | undefined): () => void {
+    const fromBytes = segment.readBytes;
     return () => {
+      if (segment.readBytes !== fromBytes) return;
       segment.readBytes = nextBytes;
       // Records that were counted once may have become unreadable since.
       segment.rows = nextBytes === segment.endBytes ? 0 : Math.max(0, segment.rows - records);

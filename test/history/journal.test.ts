@@ -79,6 +79,19 @@ t.test('rows come out in the order in which they went in, and stay until they ar
   t.strictSame(journal.state(), { rows: 0, bytes: 0, oldestAgeMs: 0, damagedFiles: 0 });
 });
 
+t.test('of two batches with the same rows only the first that is committed counts', async (t) => {
+  const { journal } = await open(t, temporaryFolder(t));
+  const rows = someRows(15);
+  for (const row of rows) await journal.append(row);
+  const late = await journal.read(5);
+  const wide = await journal.read(10);
+  wide?.commit();
+  late?.commit();
+  wide?.commit();
+  t.equal(journal.state().rows, 5);
+  t.strictSame(await drain(journal), rows.slice(10));
+});
+
 t.test('a row is in the file when its append resolves', async (t) => {
   const directory = temporaryFolder(t);
   const { journal } = await open(t, directory);

@@ -244,6 +244,28 @@ onEachStore(async (t, store) => {
     await journal.close();
   });
 
+  t.test(
+    'a batch bounds its waits, for itself alone: a node that dies in the middle keeps the others for seconds',
+    async (t) => {
+      await sql`CREATE TABLE seen_waits (idle text, locks text)`;
+      await sql`
+      CREATE FUNCTION see_waits() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
+        INSERT INTO seen_waits
+        VALUES (current_setting('idle_in_transaction_session_timeout'), current_setting('lock_timeout'));
+        RETURN NULL;
+      END $$`;
+      await sql`CREATE TRIGGER see_waits AFTER INSERT ON scan_days FOR EACH STATEMENT EXECUTE FUNCTION see_waits()`;
+      await createRowStore(sql)([rowAt(NOON)]);
+      t.same([...(await sql`SELECT * FROM seen_waits`)], [{ idle: '15s', locks: '5s' }]);
+      const [after] = await sql`
+      SELECT current_setting('idle_in_transaction_session_timeout') AS idle, current_setting('lock_timeout') AS locks`;
+      t.same(after, { idle: '0', locks: '0' });
+      await sql`DROP TRIGGER see_waits ON scan_days`;
+      await sql`DROP FUNCTION see_waits`;
+      await sql`DROP TABLE seen_waits`;
+    },
+  );
+
   t.test('months are made ahead, once, whoever starts at the same time', async (t) => {
     const nodes = await Promise.all(Array.from({ length: 3 }, () => open(t, target)));
     const options = { retentionDays: 400, now: () => NOON, onDropped: () => t.fail(), onFailure: () => t.fail() };
