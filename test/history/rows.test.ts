@@ -130,6 +130,7 @@ onEachStore(async (t, store) => {
       directory: temporaryFolder(t),
       limitBytes: 1e9,
       onDamage: (damage) => t.fail('damage', { damage }),
+      onHindered: () => t.fail(),
     });
     const save = createRowStore(sql);
     const rows = mixedRows(30);
@@ -236,7 +237,12 @@ onEachStore(async (t, store) => {
     const dead = join(directory, '00000000000000ee');
     mkdirSync(dead);
     writeFileSync(join(dead, '000000001.log'), frame(encodeRow(useAt(keyId, '2026-11-21T12:00:00.000Z'))));
-    const journal = await openJournal({ directory, limitBytes: 1e9, onDamage: () => t.fail('damage') });
+    const journal = await openJournal({
+      directory,
+      limitBytes: 1e9,
+      onDamage: () => t.fail('damage'),
+      onHindered: () => t.fail(),
+    });
     const batch = await journal.read(10);
     await createRowStore(sql)(batch?.rows ?? []);
     t.equal(await lastUse(sql, keyId), '2026-11-21T12:00:00.000Z');

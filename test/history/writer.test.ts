@@ -17,7 +17,12 @@ async function turn(): Promise<void> {
 t.test(
   'a batch without an answer has failed: it is told and tried again, and its late answer copies nothing',
   async (t) => {
-    const journal = await openJournal({ directory: temporaryFolder(t), limitBytes: 1e9, onDamage: () => t.fail() });
+    const journal = await openJournal({
+      directory: temporaryFolder(t),
+      limitBytes: 1e9,
+      onDamage: () => t.fail(),
+      onHindered: () => t.fail(),
+    });
     const calls: { readonly rows: readonly ScanRow[]; readonly answer: () => void }[] = [];
     const failures: [string, number][] = [];
     let answersAtOnce = false;
@@ -59,7 +64,12 @@ t.test(
 );
 
 t.test('an answer after the stop copies nothing: another process may have the rows by then', async (t) => {
-  const journal = await openJournal({ directory: temporaryFolder(t), limitBytes: 1e9, onDamage: () => t.fail() });
+  const journal = await openJournal({
+    directory: temporaryFolder(t),
+    limitBytes: 1e9,
+    onDamage: () => t.fail(),
+    onHindered: () => t.fail(),
+  });
   let answer: (() => void) | undefined;
   const writer = startWriter({
     journal,
@@ -83,7 +93,12 @@ t.test('a Postgres that is frozen keeps nobody for ever, and has every row once 
   const server = await startPostgres();
   t.teardown(() => server.stop());
   const { sql } = await open(t, { kind: 'url', url: await server.database() });
-  const journal = await openJournal({ directory: temporaryFolder(t), limitBytes: 1e9, onDamage: () => t.fail() });
+  const journal = await openJournal({
+    directory: temporaryFolder(t),
+    limitBytes: 1e9,
+    onDamage: () => t.fail(),
+    onHindered: () => t.fail(),
+  });
   const failures: number[] = [];
   const rows = [rowAt(NOON)];
   await createRowStore(sql)([rowAt(NOON - 1)]);
