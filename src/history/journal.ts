@@ -150,8 +150,8 @@ function createJournal({ directory, limitBytes, onDamage, onHindered }: JournalO
         written();
       } catch (error) {
         failure = { message: 'The history journal can not be written', atMs: Date.now() };
-        for (const { reject } of group) reject(error);
         await discardEmpty();
+        for (const { reject } of group) reject(error);
       }
       waitingBytes -= bytes.length;
     }
