@@ -5,14 +5,12 @@ import { openJournal } from '../../src/history/journal.js';
 const [, , directory] = process.argv;
 if (directory === undefined) throw new Error('Which folder?');
 const damage: string[] = [];
-let hindered = '';
+const hindered: string[] = [];
 const journal = await openJournal({
   directory,
   limitBytes: 1024 * 1024,
   onDamage: ({ reason }) => damage.push(reason),
-  onHindered: ({ reason }) => {
-    hindered = reason;
-  },
+  onHindered: ({ reason }) => hindered.push(reason),
 });
 const before = openDescriptors();
 for (let round = 0; round < 3; round += 1) await journal.adopt();
