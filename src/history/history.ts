@@ -53,6 +53,8 @@ export async function startHistory(options: HistoryOptions): Promise<History> {
     limitBytes: options.journalLimitBytes,
     onDamage: (damage) =>
       log.error(damage, 'the history journal is damaged; what is whole is kept, the file is put aside'),
+    onHindered: (hindrance) =>
+      log.warn(hindrance, 'a part of the history journal could not be taken over or put away, which is tried again'),
   });
   const left = journal.state();
   if (left.rows > 0) log.info(left, 'replaying the history journal');

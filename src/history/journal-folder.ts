@@ -4,7 +4,8 @@ import { mkdirSync, readdirSync, renameSync, rmSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 import { tryLock } from '../store/data-lock.js';
 import { codeOf, messageOfError, StoreError } from '../store/store-error.js';
-import { findSegment, isPassing, type Segment } from './segment.js';
+import { isGone } from './damaged-files.js';
+import { findSegment, isPassing, isPassingCode, type Segment } from './segment.js';
 
 /** A folder gets its name once it is locked, so nobody ever sees one without its owner. */
 const OWNER = /^[0-9a-f]{16}$/;
@@ -28,12 +29,14 @@ export interface LeftFolder extends JournalFolder {
 export interface AdoptionOptions {
   /** Folders that this process has already. */
   readonly held: ReadonlySet<string>;
-  /** Segments that are not touched. */
-  readonly isSkipped: (path: string) => boolean;
+  /** True: the segment is known to be damaged and couldn't be put aside before. It is tried again, and not read. */
+  readonly isPutAside: (path: string) => Promise<boolean>;
   /** A segment can't be read at all; the others of its folder are taken over. */
   readonly onUnreadable: (path: string, error: unknown) => Promise<void>;
-  /** A folder can't be taken over now. Without an error: it can. */
+  /** A folder can't be taken over. Without an error: it can. */
   readonly onFolder: (path: string, error: unknown) => void;
+  /** A folder can't be taken over now, for a reason that isn't its own. */
+  readonly onHindered: (path: string, error: unknown) => void;
 }
 
 /** Makes this process's own folder below `directory`, or throws a StoreError. */
@@ -45,14 +48,13 @@ export async function claimFolder(directory: string): Promise<JournalFolder> {
     mkdirSync(unfinished, { recursive: true, mode: 0o700 });
     const lock = await tryLock(unfinished, suffix);
     if (!lock.locked) throw new Error(`it belongs to the process ${lock.owner}`);
-    renameSync(unfinished, path);
-    return {
-      path,
-      async release() {
-        if (segmentsIn(path).length === 0) rmSync(path, { recursive: true, force: true });
-        await lock.release();
-      },
-    };
+    try {
+      renameSync(unfinished, path);
+    } catch (error) {
+      await lock.release();
+      throw error;
+    }
+    return { path, release: () => removeAndRelease(path, lock.release) };
   } catch (error) {
     throw new StoreError(`The journal ${directory} can't be written: ${messageOfError(error)}`);
   }
@@ -70,27 +72,26 @@ export async function adoptFolders(directory: string, options: AdoptionOptions):
       if (left !== null) adopted.push(left);
       options.onFolder(path, null);
     } catch (error) {
-      // Gone: another process was quicker.
-      if (codeOf(error) !== 'ENOENT') options.onFolder(path, error);
+      // Gone: another process was quicker. It may have been so between two steps of the lock, whose error then has no code.
+      if (codeOf(error) === 'ENOENT' || isGone(path)) continue;
+      if (isOfTheMoment(error)) options.onHindered(path, error);
+      else options.onFolder(path, error);
     }
   }
   return adopted;
 }
 
-async function adopt(path: string, { isSkipped, onUnreadable }: AdoptionOptions): Promise<LeftFolder | null> {
+async function adopt(path: string, { isPutAside, onUnreadable }: AdoptionOptions): Promise<LeftFolder | null> {
   const lock = await tryLock(path, randomBytes(8).toString('hex'));
   if (!lock.locked) return null;
   const release = (): Promise<void> => lock.release();
-  const remove = async (): Promise<void> => {
-    if (segmentsIn(path).length === 0) rmSync(path, { recursive: true, force: true });
-    await release();
-  };
+  const remove = (): Promise<void> => removeAndRelease(path, release);
   try {
     const segments: Segment[] = [];
     for (const name of segmentsIn(path)) {
       const file = join(path, name);
-      if (isSkipped(file)) continue;
       try {
+        if (await isPutAside(file)) continue;
         segments.push(await findSegment(file));
       } catch (error) {
         if (isPassing(error)) throw error;
@@ -104,6 +105,21 @@ async function adopt(path: string, { isSkipped, onUnreadable }: AdoptionOptions)
   }
   await remove();
   return null;
+}
+
+/** The lock is given back whether or not the folder could be removed: whoever takes it next tries again. */
+async function removeAndRelease(path: string, release: () => Promise<void>): Promise<void> {
+  try {
+    if (segmentsIn(path).length === 0) rmSync(path, { recursive: true, force: true });
+  } finally {
+    await release();
+  }
+}
+
+/** Says nothing of the folder. The lock's own errors have no code, but the system's in their text. */
+function isOfTheMoment(error: unknown): boolean {
+  if (isPassing(error)) return true;
+  return error instanceof StoreError && (error.message.match(/\bE[A-Z]+\b/g) ?? []).some(isPassingCode);
 }
 
 export function segmentName(number: number): string {

@@ -28,12 +28,19 @@ export interface JournalOptions {
   readonly limitBytes: number;
   /** Told of damage: nothing is lost in silence. */
   readonly onDamage: (damage: Damage) => void;
+  /** Told of what can't be taken over or put away now, and is tried again with the next look for the dead. */
+  readonly onHindered: (hindrance: Hindrance) => void;
 }
 
 export interface Damage {
   readonly file: string;
   /** In which there may have been rows. */
   readonly bytes: number;
+  readonly reason: string;
+}
+
+export interface Hindrance {
+  readonly file: string;
   readonly reason: string;
 }
 
@@ -48,7 +55,7 @@ export interface JournalState {
 
 export interface Batch {
   readonly rows: readonly ScanRow[];
-  /** The database has them. */
+  /** The database has them. Does nothing when it was said of these rows before, by this batch or another one. */
   commit(): void;
 }
 
@@ -61,7 +68,7 @@ export interface Journal {
   read(count: number): Promise<Batch | null>;
   /** Called whenever rows begin to wait. */
   onRows(listener: () => void): void;
-  /** Takes over what dead processes have left. */
+  /** Takes over what dead processes have left, and puts away what could not be put away before. */
   adopt(): Promise<void>;
   state(): JournalState;
   /** Waits for the writes that run; acts once. What waits for the database stays for the next start. */
@@ -86,10 +93,12 @@ export async function openJournal(options: JournalOptions): Promise<Journal> {
   return journal;
 }
 
-function createJournal({ directory, limitBytes, onDamage }: JournalOptions, own: JournalFolder): Journal {
+function createJournal({ directory, limitBytes, onDamage, onHindered }: JournalOptions, own: JournalFolder): Journal {
   /** In the order in which they are copied; the one that is appended to is the last of our own. */
   let segments: Segment[] = [];
   const left = new Map<string, LeftFolder>();
+  /** Done with, and still there. */
+  const stuck = new Set<Segment>();
   const damaged = createDamagedFiles(directory);
   let current: Segment | null = null;
   let segmentNumber = 0;
@@ -141,11 +150,18 @@ function createJournal({ directory, limitBytes, onDamage }: JournalOptions, own:
         written();
       } catch (error) {
         failure = { message: 'The history journal can not be written', atMs: Date.now() };
+        await discardEmpty();
         for (const { reject } of group) reject(error);
       }
       waitingBytes -= bytes.length;
     }
     writing = null;
+  }
+
+  /** A write that failed has sealed its file. With nothing in it that waits it goes at once: a full disk would get one more with each try. */
+  async function discardEmpty(): Promise<void> {
+    const last = segments.find((one) => one === current);
+    if (last !== undefined && last.descriptor === null && last.readBytes === last.endBytes) await finish(last);
   }
 
   async function segmentFor(): Promise<Segment> {
@@ -200,7 +216,9 @@ function createJournal({ directory, limitBytes, onDamage }: JournalOptions, own:
   }
 
   function committer(segment: Segment, records: number, nextBytes: number, last: ScanRow | undefined): () => void {
+    const fromBytes = segment.readBytes;
     return () => {
+      if (segment.readBytes !== fromBytes) return;
       segment.readBytes = nextBytes;
       // Records that were counted once may have become unreadable since.
       segment.rows = nextBytes === segment.endBytes ? 0 : Math.max(0, segment.rows - records);
@@ -212,17 +230,29 @@ function createJournal({ directory, limitBytes, onDamage }: JournalOptions, own:
   /** A sealed segment that is in the database. With the last one of a folder that was left, the folder goes. */
   async function finish(segment: Segment): Promise<void> {
     segments = segments.filter((one) => one !== segment);
-    const folder = dirname(segment.path);
     try {
       if (segment.isDamaged) await damaged.putAside(segment.path);
       else await rm(segment.path, { force: true });
-      if (folder === own.path || segments.some((one) => dirname(one.path) === folder)) return;
-      const done = left.get(folder);
-      left.delete(folder);
-      await done?.remove();
+      stuck.delete(segment);
     } catch (error) {
-      // It stays: whoever reads it again finds its rows in the database.
+      // It stays for now: whoever reads it again finds its rows in the database.
+      if (stuck.has(segment)) return;
+      stuck.add(segment);
       onDamage({ file: segment.path, bytes: 0, reason: `it can not be put away: ${messageOfError(error)}` });
+      return;
+    }
+    await leaveFolder(dirname(segment.path));
+  }
+
+  /** One that was left goes with its last segment. */
+  async function leaveFolder(folder: string): Promise<void> {
+    const done = left.get(folder);
+    if (done === undefined || [...segments, ...stuck].some(({ path }) => dirname(path) === folder)) return;
+    left.delete(folder);
+    try {
+      await done.remove();
+    } catch (error) {
+      onHindered({ file: folder, reason: messageOfError(error) });
     }
   }
 
@@ -245,9 +275,14 @@ function createJournal({ directory, limitBytes, onDamage }: JournalOptions, own:
     },
     async adopt() {
       damaged.recount();
+      for (const segment of [...stuck]) await finish(segment);
       const adopted = await adoptFolders(directory, {
         held: new Set([own.path, ...left.keys()]),
-        isSkipped: damaged.isNoted,
+        async isPutAside(file) {
+          if (!damaged.isNoted(file)) return false;
+          await damaged.putAside(file).catch(() => undefined);
+          return true;
+        },
         async onUnreadable(file, error) {
           onDamage({ file, bytes: 0, reason: messageOfError(error) });
           await damaged.putAside(file).catch((failed: unknown) => {
@@ -258,6 +293,7 @@ function createJournal({ directory, limitBytes, onDamage }: JournalOptions, own:
           if (error === null) damaged.forget(path);
           else if (damaged.note(path)) onDamage({ file: path, bytes: 0, reason: messageOfError(error) });
         },
+        onHindered: (file, error) => onHindered({ file, reason: messageOfError(error) }),
       });
       for (const folder of adopted) {
         left.set(folder.path, folder);

@@ -5,6 +5,10 @@ import { type ScanRow, timeOfId } from './scan-row.js';
 
 /** "No partition of relation found for row" is a check violation. */
 const CHECK_VIOLATION = '23514';
+/** A node that dies before its COMMIT keeps its rows of keys and days locked so long, and with them revocations and other nodes. */
+const IDLE_TIMEOUT_MS = 15_000;
+/** A batch that waits for others so long is given up and tried again; meanwhile it holds nothing itself. */
+const LOCK_TIMEOUT_MS = 5_000;
 
 /** Returns what stores a batch; it rejects with nothing of the batch stored. */
 export function createRowStore(sql: Sql): (rows: readonly ScanRow[]) => Promise<void> {
@@ -18,8 +22,8 @@ export function createRowStore(sql: Sql): (rows: readonly ScanRow[]) => Promise<
     try {
       // Whatever the database's default is: a row that another process has just added must be seen as a conflict, not an error.
       await sql.begin('isolation level read committed', async (tx) => {
-        // Sent together: the second doesn't wait for the answer to the first.
-        await Promise.all([insertRows(tx, rows), touchKeys(tx, rows)]);
+        // Sent together: none waits for the answer to the one before.
+        await Promise.all([boundWaits(tx), insertRows(tx, rows), touchKeys(tx, rows)]);
       });
     } catch (error) {
       // Retention may have dropped a partition that a late row needs: made again by the next attempt.
@@ -27,6 +31,13 @@ export function createRowStore(sql: Sql): (rows: readonly ScanRow[]) => Promise<
       throw error;
     }
   };
+}
+
+/** For this transaction. The embedded store, which is one session, has nobody to wait for. */
+async function boundWaits(sql: Queries): Promise<void> {
+  await sql`
+    SELECT set_config('idle_in_transaction_session_timeout', ${String(IDLE_TIMEOUT_MS)}, true),
+      set_config('lock_timeout', ${String(LOCK_TIMEOUT_MS)}, true)`;
 }
 
 async function insertRows(sql: Queries, rows: readonly ScanRow[]): Promise<void> {

@@ -1,4 +1,4 @@
-// One scan as the history knows it, and its form in the journal: JSON, read back only in exactly this shape.
+// One scan as the history knows it, and its form in the journal: JSON, read back only with all of its fields.
 import { z } from 'zod';
 
 export interface ScanRow {
@@ -29,7 +29,8 @@ const TEXT_CHARACTERS = 255;
 const DURATION_MAX_MS = 2_147_483_647;
 
 const text = z.string().max(2 * TEXT_CHARACTERS);
-const journalShape = z.strictObject({
+// Fields that a later version adds are left out: while versions change, an older process may have to replay a newer one's rows.
+const journalShape = z.object({
   id: z.uuid({ version: 'v7' }),
   userId: z.guid(),
   keyId: z.guid().nullable(),

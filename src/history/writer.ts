@@ -1,4 +1,5 @@
 // The writer: copies the journal into the database in batches, for as long as it takes, and says when it can't.
+import { within } from '../store/within.js';
 import type { Journal } from './journal.js';
 import type { ScanRow } from './scan-row.js';
 
@@ -9,6 +10,13 @@ const GATHER_MS = 50;
 /** Between attempts while the database is away; doubled each time. */
 const RETRY_FIRST_MS = 100;
 const RETRY_MAX_MS = 5_000;
+/**
+ * A batch without an answer for so long has failed. A connection whose other end is gone without a word is dead for the kernel only
+ * after a quarter of an hour; the slowest batch takes seconds. Rows that come again are harmless: the database knows them by id.
+ */
+const BATCH_TIMEOUT_MS = 60_000;
+/** Attempts without an answer that there may be at once: each holds a connection of the few, and its rows in memory. */
+const ATTEMPTS_AT_ONCE = 4;
 
 export interface WriterOptions {
   readonly journal: Journal;
@@ -16,6 +24,8 @@ export interface WriterOptions {
   /** Told of every attempt that failed, with how many in a row. */
   readonly onFailure: (error: unknown, attempts: number) => void;
   readonly onRecovery: () => void;
+  /** For tests: until a batch counts as failed. */
+  readonly batchTimeoutMs?: number;
 }
 
 export interface Writer {
@@ -23,8 +33,18 @@ export interface Writer {
   stop(timeoutMs: number): Promise<void>;
 }
 
-export function startWriter({ journal, store, onFailure, onRecovery }: WriterOptions): Writer {
+export function startWriter({
+  journal,
+  store,
+  onFailure,
+  onRecovery,
+  batchTimeoutMs = BATCH_TIMEOUT_MS,
+}: WriterOptions): Writer {
   let isStopping = false;
+  /** The journal may be closed, and another process may have it. */
+  let isOver = false;
+  /** Attempts without an answer; each resolves when it has one, whatever it is. */
+  const unanswered = new Set<Promise<void>>();
   let failures = 0;
   let wake: () => void = () => undefined;
 
@@ -41,12 +61,25 @@ export function startWriter({ journal, store, onFailure, onRecovery }: WriterOpt
     wake = () => undefined;
   }
 
+  /** Rejects when there is no answer in time. One that comes later is heard by nobody: what it was about has been asked again. */
+  async function storeInTime(batch: readonly ScanRow[]): Promise<void> {
+    if (unanswered.size >= ATTEMPTS_AT_ONCE) await within(Promise.race(unanswered), batchTimeoutMs);
+    const attempt = store(batch);
+    const answered: Promise<void> = attempt.then(
+      () => void unanswered.delete(answered),
+      () => void unanswered.delete(answered),
+    );
+    unanswered.add(answered);
+    await within(attempt, batchTimeoutMs);
+  }
+
   async function copy(): Promise<void> {
     for (;;) {
       try {
         const batch = await journal.read(BATCH_ROWS);
         if (batch !== null) {
-          await store(batch.rows);
+          await storeInTime(batch.rows);
+          if (isOver) return;
           batch.commit();
         }
         if (failures > 0) onRecovery();
@@ -94,6 +127,7 @@ export function startWriter({ journal, store, onFailure, onRecovery }: WriterOpt
       });
       await Promise.race([ended, late]);
       clearTimeout(timer.id);
+      isOver = true;
     },
   };
 }

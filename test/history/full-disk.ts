@@ -1,5 +1,5 @@
 // A process whose journal lies on a disk that is nearly full: appends until it is refused, makes room, appends again; says what it saw.
-import { rmSync, writeFileSync } from 'node:fs';
+import { readdirSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { openJournal } from '../../src/history/journal.js';
 import { rowAt } from '../fixtures/history.js';
@@ -12,6 +12,7 @@ const journal = await openJournal({
   directory: join(directory, 'journal'),
   limitBytes: 1024 * 1024 * 1024,
   onDamage: () => undefined,
+  onHindered: () => undefined,
 });
 const kept: string[] = [];
 let refusedBy = '';
@@ -25,8 +26,17 @@ while (refusedBy === '') {
   }
 }
 const problem = journal.refusal();
+const empty = [countEmpty()];
+while (empty.length < 3) {
+  await untilTried();
+  const row = rowAt(Date.now(), { filename: 'x'.repeat(200), error: 'x'.repeat(200), env: 'x'.repeat(200) });
+  await journal.append(row).then(
+    () => kept.push(row.id),
+    () => empty.push(countEmpty()),
+  );
+}
+await untilTried();
 rmSync(ballast);
-while (journal.refusal() !== null) await new Promise((resolve) => setImmediate(resolve));
 const late = rowAt(Date.now());
 await journal.append(late);
 kept.push(late.id);
@@ -37,6 +47,18 @@ for (let batch = await journal.read(100); batch !== null; batch = await journal.
   batch.commit();
 }
 process.stdout.write(
-  `${JSON.stringify({ refusedBy, problem, kept: kept.length, same: kept.join() === read.join() })}\n`,
+  `${JSON.stringify({ refusedBy, problem, kept: kept.length, empty, same: kept.join() === read.join() })}\n`,
 );
 await journal.close();
+
+async function untilTried(): Promise<void> {
+  while (journal.refusal() !== null) await new Promise((resolve) => setImmediate(resolve));
+}
+
+/** Segments with nothing in them, while nobody copies them. */
+function countEmpty(): number {
+  const below = join(directory ?? '', 'journal');
+  return readdirSync(below, { recursive: true, encoding: 'utf8' }).filter(
+    (name) => name.endsWith('.log') && statSync(join(below, name)).size === 0,
+  ).length;
+}

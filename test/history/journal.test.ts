@@ -18,9 +18,11 @@ import { fileURLToPath } from 'node:url';
 import fc from 'fast-check';
 import t from 'tap';
 import { frame } from '../../src/history/frames.js';
-import { type Damage, type Journal, openJournal } from '../../src/history/journal.js';
+import { type Damage, type Hindrance, type Journal, openJournal } from '../../src/history/journal.js';
+import { adoptFolders } from '../../src/history/journal-folder.js';
 import { encodeRow, type ScanRow } from '../../src/history/scan-row.js';
 import { type Readable, readBlocks } from '../../src/history/segment.js';
+import { StoreError } from '../../src/store/store-error.js';
 import { rowAt } from '../fixtures/history.js';
 import { type Tap, temporaryFolder } from '../fixtures/stores.js';
 
@@ -30,13 +32,20 @@ const NOW = Date.parse('2026-11-21T12:00:00Z');
 interface Opened {
   readonly journal: Journal;
   readonly damage: Damage[];
+  readonly hindered: Hindrance[];
 }
 
 async function open(t: Tap, directory: string, limitBytes = 64 * MIB): Promise<Opened> {
   const damage: Damage[] = [];
-  const journal = await openJournal({ directory, limitBytes, onDamage: (one) => damage.push(one) });
+  const hindered: Hindrance[] = [];
+  const journal = await openJournal({
+    directory,
+    limitBytes,
+    onDamage: (one) => damage.push(one),
+    onHindered: (one) => hindered.push(one),
+  });
   t.teardown(() => journal.close());
-  return { journal, damage };
+  return { journal, damage, hindered };
 }
 
 async function drain(journal: Journal, count = 10): Promise<ScanRow[]> {
@@ -77,6 +86,19 @@ t.test('rows come out in the order in which they went in, and stay until they ar
   t.equal(journal.state().rows, 15);
   t.strictSame(await drain(journal), rows.slice(10));
   t.strictSame(journal.state(), { rows: 0, bytes: 0, oldestAgeMs: 0, damagedFiles: 0 });
+});
+
+t.test('of two batches with the same rows only the first that is committed counts', async (t) => {
+  const { journal } = await open(t, temporaryFolder(t));
+  const rows = someRows(15);
+  for (const row of rows) await journal.append(row);
+  const late = await journal.read(5);
+  const wide = await journal.read(10);
+  wide?.commit();
+  late?.commit();
+  wide?.commit();
+  t.equal(journal.state().rows, 5);
+  t.strictSame(await drain(journal), rows.slice(10));
 });
 
 t.test('a row is in the file when its append resolves', async (t) => {
@@ -132,6 +154,15 @@ t.test('a record that is whole and of another shape is told and put aside', asyn
   t.strictSame(await drain(journal), [row]);
   t.equal(damage.length, 1);
   t.strictSame(readdirSync(join(directory, 'damaged')), ['00000000000000cc-000000001.log']);
+});
+
+t.test('a row of a later version, which has more fields, is a row', async (t) => {
+  const directory = temporaryFolder(t);
+  const row = rowAt(NOW);
+  leave(directory, '00000000000000cc', [frame(JSON.stringify({ ...JSON.parse(encodeRow(row)), region: 'eu' }))]);
+  const { journal, damage } = await open(t, directory);
+  t.strictSame(await drain(journal), [row]);
+  t.strictSame(damage, []);
 });
 
 t.test('a segment that can not be read is put aside, and those before and behind it are replayed', async (t) => {
@@ -202,6 +233,93 @@ t.test('what can not even be put aside stays, is counted, and keeps nobody', asy
   await journal.adopt();
   t.equal(damage.length, told, 'told once');
   rmSync(join(directory, '00000000000000bb'));
+  await journal.adopt();
+  t.equal(journal.state().damagedFiles, 1, 'what is gone is not counted');
+  rmSync(join(directory, 'damaged'));
+  await journal.adopt();
+  t.strictSame(readdirSync(join(directory, 'damaged')), ['00000000000000aa-000000000.log']);
+  t.notOk(existsSync(join(directory, '00000000000000aa')), 'put aside as soon as that can be, and its folder with it');
+  t.equal(journal.state().damagedFiles, 1);
+  t.equal(damage.length, told);
+});
+
+t.test('damaged files of living and dead that can not be put aside are put aside later', async (t) => {
+  const directory = temporaryFolder(t);
+  const rows = someRows(3);
+  const file = Buffer.concat(rows.map((row) => frame(encodeRow(row))));
+  file[file.length - 1] = (file.at(-1) ?? 0) ^ 1;
+  leave(directory, '00000000000000aa', [Buffer.concat([file, frame(encodeRow(rowAt(NOW)))])]);
+  writeFileSync(join(directory, 'damaged'), 'a file has the name');
+  const { journal, damage } = await open(t, directory);
+  t.equal((await drain(journal)).length, 3);
+  for (const row of rows) await journal.append(row);
+  const own = segmentsBelow(directory).find((name) => !name.startsWith('00000000000000aa')) ?? '';
+  truncateSync(join(directory, own), file.length - 1);
+  t.equal((await drain(journal)).length, 2);
+  // The next write begins another file, and this one is done with.
+  await journal.append(rowAt(NOW));
+  t.equal((await drain(journal)).length, 1);
+  t.equal(journal.state().damagedFiles, 2);
+  const told = damage.length;
+  await journal.adopt();
+  t.equal(journal.state().damagedFiles, 2);
+  rmSync(join(directory, 'damaged'));
+  await journal.adopt();
+  t.equal(readdirSync(join(directory, 'damaged')).length, 2);
+  t.equal(journal.state().damagedFiles, 2);
+  t.equal(damage.length, told, 'each is told once');
+  t.notOk(existsSync(join(directory, '00000000000000aa')));
+  rmSync(join(directory, 'damaged'), { recursive: true });
+  await journal.close();
+  t.strictSame(readdirSync(directory), []);
+});
+
+t.test('what says nothing of a folder is told and not noted, and the folder is taken over later', async (t) => {
+  const directory = temporaryFolder(t);
+  const script = fileURLToPath(new URL('few-descriptors.js', import.meta.url));
+  const output = execFileSync('sh', ['-c', 'ulimit -n 256; exec "$@"', 'sh', process.execPath, script, directory]);
+  t.match(JSON.parse(String(output)), {
+    hindered: [/EMFILE/, /EMFILE/],
+    damage: [],
+    damagedFiles: [0, 0],
+    rows: 1,
+  });
+});
+
+t.test("a folder that another process removes meanwhile is nobody's error, whatever the lock says of it", async (t) => {
+  const directory = temporaryFolder(t);
+  leave(directory, '00000000000000aa', []);
+  mkdirSync(join(directory, '00000000000000aa', '000000001.log'));
+  const adopted = await adoptFolders(directory, {
+    held: new Set(),
+    isPutAside: async () => false,
+    async onUnreadable() {
+      rmSync(join(directory, '00000000000000aa'), { recursive: true });
+      throw new StoreError("the folder can't hold the lock, a UNIX socket: listen ENOENT");
+    },
+    onFolder: (path, error) => t.fail('an error of the folder', { path, error }),
+    onHindered: (path, error) => t.fail('a hindrance', { path, error }),
+  });
+  t.strictSame(adopted, []);
+});
+
+t.test('a folder that can not be removed keeps no lock', async (t) => {
+  const directory = temporaryFolder(t);
+  const script = fileURLToPath(new URL('stubborn-folder.js', import.meta.url));
+  const mounted = 'mkdir -p "$1" && mount -t tmpfs none "$1" && shift && exec "$@"';
+  const inner = join(directory, '00000000000000aa', 'extra');
+  const output = execFileSync('unshare', [
+    '-rm',
+    'sh',
+    '-c',
+    mounted,
+    'sh',
+    inner,
+    process.execPath,
+    script,
+    directory,
+  ]);
+  t.match(JSON.parse(String(output)), { more: 0, hindered: [/EBUSY/, /EBUSY/, /EBUSY/, /EBUSY/], damage: [] });
 });
 
 t.test('a segment that goes away under its process is told, and the next rows have another', async (t) => {
@@ -353,6 +471,7 @@ t.test('a full disk refuses rows, loses none, and takes them again when there is
     problem: 'The history journal can not be written',
     kept: Number,
     same: true,
+    empty: [0, 0, 0],
   });
 });
 
@@ -373,7 +492,15 @@ t.test('a copy of a segment that was replayed before is replayed again: only the
 t.test('a folder that can not be made stops the start', async (t) => {
   const file = join(temporaryFolder(t), 'data');
   writeFileSync(file, '');
-  await t.rejects(openJournal({ directory: join(file, 'journal'), limitBytes: MIB, onDamage: () => undefined }), {
-    code: 'ENOTDIR',
-  });
+  await t.rejects(
+    openJournal({
+      directory: join(file, 'journal'),
+      limitBytes: MIB,
+      onDamage: () => undefined,
+      onHindered: () => undefined,
+    }),
+    {
+      code: 'ENOTDIR',
+    },
+  );
 });

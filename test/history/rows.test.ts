@@ -130,6 +130,7 @@ onEachStore(async (t, store) => {
       directory: temporaryFolder(t),
       limitBytes: 1e9,
       onDamage: (damage) => t.fail('damage', { damage }),
+      onHindered: () => t.fail(),
     });
     const save = createRowStore(sql);
     const rows = mixedRows(30);
@@ -236,13 +237,40 @@ onEachStore(async (t, store) => {
     const dead = join(directory, '00000000000000ee');
     mkdirSync(dead);
     writeFileSync(join(dead, '000000001.log'), frame(encodeRow(useAt(keyId, '2026-11-21T12:00:00.000Z'))));
-    const journal = await openJournal({ directory, limitBytes: 1e9, onDamage: () => t.fail('damage') });
+    const journal = await openJournal({
+      directory,
+      limitBytes: 1e9,
+      onDamage: () => t.fail('damage'),
+      onHindered: () => t.fail(),
+    });
     const batch = await journal.read(10);
     await createRowStore(sql)(batch?.rows ?? []);
     t.equal(await lastUse(sql, keyId), '2026-11-21T12:00:00.000Z');
     batch?.commit();
     await journal.close();
   });
+
+  t.test(
+    'a batch bounds its waits, for itself alone: a node that dies in the middle keeps the others for seconds',
+    async (t) => {
+      await sql`CREATE TABLE seen_waits (idle text, locks text)`;
+      await sql`
+      CREATE FUNCTION see_waits() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
+        INSERT INTO seen_waits
+        VALUES (current_setting('idle_in_transaction_session_timeout'), current_setting('lock_timeout'));
+        RETURN NULL;
+      END $$`;
+      await sql`CREATE TRIGGER see_waits AFTER INSERT ON scan_days FOR EACH STATEMENT EXECUTE FUNCTION see_waits()`;
+      await createRowStore(sql)([rowAt(NOON)]);
+      t.same([...(await sql`SELECT * FROM seen_waits`)], [{ idle: '15s', locks: '5s' }]);
+      const [after] = await sql`
+      SELECT current_setting('idle_in_transaction_session_timeout') AS idle, current_setting('lock_timeout') AS locks`;
+      t.same(after, { idle: '0', locks: '0' });
+      await sql`DROP TRIGGER see_waits ON scan_days`;
+      await sql`DROP FUNCTION see_waits`;
+      await sql`DROP TABLE seen_waits`;
+    },
+  );
 
   t.test('months are made ahead, once, whoever starts at the same time', async (t) => {
     const nodes = await Promise.all(Array.from({ length: 3 }, () => open(t, target)));

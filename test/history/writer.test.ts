@@ -1,0 +1,124 @@
+// The writer beside a database that doesn't answer: told, tried again, and what answers late does no harm.
+import t from 'tap';
+import { openJournal } from '../../src/history/journal.js';
+import { createRowStore } from '../../src/history/rows-to-database.js';
+import type { ScanRow } from '../../src/history/scan-row.js';
+import { startWriter } from '../../src/history/writer.js';
+import { rowAt } from '../fixtures/history.js';
+import { startPostgres } from '../fixtures/postgres.js';
+import { open, temporaryFolder } from '../fixtures/stores.js';
+
+const NOON = Date.parse('2026-11-21T12:00:00Z');
+
+async function turn(): Promise<void> {
+  await new Promise((resolve) => setImmediate(resolve));
+}
+
+t.test(
+  'a batch without an answer has failed: it is told and tried again, and its late answer copies nothing',
+  async (t) => {
+    const journal = await openJournal({
+      directory: temporaryFolder(t),
+      limitBytes: 1e9,
+      onDamage: () => t.fail(),
+      onHindered: () => t.fail(),
+    });
+    const calls: { readonly rows: readonly ScanRow[]; readonly answer: () => void }[] = [];
+    const failures: [string, number][] = [];
+    let answersAtOnce = false;
+    let recoveries = 0;
+    const writer = startWriter({
+      journal,
+      store: async (rows) => {
+        if (answersAtOnce) return;
+        await new Promise<void>((answer) => calls.push({ rows, answer }));
+      },
+      onFailure: (error, attempts) => failures.push([String(error), attempts]),
+      onRecovery: () => {
+        recoveries += 1;
+      },
+      batchTimeoutMs: 50,
+    });
+    const [first, second] = [rowAt(NOON), rowAt(NOON + 1)];
+    await journal.append(first);
+    while (calls.length < 1) await turn();
+    await journal.append(second);
+    while (calls.length < 2) await turn();
+    t.strictSame(failures, [['Error: No answer within 50 ms', 1]]);
+    t.strictSame(
+      calls.map(({ rows }) => rows),
+      [[first], [first, second]],
+    );
+    calls[0]?.answer();
+    await turn();
+    t.equal(journal.state().rows, 2, 'too late');
+    while (failures.length < 8) await turn();
+    t.ok(calls.length <= 5, 'those without an answer are bounded: one has had its own');
+    answersAtOnce = true;
+    for (const { answer } of calls) answer();
+    while (recoveries === 0) await turn();
+    t.equal(journal.state().rows, 0);
+    await writer.stop(1_000);
+    await journal.close();
+  },
+);
+
+t.test('an answer after the stop copies nothing: another process may have the rows by then', async (t) => {
+  const journal = await openJournal({
+    directory: temporaryFolder(t),
+    limitBytes: 1e9,
+    onDamage: () => t.fail(),
+    onHindered: () => t.fail(),
+  });
+  let answer: (() => void) | undefined;
+  const writer = startWriter({
+    journal,
+    store: () =>
+      new Promise((resolve) => {
+        answer = resolve;
+      }),
+    onFailure: () => undefined,
+    onRecovery: () => undefined,
+  });
+  await journal.append(rowAt(NOON));
+  while (answer === undefined) await turn();
+  await writer.stop(1);
+  answer();
+  await turn();
+  t.equal(journal.state().rows, 1);
+  await journal.close();
+});
+
+t.test('a Postgres that is frozen keeps nobody for ever, and has every row once when it goes on', async (t) => {
+  const server = await startPostgres();
+  t.teardown(() => server.stop());
+  const { sql } = await open(t, { kind: 'url', url: await server.database() });
+  const journal = await openJournal({
+    directory: temporaryFolder(t),
+    limitBytes: 1e9,
+    onDamage: () => t.fail(),
+    onHindered: () => t.fail(),
+  });
+  const failures: number[] = [];
+  const rows = [rowAt(NOON)];
+  await createRowStore(sql)([rowAt(NOON - 1)]);
+  server.pause();
+  const writer = startWriter({
+    journal,
+    store: createRowStore(sql),
+    onFailure: (_, attempts) => failures.push(attempts),
+    onRecovery: () => undefined,
+    batchTimeoutMs: 100,
+  });
+  for (const row of rows) await journal.append(row);
+  while (failures.length < 6) await turn();
+  server.resume();
+  while (journal.state().rows > 0) await turn();
+  await writer.stop(10_000);
+  t.strictSame(
+    (await sql<{ id: string }[]>`SELECT id FROM scans WHERE id = ${rows[0]?.id ?? ''}`).map(({ id }) => id),
+    rows.map(({ id }) => id),
+  );
+  t.same([...(await sql`SELECT sum(scans)::int AS scans FROM scan_days`)], [{ scans: 2 }]);
+  await journal.close();
+});
