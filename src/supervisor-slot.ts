@@ -128,9 +128,8 @@ export function createSlot({ start, backOff, log, stop }: SlotOptions): Slot {
       return;
     }
     old.tell({ kind: 'retire' });
-    // If it doesn't, it is killed for it.
-    if (!(await old.heard('retired'))) await old.ended;
-    if (next !== fresh) return;
+    // If it ends instead, by itself or killed for it, that is dealt with where ends are: the new one is promoted.
+    if (!(await old.heard('retired')) || next !== fresh) return;
     main = fresh;
     next = null;
     serve(fresh);

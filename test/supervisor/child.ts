@@ -67,6 +67,10 @@ const actions: Readonly<Record<string, () => void>> = {
     serve(stopOn);
     onOrder('retire', () => process.send?.({ kind: 'retired', endsWithinMs: 1e8 }));
   },
+  diesOfRetire: () => {
+    serve(say);
+    onOrder('retire', () => process.exit(3));
+  },
   retiresAndHangs: () => {
     serve(say);
     onOrder('retire', () => process.send?.({ kind: 'retired', endsWithinMs: 1 }));

@@ -259,6 +259,17 @@ t.test('a replaced server is killed when it has not ended within the time that i
   t.same(logged(stdout, 'suspected'), [false, false]);
 });
 
+t.test('one that dies instead of handing over is replaced all the same', async (t) => {
+  const running = supervisor(t, ['diesOfRetire', 'takesOver']);
+  const old = await serverPid(running);
+  running.process.kill('SIGUSR2');
+  t.not(await serverPid(running), old);
+  running.process.kill('SIGTERM');
+  const { code, stdout } = await running.ended;
+  t.equal(code, 0);
+  t.same(logged(stdout, 'delayMs'), []);
+});
+
 t.test('a replacement waits for the end of the process that was replaced before: there is room for two', async (t) => {
   const running = supervisor(t, ['retiresAndStays', 'takesOver', 'takesOver']);
   const old = await serverPid(running);
