@@ -20,6 +20,7 @@ import { behindSignIn } from './http/caller.js';
 import type { Exchange } from './http/exchange.js';
 import { createRouter } from './http/router.js';
 import { type Server, startServer } from './http/server.js';
+import { DRAIN_MS } from './limits.js';
 import type { Log } from './log.js';
 import { createMetrics, type Metrics } from './metrics.js';
 import { startMetricsServer } from './metrics-server.js';
@@ -41,8 +42,10 @@ import { codeOf } from './store/store-error.js';
 
 /** Requests in flight get so long at a stop. */
 const STOP_GRACE_MS = 30_000;
-/** Connections of a replaced process get so long: three times what uWebSockets.js lets an idle one live. */
-const DRAIN_MS = 30_000;
+/** Connections of a replaced process get so long without a request: three times what uWebSockets.js lets an idle one live. */
+const IDLE_MS = 30_000;
+/** For what stops after the requests: the history, the stores. */
+const CLOSING_MS = 30_000;
 
 interface HttpParts {
   readonly postgres: Postgres;
@@ -63,8 +66,10 @@ export interface Http {
   /** Resolves with the port; rejects when the address can't be had. */
   listen(): Promise<number>;
   stopListening(): void;
-  /** Resolves when no connection is left, or after a while. */
+  /** Resolves when no connection is left, or none with a request after a while. */
   drain(): Promise<void>;
+  /** A process that takes no more connections has ended after this, with or without a drain, unless it hangs. */
+  endsWithinMs(drains: boolean): number;
 }
 
 export async function createHttp(
@@ -155,9 +160,19 @@ export async function createHttp(
     },
     stopListening: () => server?.stopListening(),
     async drain() {
-      await server?.drain(DRAIN_MS);
+      await server?.drain({ idleMs: IDLE_MS, requestMs: longestRequestMs(config) });
+    },
+    endsWithinMs(drains) {
+      if (!drains) return STOP_GRACE_MS + CLOSING_MS;
+      // A scan whose client has left is waited for beyond the requests.
+      return IDLE_MS + longestRequestMs(config) + config.scanTimeoutMs + CLOSING_MS;
     },
   };
+}
+
+/** What no request outlasts by its own deadlines, which follow each other, and the reading of a refused body after its answer. */
+function longestRequestMs({ uploadWaitMs, uploadTimeoutMs, downloadTimeoutMs, scanTimeoutMs }: Config): number {
+  return 2 * uploadWaitMs + uploadTimeoutMs + downloadTimeoutMs + scanTimeoutMs + DRAIN_MS;
 }
 
 function shareVerdicts(

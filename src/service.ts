@@ -1,6 +1,7 @@
 // The service: its parts started in order, and stopped in the reverse order.
 import { type BootstrapAccount, bootstrap } from './account/bootstrap.js';
 import type { Config } from './config-types.js';
+import type { ServingEngine } from './engine/build.js';
 import { startHistory } from './history/history.js';
 import type { Log } from './log.js';
 import type { Engine } from './service-engine.js';
@@ -15,7 +16,9 @@ export interface Service {
   /** Takes requests from now on; resolves with the port, rejects when the address can't be had. */
   listen(): Promise<number>;
   /** Resolves when scans are served; rejects when the signatures can't be loaded, while the rest goes on answering. */
-  ready(): Promise<void>;
+  ready(): Promise<ServingEngine>;
+  /** The engine that is wanted serves, not one that stands in for it, and not none. */
+  readonly isComplete: boolean;
   /** Reads the signatures again; resolves when that has been done, well or not. */
   reloadSignatures(): Promise<void>;
   /** Contents that are not scanned from now on, as SHA-256: they have crashed the engine. */
@@ -24,8 +27,10 @@ export interface Service {
   handOver(): Promise<void>;
   /** The process that was here before is gone. */
   alone(): void;
-  /** Lets the connections that are left end, for a while. */
+  /** Lets the connections that are left end, and what they have asked for by its own deadlines. */
   drain(): Promise<void>;
+  /** A process that has handed over has ended after this, with or without a drain, unless it hangs. */
+  endsWithinMs(drains: boolean): number;
   /** Stops listening, answers what runs, closes the stores. */
   stop(): Promise<void>;
 }
@@ -80,8 +85,10 @@ export async function startService(
         return pool.hung;
       },
       listen: () => http.listen(),
-      async ready() {
-        await signatures.ready();
+      ready: () => signatures.ready(),
+      get isComplete() {
+        const state = signatures.state();
+        return state.kind === 'ready' && state.info.standsInFor === null;
       },
       reloadSignatures: () => signatures.reload(),
       refuse(digests) {
@@ -93,6 +100,7 @@ export async function startService(
       },
       alone: () => admission.alone(),
       drain: () => http.drain(),
+      endsWithinMs: (drains) => http.endsWithinMs(drains),
       stop,
     };
   } catch (error) {

@@ -18,10 +18,12 @@ export const orderShape = z.discriminatedUnion('kind', [
     inFlightPath: z.string().nullable(),
     /** Digests of contents that have crashed the engine too often. */
     refused: z.array(z.string()),
+    /** Whether a stand-in engine may take over: the process that is replaced has nothing better. Default: no. */
+    mayStandIn: z.boolean().optional(),
   }),
   z.object({ kind: z.literal('serve') }),
-  /** Hand over, answer what is open and end. */
-  z.object({ kind: z.literal('retire') }),
+  /** Hand over, answer what is open and end. `hasSuccessor`: another one takes the connections meanwhile; default: yes. */
+  z.object({ kind: z.literal('retire'), hasSuccessor: z.boolean().optional() }),
   /** The process that was replaced is gone. */
   z.object({ kind: z.literal('alone') }),
   z.object({ kind: z.literal('refuse'), refused: z.array(z.string()) }),
@@ -32,8 +34,13 @@ export type StartOrder = Extract<Order, { kind: 'start' }>;
 export const reportShape = z.discriminatedUnion('kind', [
   /** It could serve now. */
   z.object({ kind: z.literal('prepared') }),
-  /** It accepts nothing any more, and its counts are where the next one finds them. */
-  z.object({ kind: z.literal('retired') }),
+  /** Its first load of signatures has ended, well or not, or what serves has changed; `complete`: the engine that is wanted serves. */
+  z.object({ kind: z.literal('loaded'), complete: z.boolean() }),
+  /**
+   * It accepts nothing any more, and its counts are where the next one finds them. `endsWithinMs`: by then all that it has
+   * begun is over by its own deadlines, and it has ended.
+   */
+  z.object({ kind: z.literal('retired'), endsWithinMs: z.number().nonnegative().optional() }),
   /** All is stored: it may be killed. */
   z.object({ kind: z.literal('stopped') }),
   /** It wants to be replaced, while it goes on; `sha256`: the content that a thread did not come back from. */

@@ -9,18 +9,29 @@ import { type Order, READY_MESSAGE, type Report, reportShape, type StartOrder } 
 export const EXIT_OS_ERROR = 71;
 /** A process that has stored everything ends within this; one that doesn't has a thread that hangs. */
 const EXIT_MS = 2_000;
+/** A process that doesn't hand over within this is killed: its main thread hangs. */
+const HANDOVER_MS = 10_000;
+/** The same for one that has handed over and doesn't say what it needs: an older version, which drains for 30 seconds. */
+const RETIRE_MS = 50_000;
+/** What setTimeout can count; more would be no time at all. */
+const TIMER_MAX_MS = 2 ** 31 - 1;
 
 /** How a server process ended. */
 export interface End {
   readonly exitCode: number;
   readonly signal: NodeJS.Signals | null;
-  readonly readyForMs: number | null;
-  /** It died of itself: of no signal of ours, and not because it had nothing more to do. */
+  /** It has listened. */
+  readonly wasReady: boolean;
+  /** Since it listened with its first load of signatures behind it, well or not; null: it never got there. */
+  readonly servedForMs: number | null;
+  /** It ended of itself, with whatever exit code: by no wish of ours. */
   readonly crashed: boolean;
 }
 
 export interface ServerProcess {
   readonly ended: Promise<End>;
+  /** Whether the engine that is wanted serves, as far as it has said; null: it has not. */
+  readonly complete: boolean | null;
   tell(order: Order): void;
   /** Passes a signal on; ending of it is no crash. */
   kill(signal: NodeJS.Signals): void;
@@ -46,8 +57,10 @@ export function startServerProcess(options: ServerProcessOptions): ServerProcess
   const said = new Set<string>();
   const listeners = new Set<() => void>();
   let over = false;
-  let readyAtMs: number | null = null;
+  let servesSinceMs: number | null = null;
+  let complete: boolean | null = null;
   let sent: NodeJS.Signals | null = null;
+  let isRetired = false;
   let killTimer: NodeJS.Timeout | undefined;
 
   const changed = (): void => {
@@ -55,10 +68,12 @@ export function startServerProcess(options: ServerProcessOptions): ServerProcess
   };
   child.on('message', (message) => {
     const report = message === READY_MESSAGE ? null : reportShape.safeParse(message);
-    if (report === null) readyAtMs ??= performance.now();
-    else if (!report.success) return;
+    if (report?.success === false) return;
     said.add(report === null ? READY_MESSAGE : report.data.kind);
-    if (report?.data.kind === 'stopped') killTimer = setTimeout(() => server.kill('SIGKILL'), EXIT_MS);
+    if (said.has(READY_MESSAGE) && said.has('loaded')) servesSinceMs ??= performance.now();
+    if (report?.data.kind === 'loaded') complete = report.data.complete;
+    if (report?.data.kind === 'retired') killAfter(report.data.endsWithinMs ?? RETIRE_MS);
+    if (report?.data.kind === 'stopped') killAfter(EXIT_MS);
     changed();
     if (report !== null) options.onReport(report.data, server);
   });
@@ -66,14 +81,41 @@ export function startServerProcess(options: ServerProcessOptions): ServerProcess
     over = true;
     clearTimeout(killTimer);
     changed();
-    const asked = said.has('stopped') || (signal !== null && signal === sent);
-    const readyForMs = readyAtMs === null ? null : performance.now() - readyAtMs;
-    return { exitCode: said.has('stopped') ? 0 : exitCode, signal, readyForMs, crashed: exitCode !== 0 && !asked };
+    // A signal that others have sent to it makes it end as well as ours do: but then nobody wants us to end.
+    const isClean = exitCode === 0 || said.has('stopped');
+    const asked = (isClean && (sent !== null || isRetired)) || (signal !== null && signal === sent);
+    return {
+      exitCode: said.has('stopped') ? 0 : exitCode,
+      signal,
+      wasReady: said.has(READY_MESSAGE),
+      servedForMs: servesSinceMs === null ? null : performance.now() - servesSinceMs,
+      crashed: !asked,
+    };
   });
+
+  /** Instead of what was said about it before. */
+  function killAfter(delayMs: number): void {
+    clearTimeout(killTimer);
+    if (over) return;
+    killTimer = setTimeout(
+      () => {
+        log.error({ delayMs }, 'a process that was to end did not: killing it');
+        server.kill('SIGKILL');
+      },
+      Math.min(delayMs, TIMER_MAX_MS),
+    );
+  }
 
   const server: ServerProcess = {
     ended,
+    get complete() {
+      return complete;
+    },
     tell(order) {
+      if (order.kind === 'retire') {
+        isRetired = true;
+        killAfter(HANDOVER_MS);
+      }
       // It may be gone, or going: then its end says what there is to say.
       if (child.connected) child.send(order, () => undefined);
     },

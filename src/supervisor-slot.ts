@@ -10,8 +10,16 @@ export const EXIT_UNAVAILABLE = 69;
 /** sysexits.h EX_CONFIG: the configuration is wrong. Always final: only an operator can change that. */
 export const EXIT_CONFIG = 78;
 
+/** How a process is to begin. */
+export interface Beginning {
+  /** Another one is still there: prepare everything and wait for the order to serve. */
+  readonly takesOver: boolean;
+  /** Whether a stand-in engine may take over. */
+  readonly mayStandIn: boolean;
+}
+
 export interface SlotOptions {
-  start(takesOver: boolean, onReport: (report: Report, server: ServerProcess) => void): ServerProcess;
+  start(beginning: Beginning, onReport: (report: Report, server: ServerProcess) => void): ServerProcess;
   readonly backOff: BackOff;
   readonly log: Log;
   readonly stop: AbortSignal;
@@ -32,10 +40,6 @@ export interface Slot {
 
 /** A new process that isn't ready within this is given up: the largest databases take a minute. */
 const PREPARE_MS = 600_000;
-/** A process that doesn't hand over within this is killed: its main thread hangs. */
-const HANDOVER_MS = 10_000;
-/** A replaced process ends within this: its drain (server-process.ts) and the closing of its stores. */
-const RETIRE_MS = 50_000;
 
 export function createSlot({ start, backOff, log, stop }: SlotOptions): Slot {
   const running = new Set<ServerProcess>();
@@ -43,17 +47,37 @@ export function createSlot({ start, backOff, log, stop }: SlotOptions): Slot {
   let next: ServerProcess | null = null;
   /** Ends because it asked to, to be followed by another one. */
   let restarting: ServerProcess | null = null;
+  let isReplacing = false;
+  let onMainChanged: () => void = () => undefined;
+  let onPromoted: () => void = () => undefined;
   let wasReady: () => void = () => undefined;
   const firstReady = new Promise<void>((resolve) => {
     wasReady = resolve;
   });
 
-  function launch(takesOver: boolean): ServerProcess {
-    const server = start(takesOver, onReport);
+  function launch(beginning: Beginning): ServerProcess {
+    const server = start(beginning, onReport);
     running.add(server);
     void server.ended.then(() => running.delete(server));
     void server.heard(READY_MESSAGE).then(wasReady);
     return server;
+  }
+
+  /** Starts one that serves as soon as it can, whether or not a process that was replaced still answers what it had. */
+  function fill(): ServerProcess {
+    const takesOver = running.size > 0;
+    const server = launch({ takesOver, mayStandIn: true });
+    if (takesOver) serve(server);
+    return server;
+  }
+
+  function serve(server: ServerProcess): void {
+    server.tell({ kind: 'serve' });
+    void endOfOthers(server).then(() => server.tell({ kind: 'alone' }));
+  }
+
+  async function endOfOthers(server: ServerProcess): Promise<void> {
+    await Promise.all([...running].filter((other) => other !== server).map((other) => other.ended));
   }
 
   function onReport(report: Report, server: ServerProcess): void {
@@ -67,18 +91,34 @@ export function createSlot({ start, backOff, log, stop }: SlotOptions): Slot {
     if (restarting !== null || next !== null || stop.aborted) return;
     log.warn({ reason }, 'restarting the server process');
     restarting = server;
-    retire(server);
+    server.tell({ kind: 'retire', hasSuccessor: false });
   }
 
   async function replace(reason: string): Promise<void> {
-    const old = main;
-    if (old === null || next !== null || restarting !== null || stop.aborted) return;
+    if (isReplacing || main === null || restarting !== null || stop.aborted) return;
+    isReplacing = true;
+    try {
+      await replaceOld(main, reason);
+    } finally {
+      isReplacing = false;
+    }
+  }
+
+  async function replaceOld(old: ServerProcess, reason: string): Promise<void> {
+    // There is room for two, and the one before may still answer a slow upload.
+    if (running.size > 1)
+      log.info({ reason }, 'the process that was replaced before is still there: waiting for its end');
+    await endOfOthers(old);
+    if (main !== old || restarting !== null || stop.aborted) return;
     log.info({ reason }, 'replacing the server process');
-    const fresh = launch(true);
+    const fresh = launch({ takesOver: true, mayStandIn: old.complete === false });
     next = fresh;
     // What never gets ready keeps nobody from asking again.
     const timer = setTimeout(() => fresh.kill('SIGKILL'), PREPARE_MS);
-    const isPrepared = await fresh.heard('prepared');
+    const promoted = new Promise<boolean>((resolve) => {
+      onPromoted = () => resolve(false);
+    });
+    const isPrepared = await Promise.race([fresh.heard('prepared'), promoted]);
     clearTimeout(timer);
     // The old one has died meanwhile, and the new one is in its place already.
     if (next !== fresh) return;
@@ -87,43 +127,24 @@ export function createSlot({ start, backOff, log, stop }: SlotOptions): Slot {
       if (!stop.aborted) log.error(fieldsOf(await fresh.ended), 'the new process failed, the old one goes on');
       return;
     }
-    retire(old);
-    if (!(await handsOver(old))) {
-      log.error('the old process did not hand over: killing it');
-      old.kill('SIGKILL');
-      await old.ended;
-    }
-    if (next !== fresh) return;
+    old.tell({ kind: 'retire' });
+    // If it ends instead, by itself or killed for it, that is dealt with where ends are: the new one is promoted.
+    if (!(await old.heard('retired')) || next !== fresh) return;
     main = fresh;
     next = null;
-    fresh.tell({ kind: 'serve' });
-    void old.ended.then(() => fresh.tell({ kind: 'alone' }));
-    await fresh.heard(READY_MESSAGE);
-    log.info({ reason }, 'replaced');
-  }
-
-  function retire(server: ServerProcess): void {
-    server.tell({ kind: 'retire' });
-    const timer = setTimeout(() => server.kill('SIGKILL'), RETIRE_MS);
-    void server.ended.then(() => clearTimeout(timer));
-  }
-
-  async function handsOver(server: ServerProcess): Promise<boolean> {
-    const late = new AbortController();
-    const timer = setTimeout(() => late.abort(), HANDOVER_MS);
-    const heard = await Promise.race([server.heard('retired'), pause(HANDOVER_MS, late.signal).then(() => false)]);
-    clearTimeout(timer);
-    late.abort();
-    return heard;
+    serve(fresh);
+    onMainChanged();
+    if (await fresh.heard(READY_MESSAGE)) log.info({ reason }, 'replaced');
   }
 
   /** Puts the process that is getting ready in the place of the one that has ended. */
-  function promote(): boolean {
+  function promote(end: End): boolean {
     if (next === null) return false;
+    log.error(fieldsOf(end), 'server ended, the one that was to replace it serves');
     main = next;
     next = null;
-    main.tell({ kind: 'serve' });
-    main.tell({ kind: 'alone' });
+    serve(main);
+    onPromoted();
     return true;
   }
 
@@ -131,22 +152,27 @@ export function createSlot({ start, backOff, log, stop }: SlotOptions): Slot {
     const delayAfter = createDelays(backOff);
     let everReady = false;
     for (;;) {
-      main ??= launch(false);
+      main ??= fill();
       const server = main;
-      const end = await server.ended;
-      everReady ||= end.readyForMs !== null;
+      const changed = new Promise<null>((resolve) => {
+        onMainChanged = () => resolve(null);
+      });
+      const end = await Promise.race([server.ended, changed]);
+      everReady ||= end === null || end.wasReady;
       // It was replaced, and another one is there.
-      if (main !== server) continue;
+      if (end === null || main !== server) continue;
       main = null;
       if (stop.aborted) return end;
-      const lackedMemory = restarting === server;
+      const isWish = restarting === server;
       restarting = null;
-      if (!lackedMemory) {
-        if (promote()) continue;
+      if (!isWish) {
+        if (promote(end)) continue;
         if (isOver(end, everReady)) return end;
       }
-      const delayMs = delayAfter({ readyForMs: end.readyForMs, lackedMemory });
-      if (lackedMemory) log.warn({ delayMs }, 'starting again for want of memory');
+      // A SIGKILL that is not ours is the kernel's, in search of memory: another start would soon be killed as well.
+      const lackedMemory = isWish || (end.signal === 'SIGKILL' && end.exitCode !== 0);
+      const delayMs = delayAfter({ servedForMs: end.servedForMs, lackedMemory });
+      if (isWish) log.warn({ delayMs }, 'starting again for want of memory');
       else log.error({ ...fieldsOf(end), delayMs }, 'server ended, restarting');
       if (delayMs > 0) await pause(delayMs, stop);
       if (stop.aborted) return end;

@@ -4,7 +4,7 @@ import type { Log } from './log.js';
 import type { BackOff } from './supervisor-back-off.js';
 import type { Report } from './supervisor-messages.js';
 import { type End, fieldsOf, isContentsDoing, type ServerProcess, startServerProcess } from './supervisor-server.js';
-import { createSlot, type Slot } from './supervisor-slot.js';
+import { type Beginning, createSlot, type Slot } from './supervisor-slot.js';
 
 export interface SuperviseOptions {
   readonly command: string;
@@ -54,7 +54,7 @@ export async function supervise(options: SuperviseOptions): Promise<number> {
     slots.push(createSlot({ start, backOff, log, stop: stop.signal }));
   }
 
-  function start(takesOver: boolean, onReport: (report: Report, server: ServerProcess) => void): ServerProcess {
+  function start(beginning: Beginning, onReport: (report: Report, server: ServerProcess) => void): ServerProcess {
     const { listener = null, socketDirectory = null, suspects } = options;
     const inFlightPath = suspects?.open() ?? null;
     const refused = suspects?.refused() ?? [];
@@ -62,7 +62,7 @@ export async function supervise(options: SuperviseOptions): Promise<number> {
     const server = startServerProcess({
       ...options,
       listener,
-      start: { kind: 'start', takesOver, inheritsListener, socketDirectory, inFlightPath, refused },
+      start: { kind: 'start', ...beginning, inheritsListener, socketDirectory, inFlightPath, refused },
       onReport(report, from) {
         if (report.kind === 'replace' && report.sha256 !== null && suspects?.hung(report.sha256)) tellRefused();
         onReport(report, from);

@@ -7,7 +7,7 @@ import type { Config } from '../config-types.js';
 import { createLog, type Log } from '../log.js';
 import type { Service } from '../service.js';
 import { startEngine } from '../service-engine.js';
-import { LISTENER_DESCRIPTOR } from '../supervisor-messages.js';
+import { LISTENER_DESCRIPTOR, orderShape } from '../supervisor-messages.js';
 import { EXIT_UNAVAILABLE } from '../supervisor-slot.js';
 import { firstStartText, reachableUrl } from './credentials.js';
 import { EXIT_CLEAN, EXIT_SIGNAL_BASE, EXIT_SOFTWARE } from './exit-codes.js';
@@ -54,6 +54,7 @@ async function serveUntil(
     log.info('stopped');
     return EXIT_CLEAN;
   }
+  const hasSuccessor = heardOfSuccessor();
   let service: Service;
   let isFull = false;
   try {
@@ -80,7 +81,7 @@ async function serveUntil(
       listener: above.start.inheritsListener ? LISTENER_DESCRIPTOR : null,
     });
     service.refuse(above.start.refused);
-    if (!(await takesPlace(service, above, stop))) {
+    if (!(await takesPlace(service, above, stop, log))) {
       await service.stop();
       return EXIT_CLEAN;
     }
@@ -95,7 +96,9 @@ async function serveUntil(
   }
   const onHangUp = (): void => void service.reloadSignatures();
   process.on('SIGHUP', onHangUp);
+  const tellEngine = reportEngine(service, above);
   const wish = setInterval(() => {
+    tellEngine();
     if (service.hungThreads > 0) {
       above.report({ kind: 'replace', reason: 'scan threads do not come back', sha256: null });
     }
@@ -104,7 +107,7 @@ async function serveUntil(
   log.info({ reason: why }, 'stopping');
   clearInterval(wish);
   process.off('SIGHUP', onHangUp);
-  if (why === 'replaced') await leavePlace(service, above, stop);
+  if (why === 'replaced') await leavePlace(service, above, hasSuccessor() ? stop : null);
   await service.stop();
   log.info('stopped');
   await end(service, above, flush);
@@ -115,22 +118,70 @@ async function serveUntil(
  * Waits for its turn, if another process is still there, with everything ready; hears what the supervisor says from now on.
  * Resolves false when it is to end instead.
  */
-async function takesPlace(service: Service, above: Superior, stop: Promise<string>): Promise<boolean> {
+async function takesPlace(service: Service, above: Superior, stop: Promise<string>, log: Log): Promise<boolean> {
   above.onRefused((digests) => service.refuse(digests));
   void above.alone.then(() => service.alone());
   if (!above.start.takesOver) return true;
-  void service.ready().then(
-    () => above.report({ kind: 'prepared' }),
-    // Who goes on with the old signatures serves better than one without any.
-    () => process.kill(process.pid, 'SIGTERM'),
-  );
-  return await Promise.race([above.serve.then(() => true), stop.then(() => false)]);
+  return await new Promise((resolve) => {
+    // Once told to serve it does, with whatever it gets to: nobody else is there any more.
+    let isDecided = false;
+    const decide = (serves: boolean): void => {
+      isDecided = true;
+      resolve(serves);
+    };
+    void above.serve.then(() => decide(true));
+    void stop.then(() => decide(false));
+    void whyNot(service, above.start.mayStandIn === true).then((reason) => {
+      if (isDecided) return;
+      if (reason === null) return above.report({ kind: 'prepared' });
+      log.error({ reason }, 'not taking over: the process that serves does it better');
+      decide(false);
+    });
+  });
 }
 
-async function leavePlace(service: Service, above: Superior, stop: Promise<string>): Promise<void> {
+/** Resolves, when the first load has ended, with why this process can't serve as well as the one that it is to replace; null: it can. */
+async function whyNot(service: Service, mayStandIn: boolean): Promise<string | null> {
+  try {
+    const { standsInFor } = await service.ready();
+    return standsInFor === null || mayStandIn ? null : `rules alone stand in for ClamAV, because: ${standsInFor}`;
+  } catch (error) {
+    return error instanceof Error ? error.message : String(error);
+  }
+}
+
+/** Tells the supervisor what serves, each time when that has changed, and nothing before there is something to tell. */
+function reportEngine(service: Service, above: Superior): () => void {
+  let told: boolean | null = null;
+  let isLoaded = false;
+  const tell = (): void => {
+    if (!isLoaded || told === service.isComplete) return;
+    told = service.isComplete;
+    above.report({ kind: 'loaded', complete: told });
+  };
+  const loaded = (): void => {
+    isLoaded = true;
+    tell();
+  };
+  void service.ready().then(loaded, loaded);
+  return tell;
+}
+
+/** Answers whether another process serves while this one leaves, as the order to retire says. */
+function heardOfSuccessor(): () => boolean {
+  let has = true;
+  process.on('message', (message) => {
+    const order = orderShape.safeParse(message);
+    if (order.success && order.data.kind === 'retire') has = order.data.hasSuccessor ?? true;
+  });
+  return () => has;
+}
+
+/** Without a successor (`stop` null) nobody serves meanwhile: what is open is answered, and idle connections end at once. */
+async function leavePlace(service: Service, above: Superior, stop: Promise<string> | null): Promise<void> {
   await service.handOver();
-  above.report({ kind: 'retired' });
-  await Promise.race([service.drain(), stop]);
+  above.report({ kind: 'retired', endsWithinMs: service.endsWithinMs(stop !== null) });
+  if (stop !== null) await Promise.race([service.drain(), stop]);
 }
 
 /** A thread that hangs keeps the process from exiting, in whatever way but this one. */

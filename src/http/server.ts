@@ -23,10 +23,17 @@ export interface Server {
    * connections finds out from an answer, not from a reset.
    */
   stopListening(): void;
-  /** Resolves when the last connection is gone, or after `graceMs`. */
-  drain(graceMs: number): Promise<void>;
+  /** Resolves when the last connection is gone; after `idleMs` without those that have no request; with requests, `requestMs` later. */
+  drain(limits: DrainLimits): Promise<void>;
   /** Stops listening, waits for the answers that are due, at most `graceMs`, and closes every connection. */
   stop(graceMs: number): Promise<void>;
+}
+
+export interface DrainLimits {
+  /** For connections to end, or to send what they have begun to. */
+  readonly idleMs: number;
+  /** For the requests that are open then. */
+  readonly requestMs: number;
 }
 
 /** Starts listening; rejects when the address can't be had. */
@@ -41,17 +48,22 @@ export async function startServer(options: ServerOptions): Promise<Server> {
   let connections = 0;
   let retiring = false;
   let listening = true;
-  let onChange: (() => void) | null = null;
+  let isStopping = false;
+  const waiting = new Set<() => void>();
+
+  const changed = (): void => {
+    for (const look of [...waiting]) look();
+  };
 
   const onEnd: OnEnd = (exchange, status) => {
     open -= 1;
     options.onEnd(exchange, status);
-    if (open === 0) onChange?.();
+    if (open === 0) changed();
   };
 
   const onConnection = (_response: unknown, change: number): void => {
     connections += change;
-    if (connections === 0) onChange?.();
+    if (connections === 0) changed();
   };
   app.filter(onConnection);
   app.any('/*', (response, request) => {
@@ -87,12 +99,16 @@ export async function startServer(options: ServerOptions): Promise<Server> {
   async function until(condition: () => boolean, limitMs: number): Promise<void> {
     if (condition()) return;
     await new Promise<void>((resolve) => {
-      const timer = setTimeout(resolve, limitMs);
-      onChange = () => {
-        if (!condition()) return;
+      const end = (): void => {
         clearTimeout(timer);
+        waiting.delete(look);
         resolve();
       };
+      const look = (): void => {
+        if (condition()) end();
+      };
+      const timer = setTimeout(end, limitMs);
+      waiting.add(look);
     });
   }
 
@@ -102,11 +118,14 @@ export async function startServer(options: ServerOptions): Promise<Server> {
       return open;
     },
     stopListening,
-    async drain(graceMs) {
-      await until(() => connections === 0 && open === 0, graceMs);
+    async drain({ idleMs, requestMs }) {
+      await until(() => isStopping || (connections === 0 && open === 0), idleMs);
+      await until(() => isStopping || open === 0, requestMs);
     },
     async stop(graceMs) {
       stopListening();
+      isStopping = true;
+      changed();
       await until(() => open === 0, graceMs);
       app.close();
     },

@@ -1,12 +1,14 @@
 // What a server process survives, over the wire and with real processes: its replacement under load, scans that hang, scans that crash it.
-import { readFileSync } from 'node:fs';
+import { readFileSync, writeFileSync } from 'node:fs';
 import { Agent, request } from 'node:http';
+import { join } from 'node:path';
 import t, { type Test } from 'tap';
 import { faultEnvironment, faulty } from '../fixtures/faults.js';
 import { startPostgres } from '../fixtures/postgres.js';
 import { startRedis } from '../fixtures/redis.js';
 import { API_KEY, startServer, type TestServer } from '../fixtures/server.js';
 import { upload } from '../fixtures/upload.js';
+import { bodySignature, databaseFolder } from '../native/engine.js';
 
 const postgres = await startPostgres();
 t.teardown(() => postgres.stop());
@@ -162,6 +164,61 @@ t.test(
     t.equal(await server.stop(), 0);
   },
 );
+
+/** Signatures that load until they are broken; with a rule, by which YARA-X can stand in. */
+function breakable(t: Test, rules: Record<string, string>): { folder: string; breakIt: () => void } {
+  const folder = databaseFolder(t, { 'a.ndb': bodySignature('Test.Mark', 'a mark'), ...rules });
+  return { folder, breakIt: () => writeFileSync(join(folder, 'a.ndb'), 'no signature\n') };
+}
+
+const RULE = { 'a.yar': 'rule Mark { strings: $a = "another mark" condition: $a }\n' };
+
+t.test('rules alone do not take over from a ClamAV that serves, but from other rules', async (t) => {
+  const { folder, breakIt } = breakable(t, RULE);
+  const env = { SIGNATURES_DIR: folder, SIGNATURES_POLL_SECONDS: '0' };
+  const server = await start(t, env);
+  breakIt();
+  process.kill(server.pid, 'SIGUSR2');
+  await server.printed(/"msg":"(not taking over: the process that serves does it better)"/);
+  await server.printed(/"msg":"(the new process failed, the old one goes on)"/);
+  t.match((await upload(server.url, 'some text')).headers.get('x-scan-engine'), /^clamav/);
+  t.equal(await server.stop(), 0);
+
+  const degraded = await start(t, env);
+  t.match((await upload(degraded.url, 'some text')).headers.get('x-scan-engine'), /^yara-x/);
+  process.kill(degraded.pid, 'SIGUSR2');
+  await degraded.printed(/"msg":"(replaced)"/);
+  t.match((await upload(degraded.url, 'other text')).headers.get('x-scan-engine'), /^yara-x/);
+  t.equal(await degraded.stop(), 0);
+});
+
+t.test('a successor in the place of a dead process stays, also when its signatures do not load', async (t) => {
+  const { folder, breakIt } = breakable(t, {});
+  const env = { SIGNATURES_DIR: folder, SIGNATURES_POLL_SECONDS: '0', ENGINE: 'clamav' };
+  const server = await start(t, env);
+  const old = childrenOf(server.pid);
+  breakIt();
+  process.kill(server.pid, 'SIGUSR2');
+  let fresh: number | undefined;
+  while (fresh === undefined) {
+    await new Promise((resolve) => setImmediate(resolve));
+    fresh = childrenOf(server.pid).find((pid) => !old.includes(pid));
+  }
+  // It does nothing before it is promoted.
+  process.kill(fresh, 'SIGSTOP');
+  for (const pid of old) process.kill(pid, 'SIGKILL');
+  await server.printed(/"msg":"(server ended, the one that was to replace it serves)"/);
+  process.kill(fresh, 'SIGCONT');
+  await server.printed(/"msg":"(the signatures could not be loaded: scans are refused)"/);
+  await server.printed(/(?:"msg":"(listening)"[\s\S]*){2}/);
+  t.equal((await upload(server.url, 'some text')).status, 503);
+  writeFileSync(join(folder, 'a.ndb'), bodySignature('Test.Mark', 'a mark'));
+  process.kill(server.pid, 'SIGHUP');
+  await server.printed(/(?:"msg":"(signatures loaded)"[\s\S]*){2}/);
+  t.equal((await upload(server.url, 'some text')).status, 200);
+  t.same(childrenOf(server.pid), [fresh]);
+  t.equal(await server.stop(), 0);
+});
 
 t.test('a process over its bound of memory takes no scan and is restarted', async (t) => {
   const server = await start(t, { ...faultEnvironment, MEMORY_LIMIT_MB: '600' });

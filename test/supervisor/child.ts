@@ -8,8 +8,8 @@ const run = readdirSync(folder).length;
 writeFileSync(join(folder, String(run)), '');
 const action = plan[run] ?? 'none';
 
-function say(event: string): void {
-  process.stdout.write(`${JSON.stringify({ event, run, pid: process.pid })}\n`);
+function say(event: string, more: object = {}): void {
+  process.stdout.write(`${JSON.stringify({ event, run, pid: process.pid, ...more })}\n`);
 }
 
 /** Without anything else to do the IPC channel's listener keeps the process alive, until it closes. */
@@ -17,6 +17,7 @@ function serve(onStop: (signal: string) => void): void {
   for (const signal of ['SIGTERM', 'SIGINT', 'SIGHUP', 'SIGUSR2']) process.on(signal, () => onStop(signal));
   process.on('disconnect', () => say('disconnected'));
   process.send?.('ready');
+  process.send?.({ kind: 'loaded', complete: true });
   say('ready');
 }
 
@@ -27,8 +28,9 @@ function stopOn(signal: string): void {
 
 function onOrder(kind: string, act: () => void): void {
   process.on('message', (message) => {
-    if (!z.object({ kind: z.literal(kind) }).safeParse(message).success) return;
-    say(kind);
+    const order = z.looseObject({ kind: z.literal(kind) }).safeParse(message);
+    if (!order.success) return;
+    say(kind, order.data);
     act();
   });
 }
@@ -47,11 +49,37 @@ const actions: Readonly<Record<string, () => void>> = {
   abort: () => process.abort(),
   sandboxed: () => process.kill(process.pid, 'SIGSYS'),
   readyThen3: () => process.send?.('ready', () => process.exit(3)),
+  servedThen3: () => {
+    process.send?.('ready');
+    process.send?.({ kind: 'loaded', complete: true }, () => process.exit(3));
+  },
+  servedThenKilled: () => {
+    process.send?.('ready');
+    process.send?.({ kind: 'loaded', complete: true }, () => process.kill(process.pid, 'SIGKILL'));
+  },
   readyThen69: () => process.send?.('ready', () => process.exit(69)),
   serve: () => serve(stopOn),
   retires: () => {
     serve(stopOn);
     onOrder('retire', retire);
+  },
+  retiresAndStays: () => {
+    serve(stopOn);
+    onOrder('retire', () => process.send?.({ kind: 'retired', endsWithinMs: 1e8 }));
+  },
+  diesOfRetire: () => {
+    serve(say);
+    onOrder('retire', () => process.exit(3));
+  },
+  retiresAndHangs: () => {
+    serve(say);
+    onOrder('retire', () => process.send?.({ kind: 'retired', endsWithinMs: 1 }));
+  },
+  standsIn: () => {
+    serve(stopOn);
+    onOrder('retire', retire);
+    process.send?.({ kind: 'loaded', complete: false });
+    process.send?.({ kind: 'replace', reason: 'test', sha256: null });
   },
   wishes: () => {
     // The first wish at once, the second when it hears a signal.
@@ -67,13 +95,21 @@ const actions: Readonly<Record<string, () => void>> = {
   },
   takesOver: () => {
     say('preparing');
-    for (const order of ['alone', 'retire']) onOrder(order, () => undefined);
+    for (const order of ['start', 'alone', 'retire']) onOrder(order, () => undefined);
     onOrder('serve', () => serve(stopOn));
     process.send?.({ kind: 'prepared' });
   },
   takesOverSlowly: () => {
     say('preparing');
     onOrder('serve', () => serve(stopOn));
+  },
+  takesOverSlowlyAndEnds: () => {
+    say('preparing');
+    onOrder('serve', () => process.exit(0));
+  },
+  takesOverAndDies: () => {
+    onOrder('serve', () => process.exit(3));
+    process.send?.({ kind: 'prepared' });
   },
   ignoreSignals: () => serve(say),
   dieOfSignals: () => {

@@ -42,36 +42,45 @@ async function serverPid(running: Running): Promise<number> {
 }
 
 t.test('a server that crashes is started again at once, then with delays that double up to their limit', async (t) => {
-  const { code, stdout } = await supervisor(t, ['exit3', 'killed', 'exit3', 'killed', 'exit3', 'exit0']).ended;
-  t.equal(code, 0);
+  const { code, stdout } = await supervisor(t, ['exit3', 'killed', 'exit3', 'killed', 'exit3', 'exit78']).ended;
+  t.equal(code, 78);
   t.same(logged(stdout, 'delayMs'), [0, 1, 2, 4, 4]);
-  t.same(logged(stdout, 'exitCode'), [3, 3, 3]);
+  t.same(logged(stdout, 'exitCode'), [3, 3, 3, 78]);
   t.same(logged(stdout, 'signal'), ['SIGKILL', 'SIGKILL']);
 });
 
 t.test('after a healthy life the delays begin anew', async (t) => {
-  const running = supervisor(t, ['exit3', 'exit3', 'serve', 'exit0'], { backOff: { ...BACK_OFF, healthyMs: 0 } });
+  const running = supervisor(t, ['exit3', 'exit3', 'serve', 'exit78'], { backOff: { ...BACK_OFF, healthyMs: 0 } });
   process.kill(await serverPid(running), 'SIGKILL');
   t.same(logged((await running.ended).stdout, 'delayMs'), [0, 1, 0]);
 });
 
 t.test('a life that was never ready does not count as healthy', async (t) => {
-  const running = supervisor(t, ['exit3', 'exit3', 'exit0'], { backOff: { ...BACK_OFF, healthyMs: 0 } });
+  const running = supervisor(t, ['exit3', 'exit3', 'exit78'], { backOff: { ...BACK_OFF, healthyMs: 0 } });
   t.same(logged((await running.ended).stdout, 'delayMs'), [0, 1]);
 });
 
 t.test('one that had served is waited with for less: it is content that crashes it', async (t) => {
-  const { stdout } = await supervisor(t, [...Array.from({ length: 5 }, () => 'readyThen3'), 'exit0']).ended;
+  const { stdout } = await supervisor(t, [...Array.from({ length: 5 }, () => 'servedThen3'), 'exit78']).ended;
   t.same(logged(stdout, 'delayMs'), [0, 1, 2, 2, 2]);
 });
 
+t.test('one that dies while it loads has not served: it would read a large database in a loop', async (t) => {
+  const { stdout } = await supervisor(t, [...Array.from({ length: 5 }, () => 'readyThen3'), 'exit78']).ended;
+  t.same(logged(stdout, 'delayMs'), [0, 1, 2, 4, 4]);
+});
+
+t.test('one that somebody else kills is waited with as for want of memory', async (t) => {
+  const { stdout } = await supervisor(t, [...Array.from({ length: 5 }, () => 'servedThenKilled'), 'exit78']).ended;
+  t.same(logged(stdout, 'delayMs'), [0, 1, 2, 4, 4]);
+});
+
 t.test('what was being scanned is suspected of the signals of a fault, and of no others', async (t) => {
-  const { stdout } = await supervisor(t, ['segv', 'killed', 'abort', 'exit3', 'sandboxed', 'exit0']).ended;
+  const { stdout } = await supervisor(t, ['segv', 'killed', 'abort', 'exit3', 'sandboxed', 'exit78']).ended;
   t.same(logged(stdout, 'suspected'), [true, false, true, false, true, false]);
 });
 
 for (const [action, code] of [
-  ['exit0', 0],
   ['exit78', 78],
   ['exit69', 69],
 ] as const) {
@@ -83,8 +92,14 @@ for (const [action, code] of [
 }
 
 t.test('a server that was ready once is started again when it can not start for a while', async (t) => {
-  const ended = await supervisor(t, ['readyThen69', 'exit69', 'exit0']).ended;
-  t.equal(ended.code, 0);
+  const ended = await supervisor(t, ['readyThen69', 'exit69', 'exit78']).ended;
+  t.equal(ended.code, 78);
+  t.same(logged(ended.stdout, 'delayMs'), [0, 1]);
+});
+
+t.test('a server that ends with 0, though nobody has asked it to, is started again', async (t) => {
+  const ended = await supervisor(t, ['exit0', 'exit0', 'exit78']).ended;
+  t.equal(ended.code, 78);
   t.same(logged(ended.stdout, 'delayMs'), [0, 1]);
 });
 
@@ -205,6 +220,82 @@ t.test('a server that dies while its successor gets ready is replaced at once', 
   t.same(logged(stdout, 'delayMs'), []);
 });
 
+t.test('one that took the place of a dead server and ends with 0 is not the last one', async (t) => {
+  const running = supervisor(t, ['serve', 'takesOverSlowlyAndEnds', 'serve']);
+  const old = await serverPid(running);
+  running.process.kill('SIGUSR2');
+  await running.line('"event":"preparing"');
+  process.kill(old, 'SIGKILL');
+  await serverPid(running);
+  running.process.kill('SIGTERM');
+  const { code, stdout } = await running.ended;
+  t.equal(code, 0);
+  t.match(stdout, 'server ended, the one that was to replace it serves');
+});
+
+t.test('a new server that dies is replaced while the old one still answers what it had', async (t) => {
+  const running = supervisor(t, ['retiresAndStays', 'takesOverAndDies', 'takesOver']);
+  const old = await serverPid(running);
+  running.process.kill('SIGUSR2');
+  await running.line('"event":"preparing"');
+  await running.line('"event":"serve"');
+  t.not(await serverPid(running), old);
+  // It is there still; with its end the last one is alone.
+  process.kill(old, 'SIGTERM');
+  await running.line('"event":"alone"');
+  running.process.kill('SIGTERM');
+  t.equal((await running.ended).code, 0);
+});
+
+t.test('a replaced server is killed when it has not ended within the time that it has named', async (t) => {
+  const running = supervisor(t, ['retiresAndHangs', 'takesOver']);
+  await serverPid(running);
+  running.process.kill('SIGUSR2');
+  await running.line('"event":"alone"');
+  running.process.kill('SIGTERM');
+  const { code, stdout } = await running.ended;
+  t.equal(code, 0);
+  t.match(stdout, 'a process that was to end did not: killing it');
+  t.same(logged(stdout, 'suspected'), [false, false]);
+});
+
+t.test('one that dies instead of handing over is replaced all the same', async (t) => {
+  const running = supervisor(t, ['diesOfRetire', 'takesOver']);
+  const old = await serverPid(running);
+  running.process.kill('SIGUSR2');
+  t.not(await serverPid(running), old);
+  running.process.kill('SIGTERM');
+  const { code, stdout } = await running.ended;
+  t.equal(code, 0);
+  t.same(logged(stdout, 'delayMs'), []);
+});
+
+t.test('a replacement waits for the end of the process that was replaced before: there is room for two', async (t) => {
+  const running = supervisor(t, ['retiresAndStays', 'takesOver', 'takesOver']);
+  const old = await serverPid(running);
+  running.process.kill('SIGUSR2');
+  await running.line('"msg":"replaced"');
+  running.process.kill('SIGUSR2');
+  await running.line('the process that was replaced before is still there');
+  process.kill(old, 'SIGTERM');
+  await running.line('"event":"preparing"');
+  running.process.kill('SIGTERM');
+  t.equal((await running.ended).code, 0);
+});
+
+for (const [first, may] of [
+  ['standsIn', true],
+  ['wishes', false],
+] as const) {
+  t.test(`a stand-in may take over from ${first}: ${may}`, async (t) => {
+    const running = supervisor(t, [first, 'takesOver']);
+    t.match(JSON.parse(await running.line('"event":"start"')), { takesOver: true, mayStandIn: may });
+    await serverPid(running);
+    running.process.kill('SIGTERM');
+    t.equal((await running.ended).code, 0);
+  });
+}
+
 t.test(
   'a server that asks to be restarted ends before the next one starts: at once, and later if it asks again',
   async (t) => {
@@ -219,6 +310,7 @@ t.test(
     t.equal(code, 0);
     t.same(logged(stdout, 'delayMs'), [0, 1, 2, 4], 'it is no crash, but a loop all the same');
     t.same(new Set(logged(stdout, 'suspected')), new Set([false]));
+    t.same(logged(stdout, 'hasSuccessor'), [false, false, false, false], 'nobody serves until it has ended');
   },
 );
 

@@ -1,0 +1,46 @@
+// What a replaced server waits for, over real connections: requests by their own limit, connections without any by another.
+import { once } from 'node:events';
+import { connect } from 'node:net';
+import t, { type Test } from 'tap';
+import type { Exchange } from '../../src/http/exchange.js';
+import { startServer } from '../../src/http/server.js';
+
+const LONG_MS = 1e8;
+
+/** A server that answers when it is told to; resolves with it and the first request, which is open. */
+async function withOpenRequest(t: Test) {
+  let isThere: (exchange: Exchange) => void = () => undefined;
+  const first = new Promise<Exchange>((resolve) => {
+    isThere = resolve;
+  });
+  const server = await startServer({ host: '127.0.0.1', port: 0, handle: isThere, onEnd: () => undefined });
+  t.teardown(() => server.stop(0));
+  const client = connect(server.port, '127.0.0.1').resume();
+  t.teardown(() => client.destroy());
+  client.write('GET / HTTP/1.1\r\nHost: a\r\n\r\n');
+  return { server, exchange: await first, closed: once(client, 'close') };
+}
+
+t.test('a request that outlasts the limit for idle connections is answered', async (t) => {
+  const { server, exchange, closed } = await withOpenRequest(t);
+  server.stopListening();
+  const events: string[] = [];
+  const drained = server.drain({ idleMs: 1, requestMs: LONG_MS }).then(() => events.push('drained'));
+  await server.drain({ idleMs: 1, requestMs: 1 });
+  events.push('both limits are over');
+  exchange.reply({ status: 200, body: '{}' });
+  await Promise.all([drained, closed]);
+  t.same(events, ['both limits are over', 'drained']);
+});
+
+t.test('a stop ends the drain, and waits for the request by its own limit', async (t) => {
+  const { server, exchange } = await withOpenRequest(t);
+  server.stopListening();
+  const drained = server.drain({ idleMs: LONG_MS, requestMs: LONG_MS });
+  const stopped = server.stop(LONG_MS);
+  await drained;
+  t.equal(server.open, 1);
+  exchange.reply({ status: 200, body: '{}' });
+  await stopped;
+  t.equal(server.open, 0);
+});
