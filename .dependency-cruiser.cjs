@@ -58,7 +58,7 @@ module.exports = {
       from: { path: '^src/engine/worker\\.ts$' },
       to: {
         path: '^src/',
-        pathNot: '^src/(engine/(worker|addon|task|verdict|databases|self-test|yara|sandbox)|paths)\\.ts$',
+        pathNot: '^src/(engine/(worker|addon|task|verdict|databases|libraries|self-test|yara|sandbox)|paths)\\.ts$',
         reachable: true,
       },
     },
