@@ -202,7 +202,10 @@ t.test('a successor in the place of a dead process stays, also when its signatur
   let fresh: number | undefined;
   while (fresh === undefined) {
     await new Promise((resolve) => setImmediate(resolve));
-    fresh = childrenOf(server.pid).find((pid) => !old.includes(pid));
+    // Stopped before its exec it would stop the supervisor as well, which waits for that.
+    fresh = childrenOf(server.pid).find(
+      (pid) => !old.includes(pid) && readFileSync(`/proc/${pid}/cmdline`, 'utf8').includes('--no-supervisor'),
+    );
   }
   // It does nothing before it is promoted.
   process.kill(fresh, 'SIGSTOP');
