@@ -47,7 +47,11 @@ const actions: Readonly<Record<string, () => void>> = {
   killed: () => process.kill(process.pid, 'SIGKILL'),
   segv: () => process.kill(process.pid, 'SIGSEGV'),
   abort: () => process.abort(),
-  sandboxed: () => process.kill(process.pid, 'SIGSYS'),
+  sandboxed: () => {
+    process.kill(process.pid, 'SIGSYS');
+    // The test runner listens to it in every process, and passes it on a moment later.
+    setInterval(() => undefined, 1_000);
+  },
   readyThen3: () => process.send?.('ready', () => process.exit(3)),
   servedThen3: () => {
     process.send?.('ready');
