@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import { tryLock } from '../store/data-lock.js';
 import { codeOf, messageOfError, StoreError } from '../store/store-error.js';
 import { isGone } from './damaged-files.js';
-import { findSegment, isPassing, isPassingCode, type Segment } from './segment.js';
+import { findSegment, isPassing, type Segment } from './segment.js';
 
 /** A folder gets its name once it is locked, so nobody ever sees one without its owner. */
 const OWNER = /^[0-9a-f]{16}$/;
@@ -72,9 +72,10 @@ export async function adoptFolders(directory: string, options: AdoptionOptions):
       if (left !== null) adopted.push(left);
       options.onFolder(path, null);
     } catch (error) {
-      // Gone: another process was quicker. It may have been so between two steps of the lock, whose error then has no code.
+      // Gone: another process was quicker.
       if (codeOf(error) === 'ENOENT' || isGone(path)) continue;
-      if (isOfTheMoment(error)) options.onHindered(path, error);
+      // It says nothing of the folder.
+      if (isPassing(error)) options.onHindered(path, error);
       else options.onFolder(path, error);
     }
   }
@@ -114,12 +115,6 @@ async function removeAndRelease(path: string, release: () => Promise<void>): Pro
   } finally {
     await release();
   }
-}
-
-/** Says nothing of the folder. The lock's own errors have no code, but the system's in their text. */
-function isOfTheMoment(error: unknown): boolean {
-  if (isPassing(error)) return true;
-  return error instanceof StoreError && (error.message.match(/\bE[A-Z]+\b/g) ?? []).some(isPassingCode);
 }
 
 export function segmentName(number: number): string {

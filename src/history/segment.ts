@@ -138,9 +138,5 @@ export async function readBlocks(file: Readable, buffer: Buffer, atBytes: number
 
 /** The same may go well a moment later: nothing is given up for it. */
 export function isPassing(error: unknown): boolean {
-  return isPassingCode(codeOf(error) ?? '');
-}
-
-export function isPassingCode(code: string): boolean {
-  return PASSING.includes(code);
+  return PASSING.includes(codeOf(error) ?? '');
 }

@@ -66,7 +66,7 @@ async function claim(folder: string, name: string): Promise<Release> {
     await listen(server, throughDescriptor(descriptor, name));
   } catch (error) {
     closeSync(descriptor);
-    throw new StoreError(`${folder} can't hold the lock, a UNIX socket: ${messageOfError(error)}`);
+    throw new StoreError(`${folder} can't hold the lock, a UNIX socket: ${messageOfError(error)}`, { cause: error });
   }
   server.unref();
   return async () => {

@@ -16,20 +16,24 @@ interface User {
 }
 
 /** Users in memory, some 500 bytes each; who has asked least recently is forgotten, counts and all, but for what Postgres was told. */
-const USERS_MAX = 100_000;
+export const USERS_MAX = 100_000;
 
 export function createMemoryLedger(clock: () => number): Ledger {
   const users = new Map<string, User>();
   let tokens = 0;
 
+  function asking(userId: string): User | undefined {
+    const user = users.get(userId);
+    if (user === undefined) return undefined;
+    // The newest are last.
+    users.delete(userId);
+    users.set(userId, user);
+    return user;
+  }
+
   function userOf(userId: string): User {
-    const known = users.get(userId);
-    if (known !== undefined) {
-      // The newest are last.
-      users.delete(userId);
-      users.set(userId, known);
-      return known;
-    }
+    const known = asking(userId);
+    if (known !== undefined) return known;
     tokens += 1;
     const user: User = { limit: null, keys: new Map(), hours: new Map(), token: tokens };
     users.set(userId, user);
@@ -47,7 +51,7 @@ export function createMemoryLedger(clock: () => number): Ledger {
 
   return {
     async take(userId, keyHash) {
-      const user = users.get(userId);
+      const user = asking(userId);
       if (user === undefined || user.limit === null) return { kind: 'missing' };
       if (keyHash !== null) {
         const live = user.keys.get(keyHash);

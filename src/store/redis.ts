@@ -71,6 +71,7 @@ export async function openRedis({ url, onReturn, onProblem }: RedisSettings): Pr
   // Why a connection fails is only said here; without a listener ioredis would print it.
   let reason: string | null = null;
   let losses = 0;
+  let settlements = 0;
   let restMs = 0;
   watchConnections(client, (error) => {
     losses += 1;
@@ -117,22 +118,24 @@ export async function openRedis({ url, onReturn, onProblem }: RedisSettings): Pr
   }
 
   async function settled(): Promise<string | null> {
+    settlements += 1;
+    const settlement = settlements;
     const work = onReturn(commandsOf(client, (command) => command()));
     try {
       await within(work, RETURN_TIMEOUT_MS);
       return null;
     } catch (error) {
       // What is late goes on; what fails then, or has failed, is tried again beside the requests.
-      work.catch(() => void settleAgain(losses));
+      work.catch(() => void settleAgain(settlement));
       return `Redis is back, but what was counted meanwhile is not settled yet: ${messageOfError(error)}`;
     }
   }
 
   /** Until it succeeds, or Redis goes away once more and everything begins anew. */
-  async function settleAgain(lossesBefore: number): Promise<void> {
+  async function settleAgain(settlement: number): Promise<void> {
     for (;;) {
       await sleep(SETTLE_AGAIN_MS, undefined, { ref: false });
-      if (losses !== lossesBefore || state.kind === 'closed') return;
+      if (state.kind !== 'up' || settlement !== settlements) return;
       try {
         await onReturn(commandsOf(client, (command) => command()));
         return;

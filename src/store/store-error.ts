@@ -17,7 +17,8 @@ export function messageOfError(error: unknown): string {
   return error.message;
 }
 
-/** The `code` of a system error (`EACCES`) or of Postgres (`23505`). */
+/** The `code` of a system error (`EACCES`) or of Postgres (`23505`), also of one that a StoreError tells of. */
 export function codeOf(error: unknown): string | null {
+  if (error instanceof StoreError) return codeOf(error.cause);
   return error instanceof Error && 'code' in error && typeof error.code === 'string' ? error.code : null;
 }

@@ -327,6 +327,33 @@ onEachStore(async (t, store) => {
     t.same(dashboard.surprises, []);
   });
 
+  t.test('a key whose row somebody else has and keeps is a 503, and nobody goes on waiting for it', async (t) => {
+    // The embedded store has one session: who waits there waits for his turn.
+    if (store.isEmbedded) return;
+    const { sql } = await open(t, await store.target(t));
+    const ada = await newUser(sql, 'ada@example.com');
+    const told: unknown[] = [];
+    const dashboard = await startDashboard(t, { sql, admission: { revoke: async (key) => void told.push(key) } });
+    const { uuid } = await create(dashboard, ada, 'one');
+    await sql.begin(async (tx) => {
+      await tx`SELECT FROM api_keys WHERE id = ${uuid} FOR UPDATE`;
+      const answer = await dashboard.ask(ada, 'DELETE', `/web/keys/${uuid}`);
+      t.match(answer, { status: 503, body: { error: 'Service unavailable' } });
+      t.match(answer.headers.get('retry-after'), /^[1-9]\d*$/);
+      const waiting = await sql`SELECT FROM pg_locks JOIN pg_database d ON d.oid = database
+        WHERE NOT granted AND datname = current_database()`;
+      t.equal(waiting.count, 0);
+      const unfinished = await sql`SELECT FROM pg_stat_activity
+        WHERE datname = current_database() AND wait_event_type = 'Lock'`;
+      t.equal(unfinished.count, 0);
+    });
+    t.same(told, []);
+    t.match(await list(dashboard, ada), [{ uuid }], 'it lives');
+    t.equal((await dashboard.ask(ada, 'DELETE', `/web/keys/${uuid}`)).status, 204);
+    t.equal(told.length, 1);
+    t.same(dashboard.surprises, []);
+  });
+
   t.test('without Postgres every route is a 503 with Retry-After, and no node is told of anything', async (t) => {
     const { sql, close } = await open(t, await store.target(t));
     const ada = await newUser(sql, 'ada@example.com');

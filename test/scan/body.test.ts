@@ -58,3 +58,39 @@ t.test('the pieces are copied one behind the other', async () => {
     }),
   );
 });
+
+/** Content up to this size is hashed in one step, larger content on the way. */
+const HASHED_AT_ONCE_BYTES = 65_536;
+
+t.test('the digest is that of the content on both sides of the size from which it is hashed on the way', async (t) => {
+  const around = fc.integer({ min: HASHED_AT_ONCE_BYTES - 2, max: HASHED_AT_ONCE_BYTES + 2 });
+  const larger = fc.integer({ min: HASHED_AT_ONCE_BYTES, max: 4 * HASHED_AT_ONCE_BYTES });
+  const cut = fc.oneof(around, fc.nat(4 * HASHED_AT_ONCE_BYTES), fc.constantFrom(0, 1));
+  const content = fc.record({
+    sizeBytes: fc.oneof(fc.constantFrom(65_536, 65_537), around, larger),
+    cuts: fc.array(cut, { maxLength: 6 }),
+    seed: fc.nat(255),
+  });
+  fc.assert(
+    fc.property(content, ({ sizeBytes, cuts, seed }) => {
+      const whole = Uint8Array.from({ length: sizeBytes }, (_, index) => (index * 31 + (index >> 8) + seed) & 0xff);
+      const body = createBody(buffer);
+      const ends = [...cuts.map((at) => Math.min(at, sizeBytes)), sizeBytes].sort((a, b) => a - b);
+      for (const [index, end] of ends.entries()) {
+        const lent = whole.slice(ends[index - 1] ?? 0, end);
+        body.append(lent);
+        lent.fill(0xaa);
+      }
+      return body.finish().sha256 === sha256(whole);
+    }),
+    { numRuns: 300 },
+  );
+  for (const sizeBytes of [65_536, 65_537]) {
+    for (const chunkBytes of [1, 4_096, 16_384, 65_535, 65_536, 65_537]) {
+      const whole = Buffer.alloc(sizeBytes, 'abcdefg');
+      const body = createBody(buffer);
+      for (let at = 0; at < sizeBytes; at += chunkBytes) body.append(whole.subarray(at, at + chunkBytes));
+      t.equal(body.finish().sha256, sha256(whole), `${sizeBytes} bytes in chunks of ${chunkBytes}`);
+    }
+  }
+});

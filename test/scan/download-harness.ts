@@ -12,10 +12,13 @@ import {
   type Question,
   startDnsServer,
 } from '../fixtures/dns-server.js';
-import { type Origin, type OriginAnswer, startOrigin } from '../fixtures/origin.js';
+import { type Origin, type OriginAnswer, type OriginConnection, startOrigin } from '../fixtures/origin.js';
 
 export const MIB = 1024 * 1024;
 export const PUBLIC = '93.184.215.14';
+export const LIMIT_BYTES = 10 * MIB;
+export const URL_OF_FILE = 'http://files.example/a/report.pdf?version=2#page=3';
+export const LOST = 'downloadFailed: the connection was lost before the end of the response';
 
 export interface HarnessSettings {
   readonly dns?: (question: Question) => DnsAnswer;
@@ -138,4 +141,18 @@ export async function refusal(work: Promise<unknown>): Promise<string> {
 /** Resolves once the condition holds. */
 export async function until(condition: () => boolean): Promise<void> {
   while (!condition()) await new Promise((resolve) => setImmediate(resolve));
+}
+
+/** Sends pieces until the other side is gone; returns how many bytes it took. */
+export async function flood(connection: OriginConnection, piece: Uint8Array | string): Promise<number> {
+  let sent = 0;
+  while (await connection.send(piece)) sent += piece.length;
+  return sent;
+}
+
+/** Whatever happened, everything is given back, and the next download works. */
+export function cleared(t: Test, { downloader, memory }: Harness): void {
+  t.equal(memory.lentBytes, 0, 'no memory is lent');
+  t.equal(memory.waiting, 0);
+  t.equal(downloader.running, 0, 'no slot is taken');
 }

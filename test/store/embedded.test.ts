@@ -11,6 +11,7 @@ import { createKeyLoader } from '../../src/account/keys.js';
 import { lockDataDirectory } from '../../src/store/data-lock.js';
 import { startEmbedded } from '../../src/store/embedded.js';
 import { openPostgres } from '../../src/store/postgres.js';
+import { codeOf } from '../../src/store/store-error.js';
 import { createTestAdmissions } from '../fixtures/accounts.js';
 import { open, temporaryFolder } from '../fixtures/stores.js';
 
@@ -97,6 +98,17 @@ t.test('of many starters at once one has the folder, however long its path is', 
     t.same(claims(folder), []);
   }
   await (await lockDataDirectory(folder, 'sluice-after'))();
+});
+
+t.test('a lock that the system refuses says why, in words and as its code', async (t) => {
+  const folder = temporaryFolder(t);
+  mkdirSync(join(folder, 'open'));
+  const name = `${process.pid}.taken.sock`;
+  writeFileSync(join(folder, 'open', name), '');
+  const refused = lockDataDirectory(folder, 'sluice-taken');
+  await t.rejects(refused, { name: 'StoreError', message: /can't hold the lock, a UNIX socket: .*EADDRINUSE/ });
+  t.equal(codeOf(await refused.catch((error: unknown) => error)), 'EADDRINUSE');
+  t.same(claims(folder), [name], 'what is not ours stays');
 });
 
 t.test('a folder that others use keeps its mode, what we put into it is closed', async (t) => {

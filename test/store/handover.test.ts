@@ -1,5 +1,6 @@
 // Counts that are handed from one process to the next: no unit is admitted twice, and one that comes back is there again.
 import t, { type Test } from 'tap';
+import type { KeyRecord } from '../../src/store/admission.js';
 import { createAdmissions } from '../../src/store/admissions.js';
 import { createHandover } from '../../src/store/handover.js';
 import { createLookups } from '../../src/store/lookups.js';
@@ -7,17 +8,17 @@ import { createMemoryLedger } from '../../src/store/memory-ledger.js';
 import { createHours, loaderOf } from '../fixtures/accounts.js';
 
 const LIMIT = 10;
-const record = { userId: 'u', keyId: 'k', hourlyLimit: LIMIT };
 
-/** Two processes over one Postgres. */
+/** Two processes over one Postgres, and what that says of the one key. */
 function processes(t: Test) {
   let nowMs = 3_600_000 * 1000;
+  const postgres: { record: KeyRecord | null } = { record: { userId: 'u', keyId: 'k', hourlyLimit: LIMIT } };
   const clock = (): number => nowMs++;
   const shared = createHours(clock);
   const start = (isAway: boolean) => {
     const handover = createHandover(() => createMemoryLedger(clock), shared, isAway);
     const { ledger, hours } = handover;
-    const lookups = createLookups(loaderOf(async () => record));
+    const lookups = createLookups(loaderOf(async () => postgres.record));
     const common = { ledgerProblem: () => null, onProblem: () => undefined, clock };
     const store = createAdmissions({ ledger, hours, lookups, limitOf: async () => null, ...common });
     t.teardown(() => store.stop());
@@ -29,7 +30,7 @@ function processes(t: Test) {
     };
     return { store, handOver, arrive: handover.arrive };
   };
-  return { old: start(false), fresh: start(true), hours: shared };
+  return { old: start(false), fresh: start(true), hours: shared, postgres };
 }
 
 t.test('both processes together admit the limit, before, during and after the handover', async (t) => {
@@ -72,9 +73,40 @@ t.test('a unit taken from Postgres during the handover comes back into Postgres'
   t.match([...hours.rows.values()], [{ direct: 0 }]);
 });
 
-t.test('a key that ends meanwhile is no error', async (t) => {
-  const { fresh } = processes(t);
-  await fresh.store.revoke({ userId: 'u', keyHash: 'hash' });
-  await fresh.store.setLimit('u', 5);
-  t.pass();
+t.test('a limit that changes while Postgres counts for both is no error, and holds then and afterwards', async (t) => {
+  const { old, fresh, postgres } = processes(t);
+  t.match(await old.store.admit('hash'), { outcome: 'admitted', quota: { limit: LIMIT } });
+  await old.handOver();
+  t.match(await fresh.store.admit('hash'), { outcome: 'admitted', quota: { limit: LIMIT, remaining: LIMIT - 2 } });
+  postgres.record = { userId: 'u', keyId: 'k', hourlyLimit: 4 };
+  for (const { store } of [old, fresh]) await store.setLimit('u', 4);
+  for (const { store } of [old, fresh])
+    t.match(await store.admit('hash'), { outcome: 'admitted', quota: { limit: 4 } });
+  t.match(await old.store.admit('hash'), { outcome: 'exhausted', quota: { limit: 4, remaining: 0 } });
+  fresh.arrive();
+  t.match(await fresh.store.admit('hash'), { outcome: 'exhausted', quota: { limit: 4, remaining: 0 } });
+});
+
+t.test('a key that ends while Postgres counts for both is no error, and refused from then on', async (t) => {
+  const { old, fresh, postgres } = processes(t);
+  t.match(await old.store.admit('hash'), { outcome: 'admitted' });
+  await old.handOver();
+  t.match(await fresh.store.admit('hash'), { outcome: 'admitted' });
+  postgres.record = null;
+  for (const { store } of [old, fresh]) await store.revoke({ userId: 'u', keyHash: 'hash' });
+  for (const { store } of [old, fresh]) t.match(await store.admit('hash'), { outcome: 'unknownKey' });
+  fresh.arrive();
+  t.match(await fresh.store.admit('hash'), { outcome: 'unknownKey' });
+  // The successor has failed: the old process counts again, with nothing that it knew before.
+  old.arrive();
+  t.match(await old.store.admit('hash'), { outcome: 'unknownKey' });
+});
+
+t.test('a process that counts again, for its successor has failed, begins with what Postgres counted', async (t) => {
+  const { old, fresh } = processes(t);
+  for (let unit = 0; unit < 3; unit += 1) await old.store.admit('hash');
+  await old.handOver();
+  for (let unit = 3; unit < LIMIT; unit += 1) t.match(await fresh.store.admit('hash'), { outcome: 'admitted' });
+  old.arrive();
+  t.match(await old.store.admit('hash'), { outcome: 'exhausted', quota: { limit: LIMIT, remaining: 0 } });
 });

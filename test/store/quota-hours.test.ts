@@ -1,7 +1,10 @@
 // The hour in Postgres, on both stores: counted exactly there while the ledger is away, and never below what the ledger told.
 import { createUser } from '../../src/account/users.js';
+import type { QuotaHour } from '../../src/store/admission.js';
+import { type Count, LedgerAway } from '../../src/store/ledger.js';
 import type { Sql } from '../../src/store/postgres.js';
 import { createQuotaHours } from '../../src/store/quota-hours.js';
+import { createQuotaMirror } from '../../src/store/quota-mirror.js';
 import { onEachStore, open } from '../fixtures/stores.js';
 
 async function newUser(sql: Sql, email = 'ada@example.com'): Promise<string> {
@@ -77,5 +80,56 @@ onEachStore(async (t, store) => {
   t.test('a user who is gone is counted nowhere', async (t) => {
     const { sql } = await open(t, await store.target(t));
     await t.rejects(createQuotaHours(sql).take(nobody, 10, null), /could not be counted/);
+  });
+
+  t.test('counts are copied here though the ledger is away, which hears later of what was counted here', async (t) => {
+    const { sql } = await open(t, await store.target(t));
+    const hours = createQuotaHours(sql);
+    const userId = await newUser(sql);
+    const { windowStartSeconds, nowSeconds } = await hours.take(userId, 10, null);
+    const countOf = (counted: number): Count => {
+      return { kind: 'taken', limit: 10, counted, direct: 0, windowStartSeconds, nowSeconds };
+    };
+    let fault: Error | null = new LedgerAway('down');
+    const told: QuotaHour[][] = [];
+    const mirror = createQuotaMirror(hours, async (direct) => {
+      if (fault !== null) throw fault;
+      told.push(direct);
+    });
+    mirror.saw(userId, countOf(3));
+    await mirror.flush();
+    t.match(await hours.read(userId), [{ mirrored: 3, direct: 1 }]);
+    fault = new TypeError('a mistake of ours');
+    mirror.saw(userId, countOf(4));
+    await t.rejects(mirror.flush(), fault);
+    t.match(await hours.read(userId), [{ mirrored: 4, direct: 1 }]);
+    fault = null;
+    await mirror.flush();
+    t.same(told, [], 'there was nothing new');
+    mirror.saw(userId, countOf(5));
+    mirror.saw(userId, countOf(2));
+    t.match(mirror.seen(userId), { counted: 5 });
+    await mirror.flush();
+    t.same(told, [[{ userId, windowStartSeconds, mirrored: 0, direct: 1 }]]);
+  });
+
+  t.test('counts that could not be written are kept, and written when they can be', async (t) => {
+    const { sql } = await open(t, await store.target(t));
+    const hours = createQuotaHours(sql);
+    const [ada, eve] = [await newUser(sql), await newUser(sql, 'eve@example.com')];
+    const { windowStartSeconds, nowSeconds } = await hours.take(eve, 10, null);
+    const mirror = createQuotaMirror(hours, async () => undefined);
+    const saw = (userId: string, counted: number): void =>
+      mirror.saw(userId, { kind: 'taken', limit: 10, counted, direct: 0, windowStartSeconds, nowSeconds });
+    saw(ada, 3);
+    saw(eve, 4);
+    await sql`ALTER TABLE quota_hours RENAME TO hidden`;
+    await t.rejects(mirror.flush(), /quota_hours/);
+    await t.rejects(mirror.flush(), /quota_hours/);
+    saw(eve, 5);
+    await sql`ALTER TABLE hidden RENAME TO quota_hours`;
+    await mirror.flush();
+    t.match(await hours.read(ada), [{ mirrored: 3 }]);
+    t.match(await hours.read(eve), [{ mirrored: 5, direct: 1 }]);
   });
 });

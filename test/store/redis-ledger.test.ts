@@ -7,6 +7,7 @@ import { openPostgres } from '../../src/store/postgres.js';
 import { createQuotaHours } from '../../src/store/quota-hours.js';
 import { openRedis } from '../../src/store/redis.js';
 import { createRedisLedger } from '../../src/store/redis-ledger.js';
+import { raiseScript, revokeScript, type Script } from '../../src/store/redis-scripts.js';
 import { startPostgres } from '../fixtures/postgres.js';
 import { startRedis } from '../fixtures/redis.js';
 
@@ -83,39 +84,48 @@ t.test('a record stays small whatever is ended in its life', async (t) => {
   t.match(await ledger.take('u', '749'.padStart(64, '0')), { kind: 'revoked' }, 'the last one');
 });
 
-t.test('what ended in two days is told when Redis returns: the last first, a bounded number at a time', async (t) => {
-  const postgres = await startPostgres();
-  t.teardown(() => postgres.stop());
-  const { sql, close } = await openPostgres({ kind: 'url', url: await postgres.database() });
-  t.teardown(() => close());
-  const user = await createUser(sql, { email: 'ada@example.com', name: '', passwordHash: null, plan: 'FREE' });
-  if (user.outcome !== 'created') throw new Error('The address is free');
-  const { userId } = user;
-  await sql`
+t.test(
+  'Redis is told on its return what ended in two days, the last first, and then what Postgres counted, in bounds',
+  async (t) => {
+    const postgres = await startPostgres();
+    t.teardown(() => postgres.stop());
+    const { sql, close } = await openPostgres({ kind: 'url', url: await postgres.database() });
+    t.teardown(() => close());
+    const user = await createUser(sql, { email: 'ada@example.com', name: '', passwordHash: null, plan: 'FREE' });
+    if (user.outcome !== 'created') throw new Error('The address is free');
+    const { userId } = user;
+    await sql`
     INSERT INTO api_keys (id, user_id, name, hash, prefix, suffix, revoked_at)
     SELECT gen_random_uuid(), ${userId}, 'n', sha256(n::text::bytea), 'aaaa', 'aaaa', now() - n * interval '1 minute'
     FROM generate_series(1, 2000) n`;
-  await sql`
+    await sql`
     INSERT INTO api_keys (id, user_id, name, hash, prefix, suffix, revoked_at)
     VALUES (gen_random_uuid(), ${userId}, 'old', sha256('old'), 'aaaa', 'aaaa', now() - interval '3 days')`;
-  let running = 0;
-  let most = 0;
-  const told: unknown[] = [];
-  const counting = createRedisLedger({
-    ...redis,
-    async run(script, key, ...args) {
-      running += 1;
-      most = Math.max(most, running);
-      told.push(args[0]);
-      await redis.run(script, key, ...args).finally(() => {
-        running -= 1;
-      });
-      return 1;
-    },
-  });
-  await settle(counting, createQuotaHours(sql), sql);
-  t.equal(told.length, 2_000);
-  t.ok(most <= 200, `${most} at one time`);
-  const [last] = await sql<{ hash: string }[]>`SELECT encode(sha256('1'), 'hex') AS hash`;
-  t.equal(told[0], last?.hash, 'the one that ended last');
-});
+    const hours = createQuotaHours(sql);
+    await hours.take(userId, 10, null);
+    let running = 0;
+    let most = 0;
+    const told: unknown[] = [];
+    const scripts: Script[] = [];
+    const counting = createRedisLedger({
+      ...redis,
+      async run(script, key, ...args) {
+        running += 1;
+        most = Math.max(most, running);
+        told.push(args[0]);
+        scripts.push(script);
+        await redis.run(script, key, ...args).finally(() => {
+          running -= 1;
+        });
+        return 1;
+      },
+    });
+    await settle(counting, hours, sql);
+    t.equal(told.length, 2_001);
+    t.same(new Set(scripts.slice(0, 2_000)), new Set([revokeScript]), 'who may comes before how much');
+    t.equal(scripts.at(-1), raiseScript);
+    t.ok(most <= 200, `${most} at one time`);
+    const [last] = await sql<{ hash: string }[]>`SELECT encode(sha256('1'), 'hex') AS hash`;
+    t.equal(told[0], last?.hash, 'the one that ended last');
+  },
+);

@@ -1,80 +1,26 @@
 // Redis that goes away, stalls, forgets and comes back: keys and quota go on from Postgres, exact, and nobody waits for long.
 import t from 'tap';
 import { hashOfKey } from '../../src/account/access.js';
-import { createKey, createKeyLoader } from '../../src/account/keys.js';
+import { createKey } from '../../src/account/keys.js';
 import { revokeInPostgres } from '../../src/account/revocation.js';
-import { createUser } from '../../src/account/users.js';
-import { settle } from '../../src/service-stores.js';
-import { createAdmissions } from '../../src/store/admissions.js';
-import { createLookups } from '../../src/store/lookups.js';
-import { openPostgres, type Sql } from '../../src/store/postgres.js';
-import { createQuotaHours } from '../../src/store/quota-hours.js';
+import { openPostgres } from '../../src/store/postgres.js';
 import { openRedis } from '../../src/store/redis.js';
-import { createRedisLedger } from '../../src/store/redis-ledger.js';
 import { startPostgres } from '../fixtures/postgres.js';
-import { redisPassword, startRedis, startRedisCluster } from '../fixtures/redis.js';
+import { redisPassword, startRedis } from '../fixtures/redis.js';
 import { startSilentProxy } from '../fixtures/silent-proxy.js';
+import { asking, askOne, LIMIT, node, type Subtest, setUp } from './redis-node.js';
 
-type Subtest = Parameters<Parameters<typeof t.test>[0]>[0];
-
-const LIMIT = 100;
 const server = await startPostgres();
+t.teardown(() => server.stop());
 
-interface NodeOptions {
-  readonly clock?: () => number;
-  /** Default true: as the service does when Redis returns. */
-  readonly settles?: boolean;
-}
-
-/** A node: its own connections to the Redis and the Postgres that it shares with others. */
-async function node(t: Subtest, redisServer: { readonly url: string }, sql: Sql, options: NodeOptions = {}) {
-  const hours = createQuotaHours(sql);
-  const problems: string[] = [];
-  let returns = 0;
-  const redis = await openRedis({
-    url: redisServer.url,
-    onReturn: async (commands) => {
-      if (options.settles ?? true) await settle(createRedisLedger(commands), hours, sql);
-      returns += 1;
-    },
-    onProblem: (problem) => problems.push(problem),
-  });
-  t.teardown(() => redis.close());
-  const store = createAdmissions({
-    ledger: createRedisLedger(redis),
-    lookups: createLookups(createKeyLoader(sql, () => LIMIT)),
-    limitOf: async () => LIMIT,
-    hours,
-    clock: options.clock ?? Date.now,
-    ledgerProblem: () => redis.problem(),
-    onProblem: (problem) => problems.push(problem),
-  });
-  t.teardown(() => store.stop());
-  /** Waits until Redis is used again. */
-  async function isBack(): Promise<void> {
-    const before = returns;
-    while (redis.problem() !== null || returns === before) await new Promise((resolve) => setTimeout(resolve, 10));
-  }
-  return { store, problems, redis, isBack };
-}
-
-async function setUp(t: Subtest) {
-  const postgres = await openPostgres({ kind: 'url', url: await server.database() });
-  t.teardown(() => postgres.close());
+async function begin(t: Subtest) {
   const redis = await startRedis();
   t.teardown(() => redis.stop());
-  const { sql } = postgres;
-  const user = await createUser(sql, { email: 'ada@example.com', name: 'Ada', passwordHash: null, plan: 'FREE' });
-  if (user.outcome !== 'created') throw new Error('The address is free');
-  const { userId } = user;
-  const key = await createKey(sql, { userId, name: 'one' });
-  // A test that reaches over the end of an hour would count two.
-  while (Date.now() % 3_600_000 > 3_590_000) await new Promise((resolve) => setTimeout(resolve, 100));
-  return { sql, redis, userId, keyId: key.keyId, keyHash: hashOfKey(key.value) };
+  return { ...(await setUp(t, server)), redis };
 }
 
 t.test('one round trip admits a request', async (t) => {
-  const { sql, redis, keyHash } = await setUp(t);
+  const { sql, redis, keyHash } = await begin(t);
   const { store } = await node(t, redis, sql);
   await store.admit(keyHash);
   await redis.client.config('RESETSTAT');
@@ -94,25 +40,15 @@ t.test('one round trip admits a request', async (t) => {
 });
 
 t.test('Redis killed and started empty under load: exactly the limit, over two nodes', async (t) => {
-  const { sql, redis, keyHash } = await setUp(t);
+  const { sql, redis, keyHash } = await begin(t);
   const one = await node(t, redis, sql);
   const other = await node(t, redis, sql);
-  let admitted = 0;
-  let exhausted = 0;
-  const ask = async (count: number) => {
-    for (let round = 0; round < count; round += 1) {
-      for (const { outcome } of await Promise.all([one.store.admit(keyHash), other.store.admit(keyHash)])) {
-        if (outcome === 'admitted') admitted += 1;
-        else if (outcome === 'exhausted') exhausted += 1;
-        else t.fail(outcome);
-      }
-    }
-  };
+  const { counts, ask } = asking([one.store, other.store], keyHash);
   await ask(10);
-  t.equal(admitted, 20);
+  t.equal(counts.admitted, 20);
   await redis.kill();
   await ask(10);
-  t.equal(admitted, 40, 'from Postgres');
+  t.equal(counts.admitted, 40, 'from Postgres');
   t.match(one.store.problem(), /^Redis is away/);
   t.ok(
     one.problems.every((problem) => !problem.includes(redisPassword) && !problem.includes('127.0.0.1')),
@@ -123,8 +59,8 @@ t.test('Redis killed and started empty under load: exactly the limit, over two n
   await back;
   t.equal(one.store.problem(), null);
   await ask(60);
-  t.equal(admitted, LIMIT, 'the units from before, from the outage and from after make exactly the limit');
-  t.equal(exhausted, 160 - LIMIT);
+  const exact = { admitted: LIMIT, exhausted: 160 - LIMIT, unknownKey: 0 };
+  t.same(counts, exact, 'the units from before, from the outage and from after make exactly the limit');
 });
 
 const refusals: { why: RegExp; refuse: string[]; allow: string[] }[] = [
@@ -133,16 +69,9 @@ const refusals: { why: RegExp; refuse: string[]; allow: string[] }[] = [
 ];
 for (const { why, refuse, allow } of refusals) {
   t.test(`a Redis that answers but refuses writes (${why.source}) is away until it takes them again`, async (t) => {
-    const { sql, redis, keyHash } = await setUp(t);
+    const { sql, redis, keyHash } = await begin(t);
     const [one, other] = [await node(t, redis, sql), await node(t, redis, sql)];
-    const counts = { admitted: 0, exhausted: 0, unknownKey: 0 };
-    const ask = async (count: number) => {
-      for (let round = 0; round < count; round += 1) {
-        for (const { outcome } of await Promise.all([one.store.admit(keyHash), other.store.admit(keyHash)])) {
-          counts[outcome] += 1;
-        }
-      }
-    };
+    const { counts, ask } = asking([one.store, other.store], keyHash);
     await ask(10);
     const [first = '', ...rest] = refuse;
     await redis.client.call(first, ...rest);
@@ -165,7 +94,7 @@ for (const { why, refuse, allow } of refusals) {
 }
 
 t.test('a Redis that comes and goes is left alone longer and longer', async (t) => {
-  const { sql, redis, keyHash } = await setUp(t);
+  const { sql, redis, keyHash } = await begin(t);
   const { store, problems } = await node(t, redis, sql);
   // Writes pass, so the probe does; a count reads first, which does not.
   await redis.client.call('ACL', 'SETUSER', 'default', '-hmget');
@@ -178,7 +107,7 @@ t.test('a Redis that comes and goes is left alone longer and longer', async (t) 
 });
 
 t.test('a Redis that stalls holds nobody up for long, and is used again afterwards', async (t) => {
-  const { sql, redis, keyHash } = await setUp(t);
+  const { sql, redis, keyHash } = await begin(t);
   const { store, isBack } = await node(t, redis, sql);
   await store.admit(keyHash);
   redis.signal('SIGSTOP');
@@ -196,7 +125,7 @@ t.test('a Redis that stalls holds nobody up for long, and is used again afterwar
 });
 
 t.test('a Redis that lost its scripts or its data is filled again', async (t) => {
-  const { sql, redis, keyHash } = await setUp(t);
+  const { sql, redis, keyHash } = await begin(t);
   const { store } = await node(t, redis, sql);
   t.match(await store.admit(keyHash), { quota: { remaining: 99 } });
   await redis.client.script('FLUSH');
@@ -208,7 +137,7 @@ t.test('a Redis that lost its scripts or its data is filled again', async (t) =>
 });
 
 t.test('a reply that is lost costs its scan a second unit at most, and nothing is sent again', async (t) => {
-  const { sql, redis, keyHash } = await setUp(t);
+  const { sql, redis, keyHash } = await begin(t);
   const proxy = await startSilentProxy(redis.port);
   t.teardown(() => proxy.stop());
   const { store, problems, isBack } = await node(
@@ -230,17 +159,13 @@ t.test('a reply that is lost costs its scan a second unit at most, and nothing i
 t.test(
   'a Redis that restarts with an old copy of its data: counts are those of Postgres, an ended key stays ended',
   async (t) => {
-    const { sql, redis, userId, keyId, keyHash } = await setUp(t);
+    const { sql, redis, userId, keyId, keyHash } = await begin(t);
     const second = await createKey(sql, { userId, name: 'two' });
     const secondHash = hashOfKey(second.value);
     const { store, isBack } = await node(t, redis, sql);
     let nowMs = Date.now();
     const unsettled = await node(t, redis, sql, { clock: () => nowMs, settles: false });
-    const ask = async (hash: string, count: number) => {
-      const outcomes: string[] = [];
-      for (let unit = 0; unit < count; unit += 1) outcomes.push((await store.admit(hash)).outcome);
-      return outcomes.filter((outcome) => outcome === 'admitted').length;
-    };
+    const ask = (hash: string, count: number) => askOne(store, hash, count);
     t.equal(await ask(keyHash, 50), 50);
     t.equal(await ask(secondHash, 9), 9);
     t.match(await unsettled.store.admit(keyHash), { outcome: 'admitted' });
@@ -264,49 +189,15 @@ t.test(
   },
 );
 
-t.test('a master of a cluster killed under load: the limit stays exact, and its users are back with it', async (t) => {
-  const { sql, userId, keyHash } = await setUp(t);
-  const cluster = await startRedisCluster();
-  t.teardown(() => cluster.stop());
-  const [one, other] = [await node(t, cluster, sql), await node(t, cluster, sql)];
-  const slot = Number(await cluster.masters[0]?.client.call('CLUSTER', 'KEYSLOT', `sluice:{u:${userId}}`));
-  const master = cluster.masters[Math.floor((slot * 3) / 16_384)];
-  if (master === undefined) throw new Error('Every slot has a master');
-  const counts = { admitted: 0, exhausted: 0, unknownKey: 0 };
-  const ask = async (count: number) => {
-    for (let round = 0; round < count; round += 1) {
-      for (const { outcome } of await Promise.all([one.store.admit(keyHash), other.store.admit(keyHash)])) {
-        counts[outcome] += 1;
-      }
-    }
-  };
-  await ask(10);
-  t.equal(await master.client.exists(`sluice:{u:${userId}}`), 1, 'it is the one');
-  await master.kill();
-  await ask(10);
-  t.same(counts, { admitted: 40, exhausted: 0, unknownKey: 0 }, 'from Postgres');
-  for (const { redis } of [one, other]) t.match(redis.problem(), /^Redis is away/);
-  const back = Promise.all([one.isBack(), other.isBack()]);
-  await master.start();
-  await back;
-  await ask(60);
-  t.same(counts, { admitted: LIMIT, exhausted: 60, unknownKey: 0 });
-  t.equal(await master.client.exists(`sluice:{u:${userId}}`), 1, 'counted by its master again');
-});
-
 t.test(
   'a node that is cut off from a Redis which others use: each side hears of the other, and both keep to the limit',
   async (t) => {
-    const { sql, redis, userId, keyHash } = await setUp(t);
+    const { sql, redis, userId, keyHash } = await begin(t);
     const { store } = await node(t, redis, sql);
     const closed = await startSilentProxy(redis.port);
     await closed.stop();
     const cut = await node(t, { url: `redis://:${redisPassword}@127.0.0.1:${closed.port}` }, sql);
-    const ask = async (place: typeof store, count: number) => {
-      const outcomes: string[] = [];
-      for (let unit = 0; unit < count; unit += 1) outcomes.push((await place.admit(keyHash)).outcome);
-      return outcomes.filter((outcome) => outcome === 'admitted').length;
-    };
+    const ask = (place: typeof store, count: number) => askOne(place, keyHash, count);
     t.equal(await ask(store, 30), 30);
     while ((await sql`SELECT FROM quota_hours WHERE mirrored = 30`).length === 0) await new Promise(setImmediate);
     t.equal(await ask(cut.store, 30), 30);
@@ -322,7 +213,7 @@ t.test(
 );
 
 t.test('a connection whose other end is gone without a word is given up, and a new one made', async (t) => {
-  const { sql, redis, keyHash } = await setUp(t);
+  const { sql, redis, keyHash } = await begin(t);
   const proxy = await startSilentProxy(redis.port);
   t.teardown(() => proxy.stop());
   const url = redis.url.replace(String(redis.port), String(proxy.port));
@@ -335,33 +226,8 @@ t.test('a connection whose other end is gone without a word is given up, and a n
   t.match(await store.admit(keyHash), { outcome: 'admitted' });
 });
 
-t.test('a slot that moves under load keeps nobody away from the rest of the cluster', async (t) => {
-  const { sql, userId, keyHash } = await setUp(t);
-  const cluster = await startRedisCluster();
-  t.teardown(() => cluster.stop());
-  const { store, redis, problems } = await node(t, cluster, sql);
-  t.match(await store.admit(keyHash), { outcome: 'admitted' });
-  const record = `sluice:{u:${userId}}`;
-  const slot = Number(await cluster.masters[0]?.client.call('CLUSTER', 'KEYSLOT', record));
-  const from = cluster.masters[Math.floor((slot * 3) / 16_384)];
-  const to = cluster.masters.find((master) => master !== from);
-  const id = String(await to?.client.call('CLUSTER', 'MYID'));
-  // With its record, as a resharding does it: only an empty slot may be given away.
-  await from?.client
-    .call('MIGRATE', '127.0.0.1', to?.port ?? 0, record, 0, 1_000, 'AUTH', redisPassword)
-    .catch(() => 0);
-  await from?.client.del(record);
-  for (const { client } of cluster.masters) await client.call('CLUSTER', 'SETSLOT', slot, 'NODE', id);
-  const neighbours = Array.from({ length: 50 }, (_, index) => `other:${index}`);
-  const [admission, ...values] = await Promise.all([store.admit(keyHash), ...neighbours.map((key) => redis.get(key))]);
-  t.match(admission, { outcome: 'admitted' });
-  t.same(new Set(values), new Set([null]));
-  t.same(problems, []);
-  t.equal(redis.problem(), null);
-});
-
 t.test('a revocation that Redis was not told of is an error, and completes when it is repeated', async (t) => {
-  const { sql, redis, userId, keyId, keyHash } = await setUp(t);
+  const { sql, redis, userId, keyId, keyHash } = await begin(t);
   const one = await node(t, redis, sql);
   await one.store.admit(keyHash);
   await redis.kill();
@@ -376,7 +242,7 @@ t.test('a revocation that Redis was not told of is an error, and completes when 
 });
 
 t.test('Postgres away: keys that Redis knows work on a node that has never seen them; both away: 503', async (t) => {
-  const { sql, redis, keyHash } = await setUp(t);
+  const { sql, redis, keyHash } = await begin(t);
   const { store } = await node(t, redis, sql);
   await store.admit(keyHash);
   const gone = await openPostgres({ kind: 'url', url: await server.database() });
@@ -389,7 +255,7 @@ t.test('Postgres away: keys that Redis knows work on a node that has never seen 
 });
 
 t.test('a service starts without Redis, and with a wrong password says so', async (t) => {
-  const { sql, redis, keyHash } = await setUp(t);
+  const { sql, redis, keyHash } = await begin(t);
   await redis.kill();
   const { store, isBack } = await node(t, redis, sql);
   t.match(await store.admit(keyHash), { outcome: 'admitted' });
@@ -415,5 +281,3 @@ t.test('a service starts without Redis, and with a wrong password says so', asyn
     },
   );
 });
-
-t.teardown(() => server.stop());

@@ -1,0 +1,55 @@
+// A journal in a folder of its own, what it told, and what a killed process leaves in such a folder.
+import { mkdirSync, readdirSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { type Damage, type Hindrance, type Journal, openJournal } from '../../src/history/journal.js';
+import type { ScanRow } from '../../src/history/scan-row.js';
+import { rowAt } from '../fixtures/history.js';
+import type { Tap } from '../fixtures/stores.js';
+
+export const MIB = 1024 * 1024;
+export const NOW = Date.parse('2026-11-21T12:00:00Z');
+
+export interface Opened {
+  readonly journal: Journal;
+  readonly damage: Damage[];
+  readonly hindered: Hindrance[];
+}
+
+export async function open(t: Tap, directory: string, limitBytes = 64 * MIB): Promise<Opened> {
+  const damage: Damage[] = [];
+  const hindered: Hindrance[] = [];
+  const journal = await openJournal({
+    directory,
+    limitBytes,
+    onDamage: (one) => damage.push(one),
+    onHindered: (one) => hindered.push(one),
+  });
+  t.teardown(() => journal.close());
+  return { journal, damage, hindered };
+}
+
+export async function drain(journal: Journal, count = 10): Promise<ScanRow[]> {
+  const rows: ScanRow[] = [];
+  for (let batch = await journal.read(count); batch !== null; batch = await journal.read(count)) {
+    rows.push(...batch.rows);
+    batch.commit();
+  }
+  return rows;
+}
+
+export function someRows(count: number): ScanRow[] {
+  return Array.from({ length: count }, (_, index) => rowAt(NOW + index, { filename: `${index}.txt` }));
+}
+
+/** What a killed process leaves: a folder whose lock nobody holds. */
+export function leave(directory: string, name: string, segments: readonly Buffer[]): void {
+  const folder = join(directory, name);
+  mkdirSync(folder, { recursive: true });
+  for (const [index, bytes] of segments.entries()) {
+    writeFileSync(join(folder, `${String(index + 1).padStart(9, '0')}.log`), bytes);
+  }
+}
+
+export function segmentsBelow(directory: string): string[] {
+  return readdirSync(directory, { recursive: true, encoding: 'utf8' }).filter((name) => name.endsWith('.log'));
+}

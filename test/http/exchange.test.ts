@@ -1,0 +1,90 @@
+// One request's lifetime over a real socket: whoever waits for it hears that the client has gone, early or late, and only then.
+import t, { type Test } from 'tap';
+import type { Exchange } from '../../src/http/exchange.js';
+import { startServer } from '../../src/http/server.js';
+import { openRaw } from '../fixtures/raw-http.js';
+
+/** A server that hands out what it is asked, and how each ended. */
+async function serve(t: Test) {
+  let open: (exchange: Exchange) => void = () => undefined;
+  let end: (status: number | null) => void = () => undefined;
+  const asked = new Promise<Exchange>((resolve) => {
+    open = resolve;
+  });
+  const ended = new Promise<number | null>((resolve) => {
+    end = resolve;
+  });
+  const server = await startServer({
+    host: '127.0.0.1',
+    port: 0,
+    handle(exchange) {
+      // Until then the socket is held back, and nobody sees its end.
+      exchange.receive({ chunk: () => undefined, end: () => undefined });
+      open(exchange);
+    },
+    onEnd: (_, status) => end(status),
+  });
+  t.teardown(() => server.stop(0));
+  const client = await openRaw(server.port);
+  t.teardown(() => client.end());
+  return { client, asked, ended };
+}
+
+const UNFINISHED = 'POST / HTTP/1.1\r\nHost: localhost\r\nContent-Length: 10\r\n\r\nabc';
+const GONE = { message: 'The client went away' };
+
+t.test('a client that goes away is told to who listens by then, once, and to who asks only later', async (t) => {
+  const { client, asked, ended } = await serve(t);
+  await client.send(UNFINISHED);
+  const exchange = await asked;
+  const early: Error[] = [];
+  exchange.onGone((reason) => early.push(reason));
+  const { signal } = exchange;
+  t.notOk(signal.aborted);
+  client.end();
+  t.equal(await ended, null);
+  t.match(early, [GONE]);
+  t.match(signal.reason, GONE);
+  const late: Error[] = [];
+  exchange.onGone((reason) => late.push(reason));
+  t.match(late, [GONE], 'at once');
+  exchange.onGone(null);
+  t.equal(early.length + late.length, 2);
+});
+
+t.test('a signal that is first asked for when the client has gone is aborted already', async (t) => {
+  const { client, asked, ended } = await serve(t);
+  await client.send(UNFINISHED);
+  const exchange = await asked;
+  client.end();
+  await ended;
+  t.ok(exchange.signal.aborted);
+  t.match(exchange.signal.reason, GONE);
+  exchange.reply({ status: 200, body: '{}' });
+  t.equal(await ended, null, 'an answer that comes too late does nothing');
+});
+
+t.test(
+  'who has taken his listener off hears nothing, nor does who listens to a request that has its answer',
+  async (t) => {
+    const left = await serve(t);
+    await left.client.send(UNFINISHED);
+    const exchange = await left.asked;
+    exchange.onGone(() => t.fail('taken off'));
+    exchange.onGone(null);
+    left.client.end();
+    t.equal(await left.ended, null);
+
+    const answered = await serve(t);
+    await answered.client.send('GET / HTTP/1.1\r\nHost: localhost\r\n\r\n');
+    const other = await answered.asked;
+    other.onGone(() => t.fail('answered'));
+    other.reply({ status: 200, body: '{}' });
+    t.match(await answered.client.answer(), { status: 200, body: '{}' });
+    t.equal(await answered.ended, 200);
+    other.onGone(() => t.fail('answered before'));
+    answered.client.end();
+    await answered.client.closed();
+    t.notOk(other.signal.aborted);
+  },
+);

@@ -1,0 +1,139 @@
+// Redis Cluster: masters that die, hang and give slots away, and connections that end with a count on its way.
+import { once } from 'node:events';
+import { Redis } from 'ioredis';
+import t from 'tap';
+import { LedgerAway } from '../../src/store/ledger.js';
+import { openRedis } from '../../src/store/redis.js';
+import { clientOf, getValue, runScript, setValue } from '../../src/store/redis-client.js';
+import { createRedisLedger } from '../../src/store/redis-ledger.js';
+import { startPostgres } from '../fixtures/postgres.js';
+import { type RedisServer, redisPassword, startRedis, startRedisCluster } from '../fixtures/redis.js';
+import { asking, LIMIT, node, setUp } from './redis-node.js';
+
+const server = await startPostgres();
+t.teardown(() => server.stop());
+
+t.test('a master of a cluster killed under load: the limit stays exact, and its users are back with it', async (t) => {
+  const { sql, userId, keyHash } = await setUp(t, server);
+  const cluster = await startRedisCluster();
+  t.teardown(() => cluster.stop());
+  const [one, other] = [await node(t, cluster, sql), await node(t, cluster, sql)];
+  const slot = Number(await cluster.masters[0]?.client.call('CLUSTER', 'KEYSLOT', `sluice:{u:${userId}}`));
+  const master = cluster.masters[Math.floor((slot * 3) / 16_384)];
+  if (master === undefined) throw new Error('Every slot has a master');
+  const { counts, ask } = asking([one.store, other.store], keyHash);
+  await ask(10);
+  t.equal(await master.client.exists(`sluice:{u:${userId}}`), 1, 'it is the one');
+  await master.kill();
+  await ask(10);
+  t.same(counts, { admitted: 40, exhausted: 0, unknownKey: 0 }, 'from Postgres');
+  for (const { redis } of [one, other]) t.match(redis.problem(), /^Redis is away/);
+  const back = Promise.all([one.isBack(), other.isBack()]);
+  await master.start();
+  await back;
+  await ask(60);
+  t.same(counts, { admitted: LIMIT, exhausted: 60, unknownKey: 0 });
+  t.equal(await master.client.exists(`sluice:{u:${userId}}`), 1, 'counted by its master again');
+});
+
+t.test('a slot that moves under load keeps nobody away from the rest of the cluster', async (t) => {
+  const { sql, userId, keyHash } = await setUp(t, server);
+  const cluster = await startRedisCluster();
+  t.teardown(() => cluster.stop());
+  const { store, redis, problems } = await node(t, cluster, sql);
+  t.match(await store.admit(keyHash), { outcome: 'admitted' });
+  const record = `sluice:{u:${userId}}`;
+  const slot = Number(await cluster.masters[0]?.client.call('CLUSTER', 'KEYSLOT', record));
+  const from = cluster.masters[Math.floor((slot * 3) / 16_384)];
+  const to = cluster.masters.find((master) => master !== from);
+  const id = String(await to?.client.call('CLUSTER', 'MYID'));
+  // With its record, as a resharding does it: only an empty slot may be given away.
+  await from?.client
+    .call('MIGRATE', '127.0.0.1', to?.port ?? 0, record, 0, 1_000, 'AUTH', redisPassword)
+    .catch(() => 0);
+  await from?.client.del(record);
+  for (const { client } of cluster.masters) await client.call('CLUSTER', 'SETSLOT', slot, 'NODE', id);
+  const neighbours = Array.from({ length: 50 }, (_, index) => `other:${index}`);
+  const [admission, ...values] = await Promise.all([store.admit(keyHash), ...neighbours.map((key) => redis.get(key))]);
+  t.match(admission, { outcome: 'admitted' });
+  t.same(new Set(values), new Set([null]));
+  t.same(problems, []);
+  t.equal(redis.problem(), null);
+});
+
+t.test('what was under way when a connection ended is not sent again: a unit is counted at most once', async (t) => {
+  const cluster = await startRedisCluster();
+  t.teardown(() => cluster.stop());
+  const alone = await startRedis();
+  t.teardown(() => alone.stop());
+  const userId = '00000000-0000-7000-8000-000000000001';
+  for (const [url, servers] of [
+    [cluster.url, cluster.masters],
+    [alone.url, [alone]],
+  ] as const) {
+    const client = clientOf(url);
+    t.teardown(() => client.disconnect());
+    const ledger = createRedisLedger({
+      run: (script, key, ...args) => runScript(client, script, key, args),
+      get: (key) => getValue(client, key),
+      set: (key, value, seconds) => setValue(client, key, value, seconds),
+    });
+    await once(client, 'ready');
+    await ledger.fill(userId, await ledger.begin(userId), { key: null, hourlyLimit: 10, hours: [] });
+    t.match(await ledger.take(userId, null), { kind: 'taken', counted: 1 });
+    for (const server of servers) server.signal('SIGSTOP');
+    const refused = t.rejects(ledger.take(userId, null));
+    const nodes = client instanceof Redis ? [client] : client.nodes('master');
+    // Those that nobody has asked for anything are not connected.
+    const connections = nodes.filter(({ status }) => status === 'ready');
+    t.ok(connections.length > 0);
+    // The kernel has the command: the one that is stopped runs it when it goes on, and nobody hears the answer.
+    await new Promise(setImmediate);
+    while (connections.some(({ stream }) => stream.writableLength > 0)) await new Promise(setImmediate);
+    for (const { stream } of connections) stream.destroy();
+    for (const server of servers) server.signal('SIGCONT');
+    await refused;
+    let next = await ledger.take(userId, null).catch(() => null);
+    while (next === null) {
+      await new Promise(setImmediate);
+      next = await ledger.take(userId, null).catch(() => null);
+    }
+    t.match(next, { kind: 'taken', counted: 3 }, 'the one whose answer was lost was counted, once');
+  }
+});
+
+t.test('a master that hangs is left for the one that has its slots', async (t) => {
+  const cluster = await startRedisCluster();
+  t.teardown(() => cluster.stop());
+  const [hung, heir, other] = cluster.masters;
+  if (hung === undefined || heir === undefined || other === undefined) throw new Error('It has three masters');
+  const redis = await openRedis({
+    url: cluster.url,
+    onReturn: async () => undefined,
+    onProblem: () => undefined,
+  });
+  t.teardown(() => redis.close());
+  const key = await keyOn(hung);
+  await redis.set(key, 'before', 60);
+  hung.signal('SIGSTOP');
+  await t.rejects(redis.get(key), LedgerAway);
+  // As a failover does it, which needs replicas.
+  const id = String(await heir.client.call('CLUSTER', 'MYID'));
+  for (const { client } of [heir, other]) {
+    const slots = Array.from({ length: Math.floor(16_384 / 3) }, (_, slot) => slot);
+    await Promise.all(slots.map((slot) => client.call('CLUSTER', 'SETSLOT', slot, 'NODE', id)));
+  }
+  while (redis.problem() !== null) await new Promise((resolve) => setTimeout(resolve, 10));
+  t.equal(await redis.get(key), null, 'by the heir, which was given nothing else');
+  t.equal(await heir.client.exists(key), 0);
+  await redis.set(key, 'after', 60);
+  t.equal(await heir.client.get(key), 'after');
+});
+
+/** A key in one of its slots. */
+async function keyOn({ client }: RedisServer): Promise<string> {
+  for (let index = 0; ; index += 1) {
+    const key = `key:${index}`;
+    if (Number(await client.call('CLUSTER', 'KEYSLOT', key)) < Math.floor(16_384 / 3)) return key;
+  }
+}

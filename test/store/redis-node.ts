@@ -1,0 +1,86 @@
+// A node of the service as Redis sees it: its own connections to a Redis and a Postgres that it shares with others, and one user's key.
+import type t from 'tap';
+import { hashOfKey } from '../../src/account/access.js';
+import { createKey, createKeyLoader } from '../../src/account/keys.js';
+import { createUser } from '../../src/account/users.js';
+import { settle } from '../../src/service-stores.js';
+import type { AdmissionStore } from '../../src/store/admission.js';
+import { createAdmissions } from '../../src/store/admissions.js';
+import { createLookups } from '../../src/store/lookups.js';
+import { openPostgres, type Sql } from '../../src/store/postgres.js';
+import { createQuotaHours } from '../../src/store/quota-hours.js';
+import { openRedis } from '../../src/store/redis.js';
+import { createRedisLedger } from '../../src/store/redis-ledger.js';
+import type { PostgresServer } from '../fixtures/postgres.js';
+
+export type Subtest = Parameters<Parameters<typeof t.test>[0]>[0];
+
+export const LIMIT = 100;
+
+export interface NodeOptions {
+  readonly clock?: () => number;
+  /** Default true: as the service does when Redis returns. */
+  readonly settles?: boolean;
+}
+
+export async function node(t: Subtest, redisServer: { readonly url: string }, sql: Sql, options: NodeOptions = {}) {
+  const hours = createQuotaHours(sql);
+  const problems: string[] = [];
+  let returns = 0;
+  const redis = await openRedis({
+    url: redisServer.url,
+    onReturn: async (commands) => {
+      if (options.settles ?? true) await settle(createRedisLedger(commands), hours, sql);
+      returns += 1;
+    },
+    onProblem: (problem) => problems.push(problem),
+  });
+  t.teardown(() => redis.close());
+  const store = createAdmissions({
+    ledger: createRedisLedger(redis),
+    lookups: createLookups(createKeyLoader(sql, () => LIMIT)),
+    limitOf: async () => LIMIT,
+    hours,
+    clock: options.clock ?? Date.now,
+    ledgerProblem: () => redis.problem(),
+    onProblem: (problem) => problems.push(problem),
+  });
+  t.teardown(() => store.stop());
+  /** Waits until Redis is used again. */
+  async function isBack(): Promise<void> {
+    const before = returns;
+    while (redis.problem() !== null || returns === before) await new Promise((resolve) => setTimeout(resolve, 10));
+  }
+  return { store, problems, redis, isBack };
+}
+
+/** A database of its own with one user and his key. */
+export async function setUp(t: Subtest, server: PostgresServer) {
+  const { sql, close } = await openPostgres({ kind: 'url', url: await server.database() });
+  t.teardown(() => close());
+  const user = await createUser(sql, { email: 'ada@example.com', name: 'Ada', passwordHash: null, plan: 'FREE' });
+  if (user.outcome !== 'created') throw new Error('The address is free');
+  const { userId } = user;
+  const key = await createKey(sql, { userId, name: 'one' });
+  // A test that reaches over the end of an hour would count two.
+  while (Date.now() % 3_600_000 > 3_590_000) await new Promise((resolve) => setTimeout(resolve, 100));
+  return { sql, userId, keyId: key.keyId, keyHash: hashOfKey(key.value) };
+}
+
+/** Asks all the nodes at once, so many rounds; what came of it is added up. */
+export function asking(stores: readonly AdmissionStore[], keyHash: string) {
+  const counts = { admitted: 0, exhausted: 0, unknownKey: 0 };
+  const ask = async (rounds: number): Promise<void> => {
+    for (let round = 0; round < rounds; round += 1) {
+      for (const { outcome } of await Promise.all(stores.map((store) => store.admit(keyHash)))) counts[outcome] += 1;
+    }
+  };
+  return { counts, ask };
+}
+
+/** One after the other; how many were admitted. */
+export async function askOne(store: AdmissionStore, keyHash: string, count: number): Promise<number> {
+  const { counts, ask } = asking([store], keyHash);
+  await ask(count);
+  return counts.admitted;
+}
