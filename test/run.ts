@@ -16,7 +16,28 @@ const KILL_AFTER_SECONDS = TIMEOUT_SECONDS + 30;
 /** One more than there are cores: most tests wait for servers, databases and signals part of their time. */
 const JOBS = availableParallelism() + 1;
 /** What takes longest begins first, so that nothing of it is left to run alone at the end. */
-const LONG: readonly string[] = [];
+const LONG: readonly string[] = [
+  'cli/containment.test.js',
+  'store/embedded.test.js',
+  'supervisor/supervisor.test.js',
+  'faults/history.test.js',
+  'cli/accounts.test.js',
+  'engine/reload.test.js',
+  'faults/leftovers.test.js',
+  'faults/crashes.test.js',
+  'store/redis.test.js',
+  'cli/signatures.test.js',
+  'api/operations.test.js',
+  'cli/serve.test.js',
+  'store/turns.test.js',
+  'history/route.test.js',
+  'api/history.test.js',
+  'api/reload.test.js',
+  'engine/rules.test.js',
+  'faults/sessions.test.js',
+  'history/clock.test.js',
+  'cli/start.test.js',
+];
 
 interface Result {
   readonly ok: boolean;
