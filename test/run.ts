@@ -8,6 +8,7 @@ import { availableParallelism } from 'node:os';
 import { join, relative } from 'node:path';
 import { performance } from 'node:perf_hooks';
 import { fileURLToPath } from 'node:url';
+import { type Result, resultOf, withoutPasses } from './result.js';
 
 /** Generous: on a busy machine a server with the embedded database takes many times as long to start. */
 const TIMEOUT_SECONDS = 600;
@@ -19,34 +20,26 @@ const JOBS = availableParallelism() + 1;
 const LONG: readonly string[] = [
   'cli/containment.test.js',
   'store/embedded.test.js',
-  'supervisor/supervisor.test.js',
-  'faults/history.test.js',
   'cli/accounts.test.js',
-  'engine/reload.test.js',
-  'faults/leftovers.test.js',
-  'faults/crashes.test.js',
-  'store/redis.test.js',
-  'cli/signatures.test.js',
-  'api/operations.test.js',
-  'cli/serve.test.js',
-  'store/turns.test.js',
-  'history/route.test.js',
-  'api/history.test.js',
   'api/reload.test.js',
-  'engine/rules.test.js',
-  'faults/sessions.test.js',
-  'history/clock.test.js',
+  'cluster/nodes.test.js',
+  'cli/scan.test.js',
   'cli/start.test.js',
+  'faults/history.test.js',
+  'api/history.test.js',
+  'engine/limits.test.js',
+  'cli/serve.test.js',
+  'api/operations.test.js',
+  'supervisor/supervisor.test.js',
+  'cli/signatures.test.js',
+  'cli/stand-in.test.js',
+  'store/redis.test.js',
+  'account/sessions.test.js',
+  'account/key-routes.test.js',
+  'history/route.test.js',
+  'account/sign-in.test.js',
+  'engine/reload.test.js',
 ];
-
-interface Result {
-  readonly ok: boolean;
-  readonly total: number;
-  readonly pass: number;
-  readonly fail: number;
-  readonly skip: number;
-  readonly todo: number;
-}
 
 const root = fileURLToPath(new URL('.', import.meta.url));
 
@@ -69,11 +62,15 @@ function runFile(path: string): Promise<Result> {
       stdio: ['ignore', 'pipe', 'pipe'],
     });
     let output = '';
-    for (const stream of [child.stdout, child.stderr]) {
-      stream.setEncoding('utf8').on('data', (text: string) => {
-        output += text;
-      });
-    }
+    // Apart as well: a line of stderr may come between two pieces of a line.
+    let stdout = '';
+    child.stdout.setEncoding('utf8').on('data', (text: string) => {
+      stdout += text;
+      output += text;
+    });
+    child.stderr.setEncoding('utf8').on('data', (text: string) => {
+      output += text;
+    });
     const timer = setTimeout(() => {
       output += `\nKilled after ${KILL_AFTER_SECONDS} s.\n`;
       child.kill('SIGKILL');
@@ -87,7 +84,7 @@ function runFile(path: string): Promise<Result> {
     child.on('close', (code, signal) => {
       clearTimeout(timer);
       const seconds = ((performance.now() - startedMs) / 1000).toFixed(1);
-      const result = resultOf(output, code, signal);
+      const result = resultOf(stdout, code, signal);
       if (!result.ok) process.stdout.write(`\n${withoutPasses(output)}\n`);
       const name = relative(process.cwd(), join(root, path));
       const how = result.ok ? 'ok' : `FAILED (${signal ?? `exit code ${code}`})`;
@@ -95,22 +92,6 @@ function runFile(path: string): Promise<Result> {
       resolve(result);
     });
   });
-}
-
-/** tap ends with its totals, which leave out what is zero: # { total: 12, pass: 11, fail: 1 }. Without them it was cut short. */
-function resultOf(output: string, code: number | null, signal: NodeJS.Signals | null): Result {
-  const totals = [...output.matchAll(/^# \{ total: .*\}$/gm)].at(-1)?.[0] ?? '';
-  const count = (name: string): number => Number(new RegExp(`\\b${name}: (\\d+)`).exec(totals)?.[1] ?? 0);
-  const [total, pass, fail, skip, todo] = [count('total'), count('pass'), count('fail'), count('skip'), count('todo')];
-  const ok = code === 0 && signal === null && fail === 0 && total > 0;
-  return { ok, total, pass, fail: ok ? 0 : Math.max(1, fail), skip, todo };
-}
-
-function withoutPasses(output: string): string {
-  return output
-    .split('\n')
-    .filter((line) => !/^\s*(ok \d.*|\d+\.\.\d+.*)?$/.test(line))
-    .join('\n');
 }
 
 const files = testFiles(process.argv.slice(2));
