@@ -1,7 +1,7 @@
 // Runs the test files, each as a process of its own, the long ones first; prints what failed, and the totals last.
 //
-// Not the runner of tap, of which only the library is used: it puts four loaders before each test file, for TypeScript, mocks and
-// coverage that nothing here uses. Every process and every worker thread of a test pays for them, with half a second of a core and more.
+// Not the runner of tap, of which only the library is used: it puts loaders before each test file, for TypeScript, mocks and
+// coverage, which nothing here uses. Every process and every worker thread of a test pays for them, with half a second of a core and more.
 import { spawn } from 'node:child_process';
 import { readdirSync } from 'node:fs';
 import { availableParallelism } from 'node:os';
@@ -14,8 +14,10 @@ import { type Result, resultOf, withoutPasses } from './result.js';
 const TIMEOUT_SECONDS = 600;
 /** tap ends a test at its timeout and says what it waits for; a process that is still there so much later is killed. */
 const KILL_AFTER_SECONDS = TIMEOUT_SECONDS + 30;
+/** Each may hold several servers with engine and database, up to 1 GB together. */
+const JOBS_MAX = 8;
 /** One more than there are cores: most tests wait for servers, databases and signals part of their time. */
-const JOBS = availableParallelism() + 1;
+const JOBS = Math.min(availableParallelism() + 1, JOBS_MAX);
 /** What takes longest begins first, so that nothing of it is left to run alone at the end. */
 const LONG: readonly string[] = [
   'cli/containment.test.js',
