@@ -1,52 +1,47 @@
 // Runs the test files, each as a process of its own, the long ones first; prints what failed, and the totals last.
 //
-// Not the runner of tap, of which only the library is used: it puts four loaders before each test file, for TypeScript, mocks and
-// coverage that nothing here uses. Every process and every worker thread of a test pays for them, with half a second of a core and more.
+// Not the runner of tap, of which only the library is used: it puts loaders before each test file, for TypeScript, mocks and
+// coverage, which nothing here uses. Every process and every worker thread of a test pays for them, with half a second of a core and more.
 import { spawn } from 'node:child_process';
 import { readdirSync } from 'node:fs';
 import { availableParallelism } from 'node:os';
 import { join, relative } from 'node:path';
 import { performance } from 'node:perf_hooks';
 import { fileURLToPath } from 'node:url';
+import { type Result, resultOf, withoutPasses } from './result.js';
 
 /** Generous: on a busy machine a server with the embedded database takes many times as long to start. */
 const TIMEOUT_SECONDS = 600;
 /** tap ends a test at its timeout and says what it waits for; a process that is still there so much later is killed. */
 const KILL_AFTER_SECONDS = TIMEOUT_SECONDS + 30;
+/** Each may hold several servers with engine and database, up to 1 GB together. */
+const JOBS_MAX = 8;
 /** One more than there are cores: most tests wait for servers, databases and signals part of their time. */
-const JOBS = availableParallelism() + 1;
+const JOBS = Math.min(availableParallelism() + 1, JOBS_MAX);
 /** What takes longest begins first, so that nothing of it is left to run alone at the end. */
 const LONG: readonly string[] = [
   'cli/containment.test.js',
   'store/embedded.test.js',
-  'supervisor/supervisor.test.js',
-  'faults/history.test.js',
   'cli/accounts.test.js',
-  'engine/reload.test.js',
-  'faults/leftovers.test.js',
-  'faults/crashes.test.js',
-  'store/redis.test.js',
-  'cli/signatures.test.js',
-  'api/operations.test.js',
-  'cli/serve.test.js',
-  'store/turns.test.js',
-  'history/route.test.js',
-  'api/history.test.js',
   'api/reload.test.js',
-  'engine/rules.test.js',
-  'faults/sessions.test.js',
-  'history/clock.test.js',
+  'cluster/nodes.test.js',
+  'cli/scan.test.js',
   'cli/start.test.js',
+  'faults/history.test.js',
+  'api/history.test.js',
+  'engine/limits.test.js',
+  'cli/serve.test.js',
+  'api/operations.test.js',
+  'supervisor/supervisor.test.js',
+  'cli/signatures.test.js',
+  'cli/stand-in.test.js',
+  'store/redis.test.js',
+  'account/sessions.test.js',
+  'account/key-routes.test.js',
+  'history/route.test.js',
+  'account/sign-in.test.js',
+  'engine/reload.test.js',
 ];
-
-interface Result {
-  readonly ok: boolean;
-  readonly total: number;
-  readonly pass: number;
-  readonly fail: number;
-  readonly skip: number;
-  readonly todo: number;
-}
 
 const root = fileURLToPath(new URL('.', import.meta.url));
 
@@ -69,11 +64,15 @@ function runFile(path: string): Promise<Result> {
       stdio: ['ignore', 'pipe', 'pipe'],
     });
     let output = '';
-    for (const stream of [child.stdout, child.stderr]) {
-      stream.setEncoding('utf8').on('data', (text: string) => {
-        output += text;
-      });
-    }
+    // Apart as well: a line of stderr may come between two pieces of a line.
+    let stdout = '';
+    child.stdout.setEncoding('utf8').on('data', (text: string) => {
+      stdout += text;
+      output += text;
+    });
+    child.stderr.setEncoding('utf8').on('data', (text: string) => {
+      output += text;
+    });
     const timer = setTimeout(() => {
       output += `\nKilled after ${KILL_AFTER_SECONDS} s.\n`;
       child.kill('SIGKILL');
@@ -87,7 +86,7 @@ function runFile(path: string): Promise<Result> {
     child.on('close', (code, signal) => {
       clearTimeout(timer);
       const seconds = ((performance.now() - startedMs) / 1000).toFixed(1);
-      const result = resultOf(output, code, signal);
+      const result = resultOf(stdout, code, signal);
       if (!result.ok) process.stdout.write(`\n${withoutPasses(output)}\n`);
       const name = relative(process.cwd(), join(root, path));
       const how = result.ok ? 'ok' : `FAILED (${signal ?? `exit code ${code}`})`;
@@ -95,22 +94,6 @@ function runFile(path: string): Promise<Result> {
       resolve(result);
     });
   });
-}
-
-/** tap ends with its totals, which leave out what is zero: # { total: 12, pass: 11, fail: 1 }. Without them it was cut short. */
-function resultOf(output: string, code: number | null, signal: NodeJS.Signals | null): Result {
-  const totals = [...output.matchAll(/^# \{ total: .*\}$/gm)].at(-1)?.[0] ?? '';
-  const count = (name: string): number => Number(new RegExp(`\\b${name}: (\\d+)`).exec(totals)?.[1] ?? 0);
-  const [total, pass, fail, skip, todo] = [count('total'), count('pass'), count('fail'), count('skip'), count('todo')];
-  const ok = code === 0 && signal === null && fail === 0 && total > 0;
-  return { ok, total, pass, fail: ok ? 0 : Math.max(1, fail), skip, todo };
-}
-
-function withoutPasses(output: string): string {
-  return output
-    .split('\n')
-    .filter((line) => !/^\s*(ok \d.*|\d+\.\.\d+.*)?$/.test(line))
-    .join('\n');
 }
 
 const files = testFiles(process.argv.slice(2));

@@ -7,15 +7,22 @@ import { join } from 'node:path';
 import t, { type Test } from 'tap';
 import { mainPath, ownSignaturesDirectory } from '../../src/paths.js';
 import { type Running, start } from '../fixtures/command.js';
+import { BASELINE_ONLY } from '../fixtures/embedded-template.js';
 import { eicar } from '../fixtures/samples.js';
 
 // One data folder for all: an embedded database takes seconds to make.
 const dataDirectory = mkdtempSync(join(tmpdir(), 'serve-test-'));
 t.teardown(() => rmSync(dataDirectory, { recursive: true, force: true }));
 
+const settings = {
+  PORT: '0',
+  DATA_DIR: dataDirectory,
+  SIGNATURES_DIR: ownSignaturesDirectory,
+  SCAN_THREADS: '1',
+};
+
 function serve(t: Test, env: Readonly<Record<string, string>> = {}): Running {
-  const settings = { PORT: '0', DATA_DIR: dataDirectory, SIGNATURES_DIR: ownSignaturesDirectory, SCAN_THREADS: '1' };
-  return start(t, mainPath, ['serve'], { env: { ...settings, ...env } });
+  return start(t, BASELINE_ONLY, [mainPath, 'serve'], { env: { ...settings, ...env } });
 }
 
 async function listening(running: Running): Promise<number> {
@@ -33,7 +40,8 @@ function serverPid({ process: { pid } }: Running): number {
 }
 
 t.test('the first start prints an account whose key works, and SIGTERM ends it with 0', async (t) => {
-  const running = serve(t);
+  // Without a switch, as an operator starts it.
+  const running = start(t, mainPath, ['serve'], { env: settings });
   const curl = await running.line('curl');
   const [, key = '', url = ''] = /'X-API-KEY: ([0-9a-f]{32})' .* (http:\S+)$/.exec(curl) ?? [];
   // Asked, not read off the log: which of the two lines comes first is open.

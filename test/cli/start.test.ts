@@ -6,6 +6,7 @@ import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import t, { type Test } from 'tap';
 import { mainPath, packageJsonPath } from '../../src/paths.js';
+import { seedMigrated } from '../fixtures/embedded-template.js';
 
 interface Program {
   readonly pid: number;
@@ -17,8 +18,10 @@ interface Program {
 }
 
 /** In a process group of its own, as from a terminal. */
-function run(t: Test, command: string, args: readonly string[], channel: 'ipc' | 'ignore'): Program {
+async function run(t: Test, command: string, args: readonly string[], channel: 'ipc' | 'ignore'): Promise<Program> {
   const directory = mkdtempSync(join(tmpdir(), 'sluice-start-'));
+  // The first start of all is serve.test.ts'.
+  await seedMigrated(join(directory, 'data'));
   const child = spawn(command, args, {
     cwd: dirname(packageJsonPath),
     env: { PATH: process.env['PATH'], HOME: process.env['HOME'], PORT: '0', DATA_DIR: join(directory, 'data') },
@@ -65,7 +68,7 @@ for (const [signal, from, target] of [
   ['SIGINT', 'sent by a terminal to its process group', (pid: number) => -pid],
 ] as const) {
   t.test(`${signal} ${from} stops in order what npm start has started`, async (t) => {
-    const npm = run(t, 'npm', ['start'], 'ignore');
+    const npm = await run(t, 'npm', ['start'], 'ignore');
     await npm.printed('"listening"');
     process.kill(target(npm.pid), signal);
     const output = await npm.ended;
@@ -75,7 +78,7 @@ for (const [signal, from, target] of [
 }
 
 t.test('a server whose supervisor dies before it can hear of it stops', async (t) => {
-  const server = run(t, process.execPath, [mainPath, 'serve', '--no-supervisor'], 'ipc');
+  const server = await run(t, process.execPath, [mainPath, 'serve', '--no-supervisor'], 'ipc');
   server.disconnect();
   t.match(await server.ended, '"msg":"stopped"');
 });

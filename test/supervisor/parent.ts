@@ -22,5 +22,5 @@ const suspects = {
 };
 const { log, flush } = createLog('info');
 const exitCode = await supervise({ ...shape.parse(JSON.parse(process.argv[2] ?? '')), suspects, log });
-flush();
+await flush();
 process.exit(exitCode);
