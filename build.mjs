@@ -156,10 +156,14 @@ async function buildAddon(addon) {
   // Node's own headers, where they came with it, save a download.
   const prefix = dirname(dirname(process.execPath));
   const headers = existsSync(join(prefix, 'include', 'node', 'node_api.h')) ? [`--nodedir=${prefix}`] : [];
-  await run(process.execPath, [at('node_modules', 'node-gyp', 'bin', 'node-gyp.js'), 'rebuild', ...headers], {
-    cwd: folder,
-    todo: 'Mend what the compiler says; native/setup.sh names the system packages it needs.',
-  });
+  await run(
+    process.execPath,
+    [at('node_modules', 'node-gyp', 'bin', 'node-gyp.js'), 'rebuild', '--jobs=max', ...headers],
+    {
+      cwd: folder,
+      todo: 'Mend what the compiler says; native/setup.sh names the system packages it needs.',
+    },
+  );
 }
 
 async function compileTypeScript() {

@@ -48,16 +48,23 @@ State& TheState() {
   return *state;
 }
 
-// What vanishes meanwhile counts nothing; nothing at all is known where the folder itself can't be looked into.
+// Nobody can say how much there is: no descriptor or no memory was left to look with, or the folder itself can't be looked into.
 constexpr uint64_t kUnknown = UINT64_MAX;
+
+// Of a folder that could not be opened. What vanishes meanwhile counts nothing.
+uint64_t BytesUnseen(int error, int depth) {
+  if (error == EMFILE || error == ENFILE || error == ENOMEM) return kUnknown;
+  return depth == 0 && error != ENOENT ? kUnknown : 0;
+}
 
 uint64_t BytesBelow(int parent, const char* name, int depth) {
   const int descriptor = openat(parent, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-  if (descriptor < 0) return depth == 0 && errno != ENOENT ? kUnknown : 0;
+  if (descriptor < 0) return BytesUnseen(errno, depth);
   DIR* folder = fdopendir(descriptor);
   if (folder == nullptr) {
+    const int error = errno;
     close(descriptor);
-    return depth == 0 ? kUnknown : 0;
+    return BytesUnseen(error, depth);
   }
   uint64_t bytes = 0;
   while (const dirent* entry = readdir(folder)) {
@@ -65,7 +72,13 @@ uint64_t BytesBelow(int parent, const char* name, int depth) {
     struct stat facts;
     if (fstatat(descriptor, entry->d_name, &facts, AT_SYMLINK_NOFOLLOW) != 0) continue;
     bytes += static_cast<uint64_t>(facts.st_blocks) * kBlock;
-    if (S_ISDIR(facts.st_mode) && depth < kDeepest) bytes += BytesBelow(descriptor, entry->d_name, depth + 1);
+    if (!S_ISDIR(facts.st_mode) || depth == kDeepest) continue;
+    const uint64_t below = BytesBelow(descriptor, entry->d_name, depth + 1);
+    if (below == kUnknown) {
+      bytes = kUnknown;
+      break;
+    }
+    bytes += below;
   }
   closedir(folder);
   return bytes;
@@ -81,8 +94,8 @@ uint64_t BytesBelow(int parent, const char* name, int depth) {
     lock.unlock();
     const auto started = Clock::now();
     const uint64_t bytes = BytesBelow(AT_FDCWD, directory.c_str(), 0);
-    // Without a descriptor to look with, it is as it was.
-    if (bytes != kUnknown) state.over.store(bytes > limit);
+    // What isn't known is over the limit: nothing is called clean meanwhile.
+    state.over.store(bytes == kUnknown || bytes > limit);
     if (bytes != kUnknown && bytes > 2 * limit) {
       std::fprintf(stderr, "A scan fills the temporary folder without end: %llu bytes. The process aborts.\n",
                    static_cast<unsigned long long>(bytes));

@@ -5,11 +5,13 @@ import { dailyBuiltAt } from './engine/databases.js';
 import type { ScanPool } from './engine/pool.js';
 import type { SignatureState } from './engine/signatures.js';
 import type { HistoryState } from './history/history.js';
+import type { UploadMemory } from './scan/memory.js';
 import type { ScanEvent } from './scan/route.js';
 import type { VerdictCache } from './scan/verdict-cache.js';
 
 export interface MetricsParts {
   readonly pool: Pick<ScanPool, 'waiting' | 'running' | 'threads' | 'hung'>;
+  readonly memory: Pick<UploadMemory, 'lentBytes' | 'waiting'>;
   readonly cache: Pick<VerdictCache, 'entries' | 'sizeBytes'>;
   readonly signatures: () => SignatureState;
   readonly history: () => HistoryState;
@@ -61,6 +63,12 @@ export function createMetrics(parts: MetricsParts): Metrics {
   gauge('sluice_scans_running', 'Scans that a thread is at.', () => parts.pool.running);
   gauge('sluice_scans_waiting', 'Scans that wait for a thread.', () => parts.pool.waiting);
   gauge('sluice_scan_threads_hung', 'Threads that do not come back from a scan.', () => parts.pool.hung);
+  gauge(
+    'sluice_upload_memory_bytes',
+    'Memory that uploads have now; UPLOAD_MEMORY_MB at most.',
+    () => parts.memory.lentBytes,
+  );
+  gauge('sluice_uploads_waiting', 'Uploads that wait for memory.', () => parts.memory.waiting);
   gauge('sluice_verdict_cache_entries', 'Verdicts that are remembered.', () => parts.cache.entries);
   gauge('sluice_verdict_cache_bytes', 'About the memory that they take.', () => parts.cache.sizeBytes);
   gauge('sluice_journal_rows', 'Rows of the history that wait for the database.', () => parts.history().rows);

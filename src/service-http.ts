@@ -81,8 +81,10 @@ export async function createHttp(
   const version = readVersion();
   const keyUse = createKeyUse();
   const cache = createVerdictCache({ limitBytes: config.verdictCacheBytes });
+  const memory = createUploadMemory({ budgetBytes: config.uploadMemoryBytes, waitMs: config.uploadWaitMs });
   const metrics = createMetrics({
     pool,
+    memory,
     cache,
     signatures: () => signatures.state(),
     history: () => history.state(),
@@ -94,7 +96,7 @@ export async function createHttp(
     isRefused: (sha256) => refused.has(sha256),
     signatures,
     known: createKnownVerdicts(cache, shareVerdicts(config, redis, version)),
-    memory: createUploadMemory({ budgetBytes: config.uploadMemoryBytes, waitMs: config.uploadWaitMs }),
+    memory,
     uploadTimeoutMs: config.uploadTimeoutMs,
     downloader: startDownloader(config, version),
     history,

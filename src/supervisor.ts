@@ -33,7 +33,7 @@ export interface Suspects {
   refused(): string[];
 }
 
-const DEFAULT_BACK_OFF: BackOff = { firstMs: 100, limitMs: 30_000, servedLimitMs: 400, healthyMs: 60_000 };
+const DEFAULT_BACK_OFF: BackOff = { firstMs: 100, limitMs: 30_000, servedLimitMs: 100, healthyMs: 60_000 };
 /** npm passes on what a terminal or a service manager has sent to all of us: milliseconds later. People need longer. */
 const DEFAULT_SAME_WISH_MS = 250;
 const STOP_SIGNALS: readonly NodeJS.Signals[] = ['SIGTERM', 'SIGINT'];

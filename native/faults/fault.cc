@@ -4,8 +4,10 @@
 
 #include <clamav.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cerrno>
 #include <chrono>
@@ -15,6 +17,7 @@
 #include <sstream>
 #include <stdexcept>
 #include <thread>
+#include <vector>
 
 #include "../quota.h"
 #include "probe.h"
@@ -67,6 +70,21 @@ void Fill(const std::string& directory, size_t megabytes) {
   std::this_thread::sleep_for(std::chrono::milliseconds(300));
 }
 
+// All but so many descriptors are gone from now on. Goes on once the folder is known to be over its bound, or nobody notices for two seconds.
+void Starve(size_t left) {
+  quota::Scanning scanning;
+  constexpr rlim_t kFew = 256;
+  rlimit limit{};
+  getrlimit(RLIMIT_NOFILE, &limit);
+  limit.rlim_cur = std::min(limit.rlim_cur, kFew);
+  setrlimit(RLIMIT_NOFILE, &limit);
+  std::vector<int> taken;
+  for (int descriptor; (descriptor = dup(STDERR_FILENO)) >= 0;) taken.push_back(descriptor);
+  for (; left > 0 && !taken.empty(); left--, taken.pop_back()) close(taken.back());
+  const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(2);
+  while (!quota::Over() && std::chrono::steady_clock::now() < end) std::this_thread::yield();
+}
+
 // Takes addresses, no memory.
 Outcome Map(size_t megabytes) {
   void* mapped = mmap(nullptr, megabytes << 20, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
@@ -95,6 +113,7 @@ std::optional<Order> OrderIn(std::string_view content) {
 //  leak MEGABYTES                              the scan goes on, the memory is lost
 //  map MEGABYTES                               takes address space: Fault.map.OK or Fault.map.ENOMEM
 //  fill MEGABYTES                              a file of this size stays in the temporary folder, the scan goes on
+//  starve LEFT                                 so many descriptors are left from now on, the scan goes on
 //  fail CODE                                   the scan's answer is this cl_error_t
 //  name NAME                                   the scan's answer is this virus
 //  probe WHAT [PATH]                           tries what a scan thread must not (probe.cc): Probe.WHAT.OK or Probe.WHAT.EPERM
@@ -105,7 +124,8 @@ std::optional<Outcome> Carry(const Order& order, const std::string& temporary_di
   if (what == "hang") Hang(how, std::chrono::duration<double>(std::atof(WordOf(order, 2, "1e9").c_str())));
   if (what == "leak") Leak(std::strtoul(how.c_str(), nullptr, 10));
   if (what == "fill") Fill(temporary_directory, std::strtoul(how.c_str(), nullptr, 10));
-  if (what == "hang" || what == "leak" || what == "fill") return std::nullopt;
+  if (what == "starve") Starve(std::strtoul(how.c_str(), nullptr, 10));
+  if (what == "hang" || what == "leak" || what == "fill" || what == "starve") return std::nullopt;
   if (what == "map") return Map(std::strtoul(how.c_str(), nullptr, 10));
   if (what == "fail") return Fail(std::atoi(how.c_str()));
   if (what == "name") return Outcome{CL_VIRUS, cl_strerror(CL_VIRUS), how};

@@ -19,6 +19,8 @@ export type Access =
 export interface AccessControl {
   /** Takes one unit when the key is live. Throws Failure('unavailable') when nobody can tell. */
   withApiKey(header: string | undefined): Promise<Access>;
+  /** `withApiKey` is likely to admit: work that nobody else sees may begin beside it. */
+  expectsApiKey(header: string | undefined): boolean;
   /** Takes one unit of a user whose access token was accepted. */
   asUser(user: { readonly userId: string; readonly plan: string }): Promise<Access>;
 }
@@ -33,6 +35,10 @@ export function createAccess(store: AdmissionStore, limitOf: (plan: string) => n
       if (key === '') return { outcome: 'keyMissing' };
       if (!KEY.test(key)) return { outcome: 'keyInvalid' };
       return accessOf(await store.admit(hashOfKey(key)));
+    },
+    expectsApiKey(header) {
+      const key = header?.trim() ?? '';
+      return KEY.test(key) && store.expects(hashOfKey(key));
     },
     async asUser({ userId, plan }) {
       return accessOf(await store.admitUser({ userId, hourlyLimit: limitOf(plan) }));

@@ -1,9 +1,9 @@
 // The databases that serve, as a copy of our own: what RELOAD=frugal falls back to when the new ones can't be loaded.
-import { constants } from 'node:fs';
+import { constants, existsSync } from 'node:fs';
 import { copyFile, mkdir, rename, rm, stat, utimes } from 'node:fs/promises';
 import { basename, join } from 'node:path';
 import { databaseFiles, fingerprint } from './databases.js';
-import { ownedName, removeOrphans } from './owned.js';
+import { ownedName, removeOrphans, showLife } from './owned.js';
 
 export interface KeptCopy {
   /** Copies the databases beside the kept ones and returns the folders of the copy. Rejects when they change meanwhile. */
@@ -12,6 +12,8 @@ export interface KeptCopy {
   keepStaged(): Promise<readonly string[]>;
   /** The folders of the kept copy; null before the first. */
   kept(): readonly string[] | null;
+  /** To be called every SIGN_OF_LIFE_MS: keeps the copies from being taken for leftovers, and removes those of others. */
+  tend(): void;
   /** Removes the copies; nothing may be loaded any more. */
   remove(): Promise<void>;
   /** A message about files of the copy, in the words of the folders that were copied. */
@@ -55,6 +57,11 @@ export function createKeptCopy(directoriesNow: () => readonly string[], director
       return pathsOf(held, serving);
     },
     kept: () => (held === null ? null : pathsOf(held, serving)),
+    tend() {
+      if (!existsSync(directory)) return;
+      showLife(parent);
+      removeOrphans(directory, PREFIX);
+    },
     remove: () => rm(parent, { recursive: true, force: true }),
     translate(message) {
       let text = message;

@@ -1,23 +1,42 @@
-// Folders that belong to one process: named after it, so that the next one knows those of processes that are gone, and removes them.
-import { readdirSync, rmSync } from 'node:fs';
+// Folders that belong to one process: named after it, so that others know when it is gone, and remove them then.
+import { createHash, randomBytes } from 'node:crypto';
+import { lstatSync, readdirSync, readFileSync, readlinkSync, rmSync, utimesSync } from 'node:fs';
 import { join } from 'node:path';
 import { performance } from 'node:perf_hooks';
 
 /** In a container the next process has the pid of the last one: what tells them apart is when they started. */
 const STARTED = Math.floor(performance.timeOrigin);
+/** Where our pids count: in another container, and on another machine, they are those of others. */
+const NAMESPACE = pidNamespace();
 /** Behind the prefix; what follows it is the folder's own. */
-const OWNER = /^(\d+)-(\d+)-/;
+const OWNER = /^(\d+)-(\d+)-(?:([0-9a-f]{12})-)?/;
+/** How often an owner shows that it lives, to those who can't see its process. */
+export const SIGN_OF_LIFE_MS = 60_000;
+/** Long enough for an owner that is held up, and for clocks that differ a little; until then its folder takes room. */
+const ABANDONED_MS = 15 * SIGN_OF_LIFE_MS;
 
 /** The beginning of a name that is ours. */
 export function ownedName(prefix: string): string {
-  return `${prefix}${process.pid}-${STARTED}-`;
+  return `${prefix}${process.pid}-${STARTED}-${NAMESPACE}-`;
+}
+
+/** To be called every SIGN_OF_LIFE_MS. Returns what hindered it; null: nothing, or there is no such folder. */
+export function showLife(directory: string): string | null {
+  try {
+    const now = new Date();
+    utimesSync(directory, now, now);
+    return null;
+  } catch (error) {
+    if (error instanceof Error && 'code' in error && error.code === 'ENOENT') return null;
+    return error instanceof Error ? error.message : String(error);
+  }
 }
 
 /** Returns what couldn't be removed: anybody may put a folder there, which must not keep the service from starting. */
 export function removeOrphans(parent: string, prefix: string): string[] {
   const warnings: string[] = [];
   for (const name of readdirSync(parent)) {
-    if (!name.startsWith(prefix) || !isOrphan(name.slice(prefix.length))) continue;
+    if (!name.startsWith(prefix) || !isOrphan(join(parent, name), name.slice(prefix.length))) continue;
     try {
       rmSync(join(parent, name), { recursive: true, force: true });
     } catch (error) {
@@ -28,9 +47,10 @@ export function removeOrphans(parent: string, prefix: string): string[] {
   return warnings;
 }
 
-function isOrphan(name: string): boolean {
-  const [, pid, started] = OWNER.exec(name) ?? [];
+function isOrphan(path: string, name: string): boolean {
+  const [, pid, started, namespace] = OWNER.exec(name) ?? [];
   if (pid === undefined) return false;
+  if (namespace !== NAMESPACE) return isAbandoned(path);
   return Number(pid) === process.pid ? Number(started) !== STARTED : !isAlive(Number(pid));
 }
 
@@ -41,5 +61,27 @@ function isAlive(pid: number): boolean {
   } catch (error) {
     // EPERM: it lives and belongs to somebody else.
     return error instanceof Error && 'code' in error && error.code === 'EPERM';
+  }
+}
+
+function isAbandoned(path: string): boolean {
+  try {
+    return lstatSync(path).mtimeMs < Date.now() - ABANDONED_MS;
+  } catch {
+    // It has just gone.
+    return false;
+  }
+}
+
+/**
+ * Of this boot and this PID namespace; the number of one that is gone is given to another, but no two that live share it. Where
+ * it can't be told, no pid counts but our own.
+ */
+function pidNamespace(): string {
+  try {
+    const facts = [readFileSync('/proc/sys/kernel/random/boot_id', 'utf8'), readlinkSync('/proc/self/ns/pid')];
+    return createHash('sha256').update(facts.join(' ')).digest('hex').slice(0, 12);
+  } catch {
+    return randomBytes(6).toString('hex');
   }
 }

@@ -1,13 +1,12 @@
-// YARA rules on their way from files to scan threads: tried on a thread of their own, handed over as text that all threads share.
-import { basename } from 'node:path';
-import { Worker } from 'node:worker_threads';
-import { ownRulesDirectory, ownSignaturesDirectory, rulesWorkerPath } from '../paths.js';
+// YARA rules on their way from files to scan threads: tried in a process of their own, handed over as text that all threads share.
+import { spawn } from 'node:child_process';
+import { ownRulesDirectory, ownSignaturesDirectory, rulesTrialPath } from '../paths.js';
 import { databaseFiles, describeDatabases, fingerprint, isRuleFile } from './databases.js';
-import type { RuleFile, RulesAnswer, RulesTask } from './rules-worker.js';
+import type { RuleFile, RulesAnswer, RulesTask, TrialMessage } from './rules-trial.js';
 import type { RuleSet } from './task.js';
 import type { RuleProblem } from './yara.js';
 
-export type { RuleFile } from './rules-worker.js';
+export type { RuleFile } from './rules-trial.js';
 
 export interface LoadedRules {
   readonly engineVersion: string;
@@ -18,8 +17,10 @@ export interface LoadedRules {
 }
 
 const OWN_MARKS = 'marks.yar';
-/** Tens of thousands of rules compile in a minute; a rule that loops on the samples never ends, and can't be stopped. */
+/** For all files together: tens of thousands of rules compile in a minute. */
 const TRY_LIMIT_MS = 300_000;
+/** For the one text that each file is tried with. It takes milliseconds, and more only on a machine that stalls. */
+const SAMPLE_LIMIT_MS = 30_000;
 
 let lastId = 0;
 
@@ -53,10 +54,10 @@ export async function loadStandIn(directories: readonly string[]): Promise<Stand
   return { ...loaded, signatureVersion, signaturesBuiltAt };
 }
 
-/** Tries rule files and leaves what serves alone. */
-export async function tryRules(rulePaths: readonly string[]): Promise<readonly RuleFile[]> {
+/** Tries rule files and leaves what serves alone. `sampleLimitMs`: how long the sample may take each of them. */
+export async function tryRules(rulePaths: readonly string[], sampleLimitMs?: number): Promise<readonly RuleFile[]> {
   if (rulePaths.length === 0) return [];
-  return (await ask({ rulePaths, markPath: null, findsTestFile: false })).files;
+  return (await ask({ rulePaths, markPath: null, findsTestFile: false }, sampleLimitMs)).files;
 }
 
 /** What is wrong with rule files, one line each: `/rules/a.yar:5:13: unknown pattern`. */
@@ -81,7 +82,7 @@ async function ruleFiles(directories: readonly string[]): Promise<string[]> {
   return lists.flat().filter(isRuleFile);
 }
 
-async function prepare(task: RulesTask): Promise<LoadedRules> {
+async function prepare(task: Question): Promise<LoadedRules> {
   const { engineVersion, files, units } = await ask(task);
   lastId += 1;
   const ruleCount = files.reduce((sum, { rules, errors }) => sum + (errors.length === 0 ? rules : 0), 0);
@@ -91,17 +92,61 @@ async function prepare(task: RulesTask): Promise<LoadedRules> {
   return { engineVersion, files, ruleCount, set: { id: lastId, text } };
 }
 
-function ask(task: RulesTask): Promise<RulesAnswer> {
+type Question = Omit<RulesTask, 'endless'>;
+
+/** Rejects when YARA-X is not there, or fails on itself. */
+async function ask(question: Question, sampleLimitMs = SAMPLE_LIMIT_MS): Promise<RulesAnswer> {
+  const endless: string[] = [];
+  const until = performance.now() + TRY_LIMIT_MS;
+  for (;;) {
+    const result = await runTrial({ ...question, endless }, { sampleLimitMs, limitMs: until - performance.now() });
+    if (result.kind === 'answer') return result.answer;
+    endless.push(result.path);
+  }
+}
+
+/** One process that tries; `endless`: it was ended while a file was at its sample. */
+function runTrial(
+  task: RulesTask,
+  { sampleLimitMs, limitMs }: { sampleLimitMs: number; limitMs: number },
+): Promise<{ kind: 'answer'; answer: RulesAnswer } | { kind: 'endless'; path: string }> {
   return new Promise((resolve, reject) => {
-    const worker = new Worker(rulesWorkerPath, { workerData: task, name: basename(rulesWorkerPath) });
-    const timer = setTimeout(() => {
-      // It goes on until the process ends; it must not keep the process from ending.
-      worker.unref();
-      reject(new Error(`Trying the YARA rules took more than ${TRY_LIMIT_MS / 1000} s`));
-    }, TRY_LIMIT_MS);
-    worker.once('exit', () => clearTimeout(timer));
-    worker.once('message', (answer: RulesAnswer) => resolve(answer));
-    worker.once('error', reject);
-    worker.once('exit', (code) => reject(new Error(`The thread that tries rules ended with ${code}`)));
+    // The kernel ends it when nobody is left to do so.
+    const program = `ulimit -t ${TRY_LIMIT_MS / 1000} && exec "$0" "$@"`;
+    const child = spawn('/bin/sh', ['-c', program, process.execPath, rulesTrialPath], {
+      stdio: ['ignore', 'ignore', 'inherit', 'ipc'],
+      serialization: 'advanced',
+    });
+    let sampleTimer: NodeJS.Timeout | undefined;
+    const end = (): void => {
+      clearTimeout(timer);
+      clearTimeout(sampleTimer);
+      process.off('exit', kill);
+      kill();
+    };
+    const kill = (): void => void child.kill('SIGKILL');
+    const fail = (message: string): void => {
+      end();
+      reject(new Error(message));
+    };
+    const timer = setTimeout(() => fail(`Trying the YARA rules took more than ${TRY_LIMIT_MS / 1000} s`), limitMs);
+    process.once('exit', kill);
+    child.send(task);
+    child.on('message', (message: TrialMessage) => {
+      clearTimeout(sampleTimer);
+      if (message.kind === 'failed') fail(message.message);
+      if (message.kind === 'sample') {
+        sampleTimer = setTimeout(() => {
+          end();
+          resolve({ kind: 'endless', path: message.path });
+        }, sampleLimitMs);
+      }
+      if (message.kind === 'answer') {
+        end();
+        resolve(message);
+      }
+    });
+    child.on('error', (error) => fail(`The process that tries rules can't be started: ${error.message}`));
+    child.once('exit', (code, signal) => fail(`The process that tries rules ended with ${signal ?? code}`));
   });
 }

@@ -3,7 +3,7 @@ import { mkdtempSync, rmSync, statfsSync } from 'node:fs';
 import { readdir, rm, stat } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { ownedName, removeOrphans } from './owned.js';
+import { ownedName, removeOrphans, showLife } from './owned.js';
 
 /** A tmpfs on every Linux; libclamav makes a folder for each scan, which costs four times the scan of 1 KB on a disk. */
 const MEMORY_DIRECTORY = '/dev/shm';
@@ -16,8 +16,8 @@ export interface Scratch {
   /** What the operator should know, or null. */
   readonly warning: string | null;
   /**
-   * Removes what nobody has written to for so long: a scan removes its own folder, so this was left by a parser that forgot
-   * it. Resolves with what couldn't be removed or looked at; null: nothing.
+   * To be called every SIGN_OF_LIFE_MS. Removes what nobody has written to for so long: a scan removes its own folder, so this was
+   * left by a parser that forgot it. And again the folders of processes that are gone. Resolves with what couldn't be removed or looked at; null: nothing.
    */
   sweep(olderThanMs: number): Promise<string | null>;
   remove(): void;
@@ -36,7 +36,12 @@ export function makeScratch(): Scratch {
   return {
     directory,
     warning: warnings.length === 0 ? null : warnings.join('; '),
-    sweep: (olderThanMs) => sweep(directory, Date.now() - olderThanMs),
+    sweep: (olderThanMs) => {
+      showLife(directory);
+      // What can't be removed was told at the start.
+      removeOrphans(parent, PREFIX);
+      return sweep(directory, Date.now() - olderThanMs);
+    },
     remove: () => rmSync(directory, { recursive: true, force: true }),
   };
 }

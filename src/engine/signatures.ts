@@ -5,6 +5,7 @@ import { buildClamav, buildStandIn, type EngineChoice, type ServingEngine } from
 import { dailyBuiltAt } from './databases.js';
 import { presentFolders } from './folders.js';
 import { createKeptCopy } from './kept-copy.js';
+import { SIGN_OF_LIFE_MS } from './owned.js';
 import type { Pause } from './pool.js';
 import { problemsOf, warningsOf } from './rules.js';
 import { makeScratch } from './scratch.js';
@@ -80,8 +81,6 @@ const STOP_WAIT_MS = 3_000;
  */
 const RETRY_FIRST_MS = 10_000;
 const RETRY_MAX_MS = 30 * 60_000;
-/** How often leftovers of scans are looked for. */
-const SWEEP_MS = 60_000;
 const DAY_MS = 24 * 60 * 60 * 1000;
 /** ClamAV publishes a daily database every day; a week without one is somebody's mistake. */
 const OLD_DAYS = 7;
@@ -299,10 +298,11 @@ export function loadSignatures(options: SignatureOptions): Signatures {
   ageTimer.unref();
   // A scan that is over its deadline may still be at it for as long again.
   const sweepTimer = setInterval(() => {
-    void scratch.sweep(options.scanTimeoutMs * 2 + SWEEP_MS).then((message) => {
+    copy?.tend();
+    void scratch.sweep(options.scanTimeoutMs * 2 + SIGN_OF_LIFE_MS).then((message) => {
       if (message !== null && !stopped) onEvent({ kind: 'warning', message });
     });
-  }, SWEEP_MS);
+  }, SIGN_OF_LIFE_MS);
   sweepTimer.unref();
 
   return {

@@ -235,7 +235,7 @@ function createJournal({ directory, limitBytes, onDamage, onHindered }: JournalO
       else await rm(segment.path, { force: true });
       stuck.delete(segment);
     } catch (error) {
-      // It stays for now: whoever reads it again finds its rows in the database.
+      // It is tried again with every look for left folders; whoever reads it until then finds its rows in the database.
       if (stuck.has(segment)) return;
       stuck.add(segment);
       onDamage({ file: segment.path, bytes: 0, reason: `it can not be put away: ${messageOfError(error)}` });

@@ -57,20 +57,47 @@ export function createScanRoutes(parts: ScanRouteParts): ScanRoutes {
       method: 'POST',
       path: '/api/v1/scans',
       operation: scanOperation,
-      handle: async (exchange) =>
-        await answer(exchange, await parts.access.withApiKey(exchange.headers.get('x-api-key')), parts),
+      handle: async (exchange) => {
+        const header = exchange.headers.get('x-api-key');
+        const asked = parts.access.withApiKey(header);
+        const begun = parts.access.expectsApiKey(header) ? begin(exchange, clearedBy(asked, parts), parts) : null;
+        return await answer(exchange, await asked, begun, parts);
+      },
     },
     signedIn: {
       method: 'POST',
       path: '/web/scans',
       operation: signedInOperation,
       handle: async (caller, exchange) =>
-        await answer(exchange, await parts.access.asUser(caller), { ...parts, downloader: null }),
+        await answer(exchange, await parts.access.asUser(caller), null, { ...parts, downloader: null }),
     },
   };
 }
 
-async function answer(exchange: Exchange, access: Access, parts: ScanRouteParts): Promise<Reply> {
+interface Begun {
+  readonly progress: ScanProgress;
+  readonly scanned: Promise<Scanned>;
+}
+
+/** Takes the upload up, and scans it. */
+function begin(exchange: Exchange, cleared: Promise<string>, parts: ScanParts): Begun {
+  const progress: ScanProgress = { received: false, filename: '', durationMs: 0 };
+  const scanned = scanContent({ exchange, cleared, progress }, parts);
+  // Nobody waits for the scan of a request that isn't admitted, nor for its clearance when the upload was wrong before that.
+  scanned.catch(() => undefined);
+  cleared.catch(() => undefined);
+  return { progress, scanned };
+}
+
+async function clearedBy(asked: Promise<Access>, { history }: ScanRouteParts): Promise<string> {
+  const access = await asked;
+  if (access.outcome !== 'admitted') throw new Error('The request is not admitted');
+  history.assertOpen();
+  return access.userId;
+}
+
+/** `begun`: the scan, if that didn't wait for the access. */
+async function answer(exchange: Exchange, access: Access, begun: Begun | null, parts: ScanRouteParts): Promise<Reply> {
   switch (access.outcome) {
     case 'keyMissing':
     case 'keyInvalid':
@@ -78,26 +105,31 @@ async function answer(exchange: Exchange, access: Access, parts: ScanRouteParts)
     case 'exhausted':
       return exhausted(access);
     case 'admitted':
-      return await scanAdmitted(exchange, access, parts);
+      return await scanAdmitted(exchange, access, begun, parts);
   }
 }
 
 /** nginx's status for a client that went away; nobody receives it, the history shows it. */
 const CLIENT_GONE = 499;
 
-async function scanAdmitted(exchange: Exchange, access: Admitted, parts: ScanRouteParts): Promise<Reply> {
-  const scanId = uuidv7();
-  const progress: ScanProgress = { received: false, filename: '', durationMs: 0 };
-  const attempt = { exchange, access, scanId, progress };
-  const end = createEnd(parts, attempt);
-  let scanned: Scanned;
+async function scanAdmitted(
+  exchange: Exchange,
+  access: Admitted,
+  begun: Begun | null,
+  parts: ScanRouteParts,
+): Promise<Reply> {
   try {
     parts.history.assertOpen();
   } catch (error) {
     return await giveBack(error, access);
   }
+  const { progress, scanned: scanning } = begun ?? begin(exchange, Promise.resolve(access.userId), parts);
+  const attempt = { exchange, access, scanId: uuidv7(), progress };
+  const { scanId } = attempt;
+  const end = createEnd(parts, attempt);
+  let scanned: Scanned;
   try {
-    scanned = await scanContent({ exchange, userId: access.userId, progress }, parts);
+    scanned = await scanning;
   } catch (error) {
     return await fail(error, attempt, end);
   }

@@ -24,7 +24,11 @@ export interface ScanParts {
 
 export interface ScanRequest {
   readonly exchange: Exchange;
-  readonly userId: string;
+  /**
+   * Who pays, once the request is admitted; rejects when it isn't. What leaves this process, downloads too, waits for it; the
+   * upload may be received and scanned beside it.
+   */
+  readonly cleared: Promise<string>;
   /** Filled in as it goes, for the history of a scan that fails. */
   readonly progress: ScanProgress;
 }
@@ -55,12 +59,12 @@ const FAILED_RETRY_SECONDS = 60;
 const QUEUE_RETRY_SECONDS = 2;
 
 /** Rejects with a Failure for whatever is no verdict, with the signal's reason when the client goes away. */
-export async function scanContent({ exchange, userId, progress }: ScanRequest, parts: ScanParts): Promise<Scanned> {
+export async function scanContent(request: ScanRequest, parts: ScanParts): Promise<Scanned> {
+  const { exchange, cleared, progress } = request;
   assertReady(parts.signatures);
-  const upload = await receiveUpload(exchange, { memory: parts.memory, timeoutMs: parts.uploadTimeoutMs });
+  const upload = await receiveUpload(exchange, { memory: parts.memory, timeoutMs: parts.uploadTimeoutMs, cleared });
   progress.received = true;
-  const { content, lease, filename } =
-    upload.kind === 'url' ? await downloadFor(upload.url, { exchange, userId, progress }, parts) : upload;
+  const { content, lease, filename } = upload.kind === 'url' ? await downloadFor(upload.url, request, parts) : upload;
   progress.filename = filename;
   const { sizeBytes, sha256 } = content;
   const found = await verdictOf({ content, lease }, { exchange, progress }, parts);
@@ -109,9 +113,10 @@ async function verdictOf(
 
 async function downloadFor(
   url: string,
-  { exchange, userId, progress }: ScanRequest,
+  { exchange, cleared, progress }: ScanRequest,
   { downloader }: ScanParts,
 ): Promise<Download> {
+  const userId = await cleared;
   if (downloader === null) throw new Failure('urlRejected', 'this route scans uploads only');
   progress.filename = nameOfUrl(url);
   // Seconds may pass at an origin, for nobody when the client has left.

@@ -14,23 +14,27 @@ export type Upload =
 export interface UploadOptions {
   readonly memory: UploadMemory;
   readonly timeoutMs: number;
+  /** Rejects when the request is not admitted: nothing more is received then. */
+  readonly cleared: Promise<unknown>;
 }
 
 /**
  * Receives the form of an exchange. Rejects with a Failure that says what is wrong with it, or with the signal's reason when
  * the client goes away; the memory is given back then. Of a file, the caller releases the lease.
  */
-export async function receiveUpload(exchange: Exchange, { memory, timeoutMs }: UploadOptions): Promise<Upload> {
+export async function receiveUpload(exchange: Exchange, options: UploadOptions): Promise<Upload> {
   const boundary = boundaryOf(exchange);
   const { body } = exchange;
   const declaredBytes = body.kind === 'sized' ? body.bytes : body.kind === 'none' ? 0 : Number.POSITIVE_INFINITY;
   if (body.kind === 'sized' && declaredBytes > CONTENT_LIMIT_BYTES + MULTIPART_ENVELOPE_BYTES) {
     throw new Failure('fileTooLarge');
   }
-  const asked = memory.lend(Math.min(declaredBytes, CONTENT_LIMIT_BYTES), exchange);
+  const asked = options.memory.lend(Math.min(declaredBytes, CONTENT_LIMIT_BYTES), exchange);
   const lease = asked instanceof Promise ? await asked : asked;
   try {
-    const { form, content } = await receiveForm(exchange, boundary, lease, timeoutMs);
+    // Who had to wait may have been refused meanwhile, and the exchange answered.
+    if (asked instanceof Promise) await options.cleared;
+    const { form, content } = await receiveForm(exchange, boundary, lease, options);
     if (form.kind === 'file') return { ...form, content: content(), lease };
     lease.release(lease.buffer);
     return form;
@@ -56,7 +60,12 @@ interface ReceivedForm {
   content(): Content;
 }
 
-function receiveForm(exchange: Exchange, boundary: string, lease: Lease, timeoutMs: number): Promise<ReceivedForm> {
+function receiveForm(
+  exchange: Exchange,
+  boundary: string,
+  lease: Lease,
+  { timeoutMs, cleared }: UploadOptions,
+): Promise<ReceivedForm> {
   const body = createBody(lease.buffer);
   const form = createForm(body);
   const parser = createMultipartParser(boundary, form);
@@ -81,6 +90,7 @@ function receiveForm(exchange: Exchange, boundary: string, lease: Lease, timeout
     const tooSlow = (): void => settle(() => reject(new Failure('uploadTooSlow', `${timeoutMs} ms`)));
     const timer = setTimeout(tooSlow, timeoutMs);
     exchange.onGone((reason) => settle(() => reject(reason)));
+    cleared.catch((reason: unknown) => settle(() => reject(reason)));
     if (settled) return;
     exchange.receive({
       chunk: (bytes) => attempt(() => parser.write(bytes)),

@@ -26,6 +26,11 @@ export type Admission = UserAdmission | { readonly outcome: 'unknownKey' };
 export interface AdmissionStore {
   /** The key (its SHA-256 as 64 hex characters) is live, and one unit is taken. Throws Failure('unavailable') when nobody can tell. */
   admit(keyHash: string): Promise<Admission>;
+  /**
+   * The key was admitted lately, with units left: work on a request with it may begin while `admit` asks, as long as nothing of
+   * it gets out before that has answered.
+   */
+  expects(keyHash: string): boolean;
   /** Takes one unit for a user whom Postgres has just vouched for. */
   admitUser(user: { readonly userId: string; readonly hourlyLimit: number }): Promise<UserAdmission>;
   /**

@@ -49,6 +49,8 @@ interface Remembered extends KeyRecord {
   readonly verifiedAtMs: number;
   /** When the ledger was told whose key it is. */
   readonly toldAtMs: number;
+  /** The last answer was a unit, and there are more. */
+  isExpected: boolean;
 }
 
 /** A unit is counted by user, so several keys and the dashboard share one count. */
@@ -78,7 +80,7 @@ export function createAdmissions(parts: AdmissionParts): AdmissionStore {
   }
 
   function remember(keyHash: string, record: KeyRecord, verifiedAtMs: number, toldAtMs: number): Remembered {
-    const remembered = { ...record, verifiedAtMs, toldAtMs };
+    const remembered = { ...record, verifiedAtMs, toldAtMs, isExpected: owners.get(keyHash)?.isExpected ?? false };
     owners.delete(keyHash);
     owners.set(keyHash, remembered);
     for (const first of owners.keys()) {
@@ -133,7 +135,7 @@ export function createAdmissions(parts: AdmissionParts): AdmissionStore {
     }
   }
 
-  function fresh(keyHash: string): KeyRecord | null {
+  function fresh(keyHash: string): Remembered | null {
     const known = owners.get(keyHash);
     return known !== undefined && Math.abs(clock() - known.verifiedAtMs) < FRESH_MS ? known : null;
   }
@@ -237,33 +239,42 @@ export function createAdmissions(parts: AdmissionParts): AdmissionStore {
     return await admitDirectly(record, record.hourlyLimit);
   }
 
+  async function decide(keyHash: string): Promise<Admission> {
+    let owner = fresh(keyHash) ?? (await identify(keyHash));
+    if (owner === null) return { outcome: 'unknownKey' };
+    try {
+      for (let attempt = 0; attempt < FILL_ATTEMPTS; attempt += 1) {
+        const answer = await ledger.take(owner.userId, keyHash);
+        if (answer.kind === 'revoked') return { outcome: 'unknownKey' };
+        if (answer.kind !== 'missing') {
+          if (answer.limit === owner.hourlyLimit || owner.hourlyLimit === UNKNOWN_LIMIT) return admitted(owner, answer);
+          const limit = await agreedLimit(keyHash, owner, answer.limit);
+          if (limit === null) {
+            if (answer.kind === 'taken') await ledger.giveBack(owner.userId, answer.windowStartSeconds);
+            return { outcome: 'unknownKey' };
+          }
+          if (answer.kind === 'taken' || limit <= answer.limit) return admitted(owner, { ...answer, limit });
+          owner = { ...owner, hourlyLimit: limit };
+          continue;
+        }
+        if ((await fill(keyHash, owner)) === null) return { outcome: 'unknownKey' };
+      }
+    } catch (error) {
+      if (error instanceof LedgerAway) return await admitKeyDirectly(keyHash);
+      throw error;
+    }
+    throw new Failure('unavailable', 'The account changes too fast', DOWN_RETRY_SECONDS);
+  }
+
   return {
     async admit(keyHash) {
-      let owner = fresh(keyHash) ?? (await identify(keyHash));
-      if (owner === null) return { outcome: 'unknownKey' };
-      try {
-        for (let attempt = 0; attempt < FILL_ATTEMPTS; attempt += 1) {
-          const answer = await ledger.take(owner.userId, keyHash);
-          if (answer.kind === 'revoked') return { outcome: 'unknownKey' };
-          if (answer.kind !== 'missing') {
-            if (answer.limit === owner.hourlyLimit || owner.hourlyLimit === UNKNOWN_LIMIT)
-              return admitted(owner, answer);
-            const limit = await agreedLimit(keyHash, owner, answer.limit);
-            if (limit === null) {
-              if (answer.kind === 'taken') await ledger.giveBack(owner.userId, answer.windowStartSeconds);
-              return { outcome: 'unknownKey' };
-            }
-            if (answer.kind === 'taken' || limit <= answer.limit) return admitted(owner, { ...answer, limit });
-            owner = { ...owner, hourlyLimit: limit };
-            continue;
-          }
-          if ((await fill(keyHash, owner)) === null) return { outcome: 'unknownKey' };
-        }
-      } catch (error) {
-        if (error instanceof LedgerAway) return await admitKeyDirectly(keyHash);
-        throw error;
-      }
-      throw new Failure('unavailable', 'The account changes too fast', DOWN_RETRY_SECONDS);
+      const admission = await decide(keyHash);
+      const owner = owners.get(keyHash);
+      if (owner !== undefined) owner.isExpected = admission.outcome === 'admitted' && admission.quota.remaining > 0;
+      return admission;
+    },
+    expects(keyHash) {
+      return fresh(keyHash)?.isExpected === true;
     },
     async admitUser({ userId, hourlyLimit }) {
       const owner = { userId, keyId: null };

@@ -6,11 +6,6 @@ import { messageOfError, StoreError } from './store-error.js';
 export type Client = Redis | Cluster;
 
 const CONNECT_TIMEOUT_MS = 2_000;
-/**
- * A connection on which nothing comes back for so long after something was sent is given up: its other end may be gone without a
- * word, and the system would go on sending for a quarter of an hour. Far above a stall of our own process.
- */
-const SILENCE_MS = 5_000;
 /** A master that hangs tells nobody that another one has taken its place. */
 const SLOTS_REFRESH_MS = 5_000;
 
@@ -21,7 +16,6 @@ export function clientOf(url: string): Client {
     autoResendUnfulfilledCommands: false,
     maxRetriesPerRequest: 0,
     connectTimeout: CONNECT_TIMEOUT_MS,
-    socketTimeout: SILENCE_MS,
     connectionName: 'sluice',
     // A master that became a replica: behind the same name or balancer there may be the new master.
     reconnectOnError: (error: Error) => /\bREADONLY\b/.test(error.message),
@@ -143,6 +137,11 @@ export function watchConnections(client: Client, onLoss: (error: unknown) => voi
   client.on('-node', (node: Redis) => {
     if (node.options.readOnly !== true) ended();
   });
+}
+
+/** Ends the connections and makes new ones; one that doesn't end is destroyed. What is being connected is left alone. */
+export function connectAgain(client: Client): void {
+  if (client.status === 'ready' || client.status === 'connect') client.disconnect(true);
 }
 
 /** Whether Redis answered, with a refusal. */

@@ -6,6 +6,7 @@ import { LedgerAway } from './ledger.js';
 import {
   type Client,
   clientOf,
+  connectAgain,
   getValue,
   isReply,
   messageWithoutAddress,
@@ -47,6 +48,11 @@ const COMMAND_TIMEOUT_MS = 500;
 /** At the start, before the service goes on without it. */
 const START_TIMEOUT_MS = 3_000;
 const PROBE_INTERVAL_MS = 250;
+/**
+ * After so many probes in a row without any answer the connection is given up, some four seconds: its other end may be gone
+ * without a word, and the system would go on sending for a quarter of an hour. A watch on each command would cost all of them.
+ */
+const SILENT_PROBES_MAX = 5;
 /** Settling the books with Postgres; after that Redis is used again anyway. */
 const RETURN_TIMEOUT_MS = 5_000;
 const SETTLE_AGAIN_MS = 1_000;
@@ -87,6 +93,7 @@ export async function openRedis({ url, onReturn, onProblem }: RedisSettings): Pr
   /** Probes until Redis takes writes, settles the books, and lets it be used again. */
   async function comeBack(): Promise<void> {
     let pauseMs = restMs;
+    let silentProbes = 0;
     while (state.kind === 'away') {
       if (pauseMs > 0) await sleep(pauseMs, undefined, { ref: false });
       pauseMs = PROBE_INTERVAL_MS;
@@ -97,6 +104,8 @@ export async function openRedis({ url, onReturn, onProblem }: RedisSettings): Pr
         // What Redis itself says is newer than why a connection failed.
         const why = isReply(error) ? messageWithoutAddress(error) : (reason ?? messageWithoutAddress(error));
         if (state.kind === 'away') state = { kind: 'away', why };
+        silentProbes = isReply(error) ? 0 : silentProbes + 1;
+        if (silentProbes % SILENT_PROBES_MAX === 0 && silentProbes > 0) connectAgain(client);
         continue;
       }
       reason = null;

@@ -2,8 +2,15 @@
 import { renameSync, rmSync, utimesSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import t from 'tap';
-import { dailyBuiltAt, databaseFiles, describeDatabases, fingerprint } from '../../src/engine/databases.js';
-import { databaseFolder } from '../native/engine.js';
+import {
+  contentDigest,
+  dailyBuiltAt,
+  databaseFiles,
+  describeDatabases,
+  fingerprint,
+  isRuleFile,
+} from '../../src/engine/databases.js';
+import { databaseFolder, temporaryFolder } from '../native/engine.js';
 
 function container(version: number, builtAt: number): string {
   return `ClamAV-VDB:01 Jan 2026 00-00 +0000:${version}:100:90:md5:signature:builder:${builtAt}`.padEnd(512);
@@ -12,6 +19,39 @@ function container(version: number, builtAt: number): string {
 t.test('only databases are listed, in order', async (t) => {
   const folder = databaseFolder(t, { 'README.md': '', 'b.ndb': '', 'a.ldb': '', 'freshclam.dat': '', 'a.ldb.bak': '' });
   t.same(await databaseFiles(folder), [join(folder, 'a.ldb'), join(folder, 'b.ndb')]);
+});
+
+t.test('the case of a name says nothing, and settings of the engine count as databases', async (t) => {
+  const names = ['A.NDB', 'B.Cvd', 'c.YAR', 'd.cfg', 'e.CFG', 'f.pwdb'];
+  const folder = databaseFolder(
+    t,
+    Object.fromEntries([...names, 'g.CFGX', 'cfg'].map((name) => [name, container(7, 9)])),
+  );
+  const paths = await databaseFiles(folder);
+  t.strictSame(paths, names.map((name) => join(folder, name)).sort());
+  t.strictSame(paths.filter(isRuleFile), [join(folder, 'c.YAR')]);
+  const { files } = await describeDatabases([join(folder, 'B.Cvd')]);
+  t.match(files, [{ container: { version: 7 }, builtAt: 9 }], 'its header is read');
+});
+
+t.test('the digest of contents is that of names, sizes and bytes, wherever they lie', async (t) => {
+  const of = async (files: Record<string, string>): Promise<string> =>
+    contentDigest(await databaseFiles(databaseFolder(t, files)));
+  const one = await of({ 'a.ndb': 'x', 'b.ndb': 'yz' });
+  t.match(one, /^[0-9a-f]{64}$/);
+  t.equal(await of({ 'a.ndb': 'x', 'b.ndb': 'yz' }), one, 'another folder, another time');
+  const others = [
+    { 'a.ndb': 'x' },
+    { 'a.ndb': 'x', 'c.ndb': 'yz' },
+    { 'a.ndb': 'x', 'b.ndb': 'yy' },
+    { 'a.ndb': 'xy', 'b.ndb': 'z' },
+    // In a row the names and bytes are the same; what tells them apart are the sizes between them.
+    { 'a.ndb': 'xb.ndbyz' },
+    { 'a.ndb': 'xb.ndb\u0000yz' },
+    { 'a.ndb': 'xb.ndb\u00002\u0000yz' },
+  ];
+  t.equal(new Set([one, ...(await Promise.all(others.map(of)))]).size, others.length + 1);
+  await t.rejects(contentDigest([join(temporaryFolder(t), 'missing.ndb')]), { code: 'ENOENT' });
 });
 
 t.test('official databases give their highest version and newest build time', async (t) => {

@@ -36,6 +36,29 @@ t.test('a process that is killed without warning leaves what it was at', async (
   t.strictSame(readInFlight(path), [digest('d')]);
 });
 
+t.test('a note that cannot be written stops no scan', async (t) => {
+  // Opens as any file does; no write succeeds.
+  const full = openInFlight('/dev/full');
+  t.teardown(() => full.close());
+  for (const leave of [digest('a'), digest('b')].map((each) => full.enter(each))) leave();
+});
+
+t.test('a place is used again when it is empty, and only then', async (t) => {
+  const path = join(folder, 'limited');
+  // The shell's limit is in blocks of 512 bytes: room for the first eight digests. What is written beyond is refused (EFBIG).
+  const module = new URL('../../src/engine/in-flight.js', import.meta.url).href;
+  const script = `const { openInFlight } = await import('${module}');
+    process.on('SIGXFSZ', () => undefined);
+    const inFlight = openInFlight('${path}');
+    const leaves = [...'0123456789'].map((digit) => inFlight.enter(digit.repeat(64)));
+    for (const leave of leaves) leave();
+    for (const digit of 'abcdef01') inFlight.enter(digit.repeat(64));`;
+  const shell = 'ulimit -f 1 && exec "$0" "$@"';
+  const child = spawn('sh', ['-c', shell, process.execPath, '--input-type=module', '-e', script], { stdio: 'inherit' });
+  t.strictSame(await once(child, 'exit'), [0, null]);
+  t.strictSame(readInFlight(path).sort(), [...'01abcdef'].map(digest));
+});
+
 t.test('entering and leaving costs microseconds', async (t) => {
   const inFlight = openInFlight(join(folder, 'many'));
   const rounds = 20_000;

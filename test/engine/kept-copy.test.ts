@@ -1,9 +1,10 @@
 // Copies of the databases: each process has its own, so that two that load at a time never see each other's files.
 import { spawnSync } from 'node:child_process';
-import { existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdirSync, readdirSync, readFileSync, statSync, utimesSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import t from 'tap';
 import { createKeptCopy } from '../../src/engine/kept-copy.js';
+import { ownedName } from '../../src/engine/owned.js';
 import { bodySignature, databaseFolder, temporaryFolder } from '../native/engine.js';
 
 t.test('what one has staged or kept stays as it is while another stages, keeps and is removed', async (t) => {
@@ -28,10 +29,35 @@ t.test('those of processes that are gone are removed, those of living ones are n
   const databases = databaseFolder(t, { 'a.ndb': bodySignature('Test.A', 'mark') });
   const parent = temporaryFolder(t);
   const gone = spawnSync(process.execPath, ['--version']).pid;
-  const [orphan, living] = [`process-${gone}-1700000000000-0`, `process-${process.ppid}-1700000000000-0`];
+  const [, , namespace] = ownedName('').split('-');
+  const [orphan = '', living = ''] = [gone, process.ppid].map((pid) => `process-${pid}-1700000000000-${namespace}-0`);
   for (const name of [orphan, living]) mkdirSync(join(parent, name));
   const copy = createKeptCopy(() => [databases], parent);
   await copy.stage();
   t.notOk(existsSync(join(parent, orphan)));
   t.ok(existsSync(join(parent, living)));
+});
+
+t.test('two in different containers leave each other alone while both live', async (t) => {
+  const databases = databaseFolder(t, { 'a.ndb': bodySignature('Test.A', 'mark') });
+  const parent = temporaryFolder(t);
+  const copy = createKeptCopy(() => [databases], parent);
+  const [staged = ''] = await copy.stage();
+  const module = new URL('../../src/engine/kept-copy.js', import.meta.url).href;
+  const script = `
+    const { createKeptCopy } = await import('${module}');
+    await createKeptCopy(() => ['${databases}'], '${parent}').stage();`;
+  const other = ['-rpf', '--mount-proc', process.execPath, '--input-type=module', '--eval', script];
+  const { status, stderr } = spawnSync('unshare', other, { encoding: 'utf8' });
+  t.equal(status, 0, stderr);
+  t.ok(existsSync(join(staged, 'a.ndb')), 'there our pid is nobody’s');
+  await copy.stage();
+  t.equal(readdirSync(parent).length, 2, 'and its pid is nobody’s here');
+
+  const longAgo = Date.now() / 1000 - 3600;
+  for (const name of readdirSync(parent)) utimesSync(join(parent, name), longAgo, longAgo);
+  copy.tend();
+  const [left = '', ...more] = readdirSync(parent);
+  t.strictSame(more, [], 'the other one has shown no life for an hour');
+  t.ok(statSync(join(parent, left)).mtimeMs > longAgo * 1000 + 1_800_000, 'we do');
 });

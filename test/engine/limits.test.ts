@@ -1,5 +1,6 @@
 // Every limit with content just under and just over it, bombs of every kind, and what is sealed: nothing is called clean
 // that was not looked at, and what stays under a limit is looked at to its last byte.
+import { readFileSync } from 'node:fs';
 import t, { type Test } from 'tap';
 import { defaultEngineLimits, type EngineLimits, scanBuffer } from '../../src/engine/addon.js';
 import { type EncryptedPolicy, readAnswer, type Verdict } from '../../src/engine/verdict.js';
@@ -167,9 +168,12 @@ t.test('a RAR is looked into, or told as not looked into', async (t) => {
   // libclamav has no unpacker of its own for it: Debian's is not part of its free software.
   const cannot: Verdict = { kind: 'incomplete', reason: 'engine cannot unpack RAR' };
   const isUnpacked = scan(rar(eicar())).kind === 'infected';
+  const program = readFileSync('/bin/true');
   for (const wrap of [
     (content: Uint8Array) => content,
     (content: Uint8Array) => zip([{ name: 'a.rar', content }]),
+    // As archives that unpack themselves are made.
+    (content: Uint8Array) => Buffer.concat([program, content]),
     gzip,
   ]) {
     t.strictSame(scan(wrap(rar(eicar()))), isUnpacked ? INFECTED : cannot);
@@ -180,4 +184,9 @@ t.test('a RAR is looked into, or told as not looked into', async (t) => {
     );
   }
   t.strictSame(scan(zip([{ name: 'a.rar', content: rar(harmless) }, virus])), INFECTED, 'a virus beside it is found');
+  // RAR 4: marker, and the header of the archive (13 bytes, kind 0x73) with any flags.
+  const rar4 = Buffer.from('526172211a0700cf907300000d000000000000000000', 'hex');
+  if (!isUnpacked) t.strictSame(scan(Buffer.concat([program, rar4])), cannot);
+  const mentioned = Buffer.concat([program, Buffer.from('Rar!\x1a\x07\x00 and Rar!\x1a\x07\x01\x00 begin archives')]);
+  t.strictSame(scan(mentioned), { kind: 'clean', encrypted: false }, 'who only knows the marker holds none');
 });

@@ -34,6 +34,38 @@ t.test('over the bound nothing is scanned, and it is told; under it all goes on'
   t.equal(guard.refusal(), null);
 });
 
+t.test('while nobody can say how much there is, what was found last holds', async (t) => {
+  const looks = new EventEmitter();
+  let bytes: number | null = 101;
+  const exceeded: number[] = [];
+  const guard = startMemoryGuard({
+    limitBytes: 100,
+    intervalMs: 1,
+    onExceeded: (resident) => exceeded.push(resident),
+    residentBytes: () => {
+      setImmediate(() => looks.emit('look'));
+      if (bytes === null) throw new Error('EMFILE');
+      return bytes;
+    },
+  });
+  t.teardown(() => guard.stop());
+  const alive = setInterval(() => undefined, 1000);
+  t.teardown(() => clearInterval(alive));
+  const found = async (next: number | null): Promise<string | null> => {
+    bytes = next;
+    await once(looks, 'look');
+    await once(looks, 'look');
+    return guard.refusal();
+  };
+  const refusal = 'The scan engine is out of memory';
+  t.equal(await found(101), refusal);
+  t.equal(await found(null), refusal, 'it was too much');
+  t.strictSame([...new Set(exceeded)], [101]);
+  t.equal(await found(99), null);
+  t.equal(await found(null), null, 'there was room');
+  t.equal(await found(101), refusal, 'it goes on looking');
+});
+
 t.test('a bound that is enough: what was found, what is still to come, and a margin, in steps of 64 MiB', async (t) => {
   const MIB = 1024 * 1024;
   t.equal(enoughBytes(1000 * MIB, 1), 1280 * MIB);

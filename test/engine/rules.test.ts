@@ -2,6 +2,7 @@
 import { existsSync, readdirSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import t from 'tap';
+import { tryRules } from '../../src/engine/rules.js';
 import { loadSignatures, type SignatureEvent } from '../../src/engine/signatures.js';
 import { ownSignaturesDirectory } from '../../src/paths.js';
 import { zip } from '../fixtures/archives.js';
@@ -190,6 +191,27 @@ for (const mode of ['concurrent', 'frugal']) {
     t.same(await verdict(Buffer.from('in the database')), infected('Test.Database.UNOFFICIAL'));
   });
 }
+
+t.test('a rule that never ends is told, and the others are tried', async (t) => {
+  const folder = temporaryFolder(t);
+  const texts = {
+    'a.yar': 'rule a { strings: $a = "a mark" condition: $a }',
+    'b.yar': 'rule endless { condition: for all i in (0..9223372036854775806) : (i != -1) }',
+    'c.yar': 'rule c { condition: syntax error }',
+    'd.yar': 'rule endless2 { condition: for all i in (0..9223372036854775806) : (i != -1) }',
+    'e.yar': 'rule e { strings: $a = "another mark" condition: $a }',
+  };
+  for (const [name, text] of Object.entries(texts)) writeFileSync(join(folder, name), text);
+  const files = await tryRules(
+    Object.keys(texts).map((name) => join(folder, name)),
+    1_000,
+  );
+  const endless = [{ line: null, column: null, message: 'does not end on harmless text' }];
+  t.match(
+    files.map(({ errors }) => errors),
+    [[], endless, [{ line: 1 }], endless, []],
+  );
+});
 
 t.test('nothing stands in where there is no rule, or where only ClamAV will do', async (t) => {
   const folder = databaseFolder(t, { 'bad.ldb': 'this is no signature\n' });

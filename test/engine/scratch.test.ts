@@ -3,6 +3,7 @@ import { spawnSync } from 'node:child_process';
 import { chmodSync, existsSync, mkdirSync, readdirSync, rmSync, statSync, utimesSync, writeFileSync } from 'node:fs';
 import { basename, dirname, join } from 'node:path';
 import t from 'tap';
+import { ownedName } from '../../src/engine/owned.js';
 import { makeScratch } from '../../src/engine/scratch.js';
 
 interface Teardown {
@@ -12,6 +13,12 @@ interface Teardown {
 /** A process that has ended and been waited for, so that its pid is nobody's. */
 function deadPid(): number {
   return spawnSync(process.execPath, ['--version']).pid;
+}
+
+/** The folder of a process of ours with that pid, as seen from where it counts, or from elsewhere. */
+function nameOf(pid: number, elsewhere = false): string {
+  const [, , namespace = ''] = ownedName('').split('-');
+  return `sluice-engine-${pid}-1700000000000-${elsewhere ? 'f00d'.repeat(3) : namespace}-abcdef`;
 }
 
 /** A folder beside the scratch folders, with something in it, as a process leaves it that was killed. */
@@ -57,19 +64,38 @@ t.test('what scans have left behind is swept away, and what they are at is not',
 });
 
 t.test('the folder of a process that is gone is removed at the next start', async (t) => {
-  const orphan = leftover(t, `sluice-engine-${deadPid()}-1700000000000-abcdef`);
+  const orphan = leftover(t, nameOf(deadPid()));
   makeScratch().remove();
   t.notOk(existsSync(orphan));
 });
 
 t.test('the folder of an earlier process with our pid is removed, as after the restart of a container', async (t) => {
-  const orphan = leftover(t, `sluice-engine-${process.pid}-1700000000000-abcdef`);
+  const orphan = leftover(t, nameOf(process.pid));
   makeScratch().remove();
   t.notOk(existsSync(orphan));
 });
 
+t.test(
+  'the folder of a process elsewhere is removed once it has shown no life for long, also later than at the start',
+  async (t) => {
+    const ours = makeScratch();
+    t.teardown(() => ours.remove());
+    const other = leftover(t, nameOf(deadPid(), true));
+    makeScratch().remove();
+    t.ok(existsSync(other), 'nobody here can say that it is gone');
+    const longAgo = Date.now() / 1000 - 3600;
+    for (const path of [other, ours.directory]) utimesSync(path, longAgo, longAgo);
+    await ours.sweep(120_000);
+    t.notOk(existsSync(other));
+    t.ok(
+      statSync(ours.directory).mtimeMs > longAgo * 1000 + 1_800_000,
+      'and those elsewhere are shown that this one lives',
+    );
+  },
+);
+
 t.test('the folder of a living process is kept', async (t) => {
-  const living = leftover(t, `sluice-engine-${process.ppid}-1700000000000-abcdef`);
+  const living = leftover(t, nameOf(process.ppid));
   const ours = makeScratch();
   makeScratch().remove();
   t.ok(existsSync(join(living, 'unpacked')), 'of another process');
@@ -78,7 +104,7 @@ t.test('the folder of a living process is kept', async (t) => {
 });
 
 t.test('a leftover that cannot be removed is told of and stops nothing', async (t) => {
-  const orphan = leftover(t, `sluice-engine-${deadPid()}-1700000000000-abcdef`);
+  const orphan = leftover(t, nameOf(deadPid()));
   chmodSync(orphan, 0);
   // Root may remove anything: there the start is that of nobody.
   const user = process.getuid?.() === 0 ? { uid: 65_534, gid: 65_534 } : {};
@@ -95,7 +121,7 @@ t.test('a leftover that cannot be removed is told of and stops nothing', async (
 });
 
 t.test('folders with other names are nobody else’s business', async (t) => {
-  for (const name of [`sluice-engine-x${process.pid}`, `other-sluice-engine-${deadPid()}-1700000000000-abcdef`]) {
+  for (const name of [`sluice-engine-x${process.pid}`, `other-${nameOf(deadPid())}`]) {
     const path = leftover(t, name);
     makeScratch().remove();
     t.ok(existsSync(path), basename(path));

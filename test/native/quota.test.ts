@@ -1,5 +1,5 @@
 // The bound on what scans unpack: over it nothing is clean, far over it the process ends, and under it all goes on.
-import { rmSync } from 'node:fs';
+import { mkdirSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import t from 'tap';
@@ -9,9 +9,13 @@ import { bodySignature, databaseFolder, temporaryFolder } from './engine.js';
 
 const program = fileURLToPath(new URL('./faulty-process.js', import.meta.url));
 
-function run(t: { teardown(undo: () => void): void }, limitMb: number, orders: readonly string[]) {
+function run(
+  t: { teardown(undo: () => void): void },
+  limitMb: number,
+  orders: readonly string[],
+  folder = temporaryFolder(t),
+) {
   const databases = databaseFolder(t, { 'a.ndb': bodySignature('Test.A', 'a mark of this test') });
-  const folder = temporaryFolder(t);
   t.teardown(() => rmSync(join(folder, 'filled'), { force: true }));
   const env = { SANDBOX: 'off', TEMPORARY_MB: String(limitMb), ...faultEnvironment };
   return start(t, program, [databases, folder, ...orders], { env }).ended;
@@ -41,4 +45,12 @@ t.test('a parser that writes without end ends the process, as a crash does', asy
   const { signal, stderr } = await run(t, 20, ['fill 100']);
   t.equal(signal, 'SIGABRT');
   t.match(stderr, 'A scan fills the temporary folder without end');
+});
+
+t.test('while nobody can look into all of the folder, nothing is called clean', async (t) => {
+  const folder = temporaryFolder(t);
+  mkdirSync(join(folder, 'a/'.repeat(20)), { recursive: true });
+  // Enough for a scan of plain text, and fewer than looking as deep as that takes.
+  const { stdout, stderr } = await run(t, 20, ['starve 16'], folder);
+  t.match(verdicts(stdout)[0], { kind: 'incomplete', reason: /^engine error: / }, stderr);
 });

@@ -1,7 +1,8 @@
 // Scans in which one allocation fails, the nth: infected content is found or has no verdict, and is never clean.
-// usage: memory MARKS SIGNATURES STEP LAST FILE...   each scan is a process of its own, since some end in a crash.
+// usage: memory MARKS SIGNATURES STEP LAST FILE...   FAILING=20: and so many after it; TRACE=1: says where LAST is. Each scan is a process of its own, since some end in a crash.
 #include <clamav.h>
 #include <execinfo.h>
+#include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -27,15 +28,22 @@ void* __libc_memalign(size_t alignment, size_t size);
 
 namespace {
 
-// Of this thread: allocations until one fails, once; negative: none does.
+// Of this thread: allocations until one fails; negative: none does. And how many fail from there on.
 thread_local long until_failure = -1;
+long failing = 1;
+thread_local long failed = 0;
 thread_local long counted = 0;
 // With TRACE=1 each failure says where it was.
 bool traces = false;
 
 bool Fails() {
   counted++;
-  if (until_failure < 0 || until_failure-- != 0) return false;
+  if (until_failure < 0) return false;
+  if (until_failure > 0) {
+    until_failure--;
+    return false;
+  }
+  if (failed++ >= failing) return false;
   if (traces) {
     void* frames[40];
     backtrace_symbols_fd(frames, backtrace(frames, 40), STDOUT_FILENO);
@@ -86,9 +94,14 @@ int main(int count, char** arguments) {
   const long step = std::atol(arguments[3]);
   const long last = std::atol(arguments[4]);
   traces = std::getenv("TRACE") != nullptr;
+  if (const char* number = std::getenv("FAILING")) failing = std::atol(number);
   // Its first call allocates.
   void* frame = nullptr;
   backtrace(&frame, 1);
+  void* shared = mmap(nullptr, sizeof(long), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+  if (shared == MAP_FAILED) return 2;
+  // How many allocations a scan has made.
+  auto* needed = static_cast<volatile long*>(shared);
   char folder[] = "/tmp/sluice-memory-XXXXXX";
   if (mkdtemp(folder) == nullptr) return 2;
   sluice::ClamavEngine::InitializeLibrary();
@@ -96,47 +109,49 @@ int main(int count, char** arguments) {
       {arguments[2]}, folder, arguments[1], {200 << 20, 400 << 20, 10'000, 17, 60'000}, "memory", 0, "", "clean", 0};
   const sluice::LoadObserver observer{[](sluice::Phase, uint64_t, uint64_t) {}, [] {}};
   const auto engine = sluice::ClamavEngine::Build(request, observer, 1);
+  // As every engine is tried before it serves; what libraries do once for a kind of content, they do in each child.
+  const std::string harmless = "a few harmless words";
+  if (OutcomeOf(*engine, harmless) != kClean) return 2;
+  const auto scan = [&](const std::string& content, long nth) {
+    std::fflush(stdout);
+    const pid_t child = fork();
+    if (child == 0) {
+      // What crashes says so by its signal.
+      if (std::freopen("/dev/null", "w", stderr) == nullptr) _exit(9);
+      alarm(20);
+      counted = 0;
+      until_failure = nth;
+      const Outcome outcome = OutcomeOf(*engine, content);
+      until_failure = -1;
+      *needed = counted;
+      _exit(outcome);
+    }
+    int status = 0;
+    if (child < 0 || waitpid(child, &status, 0) != child) std::exit(2);
+    // What a crash leaves behind: the next process would give its own files the same names.
+    for (const auto& left : std::filesystem::directory_iterator(folder)) std::filesystem::remove_all(left);
+    if (WIFSIGNALED(status)) return "signal " + std::to_string(WTERMSIG(status));
+    const int code = WEXITSTATUS(status);
+    return code > kClean ? "exit " + std::to_string(code) : std::string(kNames[code]);
+  };
   int wrong = 0;
   for (int at = 5; at < count; at++) {
     const std::string content = ReadFile(arguments[at]);
-    counted = 0;
-    if (OutcomeOf(*engine, content) != kInfected) {
+    if (scan(content, -1) != kNames[kInfected]) {
       std::printf("%s is not found even with all memory\n", arguments[at]);
       wrong++;
       continue;
     }
-    const long needed = counted;
+    const long all = *needed;
     std::map<std::string, int> outcomes;
-    for (long nth = traces ? last : 0; nth < std::min(needed, traces ? last + 1 : last); nth += step) {
-      std::fflush(stdout);
-      const pid_t child = fork();
-      if (child < 0) return 2;
-      if (child == 0) {
-        // What crashes says so by its signal.
-        if (std::freopen("/dev/null", "w", stderr) == nullptr) _exit(9);
-        alarm(20);
-        until_failure = nth;
-        const Outcome outcome = OutcomeOf(*engine, content);
-        until_failure = -1;
-        _exit(outcome);
-      }
-      int status = 0;
-      if (waitpid(child, &status, 0) != child) return 2;
-      // What a crash leaves behind: the next process would give its own files the same names.
-      for (const auto& left : std::filesystem::directory_iterator(folder)) std::filesystem::remove_all(left);
-      if (WIFSIGNALED(status)) {
-        outcomes["signal " + std::to_string(WTERMSIG(status))]++;
-      } else if (WEXITSTATUS(status) > kClean) {
-        outcomes["exit " + std::to_string(WEXITSTATUS(status))]++;
-      } else {
-        outcomes[kNames[WEXITSTATUS(status)]]++;
-        if (WEXITSTATUS(status) == kClean) {
-          std::printf("%s is called clean when allocation %ld fails\n", arguments[at], nth);
-          wrong++;
-        }
-      }
+    for (long nth = traces ? last : 0; nth < std::min(all, traces ? last + 1 : last); nth += step) {
+      const std::string outcome = scan(content, nth);
+      outcomes[outcome]++;
+      if (outcome != kNames[kClean]) continue;
+      std::printf("%s is called clean when allocation %ld fails\n", arguments[at], nth);
+      wrong++;
     }
-    std::printf("%s: %ld allocations;", std::filesystem::path(arguments[at]).filename().c_str(), needed);
+    std::printf("%s: %ld allocations;", std::filesystem::path(arguments[at]).filename().c_str(), all);
     for (const auto& [outcome, times] : outcomes) std::printf(" %s %d", outcome.c_str(), times);
     std::printf("\n");
   }

@@ -5,7 +5,8 @@
 #   swap  engines loaded, served, discarded and freed under running scans: AddressSanitizer with LeakSanitizer and
 #         UndefinedBehaviorSanitizer, then ThreadSanitizer
 #   fuzz  the libFuzzer target, with AddressSanitizer and UndefinedBehaviorSanitizer
-#   memory  scans in which one allocation fails (every STEP-th of the first 5,000, default 1): never clean for what is infected
+#   memory  scans in which an allocation fails (every STEP-th of the first 5,000, default 1), or that and those behind it: never
+#         clean for what is infected
 #   node  the native tests in Node with an addon that is built with AddressSanitizer; leaks are not looked for there, since
 #         Node itself keeps memory at its end
 set -eu
@@ -57,6 +58,13 @@ memory() {
     files="$files /usr/share/clamav-testfiles/$name"
   done
   "$work/memory" "$root/signatures/marks" "$root/signatures" "${STEP:-1}" 5000 $files
+  # What goes through libxml2, iconv and folders.
+  node dist/test/sanitize/memory-samples.js "$work/made"
+  cp signatures/sluice.* "$work/made/databases"
+  # One, then some in a row, then all of them from there on.
+  for failing in 1 5 1000000; do
+    FAILING=$failing "$work/memory" "$root/signatures/marks" "$work/made/databases" "${STEP:-1}" 5000 "$work"/made/samples/*
+  done
 }
 
 node_tests() {

@@ -49,7 +49,7 @@ const actions: Readonly<Record<string, () => void>> = {
   abort: () => process.abort(),
   sandboxed: () => {
     process.kill(process.pid, 'SIGSYS');
-    // The test runner listens to it in every process, and passes it on a moment later.
+    // Under tap's own command every process listens to it, and passes it on a moment later.
     setInterval(() => undefined, 1_000);
   },
   readyThen3: () => process.send?.('ready', () => process.exit(3)),

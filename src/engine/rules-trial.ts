@@ -1,14 +1,16 @@
-// The entry of the thread that tries rule files before they serve: each by itself, then together. Compiling takes seconds.
+// The entry of the process that tries rule files before they serve: each by itself, then together. Compiling takes seconds, and a rule
+// may never end on its sample: nothing but the end of a process stops it.
 import { readFileSync, statSync } from 'node:fs';
-import { parentPort, workerData } from 'node:worker_threads';
 import { cleanSample, testFile } from './self-test.js';
 import { checkRules, compileRules, type RuleProblem, type RuleUnits, yaraVersion } from './yara.js';
 
-/** What the thread is given. */
+/** What the process is given, as its only message. */
 export interface RulesTask {
   readonly rulePaths: readonly string[];
   /** Of our own; null: none. What they don't compile to is a bug, and nothing serves. */
   readonly markPath: string | null;
+  /** Those of them that didn't end on their samples: left out, and told. */
+  readonly endless: readonly string[];
   /** The rules must find the EICAR test file. */
   readonly findsTestFile: boolean;
 }
@@ -23,12 +25,18 @@ export interface RuleFile {
   readonly warnings: readonly RuleProblem[];
 }
 
-/** What the thread answers. */
 export interface RulesAnswer {
   readonly engineVersion: string;
   readonly files: readonly RuleFile[];
   readonly units: RuleUnits;
 }
+
+/** What the process says: that a file meets its sample, that it is through with that, and at the end the answer, or why there is none. */
+export type TrialMessage =
+  | { readonly kind: 'sample'; readonly path: string }
+  | { readonly kind: 'through' }
+  | { readonly kind: 'answer'; readonly answer: RulesAnswer }
+  | { readonly kind: 'failed'; readonly message: string };
 
 /** Public collections have a few MB in all; a file of this size is no text that somebody wrote. */
 const FILE_LIMIT_BYTES = 32 * 1024 * 1024;
@@ -44,12 +52,16 @@ interface Source {
   readonly isGlobal: boolean;
 }
 
-function prepare({ rulePaths, markPath, findsTestFile }: RulesTask): RulesAnswer {
+function say(message: TrialMessage): void {
+  process.send?.(message);
+}
+
+function prepare({ rulePaths, markPath, endless, findsTestFile }: RulesTask): RulesAnswer {
   const engineVersion = yaraVersion();
   const files: RuleFile[] = [];
   const sources: Source[] = [];
   for (const path of rulePaths) {
-    const { file, source } = tryFile(path);
+    const { file, source } = tryFile(path, endless.includes(path));
     files.push(file);
     if (source !== null) sources.push(source);
   }
@@ -60,7 +72,7 @@ function prepare({ rulePaths, markPath, findsTestFile }: RulesTask): RulesAnswer
 }
 
 /** Never throws: what is wrong with one file doesn't stop the others. */
-function tryFile(path: string): { readonly file: RuleFile; readonly source: Source | null } {
+function tryFile(path: string, isEndless: boolean): { readonly file: RuleFile; readonly source: Source | null } {
   const refused = (errors: readonly RuleProblem[], rules = 0) => ({
     file: { path, rules, errors: errors.slice(0, PROBLEMS_MAX), warnings: [] },
     source: null,
@@ -75,7 +87,11 @@ function tryFile(path: string): { readonly file: RuleFile; readonly source: Sour
   }
   const { errors, warnings } = checkRules(source.text);
   if (errors.length > 0) return refused(errors, source.names.length);
-  const matched = compileRules({ rules: [source.text], marks: [] }).scan(cleanSample());
+  if (isEndless) return refused([wholeFile('does not end on harmless text')], source.names.length);
+  const scanner = compileRules({ rules: [source.text], marks: [] });
+  say({ kind: 'sample', path });
+  const matched = scanner.scan(cleanSample());
+  say({ kind: 'through' });
   if (matched.length > 0) return refused([wholeFile(`${matched[0]} matches harmless text`)], source.names.length);
   return { file: { path, rules: source.names.length, errors, warnings: warnings.slice(0, PROBLEMS_MAX) }, source };
 }
@@ -132,5 +148,11 @@ function messageOf(error: unknown): string {
   return error instanceof Error ? error.message : String(error);
 }
 
-const task: RulesTask = workerData;
-parentPort?.postMessage(prepare(task));
+process.once('message', (task: RulesTask) => {
+  try {
+    say({ kind: 'answer', answer: prepare(task) });
+  } catch (error) {
+    say({ kind: 'failed', message: messageOf(error) });
+  }
+  process.disconnect();
+});

@@ -1,0 +1,110 @@
+// Scans that begin while the admission is asked for, and then aren't admitted: nothing of them gets out, and nothing stays.
+import { once } from 'node:events';
+import t from 'tap';
+import { response, startOrigin } from '../fixtures/origin.js';
+import { startPostgres } from '../fixtures/postgres.js';
+import { filePart, openRaw, scanRequest } from '../fixtures/raw-http.js';
+import { startRedis } from '../fixtures/redis.js';
+import { startServer } from '../fixtures/server.js';
+import { bearer, ask as http, post, signIn } from '../fixtures/sign-in.js';
+import { postForm, upload } from '../fixtures/upload.js';
+
+const [postgres, redis] = [await startPostgres(), await startRedis()];
+const origin = await startOrigin((connection) => void connection.send(response('hello')).then(() => connection.end()));
+const env = {
+  DATABASE_URL: await postgres.database(),
+  REDIS_URL: redis.url,
+  PLANS: 'SMALL:100',
+  BOOTSTRAP_PLAN: 'SMALL',
+  URL_ALLOW_NETWORKS: '127.0.0.1/32',
+  URL_PORTS: String(origin.port),
+};
+const server = await startServer({ env });
+/** Where keys are ended without a word to the server itself. */
+const other = await startServer({ env });
+const metricsUrl = `http://127.0.0.1:${await server.printed(/"port":(\d+),"msg":"metrics"/)}/metrics`;
+t.teardown(async () => {
+  await Promise.all([server, other].map((each) => each.stop()));
+  await Promise.all([postgres, redis, origin].map((each) => each.stop()));
+});
+const { accessToken } = await signIn(other.url);
+
+async function metric(name: string): Promise<number> {
+  const text = await (await fetch(metricsUrl)).text();
+  return Number(new RegExp(`^${name} (.*)$`, 'm').exec(text)?.[1]);
+}
+
+/** A key that the server has admitted, so that it expects to do so again, and that has ended since. */
+async function endedKey(): Promise<string> {
+  const { body } = await post(`${other.url}/web/keys`, { name: 'short-lived' }, bearer(accessToken));
+  const { uuid, value } = Object(body);
+  const { status } = await upload(server.url, 'content', { key: value });
+  t.equal(status, 200);
+  const ended = await http(`${other.url}/web/keys/${uuid}`, { method: 'DELETE', headers: bearer(accessToken) });
+  t.equal(ended.status, 204);
+  return value;
+}
+
+/** What the engine said of a content is remembered: so it has looked. */
+async function looked(before: number): Promise<void> {
+  while ((await metric('sluice_verdict_cache_entries')) === before) await new Promise(setImmediate);
+}
+
+t.test('the upload of an ended key is scanned once at most, and never answered', async (t) => {
+  const key = await endedKey();
+  const before = await metric('sluice_verdict_cache_entries');
+  const connection = await openRaw(server.port);
+  // In one packet, so that the content is there before the answer of Redis is.
+  await connection.send(scanRequest(filePart('of an ended key'), { 'X-API-KEY': key }));
+  const refused = await connection.answer();
+  connection.end();
+  t.match(refused, { status: 401, body: /"X-API-KEY INVALID"/ });
+  for (const header of ['x-scan-id', 'x-scan-sha256', 'x-ratelimit-remaining']) t.notOk(refused?.headers.has(header));
+  await looked(before);
+  t.equal((await upload(server.url, 'another one', { key })).status, 401);
+  t.equal((await upload(server.url, 'of somebody else')).status, 200);
+  t.equal(await metric('sluice_verdict_cache_entries'), before + 2, 'the second upload was not looked at');
+  t.equal(await metric('sluice_upload_memory_bytes'), 0);
+});
+
+t.test('the rest of an upload is not received, and its memory is free before it ends', async (t) => {
+  const key = await endedKey();
+  const request = scanRequest(filePart(Buffer.alloc(1_000_000)), { 'X-API-KEY': key });
+  const connection = await openRaw(server.port);
+  const begins = once(connection.socket, 'data');
+  await connection.send(request.subarray(0, 500_000));
+  t.match(String(await begins), /^HTTP\/1.1 401 /);
+  t.equal(await metric('sluice_upload_memory_bytes'), 0);
+  await connection.send(request.subarray(500_000));
+  t.match(await connection.answer(), { status: 401 });
+  connection.end();
+});
+
+t.test('a form that is wrong is no 400 without a unit', async (t) => {
+  const key = await endedKey();
+  t.match(await postForm(server.url, new FormData(), key), { status: 401 });
+});
+
+t.test('a URL is not asked for before the admission', async (t) => {
+  const form = new FormData();
+  form.append('url', `http://127.0.0.1:${origin.port}/of-an-ended-key`);
+  const key = await endedKey();
+  t.match(await postForm(server.url, form, key), { status: 401 });
+  form.set('url', `http://127.0.0.1:${origin.port}/admitted`);
+  t.match(await postForm(server.url, form), { status: 200 });
+  t.same(
+    origin.heads.map((head) => head.split(' ')[1]),
+    ['/admitted'],
+  );
+});
+
+t.test('an account without units is not expected to have some', async (t) => {
+  const { body } = await post(`${other.url}/web/keys`, { name: 'hungry' }, bearer(accessToken));
+  const key = Object(body).value;
+  const ask = (content: string) => upload(server.url, content, { key });
+  while ((await ask('content')).status === 200);
+  const before = await metric('sluice_verdict_cache_entries');
+  t.match(await ask('one too many'), { status: 429 });
+  t.equal((await ask('another one too many')).status, 429);
+  t.equal(await metric('sluice_verdict_cache_entries'), before);
+});
