@@ -137,6 +137,29 @@ t.test('a master that hangs is left for the one that has its slots', async (t) =
   t.equal(await getValue(idle, key), 'after');
 });
 
+t.test('a client that is closed while it asks for the slots asks no more, and keeps no process', async (t) => {
+  const cluster = await startRedisCluster();
+  t.teardown(() => cluster.stop());
+  /** Those that keep the process. */
+  const timers = (): number => process.getActiveResourcesInfo().filter((kind) => kind === 'Timeout').length;
+  const before = timers();
+  const client = clientOf(cluster.url);
+  t.teardown(() => client.disconnect());
+  client.on('error', () => undefined);
+  await once(client, 'ready');
+  for (const { signal } of cluster.masters) signal('SIGSTOP');
+  // The first master has not answered, and the others are asked now.
+  await once(client, 'node error');
+  client.disconnect();
+  const ended = once(client, 'end');
+  for (const { signal } of cluster.masters) signal('SIGCONT');
+  await ended;
+  await cluster.stop();
+  // What it had asked by then is waited for, two seconds at most; nothing follows.
+  while (timers() > before) await new Promise((resolve) => setTimeout(resolve, 10));
+  t.ok(timers() <= before);
+});
+
 /** A key in one of its slots. */
 async function keyOn({ client }: RedisServer): Promise<string> {
   for (let index = 0; ; index += 1) {
