@@ -44,16 +44,22 @@ export function clientOf(url: string): Client {
       retryStrategy: retry,
     });
   }
-  return new Cluster(urls.map(place), {
+  const cluster = new Cluster(urls.map(place), {
     enableOfflineQueue: false,
     enableAutoPipelining: true,
     clusterRetryStrategy: retry,
     // Above zero, what was under way when a connection ended would be sent again.
     retryDelayOnFailover: 0,
     slotsRefreshTimeout: CONNECT_TIMEOUT_MS,
-    slotsRefreshInterval: SLOTS_REFRESH_MS,
     redisOptions: { ...common, ...login },
   });
+  // Not by the driver's slotsRefreshInterval: a client that is disconnected while it asks would ask on for ever, once more each time.
+  const refresh = setInterval(() => {
+    if (cluster.status === 'ready') cluster.refreshSlotsCache();
+  }, SLOTS_REFRESH_MS);
+  refresh.unref();
+  cluster.on('end', () => clearInterval(refresh));
+  return cluster;
 }
 
 /** Each step is sent once by the SHA-1 of its text, and only where Redis doesn't have it by the text. */

@@ -4,7 +4,7 @@ import { Redis } from 'ioredis';
 import t from 'tap';
 import { LedgerAway } from '../../src/store/ledger.js';
 import { openRedis } from '../../src/store/redis.js';
-import { clientOf, getValue, runScript, setValue } from '../../src/store/redis-client.js';
+import { clientOf, getValue, mastersBySlot, runScript, setValue } from '../../src/store/redis-client.js';
 import { createRedisLedger } from '../../src/store/redis-ledger.js';
 import { startPostgres } from '../fixtures/postgres.js';
 import { type RedisServer, redisPassword, startRedis, startRedisCluster } from '../fixtures/redis.js';
@@ -113,8 +113,12 @@ t.test('a master that hangs is left for the one that has its slots', async (t) =
     onProblem: () => undefined,
   });
   t.teardown(() => redis.close());
+  const idle = clientOf(cluster.url);
+  t.teardown(() => idle.disconnect());
+  await once(idle, 'ready');
   const key = await keyOn(hung);
   await redis.set(key, 'before', 60);
+  t.equal(await getValue(idle, key), 'before');
   hung.signal('SIGSTOP');
   await t.rejects(redis.get(key), LedgerAway);
   // As a failover does it, which needs replicas.
@@ -128,6 +132,32 @@ t.test('a master that hangs is left for the one that has its slots', async (t) =
   t.equal(await heir.client.exists(key), 0);
   await redis.set(key, 'after', 60);
   t.equal(await heir.client.get(key), 'after');
+  // Who has asked for nothing meanwhile, and so met no silence, hears of it as well.
+  while (mastersBySlot(idle)?.(0) !== `127.0.0.1:${heir.port}`) await new Promise((resolve) => setTimeout(resolve, 10));
+  t.equal(await getValue(idle, key), 'after');
+});
+
+t.test('a client that is closed while it asks for the slots asks no more, and keeps no process', async (t) => {
+  const cluster = await startRedisCluster();
+  t.teardown(() => cluster.stop());
+  /** Those that keep the process. */
+  const timers = (): number => process.getActiveResourcesInfo().filter((kind) => kind === 'Timeout').length;
+  const before = timers();
+  const client = clientOf(cluster.url);
+  t.teardown(() => client.disconnect());
+  client.on('error', () => undefined);
+  await once(client, 'ready');
+  for (const { signal } of cluster.masters) signal('SIGSTOP');
+  // The first master has not answered, and the others are asked now.
+  await once(client, 'node error');
+  client.disconnect();
+  const ended = once(client, 'end');
+  for (const { signal } of cluster.masters) signal('SIGCONT');
+  await ended;
+  await cluster.stop();
+  // What it had asked by then is waited for, two seconds at most; nothing follows.
+  while (timers() > before) await new Promise((resolve) => setTimeout(resolve, 10));
+  t.ok(timers() <= before);
 });
 
 /** A key in one of its slots. */
