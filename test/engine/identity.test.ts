@@ -56,7 +56,7 @@ t.test('the rules in it are those that serve, not those that came while the rest
     const { identity } = await buildClamav(options, () => undefined, t.fail);
     return identity;
   }
-  const [olderServes, newerServes] = [await identityOf(older, newer), await identityOf(newer, newer)];
+  const [olderServes, newerServes] = await Promise.all([identityOf(older, newer), identityOf(newer, newer)]);
   t.match(olderServes, /^[0-9a-f]{64}$/);
   t.not(olderServes, newerServes);
 });
