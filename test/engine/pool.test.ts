@@ -126,3 +126,13 @@ t.test('a thread that the kernel has no room for is tried again, also when no ot
   t.equal(status, 0, stderr);
   t.equal(stdout, '0 idle\n1 again\n');
 });
+
+t.test('threads that end while they load, with nothing to do, do not end the process', async (t) => {
+  const module = new URL('../../src/engine/threads.js', import.meta.url).href;
+  // Without their settings they can't load. When they are gone nothing is left to do, and the process ends by itself.
+  const script = `const { startThreads } = await import('${module}'); startThreads(1, null, () => undefined);`;
+  const { status, stderr } = spawnSync(process.execPath, ['--input-type=module', '--eval', script], {
+    encoding: 'utf8',
+  });
+  t.equal(status, 0, stderr);
+});
