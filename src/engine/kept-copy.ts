@@ -1,5 +1,5 @@
 // The databases that serve, as a copy of our own: what RELOAD=frugal falls back to when the new ones can't be loaded.
-import { constants, existsSync } from 'node:fs';
+import { constants } from 'node:fs';
 import { copyFile, mkdir, rename, rm, stat, utimes } from 'node:fs/promises';
 import { basename, join } from 'node:path';
 import { databaseFiles, fingerprint } from './databases.js';
@@ -58,7 +58,6 @@ export function createKeptCopy(directoriesNow: () => readonly string[], director
     },
     kept: () => (held === null ? null : pathsOf(held, serving)),
     tend() {
-      if (!existsSync(directory)) return;
       showLife(parent);
       removeOrphans(directory, PREFIX);
     },

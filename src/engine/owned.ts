@@ -20,31 +20,42 @@ export function ownedName(prefix: string): string {
   return `${prefix}${process.pid}-${STARTED}-${NAMESPACE}-`;
 }
 
-/** To be called every SIGN_OF_LIFE_MS. Returns what hindered it; null: nothing, or there is no such folder. */
-export function showLife(directory: string): string | null {
+/** To be called every SIGN_OF_LIFE_MS. */
+export function showLife(directory: string): void {
   try {
     const now = new Date();
     utimesSync(directory, now, now);
-    return null;
-  } catch (error) {
-    if (error instanceof Error && 'code' in error && error.code === 'ENOENT') return null;
-    return error instanceof Error ? error.message : String(error);
+  } catch {
+    // There is none yet, or it is on a disk that fails, which those say who use it.
   }
 }
 
 /** Returns what couldn't be removed: anybody may put a folder there, which must not keep the service from starting. */
 export function removeOrphans(parent: string, prefix: string): string[] {
   const warnings: string[] = [];
-  for (const name of readdirSync(parent)) {
+  for (const name of namesIn(parent, warnings)) {
     if (!name.startsWith(prefix) || !isOrphan(join(parent, name), name.slice(prefix.length))) continue;
     try {
       rmSync(join(parent, name), { recursive: true, force: true });
     } catch (error) {
-      const reason = error instanceof Error ? error.message : String(error);
-      warnings.push(`the leftover folder ${name} cannot be removed: ${reason}`);
+      warnings.push(`the leftover folder ${name} cannot be removed: ${reasonOf(error)}`);
     }
   }
   return warnings;
+}
+
+/** Without a descriptor to look with, the next look will do. */
+function namesIn(parent: string, warnings: string[]): string[] {
+  try {
+    return readdirSync(parent);
+  } catch (error) {
+    warnings.push(`leftover folders cannot be looked for in ${parent}: ${reasonOf(error)}`);
+    return [];
+  }
+}
+
+function reasonOf(error: unknown): string {
+  return error instanceof Error ? error.message : String(error);
 }
 
 function isOrphan(path: string, name: string): boolean {

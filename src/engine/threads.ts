@@ -34,6 +34,8 @@ interface Seat {
  * spins would otherwise cost those that stand in, and the one that serves, as much as itself.
  */
 const LOST_NICE = 10;
+/** Between a thread that couldn't be started and the next try. */
+const RETRY_MS = 500;
 
 /** `onIdle`: a thread that stands in can be taken now. */
 export function startThreads(count: number, settings: ThreadSettings, onIdle: () => void): Threads {
@@ -53,18 +55,28 @@ export function startThreads(count: number, settings: ThreadSettings, onIdle: ()
     });
     const seat: Seat = { piscina, state, id: null };
     seats.add(seat);
-    // A thread that can't be started, for want of memory or of a process number. Its task, if it has one, is told by the task's own
-    // rejection; one that nobody waits for yet makes room for the next try.
-    piscina.on('error', () => {
-      if (seat.state === 'starting') dismiss(seat);
-    });
-    void identify(seat).then(() => {
+    // A thread that ends before it has loaded what it needs. Its task, if it has one, is told by the task's own rejection.
+    piscina.on('error', () => giveUp(seat));
+    void identify(seat).then((isThere) => {
       // It was given a task before it had said its number, and has used up its time already.
       if (seat.state === 'lost' && seat.id !== null) lower(seat.id);
-      if (seat.state !== 'starting' || isStopped) return;
+      if (!isThere) giveUp(seat);
+      if (seat.state !== 'starting' || !isThere || isStopped) return;
       seat.state = 'idle';
       onIdle();
     });
+  }
+
+  /** One that nobody waits for yet makes room for the next try. */
+  function giveUp(seat: Seat): void {
+    if (seat.state !== 'starting' || !seats.has(seat)) return;
+    dismiss(seat);
+    tryLater();
+  }
+
+  /** There may be no other thread left whose return would lead to a next try. */
+  function tryLater(): void {
+    setTimeout(fill, RETRY_MS).unref();
   }
 
   function dismiss(seat: Seat): void {
@@ -75,7 +87,13 @@ export function startThreads(count: number, settings: ThreadSettings, onIdle: ()
   /** At most as many again as were wanted stand in, since each that hangs costs a core. */
   function fill(): void {
     const useful = [...seats].filter(({ state }) => state !== 'lost').length;
-    if (useful < count && seats.size < 2 * count && !isStopped) open('starting');
+    if (useful >= count || seats.size >= 2 * count || isStopped) return;
+    try {
+      open('starting');
+    } catch {
+      // The kernel has refused it at once: for want of memory or of a process number.
+      tryLater();
+    }
   }
 
   function firstIdle(): Seat {
@@ -125,13 +143,15 @@ export function startThreads(count: number, settings: ThreadSettings, onIdle: ()
   };
 }
 
-/** Resolves when the thread has loaded all that it needs and has said its number, or is gone. */
-async function identify(seat: Seat): Promise<void> {
+/** Resolves when the thread has loaded all that it needs and has said its number; with false when it is gone. */
+async function identify(seat: Seat): Promise<boolean> {
   try {
     const id: unknown = await seat.piscina.run(undefined, { name: 'threadId' });
     seat.id = typeof id === 'number' ? id : null;
+    return true;
   } catch {
     seat.id = null;
+    return false;
   }
 }
 

@@ -38,6 +38,12 @@ t.test('those of processes that are gone are removed, those of living ones are n
   t.ok(existsSync(join(parent, living)));
 });
 
+t.test('tending a copy that was never made, or can not be looked for, harms nobody', async (t) => {
+  const parent = join(temporaryFolder(t), 'not', 'there');
+  createKeptCopy(() => [], parent).tend();
+  t.notOk(existsSync(parent));
+});
+
 t.test('two in different containers leave each other alone while both live', async (t) => {
   const databases = databaseFolder(t, { 'a.ndb': bodySignature('Test.A', 'mark') });
   const parent = temporaryFolder(t);

@@ -1,6 +1,8 @@
 // The scan threads with the real engine: verdicts, the buffer's way back, deadlines, a full queue, and stopping.
+import { spawnSync } from 'node:child_process';
 import { readdirSync, readFileSync } from 'node:fs';
 import { getPriority } from 'node:os';
+import { fileURLToPath } from 'node:url';
 import t from 'tap';
 import { startPool } from '../../src/engine/pool.js';
 import { loadSignatures } from '../../src/engine/signatures.js';
@@ -113,4 +115,24 @@ t.test('with an engine', async (t) => {
     t.match((await running).verdict, { kind: 'incomplete', reason: /^engine limit exceeded/ });
     await stopped;
   });
+});
+
+t.test('a thread that the kernel has no room for is tried again, also when no other one is left', async (t) => {
+  const program = fileURLToPath(new URL('./starved-threads.js', import.meta.url));
+  // Root has no limit: there it is nobody that has one.
+  const user = process.getuid?.() === 0 ? { uid: 65_534, gid: 65_534 } : {};
+  const options = { ...user, encoding: 'utf8', env: { PATH: process.env['PATH'] } } as const;
+  const { status, stdout, stderr } = spawnSync(process.execPath, [program], options);
+  t.equal(status, 0, stderr);
+  t.equal(stdout, '0 idle\n1 again\n');
+});
+
+t.test('threads that end while they load, with nothing to do, do not end the process', async (t) => {
+  const module = new URL('../../src/engine/threads.js', import.meta.url).href;
+  // Without their settings they can't load. When they are gone nothing is left to do, and the process ends by itself.
+  const script = `const { startThreads } = await import('${module}'); startThreads(1, null, () => undefined);`;
+  const { status, stderr } = spawnSync(process.execPath, ['--input-type=module', '--eval', script], {
+    encoding: 'utf8',
+  });
+  t.equal(status, 0, stderr);
 });

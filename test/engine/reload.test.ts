@@ -1,7 +1,10 @@
 // Reloads in one process, under scans that never stop: no verdict is lost or bears the wrong epoch, whatever happens to the files.
-import { mkdirSync, renameSync, rmSync, writeFileSync } from 'node:fs';
+import { EventEmitter, once } from 'node:events';
+import { mkdirSync, readdirSync, renameSync, rmSync, statSync, utimesSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
+import { mock } from 'node:test';
 import t, { type Test } from 'tap';
+import { SIGN_OF_LIFE_MS } from '../../src/engine/owned.js';
 import { startPool } from '../../src/engine/pool.js';
 import {
   daysOld,
@@ -10,6 +13,7 @@ import {
   type SignatureEvent,
   type SignatureOptions,
 } from '../../src/engine/signatures.js';
+import { ownSignaturesDirectory } from '../../src/paths.js';
 import { bodySignature, databaseFolder, temporaryFolder } from '../native/engine.js';
 
 const MARK = Buffer.from('a mark of this test');
@@ -161,6 +165,134 @@ t.test('a first load that failed is made good by the files that come', async (t)
   write(folder, 'a.ndb', named(1));
   while (signatures.state().kind !== 'ready') await new Promise((resolve) => setImmediate(resolve));
   t.match(signatures.state(), { kind: 'ready', reload: { kind: 'none' } });
+});
+
+/** What is told from the beginning on, and a wait for tries and events. */
+function listen() {
+  const events: SignatureEvent[] = [];
+  const told = new EventEmitter();
+  let tries = 0;
+  const onEvent = (event: SignatureEvent): void => {
+    if (event.kind !== 'warning') events.push(event);
+    told.emit('told');
+  };
+  /** Each load begins with nothing done, and tells it. */
+  const onProgress = (fraction: number): void => {
+    if (fraction === 0) tries += 1;
+    told.emit('told');
+  };
+  async function until(condition: () => boolean): Promise<void> {
+    // The timers of a retry don't keep the process.
+    const alive = setInterval(() => undefined, 1000);
+    while (!condition()) await once(told, 'told');
+    clearInterval(alive);
+  }
+  return {
+    events,
+    onEvent,
+    onProgress,
+    until,
+    async moreTries(count: number): Promise<void> {
+      const enough = tries + count;
+      await until(() => tries >= enough);
+    },
+  };
+}
+
+t.test('a first load that failed is tried again by itself, and told once for each reason', async (t) => {
+  const folder = databaseFolder(t, {});
+  const { events, until, moreTries, onEvent, onProgress } = listen();
+  const options = { directories: [folder], scanTimeoutMs: SCAN_TIMEOUT_MS, pollMs: 0, retryMs: 2 };
+  const signatures = loadSignatures({ ...options, onEvent, onProgress });
+  t.teardown(() => signatures.stop());
+  await t.rejects(signatures.ready(), /no signature database/);
+  await moreTries(3);
+  t.match(events, [{ kind: 'failed', message: /no signature database/, serving: false }]);
+  t.equal(events.length, 1);
+  write(folder, 'a.ndb', 'nonsense\n');
+  // A try that was at it sees the file come, which is a reason of its own.
+  await until(() => events.some((event) => event.kind === 'failed' && /^Cannot load/.test(event.message)));
+  const { length } = events;
+  await moreTries(2);
+  t.equal(events.length, length, 'another reason is told, once');
+  write(folder, 'a.ndb', named(1));
+  await until(() => events.at(-1)?.kind === 'loaded');
+  t.match(signatures.state(), { kind: 'ready', info: { name: 'clamav' }, reload: { kind: 'none' } });
+});
+
+t.test('rules that stand in for ClamAV are left as they are by tries that fail', async (t) => {
+  const folder = databaseFolder(t, { 'a.ndb': 'nonsense\n' });
+  const { events, until, moreTries, onEvent, onProgress } = listen();
+  const signatures = loadSignatures({
+    // Our own rules stand in. They lie apart, so that tries of ClamAV don't wait for rules.
+    directories: [folder, ownSignaturesDirectory],
+    scanTimeoutMs: SCAN_TIMEOUT_MS,
+    retryMs: 2,
+    wantsIdentity: true,
+    onEvent,
+    onProgress,
+  });
+  t.teardown(() => signatures.stop());
+  const { epoch, name, identity } = await signatures.ready();
+  t.strictSame([name, identity], ['yara-x', null]);
+  // The second one begins when the first one has ended.
+  await moreTries(2);
+  t.match(events, [{ kind: 'loaded' }, { kind: 'failed', serving: true }]);
+  t.equal(events.length, 2);
+  t.match(signatures.state(), { kind: 'ready', info: { epoch, name } });
+  write(folder, 'a.ndb', named(1));
+  await until(() => events.at(-1)?.kind === 'loaded');
+  t.match(signatures.state(), { kind: 'ready', info: { name: 'clamav', standsInFor: null } });
+});
+
+for (const frugal of [false, true]) {
+  const distances = frugal ? 'not at all with RELOAD=frugal' : 'at doubling distances up to half an hour';
+  t.test(`while something serves, what failed is tried again ${distances}`, async (t) => {
+    const folder = databaseFolder(t, {});
+    const retryMs = 700_001;
+    const timers = mock.method(globalThis, 'setTimeout');
+    t.teardown(() => timers.mock.restore());
+    const delays = (): unknown[] => {
+      const all = timers.mock.calls.map((call) => call.arguments[1]);
+      timers.mock.resetCalls();
+      return all.filter((delay) => typeof delay === 'number' && delay >= retryMs);
+    };
+    const pause = () => ({ drained: Promise.resolve(), resume: () => undefined });
+    const mode: ReloadMode = frugal
+      ? { kind: 'frugal', copyDirectory: temporaryFolder(t), pause }
+      : { kind: 'concurrent' };
+    const signatures = loadSignatures({ directories: [folder], scanTimeoutMs: SCAN_TIMEOUT_MS, retryMs, mode });
+    t.teardown(() => signatures.stop());
+    await t.rejects(signatures.ready());
+    t.strictSame(delays(), [retryMs], 'nothing serves');
+    write(folder, 'a.ndb', named(1));
+    await signatures.reload();
+    t.match(signatures.state(), { kind: 'ready', reload: { kind: 'none' } });
+    t.strictSame(delays(), []);
+    write(folder, 'a.ndb', 'nonsense\n');
+    for (const _ of [1, 2, 3]) await signatures.reload();
+    t.match(signatures.state(), { kind: 'ready', reload: { kind: 'failed' } });
+    t.strictSame(delays(), frugal ? [] : [retryMs, 2 * retryMs, 30 * 60_000]);
+  });
+}
+
+t.test('the copy for a fallback shows every minute that its owner lives', async (t) => {
+  const timers = mock.method(globalThis, 'setInterval');
+  t.teardown(() => timers.mock.restore());
+  const copyDirectory = temporaryFolder(t);
+  const pause = () => ({ drained: Promise.resolve(), resume: () => undefined });
+  const signatures = loadSignatures({
+    directories: [databaseFolder(t, { 'a.ndb': named(1) })],
+    scanTimeoutMs: SCAN_TIMEOUT_MS,
+    mode: { kind: 'frugal', copyDirectory, pause },
+  });
+  t.teardown(() => signatures.stop());
+  await signatures.ready();
+  const [name = ''] = readdirSync(copyDirectory);
+  utimesSync(join(copyDirectory, name), 1, 1);
+  // The minute is over for whoever waits for one.
+  for (const { arguments: args } of timers.mock.calls) if (args[1] === SIGN_OF_LIFE_MS) args[0]();
+  t.ok(statSync(join(copyDirectory, name)).mtimeMs > 1_000_000);
 });
 
 t.test('old daily signatures are warned of', async (t) => {
