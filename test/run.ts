@@ -73,7 +73,9 @@ function runFile(path: string): Promise<Result> {
     child.stderr.setEncoding('utf8').on('data', (text: string) => {
       output += text;
     });
+    let isKilled = false;
     const timer = setTimeout(() => {
+      isKilled = true;
       output += `\nKilled after ${KILL_AFTER_SECONDS} s.\n`;
       child.kill('SIGKILL');
       // A process that the test has left behind may hold them.
@@ -86,10 +88,10 @@ function runFile(path: string): Promise<Result> {
     child.on('close', (code, signal) => {
       clearTimeout(timer);
       const seconds = ((performance.now() - startedMs) / 1000).toFixed(1);
-      const result = resultOf(stdout, code, signal);
+      const result = resultOf(stdout, code, isKilled ? 'SIGKILL' : signal);
       if (!result.ok) process.stdout.write(`\n${withoutPasses(output)}\n`);
       const name = relative(process.cwd(), join(root, path));
-      const how = result.ok ? 'ok' : `FAILED (${signal ?? `exit code ${code}`})`;
+      const how = result.ok ? 'ok' : `FAILED (${isKilled ? 'too long' : (signal ?? `exit code ${code}`)})`;
       process.stdout.write(`${how}: ${name}, ${result.pass} of ${result.total}, ${seconds} s\n`);
       resolve(result);
     });

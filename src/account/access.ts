@@ -19,7 +19,7 @@ export type Access =
 export interface AccessControl {
   /** Takes one unit when the key is live. Throws Failure('unavailable') when nobody can tell. */
   withApiKey(header: string | undefined): Promise<Access>;
-  /** `withApiKey` is likely to admit: work that nobody else sees may begin beside it. */
+  /** To be asked behind `withApiKey`, which is likely to admit then: work that nobody else sees may begin beside it. */
   expectsApiKey(header: string | undefined): boolean;
   /** Takes one unit of a user whose access token was accepted. */
   asUser(user: { readonly userId: string; readonly plan: string }): Promise<Access>;

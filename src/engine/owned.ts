@@ -12,8 +12,10 @@ const NAMESPACE = pidNamespace();
 const OWNER = /^(\d+)-(\d+)-(?:([0-9a-f]{12})-)?/;
 /** How often an owner shows that it lives, to those who can't see its process. */
 export const SIGN_OF_LIFE_MS = 60_000;
-/** Long enough for an owner that is held up, and for clocks that differ a little; until then its folder takes room. */
+/** Long enough for an owner that is held up; until then its folder takes room. */
 const ABANDONED_MS = 15 * SIGN_OF_LIFE_MS;
+/** Of folders of others: the last sign, and when we saw it first. One entry for each such folder there was. */
+const signsOfLife = new Map<string, { readonly mtimeMs: number; readonly seenMs: number }>();
 
 /** The beginning of a name that is ours. */
 export function ownedName(prefix: string): string {
@@ -75,12 +77,30 @@ function isAlive(pid: number): boolean {
   }
 }
 
+/**
+ * By our own clock, which stands still with the machine: neither clocks that differ nor a machine that slept make somebody's folder
+ * look old.
+ */
 function isAbandoned(path: string): boolean {
-  try {
-    return lstatSync(path).mtimeMs < Date.now() - ABANDONED_MS;
-  } catch {
-    // It has just gone.
+  const mtimeMs = modifiedAt(path);
+  const seen = signsOfLife.get(path);
+  if (mtimeMs === null) return false;
+  if (seen?.mtimeMs !== mtimeMs) {
+    signsOfLife.set(path, { mtimeMs, seenMs: performance.now() });
     return false;
+  }
+  if (performance.now() - seen.seenMs < ABANDONED_MS) return false;
+  signsOfLife.delete(path);
+  return true;
+}
+
+/** Null: it has just gone. */
+function modifiedAt(path: string): number | null {
+  try {
+    return lstatSync(path).mtimeMs;
+  } catch {
+    signsOfLife.delete(path);
+    return null;
   }
 }
 

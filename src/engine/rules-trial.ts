@@ -1,6 +1,7 @@
 // The entry of the process that tries rule files before they serve: each by itself, then together. Compiling takes seconds, and a rule
 // may never end on its sample: nothing but the end of a process stops it.
 import { readFileSync, statSync } from 'node:fs';
+import { Worker } from 'node:worker_threads';
 import { cleanSample, testFile } from './self-test.js';
 import { checkRules, compileRules, type RuleProblem, type RuleUnits, yaraVersion } from './yara.js';
 
@@ -9,8 +10,8 @@ export interface RulesTask {
   readonly rulePaths: readonly string[];
   /** Of our own; null: none. What they don't compile to is a bug, and nothing serves. */
   readonly markPath: string | null;
-  /** Those of them that didn't end on their samples: left out, and told. */
-  readonly endless: readonly string[];
+  /** What happened to those that the process didn't survive: they are left out, and told. */
+  readonly fatal: ReadonlyMap<string, string>;
   /** The rules must find the EICAR test file. */
   readonly findsTestFile: boolean;
 }
@@ -56,12 +57,12 @@ function say(message: TrialMessage): void {
   process.send?.(message);
 }
 
-function prepare({ rulePaths, markPath, endless, findsTestFile }: RulesTask): RulesAnswer {
+function prepare({ rulePaths, markPath, fatal, findsTestFile }: RulesTask): RulesAnswer {
   const engineVersion = yaraVersion();
   const files: RuleFile[] = [];
   const sources: Source[] = [];
   for (const path of rulePaths) {
-    const { file, source } = tryFile(path, endless.includes(path));
+    const { file, source } = tryFile(path, fatal.get(path) ?? null);
     files.push(file);
     if (source !== null) sources.push(source);
   }
@@ -72,7 +73,7 @@ function prepare({ rulePaths, markPath, endless, findsTestFile }: RulesTask): Ru
 }
 
 /** Never throws: what is wrong with one file doesn't stop the others. */
-function tryFile(path: string, isEndless: boolean): { readonly file: RuleFile; readonly source: Source | null } {
+function tryFile(path: string, fate: string | null): { readonly file: RuleFile; readonly source: Source | null } {
   const refused = (errors: readonly RuleProblem[], rules = 0) => ({
     file: { path, rules, errors: errors.slice(0, PROBLEMS_MAX), warnings: [] },
     source: null,
@@ -87,7 +88,7 @@ function tryFile(path: string, isEndless: boolean): { readonly file: RuleFile; r
   }
   const { errors, warnings } = checkRules(source.text);
   if (errors.length > 0) return refused(errors, source.names.length);
-  if (isEndless) return refused([wholeFile('does not end on harmless text')], source.names.length);
+  if (fate !== null) return refused([wholeFile(fate)], source.names.length);
   const scanner = compileRules({ rules: [source.text], marks: [] });
   say({ kind: 'sample', path });
   const matched = scanner.scan(cleanSample());
@@ -148,11 +149,18 @@ function messageOf(error: unknown): string {
   return error instanceof Error ? error.message : String(error);
 }
 
-process.once('message', (task: RulesTask) => {
+// A thread of its own notices that the parent is gone also while this one is in a rule that never ends.
+new Worker(
+  `const { ppid } = process; setInterval(() => ppid === process.ppid || process.kill(process.pid, 'SIGKILL'), 500)`,
+  {
+    eval: true,
+  },
+);
+// The parent ends this process when it has the answer: before that, not all of it may have left.
+process.on('message', (task: RulesTask) => {
   try {
     say({ kind: 'answer', answer: prepare(task) });
   } catch (error) {
     say({ kind: 'failed', message: messageOf(error) });
   }
-  process.disconnect();
 });

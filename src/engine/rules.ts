@@ -92,61 +92,73 @@ async function prepare(task: Question): Promise<LoadedRules> {
   return { engineVersion, files, ruleCount, set: { id: lastId, text } };
 }
 
-type Question = Omit<RulesTask, 'endless'>;
+type Question = Omit<RulesTask, 'fatal'>;
 
 /** Rejects when YARA-X is not there, or fails on itself. */
 async function ask(question: Question, sampleLimitMs = SAMPLE_LIMIT_MS): Promise<RulesAnswer> {
-  const endless: string[] = [];
-  const until = performance.now() + TRY_LIMIT_MS;
+  const fatal = new Map<string, string>();
   for (;;) {
-    const result = await runTrial({ ...question, endless }, { sampleLimitMs, limitMs: until - performance.now() });
+    const result = await runTrial({ ...question, fatal }, sampleLimitMs);
     if (result.kind === 'answer') return result.answer;
-    endless.push(result.path);
+    fatal.set(result.path, result.fate);
   }
 }
 
-/** One process that tries; `endless`: it was ended while a file was at its sample. */
-function runTrial(
-  task: RulesTask,
-  { sampleLimitMs, limitMs }: { sampleLimitMs: number; limitMs: number },
-): Promise<{ kind: 'answer'; answer: RulesAnswer } | { kind: 'endless'; path: string }> {
+type TrialResult =
+  | { readonly kind: 'answer'; readonly answer: RulesAnswer }
+  /** The process ended, or was ended, while a file was at its sample. */
+  | { readonly kind: 'fatal'; readonly path: string; readonly fate: string };
+
+/** One process that tries. Rejects when it fails for no file's sake. */
+function runTrial(task: RulesTask, sampleLimitMs: number): Promise<TrialResult> {
   return new Promise((resolve, reject) => {
-    // The kernel ends it when nobody is left to do so.
-    const program = `ulimit -t ${TRY_LIMIT_MS / 1000} && exec "$0" "$@"`;
+    // The kernel ends it when nobody is left to do so. Who may not be granted so much has a lower limit already.
+    const program = `ulimit -t ${TRY_LIMIT_MS / 1000} 2>/dev/null; exec "$0" "$@"`;
     const child = spawn('/bin/sh', ['-c', program, process.execPath, rulesTrialPath], {
-      stdio: ['ignore', 'ignore', 'inherit', 'ipc'],
+      stdio: ['ignore', 'ignore', 'ignore', 'ipc'],
       serialization: 'advanced',
     });
+    let atSample: string | null = null;
     let sampleTimer: NodeJS.Timeout | undefined;
+    const kill = (): void => void child.kill('SIGKILL');
     const end = (): void => {
       clearTimeout(timer);
       clearTimeout(sampleTimer);
       process.off('exit', kill);
       kill();
     };
-    const kill = (): void => void child.kill('SIGKILL');
     const fail = (message: string): void => {
       end();
       reject(new Error(message));
     };
-    const timer = setTimeout(() => fail(`Trying the YARA rules took more than ${TRY_LIMIT_MS / 1000} s`), limitMs);
+    const dropSample = (fate: string): void => {
+      end();
+      if (atSample !== null) resolve({ kind: 'fatal', path: atSample, fate });
+    };
+    const timer = setTimeout(() => fail(`Trying the YARA rules took more than ${TRY_LIMIT_MS / 1000} s`), TRY_LIMIT_MS);
     process.once('exit', kill);
-    child.send(task);
+    child.on('error', (error) => fail(`The process that tries rules can't be started: ${error.message}`));
+    child.on('exit', (code, signal) => {
+      const how = `ended with ${signal ?? code}`;
+      if (atSample === null) fail(`The process that tries rules ${how}`);
+      else dropSample(`the process that tried it ${how}`);
+    });
     child.on('message', (message: TrialMessage) => {
       clearTimeout(sampleTimer);
-      if (message.kind === 'failed') fail(message.message);
-      if (message.kind === 'sample') {
-        sampleTimer = setTimeout(() => {
+      atSample = message.kind === 'sample' ? message.path : null;
+      switch (message.kind) {
+        case 'sample':
+          sampleTimer = setTimeout(() => dropSample('does not end on harmless text'), sampleLimitMs);
+          break;
+        case 'failed':
+          fail(message.message);
+          break;
+        case 'answer':
           end();
-          resolve({ kind: 'endless', path: message.path });
-        }, sampleLimitMs);
-      }
-      if (message.kind === 'answer') {
-        end();
-        resolve(message);
+          resolve(message);
       }
     });
-    child.on('error', (error) => fail(`The process that tries rules can't be started: ${error.message}`));
-    child.once('exit', (code, signal) => fail(`The process that tries rules ended with ${signal ?? code}`));
+    // Without a descriptor for it there is no channel, and the error is on its way.
+    if (child.connected) child.send(task);
   });
 }

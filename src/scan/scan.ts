@@ -25,8 +25,8 @@ export interface ScanParts {
 export interface ScanRequest {
   readonly exchange: Exchange;
   /**
-   * Who pays, once the request is admitted; rejects when it isn't. What leaves this process, downloads too, waits for it; the
-   * upload may be received and scanned beside it.
+   * Who pays, once the request is admitted; rejects when it isn't. Answers and downloads wait for it; the upload may be received and
+   * scanned beside it, and its verdict be remembered, which is true whoever asked.
    */
   readonly cleared: Promise<string>;
   /** Filled in as it goes, for the history of a scan that fails. */

@@ -27,8 +27,8 @@ export interface AdmissionStore {
   /** The key (its SHA-256 as 64 hex characters) is live, and one unit is taken. Throws Failure('unavailable') when nobody can tell. */
   admit(keyHash: string): Promise<Admission>;
   /**
-   * The key was admitted lately, with units left: work on a request with it may begin while `admit` asks, as long as nothing of
-   * it gets out before that has answered.
+   * To be asked while `admit` asks: its user was admitted lately, with units left for all that are being asked for. So work on the
+   * request may begin, as long as nothing of it gets out before `admit` has answered; what comes to nothing stays within the quota.
    */
   expects(keyHash: string): boolean;
   /** Takes one unit for a user whom Postgres has just vouched for. */

@@ -9,6 +9,7 @@ import {
   quotaState,
   type UserAdmission,
 } from './admission.js';
+import { createExpectations } from './expectations.js';
 import { type Count, type Ledger, LedgerAway } from './ledger.js';
 import type { Lookups } from './lookups.js';
 import type { QuotaHours } from './quota-hours.js';
@@ -49,14 +50,13 @@ interface Remembered extends KeyRecord {
   readonly verifiedAtMs: number;
   /** When the ledger was told whose key it is. */
   readonly toldAtMs: number;
-  /** The last answer was a unit, and there are more. */
-  isExpected: boolean;
 }
 
 /** A unit is counted by user, so several keys and the dashboard share one count. */
 export function createAdmissions(parts: AdmissionParts): AdmissionStore {
   const { ledger, lookups, hours, clock } = parts;
   const owners = new Map<string, Remembered>();
+  const expectations = createExpectations();
   const fills = new Map<string, Promise<KeyRecord | null>>();
   const mirror = createQuotaMirror(hours, (direct) => ledger.raise(direct));
   const timers = [setInterval(copy, MIRROR_MS), setInterval(sweep, SWEEP_MS)];
@@ -80,7 +80,7 @@ export function createAdmissions(parts: AdmissionParts): AdmissionStore {
   }
 
   function remember(keyHash: string, record: KeyRecord, verifiedAtMs: number, toldAtMs: number): Remembered {
-    const remembered = { ...record, verifiedAtMs, toldAtMs, isExpected: owners.get(keyHash)?.isExpected ?? false };
+    const remembered = { ...record, verifiedAtMs, toldAtMs };
     owners.delete(keyHash);
     owners.set(keyHash, remembered);
     for (const first of owners.keys()) {
@@ -239,8 +239,8 @@ export function createAdmissions(parts: AdmissionParts): AdmissionStore {
     return await admitDirectly(record, record.hourlyLimit);
   }
 
-  async function decide(keyHash: string): Promise<Admission> {
-    let owner = fresh(keyHash) ?? (await identify(keyHash));
+  async function decide(keyHash: string, known: KeyRecord | null): Promise<Admission> {
+    let owner = known ?? (await identify(keyHash));
     if (owner === null) return { outcome: 'unknownKey' };
     try {
       for (let attempt = 0; attempt < FILL_ATTEMPTS; attempt += 1) {
@@ -268,13 +268,25 @@ export function createAdmissions(parts: AdmissionParts): AdmissionStore {
 
   return {
     async admit(keyHash) {
-      const admission = await decide(keyHash);
-      const owner = owners.get(keyHash);
-      if (owner !== undefined) owner.isExpected = admission.outcome === 'admitted' && admission.quota.remaining > 0;
-      return admission;
+      const known = fresh(keyHash);
+      if (known === null) {
+        const admission = await decide(keyHash, null);
+        if (admission.outcome === 'admitted') expectations.begin(admission.userId)(admission.quota.remaining);
+        return admission;
+      }
+      const answered = expectations.begin(known.userId);
+      let left = 0;
+      try {
+        const admission = await decide(keyHash, known);
+        if (admission.outcome === 'admitted') left = admission.quota.remaining;
+        return admission;
+      } finally {
+        answered(left);
+      }
     },
     expects(keyHash) {
-      return fresh(keyHash)?.isExpected === true;
+      const known = fresh(keyHash);
+      return known !== null && expectations.allow(known.userId);
     },
     async admitUser({ userId, hourlyLimit }) {
       const owner = { userId, keyId: null };

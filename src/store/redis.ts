@@ -49,10 +49,10 @@ const COMMAND_TIMEOUT_MS = 500;
 const START_TIMEOUT_MS = 3_000;
 const PROBE_INTERVAL_MS = 250;
 /**
- * After so many probes in a row without any answer the connection is given up, some four seconds: its other end may be gone
- * without a word, and the system would go on sending for a quarter of an hour. A watch on each command would cost all of them.
+ * So long without any answer, and the connection is given up: its other end may be gone without a word, and the system would go
+ * on sending for a quarter of an hour. A watch on each command would cost all of them. Far above a slow handshake.
  */
-const SILENT_PROBES_MAX = 5;
+const SILENCE_MS = 4_000;
 /** Settling the books with Postgres; after that Redis is used again anyway. */
 const RETURN_TIMEOUT_MS = 5_000;
 const SETTLE_AGAIN_MS = 1_000;
@@ -73,6 +73,11 @@ export async function openRedis({ url, onReturn, onProblem }: RedisSettings): Pr
   let losses = 0;
   let settlements = 0;
   let restMs = 0;
+  /** When Redis answered last, or a connection to it was made. */
+  let heardMs = 0;
+  client.on('connect', () => {
+    heardMs = performance.now();
+  });
   watchConnections(client, (error) => {
     losses += 1;
     if (error !== null) reason = messageWithoutAddress(error);
@@ -93,7 +98,7 @@ export async function openRedis({ url, onReturn, onProblem }: RedisSettings): Pr
   /** Probes until Redis takes writes, settles the books, and lets it be used again. */
   async function comeBack(): Promise<void> {
     let pauseMs = restMs;
-    let silentProbes = 0;
+    heardMs = performance.now();
     while (state.kind === 'away') {
       if (pauseMs > 0) await sleep(pauseMs, undefined, { ref: false });
       pauseMs = PROBE_INTERVAL_MS;
@@ -104,8 +109,10 @@ export async function openRedis({ url, onReturn, onProblem }: RedisSettings): Pr
         // What Redis itself says is newer than why a connection failed.
         const why = isReply(error) ? messageWithoutAddress(error) : (reason ?? messageWithoutAddress(error));
         if (state.kind === 'away') state = { kind: 'away', why };
-        silentProbes = isReply(error) ? 0 : silentProbes + 1;
-        if (silentProbes % SILENT_PROBES_MAX === 0 && silentProbes > 0) connectAgain(client);
+        if (isReply(error)) heardMs = performance.now();
+        if (performance.now() - heardMs < SILENCE_MS) continue;
+        heardMs = performance.now();
+        connectAgain(client);
         continue;
       }
       reason = null;

@@ -237,7 +237,9 @@ t.test('a process over its bound of memory takes no scan and is restarted', asyn
 
 t.test('two processes serve one port, and one that is killed leaves the other', async (t) => {
   const server = await start(t, { PROCESSES: '2' });
-  await server.printed(/(?:"msg":"(listening)"[\s\S]*){2}/);
+  for (const message of ['listening', 'signatures loaded']) {
+    await server.printed(new RegExp(`(?:"msg":"(${message})"[\\s\\S]*){2}`));
+  }
   const pids = childrenOf(server.pid);
   t.equal(pids.length, 2);
   const [first] = pids;

@@ -29,8 +29,8 @@ t.teardown(async () => {
 });
 const { accessToken } = await signIn(other.url);
 
-async function metric(name: string): Promise<number> {
-  const text = await (await fetch(metricsUrl)).text();
+async function metric(name: string, url = metricsUrl): Promise<number> {
+  const text = await (await fetch(url)).text();
   return Number(new RegExp(`^${name} (.*)$`, 'm').exec(text)?.[1]);
 }
 
@@ -96,6 +96,25 @@ t.test('a URL is not asked for before the admission', async (t) => {
     origin.heads.map((head) => head.split(' ')[1]),
     ['/admitted'],
   );
+});
+
+t.test('scans that begin stay within the quota, whatever comes at once', async (t) => {
+  const own = { ...env, DATABASE_URL: await postgres.database(), PLANS: 'TINY:10', BOOTSTRAP_PLAN: 'TINY' };
+  const tiny = await startServer({ env: own });
+  const url = `http://127.0.0.1:${await tiny.printed(/"port":(\d+),"msg":"metrics"/)}/metrics`;
+  const scanned = () => metric('sluice_verdict_cache_entries', url);
+  t.equal((await upload(tiny.url, 'first')).status, 200);
+  const statuses = async (contents: readonly string[]) => {
+    const connections = await Promise.all(contents.map(() => openRaw(tiny.port)));
+    await Promise.all(connections.map((each, index) => each.send(scanRequest(filePart(contents[index] ?? '')))));
+    const answers = await Promise.all(connections.map((each) => each.answer()));
+    for (const each of connections) each.end();
+    return answers.map((answer) => answer?.status);
+  };
+  const first = await statuses(Array.from({ length: 100 }, (_, index) => `content ${index}`));
+  t.equal(first.filter((status) => status === 200).length, 9);
+  t.equal(await scanned(), 10);
+  await tiny.stop();
 });
 
 t.test('an account without units is not expected to have some', async (t) => {

@@ -184,9 +184,18 @@ t.test('a RAR is looked into, or told as not looked into', async (t) => {
     );
   }
   t.strictSame(scan(zip([{ name: 'a.rar', content: rar(harmless) }, virus])), INFECTED, 'a virus beside it is found');
-  // RAR 4: marker, and the header of the archive (13 bytes, kind 0x73) with any flags.
-  const rar4 = Buffer.from('526172211a0700cf907300000d000000000000000000', 'hex');
-  if (!isUnpacked) t.strictSame(scan(Buffer.concat([program, rar4])), cannot);
+  const beginnings = {
+    'RAR 4: marker, and the header of the archive, 13 bytes of kind 0x73': '526172211a0700cf907300000d00',
+    'the same with the version that encrypts in it': '526172211a0700cf907300020e00',
+    'RAR 5 with a header whose size takes two bytes': '526172211a07010011223344850101',
+    'and three': '526172211a070100112233448580000104',
+  };
+  for (const [what, begin] of Object.entries(beginnings)) {
+    if (isUnpacked) continue;
+    const archive = Buffer.concat([Buffer.from(begin, 'hex'), Buffer.alloc(40)]);
+    t.strictSame(scan(Buffer.concat([program, archive])), cannot, what);
+  }
+  if (!isUnpacked) t.strictSame(scan(Buffer.from('RE~^ as archives began before')), cannot);
   const mentioned = Buffer.concat([program, Buffer.from('Rar!\x1a\x07\x00 and Rar!\x1a\x07\x01\x00 begin archives')]);
   t.strictSame(scan(mentioned), { kind: 'clean', encrypted: false }, 'who only knows the marker holds none');
 });

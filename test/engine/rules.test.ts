@@ -1,8 +1,9 @@
 // The operator's YARA rules, beside ClamAV and in its place: what is wrong with one file stops no other, and a reload changes verdicts.
+import { spawnSync } from 'node:child_process';
 import { existsSync, readdirSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import t from 'tap';
-import { tryRules } from '../../src/engine/rules.js';
+import { loadRules, tryRules } from '../../src/engine/rules.js';
 import { loadSignatures, type SignatureEvent } from '../../src/engine/signatures.js';
 import { ownSignaturesDirectory } from '../../src/paths.js';
 import { zip } from '../fixtures/archives.js';
@@ -211,6 +212,33 @@ t.test('a rule that never ends is told, and the others are tried', async (t) => 
     files.map(({ errors }) => errors),
     [[], endless, [{ line: 1 }], endless, []],
   );
+});
+
+t.test('a megabyte of rules serves, and two processes that try them at once', async (t) => {
+  const folder = temporaryFolder(t);
+  const many = Array.from({ length: 8_000 }, (_, index) =>
+    rule(`r${index}`, `a text that only number ${index} has`, '// '.padEnd(60, '.')),
+  );
+  writeFileSync(join(folder, 'many.yar'), many.join(''));
+  const sets = await Promise.all([loadRules([folder]), loadRules([folder])]);
+  for (const set of sets) t.match(set, { ruleCount: 8_000, files: [{ errors: [] }] });
+  t.ok((sets[0]?.set.text.byteLength ?? 0) > MIB);
+});
+
+t.test('without a descriptor for a process, trying rules fails and nothing else', async (t) => {
+  const folder = temporaryFolder(t);
+  writeFileSync(join(folder, 'a.yar'), rule('a', 'a mark'));
+  const module = new URL('../../src/engine/rules.js', import.meta.url).href;
+  const script = `
+    import { openSync } from 'node:fs';
+    const { tryRules } = await import('${module}');
+    const listeners = process.listenerCount('exit');
+    try { for (;;) openSync('/dev/null'); } catch {}
+    await tryRules(['${folder}/a.yar']).catch(({ message }) => console.log(message, process.listenerCount('exit') - listeners));`;
+  const limited = ['-c', 'ulimit -n 60; exec "$0" "$@"', process.execPath, '--input-type=module', '--eval', script];
+  const { status, stdout, stderr } = spawnSync('/bin/sh', limited, { encoding: 'utf8' });
+  t.match(stdout, /^The process that tries rules can't be started: .* 0\n$/);
+  t.equal(status, 0, stderr);
 });
 
 t.test('nothing stands in where there is no rule, or where only ClamAV will do', async (t) => {

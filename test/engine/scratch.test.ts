@@ -5,6 +5,8 @@ import { basename, dirname, join } from 'node:path';
 import t from 'tap';
 import { ownedName } from '../../src/engine/owned.js';
 import { makeScratch } from '../../src/engine/scratch.js';
+import { after } from '../fixtures/later.js';
+import { temporaryFolder } from '../native/engine.js';
 
 interface Teardown {
   teardown(undo: () => void): void;
@@ -86,6 +88,19 @@ t.test(
     const longAgo = Date.now() / 1000 - 3600;
     for (const path of [other, ours.directory]) utimesSync(path, longAgo, longAgo);
     await ours.sweep(120_000);
+    t.ok(
+      existsSync(other),
+      'its clock may differ, or this machine have slept: no sign since when counts, not its date',
+    );
+    after(t, 900_000);
+    utimesSync(other, longAgo + 1, longAgo + 1);
+    await ours.sweep(120_000);
+    t.ok(existsSync(other), 'a sign of life');
+    after(t, 1_799_000);
+    await ours.sweep(120_000);
+    t.ok(existsSync(other));
+    after(t, 1_800_000);
+    await ours.sweep(120_000);
     t.notOk(existsSync(other));
     t.ok(
       statSync(ours.directory).mtimeMs > longAgo * 1000 + 1_800_000,
@@ -104,16 +119,18 @@ t.test('the folder of a living process is kept', async (t) => {
 });
 
 t.test('a leftover that cannot be removed is told of and stops nothing', async (t) => {
-  const orphan = leftover(t, nameOf(deadPid()));
+  // Not where every other engine of this machine looks for leftovers too.
+  const parent = temporaryFolder(t);
+  chmodSync(parent, 0o777);
+  const orphan = join(parent, nameOf(deadPid()));
+  mkdirSync(join(orphan, 'in it'), { recursive: true });
   chmodSync(orphan, 0);
-  // Root may remove anything: there the start is that of nobody.
+  // Root may remove anything: there it is nobody who looks.
   const user = process.getuid?.() === 0 ? { uid: 65_534, gid: 65_534 } : {};
-  const scratchUrl = new URL('../../src/engine/scratch.js', import.meta.url).href;
+  const ownedUrl = new URL('../../src/engine/owned.js', import.meta.url).href;
   const script = `
-    const { makeScratch } = await import(${JSON.stringify(scratchUrl)});
-    const scratch = makeScratch();
-    console.log(scratch.warning);
-    scratch.remove();`;
+    const { removeOrphans } = await import(${JSON.stringify(ownedUrl)});
+    console.log(removeOrphans(${JSON.stringify(parent)}, 'sluice-engine-').join());`;
   const started = spawnSync(process.execPath, ['--input-type=module', '--eval', script], { ...user, encoding: 'utf8' });
   t.equal(started.status, 0, started.stderr);
   t.match(started.stdout, `the leftover folder ${basename(orphan)} cannot be removed: E`);

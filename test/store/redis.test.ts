@@ -226,6 +226,21 @@ t.test('a connection whose other end is gone without a word is given up, and a n
   t.match(await store.admit(keyHash), { outcome: 'admitted' });
 });
 
+t.test('a Redis that is far away is used again after an outage', async (t) => {
+  const { sql, redis, keyHash } = await begin(t);
+  const proxy = await startSilentProxy(redis.port, 400);
+  t.teardown(() => proxy.stop());
+  const url = redis.url.replace(String(redis.port), String(proxy.port));
+  const { store, isBack } = await node(t, { url }, sql);
+  await store.admit(keyHash);
+  const back = isBack();
+  await redis.kill();
+  t.match(await store.admit(keyHash), { outcome: 'admitted' }, 'by Postgres');
+  await redis.start();
+  await back;
+  t.match(await store.admit(keyHash), { outcome: 'admitted' });
+});
+
 t.test('a revocation that Redis was not told of is an error, and completes when it is repeated', async (t) => {
   const { sql, redis, userId, keyId, keyHash } = await begin(t);
   const one = await node(t, redis, sql);
