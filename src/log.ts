@@ -36,17 +36,20 @@ export function createLog(level: string, fd: number = process.stdout.fd): OpenLo
     // EPIPE and its kind: there is nobody left to tell.
     reader = 'gone';
   });
+  const flushOnce = (): Promise<void> =>
+    new Promise((resolve) => {
+      const timer = setTimeout(resolve, LAST_FLUSH_MS);
+      stream.flush(() => {
+        clearTimeout(timer);
+        resolve();
+      });
+    });
+
   return {
     log: pino({ level, base: null, timestamp: pino.stdTimeFunctions.isoTime }, stream),
     async flush() {
-      if (reader === 'gone') return;
-      await new Promise<void>((resolve) => {
-        const timer = setTimeout(resolve, LAST_FLUSH_MS);
-        stream.flush(() => {
-          clearTimeout(timer);
-          resolve();
-        });
-      });
+      // The first time ends with the write that is under way, which may not have the last lines.
+      for (let round = 0; round < 2 && reader === 'there'; round += 1) await flushOnce();
     },
   };
 }

@@ -99,7 +99,7 @@ t.test(
     after(t, 1_799_000);
     await ours.sweep(120_000);
     t.ok(existsSync(other));
-    after(t, 1_800_000);
+    after(t, 1_800_001);
     await ours.sweep(120_000);
     t.notOk(existsSync(other));
     t.ok(
