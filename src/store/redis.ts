@@ -73,11 +73,6 @@ export async function openRedis({ url, onReturn, onProblem }: RedisSettings): Pr
   let losses = 0;
   let settlements = 0;
   let restMs = 0;
-  /** When Redis answered last, or a connection to it was made. */
-  let heardMs = 0;
-  client.on('connect', () => {
-    heardMs = performance.now();
-  });
   watchConnections(client, (error) => {
     losses += 1;
     if (error !== null) reason = messageWithoutAddress(error);
@@ -98,7 +93,7 @@ export async function openRedis({ url, onReturn, onProblem }: RedisSettings): Pr
   /** Probes until Redis takes writes, settles the books, and lets it be used again. */
   async function comeBack(): Promise<void> {
     let pauseMs = restMs;
-    heardMs = performance.now();
+    let heardMs = performance.now();
     while (state.kind === 'away') {
       if (pauseMs > 0) await sleep(pauseMs, undefined, { ref: false });
       pauseMs = PROBE_INTERVAL_MS;

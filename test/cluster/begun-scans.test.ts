@@ -35,10 +35,10 @@ async function metric(name: string, url = metricsUrl): Promise<number> {
 }
 
 /** A key that the server has admitted, so that it expects to do so again, and that has ended since. */
-async function endedKey(): Promise<string> {
+async function endedKey(url = server.url): Promise<string> {
   const { body } = await post(`${other.url}/web/keys`, { name: 'short-lived' }, bearer(accessToken));
   const { uuid, value } = Object(body);
-  const { status } = await upload(server.url, 'content', { key: value });
+  const { status } = await upload(url, 'content', { key: value });
   t.equal(status, 200);
   const ended = await http(`${other.url}/web/keys/${uuid}`, { method: 'DELETE', headers: bearer(accessToken) });
   t.equal(ended.status, 204);
@@ -78,6 +78,30 @@ t.test('the rest of an upload is not received, and its memory is free before it 
   await connection.send(request.subarray(500_000));
   t.match(await connection.answer(), { status: 401 });
   connection.end();
+});
+
+t.test('who is refused while waiting for memory gets none, and the connection goes on', async (t) => {
+  const narrow = await startServer({ env: { ...env, UPLOAD_MEMORY_MB: '16', UPLOAD_WAIT_MS: '60000' } });
+  const url = `http://127.0.0.1:${await narrow.printed(/"port":(\d+),"msg":"metrics"/)}/metrics`;
+  const key = await endedKey(narrow.url);
+  const large = scanRequest(filePart(Buffer.alloc(9_000_000)));
+  const holder = await openRaw(narrow.port);
+  await holder.send(large.subarray(0, 1_000));
+  while ((await metric('sluice_upload_memory_bytes', url)) === 0) await new Promise(setImmediate);
+  const waiting = await openRaw(narrow.port);
+  const refused = scanRequest(filePart(Buffer.alloc(9_000_000)), { 'X-API-KEY': key });
+  const begins = once(waiting.socket, 'data');
+  await waiting.send(refused.subarray(0, 1_000));
+  t.match(String(await begins), /^HTTP\/1.1 401 /);
+  await holder.send(large.subarray(1_000));
+  t.match(await holder.answer(), { status: 200 });
+  await waiting.send(refused.subarray(1_000));
+  t.match(await waiting.answer(), { status: 401 });
+  await waiting.send(scanRequest(filePart('the next one')));
+  t.match(await waiting.answer(), { status: 200 });
+  t.equal(await metric('sluice_upload_memory_bytes', url), 0);
+  for (const each of [holder, waiting]) each.end();
+  await narrow.stop();
 });
 
 t.test('a form that is wrong is no 400 without a unit', async (t) => {

@@ -1,5 +1,5 @@
 // The operator's YARA rules, beside ClamAV and in its place: what is wrong with one file stops no other, and a reload changes verdicts.
-import { spawnSync } from 'node:child_process';
+import { spawn, spawnSync } from 'node:child_process';
 import { existsSync, readdirSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import t from 'tap';
@@ -14,6 +14,7 @@ import { bodySignature, databaseFolder, temporaryFolder } from '../native/engine
 const MIB = 1024 * 1024;
 const TEST_FILES = '/usr/share/clamav-testfiles';
 const CLEAN = { kind: 'clean', encrypted: false };
+const ENDLESS = 'rule endless { condition: for all i in (0..9223372036854775806) : (i != -1) }';
 const HARMLESS = Buffer.from('nothing to see here');
 
 function rule(name: string, text: string, meta = ''): string {
@@ -197,9 +198,9 @@ t.test('a rule that never ends is told, and the others are tried', async (t) => 
   const folder = temporaryFolder(t);
   const texts = {
     'a.yar': 'rule a { strings: $a = "a mark" condition: $a }',
-    'b.yar': 'rule endless { condition: for all i in (0..9223372036854775806) : (i != -1) }',
+    'b.yar': ENDLESS,
     'c.yar': 'rule c { condition: syntax error }',
-    'd.yar': 'rule endless2 { condition: for all i in (0..9223372036854775806) : (i != -1) }',
+    'd.yar': ENDLESS.replace('endless', 'endless2'),
     'e.yar': 'rule e { strings: $a = "another mark" condition: $a }',
   };
   for (const [name, text] of Object.entries(texts)) writeFileSync(join(folder, name), text);
@@ -212,6 +213,62 @@ t.test('a rule that never ends is told, and the others are tried', async (t) => 
     files.map(({ errors }) => errors),
     [[], endless, [{ line: 1 }], endless, []],
   );
+});
+
+/** The processes that try rules for this one. */
+function trials(parent = process.pid): number[] {
+  const children = readFileSync(`/proc/${parent}/task/${parent}/children`, 'utf8').trim();
+  return (children === '' ? [] : children.split(' ').map(Number)).filter((pid) => {
+    const command = readFileSync(`/proc/${pid}/cmdline`, 'utf8');
+    return command.includes('rules-trial');
+  });
+}
+
+/** A zombie that nobody here waits for has ended as well. */
+function isRunning(pid: number): boolean {
+  return existsSync(`/proc/${pid}`) && !/\) [ZX] /.test(readFileSync(`/proc/${pid}/stat`, 'utf8'));
+}
+
+/** Has used so much of a core that it is in its rule. */
+async function isBusy(pid: number): Promise<void> {
+  const ticks = () => readFileSync(`/proc/${pid}/stat`, 'utf8').split(') ')[1]?.split(' ')[11];
+  while (Number(ticks()) < 100) await new Promise(setImmediate);
+}
+
+t.test('a file at whose sample the process ends is told, and the others are tried', async (t) => {
+  const folder = temporaryFolder(t);
+  const paths = ['a.yar', 'b.yar'].map((name) => join(folder, name));
+  writeFileSync(paths[0] ?? '', ENDLESS);
+  writeFileSync(paths[1] ?? '', rule('b', 'a mark'));
+  const tried = tryRules(paths);
+  const [pid = 0] = trials();
+  await isBusy(pid);
+  process.kill(pid, 'SIGKILL');
+  t.match(await tried, [{ errors: [{ message: 'the process that tried it ended with SIGKILL' }] }, { errors: [] }]);
+});
+
+t.test('a process that ends for no file’s sake fails the try, and leaves no listener', async (t) => {
+  const folder = temporaryFolder(t);
+  writeFileSync(join(folder, 'a.yar'), rule('a', 'a mark'));
+  const before = process.listenerCount('exit');
+  const tried = tryRules([join(folder, 'a.yar')]);
+  for (const pid of trials()) process.kill(pid, 'SIGKILL');
+  await t.rejects(tried, { message: 'The process that tries rules ended with SIGKILL' });
+  t.equal(process.listenerCount('exit'), before);
+});
+
+t.test('the process that tries rules ends with the one that wants to know, however that ends', async (t) => {
+  const folder = temporaryFolder(t);
+  writeFileSync(join(folder, 'a.yar'), ENDLESS);
+  const module = new URL('../../src/engine/rules.js', import.meta.url).href;
+  const script = `await (await import('${module}')).tryRules(['${folder}/a.yar'])`;
+  const parent = spawn(process.execPath, ['--input-type=module', '--eval', script], { stdio: 'ignore' });
+  let [pid] = trials(parent.pid);
+  for (; pid === undefined; [pid] = trials(parent.pid)) await new Promise(setImmediate);
+  await isBusy(pid);
+  parent.kill('SIGKILL');
+  while (isRunning(pid)) await new Promise(setImmediate);
+  t.notOk(isRunning(pid));
 });
 
 t.test('a megabyte of rules serves, and two processes that try them at once', async (t) => {

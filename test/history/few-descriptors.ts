@@ -2,20 +2,13 @@
 import { closeSync, mkdirSync, openSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { frame } from '../../src/history/frames.js';
-import { openJournal } from '../../src/history/journal.js';
 import { encodeRow } from '../../src/history/scan-row.js';
 import { rowAt } from '../fixtures/history.js';
+import { openTelling } from './open-telling.js';
 
 const [, , directory] = process.argv;
 if (directory === undefined) throw new Error('Which folder?');
-const damage: string[] = [];
-const hindered: string[] = [];
-const journal = await openJournal({
-  directory,
-  limitBytes: 1024 * 1024,
-  onDamage: ({ reason }) => damage.push(reason),
-  onHindered: ({ reason }) => hindered.push(reason),
-});
+const { journal, damage, hindered } = await openTelling(directory);
 const dead = join(directory, '00000000000000aa');
 mkdirSync(join(dead, 'open'), { recursive: true });
 writeFileSync(join(dead, '000000001.log'), frame(encodeRow(rowAt(Date.now()))));

@@ -2,6 +2,7 @@
 import fc from 'fast-check';
 import t from 'tap';
 import { baseName, extensionOf, nameFromUrl } from '../../src/scan/filename.js';
+import { holds } from '../fixtures/holds.js';
 
 /** As a test's name: no line ends of any kind, no half characters. */
 function inAscii(name: string): string {
@@ -103,12 +104,12 @@ t.test('the name of a URL is its last segment that is not empty, decoded; or the
 });
 
 t.test('whatever the path, the name of a URL is one that baseName would give', async (t) => {
-  fc.assert(
+  holds(
+    t,
     fc.property(fc.webPath(), fc.string({ unit: 'grapheme' }), (path, noise) => {
       const url = new URL(`http://h.example${path}/${encodeURIComponent(noise)}`);
       const name = nameFromUrl(url);
       return baseName(name) === name;
     }),
   );
-  t.pass();
 });
