@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { frame } from '../../src/history/frames.js';
 import { encodeRow } from '../../src/history/scan-row.js';
 import { rowAt } from '../fixtures/history.js';
-import { openTelling } from './open-telling.js';
+import { openTelling } from './journal-harness.js';
 
 const [, , directory] = process.argv;
 if (directory === undefined) throw new Error('Which folder?');
@@ -36,5 +36,6 @@ for (const free of [1, 2]) {
 }
 await journal.adopt();
 const { rows } = journal.state();
-process.stdout.write(`${JSON.stringify({ hindered, damage, damagedFiles, rows })}\n`);
+const told = { hindered: hindered.map(({ reason }) => reason), damage: damage.map(({ reason }) => reason) };
+process.stdout.write(`${JSON.stringify({ ...told, damagedFiles, rows })}\n`);
 await journal.close();

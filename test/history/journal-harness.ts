@@ -16,6 +16,12 @@ export interface Opened {
 }
 
 export async function open(t: Tap, directory: string, limitBytes = 64 * MIB): Promise<Opened> {
+  const opened = await openTelling(directory, limitBytes);
+  t.teardown(() => opened.journal.close());
+  return opened;
+}
+
+export async function openTelling(directory: string, limitBytes = 64 * MIB): Promise<Opened> {
   const damage: Damage[] = [];
   const hindered: Hindrance[] = [];
   const journal = await openJournal({
@@ -24,7 +30,6 @@ export async function open(t: Tap, directory: string, limitBytes = 64 * MIB): Pr
     onDamage: (one) => damage.push(one),
     onHindered: (one) => hindered.push(one),
   });
-  t.teardown(() => journal.close());
   return { journal, damage, hindered };
 }
 
