@@ -41,10 +41,12 @@ export interface RedisSettings {
    */
   readonly onReturn: (commands: RedisCommands) => Promise<void>;
   readonly onProblem: (message: string) => void;
+  /** How long a command waits for its answer, in milliseconds; default 500. */
+  readonly answerMs?: number;
 }
 
 /** A healthy Redis answers in well under a millisecond; whoever waits has Postgres to turn to. */
-const COMMAND_TIMEOUT_MS = 500;
+const ANSWER_MS = 500;
 /** At the start, before the service goes on without it. */
 const START_TIMEOUT_MS = 3_000;
 const PROBE_INTERVAL_MS = 250;
@@ -61,7 +63,8 @@ const STEADY_MS = 60_000;
 /** And not longer than this: Postgres serves meanwhile, and the log gets a line or two each time. */
 const REST_MAX_MS = 10_000;
 
-export async function openRedis({ url, onReturn, onProblem }: RedisSettings): Promise<RedisConnection> {
+export async function openRedis(settings: RedisSettings): Promise<RedisConnection> {
+  const { url, onReturn, onProblem, answerMs = ANSWER_MS } = settings;
   const client = clientOf(url);
   const name = randomUUID();
   let state: { kind: 'up'; sinceMs: number } | { kind: 'away'; why: string } | { kind: 'closed' } = {
@@ -99,7 +102,7 @@ export async function openRedis({ url, onReturn, onProblem }: RedisSettings): Pr
       pauseMs = PROBE_INTERVAL_MS;
       const lossesBefore = losses;
       try {
-        await within(tryWrites(client, name), COMMAND_TIMEOUT_MS);
+        await within(tryWrites(client, name), answerMs);
       } catch (error) {
         // What Redis itself says is newer than why a connection failed.
         const why = isReply(error) ? messageWithoutAddress(error) : (reason ?? messageWithoutAddress(error));
@@ -150,7 +153,7 @@ export async function openRedis({ url, onReturn, onProblem }: RedisSettings): Pr
   async function attempt<T>(command: () => Promise<T>): Promise<T> {
     if (state.kind !== 'up') throw new LedgerAway(state.kind === 'away' ? state.why : 'closed');
     try {
-      return await within(command(), COMMAND_TIMEOUT_MS);
+      return await within(command(), answerMs);
     } catch (error) {
       away(error);
       throw new LedgerAway(error);

@@ -5,7 +5,7 @@ import { createKnownVerdicts } from '../../src/scan/known-verdicts.js';
 import { createSharedVerdicts, SHARED_FROM_BYTES } from '../../src/scan/shared-verdicts.js';
 import { type CompleteVerdict, createVerdictCache } from '../../src/scan/verdict-cache.js';
 import { openRedis } from '../../src/store/redis.js';
-import { startRedis } from '../fixtures/redis.js';
+import { patient, startRedis } from '../fixtures/redis.js';
 
 const MIB = 1024 * 1024;
 const clean: CompleteVerdict = { kind: 'clean', encrypted: false };
@@ -19,7 +19,12 @@ const digest = (text: string): string => createHash('sha256').update(text).diges
 const engine = digest('engine');
 const server = await startRedis();
 t.teardown(() => server.stop());
-const redis = await openRedis({ url: server.url, onReturn: async () => undefined, onProblem: () => undefined });
+const redis = await openRedis({
+  url: server.url,
+  onReturn: async () => undefined,
+  onProblem: () => undefined,
+  ...patient,
+});
 t.teardown(() => redis.close());
 t.beforeEach(() => server.client.flushall());
 

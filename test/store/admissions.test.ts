@@ -7,7 +7,7 @@ import { openRedis } from '../../src/store/redis.js';
 import { createRedisLedger } from '../../src/store/redis-ledger.js';
 import { createHours, createTestAdmissions, loaderOf } from '../fixtures/accounts.js';
 import { everyOrder, type Gate } from '../fixtures/orders.js';
-import { startRedis, startRedisCluster } from '../fixtures/redis.js';
+import { patient, startRedis, startRedisCluster } from '../fixtures/redis.js';
 
 type Subtest = Parameters<Parameters<typeof t.test>[0]>[0];
 /** The clock is that of the ledger too. */
@@ -400,7 +400,12 @@ t.test(
 t.test('in memory', async (t) => suite(t, createMemoryLedger));
 
 async function onRedis(t: Subtest, url: string): Promise<void> {
-  const redis = await openRedis({ url, onReturn: async () => undefined, onProblem: (problem) => t.fail(problem) });
+  const redis = await openRedis({
+    url,
+    onReturn: async () => undefined,
+    onProblem: (problem) => t.fail(problem),
+    ...patient,
+  });
   const ledgerAt: LedgerAt = (clock) =>
     createRedisLedger(redis, { clockOffsetSeconds: () => Math.floor((clock() - Date.now()) / 1000) });
   await t.test('admission', async (t) => suite(t, ledgerAt));

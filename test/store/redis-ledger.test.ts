@@ -9,7 +9,7 @@ import { openRedis } from '../../src/store/redis.js';
 import { createRedisLedger } from '../../src/store/redis-ledger.js';
 import { raiseScript, revokeScript, type Script } from '../../src/store/redis-scripts.js';
 import { startPostgres } from '../fixtures/postgres.js';
-import { startRedis } from '../fixtures/redis.js';
+import { patient, startRedis } from '../fixtures/redis.js';
 
 const server = await startRedis();
 t.teardown(() => server.stop());
@@ -17,6 +17,7 @@ const redis = await openRedis({
   url: server.url,
   onReturn: async () => undefined,
   onProblem: (problem) => t.fail(problem),
+  ...patient,
 });
 t.teardown(() => redis.close());
 
