@@ -4,8 +4,18 @@ import sonicBoom from 'sonic-boom';
 
 export type Log = Logger;
 
-/** Bytes that may wait in memory before they are written. */
-const BATCH_BYTES = 4096;
+export interface EventLog extends Log {
+  /**
+   * A line of level info about what happens many times a second: the same line as by `info`, for a sixth of the time. The fields
+   * are plain values; there are no serializers, and no errors.
+   */
+  event(fields: Readonly<Record<string, string | number | boolean | null>>, message: string): void;
+}
+
+/** Bytes that may wait in memory before they are written: a write costs another thread's turn, and this one's afterwards. */
+const BATCH_BYTES = 16 * 1024;
+/** One write is not longer than this. */
+const WRITE_BYTES = 32 * 1024;
 /** A line waits no longer than this. */
 const FLUSH_MS = 200;
 /** Bytes that wait for a reader that has stalled; what comes then is dropped. */
@@ -14,7 +24,7 @@ const BACKLOG_BYTES = 8 * 1024 * 1024;
 const LAST_FLUSH_MS = 1000;
 
 export interface OpenLog {
-  readonly log: Log;
+  readonly log: EventLog;
   /** Resolves when all lines are written, or can't be. To be waited for before an exit. */
   flush(): Promise<void>;
 }
@@ -28,6 +38,7 @@ export function createLog(level: string, fd: number = process.stdout.fd): OpenLo
     fd,
     sync: false,
     minLength: BATCH_BYTES,
+    maxWrite: WRITE_BYTES,
     periodicFlush: FLUSH_MS,
     maxLength: BACKLOG_BYTES,
   });
@@ -45,8 +56,15 @@ export function createLog(level: string, fd: number = process.stdout.fd): OpenLo
       });
     });
 
+  const logger = pino({ level, base: null, timestamp: pino.stdTimeFunctions.isoTime }, stream);
+  const event: EventLog['event'] = (fields, message) => {
+    if (!logger.isLevelEnabled('info')) return;
+    const line = { level: pino.levels.values['info'], time: new Date().toISOString(), ...fields, msg: message };
+    stream.write(`${JSON.stringify(line)}\n`);
+  };
+
   return {
-    log: pino({ level, base: null, timestamp: pino.stdTimeFunctions.isoTime }, stream),
+    log: Object.assign(logger, { event }),
     async flush() {
       // The first time ends with the write that is under way, which may not have the last lines.
       for (let round = 0; round < 2 && reader === 'there'; round += 1) await flushOnce();

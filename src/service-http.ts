@@ -21,7 +21,7 @@ import type { Exchange } from './http/exchange.js';
 import { createRouter } from './http/router.js';
 import { type Server, startServer } from './http/server.js';
 import { DRAIN_MS } from './limits.js';
-import type { Log } from './log.js';
+import type { EventLog, Log } from './log.js';
 import { createMetrics, type Metrics } from './metrics.js';
 import { startMetricsServer } from './metrics-server.js';
 import { packageJsonPath } from './paths.js';
@@ -74,7 +74,7 @@ export interface Http {
 
 export async function createHttp(
   config: Config,
-  log: Log,
+  log: EventLog,
   { postgres, admission, redis, history, signatures, pool, refused, listener, sandbox }: HttpParts,
   stops: (() => Promise<void>)[],
 ): Promise<Http> {
@@ -103,7 +103,7 @@ export async function createHttp(
     appEnv: config.appEnv,
     now: Date.now,
     onScan(event) {
-      log.info(event, 'scan');
+      log.event({ ...event }, 'scan');
       metrics.scanned(event);
       if (event.keyId !== null && event.status === 200) keyUse.used(event.keyId, Date.now());
     },

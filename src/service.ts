@@ -3,7 +3,7 @@ import { type BootstrapAccount, bootstrap } from './account/bootstrap.js';
 import type { Config } from './config-types.js';
 import type { ServingEngine } from './engine/build.js';
 import { startHistory } from './history/history.js';
-import type { Log } from './log.js';
+import type { EventLog } from './log.js';
 import type { Engine } from './service-engine.js';
 import { createHttp } from './service-http.js';
 import { startAdmission, startStore } from './service-stores.js';
@@ -48,7 +48,7 @@ export interface Surroundings {
 /** Starts everything around the engine but listening; rejects, with all of it and the engine stopped again, when a part can't start. */
 export async function startService(
   config: Config,
-  log: Log,
+  log: EventLog,
   engine: Engine,
   surroundings: Surroundings,
 ): Promise<Service> {

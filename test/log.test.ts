@@ -15,3 +15,20 @@ t.test('lines that come while others are written are there after the flush', asy
   t.match(readFileSync(path, 'utf8'), /"first".*\n.*"last".*\n$/);
   await first;
 });
+
+t.test('a line about an event is the line that pino would write, by the same level', async (t) => {
+  const path = join(temporaryFolder(t), 'log');
+  const fields = { text: 'a "b" \u0001 \ud800 ü', count: 1.5, yes: true, nothing: null };
+  for (const level of ['info', 'warn']) {
+    const { log, flush } = createLog(level, openSync(path, 'a'));
+    log.info(fields, 'one');
+    log.event(fields, 'one');
+    await flush();
+  }
+  const lines = readFileSync(path, 'utf8').trimEnd().split('\n');
+  const [ours, pinos] = lines.map((line) => JSON.parse(line));
+  t.equal(lines.length, 2, 'none below the level');
+  t.strictSame(Object.keys(ours), Object.keys(pinos));
+  t.match(ours.time, /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/);
+  t.strictSame({ ...ours, time: '' }, { ...pinos, time: '' });
+});

@@ -44,7 +44,7 @@ export function createSignInRoutes(parts: SignInRouteParts): Route[] {
   const cookies = { secure: baseUrl?.startsWith('https:') ?? false };
 
   function clientOf({ headers, remoteAddress }: Exchange): Client {
-    const ipAddress = clientAddress(remoteAddress, headers.get('x-forwarded-for'));
+    const ipAddress = clientAddress(remoteAddress(), headers.get('x-forwarded-for'));
     return { userAgent: headers.get('user-agent') ?? '', ipAddress };
   }
 

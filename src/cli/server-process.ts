@@ -4,7 +4,7 @@ import { performance } from 'node:perf_hooks';
 import { isatty } from 'node:tty';
 import { readConfig } from '../config.js';
 import type { Config } from '../config-types.js';
-import { createLog, type Log } from '../log.js';
+import { createLog, type EventLog, type Log } from '../log.js';
 import type { Service } from '../service.js';
 import { startEngine } from '../service-engine.js';
 import { LISTENER_DESCRIPTOR, orderShape } from '../supervisor-messages.js';
@@ -45,7 +45,7 @@ export async function runServer(env: NodeJS.ProcessEnv): Promise<number> {
 async function serveUntil(
   stop: Promise<string>,
   config: Config,
-  log: Log,
+  log: EventLog,
   flush: () => Promise<void>,
 ): Promise<number> {
   const above = await superior(stop);

@@ -15,6 +15,7 @@ export interface Reply {
   readonly contentType?: string;
 }
 
+/** Without getters, as Inbound is. */
 export interface Exchange extends Framing {
   readonly method: string;
   /** As sent, nothing decoded. */
@@ -22,10 +23,12 @@ export interface Exchange extends Framing {
   /** What is behind the question mark, as sent; empty when there is none. */
   readonly query: string;
   /** Of the other end of the connection, which may be a proxy. To be asked before anything is waited for: it goes with the connection. */
-  readonly remoteAddress: string;
+  remoteAddress(): string;
   readonly requestId: string;
-  /** Aborted when the client goes away before its answer. Costs some microseconds when it is first asked for. */
-  readonly signal: AbortSignal;
+  /** The client went away before its answer. */
+  isGone(): boolean;
+  /** Aborted when that happens. Costs some microseconds when it is first asked for. */
+  signal(): AbortSignal;
   /** The same for less: calls the listener, with the reason that the signal would have, until it is taken off. One at a time. */
   onGone(listener: ((reason: Error) => void) | null): void;
   /** Delivers the body to the sink, from its first byte; until then the socket is held back. */
@@ -88,7 +91,7 @@ export function openExchange(
     state = 'answered';
     closeAfter ||= isRetiring();
     if (closeAfter) answerLast(answer);
-    else if (inbound.ended) finish(answer);
+    else if (inbound.isEnded()) finish(answer);
     else inbound.drain(answerEarly(answer));
   }
 
@@ -100,7 +103,7 @@ export function openExchange(
     const later = (): void => {
       setImmediate(() => finish(answer));
     };
-    if (inbound.ended || framing.problem !== null) later();
+    if (inbound.isEnded() || framing.problem !== null) later();
     else inbound.drain(later);
   }
 
@@ -111,7 +114,7 @@ export function openExchange(
       writeHead(answer);
       const body = exchange.method === 'HEAD' ? '' : answer.body;
       // Closing while the client still sends would take the answer from it; uWebSockets.js closes ten seconds later.
-      response.end(body, closeAfter && (inbound.ended || framing.problem !== null));
+      response.end(body, closeAfter && (inbound.isEnded() || framing.problem !== null));
     });
     end(answer.status);
   }
@@ -146,15 +149,16 @@ export function openExchange(
   }
 
   const exchange: Exchange = {
-    ...framing,
+    headers: framing.headers,
+    body: framing.body,
+    problem: framing.problem,
     method: request.getCaseSensitiveMethod(),
     path: request.getUrl(),
     query: request.getQuery() ?? '',
-    get remoteAddress() {
-      return Buffer.from(response.getRemoteAddressAsText()).toString('latin1');
-    },
+    remoteAddress: () => Buffer.from(response.getRemoteAddressAsText()).toString('latin1'),
     requestId: claimedId !== undefined && REQUEST_ID.test(claimedId) ? claimedId : uuidv7(),
-    get signal() {
+    isGone: () => isGone,
+    signal() {
       if (abortion === null) {
         abortion = new AbortController();
         // Whoever asks late hears of it all the same.

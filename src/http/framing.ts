@@ -38,7 +38,8 @@ export function readFraming(request: HttpRequest): Framing {
     else if (name === 'x-forwarded-for') headers.set(name, `${headers.get(name)}, ${value}`);
     else if (SINGLE.has(name)) problem ??= `Repeated header: ${name}`;
   });
-  return { headers, ...bodyOf(headers), ...(problem === null ? {} : { problem }) };
+  const framed = bodyOf(headers);
+  return { headers, body: framed.body, problem: problem ?? framed.problem };
 }
 
 /**

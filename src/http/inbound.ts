@@ -9,9 +9,10 @@ export interface BodySink {
   end(): void;
 }
 
+/** Methods alone: a getter would give each of them a shape of its own, and V8 would look everything up in it by name. */
 export interface Inbound {
   /** The whole body has arrived. */
-  readonly ended: boolean;
+  isEnded(): boolean;
   /** Delivers the body, from its first byte. */
   receive(sink: BodySink): void;
   /** Drops what still arrives and calls back when the body ends, the client falls silent, or a bound is reached. */
@@ -69,9 +70,7 @@ export function openInbound(response: HttpResponse, body: Framing['body']): Inbo
   if (!ended) response.onData(onData);
 
   return {
-    get ended() {
-      return ended;
-    },
+    isEnded: () => ended,
     receive(sink) {
       const kept = mode !== null && 'kept' in mode ? mode.kept : [];
       mode = { sink };

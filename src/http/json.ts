@@ -63,7 +63,6 @@ async function receiveText(exchange: Exchange): Promise<string> {
 export async function receiveBytes(exchange: Exchange): Promise<Buffer> {
   if (exchange.body.kind === 'sized' && exchange.body.bytes > JSON_BODY_BYTES) throw new Failure('bodyTooLarge');
   return await new Promise((resolve, reject) => {
-    const { signal } = exchange;
     const chunks: Buffer[] = [];
     let bytes = 0;
     let settled = false;
@@ -71,16 +70,15 @@ export async function receiveBytes(exchange: Exchange): Promise<Buffer> {
       if (settled) return;
       settled = true;
       clearTimeout(timer);
-      signal.removeEventListener('abort', onAbort);
+      exchange.onGone(null);
       act();
     };
-    const onAbort = (): void => settle(() => reject(signal.reason));
     const timer = setTimeout(
       () => settle(() => reject(new Failure('uploadTooSlow', `${JSON_BODY_MS} ms`))),
       JSON_BODY_MS,
     );
-    if (signal.aborted) return onAbort();
-    signal.addEventListener('abort', onAbort);
+    exchange.onGone((reason) => settle(() => reject(reason)));
+    if (settled) return;
     exchange.receive({
       chunk(chunk) {
         if (settled) return;

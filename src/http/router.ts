@@ -40,7 +40,7 @@ export function createRouter(
     if (error instanceof Failure) {
       return failureReply(error, error.code === 'methodNotAllowed' ? { Allow: error.detail } : {});
     }
-    if (!exchange.signal.aborted) onSurprise(exchange, error);
+    if (!exchange.isGone()) onSurprise(exchange, error);
     return failureReply(new Failure('internal', exchange.requestId));
   }
 }

@@ -14,7 +14,7 @@ export interface UploadMemory {
    * Rejects with Failure `unavailable` when none comes free in time, with the signal's reason when it aborts; whoever gets its
    * memory at once is not asked for the signal.
    */
-  lend(bytes: number, client: { readonly signal: AbortSignal }): Lease | Promise<Lease>;
+  lend(bytes: number, signalOf: () => AbortSignal): Lease | Promise<Lease>;
   /** Bytes lent out. */
   readonly lentBytes: number;
   /** Uploads that wait for memory. */
@@ -49,11 +49,11 @@ export function createUploadMemory({ budgetBytes, waitMs, use = 'uploads' }: Mem
   let lentBytes = 0;
   let spareBytes = 0;
 
-  function lend(bytes: number, client: { readonly signal: AbortSignal }): Lease | Promise<Lease> {
+  function lend(bytes: number, signalOf: () => AbortSignal): Lease | Promise<Lease> {
     const size = bufferSize(bytes);
     const lane = size <= SMALL_UPLOAD_BYTES ? lanes.small : lanes.large;
     if (lane.waiters.size === 0 && lentBytes + size <= lane.limitBytes) return leaseOf(size);
-    const { signal } = client;
+    const signal = signalOf();
     if (signal.aborted) return Promise.reject(signal.reason);
     return new Promise((resolve, reject) => {
       const leave = (reason: unknown): void => {

@@ -193,7 +193,7 @@ function createEnd(
 /** A scan that failed has its row too; what nobody foresaw is a 500 in it as it is on the wire. */
 async function fail(error: unknown, { exchange, access, scanId, progress }: Attempt, end: End): Promise<Reply> {
   const { received } = progress;
-  const isGone = exchange.signal.aborted;
+  const isGone = exchange.isGone();
   const quota = isGivenBack(error, { isGone, received }) ? await access.refund() : access.quota;
   try {
     await end({
@@ -212,7 +212,7 @@ async function fail(error: unknown, { exchange, access, scanId, progress }: Atte
 }
 
 function outcomeOf(error: unknown, exchange: Exchange): Pick<ScanEvent, 'status' | 'error'> {
-  if (exchange.signal.aborted) return { status: CLIENT_GONE, error: 'The client went away' };
+  if (exchange.isGone()) return { status: CLIENT_GONE, error: 'The client went away' };
   if (error instanceof Failure) return { status: error.status, error: error.message };
   return { status: errorTable.internal.status, error: errorTable.internal.error };
 }

@@ -92,7 +92,7 @@ async function verdictOf(
     throw new Failure('scanIncomplete', 'engine crashed on this content');
   }
   const outcome = await parts.pool
-    .scan(content.buffer, sizeBytes, { signal: exchange.signal, sha256 })
+    .scan(content.buffer, sizeBytes, { signal: exchange.signal(), sha256 })
     .catch((error: unknown) => {
       lease.release(null);
       throw error;
@@ -121,7 +121,7 @@ async function downloadFor(
   progress.filename = nameOfUrl(url);
   // Seconds may pass at an origin, for nobody when the client has left.
   exchange.watch();
-  return await downloader.download(url, userId, exchange.signal);
+  return await downloader.download(url, userId, exchange.signal());
 }
 
 /** For the history of a URL that can't be fetched; empty when it is none. */

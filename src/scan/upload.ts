@@ -29,7 +29,7 @@ export async function receiveUpload(exchange: Exchange, options: UploadOptions):
   if (body.kind === 'sized' && declaredBytes > CONTENT_LIMIT_BYTES + MULTIPART_ENVELOPE_BYTES) {
     throw new Failure('fileTooLarge');
   }
-  const asked = options.memory.lend(Math.min(declaredBytes, CONTENT_LIMIT_BYTES), exchange);
+  const asked = options.memory.lend(Math.min(declaredBytes, CONTENT_LIMIT_BYTES), exchange.signal);
   const lease = asked instanceof Promise ? await asked : asked;
   try {
     // Who had to wait may have been refused meanwhile, and the exchange answered.

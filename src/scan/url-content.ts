@@ -88,7 +88,7 @@ export function createDownloader(options: DownloaderOptions): Downloader {
     const declared = response.header('content-length');
     const expectedBytes = declared === null ? CONTENT_LIMIT_BYTES : Number(declared);
     assertWithinLimit(expectedBytes);
-    const asked = memory.lend(expectedBytes, { signal: client });
+    const asked = memory.lend(expectedBytes, () => client);
     const lease = asked instanceof Promise ? await deadline.hold(asked) : asked;
     try {
       const body = createBody(lease.buffer);

@@ -76,8 +76,8 @@ export async function openHarness(t: Test, settings: HarnessSettings = {}): Prom
   const own = createUploadMemory({ budgetBytes, waitMs: settings.waitMs ?? AMPLE_MS, use: 'downloads' });
   let peakBytes = 0;
   const memory: UploadMemory = {
-    lend(bytes, client) {
-      const lease = own.lend(bytes, client);
+    lend(bytes, signalOf) {
+      const lease = own.lend(bytes, signalOf);
       peakBytes = Math.max(peakBytes, own.lentBytes);
       return lease;
     },

@@ -101,7 +101,7 @@ t.test('an origin that ends or resets while we keep it waiting harms nobody', as
       },
     });
     const leases = await Promise.all(
-      [10, 1, 1, 1, 1, 1, 1].map((size) => harness.memory.lend(size * MIB, { signal: never })),
+      [10, 1, 1, 1, 1, 1, 1].map((size) => harness.memory.lend(size * MIB, () => never)),
     );
     const work = refusal(harness.fetch(URL_OF_FILE));
     await until(() => harness.memory.waiting > 0 && connections.length > 0);

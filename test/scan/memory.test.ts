@@ -7,7 +7,8 @@ import { Failure } from '../../src/errors.js';
 import { createUploadMemory, type Lease } from '../../src/scan/memory.js';
 
 const MIB = 1024 * 1024;
-const never = new AbortController();
+const nobody = new AbortController().signal;
+const never = () => nobody;
 
 /** A lease that must be had at once. */
 function at(lent: Lease | Promise<Lease>): Lease {
@@ -56,7 +57,7 @@ t.test(
     second.release(null);
     granted.release(granted.buffer);
     await fourth;
-    t.equal(getEventListeners(never.signal, 'abort').length, 0, 'nothing listens for who was served');
+    t.equal(getEventListeners(nobody, 'abort').length, 0, 'nothing listens for who was served');
     t.equal(memory.waiting, 0);
   },
 );
@@ -69,7 +70,7 @@ t.test('a wait ends in time, and at once for a client that is gone', async (t) =
     new Failure('unavailable', 'Too many uploads at once', 5),
   );
   const controller = new AbortController();
-  const gone = Promise.resolve(memory.lend(10 * MIB, controller));
+  const gone = Promise.resolve(memory.lend(10 * MIB, () => controller.signal));
   controller.abort(new Error('gone'));
   await t.rejects(gone, new Error('gone'));
   t.equal(memory.waiting, 0);
@@ -82,7 +83,7 @@ t.test('who is gone before asking does not wait', async (t) => {
   const memory = createUploadMemory({ budgetBytes: 16 * MIB, waitMs: 60_000 });
   const held = at(memory.lend(10 * MIB, never));
   await t.rejects(
-    Promise.resolve(memory.lend(10 * MIB, { signal: AbortSignal.abort(new Error('gone')) })),
+    Promise.resolve(memory.lend(10 * MIB, () => AbortSignal.abort(new Error('gone')))),
     new Error('gone'),
   );
   t.equal(memory.waiting, 0);
@@ -93,7 +94,7 @@ t.test('when the first in line gives up, the next gets the room that is there', 
   const memory = createUploadMemory({ budgetBytes: 16 * MIB, waitMs: 60_000 });
   at(memory.lend(10 * MIB, never));
   const controller = new AbortController();
-  const first = Promise.resolve(memory.lend(10 * MIB, controller));
+  const first = Promise.resolve(memory.lend(10 * MIB, () => controller.signal));
   const second = Promise.resolve(memory.lend(2 * MIB, never));
   t.equal(memory.waiting, 2, 'nobody jumps the queue');
   controller.abort(new Error('gone'));
@@ -175,7 +176,7 @@ t.test('the budget holds, and each line moves on, whatever is lent, returned, gi
         const controller = new AbortController();
         const lane = size <= MIB ? 'small' : 'large';
         const asked: Asked = { lane, size, controller, deadlineMs: nowMs + WAIT_MS, lease: null };
-        const lent = memory.lend(wanted, controller);
+        const lent = memory.lend(wanted, () => controller.signal);
         if (!(lent instanceof Promise)) {
           asked.lease = lent;
           held.push(asked);
