@@ -14,6 +14,7 @@ import {
   setLimitScript,
   takeScript,
 } from './redis-scripts.js';
+import { createTakes } from './redis-takes.js';
 
 export interface RedisLedgerOptions {
   /** Added to the clock of Redis, in seconds; for tests that hold the hour. */
@@ -23,22 +24,16 @@ export interface RedisLedgerOptions {
 /** Owners are read only while Postgres is away; nodes say them again every hour of use, so they outlive the user's record. */
 const OWNER_SECONDS = RECORD_SECONDS + 2 * 3600;
 
-const refusedReply = z.tuple([z.union([z.literal(2), z.literal(3)])]);
-const countedReply = z.tuple([z.union([z.literal(0), z.literal(1)]), z.int(), z.int(), z.int(), z.int(), z.int()]);
 const giveBackReply = z.union([z.tuple([]), z.tuple([z.int(), z.int(), z.int()])]);
 const ownerReply = z.object({ userId: z.string(), keyId: z.string() });
 
 export function createRedisLedger(redis: RedisCommands, options: RedisLedgerOptions = {}): Ledger {
   const offset = options.clockOffsetSeconds ?? (() => 0);
+  const takes = createTakes((userId, keyHash, units) =>
+    redis.run(takeScript, recordOf(userId), keyHash ?? '', offset(), units),
+  );
   return {
-    async take(userId, keyHash) {
-      const reply = await redis.run(takeScript, recordOf(userId), keyHash ?? '', offset());
-      if (Array.isArray(reply) && reply.length === 1) {
-        return { kind: refusedReply.parse(reply)[0] === 3 ? 'revoked' : 'missing' };
-      }
-      const [taken, limit, counted, direct, windowStartSeconds, nowSeconds] = countedReply.parse(reply);
-      return { kind: taken === 1 ? 'taken' : 'exhausted', limit, counted, direct, windowStartSeconds, nowSeconds };
-    },
+    take: takes.take,
     async giveBack(userId, windowStartSeconds) {
       const reply = giveBackReply.parse(await redis.run(giveBackScript, recordOf(userId), windowStartSeconds));
       if (reply.length === 0) return null;

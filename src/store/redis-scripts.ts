@@ -40,19 +40,23 @@ end
 local function keep() redis.call('EXPIRE', KEYS[1], ${RECORD_SECONDS}) end
 `;
 
-/** ARGV: key hash or empty, offset. Returns 3 (revoked), 2 (missing), or 1 or 0 (taken or not) with the count. */
+/**
+ * ARGV: key hash or empty, offset, units asked for. Returns 3 (revoked) or 2 (missing) alone, or: how many were taken, limit,
+ * counted, direct, start, now.
+ */
 export const takeScript = script(`
 local now = tonumber(redis.call('TIME')[1]) + tonumber(ARGV[2])
 local start = now - now % 3600
 local q, p = 'q:' .. start, 'p:' .. start
 local has = redis.call('HMGET', KEYS[1], 'limit', q, p, 'k:' .. ARGV[1])
 if ARGV[1] ~= '' then
-  if has[4] == '-' then return {3} end
-  if not has[4] then return {2} end
+  if has[4] == '-' then return 3 end
+  if not has[4] then return 2 end
 end
-if not has[1] then return {2} end
+if not has[1] then return 2 end
 local limit, counted, direct = tonumber(has[1]), tonumber(has[2] or 0), tonumber(has[3] or 0)
-if counted + direct >= limit then return {0, limit, counted, direct, start, now} end
+local taken = math.min(tonumber(ARGV[3]), limit - counted - direct)
+if taken <= 0 then return {0, limit, counted, direct, start, now} end
 if not has[2] then
   for _, field in ipairs(redis.call('HKEYS', KEYS[1])) do
     local began = string.match(field, '^[qp]:(%d+)$')
@@ -60,7 +64,7 @@ if not has[2] then
   end
   redis.call('EXPIRE', KEYS[1], ${RECORD_SECONDS})
 end
-return {1, limit, redis.call('HINCRBY', KEYS[1], q, 1), direct, start, now}
+return {taken, limit, redis.call('HINCRBY', KEYS[1], q, taken), direct, start, now}
 `);
 
 /** ARGV: start of the hour. Returns limit, counted, direct; or nothing when the hour is gone. */
