@@ -3,9 +3,17 @@
 /** Steps of one batch: a few milliseconds of Redis. */
 const BATCH_STEPS = 200;
 
-/** Rejects with the first step that fails; the batches after it are not begun. */
-export async function inBatches<T>(all: readonly T[], step: (one: T) => Promise<unknown>): Promise<void> {
+/** Rejects with the first step that fails; the batches after it are not begun. `together` lets the steps of one travel as one. */
+export async function inBatches<T>(
+  all: readonly T[],
+  step: (one: T) => Promise<unknown>,
+  together: (begin: () => void) => void = (begin) => begin(),
+): Promise<void> {
   for (let start = 0; start < all.length; start += BATCH_STEPS) {
-    await Promise.all(all.slice(start, start + BATCH_STEPS).map(step));
+    let steps: Promise<unknown>[] = [];
+    together(() => {
+      steps = all.slice(start, start + BATCH_STEPS).map(step);
+    });
+    await Promise.all(steps);
   }
 }

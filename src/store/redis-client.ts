@@ -9,6 +9,9 @@ const CONNECT_TIMEOUT_MS = 2_000;
 /** A master that hangs tells nobody that another one has taken its place. */
 const SLOTS_REFRESH_MS = 5_000;
 
+/** Scripts are sent at once: what is asked for in one turn of the event loop is gathered already (redis-takes.ts), and a second turn costs. */
+const pipelining = { enableAutoPipelining: true, autoPipeliningIgnoredCommands: ['evalsha', 'eval'] };
+
 /** `url` as REDIS_URL has it. */
 export function clientOf(url: string): Client {
   const common = {
@@ -40,13 +43,13 @@ export function clientOf(url: string): Client {
       ...place(first),
       db: Number(first.pathname.slice(1) || 0),
       enableOfflineQueue: false,
-      enableAutoPipelining: true,
+      ...pipelining,
       retryStrategy: retry,
     });
   }
   const cluster = new Cluster(urls.map(place), {
     enableOfflineQueue: false,
-    enableAutoPipelining: true,
+    ...pipelining,
     clusterRetryStrategy: retry,
     // Above zero, what was under way when a connection ended would be sent again.
     retryDelayOnFailover: 0,
@@ -82,6 +85,19 @@ export async function runScript(
       () => client.eval(script.text, 1, key, ...args),
       (alone) => alone.eval(script.text, 1, key, ...args),
     );
+  }
+}
+
+/** What is sent while `send` runs goes to each node in one write. */
+export function inOneWrite(client: Client, send: () => void): void {
+  const nodes = client instanceof Cluster ? client.nodes('master') : [client];
+  // Without a connection there is none.
+  const streams = nodes.map(({ stream }): typeof stream | undefined => stream).filter((stream) => stream !== undefined);
+  for (const stream of streams) stream.cork();
+  try {
+    send();
+  } finally {
+    for (const stream of streams) stream.uncork();
   }
 }
 

@@ -29,8 +29,9 @@ const ownerReply = z.object({ userId: z.string(), keyId: z.string() });
 
 export function createRedisLedger(redis: RedisCommands, options: RedisLedgerOptions = {}): Ledger {
   const offset = options.clockOffsetSeconds ?? (() => 0);
-  const takes = createTakes((userId, keyHash, units) =>
-    redis.run(takeScript, recordOf(userId), keyHash ?? '', offset(), units),
+  const takes = createTakes(
+    (userId, keyHash, units) => redis.run(takeScript, recordOf(userId), keyHash ?? '', offset(), units),
+    redis.together,
   );
   return {
     take: takes.take,
@@ -54,7 +55,8 @@ export function createRedisLedger(redis: RedisCommands, options: RedisLedgerOpti
       await redis.run(setLimitScript, recordOf(userId), hourlyLimit, randomUUID());
     },
     async raise(hours) {
-      await inBatches(hours, (hour) => redis.run(raiseScript, recordOf(hour.userId), ...fieldsOf(hour)));
+      const step = (hour: QuotaHour) => redis.run(raiseScript, recordOf(hour.userId), ...fieldsOf(hour));
+      await inBatches(hours, step, redis.together);
     },
     async ownerOf(keyHash) {
       const text = await redis.get(ownerKey(keyHash));

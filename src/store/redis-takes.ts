@@ -24,24 +24,28 @@ interface Group {
 const refusedReply = z.union([z.literal(2), z.literal(3)]);
 const countedReply = z.tuple([z.int().min(0), z.int(), z.int(), z.int(), z.int(), z.int()]);
 
-export function createTakes(step: TakeStep): Takes {
+/** `together` lets the steps of different users travel in one write. */
+export function createTakes(step: TakeStep, together: (send: () => void) => void): Takes {
   let groups = new Map<string, Group>();
 
   function sendAll(): void {
-    const sent = groups;
+    const sent = [...groups.values()];
     groups = new Map();
-    for (const { userId, keyHash, waiting } of sent.values()) {
-      step(userId, keyHash, waiting.length)
-        .then((reply) => answersOf(reply, waiting.length))
-        .then(
-          (answerOf) => {
-            for (const [index, { resolve }] of waiting.entries()) resolve(answerOf(index));
-          },
-          (error: unknown) => {
-            for (const { reject } of waiting) reject(error);
-          },
-        );
-    }
+    if (sent.length === 1) sent.forEach(send);
+    else together(() => sent.forEach(send));
+  }
+
+  function send({ userId, keyHash, waiting }: Group): void {
+    step(userId, keyHash, waiting.length)
+      .then((reply) => answersOf(reply, waiting.length))
+      .then(
+        (answerOf) => {
+          for (const [index, { resolve }] of waiting.entries()) resolve(answerOf(index));
+        },
+        (error: unknown) => {
+          for (const { reject } of waiting) reject(error);
+        },
+      );
   }
 
   return {

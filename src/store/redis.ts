@@ -8,6 +8,7 @@ import {
   clientOf,
   connectAgain,
   getValue,
+  inOneWrite,
   isReply,
   messageWithoutAddress,
   runScript,
@@ -22,6 +23,8 @@ import { within } from './within.js';
 export interface RedisCommands {
   /** Runs a script over one key. Throws LedgerAway, at once while Redis is known to be away. */
   run(script: Script, key: string, ...args: (string | number)[]): Promise<unknown>;
+  /** What is run or asked for within `send` travels together. */
+  together(send: () => void): void;
   get(key: string): Promise<string | null>;
   set(key: string, value: string, seconds: number): Promise<void>;
 }
@@ -181,6 +184,7 @@ export async function openRedis(settings: RedisSettings): Promise<RedisConnectio
 function commandsOf(client: Client, attempt: <T>(command: () => Promise<T>) => Promise<T>): RedisCommands {
   return {
     run: (script, key, ...args) => attempt(() => runScript(client, script, key, args)),
+    together: (send) => inOneWrite(client, send),
     get: (key) => attempt(() => getValue(client, key)),
     set: (key, value, seconds) => attempt(() => setValue(client, key, value, seconds)),
   };

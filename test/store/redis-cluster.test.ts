@@ -4,7 +4,7 @@ import { Redis } from 'ioredis';
 import t from 'tap';
 import { LedgerAway } from '../../src/store/ledger.js';
 import { openRedis } from '../../src/store/redis.js';
-import { clientOf, getValue, mastersBySlot, runScript, setValue } from '../../src/store/redis-client.js';
+import { clientOf, getValue, inOneWrite, mastersBySlot, runScript, setValue } from '../../src/store/redis-client.js';
 import { createRedisLedger } from '../../src/store/redis-ledger.js';
 import { startPostgres } from '../fixtures/postgres.js';
 import { type RedisServer, redisPassword, startRedis, startRedisCluster } from '../fixtures/redis.js';
@@ -75,6 +75,7 @@ t.test('what was under way when a connection ended is not sent again: a unit is 
     t.teardown(() => client.disconnect());
     const ledger = createRedisLedger({
       run: (script, key, ...args) => runScript(client, script, key, args),
+      together: (send) => inOneWrite(client, send),
       get: (key) => getValue(client, key),
       set: (key, value, seconds) => setValue(client, key, value, seconds),
     });
