@@ -12,7 +12,10 @@ export interface EventLog extends Log {
   event(fields: Readonly<Record<string, string | number | boolean | null>>, message: string): void;
 }
 
-/** Bytes that may wait in memory before they are written: a write costs another thread's turn, and this one's afterwards. */
+/**
+ * Bytes that may wait in memory before they are written, and that a kill may cost: a write costs another thread's turn, and this
+ * one's afterwards. A pipe takes no more than 4 KB as one: lines of PROCESSES behind a reader that is slow may be torn.
+ */
 const BATCH_BYTES = 16 * 1024;
 /** One write is not longer than this. */
 const WRITE_BYTES = 32 * 1024;

@@ -26,7 +26,7 @@ t.test('a line about an event is the line that pino would write, by the same lev
     await flush();
   }
   const lines = readFileSync(path, 'utf8').trimEnd().split('\n');
-  const [ours, pinos] = lines.map((line) => JSON.parse(line));
+  const [pinos, ours] = lines.map((line) => JSON.parse(line));
   t.equal(lines.length, 2, 'none below the level');
   t.strictSame(Object.keys(ours), Object.keys(pinos));
   t.match(ours.time, /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/);

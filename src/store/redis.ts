@@ -23,7 +23,7 @@ import { within } from './within.js';
 export interface RedisCommands {
   /** Runs a script over one key. Throws LedgerAway, at once while Redis is known to be away. */
   run(script: Script, key: string, ...args: (string | number)[]): Promise<unknown>;
-  /** What is run or asked for within `send` travels together. */
+  /** Scripts that are run within `send` travel together. */
   together(send: () => void): void;
   get(key: string): Promise<string | null>;
   set(key: string, value: string, seconds: number): Promise<void>;
