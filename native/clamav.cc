@@ -181,12 +181,12 @@ void ClamavEngine::Configure(cl_engine* engine, const LoadRequest& request) {
       NumberSetting{CL_ENGINE_MAX_FILESIZE, limits.max_file_size_bytes},
       NumberSetting{CL_ENGINE_MAX_FILES, limits.max_files},
       NumberSetting{CL_ENGINE_MAX_RECURSION, limits.max_recursion},
+      NumberSetting{CL_ENGINE_MAX_SCANTIME, limits.max_scan_time_ms},
       // Over these, steps are skipped in silence (by default embedded executables over 40 MB, HTML over 40 MB or
       // 8 MB of text, scripts over 20 MB, ZIPs over 1 MB that hold an executable's parts, PCRE over 100 MB):
       // nothing that the scan size admits may be skipped.
       NumberSetting{CL_ENGINE_MAX_EMBEDDEDPE, limits.max_scan_size_bytes},
       NumberSetting{CL_ENGINE_MAX_HTMLNORMALIZE, limits.max_scan_size_bytes},
-      NumberSetting{CL_ENGINE_MAX_SCANTIME, limits.max_scan_time_ms},
       NumberSetting{CL_ENGINE_MAX_HTMLNOTAGS, limits.max_scan_size_bytes},
       NumberSetting{CL_ENGINE_MAX_SCRIPTNORMALIZE, limits.max_scan_size_bytes},
       NumberSetting{CL_ENGINE_MAX_ZIPTYPERCG, limits.max_scan_size_bytes},

@@ -6,8 +6,8 @@ export type Log = Logger;
 
 export interface EventLog extends Log {
   /**
-   * A line of level info about what happens many times a second: the same line as by `info`, for a sixth of the time. The fields
-   * are plain values; there are no serializers, and no errors.
+   * A line of level info about what happens many times a second: the same line as by `info`, for less of it. The fields are plain
+   * values; there are no serializers, and no errors.
    */
   event(fields: Readonly<Record<string, string | number | boolean | null>>, message: string): void;
 }

@@ -24,15 +24,14 @@ interface Group {
 const refusedReply = z.union([z.literal(2), z.literal(3)]);
 const countedReply = z.tuple([z.int().min(0), z.int(), z.int(), z.int(), z.int(), z.int()]);
 
-/** `together` lets the steps of different users travel in one write. */
+/** `together` lets the steps that are begun in it travel as one. */
 export function createTakes(step: TakeStep, together: (send: () => void) => void): Takes {
   let groups = new Map<string, Group>();
 
   function sendAll(): void {
     const sent = [...groups.values()];
     groups = new Map();
-    if (sent.length === 1) sent.forEach(send);
-    else together(() => sent.forEach(send));
+    together(() => sent.forEach(send));
   }
 
   function send({ userId, keyHash, waiting }: Group): void {

@@ -44,7 +44,7 @@ export interface RedisSettings {
    */
   readonly onReturn: (commands: RedisCommands) => Promise<void>;
   readonly onProblem: (message: string) => void;
-  /** How long a command waits for its answer, in milliseconds; default 500. */
+  /** For tests: how long a command waits for its answer, in milliseconds. */
   readonly answerMs?: number;
 }
 

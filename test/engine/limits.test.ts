@@ -8,7 +8,7 @@ import { ownSignaturesDirectory } from '../../src/paths.js';
 import { gzip, type Member, nestedZip, tar, zip } from '../fixtures/archives.js';
 import { eicar } from '../fixtures/samples.js';
 import { ole2, pdf, rar, sealedDoc, sealedOffice, sevenZip, sevenZipMember } from '../fixtures/sealed.js';
-import { load } from '../native/engine.js';
+import { databaseFolder, load } from '../native/engine.js';
 
 const MIB = 1024 * 1024;
 const INFECTED: Verdict = { kind: 'infected', virusName: 'Sluice.Test.EICAR.UNOFFICIAL' };
@@ -46,6 +46,8 @@ function nested(wrap: (content: Uint8Array) => Uint8Array, depth: number): Uint8
   for (let level = 0; level < depth; level += 1) content = wrap(content);
   return content;
 }
+
+const hexOf = (text: string): string => Buffer.from(text.padStart(8, '-')).toString('hex');
 
 const inTar = (content: Uint8Array): Uint8Array => tar([{ name: 'inner', content }]);
 
@@ -95,6 +97,16 @@ t.test('time: the same content is looked at whole, or told as too slow', async (
   t.strictSame(scan(slow), INFECTED);
   await limited(t, { maxScanTimeMs: 1 });
   t.strictSame(scan(slow), exceeded('MaxScanTime'));
+});
+
+t.test('a time limit that the self-test could not meet keeps no engine away, and counts for contents', async (t) => {
+  // Each of these is some work for every content; together they take longer than the limit.
+  const slow = upTo(60_000).map(
+    (index) => `Slow.N${index};Engine:81-255,Target:0;0&1;${hexOf(`a${index}`)};${hexOf(`b${index}`)}\n`,
+  );
+  const folder = databaseFolder(t, { 'slow.ldb': slow.join('') });
+  await load(t, [ownSignaturesDirectory, folder], { maxScanTimeMs: 1 });
+  t.strictSame(scan(eicar()), exceeded('MaxScanTime'));
 });
 
 t.test('bombs under the default limits end as incomplete', async (t) => {

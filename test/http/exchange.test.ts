@@ -41,10 +41,12 @@ t.test('a client that goes away is told to who listens by then, once, and to who
   exchange.onGone((reason) => early.push(reason));
   const signal = exchange.signal();
   t.notOk(signal.aborted);
+  t.notOk(exchange.isGone());
   client.end();
   t.equal(await ended, null);
   t.match(early, [GONE]);
   t.match(signal.reason, GONE);
+  t.ok(exchange.isGone());
   const late: Error[] = [];
   exchange.onGone((reason) => late.push(reason));
   t.match(late, [GONE], 'at once');
@@ -86,5 +88,6 @@ t.test(
     answered.client.end();
     await answered.client.closed();
     t.notOk(other.signal().aborted);
+    t.notOk(other.isGone());
   },
 );

@@ -70,7 +70,7 @@ t.test('one step for each key of a user in each turn; who comes later has a step
   await turn();
   all.push(takes.take('u', 'a'));
   await Promise.all(all);
-  t.strictSame(steps, ['together', 'u a 2', 'u null 1', 'v a 1', 'u a 1']);
+  t.strictSame(steps, ['together', 'u a 2', 'u null 1', 'v a 1', 'together', 'u a 1']);
 });
 
 t.test(
