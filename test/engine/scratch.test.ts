@@ -6,6 +6,7 @@ import t from 'tap';
 import { ownedName } from '../../src/engine/owned.js';
 import { makeScratch } from '../../src/engine/scratch.js';
 import { after } from '../fixtures/later.js';
+import { withoutRoot } from '../fixtures/other-user.js';
 import { temporaryFolder } from '../native/engine.js';
 
 interface Teardown {
@@ -125,13 +126,12 @@ t.test('a leftover that cannot be removed is told of and stops nothing', async (
   const orphan = join(parent, nameOf(deadPid()));
   mkdirSync(join(orphan, 'in it'), { recursive: true });
   chmodSync(orphan, 0);
-  // Root may remove anything: there it is nobody who looks.
-  const user = process.getuid?.() === 0 ? { uid: 65_534, gid: 65_534 } : {};
   const ownedUrl = new URL('../../src/engine/owned.js', import.meta.url).href;
   const script = `
     const { removeOrphans } = await import(${JSON.stringify(ownedUrl)});
     console.log(removeOrphans(${JSON.stringify(parent)}, 'sluice-engine-').join());`;
-  const started = spawnSync(process.execPath, ['--input-type=module', '--eval', script], { ...user, encoding: 'utf8' });
+  const program = withoutRoot(process.execPath, ['--input-type=module', '--eval', script]);
+  const started = spawnSync(...program, { encoding: 'utf8' });
   t.equal(started.status, 0, started.stderr);
   t.match(started.stdout, `the leftover folder ${basename(orphan)} cannot be removed: E`);
   chmodSync(orphan, 0o700);
