@@ -41,7 +41,7 @@ const admit = async (): Promise<Access> => ({
   quota,
   refund: async () => quota,
 });
-const access: AccessControl = { withApiKey: admit, expectsApiKey: () => false, asUser: admit };
+const access: AccessControl = { withApiKey: admit, expectedUser: () => null, asUser: admit };
 
 interface Side {
   readonly server: Server;

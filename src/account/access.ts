@@ -19,8 +19,11 @@ export type Access =
 export interface AccessControl {
   /** Takes one unit when the key is live. Throws Failure('unavailable') when nobody can tell. */
   withApiKey(header: string | undefined): Promise<Access>;
-  /** To be asked behind `withApiKey`, which is likely to admit then: work that nobody else sees may begin beside it. */
-  expectsApiKey(header: string | undefined): boolean;
+  /**
+   * To be asked behind `withApiKey`, which is likely to admit this user (an id) then: work that nobody else sees may begin beside it.
+   * Null: nobody is expected.
+   */
+  expectedUser(header: string | undefined): string | null;
   /** Takes one unit of a user whose access token was accepted. */
   asUser(user: { readonly userId: string; readonly plan: string }): Promise<Access>;
 }
@@ -36,9 +39,9 @@ export function createAccess(store: AdmissionStore, limitOf: (plan: string) => n
       if (!KEY.test(key)) return { outcome: 'keyInvalid' };
       return accessOf(await store.admit(hashOfKey(key)));
     },
-    expectsApiKey(header) {
+    expectedUser(header) {
       const key = header?.trim() ?? '';
-      return KEY.test(key) && store.expects(hashOfKey(key));
+      return KEY.test(key) ? store.expectedUser(hashOfKey(key)) : null;
     },
     async asUser({ userId, plan }) {
       return accessOf(await store.admitUser({ userId, hourlyLimit: limitOf(plan) }));

@@ -60,7 +60,8 @@ export function createScanRoutes(parts: ScanRouteParts): ScanRoutes {
       handle: async (exchange) => {
         const header = exchange.headers.get('x-api-key');
         const asked = parts.access.withApiKey(header);
-        const begun = parts.access.expectsApiKey(header) ? begin(exchange, clearedBy(asked, parts), parts) : null;
+        const account = parts.access.expectedUser(header);
+        const begun = account === null ? null : begin(exchange, account, clearedBy(asked, account, parts), parts);
         return await answer(exchange, await asked, begun, parts);
       },
     },
@@ -75,25 +76,32 @@ export function createScanRoutes(parts: ScanRouteParts): ScanRoutes {
 }
 
 interface Begun {
+  /** Who was expected to be admitted. */
+  readonly account: string;
   readonly progress: ScanProgress;
   readonly scanned: Promise<Scanned>;
 }
 
 /** Takes the upload up, and scans it. */
-function begin(exchange: Exchange, cleared: Promise<string>, parts: ScanParts): Begun {
+function begin(exchange: Exchange, account: string, cleared: Promise<void>, parts: ScanParts): Begun {
   const progress: ScanProgress = { received: false, filename: '', durationMs: 0 };
-  const scanned = scanContent({ exchange, cleared, progress }, parts);
+  const scanned = scanContent({ exchange, account, cleared, progress }, parts);
   // Nobody waits for the scan of a request that isn't admitted, nor for its clearance when the upload was wrong before that.
   scanned.catch(() => undefined);
   cleared.catch(() => undefined);
-  return { progress, scanned };
+  return { account, progress, scanned };
 }
 
-async function clearedBy(asked: Promise<Access>, { history }: ScanRouteParts): Promise<string> {
+/** A key's user never changes. If it did, the scan would have had another account's share: it is not answered. */
+function assertExpected({ userId }: Admitted, account: string): void {
+  if (userId !== account) throw new Error('Another user was admitted than was expected');
+}
+
+async function clearedBy(asked: Promise<Access>, account: string, { history }: ScanRouteParts): Promise<void> {
   const access = await asked;
   if (access.outcome !== 'admitted') throw new Error('The request is not admitted');
+  assertExpected(access, account);
   history.assertOpen();
-  return access.userId;
 }
 
 /** `begun`: the scan, if that didn't wait for the access. */
@@ -119,11 +127,12 @@ async function scanAdmitted(
   parts: ScanRouteParts,
 ): Promise<Reply> {
   try {
+    if (begun !== null) assertExpected(access, begun.account);
     parts.history.assertOpen();
   } catch (error) {
     return await giveBack(error, access);
   }
-  const { progress, scanned: scanning } = begun ?? begin(exchange, Promise.resolve(access.userId), parts);
+  const { progress, scanned: scanning } = begun ?? begin(exchange, access.userId, Promise.resolve(), parts);
   const attempt = { exchange, access, scanId: uuidv7(), progress };
   const { scanId } = attempt;
   const end = createEnd(parts, attempt);

@@ -24,11 +24,13 @@ export interface ScanParts {
 
 export interface ScanRequest {
   readonly exchange: Exchange;
+  /** Whose request it is (a user's id), known from the first byte: memory, queue and threads are shared between accounts. */
+  readonly account: string;
   /**
-   * Who pays, once the request is admitted; rejects when it isn't. Answers and downloads wait for it; the upload may be received and
+   * Resolves once the request is admitted; rejects when it isn't. Answers and downloads wait for it; the upload may be received and
    * scanned beside it, and its verdict be remembered, which is true whoever asked.
    */
-  readonly cleared: Promise<string>;
+  readonly cleared: Promise<void>;
   /** Filled in as it goes, for the history of a scan that fails. */
   readonly progress: ScanProgress;
 }
@@ -67,7 +69,7 @@ export async function scanContent(request: ScanRequest, parts: ScanParts): Promi
   const { content, lease, filename } = upload.kind === 'url' ? await downloadFor(upload.url, request, parts) : upload;
   progress.filename = filename;
   const { sizeBytes, sha256 } = content;
-  const found = await verdictOf({ content, lease }, { exchange, progress }, parts);
+  const found = await verdictOf({ content, lease }, request, parts);
   return { filename, sizeBytes, sha256, ...found };
 }
 
@@ -76,7 +78,7 @@ type Found = Pick<Scanned, 'durationMs' | 'verdict' | 'epoch' | 'cached'>;
 /** Ends the lease. Rejects with Failure `scanIncomplete` or what the pool rejects with. */
 async function verdictOf(
   { content, lease }: Pick<Download, 'content' | 'lease'>,
-  { exchange, progress }: Pick<ScanRequest, 'exchange' | 'progress'>,
+  { exchange, account, progress }: ScanRequest,
   parts: ScanParts,
 ): Promise<Found> {
   const { sizeBytes, sha256 } = content;
@@ -92,7 +94,7 @@ async function verdictOf(
     throw new Failure('scanIncomplete', 'engine crashed on this content');
   }
   const outcome = await parts.pool
-    .scan(content.buffer, sizeBytes, { signal: exchange.signal(), sha256 })
+    .scan(content.buffer, sizeBytes, { account, signal: exchange.signal(), sha256 })
     .catch((error: unknown) => {
       lease.release(null);
       throw error;
@@ -113,15 +115,15 @@ async function verdictOf(
 
 async function downloadFor(
   url: string,
-  { exchange, cleared, progress }: ScanRequest,
+  { exchange, account, cleared, progress }: ScanRequest,
   { downloader }: ScanParts,
 ): Promise<Download> {
-  const userId = await cleared;
+  await cleared;
   if (downloader === null) throw new Failure('urlRejected', 'this route scans uploads only');
   progress.filename = nameOfUrl(url);
   // Seconds may pass at an origin, for nobody when the client has left.
   exchange.watch();
-  return await downloader.download(url, userId, exchange.signal());
+  return await downloader.download(url, account, exchange.signal());
 }
 
 /** For the history of a URL that can't be fetched; empty when it is none. */
