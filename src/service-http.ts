@@ -95,7 +95,7 @@ export async function createHttp(
     pool,
     isRefused: (sha256) => refused.has(sha256),
     signatures,
-    known: createKnownVerdicts(cache, shareVerdicts(config, redis, version)),
+    known: createKnownVerdicts({ cache, shared: shareVerdicts(config, redis, version), scope: config.verdictScope }),
     memory,
     uploadTimeoutMs: config.uploadTimeoutMs,
     downloader: startDownloader(config, version),

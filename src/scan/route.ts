@@ -31,9 +31,9 @@ export interface ScanEvent {
   readonly sizeBytes: number | null;
   readonly sha256: string | null;
   readonly virusName: string | null;
-  /** Inside the engine; 0 when it wasn't asked. */
+  /** Inside the engine; 0 when it wasn't asked; what it took then, when it was asked for another account. */
   readonly durationMs: number;
-  /** The verdict was remembered. */
+  /** The verdict was remembered, of this account or of another one. */
   readonly cached: boolean;
   /** What has looked, as in X-Scan-Engine; null when nothing looked at everything. */
   readonly engine: string | null;
@@ -142,7 +142,7 @@ async function scanAdmitted(
   } catch (error) {
     return await fail(error, attempt, end);
   }
-  const { sizeBytes, sha256, cached } = scanned;
+  const { sizeBytes, sha256, looked } = scanned;
   try {
     const engine = engineOf(scanned, parts.signatures);
     await end({
@@ -151,7 +151,7 @@ async function scanAdmitted(
       sha256,
       virusName: virusNameOf(scanned),
       engine: engine === null ? null : describeEngine(engine),
-      cached,
+      cached: looked !== 'now',
       error: null,
     });
   } catch (error) {
@@ -241,14 +241,14 @@ function isGivenBack(error: unknown, { isGone, received }: { isGone: boolean; re
 }
 
 function scanReply(scanned: Scanned, scanId: string, quota: Quota, signatures: ScanParts['signatures']): Reply {
-  const { verdict, filename, sizeBytes, sha256, durationMs, cached } = scanned;
+  const { verdict, filename, sizeBytes, sha256, durationMs, looked } = scanned;
   const engine = engineOf(scanned, signatures);
   const headers: Record<string, string> = {
     ...quotaHeaders(quota),
     'X-Scan-Id': scanId,
     'X-Scan-Sha256': sha256,
     'X-Scan-Engine': engine === null ? 'none' : describeEngine(engine),
-    'X-Scan-Cache': cached ? 'HIT' : 'MISS',
+    'X-Scan-Cache': looked === 'for the account' ? 'HIT' : 'MISS',
   };
   if (verdict.kind === 'clean' && verdict.encrypted) headers['X-Scan-Notice'] = 'encrypted';
   // Containers are incomplete then; this says that the engine is a weaker one also for all else.

@@ -52,8 +52,8 @@ export interface Scanned {
   readonly verdict: CompleteVerdict;
   /** Of the engine that has looked. */
   readonly epoch: number | null;
-  /** It had looked at the same content before. */
-  readonly cached: boolean;
+  /** Whose scan it was: this one, an earlier one of the account, or one of another account, which is not to be told. */
+  readonly looked: 'now' | 'for the account' | 'for another account';
 }
 
 const LOADING_RETRY_SECONDS = 5;
@@ -73,7 +73,7 @@ export async function scanContent(request: ScanRequest, parts: ScanParts): Promi
   return { filename, sizeBytes, sha256, ...found };
 }
 
-type Found = Pick<Scanned, 'durationMs' | 'verdict' | 'epoch' | 'cached'>;
+type Found = Pick<Scanned, 'durationMs' | 'verdict' | 'epoch' | 'looked'>;
 
 /** Ends the lease. Rejects with Failure `scanIncomplete` or what the pool rejects with. */
 async function verdictOf(
@@ -84,10 +84,13 @@ async function verdictOf(
   const { sizeBytes, sha256 } = content;
   const state = parts.signatures.state();
   const engine = state.kind === 'ready' ? state.info : null;
-  const known = engine === null ? null : await parts.known.find(content, engine);
+  const known = engine === null ? null : await parts.known.find(content, engine, account);
   if (engine !== null && known !== null) {
     lease.release(content.buffer);
-    return { verdict: known, durationMs: 0, epoch: engine.epoch, cached: true };
+    const { verdict, isOwn } = known;
+    progress.durationMs = isOwn ? 0 : known.durationMs;
+    const looked = isOwn ? 'for the account' : 'for another account';
+    return { verdict, durationMs: progress.durationMs, epoch: engine.epoch, looked };
   }
   if (parts.isRefused(sha256)) {
     lease.release(content.buffer);
@@ -108,9 +111,9 @@ async function verdictOf(
   const { verdict, epoch, durationMs } = outcome;
   progress.durationMs = durationMs;
   if (verdict.kind === 'incomplete') throw new Failure('scanIncomplete', verdict.reason);
-  const looked = epoch === null ? null : parts.signatures.engineOf(epoch);
-  if (looked !== null) parts.known.keep(content, looked, verdict);
-  return { verdict, durationMs, epoch, cached: false };
+  const by = epoch === null ? null : parts.signatures.engineOf(epoch);
+  if (by !== null) parts.known.keep(content, by, account, { verdict, durationMs });
+  return { verdict, durationMs, epoch, looked: 'now' };
 }
 
 async function downloadFor(
