@@ -12,9 +12,11 @@ export function failureReply(
   const message = messageOf(failure.code, failure.detail);
   const retry = failure.retryAfterSeconds === null ? {} : { 'Retry-After': String(failure.retryAfterSeconds) };
   const challenge = challengeOf(failure.code);
+  // RFC 9110 section 12.5.3: which encodings it could have been.
+  const accepted = failure.code === 'contentEncoded' ? { 'Accept-Encoding': 'identity' } : {};
   return {
     status,
-    headers: { ...headers, ...retry, ...(challenge === null ? {} : { 'WWW-Authenticate': challenge }) },
+    headers: { ...headers, ...retry, ...accepted, ...(challenge === null ? {} : { 'WWW-Authenticate': challenge }) },
     body: JSON.stringify(message === null ? { error } : { error, message, ...fields }),
   };
 }

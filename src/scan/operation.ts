@@ -72,6 +72,7 @@ export const scanOperation: Operation = {
     'keyInvalid',
     'uploadTooSlow',
     'unsupportedMediaType',
+    'contentEncoded',
     'downloadFailed',
     'scanIncomplete',
     'quotaExhausted',

@@ -64,7 +64,14 @@ const QUEUE_RETRY_SECONDS = 2;
 export async function scanContent(request: ScanRequest, parts: ScanParts): Promise<Scanned> {
   const { exchange, cleared, progress } = request;
   assertReady(parts.signatures);
-  const upload = await receiveUpload(exchange, { memory: parts.memory, timeoutMs: parts.uploadTimeoutMs, cleared });
+  const upload = await receiveUpload(exchange, {
+    memory: parts.memory,
+    timeoutMs: parts.uploadTimeoutMs,
+    cleared,
+    onFilename: (filename) => {
+      progress.filename = filename;
+    },
+  });
   progress.received = true;
   const { content, lease, filename } = upload.kind === 'url' ? await downloadFor(upload.url, request, parts) : upload;
   progress.filename = filename;
