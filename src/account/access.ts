@@ -1,5 +1,6 @@
 // Who asks: an X-API-KEY header or a signed-in user in, an admission with its refund out.
 import { hash } from 'node:crypto';
+import { Failure } from '../errors.js';
 import type { Admission, AdmissionStore, QuotaState } from '../store/admission.js';
 
 export type Access =
@@ -29,6 +30,19 @@ export interface AccessControl {
 }
 
 const KEY = /^[0-9a-f]{32}$/;
+
+/**
+ * For answers that cost nothing: the key is asked for, and no unit is taken. `find` looks the key up by its hash; null: it isn't a live one.
+ * Throws Failure `keyMissing`, `keyInvalid` or `unavailable`.
+ */
+export async function assertLiveKey(
+  header: string | undefined,
+  find: (keyHash: string) => Promise<object | null>,
+): Promise<void> {
+  const key = header?.trim() ?? '';
+  if (key === '') throw new Failure('keyMissing');
+  if (!KEY.test(key) || (await find(hashOfKey(key))) === null) throw new Failure('keyInvalid');
+}
 
 /** `limitOf` says how many scans per hour a plan has. */
 export function createAccess(store: AdmissionStore, limitOf: (plan: string) => number): AccessControl {

@@ -2,6 +2,17 @@
 import { challengeOf, errorTable, type Failure, messageOf } from '../errors.js';
 import type { Reply } from './exchange.js';
 
+/** What nobody foresaw, with headers that its 500 has all the same. */
+export class Surprise extends Error {
+  readonly headers: Readonly<Record<string, string>>;
+
+  constructor(cause: unknown, headers: Readonly<Record<string, string>>) {
+    super('Unforeseen', { cause });
+    this.name = 'Surprise';
+    this.headers = headers;
+  }
+}
+
 /** The answer to an expected failure; `fields` and `headers` are what its row has beyond error and message. */
 export function failureReply(
   failure: Failure,

@@ -19,12 +19,14 @@ export interface Form extends PartSink {
 export interface FormOptions {
   /** Where the bytes of the part `file` go. */
   readonly body: Body;
+  /** The request has declared more than any form with a file within the limit has: it is read up to the file's name. */
+  readonly isTooLarge: boolean;
   /** Called with the file's name, as shown, before any of its bytes. */
   readonly onFilename: (filename: string) => void;
 }
 
 /** Writes the part `file` into the body; throws a Failure as soon as the form can't be served any more. */
-export function createForm({ body, onFilename }: FormOptions): Form {
+export function createForm({ body, isTooLarge, onFilename }: FormOptions): Form {
   let filename: string | null = null;
   let urlBytes: Buffer[] | null = null;
   let fileParts = 0;
@@ -66,6 +68,7 @@ export function createForm({ body, onFilename }: FormOptions): Form {
       leftEmpty = null;
     }
     if (current === 'file') {
+      if (isTooLarge) throw new Failure('fileTooLarge');
       body.append(bytes);
       return;
     }

@@ -6,7 +6,7 @@ import { errorTable, Failure } from '../errors.js';
 import type { History } from '../history/history.js';
 import type { CallerRoute } from '../http/caller.js';
 import type { Exchange, Reply } from '../http/exchange.js';
-import { failureReply } from '../http/failure.js';
+import { failureReply, Surprise } from '../http/failure.js';
 import type { Route } from '../http/router.js';
 import { scanOperation, signedInOperation } from './operation.js';
 import { resultJson } from './result.js';
@@ -216,8 +216,9 @@ async function fail(error: unknown, { exchange, access, scanId, progress }: Atte
   } catch (unrecorded) {
     return await giveBack(unrecorded, access);
   }
-  if (!(error instanceof Failure)) throw error;
-  return failureReply(error, { ...quotaHeaders(quota), 'X-Scan-Id': scanId });
+  const headers = { ...quotaHeaders(quota), 'X-Scan-Id': scanId };
+  if (!(error instanceof Failure)) throw new Surprise(error, headers);
+  return failureReply(error, headers);
 }
 
 function outcomeOf(error: unknown, exchange: Exchange): Pick<ScanEvent, 'status' | 'error'> {
@@ -229,7 +230,7 @@ function outcomeOf(error: unknown, exchange: Exchange): Pick<ScanEvent, 'status'
 /** The answer to a scan that isn't in the history: without an id, and without a unit taken. */
 async function giveBack(error: unknown, access: Admitted): Promise<Reply> {
   const quota = await access.refund();
-  if (!(error instanceof Failure)) throw error;
+  if (!(error instanceof Failure)) throw new Surprise(error, quotaHeaders(quota));
   return failureReply(error, quotaHeaders(quota));
 }
 
@@ -241,7 +242,7 @@ function isGivenBack(error: unknown, { isGone, received }: { isGone: boolean; re
 }
 
 function scanReply(scanned: Scanned, scanId: string, quota: Quota, signatures: ScanParts['signatures']): Reply {
-  const { verdict, filename, sizeBytes, sha256, durationMs, looked } = scanned;
+  const { verdict, filename, extension, sizeBytes, sha256, durationMs, looked } = scanned;
   const engine = engineOf(scanned, signatures);
   const headers: Record<string, string> = {
     ...quotaHeaders(quota),
@@ -253,7 +254,13 @@ function scanReply(scanned: Scanned, scanId: string, quota: Quota, signatures: S
   if (verdict.kind === 'clean' && verdict.encrypted) headers['X-Scan-Notice'] = 'encrypted';
   // Containers are incomplete then; this says that the engine is a weaker one also for all else.
   if (engine?.name === 'yara-x') headers['X-Scan-Notice'] = 'raw-content';
-  const result = { filename, sizeInBytes: sizeBytes, scanDurationMillis: durationMs, virusName: virusNameOf(scanned) };
+  const result = {
+    filename,
+    extension,
+    sizeInBytes: sizeBytes,
+    scanDurationMillis: durationMs,
+    virusName: virusNameOf(scanned),
+  };
   return { status: 200, headers, body: resultJson(result) };
 }
 

@@ -3,7 +3,7 @@ import type { ScanPool } from '../engine/pool.js';
 import type { Signatures } from '../engine/signatures.js';
 import { Failure } from '../errors.js';
 import type { Exchange } from '../http/exchange.js';
-import { nameFromUrl } from './filename.js';
+import { nameFromUrl, type ShownName, withExtension } from './filename.js';
 import type { KnownVerdicts } from './known-verdicts.js';
 import type { UploadMemory } from './memory.js';
 import { receiveUpload } from './upload.js';
@@ -44,8 +44,7 @@ export interface ScanProgress {
 }
 
 /** A scan that looked at everything. */
-export interface Scanned {
-  readonly filename: string;
+export interface Scanned extends ShownName {
   readonly sizeBytes: number;
   readonly sha256: string;
   readonly durationMs: number;
@@ -73,11 +72,13 @@ export async function scanContent(request: ScanRequest, parts: ScanParts): Promi
     },
   });
   progress.received = true;
-  const { content, lease, filename } = upload.kind === 'url' ? await downloadFor(upload.url, request, parts) : upload;
+  const received = upload.kind === 'url' ? await downloadFor(upload.url, request, parts) : upload;
+  const { filename, extension } = 'extension' in received ? received : withExtension(received.filename);
   progress.filename = filename;
+  const { content, lease } = received;
   const { sizeBytes, sha256 } = content;
   const found = await verdictOf({ content, lease }, request, parts);
-  return { filename, sizeBytes, sha256, ...found };
+  return { filename, extension, sizeBytes, sha256, ...found };
 }
 
 type Found = Pick<Scanned, 'durationMs' | 'verdict' | 'epoch' | 'looked'>;
@@ -139,7 +140,7 @@ async function downloadFor(
 /** For the history of a URL that can't be fetched; empty when it is none. */
 function nameOfUrl(text: string): string {
   try {
-    return nameFromUrl(new URL(text));
+    return nameFromUrl(new URL(text)).filename;
   } catch {
     return '';
   }

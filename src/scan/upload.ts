@@ -2,7 +2,7 @@
 import { Failure } from '../errors.js';
 import type { Exchange } from '../http/exchange.js';
 import { CONTENT_LIMIT_BYTES, MULTIPART_ENVELOPE_BYTES } from '../limits.js';
-import { type Body, type Content, createBody } from './body.js';
+import { type Content, createBody } from './body.js';
 import { createForm, type FormContent } from './form.js';
 import { boundaryOf } from './form-headers.js';
 import type { Lease, UploadMemory } from './memory.js';
@@ -21,13 +21,6 @@ export interface UploadOptions {
   readonly onFilename: (filename: string) => void;
 }
 
-/** In the place of a body whose declared length says that it is too large: the form is read up to the file's name. */
-const noBody: Body = { append: tooLarge, finish: tooLarge };
-
-function tooLarge(): never {
-  throw new Failure('fileTooLarge');
-}
-
 /**
  * Receives the form of an exchange. Rejects with a Failure that says what is wrong with it, or with the signal's reason when
  * the client goes away; the memory is given back then. Of a file, the caller releases the lease.
@@ -36,16 +29,13 @@ export async function receiveUpload(exchange: Exchange, options: UploadOptions):
   const boundary = boundaryOf(exchange.headers);
   const { body } = exchange;
   const declaredBytes = body.kind === 'sized' ? body.bytes : body.kind === 'none' ? 0 : Number.POSITIVE_INFINITY;
-  if (body.kind === 'sized' && declaredBytes > CONTENT_LIMIT_BYTES + MULTIPART_ENVELOPE_BYTES) {
-    await receiveForm(exchange, boundary, noBody, options);
-    return tooLarge();
-  }
-  const asked = options.memory.lend(Math.min(declaredBytes, CONTENT_LIMIT_BYTES), exchange.signal);
+  const isTooLarge = body.kind === 'sized' && declaredBytes > CONTENT_LIMIT_BYTES + MULTIPART_ENVELOPE_BYTES;
+  const asked = options.memory.lend(isTooLarge ? 0 : Math.min(declaredBytes, CONTENT_LIMIT_BYTES), exchange.signal);
   const lease = asked instanceof Promise ? await asked : asked;
   try {
     // Who had to wait may have been refused meanwhile, and the exchange answered.
     if (asked instanceof Promise) await options.cleared;
-    const { form, content } = await receiveForm(exchange, boundary, createBody(lease.buffer), options);
+    const { form, content } = await receiveForm(exchange, { boundary, isTooLarge }, lease, options);
     if (form.kind === 'file') return { ...form, content: content(), lease };
     lease.release(lease.buffer);
     return form;
@@ -63,11 +53,12 @@ interface ReceivedForm {
 
 function receiveForm(
   exchange: Exchange,
-  boundary: string,
-  body: Body,
+  { boundary, isTooLarge }: { readonly boundary: string; readonly isTooLarge: boolean },
+  lease: Lease,
   { timeoutMs, cleared, onFilename }: UploadOptions,
 ): Promise<ReceivedForm> {
-  const form = createForm({ body, onFilename });
+  const body = createBody(lease.buffer);
+  const form = createForm({ body, isTooLarge, onFilename });
   const parser = createMultipartParser(boundary, form);
   return new Promise((resolve, reject) => {
     let settled = false;

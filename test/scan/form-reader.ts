@@ -23,6 +23,7 @@ export function readForm(contentType: string, chunks: Iterable<Uint8Array>): For
     let announced: string | null = null;
     const form = createForm({
       body,
+      isTooLarge: false,
       onFilename: (filename) => {
         announced = filename;
       },
