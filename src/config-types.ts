@@ -21,6 +21,8 @@ export interface Config {
   readonly signatureUrls: readonly string[];
   /** Where it puts all of that when no folder of others is in use. */
   readonly signatureDownloads: string;
+  /** Whose verdicts an account gets without a scan: those of all accounts, or its own. */
+  readonly verdictScope: 'shared' | 'account';
   /** Bytes of verdicts that are remembered; 0: none are. */
   readonly verdictCacheBytes: number;
   /** The first port for metrics; 0: any free one. */

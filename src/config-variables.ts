@@ -43,6 +43,7 @@ export const variables = z.object({
     .optional(),
   SIGNATURES_URLS: z.string().transform(urlList).default([]),
   RELOAD: z.enum(['concurrent', 'frugal']).default('concurrent'),
+  VERDICT_CACHE: z.enum(['shared', 'account', 'off']).default('shared'),
   VERDICT_CACHE_MB: integer(0, 65_536).default(64),
   ADMIN_PORT: integer(0, 65_535).default(9090),
   PROCESSES: integer(1, 64).default(1),

@@ -48,6 +48,12 @@ export const errorTable = {
     'Expected multipart/form-data',
     'a scan route got another type',
   ),
+  contentEncoded: row(
+    415,
+    'Unsupported media type',
+    'Expected no Content-Encoding',
+    'a scan route got an encoded body',
+  ),
   jsonExpected: row(415, 'Unsupported media type', 'Expected application/json', 'a JSON body has another type'),
   downloadFailed: row(422, SCAN, 'Download failed: REASON', 'the URL may be fetched, and its content could not be had'),
   scanIncomplete: row(422, SCAN, 'Scan incomplete: REASON', 'the engine could not look at everything'),

@@ -1,7 +1,7 @@
 // The HTTP side of the service: scans, accounts and billing wired to the server.
 import { readFileSync } from 'node:fs';
 import { z } from 'zod';
-import { createAccess } from './account/access.js';
+import { assertLiveKey, createAccess } from './account/access.js';
 import { openDashboard } from './account/dashboard.js';
 import { createKeyUse } from './account/key-use.js';
 import { createPlanLimits } from './account/plans.js';
@@ -50,6 +50,8 @@ const CLOSING_MS = 30_000;
 interface HttpParts {
   readonly postgres: Postgres;
   readonly admission: AdmissionStore;
+  /** For paths that nobody serves: the live key of that hash, or null. */
+  readonly findKey: (keyHash: string) => Promise<object | null>;
   /** For what processes share; null: they share nothing. */
   readonly redis: RedisCommands | null;
   readonly history: History;
@@ -75,7 +77,7 @@ export interface Http {
 export async function createHttp(
   config: Config,
   log: EventLog,
-  { postgres, admission, redis, history, signatures, pool, refused, listener, sandbox }: HttpParts,
+  { postgres, admission, findKey, redis, history, signatures, pool, refused, listener, sandbox }: HttpParts,
   stops: (() => Promise<void>)[],
 ): Promise<Http> {
   const version = readVersion();
@@ -95,7 +97,7 @@ export async function createHttp(
     pool,
     isRefused: (sha256) => refused.has(sha256),
     signatures,
-    known: createKnownVerdicts(cache, shareVerdicts(config, redis, version)),
+    known: createKnownVerdicts({ cache, shared: shareVerdicts(config, redis, version), scope: config.verdictScope }),
     memory,
     uploadTimeoutMs: config.uploadTimeoutMs,
     downloader: startDownloader(config, version),
@@ -151,8 +153,11 @@ export async function createHttp(
         host: config.host,
         port: config.port,
         inheritedDescriptor: listener,
-        handle: createRouter(routes, (exchange, error) =>
-          log.error({ ...about(exchange), err: error }, 'unforeseen error'),
+        handle: createRouter(
+          routes,
+          (exchange, error) => log.error({ ...about(exchange), err: error }, 'unforeseen error'),
+          // Who has no key is not told what there is.
+          { prefix: '/api/', check: ({ headers }) => assertLiveKey(headers.get('x-api-key'), findKey) },
         ),
         onEnd: (exchange, status) => log.debug({ ...about(exchange), status }, 'request'),
       });

@@ -76,8 +76,8 @@ export async function startService(
     });
     const admission = await startAdmission(config, log, postgres, takesOver, stops);
     const refused = new Set<string>();
-    const { store, redis } = admission;
-    const parts = { postgres, admission: store, redis, history, signatures, pool, refused, listener };
+    const { store, findKey, redis } = admission;
+    const parts = { postgres, admission: store, findKey, redis, history, signatures, pool, refused, listener };
     const http = await createHttp(config, log, { ...parts, sandbox: sandbox.confinement }, stops);
     return {
       account,

@@ -49,6 +49,11 @@ export const environment: readonly Variable[] = [
     'concurrent: newer signatures are loaded beside those that serve; frugal: these are freed first, and scans wait',
   ),
   variable(
+    'VERDICT_CACHE',
+    'shared',
+    'whose verdicts are remembered for an account: shared: those of all accounts, and only its own are said to be remembered; account: only its own; off: none',
+  ),
+  variable(
     'VERDICT_CACHE_MB',
     '64',
     'MB of verdicts that are remembered, about 4000 each, to 65536; as much of Redis; 0: none',

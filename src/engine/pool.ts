@@ -69,6 +69,8 @@ export interface ScanPool {
 }
 
 export interface ScanOptions {
+  /** Whose scan it is. */
+  readonly account?: string;
   readonly signal?: AbortSignal;
   /** Of the content, for whoever has to say what was being scanned. */
   readonly sha256?: string;

@@ -3,6 +3,7 @@ import type { z } from 'zod';
 import { Failure } from '../errors.js';
 import { JSON_BODY_BYTES, JSON_BODY_MS } from '../limits.js';
 import type { Exchange, Reply } from './exchange.js';
+import { parseFields } from './fields.js';
 
 export function jsonReply(status: number, value: unknown, headers: NonNullable<Reply['headers']> = {}): Reply {
   return { status, headers, body: JSON.stringify(value) };
@@ -37,7 +38,7 @@ export function readQuery<T>(exchange: Exchange, schema: z.ZodType<T>): T {
 }
 
 function validate<T>(schema: z.ZodType<T>, value: unknown): T {
-  const parsed = schema.safeParse(value);
+  const parsed = parseFields(schema, value);
   if (parsed.success) return parsed.data;
   const problems = parsed.error.issues.map(({ path, message }) => {
     const place = path.map(String).join('.');

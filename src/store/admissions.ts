@@ -284,9 +284,9 @@ export function createAdmissions(parts: AdmissionParts): AdmissionStore {
         answered(left);
       }
     },
-    expects(keyHash) {
+    expectedUser(keyHash) {
       const known = fresh(keyHash);
-      return known !== null && expectations.allow(known.userId);
+      return known !== null && expectations.allow(known.userId) ? known.userId : null;
     },
     async admitUser({ userId, hourlyLimit }) {
       const owner = { userId, keyId: null };
