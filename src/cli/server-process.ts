@@ -184,9 +184,9 @@ async function leavePlace(service: Service, above: Superior, stop: Promise<strin
   if (stop !== null) await Promise.race([service.drain(), stop]);
 }
 
-/** A thread that hangs keeps the process from exiting, in whatever way but this one. */
+/** A thread that is in native code keeps the process from exiting, in whatever way but this one. */
 async function end(service: Service, above: Superior, flush: () => Promise<void>): Promise<void> {
-  if (service.hungThreads === 0) return;
+  if (service.lateThreads === 0) return;
   await flush();
   await above.reportStopped();
   process.kill(process.pid, 'SIGKILL');
