@@ -45,6 +45,8 @@ export const variables = z.object({
   RELOAD: z.enum(['concurrent', 'frugal']).default('concurrent'),
   VERDICT_CACHE_MB: integer(0, 65_536).default(64),
   ADMIN_PORT: integer(0, 65_535).default(9090),
+  CONNECTIONS: integer(16, 1_000_000).optional(),
+  CONNECTIONS_PER_ADDRESS: integer(1, 1_000_000).optional(),
   PROCESSES: integer(1, 64).default(1),
   MEMORY_LIMIT_MB: integer(0, 16_777_216).optional(),
   SCAN_THREADS: integer(1, 256).optional(),

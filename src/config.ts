@@ -47,6 +47,8 @@ export function readConfig(env: Readonly<Record<string, string | undefined>>): C
     reload: v.RELOAD,
     verdictCacheBytes: v.VERDICT_CACHE_MB * MIB,
     adminPort: v.ADMIN_PORT,
+    connections: v.CONNECTIONS ?? null,
+    connectionsPerAddress: v.CONNECTIONS_PER_ADDRESS ?? null,
     processes: v.PROCESSES,
     memoryLimitBytes: memoryLimitBytes(v.MEMORY_LIMIT_MB, v.PROCESSES),
     scanThreads,

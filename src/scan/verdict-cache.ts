@@ -1,7 +1,7 @@
 // Verdicts that are known already: by the SHA-256 of the content, for the engine that serves, within a bound of bytes.
 import type { Verdict } from '../engine/verdict.js';
 
-export type CompleteVerdict = Exclude<Verdict, { kind: 'incomplete' }>;
+export type CompleteVerdict = Exclude<Verdict, { kind: 'incomplete' | 'failed' }>;
 
 export interface VerdictCache {
   /** What the engine of that epoch said of the content; null when it wasn't asked, or too long ago. */
