@@ -56,6 +56,7 @@ export interface Config {
   readonly downloadMemoryBytes: number;
   readonly downloadsPerUser: number;
   readonly downloads: number;
+  readonly coreDumps: 'on' | 'off';
   readonly sandbox: 'auto' | 'off' | 'required';
   readonly encryptedArchives: 'allow' | 'reject';
   /** Plan name to scans per hour. */

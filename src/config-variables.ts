@@ -68,6 +68,7 @@ export const variables = z.object({
   DOWNLOAD_MEMORY_MB: integer(16, 1_048_576).default(Math.min(256, Math.max(128, Math.floor(totalmem() / MIB / 16)))),
   DOWNLOADS_PER_USER: integer(1, 100_000).default(8),
   DOWNLOADS: integer(1, 100_000).default(256),
+  CORE_DUMPS: z.enum(['on', 'off']).default('off'),
   SANDBOX: z.enum(['auto', 'off', 'required']).default('auto'),
   ENCRYPTED_ARCHIVES: z.enum(['allow', 'reject']).default('allow'),
   PLANS: plans.default(

@@ -71,6 +71,7 @@ export function readConfig(env: Readonly<Record<string, string | undefined>>): C
     downloadMemoryBytes: v.DOWNLOAD_MEMORY_MB * MIB,
     downloadsPerUser: v.DOWNLOADS_PER_USER,
     downloads: v.DOWNLOADS,
+    coreDumps: v.CORE_DUMPS,
     sandbox: v.SANDBOX,
     encryptedArchives: v.ENCRYPTED_ARCHIVES,
     plans: v.PLANS,

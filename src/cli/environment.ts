@@ -120,6 +120,11 @@ export const environment: readonly Variable[] = [
   variable('DOWNLOADS_PER_USER', '8', 'downloads of one account at a time, 1 to 100000; the next one gets 503'),
   variable('DOWNLOADS', '256', 'downloads at a time, 1 to 100000; the next one gets 503'),
   variable(
+    'CORE_DUMPS',
+    'off',
+    'off: a crash leaves no file of the memory, and no debugger of the same user can look into it; on: as the system has it',
+  ),
+  variable(
     'SANDBOX',
     'auto',
     'auto: scan threads lose network, programs and foreign files where the kernel can (seccomp, Landlock); required: no start without; off',

@@ -1,12 +1,15 @@
 // More connections than there are descriptors: accounts are served all the same, nothing spins, and nobody pays for our own want.
 import { once } from 'node:events';
+import { readdirSync, renameSync } from 'node:fs';
 import { connect, type Socket } from 'node:net';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import t, { type Test } from 'tap';
 import { tar, zip } from '../fixtures/archives.js';
 import { eicar } from '../fixtures/samples.js';
 import { startServer } from '../fixtures/server.js';
-import { upload } from '../fixtures/upload.js';
+import { type UploadAnswer, upload } from '../fixtures/upload.js';
 
 const OPEN_FILES = 300;
 const IDLE_SOCKETS = 400;
@@ -34,6 +37,15 @@ async function served(url: string): Promise<void> {
       () => false,
     );
   while (!(await isServed())) await delay(20);
+}
+
+/** Where the engine of that process unpacks. */
+function engineFolder(pid: number): string {
+  for (const parent of ['/dev/shm', tmpdir()]) {
+    const name = readdirSync(parent).find((each) => each.startsWith(`sluice-engine-${pid}-`));
+    if (name !== undefined) return join(parent, name);
+  }
+  throw new Error('The engine has no folder');
 }
 
 const archive = zip([
@@ -85,3 +97,23 @@ t.test('an address has its share of the connections, and those that are busy are
   const [answer] = await Promise.all(busy.map(async (socket) => String((await once(socket, 'data'))[0])));
   t.match(answer, /^HTTP\/1.1 400 /);
 });
+
+t.test(
+  'a scan for which our own storage is short is a 503 with its unit back, and the next one is served',
+  async (t) => {
+    const server = await startServer({ env: { VERDICT_CACHE_MB: '0' } });
+    t.teardown(() => server.stop());
+    const content = zip([{ name: 'a.txt', content: Buffer.from('harmless') }]);
+    const remaining = ({ headers }: UploadAnswer): number => Number(headers.get('x-ratelimit-remaining'));
+    const first = await upload(server.url, content);
+    t.equal(first.status, 200);
+    const folder = engineFolder(server.serverPid());
+    renameSync(folder, `${folder}-away`);
+    const without = await upload(server.url, content).finally(() => renameSync(`${folder}-away`, folder));
+    t.equal(without.status, 503, JSON.stringify(without.body));
+    t.match(without.body, { error: 'Service unavailable', message: 'The engine has no room to unpack' });
+    t.match(without.headers.get('retry-after'), /^[1-9]/);
+    t.equal(remaining(without), remaining(first), 'the unit is back');
+    t.equal((await upload(server.url, content)).status, 200);
+  },
+);
