@@ -27,6 +27,10 @@ export interface Config {
   readonly verdictCacheBytes: number;
   /** The first port for metrics; 0: any free one. */
   readonly adminPort: number;
+  /** Of one process; null: as many as its descriptors allow. */
+  readonly connections: number | null;
+  /** Null: a share of them, or with trusted proxies all. */
+  readonly connectionsPerAddress: number | null;
   /** Server processes on the one port. */
   readonly processes: number;
   /** Resident bytes of one server process above which it scans no more and is restarted; null: no bound. */
@@ -54,6 +58,7 @@ export interface Config {
   readonly downloadMemoryBytes: number;
   readonly downloadsPerUser: number;
   readonly downloads: number;
+  readonly coreDumps: 'on' | 'off';
   readonly sandbox: 'auto' | 'off' | 'required';
   readonly encryptedArchives: 'allow' | 'reject';
   /** Plan name to scans per hour. */

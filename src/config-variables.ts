@@ -46,6 +46,8 @@ export const variables = z.object({
   VERDICT_CACHE: z.enum(['shared', 'account', 'off']).default('shared'),
   VERDICT_CACHE_MB: integer(0, 65_536).default(64),
   ADMIN_PORT: integer(0, 65_535).default(9090),
+  CONNECTIONS: integer(16, 1_000_000).optional(),
+  CONNECTIONS_PER_ADDRESS: integer(1, 1_000_000).optional(),
   PROCESSES: integer(1, 64).default(1),
   MEMORY_LIMIT_MB: integer(0, 16_777_216).optional(),
   SCAN_THREADS: integer(1, 256).optional(),
@@ -67,6 +69,7 @@ export const variables = z.object({
   DOWNLOAD_MEMORY_MB: integer(16, 1_048_576).default(Math.min(256, Math.max(128, Math.floor(totalmem() / MIB / 16)))),
   DOWNLOADS_PER_USER: integer(1, 100_000).default(8),
   DOWNLOADS: integer(1, 100_000).default(256),
+  CORE_DUMPS: z.enum(['on', 'off']).default('off'),
   SANDBOX: z.enum(['auto', 'off', 'required']).default('auto'),
   ENCRYPTED_ARCHIVES: z.enum(['allow', 'reject']).default('allow'),
   PLANS: plans.default(

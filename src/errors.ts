@@ -40,7 +40,7 @@ export const errorTable = {
   notFound: row(404, 'Not found', 'No such resource: REASON', 'the path is unknown'),
   methodNotAllowed: row(405, 'Method not allowed', 'Allowed: REASON', 'the path exists for other methods'),
   conflict: row(409, 'Conflict', 'REASON', 'what exists already stands against it'),
-  bodyTooLarge: row(413, 'Payload too large', 'Expected at most 256 KB', 'a JSON body is over the limit'),
+  bodyTooLarge: row(413, 'Payload too large', 'Expected at most REASON', 'a JSON body is over the limit'),
   uploadTooSlow: row(408, 'Request timeout', 'Request not complete after REASON', 'the body took too long to arrive'),
   unsupportedMediaType: row(
     415,

@@ -2,6 +2,7 @@
 import { readFileSync } from 'node:fs';
 import { z } from 'zod';
 import { assertLiveKey, createAccess } from './account/access.js';
+import { throttledAs } from './account/client-address.js';
 import { openDashboard } from './account/dashboard.js';
 import { createKeyUse } from './account/key-use.js';
 import { createPlanLimits } from './account/plans.js';
@@ -17,6 +18,8 @@ import type { Signatures } from './engine/signatures.js';
 import type { History } from './history/history.js';
 import { createHistoryRoutes } from './history/route.js';
 import { behindSignIn } from './http/caller.js';
+import type { ConnectionLimits } from './http/connections.js';
+import { type DescriptorPlan, planDescriptors } from './http/descriptors.js';
 import type { Exchange } from './http/exchange.js';
 import { createRouter } from './http/router.js';
 import { type Server, startServer } from './http/server.js';
@@ -81,6 +84,8 @@ export async function createHttp(
   stops: (() => Promise<void>)[],
 ): Promise<Http> {
   const version = readVersion();
+  const descriptors = planDescriptors(config);
+  tellOfDescriptors(descriptors, config, log);
   const keyUse = createKeyUse();
   const cache = createVerdictCache({ limitBytes: config.verdictCacheBytes });
   const memory = createUploadMemory({ budgetBytes: config.uploadMemoryBytes, waitMs: config.uploadWaitMs });
@@ -100,7 +105,7 @@ export async function createHttp(
     known: createKnownVerdicts({ cache, shared: shareVerdicts(config, redis, version), scope: config.verdictScope }),
     memory,
     uploadTimeoutMs: config.uploadTimeoutMs,
-    downloader: startDownloader(config, version),
+    downloader: startDownloader(config, descriptors, version),
     history,
     appEnv: config.appEnv,
     now: Date.now,
@@ -153,6 +158,7 @@ export async function createHttp(
         host: config.host,
         port: config.port,
         inheritedDescriptor: listener,
+        connections: connectionLimits(config, descriptors),
         handle: createRouter(
           routes,
           (exchange, error) => log.error({ ...about(exchange), err: error }, 'unforeseen error'),
@@ -175,6 +181,30 @@ export async function createHttp(
       return IDLE_MS + longestRequestMs(config) + config.scanTimeoutMs + CLOSING_MS;
     },
   };
+}
+
+/** Addresses have a share where each is a client. */
+const ADDRESS_SHARE = 1 / 4;
+const ADDRESS_MIN = 16;
+
+function connectionLimits(
+  { connectionsPerAddress, trustedProxies }: Config,
+  { connections: limit }: DescriptorPlan,
+): ConnectionLimits {
+  const share = Math.max(ADDRESS_MIN, Math.floor(limit * ADDRESS_SHARE));
+  const perAddress = connectionsPerAddress ?? (trustedProxies.length === 0 ? share : null);
+  return { limit, perAddress, groupOf: throttledAs };
+}
+
+function tellOfDescriptors(
+  { limit, connections, downloads, isScarce }: DescriptorPlan,
+  config: Config,
+  log: EventLog,
+): void {
+  const facts = { openFiles: limit, connections, downloads };
+  const isLess = isScarce || downloads < config.downloads || connections < (config.connections ?? 0);
+  if (isLess) log.warn(facts, 'the limit of open files is low (ulimit -n): there is room for fewer than is wanted');
+  else log.info(facts, 'connections');
 }
 
 /** What no request outlasts by its own deadlines, which follow each other, and the reading of a refused body after its answer. */
@@ -225,7 +255,7 @@ function startBilling(
   return billing;
 }
 
-function startDownloader(config: Config, version: string): Downloader {
+function startDownloader(config: Config, { downloads }: DescriptorPlan, version: string): Downloader {
   return createDownloader({
     guard: createGuard({ allowNetworks: config.urlAllowNetworks, ports: config.urlPorts }),
     resolve: createResolve({ servers: config.urlDnsServers, hosts: readHostsFile() }),
@@ -234,7 +264,7 @@ function startDownloader(config: Config, version: string): Downloader {
       waitMs: config.uploadWaitMs,
       use: 'downloads',
     }),
-    limits: { perUser: config.downloadsPerUser, total: config.downloads },
+    limits: { perUser: config.downloadsPerUser, total: downloads },
     timeoutMs: config.downloadTimeoutMs,
     userAgent: `Sluice/${version}`,
   });

@@ -64,6 +64,16 @@ export const environment: readonly Variable[] = [
     'port of GET /metrics (Prometheus), on 127.0.0.1 only; 0 takes a free one; with PROCESSES the next ones, too',
   ),
   variable(
+    'CONNECTIONS',
+    null,
+    'connections of one process at a time, 16 to 1000000; unset: what the limit of open files leaves, at most 100000',
+  ),
+  variable(
+    'CONNECTIONS_PER_ADDRESS',
+    null,
+    'of them those of one address (of IPv6: one /64), 1 to 1000000; unset: a quarter, and with TRUSTED_PROXIES all',
+  ),
+  variable(
     'PROCESSES',
     '1',
     'server processes on the one port, 1 to 64, each with signatures and threads of its own; above 1 REDIS_URL and DATABASE_URL are needed',
@@ -114,6 +124,11 @@ export const environment: readonly Variable[] = [
   ),
   variable('DOWNLOADS_PER_USER', '8', 'downloads of one account at a time, 1 to 100000; the next one gets 503'),
   variable('DOWNLOADS', '256', 'downloads at a time, 1 to 100000; the next one gets 503'),
+  variable(
+    'CORE_DUMPS',
+    'off',
+    'off: a crash leaves no file of the memory, and no debugger of the same user can look into it; on: as the system has it',
+  ),
   variable(
     'SANDBOX',
     'auto',

@@ -1,6 +1,7 @@
 // `sluice serve`: the supervisor, with this same program as the server processes that it keeps running.
 import { readConfig } from '../config.js';
 import type { Config } from '../config-types.js';
+import { setCoreDumps } from '../core-dumps.js';
 import { canShareListener, openListener } from '../http/listener.js';
 import { createLog, type Log } from '../log.js';
 import { mainPath } from '../paths.js';
@@ -14,6 +15,7 @@ import { EXIT_CLEAN } from './exit-codes.js';
 export async function serve(env: NodeJS.ProcessEnv): Promise<number> {
   const config = readConfig(env);
   const { log, flush } = createLog(config.logLevel);
+  setCoreDumps(config.coreDumps, log);
   try {
     return await superviseServers(config, log);
   } catch (error) {

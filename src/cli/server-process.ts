@@ -4,12 +4,13 @@ import { performance } from 'node:perf_hooks';
 import { isatty } from 'node:tty';
 import { readConfig } from '../config.js';
 import type { Config } from '../config-types.js';
+import { setCoreDumps } from '../core-dumps.js';
 import { createLog, type EventLog, type Log } from '../log.js';
 import type { Service } from '../service.js';
 import { startEngine } from '../service-engine.js';
 import { LISTENER_DESCRIPTOR, orderShape } from '../supervisor-messages.js';
 import { EXIT_UNAVAILABLE } from '../supervisor-slot.js';
-import { firstStartText, reachableUrl } from './credentials.js';
+import { reachableUrl, showFirstAccount } from './credentials.js';
 import { EXIT_CLEAN, EXIT_SIGNAL_BASE, EXIT_SOFTWARE } from './exit-codes.js';
 import { type Superior, superior } from './superior.js';
 
@@ -24,6 +25,7 @@ const MIB = 1024 * 1024;
 export async function runServer(env: NodeJS.ProcessEnv): Promise<number> {
   const config = readConfig(env);
   const { log, flush } = createLog(config.logLevel);
+  setCoreDumps(config.coreDumps, log);
   const die = (event: string) => (error: unknown) => {
     log.fatal({ err: error }, event);
     void flush().finally(() => process.exit(EXIT_SOFTWARE));
@@ -88,7 +90,7 @@ async function serveUntil(
     const port = await service.listen();
     above.ready();
     if (service.account !== null) {
-      process.stdout.write(firstStartText(service.account, reachableUrl(config, port)));
+      showFirstAccount(service.account, reachableUrl(config, port), config.dataDirectory, log);
     }
   } catch (error) {
     log.fatal({ err: error }, 'the service could not start');

@@ -1,5 +1,6 @@
 // The process of the embedded database: it outlives the server processes that use it, and ends with their supervisor.
 import { readConfig } from '../config.js';
+import { setCoreDumps } from '../core-dumps.js';
 import { createLog } from '../log.js';
 import { startEmbedded } from '../store/embedded.js';
 import { shareSession } from '../store/turns.js';
@@ -14,6 +15,7 @@ const LAST_WRITES_MS = 45_000;
 export async function runStore(env: NodeJS.ProcessEnv, socketDirectory: string): Promise<number> {
   const config = readConfig(env);
   const { log, flush } = createLog(config.logLevel);
+  setCoreDumps(config.coreDumps, log);
   // A terminal or a service manager sends them to all of us; the servers need this process until they have ended.
   for (const signal of ['SIGTERM', 'SIGINT', 'SIGHUP', 'SIGUSR2'] as const) process.on(signal, () => undefined);
   const wanted = new Promise<'told' | 'orphaned'>((resolve) => {

@@ -58,6 +58,7 @@ export interface Scanned extends ShownName {
 const LOADING_RETRY_SECONDS = 5;
 const FAILED_RETRY_SECONDS = 60;
 const QUEUE_RETRY_SECONDS = 2;
+const STORAGE_RETRY_SECONDS = 5;
 
 /** Rejects with a Failure for whatever is no verdict, with the signal's reason when the client goes away. */
 export async function scanContent(request: ScanRequest, parts: ScanParts): Promise<Scanned> {
@@ -118,6 +119,7 @@ async function verdictOf(
 
   const { verdict, epoch, durationMs } = outcome;
   progress.durationMs = durationMs;
+  if (verdict.kind === 'failed') throw new Failure('unavailable', verdict.reason, STORAGE_RETRY_SECONDS);
   if (verdict.kind === 'incomplete') throw new Failure('scanIncomplete', verdict.reason);
   const by = epoch === null ? null : parts.signatures.engineOf(epoch);
   if (by !== null) parts.known.keep(content, by, account, { verdict, durationMs });

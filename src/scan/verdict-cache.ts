@@ -1,7 +1,7 @@
 // Verdicts that are known already: by a SHA-256 that stands for the content, for the engine that serves, within a bound of bytes.
 import type { Verdict } from '../engine/verdict.js';
 
-export type CompleteVerdict = Exclude<Verdict, { kind: 'incomplete' }>;
+export type CompleteVerdict = Exclude<Verdict, { kind: 'incomplete' | 'failed' }>;
 
 /** What an engine has said of a content, and how long it took. */
 export interface LookedAt {

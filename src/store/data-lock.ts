@@ -1,11 +1,12 @@
 // The lock on a data directory: one live process at a time. A claim is a listening socket in the directory, which the
 // kernel silences when its process ends however it ends; so it also tells containers apart that share a volume but no process ids.
 import { randomInt } from 'node:crypto';
-import { chmodSync, closeSync, mkdirSync, openSync, readdirSync, rmdirSync, rmSync } from 'node:fs';
+import { chmodSync, closeSync, mkdirSync, openSync, readdirSync, rmSync } from 'node:fs';
 import { connect, createServer, type Server } from 'node:net';
 import { tmpdir } from 'node:os';
 import { basename, join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
+import { removeOwnFiles } from '../owned-folder.js';
 import { codeOf, messageOfError, StoreError, StoreInUse } from './store-error.js';
 
 /** Folders under the OS's temporary one that may be removed on behalf of a crashed owner. */
@@ -85,7 +86,7 @@ async function otherOwner(folder: string, mine: string): Promise<number | null> 
       if (name === mine || pid === undefined || suffix === undefined) continue;
       if (await answers(throughDescriptor(descriptor, name))) return Number(pid);
       rmSync(join(folder, name), { force: true });
-      removeSocketFolder(join(tmpdir(), `${SOCKET_FOLDER_PREFIX}${suffix}`));
+      removeSocketFolder(`${SOCKET_FOLDER_PREFIX}${suffix}`);
     }
     return null;
   } finally {
@@ -120,11 +121,10 @@ function answers(path: string): Promise<boolean> {
   });
 }
 
-/** Never recursive: only what a store puts there, and only a folder of ours. */
-function removeSocketFolder(socketDirectory: string): void {
-  rmSync(join(socketDirectory, SOCKET_NAME), { force: true });
+/** Never recursive: only what a store puts there, and only a folder of ours, which nobody has put a link in the place of. */
+function removeSocketFolder(name: string): void {
   try {
-    rmdirSync(socketDirectory);
+    removeOwnFiles(tmpdir(), name, [SOCKET_NAME]);
   } catch (error) {
     // Gone already, no longer empty, or somebody else's now: nothing that keeps us from starting.
     if (!['ENOENT', 'ENOTEMPTY', 'ENOTDIR', 'EACCES', 'EPERM'].includes(codeOf(error) ?? '')) throw error;
