@@ -118,7 +118,7 @@ export async function createHttp(
   const billing = startBilling(config, log, { postgres, admission }, stops);
   const dashboard = await openDashboard({
     ...config,
-    sql: postgres.sql,
+    sql: postgres.requests,
     issuer: ownIssuer(config.baseUrl),
     admission,
     recentUse: keyUse.recent,
@@ -135,11 +135,11 @@ export async function createHttp(
           scans.signedIn,
           ...dashboard.callerRoutes,
           ...createBillingRoutes(billing),
-          ...createHistoryRoutes({ sql: postgres.sql, now: Date.now }),
+          ...createHistoryRoutes({ sql: postgres.pages, now: Date.now }),
         ],
         dashboard.authenticate,
       ),
-      createWebhookRoute({ billing, sql: postgres.sql, log, now: Date.now }),
+      createWebhookRoute({ billing, sql: postgres.requests, log, now: Date.now }),
     ],
     signatures: () => signatures.state(),
     history: () => history.state(),
@@ -237,10 +237,10 @@ function startBilling(
   { postgres, admission }: Pick<HttpParts, 'postgres' | 'admission'>,
   stops: (() => Promise<void>)[],
 ): Billing {
-  const { sql } = postgres;
+  const { sql, requests } = postgres;
   const limitOf = createPlanLimits(config.plans);
   const billing = createBilling({
-    sql,
+    sql: requests,
     plans: config.plans,
     settings: config.billing,
     planChanged: (userId, plan) => admission.setLimit(userId, limitOf(plan)),

@@ -60,7 +60,7 @@ export interface Admission {
 export async function startAdmission(
   config: Config,
   log: Log,
-  { sql }: Postgres,
+  { admission: sql }: Postgres,
   takesOver: boolean,
   stops: (() => Promise<void>)[],
 ): Promise<Admission> {

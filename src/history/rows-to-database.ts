@@ -21,7 +21,7 @@ export function createRowStore(sql: Sql): (rows: readonly ScanRow[]) => Promise<
     }
     try {
       // Whatever the database's default is: a row that another process has just added must be seen as a conflict, not an error.
-      await sql.begin('isolation level read committed', async (tx) => {
+      await sql.transaction('readCommitted', async (tx) => {
         // Sent together: none waits for the answer to the one before.
         await Promise.all([boundWaits(tx), insertRows(tx, rows), touchKeys(tx, rows)]);
       });

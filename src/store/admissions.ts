@@ -10,6 +10,7 @@ import {
   type UserAdmission,
 } from './admission.js';
 import { createExpectations } from './expectations.js';
+import { guarded, STORE_ANSWER_MS } from './guard.js';
 import { type Count, type Ledger, LedgerAway } from './ledger.js';
 import type { Lookups } from './lookups.js';
 import type { QuotaHours } from './quota-hours.js';
@@ -41,7 +42,6 @@ const OWNER_MS = 3_600_000;
 /** What other nodes may not know of a count when the ledger goes away, and what a kill may cost. */
 const MIRROR_MS = 1_000;
 const SWEEP_MS = 600_000;
-const STORE_TIMEOUT_MS = 5_000;
 /** Each time a fill is refused something else changed the user: more than a few in a row don't happen by chance. */
 const FILL_ATTEMPTS = 5;
 const DOWN_RETRY_SECONDS = 2;
@@ -177,21 +177,21 @@ export function createAdmissions(parts: AdmissionParts): AdmissionStore {
   /** The same for a user who is signed in: what the caller knows was read before the token, so it is read again. */
   async function fillUser(userId: string, hourlyLimit: number): Promise<number> {
     const token = await ledger.begin(userId);
-    const [limit, known] = await Promise.all([reachable(parts.limitOf(userId)), readHours(userId)]);
+    const [limit, known] = await Promise.all([guarded(parts.limitOf(userId)), readHours(userId)]);
     await ledger.fill(userId, token, { key: null, hourlyLimit: limit ?? hourlyLimit, hours: known });
     return limit ?? hourlyLimit;
   }
 
   /** A unit that can't be given back must not cost the answer. */
   async function refunded(work: Promise<QuotaState | null>): Promise<QuotaState | null> {
-    return await within(work, STORE_TIMEOUT_MS).catch((error: unknown) => {
+    return await within(work, STORE_ANSWER_MS).catch((error: unknown) => {
       parts.onProblem(`A unit could not be given back: ${String(error)}`);
       return null;
     });
   }
 
   async function readHours(userId: string) {
-    return await reachable(hours.read(userId));
+    return await guarded(hours.read(userId));
   }
 
   function admitted(owner: { userId: string; keyId: string | null }, count: Count): UserAdmission {
@@ -214,7 +214,7 @@ export function createAdmissions(parts: AdmissionParts): AdmissionStore {
     hourlyLimit: number,
   ): Promise<UserAdmission> {
     const { userId, keyId } = owner;
-    const count = await reachable(hours.take(userId, hourlyLimit, mirror.seen(userId)));
+    const count = await guarded(hours.take(userId, hourlyLimit, mirror.seen(userId)));
     const { windowStartSeconds, mirrored, direct, nowSeconds } = count;
     const asCount = { limit: hourlyLimit, counted: mirrored, direct, windowStartSeconds, nowSeconds };
     if (count.kind === 'exhausted') return exhausted({ kind: 'exhausted', ...asCount });
@@ -314,11 +314,11 @@ export function createAdmissions(parts: AdmissionParts): AdmissionStore {
     },
     problem: parts.ledgerProblem,
     async flush() {
-      await within(mirror.flush(), STORE_TIMEOUT_MS);
+      await within(mirror.flush(), STORE_ANSWER_MS);
     },
     async stop() {
       for (const timer of timers) clearInterval(timer);
-      await within(mirror.flush(), STORE_TIMEOUT_MS).catch((error: unknown) =>
+      await within(mirror.flush(), STORE_ANSWER_MS).catch((error: unknown) =>
         parts.onProblem(`The last counts of this hour didn't reach Postgres: ${String(error)}`),
       );
     },
@@ -331,16 +331,6 @@ const UNKNOWN_LIMIT = -1;
 function exhausted({ limit, counted, direct, windowStartSeconds, nowSeconds }: Count): UserAdmission {
   const quota = quotaState(limit, counted + direct, windowStartSeconds);
   return { outcome: 'exhausted', quota, retryAfterSeconds: Math.max(1, quota.resetEpochSeconds - nowSeconds) };
-}
-
-async function reachable<T>(work: Promise<T>): Promise<T> {
-  try {
-    return await within(work, STORE_TIMEOUT_MS);
-  } catch (error) {
-    const failure = new Failure('unavailable', 'The account store is not reachable', DOWN_RETRY_SECONDS);
-    failure.cause = error;
-    throw failure;
-  }
 }
 
 function nullIfAway(error: unknown): null {

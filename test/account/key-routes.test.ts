@@ -334,7 +334,7 @@ onEachStore(async (t, store) => {
     const told: unknown[] = [];
     const dashboard = await startDashboard(t, { sql, admission: { revoke: async (key) => void told.push(key) } });
     const { uuid } = await create(dashboard, ada, 'one');
-    await sql.begin(async (tx) => {
+    await sql.transaction('readCommitted', async (tx) => {
       await tx`SELECT FROM api_keys WHERE id = ${uuid} FOR UPDATE`;
       const answer = await dashboard.ask(ada, 'DELETE', `/web/keys/${uuid}`);
       t.match(answer, { status: 503, body: { error: 'Service unavailable' } });

@@ -68,7 +68,7 @@ t.test('with an embedded store', async (t) => {
     await Promise.all(
       clients.map(async ({ sql }) => {
         for (let round = 0; round < rounds; round += 1) {
-          await sql.begin(async (tx) => {
+          await sql.transaction('readCommitted', async (tx) => {
             const [row] = await tx`SELECT value FROM counter`;
             await new Promise((resolve) => setImmediate(resolve));
             await tx`UPDATE counter SET value = ${Number(row?.['value']) + 1}`;
@@ -82,9 +82,9 @@ t.test('with an embedded store', async (t) => {
   t.test('a connection that ends inside its transaction leaves nothing of it, and the others go on', async (t) => {
     const dying = await open();
     const inside = dying.sql
-      .begin(async (tx) => {
+      .transaction('readCommitted', async (tx) => {
         await tx`UPDATE counter SET value = -1`;
-        await dying.sql.end({ timeout: 0 });
+        await dying.close();
         await tx`SELECT 1`;
       })
       .catch(() => 'cut off');
@@ -106,7 +106,7 @@ t.test('with an embedded store', async (t) => {
     t.match(await patient.sql`SELECT count(*)::int AS rows, pg_sleep(0.5) FROM generate_series(1, 1000)`, [
       { rows: 1000 },
     ]);
-    const result = await patient.sql.begin(async (tx) => {
+    const result = await patient.sql.transaction('readCommitted', async (tx) => {
       await tx`UPDATE counter SET value = value`;
       return await tx`SELECT 'whole' AS answer, pg_sleep(0.5)`;
     });
