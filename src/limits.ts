@@ -19,6 +19,9 @@ export const MULTIPART_ENVELOPE_BYTES =
   MULTIPART_PARTS_MAX * (MULTIPART_PART_HEADER_BYTES + MULTIPART_FIELD_BYTES + MULTIPART_BOUNDARY_MAX + 8) +
   2 * MULTIPART_MARGIN_BYTES;
 
+/** An upload that declares too much is refused; its filename, which is for the history alone, is waited for so long. */
+export const REFUSED_NAME_MS = 1_000;
+
 /** Characters of a filename that are kept, by the contract. */
 export const FILENAME_MAX_CHARACTERS = 255;
 

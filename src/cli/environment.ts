@@ -56,7 +56,7 @@ export const environment: readonly Variable[] = [
   variable(
     'VERDICT_CACHE_MB',
     '64',
-    'MB of verdicts that are remembered, about 4000 each, to 65536; as much of Redis; 0: none',
+    'MB of verdicts that are remembered, about 2000 contents each, to 65536; as much of Redis; 0: none',
   ),
   variable(
     'ADMIN_PORT',

@@ -129,9 +129,11 @@ export function openExchange(
     inbound.resume();
     response.cork(() => {
       writeHead(answer);
-      const body = exchange.method === 'HEAD' ? '' : answer.body;
       // Closing while the client still sends would take the answer from it; uWebSockets.js closes ten seconds later.
-      response.end(body, closeAfter && (inbound.isEnded() || framing.problem !== null));
+      const closes = closeAfter && (inbound.isEnded() || framing.problem !== null);
+      // RFC 9110 section 9.3.2: the length that GET would have had.
+      if (exchange.method === 'HEAD') response.endWithoutBody(Buffer.byteLength(answer.body), closes);
+      else response.end(answer.body, closes);
     });
     end(answer.status);
   }

@@ -1,7 +1,7 @@
 // One upload: the body of an exchange through the parser into a lent buffer; whole, or refused as soon as that is certain.
 import { Failure } from '../errors.js';
 import type { Exchange } from '../http/exchange.js';
-import { CONTENT_LIMIT_BYTES, MULTIPART_ENVELOPE_BYTES } from '../limits.js';
+import { CONTENT_LIMIT_BYTES, MULTIPART_ENVELOPE_BYTES, REFUSED_NAME_MS } from '../limits.js';
 import { type Content, createBody } from './body.js';
 import { createForm, type FormContent } from './form.js';
 import { boundaryOf } from './form-headers.js';
@@ -78,8 +78,10 @@ function receiveForm(
         settle(() => reject(asFailure(error)));
       }
     };
-    const tooSlow = (): void => settle(() => reject(new Failure('uploadTooSlow', `${timeoutMs} ms`)));
-    const timer = setTimeout(tooSlow, timeoutMs);
+    // What declares too much is refused in any case, also while nothing of the body comes: its name is waited for a moment.
+    const limitMs = isTooLarge ? REFUSED_NAME_MS : timeoutMs;
+    const late = isTooLarge ? new Failure('fileTooLarge') : new Failure('uploadTooSlow', `${timeoutMs} ms`);
+    const timer = setTimeout(() => settle(() => reject(late)), limitMs);
     exchange.onGone((reason) => settle(() => reject(reason)));
     cleared.catch((reason: unknown) => settle(() => reject(reason)));
     if (settled) return;

@@ -95,7 +95,7 @@ t.test('the history has the filename of what was refused', async (t) => {
   }
 });
 
-t.test('an upload that declares too much is refused while its name is all that has come', async (t) => {
+t.test('an upload that declares too much is refused when its name has come, and without', async (t) => {
   const connection = await openRaw(server.port);
   const body = filePart('content', 'huge.bin');
   await connection.send(scanRequest(body.subarray(0, -20), { 'Content-Length': '4000000000' }));
@@ -104,6 +104,10 @@ t.test('an upload that declares too much is refused while its name is all that h
   t.match(answer?.body, /File size exceeds limit: 10MB/);
   t.match(await rowOf(answer?.headers.get('x-scan-id') ?? null), { filename: 'huge.bin' });
   connection.end();
+  const silent = await openRaw(server.port);
+  await silent.send(scanRequest(new Uint8Array(), { 'Content-Length': '4000000000' }));
+  t.match((await silent.answer())?.body, /File size exceeds limit: 10MB/, 'and also when not even that comes');
+  silent.end();
 });
 
 t.test('boundaries and empty inputs as clients send them', async (t) => {
@@ -243,4 +247,14 @@ t.test('every answer of a scan route has the headers that the document says, and
     }
   }
   t.notMatch(JSON.stringify(document.paths['/web/scans']?.post?.requestBody), /url/i, 'no url for who is signed in');
+});
+
+t.test('HEAD has the headers of GET, its length too, and no body', async (t) => {
+  for (const path of ['/livez', '/nothing']) {
+    const get = await fetch(`${url}${path}`);
+    const head = await fetch(`${url}${path}`, { method: 'HEAD' });
+    t.equal(head.status, get.status);
+    t.equal(head.headers.get('content-length'), String((await get.arrayBuffer()).byteLength), path);
+    t.equal((await head.arrayBuffer()).byteLength, 0);
+  }
 });
