@@ -65,7 +65,12 @@ export const errorTable = {
     'too many sign-ins, registrations, changes of keys or guesses of the current password',
   ),
   internal: row(500, 'Internal error', 'REASON', 'anything unforeseen; the message is the request id'),
-  unavailable: row(503, 'Service unavailable', 'REASON', 'the engine loads, the queue is full, or a store is down'),
+  unavailable: row(
+    503,
+    'Service unavailable',
+    'REASON',
+    'the engine loads, something is full (the queue, memory, room to unpack), or a store is down',
+  ),
 } as const satisfies Record<string, ErrorRow>;
 
 export type ErrorCode = keyof typeof errorTable;

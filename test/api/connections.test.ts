@@ -20,8 +20,8 @@ async function idle(t: Test, port: number, count: number, localAddress: string):
   t.teardown(() => {
     for (const socket of sockets) socket.destroy();
   });
-  for (const socket of sockets) socket.on('error', () => undefined);
-  await Promise.all(sockets.map((socket) => socket.readyState === 'open' || once(socket, 'connect')));
+  for (const socket of sockets) socket.on('error', () => undefined).resume();
+  await Promise.all(sockets.map((socket) => socket.readyState !== 'opening' || once(socket, 'connect')));
   return sockets;
 }
 
@@ -29,14 +29,17 @@ function open(sockets: readonly Socket[]): number {
   return sockets.filter(({ readyState }) => readyState === 'open').length;
 }
 
-/** A connection is idle only when a request could have come; until then the address that has used up its share gets no more. */
-async function served(url: string): Promise<void> {
+/**
+ * Waits until the flood is over: the address that has used up its share gets no more before some of its connections are idle, and
+ * one is idle only when a request could have come.
+ */
+async function calm(url: string, sockets: readonly Socket[]): Promise<void> {
   const isServed = (): Promise<boolean> =>
     fetch(`${url}/livez`, { headers: { Connection: 'close' } }).then(
       ({ ok }) => ok,
       () => false,
     );
-  while (!(await isServed())) await delay(20);
+  while (open(sockets) > OPEN_FILES / 4 || !(await isServed())) await delay(20);
 }
 
 /** Where the engine of that process unpacks. */
@@ -52,10 +55,10 @@ const archive = zip([
   { name: 'inner.tar', content: tar([{ name: 'inner.zip', content: zip([{ name: 'a.com', content: eicar() }]) }]) },
 ]);
 
-for (const [from, address, env] of [
-  ['another address', '127.0.0.2', {}],
-  ['the same address', '127.0.0.1', {}],
-  ['behind the proxy that all others come through', '127.0.0.1', { TRUSTED_PROXIES: '127.0.0.0/8' }],
+for (const [from, address, isCalmed, env] of [
+  ['another address', '127.0.0.2', false, {}],
+  ['the same address', '127.0.0.1', true, {}],
+  ['behind the proxy that all others come through', '127.0.0.1', false, { TRUSTED_PROXIES: '127.0.0.0/8' }],
 ] as const) {
   t.test(`idle sockets from ${from}, more than there are descriptors, leave others served`, async (t) => {
     const server = await startServer({
@@ -64,18 +67,21 @@ for (const [from, address, env] of [
     });
     t.teardown(() => server.stop());
     await upload(server.url, archive);
-    await idle(t, server.port, IDLE_SOCKETS, address);
-    await served(server.url);
+    const sockets = await idle(t, server.port, IDLE_SOCKETS, address);
+    if (isCalmed) await calm(server.url, sockets);
     const before = { cpu: server.cpuSeconds(), at: performance.now() };
+    await delay(1_000);
+    const share = (server.cpuSeconds() - before.cpu) / ((performance.now() - before.at) / 1000);
+    t.ok(share < 0.5, `the processor has other things to do: ${share.toFixed(2)} of a core`);
     for (let round = 0; round < 5; round += 1) {
-      const answer = await upload(server.url, archive);
-      t.equal(answer.status, 200, JSON.stringify(answer.body));
-      t.match(answer.body, { infected: true });
+      const startedMs = performance.now();
+      // Unpacking takes files.
+      const clean = await upload(server.url, zip([{ name: `${round}.txt`, content: Buffer.from('harmless') }]));
+      t.match(clean, { status: 200, body: { infected: false } });
+      t.match(await upload(server.url, archive), { status: 200, body: { infected: true } });
       t.equal((await fetch(`${server.url}/livez`, { headers: { Connection: 'close' } })).status, 200);
-      await delay(300);
+      t.ok(performance.now() - startedMs < 3_000, 'within 3 s');
     }
-    const seconds = (performance.now() - before.at) / 1000;
-    t.ok((server.cpuSeconds() - before.cpu) / seconds < 0.5, 'and the processor has other things to do');
     t.notMatch(server.output(), /EMFILE|Too many open files/);
   });
 }
@@ -90,7 +96,7 @@ t.test('an address has its share of the connections, and those that are busy are
   // Until all of them have been read.
   await fetch(`${server.url}/livez`);
   const refused = await idle(t, server.port, 8, '127.0.0.2');
-  await Promise.all(refused.map((socket) => socket.readyState === 'closed' || once(socket.resume(), 'close')));
+  await Promise.all(refused.map((socket) => socket.closed || once(socket, 'close')));
   t.equal(open(busy), 16);
   t.equal((await upload(server.url, 'hello')).status, 200, 'from another address');
   for (const socket of busy) socket.write('"a"}');

@@ -27,22 +27,19 @@ const verdicts = (stdout: string): unknown[] =>
     .split('\n')
     .map((line) => JSON.parse(line));
 
-t.test(
-  'a scan that goes on over the bound has no verdict, and neither has the next one, which is not its doing',
-  async (t) => {
-    const { stdout } = await run(t, 20, ['fill 10', 'fill 15', 'fill 0']);
-    t.match(verdicts(stdout), [
-      { kind: 'clean' },
-      { kind: 'incomplete', reason: /^engine error: / },
-      // It had unpacked nothing yet.
-      { kind: 'failed', reason: 'The engine has no room to unpack' },
-    ]);
-  },
-);
+t.test('a scan that goes on over the bound has no verdict, and neither has the next one', async (t) => {
+  const { stdout } = await run(t, 20, ['fill 10', 'fill 15', 'fill 0']);
+  t.match(verdicts(stdout), [
+    { kind: 'clean' },
+    // What fills the folder is there before the engine begins: it is not the content's doing.
+    { kind: 'failed', reason: 'The engine has no room to unpack' },
+    { kind: 'failed', reason: 'The engine has no room to unpack' },
+  ]);
+});
 
 t.test('what is found over the bound is found all the same, or has no verdict', async (t) => {
   const { stdout } = await run(t, 20, ['fill 25 a mark of this test']);
-  t.match(verdicts(stdout), [{ kind: /^(infected|incomplete)$/ }]);
+  t.match(verdicts(stdout), [{ kind: /^(infected|failed)$/ }]);
 });
 
 t.test('a parser that writes without end ends the process, as a crash does', async (t) => {
