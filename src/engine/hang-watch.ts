@@ -36,12 +36,15 @@ const LOOK_LEAST_MS = 50;
 /** Returns what ends the watch. */
 export function watchScan(options: WatchOptions): () => void {
   const { scanTimeoutMs, graceMs, onGivenUp, onLate, onHung } = options;
+  const startedMs = performance.now();
   let timer = setTimeout(() => {
+    // It comes too late where this process has stood still: then the thread has not had its half yet.
+    const overdueMs = performance.now() - startedMs - scanTimeoutMs * GIVEN_UP_SHARE;
     onGivenUp();
-    watchLate();
+    watchLate(scanTimeoutMs * HUNG_SHARE + Math.min(overdueMs, scanTimeoutMs * GIVEN_UP_SHARE));
   }, scanTimeoutMs * GIVEN_UP_SHARE);
 
-  function watchLate(): void {
+  function watchLate(hungMs: number): void {
     const lateAtMs = performance.now() + scanTimeoutMs * (1 - GIVEN_UP_SHARE) + graceMs;
     const everyMs = Math.max(LOOK_LEAST_MS, (scanTimeoutMs * GIVEN_UP_SHARE) / LOOKS);
     const evidence = startEvidence(options.threadId, everyMs);
@@ -52,7 +55,7 @@ export function watchScan(options: WatchOptions): () => void {
       if (performance.now() < lateAtMs) return;
       if (!isLate) onLate();
       isLate = true;
-      if (takenMs < scanTimeoutMs * HUNG_SHARE) return;
+      if (takenMs < hungMs) return;
       clearTimeout(timer);
       onHung();
     };

@@ -34,7 +34,7 @@ t.test('content whose thread gets no processor is late, and no suspect', async (
 });
 
 t.test('content that was being scanned while the whole process stood still is no suspect', async (t) => {
-  const running = scan(t, 'hang sleep 1.5');
+  const running = scan(t, 'hang sleep 0.8');
   await running.line('begun');
   running.process.kill('SIGSTOP');
   await new Promise((resolve) => setTimeout(resolve, 4_000));
