@@ -1,13 +1,13 @@
 // The watch over a scan at a thread: when it is late, when its thread is given up, and when it is its content that hangs and not the machine.
 import { performance } from 'node:perf_hooks';
-import { idleMs, threadTime } from './thread-time.js';
+import { type ThreadTime, threadTime } from './thread-time.js';
 
 export interface WatchOptions {
   readonly scanTimeoutMs: number;
   /** A thread that comes back so long after the deadline is slow, not late. */
   readonly graceMs: number;
-  /** The kernel's number of the thread; null: not known. */
-  readonly threadId: () => number | null;
+  /** As of Thread. */
+  readonly threadId: () => number | null | undefined;
   /** It has had half of the deadline: another thread is to take its place. */
   readonly onGivenUp: () => void;
   /** The deadline and the grace are over. */
@@ -23,26 +23,28 @@ export interface WatchOptions {
  */
 const GIVEN_UP_SHARE = 0.5;
 /**
- * A content hangs when, after its thread was given up, it has taken so much of the deadline once more: of processor time, or asleep on
- * a machine with a core to spare. libclamav looks at the clock on the wall, so content that ends at all can't use that up, however
- * few of the turns it gets.
+ * A content hangs when its thread, after it was given up, has taken so much of the deadline once more: of processor time, or asleep
+ * while this process has its turns. libclamav looks at the clock on the wall, so content that it ends by itself at all can't use
+ * that up, however few turns a machine that is overloaded gives its thread. A process that stands still, or a thread that waits for a
+ * processor, a disk or swapped memory, says nothing of the content.
  */
 const HUNG_SHARE = 0.5;
 /** Looks between the half of the deadline and its end. */
 const LOOKS = 30;
 const LOOK_LEAST_MS = 50;
-/** Of one core, in the time between two looks: with less of it idle, who sleeps may sleep because another one gets no turn. */
-const IDLE_LEAST = 0.25;
 
 /** Returns what ends the watch. */
 export function watchScan(options: WatchOptions): () => void {
   const { scanTimeoutMs, graceMs, onGivenUp, onLate, onHung } = options;
+  const startedMs = performance.now();
   let timer = setTimeout(() => {
+    // It comes too late where this process has stood still: then the thread has not had its half yet.
+    const overdueMs = performance.now() - startedMs - scanTimeoutMs * GIVEN_UP_SHARE;
     onGivenUp();
-    watchLate();
+    watchLate(scanTimeoutMs * HUNG_SHARE + Math.min(overdueMs, scanTimeoutMs * GIVEN_UP_SHARE));
   }, scanTimeoutMs * GIVEN_UP_SHARE);
 
-  function watchLate(): void {
+  function watchLate(hungMs: number): void {
     const lateAtMs = performance.now() + scanTimeoutMs * (1 - GIVEN_UP_SHARE) + graceMs;
     const everyMs = Math.max(LOOK_LEAST_MS, (scanTimeoutMs * GIVEN_UP_SHARE) / LOOKS);
     const evidence = startEvidence(options.threadId, everyMs);
@@ -53,7 +55,7 @@ export function watchScan(options: WatchOptions): () => void {
       if (performance.now() < lateAtMs) return;
       if (!isLate) onLate();
       isLate = true;
-      if (takenMs < scanTimeoutMs * HUNG_SHARE) return;
+      if (takenMs < hungMs) return;
       clearTimeout(timer);
       onHung();
     };
@@ -63,31 +65,28 @@ export function watchScan(options: WatchOptions): () => void {
   return () => clearTimeout(timer);
 }
 
-/** Returns what is to be called at every look, and says how long the thread has worked, or slept without a reason, since the first. */
-function startEvidence(threadId: () => number | null, everyMs: number): () => number {
-  const sample = () => {
+/** Returns what is to be called at every look, and says how long the thread has worked, or slept without a reason, since the start. */
+function startEvidence(threadId: WatchOptions['threadId'], everyMs: number): () => number {
+  const sample = (): { id: number | null | undefined; atMs: number; thread: ThreadTime | null } => {
     const id = threadId();
-    return { thread: id === null ? null : threadTime(id), idleMs: idleMs(), atMs: performance.now() };
+    return { id, atMs: performance.now(), thread: typeof id === 'number' ? threadTime(id) : null };
   };
   let last = sample();
   let takenMs = 0;
   return () => {
     const now = sample();
-    // What is longer than two looks was this process's own standstill.
-    const passedMs = Math.min(now.atMs - last.atMs, 2 * everyMs);
-    takenMs += takenOf(last, now, passedMs);
+    const passedMs = now.atMs - last.atMs;
+    // This process has had no turn, or has stood still.
+    const isTooLate = passedMs > 2 * everyMs;
+    if (last.thread !== null && now.thread !== null) {
+      const workedMs = now.thread.usedMs - last.thread.usedMs;
+      const hasSlept = last.thread.isAsleep && now.thread.isAsleep && !isTooLate;
+      takenMs += hasSlept ? Math.max(passedMs, workedMs) : workedMs;
+    } else if (last.id !== undefined && !isTooLate) {
+      // Where the kernel says nothing the clock has to do. A thread that has yet to start has not even seen the content.
+      takenMs += passedMs;
+    }
     last = now;
     return takenMs;
   };
-}
-
-type Sample = { readonly thread: ReturnType<typeof threadTime>; readonly idleMs: number | null; readonly atMs: number };
-
-function takenOf(last: Sample, now: Sample, passedMs: number): number {
-  // Where the kernel says nothing the clock has to do.
-  if (last.thread === null || now.thread === null) return passedMs;
-  const workedMs = now.thread.usedMs - last.thread.usedMs;
-  const idle = last.idleMs === null || now.idleMs === null ? passedMs : now.idleMs - last.idleMs;
-  const slept = last.thread.isAsleep && now.thread.isAsleep && idle >= (now.atMs - last.atMs) * IDLE_LEAST;
-  return slept ? Math.max(passedMs, workedMs) : workedMs;
 }

@@ -20,8 +20,8 @@ export interface Threads {
 }
 
 export interface Thread {
-  /** The kernel's number of it; null: not known. */
-  readonly id: number | null;
+  /** The kernel's number of it; undefined: it has not said it yet, since it starts; null: there is no /proc to know it from. */
+  readonly id: number | null | undefined;
   /** One task at a time. */
   run(task: ScanTask): Promise<ScanTaskResult>;
   /** It has had its time: from now on it gets what the others leave of the processor, and another one takes its place in the set. */
@@ -43,8 +43,8 @@ export interface ThreadsOptions {
 interface Seat {
   readonly piscina: Piscina<ScanTask | undefined, ScanTaskResult>;
   state: 'starting' | 'idle' | 'taken' | 'lost';
-  /** The kernel's number of the thread; null: not known. */
-  id: number | null;
+  /** As of Thread. */
+  id: number | null | undefined;
 }
 
 /**
@@ -82,14 +82,14 @@ export function startThreads({ count, standIns, settings, onFree }: ThreadsOptio
       maxQueue: 1,
       workerData: settings,
     });
-    const seat: Seat = { piscina, state, id: null };
+    const seat: Seat = { piscina, state, id: undefined };
     seats.add(seat);
     if (state === 'idle') idle.push(seat);
     // A thread that ends before it has loaded what it needs. Its task, if it has one, is told by the task's own rejection.
     piscina.on('error', () => giveUp(seat));
     void identify(seat).then((isThere) => {
       // It was given a task before it had said its number, and has used up its time already.
-      if (seat.state === 'lost' && seat.id !== null) lower(seat.id);
+      if (seat.state === 'lost') lower(seat);
       if (!isThere) giveUp(seat);
       if (seat.state !== 'starting' || !isThere || isStopped) return;
       rest(seat);
@@ -188,7 +188,7 @@ export function startThreads({ count, standIns, settings, onFree }: ThreadsOptio
         run: (task) =>
           seat.piscina.run(task, { transferList: [task.content] }).catch((error: unknown) => {
             // The thread has died, and Piscina has put another one in its place.
-            seat.id = null;
+            seat.id = undefined;
             void identify(seat);
             throw error;
           }),
@@ -196,7 +196,7 @@ export function startThreads({ count, standIns, settings, onFree }: ThreadsOptio
           seat.state = 'lost';
           taken -= 1;
           lost += 1;
-          if (seat.id !== null) lower(seat.id);
+          lower(seat);
           fill();
         },
         release: () => release(seat),
@@ -224,12 +224,13 @@ async function identify(seat: Seat): Promise<boolean> {
     seat.id = typeof id === 'number' ? id : null;
     return true;
   } catch {
-    seat.id = null;
+    seat.id = undefined;
     return false;
   }
 }
 
-function lower(id: number): void {
+function lower({ id }: Seat): void {
+  if (typeof id !== 'number') return;
   try {
     // Linux has priorities for threads, under the numbers that it gives them.
     setPriority(id, Math.min(constants.priority.PRIORITY_LOW, getPriority(id) + LOST_NICE));
