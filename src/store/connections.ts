@@ -3,7 +3,7 @@
 import { performance } from 'node:perf_hooks';
 import type postgres from 'postgres';
 import { Failure } from '../errors.js';
-import { within } from './within.js';
+import { NoAnswer, within } from './within.js';
 
 /** The driver with a single connection. */
 export type Driver = postgres.Sql;
@@ -32,7 +32,7 @@ export interface LaneLimits {
   readonly hangMs?: number;
 }
 
-/** Rejects with Failure('unavailable') when too many wait, or when a connection isn't free in time. */
+/** Rejects with Failure('unavailable') when too many wait, with NoAnswer when a connection isn't free in time. */
 export type Lane = <T>(work: (lent: Lent) => Promise<T>) => Promise<T>;
 
 export interface Connections {
@@ -104,12 +104,13 @@ export function createConnections({ open, size, waitMs = WAIT_MS }: ConnectionsO
   async function take(queue: Queue): Promise<Session> {
     if (isClosed) throw new ConnectionLost('The connections are closed');
     const { waiting, limits } = queue;
-    if (!hasRoom(queue) && waiting.length >= limits.waiting)
-      throw busy('Too many questions to the account store at once');
+    if (!hasRoom(queue) && waiting.length >= limits.waiting) {
+      throw new Failure('unavailable', 'Too many questions to the account store at once', BUSY_RETRY_SECONDS);
+    }
     return await new Promise((resolve, reject) => {
       const timer = setTimeout(() => {
         waiting.splice(waiting.indexOf(begin), 1);
-        reject(busy('The account store has too much to do'));
+        reject(new NoAnswer(waitMs));
       }, waitMs);
       const begin = (session: Session): void => {
         clearTimeout(timer);
@@ -200,8 +201,4 @@ function lend(session: Session, hangMs: number): Lent {
     },
     discard,
   };
-}
-
-function busy(detail: string): Failure {
-  return new Failure('unavailable', detail, BUSY_RETRY_SECONDS);
 }
