@@ -28,6 +28,8 @@ export interface LaneLimits {
   readonly spare: number;
   /** Work that waits for one; the next is refused. */
   readonly waiting: number;
+  /** How long work waits for one; unset: as long as who asks with a request does. */
+  readonly waitMs?: number;
   /** A query without an answer for so long hangs; unset: longer than any statement but those of a migration takes. */
   readonly hangMs?: number;
 }
@@ -45,8 +47,6 @@ export interface Connections {
 export interface ConnectionsOptions {
   readonly open: OpenDriver;
   readonly size: number;
-  /** For tests: how long work waits for a connection. */
-  readonly waitMs?: number;
 }
 
 /** The connection has ended, or was given up: what was sent in its transaction is undone. */
@@ -77,7 +77,7 @@ interface Queue {
   readonly waiting: ((session: Session) => void)[];
 }
 
-export function createConnections({ open, size, waitMs = WAIT_MS }: ConnectionsOptions): Connections {
+export function createConnections({ open, size }: ConnectionsOptions): Connections {
   const queues: Queue[] = [];
   const free = Array.from({ length: size }, () => startSession(open));
   const sessions = new Set(free);
@@ -104,6 +104,7 @@ export function createConnections({ open, size, waitMs = WAIT_MS }: ConnectionsO
   async function take(queue: Queue): Promise<Session> {
     if (isClosed) throw new ConnectionLost('The connections are closed');
     const { waiting, limits } = queue;
+    const { waitMs = WAIT_MS } = limits;
     if (!hasRoom(queue) && waiting.length >= limits.waiting) {
       throw new Failure('unavailable', 'Too many questions to the account store at once', BUSY_RETRY_SECONDS);
     }
