@@ -23,7 +23,7 @@ ${environmentHelp()}`;
 
 const SCAN_HELP = `
 Folders are scanned with everything below them; links inside them are not followed. An empty file is clean.
-A file over 200 MB, or one that the engine could not look at as a whole, is INCOMPLETE.
+A file over SCAN_MAX_SIZE_MB (200), or one that the engine could not look at as a whole, is INCOMPLETE.
 Exit codes: 0 everything is clean, 1 something is infected, 2 something failed or is incomplete and nothing is
 infected, 78 wrong configuration, 130 interrupted.
 

@@ -100,6 +100,7 @@ async function scanWith(config: Config, command: ScanCommand, { stop, progress, 
   if (progress.shown) countFiles(command.paths, progress, stop.signal);
   await scanFiles(walk(command.paths), {
     pool,
+    fileLimitBytes: config.scanLimits.maxScanSizeBytes,
     signal: stop.signal,
     async report(report) {
       tally.add(report);

@@ -12,6 +12,7 @@ import { LISTENER_DESCRIPTOR, orderShape } from '../supervisor-messages.js';
 import { EXIT_UNAVAILABLE } from '../supervisor-slot.js';
 import { reachableUrl, showFirstAccount } from './credentials.js';
 import { EXIT_CLEAN, EXIT_SIGNAL_BASE, EXIT_SOFTWARE } from './exit-codes.js';
+import { sayLastWords } from './last-words.js';
 import { type Superior, superior } from './superior.js';
 
 /** A wish to be replaced is said again so often, while there is reason for it: the last replacement may have failed. */
@@ -26,12 +27,7 @@ export async function runServer(env: NodeJS.ProcessEnv): Promise<number> {
   const config = readConfig(env);
   const { log, flush } = createLog(config.logLevel);
   setCoreDumps(config.coreDumps, log);
-  const die = (event: string) => (error: unknown) => {
-    log.fatal({ err: error }, event);
-    void flush().finally(() => process.exit(EXIT_SOFTWARE));
-  };
-  process.on('uncaughtException', die('uncaught exception'));
-  process.on('unhandledRejection', die('unhandled rejection'));
+  sayLastWords(log, () => void flush().finally(() => process.exit(EXIT_SOFTWARE)));
   // The listeners come first: a stop that arrives during the start must be heard.
   const stop = stopWish(log, flush);
   // To the whole process group, it is for the supervisor.

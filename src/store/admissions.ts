@@ -1,4 +1,5 @@
 // Admission: the ledger asked in one step for what it knows, filled from Postgres with what it doesn't, and stood in for by Postgres while it is away.
+import { LRUCache } from 'lru-cache';
 import { Failure } from '../errors.js';
 import {
   type Admission,
@@ -30,7 +31,7 @@ export interface AdmissionParts {
   readonly onProblem: (message: string) => void;
 }
 
-/** Keys whose owner is remembered in this process, some 300 bytes each; the one that came first makes room. */
+/** Keys whose owner is remembered in this process, some 300 bytes each; the one that was used least recently makes room. */
 const OWNERS_MAX = 100_000;
 /** After this Postgres is asked again, for what other processes did to the key or its plan without telling the ledger. */
 const FRESH_MS = 15_000;
@@ -55,7 +56,7 @@ interface Remembered extends KeyRecord {
 /** A unit is counted by user, so several keys and the dashboard share one count. */
 export function createAdmissions(parts: AdmissionParts): AdmissionStore {
   const { ledger, lookups, hours, clock } = parts;
-  const owners = new Map<string, Remembered>();
+  const owners = new LRUCache<string, Remembered>({ max: OWNERS_MAX });
   const expectations = createExpectations();
   const fills = new Map<string, Promise<KeyRecord | null>>();
   const mirror = createQuotaMirror(hours, (direct) => ledger.raise(direct));
@@ -81,12 +82,7 @@ export function createAdmissions(parts: AdmissionParts): AdmissionStore {
 
   function remember(keyHash: string, record: KeyRecord, verifiedAtMs: number, toldAtMs: number): Remembered {
     const remembered = { ...record, verifiedAtMs, toldAtMs };
-    owners.delete(keyHash);
     owners.set(keyHash, remembered);
-    for (const first of owners.keys()) {
-      if (owners.size <= OWNERS_MAX) break;
-      owners.delete(first);
-    }
     return remembered;
   }
 

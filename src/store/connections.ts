@@ -3,7 +3,7 @@
 import { performance } from 'node:perf_hooks';
 import type postgres from 'postgres';
 import { Failure } from '../errors.js';
-import { within } from './within.js';
+import { NoAnswer, within } from './within.js';
 
 /** The driver with a single connection. */
 export type Driver = postgres.Sql;
@@ -28,11 +28,13 @@ export interface LaneLimits {
   readonly spare: number;
   /** Work that waits for one; the next is refused. */
   readonly waiting: number;
+  /** How long work waits for one; unset: as long as who asks with a request does. */
+  readonly waitMs?: number;
   /** A query without an answer for so long hangs; unset: longer than any statement but those of a migration takes. */
   readonly hangMs?: number;
 }
 
-/** Rejects with Failure('unavailable') when too many wait, or when a connection isn't free in time. */
+/** Rejects with Failure('unavailable') when too many wait, with NoAnswer when a connection isn't free in time. */
 export type Lane = <T>(work: (lent: Lent) => Promise<T>) => Promise<T>;
 
 export interface Connections {
@@ -45,8 +47,6 @@ export interface Connections {
 export interface ConnectionsOptions {
   readonly open: OpenDriver;
   readonly size: number;
-  /** For tests: how long work waits for a connection. */
-  readonly waitMs?: number;
 }
 
 /** The connection has ended, or was given up: what was sent in its transaction is undone. */
@@ -77,7 +77,7 @@ interface Queue {
   readonly waiting: ((session: Session) => void)[];
 }
 
-export function createConnections({ open, size, waitMs = WAIT_MS }: ConnectionsOptions): Connections {
+export function createConnections({ open, size }: ConnectionsOptions): Connections {
   const queues: Queue[] = [];
   const free = Array.from({ length: size }, () => startSession(open));
   const sessions = new Set(free);
@@ -104,12 +104,14 @@ export function createConnections({ open, size, waitMs = WAIT_MS }: ConnectionsO
   async function take(queue: Queue): Promise<Session> {
     if (isClosed) throw new ConnectionLost('The connections are closed');
     const { waiting, limits } = queue;
-    if (!hasRoom(queue) && waiting.length >= limits.waiting)
-      throw busy('Too many questions to the account store at once');
+    const { waitMs = WAIT_MS } = limits;
+    if (!hasRoom(queue) && waiting.length >= limits.waiting) {
+      throw new Failure('unavailable', 'Too many questions to the account store at once', BUSY_RETRY_SECONDS);
+    }
     return await new Promise((resolve, reject) => {
       const timer = setTimeout(() => {
         waiting.splice(waiting.indexOf(begin), 1);
-        reject(busy('The account store has too much to do'));
+        reject(new NoAnswer(waitMs));
       }, waitMs);
       const begin = (session: Session): void => {
         clearTimeout(timer);
@@ -200,8 +202,4 @@ function lend(session: Session, hangMs: number): Lent {
     },
     discard,
   };
-}
-
-function busy(detail: string): Failure {
-  return new Failure('unavailable', detail, BUSY_RETRY_SECONDS);
 }

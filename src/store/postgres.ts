@@ -45,6 +45,8 @@ const REQUESTS_WAITING = 1_000;
 const PAGES_WAITING = 200;
 /** Background work, look-ups of keys and pings are few by their own bounds; direct counts wait one for each scan. */
 const OTHERS_WAITING = 2_000;
+/** Nobody asks for it with a request. */
+const BEHIND_WAIT_MS = 60_000;
 
 /** Opens and migrates, or throws a StoreError that says where and why, never with the password. */
 export async function openPostgres(target: PostgresTarget): Promise<Postgres> {
@@ -67,7 +69,7 @@ async function handOut(
   const part = (connections: number): number => Math.max(1, Math.floor(connections));
   const urgent = createSql(template, connections.lane({ connections: size, spare: 0, waiting: OTHERS_WAITING }));
   const requests = connections.lane({ connections: part(size - 2), spare, waiting: REQUESTS_WAITING });
-  const behind = connections.lane({ connections: size, spare, waiting: OTHERS_WAITING });
+  const behind = connections.lane({ connections: size, spare, waiting: OTHERS_WAITING, waitMs: BEHIND_WAIT_MS });
   const pages = connections.lane({ connections: part(size / 3), spare, waiting: PAGES_WAITING });
   const patient = connections.lane({ connections: 1, spare: 0, waiting: 1, hangMs: MIGRATION_MS });
   await urgent`SELECT 1`;

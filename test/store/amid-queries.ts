@@ -1,4 +1,4 @@
-// Inserts amid so many queries that each of ten connections has a full pipeline (postgres.js: 100) when a transaction begins.
+// Inserts amid so many queries that each of ten connections has one less in its pipeline than postgres.js puts there (100).
 
 export const INSERTS = 20;
 const QUERIES = 1_000;
@@ -10,7 +10,8 @@ export async function insertAmidQueries(
   told: (id: number) => void = () => undefined,
 ): Promise<number[]> {
   const ids: number[] = [];
-  const asked = async () => await ask();
+  // At once: what is only awaited is sent after the transaction.
+  const asked = () => ask().then(() => undefined);
   await Promise.all(Array.from({ length: 10 }, asked));
   for (let id = 0; id < INSERTS; id += 1) {
     const beside = Promise.allSettled(Array.from({ length: QUERIES }, asked));
