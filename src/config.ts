@@ -20,10 +20,8 @@ export function readConfig(env: Readonly<Record<string, string | undefined>>): C
   if (!v.PLANS.has(v.BOOTSTRAP_PLAN)) {
     problems.push(`BOOTSTRAP_PLAN must be one of ${[...v.PLANS.keys()].join(', ')}`);
   }
-  if (v.PROCESSES > 1) {
-    for (const name of ['DATABASE_URL', 'REDIS_URL'] as const) {
-      if (v[name] === undefined) problems.push(`${name} is needed when PROCESSES is above 1: they share their stores`);
-    }
+  if (v.PROCESSES > 1 && v.REDIS_URL === undefined) {
+    problems.push('REDIS_URL is needed when PROCESSES is above 1: they share their counts');
   }
   const billing = billingSettings(v, problems);
   const trustedIssuer = issuerSettings(v, problems);
@@ -37,6 +35,7 @@ export function readConfig(env: Readonly<Record<string, string | undefined>>): C
     baseUrl: v.BASE_URL ?? null,
     dataDirectory,
     databaseUrl: v.DATABASE_URL ?? null,
+    databaseUser: v.DATABASE_USER ?? null,
     redisUrl: v.REDIS_URL ?? null,
     engine: v.ENGINE,
     signatureFolders: signatureFolders(v.SIGNATURES_DIR, downloads),

@@ -258,8 +258,8 @@ export function endOfPrefix(prefix: string): string | null {
 }
 
 /**
- * The database ends a statement after its time. The embedded one can't: there the query goes on and keeps it busy, and only whoever
- * waits is told, as are those whose queries wait behind it.
+ * The database ends a statement after its time. Where it hangs, or where all connections are taken, the query goes on waiting, and only
+ * the one who asks gets an answer.
  */
 async function bounded<T>(sql: Sql, isBounded: boolean, work: (queries: Queries) => Promise<T>): Promise<T> {
   if (!isBounded) return await work(sql);

@@ -1,5 +1,6 @@
 // The connection to Postgres: the same driver for DATABASE_URL and for the embedded store, migrated before it is handed out.
 import postgres from 'postgres';
+import { openSocketPlace } from './embedded-connection.js';
 import { migrate } from './migrations.js';
 import { messageOfError, StoreError } from './store-error.js';
 import { within } from './within.js';
@@ -30,13 +31,15 @@ const CLOSE_TIMEOUT_SECONDS = 5;
 
 /** Opens and migrates, or throws a StoreError that says where and why, never with the password. */
 export async function openPostgres(target: PostgresTarget): Promise<Postgres> {
-  const { sql, place } = connect(target);
+  const { sql, place, release } = connect(target);
   try {
     await sql`SELECT 1`;
     await migrate(sql);
   } catch (error) {
     await sql.end({ timeout: 0 });
-    throw error instanceof StoreError ? error : new StoreError(`${place} can't be used: ${messageOfError(error)}`);
+    release();
+    if (error instanceof StoreError) throw error;
+    throw new StoreError(`${place} can't be used: ${messageOfError(error)}`, { cause: error });
   }
   return {
     sql,
@@ -45,11 +48,12 @@ export async function openPostgres(target: PostgresTarget): Promise<Postgres> {
     },
     async close() {
       await sql.end({ timeout: CLOSE_TIMEOUT_SECONDS });
+      release();
     },
   };
 }
 
-function connect(target: PostgresTarget): { sql: Sql; place: string } {
+function connect(target: PostgresTarget): { sql: Sql; place: string; release: () => void } {
   const common = {
     connect_timeout: CONNECT_TIMEOUT_SECONDS,
     onnotice: () => undefined,
@@ -57,12 +61,10 @@ function connect(target: PostgresTarget): { sql: Sql; place: string } {
   };
   if (target.kind === 'url') {
     const place = placeOf(target.url);
-    return { place, sql: driverOf(target.url, { ...common, max: CONNECTIONS }) };
+    return { place, sql: driverOf(target.url, { ...common, max: CONNECTIONS }), release: () => undefined };
   }
-  // The embedded store is one session whoever connects, and its server interleaves connections by message:
-  // two at once would run each other's portals.
-  const embedded = { host: target.socketDirectory, port: 5432, user: 'postgres', database: 'postgres', max: 1 };
-  return { place: 'The embedded store', sql: postgres({ ...common, ...embedded, ssl: false }) };
+  const { options, release } = openSocketPlace(target.socketDirectory);
+  return { place: 'The embedded store', sql: postgres({ ...common, ...options }), release };
 }
 
 /** Host, port and database for messages. The driver's own complaint about a URL would quote it whole. */

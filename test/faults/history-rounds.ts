@@ -245,7 +245,7 @@ async function drained(server: TestServer): Promise<void> {
 
 /** Opens the store of a dead server as the next one would, replays its journal, and looks. */
 async function lookInto(dataDirectory: string, look: (sql: Sql) => Promise<void>): Promise<void> {
-  const { socketDirectory, stop } = await startEmbedded(dataDirectory);
+  const { socketDirectory, stop } = await startEmbedded({ dataDirectory });
   const store = await openPostgres({ kind: 'embedded', socketDirectory });
   await replayed(store.sql, dataDirectory);
   await look(store.sql);
