@@ -76,7 +76,9 @@ export function giveTo(account: DatabaseAccount, folder: string): void {
     // Last: a change that was cut off is made whole by the next start.
     chownSync(folder, owner.uid, owner.gid);
   } catch (error) {
-    throw new StoreError(`${folder} can't be given to ${account.name}: ${messageOfError(error)}`);
+    throw new StoreError(
+      `${folder} can't be given to ${account.name} (${messageOfError(error)}): start Sluice as another user, or set DATABASE_URL`,
+    );
   }
 }
 

@@ -1,5 +1,5 @@
 // The folder of the embedded database: made whole or not at all, named by the version of PostgreSQL that made it, and moved to a newer one.
-import { existsSync, mkdirSync, readdirSync, renameSync, rmSync } from 'node:fs';
+import { chmodSync, existsSync, mkdirSync, readdirSync, renameSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { type DatabaseAccount, giveTo } from './embedded-account.js';
 import { SUPERUSER } from './embedded-connection.js';
@@ -41,6 +41,8 @@ export async function prepareDatabaseFolder(
     );
   }
   mkdirSync(socket, { recursive: true, mode: 0o700 });
+  // Also what a backup has brought back.
+  for (const path of [root, socket]) chmodSync(path, 0o700);
   giveTo(account, socket);
   const [newest, ...older] = versionsIn(root);
   if (newest !== undefined && newest > MAJOR) {
@@ -48,6 +50,7 @@ export async function prepareDatabaseFolder(
   }
   if (newest === MAJOR) {
     giveTo(account, current);
+    chmodSync(current, 0o700);
     // What was moved here was whole, and the end of the move was cut off.
     for (const version of older) rmSync(join(root, String(version)), { recursive: true });
     return;
