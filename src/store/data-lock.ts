@@ -65,8 +65,11 @@ async function claim(folder: string, name: string): Promise<Release> {
   server.unref();
   return async () => {
     await new Promise((resolve) => server.close(resolve));
-    rmSync(join(folder, name), { force: true });
-    closeSync(descriptor);
+    try {
+      rmSync(join(folder, name), { force: true });
+    } finally {
+      closeSync(descriptor);
+    }
   };
 }
 
