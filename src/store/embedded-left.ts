@@ -5,7 +5,7 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { answers } from './data-lock.js';
 import { SOCKET_PORT } from './embedded-connection.js';
 import type { StoreLog } from './embedded-server.js';
-import { StoreInUse } from './store-error.js';
+import { codeOf, messageOfError, StoreInUse } from './store-error.js';
 
 /** It ends by itself with the last server that uses it; then it is told to, ever more urgently. */
 const STEPS: readonly { readonly signal: NodeJS.Signals | null; readonly withinMs: number }[] = [
@@ -39,7 +39,7 @@ async function end(pid: number, folder: string, log: StoreLog): Promise<void> {
   for (const { signal, withinMs } of STEPS) {
     if (signal !== null) {
       log.warn({ pid, signal }, 'ending it');
-      process.kill(pid, signal);
+      send(pid, signal, folder);
     }
     const deadlineMs = performance.now() + withinMs;
     while (performance.now() < deadlineMs) {
@@ -48,6 +48,18 @@ async function end(pid: number, folder: string, log: StoreLog): Promise<void> {
     }
   }
   throw new StoreInUse(`${folder} is in use by the process ${pid}, which can't be ended`);
+}
+
+function send(pid: number, signal: NodeJS.Signals, folder: string): void {
+  try {
+    process.kill(pid, signal);
+  } catch (error) {
+    // It has gone by itself.
+    if (codeOf(error) === 'ESRCH') return;
+    throw new StoreInUse(
+      `${folder} is in use by the process ${pid}, which is not ours to end: ${messageOfError(error)}`,
+    );
+  }
 }
 
 /** A process id alone says nothing: by its command line, which everybody may read, it serves this folder. */
