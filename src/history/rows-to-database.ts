@@ -33,7 +33,7 @@ export function createRowStore(sql: Sql): (rows: readonly ScanRow[]) => Promise<
   };
 }
 
-/** For this transaction. The embedded store, which is one session, has nobody to wait for. */
+/** For this transaction. */
 async function boundWaits(sql: Queries): Promise<void> {
   await sql`
     SELECT set_config('idle_in_transaction_session_timeout', ${String(IDLE_TIMEOUT_MS)}, true),

@@ -257,7 +257,7 @@ export function endOfPrefix(prefix: string): string | null {
 }
 
 /**
- * Whoever waits has an answer in five seconds: that it takes too long when Postgres is at it, and that the store is down when it
+ * An answer comes within five seconds: that the query takes too long when Postgres is at it, and that the store is down when it
  * hasn't even begun. The database ends a statement after the same time.
  */
 async function bounded<T>(sql: Sql, isBounded: boolean, work: (queries: Queries) => Promise<T>): Promise<T> {

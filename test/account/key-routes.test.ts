@@ -327,8 +327,6 @@ onEachStore(async (t, store) => {
   });
 
   t.test('a key whose row somebody else has and keeps is a 503, and nobody goes on waiting for it', async (t) => {
-    // The embedded store has one session: who waits there waits for his turn.
-    if (store.isEmbedded) return;
     const { sql } = await open(t, await store.target(t));
     const ada = await newUser(sql, 'ada@example.com');
     const told: unknown[] = [];
