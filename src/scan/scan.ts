@@ -39,6 +39,8 @@ export interface ScanProgress {
   received: boolean;
   filename: string;
   durationMs: number;
+  /** Of the content, once all of it is there. */
+  content: { readonly sizeBytes: number; readonly sha256: string } | null;
 }
 
 /** A scan that looked at everything. */
@@ -67,6 +69,7 @@ export async function scanContent(request: ScanRequest, parts: ScanParts): Promi
   const { content, lease, filename } = upload.kind === 'url' ? await downloadFor(upload.url, request, parts) : upload;
   progress.filename = filename;
   const { sizeBytes, sha256 } = content;
+  progress.content = { sizeBytes, sha256 };
   const found = await verdictOf({ content, lease }, { exchange, progress }, parts);
   return { filename, sizeBytes, sha256, ...found };
 }
