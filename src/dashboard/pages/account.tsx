@@ -35,7 +35,7 @@ export function Account() {
         </section>
         <section className="panel">
           <h2 className="panel-title">{t.changePassword}</h2>
-          <PasswordForm />
+          <PasswordForm email={me.data?.email ?? ''} />
         </section>
         <section className="panel account-sessions">
           <SessionsPanel />
@@ -144,7 +144,7 @@ function EmailForm() {
   );
 }
 
-function PasswordForm() {
+function PasswordForm({ email }: { readonly email: string }) {
   const [newPassword, setNewPassword] = useState('');
   const [currentPassword, setCurrentPassword] = useState('');
   const [isTried, setTried] = useState(false);
@@ -161,6 +161,16 @@ function PasswordForm() {
   }
   return (
     <form onSubmit={submit} noValidate className="stack">
+      {/* For managers of passwords, which ask whose it is. */}
+      <input
+        className="unseen"
+        type="text"
+        autoComplete="username"
+        value={email}
+        readOnly
+        tabIndex={-1}
+        aria-hidden="true"
+      />
       <CurrentPassword
         value={currentPassword}
         setValue={setCurrentPassword}

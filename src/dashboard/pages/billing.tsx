@@ -128,7 +128,7 @@ function PlanCard({ plan, isCurrent, canBuy, isSold }: PlanCardProps) {
           </Badge>
         )}
       </div>
-      <p className="billing-price">{plan.price === null ? (isSold ? t.free : '') : priceOf(plan.price)}</p>
+      {isSold && <p className="billing-price">{plan.price === null ? t.free : priceOf(plan.price)}</p>}
       <p className="dimmed billing-line">{t.perHour(number(plan.hourlyLimit))}</p>
       {plan.price !== null && !isCurrent && canBuy && (
         <Button loading={checkout.isPending} onClick={() => checkout.mutate()} fullWidth>

@@ -30,6 +30,7 @@ export function Months() {
           type="stacked"
           withLegend={false}
           barChartProps={{ accessibilityLayer: false }}
+          yAxisProps={{ allowDecimals: false }}
           barProps={{ isAnimationActive: false }}
           valueFormatter={number}
           series={[

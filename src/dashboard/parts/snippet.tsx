@@ -5,7 +5,7 @@ export function Snippet({ code, label }: { readonly code: string; readonly label
   return (
     <div className="snippet">
       {/* biome-ignore lint/a11y/noNoninteractiveTabindex: what scrolls must be reached by the keyboard. */}
-      <section aria-label={label} tabIndex={0}>
+      <section className="snippet-code" aria-label={label} tabIndex={0}>
         <pre>{code}</pre>
       </section>
       <div className="snippet-copy">

@@ -77,7 +77,7 @@ function Sentence({ state }: { readonly state: ItemState }) {
   const { virusName, notice, scanId } = state.result;
   return (
     <span className="small name">
-      {virusName === null ? noticeOf(notice) : <strong className="scan-virus">{t.infected(virusName)}</strong>}{' '}
+      {virusName === null ? noticeOf(notice) : <strong className="scan-virus">{t.infected(virusName)} </strong>}
       <Anchor component={Link} href={`/history?open=${scanId}`} inherit>
         {t.details}
       </Anchor>
@@ -86,8 +86,8 @@ function Sentence({ state }: { readonly state: ItemState }) {
 }
 
 function noticeOf(notice: string | null): string {
-  if (notice === 'encrypted') return t.encrypted;
-  return notice === 'raw-content' ? t.rawContent : '';
+  if (notice === 'encrypted') return `${t.encrypted} `;
+  return notice === 'raw-content' ? `${t.rawContent} ` : '';
 }
 
 export function sentenceOf(state: Exclude<ItemState, { kind: 'paused' | 'done' }>): string {

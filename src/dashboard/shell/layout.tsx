@@ -1,5 +1,5 @@
 // The frame of every page: where one is, where one can go, and who one is.
-import { Anchor, Burger, Button } from '@mantine/core';
+import { Burger, Button } from '@mantine/core';
 import { useDisclosure } from '@mantine/hooks';
 import { useQueryClient } from '@tanstack/react-query';
 import { type ReactNode, useEffect, useRef } from 'react';
@@ -94,9 +94,9 @@ function Navigation({ location }: { readonly location: string }) {
 function SignInLink({ location }: { readonly location: string }) {
   if (location === '/sign-in') return null;
   return (
-    <Anchor component={Link} href="/sign-in" className="layout-link">
+    <Link href="/sign-in" className="layout-link">
       {texts.nav.signIn}
-    </Anchor>
+    </Link>
   );
 }
 
