@@ -7,7 +7,7 @@ const rows = [
   ['scan/'],
   ['account/', 'history/', 'billing/'],
   ['engine/', 'http/', 'store/'],
-  ['(config[a-z-]*|errors|fetch|limits|paths|log)\\.ts$'],
+  ['(config[a-z-]*|core-dumps|errors|fetch|limits|owned-folder|paths|log)\\.ts$'],
 ];
 
 function rowRules() {
@@ -57,7 +57,11 @@ module.exports = {
       to: { path: '^src/dashboard/' },
     },
     soleImporters('piscina', '^node_modules/piscina/', '^src/engine/(threads|worker)\\.ts$'),
-    soleImporters('uws', '^node_modules/uws-pack/', '^src/http/(server|exchange|framing|inbound|outbound)\\.ts$'),
+    soleImporters(
+      'uws',
+      '^node_modules/uws-pack/',
+      '^src/http/(server|accepting|acceptor|exchange|framing|inbound|outbound)\\.ts$',
+    ),
     soleImporters('postgres', '^node_modules/(postgres|@electric-sql)/', '^src/store/'),
     soleImporters('redis', '^node_modules/ioredis/', '^src/store/redis-client\\.ts$'),
     soleImporters('stripe', '^node_modules/stripe/', '^src/billing/stripe\\.ts$'),

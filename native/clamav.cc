@@ -45,12 +45,15 @@ struct Alerts {
   std::vector<std::string> names;
   bool out_of_memory = false;
   bool storage_full = false;
+  bool filled_by_others = false;
 };
 
 // Before each layer of a content. libclamav knows no way to break a scan off but this one.
 cl_error_t OnLayer(int, const char*, void* context) noexcept {
   if (!quota::Over()) return CL_CLEAN;
-  static_cast<Alerts*>(context)->storage_full = true;
+  auto* alerts = static_cast<Alerts*>(context);
+  alerts->storage_full = true;
+  alerts->filled_by_others = alerts->filled_by_others || quota::OverByOthers();
   return CL_VIRUS;
 }
 
@@ -298,9 +301,11 @@ ScanReport ClamavEngine::ScanOnce(const void* content, size_t length, bool all_m
       CL_SCAN_HEURISTIC_EXCEEDS_MAX | CL_SCAN_HEURISTIC_ENCRYPTED_ARCHIVE | CL_SCAN_HEURISTIC_ENCRYPTED_DOC;
 
   std::unique_ptr<cl_fmap_t, decltype(&cl_fmap_close)> map(cl_fmap_open_memory(content, length), cl_fmap_close);
-  if (!map) return {CL_EMEM, cl_strerror(CL_EMEM), std::nullopt, {}};
+  if (!map) return {CL_EMEM, cl_strerror(CL_EMEM), std::nullopt, {}, false};
   Listener listener;
-  listener.storage_failed = !storage_.Works();
+  // Before the content has taken anything.
+  bool lacks_storage = !storage_.Works();
+  alerts.filled_by_others = quota::Over();
   cl_error_t code;
   {
     Listening listening(listener);
@@ -310,11 +315,14 @@ ScanReport ClamavEngine::ScanOnce(const void* content, size_t length, bool all_m
     alerts.out_of_memory = alerts.out_of_memory || failures.Any();
   }
   bool signature_matched = code == CL_VIRUS && name != nullptr && !IsNoMatch(name);
-  const bool storage_failed = listener.storage_failed || alerts.storage_full || !storage_.Works();
+  lacks_storage = lacks_storage || !storage_.Works();
+  const bool storage_failed = listener.storage_failed || alerts.storage_full || lacks_storage;
   if (!signature_matched && storage_failed) code = CL_EWRITE;
   if (!signature_matched && alerts.out_of_memory) code = CL_EMEM;
 
-  ScanReport report{code, cl_strerror(code), std::nullopt, std::move(alerts.names)};
+  // What libclamav merely says of its files can be the content's doing, and so can a folder that this scan alone has filled.
+  const bool is_ours = code == CL_EWRITE && (lacks_storage || (alerts.storage_full && alerts.filled_by_others));
+  ScanReport report{code, cl_strerror(code), std::nullopt, std::move(alerts.names), is_ours};
   // The name belongs to the engine, which the caller holds a reference to until this copy is made.
   if (code == CL_VIRUS && name != nullptr) report.virus_name.emplace(name);
   return report;

@@ -41,6 +41,7 @@ struct State {
   bool watched = false;
 
   std::atomic<bool> over = false;
+  std::atomic<bool> unknown = false;
 };
 
 State& TheState() {
@@ -95,6 +96,7 @@ uint64_t BytesBelow(int parent, const char* name, int depth) {
     const auto started = Clock::now();
     const uint64_t bytes = BytesBelow(AT_FDCWD, directory.c_str(), 0);
     // What isn't known is over the limit: nothing is called clean meanwhile.
+    state.unknown.store(bytes == kUnknown);
     state.over.store(bytes == kUnknown || bytes > limit);
     if (bytes != kUnknown && bytes > 2 * limit) {
       std::fprintf(stderr, "A scan fills the temporary folder without end: %llu bytes. The process aborts.\n",
@@ -120,6 +122,12 @@ void Watch(const std::string& directory, uint64_t limit_bytes) {
 }
 
 bool Over() { return TheState().over.load(std::memory_order_relaxed); }
+
+bool OverByOthers() {
+  State& state = TheState();
+  std::lock_guard lock(state.mutex);
+  return state.over.load() && (state.scans > 1 || state.unknown.load());
+}
 
 Scanning::Scanning() {
   State& state = TheState();

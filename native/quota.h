@@ -13,6 +13,9 @@ void Watch(const std::string& directory, uint64_t limit_bytes);
 
 bool Over();
 
+// Over the limit for a reason that is not one scan's alone: several run, or nobody can say how much there is.
+bool OverByOthers();
+
 // A scan: nobody looks at the folder when there is none.
 class Scanning {
  public:

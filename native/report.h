@@ -63,6 +63,8 @@ struct ScanReport {
   const char* code_text;  // cl_strerror, static storage
   std::optional<std::string> virus_name;
   std::vector<std::string> alerts;  // distinct names in the order they were found
+  // There is no verdict because storage of our own was short, whatever the content is.
+  bool storage_failed = false;
 };
 
 class LoadError : public std::runtime_error {

@@ -119,6 +119,7 @@ Napi::Object ReportToObject(Napi::Env env, const ScanReport& report) {
   answer["virusName"] = report.virus_name ? static_cast<napi_value>(Napi::String::New(env, *report.virus_name))
                                           : static_cast<napi_value>(env.Null());
   answer["alerts"] = alerts;
+  answer["storageFailed"] = report.storage_failed;
   return answer;
 }
 

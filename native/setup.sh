@@ -18,6 +18,11 @@ has make || missing="$missing make"
 has python3 || missing="$missing python3"
 [ -n "$missing" ] || exit 0
 
+if [ "${SLUICE_NO_INSTALL:-}" = 1 ]; then
+  printf 'apt-get install --no-install-recommends%s\n' "$(printf ' %s' $missing)"
+  exit 3
+fi
+
 fail() {
   printf '%s\n' "$1" "Then run the same command again." >&2
   exit 1
@@ -37,7 +42,7 @@ else
 Install them as root: apt-get install --no-install-recommends $missing"
 fi
 
-printf 'Installing:%s\n' "$(printf ' %s' $missing)"
+printf 'Installing with apt-get, to compile the engine and its bridge to ClamAV:%s\n' "$(printf ' %s' $missing)"
 DEBIAN_FRONTEND=noninteractive
 export DEBIAN_FRONTEND
 if ! { $as_root apt-get update -q && $as_root apt-get install -q -y --no-install-recommends $missing; }; then

@@ -14,6 +14,8 @@
 #include <cstring>
 #include <string>
 
+#include "connections.h"
+
 namespace {
 
 // Connections that wait to be accepted; the kernel cuts it to net.core.somaxconn (4096). They wait for a server that
@@ -105,6 +107,9 @@ Napi::Value ReplaceListener(const Napi::CallbackInfo& info) {
 Napi::Object Initialize(Napi::Env env, Napi::Object exports) {
   exports["openListener"] = Napi::Function::New(env, OpenListener, "openListener");
   exports["replaceListener"] = Napi::Function::New(env, ReplaceListener, "replaceListener");
+  exports["listConnections"] = Napi::Function::New(env, sluice::ListConnections, "listConnections");
+  exports["hangUp"] = Napi::Function::New(env, sluice::HangUp, "hangUp");
+  exports["waitingConnections"] = Napi::Function::New(env, sluice::WaitingConnections, "waitingConnections");
   return exports;
 }
 

@@ -22,16 +22,36 @@ export function memoryLimitBytes(limitMb: number | undefined, processes: number)
   return Math.floor((available * MEMORY_SHARE) / processes);
 }
 
+/** The variables as far as they can be read, for what several of them must be together. */
+export interface Given {
+  /** With its default in the place of one that is wrong. */
+  readonly v: Variables;
+  /** It is set, to whatever. */
+  isSet(name: keyof Variables): boolean;
+  /** It is set to what it can't be, which is among the problems already: what follows from its value is not known. */
+  isWrong(name: keyof Variables): boolean;
+  readonly problems: string[];
+}
+
+export function checkPlans({ v, isWrong, problems }: Given): void {
+  if (isWrong('PLANS') || isWrong('BOOTSTRAP_PLAN') || v.PLANS.has(v.BOOTSTRAP_PLAN)) return;
+  problems.push(`BOOTSTRAP_PLAN must be one of ${[...v.PLANS.keys()].join(', ')}`);
+}
+
+export function checkProcesses({ v, isSet, problems }: Given): void {
+  if (v.PROCESSES === 1 || isSet('REDIS_URL')) return;
+  problems.push('REDIS_URL is needed when PROCESSES is above 1: they share their counts');
+}
+
 /** With STRIPE_SECRET_KEY billing is on, and needs the rest; what is missing or doesn't fit goes to the problems. */
-export function billingSettings(v: Variables, problems: string[]): BillingSettings | null {
+export function billingSettings({ v, isSet, isWrong, problems }: Given): BillingSettings | null {
+  if (!isSet('STRIPE_SECRET_KEY')) return null;
+  for (const name of ['STRIPE_WEBHOOK_SECRET', 'STRIPE_PRICES', 'BASE_URL'] as const) {
+    if (!isSet(name)) problems.push(`${name} is needed when STRIPE_SECRET_KEY is set`);
+  }
   const { STRIPE_SECRET_KEY: secretKey, STRIPE_WEBHOOK_SECRET: webhookSecret, STRIPE_PRICES: sold } = v;
-  if (secretKey === undefined) return null;
-  const missing = (name: string): void => void problems.push(`${name} is needed when STRIPE_SECRET_KEY is set`);
-  if (webhookSecret === undefined) missing('STRIPE_WEBHOOK_SECRET');
-  if (sold === undefined) missing('STRIPE_PRICES');
-  if (v.BASE_URL === undefined) missing('BASE_URL');
   const names = [...v.PLANS.keys()];
-  if (sold !== undefined) {
+  if (sold !== undefined && !isWrong('PLANS')) {
     if ([...sold.keys()].some((plan) => !v.PLANS.has(plan))) {
       problems.push(`STRIPE_PRICES must name plans of PLANS: ${names.join(', ')}`);
     }
@@ -39,19 +59,22 @@ export function billingSettings(v: Variables, problems: string[]): BillingSettin
       problems.push('STRIPE_PRICES must leave one plan without a price: the one of accounts that do not pay');
     }
   }
-  if (webhookSecret === undefined || sold === undefined || v.BASE_URL === undefined) return null;
+  if (secretKey === undefined || webhookSecret === undefined || sold === undefined || v.BASE_URL === undefined) {
+    return null;
+  }
   const returnBase = v.BASE_URL.replace(/\/+$/, '');
   return { secretKey, webhookSecret, apiBase: v.STRIPE_API_BASE, prices: sold, returnBase };
 }
 
 /** All three variables or none. */
-export function issuerSettings(v: Variables, problems: string[]): Config['trustedIssuer'] {
+export function issuerSettings({ v, isSet, isWrong, problems }: Given): Config['trustedIssuer'] {
+  const missing = (['JWT_ISSUER', 'JWT_JWKS_URL', 'JWT_AUDIENCE'] as const).filter((name) => !isSet(name));
+  if (missing.length === 3) return null;
+  for (const name of missing) problems.push(`${name} must be set as well: an issuer needs all three JWT_ variables`);
   const { JWT_ISSUER: issuer, JWT_JWKS_URL: jwksUrl, JWT_AUDIENCE: audience } = v;
-  const given = Object.entries({ JWT_ISSUER: issuer, JWT_JWKS_URL: jwksUrl, JWT_AUDIENCE: audience });
-  const missing = given.filter(([, value]) => value === undefined);
-  if (missing.length === given.length) return null;
-  for (const [name] of missing) problems.push(`${name} must be set as well: an issuer needs all three JWT_ variables`);
-  if (issuer === ownIssuer(v.BASE_URL ?? null)) problems.push("JWT_ISSUER must not be Sluice's own");
+  if (!isWrong('BASE_URL') && issuer === ownIssuer(v.BASE_URL ?? null)) {
+    problems.push("JWT_ISSUER must not be Sluice's own");
+  }
   if (issuer === undefined || jwksUrl === undefined || audience === undefined) return null;
   return { issuer, jwksUrl, audience };
 }

@@ -7,6 +7,8 @@ export interface Config {
   readonly dataDirectory: string;
   /** Null: the embedded store under the data directory. */
   readonly databaseUrl: string | null;
+  /** As whom the embedded store runs when root starts it; null: as nobody, or as the owner of what is there. */
+  readonly databaseUser: string | null;
   /** Null: keys and quota are kept in this process. */
   readonly redisUrl: string | null;
   /** auto: ClamAV, or YARA rules alone where it can't be loaded. */
@@ -21,10 +23,16 @@ export interface Config {
   readonly signatureUrls: readonly string[];
   /** Where it puts all of that when no folder of others is in use. */
   readonly signatureDownloads: string;
+  /** Whose verdicts an account gets without a scan: those of all accounts, or its own. */
+  readonly verdictScope: 'shared' | 'account';
   /** Bytes of verdicts that are remembered; 0: none are. */
   readonly verdictCacheBytes: number;
   /** The first port for metrics; 0: any free one. */
   readonly adminPort: number;
+  /** Of one process; null: as many as its descriptors allow. */
+  readonly connections: number | null;
+  /** Null: a share of them, or with trusted proxies all. */
+  readonly connectionsPerAddress: number | null;
   /** Server processes on the one port. */
   readonly processes: number;
   /** Resident bytes of one server process above which it scans no more and is restarted; null: no bound. */
@@ -52,6 +60,7 @@ export interface Config {
   readonly downloadMemoryBytes: number;
   readonly downloadsPerUser: number;
   readonly downloads: number;
+  readonly coreDumps: 'on' | 'off';
   readonly sandbox: 'auto' | 'off' | 'required';
   readonly encryptedArchives: 'allow' | 'reject';
   /** Plan name to scans per hour. */

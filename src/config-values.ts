@@ -59,6 +59,7 @@ export function isSafeBase(text: string): boolean {
 
 /** A JWKS that anybody on the way can change signs for anybody; on this machine there is no way. */
 export function isHttpsOrLoopback(url: string): boolean {
+  if (!URL.canParse(url)) return false;
   const { protocol, hostname } = new URL(url);
   return protocol === 'https:' || ['localhost', '127.0.0.1', '[::1]'].includes(hostname);
 }

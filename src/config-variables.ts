@@ -27,6 +27,10 @@ export const variables = z.object({
     .string()
     .regex(/^postgres(ql)?:\/\//, 'must start with postgres://')
     .optional(),
+  DATABASE_USER: z
+    .string()
+    .regex(/^[A-Za-z0-9_][A-Za-z0-9_.-]{0,31}$/, 'must be the name or the number of a user')
+    .optional(),
   REDIS_URL: z
     .string()
     .regex(
@@ -43,8 +47,11 @@ export const variables = z.object({
     .optional(),
   SIGNATURES_URLS: z.string().transform(urlList).default([]),
   RELOAD: z.enum(['concurrent', 'frugal']).default('concurrent'),
+  VERDICT_CACHE: z.enum(['shared', 'account', 'off']).default('shared'),
   VERDICT_CACHE_MB: integer(0, 65_536).default(64),
   ADMIN_PORT: integer(0, 65_535).default(9090),
+  CONNECTIONS: integer(16, 1_000_000).optional(),
+  CONNECTIONS_PER_ADDRESS: integer(1, 1_000_000).optional(),
   PROCESSES: integer(1, 64).default(1),
   MEMORY_LIMIT_MB: integer(0, 16_777_216).optional(),
   SCAN_THREADS: integer(1, 256).optional(),
@@ -66,6 +73,7 @@ export const variables = z.object({
   DOWNLOAD_MEMORY_MB: integer(16, 1_048_576).default(Math.min(256, Math.max(128, Math.floor(totalmem() / MIB / 16)))),
   DOWNLOADS_PER_USER: integer(1, 100_000).default(8),
   DOWNLOADS: integer(1, 100_000).default(256),
+  CORE_DUMPS: z.enum(['on', 'off']).default('off'),
   SANDBOX: z.enum(['auto', 'off', 'required']).default('auto'),
   ENCRYPTED_ARCHIVES: z.enum(['allow', 'reject']).default('allow'),
   PLANS: plans.default(

@@ -1,7 +1,15 @@
 // Configuration: environment variables, read and checked here and nowhere else; every problem is listed at once.
 import { availableParallelism } from 'node:os';
 import { join, resolve } from 'node:path';
-import { billingSettings, issuerSettings, memoryLimitBytes, signatureFolders } from './config-groups.js';
+import {
+  billingSettings,
+  checkPlans,
+  checkProcesses,
+  type Given,
+  issuerSettings,
+  memoryLimitBytes,
+  signatureFolders,
+} from './config-groups.js';
 import { type Config, ConfigError } from './config-types.js';
 import { variables } from './config-variables.js';
 
@@ -9,24 +17,12 @@ const MIB = 1024 * 1024;
 
 /** Reads the configuration, or throws a ConfigError that names every wrong variable (never its value: it may be a secret). */
 export function readConfig(env: Readonly<Record<string, string | undefined>>): Config {
-  // An empty variable is an unset one: compose files and unit files leave them behind.
-  const given = Object.fromEntries(Object.entries(env).filter(([, value]) => value !== undefined && value !== ''));
-  const parsed = variables.safeParse(given);
-  if (!parsed.success) {
-    throw new ConfigError(parsed.error.issues.map((issue) => `${issue.path.join('.')} ${issue.message}`));
-  }
-  const v = parsed.data;
-  const problems: string[] = [];
-  if (!v.PLANS.has(v.BOOTSTRAP_PLAN)) {
-    problems.push(`BOOTSTRAP_PLAN must be one of ${[...v.PLANS.keys()].join(', ')}`);
-  }
-  if (v.PROCESSES > 1) {
-    for (const name of ['DATABASE_URL', 'REDIS_URL'] as const) {
-      if (v[name] === undefined) problems.push(`${name} is needed when PROCESSES is above 1: they share their stores`);
-    }
-  }
-  const billing = billingSettings(v, problems);
-  const trustedIssuer = issuerSettings(v, problems);
+  const given = readVariables(env);
+  const { v, problems } = given;
+  checkPlans(given);
+  checkProcesses(given);
+  const billing = billingSettings(given);
+  const trustedIssuer = issuerSettings(given);
   if (problems.length > 0) throw new ConfigError(problems);
   const dataDirectory = resolve(v.DATA_DIR);
   const downloads = join(dataDirectory, 'signatures');
@@ -37,6 +33,7 @@ export function readConfig(env: Readonly<Record<string, string | undefined>>): C
     baseUrl: v.BASE_URL ?? null,
     dataDirectory,
     databaseUrl: v.DATABASE_URL ?? null,
+    databaseUser: v.DATABASE_USER ?? null,
     redisUrl: v.REDIS_URL ?? null,
     engine: v.ENGINE,
     signatureFolders: signatureFolders(v.SIGNATURES_DIR, downloads),
@@ -45,8 +42,11 @@ export function readConfig(env: Readonly<Record<string, string | undefined>>): C
     signatureDownloads: downloads,
     signaturesPollMs: v.SIGNATURES_POLL_SECONDS * 1000,
     reload: v.RELOAD,
-    verdictCacheBytes: v.VERDICT_CACHE_MB * MIB,
+    verdictScope: v.VERDICT_CACHE === 'account' ? 'account' : 'shared',
+    verdictCacheBytes: v.VERDICT_CACHE === 'off' ? 0 : v.VERDICT_CACHE_MB * MIB,
     adminPort: v.ADMIN_PORT,
+    connections: v.CONNECTIONS ?? null,
+    connectionsPerAddress: v.CONNECTIONS_PER_ADDRESS ?? null,
     processes: v.PROCESSES,
     memoryLimitBytes: memoryLimitBytes(v.MEMORY_LIMIT_MB, v.PROCESSES),
     scanThreads,
@@ -69,6 +69,7 @@ export function readConfig(env: Readonly<Record<string, string | undefined>>): C
     downloadMemoryBytes: v.DOWNLOAD_MEMORY_MB * MIB,
     downloadsPerUser: v.DOWNLOADS_PER_USER,
     downloads: v.DOWNLOADS,
+    coreDumps: v.CORE_DUMPS,
     sandbox: v.SANDBOX,
     encryptedArchives: v.ENCRYPTED_ARCHIVES,
     plans: v.PLANS,
@@ -86,5 +87,19 @@ export function readConfig(env: Readonly<Record<string, string | undefined>>): C
       apiKey: v.BOOTSTRAP_API_KEY ?? null,
       plan: v.BOOTSTRAP_PLAN,
     },
+  };
+}
+
+/** Each variable by itself. Those that are wrong are left out then, so that what several make together can be looked at as well. */
+function readVariables(env: Readonly<Record<string, string | undefined>>): Given {
+  // An empty variable is an unset one: compose files and unit files leave them behind.
+  const set = new Map(Object.entries(env).filter(([, value]) => value !== undefined && value !== ''));
+  const issues = variables.safeParse(Object.fromEntries(set)).error?.issues ?? [];
+  const wrong = new Set(issues.map(({ path }) => path.join('.')));
+  return {
+    v: variables.parse(Object.fromEntries([...set].filter(([name]) => !wrong.has(name)))),
+    isSet: (name) => set.has(name),
+    isWrong: (name) => wrong.has(name),
+    problems: [...new Set(issues.map(({ path, message }) => `${path.join('.')} ${message}`))],
   };
 }

@@ -40,13 +40,19 @@ export const errorTable = {
   notFound: row(404, 'Not found', 'No such resource: REASON', 'the path is unknown'),
   methodNotAllowed: row(405, 'Method not allowed', 'Allowed: REASON', 'the path exists for other methods'),
   conflict: row(409, 'Conflict', 'REASON', 'what exists already stands against it'),
-  bodyTooLarge: row(413, 'Payload too large', 'Expected at most 256 KB', 'a JSON body is over the limit'),
+  bodyTooLarge: row(413, 'Payload too large', 'Expected at most REASON', 'a JSON body is over the limit'),
   uploadTooSlow: row(408, 'Request timeout', 'Request not complete after REASON', 'the body took too long to arrive'),
   unsupportedMediaType: row(
     415,
     'Unsupported media type',
     'Expected multipart/form-data',
     'a scan route got another type',
+  ),
+  contentEncoded: row(
+    415,
+    'Unsupported media type',
+    'Expected no Content-Encoding',
+    'a scan route got an encoded body',
   ),
   jsonExpected: row(415, 'Unsupported media type', 'Expected application/json', 'a JSON body has another type'),
   downloadFailed: row(422, SCAN, 'Download failed: REASON', 'the URL may be fetched, and its content could not be had'),
@@ -59,7 +65,12 @@ export const errorTable = {
     'too many sign-ins, registrations, changes of keys or guesses of the current password',
   ),
   internal: row(500, 'Internal error', 'REASON', 'anything unforeseen; the message is the request id'),
-  unavailable: row(503, 'Service unavailable', 'REASON', 'the engine loads, the queue is full, or a store is down'),
+  unavailable: row(
+    503,
+    'Service unavailable',
+    'REASON',
+    'the engine loads, something is full (the queue, memory, room to unpack), or a store is down',
+  ),
 } as const satisfies Record<string, ErrorRow>;
 
 export type ErrorCode = keyof typeof errorTable;

@@ -19,15 +19,24 @@ export const MULTIPART_ENVELOPE_BYTES =
   MULTIPART_PARTS_MAX * (MULTIPART_PART_HEADER_BYTES + MULTIPART_FIELD_BYTES + MULTIPART_BOUNDARY_MAX + 8) +
   2 * MULTIPART_MARGIN_BYTES;
 
+/** An upload that declares too much is refused; its filename, which is for the history alone, is waited for so long. */
+export const REFUSED_NAME_MS = 1_000;
+
 /** Characters of a filename that are kept, by the contract. */
 export const FILENAME_MAX_CHARACTERS = 255;
 
 /** Request line and headers together: a 4 KB cookie with a JWT fits, hostile blocks don't. */
 export const HTTP_HEADER_BLOCK_BYTES = 16 * 1024;
 
-/** A JSON body of the dashboard API, or a webhook's: ours are far below, and Stripe's largest events stay under it. */
-export const JSON_BODY_BYTES = 256 * 1024;
+/** A JSON body of the dashboard API: the longest name, address and passwords together stay below. */
+export const JSON_BODY_BYTES = 8 * 1024;
+/** A webhook's body: Stripe's largest events stay under it. */
+export const WEBHOOK_BODY_BYTES = 256 * 1024;
 export const JSON_BODY_MS = 15_000;
+/** Bodies in memory that are no uploads, and what arrives of uploads before it is known who sends them: of all connections together. */
+export const BODIES_BYTES = 24 * 1024 * 1024;
+/** The part of it that requests can't use as long as nobody vouches for them: three thousand JSON bodies of people who are signed in. */
+export const BODIES_RESERVE_BYTES = 8 * 1024 * 1024;
 
 /** After an early answer: bytes of the refused body that are still read and dropped, so that clients that read last get it. */
 export const DRAIN_BYTES = 256 * 1024 * 1024;

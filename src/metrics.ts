@@ -10,7 +10,10 @@ import type { ScanEvent } from './scan/route.js';
 import type { VerdictCache } from './scan/verdict-cache.js';
 
 export interface MetricsParts {
-  readonly pool: Pick<ScanPool, 'waiting' | 'running' | 'threads' | 'hung'>;
+  readonly pool: Pick<
+    ScanPool,
+    'waiting' | 'accountsWaiting' | 'running' | 'threads' | 'standIns' | 'late' | 'hung' | 'onTurn'
+  >;
   readonly memory: Pick<UploadMemory, 'lentBytes' | 'waiting'>;
   readonly cache: Pick<VerdictCache, 'entries' | 'sizeBytes'>;
   readonly signatures: () => SignatureState;
@@ -26,6 +29,9 @@ export interface Metrics {
 
 /** Seconds inside the engine: from a small file to one that takes its whole deadline. */
 const SCAN_SECONDS = [0.0001, 0.0003, 0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1, 3, 10, 30, 60];
+
+/** Seconds before a thread: nothing at all, up to the deadline. */
+const WAIT_SECONDS = [0.001, 0.01, 0.03, 0.1, 0.3, 0.6, 1, 3, 10, 30, 60];
 
 export function createMetrics(parts: MetricsParts): Metrics {
   const registry = new Registry();
@@ -59,10 +65,18 @@ export function createMetrics(parts: MetricsParts): Metrics {
     });
   }
 
+  addWaits(registry, parts.pool);
   gauge('sluice_scan_threads', 'Scan threads.', () => parts.pool.threads);
+  gauge(
+    'sluice_scan_threads_standing_in',
+    'Threads at scans beside those, for accounts that have none while others hold them all.',
+    () => parts.pool.standIns,
+  );
   gauge('sluice_scans_running', 'Scans that a thread is at.', () => parts.pool.running);
   gauge('sluice_scans_waiting', 'Scans that wait for a thread.', () => parts.pool.waiting);
-  gauge('sluice_scan_threads_hung', 'Threads that do not come back from a scan.', () => parts.pool.hung);
+  gauge('sluice_accounts_waiting', 'Accounts that they are of.', () => parts.pool.accountsWaiting);
+  gauge('sluice_scan_threads_late', 'Threads not back long after the deadline.', () => parts.pool.late);
+  gauge('sluice_scan_threads_hung', 'Those of them that do not come back from a scan.', () => parts.pool.hung);
   gauge(
     'sluice_upload_memory_bytes',
     'Memory that uploads have now; UPLOAD_MEMORY_MB at most.',
@@ -110,6 +124,22 @@ function outcomeOf({ status, virusName, error }: ScanEvent): string {
   if (status === 422) return error?.startsWith('Download failed') ? 'unavailable' : 'incomplete';
   if (status === 499) return 'aborted';
   return status >= 500 ? 'failed' : 'rejected';
+}
+
+function addWaits(registry: Registry, pool: Pick<ScanPool, 'onTurn'>): void {
+  const waits = new Histogram({
+    name: 'sluice_scan_wait_seconds',
+    help: 'Time before a thread, of scans that had one; class: alone (no other account had scans), shared (others had), stand_in (others held all threads, and one more had to come).',
+    labelNames: ['class'] as const,
+    buckets: WAIT_SECONDS,
+    registers: [registry],
+  });
+  const classes = {
+    alone: waits.labels('alone'),
+    shared: waits.labels('shared'),
+    standIn: waits.labels('stand_in'),
+  };
+  pool.onTurn((kind, waitedMs) => classes[kind].observe(waitedMs / 1000));
 }
 
 function addSignatures(

@@ -9,6 +9,7 @@ function fromRoot(path: string): string {
 export const packageJsonPath = fromRoot('package.json');
 export const addonPath = fromRoot('native/build/Release/sluice.node');
 export const socketsAddonPath = fromRoot('native/build/Release/sockets.node');
+export const processAddonPath = fromRoot('native/build/Release/process.node');
 export const ownSignaturesDirectory = fromRoot('signatures');
 export const marksDirectory = fromRoot('signatures/marks');
 /** The same signatures as rules, and marks of what YARA-X can't look into: for when ClamAV is not there. */
@@ -16,6 +17,5 @@ export const ownRulesDirectory = fromRoot('signatures/yara');
 export const migrationsDirectory = fromRoot('src/store/migrations');
 export const scanWorkerPath = fromRoot('dist/src/engine/worker.js');
 export const rulesTrialPath = fromRoot('dist/src/engine/rules-trial.js');
-export const embeddedWorkerPath = fromRoot('dist/src/store/embedded-worker.js');
 export const dashboardDirectory = fromRoot('dist/dashboard');
 export const mainPath = fromRoot('dist/src/main.js');

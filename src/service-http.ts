@@ -1,7 +1,8 @@
 // The HTTP side of the service: scans, accounts and billing wired to the server.
 import { readFileSync } from 'node:fs';
 import { z } from 'zod';
-import { createAccess } from './account/access.js';
+import { assertLiveKey, createAccess } from './account/access.js';
+import { throttledAs } from './account/client-address.js';
 import { openDashboard } from './account/dashboard.js';
 import { createKeyUse } from './account/key-use.js';
 import { createPlanLimits } from './account/plans.js';
@@ -18,6 +19,8 @@ import type { Signatures } from './engine/signatures.js';
 import type { History } from './history/history.js';
 import { createHistoryRoutes } from './history/route.js';
 import { behindSignIn } from './http/caller.js';
+import type { ConnectionLimits } from './http/connections.js';
+import { type DescriptorPlan, planDescriptors } from './http/descriptors.js';
 import type { Exchange } from './http/exchange.js';
 import { createRouter } from './http/router.js';
 import { type Server, startServer } from './http/server.js';
@@ -52,6 +55,8 @@ const CLOSING_MS = 30_000;
 interface HttpParts {
   readonly postgres: Postgres;
   readonly admission: AdmissionStore;
+  /** For paths that nobody serves: the live key of that hash, or null. */
+  readonly findKey: (keyHash: string) => Promise<object | null>;
   /** For what processes share; null: they share nothing. */
   readonly redis: RedisCommands | null;
   readonly history: History;
@@ -77,10 +82,12 @@ export interface Http {
 export async function createHttp(
   config: Config,
   log: EventLog,
-  { postgres, admission, redis, history, signatures, pool, refused, listener, sandbox }: HttpParts,
+  { postgres, admission, findKey, redis, history, signatures, pool, refused, listener, sandbox }: HttpParts,
   stops: (() => Promise<void>)[],
 ): Promise<Http> {
   const version = readVersion();
+  const descriptors = planDescriptors(config);
+  tellOfDescriptors(descriptors, config, log);
   const keyUse = createKeyUse();
   const cache = createVerdictCache({ limitBytes: config.verdictCacheBytes });
   const memory = createUploadMemory({ budgetBytes: config.uploadMemoryBytes, waitMs: config.uploadWaitMs });
@@ -97,10 +104,10 @@ export async function createHttp(
     pool,
     isRefused: (sha256) => refused.has(sha256),
     signatures,
-    known: createKnownVerdicts(cache, shareVerdicts(config, redis, version)),
+    known: createKnownVerdicts({ cache, shared: shareVerdicts(config, redis, version), scope: config.verdictScope }),
     memory,
     uploadTimeoutMs: config.uploadTimeoutMs,
-    downloader: startDownloader(config, version),
+    downloader: startDownloader(config, descriptors, version),
     history,
     appEnv: config.appEnv,
     now: Date.now,
@@ -113,7 +120,7 @@ export async function createHttp(
   const billing = startBilling(config, log, { postgres, admission }, stops);
   const dashboard = await openDashboard({
     ...config,
-    sql: postgres.sql,
+    sql: postgres.requests,
     issuer: ownIssuer(config.baseUrl),
     admission,
     recentUse: keyUse.recent,
@@ -130,12 +137,12 @@ export async function createHttp(
           scans.signedIn,
           ...dashboard.callerRoutes,
           ...createBillingRoutes(billing),
-          ...createHistoryRoutes({ sql: postgres.sql, now: Date.now, log }),
+          ...createHistoryRoutes({ sql: postgres.pages, now: Date.now, log }),
           createQuotaRoute({ admission, limitOf: createPlanLimits(config.plans) }),
         ],
         dashboard.authenticate,
       ),
-      createWebhookRoute({ billing, sql: postgres.sql, log, now: Date.now }),
+      createWebhookRoute({ billing, sql: postgres.requests, log, now: Date.now }),
       ...createPageRoutes(dashboardDirectory),
     ],
     signatures: () => signatures.state(),
@@ -155,8 +162,12 @@ export async function createHttp(
         host: config.host,
         port: config.port,
         inheritedDescriptor: listener,
-        handle: createRouter(routes, (exchange, error) =>
-          log.error({ ...about(exchange), err: error }, 'unforeseen error'),
+        connections: connectionLimits(config, descriptors),
+        handle: createRouter(
+          routes,
+          (exchange, error) => log.error({ ...about(exchange), err: error }, 'unforeseen error'),
+          // Who has no key is not told what there is.
+          { prefix: '/api/', check: ({ headers }) => assertLiveKey(headers.get('x-api-key'), findKey) },
         ),
         onEnd: (exchange, status) => log.debug({ ...about(exchange), status }, 'request'),
       });
@@ -174,6 +185,30 @@ export async function createHttp(
       return IDLE_MS + longestRequestMs(config) + config.scanTimeoutMs + CLOSING_MS;
     },
   };
+}
+
+/** Addresses have a share where each is a client. */
+const ADDRESS_SHARE = 1 / 4;
+const ADDRESS_MIN = 16;
+
+function connectionLimits(
+  { connectionsPerAddress, trustedProxies }: Config,
+  { connections: limit }: DescriptorPlan,
+): ConnectionLimits {
+  const share = Math.max(ADDRESS_MIN, Math.floor(limit * ADDRESS_SHARE));
+  const perAddress = connectionsPerAddress ?? (trustedProxies.length === 0 ? share : null);
+  return { limit, perAddress, groupOf: throttledAs };
+}
+
+function tellOfDescriptors(
+  { limit, connections, downloads, isScarce }: DescriptorPlan,
+  config: Config,
+  log: EventLog,
+): void {
+  const facts = { openFiles: limit, connections, downloads };
+  const isLess = isScarce || downloads < config.downloads || connections < (config.connections ?? 0);
+  if (isLess) log.warn(facts, 'the limit of open files is low (ulimit -n): there is room for fewer than is wanted');
+  else log.info(facts, 'connections');
 }
 
 /** What no request outlasts by its own deadlines, which follow each other, and the reading of a refused body after its answer. */
@@ -206,10 +241,10 @@ function startBilling(
   { postgres, admission }: Pick<HttpParts, 'postgres' | 'admission'>,
   stops: (() => Promise<void>)[],
 ): Billing {
-  const { sql } = postgres;
+  const { sql, requests } = postgres;
   const limitOf = createPlanLimits(config.plans);
   const billing = createBilling({
-    sql,
+    sql: requests,
     plans: config.plans,
     settings: config.billing,
     planChanged: (userId, plan) => admission.setLimit(userId, limitOf(plan)),
@@ -224,7 +259,7 @@ function startBilling(
   return billing;
 }
 
-function startDownloader(config: Config, version: string): Downloader {
+function startDownloader(config: Config, { downloads }: DescriptorPlan, version: string): Downloader {
   return createDownloader({
     guard: createGuard({ allowNetworks: config.urlAllowNetworks, ports: config.urlPorts }),
     resolve: createResolve({ servers: config.urlDnsServers, hosts: readHostsFile() }),
@@ -233,7 +268,7 @@ function startDownloader(config: Config, version: string): Downloader {
       waitMs: config.uploadWaitMs,
       use: 'downloads',
     }),
-    limits: { perUser: config.downloadsPerUser, total: config.downloads },
+    limits: { perUser: config.downloadsPerUser, total: downloads },
     timeoutMs: config.downloadTimeoutMs,
     userAgent: `Sluice/${version}`,
   });

@@ -10,7 +10,7 @@ import { inBatches } from './store/batches.js';
 import { startEmbedded } from './store/embedded.js';
 import { createHandover } from './store/handover.js';
 import type { Ledger } from './store/ledger.js';
-import { createLookups } from './store/lookups.js';
+import { createLookups, type Lookups } from './store/lookups.js';
 import { createMemoryLedger } from './store/memory-ledger.js';
 import { openPostgres, type Postgres, type Sql } from './store/postgres.js';
 import { createQuotaHours, type QuotaHours } from './store/quota-hours.js';
@@ -38,14 +38,25 @@ export async function startStore(
 }
 
 async function startOwnEmbedded(config: Config, log: Log, stops: (() => Promise<void>)[]): Promise<string> {
-  log.info({ dataDirectory: config.dataDirectory }, 'starting the embedded database');
-  const { socketDirectory, stop } = await startEmbedded(config.dataDirectory);
-  stops.push(stop);
+  const { dataDirectory, databaseUser: user } = config;
+  log.info({ dataDirectory }, 'starting the embedded database');
+  const { socketDirectory, ended, stop } = await startEmbedded({ dataDirectory, user, log });
+  let isStopping = false;
+  void ended.then((end) => {
+    // Nobody starts it again, and nothing can be stored any more.
+    if (!isStopping) throw new Error(`The embedded database has ended: ${end}`);
+  });
+  stops.push(() => {
+    isStopping = true;
+    return stop();
+  });
   return socketDirectory;
 }
 
 export interface Admission {
   readonly store: AdmissionStore;
+  /** Whose live key it is, by its hash, as Postgres says now; nothing is counted. Throws Failure `unavailable`. */
+  readonly findKey: Lookups['find'];
   /** For what else processes share; null: they share nothing. */
   readonly redis: RedisCommands | null;
   /** Another process takes over: when it resolves, all counts are where that one finds them. */
@@ -58,15 +69,16 @@ export interface Admission {
 export async function startAdmission(
   config: Config,
   log: Log,
-  { sql }: Postgres,
+  { admission: sql }: Postgres,
   takesOver: boolean,
   stops: (() => Promise<void>)[],
 ): Promise<Admission> {
   const hours = createQuotaHours(sql);
   const onProblem = (problem: string): void => log.warn({ problem }, 'admission');
   const limits = createPlanLimits(config.plans);
+  const lookups = createLookups(createKeyLoader(sql, limits));
   const common = {
-    lookups: createLookups(createKeyLoader(sql, limits)),
+    lookups,
     async limitOf(userId: string): Promise<number | null> {
       const plan = await planOf(sql, userId);
       return plan === null ? null : limits(plan);
@@ -80,6 +92,7 @@ export async function startAdmission(
     stops.push(() => store.stop());
     return {
       store,
+      findKey: lookups.find,
       redis: null,
       async handOver() {
         handover.leave();
@@ -107,7 +120,7 @@ export async function startAdmission(
   });
   stops.push(() => store.stop());
   // All processes count in Redis: there is nothing to hand over.
-  return { store, redis, handOver: async () => undefined, alone: () => undefined };
+  return { store, findKey: lookups.find, redis, handOver: async () => undefined, alone: () => undefined };
 }
 
 /**

@@ -11,7 +11,9 @@ import { startAdmission, startStore } from './service-stores.js';
 export interface Service {
   /** What the first start on an empty store made: to be shown once, never logged. */
   readonly account: BootstrapAccount | null;
-  /** Threads that don't come back from a scan: they end with the process alone. */
+  /** Threads that are not back long after the deadline of their scans: nobody waits for them at a stop. */
+  readonly lateThreads: number;
+  /** Those of them that won't come back: they end with the process alone. */
   readonly hungThreads: number;
   /** Takes requests from now on; resolves with the port, rejects when the address can't be had. */
   listen(): Promise<number>;
@@ -76,11 +78,14 @@ export async function startService(
     });
     const admission = await startAdmission(config, log, postgres, takesOver, stops);
     const refused = new Set<string>();
-    const { store, redis } = admission;
-    const parts = { postgres, admission: store, redis, history, signatures, pool, refused, listener };
+    const { store, findKey, redis } = admission;
+    const parts = { postgres, admission: store, findKey, redis, history, signatures, pool, refused, listener };
     const http = await createHttp(config, log, { ...parts, sandbox: sandbox.confinement }, stops);
     return {
       account,
+      get lateThreads() {
+        return pool.late;
+      },
       get hungThreads() {
         return pool.hung;
       },

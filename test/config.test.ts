@@ -119,6 +119,7 @@ const wrong: Record<string, string> = {
   SIGNATURES_MIRROR: 'wrong-mirror',
   SIGNATURES_URLS: 'https://wrong.example.org/',
   RELOAD: 'wrong-mode',
+  VERDICT_CACHE: 'wrong-scope',
   VERDICT_CACHE_MB: '65537',
   UPLOAD_TIMEOUT_MS: '1e5',
   UPLOAD_WAIT_MS: '-1',
@@ -137,7 +138,9 @@ const wrong: Record<string, string> = {
   STRIPE_API_BASE: 'http://wrong.example.org',
   REGISTRATION: 'wrong-registration',
   TRUSTED_PROXIES: '10.0.0.0/33',
+  JWT_ISSUER: 'https://wrong-issuer.example.org/'.repeat(40),
   JWT_JWKS_URL: 'http://wrong-jwks.example.org/',
+  JWT_AUDIENCE: 'wrong-audience'.repeat(80),
   APP_ENV: 'wrong-env'.repeat(10),
   LOG_LEVEL: 'wrong-level',
   BOOTSTRAP_EMAIL: 'wrong-email',
@@ -157,6 +160,51 @@ t.test('every problem is listed at once, and no value with it', async (t) => {
   t.throws(() => readConfig({ PORT: 'x' }), {
     message: 'The configuration has a problem:\n  PORT must be a whole number',
   });
+});
+
+t.test(
+  'what is wrong between variables is listed with what is wrong by itself, and nothing that only follows from it',
+  async (t) => {
+    t.strictSame(
+      problemsOf({
+        PORT: 'x',
+        PLANS: 'SMALL:1,LARGE:2',
+        PROCESSES: '2',
+        REDIS_URL: 'http://wrong',
+        STRIPE_SECRET_KEY: 'wrong',
+        STRIPE_PRICES: 'HUGE:price_1',
+        JWT_ISSUER: 'sluice',
+        JWT_JWKS_URL: 'wrong',
+      }).map((problem) => problem.replace(/ (must be|is needed|must not|must name|must look|must be set).*/, ' $1')),
+      [
+        'PORT must be',
+        'REDIS_URL must be',
+        'STRIPE_SECRET_KEY must look',
+        'JWT_JWKS_URL must be',
+        'BOOTSTRAP_PLAN must be',
+        'DATABASE_URL is needed',
+        'STRIPE_WEBHOOK_SECRET is needed',
+        'BASE_URL is needed',
+        'STRIPE_PRICES must name',
+        'JWT_AUDIENCE must be',
+        'JWT_ISSUER must not',
+      ],
+    );
+    t.match(problemsOf({ PLANS: 'wrong', STRIPE_SECRET_KEY: 'sk_test_a', STRIPE_PRICES: 'PRO:price_1' }), [
+      /^PLANS must look/,
+      /^STRIPE_WEBHOOK_SECRET is needed/,
+      /^BASE_URL is needed/,
+    ]);
+  },
+);
+
+t.test('whose verdicts are remembered', async (t) => {
+  t.match(readConfig({}), { verdictScope: 'shared', verdictCacheBytes: 64 * 1024 * 1024 });
+  t.match(readConfig({ VERDICT_CACHE: 'account', VERDICT_CACHE_MB: '1' }), {
+    verdictScope: 'account',
+    verdictCacheBytes: 1024 * 1024,
+  });
+  t.match(readConfig({ VERDICT_CACHE: 'off' }), { verdictCacheBytes: 0 });
 });
 
 t.test('networks, ports and DNS servers of URL scans are read strictly', async (t) => {
@@ -302,12 +350,11 @@ t.test('trusted proxies are networks', async (t) => {
   }
 });
 
-t.test('several processes need stores that they share, and share the cores and the memory', async (t) => {
+t.test('several processes need a Redis that counts for all of them, and share the cores and the memory', async (t) => {
   t.strictSame(problemsOf({ PROCESSES: '2' }), [
-    'DATABASE_URL is needed when PROCESSES is above 1: they share their stores',
-    'REDIS_URL is needed when PROCESSES is above 1: they share their stores',
+    'REDIS_URL is needed when PROCESSES is above 1: they share their counts',
   ]);
-  const stores = { DATABASE_URL: 'postgres://db/sluice', REDIS_URL: 'redis://cache' };
+  const stores = { REDIS_URL: 'redis://cache' };
   const [one, four] = ['1', '4'].map((count) => readConfig({ ...stores, PROCESSES: count }));
   t.equal(four?.scanThreads, Math.max(1, Math.floor((one?.scanThreads ?? 0) / 4)));
   t.equal(four?.memoryLimitBytes, Math.floor((one?.memoryLimitBytes ?? 0) / 4));

@@ -21,6 +21,11 @@ has zip || need zip
 has chromium || need chromium
 [ -n "$missing" ] || exit 0
 
+if [ "${SLUICE_NO_INSTALL:-}" = 1 ]; then
+  printf 'apt-get install --no-install-recommends%s\n' "$missing"
+  exit 3
+fi
+
 fail() {
   printf '%s\n' "$1" 'Then run the same command again.' >&2
   exit 1
@@ -40,7 +45,7 @@ else
 Install them as root: apt-get install --no-install-recommends$missing"
 fi
 
-printf 'Installing:%s\n' "$missing"
+printf 'Installing with apt-get, for the tests to run against:%s\n' "$missing"
 
 # Debian starts a service when it installs it, unless this file says no (101). Ours is there only while we install.
 policy=/usr/sbin/policy-rc.d

@@ -17,7 +17,7 @@ export async function fill(sql: Sql, rows: number, nowMs: number): Promise<void>
   const indexes = await sql<{ name: string; definition: string }[]>`
     SELECT indexrelid::regclass::text AS name, pg_get_indexdef(indexrelid) AS definition
     FROM pg_index WHERE indrelid = 'scans'::regclass AND NOT indisprimary`;
-  for (const { name } of indexes) await sql`DROP INDEX ${sql(name)}`;
+  for (const { name } of indexes) await sql.unsafe(`DROP INDEX ${name}`);
   await insert(sql, { rows, users: 1, startMs, stepMs: (nowMs - startMs) / rows });
   const others = Math.max(1, Math.floor(rows * OTHERS_SHARE));
   await insert(sql, { rows: others, users: OTHERS, startMs, stepMs: (nowMs - startMs) / others });

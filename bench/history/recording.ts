@@ -41,7 +41,7 @@ const admit = async (): Promise<Access> => ({
   quota,
   refund: async () => quota,
 });
-const access: AccessControl = { withApiKey: admit, expectsApiKey: () => false, asUser: admit };
+const access: AccessControl = { withApiKey: admit, expectedUser: () => null, asUser: admit };
 
 interface Side {
   readonly server: Server;
@@ -75,7 +75,7 @@ async function startSide(record: Pick<History, 'assertOpen' | 'record'>): Promis
     pool,
     isRefused: () => false,
     signatures,
-    known: createKnownVerdicts(createVerdictCache({ limitBytes: 0 }), null),
+    known: createKnownVerdicts({ cache: createVerdictCache({ limitBytes: 0 }), shared: null, scope: 'shared' }),
     memory,
     uploadTimeoutMs: 10_000,
     downloader: null,

@@ -46,8 +46,8 @@ export async function takeAttempt(
   const full = new Date(nowMs + rule.burst * rule.everyMs);
   const step = `${rule.everyMs} milliseconds`;
   // Whatever the database's default is: a snapshot would fail on a row that others count in.
-  const [row] = await sql.begin(
-    'isolation level read committed',
+  const [row] = await sql.transaction(
+    'readCommitted',
     (tx) => tx<{ taken: boolean; full_until: Date }[]>`
     WITH taken AS (
       INSERT INTO sign_in_attempts AS a (bucket, full_until) VALUES (${bucket}, ${first})
@@ -68,7 +68,7 @@ export async function takeAttempt(
 /** Takes an attempt back that turned out to be honest. */
 export async function giveAttemptBack(sql: Sql, rule: Rule, subject: readonly string[]): Promise<void> {
   const step = `${rule.everyMs} milliseconds`;
-  await sql.begin('isolation level read committed', async (tx) => {
+  await sql.transaction('readCommitted', async (tx) => {
     await tx`
       UPDATE sign_in_attempts SET full_until = full_until - ${step}::interval
       WHERE bucket = ${bucketOf(rule, subject)}`;

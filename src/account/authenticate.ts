@@ -6,7 +6,6 @@ import type { Sql } from '../store/postgres.js';
 import { ACCESS_COOKIE, readCookies } from './cookies.js';
 import { isCrossSite } from './cross-site.js';
 import { findForeignUser } from './identities.js';
-import { reachable } from './reachable.js';
 import { findSession, touchSession } from './sessions.js';
 import type { Tokens } from './tokens.js';
 
@@ -60,7 +59,7 @@ export function createAuthenticate({ sql, tokens, baseUrl, openFor, now, onProbl
   return async (exchange) => {
     const { token, source } = tokenOf(exchange);
     if (source === 'cookie' && isCrossSite(exchange, baseUrl)) throw new Failure('crossSite');
-    return await reachable(callerOf(token));
+    return await callerOf(token);
   };
 }
 

@@ -36,7 +36,7 @@ export async function bootstrap(
   const password = settings.password ?? randomBytes(PASSWORD_BYTES).toString('base64url');
   const passwordHash = await hashPassword(password);
   // Read committed whatever the database's default is: a snapshot from before the lock would not show the other's account.
-  return await sql.begin('isolation level read committed', async (tx) => {
+  return await sql.transaction('readCommitted', async (tx) => {
     await tx`SELECT pg_advisory_xact_lock(${BOOTSTRAP_LOCK})`;
     // Asked again under the lock: another process may have been first.
     if (await hasUsers(tx)) return null;

@@ -8,7 +8,6 @@ import type { Sql } from '../store/postgres.js';
 import { keyCreationsOfUser, keyEndsOfUser, type Rule, takeAttempt } from './attempts.js';
 import { SomeNameField } from './fields.js';
 import { type CreatedKey, createKeyWithinLimit, LIVE_KEYS_MAX, type ListedKey, listKeys } from './keys.js';
-import { reachable } from './reachable.js';
 import { endKey, type KeyRevocation } from './revocation.js';
 import { bodyOf } from './sign-in-routes.js';
 import { wireTime } from './users.js';
@@ -35,7 +34,7 @@ const NewKey = z.strictObject({ name: SomeNameField });
 
 export function createKeyRoutes({ sql, now, admission, recentUse }: KeyRouteParts): CallerRoute[] {
   async function count(rule: Rule, userId: string): Promise<void> {
-    const waitSeconds = await reachable(takeAttempt(sql, rule, [userId], now()));
+    const waitSeconds = await takeAttempt(sql, rule, [userId], now());
     if (waitSeconds !== null) throw new Failure('tooManyAttempts', '', waitSeconds);
   }
 
@@ -45,7 +44,7 @@ export function createKeyRoutes({ sql, now, admission, recentUse }: KeyRoutePart
       path: `${PATH}/me`,
       operation: listOperation,
       async handle({ userId }) {
-        const keys = await reachable(listKeys(sql, userId));
+        const keys = await listKeys(sql, userId);
         return jsonReply(
           200,
           keys.map((key) => listedView(key, recentUse(key.keyId))),
@@ -59,7 +58,7 @@ export function createKeyRoutes({ sql, now, admission, recentUse }: KeyRoutePart
       async handle({ userId }, exchange) {
         const { name } = await readJson(exchange, NewKey);
         await count(keyCreationsOfUser, userId);
-        const key = await reachable(createKeyWithinLimit(sql, { userId, name }));
+        const key = await createKeyWithinLimit(sql, { userId, name });
         if (key === null) throw new Failure('conflict', `You have ${LIVE_KEYS_MAX} keys: delete one first`);
         return jsonReply(201, createdView(key));
       },

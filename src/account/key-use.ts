@@ -1,5 +1,7 @@
 // When keys were used last, as this process knows: a list shows it at once, though it comes to Postgres with the scan's row, a moment later.
 
+import { LRUCache } from 'lru-cache';
+
 export interface KeyUse {
   used(keyId: string, atMs: number): void;
   /** Null: nothing is known here. */
@@ -10,20 +12,13 @@ export interface KeyUse {
 export const RECENT_KEYS = 10_000;
 
 export function createKeyUse(): KeyUse {
-  const lastMs = new Map<string, number>();
+  const lastMs = new LRUCache<string, number>({ max: RECENT_KEYS });
   return {
     used(keyId, atMs) {
-      const latestMs = Math.max(atMs, lastMs.get(keyId) ?? atMs);
-      lastMs.delete(keyId);
-      lastMs.set(keyId, latestMs);
-      if (lastMs.size <= RECENT_KEYS) return;
-      for (const first of lastMs.keys()) {
-        lastMs.delete(first);
-        break;
-      }
+      lastMs.set(keyId, Math.max(atMs, lastMs.peek(keyId) ?? atMs));
     },
     recent(keyId) {
-      const atMs = lastMs.get(keyId);
+      const atMs = lastMs.peek(keyId);
       return atMs === undefined ? null : new Date(atMs);
     },
   };

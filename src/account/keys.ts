@@ -60,7 +60,7 @@ export interface ListedKey {
  */
 export async function createKeyWithinLimit(sql: Sql, key: NewKey): Promise<CreatedKey | null> {
   // Whatever the database's default is: a snapshot from before the lock would not show the other's key.
-  return await sql.begin('isolation level read committed', async (tx) => {
+  return await sql.transaction('readCommitted', async (tx) => {
     const [user] = await tx`SELECT FROM users WHERE id = ${key.userId} FOR NO KEY UPDATE`;
     if (user === undefined) return null;
     const [row] = await tx<{ live: number }[]>`

@@ -36,7 +36,7 @@ export async function refreshSession(sql: Sql, token: string, nowMs: number, arr
   if (!TOKEN.test(token)) return { outcome: 'unknown' };
   const hash = hashOf(token);
   const now = new Date(nowMs);
-  return await sql.begin('isolation level read committed', async (tx): Promise<Refresh> => {
+  return await sql.transaction('readCommitted', async (tx): Promise<Refresh> => {
     // Includes the wait for a connection. Postgres' own clock orders requests of all nodes; theirs may differ.
     const waitedMs = performance.now() - arrivedAt;
     const [session] = await tx<{ id: string; user_id: string; creation_date: Date }[]>`
@@ -83,7 +83,7 @@ async function refuse(
 /** Ends the session that a token is or was of; whether there was one. */
 export async function endSessionOfToken(sql: Sql, token: string): Promise<boolean> {
   if (!TOKEN.test(token)) return false;
-  return await sql.begin('isolation level read committed', async (tx) => {
+  return await sql.transaction('readCommitted', async (tx) => {
     const ended = await tx`
       DELETE FROM sessions WHERE id = (SELECT session_id FROM refresh_tokens WHERE hash = ${hashOf(token)})`;
     return ended.count > 0;

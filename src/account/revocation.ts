@@ -1,8 +1,8 @@
 // Ending a key: first Postgres says so, then the nodes are told, and only then whoever asked for it.
+import { guarded } from '../store/guard.js';
 import type { Sql } from '../store/postgres.js';
 import { hashOfKey } from './access.js';
 import { hashBytes } from './keys.js';
-import { reachable } from './reachable.js';
 
 const LOCK_TIMEOUT = '3s';
 
@@ -32,10 +32,10 @@ export async function endKey(
   userId: string | null,
   reference: string,
 ): Promise<EndedKey | null> {
-  const key = await reachable(revokeInPostgres(sql, userId, reference));
+  const key = await guarded(revokeInPostgres(sql, userId, reference));
   if (key === null) return null;
-  await reachable(nodes.revoke(key));
-  return (await reachable(markTold(sql, key.keyId))) ? key : null;
+  await guarded(nodes.revoke(key));
+  return (await guarded(markTold(sql, key.keyId))) ? key : null;
 }
 
 /** The first step alone, committed: a key that is live, or whose nodes were not told. */
@@ -44,7 +44,7 @@ export async function revokeInPostgres(sql: Sql, userId: string | null, referenc
   const digits = reference.replaceAll('-', '').toLowerCase();
   const hash = hashBytes(hashOfKey(digits));
   // 32 digits are an id as well as a value: as an id first. Nobody can choose the value of a key that another's id would hide.
-  return await sql.begin('isolation level read committed', async (tx) => {
+  return await sql.transaction('readCommitted', async (tx) => {
     // Somebody's transaction may have the row and not come back: better an error than one connection more that waits.
     await tx`SELECT set_config('lock_timeout', ${LOCK_TIMEOUT}, true)`;
     const [row] = await tx<{ id: string; user_id: string; name: string; hash: string }[]>`
@@ -79,7 +79,7 @@ export async function tellOfEnded(sql: Sql, nodes: KeyRevocation): Promise<void>
 
 /** Whether it was this call that completed it. */
 async function markTold(sql: Sql, keyId: string): Promise<boolean> {
-  return await sql.begin('isolation level read committed', async (tx) => {
+  return await sql.transaction('readCommitted', async (tx) => {
     const told = await tx`UPDATE api_keys SET revocation_told = true WHERE id = ${keyId} AND NOT revocation_told`;
     return told.count > 0;
   });

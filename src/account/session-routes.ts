@@ -5,7 +5,6 @@ import type { CallerRoute } from '../http/caller.js';
 import { jsonReply, noContent, readQuery } from '../http/json.js';
 import type { Operation } from '../http/openapi.js';
 import type { Sql } from '../store/postgres.js';
-import { reachable } from './reachable.js';
 import { endSession, endSessions, listSessions } from './sessions.js';
 
 const PATH = '/web/users/me/sessions';
@@ -23,7 +22,7 @@ export function createSessionRoutes({ sql, now }: { readonly sql: Sql; readonly 
       method: 'GET',
       path: PATH,
       operation: listOperation,
-      handle: async (caller) => jsonReply(200, await reachable(listSessions(sql, caller, now()))),
+      handle: async (caller) => jsonReply(200, await listSessions(sql, caller, now())),
     },
     {
       method: 'DELETE',
@@ -31,7 +30,7 @@ export function createSessionRoutes({ sql, now }: { readonly sql: Sql; readonly 
       operation: endOperation,
       async handle({ userId }, _exchange, { sessionId }) {
         const id = Id.safeParse(sessionId);
-        const ended = id.success && (await reachable(endSession(sql, userId, id.data)));
+        const ended = id.success && (await endSession(sql, userId, id.data));
         if (!ended) throw new Failure('notFound', 'the session');
         return noContent;
       },
@@ -42,7 +41,7 @@ export function createSessionRoutes({ sql, now }: { readonly sql: Sql; readonly 
       operation: endAllOperation,
       async handle({ userId, sessionId }, exchange) {
         const { keepCurrent } = readQuery(exchange, EndAll);
-        await reachable(endSessions(sql, userId, keepCurrent ? sessionId : null));
+        await endSessions(sql, userId, keepCurrent ? sessionId : null);
         return noContent;
       },
     },

@@ -47,7 +47,7 @@ export async function startSession(
   const now = new Date(nowMs);
   const expiresAt = new Date(nowMs + REFRESH_TOKEN_MS);
   const { token, hash } = newRefreshToken();
-  return await sql.begin('isolation level read committed', async (tx) => {
+  return await sql.transaction('readCommitted', async (tx) => {
     const [row] = await tx`
       SELECT FROM users WHERE id = ${user.userId} AND password_hash = ${user.passwordHash} FOR NO KEY UPDATE`;
     if (row === undefined) return null;
@@ -108,7 +108,7 @@ export async function listSessions(
 /** Whether the user had that session. Waits for a refresh of it that is under way, whose new tokens end with it. */
 export async function endSession(sql: Sql, userId: string, sessionId: string): Promise<boolean> {
   // Whatever the database's default is: a snapshot would fail on the row that a refresh has just changed.
-  return await sql.begin('isolation level read committed', async (tx) => {
+  return await sql.transaction('readCommitted', async (tx) => {
     const ended = await tx`DELETE FROM sessions WHERE id = ${sessionId} AND user_id = ${userId}`;
     return ended.count > 0;
   });
@@ -116,7 +116,7 @@ export async function endSession(sql: Sql, userId: string, sessionId: string): P
 
 /** Ends a user's sessions, all but one; a sign-in that commits before it is ended as well, one that commits after it lives. */
 export async function endSessions(sql: Sql, userId: string, exceptSessionId: string | null): Promise<void> {
-  await sql.begin('isolation level read committed', async (tx) => {
+  await sql.transaction('readCommitted', async (tx) => {
     await tx`SELECT FROM users WHERE id = ${userId} FOR NO KEY UPDATE`;
     await endOtherSessions(tx, userId, exceptSessionId);
   });

@@ -12,10 +12,10 @@ import type { ClientAddress } from './client-address.js';
 import { REFRESH_COOKIE, readCookies, signedInCookies, signedOutCookies } from './cookies.js';
 import { isCrossSite } from './cross-site.js';
 import { EmailField, NameField, NewPasswordField, PasswordField } from './fields.js';
-import { createStrangers } from './reachable.js';
 import { endSessionOfToken, refreshSession } from './refresh-tokens.js';
 import { type Client, endSession } from './sessions.js';
 import type { SignedIn, SignIn } from './sign-in.js';
+import { createStrangers } from './strangers.js';
 import { ACCESS_TOKEN_SECONDS, type Tokens } from './tokens.js';
 import { userView } from './users.js';
 

@@ -95,7 +95,7 @@ function isRotationDue(rows: readonly KeyRow[], nowMs: number): boolean {
 /** Makes the next key, unless another node was first, and removes those that nobody's token needs; returns what there is then. */
 async function rotate(sql: Sql, nowMs: number): Promise<KeyRow[]> {
   const { publicKey, privateKey } = generateKeyPairSync('ed25519');
-  return await sql.begin('isolation level read committed', async (tx) => {
+  return await sql.transaction('readCommitted', async (tx) => {
     await tx`SELECT pg_advisory_xact_lock(${ROTATION_LOCK})`;
     const before = await readRows(tx);
     if (!isRotationDue(before, nowMs)) return before;

@@ -6,7 +6,6 @@ import { jsonReply, readJson } from '../http/json.js';
 import type { Operation } from '../http/openapi.js';
 import type { Queries, Sql } from '../store/postgres.js';
 import { EmailField, NewPasswordField, PasswordField, SomeNameField } from './fields.js';
-import { reachable } from './reachable.js';
 import { bodyOf, userSchema } from './sign-in-routes.js';
 import { changeUser, findUser, passwordHashOf, userView } from './users.js';
 
@@ -45,11 +44,11 @@ export function createUserRoutes(parts: UserRouteParts): CallerRoute[] {
 
   /** The hash that the current password was verified against: the change is made only while it is still the one. */
   async function verified(caller: Caller, currentPassword: string): Promise<string> {
-    const giveBack = await reachable(countGuess(caller));
-    const stored = await reachable(passwordHashOf(sql, caller.userId));
+    const giveBack = await countGuess(caller);
+    const stored = await passwordHashOf(sql, caller.userId);
     if (stored === null) throw new Failure('badRequest', 'currentPassword: this account has no password');
     if (!(await passwords.verify(currentPassword, stored))) throw wrongPassword();
-    await reachable(giveBack());
+    await giveBack();
     return stored;
   }
 
@@ -59,7 +58,7 @@ export function createUserRoutes(parts: UserRouteParts): CallerRoute[] {
       path: PATH,
       operation: showOperation,
       async handle({ userId }) {
-        const user = await reachable(findUser(sql, userId));
+        const user = await findUser(sql, userId);
         if (user === null) throw new Failure('tokenInvalid');
         return jsonReply(200, userView(user, plans));
       },
@@ -76,7 +75,7 @@ export function createUserRoutes(parts: UserRouteParts): CallerRoute[] {
         const passwordHash = newPassword === undefined ? null : await passwords.hash(newPassword);
         const change = { name: name ?? null, email: email ?? null, passwordHash, verifiedHash };
         const onNewPassword = (tx: Queries) => endOtherSessions(tx, caller.userId, caller.sessionId);
-        const result = await reachable(changeUser(sql, caller.userId, change, onNewPassword));
+        const result = await changeUser(sql, caller.userId, change, onNewPassword);
         switch (result.outcome) {
           case 'emailTaken':
             throw new Failure('conflict', 'email: this address has an account');

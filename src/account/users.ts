@@ -118,7 +118,7 @@ export async function changeUser(
   const address = email === null ? null : normaliseEmail(email);
   try {
     // Whatever the database's default is: a snapshot would fail on a row that a sign-in has just locked.
-    return await sql.begin('isolation level read committed', async (tx): Promise<UserChangeResult> => {
+    return await sql.transaction('readCommitted', async (tx): Promise<UserChangeResult> => {
       const [user] = await tx<UserRow[]>`
         UPDATE users SET name = COALESCE(${name}, name), email = COALESCE(${address}, email),
           password_hash = COALESCE(${passwordHash}, password_hash)

@@ -7,7 +7,6 @@ import {
   findRecord,
   forgetCustomer,
   givePlan,
-  inTransaction,
   lockUser,
   markAnnounced,
   type Reading,
@@ -66,7 +65,7 @@ export function createApplier(parts: ApplierParts): Applier {
     const reading = await beginReading(sql, userId, livemode);
     if (reading === null) return { changed: false, holdsSubscription: false, hasCustomer: false };
     const customer = await stripe.readCustomer(reading.customerId);
-    const changed = await inTransaction(sql, async (tx) => {
+    const changed = await sql.transaction('readCommitted', async (tx) => {
       // First of all: two transactions that record the same events in different orders would wait for each other.
       await lockUser(tx, userId, livemode);
       await recordEvents(tx, events);

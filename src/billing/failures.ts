@@ -1,14 +1,12 @@
-// From what goes wrong while billing works to the answer that a client gets: Stripe or Postgres away is a 503, and says which.
+// From what goes wrong at Stripe while billing works to the answer that a client gets: Stripe away is a 503, and says so.
 import { Failure } from '../errors.js';
 import type { Log } from '../log.js';
-import { codeOf } from '../store/store-error.js';
 import { StripeProblem } from './shapes.js';
 
 const UNREACHABLE_RETRY_SECONDS = 5;
 const BUSY_RETRY_SECONDS = 1;
 /** Somebody has to look at it first. */
 const REFUSED_RETRY_SECONDS = 60;
-const STORE_RETRY_SECONDS = 2;
 
 /** Runs a handler's work; throws Failure for what is foreseen, and anything else as it is. */
 export async function answering<T>(log: Log, work: () => Promise<T>): Promise<T> {
@@ -20,12 +18,9 @@ export async function answering<T>(log: Log, work: () => Promise<T>): Promise<T>
 }
 
 function toFailure(log: Log, error: unknown): unknown {
-  if (error instanceof StripeProblem) {
-    logProblem(log, error);
-    return failureOf(error);
-  }
-  if (isStoreAway(error)) return new Failure('unavailable', 'The account store is not reachable', STORE_RETRY_SECONDS);
-  return error;
+  if (!(error instanceof StripeProblem)) return error;
+  logProblem(log, error);
+  return failureOf(error);
 }
 
 export function logProblem(log: Log, { facts }: StripeProblem): void {
@@ -43,12 +38,4 @@ function failureOf({ facts: { kind } }: StripeProblem): Failure {
     case 'refused':
       return new Failure('unavailable', 'Stripe refuses the request; the log says more', REFUSED_RETRY_SECONDS);
   }
-}
-
-/** Codes of the driver and of the system; and Postgres' classes 08 (connection), 53 (resources), 57 (being stopped). */
-const STORE_AWAY = /^(CONNECT|CONNECTION_|ECONN|EPIPE|ENOTFOUND|ETIMEDOUT|EHOSTUNREACH|ENOENT|08...|53...|57...)/;
-
-function isStoreAway(error: unknown): boolean {
-  const code = codeOf(error);
-  return code !== null && STORE_AWAY.test(code);
 }

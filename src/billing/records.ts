@@ -1,5 +1,5 @@
 // The billing rows in Postgres: who is which customer, and what Stripe said last. Nothing here waits for anything but Postgres.
-import type { Queries, Sql } from '../store/postgres.js';
+import type { Queries } from '../store/postgres.js';
 
 export interface BillingRecord {
   /** The user's plan, whoever decided it. */
@@ -159,15 +159,4 @@ export async function countCustomers(sql: Queries, livemode: boolean): Promise<n
     SELECT count(*)::int AS customers FROM billing_customers
     WHERE livemode = ${livemode} AND customer_id IS NOT NULL`;
   return row?.customers ?? 0;
-}
-
-/** A transaction that sees what others have committed whatever the database's default is. */
-export async function inTransaction<T>(sql: Sql, work: (tx: Queries) => Promise<T>): Promise<T> {
-  const done: { value: T }[] = [];
-  await sql.begin('isolation level read committed', async (tx) => {
-    done.push({ value: await work(tx) });
-  });
-  const [result] = done;
-  if (result === undefined) throw new Error('A committed transaction has a result');
-  return result.value;
 }

@@ -5,6 +5,7 @@ import type { Exchange, Reply } from '../http/exchange.js';
 import { jsonReply, receiveBytes } from '../http/json.js';
 import type { Operation } from '../http/openapi.js';
 import type { Route } from '../http/router.js';
+import { WEBHOOK_BODY_BYTES } from '../limits.js';
 import type { Log } from '../log.js';
 import type { Sql } from '../store/postgres.js';
 import type { Billing } from './billing.js';
@@ -38,7 +39,7 @@ async function handle({ billing, sql, log, now }: WebhookParts, exchange: Exchan
   const { stripe, applier } = billing.active();
   const signature = exchange.headers.get('stripe-signature');
   if (signature === undefined) throw new Failure('badRequest', 'Stripe-Signature: missing');
-  const event = stripe.verifyEvent(await receiveBytes(exchange), signature, now());
+  const event = stripe.verifyEvent(await receiveBytes(exchange, WEBHOOK_BODY_BYTES), signature, now());
   if (event === null) throw new Failure('badRequest', 'Stripe-Signature: not of this body, or too old');
   if (event.livemode !== stripe.livemode) {
     log.error({ event: event.id, livemode: event.livemode }, "billing: an event of Stripe's other mode was refused");

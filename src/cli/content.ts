@@ -3,9 +3,6 @@ import { createHash } from 'node:crypto';
 import { constants } from 'node:fs';
 import { type FileHandle, open } from 'node:fs/promises';
 
-/** Beyond it the engine would stop half-way (its limit over all layers): such a file is not read at all. */
-export const FILE_LIMIT_BYTES = 200 * 1024 * 1024;
-
 export type Content =
   | { readonly kind: 'read'; readonly buffer: ArrayBuffer; readonly sizeBytes: number; readonly sha256: string }
   | { readonly kind: 'incomplete'; readonly reason: string };

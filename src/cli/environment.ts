@@ -18,6 +18,11 @@ export const environment: readonly Variable[] = [
   variable('DATA_DIR', './data', 'folder of the history journal and of the embedded database'),
   variable('DATABASE_URL', null, 'postgres://...; unset: the embedded database under DATA_DIR'),
   variable(
+    'DATABASE_USER',
+    null,
+    'user that the embedded database runs as where root starts Sluice; unset: nobody, or the owner of what is there',
+  ),
+  variable(
     'REDIS_URL',
     null,
     'redis://... or rediss://..., a comma list of such or redis+cluster://... for a cluster; unset: quota and keys are kept in the process, which is exact for one',
@@ -49,9 +54,14 @@ export const environment: readonly Variable[] = [
     'concurrent: newer signatures are loaded beside those that serve; frugal: these are freed first, and scans wait',
   ),
   variable(
+    'VERDICT_CACHE',
+    'shared',
+    'whose verdicts are remembered for an account: shared: those of all accounts, and only its own are said to be remembered; account: only its own; off: none',
+  ),
+  variable(
     'VERDICT_CACHE_MB',
     '64',
-    'MB of verdicts that are remembered, about 4000 each, to 65536; as much of Redis; 0: none',
+    'MB of verdicts that are remembered, about 2000 contents each, to 65536; as much of Redis; 0: none',
   ),
   variable(
     'ADMIN_PORT',
@@ -59,9 +69,19 @@ export const environment: readonly Variable[] = [
     'port of GET /metrics (Prometheus), on 127.0.0.1 only; 0 takes a free one; with PROCESSES the next ones, too',
   ),
   variable(
+    'CONNECTIONS',
+    null,
+    'connections of one process at a time, 16 to 1000000; unset: what the limit of open files leaves, at most 100000',
+  ),
+  variable(
+    'CONNECTIONS_PER_ADDRESS',
+    null,
+    'of them those of one address (of IPv6: one /64), 1 to 1000000; unset: a quarter, and with TRUSTED_PROXIES all',
+  ),
+  variable(
     'PROCESSES',
     '1',
-    'server processes on the one port, 1 to 64, each with signatures and threads of its own; above 1 REDIS_URL and DATABASE_URL are needed',
+    'server processes on the one port, 1 to 64, each with signatures and threads of its own; above 1 REDIS_URL is needed',
   ),
   variable(
     'MEMORY_LIMIT_MB',
@@ -109,6 +129,11 @@ export const environment: readonly Variable[] = [
   ),
   variable('DOWNLOADS_PER_USER', '8', 'downloads of one account at a time, 1 to 100000; the next one gets 503'),
   variable('DOWNLOADS', '256', 'downloads at a time, 1 to 100000; the next one gets 503'),
+  variable(
+    'CORE_DUMPS',
+    'off',
+    'off: a crash leaves no file of the memory, and no debugger of the same user can look into it; on: as the system has it',
+  ),
   variable(
     'SANDBOX',
     'auto',

@@ -1,11 +1,11 @@
 // The scan of many files: read ahead for all threads within bounds of memory, reported in the order in which they were found.
 import type { ScanPool } from '../engine/pool.js';
-import { FILE_LIMIT_BYTES, readContent } from './content.js';
+import { readContent } from './content.js';
 import type { FileReport, Finding } from './report.js';
 import { type Entry, reasonOf } from './walk.js';
 
-/** Content in memory at one time: one file of the largest size, with room for others beside it. */
-const MEMORY_BYTES = FILE_LIMIT_BYTES + 56 * 1024 * 1024;
+/** Content in memory at one time, beside one file of the largest size. */
+const MEMORY_BYTES = 56 * 1024 * 1024;
 /** For each thread: one that it scans, and the next one. */
 const FILES_PER_THREAD = 2;
 /** Finished reports that wait for one before them. */
@@ -13,6 +13,8 @@ const REPORTS_MAX = 1024;
 
 export interface FileScanOptions {
   readonly pool: ScanPool;
+  /** The engine would stop half-way through a larger file (its limit over all layers): it is not read at all. */
+  readonly fileLimitBytes: number;
   /** Ends the scan at once: what runs is not waited for, and nothing is reported any more. */
   readonly signal: AbortSignal;
   /** Called in order, and not before the call before it has resolved. */
@@ -21,7 +23,7 @@ export interface FileScanOptions {
 }
 
 export async function scanFiles(entries: AsyncIterable<Entry>, options: FileScanOptions): Promise<void> {
-  const { pool, signal } = options;
+  const { pool, signal, fileLimitBytes } = options;
   let files = 0;
   let bytes = 0;
   let reports = 0;
@@ -30,7 +32,9 @@ export async function scanFiles(entries: AsyncIterable<Entry>, options: FileScan
   signal.addEventListener('abort', changed);
 
   const isFull = (more: number): boolean =>
-    reports >= REPORTS_MAX || files >= pool.threads * FILES_PER_THREAD || (files > 0 && bytes + more > MEMORY_BYTES);
+    reports >= REPORTS_MAX ||
+    files >= pool.threads * FILES_PER_THREAD ||
+    (files > 0 && bytes + more > fileLimitBytes + MEMORY_BYTES);
 
   async function roomFor(more: number): Promise<void> {
     while (isFull(more) && !signal.aborted) {
@@ -60,7 +64,7 @@ export async function scanFiles(entries: AsyncIterable<Entry>, options: FileScan
       options.skip(entry.path, entry.reason);
       continue;
     }
-    const needed = entry.kind === 'file' && entry.sizeBytes <= FILE_LIMIT_BYTES ? entry.sizeBytes : 0;
+    const needed = entry.kind === 'file' && entry.sizeBytes <= fileLimitBytes ? entry.sizeBytes : 0;
     await roomFor(needed);
     if (signal.aborted) return;
     const release = (): void => {
@@ -68,7 +72,7 @@ export async function scanFiles(entries: AsyncIterable<Entry>, options: FileScan
       bytes -= needed;
       changed();
     };
-    reportInTurn(examine(entry, pool, release));
+    reportInTurn(examine(entry, options, release));
   }
   await Promise.race([last, aborted(signal)]);
 }
@@ -83,7 +87,7 @@ function aborted(signal: AbortSignal): Promise<void> {
 /** Never rejects. Calls `release`, once, when the content is out of memory. */
 async function examine(
   entry: Exclude<Entry, { kind: 'skipped' }>,
-  pool: ScanPool,
+  { pool, fileLimitBytes }: FileScanOptions,
   release: () => void,
 ): Promise<FileReport> {
   const unread = (sizeBytes: number | null, finding: Finding): FileReport => {
@@ -92,8 +96,8 @@ async function examine(
   };
   if (entry.kind === 'failed') return unread(null, { kind: 'failed', reason: entry.reason });
   const { path, sizeBytes } = entry;
-  if (sizeBytes > FILE_LIMIT_BYTES) {
-    return unread(sizeBytes, { kind: 'incomplete', reason: `larger than ${FILE_LIMIT_BYTES / 1024 / 1024} MB` });
+  if (sizeBytes > fileLimitBytes) {
+    return unread(sizeBytes, { kind: 'incomplete', reason: `larger than ${fileLimitBytes / 1024 / 1024} MB` });
   }
 
   let sha256: string;

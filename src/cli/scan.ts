@@ -85,7 +85,9 @@ async function scanWith(config: Config, command: ScanCommand, { stop, progress, 
   }
   const pool = startPool({
     threads: config.scanThreads,
-    queueLimit: config.scanThreads * 2,
+    // There is one account, which needs nobody to stand in for it and may have three quarters of the queue.
+    standIns: 0,
+    queueLimit: config.scanThreads * 4,
     // The file before this one may use up a whole deadline of the engine's; this one's own begins after it.
     scanTimeoutMs: config.scanTimeoutMs * 2,
     encryptedArchives: config.encryptedArchives,
@@ -98,6 +100,7 @@ async function scanWith(config: Config, command: ScanCommand, { stop, progress, 
   if (progress.shown) countFiles(command.paths, progress, stop.signal);
   await scanFiles(walk(command.paths), {
     pool,
+    fileLimitBytes: config.scanLimits.maxScanSizeBytes,
     signal: stop.signal,
     async report(report) {
       tally.add(report);

@@ -4,13 +4,15 @@ import { performance } from 'node:perf_hooks';
 import { isatty } from 'node:tty';
 import { readConfig } from '../config.js';
 import type { Config } from '../config-types.js';
+import { setCoreDumps } from '../core-dumps.js';
 import { createLog, type EventLog, type Log } from '../log.js';
 import type { Service } from '../service.js';
 import { startEngine } from '../service-engine.js';
 import { LISTENER_DESCRIPTOR, orderShape } from '../supervisor-messages.js';
 import { EXIT_UNAVAILABLE } from '../supervisor-slot.js';
-import { firstStartText, reachableUrl } from './credentials.js';
+import { reachableUrl, showFirstAccount } from './credentials.js';
 import { EXIT_CLEAN, EXIT_SIGNAL_BASE, EXIT_SOFTWARE } from './exit-codes.js';
+import { sayLastWords } from './last-words.js';
 import { type Superior, superior } from './superior.js';
 
 /** A wish to be replaced is said again so often, while there is reason for it: the last replacement may have failed. */
@@ -24,12 +26,8 @@ const MIB = 1024 * 1024;
 export async function runServer(env: NodeJS.ProcessEnv): Promise<number> {
   const config = readConfig(env);
   const { log, flush } = createLog(config.logLevel);
-  const die = (event: string) => (error: unknown) => {
-    log.fatal({ err: error }, event);
-    void flush().finally(() => process.exit(EXIT_SOFTWARE));
-  };
-  process.on('uncaughtException', die('uncaught exception'));
-  process.on('unhandledRejection', die('unhandled rejection'));
+  setCoreDumps(config.coreDumps, log);
+  sayLastWords(log, () => void flush().finally(() => process.exit(EXIT_SOFTWARE)));
   // The listeners come first: a stop that arrives during the start must be heard.
   const stop = stopWish(log, flush);
   // To the whole process group, it is for the supervisor.
@@ -88,7 +86,7 @@ async function serveUntil(
     const port = await service.listen();
     above.ready();
     if (service.account !== null) {
-      process.stdout.write(firstStartText(service.account, reachableUrl(config, port)));
+      showFirstAccount(service.account, reachableUrl(config, port), config.dataDirectory, log);
     }
   } catch (error) {
     log.fatal({ err: error }, 'the service could not start');
@@ -184,9 +182,9 @@ async function leavePlace(service: Service, above: Superior, stop: Promise<strin
   if (stop !== null) await Promise.race([service.drain(), stop]);
 }
 
-/** A thread that hangs keeps the process from exiting, in whatever way but this one. */
+/** A thread that is in native code keeps the process from exiting, in whatever way but this one. */
 async function end(service: Service, above: Superior, flush: () => Promise<void>): Promise<void> {
-  if (service.hungThreads === 0) return;
+  if (service.lateThreads === 0) return;
   await flush();
   await above.reportStopped();
   process.kill(process.pid, 'SIGKILL');

@@ -1,8 +1,9 @@
 // Folders that belong to one process: named after it, so that others know when it is gone, and remove them then.
 import { createHash, randomBytes } from 'node:crypto';
-import { lstatSync, readdirSync, readFileSync, readlinkSync, rmSync, utimesSync } from 'node:fs';
+import { lstatSync, lutimesSync, readdirSync, readFileSync, readlinkSync, type Stats } from 'node:fs';
 import { join } from 'node:path';
 import { performance } from 'node:perf_hooks';
+import { isOurs, removeOwnFolder } from '../owned-folder.js';
 
 /** In a container the next process has the pid of the last one: what tells them apart is when they started. */
 const STARTED = Math.floor(performance.timeOrigin);
@@ -26,19 +27,25 @@ export function ownedName(prefix: string): string {
 export function showLife(directory: string): void {
   try {
     const now = new Date();
-    utimesSync(directory, now, now);
+    lutimesSync(directory, now, now);
   } catch {
     // There is none yet, or it is on a disk that fails, which those say who use it.
   }
 }
 
-/** Returns what couldn't be removed: anybody may put a folder there, which must not keep the service from starting. */
+/**
+ * Returns what couldn't be removed: that must not keep the service from starting. Anybody may put a folder or a link of such a
+ * name there: what isn't ours is left alone.
+ */
 export function removeOrphans(parent: string, prefix: string): string[] {
   const warnings: string[] = [];
   for (const name of namesIn(parent, warnings)) {
-    if (!name.startsWith(prefix) || !isOrphan(join(parent, name), name.slice(prefix.length))) continue;
+    if (!name.startsWith(prefix)) continue;
+    const path = join(parent, name);
+    const facts = factsOf(path);
+    if (facts === null || !isOrphan(path, name.slice(prefix.length), facts)) continue;
     try {
-      rmSync(join(parent, name), { recursive: true, force: true });
+      removeOwnFolder(parent, name);
     } catch (error) {
       warnings.push(`the leftover folder ${name} cannot be removed: ${reasonOf(error)}`);
     }
@@ -60,10 +67,22 @@ function reasonOf(error: unknown): string {
   return error instanceof Error ? error.message : String(error);
 }
 
-function isOrphan(path: string, name: string): boolean {
+/** Null: it has just gone, or it is no folder of ours. */
+function factsOf(path: string): Stats | null {
+  try {
+    const facts = lstatSync(path);
+    if (facts.isDirectory() && isOurs(facts)) return facts;
+  } catch {
+    // It has just gone.
+  }
+  signsOfLife.delete(path);
+  return null;
+}
+
+function isOrphan(path: string, name: string, facts: Stats): boolean {
   const [, pid, started, namespace] = OWNER.exec(name) ?? [];
   if (pid === undefined) return false;
-  if (namespace !== NAMESPACE) return isAbandoned(path);
+  if (namespace !== NAMESPACE) return isAbandoned(path, facts);
   return Number(pid) === process.pid ? Number(started) !== STARTED : !isAlive(Number(pid));
 }
 
@@ -81,10 +100,8 @@ function isAlive(pid: number): boolean {
  * By our own clock, which stands still with the machine: neither clocks that differ nor a machine that slept make somebody's folder
  * look old.
  */
-function isAbandoned(path: string): boolean {
-  const mtimeMs = modifiedAt(path);
+function isAbandoned(path: string, { mtimeMs }: Stats): boolean {
   const seen = signsOfLife.get(path);
-  if (mtimeMs === null) return false;
   if (seen?.mtimeMs !== mtimeMs) {
     signsOfLife.set(path, { mtimeMs, seenMs: performance.now() });
     return false;
@@ -92,16 +109,6 @@ function isAbandoned(path: string): boolean {
   if (performance.now() - seen.seenMs < ABANDONED_MS) return false;
   signsOfLife.delete(path);
   return true;
-}
-
-/** Null: it has just gone. */
-function modifiedAt(path: string): number | null {
-  try {
-    return lstatSync(path).mtimeMs;
-  } catch {
-    signsOfLife.delete(path);
-    return null;
-  }
 }
 
 /**

@@ -1,6 +1,6 @@
 // The engine's temporary folder: in memory where the machine has room for it, of this process alone, and nothing left behind.
 import { mkdtempSync, rmSync, statfsSync } from 'node:fs';
-import { readdir, rm, stat } from 'node:fs/promises';
+import { lstat, readdir, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { ownedName, removeOrphans, showLife } from './owned.js';
@@ -51,7 +51,7 @@ async function sweep(directory: string, beforeMs: number): Promise<string | null
     for (const name of await readdir(directory)) {
       const path = join(directory, name);
       // A scan that ends meanwhile removes its folder itself.
-      const modifiedMs = await stat(path).then(
+      const modifiedMs = await lstat(path).then(
         ({ mtimeMs }) => mtimeMs,
         () => Number.POSITIVE_INFINITY,
       );

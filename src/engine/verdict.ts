@@ -6,7 +6,9 @@ export type Verdict =
   /** A signature matched. */
   | { readonly kind: 'infected'; readonly virusName: string }
   /** Something was not looked at: never clean, never infected. */
-  | { readonly kind: 'incomplete'; readonly reason: string };
+  | { readonly kind: 'incomplete'; readonly reason: string }
+  /** Nothing is known of the content: the room that the engine unpacks into was short, and not because of this content. */
+  | { readonly kind: 'failed'; readonly reason: string };
 
 /** What the addon says of one scan. */
 export interface RawAnswer {
@@ -18,6 +20,8 @@ export interface RawAnswer {
   readonly virusName: string | null;
   /** Every name the virus-found callback was given, in order. */
   readonly alerts: readonly string[];
+  /** Storage of our own was short, whatever the content is. */
+  readonly storageFailed?: boolean;
 }
 
 export type EncryptedPolicy = 'allow' | 'reject';
@@ -39,6 +43,7 @@ export function readAnswer(answer: RawAnswer, encryptedPolicy: EncryptedPolicy):
   const names = answer.virusName === null ? answer.alerts : [...answer.alerts, answer.virusName];
   const match = names.find((name) => !isLimit(name) && !isEncrypted(name) && !name.startsWith(UNSCANNED));
   if (match !== undefined) return { kind: 'infected', virusName: match };
+  if (answer.storageFailed === true) return { kind: 'failed', reason: 'The engine has no room to unpack' };
 
   const limit = names.find(isLimit);
   if (limit !== undefined) return { kind: 'incomplete', reason: limitReason(limit) };

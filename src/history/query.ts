@@ -25,7 +25,8 @@ function integer(minimum: number, maximum: number) {
 }
 
 const sort = z.string().transform((text, context): Sort => {
-  const [name, direction = 'asc', ...rest] = text.split(',');
+  const [name, sent = 'asc', ...rest] = text.split(',');
+  const direction = sent.toLowerCase();
   const field = sortFields.find((one) => one === name);
   if (field === undefined || rest.length > 0 || (direction !== 'asc' && direction !== 'desc')) {
     context.addIssue(`must be one of ${sortFields.join(', ')}, with ,asc or ,desc behind it if you like`);
@@ -124,11 +125,15 @@ export const filterParameters: readonly Readonly<Record<string, unknown>>[] = [
 export const pageParameters: readonly Readonly<Record<string, unknown>>[] = [
   inQuery('page', 'From 0.', { type: 'integer', minimum: 0, maximum: PAGE_MAX, default: 0 }),
   inQuery('size', 'Rows of a page.', { type: 'integer', minimum: 1, maximum: SIZE_MAX, default: 20 }),
-  inQuery('sort', 'field[,asc|desc]; asc when left out. Ties are in the order of the ids, in the same direction.', {
-    type: 'string',
-    pattern: `^(${sortFields.join('|')})(,(asc|desc))?$`,
-    default: 'creationDate,desc',
-  }),
+  inQuery(
+    'sort',
+    'field[,asc|desc], the direction in any case; asc when left out. Ties are in the order of the ids, in the same direction.',
+    {
+      type: 'string',
+      pattern: `^(${sortFields.join('|')})(,([Aa][Ss][Cc]|[Dd][Ee][Ss][Cc]))?$`,
+      default: 'creationDate,desc',
+    },
+  ),
   ...filterParameters,
 ];
 

@@ -3,6 +3,7 @@ import { Failure } from '../errors.js';
 import type { CallerRoute } from '../http/caller.js';
 import { jsonReply, readQuery } from '../http/json.js';
 import type { Operation } from '../http/openapi.js';
+import { guarded } from '../store/guard.js';
 import type { Sql } from '../store/postgres.js';
 import { createDetailRoute } from './detail-route.js';
 import { createExportRoute, type ExportLog } from './export-route.js';
@@ -50,7 +51,7 @@ export function createHistoryRoutes({ sql, now, log }: HistoryRouteParts): Calle
       async handle(caller, exchange) {
         const range = donutRange(readQuery(exchange, donutQuery), now());
         if (range === null) throw new Failure('badRequest', 'startDate: must not be after endDate');
-        const { infected, clean } = await countVerdicts(sql, caller.userId, range.startMs, range.endMs);
+        const { infected, clean } = await guarded(countVerdicts(sql, caller.userId, range.startMs, range.endMs));
         return jsonReply(200, { infected, clean });
       },
     },
@@ -62,7 +63,7 @@ export function createHistoryRoutes({ sql, now, log }: HistoryRouteParts): Calle
         readQuery(exchange, noQuery);
         const months = lastMonths(now());
         const [oldest = ''] = months;
-        const counted = await countMonths(sql, caller.userId, Date.parse(`${oldest}-01T00:00:00Z`));
+        const counted = await guarded(countMonths(sql, caller.userId, Date.parse(`${oldest}-01T00:00:00Z`)));
         const byMonth = new Map(counted.map((one) => [one.month, one]));
         return jsonReply(
           200,

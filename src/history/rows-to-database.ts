@@ -21,7 +21,7 @@ export function createRowStore(sql: Sql): (rows: readonly ScanRow[]) => Promise<
     }
     try {
       // Whatever the database's default is: a row that another process has just added must be seen as a conflict, not an error.
-      await sql.begin('isolation level read committed', async (tx) => {
+      await sql.transaction('readCommitted', async (tx) => {
         // Sent together: none waits for the answer to the one before.
         await Promise.all([boundWaits(tx), insertRows(tx, rows), touchKeys(tx, rows)]);
       });
@@ -33,7 +33,7 @@ export function createRowStore(sql: Sql): (rows: readonly ScanRow[]) => Promise<
   };
 }
 
-/** For this transaction. The embedded store, which is one session, has nobody to wait for. */
+/** For this transaction. */
 async function boundWaits(sql: Queries): Promise<void> {
   await sql`
     SELECT set_config('idle_in_transaction_session_timeout', ${String(IDLE_TIMEOUT_MS)}, true),

@@ -1,6 +1,8 @@
 // What the history answers: pages of rows by index, counts from the roll-ups. Every query begins with whose rows they are.
+import { asFailure, guarded, STORE_ANSWER_MS } from '../store/guard.js';
 import type { Fragment, Queries, Sql } from '../store/postgres.js';
 import { codeOf } from '../store/store-error.js';
+import { NoAnswer, within } from '../store/within.js';
 import { lowestIdAt } from './scan-row.js';
 
 export const sortFields = [
@@ -72,9 +74,6 @@ const GATHER_ROWS = 20_000;
 const FETCHED_ROWS = 200;
 /** From here on a page is deep. Deep ones and those behind a filter may take long, and may not take for ever. */
 const DEEP_ROWS = 100_000;
-const TIMEOUT_MS = 5_000;
-/** The count, the page and a wait for a connection may take their time one after the other; whoever asks gets an answer by then. */
-const ANSWER_MS = 12_000;
 /** Of the years that days may have: the next instant would be written with a sign. */
 const LAST_INSTANT = Date.parse('9999-12-31T23:59:59.999Z');
 const QUERY_CANCELED = '57014';
@@ -82,9 +81,9 @@ const QUERY_CANCELED = '57014';
 /** A query was ended because it took too long. */
 export class TooSlow extends Error {}
 
-/** A page of the user's rows and how many there are in all. Throws TooSlow. */
+/** A page of the user's rows and how many there are in all. Throws TooSlow, and Failure('unavailable') when the store is down. */
 export async function findScans(sql: Sql, userId: string, wish: PageWish): Promise<FoundScans> {
-  if (wish.q === undefined && wish.sort.field === 'creationDate') return await findByDate(sql, userId, wish);
+  if (wish.q === undefined && wish.sort.field === 'creationDate') return await guarded(findByDate(sql, userId, wish));
   const offset = wish.page * wish.size;
   return await bounded(sql, hasFilter(wish) || offset >= DEEP_ROWS, async (queries) => {
     const total = await countScans(queries, userId, wish);
@@ -157,9 +156,11 @@ async function selectRows(sql: Queries, selection: Selection): Promise<readonly 
 }
 
 export async function findScan(sql: Sql, userId: string, id: string): Promise<ScanDetail | null> {
-  const [row] = await sql<ScanDetail[]>`
-    SELECT ${detailColumns(sql)} FROM scans
-    WHERE user_id = ${userId} AND id = ${id}::uuid AND creation_date = scan_time(${id}::uuid)`;
+  const [row] = await guarded(
+    sql<ScanDetail[]>`
+      SELECT ${detailColumns(sql)} FROM scans
+      WHERE user_id = ${userId} AND id = ${id}::uuid AND creation_date = scan_time(${id}::uuid)`,
+  );
   return row ?? null;
 }
 
@@ -300,32 +301,24 @@ export function endOfPrefix(prefix: string): string | null {
 }
 
 /**
- * The database ends a statement after its time. The embedded one can't: there the query goes on and keeps it busy, and only whoever
- * waits is told, as are those whose queries wait behind it.
+ * An answer comes within five seconds: that the query takes too long when Postgres is at it, and that the store is down when it
+ * hasn't even begun. The database ends a statement after the same time.
  */
 async function bounded<T>(sql: Sql, isBounded: boolean, work: (queries: Queries) => Promise<T>): Promise<T> {
-  if (!isBounded) return await work(sql);
-  let isLate = false;
-  const result = sql.begin('read only', async (tx) => {
-    if (isLate) throw new TooSlow('Nobody waits any more');
-    await tx`SELECT set_config('statement_timeout', ${String(TIMEOUT_MS)}, true)`;
-    return { value: await work(tx) };
-  });
-  const timer: { id?: NodeJS.Timeout } = {};
-  const late = new Promise<never>((_, reject) => {
-    timer.id = setTimeout(() => {
-      isLate = true;
-      reject(new TooSlow('The query takes too long'));
-    }, ANSWER_MS);
+  if (!isBounded) return await guarded(work(sql));
+  const state = { hasBegun: false, isLate: false };
+  const result = sql.transaction('readOnly', async (tx) => {
+    if (state.isLate) throw new TooSlow('Nobody waits any more');
+    await tx`SELECT set_config('statement_timeout', ${String(STORE_ANSWER_MS)}, true)`;
+    state.hasBegun = true;
+    return await work(tx);
   });
   try {
-    return (await Promise.race([result, late])).value;
+    return await within(result, STORE_ANSWER_MS);
   } catch (error) {
-    throw codeOf(error) === QUERY_CANCELED ? new TooSlow('The query took too long', { cause: error }) : error;
-  } finally {
-    clearTimeout(timer.id);
-    // Nobody hears how it ends after that.
-    result.catch(() => undefined);
+    state.isLate = true;
+    const isSlow = codeOf(error) === QUERY_CANCELED || (error instanceof NoAnswer && state.hasBegun);
+    throw isSlow ? new TooSlow('The query took too long', { cause: error }) : asFailure(error);
   }
 }
 

@@ -29,6 +29,11 @@ export function behindSignIn(routes: readonly CallerRoute[], authenticate: Authe
     method: route.method,
     path: route.path,
     operation: route.operation,
-    handle: async (exchange, parameters) => await route.handle(await authenticate(exchange), exchange, parameters),
+    // Before the body is read: a stranger's is nobody's business.
+    async handle(exchange, parameters) {
+      const caller = await authenticate(exchange);
+      exchange.vouch();
+      return await route.handle(caller, exchange, parameters);
+    },
   }));
 }

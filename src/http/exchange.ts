@@ -2,6 +2,8 @@
 import { STATUS_CODES } from 'node:http';
 import { v7 as uuidv7 } from 'uuid';
 import type { HttpRequest, HttpResponse } from 'uws-pack';
+import { Failure } from '../errors.js';
+import type { Holding } from './body-budget.js';
 import { type Framing, readFraming } from './framing.js';
 import { type BodySink, openInbound } from './inbound.js';
 import { isPieces, type Outbound, openOutbound } from './outbound.js';
@@ -30,10 +32,17 @@ export interface Exchange extends Framing {
   isGone(): boolean;
   /** Aborted when that happens. Costs some microseconds when it is first asked for. */
   signal(): AbortSignal;
-  /** The same for less: calls the listener, with the reason that the signal would have, until it is taken off. One at a time. */
+  /**
+   * The same for less: calls the listener, with the reason that the signal would have, until it is taken off. One at a time. It is
+   * also called, with a Failure, when the client is there and its body can't be had, because there was no memory for it.
+   */
   onGone(listener: ((reason: Error) => void) | null): void;
   /** Delivers the body to the sink, from its first byte; until then the socket is held back. */
   receive(sink: BodySink): void;
+  /** Takes memory for so many bytes of the body from the budget of all of them, until the end; false: there is none. */
+  hold(bytes: number): boolean;
+  /** It is known who asks: the part of that budget that strangers can't use is open to it. */
+  vouch(): void;
   /**
    * Lets the socket be read on while a slow answer is made, once the body is there: else a client that leaves is noticed only
    * with the answer. The price: a request that comes before the answer closes the connection (uWebSockets.js).
@@ -60,15 +69,22 @@ export function openExchange(
   request: HttpRequest,
   onEnd: OnEnd,
   isRetiring: () => boolean,
+  openHolding: () => Holding,
 ): Exchange {
   const framing = readFraming(request);
-  const inbound = openInbound(response, framing.body);
+  const holding = openHolding();
+  const inbound = openInbound(response, framing.body, openHolding(), () => {
+    lost = bodiesFull();
+    goneListener?.(lost);
+  });
   const claimedId = framing.headers.get('x-request-id');
   // Nobody knows where a contradictory request ends, nor, for certain, a chunked one (framing.ts).
   let closeAfter = framing.problem !== null || framing.body.kind === 'chunked';
   let state: 'open' | 'answered' | 'ended' = 'open';
   let abortion: AbortController | null = null;
   let isGone = false;
+  let isVouchedFor = false;
+  let lost: Failure | null = null;
   let goneListener: ((reason: Error) => void) | null = null;
   let outbound: Outbound | null = null;
 
@@ -79,6 +95,7 @@ export function openExchange(
     state = 'ended';
     inbound.close();
     outbound?.close();
+    holding.giveBack();
     isGone = status === null;
     if (isGone) {
       abortion?.abort(gone());
@@ -125,7 +142,10 @@ export function openExchange(
     response.cork(() => {
       writeHead(answer);
       if (BODILESS.includes(answer.status)) response.endWithoutBody(undefined, closes);
-      else response.end(isPieces(body) || exchange.method === 'HEAD' ? '' : body, closes);
+      // RFC 9110 section 9.3.2: the length that GET would have had; nobody knows that of pieces.
+      else if (exchange.method === 'HEAD')
+        response.endWithoutBody(isPieces(body) ? undefined : Buffer.byteLength(body), closes);
+      else if (!isPieces(body)) response.end(body, closes);
     });
     end(answer.status);
   }
@@ -180,12 +200,24 @@ export function openExchange(
     onGone(listener) {
       goneListener = listener;
       if (isGone) listener?.(gone());
+      else if (lost !== null) listener?.(lost);
     },
     receive: inbound.receive,
+    hold: (bytes) => state === 'open' && holding.take(bytes, isVouchedFor ? 'whole' : 'open'),
+    vouch() {
+      isVouchedFor = true;
+    },
     watch: inbound.resume,
     reply,
   };
   return exchange;
+}
+
+const BODIES_RETRY_SECONDS = 1;
+
+/** There is no memory left for bodies that are no uploads. */
+export function bodiesFull(): Failure {
+  return new Failure('unavailable', 'Too many request bodies at once', BODIES_RETRY_SECONDS);
 }
 
 function gone(): Error {

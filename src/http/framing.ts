@@ -12,9 +12,10 @@ export interface Framing {
   readonly problem: string | null;
 }
 
-/** Headers on which two readers could disagree if they came twice: framing, routing and credentials. */
+/** Headers on which two readers could disagree if they came twice: framing, what the body is, routing and credentials. */
 const SINGLE = new Set([
   'authorization',
+  'content-encoding',
   'content-length',
   'content-type',
   'cookie',

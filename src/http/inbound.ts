@@ -1,6 +1,7 @@
 // The bytes of one request as they arrive: kept and the socket paused while nobody receives them, dropped within bounds after an early answer.
 import type { HttpResponse } from 'uws-pack';
-import { DRAIN_BYTES, DRAIN_MS, DRAIN_SILENCE_MS } from '../limits.js';
+import { DRAIN_BYTES, DRAIN_MS, DRAIN_SILENCE_MS, JSON_BODY_BYTES } from '../limits.js';
+import type { Holding } from './body-budget.js';
 import type { Framing } from './framing.js';
 
 export interface BodySink {
@@ -23,11 +24,19 @@ export interface Inbound {
   resume(): void;
 }
 
-export function openInbound(response: HttpResponse, body: Framing['body']): Inbound {
+/** What is kept counts against the holding. `onLost`: there was no room for it, and the body will never be whole. */
+export function openInbound(
+  response: HttpResponse,
+  body: Framing['body'],
+  holding: Holding,
+  onLost: () => void,
+): Inbound {
   // uWebSockets.js never calls the data handler for `Content-Length: 0` when the header came in two packets.
   let ended = body.kind === 'none';
   let paused = false;
   let closed = false;
+  let isLost = false;
+  let keptBytes = 0;
   let mode: { sink: BodySink } | { kept: Uint8Array[] } | { drained: (bytes: number) => void } | null = { kept: [] };
   let timers: NodeJS.Timeout[] = [];
 
@@ -47,6 +56,19 @@ export function openInbound(response: HttpResponse, body: Framing['body']): Inbo
     for (const timer of timers) clearTimeout(timer);
     timers = [];
     mode = null;
+    holding.giveBack();
+  }
+
+  function keep(kept: Uint8Array[], bytes: Uint8Array): void {
+    keptBytes += bytes.length;
+    // A small body has come with its header, also that of an account: strangers must not be able to keep it out.
+    if (holding.take(bytes.length, keptBytes > JSON_BODY_BYTES ? 'open' : 'whole')) {
+      kept.push(bytes.slice());
+      return;
+    }
+    isLost = true;
+    forget();
+    onLost();
   }
 
   function onData(data: ArrayBuffer, isLast: boolean): void {
@@ -59,7 +81,7 @@ export function openInbound(response: HttpResponse, body: Framing['body']): Inbo
       mode.drained(bytes.length);
     } else if ('kept' in mode) {
       pause();
-      if (bytes.length > 0) mode.kept.push(bytes.slice());
+      if (bytes.length > 0) keep(mode.kept, bytes);
     } else {
       const { sink } = mode;
       if (bytes.length > 0) sink.chunk(bytes);
@@ -72,9 +94,11 @@ export function openInbound(response: HttpResponse, body: Framing['body']): Inbo
   return {
     isEnded: () => ended,
     receive(sink) {
+      if (isLost) return;
       const kept = mode !== null && 'kept' in mode ? mode.kept : [];
       mode = { sink };
       for (const bytes of kept) sink.chunk(bytes);
+      holding.giveBack();
       if (ended) sink.end();
       else resume();
     },

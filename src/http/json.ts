@@ -2,7 +2,8 @@
 import type { z } from 'zod';
 import { Failure } from '../errors.js';
 import { JSON_BODY_BYTES, JSON_BODY_MS } from '../limits.js';
-import type { Exchange, Reply } from './exchange.js';
+import { bodiesFull, type Exchange, type Reply } from './exchange.js';
+import { parseFields } from './fields.js';
 
 export function jsonReply(status: number, value: unknown, headers: NonNullable<Reply['headers']> = {}): Reply {
   return { status, headers, body: JSON.stringify(value) };
@@ -11,8 +12,8 @@ export function jsonReply(status: number, value: unknown, headers: NonNullable<R
 export const noContent: Reply = { status: 204, body: '' };
 
 /**
- * Receives a JSON body and validates it. Throws Failure `jsonExpected`, `bodyTooLarge`, `uploadTooSlow`, or `badRequest` that
- * names the field; rejects with the signal's reason when the client goes away.
+ * Receives a JSON body and validates it. Throws Failure `jsonExpected`, `bodyTooLarge`, `uploadTooSlow`, `unavailable`, or
+ * `badRequest` that names the field; rejects with the signal's reason when the client goes away.
  */
 export async function readJson<T>(exchange: Exchange, schema: z.ZodType<T>): Promise<T> {
   const type = exchange.headers.get('content-type')?.split(';')[0]?.trim().toLowerCase();
@@ -37,7 +38,7 @@ export function readQuery<T>(exchange: Exchange, schema: z.ZodType<T>): T {
 }
 
 function validate<T>(schema: z.ZodType<T>, value: unknown): T {
-  const parsed = schema.safeParse(value);
+  const parsed = parseFields(schema, value);
   if (parsed.success) return parsed.data;
   const problems = parsed.error.issues.map(({ path, message }) => {
     const place = path.map(String).join('.');
@@ -56,12 +57,13 @@ function parse(text: string): unknown {
 
 /** The body as text, at most JSON_BODY_BYTES. */
 async function receiveText(exchange: Exchange): Promise<string> {
-  return (await receiveBytes(exchange)).toString('utf8');
+  return (await receiveBytes(exchange, JSON_BODY_BYTES)).toString('utf8');
 }
 
-/** The body exactly as it was sent, at most JSON_BODY_BYTES. Throws what readJson throws of a body that doesn't arrive. */
-export async function receiveBytes(exchange: Exchange): Promise<Buffer> {
-  if (exchange.body.kind === 'sized' && exchange.body.bytes > JSON_BODY_BYTES) throw new Failure('bodyTooLarge');
+/** The body exactly as it was sent, within the limit. Throws what readJson throws of a body that doesn't arrive. */
+export async function receiveBytes(exchange: Exchange, limitBytes: number): Promise<Buffer> {
+  const tooLarge = new Failure('bodyTooLarge', `${limitBytes / 1024} KB`);
+  if (exchange.body.kind === 'sized' && exchange.body.bytes > limitBytes) throw tooLarge;
   return await new Promise((resolve, reject) => {
     const chunks: Buffer[] = [];
     let bytes = 0;
@@ -83,8 +85,9 @@ export async function receiveBytes(exchange: Exchange): Promise<Buffer> {
       chunk(chunk) {
         if (settled) return;
         bytes += chunk.length;
-        if (bytes > JSON_BODY_BYTES) settle(() => reject(new Failure('bodyTooLarge')));
-        else chunks.push(Buffer.from(chunk));
+        if (bytes > limitBytes) settle(() => reject(tooLarge));
+        else if (exchange.hold(chunk.length)) chunks.push(Buffer.from(chunk));
+        else settle(() => reject(bodiesFull()));
       },
       end: () => settle(() => resolve(Buffer.concat(chunks))),
     });

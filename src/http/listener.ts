@@ -9,6 +9,17 @@ import { socketsAddonPath } from '../paths.js';
 interface SocketsAddon {
   openListener(address: string, port: number): number;
   replaceListener(port: number, descriptor: number): void;
+  listConnections(port: number): KernelConnection[];
+  hangUp(descriptor: number): void;
+  waitingConnections(listener: number): number;
+}
+
+/** A connection as the kernel sees it. */
+export interface KernelConnection {
+  readonly descriptor: number;
+  readonly address: string;
+  /** Since when it has no request; -1: it has one, or nobody can tell. */
+  readonly idleMs: number;
 }
 
 let loadedAddon: SocketsAddon | null = null;
@@ -45,4 +56,19 @@ export function whyNot(error: unknown): string {
 /** Puts the inherited socket in the place of the one that listens on the port; before the event loop has polled that. */
 export function takeOver(port: number, descriptor: number): void {
   addon().replaceListener(port, descriptor);
+}
+
+/** The connections that were accepted on the port. Throws without a descriptor to look with. */
+export function listConnections(port: number): KernelConnection[] {
+  return addon().listConnections(port);
+}
+
+/** Ends a connection that was listed, in the same breath: its descriptor may be another's afterwards. */
+export function hangUp(descriptor: number): void {
+  addon().hangUp(descriptor);
+}
+
+/** How many wait at the listening socket. */
+export function waitingConnections(listener: number): number {
+  return addon().waitingConnections(listener);
 }

@@ -14,7 +14,12 @@ export interface Operation {
   readonly responses: Readonly<Record<string, Readonly<Record<string, unknown>>>>;
   /** Rows of the error table that it can answer. */
   readonly errors: readonly ErrorCode[];
+  /** By status, what their answers may have beside the headers of the row itself. */
+  readonly errorHeaders?: (status: number) => Headers;
 }
+
+/** Header objects by name. */
+export type Headers = Readonly<Record<string, object>>;
 
 export interface DocumentedRoute {
   readonly method: string;
@@ -57,7 +62,8 @@ const errorSchema = {
   },
 };
 
-function describe({ summary, description, tag, who, parameters, requestBody, responses, errors }: Operation): object {
+function describe(operation: Operation): object {
+  const { summary, description, tag, who, parameters, requestBody, responses } = operation;
   return {
     summary,
     ...(description === undefined ? {} : { description }),
@@ -65,14 +71,14 @@ function describe({ summary, description, tag, who, parameters, requestBody, res
     security: security[who],
     ...(parameters === undefined ? {} : { parameters }),
     ...(requestBody === undefined ? {} : { requestBody }),
-    responses: { ...responses, ...errorResponses(errors) },
+    responses: { ...responses, ...errorResponses(operation) },
   };
 }
 
 /** One response for each status, with every body that the table has for it as an example. */
-function errorResponses(codes: readonly ErrorCode[]): Record<string, unknown> {
+function errorResponses({ errors, errorHeaders = () => ({}) }: Operation): Record<string, unknown> {
   const byStatus = new Map<number, ErrorCode[]>();
-  for (const code of codes) {
+  for (const code of errors) {
     const { status } = errorTable[code];
     byStatus.set(status, [...(byStatus.get(status) ?? []), code]);
   }
@@ -81,7 +87,7 @@ function errorResponses(codes: readonly ErrorCode[]): Record<string, unknown> {
       status,
       {
         description: rows.map((code) => errorTable[code].when).join('; '),
-        ...errorHeaders(rows),
+        headers: { ...errorHeaders(status), ...rowHeaders(rows, status) },
         content: {
           'application/json': {
             schema: { $ref: '#/components/schemas/Error' },
@@ -93,12 +99,19 @@ function errorResponses(codes: readonly ErrorCode[]): Record<string, unknown> {
   );
 }
 
-/** What a 401 says of how to come in. */
-function errorHeaders(codes: readonly ErrorCode[]): object {
+/** What the rows have by themselves: a 401 says how to come in, others when to come again. */
+function rowHeaders(codes: readonly ErrorCode[], status: number): Headers {
+  if (status === 429 || status === 503) {
+    return { 'Retry-After': { description: 'Seconds.', schema: { type: 'integer', minimum: 1 } } };
+  }
+  if (codes.includes('contentEncoded')) {
+    const description = 'With a request that has a Content-Encoding: what may be sent.';
+    return { 'Accept-Encoding': { description, schema: { type: 'string', const: 'identity' } } };
+  }
+  if (status !== 401) return {};
   const examples = Object.fromEntries(codes.map((code) => [code, { value: challengeOf(code) }]));
-  if (codes.some((code) => challengeOf(code) === null)) return {};
   const description = 'How to authenticate (RFC 9110, section 11.6.1).';
-  return { headers: { 'WWW-Authenticate': { description, schema: { type: 'string' }, examples } } };
+  return { 'WWW-Authenticate': { description, schema: { type: 'string' }, examples } };
 }
 
 function exampleOf(code: ErrorCode): Record<string, string> {

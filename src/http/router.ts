@@ -1,7 +1,7 @@
 // From an exchange to the route that serves it: the table walked, failures turned into answers, surprises into a 500 without detail.
 import { Failure } from '../errors.js';
 import type { Exchange, Reply } from './exchange.js';
-import { failureReply } from './failure.js';
+import { failureReply, Surprise } from './failure.js';
 import type { Operation } from './openapi.js';
 
 /** Values of the `{name}` segments of a path, percent-decoded. */
@@ -16,17 +16,26 @@ export interface Route {
   handle(exchange: Exchange, parameters: PathParameters): Reply | Promise<Reply>;
 }
 
+/** Paths that are not found, or not with this method, for those alone who pass: the check throws a Failure for others. */
+export interface Gate {
+  readonly prefix: string;
+  check(exchange: Exchange): Promise<void>;
+}
+
 /** Answers every exchange; `onSurprise` is told of errors that no row of the table foresees. */
 export function createRouter(
   routes: readonly Route[],
   onSurprise: (exchange: Exchange, error: unknown) => void,
+  gate: Gate | null = null,
 ): (exchange: Exchange) => void {
   const find = createFinder(routes);
 
   async function serve(exchange: Exchange): Promise<Reply> {
     if (exchange.problem !== null) throw new Failure('badFraming', exchange.problem);
-    const { route, parameters } = find(exchange);
-    return await route.handle(exchange, parameters);
+    const found = find(exchange);
+    if (!(found instanceof Failure)) return await found.route.handle(exchange, found.parameters);
+    if (gate !== null && exchange.path.startsWith(gate.prefix)) await gate.check(exchange);
+    throw found;
   }
 
   return (exchange) => {
@@ -40,8 +49,9 @@ export function createRouter(
     if (error instanceof Failure) {
       return failureReply(error, error.code === 'methodNotAllowed' ? { Allow: error.detail } : {});
     }
-    if (!exchange.isGone()) onSurprise(exchange, error);
-    return failureReply(new Failure('internal', exchange.requestId));
+    const { cause, headers } = error instanceof Surprise ? error : { cause: error, headers: {} };
+    if (!exchange.isGone()) onSurprise(exchange, cause);
+    return failureReply(new Failure('internal', exchange.requestId), headers);
   }
 }
 
@@ -55,8 +65,8 @@ interface Found {
   readonly parameters: PathParameters;
 }
 
-/** Finds the route of a request, or throws Failure `notFound` or `methodNotAllowed`. A path without parameters goes first. */
-function createFinder(routes: readonly Route[]): (exchange: Exchange) => Found {
+/** Finds the route of a request; else Failure `notFound` or `methodNotAllowed`. A path without parameters goes first. */
+function createFinder(routes: readonly Route[]): (exchange: Exchange) => Found | Failure {
   const exact = new Map<string, Map<string, Route>>();
   const templates = new Map<string, Template>();
   for (const route of routes) {
@@ -65,7 +75,7 @@ function createFinder(routes: readonly Route[]): (exchange: Exchange) => Found {
     if (route.path.includes('{')) templates.set(route.path, { segments: route.path.split('/'), methods });
   }
 
-  function lookUp(path: string): { methods: Map<string, Route>; parameters: PathParameters } {
+  function lookUp(path: string): { methods: Map<string, Route>; parameters: PathParameters } | null {
     const methods = exact.get(path);
     if (methods !== undefined && !templates.has(path)) return { methods, parameters: {} };
     const sent = path.split('/');
@@ -73,13 +83,15 @@ function createFinder(routes: readonly Route[]): (exchange: Exchange) => Found {
       const parameters = match(template.segments, sent);
       if (parameters !== null) return { methods: template.methods, parameters };
     }
-    throw new Failure('notFound', path);
+    return null;
   }
 
   return ({ method, path }) => {
-    const { methods, parameters } = lookUp(path);
+    const known = lookUp(path);
+    if (known === null) return new Failure('notFound', path);
+    const { methods, parameters } = known;
     const route = methods.get(method === 'HEAD' ? 'GET' : method);
-    if (route === undefined) throw new Failure('methodNotAllowed', allowed(methods));
+    if (route === undefined) return new Failure('methodNotAllowed', allowed(methods));
     return { route, parameters };
   };
 }

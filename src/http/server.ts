@@ -1,8 +1,9 @@
 // The HTTP server: uWebSockets.js listening, every request as an exchange, stopping without cutting anybody off.
-import { createServer } from 'node:net';
 import { HTTP_HEADER_BLOCK_BYTES } from '../limits.js';
+import { startAccepting } from './accepting.js';
+import { createBodyBudget } from './body-budget.js';
+import type { ConnectionLimits } from './connections.js';
 import { type Exchange, type OnEnd, openExchange } from './exchange.js';
-import { takeOver, whyNot } from './listener.js';
 
 export interface ServerOptions {
   readonly host: string;
@@ -10,6 +11,8 @@ export interface ServerOptions {
   readonly port: number;
   /** A listening socket that this process was given, instead of one of its own; others may accept from it as well. */
   readonly inheritedDescriptor?: number | null;
+  /** Default: as many as come. */
+  readonly connections?: ConnectionLimits;
   readonly handle: (exchange: Exchange) => void;
   readonly onEnd: OnEnd;
 }
@@ -36,20 +39,24 @@ export interface DrainLimits {
   readonly requestMs: number;
 }
 
+const UNLIMITED: ConnectionLimits = {
+  limit: Number.POSITIVE_INFINITY,
+  perAddress: null,
+  groupOf: (address) => address,
+};
+
 /** Starts listening; rejects when the address can't be had. */
 export async function startServer(options: ServerOptions): Promise<Server> {
-  const inherited = options.inheritedDescriptor ?? null;
-  if (inherited === null) await assertFree(options.host, options.port);
   // Read by the library when it is loaded, so it is loaded here.
   process.env['UWS_HTTP_MAX_HEADERS_SIZE'] = String(HTTP_HEADER_BLOCK_BYTES);
-  const { App, us_listen_socket_close, us_socket_local_port } = await import('uws-pack');
+  const { App, ...library } = await import('uws-pack');
   const app = App();
   let open = 0;
-  let connections = 0;
   let retiring = false;
-  let listening = true;
   let isStopping = false;
   const waiting = new Set<() => void>();
+  const openHolding = createBodyBudget();
+  const isRetiring = (): boolean => retiring;
 
   const changed = (): void => {
     for (const look of [...waiting]) look();
@@ -61,38 +68,24 @@ export async function startServer(options: ServerOptions): Promise<Server> {
     if (open === 0) changed();
   };
 
-  const onConnection = (_response: unknown, change: number): void => {
-    connections += change;
-    if (connections === 0) changed();
-  };
-  app.filter(onConnection);
   app.any('/*', (response, request) => {
     open += 1;
-    options.handle(openExchange(response, request, onEnd, () => retiring));
+    options.handle(openExchange(response, request, onEnd, isRetiring, openHolding));
   });
 
-  const socket = await new Promise<Parameters<typeof us_listen_socket_close>[0]>((resolve, reject) => {
-    // An inherited socket needs one of the library's own, to be put in its place before anybody can connect to it.
-    const { host, port } = inherited === null ? options : { host: '127.0.0.1', port: 0 };
-    app.listen(host, port, (listener) => {
-      if (listener === false) {
-        reject(new Error(`Cannot listen on ${host}:${port}`));
-        return;
-      }
-      try {
-        if (inherited !== null) takeOver(us_socket_local_port(listener), inherited);
-        resolve(listener);
-      } catch (error) {
-        reject(error);
-      }
-    });
+  const accepting = await startAccepting({
+    app,
+    library,
+    host: options.host,
+    port: options.port,
+    inherited: options.inheritedDescriptor ?? null,
+    limits: options.connections ?? UNLIMITED,
+    onEmpty: changed,
   });
-  const port = us_socket_local_port(socket);
 
   function stopListening(): void {
     retiring = true;
-    if (listening) us_listen_socket_close(socket);
-    listening = false;
+    accepting.stop();
   }
 
   /** Resolves when the condition holds, which only changes with a request or a connection, or after the time. */
@@ -113,13 +106,13 @@ export async function startServer(options: ServerOptions): Promise<Server> {
   }
 
   return {
-    port,
+    port: accepting.port,
     get open() {
       return open;
     },
     stopListening,
     async drain({ idleMs, requestMs }) {
-      await until(() => isStopping || (connections === 0 && open === 0), idleMs);
+      await until(() => isStopping || (accepting.connections() === 0 && open === 0), idleMs);
       await until(() => isStopping || open === 0, requestMs);
     },
     async stop(graceMs) {
@@ -130,16 +123,4 @@ export async function startServer(options: ServerOptions): Promise<Server> {
       app.close();
     },
   };
-}
-
-/**
- * uWebSockets.js listens with SO_REUSEPORT: a second server on the port would take half of the connections in silence.
- * Node's own listener doesn't, so it finds out whether the address is free, and says what is wrong with it.
- */
-function assertFree(host: string, port: number): Promise<void> {
-  return new Promise((resolve, reject) => {
-    const probe = createServer();
-    probe.once('error', (error) => reject(new Error(`Cannot listen on ${host}:${port}: ${whyNot(error)}`)));
-    probe.listen({ host, port, exclusive: true }, () => probe.close(() => resolve()));
-  });
 }

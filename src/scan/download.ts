@@ -38,6 +38,8 @@ export interface OriginResponse {
   readonly status: number;
   /** The one value of a header; null when it is absent or repeated. */
   header(name: string): string | null;
+  /** The members of a header that is a list, in lower case; of all headers of that name. */
+  list(name: string): readonly string[];
   /**
    * Hands on the body's bytes as they come over the wire; until then the connection isn't read. Rejects with a Failure when
    * they end before their end, with what the sink throws, with the signal's reason.
@@ -106,7 +108,13 @@ export function requestOrigin(request: OriginRequest, options: OriginOptions): P
           // 1xx comes before the response (RFC 9110 section 15.2).
           if (status < 200) return;
           connection.hold();
-          resolve({ status, header: (name) => single(headers[name]), receive: reception.receive, close });
+          resolve({
+            status,
+            header: (name) => single(headers[name]),
+            list: (name) => membersOf(headers[name]),
+            receive: reception.receive,
+            close,
+          });
         },
         onResponseData: (_controller, bytes) => reception.take(bytes),
         onResponseEnd: () => reception.end(null),
@@ -176,6 +184,11 @@ function createReception(connection: Connection, idleMs: number, abort: (error: 
 
 function single(value: string | string[] | undefined): string | null {
   return typeof value === 'string' ? value : null;
+}
+
+function membersOf(value: string | string[] | undefined): readonly string[] {
+  const members = [value ?? []].flat().flatMap((each) => each.split(','));
+  return members.map((member) => member.trim().toLowerCase()).filter((member) => member !== '');
 }
 
 interface Connection {

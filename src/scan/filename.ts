@@ -12,17 +12,28 @@ export function baseName(filename: string): string | null {
   return kept.trim() === '' || kept === '.' || kept === '..' ? null : kept;
 }
 
+/** A name as it is shown, with what follows its last dot. */
+export interface ShownName {
+  readonly filename: string;
+  readonly extension: string;
+}
+
 /**
- * The last path segment of a URL that isn't empty, percent-decoded and shown by the rules of baseName; the host when that
- * leaves nothing. Bytes that aren't UTF-8 show as U+FFFD, and a percent sign without its digits as itself.
+ * The last path segment of a URL that isn't empty, percent-decoded and shown by the rules of baseName; the host, which has no
+ * extension, when that leaves nothing. Bytes that aren't UTF-8 show as U+FFFD, and a percent sign without its digits as itself.
  */
-export function nameFromUrl(url: URL): string {
+export function nameFromUrl(url: URL): ShownName {
   const segment = url.pathname.split('/').findLast((each) => each !== '') ?? '';
   const bytes = segment.replace(/%([0-9a-f]{2})/gi, (_, digits: string) =>
     String.fromCharCode(Number.parseInt(digits, 16)),
   );
   // The parser has left nothing but ASCII, so that every character is one byte now.
-  return baseName(Buffer.from(bytes, 'latin1').toString('utf8')) ?? url.hostname;
+  const filename = baseName(Buffer.from(bytes, 'latin1').toString('utf8'));
+  return filename === null ? { filename: url.hostname, extension: '' } : withExtension(filename);
+}
+
+export function withExtension(filename: string): ShownName {
+  return { filename, extension: extensionOf(filename) };
 }
 
 /** What follows the last dot, as sent; empty without a dot or with a leading one only. */

@@ -1,4 +1,5 @@
 // What a scan form may hold: one file or one url. Decides part by part, so that a wrong form is refused before the rest arrives.
+import { isUtf8 } from 'node:buffer';
 import { Failure } from '../errors.js';
 import { MULTIPART_FIELD_BYTES } from '../limits.js';
 import type { Body } from './body.js';
@@ -11,42 +12,63 @@ export type FormContent =
   | { readonly kind: 'url'; readonly url: string };
 
 export interface Form extends PartSink {
-  /** What was sent. Throws Failure `nothingToScan` or `filenameMissing`. */
+  /** What was sent. Throws Failure `nothingToScan` or `urlRejected`. */
   finish(): FormContent;
 }
 
+export interface FormOptions {
+  /** Where the bytes of the part `file` go. */
+  readonly body: Body;
+  /** The request has declared more than any form with a file within the limit has: it is read up to the file's name. */
+  readonly isTooLarge: boolean;
+  /** Called with the file's name, as shown, before any of its bytes. */
+  readonly onFilename: (filename: string) => void;
+}
+
 /** Writes the part `file` into the body; throws a Failure as soon as the form can't be served any more. */
-export function createForm(body: Body): Form {
+export function createForm({ body, isTooLarge, onFilename }: FormOptions): Form {
   let filename: string | null = null;
   let urlBytes: Buffer[] | null = null;
   let fileParts = 0;
   let fieldBytes = 0;
   let current: 'file' | 'url' | 'other' = 'other';
+  /** The name of a part that is a file input which was left empty, unless bytes follow. */
+  let leftEmpty: string | null = null;
 
-  function part(disposition: Disposition): void {
-    const { name } = disposition;
+  function part({ name, filename: sent }: Disposition): void {
     fieldBytes = 0;
     current = 'other';
+    leftEmpty = sent === '' ? name : null;
     // A part without a filename is a field, whatever its type; `file` without one is an upload that lost its name.
-    if (name === 'file' || disposition.filename !== null) {
-      fileParts += 1;
-      if (fileParts > 1) throw new Failure('severalFiles');
-    }
-    if (name === 'file') {
-      if (urlBytes !== null) throw new Failure('fileAndUrl');
-      filename = baseName(disposition.filename ?? '');
-      if (filename === null) throw new Failure('filenameMissing');
-      current = 'file';
-    } else if (name === 'url' && disposition.filename === null) {
-      if (filename !== null) throw new Failure('fileAndUrl');
-      if (urlBytes !== null) throw new Failure('severalFiles');
-      urlBytes = [];
-      current = 'url';
-    }
+    if (leftEmpty === null && (name === 'file' || sent !== null)) file(name, sent ?? '');
+    else if (name === 'url' && sent === null) url();
+  }
+
+  function file(name: string, sent: string): void {
+    fileParts += 1;
+    if (fileParts > 1) throw new Failure('severalFiles');
+    if (name !== 'file') return;
+    filename = baseName(sent);
+    if (filename !== null) onFilename(filename);
+    if (urlBytes !== null) throw new Failure('fileAndUrl');
+    if (filename === null) throw new Failure('filenameMissing');
+    current = 'file';
+  }
+
+  function url(): void {
+    if (filename !== null) throw new Failure('fileAndUrl');
+    if (urlBytes !== null) throw new Failure('severalFiles');
+    urlBytes = [];
+    current = 'url';
   }
 
   function data(bytes: Uint8Array): void {
+    if (leftEmpty !== null) {
+      file(leftEmpty, '');
+      leftEmpty = null;
+    }
     if (current === 'file') {
+      if (isTooLarge) throw new Failure('fileTooLarge');
       body.append(bytes);
       return;
     }
@@ -61,8 +83,11 @@ export function createForm(body: Body): Form {
     partEnd: () => undefined,
     finish() {
       if (filename !== null) return { kind: 'file', filename };
-      if (urlBytes !== null) return { kind: 'url', url: Buffer.concat(urlBytes).toString('utf8') };
-      throw new Failure('nothingToScan');
+      if (urlBytes === null) throw new Failure('nothingToScan');
+      const text = Buffer.concat(urlBytes);
+      // Another character set, or none: U+FFFD in its place would be another URL.
+      if (!isUtf8(text)) throw new Failure('urlRejected', 'malformed URL');
+      return { kind: 'url', url: text.toString('utf8') };
     },
   };
 }

@@ -1,13 +1,19 @@
-// Verdicts that need no scan: those this process has given, and those that other processes with the same engine have.
+// Verdicts that need no scan, of this process and of others with the same engine; and whether it was this account that has scanned.
+import { hash } from 'node:crypto';
 import type { ServingEngine } from '../engine/build.js';
 import { SHARED_FROM_BYTES, type SharedVerdicts } from './shared-verdicts.js';
-import type { CompleteVerdict, VerdictCache } from './verdict-cache.js';
+import type { LookedAt, VerdictCache } from './verdict-cache.js';
 
 export interface KnownVerdicts {
   /** What this very engine, or its like on another node, has said of the content; null: it must be scanned. Never rejects. */
-  find(content: Described, engine: ServingEngine): CompleteVerdict | null | Promise<CompleteVerdict | null>;
-  /** `engine`: the one that has looked. */
-  keep(content: Described, engine: ServingEngine, verdict: CompleteVerdict): void;
+  find(content: Described, engine: ServingEngine, account: string): Known | null | Promise<Known | null>;
+  /** `engine`: the one that has looked; `account`: for whom. */
+  keep(content: Described, engine: ServingEngine, account: string, found: LookedAt): void;
+}
+
+export interface Known extends LookedAt {
+  /** The account has scanned this content before. What others have scanned is not to be told. */
+  readonly isOwn: boolean;
 }
 
 export interface Described {
@@ -15,23 +21,72 @@ export interface Described {
   readonly sha256: string;
 }
 
-/** `shared` null: other processes are neither asked nor told. */
-export function createKnownVerdicts(cache: VerdictCache, shared: SharedVerdicts | null): KnownVerdicts {
-  async function askOthers({ sha256 }: Described, identity: string, epoch: number): Promise<CompleteVerdict | null> {
-    const verdict = (await shared?.get(sha256, identity)) ?? null;
-    if (verdict !== null) cache.set(sha256, epoch, verdict);
-    return verdict;
+export interface KnownVerdictsOptions {
+  readonly cache: VerdictCache;
+  /** Null: other processes are neither asked nor told. */
+  readonly shared: SharedVerdicts | null;
+  /** `account`: nothing that others have scanned is used, not even without saying so. */
+  readonly scope: 'shared' | 'account';
+}
+
+/**
+ * A verdict is remembered under two digests: that of the content, for everybody, and one of the content and the account, which says
+ * that this account has scanned it. With the scope `account` there is the second one alone.
+ */
+export function createKnownVerdicts({ cache, shared, scope }: KnownVerdictsOptions): KnownVerdicts {
+  function tellNodes(digest: string, { sizeBytes }: Described, { identity }: ServingEngine, found: LookedAt): void {
+    if (identity !== null && sizeBytes >= SHARED_FROM_BYTES) shared?.set(digest, identity, found);
+  }
+
+  /** What others have found is this account's own from here on. */
+  function adopt(others: LookedAt, content: Described, engine: ServingEngine, account: string): Known {
+    const digest = ownDigest(account, content.sha256);
+    cache.set(digest, engine.epoch, others);
+    tellNodes(digest, content, engine, others);
+    return { ...others, isOwn: false };
+  }
+
+  /** `here`: what is known of it in this process. The account may have scanned the content on another node. */
+  async function askNodes(
+    here: LookedAt | null,
+    content: Described,
+    engine: ServingEngine,
+    account: string,
+  ): Promise<Known | null> {
+    const { identity } = engine;
+    if (shared === null || identity === null) return null;
+    const digest = ownDigest(account, content.sha256);
+    const [own, anybody] = await Promise.all([
+      shared.get(digest, identity),
+      here === null && scope === 'shared' ? shared.get(content.sha256, identity) : here,
+    ]);
+    if (anybody !== null) cache.set(content.sha256, engine.epoch, anybody);
+    if (own === null) return anybody === null ? null : adopt(anybody, content, engine, account);
+    cache.set(digest, engine.epoch, own);
+    return { ...own, isOwn: true };
   }
 
   return {
-    find(content, { epoch, identity }) {
-      const verdict = cache.get(content.sha256, epoch);
-      if (verdict !== null || shared === null || identity === null) return verdict;
-      return content.sizeBytes < SHARED_FROM_BYTES ? null : askOthers(content, identity, epoch);
+    find(content, engine, account) {
+      const own = cache.get(ownDigest(account, content.sha256), engine.epoch);
+      if (own !== null) return { ...own, isOwn: true };
+      const here = scope === 'shared' ? cache.get(content.sha256, engine.epoch) : null;
+      if (shared !== null && engine.identity !== null && content.sizeBytes >= SHARED_FROM_BYTES) {
+        return askNodes(here, content, engine, account);
+      }
+      return here === null ? null : adopt(here, content, engine, account);
     },
-    keep({ sizeBytes, sha256 }, { epoch, identity }, verdict) {
-      cache.set(sha256, epoch, verdict);
-      if (identity !== null && sizeBytes >= SHARED_FROM_BYTES) shared?.set(sha256, identity, verdict);
+    keep(content, engine, account, found) {
+      const own = ownDigest(account, content.sha256);
+      for (const digest of scope === 'shared' ? [content.sha256, own] : [own]) {
+        cache.set(digest, engine.epoch, found);
+        tellNodes(digest, content, engine, found);
+      }
     },
   };
+}
+
+/** Of 64 hexadecimal characters, as that of a content. It says nothing of either to somebody who doesn't know both. */
+function ownDigest(account: string, sha256: string): string {
+  return hash('sha256', `${account} ${sha256}`);
 }

@@ -223,7 +223,7 @@ function readHeaders(block: Buffer): Disposition {
 
 /**
  * The boundary of a `multipart/form-data` content type. `notMultipart`: another type, or none at all.
- * Throws MalformedMultipart when the boundary is missing, repeated, or none that RFC 2046 section 5.1.1 allows.
+ * Throws MalformedMultipart when the boundary is missing, repeated, too long, or has other characters than visible ASCII and blanks.
  */
 export function readBoundary(contentType: string | undefined): { readonly boundary: string } | 'notMultipart' {
   if (contentType === undefined) return 'notMultipart';
@@ -246,12 +246,15 @@ function readParameter(contentType: string, start: number): string | null {
     if (match === null) throw new MalformedMultipart('the content type has an invalid parameter');
     if (match[1]?.toLowerCase() !== 'boundary') continue;
     if (boundary !== null) throw new MalformedMultipart('the content type has two boundaries');
-    boundary = match[2] ?? match[3]?.trimEnd() ?? '';
+    boundary = match[2]?.replace(/\\(.)/g, '$1') ?? match[3]?.trimEnd() ?? '';
   }
   return boundary;
 }
 
 /** `; name=value`; clients send more in an unquoted value than the token that RFC 9110 allows, such as `=`. */
-const PARAMETER = /[ \t]*;[ \t]*(?:([^\s=;"]+)=(?:"([^"\\]*)"|([^";]*)))?/y;
-/** RFC 2046 bchars, not ending in a blank. */
-const BOUNDARY = /^[0-9A-Za-z'()+_,\-./:=? ]*[0-9A-Za-z'()+_,\-./:=?]$/;
+const PARAMETER = /[ \t]*;[ \t]*(?:([^\s=;"]+)=(?:"((?:\\.|[^"\\])*)"|([^";]*)))?/y;
+/**
+ * Visible ASCII, with blanks that are not its end. RFC 2046 section 5.1.1 allows less, but clients send more (`*****` stands in many
+ * examples for Android), and a delimiter is searched for byte by byte, whatever it is made of.
+ */
+const BOUNDARY = /^[ -~]*[!-~]$/;

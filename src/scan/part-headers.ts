@@ -1,4 +1,5 @@
-// The header block of one part: strict about its lines, lenient about how clients write a filename (RFC 7578, RFC 5987, RFC 8187).
+// The header block of one part: strict about its lines and about what they say of the bytes, lenient about how clients write a filename
+// (RFC 7578, RFC 5987, RFC 8187).
 
 /** Why a part's headers are refused; the text goes to the client. */
 export class MalformedPart extends Error {}
@@ -20,16 +21,38 @@ export function parsePartHeaders(block: Buffer): Disposition {
   let disposition: string | null = null;
   // Lossy on purpose: bytes that are no UTF-8 become U+FFFD, in a name that is only shown.
   for (const line of block.toString('utf8').split('\r\n')) {
-    const [, name, value] = LINE.exec(line) ?? [];
-    if (name === undefined || value === undefined || LINE_END.test(value)) {
+    const [, sentName, value] = LINE.exec(line) ?? [];
+    if (sentName === undefined || value === undefined || LINE_END.test(value)) {
       throw new MalformedPart('a part has an invalid header line');
     }
-    if (name.toLowerCase() !== 'content-disposition') continue;
+    const name = sentName.toLowerCase();
+    assertAsItIs(name, value.trimEnd());
+    if (name !== 'content-disposition') continue;
     if (disposition !== null) throw new MalformedPart('a part has two Content-Disposition headers');
     disposition = value;
   }
   if (disposition === null) throw new MalformedPart('a part has no Content-Disposition header');
   return parseDisposition(disposition);
+}
+
+/** RFC 2045 section 6.1: what leaves the bytes as they are. Others are for mail (RFC 7578 section 4.7), and curl's `encoder=` sends them. */
+const PLAIN_ENCODINGS: ReadonlySet<string> = new Set(['7bit', '8bit', 'binary']);
+/** RFC 7578 section 4.3 has ended the way of RFC 2388 to send several files as one part; curl's `-F 'file=(;type=...'` still has it. */
+const NESTED = /^multipart\/.*;[ \t]*boundary[ \t]*=/is;
+
+/** Refuses a part whose bytes are not those of the client's file: the verdict would be about something else. */
+function assertAsItIs(name: string, value: string): void {
+  switch (name) {
+    case 'content-transfer-encoding':
+      if (PLAIN_ENCODINGS.has(value.toLowerCase())) return;
+      throw new MalformedPart('the Content-Transfer-Encoding of a part is not 7bit, 8bit or binary');
+    case 'content-encoding':
+      throw new MalformedPart('a part has a Content-Encoding');
+    case 'content-range':
+      throw new MalformedPart('a part has a Content-Range');
+    case 'content-type':
+      if (NESTED.test(value)) throw new MalformedPart('a part is a multipart body of its own');
+  }
 }
 
 function parseDisposition(value: string): Disposition {

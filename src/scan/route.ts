@@ -6,7 +6,7 @@ import { errorTable, Failure } from '../errors.js';
 import type { History } from '../history/history.js';
 import type { CallerRoute } from '../http/caller.js';
 import type { Exchange, Reply } from '../http/exchange.js';
-import { failureReply } from '../http/failure.js';
+import { failureReply, Surprise } from '../http/failure.js';
 import type { Route } from '../http/router.js';
 import { scanOperation, signedInOperation } from './operation.js';
 import { resultJson } from './result.js';
@@ -32,9 +32,9 @@ export interface ScanEvent {
   readonly sizeBytes: number | null;
   readonly sha256: string | null;
   readonly virusName: string | null;
-  /** Inside the engine; 0 when it wasn't asked. */
+  /** Inside the engine; 0 when it wasn't asked; what it took then, when it was asked for another account. */
   readonly durationMs: number;
-  /** The verdict was remembered. */
+  /** The verdict was remembered, of this account or of another one. */
   readonly cached: boolean;
   /** What has looked, as in X-Scan-Engine; null when nothing looked at everything. */
   readonly engine: string | null;
@@ -61,7 +61,8 @@ export function createScanRoutes(parts: ScanRouteParts): ScanRoutes {
       handle: async (exchange) => {
         const header = exchange.headers.get('x-api-key');
         const asked = parts.access.withApiKey(header);
-        const begun = parts.access.expectsApiKey(header) ? begin(exchange, clearedBy(asked, parts), parts) : null;
+        const account = parts.access.expectedUser(header);
+        const begun = account === null ? null : begin(exchange, account, clearedBy(asked, account, parts), parts);
         return await answer(exchange, await asked, begun, parts);
       },
     },
@@ -76,25 +77,32 @@ export function createScanRoutes(parts: ScanRouteParts): ScanRoutes {
 }
 
 interface Begun {
+  /** Who was expected to be admitted. */
+  readonly account: string;
   readonly progress: ScanProgress;
   readonly scanned: Promise<Scanned>;
 }
 
 /** Takes the upload up, and scans it. */
-function begin(exchange: Exchange, cleared: Promise<string>, parts: ScanParts): Begun {
+function begin(exchange: Exchange, account: string, cleared: Promise<void>, parts: ScanParts): Begun {
   const progress: ScanProgress = { received: false, filename: '', durationMs: 0, content: null };
-  const scanned = scanContent({ exchange, cleared, progress }, parts);
+  const scanned = scanContent({ exchange, account, cleared, progress }, parts);
   // Nobody waits for the scan of a request that isn't admitted, nor for its clearance when the upload was wrong before that.
   scanned.catch(() => undefined);
   cleared.catch(() => undefined);
-  return { progress, scanned };
+  return { account, progress, scanned };
 }
 
-async function clearedBy(asked: Promise<Access>, { history }: ScanRouteParts): Promise<string> {
+/** A key's user never changes. If it did, the scan would have had another account's share: it is not answered. */
+function assertExpected({ userId }: Admitted, account: string): void {
+  if (userId !== account) throw new Error('Another user was admitted than was expected');
+}
+
+async function clearedBy(asked: Promise<Access>, account: string, { history }: ScanRouteParts): Promise<void> {
   const access = await asked;
   if (access.outcome !== 'admitted') throw new Error('The request is not admitted');
+  assertExpected(access, account);
   history.assertOpen();
-  return access.userId;
 }
 
 /** `begun`: the scan, if that didn't wait for the access. */
@@ -120,11 +128,12 @@ async function scanAdmitted(
   parts: ScanRouteParts,
 ): Promise<Reply> {
   try {
+    if (begun !== null) assertExpected(access, begun.account);
     parts.history.assertOpen();
   } catch (error) {
     return await giveBack(error, access);
   }
-  const { progress, scanned: scanning } = begun ?? begin(exchange, Promise.resolve(access.userId), parts);
+  const { progress, scanned: scanning } = begun ?? begin(exchange, access.userId, Promise.resolve(), parts);
   const attempt = { exchange, access, scanId: uuidv7(), progress };
   const { scanId } = attempt;
   const end = createEnd(parts, attempt);
@@ -134,7 +143,7 @@ async function scanAdmitted(
   } catch (error) {
     return await fail(error, attempt, end);
   }
-  const { sizeBytes, sha256, cached } = scanned;
+  const { sizeBytes, sha256, looked } = scanned;
   try {
     const engine = engineOf(scanned, parts.signatures);
     await end({
@@ -143,7 +152,7 @@ async function scanAdmitted(
       sha256,
       virusName: virusNameOf(scanned),
       engine: engine === null ? null : describeEngine(engine),
-      cached,
+      cached: looked !== 'now',
       error: null,
     });
   } catch (error) {
@@ -210,8 +219,9 @@ async function fail(error: unknown, { exchange, access, scanId, progress }: Atte
   } catch (unrecorded) {
     return await giveBack(unrecorded, access);
   }
-  if (!(error instanceof Failure)) throw error;
-  return failureReply(error, { ...quotaHeaders(quota), 'X-Scan-Id': scanId });
+  const headers = { ...quotaHeaders(quota), 'X-Scan-Id': scanId };
+  if (!(error instanceof Failure)) throw new Surprise(error, headers);
+  return failureReply(error, headers);
 }
 
 function outcomeOf(error: unknown, exchange: Exchange): Pick<ScanEvent, 'status' | 'error'> {
@@ -223,7 +233,7 @@ function outcomeOf(error: unknown, exchange: Exchange): Pick<ScanEvent, 'status'
 /** The answer to a scan that isn't in the history: without an id, and without a unit taken. */
 async function giveBack(error: unknown, access: Admitted): Promise<Reply> {
   const quota = await access.refund();
-  if (!(error instanceof Failure)) throw error;
+  if (!(error instanceof Failure)) throw new Surprise(error, quotaHeaders(quota));
   return failureReply(error, quotaHeaders(quota));
 }
 
@@ -235,19 +245,25 @@ function isGivenBack(error: unknown, { isGone, received }: { isGone: boolean; re
 }
 
 function scanReply(scanned: Scanned, scanId: string, quota: Quota, signatures: ScanParts['signatures']): Reply {
-  const { verdict, filename, sizeBytes, sha256, durationMs, cached } = scanned;
+  const { verdict, filename, extension, sizeBytes, sha256, durationMs, looked } = scanned;
   const engine = engineOf(scanned, signatures);
   const headers: Record<string, string> = {
     ...quotaHeaders(quota),
     'X-Scan-Id': scanId,
     'X-Scan-Sha256': sha256,
     'X-Scan-Engine': engine === null ? 'none' : describeEngine(engine),
-    'X-Scan-Cache': cached ? 'HIT' : 'MISS',
+    'X-Scan-Cache': looked === 'for the account' ? 'HIT' : 'MISS',
   };
   if (verdict.kind === 'clean' && verdict.encrypted) headers['X-Scan-Notice'] = 'encrypted';
   // Containers are incomplete then; this says that the engine is a weaker one also for all else.
   if (engine?.name === 'yara-x') headers['X-Scan-Notice'] = 'raw-content';
-  const result = { filename, sizeInBytes: sizeBytes, scanDurationMillis: durationMs, virusName: virusNameOf(scanned) };
+  const result = {
+    filename,
+    extension,
+    sizeInBytes: sizeBytes,
+    scanDurationMillis: durationMs,
+    virusName: virusNameOf(scanned),
+  };
   return { status: 200, headers, body: resultJson(result) };
 }
 

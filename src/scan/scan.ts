@@ -3,7 +3,7 @@ import type { ScanPool } from '../engine/pool.js';
 import type { Signatures } from '../engine/signatures.js';
 import { Failure } from '../errors.js';
 import type { Exchange } from '../http/exchange.js';
-import { nameFromUrl } from './filename.js';
+import { nameFromUrl, type ShownName, withExtension } from './filename.js';
 import type { KnownVerdicts } from './known-verdicts.js';
 import type { UploadMemory } from './memory.js';
 import { receiveUpload } from './upload.js';
@@ -24,11 +24,13 @@ export interface ScanParts {
 
 export interface ScanRequest {
   readonly exchange: Exchange;
+  /** Whose request it is (a user's id), known from the first byte: memory, queue and threads are shared between accounts. */
+  readonly account: string;
   /**
-   * Who pays, once the request is admitted; rejects when it isn't. Answers and downloads wait for it; the upload may be received and
+   * Resolves once the request is admitted; rejects when it isn't. Answers and downloads wait for it; the upload may be received and
    * scanned beside it, and its verdict be remembered, which is true whoever asked.
    */
-  readonly cleared: Promise<string>;
+  readonly cleared: Promise<void>;
   /** Filled in as it goes, for the history of a scan that fails. */
   readonly progress: ScanProgress;
 }
@@ -44,58 +46,70 @@ export interface ScanProgress {
 }
 
 /** A scan that looked at everything. */
-export interface Scanned {
-  readonly filename: string;
+export interface Scanned extends ShownName {
   readonly sizeBytes: number;
   readonly sha256: string;
   readonly durationMs: number;
   readonly verdict: CompleteVerdict;
   /** Of the engine that has looked. */
   readonly epoch: number | null;
-  /** It had looked at the same content before. */
-  readonly cached: boolean;
+  /** Whose scan it was: this one, an earlier one of the account, or one of another account, which is not to be told. */
+  readonly looked: 'now' | 'for the account' | 'for another account';
 }
 
 const LOADING_RETRY_SECONDS = 5;
 const FAILED_RETRY_SECONDS = 60;
 const QUEUE_RETRY_SECONDS = 2;
+const STORAGE_RETRY_SECONDS = 5;
 
 /** Rejects with a Failure for whatever is no verdict, with the signal's reason when the client goes away. */
 export async function scanContent(request: ScanRequest, parts: ScanParts): Promise<Scanned> {
   const { exchange, cleared, progress } = request;
   assertReady(parts.signatures);
-  const upload = await receiveUpload(exchange, { memory: parts.memory, timeoutMs: parts.uploadTimeoutMs, cleared });
+  const upload = await receiveUpload(exchange, {
+    memory: parts.memory,
+    timeoutMs: parts.uploadTimeoutMs,
+    cleared,
+    onFilename: (filename) => {
+      progress.filename = filename;
+    },
+  });
   progress.received = true;
-  const { content, lease, filename } = upload.kind === 'url' ? await downloadFor(upload.url, request, parts) : upload;
+  const received = upload.kind === 'url' ? await downloadFor(upload.url, request, parts) : upload;
+  const { filename, extension } = 'extension' in received ? received : withExtension(received.filename);
   progress.filename = filename;
+  const { content, lease } = received;
   const { sizeBytes, sha256 } = content;
   progress.content = { sizeBytes, sha256 };
-  const found = await verdictOf({ content, lease }, { exchange, progress }, parts);
-  return { filename, sizeBytes, sha256, ...found };
+  const found = await verdictOf({ content, lease }, request, parts);
+  return { filename, extension, sizeBytes, sha256, ...found };
 }
 
-type Found = Pick<Scanned, 'durationMs' | 'verdict' | 'epoch' | 'cached'>;
+type Found = Pick<Scanned, 'durationMs' | 'verdict' | 'epoch' | 'looked'>;
 
 /** Ends the lease. Rejects with Failure `scanIncomplete` or what the pool rejects with. */
 async function verdictOf(
   { content, lease }: Pick<Download, 'content' | 'lease'>,
-  { exchange, progress }: Pick<ScanRequest, 'exchange' | 'progress'>,
+  { exchange, account, progress }: ScanRequest,
   parts: ScanParts,
 ): Promise<Found> {
   const { sizeBytes, sha256 } = content;
   const state = parts.signatures.state();
   const engine = state.kind === 'ready' ? state.info : null;
-  const known = engine === null ? null : await parts.known.find(content, engine);
+  const known = engine === null ? null : await parts.known.find(content, engine, account);
   if (engine !== null && known !== null) {
     lease.release(content.buffer);
-    return { verdict: known, durationMs: 0, epoch: engine.epoch, cached: true };
+    const { verdict, isOwn } = known;
+    progress.durationMs = isOwn ? 0 : known.durationMs;
+    const looked = isOwn ? 'for the account' : 'for another account';
+    return { verdict, durationMs: progress.durationMs, epoch: engine.epoch, looked };
   }
   if (parts.isRefused(sha256)) {
     lease.release(content.buffer);
     throw new Failure('scanIncomplete', 'engine crashed on this content');
   }
   const outcome = await parts.pool
-    .scan(content.buffer, sizeBytes, { signal: exchange.signal(), sha256 })
+    .scan(content.buffer, sizeBytes, { account, signal: exchange.signal(), sha256 })
     .catch((error: unknown) => {
       lease.release(null);
       throw error;
@@ -108,29 +122,30 @@ async function verdictOf(
 
   const { verdict, epoch, durationMs } = outcome;
   progress.durationMs = durationMs;
+  if (verdict.kind === 'failed') throw new Failure('unavailable', verdict.reason, STORAGE_RETRY_SECONDS);
   if (verdict.kind === 'incomplete') throw new Failure('scanIncomplete', verdict.reason);
-  const looked = epoch === null ? null : parts.signatures.engineOf(epoch);
-  if (looked !== null) parts.known.keep(content, looked, verdict);
-  return { verdict, durationMs, epoch, cached: false };
+  const by = epoch === null ? null : parts.signatures.engineOf(epoch);
+  if (by !== null) parts.known.keep(content, by, account, { verdict, durationMs });
+  return { verdict, durationMs, epoch, looked: 'now' };
 }
 
 async function downloadFor(
   url: string,
-  { exchange, cleared, progress }: ScanRequest,
+  { exchange, account, cleared, progress }: ScanRequest,
   { downloader }: ScanParts,
 ): Promise<Download> {
-  const userId = await cleared;
+  await cleared;
   if (downloader === null) throw new Failure('urlRejected', 'this route scans uploads only');
   progress.filename = nameOfUrl(url);
   // Seconds may pass at an origin, for nobody when the client has left.
   exchange.watch();
-  return await downloader.download(url, userId, exchange.signal());
+  return await downloader.download(url, account, exchange.signal());
 }
 
 /** For the history of a URL that can't be fetched; empty when it is none. */
 function nameOfUrl(text: string): string {
   try {
-    return nameFromUrl(new URL(text));
+    return nameFromUrl(new URL(text)).filename;
   } catch {
     return '';
   }

@@ -1,13 +1,13 @@
 // Verdicts that processes share through Redis: each in a place that its digest gives it, so that they never take more than their room.
 import { z } from 'zod';
 import { within } from '../store/within.js';
-import type { CompleteVerdict } from './verdict-cache.js';
+import type { LookedAt } from './verdict-cache.js';
 
 export interface SharedVerdicts {
   /** What an engine of that identity said of the content on any node; null when nobody knows in time. Never rejects. */
-  get(sha256: string, identity: string): Promise<CompleteVerdict | null>;
+  get(digest: string, identity: string): Promise<LookedAt | null>;
   /** Returns at once; what can't be stored isn't. */
-  set(sha256: string, identity: string, verdict: CompleteVerdict): void;
+  set(digest: string, identity: string, found: LookedAt): void;
 }
 
 /** What it needs of Redis. */
@@ -36,7 +36,8 @@ const storedVerdict = z.union([
   z.strictObject({ kind: z.literal('clean'), encrypted: z.boolean() }),
   z.strictObject({ kind: z.literal('infected'), virusName: z.string().min(1) }),
 ]);
-const storedEntry = z.tuple([z.string(), z.string(), storedVerdict]);
+/** Digest, engine, verdict, and the milliseconds that it took. */
+const storedEntry = z.tuple([z.string(), z.string(), storedVerdict, z.number().nonnegative()]);
 
 /**
  * A newcomer takes its place from whoever had it. The entry says in full of which content and by which engine it is: another
@@ -48,19 +49,19 @@ export function createSharedVerdicts(
 ): SharedVerdicts {
   const places = Math.max(1, Math.floor(limitBytes / PLACE_BYTES));
   /** The first 48 bits are uniform, and more than there are places by far. */
-  const placeOf = (sha256: string): string => `sluice:v:${Number.parseInt(sha256.slice(0, 12), 16) % places}`;
+  const placeOf = (digest: string): string => `sluice:v:${Number.parseInt(digest.slice(0, 12), 16) % places}`;
   return {
-    async get(sha256, identity) {
-      const text = await within(redis.get(placeOf(sha256)), PATIENCE_MS).catch(() => null);
+    async get(digest, identity) {
+      const text = await within(redis.get(placeOf(digest)), PATIENCE_MS).catch(() => null);
       if (text === null) return null;
       const entry = storedEntry.safeParse(parseJson(text));
       if (!entry.success) return null;
-      const [digest, by, verdict] = entry.data;
-      return digest === sha256 && by === `${identity} ${readBy}` ? verdict : null;
+      const [of, by, verdict, durationMs] = entry.data;
+      return of === digest && by === `${identity} ${readBy}` ? { verdict, durationMs } : null;
     },
-    set(sha256, identity, verdict) {
-      const entry = JSON.stringify([sha256, `${identity} ${readBy}`, verdict]);
-      redis.set(placeOf(sha256), entry, KEPT_SECONDS).catch(() => undefined);
+    set(digest, identity, { verdict, durationMs }) {
+      const entry = JSON.stringify([digest, `${identity} ${readBy}`, verdict, durationMs]);
+      redis.set(placeOf(digest), entry, KEPT_SECONDS).catch(() => undefined);
     },
   };
 }

@@ -1,11 +1,12 @@
 // One upload: the body of an exchange through the parser into a lent buffer; whole, or refused as soon as that is certain.
 import { Failure } from '../errors.js';
 import type { Exchange } from '../http/exchange.js';
-import { CONTENT_LIMIT_BYTES, MULTIPART_ENVELOPE_BYTES } from '../limits.js';
+import { CONTENT_LIMIT_BYTES, MULTIPART_ENVELOPE_BYTES, REFUSED_NAME_MS } from '../limits.js';
 import { type Content, createBody } from './body.js';
 import { createForm, type FormContent } from './form.js';
+import { boundaryOf } from './form-headers.js';
 import type { Lease, UploadMemory } from './memory.js';
-import { createMultipartParser, MalformedMultipart, readBoundary } from './multipart.js';
+import { createMultipartParser, MalformedMultipart } from './multipart.js';
 
 export type Upload =
   | { readonly kind: 'file'; readonly filename: string; readonly content: Content; readonly lease: Lease }
@@ -16,6 +17,8 @@ export interface UploadOptions {
   readonly timeoutMs: number;
   /** Rejects when the request is not admitted: nothing more is received then. */
   readonly cleared: Promise<unknown>;
+  /** Called with the file's name as soon as the head of its part is there. */
+  readonly onFilename: (filename: string) => void;
 }
 
 /**
@@ -23,34 +26,22 @@ export interface UploadOptions {
  * the client goes away; the memory is given back then. Of a file, the caller releases the lease.
  */
 export async function receiveUpload(exchange: Exchange, options: UploadOptions): Promise<Upload> {
-  const boundary = boundaryOf(exchange);
+  const boundary = boundaryOf(exchange.headers);
   const { body } = exchange;
   const declaredBytes = body.kind === 'sized' ? body.bytes : body.kind === 'none' ? 0 : Number.POSITIVE_INFINITY;
-  if (body.kind === 'sized' && declaredBytes > CONTENT_LIMIT_BYTES + MULTIPART_ENVELOPE_BYTES) {
-    throw new Failure('fileTooLarge');
-  }
-  const asked = options.memory.lend(Math.min(declaredBytes, CONTENT_LIMIT_BYTES), exchange.signal);
+  const isTooLarge = body.kind === 'sized' && declaredBytes > CONTENT_LIMIT_BYTES + MULTIPART_ENVELOPE_BYTES;
+  const asked = options.memory.lend(isTooLarge ? 0 : Math.min(declaredBytes, CONTENT_LIMIT_BYTES), exchange.signal);
   const lease = asked instanceof Promise ? await asked : asked;
   try {
     // Who had to wait may have been refused meanwhile, and the exchange answered.
     if (asked instanceof Promise) await options.cleared;
-    const { form, content } = await receiveForm(exchange, boundary, lease, options);
+    const { form, content } = await receiveForm(exchange, { boundary, isTooLarge }, lease, options);
     if (form.kind === 'file') return { ...form, content: content(), lease };
     lease.release(lease.buffer);
     return form;
   } catch (error) {
     lease.release(lease.buffer);
     throw error;
-  }
-}
-
-function boundaryOf(exchange: Exchange): string {
-  try {
-    const result = readBoundary(exchange.headers.get('content-type'));
-    if (result === 'notMultipart') throw new Failure('unsupportedMediaType');
-    return result.boundary;
-  } catch (error) {
-    throw asFailure(error);
   }
 }
 
@@ -62,12 +53,12 @@ interface ReceivedForm {
 
 function receiveForm(
   exchange: Exchange,
-  boundary: string,
+  { boundary, isTooLarge }: { readonly boundary: string; readonly isTooLarge: boolean },
   lease: Lease,
-  { timeoutMs, cleared }: UploadOptions,
+  { timeoutMs, cleared, onFilename }: UploadOptions,
 ): Promise<ReceivedForm> {
   const body = createBody(lease.buffer);
-  const form = createForm(body);
+  const form = createForm({ body, isTooLarge, onFilename });
   const parser = createMultipartParser(boundary, form);
   return new Promise((resolve, reject) => {
     let settled = false;
@@ -87,8 +78,10 @@ function receiveForm(
         settle(() => reject(asFailure(error)));
       }
     };
-    const tooSlow = (): void => settle(() => reject(new Failure('uploadTooSlow', `${timeoutMs} ms`)));
-    const timer = setTimeout(tooSlow, timeoutMs);
+    // What declares too much is refused in any case, also while nothing of the body comes: its name is waited for a moment.
+    const limitMs = isTooLarge ? REFUSED_NAME_MS : timeoutMs;
+    const late = isTooLarge ? new Failure('fileTooLarge') : new Failure('uploadTooSlow', `${timeoutMs} ms`);
+    const timer = setTimeout(() => settle(() => reject(late)), limitMs);
     exchange.onGone((reason) => settle(() => reject(reason)));
     cleared.catch((reason: unknown) => settle(() => reject(reason)));
     if (settled) return;

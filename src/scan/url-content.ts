@@ -3,17 +3,17 @@ import { isIP } from 'node:net';
 import { Failure } from '../errors.js';
 import { CONTENT_LIMIT_BYTES, REDIRECTS_MAX } from '../limits.js';
 import { assertWithinLimit, type Content, createBody } from './body.js';
+import { assertCoded, codingOf } from './content-coding.js';
 import { type Deadline, startDeadline } from './deadline.js';
 import { type OriginOptions, type OriginResponse, requestOrigin, TOO_SLOW } from './download.js';
 import { createDownloadSlots, type SlotLimits } from './download-slots.js';
-import { nameFromUrl } from './filename.js';
+import { nameFromUrl, type ShownName } from './filename.js';
 import type { Guard, GuardedUrl } from './guard.js';
 import type { Lease, UploadMemory } from './memory.js';
 import type { Resolve } from './resolve.js';
 
-export interface Download {
-  /** Of the URL that was asked for, wherever it led. */
-  readonly filename: string;
+/** Named by the URL that was asked for, wherever it led. */
+export interface Download extends ShownName {
   readonly content: Content;
   /** The caller releases it. */
   readonly lease: Lease;
@@ -79,12 +79,13 @@ export function createDownloader(options: DownloaderOptions): Downloader {
     response: OriginResponse,
     deadline: Deadline,
     client: AbortSignal,
-  ): Promise<Omit<Download, 'filename'>> {
+  ): Promise<Omit<Download, keyof ShownName>> {
     const { status } = response;
     // A part that nobody asked for is not the content.
     if (status < 200 || status > 299 || status === PARTIAL_CONTENT) {
       throw new Failure('downloadFailed', `the origin answered with status ${status}`);
     }
+    const coding = codingOf(response);
     const declared = response.header('content-length');
     const expectedBytes = declared === null ? CONTENT_LIMIT_BYTES : Number(declared);
     assertWithinLimit(expectedBytes);
@@ -93,7 +94,9 @@ export function createDownloader(options: DownloaderOptions): Downloader {
     try {
       const body = createBody(lease.buffer);
       await response.receive((bytes) => body.append(bytes));
-      return { content: body.finish(), lease };
+      const content = body.finish();
+      assertCoded(coding, content);
+      return { content, lease };
     } catch (error) {
       lease.release(lease.buffer);
       throw error;
@@ -108,7 +111,7 @@ export function createDownloader(options: DownloaderOptions): Downloader {
       try {
         const response = await follow(url, deadline.signal);
         try {
-          return { filename: nameFromUrl(url), ...(await receive(response, deadline, client)) };
+          return { ...nameFromUrl(url), ...(await receive(response, deadline, client)) };
         } finally {
           response.close();
         }

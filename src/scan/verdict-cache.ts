@@ -1,13 +1,19 @@
-// Verdicts that are known already: by the SHA-256 of the content, for the engine that serves, within a bound of bytes.
+// Verdicts that are known already: by a SHA-256 that stands for the content, for the engine that serves, within a bound of bytes.
 import type { Verdict } from '../engine/verdict.js';
 
-export type CompleteVerdict = Exclude<Verdict, { kind: 'incomplete' }>;
+export type CompleteVerdict = Exclude<Verdict, { kind: 'incomplete' | 'failed' }>;
+
+/** What an engine has said of a content, and how long it took. */
+export interface LookedAt {
+  readonly verdict: CompleteVerdict;
+  readonly durationMs: number;
+}
 
 export interface VerdictCache {
   /** What the engine of that epoch said of the content; null when it wasn't asked, or too long ago. */
-  get(sha256: string, epoch: number): CompleteVerdict | null;
+  get(digest: string, epoch: number): LookedAt | null;
   /** Only what an engine of that epoch has found, and never an incomplete verdict. */
-  set(sha256: string, epoch: number, verdict: CompleteVerdict): void;
+  set(digest: string, epoch: number, found: LookedAt): void;
   readonly entries: number;
   readonly sizeBytes: number;
 }
@@ -29,8 +35,8 @@ const ENTRY_BYTES = 256;
 export function createVerdictCache({ limitBytes }: { readonly limitBytes: number }): VerdictCache {
   const generationLimit = Math.floor(limitBytes / ENTRY_BYTES / 2);
   let current = 0;
-  let young = new Map<string, CompleteVerdict>();
-  let old = new Map<string, CompleteVerdict>();
+  let young = new Map<string, LookedAt>();
+  let old = new Map<string, LookedAt>();
 
   /** False for an engine that was replaced: a scan that ends after the swap says nothing about the new one. */
   function turnTo(epoch: number): boolean {
@@ -42,27 +48,27 @@ export function createVerdictCache({ limitBytes }: { readonly limitBytes: number
     return epoch === current;
   }
 
-  function keep(sha256: string, verdict: CompleteVerdict): void {
+  function keep(digest: string, found: LookedAt): void {
     // Each digest is in one generation, so that their sizes say how many there are.
-    old.delete(sha256);
-    young.set(sha256, verdict);
+    old.delete(digest);
+    young.set(digest, found);
     if (young.size < generationLimit) return;
     old = young;
     young = new Map();
   }
 
   return {
-    get(sha256, epoch) {
+    get(digest, epoch) {
       if (!turnTo(epoch)) return null;
-      const recent = young.get(sha256);
+      const recent = young.get(digest);
       if (recent !== undefined) return recent;
-      const verdict = old.get(sha256);
-      if (verdict === undefined) return null;
-      keep(sha256, verdict);
-      return verdict;
+      const found = old.get(digest);
+      if (found === undefined) return null;
+      keep(digest, found);
+      return found;
     },
-    set(sha256, epoch, verdict) {
-      if (generationLimit > 0 && turnTo(epoch)) keep(sha256, shared(verdict));
+    set(digest, epoch, { verdict, durationMs }) {
+      if (generationLimit > 0 && turnTo(epoch)) keep(digest, { verdict: shared(verdict), durationMs });
     },
     get entries() {
       return young.size + old.size;

@@ -29,8 +29,9 @@ export interface AdmissionStore {
   /**
    * To be asked while `admit` asks: its user was admitted lately, with units left for all that are being asked for. So work on the
    * request may begin, as long as nothing of it gets out before `admit` has answered; what comes to nothing stays within the quota.
+   * Returns the id of that user, which never changes for a key; null: nothing is expected.
    */
-  expects(keyHash: string): boolean;
+  expectedUser(keyHash: string): string | null;
   /** Takes one unit for a user whom Postgres has just vouched for. */
   admitUser(user: { readonly userId: string; readonly hourlyLimit: number }): Promise<UserAdmission>;
   /** What is left of the hour, without taking a unit. Throws Failure('unavailable'). */

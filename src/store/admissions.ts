@@ -1,4 +1,5 @@
 // Admission: the ledger asked in one step for what it knows, filled from Postgres with what it doesn't, and stood in for by Postgres while it is away.
+import { LRUCache } from 'lru-cache';
 import { Failure } from '../errors.js';
 import {
   type Admission,
@@ -12,6 +13,7 @@ import {
   windowStart,
 } from './admission.js';
 import { createExpectations } from './expectations.js';
+import { guarded, STORE_ANSWER_MS } from './guard.js';
 import { type Count, type Ledger, LedgerAway } from './ledger.js';
 import type { Lookups } from './lookups.js';
 import type { QuotaHours } from './quota-hours.js';
@@ -31,7 +33,7 @@ export interface AdmissionParts {
   readonly onProblem: (message: string) => void;
 }
 
-/** Keys whose owner is remembered in this process, some 300 bytes each; the one that came first makes room. */
+/** Keys whose owner is remembered in this process, some 300 bytes each; the one that was used least recently makes room. */
 const OWNERS_MAX = 100_000;
 /** After this Postgres is asked again, for what other processes did to the key or its plan without telling the ledger. */
 const FRESH_MS = 15_000;
@@ -43,7 +45,6 @@ const OWNER_MS = 3_600_000;
 /** What other nodes may not know of a count when the ledger goes away, and what a kill may cost. */
 const MIRROR_MS = 1_000;
 const SWEEP_MS = 600_000;
-const STORE_TIMEOUT_MS = 5_000;
 /** Each time a fill is refused something else changed the user: more than a few in a row don't happen by chance. */
 const FILL_ATTEMPTS = 5;
 const DOWN_RETRY_SECONDS = 2;
@@ -57,7 +58,7 @@ interface Remembered extends KeyRecord {
 /** A unit is counted by user, so several keys and the dashboard share one count. */
 export function createAdmissions(parts: AdmissionParts): AdmissionStore {
   const { ledger, lookups, hours, clock } = parts;
-  const owners = new Map<string, Remembered>();
+  const owners = new LRUCache<string, Remembered>({ max: OWNERS_MAX });
   const expectations = createExpectations();
   const fills = new Map<string, Promise<KeyRecord | null>>();
   const mirror = createQuotaMirror(hours, (direct) => ledger.raise(direct));
@@ -83,12 +84,7 @@ export function createAdmissions(parts: AdmissionParts): AdmissionStore {
 
   function remember(keyHash: string, record: KeyRecord, verifiedAtMs: number, toldAtMs: number): Remembered {
     const remembered = { ...record, verifiedAtMs, toldAtMs };
-    owners.delete(keyHash);
     owners.set(keyHash, remembered);
-    for (const first of owners.keys()) {
-      if (owners.size <= OWNERS_MAX) break;
-      owners.delete(first);
-    }
     return remembered;
   }
 
@@ -179,21 +175,21 @@ export function createAdmissions(parts: AdmissionParts): AdmissionStore {
   /** The same for a user who is signed in: what the caller knows was read before the token, so it is read again. */
   async function fillUser(userId: string, hourlyLimit: number): Promise<number> {
     const token = await ledger.begin(userId);
-    const [limit, known] = await Promise.all([reachable(parts.limitOf(userId)), readHours(userId)]);
+    const [limit, known] = await Promise.all([guarded(parts.limitOf(userId)), readHours(userId)]);
     await ledger.fill(userId, token, { key: null, hourlyLimit: limit ?? hourlyLimit, hours: known });
     return limit ?? hourlyLimit;
   }
 
   /** A unit that can't be given back must not cost the answer. */
   async function refunded(work: Promise<QuotaState | null>): Promise<QuotaState | null> {
-    return await within(work, STORE_TIMEOUT_MS).catch((error: unknown) => {
+    return await within(work, STORE_ANSWER_MS).catch((error: unknown) => {
       parts.onProblem(`A unit could not be given back: ${String(error)}`);
       return null;
     });
   }
 
   async function readHours(userId: string) {
-    return await reachable(hours.read(userId));
+    return await guarded(hours.read(userId));
   }
 
   function admitted(owner: { userId: string; keyId: string | null }, count: Count): UserAdmission {
@@ -216,7 +212,7 @@ export function createAdmissions(parts: AdmissionParts): AdmissionStore {
     hourlyLimit: number,
   ): Promise<UserAdmission> {
     const { userId, keyId } = owner;
-    const count = await reachable(hours.take(userId, hourlyLimit, mirror.seen(userId)));
+    const count = await guarded(hours.take(userId, hourlyLimit, mirror.seen(userId)));
     const { windowStartSeconds, mirrored, direct, nowSeconds } = count;
     const asCount = { limit: hourlyLimit, counted: mirrored, direct, windowStartSeconds, nowSeconds };
     if (count.kind === 'exhausted') return exhausted({ kind: 'exhausted', ...asCount });
@@ -286,9 +282,9 @@ export function createAdmissions(parts: AdmissionParts): AdmissionStore {
         answered(left);
       }
     },
-    expects(keyHash) {
+    expectedUser(keyHash) {
       const known = fresh(keyHash);
-      return known !== null && expectations.allow(known.userId);
+      return known !== null && expectations.allow(known.userId) ? known.userId : null;
     },
     async admitUser({ userId, hourlyLimit }) {
       const owner = { userId, keyId: null };
@@ -327,11 +323,11 @@ export function createAdmissions(parts: AdmissionParts): AdmissionStore {
     },
     problem: parts.ledgerProblem,
     async flush() {
-      await within(mirror.flush(), STORE_TIMEOUT_MS);
+      await within(mirror.flush(), STORE_ANSWER_MS);
     },
     async stop() {
       for (const timer of timers) clearInterval(timer);
-      await within(mirror.flush(), STORE_TIMEOUT_MS).catch((error: unknown) =>
+      await within(mirror.flush(), STORE_ANSWER_MS).catch((error: unknown) =>
         parts.onProblem(`The last counts of this hour didn't reach Postgres: ${String(error)}`),
       );
     },
@@ -350,16 +346,6 @@ function exhausted({ limit, counted, direct, windowStartSeconds, nowSeconds }: C
 function quotaInHours(limit: number, hours: readonly QuotaHour[], windowStartSeconds: number): QuotaState {
   const hour = hours.find((each) => each.windowStartSeconds === windowStartSeconds);
   return quotaState(limit, (hour?.mirrored ?? 0) + (hour?.direct ?? 0), windowStartSeconds);
-}
-
-async function reachable<T>(work: Promise<T>): Promise<T> {
-  try {
-    return await within(work, STORE_TIMEOUT_MS);
-  } catch (error) {
-    const failure = new Failure('unavailable', 'The account store is not reachable', DOWN_RETRY_SECONDS);
-    failure.cause = error;
-    throw failure;
-  }
 }
 
 function nullIfAway(error: unknown): null {

@@ -1,5 +1,7 @@
 // Which admissions may be expected: as many at once as the user's last answer left units.
 
+import { LRUCache } from 'lru-cache';
+
 export interface Expectations {
   /** One more is asked for; `left`, when it is answered: the units that there are after it, 0 when it wasn't admitted. */
   begin(userId: string): (left: number) => void;
@@ -12,21 +14,17 @@ interface Standing {
   asking: number;
 }
 
-/** Users that are remembered, some 150 bytes each; the one that came first makes room, and is expected again after its next answer. */
+/** Users that are remembered, some 150 bytes each; the one that was asked for least recently makes room, and is expected again after its next answer. */
 const USERS_MAX = 100_000;
 
 export function createExpectations(): Expectations {
-  const users = new Map<string, Standing>();
+  const users = new LRUCache<string, Standing>({ max: USERS_MAX });
 
   function standingOf(userId: string): Standing {
     const known = users.get(userId);
     if (known !== undefined) return known;
     const standing = { left: 0, asking: 0 };
     users.set(userId, standing);
-    for (const first of users.keys()) {
-      if (users.size <= USERS_MAX) break;
-      users.delete(first);
-    }
     return standing;
   }
 
@@ -40,7 +38,7 @@ export function createExpectations(): Expectations {
       };
     },
     allow(userId) {
-      const standing = users.get(userId);
+      const standing = users.peek(userId);
       return standing !== undefined && standing.asking <= standing.left;
     },
   };

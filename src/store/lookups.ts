@@ -1,6 +1,7 @@
 // Look-ups of keys in Postgres: gathered into batches, few at once, and none that is waited for without an end.
 import { Failure } from '../errors.js';
 import type { KeyLoader, KeyRecord } from './admission.js';
+import { guarded, STORE_ANSWER_MS } from './guard.js';
 import { within } from './within.js';
 
 /** Whoever guesses keys makes batches larger, not more: Postgres sees so many statements of this process at one time. */
@@ -9,12 +10,9 @@ const BATCHES_MAX = 2;
 const BATCH_KEYS = 500;
 /** Keys that wait for a batch; the next one is told to come back. */
 const WAITING_MAX = 20_000;
-/** A Postgres that takes longer than this is down for us. */
-const TIMEOUT_MS = 5_000;
 /** A batch that hangs longer, in a network that swallows it, makes room for another. */
 const ABANDON_MS = 15_000;
 const BUSY_RETRY_SECONDS = 1;
-const DOWN_RETRY_SECONDS = 2;
 
 export interface Lookups {
   /** Null when Postgres, asked after this call, doesn't have the key as a live one; throws Failure('unavailable'). */
@@ -34,7 +32,7 @@ export interface LookupTimes {
 
 export function createLookups(
   load: KeyLoader,
-  { timeoutMs, abandonMs }: LookupTimes = { timeoutMs: TIMEOUT_MS, abandonMs: ABANDON_MS },
+  { timeoutMs, abandonMs }: LookupTimes = { timeoutMs: STORE_ANSWER_MS, abandonMs: ABANDON_MS },
 ): Lookups {
   const waiting = new Map<string, Waiting>();
   let running = 0;
@@ -82,13 +80,7 @@ export function createLookups(
         waiting.set(keyHash, place);
         schedule();
       }
-      try {
-        return await within(place.found, timeoutMs);
-      } catch (error) {
-        const failure = new Failure('unavailable', 'The account store is not reachable', DOWN_RETRY_SECONDS);
-        failure.cause = error;
-        throw failure;
-      }
+      return await guarded(place.found, timeoutMs);
     },
   };
 }

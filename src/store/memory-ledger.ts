@@ -1,4 +1,5 @@
 // The ledger in this process: exact for one node. No step has an await in it, that is what makes it atomic.
+import { LRUCache } from 'lru-cache';
 import { type QuotaHour, windowStart } from './admission.js';
 import { type Facts, HOUR_KEPT_SECONDS, type Ledger, RECORD_KEYS_MAX } from './ledger.js';
 
@@ -19,28 +20,15 @@ interface User {
 export const USERS_MAX = 100_000;
 
 export function createMemoryLedger(clock: () => number): Ledger {
-  const users = new Map<string, User>();
+  const users = new LRUCache<string, User>({ max: USERS_MAX });
   let tokens = 0;
 
-  function asking(userId: string): User | undefined {
-    const user = users.get(userId);
-    if (user === undefined) return undefined;
-    // The newest are last.
-    users.delete(userId);
-    users.set(userId, user);
-    return user;
-  }
-
   function userOf(userId: string): User {
-    const known = asking(userId);
+    const known = users.get(userId);
     if (known !== undefined) return known;
     tokens += 1;
     const user: User = { limit: null, keys: new Map(), hours: new Map(), token: tokens };
     users.set(userId, user);
-    for (const first of users.keys()) {
-      if (users.size <= USERS_MAX) break;
-      users.delete(first);
-    }
     return user;
   }
 
@@ -51,7 +39,7 @@ export function createMemoryLedger(clock: () => number): Ledger {
 
   return {
     async take(userId, keyHash) {
-      const user = asking(userId);
+      const user = users.get(userId);
       if (user === undefined || user.limit === null) return { kind: 'missing' };
       if (keyHash !== null) {
         const live = user.keys.get(keyHash);
@@ -75,7 +63,7 @@ export function createMemoryLedger(clock: () => number): Ledger {
       return { limit: user.limit, counted, direct, windowStartSeconds, nowSeconds };
     },
     async giveBack(userId, windowStartSeconds) {
-      const user = users.get(userId);
+      const user = users.peek(userId);
       const hour = user?.hours.get(windowStartSeconds);
       if (user === undefined || user.limit === null || hour === undefined) return null;
       hour.counted = Math.max(0, hour.counted - 1);
@@ -106,7 +94,7 @@ export function createMemoryLedger(clock: () => number): Ledger {
     },
     async raise(hours) {
       for (const hour of hours) {
-        const user = users.get(hour.userId);
+        const user = users.peek(hour.userId);
         if (user !== undefined) raiseHour(user, hour);
       }
     },

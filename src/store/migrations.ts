@@ -2,8 +2,8 @@
 import { createHash } from 'node:crypto';
 import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
-import type { Sql, TransactionSql } from 'postgres';
 import { migrationsDirectory } from '../paths.js';
+import type { Queries, Sql } from './queries.js';
 import { messageOfError, StoreError } from './store-error.js';
 
 interface Migration {
@@ -36,15 +36,15 @@ export async function migrate(sql: Sql, directory: string = migrationsDirectory)
   }
 }
 
-async function locked(sql: Sql, step: (tx: TransactionSql) => Promise<void>): Promise<void> {
+async function locked(sql: Sql, step: (tx: Queries) => Promise<void>): Promise<void> {
   // Whatever the database's default is: a snapshot from before the lock would not show what its last holder did.
-  await sql.begin('isolation level read committed', async (tx) => {
+  await sql.transaction('readCommitted', async (tx) => {
     await tx`SELECT pg_advisory_xact_lock(${MIGRATION_LOCK})`;
     await step(tx);
   });
 }
 
-async function refuseNewer(tx: TransactionSql, migrations: readonly Migration[]): Promise<void> {
+async function refuseNewer(tx: Queries, migrations: readonly Migration[]): Promise<void> {
   const [row] = await tx<{ newest: number | null }[]>`SELECT max(version) AS newest FROM schema_migrations`;
   const newest = row?.newest ?? 0;
   if (newest > migrations.length) {
@@ -54,7 +54,7 @@ async function refuseNewer(tx: TransactionSql, migrations: readonly Migration[])
   }
 }
 
-async function apply(tx: TransactionSql, { version, name, checksum, text }: Migration): Promise<void> {
+async function apply(tx: Queries, { version, name, checksum, text }: Migration): Promise<void> {
   const [applied] = await tx<{ checksum: string }[]>`SELECT checksum FROM schema_migrations WHERE version = ${version}`;
   if (applied !== undefined) {
     if (applied.checksum === checksum) return;

@@ -1,4 +1,5 @@
 // What the ledger counts, copied to Postgres every second: there the count goes on while the ledger is away, or starts from when it lost its own.
+import { LRUCache } from 'lru-cache';
 import type { QuotaHour } from './admission.js';
 import { type Count, LedgerAway } from './ledger.js';
 import type { QuotaHours, Seen } from './quota-hours.js';
@@ -12,15 +13,20 @@ export interface QuotaMirror {
   flush(): Promise<void>;
 }
 
-/** Users whose count is remembered here, some 150 bytes each; the one seen least recently goes first. */
+/** Users whose count is remembered here, some 150 bytes each; the one whose count changed least recently goes first. */
 const USERS_MAX = 100_000;
 /** Rows of one statement. */
 const BATCH_USERS = 1_000;
 
 /** `onDirect` is told of hours of which Postgres counted a part itself. */
 export function createQuotaMirror(hours: QuotaHours, onDirect: (hours: QuotaHour[]) => Promise<void>): QuotaMirror {
-  const newest = new Map<string, Seen>();
   const unwritten = new Set<string>();
+  const newest = new LRUCache<string, Seen>({
+    max: USERS_MAX,
+    dispose(_seen, userId, reason) {
+      if (reason === 'evict') unwritten.delete(userId);
+    },
+  });
 
   async function write(): Promise<void> {
     const direct: QuotaHour[] = [];
@@ -28,7 +34,7 @@ export function createQuotaMirror(hours: QuotaHours, onDirect: (hours: QuotaHour
       const batch = new Map<string, Seen>();
       for (const userId of userIds) {
         unwritten.delete(userId);
-        const seen = newest.get(userId);
+        const seen = newest.peek(userId);
         if (seen !== undefined) batch.set(userId, seen);
       }
       try {
@@ -46,23 +52,16 @@ export function createQuotaMirror(hours: QuotaHours, onDirect: (hours: QuotaHour
 
   return {
     saw(userId, { windowStartSeconds, counted }) {
-      const known = newest.get(userId);
+      const known = newest.peek(userId);
       const isNewer =
         known === undefined ||
         windowStartSeconds > known.windowStartSeconds ||
         (windowStartSeconds === known.windowStartSeconds && counted > known.counted);
       if (!isNewer) return;
-      // The newest are last.
-      if (known !== undefined) newest.delete(userId);
       newest.set(userId, { windowStartSeconds, counted });
       unwritten.add(userId);
-      for (const first of newest.keys()) {
-        if (newest.size <= USERS_MAX) break;
-        newest.delete(first);
-        unwritten.delete(first);
-      }
     },
-    seen: (userId) => newest.get(userId) ?? null,
+    seen: (userId) => newest.peek(userId) ?? null,
     flush() {
       // One at a time, and each sees what came before it was asked for.
       const next = (writing ?? Promise.resolve()).catch(() => undefined).then(write);

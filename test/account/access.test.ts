@@ -56,6 +56,19 @@ t.test('an unknown key is invalid, a known one admitted until its units are used
   t.notOk(looked.includes(KEY), 'the store sees a hash, never the key');
 });
 
+t.test('whose key it is, is known beside the next admission, while there are units left', async (t) => {
+  const { access } = accessTo(2);
+  t.equal(access.expectedUser(KEY), null, 'nobody has used it yet');
+  await access.withApiKey(KEY);
+  const asked = access.withApiKey(KEY);
+  t.equal(access.expectedUser(` ${KEY} `), 'user');
+  await asked;
+  for (const header of [undefined, '', 'x', 'f'.repeat(32)]) t.equal(access.expectedUser(header), null);
+  const refused = access.withApiKey(KEY);
+  t.equal(access.expectedUser(KEY), null, 'the hour is used up');
+  await refused;
+});
+
 t.test('a refund gives one unit back, once, into the hour it came from', async (t) => {
   const { access, clock } = accessTo(3);
   const first = await access.withApiKey(KEY);

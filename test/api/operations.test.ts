@@ -5,6 +5,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import t from 'tap';
 import { mainPath } from '../../src/paths.js';
+import { readFirstAccount } from '../fixtures/first-account.js';
 import { filePart, openRaw, scanRequest } from '../fixtures/raw-http.js';
 import { startServer } from '../fixtures/server.js';
 import { upload } from '../fixtures/upload.js';
@@ -75,16 +76,17 @@ t.test('damaged, empty and missing signatures are said, and the process lives on
   }
 });
 
-t.test('the first start prints a key and a curl line that works; a restart keeps the account', async (t) => {
+t.test('the first start leaves a key and a curl line that works; a restart keeps the account', async (t) => {
   const directory = mkdtempSync(join(tmpdir(), 'sluice-first-'));
   t.teardown(() => rmSync(directory, { recursive: true }));
   const first = await startServer({ directory, env: { BOOTSTRAP_API_KEY: '', BOOTSTRAP_PASSWORD: '' } });
-  const key = /X-API-KEY: ([0-9a-f]{32})/.exec(first.output())?.[1] ?? '';
-  t.match(first.output(), /curl .*\/api\/v1\/scans/);
+  const { key, url } = readFirstAccount(await first.printed(/^(.*first-account\.txt.*)$/m));
+  t.equal(url, `${first.url}/api/v1/scans`);
+  t.notMatch(first.output(), key);
   t.equal((await upload(first.url, 'x', { key })).status, 200);
   t.equal(await first.stop(), 0);
   const second = await startServer({ directory, env: { BOOTSTRAP_API_KEY: '', BOOTSTRAP_PASSWORD: '' } });
-  t.notMatch(second.output(), /[0-9a-f]{32}\b.*curl/);
+  t.notMatch(second.output(), 'first-account');
   t.equal((await upload(second.url, 'x', { key })).status, 200);
   t.equal(await second.stop(), 0);
 });

@@ -191,7 +191,7 @@ async function createWorld({
 
 async function startStore(): Promise<{ target: PostgresTarget; stop: () => Promise<void> }> {
   const folder = mkdtempSync(join(tmpdir(), 'billing-test-'));
-  const { socketDirectory, stop } = await startEmbedded(folder);
+  const { socketDirectory, stop } = await startEmbedded({ dataDirectory: folder });
   return {
     target: { kind: 'embedded', socketDirectory },
     async stop() {
@@ -232,7 +232,7 @@ async function dump(sql: Sql): Promise<string> {
     SELECT table_name AS name FROM information_schema.tables WHERE table_schema = 'public'`;
   const rows: string[] = [];
   for (const { name } of tables) {
-    for (const row of await sql<{ text: string }[]>`SELECT t::text AS text FROM ${sql(name)} t`) rows.push(row.text);
+    for (const row of await sql.unsafe(`SELECT t::text AS text FROM "${name}" t`)) rows.push(String(row['text']));
   }
   return rows.join('\n');
 }

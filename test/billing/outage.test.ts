@@ -1,5 +1,5 @@
 // When something is away: Stripe down or hanging, the admission or Postgres unreachable. The service goes on with the last known plan.
-import postgres from 'postgres';
+import { databaseAway } from '../fixtures/away.js';
 import { billingTest, buy } from './nodes.js';
 import { deferred } from './steps.js';
 
@@ -132,9 +132,9 @@ billingTest(
 );
 
 billingTest('without Postgres there is a 503, and Stripe sends its event again', async (t, world) => {
-  const away = postgres('postgres://nobody@127.0.0.1:1/none', { connect_timeout: 1, max: 1 });
-  t.teardown(() => away.end());
-  const node = await world.node({ sql: away });
+  const away = databaseAway();
+  t.teardown(() => away.close());
+  const node = await world.node({ sql: away.sql });
   const there = await world.node();
   const userId = await world.user();
   const subscription = await buy(world, there, userId, 'PRO');

@@ -59,6 +59,15 @@ t.test('an infected file, and one deep inside archives: their names and exit cod
   t.equal(ended.code, 1);
 });
 
+t.test('SCAN_MAX_SIZE_MB says how large a file may be', async (t) => {
+  const path = folder(t, { large: '', small: 'hello' });
+  truncateSync(join(path, 'large'), 11 * 1024 * 1024 + 1);
+  const ended = await scan(t, path, ['large', 'small'], { SCAN_MAX_SIZE_MB: '11' });
+  t.same(lines(ended), ['large: INCOMPLETE larger than 11 MB', 'small: CLEAN']);
+  t.equal(ended.code, 2);
+  t.same(lines(await scan(t, path, ['large'], { SCAN_MAX_SIZE_MB: '12' })), ['large: CLEAN']);
+});
+
 t.test('a missing path and a file that can not be looked at as a whole: exit code 2', async (t) => {
   const path = folder(t, { 'deep.zip': nestedZip(Buffer.from('x'), 40), large: '', clean: 'hello' });
   truncateSync(join(path, 'large'), 200 * 1024 * 1024 + 1);

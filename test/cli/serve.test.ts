@@ -1,16 +1,17 @@
 // `sluice serve` as it is run: supervisor, server process and service together, over signals, crashes and a second start.
+import { spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
+import { existsSync, mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { createServer } from 'node:net';
 import { tmpdir } from 'node:os';
-import { join } from 'node:path';
+import { dirname, join } from 'node:path';
 import t, { type Test } from 'tap';
 import { mainPath, ownSignaturesDirectory } from '../../src/paths.js';
 import { type Running, start } from '../fixtures/command.js';
-import { BASELINE_ONLY } from '../fixtures/embedded-template.js';
+import { accountIn, readFirstAccount } from '../fixtures/first-account.js';
 import { eicar } from '../fixtures/samples.js';
 
-// One data folder for all: an embedded database takes seconds to make.
+// One data folder for all: an embedded database takes most of a second to make.
 const dataDirectory = mkdtempSync(join(tmpdir(), 'serve-test-'));
 t.teardown(() => rmSync(dataDirectory, { recursive: true, force: true }));
 
@@ -22,7 +23,7 @@ const settings = {
 };
 
 function serve(t: Test, env: Readonly<Record<string, string>> = {}): Running {
-  return start(t, BASELINE_ONLY, [mainPath, 'serve'], { env: { ...settings, ...env } });
+  return start(t, mainPath, ['serve'], { env: { ...settings, ...env } });
 }
 
 async function listening(running: Running): Promise<number> {
@@ -39,22 +40,65 @@ function serverPid({ process: { pid } }: Running): number {
   return Number(readFileSync(`/proc/${pid}/task/${pid}/children`, 'utf8').trim().split(' ').at(-1));
 }
 
-t.test('the first start prints an account whose key works, and SIGTERM ends it with 0', async (t) => {
-  // Without a switch, as an operator starts it.
-  const running = start(t, mainPath, ['serve'], { env: settings });
-  const curl = await running.line('curl');
-  const [, key = '', url = ''] = /'X-API-KEY: ([0-9a-f]{32})' .* (http:\S+)$/.exec(curl) ?? [];
-  // Asked, not read off the log: which of the two lines comes first is open.
-  await ready(new URL(url).origin);
-  const body = new FormData();
-  body.set('file', new Blob([eicar()]), 'eicar.com');
-  const response = await fetch(url, { method: 'POST', headers: { 'X-API-KEY': key }, body });
-  t.equal(response.status, 200);
-  t.match(await response.json(), { filename: 'eicar.com', infected: true });
-  running.process.kill('SIGTERM');
-  const { code, stdout } = await running.ended;
-  t.equal(code, 0);
-  t.equal(stdout.split(key).length, 3, 'the key is printed twice, in the table and in the line, and never logged');
+t.test(
+  'the first start makes an account whose key works and stays out of the log, and SIGTERM ends it with 0',
+  async (t) => {
+    // Without a switch, as an operator starts it.
+    const running = start(t, mainPath, ['serve'], { env: settings });
+    const { key, url, mode, path } = readFirstAccount(await running.line('first-account.txt'));
+    t.equal(mode, 0o600);
+    t.equal(dirname(path), settings.DATA_DIR);
+    // Asked, not read off the log: which of the two lines comes first is open.
+    await ready(new URL(url).origin);
+    const body = new FormData();
+    body.set('file', new Blob([eicar()]), 'eicar.com');
+    const response = await fetch(url, { method: 'POST', headers: { 'X-API-KEY': key }, body });
+    t.equal(response.status, 200);
+    t.match(await response.json(), { filename: 'eicar.com', infected: true });
+    running.process.kill('SIGTERM');
+    const { code, stdout } = await running.ended;
+    t.equal(code, 0);
+    t.notMatch(stdout, key);
+  },
+);
+
+t.test('on a terminal the first start shows the account there, and leaves no file', async (t) => {
+  const directory = mkdtempSync(join(tmpdir(), 'sluice-terminal-'));
+  t.teardown(() => rmSync(directory, { recursive: true, force: true }));
+  const env = { PATH: process.env['PATH'], ...settings, DATA_DIR: join(directory, 'data') };
+  // A terminal of its own, from util-linux; what it shows is on the stdout that we have.
+  const terminal = spawn('script', ['-qec', `${process.execPath} ${mainPath} serve`, '/dev/null'], { env });
+  t.teardown(() => terminal.kill('SIGKILL'));
+  let shown = '';
+  const { key, url } = await new Promise<ReturnType<typeof accountIn>>((resolve) => {
+    terminal.stdout.setEncoding('utf8').on('data', (text: string) => {
+      shown += text;
+      const account = accountIn(shown);
+      if (account.url !== '') resolve(account);
+    });
+  });
+  t.notOk(existsSync(join(env.DATA_DIR, 'first-account.txt')));
+  const wrong = await fetch(url, { method: 'POST', headers: { 'X-API-KEY': key } });
+  t.equal(wrong.status, 415, 'the key is accepted');
+  terminal.kill('SIGTERM');
+  await once(terminal, 'close');
+});
+
+t.test('a crash leaves no file of the memory, unless it is asked for', async (t) => {
+  const limitOf = async (env: Readonly<Record<string, string>>) => {
+    const running = serve(t, env);
+    await listening(running);
+    const pids = [running.process.pid, serverPid(running)];
+    const limits = pids.map(
+      (pid) => /^Max core file size +(\S+)/m.exec(readFileSync(`/proc/${pid}/limits`, 'utf8'))?.[1],
+    );
+    running.process.kill('SIGTERM');
+    await running.ended;
+    return limits;
+  };
+  t.same(await limitOf({}), ['0', '0']);
+  const own = /^Max core file size +(\S+)/m.exec(readFileSync('/proc/self/limits', 'utf8'))?.[1];
+  t.same(await limitOf({ CORE_DUMPS: 'on' }), [own, own]);
 });
 
 t.test('a server process that is killed is started again, without printing an account', async (t) => {

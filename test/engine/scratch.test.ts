@@ -1,11 +1,26 @@
 // The engine's temporary folder: made, removed, and those of processes that are gone removed with it.
-import { spawnSync } from 'node:child_process';
-import { chmodSync, existsSync, mkdirSync, readdirSync, rmSync, statSync, utimesSync, writeFileSync } from 'node:fs';
+import { spawn, spawnSync } from 'node:child_process';
+import { once } from 'node:events';
+import {
+  chmodSync,
+  chownSync,
+  existsSync,
+  mkdirSync,
+  readdirSync,
+  renameSync,
+  rmSync,
+  statSync,
+  symlinkSync,
+  utimesSync,
+  writeFileSync,
+} from 'node:fs';
 import { basename, dirname, join } from 'node:path';
 import t from 'tap';
 import { ownedName } from '../../src/engine/owned.js';
 import { makeScratch } from '../../src/engine/scratch.js';
+import { removeOwnFolder } from '../../src/owned-folder.js';
 import { after } from '../fixtures/later.js';
+import { withoutRoot } from '../fixtures/other-user.js';
 import { temporaryFolder } from '../native/engine.js';
 
 interface Teardown {
@@ -125,16 +140,86 @@ t.test('a leftover that cannot be removed is told of and stops nothing', async (
   const orphan = join(parent, nameOf(deadPid()));
   mkdirSync(join(orphan, 'in it'), { recursive: true });
   chmodSync(orphan, 0);
-  // Root may remove anything: there it is nobody who looks.
-  const user = process.getuid?.() === 0 ? { uid: 65_534, gid: 65_534 } : {};
+  // Root may remove anything: there it is somebody else's, who looks.
+  const user = process.getuid?.() === 0 ? 65_534 : (process.getuid?.() ?? 0);
+  if (user === 65_534) chownSync(orphan, user, user);
+  t.match(sweepAs(user, parent), `the leftover folder ${basename(orphan)} cannot be removed: E`);
+  chmodSync(orphan, 0o700);
+});
+
+/** What removeOrphans says about the folder, as the user with that number. */
+function sweepAs(uid: number, parent: string): string {
   const ownedUrl = new URL('../../src/engine/owned.js', import.meta.url).href;
   const script = `
     const { removeOrphans } = await import(${JSON.stringify(ownedUrl)});
     console.log(removeOrphans(${JSON.stringify(parent)}, 'sluice-engine-').join());`;
-  const started = spawnSync(process.execPath, ['--input-type=module', '--eval', script], { ...user, encoding: 'utf8' });
-  t.equal(started.status, 0, started.stderr);
-  t.match(started.stdout, `the leftover folder ${basename(orphan)} cannot be removed: E`);
-  chmodSync(orphan, 0o700);
+  const args = ['--input-type=module', '--eval', script];
+  const program =
+    process.getuid?.() === uid ? ([process.execPath, args] as const) : withoutRoot(process.execPath, args);
+  const swept = spawnSync(...program, { encoding: 'utf8' });
+  if (swept.status !== 0) throw new Error(swept.stderr);
+  return swept.stdout.trim();
+}
+
+t.test('a link of such a name, and links in a leftover, end as links: what they lead to stays', async (t) => {
+  const parent = temporaryFolder(t);
+  const victim = temporaryFolder(t);
+  writeFileSync(join(victim, 'precious'), 'x');
+  const link = join(parent, nameOf(deadPid()));
+  symlinkSync(victim, link);
+  const orphan = join(parent, nameOf(deadPid()));
+  mkdirSync(join(orphan, 'in it'), { recursive: true });
+  symlinkSync(victim, join(orphan, 'in it', 'link'));
+  symlinkSync(join(victim, 'precious'), join(orphan, 'file'));
+  t.equal(sweepAs(process.getuid?.() ?? 0, parent), '');
+  t.ok(existsSync(join(victim, 'precious')));
+  t.ok(existsSync(link), 'it is nobody’s leftover');
+  t.notOk(existsSync(orphan));
+});
+
+t.test('a folder of another user is left alone, also by root', async (t) => {
+  const parent = temporaryFolder(t);
+  const foreign = join(parent, nameOf(deadPid()));
+  mkdirSync(foreign);
+  writeFileSync(join(foreign, 'unpacked'), 'x');
+  if (process.getuid?.() === 0) {
+    chownSync(foreign, 65_534, 65_534);
+    t.equal(sweepAs(0, parent), '');
+  } else {
+    // Whoever can't give a folder away finds one that is not his.
+    t.notOk(removeOwnFolder('/', 'tmp'));
+    rmSync(foreign, { recursive: true });
+    return;
+  }
+  t.ok(existsSync(join(foreign, 'unpacked')));
+});
+
+t.test('a leftover whose name becomes a link meanwhile takes nothing else with it', async (t) => {
+  const parent = temporaryFolder(t);
+  const victim = temporaryFolder(t);
+  writeFileSync(join(victim, 'precious'), 'x');
+  const [folder, link, name] = [join(parent, 'folder'), join(parent, 'link'), join(parent, 'name')];
+  symlinkSync(victim, link);
+  mkdirSync(folder);
+  for (let index = 0; index < 50; index += 1) writeFileSync(join(folder, String(index)), 'x');
+  renameSync(folder, name);
+  // Another process changes one for the other, as fast as it can.
+  const script = `const fs = require('node:fs'); for (;;) { try {
+    fs.renameSync(${JSON.stringify(name)}, ${JSON.stringify(folder)}); fs.symlinkSync(${JSON.stringify(victim)}, ${JSON.stringify(name)});
+    fs.unlinkSync(${JSON.stringify(name)}); fs.renameSync(${JSON.stringify(folder)}, ${JSON.stringify(name)});
+  } catch { process.stdout.write('.'); } }`;
+  const swapping = spawn(process.execPath, ['--eval', script], { stdio: ['ignore', 'ignore', 'inherit'] });
+  t.teardown(() => swapping.kill('SIGKILL'));
+  await once(swapping, 'spawn');
+  const endMs = performance.now() + 1_000;
+  while (performance.now() < endMs) {
+    try {
+      removeOwnFolder(parent, 'name');
+    } catch (error) {
+      t.match(error, { code: /^E(NOENT|NOTDIR|NOTEMPTY)$/ });
+    }
+    t.ok(existsSync(join(victim, 'precious')) || t.bailout('the victim is gone'));
+  }
 });
 
 t.test('folders with other names are nobody else’s business', async (t) => {

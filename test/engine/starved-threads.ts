@@ -17,9 +17,10 @@ async function limitProcesses(limit: string): Promise<void> {
 
 let isLost = false;
 const again = new Promise<void>((resolve) => {
-  const threads = startThreads(1, { sandbox: 'off' }, () => {
+  const onFree = (): void => {
     if (isLost) resolve();
-  });
+  };
+  const threads = startThreads({ count: 1, standIns: 0, settings: { sandbox: 'off' }, onFree });
   void (async () => {
     const thread = threads.take();
     const content = new ArrayBuffer(1);
@@ -30,7 +31,7 @@ const again = new Promise<void>((resolve) => {
     thread.release();
     // What can't be started is told by then.
     await limitProcesses('1');
-    process.stdout.write(`${threads.idle} idle\n`);
+    process.stdout.write(`${threads.free} free\n`);
     await limitProcesses('1024');
   })();
 });

@@ -100,7 +100,12 @@ t.test('the name of a URL is its last segment that is not empty, decoded; or the
     ['http://h.example/%0d%0a%00', 'h.example'],
     [`http://h.example/${'%F0%9F%98%80'.repeat(256)}`, '\u{1f600}'.repeat(255)],
   ];
-  for (const [url, name] of urls) t.equal(nameFromUrl(new URL(url)), name, inAscii(url));
+  for (const [url, name] of urls) t.equal(nameFromUrl(new URL(url)).filename, name, inAscii(url));
+  t.strictSame(nameFromUrl(new URL('http://h.example/a/b.tar.gz')), { filename: 'b.tar.gz', extension: 'gz' });
+  t.strictSame(nameFromUrl(new URL('http://h.example/h.example')), { filename: 'h.example', extension: 'example' });
+  for (const host of ['h.example', '192.0.2.1']) {
+    t.strictSame(nameFromUrl(new URL(`http://${host}/`)), { filename: host, extension: '' }, 'a host has none');
+  }
 });
 
 t.test('whatever the path, the name of a URL is one that baseName would give', async (t) => {
@@ -108,7 +113,7 @@ t.test('whatever the path, the name of a URL is one that baseName would give', a
     t,
     fc.property(fc.webPath(), fc.string({ unit: 'grapheme' }), (path, noise) => {
       const url = new URL(`http://h.example${path}/${encodeURIComponent(noise)}`);
-      const name = nameFromUrl(url);
+      const name = nameFromUrl(url).filename;
       return baseName(name) === name;
     }),
   );

@@ -20,7 +20,14 @@ export function readForm(contentType: string, chunks: Iterable<Uint8Array>): For
     const boundary = readBoundary(contentType);
     if (boundary === 'notMultipart') return { kind: 'refused', code: 'unsupportedMediaType' };
     const body = createBody(buffer);
-    const form = createForm(body);
+    let announced: string | null = null;
+    const form = createForm({
+      body,
+      isTooLarge: false,
+      onFilename: (filename) => {
+        announced = filename;
+      },
+    });
     const parser = createMultipartParser(boundary.boundary, form);
     for (const chunk of chunks) {
       const lent = Uint8Array.from(chunk);
@@ -30,6 +37,7 @@ export function readForm(contentType: string, chunks: Iterable<Uint8Array>): For
     parser.end();
     const sent = form.finish();
     if (sent.kind === 'url') return sent;
+    if (announced !== sent.filename) throw new Error('the name was not told when its part began');
     const { sizeBytes, sha256 } = body.finish();
     const written = createHash('sha256')
       .update(new Uint8Array(buffer, 0, sizeBytes))

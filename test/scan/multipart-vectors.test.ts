@@ -33,6 +33,10 @@ const codes = new Map([
   ['mp-053', 'filenameMissing'],
   ['mp-055', 'filenameMissing'],
   ['mp-061', 'filenameMissing'],
+  // The contract: encoded parts are refused, whatever the vector lets pass.
+  ['mp-121', 'malformedMultipart'],
+  ['mp-123', 'malformedMultipart'],
+  ['mp-125', 'malformedMultipart'],
 ]);
 
 function agrees(vector: Vector, reading: FormReading): boolean {

@@ -17,6 +17,8 @@ function filePart(content: string | Uint8Array, disposition = 'name="file"; file
 }
 
 const END = '--BOUNDARY--\r\n';
+/** What a browser sends for a file input that was left empty. */
+const EMPTY = 'name="file"; filename=""';
 
 function fileOf(content: string | Uint8Array, filename = 'a.bin'): FormReading {
   const bytes = Buffer.from(content);
@@ -53,6 +55,31 @@ const cases: [string, Buffer, FormReading][] = [
   ],
   ['a field beside the file', bodyOf(filePart('note', 'name="note"'), filePart('hello'), END), fileOf('hello')],
   ['empty file', bodyOf(filePart(''), END), { kind: 'refused', code: 'fileEmpty' }],
+  ['a file input that was left empty', bodyOf(filePart('', EMPTY), END), refused('nothingToScan')],
+  ['an empty input, then a file', bodyOf(filePart('', EMPTY), filePart('hello'), END), fileOf('hello')],
+  ['a file, then an empty input', bodyOf(filePart('hello'), filePart('', EMPTY), END), fileOf('hello')],
+  [
+    'an empty input by another name beside a file',
+    bodyOf(filePart('', 'name="second"; filename=""'), filePart('hello'), END),
+    fileOf('hello'),
+  ],
+  [
+    'an empty input beside a url',
+    bodyOf(filePart('', EMPTY), filePart('http://a/', 'name="url"'), END),
+    { kind: 'url', url: 'http://a/' },
+  ],
+  ['bytes without a filename', bodyOf(filePart('x', EMPTY), END), refused('filenameMissing')],
+  ['bytes without a filename after a file', bodyOf(filePart('a'), filePart('x', EMPTY), END), refused('severalFiles')],
+  [
+    'bytes without a filename by another name after a file',
+    bodyOf(filePart('a'), filePart('x', 'name="second"; filename=""'), END),
+    refused('severalFiles'),
+  ],
+  [
+    'a url in other bytes than UTF-8',
+    bodyOf(filePart(Buffer.from('http://a/\xe4', 'latin1'), 'name="url"'), END),
+    refused('urlRejected'),
+  ],
   ['boundary with more text', bodyOf(filePart('a\r\n--BOUNDARYX\r\nb'), END), malformed],
   ['boundary with one dash', bodyOf(filePart('a\r\n--BOUNDARY-\r\nb'), END), malformed],
   ['boundary and a bare CR', bodyOf(filePart('a\r\n--BOUNDARY\rb'), END), malformed],
@@ -200,7 +227,8 @@ t.test('a form that cannot be served is refused before the rest of it arrives', 
     ['severalFiles', bodyOf(url, begun('name="url"'))],
     ['fileAndUrl', bodyOf(url, begun('name="file"; filename="b"'))],
     ['fileAndUrl', bodyOf(filePart('a'), begun('name="url"'))],
-    ['filenameMissing', begun('name="file"; filename=""')],
+    ['filenameMissing', begun('name="file"; filename=" "')],
+    ['filenameMissing', bodyOf(begun('name="file"; filename=""'), 'x'.repeat(100))],
     ['fileTooLarge', bodyOf(begun('name="file"; filename="a"'), Buffer.alloc(10 * 1024 * 1024 + 100))],
   ];
   for (const [code, body] of cases) t.strictSame(readForm(CONTENT_TYPE, [body]), refused(code), code);
@@ -222,11 +250,39 @@ t.test('content types', async (t) => {
     '; boundary="a',
     '; boundary=BOUNDARY; boundary=OTHER',
     `; boundary=${'x'.repeat(71)}`,
-    '; boundary=a{b',
+    '; boundary=a\u00e4b',
+    '; boundary=a\tb',
+    '; boundary="BOUNDARY "',
+    '; boundary=" "',
   ];
   for (const rest of bad) t.strictSame(readForm(`multipart/form-data${rest}`, body), malformed, rest);
   for (const type of ['text/plain', 'multipart/mixed; boundary=BOUNDARY', 'multipart/form-datax; boundary=BOUNDARY']) {
     t.strictSame(readForm(type, body), { kind: 'refused', code: 'unsupportedMediaType' }, type);
+  }
+});
+
+t.test('a boundary may be of any visible ASCII, in its raw checks too', async (t) => {
+  const visible = Array.from({ length: 94 }, (_, index) => String.fromCharCode(33 + index)).join('');
+  const boundaries = ['*****', '***', '(.*)+$', '{"a":[1]}', '--', '\\\\', '"', 'a;b', "a'b", '#<>@[]^`|~!$%&', 'a b'];
+  for (const boundary of [...boundaries, visible.slice(0, 60), visible.slice(34), ...visible]) {
+    const type = `multipart/form-data; boundary="${boundary.replace(/["\\]/g, '\\$&')}"`;
+    const withBoundary = (text: string): Buffer =>
+      Buffer.from(
+        text.replaceAll('BOUNDARY', () => boundary),
+        'latin1',
+      );
+    const body = withBoundary(bodyOf(filePart('hello\r\n--'), END).toString('latin1'));
+    for (const chunks of [[body], byteByByte(body)])
+      t.strictSame(readForm(type, chunks), fileOf('hello\r\n--'), boundary);
+    const cut = withBoundary(bodyOf(filePart('a\r\n--BOUNDARY?\r\nhidden'), END).toString('latin1'));
+    for (const chunks of [[cut], byteByByte(cut)])
+      t.strictSame(readForm(type, chunks), malformed, `${boundary} in the data`);
+    if (/["; \\]/.test(boundary)) continue;
+    t.strictSame(
+      readForm(`multipart/form-data;boundary=${boundary}`, [body]),
+      fileOf('hello\r\n--'),
+      `${boundary}, bare`,
+    );
   }
 });
 

@@ -53,6 +53,22 @@ const refused: [string, string][] = [
   [`${DISPOSITION}\r\nX : z`, 'a part has an invalid header line'],
   [`${DISPOSITION}\r\nX: a\nb`, 'a part has an invalid header line'],
   [`${DISPOSITION}\r\nX: a\rb`, 'a part has an invalid header line'],
+  ...['base64', 'quoted-printable', 'x-uuencode', '', '7bit, base64', 'binary (really)'].map(
+    (encoding): [string, string] => [
+      `${DISPOSITION}\r\nContent-Transfer-Encoding: ${encoding}`,
+      'the Content-Transfer-Encoding of a part is not 7bit, 8bit or binary',
+    ],
+  ),
+  [
+    `${DISPOSITION}\r\nContent-Transfer-Encoding: binary\r\ncontent-transfer-encoding: Base64`,
+    'the Content-Transfer-Encoding of a part is not 7bit, 8bit or binary',
+  ],
+  ...['gzip', 'br', 'identity', ''].map((encoding): [string, string] => [
+    `CONTENT-ENCODING: ${encoding}\r\n${DISPOSITION}`,
+    'a part has a Content-Encoding',
+  ]),
+  [`${DISPOSITION}\r\nContent-Range: bytes 0-9/20`, 'a part has a Content-Range'],
+  [`${DISPOSITION}\r\nContent-Type: Multipart/Mixed;charset=x ; Boundary=b`, 'a part is a multipart body of its own'],
   [`${DISPOSITION}; name="other"`, 'a part has two name parameters'],
   [`${DISPOSITION}; FILENAME="b"`, 'a part has two filename parameters'],
   [`${DISPOSITION}.exe`, 'a part has an invalid Content-Disposition'],
@@ -66,6 +82,20 @@ const refused: [string, string][] = [
 for (const [block, reason] of refused) {
   t.throws(() => parsePartHeaders(Buffer.from(block)), new MalformedPart(reason), JSON.stringify(block));
 }
+
+t.test('what leaves the bytes as they are is taken', async (t) => {
+  for (const header of [
+    'Content-Transfer-Encoding: BINARY',
+    'content-transfer-encoding:8bit \t',
+    'Content-Transfer-Encoding: 7Bit',
+    'Content-Type: text/plain; charset=utf-16',
+    // What browsers say of a page that was saved as one file: it is not a way to send several.
+    'Content-Type: multipart/related',
+    'Content-Length: 5',
+  ]) {
+    t.strictSame(parsePartHeaders(Buffer.from(`${DISPOSITION}\r\n${header}`)), { name: 'file', filename: 'a' }, header);
+  }
+});
 
 t.test('other headers are read over, by any name that is one', async (t) => {
   const block = `X-!#$%&'*+.^_\`|~: \t v\r\nContent-Type: a/b\r\nCONTENT-DISPOSITION:form-data;name=file;filename=a`;

@@ -3,16 +3,16 @@ import { createHash } from 'node:crypto';
 import t from 'tap';
 import { createKnownVerdicts } from '../../src/scan/known-verdicts.js';
 import { createSharedVerdicts, SHARED_FROM_BYTES } from '../../src/scan/shared-verdicts.js';
-import { type CompleteVerdict, createVerdictCache } from '../../src/scan/verdict-cache.js';
+import { type CompleteVerdict, createVerdictCache, type LookedAt } from '../../src/scan/verdict-cache.js';
 import { openRedis } from '../../src/store/redis.js';
 import { patient, startRedis } from '../fixtures/redis.js';
 
 const MIB = 1024 * 1024;
-const clean: CompleteVerdict = { kind: 'clean', encrypted: false };
-const verdicts: CompleteVerdict[] = [
+const clean: LookedAt = { verdict: { kind: 'clean', encrypted: false }, durationMs: 7.5 };
+const verdicts: LookedAt[] = [
   clean,
-  { kind: 'clean', encrypted: true },
-  { kind: 'infected', virusName: 'Test "A"' },
+  { verdict: { kind: 'clean', encrypted: true }, durationMs: 0 },
+  { verdict: { kind: 'infected', virusName: 'Test "A"' }, durationMs: 1234.5678901 },
 ];
 
 const digest = (text: string): string => createHash('sha256').update(text).digest('hex');
@@ -58,18 +58,22 @@ t.test('what is no entry of ours is no answer', async (t) => {
   one.set(digest('a'), engine, clean);
   await settled();
   const [key = ''] = await server.client.keys('*');
-  const told = (verdict: unknown): string => JSON.stringify([digest('a'), `${engine} x`, verdict]);
-  t.equal(await server.client.get(key), told(clean));
+  const told = (verdict: unknown, ...durationMs: unknown[]): string =>
+    JSON.stringify([digest('a'), `${engine} x`, verdict, ...durationMs]);
+  t.equal(await server.client.get(key), told(clean.verdict, 7.5));
   for (const text of [
     '',
     'clean',
     '{}',
     'null',
-    told(null),
-    told({ kind: 'clean' }),
-    told({ kind: 'incomplete', reason: 'time' }),
-    told({ kind: 'infected', virusName: '' }),
-    told({ ...clean, virusName: 'Both' }),
+    told(null, 1),
+    told({ kind: 'clean' }, 1),
+    told({ kind: 'incomplete', reason: 'time' }, 1),
+    told({ kind: 'infected', virusName: '' }, 1),
+    told({ ...clean.verdict, virusName: 'Both' }, 1),
+    told(clean.verdict),
+    told(clean.verdict, -1),
+    told(clean.verdict, '1'),
   ]) {
     await server.client.set(key, text);
     t.equal(await one.get(digest('a'), engine), null, text);
@@ -79,7 +83,8 @@ t.test('what is no entry of ours is no answer', async (t) => {
 t.test('it takes no more of Redis than its room, and what nobody refreshes goes', async (t) => {
   const limitBytes = MIB;
   const one = createSharedVerdicts(redis, { limitBytes, readBy: '0.1.0 allow' });
-  const longest: CompleteVerdict = { kind: 'infected', virusName: 'Win.Trojan.'.padEnd(80, 'x') };
+  const virus: CompleteVerdict = { kind: 'infected', virusName: 'Win.Trojan.'.padEnd(80, 'x') };
+  const longest = { verdict: virus, durationMs: 12345.678901234567 };
   for (let index = 0; index < 20_000; index += 1) {
     one.set(digest(`${index}`), engine, longest);
     if (index % 1_000 === 0) await settled();
@@ -111,47 +116,73 @@ t.test('with Redis hung or away the answer is null, soon, and nothing is thrown'
   t.strictSame(await one.get(digest('a'), engine), clean);
 });
 
-t.test('others are asked about large contents only, and what they know is asked for once', async (t) => {
+const facts = {
+  epoch: 1,
+  engineVersion: '1',
+  signatureCount: 1,
+  signatureVersion: '1',
+  signaturesBuiltAt: 1,
+  loadMillis: 1,
+  warnings: [],
+  files: [],
+  digest: null,
+  name: 'clamav' as const,
+  rules: null,
+  standsInFor: null,
+};
+const one = { ...facts, identity: engine };
+const nameless = { ...facts, identity: null };
+const large = { sizeBytes: SHARED_FROM_BYTES, sha256: 'known' };
+const small = { sizeBytes: SHARED_FROM_BYTES - 1, sha256: 'small' };
+
+/** What other nodes know, of which the test sees every question. */
+function otherNodes(known: readonly string[]) {
   const asked: string[] = [];
   const told: string[] = [];
   const shared = {
     async get(sha256: string) {
       asked.push(sha256);
-      return sha256 === 'known' ? clean : null;
+      return known.includes(sha256) ? clean : null;
     },
     set: (sha256: string) => told.push(sha256),
   };
-  const known = createKnownVerdicts(createVerdictCache({ limitBytes: MIB }), shared);
-  const facts = {
-    epoch: 1,
-    engineVersion: '1',
-    signatureCount: 1,
-    signatureVersion: '1',
-    signaturesBuiltAt: 1,
-    loadMillis: 1,
-    warnings: [],
-    files: [],
-    digest: null,
-    name: 'clamav' as const,
-    rules: null,
-    standsInFor: null,
-  };
-  const one = { ...facts, identity: engine };
-  const nameless = { ...facts, identity: null };
-  const large = { sizeBytes: SHARED_FROM_BYTES, sha256: 'known' };
-  const small = { sizeBytes: SHARED_FROM_BYTES - 1, sha256: 'small' };
-  t.equal(await known.find(large, nameless), null, 'an engine without an identity has no like');
-  t.equal(await known.find(small, one), null);
+  return { asked, told, shared };
+}
+
+t.test('others are asked about large contents only, and what they know is asked for once', async (t) => {
+  const { asked, told, shared } = otherNodes(['known']);
+  const known = createKnownVerdicts({ cache: createVerdictCache({ limitBytes: MIB }), shared, scope: 'shared' });
+  t.equal(await known.find(large, nameless, 'ada'), null, 'an engine without an identity has no like');
+  t.equal(await known.find(small, one, 'ada'), null);
   t.strictSame(asked, []);
-  t.strictSame(await known.find(large, one), clean);
-  t.strictSame(await known.find(large, one), clean);
-  t.strictSame(asked, ['known']);
-  known.keep(small, one, clean);
-  known.keep({ ...large, sha256: 'other' }, nameless, clean);
-  t.strictSame(told, []);
-  known.keep({ ...large, sha256: 'new' }, one, clean);
-  t.strictSame(told, ['new']);
-  t.strictSame(await known.find(small, one), clean);
-  t.equal(await known.find(large, { ...one, epoch: 2 }), clean, 'after a reload it is asked for again');
-  t.strictSame(asked, ['known', 'known']);
+  t.strictSame(await known.find(large, one, 'ada'), { ...clean, isOwn: false });
+  t.strictSame(await known.find(large, one, 'ada'), { ...clean, isOwn: true });
+  t.equal(asked.filter((digest) => digest === 'known').length, 1);
+  t.equal(asked.length, 2, 'and for the account that asks');
+  t.equal(told.length, 1, 'that this account has scanned it');
+  t.notOk(told.includes('known'));
+  known.keep(small, one, 'ada', clean);
+  known.keep({ ...large, sha256: 'other' }, nameless, 'ada', clean);
+  t.equal(told.length, 1);
+  known.keep({ ...large, sha256: 'new' }, one, 'ada', clean);
+  t.equal(told.length, 3);
+  t.ok(told.includes('new'));
+  t.strictSame(await known.find(small, one, 'ada'), { ...clean, isOwn: true });
+  t.strictSame(await known.find(small, one, 'eve'), { ...clean, isOwn: false });
+  t.match(await known.find(large, { ...one, epoch: 2 }, 'ada'), clean, 'after a reload it is asked for again');
+  t.equal(asked.filter((digest) => digest === 'known').length, 2);
+});
+
+t.test('with the scope of an account nothing is found or told under the digest of the content', async (t) => {
+  const { asked, told, shared } = otherNodes(['known', 'new']);
+  const cache = createVerdictCache({ limitBytes: MIB });
+  const known = createKnownVerdicts({ cache, shared, scope: 'account' });
+  const fresh = { ...large, sha256: 'new' };
+  t.equal(await known.find(large, one, 'ada'), null);
+  known.keep(fresh, one, 'ada', clean);
+  known.keep(small, one, 'ada', clean);
+  t.strictSame(await known.find(fresh, one, 'ada'), { ...clean, isOwn: true });
+  for (const content of [fresh, small]) t.equal(await known.find(content, one, 'eve'), null);
+  for (const digest of [...asked, ...told]) t.notOk(['known', 'new'].includes(digest));
+  t.equal(cache.get('small', 1), null);
 });

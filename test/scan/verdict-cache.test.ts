@@ -1,12 +1,12 @@
 // The verdict cache: one engine's verdicts, never another's, and never more bytes than it may have.
 import { createHash } from 'node:crypto';
 import t from 'tap';
-import { type CompleteVerdict, createVerdictCache } from '../../src/scan/verdict-cache.js';
+import { createVerdictCache, type LookedAt } from '../../src/scan/verdict-cache.js';
 
 const MIB = 1024 * 1024;
-const clean: CompleteVerdict = { kind: 'clean', encrypted: false };
-const encrypted: CompleteVerdict = { kind: 'clean', encrypted: true };
-const infected: CompleteVerdict = { kind: 'infected', virusName: 'Test.A' };
+const clean: LookedAt = { verdict: { kind: 'clean', encrypted: false }, durationMs: 1 };
+const encrypted: LookedAt = { verdict: { kind: 'clean', encrypted: true }, durationMs: 0.25 };
+const infected: LookedAt = { verdict: { kind: 'infected', virusName: 'Test.A' }, durationMs: 12 };
 
 function digest(index: number): string {
   return createHash('sha256').update(`${index}`).digest('hex');
@@ -15,7 +15,7 @@ function digest(index: number): string {
 t.test('a verdict comes back as it was', async (t) => {
   const cache = createVerdictCache({ limitBytes: MIB });
   t.equal(cache.get(digest(0), 1), null);
-  for (const [index, verdict] of [clean, encrypted, infected].entries()) cache.set(digest(index), 1, verdict);
+  for (const [index, found] of [clean, encrypted, infected].entries()) cache.set(digest(index), 1, found);
   t.strictSame(
     [0, 1, 2].map((index) => cache.get(digest(index), 1)),
     [clean, encrypted, infected],
@@ -60,7 +60,8 @@ t.test('an entry takes no more memory than it is counted for', async (t) => {
   const cache = createVerdictCache({ limitBytes: digests });
   const before = process.memoryUsage();
   for (let index = 0; index < count; index += 1) {
-    cache.set(digest(index), 1, { kind: 'infected', virusName: `Sluice.Test.Number-${index}.UNOFFICIAL` });
+    const virusName = `Sluice.Test.Number-${index}.UNOFFICIAL`;
+    cache.set(digest(index), 1, { verdict: { kind: 'infected', virusName }, durationMs: index / 7 });
   }
   const after = process.memoryUsage();
   const grown = after.heapUsed - before.heapUsed + after.external - before.external;

@@ -160,7 +160,7 @@ async function suite(t: Subtest, ledgerAt: LedgerAt): Promise<void> {
     const [hash, other] = keysOf(userId);
     let isAway = false;
     const { store, clock } = node(async (keyHash) => {
-      if (isAway) throw new Error('connection refused');
+      if (isAway) throw Object.assign(new Error('connection refused'), { code: 'ECONNREFUSED' });
       return { userId, keyId: keyHash, hourlyLimit: 5 };
     });
     await store.admit(hash);

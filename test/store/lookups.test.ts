@@ -72,7 +72,7 @@ t.test('what Postgres refuses is unavailable, for everybody of the batch', async
   const { lookups, batches } = heldLookups();
   const asked = [lookups.find('one'), lookups.find('two')];
   await turn();
-  batches[0]?.fail(new Error('connection refused'));
+  batches[0]?.fail(Object.assign(new Error('connection refused'), { code: 'ECONNREFUSED' }));
   for (const one of asked) await t.rejects(one, { code: 'unavailable', cause: /refused/ });
 });
 

@@ -6,7 +6,8 @@ const schemes = ['light', 'dark', 'auto'] as const;
 const symbols = { light: '☀', dark: '☾', auto: 'A' };
 
 export function SchemeSwitch() {
-  const { colorScheme, setColorScheme } = useMantineColorScheme();
+  // Holding them back writes a style element.
+  const { colorScheme, setColorScheme } = useMantineColorScheme({ keepTransitions: true });
   return (
     <SegmentedControl
       size="xs"

@@ -1,0 +1,46 @@
+// How many file descriptors this process may have, and what of them connections may take.
+import { readdirSync, readFileSync } from 'node:fs';
+
+/** Databases, the journal, logs, the metrics server, reloads. */
+const STORES = 64;
+/** A thread's own, and what unpacking one content inside the other takes. */
+const PER_THREAD = 24;
+/** Downloads may have this share of all, and no more. */
+const DOWNLOADS_SHARE = 1 / 8;
+/** Below it a service can't be had. */
+const CONNECTIONS_MIN = 16;
+/** Each costs memory in the kernel and here, some KB. */
+const CONNECTIONS_MAX = 100_000;
+
+export interface DescriptorPlan {
+  readonly limit: number;
+  readonly connections: number;
+  readonly downloads: number;
+  /** The limit is too low for what is wanted. */
+  readonly isScarce: boolean;
+}
+
+export interface DescriptorWishes {
+  /** Null: as many as there is room for. */
+  readonly connections: number | null;
+  readonly downloads: number;
+  readonly scanThreads: number;
+}
+
+/** To be asked before the first connection. Node has raised the soft limit to the hard one by then. */
+export function planDescriptors(wishes: DescriptorWishes): DescriptorPlan {
+  const limit = softLimit();
+  const downloads = Math.min(wishes.downloads, Math.max(1, Math.floor(limit * DOWNLOADS_SHARE)));
+  const room = limit - openNow() - STORES - PER_THREAD * wishes.scanThreads - downloads;
+  const connections = Math.max(CONNECTIONS_MIN, Math.min(room, wishes.connections ?? CONNECTIONS_MAX));
+  return { limit, connections, downloads, isScarce: room < CONNECTIONS_MIN };
+}
+
+function softLimit(): number {
+  const [, soft = ''] = /^Max open files\s+(\S+)/m.exec(readFileSync('/proc/self/limits', 'utf8')) ?? [];
+  return soft === 'unlimited' ? Number.MAX_SAFE_INTEGER : Number(soft);
+}
+
+function openNow(): number {
+  return readdirSync('/proc/self/fd').length;
+}

@@ -1,0 +1,125 @@
+// More connections than there are descriptors: accounts are served all the same, nothing spins, and nobody pays for our own want.
+import { once } from 'node:events';
+import { readdirSync, renameSync } from 'node:fs';
+import { connect, type Socket } from 'node:net';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { setTimeout as delay } from 'node:timers/promises';
+import t, { type Test } from 'tap';
+import { tar, zip } from '../fixtures/archives.js';
+import { eicar } from '../fixtures/samples.js';
+import { startServer } from '../fixtures/server.js';
+import { type UploadAnswer, upload } from '../fixtures/upload.js';
+
+const OPEN_FILES = 300;
+const IDLE_SOCKETS = 400;
+
+/** Sockets that say nothing; resolves when the kernel has taken all of them. */
+async function idle(t: Test, port: number, count: number, localAddress: string): Promise<readonly Socket[]> {
+  const sockets = Array.from({ length: count }, () => connect({ port, host: '127.0.0.1', localAddress }));
+  t.teardown(() => {
+    for (const socket of sockets) socket.destroy();
+  });
+  for (const socket of sockets) socket.on('error', () => undefined).resume();
+  await Promise.all(sockets.map((socket) => socket.readyState !== 'opening' || once(socket, 'connect')));
+  return sockets;
+}
+
+function open(sockets: readonly Socket[]): number {
+  return sockets.filter(({ readyState }) => readyState === 'open').length;
+}
+
+/**
+ * Waits until the flood is over: the address that has used up its share gets no more before some of its connections are idle, and
+ * one is idle only when a request could have come.
+ */
+async function calm(url: string, sockets: readonly Socket[]): Promise<void> {
+  const isServed = (): Promise<boolean> =>
+    fetch(`${url}/livez`, { headers: { Connection: 'close' } }).then(
+      ({ ok }) => ok,
+      () => false,
+    );
+  while (open(sockets) > OPEN_FILES / 4 || !(await isServed())) await delay(20);
+}
+
+/** Where the engine of that process unpacks. */
+function engineFolder(pid: number): string {
+  for (const parent of ['/dev/shm', tmpdir()]) {
+    const name = readdirSync(parent).find((each) => each.startsWith(`sluice-engine-${pid}-`));
+    if (name !== undefined) return join(parent, name);
+  }
+  throw new Error('The engine has no folder');
+}
+
+const archive = zip([
+  { name: 'inner.tar', content: tar([{ name: 'inner.zip', content: zip([{ name: 'a.com', content: eicar() }]) }]) },
+]);
+
+for (const [from, address, isCalmed, env] of [
+  ['another address', '127.0.0.2', false, {}],
+  ['the same address', '127.0.0.1', true, {}],
+  ['behind the proxy that all others come through', '127.0.0.1', false, { TRUSTED_PROXIES: '127.0.0.0/8' }],
+] as const) {
+  t.test(`idle sockets from ${from}, more than there are descriptors, leave others served`, async (t) => {
+    const server = await startServer({
+      openFiles: OPEN_FILES,
+      env: { SCAN_THREADS: '2', VERDICT_CACHE_MB: '0', ...env },
+    });
+    t.teardown(() => server.stop());
+    await upload(server.url, archive);
+    const sockets = await idle(t, server.port, IDLE_SOCKETS, address);
+    if (isCalmed) await calm(server.url, sockets);
+    const before = { cpu: server.cpuSeconds(), at: performance.now() };
+    await delay(1_000);
+    const share = (server.cpuSeconds() - before.cpu) / ((performance.now() - before.at) / 1000);
+    t.ok(share < 0.5, `the processor has other things to do: ${share.toFixed(2)} of a core`);
+    for (let round = 0; round < 5; round += 1) {
+      const startedMs = performance.now();
+      // Unpacking takes files.
+      const clean = await upload(server.url, zip([{ name: `${round}.txt`, content: Buffer.from('harmless') }]));
+      t.match(clean, { status: 200, body: { infected: false } });
+      t.match(await upload(server.url, archive), { status: 200, body: { infected: true } });
+      t.equal((await fetch(`${server.url}/livez`, { headers: { Connection: 'close' } })).status, 200);
+      t.ok(performance.now() - startedMs < 3_000, 'within 3 s');
+    }
+    t.notMatch(server.output(), /EMFILE|Too many open files/);
+  });
+}
+
+t.test('an address has its share of the connections, and those that are busy are not ended for others', async (t) => {
+  const server = await startServer({ env: { CONNECTIONS: '64', CONNECTIONS_PER_ADDRESS: '16' } });
+  t.teardown(() => server.stop());
+  const request =
+    'POST /web/auth/login HTTP/1.1\r\nHost: a\r\nContent-Type: application/json\r\nContent-Length: 5\r\n\r\n{';
+  const busy = await idle(t, server.port, 16, '127.0.0.2');
+  await Promise.all(busy.map((socket) => new Promise((resolve) => socket.write(request, resolve))));
+  // Until all of them have been read.
+  await fetch(`${server.url}/livez`);
+  const refused = await idle(t, server.port, 8, '127.0.0.2');
+  await Promise.all(refused.map((socket) => socket.closed || once(socket, 'close')));
+  t.equal(open(busy), 16);
+  t.equal((await upload(server.url, 'hello')).status, 200, 'from another address');
+  for (const socket of busy) socket.write('"a"}');
+  const [answer] = await Promise.all(busy.map(async (socket) => String((await once(socket, 'data'))[0])));
+  t.match(answer, /^HTTP\/1.1 400 /);
+});
+
+t.test(
+  'a scan for which our own storage is short is a 503 with its unit back, and the next one is served',
+  async (t) => {
+    const server = await startServer({ env: { VERDICT_CACHE_MB: '0' } });
+    t.teardown(() => server.stop());
+    const content = zip([{ name: 'a.txt', content: Buffer.from('harmless') }]);
+    const remaining = ({ headers }: UploadAnswer): number => Number(headers.get('x-ratelimit-remaining'));
+    const first = await upload(server.url, content);
+    t.equal(first.status, 200);
+    const folder = engineFolder(server.serverPid());
+    renameSync(folder, `${folder}-away`);
+    const without = await upload(server.url, content).finally(() => renameSync(`${folder}-away`, folder));
+    t.equal(without.status, 503, JSON.stringify(without.body));
+    t.match(without.body, { error: 'Service unavailable', message: 'The engine has no room to unpack' });
+    t.match(without.headers.get('retry-after'), /^[1-9]/);
+    t.equal(remaining(without), remaining(first), 'the unit is back');
+    t.equal((await upload(server.url, content)).status, 200);
+  },
+);

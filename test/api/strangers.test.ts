@@ -1,0 +1,94 @@
+// Bodies of strangers: refused before they are read, bounded where they are read, and never in the way of those who are known.
+import { once } from 'node:events';
+import { connect, type Socket } from 'node:net';
+import t, { type Test } from 'tap';
+import { openRaw } from '../fixtures/raw-http.js';
+import { startServer, type TestServer } from '../fixtures/server.js';
+import { signIn } from '../fixtures/sign-in.js';
+import { upload } from '../fixtures/upload.js';
+
+const MIB = 1024 * 1024;
+const CONNECTIONS = 1_500;
+const BODY = Buffer.from(JSON.stringify({ email: 'a@example.com', password: 'x'.repeat(256 * 1024 - 50) }));
+/** What 1,500 of them may cost: the budget of bodies is 24 MB, and each connection has a little of its own. */
+const BOUND_BYTES = 64 * MIB;
+
+const NOBODY = 'f'.repeat(32);
+const routes: Readonly<Record<string, string>> = {
+  'a sign-in in chunks': 'POST /web/auth/login HTTP/1.1\r\nTransfer-Encoding: chunked',
+  'a sign-in': `POST /web/auth/login HTTP/1.1\r\nContent-Length: ${BODY.length}`,
+  'a route that needs a token': `PUT /web/users/me HTTP/1.1\r\nAuthorization: Bearer a.b.c\r\nContent-Length: ${BODY.length}`,
+  'a key that nobody has': `POST /api/v1/scans HTTP/1.1\r\nX-API-KEY: ${NOBODY}\r\nContent-Length: ${BODY.length}`,
+};
+
+function flood(t: Test, port: number, head: string): readonly Socket[] {
+  const sockets = Array.from({ length: CONNECTIONS }, (_, index) =>
+    connect({ port, host: '127.0.0.1', localAddress: `127.0.1.${index % 250}` }),
+  );
+  const isChunked = head.includes('chunked');
+  for (const socket of sockets) {
+    socket.on('error', () => undefined).resume();
+    socket.write(`${head}\r\nHost: a\r\nContent-Type: application/json\r\n\r\n`);
+    if (isChunked) socket.write(`${BODY.length.toString(16)}\r\n`);
+    // The last byte never comes.
+    socket.write(BODY.subarray(0, -1));
+  }
+  t.teardown(() => {
+    for (const socket of sockets) socket.destroy();
+  });
+  return sockets;
+}
+
+let server: TestServer;
+
+t.before(async () => {
+  server = await startServer();
+  t.teardown(() => server.stop());
+  // What the first of everything costs is nobody's doing.
+  await Promise.all(Array.from({ length: 50 }, () => upload(server.url, 'x'.repeat(200_000))));
+});
+
+for (const [what, head] of Object.entries(routes)) {
+  t.test(`${CONNECTIONS} connections with 256 KB each for ${what} cost little, and others are served`, async (t) => {
+    const before = server.residentBytes();
+    const sockets = flood(t, server.port, head);
+    let highest = 0;
+    for (let round = 0; round < 20; round += 1) {
+      const startedMs = performance.now();
+      t.equal((await upload(server.url, `content ${round}`)).status, 200);
+      t.ok(performance.now() - startedMs < 3_000, 'within 3 s');
+      highest = Math.max(highest, server.residentBytes());
+    }
+    t.ok(highest - before < BOUND_BYTES, `${Math.round((highest - before) / MIB)} MB`);
+    t.comment(`${what}: ${Math.round((highest - before) / MIB)} MB`);
+    for (const socket of sockets) socket.destroy();
+    await Promise.all(sockets.map((socket) => socket.closed || once(socket, 'close')));
+  });
+}
+
+t.test('who has no token is refused before the first byte of the body', async (t) => {
+  const client = await openRaw(server.port);
+  t.teardown(() => client.end());
+  await client.send(
+    'POST /web/keys HTTP/1.1\r\nHost: a\r\nContent-Type: application/json\r\nContent-Length: 10\r\n\r\n',
+  );
+  t.match(await client.answer(), { status: 401, body: /Access token missing/ });
+});
+
+t.test('a JSON body has 8 KB, also that of an account; in chunks it ends at the first byte beyond', async (t) => {
+  const account = await signIn(server.url);
+  const headers = { Authorization: `Bearer ${account.accessToken}`, 'Content-Type': 'application/json' };
+  const put = async (bytes: number) => {
+    const body = JSON.stringify({ name: 'a' }).padEnd(bytes);
+    const response = await fetch(`${server.url}/web/users/me`, { method: 'PUT', headers, body });
+    return { status: response.status, body: await response.json() };
+  };
+  t.match(await put(8 * 1024), { status: 200 });
+  t.match(await put(8 * 1024 + 1), { status: 413, body: { message: 'Expected at most 8 KB' } });
+  const client = await openRaw(server.port);
+  t.teardown(() => client.end());
+  const head =
+    'POST /web/auth/login HTTP/1.1\r\nHost: a\r\nContent-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\n';
+  await client.send(`${head}${(8 * 1024 + 1).toString(16)}\r\n${' '.repeat(8 * 1024 + 1)}`);
+  t.match(await client.answer(), { status: 413 });
+});
