@@ -26,6 +26,7 @@ COPY --from=build /sluice/native/build/Release/sockets.node native/build/Release
 COPY --from=build /sluice/signatures signatures
 COPY --from=build /sluice/src/store/migrations src/store/migrations
 COPY --from=build /sluice/dist/src dist/src
+COPY --from=build /sluice/dist/dashboard dist/dashboard
 ENV NODE_ENV=production HOST=0.0.0.0 PORT=8080 DATA_DIR=/data
 USER sluice
 VOLUME /data

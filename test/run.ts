@@ -20,6 +20,7 @@ const JOBS_MAX = 8;
 const JOBS = Math.min(availableParallelism() + 1, JOBS_MAX);
 /** What takes longest begins first, so that nothing of it is left to run alone at the end. */
 const LONG: readonly string[] = [
+  'dashboard/dashboard.test.js',
   'cli/containment.test.js',
   'store/embedded.test.js',
   'cli/accounts.test.js',
