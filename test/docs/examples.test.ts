@@ -53,8 +53,9 @@ t.test('examples', async (t) => {
     { name: 'TypeScript', program: process.execPath, args: [script], isThere: true },
     { name: 'Go', program: 'go', args: ['run', join(examples, 'scan.go')], isThere: isInstalled('go') },
   ];
-  for (const { name, program, args, isThere } of languages) {
-    t.test(name, { skip: isThere ? false : `${program} is not installed` }, async (t) => {
+  // A language whose tools aren't here is tried where they are.
+  for (const { name, program, args } of languages.filter(({ isThere }) => isThere)) {
+    t.test(name, async (t) => {
       const env = { SLUICE_URL: url, SLUICE_KEY: API_KEY };
       t.match(await run(program, [...args, clean], env), { code: 0, output: /clean|"infected":false/ });
       t.match(await run(program, [...args, infected], env), { code: 1, output: /EICAR/i });

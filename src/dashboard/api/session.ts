@@ -17,13 +17,27 @@ export function onSessionEnd(listener: Listener): () => void {
   return () => listeners.delete(listener);
 }
 
+/** Told whenever `isSignedIn` may say something else. */
+const watchers = new Set<() => void>();
+
+export function watchSession(watcher: () => void): () => void {
+  watchers.add(watcher);
+  return () => watchers.delete(watcher);
+}
+
+function changed(): void {
+  for (const watcher of watchers) watcher();
+}
+
 function tell(reason: EndReason): void {
   for (const listener of listeners) listener(reason);
 }
 
 // Another tab has signed out, or has found the session ended.
 window.addEventListener('storage', ({ key, newValue }) => {
-  if (key === UNTIL && newValue === null) tell('signedOut');
+  if (key !== UNTIL) return;
+  changed();
+  if (newValue === null) tell('signedOut');
 });
 
 export function isSignedIn(): boolean {
@@ -32,12 +46,14 @@ export function isSignedIn(): boolean {
 
 export function rememberSession(expiresInSeconds: number): void {
   localStorage.setItem(UNTIL, String(Date.now() + expiresInSeconds * 1000));
+  changed();
 }
 
 /** Returns whether there was a session. */
 export function forgetSession(): boolean {
   const was = isSignedIn();
   localStorage.removeItem(UNTIL);
+  changed();
   return was;
 }
 

@@ -2,11 +2,12 @@
 import { lazy, Suspense, useEffect } from 'react';
 import { Redirect, Route, Switch, useLocation } from 'wouter';
 import { queries } from '../api/query-client.ts';
-import { isSignedIn, onSessionEnd } from '../api/session.ts';
+import { onSessionEnd } from '../api/session.ts';
 import { PageSkeleton } from '../parts/skeletons.tsx';
 import { Boundary } from './boundary.tsx';
 import { Layout } from './layout.tsx';
 import { signInAddress } from './return-address.ts';
+import { useSignedIn } from './use-signed-in.ts';
 
 const pages = {
   landing: lazy(async () => ({ default: (await import('../pages/landing.tsx')).Landing })),
@@ -52,7 +53,7 @@ const behindSignIn = [
 ] as const;
 
 function Pages() {
-  const signedIn = isSignedIn();
+  const signedIn = useSignedIn();
   return (
     <Switch>
       <Route path="/">{signedIn ? <pages.overview /> : <pages.landing />}</Route>

@@ -5,11 +5,12 @@ import { useQueryClient } from '@tanstack/react-query';
 import { type ReactNode, useEffect, useRef } from 'react';
 import { Link, useLocation } from 'wouter';
 import { askOpenly } from '../api/client.ts';
-import { forgetSession, isSignedIn } from '../api/session.ts';
+import { forgetSession } from '../api/session.ts';
 import { Nothing } from '../api/shapes.ts';
 import { showProblem } from '../parts/problem.tsx';
 import { texts } from '../texts.ts';
 import { SchemeSwitch } from './scheme-switch.tsx';
+import { useSignedIn } from './use-signed-in.ts';
 
 const pages = [
   ['/', texts.nav.overview],
@@ -71,7 +72,7 @@ function useMainOnNavigation(location: string, close: () => void) {
 }
 
 function Navigation({ location }: { readonly location: string }) {
-  const signedIn = isSignedIn();
+  const signedIn = useSignedIn();
   return (
     <>
       {signedIn &&
