@@ -29,7 +29,7 @@ import { createRoutes } from './routes.js';
 import { createGuard } from './scan/guard.js';
 import { readHostsFile } from './scan/hosts-file.js';
 import { createKnownVerdicts } from './scan/known-verdicts.js';
-import { createUploadMemory } from './scan/memory.js';
+import { createUploadMemory, type UploadMemory } from './scan/memory.js';
 import { createResolve } from './scan/resolve.js';
 import { createScanRoutes } from './scan/route.js';
 import { createSharedVerdicts, type SharedVerdicts } from './scan/shared-verdicts.js';
@@ -81,10 +81,10 @@ export async function createHttp(
   const version = readVersion();
   const keyUse = createKeyUse();
   const cache = createVerdictCache({ limitBytes: config.verdictCacheBytes });
-  const memory = createUploadMemory({ budgetBytes: config.uploadMemoryBytes, waitMs: config.uploadWaitMs });
+  const memories = createMemories(config);
   const metrics = createMetrics({
     pool,
-    memory,
+    memories,
     cache,
     signatures: () => signatures.state(),
     history: () => history.state(),
@@ -96,9 +96,9 @@ export async function createHttp(
     isRefused: (sha256) => refused.has(sha256),
     signatures,
     known: createKnownVerdicts(cache, shareVerdicts(config, redis, version)),
-    memory,
+    memory: memories.uploads,
     uploadTimeoutMs: config.uploadTimeoutMs,
-    downloader: startDownloader(config, version),
+    downloader: startDownloader(config, memories.downloads, version),
     history,
     appEnv: config.appEnv,
     now: Date.now,
@@ -220,15 +220,20 @@ function startBilling(
   return billing;
 }
 
-function startDownloader(config: Config, version: string): Downloader {
+/** Budgets of their own: slow origins must not keep uploads waiting. */
+function createMemories(config: Config): Record<'uploads' | 'downloads', UploadMemory> {
+  const { uploadMemoryBytes, downloadMemoryBytes, memoryReserveShare: reserveShare, uploadWaitMs: waitMs } = config;
+  return {
+    uploads: createUploadMemory({ budgetBytes: uploadMemoryBytes, reserveShare, waitMs, use: 'uploads' }),
+    downloads: createUploadMemory({ budgetBytes: downloadMemoryBytes, reserveShare, waitMs, use: 'downloads' }),
+  };
+}
+
+function startDownloader(config: Config, memory: UploadMemory, version: string): Downloader {
   return createDownloader({
     guard: createGuard({ allowNetworks: config.urlAllowNetworks, ports: config.urlPorts }),
     resolve: createResolve({ servers: config.urlDnsServers, hosts: readHostsFile() }),
-    memory: createUploadMemory({
-      budgetBytes: config.downloadMemoryBytes,
-      waitMs: config.uploadWaitMs,
-      use: 'downloads',
-    }),
+    memory,
     limits: { perUser: config.downloadsPerUser, total: config.downloads },
     timeoutMs: config.downloadTimeoutMs,
     userAgent: `Sluice/${version}`,

@@ -33,6 +33,10 @@ export interface Exchange extends Framing {
   onGone(listener: ((reason: Error) => void) | null): void;
   /** Delivers the body to the sink, from its first byte; until then the socket is held back. */
   receive(sink: BodySink): void;
+  /** Holds the socket back while the sink has no room; what was read from it already is still delivered. */
+  hold(): void;
+  /** Delivers on after that. */
+  goOn(): void;
   /**
    * Lets the socket be read on while a slow answer is made, once the body is there: else a client that leaves is noticed only
    * with the answer. The price: a request that comes before the answer closes the connection (uWebSockets.js).
@@ -171,6 +175,8 @@ export function openExchange(
       if (isGone) listener?.(gone());
     },
     receive: inbound.receive,
+    hold: inbound.hold,
+    goOn: inbound.goOn,
     watch: inbound.resume,
     reply,
   };

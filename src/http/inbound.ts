@@ -15,6 +15,10 @@ export interface Inbound {
   isEnded(): boolean;
   /** Delivers the body, from its first byte. */
   receive(sink: BodySink): void;
+  /** Holds the socket back for a sink that has no room now; what was read from it already is still delivered. */
+  hold(): void;
+  /** Goes on where hold stopped. */
+  goOn(): void;
   /** Drops what still arrives and calls back when the body ends, the client falls silent, or a bound is reached. */
   drain(done: () => void): void;
   /** Forgets sink, kept bytes and timers; from here on the response is not touched: uWebSockets.js throws on a dead one. */
@@ -27,6 +31,7 @@ export function openInbound(response: HttpResponse, body: Framing['body']): Inbo
   // uWebSockets.js never calls the data handler for `Content-Length: 0` when the header came in two packets.
   let ended = body.kind === 'none';
   let paused = false;
+  let held = false;
   let closed = false;
   let mode: { sink: BodySink } | { kept: Uint8Array[] } | { drained: (bytes: number) => void } | null = { kept: [] };
   let timers: NodeJS.Timeout[] = [];
@@ -76,7 +81,16 @@ export function openInbound(response: HttpResponse, body: Framing['body']): Inbo
       mode = { sink };
       for (const bytes of kept) sink.chunk(bytes);
       if (ended) sink.end();
-      else resume();
+      else if (!held) resume();
+    },
+    hold() {
+      held = true;
+      pause();
+    },
+    goOn() {
+      held = false;
+      // The end of the body holds the socket as well, until the answer is out.
+      if (!ended) resume();
     },
     drain(done) {
       forget();

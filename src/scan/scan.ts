@@ -62,9 +62,10 @@ const QUEUE_RETRY_SECONDS = 2;
 
 /** Rejects with a Failure for whatever is no verdict, with the signal's reason when the client goes away. */
 export async function scanContent(request: ScanRequest, parts: ScanParts): Promise<Scanned> {
-  const { exchange, cleared, progress } = request;
+  const { exchange, account, cleared, progress } = request;
   assertReady(parts.signatures);
-  const upload = await receiveUpload(exchange, { memory: parts.memory, timeoutMs: parts.uploadTimeoutMs, cleared });
+  const { memory, uploadTimeoutMs: timeoutMs } = parts;
+  const upload = await receiveUpload(exchange, { account, memory, timeoutMs, cleared });
   progress.received = true;
   const { content, lease, filename } = upload.kind === 'url' ? await downloadFor(upload.url, request, parts) : upload;
   progress.filename = filename;

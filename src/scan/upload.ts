@@ -1,8 +1,9 @@
-// One upload: the body of an exchange through the parser into a lent buffer; whole, or refused as soon as that is certain.
+// One upload: the body of an exchange through the parser into lent memory; whole, or refused as soon as that is certain.
 import { Failure } from '../errors.js';
 import type { Exchange } from '../http/exchange.js';
 import { CONTENT_LIMIT_BYTES, MULTIPART_ENVELOPE_BYTES } from '../limits.js';
 import { type Content, createBody } from './body.js';
+import { createClock } from './deadline.js';
 import { createForm, type FormContent } from './form.js';
 import type { Lease, UploadMemory } from './memory.js';
 import { createMultipartParser, MalformedMultipart, readBoundary } from './multipart.js';
@@ -12,7 +13,10 @@ export type Upload =
   | { readonly kind: 'url'; readonly url: string };
 
 export interface UploadOptions {
+  /** Whose memory it is. */
+  readonly account: string;
   readonly memory: UploadMemory;
+  /** For the client: what it has to wait for memory doesn't count. */
   readonly timeoutMs: number;
   /** Rejects when the request is not admitted: nothing more is received then. */
   readonly cleared: Promise<unknown>;
@@ -29,19 +33,7 @@ export async function receiveUpload(exchange: Exchange, options: UploadOptions):
   if (body.kind === 'sized' && declaredBytes > CONTENT_LIMIT_BYTES + MULTIPART_ENVELOPE_BYTES) {
     throw new Failure('fileTooLarge');
   }
-  const asked = options.memory.lend(Math.min(declaredBytes, CONTENT_LIMIT_BYTES), exchange.signal);
-  const lease = asked instanceof Promise ? await asked : asked;
-  try {
-    // Who had to wait may have been refused meanwhile, and the exchange answered.
-    if (asked instanceof Promise) await options.cleared;
-    const { form, content } = await receiveForm(exchange, boundary, lease, options);
-    if (form.kind === 'file') return { ...form, content: content(), lease };
-    lease.release(lease.buffer);
-    return form;
-  } catch (error) {
-    lease.release(lease.buffer);
-    throw error;
-  }
+  return await receiveForm(exchange, boundary, Math.min(declaredBytes, CONTENT_LIMIT_BYTES), options);
 }
 
 function boundaryOf(exchange: Exchange): string {
@@ -54,51 +46,79 @@ function boundaryOf(exchange: Exchange): string {
   }
 }
 
-interface ReceivedForm {
-  readonly form: FormContent;
-  /** Throws Failure `fileEmpty`. */
-  content(): Content;
-}
-
 function receiveForm(
   exchange: Exchange,
   boundary: string,
-  lease: Lease,
-  { timeoutMs, cleared }: UploadOptions,
-): Promise<ReceivedForm> {
-  const body = createBody(lease.buffer);
-  const form = createForm(body);
-  const parser = createMultipartParser(boundary, form);
+  limitBytes: number,
+  { account, memory, timeoutMs, cleared }: UploadOptions,
+): Promise<Upload> {
   return new Promise((resolve, reject) => {
     let settled = false;
-    const settle = (act: () => void): void => {
-      if (settled) return;
+    let hasEnded = false;
+    const clock = createClock(timeoutMs, () => fail(new Failure('uploadTooSlow', `${timeoutMs} ms`)));
+    const lease = memory.open(account, limitBytes, {
+      room: () => attempt(takeUp),
+      refused: (reason) => fail(reason),
+    });
+    const body = createBody(lease);
+    const form = createForm(body);
+    const parser = createMultipartParser(boundary, form);
+
+    function settle(): boolean {
+      if (settled) return false;
       settled = true;
-      clearTimeout(timer);
+      clock.stop();
       exchange.onGone(null);
-      act();
-    };
+      return true;
+    }
+    function fail(reason: unknown): void {
+      if (!settle()) return;
+      lease.release(lease.buffer());
+      reject(asFailure(reason));
+    }
     // After the first error the bytes that still arrive are nobody's.
-    const attempt = (act: () => void): void => {
+    function attempt(act: () => void): void {
       if (settled) return;
       try {
         act();
       } catch (error) {
-        settle(() => reject(asFailure(error)));
+        fail(error);
       }
-    };
-    const tooSlow = (): void => settle(() => reject(new Failure('uploadTooSlow', `${timeoutMs} ms`)));
-    const timer = setTimeout(tooSlow, timeoutMs);
-    exchange.onGone((reason) => settle(() => reject(reason)));
-    cleared.catch((reason: unknown) => settle(() => reject(reason)));
+    }
+    function takeUp(): void {
+      body.takeUp();
+      clock.start();
+      if (hasEnded) finish(form.finish());
+      else exchange.goOn();
+    }
+    function finish(sent: FormContent): void {
+      if (sent.kind === 'file') {
+        const upload: Upload = { ...sent, content: body.finish(), lease };
+        if (settle()) resolve(upload);
+      } else if (settle()) {
+        lease.release(lease.buffer());
+        resolve(sent);
+      }
+    }
+
+    clock.start();
+    exchange.onGone(fail);
+    cleared.catch(fail);
     if (settled) return;
     exchange.receive({
-      chunk: (bytes) => attempt(() => parser.write(bytes)),
+      chunk: (bytes) =>
+        attempt(() => {
+          parser.write(bytes);
+          if (!body.isWaiting()) return;
+          clock.stop();
+          exchange.hold();
+        }),
       end: () =>
         attempt(() => {
           parser.end();
           const sent = form.finish();
-          settle(() => resolve({ form: sent, content: () => body.finish() }));
+          hasEnded = true;
+          if (!body.isWaiting()) finish(sent);
         }),
     });
   });

@@ -3,7 +3,7 @@ import { isIP } from 'node:net';
 import { Failure } from '../errors.js';
 import { CONTENT_LIMIT_BYTES, REDIRECTS_MAX } from '../limits.js';
 import { assertWithinLimit, type Content, createBody } from './body.js';
-import { type Deadline, startDeadline } from './deadline.js';
+import { type Clock, type Deadline, startDeadline } from './deadline.js';
 import { type OriginOptions, type OriginResponse, requestOrigin, TOO_SLOW } from './download.js';
 import { createDownloadSlots, type SlotLimits } from './download-slots.js';
 import { nameFromUrl } from './filename.js';
@@ -33,7 +33,7 @@ export interface DownloaderOptions extends OriginOptions {
   readonly guard: Guard;
   readonly resolve: Resolve;
   /** A budget of its own: slow origins must not keep uploads waiting. */
-  readonly memory: UploadMemory;
+  readonly memory: Pick<UploadMemory, 'open'>;
   readonly limits: SlotLimits;
   /** From the first question to the DNS to the last byte; waiting for memory isn't in it. */
   readonly timeoutMs: number;
@@ -77,8 +77,8 @@ export function createDownloader(options: DownloaderOptions): Downloader {
   /** The whole body of a response that is a success. */
   async function receive(
     response: OriginResponse,
+    account: string,
     deadline: Deadline,
-    client: AbortSignal,
   ): Promise<Omit<Download, 'filename'>> {
     const { status } = response;
     // A part that nobody asked for is not the content.
@@ -88,16 +88,7 @@ export function createDownloader(options: DownloaderOptions): Downloader {
     const declared = response.header('content-length');
     const expectedBytes = declared === null ? CONTENT_LIMIT_BYTES : Number(declared);
     assertWithinLimit(expectedBytes);
-    const asked = memory.lend(expectedBytes, () => client);
-    const lease = asked instanceof Promise ? await deadline.hold(asked) : asked;
-    try {
-      const body = createBody(lease.buffer);
-      await response.receive((bytes) => body.append(bytes));
-      return { content: body.finish(), lease };
-    } catch (error) {
-      lease.release(lease.buffer);
-      throw error;
-    }
+    return await receiveInto(memory, { account, limitBytes: expectedBytes }, { response, clock: deadline });
   }
 
   return {
@@ -108,7 +99,7 @@ export function createDownloader(options: DownloaderOptions): Downloader {
       try {
         const response = await follow(url, deadline.signal);
         try {
-          return { filename: nameFromUrl(url), ...(await receive(response, deadline, client)) };
+          return { filename: nameFromUrl(url), ...(await receive(response, userId, deadline)) };
         } finally {
           response.close();
         }
@@ -121,6 +112,61 @@ export function createDownloader(options: DownloaderOptions): Downloader {
       return slots.taken;
     },
   };
+}
+
+/** The body into lent memory: the origin is kept waiting while there is none, and its clock stands still. */
+function receiveInto(
+  memory: DownloaderOptions['memory'],
+  { account, limitBytes }: { readonly account: string; readonly limitBytes: number },
+  { response, clock }: { readonly response: OriginResponse; readonly clock: Clock },
+): Promise<Omit<Download, 'filename'>> {
+  return new Promise((resolve, reject) => {
+    let settled = false;
+    let hasEnded = false;
+    const lease = memory.open(account, limitBytes, { room: () => attempt(takeUp), refused: fail });
+    const body = createBody(lease);
+
+    function fail(reason: unknown): void {
+      if (settled) return;
+      settled = true;
+      lease.release(lease.buffer());
+      reject(reason);
+    }
+    function attempt(act: () => void): void {
+      if (settled) return;
+      try {
+        act();
+      } catch (error) {
+        fail(error);
+      }
+    }
+    function takeUp(): void {
+      body.takeUp();
+      clock.start();
+      if (hasEnded) finish();
+      else response.goOn();
+    }
+    function finish(): void {
+      const content = body.finish();
+      settled = true;
+      resolve({ content, lease });
+    }
+    function onBytes(bytes: Uint8Array): void {
+      if (settled) return;
+      body.append(bytes);
+      if (!body.isWaiting()) return;
+      clock.stop();
+      response.hold();
+    }
+    response.receive(onBytes).then(
+      () =>
+        attempt(() => {
+          hasEnded = true;
+          if (!body.isWaiting()) finish();
+        }),
+      fail,
+    );
+  });
 }
 
 function allowed(checked: GuardedUrl): URL {
