@@ -196,7 +196,8 @@ function createReception(connection: Connection, idleMs: number, abort: (error: 
     },
     goOn() {
       isHeld = false;
-      read();
+      // Later: memory comes back while another download is inside undici's parser, of which only one may run at a time.
+      setImmediate(read);
     },
   };
 }
