@@ -4,13 +4,13 @@ import type { Lease, UploadMemory } from '../../src/scan/memory.js';
 import { type OriginConnection, response } from '../fixtures/origin.js';
 import { cleared, LIMIT_BYTES, LOST, MIB, openHarness, refusal, URL_OF_FILE, until } from './download-harness.js';
 
-/** Takes so much of it, for other accounts, that nobody gets any more. */
+/** Takes so much of it for the account of the downloads that it gets no more: what arrives for it then has to wait. */
 function fill(memory: UploadMemory): Lease[] {
   const leases: Lease[] = [];
   const borrower = { room: () => undefined, refused: () => undefined };
   for (const bytes of [LIMIT_BYTES, MIB, 16_384]) {
     for (;;) {
-      const lease = memory.open(`account ${leases.length}`, bytes, borrower);
+      const lease = memory.open('a user', bytes, borrower);
       if (!lease.grow(bytes, 0)) {
         lease.release(null);
         break;
@@ -91,7 +91,7 @@ t.test('many large downloads stay inside their budget; who waits too long gets 5
   await until(() => full.memory.lentBytes >= LIMIT_BYTES);
   t.equal(await refusal(full.fetch(URL_OF_FILE)), 'unavailable: Too many downloads at once');
   client.abort(new Error('gone'));
-  t.equal(await held, 'gone');
+  t.equal(await held, 'Error: gone');
   cleared(t, full);
 });
 
