@@ -87,7 +87,11 @@ export function createMetrics(parts: MetricsParts): Metrics {
   gauge('sluice_scan_threads_hung', 'Those of them that do not come back from a scan.', () => parts.pool.hung);
   addMemory(registry, gauge, 'upload', parts.memories.uploads);
   addMemory(registry, gauge, 'download', parts.memories.downloads);
-  gauge('sluice_verdict_cache_entries', 'Verdicts that are remembered.', () => parts.cache.entries);
+  gauge(
+    'sluice_verdict_cache_entries',
+    'Verdicts that are remembered: of a content, and once more for each account that had it scanned.',
+    () => parts.cache.entries,
+  );
   gauge('sluice_verdict_cache_bytes', 'About the memory that they take.', () => parts.cache.sizeBytes);
   gauge('sluice_journal_rows', 'Rows of the history that wait for the database.', () => parts.history().rows);
   gauge('sluice_journal_bytes', 'Bytes of them.', () => parts.history().bytes);
