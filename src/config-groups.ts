@@ -39,10 +39,8 @@ export function checkPlans({ v, isWrong, problems }: Given): void {
 }
 
 export function checkProcesses({ v, isSet, problems }: Given): void {
-  if (v.PROCESSES === 1) return;
-  for (const name of ['DATABASE_URL', 'REDIS_URL'] as const) {
-    if (!isSet(name)) problems.push(`${name} is needed when PROCESSES is above 1: they share their stores`);
-  }
+  if (v.PROCESSES === 1 || isSet('REDIS_URL')) return;
+  problems.push('REDIS_URL is needed when PROCESSES is above 1: they share their counts');
 }
 
 /** With STRIPE_SECRET_KEY billing is on, and needs the rest; what is missing or doesn't fit goes to the problems. */

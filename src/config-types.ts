@@ -7,6 +7,8 @@ export interface Config {
   readonly dataDirectory: string;
   /** Null: the embedded store under the data directory. */
   readonly databaseUrl: string | null;
+  /** As whom the embedded store runs when root starts it; null: as nobody, or as the owner of what is there. */
+  readonly databaseUser: string | null;
   /** Null: keys and quota are kept in this process. */
   readonly redisUrl: string | null;
   /** auto: ClamAV, or YARA rules alone where it can't be loaded. */

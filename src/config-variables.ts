@@ -27,6 +27,10 @@ export const variables = z.object({
     .string()
     .regex(/^postgres(ql)?:\/\//, 'must start with postgres://')
     .optional(),
+  DATABASE_USER: z
+    .string()
+    .regex(/^[A-Za-z0-9_][A-Za-z0-9_.-]{0,31}$/, 'must be the name or the number of a user')
+    .optional(),
   REDIS_URL: z
     .string()
     .regex(

@@ -33,6 +33,7 @@ export function readConfig(env: Readonly<Record<string, string | undefined>>): C
     baseUrl: v.BASE_URL ?? null,
     dataDirectory,
     databaseUrl: v.DATABASE_URL ?? null,
+    databaseUser: v.DATABASE_USER ?? null,
     redisUrl: v.REDIS_URL ?? null,
     engine: v.ENGINE,
     signatureFolders: signatureFolders(v.SIGNATURES_DIR, downloads),

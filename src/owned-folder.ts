@@ -25,23 +25,9 @@ export function isOurs({ uid }: Pick<Stats, 'uid'>): boolean {
  * Throws the system's error when it is ours and can't be removed.
  */
 export function removeOwnFolder(parent: string, name: string): boolean {
-  return within(parent, (parentDescriptor) => removeBelow(parentDescriptor, name));
-}
-
-/** The same for a folder that holds nothing but files of the given names; with anything else in it, it stays. */
-export function removeOwnFiles(parent: string, name: string, files: readonly string[]): boolean {
-  return within(parent, (parentDescriptor) =>
-    withOwn(parentDescriptor, name, (descriptor) => {
-      const there = new Set(readdirSync(below(descriptor)));
-      for (const file of files) if (there.has(file)) unlinkSync(below(descriptor, file));
-    }),
-  );
-}
-
-function within(parent: string, act: (descriptor: number) => boolean): boolean {
   const descriptor = openSync(parent, constants.O_RDONLY | constants.O_DIRECTORY);
   try {
-    return act(descriptor);
+    return removeBelow(descriptor, name);
   } finally {
     closeSync(descriptor);
   }

@@ -17,5 +17,5 @@ export const ownRulesDirectory = fromRoot('signatures/yara');
 export const migrationsDirectory = fromRoot('src/store/migrations');
 export const scanWorkerPath = fromRoot('dist/src/engine/worker.js');
 export const rulesTrialPath = fromRoot('dist/src/engine/rules-trial.js');
-export const embeddedWorkerPath = fromRoot('dist/src/store/embedded-worker.js');
+export const dashboardDirectory = fromRoot('dist/dashboard');
 export const mainPath = fromRoot('dist/src/main.js');

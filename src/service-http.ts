@@ -6,6 +6,7 @@ import { throttledAs } from './account/client-address.js';
 import { openDashboard } from './account/dashboard.js';
 import { createKeyUse } from './account/key-use.js';
 import { createPlanLimits } from './account/plans.js';
+import { createQuotaRoute } from './account/quota-route.js';
 import { type Billing, createBilling } from './billing/billing.js';
 import { createBillingRoutes } from './billing/route.js';
 import { startUpkeep } from './billing/upkeep.js';
@@ -27,7 +28,7 @@ import { DRAIN_MS } from './limits.js';
 import type { EventLog, Log } from './log.js';
 import { createMetrics, type Metrics } from './metrics.js';
 import { startMetricsServer } from './metrics-server.js';
-import { packageJsonPath } from './paths.js';
+import { dashboardDirectory, packageJsonPath } from './paths.js';
 import { createRoutes } from './routes.js';
 import { createGuard } from './scan/guard.js';
 import { readHostsFile } from './scan/hosts-file.js';
@@ -38,6 +39,7 @@ import { createScanRoutes } from './scan/route.js';
 import { createSharedVerdicts, type SharedVerdicts } from './scan/shared-verdicts.js';
 import { createDownloader, type Downloader } from './scan/url-content.js';
 import { createVerdictCache } from './scan/verdict-cache.js';
+import { createPageRoutes } from './service-pages.js';
 import type { AdmissionStore } from './store/admission.js';
 import type { Postgres } from './store/postgres.js';
 import type { RedisCommands } from './store/redis.js';
@@ -135,11 +137,13 @@ export async function createHttp(
           scans.signedIn,
           ...dashboard.callerRoutes,
           ...createBillingRoutes(billing),
-          ...createHistoryRoutes({ sql: postgres.pages, now: Date.now }),
+          ...createHistoryRoutes({ sql: postgres.pages, now: Date.now, log }),
+          createQuotaRoute({ admission, limitOf: createPlanLimits(config.plans) }),
         ],
         dashboard.authenticate,
       ),
       createWebhookRoute({ billing, sql: postgres.requests, log, now: Date.now }),
+      ...createPageRoutes(dashboardDirectory),
     ],
     signatures: () => signatures.state(),
     history: () => history.state(),

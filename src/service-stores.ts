@@ -38,9 +38,18 @@ export async function startStore(
 }
 
 async function startOwnEmbedded(config: Config, log: Log, stops: (() => Promise<void>)[]): Promise<string> {
-  log.info({ dataDirectory: config.dataDirectory }, 'starting the embedded database');
-  const { socketDirectory, stop } = await startEmbedded(config.dataDirectory);
-  stops.push(stop);
+  const { dataDirectory, databaseUser: user } = config;
+  log.info({ dataDirectory }, 'starting the embedded database');
+  const { socketDirectory, ended, stop } = await startEmbedded({ dataDirectory, user, log });
+  let isStopping = false;
+  void ended.then((end) => {
+    // Nobody starts it again, and nothing can be stored any more.
+    if (!isStopping) throw new Error(`The embedded database has ended: ${end}`);
+  });
+  stops.push(() => {
+    isStopping = true;
+    return stop();
+  });
   return socketDirectory;
 }
 

@@ -352,12 +352,11 @@ t.test('trusted proxies are networks', async (t) => {
   }
 });
 
-t.test('several processes need stores that they share, and share the cores and the memory', async (t) => {
+t.test('several processes need a Redis that counts for all of them, and share the cores and the memory', async (t) => {
   t.strictSame(problemsOf({ PROCESSES: '2' }), [
-    'DATABASE_URL is needed when PROCESSES is above 1: they share their stores',
-    'REDIS_URL is needed when PROCESSES is above 1: they share their stores',
+    'REDIS_URL is needed when PROCESSES is above 1: they share their counts',
   ]);
-  const stores = { DATABASE_URL: 'postgres://db/sluice', REDIS_URL: 'redis://cache' };
+  const stores = { REDIS_URL: 'redis://cache' };
   const [one, four] = ['1', '4'].map((count) => readConfig({ ...stores, PROCESSES: count }));
   t.equal(four?.scanThreads, Math.max(1, Math.floor((one?.scanThreads ?? 0) / 4)));
   t.equal(four?.memoryLimitBytes, Math.floor((one?.memoryLimitBytes ?? 0) / 4));

@@ -18,6 +18,7 @@ has clamd || [ -x /usr/sbin/clamd ] || need clamav-daemon
 /usr/bin/python3 -c 'import requests' >/dev/null 2>&1 || need python3-requests
 has curl || need curl
 has zip || need zip
+has chromium || need chromium
 [ -n "$missing" ] || exit 0
 
 if [ "${SLUICE_NO_INSTALL:-}" = 1 ]; then

@@ -76,6 +76,8 @@ async function insertRate(sql: Sql, nowMs: number): Promise<number> {
         status: 200,
         error: null,
         engine: null,
+        sizeBytes: null,
+        sha256: null,
         env: 'PRODUCTION',
         lastUpdateMs: nowMs + rows + index,
       })),

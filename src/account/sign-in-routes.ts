@@ -105,6 +105,12 @@ export function createSignInRoutes(parts: SignInRouteParts): Route[] {
     { method: 'POST', path: '/web/auth/logout', operation: logoutOperation, handle: fromHere(logout) },
     {
       method: 'GET',
+      path: '/web/auth/registration',
+      operation: registrationOperation,
+      handle: () => jsonReply(200, { registration }),
+    },
+    {
+      method: 'GET',
       path: '/.well-known/jwks.json',
       operation: jwksOperation,
       handle: () => jsonReply(200, tokens.jwks()),
@@ -170,6 +176,28 @@ const registerOperation: Operation = {
     ...(['badRequest', 'registrationClosed', 'crossSite', 'conflict', 'bodyTooLarge', 'jsonExpected'] as const),
     ...(['tooManyAttempts', 'unavailable'] as const),
   ],
+};
+
+const registrationOperation: Operation = {
+  summary: 'Whether anybody may make an account',
+  tag: 'auth',
+  who: 'anybody',
+  responses: {
+    200: {
+      description: 'As the operator has set it.',
+      content: {
+        'application/json': {
+          schema: {
+            type: 'object',
+            additionalProperties: false,
+            required: ['registration'],
+            properties: { registration: { enum: ['open', 'closed'] } },
+          },
+        },
+      },
+    },
+  },
+  errors: [],
 };
 
 const refreshOperation: Operation = {

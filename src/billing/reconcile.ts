@@ -101,7 +101,7 @@ async function readAll(
   return { outcome: 'stopped', read, repaired, failed };
 }
 
-/** A row with an end instead of an advisory lock: that would keep a connection, of which the embedded store has one. */
+/** A row with an end instead of an advisory lock: that would keep a connection, and go with it. */
 async function claim(sql: Sql, livemode: boolean, holder: string, unlessSince: Date | null): Promise<boolean> {
   await sql`INSERT INTO billing_reconciles (livemode) VALUES (${livemode}) ON CONFLICT DO NOTHING`;
   const rows = await sql`

@@ -8,11 +8,11 @@ import { EXIT_CLEAN, EXIT_FAILED } from './exit-codes.js';
 import { Refusal } from './store.js';
 
 const COMMON_HELP = `
-Works on DATABASE_URL, beside running servers; without one on the embedded database under DATA_DIR, which a running server
-has for itself. With REDIS_URL running servers hear of a change at once, without it within 15 seconds.
+Works on DATABASE_URL, without one on the embedded database under DATA_DIR, and in both cases beside running servers.
+With REDIS_URL these hear of a change at once, without it within 15 seconds.
 Exit codes: 0 done, 2 not done (the reason is on stderr), 78 wrong configuration.
 
-${environmentHelp(['DATABASE_URL', 'DATA_DIR', 'REDIS_URL', 'PLANS'])}`;
+${environmentHelp(['DATABASE_URL', 'DATABASE_USER', 'DATA_DIR', 'REDIS_URL', 'PLANS'])}`;
 
 const ADD_HELP = `
 Without --password-stdin a random password is made and printed, once. The address is stored in lower case.

@@ -18,6 +18,11 @@ export const environment: readonly Variable[] = [
   variable('DATA_DIR', './data', 'folder of the history journal and of the embedded database'),
   variable('DATABASE_URL', null, 'postgres://...; unset: the embedded database under DATA_DIR'),
   variable(
+    'DATABASE_USER',
+    null,
+    'user that the embedded database runs as where root starts Sluice; unset: nobody, or the owner of what is there',
+  ),
+  variable(
     'REDIS_URL',
     null,
     'redis://... or rediss://..., a comma list of such or redis+cluster://... for a cluster; unset: quota and keys are kept in the process, which is exact for one',
@@ -76,7 +81,7 @@ export const environment: readonly Variable[] = [
   variable(
     'PROCESSES',
     '1',
-    'server processes on the one port, 1 to 64, each with signatures and threads of its own; above 1 REDIS_URL and DATABASE_URL are needed',
+    'server processes on the one port, 1 to 64, each with signatures and threads of its own; above 1 REDIS_URL is needed',
   ),
   variable(
     'MEMORY_LIMIT_MB',

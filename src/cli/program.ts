@@ -14,7 +14,7 @@ const SCAN_LIMITS = ['SCAN_MAX_SIZE_MB', 'SCAN_MAX_FILES', 'SCAN_MAX_RECURSION']
 
 const SERVE_HELP = `
 The server runs in a process of its own, which is restarted when it dies, at once and then with growing delays, and replaced by another one
-without a gap when a scan thread does not come back. The embedded database has a process of its own, too.
+without a gap when a scan thread does not come back. The embedded database runs beside them.
 Exit codes: 0 stopped, 69 could not start (port in use, data folder locked), 70 a bug, 78 wrong configuration.
 SIGTERM and SIGINT stop it after the requests in flight; a second one at once. SIGHUP reads the signatures again.
 SIGUSR2 replaces the server process: the next one runs what is installed by then, and takes over when it can serve.
@@ -64,13 +64,6 @@ export async function run(argv: readonly string[], env: NodeJS.ProcessEnv): Prom
       exitCode = options.supervisor
         ? await (await import('./serve.js')).serve(env)
         : await (await import('./server-process.js')).runServer(env);
-    });
-  program
-    .command('embedded-store', { hidden: true })
-    .description('run the embedded database; for the supervisor')
-    .argument('<socket-folder>')
-    .action(async (socketDirectory: string) => {
-      exitCode = await (await import('./store-process.js')).runStore(env, socketDirectory);
     });
   program
     .command('scan')

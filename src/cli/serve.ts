@@ -7,7 +7,7 @@ import { createLog, type Log } from '../log.js';
 import { mainPath } from '../paths.js';
 import { supervise } from '../supervisor.js';
 import { EXIT_UNAVAILABLE } from '../supervisor-slot.js';
-import { startStoreProcess } from '../supervisor-store.js';
+import { keepStore } from '../supervisor-store.js';
 import { createSuspects } from '../supervisor-suspects.js';
 import { EXIT_CLEAN } from './exit-codes.js';
 
@@ -35,16 +35,16 @@ async function superviseServers(config: Config, log: Log): Promise<number> {
   const program = [process.execPath, ...process.execArgv, mainPath] as const;
   if (config.databaseUrl !== null)
     return await superviseWith(config, log, { listener, program, socketDirectory: null });
-  // The first start takes seconds. The supervisor has listeners of its own afterwards.
+  // A stop must be heard during the first start as well. The supervisor has listeners of its own afterwards.
   let isStopped = false;
   for (const signal of ['SIGTERM', 'SIGINT'] as const) {
     process.once(signal, () => {
       isStopped = true;
     });
   }
-  const start = await startStoreProcess([...program, 'embedded-store'], log);
-  if (!start.started) return start.exitCode;
-  const { socketDirectory, stop } = start.store;
+  const { dataDirectory, databaseUser: user, processes } = config;
+  log.info({ dataDirectory }, 'starting the embedded database');
+  const { socketDirectory, stop } = await keepStore({ dataDirectory, user, processes }, log);
   try {
     return isStopped ? EXIT_CLEAN : await superviseWith(config, log, { listener, program, socketDirectory });
   } finally {

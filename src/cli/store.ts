@@ -1,10 +1,17 @@
 // The store as a command has it: opened and migrated, for as long as the command needs it, beside a running service where that is possible.
 import { existsSync } from 'node:fs';
 import { join } from 'node:path';
+import { setTimeout as delay } from 'node:timers/promises';
 import type { Config } from '../config-types.js';
-import { startEmbedded } from '../store/embedded.js';
-import { openPostgres, type Sql } from '../store/postgres.js';
-import { StoreInUse } from '../store/store-error.js';
+import { embeddedSocketDirectory, startEmbedded } from '../store/embedded.js';
+import { openPostgres, type Postgres, type Sql } from '../store/postgres.js';
+import { codeOf, StoreInUse } from '../store/store-error.js';
+
+/** The database of a server that has just been started, its repair after a crash included. */
+const STARTS_WITHIN_MS = 10_000;
+const RETRY_MS = 50;
+/** No socket, nobody behind it, or a database that starts or stops (57P03, cannot_connect_now). */
+const NOT_THERE = new Set(['ENOENT', 'ECONNREFUSED', '57P03', 'CONNECTION_CLOSED']);
 
 /** What stops a command that is right in itself: to be printed as it is. */
 export class Refusal extends Error {
@@ -14,38 +21,63 @@ export class Refusal extends Error {
   }
 }
 
-/** Throws Refusal when a server has the embedded store, StoreError when the store can't be opened. */
+/** Throws a Refusal or a StoreError when the store can't be opened. */
 export async function withStore<T>(config: Config, work: (sql: Sql) => Promise<T>): Promise<T> {
-  const embedded = config.databaseUrl === null ? await openEmbedded(config.dataDirectory) : null;
+  const { postgres, stop } = await (config.databaseUrl === null ? reachEmbedded(config) : reach(config.databaseUrl));
   try {
-    const postgres = await openPostgres(
-      embedded === null
-        ? { kind: 'url', url: config.databaseUrl ?? '' }
-        : { kind: 'embedded', socketDirectory: embedded.socketDirectory },
-    );
-    try {
-      return await work(postgres.sql);
-    } finally {
-      await postgres.close();
-    }
+    return await work(postgres.sql);
   } finally {
-    await embedded?.stop();
+    await postgres.close();
+    await stop();
   }
 }
 
-async function openEmbedded(dataDirectory: string) {
+interface Reached {
+  readonly postgres: Postgres;
+  /** Ends what was started for it. */
+  stop(): Promise<void>;
+}
+
+async function reach(url: string): Promise<Reached> {
+  return { postgres: await openPostgres({ kind: 'url', url }), stop: async () => undefined };
+}
+
+/** The one that a server or another command runs, or else one for as long as this command needs it. */
+async function reachEmbedded({ dataDirectory, databaseUser: user }: Config): Promise<Reached> {
   if (!existsSync(join(dataDirectory, 'postgres'))) {
     process.stderr.write(
       `There is no database in ${dataDirectory} yet: making one. DATA_DIR or DATABASE_URL name another.\n`,
     );
   }
+  for (const deadlineMs = performance.now() + STARTS_WITHIN_MS; ; ) {
+    try {
+      return await startOwn(dataDirectory, user);
+    } catch (error) {
+      if (!(error instanceof StoreInUse)) throw error;
+      const running = await openRunning(dataDirectory);
+      if (running !== null) return { postgres: running, stop: async () => undefined };
+      if (performance.now() > deadlineMs) throw new Refusal(`${error.message}: its database does not answer`);
+    }
+    await delay(RETRY_MS);
+  }
+}
+
+async function startOwn(dataDirectory: string, user: string | null): Promise<Reached> {
+  const { socketDirectory, stop } = await startEmbedded({ dataDirectory, user });
   try {
-    return await startEmbedded(dataDirectory);
+    return { postgres: await openPostgres({ kind: 'embedded', socketDirectory }), stop };
   } catch (error) {
-    if (!(error instanceof StoreInUse)) throw error;
-    throw new Refusal(
-      `${error.message}.\nThe embedded database is open in one process at a time. Stop the server for the time of this command, ` +
-        'or use the dashboard API while it runs; with a DATABASE_URL commands work beside running servers.',
-    );
+    await stop();
+    throw error;
+  }
+}
+
+/** Null: who has the folder is still starting its database, or has just ended it. */
+async function openRunning(dataDirectory: string): Promise<Postgres | null> {
+  try {
+    return await openPostgres({ kind: 'embedded', socketDirectory: embeddedSocketDirectory(dataDirectory) });
+  } catch (error) {
+    if (NOT_THERE.has(codeOf(error) ?? '')) return null;
+    throw error;
   }
 }

@@ -56,29 +56,35 @@ const inOrder = ({ startDate, endDate }: Days): boolean =>
   startDate === undefined || endDate === undefined || startDate <= endDate;
 const disorder = { path: ['startDate'], error: 'must not be after endDate' };
 
+const filters = {
+  infected: z
+    .enum(['true', 'false'], { error: 'must be true or false' })
+    .transform((text) => text === 'true')
+    .optional(),
+  status: z
+    .string()
+    .regex(/^[1-9]\d\d$/, 'must be a status code like 200')
+    .transform(Number)
+    .optional(),
+  q: z
+    .string()
+    .min(1, 'must not be empty')
+    .max(PREFIX_CHARACTERS, `must have at most ${PREFIX_CHARACTERS} characters`)
+    .regex(/^\P{Cc}*$/u, 'must not have control characters')
+    .optional(),
+  ...days,
+};
+
 export const pageQuery = z
   .strictObject({
     page: integer(0, PAGE_MAX).default(0),
     size: integer(1, SIZE_MAX).default(20),
     sort: sort.default({ field: 'creationDate', direction: 'desc' }),
-    infected: z
-      .enum(['true', 'false'], { error: 'must be true or false' })
-      .transform((text) => text === 'true')
-      .optional(),
-    status: z
-      .string()
-      .regex(/^[1-9]\d\d$/, 'must be a status code like 200')
-      .transform(Number)
-      .optional(),
-    q: z
-      .string()
-      .min(1, 'must not be empty')
-      .max(PREFIX_CHARACTERS, `must have at most ${PREFIX_CHARACTERS} characters`)
-      .regex(/^\P{Cc}*$/u, 'must not have control characters')
-      .optional(),
-    ...days,
+    ...filters,
   })
   .refine(inOrder, disorder);
+
+export const exportQuery = z.strictObject(filters).refine(inOrder, disorder);
 
 export const donutQuery = z.strictObject(days);
 
@@ -103,6 +109,19 @@ const dayParameters = (about: string): Readonly<Record<string, unknown>>[] => [
   inQuery('endDate', 'Last UTC day, included.', { type: 'string', format: 'date' }),
 ];
 
+export const filterParameters: readonly Readonly<Record<string, unknown>>[] = [
+  inQuery('infected', 'The field of that name. Failed scans have false: for clean ones add status=200.', {
+    type: 'boolean',
+  }),
+  inQuery('status', 'The field of that name.', { type: 'string', pattern: '^[1-9][0-9]{2}$' }),
+  inQuery('q', 'How the filename begins, upper and lower case told apart. Finds at most 10,000 rows.', {
+    type: 'string',
+    minLength: 1,
+    maxLength: PREFIX_CHARACTERS,
+  }),
+  ...dayParameters('Of the creation date.'),
+];
+
 export const pageParameters: readonly Readonly<Record<string, unknown>>[] = [
   inQuery('page', 'From 0.', { type: 'integer', minimum: 0, maximum: PAGE_MAX, default: 0 }),
   inQuery('size', 'Rows of a page.', { type: 'integer', minimum: 1, maximum: SIZE_MAX, default: 20 }),
@@ -115,16 +134,7 @@ export const pageParameters: readonly Readonly<Record<string, unknown>>[] = [
       default: 'creationDate,desc',
     },
   ),
-  inQuery('infected', 'The field of that name. Failed scans have false: for clean ones add status=200.', {
-    type: 'boolean',
-  }),
-  inQuery('status', 'The field of that name.', { type: 'string', pattern: '^[1-9][0-9]{2}$' }),
-  inQuery('q', 'How the filename begins, upper and lower case told apart. Finds at most 10,000 rows.', {
-    type: 'string',
-    minLength: 1,
-    maxLength: PREFIX_CHARACTERS,
-  }),
-  ...dayParameters('Of the creation date.'),
+  ...filterParameters,
 ];
 
 export const donutParameters = dayParameters('Default: the 30 days that end with endDate, which is today by default.');

@@ -5,19 +5,26 @@ import { jsonReply, readQuery } from '../http/json.js';
 import type { Operation } from '../http/openapi.js';
 import { guarded } from '../store/guard.js';
 import type { Sql } from '../store/postgres.js';
+import { createDetailRoute } from './detail-route.js';
+import { createExportRoute, type ExportLog } from './export-route.js';
 import { donutParameters, donutQuery, donutRange, noQuery, pageParameters, pageQuery } from './query.js';
-import { countMonths, countVerdicts, findScans, type HistoryRow, SEARCH_ROWS, TooSlow } from './stats.js';
+import { countMonths, countVerdicts, findScans, SEARCH_ROWS, TooSlow } from './stats.js';
+import { rowSchema, wireRow } from './wire-row.js';
 
 export interface HistoryRouteParts {
   readonly sql: Sql;
   readonly now: () => number;
+  /** Told of exports that broke off. */
+  readonly log: ExportLog;
 }
 
 const MONTHS = 12;
 const RETRY_SECONDS = 5;
 
-export function createHistoryRoutes({ sql, now }: HistoryRouteParts): CallerRoute[] {
+export function createHistoryRoutes({ sql, now, log }: HistoryRouteParts): CallerRoute[] {
   return [
+    createDetailRoute(sql),
+    createExportRoute({ sql, log }),
     {
       method: 'GET',
       path: '/web/scans/stats',
@@ -83,60 +90,7 @@ function lastMonths(nowMs: number): string[] {
   );
 }
 
-function wireRow(row: HistoryRow): Record<string, unknown> {
-  return {
-    id: row.id,
-    filename: row.filename,
-    scanDurationMillis: row.duration_ms,
-    infected: row.infected,
-    virusName: row.virus_name,
-    env: row.env,
-    status: String(row.status),
-    error: row.error,
-    creationDate: localDateTime(row.creation_date),
-    lastUpdate: localDateTime(row.last_update),
-  };
-}
-
-/** UTC without saying so, as the interface has it. */
-function localDateTime(date: Date): string {
-  return date.toISOString().slice(0, 19);
-}
-
-const dateTime = { type: 'string', pattern: '^\\d{4}-\\d\\d-\\d\\dT\\d\\d:\\d\\d:\\d\\d$', description: 'UTC' };
 const count = { type: 'integer', minimum: 0 };
-
-const rowSchema = {
-  type: 'object',
-  additionalProperties: false,
-  required: [
-    'id',
-    'filename',
-    'scanDurationMillis',
-    'infected',
-    'virusName',
-    'env',
-    'status',
-    'error',
-    'creationDate',
-    'lastUpdate',
-  ],
-  properties: {
-    id: { type: 'string', format: 'uuid', description: "The scan's X-Scan-Id." },
-    filename: { type: 'string', description: 'Empty when the request was refused before a name was read.' },
-    scanDurationMillis: { type: 'integer', description: '0 when the engine never looked.' },
-    infected: { type: 'boolean', description: 'Whether a signature matched. False means clean only with status 200.' },
-    virusName: { type: ['string', 'null'] },
-    env: { type: 'string' },
-    status: {
-      type: 'string',
-      description: 'The status of the answer; 499: the client went away before there was one.',
-    },
-    error: { type: ['string', 'null'], description: 'Null with status 200.' },
-    creationDate: { ...dateTime, description: 'When the scan was admitted, in UTC.' },
-    lastUpdate: { ...dateTime, description: 'When it was decided, in UTC.' },
-  },
-};
 
 const countsSchema = {
   type: 'object',

@@ -33,7 +33,7 @@ export function createRowStore(sql: Sql): (rows: readonly ScanRow[]) => Promise<
   };
 }
 
-/** For this transaction. The embedded store, which is one session, has nobody to wait for. */
+/** For this transaction. */
 async function boundWaits(sql: Queries): Promise<void> {
   await sql`
     SELECT set_config('idle_in_transaction_session_timeout', ${String(IDLE_TIMEOUT_MS)}, true),
@@ -46,9 +46,10 @@ async function insertRows(sql: Queries, rows: readonly ScanRow[]): Promise<void>
   await sql`
     WITH added AS (
       INSERT INTO scans
-        (id, user_id, creation_date, last_update, filename, duration_ms, infected, virus_name, env, status, error, engine)
+        (id, user_id, creation_date, last_update, filename, duration_ms, infected, virus_name, env, status, error, engine, size_bytes, sha256)
       SELECT id, user_id, scan_time(id), timestamptz '1970-01-01 00:00:00+00' + last_update_ms * interval '1 millisecond',
-        filename, duration_ms, virus_name IS NOT NULL, virus_name, env, status, error, engine
+        filename, duration_ms, virus_name IS NOT NULL, virus_name, env, status, error, engine,
+        size_bytes, decode(sha256, 'hex')
       FROM unnest(
         ${column(({ id }) => id)}::uuid[],
         ${column(({ userId }) => userId)}::uuid[],
@@ -59,8 +60,11 @@ async function insertRows(sql: Queries, rows: readonly ScanRow[]): Promise<void>
         ${column(({ env }) => env)}::text[],
         ${column(({ status }) => status)}::smallint[],
         ${column(({ error }) => error)}::text[],
-        ${column(({ engine }) => engine)}::text[]
-      ) AS given (id, user_id, last_update_ms, filename, duration_ms, virus_name, env, status, error, engine)
+        ${column(({ engine }) => engine)}::text[],
+        ${column(({ sizeBytes }) => sizeBytes)}::integer[],
+        ${column(({ sha256 }) => sha256)}::text[]
+      ) AS given (id, user_id, last_update_ms, filename, duration_ms, virus_name, env, status, error, engine, size_bytes,
+        sha256)
       ON CONFLICT (user_id, id, creation_date) DO NOTHING
       RETURNING user_id, creation_date, status, infected
     )

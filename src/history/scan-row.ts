@@ -18,6 +18,10 @@ export interface ScanRow {
   readonly error: string | null;
   /** What has looked, without its signatures: `yara-x/1.7.1` where rules stood in; null: nothing has looked at everything. */
   readonly engine: string | null;
+  /** Of the content; null: it never was there as a whole. */
+  readonly sizeBytes: number | null;
+  /** Of the content, 64 lower-case hex characters; null: the same. */
+  readonly sha256: string | null;
   readonly env: string;
   /** Epoch milliseconds of the decision. */
   readonly lastUpdateMs: number;
@@ -39,8 +43,12 @@ const journalShape = z.object({
   virusName: text.nullable(),
   status: z.int().min(100).max(999),
   error: text.nullable(),
-  // Rows that an earlier version left in the journal have none.
-  engine: text.nullable().default(null),
+  engine: text.nullable(),
+  sizeBytes: z.int().min(0).nullable(),
+  sha256: z
+    .string()
+    .regex(/^[0-9a-f]{64}$/)
+    .nullable(),
   env: text,
   lastUpdateMs: z.int().min(0),
 });

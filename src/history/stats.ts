@@ -45,6 +45,13 @@ export interface HistoryRow {
   readonly last_update: Date;
 }
 
+/** All that is kept of one scan. */
+export interface ScanDetail extends HistoryRow {
+  readonly engine: string | null;
+  readonly size_bytes: number | null;
+  readonly sha256: string | null;
+}
+
 export interface ScanCounts {
   readonly infected: number;
   readonly clean: number;
@@ -146,6 +153,43 @@ async function selectRows(sql: Queries, selection: Selection): Promise<readonly 
     FROM (SELECT id AS key FROM scans WHERE ${where} ORDER BY ${order} LIMIT ${limit} OFFSET ${offset}) AS page
     JOIN scans ON user_id = ${userId} AND id = key AND creation_date = scan_time(key) ${windowOf(sql, wish)}
     ORDER BY ${order}`;
+}
+
+export async function findScan(sql: Sql, userId: string, id: string): Promise<ScanDetail | null> {
+  const [row] = await guarded(
+    sql<ScanDetail[]>`
+      SELECT ${detailColumns(sql)} FROM scans
+      WHERE user_id = ${userId} AND id = ${id}::uuid AND creation_date = scan_time(${id}::uuid)`,
+  );
+  return row ?? null;
+}
+
+/**
+ * Rows for an export, the newest first, from the one behind `after` on. A page at a time, so that a client that reads slowly keeps
+ * neither a connection nor rows. Throws TooSlow.
+ */
+export async function nextScans(
+  sql: Sql,
+  userId: string,
+  wish: Filters & { readonly after: string | null; readonly limit: number },
+): Promise<readonly ScanDetail[]> {
+  const { after, limit } = wish;
+  return await bounded(
+    sql,
+    true,
+    async (queries) =>
+      await queries<ScanDetail[]>`
+      SELECT ${detailColumns(sql)} FROM scans
+      WHERE user_id = ${userId} ${filtersOf(sql, wish)}
+        ${after === null ? sql`` : sql`AND id < ${after}::uuid AND creation_date <= scan_time(${after}::uuid)`}
+      ORDER BY id DESC LIMIT ${limit}`,
+  );
+}
+
+function detailColumns(sql: Queries): Fragment {
+  return sql`
+    id, filename, duration_ms, infected, virus_name, env, status, error, creation_date, last_update, engine, size_bytes,
+    encode(sha256, 'hex') AS sha256`;
 }
 
 export async function countVerdicts(sql: Sql, userId: string, startMs: number, endMs: number): Promise<ScanCounts> {
@@ -257,7 +301,7 @@ export function endOfPrefix(prefix: string): string | null {
 }
 
 /**
- * Whoever waits has an answer in five seconds: that it takes too long when Postgres is at it, and that the store is down when it
+ * An answer comes within five seconds: that the query takes too long when Postgres is at it, and that the store is down when it
  * hasn't even begun. The database ends a statement after the same time.
  */
 async function bounded<T>(sql: Sql, isBounded: boolean, work: (queries: Queries) => Promise<T>): Promise<T> {

@@ -3,7 +3,7 @@ import { within } from '../store/within.js';
 import type { Journal } from './journal.js';
 import type { ScanRow } from './scan-row.js';
 
-/** Rows of one transaction: reading, sending and adding them keeps neither this thread nor the embedded store for long. */
+/** Rows of one transaction: reading, sending and adding them keeps this thread for a moment only. */
 const BATCH_ROWS = 256;
 /** Rows gather so long before a batch that isn't full: few transactions, and a history that looks immediate. */
 const GATHER_MS = 50;

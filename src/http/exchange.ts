@@ -6,13 +6,14 @@ import { Failure } from '../errors.js';
 import type { Holding } from './body-budget.js';
 import { type Framing, readFraming } from './framing.js';
 import { type BodySink, openInbound } from './inbound.js';
+import { isPieces, type Outbound, openOutbound } from './outbound.js';
 
 export interface Reply {
   readonly status: number;
   /** A list is sent as several headers of that name. */
   readonly headers?: Readonly<Record<string, string | readonly string[]>>;
-  /** Empty with 204, which has none. */
-  readonly body: string;
+  /** Empty with 204 and 304, which have none. Pieces are sent one after the other, as the client takes them. */
+  readonly body: string | Uint8Array | AsyncIterable<string>;
   /** Default: `application/json; charset=utf-8`. */
   readonly contentType?: string;
 }
@@ -58,7 +59,7 @@ export interface Exchange extends Framing {
 /** How a request ended. Status null: the client went away before its answer was out. */
 export type OnEnd = (exchange: Exchange, status: number | null) => void;
 
-const NO_CONTENT = 204;
+const BODILESS: readonly number[] = [204, 304];
 
 /** What is taken over as request id: a token that is safe in logs and headers. */
 const REQUEST_ID = /^[A-Za-z0-9._-]{1,128}$/;
@@ -89,6 +90,7 @@ export function openExchange(
   let isVouchedFor = false;
   let lost: Failure | null = null;
   let goneListener: ((reason: Error) => void) | null = null;
+  let outbound: Outbound | null = null;
 
   response.onAborted(() => end(null));
 
@@ -96,6 +98,7 @@ export function openExchange(
     if (state === 'ended') return;
     state = 'ended';
     inbound.close();
+    outbound?.close();
     holding.giveBack();
     isGone = status === null;
     if (isGone) {
@@ -113,7 +116,8 @@ export function openExchange(
     closeAfter ||= isRetiring();
     if (closeAfter) answerLast(answer);
     else if (inbound.isEnded()) finish(answer);
-    else inbound.drain(answerEarly(answer));
+    else if (typeof answer.body === 'string') inbound.drain(answerEarly(answer, answer.body));
+    else inbound.drain(() => finish(answer));
   }
 
   /**
@@ -131,13 +135,21 @@ export function openExchange(
   function finish(answer: Reply): void {
     if (state === 'ended') return;
     inbound.resume();
+    // Closing while the client still sends would take the answer from it; uWebSockets.js closes ten seconds later.
+    const closes = closeAfter && (inbound.isEnded() || framing.problem !== null);
+    const { body } = answer;
+    if (isPieces(body) && exchange.method !== 'HEAD') {
+      outbound = openOutbound(response, { head: () => writeHead(answer), closes, done: () => end(answer.status) });
+      outbound.send(body);
+      return;
+    }
     response.cork(() => {
       writeHead(answer);
-      // Closing while the client still sends would take the answer from it; uWebSockets.js closes ten seconds later.
-      const closes = closeAfter && (inbound.isEnded() || framing.problem !== null);
-      // RFC 9110 section 9.3.2: the length that GET would have had.
-      if (exchange.method === 'HEAD') response.endWithoutBody(Buffer.byteLength(answer.body), closes);
-      else response.end(answer.body, closes);
+      if (BODILESS.includes(answer.status)) response.endWithoutBody(undefined, closes);
+      // RFC 9110 section 9.3.2: the length that GET would have had; nobody knows that of pieces.
+      else if (exchange.method === 'HEAD')
+        response.endWithoutBody(isPieces(body) ? undefined : Buffer.byteLength(body), closes);
+      else if (!isPieces(body)) response.end(body, closes);
     });
     end(answer.status);
   }
@@ -146,8 +158,8 @@ export function openExchange(
    * Sends all of the answer but its last byte, and returns what sends that: the socket stays ours while it drains. With a
    * complete answer uWebSockets.js would close the connection after ten seconds, under clients that read only after sending.
    */
-  function answerEarly(answer: Reply): () => void {
-    const body = Buffer.from(`${answer.body}\n`);
+  function answerEarly(answer: Reply, text: string): () => void {
+    const body = Buffer.from(`${text}\n`);
     response.cork(() => {
       writeHead(answer);
       response.tryEnd(body.subarray(0, -1), body.length);
@@ -162,10 +174,10 @@ export function openExchange(
 
   function writeHead({ status, headers = {}, contentType = 'application/json; charset=utf-8' }: Reply): void {
     response.writeStatus(`${status} ${STATUS_CODES[status] ?? 'Unknown'}`);
-    if (status !== NO_CONTENT) response.writeHeader('Content-Type', contentType);
+    if (!BODILESS.includes(status)) response.writeHeader('Content-Type', contentType);
     response.writeHeader('X-Request-Id', exchange.requestId);
     response.writeHeader('X-Content-Type-Options', 'nosniff');
-    response.writeHeader('Cache-Control', 'no-store');
+    if (headers['Cache-Control'] === undefined) response.writeHeader('Cache-Control', 'no-store');
     for (const [name, value] of Object.entries(headers)) {
       for (const each of typeof value === 'string' ? [value] : value) response.writeHeader(name, each);
     }

@@ -24,12 +24,13 @@ export type Headers = Readonly<Record<string, object>>;
 export interface DocumentedRoute {
   readonly method: string;
   readonly path: string;
-  readonly operation: Operation;
+  readonly operation: Operation | null;
 }
 
 export function openApiDocument(routes: readonly DocumentedRoute[], version: string): Record<string, unknown> {
   const paths: Record<string, Record<string, unknown>> = {};
   for (const { method, path, operation } of routes) {
+    if (operation === null) continue;
     paths[path] = { ...paths[path], [method.toLowerCase()]: describe(operation) };
   }
   return {

@@ -11,8 +11,8 @@ export interface Route {
   readonly method: 'GET' | 'POST' | 'PUT' | 'DELETE';
   /** As in OpenAPI: `/web/keys/{uuid}`; a parameter is one whole, non-empty segment. */
   readonly path: string;
-  /** For the OpenAPI document. */
-  readonly operation: Operation;
+  /** For the OpenAPI document; null: it isn't part of the API. */
+  readonly operation: Operation | null;
   handle(exchange: Exchange, parameters: PathParameters): Reply | Promise<Reply>;
 }
 

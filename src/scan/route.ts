@@ -29,6 +29,7 @@ export interface ScanEvent {
   readonly userId: string;
   readonly keyId: string | null;
   readonly status: number;
+  /** Null: the content never was there as a whole. */
   readonly sizeBytes: number | null;
   readonly sha256: string | null;
   readonly virusName: string | null;
@@ -91,7 +92,7 @@ interface Begun {
 
 /** Takes the upload up, and scans it. */
 function begin(exchange: Exchange, account: string, cleared: Promise<void>, parts: ScanParts): Begun {
-  const progress: ScanProgress = { received: false, filename: '', durationMs: 0 };
+  const progress: ScanProgress = { received: false, filename: '', durationMs: 0, content: null };
   const scanned = scanContent({ exchange, account, cleared, progress }, parts);
   // Nobody waits for the scan of a request that isn't admitted, nor for its clearance when the upload was wrong before that.
   scanned.catch(() => undefined);
@@ -186,7 +187,7 @@ function createEnd(
 ): End {
   const { userId, keyId } = access;
   return async (outcome) => {
-    const { status, virusName, error, engine } = outcome;
+    const { status, virusName, error, engine, sizeBytes, sha256 } = outcome;
     const { filename, durationMs } = progress;
     const row = {
       id: scanId,
@@ -198,6 +199,8 @@ function createEnd(
       status,
       error,
       engine: engine?.split(';', 1)[0] ?? null,
+      sizeBytes,
+      sha256,
       env: appEnv,
       lastUpdateMs: now(),
     };
@@ -213,8 +216,8 @@ async function fail(error: unknown, attempt: Attempt, { end, refunds }: Ending):
   try {
     await end({
       ...outcomeOf(error, exchange),
-      sizeBytes: null,
-      sha256: null,
+      sizeBytes: progress.content?.sizeBytes ?? null,
+      sha256: progress.content?.sha256 ?? null,
       virusName: null,
       engine: null,
       cached: false,

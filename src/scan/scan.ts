@@ -41,6 +41,8 @@ export interface ScanProgress {
   received: boolean;
   filename: string;
   durationMs: number;
+  /** Of the content, once all of it is there. */
+  content: { readonly sizeBytes: number; readonly sha256: string } | null;
 }
 
 /** A scan that looked at everything. */
@@ -75,6 +77,7 @@ export async function scanContent(request: ScanRequest, parts: ScanParts): Promi
   progress.filename = filename;
   const { content, lease } = received;
   const { sizeBytes, sha256 } = content;
+  progress.content = { sizeBytes, sha256 };
   const found = await verdictOf({ content, lease }, request, parts);
   return { filename, extension, sizeBytes, sha256, ...found };
 }

@@ -34,6 +34,8 @@ export interface AdmissionStore {
   expectedUser(keyHash: string): string | null;
   /** Takes one unit for a user whom Postgres has just vouched for. */
   admitUser(user: { readonly userId: string; readonly hourlyLimit: number }): Promise<UserAdmission>;
+  /** What is left of the hour, without taking a unit. Throws Failure('unavailable'). */
+  quotaOf(user: { readonly userId: string; readonly hourlyLimit: number }): Promise<QuotaState>;
   /**
    * Call it after Postgres has committed the revocation. From its return on every node refuses the key, also one whose look-up
    * is in flight. Throws Failure('unavailable') when the nodes can't be told: then the key may still be admitted somewhere.

@@ -6,9 +6,11 @@ import {
   type AdmissionStore,
   type KeyOwner,
   type KeyRecord,
+  type QuotaHour,
   type QuotaState,
   quotaState,
   type UserAdmission,
+  windowStart,
 } from './admission.js';
 import { createExpectations } from './expectations.js';
 import { guarded, STORE_ANSWER_MS } from './guard.js';
@@ -301,6 +303,17 @@ export function createAdmissions(parts: AdmissionParts): AdmissionStore {
       }
       throw new Failure('unavailable', 'The account changes too fast', DOWN_RETRY_SECONDS);
     },
+    async quotaOf({ userId, hourlyLimit }) {
+      try {
+        const known = await ledger.look(userId);
+        if (known === null) await fillUser(userId, hourlyLimit);
+        const hour = known ?? (await ledger.look(userId));
+        if (hour !== null) return quotaState(hourlyLimit, hour.counted + hour.direct, hour.windowStartSeconds);
+      } catch (error) {
+        if (!(error instanceof LedgerAway)) throw error;
+      }
+      return quotaInHours(hourlyLimit, await readHours(userId), windowStart(Math.floor(clock() / 1000)));
+    },
     async revoke({ userId, keyHash }) {
       owners.delete(keyHash);
       await ledger.revoke(userId, keyHash).catch(unavailable);
@@ -327,6 +340,12 @@ const UNKNOWN_LIMIT = -1;
 function exhausted({ limit, counted, direct, windowStartSeconds, nowSeconds }: Count): UserAdmission {
   const quota = quotaState(limit, counted + direct, windowStartSeconds);
   return { outcome: 'exhausted', quota, retryAfterSeconds: Math.max(1, quota.resetEpochSeconds - nowSeconds) };
+}
+
+/** What Postgres knows of it, for a ledger that is away. */
+function quotaInHours(limit: number, hours: readonly QuotaHour[], windowStartSeconds: number): QuotaState {
+  const hour = hours.find((each) => each.windowStartSeconds === windowStartSeconds);
+  return quotaState(limit, (hour?.mirrored ?? 0) + (hour?.direct ?? 0), windowStartSeconds);
 }
 
 function nullIfAway(error: unknown): null {

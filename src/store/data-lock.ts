@@ -1,19 +1,13 @@
 // The lock on a data directory: one live process at a time. A claim is a listening socket in the directory, which the
 // kernel silences when its process ends however it ends; so it also tells containers apart that share a volume but no process ids.
-import { randomInt } from 'node:crypto';
+import { randomBytes, randomInt } from 'node:crypto';
 import { chmodSync, closeSync, mkdirSync, openSync, readdirSync, rmSync } from 'node:fs';
 import { connect, createServer, type Server } from 'node:net';
-import { tmpdir } from 'node:os';
-import { basename, join } from 'node:path';
+import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
-import { removeOwnFiles } from '../owned-folder.js';
 import { codeOf, messageOfError, StoreError, StoreInUse } from './store-error.js';
 
-/** Folders under the OS's temporary one that may be removed on behalf of a crashed owner. */
-export const SOCKET_FOLDER_PREFIX = 'sluice-';
-export const SOCKET_NAME = '.s.PGSQL.5432';
-
-/** PID.SUFFIX.sock: the suffix is that of the owner's socket folder, and unique, so a claim's name never comes back. */
+/** PID.SUFFIX.sock: the suffix is unique, so a claim's name never comes back. */
 const CLAIM = /^(\d+)\.([A-Za-z0-9]+)\.sock$/;
 /** Starters at the same moment see each other and step back; each tries again after a time of its own. */
 const ATTEMPTS = 4;
@@ -23,10 +17,9 @@ const STEP_BACK_MAX_MS = 120;
 export type Release = () => Promise<void>;
 
 /** Returns the release, or throws a StoreError that names the process that has the directory. */
-export async function lockDataDirectory(dataDirectory: string, socketDirectory: string): Promise<Release> {
-  const suffix = basename(socketDirectory).slice(SOCKET_FOLDER_PREFIX.length);
+export async function lockDataDirectory(dataDirectory: string): Promise<Release> {
   for (let attempt = 1; ; attempt += 1) {
-    const lock = await tryLock(dataDirectory, suffix);
+    const lock = await tryLock(dataDirectory, randomBytes(8).toString('hex'));
     if (lock.locked) return lock.release;
     if (attempt === ATTEMPTS) {
       throw new StoreInUse(`${dataDirectory} is in use by the process ${lock.owner}: stop it, or set another DATA_DIR`);
@@ -72,8 +65,11 @@ async function claim(folder: string, name: string): Promise<Release> {
   server.unref();
   return async () => {
     await new Promise((resolve) => server.close(resolve));
-    rmSync(join(folder, name), { force: true });
-    closeSync(descriptor);
+    try {
+      rmSync(join(folder, name), { force: true });
+    } finally {
+      closeSync(descriptor);
+    }
   };
 }
 
@@ -82,11 +78,10 @@ async function otherOwner(folder: string, mine: string): Promise<number | null> 
   const descriptor = openSync(folder, 'r');
   try {
     for (const name of readdirSync(folder)) {
-      const [, pid, suffix] = CLAIM.exec(name) ?? [];
-      if (name === mine || pid === undefined || suffix === undefined) continue;
+      const pid = CLAIM.exec(name)?.[1];
+      if (name === mine || pid === undefined) continue;
       if (await answers(throughDescriptor(descriptor, name))) return Number(pid);
       rmSync(join(folder, name), { force: true });
-      removeSocketFolder(`${SOCKET_FOLDER_PREFIX}${suffix}`);
     }
     return null;
   } finally {
@@ -110,7 +105,7 @@ function listen(server: Server, path: string): Promise<void> {
 }
 
 /** The kernel answers for a listener, busy or stopped. Only what it says of the dead counts as dead. */
-function answers(path: string): Promise<boolean> {
+export function answers(path: string): Promise<boolean> {
   return new Promise((resolve) => {
     const probe = connect(path);
     probe.once('connect', () => {
@@ -119,14 +114,4 @@ function answers(path: string): Promise<boolean> {
     });
     probe.once('error', (error) => resolve(!['ECONNREFUSED', 'ENOENT'].includes(codeOf(error) ?? '')));
   });
-}
-
-/** Never recursive: only what a store puts there, and only a folder of ours, which nobody has put a link in the place of. */
-function removeSocketFolder(name: string): void {
-  try {
-    removeOwnFiles(tmpdir(), name, [SOCKET_NAME]);
-  } catch (error) {
-    // Gone already, no longer empty, or somebody else's now: nothing that keeps us from starting.
-    if (!['ENOENT', 'ENOTEMPTY', 'ENOTDIR', 'EACCES', 'EPERM'].includes(codeOf(error) ?? '')) throw error;
-  }
 }

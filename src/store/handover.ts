@@ -28,6 +28,7 @@ export function createHandover(createLedger: () => Ledger, hours: QuotaHours, is
   return {
     ledger: {
       take: async (userId, keyHash) => await here().take(userId, keyHash),
+      look: async (userId) => await here().look(userId),
       async giveBack(userId, windowStartSeconds) {
         const left = await ledger.giveBack(userId, windowStartSeconds);
         // It was counted here, and then by the mirror.

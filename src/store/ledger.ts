@@ -28,6 +28,8 @@ export interface Facts {
 export interface Ledger {
   /** Takes one unit if the key is live; `keyHash` null: whoever the user is asked by was accepted already. */
   take(userId: string, keyHash: string | null): Promise<LedgerAnswer>;
+  /** The user's hour as it is, without taking a unit; null: the ledger doesn't know the user. */
+  look(userId: string): Promise<Omit<Count, 'kind'> | null>;
   /** Gives a unit back, never below zero; null when the hour is no longer kept. */
   giveBack(userId: string, windowStartSeconds: number): Promise<Omit<Count, 'kind' | 'nowSeconds'> | null>;
   /**

@@ -54,6 +54,14 @@ export function createMemoryLedger(clock: () => number): Ledger {
       if (kind === 'taken') hour.counted += 1;
       return { kind, limit, ...hour, windowStartSeconds, nowSeconds };
     },
+    async look(userId) {
+      const user = users.get(userId);
+      if (user === undefined || user.limit === null) return null;
+      const nowSeconds = Math.floor(clock() / 1000);
+      const windowStartSeconds = windowStart(nowSeconds);
+      const { counted = 0, direct = 0 } = user.hours.get(windowStartSeconds) ?? {};
+      return { limit: user.limit, counted, direct, windowStartSeconds, nowSeconds };
+    },
     async giveBack(userId, windowStartSeconds) {
       const user = users.peek(userId);
       const hour = user?.hours.get(windowStartSeconds);

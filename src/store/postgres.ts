@@ -1,6 +1,7 @@
 // Postgres as the rooms see it: the same driver for DATABASE_URL and for the embedded store, migrated before it is handed out.
 import postgres from 'postgres';
 import { type Connections, createConnections, type Driver, type OpenDriver } from './connections.js';
+import { openSocketPlace, POOL_CONNECTIONS } from './embedded-connection.js';
 import { migrate } from './migrations.js';
 import { createPing } from './ping.js';
 import { createSql, guardedSql, type Sql } from './queries.js';
@@ -31,8 +32,6 @@ export interface Postgres {
 
 /** Connections of one process; Postgres has 100 of them by default. */
 const CONNECTIONS = 10;
-/** The embedded store is one session whoever connects: a second connection would only wait for the first one. */
-const EMBEDDED_CONNECTIONS = 1;
 const CONNECT_TIMEOUT_SECONDS = 10;
 /** Between two attempts to connect: the driver would wait for up to 20 seconds after a database has come back. */
 const RECONNECT_SECONDS = 0.25;
@@ -50,22 +49,24 @@ const BEHIND_WAIT_MS = 60_000;
 
 /** Opens and migrates, or throws a StoreError that says where and why, never with the password. */
 export async function openPostgres(target: PostgresTarget): Promise<Postgres> {
-  const { open, size, place } = connect(target);
+  const { open, size, place, release } = connect(target);
   const connections = createConnections({ open, size });
   try {
-    return await handOut(connections, { template: open(() => undefined), size });
+    return await handOut(connections, { template: open(() => undefined), size, release });
   } catch (error) {
     await connections.close(0);
-    throw error instanceof StoreError ? error : new StoreError(`${place} can't be used: ${messageOfError(error)}`);
+    release();
+    if (error instanceof StoreError) throw error;
+    throw new StoreError(`${place} can't be used: ${messageOfError(error)}`, { cause: error });
   }
 }
 
 async function handOut(
   connections: Connections,
-  { template, size }: { readonly template: Driver; readonly size: number },
+  { template, size, release }: { readonly template: Driver; readonly size: number; readonly release: () => void },
 ): Promise<Postgres> {
-  // Of several connections one is always left for what comes first, and requests leave another one for what comes after them.
-  const spare = size > 1 ? 1 : 0;
+  // One connection is always left for what comes first, and requests leave another one for what comes after them.
+  const spare = 1;
   const part = (connections: number): number => Math.max(1, Math.floor(connections));
   const urgent = createSql(template, connections.lane({ connections: size, spare: 0, waiting: OTHERS_WAITING }));
   const requests = connections.lane({ connections: part(size - 2), spare, waiting: REQUESTS_WAITING });
@@ -82,11 +83,24 @@ async function handOut(
     ping: createPing(async () => {
       await within(urgent`SELECT 1`, PING_TIMEOUT_MS);
     }),
-    close: () => connections.close(CLOSE_TIMEOUT_SECONDS),
+    async close() {
+      await connections.close(CLOSE_TIMEOUT_SECONDS);
+      release();
+    },
   };
 }
 
-function connect(target: PostgresTarget): { open: OpenDriver; size: number; place: string } {
+interface Place {
+  readonly open: OpenDriver;
+  /** Connections of this process. */
+  readonly size: number;
+  /** For messages. */
+  readonly place: string;
+  /** When the connections are closed. */
+  readonly release: () => void;
+}
+
+function connect(target: PostgresTarget): Place {
   const common = {
     max: 1,
     // A connection that ends by itself would end inside a transaction: connections.ts makes new ones from time to time.
@@ -98,14 +112,12 @@ function connect(target: PostgresTarget): { open: OpenDriver; size: number; plac
   };
   if (target.kind === 'url') {
     const place = placeOf(target.url);
-    return { place, size: CONNECTIONS, open: (onclose) => driverOf(target.url, { ...common, onclose }) };
+    const open: OpenDriver = (onclose) => driverOf(target.url, { ...common, onclose });
+    return { place, size: CONNECTIONS, open, release: () => undefined };
   }
-  const embedded = { host: target.socketDirectory, port: 5432, user: 'postgres', database: 'postgres', ssl: false };
-  return {
-    place: 'The embedded store',
-    size: EMBEDDED_CONNECTIONS,
-    open: (onclose) => postgres({ ...common, ...embedded, onclose }),
-  };
+  const { options, release } = openSocketPlace(target.socketDirectory);
+  const open: OpenDriver = (onclose) => postgres({ ...common, ...options, onclose });
+  return { place: 'The embedded store', size: POOL_CONNECTIONS, open, release };
 }
 
 /** Host, port and database for messages. The driver's own complaint about a URL would quote it whole. */

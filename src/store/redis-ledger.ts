@@ -14,7 +14,7 @@ import {
   setLimitScript,
   takeScript,
 } from './redis-scripts.js';
-import { createTakes } from './redis-takes.js';
+import { createTakes, hourOf } from './redis-takes.js';
 
 export interface RedisLedgerOptions {
   /** Added to the clock of Redis, in seconds; for tests that hold the hour. */
@@ -35,6 +35,7 @@ export function createRedisLedger(redis: RedisCommands, options: RedisLedgerOpti
   );
   return {
     take: takes.take,
+    look: async (userId) => hourOf(await redis.run(takeScript, recordOf(userId), '', offset(), 0)),
     async giveBack(userId, windowStartSeconds) {
       const reply = giveBackReply.parse(await redis.run(giveBackScript, recordOf(userId), windowStartSeconds));
       if (reply.length === 0) return null;

@@ -1,6 +1,6 @@
 // Units of one user that are asked for in one turn of the event loop are taken in one step: half of what a step costs is the same for any number.
 import { z } from 'zod';
-import type { LedgerAnswer } from './ledger.js';
+import type { Count, LedgerAnswer } from './ledger.js';
 
 export interface Takes {
   /** Takes one unit; rejects with what the step rejects with. */
@@ -58,6 +58,13 @@ export function createTakes(step: TakeStep, together: (send: () => void) => void
       });
     },
   };
+}
+
+/** The hour as the script sees it when it is asked for no unit; null: it doesn't know the user. */
+export function hourOf(reply: unknown): Omit<Count, 'kind'> | null {
+  if (!Array.isArray(reply)) return null;
+  const [, limit, counted, direct, windowStartSeconds, nowSeconds] = countedReply.parse(reply);
+  return { limit, counted, direct, windowStartSeconds, nowSeconds };
 }
 
 /** Who came first is served first, and each sees the count as it was behind his own unit. */

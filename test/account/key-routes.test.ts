@@ -327,8 +327,6 @@ onEachStore(async (t, store) => {
   });
 
   t.test('a key whose row somebody else has and keeps is a 503, and nobody goes on waiting for it', async (t) => {
-    // The embedded store has one session: who waits there waits for his turn.
-    if (store.isEmbedded) return;
     const { sql } = await open(t, await store.target(t));
     const ada = await newUser(sql, 'ada@example.com');
     const told: unknown[] = [];
@@ -354,10 +352,13 @@ onEachStore(async (t, store) => {
   });
 
   t.test('without Postgres every route is a 503 with Retry-After, and no node is told of anything', async (t) => {
-    const { sql, close } = await open(t, await store.target(t));
+    const { sql, requests, close } = await open(t, await store.target(t));
     const ada = await newUser(sql, 'ada@example.com');
     const told: unknown[] = [];
-    const dashboard = await startDashboard(t, { sql, admission: { revoke: async (key) => void told.push(key) } });
+    const dashboard = await startDashboard(t, {
+      sql: requests,
+      admission: { revoke: async (key) => void told.push(key) },
+    });
     const { uuid } = await create(dashboard, ada, 'one');
     await close();
     for (const [method, path, body] of [

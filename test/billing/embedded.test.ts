@@ -1,4 +1,4 @@
-// Billing on the embedded store, which has one connection: nothing may hold it while Stripe is asked.
+// Billing on the embedded store, whose connections are few: none may be held while Stripe is asked.
 import { billingTest, buy } from './nodes.js';
 
 billingTest(

@@ -191,7 +191,7 @@ async function createWorld({
 
 async function startStore(): Promise<{ target: PostgresTarget; stop: () => Promise<void> }> {
   const folder = mkdtempSync(join(tmpdir(), 'billing-test-'));
-  const { socketDirectory, stop } = await startEmbedded(folder);
+  const { socketDirectory, stop } = await startEmbedded({ dataDirectory: folder });
   return {
     target: { kind: 'embedded', socketDirectory },
     async stop() {

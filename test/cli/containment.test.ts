@@ -235,6 +235,21 @@ t.test('a process over its bound of memory takes no scan and is restarted', asyn
   t.equal(await server.stop(), 0);
 });
 
+t.test('two processes share the embedded database, with Redis for their counts', async (t) => {
+  const env = { PROCESSES: '2', REDIS_URL: redis.url, PLANS: 'SMALL:30', BOOTSTRAP_PLAN: 'SMALL', SCAN_THREADS: '1' };
+  while (Date.now() % 3_600_000 > 3_500_000) await new Promise((resolve) => setTimeout(resolve, 200));
+  const server = await startServer({ env });
+  t.teardown(() => server.stop('SIGKILL'));
+  for (const message of ['listening', 'signatures loaded']) {
+    await server.printed(new RegExp(`(?:"msg":"(${message})"[\\s\\S]*){2}`));
+  }
+  t.equal(childrenOf(server.pid).length, 3);
+  const answers = await Promise.all(Array.from({ length: 40 }, (_, index) => upload(server.url, `content ${index}`)));
+  t.equal(answers.filter(({ status }) => status === 200).length, 30);
+  t.equal(answers.filter(({ status }) => status === 429).length, 10);
+  t.equal(await server.stop(), 0);
+});
+
 t.test('two processes serve one port, and one that is killed leaves the other', async (t) => {
   const server = await start(t, { PROCESSES: '2' });
   for (const message of ['listening', 'signatures loaded']) {

@@ -8,11 +8,10 @@ import { dirname, join } from 'node:path';
 import t, { type Test } from 'tap';
 import { mainPath, ownSignaturesDirectory } from '../../src/paths.js';
 import { type Running, start } from '../fixtures/command.js';
-import { BASELINE_ONLY } from '../fixtures/embedded-template.js';
 import { accountIn, readFirstAccount } from '../fixtures/first-account.js';
 import { eicar } from '../fixtures/samples.js';
 
-// One data folder for all: an embedded database takes seconds to make.
+// One data folder for all: an embedded database takes most of a second to make.
 const dataDirectory = mkdtempSync(join(tmpdir(), 'serve-test-'));
 t.teardown(() => rmSync(dataDirectory, { recursive: true, force: true }));
 
@@ -24,7 +23,7 @@ const settings = {
 };
 
 function serve(t: Test, env: Readonly<Record<string, string>> = {}): Running {
-  return start(t, BASELINE_ONLY, [mainPath, 'serve'], { env: { ...settings, ...env } });
+  return start(t, mainPath, ['serve'], { env: { ...settings, ...env } });
 }
 
 async function listening(running: Running): Promise<number> {

@@ -1,5 +1,6 @@
-// Rounds of load and disaster: the server killed at a random moment, its stores stopped for seconds or crashed, and what clients were told compared with what is kept.
-import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
+// Rounds of load and disaster: the server, its supervisor and its database killed at random moments, its stores stopped for seconds or
+// crashed, and what clients were told compared with what is kept.
+import { existsSync, mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
@@ -28,18 +29,22 @@ export interface RoundsReport {
   /** Of them with a verdict, and of these infected. */
   readonly scanned: number;
   readonly infected: number;
-  readonly kills: number;
+  /** How the rounds ended, by what was killed. */
+  readonly kills: Readonly<Record<Kill, number>>;
   /** Rounds in which a store hung for a while or was crashed, by which. */
   readonly outages: Readonly<Record<Outage, number>>;
   /** Empty when everything holds. */
   readonly problems: readonly string[];
 }
 
-/** `database` in the rounds on Postgres is its server, in those on the embedded store the process that holds it. */
 const outages = ['database', 'redis', 'both', 'databaseCrash', 'redisCrash'] as const;
 export type Outage = (typeof outages)[number];
 
 const CLIENTS = 8;
+/** With an embedded database it is killed as well, or it is left to end by itself, with or without the server that uses it. */
+const kills = ['all', 'allButDatabase', 'supervisor'] as const;
+export type Kill = (typeof kills)[number];
+
 /** Under load before the fault. */
 const LOAD_MAX_MS = 1_200;
 const OUTAGE_MIN_MS = 500;
@@ -68,7 +73,10 @@ export async function runRounds(options: RoundsOptions): Promise<RoundsReport> {
   const directory = mkdtempSync(join(tmpdir(), 'sluice-faults-'));
   const stores = options.store === 'postgres' ? { postgres: await startPostgres(), redis: await startRedis() } : null;
   const url = (await stores?.postgres.database()) ?? null;
-  const counts = { kills: 0, outages: { database: 0, redis: 0, both: 0, databaseCrash: 0, redisCrash: 0 } };
+  const counts = {
+    kills: { all: 0, allButDatabase: 0, supervisor: 0 },
+    outages: { database: 0, redis: 0, both: 0, databaseCrash: 0, redisCrash: 0 },
+  };
   const answers: Answers = new Map();
   const problems: string[] = [];
   let rows = 0;
@@ -89,11 +97,14 @@ export async function runRounds(options: RoundsOptions): Promise<RoundsReport> {
       await delay(options.random() * LOAD_MAX_MS);
       const faults = stores === null ? embeddedFaults(server) : faultsOf(stores);
       const fault = await disturb(faults, options.random, counts.outages);
-      await kill(server);
-      counts.kills += 1;
-      await resume(stores);
+      const killed = stores === null ? (kills[Math.floor(options.random() * kills.length)] ?? 'all') : 'all';
+      await kill(server, killed);
+      counts.kills[killed] += 1;
+      fault.resume();
       await load.stop();
-      options.onRound(`round ${round}: ${fault}, ${answers.size} answered, ${rows} rows, ${problems.length} problems`);
+      options.onRound(
+        `round ${round}: ${fault.text}, killed ${killed}, ${answers.size} answered, ${rows} rows, ${problems.length} problems`,
+      );
       const isCheck = url === null && (round % EMBEDDED_CHECK_ROUNDS === 0 || round === options.rounds);
       if (isCheck) await lookInto(join(directory, 'data'), (sql) => check(sql, round));
     }
@@ -152,31 +163,49 @@ function faultsOf({ postgres, redis }: Stores): Faults {
   };
 }
 
-/** The process that holds the embedded database, as it would be on a machine that has no time for it. */
+/** The processes of the embedded database: as they would be on a machine that has no time for them, and killed. */
 function embeddedFaults(server: TestServer): Faults {
-  const [holder] = childrenOf(server);
-  if (holder === undefined) throw new Error('The embedded store has a process');
+  const [postmaster] = childrenOf(server);
+  if (postmaster === undefined) throw new Error('The embedded store has a process');
+  const stopped: number[] = [];
   return {
-    database: { begin: () => void process.kill(holder, 'SIGSTOP'), resume: () => void process.kill(holder, 'SIGCONT') },
+    database: {
+      begin() {
+        // The parent first: what it starts meanwhile would be missed.
+        process.kill(postmaster, 'SIGSTOP');
+        stopped.push(postmaster, ...childrenOf({ pid: postmaster }));
+        for (const pid of stopped) process.kill(pid, 'SIGSTOP');
+      },
+      resume() {
+        for (const pid of stopped) if (existsSync(`/proc/${pid}`)) process.kill(pid, 'SIGCONT');
+      },
+    },
+    databaseCrash: { begin: () => void process.kill(postmaster, 'SIGKILL') },
   };
 }
 
+interface Disturbance {
+  readonly text: string;
+  /** What is still to be done when the server is dead. */
+  readonly resume: () => void;
+}
+
 /** In half of the rounds a store fails before the server is killed: for seconds, or by a crash of its own. */
-async function disturb(faults: Faults, random: () => number, counts: Record<Outage, number>): Promise<string> {
+async function disturb(faults: Faults, random: () => number, counts: Record<Outage, number>): Promise<Disturbance> {
   const possible = outages.filter((outage) => faults[outage] !== undefined);
   const choice = Math.floor(random() * 2 * possible.length);
   const name = possible[choice];
   const fault = name === undefined ? undefined : faults[name];
-  if (name === undefined || fault === undefined) return 'killed';
+  if (name === undefined || fault === undefined) return { text: 'nothing', resume: () => undefined };
   counts[name] += 1;
   await fault.begin();
   const { resume: letGo } = fault;
   await delay(OUTAGE_MIN_MS + random() * (OUTAGE_MAX_MS - OUTAGE_MIN_MS));
   // In half of them it comes back while the server lives.
-  if (letGo !== undefined && random() < 0.5) return `${name}, killed meanwhile`;
+  if (letGo !== undefined && random() < 0.5) return { text: `${name} meanwhile`, resume: letGo };
   letGo?.();
   await delay(random() * LOAD_MAX_MS);
-  return `${name}, then killed`;
+  return { text: `${name} before`, resume: () => undefined };
 }
 
 async function resume(stores: Stores | null): Promise<void> {
@@ -184,14 +213,18 @@ async function resume(stores: Stores | null): Promise<void> {
   stores?.redis.signal('SIGCONT');
 }
 
-/** All processes, the supervisor last: the server is given no moment to notice that something is gone. */
-async function kill(server: TestServer): Promise<void> {
-  for (const child of childrenOf(server).reverse()) process.kill(child, 'SIGKILL');
+/** The supervisor last, where more is killed: the server is given no moment to notice that something is gone. */
+async function kill(server: TestServer, what: Kill): Promise<void> {
+  for (const child of what === 'supervisor' ? [] : childrenOf(server).reverse()) {
+    const isDatabase = readFileSync(`/proc/${child}/cmdline`, 'utf8').split('\0')[0]?.endsWith('/postgres') === true;
+    // One that is stopped would keep the next one waiting for its end.
+    if (what === 'all' || !isDatabase) process.kill(child, 'SIGKILL');
+  }
   await server.stop('SIGKILL');
 }
 
 /** The embedded database, where there is one, is the first. */
-function childrenOf({ pid }: TestServer): number[] {
+function childrenOf({ pid }: { readonly pid: number }): number[] {
   const children = readFileSync(`/proc/${pid}/task/${pid}/children`, 'utf8').trim().split(' ');
   return children.filter(Boolean).map(Number);
 }
@@ -245,7 +278,7 @@ async function drained(server: TestServer): Promise<void> {
 
 /** Opens the store of a dead server as the next one would, replays its journal, and looks. */
 async function lookInto(dataDirectory: string, look: (sql: Sql) => Promise<void>): Promise<void> {
-  const { socketDirectory, stop } = await startEmbedded(dataDirectory);
+  const { socketDirectory, stop } = await startEmbedded({ dataDirectory });
   const store = await openPostgres({ kind: 'embedded', socketDirectory });
   await replayed(store.sql, dataDirectory);
   await look(store.sql);

@@ -1,18 +1,20 @@
-// The embedded store's life: who may open it, what a crash leaves, and what it says when it can't be opened.
+// The embedded database's life: who may open it, what a crash leaves, and what it says when it can't be opened.
 import { spawn } from 'node:child_process';
-import { chmodSync, existsSync, mkdirSync, readdirSync, statSync, writeFileSync } from 'node:fs';
+import { once } from 'node:events';
+import { chmodSync, existsSync, mkdirSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { createServer } from 'node:net';
-import { join } from 'node:path';
+import { dirname, join } from 'node:path';
 import { createInterface } from 'node:readline';
 import { fileURLToPath } from 'node:url';
-import t from 'tap';
+import t, { type Test } from 'tap';
 import { createAccess } from '../../src/account/access.js';
 import { createKeyLoader } from '../../src/account/keys.js';
-import { lockDataDirectory } from '../../src/store/data-lock.js';
+import { lockDataDirectory, tryLock } from '../../src/store/data-lock.js';
 import { startEmbedded } from '../../src/store/embedded.js';
 import { openPostgres } from '../../src/store/postgres.js';
 import { codeOf } from '../../src/store/store-error.js';
 import { createTestAdmissions } from '../fixtures/accounts.js';
+import { seedEmbedded } from '../fixtures/embedded-template.js';
 import { open, temporaryFolder } from '../fixtures/stores.js';
 
 const writer = fileURLToPath(new URL('../fixtures/embedded-writer.js', import.meta.url));
@@ -23,46 +25,142 @@ function claims(folder: string): string[] {
 
 t.test('only this user can reach the folder and the socket, and both are released', async (t) => {
   const folder = join(temporaryFolder(t), 'new', 'data');
-  const embedded = await startEmbedded(folder);
+  const embedded = await startEmbedded({ dataDirectory: folder });
   t.equal(statSync(folder).mode & 0o777, 0o700);
   t.equal(statSync(embedded.socketDirectory).mode & 0o777, 0o700);
-  t.equal(statSync(join(folder, 'postgres')).mode & 0o777, 0o700);
+  for (const name of ['', '18', 'socket']) {
+    t.equal(statSync(join(folder, 'postgres', name)).mode & 0o777, 0o700, name);
+  }
   t.equal(statSync(join(folder, 'open')).mode & 0o777, 0o700);
   t.equal(claims(folder).length, 1);
-  await t.rejects(startEmbedded(folder), {
+  await t.rejects(startEmbedded({ dataDirectory: folder }), {
     name: 'StoreError',
     message: `${folder} is in use by the process ${process.pid}: stop it, or set another DATA_DIR`,
   });
   await Promise.all([embedded.stop(), embedded.stop()]);
   t.same(claims(folder), []);
-  t.notOk(existsSync(embedded.socketDirectory));
+  t.same(readdirSync(embedded.socketDirectory), []);
 });
 
-t.test('a killed process leaves its account, its key and a lock that is taken over', async (t) => {
-  const folder = temporaryFolder(t);
-  // The child commits an account, says so, and is killed at that moment.
+/** Starts a process that commits an account in the folder; resolves when that is done, with the process and the account's key. */
+async function writing(t: Test, folder: string) {
   const child = spawn(process.execPath, [writer, folder], { stdio: ['ignore', 'pipe', 'inherit'] });
-  const ended = new Promise((resolve) => child.once('exit', resolve));
-  const [apiKey, socketDirectory] = await new Promise<string[]>((resolve) => {
-    createInterface({ input: child.stdout }).once('line', (line) => {
+  t.teardown(() => child.kill('SIGKILL'));
+  const ended = once(child, 'exit');
+  const apiKey = await new Promise<string>((resolve) => createInterface({ input: child.stdout }).once('line', resolve));
+  return {
+    apiKey,
+    async kill() {
       child.kill('SIGKILL');
-      resolve(line.split(' '));
-    });
-  });
-  await ended;
-  t.ok(
-    apiKey !== undefined && socketDirectory !== undefined && existsSync(socketDirectory),
-    'its socket folder is left',
-  );
+      await ended;
+    },
+  };
+}
 
-  const embedded = await startEmbedded(folder);
+/** What the log of a start says. */
+function listener() {
+  const lines: string[] = [];
+  const take = (fields: unknown, message?: unknown) => void lines.push(`${JSON.stringify(fields)} ${message}`);
+  return { lines, log: { debug: () => undefined, info: take, warn: take, error: take } };
+}
+
+function postmasterPid(folder: string): number {
+  return Number(readFileSync(join(folder, 'postgres', '18', 'postmaster.pid'), 'utf8').split('\n')[0]);
+}
+
+function isThere(pid: number): boolean {
+  return existsSync(`/proc/${pid}/exe`) && readFileSync(`/proc/${pid}/cmdline`, 'utf8') !== '';
+}
+
+async function gone(pid: number): Promise<void> {
+  while (isThere(pid)) await new Promise((resolve) => setImmediate(resolve));
+}
+
+t.test('a process that is killed together with its database leaves its account and its key', async (t) => {
+  const folder = temporaryFolder(t);
+  const { apiKey, kill } = await writing(t, folder);
+  const pid = postmasterPid(folder);
+  process.kill(pid, 'SIGKILL');
+  await kill();
+  await gone(pid);
+
+  const { lines, log } = listener();
+  const embedded = await startEmbedded({ dataDirectory: folder, log });
   t.teardown(() => embedded.stop());
-  t.notOk(existsSync(String(socketDirectory)), 'the next start removes it');
+  t.match(lines.join('\n'), 'database system was not properly shut down; automatic recovery in progress');
   const { sql } = await open(t, { kind: 'embedded', socketDirectory: embedded.socketDirectory });
   t.match([...(await sql`SELECT email FROM users`)], [{ email: 'killed@example.com' }]);
   const store = createTestAdmissions({ load: createKeyLoader(sql, () => 50), clock: Date.now });
   t.teardown(() => store.stop());
   t.match(await createAccess(store, () => 50).withApiKey(apiKey), { outcome: 'admitted', quota: { remaining: 49 } });
+});
+
+t.test('the database of a process that is killed ends when nobody uses it any more', async (t) => {
+  const folder = temporaryFolder(t);
+  const { kill } = await writing(t, folder);
+  const pid = postmasterPid(folder);
+  const socketDirectory = join(folder, 'postgres', 'socket');
+  const left = await openPostgres({ kind: 'embedded', socketDirectory });
+  await kill();
+  t.match([...(await left.sql`SELECT email FROM users`)], [{ email: 'killed@example.com' }], 'it still answers');
+  await left.close();
+  await gone(pid);
+  const { lines, log } = listener();
+  await (await startEmbedded({ dataDirectory: folder, log })).stop();
+  t.same(lines, [], 'it has ended in order');
+});
+
+t.test('the next start ends a database that is still in use', async (t) => {
+  const folder = temporaryFolder(t);
+  const { kill } = await writing(t, folder);
+  const pid = postmasterPid(folder);
+  const left = await openPostgres({ kind: 'embedded', socketDirectory: join(folder, 'postgres', 'socket') });
+  await kill();
+  const { lines, log } = listener();
+  const embedded = await startEmbedded({ dataDirectory: folder, log });
+  t.teardown(() => embedded.stop());
+  t.notOk(isThere(pid));
+  t.match(lines.join('\n'), 'the database server of a supervisor that was killed is still there');
+  // Its pool finds the new one.
+  t.match([...(await left.sql`SELECT email FROM users`)], [{ email: 'killed@example.com' }]);
+  await left.close();
+});
+
+t.test('a process id of a dead database that somebody else has now is no obstacle', async (t) => {
+  const folder = temporaryFolder(t);
+  const { kill } = await writing(t, folder);
+  const pid = postmasterPid(folder);
+  process.kill(pid, 'SIGKILL');
+  await kill();
+  await gone(pid);
+  const files = [
+    join(folder, 'postgres', '18', 'postmaster.pid'),
+    join(folder, 'postgres', 'socket', '.s.PGSQL.5432.lock'),
+  ];
+  for (const path of files) {
+    const [, ...rest] = readFileSync(path, 'utf8').split('\n');
+    // Not of this process and not of those above it: PostgreSQL itself knows these.
+    writeFileSync(path, [1, ...rest].join('\n'));
+  }
+  const embedded = await startEmbedded({ dataDirectory: folder });
+  t.teardown(() => embedded.stop());
+  const { sql } = await open(t, { kind: 'embedded', socketDirectory: embedded.socketDirectory });
+  t.equal((await sql`SELECT FROM users`).count, 1);
+});
+
+t.test('a database that runs where its process id means nothing keeps the folder', async (t) => {
+  const folder = temporaryFolder(t);
+  await seedEmbedded(folder);
+  const path = join(folder, 'postgres', 'socket', '.s.PGSQL.5432');
+  const owner = createServer();
+  await new Promise<void>((resolve) => owner.listen(path, resolve));
+  await t.rejects(startEmbedded({ dataDirectory: folder }), {
+    name: 'StoreError',
+    message: /18 is in use by a PostgreSQL outside of this container: stop it, or set another DATA_DIR$/,
+  });
+  t.same(claims(folder), []);
+  await new Promise((resolve) => owner.close(resolve));
+  await (await startEmbedded({ dataDirectory: folder })).stop();
 });
 
 t.test('an owner whose process id means nothing here keeps the folder until it ends', async (t) => {
@@ -72,7 +170,7 @@ t.test('an owner whose process id means nothing here keeps the folder until it e
   mkdirSync(join(folder, 'open'));
   const owner = createServer();
   await new Promise<void>((resolve) => owner.listen(claim, resolve));
-  await t.rejects(startEmbedded(folder), {
+  await t.rejects(startEmbedded({ dataDirectory: folder }), {
     name: 'StoreError',
     message: `${folder} is in use by the process 1: stop it, or set another DATA_DIR`,
   });
@@ -80,7 +178,7 @@ t.test('an owner whose process id means nothing here keeps the folder until it e
 
   // What a crash of the machine leaves: a claim that nobody listens on.
   writeFileSync(claim, '');
-  await (await startEmbedded(folder)).stop();
+  await (await startEmbedded({ dataDirectory: folder })).stop();
   t.same(claims(folder), []);
 });
 
@@ -89,7 +187,7 @@ t.test('of many starters at once one has the folder, however long its path is', 
   mkdirSync(join(folder, 'open'), { recursive: true });
   for (const dead of ['1.dead1.sock', '2.dead2.sock']) writeFileSync(join(folder, 'open', dead), '');
   for (let round = 0; round < 8; round += 1) {
-    const starts = Array.from({ length: 6 }, (_, index) => lockDataDirectory(folder, `sluice-${round}x${index}`));
+    const starts = Array.from({ length: 6 }, () => lockDataDirectory(folder));
     const settled = await Promise.allSettled(starts);
     const owners = settled.flatMap((one) => (one.status === 'fulfilled' ? [one.value] : []));
     t.ok(owners.length <= 1, `${owners.length} owners`);
@@ -97,7 +195,7 @@ t.test('of many starters at once one has the folder, however long its path is', 
     for (const release of owners) await release();
     t.same(claims(folder), []);
   }
-  await (await lockDataDirectory(folder, 'sluice-after'))();
+  await (await lockDataDirectory(folder))();
 });
 
 t.test('a lock that the system refuses says why, in words and as its code', async (t) => {
@@ -105,7 +203,7 @@ t.test('a lock that the system refuses says why, in words and as its code', asyn
   mkdirSync(join(folder, 'open'));
   const name = `${process.pid}.taken.sock`;
   writeFileSync(join(folder, 'open', name), '');
-  const refused = lockDataDirectory(folder, 'sluice-taken');
+  const refused = tryLock(folder, 'taken');
   await t.rejects(refused, { name: 'StoreError', message: /can't hold the lock, a UNIX socket: .*EADDRINUSE/ });
   t.equal(codeOf(await refused.catch((error: unknown) => error)), 'EADDRINUSE');
   t.same(claims(folder), [name], 'what is not ours stays');
@@ -119,7 +217,7 @@ t.test('a folder that others use keeps its mode, what we put into it is closed',
   writeFileSync(join(used, 'of-somebody-else'), '');
   for (const folder of [shared, used]) {
     const before = statSync(folder).mode;
-    await (await startEmbedded(folder)).stop();
+    await (await startEmbedded({ dataDirectory: folder })).stop();
     t.equal(statSync(folder).mode, before);
     t.equal(statSync(join(folder, 'postgres')).mode & 0o777, 0o700);
   }
@@ -127,56 +225,100 @@ t.test('a folder that others use keeps its mode, what we put into it is closed',
 
 t.test('a first start that was killed half way is begun again', async (t) => {
   const folder = temporaryFolder(t);
-  mkdirSync(join(folder, 'postgres.new'));
-  writeFileSync(join(folder, 'postgres.new', 'PG_VERSION'), '1');
-  const embedded = await startEmbedded(folder);
+  mkdirSync(join(folder, 'postgres', '18.new'), { recursive: true });
+  writeFileSync(join(folder, 'postgres', '18.new', 'PG_VERSION'), '1');
+  const embedded = await startEmbedded({ dataDirectory: folder });
   t.teardown(() => embedded.stop());
   const { sql } = await open(t, { kind: 'embedded', socketDirectory: embedded.socketDirectory });
   t.same([...(await sql`SELECT 1 AS one`)], [{ one: 1 }]);
 });
 
-t.test(
-  'a thread that hangs is ended and its death told, and what was committed is there at the next start',
-  async (t) => {
-    const folder = temporaryFolder(t);
-    let told: (error: Error) => void = () => undefined;
-    const death = new Promise<Error>((resolve) => {
-      told = resolve;
-    });
-    const embedded = await startEmbedded(folder, (error) => told(error), { intervalMs: 20, missesMax: 100 });
-    const store = await openPostgres({ kind: 'embedded', socketDirectory: embedded.socketDirectory });
-    await store.sql`CREATE TABLE kept (n int)`;
-    await store.sql`INSERT INTO kept VALUES (1)`;
-    // Hours of work in one statement: PGlite can't be interrupted in it.
-    const endless = store.sql`SELECT count(*) FROM generate_series(1, 100000) a, generate_series(1, 10000000) b`;
-    const failed = t.rejects(endless);
-    t.match(await death, {
-      name: 'StoreError',
-      message: 'The embedded store has died: its thread hung; is the disk full?',
-    });
-    await store.close();
-    await failed;
-    await embedded.stop();
-    t.same(claims(folder), []);
+t.test('the path of the folder may be longer than that of a socket', async (t) => {
+  const folder = join(temporaryFolder(t), 'long'.repeat(40));
+  const embedded = await startEmbedded({ dataDirectory: folder });
+  t.teardown(() => embedded.stop());
+  const { sql } = await open(t, { kind: 'embedded', socketDirectory: embedded.socketDirectory });
+  t.same([...(await sql`SELECT 1 AS one`)], [{ one: 1 }]);
+});
 
-    const again = await startEmbedded(folder);
-    t.teardown(() => again.stop());
-    const { sql } = await open(t, { kind: 'embedded', socketDirectory: again.socketDirectory });
-    t.same([...(await sql`SELECT n FROM kept`)], [{ n: 1 }]);
-  },
-);
+t.test('a query has its end, others do not wait for it, and none can reach beyond the tables', async (t) => {
+  const folder = temporaryFolder(t);
+  await seedEmbedded(folder);
+  const embedded = await startEmbedded({ dataDirectory: folder });
+  t.teardown(() => embedded.stop());
+  const { sql } = await open(t, { kind: 'embedded', socketDirectory: embedded.socketDirectory });
+  let isOver = false;
+  const endless = sql.transaction('readCommitted', async (tx) => {
+    await tx`SET LOCAL statement_timeout = 500`;
+    await tx`SELECT count(*) FROM generate_series(1, 100000) a, generate_series(1, 10000000) b`;
+  });
+  const failed = t.rejects(endless, { code: '57014' }).then(() => {
+    isOver = true;
+  });
+  t.same([...(await sql`SELECT 1 AS one`)], [{ one: 1 }]);
+  t.notOk(isOver);
+  await failed;
+  await t.rejects(sql`COPY (SELECT 1) TO PROGRAM 'true'`, { code: '42501' });
+  await t.rejects(sql`COPY (SELECT 1) TO '/tmp/of-the-database'`, { code: '42501' });
+  await t.rejects(sql`SELECT pg_read_file('/etc/passwd')`, { code: '42501' });
+  t.match(
+    [...(await sql`SHOW fsync`), ...(await sql`SHOW listen_addresses`)],
+    [{ fsync: 'on' }, { listen_addresses: '' }],
+  );
+});
+
+t.test('one of its processes that dies takes nothing with it, and the log tells of the repair', async (t) => {
+  const folder = temporaryFolder(t);
+  await seedEmbedded(folder);
+  const { lines, log } = listener();
+  const embedded = await startEmbedded({ dataDirectory: folder, log });
+  t.teardown(() => embedded.stop());
+  const { sql } = await open(t, { kind: 'embedded', socketDirectory: embedded.socketDirectory });
+  await sql`CREATE TABLE kept (n int)`;
+  await sql`INSERT INTO kept VALUES (1)`;
+  const [mine] = await sql<{ pid: number }[]>`SELECT pg_backend_pid() AS pid`;
+  process.kill(mine?.pid ?? 0, 'SIGKILL');
+  await t.rejects(sql`SELECT pg_sleep(60)`);
+  let rows: unknown[] = [];
+  while (rows.length === 0) rows = await sql`SELECT n FROM kept`.catch(() => []);
+  t.match(rows, [{ n: 1 }]);
+  t.match(lines.join('\n'), 'was terminated by signal 9');
+});
 
 t.test('a folder that cannot be used is named, and nothing is left behind', async (t) => {
   const file = join(temporaryFolder(t), 'file');
   writeFileSync(file, '');
-  await t.rejects(startEmbedded(join(file, 'data')), {
+  await t.rejects(startEmbedded({ dataDirectory: join(file, 'data') }), {
     name: 'StoreError',
     message: /^The data directory .*\/file\/data can't be written: ENOTDIR/,
   });
   const damaged = temporaryFolder(t);
-  writeFileSync(join(damaged, 'postgres'), 'not a folder');
-  await t.rejects(startEmbedded(damaged), { name: 'StoreError', message: /^The embedded store can't be opened: / });
+  await seedEmbedded(damaged);
+  rmSync(join(damaged, 'postgres', '18', 'global', 'pg_control'));
+  await t.rejects(startEmbedded({ dataDirectory: damaged }), {
+    name: 'StoreError',
+    message: /^The embedded database can't be started: .*pg_control/,
+  });
   t.same(claims(damaged), []);
+});
+
+t.test('a folder of another database or another version says what to do, and stays as it is', async (t) => {
+  const cases: readonly (readonly [string, RegExp])[] = [
+    ['postgres/PG_VERSION', /was made by an early version of Sluice, with another database .*: move it away$/],
+    ['postgres/99/PG_VERSION', /is of PostgreSQL 99, and this Sluice brings 18: upgrade Sluice$/],
+    [
+      'postgres/9/PG_VERSION',
+      /is of PostgreSQL 9, and this Sluice brings 18: install PostgreSQL 9 \(Debian: postgresql-9\)/,
+    ],
+  ];
+  for (const [path, message] of cases) {
+    const folder = temporaryFolder(t);
+    mkdirSync(dirname(join(folder, path)), { recursive: true });
+    writeFileSync(join(folder, path), 'as it is');
+    await t.rejects(startEmbedded({ dataDirectory: folder }), { name: 'StoreError', message });
+    t.equal(readFileSync(join(folder, path), 'utf8'), 'as it is');
+    t.same(claims(folder), []);
+  }
 });
 
 t.test('a Postgres that is not there is told without the password', async (t) => {

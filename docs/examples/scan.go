@@ -1,0 +1,61 @@
+// Scans the file that is named first.
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+	"log"
+	"mime/multipart"
+	"net/http"
+	"os"
+	"path/filepath"
+)
+
+func main() {
+	content, err := os.ReadFile(os.Args[1])
+	if err != nil {
+		log.Fatal(err)
+	}
+	var body bytes.Buffer
+	form := multipart.NewWriter(&body)
+	part, err := form.CreateFormFile("file", filepath.Base(os.Args[1]))
+	if err != nil {
+		log.Fatal(err)
+	}
+	part.Write(content)
+	form.Close()
+
+	request, err := http.NewRequest("POST", os.Getenv("SLUICE_URL")+"/api/v1/scans", &body)
+	if err != nil {
+		log.Fatal(err)
+	}
+	request.Header.Set("X-API-KEY", os.Getenv("SLUICE_KEY"))
+	request.Header.Set("Content-Type", form.FormDataContentType())
+	answer, err := http.DefaultClient.Do(request)
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer answer.Body.Close()
+	text, err := io.ReadAll(answer.Body)
+	if err != nil {
+		log.Fatal(err)
+	}
+	// 422: not fully looked at, which is not the same as clean. 429: the hour's quota is used up.
+	if answer.StatusCode != http.StatusOK {
+		log.Fatalf("no verdict: %d %s", answer.StatusCode, text)
+	}
+	var verdict struct {
+		Infected  bool    `json:"infected"`
+		VirusName *string `json:"virusName"`
+	}
+	if err := json.Unmarshal(text, &verdict); err != nil {
+		log.Fatal(err)
+	}
+	if verdict.Infected {
+		fmt.Println("infected: " + *verdict.VirusName)
+		os.Exit(1)
+	}
+	fmt.Println("clean")
+}

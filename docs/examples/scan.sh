@@ -1,0 +1,16 @@
+#!/bin/sh
+# Scans the file that is named first. SLUICE_URL and SLUICE_KEY say where, and as whom.
+# Ends with 0 when it is clean, 1 when it is infected, 2 when there is no verdict.
+set -eu
+answer=$(curl --silent --show-error --max-time 120 --write-out '\n%{http_code}' \
+  --header "X-API-KEY: $SLUICE_KEY" --form "file=@\"$1\"" "$SLUICE_URL/api/v1/scans") || exit 2
+status=${answer##*
+}
+body=${answer%
+*}
+printf '%s\n' "$body"
+[ "$status" = 200 ] || exit 2
+case $body in
+  *'"infected":false'*) exit 0 ;;
+  *) exit 1 ;;
+esac

@@ -1,0 +1,56 @@
+// Requests to the dashboard API: with the cookie, renewed where needed, answers checked, failures as Problem.
+import type { z } from 'zod/mini';
+import { noAnswer, type Problem, problemOf, SessionEnded } from './problem.ts';
+import { endSession, keepFresh, renewAfterRefusal } from './session.ts';
+
+export interface Ask<T> {
+  readonly method?: 'GET' | 'POST' | 'PUT' | 'DELETE';
+  readonly path: string;
+  readonly body?: unknown;
+  readonly shape: z.ZodMiniType<T>;
+  readonly signal?: AbortSignal;
+}
+
+/** A request of somebody who is signed in. Rejects with Problem, or SessionEnded when the way leads to the sign-in. */
+export async function ask<T>(request: Ask<T>): Promise<T> {
+  await keepFresh();
+  const first = await send(request);
+  if (!isRefusal(first)) return await read(first, request);
+  await renewAfterRefusal();
+  const second = await send(request);
+  if (!isRefusal(second)) return await read(second, request);
+  endSession();
+  throw new SessionEnded();
+}
+
+/** A request that anybody may make. */
+export async function askOpenly<T>(request: Ask<T>): Promise<T> {
+  return await read(await send(request), request);
+}
+
+export function isRefusal({ status }: { readonly status: number }): boolean {
+  return status === 401;
+}
+
+async function send<T>({ method = 'GET', path, body, signal }: Ask<T>): Promise<Response> {
+  try {
+    return await fetch(path, {
+      method,
+      ...(body === undefined ? {} : { body: JSON.stringify(body), headers: { 'Content-Type': 'application/json' } }),
+      ...(signal === undefined ? {} : { signal }),
+    });
+  } catch (error) {
+    if (signal?.aborted) throw error;
+    throw noAnswer();
+  }
+}
+
+async function read<T>(response: Response, { shape }: Ask<T>): Promise<T> {
+  const text = await response.text();
+  if (!response.ok) throw failureOf(response, text);
+  return shape.parse(text === '' ? null : JSON.parse(text));
+}
+
+function failureOf({ status, headers }: Response, text: string): Problem {
+  return problemOf(status, text, headers.get('retry-after'));
+}

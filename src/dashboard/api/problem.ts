@@ -1,0 +1,58 @@
+// What went wrong with a request, as one class: an answer of the service that is no success, or no answer at all.
+import { ErrorBody } from './shapes.ts';
+
+export class Problem extends Error {
+  /** 0: there was no answer. */
+  readonly status: number;
+  /** The `error` of the body; empty without one of ours. */
+  readonly error: string;
+  readonly retryAfterSeconds: number | null;
+  /** Epoch seconds; with the 429 of the quota alone. */
+  readonly resetTime: number | null;
+
+  constructor(
+    status: number,
+    body: { error?: string; message?: string; resetTime?: number },
+    retryAfter: string | null,
+  ) {
+    super(body.message ?? body.error ?? '');
+    this.name = 'Problem';
+    this.status = status;
+    this.error = body.error ?? '';
+    this.resetTime = body.resetTime ?? null;
+    const seconds = Number.parseInt(retryAfter ?? '', 10);
+    this.retryAfterSeconds = Number.isFinite(seconds) ? Math.max(1, seconds) : null;
+  }
+}
+
+/** The session is over: the tokens that the browser has are good for nothing any more. */
+export class SessionEnded extends Error {
+  constructor() {
+    super('The session has ended');
+    this.name = 'SessionEnded';
+  }
+}
+
+export function noAnswer(): Problem {
+  return new Problem(0, {}, null);
+}
+
+export function problemOf(status: number, text: string, retryAfter: string | null): Problem {
+  const parsed = ErrorBody.safeParse(jsonOf(text));
+  if (!parsed.success) return new Problem(status, {}, retryAfter);
+  const { error, message, resetTime } = parsed.data;
+  const body = {
+    error,
+    ...(message === undefined ? {} : { message }),
+    ...(resetTime === undefined ? {} : { resetTime }),
+  };
+  return new Problem(status, body, retryAfter);
+}
+
+function jsonOf(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch {
+    return null;
+  }
+}

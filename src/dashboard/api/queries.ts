@@ -1,0 +1,84 @@
+// What pages ask for, as queries with a name each, so that a change made by one page reaches the others.
+import { queryOptions } from '@tanstack/react-query';
+import { ask, askOpenly } from './client.ts';
+import {
+  Billing,
+  Counts,
+  Keys,
+  Months,
+  Quota,
+  Registration,
+  ScanDetail,
+  ScanPage,
+  Sessions,
+  User,
+  Version,
+} from './shapes.ts';
+
+export const meQuery = queryOptions({
+  queryKey: ['me'],
+  queryFn: ({ signal }) => ask({ path: '/web/users/me', shape: User, signal }),
+});
+
+export const registrationQuery = queryOptions({
+  queryKey: ['registration'],
+  queryFn: ({ signal }) => askOpenly({ path: '/web/auth/registration', shape: Registration, signal }),
+  staleTime: Number.POSITIVE_INFINITY,
+});
+
+export const quotaQuery = queryOptions({
+  queryKey: ['quota'],
+  queryFn: ({ signal }) => ask({ path: '/web/quota', shape: Quota, signal }),
+  refetchInterval: 30_000,
+});
+
+export const versionQuery = queryOptions({
+  queryKey: ['version'],
+  queryFn: ({ signal }) => askOpenly({ path: '/version', shape: Version, signal }),
+  refetchInterval: 60_000,
+});
+
+/** Days as `YYYY-MM-DD`, both included. */
+export function donutQuery(startDate: string, endDate: string) {
+  const query = new URLSearchParams({ startDate, endDate });
+  return queryOptions({
+    queryKey: ['stats', 'donut', startDate, endDate],
+    queryFn: ({ signal }) => ask({ path: `/web/scans/stats/donuts?${query}`, shape: Counts, signal }),
+  });
+}
+
+export const monthlyQuery = queryOptions({
+  queryKey: ['stats', 'monthly'],
+  queryFn: ({ signal }) => ask({ path: '/web/scans/stats/monthly', shape: Months, signal }),
+});
+
+/** `search`: the parameters of the service. */
+export function scansQuery(search: string) {
+  return queryOptions({
+    queryKey: ['stats', 'scans', search],
+    queryFn: ({ signal }) => ask({ path: `/web/scans/stats?${search}`, shape: ScanPage, signal }),
+  });
+}
+
+export function scanQuery(id: string) {
+  return queryOptions({
+    queryKey: ['scan', id],
+    queryFn: ({ signal }) => ask({ path: `/web/scans/${encodeURIComponent(id)}`, shape: ScanDetail, signal }),
+    staleTime: Number.POSITIVE_INFINITY,
+  });
+}
+
+export const keysQuery = queryOptions({
+  queryKey: ['keys'],
+  queryFn: ({ signal }) => ask({ path: '/web/keys/me', shape: Keys, signal }),
+});
+
+export const billingQuery = queryOptions({
+  queryKey: ['billing'],
+  queryFn: ({ signal }) => ask({ path: '/web/billing/me', shape: Billing, signal }),
+});
+
+export const sessionsQuery = queryOptions({
+  queryKey: ['sessions'],
+  queryFn: ({ signal }) => ask({ path: '/web/users/me/sessions', shape: Sessions, signal }),
+});

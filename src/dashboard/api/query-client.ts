@@ -1,0 +1,22 @@
+// The cache of what the service has answered, and when it is asked again.
+import { QueryClient } from '@tanstack/react-query';
+import { Problem } from './problem.ts';
+
+const RETRIES = 2;
+
+/** No answer, or one that says that a later one may be another. */
+function isPassing(error: unknown): boolean {
+  return error instanceof Problem && (error.status === 0 || error.status === 503);
+}
+
+export const queries = new QueryClient({
+  defaultOptions: {
+    queries: {
+      staleTime: 5_000,
+      // Asked also where the browser says that it is offline: it doesn't know of servers on the same machine.
+      networkMode: 'always',
+      retry: (count, error) => count < RETRIES && isPassing(error),
+    },
+    mutations: { networkMode: 'always' },
+  },
+});

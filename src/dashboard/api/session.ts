@@ -1,0 +1,104 @@
+// The session as this browser knows it: until when the access cookie is good, renewed by one tab for all of them.
+import { noAnswer, problemOf, SessionEnded } from './problem.ts';
+import { SignedIn } from './shapes.ts';
+
+/** The tokens are in cookies that no script can read; this only says until when, in epoch milliseconds. */
+const UNTIL = 'sluice.signedInUntil';
+/** Renewed this long before its end: no request meets an expired token on its way. */
+const MARGIN_MS = 60_000;
+const LOCK = 'sluice.refresh';
+
+export type EndReason = 'ended' | 'signedOut';
+type Listener = (reason: EndReason) => void;
+const listeners = new Set<Listener>();
+
+export function onSessionEnd(listener: Listener): () => void {
+  listeners.add(listener);
+  return () => listeners.delete(listener);
+}
+
+/** Told whenever `isSignedIn` may say something else. */
+const watchers = new Set<() => void>();
+
+export function watchSession(watcher: () => void): () => void {
+  watchers.add(watcher);
+  return () => watchers.delete(watcher);
+}
+
+function changed(): void {
+  for (const watcher of watchers) watcher();
+}
+
+function tell(reason: EndReason): void {
+  for (const listener of listeners) listener(reason);
+}
+
+// Another tab has signed out, or has found the session ended.
+window.addEventListener('storage', ({ key, newValue }) => {
+  if (key !== UNTIL) return;
+  changed();
+  if (newValue === null) tell('signedOut');
+});
+
+export function isSignedIn(): boolean {
+  return localStorage.getItem(UNTIL) !== null;
+}
+
+export function rememberSession(expiresInSeconds: number): void {
+  localStorage.setItem(UNTIL, String(Date.now() + expiresInSeconds * 1000));
+  changed();
+}
+
+/** Returns whether there was a session. */
+export function forgetSession(): boolean {
+  const was = isSignedIn();
+  localStorage.removeItem(UNTIL);
+  changed();
+  return was;
+}
+
+function untilMs(): number {
+  return Number(localStorage.getItem(UNTIL) ?? 0);
+}
+
+/** Renews the access cookie when it is about to end. Rejects with SessionEnded or Problem. */
+export async function keepFresh(): Promise<void> {
+  const until = untilMs();
+  if (until - Date.now() < MARGIN_MS) await renew(until);
+}
+
+/** The cookie was refused: renews it unless another tab has just done so. Rejects with SessionEnded or Problem. */
+export async function renewAfterRefusal(): Promise<void> {
+  await renew(untilMs());
+}
+
+/** A refresh token works once, so tabs take turns; who waited finds the work done. */
+async function renew(seenUntil: number): Promise<void> {
+  const work = async (): Promise<void> => {
+    if (untilMs() === seenUntil) await refresh(seenUntil);
+  };
+  // Without https, locks exist on this very machine alone. The service takes two requests at once for what they are, a race.
+  if ('locks' in navigator) await navigator.locks.request(LOCK, work);
+  else await work();
+}
+
+async function refresh(seenUntil: number): Promise<void> {
+  const response = await fetch('/web/auth/refresh', { method: 'POST' }).catch(() => {
+    throw noAnswer();
+  });
+  const text = await response.text();
+  if (response.ok) {
+    rememberSession(SignedIn.parse(JSON.parse(text)).expiresIn);
+    return;
+  }
+  if (response.status !== 401) throw problemOf(response.status, text, response.headers.get('retry-after'));
+  // A tab that couldn't wait for us was faster: its cookie is ours as well.
+  if (untilMs() !== seenUntil && isSignedIn()) return;
+  endSession();
+  throw new SessionEnded();
+}
+
+/** The service said that the session is over. */
+export function endSession(): void {
+  if (forgetSession()) tell('ended');
+}

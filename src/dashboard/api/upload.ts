@@ -1,0 +1,81 @@
+// One file on its way to POST /web/scans, with the progress that fetch doesn't tell of.
+import { isRefusal } from './client.ts';
+import { noAnswer, problemOf, SessionEnded } from './problem.ts';
+import { endSession, keepFresh, renewAfterRefusal } from './session.ts';
+import { type Quota, ScanResult } from './shapes.ts';
+
+export interface Scanned extends ScanResult {
+  readonly scanId: string;
+  /** `encrypted` or `raw-content`; null: nothing to say. */
+  readonly notice: string | null;
+}
+
+export interface UploadEvents {
+  readonly signal: AbortSignal;
+  /** Bytes of the form that the browser has sent. */
+  readonly onProgress: (sent: number, total: number) => void;
+  /** What the answer says of the hour. */
+  readonly onQuota: (quota: Quota) => void;
+}
+
+interface Answer {
+  readonly status: number;
+  readonly text: string;
+  header(name: string): string | null;
+}
+
+/** Rejects with Problem, SessionEnded, or the signal's reason. */
+export async function uploadFile(file: File, events: UploadEvents): Promise<Scanned> {
+  await keepFresh();
+  let answer = await post(file, events);
+  if (isRefusal(answer)) {
+    await renewAfterRefusal();
+    answer = await post(file, events);
+  }
+  if (isRefusal(answer)) {
+    endSession();
+    throw new SessionEnded();
+  }
+  tellQuota(answer, events);
+  if (answer.status !== 200) throw problemOf(answer.status, answer.text, answer.header('retry-after'));
+  const result = ScanResult.parse(JSON.parse(answer.text));
+  return { ...result, scanId: answer.header('x-scan-id') ?? '', notice: answer.header('x-scan-notice') };
+}
+
+function tellQuota(answer: Answer, { onQuota }: UploadEvents): void {
+  const [limit, remaining, resetTime] = ['limit', 'remaining', 'reset'].map((name) =>
+    Number(answer.header(`x-ratelimit-${name}`) ?? Number.NaN),
+  );
+  if (limit === undefined || remaining === undefined || resetTime === undefined) return;
+  if ([limit, remaining, resetTime].every(Number.isFinite)) onQuota({ limit, remaining, resetTime });
+}
+
+function post(file: File, { signal, onProgress }: UploadEvents): Promise<Answer> {
+  return new Promise((resolve, reject) => {
+    const request = new XMLHttpRequest();
+    const form = new FormData();
+    form.append('file', file, file.name);
+    const abort = (): void => request.abort();
+    const settled = (): void => signal.removeEventListener('abort', abort);
+    request.upload.onprogress = ({ loaded, total }) => onProgress(loaded, total);
+    request.onload = () => {
+      settled();
+      resolve({
+        status: request.status,
+        text: request.responseText,
+        header: (name) => request.getResponseHeader(name),
+      });
+    };
+    request.onerror = () => {
+      settled();
+      reject(noAnswer());
+    };
+    request.onabort = () => {
+      settled();
+      reject(signal.reason);
+    };
+    signal.addEventListener('abort', abort);
+    request.open('POST', '/web/scans');
+    request.send(form);
+  });
+}

@@ -1,0 +1,30 @@
+// The guides of docs/ as modules: Markdown made into HTML at the build, with the tested examples put in where a page names them.
+import { readFileSync } from 'node:fs';
+import { dirname, join } from 'node:path';
+import { marked } from 'marked';
+import type { Plugin } from 'vite';
+
+/** `<!-- example: scan.py -->` alone on a line is that file of docs/examples, as a block of code. */
+const EXAMPLE = /^<!-- example: ([a-z-]+\.([a-z]+)) -->$/gm;
+const LANGUAGES: Readonly<Record<string, string>> = { sh: 'curl', py: 'Python', ts: 'TypeScript', go: 'Go' };
+
+export function guides(): Plugin {
+  return {
+    name: 'guides',
+    load(id) {
+      if (!id.endsWith('.md')) return null;
+      const withExamples = readFileSync(id, 'utf8').replaceAll(EXAMPLE, (_, name: string, kind: string) => {
+        const path = join(dirname(id), 'examples', name);
+        this.addWatchFile(path);
+        return `**${LANGUAGES[kind] ?? kind}** (\`docs/examples/${name}\`)\n\n\`\`\`\n${readFileSync(path, 'utf8').trim()}\n\`\`\``;
+      });
+      const html = marked.parse(withExamples, { async: false });
+      // Wide tables and code scroll by themselves, also by the keyboard.
+      const scrolling = html
+        .replaceAll('<table>', '<div class="guide-scroll" tabindex="0" role="region" aria-label="Table"><table>')
+        .replaceAll('</table>', '</table></div>')
+        .replaceAll('<pre>', '<pre tabindex="0" role="region" aria-label="Code">');
+      return { code: `export const html = ${JSON.stringify(scrolling)};`, moduleType: 'js' };
+    },
+  };
+}

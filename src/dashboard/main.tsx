@@ -1,0 +1,32 @@
+// The entry of the web client: what every page needs, put around the pages.
+import '@mantine/core/styles.css';
+import '@mantine/notifications/styles.css';
+import './theme.css';
+import './layout.css';
+import { MantineProvider } from '@mantine/core';
+import { Notifications } from '@mantine/notifications';
+import { QueryClientProvider } from '@tanstack/react-query';
+import { StrictMode } from 'react';
+import { createRoot } from 'react-dom/client';
+import { queries } from './api/query-client.ts';
+import { App } from './shell/app.tsx';
+import { theme } from './theme.ts';
+
+// A page that was loaded before an upgrade asks for parts that are gone: the new page has others.
+window.addEventListener('vite:preloadError', (event) => {
+  event.preventDefault();
+  window.location.reload();
+});
+
+const root = document.getElementById('root');
+if (root === null) throw new Error('index.html has no root');
+createRoot(root).render(
+  <StrictMode>
+    <MantineProvider theme={theme} defaultColorScheme="auto" withCssVariables={false} withGlobalClasses={false}>
+      <QueryClientProvider client={queries}>
+        <Notifications position="bottom-right" />
+        <App />
+      </QueryClientProvider>
+    </MantineProvider>
+  </StrictMode>,
+);

@@ -1,0 +1,90 @@
+// Where the account is signed in: this device marked, each of the others to be ended.
+import { Badge, Button } from '@mantine/core';
+import { useMutation, useQuery, useQueryClient } from '@tanstack/react-query';
+import { ask } from '../api/client.ts';
+import { Problem } from '../api/problem.ts';
+import { sessionsQuery } from '../api/queries.ts';
+import { Nothing, type Session } from '../api/shapes.ts';
+import { deviceOf } from '../parts/device.ts';
+import { ProblemBox, showDone, showProblem } from '../parts/problem.tsx';
+import { LinesSkeleton } from '../parts/skeletons.tsx';
+import { Time } from '../parts/time.tsx';
+import { texts } from '../texts.ts';
+
+const t = texts.account;
+const GONE = 404;
+
+export function SessionsPanel() {
+  const sessions = useQuery(sessionsQuery);
+  const end = useEnd();
+  const others = sessions.data?.filter(({ current }) => !current) ?? [];
+  return (
+    <>
+      <div className="row row-apart">
+        <h2 className="panel-title">{t.sessions}</h2>
+        {others.length > 0 && (
+          <Button size="compact-sm" color="red" variant="light" onClick={() => end.mutate(null)}>
+            {t.endOthers}
+          </Button>
+        )}
+      </div>
+      <p className="page-lead small">{t.sessionsLead}</p>
+      {sessions.isPending && <LinesSkeleton lines={3} height={40} />}
+      {sessions.isError && <ProblemBox error={sessions.error} onRetry={() => void sessions.refetch()} />}
+      <ul className="sessions">
+        {sessions.data?.map((session) => (
+          <SessionRow key={session.id} session={session} end={() => end.mutate(session.id)} />
+        ))}
+      </ul>
+      {sessions.data !== undefined && others.length === 0 && <p className="dimmed small">{t.noOthers}</p>}
+    </>
+  );
+}
+
+/** Null: all but this one. */
+function useEnd() {
+  const client = useQueryClient();
+  return useMutation({
+    async mutationFn(id: string | null) {
+      const path = id === null ? '?keepCurrent=true' : `/${encodeURIComponent(id)}`;
+      const request = { method: 'DELETE', path: `/web/users/me/sessions${path}`, shape: Nothing } as const;
+      await ask(request).catch((error: unknown) => {
+        // It has ended by itself meanwhile.
+        if (!(error instanceof Problem && error.status === GONE)) throw error;
+      });
+    },
+    onSuccess: (_, id) => showDone(id === null ? t.othersEnded : t.ended),
+    onError: showProblem,
+    onSettled: () => client.invalidateQueries({ queryKey: sessionsQuery.queryKey }),
+  });
+}
+
+function SessionRow({ session, end }: { readonly session: Session; readonly end: () => void }) {
+  const { userAgent, ipAddress, creationDate, lastUse, current } = session;
+  const device = deviceOf(userAgent);
+  return (
+    <li>
+      <div>
+        <div className="row">
+          <strong className="name" title={userAgent}>
+            {device}
+          </strong>
+          {current && (
+            <Badge variant="light" tt="none">
+              {t.thisDevice}
+            </Badge>
+          )}
+        </div>
+        <div className="dimmed small">
+          <span className="name">{ipAddress}</span> · {t.signedInAt} <Time at={creationDate} /> · {t.lastUse}{' '}
+          <Time at={lastUse} />
+        </div>
+      </div>
+      {!current && (
+        <Button size="compact-sm" variant="default" onClick={end} aria-label={t.endOf(device, ipAddress)}>
+          {t.end}
+        </Button>
+      )}
+    </li>
+  );
+}

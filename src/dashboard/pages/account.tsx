@@ -1,0 +1,213 @@
+// The account: who one is, the way in, and where one is signed in.
+import { Button, PasswordInput, TextInput } from '@mantine/core';
+import { useMutation, useQuery, useQueryClient } from '@tanstack/react-query';
+import { type FormEvent, useState } from 'react';
+import { ask } from '../api/client.ts';
+import { Problem } from '../api/problem.ts';
+import { meQuery } from '../api/queries.ts';
+import { User } from '../api/shapes.ts';
+import { emailError, nameError, newPasswordError, passwordError } from '../parts/form.ts';
+import { ProblemBox, sentenceOf, showDone } from '../parts/problem.tsx';
+import { LinesSkeleton } from '../parts/skeletons.tsx';
+import { Time } from '../parts/time.tsx';
+import { PageTitle } from '../parts/title.tsx';
+import { texts } from '../texts.ts';
+import { SessionsPanel } from './account-sessions.tsx';
+import './account.css';
+
+const t = texts.account;
+
+export function Account() {
+  const me = useQuery(meQuery);
+  return (
+    <>
+      <PageTitle title={t.title} />
+      <div className="account">
+        <section className="panel">
+          <h2 className="panel-title">{t.profile}</h2>
+          {me.isPending && <LinesSkeleton lines={4} height={36} />}
+          {me.isError && <ProblemBox error={me.error} onRetry={() => void me.refetch()} />}
+          {me.data !== undefined && <NameForm key={me.data.name} user={me.data} />}
+        </section>
+        <section className="panel">
+          <h2 className="panel-title">{t.changeEmail}</h2>
+          <EmailForm />
+        </section>
+        <section className="panel">
+          <h2 className="panel-title">{t.changePassword}</h2>
+          <PasswordForm email={me.data?.email ?? ''} />
+        </section>
+        <section className="panel account-sessions">
+          <SessionsPanel />
+        </section>
+      </div>
+    </>
+  );
+}
+
+function useChange(done: string, onDone: () => void) {
+  const client = useQueryClient();
+  return useMutation({
+    mutationFn: (body: Readonly<Record<string, string>>) =>
+      ask({ method: 'PUT', path: '/web/users/me', body, shape: User }),
+    onSuccess(user) {
+      client.setQueryData(meQuery.queryKey, user);
+      void client.invalidateQueries({ queryKey: ['sessions'] });
+      showDone(done);
+      onDone();
+    },
+  });
+}
+
+/** The service names the field that is wrong. */
+function errorAt(error: unknown, field: string): string | null {
+  if (!(error instanceof Problem) || !error.message.startsWith(`${field}: `)) return null;
+  return error.message === 'currentPassword: is wrong' ? t.wrongPassword : sentenceOf(error);
+}
+
+function Otherwise({ error, fields }: { readonly error: unknown; readonly fields: readonly string[] }) {
+  if (error === null || fields.some((field) => errorAt(error, field) !== null)) return null;
+  return <ProblemBox error={error} />;
+}
+
+function NameForm({ user }: { readonly user: User }) {
+  const [name, setName] = useState(user.name);
+  const change = useChange(t.nameSaved, () => undefined);
+  function submit(event: FormEvent): void {
+    event.preventDefault();
+    if (nameError(name) === null) change.mutate({ name });
+  }
+  return (
+    <form onSubmit={submit} noValidate className="stack">
+      <dl className="facts">
+        <dt>{t.email}</dt>
+        <dd className="name">{user.email}</dd>
+        <dt>{t.since}</dt>
+        <dd>
+          <Time at={user.creationDate} as="day" />
+        </dd>
+      </dl>
+      <TextInput
+        label={t.name}
+        autoComplete="name"
+        value={name}
+        onChange={({ currentTarget }) => setName(currentTarget.value)}
+        error={name === user.name ? null : (nameError(name) ?? errorAt(change.error, 'name'))}
+      />
+      <Otherwise error={change.error} fields={['name']} />
+      <div>
+        <Button type="submit" loading={change.isPending} disabled={name === user.name}>
+          {t.saveName}
+        </Button>
+      </div>
+    </form>
+  );
+}
+
+function EmailForm() {
+  const [email, setEmail] = useState('');
+  const [currentPassword, setCurrentPassword] = useState('');
+  const [isTried, setTried] = useState(false);
+  const change = useChange(t.emailSaved, () => {
+    setEmail('');
+    setCurrentPassword('');
+    setTried(false);
+  });
+  const errors = { email: emailError(email), password: passwordError(currentPassword) };
+  function submit(event: FormEvent): void {
+    event.preventDefault();
+    setTried(true);
+    if (errors.email === null && errors.password === null) change.mutate({ email, currentPassword });
+  }
+  return (
+    <form onSubmit={submit} noValidate className="stack">
+      <TextInput
+        label={t.newEmail}
+        type="email"
+        autoComplete="email"
+        value={email}
+        onChange={({ currentTarget }) => setEmail(currentTarget.value)}
+        error={(isTried && errors.email) || errorAt(change.error, 'email')}
+      />
+      <CurrentPassword
+        value={currentPassword}
+        setValue={setCurrentPassword}
+        error={(isTried && errors.password) || errorAt(change.error, 'currentPassword')}
+      />
+      <Otherwise error={change.error} fields={['email', 'currentPassword']} />
+      <div>
+        <Button type="submit" loading={change.isPending}>
+          {t.saveEmail}
+        </Button>
+      </div>
+    </form>
+  );
+}
+
+function PasswordForm({ email }: { readonly email: string }) {
+  const [newPassword, setNewPassword] = useState('');
+  const [currentPassword, setCurrentPassword] = useState('');
+  const [isTried, setTried] = useState(false);
+  const change = useChange(t.passwordSaved, () => {
+    setNewPassword('');
+    setCurrentPassword('');
+    setTried(false);
+  });
+  const errors = { current: passwordError(currentPassword), next: newPasswordError(newPassword) };
+  function submit(event: FormEvent): void {
+    event.preventDefault();
+    setTried(true);
+    if (errors.current === null && errors.next === null) change.mutate({ newPassword, currentPassword });
+  }
+  return (
+    <form onSubmit={submit} noValidate className="stack">
+      {/* For managers of passwords, which ask whose it is. */}
+      <input
+        className="unseen"
+        type="text"
+        autoComplete="username"
+        value={email}
+        readOnly
+        tabIndex={-1}
+        aria-hidden="true"
+      />
+      <CurrentPassword
+        value={currentPassword}
+        setValue={setCurrentPassword}
+        error={(isTried && errors.current) || errorAt(change.error, 'currentPassword')}
+      />
+      <PasswordInput
+        label={t.newPassword}
+        description={t.passwordHint}
+        autoComplete="new-password"
+        value={newPassword}
+        onChange={({ currentTarget }) => setNewPassword(currentTarget.value)}
+        error={(isTried && errors.next) || errorAt(change.error, 'newPassword')}
+      />
+      <Otherwise error={change.error} fields={['newPassword', 'currentPassword']} />
+      <div>
+        <Button type="submit" loading={change.isPending}>
+          {t.savePassword}
+        </Button>
+      </div>
+    </form>
+  );
+}
+
+interface CurrentPasswordProps {
+  readonly value: string;
+  readonly setValue: (value: string) => void;
+  readonly error: string | false | null;
+}
+
+function CurrentPassword({ value, setValue, error }: CurrentPasswordProps) {
+  return (
+    <PasswordInput
+      label={t.currentPassword}
+      autoComplete="current-password"
+      value={value}
+      onChange={({ currentTarget }) => setValue(currentTarget.value)}
+      error={error}
+    />
+  );
+}

@@ -1,0 +1,146 @@
+// Billing: the plan, what others cost, the ways to Stripe, and what came of a checkout.
+import { Alert, Badge, Button } from '@mantine/core';
+import { useMutation, useQuery } from '@tanstack/react-query';
+import { useSearchParams } from 'wouter';
+import { ask } from '../api/client.ts';
+import { billingQuery } from '../api/queries.ts';
+import { type Billing, type Price, Redirect } from '../api/shapes.ts';
+import { number, price as written } from '../parts/format.ts';
+import { ProblemBox, showProblem } from '../parts/problem.tsx';
+import { LinesSkeleton } from '../parts/skeletons.tsx';
+import { Time } from '../parts/time.tsx';
+import { PageTitle } from '../parts/title.tsx';
+import { texts } from '../texts.ts';
+import { CheckoutReturn } from './billing-return.tsx';
+import './billing.css';
+
+const t = texts.billing;
+
+export function BillingPage() {
+  const [search] = useSearchParams();
+  const billing = useQuery(billingQuery);
+  const checkoutId = search.get('checkoutSessionId');
+  return (
+    <>
+      <PageTitle title={t.title} />
+      <div className="stack">
+        {checkoutId !== null && <CheckoutReturn key={checkoutId} id={checkoutId} />}
+        {billing.isPending && <LinesSkeleton lines={5} height={40} />}
+        {billing.isError && <ProblemBox error={billing.error} onRetry={() => void billing.refetch()} />}
+        {billing.data !== undefined && <Plans billing={billing.data} />}
+      </div>
+    </>
+  );
+}
+
+/** Statuses with a subscription behind them, which is changed at Stripe and not bought twice. */
+const SUBSCRIBED = ['active', 'trialing', 'past_due', 'unpaid', 'paused'];
+
+function Plans({ billing }: { readonly billing: Billing }) {
+  const isSold = billing.plans.some(({ price }) => price !== null);
+  const isSubscribed = SUBSCRIBED.includes(billing.status);
+  return (
+    <>
+      <section className="panel">
+        <h2 className="panel-title">{t.plan}</h2>
+        <p className="billing-plan">{billing.plan}</p>
+        <p className="dimmed billing-line">{t.perHour(number(billing.hourlyLimit))}</p>
+        <Status billing={billing} />
+        {billing.status !== 'none' && <Portal />}
+      </section>
+      {isSold || billing.status !== 'none' ? null : (
+        <Alert color="blue" title={t.off}>
+          {t.offHint}
+        </Alert>
+      )}
+      <section aria-label={t.plans} className="billing-plans">
+        {billing.plans.map((plan) => (
+          <PlanCard
+            key={plan.name}
+            plan={plan}
+            isCurrent={plan.name === billing.plan}
+            canBuy={!isSubscribed}
+            isSold={isSold}
+          />
+        ))}
+      </section>
+    </>
+  );
+}
+
+function Status({ billing: { status, currentPeriodEnd, cancelAtPeriodEnd } }: { readonly billing: Billing }) {
+  if (status === 'none') return null;
+  const known: Readonly<Record<string, string>> = t.status;
+  return (
+    <p className="billing-line">
+      {known[status] ?? status}
+      {currentPeriodEnd !== null && (
+        <>
+          {' · '}
+          {cancelAtPeriodEnd ? t.ends : t.renews} <Time at={currentPeriodEnd} as="day" />
+        </>
+      )}
+    </p>
+  );
+}
+
+function Portal() {
+  const portal = useMutation({
+    mutationFn: () => ask({ method: 'POST', path: '/web/billing/portal-session', shape: Redirect }),
+    onSuccess: leaveFor,
+    onError: showProblem,
+  });
+  return (
+    <div className="billing-portal">
+      <Button variant="default" loading={portal.isPending} onClick={() => portal.mutate()}>
+        {t.manage}
+      </Button>
+      <p className="dimmed small">{t.manageHint}</p>
+    </div>
+  );
+}
+
+function leaveFor({ url }: { readonly url: string }): void {
+  window.location.assign(url);
+}
+
+interface PlanCardProps {
+  readonly plan: Billing['plans'][number];
+  readonly isCurrent: boolean;
+  readonly canBuy: boolean;
+  readonly isSold: boolean;
+}
+
+function PlanCard({ plan, isCurrent, canBuy, isSold }: PlanCardProps) {
+  const checkout = useMutation({
+    mutationFn: () =>
+      ask({ method: 'POST', path: '/web/billing/checkout-session', body: { plan: plan.name }, shape: Redirect }),
+    onSuccess: leaveFor,
+    onError: showProblem,
+  });
+  return (
+    <section className="panel billing-card" data-current={isCurrent}>
+      <div className="row row-apart">
+        <h2 className="panel-title">{plan.name}</h2>
+        {isCurrent && (
+          <Badge variant="light" tt="none">
+            {t.current}
+          </Badge>
+        )}
+      </div>
+      {isSold && <p className="billing-price">{plan.price === null ? t.free : priceOf(plan.price)}</p>}
+      <p className="dimmed billing-line">{t.perHour(number(plan.hourlyLimit))}</p>
+      {plan.price !== null && !isCurrent && canBuy && (
+        <Button loading={checkout.isPending} onClick={() => checkout.mutate()} fullWidth>
+          {t.choose(plan.name)}
+        </Button>
+      )}
+    </section>
+  );
+}
+
+function priceOf({ amount, currency, interval }: Price): string {
+  const intervals: Readonly<Record<string, string>> = t.intervals;
+  const text = written(amount, currency);
+  return interval === null ? text : t.price(text, intervals[interval] ?? interval);
+}

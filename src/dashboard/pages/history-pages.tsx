@@ -1,0 +1,46 @@
+// How many rows were found, and the way through their pages.
+import { Button } from '@mantine/core';
+import type { ScanPage } from '../api/shapes.ts';
+import { number } from '../parts/format.ts';
+import { texts } from '../texts.ts';
+import type { ChangeSearch } from './history-search.ts';
+
+const t = texts.history;
+/** The service stops counting there when names are searched. */
+const SEARCH_ROWS = 10_000;
+
+interface PagesProps {
+  readonly page: ScanPage;
+  readonly isSearch: boolean;
+  readonly change: ChangeSearch;
+}
+
+export function HistoryPages({ page: { page, totalPages, totalElements }, isSearch, change }: PagesProps) {
+  const total = number(totalElements);
+  return (
+    <nav className="row row-apart history-pages" aria-label={t.pages}>
+      <span className="dimmed small">
+        {isSearch && totalElements >= SEARCH_ROWS ? t.totalCapped(total) : t.total(total)}
+      </span>
+      <span className="row">
+        <Button
+          variant="default"
+          size="compact-sm"
+          disabled={page === 0}
+          onClick={() => change({ page: Math.min(page, totalPages), open: null })}
+        >
+          {t.previous}
+        </Button>
+        <span className="small">{t.page(number(page + 1), number(totalPages))}</span>
+        <Button
+          variant="default"
+          size="compact-sm"
+          disabled={page + 1 >= totalPages}
+          onClick={() => change({ page: page + 2, open: null })}
+        >
+          {t.next}
+        </Button>
+      </span>
+    </nav>
+  );
+}

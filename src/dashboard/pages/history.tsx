@@ -1,0 +1,85 @@
+// The history: every scan of the account, sorted, filtered and cut into pages by the service; the address bar holds what is shown.
+import { Button } from '@mantine/core';
+import { keepPreviousData, useQuery } from '@tanstack/react-query';
+import { useSearchParams } from 'wouter';
+import { scansQuery } from '../api/queries.ts';
+import { Blank } from '../parts/blank.tsx';
+import { ProblemBox } from '../parts/problem.tsx';
+import { LinesSkeleton } from '../parts/skeletons.tsx';
+import { PageTitle } from '../parts/title.tsx';
+import { texts } from '../texts.ts';
+import { ExportButton } from './history-export.tsx';
+import { HistoryFilters } from './history-filters.tsx';
+import { HistoryPages } from './history-pages.tsx';
+import {
+  type ChangeSearch,
+  type HistorySearch,
+  hasFilters,
+  isImpossible,
+  PAGE_SIZE,
+  pageQueryOf,
+  readSearch,
+  writeSearch,
+} from './history-search.ts';
+import { HistoryTable } from './history-table.tsx';
+import './history.css';
+
+const t = texts.history;
+
+export function History() {
+  const [query, setQuery] = useSearchParams();
+  const search = readSearch(query);
+  const change: ChangeSearch = (part, { replace = false } = {}) => {
+    const narrows = Object.keys(part).some((name) => name !== 'page' && name !== 'open');
+    setQuery(writeSearch({ ...search, ...(narrows ? { page: 1, open: null } : {}), ...part }), { replace });
+  };
+  return (
+    <>
+      <PageTitle title={t.title}>
+        <ExportButton search={search} />
+      </PageTitle>
+      <div className="stack">
+        <section className="panel" aria-label={t.verdict}>
+          <HistoryFilters search={search} change={change} />
+        </section>
+        <section className="panel history-panel">
+          <Found search={search} change={change} />
+        </section>
+      </div>
+    </>
+  );
+}
+
+interface FoundProps {
+  readonly search: HistorySearch;
+  readonly change: ChangeSearch;
+}
+
+function Found({ search, change }: FoundProps) {
+  const scans = useQuery({
+    ...scansQuery(pageQueryOf(search)),
+    enabled: !isImpossible(search),
+    placeholderData: keepPreviousData,
+  });
+  if (isImpossible(search)) return <Blank title={t.noneFound} hint={t.badDays} />;
+  if (scans.isPending) return <LinesSkeleton lines={PAGE_SIZE / 2} height={30} />;
+  if (scans.isError) return <ProblemBox error={scans.error} onRetry={() => void scans.refetch()} />;
+  if (scans.data.totalElements === 0) return <Nothing search={search} change={change} />;
+  return (
+    <div aria-busy={scans.isPlaceholderData} className={scans.isPlaceholderData ? 'history-old' : undefined}>
+      <HistoryTable scans={scans.data.content} search={search} change={change} />
+      <HistoryPages page={scans.data} isSearch={search.q !== ''} change={change} />
+    </div>
+  );
+}
+
+function Nothing({ search, change }: FoundProps) {
+  if (!hasFilters(search)) return <Blank title={t.none} hint={t.noneHint} />;
+  return (
+    <Blank title={t.noneFound} hint={t.noneFoundHint}>
+      <Button variant="default" onClick={() => change({ verdict: 'all', q: '', from: '', to: '' })}>
+        {t.reset}
+      </Button>
+    </Blank>
+  );
+}

@@ -1,0 +1,72 @@
+// How many scans were infected and clean in a range of days, as a ring and in numbers.
+import { DonutChart } from '@mantine/charts';
+import { Select } from '@mantine/core';
+import '@mantine/charts/styles.css';
+import { keepPreviousData, useQuery } from '@tanstack/react-query';
+import { useState } from 'react';
+import { donutQuery } from '../api/queries.ts';
+import { Blank } from '../parts/blank.tsx';
+import { number, utcDay } from '../parts/format.ts';
+import { ProblemBox } from '../parts/problem.tsx';
+import { LinesSkeleton } from '../parts/skeletons.tsx';
+import { texts } from '../texts.ts';
+import { Legend } from './overview-legend.tsx';
+
+const t = texts.overview;
+const ranges = ['7', '30', '90', '365'] as const;
+type Range = (typeof ranges)[number];
+
+export function Verdicts() {
+  const [range, setRange] = useState<Range>('30');
+  return (
+    <>
+      <div className="row row-apart">
+        <h2 className="panel-title">{t.verdicts}</h2>
+        <Select
+          aria-label={t.range}
+          size="xs"
+          w={150}
+          allowDeselect={false}
+          data={ranges.map((value) => ({ value, label: t.ranges[value] }))}
+          value={range}
+          onChange={(value) => setRange(ranges.find((one) => one === value) ?? '30')}
+        />
+      </div>
+      <Ring range={range} />
+      <p className="dimmed small">{t.rangeNote}</p>
+    </>
+  );
+}
+
+function Ring({ range }: { readonly range: Range }) {
+  const now = Date.now();
+  const counts = useQuery({
+    ...donutQuery(utcDay(Number(range) - 1, now), utcDay(0, now)),
+    placeholderData: keepPreviousData,
+  });
+  if (counts.isPending) return <LinesSkeleton lines={5} height={36} />;
+  if (counts.isError) return <ProblemBox error={counts.error} onRetry={() => void counts.refetch()} />;
+  const { infected, clean } = counts.data;
+  const total = infected + clean;
+  if (total === 0) return <Blank title={texts.overview.latestNone} hint={t.noVerdicts} />;
+  return (
+    <div className="donut">
+      <div aria-hidden="true">
+        <DonutChart
+          size={180}
+          thickness={26}
+          withTooltip={false}
+          chartLabel={number(total)}
+          paddingAngle={infected > 0 && clean > 0 ? 2 : 0}
+          pieChartProps={{ accessibilityLayer: false }}
+          pieProps={{ isAnimationActive: false, rootTabIndex: -1 }}
+          data={[
+            { name: t.infected, value: infected, color: 'var(--verdict-infected)' },
+            { name: t.clean, value: clean, color: 'var(--verdict-clean)' },
+          ]}
+        />
+      </div>
+      <Legend infected={infected} clean={clean} />
+    </div>
+  );
+}

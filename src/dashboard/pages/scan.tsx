@@ -1,0 +1,115 @@
+// The scan page: files in, verdicts as they come. The files go on while other pages are shown.
+import { Button } from '@mantine/core';
+import { Dropzone } from '@mantine/dropzone';
+import '@mantine/dropzone/styles.css';
+import { useQueryClient } from '@tanstack/react-query';
+import { useEffect, useRef, useState, useSyncExternalStore } from 'react';
+import { quotaQuery } from '../api/queries.ts';
+import { onSessionEnd } from '../api/session.ts';
+import { PageTitle } from '../parts/title.tsx';
+import { eicarFile } from '../scan/eicar.ts';
+import { ItemRow, sentenceOf } from '../scan/item-row.tsx';
+import { createQueue, type Item, isOver } from '../scan/queue.ts';
+import { texts } from '../texts.ts';
+import { QuotaPanel } from './overview-quota.tsx';
+import './scan.css';
+
+const t = texts.scan;
+
+const queue = createQueue();
+window.addEventListener('beforeunload', (event) => {
+  if (queue.items().some((item) => !isOver(item))) event.preventDefault();
+});
+// Names of files are nobody's business who signs in next.
+onSessionEnd((reason) => {
+  if (reason === 'signedOut') for (const { id } of queue.items()) queue.remove(id);
+});
+
+export function ScanPage() {
+  const items = useSyncExternalStore(queue.subscribe, queue.items);
+  const news = useNews();
+  const openDialog = useRef<() => void>(null);
+  return (
+    <>
+      <PageTitle title={t.title} lead={t.lead} />
+      <div className="scan">
+        <div className="stack">
+          <section className="panel">
+            <Dropzone
+              onDrop={(files) => queue.add(files)}
+              openRef={openDialog}
+              activateOnClick={false}
+              activateOnKeyboard={false}
+              enablePointerEvents
+              className="scan-drop"
+              inputProps={{ 'aria-label': t.choose }}
+            >
+              <p className="blank-title">{t.drop}</p>
+              <div className="row scan-choose">
+                <Button onClick={() => openDialog.current?.()}>{t.choose}</Button>
+                <Button variant="default" onClick={() => queue.add([eicarFile()])}>
+                  {t.eicar}
+                </Button>
+              </div>
+              <p className="dimmed small">{t.eicarHint}</p>
+            </Dropzone>
+          </section>
+          {items.length > 0 && <Files items={items} />}
+        </div>
+        <section className="panel scan-quota">
+          <h2 className="panel-title">{texts.overview.quota}</h2>
+          <QuotaPanel />
+        </section>
+      </div>
+      <p role="status" aria-live="polite" className="unseen">
+        {news}
+      </p>
+    </>
+  );
+}
+
+function Files({ items }: { readonly items: readonly Item[] }) {
+  const ended = items.filter(isOver).length;
+  return (
+    <section className="panel">
+      <div className="row row-apart">
+        <h2 className="panel-title">{t.list}</h2>
+        <span className="dimmed small">{t.summary(ended, items.length)}</span>
+        <Button size="compact-sm" variant="default" disabled={ended === 0} onClick={() => queue.clearEnded()}>
+          {t.clear}
+        </Button>
+      </div>
+      <ul className="scan-items">
+        {items.map((item) => (
+          <ItemRow key={item.id} item={item} queue={queue} />
+        ))}
+      </ul>
+    </section>
+  );
+}
+
+/** The last thing that has ended, for who listens to the page; and the numbers of other pages, which it has changed. */
+function useNews(): string {
+  const client = useQueryClient();
+  const [news, setNews] = useState('');
+  useEffect(
+    () =>
+      queue.listen({
+        onQuota: (quota) => client.setQueryData(quotaQuery.queryKey, quota),
+        onEnd(item) {
+          setNews(newsOf(item));
+          void client.invalidateQueries({ queryKey: ['stats'] });
+        },
+      }),
+    [client],
+  );
+  return news;
+}
+
+function newsOf({ file, state }: Item): string {
+  if (state.kind === 'done') {
+    const { virusName } = state.result;
+    return virusName === null ? t.announce.clean(file.name) : t.announce.infected(file.name, virusName);
+  }
+  return state.kind === 'paused' ? '' : t.announce.failed(file.name, sentenceOf(state));
+}

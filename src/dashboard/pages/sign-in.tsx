@@ -1,0 +1,94 @@
+// Signing in: with the reason when a session has ended, and back to the page that was left.
+import { Alert, Anchor, Button, PasswordInput, TextInput } from '@mantine/core';
+import { useQuery } from '@tanstack/react-query';
+import { type FormEvent, useState } from 'react';
+import { Link, useSearchParams } from 'wouter';
+import { registrationQuery } from '../api/queries.ts';
+import { emailError, passwordError } from '../parts/form.ts';
+import { sentenceOf } from '../parts/problem.tsx';
+import { useSignIn } from '../parts/sign-in-mutation.ts';
+import { PageTitle } from '../parts/title.tsx';
+import { texts } from '../texts.ts';
+
+const t = texts.signIn;
+
+export function SignIn() {
+  const [search] = useSearchParams();
+  const [email, setEmail] = useState('');
+  const [password, setPassword] = useState('');
+  const [isTried, setTried] = useState(false);
+  const signIn = useSignIn('/web/auth/login');
+  const errors = { email: emailError(email), password: passwordError(password) };
+
+  function submit(event: FormEvent): void {
+    event.preventDefault();
+    setTried(true);
+    if (errors.email === null && errors.password === null) signIn.mutate({ email, password });
+  }
+
+  return (
+    <div className="narrow">
+      <PageTitle title={t.title} />
+      <div className="panel stack">
+        <Reason reason={search.get('reason')} />
+        {signIn.isError && (
+          <Alert color="red" role="alert">
+            {sentenceOf(signIn.error)}
+          </Alert>
+        )}
+        <form onSubmit={submit} noValidate className="stack">
+          <TextInput
+            label={t.email}
+            type="email"
+            name="email"
+            autoComplete="username"
+            value={email}
+            onChange={({ currentTarget }) => setEmail(currentTarget.value)}
+            error={isTried && errors.email}
+            autoFocus
+          />
+          <PasswordInput
+            label={t.password}
+            name="password"
+            autoComplete="current-password"
+            value={password}
+            onChange={({ currentTarget }) => setPassword(currentTarget.value)}
+            error={isTried && errors.password}
+          />
+          <Button type="submit" loading={signIn.isPending} fullWidth>
+            {t.submit}
+          </Button>
+        </form>
+        <RegisterHint />
+      </div>
+    </div>
+  );
+}
+
+function Reason({ reason }: { readonly reason: string | null }) {
+  if (reason !== 'ended' && reason !== 'signedOut') return null;
+  return (
+    <Alert color="blue" role="status">
+      {t.reasons[reason]}
+    </Alert>
+  );
+}
+
+function RegisterHint() {
+  const registration = useQuery(registrationQuery);
+  const [search] = useSearchParams();
+  const next = search.get('next');
+  if (registration.data?.registration !== 'open') return <p className="dimmed small name">{t.closed}</p>;
+  return (
+    <p className="small">
+      {t.register}{' '}
+      <Anchor
+        component={Link}
+        href={next === null ? '/register' : `/register?${new URLSearchParams({ next })}`}
+        inherit
+      >
+        {t.registerLink}
+      </Anchor>
+    </p>
+  );
+}

@@ -1,0 +1,57 @@
+// Numbers, sizes, times and durations as people read them, in the language of the browser and the zone of the viewer.
+
+const numbers = new Intl.NumberFormat();
+const instants = new Intl.DateTimeFormat(undefined, { dateStyle: 'medium', timeStyle: 'short' });
+const days = new Intl.DateTimeFormat(undefined, { dateStyle: 'medium' });
+const clocks = new Intl.DateTimeFormat(undefined, { timeStyle: 'short' });
+/** A month of the service is one of UTC, wherever the viewer is. */
+const months = new Intl.DateTimeFormat(undefined, { month: 'short', year: '2-digit', timeZone: 'UTC' });
+
+const DAY_MS = 86_400_000;
+
+export function number(value: number): string {
+  return numbers.format(value);
+}
+
+/** The service writes UTC without saying so. */
+export function instantOf(text: string): Date {
+  return new Date(`${text}Z`);
+}
+
+export function instant(date: Date): string {
+  return instants.format(date);
+}
+
+export function day(date: Date): string {
+  return days.format(date);
+}
+
+export function clock(date: Date): string {
+  return clocks.format(date);
+}
+
+export function month(text: string): string {
+  return months.format(new Date(`${text}-01T00:00:00Z`));
+}
+
+export function size(bytes: number): string {
+  if (bytes < 1024) return `${number(bytes)} B`;
+  if (bytes < 1024 * 1024) return `${number(Math.round(bytes / 102.4) / 10)} KB`;
+  return `${number(Math.round(bytes / 104_857.6) / 10)} MB`;
+}
+
+export function duration(seconds: number): string {
+  if (seconds < 90) return `${seconds} s`;
+  return `${Math.ceil(seconds / 60)} min`;
+}
+
+export function price(amount: number, currency: string): string {
+  const format = new Intl.NumberFormat(undefined, { style: 'currency', currency: currency.toUpperCase() });
+  const { maximumFractionDigits = 2 } = format.resolvedOptions();
+  return format.format(amount / 10 ** maximumFractionDigits);
+}
+
+/** The UTC day so many days before now, as the service writes days. */
+export function utcDay(daysAgo: number, nowMs: number): string {
+  return new Date(nowMs - daysAgo * DAY_MS).toISOString().slice(0, 10);
+}

@@ -1,0 +1,4 @@
+// Guides as modules; guides-plugin.ts makes them.
+declare module '*.md' {
+  export const html: string;
+}

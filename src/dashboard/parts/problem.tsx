@@ -1,0 +1,55 @@
+// What went wrong, in plain words: in the place of what could not be loaded, or as a notice of what could not be done.
+import { Alert, Button } from '@mantine/core';
+import { notifications } from '@mantine/notifications';
+import { Problem, SessionEnded } from '../api/problem.ts';
+import { texts } from '../texts.ts';
+import { duration } from './format.ts';
+
+export function sentenceOf(error: unknown): string {
+  if (!(error instanceof Problem)) return texts.problems.pageHint;
+  const { status, message, retryAfterSeconds } = error;
+  if (status === 0) return texts.problems.noAnswer;
+  if (status === 429) return texts.problems.tooManyAttempts(duration(retryAfterSeconds ?? 60));
+  if (status === 500) return texts.problems.unforeseen(message);
+  if (message === '') return status === 503 ? texts.problems.unavailable : texts.problems.other(status);
+  return withoutField(message);
+}
+
+/** The service names the field in front of what is wrong with it, which a form says by its place. */
+function withoutField(message: string): string {
+  const text = message.replace(/^[a-zA-Z]+: /, '');
+  return text.charAt(0).toUpperCase() + text.slice(1);
+}
+
+interface ProblemBoxProps {
+  readonly error: unknown;
+  readonly onRetry?: () => void;
+}
+
+export function ProblemBox({ error, onRetry }: ProblemBoxProps) {
+  // The way leads to the sign-in: there is nothing to say here.
+  if (error instanceof SessionEnded) return null;
+  return (
+    <Alert color="red" title={texts.problems.title} role="alert">
+      <div className="stack">
+        <span className="name">{sentenceOf(error)}</span>
+        {onRetry !== undefined && (
+          <div>
+            <Button size="compact-sm" variant="default" onClick={onRetry}>
+              {texts.common.retry}
+            </Button>
+          </div>
+        )}
+      </div>
+    </Alert>
+  );
+}
+
+export function showProblem(error: unknown): void {
+  if (error instanceof SessionEnded) return;
+  notifications.show({ color: 'red', message: sentenceOf(error), autoClose: 8_000, role: 'alert' });
+}
+
+export function showDone(message: string): void {
+  notifications.show({ color: 'teal', message, role: 'status' });
+}

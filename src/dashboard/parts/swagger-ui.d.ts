@@ -1,0 +1,16 @@
+// The part of Swagger UI that is used; its package has no types.
+declare module 'swagger-ui-dist/swagger-ui-es-bundle.js' {
+  interface Options {
+    readonly domNode: HTMLElement;
+    readonly url: string;
+    /** Null: no badge of a validator somewhere else. */
+    readonly validatorUrl: null;
+    readonly deepLinking: boolean;
+    readonly docExpansion: 'list' | 'full' | 'none';
+    readonly defaultModelsExpandDepth: number;
+    readonly displayRequestDuration: boolean;
+    readonly onComplete: () => void;
+  }
+  // biome-ignore lint/style/noDefaultExport: that is how the package exports it.
+  export default function SwaggerUI(options: Options): unknown;
+}

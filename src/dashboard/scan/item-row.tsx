@@ -1,0 +1,137 @@
+// One file of the scan page: its name, what is going on with it, and what can be done about it.
+import { Alert, Anchor, Badge, Button, Progress } from '@mantine/core';
+import { useEffect, useState } from 'react';
+import { Link } from 'wouter';
+import { clock, size } from '../parts/format.ts';
+import { texts } from '../texts.ts';
+import { type Failed, type Item, type ItemState, isOver, type Queue } from './queue.ts';
+
+const t = texts.scan;
+
+export function ItemRow({ item, queue }: { readonly item: Item; readonly queue: Queue }) {
+  const { file, state, id } = item;
+  return (
+    <li className="scan-item">
+      <div className="scan-item-head">
+        <span className="name scan-item-name">{file.name}</span>
+        <span className="dimmed small">{size(file.size)}</span>
+        <Outcome state={state} />
+      </div>
+      <Progressing state={state} />
+      <div className="row row-apart">
+        <Sentence state={state} />
+        <span className="row scan-actions">
+          {state.kind === 'paused' && (
+            <Button size="compact-xs" variant="default" onClick={() => queue.resume()}>
+              {t.tryNow}
+            </Button>
+          )}
+          {(state.kind === 'failed' || state.kind === 'cancelled') && !isHopeless(state) && (
+            <Button size="compact-xs" variant="default" onClick={() => queue.again(id)}>
+              {t.again}
+            </Button>
+          )}
+          <Button
+            size="compact-xs"
+            variant="subtle"
+            color="gray"
+            onClick={() => queue.remove(id)}
+            aria-label={t.actionOf(isOver(item) ? t.remove : t.cancel, file.name)}
+          >
+            {isOver(item) ? t.remove : t.cancel}
+          </Button>
+        </span>
+      </div>
+    </li>
+  );
+}
+
+function isHopeless(state: ItemState): boolean {
+  return state.kind === 'failed' && ['tooLarge', 'empty', 'unreadable'].includes(state.why.kind);
+}
+
+function Outcome({ state }: { readonly state: ItemState }) {
+  const badge = (color: string, word: string) => (
+    <Badge color={color} variant="light" tt="none">
+      {word}
+    </Badge>
+  );
+  if (state.kind === 'done') {
+    return state.result.infected ? badge('red', texts.verdict.infected) : badge('teal', texts.verdict.clean);
+  }
+  if (state.kind !== 'failed') return null;
+  return badge('yellow', state.why.kind === 'incomplete' ? texts.verdict.incomplete : texts.verdict.failed);
+}
+
+function Progressing({ state }: { readonly state: ItemState }) {
+  if (state.kind === 'uploading') {
+    return <Progress value={state.percent} size="sm" aria-label={t.uploading(state.percent)} />;
+  }
+  if (state.kind === 'scanning') return <Progress value={100} size="sm" animated aria-label={t.scanning} />;
+  return null;
+}
+
+function Sentence({ state }: { readonly state: ItemState }) {
+  if (state.kind === 'paused') return <Paused state={state} />;
+  if (state.kind !== 'done') return <span className="dimmed small name">{sentenceOf(state)}</span>;
+  const { virusName, notice, scanId } = state.result;
+  return (
+    <span className="small name">
+      {virusName === null ? noticeOf(notice) : <strong className="scan-virus">{t.infected(virusName)} </strong>}
+      <Anchor component={Link} href={`/history?open=${scanId}`} inherit>
+        {t.details}
+      </Anchor>
+    </span>
+  );
+}
+
+function noticeOf(notice: string | null): string {
+  if (notice === 'encrypted') return `${t.encrypted} `;
+  return notice === 'raw-content' ? `${t.rawContent} ` : '';
+}
+
+export function sentenceOf(state: Exclude<ItemState, { kind: 'paused' | 'done' }>): string {
+  switch (state.kind) {
+    case 'waiting':
+      return t.waiting;
+    case 'uploading':
+      return t.uploading(state.percent);
+    case 'scanning':
+      return t.scanning;
+    case 'cancelled':
+      return t.cancelled;
+    case 'failed':
+      return reasonOf(state.why);
+  }
+}
+
+function reasonOf(why: Failed): string {
+  switch (why.kind) {
+    case 'incomplete':
+      return t.incomplete(why.reason);
+    case 'refused':
+      return t.failed(why.reason);
+    default:
+      return t[why.kind];
+  }
+}
+
+function Paused({ state }: { readonly state: Extract<ItemState, { kind: 'paused' }> }) {
+  const seconds = useSecondsUntil(state.untilMs);
+  const text = state.why === 'quota' ? t.quota(clock(new Date(state.untilMs))) : t[state.why](seconds);
+  return (
+    <Alert color="yellow" p="xs">
+      {text}
+    </Alert>
+  );
+}
+
+function useSecondsUntil(untilMs: number): number {
+  const left = (): number => Math.max(0, Math.ceil((untilMs - Date.now()) / 1000));
+  const [seconds, setSeconds] = useState(left);
+  useEffect(() => {
+    const timer = window.setInterval(() => setSeconds(Math.max(0, Math.ceil((untilMs - Date.now()) / 1000))), 500);
+    return () => window.clearInterval(timer);
+  }, [untilMs]);
+  return seconds;
+}

@@ -1,0 +1,211 @@
+// Files that are to be scanned, a few at a time; who is told to wait waits and goes on by itself. Lives as long as the page does.
+import { Problem, SessionEnded } from '../api/problem.ts';
+import type { Quota } from '../api/shapes.ts';
+import { type Scanned, uploadFile } from '../api/upload.ts';
+
+export type ItemState =
+  | { readonly kind: 'waiting' }
+  | { readonly kind: 'uploading'; readonly percent: number }
+  | { readonly kind: 'scanning' }
+  /** Goes on by itself at that time, in epoch milliseconds. */
+  | { readonly kind: 'paused'; readonly why: 'quota' | 'busy' | 'offline'; readonly untilMs: number }
+  | { readonly kind: 'done'; readonly result: Scanned }
+  | { readonly kind: 'failed'; readonly why: Failed }
+  | { readonly kind: 'cancelled' };
+
+export type Failed =
+  | { readonly kind: 'tooLarge' | 'empty' | 'unreadable' | 'gaveUp' }
+  | { readonly kind: 'incomplete' | 'refused'; readonly reason: string };
+
+export interface Item {
+  readonly id: number;
+  readonly file: File;
+  readonly state: ItemState;
+}
+
+export interface QueueEvents {
+  readonly onQuota: (quota: Quota) => void;
+  /** The item is done or has failed. */
+  readonly onEnd: (item: Item) => void;
+}
+
+const LIMIT_BYTES = 10 * 1024 * 1024;
+/** Uploads at once: enough to keep the line and the engine busy, few enough to leave others theirs. */
+const AT_ONCE = 3;
+const TRIES = 6;
+/** Where nobody says how long to wait; doubled each time. */
+const WAIT_FIRST_MS = 1_000;
+const WAIT_MAX_MS = 30_000;
+/** Clocks differ a little: an hour that has just begun may not have begun there. */
+const CLOCK_MARGIN_MS = 1_500;
+const INCOMPLETE = 422;
+const QUOTA_EXHAUSTED = 'Rate limit exceeded';
+
+export interface Queue {
+  items(): readonly Item[];
+  subscribe(listener: () => void): () => void;
+  add(files: readonly File[]): void;
+  /** Ends it; what has ended already leaves the list. */
+  remove(id: number): void;
+  again(id: number): void;
+  /** Goes on now with what waits for a time. */
+  resume(): void;
+  clearEnded(): void;
+  listen(events: QueueEvents): () => void;
+}
+
+export function isOver({ state }: Item): boolean {
+  return ['done', 'failed', 'cancelled'].includes(state.kind);
+}
+
+export function createQueue(): Queue {
+  let items: readonly Item[] = [];
+  let events: QueueEvents | null = null;
+  let timer: number | undefined;
+  let nextId = 1;
+  const listeners = new Set<() => void>();
+  const tries = new Map<number, number>();
+  const running = new Map<number, AbortController>();
+
+  function change(next: readonly Item[]): void {
+    items = next;
+    for (const listener of listeners) listener();
+  }
+
+  function setState(id: number, state: ItemState): void {
+    const known = items.find((item) => item.id === id);
+    if (known === undefined || known.state.kind === 'cancelled') return;
+    const item = { ...known, state };
+    change(items.map((each) => (each.id === id ? item : each)));
+    if (isOver(item) && state.kind !== 'cancelled') events?.onEnd(item);
+  }
+
+  function pump(): void {
+    window.clearTimeout(timer);
+    const now = Date.now();
+    for (const { id, state } of items) {
+      if (state.kind === 'paused' && state.untilMs <= now) setState(id, { kind: 'waiting' });
+    }
+    const paused = items.flatMap(({ state }) => (state.kind === 'paused' ? [state] : []));
+    if (paused.length > 0)
+      timer = window.setTimeout(pump, Math.min(...paused.map(({ untilMs }) => untilMs - now)) + 10);
+    // What one is refused for, the others would be refused for as well.
+    if (paused.some(({ why }) => why !== 'busy')) return;
+    for (const item of items) {
+      if (running.size >= AT_ONCE) return;
+      if (item.state.kind === 'waiting' && !running.has(item.id)) void run(item);
+    }
+  }
+
+  async function run({ id, file }: Item): Promise<void> {
+    const abort = new AbortController();
+    running.set(id, abort);
+    setState(id, { kind: 'uploading', percent: 0 });
+    try {
+      const result = await uploadFile(file, {
+        signal: abort.signal,
+        onProgress: (sent, total) => {
+          const percent = total === 0 ? 100 : Math.floor((100 * sent) / total);
+          setState(id, sent >= total ? { kind: 'scanning' } : { kind: 'uploading', percent });
+        },
+        onQuota: (quota) => events?.onQuota(quota),
+      });
+      setState(id, { kind: 'done', result });
+    } catch (error) {
+      if (!abort.signal.aborted) setState(id, await stateAfter(error, id, file));
+    } finally {
+      running.delete(id);
+      pump();
+    }
+  }
+
+  async function stateAfter(error: unknown, id: number, file: File): Promise<ItemState> {
+    // Signed in again, it goes on.
+    if (error instanceof SessionEnded) return { kind: 'waiting' };
+    if (!(error instanceof Problem)) throw error;
+    const { status, message, retryAfterSeconds, resetTime } = error;
+    if (status === 429 && error.error === QUOTA_EXHAUSTED && resetTime !== null) {
+      return { kind: 'paused', why: 'quota', untilMs: resetTime * 1000 + CLOCK_MARGIN_MS };
+    }
+    if (status === INCOMPLETE) return { kind: 'failed', why: { kind: 'incomplete', reason: reasonIn(message) } };
+    if (status !== 0 && status < 500 && status !== 429) {
+      return { kind: 'failed', why: { kind: 'refused', reason: reasonIn(message) } };
+    }
+    if (status === 0 && !(await isReadable(file))) return { kind: 'failed', why: { kind: 'unreadable' } };
+    const count = (tries.get(id) ?? 0) + 1;
+    tries.set(id, count);
+    if (count >= TRIES) return { kind: 'failed', why: { kind: 'gaveUp' } };
+    const doubledMs = Math.min(WAIT_MAX_MS, WAIT_FIRST_MS * 2 ** (count - 1));
+    const waitMs = retryAfterSeconds === null ? doubledMs : retryAfterSeconds * 1000;
+    return { kind: 'paused', why: status === 0 ? 'offline' : 'busy', untilMs: Date.now() + waitMs };
+  }
+
+  return {
+    items: () => items,
+    subscribe(listener) {
+      listeners.add(listener);
+      return () => listeners.delete(listener);
+    },
+    add(files) {
+      const added = files.map((file): Item => {
+        const why = refusalOf(file);
+        nextId += 1;
+        return { id: nextId, file, state: why === null ? { kind: 'waiting' } : { kind: 'failed', why: { kind: why } } };
+      });
+      change([...items, ...added]);
+      for (const item of added) if (isOver(item)) events?.onEnd(item);
+      pump();
+    },
+    remove(id) {
+      const item = items.find((each) => each.id === id);
+      if (item === undefined) return;
+      if (isOver(item)) {
+        change(items.filter((each) => each.id !== id));
+        return;
+      }
+      setState(id, { kind: 'cancelled' });
+      running.get(id)?.abort(new Error('Cancelled'));
+      pump();
+    },
+    again(id) {
+      tries.delete(id);
+      const known = items.find((item) => item.id === id);
+      if (known === undefined || !isOver(known)) return;
+      change(items.map((each) => (each.id === id ? { ...each, state: { kind: 'waiting' } } : each)));
+      pump();
+    },
+    resume() {
+      for (const { id, state } of items) if (state.kind === 'paused') setState(id, { kind: 'waiting' });
+      pump();
+    },
+    clearEnded: () => change(items.filter((item) => !isOver(item))),
+    listen(told) {
+      events = told;
+      pump();
+      return () => {
+        if (events === told) events = null;
+      };
+    },
+  };
+}
+
+/** Known before anything is sent, and without a unit of the quota. */
+function refusalOf({ size }: File): 'tooLarge' | 'empty' | null {
+  if (size > LIMIT_BYTES) return 'tooLarge';
+  return size === 0 ? 'empty' : null;
+}
+
+/** What the service puts in front of a reason is said by the page in its own words. */
+function reasonIn(message: string): string {
+  return message.replace(/^Scan incomplete: /, '');
+}
+
+/** A file that was changed since it was chosen fails as a server does that is away. */
+async function isReadable(file: File): Promise<boolean> {
+  try {
+    await file.slice(0, 1).arrayBuffer();
+    return true;
+  } catch {
+    return false;
+  }
+}

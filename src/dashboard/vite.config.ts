@@ -1,0 +1,17 @@
+// How the web client is built: hashed files that need nothing inline, and the guides of docs/ as pages.
+import { defineConfig } from 'vite';
+import { guides } from './guides-plugin.ts';
+
+// biome-ignore lint/style/noDefaultExport: Vite reads the default export.
+export default defineConfig({
+  plugins: [guides()],
+  build: {
+    outDir: '../../dist/dashboard',
+    emptyOutDir: true,
+    // Data URIs in scripts are nothing that the policy of the pages lets through.
+    assetsInlineLimit: 0,
+    modulePreload: { polyfill: false },
+    target: 'es2022',
+    chunkSizeWarningLimit: 2_000,
+  },
+});

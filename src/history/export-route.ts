@@ -1,0 +1,99 @@
+// GET /web/scans/stats/export: the signed-in user's scans as CSV, filtered as the list is, sent as fast as the client takes them.
+import { Failure } from '../errors.js';
+import type { CallerRoute } from '../http/caller.js';
+import { readQuery } from '../http/json.js';
+import type { Operation } from '../http/openapi.js';
+import type { Sql } from '../store/postgres.js';
+import { csvColumns, csvHead, csvLine } from './csv.js';
+import { exportQuery, filterParameters } from './query.js';
+import { type Filters, nextScans, type ScanDetail, TooSlow } from './stats.js';
+
+export interface ExportLog {
+  warn(fields: object, message: string): void;
+}
+
+export interface ExportParts {
+  readonly sql: Sql;
+  readonly log: ExportLog;
+}
+
+/** Rows that are read, and kept in memory, at a time: some 300 KB. */
+const PAGE_ROWS = 1_000;
+/** Of one user at a time: each is a long series of queries. */
+const EXPORTS_PER_USER = 2;
+const BUSY_RETRY_SECONDS = 5;
+
+export function createExportRoute({ sql, log }: ExportParts): CallerRoute {
+  const running = new Map<string, number>();
+
+  function change(userId: string, by: number): number {
+    const count = (running.get(userId) ?? 0) + by;
+    if (count === 0) running.delete(userId);
+    else running.set(userId, count);
+    return count;
+  }
+
+  async function* pieces(userId: string, filters: Filters, first: readonly ScanDetail[]): AsyncGenerator<string> {
+    change(userId, 1);
+    try {
+      yield csvHead;
+      for (let rows = first; rows.length > 0; ) {
+        yield rows.map(csvLine).join('');
+        const after = rows.length < PAGE_ROWS ? null : (rows.at(-1)?.id ?? null);
+        rows = after === null ? [] : await nextScans(sql, userId, { ...filters, after, limit: PAGE_ROWS });
+      }
+    } catch (error) {
+      log.warn({ userId, err: error }, 'an export of the history broke off');
+      throw error;
+    } finally {
+      change(userId, -1);
+    }
+  }
+
+  return {
+    method: 'GET',
+    path: '/web/scans/stats/export',
+    operation: exportOperation,
+    async handle({ userId }, exchange) {
+      const filters = readQuery(exchange, exportQuery);
+      if ((running.get(userId) ?? 0) >= EXPORTS_PER_USER) {
+        throw new Failure('unavailable', 'Too many exports of yours are running', BUSY_RETRY_SECONDS);
+      }
+      // Before the answer begins: what is wrong with the query or the database is still an answer of its own.
+      change(userId, 1);
+      const first = await nextScans(sql, userId, { ...filters, after: null, limit: PAGE_ROWS })
+        .catch(unavailableWhenSlow)
+        .finally(() => change(userId, -1));
+      return {
+        status: 200,
+        headers: { 'Content-Disposition': 'attachment; filename="sluice-scans.csv"' },
+        contentType: 'text/csv; charset=utf-8',
+        body: pieces(userId, filters, first),
+      };
+    },
+  };
+}
+
+function unavailableWhenSlow(error: unknown): never {
+  if (!(error instanceof TooSlow)) throw error;
+  throw new Failure('unavailable', 'These scans take too long to find: narrow them by dates', BUSY_RETRY_SECONDS);
+}
+
+const exportOperation: Operation = {
+  summary: 'Your scans as CSV',
+  description:
+    `Filtered as the list is, the newest first, with the columns ${csvColumns.join(', ')}. UTF-8 with a byte order mark; times are UTC. ` +
+    'A text that a spreadsheet would read as a formula has an apostrophe in front. The answer has no length: when the connection ends before ' +
+    `the last chunk, rows are missing. ${EXPORTS_PER_USER} exports of an account run at a time.`,
+  tag: 'history',
+  who: 'user',
+  parameters: filterParameters,
+  responses: {
+    200: {
+      description: 'The rows.',
+      headers: { 'Content-Disposition': { schema: { type: 'string' } } },
+      content: { 'text/csv': { schema: { type: 'string' } } },
+    },
+  },
+  errors: ['badRequest', 'tokenMissing', 'tokenInvalid', 'tokenExpired', 'internal', 'unavailable'],
+};

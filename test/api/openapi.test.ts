@@ -1,0 +1,241 @@
+// The OpenAPI document is valid, and true: each of its operations is asked, well and badly, and every answer is one that it describes.
+import { Validator } from '@seriousme/openapi-schema-validator';
+import { Ajv2020 } from 'ajv/dist/2020.js';
+import addFormats from 'ajv-formats';
+import t from 'tap';
+import { z } from 'zod';
+import { nestedZip } from '../fixtures/archives.js';
+import { API_KEY, startServer } from '../fixtures/server.js';
+import { bearer, signIn } from '../fixtures/sign-in.js';
+
+const Content = z.record(z.string(), z.object({ schema: z.unknown() }).loose());
+const Answered = z.object({
+  description: z.string().min(1),
+  headers: z.record(z.string(), z.unknown()).optional(),
+  content: Content.optional(),
+});
+const Operation = z
+  .object({
+    summary: z.string().min(1),
+    security: z.array(z.record(z.string(), z.unknown())),
+    parameters: z.array(z.object({ name: z.string(), in: z.string() }).loose()).optional(),
+    requestBody: z.object({ content: Content }).loose().optional(),
+    responses: z.record(z.string(), Answered),
+  })
+  .loose();
+const Document = z
+  .object({
+    paths: z.record(z.string(), z.record(z.string(), Operation)),
+    components: z.record(z.string(), z.unknown()),
+  })
+  .loose();
+type Operation = z.infer<typeof Operation>;
+
+/** Headers that answers of their status have only where they have something to say. */
+const SOMETIMES = new Set(['X-Scan-Notice', 'Accept-Encoding']);
+
+interface Sent {
+  readonly path?: string;
+  readonly body?: RequestInit['body'];
+  readonly headers?: Readonly<Record<string, string>>;
+  /** What must come of it. */
+  readonly status: number;
+}
+
+t.test('the OpenAPI document', async (t) => {
+  const server = await startServer({
+    env: { REGISTRATION: 'open', PLANS: 'FREE:3,BUSINESS:10000', BOOTSTRAP_PLAN: 'BUSINESS' },
+  });
+  t.teardown(() => server.stop());
+  const text = await (await fetch(`${server.url}/openapi.json`)).text();
+  const document = Document.parse(JSON.parse(text));
+
+  t.test('is valid', async (t) => {
+    const result = await new Validator().validate(JSON.parse(text));
+    t.ok(result.valid, JSON.stringify(result.errors));
+  });
+
+  const ajv = new Ajv2020({ strict: false, validateFormats: true });
+  addFormats.default(ajv);
+  ajv.addSchema({ $id: 'document', components: document.components });
+
+  /** What the answer has that the document doesn't say of it. */
+  async function untold(operation: Operation, answer: Response): Promise<string | null> {
+    const described = operation.responses[String(answer.status)];
+    const body = await answer.text();
+    if (described === undefined) return `status ${answer.status} is not described: ${body}`;
+    for (const name of Object.keys(described.headers ?? {})) {
+      if (!SOMETIMES.has(name) && !answer.headers.has(name)) return `${answer.status} has no header ${name}`;
+    }
+    if ([429, 503].includes(answer.status) && !answer.headers.has('retry-after')) return 'no Retry-After';
+    const type = answer.headers.get('content-type')?.split(';')[0] ?? null;
+    if (type === null) return described.content === undefined ? null : 'a body is described, none came';
+    const content = described.content?.[type];
+    if (content === undefined) return `${type} is not described`;
+    const schema: object = JSON.parse(JSON.stringify(content.schema).replaceAll('"#/', '"document#/'));
+    const value: unknown = type === 'application/json' ? JSON.parse(body) : body;
+    return ajv.validate(schema, value) ? null : `${body}: ${ajv.errorsText()}`;
+  }
+
+  const { accessToken } = await signIn(server.url);
+  const me = bearer(accessToken);
+  const json = { 'Content-Type': 'application/json' };
+
+  function form(content: string | Buffer, name = 'a.bin', part = 'file'): FormData {
+    const data = new FormData();
+    if (part === 'file') data.append('file', new Blob([new Uint8Array(Buffer.from(content))]), name);
+    else data.append(part, String(content));
+    return data;
+  }
+
+  async function send(method: string, path: string, { body, headers = {}, path: sentPath }: Sent): Promise<Response> {
+    const init = { method: method.toUpperCase(), headers, ...(body === undefined ? {} : { body }) };
+    return await fetch(`${server.url}${sentPath ?? path}`, init);
+  }
+
+  async function scannedId(): Promise<string> {
+    const answer = await fetch(`${server.url}/web/scans`, { method: 'POST', body: form('known'), headers: me });
+    const id = answer.headers.get('x-scan-id') ?? '';
+    for (let found = 404; found === 404; )
+      found = (await fetch(`${server.url}/web/scans/${id}`, { headers: me })).status;
+    return id;
+  }
+
+  const asJson = (value: unknown): Pick<Sent, 'body' | 'headers'> => ({
+    body: JSON.stringify(value),
+    headers: { ...me, ...json },
+  });
+  const key = { 'X-API-KEY': API_KEY };
+  const unknownId = '01a1d7c0-0000-7000-8000-000000000000';
+  const newcomer = { email: 'new@example.com', password: 'a password for tests' };
+  const poor = await fetch(`${server.url}/web/auth/register`, {
+    method: 'POST',
+    headers: json,
+    body: JSON.stringify({ email: 'poor@example.com', password: newcomer.password }),
+  });
+  const { accessToken: poorToken } = z.object({ accessToken: z.string() }).parse(await poor.json());
+  const deep = nestedZip(Buffer.from('deep'), 30);
+
+  const scans = (headers: Readonly<Record<string, string>>): Sent[] => [
+    { body: form('clean'), headers, status: 200 },
+    { body: form('clean'), headers, status: 200 },
+    { body: form(''), headers, status: 400 },
+    { body: form('x', 'x', 'other'), headers, status: 400 },
+    { body: form(Buffer.alloc(11 * 1024 * 1024)), headers, status: 400 },
+    { body: form(deep), headers, status: 422 },
+    { body: '{}', headers: { ...headers, ...json }, status: 415 },
+    { body: form('x'), headers: { ...headers, 'Content-Encoding': 'gzip' }, status: 415 },
+    { body: form('x'), status: 401 },
+  ];
+  /** By operation; what each must answer. Those that aren't here are asked without anything. */
+  const asked: Readonly<Record<string, readonly Sent[]>> = {
+    'post /api/v1/scans': [
+      ...scans(key),
+      { body: form('http://127.0.0.1/', '', 'url'), headers: key, status: 400 },
+      { body: form('http://does-not-exist.invalid/', '', 'url'), headers: key, status: 422 },
+      { body: form('x'), headers: { 'X-API-KEY': 'f'.repeat(32) }, status: 401 },
+    ],
+    'post /web/scans': [
+      ...scans(me),
+      ...Array.from({ length: 3 }, () => ({ body: form('x'), headers: bearer(poorToken), status: 200 })),
+      { body: form('x'), headers: bearer(poorToken), status: 429 },
+      {
+        body: form('x'),
+        headers: { Cookie: `sluice_access=${accessToken}`, Origin: 'https://evil.example' },
+        status: 403,
+      },
+    ],
+    'get /web/quota': [{ headers: me, status: 200 }],
+    'get /web/scans/{id}': [
+      { path: `/web/scans/${await scannedId()}`, headers: me, status: 200 },
+      { path: `/web/scans/${unknownId}`, headers: me, status: 404 },
+    ],
+    'get /web/scans/stats': [
+      { headers: me, status: 200 },
+      { path: '/web/scans/stats?size=1&sort=filename,asc&infected=false&q=a', headers: me, status: 200 },
+      { path: '/web/scans/stats?size=0', headers: me, status: 400 },
+      { path: '/web/scans/stats?unknown=1', headers: me, status: 400 },
+    ],
+    'get /web/scans/stats/export': [
+      { headers: me, status: 200 },
+      { path: '/web/scans/stats/export?status=x', headers: me, status: 400 },
+    ],
+    'get /web/scans/stats/donuts': [
+      { headers: me, status: 200 },
+      { path: '/web/scans/stats/donuts?startDate=x', headers: me, status: 400 },
+    ],
+    'get /web/scans/stats/monthly': [
+      { headers: me, status: 200 },
+      { path: '/web/scans/stats/monthly?x=1', headers: me, status: 400 },
+    ],
+    'get /web/keys/me': [{ headers: me, status: 200 }],
+    'post /web/keys': [
+      { ...asJson({ name: 'one' }), status: 201 },
+      { ...asJson({ name: '' }), status: 400 },
+      { ...asJson({ name: 'x'.repeat(300_000) }), status: 413 },
+      { body: 'name=x', headers: me, status: 415 },
+      {
+        body: '{"name":"x"}',
+        headers: { ...json, Cookie: `sluice_access=${accessToken}`, Origin: 'https://evil.example' },
+        status: 403,
+      },
+    ],
+    'delete /web/keys/{uuid}': [{ path: `/web/keys/${unknownId}`, headers: me, status: 404 }],
+    'get /web/users/me': [{ headers: me, status: 200 }],
+    'put /web/users/me': [
+      { ...asJson({ name: 'Ada' }), status: 200 },
+      { ...asJson({ newPassword: 'another password', currentPassword: 'wrong password' }), status: 400 },
+      { ...asJson({ email: 'poor@example.com', currentPassword: 'a password for tests' }), status: 409 },
+      { ...asJson({ unknown: 1 }), status: 400 },
+    ],
+    'get /web/users/me/sessions': [{ headers: me, status: 200 }],
+    'delete /web/users/me/sessions/{sessionId}': [
+      { path: `/web/users/me/sessions/${unknownId}`, headers: me, status: 404 },
+    ],
+    'delete /web/users/me/sessions': [
+      { path: '/web/users/me/sessions?keepCurrent=true', headers: me, status: 204 },
+      { path: '/web/users/me/sessions?keepCurrent=maybe', headers: me, status: 400 },
+    ],
+    'get /web/billing/me': [{ headers: me, status: 200 }],
+    'post /web/billing/checkout-session': [{ ...asJson({ plan: 'FREE' }), status: 503 }],
+    'post /web/billing/portal-session': [{ headers: me, status: 503 }],
+    'post /web/billing/sync': [{ headers: me, status: 503 }],
+    'post /web/auth/register': [
+      { ...asJson(newcomer), status: 201 },
+      { ...asJson(newcomer), status: 409 },
+      { ...asJson({ ...newcomer, password: 'short' }), status: 400 },
+    ],
+    'post /web/auth/login': [
+      { ...asJson(newcomer), status: 200 },
+      { ...asJson({ ...newcomer, password: 'not this one at all' }), status: 401 },
+      { ...asJson({}), status: 400 },
+    ],
+    'post /web/auth/refresh': [{ status: 401 }, { headers: { Origin: 'https://evil.example' }, status: 403 }],
+    'post /web/auth/logout': [{ status: 204 }, { headers: { Origin: 'https://evil.example' }, status: 403 }],
+    'post /webhooks/stripe': [{ body: '{}', headers: json, status: 503 }],
+  };
+
+  for (const [path, operations] of Object.entries(document.paths)) {
+    for (const [method, operation] of Object.entries(operations)) {
+      const name = `${method} ${path}`;
+      t.test(name, async (t) => {
+        const isForAnybody = operation.security.length === 0;
+        const wanted = asked[name] ?? [{ status: 200 }];
+        if (!isForAnybody) t.ok(asked[name], 'is asked as somebody');
+        const refused: Sent[] = isForAnybody ? [] : [{ status: 401 }, { headers: bearer('not.a.token'), status: 401 }];
+        for (const sent of [...wanted, ...refused]) {
+          const answer = await send(method, path.replaceAll(/\{\w+\}/g, 'x'), sent);
+          t.equal(answer.status, sent.status, name);
+          t.equal(await untold(operation, answer), null);
+        }
+      });
+    }
+  }
+
+  t.test('every request above is of an operation that there is', async (t) => {
+    const known = Object.entries(document.paths).flatMap(([path, operations]) =>
+      Object.keys(operations).map((method) => `${method} ${path}`),
+    );
+    for (const name of Object.keys(asked)) t.ok(known.includes(name), name);
+  });
+});

@@ -1,0 +1,57 @@
+// The account page: name, address, password, and where one is signed in.
+import { signIn as apiSignIn, ask, bearer } from '../fixtures/sign-in.js';
+import { noComplaints, PASSWORD } from './browser.js';
+import type { Setting, Subtest } from './setting.js';
+
+export async function accountSuite(tap: Subtest, { server, signedIn }: Setting): Promise<void> {
+  tap.test('name, address and password are changed, and a wrong password is said', async (t) => {
+    const person = await signedIn('/account');
+    const { page, email } = person;
+    const name = 'أدا <script>alert(1)</script> 😀';
+    await page.getByLabel('Name', { exact: true }).fill(name);
+    await page.getByRole('button', { name: 'Save the name' }).click();
+    await page.getByText('The name is saved').waitFor();
+    t.equal(await page.getByLabel('Name', { exact: true }).inputValue(), name);
+
+    const address = page.locator('section').filter({ hasText: 'Change the e-mail address' });
+    await address.getByLabel('New e-mail address').fill(`changed-${email}`);
+    await address.getByLabel('Current password').fill('not the password at all');
+    await address.getByRole('button').last().click();
+    await page.getByText('This is not your current password').waitFor();
+    await address.getByLabel('Current password').fill(PASSWORD);
+    await address.getByRole('button').last().click();
+    await page.getByText('The e-mail address is saved').waitFor();
+    await page.getByText(`changed-${email}`).waitFor();
+
+    const password = page.locator('section').filter({ hasText: 'Change the password' });
+    await password.getByLabel('Current password').fill(PASSWORD);
+    await password.getByLabel('New password').fill('another password for tests');
+    await password.getByRole('button').last().click();
+    await page.getByText('The password is changed').waitFor();
+    t.equal((await apiSignIn(server.url, `changed-${email}`, 'another password for tests')).setCookies.length, 2);
+    noComplaints(t, person, [400]);
+  });
+
+  tap.test('one session is ended, then all others, and this one stays', async (t) => {
+    const person = await signedIn('/account');
+    const { page, email } = person;
+    const others = [];
+    for (let count = 0; count < 3; count += 1) others.push(await apiSignIn(server.url, email, PASSWORD));
+    await page.reload();
+    const ends = page.getByRole('button', { name: /^End the session of/ });
+    await ends.first().waitFor();
+    // Making the account was a session as well.
+    const before = await ends.count();
+    await ends.first().click();
+    await page.getByText('The session has ended').waitFor();
+    await page.waitForFunction(`document.querySelectorAll('.sessions li button').length === ${before - 1}`);
+    await page.getByRole('button', { name: 'End all others' }).click();
+    await page.getByText('You are signed in nowhere else.').waitFor();
+    for (const { accessToken } of others) {
+      t.equal((await ask(`${server.url}/web/users/me`, { headers: bearer(accessToken) })).status, 401);
+    }
+    await page.reload();
+    await page.getByText('This device').waitFor();
+    noComplaints(t, person);
+  });
+}

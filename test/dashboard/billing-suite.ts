@@ -1,0 +1,60 @@
+// The page of billing against a stand-in of Stripe: bought, come back from, managed, and Stripe away.
+import { noComplaints } from './browser.js';
+import type { Setting, Subtest } from './setting.js';
+
+export async function billingSuite(tap: Subtest, { server, stripe, signedIn }: Setting): Promise<void> {
+  const person = await signedIn('/billing');
+  const { page, context } = person;
+  /** Stripe's own pages, which the buyer is sent to. */
+  const visited: string[] = [];
+  await context.route(/stripe\.(com|test)/, async (route) => {
+    visited.push(route.request().url());
+    await route.fulfill({ contentType: 'text/html', body: '<h1>Stripe</h1>' });
+  });
+
+  tap.test('Stripe that fails is said, and nothing is bought', async (t) => {
+    await page.getByRole('button', { name: 'Buy PRO' }).waitFor();
+    stripe.fault = () => ({ kind: 'fail', status: 500 });
+    await page.getByRole('button', { name: 'Buy PRO' }).click();
+    await page.getByRole('alert').first().waitFor();
+    stripe.fault = () => null;
+    t.strictSame(visited, []);
+    noComplaints(t, person, [503]);
+  });
+
+  tap.test('a plan is bought, and the return says so', async (t) => {
+    await page.getByRole('button', { name: 'Buy PRO' }).click();
+    await page.getByRole('heading', { name: 'Stripe' }).waitFor();
+    t.equal(visited.length, 1);
+    const id = /cs_test_\w+/.exec(visited[0] ?? '')?.[0] ?? '';
+    await page.goto(`${server.url}/billing?checkoutSessionId=${id}`);
+    await page.getByText('The payment is not complete yet').waitFor();
+    stripe.account.pay(id);
+    await page.reload();
+    await page.getByText('You are on PRO now: 1,000 scans per hour.').waitFor();
+    await page.getByText('Active').waitFor();
+    t.equal(await page.getByRole('button', { name: 'Buy PRO' }).count(), 0, 'nobody buys it twice');
+    noComplaints(t, person, [503]);
+  });
+
+  tap.test("somebody else's checkout, an unknown one and a Stripe that is away are told apart", async (t) => {
+    const other = await signedIn('/billing');
+    await other.context.route(/stripe\.(com|test)/, (route) => route.fulfill({ body: 'Stripe' }));
+    const id = /cs_test_\w+/.exec(visited[0] ?? '')?.[0] ?? '';
+    await other.page.goto(`${server.url}/billing?checkoutSessionId=${id}`);
+    await other.page.getByText('This checkout belongs to another account').waitFor();
+    await other.page.goto(`${server.url}/billing?checkoutSessionId=cs_test_unknown`);
+    await other.page.getByText('Stripe does not know this checkout').waitFor();
+    stripe.fault = () => ({ kind: 'fail', status: 500 });
+    await other.page.goto(`${server.url}/billing?checkoutSessionId=${id}`);
+    await other.page.getByText('Stripe could not be asked').waitFor();
+    stripe.fault = () => null;
+    noComplaints(t, other, [403, 404, 503]);
+  });
+
+  tap.test('the portal is opened', async (t) => {
+    await page.getByRole('button', { name: 'Manage the subscription' }).click();
+    await page.waitForURL(/stripe/);
+    t.equal(visited.length, 2);
+  });
+}

@@ -1,0 +1,114 @@
+// Chromium as a user has it: fresh, headless, told to speak to nobody but the page; and what it complained about.
+import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
+import { createRequire } from 'node:module';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { type BrowserContext, chromium, type Page } from 'playwright-core';
+
+const FLAGS = [
+  '--headless',
+  '--no-sandbox',
+  '--disable-gpu',
+  '--disable-quic',
+  '--no-first-run',
+  '--disable-background-networking',
+  '--disable-component-update',
+  '--disable-sync',
+];
+/** Generous: several servers and browsers may share two cores. */
+const PATIENCE_MS = 60_000;
+
+export const PASSWORD = 'a password for tests';
+/** Names that have broken pages before. The service keeps 255 characters and drops what looks like a path. */
+export const HOSTILE_NAMES: readonly string[] = [
+  '<img src=x onerror=document.title=1>.txt',
+  `${'long'.repeat(62)}.bin`,
+  'تقرير\u202egnp.exe',
+  `${'😀'.repeat(60)}.zip`,
+  '=1+1.csv',
+];
+
+export interface Browser {
+  /** A person with a browser of their own: cookies and storage are shared by their pages alone. */
+  person(): Promise<Person>;
+  close(): Promise<void>;
+}
+
+export interface Person {
+  readonly context: BrowserContext;
+  readonly page: Page;
+  newPage(): Promise<Page>;
+  /**
+   * What the pages have complained about: errors, violations of the policy, answers of failure. `expected`: statuses that the test
+   * provokes.
+   */
+  complaints(expected?: readonly number[]): readonly string[];
+}
+
+export async function startBrowser(): Promise<Browser> {
+  const folder = mkdtempSync(join(tmpdir(), 'sluice-chromium-'));
+  const browser = await chromium.launch({
+    executablePath: '/usr/bin/chromium',
+    args: FLAGS,
+    env: { ...process.env, HOME: folder },
+  });
+  return {
+    async person() {
+      const context = await browser.newContext({ viewport: { width: 1280, height: 800 }, locale: 'en-GB' });
+      context.setDefaultTimeout(PATIENCE_MS);
+      const seen: string[] = [];
+      const newPage = async (): Promise<Page> => {
+        const page = await context.newPage();
+        page.on('console', (message) => {
+          if (['error', 'warning'].includes(message.type())) seen.push(`${page.url()}: ${message.text()}`);
+        });
+        page.on('pageerror', (error) => seen.push(`${page.url()}: ${error.stack ?? error.message}`));
+        return page;
+      };
+      return {
+        context,
+        page: await newPage(),
+        newPage,
+        complaints: (expected = []) =>
+          seen.filter((text) => !expected.some((status) => text.includes(`responded with a status of ${status}`))),
+      };
+    },
+    async close() {
+      await browser.close();
+      rmSync(folder, { recursive: true, force: true });
+    },
+  };
+}
+
+export async function signIn(page: Page, email: string, password = PASSWORD): Promise<void> {
+  await page.getByLabel('E-mail').fill(email);
+  await page.getByLabel('Password', { exact: true }).fill(password);
+  await page.getByRole('button', { name: 'Sign in' }).click();
+}
+
+const axeSource = readFileSync(createRequire(import.meta.url).resolve('axe-core/axe.min.js'), 'utf8');
+
+/** Findings of axe that are serious or critical, with where they are. */
+export async function seriousFindings(page: Page): Promise<readonly string[]> {
+  // By the debugger's way in, which no policy of the page forbids.
+  await page.evaluate(`${axeSource};0`);
+  const found: unknown =
+    await page.evaluate(`axe.run(document, { resultTypes: ['violations'] }).then(({ violations }) =>
+    violations.filter(({ impact }) => impact === 'serious' || impact === 'critical')
+      .map(({ id, nodes }) => id + ': ' + nodes.map(({ html, failureSummary }) => html + ' ' + failureSummary).join(' | ')))`);
+  return Array.isArray(found) ? found.map(String) : [String(found)];
+}
+
+/** Pixels that the page is wider than the window. */
+export async function overflow(page: Page): Promise<number> {
+  return Number(await page.evaluate('document.documentElement.scrollWidth - window.innerWidth'));
+}
+
+/** Fails the test where the pages complained of something else than answers of the expected statuses. */
+export function noComplaints(
+  t: { strictSame(found: unknown, wanted: unknown): unknown },
+  person: Person,
+  expected: readonly number[] = [],
+): void {
+  t.strictSame(person.complaints(expected), []);
+}

@@ -1,0 +1,92 @@
+// Every page, in both schemes, from phone to wide screen: nothing serious for axe, nothing wider than the window, no complaint.
+import type { Page } from 'playwright-core';
+import { guides } from '../../src/service-pages.js';
+import { eicar } from '../fixtures/samples.js';
+import { noComplaints, overflow, seriousFindings } from './browser.js';
+import { choose, file } from './scan-suite.js';
+import type { Setting, Subtest } from './setting.js';
+
+const WIDTHS = [380, 768, 1440];
+const open = ['/', '/sign-in?reason=ended', '/register', '/docs', ...guides.map((guide) => `/docs/${guide}`)];
+const closed = ['/', '/scan', '/history', '/keys', '/billing', '/account'];
+
+export async function pageSuite(tap: Subtest, { server, browser, signedIn }: Setting): Promise<void> {
+  async function look(t: Subtest, page: Page, path: string): Promise<void> {
+    await page.goto(`${server.url}${path}`);
+    await page.locator('h1').first().waitFor();
+    await page.waitForLoadState('networkidle');
+    for (const width of WIDTHS) {
+      await page.setViewportSize({ width, height: 800 });
+      t.ok((await overflow(page)) <= 0, `${path} fits into ${width} pixels`);
+    }
+    for (const colorScheme of ['light', 'dark'] as const) {
+      await page.emulateMedia({ colorScheme, reducedMotion: 'reduce' });
+      await page.locator(`html[data-mantine-color-scheme=${colorScheme}]`).waitFor();
+      t.strictSame(await seriousFindings(page), [], `${path}, ${colorScheme}`);
+    }
+  }
+
+  tap.test('for who is not signed in', async (t) => {
+    const person = await browser.person();
+    for (const path of open) await look(t, person.page, path);
+    noComplaints(t, person);
+  });
+
+  tap.test('for who is signed in', async (t) => {
+    const person = await signedIn('/scan');
+    const { page } = person;
+    await choose(page, [file('clean.txt'), file('virus.com', eicar())]);
+    await page.getByText('2 of 2 finished').waitFor();
+    for (const path of closed) await look(t, page, path);
+    await page.goto(`${server.url}/history`);
+    await page.locator('.history-open').first().click();
+    await page.getByText('SHA-256').waitFor();
+    t.strictSame(await seriousFindings(page), [], 'an open row');
+    await page.goto(`${server.url}/keys`);
+    await page.getByRole('button', { name: 'Create a key' }).click();
+    await page.getByRole('dialog').getByLabel('Name').fill('a key');
+    t.strictSame(await seriousFindings(page), [], 'a dialog');
+    noComplaints(t, person);
+  });
+
+  tap.test('by the keyboard alone, on a phone', async (t) => {
+    const person = await signedIn('/keys');
+    const { page } = person;
+    await page.setViewportSize({ width: 380, height: 700 });
+    await page.goto(`${server.url}/keys`);
+    await page.getByText('No keys yet').waitFor();
+    await page.keyboard.press('Tab');
+    t.equal(await page.evaluate('document.activeElement.textContent'), 'Skip to the content');
+    await page.getByRole('button', { name: 'Open the menu' }).focus();
+    await page.keyboard.press('Enter');
+    await page.getByRole('link', { name: 'Account' }).focus();
+    await page.keyboard.press('Enter');
+    await page.waitForURL(/account/);
+    t.equal(await page.evaluate('document.activeElement.id'), 'content', 'the new page has the focus');
+    t.notOk(await page.getByRole('link', { name: 'Billing' }).isVisible(), 'the menu has closed');
+    noComplaints(t, person);
+  });
+
+  tap.test('colours are chosen, and stay chosen', async (t) => {
+    const person = await browser.person();
+    const { page } = person;
+    await page.emulateMedia({ colorScheme: 'light' });
+    await page.goto(server.url);
+    await page.getByTitle('Dark').click();
+    await page.locator('html[data-mantine-color-scheme=dark]').waitFor();
+    await page.reload();
+    await page.locator('html[data-mantine-color-scheme=dark]').waitFor();
+    t.match(await page.evaluate('getComputedStyle(document.body).backgroundColor'), /rgb\(20, 23, 26\)/);
+    noComplaints(t, person);
+  });
+
+  tap.test('times are those of the viewer, with UTC beside them', async (t) => {
+    const person = await signedIn('/account');
+    const { page } = person;
+    const time = page.locator('.sessions time').first();
+    await time.waitFor();
+    t.match(await time.getAttribute('title'), /^\d{4}-\d\d-\d\d \d\d:\d\d:\d\d UTC$/);
+    t.match(await time.getAttribute('datetime'), /Z$/);
+    noComplaints(t, person);
+  });
+}

@@ -1,0 +1,137 @@
+// The scan page: files of all kinds dropped at once, what each comes to, and a service that can't take them now.
+import { readFileSync } from 'node:fs';
+import type { Page } from 'playwright-core';
+import { nestedZip } from '../fixtures/archives.js';
+import { eicar } from '../fixtures/samples.js';
+import { HOSTILE_NAMES, noComplaints } from './browser.js';
+import { FREE_LIMIT, type Setting, type Subtest } from './setting.js';
+
+interface Chosen {
+  readonly name: string;
+  readonly mimeType: string;
+  readonly buffer: Buffer;
+}
+
+export function file(name: string, content: string | Buffer = name): Chosen {
+  return { name, mimeType: 'application/octet-stream', buffer: Buffer.from(content) };
+}
+
+export async function choose(page: Page, files: readonly Chosen[]): Promise<void> {
+  await page.locator('input[type=file]').setInputFiles([...files]);
+}
+
+const TOO_LARGE_BYTES = 11 * 1024 * 1024;
+const TOO_DEEP = 30;
+
+export async function scanSuite(tap: Subtest, setting: Setting): Promise<void> {
+  const { server, signedIn } = setting;
+
+  tap.test('verdicts come as they are: clean, infected, too large, empty, not fully looked at', async (t) => {
+    const person = await signedIn('/scan');
+    const { page } = person;
+    await choose(page, [
+      file('clean.txt'),
+      file('virus.com', eicar()),
+      file('large.bin', Buffer.alloc(TOO_LARGE_BYTES)),
+      file('empty.txt', ''),
+      file('deep.zip', nestedZip(Buffer.from('deep'), TOO_DEEP)),
+    ]);
+    await page.getByText('5 of 5 finished').waitFor();
+    const row = (name: string) => page.getByRole('listitem').filter({ hasText: name });
+    t.match(await row('clean.txt').textContent(), /Clean/);
+    t.match(await row('virus.com').textContent(), /Infected: .*EICAR/i);
+    t.match(await row('large.bin').textContent(), /Too large: at most 10 MB/);
+    t.match(await row('empty.txt').textContent(), /Empty: there is nothing to scan/);
+    t.match(await row('deep.zip').textContent(), /Not fully looked at, so there is no verdict/);
+    // What was refused here was never sent.
+    await page.getByText(`${FREE_LIMIT - 3} of ${FREE_LIMIT} scans left`).waitFor();
+    await row('virus.com').getByRole('link', { name: 'Details' }).click();
+    await page.getByText('SHA-256').waitFor();
+    noComplaints(t, person, [422]);
+  });
+
+  tap.test('the test file is offered, and found', async (t) => {
+    const person = await signedIn('/scan');
+    const { page } = person;
+    await page.getByRole('button', { name: 'Try it with a harmless test file' }).click();
+    await page.getByText(/Infected: .*EICAR/i).waitFor();
+    noComplaints(t, person);
+  });
+
+  tap.test('files go on while other pages are shown', async (t) => {
+    const person = await signedIn('/scan');
+    const { page } = person;
+    await choose(page, [file('one.txt'), file('two.txt')]);
+    await page.getByRole('link', { name: 'API keys' }).click();
+    await page.getByText('No keys yet').waitFor();
+    await page.getByRole('link', { name: 'Scan', exact: true }).click();
+    await page.getByText('2 of 2 finished').waitFor();
+    noComplaints(t, person);
+  });
+
+  tap.test('a quota that ends in the middle of ten files holds the rest, and says until when', async (t) => {
+    const person = await signedIn('/scan');
+    const { page } = person;
+    await choose(
+      page,
+      Array.from({ length: 10 }, (_, index) => file(`file-${index}.txt`)),
+    );
+    await page.getByText(`${FREE_LIMIT} of 10 finished`).waitFor();
+    await page.getByText('The quota of this hour is used up').first().waitFor();
+    await page.getByText(`0 of ${FREE_LIMIT} scans left`).waitFor();
+    t.equal(await page.getByText('Clean', { exact: true }).count(), FREE_LIMIT);
+    // Leaving would lose them: the browser asks.
+    let asked = false;
+    page.on('dialog', (dialog) => {
+      asked = dialog.type() === 'beforeunload';
+      void dialog.accept();
+    });
+    await page.getByRole('heading', { name: 'Scan files' }).click();
+    await page.reload();
+    t.ok(asked);
+    noComplaints(t, person, [429]);
+  });
+
+  tap.test('a server that dies in the middle of an upload is waited for', async (t) => {
+    const person = await signedIn('/scan');
+    const { page, context } = person;
+    const network = await context.newCDPSession(page);
+    const speed = (uploadThroughput: number) =>
+      network.send('Network.emulateNetworkConditions', {
+        offline: false,
+        latency: 0,
+        downloadThroughput: -1,
+        uploadThroughput,
+      });
+    await speed(64 * 1024);
+    await choose(page, [file('slow.bin', Buffer.alloc(4 * 1024 * 1024, 7))]);
+    await page.getByText('Uploading').waitFor();
+    process.kill(serverProcess(server.pid), 'SIGKILL');
+    await speed(-1);
+    await page.getByText('1 of 1 finished').waitFor();
+    await page.getByText('Clean', { exact: true }).waitFor();
+    const others = person.complaints([503]).filter((text) => !text.includes('net::ERR_'));
+    t.strictSame(others, []);
+  });
+
+  tap.test('names of every kind are shown as they are, and nothing of them is obeyed', async (t) => {
+    const person = await signedIn('/scan');
+    const { page } = person;
+    await choose(
+      page,
+      HOSTILE_NAMES.map((name) => file(name)),
+    );
+    await page.getByText(`${HOSTILE_NAMES.length} of ${HOSTILE_NAMES.length} finished`).waitFor();
+    const shown = await page.locator('.scan-item-name').allInnerTexts();
+    t.strictSame(shown, HOSTILE_NAMES);
+    t.equal(await page.locator('main img').count(), 0);
+    t.equal(await page.title(), 'Scan files · Sluice');
+    noComplaints(t, person);
+  });
+}
+
+/** The supervisor's youngest child; the embedded database, where there is one, is older. */
+function serverProcess(supervisorPid: number): number {
+  const children = readFileSync(`/proc/${supervisorPid}/task/${supervisorPid}/children`, 'utf8');
+  return Number(children.trim().split(' ').at(-1));
+}

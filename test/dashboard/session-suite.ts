@@ -1,0 +1,114 @@
+// Signing in, out and back: the ways in, a session that ends elsewhere, tokens that run out, two tabs.
+import { signIn as apiSignIn, ask, bearer } from '../fixtures/sign-in.js';
+import { noComplaints, PASSWORD, signIn } from './browser.js';
+import type { Setting, Subtest } from './setting.js';
+
+export async function sessionSuite(tap: Subtest, { server, browser, newAccount, signedIn }: Setting): Promise<void> {
+  tap.test('an account is made on the page, and signed out of again', async (t) => {
+    const person = await browser.person();
+    const { page } = person;
+    await page.goto(server.url);
+    await page.getByRole('link', { name: 'Create an account' }).click();
+    await page.getByLabel('Name').fill('<b>Ada</b>');
+    await page.getByLabel('E-mail').fill('new@example.com');
+    await page.getByLabel('Password', { exact: true }).fill('too short');
+    await page.getByRole('button', { name: 'Create the account' }).click();
+    await page.getByText('At least 12 characters').waitFor();
+    await page.getByLabel('Password', { exact: true }).fill(PASSWORD);
+    await page.getByRole('button', { name: 'Create the account' }).click();
+    await page.getByRole('heading', { name: 'Overview' }).waitFor();
+    await page.getByText('Nothing scanned yet.').first().waitFor();
+    await page.getByRole('button', { name: 'Sign out' }).click();
+    await page.getByRole('heading', { name: 'Know what a file is' }).waitFor();
+    t.strictSame(await person.context.cookies(), [], 'nothing is left of it');
+    noComplaints(t, person);
+  });
+
+  tap.test('a wrong password is said, and the right one leads to the page that was asked for', async (t) => {
+    const email = await newAccount();
+    const person = await browser.person();
+    const { page } = person;
+    await page.goto(`${server.url}/history?verdict=infected`);
+    await signIn(page, email, 'not the password at all');
+    await page.getByText('E-mail or password wrong').waitFor();
+    await signIn(page, email);
+    await page.waitForURL(`${server.url}/history?verdict=infected`);
+    await page.getByText('No scan matches these filters').waitFor();
+    noComplaints(t, person, [401]);
+  });
+
+  tap.test('the way back is never to another site', async (t) => {
+    for (const next of [
+      '//evil.example/',
+      'https://evil.example/',
+      '/\\evil.example',
+      '/%09/evil.example',
+      'javascript:alert(1)',
+    ]) {
+      const person = await browser.person();
+      const { page } = person;
+      await page.goto(`${server.url}/sign-in?${new URLSearchParams({ next })}`);
+      await signIn(page, await newAccount());
+      await page.getByRole('button', { name: 'Sign out' }).waitFor();
+      t.equal(new URL(page.url()).origin, server.url, next);
+      await person.context.close();
+    }
+  });
+
+  tap.test('a session that was ended elsewhere leads to the sign-in with the reason, and back', async (t) => {
+    const person = await signedIn('/keys');
+    const { email, page } = person;
+    await page.getByText('No keys yet').waitFor();
+    const elsewhere = await apiSignIn(server.url, email, PASSWORD);
+    const ended = await ask(`${server.url}/web/users/me/sessions?keepCurrent=true`, {
+      method: 'DELETE',
+      headers: bearer(elsewhere.accessToken),
+    });
+    t.equal(ended.status, 204);
+    await page.getByRole('link', { name: 'History' }).click();
+    await page.getByText('Your session has ended').waitFor();
+    await signIn(page, email);
+    await page.waitForURL(`${server.url}/history`);
+    await page.getByText('No scans yet').waitFor();
+    noComplaints(t, person, [401]);
+  });
+
+  tap.test('an access token that has run out is renewed without a visible break', async (t) => {
+    const person = await signedIn('/keys');
+    const { page, context } = person;
+    await page.getByText('No keys yet').waitFor();
+    await context.clearCookies({ name: 'sluice_access' });
+    await page.getByRole('link', { name: 'History' }).click();
+    await page.getByText('No scans yet').waitFor();
+    t.equal(new URL(page.url()).pathname, '/history');
+    noComplaints(t, person, [401]);
+  });
+
+  tap.test('two tabs take turns at the refresh token', async (t) => {
+    const person = await signedIn('/keys');
+    const { page, context, newPage } = person;
+    const other = await newPage();
+    await other.goto(`${server.url}/keys`);
+    await other.getByText('No keys yet').waitFor();
+    let refreshes = 0;
+    context.on('request', (request) => {
+      if (request.url().endsWith('/web/auth/refresh')) refreshes += 1;
+    });
+    await page.evaluate("localStorage.setItem('sluice.signedInUntil', '1')");
+    await Promise.all([page, other].map((each) => each.reload()));
+    await Promise.all([page, other].map((each) => each.getByText('No keys yet').waitFor()));
+    t.equal(refreshes, 1);
+    noComplaints(t, person);
+  });
+
+  tap.test('signing out in one tab signs the other one out', async (t) => {
+    const person = await signedIn('/keys');
+    const { page, newPage } = person;
+    const other = await newPage();
+    await other.goto(`${server.url}/account`);
+    await other.getByRole('heading', { name: 'Sessions' }).waitFor();
+    await page.getByRole('button', { name: 'Sign out' }).click();
+    await other.getByText('You have signed out in another tab').waitFor();
+    noComplaints(t, person);
+  });
+}

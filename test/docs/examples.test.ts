@@ -1,0 +1,67 @@
+// The examples of the documentation, run against the server as they stand: each finds what is clean and what is infected.
+import { spawn } from 'node:child_process';
+import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { delimiter, join } from 'node:path';
+import { text } from 'node:stream/consumers';
+import { fileURLToPath } from 'node:url';
+import t from 'tap';
+import ts from 'typescript';
+import { eicar } from '../fixtures/samples.js';
+import { API_KEY, startServer } from '../fixtures/server.js';
+
+const examples = fileURLToPath(new URL('../../../docs/examples/', import.meta.url));
+
+function isInstalled(program: string): boolean {
+  return (process.env['PATH'] ?? '').split(delimiter).some((folder) => existsSync(join(folder, program)));
+}
+
+async function run(program: string, args: readonly string[], env: Readonly<Record<string, string>>) {
+  const child = spawn(program, args, {
+    env: { PATH: process.env['PATH'], HOME: tmpdir(), ...env },
+    stdio: ['ignore', 'pipe', 'pipe'],
+  });
+  const ended = new Promise<number | null>((resolve) => child.on('close', resolve));
+  const [output, errors, code] = await Promise.all([text(child.stdout), text(child.stderr), ended]);
+  return { output, errors, code };
+}
+
+t.test('examples', async (t) => {
+  const folder = mkdtempSync(join(tmpdir(), 'sluice-examples-'));
+  t.teardown(() => rmSync(folder, { recursive: true, force: true }));
+  const { url, stop } = await startServer();
+  t.teardown(() => stop());
+  const clean = join(folder, 'clean.txt');
+  writeFileSync(clean, 'nothing here');
+  const infected = join(folder, 'virus.com');
+  writeFileSync(infected, eicar());
+  // Node 20 runs no TypeScript: the types are taken off, as newer versions do by themselves.
+  const script = join(folder, 'scan.mjs');
+  const source = readFileSync(join(examples, 'scan.ts'), 'utf8');
+  const compilerOptions = { target: ts.ScriptTarget.ES2022, module: ts.ModuleKind.ESNext };
+  writeFileSync(script, ts.transpileModule(source, { compilerOptions }).outputText);
+
+  const languages = [
+    { name: 'curl', program: '/bin/sh', args: [join(examples, 'scan.sh')], isThere: isInstalled('curl') },
+    // By its path: a Python of one's own may come before the one that has the package.
+    {
+      name: 'Python',
+      program: '/usr/bin/python3',
+      args: [join(examples, 'scan.py')],
+      isThere: existsSync('/usr/bin/python3'),
+    },
+    { name: 'TypeScript', program: process.execPath, args: [script], isThere: true },
+    { name: 'Go', program: 'go', args: ['run', join(examples, 'scan.go')], isThere: isInstalled('go') },
+  ];
+  // A language whose tools aren't here is tried where they are.
+  for (const { name, program, args } of languages.filter(({ isThere }) => isThere)) {
+    t.test(name, async (t) => {
+      const env = { SLUICE_URL: url, SLUICE_KEY: API_KEY };
+      t.match(await run(program, [...args, clean], env), { code: 0, output: /clean|"infected":false/ });
+      t.match(await run(program, [...args, infected], env), { code: 1, output: /EICAR/i });
+      const refused = await run(program, [...args, clean], { ...env, SLUICE_KEY: 'f'.repeat(32) });
+      t.not(refused.code, 0, 'no verdict is not clean');
+      t.match(refused.errors + refused.output, /X-API-KEY INVALID/);
+    });
+  }
+});
