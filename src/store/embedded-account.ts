@@ -57,6 +57,8 @@ export function databaseAccount(user: string | null, folder: string): DatabaseAc
     '--clear-groups',
     '--inh-caps=-all,+dac_override',
     '--ambient-caps=-all,+dac_override',
+    // Without it access(2), by which PostgreSQL looks for its own programs, leaves the capability out.
+    '--securebits=+no_setuid_fixup',
     ...WHEN_PARENT_DIES,
     '--',
   ];

@@ -352,10 +352,13 @@ onEachStore(async (t, store) => {
   });
 
   t.test('without Postgres every route is a 503 with Retry-After, and no node is told of anything', async (t) => {
-    const { sql, close } = await open(t, await store.target(t));
+    const { sql, requests, close } = await open(t, await store.target(t));
     const ada = await newUser(sql, 'ada@example.com');
     const told: unknown[] = [];
-    const dashboard = await startDashboard(t, { sql, admission: { revoke: async (key) => void told.push(key) } });
+    const dashboard = await startDashboard(t, {
+      sql: requests,
+      admission: { revoke: async (key) => void told.push(key) },
+    });
     const { uuid } = await create(dashboard, ada, 'one');
     await close();
     for (const [method, path, body] of [

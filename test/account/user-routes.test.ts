@@ -182,9 +182,9 @@ onEachStore(async (t, store) => {
   });
 
   t.test('without Postgres both routes are a 503', async (t) => {
-    const { sql, close } = await open(t, await store.target(t));
+    const { sql, requests, close } = await open(t, await store.target(t));
     const ada = await newUser(sql, 'ada@example.com', PASSWORD);
-    const dashboard = await startDashboard(t, { sql, admission: tellsNobody });
+    const dashboard = await startDashboard(t, { sql: requests, admission: tellsNobody });
     await close();
     t.equal((await dashboard.ask(ada, 'GET', '/web/users/me')).status, 503);
     t.equal((await change(dashboard, ada, { name: 'Ada' })).status, 503);

@@ -1,10 +1,11 @@
 // The embedded database where a machine is not as it should be: as root, without a name, on a disk that is full or can't be written.
 import { execFileSync, spawnSync } from 'node:child_process';
-import { mkdirSync, readFileSync, statSync } from 'node:fs';
+import { mkdirSync, readFileSync, statSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import t, { type Test } from 'tap';
 import { startEmbedded } from '../../src/store/embedded.js';
+import { databaseAccount } from '../../src/store/embedded-account.js';
 import { seedEmbedded } from '../fixtures/embedded-template.js';
 import { temporaryFolder } from '../fixtures/stores.js';
 
@@ -53,6 +54,15 @@ t.test(
     await t.rejects(startEmbedded({ dataDirectory: folder, user: 'no-such-user' }), nobody);
   },
 );
+
+t.test('it finds its programs in a folder that is closed to others', (t) => {
+  const folder = temporaryFolder(t);
+  const path = join(folder, 'program');
+  writeFileSync(path, '', { mode: 0o700 });
+  const [program = '', ...args] = [...databaseAccount(null, join(folder, 'none')).prefix, 'test', '-x', path];
+  t.equal(spawnSync(program, args).status, 0);
+  t.end();
+});
 
 t.test('its environment has nothing of ours', async (t) => {
   const folder = temporaryFolder(t);
