@@ -224,7 +224,7 @@ const dashboardRoom = at('src', 'dashboard');
 async function buildDashboard() {
   const output = at('dist', 'dashboard');
   const stamp = at('dist', '.dashboard');
-  const sources = [...filesUnder(dashboardRoom, /./), ...filesUnder(at('docs'), /./)];
+  const sources = [...filesUnder(dashboardRoom, /./), ...filesUnder(at('docs'), /\.(md|sh|py|ts|go)$/)];
   const inputs = [...sources, at('package-lock.json'), at('build.mjs')];
   // As for TypeScript: a file that was moved here, or away, may change nothing that is newer.
   const list = `${sources.map((path) => relative(root, path)).join('\n')}\n`;

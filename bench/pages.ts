@@ -63,12 +63,8 @@ function loadPages(url: string, paths: readonly string[]): () => Promise<number>
   };
 }
 
-const server = await startServer({
-  env: { PLANS: 'LARGE:999999999', BOOTSTRAP_PLAN: 'LARGE', LOG_LEVEL: 'warn' },
-  untilReady: false,
-});
+const server = await startServer({ env: { PLANS: 'LARGE:999999999', BOOTSTRAP_PLAN: 'LARGE' } });
 try {
-  while ((await fetch(`${server.url}/readyz`)).status !== 200) await new Promise((resolve) => setTimeout(resolve, 100));
   const paths = await firstVisit(server.url);
   print(`${paths.length} files for each page load`);
   await scanFor(server.url, ROUND_MS / 4);

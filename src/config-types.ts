@@ -46,6 +46,8 @@ export interface Config {
   readonly uploadTimeoutMs: number;
   /** How long an upload waits for memory before it gets its 503. */
   readonly uploadWaitMs: number;
+  /** What one account leaves to others of the memory of uploads, and of that of downloads: a share of 1. */
+  readonly memoryReserveShare: number;
   /** Bytes of uploads in memory at one time. */
   readonly uploadMemoryBytes: number;
   /** Networks in CIDR notation that URL scans may reach in spite of the guard. */

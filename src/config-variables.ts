@@ -65,6 +65,7 @@ export const variables = z.object({
   SCAN_TEMP_MB: integer(16, 16_777_216).optional(),
   UPLOAD_TIMEOUT_MS: integer(1_000, 3_600_000).default(120_000),
   UPLOAD_WAIT_MS: integer(0, 600_000).default(15_000),
+  MEMORY_RESERVE_PERCENT: integer(5, 50).default(25),
   UPLOAD_MEMORY_MB: integer(16, 1_048_576).default(Math.min(512, Math.max(64, Math.floor(totalmem() / MIB / 8)))),
   URL_ALLOW_NETWORKS: list(network, 'must list networks like 10.0.0.0/8,fd00::/8').optional(),
   URL_PORTS: list(portRange, 'must list ports like 80,443,8000-8999').optional(),

@@ -61,6 +61,7 @@ export function readConfig(env: Readonly<Record<string, string | undefined>>): C
     },
     uploadTimeoutMs: v.UPLOAD_TIMEOUT_MS,
     uploadWaitMs: v.UPLOAD_WAIT_MS,
+    memoryReserveShare: v.MEMORY_RESERVE_PERCENT / 100,
     uploadMemoryBytes: v.UPLOAD_MEMORY_MB * MIB,
     urlAllowNetworks: v.URL_ALLOW_NETWORKS ?? [],
     urlPorts: v.URL_PORTS ?? null,

@@ -14,12 +14,20 @@ export interface MetricsParts {
     ScanPool,
     'waiting' | 'accountsWaiting' | 'running' | 'threads' | 'standIns' | 'late' | 'hung' | 'onTurn'
   >;
-  readonly memory: Pick<UploadMemory, 'lentBytes' | 'waiting'>;
+  readonly memories: Readonly<Record<'uploads' | 'downloads', Lending>>;
   readonly cache: Pick<VerdictCache, 'entries' | 'sizeBytes'>;
   readonly signatures: () => SignatureState;
   readonly history: () => HistoryState;
   readonly admissionProblem: () => string | null;
 }
+
+type AddGauge = (name: string, help: string, read: () => number) => void;
+
+/** What is read of a memory. */
+type Lending = Pick<
+  UploadMemory,
+  'lentBytes' | 'waitingBytes' | 'waiting' | 'accounts' | 'largestAccountBytes' | 'ended'
+>;
 
 export interface Metrics {
   readonly contentType: string;
@@ -77,13 +85,13 @@ export function createMetrics(parts: MetricsParts): Metrics {
   gauge('sluice_accounts_waiting', 'Accounts that they are of.', () => parts.pool.accountsWaiting);
   gauge('sluice_scan_threads_late', 'Threads not back long after the deadline.', () => parts.pool.late);
   gauge('sluice_scan_threads_hung', 'Those of them that do not come back from a scan.', () => parts.pool.hung);
+  addMemory(registry, gauge, 'upload', parts.memories.uploads);
+  addMemory(registry, gauge, 'download', parts.memories.downloads);
   gauge(
-    'sluice_upload_memory_bytes',
-    'Memory that uploads have now; UPLOAD_MEMORY_MB at most.',
-    () => parts.memory.lentBytes,
+    'sluice_verdict_cache_entries',
+    'Verdicts that are remembered: of a content, and once more for each account that had it scanned.',
+    () => parts.cache.entries,
   );
-  gauge('sluice_uploads_waiting', 'Uploads that wait for memory.', () => parts.memory.waiting);
-  gauge('sluice_verdict_cache_entries', 'Verdicts that are remembered.', () => parts.cache.entries);
   gauge('sluice_verdict_cache_bytes', 'About the memory that they take.', () => parts.cache.sizeBytes);
   gauge('sluice_journal_rows', 'Rows of the history that wait for the database.', () => parts.history().rows);
   gauge('sluice_journal_bytes', 'Bytes of them.', () => parts.history().bytes);
@@ -118,6 +126,33 @@ export function createMetrics(parts: MetricsParts): Metrics {
   };
 }
 
+function addMemory(registry: Registry, gauge: AddGauge, kind: 'upload' | 'download', memory: Lending): void {
+  const prefix = `sluice_${kind}_memory`;
+  const most = `${kind.toUpperCase()}_MEMORY_MB at most.`;
+  gauge(
+    `${prefix}_bytes`,
+    `Memory that ${kind}s have now, with what waits for a buffer; ${most}`,
+    () => memory.lentBytes,
+  );
+  gauge(`${prefix}_waiting_bytes`, 'Of it, what has arrived and waits for a buffer.', () => memory.waitingBytes);
+  gauge(`${prefix}_accounts`, `Accounts with ${kind}s on their way or in a scan.`, () => memory.accounts);
+  gauge(`${prefix}_largest_account_bytes`, 'What one account has of it, at most.', () => memory.largestAccountBytes);
+  gauge(
+    `sluice_${kind}s_waiting`,
+    `${kind === 'upload' ? 'Uploads' : 'Downloads'} that wait for memory.`,
+    () => memory.waiting,
+  );
+  new Counter({
+    name: `${prefix}_ended_total`,
+    help: `Ended ${kind}s: another account waited for the memory that they held.`,
+    registers: [registry],
+    collect() {
+      this.reset();
+      this.inc(memory.ended);
+    },
+  });
+}
+
 /** `rejected`: the client's fault; `failed`: ours; `incomplete`: nobody may call it clean; `unavailable`: behind a URL. */
 function outcomeOf({ status, virusName, error }: ScanEvent): string {
   if (status === 200) return virusName === null ? 'clean' : 'infected';
@@ -142,11 +177,7 @@ function addWaits(registry: Registry, pool: Pick<ScanPool, 'onTurn'>): void {
   pool.onTurn((kind, waitedMs) => classes[kind].observe(waitedMs / 1000));
 }
 
-function addSignatures(
-  registry: Registry,
-  gauge: (name: string, help: string, read: () => number) => void,
-  state: () => SignatureState,
-): void {
+function addSignatures(registry: Registry, gauge: AddGauge, state: () => SignatureState): void {
   const serving = () => {
     const now = state();
     return now.kind === 'ready' ? now : null;

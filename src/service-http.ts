@@ -33,7 +33,7 @@ import { createRoutes } from './routes.js';
 import { createGuard } from './scan/guard.js';
 import { readHostsFile } from './scan/hosts-file.js';
 import { createKnownVerdicts } from './scan/known-verdicts.js';
-import { createUploadMemory } from './scan/memory.js';
+import { createUploadMemory, type UploadMemory } from './scan/memory.js';
 import { createResolve } from './scan/resolve.js';
 import { createScanRoutes } from './scan/route.js';
 import { createSharedVerdicts, type SharedVerdicts } from './scan/shared-verdicts.js';
@@ -90,10 +90,10 @@ export async function createHttp(
   tellOfDescriptors(descriptors, config, log);
   const keyUse = createKeyUse();
   const cache = createVerdictCache({ limitBytes: config.verdictCacheBytes });
-  const memory = createUploadMemory({ budgetBytes: config.uploadMemoryBytes, waitMs: config.uploadWaitMs });
+  const memories = createMemories(config);
   const metrics = createMetrics({
     pool,
-    memory,
+    memories,
     cache,
     signatures: () => signatures.state(),
     history: () => history.state(),
@@ -105,9 +105,9 @@ export async function createHttp(
     isRefused: (sha256) => refused.has(sha256),
     signatures,
     known: createKnownVerdicts({ cache, shared: shareVerdicts(config, redis, version), scope: config.verdictScope }),
-    memory,
+    memory: memories.uploads,
     uploadTimeoutMs: config.uploadTimeoutMs,
-    downloader: startDownloader(config, descriptors, version),
+    downloader: startDownloader(config, { memory: memories.downloads, descriptors, version }),
     history,
     appEnv: config.appEnv,
     now: Date.now,
@@ -259,16 +259,27 @@ function startBilling(
   return billing;
 }
 
-function startDownloader(config: Config, { downloads }: DescriptorPlan, version: string): Downloader {
+/** Budgets of their own: slow origins must not keep uploads waiting. */
+function createMemories(config: Config): Record<'uploads' | 'downloads', UploadMemory> {
+  const { uploadMemoryBytes, downloadMemoryBytes, memoryReserveShare: reserveShare, uploadWaitMs: waitMs } = config;
+  return {
+    uploads: createUploadMemory({ budgetBytes: uploadMemoryBytes, reserveShare, waitMs, use: 'uploads' }),
+    downloads: createUploadMemory({ budgetBytes: downloadMemoryBytes, reserveShare, waitMs, use: 'downloads' }),
+  };
+}
+
+interface DownloaderParts {
+  readonly memory: UploadMemory;
+  readonly descriptors: DescriptorPlan;
+  readonly version: string;
+}
+
+function startDownloader(config: Config, { memory, descriptors, version }: DownloaderParts): Downloader {
   return createDownloader({
     guard: createGuard({ allowNetworks: config.urlAllowNetworks, ports: config.urlPorts }),
     resolve: createResolve({ servers: config.urlDnsServers, hosts: readHostsFile() }),
-    memory: createUploadMemory({
-      budgetBytes: config.downloadMemoryBytes,
-      waitMs: config.uploadWaitMs,
-      use: 'downloads',
-    }),
-    limits: { perUser: config.downloadsPerUser, total: downloads },
+    memory,
+    limits: { perUser: config.downloadsPerUser, total: descriptors.downloads },
     timeoutMs: config.downloadTimeoutMs,
     userAgent: `Sluice/${version}`,
   });

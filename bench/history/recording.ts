@@ -54,7 +54,7 @@ const signatures = loadSignatures({
   scanTimeoutMs: 10_000,
 });
 const pool = startPool({ threads: 1, queueLimit: 100, scanTimeoutMs: 10_000 });
-const memory = createUploadMemory({ budgetBytes: 64 * MIB, waitMs: 10_000 });
+const memory = createUploadMemory({ budgetBytes: 64 * MIB, reserveShare: 0.25, waitMs: 10_000, use: 'uploads' });
 const database = await startPostgres();
 const postgres = await openPostgres({ kind: 'url', url: await database.database() });
 const history = await startHistory({

@@ -43,6 +43,10 @@ export interface Exchange extends Framing {
   hold(bytes: number): boolean;
   /** It is known who asks: the part of that budget that strangers can't use is open to it. */
   vouch(): void;
+  /** Holds the socket back while the sink has no room; what was read from it already is still delivered. */
+  pauseBody(): void;
+  /** Goes on after that. */
+  resumeBody(): void;
   /**
    * Lets the socket be read on while a slow answer is made, once the body is there: else a client that leaves is noticed only
    * with the answer. The price: a request that comes before the answer closes the connection (uWebSockets.js).
@@ -207,6 +211,8 @@ export function openExchange(
     vouch() {
       isVouchedFor = true;
     },
+    pauseBody: inbound.pauseBody,
+    resumeBody: inbound.resumeBody,
     watch: inbound.resume,
     reply,
   };

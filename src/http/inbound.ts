@@ -16,6 +16,10 @@ export interface Inbound {
   isEnded(): boolean;
   /** Delivers the body, from its first byte. */
   receive(sink: BodySink): void;
+  /** Holds the socket back for a sink that has no room now; what was read from it already is still delivered. */
+  pauseBody(): void;
+  /** Goes on after that. */
+  resumeBody(): void;
   /** Drops what still arrives and calls back when the body ends, the client falls silent, or a bound is reached. */
   drain(done: () => void): void;
   /** Forgets sink, kept bytes and timers; from here on the response is not touched: uWebSockets.js throws on a dead one. */
@@ -34,6 +38,7 @@ export function openInbound(
   // uWebSockets.js never calls the data handler for `Content-Length: 0` when the header came in two packets.
   let ended = body.kind === 'none';
   let paused = false;
+  let held = false;
   let closed = false;
   let isLost = false;
   let keptBytes = 0;
@@ -100,7 +105,16 @@ export function openInbound(
       for (const bytes of kept) sink.chunk(bytes);
       holding.giveBack();
       if (ended) sink.end();
-      else resume();
+      else if (!held) resume();
+    },
+    pauseBody() {
+      held = true;
+      pause();
+    },
+    resumeBody() {
+      held = false;
+      // The end of the body holds the socket as well, until the answer is out.
+      if (!ended) resume();
     },
     drain(done) {
       forget();

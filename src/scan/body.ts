@@ -1,7 +1,9 @@
 // The one bounded buffer that content is written into, hashed on the way, and the only place that compares its size to the limit.
+// It grows with what arrives; what has arrived while there is no memory for it is kept aside.
 import { createHash, type Hash, hash } from 'node:crypto';
 import { Failure } from '../errors.js';
 import { CONTENT_LIMIT_BYTES } from '../limits.js';
+import type { Lease } from './memory.js';
 
 /** Content that is whole. */
 export interface Content {
@@ -12,9 +14,13 @@ export interface Content {
 }
 
 export interface Body {
-  /** Copies the bytes in. Throws Failure `fileTooLarge` at the first byte over the limit. */
+  /** Copies the bytes in, or aside. Throws Failure `fileTooLarge` at the first byte over the limit. */
   append(bytes: Uint8Array): void;
-  /** Throws Failure `fileEmpty` when there were none. */
+  /** Bytes are kept aside: the lease calls back when there is room, and nothing should be appended before that. */
+  isWaiting(): boolean;
+  /** Copies in what was kept aside: there is room now. */
+  takeUp(): void;
+  /** To be called when nothing waits. Throws Failure `fileEmpty` when there were no bytes. */
   finish(): Content;
 }
 
@@ -26,9 +32,10 @@ export function assertWithinLimit(sizeBytes: number): void {
 /** Content up to this size is hashed when it is whole, in one step: a hash object costs as much as hashing some KB. */
 const HASHED_AT_ONCE_BYTES = 64 * 1024;
 
-/** A body over the buffer, which must have room for the content or the content limit, whichever is less. */
-export function createBody(buffer: ArrayBuffer): Body {
-  const target = new Uint8Array(buffer);
+export function createBody(lease: Pick<Lease, 'buffer' | 'grow' | 'seal'>): Body {
+  let target = new Uint8Array(lease.buffer());
+  let aside: Uint8Array[] = [];
+  let asideBytes = 0;
   let running: Hash | null = null;
   let hashedBytes = 0;
   let sizeBytes = 0;
@@ -40,15 +47,44 @@ export function createBody(buffer: ArrayBuffer): Body {
     hashedBytes = sizeBytes;
   }
 
+  /** Whether there is room for so many bytes in all. */
+  function hasRoom(bytes: number): boolean {
+    if (bytes <= target.length) return true;
+    if (!lease.grow(bytes, sizeBytes)) return false;
+    target = new Uint8Array(lease.buffer());
+    return true;
+  }
+
+  function write(bytes: Uint8Array): void {
+    target.set(bytes, sizeBytes);
+    sizeBytes += bytes.length;
+  }
+
   return {
     append(bytes) {
-      assertWithinLimit(sizeBytes + bytes.length);
-      target.set(bytes, sizeBytes);
-      sizeBytes += bytes.length;
+      const total = sizeBytes + asideBytes + bytes.length;
+      assertWithinLimit(total);
+      if (hasRoom(total) && aside.length === 0) {
+        write(bytes);
+        hashOnTheWay();
+      } else {
+        // A copy: the caller's memory is not ours after this call.
+        aside.push(new Uint8Array(bytes));
+        asideBytes += bytes.length;
+      }
+    },
+    isWaiting: () => aside.length > 0,
+    takeUp() {
+      target = new Uint8Array(lease.buffer());
+      for (const bytes of aside) write(bytes);
+      aside = [];
+      asideBytes = 0;
       hashOnTheWay();
     },
     finish() {
       if (sizeBytes === 0) throw new Failure('fileEmpty');
+      lease.seal();
+      const buffer = lease.buffer();
       const sha256 = running === null ? hash('sha256', target.subarray(0, sizeBytes)) : running.digest('hex');
       return { buffer, sizeBytes, sha256 };
     },

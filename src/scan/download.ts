@@ -45,6 +45,10 @@ export interface OriginResponse {
    * they end before their end, with what the sink throws, with the signal's reason.
    */
   receive(sink: BodySink): Promise<void>;
+  /** Leaves what arrives with the kernel, because the sink has no room now; what was read already is still handed on. */
+  hold(): void;
+  /** Goes on where hold stopped. */
+  goOn(): void;
   /** Ends the connection, whatever was read. */
   close(): void;
 }
@@ -108,11 +112,14 @@ export function requestOrigin(request: OriginRequest, options: OriginOptions): P
           // 1xx comes before the response (RFC 9110 section 15.2).
           if (status < 200) return;
           connection.hold();
+          const { receive, hold, goOn } = reception;
           resolve({
             status,
             header: (name) => single(headers[name]),
             list: (name) => membersOf(headers[name]),
-            receive: reception.receive,
+            receive,
+            hold,
+            goOn,
             close,
           });
         },
@@ -129,6 +136,8 @@ export function requestOrigin(request: OriginRequest, options: OriginOptions): P
 
 interface Reception {
   readonly receive: OriginResponse['receive'];
+  readonly hold: OriginResponse['hold'];
+  readonly goOn: OriginResponse['goOn'];
   /** Bytes of the body, which are whoever's until this returns. */
   take(bytes: Uint8Array): void;
   /** The body is whole (null), or won't be. Only the first end counts. */
@@ -142,11 +151,24 @@ function createReception(connection: Connection, idleMs: number, abort: (error: 
   let ended: { readonly error: unknown } | null = null;
   let settle: () => void = () => undefined;
   let idle: NodeJS.Timeout | null = null;
+  let isHeld = false;
+
+  function endIdle(): void {
+    if (idle !== null) clearTimeout(idle);
+    idle = null;
+  }
+
+  /** Reads on; an origin that is silent then is too slow. */
+  function read(): void {
+    if (ended !== null || isHeld) return;
+    idle ??= setTimeout(() => abort(new Failure('downloadFailed', TOO_SLOW)), idleMs);
+    connection.release();
+  }
 
   function end(error: unknown): void {
     if (ended !== null) return;
     ended = { error };
-    if (idle !== null) clearTimeout(idle);
+    endIdle();
     settle();
   }
 
@@ -175,10 +197,18 @@ function createReception(connection: Connection, idleMs: number, abort: (error: 
         };
         for (const bytes of early.splice(0)) take(bytes);
         if (whole !== null) return end(whole.error);
-        if (ended !== null) return;
-        idle = setTimeout(() => abort(new Failure('downloadFailed', TOO_SLOW)), idleMs);
-        connection.release();
+        read();
       }),
+    hold() {
+      isHeld = true;
+      endIdle();
+      if (ended === null) connection.hold();
+    },
+    goOn() {
+      isHeld = false;
+      // Later: memory comes back while another download is inside undici's parser, of which only one may run at a time.
+      setImmediate(read);
+    },
   };
 }
 

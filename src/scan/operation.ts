@@ -1,7 +1,7 @@
 // What the OpenAPI document says of the two scan routes.
 import { callerErrors } from '../http/caller.js';
 import type { Headers, Operation } from '../http/openapi.js';
-import { MULTIPART_FIELD_BYTES } from '../limits.js';
+import { MULTIPART_FIELD_BYTES, UNFINISHED_REFUNDS_PER_HOUR } from '../limits.js';
 import { resultSchema } from './result.js';
 
 const integerHeader = (description: string): object => ({ description, schema: { type: 'integer' } });
@@ -34,7 +34,8 @@ function form(schema: object): Readonly<Record<string, unknown>> {
 
 const DESCRIPTION =
   'An infection is not an error: it is a 200 with `infected` true. Whatever was not looked at completely is a 422. ' +
-  'Takes one unit of the hourly quota, which comes back when the service fails or the request never arrives whole.';
+  'Takes one unit of the hourly quota, which comes back when the service fails or the request never arrives whole ' +
+  `(for that ${UNFINISHED_REFUNDS_PER_HOUR} in an hour at most).`;
 
 /** Rows that both routes have. */
 const uploadErrors = [

@@ -9,6 +9,7 @@ import type { Exchange, Reply } from '../http/exchange.js';
 import { failureReply, Surprise } from '../http/failure.js';
 import type { Route } from '../http/router.js';
 import { scanOperation, signedInOperation } from './operation.js';
+import { createRefunds, type Refunds } from './refunds.js';
 import { resultJson } from './result.js';
 import { type Scanned, type ScanParts, type ScanProgress, scanContent } from './scan.js';
 
@@ -52,7 +53,13 @@ export interface ScanRoutes {
   readonly signedIn: CallerRoute;
 }
 
-export function createScanRoutes(parts: ScanRouteParts): ScanRoutes {
+/** What both routes share, made here. */
+interface Serving extends ScanRouteParts {
+  readonly refunds: Refunds;
+}
+
+export function createScanRoutes(options: ScanRouteParts): ScanRoutes {
+  const parts: Serving = { ...options, refunds: createRefunds() };
   return {
     withKey: {
       method: 'POST',
@@ -106,7 +113,7 @@ async function clearedBy(asked: Promise<Access>, account: string, { history }: S
 }
 
 /** `begun`: the scan, if that didn't wait for the access. */
-async function answer(exchange: Exchange, access: Access, begun: Begun | null, parts: ScanRouteParts): Promise<Reply> {
+async function answer(exchange: Exchange, access: Access, begun: Begun | null, parts: Serving): Promise<Reply> {
   switch (access.outcome) {
     case 'keyMissing':
     case 'keyInvalid':
@@ -121,12 +128,7 @@ async function answer(exchange: Exchange, access: Access, begun: Begun | null, p
 /** nginx's status for a client that went away; nobody receives it, the history shows it. */
 const CLIENT_GONE = 499;
 
-async function scanAdmitted(
-  exchange: Exchange,
-  access: Admitted,
-  begun: Begun | null,
-  parts: ScanRouteParts,
-): Promise<Reply> {
+async function scanAdmitted(exchange: Exchange, access: Admitted, begun: Begun | null, parts: Serving): Promise<Reply> {
   try {
     if (begun !== null) assertExpected(access, begun.account);
     parts.history.assertOpen();
@@ -141,7 +143,7 @@ async function scanAdmitted(
   try {
     scanned = await scanning;
   } catch (error) {
-    return await fail(error, attempt, end);
+    return await fail(error, attempt, { end, refunds: parts.refunds });
   }
   const { sizeBytes, sha256, looked } = scanned;
   try {
@@ -173,6 +175,11 @@ type End = (
   outcome: Pick<ScanEvent, 'status' | 'sizeBytes' | 'sha256' | 'virusName' | 'engine' | 'cached' | 'error'>,
 ) => Promise<void>;
 
+interface Ending {
+  readonly end: End;
+  readonly refunds: Refunds;
+}
+
 /** Puts the outcome of a scan into the history, once, and then tells of it. Rejects with Failure `unavailable`. */
 function createEnd(
   { history, appEnv, now, onScan }: ScanRouteParts,
@@ -203,10 +210,9 @@ function createEnd(
 }
 
 /** A scan that failed has its row too; what nobody foresaw is a 500 in it as it is on the wire. */
-async function fail(error: unknown, { exchange, access, scanId, progress }: Attempt, end: End): Promise<Reply> {
-  const { received } = progress;
-  const isGone = exchange.isGone();
-  const quota = isGivenBack(error, { isGone, received }) ? await access.refund() : access.quota;
+async function fail(error: unknown, attempt: Attempt, { end, refunds }: Ending): Promise<Reply> {
+  const { exchange, access, scanId, progress } = attempt;
+  const quota = await refunds.settle(error, { access, isGone: exchange.isGone(), received: progress.received });
   try {
     await end({
       ...outcomeOf(error, exchange),
@@ -235,13 +241,6 @@ async function giveBack(error: unknown, access: Admitted): Promise<Reply> {
   const quota = await access.refund();
   if (!(error instanceof Failure)) throw new Surprise(error, quotaHeaders(quota));
   return failureReply(error, quotaHeaders(quota));
-}
-
-/** When the service fails or the request never arrived whole; never for a complete request that is wrong. */
-function isGivenBack(error: unknown, { isGone, received }: { isGone: boolean; received: boolean }): boolean {
-  if (error instanceof Failure && (error.status >= 500 || error.code === 'uploadTooSlow')) return true;
-  // Who leaves after a whole request pays for it: else URLs could be fetched in our name without end.
-  return isGone ? !received : !(error instanceof Failure);
 }
 
 function scanReply(scanned: Scanned, scanId: string, quota: Quota, signatures: ScanParts['signatures']): Reply {

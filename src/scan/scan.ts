@@ -64,16 +64,13 @@ const STORAGE_RETRY_SECONDS = 5;
 
 /** Rejects with a Failure for whatever is no verdict, with the signal's reason when the client goes away. */
 export async function scanContent(request: ScanRequest, parts: ScanParts): Promise<Scanned> {
-  const { exchange, cleared, progress } = request;
+  const { exchange, account, cleared, progress } = request;
   assertReady(parts.signatures);
-  const upload = await receiveUpload(exchange, {
-    memory: parts.memory,
-    timeoutMs: parts.uploadTimeoutMs,
-    cleared,
-    onFilename: (filename) => {
-      progress.filename = filename;
-    },
-  });
+  const { memory, uploadTimeoutMs: timeoutMs } = parts;
+  const onFilename = (filename: string): void => {
+    progress.filename = filename;
+  };
+  const upload = await receiveUpload(exchange, { account, memory, timeoutMs, cleared, onFilename });
   progress.received = true;
   const received = upload.kind === 'url' ? await downloadFor(upload.url, request, parts) : upload;
   const { filename, extension } = 'extension' in received ? received : withExtension(received.filename);

@@ -1,8 +1,9 @@
-// One upload: the body of an exchange through the parser into a lent buffer; whole, or refused as soon as that is certain.
+// One upload: the body of an exchange through the parser into lent memory; whole, or refused as soon as that is certain.
 import { Failure } from '../errors.js';
 import type { Exchange } from '../http/exchange.js';
 import { CONTENT_LIMIT_BYTES, MULTIPART_ENVELOPE_BYTES, REFUSED_NAME_MS } from '../limits.js';
 import { type Content, createBody } from './body.js';
+import { createClock } from './deadline.js';
 import { createForm, type FormContent } from './form.js';
 import { boundaryOf } from './form-headers.js';
 import type { Lease, UploadMemory } from './memory.js';
@@ -13,7 +14,10 @@ export type Upload =
   | { readonly kind: 'url'; readonly url: string };
 
 export interface UploadOptions {
+  /** Whose memory it is. */
+  readonly account: string;
   readonly memory: UploadMemory;
+  /** For the client: what it has to wait for memory doesn't count. */
   readonly timeoutMs: number;
   /** Rejects when the request is not admitted: nothing more is received then. */
   readonly cleared: Promise<unknown>;
@@ -30,68 +34,92 @@ export async function receiveUpload(exchange: Exchange, options: UploadOptions):
   const { body } = exchange;
   const declaredBytes = body.kind === 'sized' ? body.bytes : body.kind === 'none' ? 0 : Number.POSITIVE_INFINITY;
   const isTooLarge = body.kind === 'sized' && declaredBytes > CONTENT_LIMIT_BYTES + MULTIPART_ENVELOPE_BYTES;
-  const asked = options.memory.lend(isTooLarge ? 0 : Math.min(declaredBytes, CONTENT_LIMIT_BYTES), exchange.signal);
-  const lease = asked instanceof Promise ? await asked : asked;
-  try {
-    // Who had to wait may have been refused meanwhile, and the exchange answered.
-    if (asked instanceof Promise) await options.cleared;
-    const { form, content } = await receiveForm(exchange, { boundary, isTooLarge }, lease, options);
-    if (form.kind === 'file') return { ...form, content: content(), lease };
-    lease.release(lease.buffer);
-    return form;
-  } catch (error) {
-    lease.release(lease.buffer);
-    throw error;
-  }
+  const limitBytes = isTooLarge ? 0 : Math.min(declaredBytes, CONTENT_LIMIT_BYTES);
+  return await receiveForm(exchange, { boundary, isTooLarge, limitBytes }, options);
 }
 
-interface ReceivedForm {
-  readonly form: FormContent;
-  /** Throws Failure `fileEmpty`. */
-  content(): Content;
+interface Expected {
+  readonly boundary: string;
+  readonly isTooLarge: boolean;
+  /** What the content may have at most. */
+  readonly limitBytes: number;
 }
 
 function receiveForm(
   exchange: Exchange,
-  { boundary, isTooLarge }: { readonly boundary: string; readonly isTooLarge: boolean },
-  lease: Lease,
-  { timeoutMs, cleared, onFilename }: UploadOptions,
-): Promise<ReceivedForm> {
-  const body = createBody(lease.buffer);
-  const form = createForm({ body, isTooLarge, onFilename });
-  const parser = createMultipartParser(boundary, form);
+  { boundary, isTooLarge, limitBytes }: Expected,
+  { account, memory, timeoutMs, cleared, onFilename }: UploadOptions,
+): Promise<Upload> {
   return new Promise((resolve, reject) => {
     let settled = false;
-    const settle = (act: () => void): void => {
-      if (settled) return;
+    let hasEnded = false;
+    // What declares too much is refused in any case, also while nothing of the body comes: its name is waited for a moment.
+    const clock = isTooLarge
+      ? createClock(REFUSED_NAME_MS, () => fail(new Failure('fileTooLarge')))
+      : createClock(timeoutMs, () => fail(new Failure('uploadTooSlow', `${timeoutMs} ms`)));
+    const lease = memory.open(account, limitBytes, {
+      room: () => attempt(takeUp),
+      refused: (reason) => fail(reason),
+    });
+    const body = createBody(lease);
+    const form = createForm({ body, isTooLarge, onFilename });
+    const parser = createMultipartParser(boundary, form);
+
+    function settle(): boolean {
+      if (settled) return false;
       settled = true;
-      clearTimeout(timer);
+      clock.stop();
       exchange.onGone(null);
-      act();
-    };
+      return true;
+    }
+    function fail(reason: unknown): void {
+      if (!settle()) return;
+      lease.release(lease.buffer());
+      reject(asFailure(reason));
+    }
     // After the first error the bytes that still arrive are nobody's.
-    const attempt = (act: () => void): void => {
+    function attempt(act: () => void): void {
       if (settled) return;
       try {
         act();
       } catch (error) {
-        settle(() => reject(asFailure(error)));
+        fail(error);
       }
-    };
-    // What declares too much is refused in any case, also while nothing of the body comes: its name is waited for a moment.
-    const limitMs = isTooLarge ? REFUSED_NAME_MS : timeoutMs;
-    const late = isTooLarge ? new Failure('fileTooLarge') : new Failure('uploadTooSlow', `${timeoutMs} ms`);
-    const timer = setTimeout(() => settle(() => reject(late)), limitMs);
-    exchange.onGone((reason) => settle(() => reject(reason)));
-    cleared.catch((reason: unknown) => settle(() => reject(reason)));
+    }
+    function takeUp(): void {
+      body.takeUp();
+      clock.start();
+      if (hasEnded) finish(form.finish());
+      else exchange.resumeBody();
+    }
+    function finish(sent: FormContent): void {
+      if (sent.kind === 'file') {
+        const upload: Upload = { ...sent, content: body.finish(), lease };
+        if (settle()) resolve(upload);
+      } else if (settle()) {
+        lease.release(lease.buffer());
+        resolve(sent);
+      }
+    }
+
+    clock.start();
+    exchange.onGone(fail);
+    cleared.catch(fail);
     if (settled) return;
     exchange.receive({
-      chunk: (bytes) => attempt(() => parser.write(bytes)),
+      chunk: (bytes) =>
+        attempt(() => {
+          parser.write(bytes);
+          if (!body.isWaiting()) return;
+          clock.stop();
+          exchange.pauseBody();
+        }),
       end: () =>
         attempt(() => {
           parser.end();
           const sent = form.finish();
-          settle(() => resolve({ form: sent, content: () => body.finish() }));
+          hasEnded = true;
+          if (!body.isWaiting()) finish(sent);
         }),
     });
   });

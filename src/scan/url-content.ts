@@ -4,7 +4,7 @@ import { Failure } from '../errors.js';
 import { CONTENT_LIMIT_BYTES, REDIRECTS_MAX } from '../limits.js';
 import { assertWithinLimit, type Content, createBody } from './body.js';
 import { assertCoded, codingOf } from './content-coding.js';
-import { type Deadline, startDeadline } from './deadline.js';
+import { type Clock, type Deadline, startDeadline } from './deadline.js';
 import { type OriginOptions, type OriginResponse, requestOrigin, TOO_SLOW } from './download.js';
 import { createDownloadSlots, type SlotLimits } from './download-slots.js';
 import { nameFromUrl, type ShownName } from './filename.js';
@@ -18,6 +18,8 @@ export interface Download extends ShownName {
   /** The caller releases it. */
   readonly lease: Lease;
 }
+
+type Received = Omit<Download, keyof ShownName>;
 
 export interface Downloader {
   /**
@@ -33,7 +35,7 @@ export interface DownloaderOptions extends OriginOptions {
   readonly guard: Guard;
   readonly resolve: Resolve;
   /** A budget of its own: slow origins must not keep uploads waiting. */
-  readonly memory: UploadMemory;
+  readonly memory: Pick<UploadMemory, 'open'>;
   readonly limits: SlotLimits;
   /** From the first question to the DNS to the last byte; waiting for memory isn't in it. */
   readonly timeoutMs: number;
@@ -75,11 +77,7 @@ export function createDownloader(options: DownloaderOptions): Downloader {
   }
 
   /** The whole body of a response that is a success. */
-  async function receive(
-    response: OriginResponse,
-    deadline: Deadline,
-    client: AbortSignal,
-  ): Promise<Omit<Download, keyof ShownName>> {
+  async function receive(response: OriginResponse, account: string, deadline: Deadline): Promise<Received> {
     const { status } = response;
     // A part that nobody asked for is not the content.
     if (status < 200 || status > 299 || status === PARTIAL_CONTENT) {
@@ -89,16 +87,12 @@ export function createDownloader(options: DownloaderOptions): Downloader {
     const declared = response.header('content-length');
     const expectedBytes = declared === null ? CONTENT_LIMIT_BYTES : Number(declared);
     assertWithinLimit(expectedBytes);
-    const asked = memory.lend(expectedBytes, () => client);
-    const lease = asked instanceof Promise ? await deadline.hold(asked) : asked;
+    const received = await receiveInto(memory, { account, limitBytes: expectedBytes }, { response, clock: deadline });
     try {
-      const body = createBody(lease.buffer);
-      await response.receive((bytes) => body.append(bytes));
-      const content = body.finish();
-      assertCoded(coding, content);
-      return { content, lease };
+      assertCoded(coding, received.content);
+      return received;
     } catch (error) {
-      lease.release(lease.buffer);
+      received.lease.release(received.lease.buffer());
       throw error;
     }
   }
@@ -111,7 +105,7 @@ export function createDownloader(options: DownloaderOptions): Downloader {
       try {
         const response = await follow(url, deadline.signal);
         try {
-          return { ...nameFromUrl(url), ...(await receive(response, deadline, client)) };
+          return { ...nameFromUrl(url), ...(await receive(response, userId, deadline)) };
         } finally {
           response.close();
         }
@@ -124,6 +118,61 @@ export function createDownloader(options: DownloaderOptions): Downloader {
       return slots.taken;
     },
   };
+}
+
+/** The body into lent memory: the origin is kept waiting while there is none, and its clock stands still. */
+function receiveInto(
+  memory: DownloaderOptions['memory'],
+  { account, limitBytes }: { readonly account: string; readonly limitBytes: number },
+  { response, clock }: { readonly response: OriginResponse; readonly clock: Clock },
+): Promise<Received> {
+  return new Promise((resolve, reject) => {
+    let settled = false;
+    let hasEnded = false;
+    const lease = memory.open(account, limitBytes, { room: () => attempt(takeUp), refused: fail });
+    const body = createBody(lease);
+
+    function fail(reason: unknown): void {
+      if (settled) return;
+      settled = true;
+      lease.release(lease.buffer());
+      reject(reason);
+    }
+    function attempt(act: () => void): void {
+      if (settled) return;
+      try {
+        act();
+      } catch (error) {
+        fail(error);
+      }
+    }
+    function takeUp(): void {
+      body.takeUp();
+      clock.start();
+      if (hasEnded) finish();
+      else response.goOn();
+    }
+    function finish(): void {
+      const content = body.finish();
+      settled = true;
+      resolve({ content, lease });
+    }
+    function onBytes(bytes: Uint8Array): void {
+      if (settled) return;
+      body.append(bytes);
+      if (!body.isWaiting()) return;
+      clock.stop();
+      response.hold();
+    }
+    response.receive(onBytes).then(
+      () =>
+        attempt(() => {
+          hasEnded = true;
+          if (!body.isWaiting()) finish();
+        }),
+      fail,
+    );
+  });
 }
 
 function allowed(checked: GuardedUrl): URL {

@@ -119,7 +119,7 @@ t.test('pages', async (t) => {
       t.equal(answer.status, 404, path);
       t.match(answer.headers.get('content-type'), /application\/json/);
     }
-    t.equal((await fetch(`${url}/api/nothing`)).status, 404);
+    t.equal((await fetch(`${url}/api/nothing`)).status, 401, 'the API asks for the key first');
     const posted = await fetch(`${url}/scan`, { method: 'POST' });
     t.equal(posted.status, 405);
     t.equal(posted.headers.get('allow'), 'GET, HEAD');

@@ -1,5 +1,6 @@
 // The hourly quota over the wire: exact under a thousand requests at once, given back when the service fails, never for a wrong request.
 import t from 'tap';
+import { openRaw } from '../fixtures/raw-http.js';
 import { API_KEY, startServer } from '../fixtures/server.js';
 import { postForm, upload } from '../fixtures/upload.js';
 
@@ -44,7 +45,8 @@ t.test('a thousand requests at once get exactly the units that there are', async
 t.test('a service without signatures says so and takes no unit', async (t) => {
   const server = await startServer({ env: { SIGNATURES_DIR: '/nonexistent/signatures' }, untilReady: false });
   t.teardown(() => server.stop());
-  for (let round = 0; round < 3; round += 1) {
+  // More than come back for requests that never arrive whole: these are the fault of the service.
+  for (let round = 0; round < 70; round += 1) {
     const { status, headers, body } = await upload(server.url, 'content');
     t.equal(status, 503);
     t.match(body, { error: 'Service unavailable', message: /engine/ });
@@ -53,4 +55,39 @@ t.test('a service without signatures says so and takes no unit', async (t) => {
   }
   const wrong = await postForm(server.url, new FormData(), 'f'.repeat(32));
   t.equal(wrong.status, 401, `${API_KEY} is the only key`);
+});
+
+t.test('an account has 60 units an hour back for requests that never arrive whole, and pays for more', async (t) => {
+  const server = await startServer({ env: { PLANS: 'SMALL:200', BOOTSTRAP_PLAN: 'SMALL' } });
+  t.teardown(() => server.stop());
+  const metricsUrl = `http://127.0.0.1:${await server.printed(/"port":(\d+),"msg":"metrics"/)}/metrics`;
+
+  /** Begins so many uploads and leaves in the middle of each; resolves when the server has seen so many leave in all. */
+  async function abort(count: number, total: number): Promise<void> {
+    for (let index = 0; index < count; index += 1) {
+      const connection = await openRaw(server.port);
+      await connection.send(
+        `POST /api/v1/scans HTTP/1.1\r\nHost: a\r\nX-API-KEY: ${API_KEY}\r\nContent-Length: 1000\r\n` +
+          'Content-Type: multipart/form-data; boundary=b\r\n\r\n--b\r\n',
+      );
+      connection.end();
+    }
+    const seen = (text: string): number =>
+      [...text.matchAll(/^sluice_scans_total\{outcome="aborted".*\} (\d+)$/gm)].reduce(
+        (sum, m) => sum + Number(m[1]),
+        0,
+      );
+    while (seen(await (await fetch(metricsUrl)).text()) < total);
+  }
+  const scan = async () => (await upload(server.url, 'content')).headers;
+
+  await abort(60, 60);
+  const before = await scan();
+  await abort(1, 61);
+  const after = await scan();
+  const hour = before.get('x-ratelimit-reset');
+  // Where the hour ended in between, each of them has a number of its own.
+  const isOneHour = hour === after.get('x-ratelimit-reset');
+  t.equal(before.get('x-ratelimit-remaining'), '199', 'sixty are given back');
+  t.equal(after.get('x-ratelimit-remaining'), isOneHour ? '197' : '199', 'the next one is kept');
 });

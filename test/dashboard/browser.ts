@@ -28,6 +28,9 @@ export const HOSTILE_NAMES: readonly string[] = [
   '=1+1.csv',
 ];
 
+/** The same as they are shown: what turns the text around it is written out. */
+export const SHOWN_NAMES: readonly string[] = HOSTILE_NAMES.map((name) => name.replace('\u202e', '[U+202E]'));
+
 export interface Browser {
   /** A person with a browser of their own: cookies and storage are shared by their pages alone. */
   person(): Promise<Person>;

@@ -53,11 +53,11 @@ try {
   await close();
   await upload(server.url, 'one of today');
   const { page } = await browser.person();
-  await page.setViewportSize({ width: 1200, height: 900 });
+  await page.setViewportSize({ width: 1200, height: 1130 });
   await page.goto(`${server.url}/sign-in`);
   await signIn(page, EMAIL);
   await page.getByRole('heading', { name: 'Latest scans' }).waitFor();
-  await page.waitForLoadState('networkidle');
+  for (const drawn of ['.donut svg', '.recharts-bar-rectangle', '.latest']) await page.locator(drawn).first().waitFor();
   mkdirSync(folder, { recursive: true });
   await page.screenshot({ path: `${folder}dashboard.png`, animations: 'disabled' });
 } finally {

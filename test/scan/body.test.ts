@@ -5,6 +5,7 @@ import t from 'tap';
 import { Failure } from '../../src/errors.js';
 import { CONTENT_LIMIT_BYTES } from '../../src/limits.js';
 import { createBody } from '../../src/scan/body.js';
+import { leaseOf } from '../fixtures/lease.js';
 
 const buffer = new ArrayBuffer(CONTENT_LIMIT_BYTES);
 
@@ -15,7 +16,7 @@ function sha256(bytes: Uint8Array): string {
 t.test('10,485,760 bytes pass, in one piece and in two', async (t) => {
   const content = Buffer.alloc(10_485_760, 'ab');
   for (const cut of [0, 1, content.length - 1]) {
-    const body = createBody(buffer);
+    const body = createBody(leaseOf(buffer));
     body.append(content.subarray(0, cut));
     body.append(content.subarray(cut));
     t.strictSame(body.finish(), { buffer, sizeBytes: content.length, sha256: sha256(content) });
@@ -24,19 +25,19 @@ t.test('10,485,760 bytes pass, in one piece and in two', async (t) => {
 
 t.test('one byte more is refused where it stands', async (t) => {
   const tooLarge = new Failure('fileTooLarge');
-  t.throws(() => createBody(buffer).append(Buffer.alloc(10_485_761)), tooLarge);
-  const full = createBody(buffer);
+  t.throws(() => createBody(leaseOf(buffer)).append(Buffer.alloc(10_485_761)), tooLarge);
+  const full = createBody(leaseOf(buffer));
   full.append(Buffer.alloc(10_485_760));
   full.append(Buffer.alloc(0));
   t.throws(() => full.append(Buffer.alloc(1)), tooLarge);
-  const nearly = createBody(buffer);
+  const nearly = createBody(leaseOf(buffer));
   nearly.append(Buffer.alloc(10_485_759));
   t.throws(() => nearly.append(Buffer.alloc(2)), tooLarge);
 });
 
 t.test('no bytes are a failure', async (t) => {
-  t.throws(() => createBody(buffer).finish(), new Failure('fileEmpty'));
-  const body = createBody(buffer);
+  t.throws(() => createBody(leaseOf(buffer)).finish(), new Failure('fileEmpty'));
+  const body = createBody(leaseOf(buffer));
   body.append(Buffer.alloc(0));
   t.throws(() => body.finish(), new Failure('fileEmpty'));
 });
@@ -46,7 +47,7 @@ t.test('the pieces are copied one behind the other', async () => {
   fc.assert(
     fc.property(pieces, (sent) => {
       const whole = Buffer.concat(sent);
-      const body = createBody(buffer);
+      const body = createBody(leaseOf(buffer));
       for (const piece of sent) {
         const lent = Uint8Array.from(piece);
         body.append(lent);
@@ -74,7 +75,7 @@ t.test('the digest is that of the content on both sides of the size from which i
   fc.assert(
     fc.property(content, ({ sizeBytes, cuts, seed }) => {
       const whole = Uint8Array.from({ length: sizeBytes }, (_, index) => (index * 31 + (index >> 8) + seed) & 0xff);
-      const body = createBody(buffer);
+      const body = createBody(leaseOf(buffer));
       const ends = [...cuts.map((at) => Math.min(at, sizeBytes)), sizeBytes].sort((a, b) => a - b);
       for (const [index, end] of ends.entries()) {
         const lent = whole.slice(ends[index - 1] ?? 0, end);
@@ -88,9 +89,54 @@ t.test('the digest is that of the content on both sides of the size from which i
   for (const sizeBytes of [65_536, 65_537]) {
     for (const chunkBytes of [1, 4_096, 16_384, 65_535, 65_536, 65_537]) {
       const whole = Buffer.alloc(sizeBytes, 'abcdefg');
-      const body = createBody(buffer);
+      const body = createBody(leaseOf(buffer));
       for (let at = 0; at < sizeBytes; at += chunkBytes) body.append(whole.subarray(at, at + chunkBytes));
       t.equal(body.finish().sha256, sha256(whole), `${sizeBytes} bytes in chunks of ${chunkBytes}`);
     }
   }
+});
+
+t.test('content that outgrows its buffer is whole, whether there was memory at once or only after a wait', async () => {
+  const pieces = fc.array(fc.record({ bytes: fc.integer({ min: 1, max: 40_000 }), waits: fc.boolean() }), {
+    minLength: 1,
+    maxLength: 20,
+  });
+  fc.assert(
+    fc.property(pieces, (sent) => {
+      let own = new ArrayBuffer(0);
+      let wanted = 0;
+      let used = 0;
+      let waits = false;
+      const give = (): void => {
+        const larger = new Uint8Array(wanted);
+        larger.set(new Uint8Array(own, 0, used));
+        own = larger.buffer;
+      };
+      const body = createBody({
+        buffer: () => own,
+        grow(bytes, usedBytes) {
+          wanted = bytes;
+          used = usedBytes;
+          if (!waits) give();
+          return !waits;
+        },
+        seal: () => undefined,
+      });
+      const whole = Buffer.concat(sent.map(({ bytes }, index) => Buffer.alloc(bytes, `${index} `)));
+      let at = 0;
+      for (const [index, piece] of sent.entries()) {
+        waits = piece.waits || body.isWaiting();
+        const lent = Buffer.from(whole.subarray(at, at + piece.bytes));
+        at += piece.bytes;
+        body.append(lent);
+        lent.fill(0xaa);
+        if (!body.isWaiting() || (index % 2 === 0 && index < sent.length - 1)) continue;
+        give();
+        body.takeUp();
+      }
+      const { sizeBytes, sha256: digest, buffer: filled } = body.finish();
+      return digest === sha256(whole) && whole.equals(Buffer.from(filled, 0, sizeBytes));
+    }),
+    { numRuns: 200 },
+  );
 });

@@ -73,26 +73,16 @@ export async function openHarness(t: Test, settings: HarnessSettings = {}): Prom
     await Promise.all([dns.stop(), origin.stop(), ...(secure === origin ? [] : [secure.stop()])]);
   });
   const budgetBytes = settings.budgetBytes ?? 64 * MIB;
-  const own = createUploadMemory({ budgetBytes, waitMs: settings.waitMs ?? AMPLE_MS, use: 'downloads' });
+  const waitMs = settings.waitMs ?? AMPLE_MS;
+  const memory = createUploadMemory({ budgetBytes, reserveShare: 0.25, waitMs, use: 'downloads' });
   let peakBytes = 0;
-  const memory: UploadMemory = {
-    lend(bytes, signalOf) {
-      const lease = own.lend(bytes, signalOf);
-      peakBytes = Math.max(peakBytes, own.lentBytes);
-      return lease;
-    },
-    get lentBytes() {
-      return own.lentBytes;
-    },
-    get waiting() {
-      return own.waiting;
-    },
-  };
   const dialled: string[] = [];
   const downloader = createDownloader({
     guard: createGuard({ allowNetworks: settings.allowNetworks ?? [] }),
     resolve: createResolve({ servers: [dns.address], hosts: new Map(), timeoutMs: settings.dnsMs ?? AMPLE_MS }),
-    memory,
+    memory: watched(memory, () => {
+      peakBytes = Math.max(peakBytes, memory.lentBytes);
+    }),
     limits: { perUser: settings.perUser ?? 1000, total: settings.total ?? 1000 },
     timeoutMs: settings.timeoutMs ?? AMPLE_MS,
     userAgent: 'Sluice/1.2.3',
@@ -113,9 +103,26 @@ export async function openHarness(t: Test, settings: HarnessSettings = {}): Prom
     dns,
     origin,
     dialled,
-    peakBytes: () => Math.max(peakBytes, own.lentBytes),
+    peakBytes: () => peakBytes,
     async fetch(url, { user = 'a user', signal = new AbortController().signal } = {}) {
       return keep(await downloader.download(url, user, signal));
+    },
+  };
+}
+
+/** Calls back whenever something was asked of it. */
+function watched(memory: UploadMemory, look: () => void): Pick<UploadMemory, 'open'> {
+  return {
+    open(account, limitBytes, borrower) {
+      const lease = memory.open(account, limitBytes, borrower);
+      return {
+        ...lease,
+        grow(bytes, usedBytes) {
+          const isThere = lease.grow(bytes, usedBytes);
+          look();
+          return isThere;
+        },
+      };
     },
   };
 }
@@ -123,7 +130,7 @@ export async function openHarness(t: Test, settings: HarnessSettings = {}): Prom
 function keep({ filename, content, lease }: Download): Fetched {
   const { sizeBytes, sha256, buffer } = content;
   const text = Buffer.from(buffer, 0, Math.min(sizeBytes, 100)).toString('latin1');
-  lease.release(lease.buffer);
+  lease.release(lease.buffer());
   return { filename, sizeBytes, sha256, text };
 }
 

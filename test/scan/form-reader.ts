@@ -5,6 +5,7 @@ import { CONTENT_LIMIT_BYTES } from '../../src/limits.js';
 import { createBody } from '../../src/scan/body.js';
 import { createForm } from '../../src/scan/form.js';
 import { createMultipartParser, MalformedMultipart, readBoundary } from '../../src/scan/multipart.js';
+import { leaseOf } from '../fixtures/lease.js';
 
 export type FormReading =
   | { readonly kind: 'file'; readonly filename: string; readonly sizeBytes: number; readonly sha256: string }
@@ -19,7 +20,7 @@ export function readForm(contentType: string, chunks: Iterable<Uint8Array>): For
   try {
     const boundary = readBoundary(contentType);
     if (boundary === 'notMultipart') return { kind: 'refused', code: 'unsupportedMediaType' };
-    const body = createBody(buffer);
+    const body = createBody(leaseOf(buffer));
     let announced: string | null = null;
     const form = createForm({
       body,

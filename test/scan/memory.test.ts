@@ -1,129 +1,121 @@
-// The memory of uploads: never over its budget, first come first served, small uploads beside large ones, nothing left behind.
-import { getEventListeners } from 'node:events';
-import { mock } from 'node:test';
+// The memory of contents: never over its budget, shared between accounts, nobody stuck in it, nothing left behind.
 import fc from 'fast-check';
 import t from 'tap';
 import { Failure } from '../../src/errors.js';
-import { createUploadMemory, type Lease } from '../../src/scan/memory.js';
+import { createUploadMemory, type Lease, type UploadMemory } from '../../src/scan/memory.js';
 
 const MIB = 1024 * 1024;
-const nobody = new AbortController().signal;
-const never = () => nobody;
+const LIMIT = 10 * MIB;
+const TOO_MANY = new Failure('unavailable', 'Too many uploads at once', 5);
 
-/** A lease that must be had at once. */
-function at(lent: Lease | Promise<Lease>): Lease {
-  if (lent instanceof Promise) throw new Error('it had to wait');
-  return lent;
+interface Settings {
+  readonly budgetMib: number;
+  readonly waitMs?: number;
+  readonly now?: () => number;
 }
 
-t.test('a buffer is large enough, and reused once it is back', async (t) => {
-  const memory = createUploadMemory({ budgetBytes: 64 * MIB, waitMs: 1000 });
-  for (const bytes of [0, 1, 16_384, 16_385, MIB, 10 * MIB]) {
-    const lease = at(memory.lend(bytes, never));
-    t.ok(lease.buffer.byteLength >= bytes);
-    lease.release(lease.buffer);
-    const again = at(memory.lend(bytes, never));
-    t.equal(again.buffer, lease.buffer);
-    for (let round = 0; round < 100; round += 1) {
-      again.release(lease.buffer);
-      t.equal(memory.lentBytes, 0, 'a second release changes nothing');
-      const next = at(memory.lend(bytes, never));
-      if (next.buffer !== lease.buffer) t.fail(`not reused in round ${round}`);
-      next.release(next.buffer);
-    }
+function memoryOf({ budgetMib, waitMs = 60_000, now }: Settings): UploadMemory {
+  const own = now === undefined ? {} : { now };
+  return createUploadMemory({ budgetBytes: budgetMib * MIB, reserveShare: 0.25, waitMs, use: 'uploads', ...own });
+}
+
+/** An upload as its receiver would drive it. */
+interface Upload {
+  readonly account: string;
+  readonly limitBytes: number;
+  readonly lease: Lease;
+  /** Bytes that have arrived. */
+  arrived: number;
+  /** Those of them that are in the buffer. */
+  used: number;
+  refused: Failure | null;
+  isWaiting(): boolean;
+  /** True: there was room. */
+  arrive(bytes: number): boolean;
+  end(): void;
+}
+
+function open(memory: UploadMemory, account: string, limitBytes: number): Upload {
+  const lease = memory.open(account, limitBytes, {
+    room() {
+      if (lease.buffer().byteLength < upload.arrived) throw new Error('there is no room');
+      new Uint8Array(lease.buffer()).fill(7, upload.used, upload.arrived);
+      upload.used = upload.arrived;
+    },
+    refused(reason) {
+      upload.refused = reason;
+      lease.release(lease.buffer());
+    },
+  });
+  const upload: Upload = {
+    account,
+    limitBytes,
+    lease,
+    arrived: 0,
+    used: 0,
+    refused: null,
+    isWaiting: () => upload.refused === null && upload.used < upload.arrived,
+    arrive(bytes) {
+      upload.arrived = Math.min(limitBytes, upload.arrived + bytes);
+      if (!lease.grow(upload.arrived, upload.used)) return false;
+      new Uint8Array(lease.buffer()).fill(7, upload.used, upload.arrived);
+      upload.used = upload.arrived;
+      return true;
+    },
+    end: () => lease.release(lease.buffer()),
+  };
+  return upload;
+}
+
+/** Opens one upload after the other and fills it piece by piece, until one of them has to wait. */
+function fillWith(memory: UploadMemory, account: string, pieceBytes = 512 * 1024): Upload[] {
+  const uploads: Upload[] = [];
+  for (;;) {
+    const upload = open(memory, account, LIMIT);
+    uploads.push(upload);
+    while (upload.arrived < LIMIT) if (!upload.arrive(pieceBytes)) return uploads;
+  }
+}
+
+t.test('a small upload gets its one buffer at once, which is lent again', async (t) => {
+  const memory = memoryOf({ budgetMib: 64 });
+  for (const [bytes, size] of [
+    [1, 16_384],
+    [16_385, 32_768],
+    [65_536, 65_536],
+  ] as const) {
+    const upload = open(memory, 'one', bytes);
+    t.equal(memory.lentBytes, 0, 'nothing is lent for what is only declared');
+    t.ok(upload.arrive(1));
+    const buffer = upload.lease.buffer();
+    t.equal(buffer.byteLength, size);
+    t.ok(upload.arrive(bytes - 1));
+    t.equal(upload.lease.buffer(), buffer);
+    upload.end();
+    upload.end();
+    t.equal(memory.lentBytes, 0, 'a second release changes nothing');
+    const next = open(memory, 'two', bytes);
+    next.arrive(1);
+    t.equal(next.lease.buffer(), buffer);
+    next.end();
   }
 });
 
-t.test(
-  'who waits is served in order when memory comes back; a small upload finds room beside large ones',
-  async (t) => {
-    const memory = createUploadMemory({ budgetBytes: 24 * MIB, waitMs: 60_000 });
-    const first = at(memory.lend(10 * MIB, never));
-    const second = at(memory.lend(10 * MIB, never));
-    const order: string[] = [];
-    const third = Promise.resolve(memory.lend(10 * MIB, never)).then((lease) => {
-      order.push('third');
-      return lease;
-    });
-    const fourth = Promise.resolve(memory.lend(10 * MIB, never)).then((lease) => {
-      order.push('fourth');
-      return lease;
-    });
-    t.equal(memory.waiting, 2);
-    at(memory.lend(MIB, never));
-    first.release(first.buffer);
-    const granted = await third;
-    t.strictSame(order, ['third']);
-    second.release(null);
-    granted.release(granted.buffer);
-    await fourth;
-    t.equal(getEventListeners(nobody, 'abort').length, 0, 'nothing listens for who was served');
-    t.equal(memory.waiting, 0);
-  },
-);
-
-t.test('a wait ends in time, and at once for a client that is gone', async (t) => {
-  const memory = createUploadMemory({ budgetBytes: 16 * MIB, waitMs: 20 });
-  const held = at(memory.lend(10 * MIB, never));
-  await t.rejects(
-    Promise.resolve(memory.lend(10 * MIB, never)),
-    new Failure('unavailable', 'Too many uploads at once', 5),
-  );
-  const controller = new AbortController();
-  const gone = Promise.resolve(memory.lend(10 * MIB, () => controller.signal));
-  controller.abort(new Error('gone'));
-  await t.rejects(gone, new Error('gone'));
-  t.equal(memory.waiting, 0);
-  t.equal(getEventListeners(controller.signal, 'abort').length, 0, 'nothing listens any more');
-  held.release(held.buffer);
-  t.equal(memory.lentBytes, 0);
-});
-
-t.test('who is gone before asking does not wait', async (t) => {
-  const memory = createUploadMemory({ budgetBytes: 16 * MIB, waitMs: 60_000 });
-  const held = at(memory.lend(10 * MIB, never));
-  await t.rejects(
-    Promise.resolve(memory.lend(10 * MIB, () => AbortSignal.abort(new Error('gone')))),
-    new Error('gone'),
-  );
-  t.equal(memory.waiting, 0);
-  held.release(held.buffer);
-});
-
-t.test('when the first in line gives up, the next gets the room that is there', async (t) => {
-  const memory = createUploadMemory({ budgetBytes: 16 * MIB, waitMs: 60_000 });
-  at(memory.lend(10 * MIB, never));
-  const controller = new AbortController();
-  const first = Promise.resolve(memory.lend(10 * MIB, () => controller.signal));
-  const second = Promise.resolve(memory.lend(2 * MIB, never));
-  t.equal(memory.waiting, 2, 'nobody jumps the queue');
-  controller.abort(new Error('gone'));
-  await t.rejects(first, new Error('gone'));
-  t.equal((await second).buffer.byteLength, 2 * MIB);
-  t.equal(memory.waiting, 0);
-});
-
-t.test('a small upload finds room while large ones wait, and small ones that wait are served in order', async (t) => {
-  const memory = createUploadMemory({ budgetBytes: 16 * MIB, waitMs: 60_000 });
-  const large = [at(memory.lend(8 * MIB, never)), at(memory.lend(4 * MIB, never)), at(memory.lend(2 * MIB, never))];
-  const waiting = memory.lend(2 * MIB, never);
-  t.ok(waiting instanceof Promise, 'seven eighths are full');
-  const small = [at(memory.lend(MIB, never)), at(memory.lend(MIB, never))];
-  t.equal(memory.lentBytes, 16 * MIB);
-  const order: number[] = [];
-  for (const number of [1, 2, 3]) void Promise.resolve(memory.lend(1000, never)).then(() => order.push(number));
-  t.equal(memory.waiting, 4);
-  small[0]?.release(null);
-  small[0]?.release(null);
-  await null;
-  await null;
-  t.strictSame(order, [1, 2, 3]);
-  large[0]?.release(null);
-  await waiting;
+t.test('a large upload has a few times what has arrived, and never more than it declared', async (t) => {
+  const memory = memoryOf({ budgetMib: 512 });
+  const upload = open(memory, 'one', 6 * MIB);
+  for (let arrived = 100_000; arrived <= 6 * MIB; arrived += 100_000) {
+    t.ok(upload.arrive(100_000));
+    const size = upload.lease.buffer().byteLength;
+    t.ok(size <= Math.min(8 * MIB, 8 * arrived), `${size} bytes for ${arrived}`);
+    t.equal(memory.lentBytes, size);
+  }
+  t.ok(new Uint8Array(upload.lease.buffer(), 0, upload.used).every((byte) => byte === 7));
+  upload.end();
 });
 
 t.test('a buffer that was lost, cut or detached is not lent again', async (t) => {
-  const memory = createUploadMemory({ budgetBytes: 64 * MIB, waitMs: 1000 });
+  const memory = memoryOf({ budgetMib: 64 });
   const wrong: ((own: ArrayBuffer) => ArrayBuffer | null)[] = [
     () => null,
     () => new ArrayBuffer(5),
@@ -133,89 +125,228 @@ t.test('a buffer that was lost, cut or detached is not lent again', async (t) =>
     },
   ];
   for (const spoil of wrong) {
-    const lease = at(memory.lend(20_000, never));
-    lease.release(spoil(lease.buffer));
-    t.equal(at(memory.lend(20_000, never)).buffer.byteLength, 32_768);
+    const upload = open(memory, 'one', 20_000);
+    upload.arrive(20_000);
+    const own = upload.lease.buffer();
+    upload.lease.release(spoil(own));
+    const next = open(memory, 'one', 20_000);
+    next.arrive(1);
+    t.not(next.lease.buffer(), own);
+    t.equal(next.lease.buffer().byteLength, 32_768);
+    next.end();
   }
 });
 
-interface Asked {
-  readonly lane: 'small' | 'large';
-  readonly size: number;
-  readonly controller: AbortController;
-  readonly deadlineMs: number;
-  lease: Lease | null;
+t.test('an account alone has all but the reserve; what it waits for comes back to it, the oldest first', async (t) => {
+  for (const budgetMib of [16, 64, 512]) {
+    const memory = memoryOf({ budgetMib });
+    const uploads = fillWith(memory, 'one');
+    const lent = memory.lentBytes - memory.waitingBytes;
+    t.ok(lent <= 0.75 * budgetMib * MIB, `${lent} bytes of ${budgetMib} MiB`);
+    t.ok(budgetMib < 64 || lent > 0.55 * budgetMib * MIB, `${lent} bytes of ${budgetMib} MiB`);
+    const later = open(memory, 'one', LIMIT);
+    t.notOk(later.arrive(100_000));
+    t.equal(memory.waiting, 2);
+    const waiting = uploads.at(-1);
+    uploads[0]?.end();
+    t.notOk(waiting?.isWaiting(), 'the older one has room');
+    for (const upload of uploads) upload.end();
+    t.notOk(later.isWaiting());
+    later.end();
+    t.equal(memory.lentBytes, 0);
+    t.equal(memory.accounts, 0);
+  }
+});
+
+t.test('small uploads of an account find room beside its large ones', async (t) => {
+  const memory = memoryOf({ budgetMib: 64 });
+  const large = fillWith(memory, 'one');
+  const small = Array.from({ length: 30 }, () => open(memory, 'one', 60_000));
+  t.ok(small.every((upload) => upload.arrive(60_000)));
+  for (const upload of [...large, ...small]) upload.end();
+});
+
+t.test('another account has its content while one has taken all that it may', async (t) => {
+  for (const budgetMib of [32, 64, 512]) {
+    const memory = memoryOf({ budgetMib });
+    const greedy = fillWith(memory, 'greedy');
+    for (let round = 0; round < 20; round += 1) {
+      const upload = open(memory, `other ${round}`, 2 * MIB);
+      t.ok(upload.arrive(2 * MIB));
+      upload.end();
+    }
+    for (const upload of greedy) upload.end();
+  }
+});
+
+t.test('what comes free goes to the account that has least', async (t) => {
+  const memory = memoryOf({ budgetMib: 64 });
+  const greedy = [...fillWith(memory, 'greedy'), open(memory, 'greedy', LIMIT)];
+  greedy.at(-1)?.arrive(100_000);
+  const second = fillWith(memory, 'second');
+  t.ok(second.at(-1)?.isWaiting());
+  greedy[0]?.end();
+  t.notOk(second.at(-1)?.isWaiting());
+  for (const upload of [...greedy, ...second]) upload.end();
+  t.equal(memory.lentBytes, 0);
+  t.equal(memory.waiting, 0);
+});
+
+/** Lets the line look at the clock. */
+async function until(condition: () => boolean): Promise<void> {
+  while (!condition()) await new Promise(setImmediate);
 }
 
-/** How many bytes a buffer for so many has: a power of two from 16 KiB on, at most the content limit. */
-function rounded(bytes: number): number {
-  return Math.min(10 * MIB, 2 ** Math.max(14, Math.ceil(Math.log2(bytes))));
-}
+t.test('an account that has more loses what it has kept for longest, when another has waited a second', async (t) => {
+  let nowMs = 0;
+  const memory = memoryOf({ budgetMib: 32, waitMs: 600_000, now: () => nowMs });
+  const greedy = fillWith(memory, 'greedy', 64 * 1024);
+  nowMs += 60_000;
+  // Both accounts have all of the rest; nobody sends any more.
+  const second = fillWith(memory, 'second');
+  const waiting = second.at(-1);
+  t.ok(waiting?.isWaiting());
+  nowMs += 900;
+  await new Promise((resolve) => setTimeout(resolve, 250));
+  t.equal(memory.ended, 0, 'the others may still end by themselves');
+  nowMs += 200;
+  await until(() => !waiting?.isWaiting());
+  t.equal(waiting?.refused, null);
+  t.ok(memory.ended > 0);
+  const lost = greedy.filter(({ refused }) => refused !== null);
+  t.equal(lost.length, memory.ended);
+  t.strictSame(lost[0]?.refused, new Failure('unavailable', 'Other accounts need the memory', 5));
+  for (const upload of [...greedy, ...second]) upload.end();
+});
 
-t.test('the budget holds, and each line moves on, whatever is lent, returned, given up and timed out', async () => {
-  const BUDGET = 32 * MIB;
-  const WAIT_MS = 1000;
-  const limits = { small: BUDGET, large: 28 * MIB };
-  const bytes = fc.oneof(fc.nat(10 * MIB), fc.nat(MIB), fc.constantFrom(0, 1, MIB, MIB + 1, 10 * MIB));
-  const step = fc.oneof(
-    { weight: 3, arbitrary: fc.record({ kind: fc.constant('lend' as const), bytes }) },
-    { weight: 2, arbitrary: fc.record({ kind: fc.constant('return' as const), which: fc.nat(), lost: fc.boolean() }) },
-    fc.record({ kind: fc.constant('abort' as const), which: fc.nat() }),
-    fc.record({ kind: fc.constant('wait' as const), ms: fc.integer({ min: 1, max: 700 }) }),
-  );
-  mock.timers.enable({ apis: ['setTimeout'] });
-  t.teardown(() => mock.timers.reset());
-  await fc.assert(
-    fc.asyncProperty(fc.array(step, { minLength: 20, maxLength: 80 }), async (steps) => {
-      const memory = createUploadMemory({ budgetBytes: BUDGET, waitMs: WAIT_MS });
-      const waiting: Asked[] = [];
-      const held: Asked[] = [];
-      let nowMs = 0;
-      const lend = (wanted: number): void => {
-        const size = rounded(wanted);
-        const controller = new AbortController();
-        const lane = size <= MIB ? 'small' : 'large';
-        const asked: Asked = { lane, size, controller, deadlineMs: nowMs + WAIT_MS, lease: null };
-        const lent = memory.lend(wanted, () => controller.signal);
-        if (!(lent instanceof Promise)) {
-          asked.lease = lent;
-          held.push(asked);
-          return;
-        }
-        waiting.push(asked);
-        const leave = (): unknown => waiting.splice(waiting.indexOf(asked), 1);
-        lent.then((lease) => {
-          asked.lease = lease;
-          if (waiting.find((other) => other.lane === lane) !== asked) throw new Error('somebody jumped the queue');
-          leave();
-          held.push(asked);
-        }, leave);
-      };
-      for (const action of steps) {
-        if (action.kind === 'lend') lend(action.bytes);
-        else if (action.kind === 'return') {
-          const [asked] = held.splice(action.which % Math.max(1, held.length), 1);
-          asked?.lease?.release(action.lost ? null : asked.lease.buffer);
-        } else if (action.kind === 'abort') waiting[action.which % Math.max(1, waiting.length)]?.controller.abort();
-        else {
-          nowMs += action.ms;
-          mock.timers.tick(action.ms);
-        }
-        await new Promise(setImmediate);
-        const lentBytes = held.reduce((sum, { size }) => sum + size, 0);
-        if (memory.lentBytes !== lentBytes || lentBytes > BUDGET) return false;
-        if (memory.waiting !== waiting.length || waiting.some(({ deadlineMs }) => deadlineMs <= nowMs)) return false;
-        for (const lane of ['small', 'large'] as const) {
-          const first = waiting.find((asked) => asked.lane === lane);
-          if (first !== undefined && lentBytes + first.size <= limits[lane]) return false;
-        }
-        if (held.some(({ lease, size }) => lease?.buffer.byteLength !== size)) return false;
-      }
-      for (const { controller } of [...waiting]) controller.abort();
-      await new Promise(setImmediate);
-      for (const { lease } of held) lease?.release(null);
-      return memory.lentBytes === 0 && memory.waiting === 0;
+t.test('a wait ends in time', async (t) => {
+  let nowMs = 0;
+  const memory = memoryOf({ budgetMib: 64, waitMs: 1000, now: () => nowMs });
+  const held = fillWith(memory, 'one');
+  const late = held.at(-1);
+  if (late === undefined) throw new Error('nobody waits');
+  nowMs += 999;
+  await new Promise((resolve) => setTimeout(resolve, 250));
+  t.ok(late.isWaiting());
+  nowMs += 1;
+  await until(() => late.refused !== null);
+  t.strictSame(late.refused, TOO_MANY);
+  for (const upload of held) upload.end();
+  t.equal(memory.lentBytes, 0);
+  t.equal(memory.waiting, 0);
+});
+
+t.test('what arrives for those who wait stays bounded: the youngest are refused', async (t) => {
+  const memory = memoryOf({ budgetMib: 64 });
+  const uploads = fillWith(memory, 'one');
+  for (let count = 0; count < 100; count += 1) {
+    const upload = open(memory, 'one', LIMIT);
+    uploads.push(upload);
+    upload.arrive(512 * 1024);
+    t.ok(memory.lentBytes <= (0.75 + 0.125) * 64 * MIB);
+  }
+  const refused = uploads.filter((upload) => upload.refused !== null);
+  t.ok(refused.length > 50);
+  t.ok(uploads.slice(0, 10).every((upload) => upload.refused === null));
+  const other = open(memory, 'two', MIB);
+  t.ok(other.arrive(MIB));
+  for (const upload of [...uploads, other]) upload.end();
+  t.equal(memory.lentBytes, 0);
+});
+
+const step = fc.oneof(
+  {
+    weight: 3,
+    arbitrary: fc.record({
+      kind: fc.constant('open' as const),
+      account: fc.constantFrom('a', 'a', 'a', 'b', 'b', 'c', 'd'),
+      limitBytes: fc.oneof(fc.constant(LIMIT), fc.integer({ min: 1, max: LIMIT }), fc.integer({ min: 1, max: MIB })),
     }),
+  },
+  {
+    weight: 6,
+    arbitrary: fc.record({
+      kind: fc.constant('arrive' as const),
+      which: fc.nat(),
+      bytes: fc.oneof(fc.integer({ min: 1, max: 64 * 1024 }), fc.integer({ min: 1, max: 512 * 1024 })),
+      times: fc.integer({ min: 1, max: 20 }),
+    }),
+  },
+  fc.record({ kind: fc.constant('end' as const), which: fc.nat() }),
+  fc.record({ kind: fc.constant('seal' as const), which: fc.nat() }),
+);
+
+t.test('the budget and the reserve hold, and nobody is stuck, whatever arrives and ends', async () => {
+  fc.assert(
+    fc.property(
+      fc.constantFrom(16, 24, 32, 64),
+      fc.array(step, { minLength: 20, maxLength: 120 }),
+      (budgetMib, steps) => {
+        let nowMs = 0;
+        const budget = budgetMib * MIB;
+        const memory = memoryOf({ budgetMib, now: () => nowMs });
+        const uploads = new Set<Upload>();
+        const sealed = new Set<Upload>();
+        const check = (): void => {
+          for (const upload of uploads) if (upload.refused !== null) uploads.delete(upload);
+          const lent = new Map<string, number>();
+          let all = 0;
+          let waiting = 0;
+          for (const { account, lease, arrived, used } of uploads) {
+            const bytes = lease.buffer().byteLength + arrived - used;
+            lent.set(account, (lent.get(account) ?? 0) + bytes);
+            all += bytes;
+            waiting += arrived - used;
+          }
+          if (memory.lentBytes !== all)
+            throw new Error(`${memory.lentBytes} bytes are said to be lent, and ${all} are`);
+          if (memory.waitingBytes !== waiting) throw new Error('other bytes wait');
+          if (all > budget) throw new Error(`${all} bytes of ${budget} are lent`);
+          for (const [account, bytes] of lent) {
+            if (bytes > 0.875 * budget) throw new Error(`${account} has ${bytes} of ${budget} bytes`);
+            const buffers = [...uploads].filter((upload) => upload.account === account);
+            const inBuffers = buffers.reduce((sum, { lease }) => sum + lease.buffer().byteLength, 0);
+            if (inBuffers > 0.75 * budget) throw new Error(`${account} has the reserve`);
+          }
+          const stuck = [...uploads].filter((upload) => upload.isWaiting());
+          if (memory.waiting !== stuck.length) throw new Error(`${memory.waiting} are said to wait`);
+          if (stuck.length > 0 && stuck.length === uploads.size) throw new Error('everybody waits');
+        };
+        const pick = (which: number): Upload | undefined => [...uploads][which % Math.max(1, uploads.size)];
+        for (const action of steps) {
+          nowMs += 100;
+          if (action.kind === 'open') uploads.add(open(memory, action.account, action.limitBytes));
+          else {
+            const upload = pick(action.which);
+            if (upload === undefined) continue;
+            if (action.kind === 'end') {
+              upload.end();
+              uploads.delete(upload);
+            } else if (action.kind === 'seal') {
+              if (upload.isWaiting()) continue;
+              upload.lease.seal();
+              sealed.add(upload);
+            } else if (!sealed.has(upload)) {
+              for (let time = 0; time < action.times && !upload.isWaiting() && upload.refused === null; time += 1) {
+                upload.arrive(action.bytes);
+              }
+            }
+          }
+          check();
+        }
+        // Those who can, go on to their end: then the others can.
+        while (uploads.size > 0) {
+          const next = [...uploads].find((upload) => !upload.isWaiting());
+          if (next === undefined) throw new Error('nobody can go on');
+          if (sealed.has(next) || next.arrived === next.limitBytes) {
+            next.end();
+            uploads.delete(next);
+          } else next.arrive(512 * 1024);
+          check();
+        }
+        return memory.lentBytes === 0 && memory.waiting === 0 && memory.accounts === 0;
+      },
+    ),
     { numRuns: 100 },
   );
 });

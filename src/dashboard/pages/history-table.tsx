@@ -4,6 +4,7 @@ import type { Scan } from '../api/shapes.ts';
 import { number } from '../parts/format.ts';
 import { Time } from '../parts/time.tsx';
 import { Verdict } from '../parts/verdict.tsx';
+import { visibleName } from '../parts/visible-name.ts';
 import { texts } from '../texts.ts';
 import { HistoryDetail } from './history-detail.tsx';
 import { type ChangeSearch, type HistorySearch, type SortColumn, sortable } from './history-search.ts';
@@ -67,7 +68,7 @@ interface RowProps {
 }
 
 function Row({ scan, isOpen, change }: RowProps) {
-  const name = scan.filename === '' ? t.noName : scan.filename;
+  const name = scan.filename === '' ? t.noName : visibleName(scan.filename);
   return (
     <Fragment>
       <tr data-open={isOpen}>

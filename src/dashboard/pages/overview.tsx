@@ -10,6 +10,7 @@ import { LinesSkeleton } from '../parts/skeletons.tsx';
 import { Time } from '../parts/time.tsx';
 import { PageTitle } from '../parts/title.tsx';
 import { Verdict } from '../parts/verdict.tsx';
+import { visibleName } from '../parts/visible-name.ts';
 import { texts } from '../texts.ts';
 import { EnginePanel } from './overview-engine.tsx';
 import { QuotaPanel } from './overview-quota.tsx';
@@ -76,7 +77,7 @@ function Latest() {
         <li key={scan.id}>
           <Verdict scan={scan} />
           <Link href={`/history?open=${scan.id}`} className="name latest-name">
-            {scan.filename === '' ? texts.history.noName : scan.filename}
+            {scan.filename === '' ? texts.history.noName : visibleName(scan.filename)}
           </Link>
           <span className="dimmed small">
             <Time at={scan.creationDate} />

@@ -3,6 +3,7 @@ import { Alert, Anchor, Badge, Button, Progress } from '@mantine/core';
 import { useEffect, useState } from 'react';
 import { Link } from 'wouter';
 import { clock, size } from '../parts/format.ts';
+import { visibleName } from '../parts/visible-name.ts';
 import { texts } from '../texts.ts';
 import { type Failed, type Item, type ItemState, isOver, type Queue } from './queue.ts';
 
@@ -13,7 +14,7 @@ export function ItemRow({ item, queue }: { readonly item: Item; readonly queue: 
   return (
     <li className="scan-item">
       <div className="scan-item-head">
-        <span className="name scan-item-name">{file.name}</span>
+        <span className="name scan-item-name">{visibleName(file.name)}</span>
         <span className="dimmed small">{size(file.size)}</span>
         <Outcome state={state} />
       </div>

@@ -1,0 +1,55 @@
+// Which scans have their unit back: those that the service failed, and of those that never arrived whole a number per account and hour.
+import { LRUCache } from 'lru-cache';
+import type { Access } from '../account/access.js';
+import { Failure } from '../errors.js';
+import { UNFINISHED_REFUNDS_PER_HOUR } from '../limits.js';
+
+type Admitted = Extract<Access, { outcome: 'admitted' }>;
+type Quota = Admitted['quota'];
+
+export interface EndedRequest {
+  readonly access: Admitted;
+  readonly isGone: boolean;
+  /** The whole of it had arrived. */
+  readonly received: boolean;
+}
+
+export interface Refunds {
+  /** Gives the unit back if the error is a reason for that; resolves with the quota then. */
+  settle(error: unknown, request: EndedRequest): Promise<Quota>;
+}
+
+/** Accounts and hours whose count is remembered, some 200 bytes each; the one that was used least recently makes room. */
+const COUNTS_MAX = 100_000;
+
+/** Counts in this process alone: who sends bodies to several has the number from each. */
+export function createRefunds(): Refunds {
+  const counts = new LRUCache<string, number>({ max: COUNTS_MAX });
+
+  /** The hour is the unit's: a body that ends in the next one counts for the one in which it began. */
+  function isLeft({ userId, quota }: Admitted): boolean {
+    const hour = `${userId} ${quota.resetEpochSeconds}`;
+    const count = counts.get(hour) ?? 0;
+    if (count === UNFINISHED_REFUNDS_PER_HOUR) return false;
+    counts.set(hour, count + 1);
+    return true;
+  }
+
+  return {
+    async settle(error, request) {
+      const { access } = request;
+      const reason = reasonFor(error, request);
+      const isGivenBack = reason === 'failed' || (reason === 'unfinished' && isLeft(access));
+      return isGivenBack ? await access.refund() : access.quota;
+    },
+  };
+}
+
+/** `unfinished`: the request never arrived whole. Null: it was complete and wrong. */
+function reasonFor(error: unknown, { isGone, received }: EndedRequest): 'failed' | 'unfinished' | null {
+  if (error instanceof Failure && error.status >= 500) return 'failed';
+  if (error instanceof Failure && error.code === 'uploadTooSlow') return 'unfinished';
+  // Who leaves after a whole request pays for it: else URLs could be fetched in our name without end.
+  if (isGone) return received ? null : 'unfinished';
+  return error instanceof Failure ? null : 'failed';
+}
