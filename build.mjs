@@ -127,7 +127,7 @@ function readPackages(path) {
   return new Map(Object.entries(packages));
 }
 
-/** What the service will be asked to scan with, if this is the environment that it is started from; see README.md. */
+/** What the service will be asked to scan with, if this is the environment that it is started from; see docs/signatures.md. */
 const engine = process.env.ENGINE || 'auto';
 
 /** ENGINE=yara has no need of ClamAV. With auto, a machine that can't have it serves all the same, by rules alone, and is told. */

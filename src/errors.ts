@@ -6,7 +6,7 @@ export interface ErrorRow {
   readonly error: string;
   /** The `message` field; `REASON` stands for the detail of the occurrence. `null`: the body has no message. */
   readonly message: string | null;
-  /** When this row is answered, for the OpenAPI document and the README. */
+  /** When this row is answered, for the OpenAPI document. */
   readonly when: string;
 }
 

@@ -16,7 +16,7 @@ export const pagePaths: readonly string[] = [
   '/account',
   '/docs',
 ];
-/** Guides beside the reference, by the names of their files in docs/. */
+/** Guides beside the reference, by the names of their files in docs/, where operators and developers have other pages. */
 export const guides: readonly string[] = ['quick-start', 'errors', 'url-scans', 'quotas', 'billing-webhooks'];
 
 /** Nothing inline and nothing from elsewhere. Pictures inside of style sheets are `data:`. */

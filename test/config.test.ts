@@ -184,7 +184,6 @@ t.test(
         'STRIPE_SECRET_KEY must look',
         'JWT_JWKS_URL must be',
         'BOOTSTRAP_PLAN must be',
-        'DATABASE_URL is needed',
         'STRIPE_WEBHOOK_SECRET is needed',
         'BASE_URL is needed',
         'STRIPE_PRICES must name',

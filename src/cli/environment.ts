@@ -109,6 +109,11 @@ export const environment: readonly Variable[] = [
   ),
   variable('UPLOAD_TIMEOUT_MS', '120000', 'milliseconds that an upload may take, 1000 to 3600000'),
   variable('UPLOAD_WAIT_MS', '15000', 'milliseconds that an upload waits for memory before its 503, 0 to 600000'),
+  variable(
+    'MEMORY_RESERVE_PERCENT',
+    '25',
+    'percent of UPLOAD_MEMORY_MB, and of DOWNLOAD_MEMORY_MB, that one account leaves to others, 5 to 50',
+  ),
   variable('UPLOAD_MEMORY_MB', null, "MB of uploads in memory, from 16; unset: an eighth of the machine's, 64 to 512"),
   variable(
     'URL_ALLOW_NETWORKS',

