@@ -39,6 +39,7 @@ export function readConfig(env: Readonly<Record<string, string | undefined>>): C
     databaseUrl: v.DATABASE_URL ?? null,
     redisUrl: v.REDIS_URL ?? null,
     engine: v.ENGINE,
+    hasGates: v.ENGINE_GATES === 'on',
     signatureFolders: signatureFolders(v.SIGNATURES_DIR, downloads),
     signaturesMirror: v.SIGNATURES_MIRROR ?? null,
     signatureUrls: v.SIGNATURES_URLS,

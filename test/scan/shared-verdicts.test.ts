@@ -135,6 +135,7 @@ t.test('others are asked about large contents only, and what they know is asked 
     name: 'clamav' as const,
     rules: null,
     standsInFor: null,
+    gates: null,
   };
   const one = { ...facts, identity: engine };
   const nameless = { ...facts, identity: null };
