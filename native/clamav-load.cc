@@ -246,6 +246,8 @@ class Loader {
   }
 
   void TakeGates() {
+    // libclamav refuses an empty file.
+    if (request_.gates->gate_count == 0) return;
     unsigned int gates = 0;
     LoadOwn(engine_.get(), request_.gates->gates, &gates);
   }

@@ -167,6 +167,21 @@ t.test('names are those that the databases have, and what is ignored stays so', 
   t.equal(before[1]?.kind, 'clean');
 });
 
+t.test('signatures for mails alone need no gate, and those without any need no second engine', async (t) => {
+  const named = zip([{ name: 'name_in_zip.txt', content: Buffer.from('x') }]);
+  const forMails = SIGNATURES.filter((line) => line.startsWith('Test.Mail'));
+  t.match((await loadGated(t, [databaseFolder(t, { 'a.ldb': `${forMails.join('\n')}\n` })])).facts, {
+    gated: 1,
+    gates: 0,
+  });
+  t.equal(verdictOf(scanBuffer(mail(named))).kind, 'infected');
+  t.equal(verdictOf(scanBuffer(named)).kind, 'clean');
+  const without = `Test.Letters;${ENGINE},Target:0;0;${hex('letters')}::i\n`;
+  t.equal((await loadGated(t, [databaseFolder(t, { 'a.ldb': without })])).files, null);
+  t.equal(gateStatistics(), null);
+  t.equal(verdictOf(scanBuffer(Buffer.from('some LETTERS here'))).kind, 'infected');
+});
+
 t.test('files that are known to be harmless stay so', async (t) => {
   const content = Buffer.from('first of both, second of both, harmless');
   const { createHash } = await import('node:crypto');
@@ -205,4 +220,30 @@ t.test('a signature that is called like a gate is refused, and one that changed 
   writeFileSync(join(other, 'a.ldb'), `${SIGNATURES[1]}\n`);
   const options = { directories: [other], temporaryDirectory: temporaryFolder(t), limits: defaultEngineLimits };
   await t.rejects(loadEngine({ ...options, gates: gates.files }), { message: /changed while they were read/ });
+});
+
+t.test('the time of one scan is that of all looks, and what they leave out is told', async (t) => {
+  const folder = databaseFolder(t, { 'a.ldb': `${SIGNATURES.join('\n')}\n` });
+  const gates = await prepareGates([folder], temporaryFolder(t));
+  const limits = { ...defaultEngineLimits, maxScanTimeMs: 1 };
+  await loadEngine({ directories: [folder], temporaryDirectory: temporaryFolder(t), limits, gates: gates.files });
+  // Long enough for the first look alone.
+  const content = Buffer.concat([
+    Buffer.from('first of both '),
+    Buffer.alloc(30_000_000, 'some more '),
+    Buffer.from('second of both'),
+  ]);
+  t.match(verdictOf(scanBuffer(content)), { kind: /infected|incomplete/ });
+});
+
+t.test('content that is full of gates is looked at, and found where it is to be found', async (t) => {
+  const folder = databaseFolder(t, { 'a.ldb': `${SIGNATURES.join('\n')}\n` });
+  const { keys } = await loadGated(t, [folder]);
+  const all = Buffer.concat(keys.map((key) => Buffer.from(key.split(':')[2] ?? '', 'hex')));
+  const flood = Buffer.concat(Array.from({ length: 2_000 }, () => all));
+  t.equal(verdictOf(scanBuffer(Buffer.concat([flood, Buffer.from('first of both, second of both')]))).kind, 'infected');
+  const [, , one = ''] = keys[0]?.split(':') ?? [];
+  const clean = Buffer.concat(Array.from({ length: 20_000 }, () => Buffer.from(one, 'hex')));
+  t.equal(verdictOf(scanBuffer(clean)).kind, 'clean');
+  t.match(gateStatistics(), { inVain: 1, noisy: [[0, 1]] });
 });

@@ -20,7 +20,8 @@ export interface GateFacts {
 }
 
 export interface PreparedGates {
-  readonly files: GateFiles;
+  /** Null: no signature has a gate. */
+  readonly files: GateFiles | null;
   readonly facts: GateFacts;
   /** Of each gate, by its number. */
   readonly keys: readonly string[];
@@ -90,6 +91,7 @@ const GATES_FILE = 'gates.ndb';
 function placed(manifest: Manifest, folder: string, state: string): PreparedGates {
   const inFolder = (name: string): string => join(folder, name);
   const { shares, supports, databases, programs, mail, facts, keys } = manifest;
+  if (shares.length === 0) return { files: null, facts, keys };
   return {
     files: {
       gates: inFolder(GATES_FILE),
