@@ -52,7 +52,7 @@ export function needOf(signature: LogicalSignature, cost: Cost, choice: Choice =
       return together(
         forms.map((runs) =>
           best(
-            runs.flatMap((run) => choice(signature.target, run)).map((gate) => [gate]),
+            runs.flatMap((run) => quiet(choice(signature.target, run), cost)).map((gate) => [gate]),
             cost,
           ),
         ),
@@ -102,6 +102,12 @@ function together(needs: readonly Need[]): Need {
 /** What tells a gate from all others, from one load to the next. */
 export function keyOf({ target, offset, hex }: Gate): string {
   return `${target}:${offset}:${hex}`;
+}
+
+/** Without those beside a noisy one: what is common is seldom cut as the windows are. */
+function quiet(windows: readonly Gate[], cost: Cost): readonly Gate[] {
+  const isNoisy = windows.map((gate) => cost(gate) === Number.POSITIVE_INFINITY);
+  return windows.filter((_, index) => !isNoisy[index] && !isNoisy[index - 1] && !isNoisy[index + 1]);
 }
 
 /** The run itself, or windows of a long one: its beginning, where the offset holds, and others all over it. */

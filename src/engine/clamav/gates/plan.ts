@@ -112,11 +112,14 @@ function costOf(noisy: ReadonlySet<string>): Cost {
 const BITS_PER_DIFFERENT_BYTE = 1;
 const BITS_PER_REPEATED_BYTE = 0.1;
 const BITS_OF_A_PLACE = 4;
+const DIFFERENT_BYTES_MIN = 3;
 
 function likelihood({ hex, offset }: Gate): number {
   const bytes = Buffer.from(hex, 'hex');
   let different = 0;
   for (let at = 0; at < bytes.length; at += 1) if (bytes.indexOf(bytes[at] ?? 0) === at) different += 1;
+  // Runs of one byte, or of two in turn, are in everything.
+  if (different < DIFFERENT_BYTES_MIN && offset === '*') return Number.POSITIVE_INFINITY;
   const bits = different * BITS_PER_DIFFERENT_BYTE + (bytes.length - different) * BITS_PER_REPEATED_BYTE;
   return 2 ** -(bits + (offset === '*' ? 0 : BITS_OF_A_PLACE));
 }

@@ -181,6 +181,18 @@ t.test('of a pattern, the longest run of bytes is the gate', async (t) => {
   t.equal(gatesOf('Target:0;0;1-2:4142434445'), null, 'a place that is not understood');
 });
 
+t.test('where a window of a long run is noisy, those beside it are given up as well', async (t) => {
+  const long = Array.from({ length: 26 }, (_, index) => (0x41 + index).toString(16)).join('');
+  const parsed = parseSignature(`Test.A;Engine:81-255,Target:0;0&1;${long};30313233`);
+  if (!parsed.understood) throw new Error(parsed.reason);
+  const gateWithout = (noisy: string): string | undefined =>
+    needOf(parsed.signature, ({ hex }) => (hex === noisy ? Number.POSITIVE_INFINITY : 1 / hex.length))?.[0]?.hex;
+  const first = gateWithout('');
+  t.equal(first, long.slice(0, 48));
+  t.equal(gateWithout(first ?? ''), long.slice(4), 'the second one is beside it');
+  t.equal(gateWithout(long.slice(2, 50)), '30313233', 'all of them are beside the one in the middle');
+});
+
 t.test('what can match where nothing is there has no gate', async (t) => {
   const six = '414243444546';
   for (const logic of ['0=0', '0<3', '(0|1)=0', '(0&1)<2', '0|(1=0)']) {
