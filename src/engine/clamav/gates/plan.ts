@@ -38,9 +38,9 @@ export interface PlanOptions {
 const EXECUTABLE = 1;
 const MAIL = 'CL_TYPE_MAIL';
 /** A second look costs what its share costs; each engine costs about 8 MB. The mask of a gate has 32 bits. */
-const EXECUTABLE_SHARES_MAX = 12;
-const OTHER_SHARES_MAX = 3;
-const SIGNATURES_PER_SHARE = 2_500;
+const EXECUTABLE_SHARES_MAX = 6;
+const OTHER_SHARES_MAX = 1;
+const SIGNATURES_PER_SHARE = 5_000;
 /** Of the two zip and RAR begin with. */
 const BEGINNING_BYTES_MIN = 2;
 const BEGINNING_BYTES_MAX = 16;
@@ -116,12 +116,24 @@ const DIFFERENT_BYTES_MIN = 3;
 
 function likelihood({ hex, offset }: Gate): number {
   const bytes = Buffer.from(hex, 'hex');
-  let different = 0;
-  for (let at = 0; at < bytes.length; at += 1) if (bytes.indexOf(bytes[at] ?? 0) === at) different += 1;
-  // Runs of one byte, or of two in turn, are in everything.
-  if (different < DIFFERENT_BYTES_MIN && offset === '*') return Number.POSITIVE_INFINITY;
+  const different = countDifferent(bytes);
+  // Runs of one byte, of two in turn, and of bytes that count are in everything.
+  const isRegular = different < DIFFERENT_BYTES_MIN || countDifferent(stepsOf(bytes)) === 1;
+  if (isRegular && offset === '*') return Number.POSITIVE_INFINITY;
   const bits = different * BITS_PER_DIFFERENT_BYTE + (bytes.length - different) * BITS_PER_REPEATED_BYTE;
   return 2 ** -(bits + (offset === '*' ? 0 : BITS_OF_A_PLACE));
+}
+
+function countDifferent(bytes: Uint8Array): number {
+  let different = 0;
+  for (let at = 0; at < bytes.length; at += 1) if (bytes.indexOf(bytes[at] ?? 0) === at) different += 1;
+  return different;
+}
+
+function stepsOf(bytes: Uint8Array): Uint8Array {
+  const steps = new Uint8Array(bytes.length - 1);
+  for (let at = 0; at < steps.length; at += 1) steps[at] = (bytes[at + 1] ?? 0) - (bytes[at] ?? 0);
+  return steps;
 }
 
 function isForMail({ container, intermediates }: LogicalSignature): boolean {

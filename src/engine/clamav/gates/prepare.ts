@@ -28,7 +28,7 @@ export interface PreparedGates {
 }
 
 /** Changes whenever the same databases make other files. */
-const FORMAT = 2;
+const FORMAT = 3;
 const FOLDERS_KEPT = 3;
 const MANIFEST = 'manifest.json';
 const CONTAINERS = new Set(['.cvd', '.cld', '.cud']);
