@@ -2,7 +2,8 @@
 import { createHash } from 'node:crypto';
 import { performance } from 'node:perf_hooks';
 import { type LoadedEngine, type LoadOptions, type LoadProgress, loadEngine } from './addon.js';
-import { type GateFacts, prepareGates } from './clamav/gates/prepare.js';
+import type { GateFacts } from './clamav/gates/prepare.js';
+import { prepareGatesApart } from './clamav/gates/prepare-apart.js';
 import { type DatabaseFile, describeDatabases } from './databases.js';
 import { type LoadedRules, loadRules, loadStandIn, type RuleFile } from './rules.js';
 import { beginServing } from './serving.js';
@@ -39,7 +40,10 @@ export async function buildClamav(
 ): Promise<ServingEngine> {
   const rules = await rulesBeside(options.directories, warn);
   const { gatesDirectory = null, ...others } = options;
-  const gates = gatesDirectory === null ? null : await prepareGates(options.directories, gatesDirectory);
+  const gates =
+    gatesDirectory === null
+      ? null
+      : await prepareGatesApart({ directories: options.directories, directory: gatesDirectory });
   const loaded = await loadEngine({ ...others, gates: gates?.files ?? null }, onProgress);
   const epoch = beginServing(loaded.epoch, rules?.set ?? null);
   const { digest, engineVersion } = loaded;

@@ -27,6 +27,13 @@ export interface PreparedGates {
   readonly keys: readonly string[];
 }
 
+/** What a thread is told that makes them. */
+export interface PrepareOrder {
+  readonly directories: readonly string[];
+  /** Where the files are kept. */
+  readonly directory: string;
+}
+
 /** Changes whenever the same databases make other files. */
 const FORMAT = 3;
 const FOLDERS_KEPT = 3;
