@@ -23,6 +23,7 @@ COPY --from=build /sluice/node_modules node_modules
 COPY --from=build /sluice/native/LICENSE native/LICENSE
 COPY --from=build /sluice/native/build/Release/sluice.node native/build/Release/sluice.node
 COPY --from=build /sluice/native/build/Release/sockets.node native/build/Release/sockets.node
+COPY --from=build /sluice/native/build/Release/process.node native/build/Release/process.node
 COPY --from=build /sluice/signatures signatures
 COPY --from=build /sluice/src/store/migrations src/store/migrations
 COPY --from=build /sluice/dist/src dist/src

@@ -15,10 +15,11 @@ interface Entry {
   readonly free: ArrayBuffer[];
 }
 
-const [database, threadsText] = process.argv.slice(2);
-if (database === undefined || threadsText === undefined) throw new Error('usage: engine-loop DATABASE_DIR THREADS');
+const [database, threadsText, gatesDirectory = null] = process.argv.slice(2);
+if (database === undefined || threadsText === undefined)
+  throw new Error('usage: engine-loop DATABASE_DIR THREADS [GATES_DIR]');
 const threads = Number(threadsText);
-const signatures = loadSignatures({ directories: [database], scanTimeoutMs: SCAN_TIMEOUT_MS });
+const signatures = loadSignatures({ directories: [database], scanTimeoutMs: SCAN_TIMEOUT_MS, gatesDirectory });
 await signatures.ready();
 const pool = startPool({ threads, queueLimit: 1024, scanTimeoutMs: SCAN_TIMEOUT_MS });
 let entries: Entry[] = [];

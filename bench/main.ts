@@ -5,9 +5,9 @@ import { join, resolve } from 'node:path';
 import { ownSignaturesDirectory } from '../src/paths.js';
 import { startClamdContestant, startRememberingClamd, startTunedClamd } from './contestants/clamd.js';
 import type { Contestant, Setting } from './contestants/contestant.js';
-import { startEngine } from './contestants/engine.js';
+import { startEngine, startGatedEngine } from './contestants/engine.js';
 import { startRaw } from './contestants/raw.js';
-import { startForgetfulSluice, startSluiceWithStores } from './contestants/sluice.js';
+import { startForgetfulSluice, startGatedSluice, startSluiceWithStores } from './contestants/sluice.js';
 import { makeFileSet } from './files.js';
 import { type contestantNames, type Options, readOptions } from './options.js';
 import { type Block, describeMachine, formatBlock, formatPromise, type Report } from './report.js';
@@ -57,7 +57,9 @@ const starters: Record<
   (setting: Setting, connections: number) => Promise<Contestant>
 > = {
   engine: (setting) => startEngine(setting),
+  'engine-gates': startGatedEngine,
   sluice: startForgetfulSluice,
+  'sluice-gates': startGatedSluice,
   'sluice-cache': startSluiceWithStores,
   clamd: startClamdContestant,
   'clamd-cache': startRememberingClamd,
@@ -66,7 +68,7 @@ const starters: Record<
 
 async function measureThreads(options: Options, threads: number, folder: string): Promise<Omit<Report, 'date'>> {
   const databaseDirectory = resolve(options.database ?? ownSignaturesDirectory);
-  const setting: Setting = { databaseDirectory, threads, folder };
+  const setting: Setting = { databaseDirectory, threads, folder, gatesStore: options.gatesStore };
   const connections = options.connections ?? 4 * threads;
   const raw = await keep(() => startRaw(setting));
   const contestants: Contestant[] = [raw];

@@ -3,7 +3,16 @@ import { Command, InvalidArgumentError, Option } from 'commander';
 import { scenarios } from './scenarios.js';
 
 /** The raw loop always runs: the others are measured against it. */
-export const contestantNames = ['engine', 'sluice', 'sluice-cache', 'clamd', 'clamd-cache', 'clamd-tuned'] as const;
+export const contestantNames = [
+  'engine',
+  'engine-gates',
+  'sluice',
+  'sluice-gates',
+  'sluice-cache',
+  'clamd',
+  'clamd-cache',
+  'clamd-tuned',
+] as const;
 const defaultContestants = ['engine', 'sluice', 'clamd'] as const;
 type ContestantName = (typeof contestantNames)[number];
 
@@ -16,6 +25,8 @@ export interface Options {
   readonly connections: number | null;
   /** Null: the project's own signatures. */
   readonly database: string | null;
+  /** Null: gates start with nothing learned. */
+  readonly gatesStore: string | null;
   readonly contestants: readonly ContestantName[];
   readonly only: string | null;
   readonly json: string | null;
@@ -58,6 +69,7 @@ export function readOptions(argv: readonly string[]): Options {
     )
     .option('--connections <count>', 'connections of the client (default: four for each thread)', whole)
     .option('--database <dir>', 'folder with signatures (default: the project’s own)')
+    .option('--gates-store <dir>', 'DATA_DIR/gates of a `signatures tune`, for the contestants with gates')
     .option(
       '--contestants <list>',
       `of ${contestantNames.join(', ')}; raw always runs`,
@@ -76,6 +88,7 @@ export function readOptions(argv: readonly string[]): Options {
           warmUpSeconds: Math.min(WARM_UP_SECONDS_MAX, given.seconds),
           connections: given.connections ?? null,
           database: given.database ?? null,
+          gatesStore: given.gatesStore ?? null,
           only: given.only ?? null,
           json: given.json ?? null,
         };

@@ -2,9 +2,13 @@
 // One compiled libclamav engine: immutable, shared by all threads, freed with its last reference.
 #pragma once
 
+#include <chrono>
 #include <cstddef>
 #include <memory>
+#include <optional>
+#include <string>
 
+#include "gates.h"
 #include "report.h"
 #include "storage.h"
 
@@ -12,20 +16,34 @@ struct cl_engine;
 
 namespace sluice {
 
+struct Alerts;
+class Loader;
+
+using Deadline = std::chrono::steady_clock::time_point;
+
 class ClamavEngine {
  public:
   // Once per process however often it is called, on the thread that loads the addon; throws LoadError.
   static void InitializeLibrary();
 
-  // Loads and compiles on the calling thread; throws LoadError with a reason that names folder, file and line.
-  static std::shared_ptr<const ClamavEngine> Build(const LoadRequest& request, const LoadObserver& observer,
-                                                   uint64_t epoch);
+  // Loads and compiles on the calling thread; throws LoadError with a reason that names folder, file and line. With `behind_gates`
+  // it leaves out those signatures, notes which of them the databases have, and loads the gates of the request instead.
+  static std::shared_ptr<const ClamavEngine> Build(const LoadRequest& request, const LoadObserver& observer, uint64_t epoch,
+                                                   gates::Names* behind_gates = nullptr);
 
-  // Scans the samples of the request; throws LoadError when the answers are not those of an engine that works.
-  void Prove(const LoadRequest& request) const;
+  // An engine of the met signatures in one file, and of all that decides how content is taken apart.
+  static std::shared_ptr<const ClamavEngine> BuildShare(const LoadRequest& request, const LoadObserver& observer, uint64_t epoch,
+                                                        gates::Names& behind_gates, const std::string& path);
 
-  // Reads the content in place; nobody may write to it meanwhile. Any number of threads may scan at once.
-  ScanReport Scan(const void* content, size_t length) const;
+  // Reads the content in place; nobody may write to it meanwhile. Any number of threads may scan at once. No layer is begun
+  // after the deadline.
+  ScanReport Scan(const void* content, size_t length, std::optional<Deadline> deadline = std::nullopt) const;
+
+  // Goes on after a match, so that all gates are met.
+  ScanReport ScanWithGates(const void* content, size_t length, gates::Hits& hits) const;
+
+  // While nobody else has the engine.
+  void SetScanTime(uint32_t millis) const;
 
   const EngineFacts& facts() const { return facts_; }
   const std::string& temporary_directory() const { return storage_.directory(); }
@@ -36,14 +54,22 @@ class ClamavEngine {
   };
   using Handle = std::unique_ptr<cl_engine, Free>;
 
-  ClamavEngine(Handle handle, EngineFacts facts, std::string temporary_directory)
-      : handle_(std::move(handle)), facts_(std::move(facts)), storage_(std::move(temporary_directory)) {}
+  ClamavEngine(Handle handle, EngineFacts facts, const LoadRequest& request)
+      : handle_(std::move(handle)), facts_(std::move(facts)), storage_(request.temporary_directory) {
+    if (request.gates) mail_rule_ = {request.gates->mail_shares, request.gates->mail_beginnings};
+  }
+  friend class Loader;
   static void Configure(cl_engine* engine, const LoadRequest& request);
-  ScanReport ScanOnce(const void* content, size_t length, bool all_matches) const;
+  static void SetScanCallbacks(cl_engine* engine, const LoadRequest& request);
+  ScanReport ScanOnce(const void* content, size_t length, bool all_matches, Alerts& alerts) const;
 
   Handle handle_;
   EngineFacts facts_;
   Storage storage_;
+  gates::MailRule mail_rule_;
 };
+
+// A signature matched: neither a heuristic nor a mark of ours.
+bool IsMatch(const ScanReport& report);
 
 }  // namespace sluice

@@ -95,7 +95,7 @@ EngineFacts Prepare(const LoadRequest& request, const LoadObserver& observer) {
   std::lock_guard turn(state.build_turn);
   exit_gate::Passage passage;
   if (request.free_first_wait_ms > 0) FreeCurrent(std::chrono::milliseconds(request.free_first_wait_ms));
-  Reference fresh = ClamavEngine::Build(request, observer, ++state.last_epoch);
+  Reference fresh = EngineSet::Build(request, observer, ++state.last_epoch);
   fresh->Prove(request);
   std::lock_guard lock(state.mutex);
   state.prepared.emplace(fresh->facts().epoch, fresh);

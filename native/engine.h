@@ -4,11 +4,11 @@
 
 #include <memory>
 
-#include "clamav-engine.h"
+#include "engine-set.h"
 
 namespace sluice::engine {
 
-using Reference = std::shared_ptr<const ClamavEngine>;
+using Reference = std::shared_ptr<const EngineSet>;
 
 // Null before the first load has succeeded. The engine lives as long as somebody holds the reference.
 Reference Current();

@@ -7,6 +7,7 @@
 #include <optional>
 #include <stdexcept>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace sluice {
@@ -19,6 +20,19 @@ struct Limits {
   uint32_t max_scan_time_ms;
   // Of all scans together, in the temporary folder.
   uint64_t max_temporary_bytes = 4ULL << 30;
+};
+
+// Gates: body signatures of which one hits in every content that a logical signature matches, and the logical signatures
+// themselves, shared out among engines that look only then.
+struct GateFiles {
+  std::string gates;
+  uint32_t gate_count;
+  std::vector<std::string> shares;
+  std::vector<std::string> supports;
+  std::vector<std::string> programs;
+  // Bits of the shares that are asked about layers inside of mails which begin with one of these, or with anything.
+  uint32_t mail_shares;
+  std::vector<std::string> mail_beginnings;
 };
 
 struct LoadRequest {
@@ -35,6 +49,8 @@ struct LoadRequest {
   std::string clean_sample;
   // Above zero: the current engine is freed before this one is built, after waiting so long for its last scan.
   uint32_t free_first_wait_ms;
+  // Nothing: one engine looks at everything.
+  std::optional<GateFiles> gates;
 };
 
 struct EngineFacts {
@@ -65,6 +81,15 @@ struct ScanReport {
   std::vector<std::string> alerts;  // distinct names in the order they were found
   // There is no verdict because storage of our own was short, whatever the content is.
   bool storage_failed = false;
+};
+
+// Since the engine was built.
+struct GateStatistics {
+  uint64_t scans;
+  uint64_t second_looks;
+  uint64_t in_vain;
+  // Numbers of gates and how often they hit in vain.
+  std::vector<std::pair<uint32_t, uint32_t>> noisy;
 };
 
 class LoadError : public std::runtime_error {

@@ -4,7 +4,9 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdlib>
 #include <limits>
+#include <optional>
 #include <string>
 #include <utility>
 
@@ -84,6 +86,39 @@ uint64_t EpochOf(const Napi::CallbackInfo& info) {
   return static_cast<uint64_t>(number);
 }
 
+// What hexadecimal digits stand for.
+std::string BytesOfHex(const std::string& hex) {
+  std::string bytes;
+  for (size_t at = 0; at + 1 < hex.size(); at += 2) {
+    bytes += static_cast<char>(std::strtoul(hex.substr(at, 2).c_str(), nullptr, 16));
+  }
+  return bytes;
+}
+
+std::vector<std::string> ListOf(const Napi::Object& object, const char* key) {
+  Napi::Value value = object.Get(key);
+  if (!value.IsArray()) throw Napi::TypeError::New(object.Env(), std::string(key) + " must be a list");
+  return PathsOf(value.As<Napi::Array>());
+}
+
+std::optional<GateFiles> GatesOf(Napi::Env env, const Napi::Value& value) {
+  if (value.IsNull()) return std::nullopt;
+  Napi::Object object = ObjectOf(env, value, "gates");
+  GateFiles files{TextOf(object, "gates"), 0, ListOf(object, "shares"), ListOf(object, "supports"), ListOf(object, "programs"), 0, {}};
+  // A gate's name has a bit for each share.
+  constexpr size_t kSharesMax = 32;
+  Napi::Value count = object.Get("gateCount");
+  Napi::Value mail = object.Get("mailShare");
+  if (files.shares.size() > kSharesMax || !count.IsNumber() || !mail.IsNumber()) {
+    throw Napi::TypeError::New(env, "gates must have 32 shares at most, gateCount and mailShare");
+  }
+  files.gate_count = count.As<Napi::Number>().Uint32Value();
+  const int64_t mail_share = mail.As<Napi::Number>().Int64Value();
+  if (mail_share >= 0 && mail_share < static_cast<int64_t>(kSharesMax)) files.mail_shares = 1U << mail_share;
+  for (const std::string& hex : ListOf(object, "mailBeginnings")) files.mail_beginnings.push_back(BytesOfHex(hex));
+  return files;
+}
+
 LoadRequest RequestOf(Napi::Env env, const Napi::Value& value) {
   Napi::Object options = ObjectOf(env, value, "options");
   Napi::Object limits = ObjectOf(env, options.Get("limits"), "limits");
@@ -106,6 +141,7 @@ LoadRequest RequestOf(Napi::Env env, const Napi::Value& value) {
       BytesOf(options, "infectedSample"),
       BytesOf(options, "cleanSample"),
       WaitOf(options),
+      GatesOf(env, options.Get("gates")),
   };
 }
 
@@ -166,6 +202,26 @@ Napi::Value EngineInfo(const Napi::CallbackInfo& info) {
   engine::Reference current = engine::Current();
   if (!current) return info.Env().Null();
   return FactsToObject(info.Env(), current->facts());
+}
+
+Napi::Value GateStatisticsOf(const Napi::CallbackInfo& info) {
+  Napi::Env env = info.Env();
+  engine::Reference current = engine::Current();
+  std::optional<GateStatistics> statistics = current ? current->gate_statistics() : std::nullopt;
+  if (!statistics) return env.Null();
+  Napi::Array noisy = Napi::Array::New(env, statistics->noisy.size());
+  for (uint32_t i = 0; i < statistics->noisy.size(); i++) {
+    Napi::Array entry = Napi::Array::New(env, 2);
+    entry[0u] = statistics->noisy[i].first;
+    entry[1u] = statistics->noisy[i].second;
+    noisy[i] = entry;
+  }
+  Napi::Object object = Napi::Object::New(env);
+  object["scans"] = static_cast<double>(statistics->scans);
+  object["secondLooks"] = static_cast<double>(statistics->second_looks);
+  object["inVain"] = static_cast<double>(statistics->in_vain);
+  object["noisy"] = noisy;
+  return object;
 }
 
 Napi::Value ConfineThread(const Napi::CallbackInfo& info) {

@@ -14,6 +14,8 @@ export interface Config {
   /** auto: ClamAV, or YARA rules alone where it can't be loaded. */
   readonly engine: 'auto' | 'clamav' | 'yara';
   readonly signatureFolders: SignatureFolders;
+  /** Logical signatures are asked only where one of their gates hits. */
+  readonly hasGates: boolean;
   /** Between two looks for changed databases; 0: none are made. */
   readonly signaturesPollMs: number;
   readonly reload: 'concurrent' | 'frugal';

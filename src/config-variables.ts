@@ -39,6 +39,7 @@ export const variables = z.object({
     )
     .optional(),
   ENGINE: z.enum(['auto', 'clamav', 'yara']).default('auto'),
+  ENGINE_GATES: z.enum(['on', 'off']).default('off'),
   SIGNATURES_DIR: z.string().optional(),
   SIGNATURES_POLL_SECONDS: integer(0, 86_400).default(30),
   SIGNATURES_MIRROR: z

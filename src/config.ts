@@ -36,6 +36,7 @@ export function readConfig(env: Readonly<Record<string, string | undefined>>): C
     databaseUser: v.DATABASE_USER ?? null,
     redisUrl: v.REDIS_URL ?? null,
     engine: v.ENGINE,
+    hasGates: v.ENGINE_GATES === 'on',
     signatureFolders: signatureFolders(v.SIGNATURES_DIR, downloads),
     signaturesMirror: v.SIGNATURES_MIRROR ?? null,
     signatureUrls: v.SIGNATURES_URLS,

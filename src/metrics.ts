@@ -1,5 +1,6 @@
 // What the service counts and measures, in the text format of Prometheus: scans as they end, everything else when it is asked for.
 import { Counter, collectDefaultMetrics, Gauge, Histogram, Registry } from 'prom-client';
+import { gateStatistics } from './engine/addon.js';
 import { describeEngine } from './engine/build.js';
 import { dailyBuiltAt } from './engine/databases.js';
 import type { ScanPool } from './engine/pool.js';
@@ -182,7 +183,20 @@ function addSignatures(registry: Registry, gauge: AddGauge, state: () => Signatu
     const now = state();
     return now.kind === 'ready' ? now : null;
   };
+  const gates = () => ((serving()?.info.gates ?? null) === null ? null : gateStatistics());
   gauge('sluice_signatures', 'Signatures that serve.', () => serving()?.info.signatureCount ?? 0);
+  gauge(
+    'sluice_gates_signatures',
+    'Logical signatures behind gates; 0: ENGINE_GATES is off.',
+    () => serving()?.info.gates?.gated ?? 0,
+  );
+  gauge('sluice_gates_second_looks', 'Scans since the load in which a gate hit.', () => gates()?.secondLooks ?? 0);
+  gauge(
+    'sluice_gates_in_vain',
+    'Of these, scans in which no signature behind the gates matched.',
+    () => gates()?.inVain ?? 0,
+  );
+  gauge('sluice_gates_noisy', 'Gates that hit in vain since the load.', () => gates()?.noisy.length ?? 0);
   gauge('sluice_signatures_epoch', 'Counts the loads of this process.', () => serving()?.info.epoch ?? 0);
   gauge(
     'sluice_signatures_built_seconds',

@@ -16,6 +16,7 @@ export const marksDirectory = fromRoot('signatures/marks');
 export const ownRulesDirectory = fromRoot('signatures/yara');
 export const migrationsDirectory = fromRoot('src/store/migrations');
 export const scanWorkerPath = fromRoot('dist/src/engine/worker.js');
+export const gatesWorkerPath = fromRoot('dist/src/engine/clamav/gates/prepare-worker.js');
 export const rulesTrialPath = fromRoot('dist/src/engine/rules-trial.js');
 export const dashboardDirectory = fromRoot('dist/dashboard');
 export const mainPath = fromRoot('dist/src/main.js');

@@ -84,6 +84,7 @@ function startSignatures(config: Config, log: Log, pool: ScanPool): Signatures {
     scanTimeoutMs: config.scanTimeoutMs,
     limits: config.scanLimits,
     mode: config.reload === 'frugal' ? { kind: 'frugal', copyDirectory, pause: pool.pause } : { kind: 'concurrent' },
+    gatesDirectory: config.hasGates ? join(config.dataDirectory, 'gates') : null,
     pollMs: config.signaturesPollMs,
     // Whose verdicts may be shared is asked only where they are.
     wantsIdentity: config.redisUrl !== null && config.verdictCacheBytes > 0,
@@ -95,8 +96,8 @@ function logSignatures(log: Log, event: SignatureEvent): void {
   if (event.kind === 'warning') {
     log.warn({ warning: event.message }, 'signatures');
   } else if (event.kind === 'loaded') {
-    const { files: _files, warnings: _warnings, digest: _digest, rules, ...facts } = event.info;
-    log.info({ ...facts, ruleCount: rules?.ruleCount ?? 0 }, 'signatures loaded');
+    const { files: _files, warnings: _warnings, digest: _digest, rules, gates, ...facts } = event.info;
+    log.info({ ...facts, ruleCount: rules?.ruleCount ?? 0, gated: gates?.gated ?? 0 }, 'signatures loaded');
   } else {
     const after = event.serving ? 'those from before go on' : 'scans are refused';
     log.error({ reason: event.message }, `the signatures could not be loaded: ${after}`);

@@ -32,6 +32,8 @@ export interface Contestant {
 export interface Setting {
   readonly databaseDirectory: string;
   readonly threads: number;
+  /** Files of gates with what was learned of noise; default null: nothing was. */
+  readonly gatesStore?: string | null;
   /** A folder of this run, removed at its end. */
   readonly folder: string;
 }

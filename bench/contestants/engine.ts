@@ -1,12 +1,25 @@
 // Contestant: our scan pool without HTTP, in a process of its own (engine-loop.ts).
 
+import { join } from 'node:path';
 import { startLineProcess } from '../line-process.js';
 import { builtPath } from '../paths.js';
 import { askForFiles, askForRun, type Contestant, type Setting } from './contestant.js';
 
-export async function startEngine({ databaseDirectory, threads }: Setting): Promise<Contestant> {
+export function startEngine(setting: Setting): Promise<Contestant> {
+  return start('engine', setting, []);
+}
+
+export function startGatedEngine(setting: Setting): Promise<Contestant> {
+  return start('engine-gates', setting, [setting.gatesStore ?? join(setting.folder, 'gates')]);
+}
+
+async function start(
+  name: string,
+  { databaseDirectory, threads }: Setting,
+  more: readonly string[],
+): Promise<Contestant> {
   const loop = startLineProcess(process.execPath, {
-    args: [builtPath('engine-loop.js'), databaseDirectory, String(threads)],
+    args: [builtPath('engine-loop.js'), databaseDirectory, String(threads), ...more],
   });
   try {
     const first = await loop.next();
@@ -16,7 +29,7 @@ export async function startEngine({ databaseDirectory, threads }: Setting): Prom
     throw error;
   }
   return {
-    name: 'engine',
+    name,
     pid: loop.pid,
     connections: null,
     async use(files) {

@@ -1,7 +1,7 @@
 // Contestant: the real service, `sluice serve` with its embedded store and its default settings, over HTTP keep-alive.
 import { type ChildProcess, spawn } from 'node:child_process';
 import { randomBytes } from 'node:crypto';
-import { mkdtemp, open, readFile } from 'node:fs/promises';
+import { copyFile, mkdir, mkdtemp, open, readFile } from 'node:fs/promises';
 import { createServer } from 'node:net';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
@@ -23,6 +23,17 @@ export interface SluiceContestant extends Contestant {
 /** The service as it comes, but for what it remembers: every scan is one. */
 export function startForgetfulSluice(setting: Setting, connections: number): Promise<Contestant> {
   return startSluice(setting, connections, { VERDICT_CACHE_MB: '0' });
+}
+
+/** With gates, and what was learned of their noise. */
+export async function startGatedSluice(setting: Setting, connections: number): Promise<Contestant> {
+  const dataDirectory = await mkdtemp(join(setting.folder, 'gated-'));
+  const gates = join(dataDirectory, 'gates');
+  await mkdir(gates);
+  const { gatesStore = null } = setting;
+  if (gatesStore !== null) await copyFile(join(gatesStore, 'noise.json'), join(gates, 'noise.json'));
+  const env = { VERDICT_CACHE_MB: '0', ENGINE_GATES: 'on', DATA_DIR: dataDirectory };
+  return { ...(await startSluice(setting, connections, env)), name: 'sluice-gates' };
 }
 
 /** The service as it comes, with Redis and Postgres, as several nodes would have them. */

@@ -33,6 +33,11 @@ export const environment: readonly Variable[] = [
     'auto: ClamAV, and where it or its databases cannot be loaded YARA rules alone, which look at raw content: containers are incomplete; clamav or yara: only that',
   ),
   variable(
+    'ENGINE_GATES',
+    'off',
+    'on: logical signatures are asked only where bytes that they need are found (gates): the same verdicts for less work; off: one engine looks at everything',
+  ),
+  variable(
     'SIGNATURES_DIR',
     null,
     "folders with signatures and YARA rules, separated by a colon; unset: those that freshclam fills (/var/lib/clamav), those of `signatures update` (DATA_DIR/signatures), if any, and the project's own",

@@ -1,4 +1,4 @@
-// The commands `sluice signatures status|check|update`: what they take and say of themselves.
+// The commands `sluice signatures status|check|tune|update`: what they take and say of themselves.
 import type { Command } from 'commander';
 import { environmentHelp } from './environment.js';
 
@@ -12,6 +12,14 @@ Nothing is changed, and a running server isn't told. It takes the memory of one 
 Exit codes: 0 they load and pass the self-test, 2 they don't, or a rule file doesn't compile, 78 wrong configuration.
 
 ${environmentHelp(['ENGINE', 'SIGNATURES_DIR', 'DATA_DIR'])}`;
+
+const SIGNATURES_TUNE_HELP = `
+For ENGINE_GATES=on. Content of which no signature matches, but a gate does, is looked at twice: such gates are given up for
+others. What is learned is kept under DATA_DIR and holds from the next load of signatures on. The files should be like those
+that will be scanned; each is scanned in this process, up to eight times.
+Exit codes: 0 done, 2 there is no file, or the signatures can't be loaded, 78 wrong configuration.
+
+${environmentHelp(['ENGINE_GATES', 'SIGNATURES_DIR', 'DATA_DIR'])}`;
 
 const SIGNATURES_UPDATE_HELP = `
 Downloads are done by ClamAV's freshclam (Debian: apt-get install clamav-freshclam). The new signatures are loaded and
@@ -27,7 +35,10 @@ export function addSignatureCommands(
   env: NodeJS.ProcessEnv,
   finish: (exitCode: number) => void,
 ): void {
-  const signatures = program.command('signatures').description('signatures: status, check, update').helpCommand(false);
+  const signatures = program
+    .command('signatures')
+    .description('signatures: status, check, tune, update')
+    .helpCommand(false);
   signatures
     .command('status')
     .description('what is in the signature folders, and what a server on this machine has loaded of it')
@@ -43,6 +54,14 @@ export function addSignatureCommands(
     .addHelpText('after', SIGNATURES_CHECK_HELP)
     .action(async (folders: string[]) => {
       finish(await (await import('./signatures-check.js')).signaturesCheck(folders, env));
+    });
+  signatures
+    .command('tune')
+    .description('learn from clean files which gates hit for nothing (ENGINE_GATES)')
+    .argument('<path...>', 'clean files, and folders of them')
+    .addHelpText('after', SIGNATURES_TUNE_HELP)
+    .action(async (paths: string[]) => {
+      finish(await (await import('./signatures-tune.js')).signaturesTune(paths, env));
     });
   signatures
     .command('update')

@@ -1,8 +1,9 @@
 // `sluice signatures status`: what lies in the signature folders, how old it is, and what a server here has loaded of it.
-import { basename } from 'node:path';
+import { basename, join } from 'node:path';
 import { z } from 'zod';
 import { readConfig } from '../config.js';
 import type { Config } from '../config-types.js';
+import { type GateFacts, preparedFacts } from '../engine/clamav/gates/prepare.js';
 import {
   countLines,
   type DatabaseFile,
@@ -45,7 +46,9 @@ export async function signaturesStatus({ json }: { readonly json: boolean }, env
   const folders = await Promise.all(directories.map(statusOf));
   const isWhole = folders.every(({ problem }) => problem === null);
   const described = isWhole ? await describeAll(directories) : null;
-  const status = { folders, version: described?.signatureVersion ?? null, server: await askServer(config) };
+  const gates =
+    isWhole && config.hasGates ? await preparedFacts(directories, join(config.dataDirectory, 'gates')) : null;
+  const status = { folders, version: described?.signatureVersion ?? null, gates, server: await askServer(config) };
   const daily = described === null ? null : dailyBuiltAt(described.files);
   process.stdout.write(json ? `${JSON.stringify(status, null, 2)}\n` : textOf(status, daily));
   return isWhole ? EXIT_CLEAN : EXIT_FAILED;
@@ -105,10 +108,12 @@ async function askServer(config: Config): Promise<z.infer<typeof versionAnswer>[
 interface Status {
   readonly folders: readonly FolderStatus[];
   readonly version: string | null;
+  /** Null: ENGINE_GATES is off, or no server has loaded these signatures yet. */
+  readonly gates: GateFacts | null;
   readonly server: Awaited<ReturnType<typeof askServer>>;
 }
 
-function textOf({ folders, version, server }: Status, dailyAt: number | null): string {
+function textOf({ folders, version, gates, server }: Status, dailyAt: number | null): string {
   const lines: string[] = [];
   for (const { folder, files, problem } of folders) {
     lines.push(escapeText(folder));
@@ -126,8 +131,18 @@ function textOf({ folders, version, server }: Status, dailyAt: number | null): s
     const days = (Date.now() / 1000 - dailyAt) / DAY_S;
     lines.push(`The newest daily database is ${days.toFixed(1)} days old`);
   }
+  if (gates !== null) lines.push(...gateLines(gates));
   if (server === null) lines.push('No server with signatures answers here');
   else if (server.version === version) lines.push(`The server has loaded them: ${server.count} signatures`);
   else lines.push(`The server has loaded others: version ${server.version}, ${server.count} signatures`);
   return `${lines.join('\n')}\n`;
+}
+
+function gateLines({ gated, gates, kept, noisy }: GateFacts): string[] {
+  const reasons = Object.entries(kept).map(([reason, count]) => `${count} (${reason})`);
+  const others = reasons.length === 0 ? 'none' : reasons.join(', ');
+  return [
+    `${gated} logical signatures are behind ${gates} gates, ${noisy} gates were given up as noisy`,
+    `Logical signatures that every content is asked about: ${others}`,
+  ];
 }

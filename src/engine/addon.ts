@@ -44,6 +44,38 @@ export interface LoadOptions {
   readonly freeFirstWaitMs?: number;
   /** Reads every byte of the databases and the libraries once more, for the digest of what was loaded. */
   readonly wantsDigest?: boolean;
+  /** Default: none, one engine looks at everything. */
+  readonly gates?: GateFiles | null;
+}
+
+/** Files of gates and of the logical signatures behind them (clamav/gates/). */
+export interface GateFiles {
+  /** Body signatures; each is named after its number and the shares that must look when it hits. */
+  readonly gates: string;
+  readonly gateCount: number;
+  /** Logical signatures, shared out among the engines that take second looks. */
+  readonly shares: readonly string[];
+  /** What all of them need beside those. */
+  readonly supports: readonly string[];
+  /** Databases with bytecode programs, of which those engines load the programs. */
+  readonly programs: readonly string[];
+  /** The share that is asked about layers inside of mails; -1: none. */
+  readonly mailShare: number;
+  /** Hexadecimal: what such layers begin with; none: anything. */
+  readonly mailBeginnings: readonly string[];
+  /** The state of the databases that they were made of. */
+  readonly fingerprint: string;
+}
+
+/** Since the engine was built. */
+export interface GateStatistics {
+  readonly scans: number;
+  /** Scans in which a gate hit, or a layer inside of a mail was met. */
+  readonly secondLooks: number;
+  /** Those in which no signature behind the gates matched. */
+  readonly inVain: number;
+  /** Numbers of gates and how often they hit in vain. */
+  readonly noisy: readonly (readonly [gate: number, times: number])[];
 }
 
 /** Where a load is. A next folder begins at 0 again, and so does compiling. */
@@ -113,6 +145,7 @@ interface NativeAddon {
   serveEngine(epoch: number): boolean;
   discardEngine(epoch: number): void;
   engineInfo(): EngineInfo | null;
+  gateStatistics(): GateStatistics | null;
   confineThread(readable: readonly string[]): Confinement;
   tryConfinement(): Confinement;
   scanBuffer(content: Uint8Array): EngineAnswer;
@@ -148,7 +181,7 @@ export async function loadEngine(
 ): Promise<LoadedEngine> {
   // 1. Arguments
   checkArguments(options, onProgress);
-  const { directories, temporaryDirectory, limits, freeFirstWaitMs = 0, wantsDigest = false } = options;
+  const { directories, temporaryDirectory, limits, freeFirstWaitMs = 0, wantsDigest = false, gates = null } = options;
   const native = addon();
 
   // 2. Folders
@@ -163,9 +196,11 @@ export async function loadEngine(
     const { signatureVersion, signaturesBuiltAt, files } = await describeDatabases(paths);
     const described = { signatureVersion, signaturesBuiltAt, ...(await selfTestFor(paths)) };
 
+    if (gates !== null && gates.fingerprint !== before) throw changed(directories);
+
     // 4. The engine
     const loading = native.loadEngine(
-      { directories, temporaryDirectory, limits, freeFirstWaitMs, marksDirectory, ...described },
+      { directories, temporaryDirectory, limits, freeFirstWaitMs, marksDirectory, gates, ...described },
       onProgress,
     );
     // What can't be read can't be loaded either, and the load says it better.
@@ -176,13 +211,22 @@ export async function loadEngine(
     // 5. Still the same files: or nobody could say what it was made of
     if ((await fingerprint(directories).catch(() => null)) !== before) {
       native.discardEngine(info.epoch);
-      throw new Error(`The signatures changed while they were read (${directories.join(', ')})`);
+      throw changed(directories);
     }
     native.serveEngine(info.epoch);
     return { ...info, files, digest };
   } catch (error) {
     throw new EngineLoadError(messageOf(error), { cause: error });
   }
+}
+
+function changed(directories: readonly string[]): Error {
+  return new Error(`The signatures changed while they were read (${directories.join(', ')})`);
+}
+
+/** Of what serves; null: it has no gates, or nothing serves. */
+export function gateStatistics(): GateStatistics | null {
+  return addon().gateStatistics();
 }
 
 /** What serves now, or null before the first load has succeeded. The same in every thread. */

@@ -2,6 +2,8 @@
 import { createHash } from 'node:crypto';
 import { performance } from 'node:perf_hooks';
 import { type LoadedEngine, type LoadOptions, type LoadProgress, loadEngine } from './addon.js';
+import type { GateFacts } from './clamav/gates/prepare.js';
+import { prepareGatesApart } from './clamav/gates/prepare-apart.js';
 import { type DatabaseFile, describeDatabases } from './databases.js';
 import { type LoadedRules, loadRules, loadStandIn, type RuleFile } from './rules.js';
 import { beginServing } from './serving.js';
@@ -26,19 +28,35 @@ export interface ServingEngine extends LoadedEngine {
    * same one say the same of a content, also on two machines. Null where it wasn't wanted, and for stand-ins.
    */
   readonly identity: string | null;
+  /** Null: there are no gates. */
+  readonly gates: (GateFacts & { /** Of each gate, by its number. */ readonly keys: readonly string[] }) | null;
 }
 
+/** `gatesDirectory`: where the files of gates are kept; null: no gates. */
 export async function buildClamav(
-  options: LoadOptions,
+  options: Omit<LoadOptions, 'gates'> & { readonly gatesDirectory?: string | null },
   onProgress: (progress: LoadProgress) => void,
   warn: (message: string) => void,
 ): Promise<ServingEngine> {
   const rules = await rulesBeside(options.directories, warn);
-  const loaded = await loadEngine(options, onProgress);
+  const { gatesDirectory = null, ...others } = options;
+  const gates =
+    gatesDirectory === null
+      ? null
+      : await prepareGatesApart({ directories: options.directories, directory: gatesDirectory });
+  const loaded = await loadEngine({ ...others, gates: gates?.files ?? null }, onProgress);
   const epoch = beginServing(loaded.epoch, rules?.set ?? null);
   const { digest, engineVersion } = loaded;
   const identity = digest === null ? null : identityOf([engineVersion, digest, options.limits, rulesFacts(rules)]);
-  return { ...loaded, epoch, name: 'clamav', rules: factsOf(rules), standsInFor: null, identity };
+  return {
+    ...loaded,
+    epoch,
+    name: 'clamav',
+    rules: factsOf(rules),
+    standsInFor: null,
+    identity,
+    gates: gates === null ? null : { ...gates.facts, keys: gates.keys },
+  };
 }
 
 /** What is on disk by now may be newer than the rules that serve. */
@@ -82,6 +100,7 @@ export async function buildStandIn(directories: readonly string[], standsInFor: 
     standsInFor,
     digest: null,
     identity: null,
+    gates: null,
   };
   return { epoch: beginServing(null, rules.set), ...facts };
 }

@@ -2,6 +2,7 @@
 import type { SignatureFolders } from '../config-types.js';
 import { defaultEngineLimits, type EngineLimits, engineInfo } from './addon.js';
 import { buildClamav, buildStandIn, type EngineChoice, type ServingEngine } from './build.js';
+import { learnNoise } from './clamav/gates/noise.js';
 import { dailyBuiltAt } from './databases.js';
 import { presentFolders } from './folders.js';
 import { createKeptCopy } from './kept-copy.js';
@@ -45,6 +46,8 @@ export interface SignatureOptions
   readonly scanTimeoutMs: number;
   readonly limits?: Partial<Omit<EngineLimits, 'maxScanTimeMs'>>;
   readonly mode?: ReloadMode;
+  /** Where the files of gates and what was learned of them are kept; default null: no gates, one engine looks at everything. */
+  readonly gatesDirectory?: string | null;
   /** Every engine gets its identity, at the price of reading its databases once more; default: no. */
   readonly wantsIdentity?: boolean;
   /** How often to look for changed databases; default 0: never. */
@@ -82,6 +85,8 @@ const STOP_WAIT_MS = 3_000;
 const RETRY_FIRST_MS = 10_000;
 const RETRY_MAX_MS = 30 * 60_000;
 const DAY_MS = 24 * 60 * 60 * 1000;
+/** A gate that hit so often, and no signature behind it matched, is given up. */
+const NOISE_TIMES = 3;
 /** ClamAV publishes a daily database every day; a week without one is somebody's mistake. */
 const OLD_DAYS = 7;
 
@@ -113,6 +118,7 @@ export function loadSignatures(options: SignatureOptions): Signatures {
       maxScanTimeMs: Math.ceil(options.scanTimeoutMs * ENGINE_SHARE),
     };
     const freeFirstWaitMs = scansWait ? options.scanTimeoutMs : 0;
+    await learn();
     const loaded = await buildClamav(
       {
         directories: from,
@@ -120,6 +126,7 @@ export function loadSignatures(options: SignatureOptions): Signatures {
         limits,
         freeFirstWaitMs,
         wantsDigest: options.wantsIdentity ?? false,
+        gatesDirectory: options.gatesDirectory ?? null,
       },
       ({ phase, done, total }) => {
         const share = total === 0 ? 1 : done / total;
@@ -139,6 +146,15 @@ export function loadSignatures(options: SignatureOptions): Signatures {
     };
     serve(info);
     return info;
+  }
+
+  /** What the engine that serves has met, for the next one. */
+  async function learn(): Promise<void> {
+    const gates = state.kind === 'ready' ? state.info.gates : null;
+    if (gates === null || options.gatesDirectory == null) return;
+    await learnNoise(options.gatesDirectory, gates.keys, NOISE_TIMES).catch((error: unknown) => {
+      onEvent({ kind: 'warning', message: `What was learned of gates can't be kept: ${messageOf(error)}` });
+    });
   }
 
   /** `reason`: why ClamAV doesn't; null: it was not wanted. Rejects when rules can't serve either. */
@@ -318,6 +334,7 @@ export function loadSignatures(options: SignatureOptions): Signatures {
       clearInterval(sweepTimer);
       // A load can't be broken off. What it still unpacks goes with the next start, or with the process.
       await endsWithin(running ?? Promise.resolve(), STOP_WAIT_MS);
+      await learn();
       scratch.remove();
       await copy?.remove().catch(() => undefined);
     },

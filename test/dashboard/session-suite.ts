@@ -91,7 +91,8 @@ export async function sessionSuite(tap: Subtest, { server, browser, newAccount, 
     await other.goto(`${server.url}/keys`);
     await other.getByText('No keys yet').waitFor();
     let refreshes = 0;
-    context.on('request', (request) => {
+    // Finished ones: a tab that hears of the end just before its reload gives its request up.
+    context.on('requestfinished', (request) => {
       if (request.url().endsWith('/web/auth/refresh')) refreshes += 1;
     });
     await page.evaluate("localStorage.setItem('sluice.signedInUntil', '1')");

@@ -129,6 +129,7 @@ const facts = {
   name: 'clamav' as const,
   rules: null,
   standsInFor: null,
+  gates: null,
 };
 const one = { ...facts, identity: engine };
 const nameless = { ...facts, identity: null };

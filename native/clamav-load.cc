@@ -1,0 +1,311 @@
+// SPDX-License-Identifier: GPL-2.0-only
+// Builds engines from folders of databases, and from files of gates and of what is behind them.
+#include <clamav.h>
+#include <dirent.h>
+#include <link.h>
+
+#include <array>
+#include <chrono>
+#include <cstring>
+#include <mutex>
+#include <string_view>
+#include <system_error>
+
+#include "allocations.h"
+#include "clamav-engine.h"
+#include "listener.h"
+#include "quota.h"
+#include "utf8.h"
+
+namespace sluice {
+namespace {
+
+// The end of what libclamav says of a damaged database holds the reason.
+constexpr size_t kMessagesInReason = 3;
+void OnMessage(enum cl_msg severity, const char*, const char* message, void*) noexcept {
+  if (message != nullptr && severity >= CL_MSG_WARN) Hear(message);
+}
+
+// Which signatures of a file are taken.
+enum class Taken {
+  kAll,
+  // All but those behind gates, which are noted down.
+  kUngated,
+  // Those that the first engine has noted down.
+  kMet,
+  kPrograms,
+};
+
+// What the callbacks of a load need.
+struct Loading {
+  const LoadObserver& observer;
+  gates::Names* behind_gates = nullptr;
+  Taken taken = Taken::kAll;
+  // Signatures that wait behind gates.
+  unsigned int left_out = 0;
+  bool out_of_memory = false;
+  std::string refused_name;
+};
+
+// A name of a logical signature: programs have some as well.
+bool Takes(Loading& loading, std::string_view kind, const char* name, bool official) {
+  const bool logical = kind == "ldb" && name != nullptr;
+  switch (loading.taken) {
+    case Taken::kAll:
+      return true;
+    case Taken::kUngated:
+      if (!logical || !loading.behind_gates->Contains(name)) return true;
+      loading.behind_gates->Meet(name, official);
+      loading.left_out++;
+      return false;
+    case Taken::kMet:
+      return logical && loading.behind_gates->Met(name);
+    case Taken::kPrograms:
+      return kind == "cbc" || (logical && !loading.behind_gates->Contains(name));
+  }
+  return true;
+}
+
+// libclamav aborts the process when a signature matches whose name is not UTF-8, so none may be loaded. Nor may one that is called
+// like a gate.
+int OnSignature(const char* kind, const char* name, unsigned int unofficial, void* context) noexcept {
+  constexpr int kLeaveOut = 1;
+  auto* loading = static_cast<Loading*>(context);
+  loading->observer.step();
+  try {
+    if (name != nullptr && (!IsUtf8(name) || std::string_view(name).starts_with(gates::kPrefix))) {
+      loading->refused_name = name;
+      return kLeaveOut;
+    }
+    return Takes(*loading, kind == nullptr ? "" : kind, name, unofficial == 0) ? 0 : kLeaveOut;
+  } catch (const std::bad_alloc&) {
+    loading->out_of_memory = true;
+    return kLeaveOut;
+  }
+}
+
+template <Phase phase>
+cl_error_t OnProgress(size_t total, size_t done, void* context) {
+  const LoadObserver& observer = static_cast<Loading*>(context)->observer;
+  observer.progress(phase, done, total);
+  observer.step();
+  return CL_SUCCESS;
+}
+
+// What happened, and the last things libclamav said before it.
+std::string Reason(std::string reason, const std::vector<std::string>& messages) {
+  size_t first = messages.size() > kMessagesInReason ? messages.size() - kMessagesInReason : 0;
+  for (size_t i = first; i < messages.size(); i++) reason += "; " + messages[i];
+  return reason;
+}
+
+cl_error_t LoadPath(cl_engine* engine, const std::string& path, unsigned int* count, unsigned int more_options = 0) {
+  return cl_load(path.c_str(), engine, count, CL_DB_STDOPT | more_options);
+}
+
+// A file of ours: the names in it are whole as they are.
+void LoadOwn(cl_engine* engine, const std::string& path, unsigned int* count) {
+  cl_error_t code = LoadPath(engine, path, count, CL_DB_OFFICIAL);
+  if (code != CL_SUCCESS) throw LoadError("Cannot load " + path + ": " + cl_strerror(code));
+}
+
+// libclamav reads the ignore lists of a folder before its signatures, but not those of the next folder:
+// an operator's own list must hold for the official databases too.
+void LoadIgnoreLists(cl_engine* engine, const std::vector<std::string>& directories) {
+  for (const std::string& directory : directories) {
+    std::unique_ptr<DIR, int (*)(DIR*)> listing(opendir(directory.c_str()), closedir);
+    if (!listing) throw LoadError("Cannot read the signature folder " + directory + ": " + std::strerror(errno));
+    while (const dirent* entry = readdir(listing.get())) {
+      std::string_view name(entry->d_name);
+      if (!name.ends_with(".ign") && !name.ends_with(".ign2")) continue;
+      unsigned int ignored = 0;
+      std::string path = directory + "/" + std::string(name);
+      cl_error_t code = LoadPath(engine, path, &ignored);
+      if (code != CL_SUCCESS) throw LoadError("Cannot load the ignore list " + path + ": " + cl_strerror(code));
+    }
+  }
+}
+
+// The unpacker of RAR archives is a library of its own that libclamav loads where it finds it.
+bool CanUnpackRar() {
+  const auto find = [](dl_phdr_info* object, size_t, void*) {
+    return static_cast<int>(std::strstr(object->dlpi_name, "libclamunrar_iface") != nullptr);
+  };
+  return dl_iterate_phdr(find, nullptr) != 0;
+}
+
+void LoadMarks(cl_engine* engine, const std::string& directory) {
+  std::vector<std::string> files{"encrypted.ndb"};
+  if (!CanUnpackRar()) files.emplace_back("unscanned-rar.ndb");
+  for (const std::string& file : files) {
+    unsigned int marks = 0;
+    const std::string path = directory + "/" + file;
+    cl_error_t code = LoadPath(engine, path, &marks);
+    if (code != CL_SUCCESS || marks == 0) throw LoadError("Cannot load the marks in " + path + ": " + cl_strerror(code));
+  }
+}
+
+struct NumberSetting {
+  cl_engine_field field;
+  uint64_t value;
+};
+
+void Set(cl_engine* engine, const NumberSetting& setting) {
+  cl_error_t code = cl_engine_set_num(engine, setting.field, static_cast<long long>(setting.value));
+  if (code != CL_SUCCESS) {
+    throw LoadError("libclamav refuses setting " + std::to_string(setting.field) + ": " + cl_strerror(code));
+  }
+}
+
+}  // namespace
+
+void ClamavEngine::InitializeLibrary() {
+  static std::once_flag once;
+  static cl_error_t result = CL_ERROR;
+  std::call_once(once, [] {
+    cl_set_clcb_msg(OnMessage);
+    result = cl_init(CL_INIT_DEFAULT);
+    // It has loaded the unpacker of RAR archives by now.
+    allocations::Watch();
+  });
+  if (result != CL_SUCCESS) throw LoadError(std::string("libclamav does not initialise: ") + cl_strerror(result));
+}
+
+void ClamavEngine::Free::operator()(cl_engine* engine) const { cl_engine_free(engine); }
+
+void ClamavEngine::Configure(cl_engine* engine, const LoadRequest& request) {
+  const Limits& limits = request.limits;
+  const std::array settings{
+      NumberSetting{CL_ENGINE_MAX_SCANSIZE, limits.max_scan_size_bytes},
+      // Above the scan size: a ZIP member over MaxFileSize is cut without an alert, over MaxScanSize it alerts.
+      NumberSetting{CL_ENGINE_MAX_FILESIZE, limits.max_file_size_bytes},
+      NumberSetting{CL_ENGINE_MAX_FILES, limits.max_files},
+      NumberSetting{CL_ENGINE_MAX_RECURSION, limits.max_recursion},
+      NumberSetting{CL_ENGINE_MAX_SCANTIME, limits.max_scan_time_ms},
+      // Over these, steps are skipped in silence (by default embedded executables over 40 MB, HTML over 40 MB or
+      // 8 MB of text, scripts over 20 MB, ZIPs over 1 MB that hold an executable's parts, PCRE over 100 MB):
+      // nothing that the scan size admits may be skipped.
+      NumberSetting{CL_ENGINE_MAX_EMBEDDEDPE, limits.max_scan_size_bytes},
+      NumberSetting{CL_ENGINE_MAX_HTMLNORMALIZE, limits.max_scan_size_bytes},
+      NumberSetting{CL_ENGINE_MAX_HTMLNOTAGS, limits.max_scan_size_bytes},
+      NumberSetting{CL_ENGINE_MAX_SCRIPTNORMALIZE, limits.max_scan_size_bytes},
+      NumberSetting{CL_ENGINE_MAX_ZIPTYPERCG, limits.max_scan_size_bytes},
+      NumberSetting{CL_ENGINE_PCRE_MAX_FILESIZE, limits.max_scan_size_bytes},
+      // Keyed by MD5: a file made to collide with a clean one would inherit its verdict.
+      NumberSetting{CL_ENGINE_DISABLE_CACHE, 1},
+  };
+  for (const NumberSetting& setting : settings) Set(engine, setting);
+  cl_error_t code = cl_engine_set_str(engine, CL_ENGINE_TMPDIR, request.temporary_directory.c_str());
+  if (code != CL_SUCCESS) throw LoadError(std::string("libclamav refuses its temporary folder: ") + cl_strerror(code));
+  SetScanCallbacks(engine, request);
+}
+
+// An engine while it is built.
+class Loader {
+ public:
+  Loader(const LoadRequest& request, const LoadObserver& observer, uint64_t epoch, gates::Names* behind_gates)
+      : request_(request),
+        facts_{epoch, cl_retver(), 0, request.signature_version, request.signatures_built_at, 0, {}},
+        listening_(listener_),
+        loading_{observer, behind_gates, Taken::kAll, 0, false, {}},
+        engine_(cl_engine_new()) {
+    try {
+      quota::Watch(request.temporary_directory, request.limits.max_temporary_bytes);
+    } catch (const std::system_error& error) {
+      throw LoadError(std::string("The temporary folder cannot be watched: ") + error.what());
+    }
+    if (!engine_) throw LoadError("Not enough memory for an engine");
+    ClamavEngine::Configure(engine_.get(), request);
+    cl_engine_set_clcb_sigload(engine_.get(), OnSignature, &loading_);
+    cl_engine_set_clcb_sigload_progress(engine_.get(), OnProgress<Phase::kLoad>, &loading_);
+    cl_engine_set_clcb_engine_compile_progress(engine_.get(), OnProgress<Phase::kCompile>, &loading_);
+  }
+
+  void TakeDirectories() {
+    loading_.taken = loading_.behind_gates == nullptr ? Taken::kAll : Taken::kUngated;
+    LoadIgnoreLists(engine_.get(), request_.directories);
+    for (const std::string& directory : request_.directories) {
+      const unsigned int before = facts_.signature_count + loading_.left_out;
+      cl_error_t code = LoadPath(engine_.get(), directory, &facts_.signature_count);
+      if (code != CL_SUCCESS) {
+        throw LoadError("Cannot load the signatures in " + directory + ": " + Reason(cl_strerror(code), listener_.messages));
+      }
+      if (!loading_.refused_name.empty()) {
+        const bool like_gate = loading_.refused_name.starts_with(gates::kPrefix);
+        throw LoadError("A signature in " + directory + (like_gate ? " is called like a gate: " : " has a name that is not UTF-8: ") +
+                        loading_.refused_name);
+      }
+      if (facts_.signature_count + loading_.left_out == before) {
+        throw LoadError(Reason("There is no signature in " + directory, listener_.messages));
+      }
+    }
+    // Told once, in the folders' order: what follows is no part of what was asked for.
+    cl_engine_set_clcb_sigload_progress(engine_.get(), nullptr, nullptr);
+    cl_engine_set_clcb_sigload(engine_.get(), nullptr, nullptr);
+    LoadMarks(engine_.get(), request_.marks_directory);
+  }
+
+  void TakeGates() {
+    // libclamav refuses an empty file.
+    if (request_.gates->gate_count == 0) return;
+    unsigned int gates = 0;
+    LoadOwn(engine_.get(), request_.gates->gates, &gates);
+  }
+
+  void TakeShare(const std::string& path) {
+    cl_engine_set_clcb_sigload_progress(engine_.get(), nullptr, nullptr);
+    cl_engine_set_clcb_engine_compile_progress(engine_.get(), nullptr, nullptr);
+    unsigned int beside = 0;
+    loading_.taken = Taken::kAll;
+    for (const std::string& support : request_.gates->supports) LoadOwn(engine_.get(), support, &beside);
+    loading_.taken = Taken::kPrograms;
+    for (const std::string& programs : request_.gates->programs) {
+      cl_error_t code = LoadPath(engine_.get(), programs, &beside);
+      if (code != CL_SUCCESS) throw LoadError("Cannot load the programs in " + programs + ": " + cl_strerror(code));
+    }
+    loading_.taken = Taken::kMet;
+    LoadOwn(engine_.get(), path, &facts_.signature_count);
+  }
+
+  // The observer ends with the load, the engine does not.
+  std::shared_ptr<const ClamavEngine> Compile() {
+    if (loading_.out_of_memory) throw LoadError("Not enough memory for an engine");
+    cl_error_t code = cl_engine_compile(engine_.get());
+    if (code != CL_SUCCESS) throw LoadError("Cannot compile the signatures: " + Reason(cl_strerror(code), listener_.messages));
+    facts_.warnings = std::move(listener_.messages);
+    cl_engine_set_clcb_sigload(engine_.get(), nullptr, nullptr);
+    cl_engine_set_clcb_engine_compile_progress(engine_.get(), nullptr, nullptr);
+    const std::chrono::duration<double, std::milli> took = std::chrono::steady_clock::now() - started_;
+    facts_.load_millis = took.count();
+    return std::shared_ptr<const ClamavEngine>(
+        new ClamavEngine(std::move(engine_), std::move(facts_), request_));
+  }
+
+ private:
+  const std::chrono::steady_clock::time_point started_ = std::chrono::steady_clock::now();
+  const LoadRequest& request_;
+  EngineFacts facts_;
+  Listener listener_;
+  Listening listening_;
+  Loading loading_;
+  ClamavEngine::Handle engine_;
+};
+
+std::shared_ptr<const ClamavEngine> ClamavEngine::Build(const LoadRequest& request, const LoadObserver& observer, uint64_t epoch,
+                                                        gates::Names* behind_gates) {
+  Loader loader(request, observer, epoch, behind_gates);
+  loader.TakeDirectories();
+  if (behind_gates != nullptr) loader.TakeGates();
+  return loader.Compile();
+}
+
+std::shared_ptr<const ClamavEngine> ClamavEngine::BuildShare(const LoadRequest& request, const LoadObserver& observer,
+                                                             uint64_t epoch, gates::Names& behind_gates, const std::string& path) {
+  Loader loader(request, observer, epoch, &behind_gates);
+  loader.TakeShare(path);
+  return loader.Compile();
+}
+
+void ClamavEngine::SetScanTime(uint32_t millis) const { Set(handle_.get(), {CL_ENGINE_MAX_SCANTIME, millis}); }
+
+}  // namespace sluice

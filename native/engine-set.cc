@@ -1,0 +1,127 @@
+// SPDX-License-Identifier: GPL-2.0-only
+// Decides which engines look, and makes one answer of what they say.
+#include "engine-set.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace sluice {
+namespace {
+
+constexpr const char* kLate = "Heuristics.Limits.Exceeded.MaxScanTime";
+
+void Add(ScanReport& report, const std::string& name) {
+  if (std::find(report.alerts.begin(), report.alerts.end(), name) == report.alerts.end()) report.alerts.push_back(name);
+}
+
+// Into an answer without a match go the errors and heuristic names of another one.
+void Merge(ScanReport& report, const ScanReport& look) {
+  for (const std::string& name : look.alerts) Add(report, name);
+  if (look.virus_name) Add(report, *look.virus_name);
+  const auto says_more = [](const ScanReport& one) { return one.code > 1; };
+  if (says_more(report) || look.code == 0) return;
+  report.code = look.code;
+  report.code_text = look.code_text;
+  report.storage_failed = look.storage_failed;
+  if (!report.virus_name) report.virus_name = look.virus_name;
+}
+
+}  // namespace
+
+EngineSet::EngineSet(Engine first, std::vector<Engine> shares, std::vector<std::string> unofficial, const LoadRequest& request)
+    : first_(std::move(first)),
+      shares_(std::move(shares)),
+      unofficial_(std::move(unofficial)),
+      scan_time_(request.limits.max_scan_time_ms),
+      counters_(request.gates ? std::make_unique<gates::Counters>(request.gates->gate_count) : nullptr),
+      facts_(first_->facts()) {
+  for (const Engine& share : shares_) {
+    facts_.signature_count += share->facts().signature_count;
+    facts_.load_millis += share->facts().load_millis;
+    for (const std::string& warning : share->facts().warnings) facts_.warnings.push_back(warning);
+  }
+}
+
+std::shared_ptr<const EngineSet> EngineSet::Build(const LoadRequest& request, const LoadObserver& observer, uint64_t epoch) {
+  if (!request.gates) {
+    return std::shared_ptr<const EngineSet>(new EngineSet(ClamavEngine::Build(request, observer, epoch), {}, {}, request));
+  }
+  gates::Names names(*request.gates);
+  Engine first = ClamavEngine::Build(request, observer, epoch, &names);
+  std::vector<Engine> shares;
+  for (const std::string& path : request.gates->shares) {
+    shares.push_back(ClamavEngine::BuildShare(request, observer, epoch, names, path));
+  }
+  return std::shared_ptr<const EngineSet>(
+      new EngineSet(std::move(first), std::move(shares), names.Unofficial(), request));
+}
+
+void EngineSet::Prove(const LoadRequest& request) const {
+  // Nobody else has the engines yet. The time that contents get may be short, and this machine busy: that says nothing of them.
+  constexpr uint32_t kProofMillis = 60'000;
+  const auto limit = [this](uint32_t millis) {
+    first_->SetScanTime(millis);
+    for (const Engine& share : shares_) share->SetScanTime(millis);
+  };
+  limit(kProofMillis);
+  std::string with = " (with the signatures in ";
+  for (const std::string& directory : request.directories) with += (&directory == &request.directories.front() ? "" : ", ") + directory;
+  with += ")";
+  const std::string& infected = request.infected_sample;
+  if (!infected.empty()) {
+    ScanReport report = Scan(infected.data(), infected.size());
+    if (!IsMatch(report)) {
+      throw LoadError(std::string("The self-test failed: the test file is not found, the answer is ") + report.code_text + with);
+    }
+  }
+  const std::string& clean = request.clean_sample;
+  ScanReport report = Scan(clean.data(), clean.size());
+  if (report.code != 0 || !report.alerts.empty()) {
+    throw LoadError("The self-test failed: harmless text is " +
+                    (report.virus_name ? "found to be " + *report.virus_name : "answered with " + std::string(report.code_text)) +
+                    with);
+  }
+  limit(request.limits.max_scan_time_ms);
+}
+
+ScanReport EngineSet::Scan(const void* content, size_t length) const {
+  if (!counters_) return first_->Scan(content, length);
+  counters_->CountScan();
+  const Deadline deadline = std::chrono::steady_clock::now() + scan_time_;
+  gates::Hits hits;
+  ScanReport report = first_->ScanWithGates(content, length, hits);
+  if (hits.shares() == 0 || IsMatch(report)) return report;
+  counters_->CountSecondLook();
+  return LookAgain(std::move(report), hits, content, length, deadline);
+}
+
+// All looks together have the time that one scan has: none begins after it, and one that is under way ends with the layer.
+ScanReport EngineSet::LookAgain(ScanReport report, const gates::Hits& hits, const void* content, size_t length,
+                                Deadline deadline) const {
+  for (size_t share = 0; share < shares_.size(); share++) {
+    if ((hits.shares() >> share & 1) == 0) continue;
+    if (std::chrono::steady_clock::now() >= deadline) {
+      Add(report, kLate);
+      return report;
+    }
+    ScanReport look = shares_[share]->Scan(content, length, deadline);
+    if (!IsMatch(look)) {
+      Merge(report, look);
+      continue;
+    }
+    std::string& name = *look.virus_name;
+    if (std::binary_search(unofficial_.begin(), unofficial_.end(), name)) name += ".UNOFFICIAL";
+    look.alerts = std::move(report.alerts);
+    Add(look, name);
+    return look;
+  }
+  counters_->CountInVain(hits);
+  return report;
+}
+
+std::optional<GateStatistics> EngineSet::gate_statistics() const {
+  if (!counters_) return std::nullopt;
+  return counters_->Statistics();
+}
+
+}  // namespace sluice

@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: GPL-2.0-only
+// What serves: one engine that looks at every content, and those that look again where one of its gates hit. Immutable, swapped as a whole.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "clamav-engine.h"
+#include "gates.h"
+
+namespace sluice {
+
+class EngineSet {
+ public:
+  // Loads and compiles on the calling thread; throws LoadError. Without gates in the request it is one engine.
+  static std::shared_ptr<const EngineSet> Build(const LoadRequest& request, const LoadObserver& observer, uint64_t epoch);
+
+  // Scans the samples of the request; throws LoadError when the answers are not those of engines that work.
+  void Prove(const LoadRequest& request) const;
+
+  // Reads the content in place; nobody may write to it meanwhile. Any number of threads may scan at once.
+  ScanReport Scan(const void* content, size_t length) const;
+
+  const EngineFacts& facts() const { return facts_; }
+  const std::string& temporary_directory() const { return first_->temporary_directory(); }
+  // Nothing where there are no gates.
+  std::optional<GateStatistics> gate_statistics() const;
+
+ private:
+  using Engine = std::shared_ptr<const ClamavEngine>;
+
+  EngineSet(Engine first, std::vector<Engine> shares, std::vector<std::string> unofficial, const LoadRequest& request);
+  ScanReport LookAgain(ScanReport report, const gates::Hits& hits, const void* content, size_t length, Deadline deadline) const;
+
+  Engine first_;
+  std::vector<Engine> shares_;
+  // Sorted names of signatures behind gates that are not official.
+  std::vector<std::string> unofficial_;
+  std::chrono::milliseconds scan_time_;
+  std::unique_ptr<gates::Counters> counters_;
+  EngineFacts facts_;
+};
+
+}  // namespace sluice

@@ -1,0 +1,227 @@
+// Makes the files of gates from the folders of signatures, once for each state of them, and keeps them in the data directory.
+import { createHash } from 'node:crypto';
+import { mkdir, mkdtemp, readdir, readFile, rename, rm, stat, utimes, writeFile } from 'node:fs/promises';
+import { basename, extname, join } from 'node:path';
+import type { GateFiles } from '../../addon.js';
+import { databaseFiles, fingerprint } from '../../databases.js';
+import { membersOf } from './bundle.js';
+import { keyOf } from './need.js';
+import { readNoise } from './noise.js';
+import { type KeptReason, type Plan, planGates } from './plan.js';
+
+export interface GateFacts {
+  /** Logical signatures that are asked only when one of their gates hits. */
+  readonly gated: number;
+  readonly gates: number;
+  /** Those that every content is asked about, by why. */
+  readonly kept: Readonly<Partial<Record<KeptReason, number>>>;
+  /** Gates that were given up because they hit clean content. */
+  readonly noisy: number;
+}
+
+export interface PreparedGates {
+  /** Null: no signature has a gate. */
+  readonly files: GateFiles | null;
+  readonly facts: GateFacts;
+  /** Of each gate, by its number. */
+  readonly keys: readonly string[];
+}
+
+/** What a thread is told that makes them. */
+export interface PrepareOrder {
+  readonly directories: readonly string[];
+  /** Where the files are kept. */
+  readonly directory: string;
+}
+
+/** Changes whenever the same databases make other files. */
+const FORMAT = 3;
+const FOLDERS_KEPT = 3;
+const MANIFEST = 'manifest.json';
+const CONTAINERS = new Set(['.cvd', '.cld', '.cud']);
+const LOGICAL = '.ldb';
+const PROGRAM = '.cbc';
+/** What decides how content is taken apart, or which matches count: each engine needs it, beside its signatures. */
+const SUPPORTING = new Set(['.ftm', '.fp', '.sfp', '.idb', '.crb', '.cat', '.cfg', '.pwdb']);
+
+/** `directory`: where the files are kept. Rejects when a database can't be read. */
+export async function prepareGates(directories: readonly string[], directory: string): Promise<PreparedGates> {
+  const state = await fingerprint(directories);
+  const noisy = await readNoise(directory);
+  const folder = folderOf(directory, state, noisy);
+  const known = await readManifest(folder);
+  if (known !== null) {
+    await utimes(folder, new Date(), new Date());
+    return placed(known, folder, state);
+  }
+  await mkdir(directory, { recursive: true, mode: 0o700 });
+  const draft = await mkdtemp(join(directory, 'draft-'));
+  try {
+    const manifest = await write(directories, draft, noisy);
+    await writeFile(join(draft, MANIFEST), JSON.stringify(manifest));
+    // Another process may have made the same meanwhile.
+    await rename(draft, folder).catch(async (error: unknown) => {
+      if ((await readManifest(folder)) === null) throw error;
+    });
+    return placed(manifest, folder, state);
+  } finally {
+    await rm(draft, { recursive: true, force: true });
+    await removeOld(directory);
+  }
+}
+
+/** What was made of these folders as they are now; null: nothing yet. */
+export async function preparedFacts(directories: readonly string[], directory: string): Promise<GateFacts | null> {
+  const folder = folderOf(directory, await fingerprint(directories), await readNoise(directory));
+  return (await readManifest(folder))?.facts ?? null;
+}
+
+function folderOf(directory: string, state: string, noisy: ReadonlySet<string>): string {
+  const facts = JSON.stringify([FORMAT, state, [...noisy].sort()]);
+  return join(directory, createHash('sha256').update(facts).digest('hex').slice(0, 32));
+}
+
+/** Names of files in the folder, and what else is known. */
+interface Manifest {
+  readonly shares: readonly string[];
+  readonly supports: readonly string[];
+  /** Paths of databases, loaded where they lie. */
+  readonly databases: readonly string[];
+  readonly programs: readonly string[];
+  readonly mail: Plan['mail'];
+  readonly facts: GateFacts;
+  readonly keys: readonly string[];
+}
+
+const GATES_FILE = 'gates.ndb';
+
+function placed(manifest: Manifest, folder: string, state: string): PreparedGates {
+  const inFolder = (name: string): string => join(folder, name);
+  const { shares, supports, databases, programs, mail, facts, keys } = manifest;
+  if (shares.length === 0) return { files: null, facts, keys };
+  return {
+    files: {
+      gates: inFolder(GATES_FILE),
+      gateCount: keys.length,
+      shares: shares.map(inFolder),
+      supports: [...supports.map(inFolder), ...databases],
+      programs,
+      mailShare: mail?.share ?? -1,
+      mailBeginnings: mail?.beginnings ?? [],
+      fingerprint: state,
+    },
+    facts,
+    keys,
+  };
+}
+
+/** Null: there is none that is whole. It is the last file that is written. */
+async function readManifest(folder: string): Promise<Manifest | null> {
+  try {
+    const manifest: Manifest = JSON.parse(await readFile(join(folder, MANIFEST), 'utf8'));
+    return manifest;
+  } catch {
+    return null;
+  }
+}
+
+async function write(directories: readonly string[], folder: string, noisy: ReadonlySet<string>): Promise<Manifest> {
+  const found = await collect(directories);
+  const plan = planGates(found.lines, { noisy });
+  const supports: string[] = [];
+  const put = async (name: string, content: string | Buffer): Promise<string> => {
+    await writeFile(join(folder, name), content);
+    return name;
+  };
+  for (const [index, { extension, content }] of found.supports.entries()) {
+    supports.push(await put(`support-${index}${extension}`, content));
+  }
+  if (plan.handlers.length > 0) supports.push(await put('handlers.ldb', textOf(plan.handlers)));
+  const shares: string[] = [];
+  for (const [index, lines] of plan.shares.entries()) shares.push(await put(`share-${index}.ldb`, textOf(lines)));
+  await put(GATES_FILE, textOf(plan.gates.map(gateLine)));
+  return {
+    shares,
+    supports,
+    databases: found.databases,
+    programs: found.programs,
+    mail: plan.mail,
+    facts: { gated: plan.gated, gates: plan.gates.length, kept: plan.kept, noisy: noisy.size },
+    keys: plan.gates.map(({ gate }) => keyOf(gate)),
+  };
+}
+
+/** libclamav refuses an empty file. */
+function textOf(lines: readonly string[]): Buffer {
+  return Buffer.from(`# Made by Sluice.\n${lines.join('\n')}\n`, 'latin1');
+}
+
+/** The name says to the native layer which gate it is and, bit by bit, which shares must look. */
+function gateLine({ gate, shares }: Plan['gates'][number], index: number): string {
+  const mask = shares.reduce((bits, share) => bits + 2 ** share, 0).toString(16);
+  return `Sluice.Gate.${index}.${mask}:${gate.target}:${gate.offset}:${gate.hex}`;
+}
+
+interface Found {
+  readonly lines: string[];
+  readonly supports: { readonly extension: string; readonly content: Buffer }[];
+  readonly databases: string[];
+  readonly programs: string[];
+}
+
+async function collect(directories: readonly string[]): Promise<Found> {
+  const found: Found = { lines: [], supports: [], databases: [], programs: [] };
+  for (const directory of directories) {
+    const paths = await databaseFiles(directory);
+    refuseTwins(paths);
+    for (const path of paths) {
+      const extension = extensionOf(path);
+      if (CONTAINERS.has(extension)) await collectContainer(path, found);
+      else if (extension === LOGICAL) addLines(found.lines, await readFile(path));
+      else if (SUPPORTING.has(extension)) found.databases.push(path);
+    }
+  }
+  return found;
+}
+
+/** libclamav takes the newer one of two. */
+function refuseTwins(paths: readonly string[]): void {
+  const names = paths.filter((path) => CONTAINERS.has(extensionOf(path))).map((path) => basename(path, extname(path)));
+  const twin = names.find((name, index) => names.indexOf(name) !== index);
+  if (twin !== undefined) throw new Error(`There is more than one container of ${twin}: remove the older one`);
+}
+
+async function collectContainer(path: string, found: Found): Promise<void> {
+  let hasPrograms = false;
+  const isWanted = (name: string): boolean => extensionOf(name) === LOGICAL || SUPPORTING.has(extensionOf(name));
+  for await (const { name, content } of membersOf(path, isWanted)) {
+    const extension = extensionOf(name);
+    if (extension === PROGRAM) hasPrograms = true;
+    if (content === null) continue;
+    if (extension === LOGICAL) addLines(found.lines, content);
+    else found.supports.push({ extension, content });
+  }
+  if (hasPrograms) found.programs.push(path);
+}
+
+function addLines(lines: string[], content: Buffer): void {
+  for (const line of content.toString('latin1').split('\n')) {
+    const text = line.replace(/\r+$/, '');
+    if (text !== '' && !text.startsWith('#')) lines.push(text);
+  }
+}
+
+function extensionOf(path: string): string {
+  return extname(path).toLowerCase();
+}
+
+/** Those of databases that are gone; a process that loads reads within minutes. */
+async function removeOld(directory: string): Promise<void> {
+  const folders: { readonly path: string; readonly modifiedMs: number }[] = [];
+  for (const entry of await readdir(directory, { withFileTypes: true })) {
+    const path = join(directory, entry.name);
+    if (entry.isDirectory()) folders.push({ path, modifiedMs: (await stat(path).catch(() => null))?.mtimeMs ?? 0 });
+  }
+  folders.sort((a, b) => b.modifiedMs - a.modifiedMs);
+  for (const { path } of folders.slice(FOLDERS_KEPT)) await rm(path, { recursive: true, force: true });
+}

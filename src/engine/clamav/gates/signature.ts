@@ -1,0 +1,137 @@
+// A logical signature, a line of an .ldb file, taken apart: attributes, expression, subsignatures (ClamAV's manual, "Logical signatures").
+import { type Expression, mentioned, parseExpression } from './expression.js';
+
+export interface LogicalSignature {
+  readonly name: string;
+  /** The kind of file that it is for; 0: any. */
+  readonly target: number;
+  /** The type of the layer around the one that it matches in; null: any. */
+  readonly container: string | null;
+  /** Types of the layers around it, the outermost first; null: any. */
+  readonly intermediates: readonly string[] | null;
+  /** It changes what type a layer is parsed as, instead of being a verdict. */
+  readonly isHandler: boolean;
+  readonly expression: Expression;
+  readonly subsignatures: readonly Subsignature[];
+}
+
+export type Subsignature =
+  /** Bytes with wildcards. `modifiers`: of `i` (any case), `w` (UTF-16), `a` (ASCII as well), `f` (whole words). */
+  | { readonly kind: 'body'; readonly offset: string; readonly pattern: string; readonly modifiers: string }
+  /** Looked for only where the trigger, an expression over the other subsignatures, is true. */
+  | { readonly kind: 'pcre'; readonly trigger: Expression | null }
+  /** Compares a number at a distance from where another subsignature matched. */
+  | { readonly kind: 'byte-compare'; readonly subsignature: number }
+  | { readonly kind: 'macro' | 'fuzzy-image' };
+
+export type Parsed =
+  | { readonly understood: true; readonly signature: LogicalSignature }
+  | { readonly understood: false; readonly name: string; readonly reason: Reason };
+
+/** Why a signature is left to stock libclamav as it is. */
+export type Reason = 'too long' | 'fields' | 'attributes' | 'expression' | 'subsignature' | 'macro';
+
+/** libclamav reads a line into 32 KiB. */
+const LINE_MAX = 32_000;
+const FIELDS_BEFORE_SUBSIGNATURES = 3;
+/** Attribute names that libclamav knows; it skips signatures with others. */
+const ATTRIBUTES = new Set(
+  'Engine Target FileSize EntryPoint NumberOfSections IconGroup1 IconGroup2 Container HandlerType Intermediates'.split(
+    ' ',
+  ),
+);
+/** The last kind of target that there is a matcher for. */
+const TARGET_MAX = 14;
+const BYTE_COMPARE = /^(\d{1,2})\([^#]*#[^#]*#.*\)$/;
+const MODIFIERS = /^[iwaf]+$/;
+
+export function parseSignature(line: string): Parsed {
+  const fields = splitFields(line, ';', FIELDS_BEFORE_SUBSIGNATURES - 1);
+  const [name = '', attributeText = '', expressionText = ''] = fields;
+  const left = (reason: Reason): Parsed => ({ understood: false, name, reason });
+  if (line.length > LINE_MAX) return left('too long');
+  if (fields.length <= FIELDS_BEFORE_SUBSIGNATURES || name === '' || name.includes(' (Clam)')) return left('fields');
+  const attributes = parseAttributes(attributeText);
+  if (attributes === null) return left('attributes');
+  const expression = parseExpression(expressionText);
+  const texts = fields.slice(FIELDS_BEFORE_SUBSIGNATURES);
+  if (expression === null || Math.max(...mentioned(expression)) !== texts.length - 1) return left('expression');
+  const subsignatures: Subsignature[] = [];
+  for (const text of texts) {
+    const subsignature = parseSubsignature(text);
+    if (subsignature === null) return left('subsignature');
+    // A macro changes how its neighbours count.
+    if (subsignature.kind === 'macro') return left('macro');
+    subsignatures.push(subsignature);
+  }
+  return { understood: true, signature: { name, ...attributes, expression, subsignatures } };
+}
+
+type Attributes = Pick<LogicalSignature, 'target' | 'container' | 'intermediates' | 'isHandler'>;
+
+function parseAttributes(text: string): Attributes | null {
+  const values = new Map<string, string>();
+  for (const attribute of text.split(',')) {
+    const colon = attribute.indexOf(':');
+    const name = attribute.slice(0, colon);
+    if (colon < 1 || !ATTRIBUTES.has(name) || values.has(name)) return null;
+    values.set(name, attribute.slice(colon + 1));
+  }
+  const target = values.get('Target') ?? '';
+  if (!/^\d{1,2}$/.test(target) || Number(target) > TARGET_MAX) return null;
+  return {
+    target: Number(target),
+    container: values.get('Container') ?? null,
+    intermediates: values.get('Intermediates')?.split('>') ?? null,
+    isHandler: values.has('HandlerType'),
+  };
+}
+
+/** In libclamav's order of asking: what looks like one kind is not tried as the next one. */
+function parseSubsignature(text: string): Subsignature | null {
+  if (text.startsWith('$')) return { kind: 'macro' };
+  if (text.includes('/')) return parsePcre(text);
+  if (text.includes('(') && text.indexOf('#') !== text.lastIndexOf('#')) {
+    const [, subsignature] = BYTE_COMPARE.exec(text) ?? [];
+    return subsignature === undefined ? null : { kind: 'byte-compare', subsignature: Number(subsignature) };
+  }
+  if (text.startsWith('fuzzy_img#')) return { kind: 'fuzzy-image' };
+  return parseBody(text);
+}
+
+/** `Offset:Trigger/Regex/Flags`, of which the trigger is what counts here. A trigger that isn't understood may be one that is always true. */
+function parsePcre(text: string): Subsignature | null {
+  const parts = splitFields(text, ':', 0);
+  const [first = '', second] = parts;
+  if (parts.length > 2) return null;
+  const rest = second ?? first;
+  return { kind: 'pcre', trigger: parseExpression(rest.slice(0, rest.indexOf('/'))) };
+}
+
+/** `Pattern`, `Offset:Pattern`, `Pattern::Modifiers` or `Offset:Pattern::Modifiers`. */
+function parseBody(text: string): Subsignature | null {
+  const parts = text.split(':');
+  const hasModifiers = parts.length > 2;
+  const modifiers = hasModifiers ? (parts.at(-1) ?? '') : '';
+  if (parts.length > 4 || (hasModifiers && (parts.at(-2) !== '' || !MODIFIERS.test(modifiers)))) return null;
+  const [offset, pattern] = parts.length % 2 === 0 ? parts : ['*', ...parts];
+  if (offset === undefined || pattern === undefined || pattern === '') return null;
+  return { kind: 'body', offset, pattern, modifiers };
+}
+
+/** As libclamav does it: behind so many fields, delimiters between two slashes that no backslash precedes are part of a field. */
+function splitFields(text: string, delimiter: string, plainFields: number): string[] {
+  const fields: string[] = [];
+  let start = 0;
+  let isWithin = false;
+  for (let at = 0; at <= text.length; at += 1) {
+    const character = text[at];
+    if (character === undefined || (character === delimiter && !isWithin)) {
+      fields.push(text.slice(start, at));
+      start = at + 1;
+    } else if (character === '/' && fields.length >= plainFields && text[at - 1] !== '\\') {
+      isWithin = !isWithin;
+    }
+  }
+  return fields;
+}

@@ -1,0 +1,73 @@
+// What is planned for a set of signatures: which are gated, by what, and who looks again.
+import t from 'tap';
+import { planGates } from '../../../../src/engine/clamav/gates/plan.js';
+
+const hex = (text: string): string => Buffer.from(text, 'latin1').toString('hex');
+const NONE = { noisy: new Set<string>() };
+
+function signature(name: string, subsignatures: readonly string[], attributes = 'Target:0'): string {
+  const logic = subsignatures.map((_, index) => index).join('&');
+  return `${name};Engine:81-255,${attributes};${logic};${subsignatures.join(';')}`;
+}
+
+function literalsOf(lines: readonly string[], noisy: readonly string[] = []): string[] {
+  return planGates(lines, { noisy: new Set(noisy) }).gates.map(({ gate }) =>
+    Buffer.from(gate.hex, 'hex').toString('latin1'),
+  );
+}
+
+t.test('the gate is what is rarest, but nothing regular and nothing noisy', async (t) => {
+  const [common, rare, counting] = [hex('aabbaabb'), hex('Xk2#qZ'), '000102030405060708090a0b0c0d0e0f'];
+  const line = signature('Test.A', [common, rare, counting, '00'.repeat(20)]);
+  t.same(literalsOf([line]), ['Xk2#qZ']);
+  t.same(literalsOf([line], [`0:*:${rare}`]), [], 'what is left is in everything');
+  t.same(
+    literalsOf([signature('Test.B', [`EP+0:${'90'.repeat(8)}`], 'Target:1')]),
+    ['\x90'.repeat(8)],
+    'but not at one place',
+  );
+});
+
+t.test('signatures with one gate are looked at together, and one gate may have several shares', async (t) => {
+  const lines = [
+    signature('Test.A', [hex('a shared literal')]),
+    signature('Test.B', [hex('a shared literal')], 'Target:1'),
+  ];
+  const plan = planGates([...lines, signature('Test.C', [hex('a shared literal')])], NONE);
+  t.same(plan.shares.map((share) => share.length).sort(), [1, 2]);
+  t.equal(plan.gates.length, 2, 'one for each target');
+  t.match(plan, { gated: 3, mail: null, handlers: [], kept: {} });
+});
+
+t.test('what is kept is counted by why', async (t) => {
+  const handler = signature('Test.Handler', [hex('a handler')], 'HandlerType:CL_TYPE_PDF,Target:0');
+  const plan = planGates(
+    [
+      handler,
+      signature('Test.Twin', [hex('one of two')]),
+      signature('Test.Twin', [hex('other of two')]),
+      signature('Test.None', [`${hex('letters')}::i`]),
+      'Test.Mixed;Engine:81-255,Target:0;0&1|2;41424344;45464748;494a4b4c',
+      'Test.Short',
+    ],
+    NONE,
+  );
+  t.match(plan, { gated: 0, gates: [], shares: [], handlers: [handler] });
+  t.same(plan.kept, { handler: 1, 'same name': 2, 'no gate': 1, expression: 1, fields: 1 });
+});
+
+t.test(
+  'signatures for mails without a gate have a share of their own, with what their layers begin with',
+  async (t) => {
+    const zipped = 'Test.Zip;Engine:81-255,Container:CL_TYPE_MAIL,Target:0;2;0:504b;0:526172211a07;0|1/[0-9]file[.]js/';
+    const plan = planGates([zipped, signature('Test.A', [hex('a literal')])], NONE);
+    t.same(plan.mail, { share: 1, beginnings: ['504b', '526172211a07'] });
+    t.same(plan.shares[1], [zipped]);
+    const anything = 'Test.Any;Engine:81-255,Intermediates:CL_TYPE_MAIL>CL_TYPE_ZIP,Target:0;1;41;0/x/';
+    t.same(
+      planGates([zipped, anything], NONE).mail,
+      { share: 0, beginnings: [] },
+      'one of them may begin with anything',
+    );
+  },
+);

@@ -1,0 +1,249 @@
+// Gates: engines that look only where a gate hits say what one engine with all signatures says.
+import { writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { gzipSync } from 'node:zlib';
+import t from 'tap';
+import {
+  defaultEngineLimits,
+  type EngineAnswer,
+  gateStatistics,
+  loadEngine,
+  scanBuffer,
+} from '../../src/engine/addon.js';
+import { learnNoise } from '../../src/engine/clamav/gates/noise.js';
+import { type PreparedGates, prepareGates } from '../../src/engine/clamav/gates/prepare.js';
+import { parseSignature } from '../../src/engine/clamav/gates/signature.js';
+import { readAnswer, type Verdict } from '../../src/engine/verdict.js';
+import { bundle, mail, tar, zip } from '../fixtures/archives.js';
+import { randomFrom, satisfying, spoiled } from '../fixtures/satisfying.js';
+import { bodySignature, databaseFolder, temporaryFolder } from './engine.js';
+
+type Test = Parameters<typeof temporaryFolder>[0];
+
+const hex = (text: string): string => Buffer.from(text, 'latin1').toString('hex');
+const ENGINE = 'Engine:81-255';
+
+/** Of every form there is, and some that have no gate. */
+const SIGNATURES = [
+  `Test.Both;${ENGINE},Target:0;0&1;${hex('first of both')};${hex('second of both')}`,
+  `Test.Either;${ENGINE},Target:0;0|1;${hex('one of either')};${hex('other of either')}`,
+  `Test.Often;${ENGINE},Target:0;0>3;${hex('often often')}`,
+  `Test.Exactly;${ENGINE},Target:0;0=2;${hex('twice exactly')}`,
+  `Test.Block;${ENGINE},Target:0;(0|1|2)>2,2;${hex('block part a')};${hex('block part b')};${hex('block part c')}`,
+  `Test.Without;${ENGINE},Target:0;0&(1=0);${hex('with this alone')};${hex('and never this')}`,
+  `Test.Fewer;${ENGINE},Target:0;0&(1<3);${hex('with a few of')};${hex('those few')}`,
+  `Test.Wide;${ENGINE},Target:0;0;${hex('wide words')}::w`,
+  `Test.WideOrNot;${ENGINE},Target:0;0;${hex('wide or not')}::wa`,
+  `Test.Word;${ENGINE},Target:0;0;${hex('whole word')}::f`,
+  `Test.Case;${ENGINE},Target:0;0;${hex('12345 in any case')}::i`,
+  `Test.CaseAlone;${ENGINE},Target:0;0;${hex('letters')}::i`,
+  `Test.Wild;${ENGINE},Target:0;0;${hex('wild')}??{2-5}${hex('cards are here')}*${hex('and there')}`,
+  `Test.Choice;${ENGINE},Target:0;0;${hex('choice of ')}(${hex('one')}|${hex('other')})${hex(' thing')}`,
+  `Test.Place;${ENGINE},Target:0;0;7:${hex('seventh place')}`,
+  `Test.Pcre;${ENGINE},Target:0;1;${hex('trigger of pcre')};0/found[0-9]+;and/`,
+  `Test.Compare;${ENGINE},Target:0;0&1;${hex('compared')};0(>>8#ib2#=4660)`,
+  `Test.Program;${ENGINE},Target:1;0&1;EP+0:${hex('entry point')};${hex('in a program')}`,
+  `Test.Section;${ENGINE},Target:1;0;S0+20:${hex('in a section')}`,
+  `Test.Linux;${ENGINE},Target:6;0&1;${hex('in an elf file')};${hex('twice in an elf')}`,
+  `Test.Page;${ENGINE},Target:3;0&1;${hex('<p>in a page')};${hex('of html')}`,
+  `Test.Text;${ENGINE},Target:7;0&1;${hex('in plain text')};${hex('of ascii')}`,
+  `Test.Document;${ENGINE},Target:2;0;${hex('in a document')}`,
+  `Test.Size;${ENGINE},FileSize:5000-9000,Target:0;0;${hex('of some size')}`,
+  `Test.Inside;${ENGINE},Container:CL_TYPE_ZIP,Target:0;0;${hex('inside of a zip')}`,
+  `Test.Old;Engine:1-2,Target:0;0;${hex('for old engines')}`,
+  `Test.Mail;${ENGINE},Container:CL_TYPE_MAIL,Target:0;1;0:504b;0/name_in_zip[.]txt/`,
+  `Test.Twin;${ENGINE},Target:0;0;${hex('the first twin')}`,
+  `Test.Twin;${ENGINE},Target:0;0;${hex('the second twin')}`,
+];
+
+function parsed(line: string) {
+  const found = parseSignature(line);
+  if (!found.understood) throw new Error(`${line}: ${found.reason}`);
+  return found.signature;
+}
+
+async function loadPlain(t: Test, directories: readonly string[]): Promise<number> {
+  const options = { directories, temporaryDirectory: temporaryFolder(t), limits: defaultEngineLimits };
+  return (await loadEngine(options)).signatureCount;
+}
+
+async function loadGated(
+  t: Test,
+  directories: readonly string[],
+  store = temporaryFolder(t),
+): Promise<PreparedGates & { count: number }> {
+  const gates = await prepareGates(directories, store);
+  const options = {
+    directories,
+    temporaryDirectory: temporaryFolder(t),
+    limits: defaultEngineLimits,
+    gates: gates.files,
+  };
+  return { ...gates, count: (await loadEngine(options)).signatureCount };
+}
+
+function verdictOf(answer: EngineAnswer): Verdict {
+  return readAnswer(answer, 'allow');
+}
+
+/** What each signature matches, that spoiled, and both inside of others. */
+function contents(): Buffer[] {
+  const random = randomFrom(1);
+  const made = SIGNATURES.flatMap((line) => satisfying(parsed(line), line) ?? []);
+  const plain = [
+    ...made,
+    ...made.map((content) => spoiled(content, random)),
+    Buffer.from('trigger of pcre and found12;and more'),
+    Buffer.from('trigger of pcre and nothing'),
+    Buffer.from('compared\x12\x34', 'latin1'),
+    Buffer.from('compared\x12\x35', 'latin1'),
+    Buffer.from('with this alone and never this'),
+    Buffer.from('LeTTers are neither big nor small'),
+    Buffer.from('12345 IN ANY CASE'),
+    Buffer.from('first of both without the other'),
+  ];
+  const inZip = plain.map((content) => zip([{ name: 'a', content }]));
+  const named = zip([{ name: 'name_in_zip.txt', content: Buffer.from('x') }]);
+  const attached = mail(named);
+  return [
+    ...plain,
+    ...inZip,
+    ...plain.map((content) => gzipSync(content)),
+    ...plain.map((content) => tar([{ name: 'a', content }])),
+    ...plain.map((content) => mail(content)),
+    named,
+    attached,
+    mail(inZip[0] ?? named),
+    // libclamav sees text and HTML at first.
+    Buffer.concat([Buffer.from('words of plain text\n'.repeat(160)), attached]),
+    Buffer.concat([Buffer.from('<html><body>a line</body></html>\n'), attached]),
+    zip([{ name: 'mail.eml', content: attached }]),
+  ];
+}
+
+t.test('the verdicts are those of one engine', async (t) => {
+  const folder = databaseFolder(t, {
+    'a.ldb': `${SIGNATURES.join('\n')}\n`,
+    'b.ndb': bodySignature('Test.Body', 'a plain body'),
+  });
+  const all = [...contents(), Buffer.from('a plain body'), Buffer.from('a plain body, first of both, second of both')];
+  const count = await loadPlain(t, [folder]);
+  const before = all.map((content) => verdictOf(scanBuffer(content)));
+  const gated = await loadGated(t, [folder]);
+  const after = all.map((content) => verdictOf(scanBuffer(content)));
+  t.equal(gated.count, count, 'as many signatures as before');
+  for (const [index, verdict] of before.entries())
+    t.same(after[index], verdict, all[index]?.toString('latin1', 0, 80) ?? '');
+  const found = new Set(before.map((verdict) => (verdict.kind === 'infected' ? verdict.virusName : '')));
+  const names = SIGNATURES.map((line) => `${line.split(';')[0]}.UNOFFICIAL`);
+  // The one for old engines is for nobody here, and that inside of a zip has to be met there.
+  t.same(
+    names.filter((name) => !found.has(name)),
+    ['Test.Old.UNOFFICIAL'],
+    'every signature was matched',
+  );
+  t.match(gated.facts, { gated: 26, kept: { 'no gate': 1, 'same name': 2 } });
+  const statistics = gateStatistics();
+  t.equal(statistics?.scans, all.length + 1, 'the self-test counts too');
+  t.ok((statistics?.secondLooks ?? 0) > (statistics?.inVain ?? 0));
+});
+
+t.test('names are those that the databases have, and what is ignored stays so', async (t) => {
+  const official = `Test.Official;${ENGINE},Target:0;0;${hex('an official one')}\nTest.Ignored;${ENGINE},Target:0;0;${hex('an ignored one')}\n`;
+  const folder = databaseFolder(t, {
+    'a.cud': bundle({ 'a.ldb': official }),
+    'b.ldb': `Test.Own;${ENGINE},Target:0;0;${hex('one of our own')}\n`,
+    'c.ign2': 'Test.Ignored\n',
+  });
+  const texts = ['an official one', 'an ignored one', 'one of our own'].map((text) => Buffer.from(`  ${text} `));
+  await loadPlain(t, [folder]);
+  const before = texts.map((text) => verdictOf(scanBuffer(text)));
+  const { facts } = await loadGated(t, [folder]);
+  t.equal(facts.gated, 3);
+  t.same(
+    texts.map((text) => verdictOf(scanBuffer(text))),
+    before,
+  );
+  t.equal(before[1]?.kind, 'clean');
+});
+
+t.test('signatures for mails alone need no gate, and those without any need no second engine', async (t) => {
+  const named = zip([{ name: 'name_in_zip.txt', content: Buffer.from('x') }]);
+  const forMails = SIGNATURES.filter((line) => line.startsWith('Test.Mail'));
+  t.match((await loadGated(t, [databaseFolder(t, { 'a.ldb': `${forMails.join('\n')}\n` })])).facts, {
+    gated: 1,
+    gates: 0,
+  });
+  t.equal(verdictOf(scanBuffer(mail(named))).kind, 'infected');
+  t.equal(verdictOf(scanBuffer(named)).kind, 'clean');
+  const without = `Test.Letters;${ENGINE},Target:0;0;${hex('letters')}::i\n`;
+  t.equal((await loadGated(t, [databaseFolder(t, { 'a.ldb': without })])).files, null);
+  t.equal(gateStatistics(), null);
+  t.equal(verdictOf(scanBuffer(Buffer.from('some LETTERS here'))).kind, 'infected');
+});
+
+t.test('files that are known to be harmless stay so', async (t) => {
+  const content = Buffer.from('first of both, second of both, harmless');
+  const { createHash } = await import('node:crypto');
+  const md5 = createHash('md5').update(content).digest('hex');
+  const folder = databaseFolder(t, {
+    'a.ldb': `${SIGNATURES[0]}\n`,
+    'b.fp': `${md5}:${content.length}:Test.Harmless\n`,
+  });
+  await loadGated(t, [folder]);
+  t.equal(verdictOf(scanBuffer(content)).kind, 'clean');
+  t.equal(verdictOf(scanBuffer(Buffer.concat([content, Buffer.from('!')]))).kind, 'infected');
+});
+
+t.test('a gate that hits in vain is given up at the next load', async (t) => {
+  const store = temporaryFolder(t);
+  const folder = databaseFolder(t, { 'a.ldb': `${SIGNATURES[0]}\n` });
+  const first = await loadGated(t, [folder], store);
+  const noisy = Buffer.from(first.keys[0]?.split(':')[2] ?? '', 'hex');
+  t.equal(verdictOf(scanBuffer(noisy)).kind, 'clean');
+  t.match(gateStatistics(), { secondLooks: 1, inVain: 1, noisy: [[0, 1]] });
+  t.equal(await learnNoise(store, first.keys, 2), 0, 'once is not yet often');
+  t.equal(await learnNoise(store, first.keys, 1), 1);
+  t.equal(await learnNoise(store, first.keys, 1), 0, 'it is known');
+  const second = await loadGated(t, [folder], store);
+  t.not(second.keys[0], first.keys[0], 'the other subsignature');
+  scanBuffer(noisy);
+  t.match(gateStatistics(), { secondLooks: 0, inVain: 0, noisy: [] });
+  t.equal(verdictOf(scanBuffer(Buffer.from('first of both, second of both'))).kind, 'infected');
+});
+
+t.test('a signature that is called like a gate is refused, and one that changed meanwhile', async (t) => {
+  const folder = databaseFolder(t, { 'a.ndb': bodySignature('Sluice.Gate.1.1', 'words') });
+  await t.rejects(loadGated(t, [folder]), { name: 'EngineLoadError', message: /called like a gate: Sluice.Gate.1.1/ });
+  const other = databaseFolder(t, { 'a.ldb': `${SIGNATURES[0]}\n` });
+  const gates = await prepareGates([other], temporaryFolder(t));
+  writeFileSync(join(other, 'a.ldb'), `${SIGNATURES[1]}\n`);
+  const options = { directories: [other], temporaryDirectory: temporaryFolder(t), limits: defaultEngineLimits };
+  await t.rejects(loadEngine({ ...options, gates: gates.files }), { message: /changed while they were read/ });
+});
+
+t.test('the time of one scan is that of all looks, and what they leave out is told', async (t) => {
+  const folder = databaseFolder(t, { 'a.ldb': `${SIGNATURES.join('\n')}\n` });
+  const gates = await prepareGates([folder], temporaryFolder(t));
+  const limits = { ...defaultEngineLimits, maxScanTimeMs: 1 };
+  await loadEngine({ directories: [folder], temporaryDirectory: temporaryFolder(t), limits, gates: gates.files });
+  // Long enough for the first look alone.
+  const content = Buffer.concat([
+    Buffer.from('first of both '),
+    Buffer.alloc(30_000_000, 'some more '),
+    Buffer.from('second of both'),
+  ]);
+  t.match(verdictOf(scanBuffer(content)), { kind: /infected|incomplete/ });
+});
+
+t.test('content that is full of gates is looked at, and found where it is to be found', async (t) => {
+  const folder = databaseFolder(t, { 'a.ldb': `${SIGNATURES.join('\n')}\n` });
+  const { keys } = await loadGated(t, [folder]);
+  const all = Buffer.concat(keys.map((key) => Buffer.from(key.split(':')[2] ?? '', 'hex')));
+  const flood = Buffer.concat(Array.from({ length: 2_000 }, () => all));
+  t.equal(verdictOf(scanBuffer(Buffer.concat([flood, Buffer.from('first of both, second of both')]))).kind, 'infected');
+  const [, , one = ''] = keys[0]?.split(':') ?? [];
+  const clean = Buffer.concat(Array.from({ length: 20_000 }, () => Buffer.from(one, 'hex')));
+  t.equal(verdictOf(scanBuffer(clean)).kind, 'clean');
+  t.match(gateStatistics(), { inVain: 1, noisy: [[0, 1]] });
+});
