@@ -7,6 +7,7 @@ import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import t, { type Test } from 'tap';
 import { tar, zip } from '../fixtures/archives.js';
+import { filePart, openRaw, scanRequest } from '../fixtures/raw-http.js';
 import { eicar } from '../fixtures/samples.js';
 import { startServer } from '../fixtures/server.js';
 import { type UploadAnswer, upload } from '../fixtures/upload.js';
@@ -51,6 +52,15 @@ function engineFolder(pid: number): string {
   throw new Error('The engine has no folder');
 }
 
+/** Over a connection of its own: one that was kept alive may be ended for others at the moment in which it is used again. */
+async function uploadAnew(port: number, content: Uint8Array): Promise<{ status: number | undefined; body: unknown }> {
+  const connection = await openRaw(port);
+  await connection.send(scanRequest(filePart(content)));
+  const answer = await connection.answer();
+  connection.end();
+  return { status: answer?.status, body: JSON.parse(answer?.body ?? 'null') };
+}
+
 const archive = zip([
   { name: 'inner.tar', content: tar([{ name: 'inner.zip', content: zip([{ name: 'a.com', content: eicar() }]) }]) },
 ]);
@@ -76,9 +86,9 @@ for (const [from, address, isCalmed, env] of [
     for (let round = 0; round < 5; round += 1) {
       const startedMs = performance.now();
       // Unpacking takes files.
-      const clean = await upload(server.url, zip([{ name: `${round}.txt`, content: Buffer.from('harmless') }]));
+      const clean = await uploadAnew(server.port, zip([{ name: `${round}.txt`, content: Buffer.from('harmless') }]));
       t.match(clean, { status: 200, body: { infected: false } });
-      t.match(await upload(server.url, archive), { status: 200, body: { infected: true } });
+      t.match(await uploadAnew(server.port, archive), { status: 200, body: { infected: true } });
       t.equal((await fetch(`${server.url}/livez`, { headers: { Connection: 'close' } })).status, 200);
       t.ok(performance.now() - startedMs < 3_000, 'within 3 s');
     }

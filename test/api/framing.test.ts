@@ -124,9 +124,9 @@ t.test('pipelined requests are answered in their order', async (t) => {
 });
 
 t.test('a request that comes while a scan runs is answered after it', async (t) => {
-  const connection = await openRaw(server.port);
-  // Unpacking 250 MB up to the engine's limit takes seconds.
+  // Unpacking 250 MB up to the engine's limit takes seconds. Packing them too: a connection that is silent meanwhile would be ended.
   const bomb = zip([{ name: 'zeros', content: Buffer.alloc(250 * 1024 * 1024) }]);
+  const connection = await openRaw(server.port);
   await connection.send(scanRequest(filePart(bomb)));
   // Once this is answered elsewhere, the server has read the first request.
   const elsewhere = await openRaw(server.port);

@@ -30,7 +30,10 @@ t.test('SLUICE_NO_INSTALL=1 stops the start with all commands that it would run'
     });
   const started = build([]);
   t.equal(started.status, 1);
-  t.match(started.stderr, /^ {2}npm install --no-save --include=dev --no-audit --no-fund {3}# there were none$/m);
+  t.match(
+    started.stderr,
+    /^ {2}npm install --no-save --ignore-scripts --include=dev --no-audit --no-fund {3}# there were none$/m,
+  );
   t.match(
     started.stderr,
     /^ {2}apt-get install --no-install-recommends libclamav-dev g\+\+ make python3 {3}# to compile/m,

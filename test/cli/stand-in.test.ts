@@ -17,6 +17,7 @@ const parts = [
   'tsconfig.json',
   'build.mjs',
   'signatures',
+  'docs',
   'native',
   'src',
   'test',

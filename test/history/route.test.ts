@@ -145,7 +145,6 @@ const wrongQueries: [string, string, string][] = [
   ['sort', 'sort=id', ''],
   ['sort', 'sort=user_id', ''],
   ['sort', 'sort=creationDate,up', ''],
-  ['sort', 'sort=creationDate,ASC', ''],
   ['sort', 'sort=creationDate,asc,id', ''],
   ['sort', 'sort=creationDate;DROP TABLE scans', ''],
   ['sort', 'sort=constructor', ''],

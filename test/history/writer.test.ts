@@ -44,7 +44,7 @@ t.test(
     while (calls.length < 1) await turn();
     await journal.append(second);
     while (calls.length < 2) await turn();
-    t.strictSame(failures, [['Error: No answer within 50 ms', 1]]);
+    t.strictSame(failures, [['NoAnswer: No answer within 50 ms', 1]]);
     t.strictSame(
       calls.map(({ rows }) => rows),
       [[first], [first, second]],
