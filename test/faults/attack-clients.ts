@@ -82,7 +82,8 @@ function outcomeOf(answer: string): string | null {
 /** Uploads of one account that declare nothing and never end: 44 of them, 2 MB a second in all. */
 export function dripUploads(target: AttackTarget, { key, address }: Account): Attacker {
   const piece = randomBytes(2300);
-  const start = chunked([filePart(piece)]);
+  // Without the closing delimiter, and without the last chunk.
+  const start = chunked([filePart(piece).subarray(0, -'\r\n--BOUNDARY--\r\n'.length)]).subarray(0, -'0\r\n\r\n'.length);
   return attack(target, 44, () =>
     converse(target, address, async (socket) => {
       const request = scanRequest(start, {
@@ -90,8 +91,7 @@ export function dripUploads(target: AttackTarget, { key, address }: Account): At
         'Content-Length': null,
         'Transfer-Encoding': 'chunked',
       });
-      // Without the closing delimiter and the last chunk.
-      socket.write(request.subarray(0, -40));
+      socket.write(request);
       for (let sent = 0; sent < 9 * MIB && !socket.destroyed; sent += piece.length) {
         await pause(50);
         socket.write(Buffer.concat([Buffer.from(`${piece.length.toString(16)}\r\n`), piece, Buffer.from('\r\n')]));
