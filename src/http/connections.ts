@@ -67,12 +67,13 @@ export function createConnections(
   /** Whether one more of this address may stay; `share` is what it may have. */
   function isWithin(share: number, group: string): boolean {
     // The new one is among those that the kernel knows.
-    if (counts === null) look();
-    else counts.set(group, (counts.get(group) ?? 0) + 1);
+    let seen = counts === null ? look() : null;
+    if (seen === null) counts?.set(group, countOf(group) + 1);
     if (countOf(group) <= share) return true;
-    if (performance.now() - lookedMs >= LOOK_MS) {
-      const { connections, groups } = look();
+    if (seen === null && performance.now() - lookedMs >= LOOK_MS) seen = look();
+    if (seen !== null) {
       if (countOf(group) <= share) return true;
+      const { connections, groups } = seen;
       const own = connections.filter(({ address }) => groups.get(address) === group);
       const freed = end(own, Math.max(1, Math.ceil(share * SHARE_FREED)));
       counts?.set(group, countOf(group) - freed);

@@ -2,6 +2,7 @@
 import { type ChainableCommander, Cluster, Redis } from 'ioredis';
 import type { Script } from './redis-scripts.js';
 import { messageOfError, StoreError } from './store-error.js';
+import { NoAnswer } from './within.js';
 
 export type Client = Redis | Cluster;
 
@@ -172,6 +173,8 @@ export function isReply(error: unknown): boolean {
 
 /** Anybody may read it in /readyz: what Redis or the system says has addresses in it, the code of it hasn't. */
 export function messageWithoutAddress(error: unknown): string {
+  // Our own words, without an address.
+  if (error instanceof NoAnswer) return error.message;
   if (error instanceof Error && 'code' in error && typeof error.code === 'string') return error.code;
   const message = messageOfError(error);
   // Redis 6 puts what went wrong in a script behind its own words.

@@ -252,6 +252,7 @@ t.test('a process that ends for no file’s sake fails the try, and leaves no li
   writeFileSync(join(folder, 'a.yar'), rule('a', 'a mark'));
   const before = process.listenerCount('exit');
   const tried = tryRules([join(folder, 'a.yar')]);
+  while (trials().length === 0) await new Promise(setImmediate);
   for (const pid of trials()) process.kill(pid, 'SIGKILL');
   await t.rejects(tried, { message: 'The process that tries rules ended with SIGKILL' });
   t.equal(process.listenerCount('exit'), before);
