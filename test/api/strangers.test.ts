@@ -66,6 +66,47 @@ for (const [what, head] of Object.entries(routes)) {
   });
 }
 
+t.test(
+  'bodies that strangers never end use up their part of the budget: they get 503, an account is served, and all of it comes back',
+  async (t) => {
+    const { accessToken } = await signIn(server.url);
+    // 8,191 of 8,192 bytes each: 2,049 of them are more than the 16 MB that strangers may have.
+    const head =
+      'POST /web/auth/login HTTP/1.1\r\nHost: a\r\nContent-Type: application/json\r\nContent-Length: 8192\r\n\r\n';
+    const request = head + ' '.repeat(8191);
+    const clients = await Promise.all(
+      Array.from({ length: 2_100 }, (_, index) => openRaw(server.port, `127.0.2.${index % 250}`)),
+    );
+    t.teardown(() => {
+      for (const client of clients) client.end();
+    });
+    await Promise.all(clients.map((client) => client.send(request)));
+    const refused = await Promise.any(
+      clients.map(async (client) => (await client.answer()) ?? Promise.reject(new Error('Closed without an answer'))),
+    );
+    t.match(refused, { status: 503, body: /Too many request bodies at once/ });
+    t.match(refused.headers.get('retry-after'), /^[1-9]/);
+    const headers = { Authorization: `Bearer ${accessToken}`, 'Content-Type': 'application/json' };
+    const put = await fetch(`${server.url}/web/users/me`, {
+      method: 'PUT',
+      headers,
+      body: JSON.stringify({ name: 'a' }),
+    });
+    t.equal(put.status, 200, 'whose token is good has the reserve');
+    t.equal((await upload(server.url, 'not in the way of scans')).status, 200);
+    for (const client of clients) client.end();
+    for (let status = 503; status === 503; ) {
+      const body = JSON.stringify({ email: 'nobody@example.com', password: 'a wrong password' });
+      ({ status } = await fetch(`${server.url}/web/auth/login`, {
+        method: 'POST',
+        headers: { 'Content-Type': 'application/json' },
+        body,
+      }));
+      if (status !== 503) t.equal(status, 401, 'the budget is free again');
+    }
+  },
+);
+
 t.test('who has no token is refused before the first byte of the body', async (t) => {
   const client = await openRaw(server.port);
   t.teardown(() => client.end());
