@@ -39,9 +39,9 @@ class BuildFailure extends Error {
 
 function checkPlatform() {
   const [major = 0, minor = 0] = process.versions.node.split('.').map(Number);
-  if (!((major === 20 && minor >= 19) || (major === 22 && minor >= 9))) {
+  if (!((major === 20 && minor >= 19) || (major === 22 && minor >= 12))) {
     throw new BuildFailure(
-      `Sluice runs on Node 20.19 or later and on Node 22.9 or later; this is ${process.version}.`,
+      `Sluice runs on Node 20.19 or later and on Node 22.12 or later; this is ${process.version}.`,
       {
         todo: 'Install Node 22 (https://nodejs.org/en/download) and run the same command again.',
       },
