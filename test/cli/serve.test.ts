@@ -80,7 +80,8 @@ t.test('on a terminal the first start shows the account there, and leaves no fil
   t.notOk(existsSync(join(env.DATA_DIR, 'first-account.txt')));
   const wrong = await fetch(url, { method: 'POST', headers: { 'X-API-KEY': key } });
   t.equal(wrong.status, 415, 'the key is accepted');
-  terminal.kill('SIGTERM');
+  // Ctrl-C, as somebody would type it: a signal to `script` would leave the server behind.
+  terminal.stdin.write('\x03');
   await once(terminal, 'close');
 });
 
