@@ -1,22 +1,32 @@
 # Builds with the same build.mjs as everywhere else; what only builds stays in the first stage.
 #
 #   docker build -t sluice .
-#   docker run --init --shm-size=1g -p 8080:8080 -v sluice-data:/data sluice
+#   docker run --init --read-only --tmpfs /tmp --shm-size=1g -p 8080:8080 -v sluice-data:/data sluice
 #
 # --shm-size: the engine unpacks into /dev/shm, of which Docker gives 64 MB; with less than 256 MB free it uses the slower disk.
 # Signatures: mount a freshclam folder at /var/lib/clamav (read-only will do); without one the few that ship are used.
-FROM node:22-bookworm-slim AS build
+# docs/deploy.md has the rest.
+# BASE: a Debian 12 or 13 with Node and npm. `sh deploy/build-image.sh` makes one, and the image, where no registry can be reached.
+ARG BASE=node:22-trixie-slim
+FROM ${BASE} AS build
 WORKDIR /sluice
 COPY . .
-RUN node build.mjs && npm prune --omit=dev --ignore-scripts --no-audit --no-fund
+# The HTTP library brings a binary for each system and each version of Node, 130 MB of them.
+RUN node build.mjs \
+  && npm prune --omit=dev --ignore-scripts --no-audit --no-fund \
+  && find node_modules -name 'uws_*.node' \
+    ! -name "uws_linux_$(node -p 'process.arch + "_" + process.versions.modules').node" -delete \
+  && chmod 755 dist/src/main.js \
+  && rm -f dist/.tsbuildinfo
 
-FROM node:22-bookworm-slim
+FROM ${BASE}
 # The library that this Debian's libclamav-dev, which the first stage built with, depends on.
 RUN apt-get update -q \
   && apt-get install -q -y --no-install-recommends libclamav12 ca-certificates \
   && rm -rf /var/lib/apt/lists/* \
   && useradd --system --uid 10001 --no-create-home --home-dir /data --shell /usr/sbin/nologin sluice \
-  && install -d -o sluice -g sluice -m 700 /data
+  && install -d -o sluice -g sluice -m 700 /data \
+  && ln -s /sluice/dist/src/main.js /usr/local/bin/sluice
 WORKDIR /sluice
 COPY --from=build /sluice/package.json /sluice/LICENSE ./
 COPY --from=build /sluice/node_modules node_modules
@@ -26,8 +36,7 @@ COPY --from=build /sluice/native/build/Release/sockets.node native/build/Release
 COPY --from=build /sluice/native/build/Release/process.node native/build/Release/process.node
 COPY --from=build /sluice/signatures signatures
 COPY --from=build /sluice/src/store/migrations src/store/migrations
-COPY --from=build /sluice/dist/src dist/src
-COPY --from=build /sluice/dist/dashboard dist/dashboard
+COPY --from=build /sluice/dist dist
 ENV NODE_ENV=production HOST=0.0.0.0 PORT=8080 DATA_DIR=/data
 USER sluice
 VOLUME /data

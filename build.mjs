@@ -1,6 +1,5 @@
 // Installs what is missing and builds what is older than its sources; `--test` also installs what the tests need.
 import { spawn, spawnSync } from 'node:child_process';
-import { createHash } from 'node:crypto';
 import {
   existsSync,
   lstatSync,
@@ -17,17 +16,14 @@ import { basename, dirname, join, relative } from 'node:path';
 import { performance } from 'node:perf_hooks';
 import { fileURLToPath } from 'node:url';
 import zlib from 'node:zlib';
+import { isUnchanged, marksOf, removeStamp, writeStamp } from './build-check.mjs';
+import { checkUws, fetchUws, UwsProblem, uwsChoice, uwsCommands, uwsFetching, uwsFiles } from './build-uws.mjs';
 
 const root = dirname(fileURLToPath(import.meta.url));
 const at = (...parts) => join(root, ...parts);
-
-// uws-pack ships a binary per Node ABI; 115 is Node 20, 127 is Node 22. The sums are those of uws-pack 20.0.8.
-const uwsSums = {
-  uws_linux_x64_115: '6f8d96d761a64beddb060f1f7f0e617dd293ed127ec1d57507aa561a0083171e',
-  uws_linux_x64_127: '8cabc918bbf9a07323e54f89a33882491080b2eb35df0607f473ccdb1f3c31af',
-  uws_linux_arm64_115: 'c0e29fc143b46b584f3debec7910014ec228198fc1f17aaeacd1de7991bd3769',
-  uws_linux_arm64_127: 'd4c4f8b2c28c5f6544b49e36d91b0beee238a5b90a07904a947f77061c8b814d',
-};
+const bundledProgram = at('dist', 'program', 'program.js');
+/** TypeScript 7, which is native code and takes a fifth of the time; the checks read the sources through the JavaScript API of 5.9, which 7 doesn't have. */
+const compiler = at('node_modules', 'typescript-native', 'bin', 'tsc');
 
 class BuildFailure extends Error {
   constructor(what, { output = '', todo = '' } = {}) {
@@ -39,15 +35,12 @@ class BuildFailure extends Error {
 
 function checkPlatform() {
   const [major = 0, minor = 0] = process.versions.node.split('.').map(Number);
-  if (!((major === 20 && minor >= 19) || (major === 22 && minor >= 12))) {
-    throw new BuildFailure(
-      `Sluice runs on Node 20.19 or later and on Node 22.12 or later; this is ${process.version}.`,
-      {
-        todo: 'Install Node 22 (https://nodejs.org/en/download) and run the same command again.',
-      },
-    );
+  if (!((major === 20 && minor >= 19) || (major === 22 && minor >= 12) || (major > 22 && major < 27))) {
+    throw new BuildFailure(`Sluice runs on Node 20.19, on 22.12, and later up to 26; this is ${process.version}.`, {
+      todo: 'Install Node 24 (https://nodejs.org/en/download) and run the same command again.',
+    });
   }
-  if (!(uwsBinary() in uwsSums)) {
+  if (process.platform !== 'linux' || !['x64', 'arm64'].includes(process.arch)) {
     throw new BuildFailure(`Sluice runs on Linux, x64 or arm64; this is ${process.platform} ${process.arch}.`, {
       todo: 'Use the Dockerfile, or a Linux machine.',
     });
@@ -59,12 +52,15 @@ const npmInstall = ['install', '--no-save', '--ignore-scripts', '--include=dev',
 /** What the scripts end with when they say what to run instead of running it. */
 const WOULD_INSTALL = 3;
 
-/** With SLUICE_NO_INSTALL=1 nothing is fetched from anywhere: whoever wants to look first gets the commands, all at once. */
+/** With SLUICE_NO_INSTALL=1 nothing is fetched from anywhere: the build prints all commands at once, for somebody who wants to look first. */
 function refuseToInstall() {
   if (process.env.SLUICE_NO_INSTALL !== '1') return;
   const commands = [];
   const difference = packageDifference();
   if (difference !== undefined && !isBorrowed()) commands.push(`npm ${npmInstall.join(' ')}   # ${difference}`);
+  for (const [program, args] of existsSync(at('node_modules')) ? uwsCommands(root) : []) {
+    commands.push(`mkdir -p dist/uwebsockets && ${program} ${args.join(' ')}   # for HTTP_SERVER=uws`);
+  }
   const scripts = [
     ...(engine === 'yara' ? [] : [['native/setup.sh', 'to compile the engine; ENGINE=yara does without']]),
     ...(isForTests ? [['test/setup.sh', 'for the tests to run against']] : []),
@@ -130,7 +126,7 @@ function readPackages(path) {
 /** What the service will be asked to scan with, if this is the environment that it is started from; see docs/signatures.md. */
 const engine = process.env.ENGINE || 'auto';
 
-/** ENGINE=yara has no need of ClamAV. With auto, a machine that can't have it serves all the same, by rules alone, and is told. */
+/** ENGINE=yara has no need of ClamAV. With auto, a machine that can't have it serves all the same, by rules alone, and the build says so. */
 async function prepareClamav() {
   if (engine === 'yara') return;
   try {
@@ -139,6 +135,7 @@ async function prepareClamav() {
     await buildAddon(addonPath);
   } catch (error) {
     if (!(error instanceof BuildFailure) || engine === 'clamav' || isForTests || !hasYara()) throw error;
+    isWhole = false;
     endLine();
     process.stdout.write(
       `${error.output}\nClamAV's engine could not be built: ${error.message}\n${error.todo}\n` +
@@ -163,20 +160,18 @@ async function installSystemPackages(script) {
   if (existsSync(at(script))) await run('sh', [at(script)], { onFirstLine: announce });
 }
 
-function uwsBinary() {
-  return `uws_${process.platform}_${process.arch}_${process.versions.modules}`;
-}
-
-/** Nobody signs these binaries: what is loaded must be what was looked at when the version was pinned. */
-function checkUws() {
-  const path = at('node_modules', 'uws-pack', 'dist', 'bin', `${uwsBinary()}.node`);
-  const sum = existsSync(path) ? createHash('sha256').update(readFileSync(path)).digest('hex') : 'missing';
-  const wanted = uwsSums[uwsBinary()];
-  if (sum !== wanted) {
-    throw new BuildFailure(`${path} is not the file that was pinned.`, {
-      output: `SHA-256 is     ${sum}\nSHA-256 wanted ${wanted}\n`,
-      todo: 'Remove node_modules and run the same command again. If it stays so, do not run this package: tell us.',
-    });
+/** uWebSockets.js for this Node: checked, fetched where somebody wishes for one that isn't installed, or done without. */
+async function prepareUws() {
+  try {
+    if (uwsCommands(root).length > 0) {
+      announce(uwsFetching);
+      await fetchUws(root, (program, args) => run(program, args, { todo: 'HTTP_SERVER=auto does without it.' }));
+      endLine();
+    }
+    const said = checkUws(root);
+    if (said !== null) process.stdout.write(`${said}\n`);
+  } catch (error) {
+    throw error instanceof UwsProblem ? new BuildFailure(error.message, { todo: error.todo }) : error;
   }
 }
 
@@ -205,17 +200,12 @@ async function buildAddon(addon) {
   );
   if (sources.length === 0 || (existsSync(addon) && newestMs(sources) <= statSync(addon).mtimeMs)) return;
   announce(`Compiling ${relative(root, folder)}/`);
-  // Node's own headers, where they came with it, save a download.
-  const prefix = dirname(dirname(process.execPath));
-  const headers = existsSync(join(prefix, 'include', 'node', 'node_api.h')) ? [`--nodedir=${prefix}`] : [];
-  await run(
-    process.execPath,
-    [at('node_modules', 'node-gyp', 'bin', 'node-gyp.js'), 'rebuild', '--jobs=max', ...headers],
-    {
-      cwd: folder,
-      todo: 'Mend what the compiler says; native/setup.sh names the system packages it needs.',
-    },
-  );
+  await run(process.execPath, [at('node_modules', 'node-gyp', 'bin', 'node-gyp.js'), 'rebuild', '--jobs=max'], {
+    cwd: folder,
+    // As a variable, which goes before the options and before a .npmrc: without it node-gyp would download Node's headers.
+    env: { ...process.env, npm_config_nodedir: at('native', 'node') },
+    todo: 'Mend what the compiler says; native/setup.sh names the system packages it needs.',
+  });
 }
 
 const dashboardRoom = at('src', 'dashboard');
@@ -234,7 +224,7 @@ async function buildDashboard() {
   const startedAt = new Date();
   rmSync(stamp, { force: true });
   await Promise.all([
-    run(process.execPath, [at('node_modules', 'typescript', 'bin', 'tsc'), '-p', dashboardRoom], {
+    run(process.execPath, [compiler, '-p', dashboardRoom], {
       todo: 'Mend the types.',
     }),
     run(process.execPath, [at('node_modules', 'vite', 'bin', 'vite.js'), 'build', '--logLevel', 'warn'], {
@@ -268,7 +258,7 @@ async function compileTypeScript() {
   const stamp = at('dist', '.built');
   const list = `${sources.map((path) => relative(root, path)).join('\n')}\n`;
   const inputs = [...sources, at('tsconfig.json'), at('package-lock.json'), at('build.mjs')];
-  const isWhole = sources.every((path) => existsSync(outputOf(path)));
+  const isWhole = [...sources.map(outputOf), bundledProgram].every((path) => existsSync(path));
   const isBuilt = isWhole && existsSync(stamp) && readFileSync(stamp, 'utf8') === list;
   if (isBuilt && newestMs(inputs) <= statSync(stamp).mtimeMs) return;
   announce('Compiling TypeScript');
@@ -277,11 +267,25 @@ async function compileTypeScript() {
   // tsc remembers in this file what it wrote, and does not look whether that is still there.
   if (!isWhole) rmSync(at('dist', '.tsbuildinfo'), { force: true });
   const pretty = String(process.stdout.isTTY === true);
-  await run(process.execPath, [at('node_modules', 'typescript', 'bin', 'tsc'), '--pretty', pretty], {
+  await run(process.execPath, [compiler, '--pretty', pretty], {
     todo: 'Mend the types.',
   });
+  await bundleProgram();
   writeFileSync(stamp, list);
   utimesSync(stamp, startedAt, startedAt);
+}
+
+/** The command line and the server with their libraries in a few files: Node takes half as long to load these as hundreds of modules. */
+async function bundleProgram() {
+  const output = at('dist', 'program');
+  rmSync(output, { recursive: true, force: true });
+  // These find files of their own, or of the machine, beside their modules.
+  const external = ['piscina', '@node-rs/argon2', 'uWebSockets.js'].flatMap((name) => ['--external', name]);
+  const settings = ['--platform', 'node', '--format', 'esm', '--sourcemap', '--log-level', 'warn', ...external];
+  const entry = at('dist', 'src', 'cli', 'program.js');
+  await run(process.execPath, [at('node_modules', 'rolldown', 'bin', 'cli.mjs'), entry, '-d', output, ...settings], {
+    todo: 'Mend what Rolldown says.',
+  });
 }
 
 /** A test whose source is gone would go on running, and a file that imports it would go on working here only. */
@@ -311,9 +315,9 @@ function newestMs(paths) {
 }
 
 /** Runs a program; what it prints is shown only when it fails. */
-function run(program, args, { cwd = root, todo = '', onFirstLine = undefined } = {}) {
+function run(program, args, { cwd = root, env = process.env, todo = '', onFirstLine = undefined } = {}) {
   return new Promise((resolve, reject) => {
-    const child = spawn(program, args, { cwd, stdio: ['ignore', 'pipe', 'pipe'] });
+    const child = spawn(program, args, { cwd, env, stdio: ['ignore', 'pipe', 'pipe'] });
     let output = '';
     let told = onFirstLine === undefined;
     const take = (text) => {
@@ -355,7 +359,7 @@ const steps = [
   checkPlatform,
   refuseToInstall,
   installPackages,
-  checkUws,
+  prepareUws,
   linkPostgres,
   prepareClamav,
   compileTypeScript,
@@ -368,11 +372,50 @@ if (isForTests) {
   );
 }
 
-try {
+/** What a build depends on beside files. The addons are the same for every Node: what is looked at anew is the rest. */
+const about = [
+  root,
+  process.version,
+  process.arch,
+  engine === 'yara' ? 'without ClamAV' : 'with ClamAV',
+  uwsChoice,
+].join(' ');
+const stamp = at('dist', isForTests ? '.checked-for-tests' : '.checked');
+const roomsToBuild = isForTests ? ['src', 'test', 'bench'] : ['src'];
+
+function inputMarks() {
+  const files = ['build.mjs', 'build-check.mjs', 'build-uws.mjs', 'package-lock.json', 'tsconfig.json'];
+  const built = [addonPath, faultsPath].map((path) => dirname(dirname(path)));
+  return marksOf(
+    [...files, 'docs', 'native', ...roomsToBuild].map((path) => at(path)),
+    (path) => !built.includes(path),
+  );
+}
+
+function outputMarks() {
+  const addon = (name) => join(dirname(addonPath), `${name}.node`);
+  const addons = [addon('sluice'), addon('sockets'), addon('process'), ...(isForTests ? [faultsPath] : [])];
+  const packages = [at('node_modules', '.package-lock.json'), ...uwsFiles(root)];
+  const folders = [...roomsToBuild, 'program', 'dashboard'].map((room) => at('dist', room));
+  return marksOf([...packages, ...(engine === 'yara' ? [] : addons), ...folders], (path) => !path.endsWith('.map'));
+}
+
+/** What could not be built is tried again by the next build. */
+let isWhole = true;
+
+async function build() {
+  const inputs = inputMarks();
+  removeStamp(stamp);
   for (const step of steps) {
     await step();
     endLine();
   }
+  if (isWhole) writeStamp(stamp, about, inputs, outputMarks());
+}
+
+try {
+  if (isUnchanged(stamp, about)) process.stdout.write('Everything is installed and built.\n');
+  else await build();
 } catch (error) {
   endLine();
   if (!(error instanceof BuildFailure)) throw error;

@@ -2,10 +2,10 @@
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { hashOfKey } from '../src/account/access.js';
 import { createKey } from '../src/account/keys.js';
 import { createUser } from '../src/account/users.js';
 import { ownSignaturesDirectory } from '../src/paths.js';
+import { hashOfKey } from '../src/store/key-hash.js';
 import { openPostgres } from '../src/store/postgres.js';
 import { admissionNodePath } from '../test/fixtures/admission-node-path.js';
 import { startPostgres } from '../test/fixtures/postgres.js';

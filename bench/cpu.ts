@@ -56,3 +56,26 @@ export async function untilIdle(root: number): Promise<void> {
     before = now;
   }
 }
+
+/** CPU seconds of each thread of a process and everything below it. The thread with the number of its process is the one that serves. */
+export function threadSeconds(root: number): ReadonlyMap<string, number> {
+  const seconds = new Map<string, number>();
+  for (const pid of descendants(root)) {
+    for (const [name, ticks] of threadsOf(pid)) seconds.set(name, ticks / ticksPerSecond);
+  }
+  return seconds;
+}
+
+function threadsOf(pid: number): [string, number][] {
+  try {
+    const command = readFileSync(`/proc/${pid}/comm`, 'utf8').trim();
+    return readdirSync(`/proc/${pid}/task`).map((tid) => {
+      const stat = readFileSync(`/proc/${pid}/task/${tid}/stat`, 'utf8');
+      const fields = stat.slice(stat.lastIndexOf(')') + 2).split(' ');
+      const kind = Number(tid) === pid ? 'main' : `thread ${tid}`;
+      return [`${command} ${pid}, ${kind}`, Number(fields[11]) + Number(fields[12])];
+    });
+  } catch {
+    return []; // It ended between the listing and the reading.
+  }
+}

@@ -1,4 +1,5 @@
 // `npm run bench:downloads`: what 200 slow downloads at once do to the latency of uploads; rounds with and without in turns, one run.
+
 import { mkdtemp, rm } from 'node:fs/promises';
 import { Agent, type ClientRequest, request } from 'node:http';
 import { createServer, type Socket } from 'node:net';
@@ -6,6 +7,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { Command } from 'commander';
+import { messageOfError } from '../src/error-text.js';
 import { ownSignaturesDirectory } from '../src/paths.js';
 import { compile, loadProgram } from './compile.js';
 import { askForFiles, askForRun, type Measurement } from './contestants/contestant.js';
@@ -191,7 +193,7 @@ async function main(): Promise<void> {
   try {
     await measure(readOptions(), folder, undo);
   } catch (error) {
-    process.stderr.write(`bench: ${error instanceof Error ? error.message : String(error)}\n`);
+    process.stderr.write(`bench: ${messageOfError(error)}\n`);
     process.exitCode = 1;
   } finally {
     await cleanUp();

@@ -1,8 +1,8 @@
 // Process entry: drives our scan pool directly, in the line protocol of raw-loop.c.
 import { readFile } from 'node:fs/promises';
 import { createInterface } from 'node:readline';
-import { startPool } from '../src/engine/pool.js';
 import { loadSignatures } from '../src/engine/signatures.js';
+import { startPool } from '../src/engine/threads/pool.js';
 
 /** A scan waits for each thread while it works, so that none stands idle. */
 const SCANS_PER_THREAD = 2;
@@ -12,7 +12,7 @@ const STAMP_BYTES = 8;
 interface Entry {
   readonly bytes: Buffer;
   /** Copies that no scan holds. */
-  readonly free: ArrayBuffer[];
+  readonly free: Uint8Array<SharedArrayBuffer>[];
 }
 
 const [database, threadsText, gatesDirectory = null] = process.argv.slice(2);
@@ -51,16 +51,17 @@ async function readEntries(listPath: string): Promise<Entry[]> {
   return Promise.all(paths.map(async (path) => ({ bytes: await readFile(path), free: [] })));
 }
 
-function take(entry: Entry): ArrayBuffer {
+function take(entry: Entry): Uint8Array<SharedArrayBuffer> {
   let content = entry.free.pop();
   if (content === undefined) {
-    content = new ArrayBuffer(entry.bytes.length);
-    entry.bytes.copy(new Uint8Array(content));
+    // A byte of a neighbour's: memory that holds one content alone would be announced with each.
+    content = new Uint8Array(new SharedArrayBuffer(entry.bytes.length + 1), 0, entry.bytes.length);
+    content.set(entry.bytes);
   }
   stamp += 1n;
   if (unique) {
     const offset = Math.floor(entry.bytes.length / 2 / STAMP_BYTES) * STAMP_BYTES;
-    new DataView(content).setBigUint64(offset, stamp, true);
+    new DataView(content.buffer).setBigUint64(offset, stamp, true);
   }
   return content;
 }
@@ -81,9 +82,10 @@ async function run(seconds: number): Promise<object> {
       const entry = entries[next % entries.length];
       if (over || entry === undefined) return;
       next += 1;
-      const { verdict, content } = await pool.scan(take(entry), entry.bytes.length);
+      const content = take(entry);
+      const { verdict, returned } = await pool.scan(content, entry.bytes.length);
       tally.scans += 1;
-      if (content !== null) entry.free.push(content);
+      if (returned === null) entry.free.push(content);
       if (verdict.kind !== 'clean') {
         tally.errors += 1;
         tally.firstError ||= JSON.stringify(verdict);

@@ -6,6 +6,8 @@
 //   http PORT KEY | clamd SOCKET           -> ready
 //   files unique|fixed LIST_FILE           -> ready COUNT
 //   run SECONDS CONNECTIONS keep|close     -> done {json}   (close: a connection per scan)
+//   pace SECONDS CONNECTIONS RATE          -> done {json}   (open loop: so many scans a second, whatever the answers do)
+#define _GNU_SOURCE
 #include <sys/epoll.h>
 #include <sys/resource.h>
 
@@ -14,6 +16,8 @@
 
 // A round that is this much over its time has lost an answer.
 #define PATIENCE_SECONDS 60.0
+// For the connections of an open loop, which the server accepts when the clock runs already.
+#define ACCEPT_SECONDS 0.5
 
 struct result {
     uint64_t scans;
@@ -31,6 +35,12 @@ struct run {
     int epoll;
     int keep;
     int active;
+    // Open loop: seconds between two scans, and when the next one is due. 0: the next one begins with an answer.
+    double interval;
+    double due;
+    double counted_from;
+    struct connection *list;
+    int connections;
 };
 
 static void failed(struct run *run, const char *what) {
@@ -117,7 +127,8 @@ static void begin_scan(struct run *run, struct connection *c) {
         run->active--;
         return;
     }
-    c->begin = seconds_now();
+    // In an open loop a scan that had to wait for a connection has begun when it was due: its wait is part of its time.
+    c->begin = run->interval > 0 ? run->due : seconds_now();
     c->got = 0;
     c->busy = 1;
     if (c->fd < 0 && open_connection(run, c) != 0) {
@@ -153,9 +164,26 @@ static void read_some(struct run *run, struct connection *c) {
         give_up(run, c, c->answer);
         return;
     }
-    record(&run->result, seconds_now() - c->begin);
+    if (c->begin >= run->counted_from) record(&run->result, seconds_now() - c->begin);
     if (!run->keep) close_connection(c);
-    begin_scan(run, c);
+    if (run->interval > 0) {
+        c->busy = 0;
+        run->active--;
+    } else begin_scan(run, c);
+}
+
+// Begins what is due on connections that have nothing to do. Returns how long it is until the next one, in seconds.
+static double begin_due(struct run *run) {
+    double now = seconds_now();
+    if (now >= run->round.deadline) return 1;
+    for (int i = 0; i < run->connections && run->due <= now; i++) {
+        struct connection *c = &run->list[i];
+        if (c->busy) continue;
+        run->active++;
+        begin_scan(run, c);
+        run->due += run->interval;
+    }
+    return run->due <= now ? 1 : run->due - now;
 }
 
 static int by_value(const void *a, const void *b) {
@@ -179,8 +207,11 @@ static double cpu_seconds(void) {
 
 static void serve_events(struct run *run) {
     struct epoll_event events[64];
-    while (run->active > 0) {
-        int count = epoll_wait(run->epoll, events, 64, 1000);
+    for (;;) {
+        double wait = run->interval > 0 ? begin_due(run) : 1;
+        if (run->active == 0 && (run->interval == 0 || seconds_now() >= run->round.deadline)) return;
+        struct timespec timeout = {.tv_sec = (time_t)wait, .tv_nsec = (long)((wait - (double)(time_t)wait) * 1e9)};
+        int count = epoll_pwait2(run->epoll, events, 64, &timeout, NULL);
         for (int i = 0; i < count; i++) {
             struct connection *c = events[i].data.ptr;
             if (c->fd >= 0 && c->busy && (events[i].events & EPOLLOUT) && write_some(run, c) != 0) c->part = PARTS;
@@ -203,8 +234,15 @@ static void measure(struct run *run, double seconds, int connections) {
     double cpu = cpu_seconds();
     double begin = seconds_now();
     run->round.deadline = begin + seconds;
-    run->active = connections;
-    for (int i = 0; i < connections; i++) begin_scan(run, &list[i]);
+    run->list = list;
+    run->connections = connections;
+    run->due = begin;
+    // In an open loop what is due while the server still accepts the connections isn't counted.
+    run->counted_from = run->interval > 0 ? begin + ACCEPT_SECONDS : begin;
+    if (run->interval == 0) {
+        run->active = connections;
+        for (int i = 0; i < connections; i++) begin_scan(run, &list[i]);
+    }
     serve_events(run);
     double elapsed = seconds_now() - begin;
     cpu = cpu_seconds() - cpu;
@@ -219,6 +257,13 @@ static void measure(struct run *run, double seconds, int connections) {
     free(result->latencies);
 }
 
+static void run_once(struct run *run, double seconds, int connections) {
+    pthread_mutex_init(&run->round.lock, NULL);
+    run->epoll = epoll_create1(EPOLL_CLOEXEC);
+    measure(run, seconds, connections);
+    close(run->epoll);
+}
+
 int main(void) {
     setvbuf(stdout, NULL, _IOLBF, 0);
     struct target target = {0};
@@ -227,6 +272,7 @@ int main(void) {
     char word[16];
     char path[4001];
     double seconds;
+    double rate;
     int connections;
     while (fgets(line, sizeof line, stdin) != NULL) {
         if (sscanf(line, "http %d %127s", &target.port, target.key) == 2) {
@@ -243,10 +289,10 @@ int main(void) {
             printf("ready %zu\n", files.count);
         } else if (sscanf(line, "run %lf %d %15s", &seconds, &connections, word) == 3 && files.count > 0) {
             struct run run = {.target = &target, .files = &files, .keep = strcmp(word, "keep") == 0};
-            pthread_mutex_init(&run.round.lock, NULL);
-            run.epoll = epoll_create1(EPOLL_CLOEXEC);
-            measure(&run, seconds, connections);
-            close(run.epoll);
+            run_once(&run, seconds, connections);
+        } else if (sscanf(line, "pace %lf %d %lf", &seconds, &connections, &rate) == 3 && rate > 0 && files.count > 0) {
+            struct run run = {.target = &target, .files = &files, .keep = 1, .interval = 1 / rate};
+            run_once(&run, seconds, connections);
         } else {
             fprintf(stderr, "load: not understood: %s", line);
             return 2;

@@ -1,13 +1,21 @@
 // `npm run bench`: our engine and our service against a plain loop over libclamav and against clamd, in one run.
+
 import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
+import { messageOfError } from '../src/error-text.js';
 import { ownSignaturesDirectory } from '../src/paths.js';
 import { startClamdContestant, startRememberingClamd, startTunedClamd } from './contestants/clamd.js';
 import type { Contestant, Setting } from './contestants/contestant.js';
 import { startEngine, startGatedEngine } from './contestants/engine.js';
 import { startRaw } from './contestants/raw.js';
-import { startForgetfulSluice, startGatedSluice, startSluiceWithStores } from './contestants/sluice.js';
+import {
+  startForgetfulSluice,
+  startForgetfulSluiceWithStores,
+  startGatedSluice,
+  startNodeSluice,
+  startSluiceWithStores,
+} from './contestants/sluice.js';
 import { makeFileSet } from './files.js';
 import { type contestantNames, type Options, readOptions } from './options.js';
 import { type Block, describeMachine, formatBlock, formatPromise, type Report } from './report.js';
@@ -37,7 +45,7 @@ function print(text: string): void {
 }
 
 function complain(error: unknown): void {
-  process.stderr.write(`bench: ${error instanceof Error ? error.message : String(error)}\n`);
+  process.stderr.write(`bench: ${messageOfError(error)}\n`);
 }
 
 async function keep<Started extends Contestant>(start: () => Promise<Started>): Promise<Started> {
@@ -59,7 +67,9 @@ const starters: Record<
   engine: (setting) => startEngine(setting),
   'engine-gates': startGatedEngine,
   sluice: startForgetfulSluice,
+  'sluice-node': startNodeSluice,
   'sluice-gates': startGatedSluice,
+  'sluice-stores': startForgetfulSluiceWithStores,
   'sluice-cache': startSluiceWithStores,
   clamd: startClamdContestant,
   'clamd-cache': startRememberingClamd,

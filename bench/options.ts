@@ -7,7 +7,9 @@ export const contestantNames = [
   'engine',
   'engine-gates',
   'sluice',
+  'sluice-node',
   'sluice-gates',
+  'sluice-stores',
   'sluice-cache',
   'clamd',
   'clamd-cache',
@@ -34,13 +36,13 @@ export interface Options {
 
 const WARM_UP_SECONDS_MAX = 0.5;
 
-function positive(text: string): number {
+export function positive(text: string): number {
   const value = Number(text);
   if (!(value > 0 && value <= 1_000)) throw new InvalidArgumentError('It must be a number above 0, at most 1000.');
   return value;
 }
 
-function whole(text: string): number {
+export function whole(text: string): number {
   const value = positive(text);
   if (!Number.isInteger(value)) throw new InvalidArgumentError('It must be a whole number.');
   return value;

@@ -26,7 +26,6 @@ const settings = z.object({
   threads: z.coerce.number().int().positive(),
   connections: z.coerce.number().int().positive(),
   only: z.string(),
-  mode: z.enum(['concurrent', 'frugal']),
 });
 type Settings = z.infer<typeof settings>;
 
@@ -43,7 +42,6 @@ function readSettings(): Settings {
     .addOption(
       new Option('--only <scenario>', 'what is scanned').choices(scenarios.map(({ name }) => name)).default('100KB'),
     )
-    .addOption(new Option('--mode <mode>', 'RELOAD').choices(['concurrent', 'frugal']).default('concurrent'))
     .parse(process.argv);
   return settings.parse(command.opts());
 }
@@ -68,7 +66,7 @@ interface Reloads {
   readonly millis: readonly number[];
 }
 
-/** Reloads until it is told to stop. */
+/** Reloads until it is stopped. */
 async function reloadUntil(sluice: SluiceContestant, everySeconds: number, isOver: () => boolean): Promise<Reloads> {
   const memory: number[] = [];
   const millis: number[] = [];
@@ -112,16 +110,13 @@ async function measure(given: Settings, folder: string): Promise<void> {
   const scenario = scenarios.find(({ name }) => name === given.only);
   if (scenario === undefined) throw new Error(`There is no scenario ${given.only}`);
   const sluice = await startSluice({ databaseDirectory, threads: given.threads, folder }, given.connections, {
-    RELOAD: given.mode,
     SIGNATURES_POLL_SECONDS: '0',
   });
   try {
     await sluice.use(await makeFileSet(scenario, folder, async () => () => true));
     await sluice.run(1);
     const { signatures } = await look(sluice);
-    process.stdout.write(
-      `${signatures} signatures, ${given.mode}; resident before the first reload ${residentMib(sluice)} MiB\n`,
-    );
+    process.stdout.write(`${signatures} signatures; resident before the first reload ${residentMib(sluice)} MiB\n`);
     const quiet: Measurement[] = [];
     const reloading: Measurement[] = [];
     const reloads: Reloads[] = [];

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-// Puts functions of ours between these libraries and the C library's allocator, in their tables of addresses: an addon is
-// loaded too late to be found before the C library, and a failure leaves no other trace that lasts until the scan's end.
+// Puts functions of ours between these libraries and the C library's allocator, in their tables of addresses. There is no
+// other way to know of a failed allocation until the scan's end, and an addon is loaded too late to come before the C library.
 #include "allocations.h"
 
 #include <dirent.h>

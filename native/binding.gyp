@@ -32,7 +32,7 @@
       "libraries/": [["exclude", "."]]
     },
     {
-      # What a process gives up at its start; likewise.
+      # What a process gives up; likewise.
       "target_name": "process",
       "sources": ["process.cc"],
       "libraries/": [["exclude", "."]]

@@ -182,9 +182,9 @@ void ClamavEngine::Configure(cl_engine* engine, const LoadRequest& request) {
       NumberSetting{CL_ENGINE_MAX_FILES, limits.max_files},
       NumberSetting{CL_ENGINE_MAX_RECURSION, limits.max_recursion},
       NumberSetting{CL_ENGINE_MAX_SCANTIME, limits.max_scan_time_ms},
-      // Over these, steps are skipped in silence (by default embedded executables over 40 MB, HTML over 40 MB or
-      // 8 MB of text, scripts over 20 MB, ZIPs over 1 MB that hold an executable's parts, PCRE over 100 MB):
-      // nothing that the scan size admits may be skipped.
+      // Over these, libclamav skips steps in silence. Nothing that the scan size admits may be skipped. By default it
+      // skips embedded executables over 40 MB, HTML over 40 MB or 8 MB of text, scripts over 20 MB, ZIPs over 1 MB that
+      // hold an executable's parts, and PCRE over 100 MB.
       NumberSetting{CL_ENGINE_MAX_EMBEDDEDPE, limits.max_scan_size_bytes},
       NumberSetting{CL_ENGINE_MAX_HTMLNORMALIZE, limits.max_scan_size_bytes},
       NumberSetting{CL_ENGINE_MAX_HTMLNOTAGS, limits.max_scan_size_bytes},
@@ -239,7 +239,7 @@ class Loader {
         throw LoadError(Reason("There is no signature in " + directory, listener_.messages));
       }
     }
-    // Told once, in the folders' order: what follows is no part of what was asked for.
+    // Reported once, in the folders' order: what follows is no part of what was asked for.
     cl_engine_set_clcb_sigload_progress(engine_.get(), nullptr, nullptr);
     cl_engine_set_clcb_sigload(engine_.get(), nullptr, nullptr);
     LoadMarks(engine_.get(), request_.marks_directory);
@@ -252,7 +252,12 @@ class Loader {
     LoadOwn(engine_.get(), request_.gates->gates, &gates);
   }
 
-  void TakeShare(const std::string& path) {
+  void TakeShares(const GateFiles::Looker& looker) {
+    // Two ways of matching take two passes over a content, and the other one is for signatures that are not here.
+    Set(engine_.get(), {CL_ENGINE_AC_ONLY, 1});
+    // As many first bytes have a table of 2 KB each. Behind fewer of them more signatures are compared.
+    constexpr uint64_t kCompactDepth = 2;
+    if (looker.compact) Set(engine_.get(), {CL_ENGINE_AC_MAXDEPTH, kCompactDepth});
     cl_engine_set_clcb_sigload_progress(engine_.get(), nullptr, nullptr);
     cl_engine_set_clcb_engine_compile_progress(engine_.get(), nullptr, nullptr);
     unsigned int beside = 0;
@@ -264,7 +269,10 @@ class Loader {
       if (code != CL_SUCCESS) throw LoadError("Cannot load the programs in " + programs + ": " + cl_strerror(code));
     }
     loading_.taken = Taken::kMet;
-    LoadOwn(engine_.get(), path, &facts_.signature_count);
+    const std::vector<std::string>& paths = request_.gates->shares;
+    for (size_t share = 0; share < paths.size(); share++) {
+      if ((looker.shares >> share & 1) != 0) LoadOwn(engine_.get(), paths[share], &facts_.signature_count);
+    }
   }
 
   // The observer ends with the load, the engine does not.
@@ -299,10 +307,11 @@ std::shared_ptr<const ClamavEngine> ClamavEngine::Build(const LoadRequest& reque
   return loader.Compile();
 }
 
-std::shared_ptr<const ClamavEngine> ClamavEngine::BuildShare(const LoadRequest& request, const LoadObserver& observer,
-                                                             uint64_t epoch, gates::Names& behind_gates, const std::string& path) {
+std::shared_ptr<const ClamavEngine> ClamavEngine::BuildLooker(const LoadRequest& request, const LoadObserver& observer,
+                                                              uint64_t epoch, gates::Names& behind_gates,
+                                                              const GateFiles::Looker& looker) {
   Loader loader(request, observer, epoch, &behind_gates);
-  loader.TakeShare(path);
+  loader.TakeShares(looker);
   return loader.Compile();
 }
 

@@ -163,7 +163,8 @@ ScanReport ClamavEngine::ScanOnce(const void* content, size_t length, bool all_m
   if (!signature_matched && alerts.out_of_memory) code = CL_EMEM;
   if (code != CL_VIRUS) found.reset();
   // What libclamav merely says of its files can be the content's doing, and so can a folder that this scan alone has filled.
-  const bool is_ours = code == CL_EWRITE && (lacks_storage || (alerts.storage_full && alerts.filled_by_others));
+  const bool filled_by_others = alerts.storage_full && alerts.filled_by_others;
+  const bool is_ours = code == CL_EWRITE && (lacks_storage || listener.lacked_descriptors || filled_by_others);
   return {code, cl_strerror(code), std::move(found), std::move(alerts.names), is_ours};
 }
 

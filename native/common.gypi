@@ -2,7 +2,10 @@
 # How every binary of native/ is compiled: one Node-API 8 library that loads in every supported Node, linked against the system's libclamav.
 {
   "target_defaults": {
-    "include_dirs": ["<!(node -p \"require('node-addon-api').include_dir\")"],
+    "include_dirs": [
+      "<!(node -p \"require('node-addon-api').include_dir\")",
+      "<!(node -p \"require('node-api-headers').include_dir\")"
+    ],
     "defines": [
       "NAPI_VERSION=8",
       "NAPI_CPP_EXCEPTIONS",

@@ -28,17 +28,19 @@ void Merge(ScanReport& report, const ScanReport& look) {
 
 }  // namespace
 
-EngineSet::EngineSet(Engine first, std::vector<Engine> shares, std::vector<std::string> unofficial, const LoadRequest& request)
+EngineSet::EngineSet(Engine first, std::vector<Looker> lookers, std::vector<std::string> unofficial, const LoadRequest& request)
     : first_(std::move(first)),
-      shares_(std::move(shares)),
+      lookers_(std::move(lookers)),
       unofficial_(std::move(unofficial)),
       scan_time_(request.limits.max_scan_time_ms),
       counters_(request.gates ? std::make_unique<gates::Counters>(request.gates->gate_count) : nullptr),
       facts_(first_->facts()) {
-  for (const Engine& share : shares_) {
-    facts_.signature_count += share->facts().signature_count;
-    facts_.load_millis += share->facts().load_millis;
-    for (const std::string& warning : share->facts().warnings) facts_.warnings.push_back(warning);
+  for (const auto& [engine, shares, whole] : lookers_) {
+    const EngineFacts& facts = engine->facts();
+    facts_.load_millis += facts.load_millis;
+    if (!whole) continue;
+    facts_.signature_count += facts.signature_count;
+    facts_.warnings.insert(facts_.warnings.end(), facts.warnings.begin(), facts.warnings.end());
   }
 }
 
@@ -48,22 +50,22 @@ std::shared_ptr<const EngineSet> EngineSet::Build(const LoadRequest& request, co
   }
   gates::Names names(*request.gates);
   Engine first = ClamavEngine::Build(request, observer, epoch, &names);
-  std::vector<Engine> shares;
-  for (const std::string& path : request.gates->shares) {
-    shares.push_back(ClamavEngine::BuildShare(request, observer, epoch, names, path));
+  std::vector<Looker> lookers;
+  for (const GateFiles::Looker& looker : request.gates->lookers) {
+    const uint32_t shares = looker.shares;
+    const auto has_more = [shares](const GateFiles::Looker& other) {
+      return other.shares != shares && (other.shares & shares) == shares;
+    };
+    const bool whole = std::none_of(request.gates->lookers.begin(), request.gates->lookers.end(), has_more);
+    lookers.push_back({ClamavEngine::BuildLooker(request, observer, epoch, names, looker), shares, whole});
   }
-  return std::shared_ptr<const EngineSet>(
-      new EngineSet(std::move(first), std::move(shares), names.Unofficial(), request));
+  return std::shared_ptr<const EngineSet>(new EngineSet(std::move(first), std::move(lookers), names.Unofficial(), request));
 }
 
 void EngineSet::Prove(const LoadRequest& request) const {
   // Nobody else has the engines yet. The time that contents get may be short, and this machine busy: that says nothing of them.
   constexpr uint32_t kProofMillis = 60'000;
-  const auto limit = [this](uint32_t millis) {
-    first_->SetScanTime(millis);
-    for (const Engine& share : shares_) share->SetScanTime(millis);
-  };
-  limit(kProofMillis);
+  SetScanTime(kProofMillis);
   std::string with = " (with the signatures in ";
   for (const std::string& directory : request.directories) with += (&directory == &request.directories.front() ? "" : ", ") + directory;
   with += ")";
@@ -81,7 +83,12 @@ void EngineSet::Prove(const LoadRequest& request) const {
                     (report.virus_name ? "found to be " + *report.virus_name : "answered with " + std::string(report.code_text)) +
                     with);
   }
-  limit(request.limits.max_scan_time_ms);
+  SetScanTime(request.limits.max_scan_time_ms);
+}
+
+void EngineSet::SetScanTime(uint32_t millis) const {
+  first_->SetScanTime(millis);
+  for (const Looker& looker : lookers_) looker.engine->SetScanTime(millis);
 }
 
 ScanReport EngineSet::Scan(const void* content, size_t length) const {
@@ -91,20 +98,31 @@ ScanReport EngineSet::Scan(const void* content, size_t length) const {
   gates::Hits hits;
   ScanReport report = first_->ScanWithGates(content, length, hits);
   if (hits.shares() == 0 || IsMatch(report)) return report;
-  counters_->CountSecondLook();
   return LookAgain(std::move(report), hits, content, length, deadline);
+}
+
+std::vector<const ClamavEngine*> EngineSet::LookersFor(uint32_t hit) const {
+  std::vector<const ClamavEngine*> lookers;
+  for (const Looker& whole : lookers_) {
+    const uint32_t wanted = hit & whole.shares;
+    if (!whole.whole || wanted == 0) continue;
+    const auto has_all = [wanted](const Looker& one) { return (one.shares & wanted) == wanted; };
+    lookers.push_back(std::find_if(lookers_.begin(), lookers_.end(), has_all)->engine.get());
+  }
+  return lookers;
 }
 
 // All looks together have the time that one scan has: none begins after it, and one that is under way ends with the layer.
 ScanReport EngineSet::LookAgain(ScanReport report, const gates::Hits& hits, const void* content, size_t length,
                                 Deadline deadline) const {
-  for (size_t share = 0; share < shares_.size(); share++) {
-    if ((hits.shares() >> share & 1) == 0) continue;
+  const std::vector<const ClamavEngine*> lookers = LookersFor(hits.shares());
+  counters_->CountSecondLook(lookers.size());
+  for (const ClamavEngine* looker : lookers) {
     if (std::chrono::steady_clock::now() >= deadline) {
       Add(report, kLate);
       return report;
     }
-    ScanReport look = shares_[share]->Scan(content, length, deadline);
+    ScanReport look = looker->Scan(content, length, deadline);
     if (!IsMatch(look)) {
       Merge(report, look);
       continue;

@@ -31,11 +31,21 @@ class EngineSet {
  private:
   using Engine = std::shared_ptr<const ClamavEngine>;
 
-  EngineSet(Engine first, std::vector<Engine> shares, std::vector<std::string> unofficial, const LoadRequest& request);
+  struct Looker {
+    Engine engine;
+    uint32_t shares;
+    // All that others have of these shares, this one has.
+    bool whole;
+  };
+
+  EngineSet(Engine first, std::vector<Looker> lookers, std::vector<std::string> unofficial, const LoadRequest& request);
+  void SetScanTime(uint32_t millis) const;
+  // Which engines must look where these shares were hit: of those that are whole each at most once, or a smaller one in its place.
+  std::vector<const ClamavEngine*> LookersFor(uint32_t hit) const;
   ScanReport LookAgain(ScanReport report, const gates::Hits& hits, const void* content, size_t length, Deadline deadline) const;
 
   Engine first_;
-  std::vector<Engine> shares_;
+  std::vector<Looker> lookers_;
   // Sorted names of signatures behind gates that are not official.
   std::vector<std::string> unofficial_;
   std::chrono::milliseconds scan_time_;

@@ -33,11 +33,14 @@ State& TheState() {
   return *state;
 }
 
-// Frees an engine that nobody else holds. Its memory goes back to the system: it is far more than scans keep for
-// themselves (addon.cc), and the next engine is seldom put where this one was.
+// What loading or freeing an engine leaves free goes back to the system: it is far more than scans keep for themselves
+// (addon.cc), and the next engine is seldom put where this one was.
+void GiveMemoryBack() { malloc_trim(0); }
+
+// Frees an engine that nobody else holds.
 void Free(Reference engine) {
   engine.reset();
-  malloc_trim(0);
+  GiveMemoryBack();
 }
 
 // Waits for the last scan of an engine that no longer serves, and frees it; false, and nothing is freed, after the deadline.
@@ -64,19 +67,6 @@ void RetireLater(Reference retired) {
   }
 }
 
-void FreeCurrent(std::chrono::milliseconds wait) {
-  State& state = TheState();
-  Reference current;
-  {
-    std::lock_guard lock(state.mutex);
-    current = std::exchange(state.current, nullptr);
-  }
-  if (!current || Retire(current, std::chrono::steady_clock::now() + wait)) return;
-  std::lock_guard lock(state.mutex);
-  if (!state.current) state.current = std::move(current);
-  throw LoadError("The old signatures could not be freed first: scans with them have not ended");
-}
-
 Reference TakePrepared(State& state, uint64_t epoch) {
   auto node = state.prepared.extract(epoch);
   return node.empty() ? nullptr : std::move(node.mapped());
@@ -94,9 +84,9 @@ EngineFacts Prepare(const LoadRequest& request, const LoadObserver& observer) {
   State& state = TheState();
   std::lock_guard turn(state.build_turn);
   exit_gate::Passage passage;
-  if (request.free_first_wait_ms > 0) FreeCurrent(std::chrono::milliseconds(request.free_first_wait_ms));
   Reference fresh = EngineSet::Build(request, observer, ++state.last_epoch);
   fresh->Prove(request);
+  GiveMemoryBack();
   std::lock_guard lock(state.mutex);
   state.prepared.emplace(fresh->facts().epoch, fresh);
   return fresh->facts();
@@ -124,6 +114,16 @@ void Discard(uint64_t epoch) {
     prepared = TakePrepared(state, epoch);
   }
   RetireLater(std::move(prepared));
+}
+
+bool Clear(std::chrono::milliseconds wait) {
+  State& state = TheState();
+  Reference current;
+  {
+    std::lock_guard lock(state.mutex);
+    current = std::exchange(state.current, nullptr);
+  }
+  return !current || Retire(current, std::chrono::steady_clock::now() + wait);
 }
 
 }  // namespace sluice::engine

@@ -2,6 +2,7 @@
 // The engine that serves: one per process, replaced as a whole, never changed.
 #pragma once
 
+#include <chrono>
 #include <memory>
 
 #include "engine-set.h"
@@ -23,5 +24,8 @@ bool Serve(uint64_t epoch);
 
 // Frees a prepared engine that shall not serve.
 void Discard(uint64_t epoch);
+
+// Frees the engine that serves, for programs that end without one (test/sanitize/). False: scans with it have not ended by then.
+bool Clear(std::chrono::milliseconds wait);
 
 }  // namespace sluice::engine

@@ -89,7 +89,7 @@ void Counters::CountInVain(const Hits& hits) {
 }
 
 GateStatistics Counters::Statistics() const {
-  GateStatistics statistics{scans_.load(), second_looks_.load(), in_vain_.load(), {}};
+  GateStatistics statistics{scans_.load(), second_looks_.load(), lookers_.load(), in_vain_.load(), {}};
   for (uint32_t gate = 0; gate < gate_count_; gate++) {
     const uint32_t times = in_vain_by_gate_[gate].load(std::memory_order_relaxed);
     if (times > 0) statistics.noisy.emplace_back(gate, times);

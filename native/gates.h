@@ -16,8 +16,8 @@
 
 namespace sluice::gates {
 
-// Names of gates: this, the gate's number, a point, and in hexadecimal digits a bit for each share that must look.
-constexpr std::string_view kPrefix = "Sluice.Gate.";
+// Names of gates: this, which libclamav takes for something that it reports once at the end of a scan, the gate's number, a point, and in hexadecimal digits a bit for each share that must look.
+constexpr std::string_view kPrefix = "PUA.Sluice.Gate.";
 
 // Where layers inside of mails send to which shares.
 struct MailRule {
@@ -76,7 +76,10 @@ class Counters {
   explicit Counters(uint32_t gate_count) : gate_count_(gate_count), in_vain_by_gate_(new std::atomic<uint32_t>[gate_count]()) {}
 
   void CountScan() { scans_.fetch_add(1, std::memory_order_relaxed); }
-  void CountSecondLook() { second_looks_.fetch_add(1, std::memory_order_relaxed); }
+  void CountSecondLook(size_t lookers) {
+    second_looks_.fetch_add(1, std::memory_order_relaxed);
+    lookers_.fetch_add(lookers, std::memory_order_relaxed);
+  }
   // No signature behind the gates that hit has matched.
   void CountInVain(const Hits& hits);
   GateStatistics Statistics() const;
@@ -85,6 +88,7 @@ class Counters {
   const uint32_t gate_count_;
   std::atomic<uint64_t> scans_ = 0;
   std::atomic<uint64_t> second_looks_ = 0;
+  std::atomic<uint64_t> lookers_ = 0;
   std::atomic<uint64_t> in_vain_ = 0;
   std::unique_ptr<std::atomic<uint32_t>[]> in_vain_by_gate_;
 };

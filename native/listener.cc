@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cerrno>
 #include <cstring>
 #include <new>
 #include <utility>
@@ -27,14 +28,22 @@ bool TellsOfFailedStorage(const char* message) {
 
 }  // namespace
 
-Listening::Listening(Listener& listener) { listener_of_this_thread = &listener; }
+Listening::Listening(Listener& listener) {
+  listener_of_this_thread = &listener;
+  errno = 0;  // See Hear.
+}
 
 Listening::~Listening() { listener_of_this_thread = nullptr; }
 
 void Hear(const char* message) noexcept {
+  // Of the call that failed last on this thread, since the listening began. A content can choose what is logged, but not this.
+  const int error = errno;
   Listener* listener = listener_of_this_thread;
   if (listener == nullptr) return;
-  if (TellsOfFailedStorage(message)) listener->storage_failed = true;
+  if (TellsOfFailedStorage(message)) {
+    listener->storage_failed = true;
+    if (error == EMFILE || error == ENFILE) listener->lacked_descriptors = true;
+  }
   try {
     std::string line(message);
     line.erase(line.find_last_not_of(" \r\n") + 1);

@@ -11,6 +11,8 @@ struct Listener {
   std::vector<std::string> messages;  // the last of them
   // A file or folder could not be made or written.
   bool storage_failed = false;
+  // That was because the process, or the machine, had no file descriptor left at that moment.
+  bool lacked_descriptors = false;
 };
 
 // Hears for as long as it lives, on the thread that made it.

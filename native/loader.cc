@@ -143,7 +143,7 @@ void StandBack() {
 }
 
 void Load(Channel& channel, const LoadRequest& request) {
-  if (engine::Current() && request.free_first_wait_ms == 0) StandBack();
+  if (engine::Current()) StandBack();
   Throttle throttle(channel);
   LoadObserver observer{
       [&throttle](Phase phase, uint64_t done, uint64_t total) { throttle.Offer({phase, done, total}); },

@@ -8,7 +8,7 @@
 
 namespace sluice {
 
-// A promise of the facts of an engine that is built and proven, and waits to be told to serve. `on_progress` may be empty; its last call comes before the promise settles.
+// A promise of the facts of an engine that is built and proven. It serves when it is asked to. `on_progress` may be empty; its last call comes before the promise settles.
 Napi::Value StartLoading(Napi::Env env, LoadRequest request, Napi::Function on_progress);
 
 Napi::Object FactsToObject(Napi::Env env, const EngineFacts& facts);

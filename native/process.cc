@@ -1,10 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0-only
-// What a process gives up for good, and Node has no call for: to leave its memory behind in a file when it dies.
+// Two things for which Node has no call: a process gives up its core dumps, and pages that it doesn't need.
 #include <napi.h>
+#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
+#include <unistd.h>
 
 #include <cerrno>
+#include <cstdint>
 #include <cstring>
 #include <string>
 
@@ -20,8 +23,27 @@ Napi::Value ForbidCoreDumps(const Napi::CallbackInfo& info) {
   return env.Undefined();
 }
 
+// discardPages(bytes): the whole pages among them go back to the kernel and read as zeros. Only of private memory without a file behind
+// it, which is what array buffers have.
+Napi::Value DiscardPages(const Napi::CallbackInfo& info) {
+  Napi::Env env = info.Env();
+  if (!info[0].IsTypedArray() || info[0].As<Napi::TypedArray>().TypedArrayType() != napi_uint8_array) {
+    throw Napi::TypeError::New(env, "bytes must be a Uint8Array");
+  }
+  auto bytes = info[0].As<Napi::Uint8Array>();
+  const auto page = static_cast<uintptr_t>(sysconf(_SC_PAGESIZE));
+  const auto begin = reinterpret_cast<uintptr_t>(bytes.Data());
+  const uintptr_t first = (begin + page - 1) / page * page;
+  const uintptr_t end = (begin + bytes.ByteLength()) / page * page;
+  if (first < end && madvise(reinterpret_cast<void*>(first), end - first, MADV_DONTNEED) != 0) {
+    throw Napi::Error::New(env, std::string("madvise: ") + std::strerror(errno));
+  }
+  return env.Undefined();
+}
+
 Napi::Object Initialize(Napi::Env env, Napi::Object exports) {
   exports["forbidCoreDumps"] = Napi::Function::New(env, ForbidCoreDumps, "forbidCoreDumps");
+  exports["discardPages"] = Napi::Function::New(env, DiscardPages, "discardPages");
   return exports;
 }
 

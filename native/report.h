@@ -25,9 +25,16 @@ struct Limits {
 // Gates: body signatures of which one hits in every content that a logical signature matches, and the logical signatures
 // themselves, shared out among engines that look only then.
 struct GateFiles {
+  // An engine that holds these shares. Compact: it takes less memory, and longer for content that is full of gates.
+  struct Looker {
+    uint32_t shares;
+    bool compact;
+  };
   std::string gates;
   uint32_t gate_count;
   std::vector<std::string> shares;
+  // Those that cost less come first. The last ones share out all shares among them; each of the others has some of one of those.
+  std::vector<Looker> lookers;
   std::vector<std::string> supports;
   std::vector<std::string> programs;
   // Bits of the shares that are asked about layers inside of mails which begin with one of these, or with anything.
@@ -47,8 +54,6 @@ struct LoadRequest {
   // The self-test: content that a signature must match (empty: none is known), and content that none may match.
   std::string infected_sample;
   std::string clean_sample;
-  // Above zero: the current engine is freed before this one is built, after waiting so long for its last scan.
-  uint32_t free_first_wait_ms;
   // Nothing: one engine looks at everything.
   std::optional<GateFiles> gates;
 };
@@ -87,6 +92,8 @@ struct ScanReport {
 struct GateStatistics {
   uint64_t scans;
   uint64_t second_looks;
+  // Engines that have taken them: more than one where gates of several shares hit.
+  uint64_t lookers;
   uint64_t in_vain;
   // Numbers of gates and how often they hit in vain.
   std::vector<std::pair<uint32_t, uint32_t>> noisy;

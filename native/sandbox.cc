@@ -33,7 +33,7 @@ std::vector<std::string> ConversionFolders() {
   return folders;
 }
 
-// The list of the conversions and the time zone are read once per process, by whoever is first.
+// The list of the conversions and the time zone are read once per process, by its first thread that needs them.
 void LoadAhead() {
   iconv_t conversion = iconv_open("UTF-8", "UTF-16LE");
   if (conversion != reinterpret_cast<iconv_t>(-1)) iconv_close(conversion);

@@ -27,8 +27,8 @@ class SandboxError : public std::runtime_error {
 
 // Confines the calling thread, for good, and the threads that it starts from then on; no other one. A part that the
 // kernel does not have is left out. Throws SandboxError when a part that it has fails: then the thread may be half confined.
-// To be called when all files that the thread needs are open or loaded, and other threads have begun what all share
-// (the thread pool of libuv: threads of it that began here would be confined as well).
+// To be called when all files that the thread needs are open or loaded. Other threads must have started the thread pool of
+// libuv before, which all share: its threads would be confined as well if this thread started them.
 Confinement ConfineThread(const Folders& folders);
 
 // What `ConfineThread` would reach: tried on a thread that ends with it.

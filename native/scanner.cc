@@ -69,15 +69,6 @@ std::string BytesOf(const Napi::Object& object, const char* key) {
   return std::string(reinterpret_cast<const char*>(bytes.Data()), bytes.ByteLength());
 }
 
-uint32_t WaitOf(const Napi::Object& options) {
-  Napi::Value value = options.Get("freeFirstWaitMs");
-  double number = value.IsNumber() ? value.As<Napi::Number>().DoubleValue() : -1;
-  if (!(number >= 0 && number <= std::numeric_limits<uint32_t>::max()) || number != std::floor(number)) {
-    throw Napi::TypeError::New(options.Env(), "freeFirstWaitMs must be a whole number");
-  }
-  return static_cast<uint32_t>(number);
-}
-
 uint64_t EpochOf(const Napi::CallbackInfo& info) {
   double number = info[0].IsNumber() ? info[0].As<Napi::Number>().DoubleValue() : -1;
   if (!(number >= 1 && number == std::floor(number))) {
@@ -101,10 +92,23 @@ std::vector<std::string> ListOf(const Napi::Object& object, const char* key) {
   return PathsOf(value.As<Napi::Array>());
 }
 
+std::vector<GateFiles::Looker> LookersOf(const Napi::Object& gates) {
+  Napi::Value value = gates.Get("lookers");
+  if (!value.IsArray()) throw Napi::TypeError::New(gates.Env(), "lookers must be a list");
+  std::vector<GateFiles::Looker> lookers;
+  const auto list = value.As<Napi::Array>();
+  for (uint32_t i = 0; i < list.Length(); i++) {
+    Napi::Object looker = ObjectOf(gates.Env(), list.Get(i), "a looker");
+    lookers.push_back({WholeNumberOf<uint32_t>(looker, "shares"), looker.Get("isCompact").ToBoolean()});
+  }
+  return lookers;
+}
+
 std::optional<GateFiles> GatesOf(Napi::Env env, const Napi::Value& value) {
   if (value.IsNull()) return std::nullopt;
   Napi::Object object = ObjectOf(env, value, "gates");
-  GateFiles files{TextOf(object, "gates"), 0, ListOf(object, "shares"), ListOf(object, "supports"), ListOf(object, "programs"), 0, {}};
+  GateFiles files{TextOf(object, "gates"), 0, ListOf(object, "shares"), LookersOf(object), ListOf(object, "supports"),
+                  ListOf(object, "programs"), 0, {}};
   // A gate's name has a bit for each share.
   constexpr size_t kSharesMax = 32;
   Napi::Value count = object.Get("gateCount");
@@ -112,6 +116,9 @@ std::optional<GateFiles> GatesOf(Napi::Env env, const Napi::Value& value) {
   if (files.shares.size() > kSharesMax || !count.IsNumber() || !mail.IsNumber()) {
     throw Napi::TypeError::New(env, "gates must have 32 shares at most, gateCount and mailShare");
   }
+  uint64_t held = 0;
+  for (const GateFiles::Looker& looker : files.lookers) held |= looker.shares;
+  if (held != (uint64_t{1} << files.shares.size()) - 1) throw Napi::TypeError::New(env, "lookers must have all shares and no others");
   files.gate_count = count.As<Napi::Number>().Uint32Value();
   const int64_t mail_share = mail.As<Napi::Number>().Int64Value();
   if (mail_share >= 0 && mail_share < static_cast<int64_t>(kSharesMax)) files.mail_shares = 1U << mail_share;
@@ -140,7 +147,6 @@ LoadRequest RequestOf(Napi::Env env, const Napi::Value& value) {
       built_at.As<Napi::Number>().DoubleValue(),
       BytesOf(options, "infectedSample"),
       BytesOf(options, "cleanSample"),
-      WaitOf(options),
       GatesOf(env, options.Get("gates")),
   };
 }
@@ -219,6 +225,7 @@ Napi::Value GateStatisticsOf(const Napi::CallbackInfo& info) {
   Napi::Object object = Napi::Object::New(env);
   object["scans"] = static_cast<double>(statistics->scans);
   object["secondLooks"] = static_cast<double>(statistics->second_looks);
+  object["lookers"] = static_cast<double>(statistics->lookers);
   object["inVain"] = static_cast<double>(statistics->in_vain);
   object["noisy"] = noisy;
   return object;

@@ -26,8 +26,8 @@ constexpr uint32_t kArchitecture = AUDIT_ARCH_X86_64;
 constexpr uint32_t kArchitecture = AUDIT_ARCH_AARCH64;
 #endif
 
-// Found by tracing scans of every file type and the life of a Node thread, and widened by their siblings: memory, files by
-// path (Landlock says which), descriptors that are open, waiting, time, and facts about the process itself.
+// Found by tracing scans of every file type and the life of a Node thread; related calls were added. They concern memory,
+// files by path (Landlock says which), open descriptors, waiting, time, and facts about the process itself.
 // The older forms of a call (open beside openat) exist on x86-64 alone.
 constexpr int kAllowed[] = {
     // memory
@@ -56,7 +56,7 @@ constexpr int kAllowed[] = {
 #endif
 };
 
-// No library tries these on a scan thread: whoever does has taken it over.
+// No library tries these on a scan thread: code that does has taken it over.
 constexpr int kDeadly[] = {
     SYS_execve, SYS_execveat, SYS_ptrace, SYS_process_vm_readv, SYS_process_vm_writev, SYS_bpf, SYS_userfaultfd,
     SYS_init_module, SYS_finit_module, SYS_delete_module, SYS_kexec_load, SYS_mount, SYS_umount2, SYS_pivot_root,

@@ -75,9 +75,60 @@ export const errorTable = {
 
 export type ErrorCode = keyof typeof errorTable;
 
+interface UnavailableRow {
+  /** Stands for REASON unless the occurrence has a text of its own. */
+  readonly text: string;
+  /** For `Retry-After`: when it is likely to be over. */
+  readonly retryAfterSeconds: number;
+}
+
+function because(text: string, retryAfterSeconds: number): UnavailableRow {
+  return { text, retryAfterSeconds };
+}
+
+/** Why a request can't be served now. Clients read the text; the log and the metrics have the name, as `unavailable.NAME`. */
+export const unavailableTable = {
+  engineLoading: because('The scan engine is still loading its signatures', 5),
+  engineFailed: because('The scan engine has no signatures', 60),
+  engineMemory: because('The scan engine is out of memory', 2),
+  engineStorage: because('The engine has no room to unpack', 5),
+  queueFull: because('The scan queue is full', 2),
+  queueShareFull: because('Too many scans of this account are waiting', 2),
+  queueSlow: because('The scan queue is too long', 2),
+  stopping: because('The server is stopping', 2),
+  uploadsBusy: because('Too many uploads at once', 5),
+  downloadsBusy: because('Too many downloads at once', 5),
+  downloadSlotsTaken: because('Too many downloads at once', 5),
+  downloadShareTaken: because('Too many downloads of this account at once', 5),
+  memoryNeeded: because('Other accounts need the memory', 5),
+  bodiesBusy: because('Too many request bodies at once', 1),
+  storeDown: because('The account store is not reachable', 2),
+  storeBusy: because('Too many questions to the account store at once', 1),
+  keyLookUpsBusy: because('Too many key look-ups at once', 1),
+  accountChanging: because('The account changes too fast', 2),
+  nodesNotReached: because('Not every node can be told; try again', 2),
+  redisDown: because('Redis does not answer', 2),
+  signInsBusy: because('Too many sign-ins at once', 1),
+  passwordsBusy: because('Too many passwords to check', 2),
+  issuerDown: because('The keys of the token issuer are not reachable', 5),
+  journalRefuses: because('The journal takes no more scans', 5),
+  notRecorded: because('The scan can not be recorded', 5),
+  exportsBusy: because('Too many exports of yours are running', 5),
+  exportSlow: because('These scans take too long to find: narrow them by dates', 5),
+  pageSlow: because('This page takes too long to find: narrow it by dates', 5),
+  billingOff: because('Billing is not configured', 3600),
+  checkoutChanging: because('The checkout keeps changing', 2),
+  stripeBusy: because('Too many calls to Stripe at once', 1),
+  stripeDown: because('Stripe does not answer; the plan stays as it is', 5),
+  stripeRefuses: because('Stripe refuses the request; the log says more', 60),
+  quotaStoreDown: because('The quota store is not reachable', 5),
+} as const satisfies Record<string, UnavailableRow>;
+
+export type UnavailableReason = keyof typeof unavailableTable;
+
 /**
- * The `WWW-Authenticate` of a 401 (RFC 9110, section 15.5.2), null for every other row. Tokens by RFC 6750, section 3: who sent none
- * is told no error. Keys in a header have no registered scheme; the parameter names the header.
+ * The `WWW-Authenticate` of a 401 (RFC 9110, section 15.5.2), null for every other row. Tokens by RFC 6750, section 3: a request
+ * without one gets no error code. Keys in a header have no registered scheme; the parameter names the header.
  */
 export function challengeOf(code: ErrorCode): string | null {
   if (errorTable[code].status !== 401) return null;
@@ -110,6 +161,27 @@ export class Failure extends Error {
 
   get status(): number {
     return errorTable[this.code].status;
+  }
+
+  /** For the log and the metrics: which failure it is, whatever its text says. */
+  get label(): string {
+    return this.code;
+  }
+}
+
+/** A 503: the one way to say why, and when to come back. */
+export class Unavailable extends Failure {
+  readonly reason: UnavailableReason;
+
+  /** `text`: in the place of the table's. `cause`: for the log. */
+  constructor(reason: UnavailableReason, { text, cause }: { readonly text?: string; readonly cause?: unknown } = {}) {
+    super('unavailable', text ?? unavailableTable[reason].text, unavailableTable[reason].retryAfterSeconds);
+    this.reason = reason;
+    if (cause !== undefined) this.cause = cause;
+  }
+
+  override get label(): string {
+    return `${this.code}.${this.reason}`;
   }
 }
 

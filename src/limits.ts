@@ -35,7 +35,7 @@ export const WEBHOOK_BODY_BYTES = 256 * 1024;
 export const JSON_BODY_MS = 15_000;
 /** Bodies in memory that are no uploads, and what arrives of uploads before it is known who sends them: of all connections together. */
 export const BODIES_BYTES = 24 * 1024 * 1024;
-/** The part of it that requests can't use as long as nobody vouches for them: three thousand JSON bodies of people who are signed in. */
+/** The part of it that requests can't use before their caller is known: three thousand JSON bodies of users who are signed in. */
 export const BODIES_RESERVE_BYTES = 8 * 1024 * 1024;
 
 /** After an early answer: bytes of the refused body that are still read and dropped, so that clients that read last get it. */

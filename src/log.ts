@@ -1,16 +1,19 @@
 // The log: JSON lines on stdout (a command's: on stderr), written in batches off the request's way. A reader that stalls or leaves holds nobody up.
 import { type Logger, pino } from 'pino';
 import sonicBoom from 'sonic-boom';
+import { endsWithin } from './waiting/within.js';
 
 export type Log = Logger;
 
 export interface EventLog extends Log {
   /**
-   * A line of level info about what happens many times a second: the same line as by `info`, for less of it. The fields are plain
-   * values; there are no serializers, and no errors.
+   * A line of level info about what happens many times a second: the same line as by `info`, for less of it. There is a field at
+   * least, all are plain values; there are no serializers, and no errors.
    */
-  event(fields: Readonly<Record<string, string | number | boolean | null>>, message: string): void;
+  event(fields: EventFields, message: string): void;
 }
+
+type EventFields = Readonly<Record<string, string | number | boolean | null>>;
 
 /**
  * Bytes that may wait in memory before they are written, and that a kill may cost: a write costs another thread's turn, and this
@@ -23,6 +26,7 @@ const WRITE_BYTES = 32 * 1024;
 const FLUSH_MS = 200;
 /** Bytes that wait for a reader that has stalled; what comes then is dropped. */
 const BACKLOG_BYTES = 8 * 1024 * 1024;
+const INFO = pino.levels.values['info'];
 /** How long the last lines may wait for such a reader. */
 const LAST_FLUSH_MS = 1000;
 
@@ -33,44 +37,82 @@ export interface OpenLog {
 }
 
 /**
- * Not pino's own destination: that one flushes synchronously when the process exits, and sleeps on the main thread for as long
- * as nobody reads, which for a reader that is gone is for ever.
+ * Not pino's own destination: that one flushes synchronously when the process exits. It sleeps on the main thread as long as the reader
+ * does not read, which is for ever when the reader is gone.
  */
 export function createLog(level: string, fd: number = process.stdout.fd): OpenLog {
   const stream = new sonicBoom.SonicBoom({
     fd,
     sync: false,
-    minLength: BATCH_BYTES,
+    // All that it has: the lines have gathered before.
+    minLength: 1,
     maxWrite: WRITE_BYTES,
-    periodicFlush: FLUSH_MS,
     maxLength: BACKLOG_BYTES,
   });
   let reader: 'there' | 'gone' = 'there';
   stream.on('error', () => {
-    // EPIPE and its kind: there is nobody left to tell.
+    // EPIPE and similar errors: nobody reads the log any more.
     reader = 'gone';
   });
-  const flushOnce = (): Promise<void> =>
-    new Promise((resolve) => {
-      const timer = setTimeout(resolve, LAST_FLUSH_MS);
-      stream.flush(() => {
-        clearTimeout(timer);
-        resolve();
-      });
-    });
+  const flushOnce = (): Promise<boolean> =>
+    endsWithin(new Promise<void>((resolve) => stream.flush(() => resolve())), LAST_FLUSH_MS);
 
-  const logger = pino({ level, base: null, timestamp: pino.stdTimeFunctions.isoTime }, stream);
+  const lines = gatherLines((text) => stream.write(text));
+  const logger = pino({ level, base: null, timestamp: pino.stdTimeFunctions.isoTime }, lines);
+  const time = createTimeText();
   const event: EventLog['event'] = (fields, message) => {
     if (!logger.isLevelEnabled('info')) return;
-    const line = { level: pino.levels.values['info'], time: new Date().toISOString(), ...fields, msg: message };
-    stream.write(`${JSON.stringify(line)}\n`);
+    lines.write(
+      `{"level":${INFO},"time":"${time()}",${JSON.stringify(fields).slice(1, -1)},"msg":${JSON.stringify(message)}}\n`,
+    );
   };
 
   return {
     log: Object.assign(logger, { event }),
     async flush() {
       // The first time ends with the write that is under way, which may not have the last lines.
-      for (let round = 0; round < 2 && reader === 'there'; round += 1) await flushOnce();
+      for (let round = 0; round < 2 && reader === 'there'; round += 1) {
+        lines.hand();
+        await flushOnce();
+      }
     },
+  };
+}
+
+/** Holds lines back until they are enough, or old enough: the stream would measure all that it has anew with each line. */
+function gatherLines(write: (text: string) => void): { write(line: string): void; hand(): void } {
+  let lines: string[] = [];
+  let characters = 0;
+  let timer: NodeJS.Timeout | null = null;
+
+  function hand(): void {
+    if (timer !== null) clearTimeout(timer);
+    timer = null;
+    const text = lines.join('');
+    lines = [];
+    characters = 0;
+    if (text !== '') write(text);
+  }
+
+  return {
+    write(line) {
+      lines.push(line);
+      characters += line.length;
+      if (characters >= BATCH_BYTES) hand();
+      else timer ??= setTimeout(hand, FLUSH_MS).unref();
+    },
+    hand,
+  };
+}
+
+/** Returns what writes the time down: once in each millisecond. */
+function createTimeText(): () => string {
+  let text = '';
+  let textMs = 0;
+  return () => {
+    const nowMs = Date.now();
+    if (nowMs !== textMs) text = new Date(nowMs).toISOString();
+    textMs = nowMs;
+    return text;
   };
 }

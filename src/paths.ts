@@ -2,7 +2,7 @@
 import { fileURLToPath } from 'node:url';
 
 function fromRoot(path: string): string {
-  // This file is dist/src/paths.js when it runs.
+  // This file is dist/src/paths.js when it runs, or a part of one in dist/program/.
   return fileURLToPath(new URL(`../../${path}`, import.meta.url));
 }
 
@@ -10,13 +10,19 @@ export const packageJsonPath = fromRoot('package.json');
 export const addonPath = fromRoot('native/build/Release/sluice.node');
 export const socketsAddonPath = fromRoot('native/build/Release/sockets.node');
 export const processAddonPath = fromRoot('native/build/Release/process.node');
+/** uWebSockets.js as npm has installed it, from any maker, and the one that the build has fetched for other Nodes. */
+export const installedUwsDirectory = fromRoot('node_modules/uWebSockets.js');
+export const fetchedUwsDirectory = fromRoot('dist/uwebsockets');
 export const ownSignaturesDirectory = fromRoot('signatures');
 export const marksDirectory = fromRoot('signatures/marks');
 /** The same signatures as rules, and marks of what YARA-X can't look into: for when ClamAV is not there. */
 export const ownRulesDirectory = fromRoot('signatures/yara');
 export const migrationsDirectory = fromRoot('src/store/migrations');
-export const scanWorkerPath = fromRoot('dist/src/engine/worker.js');
+export const scanWorkerPath = fromRoot('dist/src/engine/threads/worker.js');
 export const gatesWorkerPath = fromRoot('dist/src/engine/clamav/gates/prepare-worker.js');
-export const rulesTrialPath = fromRoot('dist/src/engine/rules-trial.js');
+export const ruleValidationPath = fromRoot('dist/src/engine/yara/rule-validation.js');
 export const dashboardDirectory = fromRoot('dist/dashboard');
+export const bundledProgramPath = fromRoot('dist/program/program.js');
 export const mainPath = fromRoot('dist/src/main.js');
+/** Made when there is none, and left out where it can't be. */
+export const compileCacheDirectory = fromRoot('dist/.compiled');

@@ -1,6 +1,6 @@
 // The table of answers: the rows that concern uploads say what the contract says, and details are filled in as they are.
 import t from 'tap';
-import { type ErrorCode, errorTable, Failure, messageOf } from '../src/errors.js';
+import { type ErrorCode, errorTable, Failure, messageOf, Unavailable, unavailableTable } from '../src/errors.js';
 import { failureReply } from '../src/http/failure.js';
 
 /** The contract's own words: status, error, message. */
@@ -62,14 +62,28 @@ t.test('a detail stands for REASON exactly as it is', async (t) => {
 });
 
 t.test('a failure carries its row', async (t) => {
-  const failure = new Failure('unavailable', 'The scan queue is full', 2);
-  t.match(failure, { code: 'unavailable', status: 503, detail: 'The scan queue is full', retryAfterSeconds: 2 });
-  t.equal(failure.message, 'The scan queue is full');
-  t.ok(failure instanceof Error);
   t.match(new Failure('keyMissing'), {
     status: 401,
     message: 'X-API-KEY MISSING',
     detail: '',
     retryAfterSeconds: null,
+    label: 'keyMissing',
   });
+});
+
+t.test('a 503 says why, in words to the client and by a name to the operator, and when to come back', async (t) => {
+  const failure = new Unavailable('queueFull');
+  t.match(failure, { code: 'unavailable', status: 503, reason: 'queueFull', label: 'unavailable.queueFull' });
+  t.equal(failure.message, 'The scan queue is full');
+  t.equal(failureReply(failure).headers?.['Retry-After'], '2');
+  const cause = new Error('connect ECONNREFUSED');
+  t.match(new Unavailable('journalRefuses', { text: 'The disk is full', cause }), {
+    message: 'The disk is full',
+    label: 'unavailable.journalRefuses',
+    cause,
+  });
+  for (const [reason, { text, retryAfterSeconds }] of Object.entries(unavailableTable)) {
+    t.ok(Number.isInteger(retryAfterSeconds) && retryAfterSeconds >= 1, reason);
+    t.match(text, /^[A-Z][^.]+$/, reason);
+  }
 });

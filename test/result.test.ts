@@ -5,7 +5,7 @@ import { resultOf, withoutPasses } from './result.js';
 const passed = 'TAP version 14\nok 1 - a\n1..1\n# { total: 3, pass: 3 }\n# time=1ms\n';
 
 t.test('a file passes that ends in order, with totals of which none failed', async (t) => {
-  t.strictSame(resultOf(passed, 0, null), { ok: true, total: 3, pass: 3, fail: 0, skip: 0, todo: 0 });
+  t.strictSame(resultOf(passed, 0, null), { ok: true, total: 3, pass: 3, fail: 0, skip: 0, todo: 0, skipped: [] });
 });
 
 t.test('any other end is one failure at least', async (t) => {
@@ -20,6 +20,14 @@ t.test('any other end is one failure at least', async (t) => {
   t.match(resultOf('TAP version 14\nok 1 - a\n', 0, null), { ok: false, fail: 1 }, 'cut short');
   t.match(resultOf('1..0\n# { total: 0 }\n', 0, null), { ok: false, fail: 1 }, 'a file without a test');
   t.match(resultOf(`${passed}# { total: 2, pass: 1, fail: 1 }\n`, 0, null), { ok: false }, 'the last totals count');
+});
+
+t.test('a skipped test is named with its reason, and without one it is a failure', async (t) => {
+  const totals = '# { total: 3, pass: 2, skip: 1 }\n';
+  const skipped = `ok 1 - a\n    ok 2 - Go # SKIP go is not installed\n${totals}`;
+  t.match(resultOf(skipped, 0, null), { ok: true, pass: 2, skip: 1, skipped: ['Go: go is not installed'] });
+  t.match(resultOf(`ok 1 - a\nok 2 - Go # SKIP\n${totals}`, 0, null), { ok: false, fail: 1 });
+  t.match(resultOf('ok 1 - a # SKIP no reason\n# { total: 1, skip: 1 }\n', 0, null), { ok: false }, 'nothing is left');
 });
 
 t.test('what is shown of a failure leaves out what passed', async (t) => {

@@ -6,15 +6,19 @@ export interface Result {
   readonly fail: number;
   readonly skip: number;
   readonly todo: number;
+  /** What was skipped, each with its reason. */
+  readonly skipped: readonly string[];
 }
 
-/** tap ends with its totals, which leave out what is zero: # { total: 12, pass: 11, fail: 1 }. Without them it was cut short. What is skipped holds nothing. */
+/** tap ends with its totals, which leave out what is zero: # { total: 12, pass: 11, fail: 1 }. Without them it was cut short. What is skipped must say why. */
 export function resultOf(output: string, code: number | null, signal: NodeJS.Signals | null): Result {
   const totals = [...output.matchAll(/^# \{ total: .*\}$/gm)].at(-1)?.[0] ?? '';
   const count = (name: string): number => Number(new RegExp(`\\b${name}: (\\d+)`).exec(totals)?.[1] ?? 0);
   const [total, pass, fail, skip, todo] = [count('total'), count('pass'), count('fail'), count('skip'), count('todo')];
-  const ok = code === 0 && signal === null && fail === 0 && skip === 0 && todo === 0 && total > 0;
-  return { ok, total, pass, fail: ok ? 0 : Math.max(1, fail), skip, todo };
+  const skipped = [...output.matchAll(/^ *ok \d+ - (.*) # SKIP +(\S.*)$/gm)].map(([, name, why]) => `${name}: ${why}`);
+  const hasReasons = skip === skipped.length;
+  const ok = code === 0 && signal === null && fail === 0 && hasReasons && todo === 0 && pass > 0;
+  return { ok, total, pass, fail: ok ? 0 : Math.max(1, fail), skip, todo, skipped };
 }
 
 /** What is left to read of it: failures, and the names of the tests around them. */

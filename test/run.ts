@@ -16,13 +16,18 @@ const TIMEOUT_SECONDS = 600;
 const KILL_AFTER_SECONDS = TIMEOUT_SECONDS + 30;
 /** Each may hold several servers with engine and database, up to 1 GB together. */
 const JOBS_MAX = 8;
-/** One more than there are cores: most tests wait for servers, databases and signals part of their time. */
-const JOBS = Math.min(availableParallelism() + 1, JOBS_MAX);
+/** Two more than there are cores: most tests wait for servers, databases and signals part of their time. */
+const JOBS = Math.min(availableParallelism() + 2, JOBS_MAX);
 /** What takes longest begins first, so that nothing of it is left to run alone at the end. */
 const LONG: readonly string[] = [
-  'dashboard/dashboard.test.js',
-  'cli/containment.test.js',
   'store/embedded.test.js',
+  'store/transaction.test.js',
+  'dashboard/dashboard.test.js',
+  'dashboard/pages.test.js',
+  'cli/containment.test.js',
+  'faults/attack.test.js',
+  'engine/yara/rules.test.js',
+  'faults/hangs.test.js',
   'cli/accounts.test.js',
   'api/reload.test.js',
   'cluster/nodes.test.js',
@@ -31,6 +36,7 @@ const LONG: readonly string[] = [
   'faults/history.test.js',
   'api/history.test.js',
   'engine/limits.test.js',
+  'deploy/proxies.test.js',
   'cli/serve.test.js',
   'api/operations.test.js',
   'supervisor/supervisor.test.js',
@@ -44,24 +50,44 @@ const LONG: readonly string[] = [
   'engine/reload.test.js',
 ];
 
+/** Files whose subject is HTTP: they also run over node:http, unless one library is named for the whole run. */
+const OVER_BOTH: readonly string[] = [
+  'api/raw-table.test.js',
+  'api/strangers.test.js',
+  'api/connections.test.js',
+  'api/framing.test.js',
+  'api/clients.test.js',
+  'api/pages.test.js',
+];
+
+interface Run {
+  readonly path: string;
+  /** What it has beside the environment of this process. */
+  readonly env: Readonly<Record<string, string>>;
+}
+
 const root = fileURLToPath(new URL('.', import.meta.url));
 
 /** Those whose path has one of the arguments in it; without arguments all. */
-function testFiles(wanted: readonly string[]): string[] {
+function testRuns(wanted: readonly string[]): Run[] {
   const files = readdirSync(root, { recursive: true, encoding: 'utf8' }).filter((path) => path.endsWith('.test.js'));
-  const unknown = LONG.filter((path) => !files.includes(path));
+  const unknown = [...LONG, ...OVER_BOTH].filter((path) => !files.includes(path));
   if (unknown.length > 0) throw new Error(`There is no ${unknown.join(', ')}`);
   const rank = (path: string): number => (LONG.includes(path) ? LONG.indexOf(path) : LONG.length);
   return files
     .filter((path) => wanted.length === 0 || wanted.some((part) => path.includes(part)))
-    .sort((a, b) => rank(a) - rank(b) || (a < b ? -1 : 1));
+    .sort((a, b) => rank(a) - rank(b) || (a < b ? -1 : 1))
+    .flatMap((path) => {
+      const isTwice = OVER_BOTH.includes(path) && process.env['HTTP_SERVER'] === undefined;
+      return [{ path, env: {} }, ...(isTwice ? [{ path, env: { HTTP_SERVER: 'node' } }] : [])];
+    });
 }
 
-function runFile(path: string): Promise<Result> {
+function runFile({ path, env }: Run): Promise<Result> {
   const startedMs = performance.now();
   return new Promise((resolve) => {
     const child = spawn(process.execPath, ['--enable-source-maps', join(root, path)], {
-      env: { ...process.env, TAP: '1', TAP_TIMEOUT: String(TIMEOUT_SECONDS) },
+      env: { ...process.env, ...env, TAP: '1', TAP_TIMEOUT: String(TIMEOUT_SECONDS) },
       stdio: ['ignore', 'pipe', 'pipe'],
     });
     let output = '';
@@ -91,19 +117,21 @@ function runFile(path: string): Promise<Result> {
       const seconds = ((performance.now() - startedMs) / 1000).toFixed(1);
       const result = resultOf(stdout, code, isKilled ? 'SIGKILL' : signal);
       if (!result.ok) process.stdout.write(`\n${withoutPasses(output)}\n`);
-      const name = relative(process.cwd(), join(root, path));
+      const settings = Object.entries(env).map(([variable, value]) => ` ${variable}=${value}`);
+      const name = relative(process.cwd(), join(root, path)) + settings.join('');
       const how = result.ok ? 'ok' : `FAILED (${isKilled ? 'too long' : (signal ?? `exit code ${code}`)})`;
       process.stdout.write(`${how}: ${name}, ${result.pass} of ${result.total}, ${seconds} s\n`);
+      for (const what of result.skipped) process.stdout.write(`skip: ${what}\n`);
       resolve(result);
     });
   });
 }
 
-const files = testFiles(process.argv.slice(2));
-const waiting = [...files];
+const runs = testRuns(process.argv.slice(2));
+const waiting = [...runs];
 const results: Result[] = [];
 async function work(): Promise<void> {
-  for (let path = waiting.shift(); path !== undefined; path = waiting.shift()) results.push(await runFile(path));
+  for (let run = waiting.shift(); run !== undefined; run = waiting.shift()) results.push(await runFile(run));
 }
 await Promise.all(Array.from({ length: JOBS }, work));
 
@@ -112,6 +140,6 @@ const sum = (name: 'total' | 'pass' | 'fail' | 'skip' | 'todo'): number =>
 const totals = (['total', 'pass', 'fail', 'skip', 'todo'] as const)
   .filter((name) => name === 'total' || sum(name) > 0)
   .map((name) => `${name}: ${sum(name)}`);
-process.stdout.write(`\n# ${results.filter(({ ok }) => ok).length} of ${files.length} files passed\n`);
+process.stdout.write(`\n# ${results.filter(({ ok }) => ok).length} of ${runs.length} files passed\n`);
 process.stdout.write(`# { ${totals.join(', ')} }\n`);
-if (files.length === 0 || !results.every(({ ok }) => ok)) process.exitCode = 1;
+if (runs.length === 0 || !results.every(({ ok }) => ok)) process.exitCode = 1;

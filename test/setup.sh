@@ -19,6 +19,11 @@ has clamd || [ -x /usr/sbin/clamd ] || need clamav-daemon
 has curl || need curl
 has zip || need zip
 has chromium || need chromium
+# The proxies of deploy/; of Apache the program alone.
+[ -x /usr/sbin/nginx ] || need nginx
+[ -x /usr/sbin/haproxy ] || need haproxy
+[ -x /usr/sbin/apache2 ] || need apache2-bin
+has caddy || need caddy
 [ -n "$missing" ] || exit 0
 
 if [ "${SLUICE_NO_INSTALL:-}" = 1 ]; then
@@ -60,3 +65,10 @@ fi
 if ! { $as_root apt-get update -q && $as_root env DEBIAN_FRONTEND=noninteractive apt-get install -q -y --no-install-recommends $missing; }; then
   fail "apt-get could not install:$missing"
 fi
+
+# Nor at the next boot: several of them want the same port.
+for service in nginx haproxy caddy; do
+  case " $missing " in
+    *" $service "*) ! has systemctl || $as_root systemctl --quiet disable "$service.service" || true ;;
+  esac
+done

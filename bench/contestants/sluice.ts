@@ -11,18 +11,28 @@ import { startRedis } from '../../test/fixtures/redis.js';
 import { compile, loadProgram } from '../compile.js';
 import { descendants } from '../cpu.js';
 import { endProcess, pidOf, startLineProcess } from '../line-process.js';
-import { askForFiles, askForRun, type Contestant, type Setting } from './contestant.js';
+import { askForFiles, askForRun, type Contestant, type Measurement, type Setting } from './contestant.js';
 
 const READY_TIMEOUT_MS = 180_000;
 const LOG_CHARACTERS = 2_000;
+/** Of an open loop: a scan that is due hardly ever waits for one. */
+const PACED_CONNECTIONS = 64;
 
 export interface SluiceContestant extends Contestant {
   readonly url: string;
+  /** An open loop: so many scans a second, whatever the answers do; each one's time counts from when it was due. */
+  pace(seconds: number, rate: number): Promise<Measurement>;
 }
 
 /** The service as it comes, but for what it remembers: every scan is one. */
-export function startForgetfulSluice(setting: Setting, connections: number): Promise<Contestant> {
+export function startForgetfulSluice(setting: Setting, connections: number): Promise<SluiceContestant> {
   return startSluice(setting, connections, { VERDICT_CACHE_MB: '0' });
+}
+
+/** The same over node:http. */
+export async function startNodeSluice(setting: Setting, connections: number): Promise<Contestant> {
+  const env = { VERDICT_CACHE_MB: '0', HTTP_SERVER: 'node' };
+  return { ...(await startSluice(setting, connections, env)), name: 'sluice-node' };
 }
 
 /** With gates, and what was learned of their noise. */
@@ -37,18 +47,31 @@ export async function startGatedSluice(setting: Setting, connections: number): P
 }
 
 /** The service as it comes, with Redis and Postgres, as several nodes would have them. */
-export async function startSluiceWithStores(setting: Setting, connections: number): Promise<Contestant> {
+export async function startSluiceWithStores(setting: Setting, connections: number): Promise<SluiceContestant> {
+  return await startBesideStores(setting, connections, { name: 'sluice-cache', env: {} });
+}
+
+/** The same, but for what it remembers: every scan is one. The stores' own CPU time is not in its figure. */
+export async function startForgetfulSluiceWithStores(setting: Setting, connections: number): Promise<SluiceContestant> {
+  return await startBesideStores(setting, connections, { name: 'sluice-stores', env: { VERDICT_CACHE_MB: '0' } });
+}
+
+async function startBesideStores(
+  setting: Setting,
+  connections: number,
+  { name, env: settings }: { readonly name: string; readonly env: Readonly<Record<string, string>> },
+): Promise<SluiceContestant> {
   const [postgres, redis] = await Promise.all([startPostgres(), startRedis()]);
   const stopStores = async (): Promise<void> => {
     await redis.stop();
     await postgres.stop();
   };
   try {
-    const env = { DATABASE_URL: await postgres.database(), REDIS_URL: redis.url };
+    const env = { ...settings, DATABASE_URL: await postgres.database(), REDIS_URL: redis.url };
     const sluice = await startSluice(setting, connections, env);
     return {
       ...sluice,
-      name: 'sluice-cache',
+      name,
       async stop() {
         await sluice.stop();
         await stopStores();
@@ -89,6 +112,7 @@ export async function startSluice(
       return null;
     },
     run: (seconds) => askForRun(client, `run ${seconds} ${connections} keep`),
+    pace: (seconds, rate) => askForRun(client, `pace ${seconds} ${PACED_CONNECTIONS} ${rate}`),
     stop,
   };
 }

@@ -6,7 +6,7 @@ import { performance } from 'node:perf_hooks';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { bootstrap } from '../../src/account/bootstrap.js';
 import { type History, startHistory } from '../../src/history/history.js';
-import { startEmbedded } from '../../src/store/embedded.js';
+import { startEmbedded } from '../../src/store/embedded/embedded.js';
 import { openPostgres } from '../../src/store/postgres.js';
 import { rowAt } from '../../test/fixtures/history.js';
 import { cpuSeconds, descendants, untilIdle } from '../cpu.js';

@@ -1,5 +1,5 @@
 // What is asked of the filled history, as a table: each question is one call of what the routes call.
-import { countMonths, countVerdicts, findScans, type PageWish, sortFields } from '../../src/history/stats.js';
+import { countMonths, countVerdicts, findScans, type PageRequest, sortFields } from '../../src/history/stats.js';
 import type { Sql } from '../../src/store/postgres.js';
 import { USER } from './fill.js';
 
@@ -10,19 +10,19 @@ export interface Question {
 
 const DAY_MS = 86_400_000;
 const SIZE = 20;
-const first: PageWish = { page: 0, size: SIZE, sort: { field: 'creationDate', direction: 'desc' } };
+const first: PageRequest = { page: 0, size: SIZE, sort: { field: 'creationDate', direction: 'desc' } };
 
 export function questions(rows: number, nowMs: number): Question[] {
   const today = Math.floor(nowMs / DAY_MS) * DAY_MS;
-  const page = (name: string, differences: Partial<PageWish>): Question => ({
+  const page = (name: string, differences: Partial<PageRequest>): Question => ({
     name,
     ask: (sql) => findScans(sql, USER, { ...first, ...differences }),
   });
   const sorts = sortFields.flatMap((field) =>
     (['asc', 'desc'] as const).map((direction) => ({ field, direction, name: `${field},${direction}` })),
   );
-  const byName: PageWish['sort'] = { field: 'filename', direction: 'asc' };
-  const byDuration: PageWish['sort'] = { field: 'scanDurationMillis', direction: 'desc' };
+  const byName: PageRequest['sort'] = { field: 'filename', direction: 'asc' };
+  const byDuration: PageRequest['sort'] = { field: 'scanDurationMillis', direction: 'desc' };
   const range = { startDate: today - 29 * DAY_MS, endDate: today };
   return [
     page('first page', {}),

@@ -4,17 +4,18 @@ import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { v7 as uuidv7 } from 'uuid';
-import type { Access, AccessControl } from '../../src/account/access.js';
-import { startPool } from '../../src/engine/pool.js';
+import type { Access, AccessControl } from '../../src/admission/access.js';
 import { loadSignatures } from '../../src/engine/signatures.js';
+import { startPool } from '../../src/engine/threads/pool.js';
 import { type History, startHistory } from '../../src/history/history.js';
 import { createRouter } from '../../src/http/router.js';
 import { type Server, startServer } from '../../src/http/server.js';
 import { ownSignaturesDirectory } from '../../src/paths.js';
-import { createKnownVerdicts } from '../../src/scan/known-verdicts.js';
-import { createUploadMemory } from '../../src/scan/memory.js';
-import { createScanRoutes } from '../../src/scan/route.js';
-import { createVerdictCache } from '../../src/scan/verdict-cache.js';
+import { createScanRoutes } from '../../src/scan/http/route.js';
+import { createUploadMemory } from '../../src/scan/memory/memory.js';
+import { createScanService } from '../../src/scan/service.js';
+import { createVerdictCache } from '../../src/scan/verdicts/cache.js';
+import { createKnownVerdicts } from '../../src/scan/verdicts/known.js';
 import { openPostgres } from '../../src/store/postgres.js';
 import { startPostgres } from '../../test/fixtures/postgres.js';
 import { compile, loadProgram } from '../compile.js';
@@ -33,7 +34,7 @@ const PROMISED_US = 50;
 
 const userId = uuidv7();
 const quota = { limit: 1_000_000, remaining: 1_000_000, resetEpochSeconds: 0 };
-/** Who asks is not measured here. */
+/** Authentication is not measured here. */
 const admit = async (): Promise<Access> => ({
   outcome: 'admitted',
   userId,
@@ -70,20 +71,19 @@ function print(...texts: unknown[]): void {
 }
 
 async function startSide(record: Pick<History, 'assertOpen' | 'record'>): Promise<Side> {
-  const { withKey } = createScanRoutes({
-    access,
+  const service = createScanService({
     pool,
     isRefused: () => false,
     signatures,
     known: createKnownVerdicts({ cache: createVerdictCache({ limitBytes: 0 }), shared: null, scope: 'shared' }),
-    memory,
-    uploadTimeoutMs: 10_000,
-    downloader: null,
+    downloads: { fetch: () => Promise.reject(new Error('Nothing is downloaded here')) },
+    downloadMemory: memory,
     now: Date.now,
     history: record,
     appEnv: 'BENCH',
     onScan: () => undefined,
   });
+  const { withKey } = createScanRoutes({ service, access, uploadMemory: memory, uploadTimeoutMs: 10_000 });
   const server = await startServer({
     host: '127.0.0.1',
     port: 0,

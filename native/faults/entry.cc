@@ -21,9 +21,9 @@ Napi::Object AnswerOf(Napi::Env env, const sluice::faults::Outcome& outcome, uin
 }
 
 Napi::Value ScanBuffer(const Napi::CallbackInfo& info) {
-  if (info[0].IsTypedArray()) {
-    auto bytes = info[0].As<Napi::TypedArray>();
-    const auto* start = static_cast<const char*>(bytes.ArrayBuffer().Data()) + bytes.ByteOffset();
+  if (info[0].IsTypedArray() && info[0].As<Napi::TypedArray>().TypedArrayType() == napi_uint8_array) {
+    auto bytes = info[0].As<Napi::Uint8Array>();
+    const auto* start = reinterpret_cast<const char*>(bytes.Data());
     // Held like a scan holds it: an engine with a hung scan is never freed.
     sluice::engine::Reference engine = sluice::engine::Current();
     auto order = sluice::faults::OrderIn({start, bytes.ByteLength()});

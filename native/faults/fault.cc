@@ -61,7 +61,7 @@ void Leak(size_t megabytes) {
   last = lost;
 }
 
-// Written in parts, as a parser would, with a wait at the end that lets whoever looks at the folder see it.
+// Written in parts, as a parser would, with a wait at the end, so that a test that looks at the folder sees it.
 void Fill(const std::string& directory, size_t megabytes) {
   quota::Scanning scanning;
   const std::string part(1 << 20, 'x');

@@ -15,11 +15,11 @@ const MINUTE = 60 * SECOND;
 
 /** Everything from one address: an office of people who mistype has room; a list of passwords does not. */
 export const signInsOfAddress: Rule = { name: 'sign-in address', burst: 30, everyMs: 20 * SECOND };
-/** One account from one address: who has forgotten the password has ten tries, then one a minute. */
+/** One account from one address: a user who has forgotten the password has ten tries, then one a minute. */
 export const signInsOfPair: Rule = { name: 'sign-in account address', burst: 10, everyMs: MINUTE };
 /** One account from everywhere it isn't signed in from: a thousand addresses have a hundred tries an hour between them. */
 export const signInsOfAccount: Rule = { name: 'sign-in account', burst: 100, everyMs: 36 * SECOND };
-/** Guesses of the current password in one session: who stole its token is not to find the password as well. */
+/** Guesses of the current password in one session: a thief of its token must not find the password as well. */
 export const passwordsOfSession: Rule = { name: 'password session', burst: 10, everyMs: MINUTE };
 /** New accounts from one address. */
 export const registrationsOfAddress: Rule = { name: 'registration address', burst: 30, everyMs: MINUTE };
@@ -27,7 +27,7 @@ export const registrationsOfAddress: Rule = { name: 'registration address', burs
 export const registrationsOfAccount: Rule = { name: 'registration account', burst: 10, everyMs: MINUTE };
 /** Keys made by one user: a script that makes one for each build has room; one in a loop does not. */
 export const keyCreationsOfUser: Rule = { name: 'key creation', burst: 100, everyMs: 10 * SECOND };
-/** Attempts of one user to end a key, counted apart: whoever has made too many keys can still end those that leaked. */
+/** Attempts of one user to end a key, counted apart: a user who has made too many keys can still end those that leaked. */
 export const keyEndsOfUser: Rule = { name: 'key end', burst: 200, everyMs: 5 * SECOND };
 
 /**

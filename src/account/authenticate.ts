@@ -5,7 +5,7 @@ import type { Exchange } from '../http/exchange.js';
 import type { Sql } from '../store/postgres.js';
 import { ACCESS_COOKIE, readCookies } from './cookies.js';
 import { isCrossSite } from './cross-site.js';
-import { findForeignUser } from './identities.js';
+import { findExternalUser } from './identities.js';
 import { findSession, touchSession } from './sessions.js';
 import type { Tokens } from './tokens.js';
 
@@ -16,7 +16,7 @@ export interface AuthenticateParts {
   /** The plan of accounts that are made for identities of the trusted issuer; null: none are. */
   readonly openFor: { readonly plan: string } | null;
   readonly now: () => number;
-  /** Told when `last_use` could not be written; the request goes on. */
+  /** Called when `last_use` could not be written; the request goes on. */
   readonly onProblem: (error: unknown) => void;
 }
 
@@ -36,20 +36,20 @@ export function createAuthenticate({ sql, tokens, baseUrl, openFor, now, onProbl
   }
 
   async function callerOf(token: string): Promise<Caller> {
-    const judgement = await tokens.judge(token);
-    switch (judgement.outcome) {
+    const verification = await tokens.verify(token);
+    switch (verification.outcome) {
       case 'invalid':
         throw new Failure('tokenInvalid');
       case 'expired':
         throw new Failure('tokenExpired');
       case 'own': {
-        const found = await findSession(sql, judgement, now());
+        const found = await findSession(sql, verification, now());
         if (found === null) throw new Failure('tokenInvalid');
-        if (found.lastUseIsOld) touch(judgement.sessionId);
+        if (found.lastUseIsOld) touch(verification.sessionId);
         return found.caller;
       }
-      case 'foreign': {
-        const user = await findForeignUser(sql, judgement, openFor);
+      case 'external': {
+        const user = await findExternalUser(sql, verification, openFor);
         if (user === null) throw new Failure('tokenInvalid');
         return { ...user, sessionId: null };
       }
@@ -72,7 +72,7 @@ export function tokenOf({ headers }: Pick<Exchange, 'headers'>): { token: string
     if (cookie === undefined) throw new Failure('tokenMissing');
     return { token: cookie, source: 'cookie' };
   }
-  // A header that says something else is no reason to look into the cookie: whoever sent it meant it.
+  // A header with something else in it is no reason to look into the cookie: the client has chosen the header.
   const token = BEARER.exec(authorization)?.[1];
   if (token === undefined || (cookie !== undefined && cookie !== token)) throw new Failure('tokenInvalid');
   return { token, source: 'header' };

@@ -12,8 +12,8 @@ const IPV6_CUSTOMER_BITS = 64;
 export type ClientAddress = (remoteAddress: string, forwardedFor: string | undefined) => string;
 
 /**
- * The right-most address that isn't a trusted proxy's: each proxy adds whom it heard from at the right, so everything further
- * left was written by somebody who may lie. Without trusted proxies it is the connection's. `trusted` are networks in CIDR notation.
+ * The right-most address that isn't a trusted proxy's: each proxy adds the address of its client at the right, so everything further left
+ * may be made up. Without trusted proxies it is the connection's. `trusted` are networks in CIDR notation.
  */
 export function createClientAddress(trusted: readonly string[]): ClientAddress {
   const networks = trusted.map((network) => ipaddr.parseCIDR(network));

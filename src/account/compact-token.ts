@@ -32,7 +32,7 @@ function readJson(segment: string): unknown {
     const bytes = Buffer.from(segment, 'base64url');
     return JSON.parse(new TextDecoder('utf-8', { fatal: true, ignoreBOM: true }).decode(bytes));
   } catch {
-    // Not UTF-8 or not JSON, which a signature isn't either.
+    // Not UTF-8 or not JSON.
     return null;
   }
 }

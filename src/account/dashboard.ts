@@ -1,9 +1,11 @@
 // The sign-in of the dashboard, wired: its keys loaded, its routes made, its upkeep running until it is stopped.
+
+import { freePlanOf, type Plans } from '../config/plans.js';
+import { messageOfError } from '../error-text.js';
 import type { Authenticate, CallerRoute } from '../http/caller.js';
 import type { Route } from '../http/router.js';
 import type { Log } from '../log.js';
 import type { Sql } from '../store/postgres.js';
-import { messageOfError } from '../store/store-error.js';
 import { sweepAttempts } from './attempts.js';
 import { createAuthenticate } from './authenticate.js';
 import { createClientAddress } from './client-address.js';
@@ -18,7 +20,6 @@ import { createSignInRoutes } from './sign-in-routes.js';
 import { KEYS_RELOAD_MS, openSigningKeys } from './signing-keys.js';
 import { createTokens, type TrustedIssuer } from './tokens.js';
 import { createUserRoutes } from './user-routes.js';
-import { defaultPlan } from './users.js';
 
 export interface DashboardOptions {
   readonly sql: Sql;
@@ -26,9 +27,7 @@ export interface DashboardOptions {
   readonly issuer: string;
   readonly trustedIssuer: TrustedIssuer | null;
   readonly baseUrl: string | null;
-  readonly plans: ReadonlyMap<string, number>;
-  /** Plans with a price are not given away; null: nothing is sold. */
-  readonly billing: { readonly prices: ReadonlyMap<string, unknown> } | null;
+  readonly plans: Plans;
   readonly registration: 'open' | 'closed';
   /** Networks, in CIDR notation. */
   readonly trustedProxies: readonly string[];
@@ -51,7 +50,7 @@ export async function openDashboard(options: DashboardOptions): Promise<Dashboar
   const { sql, issuer, trustedIssuer, baseUrl, plans, registration, admission, recentUse, log, now } = options;
   const keys = await openSigningKeys(sql, now);
   const tokens = createTokens(keys, { issuer, trusted: trustedIssuer, now });
-  const plan = defaultPlan(plans, options.billing?.prices);
+  const plan = freePlanOf(plans).name;
   const passwords = { hash: hashPassword, verify: verifyPassword };
   const signIn = await createSignIn({ sql, plan, registration, passwords, now });
 

@@ -2,14 +2,14 @@
 import type { Sql } from '../store/postgres.js';
 import { createUser, normaliseEmail } from './users.js';
 
-export interface ForeignIdentity {
+export interface ExternalIdentity {
   readonly issuer: string;
   readonly subject: string;
   /** Verified by the issuer, or null. */
   readonly email: string | null;
 }
 
-export interface ForeignUser {
+export interface ExternalUser {
   readonly userId: string;
   readonly plan: string;
 }
@@ -22,11 +22,11 @@ const USER_ID = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/;
  * only typed it; if there is none, one is made when `openFor` names a plan. After that the address counts no more: an issuer may
  * give it to somebody else.
  */
-export async function findForeignUser(
+export async function findExternalUser(
   sql: Sql,
-  identity: ForeignIdentity,
+  identity: ExternalIdentity,
   openFor: { readonly plan: string } | null,
-): Promise<ForeignUser | null> {
+): Promise<ExternalUser | null> {
   const known = await findKnown(sql, identity);
   if (known !== null || identity.email === null) return known;
   const email = normaliseEmail(identity.email);
@@ -40,7 +40,7 @@ export async function findForeignUser(
 }
 
 /** A link first; without one, a subject that is the id of an account is that account. */
-async function findKnown(sql: Sql, { issuer, subject }: ForeignIdentity): Promise<ForeignUser | null> {
+async function findKnown(sql: Sql, { issuer, subject }: ExternalIdentity): Promise<ExternalUser | null> {
   const [row] = await sql<{ id: string; plan: string }[]>`
     SELECT id, plan FROM users WHERE id = coalesce(
       (SELECT user_id FROM identities WHERE issuer = ${issuer} AND subject = ${subject}),

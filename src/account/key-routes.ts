@@ -4,13 +4,13 @@ import { Failure } from '../errors.js';
 import type { CallerRoute } from '../http/caller.js';
 import { jsonReply, noContent, readJson } from '../http/json.js';
 import type { Operation } from '../http/openapi.js';
+import { jsonAnswer, jsonBody, pathParameter } from '../http/schema.js';
 import type { Sql } from '../store/postgres.js';
+import { WireTime, wireTime } from '../wire-time.js';
 import { keyCreationsOfUser, keyEndsOfUser, type Rule, takeAttempt } from './attempts.js';
 import { SomeNameField } from './fields.js';
 import { type CreatedKey, createKeyWithinLimit, LIVE_KEYS_MAX, type ListedKey, listKeys } from './keys.js';
 import { endKey, type KeyRevocation } from './revocation.js';
-import { bodyOf } from './sign-in-routes.js';
-import { wireTime } from './users.js';
 
 export interface KeyRouteParts {
   readonly sql: Sql;
@@ -21,13 +21,19 @@ export interface KeyRouteParts {
 }
 
 /** A key on the wire. */
-export interface KeyView {
-  readonly uuid: string;
-  readonly name: string;
-  readonly value: string;
-  readonly creationDate: string;
-  readonly lastUse: string | null;
-}
+const KeyView = z.object({
+  uuid: z.uuid(),
+  name: z.string(),
+  value: z.string().length(32).describe('Its first and last four characters, with stars between them'),
+  creationDate: WireTime,
+  lastUse: WireTime.nullable().describe('UTC, of the last scan that succeeded; null: none yet'),
+});
+export type KeyView = z.infer<typeof KeyView>;
+
+/** The only time that the value is shown. */
+const NewKeyView = KeyView.extend({
+  value: KeyView.shape.value.describe('Send it as X-API-KEY: 32 hexadecimal characters'),
+});
 
 const PATH = '/web/keys';
 const NewKey = z.strictObject({ name: SomeNameField });
@@ -94,31 +100,11 @@ function perHour({ everyMs }: Rule): number {
 
 const authErrors = ['tokenMissing', 'tokenInvalid', 'tokenExpired', 'internal', 'unavailable'] as const;
 
-function keySchema(value: string): Readonly<Record<string, unknown>> {
-  const properties = {
-    uuid: { type: 'string', format: 'uuid' },
-    name: { type: 'string' },
-    value: { type: 'string', minLength: 32, maxLength: 32, description: value },
-    creationDate: { type: 'string', description: 'YYYY-MM-DDThh:mm:ss, UTC' },
-    lastUse: { type: ['string', 'null'], description: 'The same, of the last scan that succeeded; null: none yet' },
-  };
-  return { type: 'object', required: Object.keys(properties), properties };
-}
-
 const listOperation: Operation = {
   summary: 'Your live API keys, the newest first',
   tag: 'keys',
   who: 'user',
-  responses: {
-    200: {
-      description: 'The keys.',
-      content: {
-        'application/json': {
-          schema: { type: 'array', items: keySchema('Its first and last four characters, with stars between them') },
-        },
-      },
-    },
-  },
+  responses: { 200: jsonAnswer('The keys.', z.array(KeyView)) },
   errors: authErrors,
 };
 
@@ -127,13 +113,8 @@ const createOperation: Operation = {
   description: `At most ${LIVE_KEYS_MAX} live keys for each user. ${keyCreationsOfUser.burst} creations may come at once, then ${perHour(keyCreationsOfUser)} an hour: a 429 with Retry-After says when.`,
   tag: 'keys',
   who: 'user',
-  requestBody: bodyOf(NewKey),
-  responses: {
-    201: {
-      description: 'The key with its whole value, which is not shown again.',
-      content: { 'application/json': { schema: keySchema('Send it as X-API-KEY: 32 hexadecimal characters') } },
-    },
-  },
+  requestBody: jsonBody(NewKey),
+  responses: { 201: jsonAnswer('The key with its whole value, which is not shown again.', NewKeyView) },
   errors: [
     ...authErrors,
     ...(['badRequest', 'crossSite', 'conflict', 'bodyTooLarge', 'uploadTooSlow', 'jsonExpected'] as const),
@@ -149,13 +130,10 @@ const revokeOperation: Operation = {
   tag: 'keys',
   who: 'user',
   parameters: [
-    {
-      name: 'uuid',
-      in: 'path',
-      required: true,
-      description: "The key's `uuid`, or its value with or without dashes; what is both is taken as a `uuid`.",
-      schema: { type: 'string' },
-    },
+    pathParameter(
+      'uuid',
+      z.string().describe("The key's `uuid`, or its value with or without dashes; what is both is taken as a `uuid`."),
+    ),
   ],
   responses: { 204: { description: 'Ended.' } },
   errors: [...authErrors, 'crossSite', 'notFound', 'tooManyAttempts'],

@@ -1,6 +1,6 @@
 // When keys were used last, as this process knows: a list shows it at once, though it comes to Postgres with the scan's row, a moment later.
 
-import { LRUCache } from 'lru-cache';
+import { recentTable } from '../recent-table.js';
 
 export interface KeyUse {
   used(keyId: string, atMs: number): void;
@@ -12,7 +12,7 @@ export interface KeyUse {
 export const RECENT_KEYS = 10_000;
 
 export function createKeyUse(): KeyUse {
-  const lastMs = new LRUCache<string, number>({ max: RECENT_KEYS });
+  const lastMs = recentTable<number>(RECENT_KEYS);
   return {
     used(keyId, atMs) {
       lastMs.set(keyId, Math.max(atMs, lastMs.peek(keyId) ?? atMs));

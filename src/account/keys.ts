@@ -1,9 +1,8 @@
 // API keys: 128 random bits shown once, kept as their SHA-256, looked up by it.
 import { randomBytes } from 'node:crypto';
 import { v7 as uuidv7 } from 'uuid';
-import type { KeyLoader } from '../store/admission.js';
+import { hashBytes, hashOfKey } from '../store/key-hash.js';
 import type { Queries, Sql } from '../store/postgres.js';
-import { hashOfKey } from './access.js';
 
 export interface NewKey {
   readonly userId: string;
@@ -85,35 +84,6 @@ export async function listKeys(sql: Queries, userId: string): Promise<ListedKey[
   }));
 }
 
-/**
- * Keys that ended in the last two days, the last one first: for a ledger of admissions that may not have been told while it was away.
- * Its records live for little more than one (RECORD_SECONDS).
- */
-export async function recentRevocations(sql: Queries): Promise<{ userId: string; keyHash: string }[]> {
-  const rows = await sql<{ user_id: string; hash: string }[]>`
-    SELECT user_id, encode(hash, 'hex') AS hash FROM api_keys WHERE revoked_at > now() - interval '2 days'
-    ORDER BY revoked_at DESC`;
-  return rows.map(({ user_id, hash }) => ({ userId: user_id, keyHash: hash }));
-}
-
-/** Looks live keys up for the admission store, in one statement. */
-export function createKeyLoader(sql: Queries, limitOf: (plan: string) => number): KeyLoader {
-  return async (keyHashes) => {
-    const rows = await sql<{ hash: string; user_id: string; id: string; plan: string }[]>`
-      SELECT encode(k.hash, 'hex') AS hash, k.user_id, k.id, u.plan
-      FROM (SELECT decode(text, 'hex') AS hash FROM unnest(${[...keyHashes]}::text[]) AS text) asked
-      JOIN api_keys k ON k.hash = asked.hash AND k.revoked_at IS NULL
-      JOIN users u ON u.id = k.user_id`;
-    return new Map(
-      rows.map(({ hash, user_id, id, plan }) => [hash, { userId: user_id, keyId: id, hourlyLimit: limitOf(plan) }]),
-    );
-  };
-}
-
 function randomKey(): string {
   return randomBytes(VALUE_BYTES).toString('hex');
-}
-
-export function hashBytes(keyHash: string): Buffer {
-  return Buffer.from(keyHash, 'hex');
 }

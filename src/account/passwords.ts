@@ -1,20 +1,19 @@
 // Passwords: Argon2id in the PHC string form, which carries its own salt and costs; a bounded number of them at one time.
 import { hash, verify } from '@node-rs/argon2';
-import { Failure } from '../errors.js';
+import { Unavailable } from '../errors.js';
+import { createLimiter } from '../waiting/limiter.js';
 
 /** OWASP's first choice of Argon2id costs: 19 MiB, two passes, one lane; 20 to 40 ms of one thread outside JavaScript. */
 const COSTS = { memoryCost: 19_456, timeCost: 2, parallelism: 1 };
 /** Of the four threads that Node has for such work, and that names and files need as well. */
 const CONCURRENT_MAX = 2;
-/** Passwords that wait, a second's worth; the next one gets a 503. Of this process, whoever asks: the threads are its own as well. */
+/** Passwords that wait, a second's worth; the next one gets a 503. Of this process, for all requests together, as the threads are. */
 const WAITING_MAX = 50;
-const BUSY_RETRY_SECONDS = 2;
 
 const PASSWORD_MIN_CHARACTERS = 12;
 const PASSWORD_MAX_CHARACTERS = 128;
 
-let running = 0;
-const waiting: (() => void)[] = [];
+const turns = createLimiter({ running: CONCURRENT_MAX, waiting: WAITING_MAX });
 
 /** Throws Failure('unavailable') when too many wait. */
 export async function hashPassword(password: string): Promise<string> {
@@ -39,16 +38,6 @@ function normalise(password: string): string {
   return password.normalize('NFKC');
 }
 
-async function inTurn<T>(work: () => Promise<T>): Promise<T> {
-  if (running < CONCURRENT_MAX) running += 1;
-  else if (waiting.length < WAITING_MAX) await new Promise<void>((resolve) => waiting.push(resolve));
-  else throw new Failure('unavailable', 'Too many passwords to check', BUSY_RETRY_SECONDS);
-  try {
-    return await work();
-  } finally {
-    // The turn is handed over, not given back: nobody who comes now goes before those who wait.
-    const next = waiting.shift();
-    if (next === undefined) running -= 1;
-    else next();
-  }
+function inTurn<T>(work: () => Promise<T>): Promise<T> {
+  return turns.run(work, () => new Unavailable('passwordsBusy'));
 }

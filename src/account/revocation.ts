@@ -1,12 +1,11 @@
-// Ending a key: first Postgres says so, then the nodes are told, and only then whoever asked for it.
+// Ending a key: first Postgres commits it, then every node learns of it, and only then the request is answered.
 import { guarded } from '../store/guard.js';
+import { hashBytes, hashOfKey } from '../store/key-hash.js';
 import type { Sql } from '../store/postgres.js';
-import { hashOfKey } from './access.js';
-import { hashBytes } from './keys.js';
 
 const LOCK_TIMEOUT = '3s';
 
-/** From its return on every node refuses the key; throws Failure('unavailable') when they can't be told. */
+/** From its return on every node refuses the key; throws Failure('unavailable') when one can't be reached. */
 export interface KeyRevocation {
   revoke(key: { readonly userId: string; readonly keyHash: string }): Promise<void>;
 }
@@ -22,9 +21,9 @@ export interface EndedKey {
 const REFERENCE = /^[0-9a-f]{8}(-?)[0-9a-f]{4}\1[0-9a-f]{4}\1[0-9a-f]{4}\1[0-9a-f]{12}$/i;
 
 /**
- * Ends a key that is named by its record's id or by its value; null when there is none to end. `userId` null: whoever's it is, for
- * the operator. Throws Failure('unavailable') when it is not certain that every node refuses it; then the same call ends
- * it completely. Of calls at the same time one gets the key, the others null, each after the nodes were told.
+ * Ends a key that is named by its record's id or by its value; null when there is none to end. With `userId` null it ends a key of any
+ * user, for the operator. Throws Failure('unavailable') when it is not certain that every node refuses the key; the same call, repeated,
+ * then completes it. Of calls at the same time one gets the key and the others null. All of them return after the nodes have learned of it.
  */
 export async function endKey(
   sql: Sql,
@@ -38,7 +37,7 @@ export async function endKey(
   return (await guarded(markTold(sql, key.keyId))) ? key : null;
 }
 
-/** The first step alone, committed: a key that is live, or whose nodes were not told. */
+/** The first step alone, committed: of a key that is live, or of which the nodes have not learned yet. */
 export async function revokeInPostgres(sql: Sql, userId: string | null, reference: string): Promise<EndedKey | null> {
   if (!REFERENCE.test(reference)) return null;
   const digits = reference.replaceAll('-', '').toLowerCase();
@@ -59,13 +58,14 @@ export async function revokeInPostgres(sql: Sql, userId: string | null, referenc
   });
 }
 
-/** Keys of one look, and how long whoever asked for the end of one may still complete it: then it is done with. */
+/** Keys that one look takes at most. */
 const UNTOLD_KEYS = 200;
+/** For so long the user who asked for the end of a key may still complete it. */
 const COMPLETED_AFTER = '10 minutes';
 
 /**
  * Tells the nodes of keys that have ended without it: of a process that died in between, or a client that didn't come back after its
- * 503. Rejects when the nodes can't be told.
+ * 503. Rejects when a node can't be reached.
  */
 export async function tellOfEnded(sql: Sql, nodes: KeyRevocation): Promise<void> {
   const rows = await sql<{ id: string; user_id: string; hash: string; is_over: boolean }[]>`

@@ -4,16 +4,19 @@ import { Failure } from '../errors.js';
 import type { CallerRoute } from '../http/caller.js';
 import { jsonReply, noContent, readQuery } from '../http/json.js';
 import type { Operation } from '../http/openapi.js';
+import { jsonAnswer, pathParameter, queryParameters, sentAs } from '../http/schema.js';
 import type { Sql } from '../store/postgres.js';
-import { endSession, endSessions, listSessions } from './sessions.js';
+import { endSession, endSessions, listSessions, SessionView } from './sessions.js';
 
 const PATH = '/web/users/me/sessions';
 const Id = z.uuid();
-const EndAll = z.object({
-  keepCurrent: z
-    .enum(['true', 'false'], 'must be true or false')
-    .default('false')
-    .transform((value) => value === 'true'),
+const EndAll = z.strictObject({
+  keepCurrent: sentAs(
+    z.enum(['true', 'false'], 'must be true or false').transform((value) => value === 'true'),
+    { type: 'boolean', default: false },
+  )
+    .default(false)
+    .describe('true spares the session that asks'),
 });
 
 export function createSessionRoutes({ sql, now }: { readonly sql: Sql; readonly now: () => number }): CallerRoute[] {
@@ -50,29 +53,11 @@ export function createSessionRoutes({ sql, now }: { readonly sql: Sql; readonly 
 
 const authErrors = ['tokenMissing', 'tokenInvalid', 'tokenExpired', 'unavailable'] as const;
 
-const sessionSchema = {
-  type: 'object',
-  required: ['id', 'userAgent', 'ipAddress', 'creationDate', 'lastUse', 'current'],
-  properties: {
-    id: { type: 'string', format: 'uuid' },
-    userAgent: { type: 'string' },
-    ipAddress: { type: 'string' },
-    creationDate: { type: 'string', description: 'YYYY-MM-DDThh:mm:ss, UTC' },
-    lastUse: { type: 'string', description: 'The same; to the minute' },
-    current: { type: 'boolean', description: 'Whether this request belongs to it' },
-  },
-};
-
 const listOperation: Operation = {
   summary: 'Your sessions, the one used last first',
   tag: 'users',
   who: 'user',
-  responses: {
-    200: {
-      description: 'The sessions.',
-      content: { 'application/json': { schema: { type: 'array', items: sessionSchema } } },
-    },
-  },
+  responses: { 200: jsonAnswer('The sessions.', z.array(SessionView)) },
   errors: authErrors,
 };
 
@@ -80,7 +65,7 @@ const endOperation: Operation = {
   summary: 'Ends one of your sessions: its tokens are refused from the next request on',
   tag: 'users',
   who: 'user',
-  parameters: [{ name: 'sessionId', in: 'path', required: true, schema: { type: 'string', format: 'uuid' } }],
+  parameters: [pathParameter('sessionId', Id)],
   responses: { 204: { description: 'Ended.' } },
   errors: [...authErrors, 'crossSite', 'notFound'],
 };
@@ -89,14 +74,7 @@ const endAllOperation: Operation = {
   summary: 'Ends all of your sessions',
   tag: 'users',
   who: 'user',
-  parameters: [
-    {
-      name: 'keepCurrent',
-      in: 'query',
-      description: 'true spares the session that asks',
-      schema: { type: 'boolean', default: false },
-    },
-  ],
+  parameters: queryParameters(EndAll),
   responses: { 204: { description: 'Ended.' } },
   errors: [...authErrors, 'crossSite', 'badRequest'],
 };

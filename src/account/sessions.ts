@@ -1,9 +1,10 @@
 // Sessions: one row per sign-in, asked for on every request. What is not in Postgres is not signed in, at once and on every node.
 import { v7 as uuidv7 } from 'uuid';
+import { z } from 'zod';
 import type { Caller } from '../http/caller.js';
 import type { Queries, Sql } from '../store/postgres.js';
+import { WireTime, wireTime } from '../wire-time.js';
 import { newRefreshToken, REFRESH_TOKEN_MS } from './refresh-tokens.js';
-import { wireTime } from './users.js';
 
 /** Sessions of one user; the one that was used longest ago makes room. Nobody has so many browsers, scripts that forget to log out do. */
 const SESSIONS_MAX = 100;
@@ -24,18 +25,19 @@ export interface StartedSession {
 }
 
 /** A session as its owner sees it. */
-export interface SessionView {
-  readonly id: string;
-  readonly userAgent: string;
-  readonly ipAddress: string;
-  readonly creationDate: string;
-  readonly lastUse: string;
-  readonly current: boolean;
-}
+export const SessionView = z.object({
+  id: z.uuid(),
+  userAgent: z.string(),
+  ipAddress: z.string(),
+  creationDate: WireTime,
+  lastUse: WireTime.describe('UTC, to the minute'),
+  current: z.boolean().describe('Whether this request belongs to it'),
+});
+export type SessionView = z.infer<typeof SessionView>;
 
 /**
- * Starts a session if the password is still the one that was verified, otherwise null: a password that is changed while
- * a sign-in with the old one is under way ends that as well. The user's row orders it against `endSessions`.
+ * Starts a session if the password is still the one that was verified, otherwise null. So a change of the password also
+ * ends a sign-in with the old one that is under way. The user's row orders it against `endSessions`.
  */
 export async function startSession(
   sql: Sql,

@@ -1,12 +1,15 @@
 // The routes that anybody may ask for: signing in and out, refreshing, registering, and the public keys.
 import { performance } from 'node:perf_hooks';
 import { z } from 'zod';
+import type { Plans } from '../config/plans.js';
 import { Failure } from '../errors.js';
 import type { Exchange, Reply } from '../http/exchange.js';
 import { jsonReply, noContent, readJson } from '../http/json.js';
 import type { Operation } from '../http/openapi.js';
 import type { Route } from '../http/router.js';
+import { jsonAnswer, jsonBody } from '../http/schema.js';
 import type { Sql } from '../store/postgres.js';
+import { createAnonymousLimiter } from './anonymous-limiter.js';
 import { tokenOf } from './authenticate.js';
 import type { ClientAddress } from './client-address.js';
 import { REFRESH_COOKIE, readCookies, signedInCookies, signedOutCookies } from './cookies.js';
@@ -15,20 +18,19 @@ import { EmailField, NameField, NewPasswordField, PasswordField } from './fields
 import { endSessionOfToken, refreshSession } from './refresh-tokens.js';
 import { type Client, endSession } from './sessions.js';
 import type { SignedIn, SignIn } from './sign-in.js';
-import { createStrangers } from './strangers.js';
-import { ACCESS_TOKEN_SECONDS, type Tokens } from './tokens.js';
-import { userView } from './users.js';
+import { ACCESS_TOKEN_SECONDS, Jwks, type Tokens } from './tokens.js';
+import { UserView, userView } from './users.js';
 
 export interface SignInRouteParts {
   readonly sql: Sql;
   readonly signIn: SignIn;
   readonly tokens: Tokens;
-  readonly plans: ReadonlyMap<string, number>;
+  readonly plans: Plans;
   readonly registration: 'open' | 'closed';
   readonly baseUrl: string | null;
   readonly clientAddress: ClientAddress;
   readonly now: () => number;
-  /** A used refresh token was shown again: a thief, or who was robbed. */
+  /** A used refresh token was shown again: by a thief, or by the user whose token was stolen. */
   readonly onReuse: (session: { readonly userId: string; readonly sessionId: string }) => void;
 }
 
@@ -38,62 +40,14 @@ const LOGOUT_COOKIES_MAX = 2;
 const Login = z.strictObject({ email: EmailField, password: PasswordField });
 const Registration = z.strictObject({ email: EmailField, password: NewPasswordField, name: NameField.default('') });
 
+const RegistrationAnswer = z.object({ registration: z.enum(['open', 'closed']) });
+
 export function createSignInRoutes(parts: SignInRouteParts): Route[] {
-  const { sql, signIn, tokens, plans, registration, baseUrl, clientAddress, now, onReuse } = parts;
-  const store = createStrangers();
-  const cookies = { secure: baseUrl?.startsWith('https:') ?? false };
-
-  function clientOf({ headers, remoteAddress }: Exchange): Client {
-    const ipAddress = clientAddress(remoteAddress(), headers.get('x-forwarded-for'));
-    return { userAgent: headers.get('user-agent') ?? '', ipAddress };
-  }
-
-  async function signedIn(status: number, { user, sessionId, refreshToken }: SignedIn): Promise<Reply> {
-    const accessToken = await tokens.mint({ userId: user.id, sessionId });
-    const body = { accessToken, expiresIn: ACCESS_TOKEN_SECONDS, user: userView(user, plans) };
-    return jsonReply(status, body, {
-      'Set-Cookie': signedInCookies({ access: accessToken, refresh: refreshToken }, cookies),
-    });
-  }
-
-  async function login(exchange: Exchange): Promise<Reply> {
-    const client = clientOf(exchange);
-    const credentials = await readJson(exchange, Login);
-    return await signedIn(200, await store(() => signIn.login(credentials, client)));
-  }
-
-  async function register(exchange: Exchange): Promise<Reply> {
-    if (registration === 'closed') throw new Failure('registrationClosed');
-    const client = clientOf(exchange);
-    const account = await readJson(exchange, Registration);
-    return await signedIn(201, await store(() => signIn.register(account, client)));
-  }
-
-  async function refresh(exchange: Exchange): Promise<Reply> {
-    const arrivedAt = performance.now();
-    const [token, ...more] = readCookies(exchange.headers.get('cookie'), REFRESH_COOKIE);
-    if (token === undefined || more.length > 0) throw new Failure('refreshInvalid');
-    const result = await store(() => refreshSession(sql, token, now(), arrivedAt));
-    if (result.outcome === 'reused') onReuse(result);
-    // The cookies stay as they are: those of the request that won a race may be there already.
-    if (result.outcome !== 'refreshed') throw new Failure('refreshInvalid');
-    return await signedIn(200, result);
-  }
-
-  /** Ends the session that either token is of. Who has none, or one that has ended, is signed out all the same. */
-  async function logout(exchange: Exchange): Promise<Reply> {
-    await store(async () => {
-      const cookies = readCookies(exchange.headers.get('cookie'), REFRESH_COOKIE);
-      for (const token of cookies.slice(0, LOGOUT_COOKIES_MAX)) await endSessionOfToken(sql, token);
-      const access = accessTokenOf(exchange);
-      const judgement = access === null ? null : await tokens.judge(access);
-      if (judgement?.outcome === 'own') await endSession(sql, judgement.userId, judgement.sessionId);
-    });
-    return { ...noContent, headers: { 'Set-Cookie': signedOutCookies(cookies) } };
-  }
+  const { tokens, registration, baseUrl } = parts;
+  const { login, register, refresh, logout } = createHandlers(parts);
 
   /** Another site's page may not sign its visitor in or out either. */
-  const fromHere = (serve: (exchange: Exchange) => Promise<Reply>) => (exchange: Exchange) => {
+  const fromHere = (serve: Handle) => (exchange: Exchange) => {
     if (isCrossSite(exchange, baseUrl)) throw new Failure('crossSite');
     return serve(exchange);
   };
@@ -118,7 +72,70 @@ export function createSignInRoutes(parts: SignInRouteParts): Route[] {
   ];
 }
 
-/** Null where there is none that could be told: a logout needs no complaint. */
+type Handle = (exchange: Exchange) => Promise<Reply>;
+
+function createHandlers(parts: SignInRouteParts): Record<'login' | 'register' | 'refresh' | 'logout', Handle> {
+  const { sql, signIn, tokens, plans, registration, baseUrl, clientAddress, now, onReuse } = parts;
+  const limited = createAnonymousLimiter();
+  const cookies = { secure: baseUrl?.startsWith('https:') ?? false };
+
+  function clientOf({ headers, remoteAddress }: Exchange): Client {
+    const ipAddress = clientAddress(remoteAddress(), headers.get('x-forwarded-for'));
+    return { userAgent: headers.get('user-agent') ?? '', ipAddress };
+  }
+
+  async function signedIn(status: number, { user, sessionId, refreshToken }: SignedIn): Promise<Reply> {
+    const accessToken = await tokens.mint({ userId: user.id, sessionId });
+    const body: z.infer<typeof SignedInAnswer> = {
+      accessToken,
+      expiresIn: ACCESS_TOKEN_SECONDS,
+      user: userView(user, plans),
+    };
+    return jsonReply(status, body, {
+      'Set-Cookie': signedInCookies({ access: accessToken, refresh: refreshToken }, cookies),
+    });
+  }
+
+  async function login(exchange: Exchange): Promise<Reply> {
+    const client = clientOf(exchange);
+    const credentials = await readJson(exchange, Login);
+    return await signedIn(200, await limited(() => signIn.login(credentials, client)));
+  }
+
+  async function register(exchange: Exchange): Promise<Reply> {
+    if (registration === 'closed') throw new Failure('registrationClosed');
+    const client = clientOf(exchange);
+    const account = await readJson(exchange, Registration);
+    return await signedIn(201, await limited(() => signIn.register(account, client)));
+  }
+
+  async function refresh(exchange: Exchange): Promise<Reply> {
+    const arrivedAt = performance.now();
+    const [token, ...more] = readCookies(exchange.headers.get('cookie'), REFRESH_COOKIE);
+    if (token === undefined || more.length > 0) throw new Failure('refreshInvalid');
+    const result = await limited(() => refreshSession(sql, token, now(), arrivedAt));
+    if (result.outcome === 'reused') onReuse(result);
+    // The cookies stay as they are: those of the request that won a race may be there already.
+    if (result.outcome !== 'refreshed') throw new Failure('refreshInvalid');
+    return await signedIn(200, result);
+  }
+
+  /** Ends the session that either token is of. A client without one, or with one that has ended, is signed out as well. */
+  async function logout(exchange: Exchange): Promise<Reply> {
+    await limited(async () => {
+      const cookies = readCookies(exchange.headers.get('cookie'), REFRESH_COOKIE);
+      for (const token of cookies.slice(0, LOGOUT_COOKIES_MAX)) await endSessionOfToken(sql, token);
+      const access = accessTokenOf(exchange);
+      const verification = access === null ? null : await tokens.verify(access);
+      if (verification?.outcome === 'own') await endSession(sql, verification.userId, verification.sessionId);
+    });
+    return { ...noContent, headers: { 'Set-Cookie': signedOutCookies(cookies) } };
+  }
+
+  return { login, register, refresh, logout };
+}
+
+/** Null where the request names no session: a logout without one is no error. */
 function accessTokenOf(exchange: Exchange): string | null {
   try {
     return tokenOf(exchange).token;
@@ -128,37 +145,21 @@ function accessTokenOf(exchange: Exchange): string | null {
   }
 }
 
-export function bodyOf(schema: z.ZodType): Readonly<Record<string, unknown>> {
-  const { $schema: _, ...described } = z.toJSONSchema(schema, { io: 'input', unrepresentable: 'any' });
-  return { required: true, content: { 'application/json': { schema: described } } };
-}
-
-export const userSchema = {
-  type: 'object',
-  required: ['id', 'email', 'name', 'plan', 'hourlyLimit', 'creationDate'],
-  properties: {
-    id: { type: 'string', format: 'uuid' },
-    email: { type: 'string' },
-    name: { type: 'string' },
-    plan: { type: 'string' },
-    hourlyLimit: { type: 'integer' },
-    creationDate: { type: 'string', description: 'YYYY-MM-DDThh:mm:ss, UTC' },
-  },
-};
+const SignedInAnswer = z.object({
+  accessToken: z.string(),
+  expiresIn: z.int().describe('Seconds'),
+  user: UserView,
+});
 
 function signedInResponse(description: string): Readonly<Record<string, unknown>> {
-  const properties = { accessToken: { type: 'string' }, expiresIn: { type: 'integer' }, user: userSchema };
-  return {
-    description: `${description} Sets the cookies sluice_access and sluice_refresh.`,
-    content: { 'application/json': { schema: { type: 'object', required: Object.keys(properties), properties } } },
-  };
+  return jsonAnswer(`${description} Sets the cookies sluice_access and sluice_refresh.`, SignedInAnswer);
 }
 
 const loginOperation: Operation = {
   summary: 'Signs in',
   tag: 'auth',
   who: 'anybody',
-  requestBody: bodyOf(Login),
+  requestBody: jsonBody(Login),
   responses: { 200: signedInResponse('Signed in.') },
   errors: [
     ...(['badRequest', 'credentialsInvalid', 'crossSite', 'bodyTooLarge', 'jsonExpected'] as const),
@@ -170,7 +171,7 @@ const registerOperation: Operation = {
   summary: 'Makes an account and signs in; closed unless the operator opens it',
   tag: 'auth',
   who: 'anybody',
-  requestBody: bodyOf(Registration),
+  requestBody: jsonBody(Registration),
   responses: { 201: signedInResponse('The account is made.') },
   errors: [
     ...(['badRequest', 'registrationClosed', 'crossSite', 'conflict', 'bodyTooLarge', 'jsonExpected'] as const),
@@ -182,21 +183,7 @@ const registrationOperation: Operation = {
   summary: 'Whether anybody may make an account',
   tag: 'auth',
   who: 'anybody',
-  responses: {
-    200: {
-      description: 'As the operator has set it.',
-      content: {
-        'application/json': {
-          schema: {
-            type: 'object',
-            additionalProperties: false,
-            required: ['registration'],
-            properties: { registration: { enum: ['open', 'closed'] } },
-          },
-        },
-      },
-    },
-  },
+  responses: { 200: jsonAnswer('As the operator has set it.', RegistrationAnswer) },
   errors: [],
 };
 
@@ -223,11 +210,6 @@ const jwksOperation: Operation = {
   summary: 'The public keys of access tokens (RFC 7517)',
   tag: 'auth',
   who: 'anybody',
-  responses: {
-    200: {
-      description: 'Keys in use, and the next one.',
-      content: { 'application/json': { schema: { type: 'object' } } },
-    },
-  },
+  responses: { 200: jsonAnswer('Keys in use, and the next one.', Jwks) },
   errors: [],
 };

@@ -1,19 +1,10 @@
 // Signing in and registering: throttled before a password is looked at, and silent about which accounts there are.
 import { randomBytes } from 'node:crypto';
 import { Failure } from '../errors.js';
-import type { Queries, Sql } from '../store/postgres.js';
-import {
-  giveAttemptBack,
-  type Rule,
-  registrationsOfAccount,
-  registrationsOfAddress,
-  signInsOfAccount,
-  signInsOfAddress,
-  signInsOfPair,
-  takeAttempt,
-} from './attempts.js';
+import type { Sql } from '../store/postgres.js';
 import { throttledAs } from './client-address.js';
 import { type Client, type StartedSession, startSession } from './sessions.js';
+import { createSignInThrottle } from './sign-in-throttle.js';
 import { createUser, normaliseEmail, type UserRow } from './users.js';
 
 export interface Credentials {
@@ -50,57 +41,14 @@ export interface SignInOptions {
 const DECOY_BYTES = 32;
 
 export async function createSignIn({ sql, plan, registration, passwords, now }: SignInOptions): Promise<SignIn> {
+  const throttle = createSignInThrottle(sql, now);
   // Verified in place of the hash that an unknown account doesn't have: of the same costs, and nobody's password.
   const decoy = await passwords.hash(randomBytes(DECOY_BYTES).toString('base64url'));
-
-  async function take(rule: Rule, subject: readonly string[]): Promise<void> {
-    const waitSeconds = await takeAttempt(sql, rule, subject, now());
-    if (waitSeconds !== null) throw new Failure('tooManyAttempts', '', waitSeconds);
-  }
-
-  /** Counts a sign-in, whether or not there is such an account; returns what gives the attempts back. */
-  async function takeSignIn(email: string, address: string): Promise<() => Promise<void>> {
-    const counted: [Rule, readonly string[]][] = [];
-    const giveBack = async (): Promise<void> => {
-      for (const [rule, subject] of counted) await giveAttemptBack(sql, rule, subject);
-    };
-    try {
-      for (const [rule, subject] of [
-        [signInsOfAddress, [address]],
-        [signInsOfPair, [email, address]],
-      ] as const) {
-        await take(rule, subject);
-        counted.push([rule, subject]);
-      }
-      const waitSeconds = await takeAttempt(sql, signInsOfAccount, [email], now());
-      if (waitSeconds === null) counted.push([signInsOfAccount, [email]]);
-      // Whoever fails on purpose, from wherever, doesn't lock the owner out of where the owner is signed in.
-      else if (!(await isSignedInFrom(sql, email, address, now())))
-        throw new Failure('tooManyAttempts', '', waitSeconds);
-    } catch (error) {
-      // What is refused doesn't count, by any rule.
-      if (error instanceof Failure) await giveBack();
-      throw error;
-    }
-    return giveBack;
-  }
-
-  /** Before anything is hashed, and whether or not the account is there. */
-  async function takeRegistration(email: string, address: string): Promise<void> {
-    await take(registrationsOfAddress, [address]);
-    try {
-      await take(registrationsOfAccount, [email]);
-    } catch (error) {
-      // What is refused doesn't count, by any rule.
-      if (error instanceof Failure) await giveAttemptBack(sql, registrationsOfAddress, [address]);
-      throw error;
-    }
-  }
 
   return {
     async login(credentials, client) {
       const email = normaliseEmail(credentials.email);
-      const giveBack = await takeSignIn(email, throttledAs(client.ipAddress));
+      const giveBack = await throttle.signIn(email, throttledAs(client.ipAddress));
       const [row] = await sql<(UserRow & { password_hash: string | null })[]>`
         SELECT id, email, name, plan, creation_date, password_hash FROM users WHERE lower(email) = ${email}`;
       const passwordHash = row?.password_hash ?? null;
@@ -116,7 +64,7 @@ export async function createSignIn({ sql, plan, registration, passwords, now }: 
     async register(account, client) {
       if (registration === 'closed') throw new Failure('registrationClosed');
       const email = normaliseEmail(account.email);
-      await takeRegistration(email, throttledAs(client.ipAddress));
+      await throttle.registration(email, throttledAs(client.ipAddress));
       const passwordHash = await passwords.hash(account.password);
       const created = await createUser(sql, {
         email,
@@ -134,11 +82,4 @@ export async function createSignIn({ sql, plan, registration, passwords, now }: 
       return { ...session, user };
     },
   };
-}
-
-async function isSignedInFrom(sql: Queries, email: string, address: string, nowMs: number): Promise<boolean> {
-  const rows = await sql<{ ip_address: string }[]>`
-    SELECT DISTINCT s.ip_address FROM sessions s JOIN users u ON u.id = s.user_id
-    WHERE lower(u.email) = ${email} AND s.expires_at > ${new Date(nowMs)}`;
-  return rows.some((row) => throttledAs(row.ip_address) === address);
 }

@@ -24,13 +24,13 @@ export interface SigningKeys {
 
 /** A leaked key is worth something for a month at most. */
 export const ROTATION_MS = 30 * 24 * 3600 * 1000;
-/** How long before it signs a key is made: every node has reloaded twice by then, and so has who fetches our JWKS. */
+/** A key is made so long before it signs: every node has reloaded twice by then, and so has every client that fetches our JWKS. */
 export const ROTATION_AHEAD_MS = 15 * 60_000;
 /** A key goes so long after its successor took over: its last token lived for 15 minutes, and clocks differ by less than the rest. */
 export const RETIRED_KEY_MS = 3600_000;
 /** How often each node reads the keys. */
 export const KEYS_RELOAD_MS = 5 * 60_000;
-/** Whoever makes up key ids makes us ask Postgres no more often than this. */
+/** Tokens with invented key ids cause no more questions to Postgres than one in this time. */
 const UNKNOWN_KEY_RELOAD_MS = 1_000;
 /** Any number will do that no other program uses on the same database. */
 const ROTATION_LOCK = 5_749_281_699;

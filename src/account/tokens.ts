@@ -1,4 +1,4 @@
-// Access tokens: signed and judged here, and nowhere else; ours, and those of one third-party issuer that the operator trusts.
+// Access tokens: signed and verified here, and nowhere else; ours, and those of one third-party issuer that the operator trusts.
 import {
   createRemoteJWKSet,
   customFetch,
@@ -9,8 +9,8 @@ import {
   SignJWT,
 } from 'jose';
 import { z } from 'zod';
-import { Failure } from '../errors.js';
-import { fetch } from '../fetch.js';
+import { Unavailable } from '../errors.js';
+import { fetch } from '../http/fetch.js';
 import { readCompact } from './compact-token.js';
 import type { SigningKeys } from './signing-keys.js';
 
@@ -36,17 +36,17 @@ export interface TrustedIssuer {
   readonly audience: string;
 }
 
-export type Judgement =
+export type Verification =
   | { readonly outcome: 'own'; readonly userId: string; readonly sessionId: string }
   /** Email is null unless the issuer says that it is verified. */
-  | { readonly outcome: 'foreign'; readonly issuer: string; readonly subject: string; readonly email: string | null }
+  | { readonly outcome: 'external'; readonly issuer: string; readonly subject: string; readonly email: string | null }
   | { readonly outcome: 'expired' }
   | { readonly outcome: 'invalid' };
 
 export interface Tokens {
   mint(session: { readonly userId: string; readonly sessionId: string }): Promise<string>;
   /** Whether it is genuine and in time; whether its session lives is another question. Throws Failure('unavailable'). */
-  judge(token: string): Promise<Judgement>;
+  verify(token: string): Promise<Verification>;
   /** RFC 7517: the public halves. */
   jwks(): { readonly keys: readonly object[] };
 }
@@ -90,13 +90,18 @@ const IssuerClaims = z.object({
   email_verified: z.boolean().optional().catch(undefined),
 });
 
-const invalid: Judgement = { outcome: 'invalid' };
-const expired: Judgement = { outcome: 'expired' };
+/** The public keys as anybody may read them (RFC 7517). */
+export const Jwks = z.object({
+  keys: z.array(z.looseObject({ kid: z.string(), use: z.literal('sig'), alg: z.literal('EdDSA') })),
+});
+
+const invalid: Verification = { outcome: 'invalid' };
+const expired: Verification = { outcome: 'expired' };
 
 export function createTokens(keys: SigningKeys, { issuer, trusted, now }: TokenOptions): Tokens {
-  const judgeForeign = trusted === null ? null : createForeignJudge(trusted, now);
+  const verifyExternal = trusted === null ? null : createExternalVerifier(trusted, now);
 
-  async function judgeOwn(token: string, header: unknown): Promise<Judgement> {
+  async function verifyOwn(token: string, header: unknown): Promise<Verification> {
     const read = OwnHeader.safeParse(header);
     if (!read.success) return invalid;
     const key = await keys.find(read.data.kid);
@@ -125,14 +130,14 @@ export function createTokens(keys: SigningKeys, { issuer, trusted, now }: TokenO
         .setExpirationTime(issuedAt + ACCESS_TOKEN_SECONDS)
         .sign(privateKey);
     },
-    async judge(token) {
+    async verify(token) {
       const parts = readCompact(token);
       if (parts === null) return invalid;
-      // Not believed yet: it only says whose rules the token is judged by, and each of them checks it.
-      const isForeign = trusted !== null && parts.claimedIssuer === trusted.issuer;
-      return isForeign && judgeForeign !== null
-        ? await judgeForeign(token, parts.header)
-        : await judgeOwn(token, parts.header);
+      // Not believed yet: it only says whose rules the token is verified by, and each of them checks it.
+      const isExternal = trusted !== null && parts.claimedIssuer === trusted.issuer;
+      return isExternal && verifyExternal !== null
+        ? await verifyExternal(token, parts.header)
+        : await verifyOwn(token, parts.header);
     },
     jwks: () => ({
       keys: keys.all().map(({ id, publicKey }) => ({
@@ -145,7 +150,7 @@ export function createTokens(keys: SigningKeys, { issuer, trusted, now }: TokenO
   };
 }
 
-function createForeignJudge(trusted: TrustedIssuer, now: () => number) {
+function createExternalVerifier(trusted: TrustedIssuer, now: () => number) {
   const remote = createRemoteJWKSet(new URL(trusted.jwksUrl), {
     timeoutDuration: JWKS_TIMEOUT_MS,
     cooldownDuration: JWKS_COOLDOWN_MS,
@@ -165,7 +170,7 @@ function createForeignJudge(trusted: TrustedIssuer, now: () => number) {
     }
   };
 
-  return async (token: string, header: unknown): Promise<Judgement> => {
+  return async (token: string, header: unknown): Promise<Verification> => {
     if (!IssuerHeader.safeParse(header).success) return invalid;
     const { issuer, audience } = trusted;
     const payload = await verified(() =>
@@ -177,14 +182,12 @@ function createForeignJudge(trusted: TrustedIssuer, now: () => number) {
     const { sub, iat, exp, email, email_verified: isVerified } = claims.data;
     const late = inTime({ iat: iat ?? 0, exp }, now());
     if (late !== null) return late;
-    return { outcome: 'foreign', issuer, subject: sub, email: isVerified === true ? (email ?? null) : null };
+    return { outcome: 'external', issuer, subject: sub, email: isVerified === true ? (email ?? null) : null };
   };
 }
 
-function issuerUnreachable(cause?: unknown): Failure {
-  const failure = new Failure('unavailable', 'The keys of the token issuer are not reachable', 5);
-  failure.cause = cause;
-  return failure;
+function issuerUnreachable(cause?: unknown): Unavailable {
+  return new Unavailable('issuerDown', { cause });
 }
 
 function claimChecks(nowMs: number) {
@@ -203,7 +206,7 @@ async function verified(verify: () => Promise<{ payload: JWTPayload }>): Promise
 }
 
 /** What the library's tolerance lets through and we don't: null when the token is in time. */
-function inTime({ iat, exp }: { readonly iat: number; readonly exp: number }, nowMs: number): Judgement | null {
+function inTime({ iat, exp }: { readonly iat: number; readonly exp: number }, nowMs: number): Verification | null {
   const nowSeconds = nowMs / 1000;
   if (exp <= nowSeconds) return expired;
   return iat > nowSeconds + CLOCK_TOLERANCE_SECONDS ? invalid : null;

@@ -1,17 +1,18 @@
 // The routes of the signed-in user's own account.
 import { z } from 'zod';
+import type { Plans } from '../config/plans.js';
 import { Failure } from '../errors.js';
 import type { Caller, CallerRoute } from '../http/caller.js';
 import { jsonReply, readJson } from '../http/json.js';
 import type { Operation } from '../http/openapi.js';
+import { jsonAnswer, jsonBody } from '../http/schema.js';
 import type { Queries, Sql } from '../store/postgres.js';
 import { EmailField, NewPasswordField, PasswordField, SomeNameField } from './fields.js';
-import { bodyOf, userSchema } from './sign-in-routes.js';
-import { changeUser, findUser, passwordHashOf, userView } from './users.js';
+import { changeUser, findUser, passwordHashOf, UserView, userView } from './users.js';
 
 export interface UserRouteParts {
   readonly sql: Sql;
-  readonly plans: ReadonlyMap<string, number>;
+  readonly plans: Plans;
   readonly passwords: {
     hash(password: string): Promise<string>;
     verify(password: string, stored: string): Promise<boolean>;
@@ -94,13 +95,12 @@ function wrongPassword(): Failure {
 }
 
 const authErrors = ['tokenMissing', 'tokenInvalid', 'tokenExpired', 'internal', 'unavailable'] as const;
-const user = { content: { 'application/json': { schema: userSchema } } };
 
 const showOperation: Operation = {
   summary: 'You',
   tag: 'users',
   who: 'user',
-  responses: { 200: { description: 'Your account.', ...user } },
+  responses: { 200: jsonAnswer('Your account.', UserView) },
   errors: authErrors,
 };
 
@@ -111,8 +111,8 @@ const changeOperation: Operation = {
     'session a 429 with Retry-After. A new password ends your other sessions.',
   tag: 'users',
   who: 'user',
-  requestBody: bodyOf(Changes),
-  responses: { 200: { description: 'Your account as it is now.', ...user } },
+  requestBody: jsonBody(Changes),
+  responses: { 200: jsonAnswer('Your account as it is now.', UserView) },
   errors: [
     ...authErrors,
     ...(['badRequest', 'crossSite', 'conflict', 'bodyTooLarge', 'uploadTooSlow', 'jsonExpected'] as const),

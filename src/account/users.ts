@@ -1,7 +1,10 @@
 // Accounts: one row per user, one account per e-mail address whatever its case.
 import { v7 as uuidv7 } from 'uuid';
+import { z } from 'zod';
+import { hourlyLimitOf, type Plans } from '../config/plans.js';
 import type { Queries, Sql } from '../store/postgres.js';
 import { codeOf } from '../store/store-error.js';
+import { WireTime, wireTime } from '../wire-time.js';
 
 export interface NewUser {
   readonly email: string;
@@ -27,14 +30,15 @@ export interface UserRow {
 }
 
 /** A user as the dashboard API sends it. */
-export interface UserView {
-  readonly id: string;
-  readonly email: string;
-  readonly name: string;
-  readonly plan: string;
-  readonly hourlyLimit: number;
-  readonly creationDate: string;
-}
+export const UserView = z.object({
+  id: z.uuid(),
+  email: z.string(),
+  name: z.string(),
+  plan: z.string(),
+  hourlyLimit: z.int(),
+  creationDate: WireTime,
+});
+export type UserView = z.infer<typeof UserView>;
 
 const UNIQUE_VIOLATION = '23505';
 
@@ -134,31 +138,11 @@ export async function changeUser(
   }
 }
 
-/** `plans` is plan name to scans per hour. */
-export function userView(row: UserRow, plans: ReadonlyMap<string, number>): UserView {
-  // A plan that the configuration no longer has counts as the smallest that it has.
-  const hourlyLimit = plans.get(row.plan) ?? Math.min(...plans.values());
-  const { id, email, name, plan } = row;
-  return { id, email, name, plan, hourlyLimit, creationDate: wireTime(row.creation_date) };
+export function userView({ id, email, name, plan, creation_date }: UserRow, plans: Plans): UserView {
+  return { id, email, name, plan, hourlyLimit: hourlyLimitOf(plans, plan), creationDate: wireTime(creation_date) };
 }
 
 /** One account per address: what is compared, and what is stored of a new one. */
 export function normaliseEmail(email: string): string {
   return email.trim().toLowerCase();
-}
-
-/** What an account has that nobody chose a plan for: the smallest one that costs nothing, as for billing. */
-export function defaultPlan(
-  plans: ReadonlyMap<string, number>,
-  sold: ReadonlyMap<string, unknown> = new Map(),
-): string {
-  const free = [...plans].filter(([name]) => !sold.has(name));
-  const [first, ...others] = free;
-  if (first === undefined) throw new Error('The configuration has no plan without a price');
-  return others.reduce((one, other) => (other[1] < one[1] ? other : one), first)[0];
-}
-
-/** A time on the wire: UTC, whole seconds, no offset. */
-export function wireTime(time: Date): string {
-  return time.toISOString().slice(0, 19);
 }

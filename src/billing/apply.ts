@@ -1,7 +1,8 @@
-// "Apply what Stripe has": the one way in which a plan follows a payment, whoever asks for it: webhook, sync, checkout or reconcile.
+// "Apply what Stripe has": the one way in which a plan follows a payment. Webhook, sync, checkout and reconcile use it.
+import { freePlanOf, type Plans } from '../config/plans.js';
 import type { Log } from '../log.js';
 import type { Sql } from '../store/postgres.js';
-import { type Catalog, type Decision, decide, isOpen } from './plans.js';
+import { type Decision, decide, isOpen } from './plans.js';
 import {
   beginReading,
   findRecord,
@@ -23,7 +24,7 @@ export type PlanChanged = (userId: string, plan: string) => Promise<void>;
 export interface ApplierParts {
   readonly sql: Sql;
   readonly stripe: StripeApi;
-  readonly catalog: Catalog;
+  readonly plans: Plans;
   /** Null: this process can't tell the admission; one that can does it within a minute. */
   readonly planChanged: PlanChanged | null;
   readonly log: Log;
@@ -49,15 +50,16 @@ export interface Applier {
    * same transaction. Throws StripeProblem, and whatever Postgres throws; the plan is as it was then.
    */
   apply(userId: string, event?: EventRow): Promise<Applied>;
-  /** Tells the admission of the user's plan if it hasn't been told; `always`: also if it has. Throws what the admission throws. */
+  /** Gives the admission the user's plan, if it does not have it yet; with `always` in any case. Throws what the admission throws. */
   announce(userId: string, options?: { readonly always: boolean }): Promise<void>;
 }
 
-/** Times that a plan is told again because it changed while it was told. */
+/** A plan that changes while it is announced is announced again so many times. */
 const ANNOUNCEMENTS = 5;
 
 export function createApplier(parts: ApplierParts): Applier {
-  const { sql, stripe, catalog, planChanged, log, now } = parts;
+  const { sql, stripe, plans, planChanged, log, now } = parts;
+  const freePlan = freePlanOf(plans).name;
   const { livemode } = stripe;
 
   async function applyOnce(userId: string, events: readonly EventRow[]): Promise<Applied> {
@@ -89,12 +91,12 @@ export function createApplier(parts: ApplierParts): Applier {
     tx: Parameters<typeof givePlan>[0],
   ): Promise<boolean> {
     const decision: Decision =
-      customer.kind === 'deleted' ? { kind: 'never' } : decide(catalog, customer.subscriptions, now());
+      customer.kind === 'deleted' ? { kind: 'never' } : decide(plans, customer.subscriptions, now());
     await writeSubscription(tx, userId, livemode, rowOf(decision));
     if (customer.kind === 'deleted') await forgetCustomer(tx, userId, livemode);
     switch (decision.kind) {
       case 'paid':
-        return await givePlan(tx, userId, livemode, decision.plan);
+        return await givePlan(tx, userId, livemode, decision.plan.name);
       case 'unknownPrice':
         log.error(
           { userId, customerId, prices: decision.subscription.priceIds },
@@ -104,8 +106,8 @@ export function createApplier(parts: ApplierParts): Applier {
       case 'never':
       case 'ended':
         // Only what billing gave is taken: another plan was somebody's decision, and an end takes effect once.
-        if (givenPlan === null || givenPlan === catalog.freePlan) return false;
-        return await givePlan(tx, userId, livemode, catalog.freePlan);
+        if (givenPlan === null || givenPlan === freePlan) return false;
+        return await givePlan(tx, userId, livemode, freePlan);
     }
   }
 
@@ -115,10 +117,10 @@ export function createApplier(parts: ApplierParts): Applier {
       const record = await findRecord(sql, userId, livemode);
       if (record === null || (record.announced && !always && round === 0)) return;
       await planChanged(userId, record.plan);
-      // It may have changed meanwhile and been told by another process before us: then ours was the last word, and an old one.
+      // Another process may have announced a newer plan before us: then our announcement was the last one, and it was old.
       if (await markAnnounced(sql, userId, livemode, record.plan)) return;
     }
-    log.warn({ userId }, 'billing: the plan changed again and again while the admission was told');
+    log.warn({ userId }, 'billing: the plan changed again and again while it was announced to the admission');
   }
 
   return { apply: coalesce(applyOnce), announce };

@@ -1,20 +1,22 @@
 // Billing as one object: what the routes, the webhook and the command line ask of it. Without settings it is off and says so.
-import type { BillingSettings } from '../config-types.js';
-import { Failure } from '../errors.js';
+import { z } from 'zod';
+import { hourlyLimitOf, type Plans } from '../config/plans.js';
+import type { BillingSettings } from '../config/types.js';
+import { Failure, Unavailable } from '../errors.js';
 import type { Log } from '../log.js';
 import type { Sql } from '../store/postgres.js';
+import { WireTime, wireTime } from '../wire-time.js';
 import { type Applier, createApplier, type PlanChanged } from './apply.js';
 import { createCheckouts, type OpenCheckout } from './checkouts.js';
 import { answering } from './failures.js';
-import { createCatalog } from './plans.js';
 import { createPrices } from './prices.js';
 import { findRecord } from './records.js';
-import { type Price, type StripeApi, StripeProblem } from './shapes.js';
+import { type StripeApi, StripeProblem } from './shapes.js';
 import { createStripeApi } from './stripe.js';
 
 export interface BillingParts {
   readonly sql: Sql;
-  readonly plans: ReadonlyMap<string, number>;
+  readonly plans: Plans;
   /** Null: billing is off. */
   readonly settings: BillingSettings | null;
   /** Null: this process can't tell the admission. */
@@ -25,16 +27,30 @@ export interface BillingParts {
   readonly stripeTimeoutMs?: number;
 }
 
+const ShownPrice = z.object({
+  amount: z.int().describe("in the currency's smallest unit"),
+  currency: z.string().describe('ISO 4217, lower case'),
+  interval: z.string().nullable().describe('day, week, month or year'),
+});
+
 /** The body of `/me` and `sync`. */
-export interface BillingState {
-  readonly plan: string;
-  readonly hourlyLimit: number;
-  readonly status: string;
-  /** `YYYY-MM-DDThh:mm:ss`, UTC. */
-  readonly currentPeriodEnd: string | null;
-  readonly cancelAtPeriodEnd: boolean;
-  readonly plans: readonly { readonly name: string; readonly hourlyLimit: number; readonly price: Price | null }[];
-}
+export const State = z.object({
+  plan: z.string(),
+  hourlyLimit: z.int(),
+  status: z
+    .string()
+    .describe("`none`, `refunded`, or Stripe's: active, trialing, past_due, canceled, unpaid, paused, incomplete, ..."),
+  currentPeriodEnd: WireTime.nullable(),
+  cancelAtPeriodEnd: z.boolean(),
+  plans: z.array(
+    z.object({
+      name: z.string(),
+      hourlyLimit: z.int(),
+      price: ShownPrice.nullable().describe("null: it can't be bought, or Stripe doesn't say at the moment"),
+    }),
+  ),
+});
+export type BillingState = z.infer<typeof State>;
 
 /** What needs Stripe. */
 export interface ActiveBilling {
@@ -53,45 +69,41 @@ export interface Billing {
   sync(userId: string, checkoutSessionId: string | null): Promise<BillingState>;
 }
 
-/** Only a restart with other settings turns it on. */
-const OFF_RETRY_SECONDS = 3600;
-
 export function createBilling(parts: BillingParts): Billing {
-  const { sql, settings, log, now } = parts;
-  const catalog = createCatalog(parts.plans, settings?.prices ?? new Map());
+  const { sql, plans, settings, log, now } = parts;
   const on = settings === null ? null : turnOn(parts, settings);
 
   function turnOn({ planChanged, stripeTimeoutMs }: BillingParts, { returnBase, ...rest }: BillingSettings) {
     const timeout = stripeTimeoutMs === undefined ? {} : { timeoutMs: stripeTimeoutMs };
     const stripe = createStripeApi({ ...rest, ...timeout });
-    const applier = createApplier({ sql, stripe, catalog, planChanged, log, now });
-    const checkouts = createCheckouts({ sql, stripe, catalog, applier, baseUrl: returnBase, now });
+    const applier = createApplier({ sql, stripe, plans, planChanged, log, now });
+    const checkouts = createCheckouts({ sql, stripe, plans, applier, baseUrl: returnBase, now });
     return { stripe, applier, checkouts, prices: createPrices(stripe, log, now), returnBase };
   }
 
   function active(): NonNullable<typeof on> {
-    if (on === null) throw new Failure('unavailable', 'Billing is not configured', OFF_RETRY_SECONDS);
+    if (on === null) throw new Unavailable('billingOff');
     return on;
   }
 
   async function stateOf(userId: string): Promise<BillingState> {
     const record = await findRecord(sql, userId, on?.stripe.livemode ?? true);
     if (record === null) throw new Failure('tokenInvalid');
-    const plans = catalog.plans.map(async ({ name, hourlyLimit, priceId }) => {
-      const price = on === null || priceId === null ? null : await on.prices.of(priceId);
+    const shown = plans.map(async ({ name, hourlyLimit, prices: [priceId] }) => {
+      const price = on === null || priceId === undefined ? null : await on.prices.of(priceId);
       return { name, hourlyLimit, price };
     });
     return {
       plan: record.plan,
-      hourlyLimit: catalog.hourlyLimitOf(record.plan),
+      hourlyLimit: hourlyLimitOf(plans, record.plan),
       status: record.status ?? 'none',
-      currentPeriodEnd: record.currentPeriodEnd?.toISOString().slice(0, 19) ?? null,
+      currentPeriodEnd: record.currentPeriodEnd === null ? null : wireTime(record.currentPeriodEnd),
       cancelAtPeriodEnd: record.cancelAtPeriodEnd,
-      plans: await Promise.all(plans),
+      plans: await Promise.all(shown),
     };
   }
 
-  /** A customer that was deleted at Stripe is found out and forgotten, and the user told that there is none. */
+  /** When a customer was deleted at Stripe, we forget it and answer that there is none. */
   async function portal(userId: string): Promise<{ url: string }> {
     const { stripe, applier, returnBase } = active();
     const customerId = (await findRecord(sql, userId, stripe.livemode))?.customerId ?? null;
@@ -136,11 +148,11 @@ export function createBilling(parts: BillingParts): Billing {
   };
 }
 
-/** The plan is in Postgres; the admission that can't be told now is told by the upkeep. */
+/** The plan is in Postgres. If the admission can't be reached now, the upkeep announces the plan later. */
 async function announceOrLog(applier: Applier, userId: string, log: Log): Promise<void> {
   try {
     await applier.announce(userId);
   } catch (error) {
-    log.warn({ userId, err: error }, 'billing: the admission could not be told of a plan');
+    log.warn({ userId, err: error }, 'billing: a plan could not be announced to the admission');
   }
 }

@@ -1,4 +1,4 @@
-// One customer at Stripe per user: made once, whoever asks for it how often and from how many nodes.
+// One customer at Stripe per user: made once, even when several nodes ask for it at the same time.
 import { Failure } from '../errors.js';
 import type { Sql } from '../store/postgres.js';
 import { type StripeApi, StripeProblem } from './shapes.js';

@@ -1,12 +1,7 @@
 // From what goes wrong at Stripe while billing works to the answer that a client gets: Stripe away is a 503, and says so.
-import { Failure } from '../errors.js';
+import { type Failure, Unavailable } from '../errors.js';
 import type { Log } from '../log.js';
 import { StripeProblem } from './shapes.js';
-
-const UNREACHABLE_RETRY_SECONDS = 5;
-const BUSY_RETRY_SECONDS = 1;
-/** Somebody has to look at it first. */
-const REFUSED_RETRY_SECONDS = 60;
 
 /** Runs a handler's work; throws Failure for what is foreseen, and anything else as it is. */
 export async function answering<T>(log: Log, work: () => Promise<T>): Promise<T> {
@@ -31,11 +26,11 @@ export function logProblem(log: Log, { facts }: StripeProblem): void {
 function failureOf({ facts: { kind } }: StripeProblem): Failure {
   switch (kind) {
     case 'busy':
-      return new Failure('unavailable', 'Too many calls to Stripe at once', BUSY_RETRY_SECONDS);
+      return new Unavailable('stripeBusy');
     case 'unreachable':
-      return new Failure('unavailable', 'Stripe does not answer; the plan stays as it is', UNREACHABLE_RETRY_SECONDS);
+      return new Unavailable('stripeDown');
     case 'missing':
     case 'refused':
-      return new Failure('unavailable', 'Stripe refuses the request; the log says more', REFUSED_RETRY_SECONDS);
+      return new Unavailable('stripeRefuses');
   }
 }

@@ -1,5 +1,6 @@
 // What the plans cost, as Stripe says: asked now and then, and never waited for long.
 import type { Log } from '../log.js';
+import { withinOr } from '../waiting/within.js';
 import { logProblem } from './failures.js';
 import { type Price, type StripeApi, StripeProblem } from './shapes.js';
 
@@ -47,21 +48,8 @@ export function createPrices(stripe: StripeApi, log: Log, now: () => number): Pr
       if (entry !== undefined && now() < entry.askAgainAtMs) return entry.price;
       const answer = asked.get(priceId) ?? ask(priceId);
       asked.set(priceId, answer);
-      // What comes later is found by who asks next.
-      return await orElse(answer, entry?.price ?? null);
+      // The next caller finds what comes later.
+      return await withinOr(answer, WAIT_MS, entry?.price ?? null);
     },
   };
-}
-
-/** The answer, or the other value when the answer takes longer than WAIT_MS. */
-async function orElse<T>(answer: Promise<T>, other: T): Promise<T> {
-  let timer: NodeJS.Timeout | undefined;
-  const late = new Promise<T>((resolve) => {
-    timer = setTimeout(() => resolve(other), WAIT_MS);
-  });
-  try {
-    return await Promise.race([answer, late]);
-  } finally {
-    clearTimeout(timer);
-  }
 }

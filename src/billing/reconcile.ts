@@ -32,9 +32,9 @@ export type Reconciled =
 
 /** Users of one query; a page is all that is in memory. */
 const PAGE = 100;
-/** Customers that are read at the same time, three calls each: most of Stripe's rate is left to whoever waits for an answer. */
+/** Customers that are read at the same time, three calls each: most of Stripe's rate is left to requests of users. */
 const AT_ONCE = 4;
-/** A page takes 100 / 4 x 3 calls x 20 s at the very worst; whoever died in it holds the others up for so long. */
+/** A page takes 100 / 4 x 3 calls x 20 s at the very worst. A process that dies in it holds the others up for so long. */
 const HELD_MINUTES = 30;
 /** Failures in a row after which Stripe is taken to be away. */
 const FAILURES_MAX = 12;
@@ -68,7 +68,7 @@ async function readAll(
   async function readOne(userId: string): Promise<void> {
     try {
       const { changed } = await applier.apply(userId);
-      // Told in any case: this is what heals an admission that was told two plans in the wrong order.
+      // Announced in any case: this mends an admission that got two plans in the wrong order.
       await applier.announce(userId, { always: true });
       if (changed) log.info({ userId }, 'billing: reconciled');
       repaired += changed ? 1 : 0;

@@ -2,7 +2,7 @@
 import type { Queries } from '../store/postgres.js';
 
 export interface BillingRecord {
-  /** The user's plan, whoever decided it. */
+  /** The user's plan, from Stripe or from the operator. */
   readonly plan: string;
   /** Null: there is no customer at Stripe. */
   readonly customerId: string | null;
@@ -91,7 +91,7 @@ export async function writeSubscription(
     WHERE user_id = ${userId} AND livemode = ${livemode}`;
 }
 
-/** Gives the user the plan; true when it is a new one, of which the admission has to be told. */
+/** Gives the user the plan; true when it is a new one, which has to be announced to the admission. */
 export async function givePlan(tx: Queries, userId: string, livemode: boolean, plan: string): Promise<boolean> {
   const changed = await tx`UPDATE users SET plan = ${plan} WHERE id = ${userId} AND plan <> ${plan} RETURNING id`;
   await tx`
@@ -125,7 +125,7 @@ export async function recordEvents(
   }
 }
 
-/** Marks the plan as told, if it still is the user's. */
+/** Marks the plan as announced, if it still is the user's. */
 export async function markAnnounced(sql: Queries, userId: string, livemode: boolean, plan: string): Promise<boolean> {
   const rows = await sql`
     UPDATE billing_customers b SET announced = true FROM users u

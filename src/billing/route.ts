@@ -3,7 +3,8 @@ import { z } from 'zod';
 import type { CallerRoute } from '../http/caller.js';
 import { jsonReply, readJson, readOptionalJson } from '../http/json.js';
 import type { Operation } from '../http/openapi.js';
-import type { Billing } from './billing.js';
+import { jsonAnswer, jsonBody } from '../http/schema.js';
+import { type Billing, State } from './billing.js';
 
 const checkoutBody = z.strictObject({ plan: z.string().min(1).max(32) });
 const syncBody = z.strictObject({
@@ -26,7 +27,7 @@ export function createBillingRoutes(billing: Billing): CallerRoute[] {
       path: '/web/billing/checkout-session',
       operation: checkoutOperation,
       async handle({ userId }, exchange) {
-        // Before the body is looked at: whoever asks a service without billing learns that first.
+        // Before the body is looked at: a service without billing says that first.
         billing.active();
         const { plan } = await readJson(exchange, checkoutBody);
         return jsonReply(200, await billing.checkout(userId, plan));
@@ -54,38 +55,11 @@ export function createBillingRoutes(billing: Billing): CallerRoute[] {
 const TOKEN_ERRORS = ['tokenMissing', 'tokenInvalid', 'tokenExpired'] as const;
 const BODY_ERRORS = ['badRequest', 'bodyTooLarge', 'jsonExpected', 'uploadTooSlow'] as const;
 
-const price = z.object({
-  amount: z.int().describe("in the currency's smallest unit"),
-  currency: z.string().describe('ISO 4217, lower case'),
-  interval: z.string().nullable().describe('day, week, month or year'),
-});
-
-const state = z.object({
-  plan: z.string(),
-  hourlyLimit: z.int(),
-  status: z
-    .string()
-    .describe("`none`, `refunded`, or Stripe's: active, trialing, past_due, canceled, unpaid, paused, incomplete, ..."),
-  currentPeriodEnd: z.string().nullable().describe('YYYY-MM-DDThh:mm:ss, UTC'),
-  cancelAtPeriodEnd: z.boolean(),
-  plans: z.array(
-    z.object({
-      name: z.string(),
-      hourlyLimit: z.int(),
-      price: price.nullable().describe("null: it can't be bought, or Stripe doesn't say at the moment"),
-    }),
-  ),
-});
-
-function json(schema: z.ZodType): { readonly content: Record<string, unknown> } {
-  return { content: { 'application/json': { schema: z.toJSONSchema(schema, { io: 'input' }) } } };
-}
-
 const meOperation: Operation = {
   summary: "The caller's plan, and the plans there are",
   tag: 'billing',
   who: 'user',
-  responses: { 200: { description: 'As last heard from Stripe.', ...json(state) } },
+  responses: { 200: jsonAnswer('As last heard from Stripe.', State) },
   errors: [...TOKEN_ERRORS, 'internal', 'unavailable'],
 };
 
@@ -94,10 +68,8 @@ const checkoutOperation: Operation = {
   description: 'A checkout for the same plan that is still open is returned again; one for another plan is ended.',
   tag: 'billing',
   who: 'user',
-  requestBody: { required: true, ...json(checkoutBody) },
-  responses: {
-    200: { description: 'Send the buyer to `url`.', ...json(z.object({ id: z.string(), url: z.url() })) },
-  },
+  requestBody: jsonBody(checkoutBody),
+  responses: { 200: jsonAnswer('Send the buyer to `url`.', z.object({ id: z.string(), url: z.url() })) },
   errors: [...TOKEN_ERRORS, 'crossSite', ...BODY_ERRORS, 'conflict', 'internal', 'unavailable'],
 };
 
@@ -105,7 +77,7 @@ const portalOperation: Operation = {
   summary: "Opens Stripe's customer portal: change or cancel the subscription, payment methods, invoices",
   tag: 'billing',
   who: 'user',
-  responses: { 200: { description: 'Send the customer to `url`.', ...json(z.object({ url: z.url() })) } },
+  responses: { 200: jsonAnswer('Send the customer to `url`.', z.object({ url: z.url() })) },
   errors: [...TOKEN_ERRORS, 'crossSite', 'conflict', 'internal', 'unavailable'],
 };
 
@@ -114,7 +86,7 @@ const syncOperation: Operation = {
   description: 'For the return from a checkout, which can be faster than the webhook.',
   tag: 'billing',
   who: 'user',
-  requestBody: { required: false, ...json(syncBody) },
-  responses: { 200: { description: 'As Stripe says now.', ...json(state) } },
+  requestBody: jsonBody(syncBody, { isRequired: false }),
+  responses: { 200: jsonAnswer('As Stripe says now.', State) },
   errors: [...TOKEN_ERRORS, 'crossSite', 'foreignCheckout', 'notFound', ...BODY_ERRORS, 'internal', 'unavailable'],
 };

@@ -4,8 +4,8 @@ import { randomUUID } from 'node:crypto';
 import { createRequire } from 'node:module';
 import type Stripe from 'stripe';
 import { z } from 'zod';
-import { fetch } from '../fetch.js';
-import { createLimiter } from './limiter.js';
+import { fetch } from '../http/fetch.js';
+import { createLimiter } from '../waiting/limiter.js';
 import {
   type CheckoutSession,
   type CustomerState,
@@ -60,14 +60,33 @@ export function createStripeApi({ secretKey, webhookSecret, apiBase, timeoutMs }
     // Its timeout is for the whole answer; that of Node's client starts again with every byte.
     httpClient: packaged.createFetchHttpClient(fetch),
   });
-  const limiter = createLimiter({ calls: CALLS_AT_ONCE, waiting: CALLS_WAITING, waitMs: CALL_WAIT_MS });
+  const call = createCalls();
+  return {
+    livemode: /^(sk|rk)_live_/.test(secretKey),
+    ...customersOf(stripe, call),
+    ...checkoutsOf(stripe, call),
+    async readPrice(priceId) {
+      const price = await call('read price', () => stripe.prices.retrieve(priceId));
+      if (price.unit_amount === null) return null;
+      return { amount: price.unit_amount, currency: price.currency, interval: price.recurring?.interval ?? null };
+    },
+    verifyEvent: (body, signature, nowMs) => verifiedEvent(stripe, webhookSecret, { body, signature, nowMs }),
+  };
+}
 
-  async function call<T>(name: string, work: () => Promise<T>): Promise<T> {
-    const outcome = await limiter.run(() => work().catch((error: unknown) => Promise.reject(problemOf(name, error))));
-    if (outcome === null) throw new StripeProblem({ ...nothingKnown, kind: 'busy', call: name });
-    return outcome.value;
-  }
+/** Makes a call by its name; throws StripeProblem. */
+type Call = <T>(name: string, work: () => Promise<T>) => Promise<T>;
 
+function createCalls(): Call {
+  const limiter = createLimiter({ running: CALLS_AT_ONCE, waiting: CALLS_WAITING, waitMs: CALL_WAIT_MS });
+  return (name, work) =>
+    limiter.run(
+      () => work().catch((error: unknown) => Promise.reject(problemOf(name, error))),
+      () => new StripeProblem({ ...nothingKnown, kind: 'busy', call: name }),
+    );
+}
+
+function customersOf(stripe: Stripe, call: Call): Pick<StripeApi, 'createCustomer' | 'readCustomer' | 'createPortal'> {
   async function readSubscriptions(customerId: string): Promise<SubscriptionState[]> {
     const { data } = await call('list subscriptions', () =>
       stripe.subscriptions.list({ customer: customerId, status: 'all', limit: SUBSCRIPTIONS_READ }),
@@ -96,7 +115,6 @@ export function createStripeApi({ secretKey, webhookSecret, apiBase, timeoutMs }
   }
 
   return {
-    livemode: /^(sk|rk)_live_/.test(secretKey),
     async createCustomer({ userId, email, idempotencyKey }) {
       const { id } = await call('create customer', () =>
         stripe.customers.create({ email, metadata: { sluice_user: userId } }, { idempotencyKey }),
@@ -108,6 +126,22 @@ export function createStripeApi({ secretKey, webhookSecret, apiBase, timeoutMs }
       if (customer.deleted === true) return { kind: 'deleted' };
       return { kind: 'present', subscriptions: await readSubscriptions(customerId) };
     },
+    async createPortal(customerId, returnUrl) {
+      // Every call is an attempt of its own: a portal session buys nothing. The package's retries share the key.
+      const options = { idempotencyKey: `portal-${randomUUID()}` };
+      const { url } = await call('create portal session', () =>
+        stripe.billingPortal.sessions.create({ customer: customerId, return_url: returnUrl }, options),
+      );
+      return url;
+    },
+  };
+}
+
+function checkoutsOf(
+  stripe: Stripe,
+  call: Call,
+): Pick<StripeApi, 'createCheckout' | 'readCheckout' | 'expireCheckout'> {
+  return {
     async createCheckout(checkout) {
       const session = await call('create checkout session', () =>
         stripe.checkout.sessions.create(
@@ -138,33 +172,28 @@ export function createStripeApi({ secretKey, webhookSecret, apiBase, timeoutMs }
       const options = { idempotencyKey: `expire-${sessionId}` };
       await call('expire checkout session', () => stripe.checkout.sessions.expire(sessionId, {}, options));
     },
-    async createPortal(customerId, returnUrl) {
-      // Every call is an attempt of its own: a portal session buys nothing. The package's retries share the key.
-      const options = { idempotencyKey: `portal-${randomUUID()}` };
-      const { url } = await call('create portal session', () =>
-        stripe.billingPortal.sessions.create({ customer: customerId, return_url: returnUrl }, options),
-      );
-      return url;
-    },
-    async readPrice(priceId) {
-      const price = await call('read price', () => stripe.prices.retrieve(priceId));
-      if (price.unit_amount === null) return null;
-      return { amount: price.unit_amount, currency: price.currency, interval: price.recurring?.interval ?? null };
-    },
-    verifyEvent(body, signature, nowMs) {
-      // The verifier decodes the bytes first: of these, other bytes could have become the same text.
-      if (!isUtf8(body) || body.subarray(0, BYTE_ORDER_MARK.length).equals(BYTE_ORDER_MARK)) return null;
-      try {
-        const tolerance = SIGNATURE_TOLERANCE_SECONDS;
-        return eventOf(stripe.webhooks.constructEvent(body, signature, webhookSecret, tolerance, undefined, nowMs));
-      } catch (error) {
-        // The second: signed, and no JSON.
-        if (error instanceof stripePackage().errors.StripeSignatureVerificationError || error instanceof SyntaxError)
-          return null;
-        throw error;
-      }
-    },
   };
+}
+
+interface Signed {
+  readonly body: Buffer;
+  readonly signature: string;
+  readonly nowMs: number;
+}
+
+/** Null: it isn't signed with our secret, or is no event. */
+function verifiedEvent(stripe: Stripe, webhookSecret: string, { body, signature, nowMs }: Signed): SignedEvent | null {
+  // The verifier decodes the bytes first: of these, other bytes could have become the same text.
+  if (!isUtf8(body) || body.subarray(0, BYTE_ORDER_MARK.length).equals(BYTE_ORDER_MARK)) return null;
+  try {
+    const tolerance = SIGNATURE_TOLERANCE_SECONDS;
+    return eventOf(stripe.webhooks.constructEvent(body, signature, webhookSecret, tolerance, undefined, nowMs));
+  } catch (error) {
+    // The second: signed, and no JSON.
+    if (error instanceof stripePackage().errors.StripeSignatureVerificationError || error instanceof SyntaxError)
+      return null;
+    throw error;
+  }
 }
 
 const BYTE_ORDER_MARK = Buffer.from([0xef, 0xbb, 0xbf]);

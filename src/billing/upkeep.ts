@@ -1,4 +1,4 @@
-// What billing does unasked while the service runs: the nightly reconcile, and telling the admission what it couldn't be told before.
+// What billing does by itself while the service runs: the nightly reconcile, and announcements of plans that failed before.
 import type { Log } from '../log.js';
 import type { Sql } from '../store/postgres.js';
 import type { Billing } from './billing.js';
@@ -19,7 +19,7 @@ export interface Upkeep {
   stop(): Promise<void>;
 }
 
-/** How late an admission hears of a plan that it couldn't be told, and how late a night's reconcile begins. */
+/** So late a failed announcement of a plan is repeated, and so late a night's reconcile begins. */
 const EVERY_MS = 60_000;
 /** UTC; when least is bought, for most. */
 const RECONCILE_HOUR = 3;

@@ -1,10 +1,11 @@
 // POST /webhooks/stripe: Stripe says that something happened; who it happened to is read from Stripe again, once per event.
 import { z } from 'zod';
-import { Failure } from '../errors.js';
+import { Failure, Unavailable } from '../errors.js';
 import type { Exchange, Reply } from '../http/exchange.js';
 import { jsonReply, receiveBytes } from '../http/json.js';
 import type { Operation } from '../http/openapi.js';
 import type { Route } from '../http/router.js';
+import { jsonAnswer, jsonBody } from '../http/schema.js';
 import { WEBHOOK_BODY_BYTES } from '../limits.js';
 import type { Log } from '../log.js';
 import type { Sql } from '../store/postgres.js';
@@ -16,8 +17,6 @@ import type { SignedEvent } from './shapes.js';
 /** Every event after which a plan may be another one. All of them are about a customer. */
 const EVENTS =
   /^(customer\.(deleted|subscription\..+)|checkout\.session\..+|invoice\.(paid|payment_failed|payment_succeeded|voided|marked_uncollectible)|charge\.refunded)$/;
-
-const UNAVAILABLE_RETRY_SECONDS = 5;
 
 export interface WebhookParts {
   readonly billing: Billing;
@@ -58,8 +57,8 @@ async function handle({ billing, sql, log, now }: WebhookParts, exchange: Exchan
     // Also of an event that was applied before: that may have been the last thing its process did.
     await applier.announce(userId);
   } catch (error) {
-    log.warn({ userId, err: error }, 'billing: the admission could not be told of a plan');
-    throw new Failure('unavailable', 'The quota store is not reachable', UNAVAILABLE_RETRY_SECONDS);
+    log.warn({ userId, err: error }, 'billing: a plan could not be announced to the admission');
+    throw new Unavailable('quotaStoreDown');
   }
   return received(true);
 
@@ -69,10 +68,11 @@ async function handle({ billing, sql, log, now }: WebhookParts, exchange: Exchan
 }
 
 function received(applied: boolean): Reply {
-  return jsonReply(200, { received: true, applied });
+  const answer: z.infer<typeof Answer> = { received: true, applied };
+  return jsonReply(200, answer);
 }
 
-const answer = z.object({ received: z.literal(true), applied: z.boolean() });
+const Answer = z.object({ received: z.literal(true), applied: z.boolean() });
 
 const operation: Operation = {
   summary: 'Takes events from Stripe',
@@ -82,12 +82,9 @@ const operation: Operation = {
   tag: 'billing',
   who: 'anybody',
   parameters: [{ name: 'Stripe-Signature', in: 'header', required: true, schema: { type: 'string' } }],
-  requestBody: { required: true, content: { 'application/json': { schema: { type: 'object' } } } },
+  requestBody: jsonBody(z.looseObject({})),
   responses: {
-    200: {
-      description: 'Received; `applied` says whether it concerns a plan.',
-      content: { 'application/json': { schema: z.toJSONSchema(answer) } },
-    },
+    200: jsonAnswer('Received; `applied` says whether it concerns a plan.', Answer),
   },
   errors: ['badRequest', 'bodyTooLarge', 'uploadTooSlow', 'internal', 'unavailable'],
 };

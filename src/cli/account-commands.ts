@@ -1,10 +1,10 @@
 // The commands about accounts: their arguments, options and help, and the exit code of what comes out.
 import type { Command } from 'commander';
-import { readConfig } from '../config.js';
-import type { Config } from '../config-types.js';
+import { readConfig } from '../config/config.js';
+import type { Config } from '../config/types.js';
+import { EXIT_CLEAN, EXIT_FAILED } from '../exit-codes.js';
 import { StoreError } from '../store/store-error.js';
 import { environmentHelp } from './environment.js';
-import { EXIT_CLEAN, EXIT_FAILED } from './exit-codes.js';
 import { Refusal } from './store.js';
 
 const COMMON_HELP = `
@@ -38,10 +38,10 @@ interface Json {
   readonly json: boolean;
 }
 
-/** `finish` is told the exit code. */
+/** `finish` gets the exit code. */
 export function addAccountCommands(program: Command, env: NodeJS.ProcessEnv, finish: (exitCode: number) => void): void {
   const run = async (work: (config: Config) => Promise<void>): Promise<void> => {
-    // Whoever reads has seen enough (`sluice user list | head -1`).
+    // The reader has seen enough (`sluice user list | head -1`).
     process.stdout.on('error', () => undefined);
     finish(await exitCodeOf(work(readConfig(env))));
   };

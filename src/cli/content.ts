@@ -1,10 +1,15 @@
-// One file's content: read whole into memory of its own that a scan thread can take over, or the reason why not.
+// One file's content: read whole into memory of its own that scan threads share, or the reason why not.
 import { createHash } from 'node:crypto';
 import { constants } from 'node:fs';
 import { type FileHandle, open } from 'node:fs/promises';
 
 export type Content =
-  | { readonly kind: 'read'; readonly buffer: ArrayBuffer; readonly sizeBytes: number; readonly sha256: string }
+  | {
+      readonly kind: 'read';
+      readonly bytes: Uint8Array<SharedArrayBuffer>;
+      readonly sizeBytes: number;
+      readonly sha256: string;
+    }
   | { readonly kind: 'incomplete'; readonly reason: string };
 
 /** Bytes hashed at one go, so that a large file doesn't hold up the thread that feeds the others. */
@@ -20,11 +25,11 @@ export async function readContent(path: Buffer, sizeBytes: number, followLink: b
   const file = await open(path, flags);
   try {
     if (!(await file.stat()).isFile()) return { kind: 'incomplete', reason: 'the file was replaced while it was read' };
-    const buffer = new ArrayBuffer(sizeBytes);
+    const bytes = new Uint8Array(new SharedArrayBuffer(sizeBytes));
     const hash = createHash('sha256');
     let filled = 0;
     while (filled < sizeBytes) {
-      const target = new Uint8Array(buffer, filled, Math.min(SLICE_BYTES, sizeBytes - filled));
+      const target = bytes.subarray(filled, Math.min(filled + SLICE_BYTES, sizeBytes));
       const { bytesRead } = await file.read(target, 0, target.length, null);
       if (bytesRead === 0) break;
       hash.update(target.subarray(0, bytesRead));
@@ -34,7 +39,7 @@ export async function readContent(path: Buffer, sizeBytes: number, followLink: b
     if (filled < sizeBytes || (await hasMore(file))) {
       return { kind: 'incomplete', reason: 'the file changed while it was read' };
     }
-    return { kind: 'read', buffer, sizeBytes: filled, sha256: hash.digest('hex') };
+    return { kind: 'read', bytes, sizeBytes: filled, sha256: hash.digest('hex') };
   } finally {
     await file.close();
   }

@@ -1,16 +1,18 @@
 // What the first start shows, once and only here: the account that it made, and a command that works with it.
+
 import { mkdirSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import type { BootstrapAccount } from '../account/bootstrap.js';
-import type { Config } from '../config-types.js';
+import type { Config } from '../config/types.js';
+import { messageOfError } from '../error-text.js';
 import type { Log } from '../log.js';
 
 /** Below the data directory. */
 const FILE_NAME = 'first-account.txt';
 
 /**
- * On the terminal. Where stdout is none it ends in a log, which is kept and read by others: then in a file that only this user
- * can read, and the log says where it is.
+ * Shows it on the terminal. Where stdout is not a terminal, it ends in a log, which is kept and which others read. Then the account is
+ * written to a file that only this user can read, and the log says where it is.
  */
 export function showFirstAccount(account: BootstrapAccount, baseUrl: string, dataDirectory: string, log: Log): void {
   const text = firstStartText(account, baseUrl);
@@ -22,12 +24,12 @@ export function showFirstAccount(account: BootstrapAccount, baseUrl: string, dat
   const path = join(dataDirectory, FILE_NAME);
   try {
     mkdirSync(dataDirectory, { recursive: true });
-    // That of an earlier database tells of an account that is no more.
+    // The file of an earlier database names an account that is gone.
     rmSync(path, { force: true });
     writeFileSync(path, text, { mode: 0o600, flag: 'wx' });
     log.info({ path }, 'the first account was made; its key and a curl line are in this file: read it and remove it');
   } catch (error) {
-    const reason = error instanceof Error ? error.message : String(error);
+    const reason = messageOfError(error);
     const todo = `sluice user password ${account.email}; sluice key create ${account.email}`;
     log.error({ path, reason, todo }, 'the first account was made, and what it has could not be written: make it anew');
   }
@@ -37,7 +39,7 @@ function firstStartText(account: BootstrapAccount, baseUrl: string): string {
   const rows = [`  e-mail    ${account.email}`];
   if (account.password !== null) rows.push(`  password  ${account.password}`);
   if (account.apiKeyIsRandom) rows.push(`  API key   ${account.apiKey}`);
-  // A key that the operator set is his to keep out of a terminal's history.
+  // A key that the operator set is not shown: it would stay in the history of the terminal.
   const key = account.apiKeyIsRandom ? `'X-API-KEY: ${account.apiKey}'` : '"X-API-KEY: $BOOTSTRAP_API_KEY"';
   return [
     '',

@@ -3,7 +3,7 @@ import { SomeNameField } from '../account/fields.js';
 import { createdView, listedView } from '../account/key-routes.js';
 import { createKeyWithinLimit, LIVE_KEYS_MAX, listKeys } from '../account/keys.js';
 import { endKey } from '../account/revocation.js';
-import type { Config } from '../config-types.js';
+import type { Config } from '../config/types.js';
 import { Failure } from '../errors.js';
 import { escapeText, safeJson } from './escape.js';
 import { NODES_ASK_SECONDS, withNodes } from './nodes.js';
@@ -43,7 +43,7 @@ export async function revokeUserKey(config: Config, options: Output & { readonly
       areTold: nodes.areTold,
     })),
   );
-  // It may have been given by its value, which is nobody's to read here.
+  // It may have been given by its value, which must not be printed here.
   if (ended === null) throw new Refusal('There is no such live key; `sluice key list EMAIL` shows those there are');
   if (options.json) return print(`${safeJson({ uuid: ended.keyId, name: ended.name, userId: ended.userId })}\n`);
   const asks = config.databaseUrl !== null && !areTold;

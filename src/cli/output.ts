@@ -1,4 +1,4 @@
-// Standard output with back-pressure: whoever reads slowly slows the scan down, whoever stops reading ends it.
+// Standard output with back-pressure: a slow reader slows the scan down, and a reader that closes the pipe ends it.
 import type { Progress } from './progress.js';
 
 export interface Output {

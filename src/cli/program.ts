@@ -2,12 +2,12 @@
 import { readFileSync } from 'node:fs';
 import { Command, CommanderError } from 'commander';
 import { z } from 'zod';
-import { ConfigError } from '../config-types.js';
+import { ConfigError } from '../config/types.js';
+import { EXIT_CLEAN, EXIT_FAILED, EXIT_SOFTWARE } from '../exit-codes.js';
 import { packageJsonPath } from '../paths.js';
-import { EXIT_CONFIG } from '../supervisor-slot.js';
+import { EXIT_CONFIG } from '../supervisor/slot.js';
 import { addAccountCommands } from './account-commands.js';
 import { environmentHelp } from './environment.js';
-import { EXIT_CLEAN, EXIT_FAILED, EXIT_SOFTWARE } from './exit-codes.js';
 import { addSignatureCommands } from './signature-commands.js';
 
 const SCAN_LIMITS = ['SCAN_MAX_SIZE_MB', 'SCAN_MAX_FILES', 'SCAN_MAX_RECURSION'];
@@ -16,7 +16,8 @@ const SERVE_HELP = `
 The server runs in a process of its own, which is restarted when it dies, at once and then with growing delays, and replaced by another one
 without a gap when a scan thread does not come back. The embedded database runs beside them.
 Exit codes: 0 stopped, 69 could not start (port in use, data folder locked), 70 a bug, 78 wrong configuration.
-SIGTERM and SIGINT stop it after the requests in flight; a second one at once. SIGHUP reads the signatures again.
+SIGTERM and SIGINT stop it after the requests in flight; a second one at once. SIGHUP reads the signatures again,
+but stops it when it comes from a terminal that is gone.
 SIGUSR2 replaces the server process: the next one runs what is installed by then, and takes over when it can serve.
 
 ${environmentHelp()}`;
@@ -37,8 +38,8 @@ ${environmentHelp(['PORT', 'HOST'])}`;
 
 const RECONCILE_HELP = `
 The service does this every night at 03:00 UTC; here it is done at once, beside a running service or without one (with
-the embedded database: without one). Customers are read page by page; what was told to nobody is told by a running
-service within a minute.
+the embedded database: without one). Customers are read page by page; a running service learns of new plans
+within a minute.
 Exit codes: 0 every customer was read, 2 some could not be, or another process is at it, 78 wrong configuration, or
 billing is off, 130 interrupted.
 
@@ -58,7 +59,7 @@ export async function run(argv: readonly string[], env: NodeJS.ProcessEnv): Prom
   program
     .command('serve')
     .description('run the service; it is configured by environment variables')
-    .option('--no-supervisor', 'run the server in this process: for whoever restarts it himself')
+    .option('--no-supervisor', 'run the server in this process, without the one that restarts it')
     .addHelpText('after', SERVE_HELP)
     .action(async (options: { supervisor: boolean }) => {
       exitCode = options.supervisor

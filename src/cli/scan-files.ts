@@ -1,5 +1,5 @@
 // The scan of many files: read ahead for all threads within bounds of memory, reported in the order in which they were found.
-import type { ScanPool } from '../engine/pool.js';
+import type { ScanPool } from '../engine/threads/pool.js';
 import { readContent } from './content.js';
 import type { FileReport, Finding } from './report.js';
 import { type Entry, reasonOf } from './walk.js';
@@ -101,11 +101,11 @@ async function examine(
   }
 
   let sha256: string;
-  let buffer: ArrayBuffer;
+  let bytes: Uint8Array<SharedArrayBuffer>;
   try {
     const content = await readContent(path, sizeBytes, entry.followLink);
     if (content.kind === 'incomplete') return unread(sizeBytes, content);
-    ({ sha256, buffer } = content);
+    ({ sha256, bytes } = content);
   } catch (error) {
     return unread(sizeBytes, { kind: 'failed', reason: reasonOf(error) });
   }
@@ -113,9 +113,9 @@ async function examine(
   if (sizeBytes === 0) return { ...unread(0, { kind: 'clean' }), sha256 };
 
   try {
-    const outcome = await pool.scan(buffer, sizeBytes);
+    const outcome = await pool.scan(bytes, sizeBytes);
     // After its deadline the thread may still be at it, and hold the memory.
-    if (outcome.content === null) void outcome.returned.then(release);
+    if (outcome.returned !== null) void outcome.returned.then(release);
     else release();
     const { verdict, durationMs } = outcome;
     const finding: Finding = verdict.kind === 'clean' ? { kind: 'clean' } : verdict;

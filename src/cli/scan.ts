@@ -1,13 +1,15 @@
 // `sluice scan`: files and folders through an engine in this process, with findings on stdout and the rest on stderr.
+
 import { constants } from 'node:os';
 import { performance } from 'node:perf_hooks';
-import { readConfig } from '../config.js';
-import type { Config } from '../config-types.js';
-import { startPool } from '../engine/pool.js';
-import { type FoundSandbox, findSandbox } from '../engine/sandbox.js';
+import { readConfig } from '../config/config.js';
+import type { Config } from '../config/types.js';
 import { loadSignatures } from '../engine/signatures.js';
+import { startPool } from '../engine/threads/pool.js';
+import { type FoundSandbox, findSandbox } from '../engine/threads/sandbox.js';
+import { messageOfError } from '../error-text.js';
+import { EXIT_CLEAN, EXIT_FAILED, EXIT_INFECTED, EXIT_SIGNAL_BASE } from '../exit-codes.js';
 import { escapePath } from './escape.js';
-import { EXIT_CLEAN, EXIT_FAILED, EXIT_INFECTED, EXIT_SIGNAL_BASE } from './exit-codes.js';
 import { createOutput } from './output.js';
 import { createProgress, type Progress } from './progress.js';
 import { type FileReport, jsonFormat, type Summary, textFormat } from './report.js';
@@ -68,7 +70,7 @@ async function scanWith(config: Config, command: ScanCommand, { stop, progress, 
   try {
     await Promise.race([signatures.ready(), interrupted]);
   } catch (error) {
-    note(`the signatures could not be loaded: ${error instanceof Error ? error.message : String(error)}`);
+    note(`the signatures could not be loaded: ${messageOfError(error)}`);
     await signatures.stop();
     return EXIT_FAILED;
   }
@@ -79,7 +81,7 @@ async function scanWith(config: Config, command: ScanCommand, { stop, progress, 
   try {
     sandbox = findSandbox(config.sandbox);
   } catch (error) {
-    note(error instanceof Error ? error.message : String(error));
+    note(messageOfError(error));
     await signatures.stop();
     return EXIT_FAILED;
   }

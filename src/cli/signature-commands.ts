@@ -8,7 +8,7 @@ Exit codes: 0 every folder has databases, 2 one has none or can't be read, 78 wr
 ${environmentHelp(['SIGNATURES_DIR', 'DATA_DIR', 'PORT', 'HOST'])}`;
 
 const SIGNATURES_CHECK_HELP = `
-Nothing is changed, and a running server isn't told. It takes the memory of one engine.
+Nothing is changed, and a running server doesn't notice. It takes the memory of one engine.
 Exit codes: 0 they load and pass the self-test, 2 they don't, or a rule file doesn't compile, 78 wrong configuration.
 
 ${environmentHelp(['ENGINE', 'SIGNATURES_DIR', 'DATA_DIR'])}`;
@@ -29,7 +29,7 @@ Exit codes: 0 done, or nothing newer; 2 nothing was changed, 78 wrong configurat
 
 ${environmentHelp(['SIGNATURES_MIRROR', 'SIGNATURES_URLS', 'ENGINE', 'SIGNATURES_DIR', 'DATA_DIR'])}`;
 
-/** `finish` is told the exit code. */
+/** `finish` is called with the exit code. */
 export function addSignatureCommands(
   program: Command,
   env: NodeJS.ProcessEnv,

@@ -1,12 +1,15 @@
 // `sluice signatures check`: loads folders in this process, tries the engine, and says what it was made of.
+
 import { resolve } from 'node:path';
-import { readConfig } from '../config.js';
-import type { EngineChoice, ServingEngine } from '../engine/build.js';
+import { readConfig } from '../config/config.js';
+import type { EngineChoice } from '../config/variables.js';
+import type { Engine } from '../engine/engine.js';
 import { presentFolders } from '../engine/folders.js';
-import { problemsOf } from '../engine/rules.js';
 import { loadSignatures } from '../engine/signatures.js';
+import { messageOfError } from '../error-text.js';
+import { EXIT_CLEAN, EXIT_FAILED } from '../exit-codes.js';
+import { wireTime } from '../wire-time.js';
 import { escapeText } from './escape.js';
-import { EXIT_CLEAN, EXIT_FAILED } from './exit-codes.js';
 import { createProgress } from './progress.js';
 
 /** For the two scans of the self-test. */
@@ -17,27 +20,33 @@ export async function signaturesCheck(folders: readonly string[], env: NodeJS.Pr
   const config = readConfig(env);
   const directories =
     folders.length > 0 ? folders.map((folder) => resolve(folder)) : presentFolders(config.signatureFolders);
-  const tried = await tryToLoad(directories, config.engine);
+  const tried = await tryToLoad(directories, { engine: config.engine, mayStandIn: true });
   if (tried.kind === 'failed') {
     process.stderr.write(`sluice: ${escapeText(tried.message)}\n`);
     return EXIT_FAILED;
   }
-  process.stdout.write(`${describeLoad(tried.info)}\n`);
-  // It has been said on the way; here it decides.
-  const { rules, standsInFor } = tried.info;
-  return standsInFor === null && problemsOf(rules?.files ?? []).length === 0 ? EXIT_CLEAN : EXIT_FAILED;
+  process.stdout.write(`${describeLoad(tried.engine)}\n`);
+  // The warnings have said what is wrong; here it decides.
+  const { rules, standsInFor } = tried.engine;
+  return standsInFor === null && (rules?.refusedFiles ?? 0) === 0 ? EXIT_CLEAN : EXIT_FAILED;
 }
 
 export type Tried =
-  | { readonly kind: 'loaded'; readonly info: ServingEngine }
+  | { readonly kind: 'loaded'; readonly engine: Engine }
   | { readonly kind: 'failed'; readonly message: string };
 
+interface Wanted {
+  readonly engine: EngineChoice;
+  /** False: it fails where another engine would stand in. */
+  readonly mayStandIn: boolean;
+}
+
 /** Shows the progress and passes the engine's complaints on. */
-export async function tryToLoad(directories: readonly string[], engine: EngineChoice): Promise<Tried> {
+export async function tryToLoad(directories: readonly string[], wanted: Wanted): Promise<Tried> {
   const progress = createProgress(process.stderr);
   const signatures = loadSignatures({
     directories,
-    engine,
+    ...wanted,
     scanTimeoutMs: SELF_TEST_TIMEOUT_MS,
     onProgress: progress.loading,
     onEvent(event) {
@@ -47,22 +56,18 @@ export async function tryToLoad(directories: readonly string[], engine: EngineCh
     },
   });
   try {
-    return { kind: 'loaded', info: await signatures.ready() };
+    return { kind: 'loaded', engine: await signatures.ready() };
   } catch (error) {
-    return { kind: 'failed', message: error instanceof Error ? error.message : String(error) };
+    return { kind: 'failed', message: messageOfError(error) };
   } finally {
     progress.stop();
     await signatures.stop();
   }
 }
 
-export function describeLoad(info: ServingEngine): string {
-  const { signatureCount, signatureVersion, signaturesBuiltAt, loadMillis, name, rules, standsInFor } = info;
-  const built = new Date(signaturesBuiltAt * 1000).toISOString().slice(0, 19);
+export function describeLoad(engine: Engine): string {
+  const { signatureVersion, signaturesBuiltAt, loadMillis, contents, standsInFor } = engine;
+  const built = wireTime(new Date(signaturesBuiltAt * 1000));
   const facts = `version ${signatureVersion}, built ${built}, loaded in ${(loadMillis / 1000).toFixed(1)} s, self-test passed`;
-  if (name === 'clamav') {
-    const beside = rules === null ? '' : ` and ${rules.ruleCount} YARA rules beside them`;
-    return `OK: ${signatureCount} signatures${beside}, ${facts}`;
-  }
-  return `${standsInFor === null ? 'OK' : 'Without ClamAV'}: ${signatureCount} YARA rules, ${facts}`;
+  return `${standsInFor === null ? 'OK' : `Without ${standsInFor.name}`}: ${contents}, ${facts}`;
 }

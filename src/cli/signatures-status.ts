@@ -1,22 +1,17 @@
 // `sluice signatures status`: what lies in the signature folders, how old it is, and what a server here has loaded of it.
+
 import { basename, join } from 'node:path';
 import { z } from 'zod';
-import { readConfig } from '../config.js';
-import type { Config } from '../config-types.js';
-import { type GateFacts, preparedFacts } from '../engine/clamav/gates/prepare.js';
-import {
-  countLines,
-  type DatabaseFile,
-  dailyBuiltAt,
-  databaseFiles,
-  describeDatabases,
-  isRuleFile,
-} from '../engine/databases.js';
+import { readConfig } from '../config/config.js';
+import type { Config } from '../config/types.js';
+import { dailyBuiltAt, databaseFiles, describeDatabases } from '../engine/databases.js';
+import { type FileStatus as FolderFile, folderStatus, type GateFacts, gateStatus } from '../engine/folder-status.js';
 import { presentFolders } from '../engine/folders.js';
-import { problemsOf, type RuleFile, tryRules } from '../engine/rules.js';
+import { messageOfError } from '../error-text.js';
+import { EXIT_CLEAN, EXIT_FAILED } from '../exit-codes.js';
+import { wireTime } from '../wire-time.js';
 import { reachableUrl } from './credentials.js';
 import { escapeText } from './escape.js';
-import { EXIT_CLEAN, EXIT_FAILED } from './exit-codes.js';
 
 const SERVER_TIMEOUT_MS = 2_000;
 const DAY_S = 24 * 60 * 60;
@@ -46,8 +41,7 @@ export async function signaturesStatus({ json }: { readonly json: boolean }, env
   const folders = await Promise.all(directories.map(statusOf));
   const isWhole = folders.every(({ problem }) => problem === null);
   const described = isWhole ? await describeAll(directories) : null;
-  const gates =
-    isWhole && config.hasGates ? await preparedFacts(directories, join(config.dataDirectory, 'gates')) : null;
+  const gates = isWhole && config.hasGates ? await gateStatus(directories, join(config.dataDirectory, 'gates')) : null;
   const status = { folders, version: described?.signatureVersion ?? null, gates, server: await askServer(config) };
   const daily = described === null ? null : dailyBuiltAt(described.files);
   process.stdout.write(json ? `${JSON.stringify(status, null, 2)}\n` : textOf(status, daily));
@@ -61,38 +55,28 @@ async function describeAll(directories: readonly string[]) {
 
 async function statusOf(folder: string): Promise<FolderStatus> {
   try {
-    const { files } = await describeDatabases(await databaseFiles(folder));
+    const files = await folderStatus(folder);
     const problem = files.length === 0 ? 'there is no signature database in it' : null;
-    const rules = await triedRules(files.map(({ path }) => path));
-    return { folder, files: await Promise.all(files.map((file) => fileStatus(file, rules.get(file.path)))), problem };
+    return { folder, files: files.map(fileLine), problem };
   } catch (error) {
-    return { folder, files: [], problem: error instanceof Error ? error.message : String(error) };
+    return { folder, files: [], problem: messageOfError(error) };
   }
 }
 
-/** Without YARA-X nothing is known of rule files but their size. */
-async function triedRules(paths: readonly string[]): Promise<Map<string, RuleFile>> {
-  const tried = await tryRules(paths.filter(isRuleFile)).catch(() => []);
-  return new Map(tried.map((file) => [file.path, file]));
-}
-
-async function fileStatus(
-  { path, container, builtAt }: DatabaseFile,
-  rules: RuleFile | undefined,
-): Promise<FileStatus> {
+function fileLine({ path, version, signatureCount, builtAt, problems }: FolderFile): FileStatus {
   return {
     file: basename(path),
-    version: container?.version ?? null,
-    signatures: rules?.rules ?? container?.signatureCount ?? (await countLines(path)),
-    built: new Date(builtAt * 1000).toISOString().slice(0, 19),
+    version,
+    signatures: signatureCount,
+    built: wireTime(new Date(builtAt * 1000)),
     ageDays: Math.max(0, Math.floor((Date.now() / 1000 - builtAt) / DAY_S)),
-    problems: rules === undefined ? [] : problemsOf([rules]),
+    problems,
   };
 }
 
 const versionAnswer = z.object({ signatures: z.object({ version: z.string(), count: z.number() }).nullable() });
 
-/** Null when no server of ours answers where the configuration says that one would. */
+/** Null when no server answers at the configured address, or another program does. */
 async function askServer(config: Config): Promise<z.infer<typeof versionAnswer>['signatures'] | null> {
   try {
     const signal = AbortSignal.timeout(SERVER_TIMEOUT_MS);
@@ -123,7 +107,7 @@ function textOf({ folders, version, gates, server }: Status, dailyAt: number | n
       lines.push(
         `  ${escapeText(one.file)}: ${what}${one.signatures} signatures, built ${one.built}, ${one.ageDays} days old`,
       );
-      for (const told of one.problems) lines.push(`    ${escapeText(told)}`);
+      for (const message of one.problems) lines.push(`    ${escapeText(message)}`);
     }
   }
   if (version !== null) lines.push(`Together version ${version}`);

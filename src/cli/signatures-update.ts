@@ -1,12 +1,14 @@
 // `sluice signatures update`: newer databases from a mirror or a folder, tried as a whole, then put in place file by file.
+
 import { copyFile, link, mkdir, mkdtemp, readdir, rename, rm, stat, utimes } from 'node:fs/promises';
 import { basename, extname, join, resolve } from 'node:path';
-import { readConfig } from '../config.js';
-import type { Config } from '../config-types.js';
+import { readConfig } from '../config/config.js';
+import type { Config } from '../config/types.js';
 import { databaseFiles } from '../engine/databases.js';
 import { presentFolders } from '../engine/folders.js';
+import { messageOfError } from '../error-text.js';
+import { EXIT_CLEAN, EXIT_FAILED, EXIT_SIGNAL_BASE } from '../exit-codes.js';
 import { ownSignaturesDirectory } from '../paths.js';
-import { EXIT_CLEAN, EXIT_FAILED, EXIT_SIGNAL_BASE } from './exit-codes.js';
 import { download } from './freshclam.js';
 import { describeLoad, tryToLoad } from './signatures-check.js';
 
@@ -15,7 +17,7 @@ export interface UpdateOptions {
   readonly into?: string;
 }
 
-/** Where freshclam remembers who it is and until when a mirror wants to be left alone. */
+/** Here freshclam keeps its own id, and until when it must not ask a mirror again. */
 const FRESHCLAM_STATE = 'freshclam.dat';
 const CONTAINERS = ['.cvd', '.cld', '.cud'];
 const SIGINT = 2;
@@ -47,7 +49,7 @@ export async function signaturesUpdate(options: UpdateOptions, env: NodeJS.Proce
       await rm(staging, { recursive: true, force: true });
     }
   } catch (error) {
-    process.stderr.write(`sluice: ${error instanceof Error ? error.message : String(error)}\n`);
+    process.stderr.write(`sluice: ${messageOfError(error)}\n`);
     return EXIT_FAILED;
   } finally {
     process.off('SIGINT', onSignal);
@@ -81,17 +83,17 @@ async function updateIn(
     return null;
   }
   // A stand-in would serve whatever the new databases are like.
-  const tried = await tryToLoad([staging], config.engine === 'yara' ? 'yara' : 'clamav');
+  const tried = await tryToLoad([staging], { engine: config.engine, mayStandIn: false });
   if (tried.kind === 'failed') return tried.message.replaceAll(staging, from ?? 'the download');
   if (signal.aborted) return 'interrupted';
   await putInPlace(staging, target, changes);
-  process.stdout.write(`${describeLoad(tried.info)}\n`);
+  process.stdout.write(`${describeLoad(tried.engine)}\n`);
   for (const name of changes.renamed) process.stdout.write(`${join(target, name)} is new\n`);
   for (const name of changes.removed) process.stdout.write(`${join(target, name)} is gone\n`);
   return null;
 }
 
-/** Names of what the target has. It is linked and not copied: whoever replaces a link leaves the original alone. */
+/** Names of what the target has. Its files are linked and not copied: a link that is replaced leaves the original as it is. */
 async function linkPresent(target: string, staging: string): Promise<readonly string[]> {
   const names = (await databaseFiles(target)).map((path) => basename(path));
   const state = (await readdir(target)).filter((name) => name === FRESHCLAM_STATE);

@@ -1,9 +1,9 @@
 // `sluice status`: what a server on this machine says of its parts: engine, stores, and the journal of the history with its depth and age.
 import { z } from 'zod';
-import { readConfig } from '../config.js';
+import { readConfig } from '../config/config.js';
+import { EXIT_CLEAN, EXIT_FAILED } from '../exit-codes.js';
 import { reachableUrl } from './credentials.js';
 import { escapeText } from './escape.js';
-import { EXIT_CLEAN, EXIT_FAILED } from './exit-codes.js';
 
 const TIMEOUT_MS = 5_000;
 

@@ -2,8 +2,8 @@
 import { existsSync } from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
-import type { Config } from '../config-types.js';
-import { embeddedSocketDirectory, startEmbedded } from '../store/embedded.js';
+import type { Config } from '../config/types.js';
+import { embeddedSocketDirectory, startEmbedded } from '../store/embedded/embedded.js';
 import { openPostgres, type Postgres, type Sql } from '../store/postgres.js';
 import { codeOf, StoreInUse } from '../store/store-error.js';
 
@@ -13,7 +13,7 @@ const RETRY_MS = 50;
 /** No socket, nobody behind it, or a database that starts or stops (57P03, cannot_connect_now). */
 const NOT_THERE = new Set(['ENOENT', 'ECONNREFUSED', '57P03', 'CONNECTION_CLOSED']);
 
-/** What stops a command that is right in itself: to be printed as it is. */
+/** Why a command can't be carried out though its usage is right; printed as it is. */
 export class Refusal extends Error {
   constructor(message: string) {
     super(message);
@@ -72,7 +72,7 @@ async function startOwn(dataDirectory: string, user: string | null): Promise<Rea
   }
 }
 
-/** Null: who has the folder is still starting its database, or has just ended it. */
+/** Null: the process that has the folder is still starting its database, or has just ended it. */
 async function openRunning(dataDirectory: string): Promise<Postgres | null> {
   try {
     return await openPostgres({ kind: 'embedded', socketDirectory: embeddedSocketDirectory(dataDirectory) });

@@ -3,12 +3,10 @@ import { randomBytes } from 'node:crypto';
 import type { z } from 'zod';
 import { EmailField, NameField, NewPasswordField } from '../account/fields.js';
 import { hashPassword } from '../account/passwords.js';
-import { createPlanLimits } from '../account/plans.js';
 import { endOtherSessions } from '../account/sessions.js';
 import {
   changeUser,
   createUser,
-  defaultPlan,
   findUser,
   findUserByEmail,
   listUsers,
@@ -17,7 +15,8 @@ import {
   type UserRow,
   userView,
 } from '../account/users.js';
-import type { Config } from '../config-types.js';
+import { freePlanOf, hourlyLimitOf, planNamed } from '../config/plans.js';
+import type { Config } from '../config/types.js';
 import { Failure } from '../errors.js';
 import type { Sql } from '../store/postgres.js';
 import { escapeText, safeJson } from './escape.js';
@@ -45,7 +44,7 @@ export interface NewAccount extends Output {
 export async function addUser(config: Config, options: NewAccount): Promise<void> {
   const email = normaliseEmail(checked('EMAIL', EmailField, options.email));
   const name = checked('--name', NameField, options.name);
-  const plan = options.plan ?? defaultPlan(config.plans);
+  const plan = options.plan ?? freePlanOf(config.plans).name;
   assertPlan(config, plan);
   const { passwordHash, shown } = await choosePassword(options);
   const user = await withStore(config, async (sql) => {
@@ -58,7 +57,7 @@ export async function addUser(config: Config, options: NewAccount): Promise<void
   print(`${escapeText(email)} has an account on the plan ${plan}.\n${sentenceOf(shown)}`);
 }
 
-/** Whoever is signed in with the old one is signed out: servers ask the database for each session. */
+/** It ends the sessions that the old one opened: servers ask the database for each session. */
 export async function resetPassword(
   config: Config,
   options: Output & { readonly email: string; readonly passwordStdin: boolean },
@@ -75,7 +74,7 @@ export async function resetPassword(
   print(`${escapeText(user.email)} has another password, and no session any more.\n${sentenceOf(shown)}`);
 }
 
-/** `shown` is empty when the operator knows it already. */
+/** `shown` is empty when the operator knows the value already. */
 async function choosePassword({ passwordStdin }: { readonly passwordStdin: boolean }) {
   const given = passwordStdin ? checked('The password', NewPasswordField, await readStdin()) : null;
   const password = given ?? randomBytes(PASSWORD_BYTES).toString('base64url');
@@ -101,12 +100,12 @@ export async function showUsers(config: Config, { json }: Output): Promise<void>
 export async function changePlan(config: Config, options: Output & { readonly email: string; readonly plan: string }) {
   const { plan } = options;
   assertPlan(config, plan);
-  const hourlyLimit = createPlanLimits(config.plans)(plan);
+  const hourlyLimit = hourlyLimitOf(config.plans, plan);
   const user = await withStore(config, async (sql) => {
     const { id } = await userOf(sql, options.email);
     const changed = await setPlan(sql, id, plan);
     if (changed === null) throw unknownUser(options.email);
-    // Servers that can't be told find out from Postgres.
+    // Servers that can't be reached find out from Postgres.
     await withNodes(config, (nodes) => nodes.setLimit(id, hourlyLimit)).catch(warnUnlessTold);
     return changed;
   });
@@ -133,8 +132,10 @@ export function checked(what: string, field: z.ZodType<string>, text: string): s
 }
 
 function assertPlan(config: Config, plan: string): void {
-  if (config.plans.has(plan)) return;
-  throw new Refusal(`There is no plan ${escapeText(plan)}; PLANS has ${[...config.plans.keys()].join(', ')}`);
+  if (planNamed(config.plans, plan) !== null) return;
+  throw new Refusal(
+    `There is no plan ${escapeText(plan)}; PLANS has ${config.plans.map(({ name }) => name).join(', ')}`,
+  );
 }
 
 function warnUnlessTold(error: unknown): void {

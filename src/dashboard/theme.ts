@@ -4,8 +4,9 @@ import { Anchor, createTheme, Modal } from '@mantine/core';
 export const theme = createTheme({
   primaryColor: 'blue',
   defaultRadius: 'md',
+  respectReducedMotion: true,
   components: {
-    // Told apart from the text around it by more than its colour.
+    // It differs from the text around it by more than its colour.
     Anchor: Anchor.extend({ defaultProps: { underline: 'always' } }),
     Modal: Modal.extend({
       // Locking the scroll writes a style element.

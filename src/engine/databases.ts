@@ -1,11 +1,11 @@
-// The signature files of a folder, read for what they say of themselves: which version they are and when they were built.
+// The signature files of a folder, and what they say of themselves: their version and when they were built.
 import { createHash } from 'node:crypto';
 import { createReadStream } from 'node:fs';
 import { open, readdir, stat } from 'node:fs/promises';
 import { extname, join } from 'node:path';
 import { createInterface } from 'node:readline';
 
-/** Files libclamav takes signatures and settings from, whatever the case of their names; it passes over all others. */
+/** Files that libclamav reads signatures and settings from, in upper or lower case. It passes over all others. */
 const DATABASE_EXTENSIONS = new Set(
   (
     'cvd cld cud ' +
@@ -23,11 +23,11 @@ const VERSION_FIELD = 2;
 const COUNT_FIELD = 3;
 const BUILD_TIME_FIELD = 8;
 
-/** One file, as it describes itself. */
+/** One file, and what it says of itself. */
 export interface DatabaseFile {
   readonly path: string;
   readonly sizeBytes: number;
-  /** Of a container (`.cvd`, `.cld`, `.cud`); null for all other files, which carry none. */
+  /** What the header of a container says (`.cvd`, `.cld`, `.cud`); null: other files have none. */
   readonly container: { readonly version: number; readonly signatureCount: number } | null;
   /** Seconds since the epoch: a container's build time, or another file's modification time. */
   readonly builtAt: number;
@@ -61,7 +61,7 @@ export async function fingerprint(directories: readonly string[]): Promise<strin
   return lines.join('\n');
 }
 
-/** By its name. */
+/** Whether libclamav would read it, by its name. */
 export function isDatabase(name: string): boolean {
   return DATABASE_EXTENSIONS.has(extensionOf(name));
 }
@@ -120,7 +120,7 @@ export async function describeDatabases(paths: readonly string[]): Promise<Datab
   return { signatureVersion: parts.join('+'), signaturesBuiltAt, files };
 }
 
-/** SHA-256 over the names and all bytes of the files, in hex: of two machines with the same one, both have the same databases. */
+/** SHA-256 over the names and all bytes of the files, in hex. Two machines with the same one have the same databases. */
 export async function contentDigest(paths: readonly string[]): Promise<string> {
   const digest = createHash('sha256');
   for (const path of paths) {

@@ -1,9 +1,9 @@
-// Which folders signatures are loaded from: those that are always wanted, and those that others may fill some day.
+// Which folders signatures are loaded from: those that are always loaded, and those that count when there is a database in them.
 import { readdirSync } from 'node:fs';
-import type { SignatureFolders } from '../config-types.js';
+import type { SignatureFolders } from '../config/types.js';
 import { isDatabase } from './databases.js';
 
-/** The folders that count at the moment, in the order in which they are loaded. */
+/** The folders that count now, in the order in which they are loaded. */
 export function presentFolders({ directories, optionalDirectories }: SignatureFolders): string[] {
   return [...optionalDirectories.filter(hasDatabase), ...directories];
 }

@@ -3,11 +3,12 @@ import { mkdtempSync, rmSync, statfsSync } from 'node:fs';
 import { lstat, readdir, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { ownedName, removeOrphans, showLife } from './owned.js';
+import { messageOfError } from '../error-text.js';
+import { processFolderName, removeOrphans, showLife } from './process-folders.js';
 
 /** A tmpfs on every Linux; libclamav makes a folder for each scan, which costs four times the scan of 1 KB on a disk. */
 const MEMORY_DIRECTORY = '/dev/shm';
-/** Room that unpacking may need at once. Docker gives containers 64 MB unless told otherwise. */
+/** Room that unpacking may need at once. Docker gives containers 64 MB by default. */
 const ROOM_BYTES = 256 * 1024 * 1024;
 const PREFIX = 'sluice-engine-';
 
@@ -16,8 +17,8 @@ export interface Scratch {
   /** What the operator should know, or null. */
   readonly warning: string | null;
   /**
-   * To be called every SIGN_OF_LIFE_MS. Removes what nobody has written to for so long: a scan removes its own folder, so this was
-   * left by a parser that forgot it. And again the folders of processes that are gone. Resolves with what couldn't be removed or looked at; null: nothing.
+   * To be called every SIGN_OF_LIFE_MS. Removes what has not been written to for so long: a scan removes its own folder, so
+   * a parser has left it behind. Also removes the folders of processes that are gone. Resolves with what went wrong, or null.
    */
   sweep(olderThanMs: number): Promise<string | null>;
   remove(): void;
@@ -32,13 +33,13 @@ export function makeScratch(): Scratch {
     const room = `${MEMORY_DIRECTORY} has less than ${ROOM_BYTES >> 20} MB free`;
     warnings.push(`${room}: the engine unpacks into ${parent}, which is slower`);
   }
-  const directory = mkdtempSync(join(parent, ownedName(PREFIX)));
+  const directory = mkdtempSync(join(parent, processFolderName(PREFIX)));
   return {
     directory,
     warning: warnings.length === 0 ? null : warnings.join('; '),
     sweep: (olderThanMs) => {
       showLife(directory);
-      // What can't be removed was told at the start.
+      // The warning at the start has said what can't be removed.
       removeOrphans(parent, PREFIX);
       return sweep(directory, Date.now() - olderThanMs);
     },
@@ -59,7 +60,7 @@ async function sweep(directory: string, beforeMs: number): Promise<string | null
     }
     return null;
   } catch (error) {
-    return `The engine's temporary folder can't be swept: ${error instanceof Error ? error.message : String(error)}`;
+    return `The engine's temporary folder can't be swept: ${messageOfError(error)}`;
   }
 }
 

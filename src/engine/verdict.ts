@@ -1,13 +1,13 @@
 // The verdict: what a scan found out, as plain data that crosses threads, and the one reading of libclamav's answer.
 
 export type Verdict =
-  /** The whole content was looked at and nothing matched; `encrypted`: members that need a password were passed over. */
+  /** The whole content was looked at and nothing matched; `encrypted`: except for members that need a password. */
   | { readonly kind: 'clean'; readonly encrypted: boolean }
   /** A signature matched. */
   | { readonly kind: 'infected'; readonly virusName: string }
   /** Something was not looked at: never clean, never infected. */
   | { readonly kind: 'incomplete'; readonly reason: string }
-  /** Nothing is known of the content: the room that the engine unpacks into was short, and not because of this content. */
+  /** Nothing is known of the content: there was no room to unpack it, and this content was not the reason. */
   | { readonly kind: 'failed'; readonly reason: string };
 
 /** What the addon says of one scan. */
@@ -20,7 +20,7 @@ export interface RawAnswer {
   readonly virusName: string | null;
   /** Every name the virus-found callback was given, in order. */
   readonly alerts: readonly string[];
-  /** Storage of our own was short, whatever the content is. */
+  /** The temporary folder was full, and this content was not the reason. */
   readonly storageFailed?: boolean;
 }
 
@@ -30,9 +30,9 @@ const CL_CLEAN = 0;
 const CL_VIRUS = 1;
 /** Beginnings of the names that mean "not looked at everything": the strings of libclamav 1.4.6. */
 const LIMITS = ['Heuristics.Limits.Exceeded', 'Heuristics.XZ.DicSizeLimit'];
-/** Of libclamav, and of our own marks (signatures/marks/). */
+/** Beginnings of the names that mean an encrypted member: of libclamav, and of our own marks (signatures/marks/). */
 const ENCRYPTED = ['Heuristics.Encrypted.', 'Sluice.Mark.Encrypted.'];
-/** Marks of what can't be unpacked here; the rest of the name says what. */
+/** The beginning of the marks of content that can't be unpacked; the rest of the name says what it is. */
 const UNSCANNED = 'Sluice.Mark.Unscanned.';
 
 /**

@@ -1,13 +1,15 @@
 // Notices that databases have changed: by looking at names, sizes and times, since notifications don't cross every mount.
+
+import { messageOfError } from '../error-text.js';
 import { fingerprint } from './databases.js';
 
 export interface WatchOptions {
   readonly directories: () => readonly string[];
-  /** Between two looks; 0: none are made. */
+  /** Between two looks; 0: it never looks. */
   readonly pollMs: number;
-  /** Files that differ must stay the same for so long before they are read: somebody may still be copying. */
+  /** Files that differ must stay the same for so long before they are read: they may still be copied. */
   readonly settleMs: number;
-  /** What the last load, good or bad, was begun with. */
+  /** The fingerprint with which the last load began, good or bad. */
   readonly loaded: () => string;
   readonly onChange: () => Promise<unknown>;
 }
@@ -19,7 +21,7 @@ export interface Watch {
 export function watchDatabases({ directories, pollMs, settleMs, loaded, onChange }: WatchOptions): Watch {
   let timer: NodeJS.Timeout | null = null;
   let stopped = pollMs === 0;
-  /** What was seen at the last look, if it differed from what is loaded. */
+  /** The fingerprint at the last look, if it differed from what is loaded. */
   let differing: string | null = null;
 
   async function look(): Promise<void> {
@@ -39,7 +41,7 @@ export function watchDatabases({ directories, pollMs, settleMs, loaded, onChange
   function next(): void {
     if (stopped) return;
     timer = setTimeout(() => void look(), differing === null ? pollMs : settleMs);
-    // What watches doesn't keep a process alive.
+    // The watch must not keep the process alive.
     timer.unref();
   }
 
@@ -52,11 +54,11 @@ export function watchDatabases({ directories, pollMs, settleMs, loaded, onChange
   };
 }
 
-/** A folder that can't be read is a state of it, too: it is told once, and noticed when it ends. */
+/** That a folder can't be read is a state as well: it is reported once, and the watch notices when it ends. */
 export async function fingerprintOrReason(directories: readonly string[]): Promise<string> {
   try {
     return await fingerprint(directories);
   } catch (error) {
-    return `unreadable: ${error instanceof Error ? error.message : String(error)}`;
+    return `unreadable: ${messageOfError(error)}`;
   }
 }

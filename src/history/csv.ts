@@ -1,10 +1,11 @@
 // Rows of the history as CSV (RFC 4180) that a spreadsheet may open: no cell is a formula, whatever a file was called.
+import { wireTime } from '../wire-time.js';
 import type { ScanDetail } from './stats.js';
 
 const columns: readonly (readonly [string, (row: ScanDetail) => string | number | null])[] = [
   ['id', ({ id }) => id],
-  ['creationDate', ({ creation_date }) => `${creation_date.toISOString().slice(0, 19)}Z`],
-  ['lastUpdate', ({ last_update }) => `${last_update.toISOString().slice(0, 19)}Z`],
+  ['creationDate', ({ creation_date }) => `${wireTime(creation_date)}Z`],
+  ['lastUpdate', ({ last_update }) => `${wireTime(last_update)}Z`],
   ['filename', ({ filename }) => filename],
   ['status', ({ status }) => status],
   ['infected', ({ infected }) => String(infected)],

@@ -58,7 +58,7 @@ export function createDamagedFiles(directory: string): DamagedFiles {
   };
 }
 
-/** Itself, not what a link leads to. Where that can't be told it is there. */
+/** The path itself, not what a link leads to. Where that can't be found out, it counts as there. */
 export function isGone(path: string): boolean {
   try {
     return lstatSync(path, { throwIfNoEntry: false }) === undefined;
@@ -67,7 +67,7 @@ export function isGone(path: string): boolean {
   }
 }
 
-/** Null: that can't be told now. */
+/** Null: that can't be found out now. */
 function countIn(folder: string): number | null {
   try {
     return readdirSync(folder).length;

@@ -4,9 +4,10 @@ import { Failure } from '../errors.js';
 import type { CallerRoute } from '../http/caller.js';
 import { jsonReply } from '../http/json.js';
 import type { Operation } from '../http/openapi.js';
+import { jsonAnswer, pathParameter } from '../http/schema.js';
 import type { Sql } from '../store/postgres.js';
 import { findScan } from './stats.js';
-import { detailSchema, wireDetail } from './wire-row.js';
+import { Detail, wireDetail } from './wire-row.js';
 
 const Id = z.uuid({ version: 'v7' });
 
@@ -30,9 +31,7 @@ const detailOperation: Operation = {
     "By its `X-Scan-Id`. A scan is there within about a tenth of a second of its answer. Another account's scans are a 404.",
   tag: 'history',
   who: 'user',
-  parameters: [{ name: 'id', in: 'path', required: true, schema: { type: 'string', format: 'uuid' } }],
-  responses: {
-    200: { description: 'The scan.', content: { 'application/json': { schema: detailSchema } } },
-  },
+  parameters: [pathParameter('id', Id)],
+  responses: { 200: jsonAnswer('The scan.', Detail) },
   errors: ['tokenMissing', 'tokenInvalid', 'tokenExpired', 'notFound', 'internal', 'unavailable'],
 };

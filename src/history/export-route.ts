@@ -1,11 +1,12 @@
 // GET /web/scans/stats/export: the signed-in user's scans as CSV, filtered as the list is, sent as fast as the client takes them.
-import { Failure } from '../errors.js';
+import { Unavailable } from '../errors.js';
 import type { CallerRoute } from '../http/caller.js';
 import { readQuery } from '../http/json.js';
 import type { Operation } from '../http/openapi.js';
+import { queryParameters } from '../http/schema.js';
 import type { Sql } from '../store/postgres.js';
 import { csvColumns, csvHead, csvLine } from './csv.js';
-import { exportQuery, filterParameters } from './query.js';
+import { exportQuery } from './query.js';
 import { type Filters, nextScans, type ScanDetail, TooSlow } from './stats.js';
 
 export interface ExportLog {
@@ -21,7 +22,6 @@ export interface ExportParts {
 const PAGE_ROWS = 1_000;
 /** Of one user at a time: each is a long series of queries. */
 const EXPORTS_PER_USER = 2;
-const BUSY_RETRY_SECONDS = 5;
 
 export function createExportRoute({ sql, log }: ExportParts): CallerRoute {
   const running = new Map<string, number>();
@@ -57,7 +57,7 @@ export function createExportRoute({ sql, log }: ExportParts): CallerRoute {
     async handle({ userId }, exchange) {
       const filters = readQuery(exchange, exportQuery);
       if ((running.get(userId) ?? 0) >= EXPORTS_PER_USER) {
-        throw new Failure('unavailable', 'Too many exports of yours are running', BUSY_RETRY_SECONDS);
+        throw new Unavailable('exportsBusy');
       }
       // Before the answer begins: what is wrong with the query or the database is still an answer of its own.
       change(userId, 1);
@@ -76,7 +76,7 @@ export function createExportRoute({ sql, log }: ExportParts): CallerRoute {
 
 function unavailableWhenSlow(error: unknown): never {
   if (!(error instanceof TooSlow)) throw error;
-  throw new Failure('unavailable', 'These scans take too long to find: narrow them by dates', BUSY_RETRY_SECONDS);
+  throw new Unavailable('exportSlow');
 }
 
 const exportOperation: Operation = {
@@ -84,10 +84,12 @@ const exportOperation: Operation = {
   description:
     `Filtered as the list is, the newest first, with the columns ${csvColumns.join(', ')}. UTF-8 with a byte order mark; times are UTC. ` +
     'A text that a spreadsheet would read as a formula has an apostrophe in front. The answer has no length: when the connection ends before ' +
-    `the last chunk, rows are missing. ${EXPORTS_PER_USER} exports of an account run at a time.`,
+    `the last chunk, rows are missing. There is no limit of rows. ${EXPORTS_PER_USER} exports of an account run at a time in each process, ` +
+    'more are a 503 (exportsBusy). Filters whose rows take too long to find are a 503 (exportSlow): narrow them by dates. The connection of ' +
+    'a client that takes nothing for ten seconds ends.',
   tag: 'history',
   who: 'user',
-  parameters: filterParameters,
+  parameters: queryParameters(exportQuery),
   responses: {
     200: {
       description: 'The rows.',

@@ -7,14 +7,25 @@ const LENGTH_BYTES = 4;
 /** A row has three texts of 255 characters, which JSON may write with six bytes each, and less than 1 KB beside them. */
 export const PAYLOAD_MAX_BYTES = 8 * 1024;
 
+/** Of any record. */
+export const FRAME_MAX_BYTES = HEADER_BYTES + PAYLOAD_MAX_BYTES;
+
+/** Writes the record to where FRAME_MAX_BYTES are free, and returns where it ends. Throws RangeError for one that is none, or too long. */
+export function writeFrame(buffer: Buffer, at: number, payload: string): number {
+  const length = buffer.write(payload, at + HEADER_BYTES);
+  // What doesn't fit is cut, and may be cut before a character of several bytes.
+  if (length === 0 || length > PAYLOAD_MAX_BYTES - 3) {
+    const bytes = Buffer.byteLength(payload);
+    if (bytes === 0 || bytes > PAYLOAD_MAX_BYTES) throw new RangeError(`A record of ${bytes} bytes`);
+  }
+  buffer.writeUInt32LE(length, at);
+  buffer.writeUInt32LE(checksum(buffer, at, length), at + LENGTH_BYTES);
+  return at + HEADER_BYTES + length;
+}
+
 export function frame(payload: string): Buffer {
-  const length = Buffer.byteLength(payload);
-  if (length === 0 || length > PAYLOAD_MAX_BYTES) throw new RangeError(`A record of ${length} bytes`);
-  const buffer = Buffer.allocUnsafe(HEADER_BYTES + length);
-  buffer.writeUInt32LE(length, 0);
-  buffer.write(payload, HEADER_BYTES);
-  buffer.writeUInt32LE(checksum(buffer, 0, length), LENGTH_BYTES);
-  return buffer;
+  const buffer = Buffer.allocUnsafe(FRAME_MAX_BYTES);
+  return buffer.subarray(0, writeFrame(buffer, 0, payload));
 }
 
 export interface Frames {

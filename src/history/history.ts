@@ -1,9 +1,12 @@
 // The history of one process: rows taken in, copied to the database behind, partitions kept; started and stopped as one.
+
 import { join } from 'node:path';
-import { Failure } from '../errors.js';
+import { messageOfError } from '../error-text.js';
+import { Unavailable } from '../errors.js';
 import type { Sql } from '../store/postgres.js';
-import { messageOfError } from '../store/store-error.js';
-import { type JournalState, openJournal, Refused } from './journal.js';
+import { Refused } from './intake.js';
+import { openJournal } from './journal.js';
+import type { JournalState } from './journal-facts.js';
 import { keepPartitions } from './partitions.js';
 import { createRowStore } from './rows-to-database.js';
 import type { ScanRow } from './scan-row.js';
@@ -39,7 +42,6 @@ export interface History {
   stop(): Promise<void>;
 }
 
-const RETRY_SECONDS = 5;
 /** Folders of processes that died while this one runs are looked for so often. */
 const ADOPT_MS = 30_000;
 const STOP_MS = 5_000;
@@ -53,8 +55,8 @@ export async function startHistory(options: HistoryOptions): Promise<History> {
     limitBytes: options.journalLimitBytes,
     onDamage: (damage) =>
       log.error(damage, 'the history journal is damaged; what is whole is kept, the file is put aside'),
-    onHindered: (hindrance) =>
-      log.warn(hindrance, 'a part of the history journal could not be taken over or put away, which is tried again'),
+    onTransientFailure: (failure) =>
+      log.warn(failure, 'a part of the history journal could not be taken over or put away, which is tried again'),
   });
   const left = journal.state();
   if (left.rows > 0) log.info(left, 'replaying the history journal');
@@ -85,15 +87,15 @@ export async function startHistory(options: HistoryOptions): Promise<History> {
   return {
     assertOpen() {
       const reason = journal.refusal();
-      if (reason !== null) throw new Failure('unavailable', reason, RETRY_SECONDS);
+      if (reason !== null) throw new Unavailable('journalRefuses', { text: reason });
     },
     async record(row) {
       try {
         await journal.append(row);
       } catch (error) {
-        if (error instanceof Refused) throw new Failure('unavailable', error.message, RETRY_SECONDS);
+        if (error instanceof Refused) throw new Unavailable('journalRefuses', { text: error.message });
         log.error({ scanId: row.id, reason: messageOfError(error) }, 'a scan could not be recorded');
-        throw new Failure('unavailable', 'The scan can not be recorded', RETRY_SECONDS);
+        throw new Unavailable('notRecorded');
       }
     },
     state: () => ({ ...journal.state(), problem: journal.refusal() }),

@@ -1,9 +1,11 @@
 // Whose the journal's folders are: one for each process, locked while it lives; what a dead one left is taken over.
+
 import { randomBytes } from 'node:crypto';
 import { mkdirSync, readdirSync, renameSync, rmSync, statSync } from 'node:fs';
 import { join } from 'node:path';
+import { messageOfError } from '../error-text.js';
 import { tryLock } from '../store/data-lock.js';
-import { codeOf, messageOfError, StoreError } from '../store/store-error.js';
+import { codeOf, StoreError } from '../store/store-error.js';
 import { isGone } from './damaged-files.js';
 import { findSegment, isPassing, type Segment } from './segment.js';
 
@@ -11,7 +13,7 @@ import { findSegment, isPassing, type Segment } from './segment.js';
 const OWNER = /^[0-9a-f]{16}$/;
 const UNFINISHED = /^new-[0-9a-f]{16}$/;
 const SEGMENT = /^\d{9}\.log$/;
-/** Between making an unfinished folder and naming it lie milliseconds; one this old belongs to the dead. */
+/** An unfinished folder gets its name within milliseconds. One of this age belongs to a process that died. */
 const UNFINISHED_MAX_AGE_MS = 3_600_000;
 
 export interface JournalFolder {
@@ -36,7 +38,7 @@ export interface AdoptionOptions {
   /** A folder can't be taken over. Without an error: it can. */
   readonly onFolder: (path: string, error: unknown) => void;
   /** A folder can't be taken over now, for a reason that isn't its own. */
-  readonly onHindered: (path: string, error: unknown) => void;
+  readonly onTransientFailure: (path: string, error: unknown) => void;
 }
 
 /** Makes this process's own folder below `directory`, or throws a StoreError. */
@@ -60,7 +62,7 @@ export async function claimFolder(directory: string): Promise<JournalFolder> {
   }
 }
 
-/** Takes over the folders of those that have died. Those without segments are removed on the way. One that can't be keeps no other. */
+/** Takes over the folders of processes that have died. Those without segments are removed. A folder that can't be taken over doesn't stop the others. */
 export async function adoptFolders(directory: string, options: AdoptionOptions): Promise<LeftFolder[]> {
   const adopted: LeftFolder[] = [];
   for (const name of readdirSync(directory)) {
@@ -75,7 +77,7 @@ export async function adoptFolders(directory: string, options: AdoptionOptions):
       // Gone: another process was quicker.
       if (codeOf(error) === 'ENOENT' || isGone(path)) continue;
       // It says nothing of the folder.
-      if (isPassing(error)) options.onHindered(path, error);
+      if (isPassing(error)) options.onTransientFailure(path, error);
       else options.onFolder(path, error);
     }
   }
@@ -108,7 +110,7 @@ async function adopt(path: string, { isPutAside, onUnreadable }: AdoptionOptions
   return null;
 }
 
-/** The lock is given back whether or not the folder could be removed: whoever takes it next tries again. */
+/** The lock is given back whether or not the folder could be removed: the process that takes it next tries again. */
 async function removeAndRelease(path: string, release: () => Promise<void>): Promise<void> {
   try {
     if (segmentsIn(path).length === 0) rmSync(path, { recursive: true, force: true });

@@ -1,5 +1,6 @@
 // The months of the history: made before they are needed, dropped as a whole when they are older than anybody wants them.
 import type { Sql } from '../store/postgres.js';
+import { wireDay } from '../wire-time.js';
 
 /** This month and the next two: a database that is away for weeks still finds its partition ready. */
 const MONTHS_AHEAD = 2;
@@ -29,14 +30,10 @@ export async function partition({ sql, retentionDays, now, onDropped }: Partitio
   const today = new Date(now());
   for (let ahead = 0; ahead <= MONTHS_AHEAD; ahead += 1) {
     const month = new Date(Date.UTC(today.getUTCFullYear(), today.getUTCMonth() + ahead, 1));
-    await sql`SELECT make_scan_partition(${isoDay(month)}::text::date)`;
+    await sql`SELECT make_scan_partition(${wireDay(month)}::text::date)`;
   }
   const oldest = new Date(today.getTime() - retentionDays * DAY_MS);
   const month = new Date(Date.UTC(oldest.getUTCFullYear(), oldest.getUTCMonth(), 1));
-  const [row] = await sql<{ dropped: number }[]>`SELECT drop_scan_partitions(${isoDay(month)}::text::date) AS dropped`;
+  const [row] = await sql<{ dropped: number }[]>`SELECT drop_scan_partitions(${wireDay(month)}::text::date) AS dropped`;
   if (row !== undefined && row.dropped > 0) onDropped(row.dropped);
-}
-
-function isoDay(date: Date): string {
-  return date.toISOString().slice(0, 10);
 }

@@ -1,5 +1,7 @@
 // The parameters of the statistics routes: each validated, unknown ones refused, days as instants in UTC.
 import { z } from 'zod';
+import { sentAs } from '../http/schema.js';
+import { wireDay } from '../wire-time.js';
 import { type SortField, sortFields } from './stats.js';
 
 const SIZE_MAX = 200;
@@ -15,37 +17,50 @@ export interface Sort {
   readonly direction: 'asc' | 'desc';
 }
 
-function integer(minimum: number, maximum: number) {
+function integer(minimum: number, maximum: number, initial: number) {
   const message = `must be a whole number from ${minimum} to ${maximum}`;
-  return z
+  const number = z
     .string()
     .regex(/^\d{1,9}$/, message)
     .transform(Number)
     .pipe(z.number().min(minimum, message).max(maximum, message));
+  return sentAs(number, { type: 'integer', minimum, maximum, default: initial }).default(initial);
 }
 
-const sort = z.string().transform((text, context): Sort => {
-  const [name, sent = 'asc', ...rest] = text.split(',');
-  const direction = sent.toLowerCase();
-  const field = sortFields.find((one) => one === name);
-  if (field === undefined || rest.length > 0 || (direction !== 'asc' && direction !== 'desc')) {
-    context.addIssue(`must be one of ${sortFields.join(', ')}, with ,asc or ,desc behind it if you like`);
-    return z.NEVER;
-  }
-  return { field, direction };
-});
+const sort = sentAs(
+  z.string().transform((text, context): Sort => {
+    const [name, sent = 'asc', ...rest] = text.split(',');
+    const direction = sent.toLowerCase();
+    const field = sortFields.find((one) => one === name);
+    if (field === undefined || rest.length > 0 || (direction !== 'asc' && direction !== 'desc')) {
+      context.addIssue(`must be one of ${sortFields.join(', ')}, with ,asc or ,desc behind it if you like`);
+      return z.NEVER;
+    }
+    return { field, direction };
+  }),
+  {
+    type: 'string',
+    pattern: `^(${sortFields.join('|')})(,([Aa][Ss][Cc]|[Dd][Ee][Ss][Cc]))?$`,
+    default: 'creationDate,desc',
+  },
+).default({ field: 'creationDate', direction: 'desc' });
 
 /** The first instant of the day. Postgres has no year 0. */
-const day = z.string().transform((text, context): number => {
-  const ms = /^(?!0000)\d{4}-\d\d-\d\d$/.test(text) ? Date.parse(`${text}T00:00:00Z`) : Number.NaN;
-  if (Number.isNaN(ms) || new Date(ms).toISOString().slice(0, 10) !== text) {
-    context.addIssue('must be a day like 2026-01-31');
-    return z.NEVER;
-  }
-  return ms;
-});
+const day = sentAs(
+  z.string().transform((text, context): number => {
+    const ms = /^(?!0000)\d{4}-\d\d-\d\d$/.test(text) ? Date.parse(`${text}T00:00:00Z`) : Number.NaN;
+    if (Number.isNaN(ms) || wireDay(new Date(ms)) !== text) {
+      context.addIssue('must be a day like 2026-01-31');
+      return z.NEVER;
+    }
+    return ms;
+  }),
+  { type: 'string', format: 'date' },
+).optional();
 
-const days = { startDate: day.optional(), endDate: day.optional() };
+function days(about: string) {
+  return { startDate: day.describe(`First UTC day. ${about}`), endDate: day.describe('Last UTC day, included.') };
+}
 
 interface Days {
   readonly startDate?: number | undefined;
@@ -57,36 +72,44 @@ const inOrder = ({ startDate, endDate }: Days): boolean =>
 const disorder = { path: ['startDate'], error: 'must not be after endDate' };
 
 const filters = {
-  infected: z
-    .enum(['true', 'false'], { error: 'must be true or false' })
-    .transform((text) => text === 'true')
-    .optional(),
+  infected: sentAs(
+    z.enum(['true', 'false'], { error: 'must be true or false' }).transform((text) => text === 'true'),
+    { type: 'boolean' },
+  )
+    .optional()
+    .describe('The field of that name. Failed scans have false: for clean ones add status=200.'),
   status: z
     .string()
     .regex(/^[1-9]\d\d$/, 'must be a status code like 200')
     .transform(Number)
-    .optional(),
+    .optional()
+    .describe('The field of that name.'),
   q: z
     .string()
     .min(1, 'must not be empty')
     .max(PREFIX_CHARACTERS, `must have at most ${PREFIX_CHARACTERS} characters`)
     .regex(/^\P{Cc}*$/u, 'must not have control characters')
-    .optional(),
-  ...days,
+    .optional()
+    .describe('How the filename begins, upper and lower case are different. Finds at most 10,000 rows.'),
+  ...days('Of the creation date.'),
 };
 
 export const pageQuery = z
   .strictObject({
-    page: integer(0, PAGE_MAX).default(0),
-    size: integer(1, SIZE_MAX).default(20),
-    sort: sort.default({ field: 'creationDate', direction: 'desc' }),
+    page: integer(0, PAGE_MAX, 0).describe('From 0.'),
+    size: integer(1, SIZE_MAX, 20).describe('Rows of a page.'),
+    sort: sort.describe(
+      'field[,asc|desc], the direction in any case; asc when left out. Ties are in the order of the ids, in the same direction.',
+    ),
     ...filters,
   })
   .refine(inOrder, disorder);
 
 export const exportQuery = z.strictObject(filters).refine(inOrder, disorder);
 
-export const donutQuery = z.strictObject(days);
+export const donutQuery = z.strictObject(
+  days('Default: the 30 days that end with endDate, which is today by default.'),
+);
 
 /** The range of a donut: what is left out is today, and the 30 days that end with the last one. Null: it ends before it starts. */
 export function donutRange({ startDate, endDate }: Days, nowMs: number): { startMs: number; endMs: number } | null {
@@ -96,45 +119,3 @@ export function donutRange({ startDate, endDate }: Days, nowMs: number): { start
 }
 
 export const noQuery = z.strictObject({});
-
-const inQuery = (name: string, description: string, schema: object): Readonly<Record<string, unknown>> => ({
-  name,
-  in: 'query',
-  description,
-  schema,
-});
-
-const dayParameters = (about: string): Readonly<Record<string, unknown>>[] => [
-  inQuery('startDate', `First UTC day. ${about}`, { type: 'string', format: 'date' }),
-  inQuery('endDate', 'Last UTC day, included.', { type: 'string', format: 'date' }),
-];
-
-export const filterParameters: readonly Readonly<Record<string, unknown>>[] = [
-  inQuery('infected', 'The field of that name. Failed scans have false: for clean ones add status=200.', {
-    type: 'boolean',
-  }),
-  inQuery('status', 'The field of that name.', { type: 'string', pattern: '^[1-9][0-9]{2}$' }),
-  inQuery('q', 'How the filename begins, upper and lower case told apart. Finds at most 10,000 rows.', {
-    type: 'string',
-    minLength: 1,
-    maxLength: PREFIX_CHARACTERS,
-  }),
-  ...dayParameters('Of the creation date.'),
-];
-
-export const pageParameters: readonly Readonly<Record<string, unknown>>[] = [
-  inQuery('page', 'From 0.', { type: 'integer', minimum: 0, maximum: PAGE_MAX, default: 0 }),
-  inQuery('size', 'Rows of a page.', { type: 'integer', minimum: 1, maximum: SIZE_MAX, default: 20 }),
-  inQuery(
-    'sort',
-    'field[,asc|desc], the direction in any case; asc when left out. Ties are in the order of the ids, in the same direction.',
-    {
-      type: 'string',
-      pattern: `^(${sortFields.join('|')})(,([Aa][Ss][Cc]|[Dd][Ee][Ss][Cc]))?$`,
-      default: 'creationDate,desc',
-    },
-  ),
-  ...filterParameters,
-];
-
-export const donutParameters = dayParameters('Default: the 30 days that end with endDate, which is today by default.');

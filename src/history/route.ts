@@ -1,25 +1,26 @@
 // GET /web/scans/stats and below: the signed-in user's history and its statistics, never anybody else's.
-import { Failure } from '../errors.js';
+import { z } from 'zod';
+import { Failure, Unavailable } from '../errors.js';
 import type { CallerRoute } from '../http/caller.js';
 import { jsonReply, readQuery } from '../http/json.js';
 import type { Operation } from '../http/openapi.js';
+import { jsonAnswer, queryParameters } from '../http/schema.js';
 import { guarded } from '../store/guard.js';
 import type { Sql } from '../store/postgres.js';
 import { createDetailRoute } from './detail-route.js';
 import { createExportRoute, type ExportLog } from './export-route.js';
-import { donutParameters, donutQuery, donutRange, noQuery, pageParameters, pageQuery } from './query.js';
+import { donutQuery, donutRange, noQuery, pageQuery } from './query.js';
 import { countMonths, countVerdicts, findScans, SEARCH_ROWS, TooSlow } from './stats.js';
-import { rowSchema, wireRow } from './wire-row.js';
+import { Row, wireRow } from './wire-row.js';
 
 export interface HistoryRouteParts {
   readonly sql: Sql;
   readonly now: () => number;
-  /** Told of exports that broke off. */
+  /** Called for exports that broke off. */
   readonly log: ExportLog;
 }
 
 const MONTHS = 12;
-const RETRY_SECONDS = 5;
 
 export function createHistoryRoutes({ sql, now, log }: HistoryRouteParts): CallerRoute[] {
   return [
@@ -30,18 +31,19 @@ export function createHistoryRoutes({ sql, now, log }: HistoryRouteParts): Calle
       path: '/web/scans/stats',
       operation: pageOperation,
       async handle(caller, exchange) {
-        const wish = readQuery(exchange, pageQuery);
-        const { rows, total } = await findScans(sql, caller.userId, wish).catch(unavailableWhenSlow);
-        const totalPages = Math.ceil(total / wish.size);
-        return jsonReply(200, {
+        const asked = readQuery(exchange, pageQuery);
+        const { rows, total } = await findScans(sql, caller.userId, asked).catch(unavailableWhenSlow);
+        const totalPages = Math.ceil(total / asked.size);
+        const page: z.infer<typeof Page> = {
           content: rows.map(wireRow),
-          page: wish.page,
-          size: wish.size,
+          page: asked.page,
+          size: asked.size,
           totalElements: total,
           totalPages,
-          first: wish.page === 0,
-          last: wish.page >= totalPages - 1,
-        });
+          first: asked.page === 0,
+          last: asked.page >= totalPages - 1,
+        };
+        return jsonReply(200, page);
       },
     },
     {
@@ -79,7 +81,7 @@ export function createHistoryRoutes({ sql, now, log }: HistoryRouteParts): Calle
 
 function unavailableWhenSlow(error: unknown): never {
   if (!(error instanceof TooSlow)) throw error;
-  throw new Failure('unavailable', 'This page takes too long to find: narrow it by dates', RETRY_SECONDS);
+  throw new Unavailable('pageSlow');
 }
 
 /** Oldest first, this month last. */
@@ -90,28 +92,35 @@ function lastMonths(nowMs: number): string[] {
   );
 }
 
-const count = { type: 'integer', minimum: 0 };
+const count = z.int().min(0);
+const Counts = z.object({ infected: count, clean: count });
+const Months = z
+  .array(
+    z.object({
+      month: z.string().regex(/^\d{4}-\d\d$/),
+      infected: count,
+      clean: count,
+    }),
+  )
+  .length(MONTHS);
+const Page = z.object({
+  content: z.array(Row),
+  page: count,
+  size: count,
+  totalElements: count,
+  totalPages: count,
+  first: z.boolean(),
+  last: z.boolean(),
+});
 
-const countsSchema = {
-  type: 'object',
-  additionalProperties: false,
-  required: ['infected', 'clean'],
-  properties: { infected: count, clean: count },
-};
-
-function operation(
-  summary: string,
-  description: string,
-  schema: object,
-  parameters: Operation['parameters'],
-): Operation {
+function operation(summary: string, description: string, answer: z.ZodType, query: z.ZodObject): Operation {
   return {
     summary,
     description,
     tag: 'history',
     who: 'user',
-    ...(parameters === undefined ? {} : { parameters }),
-    responses: { 200: { description: 'As asked for.', content: { 'application/json': { schema } } } },
+    parameters: queryParameters(query),
+    responses: { 200: jsonAnswer('As asked for.', answer) },
     errors: ['badRequest', 'tokenMissing', 'tokenInvalid', 'tokenExpired', 'internal', 'unavailable'],
   };
 }
@@ -121,42 +130,20 @@ const pageOperation = operation(
   `Failed scans are in it, with their status and error. totalElements is exact, except with q: then at most ${SEARCH_ROWS} rows are ` +
     'found. Rows that are added between two pages move older ones back, so that a row may come twice, but none is left out; ' +
     'with sort=creationDate,asc new ones come last. A null virusName is behind all names.',
-  {
-    type: 'object',
-    additionalProperties: false,
-    required: ['content', 'page', 'size', 'totalElements', 'totalPages', 'first', 'last'],
-    properties: {
-      content: { type: 'array', items: rowSchema },
-      page: count,
-      size: count,
-      totalElements: count,
-      totalPages: count,
-      first: { type: 'boolean' },
-      last: { type: 'boolean' },
-    },
-  },
-  pageParameters,
+  Page,
+  pageQuery,
 );
 
 const donutOperation = operation(
   'How many scans were infected and clean',
   'Completed scans only, over whole UTC days.',
-  countsSchema,
-  donutParameters,
+  Counts,
+  donutQuery,
 );
 
 const monthlyOperation = operation(
   'Infected and clean scans of the last twelve months',
   'Completed scans only; oldest first, the current UTC month last, empty months with zeros.',
-  {
-    type: 'array',
-    minItems: MONTHS,
-    maxItems: MONTHS,
-    items: {
-      ...countsSchema,
-      required: ['month', 'infected', 'clean'],
-      properties: { month: { type: 'string', pattern: '^\\d{4}-\\d\\d$' }, infected: count, clean: count },
-    },
-  },
-  undefined,
+  Months,
+  noQuery,
 );

@@ -1,4 +1,4 @@
-// Rows into the database: what is new is added and counted, and the keys are told when they were used last, all at once; a row that comes again changes nothing.
+// Rows into the database, in one transaction: new rows are added and counted, and their keys get the time of their last use. A row that comes again changes nothing.
 import type { Queries, Sql } from '../store/postgres.js';
 import { codeOf } from '../store/store-error.js';
 import { type ScanRow, timeOfId } from './scan-row.js';
@@ -41,7 +41,6 @@ async function boundWaits(sql: Queries): Promise<void> {
 }
 
 async function insertRows(sql: Queries, rows: readonly ScanRow[]): Promise<void> {
-  const column = <T>(value: (row: ScanRow) => T): T[] => rows.map(value);
   // Counted in one order everywhere: two processes that count for the same users don't deadlock.
   await sql`
     WITH added AS (
@@ -51,18 +50,18 @@ async function insertRows(sql: Queries, rows: readonly ScanRow[]): Promise<void>
         filename, duration_ms, virus_name IS NOT NULL, virus_name, env, status, error, engine,
         size_bytes, decode(sha256, 'hex')
       FROM unnest(
-        ${column(({ id }) => id)}::uuid[],
-        ${column(({ userId }) => userId)}::uuid[],
-        ${column(({ lastUpdateMs }) => String(lastUpdateMs))}::bigint[],
-        ${column(({ filename }) => filename)}::text[],
-        ${column(({ durationMs }) => durationMs)}::integer[],
-        ${column(({ virusName }) => virusName)}::text[],
-        ${column(({ env }) => env)}::text[],
-        ${column(({ status }) => status)}::smallint[],
-        ${column(({ error }) => error)}::text[],
-        ${column(({ engine }) => engine)}::text[],
-        ${column(({ sizeBytes }) => sizeBytes)}::integer[],
-        ${column(({ sha256 }) => sha256)}::text[]
+        ${plain(rows, ({ id }) => id)}::uuid[],
+        ${plain(rows, ({ userId }) => userId)}::uuid[],
+        ${plain(rows, ({ lastUpdateMs }) => lastUpdateMs)}::bigint[],
+        ${texts(rows, ({ filename }) => filename)}::text[],
+        ${plain(rows, ({ durationMs }) => durationMs)}::integer[],
+        ${texts(rows, ({ virusName }) => virusName)}::text[],
+        ${texts(rows, ({ env }) => env)}::text[],
+        ${plain(rows, ({ status }) => status)}::smallint[],
+        ${texts(rows, ({ error }) => error)}::text[],
+        ${texts(rows, ({ engine }) => engine)}::text[],
+        ${plain(rows, ({ sizeBytes }) => sizeBytes)}::integer[],
+        ${plain(rows, ({ sha256 }) => sha256)}::text[]
       ) AS given (id, user_id, last_update_ms, filename, duration_ms, virus_name, env, status, error, engine, size_bytes,
         sha256)
       ON CONFLICT (user_id, id, creation_date) DO NOTHING
@@ -73,6 +72,23 @@ async function insertRows(sql: Queries, rows: readonly ScanRow[]): Promise<void>
     FROM added GROUP BY user_id, day, status, infected ORDER BY user_id, day, status, infected
     ON CONFLICT (user_id, day, status, infected) DO UPDATE SET scans = scan_days.scans + excluded.scans`;
 }
+
+/** An array as Postgres reads it, of values without a quote, a comma or a brace. The driver would escape and quote each of them. */
+function plain(rows: readonly ScanRow[], value: (row: ScanRow) => string | number | null): string {
+  return `{${rows.map(value).map(String).join(',')}}`;
+}
+
+/** The same of any texts. */
+function texts(rows: readonly ScanRow[], value: (row: ScanRow) => string | null): string {
+  return plain(rows, (row) => {
+    const text = value(row);
+    if (text === null) return null;
+    return SPECIAL.test(text) ? `"${text.replace(/["\\]/g, '\\$&')}"` : `"${text}"`;
+  });
+}
+
+/** What has a meaning within the quotes of an array's element. */
+const SPECIAL = /["\\]/;
 
 /**
  * Later than what is there, or nothing; never a key that is gone. A list shows seconds, so a key is written once in each however

@@ -53,17 +53,28 @@ const journalShape = z.object({
   lastUpdateMs: z.int().min(0),
 });
 
-/** What the columns can't hold is cut here, before anybody relies on the row. */
-export function encodeRow(row: ScanRow): string {
-  return JSON.stringify({
-    ...row,
+/** The row with what the columns can hold, cut before anybody relies on it. The order is that of the journal. */
+export function storableRow(row: ScanRow): ScanRow {
+  return {
+    id: row.id,
+    userId: row.userId,
+    keyId: row.keyId,
     filename: storable(row.filename),
     durationMs: Math.min(DURATION_MAX_MS, Math.max(0, Math.round(row.durationMs))),
     virusName: row.virusName === null ? null : storable(row.virusName),
+    status: row.status,
     error: row.error === null ? null : storable(row.error),
     engine: row.engine === null ? null : storable(row.engine),
+    sizeBytes: row.sizeBytes,
+    sha256: row.sha256,
     env: storable(row.env),
-  });
+    lastUpdateMs: row.lastUpdateMs,
+  };
+}
+
+/** Of a storable row. */
+export function encodeRow(row: ScanRow): string {
+  return JSON.stringify(row);
 }
 
 /** Null when it isn't a row of ours: of another version, or damaged where no checksum sees it. */
@@ -77,6 +88,7 @@ export function decodeRow(json: string): ScanRow | null {
 
 /** Postgres has no text with NUL in it. */
 function storable(value: string): string {
+  if (value.length <= TEXT_CHARACTERS && !value.includes('\0')) return value;
   const whole = value.replaceAll('\0', '');
   return whole.length <= TEXT_CHARACTERS ? whole : [...whole].slice(0, TEXT_CHARACTERS).join('');
 }

@@ -52,8 +52,8 @@ export async function findSegment(path: string): Promise<Segment> {
 }
 
 /**
- * Appends all of it, or rejects with the file as it was, as far as that can be had, and the segment sealed: what is wrong may be
- * wrong with this file alone.
+ * Appends all of it or rejects. When it rejects, the file is as it was, as far as possible. The segment is sealed then, since the fault
+ * may be with this file alone.
  */
 export async function appendTo(segment: Segment, bytes: Buffer, rows: number): Promise<void> {
   const { descriptor } = segment;
@@ -76,7 +76,7 @@ export async function appendTo(segment: Segment, bytes: Buffer, rows: number): P
  * Appends all of it before it returns: a few microseconds, where a write on another thread costs two changes of threads. False when
  * that can't be, whatever the reason: then `appendTo` with the same bytes tries again and says what is wrong.
  */
-export function appendNow(segment: Segment, bytes: Buffer): boolean {
+export function appendNow(segment: Segment, bytes: Buffer, rows: number): boolean {
   const { descriptor, endBytes } = segment;
   if (descriptor === null) return false;
   let written = 0;
@@ -87,7 +87,7 @@ export function appendNow(segment: Segment, bytes: Buffer): boolean {
   }
   if (written < bytes.length) return false;
   segment.endBytes += bytes.length;
-  segment.rows += 1;
+  segment.rows += rows;
   return true;
 }
 

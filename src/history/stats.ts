@@ -2,7 +2,8 @@
 import { asFailure, guarded, STORE_ANSWER_MS } from '../store/guard.js';
 import type { Fragment, Queries, Sql } from '../store/postgres.js';
 import { codeOf } from '../store/store-error.js';
-import { NoAnswer, within } from '../store/within.js';
+import { NoAnswer, within } from '../waiting/within.js';
+import { wireDay } from '../wire-time.js';
 import { lowestIdAt } from './scan-row.js';
 
 export const sortFields = [
@@ -26,7 +27,7 @@ export interface Filters {
   readonly endDate?: number | undefined;
 }
 
-export interface PageWish extends Filters {
+export interface PageRequest extends Filters {
   readonly page: number;
   readonly size: number;
   readonly sort: { readonly field: SortField; readonly direction: 'asc' | 'desc' };
@@ -82,26 +83,27 @@ const QUERY_CANCELED = '57014';
 export class TooSlow extends Error {}
 
 /** A page of the user's rows and how many there are in all. Throws TooSlow, and Failure('unavailable') when the store is down. */
-export async function findScans(sql: Sql, userId: string, wish: PageWish): Promise<FoundScans> {
-  if (wish.q === undefined && wish.sort.field === 'creationDate') return await guarded(findByDate(sql, userId, wish));
-  const offset = wish.page * wish.size;
-  return await bounded(sql, hasFilter(wish) || offset >= DEEP_ROWS, async (queries) => {
-    const total = await countScans(queries, userId, wish);
+export async function findScans(sql: Sql, userId: string, request: PageRequest): Promise<FoundScans> {
+  if (request.q === undefined && request.sort.field === 'creationDate')
+    return await guarded(findByDate(sql, userId, request));
+  const offset = request.page * request.size;
+  return await bounded(sql, hasFilter(request) || offset >= DEEP_ROWS, async (queries) => {
+    const total = await countScans(queries, userId, request);
     if (offset >= total) return { rows: [], total };
-    const where = sql`user_id = ${userId} ${filtersOf(sql, wish)}`;
-    const limit = Math.min(wish.size, total - offset);
-    const gathers = hasFilter(wish) && total < GATHER_ROWS;
-    return { rows: await selectRows(queries, { userId, wish, where, offset, limit, gathers }), total };
+    const where = sql`user_id = ${userId} ${filtersOf(sql, request)}`;
+    const limit = Math.min(request.size, total - offset);
+    const gathers = hasFilter(request) && total < GATHER_ROWS;
+    return { rows: await selectRows(queries, { userId, request, where, offset, limit, gathers }), total };
   });
 }
 
 /** By date the roll-ups tell on which days a page lies: however deep it is, only rows of its first day are skipped. */
-async function findByDate(sql: Sql, userId: string, wish: PageWish): Promise<FoundScans> {
-  const offset = wish.page * wish.size;
-  const way = wayOf(sql, wish);
+async function findByDate(sql: Sql, userId: string, request: PageRequest): Promise<FoundScans> {
+  const offset = request.page * request.size;
+  const way = wayOf(sql, request);
   const [found] = await sql<{ total: number; before: number | null; from: string | null; to: string | null }[]>`
     WITH days AS (
-      SELECT day, sum(scans) AS scans FROM scan_days WHERE user_id = ${userId} ${countFiltersOf(sql, wish)} GROUP BY day
+      SELECT day, sum(scans) AS scans FROM scan_days WHERE user_id = ${userId} ${countFiltersOf(sql, request)} GROUP BY day
     ), places AS (
       SELECT day, sum(scans) OVER () AS total, sum(scans) OVER (ORDER BY day ${way}) - scans AS before,
         sum(scans) OVER (ORDER BY day ${way}) AS until
@@ -109,21 +111,21 @@ async function findByDate(sql: Sql, userId: string, wish: PageWish): Promise<Fou
     )
     SELECT total::float8, (min(before) FILTER (WHERE is_met))::float8 AS before,
       (min(day) FILTER (WHERE is_met))::text AS from, (max(day) FILTER (WHERE is_met))::text AS to
-    FROM (SELECT *, until > ${offset}::bigint AND before < ${offset + wish.size}::bigint AS is_met FROM places) AS met
+    FROM (SELECT *, until > ${offset}::bigint AND before < ${offset + request.size}::bigint AS is_met FROM places) AS met
     GROUP BY total`;
   if (found === undefined) return { rows: [], total: 0 };
   const { total, before, from, to } = found;
   if (before === null || from === null || to === null) return { rows: [], total };
   const range = { startDate: Date.parse(`${from}T00:00:00Z`), endDate: Date.parse(`${to}T00:00:00Z`) };
-  const narrowed = { ...wish, ...range };
+  const narrowed = { ...request, ...range };
   const where = sql`user_id = ${userId} ${filtersOf(sql, narrowed)}`;
-  const place = { offset: offset - before, limit: Math.min(wish.size, total - offset) };
-  return { rows: await selectRows(sql, { userId, wish: narrowed, where, ...place, gathers: false }), total };
+  const place = { offset: offset - before, limit: Math.min(request.size, total - offset) };
+  return { rows: await selectRows(sql, { userId, request: narrowed, where, ...place, gathers: false }), total };
 }
 
 interface Selection {
   readonly userId: string;
-  readonly wish: PageWish;
+  readonly request: PageRequest;
   readonly where: Fragment;
   readonly offset: number;
   readonly limit: number;
@@ -132,12 +134,12 @@ interface Selection {
 }
 
 async function selectRows(sql: Queries, selection: Selection): Promise<readonly HistoryRow[]> {
-  const { userId, wish, where, offset, limit, gathers } = selection;
+  const { userId, request, where, offset, limit, gathers } = selection;
   // What a filter looks at is in every index beside the order, but only a scan of the index alone reads it there.
-  const isFetched = wish.sort.field === 'creationDate' || !hasFilter(wish);
+  const isFetched = request.sort.field === 'creationDate' || !hasFilter(request);
   const columns = sql`
     id, filename, duration_ms, infected, virus_name, env, status, error, creation_date, last_update`;
-  const order = orderOf(sql, wish);
+  const order = orderOf(sql, request);
   if (gathers) {
     return await sql<HistoryRow[]>`
       WITH found AS MATERIALIZED (SELECT ${columns} FROM scans WHERE ${where})
@@ -151,7 +153,7 @@ async function selectRows(sql: Queries, selection: Selection): Promise<readonly 
   return await sql<HistoryRow[]>`
     SELECT ${columns}
     FROM (SELECT id AS key FROM scans WHERE ${where} ORDER BY ${order} LIMIT ${limit} OFFSET ${offset}) AS page
-    JOIN scans ON user_id = ${userId} AND id = key AND creation_date = scan_time(key) ${windowOf(sql, wish)}
+    JOIN scans ON user_id = ${userId} AND id = key AND creation_date = scan_time(key) ${windowOf(sql, request)}
     ORDER BY ${order}`;
 }
 
@@ -171,16 +173,16 @@ export async function findScan(sql: Sql, userId: string, id: string): Promise<Sc
 export async function nextScans(
   sql: Sql,
   userId: string,
-  wish: Filters & { readonly after: string | null; readonly limit: number },
+  request: Filters & { readonly after: string | null; readonly limit: number },
 ): Promise<readonly ScanDetail[]> {
-  const { after, limit } = wish;
+  const { after, limit } = request;
   return await bounded(
     sql,
     true,
     async (queries) =>
       await queries<ScanDetail[]>`
       SELECT ${detailColumns(sql)} FROM scans
-      WHERE user_id = ${userId} ${filtersOf(sql, wish)}
+      WHERE user_id = ${userId} ${filtersOf(sql, request)}
         ${after === null ? sql`` : sql`AND id < ${after}::uuid AND creation_date <= scan_time(${after}::uuid)`}
       ORDER BY id DESC LIMIT ${limit}`,
   );
@@ -265,9 +267,9 @@ function windowOf(sql: Queries, { startDate, endDate }: Filters): Fragment {
 }
 
 /** Nothing of the request is ever part of the text: a field chooses one of these. */
-function orderOf(sql: Queries, wish: PageWish): Fragment {
-  const way = wayOf(sql, wish);
-  switch (wish.sort.field) {
+function orderOf(sql: Queries, request: PageRequest): Fragment {
+  const way = wayOf(sql, request);
+  switch (request.sort.field) {
     case 'creationDate':
       return sql`id ${way}`;
     case 'lastUpdate':
@@ -285,7 +287,7 @@ function orderOf(sql: Queries, wish: PageWish): Fragment {
   }
 }
 
-function wayOf(sql: Queries, { sort: { direction } }: PageWish): Fragment {
+function wayOf(sql: Queries, { sort: { direction } }: PageRequest): Fragment {
   return direction === 'asc' ? sql`ASC` : sql`DESC`;
 }
 
@@ -323,5 +325,5 @@ async function bounded<T>(sql: Sql, isBounded: boolean, work: (queries: Queries)
 }
 
 function isoDay(epochMs: number): string {
-  return new Date(epochMs).toISOString().slice(0, 10);
+  return wireDay(new Date(epochMs));
 }

@@ -1,12 +1,12 @@
 // The writer: copies the journal into the database in batches, for as long as it takes, and says when it can't.
-import { within } from '../store/within.js';
+import { within } from '../waiting/within.js';
 import type { Journal } from './journal.js';
 import type { ScanRow } from './scan-row.js';
 
-/** Rows of one transaction: reading, sending and adding them keeps this thread for a moment only. */
+/** Rows of one transaction: making its statements and adding the rows keeps this thread and the database for a moment only. */
 const BATCH_ROWS = 256;
-/** Rows gather so long before a batch that isn't full: few transactions, and a history that looks immediate. */
-const GATHER_MS = 50;
+/** Rows gather so long, unless a batch is full before: few transactions, and a history that looks immediate. */
+const GATHER_MS = 200;
 /** Between attempts while the database is away; doubled each time. */
 const RETRY_FIRST_MS = 100;
 const RETRY_MAX_MS = 5_000;
@@ -18,10 +18,12 @@ const BATCH_TIMEOUT_MS = 60_000;
 /** Attempts without an answer that there may be at once: each holds a connection of the few, and its rows in memory. */
 const ATTEMPTS_AT_ONCE = 4;
 
+type Store = (rows: readonly ScanRow[]) => Promise<void>;
+
 export interface WriterOptions {
   readonly journal: Journal;
-  readonly store: (rows: readonly ScanRow[]) => Promise<void>;
-  /** Told of every attempt that failed, with how many in a row. */
+  readonly store: Store;
+  /** Called for every attempt that failed, with how many in a row. */
   readonly onFailure: (error: unknown, attempts: number) => void;
   readonly onRecovery: () => void;
   /** For tests: until a batch counts as failed. */
@@ -33,22 +35,93 @@ export interface Writer {
   stop(timeoutMs: number): Promise<void>;
 }
 
-export function startWriter({
-  journal,
-  store,
-  onFailure,
-  onRecovery,
-  batchTimeoutMs = BATCH_TIMEOUT_MS,
-}: WriterOptions): Writer {
-  let isStopping = false;
+export function startWriter(options: WriterOptions): Writer {
+  const { journal, onFailure, onRecovery, batchTimeoutMs = BATCH_TIMEOUT_MS } = options;
+  const store = storeInTime(options.store, batchTimeoutMs);
+  const pauses = createPauses(journal);
   /** The journal may be closed, and another process may have it. */
   let isOver = false;
+  let failures = 0;
+
+  /** False: there is nothing to copy. */
+  async function copyBatch(): Promise<boolean> {
+    const batch = await journal.read(BATCH_ROWS);
+    if (batch !== null) {
+      await store(batch.rows);
+      if (isOver) return false;
+      batch.commit();
+    }
+    if (failures > 0) onRecovery();
+    failures = 0;
+    return batch !== null;
+  }
+
+  async function copy(): Promise<void> {
+    for (;;) {
+      try {
+        const isCopied = await copyBatch();
+        if (isOver || (!isCopied && pauses.isStopping())) return;
+        if (!isCopied) await pauses.untilRows();
+        if (journal.state().rows < BATCH_ROWS) await pauses.gather();
+      } catch (error) {
+        failures += 1;
+        onFailure(error, failures);
+        if (pauses.isStopping()) return;
+        await pauses.pause(Math.min(RETRY_MAX_MS, RETRY_FIRST_MS * 2 ** (failures - 1)));
+      }
+    }
+  }
+
+  const ended = copy();
+  return {
+    async stop(timeoutMs) {
+      pauses.stop();
+      const timer = { id: undefined as NodeJS.Timeout | undefined };
+      const late = new Promise<void>((resolve) => {
+        timer.id = setTimeout(resolve, timeoutMs);
+      });
+      await Promise.race([ended, late]);
+      clearTimeout(timer.id);
+      isOver = true;
+    },
+  };
+}
+
+/** Rejects when there is no answer in time. A later answer is ignored: its rows have been sent again. */
+function storeInTime(store: Store, timeoutMs: number): Store {
   /** Attempts without an answer; each resolves when it has one, whatever it is. */
   const unanswered = new Set<Promise<void>>();
-  let failures = 0;
-  let wake: () => void = () => undefined;
+  return async (rows) => {
+    if (unanswered.size >= ATTEMPTS_AT_ONCE) await within(Promise.race(unanswered), timeoutMs);
+    const attempt = store(rows);
+    const answered: Promise<void> = attempt.then(
+      () => void unanswered.delete(answered),
+      () => void unanswered.delete(answered),
+    );
+    unanswered.add(answered);
+    await within(attempt, timeoutMs);
+  };
+}
 
-  /** At most so long; a stop ends it early. */
+interface Pauses {
+  isStopping(): boolean;
+  /** At most so long; a stop ends every pause early, and there are none after it. */
+  pause(ms: number | null): Promise<void>;
+  /** Until a row has come since the last time. */
+  untilRows(): Promise<void>;
+  /** Until a batch is full, or for as long as rows gather. */
+  gather(): Promise<void>;
+  stop(): void;
+}
+
+function createPauses(journal: Journal): Pauses {
+  let isStopping = false;
+  let wake: () => void = () => undefined;
+  /** Rows that must be there for the pause to end. */
+  let wantedRows = Number.POSITIVE_INFINITY;
+  /** A row may come between the look into the journal and the wait for it. */
+  let hasArrived = false;
+
   async function pause(ms: number | null): Promise<void> {
     if (isStopping) return;
     await new Promise<void>((resolve) => {
@@ -59,75 +132,31 @@ export function startWriter({
       };
     });
     wake = () => undefined;
+    wantedRows = Number.POSITIVE_INFINITY;
   }
 
-  /** Rejects when there is no answer in time. One that comes later is heard by nobody: what it was about has been asked again. */
-  async function storeInTime(batch: readonly ScanRow[]): Promise<void> {
-    if (unanswered.size >= ATTEMPTS_AT_ONCE) await within(Promise.race(unanswered), batchTimeoutMs);
-    const attempt = store(batch);
-    const answered: Promise<void> = attempt.then(
-      () => void unanswered.delete(answered),
-      () => void unanswered.delete(answered),
-    );
-    unanswered.add(answered);
-    await within(attempt, batchTimeoutMs);
-  }
-
-  async function copy(): Promise<void> {
-    for (;;) {
-      try {
-        const batch = await journal.read(BATCH_ROWS);
-        if (batch !== null) {
-          await storeInTime(batch.rows);
-          if (isOver) return;
-          batch.commit();
-        }
-        if (failures > 0) onRecovery();
-        failures = 0;
-        if (batch === null) {
-          if (isStopping) return;
-          await rows.wait();
-        }
-        if (batch === null || batch.rows.length < BATCH_ROWS) await pause(GATHER_MS);
-      } catch (error) {
-        failures += 1;
-        onFailure(error, failures);
-        if (isStopping) return;
-        await pause(Math.min(RETRY_MAX_MS, RETRY_FIRST_MS * 2 ** (failures - 1)));
-      }
-    }
-  }
-
-  /** Remembers a row that came between the look into the journal and the wait for it. */
-  const rows = {
-    arrived: false,
-    isWaiting: false,
-    async wait(): Promise<void> {
-      if (!this.arrived) {
-        this.isWaiting = true;
-        await pause(null);
-        this.isWaiting = false;
-      }
-      this.arrived = false;
-    },
-  };
-  journal.onRows(() => {
-    rows.arrived = true;
-    if (rows.isWaiting) wake();
+  journal.onRows((waiting) => {
+    hasArrived = true;
+    if (waiting >= wantedRows) wake();
   });
-  const ended = copy();
 
   return {
-    async stop(timeoutMs) {
+    isStopping: () => isStopping,
+    pause,
+    async untilRows() {
+      if (!hasArrived) {
+        wantedRows = 1;
+        await pause(null);
+      }
+      hasArrived = false;
+    },
+    async gather() {
+      wantedRows = BATCH_ROWS;
+      await pause(GATHER_MS);
+    },
+    stop() {
       isStopping = true;
       wake();
-      const timer = { id: undefined as NodeJS.Timeout | undefined };
-      const late = new Promise<void>((resolve) => {
-        timer.id = setTimeout(resolve, timeoutMs);
-      });
-      await Promise.race([ended, late]);
-      clearTimeout(timer.id);
-      isOver = true;
     },
   };
 }

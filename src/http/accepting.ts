@@ -1,5 +1,4 @@
 // Connections taken in as long as there is room for them: beyond that they wait in the kernel, and those without a request end.
-import type { HttpResponse } from 'uws-pack';
 import { type Acceptor, type AcceptorOptions, openAcceptor } from './acceptor.js';
 import { type ConnectionLimits, type Connections, createConnections } from './connections.js';
 import { hangUp, listConnections } from './listener.js';
@@ -13,6 +12,9 @@ export interface AcceptingOptions extends AcceptorOptions {
 export interface Accepting {
   readonly port: number;
   connections(): number;
+  /** To be called with each connection that the library accepts. False: it is to be closed at once, and that is said as well. */
+  opened(addressOf: () => string): boolean;
+  closed(): void;
   stop(): void;
 }
 
@@ -24,54 +26,41 @@ const FREE_LOOKS = 10;
 
 /** Rejects when the address can't be had. */
 export async function startAccepting({ limits, onEmpty, ...options }: AcceptingOptions): Promise<Accepting> {
+  const acceptor = await openAcceptor(options);
+  const connections = connectionsOf(acceptor, limits);
   let timer: NodeJS.Timeout | undefined;
   let looks = 0;
   let isStopped = false;
-  /** Null: nobody can connect yet. */
-  let held: { readonly acceptor: Acceptor; readonly connections: Connections } | null = null;
 
-  function resumeWhenFree({ acceptor, connections }: NonNullable<typeof held>): void {
-    looks += 1;
-    const free = limits.limit - connections.count();
-    const isEnough = free >= limits.limit * FREE_SHARE || (free > 0 && looks >= FREE_LOOKS);
-    if (isEnough && acceptor.resume()) {
+  function resumeWhenFree(): void {
+    if (!acceptor.isPaused()) {
       clearInterval(timer);
       timer = undefined;
       return;
     }
-    const waiting = acceptor.waiting();
+    looks += 1;
+    const free = limits.limit - connections.count();
+    const isEnough = free >= limits.limit * FREE_SHARE || (free > 0 && looks >= FREE_LOOKS);
+    if (isEnough) void acceptor.resume();
+    const waiting = isEnough ? 0 : acceptor.waiting();
     if (waiting > 0) connections.makeRoom(waiting);
   }
 
-  function onConnection(response: HttpResponse, change: number): void {
-    if (held === null) return;
-    const { acceptor, connections } = held;
-    if (change < 0) {
+  return {
+    port: acceptor.port,
+    connections: connections.count,
+    opened(addressOf) {
+      if (!connections.opened(addressOf)) return false;
+      if (isStopped || !acceptor.canPause || !connections.isFull() || acceptor.isPaused()) return true;
+      acceptor.pause();
+      looks = 0;
+      timer ??= setInterval(resumeWhenFree, FULL_LOOK_MS).unref();
+      return true;
+    },
+    closed() {
       connections.closed();
       if (connections.count() === 0) onEmpty();
-      return;
-    }
-    if (!connections.opened(() => Buffer.from(response.getRemoteAddressAsText()).toString('latin1'))) {
-      response.close();
-      return;
-    }
-    if (isStopped || !acceptor.canPause || !connections.isFull() || acceptor.isPaused()) return;
-    acceptor.pause();
-    looks = 0;
-    const full = held;
-    timer = setInterval(() => resumeWhenFree(full), FULL_LOOK_MS);
-    timer.unref();
-  }
-
-  options.app.filter(onConnection);
-  const acceptor = await openAcceptor(options);
-  const { port } = acceptor;
-  const kernel = acceptor.canPause ? { list: () => listConnections(port), hangUp } : null;
-  const connections = createConnections(limits, kernel);
-  held = { acceptor, connections };
-  return {
-    port,
-    connections: connections.count,
+    },
     stop() {
       if (isStopped) return;
       isStopped = true;
@@ -79,4 +68,8 @@ export async function startAccepting({ limits, onEmpty, ...options }: AcceptingO
       acceptor.close();
     },
   };
+}
+
+function connectionsOf({ canPause, port }: Acceptor, limits: ConnectionLimits): Connections {
+  return createConnections(limits, canPause ? { list: () => listConnections(port), hangUp } : null);
 }

@@ -1,7 +1,6 @@
 // The listening socket of a server: accepting can be put off, and clients then wait in the kernel's queue instead of being refused.
 import { closeSync } from 'node:fs';
 import { createServer } from 'node:net';
-import type { TemplatedApp, us_listen_socket } from 'uws-pack';
 import { canShareListener, openListener, takeOver, waitingConnections, whyNot } from './listener.js';
 
 export interface Acceptor {
@@ -11,20 +10,24 @@ export interface Acceptor {
   isPaused(): boolean;
   /** May be called while connections are accepted: the one at hand is the last. */
   pause(): void;
-  /** False: it could not be done now. */
-  resume(): boolean;
+  /** It stays paused where it can't be done now. */
+  resume(): Promise<void>;
   /** Connections that wait to be accepted. */
   waiting(): number;
   /** For good. */
   close(): void;
 }
 
+/** A listening socket of the library's own. */
+export interface LibrarySocket {
+  /** As the kernel says it now. */
+  port(): number;
+  close(): void;
+}
+
 export interface AcceptorOptions {
-  readonly app: TemplatedApp;
-  readonly library: {
-    us_listen_socket_close(socket: us_listen_socket): void;
-    us_socket_local_port(socket: us_listen_socket): number;
-  };
+  /** Resolves before the event loop has polled the socket; to null when it could not listen. */
+  readonly listen: (host: string, port: number) => Promise<LibrarySocket | null>;
   readonly host: string;
   readonly port: number;
   /** A listening socket that this process was given. */
@@ -33,16 +36,17 @@ export interface AcceptorOptions {
 
 /** Rejects when the address can't be had. */
 export async function openAcceptor(options: AcceptorOptions): Promise<Acceptor> {
-  const { library, host, port, inherited } = options;
+  const { host, port, inherited } = options;
   // The library's own socket would lose with its end what waits in it; ours stays while the library's comes and goes.
   const held = inherited ?? (canShareListener() ? await openListener(host, port) : null);
   if (held === null) await assertFree(host, port);
-  let socket = listen(options, held);
+  let socket = await listen(options, held);
   if (socket === null) throw new Error(`Cannot listen on ${host}:${port}`);
-  const openPort = library.us_socket_local_port(socket);
+  const openPort = socket.port();
+  let isClosed = false;
 
   function pause(): void {
-    if (socket !== null) library.us_listen_socket_close(socket);
+    socket?.close();
     socket = null;
   }
 
@@ -51,40 +55,36 @@ export async function openAcceptor(options: AcceptorOptions): Promise<Acceptor> 
     canPause: held !== null,
     isPaused: () => socket === null,
     pause,
-    resume() {
-      socket ??= listen(options, held);
-      return socket !== null;
+    async resume() {
+      if (socket !== null) return;
+      const opened = await listen(options, held);
+      if (isClosed) opened?.close();
+      else socket = opened;
     },
     waiting: () => (held === null ? 0 : waitingConnections(held)),
     close() {
+      isClosed = true;
       pause();
       if (held !== null && inherited === null) closeSync(held);
     },
   };
 }
 
-/** The library calls back before it returns. Null: it could not listen. */
-function listen({ app, library, host, port }: AcceptorOptions, held: number | null): us_listen_socket | null {
-  let socket: us_listen_socket | false = false;
-  // A held socket needs one of the library's own, to be put in its place before anybody can connect to it.
-  const own = held === null ? { host, port } : { host: '127.0.0.1', port: 0 };
-  app.listen(own.host, own.port, (listener) => {
-    socket = listener;
-  });
-  const found = narrowed(socket);
-  if (found === null || held === null) return found;
+/** A held socket needs one of the library's own, to be put in its place before anybody can connect to it. */
+async function listen(
+  { listen: open, host, port }: AcceptorOptions,
+  held: number | null,
+): Promise<LibrarySocket | null> {
+  if (held === null) return await open(host, port);
+  const socket = await open('127.0.0.1', 0);
+  if (socket === null) return null;
   try {
-    takeOver(library.us_socket_local_port(found), held);
-    return found;
+    takeOver(socket.port(), held);
+    return socket;
   } catch (error) {
-    library.us_listen_socket_close(found);
+    socket.close();
     throw error;
   }
-}
-
-/** The compiler doesn't see what a callback assigns. */
-function narrowed(socket: us_listen_socket | false): us_listen_socket | null {
-  return socket === false ? null : socket;
 }
 
 /**

@@ -1,4 +1,4 @@
-// The memory of request bodies that are no uploads: one budget for all connections, a part of it closed to requests nobody vouches for.
+// The memory of request bodies that are no uploads: one budget for all connections, of which a part is closed to requests whose caller is not known.
 import { BODIES_BYTES, BODIES_RESERVE_BYTES } from '../limits.js';
 
 /** What one request holds of the budget. */

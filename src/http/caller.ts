@@ -18,7 +18,7 @@ export interface CallerRoute {
   handle(caller: Caller, exchange: Exchange, parameters: PathParameters): Reply | Promise<Reply>;
 }
 
-/** Accepts or refuses who asks: throws Failure `tokenMissing`, `tokenInvalid`, `tokenExpired`, `crossSite` or `unavailable`. */
+/** Accepts or refuses the caller: throws Failure `tokenMissing`, `tokenInvalid`, `tokenExpired`, `crossSite` or `unavailable`. */
 export type Authenticate = (exchange: Exchange) => Promise<Caller>;
 
 /** What every route behind the sign-in can answer as well, for its operation. */
@@ -29,7 +29,7 @@ export function behindSignIn(routes: readonly CallerRoute[], authenticate: Authe
     method: route.method,
     path: route.path,
     operation: route.operation,
-    // Before the body is read: a stranger's is nobody's business.
+    // Before the body is read: the body of a caller who isn't signed in is not read at all.
     async handle(exchange, parameters) {
       const caller = await authenticate(exchange);
       exchange.vouch();

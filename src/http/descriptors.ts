@@ -20,7 +20,7 @@ export interface DescriptorPlan {
   readonly isScarce: boolean;
 }
 
-export interface DescriptorWishes {
+export interface DescriptorRequest {
   /** Null: as many as there is room for. */
   readonly connections: number | null;
   readonly downloads: number;
@@ -28,11 +28,11 @@ export interface DescriptorWishes {
 }
 
 /** To be asked before the first connection. Node has raised the soft limit to the hard one by then. */
-export function planDescriptors(wishes: DescriptorWishes): DescriptorPlan {
+export function planDescriptors(request: DescriptorRequest): DescriptorPlan {
   const limit = softLimit();
-  const downloads = Math.min(wishes.downloads, Math.max(1, Math.floor(limit * DOWNLOADS_SHARE)));
-  const room = limit - openNow() - STORES - PER_THREAD * wishes.scanThreads - downloads;
-  const connections = Math.max(CONNECTIONS_MIN, Math.min(room, wishes.connections ?? CONNECTIONS_MAX));
+  const downloads = Math.min(request.downloads, Math.max(1, Math.floor(limit * DOWNLOADS_SHARE)));
+  const room = limit - openNow() - STORES - PER_THREAD * request.scanThreads - downloads;
+  const connections = Math.max(CONNECTIONS_MIN, Math.min(room, request.connections ?? CONNECTIONS_MAX));
   return { limit, connections, downloads, isScarce: room < CONNECTIONS_MIN };
 }
 

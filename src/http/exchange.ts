@@ -1,12 +1,21 @@
-// One request and its lifetime: headers checked once, the body handed on as it arrives, one answer. Who goes away is a state.
-import { STATUS_CODES } from 'node:http';
-import { v7 as uuidv7 } from 'uuid';
-import type { HttpRequest, HttpResponse } from 'uws-pack';
-import { Failure } from '../errors.js';
+// One request and its lifetime: headers checked once, the body handed on as it arrives, one answer. That the client has gone is a state of it.
+import { type Failure, Unavailable } from '../errors.js';
 import type { Holding } from './body-budget.js';
 import { type Framing, readFraming } from './framing.js';
-import { type BodySink, openInbound } from './inbound.js';
+import {
+  type BodySink,
+  closeInbound,
+  drainBody,
+  goOnWithBody,
+  holdBody,
+  type Inbound,
+  openInbound,
+  receiveBody,
+  resumeReading,
+} from './inbound.js';
 import { isPieces, type Outbound, openOutbound } from './outbound.js';
+import { requestIdOf } from './request-id.js';
+import type { AnswerHead, Wire } from './wire.js';
 
 export interface Reply {
   readonly status: number;
@@ -41,7 +50,7 @@ export interface Exchange extends Framing {
   receive(sink: BodySink): void;
   /** Takes memory for so many bytes of the body from the budget of all of them, until the end; false: there is none. */
   hold(bytes: number): boolean;
-  /** It is known who asks: the part of that budget that strangers can't use is open to it. */
+  /** The caller is known: the part of that budget that strangers can't use is open to it. */
   vouch(): void;
   /** Holds the socket back while the sink has no room; what was read from it already is still delivered. */
   pauseBody(): void;
@@ -61,169 +70,198 @@ export type OnEnd = (exchange: Exchange, status: number | null) => void;
 
 const BODILESS: readonly number[] = [204, 304];
 
-/** What is taken over as request id: a token that is safe in logs and headers. */
-const REQUEST_ID = /^[A-Za-z0-9._-]{1,128}$/;
+/** What is going on with one request; only the functions of this file write to it. */
+interface Course {
+  readonly wire: Wire;
+  readonly framing: Framing;
+  readonly requestId: string;
+  readonly inbound: Inbound;
+  readonly holding: Holding;
+  readonly onEnd: (status: number | null) => void;
+  /** The connection ends with the answer. */
+  closeAfter: boolean;
+  state: 'open' | 'answered' | 'ended';
+  abortion: AbortController | null;
+  isGone: boolean;
+  isVouchedFor: boolean;
+  /** The body can't be had. */
+  lost: Failure | null;
+  goneListener: ((reason: Error) => void) | null;
+  outbound: Outbound | null;
+}
 
 /**
- * Takes a request over from uWebSockets.js, which wants its handlers set before the request handler returns. `isRetiring`,
- * asked when the answer is there: the connection ends with it, because this process does.
+ * Takes a request over from the HTTP library; to be called before its handler returns. `isRetiring`, asked when the answer is
+ * there: the connection ends with it, because this process does.
  */
 export function openExchange(
-  response: HttpResponse,
-  request: HttpRequest,
+  wire: Wire,
   onEnd: OnEnd,
   isRetiring: () => boolean,
   openHolding: () => Holding,
 ): Exchange {
-  const framing = readFraming(request);
-  const holding = openHolding();
-  const inbound = openInbound(response, framing.body, openHolding(), () => {
-    lost = bodiesFull();
-    goneListener?.(lost);
-  });
-  const claimedId = framing.headers.get('x-request-id');
-  // Nobody knows where a contradictory request ends, nor, for certain, a chunked one (framing.ts).
-  let closeAfter = framing.problem !== null || framing.body.kind === 'chunked';
-  let state: 'open' | 'answered' | 'ended' = 'open';
-  let abortion: AbortController | null = null;
-  let isGone = false;
-  let isVouchedFor = false;
-  let lost: Failure | null = null;
-  let goneListener: ((reason: Error) => void) | null = null;
-  let outbound: Outbound | null = null;
-
-  response.onAborted(() => end(null));
-
-  function end(status: number | null): void {
-    if (state === 'ended') return;
-    state = 'ended';
-    inbound.close();
-    outbound?.close();
-    holding.giveBack();
-    isGone = status === null;
-    if (isGone) {
-      abortion?.abort(gone());
-      goneListener?.(gone());
-    }
-    goneListener = null;
-    onEnd(exchange, status);
-  }
-
-  function reply(answer: Reply): void {
-    if (state === 'ended') return;
-    if (state === 'answered') throw new Error(`${exchange.method} ${exchange.path} was answered twice`);
-    state = 'answered';
-    closeAfter ||= isRetiring();
-    if (closeAfter) answerLast(answer);
-    else if (inbound.isEnded()) finish(answer);
-    else if (typeof answer.body === 'string') inbound.drain(answerEarly(answer, answer.body));
-    else inbound.drain(() => finish(answer));
-  }
-
-  /**
-   * The connection's last answer is given outside of the parser's run: what else came in the same packet would be served
-   * as a request if the answer were already out, and closes the connection if it isn't.
-   */
-  function answerLast(answer: Reply): void {
-    const later = (): void => {
-      setImmediate(() => finish(answer));
-    };
-    if (inbound.isEnded() || framing.problem !== null) later();
-    else inbound.drain(later);
-  }
-
-  function finish(answer: Reply): void {
-    if (state === 'ended') return;
-    inbound.resume();
-    // Closing while the client still sends would take the answer from it; uWebSockets.js closes ten seconds later.
-    const closes = closeAfter && (inbound.isEnded() || framing.problem !== null);
-    const { body } = answer;
-    if (isPieces(body) && exchange.method !== 'HEAD') {
-      outbound = openOutbound(response, { head: () => writeHead(answer), closes, done: () => end(answer.status) });
-      outbound.send(body);
-      return;
-    }
-    response.cork(() => {
-      writeHead(answer);
-      if (BODILESS.includes(answer.status)) response.endWithoutBody(undefined, closes);
-      // RFC 9110 section 9.3.2: the length that GET would have had; nobody knows that of pieces.
-      else if (exchange.method === 'HEAD')
-        response.endWithoutBody(isPieces(body) ? undefined : Buffer.byteLength(body), closes);
-      else if (!isPieces(body)) response.end(body, closes);
-    });
-    end(answer.status);
-  }
-
-  /**
-   * Sends all of the answer but its last byte, and returns what sends that: the socket stays ours while it drains. With a
-   * complete answer uWebSockets.js would close the connection after ten seconds, under clients that read only after sending.
-   */
-  function answerEarly(answer: Reply, text: string): () => void {
-    const body = Buffer.from(`${text}\n`);
-    response.cork(() => {
-      writeHead(answer);
-      response.tryEnd(body.subarray(0, -1), body.length);
-    });
-    return () => {
-      if (state === 'ended') return;
-      inbound.resume();
-      response.cork(() => response.tryEnd(body.subarray(-1), body.length));
-      end(answer.status);
-    };
-  }
-
-  function writeHead({ status, headers = {}, contentType = 'application/json; charset=utf-8' }: Reply): void {
-    response.writeStatus(`${status} ${STATUS_CODES[status] ?? 'Unknown'}`);
-    if (!BODILESS.includes(status)) response.writeHeader('Content-Type', contentType);
-    response.writeHeader('X-Request-Id', exchange.requestId);
-    response.writeHeader('X-Content-Type-Options', 'nosniff');
-    if (headers['Cache-Control'] === undefined) response.writeHeader('Cache-Control', 'no-store');
-    for (const [name, value] of Object.entries(headers)) {
-      for (const each of typeof value === 'string' ? [value] : value) response.writeHeader(name, each);
-    }
-  }
-
+  const { head } = wire;
+  const framing = readFraming(head);
+  const course: Course = {
+    wire,
+    framing,
+    requestId: requestIdOf(framing.headers),
+    inbound: openInbound(wire, framing.body, openHolding(), () => loseBody(course)),
+    holding: openHolding(),
+    onEnd: (status) => onEnd(exchange, status),
+    // Nobody knows where a contradictory request ends, nor, for certain, a chunked one (framing.ts). HTTP/1.0 has no other end.
+    closeAfter: framing.problem !== null || framing.body.kind === 'chunked' || head.version === '1.0',
+    state: 'open',
+    abortion: null,
+    isGone: false,
+    isVouchedFor: false,
+    lost: null,
+    goneListener: null,
+    outbound: null,
+  };
+  wire.onAborted(() => end(course, null));
   const exchange: Exchange = {
     headers: framing.headers,
     body: framing.body,
     problem: framing.problem,
-    method: request.getCaseSensitiveMethod(),
-    path: request.getUrl(),
-    query: request.getQuery() ?? '',
-    remoteAddress: () => Buffer.from(response.getRemoteAddressAsText()).toString('latin1'),
-    requestId: claimedId !== undefined && REQUEST_ID.test(claimedId) ? claimedId : uuidv7(),
-    isGone: () => isGone,
-    signal() {
-      if (abortion === null) {
-        abortion = new AbortController();
-        // Whoever asks late hears of it all the same.
-        if (isGone) abortion.abort(gone());
-      }
-      return abortion.signal;
-    },
-    onGone(listener) {
-      goneListener = listener;
-      if (isGone) listener?.(gone());
-      else if (lost !== null) listener?.(lost);
-    },
-    receive: inbound.receive,
-    hold: (bytes) => state === 'open' && holding.take(bytes, isVouchedFor ? 'whole' : 'open'),
+    method: head.method,
+    path: head.path,
+    query: head.query,
+    remoteAddress: wire.remoteAddress,
+    requestId: course.requestId,
+    isGone: () => course.isGone,
+    signal: () => signalOf(course),
+    onGone: (listener) => listen(course, listener),
+    receive: (sink) => receiveBody(course.inbound, sink),
+    hold: (bytes) => course.state === 'open' && course.holding.take(bytes, course.isVouchedFor ? 'whole' : 'open'),
     vouch() {
-      isVouchedFor = true;
+      course.isVouchedFor = true;
     },
-    pauseBody: inbound.pauseBody,
-    resumeBody: inbound.resumeBody,
-    watch: inbound.resume,
-    reply,
+    pauseBody: () => holdBody(course.inbound),
+    resumeBody: () => goOnWithBody(course.inbound),
+    watch: () => resumeReading(course.inbound),
+    reply(answer) {
+      if (course.state === 'ended') return;
+      if (course.state === 'answered') throw new Error(`${head.method} ${head.path} was answered twice`);
+      course.state = 'answered';
+      course.closeAfter ||= isRetiring();
+      reply(course, answer);
+    },
   };
   return exchange;
 }
 
-const BODIES_RETRY_SECONDS = 1;
+function end(course: Course, status: number | null): void {
+  if (course.state === 'ended') return;
+  course.state = 'ended';
+  closeInbound(course.inbound);
+  course.outbound?.close();
+  course.holding.giveBack();
+  course.isGone = status === null;
+  if (course.isGone) {
+    course.abortion?.abort(gone());
+    course.goneListener?.(gone());
+  }
+  course.goneListener = null;
+  course.onEnd(status);
+}
+
+function loseBody(course: Course): void {
+  course.lost = bodiesFull();
+  course.goneListener?.(course.lost);
+}
+
+function signalOf(course: Course): AbortSignal {
+  if (course.abortion === null) {
+    course.abortion = new AbortController();
+    // A late caller gets a signal that has aborted already.
+    if (course.isGone) course.abortion.abort(gone());
+  }
+  return course.abortion.signal;
+}
+
+function listen(course: Course, listener: ((reason: Error) => void) | null): void {
+  course.goneListener = listener;
+  if (course.isGone) listener?.(gone());
+  else if (course.lost !== null) listener?.(course.lost);
+}
+
+function reply(course: Course, answer: Reply): void {
+  const { inbound, closeAfter } = course;
+  if (closeAfter) answerLast(course, answer);
+  else if (inbound.isEnded) finish(course, answer);
+  else if (typeof answer.body === 'string') drainBody(inbound, answerEarly(course, answer, answer.body));
+  else drainBody(inbound, () => finish(course, answer));
+}
+
+/**
+ * The connection's last answer is given outside of the parser's run. If it were out already, the parser would serve the
+ * rest of the same packet as a request. As it is not, that rest closes the connection.
+ */
+function answerLast(course: Course, answer: Reply): void {
+  const later = (): void => {
+    setImmediate(() => finish(course, answer));
+  };
+  if (course.inbound.isEnded || course.framing.problem !== null) later();
+  else drainBody(course.inbound, later);
+}
+
+function finish(course: Course, answer: Reply): void {
+  if (course.state === 'ended') return;
+  const { wire, framing, inbound } = course;
+  resumeReading(inbound);
+  // Closing while the client still sends would take the answer from it; the library closes some seconds later.
+  const closes = course.closeAfter && (inbound.isEnded || framing.problem !== null);
+  const { status, body } = answer;
+  const isHead = wire.head.method === 'HEAD';
+  const head = headOf(answer, course.requestId);
+  if (isPieces(body) && !isHead) {
+    course.outbound = openOutbound(wire, { head, closes, done: () => end(course, status) });
+    course.outbound.send(body);
+    return;
+  }
+  if (BODILESS.includes(status)) wire.answerWithoutBody(head, null, closes);
+  else if (!isHead && !isPieces(body)) wire.answer(head, body, closes);
+  // RFC 9110 section 9.3.2: the length that GET would have had; nobody knows that of pieces.
+  else wire.answerWithoutBody(head, isPieces(body) ? null : Buffer.byteLength(body), closes);
+  end(course, status);
+}
+
+/**
+ * Sends all of the answer but its last byte, and returns what sends that: the socket stays ours while it drains. With a
+ * complete answer uWebSockets.js would close the connection after ten seconds, under clients that read only after sending.
+ */
+function answerEarly(course: Course, answer: Reply, text: string): () => void {
+  const sendRest = course.wire.answerButOneByte(headOf(answer, course.requestId), Buffer.from(`${text}\n`));
+  return () => {
+    if (course.state === 'ended') return;
+    resumeReading(course.inbound);
+    sendRest();
+    end(course, answer.status);
+  };
+}
+
+const NO_HEADERS: NonNullable<Reply['headers']> = {};
+
+function headOf(reply: Reply, requestId: string): AnswerHead {
+  const { status, headers = NO_HEADERS, contentType = 'application/json; charset=utf-8' } = reply;
+  const list: [string, string][] = BODILESS.includes(status) ? [] : [['Content-Type', contentType]];
+  list.push(['X-Request-Id', requestId], NO_SNIFFING);
+  if (headers['Cache-Control'] === undefined) list.push(NO_STORE);
+  for (const name in headers) {
+    const value = headers[name];
+    if (typeof value === 'string') list.push([name, value]);
+    else for (const each of value ?? []) list.push([name, each]);
+  }
+  return { status, headers: list };
+}
+
+const NO_SNIFFING: [string, string] = ['X-Content-Type-Options', 'nosniff'];
+const NO_STORE: [string, string] = ['Cache-Control', 'no-store'];
 
 /** There is no memory left for bodies that are no uploads. */
 export function bodiesFull(): Failure {
-  return new Failure('unavailable', 'Too many request bodies at once', BODIES_RETRY_SECONDS);
+  return new Unavailable('bodiesBusy');
 }
 
 function gone(): Error {

@@ -1,5 +1,5 @@
 // The headers of a request, looked at once and raw: what its body will be, and whether it contradicts itself (RFC 9112 section 6.3).
-import type { HttpRequest } from 'uws-pack';
+import type { RequestHead } from './wire.js';
 
 export interface Framing {
   /** Names in lower case; of repeated ones the first, but of X-Forwarded-For the list that they are. */
@@ -29,17 +29,19 @@ const TOKEN = /^[!#$%&'*+\-.^_`|~0-9A-Za-z]+$/;
 /** 15 digits stay exact in a double. */
 const CONTENT_LENGTH = /^\d{1,15}$/;
 
-export function readFraming(request: HttpRequest): Framing {
+export function readFraming(head: RequestHead): Framing {
   const headers = new Map<string, string>();
-  let problem = TOKEN.test(request.getCaseSensitiveMethod()) ? null : 'Invalid method';
-  request.forEach((name, value) => {
+  let problem = TOKEN.test(head.method) ? null : 'Invalid method';
+  // RFC 9112 section 3.2: other forms are for proxies, and for `OPTIONS *`.
+  if (!head.path.startsWith('/')) problem ??= 'The target must be a path';
+  for (const [name, value] of head.headers) {
     if (!TOKEN.test(name)) problem ??= 'Invalid header name';
     if (!headers.has(name)) headers.set(name, value);
     // Some proxies add a line of their own below the client's: the first one alone would be what the client claims.
     else if (name === 'x-forwarded-for') headers.set(name, `${headers.get(name)}, ${value}`);
     else if (SINGLE.has(name)) problem ??= `Repeated header: ${name}`;
-  });
-  const framed = bodyOf(headers);
+  }
+  const framed = bodyOf(headers, head.version);
   return { headers, body: framed.body, problem: problem ?? framed.problem };
 }
 
@@ -47,12 +49,17 @@ export function readFraming(request: HttpRequest): Framing {
  * Chunked is served strictly, and its connection closed afterwards: uWebSockets.js reads chunk sizes leniently, so what
  * follows a chunked body must never be taken for another request.
  */
-function bodyOf(headers: ReadonlyMap<string, string>): Pick<Framing, 'body' | 'problem'> {
+function bodyOf(
+  headers: ReadonlyMap<string, string>,
+  version: RequestHead['version'],
+): Pick<Framing, 'body' | 'problem'> {
   const length = headers.get('content-length');
   const coding = headers.get('transfer-encoding');
   const none = { kind: 'none' } as const;
-  if (!headers.has('host')) return { body: none, problem: 'Missing header: host' };
+  if (version === '1.1' && !headers.has('host')) return { body: none, problem: 'Missing header: host' };
   if (coding !== undefined) {
+    // RFC 9112 section 6.1: a proxy that speaks 1.0 doesn't know it, and may have passed it on.
+    if (version === '1.0') return { body: none, problem: 'Transfer-Encoding in HTTP/1.0' };
     if (length !== undefined) return { body: none, problem: 'Content-Length beside Transfer-Encoding' };
     if (coding.toLowerCase() !== 'chunked') return { body: none, problem: 'Transfer-Encoding must be chunked' };
     return { body: { kind: 'chunked' }, problem: null };

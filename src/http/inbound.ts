@@ -1,8 +1,8 @@
 // The bytes of one request as they arrive: kept and the socket paused while nobody receives them, dropped within bounds after an early answer.
-import type { HttpResponse } from 'uws-pack';
 import { DRAIN_BYTES, DRAIN_MS, DRAIN_SILENCE_MS, JSON_BODY_BYTES } from '../limits.js';
 import type { Holding } from './body-budget.js';
 import type { Framing } from './framing.js';
+import type { Wire } from './wire.js';
 
 export interface BodySink {
   /** The bytes are the sink's only until this returns. */
@@ -10,134 +10,155 @@ export interface BodySink {
   end(): void;
 }
 
-/** Methods alone: a getter would give each of them a shape of its own, and V8 would look everything up in it by name. */
+/** What becomes of bytes that arrive. */
+type Mode =
+  | { readonly kind: 'kept'; readonly kept: Uint8Array[] }
+  | { readonly kind: 'received'; readonly sink: BodySink }
+  | { readonly kind: 'drained'; readonly drained: (bytes: number) => void }
+  | { readonly kind: 'dropped' };
+
+/** The body of one request. Only the functions of this file write to it; there are functions instead of methods, since every request has one. */
 export interface Inbound {
+  readonly wire: Wire;
+  readonly holding: Holding;
+  /** There was no room for what is kept, and the body will never be whole. */
+  readonly onLost: () => void;
+  mode: Mode;
   /** The whole body has arrived. */
-  isEnded(): boolean;
-  /** Delivers the body, from its first byte. */
-  receive(sink: BodySink): void;
-  /** Holds the socket back for a sink that has no room now; what was read from it already is still delivered. */
-  pauseBody(): void;
-  /** Goes on after that. */
-  resumeBody(): void;
-  /** Drops what still arrives and calls back when the body ends, the client falls silent, or a bound is reached. */
-  drain(done: () => void): void;
-  /** Forgets sink, kept bytes and timers; from here on the response is not touched: uWebSockets.js throws on a dead one. */
-  close(): void;
-  /** Lets the socket be read again: the next request may come. */
-  resume(): void;
+  isEnded: boolean;
+  isPaused: boolean;
+  /** The sink has no room. */
+  isHeld: boolean;
+  /** The wire is not touched any more: uWebSockets.js throws on a dead one. */
+  isClosed: boolean;
+  isLost: boolean;
+  keptBytes: number;
+  /** Of a drain. */
+  timers: NodeJS.Timeout[];
 }
 
-/** What is kept counts against the holding. `onLost`: there was no room for it, and the body will never be whole. */
-export function openInbound(
-  response: HttpResponse,
-  body: Framing['body'],
-  holding: Holding,
-  onLost: () => void,
-): Inbound {
-  // uWebSockets.js never calls the data handler for `Content-Length: 0` when the header came in two packets.
-  let ended = body.kind === 'none';
-  let paused = false;
-  let held = false;
-  let closed = false;
-  let isLost = false;
-  let keptBytes = 0;
-  let mode: { sink: BodySink } | { kept: Uint8Array[] } | { drained: (bytes: number) => void } | null = { kept: [] };
-  let timers: NodeJS.Timeout[] = [];
+const DROPPED: Mode = { kind: 'dropped' };
 
-  function pause(): void {
-    if (closed || paused) return;
-    paused = true;
-    response.pause();
-  }
-
-  function resume(): void {
-    if (closed || !paused) return;
-    paused = false;
-    response.resume();
-  }
-
-  function forget(): void {
-    for (const timer of timers) clearTimeout(timer);
-    timers = [];
-    mode = null;
-    holding.giveBack();
-  }
-
-  function keep(kept: Uint8Array[], bytes: Uint8Array): void {
-    keptBytes += bytes.length;
-    // A small body has come with its header, also that of an account: strangers must not be able to keep it out.
-    if (holding.take(bytes.length, keptBytes > JSON_BODY_BYTES ? 'open' : 'whole')) {
-      kept.push(bytes.slice());
-      return;
-    }
-    isLost = true;
-    forget();
-    onLost();
-  }
-
-  function onData(data: ArrayBuffer, isLast: boolean): void {
-    const bytes = new Uint8Array(data);
-    ended = isLast;
-    // Until the answer is out: uWebSockets.js closes a connection whose next request arrives before that.
-    if (isLast) pause();
-    if (mode === null) return;
-    if ('drained' in mode) {
-      mode.drained(bytes.length);
-    } else if ('kept' in mode) {
-      pause();
-      if (bytes.length > 0) keep(mode.kept, bytes);
-    } else {
-      const { sink } = mode;
-      if (bytes.length > 0) sink.chunk(bytes);
-      if (isLast) sink.end();
-    }
-  }
-
-  if (!ended) response.onData(onData);
-
-  return {
-    isEnded: () => ended,
-    receive(sink) {
-      if (isLost) return;
-      const kept = mode !== null && 'kept' in mode ? mode.kept : [];
-      mode = { sink };
-      for (const bytes of kept) sink.chunk(bytes);
-      holding.giveBack();
-      if (ended) sink.end();
-      else if (!held) resume();
-    },
-    pauseBody() {
-      held = true;
-      pause();
-    },
-    resumeBody() {
-      held = false;
-      // The end of the body holds the socket as well, until the answer is out.
-      if (!ended) resume();
-    },
-    drain(done) {
-      forget();
-      let left = DRAIN_BYTES;
-      const finish = (): void => {
-        forget();
-        done();
-      };
-      const silence = setTimeout(finish, DRAIN_SILENCE_MS);
-      timers = [silence, setTimeout(finish, DRAIN_MS)];
-      mode = {
-        drained: (bytes) => {
-          left -= bytes;
-          if (ended || left < 0) finish();
-          else silence.refresh();
-        },
-      };
-      resume();
-    },
-    close() {
-      closed = true;
-      forget();
-    },
-    resume,
+/** What is kept counts against the holding. To be called before the HTTP library's handler returns. */
+export function openInbound(wire: Wire, body: Framing['body'], holding: Holding, onLost: () => void): Inbound {
+  const inbound: Inbound = {
+    wire,
+    holding,
+    onLost,
+    mode: { kind: 'kept', kept: [] },
+    // uWebSockets.js never calls the data handler for `Content-Length: 0` when the header came in two packets.
+    isEnded: body.kind === 'none',
+    isPaused: false,
+    isHeld: false,
+    isClosed: false,
+    isLost: false,
+    keptBytes: 0,
+    timers: [],
   };
+  if (!inbound.isEnded) wire.onData((bytes, isLast) => takeIn(inbound, bytes, isLast));
+  return inbound;
+}
+
+function takeIn(inbound: Inbound, bytes: Uint8Array, isLast: boolean): void {
+  const { mode } = inbound;
+  inbound.isEnded = isLast;
+  // Until the answer is out: uWebSockets.js closes a connection whose next request arrives before that.
+  if (isLast) pause(inbound);
+  switch (mode.kind) {
+    case 'kept':
+      pause(inbound);
+      if (bytes.length > 0) keep(inbound, mode.kept, bytes);
+      return;
+    case 'received':
+      if (bytes.length > 0) mode.sink.chunk(bytes);
+      if (isLast) mode.sink.end();
+      return;
+    case 'drained':
+      mode.drained(bytes.length);
+      return;
+    case 'dropped':
+  }
+}
+
+function keep(inbound: Inbound, kept: Uint8Array[], bytes: Uint8Array): void {
+  inbound.keptBytes += bytes.length;
+  // A small body has come with its header, also that of an account: strangers must not be able to keep it out.
+  if (inbound.holding.take(bytes.length, inbound.keptBytes > JSON_BODY_BYTES ? 'open' : 'whole')) {
+    kept.push(bytes.slice());
+    return;
+  }
+  inbound.isLost = true;
+  forget(inbound);
+  inbound.onLost();
+}
+
+function pause(inbound: Inbound): void {
+  if (inbound.isClosed || inbound.isPaused) return;
+  inbound.isPaused = true;
+  inbound.wire.pause();
+}
+
+/** Lets the socket be read again: the next request may come. */
+export function resumeReading(inbound: Inbound): void {
+  if (inbound.isClosed || !inbound.isPaused) return;
+  inbound.isPaused = false;
+  inbound.wire.resume();
+}
+
+function forget(inbound: Inbound): void {
+  for (const timer of inbound.timers) clearTimeout(timer);
+  inbound.timers = [];
+  inbound.mode = DROPPED;
+  inbound.holding.giveBack();
+}
+
+/** Delivers the body, from its first byte. */
+export function receiveBody(inbound: Inbound, sink: BodySink): void {
+  if (inbound.isLost) return;
+  const { mode } = inbound;
+  inbound.mode = { kind: 'received', sink };
+  if (mode.kind === 'kept') for (const bytes of mode.kept) sink.chunk(bytes);
+  inbound.holding.giveBack();
+  if (inbound.isEnded) sink.end();
+  else if (!inbound.isHeld) resumeReading(inbound);
+}
+
+/** Holds the socket back for a sink that has no room now; what was read from it already is still delivered. */
+export function holdBody(inbound: Inbound): void {
+  inbound.isHeld = true;
+  pause(inbound);
+}
+
+/** Goes on after that. */
+export function goOnWithBody(inbound: Inbound): void {
+  inbound.isHeld = false;
+  // The end of the body holds the socket as well, until the answer is out.
+  if (!inbound.isEnded) resumeReading(inbound);
+}
+
+/** Drops what still arrives and calls back when the body ends, the client falls silent, or a bound is reached. */
+export function drainBody(inbound: Inbound, done: () => void): void {
+  forget(inbound);
+  let left = DRAIN_BYTES;
+  const finish = (): void => {
+    forget(inbound);
+    done();
+  };
+  const silence = setTimeout(finish, DRAIN_SILENCE_MS);
+  inbound.timers = [silence, setTimeout(finish, DRAIN_MS)];
+  inbound.mode = {
+    kind: 'drained',
+    drained(bytes) {
+      left -= bytes;
+      if (inbound.isEnded || left < 0) finish();
+      else silence.refresh();
+    },
+  };
+  resumeReading(inbound);
+}
+
+/** Forgets sink, kept bytes and timers; from here on the wire is not touched. */
+export function closeInbound(inbound: Inbound): void {
+  inbound.isClosed = true;
+  forget(inbound);
 }

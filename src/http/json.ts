@@ -2,6 +2,7 @@
 import type { z } from 'zod';
 import { Failure } from '../errors.js';
 import { JSON_BODY_BYTES, JSON_BODY_MS } from '../limits.js';
+import { createClock } from '../waiting/deadline.js';
 import { bodiesFull, type Exchange, type Reply } from './exchange.js';
 import { parseFields } from './fields.js';
 
@@ -71,14 +72,14 @@ export async function receiveBytes(exchange: Exchange, limitBytes: number): Prom
     const settle = (act: () => void): void => {
       if (settled) return;
       settled = true;
-      clearTimeout(timer);
+      clock.stop();
       exchange.onGone(null);
       act();
     };
-    const timer = setTimeout(
-      () => settle(() => reject(new Failure('uploadTooSlow', `${JSON_BODY_MS} ms`))),
-      JSON_BODY_MS,
-    );
+    const clock = createClock(JSON_BODY_MS, () => {
+      settle(() => reject(new Failure('uploadTooSlow', `${JSON_BODY_MS} ms`)));
+    });
+    clock.start();
     exchange.onGone((reason) => settle(() => reject(reason)));
     if (settled) return;
     exchange.receive({

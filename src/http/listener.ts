@@ -63,7 +63,7 @@ export function listConnections(port: number): KernelConnection[] {
   return addon().listConnections(port);
 }
 
-/** Ends a connection that was listed, in the same breath: its descriptor may be another's afterwards. */
+/** Ends a connection that was listed. To be called before the next turn of the event loop: its descriptor may belong to another connection then. */
 export function hangUp(descriptor: number): void {
   addon().hangUp(descriptor);
 }

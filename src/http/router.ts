@@ -16,13 +16,13 @@ export interface Route {
   handle(exchange: Exchange, parameters: PathParameters): Reply | Promise<Reply>;
 }
 
-/** Paths that are not found, or not with this method, for those alone who pass: the check throws a Failure for others. */
+/** Only callers who pass this check are answered that a path is not found, or not with this method. For others it throws a Failure. */
 export interface Gate {
   readonly prefix: string;
   check(exchange: Exchange): Promise<void>;
 }
 
-/** Answers every exchange; `onSurprise` is told of errors that no row of the table foresees. */
+/** Answers every exchange; `onSurprise` gets errors that no row of the table foresees. */
 export function createRouter(
   routes: readonly Route[],
   onSurprise: (exchange: Exchange, error: unknown) => void,
@@ -30,16 +30,29 @@ export function createRouter(
 ): (exchange: Exchange) => void {
   const find = createFinder(routes);
 
-  async function serve(exchange: Exchange): Promise<Reply> {
+  function serve(exchange: Exchange): Reply | Promise<Reply> {
     if (exchange.problem !== null) throw new Failure('badFraming', exchange.problem);
     const found = find(exchange);
-    if (!(found instanceof Failure)) return await found.route.handle(exchange, found.parameters);
+    return found instanceof Failure ? refuse(exchange, found) : found.route.handle(exchange, found.parameters);
+  }
+
+  async function refuse(exchange: Exchange, failure: Failure): Promise<Reply> {
     if (gate !== null && exchange.path.startsWith(gate.prefix)) await gate.check(exchange);
-    throw found;
+    throw failure;
+  }
+
+  /** What a handler returns or throws at once is a promise as well: nothing is answered before the HTTP library has handed the request over. */
+  function serving(exchange: Exchange): Promise<Reply> {
+    try {
+      const reply = serve(exchange);
+      return reply instanceof Promise ? reply : Promise.resolve(reply);
+    } catch (error) {
+      return Promise.reject(error);
+    }
   }
 
   return (exchange) => {
-    serve(exchange).then(
+    serving(exchange).then(
       (reply) => exchange.reply(reply),
       (error: unknown) => exchange.reply(answerTo(exchange, error)),
     );

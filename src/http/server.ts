@@ -1,21 +1,34 @@
-// The HTTP server: uWebSockets.js listening, every request as an exchange, stopping without cutting anybody off.
-import { HTTP_HEADER_BLOCK_BYTES } from '../limits.js';
-import { startAccepting } from './accepting.js';
+// The HTTP server: a library listening, every request as an exchange, stopping without cutting anybody off.
+import { endsWithin } from '../waiting/within.js';
 import { createBodyBudget } from './body-budget.js';
 import type { ConnectionLimits } from './connections.js';
 import { type Exchange, type OnEnd, openExchange } from './exchange.js';
+import { chooseLibrary } from './library.js';
+import { requestIdOf } from './request-id.js';
+import type { PreparedAnswer } from './static-files.js';
+import type { HttpLibrary, RequestHead, Wire } from './wire.js';
 
 export interface ServerOptions {
+  /** Default: the fastest that can be had here. */
+  readonly library?: HttpLibrary;
   readonly host: string;
-  /** 0: any free one. */
+  /** 0: a free port is chosen. */
   readonly port: number;
   /** A listening socket that this process was given, instead of one of its own; others may accept from it as well. */
   readonly inheritedDescriptor?: number | null;
   /** Default: as many as come. */
   readonly connections?: ConnectionLimits;
+  /** Files that are in memory, asked for first: such a request costs no exchange. Null: it is not for one of them. Default: there are none. */
+  readonly findFile?: FindFile;
   readonly handle: (exchange: Exchange) => void;
-  readonly onEnd: OnEnd;
+  readonly onEnd: (request: EndedRequest, status: number | null) => void;
 }
+
+export type FindFile = (
+  head: RequestHead,
+) => { readonly answer: PreparedAnswer; readonly headers: ReadonlyMap<string, string> } | null;
+
+export type EndedRequest = Pick<Exchange, 'requestId' | 'method' | 'path'>;
 
 export interface Server {
   readonly port: number;
@@ -45,82 +58,107 @@ const UNLIMITED: ConnectionLimits = {
   groupOf: (address) => address,
 };
 
+/** The requests without an answer, and those that wait for a change of their number, or of the connections'. */
+function createOpenRequests(onEnd: ServerOptions['onEnd']) {
+  let count = 0;
+  const waiting = new Set<() => void>();
+
+  function changed(): void {
+    for (const look of [...waiting]) look();
+  }
+
+  return {
+    count: () => count,
+    changed,
+    began(): void {
+      count += 1;
+    },
+    ended(request: EndedRequest, status: number | null): void {
+      count -= 1;
+      onEnd(request, status);
+      if (count === 0) changed();
+    },
+    /** Resolves when the condition holds, which only changes with a request or a connection, or after the time. */
+    async until(condition: () => boolean, limitMs: number): Promise<void> {
+      if (condition()) return;
+      let look = (): void => undefined;
+      const met = new Promise<void>((resolve) => {
+        look = () => {
+          if (condition()) resolve();
+        };
+      });
+      waiting.add(look);
+      await endsWithin(met, limitMs);
+      waiting.delete(look);
+    },
+  };
+}
+
+type OpenRequests = ReturnType<typeof createOpenRequests>;
+
+/** False: it is not for a file. */
+function serveFile(wire: Wire, open: OpenRequests, findFile: ServerOptions['findFile']): boolean {
+  const found = findFile?.(wire.head) ?? null;
+  if (found === null) return false;
+  const { head, body } = found.answer;
+  const request = { requestId: requestIdOf(found.headers), method: wire.head.method, path: wire.head.path };
+  const headers = [...head.headers, ['X-Request-Id', request.requestId] as const];
+  let isOpen = true;
+  const end = (status: number | null): void => {
+    if (isOpen) open.ended(request, status);
+    isOpen = false;
+  };
+  open.began();
+  wire.onAborted(() => end(null));
+  wire.answerFromMemory({ status: head.status, headers }, body, () => end(head.status));
+  return true;
+}
+
 /** Starts listening; rejects when the address can't be had. */
 export async function startServer(options: ServerOptions): Promise<Server> {
-  // Read by the library when it is loaded, so it is loaded here.
-  process.env['UWS_HTTP_MAX_HEADERS_SIZE'] = String(HTTP_HEADER_BLOCK_BYTES);
-  const { App, ...library } = await import('uws-pack');
-  const app = App();
-  let open = 0;
+  const library = options.library ?? (await chooseLibrary('auto'));
   let retiring = false;
   let isStopping = false;
-  const waiting = new Set<() => void>();
+  const open = createOpenRequests(options.onEnd);
+  const onEnd: OnEnd = open.ended;
   const openHolding = createBodyBudget();
   const isRetiring = (): boolean => retiring;
 
-  const changed = (): void => {
-    for (const look of [...waiting]) look();
-  };
-
-  const onEnd: OnEnd = (exchange, status) => {
-    open -= 1;
-    options.onEnd(exchange, status);
-    if (open === 0) changed();
-  };
-
-  app.any('/*', (response, request) => {
-    open += 1;
-    options.handle(openExchange(response, request, onEnd, isRetiring, openHolding));
-  });
-
-  const accepting = await startAccepting({
-    app,
-    library,
+  const listening = await library.listen({
     host: options.host,
     port: options.port,
     inherited: options.inheritedDescriptor ?? null,
     limits: options.connections ?? UNLIMITED,
-    onEmpty: changed,
+    onRequest(wire) {
+      // The last answer of a connection is for the exchange to give.
+      if (!retiring && serveFile(wire, open, options.findFile)) return;
+      open.began();
+      options.handle(openExchange(wire, onEnd, isRetiring, openHolding));
+    },
+    onEmpty: open.changed,
   });
 
   function stopListening(): void {
     retiring = true;
-    accepting.stop();
-  }
-
-  /** Resolves when the condition holds, which only changes with a request or a connection, or after the time. */
-  async function until(condition: () => boolean, limitMs: number): Promise<void> {
-    if (condition()) return;
-    await new Promise<void>((resolve) => {
-      const end = (): void => {
-        clearTimeout(timer);
-        waiting.delete(look);
-        resolve();
-      };
-      const look = (): void => {
-        if (condition()) end();
-      };
-      const timer = setTimeout(end, limitMs);
-      waiting.add(look);
-    });
+    listening.stop();
   }
 
   return {
-    port: accepting.port,
+    port: listening.port,
     get open() {
-      return open;
+      return open.count();
     },
     stopListening,
     async drain({ idleMs, requestMs }) {
-      await until(() => isStopping || (accepting.connections() === 0 && open === 0), idleMs);
-      await until(() => isStopping || open === 0, requestMs);
+      await open.until(() => isStopping || (listening.connections() === 0 && open.count() === 0), idleMs);
+      await open.until(() => isStopping || open.count() === 0, requestMs);
     },
     async stop(graceMs) {
       stopListening();
       isStopping = true;
-      changed();
-      await until(() => open === 0, graceMs);
-      app.close();
+      open.changed();
+      await open.until(() => open.count() === 0, graceMs);
+      listening.close();
     },
   };
 }

@@ -1,21 +1,33 @@
-// Files that are served as they lie in a folder: read once, kept in memory with their compressed forms, told apart by their ETags.
+// Files that are served as they lie in a folder: read once, kept in memory with their compressed forms, and with the answers that they will be.
 import { createHash } from 'node:crypto';
 import { readdirSync, readFileSync } from 'node:fs';
 import { extname, join, relative, sep } from 'node:path';
-import type { Exchange, Reply } from './exchange.js';
+import type { Reply } from './exchange.js';
+import { readFraming } from './framing.js';
+import type { AnswerHead, RequestHead } from './wire.js';
 
+/** What a request is answered with, made before anybody asks. */
+export interface PreparedAnswer {
+  readonly head: AnswerHead;
+  readonly body: Uint8Array;
+}
+
+/** One coding of a file's content. */
 interface Form {
-  readonly bytes: Uint8Array;
   readonly etag: string;
+  readonly whole: PreparedAnswer;
+  /** 304: the client has it. */
+  readonly known: PreparedAnswer;
 }
 
 export interface StaticFile {
-  readonly contentType: string;
   readonly plain: Form;
   /** Null: it wasn't worth it. */
-  readonly brotli: Form | null;
+  readonly br: Form | null;
   readonly gzip: Form | null;
 }
+
+type Headers = AnswerHead['headers'];
 
 const TYPES: Readonly<Record<string, string>> = {
   '.html': 'text/html; charset=utf-8',
@@ -28,56 +40,100 @@ const TYPES: Readonly<Record<string, string>> = {
 };
 const COMPRESSED = ['.br', '.gz'];
 const ETAG_CHARACTERS = 22;
+const NOTHING = new Uint8Array();
 
-/** By the path below the folder, with slashes. Throws when the folder is not there, or has a file of a kind that has no type here. */
-export function readStaticFiles(folder: string): ReadonlyMap<string, StaticFile> {
+/**
+ * By the path below the folder, with slashes; `headersOf` says what each is sent with besides its own headers. Throws when the folder is
+ * not there, or has a file of a kind that has no type here.
+ */
+export function readStaticFiles(
+  folder: string,
+  headersOf: (path: string) => Readonly<Record<string, string>>,
+): ReadonlyMap<string, StaticFile> {
   const entries = readdirSync(folder, { recursive: true, withFileTypes: true }).filter((entry) => entry.isFile());
-  const paths = new Set(entries.map((entry) => relative(folder, join(entry.parentPath, entry.name))));
+  const names = new Set(entries.map((entry) => relative(folder, join(entry.parentPath, entry.name))));
   const files = new Map<string, StaticFile>();
-  for (const path of paths) {
-    if (COMPRESSED.includes(extname(path))) continue;
-    const contentType = TYPES[extname(path)];
-    if (contentType === undefined) throw new Error(`${path} has no known content type`);
-    const form = (suffix: string): Form | null => (paths.has(path + suffix) ? read(join(folder, path + suffix)) : null);
-    const plain = read(join(folder, path));
-    files.set(path.split(sep).join('/'), { contentType, plain, brotli: form('.br'), gzip: form('.gz') });
+  for (const name of names) {
+    if (COMPRESSED.includes(extname(name))) continue;
+    const contentType = TYPES[extname(name)];
+    if (contentType === undefined) throw new Error(`${name} has no known content type`);
+    const path = name.split(sep).join('/');
+    const form = (suffix: string, coding: string | null): Form =>
+      prepare(readFileSync(join(folder, name + suffix)), { contentType, coding, headers: headersOf(path) });
+    files.set(path, {
+      plain: form('', null),
+      br: names.has(`${name}.br`) ? form('.br', 'br') : null,
+      gzip: names.has(`${name}.gz`) ? form('.gz', 'gzip') : null,
+    });
   }
   return files;
 }
 
-function read(path: string): Form {
-  const bytes = readFileSync(path);
-  return { bytes, etag: `"${createHash('sha256').update(bytes).digest('base64url').slice(0, ETAG_CHARACTERS)}"` };
+interface FormOptions {
+  readonly contentType: string;
+  readonly coding: string | null;
+  readonly headers: Readonly<Record<string, string>>;
 }
 
-/** 200 in the best form that the client takes, or 304 when it has that already. */
-export function fileReply(
-  file: StaticFile,
-  { headers }: Pick<Exchange, 'headers'>,
-  extra: Readonly<Record<string, string>>,
-): Reply {
-  const accepted = acceptedCodings(headers.get('accept-encoding') ?? '');
-  const { form, coding } = formFor(file, accepted);
-  const known: Record<string, string> = { ETag: form.etag, Vary: 'Accept-Encoding', ...extra };
-  if (isKnown(headers.get('if-none-match'), form.etag)) return { status: 304, headers: known, body: '' };
-  const encoded = coding === null ? known : { ...known, 'Content-Encoding': coding };
-  return { status: 200, headers: encoded, contentType: file.contentType, body: form.bytes };
+function prepare(bytes: Uint8Array, { contentType, coding, headers }: FormOptions): Form {
+  const etag = `"${createHash('sha256').update(bytes).digest('base64url').slice(0, ETAG_CHARACTERS)}"`;
+  const common: Headers = [
+    ['X-Content-Type-Options', 'nosniff'],
+    ['ETag', etag],
+    ['Vary', 'Accept-Encoding'],
+    ...Object.entries(headers),
+  ];
+  const ofContent: Headers = [
+    ['Content-Type', contentType],
+    ...(coding === null ? [] : [['Content-Encoding', coding] as const]),
+  ];
+  return {
+    etag,
+    whole: { head: { status: 200, headers: [...ofContent, ...common] }, body: bytes },
+    known: { head: { status: 304, headers: common }, body: NOTHING },
+  };
 }
 
-function formFor({ plain, brotli, gzip }: StaticFile, accepted: ReadonlySet<string>) {
-  if (brotli !== null && accepted.has('br')) return { form: brotli, coding: 'br' };
-  if (gzip !== null && accepted.has('gzip')) return { form: gzip, coding: 'gzip' };
-  return { form: plain, coding: null };
+/** The file in the best form that the client takes, or 304 when it has that already. */
+function answerWith(file: StaticFile, headers: ReadonlyMap<string, string>): PreparedAnswer {
+  const form = formFor(file, headers.get('accept-encoding') ?? '');
+  return isKnown(headers.get('if-none-match'), form.etag) ? form.known : form.whole;
+}
+
+/** The same for the way that all requests go. */
+export function fileReply(file: StaticFile, headers: ReadonlyMap<string, string>): Reply {
+  const { head, body } = answerWith(file, headers);
+  const { 'Content-Type': contentType, ...others } = Object.fromEntries(head.headers);
+  return { status: head.status, headers: others, body, ...(contentType === undefined ? {} : { contentType }) };
+}
+
+/**
+ * Finds the answer to a request for a file by what came before its body. Null: it goes the way of all requests, as does everything here
+ * that is not plainly a GET without a body.
+ */
+export function createFileFinder(
+  files: ReadonlyMap<string, StaticFile>,
+): (head: RequestHead) => { readonly answer: PreparedAnswer; readonly headers: ReadonlyMap<string, string> } | null {
+  return (head) => {
+    const file = head.method === 'GET' && head.version === '1.1' ? files.get(head.path) : undefined;
+    if (file === undefined) return null;
+    const { headers, body, problem } = readFraming(head);
+    return problem === null && body.kind === 'none' ? { answer: answerWith(file, headers), headers } : null;
+  };
+}
+
+function formFor({ plain, br, gzip }: StaticFile, accepted: string): Form {
+  if (br !== null && isAccepted(accepted, 'br')) return br;
+  if (gzip !== null && isAccepted(accepted, 'gzip')) return gzip;
+  return plain;
 }
 
 /** RFC 9110, section 12.5.3; a weight of zero refuses. */
-function acceptedCodings(header: string): ReadonlySet<string> {
-  const accepted = header
-    .toLowerCase()
-    .split(',')
-    .map((entry) => entry.split(';').map((part) => part.trim()))
-    .filter(([, ...parameters]) => !parameters.some((parameter) => /^q=0(\.0*)?$/.test(parameter)));
-  return new Set(accepted.map(([coding = '']) => coding));
+function isAccepted(header: string, coding: string): boolean {
+  return header.split(',').some((entry) => {
+    const [name = '', ...parameters] = entry.split(';');
+    return name.trim().toLowerCase() === coding && !parameters.some((one) => /^\s*q=0(\.0*)?\s*$/i.test(one));
+  });
 }
 
 /** RFC 9110, section 13.1.2: compared weakly. */

@@ -1,13 +1,15 @@
-// The one bounded buffer that content is written into, hashed on the way, and the only place that compares its size to the limit.
+// The one bounded memory that content is written into, hashed on the way, and the only place that compares its size to the limit.
 // It grows with what arrives; what has arrived while there is no memory for it is kept aside.
 import { createHash, type Hash, hash } from 'node:crypto';
 import { Failure } from '../errors.js';
 import { CONTENT_LIMIT_BYTES } from '../limits.js';
-import type { Lease } from './memory.js';
+import { type Block, copyInto } from './memory/arena.js';
+import type { Lease } from './memory/memory.js';
 
 /** Content that is whole. */
 export interface Content {
-  readonly buffer: ArrayBuffer;
+  /** The first `sizeBytes` are the content. */
+  readonly bytes: Block;
   readonly sizeBytes: number;
   /** 64 lower-case hexadecimal characters. */
   readonly sha256: string;
@@ -32,8 +34,8 @@ export function assertWithinLimit(sizeBytes: number): void {
 /** Content up to this size is hashed when it is whole, in one step: a hash object costs as much as hashing some KB. */
 const HASHED_AT_ONCE_BYTES = 64 * 1024;
 
-export function createBody(lease: Pick<Lease, 'buffer' | 'grow' | 'seal'>): Body {
-  let target = new Uint8Array(lease.buffer());
+export function createBody(lease: Pick<Lease, 'block' | 'grow' | 'seal'>): Body {
+  let target = lease.block();
   let aside: Uint8Array[] = [];
   let asideBytes = 0;
   let running: Hash | null = null;
@@ -51,12 +53,12 @@ export function createBody(lease: Pick<Lease, 'buffer' | 'grow' | 'seal'>): Body
   function hasRoom(bytes: number): boolean {
     if (bytes <= target.length) return true;
     if (!lease.grow(bytes, sizeBytes)) return false;
-    target = new Uint8Array(lease.buffer());
+    target = lease.block();
     return true;
   }
 
   function write(bytes: Uint8Array): void {
-    target.set(bytes, sizeBytes);
+    copyInto(target, sizeBytes, bytes);
     sizeBytes += bytes.length;
   }
 
@@ -75,7 +77,7 @@ export function createBody(lease: Pick<Lease, 'buffer' | 'grow' | 'seal'>): Body
     },
     isWaiting: () => aside.length > 0,
     takeUp() {
-      target = new Uint8Array(lease.buffer());
+      target = lease.block();
       for (const bytes of aside) write(bytes);
       aside = [];
       asideBytes = 0;
@@ -84,9 +86,8 @@ export function createBody(lease: Pick<Lease, 'buffer' | 'grow' | 'seal'>): Body
     finish() {
       if (sizeBytes === 0) throw new Failure('fileEmpty');
       lease.seal();
-      const buffer = lease.buffer();
       const sha256 = running === null ? hash('sha256', target.subarray(0, sizeBytes)) : running.digest('hex');
-      return { buffer, sizeBytes, sha256 };
+      return { bytes: target, sizeBytes, sha256 };
     },
   };
 }

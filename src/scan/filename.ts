@@ -7,7 +7,7 @@ import { FILENAME_MAX_CHARACTERS } from '../limits.js';
  */
 export function baseName(filename: string): string | null {
   const last = filename.split(/[/\\]/).at(-1) ?? '';
-  // Cut before it is judged: 255 blanks before the rest would leave a name of blanks.
+  // Cut before it is checked: 255 blanks before the rest would leave a name of blanks.
   const kept = [...last.replace(/\p{Cc}/gu, '')].slice(0, FILENAME_MAX_CHARACTERS).join('');
   return kept.trim() === '' || kept === '.' || kept === '..' ? null : kept;
 }

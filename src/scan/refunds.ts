@@ -1,8 +1,8 @@
 // Which scans have their unit back: those that the service failed, and of those that never arrived whole a number per account and hour.
-import { LRUCache } from 'lru-cache';
-import type { Access } from '../account/access.js';
+import type { Access } from '../admission/access.js';
 import { Failure } from '../errors.js';
 import { UNFINISHED_REFUNDS_PER_HOUR } from '../limits.js';
+import { recentTable } from '../recent-table.js';
 
 type Admitted = Extract<Access, { outcome: 'admitted' }>;
 type Quota = Admitted['quota'];
@@ -11,7 +11,7 @@ export interface EndedRequest {
   readonly access: Admitted;
   readonly isGone: boolean;
   /** The whole of it had arrived. */
-  readonly received: boolean;
+  readonly isWhole: boolean;
 }
 
 export interface Refunds {
@@ -22,9 +22,9 @@ export interface Refunds {
 /** Accounts and hours whose count is remembered, some 200 bytes each; the one that was used least recently makes room. */
 const COUNTS_MAX = 100_000;
 
-/** Counts in this process alone: who sends bodies to several has the number from each. */
+/** Counts in this process alone: an account that sends to several processes has the number from each. */
 export function createRefunds(): Refunds {
-  const counts = new LRUCache<string, number>({ max: COUNTS_MAX });
+  const counts = recentTable<number>(COUNTS_MAX);
 
   /** The hour is the unit's: a body that ends in the next one counts for the one in which it began. */
   function isLeft({ userId, quota }: Admitted): boolean {
@@ -46,10 +46,10 @@ export function createRefunds(): Refunds {
 }
 
 /** `unfinished`: the request never arrived whole. Null: it was complete and wrong. */
-function reasonFor(error: unknown, { isGone, received }: EndedRequest): 'failed' | 'unfinished' | null {
+function reasonFor(error: unknown, { isGone, isWhole }: EndedRequest): 'failed' | 'unfinished' | null {
   if (error instanceof Failure && error.status >= 500) return 'failed';
   if (error instanceof Failure && error.code === 'uploadTooSlow') return 'unfinished';
-  // Who leaves after a whole request pays for it: else URLs could be fetched in our name without end.
-  if (isGone) return received ? null : 'unfinished';
+  // A client that leaves after a whole request pays for it. Otherwise it could have URLs fetched in our name without end.
+  if (isGone) return isWhole ? null : 'unfinished';
   return error instanceof Failure ? null : 'failed';
 }

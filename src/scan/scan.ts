@@ -1,159 +1,216 @@
-// The way of the bytes on one screen: an upload or a URL in, a verdict about all of the content out.
-import type { ScanPool } from '../engine/pool.js';
-import type { Signatures } from '../engine/signatures.js';
-import { Failure } from '../errors.js';
-import type { Exchange } from '../http/exchange.js';
-import { nameFromUrl, type ShownName, withExtension } from './filename.js';
-import type { KnownVerdicts } from './known-verdicts.js';
-import type { UploadMemory } from './memory.js';
-import { receiveUpload } from './upload.js';
-import type { Download, Downloader } from './url-content.js';
-import type { CompleteVerdict } from './verdict-cache.js';
+// The way of the bytes on one screen, whatever protocol brought them: a content or a URL in, a verdict about all of the content out.
 
-export interface ScanParts {
+import type { Engine } from '../engine/engine.js';
+import type { Signatures } from '../engine/signatures.js';
+import type { ScanPool } from '../engine/threads/pool.js';
+import { Failure, Unavailable } from '../errors.js';
+import type { Content } from './body.js';
+import { nameFromUrl, type ShownName, withExtension } from './filename.js';
+import type { Received } from './reception.js';
+import type { Sent, Submission, Unsent } from './submission.js';
+import { receiveUrl, type UrlParts } from './url-content.js';
+import type { CompleteVerdict } from './verdicts/cache.js';
+import type { Known, KnownVerdicts } from './verdicts/known.js';
+
+export interface ScanParts extends UrlParts {
   readonly pool: ScanPool;
   /** The content has crashed the engine, more than once. */
   readonly isRefused: (sha256: string) => boolean;
   readonly signatures: Signatures;
   readonly known: KnownVerdicts;
-  readonly memory: UploadMemory;
-  readonly uploadTimeoutMs: number;
-  /** Null: the route takes uploads only. */
-  readonly downloader: Downloader | null;
 }
 
-export interface ScanRequest {
-  readonly exchange: Exchange;
-  /** Whose request it is (a user's id), known from the first byte: memory, queue and threads are shared between accounts. */
-  readonly account: string;
-  /**
-   * Resolves once the request is admitted; rejects when it isn't. Answers and downloads wait for it; the upload may be received and
-   * scanned beside it, and its verdict be remembered, which is true whoever asked.
-   */
-  readonly cleared: Promise<void>;
-  /** Filled in as it goes, for the history of a scan that fails. */
-  readonly progress: ScanProgress;
-}
-
-/** What became known of a scan on its way, for the record of one that fails. */
-export interface ScanProgress {
-  /** The request was there as a whole. */
-  received: boolean;
-  filename: string;
-  durationMs: number;
-  /** Of the content, once all of it is there. */
-  content: { readonly sizeBytes: number; readonly sha256: string } | null;
-}
+export type ScanOutcome = Scanned | Unscanned;
 
 /** A scan that looked at everything. */
-export interface Scanned extends ShownName {
+export interface Scanned extends ShownName, Found {
+  readonly kind: 'scanned';
+  readonly content: ContentFacts;
+}
+
+/** What is known without a verdict. */
+export interface Unscanned {
+  readonly kind: 'unscanned';
+  /** A Failure, the signal's reason when the client has left, or what nobody foresaw. */
+  readonly error: unknown;
+  /** The request was there as a whole. */
+  readonly isWhole: boolean;
+  /** Empty when it never became known. */
+  readonly filename: string;
+  /** Null: the content never was there as a whole. */
+  readonly content: ContentFacts | null;
+  /** Inside the engine. */
+  readonly durationMs: number;
+}
+
+export interface ContentFacts {
   readonly sizeBytes: number;
   readonly sha256: string;
-  readonly durationMs: number;
+}
+
+interface Found {
   readonly verdict: CompleteVerdict;
-  /** Of the engine that has looked. */
-  readonly epoch: number | null;
-  /** Whose scan it was: this one, an earlier one of the account, or one of another account, which is not to be told. */
+  readonly durationMs: number;
+  /** The engine that has looked, which may not be the one that serves now. */
+  readonly engine: Engine;
+  /** Whose scan it was: this one, an earlier one of the account, or one of another account, which the client must not learn. */
   readonly looked: 'now' | 'for the account' | 'for another account';
 }
 
-const LOADING_RETRY_SECONDS = 5;
-const FAILED_RETRY_SECONDS = 60;
-const QUEUE_RETRY_SECONDS = 2;
-const STORAGE_RETRY_SECONDS = 5;
-
-/** Rejects with a Failure for whatever is no verdict, with the signal's reason when the client goes away. */
-export async function scanContent(request: ScanRequest, parts: ScanParts): Promise<Scanned> {
-  const { exchange, account, cleared, progress } = request;
-  assertReady(parts.signatures);
-  const { memory, uploadTimeoutMs: timeoutMs } = parts;
-  const onFilename = (filename: string): void => {
-    progress.filename = filename;
-  };
-  const upload = await receiveUpload(exchange, { account, memory, timeoutMs, cleared, onFilename });
-  progress.received = true;
-  const received = upload.kind === 'url' ? await downloadFor(upload.url, request, parts) : upload;
-  const { filename, extension } = 'extension' in received ? received : withExtension(received.filename);
-  progress.filename = filename;
-  const { content, lease } = received;
-  const { sizeBytes, sha256 } = content;
-  progress.content = { sizeBytes, sha256 };
-  const found = await verdictOf({ content, lease }, request, parts);
-  return { filename, extension, sizeBytes, sha256, ...found };
-}
-
-type Found = Pick<Scanned, 'durationMs' | 'verdict' | 'epoch' | 'looked'>;
-
-/** Ends the lease. Rejects with Failure `scanIncomplete` or what the pool rejects with. */
-async function verdictOf(
-  { content, lease }: Pick<Download, 'content' | 'lease'>,
-  { exchange, account, progress }: ScanRequest,
+/** Receives, and calls back once with what came of it. */
+export function scanSubmission(
+  submission: Submission,
   parts: ScanParts,
-): Promise<Found> {
-  const { sizeBytes, sha256 } = content;
-  const state = parts.signatures.state();
-  const engine = state.kind === 'ready' ? state.info : null;
-  const known = engine === null ? null : await parts.known.find(content, engine, account);
-  if (engine !== null && known !== null) {
-    lease.release(content.buffer);
-    const { verdict, isOwn } = known;
-    progress.durationMs = isOwn ? 0 : known.durationMs;
-    const looked = isOwn ? 'for the account' : 'for another account';
-    return { verdict, durationMs: progress.durationMs, epoch: engine.epoch, looked };
+  onOutcome: (outcome: ScanOutcome) => void,
+): void {
+  const notReady = whyNotReady(parts.signatures);
+  if (notReady !== null) {
+    onOutcome(unscanned({ error: notReady, isWhole: false, filename: '' }));
+    return;
   }
-  if (parts.isRefused(sha256)) {
-    lease.release(content.buffer);
-    throw new Failure('scanIncomplete', 'engine crashed on this content');
-  }
-  const outcome = await parts.pool
-    .scan(content.buffer, sizeBytes, { account, signal: exchange.signal(), sha256 })
-    .catch((error: unknown) => {
-      lease.release(null);
-      throw error;
-    });
-  if (outcome.content !== null) lease.release(outcome.content);
-  else void outcome.returned.then((buffer) => lease.release(buffer));
-  if (outcome.content === null && outcome.starved) {
-    throw new Failure('unavailable', 'The scan queue is too long', QUEUE_RETRY_SECONDS);
-  }
-
-  const { verdict, epoch, durationMs } = outcome;
-  progress.durationMs = durationMs;
-  if (verdict.kind === 'failed') throw new Failure('unavailable', verdict.reason, STORAGE_RETRY_SECONDS);
-  if (verdict.kind === 'incomplete') throw new Failure('scanIncomplete', verdict.reason);
-  const by = epoch === null ? null : parts.signatures.engineOf(epoch);
-  if (by !== null) parts.known.keep(content, by, account, { verdict, durationMs });
-  return { verdict, durationMs, epoch, looked: 'now' };
-}
-
-async function downloadFor(
-  url: string,
-  { exchange, account, cleared, progress }: ScanRequest,
-  { downloader }: ScanParts,
-): Promise<Download> {
-  await cleared;
-  if (downloader === null) throw new Failure('urlRejected', 'this route scans uploads only');
-  progress.filename = nameOfUrl(url);
-  // Seconds may pass at an origin, for nobody when the client has left.
-  exchange.watch();
-  return await downloader.download(url, account, exchange.signal());
-}
-
-/** For the history of a URL that can't be fetched; empty when it is none. */
-function nameOfUrl(text: string): string {
   try {
-    return nameFromUrl(new URL(text)).filename;
-  } catch {
-    return '';
+    submission.receive((sent) => takeUp(sent, submission, parts, onOutcome));
+  } catch (error) {
+    onOutcome(unscanned({ error, isWhole: false, filename: '' }));
   }
 }
 
-function assertReady(signatures: Signatures): void {
+function takeUp(
+  sent: Sent | Unsent,
+  submission: Submission,
+  parts: ScanParts,
+  onOutcome: (outcome: ScanOutcome) => void,
+): void {
+  switch (sent.kind) {
+    case 'unsent':
+      onOutcome(unscanned(sent));
+      return;
+    case 'url':
+      void scanUrl(sent.url, submission, parts).then(onOutcome);
+      return;
+    case 'file':
+      scanContent(withExtension(sent.filename), sent, submission, parts).then(onOutcome, (error) =>
+        onOutcome(unscanned({ error, isWhole: false, filename: '' })),
+      );
+  }
+}
+
+function unscanned({ error, isWhole, filename }: Pick<Unscanned, 'error' | 'isWhole' | 'filename'>): Unscanned {
+  return { kind: 'unscanned', error, isWhole, filename, content: null, durationMs: 0 };
+}
+
+/** Never rejects. */
+async function scanUrl(url: string, submission: Submission, parts: ScanParts): Promise<ScanOutcome> {
+  const name = nameOfUrl(url);
+  try {
+    const received = await receiveUrl({ url, account: submission.account, signal: submission.signal() }, parts);
+    return await scanContent(name, received, submission, parts);
+  } catch (error) {
+    return unscanned({ error, isWhole: true, filename: name.filename });
+  }
+}
+
+type ScanResult = Awaited<ReturnType<ScanPool['scan']>>;
+type NotFound = Pick<Unscanned, 'error' | 'durationMs'>;
+
+/** Gives the memory back. Rejects with what nobody foresaw. */
+async function scanContent(
+  { filename, extension }: ShownName,
+  received: Received,
+  submission: Submission,
+  parts: ScanParts,
+): Promise<ScanOutcome> {
+  const { sizeBytes, sha256 } = received.content;
+  const content = { sizeBytes, sha256 };
+  const found = await verdictOf(received, submission, parts);
+  if ('error' in found) {
+    const { error, durationMs } = found;
+    return { kind: 'unscanned', error, isWhole: true, filename, content, durationMs };
+  }
+  const { verdict, durationMs, engine, looked } = found;
+  return { kind: 'scanned', filename, extension, content, verdict, durationMs, engine, looked };
+}
+
+function verdictOf(
+  received: Received,
+  submission: Submission,
+  parts: ScanParts,
+): Found | NotFound | Promise<Found | NotFound> {
+  const known = findKnown(received.content, submission.account, parts);
+  if (known instanceof Promise) return known.then((found) => verdictUnless(found, received, submission, parts));
+  return verdictUnless(known, received, submission, parts);
+}
+
+/** `known`: what is known without a scan. */
+function verdictUnless(
+  known: Found | null,
+  { content, lease }: Received,
+  submission: Submission,
+  parts: ScanParts,
+): Found | NotFound | Promise<Found | NotFound> {
+  if (known === null && !parts.isRefused(content.sha256)) return scanNow({ content, lease }, submission, parts);
+  lease.release();
+  return known ?? { error: new Failure('scanIncomplete', 'engine crashed on this content'), durationMs: 0 };
+}
+
+function findKnown(
+  content: ContentFacts,
+  account: string,
+  { signatures, known }: ScanParts,
+): Found | null | Promise<Found | null> {
   const state = signatures.state();
-  if (state.kind === 'loading') {
-    throw new Failure('unavailable', 'The scan engine is still loading its signatures', LOADING_RETRY_SECONDS);
+  if (state.kind !== 'ready') return null;
+  const { engine } = state;
+  const found = known.find(content, engine, account);
+  if (found instanceof Promise) return found.then((one) => foundBefore(one, engine));
+  return foundBefore(found, engine);
+}
+
+function foundBefore(known: Known | null, engine: Engine): Found | null {
+  if (known === null) return null;
+  const { verdict, isOwn, durationMs } = known;
+  if (isOwn) return { verdict, engine, durationMs: 0, looked: 'for the account' };
+  return { verdict, engine, durationMs, looked: 'for another account' };
+}
+
+async function scanNow({ content, lease }: Received, submission: Submission, parts: ScanParts) {
+  const { account } = submission;
+  const { bytes, sizeBytes, sha256 } = content;
+  let outcome: ScanResult;
+  try {
+    outcome = await parts.pool.scan(bytes, sizeBytes, { account, client: submission, sha256 });
+  } catch (error) {
+    lease.release();
+    return { error, durationMs: 0 };
   }
-  if (state.kind === 'failed') {
-    throw new Failure('unavailable', 'The scan engine has no signatures', FAILED_RETRY_SECONDS);
+  if (outcome.returned === null) lease.release();
+  else void outcome.returned.then(() => lease.release());
+  return foundNow(outcome, content, account, parts);
+}
+
+function foundNow(outcome: ScanResult, content: Content, account: string, { known }: ScanParts): Found | NotFound {
+  if (outcome.returned !== null && outcome.starved) return { error: new Unavailable('queueSlow'), durationMs: 0 };
+  const { verdict, engine, durationMs } = outcome;
+  if (verdict.kind === 'failed') {
+    return { error: new Unavailable('engineStorage', { text: verdict.reason }), durationMs };
   }
+  if (verdict.kind === 'incomplete') return { error: new Failure('scanIncomplete', verdict.reason), durationMs };
+  if (engine === null) return { error: new Error('A verdict without an engine'), durationMs };
+  known.keep(content, engine, account, { verdict, durationMs });
+  return { verdict, durationMs, engine, looked: 'now' };
+}
+
+/** Of a URL that can't be fetched as well, for its history; empty when it is none. */
+function nameOfUrl(text: string): ShownName {
+  try {
+    return nameFromUrl(new URL(text));
+  } catch {
+    return { filename: '', extension: '' };
+  }
+}
+
+function whyNotReady(signatures: Signatures): Unavailable | null {
+  const { kind } = signatures.state();
+  if (kind === 'loading') return new Unavailable('engineLoading');
+  return kind === 'failed' ? new Unavailable('engineFailed') : null;
 }

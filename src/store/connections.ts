@@ -1,9 +1,10 @@
-// The connections to Postgres of one process: each is lent to one piece of work at a time, a query or a transaction, and the others
-// wait in lanes with bounds. Nobody shares a connection, so the driver never has two queries of two people in one pipeline.
+// The connections to Postgres of one process. Each is lent to one query or one transaction at a time; others wait in lanes with
+// bounds. A connection is never shared, so the driver never has queries of two users in one pipeline.
 import { performance } from 'node:perf_hooks';
 import type postgres from 'postgres';
-import { Failure } from '../errors.js';
-import { NoAnswer, within } from './within.js';
+import { Unavailable } from '../errors.js';
+import { createClock } from '../waiting/deadline.js';
+import { endsWithin, NoAnswer, within } from '../waiting/within.js';
 
 /** The driver with a single connection. */
 export type Driver = postgres.Sql;
@@ -28,7 +29,7 @@ export interface LaneLimits {
   readonly spare: number;
   /** Work that waits for one; the next is refused. */
   readonly waiting: number;
-  /** How long work waits for one; unset: as long as who asks with a request does. */
+  /** How long work waits for one; unset: as long as a request does. */
   readonly waitMs?: number;
   /** A query without an answer for so long hangs; unset: longer than any statement but those of a migration takes. */
   readonly hangMs?: number;
@@ -54,14 +55,13 @@ export class ConnectionLost extends Error {
   readonly code = 'CONNECTION_LOST';
 }
 
-/** Who asked has its 503 by then. */
+/** The client has its 503 by then. */
 const WAIT_MS = 5_000;
 /** The kernel takes a quarter of an hour to find out that the other end is gone. */
 const HANG_MS = 120_000;
 /** Then a connection is made anew: a server behind a name may have moved. */
 const LIFETIME_MS = 45 * 60_000;
 const RETIRE_SECONDS = 5;
-const BUSY_RETRY_SECONDS = 1;
 
 /** One driver from its making to its end. */
 interface Session {
@@ -69,6 +69,8 @@ interface Session {
   readonly openedAt: number;
   losses: number;
   isDiscarded: boolean;
+  /** Called when its connection ends; there may be a next one. */
+  onLoss: () => void;
 }
 
 interface Queue {
@@ -79,8 +81,8 @@ interface Queue {
 
 export function createConnections({ open, size }: ConnectionsOptions): Connections {
   const queues: Queue[] = [];
-  const free = Array.from({ length: size }, () => startSession(open));
-  const sessions = new Set(free);
+  const sessions = startSessions(open, size);
+  const { free } = sessions;
   let isClosed = false;
   let onRest: () => void = () => undefined;
 
@@ -106,17 +108,18 @@ export function createConnections({ open, size }: ConnectionsOptions): Connectio
     const { waiting, limits } = queue;
     const { waitMs = WAIT_MS } = limits;
     if (!hasRoom(queue) && waiting.length >= limits.waiting) {
-      throw new Failure('unavailable', 'Too many questions to the account store at once', BUSY_RETRY_SECONDS);
+      throw new Unavailable('storeBusy');
     }
     return await new Promise((resolve, reject) => {
-      const timer = setTimeout(() => {
+      const clock = createClock(waitMs, () => {
         waiting.splice(waiting.indexOf(begin), 1);
         reject(new NoAnswer(waitMs));
-      }, waitMs);
+      });
       const begin = (session: Session): void => {
-        clearTimeout(timer);
+        clock.stop();
         resolve(session);
       };
+      clock.start();
       waiting.push(begin);
       serve();
     });
@@ -124,18 +127,9 @@ export function createConnections({ open, size }: ConnectionsOptions): Connectio
 
   function giveBack(queue: Queue, session: Session): void {
     queue.running -= 1;
-    free.push(isClosed || mayStay(session) ? session : replace(session));
+    free.push(isClosed || mayStay(session) ? session : sessions.replace(session));
     if (free.length === size) onRest();
     serve();
-  }
-
-  function replace(session: Session): Session {
-    sessions.delete(session);
-    // Nobody waits for its end: there is nothing left to be saved.
-    session.driver.end({ timeout: session.isDiscarded ? 0 : RETIRE_SECONDS }).catch(() => undefined);
-    const next = startSession(open);
-    sessions.add(next);
-    return next;
   }
 
   return {
@@ -154,21 +148,48 @@ export function createConnections({ open, size }: ConnectionsOptions): Connectio
     async close(timeoutSeconds) {
       isClosed = true;
       if (free.length < size) {
-        const timer = setTimeout(() => onRest(), timeoutSeconds * 1000);
-        await new Promise<void>((resolve) => {
+        const rest = new Promise<void>((resolve) => {
           onRest = resolve;
         });
-        clearTimeout(timer);
+        await endsWithin(rest, timeoutSeconds * 1000);
       }
-      await Promise.all([...sessions].map(({ driver }) => driver.end({ timeout: 0 })));
+      await sessions.end();
+    },
+  };
+}
+
+interface Sessions {
+  /** Those that nobody uses. */
+  readonly free: Session[];
+  /** Ends a session, which isn't free; returns a new one in its place. */
+  replace(session: Session): Session;
+  end(): Promise<void>;
+}
+
+function startSessions(open: OpenDriver, size: number): Sessions {
+  const free = Array.from({ length: size }, () => startSession(open));
+  const all = new Set(free);
+  return {
+    free,
+    replace(session) {
+      all.delete(session);
+      // Nobody waits for its end: there is nothing left to be saved.
+      session.driver.end({ timeout: session.isDiscarded ? 0 : RETIRE_SECONDS }).catch(() => undefined);
+      const next = startSession(open);
+      all.add(next);
+      return next;
+    },
+    async end() {
+      await Promise.all([...all].map(({ driver }) => driver.end({ timeout: 0 })));
     },
   };
 }
 
 function startSession(open: OpenDriver): Session {
-  const counts = { losses: 0, isDiscarded: false };
+  const counts = { losses: 0, isDiscarded: false, onLoss: () => undefined };
   const driver = open(() => {
     session.losses += 1;
+    session.onLoss();
   });
   const session: Session = Object.assign(counts, { driver, openedAt: performance.now() });
   return session;
@@ -194,9 +215,14 @@ function lend(session: Session, hangMs: number): Lent {
       const answer = Promise.resolve(query).finally(() => {
         isAnswered = true;
       });
+      // A query that is sent in the moment in which its connection ends is never answered by the driver.
+      const lost = new Promise<never>((_, reject) => {
+        session.onLoss = () => setImmediate(() => reject(new ConnectionLost('The connection ended under a query')));
+      });
       try {
-        return await within(answer, hangMs);
+        return await within(Promise.race([answer, lost]), hangMs);
       } finally {
+        session.onLoss = () => undefined;
         if (!isAnswered) discard();
       }
     },

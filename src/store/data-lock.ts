@@ -1,11 +1,13 @@
 // The lock on a data directory: one live process at a time. A claim is a listening socket in the directory, which the
 // kernel silences when its process ends however it ends; so it also tells containers apart that share a volume but no process ids.
+
 import { randomBytes, randomInt } from 'node:crypto';
 import { chmodSync, closeSync, mkdirSync, openSync, readdirSync, rmSync } from 'node:fs';
 import { connect, createServer, type Server } from 'node:net';
 import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
-import { codeOf, messageOfError, StoreError, StoreInUse } from './store-error.js';
+import { messageOfError } from '../error-text.js';
+import { codeOf, StoreError, StoreInUse } from './store-error.js';
 
 /** PID.SUFFIX.sock: the suffix is unique, so a claim's name never comes back. */
 const CLAIM = /^(\d+)\.([A-Za-z0-9]+)\.sock$/;
@@ -53,7 +55,7 @@ export async function tryLock(directory: string, suffix: string): Promise<Lock> 
 
 /** Claims first and looks second: of two starters at least the later one sees the other, so there are never two owners. */
 async function claim(folder: string, name: string): Promise<Release> {
-  // The 107 bytes of a socket's path are too few for some folders; through its descriptor every folder has a short one.
+  // The path of a socket may have 107 bytes. Through its descriptor every folder has a short path.
   const descriptor = openSync(folder, 'r');
   const server = createServer((socket) => socket.destroy());
   try {
@@ -104,7 +106,7 @@ function listen(server: Server, path: string): Promise<void> {
   });
 }
 
-/** The kernel answers for a listener, busy or stopped. Only what it says of the dead counts as dead. */
+/** The kernel accepts connections for a process that is busy or stopped. Only its refusal says that the process is dead. */
 export function answers(path: string): Promise<boolean> {
   return new Promise((resolve) => {
     const probe = connect(path);

@@ -1,11 +1,10 @@
-// The one rule of what "the store is down" means for whoever waits for an answer: a 503 with Retry-After, after five seconds at most.
-import { Failure } from '../errors.js';
+// The one rule of what "the store is down" means for a request: a 503 with Retry-After, after five seconds at most.
+import { Failure, Unavailable } from '../errors.js';
+import { within } from '../waiting/within.js';
 import { codeOf } from './store-error.js';
-import { within } from './within.js';
 
 /** A Postgres that takes longer than this for one question is down for us. */
 export const STORE_ANSWER_MS = 5_000;
-const RETRY_SECONDS = 2;
 
 /** Postgres' own codes have a digit, which EPIPE and CONNECTION_CLOSED have not. */
 const SQL_STATE = /^(?=.*\d)[0-9A-Z]{5}$/;
@@ -29,9 +28,7 @@ export async function guarded<T>(work: Promise<T>, timeoutMs = STORE_ANSWER_MS):
 /** What a client gets for it: Failure('unavailable') when the store is down, otherwise the error itself. */
 export function asFailure(error: unknown): unknown {
   if (!isStoreDown(error)) return error;
-  const failure = new Failure('unavailable', 'The account store is not reachable', RETRY_SECONDS);
-  failure.cause = error;
-  return failure;
+  return new Unavailable('storeDown', { cause: error });
 }
 
 /** Whether the store, and neither the question nor our code, is the reason. */

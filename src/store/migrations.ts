@@ -1,10 +1,12 @@
-// Migrations: ordered SQL files, each applied once in a transaction of its own, whoever and however many start at once.
+// Migrations: ordered SQL files, each applied once in a transaction of its own, even when several processes start at once.
+
 import { createHash } from 'node:crypto';
 import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
+import { messageOfError } from '../error-text.js';
 import { migrationsDirectory } from '../paths.js';
 import type { Queries, Sql } from './queries.js';
-import { messageOfError, StoreError } from './store-error.js';
+import { StoreError } from './store-error.js';
 
 interface Migration {
   readonly version: number;

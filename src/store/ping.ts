@@ -1,4 +1,4 @@
-// Whether Postgres answers: one question of about a second's age for everybody who asks, however many they are.
+// Whether Postgres answers: one question a second at most, whose answer serves all callers.
 import { performance } from 'node:perf_hooks';
 
 const AGE_MS = 1_000;

@@ -1,12 +1,14 @@
 // Postgres as the rooms see it: the same driver for DATABASE_URL and for the embedded store, migrated before it is handed out.
+
 import postgres from 'postgres';
+import { messageOfError } from '../error-text.js';
+import { within } from '../waiting/within.js';
 import { type Connections, createConnections, type Driver, type OpenDriver } from './connections.js';
-import { openSocketPlace, POOL_CONNECTIONS } from './embedded-connection.js';
+import { openSocketPlace, POOL_CONNECTIONS } from './embedded/connection.js';
 import { migrate } from './migrations.js';
 import { createPing } from './ping.js';
 import { createSql, guardedSql, type Sql } from './queries.js';
-import { messageOfError, StoreError } from './store-error.js';
-import { within } from './within.js';
+import { StoreError } from './store-error.js';
 
 export type { Fragment, Queries, Sql } from './queries.js';
 
@@ -37,7 +39,7 @@ const CONNECT_TIMEOUT_SECONDS = 10;
 const RECONNECT_SECONDS = 0.25;
 const PING_TIMEOUT_MS = 2_000;
 const CLOSE_TIMEOUT_SECONDS = 5;
-/** Of migrations: one may take hours, and whoever starts beside it waits for it. */
+/** Of migrations: one may take hours, and a process that starts beside it waits for it. */
 const MIGRATION_MS = 24 * 3_600_000;
 /** Each is a request with its own room in memory, some kilobytes. */
 const REQUESTS_WAITING = 1_000;

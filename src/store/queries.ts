@@ -37,7 +37,7 @@ export function createSql(template: Driver, lane: Lane): Sql {
   });
 }
 
-/** The same for whoever answers a client: each query and each transaction has the guard's deadline and its one rule. */
+/** The same for requests: each query and each transaction has the guard's deadline and its one rule. */
 export function guardedSql(template: Driver, lane: Lane): Sql {
   const sql = createSql(template, lane);
   const send: Send = (query) => guarded(lane((lent) => lent.answerOf(query(lent.driver))));

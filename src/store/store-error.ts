@@ -1,4 +1,4 @@
-// Why a store can't be opened: for the operator at the start, never for a client, and never with a secret in it.
+// Why a store can't be opened or reached: for the operator, never for a client, and never with a secret in it.
 
 export class StoreError extends Error {
   constructor(message: string, options?: { readonly cause?: unknown }) {
@@ -10,11 +10,12 @@ export class StoreError extends Error {
 /** Another process has the data directory. */
 export class StoreInUse extends StoreError {}
 
-export function messageOfError(error: unknown): string {
-  if (!(error instanceof Error)) return String(error);
-  // Node gives a failure to reach several addresses of one host an empty message and the reasons in a list.
-  if (error instanceof AggregateError && error.message === '') return error.errors.map(messageOfError).join(', ');
-  return error.message;
+/** The store can't be reached now. The caller asks another store, or answers with a 503. */
+export class StoreAway extends Error {
+  constructor(cause: unknown) {
+    super('The store is not reachable', { cause });
+    this.name = 'StoreAway';
+  }
 }
 
 /** The `code` of a system error (`EACCES`) or of Postgres (`23505`), also of one that a StoreError tells of. */

@@ -1,20 +1,24 @@
 // Users, keys and the first account, on both stores.
-import { createAccess, hashOfKey } from '../../src/account/access.js';
+
 import { bootstrap } from '../../src/account/bootstrap.js';
-import { createKey, createKeyLoader } from '../../src/account/keys.js';
+import { createKey } from '../../src/account/keys.js';
 import { verifyPassword } from '../../src/account/passwords.js';
-import { createPlanLimits } from '../../src/account/plans.js';
 import { endKey } from '../../src/account/revocation.js';
 import { createUser } from '../../src/account/users.js';
+import { createAccess } from '../../src/admission/access.js';
+import { createKeyLoader } from '../../src/admission/live-keys.js';
+import { plansOf } from '../../src/config/plans.js';
+import { hashOfKey } from '../../src/store/key-hash.js';
 import { openPostgres, type Sql } from '../../src/store/postgres.js';
 import { createTestAdmissions } from '../fixtures/accounts.js';
 import { makeTransactionsRepeatable, onEachStore, open, type Tap } from '../fixtures/stores.js';
 
-const limitOf = createPlanLimits(
+const plans = plansOf(
   new Map([
     ['FREE', 50],
     ['BUSINESS', 10_000],
   ]),
+  null,
 );
 const nothing = { email: null, password: null, apiKey: null, plan: 'BUSINESS' };
 const everything = {
@@ -31,9 +35,9 @@ async function newUser(sql: Sql, email: string, plan = 'FREE'): Promise<string> 
 }
 
 function accessTo(t: Tap, sql: Sql) {
-  const store = createTestAdmissions({ load: createKeyLoader(sql, limitOf), clock: Date.now });
+  const store = createTestAdmissions({ load: createKeyLoader(sql, plans), clock: Date.now });
   t.teardown(() => store.stop());
-  return createAccess(store, limitOf);
+  return createAccess(store, plans);
 }
 
 onEachStore(async (t, store) => {
@@ -47,7 +51,7 @@ onEachStore(async (t, store) => {
   t.test('a key is stored as its hash alone, found by it, and ends for good', async (t) => {
     const { sql } = await open(t, await store.target(t));
     const userId = await newUser(sql, 'ada@example.com');
-    const load = createKeyLoader(sql, limitOf);
+    const load = createKeyLoader(sql, plans);
     const find = async (keyHash: string) =>
       (await load([keyHash, keyHash, hashOfKey('0'.repeat(32))])).get(keyHash) ?? null;
     const key = await createKey(sql, { userId, name: 'one' });
@@ -74,7 +78,7 @@ onEachStore(async (t, store) => {
   t.test('a plan that the configuration no longer has counts as the smallest one', async (t) => {
     const { sql } = await open(t, await store.target(t));
     const { value } = await createKey(sql, { userId: await newUser(sql, 'ada@example.com', 'GONE'), name: 'one' });
-    const found = await createKeyLoader(sql, limitOf)([hashOfKey(value)]);
+    const found = await createKeyLoader(sql, plans)([hashOfKey(value)]);
     t.match(found.get(hashOfKey(value)), { hourlyLimit: 50 });
   });
 
@@ -122,6 +126,6 @@ onEachStore(async (t, store) => {
     const { sql, close } = await openPostgres(await store.target(t));
     const access = accessTo(t, sql);
     await close();
-    await t.rejects(access.withApiKey(everything.apiKey), { code: 'unavailable', retryAfterSeconds: 2 });
+    await t.rejects(async () => access.withApiKey(everything.apiKey), { code: 'unavailable', retryAfterSeconds: 2 });
   });
 });

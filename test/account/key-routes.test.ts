@@ -1,11 +1,11 @@
 // The routes of API keys over the wire, on both stores: what they show, take and refuse, and what happens when they race or a store fails.
 import { z } from 'zod';
-import { hashOfKey } from '../../src/account/access.js';
 import { keyCreationsOfUser, keyEndsOfUser } from '../../src/account/attempts.js';
-import { createKey, createKeyLoader, LIVE_KEYS_MAX } from '../../src/account/keys.js';
-import { createPlanLimits } from '../../src/account/plans.js';
+import { createKey, LIVE_KEYS_MAX } from '../../src/account/keys.js';
 import { type KeyRevocation, revokeInPostgres, tellOfEnded } from '../../src/account/revocation.js';
-import { Failure } from '../../src/errors.js';
+import { createKeyLoader } from '../../src/admission/live-keys.js';
+import { Unavailable } from '../../src/errors.js';
+import { hashOfKey } from '../../src/store/key-hash.js';
 import { newUser, plans, startDashboard, type TestDashboard } from '../fixtures/dashboard.js';
 import type { Answer } from '../fixtures/sign-in.js';
 import { makeTransactionsRepeatable, onEachStore, open } from '../fixtures/stores.js';
@@ -52,7 +52,7 @@ onEachStore(async (t, store) => {
     const masked = `${first.value.slice(0, 4)}${'*'.repeat(24)}${first.value.slice(-4)}`;
     t.match(await list(dashboard, ada), [{ uuid: second.uuid }, { ...first, value: masked }], 'the newest first');
     t.same(await list(dashboard, eve), []);
-    const find = createKeyLoader(sql, createPlanLimits(plans));
+    const find = createKeyLoader(sql, plans);
     t.match((await find([hashOfKey(first.value)])).get(hashOfKey(first.value)), { userId: ada, keyId: first.uuid });
     t.same(dashboard.surprises, []);
   });
@@ -105,12 +105,12 @@ onEachStore(async (t, store) => {
     const { sql } = await open(t, await store.target(t));
     const ada = await newUser(sql, 'ada@example.com');
     const told: { userId: string; keyHash: string }[] = [];
-    const find = createKeyLoader(sql, createPlanLimits(plans));
+    const find = createKeyLoader(sql, plans);
     const dashboard = await startDashboard(t, {
       sql,
       admission: {
         async revoke({ userId, keyHash }) {
-          t.equal((await find([keyHash])).size, 0, 'Postgres has committed before the nodes are told');
+          t.equal((await find([keyHash])).size, 0, 'Postgres has committed before the nodes learn of it');
           told.push({ userId, keyHash });
         },
       },
@@ -131,7 +131,7 @@ onEachStore(async (t, store) => {
       t.match(await dashboard.ask(ada, 'DELETE', path), notFound);
       t.same(await list(dashboard, ada), []);
     }
-    t.same(told, [], 'nobody is told of what is refused');
+    t.same(told, [], 'nodes hear nothing of what is refused');
     t.same(dashboard.surprises, []);
   });
 
@@ -147,7 +147,7 @@ onEachStore(async (t, store) => {
     t.same(await list(dashboard, ada), []);
   });
 
-  t.test("somebody else's key and what is no key are not found, and nothing is told or changed", async (t) => {
+  t.test("somebody else's key and what is no key are not found, and nothing is announced or changed", async (t) => {
     const { sql } = await open(t, await store.target(t));
     const [ada, eve] = [await newUser(sql, 'ada@example.com'), await newUser(sql, 'eve@example.com')];
     const told: unknown[] = [];
@@ -185,33 +185,30 @@ onEachStore(async (t, store) => {
     t.same(dashboard.surprises, []);
   });
 
-  t.test(
-    'keys whose end the nodes were not told of are told of later, and stay to be completed for a while',
-    async (t) => {
-      const { sql } = await open(t, await store.target(t));
-      const ada = await newUser(sql, 'ada@example.com');
-      const told: unknown[] = [];
-      const nodes = { revoke: async (key: unknown) => void told.push(key) };
-      const dashboard = await startDashboard(t, { sql, admission: tellsNobody });
-      const [lost, live] = [await create(dashboard, ada, 'lost'), await create(dashboard, ada, 'live')];
-      t.match(await revokeInPostgres(sql, ada, lost.uuid), { name: 'lost' }, 'and the process died');
-      await tellOfEnded(sql, nodes);
-      const key = { userId: ada, keyHash: hashOfKey(lost.value) };
-      t.same(told, [key]);
-      t.match(
-        await dashboard.ask(ada, 'DELETE', `/web/keys/${lost.uuid}`),
-        { status: 204 },
-        'whoever got a 503 completes it',
-      );
-      await tellOfEnded(sql, nodes);
-      t.equal(told.length, 1, 'it is done with');
-      await revokeInPostgres(sql, ada, live.uuid);
-      await sql`UPDATE api_keys SET revoked_at = now() - interval '1 hour' WHERE id = ${live.uuid}`;
-      await tellOfEnded(sql, nodes);
-      await tellOfEnded(sql, nodes);
-      t.equal(told.length, 2, 'after ten minutes nobody is expected to come back');
-    },
-  );
+  t.test('the nodes learn later of ended keys that they missed, and these can be completed for a while', async (t) => {
+    const { sql } = await open(t, await store.target(t));
+    const ada = await newUser(sql, 'ada@example.com');
+    const told: unknown[] = [];
+    const nodes = { revoke: async (key: unknown) => void told.push(key) };
+    const dashboard = await startDashboard(t, { sql, admission: tellsNobody });
+    const [lost, live] = [await create(dashboard, ada, 'lost'), await create(dashboard, ada, 'live')];
+    t.match(await revokeInPostgres(sql, ada, lost.uuid), { name: 'lost' }, 'and the process died');
+    await tellOfEnded(sql, nodes);
+    const key = { userId: ada, keyHash: hashOfKey(lost.value) };
+    t.same(told, [key]);
+    t.match(
+      await dashboard.ask(ada, 'DELETE', `/web/keys/${lost.uuid}`),
+      { status: 204 },
+      'the user who got a 503 completes it',
+    );
+    await tellOfEnded(sql, nodes);
+    t.equal(told.length, 1, 'it is done with');
+    await revokeInPostgres(sql, ada, live.uuid);
+    await sql`UPDATE api_keys SET revoked_at = now() - interval '1 hour' WHERE id = ${live.uuid}`;
+    await tellOfEnded(sql, nodes);
+    await tellOfEnded(sql, nodes);
+    t.equal(told.length, 2, 'after ten minutes nobody is expected to come back');
+  });
 
   t.test('60 creations at once make the 50 keys that there may be, and an ended one makes room', async (t) => {
     const target = await store.target(t);
@@ -236,38 +233,35 @@ onEachStore(async (t, store) => {
     t.same(dashboard.surprises, []);
   });
 
-  t.test(
-    'a user who makes and ends keys in a loop is told to wait, others and the rest of the routes are not',
-    async (t) => {
-      const { sql } = await open(t, await store.target(t));
-      const [ada, eve] = [await newUser(sql, 'ada@example.com'), await newUser(sql, 'eve@example.com')];
-      let nowMs = Date.UTC(2026, 10, 21, 9);
-      const dashboard = await startDashboard(t, { sql, admission: tellsNobody, now: () => nowMs });
-      for (let n = 0; n < keyCreationsOfUser.burst; n += 1) {
-        const { uuid } = await create(dashboard, ada, 'one of many');
-        t.equal((await dashboard.ask(ada, 'DELETE', `/web/keys/${uuid}`)).status, 204);
-      }
-      const tooMany = { status: 429, body: { error: 'Too many attempts', message: 'Try again later' } };
-      const refused = await dashboard.ask(ada, 'POST', '/web/keys', { name: 'one too many' });
-      t.match(refused, tooMany);
-      t.equal(refused.headers.get('retry-after'), '10');
-      t.same(await list(dashboard, ada), []);
-      const ending = keyEndsOfUser.burst - keyCreationsOfUser.burst;
-      for (let n = 0; n < ending; n += 1) {
-        t.match(await dashboard.ask(ada, 'DELETE', `/web/keys/${'f'.repeat(32)}`), { status: 404 });
-      }
-      const last = await dashboard.ask(ada, 'DELETE', `/web/keys/${'f'.repeat(32)}`);
-      t.match(last, tooMany);
-      t.equal(last.headers.get('retry-after'), '5');
-      const other = await create(dashboard, eve, "somebody else's");
-      t.equal((await dashboard.ask(eve, 'DELETE', `/web/keys/${other.uuid}`)).status, 204);
-      nowMs += keyCreationsOfUser.everyMs;
-      await create(dashboard, ada, 'a while later');
-      t.same(dashboard.surprises, []);
-    },
-  );
+  t.test('a user who makes and ends keys in a loop has to wait; others do not, nor other routes', async (t) => {
+    const { sql } = await open(t, await store.target(t));
+    const [ada, eve] = [await newUser(sql, 'ada@example.com'), await newUser(sql, 'eve@example.com')];
+    let nowMs = Date.UTC(2026, 10, 21, 9);
+    const dashboard = await startDashboard(t, { sql, admission: tellsNobody, now: () => nowMs });
+    for (let n = 0; n < keyCreationsOfUser.burst; n += 1) {
+      const { uuid } = await create(dashboard, ada, 'one of many');
+      t.equal((await dashboard.ask(ada, 'DELETE', `/web/keys/${uuid}`)).status, 204);
+    }
+    const tooMany = { status: 429, body: { error: 'Too many attempts', message: 'Try again later' } };
+    const refused = await dashboard.ask(ada, 'POST', '/web/keys', { name: 'one too many' });
+    t.match(refused, tooMany);
+    t.equal(refused.headers.get('retry-after'), '10');
+    t.same(await list(dashboard, ada), []);
+    const ending = keyEndsOfUser.burst - keyCreationsOfUser.burst;
+    for (let n = 0; n < ending; n += 1) {
+      t.match(await dashboard.ask(ada, 'DELETE', `/web/keys/${'f'.repeat(32)}`), { status: 404 });
+    }
+    const last = await dashboard.ask(ada, 'DELETE', `/web/keys/${'f'.repeat(32)}`);
+    t.match(last, tooMany);
+    t.equal(last.headers.get('retry-after'), '5');
+    const other = await create(dashboard, eve, "somebody else's");
+    t.equal((await dashboard.ask(eve, 'DELETE', `/web/keys/${other.uuid}`)).status, 204);
+    nowMs += keyCreationsOfUser.everyMs;
+    await create(dashboard, ada, 'a while later');
+    t.same(dashboard.surprises, []);
+  });
 
-  t.test('of deletes at the same time one gets the 204, after the nodes were told', async (t) => {
+  t.test('of deletes at the same time one gets the 204, after the nodes have learned of it', async (t) => {
     const target = await store.target(t);
     await makeTransactionsRepeatable((await open(t, target)).sql);
     const { sql } = await open(t, target);
@@ -281,7 +275,7 @@ onEachStore(async (t, store) => {
       const key = await create(dashboard, ada, 'the same name');
       const deletes = [key.uuid, key.value, key.uuid].map(async (reference) => {
         const answer = await dashboard.ask(ada, 'DELETE', `/web/keys/${reference}`);
-        t.ok(told.has(hashOfKey(key.value)), 'told before any answer');
+        t.ok(told.has(hashOfKey(key.value)), 'the nodes know before any answer');
         return answer;
       });
       const creation = create(dashboard, ada, 'the same name');
@@ -293,7 +287,7 @@ onEachStore(async (t, store) => {
     t.same(dashboard.surprises, []);
   });
 
-  t.test('nodes that cannot be told are a 503, and the same request completes it', async (t) => {
+  t.test('nodes that can not be reached are a 503, and the same request completes it', async (t) => {
     const { sql } = await open(t, await store.target(t));
     const ada = await newUser(sql, 'ada@example.com');
     let isAway = true;
@@ -302,7 +296,7 @@ onEachStore(async (t, store) => {
       sql,
       admission: {
         async revoke() {
-          if (isAway) throw new Failure('unavailable', 'Not every node can be told; try again', 2);
+          if (isAway) throw new Unavailable('nodesNotReached');
           told += 1;
         },
       },
@@ -313,7 +307,7 @@ onEachStore(async (t, store) => {
       t.match(answer, { status: 503, body: { error: 'Service unavailable' } });
       t.equal(answer.headers.get('retry-after'), '2');
     }
-    const find = createKeyLoader(sql, createPlanLimits(plans));
+    const find = createKeyLoader(sql, plans);
     t.equal((await find([hashOfKey(key.value)])).size, 0, 'Postgres refuses it already');
     t.same(await list(dashboard, ada), []);
     isAway = false;
@@ -351,7 +345,7 @@ onEachStore(async (t, store) => {
     t.same(dashboard.surprises, []);
   });
 
-  t.test('without Postgres every route is a 503 with Retry-After, and no node is told of anything', async (t) => {
+  t.test('without Postgres every route is a 503 with Retry-After, and no node hears of anything', async (t) => {
     const { sql, requests, close } = await open(t, await store.target(t));
     const ada = await newUser(sql, 'ada@example.com');
     const told: unknown[] = [];

@@ -1,4 +1,4 @@
-// Signing in, on both stores: one password verification whoever asks, throttling, and an owner who isn't locked out.
+// Signing in, on both stores: one password verification for known and unknown accounts, throttling, and an owner who isn't locked out.
 import {
   registrationsOfAccount,
   registrationsOfAddress,

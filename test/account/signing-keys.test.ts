@@ -1,4 +1,4 @@
-// The keys of access tokens, on both stores: one first key whoever starts, rotation that every node knows of in time, and bounded curiosity.
+// The keys of access tokens, on both stores: one first key for all nodes, rotation that every node knows of in time, and bounded curiosity.
 import {
   KEYS_RELOAD_MS,
   openSigningKeys,
@@ -53,7 +53,7 @@ onEachStore(async (t, store) => {
     const now = () => nowMs;
     const [rotating, waiting] = [await openSigningKeys(one.sql, now), await openSigningKeys(other.sql, now)];
     const options = { issuer: 'sluice', trusted: null, now };
-    const [minter, judge] = [createTokens(rotating, options), createTokens(waiting, options)];
+    const [minter, verifier] = [createTokens(rotating, options), createTokens(waiting, options)];
     const old = rotating.current().id;
 
     nowMs = START + ROTATION_MS - ROTATION_AHEAD_MS - 1;
@@ -72,8 +72,8 @@ onEachStore(async (t, store) => {
     nowMs += 1;
     t.equal(rotating.current().id, next);
     t.equal(waiting.current().id, next);
-    t.match(await judge.judge(lastOfOld), { outcome: 'own' });
-    t.match(await judge.judge(await minter.mint(session)), { outcome: 'own' });
+    t.match(await verifier.verify(lastOfOld), { outcome: 'own' });
+    t.match(await verifier.verify(await minter.mint(session)), { outcome: 'own' });
 
     nowMs = START + 2 * ROTATION_MS - ROTATION_AHEAD_MS;
     t.ok(nowMs > START + ROTATION_MS + RETIRED_KEY_MS);
@@ -94,7 +94,7 @@ onEachStore(async (t, store) => {
     const fresh = createTokens(await openSigningKeys(other.sql, now), { issuer: 'sluice', trusted: null, now });
     const token = await fresh.mint(session);
     nowMs += 1000;
-    t.match(await createTokens(stale, { issuer: 'sluice', trusted: null, now }).judge(token), { outcome: 'own' });
+    t.match(await createTokens(stale, { issuer: 'sluice', trusted: null, now }).verify(token), { outcome: 'own' });
   });
 
   t.test('made-up key ids ask Postgres once a second', async (t) => {

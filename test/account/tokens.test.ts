@@ -1,21 +1,20 @@
-// Access tokens: what is minted is taken; what public suites know as an attack is not (shared/vectors beside the project, adapted to EdDSA).
+// Access tokens: what is minted is taken; what is known as an attack is not: by jwt_tool, Wycheproof, the tests of jose and RFC 8725, adapted to EdDSA.
 import { generateKeyPairSync, type KeyObject } from 'node:crypto';
 import { compactVerify, createLocalJWKSet, EncryptJWT } from 'jose';
 import t from 'tap';
 import { z } from 'zod';
 import { openSigningKeys, type SigningKey } from '../../src/account/signing-keys.js';
-import { createTokens, type Judgement, type Tokens } from '../../src/account/tokens.js';
+import { createTokens, type Tokens, type Verification } from '../../src/account/tokens.js';
 import { openPostgres } from '../../src/store/postgres.js';
 import { base64url, ed25519Token, hmacToken, type Json, segmentsOf } from '../fixtures/jwt.js';
 import { startPostgres } from '../fixtures/postgres.js';
-import { readVectors } from '../fixtures/vectors.js';
 
 const NOW_SECONDS = Math.floor(Date.UTC(2026, 10, 21, 9) / 1000);
 const userId = '01900000-0000-7000-8000-0000000000ab';
 const sessionId = '01900000-0000-7000-8000-0000000000cd';
-const own: Judgement = { outcome: 'own', userId, sessionId };
-const invalid: Judgement = { outcome: 'invalid' };
-const expired: Judgement = { outcome: 'expired' };
+const own: Verification = { outcome: 'own', userId, sessionId };
+const invalid: Verification = { outcome: 'invalid' };
+const expired: Verification = { outcome: 'expired' };
 
 const postgres = await startPostgres();
 t.teardown(() => postgres.stop());
@@ -73,25 +72,27 @@ const strangerJwk = stranger.publicKey.export({ format: 'jwk' });
 const signatureBytes = Buffer.from(signature, 'base64url');
 const notUtf8 = Buffer.from([0x7b, 0x22, 0x61, 0x22, 0x3a, 0x22, 0xff, 0x22, 0x7d]);
 
-/** By the line's id: tokens that must be refused as invalid. */
+/** Tokens that must be refused as invalid. */
 const attacks: Record<string, () => string[] | Promise<string[]>> = {
-  'jwt-001': () => [
+  'alg-none': () => [
     `${base64url({ alg: 'none', typ: 'JWT' })}.${payload}.`,
     `${base64url({ ...head, alg: 'none' })}.${payload}.`,
   ],
-  'jwt-003': () => ['NONE', 'None', 'nOnE'].map((alg) => `${base64url({ alg, typ: 'JWT' })}.${payload}.`),
-  'jwt-005': () => [`${base64url({ ...head, alg: 'none' })}.${payload}.${signature}`],
-  'jwt-007': () => [without('alg')],
-  'jwt-009': () => [null, true, 0, ['EdDSA'], 'HS256', 'eddsa', 'EdDSA ', ''].map((alg) => signed({ alg })),
-  'jwt-011': () => ['Ed25519', 'Ed448', 'ES256', 'RS256', 'PS256'].map((alg) => signed({ alg })),
-  'jwt-013': () =>
+  'alg-NONE': () => ['NONE', 'None', 'nOnE'].map((alg) => `${base64url({ alg, typ: 'JWT' })}.${payload}.`),
+  'alg-none-with-signature': () => [`${base64url({ ...head, alg: 'none' })}.${payload}.${signature}`],
+  'alg-missing': () => [without('alg')],
+  'alg-null-type': () => [null, true, 0, ['EdDSA'], 'HS256', 'eddsa', 'EdDSA ', ''].map((alg) => signed({ alg })),
+  'alg-not-in-allowlist': () => ['Ed25519', 'Ed448', 'ES256', 'RS256', 'PS256'].map((alg) => signed({ alg })),
+  'alg-rs-to-hs-confusion-der': () =>
     publicForms(key.publicKey).flatMap((secret) => ['HS256', 'HS384', 'HS512'].map((alg) => hmac({}, secret, alg))),
-  'jwt-015': () => [`${header}.${payload}.`],
-  'jwt-017': () => [`${header}.${payload}.${base64url(signatureBytes.subarray(0, 32))}`],
-  'jwt-019': () => [`${header}.${payload}.${base64url(Buffer.concat([signatureBytes, Buffer.alloc(1)]))}`],
-  'jwt-021': () => respellings(),
-  'jwt-023': () => [`${header}.${base64url({ ...claims, sub: '01900000-0000-7000-8000-000000000009' })}.${signature}`],
-  'jwt-025': () => [
+  'sig-empty': () => [`${header}.${payload}.`],
+  'sig-truncated-half': () => [`${header}.${payload}.${base64url(signatureBytes.subarray(0, 32))}`],
+  'sig-appended-zero': () => [`${header}.${payload}.${base64url(Buffer.concat([signatureBytes, Buffer.alloc(1)]))}`],
+  'sig-unused-bits': () => respellings(),
+  'payload-modified': () => [
+    `${header}.${base64url({ ...claims, sub: '01900000-0000-7000-8000-000000000009' })}.${signature}`,
+  ],
+  'component-missing': () => [
     `${payload}.${signature}`,
     `${header}.${signature}`,
     `${header}.${payload}`,
@@ -101,63 +102,69 @@ const attacks: Record<string, () => string[] | Promise<string[]>> = {
     `.${payload}.${signature}`,
     `${header}..${signature}`,
   ],
-  'jwt-027': () => [JSON.stringify({ payload, protected: header, signature })],
-  'jwt-033': () =>
+  'json-serialization': () => [JSON.stringify({ payload, protected: header, signature })],
+  'hmac-common-secrets': () =>
     ['', 'secret', 'changeme', 'your_jwt_secret', 'your-256-bit-secret', 'password', 'sluice'].map((secret) =>
       hmac({}, secret),
     ),
-  'jwt-035': () => [
+  'jwk-embedded-oct': () => [
     hmac({ jwk: { kty: 'oct', k: 'AA' } }, Buffer.from([0])),
     ed25519Token({ ...head, jwk: strangerJwk }, claims, stranger.privateKey),
   ],
-  'jwt-037': () =>
+  'jku-ssrf': () =>
     ['http://169.254.169.254/', 'file:///etc/passwd', 'http://127.0.0.1:6379/'].flatMap((jku) => [
       signed({ jku }),
       signed({ x5u: jku }),
     ]),
-  'jwt-039': () => [
+  'x5c-self-signed': () => [
     ed25519Token(
       { ...head, x5c: [base64url(stranger.publicKey.export({ type: 'spki', format: 'der' }))] },
       claims,
       stranger.privateKey,
     ),
   ],
-  'jwt-041': () => [hmac({ kid: '/dev/null' }), signed({ kid: '/dev/null' }), signed({ kid: '../../../../dev/null' })],
-  'jwt-043': () => [hmac({ kid: '' }), signed({ kid: '' }), without('kid')],
-  'jwt-045': () => [signed({ kid: '|sleep 10' }), signed({ kid: `${key.id}; SELECT pg_sleep(10)` })],
-  'jwt-047': () => ['__proto__', 'constructor', 'toString'].map((kid) => signed({ kid })),
-  'jwt-049': () => [signed({ kid: 'k'.repeat(3000) })],
-  'jwt-051': () => [signed({ crit: [] })],
-  'jwt-053': () => [
+  'kid-absolute-dev-null': () => [
+    hmac({ kid: '/dev/null' }),
+    signed({ kid: '/dev/null' }),
+    signed({ kid: '../../../../dev/null' }),
+  ],
+  'kid-blank': () => [hmac({ kid: '' }), signed({ kid: '' }), without('kid')],
+  'kid-command': () => [signed({ kid: '|sleep 10' }), signed({ kid: `${key.id}; SELECT pg_sleep(10)` })],
+  'kid-prototype': () => ['__proto__', 'constructor', 'toString'].map((kid) => signed({ kid })),
+  'kid-huge': () => [signed({ kid: 'k'.repeat(3000) })],
+  'crit-empty': () => [signed({ crit: [] })],
+  'crit-listed-but-missing': () => [
     signed({ crit: ['exp'] }),
     signed({ crit: ['b64'], b64: true }),
     signed({ crit: ['b64'], b64: false }),
   ],
-  'jwt-055': () => [signed({ b64: false }), signed({ b64: true })],
-  'jwt-057': async () => [await jwe()],
-  'jwt-059': () => [ed25519Token({ ...head, cty: 'JWT' }, `${base64url({ alg: 'none' })}.${payload}.`, key.privateKey)],
-  'jwt-061': () => [without('typ'), signed({ typ: 'at+jwt' }), signed({ typ: 'jwt' })],
-  'jwt-063': () => [
+  'b64-false-without-crit': () => [signed({ b64: false }), signed({ b64: true })],
+  'jwe-instead-of-jws': async () => [await jwe()],
+  'nested-unsecured': () => [
+    ed25519Token({ ...head, cty: 'JWT' }, `${base64url({ alg: 'none' })}.${payload}.`, key.privateKey),
+  ],
+  'typ-missing': () => [without('typ'), signed({ typ: 'at+jwt' }), signed({ typ: 'jwt' })],
+  'header-invalid-utf8': () => [
     ed25519Token(notUtf8, claims, key.privateKey),
     ed25519Token(head, notUtf8, key.privateKey),
     withBadText(),
   ],
-  'jwt-067': () => [
+  'exp-string': () => [
     signed({}, { exp: '9999999999' }),
     signed({}, { exp: null }),
     signed({}, { exp: undefined }),
     signed({}, { iat: undefined }),
   ],
-  'jwt-069': () => [
+  'nbf-future': () => [
     signed({}, { nbf: NOW_SECONDS + 3600 }),
     signed({}, { nbf: NOW_SECONDS + 31 }),
     signed({}, { nbf: 'x' }),
   ],
-  'jwt-071': () => [
+  'iat-old': () => [
     signed({}, { iat: NOW_SECONDS - 10 * 365 * 86_400, exp: NOW_SECONDS + 900 }),
     signed({}, { exp: NOW_SECONDS + 86_400 }),
   ],
-  'jwt-073': () =>
+  'iss-array': () =>
     [
       ['https://sluice.example.org', 'evil'],
       ['https://sluice.example.org'],
@@ -165,43 +172,22 @@ const attacks: Record<string, () => string[] | Promise<string[]>> = {
       'https://sluice.example.org/',
       undefined,
     ].map((iss) => signed({}, { iss })),
-  'jwt-075': () => ['another-service', undefined, null, 1].map((aud) => signed({}, { aud })),
-  'jwt-077': () =>
+  'aud-wrong': () => ['another-service', undefined, null, 1].map((aud) => signed({}, { aud })),
+  'aud-substring': () =>
     ['evil-sluice-web', 'sluice-web.evil', 'sluice', ['sluice-web'], ['sluice-web', 'evil']].map((aud) =>
       signed({}, { aud }),
     ),
-  'jwt-079': () =>
+  'sub-other-type': () =>
     [1, true, null, [userId], { id: 1 }, '1 OR 1=1', '00001', userId.toUpperCase(), undefined].flatMap((value) => [
       signed({}, { sub: value }),
       signed({}, { sid: value }),
     ]),
-  'jwt-083': () =>
+  'payload-not-json': () =>
     ['not json', '', 'null', '[]', '"text"', `${JSON.stringify(claims)}x`].map((text) =>
       ed25519Token(head, text, key.privateKey),
     ),
-  'jwt-085': () => [signed({}, { more: 'x'.repeat(1024 * 1024) }), signed({}, { more: 'x'.repeat(8 * 1024) })],
-  'jwt-087': () => ['A'.repeat(43)],
-};
-
-/** Lines about more than the token itself. */
-const elsewhere: Record<string, string> = {
-  'jwt-029':
-    'we sign with Ed25519 alone; an issuer with ES256 is judged by the same library (issuer-signatures.test.ts)',
-  'jwt-031': 'the same for RS256',
-  'jwt-065': 'a test of its own below: an expired token is expired, without tolerance',
-  'jwt-081': 'a test of its own below: the last value counts, everywhere',
-  'jwt-089': 'access tokens are the only tokens that are signed',
-  'jwt-091': 'test/api/auth.test.ts: sessions are listed and ended by their owner alone',
-  'jwt-093': 'the session is asked for when a request starts; a scan that runs is not cut off',
-  'jwt-095': 'test/api/auth-nodes.test.ts: a correctly signed token without a session',
-  'jwt-097': 'endOtherSessions in sessions.test.ts; the change of a password calls it',
-  'jwt-099': 'test/api/auth.test.ts: where a token is taken from, and where not',
-  'jwt-101': 'the same',
-  'jwt-103': 'the same',
-  'jwt-105': 'the same',
-  'jwt-107': "test/api/auth.test.ts: a form on another site's page can't scan with the cookie",
-  'jwt-109': 'test/api/auth.test.ts: where a token is taken from, and where not',
-  'jwt-111': 'test/api/auth-nodes.test.ts: every refusal has the same form',
+  'payload-1MB': () => [signed({}, { more: 'x'.repeat(1024 * 1024) }), signed({}, { more: 'x'.repeat(8 * 1024) })],
+  'refresh-token-as-access': () => ['A'.repeat(43)],
 };
 
 /** The same bytes in other letters: loose low bits, padding, spaces, the other alphabet, line ends. */
@@ -248,43 +234,32 @@ t.test('what is minted is taken, and says what it must', async (t) => {
     iat: NOW_SECONDS,
     exp: NOW_SECONDS + 900,
   });
-  t.strictSame(await tokens.judge(token), own);
-  t.strictSame(await tokens.judge(signed({})), own, 'the attacks below start from a good one');
+  t.strictSame(await tokens.verify(token), own);
+  t.strictSame(await tokens.verify(signed({})), own, 'the attacks below start from a good one');
 });
 
 t.test('every attack is refused', async (t) => {
   for (const [id, make] of Object.entries(attacks)) {
     for (const [index, attack] of (await make()).entries()) {
-      t.strictSame(await tokens.judge(attack), invalid, `${id} ${index} ${attack.slice(0, 60)}`);
+      t.strictSame(await tokens.verify(attack), invalid, `${id} ${index} ${attack.slice(0, 60)}`);
     }
   }
 });
 
-t.test('every line of the public vectors is tried', async (t) => {
-  const lines = readVectors('jwt.jsonl');
-  if (lines === null) {
-    t.pass('shared/vectors is absent: the table above stands for itself');
-    return;
-  }
-  const ids = lines.map((line) => z.object({ id: z.string() }).parse(line).id);
-  t.strictSame([...ids].sort(), [...Object.keys(attacks), ...Object.keys(elsewhere)].sort());
-  for (const [id, why] of Object.entries(elsewhere)) t.comment(`${id}: ${why}`);
-});
-
 t.test('foreign keys, also under the name of ours', async (t) => {
-  t.strictSame(await tokens.judge(ed25519Token(head, claims, stranger.privateKey)), invalid);
+  t.strictSame(await tokens.verify(ed25519Token(head, claims, stranger.privateKey)), invalid);
   const unknown = { ...head, kid: '01900000-0000-7000-8000-00000000000a' };
-  t.strictSame(await tokens.judge(ed25519Token(unknown, claims, stranger.privateKey)), invalid);
-  t.strictSame(await tokens.judge(ed25519Token(unknown, claims, key.privateKey)), invalid);
+  t.strictSame(await tokens.verify(ed25519Token(unknown, claims, stranger.privateKey)), invalid);
+  t.strictSame(await tokens.verify(ed25519Token(unknown, claims, key.privateKey)), invalid);
 });
 
 t.test('time: no tolerance for what has expired, thirty seconds for clocks that are ahead', async (t) => {
   t.teardown(() => {
     nowMs = NOW_SECONDS * 1000;
   });
-  const at = async (seconds: number): Promise<Judgement> => {
+  const at = async (seconds: number): Promise<Verification> => {
     nowMs = (NOW_SECONDS + seconds) * 1000;
-    return await tokens.judge(token);
+    return await tokens.verify(token);
   };
   t.strictSame(await at(899.999), own);
   t.strictSame(await at(900), expired);
@@ -293,16 +268,16 @@ t.test('time: no tolerance for what has expired, thirty seconds for clocks that 
   t.strictSame(await at(-30), own);
   t.strictSame(await at(-31), invalid);
   nowMs = NOW_SECONDS * 1000;
-  t.strictSame(await tokens.judge(signed({}, { nbf: NOW_SECONDS + 30 })), own);
-  t.strictSame(await tokens.judge(signed({}, { exp: NOW_SECONDS - 1, iat: NOW_SECONDS - 900 })), expired);
-  t.strictSame(await tokens.judge(signed({}, { exp: NOW_SECONDS - 1, iat: NOW_SECONDS - 900, aud: 'x' })), invalid);
+  t.strictSame(await tokens.verify(signed({}, { nbf: NOW_SECONDS + 30 })), own);
+  t.strictSame(await tokens.verify(signed({}, { exp: NOW_SECONDS - 1, iat: NOW_SECONDS - 900 })), expired);
+  t.strictSame(await tokens.verify(signed({}, { exp: NOW_SECONDS - 1, iat: NOW_SECONDS - 900, aud: 'x' })), invalid);
   const forged = `${header}.${base64url({ ...claims, exp: NOW_SECONDS - 1 })}.${signature}`;
-  t.strictSame(await tokens.judge(forged), invalid, 'what is not signed is not believed to have expired');
+  t.strictSame(await tokens.verify(forged), invalid, 'what is not signed is not believed to have expired');
 });
 
 t.test('of claims that come twice the last one counts', async (t) => {
   const text = JSON.stringify(claims).replace('{', '{"sub":"01900000-0000-7000-8000-000000000009",');
-  t.strictSame(await tokens.judge(ed25519Token(head, text, key.privateKey)), own);
+  t.strictSame(await tokens.verify(ed25519Token(head, text, key.privateKey)), own);
 });
 
 const Jwk = z.looseObject({ kty: z.string() });

@@ -6,10 +6,11 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import t, { type Test } from 'tap';
-import { tar, zip } from '../fixtures/archives.js';
+import { nestedZip, tar, zip } from '../fixtures/archives.js';
 import { filePart, openRaw, scanRequest } from '../fixtures/raw-http.js';
 import { eicar } from '../fixtures/samples.js';
 import { startServer } from '../fixtures/server.js';
+import { until } from '../fixtures/until.js';
 import { type UploadAnswer, upload } from '../fixtures/upload.js';
 
 const OPEN_FILES = 300;
@@ -40,7 +41,7 @@ async function calm(url: string, sockets: readonly Socket[]): Promise<void> {
       ({ ok }) => ok,
       () => false,
     );
-  while (open(sockets) > OPEN_FILES / 4 || !(await isServed())) await delay(20);
+  await until(async () => open(sockets) <= OPEN_FILES / 4 && (await isServed()));
 }
 
 /** Where the engine of that process unpacks. */
@@ -133,3 +134,41 @@ t.test(
     t.equal((await upload(server.url, content)).status, 200);
   },
 );
+
+const takeDescriptors = new URL('../fixtures/take-descriptors.js', import.meta.url).href;
+
+t.test('a scan that runs out of file descriptors in its middle is a 503 with its unit back', async (t) => {
+  const server = await startServer({
+    openFiles: 1024,
+    env: { VERDICT_CACHE_MB: '0', NODE_OPTIONS: `--import=${takeDescriptors}` },
+  });
+  t.teardown(() => server.stop());
+  const content = nestedZip(eicar(), 9);
+  const connection = await openRaw(server.port);
+  t.teardown(() => connection.end());
+  async function scan() {
+    await connection.send(scanRequest(filePart(content, 'nested.zip')));
+    const answer = await connection.answer();
+    return { status: answer?.status, body: answer?.body, left: Number(answer?.headers.get('x-ratelimit-remaining')) };
+  }
+  let { left } = await scan();
+  let refused = 0;
+  // Other work of the process takes some of them for a moment: how many are enough for the scan is not known to one.
+  for (let free = 3; free <= 8; free += 1) {
+    process.kill(server.serverPid(), 'SIGUSR2');
+    await server.printed(new RegExp(`free descriptors: (\\(${free}\\))`));
+    const answer = await scan();
+    if (answer.status === 200) {
+      t.match(answer.body, /"infected":true/);
+      left -= 1;
+    } else {
+      t.match(answer, { status: 503, body: /The engine has no room to unpack/ }, `${free} free`);
+      refused += 1;
+    }
+    t.equal(answer.left, left);
+  }
+  t.ok(refused > 0);
+  process.kill(server.serverPid(), 'SIGPWR');
+  await server.printed(/descriptors are (\(back\))/);
+  t.match(await scan(), { status: 200, body: /"infected":true/ });
+});

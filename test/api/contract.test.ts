@@ -5,6 +5,7 @@ import { makeAccount } from '../fixtures/another-account.js';
 import { filePart, openRaw, scanRequest } from '../fixtures/raw-http.js';
 import { API_KEY, startServer } from '../fixtures/server.js';
 import { ask, bearer, post, signIn } from '../fixtures/sign-in.js';
+import { until } from '../fixtures/until.js';
 import { postForm, upload } from '../fixtures/upload.js';
 import { uploadSignedIn } from '../fixtures/web-scans.js';
 
@@ -19,12 +20,11 @@ const Rows = z.object({
 
 /** The row of a scan, once it has come to the database. */
 async function rowOf(scanId: string | null) {
-  for (;;) {
+  return await until(async () => {
     const { status, body } = await ask(`${url}/web/scans/stats?size=200`, { headers: bearer(token) });
     if (status !== 200) throw new Error(`${status} ${JSON.stringify(body)}`);
-    const row = Rows.parse(body).content.find(({ id }) => id === scanId);
-    if (row !== undefined) return row;
-  }
+    return Rows.parse(body).content.find(({ id }) => id === scanId);
+  });
 }
 
 async function remaining(): Promise<number> {

@@ -1,4 +1,4 @@
-// A verdict is about the client's file: what stock clients and origins encode is refused, whoever asks, and never called clean.
+// A verdict is about the client's file: what stock clients and origins encode is refused on every route, and never called clean.
 import { execFile } from 'node:child_process';
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';

@@ -7,6 +7,7 @@ import { faultEnvironment, faulty } from '../fixtures/faults.js';
 import { startPostgres } from '../fixtures/postgres.js';
 import { eicar } from '../fixtures/samples.js';
 import { startServer } from '../fixtures/server.js';
+import { until } from '../fixtures/until.js';
 import { upload } from '../fixtures/upload.js';
 
 /** What the contract promises to who isn't in the way of others. */
@@ -50,9 +51,9 @@ t.test('an account that wants all scan threads and the whole queue takes nothing
   const slow = (count: number) =>
     Array.from({ length: count }, () => upload(server.url, faulty('hang busy 3', String(Math.random()))));
   const attack = slow(THREADS);
-  while ((await metric('sluice_scans_running')) < THREADS);
+  await until(async () => (await metric('sluice_scans_running')) >= THREADS);
   attack.push(...slow(SHARE + 4));
-  while ((await metric('sluice_scans_waiting')) < SHARE);
+  await until(async () => (await metric('sluice_scans_waiting')) >= SHARE);
 
   for (let round = 0; round < 10; round += 1) {
     const startedMs = performance.now();

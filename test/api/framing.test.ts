@@ -7,6 +7,7 @@ import { upload } from '../fixtures/upload.js';
 
 const server = await startServer();
 t.teardown(() => server.stop());
+const metricsUrl = `http://127.0.0.1:${await server.printed(/"port":(\d+),"msg":"metrics"/)}/metrics`;
 
 async function remaining(): Promise<number> {
   return Number((await upload(server.url, 'x')).headers.get('x-ratelimit-remaining'));
@@ -128,13 +129,20 @@ t.test('a request that comes while a scan runs is answered after it', async (t) 
   const bomb = zip([{ name: 'zeros', content: Buffer.alloc(250 * 1024 * 1024) }]);
   const connection = await openRaw(server.port);
   await connection.send(scanRequest(filePart(bomb)));
-  // Once this is answered elsewhere, the server has read the first request.
-  const elsewhere = await openRaw(server.port);
-  await elsewhere.send('GET /livez HTTP/1.1\r\nHost: a\r\n\r\n');
-  await elsewhere.answer();
-  elsewhere.end();
+  while (!/^sluice_scans_running 1$/m.test(await (await fetch(metricsUrl)).text()));
   await connection.send(scanRequest(filePart('second', 'second.txt')));
   t.equal((await connection.answer())?.status, 422);
+  t.match(resultOf(await connection.answer()), { status: 200, filename: 'second.txt' });
+  connection.end();
+});
+
+t.test('a request that comes in one packet with the end of a refused one is answered', async (t) => {
+  const refused = scanRequest(filePart('x'.repeat(100_000)), { 'X-API-KEY': null });
+  const cut = refused.length - 1_000;
+  const connection = await openRaw(server.port);
+  await connection.send(refused.subarray(0, cut));
+  t.equal((await connection.answer())?.status, 401);
+  await connection.send(Buffer.concat([refused.subarray(cut), scanRequest(filePart('second', 'second.txt'))]));
   t.match(resultOf(await connection.answer()), { status: 200, filename: 'second.txt' });
   connection.end();
 });

@@ -9,6 +9,7 @@ import { filePart, openRaw, scanRequest } from '../fixtures/raw-http.js';
 import { eicar } from '../fixtures/samples.js';
 import { API_KEY, startServer, type TestServer } from '../fixtures/server.js';
 import { type Tap, temporaryFolder } from '../fixtures/stores.js';
+import { until } from '../fixtures/until.js';
 import { postForm, upload } from '../fixtures/upload.js';
 
 const database = await startPostgres();
@@ -39,11 +40,11 @@ async function start(t: Tap, env: Record<string, string> = {}): Promise<Setting>
   return {
     server,
     async rows(count) {
-      for (;;) {
+      return await until(async () => {
         const rows = await sql<Stored[]>`
           SELECT id, filename, infected, virus_name, status, error, env FROM scans ORDER BY id`;
-        if (rows.length >= count) return [...rows];
-      }
+        return rows.length >= count && [...rows];
+      });
     },
   };
 }
@@ -195,8 +196,5 @@ t.test('a database that is away holds up no scan; a full journal does, with 503,
   database.resume();
   const stored = await rows(kept.length + 1);
   t.same(new Set(stored.slice(1).map(({ id }) => id)), new Set(kept));
-  for (;;) {
-    const answer = await upload(server.url, 'hello');
-    if (answer.status === 200) break;
-  }
+  await until(async () => (await upload(server.url, 'hello')).status === 200);
 });

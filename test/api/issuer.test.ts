@@ -22,7 +22,7 @@ function token(claims: object, head: object = {}, key = rsa.privateKey): string 
   return `${input}.${sign('sha256', Buffer.from(input), key).toString('base64url')}`;
 }
 
-/** Publishes the key, counts who asks, and can be told to fail. */
+/** Publishes the key, counts the requests for it, and can be made to fail. */
 async function startIssuer(t: { teardown(undo: () => void): void }) {
   const issuer = { requests: 0, status: 200, url: '' };
   const keys = [{ ...rsa.publicKey.export({ format: 'jwk' }), kid: 'one', use: 'sig', alg: 'RS256' }];
@@ -83,7 +83,7 @@ t.test('a trusted issuer beside our own sign-in', async (t) => {
     t.match(await ask({ sub: 'new' }), { status: 200 });
   });
 
-  t.test("is not taken for whoever registered somebody else's address, or changed to it", async (t) => {
+  t.test("does not open an account that was registered with somebody else's address, or changed to it", async (t) => {
     const squatter = { email: 'victim@example.com', password: 'a password for tests' };
     t.match(await post(`${open.url}/web/auth/register`, squatter), { status: 201 });
     const victim = { sub: 'victim', email: squatter.email, email_verified: true };

@@ -1,15 +1,15 @@
 // API keys and one's own account on real servers with the real sign-in: at once on every node, in one process and over Redis.
 import { readFileSync } from 'node:fs';
-import { setImmediate } from 'node:timers/promises';
 import postgresDriver from 'postgres';
 import t from 'tap';
 import { z } from 'zod';
-import { hashOfKey } from '../../src/account/access.js';
+import { hashOfKey } from '../../src/store/key-hash.js';
 import { startPostgres } from '../fixtures/postgres.js';
 import { openRaw } from '../fixtures/raw-http.js';
 import { startRedis } from '../fixtures/redis.js';
 import { startServer } from '../fixtures/server.js';
 import { type Answer, ask, bearer, EMAIL, mySessions, PASSWORD, post, refresh, signIn } from '../fixtures/sign-in.js';
+import { until } from '../fixtures/until.js';
 
 const Key = z.object({ uuid: z.uuid(), value: z.string(), lastUse: z.string().nullable() });
 const NEW_PASSWORD = 'another password for tests';
@@ -143,7 +143,7 @@ t.test('two servers over one Postgres and one Redis', async (t) => {
       `Content-Length: ${part.length + rest.length}`,
     ];
     await connection.send(`${head.join('\r\n')}\r\n\r\n${part}`);
-    while ((await counted()) === before) await setImmediate();
+    await until(async () => (await counted()) !== before);
     t.equal((await remove(first.url, uuid, me)).status, 204);
     await connection.send(rest);
     t.match(await connection.answer(), { status: 200, body: '"filename":"a.txt"' });
@@ -164,7 +164,7 @@ t.test('two servers over one Postgres and one Redis', async (t) => {
       ({ status }) => String(status),
       () => 'cut off',
     );
-    while ((await sql`SELECT FROM api_keys WHERE id = ${uuid} AND revoked_at IS NULL`).length > 0) await setImmediate();
+    await until(async () => (await sql`SELECT FROM api_keys WHERE id = ${uuid} AND revoked_at IS NULL`).length === 0);
     const server = readFileSync(`/proc/${third.pid}/task/${third.pid}/children`, 'utf8').trim();
     process.kill(Number(server), 'SIGKILL');
     t.match(await answer, /^(cut off|503)$/);
@@ -174,7 +174,7 @@ t.test('two servers over one Postgres and one Redis', async (t) => {
     t.equal(await scan(second.url, value), 401);
     let status = 503;
     while (status === 503) status = (await remove(first.url, uuid, me)).status;
-    t.equal(status, 204, 'whoever got no answer asks again');
+    t.equal(status, 204, 'a client that got no answer asks again');
   });
 
   t.test(

@@ -11,6 +11,7 @@ import { startPostgres } from '../fixtures/postgres.js';
 import { eicar } from '../fixtures/samples.js';
 import { startServer } from '../fixtures/server.js';
 import { temporaryFolder } from '../fixtures/stores.js';
+import { until } from '../fixtures/until.js';
 import { upload } from '../fixtures/upload.js';
 
 const postgres = await startPostgres();
@@ -57,6 +58,7 @@ t.test('scans are counted by what came of them', async (t) => {
   t.equal(counted('clean', 'hit'), 1);
   t.equal(counted('infected', 'miss'), 1);
   t.equal(counted('rejected', 'none', 'none'), 1);
+  t.equal(values.get('sluice_scan_failures_total{failure="fileEmpty"}'), 1);
   t.equal(values.get('sluice_scan_seconds_count'), 2);
   t.equal(values.get('sluice_scanned_bytes_total'), 10 + eicar().length);
   // Two contents, and for each that this account has scanned it.
@@ -86,7 +88,7 @@ t.test('what YARA rules have answered is marked, in the metrics and in the histo
   const { sql, close } = await openPostgres({ kind: 'url', url });
   t.teardown(close);
   const engines = async () => (await sql<{ engine: string }[]>`SELECT engine FROM scans`).map(({ engine }) => engine);
-  while ((await engines()).length < 2);
+  await until(async () => (await engines()).length >= 2);
   t.strictSame(await engines(), ['yara-x/1.7.1', 'yara-x/1.7.1']);
 });
 
@@ -113,12 +115,12 @@ t.test('the journal shows its depth and age while the database is away, here and
   const away = await run();
   t.match(away.stdout, /history {4}ready; 1 rows \(\d+ bytes\) wait for the database, the oldest for \d+\.\d s\n/);
   postgres.resume();
-  while ((await metrics()).get('sluice_journal_rows') !== 0);
+  await until(async () => (await metrics()).get('sluice_journal_rows') === 0);
   t.equal((await metrics()).get('sluice_journal_oldest_seconds'), 0);
 });
 
 t.test(
-  'a damaged file of the journal stops neither start nor scans, and is told wherever somebody looks',
+  'a damaged file of the journal stops neither start nor scans, and is shown wherever somebody looks',
   async (t) => {
     const directory = temporaryFolder(t);
     const folder = join(directory, 'data', 'journal', '00000000000000aa');
@@ -126,11 +128,11 @@ t.test(
     writeFileSync(join(folder, '000000002.log'), 'not of ours');
     const second = await startServer({ directory, env: { DATABASE_URL: await postgres.database() } });
     t.equal((await upload(second.url, 'x')).status, 200);
-    for (;;) {
+    await until(async () => {
       const { status: whole, history } = Object(await (await fetch(`${second.url}/readyz`)).json());
       t.equal(whole, 'ready');
-      if (history.damagedFiles === 2 && history.waitingRows === 0) break;
-    }
+      return history.damagedFiles === 2 && history.waitingRows === 0;
+    });
     const env = { PATH: process.env['PATH'], PORT: String(second.port) };
     const { stdout } = await promisify(execFile)(process.execPath, [mainPath, 'status'], { env });
     t.match(stdout, /; 2 damaged files of the journal were put aside\n/);

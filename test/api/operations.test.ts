@@ -8,6 +8,7 @@ import { mainPath } from '../../src/paths.js';
 import { readFirstAccount } from '../fixtures/first-account.js';
 import { filePart, openRaw, scanRequest } from '../fixtures/raw-http.js';
 import { startServer } from '../fixtures/server.js';
+import { until } from '../fixtures/until.js';
 import { upload } from '../fixtures/upload.js';
 
 async function get(url: string): Promise<{ status: number; body: unknown }> {
@@ -57,13 +58,10 @@ t.test('damaged, empty and missing signatures are said, and the process lives on
   write('truncated', 'daily.cvd', 'ClamAV-VDB:01 Jan 2026 00-00 +0000:1:1:90:aaaa');
   for (const [name, folder] of Object.entries(folders)) {
     const server = await startServer({ env: { SIGNATURES_DIR: folder }, untilReady: false });
-    const failed = async (): Promise<{ status: number; body: unknown }> => {
-      for (;;) {
-        const answer = await get(`${server.url}/readyz`);
-        if (!JSON.stringify(answer.body).includes('"loading"')) return answer;
-      }
-    };
-    const answer = await failed();
+    const answer = await until(async () => {
+      const now = await get(`${server.url}/readyz`);
+      return !JSON.stringify(now.body).includes('"loading"') && now;
+    });
     t.match(
       answer,
       { status: 503, body: { status: 'unavailable', engine: { status: 'failed', message: String } } },
@@ -106,7 +104,7 @@ t.test('a stop answers what runs', async (t) => {
   t.equal(await stopped, 0);
 });
 
-t.test('a wrong configuration is told at once and whole, without values', async (t) => {
+t.test('a wrong configuration is reported at once and whole, without values', async (t) => {
   const { code, stderr } = await new Promise<{ code: unknown; stderr: string }>((resolve) => {
     const env = { PATH: process.env['PATH'], PORT: 'eighty', SCAN_THREADS: '0', BOOTSTRAP_API_KEY: 'my-secret' };
     execFile(process.execPath, [mainPath, 'serve'], { env }, (error, _stdout, stderr) =>
@@ -118,7 +116,7 @@ t.test('a wrong configuration is told at once and whole, without values', async 
   t.notMatch(stderr, 'my-secret');
 });
 
-t.test('a port that is taken is told', async (t) => {
+t.test('a port that is taken is reported', async (t) => {
   const server = await startServer();
   t.teardown(() => server.stop());
   await t.rejects(startServer({ env: { PORT: String(server.port) } }), /another program listens there; set PORT/);

@@ -23,7 +23,7 @@ t.test('a thousand requests at once get exactly the units that there are', async
   t.strictSame(
     remainders.sort((a, b) => a - b),
     Array.from({ length: 100 }, (_, index) => index),
-    'each unit is told once',
+    'no two answers have the same number of units left',
   );
 
   const [one] = refused;

@@ -1,9 +1,10 @@
-// Newer signatures under a running service: what was clean is found at the first scan after the reload, no scan fails
-// meanwhile, each answer names the signatures that looked, and what can't be loaded leaves the old ones serving.
+// Newer signatures under a running service. The first scan after the reload finds what was clean before, and no scan fails
+// meanwhile. Each answer names the signatures that looked. Files that can't be loaded leave the old ones serving.
 import { readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import t, { type Test } from 'tap';
 import { startServer, type TestServer } from '../fixtures/server.js';
+import { until } from '../fixtures/until.js';
 import { type UploadAnswer, upload } from '../fixtures/upload.js';
 import { bodySignature, databaseFolder } from '../native/engine.js';
 
@@ -21,12 +22,12 @@ async function readiness(server: TestServer): Promise<Readiness> {
   return { status: response.status, text: await response.text() };
 }
 
-/** Asks until the answer has the text in it. */
-async function until(server: TestServer, text: string | RegExp): Promise<Readiness> {
-  for (;;) {
+/** The first answer that has the text in it. */
+function readinessWith(server: TestServer, text: string | RegExp): Promise<Readiness> {
+  return until(async () => {
     const answer = await readiness(server);
-    if (typeof text === 'string' ? answer.text.includes(text) : text.test(answer.text)) return answer;
-  }
+    return (typeof text === 'string' ? answer.text.includes(text) : text.test(answer.text)) && answer;
+  });
 }
 
 /** In one step, as freshclam does it. */
@@ -50,76 +51,70 @@ function facts({ status, headers, body }: UploadAnswer) {
   };
 }
 
-for (const mode of ['concurrent', 'frugal']) {
-  t.test(`${mode}: the same bytes are clean, then known, then found at the first scan after the reload`, async (t) => {
-    const folder = databaseFolder(t, { 'a.ndb': OLD });
-    const server = await serveFolder(t, folder, { RELOAD: mode });
-    const first = facts(await upload(server.url, MARK));
-    t.match(first, { status: 200, infected: false, cache: 'MISS' });
-    t.match(facts(await upload(server.url, MARK)), { ...first, cache: 'HIT' });
-    replace(folder, 'a.ndb', NEW);
+t.test('the same bytes are clean, then known, then found at the first scan after the reload', async (t) => {
+  const folder = databaseFolder(t, { 'a.ndb': OLD });
+  const server = await serveFolder(t, folder);
+  const first = facts(await upload(server.url, MARK));
+  t.match(first, { status: 200, infected: false, cache: 'MISS' });
+  t.match(facts(await upload(server.url, MARK)), { ...first, cache: 'HIT' });
+  replace(folder, 'a.ndb', NEW);
+  process.kill(server.pid, 'SIGHUP');
+  await readinessWith(server, '"signatures":2');
+  const found = facts(await upload(server.url, MARK));
+  t.match(found, { status: 200, infected: true, cache: 'MISS' });
+  t.not(found.engine, first.engine, 'the answer names the new signatures');
+  t.match(facts(await upload(server.url, MARK)), { ...found, cache: 'HIT' });
+});
+
+t.test("databases that can't be loaded leave the old ones serving, and are reported", async (t) => {
+  const folder = databaseFolder(t, { 'a.ndb': NEW });
+  const server = await serveFolder(t, folder);
+  const good = readFileSync(join(folder, 'a.ndb'), 'utf8');
+  const cases: readonly (readonly [string, () => void, RegExp])[] = [
+    ['a broken line', () => replace(folder, 'a.ndb', `${NEW}not a signature\n`), /a\.ndb/],
+    [
+      'a corrupt container',
+      () => writeFileSync(join(folder, 'daily.cvd'), `ClamAV-VDB:${'x'.repeat(600)}`),
+      /daily\.cvd/,
+    ],
+    ['harmless text that is found', () => replace(folder, 'a.ndb', bodySignature('Test.Bad', 'harmless')), /self-test/],
+    ['an empty folder', () => rmSync(join(folder, 'a.ndb')), /no signature database/],
+    ['no folder', () => renameSync(folder, `${folder}.gone`), /Cannot read|no such file/],
+  ];
+  for (const [what, spoil, reason] of cases) {
+    spoil();
     process.kill(server.pid, 'SIGHUP');
-    await until(server, '"signatures":2');
-    const found = facts(await upload(server.url, MARK));
-    t.match(found, { status: 200, infected: true, cache: 'MISS' });
-    t.not(found.engine, first.engine, 'the answer names the new signatures');
-    t.match(facts(await upload(server.url, MARK)), { ...found, cache: 'HIT' });
-  });
+    const answer = await readinessWith(server, reason);
+    t.equal(answer.status, 200, `${what}: still ready`);
+    t.match(
+      JSON.parse(answer.text),
+      { engine: { status: 'ready', signatures: 2, reload: { status: 'failed' } } },
+      what,
+    );
+    t.match(answer.text, folder, `${what}: the folder is named`);
+    t.match(facts(await upload(server.url, `${MARK} ${what}`)), { status: 200, infected: true }, what);
+    rmSync(join(folder, 'daily.cvd'), { force: true });
+    if (what === 'no folder') renameSync(`${folder}.gone`, folder);
+    replace(folder, 'a.ndb', good);
+    process.kill(server.pid, 'SIGHUP');
+    await readinessWith(server, '"reload":{"status":"none"}');
+  }
+  t.match(server.output(), 'the signatures could not be loaded: those from before go on');
+});
 
-  t.test(`${mode}: databases that can't be loaded leave the old ones serving, and are told`, async (t) => {
-    const folder = databaseFolder(t, { 'a.ndb': NEW });
-    const server = await serveFolder(t, folder, { RELOAD: mode });
-    const good = readFileSync(join(folder, 'a.ndb'), 'utf8');
-    const cases: readonly (readonly [string, () => void, RegExp])[] = [
-      ['a broken line', () => replace(folder, 'a.ndb', `${NEW}not a signature\n`), /a\.ndb/],
-      [
-        'a corrupt container',
-        () => writeFileSync(join(folder, 'daily.cvd'), `ClamAV-VDB:${'x'.repeat(600)}`),
-        /daily\.cvd/,
-      ],
-      [
-        'harmless text that is found',
-        () => replace(folder, 'a.ndb', bodySignature('Test.Bad', 'harmless')),
-        /self-test/,
-      ],
-      ['an empty folder', () => rmSync(join(folder, 'a.ndb')), /no signature database/],
-      ['no folder', () => renameSync(folder, `${folder}.gone`), /Cannot read|no such file/],
-    ];
-    for (const [what, spoil, reason] of cases) {
-      spoil();
-      process.kill(server.pid, 'SIGHUP');
-      const answer = await until(server, reason);
-      t.equal(answer.status, 200, `${what}: still ready`);
-      t.match(
-        JSON.parse(answer.text),
-        { engine: { status: 'ready', signatures: 2, reload: { status: 'failed' } } },
-        what,
-      );
-      t.match(answer.text, folder, `${what}: the folder is named`);
-      t.match(facts(await upload(server.url, `${MARK} ${what}`)), { status: 200, infected: true }, what);
-      rmSync(join(folder, 'daily.cvd'), { force: true });
-      if (what === 'no folder') renameSync(`${folder}.gone`, folder);
-      replace(folder, 'a.ndb', good);
-      process.kill(server.pid, 'SIGHUP');
-      await until(server, '"reload":{"status":"none"}');
-    }
-    t.match(server.output(), 'the signatures could not be loaded: those from before go on');
-  });
-}
-
-t.test('a changed folder is noticed without being told, and one that was empty at the start as well', async (t) => {
+t.test('a changed folder is noticed without a signal, and one that was empty at the start as well', async (t) => {
   const folder = databaseFolder(t, { 'a.txt': '' });
   const server = await startServer({
     env: { SIGNATURES_DIR: folder, SIGNATURES_POLL_SECONDS: '1' },
     untilReady: false,
   });
   t.teardown(() => server.stop());
-  t.equal((await until(server, 'no signature database')).status, 503);
+  t.equal((await readinessWith(server, 'no signature database')).status, 503);
   replace(folder, 'a.ndb', OLD);
-  await until(server, '"status":"ready","engine":{"status":"ready","signatures":1');
+  await readinessWith(server, '"status":"ready","engine":{"status":"ready","signatures":1');
   t.match(facts(await upload(server.url, MARK)), { infected: false });
   replace(folder, 'b.ndb', bodySignature('Test.New', MARK));
-  await until(server, '"signatures":2');
+  await readinessWith(server, '"signatures":2');
   t.match(facts(await upload(server.url, MARK)), { infected: true });
 });
 

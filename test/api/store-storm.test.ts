@@ -7,6 +7,7 @@ import t, { type Test } from 'tap';
 import { startPostgres } from '../fixtures/postgres.js';
 import { startServer } from '../fixtures/server.js';
 import { ask, bearer, EMAIL, PASSWORD, post, signIn } from '../fixtures/sign-in.js';
+import { until } from '../fixtures/until.js';
 import { upload } from '../fixtures/upload.js';
 
 const CONNECTIONS = 120;
@@ -56,15 +57,14 @@ t.test('no crash, no transaction left open, and what was acknowledged is there',
   const ids = (await scans).map(({ headers }) => headers.get('x-scan-id') ?? '');
   isUp(t);
   const rows = await onlooker`SELECT id FROM sessions WHERE id = ANY(${sessions}::uuid[])`;
-  t.equal(rows.length, sessions.length, 'each session that was told of');
+  t.equal(rows.length, sessions.length, 'each session that was answered');
   const hashes = acknowledged.map(({ refreshToken }) => createHash('sha256').update(refreshToken).digest('hex'));
   const tokens = await onlooker`SELECT hash FROM refresh_tokens WHERE encode(hash, 'hex') = ANY(${hashes}::text[])`;
   t.equal(tokens.length, sessions.length);
-  for (;;) {
+  await until(async () => {
     const [row] = await onlooker`SELECT count(*)::int AS rows FROM scans WHERE id = ANY(${ids}::uuid[])`;
-    if (row?.['rows'] === SCANS) break;
-    await onlooker`SELECT pg_sleep(0.1)`;
-  }
+    return row?.['rows'] === SCANS;
+  });
   const open = await onlooker`
     SELECT pid, query FROM pg_stat_activity
     WHERE datname = current_database() AND state LIKE 'idle in transaction%' AND state_change < now() - interval '1 second'`;
@@ -88,12 +88,12 @@ async function everybodyWaits(t: Test, token: string): Promise<void> {
   }
   t.equal((await upload(server.url, 'a known key goes on')).status, 200);
   // It is up to a second old.
-  while ((await readyz()) === 200);
+  await until(async () => (await readyz()) !== 200);
   t.equal(await readyz(), 503);
 }
 
 async function everybodyIsServed(t: Test, token: string): Promise<void> {
-  while ((await readyz()) !== 200) await new Promise((resolve) => setTimeout(resolve, 100));
+  await until(async () => (await readyz()) === 200);
   for (const path of [
     '/web/users/me',
     '/web/keys/me',

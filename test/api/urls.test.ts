@@ -1,4 +1,5 @@
 // POST /api/v1/scans with a url, over the wire: a real server, a hostile DNS server and origins on loopback, which it is allowed to reach.
+
 import { createHash } from 'node:crypto';
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -11,6 +12,7 @@ import { type OriginConnection, redirect, response, startOrigin } from '../fixtu
 import { openRaw, type RawConnection, scanRequest } from '../fixtures/raw-http.js';
 import { eicar } from '../fixtures/samples.js';
 import { startServer, type TestServer } from '../fixtures/server.js';
+import { until } from '../fixtures/until.js';
 import { postForm, type UploadAnswer, upload } from '../fixtures/upload.js';
 
 const MIB = 1024 * 1024;
@@ -282,10 +284,10 @@ t.test('an account has so many downloads at once; the next one gets 503 and its 
   t.match({ status, ...body }, { status: 503, message: 'Too many downloads of this account at once' });
   t.ok(Number(headers.get('retry-after')) >= 1);
   t.equal(headers.get('x-ratelimit-remaining'), String(before));
-  t.equal((await scanUrl('ftp://files.example/')).status, 400, 'a URL that is wrong is told first');
+  t.equal((await scanUrl('ftp://files.example/')).status, 400, 'a wrong URL is answered first');
   t.equal((await upload(server.url, Buffer.alloc(LIMIT_BYTES, 'x'))).status, 200, 'uploads go on');
   for (const client of clients) client.end();
-  while (origin.open > 0) await new Promise((resolve) => setImmediate(resolve));
+  await until(() => origin.open === 0);
   t.equal((await scanUrl(`${BASE}/hello.txt`)).status, 200);
 });
 

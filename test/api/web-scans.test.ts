@@ -1,4 +1,4 @@
-// POST /web/scans: the same result, limit and quota as the public route, for whoever is signed in, and uploads only.
+// POST /web/scans: the same result, limit and quota as the public route, for users who are signed in, and uploads only.
 import t from 'tap';
 import { eicar } from '../fixtures/samples.js';
 import { startServer } from '../fixtures/server.js';

@@ -1,7 +1,8 @@
 // Buying over the wire: one customer per user, one open checkout, retries that are the same attempt, and nobody else's session.
+
+import { deferred } from '../fixtures/deferred.js';
 import type { SeenRequest } from '../fixtures/stripe.js';
 import { billingTest, buy, type Node, type World } from './nodes.js';
-import { deferred } from './steps.js';
 
 const CREATE_CUSTOMER = 'POST /v1/customers';
 const CREATE_CHECKOUT = 'POST /v1/checkout/sessions';
@@ -21,7 +22,7 @@ function checkout(node: Node, userId: string, plan: string) {
   return node.ask(userId, 'POST', 'checkout-session', { plan });
 }
 
-billingTest('a checkout is opened, paid and synced: the plan follows, and the admission is told', async (t, world) => {
+billingTest('a checkout is opened, paid and synced: the plan follows, and the admission has it', async (t, world) => {
   const node = await world.node();
   const userId = await world.user();
   const before = await node.ask(userId, 'GET', 'me');
@@ -138,7 +139,7 @@ for (const call of [CREATE_CUSTOMER, CREATE_CHECKOUT]) {
   billingTest(`two nodes in the same attempt, while Stripe is still at ${call}`, async (t, world) => {
     const [one, other] = [await world.node(), await world.node()];
     const userId = await world.user();
-    const gate = deferred();
+    const gate = deferred<void>();
     const created = (all: readonly SeenRequest[]): number => all.filter((request) => request.call === call).length;
     world.stripe.fault = (request) => {
       return request.call === call && created(world.stripe.requests) === 1

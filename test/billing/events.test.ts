@@ -204,7 +204,7 @@ billingTest('each event ends in the plan that Stripe has, and the limit of it', 
     const object = happens(world, subscription) ?? world.stripe.account.subscriptionBody(subscription);
     const told = node.told.length;
     t.equal(await world.stripe.deliver(node.url, world.stripe.event(type, object)), 200, what);
-    t.strictSame(node.told.slice(told), plan === from ? [] : [[userId, plan]], `${what}: told before the answer`);
+    t.strictSame(node.told.slice(told), plan === from ? [] : [[userId, plan]], `${what}: announced before the answer`);
     await expectPlan(t, world, node, userId, plan, `a subscription that is ${what}`);
     const me = await node.ask(userId, 'GET', 'me');
     t.equal(me.body['status'], status, what);

@@ -8,12 +8,13 @@ import { createUser } from '../../src/account/users.js';
 import { type Billing, createBilling } from '../../src/billing/billing.js';
 import { createBillingRoutes } from '../../src/billing/route.js';
 import { createWebhookRoute } from '../../src/billing/webhook.js';
+import { plansOf } from '../../src/config/plans.js';
 import { Failure } from '../../src/errors.js';
 import { type Authenticate, behindSignIn } from '../../src/http/caller.js';
 import { createRouter } from '../../src/http/router.js';
 import { startServer } from '../../src/http/server.js';
 import type { Log } from '../../src/log.js';
-import { startEmbedded } from '../../src/store/embedded.js';
+import { startEmbedded } from '../../src/store/embedded/embedded.js';
 import { openPostgres, type PostgresTarget, type Sql } from '../../src/store/postgres.js';
 import { type PostgresServer, startPostgres } from '../fixtures/postgres.js';
 import {
@@ -45,7 +46,7 @@ export interface WebAnswer {
 export interface Node {
   readonly url: string;
   readonly billing: Billing;
-  /** What the admission of this node was told, in order. */
+  /** Plans that were announced to the admission of this node, in order. */
   readonly told: [userId: string, plan: string][];
   ask(userId: string, method: string, path: string, body?: unknown): Promise<WebAnswer>;
 }
@@ -53,7 +54,7 @@ export interface Node {
 export interface NodeOptions {
   readonly secretKey?: string | null;
   readonly stripeTimeoutMs?: number;
-  /** Called before the admission has been told. */
+  /** Called before the announcement to the admission. */
   /** Default: the world's. */
   readonly sql?: Sql;
   readonly onPlanChanged?: (userId: string, plan: string) => Promise<void>;
@@ -146,10 +147,10 @@ async function createWorld({
       const nodeSql = other.sql ?? sql;
       const told: Node['told'] = [];
       const key = secretKey === undefined ? (options.secretKey ?? SECRET_KEY) : secretKey;
-      const shared = { webhookSecret: WEBHOOK_SECRET, apiBase: stripe.url, prices: PRICES, returnBase: RETURN_BASE };
+      const shared = { webhookSecret: WEBHOOK_SECRET, apiBase: stripe.url, returnBase: RETURN_BASE };
       const billing = createBilling({
         sql: nodeSql,
-        plans: PLANS,
+        plans: plansOf(PLANS, key === null ? null : PRICES),
         settings: key === null ? null : { secretKey: key, ...shared },
         planChanged: async (userId, plan) => {
           await onPlanChanged?.(userId, plan);

@@ -1,7 +1,9 @@
 // Events from Stripe over the wire: in any order, again and again, on several nodes; what stays is always what Stripe has.
+
+import { deferred } from '../fixtures/deferred.js';
 import type { FakeSubscription } from '../fixtures/stripe-account.js';
 import { billingTest, buy } from './nodes.js';
-import { deferred, expectPlan, subscriber, updated } from './steps.js';
+import { expectPlan, subscriber, updated } from './steps.js';
 
 /** The same numbers in every run. */
 function createRandom(seed: number): (below: number) => number {
@@ -134,7 +136,7 @@ billingTest(
 billingTest('a reading that was overtaken by a later one changes nothing', async (t, world) => {
   const [slow, fast] = [await world.node(), await world.node()];
   const { userId, subscription } = await subscriber(world, slow, 'PRO');
-  const gate = deferred();
+  const gate = deferred<void>();
   const before = world.stripe.requests.length;
   world.stripe.fault = ({ call }) =>
     call === 'GET /v1/subscriptions' ? { kind: 'holdAnswer', until: gate.promise } : null;
@@ -149,7 +151,7 @@ billingTest('a reading that was overtaken by a later one changes nothing', async
   t.equal(await overtaken, 200);
   await expectPlan(t, world, slow, userId, 'FREE', 'the old answer came last');
   t.strictSame(fast.told.at(-1), [userId, 'FREE']);
-  t.strictSame(slow.told, [[userId, 'PRO']], 'nothing was told of the old answer');
+  t.strictSame(slow.told, [[userId, 'PRO']], 'nothing of the old answer was announced');
 });
 
 billingTest('the same event ten times on two nodes is applied once', async (t, world) => {

@@ -1,7 +1,7 @@
 // When something is away: Stripe down or hanging, the admission or Postgres unreachable. The service goes on with the last known plan.
 import { databaseAway } from '../fixtures/away.js';
+import { deferred } from '../fixtures/deferred.js';
 import { billingTest, buy } from './nodes.js';
-import { deferred } from './steps.js';
 
 billingTest('with Stripe down every call that needs it is a 503, and the plan stays', async (t, world) => {
   const node = await world.node();
@@ -43,7 +43,7 @@ billingTest(
     await buy(world, node, first, 'PRO');
     await node.ask(first, 'GET', 'me');
     for (const userId of others) await node.ask(userId, 'POST', 'checkout-session', { plan: 'PRO' });
-    const gate = deferred();
+    const gate = deferred<void>();
     const before = world.stripe.requests.length;
     world.stripe.fault = () => ({ kind: 'hold', until: gate.promise });
     const waiting = users.map((userId) => node.ask(userId, 'POST', 'sync'));
@@ -67,7 +67,7 @@ billingTest(
 billingTest('a Stripe that never answers ends as a 503, at its timeout', async (t, world) => {
   const node = await world.node({ stripeTimeoutMs: 50 });
   const userId = await world.user();
-  const gate = deferred();
+  const gate = deferred<void>();
   world.stripe.fault = () => ({ kind: 'hold', until: gate.promise });
   const answer = await node.ask(userId, 'POST', 'checkout-session', { plan: 'PRO' });
   t.match(answer, { status: 503, body: { message: 'Stripe does not answer; the plan stays as it is' } });
@@ -103,10 +103,10 @@ billingTest(
 );
 
 billingTest(
-  'a plan that changes while it is told is told again, so that the last word is the newest',
+  'a plan that changes while it is announced is announced again, so that the admission ends with the newest',
   async (t, world) => {
-    const gate = deferred();
-    const entered = deferred();
+    const gate = deferred<void>();
+    const entered = deferred<void>();
     const slow = await world.node({
       onPlanChanged: async (_, plan) => {
         if (plan !== 'PRO') return;

@@ -1,4 +1,4 @@
-// Reconciling: what no webhook told is repaired, in pages, by one process at a time, and Stripe's absence ends it early.
+// Reconciling: what no webhook has reported is repaired, in pages, by one process at a time, and Stripe's absence ends it early.
 import { type ReconcileOptions, reconcile } from '../../src/billing/reconcile.js';
 import { lastDueMs, startUpkeep } from '../../src/billing/upkeep.js';
 import { billingTest, buy, type Node, type World } from './nodes.js';
@@ -40,7 +40,7 @@ billingTest('what the webhooks missed is repaired, in pages, with progress', asy
   for (const [index, userId] of users.entries()) {
     t.equal(await world.planOf(userId), index % 2 === 0 ? 'BUSINESS' : 'FREE');
   }
-  t.equal(node.told.length, 230, 'each is told, whatever was told before');
+  t.equal(node.told.length, 230, 'each is announced, even when it was before');
   t.strictSame(await run(world, node), { outcome: 'finished', read: 230, repaired: 0, failed: 0 });
 });
 
@@ -56,7 +56,7 @@ billingTest('a payment that stays due ends the plan without any event', async (t
   t.equal(await world.planOf(userId), 'FREE');
 });
 
-billingTest('two at once: one does it, the other is told', async (t, world) => {
+billingTest('two at once: one does it, the other one says so', async (t, world) => {
   const nodes = [await world.node(), await world.node()] as const;
   await subscribers(world, nodes[0], 3);
   const results = await Promise.all([run(world, nodes[0]), run(world, nodes[1])]);
@@ -98,7 +98,7 @@ billingTest('a stop ends it, and the next one begins anew', async (t, world) => 
 });
 
 billingTest(
-  'the service does it once a night, whatever its nodes, and tells what could not be told',
+  'the service does it once a night, with any number of nodes, and repeats announcements that failed',
   async (t, world) => {
     let away = true;
     const node = await world.node({

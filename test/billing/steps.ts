@@ -25,12 +25,3 @@ export async function expectPlan(t: Test, world: World, node: Node, userId: stri
   t.match((await node.ask(userId, 'GET', 'me')).body, { plan, hourlyLimit: PLANS.get(plan) ?? 0 }, what);
   t.equal(await world.planOf(userId), plan, what);
 }
-
-/** A promise, and what resolves it. */
-export function deferred(): { readonly promise: Promise<void>; readonly resolve: () => void } {
-  let resolve: () => void = () => undefined;
-  const promise = new Promise<void>((done) => {
-    resolve = done;
-  });
-  return { promise, resolve };
-}

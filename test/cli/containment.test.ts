@@ -1,12 +1,17 @@
 // What a server process survives, over the wire and with real processes: its replacement under load, scans that hang, scans that crash it.
+
 import { readFileSync, writeFileSync } from 'node:fs';
 import { Agent, request } from 'node:http';
 import { join } from 'node:path';
+import { setTimeout } from 'node:timers/promises';
 import t, { type Test } from 'tap';
 import { faultEnvironment, faulty } from '../fixtures/faults.js';
+import { enoughOfTheHour } from '../fixtures/hour.js';
 import { startPostgres } from '../fixtures/postgres.js';
+import { childrenOf, databaseOf } from '../fixtures/processes.js';
 import { startRedis } from '../fixtures/redis.js';
 import { API_KEY, startServer, type TestServer } from '../fixtures/server.js';
+import { until } from '../fixtures/until.js';
 import { upload } from '../fixtures/upload.js';
 import { bodySignature, databaseFolder } from '../native/engine.js';
 
@@ -23,15 +28,13 @@ async function start(t: Test, env: Record<string, string> = {}): Promise<TestSer
   return server;
 }
 
-function childrenOf(pid: number): number[] {
-  const text = readFileSync(`/proc/${pid}/task/${pid}/children`, 'utf8').trim();
-  return text === '' ? [] : text.split(' ').map(Number);
-}
+/** Between two requests of a client. A client without it takes all cores, and the server gets slow instead of what is tested. */
+const PAUSE_MS = 50;
 
 /** Which statuses, or errors, the requests ended with. */
 type Counts = Record<string, number>;
 
-/** Scans from several clients until it is told to end; with an agent of its own each connection is for many requests. */
+/** Scans from several clients until it is stopped; with an agent of its own each connection is for many requests. */
 function load(server: TestServer, clients: number, agent: Agent | false): () => Promise<Counts> {
   const counts: Counts = {};
   let over = false;
@@ -55,7 +58,10 @@ function load(server: TestServer, clients: number, agent: Agent | false): () => 
       sent.end(form.replace('SERIAL', `${serial}-${clients}`));
     });
   const loops = Array.from({ length: clients }, async () => {
-    while (!over) await one();
+    while (!over) {
+      await one();
+      await setTimeout(PAUSE_MS);
+    }
   });
   return async () => {
     over = true;
@@ -94,8 +100,7 @@ t.test('a scan that hangs is answered at its deadline, others go on, and its pro
     t.match(body, { message: /Scan incomplete: scan exceeded 8000 ms/ });
   }
   await server.printed(/"msg":"(replaced)"/);
-  while (old !== undefined && childrenOf(server.pid).includes(old))
-    await new Promise((resolve) => setImmediate(resolve));
+  await until(() => old === undefined || !childrenOf(server.pid).includes(old));
   const counts = await end();
   t.comment(JSON.stringify(counts));
   t.strictSame(Object.keys(counts), ['200']);
@@ -137,7 +142,7 @@ t.test(
   async (t) => {
     const server = await startServer({ env: { PLANS: 'SMALL:300', BOOTSTRAP_PLAN: 'SMALL', SCAN_THREADS: '2' } });
     t.teardown(() => server.stop('SIGKILL'));
-    while (Date.now() % 3_600_000 > 3_300_000) await new Promise((resolve) => setTimeout(resolve, 200));
+    await enoughOfTheHour(120_000);
     const keepAlive = new Agent({ keepAlive: true, maxSockets: 4 });
     const ends = [load(server, 2, false), load(server, 4, keepAlive)];
     process.kill(server.pid, 'SIGUSR2');
@@ -155,9 +160,9 @@ t.test(
     t.equal((sums['200'] ?? 0) + more, 300, 'every unit is taken once');
     const rows = await (await fetch(`${server.url}/readyz`)).json();
     t.match(rows, { status: 'ready' });
-    // The first child is the database's: it comes back, and nobody but its queries notices.
-    const [database] = childrenOf(server.pid);
-    if (database !== undefined) process.kill(database, 'SIGKILL');
+    // It comes back, and nobody but its queries notices.
+    const database = databaseOf(server.pid);
+    process.kill(database, 'SIGKILL');
     await server.printed(/"msg":"(the embedded database ended, restarting)"/);
     // Until the database is back scans may have a 503; the readiness is up to a second old.
     let status = 503;
@@ -239,7 +244,7 @@ t.test('a process over its bound of memory takes no scan and is restarted', asyn
 
 t.test('two processes share the embedded database, with Redis for their counts', async (t) => {
   const env = { PROCESSES: '2', REDIS_URL: redis.url, PLANS: 'SMALL:30', BOOTSTRAP_PLAN: 'SMALL', SCAN_THREADS: '1' };
-  while (Date.now() % 3_600_000 > 3_500_000) await new Promise((resolve) => setTimeout(resolve, 200));
+  await enoughOfTheHour(100_000);
   const server = await startServer({ env });
   t.teardown(() => server.stop('SIGKILL'));
   for (const message of ['listening', 'signatures loaded']) {

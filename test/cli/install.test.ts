@@ -1,4 +1,4 @@
-// `npm start` on a machine where something is missing, told to install nothing: it says what to run, and does nothing else.
+// `npm start` on a machine where something is missing and nothing may be installed: it says what to run, and does nothing else.
 import { spawnSync } from 'node:child_process';
 import { copyFileSync, existsSync, mkdirSync, symlinkSync } from 'node:fs';
 import { dirname, join } from 'node:path';
@@ -12,7 +12,15 @@ const root = dirname(packageJsonPath);
 function clone(t: Test): { readonly folder: string; readonly path: string } {
   const folder = temporaryFolder(t);
   for (const room of ['native', 'test', 'bin']) mkdirSync(join(folder, room));
-  for (const file of ['build.mjs', 'package.json', 'package-lock.json', 'native/setup.sh', 'test/setup.sh']) {
+  for (const file of [
+    'build.mjs',
+    'build-check.mjs',
+    'build-uws.mjs',
+    'package.json',
+    'package-lock.json',
+    'native/setup.sh',
+    'test/setup.sh',
+  ]) {
     copyFileSync(join(root, file), join(folder, file));
   }
   const path = join(folder, 'bin');

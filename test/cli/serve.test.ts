@@ -9,6 +9,7 @@ import t, { type Test } from 'tap';
 import { mainPath, ownSignaturesDirectory } from '../../src/paths.js';
 import { type Running, start } from '../fixtures/command.js';
 import { accountIn, readFirstAccount } from '../fixtures/first-account.js';
+import { serverOf } from '../fixtures/processes.js';
 import { eicar } from '../fixtures/samples.js';
 
 // One data folder for all: an embedded database takes most of a second to make.
@@ -35,9 +36,8 @@ async function ready(origin: string): Promise<void> {
   while (!(await fetch(`${origin}/readyz`)).ok);
 }
 
-/** The process that the supervisor keeps running: behind that of the embedded database. */
 function serverPid({ process: { pid } }: Running): number {
-  return Number(readFileSync(`/proc/${pid}/task/${pid}/children`, 'utf8').trim().split(' ').at(-1));
+  return serverOf(pid ?? 0);
 }
 
 t.test(

@@ -1,6 +1,6 @@
 // A machine without libclamav, compilers and apt: it builds, it serves by rules alone, and it says so everywhere.
 import { spawnSync } from 'node:child_process';
-import { cpSync, mkdirSync, symlinkSync } from 'node:fs';
+import { cpSync, existsSync, mkdirSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import t from 'tap';
 import { addonPath, packageJsonPath } from '../../src/paths.js';
@@ -16,6 +16,8 @@ const parts = [
   'package-lock.json',
   'tsconfig.json',
   'build.mjs',
+  'build-check.mjs',
+  'build-uws.mjs',
   'signatures',
   'docs',
   'native',
@@ -60,6 +62,24 @@ t.test('the build goes on without ClamAV and says what is lost, unless ClamAV is
   t.match(auto.stdout, 'Sluice scans with YARA rules alone');
   t.match(build('yara'), { status: 0, stdout: '', stderr: '' });
   t.match(build('clamav'), { status: 1, stderr: /The build stopped/ });
+});
+
+t.test('a build that has nothing to do looks at its stamp alone; a new file makes it look again', async (t) => {
+  const nothing = 'Everything is installed and built.';
+  t.notMatch(build('yara').stdout, nothing, 'after a build that has failed');
+  t.match(build('yara').stdout, nothing);
+  writeFileSync(join(project, 'docs', 'new.txt'), 'something');
+  t.notMatch(build('yara').stdout, nothing);
+  t.match(build('yara').stdout, nothing);
+  rmSync(join(project, 'docs', 'new.txt'));
+  t.notMatch(build('yara').stdout, nothing);
+  rmSync(join(project, 'dist', 'src', 'limits.js'));
+  t.match(build('yara').stdout, 'Compiling TypeScript', 'and what a build made must be there');
+  rmSync(join(project, 'dist', 'program', 'program.js'));
+  t.match(build('yara').stdout, 'Compiling TypeScript', 'the bundled program as well');
+  t.ok(existsSync(join(project, 'dist', 'program', 'program.js')));
+  t.notMatch(build('auto').stdout, nothing, 'a build that has failed in part is tried again each time');
+  t.notMatch(build('auto').stdout, nothing);
 });
 
 t.test('it serves by rules alone and says so, until ClamAV is there', async (t) => {

@@ -1,15 +1,18 @@
 // `npm start` and its server process, ended as terminals, service managers and accidents end them.
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { mkdtempSync, rmSync } from 'node:fs';
+import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import t, { type Test } from 'tap';
 import { mainPath, packageJsonPath } from '../../src/paths.js';
+import { MAJOR } from '../../src/store/embedded/programs.js';
 import { seedMigrated } from '../fixtures/embedded-template.js';
+import { until } from '../fixtures/until.js';
 
 interface Program {
   readonly pid: number;
+  readonly dataDirectory: string;
   /** Everything it has printed up to the text. */
   printed(text: string): Promise<string>;
   /** What was printed, once it and everything that shares its output has ended. */
@@ -17,14 +20,41 @@ interface Program {
   disconnect(): void;
 }
 
-/** In a process group of its own, as from a terminal. */
-async function run(t: Test, command: string, args: readonly string[], channel: 'ipc' | 'ignore'): Promise<Program> {
+function isThere(pid: number): boolean {
+  try {
+    process.kill(pid, 0);
+    return true;
+  } catch {
+    return false;
+  }
+}
+
+/** Proc(5). */
+function descendants(pid: number): number[] {
+  const children = readFileSync(`/proc/${pid}/task/${pid}/children`, 'utf8')
+    .trim()
+    .split(' ')
+    .filter(Boolean)
+    .map(Number);
+  return [...children, ...children.flatMap(descendants)];
+}
+
+/** In a process group of its own, as from a terminal. `prepare` gets the data directory before it. */
+async function run(
+  t: Test,
+  command: string,
+  args: readonly string[],
+  channel: 'ipc' | 'ignore',
+  prepare: (dataDirectory: string) => void = () => undefined,
+): Promise<Program> {
   const directory = mkdtempSync(join(tmpdir(), 'sluice-start-'));
+  const dataDirectory = join(directory, 'data');
   // The first start of all is serve.test.ts'.
-  await seedMigrated(join(directory, 'data'));
+  await seedMigrated(dataDirectory);
+  prepare(dataDirectory);
   const child = spawn(command, args, {
     cwd: dirname(packageJsonPath),
-    env: { PATH: process.env['PATH'], HOME: process.env['HOME'], PORT: '0', DATA_DIR: join(directory, 'data') },
+    env: { PATH: process.env['PATH'], HOME: process.env['HOME'], PORT: '0', DATA_DIR: dataDirectory },
     detached: true,
     stdio: ['ignore', 'pipe', 'pipe', channel],
   });
@@ -50,6 +80,7 @@ async function run(t: Test, command: string, args: readonly string[], channel: '
   });
   return {
     pid,
+    dataDirectory,
     ended,
     disconnect: () => child.disconnect(),
     async printed(text) {
@@ -76,6 +107,29 @@ for (const [signal, from, target] of [
     t.notMatch(output, 'killing the server');
   });
 }
+
+t.test('what npm start has started ends in order when its terminal is taken away', async (t) => {
+  const terminal = await run(t, 'script', ['-qec', 'npm start', '/dev/null'], 'ignore');
+  await terminal.printed('"listening"');
+  const below = descendants(terminal.pid);
+  process.kill(terminal.pid, 'SIGKILL');
+  await until(() => !below.some(isThere));
+  t.notOk(existsSync(join(terminal.dataDirectory, 'postgres', String(MAJOR), 'postmaster.pid')), 'nor the database');
+});
+
+t.test('a database that cannot be started ends what npm start has started, with one reason', async (t) => {
+  const npm = await run(t, 'npm', ['start'], 'ignore', (dataDirectory) => {
+    const folder = join(dataDirectory, 'postgres', String(MAJOR));
+    writeFileSync(join(folder, 'PG_VERSION'), 'no version\n');
+  });
+  const output = await npm.ended;
+  t.match(
+    output,
+    /"err":\{"type":"StoreError","message":"The embedded database can't be started: FATAL: .*"msg":"the service could not start"/,
+  );
+  t.notMatch(output, '"listening"');
+  t.equal(output.split('"level":60').length, 2);
+});
 
 t.test('a server whose supervisor dies before it can hear of it stops', async (t) => {
   const server = await run(t, process.execPath, [mainPath, 'serve', '--no-supervisor'], 'ipc');

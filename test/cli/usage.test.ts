@@ -2,7 +2,7 @@
 import { readFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import t, { type Test } from 'tap';
-import { variableNames } from '../../src/config-variables.js';
+import { environment } from '../../src/config/variables.js';
 import { mainPath, packageJsonPath } from '../../src/paths.js';
 import { type Ended, start } from '../fixtures/command.js';
 
@@ -25,7 +25,7 @@ t.test('--help names the commands', async (t) => {
 
 t.test('serve --help names every environment variable', async (t) => {
   const { stdout, code } = await sluice(t, ['serve', '--help']);
-  for (const name of variableNames) t.match(stdout, new RegExp(`^  ${name}(=|$)`, 'm'));
+  for (const { name } of environment) t.match(stdout, new RegExp(`^  ${name}(=|$)`, 'm'));
   t.equal(code, 0);
 });
 

@@ -1,6 +1,6 @@
 // The account page: name, address, password, and where one is signed in.
 import { signIn as apiSignIn, ask, bearer } from '../fixtures/sign-in.js';
-import { noComplaints, PASSWORD } from './browser.js';
+import { HOSTILE_SHORT_NAMES, noComplaints, overflow, PASSWORD } from './browser.js';
 import type { Setting, Subtest } from './setting.js';
 
 export async function accountSuite(tap: Subtest, { server, signedIn }: Setting): Promise<void> {
@@ -30,6 +30,33 @@ export async function accountSuite(tap: Subtest, { server, signedIn }: Setting):
     await page.getByText('The password is changed').waitFor();
     t.equal((await apiSignIn(server.url, `changed-${email}`, 'another password for tests')).setCookies.length, 2);
     noComplaints(t, person, [400]);
+  });
+
+  tap.test('a name of any kind and a device of any name break nothing', async (t) => {
+    const person = await signedIn('/account');
+    const { page, email } = person;
+    const field = page.getByLabel('Name', { exact: true });
+    for (const name of HOSTILE_SHORT_NAMES) {
+      await field.fill(name);
+      const saved = page.waitForResponse((answer) => answer.request().method() === 'PUT');
+      await page.getByRole('button', { name: 'Save the name' }).click();
+      t.equal((await saved).status(), 200, name);
+      t.equal(await field.inputValue(), name);
+      t.ok((await overflow(page)) <= 0, name);
+    }
+    await field.fill('x'.repeat(255));
+    await page.getByText('At most 100 characters').waitFor();
+    t.ok((await overflow(page)) <= 0);
+    const agent = '<img src=x onerror=document.title=1> "quoted" '.repeat(20);
+    const body = JSON.stringify({ email, password: PASSWORD });
+    const headers = { 'Content-Type': 'application/json', 'User-Agent': agent };
+    t.equal((await ask(`${server.url}/web/auth/login`, { method: 'POST', headers, body })).status, 200);
+    await page.reload();
+    await page.locator('.sessions li').nth(1).waitFor();
+    t.ok((await overflow(page)) <= 0, 'a device of any name');
+    t.equal(await page.locator('main img').count(), 0);
+    t.equal(await page.title(), 'Account · Sluice');
+    noComplaints(t, person);
   });
 
   tap.test('one session is ended, then all others, and this one stays', async (t) => {

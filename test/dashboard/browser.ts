@@ -1,9 +1,9 @@
-// Chromium as a user has it: fresh, headless, told to speak to nobody but the page; and what it complained about.
+// Chromium as a user has it: fresh and headless. It may connect to the page alone, and its complaints are kept.
 import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { type BrowserContext, chromium, type Page } from 'playwright-core';
+import { type BrowserContext, type BrowserContextOptions, chromium, type Page } from 'playwright-core';
 
 const FLAGS = [
   '--headless',
@@ -28,14 +28,23 @@ export const HOSTILE_NAMES: readonly string[] = [
   '=1+1.csv',
 ];
 
-/** The same as they are shown: what turns the text around it is written out. */
-export const SHOWN_NAMES: readonly string[] = HOSTILE_NAMES.map((name) => name.replace('\u202e', '[U+202E]'));
+/** The same as it is shown: what turns the text around it is written out. */
+export function shownName(name: string): string {
+  return name.replace('\u202e', '[U+202E]');
+}
+
+export const SHOWN_NAMES: readonly string[] = HOSTILE_NAMES.map(shownName);
+
+/** What accounts and keys can be called: 100 characters at most. */
+export const HOSTILE_SHORT_NAMES: readonly string[] = HOSTILE_NAMES.map((name) => [...name].slice(0, 100).join(''));
 
 export interface Browser {
-  /** A person with a browser of their own: cookies and storage are shared by their pages alone. */
-  person(): Promise<Person>;
+  /** A person with a browser of their own: cookies and storage are shared by their pages alone. `remembered`: what is in them already. */
+  person(remembered?: Remembered): Promise<Person>;
   close(): Promise<void>;
 }
+
+type Remembered = Exclude<BrowserContextOptions['storageState'], string | undefined>;
 
 export interface Person {
   readonly context: BrowserContext;
@@ -56,8 +65,14 @@ export async function startBrowser(): Promise<Browser> {
     env: { ...process.env, HOME: folder },
   });
   return {
-    async person() {
-      const context = await browser.newContext({ viewport: { width: 1280, height: 800 }, locale: 'en-GB' });
+    async person(remembered) {
+      const context = await browser.newContext({
+        viewport: { width: 1280, height: 800 },
+        locale: 'en-GB',
+        // What moves is painted by the processor here, dozens of times a second.
+        reducedMotion: 'reduce',
+        ...(remembered === undefined ? {} : { storageState: remembered }),
+      });
       context.setDefaultTimeout(PATIENCE_MS);
       const seen: string[] = [];
       const newPage = async (): Promise<Page> => {
@@ -93,8 +108,8 @@ const axeSource = readFileSync(createRequire(import.meta.url).resolve('axe-core/
 
 /** Findings of axe that are serious or critical, with where they are. */
 export async function seriousFindings(page: Page): Promise<readonly string[]> {
-  // By the debugger's way in, which no policy of the page forbids.
-  await page.evaluate(`${axeSource};0`);
+  // By the debugger's way in, which no policy of the page forbids. Once for each page: it is half a megabyte.
+  if ((await page.evaluate('typeof axe')) === 'undefined') await page.evaluate(`${axeSource};0`);
   const found: unknown =
     await page.evaluate(`axe.run(document, { resultTypes: ['violations'] }).then(({ violations }) =>
     violations.filter(({ impact }) => impact === 'serious' || impact === 'critical')

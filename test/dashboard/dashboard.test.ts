@@ -4,12 +4,11 @@ import { accountSuite } from './account-suite.js';
 import { billingSuite } from './billing-suite.js';
 import { historySuite } from './history-suite.js';
 import { keySuite } from './key-suite.js';
-import { pageSuite } from './page-suite.js';
 import { scanSuite } from './scan-suite.js';
 import { sessionSuite } from './session-suite.js';
 import { startSetting } from './setting.js';
 
-// One server and one browser for all: together they take seconds to come up.
+// One server and one browser for all: together they take seconds to come up. The other half is in pages.test.ts.
 const setting = await startSetting();
 t.teardown(() => setting.stop());
 
@@ -19,4 +18,3 @@ t.test('the history', (t) => historySuite(t, setting));
 t.test('API keys', (t) => keySuite(t, setting));
 t.test('billing', (t) => billingSuite(t, setting));
 t.test('the account', (t) => accountSuite(t, setting));
-t.test('every page', (t) => pageSuite(t, setting));

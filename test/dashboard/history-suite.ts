@@ -1,7 +1,7 @@
 // The history page: sorted, filtered and opened, with the address bar as its memory; and the file of what is filtered.
 import { readFileSync } from 'node:fs';
 import { eicar } from '../fixtures/samples.js';
-import { HOSTILE_NAMES, noComplaints, SHOWN_NAMES } from './browser.js';
+import { HOSTILE_NAMES, noComplaints, overflow, SHOWN_NAMES } from './browser.js';
 import { choose, file } from './scan-suite.js';
 import type { Setting, Subtest } from './setting.js';
 
@@ -18,6 +18,22 @@ export async function historySuite(tap: Subtest, { server, signedIn }: Setting):
     await page.getByText('6 scans').waitFor();
     t.strictSame(new Set(await names()), new Set([...SHOWN_NAMES, 'virus.com']));
     t.equal(await page.locator('main img').count(), 0);
+  });
+
+  tap.test('names are shown as they are in a row that is open, and among the latest scans', async (t) => {
+    for (const name of SHOWN_NAMES) {
+      await rows.filter({ hasText: name }).click();
+      await page.locator('.history-detail').waitFor();
+      t.equal(await rows.and(page.locator('[aria-expanded=true]')).locator('.name').textContent(), name);
+      await rows.filter({ hasText: name }).click();
+      await page.locator('.history-detail').waitFor({ state: 'detached' });
+    }
+    await page.getByRole('link', { name: 'Overview' }).click();
+    await page.locator('.latest-name').first().waitFor();
+    t.strictSame(new Set(await page.locator('.latest-name').allInnerTexts()), new Set([...SHOWN_NAMES, 'virus.com']));
+    t.ok((await overflow(page)) <= 0);
+    t.equal(await page.locator('main img').count(), 0);
+    await page.getByRole('link', { name: 'History' }).click();
   });
 
   tap.test('the address bar holds filters, order and the open row, also after a reload and backwards', async (t) => {

@@ -1,6 +1,8 @@
 // The page of API keys: made, shown once, used, revoked.
+
+import { signIn as apiSignIn, bearer, post } from '../fixtures/sign-in.js';
 import { upload } from '../fixtures/upload.js';
-import { HOSTILE_NAMES, noComplaints } from './browser.js';
+import { HOSTILE_NAMES, HOSTILE_SHORT_NAMES, noComplaints, overflow, PASSWORD, shownName } from './browser.js';
 import type { Setting, Subtest } from './setting.js';
 
 export async function keySuite(tap: Subtest, { server, signedIn }: Setting): Promise<void> {
@@ -42,6 +44,30 @@ export async function keySuite(tap: Subtest, { server, signedIn }: Setting): Pro
     await dialog.getByRole('button', { name: 'Revoke', exact: true }).click();
     await page.getByText('No keys yet').waitFor();
     t.equal((await upload(server.url, 'content', { key: value })).status, 401);
+    t.equal(await page.locator('main img').count(), 0);
+    noComplaints(t, person);
+  });
+
+  tap.test('names of keys of every kind are shown as they are, also where they are revoked', async (t) => {
+    const person = await signedIn('/keys');
+    const { page, email } = person;
+    const { accessToken } = await apiSignIn(server.url, email, PASSWORD);
+    for (const name of HOSTILE_SHORT_NAMES) {
+      t.equal((await post(`${server.url}/web/keys`, { name }, bearer(accessToken))).status, 201, name);
+    }
+    await page.reload();
+    await page.getByRole('row').nth(HOSTILE_SHORT_NAMES.length).waitFor();
+    for (const name of HOSTILE_SHORT_NAMES) {
+      const shown = shownName(name);
+      const row = page.getByRole('row').filter({ hasText: shown });
+      t.equal(await row.locator('.name').first().textContent(), shown);
+      await row.getByRole('button').click();
+      const dialog = page.getByRole('dialog');
+      await dialog.getByText(shown).waitFor();
+      await dialog.getByRole('button', { name: 'Cancel' }).click();
+      await dialog.waitFor({ state: 'detached' });
+      t.ok((await overflow(page)) <= 0, name);
+    }
     t.equal(await page.locator('main img').count(), 0);
     noComplaints(t, person);
   });

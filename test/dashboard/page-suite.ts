@@ -1,6 +1,6 @@
 // Every page, in both schemes, from phone to wide screen: nothing serious for axe, nothing wider than the window, no complaint.
 import type { Page } from 'playwright-core';
-import { guides } from '../../src/service-pages.js';
+import { guides } from '../../src/service/pages.js';
 import { eicar } from '../fixtures/samples.js';
 import { noComplaints, overflow, seriousFindings } from './browser.js';
 import { choose, file } from './scan-suite.js';
@@ -10,11 +10,16 @@ const WIDTHS = [380, 768, 1440];
 const open = ['/', '/sign-in?reason=ended', '/register', '/docs', ...guides.map((guide) => `/docs/${guide}`)];
 const closed = ['/', '/scan', '/history', '/keys', '/billing', '/account'];
 
+/** What comes behind the frame of the page is there as well. */
+async function whole(page: Page): Promise<void> {
+  await page.locator('h1').first().waitFor();
+  await page.locator('[role=status][aria-label=Loading]').first().waitFor({ state: 'detached' });
+}
+
 export async function pageSuite(tap: Subtest, { server, browser, signedIn }: Setting): Promise<void> {
   async function look(t: Subtest, page: Page, path: string): Promise<void> {
     await page.goto(`${server.url}${path}`);
-    await page.locator('h1').first().waitFor();
-    await page.waitForLoadState('networkidle');
+    await whole(page);
     for (const width of WIDTHS) {
       await page.setViewportSize({ width, height: 800 });
       t.ok((await overflow(page)) <= 0, `${path} fits into ${width} pixels`);

@@ -1,9 +1,10 @@
 // The scan page: files of all kinds dropped at once, what each comes to, and a service that can't take them now.
-import { readFileSync } from 'node:fs';
 import type { Page } from 'playwright-core';
 import { nestedZip } from '../fixtures/archives.js';
+import { serverOf } from '../fixtures/processes.js';
 import { eicar } from '../fixtures/samples.js';
-import { HOSTILE_NAMES, noComplaints, SHOWN_NAMES } from './browser.js';
+import { EMAIL } from '../fixtures/sign-in.js';
+import { HOSTILE_NAMES, noComplaints, SHOWN_NAMES, signIn } from './browser.js';
 import { FREE_LIMIT, type Setting, type Subtest } from './setting.js';
 
 interface Chosen {
@@ -24,7 +25,7 @@ const TOO_LARGE_BYTES = 11 * 1024 * 1024;
 const TOO_DEEP = 30;
 
 export async function scanSuite(tap: Subtest, setting: Setting): Promise<void> {
-  const { server, signedIn } = setting;
+  const { server, browser, signedIn } = setting;
 
   tap.test('verdicts come as they are: clean, infected, too large, empty, not fully looked at', async (t) => {
     const person = await signedIn('/scan');
@@ -43,6 +44,14 @@ export async function scanSuite(tap: Subtest, setting: Setting): Promise<void> {
     t.match(await row('large.bin').textContent(), /Too large: at most 10 MB/);
     t.match(await row('empty.txt').textContent(), /Empty: there is nothing to scan/);
     t.match(await row('deep.zip').textContent(), /Not fully looked at, so there is no verdict/);
+    // How many came to what, and those of one outcome alone.
+    const shown = () => page.locator('.scan-item-name').allInnerTexts();
+    await page.getByRole('button', { name: '3 without a verdict' }).click();
+    t.strictSame(await shown(), ['large.bin', 'empty.txt', 'deep.zip']);
+    await page.getByRole('button', { name: '1 clean' }).click();
+    t.strictSame(await shown(), ['clean.txt']);
+    await row('clean.txt').getByRole('button', { name: 'Remove' }).click();
+    t.strictSame(await shown(), ['virus.com', 'large.bin', 'empty.txt', 'deep.zip'], 'nothing is left of that outcome');
     // What was refused here was never sent.
     await page.getByText(`${FREE_LIMIT - 3} of ${FREE_LIMIT} scans left`).waitFor();
     await row('virus.com').getByRole('link', { name: 'Details' }).click();
@@ -53,7 +62,7 @@ export async function scanSuite(tap: Subtest, setting: Setting): Promise<void> {
   tap.test('the test file is offered, and found', async (t) => {
     const person = await signedIn('/scan');
     const { page } = person;
-    await page.getByRole('button', { name: 'Try it with a harmless test file' }).click();
+    await page.getByRole('button', { name: 'Try a harmless test file' }).click();
     await page.getByText(/Infected: .*EICAR/i).waitFor();
     noComplaints(t, person);
   });
@@ -92,9 +101,13 @@ export async function scanSuite(tap: Subtest, setting: Setting): Promise<void> {
     noComplaints(t, person, [429]);
   });
 
-  tap.test('a server that dies in the middle of an upload is waited for', async (t) => {
-    const person = await signedIn('/scan');
+  tap.test('a server that dies in the middle of ten uploads is waited for, and all ten are scanned', async (t) => {
+    // More than the smallest plan allows.
+    const person = await browser.person();
     const { page, context } = person;
+    await page.goto(`${server.url}/sign-in?${new URLSearchParams({ next: '/scan' })}`);
+    await signIn(page, EMAIL);
+    await page.getByRole('heading', { name: 'Scan files' }).waitFor();
     const network = await context.newCDPSession(page);
     const speed = (uploadThroughput: number) =>
       network.send('Network.emulateNetworkConditions', {
@@ -103,13 +116,15 @@ export async function scanSuite(tap: Subtest, setting: Setting): Promise<void> {
         downloadThroughput: -1,
         uploadThroughput,
       });
-    await speed(64 * 1024);
-    await choose(page, [file('slow.bin', Buffer.alloc(4 * 1024 * 1024, 7))]);
-    await page.getByText('Uploading').waitFor();
-    process.kill(serverProcess(server.pid), 'SIGKILL');
+    await speed(512 * 1024);
+    const files = Array.from({ length: 10 }, (_, index) => file(`slow-${index}.bin`, Buffer.alloc(512 * 1024, index)));
+    await choose(page, files);
+    await page.getByText(/^[1-7] of 10 finished/).waitFor();
+    await page.getByText('Uploading').first().waitFor();
+    process.kill(serverOf(server.pid), 'SIGKILL');
     await speed(-1);
-    await page.getByText('1 of 1 finished').waitFor();
-    await page.getByText('Clean', { exact: true }).waitFor();
+    await page.getByText('10 of 10 finished').waitFor();
+    t.equal(await page.getByText('Clean', { exact: true }).count(), files.length);
     const others = person.complaints([503]).filter((text) => !text.includes('net::ERR_'));
     t.strictSame(others, []);
   });
@@ -128,10 +143,4 @@ export async function scanSuite(tap: Subtest, setting: Setting): Promise<void> {
     t.equal(await page.title(), 'Scan files · Sluice');
     noComplaints(t, person);
   });
-}
-
-/** The supervisor's youngest child; the embedded database, where there is one, is older. */
-function serverProcess(supervisorPid: number): number {
-  const children = readFileSync(`/proc/${supervisorPid}/task/${supervisorPid}/children`, 'utf8');
-  return Number(children.trim().split(' ').at(-1));
 }

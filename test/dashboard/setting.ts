@@ -1,10 +1,11 @@
 // What the suites of the dashboard share: one server that sells plans, one browser, and accounts of their own.
 
 import type t from 'tap';
+import { z } from 'zod';
 import { startServer, type TestServer } from '../fixtures/server.js';
-import { post } from '../fixtures/sign-in.js';
+import { type Answer, post } from '../fixtures/sign-in.js';
 import { type FakeStripe, SECRET_KEY, startStripe, WEBHOOK_SECRET } from '../fixtures/stripe.js';
-import { type Browser, PASSWORD, type Person, signIn, startBrowser } from './browser.js';
+import { type Browser, PASSWORD, type Person, startBrowser } from './browser.js';
 
 export type Subtest = Parameters<Parameters<typeof t.test>[0]>[0];
 
@@ -39,25 +40,24 @@ export async function startSetting(): Promise<Setting> {
   const browser = await startBrowser();
   let accounts = 0;
 
-  async function newAccount(): Promise<string> {
+  async function register() {
     accounts += 1;
     const email = `user-${accounts}@example.com`;
-    const { status, body } = await post(`${server.url}/web/auth/register`, { email, password: PASSWORD, name: 'Ada' });
-    if (status !== 201) throw new Error(`No account: ${JSON.stringify(body)}`);
-    return email;
+    const answer = await post(`${server.url}/web/auth/register`, { email, password: PASSWORD, name: 'Ada' });
+    if (answer.status !== 201) throw new Error(`No account: ${JSON.stringify(answer.body)}`);
+    return { email, answer };
   }
 
   return {
     server,
     stripe,
     browser,
-    newAccount,
+    newAccount: async () => (await register()).email,
     async signedIn(path) {
-      const email = await newAccount();
-      const person = await browser.person();
-      await person.page.goto(`${server.url}/sign-in?${new URLSearchParams({ next: path })}`);
-      await signIn(person.page, email);
-      await person.page.waitForURL(`${server.url}${path}`);
+      const { email, answer } = await register();
+      // The account comes with a session: a second one over the form would cost a password's hash and two pages each time.
+      const person = await browser.person(rememberedOf(server.url, answer));
+      await person.page.goto(`${server.url}${path}`);
       return { ...person, email };
     },
     async stop() {
@@ -65,5 +65,31 @@ export async function startSetting(): Promise<Setting> {
       await server.stop();
       await stripe.stop();
     },
+  };
+}
+
+const SignedIn = z.object({ expiresIn: z.number() }).loose();
+
+/** What a browser keeps of a sign-in: the cookies, and until when the first of them is good. */
+function rememberedOf(url: string, { body, headers }: Answer) {
+  const { expiresIn } = SignedIn.parse(body);
+  const until = { name: 'sluice.signedInUntil', value: String(Date.now() + expiresIn * 1_000) };
+  return {
+    cookies: headers.getSetCookie().map((line) => cookieOf(line, new URL(url).hostname)),
+    origins: [{ origin: url, localStorage: [until] }],
+  };
+}
+
+function cookieOf(line: string, domain: string) {
+  const [, name = '', value = ''] = /^([^=]+)=([^;]*)/.exec(line) ?? [];
+  return {
+    name,
+    value,
+    domain,
+    path: /; Path=([^;]+)/i.exec(line)?.[1] ?? '/',
+    expires: Math.floor(Date.now() / 1_000) + Number(/; Max-Age=(\d+)/i.exec(line)?.[1]),
+    httpOnly: /; HttpOnly/i.test(line),
+    secure: /; Secure/i.test(line),
+    sameSite: /; SameSite=Strict/i.test(line) ? ('Strict' as const) : ('Lax' as const),
   };
 }

@@ -1,5 +1,5 @@
 // The examples of the documentation, run against the server as they stand: each finds what is clean and what is infected.
-import { spawn } from 'node:child_process';
+import { spawn, spawnSync } from 'node:child_process';
 import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { delimiter, join } from 'node:path';
@@ -10,6 +10,7 @@ import ts from 'typescript';
 import { eicar } from '../fixtures/samples.js';
 import { API_KEY, startServer } from '../fixtures/server.js';
 
+const PYTHON = '/usr/bin/python3';
 const examples = fileURLToPath(new URL('../../../docs/examples/', import.meta.url));
 
 function isInstalled(program: string): boolean {
@@ -42,20 +43,26 @@ t.test('examples', async (t) => {
   writeFileSync(script, ts.transpileModule(source, { compilerOptions }).outputText);
 
   const languages = [
-    { name: 'curl', program: '/bin/sh', args: [join(examples, 'scan.sh')], isThere: isInstalled('curl') },
+    {
+      name: 'curl',
+      program: '/bin/sh',
+      args: [join(examples, 'scan.sh')],
+      needs: 'curl',
+      isThere: isInstalled('curl'),
+    },
     // By its path: a Python of one's own may come before the one that has the package.
     {
       name: 'Python',
-      program: '/usr/bin/python3',
+      program: PYTHON,
       args: [join(examples, 'scan.py')],
-      isThere: existsSync('/usr/bin/python3'),
+      needs: `${PYTHON} with requests`,
+      isThere: spawnSync(PYTHON, ['-c', 'import requests']).status === 0,
     },
-    { name: 'TypeScript', program: process.execPath, args: [script], isThere: true },
-    { name: 'Go', program: 'go', args: ['run', join(examples, 'scan.go')], isThere: isInstalled('go') },
+    { name: 'TypeScript', program: process.execPath, args: [script], needs: 'Node', isThere: true },
+    { name: 'Go', program: 'go', args: ['run', join(examples, 'scan.go')], needs: 'go', isThere: isInstalled('go') },
   ];
-  // A language whose tools aren't here is tried where they are.
-  for (const { name, program, args } of languages.filter(({ isThere }) => isThere)) {
-    t.test(name, async (t) => {
+  for (const { name, program, args, needs, isThere } of languages) {
+    t.test(name, { skip: isThere ? false : `${needs} is not installed` }, async (t) => {
       const env = { SLUICE_URL: url, SLUICE_KEY: API_KEY };
       t.match(await run(program, [...args, clean], env), { code: 0, output: /clean|"infected":false/ });
       t.match(await run(program, [...args, infected], env), { code: 1, output: /EICAR/i });

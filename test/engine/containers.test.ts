@@ -4,7 +4,7 @@ import { createHash } from 'node:crypto';
 import { existsSync, readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import t from 'tap';
-import { defaultEngineLimits, scanBuffer } from '../../src/engine/addon.js';
+import { defaultEngineLimits, scanBuffer } from '../../src/engine/clamav/addon.js';
 import { ownSignaturesDirectory } from '../../src/paths.js';
 import { gzip, type Member, nestedZip, tar, zip } from '../fixtures/archives.js';
 import { eicar } from '../fixtures/samples.js';
@@ -51,7 +51,7 @@ t.test('a signature is found beside encrypted members and beside some limits', a
   }
 });
 
-t.test('every exceeded limit is told, whatever else is in the archive', async (t) => {
+t.test('every exceeded limit is reported, whatever else is in the archive', async (t) => {
   await load(t, [ownSignaturesDirectory], tight);
   const cases: readonly (readonly [string, Buffer, string])[] = [
     ['too deep', zip([deep]), RECURSION],
@@ -80,7 +80,7 @@ t.test('every exceeded limit is told, whatever else is in the archive', async (t
   }
 });
 
-t.test('encrypted members are told, and nothing else is', async (t) => {
+t.test('encrypted members are reported, and nothing else is', async (t) => {
   await load(t, [ownSignaturesDirectory]);
   for (const members of [[secret], [secret, plain], [plain, secret], [secretZip, plain]]) {
     t.same(scanBuffer(zip(members)).alerts, [ENCRYPTED]);

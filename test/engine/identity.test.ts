@@ -2,9 +2,9 @@
 import { copyFileSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import t from 'tap';
-import { defaultEngineLimits, type LoadOptions } from '../../src/engine/addon.js';
-import { buildClamav } from '../../src/engine/build.js';
-import { scannerDigest } from '../../src/engine/libraries.js';
+import type { BuildOrder } from '../../src/engine/build-order.js';
+import { buildClamav } from '../../src/engine/clamav/engine.js';
+import { scannerDigest } from '../../src/engine/clamav/libraries.js';
 import { loadSignatures, type SignatureOptions } from '../../src/engine/signatures.js';
 import { socketsAddonPath } from '../../src/paths.js';
 import { bodySignature, databaseFolder, temporaryFolder } from '../native/engine.js';
@@ -43,18 +43,18 @@ t.test('the rules in it are those that serve, not those that came while the rest
   async function identityOf(before: string, meanwhile: string) {
     const folder = databaseFolder(t, { 'a.ndb': database, 'a.yar': before });
     const temporaryDirectory = temporaryFolder(t);
-    const options: LoadOptions = {
+    const order: BuildOrder = {
       directories: [folder],
       // Asked for when the rules are loaded and nothing else is.
       get temporaryDirectory() {
         writeFileSync(join(folder, 'a.yar'), meanwhile);
         return temporaryDirectory;
       },
-      limits: defaultEngineLimits,
-      wantsDigest: true,
+      scanTimeoutMs: 60_000,
+      wantsIdentity: true,
+      warn: t.fail,
     };
-    const { identity } = await buildClamav(options, () => undefined, t.fail);
-    return identity;
+    return (await buildClamav(order)).engine.identity;
   }
   const [olderServes, newerServes] = await Promise.all([identityOf(older, newer), identityOf(newer, newer)]);
   t.match(olderServes, /^[0-9a-f]{64}$/);

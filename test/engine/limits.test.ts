@@ -1,8 +1,8 @@
-// Every limit with content just under and just over it, bombs of every kind, and what is sealed: nothing is called clean
-// that was not looked at, and what stays under a limit is looked at to its last byte.
+// Every limit with content just under and just over it, bombs of every kind, and encrypted content. Nothing is called clean
+// that was not looked at. Content under a limit is looked at to its last byte.
 import { readFileSync } from 'node:fs';
 import t, { type Test } from 'tap';
-import { defaultEngineLimits, type EngineLimits, scanBuffer } from '../../src/engine/addon.js';
+import { defaultEngineLimits, type EngineLimits, scanBuffer } from '../../src/engine/clamav/addon.js';
 import { type EncryptedPolicy, readAnswer, type Verdict } from '../../src/engine/verdict.js';
 import { ownSignaturesDirectory } from '../../src/paths.js';
 import { gzip, type Member, nestedZip, tar, zip } from '../fixtures/archives.js';
@@ -26,7 +26,7 @@ function limited(t: Test, limits: Partial<EngineLimits>): Promise<unknown> {
   return load(t, [ownSignaturesDirectory], limits);
 }
 
-/** The last size whose virus is found; every one beyond must be told as over the limit. */
+/** The last size whose virus is found; every one beyond must be reported as over the limit. */
 function edgeOf(t: Test, limit: string, sizes: readonly number[], make: (size: number) => Uint8Array): number {
   const verdicts = sizes.map((size) => scan(make(size)));
   const edge = verdicts.findLastIndex(({ kind }) => kind === 'infected');
@@ -51,7 +51,7 @@ const hexOf = (text: string): string => Buffer.from(text.padStart(8, '-')).toStr
 
 const inTar = (content: Uint8Array): Uint8Array => tar([{ name: 'inner', content }]);
 
-t.test('recursion: the virus is found at the last depth, and told as too deep behind it', async (t) => {
+t.test('recursion: the virus is found at the last depth, and reported as too deep behind it', async (t) => {
   for (const maxRecursion of [4, 10, defaultEngineLimits.maxRecursion]) {
     await limited(t, { maxRecursion });
     const depths = upTo(maxRecursion + 4);
@@ -91,7 +91,7 @@ t.test('scan size: to the byte, for plain content and for what it unpacks to', a
   }
 });
 
-t.test('time: the same content is looked at whole, or told as too slow', async (t) => {
+t.test('time: the same content is looked at whole, or reported as too slow', async (t) => {
   const slow = zip([...upTo(20).map((index) => ({ name: `${index}`, content: Buffer.alloc(2 * MIB) })), virus]);
   await limited(t, {});
   t.strictSame(scan(slow), INFECTED);
@@ -137,7 +137,7 @@ t.test('bombs under the default limits end as incomplete', async (t) => {
 
 const harmless = Buffer.from('harmless text of a few words\n'.repeat(20));
 
-t.test('what is sealed is told, alone and inside of an archive, and refused where that is wanted', async (t) => {
+t.test('what is encrypted is reported, alone and inside of an archive, and refused where that is wanted', async (t) => {
   await limited(t, {});
   const sealed: Record<string, Uint8Array> = {
     zip: zip([{ name: 'secret.txt', content: harmless, encrypted: true }]),
@@ -175,7 +175,7 @@ t.test('documents that only speak of it are not sealed', async (t) => {
   t.strictSame(scan(pdf(harmless)), { kind: 'clean', encrypted: false });
 });
 
-t.test('a RAR is looked into, or told as not looked into', async (t) => {
+t.test('a RAR is looked into, or reported as not looked into', async (t) => {
   await limited(t, {});
   // libclamav has no unpacker of its own for it: Debian's is not part of its free software.
   const cannot: Verdict = { kind: 'incomplete', reason: 'engine cannot unpack RAR' };

@@ -1,23 +1,23 @@
 // Reloads in one process, under scans that never stop: no verdict is lost or bears the wrong epoch, whatever happens to the files.
+
 import { EventEmitter, once } from 'node:events';
-import { mkdirSync, readdirSync, renameSync, rmSync, statSync, utimesSync, writeFileSync } from 'node:fs';
+import { mkdirSync, renameSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { mock } from 'node:test';
+import { setTimeout as pause } from 'node:timers/promises';
 import t, { type Test } from 'tap';
-import { SIGN_OF_LIFE_MS } from '../../src/engine/owned.js';
-import { startPool } from '../../src/engine/pool.js';
-import {
-  daysOld,
-  loadSignatures,
-  type ReloadMode,
-  type SignatureEvent,
-  type SignatureOptions,
-} from '../../src/engine/signatures.js';
+import type { SignatureEvent } from '../../src/engine/signature-state.js';
+import { daysOld, loadSignatures, type SignatureOptions } from '../../src/engine/signatures.js';
+import { startPool } from '../../src/engine/threads/pool.js';
 import { ownSignaturesDirectory } from '../../src/paths.js';
+import { sharedBytes } from '../fixtures/shared-bytes.js';
+import { until } from '../fixtures/until.js';
 import { bodySignature, databaseFolder, temporaryFolder } from '../native/engine.js';
 
 const MARK = Buffer.from('a mark of this test');
 const SCAN_TIMEOUT_MS = 60_000;
+/** Between two scans of a client: reloads get a core, and scans are never a long time apart. */
+const PAUSE_MS = 1;
 
 function write(folder: string, name: string, content: string): void {
   writeFileSync(join(folder, `${name}.part`), content);
@@ -43,17 +43,13 @@ interface Running {
   scanUntil(work: Promise<unknown>): Promise<Map<number, Set<string>>>;
 }
 
-async function run(t: Test, folder: string, options: Partial<SignatureOptions> = {}, frugal = false): Promise<Running> {
+async function run(t: Test, folder: string, options: Partial<SignatureOptions> = {}): Promise<Running> {
   const pool = startPool({ threads: 2, queueLimit: 100, scanTimeoutMs: SCAN_TIMEOUT_MS });
   const events: SignatureEvent[] = [];
-  const mode: ReloadMode = frugal
-    ? { kind: 'frugal', copyDirectory: temporaryFolder(t), pause: pool.pause }
-    : { kind: 'concurrent' };
   const onEvent = (event: SignatureEvent): void => void events.push(event);
   const signatures = loadSignatures({
     directories: [folder],
     scanTimeoutMs: SCAN_TIMEOUT_MS,
-    mode,
     onEvent,
     ...options,
   });
@@ -74,11 +70,11 @@ async function run(t: Test, folder: string, options: Partial<SignatureOptions> =
       });
       const client = async (): Promise<void> => {
         while (!done) {
-          const content = new ArrayBuffer(MARK.length);
-          new Uint8Array(content).set(MARK);
-          const { verdict, epoch } = await pool.scan(content, MARK.length);
-          if (verdict.kind !== 'infected' || epoch === null) throw new Error(JSON.stringify(verdict));
+          const { verdict, engine } = await pool.scan(sharedBytes(MARK), MARK.length);
+          if (verdict.kind !== 'infected' || engine === null) throw new Error(JSON.stringify(verdict));
+          const { epoch } = engine;
           found.set(epoch, (found.get(epoch) ?? new Set()).add(verdict.virusName));
+          await pause(PAUSE_MS);
         }
       };
       await Promise.all([client(), client(), client(), client(), finished]);
@@ -87,66 +83,61 @@ async function run(t: Test, folder: string, options: Partial<SignatureOptions> =
   };
 }
 
-for (const frugal of [false, true]) {
-  const mode = frugal ? 'frugal' : 'concurrent';
-  t.test(`${mode}: 50 reloads under scans, one of five with a broken file`, async (t) => {
-    const folder = databaseFolder(t, { 'a.ndb': named(0), 'b.hsb': manyHashes(40_000) });
-    const { signatures, scanUntil, events } = await run(t, folder, {}, frugal);
-    const names = new Map<number, string>([[(await signatures.ready()).epoch, 'Test.V0.UNOFFICIAL']]);
-    const resident: number[] = [];
-    const reloads = async (): Promise<void> => {
-      let good = 0;
-      for (let version = 1; version <= 50; version += 1) {
-        const breaks = version % 5 === 0;
-        write(folder, 'a.ndb', breaks ? `${named(version)}nonsense\n` : named(version));
-        if (!breaks) good = version;
-        await signatures.reload();
-        const state = signatures.state();
-        if (state.kind !== 'ready') throw new Error('not ready');
-        t.equal(state.reload.kind, breaks ? 'failed' : 'none', `reload ${version}`);
-        names.set(state.info.epoch, `Test.V${good}.UNOFFICIAL`);
-        t.match(signatures.engineOf(state.info.epoch), { signatureVersion: state.info.signatureVersion });
-        resident.push(process.memoryUsage.rss() / 2 ** 20);
-      }
-    };
-    const found = await scanUntil(reloads());
-    t.ok(found.size > 20, `${found.size} engines have answered`);
-    for (const [epoch, of] of found) t.strictSame([...of], [names.get(epoch)], `epoch ${epoch}`);
-    t.strictSame(
-      [...names.keys()],
-      [...names.keys()].sort((a, b) => a - b),
-      'epochs only grow',
-    );
-    t.equal(events.filter((event) => event.kind === 'failed').length, 10);
-    // Engines that stayed would be 200 MiB by then; the lowest and not the last, because garbage comes and goes.
-    const [early, late] = [Math.max(...resident.slice(10, 20)), Math.min(...resident.slice(40))];
-    t.ok(late < early + 64, `${Math.round(early)} MiB at most after 20 reloads, ${Math.round(late)} after 50`);
-  });
+t.test('50 reloads under scans, one of five with a broken file', async (t) => {
+  const folder = databaseFolder(t, { 'a.ndb': named(0), 'b.hsb': manyHashes(40_000) });
+  const { signatures, scanUntil, events } = await run(t, folder);
+  const names = new Map<number, string>([[(await signatures.ready()).epoch, 'Test.V0.UNOFFICIAL']]);
+  const resident: number[] = [];
+  const reloads = async (): Promise<void> => {
+    let good = 0;
+    for (let version = 1; version <= 50; version += 1) {
+      const breaks = version % 5 === 0;
+      write(folder, 'a.ndb', breaks ? `${named(version)}nonsense\n` : named(version));
+      if (!breaks) good = version;
+      await signatures.reload();
+      const state = signatures.state();
+      if (state.kind !== 'ready') throw new Error('not ready');
+      t.equal(state.reload.kind, breaks ? 'failed' : 'none', `reload ${version}`);
+      names.set(state.engine.epoch, `Test.V${good}.UNOFFICIAL`);
+      resident.push(process.memoryUsage.rss() / 2 ** 20);
+    }
+  };
+  const found = await scanUntil(reloads());
+  t.ok(found.size > 20, `${found.size} engines have answered`);
+  for (const [epoch, of] of found) t.strictSame([...of], [names.get(epoch)], `epoch ${epoch}`);
+  t.strictSame(
+    [...names.keys()],
+    [...names.keys()].sort((a, b) => a - b),
+    'epochs only grow',
+  );
+  t.equal(events.filter((event) => event.kind === 'failed').length, 10);
+  // Engines that stayed would be 200 MiB by then; the lowest and not the last, because garbage comes and goes.
+  const [early, late] = [Math.max(...resident.slice(10, 20)), Math.min(...resident.slice(40))];
+  t.ok(late < early + 64, `${Math.round(early)} MiB at most after 20 reloads, ${Math.round(late)} after 50`);
+});
 
-  t.test(`${mode}: a file that is replaced while it is read is read again`, async (t) => {
-    const folder = databaseFolder(t, { 'a.ndb': named(0), 'b.hsb': manyHashes(100_000) });
-    let wish: 'none' | 'replace' = 'none';
-    const onProgress = (fraction: number): void => {
-      if (wish === 'none' || fraction === 0) return;
-      wish = 'none';
-      write(folder, 'a.ndb', named(2));
-    };
-    const { signatures, events, scanUntil } = await run(t, folder, { onProgress }, frugal);
-    wish = 'replace';
-    write(folder, 'a.ndb', named(1));
-    const reloads = async (): Promise<void> => {
-      await signatures.reload();
-      if (!frugal) t.match(events.at(-1), { kind: 'failed', message: /changed while they were read/, serving: true });
-      await signatures.reload();
-    };
-    const found = await scanUntil(reloads());
-    t.match(signatures.state(), { kind: 'ready', reload: { kind: 'none' } });
-    for (const [epoch, of] of found) t.equal(of.size, 1, `epoch ${epoch} has one answer`);
-    const names = [...found.values()].flatMap((of) => [...of]);
-    // A copy is made first, so nobody sees what happens to the original meanwhile.
-    if (!frugal) t.notOk(names.includes('Test.V1.UNOFFICIAL'), 'what was replaced while it was read never served');
-  });
-}
+t.test('a file that is replaced while it is read is read again', async (t) => {
+  const folder = databaseFolder(t, { 'a.ndb': named(0), 'b.hsb': manyHashes(100_000) });
+  let isReplaced = true;
+  const onProgress = (fraction: number): void => {
+    if (isReplaced || fraction === 0) return;
+    isReplaced = true;
+    write(folder, 'a.ndb', named(2));
+  };
+  const { signatures, events, scanUntil } = await run(t, folder, { onProgress });
+  isReplaced = false;
+  write(folder, 'a.ndb', named(1));
+  const reloads = async (): Promise<void> => {
+    await signatures.reload();
+    t.match(events.at(-1), { kind: 'failed', message: /changed while they were read/, serving: true });
+    await signatures.reload();
+  };
+  const found = await scanUntil(reloads());
+  t.match(signatures.state(), { kind: 'ready', reload: { kind: 'none' } });
+  for (const [epoch, of] of found) t.equal(of.size, 1, `epoch ${epoch} has one answer`);
+  const names = [...found.values()].flatMap((of) => [...of]);
+  t.notOk(names.includes('Test.V1.UNOFFICIAL'), 'what was replaced while it was read never served');
+});
 
 t.test('our own signatures must find the test file, or nothing is loaded', async (t) => {
   const ldb = 'Sluice.Test.EICAR;Engine:81-255,Target:0;0;6e6f742074686174206f6e65\n';
@@ -163,11 +154,11 @@ t.test('a first load that failed is made good by the files that come', async (t)
   t.teardown(() => signatures.stop());
   await t.rejects(signatures.ready(), /no signature database/);
   write(folder, 'a.ndb', named(1));
-  while (signatures.state().kind !== 'ready') await new Promise((resolve) => setImmediate(resolve));
+  await until(() => signatures.state().kind === 'ready');
   t.match(signatures.state(), { kind: 'ready', reload: { kind: 'none' } });
 });
 
-/** What is told from the beginning on, and a wait for tries and events. */
+/** What is reported from the beginning on, and a wait for tries and events. */
 function listen() {
   const events: SignatureEvent[] = [];
   const told = new EventEmitter();
@@ -199,7 +190,7 @@ function listen() {
   };
 }
 
-t.test('a first load that failed is tried again by itself, and told once for each reason', async (t) => {
+t.test('a first load that failed is tried again by itself, and reported once for each reason', async (t) => {
   const folder = databaseFolder(t, {});
   const { events, until, moreTries, onEvent, onProgress } = listen();
   const options = { directories: [folder], scanTimeoutMs: SCAN_TIMEOUT_MS, pollMs: 0, retryMs: 2 };
@@ -214,10 +205,10 @@ t.test('a first load that failed is tried again by itself, and told once for eac
   await until(() => events.some((event) => event.kind === 'failed' && /^Cannot load/.test(event.message)));
   const { length } = events;
   await moreTries(2);
-  t.equal(events.length, length, 'another reason is told, once');
+  t.equal(events.length, length, 'another reason is reported, once');
   write(folder, 'a.ndb', named(1));
   await until(() => events.at(-1)?.kind === 'loaded');
-  t.match(signatures.state(), { kind: 'ready', info: { name: 'clamav' }, reload: { kind: 'none' } });
+  t.match(signatures.state(), { kind: 'ready', engine: { name: 'clamav' }, reload: { kind: 'none' } });
 });
 
 t.test('rules that stand in for ClamAV are left as they are by tries that fail', async (t) => {
@@ -239,60 +230,34 @@ t.test('rules that stand in for ClamAV are left as they are by tries that fail',
   await moreTries(2);
   t.match(events, [{ kind: 'loaded' }, { kind: 'failed', serving: true }]);
   t.equal(events.length, 2);
-  t.match(signatures.state(), { kind: 'ready', info: { epoch, name } });
+  t.match(signatures.state(), { kind: 'ready', engine: { epoch, name } });
   write(folder, 'a.ndb', named(1));
   await until(() => events.at(-1)?.kind === 'loaded');
-  t.match(signatures.state(), { kind: 'ready', info: { name: 'clamav', standsInFor: null } });
+  t.match(signatures.state(), { kind: 'ready', engine: { name: 'clamav', standsInFor: null } });
 });
 
-for (const frugal of [false, true]) {
-  const distances = frugal ? 'not at all with RELOAD=frugal' : 'at doubling distances up to half an hour';
-  t.test(`while something serves, what failed is tried again ${distances}`, async (t) => {
-    const folder = databaseFolder(t, {});
-    const retryMs = 700_001;
-    const timers = mock.method(globalThis, 'setTimeout');
-    t.teardown(() => timers.mock.restore());
-    const delays = (): unknown[] => {
-      const all = timers.mock.calls.map((call) => call.arguments[1]);
-      timers.mock.resetCalls();
-      return all.filter((delay) => typeof delay === 'number' && delay >= retryMs);
-    };
-    const pause = () => ({ drained: Promise.resolve(), resume: () => undefined });
-    const mode: ReloadMode = frugal
-      ? { kind: 'frugal', copyDirectory: temporaryFolder(t), pause }
-      : { kind: 'concurrent' };
-    const signatures = loadSignatures({ directories: [folder], scanTimeoutMs: SCAN_TIMEOUT_MS, retryMs, mode });
-    t.teardown(() => signatures.stop());
-    await t.rejects(signatures.ready());
-    t.strictSame(delays(), [retryMs], 'nothing serves');
-    write(folder, 'a.ndb', named(1));
-    await signatures.reload();
-    t.match(signatures.state(), { kind: 'ready', reload: { kind: 'none' } });
-    t.strictSame(delays(), []);
-    write(folder, 'a.ndb', 'nonsense\n');
-    for (const _ of [1, 2, 3]) await signatures.reload();
-    t.match(signatures.state(), { kind: 'ready', reload: { kind: 'failed' } });
-    t.strictSame(delays(), frugal ? [] : [retryMs, 2 * retryMs, 30 * 60_000]);
-  });
-}
-
-t.test('the copy for a fallback shows every minute that its owner lives', async (t) => {
-  const timers = mock.method(globalThis, 'setInterval');
+t.test('while something serves, what failed is tried again at doubling distances up to half an hour', async (t) => {
+  const folder = databaseFolder(t, {});
+  const retryMs = 700_001;
+  const timers = mock.method(globalThis, 'setTimeout');
   t.teardown(() => timers.mock.restore());
-  const copyDirectory = temporaryFolder(t);
-  const pause = () => ({ drained: Promise.resolve(), resume: () => undefined });
-  const signatures = loadSignatures({
-    directories: [databaseFolder(t, { 'a.ndb': named(1) })],
-    scanTimeoutMs: SCAN_TIMEOUT_MS,
-    mode: { kind: 'frugal', copyDirectory, pause },
-  });
+  const delays = (): unknown[] => {
+    const all = timers.mock.calls.map((call) => call.arguments[1]);
+    timers.mock.resetCalls();
+    return all.filter((delay) => typeof delay === 'number' && delay >= retryMs);
+  };
+  const signatures = loadSignatures({ directories: [folder], scanTimeoutMs: SCAN_TIMEOUT_MS, retryMs });
   t.teardown(() => signatures.stop());
-  await signatures.ready();
-  const [name = ''] = readdirSync(copyDirectory);
-  utimesSync(join(copyDirectory, name), 1, 1);
-  // The minute is over for whoever waits for one.
-  for (const { arguments: args } of timers.mock.calls) if (args[1] === SIGN_OF_LIFE_MS) args[0]();
-  t.ok(statSync(join(copyDirectory, name)).mtimeMs > 1_000_000);
+  await t.rejects(signatures.ready());
+  t.strictSame(delays(), [retryMs], 'nothing serves');
+  write(folder, 'a.ndb', named(1));
+  await signatures.reload();
+  t.match(signatures.state(), { kind: 'ready', reload: { kind: 'none' } });
+  t.strictSame(delays(), []);
+  write(folder, 'a.ndb', 'nonsense\n');
+  for (const _ of [1, 2, 3]) await signatures.reload();
+  t.match(signatures.state(), { kind: 'ready', reload: { kind: 'failed' } });
+  t.strictSame(delays(), [retryMs, 2 * retryMs, 30 * 60_000]);
 });
 
 t.test('old daily signatures are warned of', async (t) => {
@@ -303,10 +268,9 @@ t.test('old daily signatures are warned of', async (t) => {
       if (event.kind === 'warning') warnings.push(event.message);
     },
   });
-  const info = await signatures.ready();
-  t.equal(daysOld(info, Date.now()), null, 'files without a build time have no age');
-  const container = { version: 1, signatureCount: 1 };
-  const aged = { ...info, files: [{ path: '/x/daily.cvd', sizeBytes: 1, container, builtAt: 1_000_000 }] };
+  const engine = await signatures.ready();
+  t.equal(daysOld(engine, Date.now()), null, 'files without a build time have no age');
+  const aged = { ...engine, dailyBuiltAt: 1_000_000 };
   t.equal(daysOld(aged, (1_000_000 + 8 * 86_400) * 1000), 8);
   t.strictSame(warnings, []);
 });
@@ -317,11 +281,10 @@ t.test('a folder that others fill some day counts from then on, and no longer wh
   const later = join(parent, 'later');
   const { signatures } = await run(t, folder, { optionalDirectories: [later], pollMs: 10, settleMs: 10 });
   const counted = async (count: number): Promise<void> => {
-    for (;;) {
+    await until(() => {
       const state = signatures.state();
-      if (state.kind === 'ready' && state.info.signatureCount === count) return;
-      await new Promise((resolve) => setTimeout(resolve, 10));
-    }
+      return state.kind === 'ready' && state.engine.signatureCount === count;
+    });
   };
   await counted(1);
   mkdirSync(later);

@@ -16,9 +16,9 @@ import {
 } from 'node:fs';
 import { basename, dirname, join } from 'node:path';
 import t from 'tap';
-import { ownedName } from '../../src/engine/owned.js';
+import { removeOwnFolder } from '../../src/engine/owned-folder.js';
+import { processFolderName } from '../../src/engine/process-folders.js';
 import { makeScratch } from '../../src/engine/scratch.js';
-import { removeOwnFolder } from '../../src/owned-folder.js';
 import { after } from '../fixtures/later.js';
 import { withoutRoot } from '../fixtures/other-user.js';
 import { temporaryFolder } from '../native/engine.js';
@@ -34,7 +34,7 @@ function deadPid(): number {
 
 /** The folder of a process of ours with that pid, as seen from where it counts, or from elsewhere. */
 function nameOf(pid: number, elsewhere = false): string {
-  const [, , namespace = ''] = ownedName('').split('-');
+  const [, , namespace = ''] = processFolderName('').split('-');
   return `sluice-engine-${pid}-1700000000000-${elsewhere ? 'f00d'.repeat(3) : namespace}-abcdef`;
 }
 
@@ -133,7 +133,7 @@ t.test('the folder of a living process is kept', async (t) => {
   ours.remove();
 });
 
-t.test('a leftover that cannot be removed is told of and stops nothing', async (t) => {
+t.test('a leftover that cannot be removed is reported and stops nothing', async (t) => {
   // Not where every other engine of this machine looks for leftovers too.
   const parent = temporaryFolder(t);
   chmodSync(parent, 0o777);
@@ -149,7 +149,7 @@ t.test('a leftover that cannot be removed is told of and stops nothing', async (
 
 /** What removeOrphans says about the folder, as the user with that number. */
 function sweepAs(uid: number, parent: string): string {
-  const ownedUrl = new URL('../../src/engine/owned.js', import.meta.url).href;
+  const ownedUrl = new URL('../../src/engine/process-folders.js', import.meta.url).href;
   const script = `
     const { removeOrphans } = await import(${JSON.stringify(ownedUrl)});
     console.log(removeOrphans(${JSON.stringify(parent)}, 'sluice-engine-').join());`;
@@ -186,7 +186,7 @@ t.test('a folder of another user is left alone, also by root', async (t) => {
     chownSync(foreign, 65_534, 65_534);
     t.equal(sweepAs(0, parent), '');
   } else {
-    // Whoever can't give a folder away finds one that is not his.
+    // A user who can't give a folder away needs one that is somebody else's.
     t.notOk(removeOwnFolder('/', 'tmp'));
     rmSync(foreign, { recursive: true });
     return;

@@ -1,25 +1,47 @@
-// A process with one engine, with gates or without, that says what it finds in what it is sent.
+// A process with one engine, with gates or without, that says what it finds in contents that it makes itself from their numbers.
 import { mkdtempSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
-import { defaultEngineLimits, gateStatistics, loadEngine, scanBuffer } from '../../src/engine/addon.js';
+import { defaultEngineLimits, scanBuffer } from '../../src/engine/clamav/addon.js';
 import { prepareGates } from '../../src/engine/clamav/gates/prepare.js';
 import { readAnswer } from '../../src/engine/verdict.js';
+import { loadEngine } from '../native/engine.js';
+import { casesOf } from './cases.js';
 
-const [database = '', store = ''] = process.argv.slice(2);
+export interface LookerOrder {
+  readonly database: string;
+  /** Where the files of gates are kept; null: no gates. */
+  readonly store: string | null;
+  readonly cases: Parameters<typeof casesOf>[0];
+}
+
+/** Numbers of contents, the last one not among them. */
+export interface Range {
+  readonly from: number;
+  readonly to: number;
+}
+
+const { database, store, cases: casesOrder }: LookerOrder = JSON.parse(process.argv[2] ?? '{}');
 const scratch = mkdtempSync(join('/dev/shm', 'sluice-equivalence-'));
 process.on('exit', () => rmSync(scratch, { recursive: true, force: true }));
 process.on('disconnect', () => process.exit());
 
-const gates = store === '' ? null : (await prepareGates([database], store)).files;
+const gates = store === null ? null : (await prepareGates([database], store)).files;
 // Time must not decide between them.
 const limits = { ...defaultEngineLimits, maxScanTimeMs: 600_000 };
-const { signatureCount } = await loadEngine({ directories: [database], temporaryDirectory: scratch, limits, gates });
-process.on('message', (contents: Uint8Array[]) => {
-  const verdicts = contents.map((content) => {
-    const verdict = readAnswer(scanBuffer(content), 'allow');
-    if (verdict.kind === 'infected') return `infected ${verdict.virusName}`;
-    return verdict.kind === 'clean' ? `clean ${verdict.encrypted}` : `${verdict.kind} ${verdict.reason}`;
-  });
-  process.send?.({ verdicts, statistics: gateStatistics() });
+await loadEngine({ directories: [database], temporaryDirectory: scratch, limits, gates });
+const cases = casesOf(casesOrder);
+
+function lookAt(number: number): string {
+  const content = cases.at(number);
+  // Nothing is what a content cut to nothing is.
+  if (content === null || content.length === 0) return 'nothing';
+  const verdict = readAnswer(scanBuffer(content), 'allow');
+  if (verdict.kind === 'infected') return `infected ${verdict.virusName}`;
+  return verdict.kind === 'clean' ? `clean ${verdict.encrypted}` : `${verdict.kind} ${verdict.reason}`;
+}
+
+process.on('message', ({ from, to }: Range) => {
+  const verdicts = Array.from({ length: to - from }, (_, index) => lookAt(from + index));
+  process.send?.({ verdicts });
 });
-process.send?.({ signatureCount });
+process.send?.({ count: cases.count, makeable: cases.makeable });

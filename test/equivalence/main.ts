@@ -1,36 +1,51 @@
 // `npm run equivalence -- --database FOLDER`: an engine with gates against one without, on contents made for each logical signature and on clean files.
-import { type ChildProcess, fork } from 'node:child_process';
-import { existsSync, readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs';
-import { mkdtemp, rm } from 'node:fs/promises';
+import {
+  existsSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  renameSync,
+  rmSync,
+  statSync,
+  writeFileSync,
+} from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { fileURLToPath } from 'node:url';
 import { SingleBar } from 'cli-progress';
 import { Command, InvalidArgumentError } from 'commander';
-import { membersOf } from '../../src/engine/clamav/gates/bundle.js';
-import { databaseFiles } from '../../src/engine/databases.js';
-import { type Case, type Cases, casesOf } from './cases.js';
+import { type Cases, casesOf } from './cases.js';
+import { type Looker, startLooker } from './looker-process.js';
+import { type Logical, linesOfSlice, readLogical, writeSlice } from './slices.js';
 
-const BATCH = 64;
+/** Few enough that both engines are about as far, and many for each message. */
+const BATCH = 256;
 const CLEAN_BYTES_MAX = 8 * 1024 * 1024;
+const SAVE_MS = 5_000;
 
 interface Options {
   readonly database: string;
   readonly clean: readonly string[];
   readonly cleanFiles: number;
+  readonly slices: number;
   readonly rounds: number;
   readonly most: number;
   readonly seed: number;
   readonly state?: string;
-  readonly store?: string;
 }
 
 /** Where a run is; it can be gone on with. */
 interface State {
   readonly seed: number;
+  readonly slices: number;
+  readonly rounds: number;
+  slice: number;
+  /** Of the slice. */
   next: number;
-  /** Places of the signatures that matched what was made for them, in the engine without gates. */
-  fired: number[];
+  compared: number;
+  /** Names of the logical signatures that matched in the engine without gates. */
+  fired: string[];
+  /** Signatures that content was made for. */
+  makeable: number;
   infected: number;
   otherNames: number;
   differences: string[];
@@ -38,7 +53,7 @@ interface State {
 
 function wholeNumber(text: string): number {
   const number = Number(text);
-  if (!Number.isSafeInteger(number) || number < 0) throw new InvalidArgumentError('must be a whole number');
+  if (!Number.isSafeInteger(number) || number < 1) throw new InvalidArgumentError('must be a whole number above zero');
   return number;
 }
 
@@ -50,25 +65,18 @@ function readOptions(): Options {
     .requiredOption('--database <folder>', 'the signatures')
     .option('--clean <path...>', 'folders of clean files', ['/usr/share/clamav-testfiles', '/usr'])
     .option('--clean-files <number>', 'at most so many of them', wholeNumber, 2_000)
+    .option(
+      '--slices <number>',
+      'split the logical signatures over so many pairs of engines, one after the other',
+      wholeNumber,
+      40,
+    )
     .option('--rounds <number>', 'so often all forms of all signatures', wholeNumber, 2)
     .option('--most <number>', 'stop after so many comparisons', wholeNumber, Number.MAX_SAFE_INTEGER)
-    .option('--seed <number>', 'of what is random', wholeNumber, Date.now() % 1_000_000)
+    .option('--seed <number>', 'of what is random', wholeNumber, 1 + (Date.now() % 1_000_000))
     .option('--state <file>', 'go on where a run with this file stopped')
-    .option('--store <folder>', 'the files of gates, with what was learned of noise')
     .parse()
     .opts();
-}
-
-async function linesOf(database: string): Promise<string[]> {
-  const texts: string[] = [];
-  for (const path of await databaseFiles(database)) {
-    if (path.endsWith('.ldb')) texts.push(readFileSync(path, 'latin1'));
-    if (!/\.(cvd|cld|cud)$/.test(path)) continue;
-    for await (const { content } of membersOf(path, (name) => name.endsWith('.ldb'))) {
-      if (content !== null) texts.push(content.toString('latin1'));
-    }
-  }
-  return texts.flatMap((text) => text.split(/\r?\n/)).filter((line) => line !== '' && !line.startsWith('#'));
 }
 
 function cleanFilesIn(folders: readonly string[], most: number): string[] {
@@ -86,119 +94,114 @@ function cleanFilesIn(folders: readonly string[], most: number): string[] {
   return paths.filter((_, index) => index % step === 0).slice(0, most);
 }
 
-interface Looker {
-  look(contents: readonly Buffer[]): Promise<string[]>;
-  readonly child: ChildProcess;
+function readState({ state: path, seed, slices, rounds }: Options): State {
+  if (path !== undefined && existsSync(path)) {
+    const state: State = JSON.parse(readFileSync(path, 'utf8'));
+    return state;
+  }
+  const zero = { slice: 0, next: 0, compared: 0, fired: [], makeable: 0, infected: 0, otherNames: 0, differences: [] };
+  return { seed, slices, rounds, ...zero };
 }
 
-async function startLooker(database: string, store: string): Promise<Looker> {
-  const path = fileURLToPath(new URL('./looker.js', import.meta.url));
-  const child = fork(path, [database, store], { serialization: 'advanced' });
-  const answer = (): Promise<unknown> =>
-    new Promise((resolve, reject) => {
-      child.once('message', resolve);
-      child.once('exit', (code, signal) => reject(new Error(`an engine's process ended with ${code ?? signal}`)));
-    });
-  await answer();
-  return {
-    child,
-    async look(contents) {
-      const reply = answer();
-      child.send(contents);
-      const message: unknown = await reply;
-      child.removeAllListeners('exit');
-      return verdictsIn(message);
-    },
-  };
+function save(path: string | undefined, state: State): void {
+  if (path === undefined) return;
+  writeFileSync(`${path}.new`, JSON.stringify(state));
+  renameSync(`${path}.new`, path);
 }
 
-function verdictsIn(message: unknown): string[] {
-  const verdicts: unknown =
-    typeof message === 'object' && message !== null ? Reflect.get(message, 'verdicts') : undefined;
-  if (!Array.isArray(verdicts)) throw new Error('an engine answered something else');
-  return verdicts.map(String);
-}
-
-function readState(path: string | undefined, seed: number): State {
-  if (path === undefined || !existsSync(path))
-    return { seed, next: 0, fired: [], infected: 0, otherNames: 0, differences: [] };
-  const state: State = JSON.parse(readFileSync(path, 'utf8'));
-  return state;
-}
-
-function note(
-  state: State,
-  fired: Set<number>,
-  one: Case,
-  number: number,
-  plain: string,
-  gated: string,
-  lines: readonly string[],
-): void {
-  const name = one.signature === null ? undefined : lines[one.signature]?.split(';')[0];
-  if (one.signature !== null && name !== undefined && plain.startsWith(`infected ${name}`)) fired.add(one.signature);
+function note(state: State, cases: Cases, number: number, plain: string, gated: string): void {
   if (plain.startsWith('infected ')) state.infected += 1;
   if (plain === gated) return;
   const areBoth = plain.startsWith('infected ') && gated.startsWith('infected ');
   // Either may be a name of several that match.
   if (areBoth) state.otherNames += 1;
-  else state.differences.push(`${number} (${one.what}): ${plain} without gates, ${gated} with them`);
+  else {
+    const where = `slice ${state.slice}, number ${number} (${cases.describe(number)})`;
+    state.differences.push(`${where}: ${plain} without gates, ${gated} with them`);
+  }
 }
 
-async function compare(
-  options: Options,
-  state: State,
-  cases: Cases,
-  lines: readonly string[],
-  store: string,
-): Promise<void> {
-  const [plain, gated] = await Promise.all([startLooker(options.database, ''), startLooker(options.database, store)]);
+interface Comparison {
+  readonly options: Options;
+  readonly state: State;
+  readonly fired: Set<string>;
+  /** Names of all logical signatures. */
+  readonly names: ReadonlySet<string>;
+  readonly bar: SingleBar;
+}
+
+async function compareSlice(comparison: Comparison, cases: Cases, plain: Looker, gated: Looker): Promise<void> {
+  const { options, state, fired, names, bar } = comparison;
+  let savedMs = performance.now();
+  while (state.next < cases.count && state.compared < options.most) {
+    const range = { from: state.next, to: Math.min(cases.count, state.next + BATCH) };
+    const [without, within] = await Promise.all([plain.look(range), gated.look(range)]);
+    for (const [index, verdict] of without.entries()) {
+      const name = /^infected (.*?)(\.UNOFFICIAL)?$/.exec(verdict)?.[1];
+      if (name !== undefined && names.has(name)) fired.add(name);
+      note(state, cases, range.from + index, verdict, within[index] ?? '');
+    }
+    state.compared += range.to - range.from;
+    state.next = range.to;
+    bar.update(state.compared, { differences: state.differences.length });
+    if (performance.now() - savedMs < SAVE_MS) continue;
+    savedMs = performance.now();
+    state.fired = [...fired];
+    save(options.state, state);
+  }
+}
+
+async function compare(options: Options, state: State, logical: Logical, clean: readonly string[]): Promise<void> {
+  const names = new Set(logical.lines.map((line) => line.slice(0, line.indexOf(';'))));
   const fired = new Set(state.fired);
   const bar = new SingleBar({
-    format: '{bar} {percentage}% {value} of {total}, {differences} differences, {eta_formatted}',
+    format: '{bar} {percentage}% {value} of about {total}, {differences} differences, {eta_formatted}',
   });
-  const end = Math.min(cases.count, options.most);
-  bar.start(end, state.next, { differences: state.differences.length });
-  try {
-    while (state.next < end) {
-      const numbers = Array.from({ length: Math.min(BATCH, end - state.next) }, (_, index) => state.next + index);
-      const batch = numbers.map((number) => cases.at(number));
-      const contents = batch.map((one) => one?.content ?? Buffer.from(' '));
-      const [without, within] = await Promise.all([plain.look(contents), gated.look(contents)]);
-      for (const [index, one] of batch.entries()) {
-        if (one !== null)
-          note(state, fired, one, numbers[index] ?? 0, without[index] ?? '', within[index] ?? '', lines);
-      }
-      state.next += numbers.length;
-      state.fired = [...fired];
-      if (options.state !== undefined) writeFileSync(options.state, JSON.stringify(state));
-      bar.update(state.next, { differences: state.differences.length });
+  for (let isFirst = true; state.slice < state.slices && state.compared < options.most; isFirst = false) {
+    const folder = mkdtempSync(join(tmpdir(), 'sluice-equivalence-'));
+    const database = join(folder, 'database');
+    const lines = linesOfSlice(logical.lines, state.slice, state.slices);
+    writeSlice(logical, lines, database);
+    const cleanFiles = clean.filter((_, index) => index % state.slices === state.slice);
+    const order = { linesPath: join(database, 'slice.ldb'), cleanFiles, seed: state.seed, rounds: state.rounds };
+    const cases = casesOf(order);
+    if (isFirst)
+      bar.start(Math.min(cases.count * state.slices, options.most), state.compared, {
+        differences: state.differences.length,
+      });
+    const [plain, gated] = await Promise.all([
+      startLooker({ database, store: null, cases: order }),
+      startLooker({ database, store: join(folder, 'gates'), cases: order }),
+    ]);
+    try {
+      await compareSlice({ options, state, fired, names, bar }, cases, plain, gated);
+    } finally {
+      await Promise.all([plain.end(), gated.end()]);
+      rmSync(folder, { recursive: true, force: true });
     }
-  } finally {
-    bar.stop();
-    plain.child.disconnect();
-    gated.child.disconnect();
+    if (state.next >= cases.count) {
+      state.makeable += cases.makeable;
+      state.slice += 1;
+      state.next = 0;
+    }
+    state.fired = [...fired];
+    save(options.state, state);
   }
+  bar.stop();
 }
 
 async function main(): Promise<void> {
   const options = readOptions();
-  const state = readState(options.state, options.seed);
-  const lines = await linesOf(options.database);
+  const state = readState(options);
+  const logical = await readLogical(options.database);
   const clean = cleanFilesIn(options.clean, options.cleanFiles);
-  const cases = casesOf(lines, clean, state.seed, options.rounds);
-  const store = options.store ?? (await mkdtemp(join(tmpdir(), 'sluice-equivalence-')));
+  const { seed, slices } = state;
+  process.stdout.write(`seed ${seed}; ${logical.lines.length} logical signatures in ${slices} slices\n`);
+  await compare(options, state, logical, clean);
   process.stdout.write(
-    `seed ${state.seed}; ${lines.length} logical signatures, content is made for ${cases.makeable}\n`,
-  );
-  try {
-    await compare(options, state, cases, lines, store);
-  } finally {
-    if (options.store === undefined) await rm(store, { recursive: true, force: true });
-  }
-  process.stdout.write(
-    `${state.next} compared, ${state.infected} infected, ${state.fired.length} of ${lines.length} signatures fired, ` +
-      `${state.otherNames} times another name, ${state.differences.length} differences (seed ${state.seed})\n`,
+    `${state.compared} compared, ${state.infected} infected, content was made for ${state.makeable} signatures, ` +
+      `${state.fired.length} of ${logical.lines.length} fired, ` +
+      `${state.otherNames} times another name, ${state.differences.length} differences (seed ${seed})\n`,
   );
   for (const difference of state.differences.slice(0, 50)) process.stdout.write(`${difference}\n`);
   if (state.differences.length > 0) process.exitCode = 1;

@@ -3,7 +3,7 @@ import t from 'tap';
 import { runAttack } from './attack-rounds.js';
 
 t.test('an account that behaves has its verdicts while three others and strangers attack the server', async (t) => {
-  const report = await runAttack({ seconds: 15, onSecond: (text) => t.comment(text) });
+  const report = await runAttack({ seconds: 8, onSecond: (text) => t.comment(text) });
   t.strictSame(report.problems, []);
   t.strictSame(Object.keys(report.answers), ['200'], JSON.stringify(report));
   t.equal(report.starts, 1, 'the server was not restarted');

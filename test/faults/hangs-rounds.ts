@@ -4,6 +4,7 @@ import { faultEnvironment, faulty } from '../fixtures/faults.js';
 import { startPostgres } from '../fixtures/postgres.js';
 import { startRedis } from '../fixtures/redis.js';
 import { startServer } from '../fixtures/server.js';
+import { until } from '../fixtures/until.js';
 import { upload } from '../fixtures/upload.js';
 
 export interface HangOptions {
@@ -63,7 +64,7 @@ export async function runHangs(options: HangOptions): Promise<HangReport> {
         if (status !== 422)
           problems.push(`round ${round}: what hangs has the answer ${status} ${JSON.stringify(body)}`);
       }
-      while (childrenOf(server.pid).includes(old)) await new Promise((resolve) => setTimeout(resolve, 20));
+      await until(() => !childrenOf(server.pid).includes(old));
       replaced += 1;
       isOver = true;
       await Promise.all(beside);

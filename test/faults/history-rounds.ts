@@ -1,17 +1,19 @@
 // Rounds of load and disaster: the server, its supervisor and its database killed at random moments, its stores stopped for seconds or
-// crashed, and what clients were told compared with what is kept.
+// crashed, and the answers of clients compared with what is kept.
 import { existsSync, mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import { z } from 'zod';
 import { startHistory } from '../../src/history/history.js';
-import { startEmbedded } from '../../src/store/embedded.js';
+import { startEmbedded } from '../../src/store/embedded/embedded.js';
 import { openPostgres, type Sql } from '../../src/store/postgres.js';
 import { type PostgresServer, startPostgres } from '../fixtures/postgres.js';
+import { childrenOf, databaseOf } from '../fixtures/processes.js';
 import { type RedisServer, startRedis } from '../fixtures/redis.js';
 import { eicar } from '../fixtures/samples.js';
 import { startServer, type TestServer } from '../fixtures/server.js';
+import { until } from '../fixtures/until.js';
 import { upload } from '../fixtures/upload.js';
 
 export interface RoundsOptions {
@@ -165,15 +167,14 @@ function faultsOf({ postgres, redis }: Stores): Faults {
 
 /** The processes of the embedded database: as they would be on a machine that has no time for them, and killed. */
 function embeddedFaults(server: TestServer): Faults {
-  const [postmaster] = childrenOf(server);
-  if (postmaster === undefined) throw new Error('The embedded store has a process');
+  const postmaster = databaseOf(server.pid);
   const stopped: number[] = [];
   return {
     database: {
       begin() {
         // The parent first: what it starts meanwhile would be missed.
         process.kill(postmaster, 'SIGSTOP');
-        stopped.push(postmaster, ...childrenOf({ pid: postmaster }));
+        stopped.push(postmaster, ...childrenOf(postmaster));
         for (const pid of stopped) process.kill(pid, 'SIGSTOP');
       },
       resume() {
@@ -215,18 +216,12 @@ async function resume(stores: Stores | null): Promise<void> {
 
 /** The supervisor last, where more is killed: the server is given no moment to notice that something is gone. */
 async function kill(server: TestServer, what: Kill): Promise<void> {
-  for (const child of what === 'supervisor' ? [] : childrenOf(server).reverse()) {
+  for (const child of what === 'supervisor' ? [] : childrenOf(server.pid).reverse()) {
     const isDatabase = readFileSync(`/proc/${child}/cmdline`, 'utf8').split('\0')[0]?.endsWith('/postgres') === true;
     // One that is stopped would keep the next one waiting for its end.
     if (what === 'all' || !isDatabase) process.kill(child, 'SIGKILL');
   }
   await server.stop('SIGKILL');
-}
-
-/** The embedded database, where there is one, is the first. */
-function childrenOf({ pid }: { readonly pid: number }): number[] {
-  const children = readFileSync(`/proc/${pid}/task/${pid}/children`, 'utf8').trim().split(' ');
-  return children.filter(Boolean).map(Number);
 }
 
 interface Load {
@@ -297,7 +292,7 @@ async function replayed(sql: Sql, dataDirectory: string): Promise<void> {
   const silent = { info: () => undefined, warn: () => undefined, error: () => undefined };
   const options = { sql, dataDirectory, journalLimitBytes: 1e9, retentionDays: 400, log: silent };
   const history = await startHistory(options);
-  while (history.state().rows > 0) await delay(10);
+  await until(() => history.state().rows === 0);
   await history.stop();
 }
 

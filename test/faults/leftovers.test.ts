@@ -1,10 +1,12 @@
 // What a killed process had unpacked is gone when the next one serves; `KILLS=200` is the long form.
-import { readdirSync, readFileSync } from 'node:fs';
+import { readdirSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import t from 'tap';
 import { gzip, tar, zip } from '../fixtures/archives.js';
 import { startPostgres } from '../fixtures/postgres.js';
+import { serverOf } from '../fixtures/processes.js';
 import { startServer } from '../fixtures/server.js';
+import { until } from '../fixtures/until.js';
 import { upload } from '../fixtures/upload.js';
 import { generator } from './random.js';
 
@@ -33,11 +35,6 @@ function unpackedIn(folders: readonly string[]): number {
   }
 }
 
-function serverOf(supervisor: number): number {
-  const pids = readFileSync(`/proc/${supervisor}/task/${supervisor}/children`, 'utf8').trim().split(' ');
-  return Number(pids.at(-1) ?? 0);
-}
-
 t.test('a process that is killed while it unpacks leaves nothing behind for long', async (t) => {
   const large = { name: 'large', content: Buffer.alloc(100 * 1024 * 1024) };
   const contents = [zip([large]), gzip(tar([large]))];
@@ -63,7 +60,7 @@ t.test('a process that is killed while it unpacks leaves nothing behind for long
     await Promise.all(scans);
     await server.printed(new RegExp(`(?:"msg":"(signatures loaded)"[\\s\\S]*){${kill + 1}}`));
     t.strictSame(foldersOf(pid), [], `kill ${kill}: it is gone`);
-    while ((await upload(server.url, 'small').catch(() => null))?.status !== 200);
+    await until(async () => (await upload(server.url, 'small').catch(() => null))?.status === 200);
   }
   t.comment(`${killedWhileUnpacking} of ${KILLS} while there was something unpacked`);
   const last = serverOf(server.pid);

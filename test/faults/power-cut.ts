@@ -5,7 +5,7 @@ import { appendFileSync, mkdirSync, mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
-import { startEmbedded } from '../../src/store/embedded.js';
+import { startEmbedded } from '../../src/store/embedded/embedded.js';
 import { openPostgres } from '../../src/store/postgres.js';
 
 const [, , rounds = '20', setting] = process.argv;

@@ -1,4 +1,4 @@
-// A process that has hardly a file descriptor left when it looks for the dead: says what it told, and what it took over afterwards.
+// A process that has hardly a file descriptor left when it looks for the dead: it prints what it reported, and what it took over afterwards.
 import { closeSync, mkdirSync, openSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { frame } from '../../src/history/frames.js';
@@ -8,7 +8,7 @@ import { openTelling } from './journal-harness.js';
 
 const [, , directory] = process.argv;
 if (directory === undefined) throw new Error('Which folder?');
-const { journal, damage, hindered } = await openTelling(directory);
+const { journal, damage, transientFailures } = await openTelling(directory);
 const dead = join(directory, '00000000000000aa');
 mkdirSync(join(dead, 'open'), { recursive: true });
 writeFileSync(join(dead, '000000001.log'), frame(encodeRow(rowAt(Date.now()))));
@@ -36,6 +36,9 @@ for (const free of [1, 2]) {
 }
 await journal.adopt();
 const { rows } = journal.state();
-const told = { hindered: hindered.map(({ reason }) => reason), damage: damage.map(({ reason }) => reason) };
+const told = {
+  transientFailures: transientFailures.map(({ reason }) => reason),
+  damage: damage.map(({ reason }) => reason),
+};
 process.stdout.write(`${JSON.stringify({ ...told, damagedFiles, rows })}\n`);
 await journal.close();

@@ -3,6 +3,7 @@ import { readdirSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { openJournal } from '../../src/history/journal.js';
 import { rowAt } from '../fixtures/history.js';
+import { until } from '../fixtures/until.js';
 
 const [, , directory] = process.argv;
 if (directory === undefined) throw new Error('Which folder?');
@@ -12,7 +13,7 @@ const journal = await openJournal({
   directory: join(directory, 'journal'),
   limitBytes: 1024 * 1024 * 1024,
   onDamage: () => undefined,
-  onHindered: () => undefined,
+  onTransientFailure: () => undefined,
 });
 const kept: string[] = [];
 let refusedBy = '';
@@ -52,7 +53,7 @@ process.stdout.write(
 await journal.close();
 
 async function untilTried(): Promise<void> {
-  while (journal.refusal() !== null) await new Promise((resolve) => setImmediate(resolve));
+  await until(() => journal.refusal() === null);
 }
 
 /** Segments with nothing in them, while nobody copies them. */

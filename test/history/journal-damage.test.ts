@@ -1,4 +1,4 @@
-// What crashes, cuts, damage and other processes leave to the journal: each whole row once, the rest told and put aside.
+// What crashes, cuts, damage and other processes leave to the journal: each whole row once, the rest reported and put aside.
 import { execFileSync } from 'node:child_process';
 import {
   cpSync,
@@ -22,7 +22,7 @@ import { type Readable, readBlocks } from '../../src/history/segment.js';
 import { StoreError } from '../../src/store/store-error.js';
 import { rowAt } from '../fixtures/history.js';
 import { temporaryFolder } from '../fixtures/stores.js';
-import { drain, leave, NOW, open, segmentsBelow, someRows } from './journal-harness.js';
+import { drain, leave, NOW, open, openForgetful, segmentsBelow, someRows } from './journal-harness.js';
 
 t.test('what a killed process left, cut anywhere, is replayed whole by whole and once', async (t) => {
   const rows = someRows(20);
@@ -46,7 +46,7 @@ t.test('what a killed process left, cut anywhere, is replayed whole by whole and
   );
 });
 
-t.test('damage in the middle is told, costs one row, and the file is put aside', async (t) => {
+t.test('damage in the middle is reported, costs one row, and the file is put aside', async (t) => {
   const directory = temporaryFolder(t);
   const rows = someRows(5);
   const file = Buffer.concat(rows.map((row) => frame(encodeRow(row))));
@@ -59,7 +59,7 @@ t.test('damage in the middle is told, costs one row, and the file is put aside',
   t.strictSame(readdirSync(join(directory, 'damaged')), ['00000000000000bb-000000001.log']);
 });
 
-t.test('a record that is whole and of another shape is told and put aside', async (t) => {
+t.test('a record that is whole and of another shape is reported and put aside', async (t) => {
   const directory = temporaryFolder(t);
   const row = rowAt(NOW);
   leave(directory, '00000000000000cc', [Buffer.concat([frame('{"version":9}'), frame(encodeRow(row))])]);
@@ -112,7 +112,7 @@ t.test('a segment that can not be read is put aside, and those before and behind
     const { journal, damage } = await open(t, directory);
     const expected = [...rows.slice(0, 10), ...whole.map((index) => rows[index]), ...rows.slice(20)];
     t.strictSame(await drain(journal), expected, name);
-    t.ok(damage.length > 0, `${name}: told`);
+    t.ok(damage.length > 0, `${name}: reported`);
     t.ok(damage.every((one) => one.reason !== ''));
     t.strictSame(readdirSync(join(directory, 'damaged')), ['00000000000000aa-000000002.log'], name);
     t.notOk(existsSync(folder), `${name}: its folder is gone`);
@@ -144,7 +144,7 @@ t.test('what can not even be put aside stays, is counted, and keeps nobody', asy
   const told = damage.length;
   await journal.adopt();
   await journal.adopt();
-  t.equal(damage.length, told, 'told once');
+  t.equal(damage.length, told, 'reported once');
   rmSync(join(directory, '00000000000000bb'));
   await journal.adopt();
   t.equal(journal.state().damagedFiles, 1, 'what is gone is not counted');
@@ -163,7 +163,7 @@ t.test('damaged files of living and dead that can not be put aside are put aside
   file[file.length - 1] = (file.at(-1) ?? 0) ^ 1;
   leave(directory, '00000000000000aa', [Buffer.concat([file, frame(encodeRow(rowAt(NOW)))])]);
   writeFileSync(join(directory, 'damaged'), 'a file has the name');
-  const { journal, damage } = await open(t, directory);
+  const { journal, damage } = await openForgetful(t, directory);
   t.equal((await drain(journal)).length, 3);
   for (const row of rows) await journal.append(row);
   const own = segmentsBelow(directory).find((name) => !name.startsWith('00000000000000aa')) ?? '';
@@ -180,19 +180,19 @@ t.test('damaged files of living and dead that can not be put aside are put aside
   await journal.adopt();
   t.equal(readdirSync(join(directory, 'damaged')).length, 2);
   t.equal(journal.state().damagedFiles, 2);
-  t.equal(damage.length, told, 'each is told once');
+  t.equal(damage.length, told, 'each is reported once');
   t.notOk(existsSync(join(directory, '00000000000000aa')));
   rmSync(join(directory, 'damaged'), { recursive: true });
   await journal.close();
   t.strictSame(readdirSync(directory), []);
 });
 
-t.test('what says nothing of a folder is told and not noted, and the folder is taken over later', async (t) => {
+t.test('what says nothing of a folder is reported and not noted, and the folder is taken over later', async (t) => {
   const directory = temporaryFolder(t);
   const script = fileURLToPath(new URL('few-descriptors.js', import.meta.url));
   const output = execFileSync('sh', ['-c', 'ulimit -n 256; exec "$@"', 'sh', process.execPath, script, directory]);
   t.match(JSON.parse(String(output)), {
-    hindered: [/EMFILE/, /EMFILE/],
+    transientFailures: [/EMFILE/, /EMFILE/],
     damage: [],
     damagedFiles: [0, 0],
     rows: 1,
@@ -211,7 +211,7 @@ t.test("a folder that another process removes meanwhile is nobody's error, whate
       throw new StoreError("the folder can't hold the lock, a UNIX socket: listen ENOENT");
     },
     onFolder: (path, error) => t.fail('an error of the folder', { path, error }),
-    onHindered: (path, error) => t.fail('a hindrance', { path, error }),
+    onTransientFailure: (path, error) => t.fail('a transient failure', { path, error }),
   });
   t.strictSame(adopted, []);
 });
@@ -232,12 +232,12 @@ t.test('a folder that can not be removed keeps no lock', async (t) => {
     script,
     directory,
   ]);
-  t.match(JSON.parse(String(output)), { more: 0, hindered: [/EBUSY/, /EBUSY/, /EBUSY/, /EBUSY/], damage: [] });
+  t.match(JSON.parse(String(output)), { more: 0, transientFailures: [/EBUSY/, /EBUSY/, /EBUSY/, /EBUSY/], damage: [] });
 });
 
-t.test('a segment that goes away under its process is told, and the next rows have another', async (t) => {
+t.test('a segment that goes away under its process is reported, and the next rows have another', async (t) => {
   const directory = temporaryFolder(t);
-  const { journal, damage } = await open(t, directory);
+  const { journal, damage } = await openForgetful(t, directory);
   await journal.append(rowAt(NOW));
   const [segment = ''] = segmentsBelow(directory);
   rmSync(join(directory, segment));
@@ -251,7 +251,7 @@ t.test('a segment that goes away under its process is told, and the next rows ha
 
 t.test('a segment that was cut under its process gives what is left of it', async (t) => {
   const directory = temporaryFolder(t);
-  const { journal, damage } = await open(t, directory);
+  const { journal, damage } = await openForgetful(t, directory);
   const rows = someRows(5);
   for (const row of rows) await journal.append(row);
   const [segment = ''] = segmentsBelow(directory);

@@ -1,7 +1,8 @@
-// A journal in a folder of its own, what it told, and what a killed process leaves in such a folder.
+// A journal in a folder of its own, what it reported, and what a killed process leaves in such a folder.
 import { mkdirSync, readdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { type Damage, type Hindrance, type Journal, openJournal } from '../../src/history/journal.js';
+import { type Journal, openJournal } from '../../src/history/journal.js';
+import type { Damage, TransientFailure } from '../../src/history/journal-facts.js';
 import type { ScanRow } from '../../src/history/scan-row.js';
 import { rowAt } from '../fixtures/history.js';
 import type { Tap } from '../fixtures/stores.js';
@@ -12,25 +13,35 @@ export const NOW = Date.parse('2026-11-21T12:00:00Z');
 export interface Opened {
   readonly journal: Journal;
   readonly damage: Damage[];
-  readonly hindered: Hindrance[];
+  readonly transientFailures: TransientFailure[];
 }
 
 export async function open(t: Tap, directory: string, limitBytes = 64 * MIB): Promise<Opened> {
-  const opened = await openTelling(directory, limitBytes);
+  return await opening(t, openTelling(directory, limitBytes));
+}
+
+/** Without rows in memory: what comes out was read from the disk. */
+export async function openForgetful(t: Tap, directory: string): Promise<Opened> {
+  return await opening(t, openTelling(directory, 64 * MIB, 0));
+}
+
+async function opening(t: Tap, coming: Promise<Opened>): Promise<Opened> {
+  const opened = await coming;
   t.teardown(() => opened.journal.close());
   return opened;
 }
 
-export async function openTelling(directory: string, limitBytes = 64 * MIB): Promise<Opened> {
+export async function openTelling(directory: string, limitBytes = 64 * MIB, recentRows?: number): Promise<Opened> {
   const damage: Damage[] = [];
-  const hindered: Hindrance[] = [];
+  const transientFailures: TransientFailure[] = [];
   const journal = await openJournal({
     directory,
     limitBytes,
+    ...(recentRows === undefined ? {} : { recentRows }),
     onDamage: (one) => damage.push(one),
-    onHindered: (one) => hindered.push(one),
+    onTransientFailure: (one) => transientFailures.push(one),
   });
-  return { journal, damage, hindered };
+  return { journal, damage, transientFailures };
 }
 
 export async function drain(journal: Journal, count = 10): Promise<ScanRow[]> {

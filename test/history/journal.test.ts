@@ -6,9 +6,10 @@ import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import t from 'tap';
 import { openJournal } from '../../src/history/journal.js';
+import type { ScanRow } from '../../src/history/scan-row.js';
 import { rowAt } from '../fixtures/history.js';
 import { temporaryFolder } from '../fixtures/stores.js';
-import { drain, MIB, NOW, open, segmentsBelow, someRows } from './journal-harness.js';
+import { drain, MIB, NOW, open, openTelling, segmentsBelow, someRows } from './journal-harness.js';
 
 t.test('rows come out in the order in which they went in, and stay until they are committed', async (t) => {
   const { journal } = await open(t, temporaryFolder(t));
@@ -159,10 +160,51 @@ t.test('a folder that can not be made stops the start', async (t) => {
       directory: join(file, 'journal'),
       limitBytes: MIB,
       onDamage: () => undefined,
-      onHindered: () => undefined,
+      onTransientFailure: () => undefined,
     }),
     {
       code: 'ENOTDIR',
     },
   );
+});
+
+t.test(
+  'rows come out in order and once, whether they are in memory, on the disk alone, or some of them there',
+  async (t) => {
+    for (const recentRows of [0, 1, 4, 1000]) {
+      const { journal } = await openTelling(temporaryFolder(t), 64 * MIB, recentRows);
+      const rows = someRows(30);
+      const out: ScanRow[] = [];
+      for (let at = 0; at < rows.length; at += 6) {
+        await Promise.all(rows.slice(at, at + 6).map((row) => journal.append(row)));
+        const batch = await journal.read(4);
+        out.push(...(batch?.rows ?? []));
+        batch?.commit();
+      }
+      out.push(...(await drain(journal, 5)));
+      t.strictSame(out, rows, `${recentRows} in memory`);
+      await journal.close();
+    }
+  },
+);
+
+t.test('rows of one turn are in the file together when the first of them resolves', async (t) => {
+  const directory = temporaryFolder(t);
+  const { journal } = await open(t, directory);
+  await journal.append(rowAt(NOW));
+  const rows = someRows(5);
+  await Promise.race(rows.map((row) => journal.append(row)));
+  const [segment = ''] = segmentsBelow(directory);
+  const file = readFileSync(join(directory, segment));
+  for (const { id } of rows) t.ok(file.includes(id));
+});
+
+t.test('a row that is too long for a record is refused, and costs no other', async (t) => {
+  const { journal } = await open(t, temporaryFolder(t));
+  const rows = someRows(2);
+  const first = journal.append(rows[0] ?? rowAt(NOW));
+  await t.rejects(journal.append(rowAt(NOW, { sha256: 'a'.repeat(9000) })), RangeError);
+  await first;
+  await journal.append(rows[1] ?? rowAt(NOW));
+  t.strictSame(await drain(journal), rows);
 });

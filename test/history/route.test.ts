@@ -83,20 +83,20 @@ function queryOf({ field, direction, ...rest }: Wish): string {
   return `?${query}`;
 }
 
-function expected(rows: readonly ScanRow[], wish: Wish): unknown {
+function expected(rows: readonly ScanRow[], request: Wish): unknown {
   const day = (row: ScanRow): string => new Date(timeOfId(row.id)).toISOString().slice(0, 10);
   const matching = rows
     .filter(
       (row) =>
-        (wish.infected === undefined || (row.virusName !== null) === wish.infected) &&
-        (wish.status === undefined || row.status === wish.status) &&
-        (wish.q === undefined || row.filename.startsWith(wish.q)) &&
-        (wish.startDate === undefined || day(row) >= wish.startDate) &&
-        (wish.endDate === undefined || day(row) <= wish.endDate),
+        (request.infected === undefined || (row.virusName !== null) === request.infected) &&
+        (request.status === undefined || row.status === request.status) &&
+        (request.q === undefined || row.filename.startsWith(request.q)) &&
+        (request.startDate === undefined || day(row) >= request.startDate) &&
+        (request.endDate === undefined || day(row) <= request.endDate),
     )
-    .sort(compare(keys[wish.field] ?? (() => 0)));
-  if (wish.direction === 'desc') matching.reverse();
-  const { page = 0, size = 20 } = wish;
+    .sort(compare(keys[request.field] ?? (() => 0)));
+  if (request.direction === 'desc') matching.reverse();
+  const { page = 0, size = 20 } = request;
   const totalPages = Math.ceil(matching.length / size);
   return {
     content: matching.slice(page * size, (page + 1) * size).map(wire),
@@ -197,18 +197,18 @@ onEachStore(async (t, store) => {
 
   t.test('every sort, filter and page is what the model says', async (t) => {
     await fc.assert(
-      fc.asyncProperty(wishes, async (wish) => {
-        const answer = await get(queryOf(wish));
-        t.strictSame(answer, { status: 200, body: expected(alices, wish) }, queryOf(wish));
+      fc.asyncProperty(wishes, async (request) => {
+        const answer = await get(queryOf(request));
+        t.strictSame(answer, { status: 200, body: expected(alices, request) }, queryOf(request));
       }),
       { numRuns: 400 },
     );
   });
 
   t.test('without parameters the newest twenty come first', async (t) => {
-    const wish = { field: 'creationDate', direction: 'desc' };
-    t.strictSame(await get(''), { status: 200, body: expected(alices, wish) });
-    t.strictSame(await get('?'), { status: 200, body: expected(alices, wish) });
+    const request = { field: 'creationDate', direction: 'desc' };
+    t.strictSame(await get(''), { status: 200, body: expected(alices, request) });
+    t.strictSame(await get('?'), { status: 200, body: expected(alices, request) });
   });
 
   t.test('each sort pages through all rows once, both ways', async (t) => {

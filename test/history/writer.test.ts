@@ -1,4 +1,4 @@
-// The writer beside a database that doesn't answer: told, tried again, and what answers late does no harm.
+// The writer beside a database that doesn't answer: it reports that and tries again, and a late answer does no harm.
 import t from 'tap';
 import { openJournal } from '../../src/history/journal.js';
 import { createRowStore } from '../../src/history/rows-to-database.js';
@@ -15,13 +15,13 @@ async function turn(): Promise<void> {
 }
 
 t.test(
-  'a batch without an answer has failed: it is told and tried again, and its late answer copies nothing',
+  'a batch without an answer has failed: it is reported and tried again, and its late answer copies nothing',
   async (t) => {
     const journal = await openJournal({
       directory: temporaryFolder(t),
       limitBytes: 1e9,
       onDamage: () => t.fail(),
-      onHindered: () => t.fail(),
+      onTransientFailure: () => t.fail(),
     });
     const calls: { readonly rows: readonly ScanRow[]; readonly answer: () => void }[] = [];
     const failures: [string, number][] = [];
@@ -68,7 +68,7 @@ t.test('an answer after the stop copies nothing: another process may have the ro
     directory: temporaryFolder(t),
     limitBytes: 1e9,
     onDamage: () => t.fail(),
-    onHindered: () => t.fail(),
+    onTransientFailure: () => t.fail(),
   });
   let answer: (() => void) | undefined;
   const writer = startWriter({
@@ -97,7 +97,7 @@ t.test('a Postgres that is frozen keeps nobody for ever, and has every row once 
     directory: temporaryFolder(t),
     limitBytes: 1e9,
     onDamage: () => t.fail(),
-    onHindered: () => t.fail(),
+    onTransientFailure: () => t.fail(),
   });
   const failures: number[] = [];
   const rows = [rowAt(NOON)];

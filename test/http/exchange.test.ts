@@ -1,4 +1,4 @@
-// One request's lifetime over a real socket: whoever waits for it hears that the client has gone, early or late, and only then.
+// One request's lifetime over a real socket: its listeners hear that the client has gone, early or late, and only then.
 import t, { type Test } from 'tap';
 import type { Exchange } from '../../src/http/exchange.js';
 import { startServer } from '../../src/http/server.js';
@@ -33,7 +33,7 @@ async function serve(t: Test) {
 const UNFINISHED = 'POST / HTTP/1.1\r\nHost: localhost\r\nContent-Length: 10\r\n\r\nabc';
 const GONE = { message: 'The client went away' };
 
-t.test('a client that goes away is told to who listens by then, once, and to who asks only later', async (t) => {
+t.test('each listener hears once of a client that goes away, and so does one that asks only later', async (t) => {
   const { client, asked, ended } = await serve(t);
   await client.send(UNFINISHED);
   const exchange = await asked;

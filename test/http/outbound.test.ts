@@ -4,6 +4,7 @@ import { setImmediate } from 'node:timers/promises';
 import t from 'tap';
 import type { Reply } from '../../src/http/exchange.js';
 import { startServer } from '../../src/http/server.js';
+import { until } from '../fixtures/until.js';
 
 const PIECE = 'x'.repeat(64 * 1024);
 const PIECES = 2_000;
@@ -58,11 +59,14 @@ t.test('a client that reads nothing has little made for it, and one that leaves 
   socket.pause();
   socket.write('GET / HTTP/1.1\r\nHost: a\r\n\r\n');
   // Nothing more is made once all buffers are full.
-  for (let before = -1, same = 0; same < 20; ) {
-    await new Promise((resolve) => setTimeout(resolve, 25));
+  const LOOKS_WITHOUT_CHANGE = 100;
+  let before = -1;
+  let same = 0;
+  await until(() => {
     same = made.pieces === before && made.pieces > 0 ? same + 1 : 0;
     before = made.pieces;
-  }
+    return same >= LOOKS_WITHOUT_CHANGE;
+  });
   t.ok(made.pieces < HELD_PIECES, `${made.pieces} pieces`);
   socket.destroy();
   await made.ended;

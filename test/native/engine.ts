@@ -2,7 +2,17 @@
 import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { defaultEngineLimits, type EngineLimits, type LoadedEngine, loadEngine } from '../../src/engine/addon.js';
+import {
+  defaultEngineLimits,
+  type EngineLimits,
+  type LoadOptions,
+  type LoadProgress,
+  type PreparedEngine,
+  prepareEngine,
+} from '../../src/engine/clamav/addon.js';
+import { buildClamav } from '../../src/engine/clamav/engine.js';
+import type { Engine } from '../../src/engine/engine.js';
+import { serve } from '../../src/engine/serving.js';
 
 /** A folder that goes away with the test. */
 export function temporaryFolder(t: { teardown(undo: () => void): void }): string {
@@ -28,11 +38,30 @@ export function bodySignature(name: string, text: string): string {
   return `${name}:0:*:${Buffer.from(text, 'latin1').toString('hex')}\n`;
 }
 
+/** Builds a native engine, which serves from then on without anything around it. */
+export async function loadEngine(
+  options: LoadOptions,
+  onProgress?: (progress: LoadProgress) => void,
+): Promise<PreparedEngine> {
+  const prepared = await prepareEngine(options, onProgress);
+  prepared.serve();
+  return prepared;
+}
+
+/** An engine for scan threads, of one folder. */
+export async function serveFolder(
+  directory: string,
+  temporaryDirectory: string,
+  limits: Partial<Omit<EngineLimits, 'maxScanTimeMs'>> = {},
+): Promise<Engine> {
+  return serve(await buildClamav({ directories: [directory], temporaryDirectory, limits, scanTimeoutMs: 60_000 }));
+}
+
 export function load(
   t: { teardown(undo: () => void): void },
   directories: readonly string[],
   limits: Partial<EngineLimits> = {},
-): Promise<LoadedEngine> {
+): Promise<PreparedEngine> {
   return loadEngine({
     directories,
     temporaryDirectory: temporaryFolder(t),

@@ -1,9 +1,10 @@
 // A child process of the tests: scans, on a scan thread, what its arguments order, and prints what became of it.
 
-import { defaultEngineLimits, loadEngine } from '../../src/engine/addon.js';
-import { startPool } from '../../src/engine/pool.js';
-import type { SandboxMode } from '../../src/engine/task.js';
+import { startPool } from '../../src/engine/threads/pool.js';
+import type { SandboxMode } from '../../src/engine/threads/task.js';
 import { faulty } from '../fixtures/faults.js';
+import { sharedBytes } from '../fixtures/shared-bytes.js';
+import { serveFolder } from './engine.js';
 
 const [databases, temporaryDirectory, ...orders] = process.argv.slice(2);
 if (databases === undefined || temporaryDirectory === undefined)
@@ -12,13 +13,11 @@ if (databases === undefined || temporaryDirectory === undefined)
 const sandbox: SandboxMode = process.env['SANDBOX'] === 'off' ? 'off' : 'required';
 const megabytes = process.env['TEMPORARY_MB'];
 const bound = megabytes === undefined ? {} : { maxTemporaryBytes: Number(megabytes) * 1024 * 1024 };
-await loadEngine({ directories: [databases], temporaryDirectory, limits: { ...defaultEngineLimits, ...bound } });
+await serveFolder(databases, temporaryDirectory, bound);
 const pool = startPool({ threads: 1, queueLimit: 1, scanTimeoutMs: 60_000, sandbox });
 for (const order of orders) {
   const bytes = faulty(order);
-  const content = new ArrayBuffer(bytes.length);
-  new Uint8Array(content).set(bytes);
-  const { verdict } = await pool.scan(content, bytes.length);
+  const { verdict } = await pool.scan(sharedBytes(bytes), bytes.length);
   process.stdout.write(`${JSON.stringify(verdict)}\n`);
 }
 await pool.stop();

@@ -3,20 +3,14 @@ import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { gzipSync } from 'node:zlib';
 import t from 'tap';
-import {
-  defaultEngineLimits,
-  type EngineAnswer,
-  gateStatistics,
-  loadEngine,
-  scanBuffer,
-} from '../../src/engine/addon.js';
+import { defaultEngineLimits, type EngineAnswer, gateStatistics, scanBuffer } from '../../src/engine/clamav/addon.js';
 import { learnNoise } from '../../src/engine/clamav/gates/noise.js';
 import { type PreparedGates, prepareGates } from '../../src/engine/clamav/gates/prepare.js';
 import { parseSignature } from '../../src/engine/clamav/gates/signature.js';
 import { readAnswer, type Verdict } from '../../src/engine/verdict.js';
 import { bundle, mail, tar, zip } from '../fixtures/archives.js';
 import { randomFrom, satisfying, spoiled } from '../fixtures/satisfying.js';
-import { bodySignature, databaseFolder, temporaryFolder } from './engine.js';
+import { bodySignature, databaseFolder, loadEngine, temporaryFolder } from './engine.js';
 
 type Test = Parameters<typeof temporaryFolder>[0];
 
@@ -37,6 +31,9 @@ const SIGNATURES = [
   `Test.Word;${ENGINE},Target:0;0;${hex('whole word')}::f`,
   `Test.Case;${ENGINE},Target:0;0;${hex('12345 in any case')}::i`,
   `Test.CaseAlone;${ENGINE},Target:0;0;${hex('letters')}::i`,
+  `Test.CaseWide;${ENGINE},Target:0;0;${hex('wide spell')}::wi`,
+  `Test.CaseShort;${ENGINE},Target:0;0;${hex('cases')}::i`,
+  `Test.Open;${ENGINE},Target:0;0;${hex('op')}??${hex('e')}(${hex('n')}|${hex('m')})${hex('ed')}{3}${hex('out')}`,
   `Test.Wild;${ENGINE},Target:0;0;${hex('wild')}??{2-5}${hex('cards are here')}*${hex('and there')}`,
   `Test.Choice;${ENGINE},Target:0;0;${hex('choice of ')}(${hex('one')}|${hex('other')})${hex(' thing')}`,
   `Test.Place;${ENGINE},Target:0;0;7:${hex('seventh place')}`,
@@ -89,7 +86,7 @@ function verdictOf(answer: EngineAnswer): Verdict {
 /** What each signature matches, that spoiled, and both inside of others. */
 function contents(): Buffer[] {
   const random = randomFrom(1);
-  const made = SIGNATURES.flatMap((line) => satisfying(parsed(line), line) ?? []);
+  const made = SIGNATURES.flatMap((line) => satisfying(parsed(line), line)?.content ?? []);
   const plain = [
     ...made,
     ...made.map((content) => spoiled(content, random)),
@@ -100,6 +97,11 @@ function contents(): Buffer[] {
     Buffer.from('with this alone and never this'),
     Buffer.from('LeTTers are neither big nor small'),
     Buffer.from('12345 IN ANY CASE'),
+    Buffer.from('LEtteRs in any case'),
+    Buffer.from('wIde SpeLl', 'utf16le'),
+    Buffer.from('no CASES at all'),
+    Buffer.from('op-emed123out'),
+    Buffer.from('op-eled123out'),
     Buffer.from('first of both without the other'),
   ];
   const inZip = plain.map((content) => zip([{ name: 'a', content }]));
@@ -142,7 +144,7 @@ t.test('the verdicts are those of one engine', async (t) => {
     ['Test.Old.UNOFFICIAL'],
     'every signature was matched',
   );
-  t.match(gated.facts, { gated: 26, kept: { 'no gate': 1, 'same name': 2 } });
+  t.match(gated.facts, { gated: 29, kept: { 'no gate': 1, 'same name': 2 } });
   const statistics = gateStatistics();
   t.equal(statistics?.scans, all.length + 1, 'the self-test counts too');
   t.ok((statistics?.secondLooks ?? 0) > (statistics?.inVain ?? 0));
@@ -176,10 +178,10 @@ t.test('signatures for mails alone need no gate, and those without any need no s
   });
   t.equal(verdictOf(scanBuffer(mail(named))).kind, 'infected');
   t.equal(verdictOf(scanBuffer(named)).kind, 'clean');
-  const without = `Test.Letters;${ENGINE},Target:0;0;${hex('letters')}::i\n`;
+  const without = `Test.Letters;${ENGINE},Target:0;0;${hex('vowel')}::i\n`;
   t.equal((await loadGated(t, [databaseFolder(t, { 'a.ldb': without })])).files, null);
   t.equal(gateStatistics(), null);
-  t.equal(verdictOf(scanBuffer(Buffer.from('some LETTERS here'))).kind, 'infected');
+  t.equal(verdictOf(scanBuffer(Buffer.from('some VOWEL here'))).kind, 'infected');
 });
 
 t.test('files that are known to be harmless stay so', async (t) => {
@@ -213,8 +215,11 @@ t.test('a gate that hits in vain is given up at the next load', async (t) => {
 });
 
 t.test('a signature that is called like a gate is refused, and one that changed meanwhile', async (t) => {
-  const folder = databaseFolder(t, { 'a.ndb': bodySignature('Sluice.Gate.1.1', 'words') });
-  await t.rejects(loadGated(t, [folder]), { name: 'EngineLoadError', message: /called like a gate: Sluice.Gate.1.1/ });
+  const folder = databaseFolder(t, { 'a.ndb': bodySignature('PUA.Sluice.Gate.1.1', 'words') });
+  await t.rejects(loadGated(t, [folder]), {
+    name: 'EngineLoadError',
+    message: /called like a gate: PUA.Sluice.Gate.1.1/,
+  });
   const other = databaseFolder(t, { 'a.ldb': `${SIGNATURES[0]}\n` });
   const gates = await prepareGates([other], temporaryFolder(t));
   writeFileSync(join(other, 'a.ldb'), `${SIGNATURES[1]}\n`);
@@ -222,7 +227,7 @@ t.test('a signature that is called like a gate is refused, and one that changed 
   await t.rejects(loadEngine({ ...options, gates: gates.files }), { message: /changed while they were read/ });
 });
 
-t.test('the time of one scan is that of all looks, and what they leave out is told', async (t) => {
+t.test('the time of one scan is that of all looks, and what they leave out is reported', async (t) => {
   const folder = databaseFolder(t, { 'a.ldb': `${SIGNATURES.join('\n')}\n` });
   const gates = await prepareGates([folder], temporaryFolder(t));
   const limits = { ...defaultEngineLimits, maxScanTimeMs: 1 };
@@ -234,6 +239,36 @@ t.test('the time of one scan is that of all looks, and what they leave out is to
     Buffer.from('second of both'),
   ]);
   t.match(verdictOf(scanBuffer(content)), { kind: /infected|incomplete/ });
+});
+
+t.test('however many gates of however many shares hit, two engines look again at most', async (t) => {
+  const part = (which: string, number: number): string => `${which} ${String(number).padStart(5, '0')} `;
+  const line = (number: number, target: number): string =>
+    `Test.Many-${number};${ENGINE},Target:${target};0&1;${hex(part('fed', number))};${hex(part('abc', number))}`;
+  // Two shares are for programs, one for all else.
+  const programs = Array.from({ length: 5_001 }, (_, index) => line(index, 1));
+  const others = Array.from({ length: 20 }, (_, index) => line(10_000 + index, 0));
+  const folder = databaseFolder(t, { 'a.ldb': `${[...programs, ...others].join('\n')}\n` });
+  const { files } = await loadGated(t, [folder]);
+  t.equal(files?.shares.length, 3);
+  const made = satisfying(parsed(programs[0] ?? ''), programs[0] ?? '');
+  const full = (numbers: readonly number[]): Buffer =>
+    Buffer.concat([
+      made?.content.subarray(0, 0x200) ?? Buffer.alloc(0),
+      Buffer.from(numbers.map((number) => part('fed', number)).join('')),
+    ]);
+  const lookersAt = (content: Buffer, expected: string): number => {
+    const before = gateStatistics()?.lookers ?? 0;
+    t.equal(verdictOf(scanBuffer(content)).kind, expected);
+    return (gateStatistics()?.lookers ?? 0) - before;
+  };
+  t.equal(lookersAt(full([1]), 'clean'), 1);
+  t.equal(lookersAt(full([10_001]), 'clean'), 1);
+  const all = full([...programs.keys(), ...others.map((_, index) => 10_000 + index)]);
+  t.equal(lookersAt(full([...programs.keys()]), 'clean'), 1, 'one engine that has all for programs');
+  t.equal(lookersAt(all, 'clean'), 2, 'and one for all else');
+  t.equal(lookersAt(Buffer.concat([all, Buffer.from(part('abc', 77))]), 'infected'), 2);
+  t.equal(lookersAt(full([]), 'clean'), 0);
 });
 
 t.test('content that is full of gates is looked at, and found where it is to be found', async (t) => {

@@ -1,6 +1,7 @@
-// A child process of the tests: gets into one stage of the engine's life and ends there, in the way it is told.
+// A child process of the tests: it gets into one stage of the engine's life and ends there, in the way that its arguments name.
 import { Worker } from 'node:worker_threads';
-import { defaultEngineLimits, engineInfo, loadEngine, scanBuffer } from '../../src/engine/addon.js';
+import { defaultEngineLimits, engineInfo, scanBuffer } from '../../src/engine/clamav/addon.js';
+import { loadEngine } from './engine.js';
 
 const [stage, databases, temporaryDirectory] = process.argv.slice(2);
 if (databases === undefined || temporaryDirectory === undefined) throw new Error('usage: stage databases temporary');

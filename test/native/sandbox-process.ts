@@ -1,7 +1,7 @@
 // A child process of the tests: prints which sandbox it finds in the mode of its argument, and what a scan thread makes of a scan.
-import { defaultEngineLimits, loadEngine } from '../../src/engine/addon.js';
-import { startPool } from '../../src/engine/pool.js';
-import { findSandbox } from '../../src/engine/sandbox.js';
+import { startPool } from '../../src/engine/threads/pool.js';
+import { findSandbox } from '../../src/engine/threads/sandbox.js';
+import { serveFolder } from './engine.js';
 
 const [mode, databases, temporaryDirectory] = process.argv.slice(2);
 if (databases === undefined || temporaryDirectory === undefined) throw new Error('usage: mode databases temporary');
@@ -13,10 +13,10 @@ try {
 } catch (error) {
   process.stdout.write(`${JSON.stringify({ refused: error instanceof Error ? error.message : error })}\n`);
 }
-await loadEngine({ directories: [databases], temporaryDirectory, limits: defaultEngineLimits });
+await serveFolder(databases, temporaryDirectory);
 const pool = startPool({ threads: 1, queueLimit: 1, scanTimeoutMs: 60_000, sandbox });
 for (let round = 0; round < 2; round += 1) {
-  const { verdict } = await pool.scan(new ArrayBuffer(8), 8);
+  const { verdict } = await pool.scan(new Uint8Array(new SharedArrayBuffer(8)), 8);
   process.stdout.write(`${JSON.stringify(verdict)}\n`);
 }
 await pool.stop();

@@ -4,12 +4,13 @@ import { mkdtempSync, readdirSync, readFileSync, rmSync, symlinkSync, writeFileS
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import t, { type Test } from 'tap';
-import { tryConfinement } from '../../src/engine/addon.js';
-import { startPool } from '../../src/engine/pool.js';
+import { tryConfinement } from '../../src/engine/clamav/addon.js';
+import { startPool } from '../../src/engine/threads/pool.js';
 import { ownSignaturesDirectory } from '../../src/paths.js';
 import { start } from '../fixtures/command.js';
 import { faultEnvironment } from '../fixtures/faults.js';
-import { bodySignature, databaseFolder, load, temporaryFolder } from './engine.js';
+import { sharedBytes } from '../fixtures/shared-bytes.js';
+import { bodySignature, databaseFolder, load, serveFolder, temporaryFolder } from './engine.js';
 
 const TEST_FILES = '/usr/share/clamav-testfiles';
 const program = fileURLToPath(new URL('./faulty-process.js', import.meta.url));
@@ -122,7 +123,7 @@ t.test('other threads of the process stay free', async (t) => {
   await load(t, [databaseFolder(t, { 'a.ndb': bodySignature('Test.A', 'a mark of this test') })]);
   const pool = startPool({ threads: 1, queueLimit: 1, scanTimeoutMs: 60_000, sandbox: 'required' });
   t.teardown(() => pool.stop());
-  await pool.scan(new ArrayBuffer(8), 8);
+  await pool.scan(new Uint8Array(new SharedArrayBuffer(8)), 8);
   const folder = temporaryFolder(t);
   const inner = mkdtempSync(join(folder, 'x'));
   writeFileSync(join(inner, 'file'), 'x');
@@ -134,14 +135,12 @@ t.test('other threads of the process stay free', async (t) => {
 t.test('every test file of ClamAV has the same verdict with and without the sandbox', async (t) => {
   const contents = readdirSync(TEST_FILES).map((name) => ({ name, bytes: readFileSync(join(TEST_FILES, name)) }));
   t.ok(contents.length > 40);
-  await load(t, [ownSignaturesDirectory]);
+  await serveFolder(ownSignaturesDirectory, temporaryFolder(t));
   const verdicts = [];
   for (const sandbox of ['off', 'required'] as const) {
     const pool = startPool({ threads: 2, queueLimit: 100, scanTimeoutMs: 60_000, sandbox });
     const scans = contents.map(async ({ name, bytes }) => {
-      const content = new ArrayBuffer(bytes.length);
-      new Uint8Array(content).set(bytes);
-      return { name, verdict: (await pool.scan(content, bytes.length)).verdict };
+      return { name, verdict: (await pool.scan(sharedBytes(bytes), bytes.length)).verdict };
     });
     verdicts.push(await Promise.all(scans));
     await pool.stop();

@@ -1,9 +1,9 @@
 // One scan: what it refuses to look at, what it answers with odd names and memory of every kind, and that it leaks nothing.
 import { readdirSync } from 'node:fs';
 import t from 'tap';
-import { defaultEngineLimits, loadEngine, scanBuffer } from '../../src/engine/addon.js';
+import { defaultEngineLimits, scanBuffer } from '../../src/engine/clamav/addon.js';
 import { zip } from '../fixtures/archives.js';
-import { bodySignature, databaseFolder, load, temporaryFolder } from './engine.js';
+import { bodySignature, databaseFolder, load, loadEngine, temporaryFolder } from './engine.js';
 
 const MARK = 'a mark of this test';
 const CLEAN = { code: 0, codeText: 'No viruses detected', virusName: null, alerts: [] };
@@ -81,7 +81,7 @@ t.test('memory of every kind is read in place', async (t) => {
   t.match(scanBuffer(Uint8Array.of(0)), CLEAN);
 });
 
-t.test('a name is told whatever bytes it has', async (t) => {
+t.test('a name is reported with any bytes that it has', async (t) => {
   const long = `Test.${'long'.repeat(75)}`;
   const database = bodySignature(long, 'the first mark') + bodySignature('Test.Größe', 'the second mark');
   await load(t, [databaseFolder(t, { 'a.ndb': database })]);

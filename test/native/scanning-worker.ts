@@ -1,6 +1,6 @@
 // A thread of the tests: scans what it is sent with the engine that the main thread loaded.
 import { parentPort } from 'node:worker_threads';
-import { engineInfo, scanBuffer } from '../../src/engine/addon.js';
+import { engineInfo, scanBuffer } from '../../src/engine/clamav/addon.js';
 
 interface Order {
   readonly content: Uint8Array;

@@ -12,7 +12,7 @@ import { temporaryFolder } from './engine.js';
 
 const program = fileURLToPath(new URL('./starved-scans.js', import.meta.url));
 const TEST_FILES = '/usr/share/clamav-testfiles';
-const answer = z.object({ code: z.number(), virusName: z.string().nullable() });
+const answer = z.object({ code: z.number(), virusName: z.string().nullable(), storageFailed: z.boolean() });
 const answers = z.object({ before: z.array(answer), starved: z.array(answer) });
 
 function samples(t: { teardown(undo: () => void): void }): string[] {
@@ -34,10 +34,10 @@ function samples(t: { teardown(undo: () => void): void }): string[] {
 }
 
 function scanStarved(want: string, paths: readonly string[]) {
-  // 64 descriptors: enough for node, few enough to take them all.
+  // 256 descriptors: enough for node, few enough to take them all.
   const output = execFileSync(
     'sh',
-    ['-c', 'ulimit -n 64; exec "$0" "$@"', process.execPath, program, want, ownSignaturesDirectory, ...paths],
+    ['-c', 'ulimit -n 256; exec "$0" "$@"', process.execPath, program, want, ownSignaturesDirectory, ...paths],
     { encoding: 'utf8' },
   );
   return answers.parse(JSON.parse(output));
@@ -58,6 +58,17 @@ for (const [want, missing] of [
     }
   });
 }
+
+t.test('without file descriptors in the middle of a scan the storage is at fault, not the content', async (t) => {
+  const folder = temporaryFolder(t);
+  const path = join(folder, 'nested.zip');
+  // Each layer holds one or two of them.
+  writeFileSync(path, nestedZip(eicar(), 9));
+  const { before, starved } = scanStarved('5', [path]);
+  t.match(before, [{ code: 1, storageFailed: false }]);
+  t.match(starved, [{ virusName: null, storageFailed: true }]);
+  t.not(starved[0]?.code, 0);
+});
 
 /** Far more than the disk of the next test has room for, and then the test file. */
 function large(t: { teardown(undo: () => void): void }): string[] {

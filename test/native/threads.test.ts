@@ -4,7 +4,7 @@ import { once } from 'node:events';
 import { readdirSync } from 'node:fs';
 import { Worker } from 'node:worker_threads';
 import t from 'tap';
-import { scanBuffer } from '../../src/engine/addon.js';
+import { scanBuffer } from '../../src/engine/clamav/addon.js';
 import { nestedZip, zip } from '../fixtures/archives.js';
 import { bodySignature, databaseFolder, load } from './engine.js';
 

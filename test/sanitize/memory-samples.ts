@@ -53,7 +53,7 @@ function xar(content: Uint8Array): Buffer {
 const DEFLATED = 0x80000005;
 const END = 0xffffffff;
 
-/** A disk image of Apple's: one partition in deflated stripes, told of by a property list, told of by a trailer. */
+/** A disk image of Apple's: one partition in deflated stripes, described by a property list, which a trailer describes. */
 function dmg(partition: Uint8Array): Buffer {
   const packed = deflateSync(partition);
   const sectors = BigInt(partition.length / SECTOR);

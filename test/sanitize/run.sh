@@ -72,17 +72,14 @@ node_tests() {
   # A tree beside this one: the addon is found by its place.
   mkdir -p "$work/tree/native"
   cp native/*.cc native/*.h native/*.gyp native/*.gypi "$work/tree/native"
-  cp -r native/faults "$work/tree/native"
+  cp -r native/faults native/node "$work/tree/native"
   rm -rf "$work/tree/native/faults/build"
   cp -r dist signatures package.json .taprc "$work/tree"
   ln -s "$(readlink -f node_modules)" "$work/tree/node_modules"
-  prefix=$(dirname "$(dirname "$(command -v node)")")
-  headers=''
-  [ ! -e "$prefix/include/node/node_api.h" ] || headers="--nodedir=$prefix"
   for folder in native native/faults; do
     (cd "$work/tree/$folder" &&
       CXXFLAGS='-fsanitize=address,undefined -g -O1 -fno-omit-frame-pointer' LDFLAGS='-fsanitize=address,undefined' \
-        node "$root/node_modules/node-gyp/bin/node-gyp.js" rebuild $headers >"$work/build.log" 2>&1) ||
+        npm_config_nodedir="$root/native/node" node "$root/node_modules/node-gyp/bin/node-gyp.js" rebuild >"$work/build.log" 2>&1) ||
       { cat "$work/build.log"; exit 1; }
   done
   cd "$work/tree"

@@ -44,6 +44,16 @@ std::string Hex(const std::string& text) {
   return hex;
 }
 
+constexpr int kShares = 3;
+
+std::string Part(const char* which, int share) { return std::string("the ") + which + " part of " + std::to_string(share); }
+
+std::string Behind(int number, int share) { return "Behind." + std::to_string(number) + "." + std::to_string(share); }
+
+std::string LogicalSignature(int number, int share) {
+  return Behind(number, share) + ";Engine:81-255,Target:0;0&1;" + Hex(Part("first", share)) + ";" + Hex(Part("second", share)) + "\n";
+}
+
 // Says in every name which database it is; the last one can't be loaded.
 std::string MakeDatabase(const std::filesystem::path& root, int number, bool broken) {
   const auto folder = root / ("databases" + std::to_string(number));
@@ -52,12 +62,30 @@ std::string MakeDatabase(const std::filesystem::path& root, int number, bool bro
   if (broken) file << "no signature\n";
   for (int line = 0; line < 200; line++) file << "Filler." << line << ":0:*:" << Hex("filler " + std::to_string(line)) << "\n";
   file << "Found." << number << ":0:*:" << Hex(kMark) << "\n";
+  std::ofstream logical(folder / "b.ldb");
+  for (int share = 0; share < kShares; share++) logical << LogicalSignature(number, share);
   return folder;
+}
+
+// Engines that look only where a gate hits, for the logical signatures of the database.
+sluice::GateFiles MakeGates(const std::filesystem::path& root, int number) {
+  const auto folder = root / ("gates" + std::to_string(number));
+  std::filesystem::create_directories(folder);
+  // Of the first two shares one engine each, and one that has both.
+  static_assert(kShares == 3);
+  sluice::GateFiles files{folder / "gates.ndb", kShares, {}, {{1, true}, {2, true}, {3, false}, {4, true}}, {}, {}, 0, {}};
+  std::ofstream gates(files.gates);
+  for (int share = 0; share < kShares; share++) {
+    gates << sluice::gates::kPrefix << share << "." << (1 << share) << ":0:*:" << Hex(Part("first", share)) << "\n";
+    files.shares.push_back(folder / ("share" + std::to_string(share) + ".ldb"));
+    std::ofstream(files.shares.back()) << LogicalSignature(number, share);
+  }
+  return files;
 }
 
 sluice::LoadRequest RequestFor(const std::string& databases, const std::filesystem::path& root, const char* marks) {
   return {{databases}, root / "temporary", marks,  {50 << 20, 100 << 20, 1000, 17, 10'000}, databases,
-          0,           kMark,              "text", 0};
+          0,           kMark,              "text", {}};
 }
 
 void Scan(const std::atomic<bool>& stop) {
@@ -67,15 +95,25 @@ void Scan(const std::atomic<bool>& stop) {
   }
   const std::string found = std::string(5000, ' ') + kMark;
   const std::string clean(5000, 'x');
+  const std::string behind_one = Part("first", 1) + clean + Part("second", 1);
+  // Every gate hits.
+  const std::string behind_all = Part("first", 0) + Part("first", 1) + Part("first", 2) + clean + Part("second", 2);
   while (!stop) {
     engine::Reference current = engine::Current();
     Check(current != nullptr, "no engine");
     const auto& version = current->facts().signature_version;
     const sluice::ScanReport report = current->Scan(found.data(), found.size());
     Check(report.code == CL_VIRUS && report.virus_name.has_value(), "a mark was missed");
-    Check(*report.virus_name == "Found." + version.substr(version.size() - 1) + ".UNOFFICIAL", "the name of another engine");
+    const int number = version.back() - '0';
+    Check(*report.virus_name == "Found." + std::to_string(number) + ".UNOFFICIAL", "the name of another engine");
+    const auto expect = [&current](const std::string& content, const std::string& name) {
+      const sluice::ScanReport one = current->Scan(content.data(), content.size());
+      Check(one.code == CL_VIRUS && one.virus_name == name + ".UNOFFICIAL", "what is behind a gate was missed");
+    };
+    expect(behind_one, Behind(number, 1));
+    expect(behind_all, Behind(number, 2));
     Check(current->Scan(clean.data(), clean.size()).code == CL_CLEAN, "clean content was found");
-    scans += 2;
+    scans += 4;
   }
 }
 
@@ -96,13 +134,8 @@ void Load(const std::atomic<bool>& stop, const std::vector<sluice::LoadRequest>&
 
 // Leaves no engine: LeakSanitizer does not look into the memory that libclamav maps for one, and would report what
 // only this memory refers to.
-void FreeAll(sluice::LoadRequest broken, const sluice::LoadObserver& observer) {
-  broken.free_first_wait_ms = 10'000;
-  try {
-    engine::Prepare(broken, observer);
-  } catch (const sluice::LoadError&) {
-  }
-  Check(engine::Current() == nullptr, "an engine is left");
+void FreeAll() {
+  Check(engine::Clear(std::chrono::seconds(10)), "an engine is left");
   // Those that were replaced are freed by threads that look for their last scan every 20 ms.
   std::this_thread::sleep_for(std::chrono::seconds(1));
 }
@@ -118,6 +151,8 @@ int main(int count, char** arguments) {
   std::vector<sluice::LoadRequest> requests;
   for (int number = 0; number < 4; number++) {
     requests.push_back(RequestFor(MakeDatabase(root, number, number == 3), root, arguments[3]));
+    // The first one without.
+    if (number > 0) requests.back().gates = MakeGates(root, number);
   }
   const sluice::LoadObserver observer{[](sluice::Phase, uint64_t, uint64_t) {}, [] {}};
   engine::Serve(engine::Prepare(requests[0], observer).epoch);
@@ -129,7 +164,7 @@ int main(int count, char** arguments) {
   std::this_thread::sleep_for(duration);
   stop = true;
   for (std::thread& thread : threads) thread.join();
-  FreeAll(requests.back(), observer);
+  FreeAll();
   std::printf("swap: %llu scans, %llu loads\n", static_cast<unsigned long long>(scans), static_cast<unsigned long long>(loads));
   std::fflush(stdout);
 }

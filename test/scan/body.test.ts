@@ -7,7 +7,7 @@ import { CONTENT_LIMIT_BYTES } from '../../src/limits.js';
 import { createBody } from '../../src/scan/body.js';
 import { leaseOf } from '../fixtures/lease.js';
 
-const buffer = new ArrayBuffer(CONTENT_LIMIT_BYTES);
+const block = new Uint8Array(new SharedArrayBuffer(CONTENT_LIMIT_BYTES));
 
 function sha256(bytes: Uint8Array): string {
   return createHash('sha256').update(bytes).digest('hex');
@@ -16,28 +16,30 @@ function sha256(bytes: Uint8Array): string {
 t.test('10,485,760 bytes pass, in one piece and in two', async (t) => {
   const content = Buffer.alloc(10_485_760, 'ab');
   for (const cut of [0, 1, content.length - 1]) {
-    const body = createBody(leaseOf(buffer));
+    const body = createBody(leaseOf(block));
     body.append(content.subarray(0, cut));
     body.append(content.subarray(cut));
-    t.strictSame(body.finish(), { buffer, sizeBytes: content.length, sha256: sha256(content) });
+    const { bytes, ...about } = body.finish();
+    t.strictSame(about, { sizeBytes: content.length, sha256: sha256(content) });
+    t.ok(content.equals(bytes.subarray(0, content.length)));
   }
 });
 
 t.test('one byte more is refused where it stands', async (t) => {
   const tooLarge = new Failure('fileTooLarge');
-  t.throws(() => createBody(leaseOf(buffer)).append(Buffer.alloc(10_485_761)), tooLarge);
-  const full = createBody(leaseOf(buffer));
+  t.throws(() => createBody(leaseOf(block)).append(Buffer.alloc(10_485_761)), tooLarge);
+  const full = createBody(leaseOf(block));
   full.append(Buffer.alloc(10_485_760));
   full.append(Buffer.alloc(0));
   t.throws(() => full.append(Buffer.alloc(1)), tooLarge);
-  const nearly = createBody(leaseOf(buffer));
+  const nearly = createBody(leaseOf(block));
   nearly.append(Buffer.alloc(10_485_759));
   t.throws(() => nearly.append(Buffer.alloc(2)), tooLarge);
 });
 
 t.test('no bytes are a failure', async (t) => {
-  t.throws(() => createBody(leaseOf(buffer)).finish(), new Failure('fileEmpty'));
-  const body = createBody(leaseOf(buffer));
+  t.throws(() => createBody(leaseOf(block)).finish(), new Failure('fileEmpty'));
+  const body = createBody(leaseOf(block));
   body.append(Buffer.alloc(0));
   t.throws(() => body.finish(), new Failure('fileEmpty'));
 });
@@ -47,7 +49,7 @@ t.test('the pieces are copied one behind the other', async () => {
   fc.assert(
     fc.property(pieces, (sent) => {
       const whole = Buffer.concat(sent);
-      const body = createBody(leaseOf(buffer));
+      const body = createBody(leaseOf(block));
       for (const piece of sent) {
         const lent = Uint8Array.from(piece);
         body.append(lent);
@@ -55,7 +57,7 @@ t.test('the pieces are copied one behind the other', async () => {
       }
       if (whole.length === 0) return true;
       const content = body.finish();
-      return content.sha256 === sha256(whole) && whole.equals(Buffer.from(content.buffer, 0, content.sizeBytes));
+      return content.sha256 === sha256(whole) && whole.equals(content.bytes.subarray(0, content.sizeBytes));
     }),
   );
 });
@@ -75,7 +77,7 @@ t.test('the digest is that of the content on both sides of the size from which i
   fc.assert(
     fc.property(content, ({ sizeBytes, cuts, seed }) => {
       const whole = Uint8Array.from({ length: sizeBytes }, (_, index) => (index * 31 + (index >> 8) + seed) & 0xff);
-      const body = createBody(leaseOf(buffer));
+      const body = createBody(leaseOf(block));
       const ends = [...cuts.map((at) => Math.min(at, sizeBytes)), sizeBytes].sort((a, b) => a - b);
       for (const [index, end] of ends.entries()) {
         const lent = whole.slice(ends[index - 1] ?? 0, end);
@@ -89,7 +91,7 @@ t.test('the digest is that of the content on both sides of the size from which i
   for (const sizeBytes of [65_536, 65_537]) {
     for (const chunkBytes of [1, 4_096, 16_384, 65_535, 65_536, 65_537]) {
       const whole = Buffer.alloc(sizeBytes, 'abcdefg');
-      const body = createBody(leaseOf(buffer));
+      const body = createBody(leaseOf(block));
       for (let at = 0; at < sizeBytes; at += chunkBytes) body.append(whole.subarray(at, at + chunkBytes));
       t.equal(body.finish().sha256, sha256(whole), `${sizeBytes} bytes in chunks of ${chunkBytes}`);
     }
@@ -103,17 +105,17 @@ t.test('content that outgrows its buffer is whole, whether there was memory at o
   });
   fc.assert(
     fc.property(pieces, (sent) => {
-      let own = new ArrayBuffer(0);
+      let own = new Uint8Array(new SharedArrayBuffer(0));
       let wanted = 0;
       let used = 0;
       let waits = false;
       const give = (): void => {
-        const larger = new Uint8Array(wanted);
-        larger.set(new Uint8Array(own, 0, used));
-        own = larger.buffer;
+        const larger = new Uint8Array(new SharedArrayBuffer(wanted));
+        larger.set(own.subarray(0, used));
+        own = larger;
       };
       const body = createBody({
-        buffer: () => own,
+        block: () => own,
         grow(bytes, usedBytes) {
           wanted = bytes;
           used = usedBytes;
@@ -134,8 +136,8 @@ t.test('content that outgrows its buffer is whole, whether there was memory at o
         give();
         body.takeUp();
       }
-      const { sizeBytes, sha256: digest, buffer: filled } = body.finish();
-      return digest === sha256(whole) && whole.equals(Buffer.from(filled, 0, sizeBytes));
+      const { sizeBytes, sha256: digest, bytes: filled } = body.finish();
+      return digest === sha256(whole) && whole.equals(filled.subarray(0, sizeBytes));
     }),
     { numRuns: 200 },
   );

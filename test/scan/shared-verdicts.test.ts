@@ -1,11 +1,12 @@
 // Verdicts shared through a real Redis: by content and engine and nothing less, in a bounded room, and never at a scan's expense.
 import { createHash } from 'node:crypto';
 import t from 'tap';
-import { createKnownVerdicts } from '../../src/scan/known-verdicts.js';
-import { createSharedVerdicts, SHARED_FROM_BYTES } from '../../src/scan/shared-verdicts.js';
-import { type CompleteVerdict, createVerdictCache, type LookedAt } from '../../src/scan/verdict-cache.js';
-import { openRedis } from '../../src/store/redis.js';
+import { type CompleteVerdict, createVerdictCache, type LookedAt } from '../../src/scan/verdicts/cache.js';
+import { createKnownVerdicts } from '../../src/scan/verdicts/known.js';
+import { createSharedVerdicts, SHARED_FROM_BYTES } from '../../src/scan/verdicts/shared.js';
+import { openRedis } from '../../src/store/redis/redis.js';
 import { patient, startRedis } from '../fixtures/redis.js';
+import { until } from '../fixtures/until.js';
 
 const MIB = 1024 * 1024;
 const clean: LookedAt = { verdict: { kind: 'clean', encrypted: false }, durationMs: 7.5 };
@@ -110,29 +111,14 @@ t.test('with Redis hung or away the answer is null, soon, and nothing is thrown'
   t.equal(await one.get(digest('a'), engine), null);
   one.set(digest('a'), engine, clean);
   await server.start();
-  while (redis.problem() !== null) await new Promise((resolve) => setTimeout(resolve, 20));
+  await until(() => redis.problem() === null);
   one.set(digest('a'), engine, clean);
   await settled();
   t.strictSame(await one.get(digest('a'), engine), clean);
 });
 
-const facts = {
-  epoch: 1,
-  engineVersion: '1',
-  signatureCount: 1,
-  signatureVersion: '1',
-  signaturesBuiltAt: 1,
-  loadMillis: 1,
-  warnings: [],
-  files: [],
-  digest: null,
-  name: 'clamav' as const,
-  rules: null,
-  standsInFor: null,
-  gates: null,
-};
-const one = { ...facts, identity: engine };
-const nameless = { ...facts, identity: null };
+const one = { epoch: 1, identity: engine };
+const nameless = { epoch: 1, identity: null };
 const large = { sizeBytes: SHARED_FROM_BYTES, sha256: 'known' };
 const small = { sizeBytes: SHARED_FROM_BYTES - 1, sha256: 'small' };
 
@@ -174,7 +160,7 @@ t.test('others are asked about large contents only, and what they know is asked 
   t.equal(asked.filter((digest) => digest === 'known').length, 2);
 });
 
-t.test('with the scope of an account nothing is found or told under the digest of the content', async (t) => {
+t.test('with the scope of an account nothing is found or stored under the digest of the content', async (t) => {
   const { asked, told, shared } = otherNodes(['known', 'new']);
   const cache = createVerdictCache({ limitBytes: MIB });
   const known = createKnownVerdicts({ cache, shared, scope: 'account' });

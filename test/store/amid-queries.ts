@@ -3,7 +3,7 @@
 export const INSERTS = 20;
 const QUERIES = 1_000;
 
-/** Resolves with what was acknowledged, each before the next began; `told` is told at once. */
+/** Resolves with what was acknowledged, each before the next began; `told` is called at once. */
 export async function insertAmidQueries(
   insert: (id: number) => PromiseLike<unknown>,
   ask: () => PromiseLike<unknown>,

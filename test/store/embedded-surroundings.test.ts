@@ -4,8 +4,8 @@ import { mkdirSync, readFileSync, statSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import t, { type Test } from 'tap';
-import { startEmbedded } from '../../src/store/embedded.js';
-import { databaseAccount } from '../../src/store/embedded-account.js';
+import { databaseAccount } from '../../src/store/embedded/account.js';
+import { startEmbedded } from '../../src/store/embedded/embedded.js';
 import { seedEmbedded } from '../fixtures/embedded-template.js';
 import { temporaryFolder } from '../fixtures/stores.js';
 
@@ -110,11 +110,11 @@ t.test('a disk that fills up refuses what it has no room for, and loses nothing'
   t.match(seen, { refusedBy: /53100|57P0\d|CONNECTION_CLOSED|ECONNREFUSED|ENOENT/, lost: [] });
 });
 
-t.test('a disk that is full from the start is told', async (t) => {
+t.test('a disk that is full from the start is reported', async (t) => {
   t.match(onDisk(t, '8m', 'from the start'), { message: /No space left on device|ENOSPC/ });
 });
 
-t.test('a disk that cannot be written is told', async (t) => {
+t.test('a disk that cannot be written is reported', async (t) => {
   const disk = join(temporaryFolder(t), 'disk');
   mkdirSync(disk);
   const prefix = ['-rm', 'sh', '-c', 'mount -t tmpfs -o ro none "$1" && shift && exec "$@"', 'sh', disk];

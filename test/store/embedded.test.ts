@@ -1,4 +1,5 @@
 // The embedded database's life: who may open it, what a crash leaves, and what it says when it can't be opened.
+
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { chmodSync, existsSync, mkdirSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
@@ -7,15 +8,17 @@ import { dirname, join } from 'node:path';
 import { createInterface } from 'node:readline';
 import { fileURLToPath } from 'node:url';
 import t, { type Test } from 'tap';
-import { createAccess } from '../../src/account/access.js';
-import { createKeyLoader } from '../../src/account/keys.js';
+import { createAccess } from '../../src/admission/access.js';
+import { createKeyLoader } from '../../src/admission/live-keys.js';
 import { lockDataDirectory, tryLock } from '../../src/store/data-lock.js';
-import { startEmbedded } from '../../src/store/embedded.js';
+import { startEmbedded } from '../../src/store/embedded/embedded.js';
 import { openPostgres } from '../../src/store/postgres.js';
 import { codeOf } from '../../src/store/store-error.js';
 import { createTestAdmissions } from '../fixtures/accounts.js';
 import { seedEmbedded } from '../fixtures/embedded-template.js';
+import { planOf } from '../fixtures/plans.js';
 import { open, temporaryFolder } from '../fixtures/stores.js';
+import { until } from '../fixtures/until.js';
 
 const writer = fileURLToPath(new URL('../fixtures/embedded-writer.js', import.meta.url));
 
@@ -73,7 +76,7 @@ function isThere(pid: number): boolean {
 }
 
 async function gone(pid: number): Promise<void> {
-  while (isThere(pid)) await new Promise((resolve) => setImmediate(resolve));
+  await until(() => !isThere(pid));
 }
 
 t.test('a process that is killed together with its database leaves its account and its key', async (t) => {
@@ -90,9 +93,10 @@ t.test('a process that is killed together with its database leaves its account a
   t.match(lines.join('\n'), 'database system was not properly shut down; automatic recovery in progress');
   const { sql } = await open(t, { kind: 'embedded', socketDirectory: embedded.socketDirectory });
   t.match([...(await sql`SELECT email FROM users`)], [{ email: 'killed@example.com' }]);
-  const store = createTestAdmissions({ load: createKeyLoader(sql, () => 50), clock: Date.now });
+  const plans = [planOf('FREE', 50)];
+  const store = createTestAdmissions({ load: createKeyLoader(sql, plans), clock: Date.now });
   t.teardown(() => store.stop());
-  t.match(await createAccess(store, () => 50).withApiKey(apiKey), { outcome: 'admitted', quota: { remaining: 49 } });
+  t.match(await createAccess(store, plans).withApiKey(apiKey), { outcome: 'admitted', quota: { remaining: 49 } });
 });
 
 t.test('the database of a process that is killed ends when nobody uses it any more', async (t) => {
@@ -321,7 +325,7 @@ t.test('a folder of another database or another version says what to do, and sta
   }
 });
 
-t.test('a Postgres that is not there is told without the password', async (t) => {
+t.test('a Postgres that is not there is reported without the password', async (t) => {
   const error: unknown = await openPostgres({ kind: 'url', url: 'postgres://me:secret@127.0.0.1:1/sluice' }).catch(
     (e) => e,
   );

@@ -1,12 +1,14 @@
 // A process whose embedded database lies on a disk that fills up: writes until it is refused, makes room, writes again; says what it saw.
+
 import { randomBytes } from 'node:crypto';
 import { mkdirSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { setTimeout as delay } from 'node:timers/promises';
 import { pino } from 'pino';
+import { messageOfError } from '../../src/error-text.js';
 import { openPostgres } from '../../src/store/postgres.js';
-import { codeOf, messageOfError } from '../../src/store/store-error.js';
-import { keepStore } from '../../src/supervisor-store.js';
+import { codeOf } from '../../src/store/store-error.js';
+import { keepStore } from '../../src/supervisor/store.js';
+import { until } from '../fixtures/until.js';
 
 const [, , disk, mode] = process.argv;
 if (disk === undefined) throw new Error('Which folder?');
@@ -27,14 +29,15 @@ function fillDisk(path: string): void {
 
 const ballast = join(disk, 'ballast');
 if (mode === 'from the start') fillDisk(ballast);
-const start = await keepStore({ dataDirectory }, log).then(
-  (store) => ({ store, message: '' }),
-  (error: unknown) => ({ store: null, message: messageOfError(error) }),
+const { socketDirectory, started, stop } = await keepStore({ dataDirectory }, log);
+const message = await started.then(
+  () => null,
+  (error: unknown) => messageOfError(error),
 );
-if (start.store === null) {
-  process.stdout.write(`${JSON.stringify({ message: start.message })}\n`);
+if (message !== null) {
+  process.stdout.write(`${JSON.stringify({ message })}\n`);
+  await stop();
 } else {
-  const { socketDirectory, stop } = start.store;
   const { sql, close } = await openPostgres({ kind: 'embedded', socketDirectory });
   await sql`CREATE TABLE kept (n int, filling text)`;
   const kept: number[] = [];
@@ -54,7 +57,7 @@ if (start.store === null) {
   while (refusedBy === '') refusedBy = await write();
   for (let times = 0; times < 20; times += 1) await write();
   rmSync(ballast, { recursive: true });
-  while ((await write()) !== '') await delay(20);
+  await until(async () => (await write()) === '');
   const found = await sql<{ n: number }[]>`SELECT n FROM kept ORDER BY n`;
   const there = new Set(found.map(({ n }) => n));
   const lost = kept.filter((n) => !there.has(n));

@@ -1,4 +1,4 @@
-// Migrations, on both stores: applied once, in order, whoever starts at the same time; an edited or unknown one is refused.
+// Migrations, on both stores: applied once, in order, also by several processes at the same time; an edited or unknown one is refused.
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { migrate } from '../../src/store/migrations.js';

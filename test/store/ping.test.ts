@@ -1,4 +1,4 @@
-// One ping for everybody who asks within a second: its answer, its failure, and the wait for it.
+// One ping for all callers within a second: its answer, its failure, and the wait for it.
 import t from 'tap';
 import { createPing } from '../../src/store/ping.js';
 

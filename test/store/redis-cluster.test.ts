@@ -2,12 +2,13 @@
 import { once } from 'node:events';
 import { Redis } from 'ioredis';
 import t from 'tap';
-import { LedgerAway } from '../../src/store/ledger.js';
-import { openRedis } from '../../src/store/redis.js';
-import { clientOf, getValue, inOneWrite, mastersBySlot, runScript, setValue } from '../../src/store/redis-client.js';
-import { createRedisLedger } from '../../src/store/redis-ledger.js';
+import { createRedisLedger } from '../../src/admission/redis-ledger.js';
+import { clientOf, getValue, inOneWrite, mastersBySlot, runScript, setValue } from '../../src/store/redis/client.js';
+import { openRedis } from '../../src/store/redis/redis.js';
+import { StoreAway } from '../../src/store/store-error.js';
 import { startPostgres } from '../fixtures/postgres.js';
 import { type RedisServer, redisPassword, startRedis, startRedisCluster } from '../fixtures/redis.js';
+import { until } from '../fixtures/until.js';
 import { asking, LIMIT, node, setUp } from './redis-node.js';
 
 const server = await startPostgres();
@@ -80,11 +81,11 @@ t.test(
     await to.client.call('CLUSTER', 'SETSLOT', slot, 'IMPORTING', String(source));
     await from.client.call('CLUSTER', 'SETSLOT', slot, 'MIGRATING', String(target));
     to.signal('SIGSTOP');
-    // The user's record isn't there yet: the source sends whoever asks for it to the other one.
+    // The user's record isn't there yet: the source sends each client that asks for it to the other one.
     t.match(await store.admit(keyHash), { outcome: 'admitted' });
     t.match(redis.problem(), /^Redis is away: No answer/);
     await to.kill();
-    while (redis.problem()?.includes('No answer')) await new Promise((resolve) => setTimeout(resolve, 10));
+    await until(() => redis.problem()?.includes('No answer') !== true);
     t.same(unhandled, []);
   },
 );
@@ -111,7 +112,7 @@ t.test('what was under way when a connection ended is not sent again: a unit is 
     await ledger.fill(userId, await ledger.begin(userId), { key: null, hourlyLimit: 10, hours: [] });
     t.match(await ledger.take(userId, null), { kind: 'taken', counted: 1 });
     for (const server of servers) server.signal('SIGSTOP');
-    const refused = t.rejects(ledger.take(userId, null));
+    const refused = t.rejects(async () => ledger.take(userId, null));
     const nodes = client instanceof Redis ? [client] : client.nodes('master');
     // Those that nobody has asked for anything are not connected.
     const connections = nodes.filter(({ status }) => status === 'ready');
@@ -122,10 +123,11 @@ t.test('what was under way when a connection ended is not sent again: a unit is 
     for (const { stream } of connections) stream.destroy();
     for (const server of servers) server.signal('SIGCONT');
     await refused;
-    let next = await ledger.take(userId, null).catch(() => null);
+    const take = async () => ledger.take(userId, null);
+    let next = await take().catch(() => null);
     while (next === null) {
       await new Promise(setImmediate);
-      next = await ledger.take(userId, null).catch(() => null);
+      next = await take().catch(() => null);
     }
     t.match(next, { kind: 'taken', counted: 3 }, 'the one whose answer was lost was counted, once');
   }
@@ -149,20 +151,20 @@ t.test('a master that hangs is left for the one that has its slots', async (t) =
   await redis.set(key, 'before', 60);
   t.equal(await getValue(idle, key), 'before');
   hung.signal('SIGSTOP');
-  await t.rejects(redis.get(key), LedgerAway);
+  await t.rejects(redis.get(key), StoreAway);
   // As a failover does it, which needs replicas.
   const id = String(await heir.client.call('CLUSTER', 'MYID'));
   for (const { client } of [heir, other]) {
     const slots = Array.from({ length: Math.floor(16_384 / 3) }, (_, slot) => slot);
     await Promise.all(slots.map((slot) => client.call('CLUSTER', 'SETSLOT', slot, 'NODE', id)));
   }
-  while (redis.problem() !== null) await new Promise((resolve) => setTimeout(resolve, 10));
+  await until(() => redis.problem() === null);
   t.equal(await redis.get(key), null, 'by the heir, which was given nothing else');
   t.equal(await heir.client.exists(key), 0);
   await redis.set(key, 'after', 60);
   t.equal(await heir.client.get(key), 'after');
   // Who has asked for nothing meanwhile, and so met no silence, hears of it as well.
-  while (mastersBySlot(idle)?.(0) !== `127.0.0.1:${heir.port}`) await new Promise((resolve) => setTimeout(resolve, 10));
+  await until(() => mastersBySlot(idle)?.(0) === `127.0.0.1:${heir.port}`);
   t.equal(await getValue(idle, key), 'after');
 });
 
@@ -185,7 +187,7 @@ t.test('a client that is closed while it asks for the slots asks no more, and ke
   await ended;
   await cluster.stop();
   // What it had asked by then is waited for, two seconds at most; nothing follows.
-  while (timers() > before) await new Promise((resolve) => setTimeout(resolve, 10));
+  await until(() => timers() <= before);
   t.ok(timers() <= before);
 });
 

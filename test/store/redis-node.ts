@@ -1,17 +1,22 @@
 // A node of the service as Redis sees it: its own connections to a Redis and a Postgres that it shares with others, and one user's key.
+
 import type t from 'tap';
-import { hashOfKey } from '../../src/account/access.js';
-import { createKey, createKeyLoader } from '../../src/account/keys.js';
+import { createKey } from '../../src/account/keys.js';
 import { createUser } from '../../src/account/users.js';
-import { settle } from '../../src/service-stores.js';
-import type { AdmissionStore } from '../../src/store/admission.js';
-import { createAdmissions } from '../../src/store/admissions.js';
-import { createLookups } from '../../src/store/lookups.js';
+import type { AdmissionStore } from '../../src/admission/admission.js';
+import { createAdmissions } from '../../src/admission/admissions.js';
+import { createKeyLoader } from '../../src/admission/live-keys.js';
+import { createLookups } from '../../src/admission/lookups.js';
+import { createQuotaHours } from '../../src/admission/quota-hours.js';
+import { createRedisLedger } from '../../src/admission/redis-ledger.js';
+import { reconcileLedger } from '../../src/service/stores.js';
+import { hashOfKey } from '../../src/store/key-hash.js';
 import { openPostgres, type Sql } from '../../src/store/postgres.js';
-import { createQuotaHours } from '../../src/store/quota-hours.js';
-import { openRedis } from '../../src/store/redis.js';
-import { createRedisLedger } from '../../src/store/redis-ledger.js';
+import { openRedis } from '../../src/store/redis/redis.js';
+import { enoughOfTheHour } from '../fixtures/hour.js';
+import { planOf } from '../fixtures/plans.js';
 import type { PostgresServer } from '../fixtures/postgres.js';
+import { until } from '../fixtures/until.js';
 
 export type Subtest = Parameters<Parameters<typeof t.test>[0]>[0];
 
@@ -20,7 +25,7 @@ export const LIMIT = 100;
 export interface NodeOptions {
   readonly clock?: () => number;
   /** Default true: as the service does when Redis returns. */
-  readonly settles?: boolean;
+  readonly reconciles?: boolean;
 }
 
 export async function node(t: Subtest, redisServer: { readonly url: string }, sql: Sql, options: NodeOptions = {}) {
@@ -30,7 +35,7 @@ export async function node(t: Subtest, redisServer: { readonly url: string }, sq
   const redis = await openRedis({
     url: redisServer.url,
     onReturn: async (commands) => {
-      if (options.settles ?? true) await settle(createRedisLedger(commands), hours, sql);
+      if (options.reconciles ?? true) await reconcileLedger(createRedisLedger(commands), hours, sql);
       returns += 1;
     },
     onProblem: (problem) => problems.push(problem),
@@ -38,7 +43,7 @@ export async function node(t: Subtest, redisServer: { readonly url: string }, sq
   t.teardown(() => redis.close());
   const store = createAdmissions({
     ledger: createRedisLedger(redis),
-    lookups: createLookups(createKeyLoader(sql, () => LIMIT)),
+    lookups: createLookups(createKeyLoader(sql, [planOf('FREE', LIMIT)])),
     limitOf: async () => LIMIT,
     hours,
     clock: options.clock ?? Date.now,
@@ -49,7 +54,7 @@ export async function node(t: Subtest, redisServer: { readonly url: string }, sq
   /** Waits until Redis is used again. */
   async function isBack(): Promise<void> {
     const before = returns;
-    while (redis.problem() !== null || returns === before) await new Promise((resolve) => setTimeout(resolve, 10));
+    await until(() => redis.problem() === null && returns > before);
   }
   return { store, problems, redis, isBack };
 }
@@ -63,7 +68,7 @@ export async function setUp(t: Subtest, server: PostgresServer) {
   const { userId } = user;
   const key = await createKey(sql, { userId, name: 'one' });
   // A test that reaches over the end of an hour would count two.
-  while (Date.now() % 3_600_000 > 3_590_000) await new Promise((resolve) => setTimeout(resolve, 100));
+  await enoughOfTheHour(10_000);
   return { sql, userId, keyId: key.keyId, keyHash: hashOfKey(key.value) };
 }
 

@@ -9,6 +9,7 @@ import { createConnections } from '../../src/store/connections.js';
 import { openPostgres } from '../../src/store/postgres.js';
 import { createSql } from '../../src/store/queries.js';
 import { startPostgres } from '../fixtures/postgres.js';
+import { until } from '../fixtures/until.js';
 import { INSERTS, insertAmidQueries } from './amid-queries.js';
 
 const server = await startPostgres();
@@ -117,10 +118,7 @@ t.test(
     /** Ends the connection of a transaction while nothing of it is under way, and waits until it has gone. */
     const cut = async (pid: number) => {
       await onlooker`SELECT pg_terminate_backend(${pid})`;
-      for (;;) {
-        const [row] = await onlooker`SELECT FROM pg_stat_activity WHERE pid = ${pid}`;
-        if (row === undefined) return;
-      }
+      await until(async () => (await onlooker`SELECT FROM pg_stat_activity WHERE pid = ${pid}`).length === 0);
     };
     await t.rejects(
       sql.transaction('readCommitted', async (tx) => {
@@ -184,8 +182,8 @@ t.test(
     for (const path of paths) {
       const code = readFileSync(join(source, path), 'utf8').replace(/^\s*(\/\/|\*|\/\*).*$/gm, '');
       t.notMatch(code, /\b(sql|tx|driver|template)\s*\.(begin|reserve|savepoint)\b/, path);
-      // embedded-connection.ts asks one question over one connection of its own, before there are others.
-      if (!/^store\/(postgres|connections|transaction|queries|embedded-connection)\.ts$/.test(path))
+      // embedded/connection.ts asks one question over one connection of its own, before there are others.
+      if (!/^store\/(postgres|connections|transaction|queries|embedded\/connection)\.ts$/.test(path))
         t.notMatch(code, /from 'postgres'/, path);
     }
   },

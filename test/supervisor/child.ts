@@ -85,12 +85,12 @@ const actions: Readonly<Record<string, () => void>> = {
     process.send?.({ kind: 'loaded', complete: false });
     process.send?.({ kind: 'replace', reason: 'test', sha256: null });
   },
-  wishes: () => {
-    // The first wish at once, the second when it hears a signal.
-    const wish = (): void => void process.send?.({ kind: 'replace', reason: 'test', sha256: null });
-    serve((signal) => (signal === 'SIGHUP' ? wish() : stopOn(signal)));
+  requestsReplacement: () => {
+    // The first request at once, the second when it hears a signal.
+    const request = (): void => void process.send?.({ kind: 'replace', reason: 'test', sha256: null });
+    serve((signal) => (signal === 'SIGHUP' ? request() : stopOn(signal)));
     onOrder('retire', retire);
-    wish();
+    request();
   },
   wantsRestart: () => {
     serve(stopOn);

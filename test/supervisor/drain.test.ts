@@ -7,7 +7,7 @@ import { startServer } from '../../src/http/server.js';
 
 const LONG_MS = 1e8;
 
-/** A server that answers when it is told to; resolves with it and the first request, which is open. */
+/** A server that answers on command; resolves with it and the first request, which is open. */
 async function withOpenRequest(t: Test) {
   let isThere: (exchange: Exchange) => void = () => undefined;
   const first = new Promise<Exchange>((resolve) => {

@@ -1,13 +1,13 @@
 // A process with a supervisor in it, for tests that signal and kill it; its arguments are those of supervise.
 import { z } from 'zod';
 import { createLog } from '../../src/log.js';
-import { supervise } from '../../src/supervisor.js';
+import { supervise } from '../../src/supervisor/supervisor.js';
 
 const shape = z.object({
   command: z.string(),
   arguments: z.array(z.string()),
   backOff: z.object({ firstMs: z.number(), limitMs: z.number(), servedLimitMs: z.number(), healthyMs: z.number() }),
-  sameWishMs: z.number(),
+  sameRequestMs: z.number(),
   processes: z.number(),
 });
 /** Says what the supervisor takes for the doing of content. */

@@ -15,7 +15,7 @@ const parentPath = fileURLToPath(new URL('./parent.js', import.meta.url));
 function supervisor(
   t: Test,
   plan: readonly string[],
-  options: { command?: string; backOff?: typeof BACK_OFF; sameWishMs?: number; processes?: number } = {},
+  options: { command?: string; backOff?: typeof BACK_OFF; sameRequestMs?: number; processes?: number } = {},
 ): Running {
   const folder = mkdtempSync(join(tmpdir(), 'supervisor-test-'));
   t.teardown(() => rmSync(folder, { recursive: true, force: true }));
@@ -23,7 +23,7 @@ function supervisor(
     command: options.command ?? process.execPath,
     arguments: [childPath, folder, ...plan],
     backOff: options.backOff ?? BACK_OFF,
-    sameWishMs: options.sameWishMs ?? 0,
+    sameRequestMs: options.sameRequestMs ?? 0,
     processes: options.processes ?? 1,
   };
   return start(t, parentPath, [JSON.stringify(supervised)]);
@@ -70,7 +70,7 @@ t.test('one that dies while it loads has not served: it would read a large datab
   t.same(logged(stdout, 'delayMs'), [0, 1, 2, 4, 4]);
 });
 
-t.test('one that somebody else kills is waited with as for want of memory', async (t) => {
+t.test('after a server that somebody else has killed, the wait is that of a lack of memory', async (t) => {
   const { stdout } = await supervisor(t, [...Array.from({ length: 5 }, () => 'servedThenKilled'), 'exit78']).ended;
   t.same(logged(stdout, 'delayMs'), [0, 1, 2, 4, 4]);
 });
@@ -163,7 +163,7 @@ t.test('a second stop signal kills a server that does not stop', async (t) => {
 });
 
 t.test('a stop signal that comes twice at once, as through npm, kills nothing', async (t) => {
-  const running = supervisor(t, ['ignoreSignals', 'exit0'], { sameWishMs: 1e8 });
+  const running = supervisor(t, ['ignoreSignals', 'exit0'], { sameRequestMs: 1e8 });
   const pid = await serverPid(running);
   for (let time = 0; time < 3; time += 1) running.process.kill('SIGINT');
   await running.line('"event":"SIGINT"');
@@ -195,7 +195,7 @@ t.test(
 );
 
 t.test('a server that asks for it is replaced, and what fails to get ready leaves it in place', async (t) => {
-  const running = supervisor(t, ['wishes', 'exit3', 'takesOver']);
+  const running = supervisor(t, ['requestsReplacement', 'exit3', 'takesOver']);
   await serverPid(running);
   await running.line('the new process failed, the old one goes on');
   running.process.kill('SIGHUP');
@@ -285,7 +285,7 @@ t.test('a replacement waits for the end of the process that was replaced before:
 
 for (const [first, may] of [
   ['standsIn', true],
-  ['wishes', false],
+  ['requestsReplacement', false],
 ] as const) {
   t.test(`a stand-in may take over from ${first}: ${may}`, async (t) => {
     const running = supervisor(t, [first, 'takesOver']);

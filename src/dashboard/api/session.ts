@@ -17,7 +17,7 @@ export function onSessionEnd(listener: Listener): () => void {
   return () => listeners.delete(listener);
 }
 
-/** Told whenever `isSignedIn` may say something else. */
+/** Called whenever `isSignedIn` may have changed. */
 const watchers = new Set<() => void>();
 
 export function watchSession(watcher: () => void): () => void {
@@ -72,7 +72,7 @@ export async function renewAfterRefusal(): Promise<void> {
   await renew(untilMs());
 }
 
-/** A refresh token works once, so tabs take turns; who waited finds the work done. */
+/** A refresh token works once, so tabs take turns: a tab that waited finds a new one. */
 async function renew(seenUntil: number): Promise<void> {
   const work = async (): Promise<void> => {
     if (untilMs() === seenUntil) await refresh(seenUntil);

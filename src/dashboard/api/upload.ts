@@ -1,4 +1,4 @@
-// One file on its way to POST /web/scans, with the progress that fetch doesn't tell of.
+// One file on its way to POST /web/scans, with the progress, which fetch doesn't report.
 import { isRefusal } from './client.ts';
 import { noAnswer, problemOf, SessionEnded } from './problem.ts';
 import { endSession, keepFresh, renewAfterRefusal } from './session.ts';

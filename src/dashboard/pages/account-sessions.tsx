@@ -9,6 +9,7 @@ import { deviceOf } from '../parts/device.ts';
 import { ProblemBox, showDone, showProblem } from '../parts/problem.tsx';
 import { LinesSkeleton } from '../parts/skeletons.tsx';
 import { Time } from '../parts/time.tsx';
+import { visibleName } from '../parts/visible-name.ts';
 import { texts } from '../texts.ts';
 
 const t = texts.account;
@@ -66,7 +67,7 @@ function SessionRow({ session, end }: { readonly session: Session; readonly end:
     <li>
       <div>
         <div className="row">
-          <strong className="name" title={userAgent}>
+          <strong className="name" title={visibleName(userAgent)}>
             {device}
           </strong>
           {current && (

@@ -37,7 +37,8 @@ export function Reference() {
   return (
     <>
       {!isShown && <PageSkeleton />}
-      <div ref={place} className="reference" />
+      {/* Swagger UI shows its parts one by one; the page shows them when all are there. */}
+      <div ref={place} className="reference" hidden={!isShown} />
     </>
   );
 }

@@ -27,6 +27,7 @@ export function HistoryPages({ page: { page, totalPages, totalElements }, isSear
           variant="default"
           size="compact-sm"
           disabled={page === 0}
+          aria-label={t.previousPage}
           onClick={() => change({ page: Math.min(page, totalPages), open: null })}
         >
           {t.previous}
@@ -36,6 +37,7 @@ export function HistoryPages({ page: { page, totalPages, totalElements }, isSear
           variant="default"
           size="compact-sm"
           disabled={page + 1 >= totalPages}
+          aria-label={t.nextPage}
           onClick={() => change({ page: page + 2, open: null })}
         >
           {t.next}

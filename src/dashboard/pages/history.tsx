@@ -69,6 +69,9 @@ function Found({ search, change }: FoundProps) {
     <div aria-busy={scans.isPlaceholderData} className={scans.isPlaceholderData ? 'history-old' : undefined}>
       <HistoryTable scans={scans.data.content} search={search} change={change} />
       <HistoryPages page={scans.data} isSearch={search.q !== ''} change={change} />
+      <p className="dimmed small">
+        {t.export}: {t.exportLimits}
+      </p>
     </div>
   );
 }

@@ -11,6 +11,7 @@ import { ProblemBox, showDone, showProblem } from '../parts/problem.tsx';
 import { LinesSkeleton } from '../parts/skeletons.tsx';
 import { Time } from '../parts/time.tsx';
 import { PageTitle } from '../parts/title.tsx';
+import { visibleName } from '../parts/visible-name.ts';
 import { texts } from '../texts.ts';
 import { NewKey } from './keys-new.tsx';
 import './keys.css';
@@ -56,7 +57,7 @@ function KeyTable({ keys, revoke }: { readonly keys: readonly Key[]; readonly re
       <tbody>
         {keys.map((key) => (
           <tr key={key.uuid}>
-            <td className="name keys-name">{key.name}</td>
+            <td className="name keys-name">{visibleName(key.name)}</td>
             <td className="code" data-label={t.columns.value}>
               {key.value.slice(0, 4)}…{key.value.slice(-4)}
             </td>
@@ -71,7 +72,7 @@ function KeyTable({ keys, revoke }: { readonly keys: readonly Key[]; readonly re
                 size="compact-sm"
                 variant="light"
                 color="red"
-                aria-label={t.revokeOf(key.name)}
+                aria-label={t.revokeOf(visibleName(key.name))}
                 onClick={() => revoke(key)}
               >
                 {t.revoke}
@@ -105,7 +106,7 @@ function Revoke({ apiKey, close }: { readonly apiKey: Key; readonly close: () =>
   });
   return (
     <Modal opened onClose={close} title={t.revokeTitle} closeButtonProps={{ 'aria-label': texts.common.close }}>
-      <p className="name keys-question">{t.revokeText(apiKey.name)}</p>
+      <p className="name keys-question">{t.revokeText(visibleName(apiKey.name))}</p>
       <div className="row keys-buttons">
         <Button variant="default" onClick={close} data-autofocus>
           {texts.common.cancel}

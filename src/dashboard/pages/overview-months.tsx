@@ -5,7 +5,7 @@ import { useQuery } from '@tanstack/react-query';
 import { monthlyQuery } from '../api/queries.ts';
 import type { Months as MonthsData } from '../api/shapes.ts';
 import { Blank } from '../parts/blank.tsx';
-import { month, number } from '../parts/format.ts';
+import { month, monthName, number } from '../parts/format.ts';
 import { ProblemBox } from '../parts/problem.tsx';
 import { LinesSkeleton } from '../parts/skeletons.tsx';
 import { texts } from '../texts.ts';
@@ -20,6 +20,8 @@ export function Months() {
   const sum = (name: 'infected' | 'clean') => monthly.data.reduce((all, one) => all + one[name], 0);
   const [infected, clean] = [sum('infected'), sum('clean')];
   if (infected + clean === 0) return <Blank title={t.latestNone} hint={t.noMonths} />;
+  // Below the bars without the year, which has no room there; with it where one points at them.
+  const names = new Map(monthly.data.map((one) => [month(one.month), monthName(one.month)]));
   return (
     <>
       <div aria-hidden="true">
@@ -30,6 +32,7 @@ export function Months() {
           type="stacked"
           withLegend={false}
           barChartProps={{ accessibilityLayer: false }}
+          xAxisProps={{ interval: 'equidistantPreserveStart', tickFormatter: (label) => names.get(label) ?? label }}
           yAxisProps={{ allowDecimals: false }}
           barProps={{ isAnimationActive: false }}
           valueFormatter={number}

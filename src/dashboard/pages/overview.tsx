@@ -18,9 +18,9 @@ import './overview.css';
 
 const t = texts.overview;
 
-// Charts are more code than all the rest of the page.
-const Verdicts = lazy(async () => ({ default: (await import('./overview-verdicts.tsx')).Verdicts }));
-const Months = lazy(async () => ({ default: (await import('./overview-months.tsx')).Months }));
+const charts = () => import('./overview-charts.ts');
+const Verdicts = lazy(async () => ({ default: (await charts()).Verdicts }));
+const Months = lazy(async () => ({ default: (await charts()).Months }));
 
 export function Overview() {
   return (

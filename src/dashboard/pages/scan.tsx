@@ -8,7 +8,8 @@ import { quotaQuery } from '../api/queries.ts';
 import { onSessionEnd } from '../api/session.ts';
 import { PageTitle } from '../parts/title.tsx';
 import { eicarFile } from '../scan/eicar.ts';
-import { ItemRow, sentenceOf } from '../scan/item-row.tsx';
+import { Files } from '../scan/files.tsx';
+import { sentenceOf } from '../scan/item-row.tsx';
 import { createQueue, type Item, isOver } from '../scan/queue.ts';
 import { texts } from '../texts.ts';
 import { QuotaPanel } from './overview-quota.tsx';
@@ -54,7 +55,7 @@ export function ScanPage() {
               <p className="dimmed small">{t.eicarHint}</p>
             </Dropzone>
           </section>
-          {items.length > 0 && <Files items={items} />}
+          {items.length > 0 && <Files items={items} queue={queue} />}
         </div>
         <section className="panel scan-quota">
           <h2 className="panel-title">{texts.overview.quota}</h2>
@@ -65,26 +66,6 @@ export function ScanPage() {
         {news}
       </p>
     </>
-  );
-}
-
-function Files({ items }: { readonly items: readonly Item[] }) {
-  const ended = items.filter(isOver).length;
-  return (
-    <section className="panel">
-      <div className="row row-apart">
-        <h2 className="panel-title">{t.list}</h2>
-        <span className="dimmed small">{t.summary(ended, items.length)}</span>
-        <Button size="compact-sm" variant="default" disabled={ended === 0} onClick={() => queue.clearEnded()}>
-          {t.clear}
-        </Button>
-      </div>
-      <ul className="scan-items">
-        {items.map((item) => (
-          <ItemRow key={item.id} item={item} queue={queue} />
-        ))}
-      </ul>
-    </section>
   );
 }
 

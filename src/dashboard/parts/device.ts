@@ -1,5 +1,6 @@
 // What a User-Agent header says of a device, in a few words: enough to know one's own again.
 import { texts } from '../texts.ts';
+import { visibleName } from './visible-name.ts';
 
 /** In this order: what comes later is claimed by what comes earlier, too. */
 const browsers: readonly (readonly [string, RegExp])[] = [
@@ -26,6 +27,6 @@ export function deviceOf(userAgent: string): string {
   const named = (table: typeof browsers): string | null => table.find(([, mark]) => mark.test(userAgent))?.[0] ?? null;
   const [browser, system] = [named(browsers), named(systems)];
   if (browser !== null && system !== null) return texts.account.device(browser, system);
-  const shown = browser ?? [...userAgent].slice(0, SHOWN_CHARACTERS).join('');
+  const shown = browser ?? visibleName([...userAgent].slice(0, SHOWN_CHARACTERS).join(''));
   return shown === '' ? texts.account.unknownDevice : shown;
 }

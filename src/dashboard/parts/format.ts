@@ -6,6 +6,7 @@ const days = new Intl.DateTimeFormat(undefined, { dateStyle: 'medium' });
 const clocks = new Intl.DateTimeFormat(undefined, { timeStyle: 'short' });
 /** A month of the service is one of UTC, wherever the viewer is. */
 const months = new Intl.DateTimeFormat(undefined, { month: 'short', year: '2-digit', timeZone: 'UTC' });
+const monthNames = new Intl.DateTimeFormat(undefined, { month: 'short', timeZone: 'UTC' });
 
 const DAY_MS = 86_400_000;
 
@@ -32,6 +33,10 @@ export function clock(date: Date): string {
 
 export function month(text: string): string {
   return months.format(new Date(`${text}-01T00:00:00Z`));
+}
+
+export function monthName(text: string): string {
+  return monthNames.format(new Date(`${text}-01T00:00:00Z`));
 }
 
 export function size(bytes: number): string {

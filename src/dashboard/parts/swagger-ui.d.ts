@@ -3,7 +3,7 @@ declare module 'swagger-ui-dist/swagger-ui-es-bundle.js' {
   interface Options {
     readonly domNode: HTMLElement;
     readonly url: string;
-    /** Null: no badge of a validator somewhere else. */
+    /** Null: no badge of a validator on another site. */
     readonly validatorUrl: null;
     readonly deepLinking: boolean;
     readonly docExpansion: 'list' | 'full' | 'none';

@@ -14,7 +14,9 @@ export function ItemRow({ item, queue }: { readonly item: Item; readonly queue: 
   return (
     <li className="scan-item">
       <div className="scan-item-head">
-        <span className="name scan-item-name">{visibleName(file.name)}</span>
+        <span className="name scan-item-name" title={visibleName(file.name)}>
+          {visibleName(file.name)}
+        </span>
         <span className="dimmed small">{size(file.size)}</span>
         <Outcome state={state} />
       </div>
@@ -47,7 +49,8 @@ export function ItemRow({ item, queue }: { readonly item: Item; readonly queue: 
   );
 }
 
-function isHopeless(state: ItemState): boolean {
+/** It would fail again. */
+export function isHopeless(state: ItemState): boolean {
   return state.kind === 'failed' && ['tooLarge', 'empty', 'unreadable'].includes(state.why.kind);
 }
 

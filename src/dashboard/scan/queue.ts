@@ -1,4 +1,4 @@
-// Files that are to be scanned, a few at a time; who is told to wait waits and goes on by itself. Lives as long as the page does.
+// Files that are to be scanned, a few at a time. When the service says to wait, the queue waits and goes on by itself. It lives as long as the page does.
 import { Problem, SessionEnded } from '../api/problem.ts';
 import type { Quota } from '../api/shapes.ts';
 import { type Scanned, uploadFile } from '../api/upload.ts';
@@ -59,39 +59,23 @@ export function isOver({ state }: Item): boolean {
 }
 
 export function createQueue(): Queue {
-  let items: readonly Item[] = [];
-  let events: QueueEvents | null = null;
-  let timer: number | undefined;
-  let nextId = 1;
-  const listeners = new Set<() => void>();
-  const tries = new Map<number, number>();
+  const list = createList();
+  const tries = createTries();
   const running = new Map<number, AbortController>();
-
-  function change(next: readonly Item[]): void {
-    items = next;
-    for (const listener of listeners) listener();
-  }
-
-  function setState(id: number, state: ItemState): void {
-    const known = items.find((item) => item.id === id);
-    if (known === undefined || known.state.kind === 'cancelled') return;
-    const item = { ...known, state };
-    change(items.map((each) => (each.id === id ? item : each)));
-    if (isOver(item) && state.kind !== 'cancelled') events?.onEnd(item);
-  }
+  let timer: number | undefined;
 
   function pump(): void {
     window.clearTimeout(timer);
     const now = Date.now();
-    for (const { id, state } of items) {
-      if (state.kind === 'paused' && state.untilMs <= now) setState(id, { kind: 'waiting' });
+    for (const { id, state } of list.items()) {
+      if (state.kind === 'paused' && state.untilMs <= now) list.setState(id, { kind: 'waiting' });
     }
-    const paused = items.flatMap(({ state }) => (state.kind === 'paused' ? [state] : []));
+    const paused = list.items().flatMap(({ state }) => (state.kind === 'paused' ? [state] : []));
     if (paused.length > 0)
       timer = window.setTimeout(pump, Math.min(...paused.map(({ untilMs }) => untilMs - now)) + 10);
     // What one is refused for, the others would be refused for as well.
     if (paused.some(({ why }) => why !== 'busy')) return;
-    for (const item of items) {
+    for (const item of list.items()) {
       if (running.size >= AT_ONCE) return;
       if (item.state.kind === 'waiting' && !running.has(item.id)) void run(item);
     }
@@ -100,93 +84,158 @@ export function createQueue(): Queue {
   async function run({ id, file }: Item): Promise<void> {
     const abort = new AbortController();
     running.set(id, abort);
-    setState(id, { kind: 'uploading', percent: 0 });
+    list.setState(id, { kind: 'uploading', percent: 0 });
     try {
       const result = await uploadFile(file, {
         signal: abort.signal,
-        onProgress: (sent, total) => {
-          const percent = total === 0 ? 100 : Math.floor((100 * sent) / total);
-          setState(id, sent >= total ? { kind: 'scanning' } : { kind: 'uploading', percent });
-        },
-        onQuota: (quota) => events?.onQuota(quota),
+        onProgress: (sent, total) => list.setState(id, stateAt(sent, total)),
+        onQuota: list.tellQuota,
       });
-      setState(id, { kind: 'done', result });
+      list.setState(id, { kind: 'done', result });
     } catch (error) {
-      if (!abort.signal.aborted) setState(id, await stateAfter(error, id, file));
+      if (!abort.signal.aborted) list.setState(id, await stateAfter(error, file, () => tries.waitMs(id)));
     } finally {
       running.delete(id);
       pump();
     }
   }
 
-  async function stateAfter(error: unknown, id: number, file: File): Promise<ItemState> {
-    // Signed in again, it goes on.
-    if (error instanceof SessionEnded) return { kind: 'waiting' };
-    if (!(error instanceof Problem)) throw error;
-    const { status, message, retryAfterSeconds, resetTime } = error;
-    if (status === 429 && error.error === QUOTA_EXHAUSTED && resetTime !== null) {
-      return { kind: 'paused', why: 'quota', untilMs: resetTime * 1000 + CLOCK_MARGIN_MS };
-    }
-    if (status === INCOMPLETE) return { kind: 'failed', why: { kind: 'incomplete', reason: reasonIn(message) } };
-    if (status !== 0 && status < 500 && status !== 429) {
-      return { kind: 'failed', why: { kind: 'refused', reason: reasonIn(message) } };
-    }
-    if (status === 0 && !(await isReadable(file))) return { kind: 'failed', why: { kind: 'unreadable' } };
-    const count = (tries.get(id) ?? 0) + 1;
-    tries.set(id, count);
-    if (count >= TRIES) return { kind: 'failed', why: { kind: 'gaveUp' } };
-    const doubledMs = Math.min(WAIT_MAX_MS, WAIT_FIRST_MS * 2 ** (count - 1));
-    const waitMs = retryAfterSeconds === null ? doubledMs : retryAfterSeconds * 1000;
-    return { kind: 'paused', why: status === 0 ? 'offline' : 'busy', untilMs: Date.now() + waitMs };
-  }
-
   return {
-    items: () => items,
-    subscribe(listener) {
-      listeners.add(listener);
-      return () => listeners.delete(listener);
-    },
+    items: list.items,
+    subscribe: list.subscribe,
     add(files) {
-      const added = files.map((file): Item => {
-        const why = refusalOf(file);
-        nextId += 1;
-        return { id: nextId, file, state: why === null ? { kind: 'waiting' } : { kind: 'failed', why: { kind: why } } };
-      });
-      change([...items, ...added]);
-      for (const item of added) if (isOver(item)) events?.onEnd(item);
+      list.add(files);
       pump();
     },
     remove(id) {
-      const item = items.find((each) => each.id === id);
-      if (item === undefined) return;
-      if (isOver(item)) {
-        change(items.filter((each) => each.id !== id));
-        return;
-      }
-      setState(id, { kind: 'cancelled' });
+      if (list.removeEnded(id)) return;
+      list.setState(id, { kind: 'cancelled' });
       running.get(id)?.abort(new Error('Cancelled'));
       pump();
     },
     again(id) {
-      tries.delete(id);
-      const known = items.find((item) => item.id === id);
-      if (known === undefined || !isOver(known)) return;
-      change(items.map((each) => (each.id === id ? { ...each, state: { kind: 'waiting' } } : each)));
-      pump();
+      tries.forget(id);
+      if (list.revive(id)) pump();
     },
     resume() {
-      for (const { id, state } of items) if (state.kind === 'paused') setState(id, { kind: 'waiting' });
+      for (const { id, state } of list.items()) if (state.kind === 'paused') list.setState(id, { kind: 'waiting' });
       pump();
     },
-    clearEnded: () => change(items.filter((item) => !isOver(item))),
-    listen(told) {
-      events = told;
+    clearEnded: list.clearEnded,
+    listen(events) {
+      const end = list.listen(events);
       pump();
-      return () => {
-        if (events === told) events = null;
-      };
+      return end;
     },
   };
+}
+
+/** The items with their states, and those who hear of changes. */
+function createList() {
+  let items: readonly Item[] = [];
+  let events: QueueEvents | null = null;
+  let nextId = 1;
+  const listeners = new Set<() => void>();
+
+  function change(next: readonly Item[]): void {
+    items = next;
+    for (const listener of listeners) listener();
+  }
+
+  const put = (item: Item): void => change(items.map((each) => (each.id === item.id ? item : each)));
+  const find = (id: number): Item | undefined => items.find((item) => item.id === id);
+
+  return {
+    items: (): readonly Item[] => items,
+    subscribe(listener: () => void): () => void {
+      listeners.add(listener);
+      return () => listeners.delete(listener);
+    },
+    listen(listener: QueueEvents): () => void {
+      events = listener;
+      return () => {
+        if (events === listener) events = null;
+      };
+    },
+    tellQuota: (quota: Quota): void => events?.onQuota(quota),
+    /** Not of an item that is cancelled, whatever its upload still comes to. */
+    setState(id: number, state: ItemState): void {
+      const known = find(id);
+      if (known === undefined || known.state.kind === 'cancelled') return;
+      const item = { ...known, state };
+      put(item);
+      if (isOver(item) && state.kind !== 'cancelled') events?.onEnd(item);
+    },
+    add(files: readonly File[]): void {
+      const added = files.map((file): Item => {
+        nextId += 1;
+        return { id: nextId, file, state: firstState(file) };
+      });
+      change([...items, ...added]);
+      for (const item of added) if (isOver(item)) events?.onEnd(item);
+    },
+    /** True: it had ended, or there was none. */
+    removeEnded(id: number): boolean {
+      const item = find(id);
+      if (item === undefined) return true;
+      if (!isOver(item)) return false;
+      change(items.filter((each) => each.id !== id));
+      return true;
+    },
+    /** One that has ended waits again. False: it has not, or there is none. */
+    revive(id: number): boolean {
+      const item = find(id);
+      if (item === undefined || !isOver(item)) return false;
+      put({ ...item, state: { kind: 'waiting' } });
+      return true;
+    },
+    clearEnded: (): void => change(items.filter((item) => !isOver(item))),
+  };
+}
+
+/** How often each file was tried in vain, and what to wait before the next time. */
+function createTries() {
+  const tries = new Map<number, number>();
+  return {
+    /** After another failure, doubled each time; null: it was tried often enough. */
+    waitMs(id: number): number | null {
+      const count = (tries.get(id) ?? 0) + 1;
+      tries.set(id, count);
+      return count >= TRIES ? null : Math.min(WAIT_MAX_MS, WAIT_FIRST_MS * 2 ** (count - 1));
+    },
+    forget: (id: number): void => void tries.delete(id),
+  };
+}
+
+function stateAt(sent: number, total: number): ItemState {
+  if (sent >= total) return { kind: 'scanning' };
+  return { kind: 'uploading', percent: Math.floor((100 * sent) / total) };
+}
+
+/** `nextWaitMs`: counts a failure that may pass. */
+async function stateAfter(error: unknown, file: File, nextWaitMs: () => number | null): Promise<ItemState> {
+  // Signed in again, it goes on.
+  if (error instanceof SessionEnded) return { kind: 'waiting' };
+  if (!(error instanceof Problem)) throw error;
+  const { status, message, retryAfterSeconds, resetTime } = error;
+  if (status === 429 && error.error === QUOTA_EXHAUSTED && resetTime !== null) {
+    return { kind: 'paused', why: 'quota', untilMs: resetTime * 1000 + CLOCK_MARGIN_MS };
+  }
+  if (status === INCOMPLETE) return { kind: 'failed', why: { kind: 'incomplete', reason: reasonIn(message) } };
+  if (status !== 0 && status < 500 && status !== 429) {
+    return { kind: 'failed', why: { kind: 'refused', reason: reasonIn(message) } };
+  }
+  if (status === 0 && !(await isReadable(file))) return { kind: 'failed', why: { kind: 'unreadable' } };
+  const waitMs = nextWaitMs();
+  if (waitMs === null) return { kind: 'failed', why: { kind: 'gaveUp' } };
+  const untilMs = Date.now() + (retryAfterSeconds === null ? waitMs : retryAfterSeconds * 1000);
+  return { kind: 'paused', why: status === 0 ? 'offline' : 'busy', untilMs };
+}
+
+/** A file that can't be scanned has failed from the beginning. */
+function firstState(file: File): ItemState {
+  const why = refusalOf(file);
+  return why === null ? { kind: 'waiting' } : { kind: 'failed', why: { kind: why } };
 }
 
 /** Known before anything is sent, and without a unit of the quota. */

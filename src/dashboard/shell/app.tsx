@@ -3,25 +3,21 @@ import { lazy, Suspense, useEffect } from 'react';
 import { Redirect, Route, Switch, useLocation } from 'wouter';
 import { queries } from '../api/query-client.ts';
 import { onSessionEnd } from '../api/session.ts';
+import { Docs } from '../pages/docs.tsx';
+import { Landing } from '../pages/landing.tsx';
+import { NotFound } from '../pages/not-found.tsx';
+import { Register } from '../pages/register.tsx';
+import { SignIn } from '../pages/sign-in.tsx';
 import { PageSkeleton } from '../parts/skeletons.tsx';
 import { Boundary } from './boundary.tsx';
 import { Layout } from './layout.tsx';
 import { signInAddress } from './return-address.ts';
 import { useSignedIn } from './use-signed-in.ts';
 
-const pages = {
-  landing: lazy(async () => ({ default: (await import('../pages/landing.tsx')).Landing })),
-  signIn: lazy(async () => ({ default: (await import('../pages/sign-in.tsx')).SignIn })),
-  register: lazy(async () => ({ default: (await import('../pages/register.tsx')).Register })),
-  overview: lazy(async () => ({ default: (await import('../pages/overview.tsx')).Overview })),
-  scan: lazy(async () => ({ default: (await import('../pages/scan.tsx')).ScanPage })),
-  history: lazy(async () => ({ default: (await import('../pages/history.tsx')).History })),
-  keys: lazy(async () => ({ default: (await import('../pages/keys.tsx')).Keys })),
-  billing: lazy(async () => ({ default: (await import('../pages/billing.tsx')).BillingPage })),
-  account: lazy(async () => ({ default: (await import('../pages/account.tsx')).Account })),
-  docs: lazy(async () => ({ default: (await import('../pages/docs.tsx')).Docs })),
-  notFound: lazy(async () => ({ default: (await import('../pages/not-found.tsx')).NotFound })),
-};
+// What somebody needs who is not signed in comes with the first script; the pages behind the sign-in come as one more, charts, guides and the reference apart.
+const SignedInPages = lazy(async () => ({ default: (await import('./signed-in-pages.tsx')).SignedInPages }));
+
+const behindSignIn = ['/scan', '/history', '/keys', '/billing', '/account'];
 
 export function App() {
   const [, navigate] = useLocation();
@@ -44,33 +40,25 @@ export function App() {
   );
 }
 
-const behindSignIn = [
-  ['/scan', pages.scan],
-  ['/history', pages.history],
-  ['/keys', pages.keys],
-  ['/billing', pages.billing],
-  ['/account', pages.account],
-] as const;
-
 function Pages() {
   const signedIn = useSignedIn();
   return (
     <Switch>
-      <Route path="/">{signedIn ? <pages.overview /> : <pages.landing />}</Route>
+      <Route path="/">{signedIn ? <SignedInPages /> : <Landing />}</Route>
       <Route path="/sign-in">
-        <pages.signIn />
+        <SignIn />
       </Route>
       <Route path="/register">
-        <pages.register />
+        <Register />
       </Route>
-      {behindSignIn.map(([path, Page]) => (
+      <Route path="/docs/:guide?">{({ guide }) => <Docs guide={guide ?? null} />}</Route>
+      {behindSignIn.map((path) => (
         <Route key={path} path={path}>
-          {signedIn ? <Page /> : <Redirect to={signInAddress(null)} replace />}
+          {signedIn ? <SignedInPages /> : <Redirect to={signInAddress(null)} replace />}
         </Route>
       ))}
-      <Route path="/docs/:guide?">{({ guide }) => <pages.docs guide={guide ?? null} />}</Route>
       <Route>
-        <pages.notFound />
+        <NotFound />
       </Route>
     </Switch>
   );

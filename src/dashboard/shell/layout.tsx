@@ -7,6 +7,7 @@ import { Link, useLocation } from 'wouter';
 import { askOpenly } from '../api/client.ts';
 import { forgetSession } from '../api/session.ts';
 import { Nothing } from '../api/shapes.ts';
+import mark from '../favicon.svg';
 import { showProblem } from '../parts/problem.tsx';
 import { texts } from '../texts.ts';
 import { SchemeSwitch } from './scheme-switch.tsx';
@@ -33,7 +34,7 @@ export function Layout({ children }: { readonly children: ReactNode }) {
       <header className="layout-header">
         <div className="layout-bar">
           <Link href="/" className="layout-brand">
-            <img src="/favicon.svg" alt="" width={28} height={28} />
+            <img src={mark} alt="" width={28} height={28} />
             {texts.product}
           </Link>
           <Burger
@@ -57,7 +58,7 @@ export function Layout({ children }: { readonly children: ReactNode }) {
   );
 }
 
-/** Who hears the page hears that it is another one: its content has the focus after each navigation, not at the first. */
+/** A screen reader reads out that the page is another one: its content has the focus after each navigation, but not after the first load. */
 function useMainOnNavigation(location: string, close: () => void) {
   const main = useRef<HTMLElement>(null);
   const shown = useRef(location);

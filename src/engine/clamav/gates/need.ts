@@ -1,15 +1,7 @@
-// The necessary-set rule: literals of which at least one is in every content that a logical signature matches.
+// The necessary-set rule: gates of which at least one hits in every content that a logical signature matches.
+import { type Choice, type Gate, literals, openForms, type Windows } from './candidates.js';
 import type { Expression } from './expression.js';
-import { type Run, runsOf } from './pattern.js';
 import type { LogicalSignature } from './signature.js';
-
-/** A body signature of fixed bytes. */
-export interface Gate {
-  readonly target: number;
-  readonly offset: string;
-  /** Lower-case hexadecimal digits. */
-  readonly hex: string;
-}
 
 /** Says what a hit of a gate would cost, by how likely it is in clean content; Infinity: not to be used. */
 export type Cost = (gate: Gate) => number;
@@ -17,21 +9,33 @@ export type Cost = (gate: Gate) => number;
 /** Null: there is none. */
 export type Need = readonly Gate[] | null;
 
-const LITERAL_BYTES_MIN = 4;
-const LITERAL_BYTES_MAX = 24;
-/** Gates of one signature. */
-const GATES_MAX = 16;
-/** Of one run. */
-const WINDOWS_MAX = 4;
+/** Gates of one signature: more than a literal of each subsignature that it can have. */
+const GATES_MAX = 128;
 
-/** Gates that may stand for a run of a pattern's bytes: any of them is there when the run is. */
-type Choice = (target: number, run: Run) => readonly Gate[];
+/** The first choice that has gates for a pattern is the one. */
+const CHOICES: readonly Choice[] = [literals, openForms];
 
-export function needOf(signature: LogicalSignature, cost: Cost, choice: Choice = windowsOf): Need {
-  const bySubsignature = new Map<number, Need>();
+/** Rarer than one in so many places is rare enough: nothing better is looked for. */
+const RARE = 2 ** -18;
+
+type Counted = Extract<Expression, { kind: 'count' }>;
+
+/** Of subsignatures alone, all different; null: there is something else. */
+function singleIndexes(parts: readonly Expression[]): readonly number[] | null {
+  const indexes = parts.flatMap((part) => (part.kind === 'subsignature' ? [part.index] : []));
+  return indexes.length === parts.length && new Set(indexes).size === parts.length ? indexes : null;
+}
+
+interface Priced {
+  readonly gates: readonly Gate[];
+  readonly cost: number;
+}
+
+export function needOf(signature: LogicalSignature, cost: Cost, choices: readonly Choice[] = CHOICES): Need {
+  const bySubsignature = new Map<number, Priced | null>();
   const asked = new Set<number>();
 
-  function ofSubsignature(index: number): Need {
+  function ofSubsignature(index: number): Priced | null {
     const known = bySubsignature.get(index);
     if (known !== undefined) return known;
     // A trigger that depends on itself.
@@ -43,20 +47,16 @@ export function needOf(signature: LogicalSignature, cost: Cost, choice: Choice =
     return need;
   }
 
-  function computed(index: number): Need {
+  function computed(index: number): Priced | null {
     const subsignature = signature.subsignatures[index];
     if (subsignature?.kind === 'body') {
-      const { pattern, offset, modifiers } = subsignature;
-      const forms = runsOf(pattern, offset, modifiers);
-      if (forms === null) return null;
-      return together(
-        forms.map((runs) =>
-          best(
-            runs.flatMap((run) => quiet(choice(signature.target, run), cost)).map((gate) => [gate]),
-            cost,
-          ),
-        ),
-      );
+      for (const choice of choices) {
+        const forms = choice(signature.target, subsignature);
+        if (forms === null) return null;
+        const found = together(forms.map((groups) => best(groups, (windows) => cheapest(windows, cost))));
+        if (found !== null) return found;
+      }
+      return null;
     }
     if (subsignature?.kind === 'pcre') return subsignature.trigger === null ? null : need(subsignature.trigger);
     if (subsignature?.kind === 'byte-compare') return ofSubsignature(subsignature.subsignature);
@@ -64,61 +64,67 @@ export function needOf(signature: LogicalSignature, cost: Cost, choice: Choice =
   }
 
   /** Asked for a subsignature, it says what is there whenever that one matches at least once. */
-  function need(expression: Expression): Need {
+  function need(expression: Expression): Priced | null {
     if (expression.kind === 'subsignature') return ofSubsignature(expression.index);
-    if (expression.kind === 'all') return best(expression.of.map(need), cost);
+    if (expression.kind === 'all') return best(expression.of, need);
     if (expression.kind === 'any') return together(expression.of.map(need));
     // `X=0` and `X<n` are true where nothing matches.
     const isAtLeastOnce = expression.comparison === '>' || (expression.comparison === '=' && expression.count > 0);
-    return isAtLeastOnce ? need(expression.of) : null;
+    return isAtLeastOnce ? ofCounted(expression) : null;
   }
 
-  return need(signature.expression);
+  /** Where three different ones of five must match, one of any three of them does: the rarest three. */
+  function ofCounted({ of, distinct }: Counted): Priced | null {
+    const indexes = of.kind === 'any' ? singleIndexes(of.of) : null;
+    if (indexes === null || distinct < 2) return need(of);
+    const found = indexes.map(ofSubsignature).filter((one) => one !== null);
+    const enough = indexes.length - distinct + 1;
+    // More than there are can't match; libclamav decides what that means.
+    if (enough < 1 || found.length < enough) return null;
+    return together(found.sort((a, b) => a.cost - b.cost).slice(0, enough));
+  }
+
+  return need(signature.expression)?.gates ?? null;
 }
 
-function best(needs: readonly Need[], cost: Cost): Need {
-  let cheapest: Need = null;
-  let lowest = Number.POSITIVE_INFINITY;
-  for (const need of needs) {
-    if (need === null) continue;
-    const sum = need.reduce((total, gate) => total + cost(gate), 0);
-    if (sum < lowest) {
-      lowest = sum;
-      cheapest = need;
-    }
+function best<T>(parts: readonly T[], priced: (part: T) => Priced | null): Priced | null {
+  let cheapest: Priced | null = null;
+  for (const part of parts) {
+    const found = priced(part);
+    if (found === null || (cheapest !== null && found.cost >= cheapest.cost)) continue;
+    cheapest = found;
+    if (found.cost <= RARE) break;
   }
   return cheapest;
 }
 
-function together(needs: readonly Need[]): Need {
+function together(needs: readonly (Priced | null)[]): Priced | null {
+  const [first] = needs;
+  if (needs.length === 1) return first ?? null;
   const gates = new Map<string, Gate>();
+  let cost = 0;
   for (const need of needs) {
     if (need === null) return null;
-    for (const gate of need) gates.set(keyOf(gate), gate);
+    cost += need.cost;
+    for (const gate of need.gates) gates.set(keyOf(gate), gate);
   }
-  return gates.size === 0 || gates.size > GATES_MAX ? null : [...gates.values()];
+  return gates.size === 0 || gates.size > GATES_MAX ? null : { gates: [...gates.values()], cost };
 }
 
 /** What tells a gate from all others, from one load to the next. */
-export function keyOf({ target, offset, hex }: Gate): string {
-  return `${target}:${offset}:${hex}`;
+export function keyOf({ target, offset, pattern }: Gate): string {
+  return `${target}:${offset}:${pattern}`;
 }
 
-/** Without those beside a noisy one: what is common is seldom cut as the windows are. */
-function quiet(windows: readonly Gate[], cost: Cost): readonly Gate[] {
-  const isNoisy = windows.map((gate) => cost(gate) === Number.POSITIVE_INFINITY);
-  return windows.filter((_, index) => !isNoisy[index] && !isNoisy[index - 1] && !isNoisy[index + 1]);
-}
-
-/** The run itself, or windows of a long one: its beginning, where the offset holds, and others all over it. */
-function windowsOf(target: number, { hex, offset }: Run): readonly Gate[] {
-  if (hex.length < 2 * LITERAL_BYTES_MIN) return [];
-  const length = Math.min(hex.length, 2 * LITERAL_BYTES_MAX);
-  const last = hex.length - length;
-  const step = Math.max(2, 2 * Math.ceil(last / 2 / WINDOWS_MAX));
-  const gates: Gate[] = [];
-  for (let start = 0; start <= last; start += step) {
-    gates.push({ target, offset: start === 0 ? offset : '*', hex: hex.slice(start, start + length) });
+/** Not one beside a noisy one: what is common is seldom cut as the windows are. */
+function cheapest(windows: Windows, cost: Cost): Priced | null {
+  const costs = windows.map((gates) => gates.reduce((sum, gate) => sum + cost(gate), 0));
+  const isNoisy = (index: number): boolean => costs[index] === Number.POSITIVE_INFINITY;
+  let found: Priced | null = null;
+  for (const [index, gates] of windows.entries()) {
+    const price = costs[index] ?? Number.POSITIVE_INFINITY;
+    if (isNoisy(index) || isNoisy(index - 1) || isNoisy(index + 1)) continue;
+    if (found === null || price < found.cost) found = { gates, cost: price };
   }
-  return gates;
+  return found;
 }

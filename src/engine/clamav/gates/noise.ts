@@ -1,7 +1,7 @@
 // Gates that hit clean content: learned while an engine serves, kept in the data directory, given up at the next load.
 import { mkdir, readFile, rename, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { gateStatistics } from '../../addon.js';
+import { gateStatistics } from '../addon.js';
 
 const NOISE_FILE = 'noise.json';
 /** Some thousand are learned from a machine's files; more would be somebody's mischief. */

@@ -1,5 +1,7 @@
 // Which logical signatures are gated, by which gates, and how they are shared out among the engines that take second looks.
-import { type Cost, type Gate, keyOf, needOf } from './need.js';
+import { beginnings, type Gate } from './candidates.js';
+import { countDifferent, isEverywhere } from './common.js';
+import { type Cost, keyOf, needOf } from './need.js';
 import { type LogicalSignature, parseSignature, type Reason } from './signature.js';
 
 /** Why a logical signature stays in the first engine. */
@@ -9,6 +11,7 @@ export interface Plan {
   readonly gates: readonly PlannedGate[];
   /** Lines of .ldb files, one list for each engine that takes second looks. */
   readonly shares: readonly (readonly string[])[];
+  readonly lookers: readonly Looker[];
   readonly mail: MailShare | null;
   /** Signatures that change how a layer is parsed: every engine needs them. */
   readonly handlers: readonly string[];
@@ -20,6 +23,16 @@ export interface PlannedGate {
   readonly gate: Gate;
   /** Indexes of shares that must look when it hits. */
   readonly shares: readonly number[];
+}
+
+/**
+ * An engine for some shares. Those with more of them come last, and have all shares among them: a content that is full of gates is
+ * looked at by them, whatever it is made of, so there are two of them at most.
+ */
+export interface Looker {
+  readonly shares: readonly number[];
+  /** Of less memory, and slow only where very many signatures begin alike. */
+  readonly isCompact: boolean;
 }
 
 /** Signatures without a gate that match only in layers inside of mails: asked where such a layer can have been. */
@@ -37,9 +50,8 @@ export interface PlanOptions {
 
 const EXECUTABLE = 1;
 const MAIL = 'CL_TYPE_MAIL';
-/** A second look costs what its share costs; each engine costs about 8 MB. The mask of a gate has 32 bits. */
-const EXECUTABLE_SHARES_MAX = 6;
-const OTHER_SHARES_MAX = 1;
+/** A second look costs what its share costs; each of them costs about 20 MB. The mask of a gate has 32 bits. */
+const EXECUTABLE_SHARES_MAX = 3;
 const SIGNATURES_PER_SHARE = 5_000;
 /** Of the two zip and RAR begin with. */
 const BEGINNING_BYTES_MIN = 2;
@@ -69,7 +81,7 @@ export function planGates(lines: readonly string[], { noisy }: PlanOptions): Pla
       continue;
     }
     const { signature } = parsed;
-    // Signatures are told apart by their names while they load.
+    // While they load, signatures are identified by their names.
     const isAlone = names.get(signature.name) === 1;
     const need = isAlone && !signature.isHandler ? needOf(signature, cost) : null;
     if (signature.isHandler) {
@@ -97,43 +109,28 @@ function countNames(lines: readonly string[]): Map<string, number> {
  * own a literal is rarer.
  */
 function costOf(noisy: ReadonlySet<string>): Cost {
-  const known = new Map<string, number>();
-  return (gate) => {
-    const key = keyOf(gate);
-    let cost = known.get(key);
-    if (cost === undefined) {
-      cost = noisy.has(key) ? Number.POSITIVE_INFINITY : likelihood(gate);
-      known.set(key, cost);
-    }
-    return cost;
-  };
+  return (gate) => (noisy.size > 0 && noisy.has(keyOf(gate)) ? Number.POSITIVE_INFINITY : likelihood(gate));
 }
 
 const BITS_PER_DIFFERENT_BYTE = 1;
 const BITS_PER_REPEATED_BYTE = 0.1;
 const BITS_OF_A_PLACE = 4;
-const DIFFERENT_BYTES_MIN = 3;
 
-function likelihood({ hex, offset }: Gate): number {
-  const bytes = Buffer.from(hex, 'hex');
+function likelihood(gate: Gate): number {
+  const { pattern, offset } = gate;
+  const bytes = fixedBytes(pattern);
+  if (isEverywhere(gate, bytes)) return Number.POSITIVE_INFINITY;
   const different = countDifferent(bytes);
-  // Runs of one byte, of two in turn, and of bytes that count are in everything.
-  const isRegular = different < DIFFERENT_BYTES_MIN || countDifferent(stepsOf(bytes)) === 1;
-  if (isRegular && offset === '*') return Number.POSITIVE_INFINITY;
   const bits = different * BITS_PER_DIFFERENT_BYTE + (bytes.length - different) * BITS_PER_REPEATED_BYTE;
   return 2 ** -(bits + (offset === '*' ? 0 : BITS_OF_A_PLACE));
 }
 
-function countDifferent(bytes: Uint8Array): number {
-  let different = 0;
-  for (let at = 0; at < bytes.length; at += 1) if (bytes.indexOf(bytes[at] ?? 0) === at) different += 1;
-  return different;
-}
-
-function stepsOf(bytes: Uint8Array): Uint8Array {
-  const steps = new Uint8Array(bytes.length - 1);
-  for (let at = 0; at < steps.length; at += 1) steps[at] = (bytes[at + 1] ?? 0) - (bytes[at] ?? 0);
-  return steps;
+/** Of a choice the first; nothing for what is open. */
+function fixedBytes(pattern: string): Uint8Array {
+  if (!pattern.includes('(') && !pattern.includes('?')) return Buffer.from(pattern, 'hex');
+  const tokens = pattern.match(/\([^)]*\)|../g) ?? [];
+  const fixed = tokens.map((token) => (token.startsWith('(') ? token.slice(1, 3) : token));
+  return Buffer.from(fixed.filter((token) => !token.includes('?')).join(''), 'hex');
 }
 
 function isForMail({ container, intermediates }: LogicalSignature): boolean {
@@ -142,31 +139,24 @@ function isForMail({ container, intermediates }: LogicalSignature): boolean {
 
 /** Null: it may match in a layer that begins with anything. */
 function beginningsOf(signature: LogicalSignature): readonly string[] | null {
-  const atTheBeginning = needOf(
-    signature,
-    () => 1,
-    (target, { hex, offset }) =>
-      offset === '0' && hex.length >= 2 * BEGINNING_BYTES_MIN
-        ? [{ target, offset, hex: hex.slice(0, 2 * BEGINNING_BYTES_MAX) }]
-        : [],
-  );
-  return atTheBeginning?.map(({ hex }) => hex) ?? null;
+  const atTheBeginning = needOf(signature, () => 1, [beginnings(BEGINNING_BYTES_MIN, BEGINNING_BYTES_MAX)]);
+  return atTheBeginning?.map(({ pattern }) => pattern) ?? null;
 }
 
 function sharedOut(
   gated: readonly { readonly line: string; readonly signature: LogicalSignature; readonly need: readonly Gate[] }[],
   mail: readonly { readonly line: string; readonly beginnings: readonly string[] | null }[],
-): Pick<Plan, 'gates' | 'shares' | 'mail'> {
+): Pick<Plan, 'gates' | 'shares' | 'lookers' | 'mail'> {
   const executables = gated.filter(({ signature }) => signature.target === EXECUTABLE).length;
-  const executableShares = shareCount(executables, EXECUTABLE_SHARES_MAX);
-  const otherShares = shareCount(gated.length - executables, OTHER_SHARES_MAX);
+  const executableShares = Math.min(EXECUTABLE_SHARES_MAX, Math.ceil(executables / SIGNATURES_PER_SHARE));
+  const otherShares = gated.length > executables ? 1 : 0;
   const shares: string[][] = Array.from({ length: executableShares + otherShares }, () => []);
   const gates = new Map<string, { readonly gate: Gate; readonly shares: Set<number> }>();
   for (const { line, signature, need } of gated) {
     // Signatures that share a gate are looked at together.
     const number = hashOf(need.map(keyOf).join());
     const isExecutable = signature.target === EXECUTABLE;
-    const share = isExecutable ? number % executableShares : executableShares + (number % otherShares);
+    const share = isExecutable ? number % executableShares : executableShares;
     shares[share]?.push(line);
     for (const gate of need) {
       const key = keyOf(gate);
@@ -176,18 +166,32 @@ function sharedOut(
     }
   }
   const planned = [...gates.values()].map((one) => ({ gate: one.gate, shares: [...one.shares] }));
-  if (mail.length === 0) return { gates: planned, shares, mail: null };
+  if (mail.length === 0) {
+    return { gates: planned, shares, lookers: lookersOf(shares.length, executableShares, 0), mail: null };
+  }
   const isAnything = mail.some(({ beginnings }) => beginnings === null);
   const beginnings = isAnything ? [] : [...new Set(mail.flatMap((one) => one.beginnings ?? []))];
+  const all = [...shares, mail.map(({ line }) => line)];
   return {
     gates: planned,
-    shares: [...shares, mail.map(({ line }) => line)],
+    shares: all,
+    lookers: lookersOf(all.length, executableShares, 1),
     mail: { share: shares.length, beginnings },
   };
 }
 
-function shareCount(signatures: number, most: number): number {
-  return Math.min(most, Math.ceil(signatures / SIGNATURES_PER_SHARE));
+/** Shares for executables come first, the one for mails last. */
+function lookersOf(shareCount: number, executableShares: number, mailShares: number): Looker[] {
+  const numbers = Array.from({ length: shareCount }, (_, share) => share);
+  const executables = numbers.slice(0, executableShares);
+  const others = numbers.slice(executableShares);
+  const together = [executables, others].filter((group) => group.length > 0);
+  const isTogether = (share: number): boolean => together.some((group) => group.length === 1 && group[0] === share);
+  const alone = [...executables, ...others.slice(others.length - mailShares)].filter((share) => !isTogether(share));
+  return [
+    ...alone.map((share) => ({ shares: [share], isCompact: true })),
+    ...together.map((shares) => ({ shares, isCompact: false })),
+  ];
 }
 
 /** FNV-1a. */

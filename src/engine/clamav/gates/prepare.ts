@@ -2,12 +2,14 @@
 import { createHash } from 'node:crypto';
 import { mkdir, mkdtemp, readdir, readFile, rename, rm, stat, utimes, writeFile } from 'node:fs/promises';
 import { basename, extname, join } from 'node:path';
-import type { GateFiles } from '../../addon.js';
 import { databaseFiles, fingerprint } from '../../databases.js';
+import type { GateFiles } from '../addon.js';
 import { membersOf } from './bundle.js';
+import type { Gate } from './candidates.js';
 import { keyOf } from './need.js';
 import { readNoise } from './noise.js';
 import { type KeptReason, type Plan, planGates } from './plan.js';
+import { trimmed } from './trim.js';
 
 export interface GateFacts {
   /** Logical signatures that are asked only when one of their gates hits. */
@@ -27,7 +29,7 @@ export interface PreparedGates {
   readonly keys: readonly string[];
 }
 
-/** What a thread is told that makes them. */
+/** What the thread that makes them gets. */
 export interface PrepareOrder {
   readonly directories: readonly string[];
   /** Where the files are kept. */
@@ -35,8 +37,13 @@ export interface PrepareOrder {
 }
 
 /** Changes whenever the same databases make other files. */
-const FORMAT = 3;
+const FORMAT = 7;
 const FOLDERS_KEPT = 3;
+/**
+ * libclamav reports potentially unwanted things once each, at the end of a scan: a content that is full of a gate costs little
+ * more than the matching.
+ */
+const GATE_PREFIX = 'PUA.Sluice.Gate.';
 const MANIFEST = 'manifest.json';
 const CONTAINERS = new Set(['.cvd', '.cld', '.cud']);
 const LOGICAL = '.ldb';
@@ -84,6 +91,7 @@ function folderOf(directory: string, state: string, noisy: ReadonlySet<string>):
 /** Names of files in the folder, and what else is known. */
 interface Manifest {
   readonly shares: readonly string[];
+  readonly lookers: Plan['lookers'];
   readonly supports: readonly string[];
   /** Paths of databases, loaded where they lie. */
   readonly databases: readonly string[];
@@ -97,13 +105,14 @@ const GATES_FILE = 'gates.ndb';
 
 function placed(manifest: Manifest, folder: string, state: string): PreparedGates {
   const inFolder = (name: string): string => join(folder, name);
-  const { shares, supports, databases, programs, mail, facts, keys } = manifest;
+  const { shares, lookers, supports, databases, programs, mail, facts, keys } = manifest;
   if (shares.length === 0) return { files: null, facts, keys };
   return {
     files: {
       gates: inFolder(GATES_FILE),
       gateCount: keys.length,
       shares: shares.map(inFolder),
+      lookers: lookers.map(({ shares: ofOne, isCompact }) => ({ shares: maskOf(ofOne), isCompact })),
       supports: [...supports.map(inFolder), ...databases],
       programs,
       mailShare: mail?.share ?? -1,
@@ -139,9 +148,14 @@ async function write(directories: readonly string[], folder: string, noisy: Read
   if (plan.handlers.length > 0) supports.push(await put('handlers.ldb', textOf(plan.handlers)));
   const shares: string[] = [];
   for (const [index, lines] of plan.shares.entries()) shares.push(await put(`share-${index}.ldb`, textOf(lines)));
-  await put(GATES_FILE, textOf(plan.gates.map(gateLine)));
+  const written = trimmed(plan.gates.map(({ gate }) => gate));
+  await put(
+    GATES_FILE,
+    textOf(plan.gates.map(({ gate, shares }, index) => gateLine(written[index] ?? gate, shares, index))),
+  );
   return {
     shares,
+    lookers: plan.lookers,
     supports,
     databases: found.databases,
     programs: found.programs,
@@ -157,9 +171,12 @@ function textOf(lines: readonly string[]): Buffer {
 }
 
 /** The name says to the native layer which gate it is and, bit by bit, which shares must look. */
-function gateLine({ gate, shares }: Plan['gates'][number], index: number): string {
-  const mask = shares.reduce((bits, share) => bits + 2 ** share, 0).toString(16);
-  return `Sluice.Gate.${index}.${mask}:${gate.target}:${gate.offset}:${gate.hex}`;
+function gateLine(gate: Gate, shares: readonly number[], index: number): string {
+  return `${GATE_PREFIX}${index}.${maskOf(shares).toString(16)}:${gate.target}:${gate.offset}:${gate.pattern}`;
+}
+
+function maskOf(shares: readonly number[]): number {
+  return shares.reduce((bits, share) => bits + 2 ** share, 0);
 }
 
 interface Found {

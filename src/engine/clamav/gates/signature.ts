@@ -3,11 +3,11 @@ import { type Expression, mentioned, parseExpression } from './expression.js';
 
 export interface LogicalSignature {
   readonly name: string;
-  /** The kind of file that it is for; 0: any. */
+  /** The kind of file that it is for; 0 stands for all kinds. */
   readonly target: number;
-  /** The type of the layer around the one that it matches in; null: any. */
+  /** The type of the layer around the one that it matches in; null: the type does not matter. */
   readonly container: string | null;
-  /** Types of the layers around it, the outermost first; null: any. */
+  /** Types of the layers around it, the outermost first; null: they do not matter. */
   readonly intermediates: readonly string[] | null;
   /** It changes what type a layer is parsed as, instead of being a verdict. */
   readonly isHandler: boolean;
@@ -18,8 +18,14 @@ export interface LogicalSignature {
 export type Subsignature =
   /** Bytes with wildcards. `modifiers`: of `i` (any case), `w` (UTF-16), `a` (ASCII as well), `f` (whole words). */
   | { readonly kind: 'body'; readonly offset: string; readonly pattern: string; readonly modifiers: string }
-  /** Looked for only where the trigger, an expression over the other subsignatures, is true. */
-  | { readonly kind: 'pcre'; readonly trigger: Expression | null }
+  /** Looked for only where the trigger, an expression over the other subsignatures, is true. `flags`: as libclamav has them. */
+  | {
+      readonly kind: 'pcre';
+      readonly trigger: Expression | null;
+      readonly offset: string;
+      readonly regex: string;
+      readonly flags: string;
+    }
   /** Compares a number at a distance from where another subsignature matched. */
   | { readonly kind: 'byte-compare'; readonly subsignature: number }
   | { readonly kind: 'macro' | 'fuzzy-image' };
@@ -105,7 +111,15 @@ function parsePcre(text: string): Subsignature | null {
   const [first = '', second] = parts;
   if (parts.length > 2) return null;
   const rest = second ?? first;
-  return { kind: 'pcre', trigger: parseExpression(rest.slice(0, rest.indexOf('/'))) };
+  const begin = rest.indexOf('/');
+  const end = rest.lastIndexOf('/');
+  return {
+    kind: 'pcre',
+    trigger: parseExpression(rest.slice(0, begin)),
+    offset: second === undefined ? '*' : first,
+    regex: rest.slice(begin + 1, Math.max(end, begin + 1)),
+    flags: rest.slice(end + 1),
+  };
 }
 
 /** `Pattern`, `Offset:Pattern`, `Pattern::Modifiers` or `Offset:Pattern::Modifiers`. */

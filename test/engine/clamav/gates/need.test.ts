@@ -1,8 +1,9 @@
 // The necessary-set rule: an expression that is true implies that a gate is there, whatever matched how often.
 import * as fc from 'fast-check';
 import t from 'tap';
+import type { Gate } from '../../../../src/engine/clamav/gates/candidates.js';
 import { type Expression, parseExpression } from '../../../../src/engine/clamav/gates/expression.js';
-import { type Gate, needOf } from '../../../../src/engine/clamav/gates/need.js';
+import { needOf } from '../../../../src/engine/clamav/gates/need.js';
 import { parseSignature } from '../../../../src/engine/clamav/gates/signature.js';
 
 interface Value {
@@ -73,7 +74,7 @@ const { expression } = fc.letrec<{ expression: Expression; block: Expression }>(
 
 /** Subsignature `number` has bytes of its own, where it has any that a gate can be made of. */
 function bytesOf(number: number): string {
-  return `a${number}b${number}c${number}d${number}e${number}`;
+  return `a${number}b${number}c${number}d${number}e${number}f${number}`;
 }
 
 type Part = { readonly kind: 'bytes' | 'short' } | { readonly kind: 'pcre' | 'compare'; readonly on: number };
@@ -110,7 +111,8 @@ t.test('an expression that is true implies a gate', async (t) => {
         const need = needOf(parsed.signature, () => 1);
         if (need === null || !evaluate(tree, counts).holds) return;
         withGates += 1;
-        const hit = ({ hex }: Gate): boolean => counts.some((count, number) => count > 0 && hex === bytesOf(number));
+        const hit = ({ pattern }: Gate): boolean =>
+          counts.some((count, number) => count > 0 && pattern === bytesOf(number));
         if (!need.some(hit)) throw new Error(`${text} is true for ${counts}, gates are ${JSON.stringify(need)}`);
       },
     ),
@@ -154,43 +156,134 @@ t.test('expressions that leave a doubt are not understood', async (t) => {
   }
 });
 
-/** Hexadecimal digits of the gates, joined; null: none. */
+/** The gates, each as target, offset and pattern; null: none. */
 function gatesOf(rest: string): string[] | null {
   const parsed = parseSignature(`Test.A;Engine:81-255,${rest}`);
   if (!parsed.understood) throw new Error(`${rest}: ${parsed.reason}`);
-  return (
-    needOf(parsed.signature, ({ hex }) => 1 / hex.length)?.map(
-      ({ target, offset, hex }) => `${target}:${offset}:${hex}`,
-    ) ?? null
-  );
+  const need = needOf(parsed.signature, ({ pattern }) => 1 / pattern.length);
+  return need?.map(({ target, offset, pattern }) => `${target}:${offset}:${pattern}`) ?? null;
 }
 
 t.test('of a pattern, the longest run of bytes is the gate', async (t) => {
-  t.same(gatesOf('Target:1;0;41424344??4546474849{2-4}4a'), ['1:*:4546474849']);
+  t.same(gatesOf('Target:1;0;414243444546??4748494a4b4c4d{2-4}4a'), ['1:*:4748494a4b4c4d']);
   t.same(gatesOf('Target:1;0;EP+0:4142434445??46474849'), ['1:EP+0:4142434445'], 'its place is known');
-  t.same(gatesOf('Target:1;0;EP+0:41??4546474849'), ['1:*:4546474849'], 'its place is not known');
-  t.same(gatesOf('Target:0;0;41424344(45464748|4a4b4c4d4e)4f'), ['0:*:41424344'], 'nothing out of alternatives');
-  t.same(gatesOf('Target:0;0;4142!(43)4445(B)46474849(L)'), ['0:*:46474849']);
-  t.same(gatesOf('Target:0;0;4?4243444a[2-3]4546474849'), ['0:*:4546474849']);
-  t.same(gatesOf('Target:0;0;*:4142434445::f'), ['0:*:4142434445']);
-  t.same(gatesOf('Target:0;0;10:4142434445::f'), ['0:*:4142434445'], 'behind a boundary of a word');
+  t.same(gatesOf('Target:1;0;EP+0:41??454647484950'), ['1:*:454647484950'], 'its place is not known');
+  t.same(gatesOf('Target:1;0;EP+0,9:4142434445'), null, 'nor is it within a range');
+  t.same(gatesOf('Target:1;0;SE1:4142434445'), null, 'or in a whole section');
+  t.same(gatesOf('Target:0;0;414243444546(46474849|4a4b4c4d4e)4f'), ['0:*:414243444546'], 'nothing out of these');
+  t.same(gatesOf('Target:0;0;4142!(43)4445(B)46474849505152(L)'), ['0:*:46474849505152']);
+  t.same(gatesOf('Target:0;0;*:414243444546::f'), ['0:*:414243444546']);
+  t.same(gatesOf('Target:0;0;10:414243444546::f'), ['0:*:414243444546'], 'behind a boundary of a word');
   t.same(gatesOf('Target:0;0;4142434445::w'), ['0:*:41004200430044004500']);
-  t.same(gatesOf('Target:0;0;4142434445::wa')?.sort(), ['0:*:41004200430044004500', '0:*:4142434445']);
-  t.same(gatesOf('Target:0;0;4130313233343542::i'), ['0:*:303132333435'], 'letters have two cases');
-  t.equal(gatesOf('Target:0;0;4142434445::i'), null);
-  t.equal(gatesOf('Target:0;0;1-2:4142434445'), null, 'a place that is not understood');
+  t.same(gatesOf('Target:0;0;414243444546::wa')?.sort(), ['0:*:410042004300440045004600', '0:*:414243444546']);
+  t.equal(gatesOf('Target:0;0;1-2:414243444546'), null, 'a place that is not understood');
+});
+
+t.test('letters of either case are a choice, but for the first two bytes', async (t) => {
+  t.same(gatesOf('Target:0;0;304142434445::i'), [
+    '0:*:3061(62|42)(63|43)(64|44)(65|45)',
+    '0:*:3041(62|42)(63|43)(64|44)(65|45)',
+  ]);
+  t.same(gatesOf('Target:0;0;303132333441::i'), ['0:*:3031323334(61|41)']);
+  t.equal(gatesOf('Target:0;0;6162??636465666768::i')?.length, 4);
+  t.same(gatesOf('Target:0;0;e461626364::i'), null, 'above ASCII, nobody knows');
+});
+
+t.test('where runs are short, the gate has the wildcards of the pattern', async (t) => {
+  t.same(gatesOf('Target:0;0;??4142??4350(44|45){2}4647??*31323334'), ['0:*:4142??4350(44|45)????4647']);
+  t.same(gatesOf('Target:1;0;EP+0:41424?4344'), ['1:EP+0:41424?4344']);
+  t.equal(gatesOf('Target:0;0;41??43??45??47??49??4b'), null, 'libclamav wants two bytes side by side');
+  t.equal(gatesOf('Target:0;0;4142{128}43444546'), null, 'a gap that libclamav divides a pattern at');
+  t.equal(gatesOf('Target:0;0;4142??4344::w'), null);
+});
+
+t.test('what a content could be full of is no gate', async (t) => {
+  t.equal(gatesOf('Target:0;0;4142434445'), null, 'it is too short');
+  t.equal(gatesOf('Target:0;0;414243414243414243'), null, 'it lies over itself');
+  t.equal(gatesOf('Target:0;0;4142??????4142'), null, 'it may lie over itself');
+  t.equal(gatesOf('Target:0;0;414243616263::i'), null, 'so does this');
+  t.same(gatesOf('Target:0;0;414243444546414243444546'), ['0:*:414243444546414243444546']);
 });
 
 t.test('where a window of a long run is noisy, those beside it are given up as well', async (t) => {
   const long = Array.from({ length: 26 }, (_, index) => (0x41 + index).toString(16)).join('');
-  const parsed = parseSignature(`Test.A;Engine:81-255,Target:0;0&1;${long};30313233`);
+  const parsed = parseSignature(`Test.A;Engine:81-255,Target:0;0&1;${long};303132333435`);
   if (!parsed.understood) throw new Error(parsed.reason);
   const gateWithout = (noisy: string): string | undefined =>
-    needOf(parsed.signature, ({ hex }) => (hex === noisy ? Number.POSITIVE_INFINITY : 1 / hex.length))?.[0]?.hex;
+    needOf(parsed.signature, ({ pattern }) => (pattern === noisy ? Number.POSITIVE_INFINITY : 1 / pattern.length))?.[0]
+      ?.pattern;
   const first = gateWithout('');
   t.equal(first, long.slice(0, 48));
   t.equal(gateWithout(first ?? ''), long.slice(4), 'the second one is beside it');
-  t.equal(gateWithout(long.slice(2, 50)), '30313233', 'all of them are beside the one in the middle');
+  t.equal(gateWithout(long.slice(2, 50)), '303132333435', 'all of them are beside the one in the middle');
+});
+
+/** A pattern, bytes that it matches, and whether its letters have two cases. */
+const patternAndBytes = fc
+  .record({
+    tokens: fc.array(
+      fc.oneof(
+        { weight: 8, arbitrary: fc.nat(255).map((byte) => ({ text: hexOf(byte), bytes: [byte] })) },
+        {
+          weight: 3,
+          arbitrary: fc.integer({ min: 0x61, max: 0x7a }).map((byte) => ({ text: hexOf(byte), bytes: [byte] })),
+        },
+        fc.nat(255).map((byte) => ({ text: '??', bytes: [byte] })),
+        fc.nat(255).map((byte) => ({ text: `${hexOf(byte).slice(0, 1)}?`, bytes: [byte] })),
+        fc
+          .tuple(fc.nat(255), fc.nat(255))
+          .map(([one, other]) => ({ text: `(${hexOf(one)}|${hexOf(other)})`, bytes: [other] })),
+        fc.array(fc.nat(255), { minLength: 1, maxLength: 5 }).map((bytes) => ({ text: `{${bytes.length}}`, bytes })),
+        fc.array(fc.nat(255), { maxLength: 5 }).map((bytes) => ({ text: '{-5}', bytes })),
+        fc.array(fc.nat(255), { maxLength: 5 }).map((bytes) => ({ text: '*', bytes })),
+      ),
+      { minLength: 3, maxLength: 40 },
+    ),
+    turned: fc.array(fc.boolean(), { minLength: 300, maxLength: 300 }),
+    isAnyCase: fc.boolean(),
+    isWide: fc.boolean(),
+  })
+  .map(({ tokens, turned, isAnyCase, isWide }) => {
+    const bytes = tokens.flatMap((token) => token.bytes);
+    const cased = bytes.map((byte, at) => (isAnyCase && turned[at] === true && isLetter(byte) ? byte ^ 0x20 : byte));
+    const modifiers = `${isAnyCase ? 'i' : ''}${isWide ? 'w' : ''}`;
+    return {
+      text: `${tokens.map(({ text }) => text).join('')}${modifiers === '' ? '' : `::${modifiers}`}`,
+      bytes: isWide ? cased.flatMap((byte) => [byte, 0]) : cased,
+    };
+  });
+
+function hexOf(byte: number): string {
+  return byte.toString(16).padStart(2, '0');
+}
+
+function isLetter(byte: number): boolean {
+  return (byte | 0x20) >= 0x61 && (byte | 0x20) <= 0x7a;
+}
+
+/** Whether the pattern of a gate lies in the bytes; a reference that knows nothing of cells. */
+function lies(pattern: string, bytes: readonly number[]): boolean {
+  const expression = pattern.replaceAll('?', '[0-9a-f]');
+  const found = new RegExp(`^(..)*?${expression}`);
+  return found.test(bytes.map(hexOf).join(''));
+}
+
+t.test('where a pattern matches, one of its gates lies', async (t) => {
+  let withGates = 0;
+  fc.assert(
+    fc.property(patternAndBytes, ({ text, bytes }) => {
+      const parsed = parseSignature(`Test.A;Engine:81-255,Target:0;0;${text}`);
+      if (!parsed.understood) throw new Error(`${text}: ${parsed.reason}`);
+      const need = needOf(parsed.signature, ({ pattern }) => 1 / pattern.length);
+      if (need === null) return;
+      withGates += 1;
+      if (!need.some(({ pattern }) => lies(pattern, bytes))) {
+        throw new Error(`${text}: none of ${need.map(({ pattern }) => pattern)} lies in ${bytes.map(hexOf).join('')}`);
+      }
+    }),
+    { numRuns: 20_000 },
+  );
+  t.ok(withGates > 1_000, 'often enough there was something to see');
 });
 
 t.test('what can match where nothing is there has no gate', async (t) => {
@@ -199,7 +292,15 @@ t.test('what can match where nothing is there has no gate', async (t) => {
     t.equal(gatesOf(`Target:0;${logic};${six}${logic.includes('1') ? `;${six}` : ''}`), null, logic);
   }
   t.same(gatesOf(`Target:0;(0=0)&1;${six};616263646566`), ['0:*:616263646566']);
-  t.same(gatesOf(`Target:0;(0|1)>2,2;${six};616263646566`), ['0:*:414243444546', '0:*:616263646566']);
+  t.same(gatesOf(`Target:0;(0|1)>2;${six};616263646566`), ['0:*:414243444546', '0:*:616263646566']);
+});
+
+t.test('where several different ones must match, so many fewer gates are enough', async (t) => {
+  const parts = ['616263646566', '6162636465666768', '61626364656667', '4142'].join(';');
+  t.same(gatesOf(`Target:0;(0|1|2|3)>4,3;${parts}`), ['0:*:6162636465666768', '0:*:61626364656667']);
+  t.equal(gatesOf(`Target:0;(0|1|2|3)>4,1;${parts}`), null, 'the one without a gate may be the one that matches');
+  t.equal(gatesOf(`Target:0;(0|1|2|3)>4,5;${parts}`), null);
+  t.equal(gatesOf(`Target:0;(0|1|(2&3))>4,3;${parts}`)?.length, 3, 'parts of several are not counted');
 });
 
 t.test('what is not understood is left to libclamav', async (t) => {

@@ -12,7 +12,7 @@ function signature(name: string, subsignatures: readonly string[], attributes = 
 
 function literalsOf(lines: readonly string[], noisy: readonly string[] = []): string[] {
   return planGates(lines, { noisy: new Set(noisy) }).gates.map(({ gate }) =>
-    Buffer.from(gate.hex, 'hex').toString('latin1'),
+    Buffer.from(gate.pattern, 'hex').toString('latin1'),
   );
 }
 
@@ -26,6 +26,14 @@ t.test('the gate is what is rarest, but nothing regular and nothing noisy', asyn
     ['\x90'.repeat(8)],
     'but not at one place',
   );
+});
+
+t.test('what most programs have is no gate for programs', async (t) => {
+  const [stub, call, own] = [hex('cannot be run in DOS'), hex('GetProcAddress'), hex('own words')];
+  t.same(literalsOf([signature('Test.A', [stub, call, own], 'Target:1')]), ['own words']);
+  t.same(literalsOf([signature('Test.A', [stub, own], 'Target:0')]), ['cannot be run in DOS'], 'elsewhere it is rare');
+  const wide = signature('Test.B', [Buffer.from('CompanyName', 'utf16le').toString('hex')], 'Target:1');
+  t.match(planGates([wide], NONE), { gated: 0, kept: { 'no gate': 1 } });
 });
 
 t.test('signatures with one gate are looked at together, and one gate may have several shares', async (t) => {
@@ -46,7 +54,7 @@ t.test('what is kept is counted by why', async (t) => {
       handler,
       signature('Test.Twin', [hex('one of two')]),
       signature('Test.Twin', [hex('other of two')]),
-      signature('Test.None', [`${hex('letters')}::i`]),
+      signature('Test.None', [`${hex('short')}::i`]),
       'Test.Mixed;Engine:81-255,Target:0;0&1|2;41424344;45464748;494a4b4c',
       'Test.Short',
     ],
@@ -69,5 +77,23 @@ t.test(
       { share: 0, beginnings: [] },
       'one of them may begin with anything',
     );
+  },
+);
+
+t.test(
+  'a content that is full of gates is looked at by two engines at most, whichever shares they send to',
+  async (t) => {
+    const programs = Array.from({ length: 10_001 }, (_, index) =>
+      signature(`Test.Program-${index}`, [hex(`program ${index}`)], 'Target:1'),
+    );
+    const mail = 'Test.Zip;Engine:81-255,Container:CL_TYPE_MAIL,Target:0;1;0:504b;0/[0-9]file[.]js/';
+    const other = signature('Test.A', [hex('a literal')]);
+    const lookersOf = (lines: readonly string[]) => planGates(lines, NONE).lookers;
+    const one = (...shares: number[]) => ({ shares, isCompact: true });
+    const whole = (...shares: number[]) => ({ shares, isCompact: false });
+    t.same(lookersOf([...programs, other, mail]), [one(0), one(1), one(2), one(4), whole(0, 1, 2), whole(3, 4)]);
+    t.same(lookersOf([...programs.slice(0, 10), other]), [whole(0), whole(1)]);
+    t.same(lookersOf([mail]), [whole(0)]);
+    t.same(lookersOf([]), []);
   },
 );

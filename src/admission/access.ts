@@ -1,0 +1,91 @@
+// From the credentials of a scan request to its admission: an X-API-KEY header or a signed-in user in, an admission with its refund out.
+import { hourlyLimitOf, type Plans } from '../config/plans.js';
+import { Failure } from '../errors.js';
+import { hashOfKey } from '../store/key-hash.js';
+import type { Admission, AdmissionStore, QuotaState } from './admission.js';
+
+export type Access =
+  | {
+      readonly outcome: 'admitted';
+      readonly userId: string;
+      /** Null: a signed-in user. */
+      readonly keyId: string | null;
+      readonly quota: QuotaState;
+      /** Gives the unit back into the hour it came from. Acts once; later calls return the same. */
+      refund(): Promise<QuotaState>;
+    }
+  | { readonly outcome: 'exhausted'; readonly quota: QuotaState; readonly retryAfterSeconds: number }
+  | { readonly outcome: 'keyMissing' }
+  | { readonly outcome: 'keyInvalid' };
+
+export interface AccessControl {
+  /** Takes one unit when the key is live. Rejects with Failure('unavailable') when nobody can tell. What is known here is answered at once. */
+  withApiKey(header: string | undefined): Access | Promise<Access>;
+  /**
+   * To be asked behind `withApiKey`, which is likely to admit this user (an id) then: work that nobody else sees may begin beside it.
+   * Null: nobody is expected.
+   */
+  expectedUser(header: string | undefined): string | null;
+  /** Takes one unit of a user whose access token was accepted. */
+  asUser(user: { readonly userId: string; readonly plan: string }): Promise<Access>;
+}
+
+const KEY = /^[0-9a-f]{32}$/;
+
+/**
+ * For answers that cost nothing: the key is asked for, and no unit is taken. `find` looks the key up by its hash; null: it isn't a live one.
+ * Throws Failure `keyMissing`, `keyInvalid` or `unavailable`.
+ */
+export async function assertLiveKey(
+  header: string | undefined,
+  find: (keyHash: string) => Promise<object | null>,
+): Promise<void> {
+  const key = header?.trim() ?? '';
+  if (key === '') throw new Failure('keyMissing');
+  if (!KEY.test(key) || (await find(hashOfKey(key))) === null) throw new Failure('keyInvalid');
+}
+
+export function createAccess(store: AdmissionStore, plans: Plans): AccessControl {
+  /** Of the key that was asked for last, until its user is expected: it need not be hashed twice. */
+  let last = { header: '', keyHash: '' };
+  return {
+    withApiKey(header) {
+      const key = header?.trim() ?? '';
+      if (key === '') return { outcome: 'keyMissing' };
+      if (!KEY.test(key)) return { outcome: 'keyInvalid' };
+      const keyHash = hashOfKey(key);
+      last = { header: header ?? '', keyHash };
+      const admission = store.admit(keyHash);
+      return admission instanceof Promise ? admission.then(accessOf) : accessOf(admission);
+    },
+    expectedUser(header) {
+      const { header: asked, keyHash } = last;
+      last = { header: '', keyHash: '' };
+      if (header !== undefined && header === asked) return store.expectedUser(keyHash);
+      const key = header?.trim() ?? '';
+      return KEY.test(key) ? store.expectedUser(hashOfKey(key)) : null;
+    },
+    async asUser({ userId, plan }) {
+      return accessOf(await store.admitUser({ userId, hourlyLimit: hourlyLimitOf(plans, plan) }));
+    },
+  };
+}
+
+function accessOf(admission: Admission): Access {
+  switch (admission.outcome) {
+    case 'unknownKey':
+      return { outcome: 'keyInvalid' };
+    case 'exhausted':
+      return admission;
+    case 'admitted': {
+      const { userId, keyId, quota } = admission;
+      let refunded: Promise<QuotaState> | null = null;
+      const give = async () => (await admission.refund()) ?? quota;
+      const refund = (): Promise<QuotaState> => {
+        refunded ??= give();
+        return refunded;
+      };
+      return { outcome: 'admitted', userId, keyId, quota, refund };
+    }
+  }
+}

@@ -1,0 +1,258 @@
+// Admission: the ledger asked in one step for what it knows, filled from Postgres with what it doesn't, and stood in for by Postgres while it is away.
+import { Unavailable } from '../errors.js';
+import { STORE_ANSWER_MS } from '../store/guard.js';
+import { StoreAway } from '../store/store-error.js';
+import { within } from '../waiting/within.js';
+import {
+  type Admission,
+  type AdmissionStore,
+  type KeyRecord,
+  type QuotaHour,
+  type QuotaState,
+  quotaState,
+  REMEMBERED_MAX,
+  type UserAdmission,
+  windowStart,
+} from './admission.js';
+import { createExpectations, type Expectations } from './expectations.js';
+import { createFills, type Fills } from './fills.js';
+import { createKeyOwners, type KeyOwners, UNKNOWN_LIMIT } from './key-owners.js';
+import type { Count, Ledger, LedgerAnswer } from './ledger.js';
+import type { Lookups } from './lookups.js';
+import type { QuotaHours } from './quota-hours.js';
+import { createQuotaMirror, type QuotaMirror } from './quota-mirror.js';
+import { createUnits, type Units } from './units.js';
+
+export interface AdmissionParts {
+  readonly ledger: Ledger;
+  readonly lookups: Lookups;
+  /** What Postgres says now of a user's limit; null: it knows no such user. */
+  readonly limitOf: (userId: string) => Promise<number | null>;
+  readonly hours: QuotaHours;
+  /** Milliseconds of a clock that only measures ages. */
+  readonly clock: () => number;
+  /** Null: the ledger is as it should be. */
+  readonly ledgerProblem: () => string | null;
+  readonly onProblem: (message: string) => void;
+  /** Users, and keys, that this process remembers; default: REMEMBERED_MAX. */
+  readonly rememberedMax?: number;
+}
+
+/** What other nodes may not know of a count when the ledger goes away, and what a kill may cost. */
+const MIRROR_MS = 1_000;
+const SWEEP_MS = 600_000;
+/** Each time a fill is refused something else changed the user: more than a few in a row don't happen by chance. */
+const FILL_ATTEMPTS = 5;
+
+/** A unit is counted by user, so several keys and the dashboard share one count. */
+export function createAdmissions(parts: AdmissionParts): AdmissionStore {
+  const { ledger, lookups, hours, clock, limitOf, onProblem, rememberedMax = REMEMBERED_MAX } = parts;
+  const mirror = createQuotaMirror(hours, (direct) => ledger.raise(direct), rememberedMax);
+  const fills = createFills({ ledger, lookups, hours, limitOf });
+  const owners = createKeyOwners({ ledger, lookups, fills, clock, onProblem, keysMax: rememberedMax });
+  const units = createUnits({ ledger, hours, mirror, onProblem });
+  const takes = { ledger, lookups, fills, owners, units };
+  const expectations = createExpectations(rememberedMax);
+  const stopUpkeep = startUpkeep(mirror, hours, onProblem);
+
+  return {
+    admit(keyHash) {
+      const known = owners.fresh(keyHash);
+      if (known === null) return admitUnknown(takes, keyHash, expectations);
+      const answered = expectations.begin(known.userId);
+      const first = takeFirst(ledger, known.userId, keyHash);
+      if ('limit' in first && isAgreed(first, known)) {
+        const admission = units.counted(known, first);
+        answered(unitsLeft(admission));
+        return admission;
+      }
+      return admitKnown(takes, { keyHash, known, first, answered });
+    },
+    expectedUser(keyHash) {
+      const known = owners.fresh(keyHash);
+      return known !== null && expectations.allow(known.userId) ? known.userId : null;
+    },
+    admitUser: ({ userId, hourlyLimit }) => admitUser(takes, userId, hourlyLimit),
+    async quotaOf({ userId, hourlyLimit }) {
+      try {
+        const known = await ledger.look(userId);
+        if (known === null) await fills.user(userId, hourlyLimit);
+        const hour = known ?? (await ledger.look(userId));
+        if (hour !== null) return quotaState(hourlyLimit, hour.counted + hour.direct, hour.windowStartSeconds);
+      } catch (error) {
+        if (!(error instanceof StoreAway)) throw error;
+      }
+      return quotaInHours(hourlyLimit, await fills.readHours(userId), windowStart(Math.floor(clock() / 1000)));
+    },
+    async revoke({ userId, keyHash }) {
+      owners.forget(keyHash);
+      await ledger.revoke(userId, keyHash).catch(unavailable);
+    },
+    async setLimit(userId, hourlyLimit) {
+      await ledger.setLimit(userId, hourlyLimit).catch(unavailable);
+    },
+    problem: parts.ledgerProblem,
+    async flush() {
+      await within(mirror.flush(), STORE_ANSWER_MS);
+    },
+    async stop() {
+      stopUpkeep();
+      await within(mirror.flush(), STORE_ANSWER_MS).catch((error: unknown) =>
+        onProblem(`The last counts of this hour didn't reach Postgres: ${String(error)}`),
+      );
+    },
+  };
+}
+
+interface Takes {
+  readonly ledger: Ledger;
+  readonly lookups: Lookups;
+  readonly fills: Fills;
+  readonly owners: KeyOwners;
+  readonly units: Units;
+}
+
+/** A ledger in memory that throws has answered as well. */
+function takeFirst(ledger: Ledger, userId: string, keyHash: string): LedgerAnswer | Promise<LedgerAnswer> {
+  try {
+    return ledger.take(userId, keyHash);
+  } catch (error) {
+    return Promise.reject(error);
+  }
+}
+
+/** The ledger and Postgres say the same of the key's limit. */
+function isAgreed({ limit }: Count, { hourlyLimit }: KeyRecord): boolean {
+  return limit === hourlyLimit || hourlyLimit === UNKNOWN_LIMIT;
+}
+
+function unitsLeft(admission: Admission): number {
+  return admission.outcome === 'admitted' ? admission.quota.remaining : 0;
+}
+
+async function admitUnknown(takes: Takes, keyHash: string, expectations: Expectations): Promise<Admission> {
+  const owner = await takes.owners.identify(keyHash);
+  if (owner === null) return { outcome: 'unknownKey' };
+  const admission = await admitKey(takes, { keyHash, owner, first: takeFirst(takes.ledger, owner.userId, keyHash) });
+  if (admission.outcome === 'admitted') expectations.begin(admission.userId)(admission.quota.remaining);
+  return admission;
+}
+
+interface Known {
+  readonly keyHash: string;
+  readonly known: KeyRecord;
+  readonly first: LedgerAnswer | Promise<LedgerAnswer>;
+  readonly answered: (left: number) => void;
+}
+
+async function admitKnown(takes: Takes, { keyHash, known, first, answered }: Known): Promise<Admission> {
+  let left = 0;
+  try {
+    const admission = await admitKey(takes, { keyHash, owner: known, first });
+    left = unitsLeft(admission);
+    return admission;
+  } finally {
+    answered(left);
+  }
+}
+
+interface FirstTake {
+  readonly keyHash: string;
+  readonly owner: KeyRecord;
+  /** What the ledger says when it is asked first. */
+  readonly first: LedgerAnswer | Promise<LedgerAnswer>;
+}
+
+/** Takes a unit for the key, from the ledger where it has one, otherwise from Postgres. */
+async function admitKey(takes: Takes, take: FirstTake): Promise<Admission> {
+  const { lookups, units } = takes;
+  const { keyHash } = take;
+  try {
+    return await takeForKey(takes, take);
+  } catch (error) {
+    if (!(error instanceof StoreAway)) throw error;
+    // Nobody but Postgres can say whether the key is still live.
+    const record = await lookups.find(keyHash);
+    return record === null ? { outcome: 'unknownKey' } : await units.takeDirectly(record, record.hourlyLimit);
+  }
+}
+
+async function takeForKey(
+  { ledger, fills, owners, units }: Takes,
+  { keyHash, owner: known, first }: FirstTake,
+): Promise<Admission> {
+  let owner = known;
+  for (let attempt = 0; attempt < FILL_ATTEMPTS; attempt += 1) {
+    const answer = await (attempt === 0 ? first : ledger.take(owner.userId, keyHash));
+    if (answer.kind === 'revoked') return { outcome: 'unknownKey' };
+    if (answer.kind === 'missing') {
+      if ((await fills.key(keyHash, owner)) === null) return { outcome: 'unknownKey' };
+      continue;
+    }
+    if (isAgreed(answer, owner)) return units.counted(owner, answer);
+    const limit = await owners.agreedLimit(keyHash, owner, answer.limit);
+    if (limit === null) {
+      if (answer.kind === 'taken') await ledger.giveBack(owner.userId, answer.windowStartSeconds);
+      return { outcome: 'unknownKey' };
+    }
+    if (answer.kind === 'taken' || limit <= answer.limit) return units.counted(owner, { ...answer, limit });
+    owner = { ...owner, hourlyLimit: limit };
+  }
+  throw new Unavailable('accountChanging');
+}
+
+async function admitUser({ ledger, fills, units }: Takes, userId: string, hourlyLimit: number): Promise<UserAdmission> {
+  const owner = { userId, keyId: null };
+  try {
+    for (let attempt = 0; attempt < FILL_ATTEMPTS; attempt += 1) {
+      const answer = await ledger.take(userId, null);
+      if (answer.kind === 'taken' || answer.kind === 'exhausted') {
+        if (answer.limit === hourlyLimit) return units.counted(owner, answer);
+        const limit = await fills.user(userId, hourlyLimit).catch(() => answer.limit);
+        if (answer.kind === 'taken' || limit <= answer.limit) return units.counted(owner, { ...answer, limit });
+      } else await fills.user(userId, hourlyLimit);
+    }
+  } catch (error) {
+    if (error instanceof StoreAway) return await units.takeDirectly(owner, hourlyLimit);
+    throw error;
+  }
+  throw new Unavailable('accountChanging');
+}
+
+/** Copies the counts to Postgres, and removes old hours there. Returns what ends it. */
+function startUpkeep(mirror: QuotaMirror, hours: QuotaHours, onProblem: (message: string) => void): () => void {
+  let isMirrored = true;
+
+  function copy(): void {
+    mirror.flush().then(
+      () => {
+        isMirrored = true;
+      },
+      (error: unknown) => {
+        if (isMirrored) onProblem(`The counts of this hour can't be copied to Postgres: ${String(error)}`);
+        isMirrored = false;
+      },
+    );
+  }
+
+  function sweep(): void {
+    hours.sweep().catch((error: unknown) => onProblem(`Old hours can't be removed: ${String(error)}`));
+  }
+
+  const timers = [setInterval(copy, MIRROR_MS), setInterval(sweep, SWEEP_MS)];
+  for (const timer of timers) timer.unref();
+  return () => {
+    for (const timer of timers) clearInterval(timer);
+  };
+}
+
+/** What Postgres knows of it, for a ledger that is away. */
+function quotaInHours(limit: number, hours: readonly QuotaHour[], windowStartSeconds: number): QuotaState {
+  const hour = hours.find((each) => each.windowStartSeconds === windowStartSeconds);
+  return quotaState(limit, (hour?.mirrored ?? 0) + (hour?.direct ?? 0), windowStartSeconds);
+}
+
+function unavailable(error: unknown): never {
+  if (!(error instanceof StoreAway)) throw error;
+  throw new Unavailable('nodesNotReached', { cause: error });
+}

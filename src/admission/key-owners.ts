@@ -1,0 +1,125 @@
+// Whose key it is: remembered in this process for some seconds, and looked up in Postgres, or in the ledger while Postgres is away.
+import { recentTable } from '../recent-table.js';
+import { StoreAway } from '../store/store-error.js';
+import { within } from '../waiting/within.js';
+import type { KeyRecord } from './admission.js';
+import type { Fills } from './fills.js';
+import type { Ledger } from './ledger.js';
+import type { Lookups } from './lookups.js';
+
+export interface KeyOwnerParts {
+  readonly ledger: Ledger;
+  readonly lookups: Lookups;
+  readonly fills: Fills;
+  /** Milliseconds of a clock that only measures ages. */
+  readonly clock: () => number;
+  readonly onProblem: (message: string) => void;
+  readonly keysMax: number;
+}
+
+export interface KeyOwners {
+  /** What this process knows and needn't ask for; null: nothing that is new enough. */
+  fresh(keyHash: string): KeyRecord | null;
+  /** Whose key it is, as Postgres said lately; whether it is still live, the ledger says. Null: Postgres has no such live key. */
+  identify(keyHash: string): Promise<KeyRecord | null>;
+  /**
+   * The ledger's limit differs from what Postgres said of the key lately. Either a plan was changed without the ledger (sluice user plan,
+   * PLANS, a restored backup), or the ledger knows of a change and this process doesn't. Postgres is asked again, and both take that over.
+   * Without Postgres the ledger's limit counts, until the key is looked up again. Null: Postgres says that the key has ended.
+   */
+  agreedLimit(keyHash: string, owner: KeyRecord, ledgerLimit: number): Promise<number | null>;
+  forget(keyHash: string): void;
+}
+
+/** After this Postgres is asked again, for what other processes did to the key or its plan without the ledger. */
+const FRESH_MS = 15_000;
+/** A known key doesn't wait longer than this for Postgres: what it said last is taken, and it is asked again a while later. */
+const REFRESH_TIMEOUT_MS = 250;
+const REFRESH_RETRY_MS = 1_000;
+/** After this the ledger gets the owner again, so that it knows it of every key that was used within a day. */
+const OWNER_MS = 3_600_000;
+/** The limit of a key that only the ledger vouches for: it isn't compared with anything before Postgres is back. */
+export const UNKNOWN_LIMIT = -1;
+
+interface Remembered extends KeyRecord {
+  readonly verifiedAtMs: number;
+  /** When the ledger got the owner. */
+  readonly sentAtMs: number;
+}
+
+export function createKeyOwners({ ledger, lookups, fills, clock, onProblem, keysMax }: KeyOwnerParts): KeyOwners {
+  const owners = recentTable<Remembered>(keysMax);
+
+  function remember(keyHash: string, record: KeyRecord, verifiedAtMs: number, sentAtMs: number): Remembered {
+    const remembered = { ...record, verifiedAtMs, sentAtMs };
+    owners.set(keyHash, remembered);
+    return remembered;
+  }
+
+  /** What Postgres said just now. The ledger gets it as well, for when Postgres is away; nobody waits for that. */
+  function verified(keyHash: string, record: KeyRecord, sentAtMs: number | null): Remembered {
+    const nowMs = clock();
+    if (sentAtMs !== null && Math.abs(nowMs - sentAtMs) < OWNER_MS) return remember(keyHash, record, nowMs, sentAtMs);
+    ledger.rememberOwner(keyHash, record).catch((error: unknown) => {
+      if (!(error instanceof StoreAway)) onProblem(`The owner of a key did not reach the ledger: ${String(error)}`);
+    });
+    return remember(keyHash, record, nowMs, nowMs);
+  }
+
+  function rememberForNow(keyHash: string, record: KeyRecord, sentAtMs: number): Remembered {
+    return remember(keyHash, record, clock() - FRESH_MS + REFRESH_RETRY_MS, sentAtMs);
+  }
+
+  async function refresh(keyHash: string, old: Remembered): Promise<KeyRecord | null> {
+    try {
+      const record = await within(lookups.find(keyHash), REFRESH_TIMEOUT_MS);
+      if (record === null) {
+        owners.delete(keyHash);
+        return null;
+      }
+      // A plan that was changed without the ledger (sluice user plan).
+      if (record.hourlyLimit !== old.hourlyLimit) await fills.key(keyHash, record).catch(rethrowUnlessAway);
+      return verified(keyHash, record, old.sentAtMs);
+    } catch (error) {
+      // Postgres can't be asked now. A known key is served without it until it answers. (For an unknown key, the same failure is a 503.)
+      if (!(error instanceof Error)) throw error;
+      return owners.get(keyHash) === old ? rememberForNow(keyHash, old, old.sentAtMs) : old;
+    }
+  }
+
+  async function introduce(keyHash: string): Promise<KeyRecord | null> {
+    try {
+      const record = await lookups.find(keyHash);
+      return record === null ? null : verified(keyHash, record, null);
+    } catch (error) {
+      // Without Postgres: what another node gave to the ledger, which still says whether the key is live.
+      const owner = await ledger.ownerOf(keyHash).catch(() => null);
+      if (owner === null) throw error;
+      return rememberForNow(keyHash, { ...owner, hourlyLimit: UNKNOWN_LIMIT }, clock());
+    }
+  }
+
+  return {
+    fresh(keyHash) {
+      const known = owners.get(keyHash);
+      return known !== undefined && Math.abs(clock() - known.verifiedAtMs) < FRESH_MS ? known : null;
+    },
+    async identify(keyHash) {
+      const old = owners.get(keyHash);
+      return old === undefined ? await introduce(keyHash) : await refresh(keyHash, old);
+    },
+    async agreedLimit(keyHash, owner, ledgerLimit) {
+      const record = await fills.key(keyHash, owner).catch(() => 'unknown' as const);
+      if (record === null) return null;
+      const limit = record === 'unknown' ? ledgerLimit : record.hourlyLimit;
+      const known = owners.get(keyHash);
+      if (known !== undefined) remember(keyHash, { ...known, hourlyLimit: limit }, known.verifiedAtMs, known.sentAtMs);
+      return limit;
+    },
+    forget: (keyHash) => void owners.delete(keyHash),
+  };
+}
+
+function rethrowUnlessAway(error: unknown): void {
+  if (!(error instanceof StoreAway)) throw error;
+}

@@ -1,0 +1,65 @@
+// The ledger of admissions: who may, and how many units this hour has seen; in Redis for many nodes, in memory for one.
+import type { KeyOwner, QuotaHour } from './admission.js';
+
+export interface Count {
+  /** Whether a unit was taken. */
+  readonly kind: 'taken' | 'exhausted';
+  readonly limit: number;
+  /** Units of this hour that the ledger has counted. */
+  readonly counted: number;
+  /** Units of this hour that Postgres counted while the ledger was away. */
+  readonly direct: number;
+  readonly windowStartSeconds: number;
+  /** By the ledger's clock: nodes' clocks may differ, the window must not. */
+  readonly nowSeconds: number;
+}
+
+/** `missing`: the ledger doesn't know the user or the key, Postgres must be asked. `revoked`: it knows that the key has ended. */
+export type LedgerAnswer = Count | { readonly kind: 'missing' } | { readonly kind: 'revoked' };
+
+export interface Facts {
+  /** Null: the user's limit and hours alone. */
+  readonly key: { readonly hash: string; readonly keyId: string } | null;
+  readonly hourlyLimit: number;
+  readonly hours: readonly QuotaHour[];
+}
+
+/** Each method is one atomic step. All of them reject with StoreAway, or throw it, when the ledger can't be reached. */
+export interface Ledger {
+  /**
+   * Takes one unit if the key is live; `keyHash` null: the request is of a signed-in user, who was accepted already. A ledger in memory
+   * answers at once.
+   */
+  take(userId: string, keyHash: string | null): LedgerAnswer | Promise<LedgerAnswer>;
+  /** The user's hour as it is, without taking a unit; null: the ledger doesn't know the user. */
+  look(userId: string): Promise<Omit<Count, 'kind'> | null>;
+  /** Gives a unit back, never below zero; null when the hour is no longer kept. */
+  giveBack(userId: string, windowStartSeconds: number): Promise<Omit<Count, 'kind' | 'nowSeconds'> | null>;
+  /**
+   * A token for what is about to be read from Postgres. It becomes void when a key of the user is revoked, the limit is set,
+   * or the ledger loses what it had. So nothing that was read before such a change is filled in after it.
+   */
+  begin(userId: string): Promise<string>;
+  /** Takes over what Postgres said, unless the token is void: then false. Hours only grow. */
+  fill(userId: string, token: string, facts: Facts): Promise<boolean>;
+  revoke(userId: string, keyHash: string): Promise<void>;
+  setLimit(userId: string, hourlyLimit: number): Promise<void>;
+  /** Lets the hours of users that the ledger knows grow to what Postgres says. */
+  raise(hours: readonly QuotaHour[]): Promise<void>;
+  /** Who owned the key when it was last filled in, live or not: for a Postgres that is away. */
+  ownerOf(keyHash: string): Promise<KeyOwner | null>;
+  rememberOwner(keyHash: string, owner: KeyOwner): Promise<void>;
+}
+
+/**
+ * A user's record is kept so long after the beginning of the last hour in which a unit was counted. So a key that was used within a day
+ * goes on while Postgres is away. Records that were filled by mistake live no longer than recentRevocations looks back (account/keys.ts).
+ */
+export const RECORD_SECONDS = 25 * 3600;
+/** An hour's count is kept so long after it began: the hour itself, and the one after it for refunds. */
+export const HOUR_KEPT_SECONDS = 2 * 3600;
+/**
+ * Keys of one user that a record can have, live or ended. A user has at most 50 live ones. When so many end in the life of a record
+ * that it is full, the ledger forgets all of them and fills in again from Postgres those that are live.
+ */
+export const RECORD_KEYS_MAX = 250;

@@ -1,0 +1,97 @@
+// Look-ups of keys in Postgres: gathered into batches, few at once, and none that is waited for without an end.
+import { Unavailable } from '../errors.js';
+import { guarded, STORE_ANSWER_MS } from '../store/guard.js';
+import { within } from '../waiting/within.js';
+import type { KeyLoader, KeyRecord } from './admission.js';
+
+/** Postgres sees so many statements of this process at one time. A client that guesses keys makes batches larger, not more. */
+const BATCHES_MAX = 2;
+/** Keys of one batch; its statement has one index probe for each. */
+const BATCH_KEYS = 500;
+/** Keys that wait for a batch; the next one is refused with 503. */
+const WAITING_MAX = 20_000;
+/** A batch that hangs longer, in a network that swallows it, makes room for another. */
+const ABANDON_MS = 15_000;
+
+export interface Lookups {
+  /** Null when Postgres, asked after this call, doesn't have the key as a live one; throws Failure('unavailable'). */
+  find(keyHash: string): Promise<KeyRecord | null>;
+}
+
+interface Waiting {
+  readonly found: Promise<KeyRecord | null>;
+  readonly resolve: (record: KeyRecord | null) => void;
+  readonly reject: (error: unknown) => void;
+}
+
+export interface LookupTimes {
+  readonly timeoutMs: number;
+  readonly abandonMs: number;
+}
+
+export function createLookups(
+  load: KeyLoader,
+  { timeoutMs, abandonMs }: LookupTimes = { timeoutMs: STORE_ANSWER_MS, abandonMs: ABANDON_MS },
+): Lookups {
+  const waiting = new Map<string, Waiting>();
+  let running = 0;
+  let scheduled = false;
+
+  /** In the next turn of the event loop: whatever comes in this one shares the batch. */
+  function schedule(): void {
+    if (scheduled || running >= BATCHES_MAX || waiting.size === 0) return;
+    scheduled = true;
+    setImmediate(() => {
+      scheduled = false;
+      void runBatch();
+      schedule();
+    });
+  }
+
+  async function runBatch(): Promise<void> {
+    const batch = new Map([...waiting].slice(0, BATCH_KEYS));
+    for (const keyHash of batch.keys()) waiting.delete(keyHash);
+    running += 1;
+    const loading = load([...batch.keys()]);
+    loading.then(
+      (records) => {
+        for (const [keyHash, { resolve }] of batch) resolve(records.get(keyHash) ?? null);
+      },
+      (error: unknown) => {
+        for (const { reject } of batch.values()) reject(error);
+      },
+    );
+    // Its outcome has gone to those who wait; here it only matters that it has one.
+    await within(loading, abandonMs).catch(() => undefined);
+    running -= 1;
+    schedule();
+  }
+
+  return {
+    async find(keyHash) {
+      // A batch that hasn't begun looks after this call; one that has may have looked before the key was made.
+      let place = waiting.get(keyHash);
+      if (place === undefined) {
+        if (waiting.size >= WAITING_MAX) {
+          throw new Unavailable('keyLookUpsBusy');
+        }
+        place = placeInBatch();
+        waiting.set(keyHash, place);
+        schedule();
+      }
+      return await guarded(place.found, timeoutMs);
+    },
+  };
+}
+
+function placeInBatch(): Waiting {
+  let resolve: Waiting['resolve'] = () => undefined;
+  let reject: Waiting['reject'] = () => undefined;
+  const found = new Promise<KeyRecord | null>((accept, refuse) => {
+    resolve = accept;
+    reject = refuse;
+  });
+  // Those who wait may all have given up by the time it fails.
+  found.catch(() => undefined);
+  return { found, resolve, reject };
+}

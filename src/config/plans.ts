@@ -1,0 +1,42 @@
+// A plan: its name, how many scans an hour it has, and the prices at Stripe that pay for it.
+
+export interface Plan {
+  readonly name: string;
+  /** Scans per hour of an account, with all its keys. */
+  readonly hourlyLimit: number;
+  /** Ids of prices: the first one is sold, the others are those of earlier subscribers. Empty: the plan can't be bought. */
+  readonly prices: readonly string[];
+}
+
+/** In the order of the configuration; at least one has no price. */
+export type Plans = readonly Plan[];
+
+/** `limits` and `prices` are PLANS and STRIPE_PRICES as they were read; null: nothing is sold. */
+export function plansOf(
+  limits: ReadonlyMap<string, number>,
+  prices: ReadonlyMap<string, readonly string[]> | null,
+): Plans {
+  return [...limits].map(([name, hourlyLimit]) => ({ name, hourlyLimit, prices: prices?.get(name) ?? [] }));
+}
+
+/** Null: the configuration has no such plan. */
+export function planNamed(plans: Plans, name: string): Plan | null {
+  return plans.find((plan) => plan.name === name) ?? null;
+}
+
+/** Scans per hour. A plan that the configuration no longer has counts as the smallest that it has. */
+export function hourlyLimitOf(plans: Plans, name: string): number {
+  return planNamed(plans, name)?.hourlyLimit ?? Math.min(...plans.map(({ hourlyLimit }) => hourlyLimit));
+}
+
+/** The plan that a price pays for; null: none of ours. */
+export function planOfPrice(plans: Plans, priceId: string): Plan | null {
+  return plans.find(({ prices }) => prices.includes(priceId)) ?? null;
+}
+
+/** What an account has that nobody chose a plan for, or that no longer pays: the smallest plan without a price. */
+export function freePlanOf(plans: Plans): Plan {
+  const [first, ...others] = plans.filter(({ prices }) => prices.length === 0);
+  if (first === undefined) throw new Error('The configuration has no plan without a price');
+  return others.reduce((one, other) => (other.hourlyLimit < one.hourlyLimit ? other : one), first);
+}

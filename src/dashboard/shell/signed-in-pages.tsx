@@ -1,0 +1,21 @@
+// The pages of somebody who is signed in. They are one script: going from one to another fetches nothing.
+import { Route, Switch } from 'wouter';
+import { Account } from '../pages/account.tsx';
+import { BillingPage } from '../pages/billing.tsx';
+import { History } from '../pages/history.tsx';
+import { Keys } from '../pages/keys.tsx';
+import { Overview } from '../pages/overview.tsx';
+import { ScanPage } from '../pages/scan.tsx';
+
+export function SignedInPages() {
+  return (
+    <Switch>
+      <Route path="/" component={Overview} />
+      <Route path="/scan" component={ScanPage} />
+      <Route path="/history" component={History} />
+      <Route path="/keys" component={Keys} />
+      <Route path="/billing" component={BillingPage} />
+      <Route path="/account" component={Account} />
+    </Switch>
+  );
+}

@@ -1,0 +1,131 @@
+// What is behind a URL, as a source of bytes: each hop checked, resolved, checked again and dialled; the last one's body handed on.
+import { isIP } from 'node:net';
+import { Failure } from '../errors.js';
+import { REDIRECTS_MAX } from '../limits.js';
+import { type Deadline, startDeadline } from '../waiting/deadline.js';
+import { codingCheck } from './content-coding.js';
+import type { Guard, GuardedUrl } from './guard.js';
+import { type BodySink, type OriginOptions, type OriginResponse, requestOrigin, TOO_SLOW } from './origin.js';
+import type { Resolve } from './resolve.js';
+import { createDownloadSlots, type SlotLimits } from './slots.js';
+
+/** The body of a response that is a success. */
+export interface OriginBody {
+  /** Null: the origin doesn't say. */
+  readonly declaredBytes: number | null;
+  /** Hands the bytes on, once. Rejects with Failure `downloadFailed` when they are not all there or not as they should be. */
+  receive(sink: BodySink): Promise<void>;
+  /** Keeps the origin waiting, on our time. */
+  hold(): void;
+  goOn(): void;
+}
+
+export interface Downloads {
+  /**
+   * Resolves with what `receive` makes of the body, and ends the connection then. Rejects with Failure `urlRejected`,
+   * `downloadFailed` or `unavailable`, with the signal's reason when it aborts, and with what `receive` rejects with.
+   */
+  fetch<T>(url: string, account: string, signal: AbortSignal, receive: (body: OriginBody) => Promise<T>): Promise<T>;
+  /** Downloads under way. */
+  readonly running: number;
+}
+
+export interface DownloadOptions extends OriginOptions {
+  readonly guard: Guard;
+  readonly resolve: Resolve;
+  readonly limits: SlotLimits;
+  /** From the first question to the DNS to the last byte, but for the time in which the body is held. */
+  readonly timeoutMs: number;
+}
+
+/** RFC 9110 section 15.4: those that name another place for the same GET. 300 and 304 name none. */
+const REDIRECTS: ReadonlySet<number> = new Set([301, 302, 303, 307, 308]);
+const PARTIAL_CONTENT = 206;
+
+export function createDownloads(options: DownloadOptions): Downloads {
+  const { guard, resolve } = options;
+  const slots = createDownloadSlots(options.limits);
+
+  /** The addresses of a URL's host, all of them checked: one that may not be dialled spoils the host. */
+  async function checkedAddresses({ hostname }: URL, signal: AbortSignal): Promise<readonly string[]> {
+    // An address was checked with the URL, and is checked again with all others.
+    const bare = hostname.replace(/^\[(.*)\]$/, '$1');
+    const addresses = isIP(bare) === 0 ? await resolve(hostname, signal) : [bare];
+    for (const address of addresses) {
+      const checked = guard.checkAddress(address);
+      if (!checked.allowed) throw new Failure('urlRejected', checked.reason);
+    }
+    return addresses;
+  }
+
+  /** The first response that is no redirect. */
+  async function follow(start: URL, signal: AbortSignal): Promise<OriginResponse> {
+    let url = start;
+    for (let redirects = 0; ; redirects += 1) {
+      const addresses = await checkedAddresses(url, signal);
+      const response = await requestOrigin({ url, addresses, signal }, options);
+      if (!REDIRECTS.has(response.status)) return response;
+      response.close();
+      const location = response.header('location');
+      if (location === null || location === '') throw new Failure('downloadFailed', 'a redirect without a target');
+      if (redirects === REDIRECTS_MAX) throw new Failure('urlRejected', 'too many redirects');
+      url = allowed(guard.checkRedirect(location, url));
+    }
+  }
+
+  return {
+    async fetch(text, account, signal, receive) {
+      const url = allowed(guard.checkUrl(text));
+      const giveBack = slots.take(account);
+      const deadline = startDeadline(options.timeoutMs, signal, new Failure('downloadFailed', TOO_SLOW));
+      try {
+        const response = await follow(url, deadline.signal);
+        try {
+          return await receive(bodyOf(response, deadline));
+        } finally {
+          response.close();
+        }
+      } finally {
+        deadline.end();
+        giveBack();
+      }
+    },
+    get running() {
+      return slots.taken;
+    },
+  };
+}
+
+/** Throws Failure `downloadFailed` for a response that has no content, or none that the engine could open. */
+function bodyOf(response: OriginResponse, deadline: Deadline): OriginBody {
+  const { status } = response;
+  // A part that nobody asked for is not the content.
+  if (status < 200 || status > 299 || status === PARTIAL_CONTENT) {
+    throw new Failure('downloadFailed', `the origin answered with status ${status}`);
+  }
+  const coding = codingCheck(response);
+  const declared = response.header('content-length');
+  return {
+    declaredBytes: declared === null ? null : Number(declared),
+    async receive(sink) {
+      await response.receive((bytes) => {
+        coding.look(bytes);
+        sink(bytes);
+      });
+      coding.assertAsSaid();
+    },
+    hold() {
+      deadline.stop();
+      response.hold();
+    },
+    goOn() {
+      deadline.start();
+      response.goOn();
+    },
+  };
+}
+
+function allowed(checked: GuardedUrl): URL {
+  if (!checked.allowed) throw new Failure('urlRejected', checked.reason);
+  return checked.url;
+}

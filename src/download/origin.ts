@@ -1,0 +1,344 @@
+// One request to an origin with undici, over a connection of its own to addresses that were checked. Sole importer of undici.
+import { connect as connectTcp, isIP, type LookupFunction, type Socket } from 'node:net';
+import { connect as connectTls } from 'node:tls';
+import type { buildConnector, Dispatcher } from 'undici';
+import { Failure } from '../errors.js';
+import {
+  ORIGIN_ADDRESSES_DIALLED,
+  ORIGIN_CONNECT_MS,
+  ORIGIN_HEADER_BYTES,
+  ORIGIN_HEADERS_MS,
+  ORIGIN_IDLE_MS,
+} from '../limits.js';
+import { createClock } from '../waiting/deadline.js';
+
+export interface DialTarget {
+  readonly address: string;
+  readonly port: number;
+}
+
+export interface OriginOptions {
+  readonly userAgent: string;
+  readonly connectMs?: number;
+  readonly headersMs?: number;
+  readonly idleMs?: number;
+  /** Where a checked address is dialled. Default: at that address. A test has no public addresses, and puts its own origin in their place. */
+  readonly redial?: (target: DialTarget) => DialTarget;
+}
+
+export interface OriginRequest {
+  readonly url: URL;
+  /** At least one; all of them have passed the guard, and nothing else is dialled. */
+  readonly addresses: readonly string[];
+  readonly signal: AbortSignal;
+}
+
+export type BodySink = (bytes: Uint8Array) => void;
+
+export interface OriginResponse {
+  readonly status: number;
+  /** The one value of a header; null when it is absent or repeated. */
+  header(name: string): string | null;
+  /** The members of a header that is a list, in lower case; of all headers of that name. */
+  list(name: string): readonly string[];
+  /**
+   * Hands on the body's bytes as they come over the wire; until then the connection isn't read. Rejects with a Failure when
+   * they end before their end, with what the sink throws, with the signal's reason.
+   */
+  receive(sink: BodySink): Promise<void>;
+  /** Leaves what arrives with the kernel, because the sink has no room now; what was read already is still handed on. */
+  hold(): void;
+  /** Goes on where hold stopped. */
+  goOn(): void;
+  /** Ends the connection, whatever was read. */
+  close(): void;
+}
+
+/**
+ * Sends a GET and resolves with the response once its headers are there. Rejects with Failure `downloadFailed`, with the
+ * signal's reason when it aborts. The connection serves this request only: a kept one would skip the next check.
+ */
+export async function requestOrigin(request: OriginRequest, options: OriginOptions): Promise<OriginResponse> {
+  const { url, signal } = request;
+  // A seventh of what a server process reads at its start, and most never download anything.
+  const { Client } = await import('undici');
+  const connection = openConnection(request, options);
+  const client = new Client(url.origin, {
+    connect: connection.connect,
+    // No pipelining, no keep-alive: the request says `Connection: close`.
+    pipelining: 0,
+    maxHeaderSize: ORIGIN_HEADER_BYTES,
+    headersTimeout: options.headersMs ?? ORIGIN_HEADERS_MS,
+    // Ours, below: this one runs on while we don't read.
+    bodyTimeout: 0,
+    allowH2: false,
+  });
+  return await new Promise((resolve, reject) => {
+    const reception = createReception(connection, options.idleMs ?? ORIGIN_IDLE_MS, abort);
+    let controller: Dispatcher.DispatchController | null = null;
+
+    function end(error: unknown): void {
+      reception.end(error);
+      // Nothing but the first settlement counts: after the headers this one is too late, and the reception has it.
+      reject(error);
+    }
+    function abort(error: unknown): void {
+      end(error);
+      controller?.abort(new Error('Aborted'));
+      // undici knows nothing of a connection that doesn't stand yet.
+      connection.abandon();
+    }
+    const onAbort = (): void => abort(signal.reason);
+    function close(): void {
+      signal.removeEventListener('abort', onAbort);
+      reception.end(new Error('Closed'));
+      client.destroy().catch(() => undefined);
+      connection.abandon();
+    }
+    if (signal.aborted) return onAbort();
+    signal.addEventListener('abort', onAbort);
+
+    // The handler rather than a stream: a stream that isn't read stops undici's parser. If the origin ends its connection
+    // just then, an assertion fails that nobody can catch (nodejs/undici#5360).
+    client.dispatch(
+      {
+        method: 'GET',
+        path: url.pathname + url.search,
+        // Nothing of the client's, no cookies, no Referer.
+        headers: { 'user-agent': options.userAgent, accept: '*/*', 'accept-encoding': 'identity' },
+      },
+      {
+        onRequestStart(started) {
+          controller = started;
+        },
+        onResponseStart(_controller, status, headers) {
+          // 1xx comes before the response (RFC 9110 section 15.2).
+          if (status < 200) return;
+          connection.hold();
+          const { receive, hold, goOn } = reception;
+          resolve({
+            status,
+            header: (name) => single(headers[name]),
+            list: (name) => membersOf(headers[name]),
+            receive,
+            hold,
+            goOn,
+            close,
+          });
+        },
+        onResponseData: (_controller, bytes) => reception.take(bytes),
+        onResponseEnd: () => reception.end(null),
+        onResponseError(_controller, error) {
+          end(new Failure('downloadFailed', connection.problem() ?? reasonOf(error)));
+          close();
+        },
+      },
+    );
+  });
+}
+
+interface Reception {
+  readonly receive: OriginResponse['receive'];
+  readonly hold: OriginResponse['hold'];
+  readonly goOn: OriginResponse['goOn'];
+  /** Takes the next bytes of the body, which are not kept: their memory is undici's. */
+  take(bytes: Uint8Array): void;
+  /** The body is whole (null), or won't be. Only the first end counts. */
+  end(error: unknown): void;
+}
+
+/** One body on its way: what came with the headers waits for the sink, and nothing else is read before there is one. */
+function createReception(connection: Connection, idleMs: number, abort: (error: unknown) => void): Reception {
+  const early: Uint8Array[] = [];
+  let sink: BodySink = (bytes) => early.push(bytes.slice());
+  let ended: { readonly error: unknown } | null = null;
+  let settle: () => void = () => undefined;
+  const idle = createClock(idleMs, () => abort(new Failure('downloadFailed', TOO_SLOW)));
+  let isHeld = false;
+
+  /** Reads on; an origin that is silent then is too slow. */
+  function read(): void {
+    if (ended !== null || isHeld) return;
+    idle.start();
+    connection.release();
+  }
+
+  function end(error: unknown): void {
+    if (ended !== null) return;
+    ended = { error };
+    idle.stop();
+    settle();
+  }
+
+  function take(bytes: Uint8Array): void {
+    if (ended !== null) return;
+    idle.renew();
+    try {
+      sink(bytes);
+    } catch (error) {
+      abort(error);
+    }
+  }
+
+  return {
+    take,
+    end,
+    receive: (into) =>
+      new Promise((resolve, reject) => {
+        const whole = ended;
+        sink = into;
+        ended = null;
+        settle = () => {
+          if (ended === null) return;
+          if (ended.error === null) resolve();
+          else reject(ended.error);
+        };
+        for (const bytes of early.splice(0)) take(bytes);
+        if (whole !== null) return end(whole.error);
+        read();
+      }),
+    hold() {
+      isHeld = true;
+      idle.stop();
+      if (ended === null) connection.hold();
+    },
+    goOn() {
+      isHeld = false;
+      idle.renew();
+      // Later: memory comes back while another download is inside undici's parser, of which only one may run at a time.
+      setImmediate(read);
+    },
+  };
+}
+
+function single(value: string | string[] | undefined): string | null {
+  return typeof value === 'string' ? value : null;
+}
+
+function membersOf(value: string | string[] | undefined): readonly string[] {
+  const members = [value ?? []].flat().flatMap((each) => each.split(','));
+  return members.map((member) => member.trim().toLowerCase()).filter((member) => member !== '');
+}
+
+interface Connection {
+  readonly connect: buildConnector.connector;
+  /** Why there is none; null when it stands. */
+  problem(): string | null;
+  /** Ends it while it is being made, which undici leaves to its timeout. */
+  abandon(): void;
+  /** Shows undici no more of what arrives, which stays with the kernel then; its end isn't seen either. */
+  hold(): void;
+  /** Goes on where hold stopped. */
+  release(): void;
+}
+
+function openConnection(request: OriginRequest, options: OriginOptions): Connection {
+  const { connectMs = ORIGIN_CONNECT_MS } = options;
+  const isTls = request.url.protocol === 'https:';
+  const dial = createDialler(request, options);
+  let state: 'dialling' | 'shaking hands' | 'open' = 'dialling';
+  let socket: Socket | null = null;
+
+  return {
+    connect(_options, callback) {
+      const dialled = dial();
+      socket = dialled;
+      dialled.on('error', disguiseReset);
+      const settle = (error: Error | null): void => {
+        late.stop();
+        dialled.off('error', settle).off('close', onClose);
+        if (error === null) {
+          state = 'open';
+          callback(null, dialled);
+        } else {
+          callback(error, null);
+        }
+      };
+      const onClose = (): void => settle(new Error('Closed before it was open'));
+      const late = createClock(connectMs, () => dialled.destroy(new Error('No connection in time')));
+      late.start();
+      dialled.on('error', settle).on('close', onClose);
+      if (isTls) {
+        dialled.once('connect', () => {
+          state = 'shaking hands';
+        });
+      }
+      dialled.once(isTls ? 'secureConnect' : 'connect', () => settle(null));
+    },
+    problem() {
+      if (state === 'open') return null;
+      return state === 'dialling'
+        ? 'no connection to the host'
+        : 'TLS failed, or the certificate is not valid for the host';
+    },
+    abandon() {
+      if (state !== 'open') socket?.destroy();
+    },
+    // undici reads when the socket says that it is readable, until there is nothing.
+    hold() {
+      if (socket !== null) Object.defineProperty(socket, 'read', { value: () => null, configurable: true });
+    },
+    release() {
+      if (socket === null || !Reflect.deleteProperty(socket, 'read')) return;
+      socket.emit('readable');
+    },
+  };
+}
+
+/** Dials the checked addresses in turn, and nothing else: no name is looked up behind the guard. */
+function createDialler(
+  { url, addresses }: OriginRequest,
+  { redial = (target) => target }: OriginOptions,
+): () => Socket {
+  const isTls = url.protocol === 'https:';
+  const name = url.hostname.replace(/^\[(.*)\]$/, '$1').replace(/\.$/, '');
+  const ownPort = url.port === '' ? (isTls ? 443 : 80) : Number(url.port);
+  const targets = addresses.slice(0, ORIGIN_ADDRESSES_DIALLED).map((address) => redial({ address, port: ownPort }));
+  const answers = targets.map(({ address }) => ({ address, family: isIP(address) }));
+  const [first] = targets;
+  if (first === undefined) throw new Error('There is no address to dial');
+  const lookup: LookupFunction = (_name, { all }, callback) => {
+    if (all === true) callback(null, answers);
+    else callback(null, first.address, isIP(first.address));
+  };
+  const target = {
+    // The lookup isn't asked about an address: that one is dialled as it is.
+    host: isIP(name) === 0 ? name : first.address,
+    port: first.port,
+    lookup,
+    autoSelectFamily: true,
+    // Node's own is a quarter of a second: too little for the other side of the world.
+    autoSelectFamilyAttemptTimeout: ADDRESS_TIMEOUT_MS,
+    noDelay: true,
+  };
+  if (!isTls) return () => connectTcp(target);
+  const tlsTarget = {
+    ...target,
+    // RFC 6066 section 3: a server name is a name; the certificate of an address is held against the host.
+    ...(isIP(name) === 0 ? { servername: name } : {}),
+    ALPNProtocols: ['http/1.1'],
+    // Said here, so that NODE_TLS_REJECT_UNAUTHORIZED changes nothing.
+    rejectUnauthorized: true,
+  };
+  return () => connectTls(tlsTarget);
+}
+
+/**
+ * undici takes ECONNRESET for the end of a body that lasts until its connection ends: cut content would pass for whole. Under
+ * another code it is an error like any other. This listener is the first, so that undici sees what it leaves.
+ */
+function disguiseReset(error: Error): void {
+  if ('code' in error && error.code === 'ECONNRESET') error.code = 'CONNECTION_RESET';
+}
+
+/** A closed set of words: the messages of an operating system or a library contain addresses, ports and routes. */
+function reasonOf(error: unknown): string {
+  const name = error instanceof Error ? error.name : '';
+  if (name === 'HeadersTimeoutError') return TOO_SLOW;
+  return name === 'HTTPParserError' || name === 'HeadersOverflowError' ? 'the response is not valid HTTP' : LOST;
+}
+
+/** One address gets so long before the next one is dialled; the last one the rest of what the host has. */
+const ADDRESS_TIMEOUT_MS = 1_500;
+const LOST = 'the connection was lost before the end of the response';
+export const TOO_SLOW = 'the origin took too long';

@@ -1,0 +1,45 @@
+// From a host to its addresses. Not getaddrinfo: it can't be cancelled, and a slow DNS server would take libuv's few threads from
+// all the rest of the process. What the DNS or the hosts file say is only a claim here; the guard judges every address of it.
+import { Resolver } from 'node:dns/promises';
+import { Failure } from '../errors.js';
+import { ORIGIN_DNS_MS, ORIGIN_DNS_TRIES, ORIGIN_DNS_TRY_MS } from '../limits.js';
+import { startDeadline } from '../waiting/deadline.js';
+import type { HostsFile } from './hosts-file.js';
+
+export interface ResolveOptions {
+  /** `ADDRESS` or `ADDRESS:PORT`; null: those of the machine. */
+  readonly servers: readonly string[] | null;
+  readonly hosts: HostsFile;
+  /** Waiting for all answers; default ORIGIN_DNS_MS. */
+  readonly timeoutMs?: number;
+}
+
+/** All IPv4 and IPv6 addresses of a hostname. Rejects with Failure `downloadFailed` when there are none, with the signal's reason. */
+export type Resolve = (hostname: string, signal: AbortSignal) => Promise<readonly string[]>;
+
+/** Names are asked for as they are: search domains would complete a stranger's name with ours. */
+export function createResolve({ servers, hosts, timeoutMs = ORIGIN_DNS_MS }: ResolveOptions): Resolve {
+  return async (hostname, signal) => {
+    signal.throwIfAborted();
+    const name = hostname.endsWith('.') ? hostname.slice(0, -1) : hostname;
+    const addresses = hosts.get(name) ?? (await askServers(name, signal));
+    if (addresses.length === 0) throw new Failure('downloadFailed', 'the host name does not resolve');
+    return addresses;
+  };
+
+  /** A resolver of its own for each host: so that one can be cancelled, and that a changed resolv.conf is seen. */
+  async function askServers(name: string, signal: AbortSignal): Promise<readonly string[]> {
+    const resolver = new Resolver({ timeout: ORIGIN_DNS_TRY_MS, tries: ORIGIN_DNS_TRIES });
+    if (servers !== null) resolver.setServers(servers);
+    const deadline = startDeadline(timeoutMs, signal, new Error('No answer of the DNS in time'));
+    deadline.signal.addEventListener('abort', () => resolver.cancel());
+    try {
+      const families = await Promise.allSettled([resolver.resolve4(name), resolver.resolve6(name)]);
+      signal.throwIfAborted();
+      // A family that failed has no addresses: nothing is dialled but what was answered and checked.
+      return families.flatMap((family) => (family.status === 'fulfilled' ? family.value : []));
+    } finally {
+      deadline.end();
+    }
+  }
+}

@@ -1,0 +1,320 @@
+// The only loader of the native addon: it checks what goes in and types what comes out. The engine in it belongs to the process.
+import { existsSync } from 'node:fs';
+import { access, constants, stat } from 'node:fs/promises';
+import { createRequire } from 'node:module';
+import { messageOfError } from '../../error-text.js';
+import { addonPath, marksDirectory } from '../../paths.js';
+import { contentDigest, type DatabaseFile, databaseFiles, describeDatabases, fingerprint } from '../databases.js';
+import { type SelfTest, selfTestFor } from '../self-test.js';
+import type { RawAnswer } from '../verdict.js';
+import { scannerDigest } from './libraries.js';
+
+/** Bounds of one scan; the last is one of all scans. Over any of them the answer has a `Heuristics.Limits.Exceeded.*` alert. */
+export interface EngineLimits {
+  /** Bytes over all layers of one content, unpacked and normalised ones included. */
+  readonly maxScanSizeBytes: number;
+  /** Bytes of one layer. Must be above the scan size: a ZIP member over this limit is cut without an alert. */
+  readonly maxFileSizeBytes: number;
+  /** Layers of one content. */
+  readonly maxFiles: number;
+  /** Layers inside each other. */
+  readonly maxRecursion: number;
+  readonly maxScanTimeMs: number;
+  /** Bytes in the temporary folder, of all scans together. Over it, scans that unpack more end with an error. */
+  readonly maxTemporaryBytes: number;
+}
+
+/** What the kernel denies to a scan thread. */
+export interface Confinement {
+  /** System calls that scanning doesn't need: network, programs, other processes. */
+  readonly seccomp: boolean;
+  /** Files outside its folders: the version of the kernel's Landlock; null: it has none. */
+  readonly landlock: number | null;
+}
+
+export interface LoadOptions {
+  /** Folders with databases, loaded into one engine in this order. */
+  readonly directories: readonly string[];
+  /** Where libclamav unpacks; must exist. A scan makes and removes a folder there. */
+  readonly temporaryDirectory: string;
+  readonly limits: EngineLimits;
+  /** Whether every byte of the databases and the libraries is read once more, for a digest of them. */
+  readonly wantsDigest?: boolean;
+  /** Default: none, one engine looks at everything. */
+  readonly gates?: GateFiles | null;
+}
+
+/** Files of gates and of the logical signatures behind them (clamav/gates/). */
+export interface GateFiles {
+  /** Body signatures; each is named after its number and the shares that must look when it hits. */
+  readonly gates: string;
+  readonly gateCount: number;
+  /** Logical signatures, divided among the engines that take second looks. */
+  readonly shares: readonly string[];
+  /** Engines, with a bit for each of the shares that they hold. Those that hold most come last, and have all shares among them. */
+  readonly lookers: readonly { readonly shares: number; readonly isCompact: boolean }[];
+  /** What each of these engines needs beside its signatures. */
+  readonly supports: readonly string[];
+  /** Databases with bytecode programs. These engines load the programs of them. */
+  readonly programs: readonly string[];
+  /** The share that is asked about layers inside of mails; -1: none. */
+  readonly mailShare: number;
+  /** Hexadecimal: the bytes that such layers begin with; without them it is about all layers. */
+  readonly mailBeginnings: readonly string[];
+  /** The fingerprint of the databases that they were made of. */
+  readonly fingerprint: string;
+}
+
+/** Since the engine was built. */
+export interface GateStatistics {
+  readonly scans: number;
+  /** Scans in which a gate hit, or a layer inside of a mail was met. */
+  readonly secondLooks: number;
+  /** Engines that have taken them: at most two for each. */
+  readonly lookers: number;
+  /** Those in which no signature behind the gates matched. */
+  readonly inVain: number;
+  /** Numbers of gates and how often they hit in vain. */
+  readonly noisy: readonly (readonly [gate: number, times: number])[];
+}
+
+/** How far a load is. Each folder begins at 0, and so does compiling. */
+export interface LoadProgress {
+  readonly phase: 'load' | 'compile';
+  readonly done: number;
+  readonly total: number;
+}
+
+export interface EngineInfo {
+  /** Which engine of this process it is; every one that serves has a higher epoch than those before it. */
+  readonly epoch: number;
+  readonly engineVersion: string;
+  readonly signatureCount: number;
+  /** As of EngineFacts (engine.ts). */
+  readonly signatureVersion: string;
+  /** Epoch seconds. */
+  readonly signaturesBuiltAt: number;
+  readonly loadMillis: number;
+  /** What libclamav complained about while it loaded, oldest first. */
+  readonly warnings: readonly string[];
+}
+
+/** A native engine that is built and tried, and doesn't serve yet. */
+export interface PreparedEngine extends Omit<EngineInfo, 'epoch'> {
+  /** As of EngineInfo. */
+  readonly nativeEpoch: number;
+  /** Puts it in the place of the one that serves. Once. */
+  serve(): void;
+  readonly files: readonly DatabaseFile[];
+  /** SHA-256 over all bytes of the databases, and of the libraries, where it was wanted and could be had. */
+  readonly digest: string | null;
+}
+
+/** What the addon says of one scan, and by which engine. */
+export interface EngineAnswer extends RawAnswer {
+  readonly epoch: number;
+}
+
+const MIB = 1024 * 1024;
+
+export const defaultEngineLimits: EngineLimits = {
+  // Ten megabytes of ordinary documents and archives unpack to less. A thread may put this much into the temporary folder.
+  maxScanSizeBytes: 200 * MIB,
+  // The most libclamav can map, less a margin.
+  maxFileSizeBytes: 2000 * MIB,
+  maxFiles: 10_000,
+  maxRecursion: 17,
+  maxScanTimeMs: 25_000,
+  // As much as ten scans may unpack. The configuration of a service sets a bound that grows with its threads.
+  maxTemporaryBytes: 2000 * MIB,
+};
+
+/** No engine can be made of these databases, or on this machine. The message is for the operator. */
+export class EngineLoadError extends Error {
+  constructor(message: string, options?: ErrorOptions) {
+    super(message, options);
+    this.name = 'EngineLoadError';
+  }
+}
+
+interface NativeLoadOptions extends Required<Omit<LoadOptions, 'wantsDigest'>>, SelfTest {
+  readonly marksDirectory: string;
+  readonly signatureVersion: string;
+  readonly signaturesBuiltAt: number;
+}
+
+interface NativeAddon {
+  /** Builds and tries an engine, which then waits for `serveEngine` or `discardEngine`. */
+  loadEngine(options: NativeLoadOptions, onProgress?: (progress: LoadProgress) => void): Promise<EngineInfo>;
+  serveEngine(epoch: number): boolean;
+  discardEngine(epoch: number): void;
+  engineInfo(): EngineInfo | null;
+  gateStatistics(): GateStatistics | null;
+  confineThread(readable: readonly string[]): Confinement;
+  tryConfinement(): Confinement;
+  scanBuffer(content: Uint8Array): EngineAnswer;
+}
+
+let loadedAddon: NativeAddon | null = null;
+
+/** At the first call and not at import: a service without the addon can then say what is missing. */
+function addon(): NativeAddon {
+  if (loadedAddon === null) {
+    if (!existsSync(addonPath)) {
+      throw new EngineLoadError(`The native engine is not built (${addonPath} is missing): run "npm run build"`);
+    }
+    try {
+      const exported: NativeAddon = createRequire(import.meta.url)(addonPath);
+      loadedAddon = exported;
+    } catch (error) {
+      // It was built on another machine, or libclamav was removed since.
+      throw new EngineLoadError(`The native engine cannot be loaded: ${messageOfError(error)}`, { cause: error });
+    }
+  }
+  return loadedAddon;
+}
+
+/**
+ * Builds an engine on a native thread, beside the one that serves, and tries it. Rejects with an EngineLoadError when any
+ * folder can't be loaded whole, changes meanwhile, or makes an engine that fails the self-test; with a TypeError for
+ * wrong arguments.
+ */
+export async function prepareEngine(
+  options: LoadOptions,
+  onProgress?: (progress: LoadProgress) => void,
+): Promise<PreparedEngine> {
+  // 1. Arguments
+  checkArguments(options, onProgress);
+  const { directories, temporaryDirectory, limits, wantsDigest = false, gates = null } = options;
+  const native = addon();
+
+  // 2. Folders
+  for (const directory of directories) await filesOf(directory);
+  await checkTemporaryDirectory(temporaryDirectory);
+
+  try {
+    // 3. What the files are
+    const before = await fingerprint(directories);
+    const paths: string[] = [];
+    for (const directory of directories) paths.push(...(await filesOf(directory)));
+    const { signatureVersion, signaturesBuiltAt, files } = await describeDatabases(paths);
+    const described = { signatureVersion, signaturesBuiltAt, ...(await selfTestFor(paths)) };
+
+    if (gates !== null && gates.fingerprint !== before) throw changed(directories);
+
+    // 4. The engine
+    const loading = native.loadEngine(
+      { directories, temporaryDirectory, limits, marksDirectory, gates, ...described },
+      onProgress,
+    );
+    // What can't be read can't be loaded either, and the message of the load is better.
+    const [info, databases] = await Promise.all([loading, wantsDigest ? contentDigest(paths).catch(() => null) : null]);
+    const libraries = databases === null ? null : await scannerDigest().catch(() => null);
+    const digest = libraries === null ? null : `${databases}${libraries}`;
+
+    // 5. Still the same files: otherwise it would be unknown what the engine was made of
+    if ((await fingerprint(directories).catch(() => null)) !== before) {
+      native.discardEngine(info.epoch);
+      throw changed(directories);
+    }
+    const { epoch: nativeEpoch, ...facts } = info;
+    return { ...facts, nativeEpoch, files, digest, serve: () => takePlace(native, nativeEpoch) };
+  } catch (error) {
+    throw new EngineLoadError(messageOfError(error), { cause: error });
+  }
+}
+
+function takePlace(native: NativeAddon, epoch: number): void {
+  if (!native.serveEngine(epoch)) throw new Error('A newer engine serves already');
+}
+
+function changed(directories: readonly string[]): Error {
+  return new Error(`The signatures changed while they were read (${directories.join(', ')})`);
+}
+
+/** Of the engine that serves; null: it has no gates, or no engine serves. */
+export function gateStatistics(): GateStatistics | null {
+  return addon().gateStatistics();
+}
+
+/** The engine that serves; null before the first. The same in every thread. */
+export function engineInfo(): EngineInfo | null {
+  return addon().engineInfo();
+}
+
+/**
+ * Scans on the calling thread, in place: the content must not be written to meanwhile. Throws a TypeError for anything
+ * but a Uint8Array with content, an Error when no engine is loaded. The codes are those of clamav.h.
+ */
+export function scanBuffer(content: Uint8Array): EngineAnswer {
+  return addon().scanBuffer(content);
+}
+
+/**
+ * Confines the calling thread for good (native/sandbox.h): of files it keeps the engine's temporary folder, and may read
+ * those in the folders. Modules that it hasn't imported yet can't be imported any more.
+ */
+export function confineThread(readable: readonly string[]): Confinement {
+  if (!Array.isArray(readable) || !readable.every(isPath)) throw new TypeError('readable must be a list of folders');
+  return addon().confineThread(readable);
+}
+
+/** What `confineThread` can deny on this machine. */
+export function tryConfinement(): Confinement {
+  return addon().tryConfinement();
+}
+
+function checkArguments(options: LoadOptions, onProgress: unknown): void {
+  if (typeof options !== 'object' || options === null) throw new TypeError('options must be an object');
+  const { directories, temporaryDirectory, limits } = options;
+  if (!Array.isArray(directories) || directories.length === 0 || !directories.every(isPath)) {
+    throw new TypeError('directories must be a list of folders');
+  }
+  if (!isPath(temporaryDirectory)) throw new TypeError('temporaryDirectory must be a folder');
+  checkLimits(limits);
+  if (onProgress !== undefined && typeof onProgress !== 'function') {
+    throw new TypeError('onProgress must be a function');
+  }
+}
+
+function checkLimits(limits: EngineLimits): void {
+  if (typeof limits !== 'object' || limits === null) throw new TypeError('limits must be an object');
+  for (const key of Object.keys(defaultEngineLimits)) {
+    const value: unknown = Reflect.get(limits, key);
+    // Zero would switch the limit off in libclamav.
+    if (typeof value !== 'number' || !Number.isSafeInteger(value) || value < 1) {
+      throw new TypeError(`limits.${key} must be a whole number above zero`);
+    }
+  }
+  if (limits.maxFileSizeBytes <= limits.maxScanSizeBytes) {
+    throw new TypeError('limits.maxFileSizeBytes must be above limits.maxScanSizeBytes');
+  }
+}
+
+function isPath(value: unknown): value is string {
+  return typeof value === 'string' && value !== '' && !value.includes('\0');
+}
+
+async function filesOf(directory: string): Promise<string[]> {
+  let paths: string[];
+  try {
+    paths = await databaseFiles(directory);
+  } catch (error) {
+    throw new EngineLoadError(`Cannot read the signature folder ${directory}: ${messageOfError(error)}`, {
+      cause: error,
+    });
+  }
+  if (paths.length === 0) throw new EngineLoadError(`There is no signature database in ${directory}`);
+  return paths;
+}
+
+async function checkTemporaryDirectory(directory: string): Promise<void> {
+  try {
+    if (!(await stat(directory)).isDirectory()) throw new Error('it is not a folder');
+    await access(directory, constants.W_OK | constants.X_OK);
+  } catch (error) {
+    throw new EngineLoadError(`Cannot use the temporary folder ${directory}: ${messageOfError(error)}`, {
+      cause: error,
+    });
+  }
+}

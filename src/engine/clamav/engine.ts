@@ -1,0 +1,85 @@
+// The ClamAV engine: libclamav with the databases of the folders, and the operator's YARA rules beside it.
+import { createHash } from 'node:crypto';
+import { messageOfError } from '../../error-text.js';
+import type { BuildOrder } from '../build-order.js';
+import { dailyBuiltAt } from '../databases.js';
+import { type BuiltEngine, defineEngine, type Gates } from '../engine.js';
+import { type LoadedRules, loadRules, problemsOf, rulesFacts, warningsOf } from '../yara/rules.js';
+import { defaultEngineLimits, gateStatistics, type LoadProgress, prepareEngine } from './addon.js';
+import { learnNoise } from './gates/noise.js';
+import type { PreparedGates } from './gates/prepare.js';
+import { prepareGatesApart } from './gates/prepare-apart.js';
+
+/** Share of the deadline after which libclamav gives up by itself; content with encrypted members is scanned twice (native/). */
+const DEADLINE_SHARE = 0.45;
+/** Reading the databases takes about two thirds of a load, compiling them the rest. */
+const READ_SHARE = 2 / 3;
+
+export async function buildClamav(order: BuildOrder): Promise<BuiltEngine> {
+  const rules = await rulesBeside(order);
+  const { directories, gatesDirectory = null, wantsIdentity = false, onProgress = () => undefined } = order;
+  const gates = gatesDirectory === null ? null : await prepareGatesApart({ directories, directory: gatesDirectory });
+  const limits = {
+    ...defaultEngineLimits,
+    ...order.limits,
+    maxScanTimeMs: Math.ceil(order.scanTimeoutMs * DEADLINE_SHARE),
+  };
+  const { temporaryDirectory } = order;
+  const prepared = await prepareEngine(
+    { directories, temporaryDirectory, limits, wantsDigest: wantsIdentity, gates: gates?.files ?? null },
+    (progress) => onProgress(fractionOf(progress)),
+  );
+  const { digest, files, nativeEpoch, serve, ...facts } = prepared;
+  const engine = defineEngine(
+    {
+      ...facts,
+      name: 'clamav',
+      dailyBuiltAt: dailyBuiltAt(files),
+      contents: `${facts.signatureCount} signatures${rules === null ? '' : ` and ${rules.ruleCount} YARA rules beside them`}`,
+      warnings: [...facts.warnings, ...problemsOf(rules?.files ?? []), ...warningsOf(rules?.files ?? [])],
+      rules: rules === null ? null : rulesFacts(rules),
+      standsInFor: null,
+      identity: digest === null ? null : identityOf([facts.engineVersion, digest, limits, rulesIdentity(rules)]),
+      notice: null,
+      isConfined: true,
+      gates: gates === null || gatesDirectory === null ? null : gatesOf(gates, gatesDirectory),
+      work: { nativeEpoch, rules: rules?.set ?? null },
+    },
+    rules !== null && rules.ruleCount > 0 ? rulesFacts(rules).engine : null,
+  );
+  return { engine, takePlace: serve };
+}
+
+function fractionOf({ phase, done, total }: LoadProgress): number {
+  const share = total === 0 ? 1 : done / total;
+  return phase === 'load' ? share * READ_SHARE : READ_SHARE + share * (1 - READ_SHARE);
+}
+
+function gatesOf({ facts, keys }: PreparedGates, directory: string): Gates {
+  return {
+    gated: facts.gated,
+    statistics: gateStatistics,
+    learn: (leastTimes) => learnNoise(directory, keys, leastTimes),
+  };
+}
+
+/** Without YARA-X the same files still serve, as far as libclamav knows their language. */
+async function rulesBeside({ directories, warn }: BuildOrder): Promise<LoadedRules | null> {
+  try {
+    return await loadRules(directories);
+  } catch (error) {
+    const reason = messageOfError(error);
+    warn?.(`${reason}: YARA rules are left to ClamAV, which knows a part of their language`);
+    return null;
+  }
+}
+
+/** Of the rules that serve: the files on disk may be newer by now. */
+function rulesIdentity(rules: LoadedRules | null): readonly string[] | null {
+  if (rules === null) return null;
+  return [rules.engineVersion, createHash('sha256').update(new Uint8Array(rules.set.text)).digest('hex')];
+}
+
+function identityOf(facts: readonly unknown[]): string {
+  return createHash('sha256').update(JSON.stringify(facts)).digest('hex');
+}

@@ -1,0 +1,152 @@
+// Gates that can stand for a stretch of a pattern: windows of its fixed bytes, or where those are too few, the stretch with its wildcards.
+import { type Cell, type Run, runsOf, type Segment, segmentsOf } from './pattern.js';
+import type { Subsignature } from './signature.js';
+
+/** A body signature. */
+export interface Gate {
+  readonly target: number;
+  readonly offset: string;
+  /** Lower-case hexadecimal digits; among them `??`, `a?` and choices among single bytes, as `(41|61)`. */
+  readonly pattern: string;
+}
+
+/** At one place a gate hits once in a layer. */
+const BYTES_MIN_AT_A_PLACE = 4;
+/**
+ * Elsewhere a content can be full of it. libclamav notes each hit down: fewer bytes than these between two hits, and hits
+ * cost more than the matching of all else.
+ */
+const BYTES_MIN = 6;
+const PERIOD_MIN = 6;
+const LITERAL_BYTES_MAX = 24;
+const OPEN_BYTES_MAX = 40;
+/** Of one run of bytes. */
+const WINDOWS_MAX = 4;
+/** libclamav files a pattern under so many fixed bytes that lie side by side, and refuses patterns without. */
+const STATIC_BYTES = 2;
+
+type Body = Extract<Subsignature, { kind: 'body' }>;
+
+/** Gates of which one hits wherever what they are made of lies. */
+export type Together = readonly Gate[];
+
+/** Windows of one run, side by side; any of them may stand for it. */
+export type Windows = readonly Together[];
+
+/** For each form that a pattern is looked for in, what may stand for it. Null: the pattern is not understood. */
+export type Choice = (target: number, body: Body) => readonly (readonly Windows[])[] | null;
+
+export const literals: Choice = (target, body) =>
+  runsOf(body)?.map((runs) => runs.map((run) => windowsOf(target, run))) ?? null;
+
+/** The pattern with what is open in it: where its runs of fixed bytes are too short, or too common. */
+export const openForms: Choice = (target, body) => {
+  const segments = segmentsOf(body);
+  if (segments === null) return null;
+  return [segments.map((segment) => openFormOf(target, segment))];
+};
+
+/** What the pattern begins with at the beginning of the content. */
+export function beginnings(bytesMin: number, bytesMax: number): Choice {
+  return (target, body) =>
+    runsOf(body)?.map((runs) =>
+      runs.map(({ hex, isAnyCase, offset }) => {
+        const fixed = isAnyCase ? '' : hex.slice(0, 2 * bytesMax);
+        return offset === '0' && fixed.length >= 2 * bytesMin ? [[{ target, offset, pattern: fixed }]] : [];
+      }),
+    ) ?? null;
+}
+
+/** The run itself, or windows of a long one: its beginning, where the offset holds, and others all over it. */
+function windowsOf(target: number, { hex, isAnyCase, offset }: Run): Windows {
+  const bytes = hex.length / 2;
+  const length = Math.min(bytes, LITERAL_BYTES_MAX);
+  const last = bytes - length;
+  const step = Math.max(1, Math.ceil(last / WINDOWS_MAX));
+  const windows: Together[] = [];
+  for (let start = 0; start <= last; start += step) {
+    const window = hex.slice(2 * start, 2 * (start + length));
+    const place = start === 0 ? offset : '*';
+    if (!isUsable(window, place)) continue;
+    windows.push(isAnyCase ? inEachCase(target, place, window) : [{ target, offset: place, pattern: window }]);
+  }
+  return windows;
+}
+
+export function isUsable(hex: string, offset: string): boolean {
+  if (isOnePlace(offset)) return hex.length >= 2 * BYTES_MIN_AT_A_PLACE;
+  if (hex.length < 2 * BYTES_MIN) return false;
+  for (let shift = 1; shift < PERIOD_MIN; shift += 1) if (hex.startsWith(hex.slice(2 * shift))) return false;
+  return true;
+}
+
+/** `SE1` is all of a section. */
+function isOnePlace(offset: string): boolean {
+  return offset !== '*' && !offset.includes(',') && !offset.startsWith('SE');
+}
+
+function inEachCase(target: number, offset: string, hex: string): Together {
+  const cells = (hex.match(/../g) ?? []).map(
+    (pair): Cell => ({ kind: isSmallLetter(pair) ? 'letter' : 'byte', hex: pair }),
+  );
+  return gatesOf(target, offset, cells);
+}
+
+function isSmallLetter(pair: string): boolean {
+  return pair >= '61' && pair <= '7a';
+}
+
+function openFormOf(target: number, { cells, offset }: Segment): Windows {
+  if (!cells.some(({ kind }) => kind === 'open')) return [];
+  const first = cells.slice(0, OPEN_BYTES_MAX);
+  const used = first.slice(0, first.findLastIndex(({ kind }) => kind !== 'open') + 1);
+  const closed = used.filter(({ kind }) => kind !== 'open').length;
+  if (closed < (isOnePlace(offset) ? BYTES_MIN_AT_A_PLACE : BYTES_MIN)) return [];
+  if (!isOnePlace(offset) && periodOf(used) < PERIOD_MIN) return [];
+  const isStatic = used.slice(0, STATIC_BYTES).every(({ kind }) => kind !== 'open') || hasStaticBytes(used);
+  return isStatic ? [gatesOf(target, offset, used)] : [];
+}
+
+/** Letters that the pattern begins with take a gate for each case. */
+function gatesOf(target: number, offset: string, cells: readonly Cell[]): Together {
+  let heads = [''];
+  for (const cell of cells.slice(0, STATIC_BYTES)) {
+    heads = heads.flatMap((text) => casesOf(cell).map((one) => text + one));
+  }
+  const rest = cells.slice(STATIC_BYTES).map(textOf).join('');
+  return heads.map((text) => ({ target, offset, pattern: text + rest }));
+}
+
+function hasStaticBytes(cells: readonly Cell[]): boolean {
+  return cells.some((_, at) => {
+    const together = cells.slice(at, at + STATIC_BYTES);
+    return together.length === STATIC_BYTES && together.every(({ kind }) => kind === 'byte');
+  });
+}
+
+const CASE_BIT = 0x20;
+
+function casesOf(cell: Cell): string[] {
+  if (cell.kind !== 'letter') return [textOf(cell)];
+  return [cell.hex, (Number.parseInt(cell.hex, 16) ^ CASE_BIT).toString(16)];
+}
+
+function textOf(cell: Cell): string {
+  if (cell.kind === 'open') return cell.text;
+  return cell.kind === 'byte' ? cell.hex : `(${casesOf(cell).join('|')})`;
+}
+
+/** After how many bytes the cells may lie there again, over themselves. */
+function periodOf(cells: readonly Cell[]): number {
+  for (let shift = 1; shift < cells.length; shift += 1) {
+    if (cells.slice(shift).every((cell, at) => agree(cell, cells[at]))) return shift;
+  }
+  return cells.length;
+}
+
+function agree(one: Cell, other: Cell | undefined): boolean {
+  if (other === undefined || one.kind === 'open' || other.kind === 'open') return true;
+  const small = (hex: string): number => Number.parseInt(hex, 16) | CASE_BIT;
+  const isLoose = one.kind === 'letter' || other.kind === 'letter';
+  return one.hex === other.hex || (isLoose && small(one.hex) === small(other.hex));
+}

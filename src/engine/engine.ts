@@ -1,0 +1,85 @@
+// What an engine is: one value, made when it is built. It travels with each verdict to the answer, the log, the metrics, the history and the remembered verdicts.
+import { wireTime } from '../wire-time.js';
+import type { GateStatistics } from './clamav/addon.js';
+import type { EngineWork } from './threads/task.js';
+
+export interface Engine extends EngineFacts {
+  /** Its number in this process. Each engine has a higher one than all before it. */
+  readonly epoch: number;
+  /** Its name and version, and those of what looks beside it: `clamav/1.4.6+yara-x/1.7.1`. The history and the metrics have this. */
+  readonly label: string;
+  /** The label and the signatures, for X-Scan-Engine: `clamav/1.4.6; signatures=daily:27000; built=2026-11-20T08:00:00`. */
+  readonly description: string;
+}
+
+/** What an engine says of itself. */
+export interface EngineFacts {
+  readonly name: string;
+  readonly engineVersion: string;
+  readonly signatureCount: number;
+  /** `daily:27000`, or 8 hex digits over files that carry no version, or both joined by `+`. */
+  readonly signatureVersion: string;
+  /** Epoch seconds: the newest of its files. */
+  readonly signaturesBuiltAt: number;
+  /** Epoch seconds: the newest official daily database; null: there is none. */
+  readonly dailyBuiltAt: number | null;
+  /** What it was loaded from, in words: `12 signatures and 3 YARA rules beside them`. */
+  readonly contents: string;
+  readonly loadMillis: number;
+  /** For the operator, oldest first. */
+  readonly warnings: readonly string[];
+  /** The rules that look at every content, beside it or alone; null: there are none. */
+  readonly rules: RulesFacts | null;
+  /** The engine that was wanted and can't be had; null: this is the one that was wanted. */
+  readonly standsInFor: { readonly name: string; readonly reason: string } | null;
+  /**
+   * SHA-256 over all that its verdicts depend on: versions, every byte of the databases, limits. Two engines with the
+   * same one say the same of a content, also on two machines. Null: it wasn't asked for, or it can't be said.
+   */
+  readonly identity: string | null;
+  /** X-Scan-Notice of each of its answers; null: it looks into all that an engine can look into. */
+  readonly notice: string | null;
+  /** Its scans are confined by the sandbox of the scan threads. */
+  readonly isConfined: boolean;
+  /** Null: it has none. */
+  readonly gates: Gates | null;
+  /** What a scan thread does for it. */
+  readonly work: EngineWork;
+}
+
+export interface RulesFacts {
+  /** Name and version of what runs them. */
+  readonly engine: string;
+  readonly count: number;
+  /** Files that were left out because something is wrong with them. */
+  readonly refusedFiles: number;
+}
+
+/** Gates of signatures, see docs/signatures.md. */
+export interface Gates {
+  /** Signatures that are asked only when one of their gates hits. */
+  readonly gated: number;
+  /** Since this engine serves; null: it doesn't serve. */
+  statistics(): GateStatistics | null;
+  /** Keeps which gates have hit so often for nothing: the next load gives them up. Resolves with how many are new. */
+  learn(leastTimes: number): Promise<number>;
+}
+
+/** An engine that is ready and doesn't serve yet (serving.ts). */
+export interface BuiltEngine {
+  readonly engine: Engine;
+  /** Puts it in the place of the one before it, wherever that isn't a matter of `Engine`: in the native layer. */
+  takePlace(): void;
+}
+
+let lastEpoch = 0;
+
+/** `beside`: name and version of what looks at every content beside it. */
+export function defineEngine(facts: EngineFacts, beside: string | null): Engine {
+  lastEpoch += 1;
+  const { name, engineVersion, signatureVersion, signaturesBuiltAt } = facts;
+  const label = `${name}/${engineVersion}${beside === null ? '' : `+${beside}`}`;
+  const built = wireTime(new Date(signaturesBuiltAt * 1000));
+  const description = `${label}; signatures=${signatureVersion}; built=${built}`;
+  return { ...facts, epoch: lastEpoch, label, description };
+}

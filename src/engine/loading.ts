@@ -1,0 +1,95 @@
+// One load of the signatures after another: which engine is built, which one serves afterwards, and what is said of it.
+import type { EngineChoice } from '../config/variables.js';
+import { messageOfError } from '../error-text.js';
+import { buildStandIn, buildWanted } from './build.js';
+import type { BuildOrder } from './build-order.js';
+import type { BuiltEngine } from './engine.js';
+import { serve } from './serving.js';
+import type { SignatureEvent, SignatureState } from './signature-state.js';
+import { fingerprintOrReason } from './watch.js';
+
+export interface LoadingOptions extends Omit<BuildOrder, 'directories' | 'standsInFor' | 'warn'> {
+  readonly folders: () => readonly string[];
+  readonly choice: EngineChoice;
+  readonly mayStandIn: boolean;
+  readonly onEvent: (event: SignatureEvent) => void;
+}
+
+export interface Loading {
+  state(): SignatureState;
+  /** The fingerprint of the folders when the last load began. */
+  begunWith(): string;
+  /** Resolves when it has ended, well or not. A retry leaves a stand-in that serves already as it is. */
+  load(isRetry: boolean): Promise<void>;
+  /** Keeps what the engine that serves has learned, for the next one. */
+  learn(): Promise<void>;
+}
+
+/** A gate that hit so often, while no signature behind it matched, is given up. */
+const NOISE_TIMES = 3;
+
+export function createLoading(options: LoadingOptions): Loading {
+  const { folders, choice, mayStandIn, onEvent } = options;
+  let state: SignatureState = { kind: 'loading', progress: 0 };
+  let begunWith = '';
+  let lastFailure: string | null = null;
+
+  const warn = (message: string): void => onEvent({ kind: 'warning', message });
+
+  async function build(isRetry: boolean): Promise<BuiltEngine> {
+    const order = { ...options, directories: folders(), onProgress: progressed, warn };
+    await learn();
+    try {
+      return await buildWanted(choice, order);
+    } catch (error) {
+      const staysAsItIs = state.kind === 'ready' && (isRetry || state.engine.standsInFor === null);
+      if (staysAsItIs || !mayStandIn) throw error;
+      return await buildStandIn(choice, order, error);
+    }
+  }
+
+  async function learn(): Promise<void> {
+    const gates = state.kind === 'ready' ? state.engine.gates : null;
+    await gates?.learn(NOISE_TIMES).catch((error: unknown) => {
+      warn(`What was learned of gates can't be kept: ${messageOfError(error)}`);
+    });
+  }
+
+  function progressed(progress: number): void {
+    state =
+      state.kind === 'ready' ? { ...state, reload: { kind: 'running', progress } } : { kind: 'loading', progress };
+    options.onProgress?.(progress);
+  }
+
+  function failed(message: string, isRetry: boolean): void {
+    const serving = state.kind === 'ready';
+    state =
+      state.kind === 'ready'
+        ? { ...state, reload: { kind: 'failed', message, failedAt: Math.floor(Date.now() / 1000) } }
+        : { kind: 'failed', message };
+    // A retry that fails for the same reason is not news.
+    if (!isRetry || message !== lastFailure) onEvent({ kind: 'failed', message, serving });
+    lastFailure = message;
+  }
+
+  return {
+    state: () => state,
+    begunWith: () => begunWith,
+    learn,
+    async load(isRetry) {
+      begunWith = await fingerprintOrReason(folders());
+      progressed(0);
+      let built: BuiltEngine;
+      try {
+        built = await build(isRetry);
+      } catch (error) {
+        failed(messageOfError(error), isRetry);
+        return;
+      }
+      const engine = serve(built);
+      state = { kind: 'ready', engine, reload: { kind: 'none' } };
+      for (const message of engine.warnings) warn(message);
+      onEvent({ kind: 'loaded', engine });
+    },
+  };
+}

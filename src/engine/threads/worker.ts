@@ -1,0 +1,151 @@
+// The entry of a scan thread: takes scans from its ring, has ClamAV and YARA rules look at the content in place, and puts the answers back.
+import { readlinkSync } from 'node:fs';
+import { performance } from 'node:perf_hooks';
+import { type MessagePort, receiveMessageOnPort, workerData } from 'node:worker_threads';
+import { messageOfError } from '../../error-text.js';
+import { scanBuffer } from '../clamav/addon.js';
+import { type RawAnswer, readAnswer } from '../verdict.js';
+import { compileRules, loadYara, type RuleScanner } from '../yara/yara-x.js';
+import { createNote } from './in-flight.js';
+import { atomicWords, TURN, threadSide } from './ring.js';
+import { createConfinement } from './sandbox.js';
+import {
+  FIELD,
+  type FromThread,
+  ID_UNKNOWN,
+  type RuleSet,
+  ringMemory,
+  type Slot,
+  THREAD_ID,
+  type ThreadSettings,
+  type ThreadStart,
+  type ToThread,
+} from './task.js';
+
+const settings: ThreadSettings = workerData;
+const confine = createConfinement(settings.sandbox, loadYara);
+
+/** The one task: it lasts as long as the thread. */
+export function serveScans({ ring, bell, port, place }: ThreadStart): never {
+  const { words, slots } = ringMemory(ring);
+  const side = threadSide(atomicWords(words));
+  const note = createNote(settings.inFlight, place);
+  const post = createPost(port);
+  Atomics.store(words, THREAD_ID, threadId() ?? ID_UNKNOWN);
+  ringOut(bell);
+  for (;;) {
+    const slot = slots[side.begin() ?? -1];
+    if (slot === undefined) {
+      note.leave();
+      Atomics.wait(words, TURN, side.seen());
+      continue;
+    }
+    // Before the content is looked at: a crash must not be faster.
+    if (slot.numbers[FIELD.hasDigest] === 1) note.enter(slot.digest);
+    else note.leave();
+    answerInto(slot, post);
+    side.end();
+    ringOut(bell);
+  }
+}
+
+function ringOut(bell: Int32Array): void {
+  Atomics.add(bell, 0, 1);
+  Atomics.notify(bell, 0);
+}
+
+/** The kernel's number of this thread; null: there is no /proc. */
+function threadId(): number | null {
+  try {
+    return Number(readlinkSync('/proc/thread-self').split('/').at(-1));
+  } catch {
+    return null;
+  }
+}
+
+interface Post {
+  /** The content of a scan, once all that went ahead of it is there. */
+  contentOf(numbers: Float64Array): Uint8Array;
+  /** The rules of a scan; null: none. */
+  rulesOf(numbers: Float64Array): RuleSet | null;
+  forget(numbers: Float64Array): void;
+  tell(message: FromThread): void;
+}
+
+/** What has come through the port, and what goes out by it. */
+function createPost(port: MessagePort): Post {
+  const memories = new Map<number, SharedArrayBuffer>();
+  let rules: RuleSet | null = null;
+  let received = 0;
+  function receive(count: number): void {
+    for (; received < count; received += 1) {
+      const message: ToThread | undefined = receiveMessageOnPort(port)?.message;
+      if (message === undefined) throw new Error('A message to a scan thread is missing');
+      if (message.kind === 'memory') memories.set(message.number, message.memory);
+      else rules = message.rules;
+    }
+  }
+  return {
+    contentOf(numbers) {
+      receive(numbers[FIELD.messages] ?? 0);
+      const memory = memories.get(numbers[FIELD.memory] ?? -1);
+      if (memory === undefined) throw new Error('The memory of a content is unknown');
+      return new Uint8Array(memory, numbers[FIELD.offsetBytes], numbers[FIELD.sizeBytes]);
+    },
+    rulesOf: (numbers) => (rules?.id === numbers[FIELD.rulesId] ? rules : null),
+    forget(numbers) {
+      if (numbers[FIELD.isOnly] === 1) memories.delete(numbers[FIELD.memory] ?? -1);
+    },
+    tell: (message) => port.postMessage(message),
+  };
+}
+
+const CL_CLEAN = 0;
+const CL_VIRUS = 1;
+
+/** Never throws, so that every scan has an answer. */
+function answerInto({ numbers }: Slot, post: Post): void {
+  try {
+    const bytes = post.contentOf(numbers);
+    const rules = post.rulesOf(numbers);
+    const clamav = numbers[FIELD.clamav] === 1;
+    // Before the first content is looked at.
+    confine(clamav);
+    const scanner = rules === null ? null : scannerFor(rules);
+    const startedMs = performance.now();
+    const native = clamav ? scanBuffer(bytes) : null;
+    const answer = scanner === null && native !== null ? native : withRules(native, bytes, scanner);
+    numbers[FIELD.durationMs] = performance.now() - startedMs;
+    numbers[FIELD.epoch] = native?.epoch ?? 0;
+    const isPlain = answer.code === CL_CLEAN && answer.alerts.length === 0 && answer.storageFailed !== true;
+    if (!isPlain) post.tell({ kind: 'answer', answer });
+    numbers[FIELD.told] = isPlain ? 0 : 1;
+  } catch (error) {
+    // An Error posted between threads loses its class: what crosses is its message.
+    post.tell({ kind: 'failed', message: messageOfError(error) });
+    numbers[FIELD.told] = 1;
+  }
+  post.forget(numbers);
+}
+
+/** What the rules find is added to what ClamAV found, unless that was a match already. */
+function withRules(native: RawAnswer | null, bytes: Uint8Array, scanner: RuleScanner | null): RawAnswer {
+  if (scanner === null) throw new Error('No engine and no rules to scan with');
+  if (native !== null && readAnswer(native, 'allow').kind === 'infected') return native;
+  const names = scanner.scan(bytes);
+  if (native !== null) return { ...native, alerts: [...native.alerts, ...names] };
+  const code = names.length === 0 ? CL_CLEAN : CL_VIRUS;
+  return { code, codeText: code === CL_CLEAN ? 'nothing matched' : 'a rule matched', virusName: null, alerts: names };
+}
+
+/** Compiled by this thread: YARA-X has no form of compiled rules that threads could share. */
+let compiled: { readonly id: number; readonly scanner: RuleScanner } | null = null;
+
+function scannerFor({ id, text }: RuleSet): RuleScanner {
+  if (compiled?.id !== id) {
+    // The old ones first: both at a time would be twice the memory, on each thread.
+    compiled = null;
+    compiled = { id, scanner: compileRules(JSON.parse(Buffer.from(text).toString('utf8'))) };
+  }
+  return compiled.scanner;
+}

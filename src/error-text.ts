@@ -1,0 +1,8 @@
+// What an error says, for the log and for operators: anything can be thrown.
+
+export function messageOfError(error: unknown): string {
+  if (!(error instanceof Error)) return String(error);
+  // Node gives a failure to reach several addresses of one host an empty message and the reasons in a list.
+  if (error instanceof AggregateError && error.message === '') return error.errors.map(messageOfError).join(', ');
+  return error.message;
+}

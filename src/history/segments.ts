@@ -1,0 +1,195 @@
+// The segments that wait for the database: this process's own and those of the dead, in the order in which they are copied; and how they go.
+import { rm } from 'node:fs/promises';
+import { dirname, join } from 'node:path';
+import { messageOfError } from '../error-text.js';
+import { createDamagedFiles } from './damaged-files.js';
+import type { JournalReports, JournalState } from './journal-facts.js';
+import { adoptFolders, type JournalFolder, type LeftFolder, segmentName } from './journal-folder.js';
+import { decodeRow } from './scan-row.js';
+import { createSegment, readSegment, type Segment, seal } from './segment.js';
+
+/** A new file is begun at this size: what is replayed for nothing after a crash stays small. */
+const SEGMENT_BYTES = 4 * 1024 * 1024;
+/** A file of this size that is in the database as a whole is done with; smaller ones aren't worth the change. */
+const DRAINED_SEGMENT_BYTES = 256 * 1024;
+
+export interface Segments {
+  /** Bytes that wait for the database. */
+  uncopiedBytes(): number;
+  /** Rows that do. */
+  rows(): number;
+  /** The one that is appended to, if it has room. */
+  open(): Segment | null;
+  /** Another one in its place. */
+  begin(): Promise<Segment>;
+  /** It is this process's last one. */
+  isCurrent(segment: Segment): boolean;
+  /** The first one with something to copy, or sealed and to be finished. */
+  next(): Segment | undefined;
+  /** It is done with. With the last one of a folder that was left, the folder goes. */
+  finish(segment: Segment): Promise<void>;
+  /** After a write that failed. */
+  discardEmpty(): Promise<void>;
+  /** Rows have come. */
+  arrived(): void;
+  /** All rows up to one of that time are copied, or can't be; null: nobody knows the time. */
+  copied(untilMs: number | null): void;
+  adopt(): Promise<void>;
+  state(): JournalState;
+  /** Finishes what is copied, and gives the folders back. */
+  close(): Promise<void>;
+}
+
+export interface SegmentsOptions extends JournalReports {
+  readonly directory: string;
+  readonly own: JournalFolder;
+}
+
+export function createSegments({ directory, own, onDamage, onTransientFailure }: SegmentsOptions): Segments {
+  let segments: Segment[] = [];
+  let current: Segment | null = null;
+  let begun = 0;
+  let oldestMs: number | null = null;
+  const damaged = createDamagedFiles(directory);
+  const left = createLeftFolders(onTransientFailure);
+  /** Done with, and still there. */
+  const stuck = new Set<Segment>();
+
+  const countRows = (): number => segments.reduce((sum, segment) => sum + segment.rows, 0);
+  const uncopiedBytes = (): number => segments.reduce((sum, { endBytes, readBytes }) => sum + endBytes - readBytes, 0);
+
+  async function finish(segment: Segment): Promise<void> {
+    segments = segments.filter((one) => one !== segment);
+    try {
+      if (segment.isDamaged) await damaged.putAside(segment.path);
+      else await rm(segment.path, { force: true });
+      stuck.delete(segment);
+    } catch (error) {
+      // It is tried again with every look for left folders. A process that reads it until then finds its rows in the database.
+      if (stuck.has(segment)) return;
+      stuck.add(segment);
+      onDamage({ file: segment.path, bytes: 0, reason: `it can not be put away: ${messageOfError(error)}` });
+      return;
+    }
+    await left.leave(dirname(segment.path), [...segments, ...stuck]);
+  }
+
+  return {
+    uncopiedBytes,
+    rows: countRows,
+    open: () => (current === null || isFull(current) ? null : current),
+    async begin() {
+      if (current !== null) await seal(current);
+      begun += 1;
+      current = await createSegment(join(own.path, segmentName(begun)));
+      segments.push(current);
+      return current;
+    },
+    isCurrent: (segment) => segment === current,
+    next: () => segments.find(({ readBytes, endBytes, descriptor }) => readBytes < endBytes || descriptor === null),
+    finish,
+    /** It is sealed. With nothing in it that waits it goes at once: a full disk would get one more with each try. */
+    async discardEmpty() {
+      const last = segments.find((one) => one === current);
+      if (last !== undefined && last.descriptor === null && last.readBytes === last.endBytes) await finish(last);
+    },
+    arrived() {
+      oldestMs ??= Date.now();
+    },
+    copied(untilMs) {
+      oldestMs = countRows() > 0 ? (untilMs ?? oldestMs) : null;
+    },
+    async adopt() {
+      damaged.recount();
+      for (const segment of [...stuck]) await finish(segment);
+      const held = new Set([own.path, ...left.paths()]);
+      const adopted = await adoptFolders(directory, { held, ...reportsOf({ damaged, onDamage, onTransientFailure }) });
+      for (const folder of adopted) {
+        left.add(folder);
+        segments.push(...folder.segments);
+        oldestMs = Math.min(oldestMs ?? Date.now(), await timeOfFirst(folder.segments));
+      }
+    },
+    state() {
+      const rows = countRows();
+      const oldestAgeMs = rows === 0 || oldestMs === null ? 0 : Math.max(0, Date.now() - oldestMs);
+      return { rows, bytes: uncopiedBytes(), oldestAgeMs, damagedFiles: damaged.count };
+    },
+    async close() {
+      if (current !== null) await seal(current);
+      for (const segment of segments.filter((one) => one.readBytes === one.endBytes)) await finish(segment);
+      await left.release();
+      await own.release();
+    },
+  };
+}
+
+/** Folders of dead processes that this one has taken over. */
+function createLeftFolders(onTransientFailure: JournalReports['onTransientFailure']) {
+  const left = new Map<string, LeftFolder>();
+  return {
+    paths: () => left.keys(),
+    add: (folder: LeftFolder) => void left.set(folder.path, folder),
+    /** The folder goes with its last segment. */
+    async leave(path: string, segments: readonly Segment[]): Promise<void> {
+      const done = left.get(path);
+      if (done === undefined || segments.some((segment) => dirname(segment.path) === path)) return;
+      left.delete(path);
+      try {
+        await done.remove();
+      } catch (error) {
+        onTransientFailure({ file: path, reason: messageOfError(error) });
+      }
+    },
+    async release(): Promise<void> {
+      for (const folder of left.values()) await folder.release();
+    },
+  };
+}
+
+interface Reporting extends JournalReports {
+  readonly damaged: ReturnType<typeof createDamagedFiles>;
+}
+
+/** What is wrong with folders that are to be taken over, in the words of the journal. */
+function reportsOf({
+  damaged,
+  onDamage,
+  onTransientFailure,
+}: Reporting): Omit<Parameters<typeof adoptFolders>[1], 'held'> {
+  return {
+    async isPutAside(file) {
+      if (!damaged.isNoted(file)) return false;
+      await damaged.putAside(file).catch(() => undefined);
+      return true;
+    },
+    async onUnreadable(file, error) {
+      onDamage({ file, bytes: 0, reason: messageOfError(error) });
+      await damaged.putAside(file).catch((failed: unknown) => {
+        onDamage({ file, bytes: 0, reason: `it can not be put away: ${messageOfError(failed)}` });
+      });
+    },
+    onFolder(path, error) {
+      if (error === null) damaged.forget(path);
+      else if (damaged.note(path)) onDamage({ file: path, bytes: 0, reason: messageOfError(error) });
+    },
+    onTransientFailure: (file, error) => onTransientFailure({ file, reason: messageOfError(error) }),
+  };
+}
+
+/** Nothing more is appended to it. */
+function isFull({ descriptor, readBytes, endBytes, isDamaged }: Segment): boolean {
+  if (descriptor === null || endBytes >= SEGMENT_BYTES || isDamaged) return true;
+  return readBytes === endBytes && endBytes >= DRAINED_SEGMENT_BYTES;
+}
+
+async function timeOfFirst(segments: readonly Segment[]): Promise<number> {
+  const [segment] = segments;
+  if (segment === undefined || segment.endBytes === 0) return Date.now();
+  // The same file is read again for its rows: that read reports what is wrong with it.
+  const [payload = ''] = await readSegment(segment, 0, 1).then(
+    ({ payloads }) => payloads,
+    () => [],
+  );
+  return decodeRow(payload)?.lastUpdateMs ?? Date.now();
+}

@@ -1,0 +1,187 @@
+// One connection of node:http: its requests one after the other, its limits of time, and an end that lets the client read what it was sent.
+import type { IncomingMessage, ServerResponse } from 'node:http';
+import type { Socket } from 'node:net';
+import { DRAIN_BYTES } from '../../limits.js';
+import type { Wire } from '../wire.js';
+import { type Active, createPipeline, type Pipeline, type Waiting } from './pipeline.js';
+import { createReading, type Reading } from './reading.js';
+import { type Refusal, refusalBytes } from './refusals.js';
+import { createTimeLimit, type TimeLimit } from './time-limit.js';
+import { openNodeWire } from './wire.js';
+
+export interface Connection {
+  /** Serves a request, at once or when those before it have their answers. */
+  take(request: IncomingMessage, response: ServerResponse, expectsContinue: boolean): void;
+  /** Ends the connection with an answer of our own to what is no request. */
+  refuse(refusal: Refusal): void;
+  /** Node's parser or the socket has failed, with this code. */
+  failed(code: string): void;
+  /** Ends the connection if it takes too long. */
+  look(nowMs: number): void;
+  /** It has ended. */
+  gone(): void;
+}
+
+/** A client must take something of its answer in so long. */
+const SENDING_MS = 10_000;
+/** As many as uWebSockets.js takes. */
+const HEADERS_MAX = 98;
+
+interface Parts {
+  readonly socket: Socket;
+  readonly requests: Pipeline;
+  readonly reading: Reading;
+  readonly limit: TimeLimit;
+}
+
+export function openConnection(socket: Socket, onRequest: (wire: Wire) => void): Connection {
+  const requests = createPipeline();
+  const reading = createReading(socket, () => requests.isFull);
+  const limit = createTimeLimit();
+  const parts: Parts = { socket, requests, reading, limit };
+
+  // `close` follows.
+  socket.on('error', () => socket.destroy());
+  // Node's HTTP server does that too, but not for a connection it has given back (CONNECT).
+  socket.on('end', () => socket.end());
+  // Instead of ending at once, which Node does with what was its last answer.
+  socket.destroySoon = () => endSoon(parts);
+
+  function open(waiting: Waiting, expectsContinue: boolean): void {
+    if (expectsContinue) waiting.response.writeContinue();
+    const opened = openRequest(waiting, parts, goOn);
+    requests.active = opened;
+    limit.stop();
+    if (!waiting.request.complete) limit.startBody(reading.isHeldBack);
+    onRequest(opened.wire);
+  }
+
+  /** To the next request, when the one before it has come as a whole and has its answer. */
+  function goOn(): void {
+    const { active } = requests;
+    if (active === null || !active.isSent || reading.isEnding) return;
+    const closes = active.closes || requests.isLast;
+    if (!closes && !active.request.complete) {
+      limit.startBody(reading.isHeldBack);
+      reading.apply();
+      return;
+    }
+    requests.active = null;
+    // After a chunked body also where it was answered before its end: framing.ts says why.
+    if (closes || 'transfer-encoding' in active.request.headers) {
+      endSoon(parts);
+      return;
+    }
+    limit.startHeader();
+    const next = requests.next();
+    if (next !== undefined) open(next, false);
+    reading.apply();
+  }
+
+  return {
+    take(request, response, expectsContinue) {
+      if (reading.isEnding || requests.isLast) return;
+      const refusal = refusalOf(request);
+      if (refusal !== null) refuse(refusal, parts);
+      else if (requests.active === null) open({ request, response }, expectsContinue);
+      else {
+        requests.add(request, response);
+        reading.apply();
+      }
+    },
+    refuse: (refusal) => refuse(refusal, parts),
+    failed: (code) => fail(code, parts),
+    look(nowMs) {
+      if (limit.isOver(nowMs)) socket.destroy();
+    },
+    gone: () => abortActive(requests),
+  };
+}
+
+function endSoon({ reading, limit }: Parts): void {
+  if (reading.isEnding) return;
+  limit.startLinger();
+  reading.end();
+}
+
+/** Makes a request the active one; `goOn` is called when it has come as a whole, and when its answer is sent. */
+function openRequest({ request, response }: Waiting, { socket, reading, limit }: Parts, goOn: () => void): Active {
+  let discardedBytes = 0;
+  const wire = openNodeWire(request, response, {
+    pause() {
+      reading.isHeldBack = true;
+      limit.stop();
+      reading.apply();
+    },
+    resume() {
+      reading.isHeldBack = false;
+      if (!request.complete) limit.startBody(false);
+      reading.apply();
+    },
+    received(bytes) {
+      if (opened.isAnswered) discardedBytes += bytes;
+      if (discardedBytes > DRAIN_BYTES) socket.destroy();
+      else limit.received(bytes, reading.isHeldBack);
+    },
+    answered(closes) {
+      opened.isAnswered = true;
+      opened.closes = closes;
+      reading.isHeldBack = false;
+    },
+    sending: (isStuck) => void socket.setTimeout(isStuck ? SENDING_MS : 0),
+    abort: () => socket.destroy(),
+  });
+  const opened: Active = { request, response, wire, isAnswered: false, isSent: false, closes: false };
+  // The end of the connection tells the client that the body has failed.
+  request.on('error', () => undefined);
+  request.once('end', goOn);
+  response.once('finish', () => {
+    opened.isSent = true;
+    socket.setTimeout(0);
+    goOn();
+  });
+  return opened;
+}
+
+function refusalOf({ httpVersion, rawHeaders }: IncomingMessage): Refusal | null {
+  if (httpVersion !== '1.1' && httpVersion !== '1.0') return 'version';
+  return rawHeaders.length > 2 * HEADERS_MAX ? 'headers' : null;
+}
+
+function refuse(refusal: Refusal, parts: Parts): void {
+  const { socket, requests, reading } = parts;
+  if (reading.isEnding) return;
+  // What comes behind a request that has no answer yet must not be answered before it.
+  if (requests.active !== null) {
+    requests.isLast = true;
+    reading.apply();
+    return;
+  }
+  socket.write(refusalBytes(refusal));
+  endSoon(parts);
+}
+
+function fail(code: string, parts: Parts): void {
+  const { socket, requests, reading } = parts;
+  if (reading.isEnding) return;
+  if (!code.startsWith('HPE_') || code === 'HPE_INVALID_EOF_STATE') {
+    socket.destroy();
+    return;
+  }
+  const { active } = requests;
+  // Inside of a body: it never becomes whole.
+  if (active !== null && !active.request.complete) {
+    if (active.response.headersSent) {
+      socket.destroy();
+      return;
+    }
+    abortActive(requests);
+  }
+  refuse(code === 'HPE_HEADER_OVERFLOW' ? 'headers' : 'syntax', parts);
+}
+
+function abortActive(requests: Pipeline): void {
+  const { active } = requests;
+  requests.active = null;
+  active?.wire.aborted();
+}

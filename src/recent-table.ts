@@ -1,0 +1,23 @@
+// A table of the entries that were used last, which takes memory as it fills.
+import { LRUCache } from 'lru-cache';
+
+export type RecentTable<Value extends object | number> = LRUCache<string, Value>;
+
+/**
+ * Of more than `entriesMax` entries the one that was used longest ago goes, and `onEvicted` hears of it. lru-cache's own bound by number would take
+ * 28 bytes for each of them before the first one is there; its bound by size takes none.
+ */
+export function recentTable<Value extends object | number>(
+  entriesMax: number,
+  onEvicted?: (key: string) => void,
+): RecentTable<Value> {
+  return new LRUCache<string, Value>({
+    maxSize: entriesMax,
+    sizeCalculation: () => 1,
+    ...(onEvicted && {
+      dispose(_value, key, reason) {
+        if (reason === 'evict') onEvicted(key);
+      },
+    }),
+  });
+}

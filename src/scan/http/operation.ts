@@ -1,0 +1,99 @@
+// What the OpenAPI document says of the two scan routes.
+import { callerErrors } from '../../http/caller.js';
+import type { Headers, Operation } from '../../http/openapi.js';
+import { jsonAnswer } from '../../http/schema.js';
+import { MULTIPART_FIELD_BYTES, UNFINISHED_REFUNDS_PER_HOUR } from '../../limits.js';
+import { ScanResult } from './result.js';
+
+const integerHeader = (description: string): object => ({ description, schema: { type: 'integer' } });
+const textHeader = (description: string): object => ({ description, schema: { type: 'string' } });
+
+const quotaHeaders: Headers = {
+  'X-RateLimit-Limit': integerHeader('Scans per hour.'),
+  'X-RateLimit-Remaining': integerHeader('Scans left in this hour.'),
+  'X-RateLimit-Reset': integerHeader('End of the hour, in epoch seconds.'),
+};
+const idHeader: Headers = { 'X-Scan-Id': textHeader('UUID of this scan: the id of its row in the history.') };
+
+/** Once the quota was touched its headers are there, and the id of the row once there is one: not before, in a 400 of the framing or a 503. */
+function errorHeaders(status: number): Headers {
+  if (status === 401 || status === 403) return {};
+  return status === 429 ? quotaHeaders : { ...quotaHeaders, ...idHeader };
+}
+
+const file = { type: 'string', format: 'binary', description: 'At most 10,485,760 bytes, with a filename.' };
+const url = {
+  type: 'string',
+  format: 'uri',
+  maxLength: MULTIPART_FIELD_BYTES,
+  description: 'Public http or https URL without credentials; what it answers with is at most 10,485,760 bytes.',
+};
+
+function form(schema: object): Readonly<Record<string, unknown>> {
+  return { required: true, content: { 'multipart/form-data': { schema: { type: 'object', ...schema } } } };
+}
+
+const DESCRIPTION =
+  'An infection is not an error: it is a 200 with `infected` true. Whatever was not looked at completely is a 422. ' +
+  'Takes one unit of the hourly quota, which comes back when the service fails or the request never arrives whole ' +
+  `(for that ${UNFINISHED_REFUNDS_PER_HOUR} in an hour at most).`;
+
+/** Rows that both routes have. */
+const uploadErrors = [
+  'fileTooLarge',
+  'fileEmpty',
+  'filenameMissing',
+  'nothingToScan',
+  'fileAndUrl',
+  'severalFiles',
+  'malformedMultipart',
+  'urlRejected',
+  'badFraming',
+  'uploadTooSlow',
+  'unsupportedMediaType',
+  'contentEncoded',
+  'scanIncomplete',
+  'quotaExhausted',
+  'internal',
+  'unavailable',
+] as const;
+
+const verdict = {
+  ...jsonAnswer('The verdict about all of the content.', ScanResult),
+  headers: {
+    ...idHeader,
+    'X-Scan-Sha256': textHeader('Of the content that was scanned.'),
+    'X-Scan-Engine': textHeader('Engine and signatures that have looked at the content, with their versions.'),
+    'X-Scan-Cache': textHeader(
+      'HIT: the account has had the same content scanned before, with the same signatures. MISS: it has not.',
+    ),
+    'X-Scan-Notice': textHeader(
+      '`encrypted`: there are members that nobody could look into. `raw-content`: YARA rules stand in for ClamAV.',
+    ),
+    ...quotaHeaders,
+  },
+};
+
+export const scanOperation: Operation = {
+  summary: 'Scan a file, uploaded or behind a URL',
+  description:
+    `${DESCRIPTION} Send either \`file\` or \`url\`. A URL is fetched without credentials, at most 5 redirects are followed, ` +
+    'and every host on the way must have public addresses only.',
+  tag: 'scans',
+  who: 'key',
+  requestBody: form({ oneOf: [{ required: ['file'] }, { required: ['url'] }], properties: { file, url } }),
+  responses: { 200: verdict },
+  errors: ['keyMissing', 'keyInvalid', ...uploadErrors, 'downloadFailed'],
+  errorHeaders,
+};
+
+export const signedInOperation: Operation = {
+  summary: 'Scan an uploaded file as the signed-in user',
+  description: DESCRIPTION,
+  tag: 'scans',
+  who: 'user',
+  requestBody: form({ required: ['file'], properties: { file } }),
+  responses: { 200: verdict },
+  errors: [...callerErrors, ...uploadErrors.filter((code) => code !== 'fileAndUrl' && code !== 'urlRejected')],
+  errorHeaders,
+};

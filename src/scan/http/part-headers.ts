@@ -1,0 +1,94 @@
+// The header block of one part: strict about its lines and about what they say of the bytes, lenient about how clients write a filename
+// (RFC 7578, RFC 5987, RFC 8187).
+import { MalformedMultipart } from './malformed-multipart.js';
+
+export interface Disposition {
+  readonly name: string;
+  /** As sent, path and all; null when the part has none. */
+  readonly filename: string | null;
+}
+
+const LINE = /^([!#$%&'*+\-.^_`|~0-9A-Za-z]+):[ \t]*(.*)$/s;
+/** Line ends of their own would be a second header to some readers. Other control characters only spoil a name (filename.ts). */
+const LINE_END = /[\r\n]/;
+/** `; name=token` or `; name="quoted"`, a backslash escaping only quote and backslash: Windows paths come unescaped. */
+const PARAMETER = /[ \t]*;[ \t]*([!#$%&'*+\-.^_`|~0-9A-Za-z]+)=(?:"((?:\\["\\]|\\(?!["\\])|[^"\\])*)"|([^\s";]*))/y;
+
+/** Reads the block without its last CRLF CRLF. Throws MalformedMultipart. */
+export function parsePartHeaders(block: Buffer): Disposition {
+  let disposition: string | null = null;
+  // Lossy on purpose: bytes that are no UTF-8 become U+FFFD, in a name that is only shown.
+  for (const line of block.toString('utf8').split('\r\n')) {
+    const [, sentName, value] = LINE.exec(line) ?? [];
+    if (sentName === undefined || value === undefined || LINE_END.test(value)) {
+      throw new MalformedMultipart('a part has an invalid header line');
+    }
+    const name = sentName.toLowerCase();
+    assertAsItIs(name, value.trimEnd());
+    if (name !== 'content-disposition') continue;
+    if (disposition !== null) throw new MalformedMultipart('a part has two Content-Disposition headers');
+    disposition = value;
+  }
+  if (disposition === null) throw new MalformedMultipart('a part has no Content-Disposition header');
+  return parseDisposition(disposition);
+}
+
+/** RFC 2045 section 6.1: what leaves the bytes as they are. Others are for mail (RFC 7578 section 4.7), and curl's `encoder=` sends them. */
+const PLAIN_ENCODINGS: ReadonlySet<string> = new Set(['7bit', '8bit', 'binary']);
+/** RFC 7578 section 4.3 has ended the way of RFC 2388 to send several files as one part; curl's `-F 'file=(;type=...'` still has it. */
+const NESTED = /^multipart\/.*;[ \t]*boundary[ \t]*=/is;
+
+/** Refuses a part whose bytes are not those of the client's file: the verdict would be about something else. */
+function assertAsItIs(name: string, value: string): void {
+  switch (name) {
+    case 'content-transfer-encoding':
+      if (PLAIN_ENCODINGS.has(value.toLowerCase())) return;
+      throw new MalformedMultipart('the Content-Transfer-Encoding of a part is not 7bit, 8bit or binary');
+    case 'content-encoding':
+      throw new MalformedMultipart('a part has a Content-Encoding');
+    case 'content-range':
+      throw new MalformedMultipart('a part has a Content-Range');
+    case 'content-type':
+      if (NESTED.test(value)) throw new MalformedMultipart('a part is a multipart body of its own');
+  }
+}
+
+function parseDisposition(value: string): Disposition {
+  const type = /^[^;\s]*/.exec(value)?.[0] ?? '';
+  if (type.toLowerCase() !== 'form-data') throw new MalformedMultipart('a part is not form-data');
+  const parameters = new Map<string, string>();
+  const text = value.trimEnd();
+  PARAMETER.lastIndex = type.length;
+  let end = type.length;
+  while (end < text.length) {
+    const match = PARAMETER.exec(text);
+    const name = match?.[1]?.toLowerCase();
+    if (match === null || name === undefined) {
+      if (/^[ \t]*;[ \t]*$/.test(text.slice(end))) break;
+      throw new MalformedMultipart('a part has an invalid Content-Disposition');
+    }
+    if (parameters.has(name)) throw new MalformedMultipart(`a part has two ${name} parameters`);
+    parameters.set(name, match[2] === undefined ? (match[3] ?? '') : match[2].replace(/\\(["\\])/g, '$1'));
+    end = PARAMETER.lastIndex;
+  }
+  const name = parameters.get('name');
+  if (name === undefined) throw new MalformedMultipart('a part has no name');
+  return { name, filename: extended(parameters.get('filename*')) ?? plain(parameters.get('filename')) };
+}
+
+/** Browsers send quote, CR and LF of a filename percent-encoded, and nothing else (HTML standard, multipart form data). */
+function plain(filename: string | undefined): string | null {
+  return filename?.replace(/%22/g, '"').replace(/%0D/gi, '\r').replace(/%0A/gi, '\n') ?? null;
+}
+
+/** RFC 8187: `UTF-8'en'na%C3%AFve.txt`. Null when it is in a character set that nobody has to know. */
+function extended(value: string | undefined): string | null {
+  const [, charset, encoded] = /^([^']*)'[^']*'(.*)$/.exec(value ?? '') ?? [];
+  if (charset === undefined || encoded === undefined) return null;
+  const encoding = /^utf-8$/i.test(charset) ? 'utf8' : /^iso-8859-1$/i.test(charset) ? 'latin1' : null;
+  if (encoding === null) return null;
+  // Characters that a client should have encoded and didn't stay as they are.
+  return encoded.replace(/(?:%[0-9A-Fa-f]{2})+/g, (run) =>
+    Buffer.from(run.replaceAll('%', ''), 'hex').toString(encoding),
+  );
+}

@@ -1,0 +1,253 @@
+// What the service counts and measures, in the text format of Prometheus: scans as they end, everything else when it is asked for.
+import { Counter, collectDefaultMetrics, Gauge, Histogram, Registry } from 'prom-client';
+import type { SignatureState } from '../engine/signature-state.js';
+import type { ScanPool } from '../engine/threads/pool.js';
+import type { HistoryState } from '../history/history.js';
+import type { UploadMemory } from '../scan/memory/memory.js';
+import type { ScanEvent } from '../scan/service.js';
+import type { VerdictCache } from '../scan/verdicts/cache.js';
+
+export interface MetricsParts {
+  readonly pool: Pick<
+    ScanPool,
+    'waiting' | 'accountsWaiting' | 'running' | 'threads' | 'standIns' | 'late' | 'hung' | 'onTurn'
+  >;
+  readonly memories: Readonly<Record<'uploads' | 'downloads', Lending>>;
+  readonly cache: Pick<VerdictCache, 'entries' | 'sizeBytes'>;
+  readonly signatures: () => SignatureState;
+  readonly history: () => HistoryState;
+  readonly admissionProblem: () => string | null;
+}
+
+type AddGauge = (name: string, help: string, read: () => number) => void;
+
+/** What is read of a memory. */
+type Lending = Pick<
+  UploadMemory,
+  'lentBytes' | 'waitingBytes' | 'waiting' | 'accounts' | 'largestAccountBytes' | 'ended'
+>;
+
+export interface Metrics {
+  readonly contentType: string;
+  scanned(event: ScanEvent): void;
+  render(): Promise<string>;
+}
+
+/** Seconds inside the engine: from a small file to one that takes its whole deadline. */
+const SCAN_SECONDS = [0.0001, 0.0003, 0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1, 3, 10, 30, 60];
+
+/** Seconds before a thread: nothing at all, up to the deadline. */
+const WAIT_SECONDS = [0.001, 0.01, 0.03, 0.1, 0.3, 0.6, 1, 3, 10, 30, 60];
+
+export function createMetrics(parts: MetricsParts): Metrics {
+  const registry = new Registry();
+  collectDefaultMetrics({ register: registry, prefix: 'sluice_' });
+  const scanned = countScans(registry);
+  const gauge: AddGauge = (name, help, read) => {
+    new Gauge({
+      name,
+      help,
+      registers: [registry],
+      collect() {
+        this.set(read());
+      },
+    });
+  };
+  addWaits(registry, parts.pool);
+  addPool(gauge, parts.pool);
+  addMemory(registry, gauge, 'upload', parts.memories.uploads);
+  addMemory(registry, gauge, 'download', parts.memories.downloads);
+  addCache(gauge, parts.cache);
+  addJournal(gauge, parts.history);
+  gauge('sluice_admission_degraded', '1: Redis is away, and keys and quota are served from Postgres.', () =>
+    parts.admissionProblem() === null ? 0 : 1,
+  );
+  addSignatures(registry, gauge, parts.signatures);
+  return { contentType: registry.contentType, scanned, render: () => registry.metrics() };
+}
+
+/** Returns what counts a scan that has ended. */
+function countScans(registry: Registry): Metrics['scanned'] {
+  const scans = new Counter({
+    name: 'sluice_scans_total',
+    help: 'Scans that were admitted, by what came of them and what has looked; cache: hit, miss, or none when nothing has.',
+    labelNames: ['outcome', 'engine', 'cache'] as const,
+    registers: [registry],
+  });
+  const failures = new Counter({
+    name: 'sluice_scan_failures_total',
+    help: 'Scans that were admitted and have no verdict, by the code of the failure; of a 503 with its reason.',
+    labelNames: ['failure'] as const,
+    registers: [registry],
+  });
+  const bytes = new Counter({
+    name: 'sluice_scanned_bytes_total',
+    help: 'Bytes of contents with a verdict.',
+    registers: [registry],
+  });
+  const seconds = new Histogram({
+    name: 'sluice_scan_seconds',
+    help: 'Time inside the engine, of contents that it has looked at.',
+    buckets: SCAN_SECONDS,
+    registers: [registry],
+  });
+  return (event) => {
+    const { sizeBytes, cached, durationMs, engine } = event;
+    const looked = engine === null ? 'none' : cached ? 'hit' : 'miss';
+    scans.inc({ outcome: outcomeOf(event), engine: engine?.label ?? 'none', cache: looked });
+    if (event.failure !== null) failures.inc({ failure: event.failure });
+    if (sizeBytes !== null) bytes.inc(sizeBytes);
+    if (looked === 'miss') seconds.observe(durationMs / 1000);
+  };
+}
+
+function addPool(gauge: AddGauge, pool: MetricsParts['pool']): void {
+  gauge('sluice_scan_threads', 'Scan threads.', () => pool.threads);
+  gauge(
+    'sluice_scan_threads_standing_in',
+    'Threads at scans beside those, for accounts that have none while others hold them all.',
+    () => pool.standIns,
+  );
+  gauge('sluice_scans_running', 'Scans that a thread is at.', () => pool.running);
+  gauge('sluice_scans_waiting', 'Scans that wait for a thread.', () => pool.waiting);
+  gauge('sluice_accounts_waiting', 'Accounts that they are of.', () => pool.accountsWaiting);
+  gauge('sluice_scan_threads_late', 'Threads not back long after the deadline.', () => pool.late);
+  gauge('sluice_scan_threads_hung', 'Those of them that do not come back from a scan.', () => pool.hung);
+}
+
+function addCache(gauge: AddGauge, cache: MetricsParts['cache']): void {
+  gauge(
+    'sluice_verdict_cache_entries',
+    'Verdicts that are remembered: of a content, and once more for each account that had it scanned.',
+    () => cache.entries,
+  );
+  gauge('sluice_verdict_cache_bytes', 'About the memory that they take.', () => cache.sizeBytes);
+}
+
+function addJournal(gauge: AddGauge, state: () => HistoryState): void {
+  gauge('sluice_journal_rows', 'Rows of the history that wait for the database.', () => state().rows);
+  gauge('sluice_journal_bytes', 'Bytes of them.', () => state().bytes);
+  gauge('sluice_journal_oldest_seconds', 'Age of the oldest of them, at most.', () => state().oldestAgeMs / 1000);
+  gauge(
+    'sluice_journal_damaged_files',
+    'Files of the journal that could not be read as a whole, put aside in journal/damaged.',
+    () => state().damagedFiles,
+  );
+  gauge('sluice_journal_refuses', '1: scans are refused because they could not be recorded.', () =>
+    state().problem === null ? 0 : 1,
+  );
+}
+
+function addMemory(registry: Registry, gauge: AddGauge, kind: 'upload' | 'download', memory: Lending): void {
+  const prefix = `sluice_${kind}_memory`;
+  const most = `${kind.toUpperCase()}_MEMORY_MB at most.`;
+  gauge(
+    `${prefix}_bytes`,
+    `Memory that ${kind}s have now, with what waits for a buffer; ${most}`,
+    () => memory.lentBytes,
+  );
+  gauge(`${prefix}_waiting_bytes`, 'Of it, what has arrived and waits for a buffer.', () => memory.waitingBytes);
+  gauge(`${prefix}_accounts`, `Accounts with ${kind}s on their way or in a scan.`, () => memory.accounts);
+  gauge(`${prefix}_largest_account_bytes`, 'What one account has of it, at most.', () => memory.largestAccountBytes);
+  gauge(
+    `sluice_${kind}s_waiting`,
+    `${kind === 'upload' ? 'Uploads' : 'Downloads'} that wait for memory.`,
+    () => memory.waiting,
+  );
+  new Counter({
+    name: `${prefix}_ended_total`,
+    help: `Ended ${kind}s: another account waited for the memory that they held.`,
+    registers: [registry],
+    collect() {
+      this.reset();
+      this.inc(memory.ended);
+    },
+  });
+}
+
+/** `rejected`: the client's fault; `failed`: ours; `incomplete`: not all of it was looked at; `unavailable`: the URL could not be fetched. */
+function outcomeOf({ status, virusName, failure }: ScanEvent): string {
+  switch (failure) {
+    case null:
+      return virusName === null ? 'clean' : 'infected';
+    case 'downloadFailed':
+      return 'unavailable';
+    case 'scanIncomplete':
+      return 'incomplete';
+    case 'clientGone':
+      return 'aborted';
+    default:
+      return status >= 500 ? 'failed' : 'rejected';
+  }
+}
+
+function addWaits(registry: Registry, pool: Pick<ScanPool, 'onTurn'>): void {
+  const waits = new Histogram({
+    name: 'sluice_scan_wait_seconds',
+    help: 'Time before a thread, of scans that had one; class: alone (no other account had scans), shared (others had), stand_in (others held all threads, and one more had to come).',
+    labelNames: ['class'] as const,
+    buckets: WAIT_SECONDS,
+    registers: [registry],
+  });
+  const classes = {
+    alone: waits.labels('alone'),
+    shared: waits.labels('shared'),
+    standIn: waits.labels('stand_in'),
+  };
+  pool.onTurn((kind, waitedMs) => classes[kind].observe(waitedMs / 1000));
+}
+
+function addSignatures(registry: Registry, gauge: AddGauge, state: () => SignatureState): void {
+  const serving = () => {
+    const now = state();
+    return now.kind === 'ready' ? now : null;
+  };
+  const engine = () => serving()?.engine ?? null;
+  const gates = () => engine()?.gates?.statistics() ?? null;
+  gauge('sluice_signatures', 'Signatures that serve.', () => engine()?.signatureCount ?? 0);
+  gauge(
+    'sluice_gates_signatures',
+    'Logical signatures behind gates; 0: ENGINE_GATES is off.',
+    () => engine()?.gates?.gated ?? 0,
+  );
+  gauge('sluice_gates_second_looks', 'Scans since the load in which a gate hit.', () => gates()?.secondLooks ?? 0);
+  gauge(
+    'sluice_gates_in_vain',
+    'Of these, scans in which no signature behind the gates matched.',
+    () => gates()?.inVain ?? 0,
+  );
+  gauge('sluice_gates_noisy', 'Gates that hit in vain since the load.', () => gates()?.noisy.length ?? 0);
+  gauge('sluice_signatures_epoch', 'Counts the loads of this process.', () => engine()?.epoch ?? 0);
+  gauge(
+    'sluice_signatures_built_seconds',
+    'Epoch seconds of the newest of their files.',
+    () => engine()?.signaturesBuiltAt ?? 0,
+  );
+  gauge('sluice_signatures_reload_failed', '1: newer signatures could not be loaded, the old ones go on.', () =>
+    serving()?.reload.kind === 'failed' ? 1 : 0,
+  );
+  gauge('sluice_engine_stands_in', '1: YARA rules serve though ClamAV was wanted.', () =>
+    (engine()?.standsInFor ?? null) === null ? 0 : 1,
+  );
+  new Gauge({
+    name: 'sluice_signatures_daily_age_seconds',
+    help: 'Age of the newest official daily database; absent without one.',
+    registers: [registry],
+    collect() {
+      const builtAt = engine()?.dailyBuiltAt ?? null;
+      if (builtAt === null) this.remove();
+      else this.set(Math.max(0, Date.now() / 1000 - builtAt));
+    },
+  });
+  new Gauge({
+    name: 'sluice_engine_info',
+    help: 'Always 1; the label says what serves, as in X-Scan-Engine.',
+    labelNames: ['engine'] as const,
+    registers: [registry],
+    collect() {
+      this.reset();
+      const now = engine();
+      if (now !== null) this.set({ engine: now.description }, 1);
+    },
+  });
+}

@@ -1,0 +1,78 @@
+// The pages of the dashboard and of the documentation: files that the build made, served from memory under a strict policy.
+import { Failure } from '../errors.js';
+import type { PathParameters, Route } from '../http/router.js';
+import type { FindFile } from '../http/server.js';
+import { createFileFinder, fileReply, readStaticFiles, type StaticFile } from '../http/static-files.js';
+
+/** Addresses that the client knows by itself: each is answered with the one page. */
+export const pagePaths: readonly string[] = [
+  '/',
+  '/sign-in',
+  '/register',
+  '/scan',
+  '/history',
+  '/keys',
+  '/billing',
+  '/account',
+  '/docs',
+];
+/** Guides beside the reference, by the names of their files in docs/, where operators and developers have other pages. */
+export const guides: readonly string[] = ['quick-start', 'errors', 'url-scans', 'quotas', 'billing-webhooks'];
+
+/** Nothing inline and nothing from elsewhere. Pictures inside of style sheets are `data:`. */
+const POLICY = [
+  "default-src 'none'",
+  "script-src 'self'",
+  "style-src 'self'",
+  "img-src 'self' data:",
+  "font-src 'self'",
+  "connect-src 'self'",
+  "form-action 'none'",
+  "base-uri 'none'",
+  "frame-ancestors 'none'",
+].join('; ');
+
+/** The one document. */
+const PAGE = 'index.html';
+const pageHeaders = {
+  'Content-Security-Policy': POLICY,
+  'X-Frame-Options': 'DENY',
+  'Referrer-Policy': 'same-origin',
+  'Cross-Origin-Opener-Policy': 'same-origin',
+  'Permissions-Policy': 'camera=(), geolocation=(), microphone=()',
+  'Cache-Control': 'no-cache',
+};
+/** Their names have a hash of their content. */
+const assetHeaders = { 'Cache-Control': 'public, max-age=31536000, immutable' };
+
+export interface Pages {
+  /** For requests that are no plain GET of a file: those for the head alone, with a body, or while the server stops. */
+  readonly routes: readonly Route[];
+  readonly findFile: FindFile;
+}
+
+/** Throws when the build has not made the pages. */
+export function openPages(directory: string): Pages {
+  const files = readStaticFiles(directory, (path) => (path === PAGE ? pageHeaders : assetHeaders));
+  const page = files.get(PAGE);
+  if (page === undefined) throw new Error(`${directory} has no ${PAGE}: run \`node build.mjs\``);
+  const byPath = new Map<string, StaticFile>();
+  for (const path of [...pagePaths, ...guides.map((guide) => `/docs/${guide}`)]) byPath.set(path, page);
+  const routes = [...byPath].map(([path, file]) => route(path, () => file));
+  routes.push(route('/assets/{name}', ({ name = '' }) => files.get(`assets/${name}`) ?? null));
+  for (const [name, file] of files) if (name.startsWith('assets/')) byPath.set(`/${name}`, file);
+  return { routes, findFile: createFileFinder(byPath) };
+}
+
+function route(path: string, fileOf: (parameters: PathParameters) => StaticFile | null): Route {
+  return {
+    method: 'GET',
+    path,
+    operation: null,
+    handle(exchange, parameters) {
+      const file = fileOf(parameters);
+      if (file === null) throw new Failure('notFound', exchange.path);
+      return fileReply(file, exchange.headers);
+    },
+  };
+}

@@ -1,0 +1,176 @@
+// One server process between its supervisor and its service: when it begins to serve, what it reports meanwhile, and how it leaves.
+import type { Config } from '../config/types.js';
+import { messageOfError } from '../error-text.js';
+import type { EventLog } from '../log.js';
+import { type StartedEngine, startEngine } from './engine.js';
+import type { Service, Surroundings } from './service.js';
+
+/** What a server process hears from its supervisor, and tells it. */
+export interface Supervisor {
+  readonly start: Omit<Surroundings, 'listener'> & {
+    /** Where the digests of what is being scanned belong; null: nowhere. */
+    readonly inFlightPath: string | null;
+    /** Digests of contents that have crashed the engine too often. */
+    readonly refused: readonly string[];
+    /** Whether a stand-in engine may take over from the process that is replaced. */
+    readonly mayStandIn?: boolean | undefined;
+  };
+  /** Resolves when the embedded database can be used; at once where nobody has to wait for it. */
+  readonly store: Promise<void>;
+  /** The order to serve, for a process that takes over. */
+  readonly serve: Promise<void>;
+  /** The order to hand over and end. `hasSuccessor`: another process serves meanwhile. */
+  readonly retire: Promise<{ readonly hasSuccessor: boolean }>;
+  /** The process that was replaced is gone. */
+  readonly alone: Promise<void>;
+  onRefused(listen: (digests: readonly string[]) => void): void;
+  report(report: ServerReport): void;
+}
+
+export type ServerReport =
+  /** It could serve now. */
+  | { readonly kind: 'prepared' }
+  /** Its first load of signatures has ended, or what serves has changed; `complete`: the engine that is wanted serves. */
+  | { readonly kind: 'loaded'; readonly complete: boolean }
+  /** It accepts nothing any more, and has ended after this. */
+  | { readonly kind: 'retired'; readonly endsWithinMs: number }
+  /** It asks to be replaced, while it goes on; `sha256`: the content that a thread did not come back from. */
+  | { readonly kind: 'replace'; readonly reason: string; readonly sha256: string | null }
+  /** It asks to end before another one starts: there is no room for two. */
+  | { readonly kind: 'restart'; readonly reason: string };
+
+export interface ServerParts {
+  readonly config: Config;
+  readonly log: EventLog;
+  readonly supervisor: Supervisor;
+  /** The listening socket that was handed down; null: it opens its own. */
+  readonly listener: number | null;
+  /** Resolves with what asks for the stop. */
+  readonly stop: Promise<string>;
+}
+
+/** A request to be replaced is sent again so often, while there is reason for it: the last replacement may have failed. */
+const REPORT_MS = 10_000;
+const MIB = 1024 * 1024;
+
+/** Resolves with the service when it may listen; with null, and everything stopped, when it is to end instead. */
+export async function prepareService(parts: ServerParts): Promise<Service | null> {
+  const { config, log, supervisor, listener, stop } = parts;
+  const engine = await startReportingEngine(parts);
+  // Read while the signatures load: all that a server needs takes some hundred milliseconds.
+  const { startService } = await import('./service.js');
+  if (!(await hasStore(supervisor, stop))) {
+    log.info({ reason: await stop }, 'stopping');
+    await engine.stop();
+    log.info('stopped');
+    return null;
+  }
+  const service = await startService(config, log, engine, { ...supervisor.start, listener });
+  service.refuse(supervisor.start.refused);
+  if (await takesPlace(service, parts)) return service;
+  await service.stop();
+  return null;
+}
+
+/** Serves until a stop is asked for, or another process takes over. */
+export async function serveUntilStopped(service: Service, { log, supervisor, stop }: ServerParts): Promise<void> {
+  const reportIfChanged = reportEngine(service, supervisor);
+  const timer = setInterval(() => {
+    reportIfChanged();
+    if (service.hungThreads > 0) {
+      supervisor.report({ kind: 'replace', reason: 'scan threads do not come back', sha256: null });
+    }
+  }, REPORT_MS);
+  const end = await Promise.race([stop, supervisor.retire]);
+  log.info({ reason: typeof end === 'string' ? end : 'replaced' }, 'stopping');
+  clearInterval(timer);
+  if (typeof end !== 'string') await leavePlace(service, supervisor, end.hasSuccessor ? stop : null);
+  await service.stop();
+  log.info('stopped');
+}
+
+function startReportingEngine({ config, log, supervisor }: ServerParts): Promise<StartedEngine> {
+  let isFull = false;
+  return startEngine(config, log, {
+    inFlightPath: supervisor.start.inFlightPath,
+    onHung(sha256) {
+      log.error({ sha256 }, 'a scan thread does not come back');
+      supervisor.report({ kind: 'replace', reason: 'a scan thread does not come back', sha256 });
+    },
+    onOutOfMemory(residentBytes, enoughBytes) {
+      if (!isFull) {
+        const { memoryLimitBytes: limitBytes } = config;
+        const enough = `MEMORY_LIMIT_MB=${Math.ceil(enoughBytes / MIB)}`;
+        log.warn({ residentBytes, limitBytes, enough }, 'memory is over its bound: no scan is taken');
+      }
+      isFull = true;
+      supervisor.report({ kind: 'restart', reason: 'memory is over its bound' });
+    },
+  });
+}
+
+/** Waits for the embedded database. Resolves false when it is to end instead. */
+async function hasStore(supervisor: Supervisor, stop: Promise<string>): Promise<boolean> {
+  return await Promise.race([supervisor.store.then(() => true), stop.then(() => false)]);
+}
+
+/**
+ * Waits for its turn, if another process is still there, with everything ready; hears what the supervisor says from now on.
+ * Resolves false when it is to end instead.
+ */
+async function takesPlace(service: Service, { supervisor, stop, log }: ServerParts): Promise<boolean> {
+  supervisor.onRefused((digests) => service.refuse(digests));
+  void supervisor.alone.then(() => service.alone());
+  if (!supervisor.start.takesOver) return true;
+  return await new Promise((resolve) => {
+    // After the order to serve it does, with what it has: nobody else is there any more.
+    let isDecided = false;
+    const decide = (serves: boolean): void => {
+      isDecided = true;
+      resolve(serves);
+    };
+    void supervisor.serve.then(() => decide(true));
+    void stop.then(() => decide(false));
+    void whyNot(service, supervisor.start.mayStandIn === true).then((reason) => {
+      if (isDecided) return;
+      if (reason === null) return supervisor.report({ kind: 'prepared' });
+      log.error({ reason }, 'not taking over: the process that serves does it better');
+      decide(false);
+    });
+  });
+}
+
+/** Resolves, when the first load has ended, with why this process can't serve as well as the one that it is to replace; null: it can. */
+async function whyNot(service: Service, mayStandIn: boolean): Promise<string | null> {
+  try {
+    const { standsInFor, label } = await service.ready();
+    if (standsInFor === null || mayStandIn) return null;
+    return `${label} stands in for ${standsInFor.name}, because: ${standsInFor.reason}`;
+  } catch (error) {
+    return messageOfError(error);
+  }
+}
+
+/** Returns what reports what serves, each time when that has changed, and nothing before the first load has ended. */
+function reportEngine(service: Service, supervisor: Supervisor): () => void {
+  let reported: boolean | null = null;
+  let isLoaded = false;
+  const reportIfChanged = (): void => {
+    if (!isLoaded || reported === service.isComplete) return;
+    reported = service.isComplete;
+    supervisor.report({ kind: 'loaded', complete: reported });
+  };
+  const loaded = (): void => {
+    isLoaded = true;
+    reportIfChanged();
+  };
+  void service.ready().then(loaded, loaded);
+  return reportIfChanged;
+}
+
+/** Without a successor (`stop` null) nobody serves meanwhile: what is open is answered, and idle connections end at once. */
+async function leavePlace(service: Service, supervisor: Supervisor, stop: Promise<string> | null): Promise<void> {
+  await service.handOver();
+  supervisor.report({ kind: 'retired', endsWithinMs: service.endsWithinMs(stop !== null) });
+  if (stop !== null) await Promise.race([service.drain(), stop]);
+}

@@ -1,0 +1,116 @@
+// The service: its parts started in order, and stopped in the reverse order.
+import { type BootstrapAccount, bootstrap } from '../account/bootstrap.js';
+import type { Config } from '../config/types.js';
+import type { Engine } from '../engine/engine.js';
+import { startHistory } from '../history/history.js';
+import type { EventLog } from '../log.js';
+import type { StartedEngine } from './engine.js';
+import { createHttp } from './http.js';
+import { startAdmission, startStore } from './stores.js';
+
+export interface Service {
+  /** What the first start on an empty store made: to be shown once, never logged. */
+  readonly account: BootstrapAccount | null;
+  /** Threads that are not back long after the deadline of their scans: nobody waits for them at a stop. */
+  readonly lateThreads: number;
+  /** Those of them that won't come back: they end with the process alone. */
+  readonly hungThreads: number;
+  /** Takes requests from now on; resolves with the port, rejects when the address can't be had. */
+  listen(): Promise<number>;
+  /** Resolves when scans are served; rejects when the signatures can't be loaded, while the rest goes on answering. */
+  ready(): Promise<Engine>;
+  /** The engine that is wanted serves, not one that stands in for it, and not none. */
+  readonly isComplete: boolean;
+  /** Reads the signatures again; resolves when that has been done, well or not. */
+  reloadSignatures(): Promise<void>;
+  /** Contents that are not scanned from now on, as SHA-256: they have crashed the engine. */
+  refuse(digests: readonly string[]): void;
+  /** Takes no more connections and hands the counts over; resolves when another process may begin. */
+  handOver(): Promise<void>;
+  /** The process that was here before is gone. */
+  alone(): void;
+  /** Lets the connections that are left end, and what they have asked for by its own deadlines. */
+  drain(): Promise<void>;
+  /** A process that has handed over has ended after this, with or without a drain, unless it hangs. */
+  endsWithinMs(drains: boolean): number;
+  /** Stops listening, answers what runs, closes the stores. */
+  stop(): Promise<void>;
+}
+
+/** What a process has from its supervisor. */
+export interface Surroundings {
+  /** A listening socket to accept from, beside others; null: one of its own. */
+  readonly listener: number | null;
+  /** Of an embedded database that others use as well; null: its own. */
+  readonly socketDirectory: string | null;
+  /** Another process serves still. */
+  readonly takesOver: boolean;
+}
+
+/** Starts everything around the engine but listening; rejects, with all of it and the engine stopped again, when a part can't start. */
+export async function startService(
+  config: Config,
+  log: EventLog,
+  engine: StartedEngine,
+  surroundings: Surroundings,
+): Promise<Service> {
+  const { pool, signatures, sandbox } = engine;
+  const { takesOver, socketDirectory, listener } = surroundings;
+  const stops: (() => Promise<void>)[] = [];
+  const stop = async (): Promise<void> => {
+    for (let next = stops.pop(); next !== undefined; next = stops.pop()) await next();
+  };
+  let isEngineStopped = false;
+  try {
+    const postgres = await startStore(config, log, socketDirectory, stops);
+    const account = await bootstrap(postgres.sql, config.bootstrap, { isEmbedded: config.databaseUrl === null });
+    const history = await startHistory({
+      sql: postgres.sql,
+      dataDirectory: config.dataDirectory,
+      journalLimitBytes: config.historyJournalBytes,
+      retentionDays: config.historyRetentionDays,
+      log,
+    });
+    stops.push(() => history.stop());
+    stops.push(async () => {
+      isEngineStopped = true;
+      await engine.stop();
+    });
+    const admission = await startAdmission(config, log, postgres, takesOver, stops);
+    const refused = new Set<string>();
+    const { store, findKey, redis } = admission;
+    const parts = { postgres, admission: store, findKey, redis, history, signatures, pool, refused, listener };
+    const http = await createHttp(config, log, { ...parts, sandbox: sandbox.confinement }, stops);
+    return {
+      account,
+      get lateThreads() {
+        return pool.late;
+      },
+      get hungThreads() {
+        return pool.hung;
+      },
+      listen: () => http.listen(),
+      ready: () => signatures.ready(),
+      get isComplete() {
+        const state = signatures.state();
+        return state.kind === 'ready' && state.engine.standsInFor === null;
+      },
+      reloadSignatures: () => signatures.reload(),
+      refuse(digests) {
+        for (const digest of digests) refused.add(digest);
+      },
+      async handOver() {
+        http.stopListening();
+        await admission.handOver();
+      },
+      alone: () => admission.alone(),
+      drain: () => http.drain(),
+      endsWithinMs: (drains) => http.endsWithinMs(drains),
+      stop,
+    };
+  } catch (error) {
+    await stop();
+    if (!isEngineStopped) await engine.stop();
+    throw error;
+  }
+}

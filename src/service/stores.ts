@@ -1,0 +1,135 @@
+// The stores of the service: Postgres or the embedded one, and admission over Redis or in this process.
+
+import { planOf } from '../account/users.js';
+import type { AdmissionStore } from '../admission/admission.js';
+import { createAdmissions } from '../admission/admissions.js';
+import { createHandover } from '../admission/handover.js';
+import type { Ledger } from '../admission/ledger.js';
+import { createKeyLoader, recentRevocations } from '../admission/live-keys.js';
+import { createLookups, type Lookups } from '../admission/lookups.js';
+import { createMemoryLedger } from '../admission/memory-ledger.js';
+import { createQuotaHours, type QuotaHours } from '../admission/quota-hours.js';
+import { createRedisLedger } from '../admission/redis-ledger.js';
+import { hourlyLimitOf } from '../config/plans.js';
+import type { Config } from '../config/types.js';
+import type { Log } from '../log.js';
+import { startEmbedded } from '../store/embedded/embedded.js';
+import { openPostgres, type Postgres, type Sql } from '../store/postgres.js';
+import type { RedisCommands } from '../store/redis/redis.js';
+import { inBatches } from '../waiting/batches.js';
+
+/** Without `socketDirectory` the embedded database, if it is wanted, is this process's own. */
+export async function startStore(
+  config: Config,
+  log: Log,
+  socketDirectory: string | null,
+  stops: (() => Promise<void>)[],
+): Promise<Postgres> {
+  if (config.databaseUrl !== null) {
+    const postgres = await openPostgres({ kind: 'url', url: config.databaseUrl });
+    stops.push(() => postgres.close());
+    return postgres;
+  }
+  const postgres = await openPostgres({
+    kind: 'embedded',
+    socketDirectory: socketDirectory ?? (await startOwnEmbedded(config, log, stops)),
+  });
+  stops.push(() => postgres.close());
+  return postgres;
+}
+
+async function startOwnEmbedded(config: Config, log: Log, stops: (() => Promise<void>)[]): Promise<string> {
+  const { dataDirectory, databaseUser: user } = config;
+  log.info({ dataDirectory }, 'starting the embedded database');
+  const { socketDirectory, ended, stop } = await startEmbedded({ dataDirectory, user, log });
+  let isStopping = false;
+  void ended.then((end) => {
+    // Nobody starts it again, and nothing can be stored any more.
+    if (!isStopping) throw new Error(`The embedded database has ended: ${end}`);
+  });
+  stops.push(() => {
+    isStopping = true;
+    return stop();
+  });
+  return socketDirectory;
+}
+
+export interface Admission {
+  readonly store: AdmissionStore;
+  /** Whose live key it is, by its hash, as Postgres says now; nothing is counted. Throws Failure `unavailable`. */
+  readonly findKey: Lookups['find'];
+  /** For what else processes share; null: they share nothing. */
+  readonly redis: RedisCommands | null;
+  /** Another process takes over: when it resolves, all counts are where that one finds them. */
+  handOver(): Promise<void>;
+  /** The process that was here before is gone. */
+  alone(): void;
+}
+
+/** `takesOver`: another process still counts, and says so when it doesn't any more. */
+export async function startAdmission(
+  config: Config,
+  log: Log,
+  { admission: sql }: Postgres,
+  takesOver: boolean,
+  stops: (() => Promise<void>)[],
+): Promise<Admission> {
+  const hours = createQuotaHours(sql);
+  const onProblem = (problem: string): void => log.warn({ problem }, 'admission');
+  const lookups = createLookups(createKeyLoader(sql, config.plans));
+  const common = {
+    lookups,
+    async limitOf(userId: string): Promise<number | null> {
+      const plan = await planOf(sql, userId);
+      return plan === null ? null : hourlyLimitOf(config.plans, plan);
+    },
+    onProblem,
+  };
+  if (config.redisUrl === null) {
+    const handover = createHandover(() => createMemoryLedger(Date.now), hours, takesOver);
+    const { ledger, hours: counted } = handover;
+    const store = createAdmissions({ ...common, hours: counted, ledger, clock: Date.now, ledgerProblem: () => null });
+    stops.push(() => store.stop());
+    return {
+      store,
+      findKey: lookups.find,
+      redis: null,
+      async handOver() {
+        handover.leave();
+        // The mirror learns within this turn of units that were taken before.
+        await new Promise((resolve) => setImmediate(resolve));
+        await store.flush();
+        handover.left();
+      },
+      alone: () => handover.arrive(),
+    };
+  }
+  // Its driver is read only where there is a Redis.
+  const { openRedis } = await import('../store/redis/redis.js');
+  const redis = await openRedis({
+    url: config.redisUrl,
+    onReturn: (commands) => reconcileLedger(createRedisLedger(commands), hours, sql),
+    onProblem,
+  });
+  stops.push(async () => redis.close());
+  const ledger = createRedisLedger(redis);
+  const store = createAdmissions({
+    ...common,
+    hours,
+    ledger,
+    clock: Date.now,
+    ledgerProblem: () => redis.problem(),
+  });
+  stops.push(() => store.stop());
+  // All processes count in Redis: there is nothing to hand over.
+  return { store, findKey: lookups.find, redis, handOver: async () => undefined, alone: () => undefined };
+}
+
+/**
+ * Writes to Redis what happened while it was away: first keys that ended, the last one first, then units that Postgres counted. When
+ * Redis is used again before all is written, the rest follows; until then nodes ask Postgres for what they haven't asked in the last seconds.
+ */
+export async function reconcileLedger(ledger: Ledger, hours: QuotaHours, sql: Sql): Promise<void> {
+  await inBatches(await recentRevocations(sql), ({ userId, keyHash }) => ledger.revoke(userId, keyHash));
+  await ledger.raise(await hours.current());
+}

@@ -1,0 +1,194 @@
+// The driver of Redis and Redis Cluster as Sluice uses it: nothing is queued, nothing is sent twice, scripts go by their SHA-1.
+
+import { type ChainableCommander, Cluster, Redis } from 'ioredis';
+import { messageOfError } from '../../error-text.js';
+import { NoAnswer } from '../../waiting/within.js';
+import { StoreError } from '../store-error.js';
+import type { Script } from './script.js';
+
+export type Client = Redis | Cluster;
+
+const CONNECT_TIMEOUT_MS = 2_000;
+/** A master that hangs doesn't say that another one has taken its place. */
+const SLOTS_REFRESH_MS = 5_000;
+
+/** `url` as REDIS_URL has it. */
+export function clientOf(url: string): Client {
+  const common = {
+    // A command that got no answer is not sent again: it may have been run.
+    autoResendUnfulfilledCommands: false,
+    maxRetriesPerRequest: 0,
+    connectTimeout: CONNECT_TIMEOUT_MS,
+    connectionName: 'sluice',
+    // A master that became a replica: behind the same name or balancer there may be the new master.
+    reconnectOnError: (error: Error) => /\bREADONLY\b/.test(error.message),
+  };
+  const retry = (times: number): number => Math.min(times * 50, 500);
+  const urls = url.split(',').map((one) => parse(one.trim()));
+  const [first] = urls;
+  if (first === undefined) throw new StoreError('REDIS_URL is empty');
+  const login = {
+    ...(first.username === '' ? {} : { username: decodeURIComponent(first.username) }),
+    ...(first.password === '' ? {} : { password: decodeURIComponent(first.password) }),
+    ...(first.protocol.startsWith('rediss') ? { tls: {} } : {}),
+  };
+  const place = ({ hostname, port }: URL) => ({
+    host: hostname.replace(/^\[|\]$/g, ''),
+    port: port === '' ? 6379 : Number(port),
+  });
+  if (urls.length === 1 && !first.protocol.includes('+cluster')) {
+    return new Redis({
+      ...common,
+      ...login,
+      ...place(first),
+      db: Number(first.pathname.slice(1) || 0),
+      enableOfflineQueue: false,
+      enableAutoPipelining: true,
+      // Units that are asked for in one turn of the event loop are gathered already (admission/take-batcher.ts), and a second turn costs.
+      autoPipeliningIgnoredCommands: ['evalsha', 'eval'],
+      retryStrategy: retry,
+    });
+  }
+  const cluster = new Cluster(urls.map(place), {
+    enableOfflineQueue: false,
+    // Scripts too: of a command outside of pipelines the driver leaves a failed ASKING unhandled, which ends the process.
+    enableAutoPipelining: true,
+    clusterRetryStrategy: retry,
+    // Above zero, what was under way when a connection ended would be sent again.
+    retryDelayOnFailover: 0,
+    slotsRefreshTimeout: CONNECT_TIMEOUT_MS,
+    redisOptions: { ...common, ...login },
+  });
+  // Not by the driver's slotsRefreshInterval: a client that is disconnected while it asks would ask on for ever, once more each time.
+  const refresh = setInterval(() => {
+    if (cluster.status === 'ready') cluster.refreshSlotsCache();
+  }, SLOTS_REFRESH_MS);
+  refresh.unref();
+  cluster.on('end', () => clearInterval(refresh));
+  return cluster;
+}
+
+/** Each step is sent once by the SHA-1 of its text, and only where Redis doesn't have it by the text. */
+export async function runScript(
+  client: Client,
+  script: Script,
+  key: string,
+  args: readonly (string | number)[],
+): Promise<unknown> {
+  try {
+    return await sendOn(
+      client,
+      () => client.evalsha(script.sha1, 1, key, ...args),
+      (alone) => alone.evalsha(script.sha1, 1, key, ...args),
+    );
+  } catch (error) {
+    if (!(error instanceof Error) || !error.message.startsWith('NOSCRIPT')) throw error;
+    return await sendOn(
+      client,
+      () => client.eval(script.text, 1, key, ...args),
+      (alone) => alone.eval(script.text, 1, key, ...args),
+    );
+  }
+}
+
+/** Scripts that are run while `send` runs travel together. In a cluster they do so anyway. */
+export function inOneWrite(client: Client, send: () => void): void {
+  // Without a connection there is none.
+  const stream: Redis['stream'] | undefined = client instanceof Cluster ? undefined : client.stream;
+  stream?.cork();
+  try {
+    send();
+  } finally {
+    stream?.uncork();
+  }
+}
+
+export async function getValue(client: Client, key: string): Promise<string | null> {
+  const value = await sendOn(
+    client,
+    () => client.get(key),
+    (alone) => alone.get(key),
+  );
+  return typeof value === 'string' ? value : null;
+}
+
+export async function setValue(client: Client, key: string, value: string, seconds: number): Promise<void> {
+  await sendOn(
+    client,
+    () => client.set(key, value, 'EX', seconds),
+    (alone) => alone.set(key, value, 'EX', seconds),
+  );
+}
+
+/**
+ * Another node has the key's slot, or is about to: the command was not run. The last are the driver's words when it would send
+ * commands on together that now belong to several nodes.
+ */
+const ELSEWHERE = /^(MOVED|ASK|TRYAGAIN) |same slots allocation group/;
+
+/**
+ * Commands of one moment travel together, and of those the driver follows no redirection unless all of them meet the same one.
+ * What was redirected is sent again alone, which it does follow.
+ */
+async function sendOn(
+  client: Client,
+  together: () => Promise<unknown>,
+  alone: (commands: ChainableCommander) => ChainableCommander,
+): Promise<unknown> {
+  try {
+    return await together();
+  } catch (error) {
+    if (!(error instanceof Error && ELSEWHERE.test(error.message))) throw error;
+    const [reply] = (await alone(client.pipeline()).exec()) ?? [];
+    if (reply === undefined) throw error;
+    if (reply[0] !== null) throw reply[0];
+    return reply[1];
+  }
+}
+
+/** Who has a slot of the cluster, as far as the driver knows; null: it is no cluster. */
+export function mastersBySlot(client: Client): ((slot: number) => string | undefined) | null {
+  return client instanceof Cluster ? (slot) => client.slots[slot]?.[0] : null;
+}
+
+/** Calls `onLoss` with every error, and with null when a connection ends: what was counted there may be gone when it is back. */
+export function watchConnections(client: Client, onLoss: (error: unknown) => void): void {
+  client.on('error', onLoss);
+  const ended = (): void => onLoss(null);
+  client.on('close', ended);
+  if (!(client instanceof Cluster)) return;
+  // A master that ends or is replaced; the others' connections stay. Replicas aren't asked.
+  client.on('-node', (node: Redis) => {
+    if (node.options.readOnly !== true) ended();
+  });
+}
+
+/** Ends the connections and makes new ones; one that doesn't end is destroyed. What is being connected is left alone. */
+export function connectAgain(client: Client): void {
+  if (client.status === 'ready' || client.status === 'connect') client.disconnect(true);
+}
+
+/** Whether Redis answered, with a refusal. */
+export function isReply(error: unknown): boolean {
+  return error instanceof Error && error.name === 'ReplyError';
+}
+
+/** Anybody may read it in /readyz: what Redis or the system says has addresses in it, the code of it hasn't. */
+export function messageWithoutAddress(error: unknown): string {
+  // Our own words, without an address.
+  if (error instanceof NoAnswer) return error.message;
+  if (error instanceof Error && 'code' in error && typeof error.code === 'string') return error.code;
+  const message = messageOfError(error);
+  // Redis 6 puts what went wrong in a script behind its own words.
+  const refusal = /\b(READONLY|MISCONF|NOPERM)\b/.exec(message)?.[0];
+  return refusal ?? /^[A-Z]+ /.exec(message)?.[0].trim() ?? message.replace(/\S*\d+\.\d+\.\d+\.\d+\S*/g, 'ADDRESS');
+}
+
+function parse(url: string): URL {
+  try {
+    return new URL(url);
+  } catch {
+    // The driver's own complaint would quote it, password and all.
+    throw new StoreError('REDIS_URL is not a valid URL, or a comma list of them');
+  }
+}

@@ -1,0 +1,12 @@
+// A step that Redis runs as a whole: Lua, sent by its SHA-1.
+import { createHash } from 'node:crypto';
+
+export interface Script {
+  readonly text: string;
+  /** What EVALSHA knows it by. */
+  readonly sha1: string;
+}
+
+export function script(text: string): Script {
+  return { text, sha1: createHash('sha1').update(text).digest('hex') };
+}

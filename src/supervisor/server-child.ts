@@ -1,0 +1,219 @@
+// One server process as its supervisor sees it: its start, the messages both ways, and how it ended.
+import { type ChildProcess, spawn } from 'node:child_process';
+import { constants } from 'node:os';
+import { performance } from 'node:perf_hooks';
+import type { Log } from '../log.js';
+import { type Clock, createClock } from '../waiting/deadline.js';
+import { type Order, READY_MESSAGE, type Report, reportShape, type StartOrder } from './messages.js';
+
+/** sysexits.h EX_OSERR: the process itself could not be started. Final before the first ready. */
+export const EXIT_OS_ERROR = 71;
+/** A process that has stored everything ends within this; one that doesn't has a thread that hangs. */
+const EXIT_MS = 2_000;
+/** A process that doesn't hand over within this is killed: its main thread hangs. */
+const HANDOVER_MS = 10_000;
+/** The same for one that has handed over and doesn't say what it needs: an older version, which drains for 30 seconds. */
+const RETIRE_MS = 50_000;
+/** What setTimeout can count; more would be no time at all. */
+const TIMER_MAX_MS = 2 ** 31 - 1;
+
+/** How a server process ended. */
+export interface End {
+  readonly exitCode: number;
+  readonly signal: NodeJS.Signals | null;
+  /** It has listened. */
+  readonly wasReady: boolean;
+  /** Since it listened with its first load of signatures behind it, well or not; null: it never got there. */
+  readonly servedForMs: number | null;
+  /** It ended by itself, with any exit code: nothing was sent to it that makes it end. */
+  readonly crashed: boolean;
+}
+
+export interface ServerProcess {
+  readonly ended: Promise<End>;
+  /** Whether the engine that is wanted serves, as far as it has said; null: it has not. */
+  readonly complete: boolean | null;
+  tell(order: Order): void;
+  /** Passes a signal on; ending of it is no crash. */
+  kill(signal: NodeJS.Signals): void;
+  /** Resolves true when it says so, or has said so; false when it ends before. */
+  heard(word: Word): Promise<boolean>;
+}
+
+type Word = Report['kind'] | typeof READY_MESSAGE;
+
+export interface ServerProcessOptions {
+  readonly command: string;
+  readonly arguments: readonly string[];
+  /** The listening socket that it inherits; null: it opens its own. */
+  readonly listener: number | null;
+  readonly start: StartOrder;
+  readonly log: Log;
+  readonly onReport: (report: Report, server: ServerProcess) => void;
+}
+
+export function startServerProcess(options: ServerProcessOptions): ServerProcess {
+  const { listener, log } = options;
+  const child = spawn(options.command, options.arguments, {
+    stdio: ['inherit', 'inherit', 'inherit', 'ipc', ...(listener === null ? [] : [listener])],
+  });
+  const words = createWords();
+  const kill = createLastResort(log, () => server.kill('SIGKILL'));
+  let sent: NodeJS.Signals | null = null;
+  let isRetired = false;
+
+  child.on('message', (message) => {
+    const report = message === READY_MESSAGE ? null : reportShape.safeParse(message);
+    if (report?.success === false) return;
+    if (report?.data.kind === 'retired') kill.after(report.data.endsWithinMs ?? RETIRE_MS);
+    if (report?.data.kind === 'stopped') kill.after(EXIT_MS);
+    words.add(report?.data ?? null);
+    if (report !== null) options.onReport(report.data, server);
+  });
+  const ended = endOf(child, log).then(({ exitCode, signal }): End => {
+    kill.stop();
+    words.end();
+    const hasStopped = words.has('stopped');
+    // A signal that others have sent to it makes it end as well as ours do: but then nobody wants us to end.
+    const isClean = exitCode === 0 || hasStopped;
+    const asked = (isClean && (sent !== null || isRetired)) || (signal !== null && signal === sent);
+    const { servedForMs } = words;
+    return {
+      exitCode: hasStopped ? 0 : exitCode,
+      signal,
+      wasReady: words.has(READY_MESSAGE),
+      servedForMs,
+      crashed: !asked,
+    };
+  });
+
+  const server: ServerProcess = {
+    ended,
+    get complete() {
+      return words.complete;
+    },
+    tell(order) {
+      if (order.kind === 'retire') {
+        isRetired = true;
+        kill.after(HANDOVER_MS);
+      }
+      // It may be gone, or going: then its end says what there is to say.
+      if (child.connected) child.send(order, () => undefined);
+    },
+    kill(signal) {
+      sent = signal;
+      child.kill(signal);
+    },
+    heard: words.heard,
+  };
+  server.tell(options.start);
+  return server;
+}
+
+/** What the process has said, for those who wait for it. */
+function createWords() {
+  const said = new Set<Word>();
+  const listeners = new Set<() => void>();
+  let isOver = false;
+  let servesSinceMs: number | null = null;
+  let complete: boolean | null = null;
+
+  function changed(): void {
+    for (const listen of [...listeners]) listen();
+  }
+
+  return {
+    get complete(): boolean | null {
+      return complete;
+    },
+    get servedForMs(): number | null {
+      return servesSinceMs === null ? null : performance.now() - servesSinceMs;
+    },
+    has: (word: Word): boolean => said.has(word),
+    /** Null: it is ready. */
+    add(report: Report | null): void {
+      said.add(report?.kind ?? READY_MESSAGE);
+      if (said.has(READY_MESSAGE) && said.has('loaded')) servesSinceMs ??= performance.now();
+      if (report?.kind === 'loaded') complete = report.complete;
+      changed();
+    },
+    /** It says nothing more. */
+    end(): void {
+      isOver = true;
+      changed();
+    },
+    heard(word: Word): Promise<boolean> {
+      return new Promise((resolve) => {
+        const look = (): void => {
+          if (!said.has(word) && !isOver) return;
+          listeners.delete(look);
+          resolve(said.has(word));
+        };
+        listeners.add(look);
+        look();
+      });
+    },
+  };
+}
+
+/** Kills a process that doesn't end in time. */
+function createLastResort(log: Log, kill: () => void) {
+  let clock: Clock | null = null;
+  let isOver = false;
+  return {
+    /** Instead of what was set before. */
+    after(delayMs: number): void {
+      clock?.stop();
+      if (isOver) return;
+      clock = createClock(Math.min(delayMs, TIMER_MAX_MS), () => {
+        log.error({ delayMs }, 'a process that was to end did not: killing it');
+        kill();
+      });
+      clock.start();
+    },
+    stop(): void {
+      isOver = true;
+      clock?.stop();
+    },
+  };
+}
+
+/** Resolves when the process is gone. */
+function endOf(child: ChildProcess, log: Log): Promise<Pick<End, 'exitCode' | 'signal'>> {
+  return new Promise((resolve) => {
+    child.on('error', (error) => {
+      log.error({ err: error }, 'server process');
+      // Without a pid it never ran, and there will be no exit event.
+      if (child.pid === undefined) resolve({ exitCode: EXIT_OS_ERROR, signal: null });
+    });
+    child.on('exit', (code, signal) => {
+      if (signal !== null) resolve({ exitCode: 128 + constants.signals[signal], signal });
+      else resolve({ exitCode: code ?? EXIT_OS_ERROR, signal: null });
+    });
+  });
+}
+
+/**
+ * Signals that a fault inside the process raises. Not among them is SIGKILL: it comes from outside, from an operator or from
+ * the kernel's search for memory, which takes the largest process, whatever that one was scanning; and no exit code, which
+ * is our own code's. The process itself reports each content that hangs, before it is killed for it.
+ */
+const FAULTS: ReadonlySet<NodeJS.Signals | null> = new Set<NodeJS.Signals>([
+  'SIGSEGV',
+  'SIGBUS',
+  'SIGILL',
+  'SIGFPE',
+  'SIGABRT',
+  'SIGTRAP',
+  // A scan thread tried what its sandbox kills for.
+  'SIGSYS',
+]);
+
+/** Whether what was being scanned may have ended it. */
+export function isContentsDoing({ crashed, signal }: End): boolean {
+  return crashed && FAULTS.has(signal);
+}
+
+export function fieldsOf({ exitCode, signal }: End): { exitCode: number } | { signal: NodeJS.Signals } {
+  return signal === null ? { exitCode } : { signal };
+}

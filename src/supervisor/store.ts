@@ -1,0 +1,74 @@
+// The embedded database under the supervisor: started before the servers, again when it dies, ended after them.
+import { messageOfError } from '../error-text.js';
+import type { Log } from '../log.js';
+import { type EmbeddedOptions, openEmbedded } from '../store/embedded/embedded.js';
+import type { DatabaseServer } from '../store/embedded/server.js';
+import { pause } from '../waiting/pause.js';
+
+export interface KeptStore {
+  /** Where the servers find it, also after it was started anew. */
+  readonly socketDirectory: string;
+  /** Resolves when it can be used for the first time; rejects with a StoreError when it can't be started. */
+  readonly started: Promise<void>;
+  stop(): Promise<void>;
+}
+
+/** Between its death and its next start, doubling from the first to the last. */
+const FIRST_DELAY_MS = 100;
+const LAST_DELAY_MS = 30_000;
+/** One that has run for so long is not one that can't be started. */
+const HEALTHY_MS = 60_000;
+
+/** Starts it. Resolves when the folder is this process's; rejects with a StoreError when another one has it. */
+export async function keepStore(options: EmbeddedOptions, log: Log): Promise<KeptStore> {
+  const folder = await openEmbedded({ ...options, log });
+  const stopping = new AbortController();
+  let server: DatabaseServer | null = null;
+  const started = folder.start().then((first) => {
+    server = first;
+  });
+
+  async function keep(): Promise<void> {
+    await started;
+    let delayMs = FIRST_DELAY_MS;
+    while (server !== null) {
+      const startedMs = performance.now();
+      const end = await server.ended;
+      server = null;
+      if (stopping.signal.aborted) return;
+      if (performance.now() - startedMs > HEALTHY_MS) delayMs = FIRST_DELAY_MS;
+      log.error({ end, delayMs }, 'the embedded database ended, restarting');
+      while (server === null && !stopping.signal.aborted) {
+        await pause(delayMs, stopping.signal);
+        delayMs = Math.min(LAST_DELAY_MS, delayMs * 2);
+        if (!stopping.signal.aborted) server = await again(delayMs);
+      }
+      if (stopping.signal.aborted) await server?.stop();
+    }
+  }
+
+  async function again(delayMs: number) {
+    try {
+      const started = await folder.start();
+      log.info('the embedded database is back');
+      return started;
+    } catch (error) {
+      log.error({ reason: messageOfError(error), delayMs }, 'the embedded database did not start, trying again');
+      return null;
+    }
+  }
+
+  // `started` rejects when the first start fails.
+  const kept = keep().catch(() => undefined);
+  return {
+    socketDirectory: folder.socketDirectory,
+    started,
+    async stop() {
+      stopping.abort();
+      await Promise.allSettled([started]);
+      await server?.stop();
+      await kept;
+      await folder.release();
+    },
+  };
+}

@@ -1,0 +1,199 @@
+// The supervisor: keeps server processes running, forwards signals to them, and ends with their exit code.
+import { performance } from 'node:perf_hooks';
+import type { Log } from '../log.js';
+import type { BackOff } from './back-off.js';
+import type { Report } from './messages.js';
+import type { Beginning } from './processes.js';
+import { type End, fieldsOf, isContentsDoing, type ServerProcess, startServerProcess } from './server-child.js';
+import { createSlot, type Slot } from './slot.js';
+import type { KeptStore } from './store.js';
+import { watchTerminal } from './terminal.js';
+
+export interface SuperviseOptions {
+  readonly command: string;
+  readonly arguments: readonly string[];
+  readonly log: Log;
+  /** Server processes on the one listening socket; default 1. */
+  readonly processes?: number;
+  /** The listening socket that all of them inherit; null: each opens its own. */
+  readonly listener?: number | null;
+  /** The embedded database; null: there is none. */
+  readonly store?: Pick<KeptStore, 'socketDirectory' | 'started'> | null;
+  readonly suspects?: Suspects;
+  readonly backOff?: BackOff;
+  /** A stop signal that comes so soon after the first one is the same request, by another way. */
+  readonly sameRequestMs?: number;
+}
+
+/** Which contents were being scanned when a process crashed, as far as the supervisor has to do with it. */
+export interface Suspects {
+  /** A file for the digests of what a process scans. */
+  open(): string;
+  /** The process is gone; `crashed`: in a way that content can cause. Returns true when there is more to refuse than before. */
+  close(path: string, crashed: boolean): boolean;
+  /** A thread did not come back from this content. Returns true when there is more to refuse than before. */
+  hung(sha256: string): boolean;
+  refused(): string[];
+}
+
+const DEFAULT_BACK_OFF: BackOff = { firstMs: 100, limitMs: 30_000, servedLimitMs: 100, healthyMs: 60_000 };
+/** npm passes on what a terminal or a service manager has sent to all of us: milliseconds later. People need longer. */
+const DEFAULT_SAME_REQUEST_MS = 250;
+const STOP_SIGNALS: readonly NodeJS.Signals[] = ['SIGTERM', 'SIGINT'];
+
+/**
+ * Resolves with the exit code of the last server process (128 + n when signal n ended it), when it is not to be restarted.
+ * The children share our process group and get a terminal's Ctrl-C twice, from the terminal and from here. So they must take
+ * every stop signal after the first for the same request. The second one that arrives here is the one that kills them.
+ */
+export async function supervise(options: SuperviseOptions): Promise<number> {
+  const { log, backOff = DEFAULT_BACK_OFF, sameRequestMs = DEFAULT_SAME_REQUEST_MS } = options;
+  const stop = new AbortController();
+  const servers = createServers(options);
+  const slots = Array.from({ length: options.processes ?? 1 }, () =>
+    createSlot({ start: servers.start, backOff, log, stop: stop.signal }),
+  );
+  const forward = (signal: NodeJS.Signals): void => {
+    for (const slot of slots) slot.forward(signal);
+  };
+
+  /** The servers load their signatures meanwhile. Rejects when there will be no database for them, once they have ended. */
+  async function awaitStore(): Promise<void> {
+    try {
+      await options.store?.started;
+      servers.tellStore();
+    } catch (error) {
+      stop.abort();
+      forward('SIGTERM');
+      await servers.ended();
+      throw error;
+    }
+  }
+
+  const endSignals = listenToSignals({ slots, stop, forward, log, sameRequestMs });
+  try {
+    const [end] = await Promise.all([runAll(slots, stop, forward), awaitStore()]);
+    if (end.exitCode !== 0) log.error(fieldsOf(end), 'server ended');
+    return end.exitCode;
+  } finally {
+    endSignals();
+  }
+}
+
+/** All server processes of all slots: what each gets at its start, and the orders that all of them get later. */
+function createServers(options: SuperviseOptions) {
+  const { listener = null, store = null, suspects } = options;
+  const running = new Set<ServerProcess>();
+  let hasStore = store === null;
+
+  function start(beginning: Beginning, onReport: (report: Report, server: ServerProcess) => void): ServerProcess {
+    const inFlightPath = suspects?.open() ?? null;
+    const given = {
+      inheritsListener: listener !== null,
+      socketDirectory: store?.socketDirectory ?? null,
+      awaitsStore: !hasStore,
+      inFlightPath,
+      refused: suspects?.refused() ?? [],
+    };
+    const server = startServerProcess({
+      ...options,
+      listener,
+      start: { kind: 'start', ...beginning, ...given },
+      onReport(report, from) {
+        if (report.kind === 'replace' && report.sha256 !== null && suspects?.hung(report.sha256)) tellRefused();
+        onReport(report, from);
+      },
+    });
+    running.add(server);
+    void server.ended.then((end) => {
+      running.delete(server);
+      if (inFlightPath !== null && suspects?.close(inFlightPath, isContentsDoing(end))) tellRefused();
+    });
+    return server;
+  }
+
+  function tellRefused(): void {
+    const refused = suspects?.refused() ?? [];
+    for (const server of running) server.tell({ kind: 'refuse', refused });
+  }
+
+  return {
+    start,
+    /** The database can be used. */
+    tellStore(): void {
+      hasStore = true;
+      for (const server of running) server.tell({ kind: 'store' });
+    },
+    async ended(): Promise<void> {
+      await Promise.all([...running].map((server) => server.ended));
+    },
+  };
+}
+
+interface SignalOptions {
+  readonly slots: readonly Slot[];
+  readonly stop: AbortController;
+  readonly forward: (signal: NodeJS.Signals) => void;
+  readonly log: Log;
+  readonly sameRequestMs: number;
+}
+
+/** Returns what ends the listening. */
+function listenToSignals({ slots, stop, forward, log, sameRequestMs }: SignalOptions): () => void {
+  const isTerminalGone = watchTerminal();
+  let askedAtMs = 0;
+
+  /** A shell may pass on what the terminal has sent already: however often it comes, it is one request. */
+  function onHangUp(): void {
+    if (!isTerminalGone()) forward('SIGHUP');
+    else if (!stop.signal.aborted) onStop('SIGTERM', 'the terminal is gone');
+  }
+  function onStop(signal: NodeJS.Signals, reason: string): void {
+    if (stop.signal.aborted) {
+      if (performance.now() - askedAtMs < sameRequestMs) return;
+      log.warn({ signal }, 'second stop signal: killing the server');
+      forward('SIGKILL');
+      return;
+    }
+    askedAtMs = performance.now();
+    log.info({ reason }, 'stopping');
+    stop.abort();
+    forward(signal);
+  }
+  const onSignal = (signal: NodeJS.Signals): void => onStop(signal, signal);
+  const onUpgrade = (): void => void replaceAll(slots, 'SIGUSR2');
+
+  for (const signal of STOP_SIGNALS) process.on(signal, onSignal);
+  process.on('SIGHUP', onHangUp);
+  process.on('SIGUSR2', onUpgrade);
+  return () => {
+    for (const signal of STOP_SIGNALS) process.off(signal, onSignal);
+    process.off('SIGHUP', onHangUp);
+    process.off('SIGUSR2', onUpgrade);
+  };
+}
+
+/** The others come when the first one is there: what can't start at all says so once. */
+async function runAll(
+  slots: readonly Slot[],
+  stop: AbortController,
+  forward: (signal: NodeJS.Signals) => void,
+): Promise<End> {
+  const [first, ...others] = slots;
+  if (first === undefined) throw new Error('There must be a process');
+  const firstEnd = first.run();
+  await Promise.race([first.firstReady, firstEnd]);
+  const ends = [firstEnd, ...(stop.signal.aborted ? [] : others.map((slot) => slot.run()))];
+  const end = await Promise.race(ends);
+  if (!stop.signal.aborted) {
+    stop.abort();
+    forward('SIGTERM');
+  }
+  await Promise.all(slots.map((slot) => slot.empty()));
+  return end;
+}
+
+/** One after the other: two loads at a time would need the memory of two more processes. */
+async function replaceAll(slots: readonly Slot[], reason: string): Promise<void> {
+  for (const slot of slots) await slot.replace(reason);
+}

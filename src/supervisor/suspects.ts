@@ -1,0 +1,98 @@
+// Contents that were being scanned when a server process crashed or a thread didn't come back; after the second time they
+// are refused. Kept under DATA_DIR, so that a restart forgets nothing.
+import { mkdirSync, mkdtempSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { z } from 'zod';
+import { readInFlight } from '../engine/threads/in-flight.js';
+import type { Log } from '../log.js';
+import type { Suspects } from './supervisor.js';
+
+/** Crashes with a content in flight after which it is refused: once may have been its neighbour's doing. */
+const REFUSED_AT = 2;
+/** After a week without another one a crash is forgotten: newer signatures may have mended it. */
+const KEPT_MS = 7 * 24 * 60 * 60 * 1000;
+/** Suspects in memory and in the file, some 100 bytes each; the one whose crash is longest ago makes room. */
+const SUSPECTS_MAX = 10_000;
+
+const shape = z.record(z.string(), z.object({ crashes: z.number(), lastMs: z.number() }));
+type Kept = z.infer<typeof shape>[string];
+
+export interface SuspectsOptions {
+  readonly dataDirectory: string;
+  readonly log: Pick<Log, 'warn' | 'error'>;
+  readonly now: () => number;
+}
+
+export function createSuspects({ dataDirectory, log, now }: SuspectsOptions): Suspects & { remove(): void } {
+  const path = join(dataDirectory, 'crash-suspects.json');
+  const folder = mkdtempSync(join(tmpdir(), 'sluice-in-flight-'));
+  /** The one with the newest crash is last. */
+  const kept = new Map<string, Kept>(Object.entries(read()).sort(([, one], [, other]) => one.lastMs - other.lastMs));
+  let files = 0;
+
+  function read(): z.infer<typeof shape> {
+    try {
+      return shape.parse(JSON.parse(readFileSync(path, 'utf8')));
+    } catch (error) {
+      if (error instanceof Error && 'code' in error && error.code === 'ENOENT') return {};
+      log.warn({ reason: String(error) }, 'the crash suspects could not be read: starting without');
+      return {};
+    }
+  }
+
+  function forgetOld(): void {
+    for (const [sha256, { lastMs }] of kept) {
+      if (kept.size <= SUSPECTS_MAX && now() - lastMs < KEPT_MS) return;
+      kept.delete(sha256);
+    }
+  }
+
+  /** Returns true when one of them is refused from now on. */
+  function suspect(digests: readonly string[], event: string): boolean {
+    let more = false;
+    for (const sha256 of digests) {
+      const crashes = (kept.get(sha256)?.crashes ?? 0) + 1;
+      kept.delete(sha256);
+      kept.set(sha256, { crashes, lastMs: now() });
+      more ||= crashes === REFUSED_AT;
+      log.error({ sha256, crashes, refused: crashes >= REFUSED_AT }, event);
+    }
+    if (digests.length > 0) write();
+    return more;
+  }
+
+  function write(): void {
+    forgetOld();
+    try {
+      mkdirSync(dataDirectory, { recursive: true, mode: 0o700 });
+      writeFileSync(`${path}.new`, JSON.stringify(Object.fromEntries(kept)), { mode: 0o600 });
+      renameSync(`${path}.new`, path);
+    } catch (error) {
+      log.error({ reason: String(error) }, 'the crash suspects could not be written: a restart forgets them');
+    }
+  }
+
+  return {
+    open() {
+      files += 1;
+      return join(folder, String(files));
+    },
+    close(file, crashed) {
+      try {
+        return crashed && suspect(readInFlight(file), 'this content was being scanned when the process crashed');
+      } catch {
+        // It crashed before it could scan anything.
+        return false;
+      } finally {
+        rmSync(file, { force: true });
+      }
+    },
+    hung: (sha256) => suspect([sha256], 'a scan thread did not come back from this content'),
+    refused() {
+      forgetOld();
+      return [...kept].filter(([, { crashes }]) => crashes >= REFUSED_AT).map(([sha256]) => sha256);
+    },
+    remove: () => rmSync(folder, { recursive: true, force: true }),
+  };
+}

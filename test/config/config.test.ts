@@ -1,0 +1,366 @@
+// Configuration: defaults, what is refused (all of it at once, never with its value), and what an empty variable means.
+import { delimiter, resolve } from 'node:path';
+import t from 'tap';
+import { readConfig } from '../../src/config/config.js';
+import { ConfigError } from '../../src/config/types.js';
+import { environment } from '../../src/config/variables.js';
+import { ownSignaturesDirectory } from '../../src/paths.js';
+
+function problemsOf(env: Record<string, string>): readonly string[] {
+  try {
+    readConfig(env);
+  } catch (error) {
+    if (error instanceof ConfigError) return error.problems;
+    throw error;
+  }
+  return [];
+}
+
+t.test('without any variable the service has everything it needs', async (t) => {
+  const config = readConfig({});
+  t.match(config, {
+    port: 8080,
+    host: '127.0.0.1',
+    adminPort: 9090,
+    baseUrl: null,
+    dataDirectory: resolve('data'),
+    databaseUrl: null,
+    sandbox: 'auto',
+    encryptedArchives: 'allow',
+    appEnv: 'PRODUCTION',
+    logLevel: 'info',
+    scanQueue: 1024,
+    scanTimeoutMs: 60_000,
+    scanLimits: { maxScanSizeBytes: 200 * 1024 * 1024, maxFiles: 10_000, maxRecursion: 17 },
+    signaturesPollMs: 30_000,
+    signaturesMirror: null,
+    signatureUrls: [],
+    uploadTimeoutMs: 120_000,
+    uploadWaitMs: 15_000,
+    urlAllowNetworks: [],
+    urlPorts: null,
+    urlDnsServers: null,
+    downloadTimeoutMs: 30_000,
+    downloadsPerUser: 8,
+    downloads: 256,
+    bootstrap: { email: null, password: null, apiKey: null, plan: 'BUSINESS' },
+  });
+  t.ok(config.scanThreads >= 1);
+  t.ok(config.uploadMemoryBytes >= 64 * 1024 * 1024);
+  t.strictSame(config.plans, [
+    { name: 'FREE', hourlyLimit: 50, prices: [] },
+    { name: 'PRO', hourlyLimit: 1_000, prices: [] },
+    { name: 'BUSINESS', hourlyLimit: 10_000, prices: [] },
+  ]);
+  t.equal(config.signatureFolders.directories.at(-1), ownSignaturesDirectory);
+});
+
+t.test('an empty variable is an unset one, for each of them', async (t) => {
+  const empty = Object.fromEntries(environment.map(({ name }) => [name, '']));
+  t.strictSame(readConfig(empty), readConfig({}));
+  t.strictSame(readConfig({ PORT: undefined, SOMETHING_ELSE: 'x' }), readConfig({}));
+});
+
+t.test('what is given is taken', async (t) => {
+  const config = readConfig({
+    PORT: '0',
+    HOST: '::1',
+    BASE_URL: 'https://sluice.example.org',
+    DATA_DIR: '/srv/sluice',
+    DATABASE_URL: 'postgresql://db.example.org/sluice',
+    SCAN_THREADS: '3',
+    MEMORY_RESERVE_PERCENT: '50',
+    UPLOAD_MEMORY_MB: '16',
+    SIGNATURES_MIRROR: 'https://mirror.example.org/clamav',
+    SIGNATURES_URLS: 'https://a.example.org/x.ndb, http://b.example.org:8080/y/z.hdb',
+    SCAN_MAX_SIZE_MB: '11',
+    ENCRYPTED_ARCHIVES: 'reject',
+    PLANS: 'SMALL:1, LARGE_2:999999999',
+    BOOTSTRAP_PLAN: 'LARGE_2',
+    BOOTSTRAP_API_KEY: '0123456789abcdef0123456789abcdef',
+  });
+  t.match(config, {
+    port: 0,
+    host: '::1',
+    baseUrl: 'https://sluice.example.org',
+    dataDirectory: '/srv/sluice',
+    databaseUrl: 'postgresql://db.example.org/sluice',
+    scanThreads: 3,
+    uploadMemoryBytes: 16 * 1024 * 1024,
+    signaturesMirror: 'https://mirror.example.org/clamav',
+    signatureUrls: ['https://a.example.org/x.ndb', 'http://b.example.org:8080/y/z.hdb'],
+    scanLimits: { maxScanSizeBytes: 11 * 1024 * 1024, maxTemporaryBytes: 2 * 3 * 11 * 1024 * 1024 },
+    encryptedArchives: 'reject',
+    bootstrap: { plan: 'LARGE_2', apiKey: '0123456789abcdef0123456789abcdef' },
+  });
+  t.strictSame(config.plans, [
+    { name: 'SMALL', hourlyLimit: 1, prices: [] },
+    { name: 'LARGE_2', hourlyLimit: 999_999_999, prices: [] },
+  ]);
+});
+
+t.test('several signature folders replace the default ones, in their order', async (t) => {
+  const { signatureFolders } = readConfig({ SIGNATURES_DIR: ['/b', 'a', '', '/c/../d'].join(delimiter) });
+  t.strictSame(signatureFolders, { directories: ['/b', resolve('a'), '/d'], optionalDirectories: [] });
+});
+
+/** Values that are recognisable wherever they might be printed. */
+const wrong: Record<string, string> = {
+  PORT: '70001',
+  ADMIN_PORT: 'wrong-admin',
+  BASE_URL: 'ftp://wrong-base-url',
+  DATABASE_URL: 'mysql://user:wrong-database@host/db',
+  SCAN_THREADS: '0',
+  SCAN_QUEUE: 'wrong-queue',
+  SCAN_TIMEOUT_MS: '99',
+  SCAN_MAX_SIZE_MB: '10',
+  SCAN_MAX_FILES: '0',
+  SCAN_MAX_RECURSION: '101',
+  SIGNATURES_POLL_SECONDS: '86401',
+  SIGNATURES_MIRROR: 'wrong-mirror',
+  SIGNATURES_URLS: 'https://wrong.example.org/',
+  VERDICT_CACHE: 'wrong-scope',
+  VERDICT_CACHE_MB: '65537',
+  UPLOAD_TIMEOUT_MS: '1e5',
+  UPLOAD_WAIT_MS: '-1',
+  MEMORY_RESERVE_PERCENT: '51',
+  UPLOAD_MEMORY_MB: '15',
+  URL_ALLOW_NETWORKS: '10.0.0.0/8,10.1.2.3/8',
+  URL_PORTS: '80,wrong-port',
+  URL_DNS_SERVERS: 'wrong-dns.example',
+  DOWNLOAD_TIMEOUT_MS: '999',
+  DOWNLOAD_MEMORY_MB: '15',
+  DOWNLOADS_PER_USER: '0',
+  DOWNLOADS: '0',
+  ENCRYPTED_ARCHIVES: 'wrong-policy',
+  STRIPE_SECRET_KEY: 'wrong-secret',
+  STRIPE_WEBHOOK_SECRET: 'wrong-webhook',
+  STRIPE_PRICES: 'wrong-prices',
+  STRIPE_API_BASE: 'http://wrong.example.org',
+  REGISTRATION: 'wrong-registration',
+  TRUSTED_PROXIES: '10.0.0.0/33',
+  JWT_ISSUER: 'https://wrong-issuer.example.org/'.repeat(40),
+  JWT_JWKS_URL: 'http://wrong-jwks.example.org/',
+  JWT_AUDIENCE: 'wrong-audience'.repeat(80),
+  APP_ENV: 'wrong-env'.repeat(10),
+  LOG_LEVEL: 'wrong-level',
+  BOOTSTRAP_EMAIL: 'wrong-email',
+  BOOTSTRAP_PASSWORD: 'wrong-pass',
+  BOOTSTRAP_API_KEY: 'WRONG-KEY',
+};
+
+t.test('every problem is listed at once, and no value with it', async (t) => {
+  const problems = problemsOf(wrong);
+  t.strictSame(problems.map((problem) => problem.split(' ')[0]).sort(), Object.keys(wrong).sort());
+  t.notMatch(problems.join('\n'), /wrong|WRONG|70001|1e5|mysql|ftp/);
+  t.throws(() => readConfig(wrong), {
+    message: new RegExp(
+      `^The configuration has ${Object.keys(wrong).length} problems:\\n {2}PORT must be at most 65535\\n`,
+    ),
+  });
+  t.throws(() => readConfig({ PORT: 'x' }), {
+    message: 'The configuration has a problem:\n  PORT must be a whole number',
+  });
+});
+
+t.test(
+  'what is wrong between variables is listed with what is wrong by itself, and nothing that only follows from it',
+  async (t) => {
+    t.strictSame(
+      problemsOf({
+        PORT: 'x',
+        PLANS: 'SMALL:1,LARGE:2',
+        PROCESSES: '2',
+        REDIS_URL: 'http://wrong',
+        STRIPE_SECRET_KEY: 'wrong',
+        STRIPE_PRICES: 'HUGE:price_1',
+        JWT_ISSUER: 'sluice',
+        JWT_JWKS_URL: 'wrong',
+      }).map((problem) => problem.replace(/ (must be|is needed|must not|must name|must look|must be set).*/, ' $1')),
+      [
+        'PORT must be',
+        'REDIS_URL must be',
+        'STRIPE_SECRET_KEY must look',
+        'JWT_JWKS_URL must be',
+        'BOOTSTRAP_PLAN must be',
+        'STRIPE_WEBHOOK_SECRET is needed',
+        'BASE_URL is needed',
+        'STRIPE_PRICES must name',
+        'JWT_AUDIENCE must be',
+        'JWT_ISSUER must not',
+      ],
+    );
+    t.match(problemsOf({ PLANS: 'wrong', STRIPE_SECRET_KEY: 'sk_test_a', STRIPE_PRICES: 'PRO:price_1' }), [
+      /^PLANS must look/,
+      /^STRIPE_WEBHOOK_SECRET is needed/,
+      /^BASE_URL is needed/,
+    ]);
+  },
+);
+
+t.test('whose verdicts are remembered', async (t) => {
+  t.match(readConfig({}), { verdictScope: 'shared', verdictCacheBytes: 64 * 1024 * 1024 });
+  t.match(readConfig({ VERDICT_CACHE: 'account', VERDICT_CACHE_MB: '1' }), {
+    verdictScope: 'account',
+    verdictCacheBytes: 1024 * 1024,
+  });
+  t.match(readConfig({ VERDICT_CACHE: 'off' }), { verdictCacheBytes: 0 });
+});
+
+t.test('networks, ports and DNS servers of URL scans are read strictly', async (t) => {
+  const config = readConfig({
+    URL_ALLOW_NETWORKS: '127.0.0.1/32, fd00::/8,0.0.0.0/0,2001:db8::/33',
+    URL_PORTS: '80,443, 8000-8999,65535',
+    URL_DNS_SERVERS: '192.0.2.53, 127.0.0.1:5353,2001:db8::53,[2001:db8::53]:53',
+  });
+  t.strictSame(config.urlAllowNetworks, ['127.0.0.1/32', 'fd00::/8', '0.0.0.0/0', '2001:db8::/33']);
+  const ranges = [
+    [80, 80],
+    [443, 443],
+    [8000, 8999],
+    [65_535, 65_535],
+  ];
+  t.strictSame(config.urlPorts, ranges);
+  t.strictSame(config.urlDnsServers, ['192.0.2.53', '127.0.0.1:5353', '2001:db8::53', '[2001:db8::53]:53']);
+  const bad: Record<string, string[]> = {
+    URL_ALLOW_NETWORKS: [
+      '10.0.0.0',
+      '10.0.0.0/',
+      '10.0.0.0/08',
+      '10.0.0.0/33',
+      '10.0.0.1/8',
+      '10/8',
+      'fd00::/129',
+      'fd00::1/8',
+      'fe80::%eth0/64',
+      'localhost/8',
+      '10.0.0.0/8,',
+      '10.0.0.0/8/8',
+      '*',
+    ],
+    URL_PORTS: ['0', '65536', '80-', '-80', '90-80', '80;443', '80,', '0x50', '080', '*'],
+    URL_DNS_SERVERS: [
+      'dns.example',
+      '192.0.2.53:',
+      '192.0.2.53:0',
+      '192.0.2.53:65536',
+      '[192.0.2.53]:53',
+      '::1]:53',
+      ',',
+    ],
+  };
+  for (const [name, values] of Object.entries(bad)) {
+    for (const value of values) t.match(problemsOf({ [name]: value }), [new RegExp(`^${name} must list`)], value);
+  }
+});
+
+t.test('plans that are none are refused', async (t) => {
+  const bad = [
+    'FREE',
+    'FREE:',
+    'FREE:0',
+    'FREE:-1',
+    'FREE:1.5',
+    'FREE:1000000000',
+    'free:5',
+    ':5',
+    'FREE:5,',
+    'A:1;B:2',
+  ];
+  for (const plans of bad) t.match(problemsOf({ PLANS: plans }), [/^PLANS must look like FREE:50,PRO:1000/], plans);
+  t.match(problemsOf({ PLANS: 'FREE:50' }), [/^BOOTSTRAP_PLAN must be one of FREE$/], 'the default plan is gone');
+  t.strictSame(problemsOf({ PLANS: 'FREE:50', BOOTSTRAP_PLAN: 'FREE' }), []);
+});
+
+const stripe = {
+  STRIPE_SECRET_KEY: 'sk_test_abcDEF123',
+  STRIPE_WEBHOOK_SECRET: 'whsec_secret',
+  STRIPE_PRICES: 'PRO:price_1, PRO:price_2,BUSINESS:price_3',
+  BASE_URL: 'https://sluice.example.org/',
+};
+
+t.test('with a secret key billing is on, and everything that it needs must be there', async (t) => {
+  t.equal(readConfig({}).billing, null);
+  t.equal(readConfig({ ...stripe, STRIPE_SECRET_KEY: '' }).billing, null, 'without the key the rest means nothing');
+  const { billing, plans } = readConfig(stripe);
+  t.match(billing, {
+    secretKey: 'sk_test_abcDEF123',
+    webhookSecret: 'whsec_secret',
+    apiBase: 'https://api.stripe.com',
+    returnBase: 'https://sluice.example.org',
+  });
+  t.strictSame(
+    plans.map(({ prices }) => prices),
+    [[], ['price_1', 'price_2'], ['price_3']],
+  );
+  t.strictSame(problemsOf({ STRIPE_SECRET_KEY: 'sk_live_x' }), [
+    'STRIPE_WEBHOOK_SECRET is needed when STRIPE_SECRET_KEY is set',
+    'STRIPE_PRICES is needed when STRIPE_SECRET_KEY is set',
+    'BASE_URL is needed when STRIPE_SECRET_KEY is set',
+  ]);
+});
+
+t.test('prices that fit no plan, or every plan, are refused', async (t) => {
+  const withPrices = (prices: string) => problemsOf({ ...stripe, STRIPE_PRICES: prices });
+  t.match(withPrices('GOLD:price_1'), [/^STRIPE_PRICES must name plans of PLANS: FREE, PRO, BUSINESS$/]);
+  t.match(withPrices('FREE:price_1,PRO:price_2,BUSINESS:price_3'), [
+    /^STRIPE_PRICES must leave one plan without a price/,
+  ]);
+  for (const prices of ['PRO', 'PRO:', 'PRO:prod_1', 'pro:price_1', 'PRO:price_1,', 'PRO:price_1,BUSINESS:price_1']) {
+    t.match(withPrices(prices), [/^STRIPE_PRICES must look like PRO:price_1/], prices);
+  }
+});
+
+t.test("Stripe's API is asked over https, or on this machine", async (t) => {
+  const withBase = (base: string) => problemsOf({ ...stripe, STRIPE_API_BASE: base });
+  for (const base of ['https://stripe.example.org', 'http://127.0.0.1:8081', 'http://localhost:1', 'http://[::1]:2/']) {
+    t.strictSame(withBase(base), [], base);
+  }
+  for (const base of [
+    'http://api.stripe.com',
+    'https://api.stripe.com/v1',
+    'http://127.0.0.1.example.org',
+    'ftp://x',
+    'x',
+  ]) {
+    t.match(withBase(base), [/^STRIPE_API_BASE must be an https URL/], base);
+  }
+});
+
+t.test('a third-party issuer needs all three variables, and to be another one', async (t) => {
+  const all = {
+    JWT_ISSUER: 'https://id.example.org',
+    JWT_JWKS_URL: 'https://id.example.org/jwks',
+    JWT_AUDIENCE: 'sluice',
+  };
+  t.strictSame(readConfig(all).trustedIssuer, {
+    issuer: 'https://id.example.org',
+    jwksUrl: 'https://id.example.org/jwks',
+    audience: 'sluice',
+  });
+  t.equal(readConfig({}).trustedIssuer, null);
+  for (const name of Object.keys(all)) {
+    t.match(problemsOf({ ...all, [name]: '' }), [new RegExp(`^${name} must be set as well`)], name);
+  }
+  t.strictSame(problemsOf({ ...all, JWT_JWKS_URL: 'http://127.0.0.1:8081/jwks' }), [], 'on this machine without TLS');
+  t.match(problemsOf({ ...all, BASE_URL: 'https://id.example.org/' }), [/^JWT_ISSUER must not be/]);
+});
+
+t.test('trusted proxies are networks', async (t) => {
+  t.strictSame(readConfig({ TRUSTED_PROXIES: '10.0.0.0/8, fd00::/8' }).trustedProxies, ['10.0.0.0/8', 'fd00::/8']);
+  for (const bad of ['10/8', '10.0.0.1', '10.0.0.0/33', 'proxy/8', '10.0.0.0/8,']) {
+    t.match(problemsOf({ TRUSTED_PROXIES: bad }), [/^TRUSTED_PROXIES must look like/], bad);
+  }
+});
+
+t.test('several processes need a Redis that counts for all of them, and share the cores and the memory', async (t) => {
+  t.strictSame(problemsOf({ PROCESSES: '2' }), [
+    'REDIS_URL is needed when PROCESSES is above 1: they share their counts',
+  ]);
+  const stores = { REDIS_URL: 'redis://cache' };
+  const [one, four] = ['1', '4'].map((count) => readConfig({ ...stores, PROCESSES: count }));
+  t.equal(four?.scanThreads, Math.max(1, Math.floor((one?.scanThreads ?? 0) / 4)));
+  t.equal(four?.memoryLimitBytes, Math.floor((one?.memoryLimitBytes ?? 0) / 4));
+  t.equal(readConfig({ MEMORY_LIMIT_MB: '0' }).memoryLimitBytes, null);
+  t.equal(readConfig({ MEMORY_LIMIT_MB: '512' }).memoryLimitBytes, 512 * 1024 * 1024);
+});

@@ -1,0 +1,142 @@
+// The scan threads with the real engine: verdicts, the content's way there and back, deadlines, a full queue, and stopping.
+import { spawnSync } from 'node:child_process';
+import { readdirSync, readFileSync } from 'node:fs';
+import { getPriority } from 'node:os';
+import { fileURLToPath } from 'node:url';
+import t from 'tap';
+import { loadSignatures } from '../../../src/engine/signatures.js';
+import { startPool } from '../../../src/engine/threads/pool.js';
+import { Failure, Unavailable } from '../../../src/errors.js';
+import { ownSignaturesDirectory } from '../../../src/paths.js';
+import { zip } from '../../fixtures/archives.js';
+import { withoutRoot } from '../../fixtures/other-user.js';
+import { eicar } from '../../fixtures/samples.js';
+import { sharedBytes } from '../../fixtures/shared-bytes.js';
+import { until } from '../../fixtures/until.js';
+
+/** With spare room, as uploads have it. */
+const bufferOf = (content: Uint8Array): Uint8Array<SharedArrayBuffer> => sharedBytes(content, 100);
+
+/** Of all threads of this process; one that ends meanwhile has none. */
+function niceOfThreads(): number[] {
+  return readdirSync('/proc/self/task').flatMap((id) => {
+    try {
+      const [, fields = ''] = readFileSync(`/proc/self/task/${id}/stat`, 'latin1').split(') ');
+      return [Number(fields.split(' ')[16])];
+    } catch {
+      return [];
+    }
+  });
+}
+
+/** Takes the engine some hundred milliseconds: it unpacks up to its limit. */
+const slow = zip([{ name: 'zeros', content: Buffer.alloc(250 * 1024 * 1024) }]);
+
+t.test('without an engine nothing is clean', async (t) => {
+  const pool = startPool({ threads: 1, queueLimit: 1, scanTimeoutMs: 10_000 });
+  t.teardown(() => pool.stop());
+  const { verdict } = await pool.scan(bufferOf(Buffer.from('x')), 1);
+  t.match(verdict, { kind: 'incomplete', reason: /^engine error: / });
+});
+
+t.test('with an engine', async (t) => {
+  const signatures = loadSignatures({ directories: [ownSignaturesDirectory], scanTimeoutMs: 60_000 });
+  t.teardown(() => signatures.stop());
+  await signatures.ready();
+
+  t.test('a verdict about exactly the bytes that count, and the content as it was', async (t) => {
+    const pool = startPool({ threads: 2, queueLimit: 10, scanTimeoutMs: 60_000 });
+    t.teardown(() => pool.stop());
+    const content = eicar();
+    // From then on the threads have nothing else to do.
+    await Promise.all([pool.scan(bufferOf(content), content.length), pool.scan(bufferOf(content), content.length)]);
+    const buffer = bufferOf(content);
+    const promise = pool.scan(buffer, content.length);
+    const outcome = await promise;
+    t.strictSame(outcome.verdict, { kind: 'infected', virusName: 'Sluice.Test.EICAR.UNOFFICIAL' });
+    t.ok(outcome.durationMs > 0);
+    t.equal(outcome.returned, null);
+    t.ok(content.equals(buffer.subarray(0, content.length)));
+    const cut = await pool.scan(bufferOf(content), content.length - 1);
+    t.strictSame(cut.verdict, { kind: 'clean', encrypted: false }, 'one byte less is another content');
+  });
+
+  t.test('a scan over its deadline is incomplete at the deadline, and its content comes back later', async (t) => {
+    const pool = startPool({ threads: 1, queueLimit: 10, scanTimeoutMs: 100 });
+    t.teardown(() => pool.stop());
+    const usual = getPriority();
+    // Until the thread is there, which may take longer than this deadline; one that needs half of it is given up afterwards.
+    const isServed = async (): Promise<boolean> => {
+      const startedMs = performance.now();
+      const outcome = await pool.scan(bufferOf(Buffer.from('x')), 1).catch(() => null);
+      return outcome?.verdict.kind === 'clean' && performance.now() - startedMs < 40;
+    };
+    await until(isServed);
+    const first = pool.scan(bufferOf(slow), slow.length);
+    // It waits until another thread stands in: then it has had too little time for the pool to call its content too slow.
+    const second = pool.scan(bufferOf(slow), slow.length).catch((error: unknown) => error);
+    const outcome = await first;
+    t.match(outcome, {
+      verdict: { kind: 'incomplete', reason: 'scan exceeded 100 ms' },
+      starved: false,
+    });
+    t.ok(niceOfThreads().includes(Math.min(19, usual + 10)), 'the thread that is late gets what others leave');
+    const late = await second;
+    if (late instanceof Failure) t.match(late, { code: 'unavailable' });
+    else t.match(late, { starved: true });
+    t.ok(outcome.returned);
+    await outcome.returned;
+    // Rejects while there is no thread for it.
+    const small = (): Promise<unknown> => pool.scan(bufferOf(Buffer.from('x')), 1).catch((error: unknown) => error);
+    await until(async () => !((await small()) instanceof Failure));
+    t.match(await small(), { verdict: { kind: 'clean' } });
+    await until(() => pool.running === 0);
+    t.equal(pool.late, 0, 'back within the grace');
+    if (usual < 9) await until(() => !niceOfThreads().some((nice) => nice > usual + 9));
+  });
+
+  t.test('a full queue refuses, an aborted wait ends, and a stop refuses what waits and ends what runs', async (t) => {
+    const pool = startPool({ threads: 1, queueLimit: 3, scanTimeoutMs: 60_000 });
+    const running = pool.scan(bufferOf(slow), slow.length);
+    let leave: (reason: Error) => void = () => undefined;
+    const client = {
+      isGone: () => false,
+      onGone(listener: typeof leave | null) {
+        leave = listener ?? leave;
+      },
+    };
+    const aborted = pool.scan(bufferOf(Buffer.from('a')), 1, { client });
+    const waiting = pool.scan(bufferOf(Buffer.from('b')), 1);
+    t.equal(pool.waiting, 2);
+    await t.rejects(pool.scan(bufferOf(Buffer.from('c')), 1), new Unavailable('queueShareFull'));
+    const others = pool.scan(bufferOf(Buffer.from('c')), 1, { account: 'another' });
+    t.equal(pool.accountsWaiting, 2);
+    await t.rejects(pool.scan(bufferOf(Buffer.from('c')), 1, { account: 'a third' }), new Unavailable('queueFull'));
+    leave(new Error('gone'));
+    await t.rejects(aborted, new Error('gone'));
+    t.equal(pool.waiting, 2);
+    const stopped = pool.stop();
+    for (const each of [waiting, others]) await t.rejects(each, new Unavailable('stopping'));
+    await t.rejects(pool.scan(bufferOf(Buffer.from('d')), 1), new Unavailable('stopping'));
+    t.match((await running).verdict, { kind: 'incomplete', reason: /^engine limit exceeded/ });
+    await stopped;
+  });
+});
+
+t.test('a thread that the kernel has no room for is tried again, also when no other one is left', async (t) => {
+  const program = fileURLToPath(new URL('./starved-threads.js', import.meta.url));
+  const options = { encoding: 'utf8', env: { PATH: process.env['PATH'] } } as const;
+  const { status, stdout, stderr } = spawnSync(...withoutRoot(process.execPath, [program]), options);
+  t.equal(status, 0, stderr);
+  t.equal(stdout, '0 free\n1 again\n');
+});
+
+t.test('threads that end while they load, with nothing to do, do not end the process', async (t) => {
+  const module = new URL('../../../src/engine/threads/threads.js', import.meta.url).href;
+  // Without their settings they can't load. When they are gone nothing is left to do, and the process ends by itself.
+  const script = `const { startThreads } = await import('${module}'); startThreads({ count: 1, standIns: 0, settings: null, onFree: () => undefined });`;
+  const { status, stderr } = spawnSync(process.execPath, ['--input-type=module', '--eval', script], {
+    encoding: 'utf8',
+  });
+  t.equal(status, 0, stderr);
+});

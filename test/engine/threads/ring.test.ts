@@ -1,0 +1,262 @@
+// Who owns a slot of the ring: every interleaving of the atomic steps of both sides, and two real threads at full speed.
+import { once } from 'node:events';
+import { Worker } from 'node:worker_threads';
+import t from 'tap';
+import {
+  atomicWords,
+  ENDED,
+  SLOTS,
+  servingSide,
+  TURN,
+  threadSide,
+  type Words,
+} from '../../../src/engine/threads/ring.js';
+
+/** Thrown where a side has used up the steps that it was given. */
+class OutOfSteps extends Error {}
+
+/** What both sides touch: the words, and what is in the slots. */
+interface Shared {
+  readonly words: Int32Array;
+  /** The scan that was written into each slot, and whether there is an answer to it. */
+  readonly slots: { scan: number; isAnswered: boolean; writer: string }[];
+}
+
+/** What a side does: an atomic step at a time, by the code of the service. */
+type Program = (steps: Steps) => void;
+
+interface Steps {
+  readonly words: Words;
+  /** A read or a write of a slot, which is no atomic step, but one at which the other side may come between. */
+  touch<T>(act: (shared: Shared) => T): T;
+}
+
+/**
+ * The sides can't stand still in the middle of a function. So for every further step a side runs anew from its beginning, and gets the
+ * recorded results of its steps before. What it does depends on nothing else.
+ */
+function runSteps(program: Program, history: unknown[], shared: Shared): 'more' | 'over' {
+  let at = 0;
+  function step<T>(act: () => T): T {
+    if (at < history.length) return history[at++] as T;
+    if (at > history.length || isTaken) throw new OutOfSteps();
+    isTaken = true;
+    const result = act();
+    history.push(result);
+    at += 1;
+    return result;
+  }
+  let isTaken = false;
+  const { words } = shared;
+  const steps: Steps = {
+    words: {
+      load: (index) => step(() => words[index] ?? 0),
+      store: (index, value) => void step(() => (words[index] = value)),
+      compareExchange: (index, expected, replacement) =>
+        step(() => {
+          const was = words[index] ?? 0;
+          if (was === expected) words[index] = replacement;
+          return was;
+        }),
+    },
+    touch: (act) => step(() => act(shared)),
+  };
+  try {
+    program(steps);
+    return 'over';
+  } catch (error) {
+    if (error instanceof OutOfSteps) return 'more';
+    throw error;
+  }
+}
+
+interface World {
+  readonly shared: Shared;
+  readonly histories: [unknown[], unknown[]];
+}
+
+function copyOf({ shared, histories }: World): World {
+  return {
+    shared: { words: shared.words.slice(), slots: shared.slots.map((slot) => ({ ...slot })) },
+    histories: [[...histories[0]], [...histories[1]]],
+  };
+}
+
+/** Runs all interleavings; worlds that are equal, with equal pasts of both sides, are run on once. Returns how many ended. */
+function explore(programs: readonly [Program, Program], start: World, atEnd: (world: World) => void): number {
+  const seen = new Set<string>();
+  let ends = 0;
+  const open = [start];
+  for (let world = open.pop(); world !== undefined; world = open.pop()) {
+    let isOver = true;
+    for (const side of [0, 1] as const) {
+      const next = copyOf(world);
+      const before = next.histories[side].length;
+      runSteps(programs[side], next.histories[side], next.shared);
+      if (next.histories[side].length === before) continue;
+      isOver = false;
+      const key = JSON.stringify([[...next.shared.words], next.shared.slots, next.histories]);
+      if (seen.has(key)) continue;
+      seen.add(key);
+      open.push(next);
+    }
+    if (!isOver) continue;
+    ends += 1;
+    atEnd(world);
+  }
+  return ends;
+}
+
+type Move = 'post' | 'takeBack' | 'collect';
+
+/** The serving side does the moves in this order; scans that are taken back, and answers that are taken, are noted down. */
+function serving(moves: readonly Move[], notes: { takenBack: number[]; collected: number[] }): Program {
+  return ({ words, touch }) => {
+    const side = servingSide(words);
+    const posted: number[] = [];
+    notes.takenBack = [];
+    notes.collected = [];
+    let scans = 0;
+    for (const move of moves) {
+      if (move === 'post') {
+        if (!side.hasRoom()) continue;
+        const scan = ++scans;
+        const at = side.nextSlot();
+        touch(({ slots }) => {
+          const slot = slots[at];
+          if (slot === undefined || slot.writer === 'thread') throw new Error('written to while the thread has it');
+          Object.assign(slot, { scan, isAnswered: false });
+        });
+        posted.push(scan);
+        side.post();
+      } else if (move === 'takeBack') {
+        if (side.takeBack()) notes.takenBack.push(posted.pop() ?? -1);
+      } else {
+        const at = side.endedSlot();
+        if (at === null) continue;
+        const scan = posted.shift();
+        touch(({ slots }) => {
+          if (slots[at]?.scan !== scan || slots[at]?.isAnswered !== true)
+            throw new Error('not the answer to this scan');
+        });
+        notes.collected.push(scan ?? -1);
+        side.taken();
+      }
+    }
+  };
+}
+
+/** The thread scans what it finds, and looks so many times. */
+function scanning(looks: number, notes: { scanned: number[] }): Program {
+  return ({ words, touch }) => {
+    const side = threadSide(words);
+    notes.scanned = [];
+    for (let look = 0; look < looks; look += 1) {
+      const at = side.begin();
+      if (at === null) continue;
+      const scan = touch(({ slots }) => {
+        const slot = slots[at];
+        if (slot === undefined || slot.isAnswered || slot.writer !== '') throw new Error('begun twice');
+        slot.writer = 'thread';
+        return slot.scan;
+      });
+      touch(({ slots }) => {
+        const slot = slots[at];
+        if (slot?.scan !== scan) throw new Error('changed while the thread has it');
+        Object.assign(slot, { isAnswered: true, writer: '' });
+      });
+      notes.scanned.push(scan);
+      side.end();
+    }
+  };
+}
+
+const scripts: readonly (readonly Move[])[] = [
+  ['post', 'collect', 'post', 'collect', 'collect'],
+  ['post', 'post', 'collect', 'post', 'collect', 'collect'],
+  ['post', 'post', 'takeBack', 'post', 'collect', 'collect'],
+  ['post', 'takeBack', 'post', 'takeBack', 'post', 'collect'],
+  ['post', 'post', 'takeBack', 'takeBack', 'post', 'post', 'collect'],
+  ['post', 'post', 'collect', 'takeBack', 'post', 'collect', 'post'],
+];
+
+t.test(
+  'in every interleaving each scan is scanned once or taken back, in order, and no slot has two owners',
+  async (t) => {
+    for (const script of scripts) {
+      const left = { takenBack: [] as number[], collected: [] as number[] };
+      const right = { scanned: [] as number[] };
+      const programs = [serving(script, left), scanning(3, right)] as const;
+      const shared = {
+        words: new Int32Array(2),
+        slots: Array.from({ length: SLOTS }, () => ({ scan: 0, isAnswered: false, writer: '' })),
+      };
+      const ends = explore(programs, { shared, histories: [[], []] }, (world) => {
+        // The notes are those of the last run of each side: made once more from its history.
+        for (const side of [0, 1] as const) runSteps(programs[side], world.histories[side], world.shared);
+        const { scanned } = right;
+        if (scanned.some((scan) => left.takenBack.includes(scan))) throw new Error('scanned and taken back');
+        if (new Set(scanned).size !== scanned.length) throw new Error('scanned twice');
+        if (scanned.some((scan, index) => index > 0 && scan < (scanned[index - 1] ?? 0)))
+          throw new Error('out of order');
+        if (left.collected.some((scan, index) => scan !== scanned[index])) throw new Error('another answer');
+      });
+      t.ok(ends > 0, `${script.join(', ')}: ${ends} ends`);
+    }
+  },
+);
+
+t.test('two threads, 150,000 scans, counters that go round: each answer is that of its scan', async (t) => {
+  const memory = new SharedArrayBuffer(64);
+  const words = new Int32Array(memory, 0, 2);
+  const slots = new Int32Array(memory, 16, 2 * SLOTS);
+  const module = new URL('../../../src/engine/threads/ring.js', import.meta.url).href;
+  const source = `const { workerData } = require('node:worker_threads');
+    import('${module}').then(({ atomicWords, threadSide, TURN }) => {
+      const words = new Int32Array(workerData, 0, 2), slots = new Int32Array(workerData, 16, ${2 * SLOTS});
+      const side = threadSide(atomicWords(words));
+      for (;;) {
+        const at = side.begin();
+        if (at === null) { Atomics.wait(words, TURN, side.seen()); continue; }
+        const scan = slots[2 * at];
+        slots[2 * at + 1] = scan ^ 0x5a5a;
+        side.end();
+        if (scan === -1) break;
+      }
+    });`;
+  const worker = new Worker(source, { eval: true, workerData: memory });
+  const exit = once(worker, 'exit');
+  const side = servingSide(atomicWords(words));
+  const posted: number[] = [];
+  let wrong = 0;
+  let takenBack = 0;
+  function collect(): void {
+    for (let at = side.endedSlot(); at !== null; at = side.endedSlot()) {
+      const scan = posted.shift() ?? 0;
+      if (slots[2 * at] !== scan || slots[2 * at + 1] !== (scan ^ 0x5a5a)) wrong += 1;
+      side.taken();
+    }
+  }
+  function post(scan: number): void {
+    while (!side.hasRoom()) collect();
+    const at = side.nextSlot();
+    slots[2 * at] = scan;
+    slots[2 * at + 1] = 0;
+    posted.push(scan);
+    side.post();
+    Atomics.notify(words, TURN);
+  }
+  for (let scan = 1; scan <= 150_000; scan += 1) {
+    post(scan);
+    if (scan % 3 === 0 && side.takeBack()) {
+      takenBack += 1;
+      posted.pop();
+    }
+  }
+  post(-1);
+  while (posted.length > 0) collect();
+  await exit;
+  t.equal(wrong, 0);
+  t.equal(words[ENDED], (150_001 - takenBack) & 0xffff);
+  t.comment(`${takenBack} taken back`);
+});

@@ -1,0 +1,56 @@
+// Parts of a database: everything in it but hashes of files and the logical signatures, and a share of those. An engine of it scans as much faster as it has fewer of them.
+import { mkdirSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs';
+import { basename, join } from 'node:path';
+import { membersOf } from '../../src/engine/clamav/gates/bundle.js';
+import { databaseFiles } from '../../src/engine/databases.js';
+
+const LOGICAL = '.ldb';
+/** Hashes of whole files, which no gate has to do with, and which take seconds to load. */
+const HASHES = /\.(hdb|hdu|hsb|hsu|mdb|mdu|msb|msu|imp)$/;
+
+export interface Logical {
+  readonly lines: readonly string[];
+  /** All other files of the databases: to be linked as they are, and members of containers that had logical signatures. */
+  readonly others: readonly { readonly path: string }[];
+  readonly members: readonly { readonly name: string; readonly content: Buffer }[];
+}
+
+export async function readLogical(database: string): Promise<Logical> {
+  const texts: string[] = [];
+  const others: { path: string }[] = [];
+  const members: { name: string; content: Buffer }[] = [];
+  for (const path of await databaseFiles(database)) {
+    if (HASHES.test(path)) continue;
+    if (path.endsWith(LOGICAL)) {
+      texts.push(readFileSync(path, 'latin1'));
+      continue;
+    }
+    const within: { name: string; content: Buffer }[] = [];
+    if (/\.(cvd|cld|cud)$/.test(path)) {
+      for await (const { name, content } of membersOf(path, () => true))
+        if (content !== null) within.push({ name, content });
+    }
+    if (!within.some(({ name }) => name.endsWith(LOGICAL))) others.push({ path });
+    else {
+      for (const { name, content } of within) {
+        if (name.endsWith(LOGICAL)) texts.push(content.toString('latin1'));
+        else if (!HASHES.test(name)) members.push({ name, content });
+      }
+    }
+  }
+  const lines = texts.flatMap((text) => text.split(/\r?\n/)).filter((line) => line !== '' && !line.startsWith('#'));
+  return { lines, others, members };
+}
+
+/** The lines of one of so many slices. */
+export function linesOfSlice(lines: readonly string[], slice: number, slices: number): readonly string[] {
+  return lines.filter((_, index) => index % slices === slice);
+}
+
+/** Writes a folder of databases with these logical signatures. */
+export function writeSlice({ others, members }: Logical, lines: readonly string[], folder: string): void {
+  mkdirSync(folder, { recursive: true });
+  for (const { path } of others) symlinkSync(path, join(folder, basename(path)));
+  for (const { name, content } of members) writeFileSync(join(folder, name), content);
+  writeFileSync(join(folder, 'slice.ldb'), `${lines.join('\n')}\n`, 'latin1');
+}

@@ -1,0 +1,48 @@
+// The wire shape of a scan result: the six fields of the interface, in their order.
+import t from 'tap';
+import { withExtension } from '../../../src/scan/filename.js';
+import { resultJson, ScanResult } from '../../../src/scan/http/result.js';
+
+t.test('an infected upload', async (t) => {
+  const json = resultJson({
+    filename: 'a.tar.GZ',
+    extension: 'GZ',
+    sizeInBytes: 68,
+    scanDurationMillis: 1.5,
+    virusName: 'A.B',
+  });
+  t.equal(
+    json,
+    '{"filename":"a.tar.GZ","extension":"GZ","sizeInBytes":68,"scanDurationMillis":2,"infected":true,"virusName":"A.B"}',
+  );
+});
+
+t.test('a clean upload without an extension', async (t) => {
+  const json = resultJson({
+    filename: '.htaccess',
+    extension: '',
+    sizeInBytes: 1,
+    scanDurationMillis: 0.4,
+    virusName: null,
+  });
+  t.equal(
+    json,
+    '{"filename":".htaccess","extension":"","sizeInBytes":1,"scanDurationMillis":0,"infected":false,"virusName":null}',
+  );
+});
+
+t.test('a filename of quotes, line separators and half characters is still JSON', async (t) => {
+  for (const filename of ['a"b\\.txt', 'a\u2028b.txt', 'a\ud800.txt', '__proto__']) {
+    const json = resultJson({ ...withExtension(filename), sizeInBytes: 1, scanDurationMillis: 0, virusName: null });
+    t.equal(JSON.parse(json).filename, filename);
+    t.ok(Buffer.from(json).equals(Buffer.from(JSON.stringify(JSON.parse(json)))));
+  }
+});
+
+t.test('the schema names the fields of the result', async (t) => {
+  const result = JSON.parse(
+    resultJson({ filename: 'a', extension: '', sizeInBytes: 1, scanDurationMillis: 0, virusName: null }),
+  );
+  t.strictSame(Object.keys(ScanResult.shape), Object.keys(result));
+  t.strictSame(ScanResult.parse(result), result);
+});
