@@ -12,9 +12,17 @@ import { startSetting } from './setting.js';
 const setting = await startSetting();
 t.teardown(() => setting.stop());
 
-t.test('signing in and out', (t) => sessionSuite(t, setting));
-t.test('scanning', (t) => scanSuite(t, setting));
-t.test('the history', (t) => historySuite(t, setting));
-t.test('API keys', (t) => keySuite(t, setting));
-t.test('billing', (t) => billingSuite(t, setting));
-t.test('the account', (t) => accountSuite(t, setting));
+const suites: readonly [string, typeof sessionSuite][] = [
+  ['signing in and out', sessionSuite],
+  ['scanning', scanSuite],
+  ['the history', historySuite],
+  ['API keys', keySuite],
+  ['billing', billingSuite],
+  ['the account', accountSuite],
+];
+for (const [name, suite] of suites) {
+  t.test(name, async (t) => {
+    t.teardown(() => setting.browser.closePersons());
+    await suite(t, setting);
+  });
+}
