@@ -24,11 +24,13 @@ export async function keySuite(tap: Subtest, { server, signedIn }: Setting): Pro
       t.match(await dialog.getByRole('tabpanel').textContent(), new RegExp(value), language);
     }
     await dialog.getByRole('button', { name: 'Copy' }).first().click();
+    await dialog.getByRole('button', { name: 'Copied' }).waitFor();
     t.equal(await page.evaluate('navigator.clipboard.readText()'), value);
     await dialog.getByRole('button', { name: 'I have copied it' }).click();
 
     const row = page.getByRole('row').filter({ hasText: name });
     await row.waitFor();
+    await dialog.waitFor({ state: 'detached' });
     t.notMatch(await page.content(), new RegExp(value), 'shown once');
     t.match(await row.textContent(), /Never/);
     t.equal((await upload(server.url, 'content', { key: value })).status, 200);

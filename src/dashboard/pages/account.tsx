@@ -91,6 +91,8 @@ function NameForm({ user }: { readonly user: User }) {
         label={t.name}
         autoComplete="name"
         value={name}
+        // What is saved makes this form anew: text that is typed meanwhile would be lost.
+        readOnly={change.isPending}
         onChange={({ currentTarget }) => setName(currentTarget.value)}
         error={name === user.name ? null : (nameError(name) ?? errorAt(change.error, 'name'))}
       />

@@ -2,6 +2,7 @@
 import { spawn, spawnSync } from 'node:child_process';
 import { existsSync, readdirSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
+import { setTimeout } from 'node:timers/promises';
 import t from 'tap';
 import type { SignatureEvent } from '../../../src/engine/signature-state.js';
 import { loadSignatures } from '../../../src/engine/signatures.js';
@@ -17,6 +18,8 @@ const MIB = 1024 * 1024;
 const TEST_FILES = '/usr/share/clamav-testfiles';
 const CLEAN = { kind: 'clean', encrypted: false };
 const ENDLESS = 'rule endless { condition: for all i in (0..9223372036854775806) : (i != -1) }';
+/** Between two scans while rules are loaded: hundreds in a second are left. */
+const PAUSE_MS = 5;
 const HARMLESS = Buffer.from('nothing to see here');
 
 function rule(name: string, text: string, meta = ''): string {
@@ -108,6 +111,8 @@ for (const engine of ['clamav', 'yara'] as const) {
       let done = false;
       const scanning = Array.from({ length: 4 }, async () => {
         while (!done) {
+          // Without it the scans have both cores, and the loads wait for them.
+          await setTimeout(PAUSE_MS);
           const { verdict, engine: looked } = await outcomeOf(pool, content);
           if (looked === null || verdict.kind !== 'infected') throw new Error(JSON.stringify(verdict));
           const { epoch } = looked;
