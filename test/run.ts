@@ -86,7 +86,7 @@ function testRuns(wanted: readonly string[]): Run[] {
 function runFile({ path, env }: Run): Promise<Result> {
   const startedMs = performance.now();
   return new Promise((resolve) => {
-    const child = spawn(process.execPath, ['--enable-source-maps', join(root, path)], {
+    const child = spawn(process.execPath, ['--enable-source-maps', join(root, 'file.js'), join(root, path)], {
       env: { ...process.env, ...env, TAP: '1', TAP_TIMEOUT: String(TIMEOUT_SECONDS) },
       stdio: ['ignore', 'pipe', 'pipe'],
     });

@@ -34,7 +34,7 @@ const HUNG_SHARE = 0.5;
 const LOOKS = 30;
 const LOOK_LEAST_MS = 50;
 
-/** Returns what ends the watch. */
+/** Returns what ends the watch. Not a deadline of deadline.ts: that is one moment, and this looks at the thread again and again until and after it. */
 export function watchScan(options: WatchOptions): () => void {
   const { scanTimeoutMs, graceMs, onGivenUp, onLate, onHung } = options;
   const startedMs = performance.now();

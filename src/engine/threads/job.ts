@@ -115,6 +115,7 @@ export function watchScanTime(job: Job, waitedMs: number): () => void {
   return () => letGo();
 }
 
+/** Not a clock of deadline.ts: nothing stops this time, the wait and the thread share it, and every scan begins two of these timers. */
 function startTimer({ timeoutMs, startedMs }: Job, onDue: () => void): CoarseTimer {
   return startCoarseTimer(timeoutMs - (performance.now() - startedMs), onDue);
 }

@@ -6,6 +6,7 @@ import { createInterface } from 'node:readline';
 import { setTimeout as delay } from 'node:timers/promises';
 import { messageOfError } from '../../error-text.js';
 import type { Log } from '../../log.js';
+import { endsWithin } from '../../waiting/within.js';
 import { StoreError } from '../store-error.js';
 import { type DatabaseAccount, SYSTEM_PATH } from './account.js';
 import { MAJOR } from './programs.js';
@@ -136,22 +137,11 @@ export function endOf(child: ChildProcess): Promise<string> {
 }
 
 async function stop(child: ChildProcess, ended: Promise<string>, log: StoreLog): Promise<void> {
-  const isGone = async (withinMs: number): Promise<boolean> => {
-    const timer = new AbortController();
-    try {
-      return await Promise.race([
-        ended.then(() => true),
-        delay(withinMs, false, { signal: timer.signal }).catch(() => false),
-      ]);
-    } finally {
-      timer.abort();
-    }
-  };
   child.kill('SIGINT');
-  if (await isGone(FAST_STOP_MS)) return;
+  if (await endsWithin(ended, FAST_STOP_MS)) return;
   log.error('the embedded database does not stop in order: ending it at once, the next start repairs what that leaves');
   child.kill('SIGQUIT');
-  if (await isGone(IMMEDIATE_STOP_MS)) return;
+  if (await endsWithin(ended, IMMEDIATE_STOP_MS)) return;
   child.kill('SIGKILL');
   await ended;
 }

@@ -1,0 +1,43 @@
+// One test file in a process of its own, as test/run.ts starts it: `node file.js PATH`. It ends one that has nothing left to do and is still there.
+import { resolve } from 'node:path';
+import { pathToFileURL } from 'node:url';
+import t from 'tap';
+
+/** Nothing that a file does between two of its tests takes that long, on a busy machine either. */
+const IDLE_MS = 60_000;
+/** What teardowns may take after the totals. */
+const TEARDOWN_MS = 30_000;
+
+/**
+ * tap lets a process live for as long as something keeps it alive. A test that fails before its end leaves a server or a connection, and
+ * the file would live until its time limit.
+ */
+function endWhenIdle(): void {
+  let timer: NodeJS.Timeout | undefined;
+  t.on('idle', () => {
+    clearTimeout(timer);
+    // What a file waits for before its first test takes as long as it takes.
+    if (t.count > 0 && t.results === undefined) timer = setTimeout(endTests, IDLE_MS).unref();
+  });
+  t.on('complete', () => {
+    setTimeout(() => {
+      process.stderr.write(`All is over, and these are still open: ${stillOpen()}\n`);
+      process.exit(1);
+    }, TEARDOWN_MS).unref();
+  });
+}
+
+function endTests(): void {
+  if (!t.idle) return;
+  t.fail(`the last test is over, and the process does not end: ${stillOpen()} is open`);
+  t.end();
+}
+
+function stillOpen(): string {
+  return process.getActiveResourcesInfo().join(', ');
+}
+
+const [, , path] = process.argv;
+if (path === undefined) throw new Error('No test file is named');
+endWhenIdle();
+await import(pathToFileURL(resolve(path)).href);
