@@ -258,14 +258,14 @@ async function compileTypeScript() {
   const stamp = at('dist', '.built');
   const list = `${sources.map((path) => relative(root, path)).join('\n')}\n`;
   const inputs = [...sources, at('tsconfig.json'), at('package-lock.json'), at('build.mjs')];
-  const isWhole = [...sources.map(outputOf), bundledProgram].every((path) => existsSync(path));
-  const isBuilt = isWhole && existsSync(stamp) && readFileSync(stamp, 'utf8') === list;
+  const isCompiled = sources.every((path) => existsSync(outputOf(path)));
+  const isBuilt = isCompiled && existsSync(bundledProgram) && existsSync(stamp) && readFileSync(stamp, 'utf8') === list;
   if (isBuilt && newestMs(inputs) <= statSync(stamp).mtimeMs) return;
   announce('Compiling TypeScript');
   const startedAt = new Date();
   rmSync(stamp, { force: true });
   // tsc remembers in this file what it wrote, and does not look whether that is still there.
-  if (!isWhole) rmSync(at('dist', '.tsbuildinfo'), { force: true });
+  if (!isCompiled) rmSync(at('dist', '.tsbuildinfo'), { force: true });
   const pretty = String(process.stdout.isTTY === true);
   await run(process.execPath, [compiler, '--pretty', pretty], {
     todo: 'Mend the types.',

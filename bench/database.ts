@@ -8,10 +8,12 @@ import { createGunzip } from 'node:zlib';
 
 const LINES_PER_WRITE = 10_000;
 
-/** Copies the folder's files, `.gz` unpacked, and adds `hashes` made-up SHA-256 signatures. */
+/** Copies the folder's files, `.gz` unpacked, without what is in folders of it, which no engine reads either, and adds `hashes` made-up SHA-256 signatures. */
 export async function makeDatabase(source: string, hashes: number, target: string): Promise<void> {
   await mkdir(target);
-  for (const name of await readdir(source)) {
+  for (const entry of await readdir(source, { withFileTypes: true })) {
+    if (entry.isDirectory()) continue;
+    const { name } = entry;
     const path = join(source, name);
     if (!name.endsWith('.gz')) await copyFile(path, join(target, name));
     else {

@@ -23,9 +23,12 @@ async function awayFromTheHour(): Promise<void> {
 
 t.test('a thousand requests by two ways to two nodes get exactly the units that there are', async (t) => {
   const cluster = await startRedisCluster();
+  t.teardown(() => cluster.stop());
   const env = { ...plan, DATABASE_URL: await postgres.database(), REDIS_URL: cluster.url };
   const one = await startServer({ env });
+  t.teardown(() => one.stop());
   const other = await startServer({ env });
+  t.teardown(() => other.stop());
   await awayFromTheHour();
   const { accessToken: token } = await signIn(other.url);
   const asked = Array.from({ length: 1_000 }, (_, index) => {
@@ -42,13 +45,14 @@ t.test('a thousand requests by two ways to two nodes get exactly the units that 
     'no two answers have the same number of units left',
   );
   for (const server of [one, other]) t.equal(await server.stop(), 0);
-  await cluster.stop();
 });
 
 t.test('Redis killed and started under load: no request fails, and the limit stays exact', async (t) => {
   const redis = await startRedis();
+  t.teardown(() => redis.stop());
   const env = { ...plan, DATABASE_URL: await postgres.database(), REDIS_URL: redis.url };
   const servers = [await startServer({ env }), await startServer({ env })];
+  t.teardown(() => Promise.all(servers.map((server) => server.stop())));
   await awayFromTheHour();
   const counts = { 200: 0, 429: 0 };
   const ask = async (rounds: number): Promise<void> => {
@@ -80,19 +84,18 @@ t.test('Redis killed and started under load: no request fails, and the limit sta
   await isBack();
   await ask(60);
   t.same(counts, { 200: 100, 429: 60 });
-  for (const server of servers) await server.stop();
-  await redis.stop();
 });
 
 t.test('a restart goes on with the hour', async (t) => {
   const env = { ...plan, DATABASE_URL: await postgres.database() };
   await awayFromTheHour();
   const before = await startServer({ env });
+  t.teardown(() => before.stop());
   for (let unit = 0; unit < 3; unit += 1) await upload(before.url, 'content');
   await before.stop();
   const after = await startServer({ env });
+  t.teardown(() => after.stop());
   t.equal((await upload(after.url, 'content')).headers.get('x-ratelimit-remaining'), '96');
-  await after.stop();
 });
 
 t.test('what one node has scanned, another one with the same signatures knows, and none with others', async (t) => {

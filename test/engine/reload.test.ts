@@ -17,7 +17,7 @@ import { bodySignature, databaseFolder, temporaryFolder } from '../native/engine
 const MARK = Buffer.from('a mark of this test');
 const SCAN_TIMEOUT_MS = 60_000;
 /** Between two scans of a client: reloads get a core, and scans are never a long time apart. */
-const PAUSE_MS = 1;
+const PAUSE_MS = 5;
 
 function write(folder: string, name: string, content: string): void {
   writeFileSync(join(folder, `${name}.part`), content);

@@ -280,12 +280,13 @@ t.test('the process that validates rules ends with the process that has started 
 
 t.test('a megabyte of rules serves, and two processes that try them at once', async (t) => {
   const folder = temporaryFolder(t);
-  const many = Array.from({ length: 8_000 }, (_, index) =>
-    rule(`r${index}`, `a text that only number ${index} has`, '// '.padEnd(60, '.')),
+  // What takes time is their number, not their length.
+  const many = Array.from({ length: 2_000 }, (_, index) =>
+    rule(`r${index}`, `a text that only number ${index} has`, '// '.padEnd(460, '.')),
   );
   writeFileSync(join(folder, 'many.yar'), many.join(''));
   const sets = await Promise.all([loadRules([folder]), loadRules([folder])]);
-  for (const set of sets) t.match(set, { ruleCount: 8_000, files: [{ errors: [] }] });
+  for (const set of sets) t.match(set, { ruleCount: 2_000, files: [{ errors: [] }] });
   t.ok((sets[0]?.set.text.byteLength ?? 0) > MIB);
 });
 
