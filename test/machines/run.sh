@@ -2,21 +2,25 @@
 # Runs the two commands of the README on fresh machines: folders with a Debian of their own, a Node, a clean clone of this project's last
 # commit, as root in /root and as a user with sudo. Prints a row of docs/machines.md for each. Needs root, debootstrap and npm.
 #
-#   test/machines/run.sh [-d '12 13'] [-n '20 22 24 26'] [-u 'root user'] [-c 'start test'] FOLDER
+#   test/machines/run.sh [-d '12 13'] [-n '20 22 24 26'] [-u 'root user'] [-c 'start test'] [-k] [-x COMMAND] FOLDER
 #
-# FOLDER keeps what is the same for all (a Debian, packages, the logs); a machine's own folder is removed when it is done with. Each runs in
-# namespaces of its own for mounts and processes, so that nothing stays mounted or running, however this ends. HTTP_SERVER is passed on.
+# FOLDER keeps what is the same for all (a Debian, packages, the logs); a machine's own folder is removed when it is done with, unless -k says
+# that it stays. -x runs a command of yours in the clone instead, in the machine that -k has left if there is one, and leaves it.
+# Each runs in namespaces of its own for mounts and processes, so that nothing stays mounted or running, however this ends.
+# HTTP_SERVER is passed on.
 set -euo pipefail
 
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 root=$(cd "$here/../.." && pwd)
-debians='12 13' nodes='20 22 24 26' users='root user' commands='start test'
-while getopts d:n:u:c: option; do
+debians='12 13' nodes='20 22 24 26' users='root user' commands='start test' keeps='' own=''
+while getopts d:n:u:c:kx: option; do
   case $option in
     d) debians=$OPTARG ;;
     n) nodes=$OPTARG ;;
     u) users=$OPTARG ;;
     c) commands=$OPTARG ;;
+    k) keeps=1 ;;
+    x) own=$OPTARG ;;
     *) exit 64 ;;
   esac
 done
@@ -122,6 +126,11 @@ ms() { sed -n "s/^$2=\([0-9]*\)ms$/\1/p" "$1" | awk '{ printf "%.1f s", $1 / 100
 try_machine() {
   local debian=$1 node=$2 user=$3 name="$1-$2-$3" machine started='' tested='' began
   machine=$work/machine-$name
+  if [ -n "$own" ]; then
+    [ -e "$machine" ] || make_machine "$machine" "$debian" "$node" "$user"
+    inside "$machine" "$user" "cd sluice && $own" "$debian"
+    return
+  fi
   rm -rf --one-file-system "$machine"
   make_machine "$machine" "$debian" "$node" "$user"
   local log=$work/logs/$name
@@ -138,11 +147,11 @@ try_machine() {
     tested="$(grep -E '^# \{ total' "$log.test" | tail -n 1 | tr -d '#{}') | $(((SECONDS - began) / 60)) min"
   fi
   echo "| $debian | $("$work/node-$node/bin/node" --version | tr -d v) | $user | ${started:-| | | |} | ${tested:-|} |"
-  rm -rf --one-file-system "$machine"
+  [ -n "$keeps" ] || rm -rf --one-file-system "$machine"
 }
 
-echo '| Debian | Node | user | `npm start` with nothing installed | with everything installed | again | engine | HTTP | `npm test` | in |'
-echo '|---|---|---|---|---|---|---|---|---|---|'
+[ -n "$own" ] || echo '| Debian | Node | user | `npm start` with nothing installed | with everything installed | again | engine | HTTP | `npm test` | in |'
+[ -n "$own" ] || echo '|---|---|---|---|---|---|---|---|---|---|'
 for debian in $debians; do
   base "$debian"
   for node in $nodes; do
