@@ -4,16 +4,22 @@
 #
 #   test/machines/image.sh ROOT [NEWER_ROOT]      each the root of an image, as `buildah mount` gives it; needs root
 #
-# DATABASE_URL is passed on; without it there is the embedded database. Prints a line for all that was looked at.
+# DATABASE_URL is passed on; without it there is the embedded database. Signatures come by this machine's freshclam, from a mirror on loopback
+# into a folder that the images read at /var/lib/clamav; MIRROR is a folder with files for the mirror besides (main.cvd, daily.cvd, bytecode.cvd).
+# Prints a line for all that was looked at. Needs curl, psql, freshclam and Python 3.
 set -euo pipefail
 
 data=$(mktemp -d)
 log=$(mktemp)
 pid=''
-trap 'stop; rm -rf "$data" "$log"' EXIT
+clam=$(mktemp -d)
+mirror_pid=''
+trap 'stop; [ -z "$mirror_pid" ] || kill "$mirror_pid"; rm -rf "$data" "$log" "$clam"' EXIT
 trap 'exit 130' HUP INT TERM
 chown 10001:10001 "$data"
 chmod 700 "$data"
+mkdir "$clam/mirror" "$clam/signatures"
+chmod 755 "$clam" "$clam/signatures"
 
 fail() {
   cat "$log" >&2
@@ -23,7 +29,9 @@ fail() {
 
 # Runs a command of the image $1; what is behind it comes after `--`.
 inside() {
-  ROOT=$1 DATA=$data unshare --mount --pid --fork --kill-child bash -euc '
+  # The folder for signatures is a volume: a container engine makes the place where one is mounted.
+  mkdir -p "$1/var/lib/clamav"
+  ROOT=$1 DATA=$data SIGNATURES=$clam/signatures unshare --mount --pid --fork --kill-child bash -euc '
     mount --make-rprivate /
     mount --bind "$ROOT" "$ROOT"
     mount -t proc proc "$ROOT/proc"
@@ -37,6 +45,8 @@ inside() {
     mount -t tmpfs -o mode=1777,size=1g shm "$ROOT/dev/shm"
     mount -t tmpfs -o mode=1777 tmp "$ROOT/tmp"
     mount --bind "$DATA" "$ROOT/data"
+    mount --bind "$SIGNATURES" "$ROOT/var/lib/clamav"
+    mount -o remount,bind,ro "$ROOT/var/lib/clamav"
     mount -o remount,bind,ro "$ROOT"
     # The first process of the namespace passes signals on, as the --init of a container engine.
     trap "kill -TERM \$child" TERM
@@ -49,7 +59,7 @@ inside() {
   ' bash "$@" </dev/null
 }
 
-settings=(PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin NODE_ENV=production HOST=127.0.0.1 PORT=0 ADMIN_PORT=0 DATA_DIR=/data)
+settings=(PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin NODE_ENV=production HOST=127.0.0.1 PORT=0 ADMIN_PORT=0 DATA_DIR=/data SIGNATURES_POLL_SECONDS=2)
 # Beside a database that isn't its own Sluice makes no account by itself.
 own_key=0123456789abcdef0123456789abcdef
 [ -z "${DATABASE_URL:-}" ] || settings+=("DATABASE_URL=$DATABASE_URL" BOOTSTRAP_EMAIL=ada@example.com BOOTSTRAP_PASSWORD=a-long-password "BOOTSTRAP_API_KEY=$own_key")
@@ -80,6 +90,31 @@ stop() {
 key() { if [ -n "${DATABASE_URL:-}" ]; then echo "$own_key"; else sed -n 's/^  API key *//p' "$data/first-account.txt"; fi; }
 scan() { curl -s -w ' %{http_code}' -H "X-API-KEY: $(key)" -F "file=@-;filename=$1" "http://127.0.0.1:$port/api/v1/scans"; }
 
+# How many rows the history has, as the owner of the key sees it.
+rows() {
+  local email=ada@example.com password=a-long-password cookies=$data.cookies count
+  if [ -z "${DATABASE_URL:-}" ]; then
+    email=$(sed -n 's/^  e-mail *//p' "$data/first-account.txt")
+    password=$(sed -n 's/^  password *//p' "$data/first-account.txt")
+  fi
+  curl -fs -o /dev/null -c "$cookies" -H 'Content-Type: application/json' -d "{\"email\":\"$email\",\"password\":\"$password\"}" \
+    "http://127.0.0.1:$port/web/auth/login"
+  count=$(curl -fs -b "$cookies" "http://127.0.0.1:$port/web/scans/stats" | sed -n 's/.*"totalElements":\([0-9]*\).*/\1/p')
+  rm -f "$cookies"
+  echo "$count"
+}
+
+# Rows come from the journal within a second or so.
+expect_rows() {
+  local found='' attempt
+  for attempt in $(seq 100); do
+    found=$(rows)
+    [ "$found" != "$scans" ] || break
+    sleep 0.1
+  done
+  expect "rows of $scans scans" "$found" "$scans"
+}
+
 expect() {
   case $2 in
     $3) echo "$1: $2" ;;
@@ -88,6 +123,7 @@ expect() {
 }
 
 look() {
+  scans=$((scans + 2))
   expect 'a test file' "$(printf '%s%s' 'X5O!P%@AP[4\PZX54(P^)7CC)7}$' 'EICAR-STANDARD-ANTIVIRUS-TEST-FILE!$H+H*' | scan eicar.com)" '*"infected":true* 200'
   expect 'ten megabytes' "$(head -c 10485760 /dev/zero | scan zeros)" '*"infected":false* 200'
   expect 'who it runs as' "$(ps -o uid= -p "$(pgrep -f 'main.js serve --no-supervisor' -u 10001 | head -n 1)" | tr -d ' ')" 10001
@@ -106,20 +142,69 @@ look_at_folders() {
     '*Read-only*Read-only*well *'
 }
 
+# The newest migration that the database has.
+tables() { psql -XAtq -c "SELECT 'migration ' || max(version) FROM schema_migrations" "${DATABASE_URL:-host=$data/postgres/socket user=sluice dbname=postgres}"; }
+
+hello() {
+  scans=$((scans + 1))
+  expect "$1" "$(echo hello | scan hello.txt)" '*"infected":false* 200'
+}
+
+# A mirror as an operator has one where the official ones can't be reached. Its port is one that was free a moment ago.
+serve_mirror() {
+  [ -z "${MIRROR:-}" ] || cp "$MIRROR"/* "$clam/mirror/"
+  mirror_port=$(python3 -c 'import socket; s = socket.socket(); s.bind(("127.0.0.1", 0)); print(s.getsockname()[1])')
+  python3 -m http.server -b 127.0.0.1 -d "$clam/mirror" "$mirror_port" >"$clam/mirror.log" 2>&1 &
+  mirror_pid=$!
+  until curl -fs -o /dev/null "http://127.0.0.1:$mirror_port/"; do sleep 0.1; done
+  {
+    printf '%s\n' "DatabaseDirectory $clam/signatures" 'DatabaseOwner root' "PrivateMirror http://127.0.0.1:$mirror_port"
+    local name
+    for name in main daily bytecode; do [ -e "$clam/mirror/$name.cvd" ] || echo "ExcludeDatabase $name"; done
+    echo "DatabaseCustomURL http://127.0.0.1:$mirror_port/fresh.ndb"
+  } >"$clam/freshclam.conf"
+}
+
+# $1: a word that nothing has found so far. The mirror gets a signature for it, freshclam fetches that, and the running server finds it.
+look_at_freshclam() {
+  local began answer='' attempt
+  printf 'Test.Fresh:0:*:%s\n' "$(printf %s "$1" | od -An -v -tx1 | tr -d ' \n')" >"$clam/mirror/fresh.ndb"
+  scans=$((scans + 1))
+  expect 'a mark without a signature' "$(printf %s "$1" | scan mark.txt)" '*"infected":false* 200'
+  freshclam --config-file="$clam/freshclam.conf" --quiet --stdout >>"$clam/freshclam.log" 2>&1 || fail "$(cat "$clam/freshclam.log")"
+  began=$SECONDS
+  for attempt in $(seq 60); do
+    scans=$((scans + 1))
+    answer=$(printf %s "$1" | scan mark.txt)
+    case $answer in *'"infected":true'*) break ;; esac
+    sleep 1
+  done
+  expect "after freshclam, $((SECONDS - began)) s" "$answer" '*Test.Fresh* 200'
+  echo "signatures: $(cd "$clam/signatures" && echo *)"
+}
+
+serve_mirror
+scans=0
 first=$1
 for root in "$@"; do
   start "$root"
-  [ "$root" = "$first" ] || expect 'the key of before' "$(echo hello | scan hello.txt)" '*"infected":false* 200'
+  expect 'tables' "$(tables)" 'migration *'
+  expect_rows
+  [ "$root" = "$first" ] || hello 'the key of before'
   look
+  look_at_freshclam "a mark of $(date +%s%N)"
   expect 'health check' "$(health "$root" "$port")" 0
   expect 'health check of nobody' "$(health "$root" 1)" 1
   look_at_folders "$root"
   stop
   start "$root"
-  expect 'after a restart' "$(echo hello | scan hello.txt)" '*"infected":false* 200'
+  expect_rows
+  hello 'after a restart'
   # The processes of the next one have the same numbers again: nothing that is left may be taken for theirs.
   stop KILL
   start "$root"
-  expect 'after a kill' "$(echo hello | scan hello.txt)" '*"infected":false* 200'
+  expect_rows
+  hello 'after a kill'
+  expect_rows
   stop
 done

@@ -45,6 +45,8 @@ base() {
   debootstrap --variant=minbase --include="$packages" "${names[$1]}" "$folder" "$mirror" >"$work/logs/debian-$1.log" 2>&1
   # Certificates that this machine's programs trust besides, for instance those of a proxy.
   if [ -n "${NODE_EXTRA_CA_CERTS:-}" ]; then cp "$NODE_EXTRA_CA_CERTS" "$folder/etc/ssl/certs/of-the-host.pem"; fi
+  # Nothing here has to outlive a power cut.
+  echo force-unsafe-io >"$folder/etc/dpkg/dpkg.cfg.d/unsafe-io"
   # The packages that one machine has downloaded are there for the next one.
   mkdir -p "$work/apt-$1"
   touch "$folder.made"
