@@ -1,5 +1,5 @@
-// `sluice signatures tune`: learns from clean files which gates hit for nothing, until none does.
-
+// `sluice signatures tune`: learns from clean files which gates hit for nothing, until hardly one does.
+import { createHash } from 'node:crypto';
 import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { readConfig } from '../config/config.js';
@@ -8,10 +8,15 @@ import { type TuneResult, tuneOnce } from '../engine/tune.js';
 import { messageOfError } from '../error-text.js';
 import { EXIT_CLEAN, EXIT_FAILED } from '../exit-codes.js';
 import { escapeText } from './escape.js';
-import { createProgress } from './progress.js';
+import { createProgress, type Progress } from './progress.js';
 import { walk } from './walk.js';
 
-const ROUNDS_MAX = 8;
+const ROUNDS_MAX = 10;
+/** What hits often is learned from few files, and makes all others slow until it is. */
+const FILES_FIRST = 500;
+const FILES_GROWTH = 4;
+/** In all rounds together each file is scanned so often at most, on average. */
+const PASSES_MAX = 8;
 const FILE_BYTES_MAX = 50 * 1024 * 1024;
 
 /** Resolves with the exit code. */
@@ -23,18 +28,21 @@ export async function signaturesTune(paths: readonly string[], env: NodeJS.Proce
     return EXIT_FAILED;
   }
   const gatesDirectory = join(config.dataDirectory, 'gates');
-  for (let round = 1; round <= ROUNDS_MAX; round += 1) {
+  let scanned = 0;
+  for (let round = 1; round <= ROUNDS_MAX && scanned < files.length * PASSES_MAX; round += 1) {
+    const ofRound = slice(files, scanned, FILES_FIRST * FILES_GROWTH ** (round - 1));
+    scanned += ofRound.length;
     const progress = createProgress(process.stderr);
     try {
       const result = await tuneOnce({
         directories: presentFolders(config.signatureFolders),
         gatesDirectory,
-        contents: () => contentsOf(files),
+        contents: () => contentsOf(ofRound, progress),
         onProgress: progress.loading,
-        onLoaded: progress.stop,
+        onLoaded: () => progress.total(ofRound.length),
       });
       process.stdout.write(`Round ${round}: ${describe(result)}\n`);
-      if (result.learned === 0) return EXIT_CLEAN;
+      if (result.learned === 0 && scanned >= files.length) return EXIT_CLEAN;
     } catch (error) {
       process.stderr.write(`sluice: ${escapeText(messageOfError(error))}\n`);
       return EXIT_FAILED;
@@ -56,12 +64,25 @@ async function filesIn(paths: readonly string[]): Promise<Buffer[]> {
     if (entry.kind === 'failed')
       process.stderr.write(`sluice: ${escapeText(entry.path.toString())}: ${entry.reason}\n`);
   }
-  return files;
+  return shuffled(files);
+}
+
+/** Always in the same order, in which files of one folder are far apart. */
+function shuffled(paths: readonly Buffer[]): Buffer[] {
+  const ranked = paths.map((path) => ({ path, rank: createHash('sha256').update(path).digest() }));
+  return ranked.sort((a, b) => Buffer.compare(a.rank, b.rank)).map(({ path }) => path);
+}
+
+/** So many from there on, each at most once; behind the last one comes the first. */
+function slice(paths: readonly Buffer[], from: number, count: number): readonly Buffer[] {
+  const start = from % paths.length;
+  return [...paths.slice(start), ...paths.slice(0, start)].slice(0, count);
 }
 
 /** A file that has gone, or can't be read, teaches nothing. */
-async function* contentsOf(paths: readonly Buffer[]): AsyncIterable<Uint8Array> {
-  for (const path of paths) {
+async function* contentsOf(paths: readonly Buffer[], progress: Progress): AsyncIterable<Uint8Array> {
+  for (const [index, path] of paths.entries()) {
+    progress.scanned(index);
     const content = await readFile(path).catch(() => Buffer.alloc(0));
     if (content.length > 0) yield content;
   }

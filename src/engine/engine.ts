@@ -1,6 +1,7 @@
 // What an engine is: one value, made when it is built. It travels with each verdict to the answer, the log, the metrics, the history and the remembered verdicts.
 import { wireTime } from '../wire-time.js';
 import type { GateStatistics } from './clamav/addon.js';
+import type { NoiseRule } from './clamav/gates/noise.js';
 import type { EngineWork } from './threads/task.js';
 
 export interface Engine extends EngineFacts {
@@ -61,8 +62,10 @@ export interface Gates {
   readonly gated: number;
   /** Since this engine serves; null: it doesn't serve. */
   statistics(): GateStatistics | null;
-  /** Keeps which gates have hit so often for nothing: the next load gives them up. Resolves with how many are new. */
-  learn(leastTimes: number): Promise<number>;
+  /** Keeps which gates have hit too often for nothing: the next load gives them up. Resolves with how many are new. */
+  learn(rule: NoiseRule): Promise<number>;
+  /** The share of the scans, from 0 to 1, that the next load would spare a second look. */
+  wasted(rule: NoiseRule): number;
 }
 
 /** An engine that is ready and doesn't serve yet (serving.ts). */

@@ -3,6 +3,7 @@ import type { EngineChoice } from '../config/variables.js';
 import { messageOfError } from '../error-text.js';
 import { buildStandIn, buildWanted } from './build.js';
 import type { BuildOrder } from './build-order.js';
+import type { NoiseRule } from './clamav/gates/noise.js';
 import type { BuiltEngine } from './engine.js';
 import { serve } from './serving.js';
 import type { SignatureEvent, SignatureState } from './signature-state.js';
@@ -25,8 +26,11 @@ export interface Loading {
   learn(): Promise<void>;
 }
 
-/** A gate that hit so often, while no signature behind it matched, is given up. */
-const NOISE_TIMES = 3;
+/**
+ * Of gates that hit while no signature behind them matched. Somebody who sends contents full of gates can make few of them be given up
+ * at a load.
+ */
+export const TRAFFIC_NOISE: NoiseRule = { leastTimes: 3, most: 200 };
 
 export function createLoading(options: LoadingOptions): Loading {
   const { folders, choice, mayStandIn, onEvent } = options;
@@ -50,7 +54,7 @@ export function createLoading(options: LoadingOptions): Loading {
 
   async function learn(): Promise<void> {
     const gates = state.kind === 'ready' ? state.engine.gates : null;
-    await gates?.learn(NOISE_TIMES).catch((error: unknown) => {
+    await gates?.learn(TRAFFIC_NOISE).catch((error: unknown) => {
       warn(`What was learned of gates can't be kept: ${messageOfError(error)}`);
     });
   }

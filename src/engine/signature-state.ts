@@ -16,7 +16,9 @@ export type SignatureEvent =
   | { readonly kind: 'loaded'; readonly engine: Engine }
   /** `serving`: the engine from before goes on. */
   | { readonly kind: 'failed'; readonly message: string; readonly serving: boolean }
-  | { readonly kind: 'warning'; readonly message: string };
+  | { readonly kind: 'warning'; readonly message: string }
+  /** Gates hit for nothing in this share of the scans, 0 to 1: the signatures are loaded again, without these gates. */
+  | { readonly kind: 'noise'; readonly share: number };
 
 /** The wanted engine serves, and the last request for newer signatures did not fail. */
 export function isWell(state: SignatureState): boolean {

@@ -7,6 +7,7 @@ import type { Engine } from './engine.js';
 import { presentFolders } from './folders.js';
 import { createLoading, type Loading } from './loading.js';
 import { SIGN_OF_LIFE_MS } from './process-folders.js';
+import { type RelearningTimes, startRelearning } from './relearning.js';
 import { createRetries } from './retries.js';
 import { makeScratch, type Scratch } from './scratch.js';
 import { isWell, type SignatureEvent, type SignatureState } from './signature-state.js';
@@ -25,6 +26,8 @@ export interface SignatureOptions
   readonly settleMs?: number;
   /** Between a load that failed and the next try, at first; default 10 s. */
   readonly retryMs?: number;
+  /** Default: as in relearning.ts. */
+  readonly relearning?: RelearningTimes;
   readonly onEvent?: (event: SignatureEvent) => void;
 }
 
@@ -67,6 +70,9 @@ export function loadSignatures(options: SignatureOptions): Signatures {
     loaded: loading.begunWith,
     onChange: loads.reload,
   });
+  // A machine that takes newer signatures by a restart only may not have the memory for two engines.
+  const relearning =
+    (options.pollMs ?? 0) === 0 ? null : startRelearning(loading.state, loads.reload, { ...options.relearning, onEvent });
   const upkeep = startUpkeep(loading, scratch, { scanTimeoutMs: options.scanTimeoutMs, onEvent });
   return {
     state: loading.state,
@@ -75,6 +81,7 @@ export function loadSignatures(options: SignatureOptions): Signatures {
     async stop() {
       watch.stop();
       upkeep.stop();
+      relearning?.stop();
       await loads.stop();
       await loading.learn();
       scratch.remove();

@@ -104,6 +104,8 @@ function logSignatures(log: Log, event: SignatureEvent): void {
     log.warn({ warning: event.message }, 'signatures');
   } else if (event.kind === 'loaded') {
     log.info(loadFacts(event.engine), 'signatures loaded');
+  } else if (event.kind === 'noise') {
+    log.info({ share: event.share }, 'gates hit for nothing: the signatures are loaded again without them');
   } else {
     const after = event.serving ? 'those from before go on' : 'scans are refused';
     log.error({ reason: event.message }, `the signatures could not be loaded: ${after}`);

@@ -204,9 +204,9 @@ t.test('a gate that hits in vain is given up at the next load', async (t) => {
   const noisy = Buffer.from(first.keys[0]?.split(':')[2] ?? '', 'hex');
   t.equal(verdictOf(scanBuffer(noisy)).kind, 'clean');
   t.match(gateStatistics(), { secondLooks: 1, inVain: 1, noisy: [[0, 1]] });
-  t.equal(await learnNoise(store, first.keys, 2), 0, 'once is not yet often');
-  t.equal(await learnNoise(store, first.keys, 1), 1);
-  t.equal(await learnNoise(store, first.keys, 1), 0, 'it is known');
+  t.equal(await learnNoise(store, first.keys, { leastTimes: 2, most: 10 }), 0, 'once is not yet often');
+  t.equal(await learnNoise(store, first.keys, { leastTimes: 1, most: 10 }), 1);
+  t.equal(await learnNoise(store, first.keys, { leastTimes: 1, most: 10 }), 0, 'it is known');
   const second = await loadGated(t, [folder], store);
   t.not(second.keys[0], first.keys[0], 'the other subsignature');
   scanBuffer(noisy);

@@ -6,7 +6,7 @@ import { dailyBuiltAt } from '../databases.js';
 import { type BuiltEngine, defineEngine, type Gates } from '../engine.js';
 import { type LoadedRules, loadRules, problemsOf, rulesFacts, warningsOf } from '../yara/rules.js';
 import { defaultEngineLimits, gateStatistics, type LoadProgress, prepareEngine } from './addon.js';
-import { learnNoise } from './gates/noise.js';
+import { learnNoise, noiseShare } from './gates/noise.js';
 import type { PreparedGates } from './gates/prepare.js';
 import { prepareGatesApart } from './gates/prepare-apart.js';
 
@@ -59,7 +59,11 @@ function gatesOf({ facts, keys }: PreparedGates, directory: string): Gates {
   return {
     gated: facts.gated,
     statistics: gateStatistics,
-    learn: (leastTimes) => learnNoise(directory, keys, leastTimes),
+    learn: (rule) => learnNoise(directory, keys, rule),
+    wasted(rule) {
+      const statistics = gateStatistics();
+      return statistics === null ? 0 : noiseShare(statistics, rule);
+    },
   };
 }
 

@@ -1,11 +1,24 @@
 // Gates that hit clean content: learned while an engine serves, kept in the data directory, given up at the next load.
 import { mkdir, readFile, rename, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { gateStatistics } from '../addon.js';
+import { type GateStatistics, gateStatistics } from '../addon.js';
 
 const NOISE_FILE = 'noise.json';
-/** Some thousand are learned from a machine's files; more would be somebody's mischief. */
+/** Some hundred are learned from a machine's files; more would be somebody's mischief. */
 const NOISE_MAX = 50_000;
+/**
+ * A gate that hits less often than in one of so many scans stays: a signature that finds no other gate is asked about each content, and a
+ * second look costs about so many times as much as one more signature.
+ */
+const SCANS_PER_HIT_MAX = 2_000;
+
+/** Which gates are given up. */
+export interface NoiseRule {
+  /** Those that hit in vain so often at least. */
+  readonly leastTimes: number;
+  /** So many of them, those first that hit most often. */
+  readonly most: number;
+}
 
 /** Keys of gates; none where nothing was learned. */
 export async function readNoise(directory: string): Promise<ReadonlySet<string>> {
@@ -26,12 +39,30 @@ function parseNoise(text: string): string[] {
   }
 }
 
+/** Numbers of gates that the rule gives up, and how often each has hit in vain. */
+export function noisyGates({ scans, noisy }: GateStatistics, { leastTimes, most }: NoiseRule): GateStatistics['noisy'] {
+  const least = Math.max(leastTimes, scans / SCANS_PER_HIT_MAX);
+  return noisy
+    .filter(([, times]) => times >= least)
+    .sort(([, one], [, other]) => other - one)
+    .slice(0, most);
+}
+
+/** The share of the scans, from 0 to 1, that looked again for nothing because of gates that the rule gives up; rather too high. */
+export function noiseShare(statistics: GateStatistics, rule: NoiseRule): number {
+  const { scans, inVain } = statistics;
+  if (scans === 0) return 0;
+  const hits = noisyGates(statistics, rule).reduce((sum, [, times]) => sum + times, 0);
+  return Math.min(hits, inVain) / scans;
+}
+
 /**
- * Keeps what the engine that serves has met so often at least. `keys`: of its gates, by number. Resolves with how many
- * were not known before.
+ * Keeps what the engine that serves has met and the rule gives up. `keys`: of its gates, by number. Resolves with how
+ * many were not known before.
  */
-export async function learnNoise(directory: string, keys: readonly string[], leastTimes: number): Promise<number> {
-  const noisy = (gateStatistics()?.noisy ?? []).filter(([, times]) => times >= leastTimes);
+export async function learnNoise(directory: string, keys: readonly string[], rule: NoiseRule): Promise<number> {
+  const statistics = gateStatistics();
+  const noisy = statistics === null ? [] : noisyGates(statistics, rule);
   const known = await readNoise(directory);
   const fresh = noisy.flatMap(([gate]) => keys[gate] ?? []).filter((key) => !known.has(key));
   if (fresh.length === 0) return 0;
