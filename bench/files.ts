@@ -1,11 +1,12 @@
 // Makes a scenario's list of files in a temporary folder: generated ones from a seed, or a fixed choice of this machine's.
 import { createCipheriv, createHash } from 'node:crypto';
-import { opendir, readFile, stat, writeFile } from 'node:fs/promises';
+import { open, opendir, readFile, stat, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import type { Files, Scenario } from './scenarios.js';
+import { type MachineFiles, type Scenario, scenarios } from './scenarios.js';
 
 const MACHINE_ROOTS = ['/usr/bin', '/usr/lib', '/usr/share'];
 const SEED = 'sluice bench 1';
+const LEARNING_BYTES_MAX = 4 * 1024 * 1024;
 
 export interface FileSet {
   readonly scenario: string;
@@ -18,6 +19,11 @@ export interface FileSet {
   readonly sha256: string;
   /** Files that were chosen and left out because the engine doesn't call them clean. */
   readonly leftOut: number;
+}
+
+/** Whether there is anything for the scenario on this machine. */
+export async function hasFiles({ files }: Scenario): Promise<boolean> {
+  return files.kind !== 'machine' || (await chooseOfMachine({ ...files, count: 1 })).length > 0;
 }
 
 /** `isClean` says, for the files of a list, which are simply clean to the engine. */
@@ -70,8 +76,52 @@ function seededBytes(name: string, sizeBytes: number): Buffer {
   return createCipheriv('aes-256-ctr', key, Buffer.alloc(16)).update(Buffer.alloc(sizeBytes));
 }
 
-/** Files in the order of their path's hash: a fixed choice that favours no folder. */
-async function chooseOfMachine(files: Extract<Files, { kind: 'machine' }>): Promise<readonly string[]> {
+/** In the order of their path's hash: a fixed choice that favours no folder. */
+async function chooseOfMachine({ count, minBytes, maxBytes, programs }: MachineFiles): Promise<readonly string[]> {
+  const chosen: string[] = [];
+  const digests = new Set<string>();
+  for (const path of await machineFiles()) {
+    if (chosen.length === count) break;
+    const { size } = await stat(path);
+    if (size < minBytes || size > maxBytes) continue;
+    if (programs !== undefined) {
+      if ((await formatOf(path)) !== programs) continue;
+      const digest = createHash('sha256')
+        .update(await readFile(path))
+        .digest('hex');
+      if (digests.has(digest)) continue;
+      digests.add(digest);
+    }
+    chosen.push(path);
+  }
+  return chosen;
+}
+
+/** So many files of any kind, and a tenth as many programs of each format: what no scenario has. */
+export async function chooseForLearning(count: number): Promise<readonly string[]> {
+  const taken = new Set<string>();
+  for (const { files } of scenarios) {
+    if (files.kind === 'machine') for (const path of await chooseOfMachine(files)) taken.add(path);
+  }
+  const learned = new Set<string>();
+  const bounds = { kind: 'machine', minBytes: 1, maxBytes: LEARNING_BYTES_MAX } as const;
+  const wanted: readonly MachineFiles[] = [
+    { ...bounds, count },
+    { ...bounds, count: count / 10, programs: 'elf' },
+    { ...bounds, count: count / 10, programs: 'pe' },
+  ];
+  for (const files of wanted) {
+    const found = await chooseOfMachine({ ...files, count: Math.ceil(files.count) + taken.size });
+    const fresh = found.filter((path) => !taken.has(path));
+    for (const path of fresh.slice(0, Math.ceil(files.count))) learned.add(path);
+  }
+  return [...learned];
+}
+
+let ranked: readonly string[] | null = null;
+
+async function machineFiles(): Promise<readonly string[]> {
+  if (ranked !== null) return ranked;
   const found: { path: string; rank: string }[] = [];
   for (const root of MACHINE_ROOTS) {
     for await (const path of walk(root)) {
@@ -79,13 +129,24 @@ async function chooseOfMachine(files: Extract<Files, { kind: 'machine' }>): Prom
     }
   }
   found.sort((a, b) => (a.rank < b.rank ? -1 : 1));
-  const chosen: string[] = [];
-  for (const { path } of found) {
-    const { size } = await stat(path);
-    if (size >= files.minBytes && size <= files.maxBytes) chosen.push(path);
-    if (chosen.length === files.count) break;
+  ranked = found.map(({ path }) => path);
+  return ranked;
+}
+
+const PE_HEADER_AT = 0x3c;
+
+/** By how it begins; null: no program. */
+async function formatOf(path: string): Promise<MachineFiles['programs'] | null> {
+  const file = await open(path);
+  try {
+    const { buffer, bytesRead } = await file.read(Buffer.alloc(4096), 0, 4096, 0);
+    const begins = buffer.subarray(0, bytesRead).toString('latin1');
+    if (begins.startsWith('\x7fELF')) return 'elf';
+    if (!begins.startsWith('MZ') || bytesRead < PE_HEADER_AT + 4) return null;
+    return begins.startsWith('PE\0\0', buffer.readUInt32LE(PE_HEADER_AT)) ? 'pe' : null;
+  } finally {
+    await file.close();
   }
-  return chosen;
 }
 
 async function* walk(folder: string): AsyncGenerator<string> {

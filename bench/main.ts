@@ -1,10 +1,12 @@
 // `npm run bench`: our engine and our service against a plain loop over libclamav and against clamd, in one run.
 
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
 import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
 import { messageOfError } from '../src/error-text.js';
-import { ownSignaturesDirectory } from '../src/paths.js';
+import { mainPath, ownSignaturesDirectory } from '../src/paths.js';
 import { startClamdContestant, startRememberingClamd, startTunedClamd } from './contestants/clamd.js';
 import type { Contestant, Setting } from './contestants/contestant.js';
 import { startEngine, startGatedEngine } from './contestants/engine.js';
@@ -16,7 +18,7 @@ import {
   startNodeSluice,
   startSluiceWithStores,
 } from './contestants/sluice.js';
-import { makeFileSet } from './files.js';
+import { chooseForLearning, hasFiles, makeFileSet } from './files.js';
 import { type contestantNames, type Options, readOptions } from './options.js';
 import { type Block, describeMachine, formatBlock, formatPromise, type Report } from './report.js';
 import { type Entrant, runRounds } from './rounds.js';
@@ -24,20 +26,27 @@ import { scenarios } from './scenarios.js';
 
 type Cleanup = () => Promise<void>;
 
-/** What must be undone when the run ends, however it ends; the latest first. */
+/** What must be undone when the contestants of one thread count are done, however the run ends; the latest first. */
 const cleanups: Cleanup[] = [];
+/** And what must be undone at the end of the run. */
+const lastCleanups: Cleanup[] = [];
 
 let cleaning: Promise<void> = Promise.resolve();
 let interrupted = false;
 
 /** Resolves when everything is undone, also what another call has begun to undo. */
-function cleanUp(): Promise<void> {
+function cleanUp(list: Cleanup[]): Promise<void> {
   cleaning = cleaning.then(async () => {
-    for (let next = cleanups.pop(); next !== undefined; next = cleanups.pop()) {
+    for (let next = list.pop(); next !== undefined; next = list.pop()) {
       await next().catch((error: unknown) => complain(error));
     }
   });
   return cleaning;
+}
+
+async function cleanUpAll(): Promise<void> {
+  await cleanUp(cleanups);
+  await cleanUp(lastCleanups);
 }
 
 function print(text: string): void {
@@ -86,6 +95,10 @@ async function measureThreads(options: Options, threads: number, folder: string)
 
   const blocks: Block[] = [];
   for (const scenario of scenarios.filter((one) => options.only === null || one.name === options.only)) {
+    if (!(await hasFiles(scenario))) {
+      print(`\n${scenario.name}: this machine has no such file`);
+      continue;
+    }
     const { listPath, ...files } = await makeFileSet(scenario, folder, raw.isClean);
     const entrants: Entrant[] = [];
     for (const contestant of contestants) {
@@ -106,14 +119,31 @@ async function measureThreads(options: Options, threads: number, folder: string)
   };
 }
 
-async function measure(options: Options): Promise<Report> {
+/** Where `sluice signatures tune` has kept what it learned of files that no scenario has. */
+async function learnGates(options: Options, count: number): Promise<string> {
+  const folder = await mkdtemp(join(tmpdir(), 'sluice-bench-'));
+  lastCleanups.push(() => rm(folder, { recursive: true, force: true }));
+  const SIGNATURES_DIR = resolve(options.database ?? ownSignaturesDirectory);
+  const child = spawn(process.execPath, [mainPath, 'signatures', 'tune', ...(await chooseForLearning(count))], {
+    env: { PATH: process.env['PATH'], HOME: process.env['HOME'], SIGNATURES_DIR, DATA_DIR: folder },
+    stdio: ['ignore', 'inherit', 'inherit'],
+  });
+  lastCleanups.push(async () => void child.kill());
+  const [code]: unknown[] = await once(child, 'exit');
+  if (code !== 0) throw new Error(`sluice signatures tune ended with ${code}`);
+  return join(folder, 'gates');
+}
+
+async function measure(given: Options): Promise<Report> {
   const date = new Date().toISOString();
+  const { gatesLearn } = given;
+  const options = gatesLearn === null ? given : { ...given, gatesStore: await learnGates(given, gatesLearn) };
   const parts: Omit<Report, 'date'>[] = [];
   for (const threads of options.threads) {
     const folder = await mkdtemp(join(tmpdir(), 'sluice-bench-'));
     cleanups.push(() => rm(folder, { recursive: true, force: true }));
     parts.push(await measureThreads(options, threads, folder));
-    await cleanUp();
+    await cleanUp(cleanups);
   }
   const [first] = parts;
   if (first === undefined) throw new Error('nothing was measured');
@@ -125,7 +155,7 @@ async function main(): Promise<void> {
   for (const signal of ['SIGINT', 'SIGTERM'] as const) {
     process.once(signal, () => {
       interrupted = true;
-      void cleanUp().finally(() => process.exit(signal === 'SIGINT' ? 130 : 143));
+      void cleanUpAll().finally(() => process.exit(signal === 'SIGINT' ? 130 : 143));
     });
   }
   try {
@@ -143,7 +173,7 @@ async function main(): Promise<void> {
     if (!interrupted) complain(error);
     process.exitCode = 1;
   } finally {
-    await cleanUp();
+    await cleanUpAll();
   }
 }
 

@@ -29,6 +29,8 @@ export interface Options {
   readonly database: string | null;
   /** Null: gates start with nothing learned. */
   readonly gatesStore: string | null;
+  /** Null: nothing is learned before. */
+  readonly gatesLearn: number | null;
   readonly contestants: readonly ContestantName[];
   readonly only: string | null;
   readonly json: string | null;
@@ -45,6 +47,12 @@ export function positive(text: string): number {
 export function whole(text: string): number {
   const value = positive(text);
   if (!Number.isInteger(value)) throw new InvalidArgumentError('It must be a whole number.');
+  return value;
+}
+
+function count(text: string): number {
+  const value = Number(text);
+  if (!Number.isSafeInteger(value) || value < 1) throw new InvalidArgumentError('It must be a whole number above 0.');
   return value;
 }
 
@@ -73,6 +81,11 @@ export function readOptions(argv: readonly string[]): Options {
     .option('--database <dir>', 'folder with signatures (default: the project’s own)')
     .option('--gates-store <dir>', 'DATA_DIR/gates of a `signatures tune`, for the contestants with gates')
     .option(
+      '--gates-learn <count>',
+      '`signatures tune` with so many files of this machine first, of which no scenario has one',
+      count,
+    )
+    .option(
       '--contestants <list>',
       `of ${contestantNames.join(', ')}; raw always runs`,
       contestantList,
@@ -91,6 +104,7 @@ export function readOptions(argv: readonly string[]): Options {
           connections: given.connections ?? null,
           database: given.database ?? null,
           gatesStore: given.gatesStore ?? null,
+          gatesLearn: given.gatesLearn ?? null,
           only: given.only ?? null,
           json: given.json ?? null,
         };

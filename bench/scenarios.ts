@@ -8,7 +8,16 @@ export type Files =
   /** One file made from a seed, sent again and again. */
   | { readonly kind: 'repeated'; readonly sizeBytes: number }
   /** Files of this machine as they are; a round scans whole passes over all of them. */
-  | { readonly kind: 'machine'; readonly count: number; readonly minBytes: number; readonly maxBytes: number };
+  | MachineFiles;
+
+export interface MachineFiles {
+  readonly kind: 'machine';
+  readonly count: number;
+  readonly minBytes: number;
+  readonly maxBytes: number;
+  /** Programs of one format, no two of them equal; default: files of any kind. */
+  readonly programs?: 'elf' | 'pe';
+}
 
 export interface Scenario {
   readonly name: string;
@@ -21,6 +30,10 @@ export const scenarios: readonly Scenario[] = [
   { name: '100KB', files: { kind: 'unique', sizeBytes: 100 * KIB } },
   { name: '10MB', files: { kind: 'unique', sizeBytes: 10 * KIB * KIB } },
   { name: 'mixed', files: { kind: 'machine', count: 300, minBytes: 100, maxBytes: KIB * KIB } },
+  { name: 'elf-small', files: { kind: 'machine', count: 40, minBytes: KIB, maxBytes: 64 * KIB, programs: 'elf' } },
+  { name: 'elf', files: { kind: 'machine', count: 40, minBytes: 64 * KIB, maxBytes: 2 * KIB * KIB, programs: 'elf' } },
+  // Those that Python's packages bring along, where there are some.
+  { name: 'pe', files: { kind: 'machine', count: 12, minBytes: KIB, maxBytes: 2 * KIB * KIB, programs: 'pe' } },
 ];
 
 /** The promise on engine overhead: the service against the raw loop with as many threads. */

@@ -5,8 +5,10 @@ import type { SignatureEvent, SignatureState } from './signature-state.js';
 export interface RelearningTimes {
   /** Between two looks at what was learned. */
   readonly lookMs?: number;
-  /** Between such a load and the next one, at first; it doubles with each. */
-  readonly pauseMs?: number;
+  /** Between such a load and the next one, at least. */
+  readonly apartMs?: number;
+  /** Such loads in 24 hours. */
+  readonly loadsADay?: number;
   /** Before so many scans nothing is known. */
   readonly scansMin?: number;
 }
@@ -16,9 +18,10 @@ interface Options extends RelearningTimes {
 }
 
 const LOOK_MS = 10_000;
-const PAUSE_FIRST_MS = 60_000;
-/** Loads of this kind: some ten on the first day, then one a day, whoever sends what. */
-const PAUSE_MAX_MS = 24 * 60 * 60 * 1000;
+const APART_MS = 60_000;
+/** Newer databases bring new gates, and a gate that takes the place of another one may hit as often: some four loads each time. */
+const LOADS_A_DAY = 12;
+const DAY_MS = 24 * 60 * 60 * 1000;
 const SCANS_MIN = 500;
 /** A load takes as long as some thousand second looks. */
 const SHARE_MIN = 0.01;
@@ -26,20 +29,25 @@ const SHARE_MIN = 0.01;
 export function startRelearning(
   state: () => SignatureState,
   reload: () => Promise<void>,
-  { onEvent, lookMs = LOOK_MS, pauseMs = PAUSE_FIRST_MS, scansMin = SCANS_MIN }: Options,
+  { onEvent, lookMs = LOOK_MS, apartMs = APART_MS, loadsADay = LOADS_A_DAY, scansMin = SCANS_MIN }: Options,
 ): { stop(): void } {
-  let pause = pauseMs;
-  let nextAtMs = 0;
+  /** When the loads of the last day began, in `performance.now()`; the latest last. */
+  let begun: number[] = [];
+
+  function mayLoad(): boolean {
+    const nowMs = performance.now();
+    begun = begun.filter((atMs) => nowMs - atMs < DAY_MS);
+    return begun.length < loadsADay && nowMs - (begun.at(-1) ?? Number.NEGATIVE_INFINITY) >= apartMs;
+  }
 
   function look(): void {
     const now = state();
-    if (now.kind !== 'ready' || now.reload.kind !== 'none' || performance.now() < nextAtMs) return;
+    if (now.kind !== 'ready' || now.reload.kind !== 'none' || !mayLoad()) return;
     const { gates } = now.engine;
     if (gates === null || (gates.statistics()?.scans ?? 0) < scansMin) return;
     const share = gates.wasted(TRAFFIC_NOISE);
     if (share < SHARE_MIN) return;
-    nextAtMs = performance.now() + pause;
-    pause = Math.min(2 * pause, PAUSE_MAX_MS);
+    begun.push(performance.now());
     onEvent({ kind: 'noise', share });
     void reload();
   }

@@ -72,7 +72,9 @@ export function loadSignatures(options: SignatureOptions): Signatures {
   });
   // A machine that takes newer signatures by a restart only may not have the memory for two engines.
   const relearning =
-    (options.pollMs ?? 0) === 0 ? null : startRelearning(loading.state, loads.reload, { ...options.relearning, onEvent });
+    (options.pollMs ?? 0) === 0
+      ? null
+      : startRelearning(loading.state, loads.reload, { ...options.relearning, onEvent });
   const upkeep = startUpkeep(loading, scratch, { scanTimeoutMs: options.scanTimeoutMs, onEvent });
   return {
     state: loading.state,

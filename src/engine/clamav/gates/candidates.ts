@@ -33,24 +33,27 @@ export type Together = readonly Gate[];
 /** Windows of one run, side by side; any of them may stand for it. */
 export type Windows = readonly Together[];
 
-/** For each form that a pattern is looked for in, what may stand for it. Null: the pattern is not understood. */
-export type Choice = (target: number, body: Body) => readonly (readonly Windows[])[] | null;
+/**
+ * For each form that a pattern is looked for in, what may stand for it, made when it is asked for. Null: the pattern is not
+ * understood.
+ */
+export type Choice = (target: number, body: Body) => readonly (readonly (() => Windows)[])[] | null;
 
 export const literals: Choice = (target, body) =>
-  runsOf(body)?.map((runs) => runs.map((run) => windowsOf(target, run))) ?? null;
+  runsOf(body)?.map((runs) => runs.map((run) => () => windowsOf(target, run))) ?? null;
 
 /** The pattern with what is open in it: where its runs of fixed bytes are too short, or too common. */
 export const openForms: Choice = (target, body) => {
   const segments = segmentsOf(body);
   if (segments === null) return null;
-  return [segments.map((segment) => openFormOf(target, segment))];
+  return [segments.map((segment) => () => openFormOf(target, segment))];
 };
 
 /** What the pattern begins with at the beginning of the content. */
 export function beginnings(bytesMin: number, bytesMax: number): Choice {
   return (target, body) =>
     runsOf(body)?.map((runs) =>
-      runs.map(({ hex, isAnyCase, offset }) => {
+      runs.map(({ hex, isAnyCase, offset }) => () => {
         const fixed = isAnyCase ? '' : hex.slice(0, 2 * bytesMax);
         return offset === '0' && fixed.length >= 2 * bytesMin ? [[{ target, offset, pattern: fixed }]] : [];
       }),
@@ -76,7 +79,10 @@ function windowsOf(target: number, { hex, isAnyCase, offset }: Run): Windows {
 export function isUsable(hex: string, offset: string): boolean {
   if (isOnePlace(offset)) return hex.length >= 2 * BYTES_MIN_AT_A_PLACE;
   if (hex.length < 2 * BYTES_MIN) return false;
-  for (let shift = 1; shift < PERIOD_MIN; shift += 1) if (hex.startsWith(hex.slice(2 * shift))) return false;
+  for (let shift = 1; shift < PERIOD_MIN; shift += 1) {
+    // Nearly always the first digit differs.
+    if (hex.charCodeAt(2 * shift) === hex.charCodeAt(0) && hex.startsWith(hex.slice(2 * shift))) return false;
+  }
   return true;
 }
 

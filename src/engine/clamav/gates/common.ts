@@ -64,16 +64,23 @@ const COMMON = [
 
 /** Nearly all bytes that are asked about begin with none of these. */
 const BEGINNING_BYTES = 4;
-const BEGINNINGS = new Set(Array.from(COMMON, (_, at) => COMMON.slice(at, at + BEGINNING_BYTES)));
+const COMMON_BYTES = Buffer.from(COMMON, 'latin1');
+const BEGINNINGS = new Set(
+  Array.from({ length: COMMON_BYTES.length - BEGINNING_BYTES + 1 }, (_, at) => beginningOf(COMMON_BYTES, at)),
+);
+
+function beginningOf(bytes: Uint8Array, at: number): number {
+  return ((bytes[at] ?? 0) << 24) | ((bytes[at + 1] ?? 0) << 16) | ((bytes[at + 2] ?? 0) << 8) | (bytes[at + 3] ?? 0);
+}
 
 /** `bytes`: those of the gate that are fixed. */
-export function isEverywhere({ target, offset }: Gate, bytes: Uint8Array): boolean {
+export function isEverywhere({ target, offset }: Pick<Gate, 'target' | 'offset'>, bytes: Uint8Array): boolean {
   if (offset !== '*') return false;
   // Runs of one byte, of two in turn, and of bytes that count are in everything.
   if (countDifferent(bytes) < DIFFERENT_BYTES_MIN || isEven(bytes)) return true;
   if (target !== EXECUTABLE) return false;
-  const text = Buffer.from(bytes).toString('latin1');
-  return BEGINNINGS.has(text.slice(0, BEGINNING_BYTES)) && COMMON.includes(text);
+  if (bytes.length >= BEGINNING_BYTES && !BEGINNINGS.has(beginningOf(bytes, 0))) return false;
+  return COMMON_BYTES.includes(Buffer.from(bytes.buffer, bytes.byteOffset, bytes.length));
 }
 
 /** Which bytes were seen, by the number of the look that has seen them last: nothing has to be cleared. */
@@ -83,7 +90,8 @@ let look = 0;
 export function countDifferent(bytes: Uint8Array): number {
   look += 1;
   let different = 0;
-  for (const byte of bytes) {
+  for (let at = 0; at < bytes.length; at += 1) {
+    const byte = bytes[at] ?? 0;
     if (seen[byte] !== look) different += 1;
     seen[byte] = look;
   }

@@ -53,7 +53,7 @@ export function needOf(signature: LogicalSignature, cost: Cost, choices: readonl
       for (const choice of choices) {
         const forms = choice(signature.target, subsignature);
         if (forms === null) return null;
-        const found = together(forms.map((groups) => best(groups, (windows) => cheapest(windows, cost))));
+        const found = together(forms.map((groups) => best(groups, (windows) => cheapest(windows(), cost))));
         if (found !== null) return found;
       }
       return null;

@@ -109,7 +109,9 @@ function countNames(lines: readonly string[]): Map<string, number> {
  * own a literal is rarer.
  */
 function costOf(noisy: ReadonlySet<string>): Cost {
-  return (gate) => (noisy.size > 0 && noisy.has(keyOf(gate)) ? Number.POSITIVE_INFINITY : likelihood(gate));
+  const patterns = new Set(Array.from(noisy, (key) => key.slice(key.lastIndexOf(':') + 1)));
+  const isNoisy = (gate: Gate): boolean => patterns.has(gate.pattern) && noisy.has(keyOf(gate));
+  return (gate) => (isNoisy(gate) ? Number.POSITIVE_INFINITY : likelihood(gate));
 }
 
 const BITS_PER_DIFFERENT_BYTE = 1;
@@ -125,12 +127,17 @@ function likelihood(gate: Gate): number {
   return 2 ** -(bits + (offset === '*' ? 0 : BITS_OF_A_PLACE));
 }
 
-/** Of a choice the first; nothing for what is open. */
+/** Written over by the next pattern. */
+const fixed = Buffer.alloc(64);
+
+/** Of a choice the first; nothing for what is open. To be read before the next call. */
 function fixedBytes(pattern: string): Uint8Array {
-  if (!pattern.includes('(') && !pattern.includes('?')) return Buffer.from(pattern, 'hex');
+  if (pattern.length <= 2 * fixed.length && !pattern.includes('(') && !pattern.includes('?')) {
+    return fixed.subarray(0, fixed.write(pattern, 'hex'));
+  }
   const tokens = pattern.match(/\([^)]*\)|../g) ?? [];
-  const fixed = tokens.map((token) => (token.startsWith('(') ? token.slice(1, 3) : token));
-  return Buffer.from(fixed.filter((token) => !token.includes('?')).join(''), 'hex');
+  const closed = tokens.map((token) => (token.startsWith('(') ? token.slice(1, 3) : token));
+  return Buffer.from(closed.filter((token) => !token.includes('?')).join(''), 'hex');
 }
 
 function isForMail({ container, intermediates }: LogicalSignature): boolean {

@@ -135,6 +135,7 @@ function parseBody(text: string): Subsignature | null {
 
 /** As libclamav does it: behind so many fields, delimiters between two slashes that no backslash precedes are part of a field. */
 function splitFields(text: string, delimiter: string, plainFields: number): string[] {
+  if (!text.includes('/')) return text.split(delimiter);
   const fields: string[] = [];
   let start = 0;
   let isWithin = false;
