@@ -37,6 +37,7 @@ Napi::Object FillExports(Napi::Env env, Napi::Object exports) {
   exports["confineThread"] = Napi::Function::New(env, ConfineThread, "confineThread");
   exports["tryConfinement"] = Napi::Function::New(env, TryConfinement, "tryConfinement");
   exports["scanBuffer"] = Napi::Function::New(env, ScanBuffer, "scanBuffer");
+  exports["scanPlain"] = Napi::Function::New(env, ScanPlain, "scanPlain");
   return exports;
 }
 

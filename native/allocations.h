@@ -7,6 +7,9 @@ namespace sluice::allocations {
 // From now on those of libclamav and of the libraries that it is made of are seen. Once, before the first scan.
 void Watch();
 
+// On the calling thread.
+void NoteFailure();
+
 // Of the calling thread, since it was constructed.
 class Failures {
  public:

@@ -18,6 +18,8 @@
         "listener.cc",
         "storage.cc",
         "quota.cc",
+        "files.cc",
+        "tables.cc",
         "allocations.cc",
         "exit-gate.cc",
         "sandbox.cc",
@@ -32,9 +34,9 @@
       "libraries/": [["exclude", "."]]
     },
     {
-      # What a process gives up; likewise.
+      # What a process gives up, and how its threads call each other; likewise.
       "target_name": "process",
-      "sources": ["process.cc"],
+      "sources": ["process.cc", "bell.cc"],
       "libraries/": [["exclude", "."]]
     }
   ]

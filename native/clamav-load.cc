@@ -13,6 +13,7 @@
 
 #include "allocations.h"
 #include "clamav-engine.h"
+#include "files.h"
 #include "listener.h"
 #include "quota.h"
 #include "utf8.h"
@@ -167,6 +168,7 @@ void ClamavEngine::InitializeLibrary() {
     result = cl_init(CL_INIT_DEFAULT);
     // It has loaded the unpacker of RAR archives by now.
     allocations::Watch();
+    files::Watch();
   });
   if (result != CL_SUCCESS) throw LoadError(std::string("libclamav does not initialise: ") + cl_strerror(result));
 }

@@ -9,6 +9,7 @@
 
 #include "allocations.h"
 #include "clamav-engine.h"
+#include "files.h"
 #include "listener.h"
 #include "quota.h"
 
@@ -139,8 +140,7 @@ ScanReport ClamavEngine::ScanOnce(const void* content, size_t length, bool all_m
   std::unique_ptr<cl_fmap_t, decltype(&cl_fmap_close)> map(cl_fmap_open_memory(content, length), cl_fmap_close);
   if (!map) return {CL_EMEM, cl_strerror(CL_EMEM), std::nullopt, {}, false};
   Listener listener;
-  // Before the content has taken anything.
-  bool lacks_storage = !storage_.Works();
+  files::Use use(storage_);
   alerts.filled_by_others = quota::Over();
   cl_error_t code;
   {
@@ -157,7 +157,7 @@ ScanReport ClamavEngine::ScanOnce(const void* content, size_t length, bool all_m
   // Gates are all that hit.
   if (code == CL_VIRUS && !found && name != nullptr) code = CL_CLEAN;
   const bool signature_matched = found && !IsNoMatch(*found);
-  lacks_storage = lacks_storage || !storage_.Works();
+  const bool lacks_storage = use.LackedStorage();
   const bool storage_failed = listener.storage_failed || alerts.storage_full || lacks_storage;
   if (!signature_matched && storage_failed) code = CL_EWRITE;
   if (!signature_matched && alerts.out_of_memory) code = CL_EMEM;

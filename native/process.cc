@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-// Two things for which Node has no call: a process gives up its core dumps, and pages that it doesn't need.
+// Things for which Node has no call: a process gives up its core dumps, and pages that it doesn't need; a thread rings a bell at another one.
 #include <napi.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
@@ -10,6 +10,8 @@
 #include <cstdint>
 #include <cstring>
 #include <string>
+
+#include "bell.h"
 
 namespace {
 
@@ -43,6 +45,9 @@ Napi::Value DiscardPages(const Napi::CallbackInfo& info) {
 
 Napi::Object Initialize(Napi::Env env, Napi::Object exports) {
   exports["forbidCoreDumps"] = Napi::Function::New(env, ForbidCoreDumps, "forbidCoreDumps");
+  exports["openBell"] = Napi::Function::New(env, sluice::bell::Open, "openBell");
+  exports["ringBell"] = Napi::Function::New(env, sluice::bell::Ring, "ringBell");
+  exports["closeBell"] = Napi::Function::New(env, sluice::bell::Close, "closeBell");
   exports["discardPages"] = Napi::Function::New(env, DiscardPages, "discardPages");
   return exports;
 }

@@ -14,5 +14,6 @@ Napi::Value GateStatisticsOf(const Napi::CallbackInfo& info);
 Napi::Value ConfineThread(const Napi::CallbackInfo& info);
 Napi::Value TryConfinement(const Napi::CallbackInfo& info);
 Napi::Value ScanBuffer(const Napi::CallbackInfo& info);
+Napi::Value ScanPlain(const Napi::CallbackInfo& info);
 
 }  // namespace sluice

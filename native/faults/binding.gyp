@@ -20,6 +20,8 @@
         "../listener.cc",
         "../storage.cc",
         "../quota.cc",
+        "../files.cc",
+        "../tables.cc",
         "../allocations.cc",
         "../exit-gate.cc",
         "../sandbox.cc",

@@ -20,7 +20,8 @@ Napi::Object AnswerOf(Napi::Env env, const sluice::faults::Outcome& outcome, uin
   return answer;
 }
 
-Napi::Value ScanBuffer(const Napi::CallbackInfo& info) {
+template <Napi::Value (*kScan)(const Napi::CallbackInfo&)>
+Napi::Value FaultOr(const Napi::CallbackInfo& info) {
   if (info[0].IsTypedArray() && info[0].As<Napi::TypedArray>().TypedArrayType() == napi_uint8_array) {
     auto bytes = info[0].As<Napi::Uint8Array>();
     const auto* start = reinterpret_cast<const char*>(bytes.Data());
@@ -32,12 +33,13 @@ Napi::Value ScanBuffer(const Napi::CallbackInfo& info) {
       if (outcome) return AnswerOf(info.Env(), *outcome, engine->facts().epoch);
     }
   }
-  return sluice::ScanBuffer(info);
+  return kScan(info);
 }
 
 Napi::Object Initialize(Napi::Env env, Napi::Object exports) {
   sluice::FillExports(env, exports);
-  exports["scanBuffer"] = Napi::Function::New(env, ScanBuffer, "scanBuffer");
+  exports["scanBuffer"] = Napi::Function::New(env, FaultOr<sluice::ScanBuffer>, "scanBuffer");
+  exports["scanPlain"] = Napi::Function::New(env, FaultOr<sluice::ScanPlain>, "scanPlain");
   return exports;
 }
 

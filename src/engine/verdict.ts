@@ -24,6 +24,15 @@ export interface RawAnswer {
   readonly storageFailed?: boolean;
 }
 
+/** Of a content about which there is nothing to say. */
+export const PLAINLY_CLEAN: RawAnswer = Object.freeze({
+  code: 0,
+  codeText: 'No viruses detected',
+  virusName: null,
+  alerts: [],
+});
+const CLEAN: Verdict = Object.freeze({ kind: 'clean', encrypted: false });
+
 export type EncryptedPolicy = 'allow' | 'reject';
 
 const CL_CLEAN = 0;
@@ -40,6 +49,7 @@ const UNSCANNED = 'Sluice.Mark.Unscanned.';
  * libclamav itself calls such content clean or infected (clamav.h, CL_SCAN_HEURISTIC_EXCEEDS_MAX).
  */
 export function readAnswer(answer: RawAnswer, encryptedPolicy: EncryptedPolicy): Verdict {
+  if (answer === PLAINLY_CLEAN) return CLEAN;
   const names = answer.virusName === null ? answer.alerts : [...answer.alerts, answer.virusName];
   const match = names.find((name) => !isLimit(name) && !isEncrypted(name) && !name.startsWith(UNSCANNED));
   if (match !== undefined) return { kind: 'infected', virusName: match };

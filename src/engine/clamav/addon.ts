@@ -153,6 +153,7 @@ interface NativeAddon {
   confineThread(readable: readonly string[]): Confinement;
   tryConfinement(): Confinement;
   scanBuffer(content: Uint8Array): EngineAnswer;
+  scanPlain(content: Uint8Array): EngineAnswer | number;
 }
 
 let loadedAddon: NativeAddon | null = null;
@@ -248,6 +249,11 @@ export function engineInfo(): EngineInfo | null {
  */
 export function scanBuffer(content: Uint8Array): EngineAnswer {
   return addon().scanBuffer(content);
+}
+
+/** As `scanBuffer`. Where the content is plainly clean, the answer is the epoch of the engine alone. */
+export function scanPlain(content: Uint8Array): EngineAnswer | number {
+  return addon().scanPlain(content);
 }
 
 /**

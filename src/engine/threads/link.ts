@@ -1,5 +1,7 @@
 // The serving side of one scan thread: scans into its ring, their answers out of it, and what goes beside it through a port.
 import { MessageChannel, type MessagePort, receiveMessageOnPort } from 'node:worker_threads';
+import { PLAINLY_CLEAN } from '../verdict.js';
+import type { BellRope } from './bell.js';
 import { atomicWords, servingSide, TURN } from './ring.js';
 import {
   FIELD,
@@ -34,7 +36,7 @@ export interface Link {
 
 type OnEnd = (result: ScanTaskResult | null) => void;
 
-export function createLink(bell: Int32Array, place: number): Link {
+export function createLink(bell: BellRope, place: number): Link {
   const ring = new SharedArrayBuffer(RING_BYTES);
   const { words, slots } = ringMemory(ring);
   const side = servingSide(atomicWords(words));
@@ -114,8 +116,6 @@ export function createLink(bell: Int32Array, place: number): Link {
   };
 }
 
-const CLEAN = Object.freeze({ code: 0, codeText: 'No viruses detected', virusName: null, alerts: [] });
-
 function read({ numbers: fields }: Slot, port: MessagePort): ScanTaskResult {
   const told: FromThread | null = fields[FIELD.told] === 1 ? receiveMessageOnPort(port)?.message : null;
   if (told === undefined) throw new Error('A scan thread has answered without saying what');
@@ -123,7 +123,7 @@ function read({ numbers: fields }: Slot, port: MessagePort): ScanTaskResult {
   const epoch = fields[FIELD.epoch] ?? 0;
   return {
     kind: 'answered',
-    answer: told?.answer ?? CLEAN,
+    answer: told?.answer ?? PLAINLY_CLEAN,
     nativeEpoch: epoch === 0 ? null : epoch,
     durationMs: fields[FIELD.durationMs] ?? 0,
   };

@@ -1,6 +1,7 @@
 // The shapes on which the two sides of a scan thread agree, and how a scan and its answer lie in a slot of the memory that they share.
 import type { MessagePort } from 'node:worker_threads';
 import type { RawAnswer } from '../verdict.js';
+import type { BellRope } from './bell.js';
 import { SLOTS } from './ring.js';
 
 /** YARA rules that were tried, for threads to compile. */
@@ -32,8 +33,8 @@ export interface ThreadSettings {
 /** The one task of a thread. */
 export interface ThreadStart {
   readonly ring: SharedArrayBuffer;
-  /** One word for all threads: counted up and notified whenever there is something to take from any ring. */
-  readonly bell: Int32Array;
+  /** One for all threads: rung whenever there is something to take from any ring. */
+  readonly bell: BellRope;
   readonly port: MessagePort;
   /** Of the thread, in the file of what is being scanned. */
   readonly place: number;

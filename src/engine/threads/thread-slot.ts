@@ -2,6 +2,7 @@
 import { constants, getPriority, setPriority } from 'node:os';
 import { Piscina } from 'piscina';
 import { scanWorkerPath } from '../../paths.js';
+import type { BellRope } from './bell.js';
 import { createLink, type Link } from './link.js';
 import type { ThreadSettings, ThreadStart } from './task.js';
 
@@ -28,7 +29,7 @@ export interface ThreadSlot {
 
 export interface ThreadSlotOptions {
   readonly place: number;
-  readonly bell: Int32Array;
+  readonly bell: BellRope;
   readonly settings: ThreadSettings;
   /** One that nobody has waited for yet can be taken. */
   readonly onStarted: (slot: ThreadSlot) => void;

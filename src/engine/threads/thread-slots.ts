@@ -50,7 +50,7 @@ export function openThreadSlots({ count, settings, wanted, onStarted }: ThreadSl
 
   function open(): ThreadSlot {
     const slot = places.open((place) =>
-      openThreadSlot({ place, bell: bell.word, settings, onStarted: join, onStartFailed: replace }),
+      openThreadSlot({ place, bell: bell.rope, settings, onStarted: join, onStartFailed: replace }),
     );
     slots.add(slot);
     return slot;

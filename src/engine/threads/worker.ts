@@ -3,9 +3,10 @@ import { readlinkSync } from 'node:fs';
 import { performance } from 'node:perf_hooks';
 import { type MessagePort, receiveMessageOnPort, workerData } from 'node:worker_threads';
 import { messageOfError } from '../../error-text.js';
-import { scanBuffer } from '../clamav/addon.js';
-import { type RawAnswer, readAnswer } from '../verdict.js';
+import { scanPlain } from '../clamav/addon.js';
+import { PLAINLY_CLEAN, type RawAnswer, readAnswer } from '../verdict.js';
 import { compileRules, loadYara, type RuleScanner } from '../yara/yara-x.js';
+import { takeRope } from './bell.js';
 import { createNote } from './in-flight.js';
 import { atomicWords, TURN, threadSide } from './ring.js';
 import { createConfinement } from './sandbox.js';
@@ -31,8 +32,9 @@ export function serveScans({ ring, bell, port, place }: ThreadStart): never {
   const side = threadSide(atomicWords(words));
   const note = createNote(settings.inFlight, place);
   const post = createPost(port);
+  const ringOut = takeRope(bell);
   Atomics.store(words, THREAD_ID, threadId() ?? ID_UNKNOWN);
-  ringOut(bell);
+  ringOut();
   for (;;) {
     const slot = slots[side.begin() ?? -1];
     if (slot === undefined) {
@@ -45,13 +47,8 @@ export function serveScans({ ring, bell, port, place }: ThreadStart): never {
     else note.leave();
     answerInto(slot, post);
     side.end();
-    ringOut(bell);
+    ringOut();
   }
-}
-
-function ringOut(bell: Int32Array): void {
-  Atomics.add(bell, 0, 1);
-  Atomics.notify(bell, 0);
 }
 
 /** The kernel's number of this thread; null: there is no /proc. */
@@ -113,19 +110,28 @@ function answerInto({ numbers }: Slot, post: Post): void {
     confine(clamav);
     const scanner = rules === null ? null : scannerFor(rules);
     const startedMs = performance.now();
-    const native = clamav ? scanBuffer(bytes) : null;
-    const answer = scanner === null && native !== null ? native : withRules(native, bytes, scanner);
+    const native = clamav ? scanPlain(bytes) : null;
+    const answer = scanner === null && native !== null ? native : withRules(wholeAnswer(native), bytes, scanner);
     numbers[FIELD.durationMs] = performance.now() - startedMs;
-    numbers[FIELD.epoch] = native?.epoch ?? 0;
-    const isPlain = answer.code === CL_CLEAN && answer.alerts.length === 0 && answer.storageFailed !== true;
-    if (!isPlain) post.tell({ kind: 'answer', answer });
-    numbers[FIELD.told] = isPlain ? 0 : 1;
+    numbers[FIELD.epoch] = typeof native === 'number' ? native : (native?.epoch ?? 0);
+    if (typeof answer !== 'number' && !isPlain(answer)) {
+      post.tell({ kind: 'answer', answer });
+      numbers[FIELD.told] = 1;
+    } else numbers[FIELD.told] = 0;
   } catch (error) {
     // An Error posted between threads loses its class: what crosses is its message.
     post.tell({ kind: 'failed', message: messageOfError(error) });
     numbers[FIELD.told] = 1;
   }
   post.forget(numbers);
+}
+
+function isPlain({ code, alerts, storageFailed }: RawAnswer): boolean {
+  return code === CL_CLEAN && alerts.length === 0 && storageFailed !== true;
+}
+
+function wholeAnswer(native: RawAnswer | number | null): RawAnswer | null {
+  return typeof native === 'number' ? PLAINLY_CLEAN : native;
 }
 
 /** What the rules find is added to what ClamAV found, unless that was a match already. */
