@@ -60,6 +60,10 @@ export interface RulesFacts {
 export interface Gates {
   /** Signatures that are asked only when one of their gates hits. */
   readonly gated: number;
+  /** Signatures of that kind which every content is asked about, by why. */
+  readonly kept: Readonly<Partial<Record<string, number>>>;
+  /** Gates that this engine does without, because they hit clean content. */
+  readonly givenUp: number;
   /** Since this engine serves; null: it doesn't serve. */
   statistics(): GateStatistics | null;
   /** Keeps which gates have hit too often for nothing: the next load gives them up. Resolves with how many are new. */

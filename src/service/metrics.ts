@@ -210,10 +210,25 @@ function addSignatures(registry: Registry, gauge: AddGauge, state: () => Signatu
     'Logical signatures behind gates; 0: ENGINE_GATES is off.',
     () => engine()?.gates?.gated ?? 0,
   );
-  gauge('sluice_gates_second_looks', 'Scans since the load in which a gate hit.', () => gates()?.secondLooks ?? 0);
+  new Gauge({
+    name: 'sluice_gates_kept',
+    help: 'Logical signatures that every content is asked about, by why they have no gate.',
+    labelNames: ['reason'],
+    registers: [registry],
+    collect() {
+      this.reset();
+      for (const [reason, count] of Object.entries(engine()?.gates?.kept ?? {})) this.set({ reason }, count ?? 0);
+    },
+  });
+  gauge('sluice_gates_given_up', 'Gates that hit clean content before, and are not used.', () => {
+    return engine()?.gates?.givenUp ?? 0;
+  });
+  gauge('sluice_gates_scans', 'Scans since the load.', () => gates()?.scans ?? 0);
+  gauge('sluice_gates_second_looks', 'Of these, scans in which a gate hit.', () => gates()?.secondLooks ?? 0);
+  gauge('sluice_gates_lookers', 'Engines that have looked again.', () => gates()?.lookers ?? 0);
   gauge(
     'sluice_gates_in_vain',
-    'Of these, scans in which no signature behind the gates matched.',
+    'Second looks in which no signature behind the gates matched.',
     () => gates()?.inVain ?? 0,
   );
   gauge('sluice_gates_noisy', 'Gates that hit in vain since the load.', () => gates()?.noisy.length ?? 0);

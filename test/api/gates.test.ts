@@ -13,10 +13,12 @@ function logicalSignature(name: string, first: string, second: string): string {
 }
 
 const OLD = logicalSignature('Test.Old', 'the old beginning', 'the old end');
+/** Without a gate. */
+const WITHOUT = `Test.Short;Engine:81-255,Target:0;0;${Buffer.from('short').toString('hex')}::i`;
 const NEW = logicalSignature('Test.New', 'the new beginning', 'the new end');
 
 t.test('what is behind gates is found, newer ones at the first scan after the reload', async (t) => {
-  const folder = databaseFolder(t, { 'a.ldb': OLD });
+  const folder = databaseFolder(t, { 'a.ldb': `${OLD}${WITHOUT}\n` });
   const env = { SIGNATURES_DIR: folder, SIGNATURES_POLL_SECONDS: '0', ENGINE_GATES: 'on' };
   const server = await startServer({ env });
   t.teardown(() => server.stop());
@@ -30,10 +32,14 @@ t.test('what is behind gates is found, newer ones at the first scan after the re
   t.match(metrics, /^sluice_gates_signatures 1$/m);
   t.match(metrics, /^sluice_gates_second_looks [12]$/m, 'one of the two literals is the gate');
   t.match(metrics, /^sluice_gates_in_vain [01]$/m);
+  t.match(metrics, /^sluice_gates_lookers [12]$/m);
+  t.match(metrics, /^sluice_gates_scans \d+$/m);
+  t.match(metrics, /^sluice_gates_given_up 0$/m);
+  t.match(metrics, /^sluice_gates_kept\{reason="no gate"\} 1$/m);
 
-  writeFileSync(join(folder, 'a.ldb'), OLD + NEW);
+  writeFileSync(join(folder, 'a.ldb'), `${OLD}${WITHOUT}\n${NEW}`);
   process.kill(server.pid, 'SIGHUP');
-  await until(async () => (await (await fetch(`${server.url}/readyz`)).text()).includes('"signatures":2'));
+  await until(async () => (await (await fetch(`${server.url}/readyz`)).text()).includes('"signatures":3'));
   t.equal(await isInfected('the new beginning and the new end'), true);
   t.equal(await isInfected('the old beginning and the old end'), true);
 });

@@ -58,6 +58,8 @@ function fractionOf({ phase, done, total }: LoadProgress): number {
 function gatesOf({ facts, keys }: PreparedGates, directory: string): Gates {
   return {
     gated: facts.gated,
+    kept: facts.kept,
+    givenUp: facts.noisy,
     statistics: gateStatistics,
     learn: (rule) => learnNoise(directory, keys, rule),
     wasted(rule) {
