@@ -8,13 +8,16 @@ import { startRedis, startRedisCluster } from '../fixtures/redis.js';
 import { startServer } from '../fixtures/server.js';
 import { signIn } from '../fixtures/sign-in.js';
 import { until } from '../fixtures/until.js';
-import { upload } from '../fixtures/upload.js';
+import { type UploadAnswer, upload } from '../fixtures/upload.js';
 import { uploadSignedIn } from '../fixtures/web-scans.js';
 import { bodySignature, databaseFolder } from '../native/engine.js';
 
 const postgres = await startPostgres();
 t.teardown(() => postgres.stop());
 const plan = { PLANS: 'SMALL:100', BOOTSTRAP_PLAN: 'SMALL' };
+
+/** Requests: with all thousand at once this process is so late with some that the server has given their connections up. */
+const AT_ONCE = 100;
 
 /** A test that reaches over the end of an hour would count two. */
 async function awayFromTheHour(): Promise<void> {
@@ -31,11 +34,16 @@ t.test('a thousand requests by two ways to two nodes get exactly the units that 
   t.teardown(() => other.stop());
   await awayFromTheHour();
   const { accessToken: token } = await signIn(other.url);
-  const asked = Array.from({ length: 1_000 }, (_, index) => {
+  const ask = (index: number): Promise<UploadAnswer> => {
     if (index % 4 === 3) return uploadSignedIn(other.url, token, 'content');
     return upload(index % 2 ? one.url : other.url, 'content');
-  });
-  const answers = await Promise.all(asked);
+  };
+  const answers: UploadAnswer[] = [];
+  let asked = 0;
+  const client = async (): Promise<void> => {
+    while (asked < 1_000) answers.push(await ask(asked++));
+  };
+  await Promise.all(Array.from({ length: AT_ONCE }, client));
   const admitted = answers.filter(({ status }) => status === 200);
   t.equal(admitted.length, 100);
   t.equal(answers.filter(({ status }) => status === 429).length, 900);
