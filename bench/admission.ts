@@ -73,7 +73,8 @@ async function race(redisUrl: string, databaseUrl: string, name: string): Promis
     for (const [what, count] of [...total].sort()) print(`  ${what}: ${count}`);
     const given = [...total].filter(([what]) => what.startsWith('admitted')).map(([, count]) => count);
     const isExact = given.length === 2 && given.every((count) => count === LIMIT);
-    if (!isUsedUp()) print(`  nothing is said: not two hours were used up within ${took} s, on a machine with other work`);
+    if (!isUsedUp())
+      print(`  nothing is said: not two hours were used up within ${took} s, on a machine with other work`);
     else print(isExact ? '  exact' : `  WRONG: ${2 * LIMIT} were to be admitted, ${LIMIT} in each of two hours`);
     return isExact;
   } finally {
