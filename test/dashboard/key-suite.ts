@@ -24,7 +24,7 @@ export async function keySuite(tap: Subtest, { server, signedIn }: Setting): Pro
       t.match(await dialog.getByRole('tabpanel').textContent(), new RegExp(value), language);
     }
     await dialog.getByRole('button', { name: 'Copy' }).first().click();
-    await dialog.getByRole('button', { name: 'Copied' }).waitFor();
+    await dialog.getByRole('button', { name: 'Copied', exact: true }).waitFor();
     t.equal(await page.evaluate('navigator.clipboard.readText()'), value);
     await dialog.getByRole('button', { name: 'I have copied it' }).click();
 
