@@ -21,6 +21,7 @@ import { encodeRow } from '../../src/history/scan-row.js';
 import { type Readable, readBlocks } from '../../src/history/segment.js';
 import { StoreError } from '../../src/store/store-error.js';
 import { rowAt } from '../fixtures/history.js';
+import { noNamespaces } from '../fixtures/namespaces.js';
 import { temporaryFolder } from '../fixtures/stores.js';
 import { drain, leave, NOW, open, openForgetful, segmentsBelow, someRows } from './journal-harness.js';
 
@@ -216,7 +217,7 @@ t.test("a folder that another process removes meanwhile is nobody's error, whate
   t.strictSame(adopted, []);
 });
 
-t.test('a folder that can not be removed keeps no lock', async (t) => {
+t.test('a folder that can not be removed keeps no lock', { skip: noNamespaces }, async (t) => {
   const directory = temporaryFolder(t);
   const script = fileURLToPath(new URL('stubborn-folder.js', import.meta.url));
   const mounted = 'mkdir -p "$1" && mount -t tmpfs none "$1" && shift && exec "$@"';

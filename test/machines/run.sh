@@ -2,23 +2,25 @@
 # Runs the two commands of the README on fresh machines: folders with a Debian of their own, a Node, a clean clone of this project's last
 # commit, as root in /root and as a user with sudo. Prints a row of docs/machines.md for each. Needs root, debootstrap and npm.
 #
-#   test/machines/run.sh [-d '12 13'] [-n '20 22 24 26'] [-u 'root user'] [-c 'start test'] [-k] [-x COMMAND] FOLDER
+#   test/machines/run.sh [-d '12 13'] [-n '20 22 24 26'] [-u 'root user'] [-c 'start test'] [-C] [-k] [-x COMMAND] FOLDER
 #
 # FOLDER keeps what is the same for all (a Debian, packages, the logs); a machine's own folder is removed when it is done with, unless -k says
 # that it stays. -x runs a command of yours in the clone instead, in the machine that -k has left if there is one, and leaves it.
-# Each runs in namespaces of its own for mounts and processes, so that nothing stays mounted or running, however this ends.
+# Each runs in namespaces of its own for mounts and processes, so that nothing stays mounted or running, however this ends. Its folder is the
+# root of them, as a real machine's; with -C it is one by chroot, in which nobody may make user namespaces.
 # HTTP_SERVER is passed on.
 set -euo pipefail
 
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 root=$(cd "$here/../.." && pwd)
-debians='12 13' nodes='20 22 24 26' users='root user' commands='start test' keeps='' own=''
-while getopts d:n:u:c:kx: option; do
+debians='12 13' nodes='20 22 24 26' users='root user' commands='start test' keeps='' own='' is_chroot=''
+while getopts d:n:u:c:Ckx: option; do
   case $option in
     d) debians=$OPTARG ;;
     n) nodes=$OPTARG ;;
     u) users=$OPTARG ;;
     c) commands=$OPTARG ;;
+    C) is_chroot=1 ;;
     k) keeps=1 ;;
     x) own=$OPTARG ;;
     *) exit 64 ;;
@@ -101,8 +103,14 @@ inside() {
     [ -z "${!name:-}" ] || env+=("$name=${!name}")
   done
   [ -z "${NODE_EXTRA_CA_CERTS:-}" ] || env+=('NODE_EXTRA_CA_CERTS=/etc/ssl/certs/of-the-host.pem')
-  MACHINE=$machine ARCHIVES=$work/apt-$4 unshare --mount --pid --fork --kill-child bash -euc '
+  # Each has its own names for the packages: apt locks the folder.
+  local archives=$machine.archives
+  rm -rf "$archives"
+  cp -al "$work/apt-$4" "$archives"
+  local code=0
+  MACHINE=$machine ARCHIVES=$archives IS_CHROOT=$is_chroot unshare --mount --pid --fork --kill-child bash -euc '
     mount --make-rprivate /
+    mount --bind "$MACHINE" "$MACHINE"
     mount -t proc proc "$MACHINE/proc"
     mount -t sysfs -o ro sys "$MACHINE/sys"
     mount -t tmpfs -o mode=755 dev "$MACHINE/dev"
@@ -118,8 +126,15 @@ inside() {
     for stream in 0:stdin 1:stdout 2:stderr; do ln -s "/proc/self/fd/${stream%:*}" "$MACHINE/dev/${stream#*:}"; done
     mount --bind "$ARCHIVES" "$MACHINE/var/cache/apt/archives"
     mkdir -p "$MACHINE/var/cache/apt/archives/partial"
-    chroot "$MACHINE" "$@"
-  ' bash "${ids[@]}" env -i "${env[@]}" sh -c "cd && $3" </dev/null
+    [ -z "$IS_CHROOT" ] || exec chroot "$MACHINE" "$@"
+    cd "$MACHINE"
+    mkdir -p mnt/before
+    pivot_root . mnt/before
+    exec chroot . sh -euc "umount -l /mnt/before; exec \"\$@\"" sh "$@"
+  ' bash "${ids[@]}" env -i "${env[@]}" sh -c "cd && $3" </dev/null || code=$?
+  cp -aln "$archives"/*.deb "$work/apt-$4/" 2>/dev/null || true
+  rm -rf "$archives"
+  return "$code"
 }
 
 ms() { sed -n "s/^$2=\([0-9]*\)ms$/\1/p" "$1" | awk '{ printf "%.1f s", $1 / 1000 }'; }

@@ -7,6 +7,7 @@ import t from 'tap';
 import { z } from 'zod';
 import { ownSignaturesDirectory } from '../../src/paths.js';
 import { gzip, mail, nestedZip, tar, zip } from '../fixtures/archives.js';
+import { noNamespaces } from '../fixtures/namespaces.js';
 import { eicar } from '../fixtures/samples.js';
 import { temporaryFolder } from './engine.js';
 
@@ -92,20 +93,24 @@ for (const [want, how] of [
   ['full', 'that is full'],
   ['room', 'that fills up in a scan'],
 ] as const) {
-  t.test(`on a disk ${how} nothing infected is called clean, and some of it has no verdict`, async (t) => {
-    const disk = temporaryFolder(t);
-    const mounted = 'mount -t tmpfs -o size=4m none "$TMPDIR" && exec "$@"';
-    const output = execFileSync(
-      'unshare',
-      ['-rm', 'sh', '-c', mounted, 'sh', process.execPath, program, want, ownSignaturesDirectory, ...large(t)],
-      { encoding: 'utf8', env: { ...process.env, TMPDIR: disk } },
-    );
-    const { starved } = answers.parse(JSON.parse(output));
-    t.equal(starved.length, 5);
-    for (const each of starved) t.not(each.code, 0, JSON.stringify(each));
-    t.ok(
-      starved.some(({ virusName }) => virusName === null),
-      JSON.stringify(starved),
-    );
-  });
+  t.test(
+    `on a disk ${how} nothing infected is called clean, and some of it has no verdict`,
+    { skip: noNamespaces },
+    async (t) => {
+      const disk = temporaryFolder(t);
+      const mounted = 'mount -t tmpfs -o size=4m none "$TMPDIR" && exec "$@"';
+      const output = execFileSync(
+        'unshare',
+        ['-rm', 'sh', '-c', mounted, 'sh', process.execPath, program, want, ownSignaturesDirectory, ...large(t)],
+        { encoding: 'utf8', env: { ...process.env, TMPDIR: disk } },
+      );
+      const { starved } = answers.parse(JSON.parse(output));
+      t.equal(starved.length, 5);
+      for (const each of starved) t.not(each.code, 0, JSON.stringify(each));
+      t.ok(
+        starved.some(({ virusName }) => virusName === null),
+        JSON.stringify(starved),
+      );
+    },
+  );
 }

@@ -7,6 +7,7 @@ import t, { type Test } from 'tap';
 import { databaseAccount } from '../../src/store/embedded/account.js';
 import { startEmbedded } from '../../src/store/embedded/embedded.js';
 import { seedEmbedded } from '../fixtures/embedded-template.js';
+import { noNamespaces } from '../fixtures/namespaces.js';
 import { temporaryFolder } from '../fixtures/stores.js';
 
 const opener = fileURLToPath(new URL('../fixtures/embedded-opener.js', import.meta.url));
@@ -75,21 +76,25 @@ t.test('its environment has nothing of ours', async (t) => {
   t.same(names.sort(), ['LC_ALL', 'PATH', 'TZ']);
 });
 
-t.test('an account without a name makes it all the same where it may, and otherwise says what to do', async (t) => {
-  const nameless = ['--user', '--map-user=54321', '--map-group=54321'];
-  t.same(runUnder(nameless, opener, [temporaryFolder(t)]), { message: 'opened' });
-  const limited = ['-r', 'sh', '-c', 'echo 1 > /proc/sys/user/max_user_namespaces && exec unshare "$@"', 'sh'];
-  t.match(runUnder([...limited, ...nameless], opener, [temporaryFolder(t)]), {
-    message:
-      /^The embedded database can't be made by the user 54321, who has no name: add one to \/etc\/passwd, or set /,
-  });
-  const seeded = temporaryFolder(t);
-  await seedEmbedded(seeded);
-  if (isRoot) execFileSync('chown', ['-R', '0:0', seeded]);
-  t.same(runUnder([...limited, ...nameless], opener, [seeded]), { message: 'opened' }, 'what is there needs no name');
-});
+t.test(
+  'an account without a name makes it all the same where it may, and otherwise says what to do',
+  { skip: noNamespaces },
+  async (t) => {
+    const nameless = ['--user', '--map-user=54321', '--map-group=54321'];
+    t.same(runUnder(nameless, opener, [temporaryFolder(t)]), { message: 'opened' });
+    const limited = ['-r', 'sh', '-c', 'echo 1 > /proc/sys/user/max_user_namespaces && exec unshare "$@"', 'sh'];
+    t.match(runUnder([...limited, ...nameless], opener, [temporaryFolder(t)]), {
+      message:
+        /^The embedded database can't be made by the user 54321, who has no name: add one to \/etc\/passwd, or set /,
+    });
+    const seeded = temporaryFolder(t);
+    await seedEmbedded(seeded);
+    if (isRoot) execFileSync('chown', ['-R', '0:0', seeded]);
+    t.same(runUnder([...limited, ...nameless], opener, [seeded]), { message: 'opened' }, 'what is there needs no name');
+  },
+);
 
-t.test('a root that can be nobody else says what to do', async (t) => {
+t.test('a root that can be nobody else says what to do', { skip: noNamespaces }, async (t) => {
   t.match(runUnder(['-r'], opener, [temporaryFolder(t)]), {
     message: /can't .* the user 65534.*: start Sluice as another user, or set DATABASE_URL$/,
   });
@@ -105,16 +110,16 @@ function onDisk(t: Test, size: string, mode: string): unknown {
   return runUnder(['-rm', 'sh', '-c', ON_TMPFS, 'sh', size, disk], fullDisk, [mode]);
 }
 
-t.test('a disk that fills up refuses what it has no room for, and loses nothing', async (t) => {
+t.test('a disk that fills up refuses what it has no room for, and loses nothing', { skip: noNamespaces }, async (t) => {
   const seen = onDisk(t, '64m', 'later');
   t.match(seen, { refusedBy: /53100|57P0\d|CONNECTION_CLOSED|ECONNREFUSED|ENOENT/, lost: [] });
 });
 
-t.test('a disk that is full from the start is reported', async (t) => {
+t.test('a disk that is full from the start is reported', { skip: noNamespaces }, async (t) => {
   t.match(onDisk(t, '8m', 'from the start'), { message: /No space left on device|ENOSPC/ });
 });
 
-t.test('a disk that cannot be written is reported', async (t) => {
+t.test('a disk that cannot be written is reported', { skip: noNamespaces }, async (t) => {
   const disk = join(temporaryFolder(t), 'disk');
   mkdirSync(disk);
   const prefix = ['-rm', 'sh', '-c', 'mount -t tmpfs -o ro none "$1" && shift && exec "$@"', 'sh', disk];
