@@ -80,6 +80,8 @@ more_scans() {
 }
 
 start nothing
+# What was installed and built, and what was not.
+grep -v '^{' "$log" >&2 || true
 more_scans
 stop
 rm -rf "$DATA_DIR"
@@ -87,6 +89,6 @@ start installed
 stop
 start again
 stop
-engine=$(sed -n 's/.*"name":"\([a-z]*\)".*"msg":"signatures loaded".*/\1/p' "$log" | head -n 1)
+engine=$(sed -n 's/.*"name":"\([^"]*\)".*"msg":"signatures loaded".*/\1/p' "$log" | head -n 1)
 echo "engine=$engine"
 sed -n 's/.*"library":"\([^ "]*\).*/http=\1/p' "$log"
