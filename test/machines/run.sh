@@ -103,10 +103,11 @@ inside() {
     [ -z "${!name:-}" ] || env+=("$name=${!name}")
   done
   [ -z "${NODE_EXTRA_CA_CERTS:-}" ] || env+=('NODE_EXTRA_CA_CERTS=/etc/ssl/certs/of-the-host.pem')
-  # Each has its own names for the packages: apt locks the folder.
+  # The packages by names of its own, and a lock of its own: apt locks the folder.
   local archives=$machine.archives
   rm -rf "$archives"
-  cp -al "$work/apt-$4" "$archives"
+  mkdir -p "$archives"
+  cp -al "$work/apt-$4"/*.deb "$archives/" 2>/dev/null || true
   local code=0
   MACHINE=$machine ARCHIVES=$archives IS_CHROOT=$is_chroot unshare --mount --pid --fork --kill-child bash -euc '
     mount --make-rprivate /
