@@ -2,7 +2,6 @@
 // Functions between the libraries and the C library's allocator: there is no other way to know of a failed allocation until the scan's end.
 #include "allocations.h"
 
-
 #include <array>
 #include <cstdlib>
 #include <cstring>
