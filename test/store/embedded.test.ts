@@ -2,7 +2,18 @@
 
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { chmodSync, existsSync, mkdirSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
+import {
+  chmodSync,
+  closeSync,
+  existsSync,
+  mkdirSync,
+  openSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  statSync,
+  writeFileSync,
+} from 'node:fs';
 import { createServer } from 'node:net';
 import { dirname, join } from 'node:path';
 import { createInterface } from 'node:readline';
@@ -152,20 +163,25 @@ t.test('a process id of a dead database that somebody else has now is no obstacl
   t.equal((await sql`SELECT FROM users`).count, 1);
 });
 
-t.test('a database that runs where its process id means nothing keeps the folder', async (t) => {
-  const folder = temporaryFolder(t);
-  await seedEmbedded(folder);
-  const path = join(folder, 'postgres', 'socket', '.s.PGSQL.5432');
-  const owner = createServer();
-  await new Promise<void>((resolve) => owner.listen(path, resolve));
-  await t.rejects(startEmbedded({ dataDirectory: folder }), {
-    name: 'StoreError',
-    message: /18 is in use by a PostgreSQL outside of this container: stop it, or set another DATA_DIR$/,
-  });
-  t.same(claims(folder), []);
-  await new Promise((resolve) => owner.close(resolve));
-  await (await startEmbedded({ dataDirectory: folder })).stop();
-});
+t.test(
+  'a database that runs where its process id means nothing keeps the folder, however long its path is',
+  async (t) => {
+    const folder = join(temporaryFolder(t), 'long'.repeat(40));
+    mkdirSync(folder);
+    await seedEmbedded(folder);
+    const descriptor = openSync(join(folder, 'postgres', 'socket'), 'r');
+    t.teardown(() => closeSync(descriptor));
+    const owner = createServer();
+    await new Promise<void>((resolve) => owner.listen(`/proc/self/fd/${descriptor}/.s.PGSQL.5432`, resolve));
+    await t.rejects(startEmbedded({ dataDirectory: folder }), {
+      name: 'StoreError',
+      message: /18 is in use by a PostgreSQL outside of this container: stop it, or set another DATA_DIR$/,
+    });
+    t.same(claims(folder), []);
+    await new Promise((resolve) => owner.close(resolve));
+    await (await startEmbedded({ dataDirectory: folder })).stop();
+  },
+);
 
 t.test('an owner whose process id means nothing here keeps the folder until it ends', async (t) => {
   const folder = temporaryFolder(t);

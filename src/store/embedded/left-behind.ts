@@ -6,7 +6,7 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { messageOfError } from '../../error-text.js';
 import { answers } from '../data-lock.js';
 import { codeOf, StoreInUse } from '../store-error.js';
-import { SOCKET_PORT } from './connection.js';
+import { openSocketPlace, SOCKET_PORT } from './connection.js';
 import type { StoreLog } from './server.js';
 
 /** It ends by itself with the last server that uses it. If it does not, it gets signals, each more urgent than the one before. */
@@ -27,13 +27,23 @@ export async function clearLeftServer(folder: string, socketDirectory: string, l
   const socketPath = join(socketDirectory, `.s.PGSQL.${SOCKET_PORT}`);
   const pid = existsSync(pidPath) ? Number(readFileSync(pidPath, 'utf8').split('\n')[0]) : Number.NaN;
   if (isServerOf(pid, folder)) await end(pid, folder, log);
-  // The kernel answers for a listener in whatever container it is.
-  if (await answers(socketPath)) {
+  if (await isListening(socketDirectory)) {
     throw new StoreInUse(
       `${folder} is in use by a PostgreSQL outside of this container: stop it, or set another DATA_DIR`,
     );
   }
   for (const path of [pidPath, socketPath, `${socketPath}.lock`]) rmSync(path, { force: true });
+}
+
+/** The kernel answers for a listener in whatever container it is. By the short path: of a longer one Node 24 says EINVAL, and Node 22 cuts it off. */
+async function isListening(socketDirectory: string): Promise<boolean> {
+  if (!existsSync(socketDirectory)) return false;
+  const { options, release } = openSocketPlace(socketDirectory);
+  try {
+    return await answers(`${options.host}/.s.PGSQL.${SOCKET_PORT}`);
+  } finally {
+    release();
+  }
 }
 
 async function end(pid: number, folder: string, log: StoreLog): Promise<void> {
