@@ -35,7 +35,6 @@ class Use {
   bool Forget(const char* path);
 
  private:
-
   const Storage& storage_;
   std::string folder_;  // postponed; empty: none is
   bool wanted_;

@@ -1,11 +1,12 @@
 // What a server process survives, over the wire and with real processes: scans that hang, scans that crash it, memory that is lost.
-import t, { type Test } from 'tap';
+import t from 'tap';
+import { startBusyServer } from '../fixtures/busy-server.js';
 import { faultEnvironment, faulty } from '../fixtures/faults.js';
 import { enoughOfTheHour } from '../fixtures/hour.js';
 import { startPostgres } from '../fixtures/postgres.js';
 import { childrenOf } from '../fixtures/processes.js';
 import { startRedis } from '../fixtures/redis.js';
-import { startServer, type TestServer } from '../fixtures/server.js';
+import { startServer } from '../fixtures/server.js';
 import { steadyScans } from '../fixtures/steady-scans.js';
 import { until } from '../fixtures/until.js';
 import { upload } from '../fixtures/upload.js';
@@ -14,17 +15,10 @@ const postgres = await startPostgres();
 t.teardown(() => postgres.stop());
 const redis = await startRedis();
 t.teardown(() => redis.stop());
-
-async function start(t: Test, env: Record<string, string> = {}): Promise<TestServer> {
-  const stores = { DATABASE_URL: await postgres.database(), REDIS_URL: redis.url, BOOTSTRAP_PLAN: 'HUGE' };
-  const settings = { PLANS: 'HUGE:1000000', SCAN_THREADS: '2', ...stores, ...env };
-  const server = await startServer({ env: settings });
-  t.teardown(() => server.stop('SIGKILL'));
-  return server;
-}
+const stores = { postgres, redis };
 
 t.test('a scan that hangs is answered at its deadline, others go on, and its process is replaced', async (t) => {
-  const server = await start(t, { ...faultEnvironment, SCAN_TIMEOUT_MS: '8000' });
+  const server = await startBusyServer(t, stores, { ...faultEnvironment, SCAN_TIMEOUT_MS: '8000' });
   const [old] = childrenOf(server.pid);
   const end = steadyScans(server, 4, false);
   // As many as there are threads.
@@ -51,7 +45,7 @@ t.test(
   'a crash loses what was in flight and nothing else; content of two crashes is refused, after a restart as well',
   async (t) => {
     const env = { ...faultEnvironment, BOOTSTRAP_PLAN: 'HUGE' };
-    const server = await start(t, env);
+    const server = await startBusyServer(t, stores, env);
     const crash = faulty('crash segv', 'content');
     for (let time = 1; time <= 2; time += 1) {
       await t.rejects(upload(server.url, crash), 'no verdict, no answer at all');
@@ -72,7 +66,7 @@ t.test(
 );
 
 t.test('a process over its bound of memory takes no scan and is restarted', async (t) => {
-  const server = await start(t, { ...faultEnvironment, MEMORY_LIMIT_MB: '600' });
+  const server = await startBusyServer(t, stores, { ...faultEnvironment, MEMORY_LIMIT_MB: '600' });
   t.equal((await upload(server.url, 'before')).status, 200);
   t.equal((await upload(server.url, faulty('leak 700'))).status, 200);
   await server.printed(/"enough":"MEMORY_LIMIT_MB=(\d+)","msg":"memory is over its bound: no scan is taken"/);
@@ -99,7 +93,7 @@ t.test('two processes share the embedded database, with Redis for their counts',
 });
 
 t.test('two processes serve one port, and one that is killed leaves the other', async (t) => {
-  const server = await start(t, { PROCESSES: '2' });
+  const server = await startBusyServer(t, stores, { PROCESSES: '2' });
   for (const message of ['listening', 'signatures loaded']) {
     await server.printed(new RegExp(`(?:"msg":"(${message})"[\\s\\S]*){2}`));
   }

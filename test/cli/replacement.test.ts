@@ -3,11 +3,12 @@ import { readFileSync, writeFileSync } from 'node:fs';
 import { Agent } from 'node:http';
 import { join } from 'node:path';
 import t, { type Test } from 'tap';
+import { startBusyServer } from '../fixtures/busy-server.js';
 import { enoughOfTheHour } from '../fixtures/hour.js';
 import { startPostgres } from '../fixtures/postgres.js';
 import { childrenOf, databaseOf } from '../fixtures/processes.js';
 import { startRedis } from '../fixtures/redis.js';
-import { startServer, type TestServer } from '../fixtures/server.js';
+import { startServer } from '../fixtures/server.js';
 import { type Counts, steadyScans } from '../fixtures/steady-scans.js';
 import { upload } from '../fixtures/upload.js';
 import { bodySignature, databaseFolder } from '../native/engine.js';
@@ -16,17 +17,10 @@ const postgres = await startPostgres();
 t.teardown(() => postgres.stop());
 const redis = await startRedis();
 t.teardown(() => redis.stop());
-
-async function start(t: Test, env: Record<string, string> = {}): Promise<TestServer> {
-  const stores = { DATABASE_URL: await postgres.database(), REDIS_URL: redis.url, BOOTSTRAP_PLAN: 'HUGE' };
-  const settings = { PLANS: 'HUGE:1000000', SCAN_THREADS: '2', ...stores, ...env };
-  const server = await startServer({ env: settings });
-  t.teardown(() => server.stop('SIGKILL'));
-  return server;
-}
+const stores = { postgres, redis };
 
 t.test('replaced on SIGUSR2 again and again, under load, no request fails', async (t) => {
-  const server = await start(t);
+  const server = await startBusyServer(t, stores);
   const endShort = steadyScans(server, 10, false);
   const keepAlive = new Agent({ keepAlive: true, maxSockets: 10 });
   const endLong = steadyScans(server, 10, keepAlive);
@@ -90,7 +84,7 @@ const RULE = { 'a.yar': 'rule Mark { strings: $a = "another mark" condition: $a 
 t.test('rules alone do not take over from a ClamAV that serves, but from other rules', async (t) => {
   const { folder, breakIt } = breakable(t, RULE);
   const env = { SIGNATURES_DIR: folder, SIGNATURES_POLL_SECONDS: '0' };
-  const server = await start(t, env);
+  const server = await startBusyServer(t, stores, env);
   breakIt();
   process.kill(server.pid, 'SIGUSR2');
   await server.printed(/"msg":"(not taking over: the process that serves does it better)"/);
@@ -98,7 +92,7 @@ t.test('rules alone do not take over from a ClamAV that serves, but from other r
   t.match((await upload(server.url, 'some text')).headers.get('x-scan-engine'), /^clamav/);
   t.equal(await server.stop(), 0);
 
-  const degraded = await start(t, env);
+  const degraded = await startBusyServer(t, stores, env);
   t.match((await upload(degraded.url, 'some text')).headers.get('x-scan-engine'), /^yara-x/);
   process.kill(degraded.pid, 'SIGUSR2');
   await degraded.printed(/"msg":"(replaced)"/);
@@ -109,7 +103,7 @@ t.test('rules alone do not take over from a ClamAV that serves, but from other r
 t.test('a successor in the place of a dead process stays, also when its signatures do not load', async (t) => {
   const { folder, breakIt } = breakable(t, {});
   const env = { SIGNATURES_DIR: folder, SIGNATURES_POLL_SECONDS: '0', ENGINE: 'clamav' };
-  const server = await start(t, env);
+  const server = await startBusyServer(t, stores, env);
   const old = childrenOf(server.pid);
   breakIt();
   process.kill(server.pid, 'SIGUSR2');
