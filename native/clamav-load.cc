@@ -10,6 +10,7 @@
 #include <mutex>
 #include <string_view>
 #include <system_error>
+#include <utility>
 
 #include "allocations.h"
 #include "clamav-engine.h"
@@ -34,7 +35,10 @@ enum class Taken {
   kUngated,
   // Those that the first engine has noted down.
   kMet,
+  // Programs that are behind no gate.
   kPrograms,
+  // Those as well that the first engine has noted down.
+  kAllPrograms,
 };
 
 // What the callbacks of a load need.
@@ -42,27 +46,43 @@ struct Loading {
   const LoadObserver& observer;
   gates::Names* behind_gates = nullptr;
   Taken taken = Taken::kAll;
-  // Signatures that wait behind gates.
+  // Signatures and programs that wait behind gates.
   unsigned int left_out = 0;
+  // Programs that were taken though they are behind gates.
+  unsigned int programs = 0;
+  // The last one that was asked for is such a program. Those that are for other versions are asked for, but not their signatures.
+  bool behind_gate = false;
   bool out_of_memory = false;
   std::string refused_name;
 };
 
-// A name of a logical signature: programs have some as well.
+// Programs are asked for by the names of their files, then by those of the logical signatures that make them run.
 bool Takes(Loading& loading, std::string_view kind, const char* name, bool official) {
   const bool logical = kind == "ldb" && name != nullptr;
+  const bool program = kind == "cbc" && name != nullptr;
+  gates::Names* behind = loading.behind_gates;
   switch (loading.taken) {
     case Taken::kAll:
       return true;
     case Taken::kUngated:
-      if (!logical || !loading.behind_gates->Contains(name)) return true;
-      loading.behind_gates->Meet(name, official);
+      if (logical && behind->Contains(name)) {
+        behind->Meet(name, official);
+      } else if (program && behind->ContainsProgram(name)) {
+        behind->MeetProgram(name);
+      } else {
+        return true;
+      }
       loading.left_out++;
       return false;
     case Taken::kMet:
-      return logical && loading.behind_gates->Met(name);
+      return logical && behind->Met(name);
     case Taken::kPrograms:
-      return kind == "cbc" || (logical && !loading.behind_gates->Contains(name));
+      return program ? !behind->ContainsProgram(name) : logical && !behind->Contains(name);
+    case Taken::kAllPrograms:
+      if (logical) loading.programs += std::exchange(loading.behind_gate, false) ? 1 : 0;
+      loading.behind_gate = program && behind->MetProgram(name);
+      if (program) return loading.behind_gate || !behind->ContainsProgram(name);
+      return logical && !behind->Contains(name);
   }
   return true;
 }
@@ -209,7 +229,7 @@ class Loader {
       : request_(request),
         facts_{epoch, cl_retver(), 0, request.signature_version, request.signatures_built_at, 0, {}},
         listening_(listener_),
-        loading_{observer, behind_gates, Taken::kAll, 0, false, {}},
+        loading_{observer, behind_gates, Taken::kAll, 0, 0, false, false, {}},
         engine_(cl_engine_new()) {
     try {
       quota::Watch(request.temporary_directory, request.limits.max_temporary_bytes);
@@ -265,15 +285,17 @@ class Loader {
     unsigned int beside = 0;
     loading_.taken = Taken::kAll;
     for (const std::string& support : request_.gates->supports) LoadOwn(engine_.get(), support, &beside);
-    loading_.taken = Taken::kPrograms;
+    const uint32_t of_programs = request_.gates->program_shares;
+    loading_.taken = (looker.shares & of_programs) == 0 ? Taken::kPrograms : Taken::kAllPrograms;
     for (const std::string& programs : request_.gates->programs) {
       cl_error_t code = LoadPath(engine_.get(), programs, &beside);
       if (code != CL_SUCCESS) throw LoadError("Cannot load the programs in " + programs + ": " + cl_strerror(code));
     }
+    facts_.signature_count += loading_.programs;
     loading_.taken = Taken::kMet;
     const std::vector<std::string>& paths = request_.gates->shares;
     for (size_t share = 0; share < paths.size(); share++) {
-      if ((looker.shares >> share & 1) != 0) LoadOwn(engine_.get(), paths[share], &facts_.signature_count);
+      if (((looker.shares & ~of_programs) >> share & 1) != 0) LoadOwn(engine_.get(), paths[share], &facts_.signature_count);
     }
   }
 

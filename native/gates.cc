@@ -54,10 +54,17 @@ void Hits::NoteLayer(const MailRule& rule, uint32_t level, std::string_view type
 }
 
 Names::Names(const GateFiles& files) {
-  for (const std::string& path : files.shares) {
+  for (size_t share = 0; share < files.shares.size(); share++) {
+    const std::string& path = files.shares[share];
+    const bool of_programs = (files.program_shares >> share & 1) != 0;
     std::ifstream file(path);
     for (std::string line; std::getline(file, line);) {
-      if (!line.starts_with('#')) facts_.emplace(line.substr(0, line.find(';')), Facts{});
+      if (line.starts_with('#')) continue;
+      if (of_programs) {
+        programs_.emplace(line, false);
+      } else {
+        facts_.emplace(line.substr(0, line.find(';')), Facts{});
+      }
     }
     if (!file.eof()) throw LoadError("Cannot read the signatures behind gates in " + path);
   }
@@ -70,6 +77,15 @@ void Names::Meet(std::string_view name, bool official) { facts_.at(std::string(n
 bool Names::Met(std::string_view name) const {
   const auto found = facts_.find(std::string(name));
   return found != facts_.end() && found->second.met;
+}
+
+bool Names::ContainsProgram(std::string_view file) const { return programs_.contains(std::string(file)); }
+
+void Names::MeetProgram(std::string_view file) { programs_.at(std::string(file)) = true; }
+
+bool Names::MetProgram(std::string_view file) const {
+  const auto found = programs_.find(std::string(file));
+  return found != programs_.end() && found->second;
 }
 
 std::vector<std::string> Names::Unofficial() const {

@@ -50,7 +50,7 @@ class Hits {
   std::array<bool, kLevels> may_be_mail_{};
 };
 
-// The logical signatures behind gates, by their names, while the engines load.
+// The logical signatures and the programs behind gates, by their names, while the engines load.
 class Names {
  public:
   // Reads the names in the shares; throws LoadError.
@@ -60,6 +60,10 @@ class Names {
   // The databases have it, and no list of ignored signatures names it.
   void Meet(std::string_view name, bool official);
   bool Met(std::string_view name) const;
+  // The same for programs, by the names of their files.
+  bool ContainsProgram(std::string_view file) const;
+  void MeetProgram(std::string_view file);
+  bool MetProgram(std::string_view file) const;
   // What libclamav would call it: those that are not official have a suffix.
   std::vector<std::string> Unofficial() const;
 
@@ -69,6 +73,8 @@ class Names {
     bool official = true;
   };
   std::unordered_map<std::string, Facts> facts_;
+  // Met or not.
+  std::unordered_map<std::string, bool> programs_;
 };
 
 class Counters {

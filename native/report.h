@@ -40,6 +40,8 @@ struct GateFiles {
   // Bits of the shares that are asked about layers inside of mails which begin with one of these, or with anything.
   uint32_t mail_shares;
   std::vector<std::string> mail_beginnings;
+  // Bits of the shares that have programs: a list of the names of their files.
+  uint32_t program_shares;
 };
 
 struct LoadRequest {

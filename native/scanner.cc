@@ -104,24 +104,33 @@ std::vector<GateFiles::Looker> LookersOf(const Napi::Object& gates) {
   return lookers;
 }
 
+// A bit, or none for -1.
+uint32_t ShareOf(const Napi::Object& gates, const char* key, size_t share_count) {
+  Napi::Value value = gates.Get(key);
+  const int64_t share = value.IsNumber() ? value.As<Napi::Number>().Int64Value() : std::numeric_limits<int64_t>::max();
+  if (share < -1 || share >= static_cast<int64_t>(share_count)) {
+    throw Napi::TypeError::New(gates.Env(), std::string(key) + " must be the number of a share, or -1");
+  }
+  return share < 0 ? 0 : 1U << share;
+}
+
 std::optional<GateFiles> GatesOf(Napi::Env env, const Napi::Value& value) {
   if (value.IsNull()) return std::nullopt;
   Napi::Object object = ObjectOf(env, value, "gates");
   GateFiles files{TextOf(object, "gates"), 0, ListOf(object, "shares"), LookersOf(object), ListOf(object, "supports"),
-                  ListOf(object, "programs"), 0, {}};
+                  ListOf(object, "programs"), 0, {}, 0};
   // A gate's name has a bit for each share.
   constexpr size_t kSharesMax = 32;
   Napi::Value count = object.Get("gateCount");
-  Napi::Value mail = object.Get("mailShare");
-  if (files.shares.size() > kSharesMax || !count.IsNumber() || !mail.IsNumber()) {
-    throw Napi::TypeError::New(env, "gates must have 32 shares at most, gateCount and mailShare");
+  if (files.shares.size() > kSharesMax || !count.IsNumber()) {
+    throw Napi::TypeError::New(env, "gates must have 32 shares at most, and gateCount");
   }
   uint64_t held = 0;
   for (const GateFiles::Looker& looker : files.lookers) held |= looker.shares;
   if (held != (uint64_t{1} << files.shares.size()) - 1) throw Napi::TypeError::New(env, "lookers must have all shares and no others");
   files.gate_count = count.As<Napi::Number>().Uint32Value();
-  const int64_t mail_share = mail.As<Napi::Number>().Int64Value();
-  if (mail_share >= 0 && mail_share < static_cast<int64_t>(kSharesMax)) files.mail_shares = 1U << mail_share;
+  files.mail_shares = ShareOf(object, "mailShare", files.shares.size());
+  files.program_shares = ShareOf(object, "programShare", files.shares.size());
   for (const std::string& hex : ListOf(object, "mailBeginnings")) files.mail_beginnings.push_back(BytesOfHex(hex));
   return files;
 }

@@ -20,6 +20,8 @@ export interface Cases {
 export interface CasesOrder {
   /** Of a file with a logical signature in each line. */
   readonly linesPath: string;
+  /** More of such lines. */
+  readonly triggers: readonly string[];
   readonly cleanFiles: readonly string[];
   readonly seed: number;
   /** So often all forms of all signatures. */
@@ -59,9 +61,9 @@ function withCaseChanged(content: Buffer, random: Random): Buffer {
   return Buffer.from(content.map((byte) => (isLetter(byte) && random() < 0.5 ? byte ^ 0x20 : byte)));
 }
 
-export function casesOf({ linesPath, cleanFiles, seed, rounds }: CasesOrder): Cases {
+export function casesOf({ linesPath, triggers, cleanFiles, seed, rounds }: CasesOrder): Cases {
   const made: { readonly signature: LogicalSignature; readonly line: string }[] = [];
-  for (const line of readFileSync(linesPath, 'latin1').split('\n')) {
+  for (const line of [...readFileSync(linesPath, 'latin1').split('\n'), ...triggers]) {
     const parsed = parseSignature(line);
     if (parsed.understood && satisfying(parsed.signature, line) !== null)
       made.push({ signature: parsed.signature, line });

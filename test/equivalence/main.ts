@@ -152,7 +152,7 @@ async function compareSlice(comparison: Comparison, cases: Cases, plain: Looker,
 }
 
 async function compare(options: Options, state: State, logical: Logical, clean: readonly string[]): Promise<void> {
-  const names = new Set(logical.lines.map((line) => line.slice(0, line.indexOf(';'))));
+  const names = new Set([...logical.lines, ...logical.triggers].map((line) => line.slice(0, line.indexOf(';'))));
   const fired = new Set(state.fired);
   const bar = new SingleBar({
     format: '{bar} {percentage}% {value} of about {total}, {differences} differences, {eta_formatted}',
@@ -163,7 +163,13 @@ async function compare(options: Options, state: State, logical: Logical, clean: 
     const lines = linesOfSlice(logical.lines, state.slice, state.slices);
     writeSlice(logical, lines, database);
     const cleanFiles = clean.filter((_, index) => index % state.slices === state.slice);
-    const order = { linesPath: join(database, 'slice.ldb'), cleanFiles, seed: state.seed, rounds: state.rounds };
+    const order = {
+      linesPath: join(database, 'slice.ldb'),
+      triggers: linesOfSlice(logical.triggers, state.slice, state.slices),
+      cleanFiles,
+      seed: state.seed,
+      rounds: state.rounds,
+    };
     const cases = casesOf(order);
     if (isFirst)
       bar.start(Math.min(cases.count * state.slices, options.most), state.compared, {

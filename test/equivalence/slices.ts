@@ -2,6 +2,7 @@
 import { mkdirSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs';
 import { basename, join } from 'node:path';
 import { membersOf } from '../../src/engine/clamav/gates/bundle.js';
+import { readProgram } from '../../src/engine/clamav/gates/program.js';
 import { databaseFiles } from '../../src/engine/databases.js';
 
 const LOGICAL = '.ldb';
@@ -10,6 +11,8 @@ const HASHES = /\.(hdb|hdu|hsb|hsu|mdb|mdu|msb|msu|imp)$/;
 
 export interface Logical {
   readonly lines: readonly string[];
+  /** Lines as well, of the bytecode programs in containers: what makes them run. */
+  readonly triggers: readonly string[];
   /** All other files of the databases: to be linked as they are, and members of containers that had logical signatures. */
   readonly others: readonly { readonly path: string }[];
   readonly members: readonly { readonly name: string; readonly content: Buffer }[];
@@ -19,6 +22,7 @@ export async function readLogical(database: string): Promise<Logical> {
   const texts: string[] = [];
   const others: { path: string }[] = [];
   const members: { name: string; content: Buffer }[] = [];
+  const triggers: string[] = [];
   for (const path of await databaseFiles(database)) {
     if (HASHES.test(path)) continue;
     if (path.endsWith(LOGICAL)) {
@@ -30,6 +34,7 @@ export async function readLogical(database: string): Promise<Logical> {
       for await (const { name, content } of membersOf(path, () => true))
         if (content !== null) within.push({ name, content });
     }
+    triggers.push(...within.flatMap(({ content }) => readProgram(content)?.trigger ?? []));
     if (!within.some(({ name }) => name.endsWith(LOGICAL))) others.push({ path });
     else {
       for (const { name, content } of within) {
@@ -39,7 +44,7 @@ export async function readLogical(database: string): Promise<Logical> {
     }
   }
   const lines = texts.flatMap((text) => text.split(/\r?\n/)).filter((line) => line !== '' && !line.startsWith('#'));
-  return { lines, others, members };
+  return { lines, triggers, others, members };
 }
 
 /** The lines of one of so many slices. */

@@ -61,6 +61,8 @@ export interface GateFiles {
   readonly mailShare: number;
   /** Hexadecimal: the bytes that such layers begin with; without them it is about all layers. */
   readonly mailBeginnings: readonly string[];
+  /** The share that has bytecode programs, by their files' names; -1: none. */
+  readonly programShare: number;
   /** The fingerprint of the databases that they were made of. */
   readonly fingerprint: string;
 }

@@ -5,14 +5,16 @@ import { type Cost, keyOf, needOf } from './need.js';
 import { type LogicalSignature, parseSignature, type Reason } from './signature.js';
 
 /** Why a logical signature stays in the first engine. */
-export type KeptReason = Reason | 'handler' | 'same name' | 'no gate';
+export type KeptReason = Reason | 'handler' | 'same name' | 'no gate' | 'program';
 
 export interface Plan {
   readonly gates: readonly PlannedGate[];
-  /** Lines of .ldb files, one list for each engine that takes second looks. */
+  /** Lines of .ldb files, one list for each share. */
   readonly shares: readonly (readonly string[])[];
   readonly lookers: readonly Looker[];
   readonly mail: MailShare | null;
+  /** Index of the share whose lines are names of files of bytecode programs; null: none of them has a gate. */
+  readonly programShare: number | null;
   /** Signatures that change how a layer is parsed: every engine needs them. */
   readonly handlers: readonly string[];
   readonly gated: number;
@@ -43,7 +45,17 @@ export interface MailShare {
   readonly beginnings: readonly string[];
 }
 
+/** A bytecode program that runs where a logical signature matches. */
+export interface Triggered {
+  /** Its file's name in the database. */
+  readonly file: string;
+  /** A line of an .ldb file. */
+  readonly trigger: string;
+}
+
 export interface PlanOptions {
+  /** Bytecode programs that do nothing but find. */
+  readonly programs: readonly Triggered[];
   /** Keys of gates that fired in clean content. */
   readonly noisy: ReadonlySet<string>;
 }
@@ -62,15 +74,19 @@ interface Understood {
   readonly signature: LogicalSignature;
 }
 
+interface Gated extends Understood {
+  readonly need: readonly Gate[];
+}
+
 /** `lines`: all logical signatures of the databases, in any order. */
-export function planGates(lines: readonly string[], { noisy }: PlanOptions): Plan {
+export function planGates(lines: readonly string[], { programs, noisy }: PlanOptions): Plan {
   const kept: Partial<Record<KeptReason, number>> = {};
   const keep = (reason: KeptReason): void => {
     kept[reason] = (kept[reason] ?? 0) + 1;
   };
   const names = countNames(lines);
   const handlers: string[] = [];
-  const gated: (Understood & { readonly need: readonly Gate[] })[] = [];
+  const gated: Gated[] = [];
   const mail: (Understood & { readonly beginnings: readonly string[] | null })[] = [];
   const cost = costOf(noisy);
   for (const line of lines) {
@@ -92,7 +108,17 @@ export function planGates(lines: readonly string[], { noisy }: PlanOptions): Pla
     else if (isForMail(signature)) mail.push({ line, signature, beginnings: beginningsOf(signature) });
     else keep('no gate');
   }
-  return { ...sharedOut(gated, mail), handlers, gated: gated.length + mail.length, kept };
+  const gatedPrograms: Gated[] = [];
+  const files = programs.map(({ file }) => file);
+  for (const { file, trigger } of programs) {
+    const parsed = parseSignature(trigger);
+    const isAlone = files.indexOf(file) === files.lastIndexOf(file);
+    const need = parsed.understood && isAlone ? needOf(parsed.signature, cost) : null;
+    if (parsed.understood && need !== null) gatedPrograms.push({ line: file, signature: parsed.signature, need });
+    else keep('program');
+  }
+  const count = gated.length + mail.length + gatedPrograms.length;
+  return { ...sharedOut(gated, mail, gatedPrograms), handlers, gated: count, kept };
 }
 
 function countNames(lines: readonly string[]): Map<string, number> {
@@ -151,19 +177,16 @@ function beginningsOf(signature: LogicalSignature): readonly string[] | null {
 }
 
 function sharedOut(
-  gated: readonly { readonly line: string; readonly signature: LogicalSignature; readonly need: readonly Gate[] }[],
+  gated: readonly Gated[],
   mail: readonly { readonly line: string; readonly beginnings: readonly string[] | null }[],
-): Pick<Plan, 'gates' | 'shares' | 'lookers' | 'mail'> {
+  programs: readonly Gated[],
+): Pick<Plan, 'gates' | 'shares' | 'lookers' | 'mail' | 'programShare'> {
   const executables = gated.filter(({ signature }) => signature.target === EXECUTABLE).length;
   const executableShares = Math.min(EXECUTABLE_SHARES_MAX, Math.ceil(executables / SIGNATURES_PER_SHARE));
   const otherShares = gated.length > executables ? 1 : 0;
   const shares: string[][] = Array.from({ length: executableShares + otherShares }, () => []);
   const gates = new Map<string, { readonly gate: Gate; readonly shares: Set<number> }>();
-  for (const { line, signature, need } of gated) {
-    // Signatures that share a gate are looked at together.
-    const number = hashOf(need.map(keyOf).join());
-    const isExecutable = signature.target === EXECUTABLE;
-    const share = isExecutable ? number % executableShares : executableShares;
+  const put = ({ line, need }: Gated, share: number): void => {
     shares[share]?.push(line);
     for (const gate of need) {
       const key = keyOf(gate);
@@ -171,30 +194,38 @@ function sharedOut(
       known.shares.add(share);
       gates.set(key, known);
     }
+  };
+  for (const one of gated) {
+    // Signatures that share a gate are looked at together.
+    const number = hashOf(one.need.map(keyOf).join());
+    put(one, one.signature.target === EXECUTABLE ? number % executableShares : executableShares);
   }
-  const planned = [...gates.values()].map((one) => ({ gate: one.gate, shares: [...one.shares] }));
-  if (mail.length === 0) {
-    return { gates: planned, shares, lookers: lookersOf(shares.length, executableShares, 0), mail: null };
-  }
-  const isAnything = mail.some(({ beginnings }) => beginnings === null);
-  const beginnings = isAnything ? [] : [...new Set(mail.flatMap((one) => one.beginnings ?? []))];
-  const all = [...shares, mail.map(({ line }) => line)];
+  const mailShare = mail.length > 0 ? shares.push(mail.map(({ line }) => line)) - 1 : null;
+  const programShare = programs.length > 0 ? shares.push([]) - 1 : null;
+  for (const one of programs) put(one, programShare ?? 0);
+
+  const apart = [mailShare, programShare].filter((share) => share !== null);
   return {
-    gates: planned,
-    shares: all,
-    lookers: lookersOf(all.length, executableShares, 1),
-    mail: { share: shares.length, beginnings },
+    gates: [...gates.values()].map((one) => ({ gate: one.gate, shares: [...one.shares] })),
+    shares,
+    lookers: lookersOf(shares.length, executableShares, apart),
+    mail: mailShare === null ? null : { share: mailShare, beginnings: beginningsOfAll(mail) },
+    programShare,
   };
 }
 
-/** Shares for executables come first, the one for mails last. */
-function lookersOf(shareCount: number, executableShares: number, mailShares: number): Looker[] {
+function beginningsOfAll(mail: readonly { readonly beginnings: readonly string[] | null }[]): readonly string[] {
+  const isAnything = mail.some(({ beginnings }) => beginnings === null);
+  return isAnything ? [] : [...new Set(mail.flatMap((one) => one.beginnings ?? []))];
+}
+
+/** Shares for executables come first. `apart`: those of the others that have an engine of their own. */
+function lookersOf(shareCount: number, executableShares: number, apart: readonly number[]): Looker[] {
   const numbers = Array.from({ length: shareCount }, (_, share) => share);
   const executables = numbers.slice(0, executableShares);
-  const others = numbers.slice(executableShares);
-  const together = [executables, others].filter((group) => group.length > 0);
+  const together = [executables, numbers.slice(executableShares)].filter((group) => group.length > 0);
   const isTogether = (share: number): boolean => together.some((group) => group.length === 1 && group[0] === share);
-  const alone = [...executables, ...others.slice(others.length - mailShares)].filter((share) => !isTogether(share));
+  const alone = [...executables, ...apart].filter((share) => !isTogether(share));
   return [
     ...alone.map((share) => ({ shares: [share], isCompact: true })),
     ...together.map((shares) => ({ shares, isCompact: false })),

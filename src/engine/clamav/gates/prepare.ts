@@ -8,11 +8,12 @@ import { membersOf } from './bundle.js';
 import type { Gate } from './candidates.js';
 import { keyOf } from './need.js';
 import { readNoise } from './noise.js';
-import { type KeptReason, type Plan, planGates } from './plan.js';
+import { type KeptReason, type Plan, planGates, type Triggered } from './plan.js';
+import { readProgram } from './program.js';
 import { trimmed } from './trim.js';
 
 export interface GateFacts {
-  /** Logical signatures that are asked only when one of their gates hits. */
+  /** Logical signatures, those of bytecode programs among them, that are asked only when one of their gates hits. */
   readonly gated: number;
   readonly gates: number;
   /** Those that every content is asked about, by why. */
@@ -37,7 +38,7 @@ export interface PrepareOrder {
 }
 
 /** Changes whenever the same databases make other files. */
-const FORMAT = 7;
+const FORMAT = 8;
 const FOLDERS_KEPT = 3;
 /**
  * libclamav reports potentially unwanted things once each, at the end of a scan: a content that is full of a gate costs little
@@ -48,6 +49,7 @@ const MANIFEST = 'manifest.json';
 const CONTAINERS = new Set(['.cvd', '.cld', '.cud']);
 const LOGICAL = '.ldb';
 const PROGRAM = '.cbc';
+const IGNORING = new Set(['.ign', '.ign2']);
 /** What decides how content is taken apart, or which matches count: each engine needs it, beside its signatures. */
 const SUPPORTING = new Set(['.ftm', '.fp', '.sfp', '.idb', '.crb', '.cat', '.cfg', '.pwdb']);
 
@@ -97,6 +99,7 @@ interface Manifest {
   readonly databases: readonly string[];
   readonly programs: readonly string[];
   readonly mail: Plan['mail'];
+  readonly programShare: Plan['programShare'];
   readonly facts: GateFacts;
   readonly keys: readonly string[];
 }
@@ -105,7 +108,7 @@ const GATES_FILE = 'gates.ndb';
 
 function placed(manifest: Manifest, folder: string, state: string): PreparedGates {
   const inFolder = (name: string): string => join(folder, name);
-  const { shares, lookers, supports, databases, programs, mail, facts, keys } = manifest;
+  const { shares, lookers, supports, databases, programs, mail, programShare, facts, keys } = manifest;
   if (shares.length === 0) return { files: null, facts, keys };
   return {
     files: {
@@ -117,6 +120,7 @@ function placed(manifest: Manifest, folder: string, state: string): PreparedGate
       programs,
       mailShare: mail?.share ?? -1,
       mailBeginnings: mail?.beginnings ?? [],
+      programShare: programShare ?? -1,
       fingerprint: state,
     },
     facts,
@@ -136,7 +140,10 @@ async function readManifest(folder: string): Promise<Manifest | null> {
 
 async function write(directories: readonly string[], folder: string, noisy: ReadonlySet<string>): Promise<Manifest> {
   const found = await collect(directories);
-  const plan = planGates(found.lines, { noisy });
+  const plan = planGates(found.lines, {
+    programs: found.finders.filter(({ trigger }) => !isIgnored(found, trigger)),
+    noisy,
+  });
   const supports: string[] = [];
   const put = async (name: string, content: string | Buffer): Promise<string> => {
     await writeFile(join(folder, name), content);
@@ -160,6 +167,7 @@ async function write(directories: readonly string[], folder: string, noisy: Read
     databases: found.databases,
     programs: found.programs,
     mail: plan.mail,
+    programShare: plan.programShare,
     facts: { gated: plan.gated, gates: plan.gates.length, kept: plan.kept, noisy: noisy.size },
     keys: plan.gates.map(({ gate }) => keyOf(gate)),
   };
@@ -181,13 +189,17 @@ function maskOf(shares: readonly number[]): number {
 
 interface Found {
   readonly lines: string[];
+  /** Bytecode programs that do nothing but find. */
+  readonly finders: Triggered[];
+  /** Texts of lists of signatures that don't count. */
+  readonly ignoreLists: string[];
   readonly supports: { readonly extension: string; readonly content: Buffer }[];
   readonly databases: string[];
   readonly programs: string[];
 }
 
 async function collect(directories: readonly string[]): Promise<Found> {
-  const found: Found = { lines: [], supports: [], databases: [], programs: [] };
+  const found: Found = { lines: [], finders: [], ignoreLists: [], supports: [], databases: [], programs: [] };
   for (const directory of directories) {
     const paths = await databaseFiles(directory);
     refuseTwins(paths);
@@ -195,10 +207,17 @@ async function collect(directories: readonly string[]): Promise<Found> {
       const extension = extensionOf(path);
       if (CONTAINERS.has(extension)) await collectContainer(path, found);
       else if (extension === LOGICAL) addLines(found.lines, await readFile(path));
+      else if (IGNORING.has(extension)) found.ignoreLists.push(await readFile(path, 'latin1'));
       else if (SUPPORTING.has(extension)) found.databases.push(path);
     }
   }
   return found;
+}
+
+/** A program is told by its file's name, not by its signature's: one that a list may name stays where the list holds. */
+function isIgnored({ ignoreLists }: Found, trigger: string): boolean {
+  const name = trigger.slice(0, trigger.indexOf(';'));
+  return ignoreLists.some((list) => list.includes(name));
 }
 
 /** libclamav takes the newer one of two. */
@@ -210,12 +229,18 @@ function refuseTwins(paths: readonly string[]): void {
 
 async function collectContainer(path: string, found: Found): Promise<void> {
   let hasPrograms = false;
-  const isWanted = (name: string): boolean => extensionOf(name) === LOGICAL || SUPPORTING.has(extensionOf(name));
-  for await (const { name, content } of membersOf(path, isWanted)) {
+  const wanted = new Set([LOGICAL, PROGRAM, ...IGNORING, ...SUPPORTING]);
+  for await (const { name, content } of membersOf(path, (one) => wanted.has(extensionOf(one)))) {
     const extension = extensionOf(name);
-    if (extension === PROGRAM) hasPrograms = true;
     if (content === null) continue;
-    if (extension === LOGICAL) addLines(found.lines, content);
+    if (extension === PROGRAM) {
+      hasPrograms = true;
+      const program = readProgram(content);
+      if (program?.onlyFinds === true && program.trigger !== null) {
+        found.finders.push({ file: name, trigger: program.trigger });
+      }
+    } else if (IGNORING.has(extension)) found.ignoreLists.push(content.toString('latin1'));
+    else if (extension === LOGICAL) addLines(found.lines, content);
     else found.supports.push({ extension, content });
   }
   if (hasPrograms) found.programs.push(path);

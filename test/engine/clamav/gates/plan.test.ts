@@ -1,17 +1,21 @@
 // What is planned for a set of signatures: which are gated, by what, and who looks again.
 import t from 'tap';
-import { planGates } from '../../../../src/engine/clamav/gates/plan.js';
+import { planGates, type Triggered } from '../../../../src/engine/clamav/gates/plan.js';
 
 const hex = (text: string): string => Buffer.from(text, 'latin1').toString('hex');
-const NONE = { noisy: new Set<string>() };
+const NONE = { programs: [], noisy: new Set<string>() };
 
 function signature(name: string, subsignatures: readonly string[], attributes = 'Target:0'): string {
   const logic = subsignatures.map((_, index) => index).join('&');
   return `${name};Engine:81-255,${attributes};${logic};${subsignatures.join(';')}`;
 }
 
+function program(file: string, subsignatures: readonly string[]): Triggered {
+  return { file, trigger: signature(`BC.${file}`, subsignatures) };
+}
+
 function literalsOf(lines: readonly string[], noisy: readonly string[] = []): string[] {
-  return planGates(lines, { noisy: new Set(noisy) }).gates.map(({ gate }) =>
+  return planGates(lines, { ...NONE, noisy: new Set(noisy) }).gates.map(({ gate }) =>
     Buffer.from(gate.pattern, 'hex').toString('latin1'),
   );
 }
@@ -93,7 +97,27 @@ t.test(
     const whole = (...shares: number[]) => ({ shares, isCompact: false });
     t.same(lookersOf([...programs, other, mail]), [one(0), one(1), one(2), one(4), whole(0, 1, 2), whole(3, 4)]);
     t.same(lookersOf([...programs.slice(0, 10), other]), [whole(0), whole(1)]);
+    t.same(planGates([other, mail], { ...NONE, programs: [program('1.cbc', [hex('a trigger')])] }).lookers, [
+      one(1),
+      one(2),
+      whole(0, 1, 2),
+    ]);
     t.same(lookersOf([mail]), [whole(0)]);
     t.same(lookersOf([]), []);
   },
 );
+
+t.test('bytecode programs have a share of their own, as far as their triggers have gates', async (t) => {
+  const other = signature('Test.A', [hex('a literal')]);
+  const programs = [
+    program('1.cbc', [hex('a trigger')]),
+    program('2.cbc', [hex('any word'), `74:${'00'.repeat(54)}`]),
+    program('3.cbc', ['2:0108']),
+    program('twin.cbc', [hex('one of two')]),
+    program('twin.cbc', [hex('other of two')]),
+  ];
+  const plan = planGates([other], { ...NONE, programs });
+  t.match(plan, { programShare: 1, gated: 3, kept: { program: 3 } });
+  t.same(plan.shares[1], ['1.cbc', '2.cbc']);
+  t.equal(planGates([other], NONE).programShare, null);
+});
