@@ -4,6 +4,8 @@ import { readdirSync, readFileSync } from 'node:fs';
 export interface ServerTimes {
   /** What the thread that serves HTTP has used so far, in seconds. */
   readonly serving: number;
+  /** How long it was ready to run and had no core, in seconds. */
+  readonly servingWaited: number;
   readonly scanning: number;
   /** Compilers, garbage collection, files. */
   readonly others: number;
@@ -16,10 +18,12 @@ export interface ServerTimes {
 export function watchThreads(pid: number, scanThreads: number): () => ServerTimes {
   const scanning = new Set(threadsOf(pid).slice(-scanThreads));
   return () => {
-    const sums = { serving: 0, scanning: 0, others: 0 };
+    const sums = { serving: 0, servingWaited: 0, scanning: 0, others: 0 };
     for (const thread of threadsOf(pid)) {
+      const { ran, waited } = secondsOf(pid, thread);
       const kind = thread === pid ? 'serving' : scanning.has(thread) ? 'scanning' : 'others';
-      sums[kind] += secondsOf(pid, thread);
+      sums[kind] += ran;
+      if (thread === pid) sums.servingWaited = waited;
     }
     return sums;
   };
@@ -31,7 +35,8 @@ function threadsOf(pid: number): number[] {
     .sort((one, other) => one - other);
 }
 
-function secondsOf(pid: number, thread: number): number {
+function secondsOf(pid: number, thread: number): { ran: number; waited: number } {
   const text = readFileSync(`/proc/${pid}/task/${thread}/schedstat`, 'latin1');
-  return Number(text.split(' ')[0]) / 1e9;
+  const [ran, waited] = text.split(' ');
+  return { ran: Number(ran) / 1e9, waited: Number(waited) / 1e9 };
 }

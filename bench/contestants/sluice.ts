@@ -52,8 +52,15 @@ export async function startSluiceWithStores(setting: Setting, connections: numbe
 }
 
 /** The same, but for what it remembers: every scan is one. The stores' own CPU time is not in its figure. */
-export async function startForgetfulSluiceWithStores(setting: Setting, connections: number): Promise<SluiceContestant> {
-  return await startBesideStores(setting, connections, { name: 'sluice-stores', env: { VERDICT_CACHE_MB: '0' } });
+export async function startForgetfulSluiceWithStores(
+  setting: Setting,
+  connections: number,
+  env: Readonly<Record<string, string>> = {},
+): Promise<SluiceContestant> {
+  return await startBesideStores(setting, connections, {
+    name: 'sluice-stores',
+    env: { VERDICT_CACHE_MB: '0', ...env },
+  });
 }
 
 async function startBesideStores(
@@ -160,7 +167,8 @@ export async function startServer(
   });
 
   const deadline = Date.now() + READY_TIMEOUT_MS;
-  while (!(await isReady(port))) {
+  const processes = Number(env['PROCESSES'] ?? 1);
+  while (!(await isReady(port)) || (await readyProcesses(logPath)) < processes) {
     if (failure !== null || Date.now() > deadline) {
       await endServer(child);
       const said = (await readFile(logPath, 'utf8')).slice(-LOG_CHARACTERS);
@@ -193,6 +201,12 @@ async function isReady(port: number): Promise<boolean> {
   } catch {
     return false; // Not listening yet.
   }
+}
+
+/** /readyz is of one process; in the log each of them says when it listens, and when it has its signatures. */
+async function readyProcesses(logPath: string): Promise<number> {
+  const log = await readFile(logPath, 'utf8');
+  return Math.min(...['listening', 'signatures loaded'].map((message) => log.split(`"msg":"${message}"`).length - 1));
 }
 
 function freePort(): Promise<number> {
