@@ -10,6 +10,7 @@ import { EXIT_UNAVAILABLE } from '../supervisor/slot.js';
 import { type KeptStore, keepStore } from '../supervisor/store.js';
 import { supervise } from '../supervisor/supervisor.js';
 import { createSuspects } from '../supervisor/suspects.js';
+import { countProcesses } from './process-count.js';
 
 /**
  * V8's default of 16 MB lets a server under load keep 32 MB for objects that live for a request. With half of that it collects them twice as
@@ -32,12 +33,9 @@ export async function serve(env: NodeJS.ProcessEnv): Promise<number> {
   }
 }
 
-async function superviseServers(config: Config, log: Log): Promise<number> {
-  const listener = canShareListener() ? await openListener(config.host, config.port) : null;
-  if (listener === null) {
-    if (config.processes > 1) throw new Error('PROCESSES above 1 needs the native addon: run "npm run build"');
-    log.warn('the addon for a shared listening socket is not built: a replacement refuses connections for a moment');
-  }
+async function superviseServers(wanted: Config, log: Log): Promise<number> {
+  const listener = canShareListener() ? await openListener(wanted.host, wanted.port) : null;
+  const config = { ...wanted, processes: countProcesses(wanted, listener !== null, log) };
   const program = [process.execPath, `--max-semi-space-size=${SEMI_SPACE_MB}`, ...process.execArgv, mainPath] as const;
   if (config.databaseUrl !== null) return await superviseWith(config, log, { listener, program, store: null });
   // A stop must be heard before the supervisor has listeners of its own as well.
@@ -72,6 +70,8 @@ async function superviseWith(config: Config, log: Log, { program, ...held }: Hel
       arguments: [...args, 'serve', '--no-supervisor'],
       log,
       processes: config.processes,
+      // What auto was at the start stays until the end: each server counts its share of cores and memory from it.
+      environment: { PROCESSES: String(config.processes) },
       suspects,
       ...held,
     });

@@ -1,6 +1,6 @@
 // Configuration: environment variables, read and checked here and nowhere else; every problem is listed at once.
-import { availableParallelism } from 'node:os';
 import { join, resolve } from 'node:path';
+import { availableCores } from './cores.js';
 import {
   billingSettings,
   checkPlans,
@@ -8,6 +8,7 @@ import {
   type Given,
   issuerSettings,
   memoryLimitBytes,
+  processChoice,
   signatureFolders,
 } from './groups.js';
 import { plansOf } from './plans.js';
@@ -27,7 +28,9 @@ export function readConfig(env: Readonly<Record<string, string | undefined>>): C
   if (problems.length > 0) throw new ConfigError(problems);
   const dataDirectory = resolve(v.DATA_DIR);
   const downloads = join(dataDirectory, 'signatures');
-  const scanThreads = v.SCAN_THREADS ?? Math.max(1, Math.floor(availableParallelism() / v.PROCESSES));
+  const cores = availableCores();
+  const { processes, because } = processChoice(given, cores);
+  const scanThreads = v.SCAN_THREADS ?? Math.max(1, Math.floor(cores / processes));
   return {
     port: v.PORT,
     host: v.HOST,
@@ -48,8 +51,9 @@ export function readConfig(env: Readonly<Record<string, string | undefined>>): C
     adminPort: v.ADMIN_PORT,
     connections: v.CONNECTIONS ?? null,
     connectionsPerAddress: v.CONNECTIONS_PER_ADDRESS ?? null,
-    processes: v.PROCESSES,
-    memoryLimitBytes: memoryLimitBytes(v.MEMORY_LIMIT_MB, v.PROCESSES),
+    processes,
+    processesBecause: because,
+    memoryLimitBytes: memoryLimitBytes(v.MEMORY_LIMIT_MB, processes),
     scanThreads,
     scanQueue: v.SCAN_QUEUE,
     scanTimeoutMs: v.SCAN_TIMEOUT_MS,

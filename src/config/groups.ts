@@ -2,6 +2,7 @@
 import { totalmem } from 'node:os';
 import { delimiter, resolve } from 'node:path';
 import { ownSignaturesDirectory } from '../paths.js';
+import { chooseProcesses, type ProcessChoice } from './processes.js';
 import type { BillingSettings, Config, SignatureFolders } from './types.js';
 import type { Variables } from './variables.js';
 
@@ -16,10 +17,30 @@ const MEMORY_SHARE = 0.8;
 export function memoryLimitBytes(limitMb: number | undefined, processes: number): number | null {
   if (limitMb === 0) return null;
   if (limitMb !== undefined) return limitMb * MIB;
+  return Math.floor(memoryOfServers() / processes);
+}
+
+function memoryOfServers(): number {
   // What the cgroup allows, 0 where there is no limit (Node takes it from memory.max).
   const allowed = process.constrainedMemory();
   const available = allowed > 0 && allowed < totalmem() ? allowed : totalmem();
-  return Math.floor((available * MEMORY_SHARE) / processes);
+  return available * MEMORY_SHARE;
+}
+
+/** What PROCESSES says, or with auto what this machine does. `because` null: it is set. */
+export function processChoice(
+  { v, isSet }: Given,
+  cores: number,
+): ProcessChoice | { processes: number; because: null } {
+  if (v.PROCESSES !== 'auto') return { processes: v.PROCESSES, because: null };
+  const { MEMORY_LIMIT_MB: limitMb = 0, SCAN_THREADS: scanThreads = null } = v;
+  return chooseProcesses({
+    cores,
+    memoryBytes: memoryOfServers(),
+    hasRedis: isSet('REDIS_URL'),
+    processBytes: limitMb === 0 ? null : limitMb * MIB,
+    scanThreads,
+  });
 }
 
 /** The variables as far as they can be read, for what several of them must be together. */
@@ -39,7 +60,8 @@ export function checkPlans({ v, isWrong, problems }: Given): void {
 }
 
 export function checkProcesses({ v, isSet, problems }: Given): void {
-  if (v.PROCESSES === 1 || isSet('REDIS_URL')) return;
+  // With auto there is one where no Redis is.
+  if (v.PROCESSES === 1 || v.PROCESSES === 'auto' || isSet('REDIS_URL')) return;
   problems.push('REDIS_URL is needed when PROCESSES is above 1: they share their counts');
 }
 

@@ -1,5 +1,6 @@
 // The configuration as the program sees it: every setting with its unit, nothing left to be looked up.
 import type { Plans } from './plans.js';
+import type { ProcessChoice } from './processes.js';
 import type { EngineChoice } from './variables.js';
 
 export interface Config {
@@ -38,6 +39,8 @@ export interface Config {
   readonly connectionsPerAddress: number | null;
   /** Server processes on the one port. */
   readonly processes: number;
+  /** What PROCESSES=auto has chosen that number for; null: it is set. */
+  readonly processesBecause: ProcessChoice['because'] | null;
   /** Resident bytes of one server process above which it scans no more and is restarted; null: no bound. */
   readonly memoryLimitBytes: number | null;
   readonly scanThreads: number;

@@ -11,6 +11,10 @@ export function integer(minimum: number, maximum: number) {
     .pipe(z.number().min(minimum, `must be at least ${minimum}`).max(maximum, `must be at most ${maximum}`));
 }
 
+export function integerOrAuto(minimum: number, maximum: number) {
+  return z.union([z.literal('auto'), integer(minimum, maximum)], { error: 'must be auto or a whole number' });
+}
+
 export function urlList(text: string, context: z.RefinementCtx): string[] {
   const urls = text.split(/[\s,]+/).filter((entry) => entry !== '');
   for (const url of urls) {

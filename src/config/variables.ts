@@ -4,6 +4,7 @@ import { z } from 'zod';
 import {
   dnsServer,
   integer,
+  integerOrAuto,
   isHttpsOrLoopback,
   isSafeBase,
   list,
@@ -130,15 +131,15 @@ export const variables = z.object({
   ),
   PROCESSES: initially(
     '1',
-    'server processes on the one port, 1 to 64, each with signatures and threads of its own; above 1 REDIS_URL is needed',
-    integer(1, 64),
+    'server processes on the one port, 1 to 64, each with signatures and threads of its own; above 1 REDIS_URL is needed; auto: one for every 8 cores that there is memory for, and without REDIS_URL one',
+    integerOrAuto(1, 64),
   ),
   MEMORY_LIMIT_MB: described(
     "MB of resident memory above which a server process scans no more and is restarted; 0: no bound; unset: 80 % of the machine's or the container's, divided by PROCESSES",
     integer(0, 16_777_216).optional(),
   ),
   SCAN_THREADS: described(
-    'scan threads of one process, 1 to 256; unset: one for each core, divided by PROCESSES',
+    'scan threads of one process, 1 to 256; unset: one for each core of the machine or the container, divided by PROCESSES',
     integer(1, 256).optional(),
   ),
   SCAN_QUEUE: initially(

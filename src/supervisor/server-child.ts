@@ -45,6 +45,8 @@ type Word = Report['kind'] | typeof READY_MESSAGE;
 export interface ServerProcessOptions {
   readonly command: string;
   readonly arguments: readonly string[];
+  /** Variables besides ours, or in their place; default: none. */
+  readonly environment?: Readonly<Record<string, string>>;
   /** The listening socket that it inherits; null: it opens its own. */
   readonly listener: number | null;
   readonly start: StartOrder;
@@ -55,6 +57,7 @@ export interface ServerProcessOptions {
 export function startServerProcess(options: ServerProcessOptions): ServerProcess {
   const { listener, log } = options;
   const child = spawn(options.command, options.arguments, {
+    env: { ...process.env, ...options.environment },
     stdio: ['inherit', 'inherit', 'inherit', 'ipc', ...(listener === null ? [] : [listener])],
   });
   const words = createWords();

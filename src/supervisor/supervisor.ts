@@ -12,6 +12,8 @@ import { watchTerminal } from './terminal.js';
 export interface SuperviseOptions {
   readonly command: string;
   readonly arguments: readonly string[];
+  /** Variables that the servers get besides ours, or in their place; default: none. */
+  readonly environment?: Readonly<Record<string, string>>;
   readonly log: Log;
   /** Server processes on the one listening socket; default 1. */
   readonly processes?: number;

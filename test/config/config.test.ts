@@ -364,3 +364,20 @@ t.test('several processes need a Redis that counts for all of them, and share th
   t.equal(readConfig({ MEMORY_LIMIT_MB: '0' }).memoryLimitBytes, null);
   t.equal(readConfig({ MEMORY_LIMIT_MB: '512' }).memoryLimitBytes, 512 * 1024 * 1024);
 });
+
+t.test('PROCESSES=auto is a number that fits the machine, and needs no Redis', async (t) => {
+  const stores = { REDIS_URL: 'redis://cache' };
+  t.equal(readConfig({ PROCESSES: 'auto' }).processes, 1);
+  const chosen = readConfig({ PROCESSES: 'auto', ...stores });
+  t.type(chosen.processesBecause, 'string');
+  const asNumber = readConfig({ PROCESSES: String(chosen.processes), ...stores });
+  t.equal(asNumber.processesBecause, null);
+  t.strictSame({ ...chosen, processesBecause: null }, asNumber, 'the same as that number');
+  const crowded = readConfig({ PROCESSES: 'auto', MEMORY_LIMIT_MB: '16777216', ...stores });
+  t.equal(crowded.processes, 1, 'no two of them have room');
+  for (const bad of ['all', '1.5', 'AUTO', '-1']) {
+    t.strictSame(problemsOf({ PROCESSES: bad, ...stores }), ['PROCESSES must be auto or a whole number'], bad);
+  }
+  t.strictSame(problemsOf({ PROCESSES: '0' }), ['PROCESSES must be at least 1']);
+  t.strictSame(problemsOf({ PROCESSES: '65' }), ['PROCESSES must be at most 64']);
+});
