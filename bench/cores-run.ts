@@ -3,7 +3,7 @@ import { childrenOf } from '../test/fixtures/processes.js';
 import { type SluiceContestant, startForgetfulSluiceWithStores } from './contestants/sluice.js';
 import { untilIdle } from './cpu.js';
 import type { FileSet } from './files.js';
-import { type ServerTimes, watchThreads } from './thread-times.js';
+import { type ServerTimes, threadTimes } from './thread-times.js';
 
 /** Below it processes would share a handful of connections unevenly. */
 const CONNECTIONS_MIN = 32;
@@ -44,7 +44,7 @@ export interface Setting {
 interface Server {
   readonly division: Division;
   readonly sluice: SluiceContestant;
-  readonly times: readonly (() => ServerTimes)[];
+  readonly pids: readonly number[];
 }
 
 /** Of each file set a row for each division, in their order. Throws at the first scan that isn't answered as it should be. */
@@ -79,10 +79,10 @@ async function start({ databaseDirectory, folder, engineSleepMs }: Setting, divi
   const connections = Math.max(CONNECTIONS_MIN, CONNECTIONS_PER_THREAD * processes * threads);
   const sluice = await startForgetfulSluiceWithStores({ databaseDirectory, threads, folder }, connections, env);
   // Postgres is not a child of the supervisor here: all of them are servers.
-  const times = childrenOf(sluice.pid).map((pid) => watchThreads(pid, threads));
-  if (times.length === processes) return { division, sluice, times };
+  const pids = childrenOf(sluice.pid);
+  if (pids.length === processes) return { division, sluice, pids };
   await sluice.stop();
-  throw new Error(`${times.length} server processes instead of ${processes}`);
+  throw new Error(`${pids.length} server processes instead of ${processes}`);
 }
 
 type Round = Omit<Row, keyof Division | 'lowest' | 'highest'>;
@@ -98,10 +98,10 @@ async function runRounds({ rounds, seconds }: Setting, servers: readonly Server[
   return servers.map((server) => summarise(server.division, done.get(server) ?? []));
 }
 
-async function runRound({ sluice, times }: Server, seconds: number): Promise<Round> {
-  const before = times.map((read) => read());
+async function runRound({ sluice, pids }: Server, seconds: number): Promise<Round> {
+  const before = pids.map(threadTimes);
   const { scans, seconds: took, errors, firstError, p50Us } = await sluice.run(seconds);
-  const used = times.map((read, index) => difference(read(), before[index]));
+  const used = pids.map((pid, index) => difference(threadTimes(pid), before[index]));
   await untilIdle(sluice.pid);
   if (errors > 0) throw new Error(`${errors} scans went wrong: ${firstError}`);
   const busiest = used.reduce((one, other) => (other.serving > one.serving ? other : one));

@@ -10,7 +10,7 @@ import { compile } from './compile.js';
 import { cpuSeconds } from './cpu.js';
 import { type LineProcess, startLineProcess } from './line-process.js';
 import { recordFirstVisit } from './pages-visit.js';
-import { type ServerTimes, watchThreads } from './thread-times.js';
+import { type ServerTimes, threadTimes } from './thread-times.js';
 
 const steadyProgram = { name: 'steady', sources: ['steady.c'], libraries: ['-lm'] };
 const CONTENT_BYTES = 1_024;
@@ -94,7 +94,7 @@ const server = await startServer({
 });
 const clients: LineProcess[] = [];
 try {
-  const threads = watchThreads(server.serverPid(), SCAN_THREADS);
+  const threads = (): ServerTimes => threadTimes(server.serverPid());
   const visit = await recordFirstVisit(server.url);
   const visitBytes = visit.reduce((sum, { answerBytes }) => sum + answerBytes, 0);
   print(`a first visit asks for ${visit.length} files, ${Math.round(visitBytes / 1024)} KB:`);

@@ -11,28 +11,23 @@ export interface ServerTimes {
   readonly others: number;
 }
 
-/**
- * Of a server that has just become ready: its main thread serves, and those that scan came last. What follows them later would be
- * stand-ins, and counts to the others.
- */
-export function watchThreads(pid: number, scanThreads: number): () => ServerTimes {
-  const scanning = new Set(threadsOf(pid).slice(-scanThreads));
-  return () => {
-    const sums = { serving: 0, servingWaited: 0, scanning: 0, others: 0 };
-    for (const thread of threadsOf(pid)) {
-      const { ran, waited } = secondsOf(pid, thread);
-      const kind = thread === pid ? 'serving' : scanning.has(thread) ? 'scanning' : 'others';
-      sums[kind] += ran;
-      if (thread === pid) sums.servingWaited = waited;
-    }
-    return sums;
-  };
+/** Of a server that has scanned with each of its threads: its main thread serves, and those that scan have confined themselves more than that one. */
+export function threadTimes(pid: number): ServerTimes {
+  const sums = { serving: 0, servingWaited: 0, scanning: 0, others: 0 };
+  const filters = seccompFilters(pid, pid);
+  for (const thread of readdirSync(`/proc/${pid}/task`).map(Number)) {
+    const { ran, waited } = secondsOf(pid, thread);
+    if (thread === pid) {
+      sums.serving = ran;
+      sums.servingWaited = waited;
+    } else sums[seccompFilters(pid, thread) > filters ? 'scanning' : 'others'] += ran;
+  }
+  return sums;
 }
 
-function threadsOf(pid: number): number[] {
-  return readdirSync(`/proc/${pid}/task`)
-    .map(Number)
-    .sort((one, other) => one - other);
+function seccompFilters(pid: number, thread: number): number {
+  const status = readFileSync(`/proc/${pid}/task/${thread}/status`, 'latin1');
+  return Number(/^Seccomp_filters:\s*(\d+)$/m.exec(status)?.[1] ?? 0);
 }
 
 function secondsOf(pid: number, thread: number): { ran: number; waited: number } {
