@@ -244,6 +244,7 @@ class Loader {
   }
 
   void TakeDirectories() {
+    if (request_.single_pass) MatchInOnePass();
     loading_.taken = loading_.behind_gates == nullptr ? Taken::kAll : Taken::kUngated;
     LoadIgnoreLists(engine_.get(), request_.directories);
     for (const std::string& directory : request_.directories) {
@@ -275,8 +276,7 @@ class Loader {
   }
 
   void TakeShares(const GateFiles::Looker& looker) {
-    // Two ways of matching take two passes over a content, and the other one is for signatures that are not here.
-    Set(engine_.get(), {CL_ENGINE_AC_ONLY, 1});
+    MatchInOnePass();
     // As many first bytes have a table of 2 KB each. Behind fewer of them more signatures are compared.
     constexpr uint64_t kCompactDepth = 2;
     if (looker.compact) Set(engine_.get(), {CL_ENGINE_AC_MAXDEPTH, kCompactDepth});
@@ -314,6 +314,9 @@ class Loader {
   }
 
  private:
+  // Two ways of matching take two passes over a content. The second one is for body signatures without wildcards.
+  void MatchInOnePass() { Set(engine_.get(), {CL_ENGINE_AC_ONLY, 1}); }
+
   const std::chrono::steady_clock::time_point started_ = std::chrono::steady_clock::now();
   const LoadRequest& request_;
   EngineFacts facts_;

@@ -50,6 +50,8 @@ struct LoadRequest {
   // What libclamav passes over in silence: loaded beside the databases, not counted among them.
   std::string marks_directory;
   Limits limits;
+  // The first engine matches all signatures in one pass: faster where few of them are body signatures, slower where many are.
+  bool single_pass;
   // Worked out by the caller from the database files; carried along so that every thread can ask for it.
   std::string signature_version;
   double signatures_built_at;  // seconds since the epoch

@@ -28,7 +28,8 @@ process.on('disconnect', () => process.exit());
 const gates = store === null ? null : (await prepareGates([database], store)).files;
 // Time must not decide between them.
 const limits = { ...defaultEngineLimits, maxScanTimeMs: 600_000 };
-await loadEngine({ directories: [database], temporaryDirectory: scratch, limits, gates });
+// What gates are compared with is libclamav as it is by default.
+await loadEngine({ directories: [database], temporaryDirectory: scratch, limits, gates, singlePass: gates !== null });
 const cases = casesOf(casesOrder);
 
 function lookAt(number: number): string {

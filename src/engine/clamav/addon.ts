@@ -8,6 +8,7 @@ import { contentDigest, type DatabaseFile, databaseFiles, describeDatabases, fin
 import { type SelfTest, selfTestFor } from '../self-test.js';
 import type { RawAnswer } from '../verdict.js';
 import { scannerDigest } from './libraries.js';
+import { isSinglePassFaster } from './single-pass.js';
 
 /** Bounds of one scan; the last is one of all scans. Over any of them the answer has a `Heuristics.Limits.Exceeded.*` alert. */
 export interface EngineLimits {
@@ -42,6 +43,8 @@ export interface LoadOptions {
   readonly wantsDigest?: boolean;
   /** Default: none, one engine looks at everything. */
   readonly gates?: GateFiles | null;
+  /** Whether all signatures are matched in one pass over a content. Default: where that is faster (single-pass.ts). */
+  readonly singlePass?: boolean;
 }
 
 /** Files of gates and of the logical signatures behind them (clamav/gates/). */
@@ -201,7 +204,8 @@ export async function prepareEngine(
     const paths: string[] = [];
     for (const directory of directories) paths.push(...(await filesOf(directory)));
     const { signatureVersion, signaturesBuiltAt, files } = await describeDatabases(paths);
-    const described = { signatureVersion, signaturesBuiltAt, ...(await selfTestFor(paths)) };
+    const singlePass = options.singlePass ?? (await isSinglePassFaster(files));
+    const described = { signatureVersion, signaturesBuiltAt, singlePass, ...(await selfTestFor(paths)) };
 
     if (gates !== null && gates.fingerprint !== before) throw changed(directories);
 
