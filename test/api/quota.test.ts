@@ -2,6 +2,7 @@
 import t from 'tap';
 import { openRaw } from '../fixtures/raw-http.js';
 import { API_KEY, startServer } from '../fixtures/server.js';
+import { until } from '../fixtures/until.js';
 import { postForm, upload } from '../fixtures/upload.js';
 
 t.test('a thousand requests at once get exactly the units that there are', async (t) => {
@@ -77,7 +78,7 @@ t.test('an account has 60 units an hour back for requests that never arrive whol
         (sum, m) => sum + Number(m[1]),
         0,
       );
-    while (seen(await (await fetch(metricsUrl)).text()) < total);
+    await until(async () => seen(await (await fetch(metricsUrl)).text()) >= total);
   }
   const scan = async () => (await upload(server.url, 'content')).headers;
 

@@ -10,6 +10,7 @@ import { childrenOf, databaseOf } from '../fixtures/processes.js';
 import { startRedis } from '../fixtures/redis.js';
 import { startServer } from '../fixtures/server.js';
 import { type Counts, steadyScans } from '../fixtures/steady-scans.js';
+import { until } from '../fixtures/until.js';
 import { upload } from '../fixtures/upload.js';
 import { bodySignature, databaseFolder } from '../native/engine.js';
 
@@ -66,8 +67,10 @@ t.test(
     process.kill(database, 'SIGKILL');
     await server.printed(/"msg":"(the embedded database ended, restarting)"/);
     // Until the database is back scans may have a 503; the readiness is up to a second old.
-    let status = 503;
-    while (status === 503) ({ status } = await upload(server.url, 'the limit stays'));
+    const status = await until(async () => {
+      const again = await upload(server.url, 'the limit stays');
+      return again.status !== 503 && again.status;
+    });
     t.equal(status, 429);
     t.equal(await server.stop(), 0);
   },
@@ -107,14 +110,12 @@ t.test('a successor in the place of a dead process stays, also when its signatur
   const old = childrenOf(server.pid);
   breakIt();
   process.kill(server.pid, 'SIGUSR2');
-  let fresh: number | undefined;
-  while (fresh === undefined) {
-    await new Promise((resolve) => setImmediate(resolve));
-    // Stopped before its exec it would stop the supervisor as well, which waits for that.
-    fresh = childrenOf(server.pid).find(
+  // Stopped before its exec it would stop the supervisor as well, which waits for that.
+  const fresh = await until(() =>
+    childrenOf(server.pid).find(
       (pid) => !old.includes(pid) && readFileSync(`/proc/${pid}/cmdline`, 'utf8').includes('--no-supervisor'),
-    );
-  }
+    ),
+  );
   // It does nothing before it is promoted.
   process.kill(fresh, 'SIGSTOP');
   for (const pid of old) process.kill(pid, 'SIGKILL');

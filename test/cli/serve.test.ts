@@ -11,6 +11,7 @@ import { type Running, start } from '../fixtures/command.js';
 import { accountIn, readFirstAccount } from '../fixtures/first-account.js';
 import { serverOf } from '../fixtures/processes.js';
 import { eicar } from '../fixtures/samples.js';
+import { until } from '../fixtures/until.js';
 
 // One data folder for all: an embedded database takes most of a second to make.
 const dataDirectory = mkdtempSync(join(tmpdir(), 'serve-test-'));
@@ -33,7 +34,7 @@ async function listening(running: Running): Promise<number> {
 
 /** Asks until scans are served. */
 async function ready(origin: string): Promise<void> {
-  while (!(await fetch(`${origin}/readyz`)).ok);
+  await until(async () => (await fetch(`${origin}/readyz`)).ok);
 }
 
 function serverPid({ process: { pid } }: Running): number {
@@ -133,7 +134,7 @@ t.test('SIGHUP reads the signatures again, and the service goes on', async (t) =
   const epoch = async (): Promise<number> => Object(await (await fetch(`${origin}/readyz`)).json()).engine.epoch;
   const first = await epoch();
   running.process.kill('SIGHUP');
-  while ((await epoch()) === first);
+  await until(async () => (await epoch()) !== first);
   t.equal(await epoch(), first + 1);
   t.equal((await fetch(`${origin}/livez`)).status, 200);
 });

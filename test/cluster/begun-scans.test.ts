@@ -7,6 +7,7 @@ import { filePart, openRaw, scanRequest } from '../fixtures/raw-http.js';
 import { startRedis } from '../fixtures/redis.js';
 import { startServer } from '../fixtures/server.js';
 import { bearer, ask as http, post, signIn } from '../fixtures/sign-in.js';
+import { until } from '../fixtures/until.js';
 import { postForm, upload } from '../fixtures/upload.js';
 
 /** What the verdict cache has of a scanned content: one for everybody, and one for the account. */
@@ -49,7 +50,7 @@ async function endedKey(url = server.url): Promise<string> {
 
 /** What the engine said of a content is remembered: so it has looked. */
 async function looked(before: number): Promise<void> {
-  while ((await metric('sluice_verdict_cache_entries')) === before) await new Promise(setImmediate);
+  await until(async () => (await metric('sluice_verdict_cache_entries')) !== before);
 }
 
 t.test('the upload of an ended key is scanned once at most, and never answered', async (t) => {
@@ -89,7 +90,7 @@ t.test('who is refused while waiting for memory gets none, and the connection go
   const large = scanRequest(filePart(Buffer.alloc(9_000_000)));
   const holder = await openRaw(narrow.port);
   await holder.send(large.subarray(0, 8_000_000));
-  while ((await metric('sluice_upload_memory_bytes', url)) < 8_000_000) await new Promise(setImmediate);
+  await until(async () => (await metric('sluice_upload_memory_bytes', url)) >= 8_000_000);
   const waiting = await openRaw(narrow.port);
   const refused = scanRequest(filePart(Buffer.alloc(9_000_000)), { 'X-API-KEY': key });
   const begins = once(waiting.socket, 'data');

@@ -7,6 +7,7 @@ import { faultEnvironment, faulty } from '../fixtures/faults.js';
 import { startPostgres } from '../fixtures/postgres.js';
 import { startRedis } from '../fixtures/redis.js';
 import { startServer, type TestServer } from '../fixtures/server.js';
+import { until } from '../fixtures/until.js';
 import { upload } from '../fixtures/upload.js';
 
 export interface CrashOptions {
@@ -117,16 +118,19 @@ async function crashOnce(server: TestServer, round: number, { clients, others, p
   );
   const resetAt = Date.now();
   if (crashed !== null) problems.push(`round ${round}: the content that crashes has the answer ${crashed}`);
-  for (let serial = 0; ; serial += 1) {
+  let serial = 0;
+  // Nobody listens for a moment where the listener isn't shared.
+  await until(async () => {
+    serial += 1;
     const status = await upload(server.url, `after ${round} ${serial}`).then(
       (answer) => answer.status,
       () => null,
     );
-    if (status === 200) break;
-    if (status !== null && status !== 503) problems.push(`round ${round}: ${status} after the crash`);
-    // Nobody listens for a moment where the listener isn't shared.
-    await new Promise((resolve) => setImmediate(resolve));
-  }
+    if (status !== null && status !== 200 && status !== 503) {
+      problems.push(`round ${round}: ${status} after the crash`);
+    }
+    return status === 200;
+  });
   const back = Date.now() - resetAt;
   isOver = true;
   await Promise.all(beside);

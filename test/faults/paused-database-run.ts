@@ -5,6 +5,7 @@ import { openPostgres } from '../../src/store/postgres.js';
 import { startPostgres } from '../fixtures/postgres.js';
 import { eicar } from '../fixtures/samples.js';
 import { startServer } from '../fixtures/server.js';
+import { until } from '../fixtures/until.js';
 import { type ScanAnswer, scan } from './form.js';
 
 export interface PauseOptions {
@@ -59,7 +60,10 @@ export async function runPause({ seconds, scansPerSecond }: PauseOptions): Promi
     const waitingRows = await waiting(server.url);
     postgres.resume();
     const resumedMs = performance.now();
-    while ((await waiting(server.url)) > 0) most = Math.max(most, server.residentBytes());
+    await until(async () => {
+      most = Math.max(most, server.residentBytes());
+      return (await waiting(server.url)) === 0;
+    });
     const caughtUpMs = Math.round(performance.now() - resumedMs);
     const rows = await store.sql<
       { id: string; status: number; infected: boolean }[]

@@ -7,6 +7,7 @@ import { startWriter } from '../../src/history/writer.js';
 import { rowAt } from '../fixtures/history.js';
 import { startPostgres } from '../fixtures/postgres.js';
 import { open, temporaryFolder } from '../fixtures/stores.js';
+import { until } from '../fixtures/until.js';
 
 const NOON = Date.parse('2026-11-21T12:00:00Z');
 
@@ -41,9 +42,9 @@ t.test(
     });
     const [first, second] = [rowAt(NOON), rowAt(NOON + 1)];
     await journal.append(first);
-    while (calls.length < 1) await turn();
+    await until(() => calls.length >= 1);
     await journal.append(second);
-    while (calls.length < 2) await turn();
+    await until(() => calls.length >= 2);
     t.strictSame(failures, [['NoAnswer: No answer within 50 ms', 1]]);
     t.strictSame(
       calls.map(({ rows }) => rows),
@@ -52,11 +53,11 @@ t.test(
     calls[0]?.answer();
     await turn();
     t.equal(journal.state().rows, 2, 'too late');
-    while (failures.length < 8) await turn();
+    await until(() => failures.length >= 8);
     t.ok(calls.length <= 5, 'those without an answer are bounded: one has had its own');
     answersAtOnce = true;
     for (const { answer } of calls) answer();
-    while (recoveries === 0) await turn();
+    await until(() => recoveries > 0);
     t.equal(journal.state().rows, 0);
     await writer.stop(1_000);
     await journal.close();
@@ -81,9 +82,9 @@ t.test('an answer after the stop copies nothing: another process may have the ro
     onRecovery: () => undefined,
   });
   await journal.append(rowAt(NOON));
-  while (answer === undefined) await turn();
+  const late = await until(() => answer);
   await writer.stop(1);
-  answer();
+  late();
   await turn();
   t.equal(journal.state().rows, 1);
   await journal.close();
@@ -111,9 +112,9 @@ t.test('a Postgres that is frozen keeps nobody for ever, and has every row once 
     batchTimeoutMs: 100,
   });
   for (const row of rows) await journal.append(row);
-  while (failures.length < 6) await turn();
+  await until(() => failures.length >= 6);
   server.resume();
-  while (journal.state().rows > 0) await turn();
+  await until(() => journal.state().rows === 0);
   await writer.stop(10_000);
   t.strictSame(
     (await sql<{ id: string }[]>`SELECT id FROM scans WHERE id = ${rows[0]?.id ?? ''}`).map(({ id }) => id),

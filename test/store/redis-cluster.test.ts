@@ -124,11 +124,7 @@ t.test('what was under way when a connection ended is not sent again: a unit is 
     for (const server of servers) server.signal('SIGCONT');
     await refused;
     const take = async () => ledger.take(userId, null);
-    let next = await take().catch(() => null);
-    while (next === null) {
-      await new Promise(setImmediate);
-      next = await take().catch(() => null);
-    }
+    const next = await until(() => take().catch(() => null));
     t.match(next, { kind: 'taken', counted: 3 }, 'the one whose answer was lost was counted, once');
   }
 });

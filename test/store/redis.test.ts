@@ -8,6 +8,7 @@ import { openRedis } from '../../src/store/redis/redis.js';
 import { startPostgres } from '../fixtures/postgres.js';
 import { redisPassword, startRedis } from '../fixtures/redis.js';
 import { startSilentProxy } from '../fixtures/silent-proxy.js';
+import { until } from '../fixtures/until.js';
 import { asking, askOne, LIMIT, node, type Subtest, setUp } from './redis-node.js';
 
 const server = await startPostgres();
@@ -131,7 +132,7 @@ t.test('a Redis that lost its scripts or its data is filled again', async (t) =>
   await redis.client.script('FLUSH');
   t.match(await store.admit(keyHash), { quota: { remaining: 98 } });
   // The copy in Postgres is made every second.
-  while ((await sql`SELECT FROM quota_hours WHERE mirrored = 2`).length === 0) await new Promise(setImmediate);
+  await until(async () => (await sql`SELECT FROM quota_hours WHERE mirrored = 2`).length > 0);
   await redis.client.flushall();
   t.match(await store.admit(keyHash), { outcome: 'admitted', quota: { remaining: 97 } });
 });
@@ -171,7 +172,7 @@ t.test(
     t.match(await unreconciled.store.admit(keyHash), { outcome: 'admitted' });
     await redis.client.call('SAVE');
     t.equal(await ask(secondHash, 30), 30);
-    while ((await sql`SELECT FROM quota_hours WHERE mirrored = 90`).length === 0) await new Promise(setImmediate);
+    await until(async () => (await sql`SELECT FROM quota_hours WHERE mirrored = 90`).length > 0);
     await revokeInPostgres(sql, userId, keyId);
     await store.revoke({ userId, keyHash });
     const back = Promise.all([isBack(), unreconciled.isBack()]);
@@ -199,13 +200,12 @@ t.test(
     const cut = await node(t, { url: `redis://:${redisPassword}@127.0.0.1:${closed.port}` }, sql);
     const ask = (place: typeof store, count: number) => askOne(place, keyHash, count);
     t.equal(await ask(store, 30), 30);
-    while ((await sql`SELECT FROM quota_hours WHERE mirrored = 30`).length === 0) await new Promise(setImmediate);
+    await until(async () => (await sql`SELECT FROM quota_hours WHERE mirrored = 30`).length > 0);
     t.equal(await ask(cut.store, 30), 30);
     t.equal(await ask(store, 1), 1, 'its copy to Postgres brings back what was counted there');
     const record = `sluice:{u:${userId}}`;
-    while (!(await redis.client.hvals(record)).includes('31')) await new Promise(setImmediate);
-    while ((await redis.client.hkeys(record)).every((field) => !field.startsWith('p:')))
-      await new Promise(setImmediate);
+    await until(async () => (await redis.client.hvals(record)).includes('31'));
+    await until(async () => (await redis.client.hkeys(record)).some((field) => field.startsWith('p:')));
     t.equal(await ask(store, 100), 39);
     t.equal((await ask(cut.store, 100)) <= 39, true, 'at most what the other side gave since its last copy');
     t.equal(await ask(cut.store, 10), 0);

@@ -270,8 +270,7 @@ t.test('the process that validates rules ends with the process that has started 
   const module = new URL('../../../src/engine/yara/rules.js', import.meta.url).href;
   const script = `await (await import('${module}')).validateRules(['${folder}/a.yar'])`;
   const parent = spawn(process.execPath, ['--input-type=module', '--eval', script], { stdio: 'ignore' });
-  let [pid] = validations(parent.pid);
-  for (; pid === undefined; [pid] = validations(parent.pid)) await new Promise(setImmediate);
+  const pid = await until(() => validations(parent.pid)[0]);
   await isBusy(pid);
   parent.kill('SIGKILL');
   await until(() => !isRunning(pid));
