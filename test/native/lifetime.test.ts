@@ -36,7 +36,7 @@ async function live(stage: string, databases: string, temporary: string) {
 }
 
 function largeDatabase(t: { teardown(undo: () => void): void }): string {
-  const lines = Array.from({ length: 100_000 }, (_, i) => bodySignature(`Test.N${i}`, `mark number ${i} of this test`));
+  const lines = Array.from({ length: 40_000 }, (_, i) => bodySignature(`Test.N${i}`, `mark number ${i} of this test`));
   return databaseFolder(t, { 'a.ndb': lines.join('') });
 }
 
