@@ -16,6 +16,7 @@ import { startServer } from '../../src/http/server.js';
 import type { Log } from '../../src/log.js';
 import { startEmbedded } from '../../src/store/embedded/embedded.js';
 import { openPostgres, type PostgresTarget, type Sql } from '../../src/store/postgres.js';
+import { seedMigrated } from '../fixtures/embedded-template.js';
 import { type PostgresServer, startPostgres } from '../fixtures/postgres.js';
 import {
   type FakeStripe,
@@ -192,6 +193,7 @@ async function createWorld({
 
 async function startStore(): Promise<{ target: PostgresTarget; stop: () => Promise<void> }> {
   const folder = mkdtempSync(join(tmpdir(), 'billing-test-'));
+  await seedMigrated(folder);
   const { socketDirectory, stop } = await startEmbedded({ dataDirectory: folder });
   return {
     target: { kind: 'embedded', socketDirectory },

@@ -112,12 +112,20 @@ export async function signIn(page: Page, email: string, password = PASSWORD): Pr
   await page.getByRole('button', { name: 'Sign in' }).click();
 }
 
+/** Colours that change take a moment: what has an end is waited for. */
+async function settled(page: Page): Promise<void> {
+  await page.evaluate(`Promise.allSettled(document.getAnimations()
+    .filter((animation) => animation.effect.getComputedTiming().endTime !== Infinity)
+    .map((animation) => animation.finished)).then(() => null)`);
+}
+
 const axeSource = readFileSync(createRequire(import.meta.url).resolve('axe-core/axe.min.js'), 'utf8');
 
 /** Findings of axe that are serious or critical, with where they are. */
 export async function seriousFindings(page: Page): Promise<readonly string[]> {
   // By the debugger's way in, which no policy of the page forbids. Once for each page: it is half a megabyte.
   if ((await page.evaluate('typeof axe')) === 'undefined') await page.evaluate(`${axeSource};0`);
+  await settled(page);
   const found: unknown =
     await page.evaluate(`axe.run(document, { resultTypes: ['violations'] }).then(({ violations }) =>
     violations.filter(({ impact }) => impact === 'serious' || impact === 'critical')
