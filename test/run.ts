@@ -21,6 +21,7 @@ const JOBS = Math.min(availableParallelism() + 2, JOBS_MAX);
 /** What takes longest begins first, so that nothing of it is left to run alone at the end. */
 const LONG: readonly string[] = [
   'store/embedded.test.js',
+  'store/redis-cluster.test.js',
   'dashboard/dashboard.test.js',
   'dashboard/pages.test.js',
   'cli/stand-in.test.js',
