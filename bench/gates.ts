@@ -83,19 +83,22 @@ async function start(order: Order): Promise<{ child: ChildProcess; loaded: Loade
 }
 
 /** The least of the rounds: what others do on the machine only adds. */
-async function scan(child: ChildProcess, floods: readonly Flood[], rounds: number): Promise<number[]> {
-  let least = floods.map(() => Number.POSITIVE_INFINITY);
+async function scan(child: ChildProcess, floods: readonly Flood[], rounds: number): Promise<Scanned> {
+  let least = floods.map(() => ({ processorMs: Number.POSITIVE_INFINITY, matches: false }));
   for (let round = 0; round < rounds; round += 1) {
     child.send(floods.map(({ path }) => path));
     const [scanned]: Scanned[] = await once(child, 'message');
-    least = least.map((known, index) => Math.min(known, scanned?.[index] ?? known));
+    least = least.map((known, index) => {
+      const { processorMs, matches } = scanned?.[index] ?? known;
+      return { processorMs: Math.min(known.processorMs, processorMs), matches };
+    });
   }
   return least;
 }
 
 function printRow(name: string, plain: number, gated: number): void {
   const cells = [plain.toFixed(1), gated.toFixed(1), (gated / plain).toFixed(2)].map((cell) => cell.padStart(10));
-  process.stdout.write(`${name.padEnd(36)}${cells.join('')}\n`);
+  process.stdout.write(`${name.padEnd(48)}${cells.join('')}\n`);
 }
 
 async function main(): Promise<void> {
@@ -124,11 +127,15 @@ async function main(): Promise<void> {
       return { loaded, scanned };
     };
     const [plain, gated] = [await measure(null), await measure(store)];
-    process.stdout.write(`${''.padEnd(36)}${['plain', 'gates', 'ratio'].map((cell) => cell.padStart(10)).join('')}\n`);
+    process.stdout.write(`${''.padEnd(48)}${['plain', 'gates', 'ratio'].map((cell) => cell.padStart(10)).join('')}\n`);
     printRow('memory, MB', plain.loaded.memoryKib / KIB, gated.loaded.memoryKib / KIB);
     printRow('loading, processor s', plain.loaded.processorMs / 1_000, gated.loaded.processorMs / 1_000);
     for (const [index, { name }] of floods.entries()) {
-      printRow(`${name}, processor ms`, plain.scanned[index] ?? 0, gated.scanned[index] ?? 0);
+      const [without, within] = [plain.scanned[index], gated.scanned[index]];
+      if (without === undefined || within === undefined) continue;
+      // One engine stops at the first match.
+      const how = within.matches ? ', matches' : '';
+      printRow(`${name}, processor ms${how}`, without.processorMs, within.processorMs);
     }
   } finally {
     await rm(folder, { recursive: true, force: true });
