@@ -9,13 +9,13 @@ import { messageOfError } from '../src/error-text.js';
 import { mainPath, ownSignaturesDirectory } from '../src/paths.js';
 import { startClamdContestant, startRememberingClamd, startTunedClamd } from './contestants/clamd.js';
 import type { Contestant, Setting } from './contestants/contestant.js';
-import { startEngine, startGatedEngine } from './contestants/engine.js';
+import { startEngine, startPlainEngine } from './contestants/engine.js';
 import { startRaw } from './contestants/raw.js';
 import {
   startForgetfulSluice,
   startForgetfulSluiceWithStores,
-  startGatedSluice,
   startNodeSluice,
+  startPlainSluice,
   startSluiceWithStores,
 } from './contestants/sluice.js';
 import { chooseForLearning, hasFiles, makeFileSet } from './files.js';
@@ -73,11 +73,11 @@ const starters: Record<
   (typeof contestantNames)[number],
   (setting: Setting, connections: number) => Promise<Contestant>
 > = {
-  engine: (setting) => startEngine(setting),
-  'engine-gates': startGatedEngine,
+  engine: startEngine,
+  'engine-plain': startPlainEngine,
   sluice: startForgetfulSluice,
   'sluice-node': startNodeSluice,
-  'sluice-gates': startGatedSluice,
+  'sluice-plain': startPlainSluice,
   'sluice-stores': startForgetfulSluiceWithStores,
   'sluice-cache': startSluiceWithStores,
   clamd: startClamdContestant,

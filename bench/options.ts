@@ -5,10 +5,10 @@ import { scenarios } from './scenarios.js';
 /** The raw loop always runs: the others are measured against it. */
 export const contestantNames = [
   'engine',
-  'engine-gates',
+  'engine-plain',
   'sluice',
   'sluice-node',
-  'sluice-gates',
+  'sluice-plain',
   'sluice-stores',
   'sluice-cache',
   'clamd',

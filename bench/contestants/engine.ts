@@ -1,16 +1,20 @@
 // Contestant: our scan pool without HTTP, in a process of its own (engine-loop.ts).
 
+import { mkdtemp } from 'node:fs/promises';
 import { join } from 'node:path';
 import { startLineProcess } from '../line-process.js';
+import { copyNoise } from '../noise.js';
 import { builtPath } from '../paths.js';
 import { askForFiles, askForRun, type Contestant, type Setting } from './contestant.js';
 
-export function startEngine(setting: Setting): Promise<Contestant> {
-  return start('engine', setting, []);
+export async function startEngine(setting: Setting): Promise<Contestant> {
+  const gates = await mkdtemp(join(setting.folder, 'gates-'));
+  if (setting.gatesStore) await copyNoise(setting.gatesStore, gates);
+  return await start('engine', setting, [gates]);
 }
 
-export function startGatedEngine(setting: Setting): Promise<Contestant> {
-  return start('engine-gates', setting, [setting.gatesStore ?? join(setting.folder, 'gates')]);
+export function startPlainEngine(setting: Setting): Promise<Contestant> {
+  return start('engine-plain', setting, []);
 }
 
 async function start(

@@ -1,7 +1,7 @@
 // Contestant: the real service, `sluice serve` with its embedded store and its default settings, over HTTP keep-alive.
 import { type ChildProcess, spawn } from 'node:child_process';
 import { randomBytes } from 'node:crypto';
-import { copyFile, mkdir, mkdtemp, open, readFile } from 'node:fs/promises';
+import { mkdtemp, open, readFile } from 'node:fs/promises';
 import { createServer } from 'node:net';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
@@ -11,6 +11,7 @@ import { startRedis } from '../../test/fixtures/redis.js';
 import { compile, loadProgram } from '../compile.js';
 import { descendants } from '../cpu.js';
 import { endProcess, pidOf, startLineProcess } from '../line-process.js';
+import { copyNoise } from '../noise.js';
 import { askForFiles, askForRun, type Contestant, type Measurement, type Setting } from './contestant.js';
 
 const READY_TIMEOUT_MS = 180_000;
@@ -35,15 +36,10 @@ export async function startNodeSluice(setting: Setting, connections: number): Pr
   return { ...(await startSluice(setting, connections, env)), name: 'sluice-node' };
 }
 
-/** With gates, and what was learned of their noise. */
-export async function startGatedSluice(setting: Setting, connections: number): Promise<Contestant> {
-  const dataDirectory = await mkdtemp(join(setting.folder, 'gated-'));
-  const gates = join(dataDirectory, 'gates');
-  await mkdir(gates);
-  const { gatesStore = null } = setting;
-  if (gatesStore !== null) await copyFile(join(gatesStore, 'noise.json'), join(gates, 'noise.json'));
-  const env = { VERDICT_CACHE_MB: '0', ENGINE_GATES: 'on', DATA_DIR: dataDirectory };
-  return { ...(await startSluice(setting, connections, env)), name: 'sluice-gates' };
+/** The same without gates. */
+export async function startPlainSluice(setting: Setting, connections: number): Promise<Contestant> {
+  const env = { VERDICT_CACHE_MB: '0', ENGINE_GATES: 'off' };
+  return { ...(await startSluice(setting, connections, env)), name: 'sluice-plain' };
 }
 
 /** The service as it comes, with Redis and Postgres, as several nodes would have them. */
@@ -133,10 +129,12 @@ export interface Server {
 
 /** `env` is what differs from the service as it comes. */
 export async function startServer(
-  { databaseDirectory, threads, folder }: Setting,
+  { databaseDirectory, threads, folder, gatesStore = null }: Setting,
   env: Readonly<Record<string, string>> = {},
 ): Promise<Server> {
   const own = await mkdtemp(join(folder, 'sluice-'));
+  const dataDirectory = join(own, 'data');
+  if (gatesStore !== null) await copyNoise(gatesStore, join(dataDirectory, 'gates'));
   const port = await freePort();
   const apiKey = randomBytes(16).toString('hex');
   const logPath = join(own, 'log');
@@ -147,7 +145,7 @@ export async function startServer(
       PATH: process.env['PATH'],
       HOME: process.env['HOME'],
       PORT: String(port),
-      DATA_DIR: join(own, 'data'),
+      DATA_DIR: dataDirectory,
       SIGNATURES_DIR: databaseDirectory,
       SCAN_THREADS: String(threads),
       PLANS: 'FREE:50,BENCH:999999999',

@@ -14,7 +14,7 @@ Exit codes: 0 they load and pass the self-test, 2 they don't, or a rule file doe
 ${environmentHelp(['ENGINE', 'SIGNATURES_DIR', 'DATA_DIR'])}`;
 
 const SIGNATURES_TUNE_HELP = `
-For ENGINE_GATES=on. Content of which no signature matches, but a gate does, is looked at twice: such gates are given up for
+Needs ENGINE_GATES=on, as by default. Content of which no signature matches, but a gate does, is looked at twice: such gates are given up for
 others, unless they hit in less than one of 2,000 files. What is learned is kept under DATA_DIR and holds from the next load of
 signatures on; a server that runs loads at once on SIGHUP. The files should be like those that will be scanned. Rounds grow from
 500 files on, until each has been scanned and nothing more is learned. A server learns by itself as well, of what it scans.

@@ -82,7 +82,7 @@ export const variables = z.object({
     z.enum(engineChoices),
   ),
   ENGINE_GATES: initially(
-    'off',
+    'on',
     'on: logical signatures are asked only where bytes that they need are found (gates): the same verdicts for less work; off: one engine looks at everything',
     z.enum(['on', 'off']),
   ),

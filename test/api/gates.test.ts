@@ -1,11 +1,11 @@
 // A service with gates: signatures behind them are found, newer ones after a reload, and the metrics tell of second looks.
-import { writeFileSync } from 'node:fs';
+import { mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import t from 'tap';
 import { startServer } from '../fixtures/server.js';
 import { until } from '../fixtures/until.js';
 import { upload } from '../fixtures/upload.js';
-import { databaseFolder } from '../native/engine.js';
+import { databaseFolder, temporaryFolder } from '../native/engine.js';
 
 function logicalSignature(name: string, first: string, second: string): string {
   const [one, other] = [first, second].map((text) => Buffer.from(text).toString('hex'));
@@ -19,7 +19,7 @@ const NEW = logicalSignature('Test.New', 'the new beginning', 'the new end');
 
 t.test('what is behind gates is found, newer ones at the first scan after the reload', async (t) => {
   const folder = databaseFolder(t, { 'a.ldb': `${OLD}${WITHOUT}\n` });
-  const env = { SIGNATURES_DIR: folder, SIGNATURES_POLL_SECONDS: '0', ENGINE_GATES: 'on' };
+  const env = { SIGNATURES_DIR: folder, SIGNATURES_POLL_SECONDS: '0' };
   const server = await startServer({ env });
   t.teardown(() => server.stop());
   const isInfected = async (text: string): Promise<unknown> => (await upload(server.url, text)).body['infected'];
@@ -42,4 +42,15 @@ t.test('what is behind gates is found, newer ones at the first scan after the re
   await until(async () => (await (await fetch(`${server.url}/readyz`)).text()).includes('"signatures":3'));
   t.equal(await isInfected('the new beginning and the new end'), true);
   t.equal(await isInfected('the old beginning and the old end'), true);
+});
+
+t.test('where gates cannot be made, one engine looks at everything, and the log says why', async (t) => {
+  const dataDirectory = temporaryFolder(t);
+  mkdirSync(dataDirectory, { recursive: true });
+  writeFileSync(join(dataDirectory, 'gates'), 'no folder');
+  const folder = databaseFolder(t, { 'a.ldb': `${OLD}${WITHOUT}\n` });
+  const server = await startServer({ env: { SIGNATURES_DIR: folder, DATA_DIR: dataDirectory } });
+  t.teardown(() => server.stop());
+  await server.printed(/(Signatures are loaded without gates: [^"]*gates)/);
+  t.equal((await upload(server.url, 'the old beginning and the old end')).body['infected'], true);
 });

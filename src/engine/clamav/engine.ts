@@ -5,7 +5,15 @@ import type { BuildOrder } from '../build-order.js';
 import { dailyBuiltAt } from '../databases.js';
 import { type BuiltEngine, defineEngine, type Gates } from '../engine.js';
 import { type LoadedRules, loadRules, problemsOf, rulesFacts, warningsOf } from '../yara/rules.js';
-import { defaultEngineLimits, gateStatistics, type LoadProgress, prepareEngine } from './addon.js';
+import {
+  defaultEngineLimits,
+  type GateFiles,
+  gateStatistics,
+  type LoadProgress,
+  type PreparedEngine,
+  prepareEngine,
+  SignaturesChangedError,
+} from './addon.js';
 import { learnNoise, noiseShare } from './gates/noise.js';
 import type { PreparedGates } from './gates/prepare.js';
 import { prepareGatesApart } from './gates/prepare-apart.js';
@@ -18,16 +26,16 @@ const READ_SHARE = 2 / 3;
 export async function buildClamav(order: BuildOrder): Promise<BuiltEngine> {
   const rules = await rulesBeside(order);
   const { directories, gatesDirectory = null, wantsIdentity = false, onProgress = () => undefined } = order;
-  const gates = gatesDirectory === null ? null : await prepareGatesApart({ directories, directory: gatesDirectory });
   const limits = {
     ...defaultEngineLimits,
     ...order.limits,
     maxScanTimeMs: Math.ceil(order.scanTimeoutMs * DEADLINE_SHARE),
   };
   const { temporaryDirectory } = order;
-  const prepared = await prepareEngine(
-    { directories, temporaryDirectory, limits, wantsDigest: wantsIdentity, gates: gates?.files ?? null },
-    (progress) => onProgress(fractionOf(progress)),
+  const { prepared, gates, without } = await withGates(order, (files) =>
+    prepareEngine({ directories, temporaryDirectory, limits, wantsDigest: wantsIdentity, gates: files }, (progress) =>
+      onProgress(fractionOf(progress)),
+    ),
   );
   const { digest, files, nativeEpoch, serve, ...facts } = prepared;
   const engine = defineEngine(
@@ -36,7 +44,7 @@ export async function buildClamav(order: BuildOrder): Promise<BuiltEngine> {
       name: 'clamav',
       dailyBuiltAt: dailyBuiltAt(files),
       contents: `${facts.signatureCount} signatures${rules === null ? '' : ` and ${rules.ruleCount} YARA rules beside them`}`,
-      warnings: [...facts.warnings, ...problemsOf(rules?.files ?? []), ...warningsOf(rules?.files ?? [])],
+      warnings: [...facts.warnings, ...without, ...problemsOf(rules?.files ?? []), ...warningsOf(rules?.files ?? [])],
       rules: rules === null ? null : rulesFacts(rules),
       standsInFor: null,
       identity: digest === null ? null : identityOf([facts.engineVersion, digest, limits, rulesIdentity(rules)]),
@@ -48,6 +56,29 @@ export async function buildClamav(order: BuildOrder): Promise<BuiltEngine> {
     rules !== null && rules.ruleCount > 0 ? rulesFacts(rules).engine : null,
   );
   return { engine, takePlace: serve };
+}
+
+interface Gated {
+  readonly prepared: PreparedEngine;
+  readonly gates: PreparedGates | null;
+  /** Why there are no gates though they were wanted. */
+  readonly without: readonly string[];
+}
+
+/** Gates make an engine faster, not better: where they can't be had, one engine looks at everything. */
+async function withGates(
+  { directories, gatesDirectory = null }: BuildOrder,
+  prepare: (files: GateFiles | null) => Promise<PreparedEngine>,
+): Promise<Gated> {
+  if (gatesDirectory === null) return { prepared: await prepare(null), gates: null, without: [] };
+  try {
+    const gates = await prepareGatesApart({ directories, directory: gatesDirectory });
+    return { prepared: await prepare(gates.files), gates, without: [] };
+  } catch (error) {
+    if (error instanceof SignaturesChangedError) throw error;
+    const prepared = await prepare(null);
+    return { prepared, gates: null, without: [`Signatures are loaded without gates: ${messageOfError(error)}`] };
+  }
 }
 
 function fractionOf({ phase, done, total }: LoadProgress): number {
