@@ -135,13 +135,14 @@ function baseName(path: string): string {
   return path.slice(path.lastIndexOf('/') + 1);
 }
 
-interface ContainerHeader {
+export interface ContainerHeader {
   readonly version: number;
   readonly signatureCount: number;
   readonly builtAt: number;
 }
 
-async function readContainerHeader(path: string): Promise<ContainerHeader | null> {
+/** Null: it is no container, or none that can be read. */
+export async function readContainerHeader(path: string): Promise<ContainerHeader | null> {
   if (!CONTAINER_EXTENSIONS.has(extensionOf(path))) return null;
   const file = await open(path);
   try {

@@ -59,14 +59,8 @@ function parsed(line: string) {
   return found.signature;
 }
 
-/** As libclamav matches by default, in two passes. */
 async function loadPlain(t: Test, directories: readonly string[]): Promise<number> {
-  const options = {
-    directories,
-    temporaryDirectory: temporaryFolder(t),
-    limits: defaultEngineLimits,
-    singlePass: false,
-  };
+  const options = { directories, temporaryDirectory: temporaryFolder(t), limits: defaultEngineLimits };
   return (await loadEngine(options)).signatureCount;
 }
 
@@ -81,6 +75,7 @@ async function loadGated(
     temporaryDirectory: temporaryFolder(t),
     limits: defaultEngineLimits,
     gates: gates.files,
+    singlePass: true,
   };
   return { ...gates, count: (await loadEngine(options)).signatureCount };
 }

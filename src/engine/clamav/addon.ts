@@ -8,7 +8,6 @@ import { contentDigest, type DatabaseFile, databaseFiles, describeDatabases, fin
 import { type SelfTest, selfTestFor } from '../self-test.js';
 import type { RawAnswer } from '../verdict.js';
 import { scannerDigest } from './libraries.js';
-import { isSinglePassFaster } from './single-pass.js';
 
 /** Bounds of one scan; the last is one of all scans. Over any of them the answer has a `Heuristics.Limits.Exceeded.*` alert. */
 export interface EngineLimits {
@@ -43,7 +42,7 @@ export interface LoadOptions {
   readonly wantsDigest?: boolean;
   /** Default: none, one engine looks at everything. */
   readonly gates?: GateFiles | null;
-  /** Whether all signatures are matched in one pass over a content. Default: where that is faster (single-pass.ts). */
+  /** Whether all signatures are matched in one pass over a content; default: in two, as libclamav does by itself. */
   readonly singlePass?: boolean;
 }
 
@@ -199,7 +198,7 @@ export async function prepareEngine(
 ): Promise<PreparedEngine> {
   // 1. Arguments
   checkArguments(options, onProgress);
-  const { directories, temporaryDirectory, limits, wantsDigest = false, gates = null } = options;
+  const { directories, temporaryDirectory, limits, wantsDigest = false, gates = null, singlePass = false } = options;
   const native = addon();
 
   // 2. Folders
@@ -212,14 +211,13 @@ export async function prepareEngine(
     const paths: string[] = [];
     for (const directory of directories) paths.push(...(await filesOf(directory)));
     const { signatureVersion, signaturesBuiltAt, files } = await describeDatabases(paths);
-    const singlePass = options.singlePass ?? (await isSinglePassFaster(files));
-    const described = { signatureVersion, signaturesBuiltAt, singlePass, ...(await selfTestFor(paths)) };
+    const described = { signatureVersion, signaturesBuiltAt, ...(await selfTestFor(paths)) };
 
     if (gates !== null && gates.fingerprint !== before) throw changed(directories);
 
     // 4. The engine
     const loading = native.loadEngine(
-      { directories, temporaryDirectory, limits, marksDirectory, gates, ...described },
+      { directories, temporaryDirectory, limits, marksDirectory, gates, singlePass, ...described },
       onProgress,
     );
     // What can't be read can't be loaded either, and the message of the load is better.

@@ -17,6 +17,7 @@ import {
 import { learnNoise, noiseShare } from './gates/noise.js';
 import type { PreparedGates } from './gates/prepare.js';
 import { prepareGatesApart } from './gates/prepare-apart.js';
+import { isSinglePassFaster } from './single-pass.js';
 
 /** Share of the deadline after which libclamav gives up by itself; content with encrypted members is scanned twice (native/). */
 const DEADLINE_SHARE = 0.45;
@@ -32,10 +33,11 @@ export async function buildClamav(order: BuildOrder): Promise<BuiltEngine> {
     maxScanTimeMs: Math.ceil(order.scanTimeoutMs * DEADLINE_SHARE),
   };
   const { temporaryDirectory } = order;
+  // What can't be read can't be loaded either, and the message of the load is better.
+  const singlePass = await isSinglePassFaster(directories).catch(() => false);
+  const options = { directories, temporaryDirectory, limits, wantsDigest: wantsIdentity, singlePass };
   const { prepared, gates, without } = await withGates(order, (files) =>
-    prepareEngine({ directories, temporaryDirectory, limits, wantsDigest: wantsIdentity, gates: files }, (progress) =>
-      onProgress(fractionOf(progress)),
-    ),
+    prepareEngine({ ...options, gates: files }, (progress) => onProgress(fractionOf(progress))),
   );
   const { digest, files, nativeEpoch, serve, ...facts } = prepared;
   const engine = defineEngine(
