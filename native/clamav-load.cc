@@ -10,7 +10,6 @@
 #include <mutex>
 #include <string_view>
 #include <system_error>
-#include <utility>
 
 #include "allocations.h"
 #include "clamav-engine.h"
@@ -50,8 +49,8 @@ struct Loading {
   unsigned int left_out = 0;
   // Programs that were taken though they are behind gates.
   unsigned int programs = 0;
-  // The last one that was asked for is such a program. Those that are for other versions are asked for, but not their signatures.
-  bool behind_gate = false;
+  // Of the last one of them.
+  const std::string* trigger = nullptr;
   bool out_of_memory = false;
   std::string refused_name;
 };
@@ -79,9 +78,16 @@ bool Takes(Loading& loading, std::string_view kind, const char* name, bool offic
     case Taken::kPrograms:
       return program ? !behind->ContainsProgram(name) : logical && !behind->Contains(name);
     case Taken::kAllPrograms:
-      if (logical) loading.programs += std::exchange(loading.behind_gate, false) ? 1 : 0;
-      loading.behind_gate = program && behind->MetProgram(name);
-      if (program) return loading.behind_gate || !behind->ContainsProgram(name);
+      if (program) {
+        loading.trigger = behind->TriggerOfMet(name);
+        return loading.trigger != nullptr || !behind->ContainsProgram(name);
+      }
+      // libclamav asks for it right after the program, unless it passes over both.
+      if (logical && loading.trigger != nullptr && *loading.trigger == name) {
+        loading.trigger = nullptr;
+        loading.programs++;
+        return true;
+      }
       return logical && !behind->Contains(name);
   }
   return true;
@@ -229,7 +235,7 @@ class Loader {
       : request_(request),
         facts_{epoch, cl_retver(), 0, request.signature_version, request.signatures_built_at, 0, {}},
         listening_(listener_),
-        loading_{observer, behind_gates, Taken::kAll, 0, 0, false, false, {}},
+        loading_{observer, behind_gates, Taken::kAll, 0, 0, nullptr, false, {}},
         engine_(cl_engine_new()) {
     try {
       quota::Watch(request.temporary_directory, request.limits.max_temporary_bytes);

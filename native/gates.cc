@@ -60,10 +60,11 @@ Names::Names(const GateFiles& files) {
     std::ifstream file(path);
     for (std::string line; std::getline(file, line);) {
       if (line.starts_with('#')) continue;
-      if (of_programs) {
-        programs_.emplace(line, false);
-      } else {
-        facts_.emplace(line.substr(0, line.find(';')), Facts{});
+      const size_t end = line.find(';');
+      if (!of_programs) {
+        facts_.emplace(line.substr(0, end), Facts{});
+      } else if (end != std::string::npos) {
+        programs_.emplace(line.substr(0, end), Program{line.substr(end + 1)});
       }
     }
     if (!file.eof()) throw LoadError("Cannot read the signatures behind gates in " + path);
@@ -81,11 +82,11 @@ bool Names::Met(std::string_view name) const {
 
 bool Names::ContainsProgram(std::string_view file) const { return programs_.contains(std::string(file)); }
 
-void Names::MeetProgram(std::string_view file) { programs_.at(std::string(file)) = true; }
+void Names::MeetProgram(std::string_view file) { programs_.at(std::string(file)).met = true; }
 
-bool Names::MetProgram(std::string_view file) const {
+const std::string* Names::TriggerOfMet(std::string_view file) const {
   const auto found = programs_.find(std::string(file));
-  return found != programs_.end() && found->second;
+  return found != programs_.end() && found->second.met ? &found->second.trigger : nullptr;
 }
 
 std::vector<std::string> Names::Unofficial() const {

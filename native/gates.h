@@ -63,7 +63,8 @@ class Names {
   // The same for programs, by the names of their files.
   bool ContainsProgram(std::string_view file) const;
   void MeetProgram(std::string_view file);
-  bool MetProgram(std::string_view file) const;
+  // The name of the signature that makes it run; null: it was not met, or is behind no gate.
+  const std::string* TriggerOfMet(std::string_view file) const;
   // What libclamav would call it: those that are not official have a suffix.
   std::vector<std::string> Unofficial() const;
 
@@ -73,8 +74,11 @@ class Names {
     bool official = true;
   };
   std::unordered_map<std::string, Facts> facts_;
-  // Met or not.
-  std::unordered_map<std::string, bool> programs_;
+  struct Program {
+    std::string trigger;
+    bool met = false;
+  };
+  std::unordered_map<std::string, Program> programs_;
 };
 
 class Counters {

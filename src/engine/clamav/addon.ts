@@ -141,14 +141,6 @@ export class EngineLoadError extends Error {
   }
 }
 
-/** They are not what they were when the load began. */
-export class SignaturesChangedError extends EngineLoadError {
-  constructor(message: string) {
-    super(message);
-    this.name = 'SignaturesChangedError';
-  }
-}
-
 interface NativeLoadOptions extends Required<Omit<LoadOptions, 'wantsDigest'>>, SelfTest {
   readonly marksDirectory: string;
   readonly signatureVersion: string;
@@ -233,7 +225,6 @@ export async function prepareEngine(
     const { epoch: nativeEpoch, ...facts } = info;
     return { ...facts, nativeEpoch, files, digest, serve: () => takePlace(native, nativeEpoch) };
   } catch (error) {
-    if (error instanceof SignaturesChangedError) throw error;
     throw new EngineLoadError(messageOfError(error), { cause: error });
   }
 }
@@ -243,7 +234,7 @@ function takePlace(native: NativeAddon, epoch: number): void {
 }
 
 function changed(directories: readonly string[]): Error {
-  return new SignaturesChangedError(`The signatures changed while they were read (${directories.join(', ')})`);
+  return new Error(`The signatures changed while they were read (${directories.join(', ')})`);
 }
 
 /** Of the engine that serves; null: it has no gates, or no engine serves. */

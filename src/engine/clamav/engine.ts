@@ -7,12 +7,12 @@ import { type BuiltEngine, defineEngine, type Gates } from '../engine.js';
 import { type LoadedRules, loadRules, problemsOf, rulesFacts, warningsOf } from '../yara/rules.js';
 import {
   defaultEngineLimits,
+  EngineLoadError,
   type GateFiles,
   gateStatistics,
   type LoadProgress,
   type PreparedEngine,
   prepareEngine,
-  SignaturesChangedError,
 } from './addon.js';
 import { learnNoise, noiseShare } from './gates/noise.js';
 import type { PreparedGates } from './gates/prepare.js';
@@ -73,13 +73,23 @@ async function withGates(
   prepare: (files: GateFiles | null) => Promise<PreparedEngine>,
 ): Promise<Gated> {
   if (gatesDirectory === null) return { prepared: await prepare(null), gates: null, without: [] };
+  const without = async (error: unknown): Promise<Gated> => ({
+    prepared: await prepare(null),
+    gates: null,
+    without: [`Signatures are loaded without gates: ${messageOfError(error)}`],
+  });
+  let gates: PreparedGates;
   try {
-    const gates = await prepareGatesApart({ directories, directory: gatesDirectory });
+    gates = await prepareGatesApart({ directories, directory: gatesDirectory });
+  } catch (error) {
+    return await without(error);
+  }
+  try {
     return { prepared: await prepare(gates.files), gates, without: [] };
   } catch (error) {
-    if (error instanceof SignaturesChangedError) throw error;
-    const prepared = await prepare(null);
-    return { prepared, gates: null, without: [`Signatures are loaded without gates: ${messageOfError(error)}`] };
+    // What is wrong with the databases themselves would be wrong again.
+    if (error instanceof EngineLoadError && error.message.includes(gatesDirectory)) return await without(error);
+    throw error;
   }
 }
 

@@ -13,7 +13,7 @@ export interface Plan {
   readonly shares: readonly (readonly string[])[];
   readonly lookers: readonly Looker[];
   readonly mail: MailShare | null;
-  /** Index of the share whose lines are names of files of bytecode programs; null: none of them has a gate. */
+  /** Index of the share whose lines are names of files of bytecode programs and of their triggers; null: none of them has a gate. */
   readonly programShare: number | null;
   /** Signatures that change how a layer is parsed: every engine needs them. */
   readonly handlers: readonly string[];
@@ -54,8 +54,10 @@ export interface Triggered {
 }
 
 export interface PlanOptions {
-  /** Bytecode programs that do nothing but find. */
+  /** Bytecode programs that do nothing but find, no two files with one name. */
   readonly programs: readonly Triggered[];
+  /** Names of signatures that make programs run, whether these may be gated or not. */
+  readonly triggerNames: readonly string[];
   /** Keys of gates that fired in clean content. */
   readonly noisy: ReadonlySet<string>;
 }
@@ -79,12 +81,13 @@ interface Gated extends Understood {
 }
 
 /** `lines`: all logical signatures of the databases, in any order. */
-export function planGates(lines: readonly string[], { programs, noisy }: PlanOptions): Plan {
+export function planGates(lines: readonly string[], { programs, triggerNames, noisy }: PlanOptions): Plan {
   const kept: Partial<Record<KeptReason, number>> = {};
   const keep = (reason: KeptReason): void => {
     kept[reason] = (kept[reason] ?? 0) + 1;
   };
   const names = countNames(lines);
+  for (const name of triggerNames) names.set(name, (names.get(name) ?? 0) + 1);
   const handlers: string[] = [];
   const gated: Gated[] = [];
   const mail: (Understood & { readonly beginnings: readonly string[] | null })[] = [];
@@ -109,13 +112,12 @@ export function planGates(lines: readonly string[], { programs, noisy }: PlanOpt
     else keep('no gate');
   }
   const gatedPrograms: Gated[] = [];
-  const files = programs.map(({ file }) => file);
   for (const { file, trigger } of programs) {
     const parsed = parseSignature(trigger);
-    const isAlone = files.indexOf(file) === files.lastIndexOf(file);
-    const need = parsed.understood && isAlone ? needOf(parsed.signature, cost) : null;
-    if (parsed.understood && need !== null) gatedPrograms.push({ line: file, signature: parsed.signature, need });
-    else keep('program');
+    const need = parsed.understood && !parsed.signature.isHandler ? needOf(parsed.signature, cost) : null;
+    if (parsed.understood && need !== null) {
+      gatedPrograms.push({ line: `${file};${parsed.signature.name}`, signature: parsed.signature, need });
+    } else keep('program');
   }
   const count = gated.length + mail.length + gatedPrograms.length;
   return { ...sharedOut(gated, mail, gatedPrograms), handlers, gated: count, kept };

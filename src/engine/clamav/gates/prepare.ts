@@ -49,9 +49,11 @@ const MANIFEST = 'manifest.json';
 const CONTAINERS = new Set(['.cvd', '.cld', '.cud']);
 const LOGICAL = '.ldb';
 const PROGRAM = '.cbc';
+/** They are listed line by line. */
+const PROGRAM_NAME = /^[\w.-]+$/;
 const IGNORING = new Set(['.ign', '.ign2']);
-/** What decides how content is taken apart, or which matches count: each engine needs it, beside its signatures. */
-const SUPPORTING = new Set(['.ftm', '.fp', '.sfp', '.idb', '.crb', '.cat', '.cfg', '.pwdb']);
+/** What decides how content is taken apart, or which signatures and matches count: each engine needs it, beside its signatures. */
+const SUPPORTING = new Set([...IGNORING, '.ftm', '.fp', '.sfp', '.idb', '.crb', '.cat', '.cfg', '.pwdb']);
 
 /** `directory`: where the files are kept. Rejects when a database can't be read. */
 export async function prepareGates(directories: readonly string[], directory: string): Promise<PreparedGates> {
@@ -64,7 +66,7 @@ export async function prepareGates(directories: readonly string[], directory: st
     return placed(known, folder, state);
   }
   await mkdir(directory, { recursive: true, mode: 0o700 });
-  const draft = await mkdtemp(join(directory, 'draft-'));
+  const draft = await mkdtemp(join(directory, DRAFT));
   try {
     const manifest = await write(directories, draft, noisy);
     await writeFile(join(draft, MANIFEST), JSON.stringify(manifest));
@@ -75,7 +77,8 @@ export async function prepareGates(directories: readonly string[], directory: st
     return placed(manifest, folder, state);
   } finally {
     await rm(draft, { recursive: true, force: true });
-    await removeOld(directory);
+    // What stays is removed the next time.
+    await removeOld(directory).catch(() => undefined);
   }
 }
 
@@ -105,6 +108,9 @@ interface Manifest {
 }
 
 const GATES_FILE = 'gates.ndb';
+/** Begins the name of a folder that a process still writes to. */
+const DRAFT = 'draft-';
+const DRAFT_MS_MAX = 60 * 60 * 1000;
 
 function placed(manifest: Manifest, folder: string, state: string): PreparedGates {
   const inFolder = (name: string): string => join(folder, name);
@@ -140,10 +146,7 @@ async function readManifest(folder: string): Promise<Manifest | null> {
 
 async function write(directories: readonly string[], folder: string, noisy: ReadonlySet<string>): Promise<Manifest> {
   const found = await collect(directories);
-  const plan = planGates(found.lines, {
-    programs: found.finders.filter(({ trigger }) => !isIgnored(found, trigger)),
-    noisy,
-  });
+  const plan = planGates(found.lines, { programs: gateable(found), triggerNames: found.triggerNames, noisy });
   const supports: string[] = [];
   const put = async (name: string, content: string | Buffer): Promise<string> => {
     await writeFile(join(folder, name), content);
@@ -191,6 +194,10 @@ interface Found {
   readonly lines: string[];
   /** Bytecode programs that do nothing but find. */
   readonly finders: Triggered[];
+  /** Names of the files of all programs. */
+  readonly programFiles: string[];
+  /** Names of the signatures that make programs run. */
+  readonly triggerNames: string[];
   /** Texts of lists of signatures that don't count. */
   readonly ignoreLists: string[];
   readonly supports: { readonly extension: string; readonly content: Buffer }[];
@@ -199,7 +206,16 @@ interface Found {
 }
 
 async function collect(directories: readonly string[]): Promise<Found> {
-  const found: Found = { lines: [], finders: [], ignoreLists: [], supports: [], databases: [], programs: [] };
+  const found: Found = {
+    lines: [],
+    finders: [],
+    programFiles: [],
+    triggerNames: [],
+    ignoreLists: [],
+    supports: [],
+    databases: [],
+    programs: [],
+  };
   for (const directory of directories) {
     const paths = await databaseFiles(directory);
     refuseTwins(paths);
@@ -207,17 +223,34 @@ async function collect(directories: readonly string[]): Promise<Found> {
       const extension = extensionOf(path);
       if (CONTAINERS.has(extension)) await collectContainer(path, found);
       else if (extension === LOGICAL) addLines(found.lines, await readFile(path));
-      else if (IGNORING.has(extension)) found.ignoreLists.push(await readFile(path, 'latin1'));
-      else if (SUPPORTING.has(extension)) found.databases.push(path);
+      else if (SUPPORTING.has(extension)) {
+        if (IGNORING.has(extension)) found.ignoreLists.push(await readFile(path, 'latin1'));
+        found.databases.push(path);
+      }
     }
   }
   return found;
 }
 
-/** A program is told by its file's name, not by its signature's: one that a list may name stays where the list holds. */
-function isIgnored({ ignoreLists }: Found, trigger: string): boolean {
+/**
+ * A program is told by its file's name, not by its signature's. One that a list of ignored signatures names stays where the list holds,
+ * and one of several of a name, whatever they do, stays with them.
+ */
+function gateable({ finders, programFiles, ignoreLists }: Found): Triggered[] {
+  const counts = new Map<string, number>();
+  for (const file of programFiles) counts.set(file, (counts.get(file) ?? 0) + 1);
+  return finders.filter(
+    ({ file, trigger }) =>
+      counts.get(file) === 1 &&
+      PROGRAM_NAME.test(file) &&
+      !ignoreLists.some((list) => list.includes(namesOfTrigger(trigger).at(-1) ?? '')),
+  );
+}
+
+/** As it is written, and as libclamav calls it: without a list of names in braces. */
+function namesOfTrigger(trigger: string): readonly string[] {
   const name = trigger.slice(0, trigger.indexOf(';'));
-  return ignoreLists.some((list) => list.includes(name));
+  return [name, name.replace(/[.]?[{].*$/, '')];
 }
 
 /** libclamav takes the newer one of two. */
@@ -229,19 +262,22 @@ function refuseTwins(paths: readonly string[]): void {
 
 async function collectContainer(path: string, found: Found): Promise<void> {
   let hasPrograms = false;
-  const wanted = new Set([LOGICAL, PROGRAM, ...IGNORING, ...SUPPORTING]);
+  const wanted = new Set([LOGICAL, PROGRAM, ...SUPPORTING]);
   for await (const { name, content } of membersOf(path, (one) => wanted.has(extensionOf(one)))) {
     const extension = extensionOf(name);
     if (content === null) continue;
     if (extension === PROGRAM) {
       hasPrograms = true;
-      const program = readProgram(content);
-      if (program?.onlyFinds === true && program.trigger !== null) {
-        found.finders.push({ file: name, trigger: program.trigger });
-      }
-    } else if (IGNORING.has(extension)) found.ignoreLists.push(content.toString('latin1'));
-    else if (extension === LOGICAL) addLines(found.lines, content);
-    else found.supports.push({ extension, content });
+      found.programFiles.push(name);
+      const { trigger = null, onlyFinds = false } = readProgram(content) ?? {};
+      if (trigger === null) continue;
+      found.triggerNames.push(...namesOfTrigger(trigger));
+      if (onlyFinds) found.finders.push({ file: name, trigger });
+    } else if (extension === LOGICAL) addLines(found.lines, content);
+    else {
+      if (IGNORING.has(extension)) found.ignoreLists.push(content.toString('latin1'));
+      found.supports.push({ extension, content });
+    }
   }
   if (hasPrograms) found.programs.push(path);
 }
@@ -257,12 +293,15 @@ function extensionOf(path: string): string {
   return extname(path).toLowerCase();
 }
 
-/** Those of databases that are gone; a process that loads reads within minutes. */
+/** Those of databases that are gone, and drafts whose process is; a process that loads reads and writes within minutes. */
 async function removeOld(directory: string): Promise<void> {
   const folders: { readonly path: string; readonly modifiedMs: number }[] = [];
   for (const entry of await readdir(directory, { withFileTypes: true })) {
+    if (!entry.isDirectory()) continue;
     const path = join(directory, entry.name);
-    if (entry.isDirectory()) folders.push({ path, modifiedMs: (await stat(path).catch(() => null))?.mtimeMs ?? 0 });
+    const modifiedMs = (await stat(path).catch(() => null))?.mtimeMs ?? 0;
+    if (!entry.name.startsWith(DRAFT)) folders.push({ path, modifiedMs });
+    else if (Date.now() - modifiedMs > DRAFT_MS_MAX) await rm(path, { recursive: true, force: true });
   }
   folders.sort((a, b) => b.modifiedMs - a.modifiedMs);
   for (const { path } of folders.slice(FOLDERS_KEPT)) await rm(path, { recursive: true, force: true });

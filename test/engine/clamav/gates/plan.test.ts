@@ -3,7 +3,7 @@ import t from 'tap';
 import { planGates, type Triggered } from '../../../../src/engine/clamav/gates/plan.js';
 
 const hex = (text: string): string => Buffer.from(text, 'latin1').toString('hex');
-const NONE = { programs: [], noisy: new Set<string>() };
+const NONE = { programs: [], triggerNames: [], noisy: new Set<string>() };
 
 function signature(name: string, subsignatures: readonly string[], attributes = 'Target:0'): string {
   const logic = subsignatures.map((_, index) => index).join('&');
@@ -113,11 +113,15 @@ t.test('bytecode programs have a share of their own, as far as their triggers ha
     program('1.cbc', [hex('a trigger')]),
     program('2.cbc', [hex('any word'), `74:${'00'.repeat(54)}`]),
     program('3.cbc', ['2:0108']),
-    program('twin.cbc', [hex('one of two')]),
-    program('twin.cbc', [hex('other of two')]),
+    { file: '4.cbc', trigger: signature('BC.4', [hex('a handler')], 'HandlerType:CL_TYPE_MAIL,Target:0') },
   ];
   const plan = planGates([other], { ...NONE, programs });
-  t.match(plan, { programShare: 1, gated: 3, kept: { program: 3 } });
-  t.same(plan.shares[1], ['1.cbc', '2.cbc']);
+  t.match(plan, { programShare: 1, gated: 3, kept: { program: 2 } });
+  t.same(plan.shares[1], ['1.cbc;BC.1.cbc', '2.cbc;BC.2.cbc']);
   t.equal(planGates([other], NONE).programShare, null);
+  t.match(
+    planGates([other], { ...NONE, triggerNames: ['Test.A'] }),
+    { gated: 0, kept: { 'same name': 1 } },
+    'a signature that is called like a trigger stays',
+  );
 });
