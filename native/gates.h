@@ -16,7 +16,8 @@
 
 namespace sluice::gates {
 
-// Names of gates: this, which libclamav takes for something that it reports once at the end of a scan, the gate's number, a point, and in hexadecimal digits a bit for each share that must look.
+// Names of gates: this, which libclamav takes for something that it reports once at the end of a scan, the gate's number, a point, and in
+// hexadecimal digits a bit for each share that must look.
 constexpr std::string_view kPrefix = "PUA.Sluice.Gate.";
 
 // Where layers inside of mails send to which shares.

@@ -92,7 +92,7 @@ async function askServer(config: Config): Promise<z.infer<typeof versionAnswer>[
 interface Status {
   readonly folders: readonly FolderStatus[];
   readonly version: string | null;
-  /** Null: ENGINE_GATES is off, or no server has loaded these signatures yet. */
+  /** Null: ENGINE_GATES is off, or none have been made of these signatures yet. */
   readonly gates: GateFacts | null;
   readonly server: Awaited<ReturnType<typeof askServer>>;
 }

@@ -207,7 +207,7 @@ function addSignatures(registry: Registry, gauge: AddGauge, state: () => Signatu
   gauge('sluice_signatures', 'Signatures that serve.', () => engine()?.signatureCount ?? 0);
   gauge(
     'sluice_gates_signatures',
-    'Logical signatures behind gates; 0: ENGINE_GATES is off.',
+    'Logical signatures behind gates; 0: there are no gates.',
     () => engine()?.gates?.gated ?? 0,
   );
   new Gauge({

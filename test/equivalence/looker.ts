@@ -12,6 +12,8 @@ export interface LookerOrder {
   /** Where the files of gates are kept; null: no gates. */
   readonly store: string | null;
   readonly cases: Parameters<typeof casesOf>[0];
+  /** Whether the engine matches in one pass. */
+  readonly singlePass: boolean;
 }
 
 /** Numbers of contents, the last one not among them. */
@@ -20,7 +22,7 @@ export interface Range {
   readonly to: number;
 }
 
-const { database, store, cases: casesOrder }: LookerOrder = JSON.parse(process.argv[2] ?? '{}');
+const { database, store, cases: casesOrder, singlePass }: LookerOrder = JSON.parse(process.argv[2] ?? '{}');
 const scratch = mkdtempSync(join('/dev/shm', 'sluice-equivalence-'));
 process.on('exit', () => rmSync(scratch, { recursive: true, force: true }));
 process.on('disconnect', () => process.exit());
@@ -28,8 +30,7 @@ process.on('disconnect', () => process.exit());
 const gates = store === null ? null : (await prepareGates([database], store)).files;
 // Time must not decide between them.
 const limits = { ...defaultEngineLimits, maxScanTimeMs: 600_000 };
-// What gates are compared with is libclamav as it is by default.
-await loadEngine({ directories: [database], temporaryDirectory: scratch, limits, gates, singlePass: gates !== null });
+await loadEngine({ directories: [database], temporaryDirectory: scratch, limits, gates, singlePass });
 const cases = casesOf(casesOrder);
 
 function lookAt(number: number): string {
