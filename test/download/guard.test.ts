@@ -54,7 +54,7 @@ const refused: ReadonlyMap<string, readonly string[]> = new Map([
     http://[::1.2.3.256]/ http://[::ffff:01.2.3.4]/ http://256.256.256.256/ http://1.2.3.256/ http://1.2.3.08/ http://1.2.3.4.5/ http://4294967296/ http://0x100000000/
     http://1.2.65536/ http://example.com:65536/ http://example.com:-1/ http://example.com:80a/ http://example.com:+80/ http://example.com:80:80/ http://a.0x4/
     http://a.1/ http://example.1e3.9/ http://exa%mple.com/ http://exa%00mple.com/ http://a%2fb/ http://a%5cb/ http://a%40b/ http://a%20b/ http://a%25b/ http://%/
-    http://a<b/ http://a>b/ http://a^b/ http://a|b/ http://xn--/ http://xn--a.com/ http://\u00ad/ http://\ufffd/ http://exam\u2100ple.com:x/`.split(
+    http://a<b/ http://a>b/ http://a^b/ http://a|b/ http://\u00ad/ http://\ufffd/ http://exam\u2100ple.com:x/`.split(
       /\s+/,
     ),
   ],
@@ -124,6 +124,15 @@ t.test('a URL that may not be fetched is refused, and says which rule', async (t
     for (const url of urls) t.same(guard.checkUrl(url), { allowed: false, reason }, shown(url));
   }
 });
+
+t.test(
+  'a label that is no Punycode is refused, as malformed or, where Node takes it for a name, as a host',
+  async (t) => {
+    for (const url of ['http://xn--/', 'http://xn--a.com/', 'https://www.xn--a.com/']) {
+      t.match(guard.checkUrl(url), { allowed: false, reason: /^(malformed URL|host is not allowed)$/ }, url);
+    }
+  },
+);
 
 /** What is sent, and what is fetched for it. */
 const allowed: readonly (readonly [string, string])[] = [

@@ -233,7 +233,11 @@ t.test('a folder that can not be removed keeps no lock', { skip: noNamespaces },
     script,
     directory,
   ]);
-  t.match(JSON.parse(String(output)), { more: 0, transientFailures: [/EBUSY/, /EBUSY/, /EBUSY/, /EBUSY/], damage: [] });
+  t.match(JSON.parse(String(output)), {
+    more: 0,
+    transientFailures: [/EBUSY/, /EBUSY/, /EBUSY/, /EBUSY/],
+    damage: [],
+  });
 });
 
 t.test('a segment that goes away under its process is reported, and the next rows have another', async (t) => {

@@ -4,6 +4,7 @@ import t from 'tap';
 import type { Exchange, Reply } from '../../src/http/exchange.js';
 import { chooseLibrary } from '../../src/http/library.js';
 import { startServer } from '../../src/http/server.js';
+import { librariesHere } from '../fixtures/libraries.js';
 import { chunked } from '../fixtures/raw-http.js';
 
 const HOST = 'Host: a\r\n';
@@ -160,9 +161,8 @@ function comparable(transcript: string): string {
 const statusOf = (transcript: string): number | null => Number(/^HTTP\/1.1 (\d+)/.exec(transcript)?.[1] ?? 0) || null;
 
 const servers = new Map<'uws' | 'node', number>();
-for (const name of ['auto', 'node'] as const) {
+for (const name of await librariesHere()) {
   const library = await chooseLibrary(name);
-  if (servers.has(library.name)) continue;
   const server = await startServer({ library, host: '127.0.0.1', port: 0, handle: serve, onEnd: () => undefined });
   t.teardown(() => server.stop(0));
   servers.set(library.name, server.port);

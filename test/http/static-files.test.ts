@@ -6,6 +6,7 @@ import t from 'tap';
 import { chooseLibrary } from '../../src/http/library.js';
 import { type EndedRequest, startServer } from '../../src/http/server.js';
 import { createFileFinder, fileReply, readStaticFiles } from '../../src/http/static-files.js';
+import { librariesHere } from '../fixtures/libraries.js';
 import { openRaw } from '../fixtures/raw-http.js';
 import { until } from '../fixtures/until.js';
 
@@ -42,7 +43,7 @@ async function serve(t: Pick<typeof import('tap').default, 'teardown'>, name: 'u
 
 const get = (path: string, headers = ''): string => `GET ${path} HTTP/1.1\r\nHost: a\r\n${headers}\r\n`;
 
-for (const name of ['uws', 'node'] as const) {
+for (const name of await librariesHere()) {
   t.test(name, async (t) => {
     t.test('a plain GET makes no exchange, and its answer is the one that an exchange would give', async (t) => {
       const { server, exchanges } = await serve(t, name);
