@@ -1,5 +1,5 @@
 // A service with gates: signatures behind them are found, newer ones after a reload, and the metrics tell of second looks.
-import { mkdirSync, writeFileSync } from 'node:fs';
+import { mkdirSync, readdirSync, statSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import t from 'tap';
 import { startServer } from '../fixtures/server.js';
@@ -53,4 +53,21 @@ t.test('where gates cannot be made, one engine looks at everything, and the log 
   t.teardown(() => server.stop());
   await server.printed(/(Signatures are loaded without gates: [^"]*gates)/);
   t.equal((await upload(server.url, 'the old beginning and the old end')).body['infected'], true);
+});
+
+t.test('files of gates that cannot be loaded are done without, and the log says why', async (t) => {
+  const dataDirectory = temporaryFolder(t);
+  const env = { SIGNATURES_DIR: databaseFolder(t, { 'a.ldb': OLD }), DATA_DIR: dataDirectory };
+  const first = await startServer({ env });
+  t.teardown(() => first.stop('SIGKILL'));
+  await first.printed(/"gated":(1)/);
+  t.equal(await first.stop(), 0);
+  const store = join(dataDirectory, 'gates');
+  const [folder = ''] = readdirSync(store).filter((name) => statSync(join(store, name)).isDirectory());
+  writeFileSync(join(store, folder, 'gates.ndb'), 'no signature\n');
+
+  const second = await startServer({ env });
+  t.teardown(() => second.stop());
+  await second.printed(/(Signatures are loaded without gates: [^"]*gates.ndb)/);
+  t.equal((await upload(second.url, 'the old beginning and the old end')).body['infected'], true);
 });

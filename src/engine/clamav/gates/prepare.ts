@@ -233,8 +233,8 @@ async function collect(directories: readonly string[]): Promise<Found> {
 }
 
 /**
- * A program is told by its file's name, not by its signature's. One that a list of ignored signatures names stays where the list holds,
- * and one of several of a name, whatever they do, stays with them.
+ * Programs that may wait behind a gate. libclamav tells a program by its file's name, so that name must be the only one of its kind. A program
+ * that a list of ignored signatures names is left out: the list holds for its signature's name.
  */
 function gateable({ finders, programFiles, ignoreLists }: Found): Triggered[] {
   const counts = new Map<string, number>();

@@ -1,0 +1,55 @@
+// Files of gates: which bytecode programs of a folder are behind gates, and several processes that make the same files.
+import { existsSync, mkdirSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import t from 'tap';
+import { prepareGates } from '../../../../src/engine/clamav/gates/prepare.js';
+import { prepareGatesApart } from '../../../../src/engine/clamav/gates/prepare-apart.js';
+import { bundle } from '../../../fixtures/archives.js';
+import { bytecodeProgram } from '../../../fixtures/bytecode.js';
+import { databaseFolder, temporaryFolder } from '../../../native/engine.js';
+
+const LOGICAL = 256;
+const hex = (text: string): string => Buffer.from(text, 'latin1').toString('hex');
+const trigger = (name: string): string => `${name}.{};Engine:56-255,Target:0;0;${hex(`what starts ${name}`)}`;
+const finder = bytecodeProgram(LOGICAL, ['read', 'setvirusname'], trigger('BC.Test.One-1'));
+const unpacker = bytecodeProgram(LOGICAL, ['read', 'extract_new'], trigger('BC.Test.Two-1'));
+const container = (files: Readonly<Record<string, Buffer>>): Buffer =>
+  bundle(Object.fromEntries(Object.entries(files).map(([name, content]) => [name, content.toString('latin1')])));
+
+for (const [what, files, gated] of [
+  ['one that only finds is behind a gate', {}, 1],
+  ['one that a list in the folder ignores is not', { 'own.ign2': 'BC.Test.One-1\n' }, 0],
+  ['one that a list in a container ignores is not', { 'b.cud': bundle({ 'b.ign2': 'BC.Test.One-1:0123\n' }) }, 0],
+  ['one of two of a name is not, whatever the other does', { 'b.cud': container({ '1.cbc': unpacker }) }, 0],
+  [
+    'one whose trigger a signature is called like is, and the signature is not',
+    {
+      'c.ldb': `BC.Test.One-1;Engine:81-255,Target:0;0;${hex('a literal of its own')}\n`,
+    },
+    1,
+  ],
+] as const) {
+  t.test(what, async (t) => {
+    const folder = databaseFolder(t, { 'a.cud': container({ '1.cbc': finder, '2.cbc': unpacker }), ...files });
+    const { facts } = await prepareGates([folder], temporaryFolder(t));
+    t.equal(facts.gated, gated);
+  });
+}
+
+t.test('processes that make the same files at once leave the drafts of others alone', async (t) => {
+  const lines = Array.from(
+    { length: 200 },
+    (_, index) => `Test.A${index};Engine:81-255,Target:0;0;${hex(`literal ${index * 7919}`)}\n`,
+  );
+  const folder = databaseFolder(t, { 'a.ldb': lines.join('') });
+  const store = join(temporaryFolder(t), 'gates');
+  const drafts = Array.from({ length: 5 }, (_, index) => join(store, `draft-other${index}`));
+  for (const draft of drafts) {
+    mkdirSync(draft, { recursive: true });
+    writeFileSync(join(draft, 'gates.ndb'), 'half');
+  }
+  const order = { directories: [folder], directory: store };
+  const all = await Promise.all(Array.from({ length: 6 }, () => prepareGatesApart(order)));
+  t.ok(all.every(({ facts }) => facts.gated === 200));
+  t.ok(drafts.every((draft) => existsSync(join(draft, 'gates.ndb'))));
+});
