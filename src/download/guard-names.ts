@@ -1,4 +1,5 @@
 // Hostnames and ports that no URL scan may use, whatever they resolve to. Names come normalised by the URL parser.
+import { domainToUnicode } from 'node:url';
 
 /**
  * What answers with credentials, and the API of the cluster: the name itself and everything below it. Their addresses are
@@ -63,9 +64,17 @@ export function classifyHostName(hostname: string): HostName {
   const labels = name.split('.');
   // RFC 1035 section 2.3.4. The underscore is in no host's RFC and in many hosts' names.
   if (name.length > 253 || labels.some((label) => !/^[a-z0-9_-]{1,63}$/.test(label))) return 'malformed';
+  if (labels.some(isBrokenPunycode)) return 'malformed';
   if (serviceNames.some((service) => isBelow(name, service))) return 'service';
   // A single label is completed by the search domains of this machine, and so is a name of our own network.
   return labels.length === 1 || privateSuffixes.some((suffix) => isBelow(name, suffix)) ? 'private' : 'public';
+}
+
+/** RFC 3492. The URL parser of Node 20 and 22 refuses such a label, that of Node 24 takes it as it is. */
+function isBrokenPunycode(label: string): boolean {
+  if (!label.startsWith('xn--')) return false;
+  const decoded = domainToUnicode(label);
+  return decoded === '' || decoded.startsWith('xn--');
 }
 
 function isBelow(name: string, parent: string): boolean {
