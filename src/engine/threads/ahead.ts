@@ -19,7 +19,7 @@ export interface Ahead<Item> {
   stop(): void;
 }
 
-export interface AheadOptions<Item extends Origin> {
+export interface AheadOptions<Item extends Origin<Item>> {
   readonly queue: FairQueue<Item>;
   readonly onBegun: (item: Item, thread: Thread) => void;
   /** Scans were called back, since those before them take long. */
@@ -33,13 +33,18 @@ interface Lying<Item> {
   readonly sinceMs: number;
 }
 
-export function createAhead<Item extends Origin>({ queue, onBegun, onLong }: AheadOptions<Item>): Ahead<Item> {
-  /** The oldest first. */
-  const lying = new Map<Item, Lying<Item>>();
+export function createAhead<Item extends Origin<Item>>({ queue, onBegun, onLong }: AheadOptions<Item>): Ahead<Item> {
+  /** The oldest first; one for each thread at most. */
+  const lying: Lying<Item>[] = [];
   let alarm: NodeJS.Timeout | null = null;
 
-  function promote({ item, thread }: Lying<Item>): void {
-    lying.delete(item);
+  function takeOut(one: Lying<Item>): void {
+    lying.splice(lying.indexOf(one), 1);
+  }
+
+  function promote(one: Lying<Item>): void {
+    const { item, thread } = one;
+    takeOut(one);
     queue.settled(item);
     onBegun(item, thread);
   }
@@ -50,7 +55,7 @@ export function createAhead<Item extends Origin>({ queue, onBegun, onLong }: Ahe
       promote(one);
       return;
     }
-    lying.delete(item);
+    takeOut(one);
     queue.putBack(item, performance.now());
   }
 
@@ -58,35 +63,33 @@ export function createAhead<Item extends Origin>({ queue, onBegun, onLong }: Ahe
   function recallOld(): void {
     alarm = null;
     const nowMs = performance.now();
-    for (const one of [...lying.values()]) if (nowMs - one.sinceMs >= AHEAD_MS) recall(one);
-    if (lying.size > 0) alarm = setTimeout(recallOld, AHEAD_MS);
+    for (const one of [...lying]) if (nowMs - one.sinceMs >= AHEAD_MS) recall(one);
+    if (lying.length > 0) alarm = setTimeout(recallOld, AHEAD_MS);
     onLong();
   }
 
   function at({ slot }: Thread): Lying<Item> | undefined {
-    if (lying.size === 0) return undefined;
-    for (const one of lying.values()) if (one.thread.slot === slot) return one;
-    return undefined;
+    return lying.find((one) => one.thread.slot === slot);
   }
 
   return {
     get size() {
-      return lying.size;
+      return lying.length;
     },
-    items: () => [...lying.keys()],
+    items: () => lying.map(({ item }) => item),
     add(thread, nowMs) {
       const item = queue.lift(nowMs);
       if (item === undefined) throw new Error('Nothing waits');
-      lying.set(item, { item, thread, sinceMs: nowMs });
+      lying.push({ item, thread, sinceMs: nowMs });
       alarm ??= setTimeout(recallOld, AHEAD_MS);
       return item;
     },
     recall(item) {
-      const one = lying.get(item);
+      const one = lying.find((each) => each.item === item);
       if (one !== undefined) recall(one);
     },
     recallAll() {
-      for (const one of [...lying.values()]) recall(one);
+      for (const one of [...lying]) recall(one);
     },
     recallFrom(thread) {
       const one = at(thread);

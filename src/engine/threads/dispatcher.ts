@@ -20,7 +20,7 @@ export interface Turn {
   end(): void;
 }
 
-export interface Turns<Item extends Origin> {
+export interface Turns<Item extends Origin<Item>> {
   readonly waiting: number;
   readonly accountsWaiting: number;
   /** Threads that scans have beside the set. */
@@ -46,7 +46,7 @@ export interface TurnsOptions<Item> {
   readonly onTurn: (item: Item, turn: Turn) => void;
 }
 
-export function startTurns<Item extends Origin>(options: TurnsOptions<Item>): Turns<Item> {
+export function startTurns<Item extends Origin<Item>>(options: TurnsOptions<Item>): Turns<Item> {
   const queue = createFairQueue<Item>(options.queueLimit);
   const threads = startThreads({ ...options.threads, onFree: dispatch });
   const patience = createPatience(queue, threads, dispatch);
@@ -125,14 +125,14 @@ export function startTurns<Item extends Origin>(options: TurnsOptions<Item>): Tu
   };
 }
 
-interface TurnParts<Item extends Origin> extends Pick<Turn, 'thread' | 'kind'>, Pick<Origin, 'account'> {
+interface TurnParts<Item extends Origin<Item>> extends Pick<Turn, 'thread' | 'kind'>, Pick<Item, 'account'> {
   readonly queue: FairQueue<Item>;
   readonly ahead: Ahead<Item>;
   readonly dispatch: () => void;
 }
 
 /** The account is charged until the thread is given up or back. */
-function createTurn<Item extends Origin>(parts: TurnParts<Item>): Turn {
+function createTurn<Item extends Origin<Item>>(parts: TurnParts<Item>): Turn {
   const { account, thread, kind, queue, ahead, dispatch } = parts;
   let isCharged = true;
 

@@ -10,7 +10,7 @@ import { createWaitingScans, type Origin } from './waiting-scans.js';
  */
 const SHARE_OF_FREE = 3;
 
-export interface FairQueue<Item extends Origin> {
+export interface FairQueue<Item extends Origin<Item>> {
   /** Scans that wait. */
   readonly size: number;
   /** Accounts whose scans wait. */
@@ -52,7 +52,7 @@ export interface FairQueue<Item extends Origin> {
  * one that has used the least, so an account can't save up by staying away. It still owes what it owed before it left. When nothing
  * waits or runs, all is forgotten.
  */
-export function createFairQueue<Item extends Origin>(limit: number): FairQueue<Item> {
+export function createFairQueue<Item extends Origin<Item>>(limit: number): FairQueue<Item> {
   const usage = createUsage<Item>((account) => order.moved(account));
   const order = createTurnOrder<Item>(usage);
   const scans = createWaitingScans<Item>(usage, order);

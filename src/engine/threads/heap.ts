@@ -1,5 +1,16 @@
 // A binary heap that knows where each item is: the first of them at once, any of them out or to its new place in logarithmic time.
 
+/** Where an item is in a heap; only the heap writes to it. A Map instead would keep what was in it (waiting/line.ts). */
+export interface HeapPlace {
+  /** -1: it isn't in it. */
+  index: number;
+}
+
+/** Of an item that is in no heap. */
+export function newHeapPlace(): HeapPlace {
+  return { index: -1 };
+}
+
 export interface Heap<Item> {
   readonly size: number;
   first(): Item | undefined;
@@ -11,14 +22,16 @@ export interface Heap<Item> {
   moved(item: Item): void;
 }
 
-/** `before`: a strict order that stays as it is between two calls of `moved`. */
-export function createHeap<Item>(before: (one: Item, other: Item) => boolean): Heap<Item> {
+/** `before`: a strict order that stays as it is between two calls of `moved`. `placeOf`: an item's place in this heap. */
+export function createHeap<Item>(
+  before: (one: Item, other: Item) => boolean,
+  placeOf: (item: Item) => HeapPlace,
+): Heap<Item> {
   const heap: Item[] = [];
-  const places = new Map<Item, number>();
 
   function put(item: Item, index: number): void {
     heap[index] = item;
-    places.set(item, index);
+    placeOf(item).index = index;
   }
 
   function siftUp(item: Item, from: number): void {
@@ -64,16 +77,17 @@ export function createHeap<Item>(before: (one: Item, other: Item) => boolean): H
     first: () => heap[0],
     push: (item) => siftUp(item, heap.length),
     remove(item) {
-      const index = places.get(item);
-      if (index === undefined) return false;
-      places.delete(item);
+      const place = placeOf(item);
+      const { index } = place;
+      if (index === -1) return false;
+      place.index = -1;
       const last = heap.pop();
       if (last !== undefined && last !== item) settle(last, index);
       return true;
     },
     moved(item) {
-      const index = places.get(item);
-      if (index !== undefined) settle(item, index);
+      const { index } = placeOf(item);
+      if (index !== -1) settle(item, index);
     },
   };
 }

@@ -26,7 +26,7 @@ export interface Leaving {
   onGone(listener: ((reason: Error) => void) | null): void;
 }
 
-export interface Job extends Origin {
+export interface Job extends Origin<Job> {
   readonly content: Uint8Array<SharedArrayBuffer>;
   readonly sha256: string | null;
   readonly policy: EncryptedPolicy;
@@ -52,7 +52,7 @@ export interface Job extends Origin {
 const WAITED_SHARE = 0.3;
 const NOTHING = (): void => undefined;
 
-export type JobOptions = Omit<Job, 'release' | 'onBack' | 'again' | 'postedTo' | 'isAgain'>;
+export type JobOptions = Omit<Job, 'release' | 'onBack' | 'again' | 'place' | 'postedTo' | 'isAgain'>;
 
 /** One literal with all that is ever in it: a scan of a small content takes tens of microseconds, and a spread would take some of them. */
 export function createJob(options: JobOptions): Job {
@@ -70,6 +70,7 @@ export function createJob(options: JobOptions): Job {
     release: NOTHING,
     onBack: NOTHING,
     again: NOTHING,
+    place: null,
     postedTo: null,
     isAgain: false,
   };

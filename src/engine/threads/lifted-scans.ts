@@ -1,6 +1,6 @@
 // Scans that lie at a thread behind another one: they count as waiting, and may be put back to where they were.
-import type { Standing, TurnOrder } from './turn-order.js';
-import type { Place } from './usage.js';
+import type { TurnOrder } from './turn-order.js';
+import type { Place, Standing } from './usage.js';
 import type { Origin, WaitingScans } from './waiting-scans.js';
 
 export interface LiftedScans<Item> {
@@ -13,28 +13,27 @@ export interface LiftedScans<Item> {
   settle(item: Item): void;
 }
 
-/** Where a scan was that was lifted, and where its account stood. */
-interface Lifted<Item> extends Standing {
-  readonly place: Place<Item>;
-}
-
-export function createLiftedScans<Item extends Origin>(
+export function createLiftedScans<Item extends Origin<Item>>(
   scans: WaitingScans<Item>,
   order: TurnOrder<Item>,
 ): LiftedScans<Item> {
-  const lifted = new Map<Item, Lifted<Item>>();
+  let size = 0;
 
-  function take(item: Item): Lifted<Item> | undefined {
-    const found = lifted.get(item);
-    if (found === undefined) return undefined;
-    lifted.delete(item);
-    found.place.account.lifted -= 1;
-    return found;
+  /** Null: it isn't lifted. */
+  function take(item: Item): { readonly place: Place<Item>; readonly stood: Standing } | null {
+    const { place } = item;
+    if (place === null || place.lifted === null) return null;
+    const stood = place.lifted;
+    item.place = null;
+    place.lifted = null;
+    place.account.lifted -= 1;
+    size -= 1;
+    return { place, stood };
   }
 
   return {
     get size() {
-      return lifted.size;
+      return size;
     },
     lift(nowMs) {
       const account = order.first(nowMs);
@@ -42,14 +41,16 @@ export function createLiftedScans<Item extends Origin>(
       const { lackingSinceMs, sequence } = account;
       const place = scans.take(account, nowMs);
       if (place === undefined) return undefined;
-      lifted.set(place.item, { place, lackingSinceMs, sequence });
+      place.item.place = place;
+      place.lifted = { lackingSinceMs, sequence };
       account.lifted += 1;
+      size += 1;
       return place.item;
     },
     putBack(item, nowMs) {
       const found = take(item);
-      if (found === undefined) throw new Error('This scan was not lifted');
-      scans.restore(found.place, found, nowMs);
+      if (found === null) throw new Error('This scan was not lifted');
+      scans.restore(found.place, found.stood, nowMs);
     },
     settle: (item) => void take(item),
   };

@@ -22,7 +22,7 @@ export interface Patience<Item> {
 }
 
 /** `onOver`: an account has waited long enough. */
-export function createPatience<Item extends Origin>(
+export function createPatience<Item extends Origin<Item>>(
   queue: FairQueue<Item>,
   threads: Pick<Threads, 'hasStandIn' | 'prepareStandIn'>,
   onOver: () => void,

@@ -29,7 +29,7 @@ export function createRunningScans(options: RunningScansOptions): RunningScans {
 
   const isEnded = (): boolean => running <= late;
   function changed(): void {
-    if (!isEnded()) return;
+    if (waiters.size === 0 || !isEnded()) return;
     for (const resolve of waiters) resolve();
     waiters.clear();
   }

@@ -1,6 +1,6 @@
 // Which account has the next turn, of those whose scans wait: first the ones without a thread, then the one that has used the least time.
 import { createHeap } from './heap.js';
-import type { Account, Usage } from './usage.js';
+import type { Account, Standing, Usage } from './usage.js';
 
 export interface TurnOrder<Item> {
   /** Accounts whose scans wait. */
@@ -22,15 +22,12 @@ export interface TurnOrder<Item> {
   takeBack(account: Account<Item>, stood: Standing, nowMs: number): void;
 }
 
-/** Where an account stands in the order. */
-export interface Standing {
-  readonly lackingSinceMs: number;
-  readonly sequence: number;
-}
-
 export function createTurnOrder<Item>(usage: Usage<Item>): TurnOrder<Item> {
-  const turns = createHeap<Account<Item>>(isBefore);
-  const lacking = createHeap<Account<Item>>((one, other) => one.lackingSinceMs < other.lackingSinceMs);
+  const turns = createHeap<Account<Item>>(isBefore, ({ inTurns }) => inTurns);
+  const lacking = createHeap<Account<Item>>(
+    (one, other) => one.lackingSinceMs < other.lackingSinceMs,
+    ({ inLacking }) => inLacking,
+  );
   let sequence = 0;
 
   function lack(account: Account<Item>, sinceMs: number): void {

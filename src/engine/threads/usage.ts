@@ -1,16 +1,27 @@
 // Accounts with scans that wait or run, and how long each has held threads. An account that comes anew starts level with the one that has used the least.
-import { createHeap, type Heap } from './heap.js';
+import type { InLine } from '../../waiting/line.js';
+import { createHeap, type Heap, type HeapPlace, newHeapPlace } from './heap.js';
 
 /** What an account has left to others counts for so much later on, at most: about as long as the longest scan. */
 const CREDIT_MS = 60_000;
 /** Accounts without scans whose debt is remembered. One that is forgotten begins anew. */
 const DEBTS_MAX = 1024;
 
-/** A scan that waits. */
-export interface Place<Item> {
+/** A scan that waits, or is lifted. */
+export interface Place<Item> extends InLine<Place<Item>> {
   readonly item: Item;
   readonly account: Account<Item>;
   readonly dueMs: number;
+  readonly sequence: number;
+  /** Among those of its account that wait. */
+  readonly inHeap: HeapPlace;
+  /** Null: it isn't lifted. */
+  lifted: Standing | null;
+}
+
+/** Where an account stands in the order. */
+export interface Standing {
+  readonly lackingSinceMs: number;
   readonly sequence: number;
 }
 
@@ -27,6 +38,10 @@ export interface Account<Item> {
   lackingSinceMs: number;
   /** Orders those who have used the same: an account that has had its turn goes behind. */
   sequence: number;
+  /** In the heaps of all accounts, those whose scans wait, and those of them that have no thread. */
+  readonly inUsed: HeapPlace;
+  readonly inTurns: HeapPlace;
+  readonly inLacking: HeapPlace;
 }
 
 export interface Usage<Item> {
@@ -48,7 +63,10 @@ export interface Usage<Item> {
 /** `onCharged`: what the account has used has changed. */
 export function createUsage<Item>(onCharged: (account: Account<Item>) => void): Usage<Item> {
   const accounts = new Map<string, Account<Item>>();
-  const byUsed = createHeap<Account<Item>>((one, other) => one.usedMs < other.usedMs);
+  const byUsed = createHeap<Account<Item>>(
+    (one, other) => one.usedMs < other.usedMs,
+    ({ inUsed }) => inUsed,
+  );
   const debts = createDebts();
   /** An account that comes has used so much at least. */
   let levelMs = 0;
@@ -104,13 +122,16 @@ export function createUsage<Item>(onCharged: (account: Account<Item>) => void): 
 function createAccount<Item>(name: string, usedMs: number, nowMs: number): Account<Item> {
   return {
     name,
-    waiting: createHeap(isDueBefore),
+    waiting: createHeap(isDueBefore, ({ inHeap }) => inHeap),
     lifted: 0,
     running: 0,
     usedMs,
     chargedMs: nowMs,
     lackingSinceMs: nowMs,
     sequence: 0,
+    inUsed: newHeapPlace(),
+    inTurns: newHeapPlace(),
+    inLacking: newHeapPlace(),
   };
 }
 
@@ -129,7 +150,10 @@ function createDebts() {
       debts.delete(name);
       return usedMs;
     },
-    clear: () => debts.clear(),
+    clear(): void {
+      // Even an empty Map gets another table.
+      if (debts.size > 0) debts.clear();
+    },
   };
 }
 

@@ -1,14 +1,18 @@
 // The scans that wait, each in the line of its account: in, out to a thread, and back from one that lay behind another scan.
-import type { Standing, TurnOrder } from './turn-order.js';
-import type { Account, Place, Usage } from './usage.js';
+import { createLine } from '../../waiting/line.js';
+import { newHeapPlace } from './heap.js';
+import type { TurnOrder } from './turn-order.js';
+import type { Account, Place, Standing, Usage } from './usage.js';
 
 /** Bytes that count as one millisecond of waiting: what a scan thread gets through, roughly. */
 const BYTES_PER_MS = 50 * 1024;
 
 /** Of a scan, as far as the queue has to know it. */
-export interface Origin {
+export interface Origin<Item> {
   readonly account: string;
   readonly sizeBytes: number;
+  /** Null: it is not in the queue. Only the queue writes to it. */
+  place: Place<Item> | null;
 }
 
 export interface WaitingScans<Item> {
@@ -27,21 +31,23 @@ export interface WaitingScans<Item> {
  * Within an account a scan is due at its arrival plus the time that its size is worth. So a small one passes a large one that came
  * shortly before it. Only scans that arrive within that time pass a large one: it can't wait for ever.
  */
-export function createWaitingScans<Item extends Origin>(
+export function createWaitingScans<Item extends Origin<Item>>(
   usage: Usage<Item>,
   order: TurnOrder<Item>,
 ): WaitingScans<Item> {
-  const places = new Map<Item, Place<Item>>();
+  const places = createLine<Place<Item>>();
   let sequence = 0;
 
   function put(place: Place<Item>): void {
-    places.set(place.item, place);
+    place.item.place = place;
+    places.add(place);
     place.account.waiting.push(place);
   }
 
   function takeOut(place: Place<Item>): void {
     const { account, item } = place;
-    places.delete(item);
+    item.place = null;
+    places.remove(place);
     account.waiting.remove(place);
     if (account.waiting.size === 0) order.remove(account);
   }
@@ -51,7 +57,16 @@ export function createWaitingScans<Item extends Origin>(
       return places.size;
     },
     add(item, account, nowMs) {
-      put({ item, account, dueMs: nowMs + item.sizeBytes / BYTES_PER_MS, sequence: sequence++ });
+      put({
+        item,
+        account,
+        dueMs: nowMs + item.sizeBytes / BYTES_PER_MS,
+        sequence: sequence++,
+        inHeap: newHeapPlace(),
+        lifted: null,
+        before: null,
+        behind: null,
+      });
       if (account.waiting.size === 1) order.add(account, nowMs);
     },
     take(account, nowMs) {
@@ -66,12 +81,16 @@ export function createWaitingScans<Item extends Origin>(
       order.takeBack(place.account, stood, nowMs);
     },
     remove(item) {
-      const place = places.get(item);
-      if (place === undefined) return false;
+      const { place } = item;
+      if (place === null || place.lifted !== null) return false;
       takeOut(place);
       usage.leave(place.account);
       return true;
     },
-    items: () => [...places.keys()],
+    items() {
+      const items: Item[] = [];
+      for (let place = places.first(); place !== null; place = place.behind) items.push(place.item);
+      return items;
+    },
   };
 }

@@ -1,5 +1,6 @@
 // What is lent to whom: the shapes that the lender of memory and the line of those who wait for it share.
 import type { Failure } from '../../errors.js';
+import type { InLine, Line } from '../../waiting/line.js';
 import type { Block } from './arena.js';
 
 /** The upload's side of a lease. */
@@ -19,11 +20,11 @@ export interface Account {
   claimedBytes: number;
   leases: number;
   /** On their way, the oldest first. */
-  readonly receiving: Set<Loan>;
+  readonly receiving: Line<Loan>;
 }
 
 /** A lease as the lender sees it. */
-export interface Loan {
+export interface Loan extends InLine<Loan> {
   readonly account: Account;
   readonly borrower: Borrower;
   readonly isSmall: boolean;

@@ -2,6 +2,7 @@
 import { performance } from 'node:perf_hooks';
 import { Unavailable } from '../../errors.js';
 import { CONTENT_LIMIT_BYTES, SMALL_UPLOAD_BYTES } from '../../limits.js';
+import { createLine } from '../../waiting/line.js';
 import { type Arena, type Block, blockSize, copyInto, createArena } from './arena.js';
 import type { Account, Borrower, Loan } from './loan.js';
 import { type Claim, createShares, type Shares } from './shares.js';
@@ -141,8 +142,7 @@ function expectedBefore(lender: Lender, loan: Loan): number {
   if (loan.isSmall) return 0;
   const nowMs = lender.now();
   let bytes = 0;
-  for (const older of loan.account.receiving) {
-    if (older === loan) break;
+  for (let older = loan.account.receiving.first(); older !== null && older !== loan; older = older.behind) {
     const rest = older.limitSize - older.size;
     bytes += nowMs - older.beganAtMs < QUICK_MS ? rest : Math.min(rest, older.size);
   }
@@ -256,7 +256,7 @@ function seal({ line }: Lender, loan: Loan): void {
 /** False: it had not begun, or is over already. */
 function endReceiving(loan: Loan): boolean {
   const { account } = loan;
-  if (!account.receiving.delete(loan)) return false;
+  if (!account.receiving.remove(loan)) return false;
   account.claimedBytes -= loan.limitSize - loan.size;
   return true;
 }
@@ -286,6 +286,8 @@ function openLease(lender: Lender, { id, limitBytes, borrower }: Opening): Lease
     waitingBytes: 0,
     waitLeftMs: lender.waitMs,
     waitingSinceMs: 0,
+    before: null,
+    behind: null,
   };
   let isReleased = false;
   return {
@@ -323,7 +325,7 @@ function accountOf(accounts: Map<string, Account>, id: string): Account {
     finishingBytes: 0,
     claimedBytes: 0,
     leases: 0,
-    receiving: new Set(),
+    receiving: createLine(),
   };
   accounts.set(id, account);
   return account;

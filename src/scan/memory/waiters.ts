@@ -176,7 +176,7 @@ function costliestBeyond({ now, accounts }: WaitingLineParts, bytes: number, exc
   for (const account of accounts.values()) {
     if (account === except || bytesOf(account) <= most) continue;
     let highest = 0;
-    for (const loan of account.receiving) {
+    for (let loan = account.receiving.first(); loan !== null; loan = loan.behind) {
       const cost = (loan.size + loan.waitingBytes) * (nowMs - loan.beganAtMs);
       if (cost <= highest) continue;
       highest = cost;

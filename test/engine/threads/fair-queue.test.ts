@@ -2,19 +2,18 @@
 import fc from 'fast-check';
 import t from 'tap';
 import { createFairQueue, type FairQueue } from '../../../src/engine/threads/fair-queue.js';
+import type { Origin } from '../../../src/engine/threads/waiting-scans.js';
 
 const KIB = 1024;
 const MIB = 1024 * KIB;
 const CREDIT_MS = 60_000;
 
-interface Scan {
-  readonly account: string;
-  readonly sizeBytes: number;
+interface Scan extends Origin<Scan> {
   readonly name: string;
 }
 
 function scanOf(account: string, name: string, sizeBytes = KIB): Scan {
-  return { account, name, sizeBytes };
+  return { account, name, sizeBytes, place: null };
 }
 
 /** One after the other, each on a thread of its own that is free again at once. */

@@ -1,0 +1,46 @@
+// Lines: the oldest first, and what has left points to nothing.
+import t from 'tap';
+import { createLine, type InLine } from '../../src/waiting/line.js';
+
+interface Thing extends InLine<Thing> {
+  readonly name: string;
+}
+
+function thing(name: string): Thing {
+  return { name, before: null, behind: null };
+}
+
+t.test('a line has the oldest first, and lets any of its things go', async (t) => {
+  const line = createLine<Thing>();
+  const things = ['a', 'b', 'c', 'd', 'e'].map(thing);
+  const names = (): string => {
+    let text = '';
+    for (let each = line.first(); each !== null; each = each.behind) text += each.name;
+    return text;
+  };
+  for (const each of things) line.add(each);
+  t.equal(names(), 'abcde');
+  const expected = { c: 'abde', a: 'bde', e: 'bd', b: 'd', d: '' };
+  for (const [name, left] of Object.entries(expected)) {
+    const [one = thing('')] = things.filter((each) => each.name === name);
+    t.ok(line.has(one));
+    t.equal(line.remove(one), true);
+    t.equal(names(), left);
+    t.equal(line.size, left.length);
+    t.notOk(line.has(one));
+    t.equal(line.remove(one), false, 'it has gone already');
+    t.strictSame([one.before, one.behind], [null, null]);
+  }
+});
+
+t.test('what has left may come again, behind the others', async (t) => {
+  const line = createLine<Thing>();
+  const [one, other] = [thing('one'), thing('other')];
+  line.add(one);
+  line.add(other);
+  line.remove(one);
+  line.add(one);
+  t.equal(line.first(), other);
+  t.equal(other.behind, one);
+  t.equal(line.size, 2);
+});
