@@ -4,7 +4,8 @@
 #   docker run --init --read-only --tmpfs /tmp --shm-size=1g -p 8080:8080 -v sluice-data:/data sluice
 #
 # --shm-size: the engine unpacks into /dev/shm, of which Docker gives 64 MB; with less than 256 MB free it uses the slower disk.
-# Signatures: mount a freshclam folder at /var/lib/clamav (read-only will do); without one the few that ship are used.
+# Signatures: `docker exec ID sluice signatures update` fetches ClamAV's into /data, or mount a folder that freshclam fills at
+# /var/lib/clamav (read-only will do); without either the few that ship are used.
 # docs/deploy.md has the rest.
 # BASE: a Debian 12 or 13 with Node and npm. `sh deploy/build-image.sh` makes one, and the image, where no registry can be reached.
 ARG BASE=node:22-trixie-slim
@@ -20,10 +21,15 @@ RUN node build.mjs \
   && rm -f dist/.tsbuildinfo
 
 FROM ${BASE}
-# The library that this Debian's libclamav-dev, which the first stage built with, depends on.
+# The library that this Debian's libclamav-dev, which the first stage built with, depends on. Of freshclam's package the program alone, for
+# `sluice signatures update`: with its daemon come cron, logrotate and systemd, 25 MB. All that it links comes with the library.
 RUN apt-get update -q \
   && apt-get install -q -y --no-install-recommends libclamav12 ca-certificates \
-  && rm -rf /var/lib/apt/lists/* \
+  && cd /tmp \
+  && apt-get download -q clamav-freshclam \
+  && dpkg -x clamav-freshclam_*.deb freshclam \
+  && install freshclam/usr/bin/freshclam /usr/bin/ \
+  && rm -rf /tmp/* /var/lib/apt/lists/* \
   && useradd --system --uid 10001 --no-create-home --home-dir /data --shell /usr/sbin/nologin sluice \
   && install -d -o sluice -g sluice -m 700 /data \
   && ln -s /sluice/dist/src/main.js /usr/local/bin/sluice

@@ -1,7 +1,7 @@
 // ClamAV's own downloader, freshclam, run once over a folder with a configuration of ours that exists as long as it runs.
 import { spawn } from 'node:child_process';
 import { mkdtemp, rm, writeFile } from 'node:fs/promises';
-import { tmpdir, userInfo } from 'node:os';
+import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 
 export interface DownloadOptions {
@@ -36,7 +36,8 @@ function configuration({ folder, mirror, urls }: DownloadOptions): string {
   const isOfficial = mirror === null || mirror === 'none';
   return [
     `DatabaseDirectory ${folder}`,
-    `DatabaseOwner ${userInfo().username}`,
+    // Whom it becomes where root starts it. Others stay who they are: in a container they need not have a name.
+    'DatabaseOwner root',
     // It is named even where nothing is asked of it: without one freshclam refuses to work.
     isOfficial ? `DatabaseMirror ${CLAMAV}` : `PrivateMirror ${mirror}`,
     ...(mirror === null ? [] : ['DNSDatabaseInfo no']),

@@ -1,12 +1,15 @@
 // `sluice signatures`: what is there, whether it loads, and updates from a real HTTP server and from a folder, all or nothing.
+import { execFile } from 'node:child_process';
 import { once } from 'node:events';
 import { readdirSync, readFileSync, statSync, symlinkSync, writeFileSync } from 'node:fs';
 import { createServer } from 'node:http';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { promisify } from 'node:util';
 import t, { type Test } from 'tap';
 import { mainPath, ownSignaturesDirectory } from '../../src/paths.js';
 import { type Ended, start } from '../fixtures/command.js';
+import { noNamespaces } from '../fixtures/namespaces.js';
 import { startServer } from '../fixtures/server.js';
 import { bodySignature, databaseFolder, temporaryFolder } from '../native/engine.js';
 
@@ -134,6 +137,18 @@ t.test('update fetches from URLs, puts in place what loads, and has nothing to d
   const second = await run(t, ['update', '--into', into], env);
   t.equal(second.code, 0, second.stderr);
   t.match(second.stdout, 'has the newest signatures already');
+});
+
+t.test('an update needs no name of the user that it runs as', { skip: noNamespaces }, async (t) => {
+  const url = await mirror(t, { 'own.ndb': NEW });
+  const into = temporaryFolder(t);
+  const nameless = ['--user', '--map-user=54321', '--map-group=54321', process.execPath, mainPath];
+  const { stdout } = await promisify(execFile)('unshare', [...nameless, 'signatures', 'update', '--into', into], {
+    cwd: tmpdir(),
+    env: { PATH: process.env['PATH'], SIGNATURES_MIRROR: 'none', SIGNATURES_URLS: `${url}/own.ndb` },
+  });
+  t.match(stdout, /^OK: 2 signatures/);
+  t.strictSame(contentOf(into), { 'own.ndb': NEW });
 });
 
 t.test('whatever goes wrong with an update changes nothing', async (t) => {

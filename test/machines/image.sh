@@ -4,8 +4,9 @@
 #
 #   test/machines/image.sh ROOT [NEWER_ROOT]      each the root of an image, as `buildah mount` gives it; needs root
 #
-# DATABASE_URL is passed on; without it there is the embedded database. Signatures come by this machine's freshclam, from a mirror on loopback
-# into a folder that the images read at /var/lib/clamav; MIRROR is a folder with files for the mirror besides (main.cvd, daily.cvd, bytecode.cvd).
+# DATABASE_URL is passed on; without it there is the embedded database. Signatures come from a mirror on loopback: by the image's own `sluice
+# signatures update` into /data, and by this machine's freshclam into a folder that the images read at /var/lib/clamav. MIRROR is a folder with
+# files for the mirror besides (main.cvd, daily.cvd, bytecode.cvd).
 # Prints a line for all that was looked at. Needs curl, psql, freshclam and Python 3.
 set -euo pipefail
 
@@ -165,21 +166,49 @@ serve_mirror() {
   } >"$clam/freshclam.conf"
 }
 
-# $1: a word that nothing has found so far. The mirror gets a signature for it, freshclam fetches that, and the running server finds it.
-look_at_freshclam() {
-  local began answer='' attempt
-  printf 'Test.Fresh:0:*:%s\n' "$(printf %s "$1" | od -An -v -tx1 | tr -d ' \n')" >"$clam/mirror/fresh.ndb"
+# The mirror gets a signature named $2 for the word $1, in the file $3, which nothing has found so far.
+publish() {
   scans=$((scans + 1))
   expect 'a mark without a signature' "$(printf %s "$1" | scan mark.txt)" '*"infected":false* 200'
-  freshclam --config-file="$clam/freshclam.conf" --quiet --stdout >>"$clam/freshclam.log" 2>&1 || fail "$(cat "$clam/freshclam.log")"
-  began=$SECONDS
+  printf '%s:0:*:%s\n' "$2" "$(printf %s "$1" | od -An -v -tx1 | tr -d ' \n')" >"$clam/mirror/$3"
+}
+
+# The running server finds the word $1 to be $2; $3: what has brought the signature.
+expect_found() {
+  local began=$SECONDS answer='' attempt
   for attempt in $(seq 60); do
     scans=$((scans + 1))
     answer=$(printf %s "$1" | scan mark.txt)
     case $answer in *'"infected":true'*) break ;; esac
     sleep 1
   done
-  expect "after freshclam, $((SECONDS - began)) s" "$answer" '*Test.Fresh* 200'
+  expect "after $3, $((SECONDS - began)) s" "$answer" "*$2* 200"
+}
+
+# As `docker exec` runs it. Nothing is in /var/lib/clamav, so what it fetches goes to /data.
+look_at_update() {
+  local word began
+  word="an updated mark of $(date +%s%N)"
+  rm -f "$clam"/signatures/*
+  publish "$word" Test.Updated updated.ndb
+  local update=("SIGNATURES_MIRROR=none" "SIGNATURES_URLS=http://127.0.0.1:$mirror_port/updated.ndb" sluice signatures update)
+  began=$(date +%s%N)
+  expect 'signatures update' "$(inside "$1" "${settings[@]}" "${update[@]}" 2>>"$clam/update.log" || cat "$clam/update.log")" \
+    'OK: *self-test passed*/data/signatures/updated.ndb is new'
+  echo "it took $((($(date +%s%N) - began) / 1000000)) ms"
+  expect_found "$word" Test.Updated 'signatures update'
+  expect 'whose they are' "$(stat -c '%u %a' "$data/signatures/updated.ndb")" '10001 *'
+  expect 'once more' "$(inside "$1" "${settings[@]}" "${update[@]}" 2>>"$clam/update.log")" '*has the newest signatures already'
+  expect 'from a mirror without the file' "$(inside "$1" "${settings[@]}" "${update[@]/updated.ndb/none.ndb}" 2>&1 >/dev/null | tail -n 1)" \
+    'sluice: nothing was changed: *'
+}
+
+look_at_freshclam() {
+  local word
+  word="a fresh mark of $(date +%s%N)"
+  publish "$word" Test.Fresh fresh.ndb
+  freshclam --config-file="$clam/freshclam.conf" --quiet --stdout >>"$clam/freshclam.log" 2>&1 || fail "$(cat "$clam/freshclam.log")"
+  expect_found "$word" Test.Fresh freshclam
   echo "signatures: $(cd "$clam/signatures" && echo *)"
 }
 
@@ -192,7 +221,8 @@ for root in "$@"; do
   expect_rows
   [ "$root" = "$first" ] || hello 'the key of before'
   look
-  look_at_freshclam "a mark of $(date +%s%N)"
+  look_at_update "$root"
+  look_at_freshclam
   expect 'health check' "$(health "$root" "$port")" 0
   expect 'health check of nobody' "$(health "$root" 1)" 1
   look_at_folders "$root"
