@@ -61,6 +61,7 @@ const OVER_BOTH: readonly string[] = [
   'api/strangers.test.js',
   'api/connections.test.js',
   'api/framing.test.js',
+  'api/left-scans.test.js',
   'api/clients.test.js',
   'api/pages.test.js',
 ];

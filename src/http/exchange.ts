@@ -12,6 +12,7 @@ import {
   openInbound,
   receiveBody,
   resumeReading,
+  watchClient,
 } from './inbound.js';
 import { isPieces, type Outbound, openOutbound } from './outbound.js';
 import { requestIdOf } from './request-id.js';
@@ -57,7 +58,7 @@ export interface Exchange extends Framing {
   /** Goes on after that. */
   resumeBody(): void;
   /**
-   * Lets the socket be read on while a slow answer is made, once the body is there: else a client that leaves is noticed only
+   * Lets the socket be read on, a tenth of a second later, while a slow answer is made, once the body is there: else a client that leaves is noticed only
    * with the answer. The price: a request that comes before the answer closes the connection (uWebSockets.js).
    */
   watch(): void;
@@ -139,7 +140,7 @@ export function openExchange(
     },
     pauseBody: () => holdBody(course.inbound),
     resumeBody: () => goOnWithBody(course.inbound),
-    watch: () => resumeReading(course.inbound),
+    watch: () => watchClient(course.inbound),
     reply(answer) {
       if (course.state === 'ended') return;
       if (course.state === 'answered') throw new Error(`${head.method} ${head.path} was answered twice`);

@@ -1,5 +1,6 @@
 // The bytes of one request as they arrive: kept and the socket paused while nobody receives them, dropped within bounds after an early answer.
 import { DRAIN_BYTES, DRAIN_MS, DRAIN_SILENCE_MS, JSON_BODY_BYTES } from '../limits.js';
+import { type CoarseTimer, startCoarseTimer } from '../waiting/coarse-timer.js';
 import type { Holding } from './body-budget.js';
 import type { Framing } from './framing.js';
 import type { Wire } from './wire.js';
@@ -35,9 +36,15 @@ export interface Inbound {
   keptBytes: number;
   /** Of a drain. */
   timers: NodeJS.Timeout[];
+  /** Of a watch over the client. */
+  watch: CoarseTimer | null;
 }
 
 const DROPPED: Mode = { kind: 'dropped' };
+/** Most answers are there before that, and are spared what it costs. */
+const WATCHED_AFTER_MS = 100;
+/** uWebSockets.js ends a connection that is read and has been silent for 8 to 12 s since it was last resumed. */
+const RESUMED_EVERY_MS = 4_000;
 
 /** What is kept counts against the holding. To be called before the HTTP library's handler returns. */
 export function openInbound(wire: Wire, body: Framing['body'], holding: Holding, onLost: () => void): Inbound {
@@ -54,6 +61,7 @@ export function openInbound(wire: Wire, body: Framing['body'], holding: Holding,
     isLost: false,
     keptBytes: 0,
     timers: [],
+    watch: null,
   };
   if (!inbound.isEnded) wire.onData((bytes, isLast) => takeIn(inbound, bytes, isLast));
   return inbound;
@@ -103,6 +111,23 @@ export function resumeReading(inbound: Inbound): void {
   if (inbound.isClosed || !inbound.isPaused) return;
   inbound.isPaused = false;
   inbound.wire.resume();
+}
+
+/** Lets the socket be read once the body is there, so that a client that leaves is noticed; a silent one is waited for, however long it takes. */
+export function watchClient(inbound: Inbound): void {
+  if (inbound.isClosed || inbound.watch !== null) return;
+  inbound.watch = startCoarseTimer(WATCHED_AFTER_MS, () => {
+    resumeReading(inbound);
+    resumeLater(inbound);
+  });
+}
+
+function resumeLater(inbound: Inbound): void {
+  inbound.watch = startCoarseTimer(RESUMED_EVERY_MS, () => {
+    inbound.wire.pause();
+    inbound.wire.resume();
+    resumeLater(inbound);
+  });
 }
 
 function forget(inbound: Inbound): void {
@@ -160,5 +185,6 @@ export function drainBody(inbound: Inbound, done: () => void): void {
 /** Forgets sink, kept bytes and timers; from here on the wire is not touched. */
 export function closeInbound(inbound: Inbound): void {
   inbound.isClosed = true;
+  inbound.watch?.stop();
   forget(inbound);
 }

@@ -11,13 +11,17 @@ export interface FormOptions extends UploadOptions {
 
 /** `sender`: whom it is from; `options`: those of the route. */
 export function submissionOf(exchange: Exchange, sender: Sender, options: FormOptions): Submission {
-  const { requestId, signal, isGone, onGone } = exchange;
+  const { requestId, signal, isGone } = exchange;
   return {
     account: sender.account,
     requestId,
     signal,
     isGone,
-    onGone,
+    onGone(listener) {
+      exchange.onGone(listener);
+      // A scan may wait for its thread for seconds: the time of a thread is for clients that are there.
+      if (listener !== null) exchange.watch();
+    },
     receive(onReceived) {
       receiveUpload(exchange, sender, options, (sent) => {
         if (sent.kind === 'url') void checkUrl(exchange, sender, options, sent).then(onReceived);
