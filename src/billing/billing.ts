@@ -9,7 +9,7 @@ import { WireTime, wireTime } from '../wire-time.js';
 import { type Applier, createApplier, type PlanChanged } from './apply.js';
 import { createCheckouts, type OpenCheckout } from './checkouts.js';
 import { answering } from './failures.js';
-import { createPrices } from './prices.js';
+import { createPrices, type ToldPrice } from './prices.js';
 import { findRecord } from './records.js';
 import { type StripeApi, StripeProblem } from './shapes.js';
 import { createStripeApi } from './stripe.js';
@@ -46,11 +46,14 @@ export const State = z.object({
     z.object({
       name: z.string(),
       hourlyLimit: z.int(),
-      price: ShownPrice.nullable().describe("null: it can't be bought, or Stripe doesn't say at the moment"),
+      price: ShownPrice.nullable().describe("null: it can't be bought, or Stripe has not said its price"),
+      pricePending: z.boolean().describe('Stripe has not said its price so far, and is asked: ask again'),
     }),
   ),
 });
 export type BillingState = z.infer<typeof State>;
+
+const NOT_SOLD: ToldPrice = { price: null, isPending: false };
 
 /** What needs Stripe. */
 export interface ActiveBilling {
@@ -90,8 +93,8 @@ export function createBilling(parts: BillingParts): Billing {
     const record = await findRecord(sql, userId, on?.stripe.livemode ?? true);
     if (record === null) throw new Failure('tokenInvalid');
     const shown = plans.map(async ({ name, hourlyLimit, prices: [priceId] }) => {
-      const price = on === null || priceId === undefined ? null : await on.prices.of(priceId);
-      return { name, hourlyLimit, price };
+      const told = on === null || priceId === undefined ? NOT_SOLD : await on.prices.of(priceId);
+      return { name, hourlyLimit, price: told.price, pricePending: told.isPending };
     });
     return {
       plan: record.plan,

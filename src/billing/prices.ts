@@ -5,8 +5,14 @@ import { logProblem } from './failures.js';
 import { type Price, type StripeApi, StripeProblem } from './shapes.js';
 
 export interface Prices {
+  of(priceId: string): Promise<ToldPrice>;
+}
+
+export interface ToldPrice {
   /** Null: not known, or it has no single amount. */
-  of(priceId: string): Promise<Price | null>;
+  readonly price: Price | null;
+  /** Stripe has not said it: it has not answered yet, or has failed. It is asked again. */
+  readonly isPending: boolean;
 }
 
 /** A price's amount never changes at Stripe; this is for the case that it ceases to have one. */
@@ -16,27 +22,29 @@ const RETRY_MS = 30_000;
 /** The plans are shown without prices rather than later. */
 const WAIT_MS = 1_500;
 
+const PENDING: ToldPrice = { price: null, isPending: true };
+
 interface Entry {
-  readonly price: Price | null;
+  readonly told: ToldPrice;
   readonly askAgainAtMs: number;
 }
 
 export function createPrices(stripe: StripeApi, log: Log, now: () => number): Prices {
   const known = new Map<string, Entry>();
-  const asked = new Map<string, Promise<Price | null>>();
+  const asked = new Map<string, Promise<ToldPrice>>();
 
-  async function ask(priceId: string): Promise<Price | null> {
+  async function ask(priceId: string): Promise<ToldPrice> {
     try {
-      const price = await stripe.readPrice(priceId);
-      known.set(priceId, { price, askAgainAtMs: now() + FRESH_MS });
-      return price;
+      const told = { price: await stripe.readPrice(priceId), isPending: false };
+      known.set(priceId, { told, askAgainAtMs: now() + FRESH_MS });
+      return told;
     } catch (error) {
       if (!(error instanceof StripeProblem)) throw error;
       // A price that STRIPE_PRICES names wrongly is found out here.
       logProblem(log, error);
-      const price = known.get(priceId)?.price ?? null;
-      known.set(priceId, { price, askAgainAtMs: now() + RETRY_MS });
-      return price;
+      const told = known.get(priceId)?.told ?? PENDING;
+      known.set(priceId, { told, askAgainAtMs: now() + RETRY_MS });
+      return told;
     } finally {
       asked.delete(priceId);
     }
@@ -45,11 +53,11 @@ export function createPrices(stripe: StripeApi, log: Log, now: () => number): Pr
   return {
     async of(priceId) {
       const entry = known.get(priceId);
-      if (entry !== undefined && now() < entry.askAgainAtMs) return entry.price;
+      if (entry !== undefined && now() < entry.askAgainAtMs) return entry.told;
       const answer = asked.get(priceId) ?? ask(priceId);
       asked.set(priceId, answer);
       // The next caller finds what comes later.
-      return await withinOr(answer, WAIT_MS, entry?.price ?? null);
+      return await withinOr(answer, WAIT_MS, entry?.told ?? PENDING);
     },
   };
 }

@@ -304,6 +304,7 @@ export const texts = {
     off: 'Billing is off on this server',
     offHint: 'Plans are set by the operator. Ask them if you need more scans per hour.',
     plans: 'Plans',
+    pricesPending: 'Stripe has not said the prices yet. They come here by themselves as soon as it does.',
     returned: 'Asking Stripe what came of your payment',
     paid: (plan: string, count: string) => `Thank you. You are on ${plan} now: ${count} scans per hour.`,
     unpaid: 'The payment is not complete yet. Your plan changes as soon as Stripe says that it is.',

@@ -34,9 +34,19 @@ billingTest('a checkout is opened, paid and synced: the plan follows, and the ad
     currentPeriodEnd: null,
     cancelAtPeriodEnd: false,
     plans: [
-      { name: 'FREE', hourlyLimit: 50, price: null },
-      { name: 'PRO', hourlyLimit: 1_000, price: { amount: 1_900, currency: 'eur', interval: 'month' } },
-      { name: 'BUSINESS', hourlyLimit: 10_000, price: { amount: 1_902, currency: 'eur', interval: 'month' } },
+      { name: 'FREE', hourlyLimit: 50, price: null, pricePending: false },
+      {
+        name: 'PRO',
+        hourlyLimit: 1_000,
+        price: { amount: 1_900, currency: 'eur', interval: 'month' },
+        pricePending: false,
+      },
+      {
+        name: 'BUSINESS',
+        hourlyLimit: 10_000,
+        price: { amount: 1_902, currency: 'eur', interval: 'month' },
+        pricePending: false,
+      },
     ],
   });
   const opened = await checkout(node, userId, 'PRO');

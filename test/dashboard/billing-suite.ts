@@ -1,22 +1,37 @@
 // The page of billing against a stand-in of Stripe: bought, come back from, managed, and Stripe away.
-import { until } from '../fixtures/until.js';
+import { deferred } from '../fixtures/deferred.js';
 import { noComplaints } from './browser.js';
 import type { Setting, Subtest } from './setting.js';
 
 export async function billingSuite(tap: Subtest, { server, stripe, signedIn }: Setting): Promise<void> {
   const person = await signedIn('/');
   const { page, context } = person;
-  // What Stripe hasn't told within its time is left out of the page, and is there for the next one: on a busy machine not for the first.
-  await until(async () =>
-    /"amount":1900\b/.test(await (await context.request.get(`${server.url}/web/billing/me`)).text()),
-  );
-  await page.goto(`${server.url}/billing`);
   /** Stripe's own pages, which the buyer is sent to. */
   const visited: string[] = [];
   await context.route(/stripe\.(com|test)/, async (route) => {
     visited.push(route.request().url());
     await route.fulfill({ contentType: 'text/html', body: '<h1>Stripe</h1>' });
   });
+
+  tap.test(
+    'a Stripe that takes long to say its prices is said, and the plans are for sale as soon as it has',
+    async (t) => {
+      const gate = deferred<void>();
+      stripe.fault = ({ call }) => (call.startsWith('GET /v1/prices/') ? { kind: 'hold', until: gate.promise } : null);
+      await page.goto(`${server.url}/billing`);
+      const waiting = page.getByText('Stripe has not said the prices yet');
+      await waiting.waitFor();
+      const buy = page.getByRole('button', { name: 'Buy PRO' });
+      t.ok(await buy.isDisabled());
+      t.equal(await page.getByText('Billing is off').count(), 0);
+      gate.resolve();
+      stripe.fault = () => null;
+      await page.getByText('€19.00 per month').waitFor();
+      t.ok(await buy.isEnabled());
+      t.equal(await waiting.count(), 0);
+      noComplaints(t, person);
+    },
+  );
 
   tap.test('Stripe that fails is said, and nothing is bought', async (t) => {
     await page.getByRole('button', { name: 'Buy PRO' }).waitFor();

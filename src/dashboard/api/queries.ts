@@ -73,9 +73,18 @@ export const keysQuery = queryOptions({
   queryFn: ({ signal }) => ask({ path: '/web/keys/me', shape: Keys, signal }),
 });
 
+/** How often prices that Stripe has not said yet are asked for again: at first in ms, and later, when it seems to be away. */
+const PRICES_SOON_MS = 2_000;
+const PRICES_LATER_MS = 30_000;
+const PRICES_SOON_TIMES = 5;
+
 export const billingQuery = queryOptions({
   queryKey: ['billing'],
   queryFn: ({ signal }) => ask({ path: '/web/billing/me', shape: Billing, signal }),
+  refetchInterval({ state: { data, dataUpdateCount } }) {
+    if (data?.plans.some(({ pricePending }) => pricePending) !== true) return false;
+    return dataUpdateCount < PRICES_SOON_TIMES ? PRICES_SOON_MS : PRICES_LATER_MS;
+  },
 });
 
 export const sessionsQuery = queryOptions({

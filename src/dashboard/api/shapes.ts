@@ -98,7 +98,9 @@ export const Billing = z.object({
   status: z.string(),
   currentPeriodEnd: z.nullable(z.string()),
   cancelAtPeriodEnd: z.boolean(),
-  plans: z.array(z.object({ name: z.string(), hourlyLimit: z.number(), price: z.nullable(Price) })),
+  plans: z.array(
+    z.object({ name: z.string(), hourlyLimit: z.number(), price: z.nullable(Price), pricePending: z.boolean() }),
+  ),
 });
 export type Billing = z.infer<typeof Billing>;
 export const Redirect = z.object({ url: z.string() });

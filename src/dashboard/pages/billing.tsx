@@ -1,5 +1,5 @@
 // Billing: the plan, what others cost, the ways to Stripe, and what came of a checkout.
-import { Alert, Badge, Button } from '@mantine/core';
+import { Alert, Badge, Button, Loader, Skeleton } from '@mantine/core';
 import { useMutation, useQuery } from '@tanstack/react-query';
 import { useSearchParams } from 'wouter';
 import { ask } from '../api/client.ts';
@@ -37,7 +37,8 @@ export function BillingPage() {
 const SUBSCRIBED = ['active', 'trialing', 'past_due', 'unpaid', 'paused'];
 
 function Plans({ billing }: { readonly billing: Billing }) {
-  const isSold = billing.plans.some(({ price }) => price !== null);
+  const isPending = billing.plans.some(({ pricePending }) => pricePending);
+  const isSold = isPending || billing.plans.some(({ price }) => price !== null);
   const isSubscribed = SUBSCRIBED.includes(billing.status);
   return (
     <>
@@ -51,6 +52,11 @@ function Plans({ billing }: { readonly billing: Billing }) {
       {isSold || billing.status !== 'none' ? null : (
         <Alert color="blue" title={t.off}>
           {t.offHint}
+        </Alert>
+      )}
+      {isPending && (
+        <Alert color="blue" role="status" icon={<Loader size="xs" />}>
+          {t.pricesPending}
         </Alert>
       )}
       <section aria-label={t.plans} className="billing-plans">
@@ -128,15 +134,20 @@ function PlanCard({ plan, isCurrent, canBuy, isSold }: PlanCardProps) {
           </Badge>
         )}
       </div>
-      {isSold && <p className="billing-price">{plan.price === null ? t.free : priceOf(plan.price)}</p>}
+      {isSold && <PriceLine plan={plan} />}
       <p className="dimmed billing-line">{t.perHour(number(plan.hourlyLimit))}</p>
-      {plan.price !== null && !isCurrent && canBuy && (
-        <Button loading={checkout.isPending} onClick={() => checkout.mutate()} fullWidth>
+      {(plan.price !== null || plan.pricePending) && !isCurrent && canBuy && (
+        <Button disabled={plan.price === null} loading={checkout.isPending} onClick={() => checkout.mutate()} fullWidth>
           {t.choose(plan.name)}
         </Button>
       )}
     </section>
   );
+}
+
+function PriceLine({ plan: { price, pricePending } }: Pick<PlanCardProps, 'plan'>) {
+  if (price !== null) return <p className="billing-price">{priceOf(price)}</p>;
+  return <div className="billing-price">{pricePending ? <Skeleton height={24} width="8rem" /> : t.free}</div>;
 }
 
 function priceOf({ amount, currency, interval }: Price): string {
