@@ -47,7 +47,10 @@ export const State = z.object({
       name: z.string(),
       hourlyLimit: z.int(),
       price: ShownPrice.nullable().describe("null: it can't be bought, or Stripe has not said its price"),
-      pricePending: z.boolean().describe('Stripe has not said its price so far, and is asked: ask again'),
+      pricePending: z
+        .literal(true)
+        .optional()
+        .describe('Only where Stripe has not said the price so far, and is asked: ask again'),
     }),
   ),
 });
@@ -94,7 +97,8 @@ export function createBilling(parts: BillingParts): Billing {
     if (record === null) throw new Failure('tokenInvalid');
     const shown = plans.map(async ({ name, hourlyLimit, prices: [priceId] }) => {
       const told = on === null || priceId === undefined ? NOT_SOLD : await on.prices.of(priceId);
-      return { name, hourlyLimit, price: told.price, pricePending: told.isPending };
+      const plan = { name, hourlyLimit, price: told.price };
+      return told.isPending ? { ...plan, pricePending: true as const } : plan;
     });
     return {
       plan: record.plan,

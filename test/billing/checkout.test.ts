@@ -34,18 +34,16 @@ billingTest('a checkout is opened, paid and synced: the plan follows, and the ad
     currentPeriodEnd: null,
     cancelAtPeriodEnd: false,
     plans: [
-      { name: 'FREE', hourlyLimit: 50, price: null, pricePending: false },
+      { name: 'FREE', hourlyLimit: 50, price: null },
       {
         name: 'PRO',
         hourlyLimit: 1_000,
         price: { amount: 1_900, currency: 'eur', interval: 'month' },
-        pricePending: false,
       },
       {
         name: 'BUSINESS',
         hourlyLimit: 10_000,
         price: { amount: 1_902, currency: 'eur', interval: 'month' },
-        pricePending: false,
       },
     ],
   });

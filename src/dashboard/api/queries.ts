@@ -82,7 +82,7 @@ export const billingQuery = queryOptions({
   queryKey: ['billing'],
   queryFn: ({ signal }) => ask({ path: '/web/billing/me', shape: Billing, signal }),
   refetchInterval({ state: { data, dataUpdateCount } }) {
-    if (data?.plans.some(({ pricePending }) => pricePending) !== true) return false;
+    if (data?.plans.some(({ pricePending }) => pricePending === true) !== true) return false;
     return dataUpdateCount < PRICES_SOON_TIMES ? PRICES_SOON_MS : PRICES_LATER_MS;
   },
 });

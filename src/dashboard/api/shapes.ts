@@ -99,7 +99,12 @@ export const Billing = z.object({
   currentPeriodEnd: z.nullable(z.string()),
   cancelAtPeriodEnd: z.boolean(),
   plans: z.array(
-    z.object({ name: z.string(), hourlyLimit: z.number(), price: z.nullable(Price), pricePending: z.boolean() }),
+    z.object({
+      name: z.string(),
+      hourlyLimit: z.number(),
+      price: z.nullable(Price),
+      pricePending: z.optional(z.boolean()),
+    }),
   ),
 });
 export type Billing = z.infer<typeof Billing>;

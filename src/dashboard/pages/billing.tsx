@@ -37,7 +37,7 @@ export function BillingPage() {
 const SUBSCRIBED = ['active', 'trialing', 'past_due', 'unpaid', 'paused'];
 
 function Plans({ billing }: { readonly billing: Billing }) {
-  const isPending = billing.plans.some(({ pricePending }) => pricePending);
+  const isPending = billing.plans.some(({ pricePending }) => pricePending === true);
   const isSold = isPending || billing.plans.some(({ price }) => price !== null);
   const isSubscribed = SUBSCRIBED.includes(billing.status);
   return (
@@ -136,7 +136,7 @@ function PlanCard({ plan, isCurrent, canBuy, isSold }: PlanCardProps) {
       </div>
       {isSold && <PriceLine plan={plan} />}
       <p className="dimmed billing-line">{t.perHour(number(plan.hourlyLimit))}</p>
-      {(plan.price !== null || plan.pricePending) && !isCurrent && canBuy && (
+      {(plan.price !== null || plan.pricePending === true) && !isCurrent && canBuy && (
         <Button disabled={plan.price === null} loading={checkout.isPending} onClick={() => checkout.mutate()} fullWidth>
           {t.choose(plan.name)}
         </Button>
@@ -147,7 +147,7 @@ function PlanCard({ plan, isCurrent, canBuy, isSold }: PlanCardProps) {
 
 function PriceLine({ plan: { price, pricePending } }: Pick<PlanCardProps, 'plan'>) {
   if (price !== null) return <p className="billing-price">{priceOf(price)}</p>;
-  return <div className="billing-price">{pricePending ? <Skeleton height={24} width="8rem" /> : t.free}</div>;
+  return <div className="billing-price">{pricePending === true ? <Skeleton height={24} width="8rem" /> : t.free}</div>;
 }
 
 function priceOf({ amount, currency, interval }: Price): string {
