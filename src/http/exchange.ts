@@ -12,6 +12,7 @@ import {
   openInbound,
   receiveBody,
   resumeReading,
+  unwatchClient,
   watchClient,
 } from './inbound.js';
 import { isPieces, type Outbound, openOutbound } from './outbound.js';
@@ -62,6 +63,8 @@ export interface Exchange extends Framing {
    * with the answer. The price: a request that comes before the answer closes the connection (uWebSockets.js).
    */
   watch(): void;
+  /** Ends the watch: a request that comes now is answered after this one. */
+  unwatch(): void;
   /** Answers, once. Does nothing when the client is gone. */
   reply(reply: Reply): void;
 }
@@ -141,6 +144,7 @@ export function openExchange(
     pauseBody: () => holdBody(course.inbound),
     resumeBody: () => goOnWithBody(course.inbound),
     watch: () => watchClient(course.inbound),
+    unwatch: () => unwatchClient(course.inbound),
     reply(answer) {
       if (course.state === 'ended') return;
       if (course.state === 'answered') throw new Error(`${head.method} ${head.path} was answered twice`);

@@ -122,6 +122,14 @@ export function watchClient(inbound: Inbound): void {
   });
 }
 
+/** The socket is not read any more until the answer: a request that comes meanwhile is answered after this one. */
+export function unwatchClient(inbound: Inbound): void {
+  if (inbound.watch === null) return;
+  inbound.watch.stop();
+  inbound.watch = null;
+  pause(inbound);
+}
+
 function resumeLater(inbound: Inbound): void {
   inbound.watch = startCoarseTimer(RESUMED_EVERY_MS, () => {
     inbound.wire.pause();

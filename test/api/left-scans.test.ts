@@ -99,3 +99,13 @@ t.test(
     t.equal((await second.answer())?.status, 200);
   },
 );
+
+t.test('a request that comes while a scan runs that had to wait is answered after it', async (t) => {
+  const server = await start(t);
+  const first = await send(server, { requestId: 'first', seconds: 1 });
+  const second = await send(server, { requestId: 'second', seconds: 1 });
+  t.equal((await first.answer())?.status, 200);
+  await second.send('GET /livez HTTP/1.1\r\nHost: x\r\n\r\n');
+  t.equal((await second.answer())?.status, 200, 'the scan');
+  t.equal((await second.answer())?.status, 200, 'the request behind it');
+});

@@ -39,7 +39,8 @@ export function createAhead<Item extends Origin<Item>>({ queue, onBegun, onLong 
   let alarm: NodeJS.Timeout | null = null;
 
   function takeOut(one: Lying<Item>): void {
-    lying.splice(lying.indexOf(one), 1);
+    const index = lying.indexOf(one);
+    if (index !== -1) lying.splice(index, 1);
   }
 
   function promote(one: Lying<Item>): void {

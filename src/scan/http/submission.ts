@@ -20,7 +20,8 @@ export function submissionOf(exchange: Exchange, sender: Sender, options: FormOp
     onGone(listener) {
       exchange.onGone(listener);
       // A scan may wait for its thread for seconds: the time of a thread is for clients that are there.
-      if (listener !== null) exchange.watch();
+      if (listener === null) exchange.unwatch();
+      else exchange.watch();
     },
     receive(onReceived) {
       receiveUpload(exchange, sender, options, (sent) => {
