@@ -6,7 +6,7 @@ const rows = [
   ['scan/'],
   ['download/', 'admission/', 'account/', 'history/', 'billing/'],
   ['engine/', 'http/', 'store/'],
-  ['(config/|waiting/|(errors|error-text|limits|log|paths|exit-codes|recent-table|wire-time)\\.ts$)'],
+  ['(config/|waiting/|(errors|error-text|limits|log|paths|process-addon|exit-codes|recent-table|wire-time)\\.ts$)'],
 ];
 
 function rowRules() {

@@ -1,9 +1,9 @@
 // `sluice serve` as it is run: supervisor, server process and service together, over signals, crashes and a second start.
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { existsSync, mkdtempSync, readFileSync, rmSync } from 'node:fs';
+import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs';
 import { createServer } from 'node:net';
-import { tmpdir } from 'node:os';
+import { release, tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import t, { type Test } from 'tap';
 import { mainPath, ownSignaturesDirectory } from '../../src/paths.js';
@@ -137,6 +137,29 @@ t.test('SIGHUP reads the signatures again, and the service goes on', async (t) =
   await until(async () => (await epoch()) !== first);
   t.equal(await epoch(), first + 1);
   t.equal((await fetch(`${origin}/livez`)).status, 200);
+});
+
+/** Nanoseconds that the kernel lets the thread have a core at once; null: it doesn't say. */
+function sliceOf(tid: number): number | null {
+  const path = `/proc/${tid}/sched`;
+  const slice = existsSync(path) ? /^se\.slice +: +(\d+)$/m.exec(readFileSync(path, 'utf8'))?.[1] : undefined;
+  return slice === undefined ? null : Number(slice);
+}
+
+t.test('the serving thread has the shortest time slice that there is, no other thread has it', async (t) => {
+  const running = serve(t);
+  await ready(`http://127.0.0.1:${await listening(running)}`);
+  const pid = serverPid(running);
+  const usual = sliceOf(process.pid);
+  // Linux before 6.12 has one slice for all threads, and most of those kernels don't say which.
+  const [major = 0, minor = 0] = release().split('.').map(Number);
+  const isShort = usual !== null && (major > 6 || (major === 6 && minor >= 12));
+  t.equal(sliceOf(pid), isShort ? 100_000 : usual);
+  const others = readdirSync(`/proc/${pid}/task`)
+    .map(Number)
+    .filter((tid) => tid !== pid);
+  t.ok(others.length > 1);
+  for (const tid of others) t.equal(sliceOf(tid), usual);
 });
 
 t.test('SIGUSR2 to the server process does nothing', async (t) => {

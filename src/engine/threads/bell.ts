@@ -1,7 +1,5 @@
 // The bell of a pool: what scan threads ring when there is an answer, and how the serving thread hears it, once for all that rang in a turn.
-import { existsSync } from 'node:fs';
-import { createRequire } from 'node:module';
-import { processAddonPath } from '../../paths.js';
+import { type ProcessAddon, processAddon } from '../../process-addon.js';
 
 export interface Bell {
   /** For the threads. */
@@ -17,11 +15,7 @@ export interface BellRope {
   readonly number: number | null;
 }
 
-interface BellAddon {
-  openBell(onRing: () => void): number;
-  ringBell(number: number): void;
-  closeBell(number: number): void;
-}
+type BellAddon = Pick<ProcessAddon, 'openBell' | 'ringBell' | 'closeBell'>;
 
 const RUNG = 1;
 const SILENT = 0;
@@ -30,7 +24,7 @@ const SILENT = 0;
  * `onRing` is called at least once after each ring. `addon` null: by Atomics.waitAsync, which costs the serving thread 15 us for each time,
  * and a scan thread 6.
  */
-export function startBell(onRing: () => void, addon: BellAddon | null = loadAddon()): Bell {
+export function startBell(onRing: () => void, addon: BellAddon | null = processAddon()): Bell {
   const word = new Int32Array(new SharedArrayBuffer(Int32Array.BYTES_PER_ELEMENT));
   return addon === null ? startWaiting(word, onRing) : openBell(word, addon, onRing);
 }
@@ -78,16 +72,9 @@ function notify(word: Int32Array): void {
 /** Returns what rings. To be called before the thread is confined: it may load the addon. */
 export function takeRope({ word, number }: BellRope): () => void {
   if (number === null) return () => notify(word);
-  const addon = loadAddon();
+  const addon = processAddon();
   if (addon === null) throw new Error('The addon that the bell was opened by is gone');
   return () => {
     if (Atomics.exchange(word, 0, RUNG) === SILENT) addon.ringBell(number);
   };
-}
-
-/** Null: it needs a compiler at the installation. */
-function loadAddon(): BellAddon | null {
-  if (!existsSync(processAddonPath)) return null;
-  const exported: BellAddon = createRequire(import.meta.url)(processAddonPath);
-  return exported;
 }

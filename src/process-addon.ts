@@ -1,0 +1,28 @@
+// The addon for what Node has no call for (native/process.cc). It needs a compiler at the installation, so it may not be there.
+import { existsSync } from 'node:fs';
+import { createRequire } from 'node:module';
+import { processAddonPath } from './paths.js';
+
+export interface ProcessAddon {
+  forbidCoreDumps(): void;
+  /** `onRing` is called once for all that rang in a turn of the event loop. Returns the bell's number. */
+  openBell(onRing: () => void): number;
+  ringBell(number: number): void;
+  closeBell(number: number): void;
+  /** The whole pages among the bytes are zeros from now on. */
+  discardPages(bytes: Uint8Array): void;
+  /** Of the calling thread. Throws where the system forbids it. */
+  shortenTimeSlice(microseconds: number): void;
+}
+
+let loadedAddon: ProcessAddon | null | undefined;
+
+export function processAddon(): ProcessAddon | null {
+  if (loadedAddon === undefined) {
+    const exported: ProcessAddon | null = existsSync(processAddonPath)
+      ? createRequire(import.meta.url)(processAddonPath)
+      : null;
+    loadedAddon = exported;
+  }
+  return loadedAddon;
+}
