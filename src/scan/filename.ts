@@ -1,15 +1,22 @@
 // Names as they are shown: the last part of a client's filename, and its extension.
 import { FILENAME_MAX_CHARACTERS } from '../limits.js';
 
+/** ASCII that is a base name already: most are, and are looked at once. Longer ones may have to be cut. */
+const PLAIN = /^[!-.0-[\]-~][ -.0-[\]-~]{0,99}$/;
+
 /**
  * The base name of what a client calls its file: path parts dropped (either slash), control characters removed, at most 255
  * characters. Null when nothing that names a file is left.
  */
 export function baseName(filename: string): string | null {
+  const kept = PLAIN.test(filename) ? filename : keptOf(filename);
+  return kept === '.' || kept === '..' || kept.trim() === '' ? null : kept;
+}
+
+function keptOf(filename: string): string {
   const last = filename.split(/[/\\]/).at(-1) ?? '';
   // Cut before it is checked: 255 blanks before the rest would leave a name of blanks.
-  const kept = [...last.replace(/\p{Cc}/gu, '')].slice(0, FILENAME_MAX_CHARACTERS).join('');
-  return kept.trim() === '' || kept === '.' || kept === '..' ? null : kept;
+  return [...last.replace(/\p{Cc}/gu, '')].slice(0, FILENAME_MAX_CHARACTERS).join('');
 }
 
 /** A name as it is shown, with what follows its last dot. */

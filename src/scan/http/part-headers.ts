@@ -8,9 +8,11 @@ export interface Disposition {
   readonly filename: string | null;
 }
 
-const LINE = /^([!#$%&'*+\-.^_`|~0-9A-Za-z]+):[ \t]*(.*)$/s;
-/** Line ends of their own would be a second header to some readers. Other control characters only spoil a name (filename.ts). */
-const LINE_END = /[\r\n]/;
+/**
+ * A line with its end. Line ends of their own in it would be a second header to some readers. Other control characters only spoil a
+ * name (filename.ts).
+ */
+const LINE = /([!#$%&'*+\-.^_`|~0-9A-Za-z]+):[ \t]*([^\r\n]*)(?:\r\n(?=[^])|$)/y;
 /** `; name=token` or `; name="quoted"`, a backslash escaping only quote and backslash: Windows paths come unescaped. */
 const PARAMETER = /[ \t]*;[ \t]*([!#$%&'*+\-.^_`|~0-9A-Za-z]+)=(?:"((?:\\["\\]|\\(?!["\\])|[^"\\])*)"|([^\s";]*))/y;
 
@@ -18,20 +20,27 @@ const PARAMETER = /[ \t]*;[ \t]*([!#$%&'*+\-.^_`|~0-9A-Za-z]+)=(?:"((?:\\["\\]|\
 export function parsePartHeaders(block: Buffer): Disposition {
   let disposition: string | null = null;
   // Lossy on purpose: bytes that are no UTF-8 become U+FFFD, in a name that is only shown.
-  for (const line of block.toString('utf8').split('\r\n')) {
-    const [, sentName, value] = LINE.exec(line) ?? [];
-    if (sentName === undefined || value === undefined || LINE_END.test(value)) {
+  const text = block.toString('utf8');
+  let end = 0;
+  do {
+    LINE.lastIndex = end;
+    const [line, sentName, value] = LINE.exec(text) ?? [];
+    if (line === undefined || sentName === undefined || value === undefined) {
       throw new MalformedMultipart('a part has an invalid header line');
     }
+    end += line.length;
     const name = sentName.toLowerCase();
     assertAsItIs(name, value.trimEnd());
-    if (name !== 'content-disposition') continue;
-    if (disposition !== null) throw new MalformedMultipart('a part has two Content-Disposition headers');
-    disposition = value;
-  }
+    if (name === 'content-disposition') {
+      if (disposition !== null) throw new MalformedMultipart('a part has two Content-Disposition headers');
+      disposition = value;
+    }
+  } while (end < text.length);
   if (disposition === null) throw new MalformedMultipart('a part has no Content-Disposition header');
   return parseDisposition(disposition);
 }
+
+const TYPE = /^form-data(?=[;\s]|$)/i;
 
 /** RFC 2045 section 6.1: what leaves the bytes as they are. Others are for mail (RFC 7578 section 4.7), and curl's `encoder=` sends them. */
 const PLAIN_ENCODINGS: ReadonlySet<string> = new Set(['7bit', '8bit', 'binary']);
@@ -54,8 +63,8 @@ function assertAsItIs(name: string, value: string): void {
 }
 
 function parseDisposition(value: string): Disposition {
-  const type = /^[^;\s]*/.exec(value)?.[0] ?? '';
-  if (type.toLowerCase() !== 'form-data') throw new MalformedMultipart('a part is not form-data');
+  const type = TYPE.exec(value)?.[0];
+  if (type === undefined) throw new MalformedMultipart('a part is not form-data');
   const parameters = new Map<string, string>();
   const text = value.trimEnd();
   PARAMETER.lastIndex = type.length;
@@ -68,7 +77,7 @@ function parseDisposition(value: string): Disposition {
       throw new MalformedMultipart('a part has an invalid Content-Disposition');
     }
     if (parameters.has(name)) throw new MalformedMultipart(`a part has two ${name} parameters`);
-    parameters.set(name, match[2] === undefined ? (match[3] ?? '') : match[2].replace(/\\(["\\])/g, '$1'));
+    parameters.set(name, match[2] === undefined ? (match[3] ?? '') : unescaped(match[2]));
     end = PARAMETER.lastIndex;
   }
   const name = parameters.get('name');
@@ -76,14 +85,21 @@ function parseDisposition(value: string): Disposition {
   return { name, filename: extended(parameters.get('filename*')) ?? plain(parameters.get('filename')) };
 }
 
+function unescaped(quoted: string): string {
+  return quoted.includes('\\') ? quoted.replace(/\\(["\\])/g, '$1') : quoted;
+}
+
 /** Browsers send quote, CR and LF of a filename percent-encoded, and nothing else (HTML standard, multipart form data). */
 function plain(filename: string | undefined): string | null {
-  return filename?.replace(/%22/g, '"').replace(/%0D/gi, '\r').replace(/%0A/gi, '\n') ?? null;
+  if (filename === undefined) return null;
+  if (!filename.includes('%')) return filename;
+  return filename.replace(/%22/g, '"').replace(/%0D/gi, '\r').replace(/%0A/gi, '\n');
 }
 
 /** RFC 8187: `UTF-8'en'na%C3%AFve.txt`. Null when it is in a character set that nobody has to know. */
 function extended(value: string | undefined): string | null {
-  const [, charset, encoded] = /^([^']*)'[^']*'(.*)$/.exec(value ?? '') ?? [];
+  if (value === undefined) return null;
+  const [, charset, encoded] = /^([^']*)'[^']*'(.*)$/.exec(value) ?? [];
   if (charset === undefined || encoded === undefined) return null;
   const encoding = /^utf-8$/i.test(charset) ? 'utf8' : /^iso-8859-1$/i.test(charset) ? 'latin1' : null;
   if (encoding === null) return null;
