@@ -1,10 +1,12 @@
-// What a client waits for at half of the capacity, and where the processor's time goes: an open loop, with the embedded store and with Postgres and Redis.
+// What a client waits for at half of the capacity, and where the processor's time goes: an open loop, with the
+// embedded store, with Postgres and Redis, and clamd for comparison.
 import { mkdtemp, rm } from 'node:fs/promises';
 import { availableParallelism, tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { ownSignaturesDirectory } from '../src/paths.js';
-import type { Setting } from './contestants/contestant.js';
-import { type SluiceContestant, startForgetfulSluice, startForgetfulSluiceWithStores } from './contestants/sluice.js';
+import { startClamdContestant } from './contestants/clamd.js';
+import type { PacedContestant, Setting } from './contestants/contestant.js';
+import { startForgetfulSluice, startForgetfulSluiceWithStores } from './contestants/sluice.js';
 import { threadSeconds, untilIdle } from './cpu.js';
 import { makeFileSet } from './files.js';
 
@@ -24,20 +26,20 @@ function median(values: readonly number[]): number {
 }
 
 /** The capacity and the open loop take turns: a machine that slows down slows both. */
-async function measure(name: string, sluice: SluiceContestant): Promise<void> {
-  await sluice.run(WARM_UP_SECONDS);
+async function measure(name: string, contestant: PacedContestant): Promise<void> {
+  await contestant.run(WARM_UP_SECONDS);
   const rates: number[] = [];
   const p50s: number[] = [];
   const p99s: number[] = [];
   for (let round = 0; round < ROUNDS; round += 1) {
-    const full = await sluice.run(SECONDS);
+    const full = await contestant.run(SECONDS);
     rates.push(full.scans / full.seconds);
-    await untilIdle(sluice.pid);
-    const half = await sluice.pace(SECONDS, median(rates) / 2);
+    await untilIdle(contestant.pid);
+    const half = await contestant.pace(SECONDS, median(rates) / 2);
     if (full.errors + half.errors > 0) throw new Error(full.firstError || half.firstError);
     p50s.push((half.p50Us ?? Number.NaN) / 1000);
     p99s.push((half.p99Us ?? Number.NaN) / 1000);
-    await untilIdle(sluice.pid);
+    await untilIdle(contestant.pid);
   }
   const ratio = median(p99s.map((p99, round) => p99 / (p50s[round] ?? Number.NaN)));
   print(
@@ -46,11 +48,11 @@ async function measure(name: string, sluice: SluiceContestant): Promise<void> {
   );
 }
 
-async function printThreads(sluice: SluiceContestant): Promise<void> {
-  const before = threadSeconds(sluice.pid);
-  const { scans } = await sluice.run(SECONDS);
-  await untilIdle(sluice.pid);
-  const used = [...threadSeconds(sluice.pid)].map(([thread, seconds]) => ({
+async function printThreads(contestant: PacedContestant): Promise<void> {
+  const before = threadSeconds(contestant.pid);
+  const { scans } = await contestant.run(SECONDS);
+  await untilIdle(contestant.pid);
+  const used = [...threadSeconds(contestant.pid)].map(([thread, seconds]) => ({
     thread,
     us: ((seconds - (before.get(thread) ?? 0)) / scans) * 1e6,
   }));
@@ -61,21 +63,25 @@ async function printThreads(sluice: SluiceContestant): Promise<void> {
 
 const folder = await mkdtemp(join(tmpdir(), 'sluice-half-'));
 const setting: Setting = { databaseDirectory: ownSignaturesDirectory, threads: availableParallelism(), folder };
-const forms = { embedded: startForgetfulSluice, 'Postgres and Redis': startForgetfulSluiceWithStores };
+const forms = {
+  embedded: startForgetfulSluice,
+  'Postgres and Redis': startForgetfulSluiceWithStores,
+  clamd: startClamdContestant,
+};
 try {
   for (const [name, start] of Object.entries(forms)) {
-    const sluice = await start(setting, CONNECTIONS);
+    const contestant = await start(setting, CONNECTIONS);
     try {
       const { listPath, ...files } = await makeFileSet(
         { name: '1KB', files: { kind: 'unique', sizeBytes: 1024 } },
         folder,
         async () => () => true,
       );
-      await sluice.use({ listPath, ...files });
-      await measure(name, sluice);
-      await printThreads(sluice);
+      await contestant.use({ listPath, ...files });
+      await measure(name, contestant);
+      await printThreads(contestant);
     } finally {
-      await sluice.stop();
+      await contestant.stop();
     }
   }
 } finally {

@@ -2,7 +2,14 @@
 import { type ClamdOptions, startClamd } from '../../test/fixtures/clamd.js';
 import { compile, loadProgram } from '../compile.js';
 import { startLineProcess } from '../line-process.js';
-import { askForFiles, askForRun, type Contestant, type Setting } from './contestant.js';
+import {
+  askForFiles,
+  askForPace,
+  askForRun,
+  type Contestant,
+  type PacedContestant,
+  type Setting,
+} from './contestant.js';
 
 /** Length of the two trials that find the faster way to speak to it, in seconds. */
 const TRIAL_SECONDS = 0.4;
@@ -14,7 +21,7 @@ const wayText: Record<Way, string> = {
   close: 'one connection per scan',
 };
 
-export function startClamdContestant(setting: Setting, connections: number): Promise<Contestant> {
+export function startClamdContestant(setting: Setting, connections: number): Promise<PacedContestant> {
   return start('clamd', setting, connections);
 }
 
@@ -32,7 +39,7 @@ async function start(
   name: string,
   setting: Setting & Pick<ClamdOptions, 'keepsMemory' | 'remembers'>,
   connections: number,
-): Promise<Contestant> {
+): Promise<PacedContestant> {
   const program = await compile(loadProgram);
   const clamd = await startClamd(setting);
   const client = startLineProcess(program);
@@ -65,6 +72,7 @@ async function start(
       return wayText[way];
     },
     run: runOnce,
+    pace: (seconds, rate) => askForPace(client, seconds, rate),
     stop,
   };
 }

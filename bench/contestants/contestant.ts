@@ -29,6 +29,14 @@ export interface Contestant {
   stop(): Promise<void>;
 }
 
+/** Of an open loop: a scan that is due hardly ever waits for one. */
+const PACED_CONNECTIONS = 64;
+
+export interface PacedContestant extends Contestant {
+  /** An open loop: so many scans a second, whatever the answers do; each one's time counts from when it was due. */
+  pace(seconds: number, rate: number): Promise<Measurement>;
+}
+
 export interface Setting {
   readonly databaseDirectory: string;
   readonly threads: number;
@@ -47,4 +55,8 @@ export async function askForRun(process: LineProcess, command: string): Promise<
   const answer = await process.ask(command);
   if (!answer.startsWith('done ')) throw new Error(`a round was answered with: ${answer}`);
   return measurement.parse(JSON.parse(answer.slice('done '.length)));
+}
+
+export function askForPace(process: LineProcess, seconds: number, rate: number): Promise<Measurement> {
+  return askForRun(process, `pace ${seconds} ${PACED_CONNECTIONS} ${rate}`);
 }

@@ -12,17 +12,20 @@ import { compile, loadProgram } from '../compile.js';
 import { descendants } from '../cpu.js';
 import { endProcess, pidOf, startLineProcess } from '../line-process.js';
 import { copyNoise } from '../noise.js';
-import { askForFiles, askForRun, type Contestant, type Measurement, type Setting } from './contestant.js';
+import {
+  askForFiles,
+  askForPace,
+  askForRun,
+  type Contestant,
+  type PacedContestant,
+  type Setting,
+} from './contestant.js';
 
 const READY_TIMEOUT_MS = 180_000;
 const LOG_CHARACTERS = 2_000;
-/** Of an open loop: a scan that is due hardly ever waits for one. */
-const PACED_CONNECTIONS = 64;
 
-export interface SluiceContestant extends Contestant {
+export interface SluiceContestant extends PacedContestant {
   readonly url: string;
-  /** An open loop: so many scans a second, whatever the answers do; each one's time counts from when it was due. */
-  pace(seconds: number, rate: number): Promise<Measurement>;
 }
 
 /** The service as it comes, but for what it remembers: every scan is one. */
@@ -115,7 +118,7 @@ export async function startSluice(
       return null;
     },
     run: (seconds) => askForRun(client, `run ${seconds} ${connections} keep`),
-    pace: (seconds, rate) => askForRun(client, `pace ${seconds} ${PACED_CONNECTIONS} ${rate}`),
+    pace: (seconds, rate) => askForPace(client, seconds, rate),
     stop,
   };
 }
