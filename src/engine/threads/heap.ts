@@ -22,72 +22,85 @@ export interface Heap<Item> {
   moved(item: Item): void;
 }
 
-/** `before`: a strict order that stays as it is between two calls of `moved`. `placeOf`: an item's place in this heap. */
+interface State<Item> {
+  readonly items: Item[];
+  readonly before: (one: Item, other: Item) => boolean;
+  readonly placeOf: (item: Item) => HeapPlace;
+}
+
+/**
+ * `before`: a strict order that stays as it is between two calls of `moved`. `placeOf`: an item's place in this heap. Without getters and with
+ * few functions of its own: one is made for each account that comes.
+ */
 export function createHeap<Item>(
   before: (one: Item, other: Item) => boolean,
   placeOf: (item: Item) => HeapPlace,
 ): Heap<Item> {
-  const heap: Item[] = [];
-
-  function put(item: Item, index: number): void {
-    heap[index] = item;
-    placeOf(item).index = index;
-  }
-
-  function siftUp(item: Item, from: number): void {
-    let index = from;
-    while (index > 0) {
-      const parentIndex = (index - 1) >> 1;
-      const parent = heap[parentIndex];
-      if (parent === undefined || !before(item, parent)) break;
-      put(parent, index);
-      index = parentIndex;
-    }
-    put(item, index);
-  }
-
-  function siftDown(item: Item, from: number): void {
-    let index = from;
-    for (;;) {
-      let childIndex = 2 * index + 1;
-      const left = heap[childIndex];
-      if (left === undefined) break;
-      let child = left;
-      const right = heap[childIndex + 1];
-      if (right !== undefined && before(right, left)) {
-        child = right;
-        childIndex += 1;
-      }
-      if (!before(child, item)) break;
-      put(child, index);
-      index = childIndex;
-    }
-    put(item, index);
-  }
-
-  function settle(item: Item, index: number): void {
-    siftDown(item, index);
-    if (heap[index] === item) siftUp(item, index);
-  }
-
-  return {
-    get size() {
-      return heap.length;
+  const items: Item[] = [];
+  const state: State<Item> = { items, before, placeOf };
+  const heap = {
+    size: 0,
+    first: () => items[0],
+    push(item: Item) {
+      heap.size += 1;
+      siftUp(state, item, items.length);
     },
-    first: () => heap[0],
-    push: (item) => siftUp(item, heap.length),
-    remove(item) {
+    remove(item: Item) {
       const place = placeOf(item);
       const { index } = place;
       if (index === -1) return false;
       place.index = -1;
-      const last = heap.pop();
-      if (last !== undefined && last !== item) settle(last, index);
+      heap.size -= 1;
+      const last = items.pop();
+      if (last !== undefined && last !== item) settle(state, last, index);
       return true;
     },
-    moved(item) {
+    moved(item: Item) {
       const { index } = placeOf(item);
-      if (index !== -1) settle(item, index);
+      if (index !== -1) settle(state, item, index);
     },
   };
+  return heap;
+}
+
+function put<Item>({ items, placeOf }: State<Item>, item: Item, index: number): void {
+  items[index] = item;
+  placeOf(item).index = index;
+}
+
+function siftUp<Item>(state: State<Item>, item: Item, from: number): void {
+  let index = from;
+  while (index > 0) {
+    const parentIndex = (index - 1) >> 1;
+    const parent = state.items[parentIndex];
+    if (parent === undefined || !state.before(item, parent)) break;
+    put(state, parent, index);
+    index = parentIndex;
+  }
+  put(state, item, index);
+}
+
+function siftDown<Item>(state: State<Item>, item: Item, from: number): void {
+  const { items, before } = state;
+  let index = from;
+  for (;;) {
+    let childIndex = 2 * index + 1;
+    const left = items[childIndex];
+    if (left === undefined) break;
+    let child = left;
+    const right = items[childIndex + 1];
+    if (right !== undefined && before(right, left)) {
+      child = right;
+      childIndex += 1;
+    }
+    if (!before(child, item)) break;
+    put(state, child, index);
+    index = childIndex;
+  }
+  put(state, item, index);
+}
+
+function settle<Item>(state: State<Item>, item: Item, index: number): void {
+  siftDown(state, item, index);
+  if (state.items[index] === item) siftUp(state, item, index);
 }

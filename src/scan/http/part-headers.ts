@@ -12,7 +12,7 @@ export interface Disposition {
  * A line with its end. Line ends of their own in it would be a second header to some readers. Other control characters only spoil a
  * name (filename.ts).
  */
-const LINE = /([!#$%&'*+\-.^_`|~0-9A-Za-z]+):[ \t]*([^\r\n]*)(?:\r\n(?=[^])|$)/y;
+const LINE = /([!#$%&'*+\-.^_`|~0-9A-Za-z]+):[ \t]*([^\r\n]*)(?:\r\n(?!$)|$)/y;
 /** `; name=token` or `; name="quoted"`, a backslash escaping only quote and backslash: Windows paths come unescaped. */
 const PARAMETER = /[ \t]*;[ \t]*([!#$%&'*+\-.^_`|~0-9A-Za-z]+)=(?:"((?:\\["\\]|\\(?!["\\])|[^"\\])*)"|([^\s";]*))/y;
 
