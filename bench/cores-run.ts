@@ -34,6 +34,8 @@ export interface Row extends Division {
 
 export interface Setting {
   readonly databaseDirectory: string;
+  /** Null: nothing was learned. */
+  readonly gatesStore: string | null;
   readonly folder: string;
   readonly rounds: number;
   readonly seconds: number;
@@ -70,14 +72,19 @@ export async function runDivisions(
   }
 }
 
-async function start({ databaseDirectory, folder, engineSleepMs }: Setting, division: Division): Promise<Server> {
+async function start(setting: Setting, division: Division): Promise<Server> {
+  const { databaseDirectory, gatesStore, folder, engineSleepMs } = setting;
   const { processes, threads } = division;
   const env: Record<string, string> = { PROCESSES: String(processes) };
   if (engineSleepMs !== null) {
     env['NODE_OPTIONS'] = `--import=${new URL(`./sleeping-engine.js?ms=${engineSleepMs}`, import.meta.url).href}`;
   }
   const connections = Math.max(CONNECTIONS_MIN, CONNECTIONS_PER_THREAD * processes * threads);
-  const sluice = await startForgetfulSluiceWithStores({ databaseDirectory, threads, folder }, connections, env);
+  const sluice = await startForgetfulSluiceWithStores(
+    { databaseDirectory, gatesStore, threads, folder },
+    connections,
+    env,
+  );
   // Postgres is not a child of the supervisor here: all of them are servers.
   const pids = childrenOf(sluice.pid);
   if (pids.length === processes) return { division, sluice, pids };

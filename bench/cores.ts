@@ -9,7 +9,7 @@ import { type FileSet, makeFileSet } from './files.js';
 import { positive, whole } from './options.js';
 import { scenarios } from './scenarios.js';
 
-const CONTENTS = ['1KB', '100KB'];
+const CONTENTS = ['1KB', '100KB', 'mixed'];
 const cores = availableParallelism();
 
 interface Options {
@@ -23,6 +23,8 @@ interface Options {
   readonly seconds: number;
   /** Default: the project’s own signatures. */
   readonly database?: string;
+  /** Default: nothing was learned. */
+  readonly gatesStore?: string;
 }
 
 const print = (text: string): void => void process.stdout.write(`${text}\n`);
@@ -44,7 +46,9 @@ function listOf(read: (text: string) => number) {
 
 function readOptions(argv: readonly string[]): Options {
   return new Command('npm run bench:cores --')
-    .description('Measures where one serving thread is the limit. Scans of 1 KB and 100 KB, with Postgres and Redis.')
+    .description(
+      'Measures where one serving thread is the limit. Scans of 1 KB, of 100 KB and of files as they are, with Postgres and Redis.',
+    )
     .addOption(
       new Option('--part <part>', 'with the engine alone, or with one that sleeps alone (default: both)').choices([
         'cores',
@@ -63,6 +67,7 @@ function readOptions(argv: readonly string[]): Options {
     .option('--rounds <count>', 'rounds of each; medians are taken over them', whole, 5)
     .option('--seconds <seconds>', 'length of a round', positive, 1)
     .option('--database <dir>', 'folder with signatures (default: the project’s own)')
+    .option('--gates-store <dir>', 'what gates have learned, as in DATA_DIR/gates (default: nothing)')
     .parse([...argv])
     .opts<Options>();
 }
@@ -141,6 +146,7 @@ try {
   print(`${cpus()[0]?.model ?? 'unknown'}, ${cores} cores, Linux ${release()}, Node ${process.version}`);
   const setting: Setting = {
     databaseDirectory: resolve(given.database ?? ownSignaturesDirectory),
+    gatesStore: given.gatesStore === undefined ? null : resolve(given.gatesStore),
     folder,
     rounds: given.rounds,
     seconds: given.seconds,

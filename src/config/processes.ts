@@ -3,10 +3,10 @@
 const GIB = 1024 ** 3;
 
 /**
- * Scan threads that one serving thread feeds: 7 to 8 with scans of 1 KB and 268,791 signatures, more with larger ones
- * (docs/benchmarks.md, "How many scan threads can one serving thread feed?").
+ * Scan threads that one serving thread feeds with files as they are, 268,791 signatures and gates that have learned. Contents of 1 KB keep
+ * one or two busy, large ones more (docs/benchmarks.md, "How many scan threads can one serving thread feed?").
  */
-export const THREADS_OF_A_PROCESS = 8;
+export const THREADS_OF_A_PROCESS = 4;
 
 /** 1.2 GiB of a production database, as much again while newer signatures load, and 0.6 for contents and for Node. */
 export const BYTES_OF_A_PROCESS = 3 * GIB;

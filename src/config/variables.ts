@@ -131,7 +131,7 @@ export const variables = z.object({
   ),
   PROCESSES: initially(
     '1',
-    'server processes on the one port, 1 to 64, each with signatures and threads of its own; above 1 REDIS_URL is needed; auto: one for every 8 cores that there is memory for, and without REDIS_URL one',
+    'server processes on the one port, 1 to 64, each with signatures and threads of its own; above 1 REDIS_URL is needed; auto: one for every 4 cores that there is memory for, and without REDIS_URL one',
     integerOrAuto(1, 64),
   ),
   MEMORY_LIMIT_MB: described(
