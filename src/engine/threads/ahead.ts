@@ -39,8 +39,7 @@ export function createAhead<Item extends Origin<Item>>({ queue, onBegun, onLong 
   let alarm: NodeJS.Timeout | null = null;
 
   function takeOut(one: Lying<Item>): void {
-    const index = lying.indexOf(one);
-    if (index !== -1) lying.splice(index, 1);
+    lying.splice(lying.indexOf(one), 1);
   }
 
   function promote(one: Lying<Item>): void {
@@ -50,6 +49,7 @@ export function createAhead<Item extends Origin<Item>>({ queue, onBegun, onLong 
     onBegun(item, thread);
   }
 
+  /** A scan whose turn it is may end at once, and that of others may come by it: who recalls several looks anew for the next. */
   function recall(one: Lying<Item>): void {
     const { item, thread } = one;
     if (!thread.takeBack()) {
@@ -64,7 +64,7 @@ export function createAhead<Item extends Origin<Item>>({ queue, onBegun, onLong 
   function recallOld(): void {
     alarm = null;
     const nowMs = performance.now();
-    for (const one of [...lying]) if (nowMs - one.sinceMs >= AHEAD_MS) recall(one);
+    for (let [one] = lying; one !== undefined && nowMs - one.sinceMs >= AHEAD_MS; [one] = lying) recall(one);
     if (lying.length > 0) alarm = setTimeout(recallOld, AHEAD_MS);
     onLong();
   }
@@ -90,7 +90,7 @@ export function createAhead<Item extends Origin<Item>>({ queue, onBegun, onLong 
       if (one !== undefined) recall(one);
     },
     recallAll() {
-      for (const one of [...lying]) recall(one);
+      for (let [one] = lying; one !== undefined; [one] = lying) recall(one);
     },
     recallFrom(thread) {
       const one = at(thread);
