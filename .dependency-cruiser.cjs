@@ -88,7 +88,7 @@ module.exports = {
       to: {
         path: '^src/',
         pathNot:
-          '^src/(engine/(threads/(worker|task|sandbox|ring|bell|in-flight)|clamav/(addon|libraries)|yara/yara-x|verdict|databases|self-test)|paths|error-text)\\.ts$',
+          '^src/(engine/(threads/(worker|task|sandbox|ring|bell|in-flight)|clamav/(addon|libraries)|yara/yara-x|verdict|databases|self-test)|paths|process-addon|error-text)\\.ts$',
         reachable: true,
       },
     },
