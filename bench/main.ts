@@ -10,6 +10,7 @@ import { mainPath, ownSignaturesDirectory } from '../src/paths.js';
 import { startClamdContestant, startRememberingClamd, startTunedClamd } from './contestants/clamd.js';
 import type { Contestant, Setting } from './contestants/contestant.js';
 import { startEngine, startPlainEngine } from './contestants/engine.js';
+import { startBareHttp } from './contestants/http.js';
 import { startRaw } from './contestants/raw.js';
 import {
   startForgetfulSluice,
@@ -83,6 +84,7 @@ const starters: Record<
   clamd: startClamdContestant,
   'clamd-cache': startRememberingClamd,
   'clamd-tuned': startTunedClamd,
+  http: startBareHttp,
 };
 
 async function measureThreads(options: Options, threads: number, folder: string): Promise<Omit<Report, 'date'>> {

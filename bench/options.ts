@@ -14,6 +14,7 @@ export const contestantNames = [
   'clamd',
   'clamd-cache',
   'clamd-tuned',
+  'http',
 ] as const;
 const defaultContestants = ['engine', 'sluice', 'clamd'] as const;
 type ContestantName = (typeof contestantNames)[number];
