@@ -6,7 +6,9 @@ const rows = [
   ['scan/'],
   ['download/', 'admission/', 'account/', 'history/', 'billing/'],
   ['engine/', 'http/', 'store/'],
-  ['(config/|waiting/|(errors|error-text|limits|log|paths|process-addon|exit-codes|recent-table|wire-time)\\.ts$)'],
+  [
+    '(config/|waiting/|(errors|error-text|limits|log|paths|process-addon|urgency|exit-codes|recent-table|wire-time)\\.ts$)',
+  ],
 ];
 
 function rowRules() {
@@ -88,7 +90,7 @@ module.exports = {
       to: {
         path: '^src/',
         pathNot:
-          '^src/(engine/(threads/(worker|task|sandbox|ring|bell|in-flight)|clamav/(addon|libraries)|yara/yara-x|verdict|databases|self-test)|paths|process-addon|error-text)\\.ts$',
+          '^src/(engine/(threads/(worker|task|sandbox|ring|bell|in-flight)|clamav/(addon|libraries)|yara/yara-x|verdict|databases|self-test)|paths|process-addon|urgency|error-text)\\.ts$',
         reachable: true,
       },
     },

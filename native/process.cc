@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 // Things for which Node has no call: a process gives up its core dumps, and pages that it doesn't need; a thread rings a bell at another one,
-// and asks the kernel for short turns.
+// and says how urgent it is.
 #include <napi.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
@@ -58,25 +58,38 @@ struct SchedulingAttributes {
 };
 
 constexpr uint32_t kPolicyOther = 0;
+constexpr uint32_t kPolicyBatch = 3;
 // Threads that this one starts have the kernel's own slice again.
 constexpr uint64_t kResetOnFork = 1;
 
-// shortenTimeSlice(microseconds): of the calling thread. Linux from 6.12 on lets it have a core sooner, and for less time at once; its share of
-// the cores stays. Older kernels don't mind it. Another policy than the usual one (chrt) stays as it is.
-Napi::Value ShortenTimeSlice(const Napi::CallbackInfo& info) {
-  Napi::Env env = info.Env();
+// Of the calling thread. Another policy than these two (chrt) is somebody's decision, and stays.
+void Schedule(Napi::Env env, uint32_t policy, uint64_t slice_ns) {
   SchedulingAttributes attributes;
   if (syscall(SYS_sched_getattr, 0, &attributes, sizeof attributes, 0) != 0) {
     throw Napi::Error::New(env, std::string("sched_getattr: ") + std::strerror(errno));
   }
-  if (attributes.policy != kPolicyOther) return env.Undefined();
+  if (attributes.policy != kPolicyOther && attributes.policy != kPolicyBatch) return;
   attributes.size = sizeof attributes;
-  attributes.flags |= kResetOnFork;
-  attributes.runtime_ns = static_cast<uint64_t>(info[0].ToNumber().Uint32Value()) * 1000;
+  attributes.policy = policy;
+  attributes.flags = slice_ns == 0 ? 0 : kResetOnFork;
+  attributes.runtime_ns = slice_ns;
   if (syscall(SYS_sched_setattr, 0, &attributes, 0) != 0) {
     throw Napi::Error::New(env, std::string("sched_setattr: ") + std::strerror(errno));
   }
-  return env.Undefined();
+}
+
+// waitsOnWaking(): when the calling thread is woken it takes no core from another one that is at work. So do the threads and processes that it
+// starts. Its share of the cores stays.
+Napi::Value WaitsOnWaking(const Napi::CallbackInfo& info) {
+  Schedule(info.Env(), kPolicyBatch, 0);
+  return info.Env().Undefined();
+}
+
+// comesFirst(sliceMicroseconds): the calling thread is an ordinary one. Linux from 6.12 on lets one with a shorter slice have a core sooner, and
+// for less time at once; older kernels don't mind it. Its share of the cores stays.
+Napi::Value ComesFirst(const Napi::CallbackInfo& info) {
+  Schedule(info.Env(), kPolicyOther, static_cast<uint64_t>(info[0].ToNumber().Uint32Value()) * 1000);
+  return info.Env().Undefined();
 }
 
 Napi::Object Initialize(Napi::Env env, Napi::Object exports) {
@@ -84,7 +97,8 @@ Napi::Object Initialize(Napi::Env env, Napi::Object exports) {
   exports["openBell"] = Napi::Function::New(env, sluice::bell::Open, "openBell");
   exports["ringBell"] = Napi::Function::New(env, sluice::bell::Ring, "ringBell");
   exports["closeBell"] = Napi::Function::New(env, sluice::bell::Close, "closeBell");
-  exports["shortenTimeSlice"] = Napi::Function::New(env, ShortenTimeSlice, "shortenTimeSlice");
+  exports["waitsOnWaking"] = Napi::Function::New(env, WaitsOnWaking, "waitsOnWaking");
+  exports["comesFirst"] = Napi::Function::New(env, ComesFirst, "comesFirst");
   exports["discardPages"] = Napi::Function::New(env, DiscardPages, "discardPages");
   return exports;
 }

@@ -11,8 +11,13 @@ export interface ProcessAddon {
   closeBell(number: number): void;
   /** The whole pages among the bytes are zeros from now on. */
   discardPages(bytes: Uint8Array): void;
-  /** Of the calling thread. Throws where the system forbids it. */
-  shortenTimeSlice(microseconds: number): void;
+  /**
+   * When the calling thread is woken it takes no core from another one that is at work. So do the threads and processes that it starts.
+   * Throws where the system forbids it.
+   */
+  waitsOnWaking(): void;
+  /** The calling thread is an ordinary one again, with this time slice. Throws likewise. */
+  comesFirst(sliceMicroseconds: number): void;
 }
 
 let loadedAddon: ProcessAddon | null | undefined;

@@ -13,8 +13,8 @@ import { sayLastWords } from '../supervisor/last-words.js';
 import { LISTENER_DESCRIPTOR } from '../supervisor/messages.js';
 import { EXIT_UNAVAILABLE } from '../supervisor/slot.js';
 import { watchTerminal } from '../supervisor/terminal.js';
+import { comeFirst } from '../urgency.js';
 import { reachableUrl, showFirstAccount } from './credentials.js';
-import { takeShortTurns } from './short-turns.js';
 
 /**
  * Resolves with the exit code once the service has stopped. The stop is asked for by a signal, or by the end of the IPC
@@ -24,7 +24,7 @@ export async function runServer(env: NodeJS.ProcessEnv): Promise<number> {
   const config = readConfig(env);
   const { log, flush } = createLog(config.logLevel);
   setCoreDumps(config.coreDumps, log);
-  takeShortTurns(log);
+  comeFirst();
   sayLastWords(log, () => void flush().finally(() => process.exit(EXIT_SOFTWARE)));
   // The listeners come first: a stop that arrives during the start must be heard.
   const stop = stopRequested(log, flush);

@@ -9,7 +9,7 @@ import t, { type Test } from 'tap';
 import { mainPath, ownSignaturesDirectory } from '../../src/paths.js';
 import { type Running, start } from '../fixtures/command.js';
 import { accountIn, readFirstAccount } from '../fixtures/first-account.js';
-import { serverOf } from '../fixtures/processes.js';
+import { databaseOf, serverOf } from '../fixtures/processes.js';
 import { eicar } from '../fixtures/samples.js';
 import { until } from '../fixtures/until.js';
 
@@ -139,6 +139,20 @@ t.test('SIGHUP reads the signatures again, and the service goes on', async (t) =
   t.equal((await fetch(`${origin}/livez`)).status, 200);
 });
 
+/** sched(7): SCHED_OTHER and SCHED_BATCH. */
+const OTHER = 0;
+const BATCH = 3;
+
+/** How the kernel schedules a thread, from proc(5): the 41st field, behind a name in brackets. */
+function policyOf(path: string): number {
+  return Number(readFileSync(`${path}/stat`, 'utf8').split(') ')[1]?.split(' ')[38]);
+}
+
+function policiesOf(pid: number, { butMain }: { butMain: boolean }): number[] {
+  const threads = readdirSync(`/proc/${pid}/task`).filter((tid) => !butMain || tid !== String(pid));
+  return threads.map((tid) => policyOf(`/proc/${pid}/task/${tid}`));
+}
+
 /** Nanoseconds that the kernel lets the thread have a core at once; null: it doesn't say. */
 function sliceOf(tid: number): number | null {
   const path = `/proc/${tid}/sched`;
@@ -146,20 +160,29 @@ function sliceOf(tid: number): number | null {
   return slice === undefined ? null : Number(slice);
 }
 
-t.test('the serving thread has the shortest time slice that there is, no other thread has it', async (t) => {
+t.test('the thread that serves comes first: what computes takes no core from it', async (t) => {
   const running = serve(t);
   await ready(`http://127.0.0.1:${await listening(running)}`);
   const pid = serverPid(running);
-  const usual = sliceOf(process.pid);
+  t.equal(policyOf(`/proc/${pid}`), OTHER);
+  // V8's threads, and the scan thread.
+  const others = policiesOf(pid, { butMain: true });
+  t.ok(others.filter((policy) => policy === BATCH).length >= 5, others.join());
+  t.equal(policyOf(`/proc/${databaseOf(running.process.pid ?? 0)}`), BATCH);
   // Linux before 6.12 has one slice for all threads, and most of those kernels don't say which.
+  const usual = sliceOf(process.pid);
   const [major = 0, minor = 0] = release().split('.').map(Number);
   const isShort = usual !== null && (major > 6 || (major === 6 && minor >= 12));
   t.equal(sliceOf(pid), isShort ? 100_000 : usual);
-  const others = readdirSync(`/proc/${pid}/task`)
-    .map(Number)
-    .filter((tid) => tid !== pid);
-  t.ok(others.length > 1);
-  for (const tid of others) t.equal(sliceOf(tid), usual);
+  for (const tid of readdirSync(`/proc/${pid}/task`)) if (Number(tid) !== pid) t.equal(sliceOf(Number(tid)), usual);
+});
+
+t.test('a scan thread takes no core from it where no supervisor has said so', async (t) => {
+  const running = start(t, mainPath, ['serve', '--no-supervisor'], { env: settings });
+  await ready(`http://127.0.0.1:${await listening(running)}`);
+  const pid = running.process.pid ?? 0;
+  t.equal(policyOf(`/proc/${pid}`), OTHER);
+  t.ok(policiesOf(pid, { butMain: true }).includes(BATCH));
 });
 
 t.test('SIGUSR2 to the server process does nothing', async (t) => {

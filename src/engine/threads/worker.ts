@@ -3,6 +3,7 @@ import { readlinkSync } from 'node:fs';
 import { performance } from 'node:perf_hooks';
 import { type MessagePort, receiveMessageOnPort, workerData } from 'node:worker_threads';
 import { messageOfError } from '../../error-text.js';
+import { waitOnWaking } from '../../urgency.js';
 import { scanPlain } from '../clamav/addon.js';
 import { PLAINLY_CLEAN, type RawAnswer, readAnswer } from '../verdict.js';
 import { compileRules, loadYara, type RuleScanner } from '../yara/yara-x.js';
@@ -24,6 +25,8 @@ import {
 } from './task.js';
 
 const settings: ThreadSettings = workerData;
+// Its serving thread has started it, which comes first.
+waitOnWaking();
 const confine = createConfinement(settings.sandbox, loadYara);
 
 /** The one task: it lasts as long as the thread. */
