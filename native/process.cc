@@ -2,10 +2,10 @@
 // Things for which Node has no call: a process gives up its core dumps, and pages that it doesn't need; a thread rings a bell at another one,
 // and says how urgent it is.
 #include <napi.h>
+#include <sched.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -45,50 +45,26 @@ Napi::Value DiscardPages(const Napi::CallbackInfo& info) {
   return env.Undefined();
 }
 
-// sched_setattr(2). Newer C libraries have a struct of their own for it, older ones have none.
-struct SchedulingAttributes {
-  uint32_t size = sizeof(SchedulingAttributes);
-  uint32_t policy = 0;
-  uint64_t flags = 0;
-  int32_t nice = 0;
-  uint32_t priority = 0;
-  uint64_t runtime_ns = 0;
-  uint64_t deadline_ns = 0;
-  uint64_t period_ns = 0;
-};
-
-constexpr uint32_t kPolicyOther = 0;
-constexpr uint32_t kPolicyBatch = 3;
-// Threads that this one starts have the kernel's own slice again.
-constexpr uint64_t kResetOnFork = 1;
-
-// Of the calling thread. Another policy than these two (chrt) is somebody's decision, and stays.
-void Schedule(Napi::Env env, uint32_t policy, uint64_t slice_ns) {
-  SchedulingAttributes attributes;
-  if (syscall(SYS_sched_getattr, 0, &attributes, sizeof attributes, 0) != 0) {
-    throw Napi::Error::New(env, std::string("sched_getattr: ") + std::strerror(errno));
-  }
-  if (attributes.policy != kPolicyOther && attributes.policy != kPolicyBatch) return;
-  attributes.size = sizeof attributes;
-  attributes.policy = policy;
-  attributes.flags = slice_ns == 0 ? 0 : kResetOnFork;
-  attributes.runtime_ns = slice_ns;
-  if (syscall(SYS_sched_setattr, 0, &attributes, 0) != 0) {
-    throw Napi::Error::New(env, std::string("sched_setattr: ") + std::strerror(errno));
+// sched(7), of the calling thread. Another policy than these two (chrt) is somebody's decision, and stays.
+void Schedule(Napi::Env env, int policy) {
+  const int present = sched_getscheduler(0);
+  if (present != SCHED_OTHER && present != SCHED_BATCH) return;
+  const sched_param none = {};
+  if (sched_setscheduler(0, policy, &none) != 0) {
+    throw Napi::Error::New(env, std::string("sched_setscheduler: ") + std::strerror(errno));
   }
 }
 
 // waitsOnWaking(): when the calling thread is woken it takes no core from another one that is at work. So do the threads and processes that it
 // starts. Its share of the cores stays.
 Napi::Value WaitsOnWaking(const Napi::CallbackInfo& info) {
-  Schedule(info.Env(), kPolicyBatch, 0);
+  Schedule(info.Env(), SCHED_BATCH);
   return info.Env().Undefined();
 }
 
-// comesFirst(sliceMicroseconds): the calling thread is an ordinary one. Linux from 6.12 on lets one with a shorter slice have a core sooner, and
-// for less time at once; older kernels don't mind it. Its share of the cores stays.
+// comesFirst(): the calling thread is an ordinary one.
 Napi::Value ComesFirst(const Napi::CallbackInfo& info) {
-  Schedule(info.Env(), kPolicyOther, static_cast<uint64_t>(info[0].ToNumber().Uint32Value()) * 1000);
+  Schedule(info.Env(), SCHED_OTHER);
   return info.Env().Undefined();
 }
 

@@ -16,8 +16,8 @@ export interface ProcessAddon {
    * Throws where the system forbids it.
    */
   waitsOnWaking(): void;
-  /** The calling thread is an ordinary one again, with this time slice. Throws likewise. */
-  comesFirst(sliceMicroseconds: number): void;
+  /** The calling thread is an ordinary one again. Throws likewise. */
+  comesFirst(): void;
 }
 
 let loadedAddon: ProcessAddon | null | undefined;

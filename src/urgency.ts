@@ -2,15 +2,9 @@
 // compute for longer, and wake up because of what that one does: without this they take its core in the middle of it.
 import { processAddon } from './process-addon.js';
 
-/**
- * The shortest that Linux knows, from 6.12 on: a thread with a shorter slice than the one that runs need not wait for the end of that one's.
- * Older kernels have one slice for all.
- */
-const SLICE_MICROSECONDS = 100;
-
 /** To be called by the serving thread. Where the system forbids it (a container may), nothing is lost but time. */
 export function comeFirst(): void {
-  quietly(() => processAddon()?.comesFirst(SLICE_MICROSECONDS));
+  quietly(() => processAddon()?.comesFirst());
 }
 
 /** To be called by threads that compute, or by a process before it starts those that do (`SCHED_BATCH`). Likewise. */

@@ -3,7 +3,7 @@ import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs';
 import { createServer } from 'node:net';
-import { release, tmpdir } from 'node:os';
+import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import t, { type Test } from 'tap';
 import { mainPath, ownSignaturesDirectory } from '../../src/paths.js';
@@ -153,13 +153,6 @@ function policiesOf(pid: number, { butMain }: { butMain: boolean }): number[] {
   return threads.map((tid) => policyOf(`/proc/${pid}/task/${tid}`));
 }
 
-/** Nanoseconds that the kernel lets the thread have a core at once; null: it doesn't say. */
-function sliceOf(tid: number): number | null {
-  const path = `/proc/${tid}/sched`;
-  const slice = existsSync(path) ? /^se\.slice +: +(\d+)$/m.exec(readFileSync(path, 'utf8'))?.[1] : undefined;
-  return slice === undefined ? null : Number(slice);
-}
-
 t.test('the thread that serves comes first: what computes takes no core from it', async (t) => {
   const running = serve(t);
   await ready(`http://127.0.0.1:${await listening(running)}`);
@@ -169,12 +162,6 @@ t.test('the thread that serves comes first: what computes takes no core from it'
   const others = policiesOf(pid, { butMain: true });
   t.ok(others.filter((policy) => policy === BATCH).length >= 5, others.join());
   t.equal(policyOf(`/proc/${databaseOf(running.process.pid ?? 0)}`), BATCH);
-  // Linux before 6.12 has one slice for all threads, and most of those kernels don't say which.
-  const usual = sliceOf(process.pid);
-  const [major = 0, minor = 0] = release().split('.').map(Number);
-  const isShort = usual !== null && (major > 6 || (major === 6 && minor >= 12));
-  t.equal(sliceOf(pid), isShort ? 100_000 : usual);
-  for (const tid of readdirSync(`/proc/${pid}/task`)) if (Number(tid) !== pid) t.equal(sliceOf(Number(tid)), usual);
 });
 
 t.test('a scan thread takes no core from it where no supervisor has said so', async (t) => {
