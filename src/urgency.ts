@@ -1,5 +1,5 @@
-// Which thread the kernel lets have a core first. All clients wait for the thread that serves; scan threads, the database and V8's helpers
-// compute for longer, and wake up because of what that one does: without this they take its core in the middle of it.
+// Which thread the kernel lets have a core first. All clients wait for the thread that serves. Scan threads and V8's helpers compute for
+// longer, and wake up because of what that one does: without this they take its core in the middle of it.
 import { processAddon } from './process-addon.js';
 
 /** To be called by the serving thread. Where the system forbids it (a container may), nothing is lost but time. */
@@ -7,9 +7,19 @@ export function comeFirst(): void {
   quietly(() => processAddon()?.comesFirst());
 }
 
-/** To be called by threads that compute, or by a process before it starts those that do (`SCHED_BATCH`). Likewise. */
+/** To be called by threads that compute (`SCHED_BATCH`). Likewise. */
 export function waitOnWaking(): void {
   quietly(() => processAddon()?.waitsOnWaking());
+}
+
+/** All threads of the process that is started here wait likewise, but for those that say otherwise. */
+export function startWaiting<Started>(start: () => Started): Started {
+  waitOnWaking();
+  try {
+    return start();
+  } finally {
+    comeFirst();
+  }
 }
 
 function quietly(act: () => void): void {

@@ -10,7 +10,6 @@ import { EXIT_UNAVAILABLE } from '../supervisor/slot.js';
 import { type KeptStore, keepStore } from '../supervisor/store.js';
 import { supervise } from '../supervisor/supervisor.js';
 import { createSuspects } from '../supervisor/suspects.js';
-import { waitOnWaking } from '../urgency.js';
 import { HEAP_OPTIONS } from './heap.js';
 import { countProcesses } from './process-count.js';
 
@@ -19,8 +18,6 @@ export async function serve(env: NodeJS.ProcessEnv): Promise<number> {
   const config = readConfig(env);
   const { log, flush } = createLog(config.logLevel);
   setCoreDumps(config.coreDumps, log);
-  // For its children: the embedded database, and all of a server process but the thread that serves.
-  waitOnWaking();
   try {
     return await superviseServers(config, log);
   } catch (error) {

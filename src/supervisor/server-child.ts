@@ -3,6 +3,7 @@ import { type ChildProcess, spawn } from 'node:child_process';
 import { constants } from 'node:os';
 import { performance } from 'node:perf_hooks';
 import type { Log } from '../log.js';
+import { startWaiting } from '../urgency.js';
 import { type Clock, createClock } from '../waiting/deadline.js';
 import { type Order, READY_MESSAGE, type Report, reportShape, type StartOrder } from './messages.js';
 
@@ -56,10 +57,12 @@ export interface ServerProcessOptions {
 
 export function startServerProcess(options: ServerProcessOptions): ServerProcess {
   const { listener, log } = options;
-  const child = spawn(options.command, options.arguments, {
-    env: { ...process.env, ...options.environment },
-    stdio: ['inherit', 'inherit', 'inherit', 'ipc', ...(listener === null ? [] : [listener])],
-  });
+  const child = startWaiting(() =>
+    spawn(options.command, options.arguments, {
+      env: { ...process.env, ...options.environment },
+      stdio: ['inherit', 'inherit', 'inherit', 'ipc', ...(listener === null ? [] : [listener])],
+    }),
+  );
   const words = createWords();
   const kill = createLastResort(log, () => server.kill('SIGKILL'));
   let sent: NodeJS.Signals | null = null;
