@@ -170,5 +170,10 @@ t.test('a scan that runs out of file descriptors in its middle is a 503 with its
   t.ok(refused > 0);
   process.kill(server.serverPid(), 'SIGPWR');
   await server.printed(/descriptors are (\(back\))/);
-  t.match(await scan(), { status: 200, body: /"infected":true/ });
+  // The last look at the temporary folder had no descriptor, and counts until the next one, 20 ms later.
+  const answers: Awaited<ReturnType<typeof scan>>[] = [];
+  await until(async () => answers.push(await scan()) > 0 && answers.at(-1)?.status === 200);
+  t.match(answers.at(-1), { status: 200, body: /"infected":true/ });
+  for (const { status, body } of answers.slice(0, -1))
+    t.match({ status, body }, { status: 503, body: /no room to unpack/ });
 });
