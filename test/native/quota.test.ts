@@ -50,8 +50,8 @@ t.test('a parser that writes without end ends the process, as a crash does', asy
 
 t.test('while nobody can look into all of the folder, nothing is called clean', async (t) => {
   const folder = temporaryFolder(t);
-  mkdirSync(join(folder, 'a/'.repeat(20)), { recursive: true });
-  // Enough for a scan of plain text, and fewer than looking as deep as that takes.
+  mkdirSync(join(folder, 'a/'.repeat(60)), { recursive: true });
+  // Enough for a scan of plain text, and fewer than looking as deep as that takes, also when other work of the process gives some back.
   const { stdout, stderr } = await run(t, 20, ['starve 16'], folder);
   t.match(verdicts(stdout)[0], { kind: 'failed', reason: 'The engine has no room to unpack' }, stderr);
 });

@@ -247,6 +247,8 @@ t.test('a file at whose sample the process ends is reported, and the others are 
   writeFileSync(paths[0] ?? '', ENDLESS);
   writeFileSync(paths[1] ?? '', rule('b', 'a mark'));
   const tried = validateRules(paths);
+  // For a moment after its start a process has no command line.
+  await until(() => validations().length > 0);
   const [pid = 0] = validations();
   await isBusy(pid);
   process.kill(pid, 'SIGKILL');
