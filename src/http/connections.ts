@@ -30,7 +30,7 @@ export interface Connections {
 const IDLE_MS = 300;
 /** Between two looks at all connections, each of which costs microseconds for every one. */
 const LOOK_MS = 200;
-/** Of an address that has its share and goes on: so much of it ends at once, for those that come until the next look. */
+/** Of an address that goes on where it has about its share: so much of it is free after a look, for those that come until the next one. */
 const SHARE_FREED = 1 / 4;
 
 /** `kernel` null: nothing can be said of connections but how many there are, and what is beyond the limit is closed. */
@@ -66,18 +66,18 @@ export function createConnections(
 
   /** Whether one more of this address may stay; `share` is what it may have. */
   function isWithin(share: number, group: string): boolean {
-    // The new one is among those that the kernel knows.
-    let seen = counts === null ? look() : null;
-    if (seen === null) counts?.set(group, countOf(group) + 1);
-    if (countOf(group) <= share) return true;
-    if (seen === null && performance.now() - lookedMs >= LOOK_MS) seen = look();
-    if (seen !== null) {
+    if (counts !== null) {
+      counts.set(group, countOf(group) + 1);
       if (countOf(group) <= share) return true;
-      const { connections, groups } = seen;
+    }
+    if (counts === null || performance.now() - lookedMs >= LOOK_MS) {
+      // The new one is among those that the kernel knows.
+      const { connections, groups } = look();
+      const wanted = Math.max(1, Math.ceil(share * SHARE_FREED)) - (share + 1 - countOf(group));
       const own = connections.filter(({ address }) => groups.get(address) === group);
-      const freed = end(own, Math.max(1, Math.ceil(share * SHARE_FREED)));
+      const freed = end(own, Math.max(0, wanted));
       counts?.set(group, countOf(group) - freed);
-      if (freed > 0) return true;
+      if (freed > 0 || countOf(group) <= share) return true;
     }
     counts?.set(group, countOf(group) - 1);
     return false;
