@@ -65,14 +65,14 @@ module.exports = {
       to: { path: '^src/dashboard/' },
     },
     soleImporters('lru', '^node_modules/lru-cache/', '^src/recent-table\\.ts$'),
-    soleImporters('piscina', '^node_modules/piscina/', '^src/engine/threads/thread-slot\\.ts$'),
     // uWebSockets.js is loaded by the names of its builds, which no import shows: what knows its interface is in one folder.
     soleImporters('uws', '^src/http/uws/', '^src/http/(library\\.ts$|uws/)'),
     soleImporters('node-http', '^src/http/node/', '^src/http/(library\\.ts$|node/)'),
+    soleImporters('piscina', '^node_modules/piscina/', '^src/engine/threads/thread-slot\\.ts$'),
     soleImporters('postgres', '^node_modules/(postgres|@electric-sql)/', '^src/store/'),
     soleImporters('redis', '^node_modules/ioredis/', '^src/store/redis/client\\.ts$'),
     soleImporters('stripe', '^node_modules/stripe/', '^src/billing/stripe\\.ts$'),
-    soleImporters('jose', '^node_modules/jose/', '^src/account/tokens\\.ts$'),
+    soleImporters('jose', '^node_modules/jose/', '^src/account/(tokens|issuer|jwt)\\.ts$'),
     soleImporters('undici', '^node_modules/undici/', '^src/(download/origin|http/fetch)\\.ts$'),
     {
       name: 'engines-behind-their-room',

@@ -21,10 +21,10 @@ RUN node build.mjs \
   && rm -f dist/.tsbuildinfo
 
 FROM ${BASE}
-# The library that this Debian's libclamav-dev, which the first stage built with, depends on. Of freshclam's package the program alone, for
+# The libraries that the first stage built with. Of freshclam's package the program alone, for
 # `sluice signatures update`: with its daemon come cron, logrotate and systemd, 25 MB. All that it links comes with the library.
 RUN apt-get update -q \
-  && apt-get install -q -y --no-install-recommends libclamav12 ca-certificates \
+  && apt-get install -q -y --no-install-recommends libclamav12 liblzma5 libzstd1 liblz4-1 ca-certificates \
   && cd /tmp \
   && apt-get download -q clamav-freshclam \
   && dpkg -x clamav-freshclam_*.deb freshclam \

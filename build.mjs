@@ -126,7 +126,7 @@ function readPackages(path) {
 /** What the service will be asked to scan with, if this is the environment that it is started from; see docs/signatures.md. */
 const engine = process.env.ENGINE || 'auto';
 
-/** ENGINE=yara has no need of ClamAV. With auto, a machine that can't have it serves all the same, by rules alone, and the build says so. */
+/** Without ClamAV only who asks for that gets a service: rules alone find far less, and nobody shall have them unawares. */
 async function prepareClamav() {
   if (engine === 'yara') return;
   try {
@@ -134,16 +134,17 @@ async function prepareClamav() {
     endLine();
     await buildAddon(addonPath);
   } catch (error) {
-    if (!(error instanceof BuildFailure) || engine === 'clamav' || isForTests || !hasYara()) throw error;
-    isWhole = false;
-    endLine();
-    process.stdout.write(
-      `${error.output}\nClamAV's engine could not be built: ${error.message}\n${error.todo}\n` +
-        'Until then Sluice scans with YARA rules alone: far fewer signatures, and no look into archives, mails and documents.\n' +
-        'ENGINE=clamav makes this an error.\n',
-    );
+    if (!(error instanceof BuildFailure)) throw error;
+    const without = engine === 'auto' && !isForTests && hasYara() ? `\n${withoutClamav}` : '';
+    throw new BuildFailure(`ClamAV's engine could not be built: ${error.message}`, {
+      output: error.output,
+      todo: `${error.todo}${without}`.trim(),
+    });
   }
 }
+
+const withoutClamav =
+  'Without ClamAV: `ENGINE=yara npm start` scans with YARA rules alone, which are far fewer signatures and look into no archive, mail or document.';
 
 /** Its binary is an optional package, which npm leaves out on other platforms. */
 function hasYara() {
@@ -155,9 +156,17 @@ function hasYara() {
   }
 }
 
-/** The script says what it installs, and nothing when there is nothing to do. */
+/** The script says what it installs and what it waits for, and nothing when there is nothing to do. */
 async function installSystemPackages(script) {
-  if (existsSync(at(script))) await run('sh', [at(script)], { onFirstLine: announce });
+  if (!existsSync(at(script))) return;
+  let isAnnounced = false;
+  await run('sh', [at(script)], {
+    onLine(line) {
+      if (!isAnnounced) announce(line);
+      else if (line.startsWith('Waiting ')) process.stdout.write(`\n${line}`);
+      isAnnounced = true;
+    },
+  });
 }
 
 /** uWebSockets.js for this Node: checked, fetched where somebody wishes for one that isn't installed, or done without. */
@@ -315,16 +324,17 @@ function newestMs(paths) {
 }
 
 /** Runs a program; what it prints is shown only when it fails. */
-function run(program, args, { cwd = root, env = process.env, todo = '', onFirstLine = undefined } = {}) {
+function run(program, args, { cwd = root, env = process.env, todo = '', onLine = () => undefined } = {}) {
   return new Promise((resolve, reject) => {
     const child = spawn(program, args, { cwd, env, stdio: ['ignore', 'pipe', 'pipe'] });
     let output = '';
-    let told = onFirstLine === undefined;
+    let told = 0;
     const take = (text) => {
       output += text;
-      if (told || !output.includes('\n')) return;
-      told = true;
-      onFirstLine(output.slice(0, output.indexOf('\n')));
+      for (let end = output.indexOf('\n', told); end >= 0; end = output.indexOf('\n', told)) {
+        onLine(output.slice(told, end));
+        told = end + 1;
+      }
     };
     child.stdout.setEncoding('utf8').on('data', take);
     child.stderr.setEncoding('utf8').on('data', take);
@@ -400,9 +410,6 @@ function outputMarks() {
   return marksOf([...packages, ...(engine === 'yara' ? [] : addons), ...folders], (path) => !path.endsWith('.map'));
 }
 
-/** What could not be built is tried again by the next build. */
-let isWhole = true;
-
 async function build() {
   const inputs = inputMarks();
   removeStamp(stamp);
@@ -410,7 +417,7 @@ async function build() {
     await step();
     endLine();
   }
-  if (isWhole) writeStamp(stamp, about, inputs, outputMarks());
+  writeStamp(stamp, about, inputs, outputMarks());
 }
 
 try {

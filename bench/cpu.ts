@@ -79,3 +79,17 @@ function threadsOf(pid: number): [string, number][] {
     return []; // It ended between the listing and the reading.
   }
 }
+
+/** Memory that a process and everything below it have written to and share with nobody. */
+export function privateMegabytes(root: number): number {
+  return descendants(root).reduce((sum, pid) => sum + privateOf(pid), 0);
+}
+
+function privateOf(pid: number): number {
+  try {
+    const text = readFileSync(`/proc/${pid}/smaps_rollup`, 'utf8');
+    return Number(/^Private_Dirty:\s+(\d+) kB$/m.exec(text)?.[1] ?? 0) / 1024;
+  } catch {
+    return 0; // It ended between the listing and the reading.
+  }
+}

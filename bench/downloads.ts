@@ -135,7 +135,6 @@ async function measure(options: Options, folder: string, undo: (() => unknown)[]
   const server = await startServer(setting, {
     URL_ALLOW_NETWORKS: '127.0.0.1/32',
     DOWNLOADS_PER_USER: String(options.downloads),
-    DOWNLOADS: String(options.downloads),
     DOWNLOAD_MEMORY_MB: String(Math.max(16, 2 * options.downloads)),
     DOWNLOAD_TIMEOUT_MS: '600000',
   });

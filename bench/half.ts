@@ -1,5 +1,5 @@
-// What a client waits for at half of the capacity, and where the processor's time goes: an open loop, with the
-// embedded store, with Postgres and Redis, and clamd for comparison.
+// What a client waits for at half of clamd's capacity, and where the processor's time goes: an open loop, with the
+// embedded store, with Postgres and Redis, and clamd, in alternating rounds.
 import { mkdtemp, rm } from 'node:fs/promises';
 import { availableParallelism, tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -14,6 +14,20 @@ const ROUNDS = 5;
 const SECONDS = 3;
 const WARM_UP_SECONDS = 3;
 const CONNECTIONS = 32;
+const forms = {
+  clamd: startClamdContestant,
+  embedded: startForgetfulSluice,
+  'Postgres and Redis': startForgetfulSluiceWithStores,
+};
+
+interface Entrant {
+  readonly name: string;
+  readonly contestant: PacedContestant;
+  readonly rates: number[];
+  readonly p50s: number[];
+  readonly p99s: number[];
+}
+
 /** Threads that took less than this for a scan are not named. */
 const NAMED_US = 1;
 
@@ -25,26 +39,28 @@ function median(values: readonly number[]): number {
   return [...values].sort((one, other) => one - other)[Math.floor(values.length / 2)] ?? Number.NaN;
 }
 
-/** The capacity and the open loop take turns: a machine that slows down slows both. */
-async function measure(name: string, contestant: PacedContestant): Promise<void> {
-  await contestant.run(WARM_UP_SECONDS);
-  const rates: number[] = [];
-  const p50s: number[] = [];
-  const p99s: number[] = [];
-  for (let round = 0; round < ROUNDS; round += 1) {
+/** Each contestant once: the whole capacity, then the open loop. A machine that slows down slows all of them. */
+async function runRound(entrants: readonly Entrant[]): Promise<void> {
+  const [clamd] = entrants;
+  for (const { contestant, rates, p50s, p99s } of entrants) {
     const full = await contestant.run(SECONDS);
     rates.push(full.scans / full.seconds);
     await untilIdle(contestant.pid);
-    const half = await contestant.pace(SECONDS, median(rates) / 2);
+    const half = await contestant.pace(SECONDS, median(clamd?.rates ?? []) / 2);
     if (full.errors + half.errors > 0) throw new Error(full.firstError || half.firstError);
     p50s.push((half.p50Us ?? Number.NaN) / 1000);
     p99s.push((half.p99Us ?? Number.NaN) / 1000);
     await untilIdle(contestant.pid);
   }
-  const ratio = median(p99s.map((p99, round) => p99 / (p50s[round] ?? Number.NaN)));
-  print(
-    `${name}: ${median(rates).toFixed(0)} scans/s; at half of that p50 ${median(p50s).toFixed(2)} ms, ` +
-      `p99 ${median(p99s).toFixed(2)} ms, p99 / p50 ${ratio.toFixed(1)}`,
+}
+
+/** Ratios are medians of those of each round. */
+function describe({ name, rates, p50s, p99s }: Entrant, [clamd]: readonly Entrant[]): string {
+  const against = (own: readonly number[], other: readonly number[] = []): string =>
+    median(own.map((value, round) => value / (other[round] ?? Number.NaN))).toFixed(2);
+  return (
+    `${name}: ${median(rates).toFixed(0)} scans/s (${against(rates, clamd?.rates)} of clamd's); at half of clamd's ` +
+    `p50 ${median(p50s).toFixed(2)} ms (${against(p50s, clamd?.p50s)}), p99 ${median(p99s).toFixed(2)} ms (${against(p99s, clamd?.p99s)})`
   );
 }
 
@@ -63,27 +79,25 @@ async function printThreads(contestant: PacedContestant): Promise<void> {
 
 const folder = await mkdtemp(join(tmpdir(), 'sluice-half-'));
 const setting: Setting = { databaseDirectory: ownSignaturesDirectory, threads: availableParallelism(), folder };
-const forms = {
-  embedded: startForgetfulSluice,
-  'Postgres and Redis': startForgetfulSluiceWithStores,
-  clamd: startClamdContestant,
-};
+const entrants: Entrant[] = [];
 try {
   for (const [name, start] of Object.entries(forms)) {
     const contestant = await start(setting, CONNECTIONS);
-    try {
-      const { listPath, ...files } = await makeFileSet(
-        { name: '1KB', files: { kind: 'unique', sizeBytes: 1024 } },
-        folder,
-        async () => () => true,
-      );
-      await contestant.use({ listPath, ...files });
-      await measure(name, contestant);
-      await printThreads(contestant);
-    } finally {
-      await contestant.stop();
-    }
+    entrants.push({ name, contestant, rates: [], p50s: [], p99s: [] });
+    const { listPath, ...files } = await makeFileSet(
+      { name: '1KB', files: { kind: 'unique', sizeBytes: 1024 } },
+      folder,
+      async () => () => true,
+    );
+    await contestant.use({ listPath, ...files });
+    await contestant.run(WARM_UP_SECONDS);
+  }
+  for (let round = 0; round < ROUNDS; round += 1) await runRound(entrants);
+  for (const entrant of entrants) {
+    print(describe(entrant, entrants));
+    await printThreads(entrant.contestant);
   }
 } finally {
+  for (const { contestant } of entrants) await contestant.stop();
   await rm(folder, { recursive: true, force: true });
 }

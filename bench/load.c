@@ -163,7 +163,12 @@ static void read_some(struct run *run, struct connection *c) {
     int state = run->target->http ? http_answer(c) : clamd_answer(c);
     if (state == 0 && c->got < sizeof c->answer - 1) return;
     if (state != 1 || c->part < PARTS) {
-        give_up(run, c, c->answer);
+        // The status, and what the body says of it.
+        char said[512];
+        const char *body = strstr(c->answer, "\r\n\r\n");
+        snprintf(said, sizeof said, "%.12s %s%s", c->answer, c->part < PARTS ? "(before the end of the request) " : "",
+                 run->target->http && body != NULL ? body + 4 : c->answer);
+        give_up(run, c, said);
         return;
     }
     if (c->begin >= run->counted_from) record(&run->result, seconds_now() - c->begin);

@@ -90,7 +90,7 @@ const starters: Record<
 async function measureThreads(options: Options, threads: number, folder: string): Promise<Omit<Report, 'date'>> {
   const databaseDirectory = resolve(options.database ?? ownSignaturesDirectory);
   const setting: Setting = { databaseDirectory, threads, folder, gatesStore: options.gatesStore };
-  const connections = options.connections ?? 4 * threads;
+  const { connections } = options;
   const raw = await keep(() => startRaw(setting));
   const contestants: Contestant[] = [raw];
   for (const name of options.contestants) contestants.push(await keep(() => starters[name](setting, connections)));

@@ -24,8 +24,7 @@ export interface Options {
   readonly seconds: number;
   readonly warmUpSeconds: number;
   readonly threads: readonly number[];
-  /** Null: four for each thread. */
-  readonly connections: number | null;
+  readonly connections: number;
   /** Null: the project's own signatures. */
   readonly database: string | null;
   /** Null: gates start with nothing learned. */
@@ -78,7 +77,7 @@ export function readOptions(argv: readonly string[]): Options {
       (text) => text.split(',').map(whole),
       [1, 2],
     )
-    .option('--connections <count>', 'connections of the client (default: four for each thread)', whole)
+    .option('--connections <count>', 'connections of the client', whole, 32)
     .option('--database <dir>', 'folder with signatures (default: the project’s own)')
     .option('--gates-store <dir>', 'DATA_DIR/gates of a `signatures tune`, for the contestants with gates')
     .option(
@@ -97,12 +96,11 @@ export function readOptions(argv: readonly string[]): Options {
     .action(
       (
         given: Partial<Omit<Options, 'warmUpSeconds'>> &
-          Pick<Options, 'rounds' | 'seconds' | 'threads' | 'contestants'>,
+          Pick<Options, 'rounds' | 'seconds' | 'threads' | 'connections' | 'contestants'>,
       ) => {
         chosen = {
           ...given,
           warmUpSeconds: Math.min(WARM_UP_SECONDS_MAX, given.seconds),
-          connections: given.connections ?? null,
           database: given.database ?? null,
           gatesStore: given.gatesStore ?? null,
           gatesLearn: given.gatesLearn ?? null,

@@ -9,6 +9,7 @@
 #include <string>
 
 #include "gates.h"
+#include "layers.h"
 #include "report.h"
 #include "storage.h"
 
@@ -37,10 +38,12 @@ class ClamavEngine {
 
   // Reads the content in place; nobody may write to it meanwhile. Any number of threads may scan at once. No layer is begun
   // after the deadline.
-  ScanReport Scan(const void* content, size_t length, std::optional<Deadline> deadline = std::nullopt) const;
+  // Layers are noted down where they are asked for.
+  ScanReport Scan(const void* content, size_t length, std::optional<Deadline> deadline, layers::Layers* layers) const;
 
   // Goes on after a match, so that all gates are met.
-  ScanReport ScanWithGates(const void* content, size_t length, gates::Hits& hits) const;
+  ScanReport ScanWithGates(const void* content, size_t length, std::optional<Deadline> deadline, layers::Layers& layers,
+                           gates::Hits& hits) const;
 
   // While nobody else has the engine.
   void SetScanTime(uint32_t millis) const;
@@ -60,7 +63,7 @@ class ClamavEngine {
   }
   friend class Loader;
   static void Configure(cl_engine* engine, const LoadRequest& request);
-  static void SetScanCallbacks(cl_engine* engine, const LoadRequest& request);
+  static void SetScanCallbacks(cl_engine* engine);
   ScanReport ScanOnce(const void* content, size_t length, bool all_matches, Alerts& alerts) const;
 
   Handle handle_;

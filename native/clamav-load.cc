@@ -225,7 +225,7 @@ void ClamavEngine::Configure(cl_engine* engine, const LoadRequest& request) {
   for (const NumberSetting& setting : settings) Set(engine, setting);
   cl_error_t code = cl_engine_set_str(engine, CL_ENGINE_TMPDIR, request.temporary_directory.c_str());
   if (code != CL_SUCCESS) throw LoadError(std::string("libclamav refuses its temporary folder: ") + cl_strerror(code));
-  SetScanCallbacks(engine, request);
+  SetScanCallbacks(engine);
 }
 
 // An engine while it is built.
@@ -233,7 +233,7 @@ class Loader {
  public:
   Loader(const LoadRequest& request, const LoadObserver& observer, uint64_t epoch, gates::Names* behind_gates)
       : request_(request),
-        facts_{epoch, cl_retver(), 0, request.signature_version, request.signatures_built_at, 0, {}},
+        facts_{epoch, cl_retver(), 0, request.signature_version, 0, {}},
         listening_(listener_),
         loading_{observer, behind_gates, Taken::kAll, 0, 0, nullptr, false, {}},
         engine_(cl_engine_new()) {

@@ -39,6 +39,7 @@ struct Alerts {
   std::vector<std::string> names;
   gates::Hits hits;
   const gates::MailRule* mail_rule = nullptr;
+  layers::Layers* layers = nullptr;
   std::optional<Deadline> deadline;
   bool out_of_memory = false;
   bool storage_full = false;
@@ -64,6 +65,12 @@ cl_error_t OnInspection(int, const char* type, const char**, size_t, const char*
   auto* alerts = static_cast<Alerts*>(context);
   const std::string_view begins = bytes == nullptr ? std::string_view() : std::string_view(bytes, size);
   if (alerts->mail_rule != nullptr) alerts->hits.NoteLayer(*alerts->mail_rule, level, type == nullptr ? "" : type, begins);
+  if (alerts->layers == nullptr || bytes == nullptr) return CL_CLEAN;
+  try {
+    alerts->layers->Note(level, {reinterpret_cast<const uint8_t*>(bytes), size});
+  } catch (const std::bad_alloc&) {
+    alerts->out_of_memory = true;
+  }
   return CL_CLEAN;
 }
 
@@ -83,17 +90,18 @@ void OnVirusFound(int, const char* name, void* context) noexcept {
 
 }  // namespace
 
-void ClamavEngine::SetScanCallbacks(cl_engine* engine, const LoadRequest& request) {
+void ClamavEngine::SetScanCallbacks(cl_engine* engine) {
   cl_engine_set_clcb_virus_found(engine, OnVirusFound);
   cl_engine_set_clcb_pre_scan(engine, OnLayer);
-  if (request.gates && request.gates->mail_shares != 0) cl_engine_set_clcb_file_inspection(engine, OnInspection);
+  cl_engine_set_clcb_file_inspection(engine, OnInspection);
 }
 
 bool IsMatch(const ScanReport& report) { return report.code == CL_VIRUS && report.virus_name && !IsNoMatch(*report.virus_name); }
 
-ScanReport ClamavEngine::Scan(const void* content, size_t length, std::optional<Deadline> deadline) const {
+ScanReport ClamavEngine::Scan(const void* content, size_t length, std::optional<Deadline> deadline, layers::Layers* layers) const {
   Alerts alerts;
   alerts.deadline = deadline;
+  alerts.layers = layers;
   ScanReport report = ScanOnce(content, length, false, alerts);
   // In normal mode libclamav keeps one heuristic name of all it met, and which one depends on the file: an encrypted
   // member can hide that a limit was exceeded elsewhere. So such a file is looked at again, collecting every name.
@@ -101,14 +109,18 @@ ScanReport ClamavEngine::Scan(const void* content, size_t length, std::optional<
   if (!report.virus_name || !(report.virus_name->starts_with(kEncrypted) || report.virus_name->starts_with(kMark))) return report;
   Alerts all;
   all.deadline = deadline;
+  all.layers = layers;
   ScanReport again = ScanOnce(content, length, true, all);
   if (again.code != CL_VIRUS) return again.code == CL_CLEAN ? report : again;
   again.virus_name = std::move(report.virus_name);
   return again;
 }
 
-ScanReport ClamavEngine::ScanWithGates(const void* content, size_t length, gates::Hits& hits) const {
+ScanReport ClamavEngine::ScanWithGates(const void* content, size_t length, std::optional<Deadline> deadline, layers::Layers& layers,
+                                       gates::Hits& hits) const {
   Alerts alerts;
+  alerts.deadline = deadline;
+  alerts.layers = &layers;
   if (mail_rule_.shares != 0) alerts.mail_rule = &mail_rule_;
   ScanReport report = ScanOnce(content, length, true, alerts);
   hits = alerts.hits;
@@ -117,9 +129,17 @@ ScanReport ClamavEngine::ScanWithGates(const void* content, size_t length, gates
 
 namespace {
 
-// libclamav's own, or where that is a gate's, the best of the others.
+void EndLayers(Alerts& alerts) {
+  alerts.layers->End();
+  if (!alerts.layers->lacked_room()) return;
+  alerts.storage_full = true;
+  alerts.filled_by_others = alerts.filled_by_others || quota::IsShared();
+}
+
+// libclamav's own, or where that is a gate's or says that we have ended the scan, the best of the others.
 std::optional<std::string> NameOf(const char* name, const std::vector<std::string>& names) {
-  if (name != nullptr && !std::string_view(name).starts_with(gates::kPrefix)) return name;
+  const bool is_named = name != nullptr && name != kStopped && !std::string_view(name).starts_with(gates::kPrefix);
+  if (is_named) return name;
   const auto match = std::find_if(names.begin(), names.end(), [](const std::string& one) { return !IsNoMatch(one); });
   if (match != names.end()) return *match;
   if (names.empty()) return std::nullopt;
@@ -147,7 +167,9 @@ ScanReport ClamavEngine::ScanOnce(const void* content, size_t length, bool all_m
     Listening listening(listener);
     quota::Scanning scanning;
     allocations::Failures failures;
+    if (alerts.layers != nullptr) alerts.layers->Begin();
     code = cl_scanmap_callback(map.get(), nullptr, &name, &scanned, handle_.get(), &options, &alerts);
+    if (alerts.layers != nullptr) EndLayers(alerts);
     alerts.out_of_memory = alerts.out_of_memory || failures.Any();
   }
   if (alerts.late) alerts.names.emplace_back(kLate);

@@ -21,7 +21,10 @@
       "-Wextra",
       "<!@(pkg-config --cflags libclamav 2>/dev/null || true)"
     ],
-    "libraries": ["<!@(pkg-config --libs libclamav 2>/dev/null || echo -lclamav)"],
+    "libraries": [
+      "<!@(pkg-config --libs libclamav 2>/dev/null || echo -lclamav)",
+      "-lz", "-lbz2", "-llzma", "-lzstd", "-llz4"
+    ],
     # A worker that ends may unload its addons; a loading thread still runs in this one.
     "ldflags": ["-Wl,-z,nodelete"]
   }

@@ -32,7 +32,7 @@ EngineSet::EngineSet(Engine first, std::vector<Looker> lookers, std::vector<std:
     : first_(std::move(first)),
       lookers_(std::move(lookers)),
       unofficial_(std::move(unofficial)),
-      scan_time_(request.limits.max_scan_time_ms),
+      limits_(request.limits),
       counters_(request.gates ? std::make_unique<gates::Counters>(request.gates->gate_count) : nullptr),
       facts_(first_->facts()) {
   for (const auto& [engine, shares, whole] : lookers_) {
@@ -92,13 +92,31 @@ void EngineSet::SetScanTime(uint32_t millis) const {
 }
 
 ScanReport EngineSet::Scan(const void* content, size_t length) const {
-  if (!counters_) return first_->Scan(content, length);
-  counters_->CountScan();
-  const Deadline deadline = std::chrono::steady_clock::now() + scan_time_;
+  if (counters_) counters_->CountScan();
+  // All looks together have the time that one scan has.
+  layers::Layers layers(limits_, std::chrono::steady_clock::now() + std::chrono::milliseconds(limits_.max_scan_time_ms));
+  ScanReport report = Look(content, length, layers);
+  if (IsMatch(report) || layers.is_plain()) return report;
+  return LookInside(std::move(report), layers);
+}
+
+ScanReport EngineSet::LookInside(ScanReport report, layers::Layers& layers) const {
+  while (std::optional<layers::Inner> inner = layers.Next()) {
+    const auto bytes = inner->held.bytes();
+    ScanReport look = Look(bytes.data(), bytes.size(), layers);
+    if (IsMatch(look)) return look;
+    Merge(report, look);
+  }
+  for (const std::string& mark : layers.marks()) Add(report, mark);
+  return report;
+}
+
+ScanReport EngineSet::Look(const void* content, size_t length, layers::Layers& layers) const {
+  if (!counters_) return first_->Scan(content, length, layers.deadline_of_inner(), &layers);
   gates::Hits hits;
-  ScanReport report = first_->ScanWithGates(content, length, hits);
+  ScanReport report = first_->ScanWithGates(content, length, layers.deadline_of_inner(), layers, hits);
   if (hits.shares() == 0 || IsMatch(report)) return report;
-  return LookAgain(std::move(report), hits, content, length, deadline);
+  return LookAgain(std::move(report), hits, content, length, layers.deadline());
 }
 
 std::vector<const ClamavEngine*> EngineSet::LookersFor(uint32_t hit) const {
@@ -122,7 +140,7 @@ ScanReport EngineSet::LookAgain(ScanReport report, const gates::Hits& hits, cons
       Add(report, kLate);
       return report;
     }
-    ScanReport look = looker->Scan(content, length, deadline);
+    ScanReport look = looker->Scan(content, length, deadline, nullptr);
     if (!IsMatch(look)) {
       Merge(report, look);
       continue;

@@ -42,13 +42,16 @@ class EngineSet {
   void SetScanTime(uint32_t millis) const;
   // Which engines must look where these shares were hit: of those that are whole each at most once, or a smaller one in its place.
   std::vector<const ClamavEngine*> LookersFor(uint32_t hit) const;
+  // At one content; those inside of it that libclamav passes over are noted down.
+  ScanReport Look(const void* content, size_t length, layers::Layers& layers) const;
+  ScanReport LookInside(ScanReport report, layers::Layers& layers) const;
   ScanReport LookAgain(ScanReport report, const gates::Hits& hits, const void* content, size_t length, Deadline deadline) const;
 
   Engine first_;
   std::vector<Looker> lookers_;
   // Sorted names of signatures behind gates that are not official.
   std::vector<std::string> unofficial_;
-  std::chrono::milliseconds scan_time_;
+  Limits limits_;
   std::unique_ptr<gates::Counters> counters_;
   EngineFacts facts_;
 };

@@ -182,7 +182,6 @@ Napi::Object FactsToObject(Napi::Env env, const EngineFacts& facts) {
   object["engineVersion"] = facts.engine_version;
   object["signatureCount"] = static_cast<double>(facts.signature_count);
   object["signatureVersion"] = facts.signature_version;
-  object["signaturesBuiltAt"] = facts.signatures_built_at;
   object["loadMillis"] = facts.load_millis;
   object["warnings"] = warnings;
   return object;

@@ -42,6 +42,9 @@ struct State {
 
   std::atomic<bool> over = false;
   std::atomic<bool> unknown = false;
+  // Of `limit_bytes`, for who doesn't wait for the mutex.
+  std::atomic<uint64_t> limit = 0;
+  std::atomic<uint64_t> held = 0;
 };
 
 State& TheState() {
@@ -94,7 +97,8 @@ uint64_t BytesBelow(int parent, const char* name, int depth) {
     const uint64_t limit = state.limit_bytes;
     lock.unlock();
     const auto started = Clock::now();
-    const uint64_t bytes = BytesBelow(AT_FDCWD, directory.c_str(), 0);
+    const uint64_t below = BytesBelow(AT_FDCWD, directory.c_str(), 0);
+    const uint64_t bytes = below == kUnknown ? kUnknown : below + state.held.load();
     // What isn't known is over the limit: nothing is called clean meanwhile.
     state.unknown.store(bytes == kUnknown);
     state.over.store(bytes == kUnknown || bytes > limit);
@@ -115,6 +119,7 @@ void Watch(const std::string& directory, uint64_t limit_bytes) {
   std::lock_guard lock(state.mutex);
   state.directory = directory;
   state.limit_bytes = limit_bytes;
+  state.limit.store(limit_bytes);
   if (state.watched) return;
   // Not by a scan thread: what it started would be confined as it is. Throws std::system_error where no thread is to be had.
   std::thread(Run).detach();
@@ -127,6 +132,21 @@ bool OverByOthers() {
   State& state = TheState();
   std::lock_guard lock(state.mutex);
   return state.over.load() && (state.scans > 1 || state.unknown.load());
+}
+
+bool Take(uint64_t bytes) {
+  State& state = TheState();
+  if (state.held.fetch_add(bytes) + bytes <= state.limit.load()) return true;
+  state.held.fetch_sub(bytes);
+  return false;
+}
+
+void GiveBack(uint64_t bytes) { TheState().held.fetch_sub(bytes); }
+
+bool IsShared() {
+  State& state = TheState();
+  std::lock_guard lock(state.mutex);
+  return state.scans > 1;
 }
 
 Scanning::Scanning() {

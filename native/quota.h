@@ -16,6 +16,13 @@ bool Over();
 // Over the limit for a reason that is not one scan's alone: several run, or nobody can say how much there is.
 bool OverByOthers();
 
+// Memory that stands for files there. False: they would be over the limit.
+bool Take(uint64_t bytes);
+void GiveBack(uint64_t bytes);
+
+// Several scans run.
+bool IsShared();
+
 // A scan: nobody looks at the folder when there is none.
 class Scanning {
  public:

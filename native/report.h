@@ -54,7 +54,6 @@ struct LoadRequest {
   bool single_pass;
   // Worked out by the caller from the database files; carried along so that every thread can ask for it.
   std::string signature_version;
-  double signatures_built_at;  // seconds since the epoch
   // The self-test: content that a signature must match (empty: none is known), and content that none may match.
   std::string infected_sample;
   std::string clean_sample;
@@ -68,7 +67,6 @@ struct EngineFacts {
   std::string engine_version;
   uint32_t signature_count;
   std::string signature_version;
-  double signatures_built_at;
   double load_millis;
   // What libclamav complained of while it loaded, oldest first.
   std::vector<std::string> warnings;

@@ -138,10 +138,8 @@ std::optional<GateFiles> GatesOf(Napi::Env env, const Napi::Value& value) {
 LoadRequest RequestOf(Napi::Env env, const Napi::Value& value) {
   Napi::Object options = ObjectOf(env, value, "options");
   Napi::Object limits = ObjectOf(env, options.Get("limits"), "limits");
-  Napi::Value built_at = options.Get("signaturesBuiltAt");
   Napi::Value single_pass = options.Get("singlePass");
   if (!single_pass.IsBoolean()) throw Napi::TypeError::New(env, "singlePass must be a boolean");
-  if (!built_at.IsNumber()) throw Napi::TypeError::New(env, "signaturesBuiltAt must be a number");
   return {
       DirectoriesOf(options),
       TextOf(options, "temporaryDirectory"),
@@ -156,7 +154,6 @@ LoadRequest RequestOf(Napi::Env env, const Napi::Value& value) {
       },
       single_pass.As<Napi::Boolean>().Value(),
       TextOf(options, "signatureVersion"),
-      built_at.As<Napi::Number>().DoubleValue(),
       BytesOf(options, "infectedSample"),
       BytesOf(options, "cleanSample"),
       GatesOf(env, options.Get("gates")),

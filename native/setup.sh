@@ -3,48 +3,24 @@
 # Installs the Debian packages the addon is built with, only those that are missing; does nothing when none is.
 set -eu
 
-packages='libclamav-dev g++ make python3'
+. "${0%/*}/apt.sh"
 
 has() { command -v "$1" >/dev/null 2>&1; }
 
 # What is there is asked of the system itself, so that it need not have come from a package.
 missing=''
 if has c++ || has g++; then
-  printf '#include <clamav.h>\n' | ${CXX:-c++} -x c++ -fsyntax-only - >/dev/null 2>&1 || missing='libclamav-dev'
+  # ClamAV's files bring those of zlib and bzip2.
+  for header in clamav:libclamav-dev lzma:liblzma-dev zstd:libzstd-dev lz4frame:liblz4-dev; do
+    printf '#include <%s.h>\n' "${header%%:*}" | ${CXX:-c++} -x c++ -fsyntax-only - >/dev/null 2>&1 ||
+      missing="$missing ${header#*:}"
+  done
 else
-  missing='libclamav-dev g++'
+  missing=' libclamav-dev liblzma-dev libzstd-dev liblz4-dev g++'
 fi
 has make || missing="$missing make"
 has python3 || missing="$missing python3"
 [ -n "$missing" ] || exit 0
 
-if [ "${SLUICE_NO_INSTALL:-}" = 1 ]; then
-  printf 'apt-get install --no-install-recommends%s\n' "$(printf ' %s' $missing)"
-  exit 3
-fi
-
-fail() {
-  printf '%s\n' "$1" "Then run the same command again." >&2
-  exit 1
-}
-
-if ! has apt-get; then
-  fail "Sluice's engine needs ClamAV's development files, a C++20 compiler, make and Python 3 (on Debian: $packages).
-Install what your system calls them: no apt-get was found here to do it."
-fi
-
-if [ "$(id -u)" = 0 ]; then
-  as_root=''
-elif has sudo; then
-  as_root='sudo'
-else
-  fail "These packages are missing:$(printf ' %s' $missing)
-Install them as root: apt-get install --no-install-recommends $missing"
-fi
-
-printf 'Installing with apt-get, to compile the engine and its bridge to ClamAV:%s\n' "$(printf ' %s' $missing)"
-DEBIAN_FRONTEND=noninteractive
-export DEBIAN_FRONTEND
-if ! { $as_root apt-get update -q && $as_root apt-get install -q -y --no-install-recommends $missing; }; then
-  fail "apt-get could not install:$(printf ' %s' $missing)"
-fi
+apt_check "Sluice's engine needs the development files of ClamAV, liblzma, zstd and lz4, a C++20 compiler, make and Python 3" $missing
+apt_install 'to compile the engine and its bridge to ClamAV' $missing

@@ -15,8 +15,9 @@ namespace sluice::tables {
 namespace {
 
 // What scans call into. Others of the process are left alone.
-constexpr std::array<std::string_view, 11> kLibraries{"libclamav",  "libclamunrar", "libxml2", "libjson-c", "libpcre2", "libz.",
-                                                      "libbz2",     "liblzma",      "libmspack", "libtfm",  "libcrypto"};
+constexpr std::array<std::string_view, 13> kLibraries{"libclamav", "libclamunrar", "libxml2", "libjson-c", "libpcre2",
+                                                      "libz.",     "libbz2",       "liblzma", "libzstd",   "liblz4",
+                                                      "libmspack", "libtfm",       "libcrypto"};
 
 // kPointer is one in a library's data: libxml2 calls its allocator through such ones.
 #if defined(__x86_64__)

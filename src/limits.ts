@@ -66,5 +66,11 @@ export const ORIGIN_IDLE_MS = 10_000;
 /** Addresses of one host that are dialled, in turn; all of them are checked. */
 export const ORIGIN_ADDRESSES_DIALLED = 8;
 
+/** Downloads of one process at a time, where the limit of open files has room for them; the next one gets a 503. */
+export const DOWNLOADS_MAX = 256;
+
+/** The share of the memory of uploads, and of that of downloads, that one account leaves to others. */
+export const MEMORY_RESERVE_SHARE = 0.25;
+
 /** Uploads up to this size find room in memory also while large ones wait for theirs. */
 export const SMALL_UPLOAD_BYTES = 1024 * 1024;

@@ -64,6 +64,8 @@ const OVER_BOTH: readonly string[] = [
   'api/left-scans.test.js',
   'api/clients.test.js',
   'api/pages.test.js',
+  'api/unread.test.js',
+  'api/slow-links.test.js',
 ];
 
 interface Run {

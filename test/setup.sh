@@ -2,6 +2,8 @@
 # Installs the Debian packages that the tests and the bench use, only those that are missing, and starts none of their services.
 set -eu
 
+. "${0%/*}/../native/apt.sh"
+
 has() { command -v "$1" >/dev/null 2>&1; }
 
 missing=''
@@ -18,6 +20,10 @@ has clamd || [ -x /usr/sbin/clamd ] || need clamav-daemon
 /usr/bin/python3 -c 'import requests' >/dev/null 2>&1 || need python3-requests
 has curl || need curl
 has zip || need zip
+# What packs and unpacks containers (test/containers/).
+for tool in unzip bzip2 zstd lz4 lzip cpio genisoimage; do has "$tool" || need "$tool"; done
+has xz || need xz-utils
+has 7z || need p7zip-full
 # Without windows Chromium takes a quarter of the processor time; one that is there will do.
 has chromium-headless-shell || has chromium || need chromium-headless-shell
 # The proxies of deploy/; of Apache the program alone.
@@ -27,31 +33,7 @@ has chromium-headless-shell || has chromium || need chromium-headless-shell
 has caddy || need caddy
 [ -n "$missing" ] || exit 0
 
-if [ "${SLUICE_NO_INSTALL:-}" = 1 ]; then
-  printf 'apt-get install --no-install-recommends%s\n' "$missing"
-  exit 3
-fi
-
-fail() {
-  printf '%s\n' "$1" 'Then run the same command again.' >&2
-  exit 1
-}
-
-if ! has apt-get; then
-  fail "The tests need what Debian packages as:$missing
-Install what your system calls them: no apt-get was found here to do it."
-fi
-
-if [ "$(id -u)" = 0 ]; then
-  as_root=''
-elif has sudo; then
-  as_root='sudo'
-else
-  fail "These packages are missing:$missing
-Install them as root: apt-get install --no-install-recommends$missing"
-fi
-
-printf 'Installing with apt-get, for the tests to run against:%s\n' "$missing"
+apt_check 'The tests need programs of other projects' $missing
 
 # Debian starts a service when it installs it, unless this file says no (101). Ours is there only while we install.
 policy=/usr/sbin/policy-rc.d
@@ -62,10 +44,7 @@ if [ ! -e "$policy" ]; then
   $as_root chmod 755 "$policy"
 fi
 
-# sudo drops the environment, so the setting goes in by env.
-if ! { $as_root apt-get update -q && $as_root env DEBIAN_FRONTEND=noninteractive apt-get install -q -y --no-install-recommends $missing; }; then
-  fail "apt-get could not install:$missing"
-fi
+apt_install 'for the tests to run against' $missing
 
 # Nor at the next boot: several of them want the same port.
 for service in nginx haproxy caddy; do

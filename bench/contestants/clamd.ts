@@ -11,6 +11,8 @@ import {
   type Setting,
 } from './contestant.js';
 
+/** As Debian's package configures it, whatever the number of cores (clamav-daemon's MaxThreads). */
+const DEBIAN_THREADS = 12;
 /** Length of the two trials that find the faster way to speak to it, in seconds. */
 const TRIAL_SECONDS = 0.4;
 
@@ -25,7 +27,7 @@ export function startClamdContestant(setting: Setting, connections: number): Pro
   return start('clamd', setting, connections);
 }
 
-/** As Debian configures it: it remembers what was clean. */
+/** With its cache, as Debian configures it: it remembers what was clean. */
 export function startRememberingClamd(setting: Setting, connections: number): Promise<Contestant> {
   return start('clamd-cache', { ...setting, remembers: true }, connections);
 }
@@ -41,7 +43,7 @@ async function start(
   connections: number,
 ): Promise<PacedContestant> {
   const program = await compile(loadProgram);
-  const clamd = await startClamd(setting);
+  const clamd = await startClamd({ ...setting, threads: DEBIAN_THREADS });
   const client = startLineProcess(program);
   let way: Way = 'keep';
   const runOnce = (seconds: number) => askForRun(client, `run ${seconds} ${connections} ${way}`);

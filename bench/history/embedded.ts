@@ -8,7 +8,7 @@ import { bootstrap } from '../../src/account/bootstrap.js';
 import { type History, startHistory } from '../../src/history/history.js';
 import { startEmbedded } from '../../src/store/embedded/embedded.js';
 import { openPostgres } from '../../src/store/postgres.js';
-import { rowAt } from '../../test/fixtures/history.js';
+import { record, rowAt } from '../../test/fixtures/history.js';
 import { cpuSeconds, descendants, untilIdle } from '../cpu.js';
 
 const RATE = 300;
@@ -58,7 +58,7 @@ const silent = {
   error: (...what: unknown[]) => print(JSON.stringify(what)),
 };
 const history = await startHistory({ sql, dataDirectory, journalLimitBytes: 1e9, retentionDays: 400, log: silent });
-const add = (to: History): Promise<void> => to.record(rowAt(Date.now(), differences));
+const add = (to: History): Promise<void> => record(to, rowAt(Date.now(), differences));
 
 async function drained(): Promise<void> {
   while (history.state().rows > 0) await sleep(TICK_MS);

@@ -13,7 +13,7 @@ import { type Server, startServer } from '../../src/http/server.js';
 import { ownSignaturesDirectory } from '../../src/paths.js';
 import { createScanRoutes } from '../../src/scan/http/route.js';
 import { createUploadMemory } from '../../src/scan/memory/memory.js';
-import { createScanService } from '../../src/scan/service.js';
+import { createRefunds } from '../../src/scan/refunds.js';
 import { createVerdictCache } from '../../src/scan/verdicts/cache.js';
 import { createKnownVerdicts } from '../../src/scan/verdicts/known.js';
 import { openPostgres } from '../../src/store/postgres.js';
@@ -42,7 +42,7 @@ const admit = async (): Promise<Access> => ({
   quota,
   refund: async () => quota,
 });
-const access: AccessControl = { withApiKey: admit, expectedUser: () => null, asUser: admit };
+const access: AccessControl = { withApiKey: admit, asUser: admit };
 
 interface Side {
   readonly server: Server;
@@ -55,7 +55,13 @@ const signatures = loadSignatures({
   scanTimeoutMs: 10_000,
 });
 const pool = startPool({ threads: 1, queueLimit: 100, scanTimeoutMs: 10_000 });
-const memory = createUploadMemory({ budgetBytes: 64 * MIB, reserveShare: 0.25, waitMs: 10_000, use: 'uploads' });
+const memory = createUploadMemory({
+  budgetBytes: 64 * MIB,
+  reserveShare: 0.25,
+  waitMs: 10_000,
+  ownWaitMs: 10_000,
+  use: 'uploads',
+});
 const database = await startPostgres();
 const postgres = await openPostgres({ kind: 'url', url: await database.database() });
 const history = await startHistory({
@@ -70,24 +76,31 @@ function print(...texts: unknown[]): void {
   process.stdout.write(`${texts.map((text) => (typeof text === 'string' ? text : JSON.stringify(text))).join(' ')}\n`);
 }
 
-async function startSide(record: Pick<History, 'assertOpen' | 'record'>): Promise<Side> {
-  const service = createScanService({
+async function startSide(record: Pick<History, 'assertOpen' | 'append'>): Promise<Side> {
+  const scans = {
     pool,
     isRefused: () => false,
     signatures,
-    known: createKnownVerdicts({ cache: createVerdictCache({ limitBytes: 0 }), shared: null, scope: 'shared' }),
+    known: createKnownVerdicts({
+      cache: createVerdictCache({ limitBytes: 0 }),
+      shared: null,
+      scope: 'shared' as const,
+    }),
+    uploadMemory: memory,
     downloads: { fetch: () => Promise.reject(new Error('Nothing is downloaded here')) },
     downloadMemory: memory,
     now: Date.now,
     history: record,
     appEnv: 'BENCH',
-    onScan: () => undefined,
-  });
-  const { withKey } = createScanRoutes({ service, access, uploadMemory: memory, uploadTimeoutMs: 10_000 });
+    refunds: createRefunds(),
+    onEnded: () => undefined,
+  };
+  const onSurprise = (_: unknown, error: unknown): void => print('unforeseen', String(error));
+  const { withKey } = createScanRoutes({ scans, access, uploadTimeoutMs: 10_000, onSurprise });
   const server = await startServer({
     host: '127.0.0.1',
     port: 0,
-    handle: createRouter([withKey], (_, error) => print('unforeseen', String(error))),
+    handle: createRouter([withKey], onSurprise),
     onEnd: () => undefined,
   });
   const client = startLineProcess(await compile(loadProgram));
@@ -111,7 +124,7 @@ async function run({ client }: Side, seconds: number, connections: number): Prom
 }
 
 await signatures.ready();
-const without = await startSide({ assertOpen: () => undefined, record: async () => undefined });
+const without = await startSide({ assertOpen: () => undefined, append: (scan) => scan.onRecorded() });
 const withJournal = await startSide(history);
 for (const connections of CONNECTIONS) {
   const sides = { without, withJournal };

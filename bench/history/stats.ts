@@ -78,6 +78,7 @@ async function insertRate(sql: Sql, nowMs: number): Promise<number> {
         engine: null,
         sizeBytes: null,
         sha256: null,
+        notices: [],
         env: 'PRODUCTION',
         lastUpdateMs: nowMs + rows + index,
       })),

@@ -1,3 +1,4 @@
+// built: 2026-11-21T11:20:29
 // The signatures of sluice.ldb and sluice.hdb once more, for YARA-X where ClamAV is not there. Tests hold both to the same samples.
 import "hash"
 

@@ -1,17 +1,19 @@
-// Who is signed in: a bearer token or the cookie in, the caller with a live session out.
-import { Failure } from '../errors.js';
+// Who is signed in: a bearer token or the cookie in, the caller with a live session out; the cookies, and what another site's page may not do.
+import { Failure, Unavailable } from '../errors.js';
 import type { Authenticate, Caller } from '../http/caller.js';
 import type { Exchange } from '../http/exchange.js';
-import type { Sql } from '../store/postgres.js';
-import { ACCESS_COOKIE, readCookies } from './cookies.js';
-import { isCrossSite } from './cross-site.js';
-import { findExternalUser } from './identities.js';
-import { findSession, touchSession } from './sessions.js';
-import type { Tokens } from './tokens.js';
+import type { SqlOf } from '../store/postgres.js';
+import { Turns } from '../waiting/turns.js';
+import { findExternalUser } from './issuer.js';
+import { findSession, REFRESH_TOKEN_MS, touchSession } from './sessions.js';
+import { type ClientAddress, createRemembered, type Strangers, throttledAs } from './strangers.js';
+import { ACCESS_TOKEN_SECONDS, type Tokens } from './tokens.js';
 
 export interface AuthenticateParts {
-  readonly sql: Sql;
+  readonly sqlOf: SqlOf;
+  readonly strangers: Strangers;
   readonly tokens: Tokens;
+  readonly clientAddress: ClientAddress;
   readonly baseUrl: string | null;
   /** The plan of accounts that are made for identities of the trusted issuer; null: none are. */
   readonly openFor: { readonly plan: string } | null;
@@ -23,33 +25,54 @@ export interface AuthenticateParts {
 /** RFC 6750 section 2.1 and RFC 9110 section 11.4: the scheme in any case, spaces, one token. */
 const BEARER = /^bearer +([A-Za-z0-9._~+/=-]+)$/i;
 
-export function createAuthenticate({ sql, tokens, baseUrl, openFor, now, onProblem }: AuthenticateParts): Authenticate {
+/**
+ * Requests whose session is asked for. What an account sends beyond its turns waits here, before it has cost anything: a request that has had
+ * its turn is soon done with.
+ */
+const REQUESTS = { running: 1_000, runningEach: 16, waiting: 10_000, waitingEach: 7_500, waitMs: 4_000 };
+/** A session that has ended doesn't come back; on another node's clock one may live a little longer. */
+const ENDED_MS = 10_000;
+
+export function createAuthenticate(parts: AuthenticateParts): Authenticate {
+  const { sqlOf, strangers, tokens, baseUrl, clientAddress, openFor, now, onProblem } = parts;
+  const ended = createRemembered<object>(now);
+  const busy = (): Error => new Unavailable('storeBusy');
+  const turns = new Turns({ ...REQUESTS, full: busy, late: busy });
   /** Sessions whose `last_use` is being written: requests at the same time don't queue up for it. */
   const touching = new Set<string>();
 
-  function touch(sessionId: string): void {
+  function touch(userId: string, sessionId: string): void {
     if (touching.has(sessionId)) return;
     touching.add(sessionId);
-    touchSession(sql, sessionId, now())
+    touchSession(sqlOf(userId), sessionId, now())
       .catch(onProblem)
       .finally(() => touching.delete(sessionId));
   }
 
-  async function callerOf(token: string): Promise<Caller> {
-    const verification = await tokens.verify(token);
+  async function callerOf(token: string, address: string): Promise<Caller> {
+    const verification = await tokens.verify(token, [address]);
     switch (verification.outcome) {
       case 'invalid':
-        throw new Failure('tokenInvalid');
+        return await strangers.refuse(address, new Failure('tokenInvalid'));
       case 'expired':
-        throw new Failure('tokenExpired');
+        return await strangers.refuse(address, new Failure('tokenExpired'));
       case 'own': {
-        const found = await findSession(sql, verification, now());
-        if (found === null) throw new Failure('tokenInvalid');
-        if (found.lastUseIsOld) touch(verification.sessionId);
+        const { userId, sessionId } = verification;
+        if (ended.get(sessionId) !== null) return await strangers.refuse(address, new Failure('tokenInvalid'));
+        const found = await turns.run([userId], () => findSession(sqlOf(userId), verification, now()));
+        if (found === null) {
+          ended.set(sessionId, {}, now() + ENDED_MS);
+          throw new Failure('tokenInvalid');
+        }
+        if (found.lastUseIsOld) touch(userId, sessionId);
         return found.caller;
       }
       case 'external': {
-        const user = await findExternalUser(sql, verification, openFor);
+        const user = await findExternalUser(
+          sqlOf(`${verification.issuer} ${verification.subject}`),
+          verification,
+          openFor,
+        );
         if (user === null) throw new Failure('tokenInvalid');
         return { ...user, sessionId: null };
       }
@@ -59,7 +82,8 @@ export function createAuthenticate({ sql, tokens, baseUrl, openFor, now, onProbl
   return async (exchange) => {
     const { token, source } = tokenOf(exchange);
     if (source === 'cookie' && isCrossSite(exchange, baseUrl)) throw new Failure('crossSite');
-    return await callerOf(token);
+    const address = clientAddress(exchange.remoteAddress(), exchange.headers.get('x-forwarded-for'));
+    return await callerOf(token, throttledAs(address));
   };
 }
 
@@ -76,4 +100,69 @@ export function tokenOf({ headers }: Pick<Exchange, 'headers'>): { token: string
   const token = BEARER.exec(authorization)?.[1];
   if (token === undefined || (cookie !== undefined && cookie !== token)) throw new Failure('tokenInvalid');
   return { token, source: 'header' };
+}
+
+const ACCESS_COOKIE = 'sluice_access';
+export const REFRESH_COOKIE = 'sluice_refresh';
+
+const REFRESH_PATH = '/web/auth';
+
+export interface CookieOptions {
+  /** Behind https: then browsers send them nowhere else. */
+  readonly secure: boolean;
+}
+
+export function signedInCookies(tokens: { readonly access: string; readonly refresh: string }, options: CookieOptions) {
+  return [
+    cookie(ACCESS_COOKIE, tokens.access, '/', ACCESS_TOKEN_SECONDS, options),
+    cookie(REFRESH_COOKIE, tokens.refresh, REFRESH_PATH, REFRESH_TOKEN_MS / 1000, options),
+  ];
+}
+
+export function signedOutCookies(options: CookieOptions): string[] {
+  return [cookie(ACCESS_COOKIE, '', '/', 0, options), cookie(REFRESH_COOKIE, '', REFRESH_PATH, 0, options)];
+}
+
+function cookie(name: string, value: string, path: string, maxAgeSeconds: number, { secure }: CookieOptions): string {
+  const attributes = `Path=${path}; Max-Age=${maxAgeSeconds}; HttpOnly; SameSite=Strict`;
+  return `${name}=${value}; ${attributes}${secure ? '; Secure' : ''}`;
+}
+
+/** Every value that a Cookie header has for a name (RFC 6265 section 5.4): more than one when another site of the domain set one, too. */
+export function readCookies(header: string | undefined, name: string): string[] {
+  return (header ?? '').split(';').flatMap((pair) => {
+    const equals = pair.indexOf('=');
+    return equals !== -1 && pair.slice(0, equals).trim() === name ? [pair.slice(equals + 1).trim()] : [];
+  });
+}
+
+const SAFE_METHODS = new Set(['GET', 'HEAD']);
+/** `none`: the user typed the address. `same-site` isn't enough: that is any port and any neighbour of the domain. */
+const OWN = new Set(['same-origin', 'none']);
+
+export interface Asked {
+  readonly method: string;
+  readonly headers: ReadonlyMap<string, string>;
+}
+
+/**
+ * `Sec-Fetch-Site` decides where it is sent, otherwise `Origin`, which must be that of `baseUrl` or name the host that was asked.
+ * With neither the request isn't a browser's: every browser that knows SameSite, which our cookies have, sends Origin with unsafe methods.
+ */
+export function isCrossSite({ method, headers }: Asked, baseUrl: string | null): boolean {
+  if (SAFE_METHODS.has(method)) return false;
+  const site = headers.get('sec-fetch-site');
+  if (site !== undefined) return !OWN.has(site.toLowerCase());
+  const origin = headers.get('origin');
+  if (origin === undefined) return false;
+  if (!URL.canParse(origin)) return true;
+  const { host, origin: canonical } = new URL(origin);
+  if (baseUrl !== null && new URL(baseUrl).origin === canonical) return false;
+  return host === '' || host !== hostOf(headers.get('host') ?? '', origin);
+}
+
+/** As the URL parser spells it: lower case, without the scheme's own port. */
+function hostOf(header: string, origin: string): string | null {
+  const url = `${origin.startsWith('https:') ? 'https' : 'http'}://${header}`;
+  return URL.canParse(url) ? new URL(url).host : null;
 }

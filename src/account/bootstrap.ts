@@ -1,6 +1,6 @@
 // The first account: made once on an empty store, from BOOTSTRAP_* or with random values.
 import { randomBytes } from 'node:crypto';
-import type { Bootstrap } from '../config/types.js';
+import type { Bootstrap } from '../config/config.js';
 import type { Queries, Sql } from '../store/postgres.js';
 import { createKey } from './keys.js';
 import { hashPassword } from './passwords.js';

@@ -2,27 +2,24 @@
 
 import { freePlanOf, type Plans } from '../config/plans.js';
 import { messageOfError } from '../error-text.js';
-import type { Authenticate, CallerRoute } from '../http/caller.js';
-import type { Route } from '../http/router.js';
 import type { Log } from '../log.js';
-import type { Sql } from '../store/postgres.js';
-import { sweepAttempts } from './attempts.js';
+import type { SqlOf } from '../store/postgres.js';
 import { createAuthenticate } from './authenticate.js';
-import { createClientAddress } from './client-address.js';
+import type { TrustedIssuer } from './issuer.js';
 import { createKeyRoutes } from './key-routes.js';
-import { createPasswordGuesses } from './password-guesses.js';
+import { type KeyRevocation, tellOfEnded } from './keys.js';
 import { hashPassword, verifyPassword } from './passwords.js';
-import { type KeyRevocation, tellOfEnded } from './revocation.js';
-import { createSessionRoutes } from './session-routes.js';
 import { endOtherSessions, sweepSessions } from './sessions.js';
 import { createSignIn } from './sign-in.js';
 import { createSignInRoutes } from './sign-in-routes.js';
 import { KEYS_RELOAD_MS, openSigningKeys } from './signing-keys.js';
-import { createTokens, type TrustedIssuer } from './tokens.js';
-import { createUserRoutes } from './user-routes.js';
+import { createClientAddress, createStrangers } from './strangers.js';
+import { createThrottle, sweepAttempts } from './throttle.js';
+import { createTokens } from './tokens.js';
+import { createSessionRoutes, createUserRoutes } from './user-routes.js';
 
 export interface DashboardOptions {
-  readonly sql: Sql;
+  readonly sqlOf: SqlOf;
   /** The `iss` of our tokens. */
   readonly issuer: string;
   readonly trustedIssuer: TrustedIssuer | null;
@@ -38,21 +35,20 @@ export interface DashboardOptions {
   readonly now: () => number;
 }
 
-export interface Dashboard {
-  readonly authenticate: Authenticate;
-  /** For anybody. */
-  readonly publicRoutes: readonly Route[];
-  readonly callerRoutes: readonly CallerRoute[];
-  stop(): Promise<void>;
-}
+/** The party of its own questions, among the accounts that share the store's connections. */
+const SERVICE = 'service';
 
-export async function openDashboard(options: DashboardOptions): Promise<Dashboard> {
-  const { sql, issuer, trustedIssuer, baseUrl, plans, registration, admission, recentUse, log, now } = options;
+export async function openDashboard(options: DashboardOptions) {
+  const { sqlOf, issuer, trustedIssuer, baseUrl, plans, registration, admission, recentUse, log, now } = options;
+  const sql = sqlOf(SERVICE);
+  const strangers = createStrangers();
+  const throttle = createThrottle(now);
+  const clientAddress = createClientAddress(options.trustedProxies);
   const keys = await openSigningKeys(sql, now);
   const tokens = createTokens(keys, { issuer, trusted: trustedIssuer, now });
   const plan = freePlanOf(plans).name;
   const passwords = { hash: hashPassword, verify: verifyPassword };
-  const signIn = await createSignIn({ sql, plan, registration, passwords, now });
+  const signIn = await createSignIn({ sqlOf, strangers, throttle, plan, registration, passwords, now });
 
   let stopped = false;
 
@@ -81,30 +77,34 @@ export async function openDashboard(options: DashboardOptions): Promise<Dashboar
 
   return {
     authenticate: createAuthenticate({
-      sql,
+      sqlOf,
+      strangers,
       tokens,
+      clientAddress,
       baseUrl,
       openFor: registration === 'open' ? { plan } : null,
       now,
       onProblem: (error) => log.warn({ reason: messageOfError(error) }, 'the last use of a session was not written'),
     }),
+    /** For anybody. */
     publicRoutes: createSignInRoutes({
-      sql,
+      sqlOf,
+      strangers,
       signIn,
       tokens,
       plans,
       registration,
       baseUrl,
-      clientAddress: createClientAddress(options.trustedProxies),
+      clientAddress,
       now,
       onReuse: (session) => log.warn(session, 'a used refresh token was shown again: its session is ended'),
     }),
     callerRoutes: [
-      ...createSessionRoutes({ sql, now }),
-      ...createUserRoutes({ sql, plans, passwords, countGuess: createPasswordGuesses(sql, now), endOtherSessions }),
-      ...createKeyRoutes({ sql, now, admission, recentUse }),
+      ...createSessionRoutes({ sqlOf, now }),
+      ...createUserRoutes({ sqlOf, plans, passwords, throttle, endOtherSessions }),
+      ...createKeyRoutes({ sqlOf, throttle, admission, recentUse }),
     ],
-    async stop() {
+    async stop(): Promise<void> {
       // What runs is ended with the connections.
       stopped = true;
       clearInterval(timer);

@@ -5,16 +5,23 @@ import type { CallerRoute } from '../http/caller.js';
 import { jsonReply, noContent, readJson } from '../http/json.js';
 import type { Operation } from '../http/openapi.js';
 import { jsonAnswer, jsonBody, pathParameter } from '../http/schema.js';
-import type { Sql } from '../store/postgres.js';
+import type { SqlOf } from '../store/postgres.js';
 import { WireTime, wireTime } from '../wire-time.js';
-import { keyCreationsOfUser, keyEndsOfUser, type Rule, takeAttempt } from './attempts.js';
-import { SomeNameField } from './fields.js';
-import { type CreatedKey, createKeyWithinLimit, LIVE_KEYS_MAX, type ListedKey, listKeys } from './keys.js';
-import { endKey, type KeyRevocation } from './revocation.js';
+import {
+  type CreatedKey,
+  createKeyWithinLimit,
+  endKey,
+  type KeyRevocation,
+  LIVE_KEYS_MAX,
+  type ListedKey,
+  listKeys,
+} from './keys.js';
+import { keyCreationsOfUser, keyEndsOfUser, type Rule, type Throttle } from './throttle.js';
+import { SomeNameField } from './users.js';
 
 export interface KeyRouteParts {
-  readonly sql: Sql;
-  readonly now: () => number;
+  readonly sqlOf: SqlOf;
+  readonly throttle: Throttle;
   readonly admission: KeyRevocation;
   /** A use that this node knows of and Postgres perhaps not yet. */
   readonly recentUse: (keyId: string) => Date | null;
@@ -38,19 +45,14 @@ const NewKeyView = KeyView.extend({
 const PATH = '/web/keys';
 const NewKey = z.strictObject({ name: SomeNameField });
 
-export function createKeyRoutes({ sql, now, admission, recentUse }: KeyRouteParts): CallerRoute[] {
-  async function count(rule: Rule, userId: string): Promise<void> {
-    const waitSeconds = await takeAttempt(sql, rule, [userId], now());
-    if (waitSeconds !== null) throw new Failure('tooManyAttempts', '', waitSeconds);
-  }
-
+export function createKeyRoutes({ sqlOf, throttle, admission, recentUse }: KeyRouteParts): CallerRoute[] {
   return [
     {
       method: 'GET',
       path: `${PATH}/me`,
       operation: listOperation,
       async handle({ userId }) {
-        const keys = await listKeys(sql, userId);
+        const keys = await listKeys(sqlOf(userId), userId);
         return jsonReply(
           200,
           keys.map((key) => listedView(key, recentUse(key.keyId))),
@@ -63,7 +65,8 @@ export function createKeyRoutes({ sql, now, admission, recentUse }: KeyRoutePart
       operation: createOperation,
       async handle({ userId }, exchange) {
         const { name } = await readJson(exchange, NewKey);
-        await count(keyCreationsOfUser, userId);
+        const sql = sqlOf(userId);
+        await throttle.require(sql, [[keyCreationsOfUser, userId]]);
         const key = await createKeyWithinLimit(sql, { userId, name });
         if (key === null) throw new Failure('conflict', `You have ${LIVE_KEYS_MAX} keys: delete one first`);
         return jsonReply(201, createdView(key));
@@ -74,7 +77,8 @@ export function createKeyRoutes({ sql, now, admission, recentUse }: KeyRoutePart
       path: `${PATH}/{uuid}`,
       operation: revokeOperation,
       async handle({ userId }, _exchange, { uuid = '' }) {
-        await count(keyEndsOfUser, userId);
+        const sql = sqlOf(userId);
+        await throttle.require(sql, [[keyEndsOfUser, userId]]);
         // What was sent may be a key that works: it isn't repeated.
         if ((await endKey(sql, admission, userId, uuid)) === null) throw new Failure('notFound', 'the key');
         return noContent;

@@ -1,28 +1,38 @@
-// Passwords: Argon2id in the PHC string form, which carries its own salt and costs; a bounded number of them at one time.
+// Passwords: Argon2id in the PHC string form, which carries its own salt and costs; a bounded number of them at one time, in turn.
+import { availableParallelism } from 'node:os';
 import { hash, verify } from '@node-rs/argon2';
 import { Unavailable } from '../errors.js';
-import { createLimiter } from '../waiting/limiter.js';
+import { Turns, type Who } from '../waiting/turns.js';
 
 /** OWASP's first choice of Argon2id costs: 19 MiB, two passes, one lane; 20 to 40 ms of one thread outside JavaScript. */
 const COSTS = { memoryCost: 19_456, timeCost: 2, parallelism: 1 };
-/** Of the four threads that Node has for such work, and that names and files need as well. */
-const CONCURRENT_MAX = 2;
-/** Passwords that wait, a second's worth; the next one gets a 503. Of this process, for all requests together, as the threads are. */
-const WAITING_MAX = 50;
+/** Of the four threads that Node has for such work, and that names and files need as well; and of the cores no more than half, for scans. */
+const CONCURRENT_MAX = Math.max(1, Math.min(2, Math.floor(availableParallelism() / 2)));
+/** Passwords that wait, two seconds' worth; the next one gets a 503. Of this process, for all requests together, as the threads are. */
+const WAITING_MAX = 60;
+const WAITING_EACH_MAX = 30;
+const WAIT_MS = 5_000;
 
 const PASSWORD_MIN_CHARACTERS = 12;
 const PASSWORD_MAX_CHARACTERS = 128;
 
-const turns = createLimiter({ running: CONCURRENT_MAX, waiting: WAITING_MAX });
+/** For what the operator does, and the service for itself. */
+const SERVICE: Who = ['service'];
 
-/** Throws Failure('unavailable') when too many wait. */
-export async function hashPassword(password: string): Promise<string> {
-  return await inTurn(() => hash(normalise(password), COSTS));
+const busy = (): Error => new Unavailable('passwordsBusy');
+const turns = new Turns({
+  ...{ running: CONCURRENT_MAX, runningEach: 1, waiting: WAITING_MAX, waitingEach: WAITING_EACH_MAX, waitMs: WAIT_MS },
+  ...{ full: busy, late: busy },
+});
+
+/** Throws Failure('unavailable') when too many wait. `who`: the account, or the address and the account that it names. */
+export async function hashPassword(password: string, who: Who = SERVICE): Promise<string> {
+  return await turns.run(who, () => hash(normalise(password), COSTS));
 }
 
 /** Throws Failure('unavailable') when too many wait. */
-export async function verifyPassword(password: string, stored: string): Promise<boolean> {
-  return await inTurn(() => verify(stored, normalise(password)));
+export async function verifyPassword(password: string, stored: string, who: Who = SERVICE): Promise<boolean> {
+  return await turns.run(who, () => verify(stored, normalise(password)));
 }
 
 /** What is wrong with a new password, or null. */
@@ -36,8 +46,4 @@ export function whyNotPassword(password: string): string | null {
 /** NIST SP 800-63B: one password whatever way a keyboard composes its characters. */
 function normalise(password: string): string {
   return password.normalize('NFKC');
-}
-
-function inTurn<T>(work: () => Promise<T>): Promise<T> {
-  return turns.run(work, () => new Unavailable('passwordsBusy'));
 }

@@ -8,21 +8,24 @@ import { jsonReply, noContent, readJson } from '../http/json.js';
 import type { Operation } from '../http/openapi.js';
 import type { Route } from '../http/router.js';
 import { jsonAnswer, jsonBody } from '../http/schema.js';
-import type { Sql } from '../store/postgres.js';
-import { createAnonymousLimiter } from './anonymous-limiter.js';
-import { tokenOf } from './authenticate.js';
-import type { ClientAddress } from './client-address.js';
-import { REFRESH_COOKIE, readCookies, signedInCookies, signedOutCookies } from './cookies.js';
-import { isCrossSite } from './cross-site.js';
-import { EmailField, NameField, NewPasswordField, PasswordField } from './fields.js';
-import { endSessionOfToken, refreshSession } from './refresh-tokens.js';
-import { type Client, endSession } from './sessions.js';
+import type { SqlOf } from '../store/postgres.js';
+import {
+  isCrossSite,
+  REFRESH_COOKIE,
+  readCookies,
+  signedInCookies,
+  signedOutCookies,
+  tokenOf,
+} from './authenticate.js';
+import { endSession, isRefreshToken, ownerOfToken, refreshSession, type SignInClient } from './sessions.js';
 import type { SignedIn, SignIn } from './sign-in.js';
+import { type ClientAddress, createRemembered, STRANGERS, type Strangers, throttledAs } from './strangers.js';
 import { ACCESS_TOKEN_SECONDS, Jwks, type Tokens } from './tokens.js';
-import { UserView, userView } from './users.js';
+import { EmailField, NameField, NewPasswordField, PasswordField, UserView, userView } from './users.js';
 
 export interface SignInRouteParts {
-  readonly sql: Sql;
+  readonly sqlOf: SqlOf;
+  readonly strangers: Strangers;
   readonly signIn: SignIn;
   readonly tokens: Tokens;
   readonly plans: Plans;
@@ -34,6 +37,8 @@ export interface SignInRouteParts {
   readonly onReuse: (session: { readonly userId: string; readonly sessionId: string }) => void;
 }
 
+/** For so long it is remembered that a refresh token is nobody's. */
+const UNKNOWN_MS = 60_000;
 /** Ours, and what a neighbour of the domain may have put beside it. */
 const LOGOUT_COOKIES_MAX = 2;
 
@@ -75,11 +80,11 @@ export function createSignInRoutes(parts: SignInRouteParts): Route[] {
 type Handle = (exchange: Exchange) => Promise<Reply>;
 
 function createHandlers(parts: SignInRouteParts): Record<'login' | 'register' | 'refresh' | 'logout', Handle> {
-  const { sql, signIn, tokens, plans, registration, baseUrl, clientAddress, now, onReuse } = parts;
-  const limited = createAnonymousLimiter();
+  const { sqlOf, strangers, signIn, tokens, plans, registration, baseUrl, clientAddress, now, onReuse } = parts;
+  const unknown = createRemembered<object>(now);
   const cookies = { secure: baseUrl?.startsWith('https:') ?? false };
 
-  function clientOf({ headers, remoteAddress }: Exchange): Client {
+  function clientOf({ headers, remoteAddress }: Exchange): SignInClient {
     const ipAddress = clientAddress(remoteAddress(), headers.get('x-forwarded-for'));
     return { userAgent: headers.get('user-agent') ?? '', ipAddress };
   }
@@ -99,21 +104,32 @@ function createHandlers(parts: SignInRouteParts): Record<'login' | 'register' | 
   async function login(exchange: Exchange): Promise<Reply> {
     const client = clientOf(exchange);
     const credentials = await readJson(exchange, Login);
-    return await signedIn(200, await limited(() => signIn.login(credentials, client)));
+    return await signedIn(200, await signIn.login(credentials, client));
   }
 
   async function register(exchange: Exchange): Promise<Reply> {
     if (registration === 'closed') throw new Failure('registrationClosed');
     const client = clientOf(exchange);
     const account = await readJson(exchange, Registration);
-    return await signedIn(201, await limited(() => signIn.register(account, client)));
+    return await signedIn(201, await signIn.register(account, client));
+  }
+
+  /** No question where it can't be anybody's, and one in the sender's turn where it may be. */
+  async function ownerOf(token: string, address: string): ReturnType<typeof ownerOfToken> {
+    if (!isRefreshToken(token) || unknown.get(token) !== null) return null;
+    const owner = await strangers.ask([address, 'refresh'], () => ownerOfToken(sqlOf(STRANGERS), token));
+    if (owner === null) unknown.set(token, {}, now() + UNKNOWN_MS);
+    return owner;
   }
 
   async function refresh(exchange: Exchange): Promise<Reply> {
     const arrivedAt = performance.now();
+    const address = throttledAs(clientOf(exchange).ipAddress);
     const [token, ...more] = readCookies(exchange.headers.get('cookie'), REFRESH_COOKIE);
     if (token === undefined || more.length > 0) throw new Failure('refreshInvalid');
-    const result = await limited(() => refreshSession(sql, token, now(), arrivedAt));
+    const owner = await ownerOf(token, address);
+    if (owner === null) return await strangers.refuse(address, new Failure('refreshInvalid'));
+    const result = await refreshSession(sqlOf(owner.userId), token, now(), arrivedAt);
     if (result.outcome === 'reused') onReuse(result);
     // The cookies stay as they are: those of the request that won a race may be there already.
     if (result.outcome !== 'refreshed') throw new Failure('refreshInvalid');
@@ -122,13 +138,17 @@ function createHandlers(parts: SignInRouteParts): Record<'login' | 'register' | 
 
   /** Ends the session that either token is of. A client without one, or with one that has ended, is signed out as well. */
   async function logout(exchange: Exchange): Promise<Reply> {
-    await limited(async () => {
-      const cookies = readCookies(exchange.headers.get('cookie'), REFRESH_COOKIE);
-      for (const token of cookies.slice(0, LOGOUT_COOKIES_MAX)) await endSessionOfToken(sql, token);
-      const access = accessTokenOf(exchange);
-      const verification = access === null ? null : await tokens.verify(access);
-      if (verification?.outcome === 'own') await endSession(sql, verification.userId, verification.sessionId);
-    });
+    const address = throttledAs(clientOf(exchange).ipAddress);
+    const refreshTokens = readCookies(exchange.headers.get('cookie'), REFRESH_COOKIE);
+    for (const token of refreshTokens.slice(0, LOGOUT_COOKIES_MAX)) {
+      const owner = await ownerOf(token, address);
+      if (owner !== null) await endSession(sqlOf(owner.userId), owner.userId, owner.sessionId);
+    }
+    const access = accessTokenOf(exchange);
+    const verification = access === null ? null : await tokens.verify(access, [address]);
+    if (verification?.outcome === 'own') {
+      await endSession(sqlOf(verification.userId), verification.userId, verification.sessionId);
+    }
     return { ...noContent, headers: { 'Set-Cookie': signedOutCookies(cookies) } };
   }
 

@@ -1,10 +1,22 @@
 // Signing in and registering: throttled before a password is looked at, and silent about which accounts there are.
 import { randomBytes } from 'node:crypto';
 import { Failure } from '../errors.js';
-import type { Sql } from '../store/postgres.js';
-import { throttledAs } from './client-address.js';
-import { type Client, type StartedSession, startSession } from './sessions.js';
-import { createSignInThrottle } from './sign-in-throttle.js';
+import { recentTable } from '../recent-table.js';
+import type { SqlOf } from '../store/postgres.js';
+import type { Who } from '../waiting/turns.js';
+import { type SignInClient, type StartedSession, startSession } from './sessions.js';
+import { STRANGERS, type Strangers, throttledAs } from './strangers.js';
+import {
+  type Attempt,
+  registrationsOfAccount,
+  registrationsOfAddress,
+  signInsOfAccount,
+  signInsOfAddress,
+  signInsOfPair,
+  type Throttle,
+  type Throttled,
+  tooMany,
+} from './throttle.js';
 import { createUser, normaliseEmail, type UserRow } from './users.js';
 
 export interface Credentials {
@@ -18,19 +30,14 @@ export interface SignedIn extends StartedSession {
 
 /** As passwords.ts has them; a test counts the calls. */
 export interface PasswordWork {
-  hash(password: string): Promise<string>;
-  verify(password: string, stored: string): Promise<boolean>;
-}
-
-export interface SignIn {
-  /** Throws Failure `credentialsInvalid`, `tooManyAttempts` or `unavailable`. */
-  login(credentials: Credentials, client: Client): Promise<SignedIn>;
-  /** Makes an account and signs it in. Throws Failure `registrationClosed`, `conflict`, `tooManyAttempts` or `unavailable`. */
-  register(account: Credentials & { readonly name: string }, client: Client): Promise<SignedIn>;
+  hash(password: string, who: Who): Promise<string>;
+  verify(password: string, stored: string, who: Who): Promise<boolean>;
 }
 
 export interface SignInOptions {
-  readonly sql: Sql;
+  readonly sqlOf: SqlOf;
+  readonly strangers: Strangers;
+  readonly throttle: Throttle;
   /** Of new accounts. */
   readonly plan: string;
   readonly registration: 'open' | 'closed';
@@ -40,46 +47,140 @@ export interface SignInOptions {
 
 const DECOY_BYTES = 32;
 
-export async function createSignIn({ sql, plan, registration, passwords, now }: SignInOptions): Promise<SignIn> {
-  const throttle = createSignInThrottle(sql, now);
+export type SignIn = Awaited<ReturnType<typeof createSignIn>>;
+
+export async function createSignIn(options: SignInOptions) {
+  const { sqlOf, strangers, throttle, plan, registration, passwords, now } = options;
+  const sql = sqlOf(STRANGERS);
+  const homes = createHomes(options);
   // Verified in place of the hash that an unknown account doesn't have: of the same costs, and nobody's password.
-  const decoy = await passwords.hash(randomBytes(DECOY_BYTES).toString('base64url'));
+  const decoy = await passwords.hash(randomBytes(DECOY_BYTES).toString('base64url'), ['service']);
+
+  /** Without those attempts that count nobody where the account is at home; null: it isn't. */
+  async function withoutRule(attempts: readonly Attempt[], { attempt }: Throttled, email: string, address: string) {
+    const rest = attempts.filter((other) => other !== attempt);
+    if (attempt[0] === signInsOfAddress) return homes.isKnown(email, address) ? rest : null;
+    // A stranger who fails on purpose doesn't lock the owner out of where the owner is signed in.
+    if (attempt[0] === signInsOfAccount) return (await homes.has(email, address)) ? rest : null;
+    return null;
+  }
+
+  /** Counts a sign-in, whether or not there is such an account, by all rules or by none; returns what is to be given back. */
+  async function takeSignIn(email: string, address: string): Promise<readonly Attempt[]> {
+    let attempts = attemptsOf(email, address);
+    for (;;) {
+      const refusal = throttle.known(attempts) ?? (await ask(attempts, email, address));
+      if (refusal === null) return attempts;
+      const rest = await withoutRule(attempts, refusal, email, address);
+      if (rest === null) return await strangers.refuse(address, tooMany(refusal));
+      attempts = rest;
+    }
+  }
+
+  function ask(attempts: readonly Attempt[], email: string, address: string): Promise<Throttled | null> {
+    return strangers.ask([address, email], () => throttle.take(sql, attempts));
+  }
 
   return {
-    async login(credentials, client) {
+    /** Throws Failure `credentialsInvalid`, `tooManyAttempts` or `unavailable`. */
+    async login(credentials: Credentials, client: SignInClient): Promise<SignedIn> {
       const email = normaliseEmail(credentials.email);
-      const giveBack = await throttle.signIn(email, throttledAs(client.ipAddress));
-      const [row] = await sql<(UserRow & { password_hash: string | null })[]>`
-        SELECT id, email, name, plan, creation_date, password_hash FROM users WHERE lower(email) = ${email}`;
+      const address = throttledAs(client.ipAddress);
+      const who: Who = [address, email];
+      const attempts = await takeSignIn(email, address);
+      const [row] = await strangers.ask(
+        who,
+        async () =>
+          await sql<(UserRow & { password_hash: string | null })[]>`
+          SELECT id, email, name, plan, creation_date, password_hash FROM users WHERE lower(email) = ${email}`,
+      );
       const passwordHash = row?.password_hash ?? null;
-      const isRight = await passwords.verify(credentials.password, passwordHash ?? decoy);
+      const isRight = await passwords.verify(credentials.password, passwordHash ?? decoy, who);
       if (row === undefined || passwordHash === null || !isRight) throw new Failure('credentialsInvalid');
       const { password_hash: _, ...user } = row;
-      const session = await startSession(sql, { userId: user.id, passwordHash }, client, now());
+      const own = sqlOf(user.id);
+      const session = await startSession(own, { userId: user.id, passwordHash }, client, now());
       if (session === null) throw new Failure('credentialsInvalid');
-      await giveBack();
+      homes.add(email, address);
+      await throttle.giveBack(own, attempts);
       return { ...session, user };
     },
 
-    async register(account, client) {
+    /** Makes an account and signs it in. Throws Failure `registrationClosed`, `conflict`, `tooManyAttempts` or `unavailable`. */
+    async register(account: Credentials & { readonly name: string }, client: SignInClient): Promise<SignedIn> {
       if (registration === 'closed') throw new Failure('registrationClosed');
       const email = normaliseEmail(account.email);
-      await throttle.registration(email, throttledAs(client.ipAddress));
-      const passwordHash = await passwords.hash(account.password);
-      const created = await createUser(sql, {
-        email,
-        name: account.name,
-        passwordHash,
-        plan,
-        emailVouched: false,
-      });
+      const address = throttledAs(client.ipAddress);
+      const who: Who = [address, email];
+      // Before anything is hashed, and whether or not the account is there.
+      const attempts: Attempt[] = [
+        [registrationsOfAddress, address],
+        [registrationsOfAccount, email],
+      ];
+      const refusal = throttle.known(attempts) ?? (await ask(attempts, email, address));
+      if (refusal !== null) await strangers.refuse(address, tooMany(refusal));
+      const passwordHash = await passwords.hash(account.password, who);
+      const created = await strangers.ask(who, () =>
+        createUser(sql, { email, name: account.name, passwordHash, plan, emailVouched: false }),
+      );
       if (created.outcome === 'emailTaken') throw new Failure('conflict', 'This e-mail address has an account');
       const { userId } = created;
-      const session = await startSession(sql, { userId, passwordHash }, client, now());
-      const [user] = await sql<UserRow[]>`
+      const own = sqlOf(userId);
+      const session = await startSession(own, { userId, passwordHash }, client, now());
+      const [user] = await own<UserRow[]>`
         SELECT id, email, name, plan, creation_date FROM users WHERE id = ${userId}`;
       if (session === null || user === undefined) throw new Failure('conflict', 'The account was changed meanwhile');
       return { ...session, user };
+    },
+  };
+}
+
+function attemptsOf(email: string, address: string): readonly Attempt[] {
+  return [
+    [signInsOfAddress, address],
+    [signInsOfPair, email, address],
+    [signInsOfAccount, email],
+  ];
+}
+
+/** Pairs of an account and an address that are remembered, some 300 bytes each. */
+const HOMES_MAX = 10_000;
+const HOME_MS = 3_600_000;
+const NO_HOME_MS = 5_000;
+
+/** Where accounts are signed in, by their e-mail address. */
+function createHomes({ sqlOf, strangers, now }: SignInOptions) {
+  const sql = sqlOf(STRANGERS);
+  const pairs = recentTable<{ readonly isHome: boolean; readonly untilMs: number }>(HOMES_MAX);
+  const keyOf = (email: string, address: string): string => `${address} ${email}`;
+
+  function find(email: string, address: string): boolean | null {
+    const pair = pairs.get(keyOf(email, address));
+    return pair !== undefined && now() < pair.untilMs ? pair.isHome : null;
+  }
+
+  function add(email: string, address: string, isHome = true): void {
+    pairs.set(keyOf(email, address), { isHome, untilMs: now() + (isHome ? HOME_MS : NO_HOME_MS) });
+  }
+
+  return {
+    add,
+    /** Whether this process has seen the account sign in from there lately. */
+    isKnown: (email: string, address: string): boolean => find(email, address) === true,
+    /** Whether a session of the account was begun there. */
+    async has(email: string, address: string): Promise<boolean> {
+      const known = find(email, address);
+      if (known !== null) return known;
+      const rows = await strangers.ask(
+        [address, email],
+        async () =>
+          await sql<{ ip_address: string }[]>`
+          SELECT DISTINCT s.ip_address FROM sessions s JOIN users u ON u.id = s.user_id
+          WHERE lower(u.email) = ${email} AND s.expires_at > ${new Date(now())}`,
+      );
+      const isHome = rows.some((row) => throttledAs(row.ip_address) === address);
+      add(email, address, isHome);
+      return isHome;
     },
   };
 }

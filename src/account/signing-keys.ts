@@ -11,16 +11,7 @@ export interface SigningKey {
   readonly signsFromMs: number;
 }
 
-export interface SigningKeys {
-  /** The key that signs now. */
-  current(): SigningKey;
-  /** By `kid`; null when there is none. One that isn't known here is looked for in Postgres, at most once a second. */
-  find(kid: string): Promise<SigningKey | null>;
-  /** Every key that tokens in use may be signed with, and the next one. */
-  all(): readonly SigningKey[];
-  /** Reads the keys anew and makes the next one when it is time to. */
-  reload(): Promise<void>;
-}
+export type SigningKeys = Awaited<ReturnType<typeof openSigningKeys>>;
 
 /** A leaked key is worth something for a month at most. */
 export const ROTATION_MS = 30 * 24 * 3600 * 1000;
@@ -43,7 +34,7 @@ interface KeyRow {
 }
 
 /** Reads the keys, and makes the first one of a new database; nodes that start at once make one together. */
-export async function openSigningKeys(sql: Sql, now: () => number): Promise<SigningKeys> {
+export async function openSigningKeys(sql: Sql, now: () => number) {
   let keys: readonly SigningKey[] = [];
   let running: Promise<void> | null = null;
   let reloadedAt = 0;
@@ -67,14 +58,18 @@ export async function openSigningKeys(sql: Sql, now: () => number): Promise<Sign
 
   await reload();
   return {
-    current() {
+    /** The key that signs now. */
+    current(): SigningKey {
       const nowMs = now();
       // The first key of a database was made by another node, whose clock may be ahead.
       const key = keys.findLast(({ signsFromMs }) => signsFromMs <= nowMs) ?? keys[0];
       if (key === undefined) throw new Error('There is no signing key');
       return key;
     },
-    async find(kid) {
+    /** Whether it is known here, and not retired. */
+    has: (kid: string): boolean => known(kid) !== null,
+    /** By `kid`; null when there is none. One that isn't known here is looked for in Postgres, at most once a second. */
+    async find(kid: string): Promise<SigningKey | null> {
       const key = known(kid);
       if (key !== null) return key;
       const isRecent = Math.abs(now() - reloadedAt) < UNKNOWN_KEY_RELOAD_MS;
@@ -82,7 +77,9 @@ export async function openSigningKeys(sql: Sql, now: () => number): Promise<Sign
       await reload();
       return known(kid);
     },
+    /** Every key that tokens in use may be signed with, and the next one. */
     all: () => keys,
+    /** Reads the keys anew and makes the next one when it is time to. */
     reload,
   };
 }

@@ -1,29 +1,38 @@
-// The routes of the signed-in user's own account.
+// The routes of the signed-in user's own account and sessions.
 import { z } from 'zod';
 import type { Plans } from '../config/plans.js';
 import { Failure } from '../errors.js';
 import type { Caller, CallerRoute } from '../http/caller.js';
-import { jsonReply, readJson } from '../http/json.js';
+import { jsonReply, noContent, readJson, readQuery } from '../http/json.js';
 import type { Operation } from '../http/openapi.js';
-import { jsonAnswer, jsonBody } from '../http/schema.js';
-import type { Queries, Sql } from '../store/postgres.js';
-import { EmailField, NewPasswordField, PasswordField, SomeNameField } from './fields.js';
-import { changeUser, findUser, passwordHashOf, UserView, userView } from './users.js';
+import { jsonAnswer, jsonBody, pathParameter, queryParameters, sentAs } from '../http/schema.js';
+import type { Queries, Sql, SqlOf } from '../store/postgres.js';
+import { endSession, endSessions, listSessions, SessionView } from './sessions.js';
+import type { PasswordWork } from './sign-in.js';
+import { type Attempt, passwordsOfAccount, passwordsOfSession, type Throttle } from './throttle.js';
+import {
+  changeUser,
+  EmailField,
+  findUser,
+  NewPasswordField,
+  PasswordField,
+  passwordHashOf,
+  SomeNameField,
+  UserView,
+  userView,
+} from './users.js';
 
 export interface UserRouteParts {
-  readonly sql: Sql;
+  readonly sqlOf: SqlOf;
   readonly plans: Plans;
-  readonly passwords: {
-    hash(password: string): Promise<string>;
-    verify(password: string, stored: string): Promise<boolean>;
-  };
-  /** Counts a guess of the current password, or throws Failure('tooManyAttempts'); returns what takes it back. */
-  readonly countGuess: (caller: Caller) => Promise<() => Promise<void>>;
+  readonly passwords: PasswordWork;
+  readonly throttle: Throttle;
   /** Ends the user's sessions but this one, in the transaction that changed the password. */
   readonly endOtherSessions: (sql: Queries, userId: string, exceptSessionId: string | null) => Promise<void>;
 }
 
 const PATH = '/web/users/me';
+const SESSIONS_PATH = `${PATH}/sessions`;
 
 const Changes = z
   .strictObject({
@@ -41,15 +50,16 @@ const Changes = z
   });
 
 export function createUserRoutes(parts: UserRouteParts): CallerRoute[] {
-  const { sql, plans, passwords, countGuess, endOtherSessions } = parts;
+  const { sqlOf, plans, passwords, throttle, endOtherSessions } = parts;
 
   /** The hash that the current password was verified against: the change is made only while it is still the one. */
-  async function verified(caller: Caller, currentPassword: string): Promise<string> {
-    const giveBack = await countGuess(caller);
-    const stored = await passwordHashOf(sql, caller.userId);
+  async function verified(sql: Sql, { userId, sessionId }: Caller, currentPassword: string): Promise<string> {
+    const guess: Attempt = [passwordsOfSession, userId, sessionId ?? ''];
+    await throttle.require(sql, [guess, [passwordsOfAccount, userId]]);
+    const stored = await passwordHashOf(sql, userId);
     if (stored === null) throw new Failure('badRequest', 'currentPassword: this account has no password');
-    if (!(await passwords.verify(currentPassword, stored))) throw wrongPassword();
-    await giveBack();
+    if (!(await passwords.verify(currentPassword, stored, [userId]))) throw wrongPassword();
+    await throttle.giveBack(sql, [guess]);
     return stored;
   }
 
@@ -59,7 +69,7 @@ export function createUserRoutes(parts: UserRouteParts): CallerRoute[] {
       path: PATH,
       operation: showOperation,
       async handle({ userId }) {
-        const user = await findUser(sql, userId);
+        const user = await findUser(sqlOf(userId), userId);
         if (user === null) throw new Failure('tokenInvalid');
         return jsonReply(200, userView(user, plans));
       },
@@ -70,10 +80,11 @@ export function createUserRoutes(parts: UserRouteParts): CallerRoute[] {
       operation: changeOperation,
       async handle(caller, exchange) {
         const { name, email, newPassword, currentPassword } = await readJson(exchange, Changes);
+        const sql = sqlOf(caller.userId);
         const isSecured = email !== undefined || newPassword !== undefined;
         const verifiedHash =
-          isSecured && currentPassword !== undefined ? await verified(caller, currentPassword) : null;
-        const passwordHash = newPassword === undefined ? null : await passwords.hash(newPassword);
+          isSecured && currentPassword !== undefined ? await verified(sql, caller, currentPassword) : null;
+        const passwordHash = newPassword === undefined ? null : await passwords.hash(newPassword, [caller.userId]);
         const change = { name: name ?? null, email: email ?? null, passwordHash, verifiedHash };
         const onNewPassword = (tx: Queries) => endOtherSessions(tx, caller.userId, caller.sessionId);
         const result = await changeUser(sql, caller.userId, change, onNewPassword);
@@ -108,7 +119,8 @@ const changeOperation: Operation = {
   summary: 'Changes your name, your e-mail address or your password',
   description:
     'What is left out stays. `email` and `newPassword` need `currentPassword`; a wrong one is a 400, and after ten of them in one ' +
-    'session a 429 with Retry-After. A new password ends your other sessions.',
+    `session a 429 with Retry-After, as after ${passwordsOfAccount.burst} changes of one account in a row. ` +
+    'A new password ends your other sessions.',
   tag: 'users',
   who: 'user',
   requestBody: jsonBody(Changes),
@@ -118,4 +130,78 @@ const changeOperation: Operation = {
     ...(['badRequest', 'crossSite', 'conflict', 'bodyTooLarge', 'uploadTooSlow', 'jsonExpected'] as const),
     'tooManyAttempts',
   ],
+};
+
+const Id = z.uuid();
+const EndAll = z.strictObject({
+  keepCurrent: sentAs(
+    z.enum(['true', 'false'], 'must be true or false').transform((value) => value === 'true'),
+    { type: 'boolean', default: false },
+  )
+    .default(false)
+    .describe('true spares the session that asks'),
+});
+
+export function createSessionRoutes({
+  sqlOf,
+  now,
+}: {
+  readonly sqlOf: SqlOf;
+  readonly now: () => number;
+}): CallerRoute[] {
+  return [
+    {
+      method: 'GET',
+      path: SESSIONS_PATH,
+      operation: listOperation,
+      handle: async (caller) => jsonReply(200, await listSessions(sqlOf(caller.userId), caller, now())),
+    },
+    {
+      method: 'DELETE',
+      path: `${SESSIONS_PATH}/{sessionId}`,
+      operation: endOperation,
+      async handle({ userId }, _exchange, { sessionId }) {
+        const id = Id.safeParse(sessionId);
+        const ended = id.success && (await endSession(sqlOf(userId), userId, id.data));
+        if (!ended) throw new Failure('notFound', 'the session');
+        return noContent;
+      },
+    },
+    {
+      method: 'DELETE',
+      path: SESSIONS_PATH,
+      operation: endAllOperation,
+      async handle({ userId, sessionId }, exchange) {
+        const { keepCurrent } = readQuery(exchange, EndAll);
+        await endSessions(sqlOf(userId), userId, keepCurrent ? sessionId : null);
+        return noContent;
+      },
+    },
+  ];
+}
+
+const listOperation: Operation = {
+  summary: 'Your sessions, the one used last first',
+  tag: 'users',
+  who: 'user',
+  responses: { 200: jsonAnswer('The sessions.', z.array(SessionView)) },
+  errors: authErrors,
+};
+
+const endOperation: Operation = {
+  summary: 'Ends one of your sessions: its tokens are refused from the next request on',
+  tag: 'users',
+  who: 'user',
+  parameters: [pathParameter('sessionId', Id)],
+  responses: { 204: { description: 'Ended.' } },
+  errors: [...authErrors, 'crossSite', 'notFound'],
+};
+
+const endAllOperation: Operation = {
+  summary: 'Ends all of your sessions',
+  tag: 'users',
+  who: 'user',
+  parameters: queryParameters(EndAll),
+  responses: { 204: { description: 'Ended.' } },
+  errors: [...authErrors, 'crossSite', 'badRequest'],
 };

@@ -18,14 +18,17 @@ export type Access =
   | { readonly outcome: 'keyMissing' }
   | { readonly outcome: 'keyInvalid' };
 
+export interface EarlyWork {
+  /** This user (an id) is likely to be admitted. */
+  begin(userId: string): void;
+}
+
 export interface AccessControl {
-  /** Takes one unit when the key is live. Rejects with Failure('unavailable') when nobody can tell. What is known here is answered at once. */
-  withApiKey(header: string | undefined): Access | Promise<Access>;
   /**
-   * To be asked behind `withApiKey`, which is likely to admit this user (an id) then: work that nobody else sees may begin beside it.
-   * Null: nobody is expected.
+   * Takes one unit when the key is live. Rejects with Failure('unavailable') when nobody can tell. What is known here is answered at once;
+   * otherwise work that nobody else sees may begin beside the question, where its answer is likely.
    */
-  expectedUser(header: string | undefined): string | null;
+  withApiKey(header: string | undefined, work?: EarlyWork): Access | Promise<Access>;
   /** Takes one unit of a user whose access token was accepted. */
   asUser(user: { readonly userId: string; readonly plan: string }): Promise<Access>;
 }
@@ -46,24 +49,17 @@ export async function assertLiveKey(
 }
 
 export function createAccess(store: AdmissionStore, plans: Plans): AccessControl {
-  /** Of the key that was asked for last, until its user is expected: it need not be hashed twice. */
-  let last = { header: '', keyHash: '' };
   return {
-    withApiKey(header) {
+    withApiKey(header, work) {
       const key = header?.trim() ?? '';
       if (key === '') return { outcome: 'keyMissing' };
       if (!KEY.test(key)) return { outcome: 'keyInvalid' };
       const keyHash = hashOfKey(key);
-      last = { header: header ?? '', keyHash };
       const admission = store.admit(keyHash);
-      return admission instanceof Promise ? admission.then(accessOf) : accessOf(admission);
-    },
-    expectedUser(header) {
-      const { header: asked, keyHash } = last;
-      last = { header: '', keyHash: '' };
-      if (header !== undefined && header === asked) return store.expectedUser(keyHash);
-      const key = header?.trim() ?? '';
-      return KEY.test(key) ? store.expectedUser(hashOfKey(key)) : null;
+      if (!(admission instanceof Promise)) return accessOf(admission);
+      const expected = work === undefined ? null : store.expectedUser(keyHash);
+      if (expected !== null) work?.begin(expected);
+      return admission.then(accessOf);
     },
     async asUser({ userId, plan }) {
       return accessOf(await store.admitUser({ userId, hourlyLimit: hourlyLimitOf(plans, plan) }));

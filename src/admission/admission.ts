@@ -1,6 +1,6 @@
 // What an admission is: one unit of an hourly quota for a live key or a signed-in user; the shapes all of it shares, and the hour's arithmetic.
 
-const HOUR_SECONDS = 3600;
+export const HOUR_SECONDS = 3600;
 /** Users, and keys, that one process remembers, 150 to 500 bytes each; the one that was used least recently makes room. */
 export const REMEMBERED_MAX = 100_000;
 
@@ -66,19 +66,35 @@ export interface KeyRecord extends KeyOwner {
 /** By hash; what isn't there is unknown or revoked. Rejects when the answer can't be had. */
 export type KeyLoader = (keyHashes: readonly string[]) => Promise<ReadonlyMap<string, KeyRecord>>;
 
-/** What Postgres knows of one user's hour. */
+/**
+ * What Postgres knows of one user's hour. A unit that comes back is counted beside those that were taken: each count only grows, so of
+ * two copies the larger one is always the newer one.
+ */
 export interface QuotaHour {
   readonly userId: string;
   readonly windowStartSeconds: number;
-  /** Units counted by the ledger, as Postgres has them: at most a second behind. */
+  /** Units that the ledger gave, as Postgres has them: at most a second behind. */
   readonly mirrored: number;
-  /** Units counted in Postgres itself, while the ledger was away. */
+  /** Those of them that came back. */
+  readonly returned: number;
+  /** Units that Postgres gave itself, while the ledger was away. */
   readonly direct: number;
+  readonly directReturned: number;
 }
 
 /** Start of the UTC clock hour; Unix time has no leap seconds, so hours are multiples of 3,600. */
 export function windowStart(nowSeconds: number): number {
   return Math.floor(nowSeconds / HOUR_SECONDS) * HOUR_SECONDS;
+}
+
+/** Units of an hour that are used. */
+export function usedOf({
+  mirrored,
+  returned,
+  direct,
+  directReturned,
+}: Omit<QuotaHour, 'userId' | 'windowStartSeconds'>): number {
+  return mirrored - returned + direct - directReturned;
 }
 
 export function quotaState(limit: number, used: number, windowStartSeconds: number): QuotaState {

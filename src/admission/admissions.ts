@@ -1,7 +1,6 @@
 // Admission: the ledger asked in one step for what it knows, filled from Postgres with what it doesn't, and stood in for by Postgres while it is away.
 import { Unavailable } from '../errors.js';
-import { STORE_ANSWER_MS } from '../store/guard.js';
-import { StoreAway } from '../store/store-error.js';
+import { STORE_ANSWER_MS, StoreAway } from '../store/store-error.js';
 import { within } from '../waiting/within.js';
 import {
   type Admission,
@@ -12,16 +11,15 @@ import {
   quotaState,
   REMEMBERED_MAX,
   type UserAdmission,
+  usedOf,
   windowStart,
 } from './admission.js';
-import { createExpectations, type Expectations } from './expectations.js';
-import { createFills, type Fills } from './fills.js';
-import { createKeyOwners, type KeyOwners, UNKNOWN_LIMIT } from './key-owners.js';
-import type { Count, Ledger, LedgerAnswer } from './ledger.js';
+import { createFills, createKeyOwners, type Fills, type KeyOwners, UNKNOWN_LIMIT } from './key-owners.js';
+import { type Count, type Ledger, type LedgerAnswer, usedUnits } from './ledger.js';
 import type { Lookups } from './lookups.js';
 import type { QuotaHours } from './quota-hours.js';
-import { createQuotaMirror, type QuotaMirror } from './quota-mirror.js';
-import { createUnits, type Units } from './units.js';
+import { createQuotaMirror } from './quota-mirror.js';
+import { createExpectations, createUnits, type Expectations, type Units } from './units.js';
 
 export interface AdmissionParts {
   readonly ledger: Ledger;
@@ -38,8 +36,6 @@ export interface AdmissionParts {
   readonly rememberedMax?: number;
 }
 
-/** What other nodes may not know of a count when the ledger goes away, and what a kill may cost. */
-const MIRROR_MS = 1_000;
 const SWEEP_MS = 600_000;
 /** Each time a fill is refused something else changed the user: more than a few in a row don't happen by chance. */
 const FILL_ATTEMPTS = 5;
@@ -47,13 +43,20 @@ const FILL_ATTEMPTS = 5;
 /** A unit is counted by user, so several keys and the dashboard share one count. */
 export function createAdmissions(parts: AdmissionParts): AdmissionStore {
   const { ledger, lookups, hours, clock, limitOf, onProblem, rememberedMax = REMEMBERED_MAX } = parts;
-  const mirror = createQuotaMirror(hours, (direct) => ledger.raise(direct), rememberedMax);
+  const mirror = createQuotaMirror(hours, {
+    onDirect: (direct) => ledger.raise(direct),
+    onFailure: (error) => onProblem(`The counts of this hour can't be copied to Postgres: ${String(error)}`),
+    usersMax: rememberedMax,
+  });
   const fills = createFills({ ledger, lookups, hours, limitOf });
   const owners = createKeyOwners({ ledger, lookups, fills, clock, onProblem, keysMax: rememberedMax });
   const units = createUnits({ ledger, hours, mirror, onProblem });
   const takes = { ledger, lookups, fills, owners, units };
   const expectations = createExpectations(rememberedMax);
-  const stopUpkeep = startUpkeep(mirror, hours, onProblem);
+  const sweeping = setInterval(() => {
+    hours.sweep().catch((error: unknown) => onProblem(`Old hours can't be removed: ${String(error)}`));
+  }, SWEEP_MS);
+  sweeping.unref();
 
   return {
     admit(keyHash) {
@@ -78,7 +81,7 @@ export function createAdmissions(parts: AdmissionParts): AdmissionStore {
         const known = await ledger.look(userId);
         if (known === null) await fills.user(userId, hourlyLimit);
         const hour = known ?? (await ledger.look(userId));
-        if (hour !== null) return quotaState(hourlyLimit, hour.counted + hour.direct, hour.windowStartSeconds);
+        if (hour !== null) return quotaState(hourlyLimit, usedUnits(hour), hour.windowStartSeconds);
       } catch (error) {
         if (!(error instanceof StoreAway)) throw error;
       }
@@ -96,7 +99,8 @@ export function createAdmissions(parts: AdmissionParts): AdmissionStore {
       await within(mirror.flush(), STORE_ANSWER_MS);
     },
     async stop() {
-      stopUpkeep();
+      clearInterval(sweeping);
+      mirror.stop();
       await within(mirror.flush(), STORE_ANSWER_MS).catch((error: unknown) =>
         onProblem(`The last counts of this hour didn't reach Postgres: ${String(error)}`),
       );
@@ -219,37 +223,10 @@ async function admitUser({ ledger, fills, units }: Takes, userId: string, hourly
   throw new Unavailable('accountChanging');
 }
 
-/** Copies the counts to Postgres, and removes old hours there. Returns what ends it. */
-function startUpkeep(mirror: QuotaMirror, hours: QuotaHours, onProblem: (message: string) => void): () => void {
-  let isMirrored = true;
-
-  function copy(): void {
-    mirror.flush().then(
-      () => {
-        isMirrored = true;
-      },
-      (error: unknown) => {
-        if (isMirrored) onProblem(`The counts of this hour can't be copied to Postgres: ${String(error)}`);
-        isMirrored = false;
-      },
-    );
-  }
-
-  function sweep(): void {
-    hours.sweep().catch((error: unknown) => onProblem(`Old hours can't be removed: ${String(error)}`));
-  }
-
-  const timers = [setInterval(copy, MIRROR_MS), setInterval(sweep, SWEEP_MS)];
-  for (const timer of timers) timer.unref();
-  return () => {
-    for (const timer of timers) clearInterval(timer);
-  };
-}
-
 /** What Postgres knows of it, for a ledger that is away. */
 function quotaInHours(limit: number, hours: readonly QuotaHour[], windowStartSeconds: number): QuotaState {
   const hour = hours.find((each) => each.windowStartSeconds === windowStartSeconds);
-  return quotaState(limit, (hour?.mirrored ?? 0) + (hour?.direct ?? 0), windowStartSeconds);
+  return quotaState(limit, hour === undefined ? 0 : usedOf(hour), windowStartSeconds);
 }
 
 function unavailable(error: unknown): never {

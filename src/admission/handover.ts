@@ -32,8 +32,8 @@ export function createHandover(createLedger: () => Ledger, hours: QuotaHours, is
       look: async (userId) => await here().look(userId),
       async giveBack(userId, windowStartSeconds) {
         const left = await ledger.giveBack(userId, windowStartSeconds);
-        // It was counted here, and then by the mirror.
-        if (state !== 'here' && left !== null) await hours.giveBackMirrored(userId, windowStartSeconds);
+        // Postgres counts: it has to have it before the answer.
+        if (state !== 'here' && left !== null) await hours.mirror([{ userId, ...left }]);
         return left;
       },
       begin: async (userId) => await here().begin(userId),
@@ -54,8 +54,7 @@ export function createHandover(createLedger: () => Ledger, hours: QuotaHours, is
     hours: {
       ...hours,
       async take(userId, hourlyLimit, seen) {
-        // What was seen before the handover is in Postgres, less what was given back since.
-        const count = await hours.take(userId, hourlyLimit, state === 'away' ? null : seen);
+        const count = await hours.take(userId, hourlyLimit, seen);
         // The ledger came back while Postgres counted.
         if (state === 'here') await ledger.raise([count]);
         return count;

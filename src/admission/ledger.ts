@@ -5,13 +5,19 @@ export interface Count {
   /** Whether a unit was taken. */
   readonly kind: 'taken' | 'exhausted';
   readonly limit: number;
-  /** Units of this hour that the ledger has counted. */
+  /** Units of this hour that the ledger gave, and those of them that came back: both only grow. */
   readonly counted: number;
-  /** Units of this hour that Postgres counted while the ledger was away. */
+  readonly returned: number;
+  /** Units of this hour that Postgres gave while the ledger was away, without those that came back. */
   readonly direct: number;
   readonly windowStartSeconds: number;
   /** By the ledger's clock: nodes' clocks may differ, the window must not. */
   readonly nowSeconds: number;
+}
+
+/** Units of the hour that are used. */
+export function usedUnits({ counted, returned, direct }: Pick<Count, 'counted' | 'returned' | 'direct'>): number {
+  return counted - returned + direct;
 }
 
 /** `missing`: the ledger doesn't know the user or the key, Postgres must be asked. `revoked`: it knows that the key has ended. */
@@ -33,7 +39,7 @@ export interface Ledger {
   take(userId: string, keyHash: string | null): LedgerAnswer | Promise<LedgerAnswer>;
   /** The user's hour as it is, without taking a unit; null: the ledger doesn't know the user. */
   look(userId: string): Promise<Omit<Count, 'kind'> | null>;
-  /** Gives a unit back, never below zero; null when the hour is no longer kept. */
+  /** Gives a unit back, never more than were taken; null when the hour is no longer kept. */
   giveBack(userId: string, windowStartSeconds: number): Promise<Omit<Count, 'kind' | 'nowSeconds'> | null>;
   /**
    * A token for what is about to be read from Postgres. It becomes void when a key of the user is revoked, the limit is set,
@@ -56,8 +62,11 @@ export interface Ledger {
  * goes on while Postgres is away. Records that were filled by mistake live no longer than recentRevocations looks back (account/keys.ts).
  */
 export const RECORD_SECONDS = 25 * 3600;
-/** An hour's count is kept so long after it began: the hour itself, and the one after it for refunds. */
-export const HOUR_KEPT_SECONDS = 2 * 3600;
+/**
+ * Hours of one user that are kept. Of more the one that is farthest from the present one goes, not the oldest: a clock that was hours
+ * ahead for a while, and is set back, finds its counts.
+ */
+export const HOURS_KEPT = 6;
 /**
  * Keys of one user that a record can have, live or ended. A user has at most 50 live ones. When so many end in the life of a record
  * that it is full, the ledger forgets all of them and fills in again from Postgres those that are live.

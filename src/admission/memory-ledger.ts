@@ -1,11 +1,14 @@
 // The ledger in this process: exact for one node. No step has an await in it, that is what makes it atomic.
+import { uptime } from 'node:os';
 import { type RecentTable, recentTable } from '../recent-table.js';
-import { type QuotaHour, REMEMBERED_MAX, windowStart } from './admission.js';
-import { type Facts, HOUR_KEPT_SECONDS, type Ledger, RECORD_KEYS_MAX } from './ledger.js';
+import { HOUR_SECONDS, type QuotaHour, REMEMBERED_MAX, windowStart } from './admission.js';
+import { type Facts, HOURS_KEPT, type Ledger, RECORD_KEYS_MAX } from './ledger.js';
 
 interface Hour {
   counted: number;
+  returned: number;
   direct: number;
+  directReturned: number;
 }
 
 interface User {
@@ -16,11 +19,22 @@ interface User {
   token: number;
 }
 
-/** The user who asked least recently is forgotten, with the counts. What is in Postgres stays. */
-export function createMemoryLedger(clock: () => number, usersMax: number = REMEMBERED_MAX): Ledger {
-  const users = recentTable<User>(usersMax);
+export interface MemoryLedgerOptions {
+  /** Epoch milliseconds. */
+  readonly clock: () => number;
+  /** Seconds that go by whatever the clock is set to; default: since the machine was started. */
+  readonly uptimeSeconds?: () => number;
+  /** The user who asked least recently is forgotten, with the counts. What is in Postgres stays. */
+  readonly usersMax?: number;
+}
+
+/** An hour may end so much sooner than it should: clocks are corrected by seconds all the time. */
+const CORRECTION_SECONDS = 60;
+
+export function createMemoryLedger({ clock, uptimeSeconds = uptime, usersMax }: MemoryLedgerOptions): Ledger {
+  const users = recentTable<User>(usersMax ?? REMEMBERED_MAX);
   return {
-    ...countsOf(users, clock),
+    ...countsOf(users, createHourClock(clock, uptimeSeconds)),
     ...factsOf(users),
     // This process asks its own memory for them first (key-owners.ts).
     ownerOf: async () => null,
@@ -29,8 +43,31 @@ export function createMemoryLedger(clock: () => number, usersMax: number = REMEM
 }
 
 type Users = RecentTable<User>;
+type HourClock = () => { readonly windowStartSeconds: number; readonly nowSeconds: number };
 
-function countsOf(users: Users, clock: () => number): Pick<Ledger, 'take' | 'look' | 'giveBack'> {
+/** The hour in which units count. One that has begun lasts until it has gone by: a clock that jumps gives nobody units. */
+function createHourClock(clock: () => number, uptimeSeconds: () => number): HourClock {
+  let now = { windowStartSeconds: Number.NEGATIVE_INFINITY, nowSeconds: 0 };
+  let endsAtUptime = Number.NEGATIVE_INFINITY;
+  return () => {
+    const nowSeconds = Math.floor(clock() / 1000);
+    let { windowStartSeconds } = now;
+    if (nowSeconds === now.nowSeconds) return now;
+    if (nowSeconds < windowStartSeconds || nowSeconds >= windowStartSeconds + HOUR_SECONDS) {
+      const uptimeNow = uptimeSeconds();
+      const leftSeconds = endsAtUptime - uptimeNow;
+      if (leftSeconds > CORRECTION_SECONDS) {
+        return { windowStartSeconds, nowSeconds: windowStartSeconds + HOUR_SECONDS - Math.floor(leftSeconds) };
+      }
+      windowStartSeconds = windowStart(nowSeconds);
+      endsAtUptime = uptimeNow + windowStartSeconds + HOUR_SECONDS - nowSeconds;
+    }
+    now = { windowStartSeconds, nowSeconds };
+    return now;
+  };
+}
+
+function countsOf(users: Users, hourNow: HourClock): Pick<Ledger, 'take' | 'look' | 'giveBack'> {
   return {
     take(userId, keyHash) {
       const user = users.get(userId);
@@ -40,31 +77,33 @@ function countsOf(users: Users, clock: () => number): Pick<Ledger, 'take' | 'loo
         if (live === undefined) return { kind: 'missing' };
         if (!live) return { kind: 'revoked' };
       }
-      const nowSeconds = Math.floor(clock() / 1000);
-      const windowStartSeconds = windowStart(nowSeconds);
+      const { windowStartSeconds, nowSeconds } = hourNow();
       const hour = hourOf(user, windowStartSeconds);
       const { limit } = user;
-      const kind = hour.counted + hour.direct < limit ? 'taken' : 'exhausted';
+      const direct = hour.direct - hour.directReturned;
+      const kind = hour.counted - hour.returned + direct < limit ? 'taken' : 'exhausted';
       if (kind === 'taken') hour.counted += 1;
-      const { counted, direct } = hour;
-      return { kind, limit, counted, direct, windowStartSeconds, nowSeconds };
+      const { counted, returned } = hour;
+      return { kind, limit, counted, returned, direct, windowStartSeconds, nowSeconds };
     },
     async look(userId) {
       const user = users.get(userId);
       if (user === undefined || user.limit === null) return null;
-      const nowSeconds = Math.floor(clock() / 1000);
-      const windowStartSeconds = windowStart(nowSeconds);
-      const { counted = 0, direct = 0 } = user.hours.get(windowStartSeconds) ?? {};
-      return { limit: user.limit, counted, direct, windowStartSeconds, nowSeconds };
+      const { windowStartSeconds, nowSeconds } = hourNow();
+      return { limit: user.limit, ...countsIn(user.hours.get(windowStartSeconds)), windowStartSeconds, nowSeconds };
     },
     async giveBack(userId, windowStartSeconds) {
       const user = users.peek(userId);
       const hour = user?.hours.get(windowStartSeconds);
       if (user === undefined || user.limit === null || hour === undefined) return null;
-      hour.counted = Math.max(0, hour.counted - 1);
-      return { limit: user.limit, ...hour, windowStartSeconds };
+      hour.returned = Math.min(hour.counted, hour.returned + 1);
+      return { limit: user.limit, ...countsIn(hour), windowStartSeconds };
     },
   };
+}
+
+function countsIn(hour: Hour = { counted: 0, returned: 0, direct: 0, directReturned: 0 }) {
+  return { counted: hour.counted, returned: hour.returned, direct: hour.direct - hour.directReturned };
 }
 
 /** What Postgres says of keys, limits and hours. */
@@ -118,20 +157,24 @@ function factsOf(users: Users): Pick<Ledger, 'begin' | 'fill' | 'revoke' | 'setL
   };
 }
 
-/** Only the hours next to this one are kept: a clock that is set back over the full hour must find its counters. */
 function hourOf(user: User, windowStartSeconds: number): Hour {
   const known = user.hours.get(windowStartSeconds);
   if (known !== undefined) return known;
-  for (const start of user.hours.keys()) {
-    if (Math.abs(start - windowStartSeconds) >= HOUR_KEPT_SECONDS) user.hours.delete(start);
+  if (user.hours.size >= HOURS_KEPT) {
+    const farthest = [...user.hours.keys()].sort(
+      (one, other) => Math.abs(other - windowStartSeconds) - Math.abs(one - windowStartSeconds),
+    );
+    for (const start of farthest.slice(0, user.hours.size - HOURS_KEPT + 1)) user.hours.delete(start);
   }
-  const fresh = { counted: 0, direct: 0 };
+  const fresh = { counted: 0, returned: 0, direct: 0, directReturned: 0 };
   user.hours.set(windowStartSeconds, fresh);
   return fresh;
 }
 
-function raiseHour(user: User, { windowStartSeconds, mirrored, direct }: QuotaHour): void {
+function raiseHour(user: User, { windowStartSeconds, mirrored, returned, direct, directReturned }: QuotaHour): void {
   const hour = hourOf(user, windowStartSeconds);
   hour.counted = Math.max(hour.counted, mirrored);
+  hour.returned = Math.max(hour.returned, returned);
   hour.direct = Math.max(hour.direct, direct);
+  hour.directReturned = Math.max(hour.directReturned, directReturned);
 }

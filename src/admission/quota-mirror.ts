@@ -1,81 +1,143 @@
-// What the ledger counts, copied to Postgres every second: there the count goes on while the ledger is away, or starts from when it lost its own.
+// What the ledger counts, copied to Postgres every second, and sooner when a unit came back: there the count goes on while the ledger is away, or starts from when it lost its own.
 import { recentTable } from '../recent-table.js';
 import { StoreAway } from '../store/store-error.js';
-import { type QuotaHour, REMEMBERED_MAX } from './admission.js';
+import type { QuotaHour } from './admission.js';
 import type { Count } from './ledger.js';
 import type { QuotaHours, Seen } from './quota-hours.js';
 
+type Counted = Pick<Count, 'windowStartSeconds' | 'counted' | 'returned'>;
+
 export interface QuotaMirror {
   /** The ledger's newest count of a user. */
-  saw(userId: string, count: Count): void;
+  saw(userId: string, count: Counted): void;
+  /** The same after a unit came back, which is copied at once: a process that is killed must not take it again. */
+  returned(userId: string, count: Counted): void;
   /** The newest count that this node knows of. */
   seen(userId: string): Seen | null;
   /** Copies what is new; keeps it when Postgres can't take it. Rejects then. */
   flush(): Promise<void>;
+  /** Copies nothing more by itself. */
+  stop(): void;
 }
 
-/** Rows of one statement. */
-const BATCH_USERS = 1_000;
+export interface QuotaMirrorOptions {
+  /** Gets the hours of which Postgres counted a part itself. */
+  readonly onDirect: (hours: QuotaHour[]) => Promise<void>;
+  /** Called for the first copy in a row that failed. */
+  readonly onFailure: (error: unknown) => void;
+  /** Of more users than these the one whose count changed least recently goes. */
+  readonly usersMax: number;
+}
 
-/** `onDirect` gets the hours of which Postgres counted a part itself. Of more users than `usersMax` the one whose count changed least recently goes. */
-export function createQuotaMirror(
-  hours: QuotaHours,
-  onDirect: (hours: QuotaHour[]) => Promise<void>,
-  usersMax: number = REMEMBERED_MAX,
-): QuotaMirror {
-  const unwritten = new Set<string>();
-  const newest = recentTable<Seen>(usersMax, (userId) => unwritten.delete(userId));
+/** What other nodes may not know of a count when the ledger goes away, and what a kill may cost. */
+const COPY_MS = 1_000;
+/** The same for units that came back: those of one moment share a copy. */
+const RETURNED_MS = 20;
+/** Rows of one statement. */
+const BATCH_ROWS = 1_000;
+
+export function createQuotaMirror(hours: QuotaHours, options: QuotaMirrorOptions): QuotaMirror {
+  const { onDirect, onFailure, usersMax } = options;
+  const newest = recentTable<Seen>(usersMax);
+  /** What Postgres doesn't have yet: the newest of users, and what was the newest of an hour that is another one by now. */
+  let unwritten = new Set<Seen>();
+  let writing: Promise<void> | null = null;
+  let soon: NodeJS.Timeout | null = null;
+  let isCopied = true;
 
   async function write(): Promise<void> {
+    const rows = onceEach(unwritten);
+    unwritten = new Set();
     const direct: QuotaHour[] = [];
-    for (const userIds of batchesOf([...unwritten])) {
-      const batch = new Map<string, Seen>();
-      for (const userId of userIds) {
-        unwritten.delete(userId);
-        const seen = newest.peek(userId);
-        if (seen !== undefined) batch.set(userId, seen);
-      }
+    for (let start = 0; start < rows.length; start += BATCH_ROWS) {
       try {
-        const rows = await hours.mirror(batch);
-        direct.push(...rows.filter((row) => row.direct > 0).map((row) => ({ ...row, mirrored: 0 })));
+        const written = await hours.mirror(rows.slice(start, start + BATCH_ROWS));
+        direct.push(...written.filter((row) => row.direct > 0).map((row) => ({ ...row, mirrored: 0, returned: 0 })));
       } catch (error) {
-        for (const userId of userIds) unwritten.add(userId);
+        for (const seen of rows.slice(start)) keep(seen);
         throw error;
       }
     }
     // This comes after all counts are in Postgres: a ledger that is away must not keep them out. It learns of them when it is back.
     if (direct.length > 0) await onDirect(direct).catch(ignoreIfAway);
   }
-  let writing: Promise<void> | null = null;
 
+  function keep(seen: Seen): void {
+    unwritten.add(seen);
+    if (unwritten.size <= usersMax) return;
+    for (const oldest of unwritten) {
+      unwritten.delete(oldest);
+      return;
+    }
+  }
+
+  function flush(): Promise<void> {
+    // One at a time, and each sees what came before it was asked for.
+    const next = (writing ?? Promise.resolve()).catch(() => undefined).then(write);
+    writing = next;
+    return next;
+  }
+
+  function copy(): void {
+    soon = null;
+    flush().then(
+      () => {
+        isCopied = true;
+      },
+      (error: unknown) => {
+        if (isCopied) onFailure(error);
+        isCopied = false;
+      },
+    );
+  }
+
+  /** Answers of one hour may come in another order than they were given; the next hour may be another one in both directions. */
+  function saw(userId: string, { windowStartSeconds, counted, returned }: Counted): void {
+    const known = newest.get(userId);
+    if (known?.windowStartSeconds !== windowStartSeconds) {
+      const seen = { userId, windowStartSeconds, counted, returned };
+      newest.set(userId, seen);
+      keep(seen);
+    } else if (counted > known.counted || returned > known.returned) {
+      raise(known, counted, returned);
+      keep(known);
+    }
+  }
+
+  const copying = setInterval(copy, COPY_MS);
+  copying.unref();
   return {
-    saw(userId, { windowStartSeconds, counted }) {
-      const known = newest.peek(userId);
-      const isNewer =
-        known === undefined ||
-        windowStartSeconds > known.windowStartSeconds ||
-        (windowStartSeconds === known.windowStartSeconds && counted > known.counted);
-      if (!isNewer) return;
-      newest.set(userId, { windowStartSeconds, counted });
-      unwritten.add(userId);
+    saw,
+    returned(userId, count) {
+      saw(userId, count);
+      soon ??= setTimeout(copy, RETURNED_MS).unref();
     },
     seen: (userId) => newest.peek(userId) ?? null,
-    flush() {
-      // One at a time, and each sees what came before it was asked for.
-      const next = (writing ?? Promise.resolve()).catch(() => undefined).then(write);
-      writing = next;
-      return next;
+    flush,
+    stop() {
+      clearInterval(copying);
+      if (soon !== null) clearTimeout(soon);
     },
   };
 }
 
-function ignoreIfAway(error: unknown): void {
-  if (!(error instanceof StoreAway)) throw error;
+function raise(seen: Seen, counted: number, returned: number): void {
+  seen.counted = Math.max(seen.counted, counted);
+  seen.returned = Math.max(seen.returned, returned);
 }
 
-function batchesOf(userIds: readonly string[]): string[][] {
-  const batches: string[][] = [];
-  for (let start = 0; start < userIds.length; start += BATCH_USERS)
-    batches.push(userIds.slice(start, start + BATCH_USERS));
-  return batches;
+/** An hour of a user that was left and came again is there twice. */
+function onceEach(all: Iterable<Seen>): Seen[] {
+  const hours = new Map<string, Seen>();
+  for (const seen of all) {
+    const name = `${seen.userId} ${seen.windowStartSeconds}`;
+    const known = hours.get(name);
+    if (known === undefined) hours.set(name, { ...seen });
+    else raise(known, seen.counted, seen.returned);
+  }
+  return [...hours.values()];
+}
+
+function ignoreIfAway(error: unknown): void {
+  if (!(error instanceof StoreAway)) throw error;
 }

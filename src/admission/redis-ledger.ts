@@ -4,7 +4,7 @@ import { z } from 'zod';
 import type { RedisCommands } from '../store/redis/redis.js';
 import { inBatches } from '../waiting/batches.js';
 import type { QuotaHour } from './admission.js';
-import { type Ledger, RECORD_SECONDS } from './ledger.js';
+import { type Count, type Ledger, type LedgerAnswer, RECORD_SECONDS } from './ledger.js';
 import {
   beginScript,
   fillScript,
@@ -14,7 +14,6 @@ import {
   setLimitScript,
   takeScript,
 } from './redis-scripts.js';
-import { createTakeBatcher, hourOf } from './take-batcher.js';
 
 export interface RedisLedgerOptions {
   /** Added to the clock of Redis, in seconds; for tests that hold the hour. */
@@ -24,7 +23,7 @@ export interface RedisLedgerOptions {
 /** Owners are read only while Postgres is away; nodes say them again every hour of use, so they outlive the user's record. */
 const OWNER_SECONDS = RECORD_SECONDS + 2 * 3600;
 
-const giveBackReply = z.union([z.tuple([]), z.tuple([z.int(), z.int(), z.int()])]);
+const giveBackReply = z.union([z.tuple([]), z.tuple([z.int(), z.int(), z.int(), z.int()])]);
 const ownerReply = z.object({ userId: z.string(), keyId: z.string() });
 
 export function createRedisLedger(redis: RedisCommands, options: RedisLedgerOptions = {}): Ledger {
@@ -39,8 +38,8 @@ export function createRedisLedger(redis: RedisCommands, options: RedisLedgerOpti
     async giveBack(userId, windowStartSeconds) {
       const reply = giveBackReply.parse(await redis.run(giveBackScript, recordOf(userId), windowStartSeconds));
       if (reply.length === 0) return null;
-      const [limit, counted, direct] = reply;
-      return { limit, counted, direct, windowStartSeconds };
+      const [limit, counted, returned, direct] = reply;
+      return { limit, counted, returned, direct, windowStartSeconds };
     },
     async begin(userId) {
       return z.string().parse(await redis.run(beginScript, recordOf(userId), randomUUID()));
@@ -78,6 +77,87 @@ function ownerKey(keyHash: string): string {
   return `sluice:k:${keyHash}`;
 }
 
-function fieldsOf({ windowStartSeconds, mirrored, direct }: QuotaHour): number[] {
-  return [windowStartSeconds, mirrored, direct];
+function fieldsOf({ windowStartSeconds, mirrored, returned, direct, directReturned }: QuotaHour): number[] {
+  return [windowStartSeconds, mirrored, returned, direct, directReturned];
+}
+
+/** Takes the units that one user asks for in one turn of the event loop in one step. Half of the cost of a step is the same for any number. */
+export interface TakeBatcher {
+  /** Takes one unit; rejects with what the step rejects with. */
+  take(userId: string, keyHash: string | null): Promise<LedgerAnswer>;
+}
+
+/** Runs the script that takes `units`, and returns its reply. */
+export type TakeStep = (userId: string, keyHash: string | null, units: number) => Promise<unknown>;
+
+interface Waiting {
+  readonly resolve: (answer: LedgerAnswer) => void;
+  readonly reject: (error: unknown) => void;
+}
+
+interface Group {
+  readonly userId: string;
+  readonly keyHash: string | null;
+  readonly waiting: Waiting[];
+}
+
+const refusedReply = z.union([z.literal(2), z.literal(3)]);
+const countedReply = z.tuple([z.int().min(0), z.int(), z.int(), z.int(), z.int(), z.int(), z.int()]);
+
+/** `together` lets the steps that are begun in it travel as one. */
+export function createTakeBatcher(step: TakeStep, together: (send: () => void) => void): TakeBatcher {
+  let groups = new Map<string, Group>();
+
+  function sendAll(): void {
+    const sent = [...groups.values()];
+    groups = new Map();
+    together(() => sent.forEach(send));
+  }
+
+  function send({ userId, keyHash, waiting }: Group): void {
+    step(userId, keyHash, waiting.length)
+      .then((reply) => answersOf(reply, waiting.length))
+      .then(
+        (answerOf) => {
+          for (const [index, { resolve }] of waiting.entries()) resolve(answerOf(index));
+        },
+        (error: unknown) => {
+          for (const { reject } of waiting) reject(error);
+        },
+      );
+  }
+
+  return {
+    take(userId, keyHash) {
+      return new Promise((resolve, reject) => {
+        if (groups.size === 0) setImmediate(sendAll);
+        const name = `${userId} ${keyHash ?? ''}`;
+        const group = groups.get(name);
+        if (group === undefined) groups.set(name, { userId, keyHash, waiting: [{ resolve, reject }] });
+        else group.waiting.push({ resolve, reject });
+      });
+    },
+  };
+}
+
+/** The hour as the script sees it when it is asked for no unit; null: it doesn't know the user. */
+function hourOf(reply: unknown): Omit<Count, 'kind'> | null {
+  if (!Array.isArray(reply)) return null;
+  const [, limit, counted, returned, direct, windowStartSeconds, nowSeconds] = countedReply.parse(reply);
+  return { limit, counted, returned, direct, windowStartSeconds, nowSeconds };
+}
+
+/** The first request is served first, and each one sees the count after its own unit. */
+function answersOf(reply: unknown, asked: number): (index: number) => LedgerAnswer {
+  if (!Array.isArray(reply)) {
+    const kind = refusedReply.parse(reply) === 3 ? 'revoked' : 'missing';
+    return () => ({ kind });
+  }
+  const [taken, limit, countedAfter, returned, direct, windowStartSeconds, nowSeconds] = countedReply.parse(reply);
+  if (taken > asked) throw new Error(`${taken} units were taken, ${asked} asked for`);
+  return (index) => {
+    const isTaken = index < taken;
+    const counted = isTaken ? countedAfter - taken + index + 1 : countedAfter;
+    return { kind: isTaken ? 'taken' : 'exhausted', limit, counted, returned, direct, windowStartSeconds, nowSeconds };
+  };
 }

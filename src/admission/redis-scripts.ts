@@ -1,16 +1,17 @@
 // The steps of the ledger as Lua: each touches one key, the user's hash, so each is atomic and at home in one slot of a cluster.
 //
-// Fields of the hash: `limit` (scans per hour), `k:HASH` (the key's id, or `-` once it was revoked), `q:START` (units counted here in
-// the hour that began then), `p:START` (units that Postgres counted), `g` (void tokens differ from it).
+// Fields of the hash: `limit` (scans per hour), `k:HASH` (the key's id, or `-` once it was revoked), `q:START` (units given here in
+// the hour that began then), `b:START` (those that came back), `p:START` and `r:START` (the same of Postgres), `g` (void tokens differ
+// from it).
 // The clock is Redis's own. The offset that is added to it (seconds) is 0 but in tests.
-import { script } from '../store/redis/script.js';
-import { HOUR_KEPT_SECONDS, RECORD_KEYS_MAX, RECORD_SECONDS } from './ledger.js';
+import { script } from '../store/redis/client.js';
+import { HOURS_KEPT, RECORD_KEYS_MAX, RECORD_SECONDS } from './ledger.js';
 
-/** Hours only grow: a count that is there already may be newer than the one from Postgres. */
+/** Each count only grows: one that is there already may be newer than the one from Postgres. */
 const RAISE = `
 local function raise(from)
-  for i = from, #ARGV, 3 do
-    for j, name in ipairs({'q:', 'p:'}) do
+  for i = from, #ARGV, 5 do
+    for j, name in ipairs({'q:', 'b:', 'p:', 'r:'}) do
       local told = tonumber(ARGV[i + j])
       local field = name .. ARGV[i]
       if told > tonumber(redis.call('HGET', KEYS[1], field) or 0) then redis.call('HSET', KEYS[1], field, told) end
@@ -22,38 +23,48 @@ local function keep() redis.call('EXPIRE', KEYS[1], ${RECORD_SECONDS}) end
 
 /**
  * ARGV: key hash or empty, offset, units asked for. Returns 3 (revoked) or 2 (missing) alone, or: how many were taken, limit,
- * counted, direct, start, now.
+ * counted, returned, direct, start, now.
  */
 export const takeScript = script(`
 local now = tonumber(redis.call('TIME')[1]) + tonumber(ARGV[2])
 local start = now - now % 3600
-local q, p = 'q:' .. start, 'p:' .. start
-local has = redis.call('HMGET', KEYS[1], 'limit', q, p, 'k:' .. ARGV[1])
+local q = 'q:' .. start
+local has = redis.call('HMGET', KEYS[1], 'limit', q, 'b:' .. start, 'p:' .. start, 'r:' .. start, 'k:' .. ARGV[1])
 if ARGV[1] ~= '' then
-  if has[4] == '-' then return 3 end
-  if not has[4] then return 2 end
+  if has[6] == '-' then return 3 end
+  if not has[6] then return 2 end
 end
 if not has[1] then return 2 end
-local limit, counted, direct = tonumber(has[1]), tonumber(has[2] or 0), tonumber(has[3] or 0)
-local taken = math.min(tonumber(ARGV[3]), limit - counted - direct)
-if taken <= 0 then return {0, limit, counted, direct, start, now} end
+local limit, counted, returned = tonumber(has[1]), tonumber(has[2] or 0), tonumber(has[3] or 0)
+local direct = tonumber(has[4] or 0) - tonumber(has[5] or 0)
+local taken = math.min(tonumber(ARGV[3]), limit - counted + returned - direct)
+if taken <= 0 then return {0, limit, counted, returned, direct, start, now} end
 if not has[2] then
+  local kept, known = {}, {}
   for _, field in ipairs(redis.call('HKEYS', KEYS[1])) do
-    local began = string.match(field, '^[qp]:(%d+)$')
-    if began and tonumber(began) <= start - ${HOUR_KEPT_SECONDS} then redis.call('HDEL', KEYS[1], field) end
+    local began = tonumber(string.match(field, '^[qbpr]:(%d+)$'))
+    if began and began ~= start and not known[began] then
+      known[began] = true
+      table.insert(kept, began)
+    end
+  end
+  table.sort(kept, function(one, other) return math.abs(one - start) < math.abs(other - start) end)
+  for i = ${HOURS_KEPT}, #kept do
+    redis.call('HDEL', KEYS[1], 'q:' .. kept[i], 'b:' .. kept[i], 'p:' .. kept[i], 'r:' .. kept[i])
   end
   redis.call('EXPIRE', KEYS[1], ${RECORD_SECONDS})
 end
-return {taken, limit, redis.call('HINCRBY', KEYS[1], q, taken), direct, start, now}
+return {taken, limit, redis.call('HINCRBY', KEYS[1], q, taken), returned, direct, start, now}
 `);
 
-/** ARGV: start of the hour. Returns limit, counted, direct; or nothing when the hour is gone. */
+/** ARGV: start of the hour. Returns limit, counted, returned, direct; or nothing when the hour is gone. */
 export const giveBackScript = script(`
-local has = redis.call('HMGET', KEYS[1], 'limit', 'q:' .. ARGV[1], 'p:' .. ARGV[1])
+local start = ARGV[1]
+local has = redis.call('HMGET', KEYS[1], 'limit', 'q:' .. start, 'b:' .. start, 'p:' .. start, 'r:' .. start)
 if not has[1] or not has[2] then return {} end
-local counted = tonumber(has[2])
-if counted > 0 then counted = redis.call('HINCRBY', KEYS[1], 'q:' .. ARGV[1], -1) end
-return {tonumber(has[1]), counted, tonumber(has[3] or 0)}
+local counted, returned = tonumber(has[2]), tonumber(has[3] or 0)
+if returned < counted then returned = redis.call('HINCRBY', KEYS[1], 'b:' .. start, 1) end
+return {tonumber(has[1]), counted, returned, tonumber(has[4] or 0) - tonumber(has[5] or 0)}
 `);
 
 /** ARGV: a value that nobody else has. Returns the token. */
@@ -62,7 +73,7 @@ if redis.call('HSETNX', KEYS[1], 'g', ARGV[1]) == 1 then redis.call('EXPIRE', KE
 return redis.call('HGET', KEYS[1], 'g')
 `);
 
-/** ARGV: token, key hash or empty, key id, limit, then start, mirrored, direct of each hour. Returns whether it was taken over. */
+/** ARGV: token, key hash or empty, key id, limit, then start, mirrored, returned, direct, direct returned of each hour. Returns whether it was taken over. */
 export const fillScript = script(`${RAISE}
 if redis.call('HGET', KEYS[1], 'g') ~= ARGV[1] then return 0 end
 if ARGV[2] ~= '' then redis.call('HSETNX', KEYS[1], 'k:' .. ARGV[2], ARGV[3]) end
@@ -95,7 +106,7 @@ keep()
 return 1
 `);
 
-/** ARGV: start, mirrored, direct of each hour. A user whom Redis doesn't know is filled in with the next request. */
+/** ARGV: start, mirrored, returned, direct, direct returned of each hour. A user whom Redis doesn't know is filled in with the next request. */
 export const raiseScript = script(`${RAISE}
 if redis.call('EXISTS', KEYS[1]) == 1 then raise(1) end
 return 1

@@ -1,9 +1,9 @@
-// One unit that was taken, by the ledger or by Postgres in its place, as an admission that can be given back.
-import { guarded, STORE_ANSWER_MS } from '../store/guard.js';
-import { StoreAway } from '../store/store-error.js';
+// One unit that was taken, by the ledger or by Postgres in its place, as an admission that can be given back; and which admissions may be expected: as many at once as the user's last answer left units.
+import { recentTable } from '../recent-table.js';
+import { guarded, STORE_ANSWER_MS, StoreAway } from '../store/store-error.js';
 import { within } from '../waiting/within.js';
-import { type QuotaState, quotaState, type UserAdmission } from './admission.js';
-import type { Count, Ledger } from './ledger.js';
+import { type QuotaState, quotaState, type UserAdmission, usedOf } from './admission.js';
+import { type Count, type Ledger, usedUnits } from './ledger.js';
 import type { QuotaHours } from './quota-hours.js';
 import type { QuotaMirror } from './quota-mirror.js';
 
@@ -38,36 +38,84 @@ export function createUnits({ ledger, hours, mirror, onProblem }: UnitParts): Un
   return {
     counted({ userId, keyId }, count) {
       mirror.saw(userId, count);
-      if (count.kind === 'exhausted') return exhausted(count);
       const { windowStartSeconds } = count;
+      const quota = quotaState(count.limit, usedUnits(count), windowStartSeconds);
+      if (count.kind === 'exhausted') return exhausted(quota, count.nowSeconds);
       const giveBack = async (): Promise<QuotaState | null> => {
-        const left = await ledger.giveBack(userId, windowStartSeconds).catch(nullIfAway);
-        return left === null ? null : quotaState(left.limit, left.counted + left.direct, windowStartSeconds);
+        const left = await ledger.giveBack(userId, windowStartSeconds).catch(awayIfAway);
+        if (left === 'away') {
+          // The ledger learns of it when it is back.
+          const hour = await hours.giveBack(userId, windowStartSeconds, 'mirrored');
+          return hour === null ? null : quotaState(count.limit, usedOf(hour), windowStartSeconds);
+        }
+        if (left === null) return null;
+        mirror.returned(userId, left);
+        return quotaState(left.limit, usedUnits(left), windowStartSeconds);
       };
-      const quota = quotaState(count.limit, count.counted + count.direct, windowStartSeconds);
       return { outcome: 'admitted', userId, keyId, quota, refund: () => refunded(giveBack()) };
     },
     async takeDirectly({ userId, keyId }, hourlyLimit) {
       const count = await guarded(hours.take(userId, hourlyLimit, mirror.seen(userId)));
-      const { windowStartSeconds, mirrored, direct, nowSeconds } = count;
-      const asCount = { limit: hourlyLimit, counted: mirrored, direct, windowStartSeconds, nowSeconds };
-      if (count.kind === 'exhausted') return exhausted({ kind: 'exhausted', ...asCount });
+      const { windowStartSeconds, nowSeconds } = count;
+      const quota = quotaState(hourlyLimit, usedOf(count), windowStartSeconds);
+      if (count.kind === 'exhausted') return exhausted(quota, nowSeconds);
       const giveBack = async (): Promise<QuotaState | null> => {
-        const left = await hours.giveBack(userId, windowStartSeconds);
-        return left === null ? null : quotaState(hourlyLimit, left.mirrored + left.direct, windowStartSeconds);
+        const left = await hours.giveBack(userId, windowStartSeconds, 'direct');
+        if (left === null) return null;
+        // It may be back by now, and have what Postgres counted.
+        await ledger.raise([left]).catch(awayIfAway);
+        return quotaState(hourlyLimit, usedOf(left), windowStartSeconds);
       };
-      const quota = quotaState(hourlyLimit, mirrored + direct, windowStartSeconds);
       return { outcome: 'admitted', userId, keyId, quota, refund: () => refunded(giveBack()) };
     },
   };
 }
 
-function exhausted({ limit, counted, direct, windowStartSeconds, nowSeconds }: Count): UserAdmission {
-  const quota = quotaState(limit, counted + direct, windowStartSeconds);
+function exhausted(quota: QuotaState, nowSeconds: number): UserAdmission {
   return { outcome: 'exhausted', quota, retryAfterSeconds: Math.max(1, quota.resetEpochSeconds - nowSeconds) };
 }
 
-function nullIfAway(error: unknown): null {
-  if (error instanceof StoreAway) return null;
+function awayIfAway(error: unknown): 'away' {
+  if (error instanceof StoreAway) return 'away';
   throw error;
+}
+
+export interface Expectations {
+  /** One more is asked for; `left`, when it is answered: the units that there are after it, 0 when it wasn't admitted. */
+  begin(userId: string): (left: number) => void;
+  /** Those that are being asked for, this one among them, can all be admitted. */
+  allow(userId: string): boolean;
+}
+
+interface Standing {
+  left: number;
+  asking: number;
+}
+
+/** `usersMax`: a user that has made room is expected again after the next answer. */
+export function createExpectations(usersMax: number): Expectations {
+  const users = recentTable<Standing>(usersMax);
+
+  function standingOf(userId: string): Standing {
+    const known = users.get(userId);
+    if (known !== undefined) return known;
+    const standing = { left: 0, asking: 0 };
+    users.set(userId, standing);
+    return standing;
+  }
+
+  return {
+    begin(userId) {
+      const standing = standingOf(userId);
+      standing.asking += 1;
+      return (left) => {
+        standing.asking -= 1;
+        standing.left = left;
+      };
+    },
+    allow(userId) {
+      const standing = users.peek(userId);
+      return standing !== undefined && standing.left > 0 && standing.asking <= standing.left;
+    },
+  };
 }

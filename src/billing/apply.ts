@@ -2,7 +2,7 @@
 import { freePlanOf, type Plans } from '../config/plans.js';
 import type { Log } from '../log.js';
 import type { Sql } from '../store/postgres.js';
-import { type Decision, decide, isOpen } from './plans.js';
+import { type Decision, decide, isOpen } from './prices.js';
 import {
   beginReading,
   findRecord,

@@ -1,10 +1,10 @@
 // Billing as one object: what the routes, the webhook and the command line ask of it. Without settings it is off and says so.
 import { z } from 'zod';
+import type { BillingSettings } from '../config/config.js';
 import { hourlyLimitOf, type Plans } from '../config/plans.js';
-import type { BillingSettings } from '../config/types.js';
 import { Failure, Unavailable } from '../errors.js';
 import type { Log } from '../log.js';
-import type { Sql } from '../store/postgres.js';
+import type { SqlOf } from '../store/postgres.js';
 import { WireTime, wireTime } from '../wire-time.js';
 import { type Applier, createApplier, type PlanChanged } from './apply.js';
 import { createCheckouts, type OpenCheckout } from './checkouts.js';
@@ -15,7 +15,7 @@ import { type StripeApi, StripeProblem } from './shapes.js';
 import { createStripeApi } from './stripe.js';
 
 export interface BillingParts {
-  readonly sql: Sql;
+  readonly sqlOf: SqlOf;
   readonly plans: Plans;
   /** Null: billing is off. */
   readonly settings: BillingSettings | null;
@@ -75,8 +75,12 @@ export interface Billing {
   sync(userId: string, checkoutSessionId: string | null): Promise<BillingState>;
 }
 
+/** The party of its other questions, among the accounts that share the store's connections: those wait for Stripe as well. */
+const BILLING = 'billing';
+
 export function createBilling(parts: BillingParts): Billing {
-  const { sql, plans, settings, log, now } = parts;
+  const { sqlOf, plans, settings, log, now } = parts;
+  const sql = sqlOf(BILLING);
   const on = settings === null ? null : turnOn(parts, settings);
 
   function turnOn({ planChanged, stripeTimeoutMs }: BillingParts, { returnBase, ...rest }: BillingSettings) {
@@ -93,7 +97,7 @@ export function createBilling(parts: BillingParts): Billing {
   }
 
   async function stateOf(userId: string): Promise<BillingState> {
-    const record = await findRecord(sql, userId, on?.stripe.livemode ?? true);
+    const record = await findRecord(sqlOf(userId), userId, on?.stripe.livemode ?? true);
     if (record === null) throw new Failure('tokenInvalid');
     const shown = plans.map(async ({ name, hourlyLimit, prices: [priceId] }) => {
       const told = on === null || priceId === undefined ? NOT_SOLD : await on.prices.of(priceId);
@@ -113,7 +117,7 @@ export function createBilling(parts: BillingParts): Billing {
   /** When a customer was deleted at Stripe, we forget it and answer that there is none. */
   async function portal(userId: string): Promise<{ url: string }> {
     const { stripe, applier, returnBase } = active();
-    const customerId = (await findRecord(sql, userId, stripe.livemode))?.customerId ?? null;
+    const customerId = (await findRecord(sqlOf(userId), userId, stripe.livemode))?.customerId ?? null;
     try {
       if (customerId !== null) return { url: await stripe.createPortal(customerId, `${returnBase}/billing`) };
     } catch (error) {

@@ -37,6 +37,8 @@ const SUBSCRIPTIONS_READ = 100;
 const REFUNDS_READ = 5;
 /** A signature older than this is refused, so that a recorded event can't be played again. */
 const SIGNATURE_TOLERANCE_SECONDS = 300;
+/** Of our clock and Stripe's: what was signed later than this from now is refused. */
+const CLOCKS_APART_SECONDS = 10;
 
 export interface StripeSettings {
   readonly secretKey: string;
@@ -185,6 +187,7 @@ interface Signed {
 function verifiedEvent(stripe: Stripe, webhookSecret: string, { body, signature, nowMs }: Signed): SignedEvent | null {
   // The verifier decodes the bytes first: of these, other bytes could have become the same text.
   if (!isUtf8(body) || body.subarray(0, BYTE_ORDER_MARK.length).equals(BYTE_ORDER_MARK)) return null;
+  if (!isTimely(signature, nowMs)) return null;
   try {
     const tolerance = SIGNATURE_TOLERANCE_SECONDS;
     return eventOf(stripe.webhooks.constructEvent(body, signature, webhookSecret, tolerance, undefined, nowMs));
@@ -194,6 +197,13 @@ function verifiedEvent(stripe: Stripe, webhookSecret: string, { body, signature,
       return null;
     throw error;
   }
+}
+
+/** The package reads any text as a time, and compares the age alone: of no number it has none, and of the future a negative one. */
+function isTimely(signature: string, nowMs: number): boolean {
+  const times = signature.split(',').filter((element) => element.startsWith('t='));
+  const [time] = times.map((element) => (/^t=\d{1,12}$/.test(element) ? Number(element.slice(2)) : Number.NaN));
+  return times.length === 1 && time !== undefined && time - nowMs / 1000 <= CLOCKS_APART_SECONDS;
 }
 
 const BYTE_ORDER_MARK = Buffer.from([0xef, 0xbb, 0xbf]);

@@ -1,10 +1,9 @@
 // The commands about accounts: their arguments, options and help, and the exit code of what comes out.
 import type { Command } from 'commander';
-import { readConfig } from '../config/config.js';
-import type { Config } from '../config/types.js';
+import { type Config, readConfig } from '../config/config.js';
 import { EXIT_CLEAN, EXIT_FAILED } from '../exit-codes.js';
 import { StoreError } from '../store/store-error.js';
-import { environmentHelp } from './environment.js';
+import { environmentHelp } from './output.js';
 import { Refusal } from './store.js';
 
 const COMMON_HELP = `
@@ -101,7 +100,7 @@ function addKeyCommands(key: Command, run: Run): void {
     .option(...JSON_OPTION)
     .addHelpText('after', COMMON_HELP)
     .action((email: string, options: Json & { name: string }) =>
-      run(async (config) => (await import('./keys.js')).createUserKey(config, { email, ...options })),
+      run(async (config) => (await import('./users.js')).createUserKey(config, { email, ...options })),
     );
   key
     .command('list')
@@ -110,7 +109,7 @@ function addKeyCommands(key: Command, run: Run): void {
     .option(...JSON_OPTION)
     .addHelpText('after', COMMON_HELP)
     .action((email: string, options: Json) =>
-      run(async (config) => (await import('./keys.js')).showKeys(config, { email, ...options })),
+      run(async (config) => (await import('./users.js')).showKeys(config, { email, ...options })),
     );
   key
     .command('revoke')
@@ -119,7 +118,7 @@ function addKeyCommands(key: Command, run: Run): void {
     .option(...JSON_OPTION)
     .addHelpText('after', REVOKE_HELP)
     .action((uuid: string, options: Json) =>
-      run(async (config) => (await import('./keys.js')).revokeUserKey(config, { key: uuid, ...options })),
+      run(async (config) => (await import('./users.js')).revokeUserKey(config, { key: uuid, ...options })),
     );
 }
 

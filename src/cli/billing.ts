@@ -22,7 +22,14 @@ export async function reconcileBilling(env: NodeJS.ProcessEnv): Promise<number> 
   try {
     return await withStore(config, async (sql) => {
       // A running service tells its admission within a minute; this process can't.
-      const parts = { sql, plans: config.plans, settings: config.billing, planChanged: null, log, now: Date.now };
+      const parts = {
+        sqlOf: () => sql,
+        plans: config.plans,
+        settings: config.billing,
+        planChanged: null,
+        log,
+        now: Date.now,
+      };
       return await run(sql, parts);
     });
   } catch (error) {

@@ -1,4 +1,6 @@
 // Standard output with back-pressure: a slow reader slows the scan down, and a reader that closes the pipe ends it.
+
+import { environment } from '../config/variables.js';
 import type { Progress } from './progress.js';
 
 export interface Output {
@@ -26,4 +28,74 @@ export function createOutput(stream: NodeJS.WriteStream, progress: Progress, onC
       });
     },
   };
+}
+
+/** Control and format characters, what else ends a line, and halves of pairs. */
+const UNSAFE = /[\p{Cc}\p{Cf}\p{Zl}\p{Zp}\p{Cs}]/gu;
+
+const SHORT: Readonly<Record<string, string>> = { '\n': '\\n', '\r': '\\r', '\t': '\\t' };
+
+/** The text on one line; a backslash is doubled, so that what is shown can be turned back. */
+export function escapeText(text: string): string {
+  return text.replaceAll('\\', '\\\\').replace(UNSAFE, (character) => SHORT[character] ?? codePoint(character));
+}
+
+/** A path as the system has it: bytes that are not UTF-8 are shown as `\xNN`. */
+export function escapePath(path: Buffer): string {
+  const text = path.toString('utf8');
+  if (Buffer.from(text, 'utf8').equals(path)) return escapeText(text);
+  return escapeText(path.toString('latin1')).replace(/[\x80-\xff]/g, codePoint);
+}
+
+/** JSON whose strings are as safe to print: JSON itself leaves everything above U+001F as it is. */
+export function safeJson(value: unknown): string {
+  return JSON.stringify(value).replace(UNSAFE, (character) =>
+    [...Array(character.length).keys()]
+      .map((index) => `\\u${character.charCodeAt(index).toString(16).padStart(4, '0')}`)
+      .join(''),
+  );
+}
+
+function codePoint(character: string): string {
+  const code = character.codePointAt(0) ?? 0;
+  return code <= 0xff ? `\\x${code.toString(16).padStart(2, '0')}` : `\\u{${code.toString(16)}}`;
+}
+
+const GAP = '  ';
+
+/** The heads and the rows as lines; numbers are aligned to the right. */
+export function table(heads: readonly string[], rows: readonly (readonly (string | number)[])[]): string {
+  const cells = rows.map((row) => row.map((cell) => (typeof cell === 'number' ? String(cell) : escapeText(cell))));
+  const widths = heads.map((head, column) => Math.max(head.length, ...cells.map((row) => row[column]?.length ?? 0)));
+  const isNumber = heads.map((_, column) => rows.length > 0 && rows.every((row) => typeof row[column] === 'number'));
+  const line = (row: readonly string[]) =>
+    row
+      .map((cell, column) => (isNumber[column] ? cell.padStart(widths[column] ?? 0) : cell.padEnd(widths[column] ?? 0)))
+      .join(GAP)
+      .trimEnd();
+  return [heads, ...cells].map((row) => `${line(row)}\n`).join('');
+}
+
+const WIDTH = 100;
+const INDENT = '      ';
+
+/** The table as text; `environmentHelp(['SCAN_THREADS'])` only shows that variable. */
+export function environmentHelp(names: readonly string[] = environment.map(({ name }) => name)): string {
+  const shown = environment.filter(({ name }) => names.includes(name));
+  const rows = shown.map((row) => `  ${row.name}${row.default === null ? '' : `=${row.default}`}\n${wrap(row.about)}`);
+  return ['Environment variables, with their defaults:', ...rows].join('\n');
+}
+
+function wrap(text: string): string {
+  const lines: string[] = [];
+  let line = '';
+  for (const word of text.split(' ')) {
+    if (line !== '' && INDENT.length + line.length + 1 + word.length > WIDTH) {
+      lines.push(line);
+      line = word;
+    } else {
+      line = line === '' ? word : `${line} ${word}`;
+    }
+  }
+  return [...lines, line].map((each) => INDENT + each).join('\n');
 }

@@ -2,15 +2,15 @@
 import { readFileSync } from 'node:fs';
 import { Command, CommanderError } from 'commander';
 import { z } from 'zod';
-import { ConfigError } from '../config/types.js';
+import { ConfigError } from '../config/config.js';
 import { EXIT_CLEAN, EXIT_FAILED, EXIT_SOFTWARE } from '../exit-codes.js';
 import { packageJsonPath } from '../paths.js';
 import { EXIT_CONFIG } from '../supervisor/slot.js';
 import { addAccountCommands } from './account-commands.js';
-import { environmentHelp } from './environment.js';
+import { environmentHelp } from './output.js';
 import { addSignatureCommands } from './signature-commands.js';
 
-const SCAN_LIMITS = ['SCAN_MAX_SIZE_MB', 'SCAN_MAX_FILES', 'SCAN_MAX_RECURSION'];
+const SCAN_LIMITS = ['SCAN_MAX_SIZE_MB', 'SCAN_MAX_FILES'];
 
 const SERVE_HELP = `
 The server runs in a process of its own, which is restarted when it dies, at once and then with growing delays, and replaced by another one
@@ -51,8 +51,8 @@ export async function run(argv: readonly string[], env: NodeJS.ProcessEnv): Prom
   // A command's modules are loaded when it runs: a scan needs no HTTP server.
   const program = new Command('sluice')
     .description('A malware scanning service: an upload in, an honest verdict out.')
-    .version(version(), '--version', 'print the version')
-    .helpOption('--help', 'print this help')
+    .version(version(), '-V, --version', 'print the version')
+    .helpOption('-h, --help', 'print this help')
     .helpCommand(false)
     .showHelpAfterError('(--help says what there is)')
     .exitOverride();

@@ -1,6 +1,6 @@
 // What `sluice scan` says on stdout: one line for each file and a summary, or one JSON document, written as the scan goes on.
 import { extensionOf } from '../scan/filename.js';
-import { escapePath, escapeText, safeJson } from './escape.js';
+import { escapePath, escapeText, safeJson } from './output.js';
 
 export interface FileReport {
   readonly path: Buffer;
@@ -14,8 +14,9 @@ export interface FileReport {
 }
 
 export type Finding =
-  | { readonly kind: 'clean' }
-  | { readonly kind: 'infected'; readonly virusName: string }
+  /** `notices`: what is said beside it, as in X-Scan-Notice. */
+  | { readonly kind: 'clean'; readonly notices: readonly string[] }
+  | { readonly kind: 'infected'; readonly virusName: string; readonly notices: readonly string[] }
   /** Not wholly looked at. */
   | { readonly kind: 'incomplete'; readonly reason: string }
   /** Not looked at at all. */
@@ -53,14 +54,19 @@ export function textFormat(): Format {
 function findingText(finding: Finding): string {
   switch (finding.kind) {
     case 'clean':
-      return 'CLEAN';
+      return `CLEAN${noticesText(finding.notices)}`;
     case 'infected':
-      return `INFECTED ${escapeText(finding.virusName)}`;
+      return `INFECTED ${escapeText(finding.virusName)}${noticesText(finding.notices)}`;
     case 'incomplete':
       return `INCOMPLETE ${escapeText(finding.reason)}`;
     case 'failed':
       return `FAILED ${escapeText(finding.reason)}`;
   }
+}
+
+/** ` (encrypted)`, or nothing. */
+function noticesText(notices: readonly string[]): string {
+  return notices.length === 0 ? '' : ` (${notices.join(', ')})`;
 }
 
 function summaryText({ files, clean, infected, incomplete, failed, skipped, bytes, durationMs, interrupted }: Summary) {
@@ -105,6 +111,7 @@ function fileJson({ path, sizeBytes, sha256, durationMs, finding }: FileReport) 
     scanDurationMillis: durationMs === null ? null : Math.round(durationMs),
     infected: finding.kind === 'clean' ? false : finding.kind === 'infected' ? true : null,
     virusName: finding.kind === 'infected' ? finding.virusName : null,
+    notices: finding.kind === 'clean' || finding.kind === 'infected' ? finding.notices : [],
     error: finding.kind === 'incomplete' || finding.kind === 'failed' ? finding.reason : null,
   };
 }

@@ -1,8 +1,9 @@
 // The scan of many files: read ahead for all threads within bounds of memory, reported in the order in which they were found.
 import type { ScanPool } from '../engine/threads/pool.js';
-import { readContent } from './content.js';
+import { scanOnce } from '../engine/threads/scan-once.js';
+import { noticesOf } from '../scan/notices.js';
 import type { FileReport, Finding } from './report.js';
-import { type Entry, reasonOf } from './walk.js';
+import { type Entry, readContent, reasonOf } from './walk.js';
 
 /** Content in memory at one time, beside one file of the largest size. */
 const MEMORY_BYTES = 56 * 1024 * 1024;
@@ -110,17 +111,22 @@ async function examine(
     return unread(sizeBytes, { kind: 'failed', reason: reasonOf(error) });
   }
   // Without content there is nothing that could match, and nothing that was not looked at.
-  if (sizeBytes === 0) return { ...unread(0, { kind: 'clean' }), sha256 };
+  if (sizeBytes === 0) return { ...unread(0, { kind: 'clean', notices: [] }), sha256 };
 
   try {
-    const outcome = await pool.scan(bytes, sizeBytes);
+    const outcome = await scanOnce(pool, bytes, sizeBytes);
     // After its deadline the thread may still be at it, and hold the memory.
     if (outcome.returned !== null) void outcome.returned.then(release);
     else release();
-    const { verdict, durationMs } = outcome;
-    const finding: Finding = verdict.kind === 'clean' ? { kind: 'clean' } : verdict;
-    return { path, sizeBytes, sha256, durationMs, finding };
+    const { durationMs } = outcome;
+    return { path, sizeBytes, sha256, durationMs, finding: findingOf(outcome) };
   } catch (error) {
     return { ...unread(sizeBytes, { kind: 'incomplete', reason: reasonOf(error) }), sha256 };
   }
+}
+
+function findingOf({ verdict, engine }: Awaited<ReturnType<typeof scanOnce>>): Finding {
+  if (verdict.kind === 'incomplete' || verdict.kind === 'failed') return verdict;
+  const notices = engine === null ? [] : noticesOf(verdict, engine);
+  return verdict.kind === 'clean' ? { kind: 'clean', notices } : { ...verdict, notices };
 }

@@ -2,15 +2,13 @@
 
 import { constants } from 'node:os';
 import { performance } from 'node:perf_hooks';
-import { readConfig } from '../config/config.js';
-import type { Config } from '../config/types.js';
+import { type Config, readConfig } from '../config/config.js';
 import { loadSignatures } from '../engine/signatures.js';
 import { startPool } from '../engine/threads/pool.js';
 import { type FoundSandbox, findSandbox } from '../engine/threads/sandbox.js';
 import { messageOfError } from '../error-text.js';
 import { EXIT_CLEAN, EXIT_FAILED, EXIT_INFECTED, EXIT_SIGNAL_BASE } from '../exit-codes.js';
-import { escapePath } from './escape.js';
-import { createOutput } from './output.js';
+import { createOutput, escapePath } from './output.js';
 import { createProgress, type Progress } from './progress.js';
 import { type FileReport, jsonFormat, type Summary, textFormat } from './report.js';
 import { scanFiles } from './scan-files.js';
@@ -88,7 +86,7 @@ async function scanWith(config: Config, command: ScanCommand, { stop, progress, 
   const pool = startPool({
     threads: config.scanThreads,
     // There is one account, which needs nobody to stand in for it and may have three quarters of the queue.
-    standIns: 0,
+    threadsMost: config.scanThreads,
     queueLimit: config.scanThreads * 4,
     // The file before this one may use up a whole deadline of the engine's; this one's own begins after it.
     scanTimeoutMs: config.scanTimeoutMs * 2,

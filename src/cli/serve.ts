@@ -1,17 +1,14 @@
 // `sluice serve`: the supervisor, with this same program as the server processes that it keeps running.
-import { readConfig } from '../config/config.js';
-import type { Config } from '../config/types.js';
+import { type Config, readConfig } from '../config/config.js';
 import { EXIT_CLEAN } from '../exit-codes.js';
 import { canShareListener, openListener } from '../http/listener.js';
 import { createLog, type Log } from '../log.js';
 import { mainPath } from '../paths.js';
-import { setCoreDumps } from '../supervisor/core-dumps.js';
+import { fewRights, setCoreDumps } from '../supervisor/own-process.js';
 import { EXIT_UNAVAILABLE } from '../supervisor/slot.js';
 import { type KeptStore, keepStore } from '../supervisor/store.js';
 import { supervise } from '../supervisor/supervisor.js';
 import { createSuspects } from '../supervisor/suspects.js';
-import { HEAP_OPTIONS } from './heap.js';
-import { countProcesses } from './process-count.js';
 
 /** Resolves with the exit code. A wrong configuration throws here already, so that it is printed once. */
 export async function serve(env: NodeJS.ProcessEnv): Promise<number> {
@@ -31,8 +28,7 @@ export async function serve(env: NodeJS.ProcessEnv): Promise<number> {
 async function superviseServers(wanted: Config, log: Log): Promise<number> {
   const listener = canShareListener() ? await openListener(wanted.host, wanted.port) : null;
   const config = { ...wanted, processes: countProcesses(wanted, listener !== null, log) };
-  const program = [process.execPath, ...HEAP_OPTIONS, ...process.execArgv, mainPath] as const;
-  if (config.databaseUrl !== null) return await superviseWith(config, log, { listener, program, store: null });
+  if (config.databaseUrl !== null) return await superviseWith(config, log, { listener, store: null });
   // A stop must be heard before the supervisor has listeners of its own as well.
   let isStopped = false;
   for (const signal of ['SIGTERM', 'SIGINT'] as const) {
@@ -44,7 +40,7 @@ async function superviseServers(wanted: Config, log: Log): Promise<number> {
   log.info({ dataDirectory }, 'starting the embedded database');
   const store = await keepStore({ dataDirectory, user, processes }, log);
   try {
-    return isStopped ? EXIT_CLEAN : await superviseWith(config, log, { listener, program, store });
+    return isStopped ? EXIT_CLEAN : await superviseWith(config, log, { listener, store });
   } finally {
     await store.stop();
   }
@@ -53,12 +49,11 @@ async function superviseServers(wanted: Config, log: Log): Promise<number> {
 interface Held {
   readonly listener: number | null;
   readonly store: KeptStore | null;
-  readonly program: readonly [string, ...string[]];
 }
 
-async function superviseWith(config: Config, log: Log, { program, ...held }: Held): Promise<number> {
+async function superviseWith(config: Config, log: Log, held: Held): Promise<number> {
   const suspects = createSuspects({ dataDirectory: config.dataDirectory, log, now: Date.now });
-  const [command, ...args] = program;
+  const [command = process.execPath, ...args] = programOf(config, log, held);
   try {
     return await supervise({
       command,
@@ -73,4 +68,45 @@ async function superviseWith(config: Config, log: Log, { program, ...held }: Hel
   } finally {
     suspects.remove();
   }
+}
+
+/** This program as a process that scans: without root's capabilities, if it is root's. */
+function programOf(config: Config, log: Log, { listener }: Held): string[] {
+  const ports = [config.adminPort, ...(listener === null ? [config.port] : [])];
+  const { prefix, problem } = fewRights({ dataDirectory: config.dataDirectory, ports });
+  if (problem !== null) log.warn({ reason: problem }, "the processes that scan keep root's capabilities");
+  return [...prefix, process.execPath, ...HEAP_OPTIONS, ...process.execArgv, mainPath];
+}
+
+/**
+ * V8's default of 16 MB lets a server under load keep 32 MB for objects that live for a request. With half of that it collects them twice as
+ * often, and a scan takes the same CPU time; with a quarter it takes 3 % more.
+ */
+const SEMI_SPACE_MB = 8;
+
+/**
+ * Without pretenuring: V8 puts objects among the old ones at their birth, where those made at the same place have lived long before, while the
+ * server began. An old object keeps all that it points to until the next collection of the whole heap. For what lives for a request that is
+ * the whole request.
+ */
+export const HEAP_OPTIONS: readonly string[] = [
+  `--max-semi-space-size=${SEMI_SPACE_MB}`,
+  '--no-allocation-site-pretenuring',
+];
+
+type Count = Pick<Config, 'processes' | 'processesBecause' | 'scanThreads'>;
+
+/** Throws where several processes were asked for by their number and can't be had. */
+export function countProcesses(config: Count, canShare: boolean, log: Pick<Log, 'info' | 'warn'>): number {
+  const { processes, processesBecause: because, scanThreads } = config;
+  if (canShare) {
+    if (because !== null) log.info({ processes, because, scanThreads }, 'PROCESSES=auto');
+    return processes;
+  }
+  log.warn('the addon for a shared listening socket is not built: a replacement refuses connections for a moment');
+  if (because === null && processes > 1) {
+    throw new Error('PROCESSES above 1 needs the native addon: run "npm run build"');
+  }
+  if (because !== null) log.info({ processes: 1, because: 'the addon is not built' }, 'PROCESSES=auto');
+  return 1;
 }

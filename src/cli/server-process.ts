@@ -1,18 +1,14 @@
 // `sluice serve --no-supervisor`, the server process: signals in, exit codes out; service/server.ts does the rest.
 import { constants } from 'node:os';
 import { performance } from 'node:perf_hooks';
-import { readConfig } from '../config/config.js';
-import type { Config } from '../config/types.js';
+import { type Config, readConfig } from '../config/config.js';
 import { EXIT_CLEAN, EXIT_SIGNAL_BASE, EXIT_SOFTWARE } from '../exit-codes.js';
 import { createLog, type EventLog, type Log } from '../log.js';
 import { prepareService, serveUntilStopped } from '../service/server.js';
 import type { Service } from '../service/service.js';
-import { openSupervisorChannel, type SupervisorChannel } from '../supervisor/channel.js';
-import { setCoreDumps } from '../supervisor/core-dumps.js';
-import { sayLastWords } from '../supervisor/last-words.js';
-import { LISTENER_DESCRIPTOR } from '../supervisor/messages.js';
+import { LISTENER_DESCRIPTOR, openSupervisorChannel, type SupervisorChannel } from '../supervisor/channel.js';
+import { hasRootsRights, sayLastWords, setCoreDumps, watchTerminal } from '../supervisor/own-process.js';
 import { EXIT_UNAVAILABLE } from '../supervisor/slot.js';
-import { watchTerminal } from '../supervisor/terminal.js';
 import { comeFirst } from '../urgency.js';
 import { reachableUrl, showFirstAccount } from './credentials.js';
 
@@ -24,6 +20,7 @@ export async function runServer(env: NodeJS.ProcessEnv): Promise<number> {
   const config = readConfig(env);
   const { log, flush } = createLog(config.logLevel);
   setCoreDumps(config.coreDumps, log);
+  warnOfRights(log);
   comeFirst();
   sayLastWords(log, () => void flush().finally(() => process.exit(EXIT_SOFTWARE)));
   // The listeners come first: a stop that arrives during the start must be heard.
@@ -114,4 +111,12 @@ function stopRequested(log: Log, flush: () => Promise<void>): Promise<string> {
     process.on('disconnect', onDisconnect);
     if (supervised && !process.connected) onDisconnect();
   });
+}
+
+/** Under the supervisor, that one has said why they are left. */
+function warnOfRights(log: Log): void {
+  if (process.send !== undefined || !hasRootsRights()) return;
+  log.warn(
+    "the process that scans has root's capabilities: start it as another user, or with its supervisor, which takes them away",
+  );
 }

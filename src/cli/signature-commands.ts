@@ -1,6 +1,6 @@
 // The commands `sluice signatures status|check|tune|update`: what they take and say of themselves.
 import type { Command } from 'commander';
-import { environmentHelp } from './environment.js';
+import { environmentHelp } from './output.js';
 
 const SIGNATURES_STATUS_HELP = `
 Exit codes: 0 every folder has databases, 2 one has none or can't be read, 78 wrong configuration.
@@ -54,7 +54,7 @@ export function addSignatureCommands(
     .argument('[folder...]', 'folders with signatures (default: the configured ones)')
     .addHelpText('after', SIGNATURES_CHECK_HELP)
     .action(async (folders: string[]) => {
-      finish(await (await import('./signatures-check.js')).signaturesCheck(folders, env));
+      finish(await (await import('./signatures-status.js')).signaturesCheck(folders, env));
     });
   signatures
     .command('tune')

@@ -1,17 +1,18 @@
 // `sluice signatures status`: what lies in the signature folders, how old it is, and what a server here has loaded of it.
-
-import { basename, join } from 'node:path';
+import { basename, join, resolve } from 'node:path';
 import { z } from 'zod';
-import { readConfig } from '../config/config.js';
-import type { Config } from '../config/types.js';
+import { type Config, type EngineChoice, readConfig } from '../config/config.js';
 import { dailyBuiltAt, databaseFiles, describeDatabases } from '../engine/databases.js';
+import type { Engine } from '../engine/engine.js';
 import { type FileStatus as FolderFile, folderStatus, type GateFacts, gateStatus } from '../engine/folder-status.js';
 import { presentFolders } from '../engine/folders.js';
+import { loadSignatures } from '../engine/signatures.js';
 import { messageOfError } from '../error-text.js';
 import { EXIT_CLEAN, EXIT_FAILED } from '../exit-codes.js';
 import { wireTime } from '../wire-time.js';
 import { reachableUrl } from './credentials.js';
-import { escapeText } from './escape.js';
+import { escapeText } from './output.js';
+import { createProgress } from './progress.js';
 
 const SERVER_TIMEOUT_MS = 2_000;
 const DAY_S = 24 * 60 * 60;
@@ -21,8 +22,9 @@ interface FileStatus {
   readonly version: number | null;
   /** Of a container what it says, of a rule file its rules; otherwise its lines. */
   readonly signatures: number;
-  readonly built: string;
-  readonly ageDays: number;
+  /** Null: the file doesn't say it. */
+  readonly built: string | null;
+  readonly ageDays: number | null;
   /** Of a rule file: why it is not loaded, with lines. */
   readonly problems: readonly string[];
 }
@@ -68,8 +70,8 @@ function fileLine({ path, version, signatureCount, builtAt, problems }: FolderFi
     file: basename(path),
     version,
     signatures: signatureCount,
-    built: wireTime(new Date(builtAt * 1000)),
-    ageDays: Math.max(0, Math.floor((Date.now() / 1000 - builtAt) / DAY_S)),
+    built: builtAt === null ? null : wireTime(new Date(builtAt * 1000)),
+    ageDays: builtAt === null ? null : Math.max(0, Math.floor((Date.now() / 1000 - builtAt) / DAY_S)),
     problems,
   };
 }
@@ -104,9 +106,8 @@ function textOf({ folders, version, gates, server }: Status, dailyAt: number | n
     if (problem !== null) lines.push(`  ${problem}`);
     for (const one of files) {
       const what = one.version === null ? '' : `version ${one.version}, `;
-      lines.push(
-        `  ${escapeText(one.file)}: ${what}${one.signatures} signatures, built ${one.built}, ${one.ageDays} days old`,
-      );
+      const age = one.built === null ? '' : `, built ${one.built}, ${one.ageDays} days old`;
+      lines.push(`  ${escapeText(one.file)}: ${what}${one.signatures} signatures${age}`);
       for (const message of one.problems) lines.push(`    ${escapeText(message)}`);
     }
   }
@@ -129,4 +130,64 @@ function gateLines({ gated, gates, kept, noisy }: GateFacts): string[] {
     `${gated} logical signatures are behind ${gates} gates, ${noisy} gates were given up as noisy`,
     `Logical signatures that every content is asked about: ${others}`,
   ];
+}
+
+/** For the two scans of the self-test. */
+const SELF_TEST_TIMEOUT_MS = 60_000;
+
+/** Resolves with the exit code. */
+export async function signaturesCheck(folders: readonly string[], env: NodeJS.ProcessEnv): Promise<number> {
+  const config = readConfig(env);
+  const directories =
+    folders.length > 0 ? folders.map((folder) => resolve(folder)) : presentFolders(config.signatureFolders);
+  const tried = await tryToLoad(directories, { engine: config.engine, mayStandIn: true });
+  if (tried.kind === 'failed') {
+    process.stderr.write(`sluice: ${escapeText(tried.message)}\n`);
+    return EXIT_FAILED;
+  }
+  process.stdout.write(`${describeLoad(tried.engine)}\n`);
+  // The warnings have said what is wrong; here it decides.
+  const { rules, standsInFor } = tried.engine;
+  return standsInFor === null && (rules?.refusedFiles ?? 0) === 0 ? EXIT_CLEAN : EXIT_FAILED;
+}
+
+export type Tried =
+  | { readonly kind: 'loaded'; readonly engine: Engine }
+  | { readonly kind: 'failed'; readonly message: string };
+
+interface Wanted {
+  readonly engine: EngineChoice;
+  /** False: it fails where another engine would stand in. */
+  readonly mayStandIn: boolean;
+}
+
+/** Shows the progress and passes the engine's complaints on. */
+export async function tryToLoad(directories: readonly string[], wanted: Wanted): Promise<Tried> {
+  const progress = createProgress(process.stderr);
+  const signatures = loadSignatures({
+    directories,
+    ...wanted,
+    scanTimeoutMs: SELF_TEST_TIMEOUT_MS,
+    onProgress: progress.loading,
+    onEvent(event) {
+      if (event.kind !== 'warning') return;
+      progress.hide();
+      process.stderr.write(`sluice: ${event.message}\n`);
+    },
+  });
+  try {
+    return { kind: 'loaded', engine: await signatures.ready() };
+  } catch (error) {
+    return { kind: 'failed', message: messageOfError(error) };
+  } finally {
+    progress.stop();
+    await signatures.stop();
+  }
+}
+
+export function describeLoad(engine: Engine): string {
+  const { signatureVersion, signaturesBuiltAt, loadMillis, contents, standsInFor } = engine;
+  const built = signaturesBuiltAt === null ? '' : `, built ${wireTime(new Date(signaturesBuiltAt * 1000))}`;
+  const facts = `version ${signatureVersion}${built}, loaded in ${(loadMillis / 1000).toFixed(1)} s, self-test passed`;
+  return `${standsInFor === null ? 'OK' : `Without ${standsInFor.name}`}: ${contents}, ${facts}`;
 }

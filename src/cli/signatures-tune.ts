@@ -7,7 +7,7 @@ import { presentFolders } from '../engine/folders.js';
 import { type TuneResult, tuneOnce } from '../engine/tune.js';
 import { messageOfError } from '../error-text.js';
 import { EXIT_CLEAN, EXIT_FAILED } from '../exit-codes.js';
-import { escapeText } from './escape.js';
+import { escapeText } from './output.js';
 import { createProgress, type Progress } from './progress.js';
 import { walk } from './walk.js';
 

@@ -3,7 +3,7 @@ import { z } from 'zod';
 import { readConfig } from '../config/config.js';
 import { EXIT_CLEAN, EXIT_FAILED } from '../exit-codes.js';
 import { reachableUrl } from './credentials.js';
-import { escapeText } from './escape.js';
+import { escapeText } from './output.js';
 
 const TIMEOUT_MS = 5_000;
 

@@ -1,112 +1,175 @@
-// Configuration: environment variables, read and checked here and nowhere else; every problem is listed at once.
-import { join, resolve } from 'node:path';
-import { availableCores } from './cores.js';
-import {
-  billingSettings,
-  checkPlans,
-  checkProcesses,
-  type Given,
-  issuerSettings,
-  memoryLimitBytes,
-  processChoice,
-  signatureFolders,
-} from './groups.js';
+// The configuration: what the variables say by themselves, and what several of them, or the machine, make together. It is read here
+// and nowhere else, and every problem is listed at once.
+import { join } from 'node:path';
+import { ownSignaturesDirectory } from '../paths.js';
+import { availableCores, chooseProcesses, memoryOfServers } from './machine.js';
 import { plansOf } from './plans.js';
-import { type Config, ConfigError } from './types.js';
-import { variables } from './variables.js';
+import { type Read, readVariables, type Setting, table } from './variables.js';
 
-const MIB = 1024 * 1024;
+/** Where Debian's freshclam puts the official databases. */
+const FRESHCLAM_DIRECTORY = '/var/lib/clamav';
 
-/** Reads the configuration, or throws a ConfigError that names every wrong variable (never its value: it may be a secret). */
-export function readConfig(env: Readonly<Record<string, string | undefined>>): Config {
-  const given = readVariables(env);
-  const { v, problems } = given;
-  checkPlans(given);
-  checkProcesses(given);
-  const billing = billingSettings(given);
-  const trustedIssuer = issuerSettings(given);
-  if (problems.length > 0) throw new ConfigError(problems);
-  const dataDirectory = resolve(v.DATA_DIR);
-  const downloads = join(dataDirectory, 'signatures');
+export class ConfigError extends Error {
+  readonly problems: readonly string[];
+
+  constructor(problems: readonly string[]) {
+    super(
+      `The configuration has ${problems.length === 1 ? 'a problem' : `${problems.length} problems`}:\n  ${problems.join('\n  ')}`,
+    );
+    this.name = 'ConfigError';
+    this.problems = problems;
+  }
+}
+
+/** Every setting with its unit, nothing left to be looked up. */
+export type Config = Readonly<ReturnType<typeof readConfig>>;
+/** With STRIPE_SECRET_KEY. */
+export type BillingSettings = NonNullable<Config['billing']>;
+export type EngineChoice = Config['engine'];
+export type SignatureFolders = Config['signatureFolders'];
+export type Bootstrap = Config['bootstrap'];
+
+/** Throws a ConfigError that names every wrong variable, and never its value: it may be a secret. */
+export function readConfig(env: Readonly<Record<string, string | undefined>>) {
+  const read = readVariables(env);
+  checkPlans(read);
+  checkProcesses(read);
+  const billing = billingSettings(read);
+  const trustedIssuer = issuerSettings(read);
+  if (read.problems.length > 0) throw new ConfigError(read.problems);
+  const {
+    stripeSecretKey,
+    stripeWebhookSecret,
+    stripePrices,
+    stripeApiBase,
+    jwtIssuer,
+    jwtJwksUrl,
+    jwtAudience,
+    ...own
+  } = read.settings;
+  const { bootstrapEmail, bootstrapPassword, bootstrapApiKey, bootstrapPlan, signaturesDir, ...settings } = own;
+  const { maxScanSizeBytes, maxFiles, maxTemporaryBytes, ...others } = settings;
   const cores = availableCores();
-  const { processes, because } = processChoice(given, cores);
-  const scanThreads = v.SCAN_THREADS ?? Math.max(1, Math.floor(cores / processes));
+  const { processes, because } = processChoice(read, cores);
+  const scanThreads = settings.scanThreads ?? Math.max(1, Math.floor(cores / processes));
+  const signatureDownloads = join(settings.dataDirectory, 'signatures');
   return {
-    port: v.PORT,
-    host: v.HOST,
-    baseUrl: v.BASE_URL ?? null,
-    dataDirectory,
-    databaseUrl: v.DATABASE_URL ?? null,
-    databaseUser: v.DATABASE_USER ?? null,
-    redisUrl: v.REDIS_URL ?? null,
-    engine: v.ENGINE,
-    hasGates: v.ENGINE_GATES === 'on',
-    signatureFolders: signatureFolders(v.SIGNATURES_DIR, downloads),
-    signaturesMirror: v.SIGNATURES_MIRROR ?? null,
-    signatureUrls: v.SIGNATURES_URLS,
-    signatureDownloads: downloads,
-    signaturesPollMs: v.SIGNATURES_POLL_SECONDS * 1000,
-    verdictScope: v.VERDICT_CACHE === 'account' ? 'account' : 'shared',
-    verdictCacheBytes: v.VERDICT_CACHE === 'off' ? 0 : v.VERDICT_CACHE_MB * MIB,
-    adminPort: v.ADMIN_PORT,
-    connections: v.CONNECTIONS ?? null,
-    connectionsPerAddress: v.CONNECTIONS_PER_ADDRESS ?? null,
+    ...others,
+    signatureFolders: signatureFolders(signaturesDir, signatureDownloads),
+    /** Where `signatures update` puts what it fetches when no folder of others is in use. */
+    signatureDownloads,
     processes,
+    /** What PROCESSES=auto has chosen that number for; null: it is set. */
     processesBecause: because,
-    memoryLimitBytes: memoryLimitBytes(v.MEMORY_LIMIT_MB, processes),
+    /** Resident bytes of one server process above which it scans no more and is restarted; null: no bound. */
+    memoryLimitBytes: memoryLimitBytes(settings.memoryLimitBytes, processes),
     scanThreads,
-    scanQueue: v.SCAN_QUEUE,
-    scanTimeoutMs: v.SCAN_TIMEOUT_MS,
+    /** What one content may unpack to. More is not looked at, and the answer says so. */
     scanLimits: {
-      maxScanSizeBytes: v.SCAN_MAX_SIZE_MB * MIB,
-      maxFiles: v.SCAN_MAX_FILES,
-      maxRecursion: v.SCAN_MAX_RECURSION,
-      // Every thread, and every one that stands in for it, may be at a content that unpacks to all it may.
-      maxTemporaryBytes: (v.SCAN_TEMP_MB ?? 2 * scanThreads * v.SCAN_MAX_SIZE_MB) * MIB,
+      maxScanSizeBytes,
+      maxFiles,
+      /** Of all scans together: every thread, and every one that stands in for it, may be at a content that unpacks to all it may. */
+      maxTemporaryBytes: maxTemporaryBytes ?? 2 * scanThreads * maxScanSizeBytes,
     },
-    uploadTimeoutMs: v.UPLOAD_TIMEOUT_MS,
-    uploadWaitMs: v.UPLOAD_WAIT_MS,
-    memoryReserveShare: v.MEMORY_RESERVE_PERCENT / 100,
-    uploadMemoryBytes: v.UPLOAD_MEMORY_MB * MIB,
-    urlAllowNetworks: v.URL_ALLOW_NETWORKS ?? [],
-    urlPorts: v.URL_PORTS ?? null,
-    urlDnsServers: v.URL_DNS_SERVERS ?? null,
-    downloadTimeoutMs: v.DOWNLOAD_TIMEOUT_MS,
-    downloadMemoryBytes: v.DOWNLOAD_MEMORY_MB * MIB,
-    downloadsPerUser: v.DOWNLOADS_PER_USER,
-    downloads: v.DOWNLOADS,
-    coreDumps: v.CORE_DUMPS,
-    httpServer: v.HTTP_SERVER,
-    sandbox: v.SANDBOX,
-    encryptedArchives: v.ENCRYPTED_ARCHIVES,
-    plans: plansOf(v.PLANS, billing === null ? null : (v.STRIPE_PRICES ?? null)),
+    plans: plansOf(settings.plans, billing === null ? null : stripePrices),
+    /** Null: billing is off. */
     billing,
-    registration: v.REGISTRATION,
-    trustedProxies: v.TRUSTED_PROXIES,
+    /** Whose access tokens are taken besides our own. */
     trustedIssuer,
-    appEnv: v.APP_ENV,
-    historyRetentionDays: v.HISTORY_RETENTION_DAYS,
-    historyJournalBytes: v.HISTORY_JOURNAL_MB * MIB,
-    logLevel: v.LOG_LEVEL,
-    bootstrap: {
-      email: v.BOOTSTRAP_EMAIL ?? null,
-      password: v.BOOTSTRAP_PASSWORD ?? null,
-      apiKey: v.BOOTSTRAP_API_KEY ?? null,
-      plan: v.BOOTSTRAP_PLAN,
-    },
+    /** Of the first start on an empty store. */
+    bootstrap: { email: bootstrapEmail, password: bootstrapPassword, apiKey: bootstrapApiKey, plan: bootstrapPlan },
   };
 }
 
-/** Each variable by itself. Those that are wrong are left out then, so that what several make together can be looked at as well. */
-function readVariables(env: Readonly<Record<string, string | undefined>>): Given {
-  // An empty variable is an unset one: compose files and unit files leave them behind.
-  const set = new Map(Object.entries(env).filter(([, value]) => value !== undefined && value !== ''));
-  const issues = variables.safeParse(Object.fromEntries(set)).error?.issues ?? [];
-  const wrong = new Set(issues.map(({ path }) => path.join('.')));
-  return {
-    v: variables.parse(Object.fromEntries([...set].filter(([name]) => !wrong.has(name)))),
-    isSet: (name) => set.has(name),
-    isWrong: (name) => wrong.has(name),
-    problems: [...new Set(issues.map(({ path, message }) => `${path.join('.')} ${message}`))],
+/** Zero: no bound. Null: an even share of what there is. */
+function memoryLimitBytes(limitBytes: number | null, processes: number): number | null {
+  if (limitBytes === 0) return null;
+  return limitBytes ?? Math.floor(memoryOfServers() / processes);
+}
+
+/** What PROCESSES says, or with auto what this machine does. `because` null: it is set. */
+function processChoice(
+  { settings, isSet }: Read,
+  cores: number,
+): ReturnType<typeof chooseProcesses> | { processes: number; because: null } {
+  const { processes, memoryLimitBytes: limitBytes, scanThreads } = settings;
+  if (processes !== 'auto') return { processes, because: null };
+  return chooseProcesses({
+    cores,
+    memoryBytes: memoryOfServers(),
+    hasRedis: isSet('redisUrl'),
+    processBytes: limitBytes === 0 ? null : limitBytes,
+    scanThreads,
+  });
+}
+
+function checkPlans({ settings, isWrong, problems }: Read): void {
+  const { plans, bootstrapPlan } = settings;
+  if (isWrong('plans') || isWrong('bootstrapPlan') || plans.has(bootstrapPlan)) return;
+  problems.push(`BOOTSTRAP_PLAN must be one of ${[...plans.keys()].join(', ')}`);
+}
+
+function checkProcesses({ settings, isSet, problems }: Read): void {
+  // With auto there is one where no Redis is.
+  if (settings.processes === 1 || settings.processes === 'auto' || isSet('redisUrl')) return;
+  problems.push('REDIS_URL is needed when PROCESSES is above 1: they share their counts');
+}
+
+/** With STRIPE_SECRET_KEY billing is on, and needs the rest; what is missing or doesn't fit goes to the problems. */
+function billingSettings({ settings, isSet, isWrong, problems }: Read) {
+  if (!isSet('stripeSecretKey')) return null;
+  for (const name of ['stripeWebhookSecret', 'stripePrices', 'baseUrl'] as const) {
+    if (!isSet(name)) problems.push(`${table[name].name} is needed when STRIPE_SECRET_KEY is set`);
+  }
+  const {
+    stripeSecretKey: secretKey,
+    stripeWebhookSecret: webhookSecret,
+    stripePrices: sold,
+    plans,
+    baseUrl,
+  } = settings;
+  const names = [...plans.keys()];
+  if (sold !== null && !isWrong('plans')) {
+    if ([...sold.keys()].some((plan) => !plans.has(plan))) {
+      problems.push(`STRIPE_PRICES must name plans of PLANS: ${names.join(', ')}`);
+    }
+    if (names.every((plan) => sold.has(plan))) {
+      problems.push('STRIPE_PRICES must leave one plan without a price: the one of accounts that do not pay');
+    }
+  }
+  if (secretKey === null || webhookSecret === null || sold === null || baseUrl === null) return null;
+  // Where Stripe sends buyers back to; no slash at its end.
+  return { secretKey, webhookSecret, apiBase: settings.stripeApiBase, returnBase: baseUrl.replace(/\/+$/, '') };
+}
+
+/** All three variables or none. */
+function issuerSettings({ settings, isSet, isWrong, problems }: Read) {
+  const needed: readonly Setting[] = ['jwtIssuer', 'jwtJwksUrl', 'jwtAudience'];
+  const missing = needed.filter((name) => !isSet(name));
+  if (missing.length === 3) return null;
+  for (const name of missing) {
+    problems.push(`${table[name].name} must be set as well: an issuer needs all three JWT_ variables`);
+  }
+  const { jwtIssuer: issuer, jwtJwksUrl: jwksUrl, jwtAudience: audience } = settings;
+  if (!isWrong('baseUrl') && issuer === ownIssuer(settings.baseUrl)) {
+    problems.push("JWT_ISSUER must not be Sluice's own");
+  }
+  if (issuer === null || jwksUrl === null || audience === null) return null;
+  return { issuer, jwksUrl, audience };
+}
+
+/** The `iss` of our own access tokens: the same on every node that is configured alike. */
+export function ownIssuer(baseUrl: string | null): string {
+  return baseUrl === null ? 'sluice' : baseUrl.replace(/\/$/, '');
+}
+
+/** Folders whose signatures are loaded into one engine. Each of the optional ones, which come first, is left out while it has none. */
+function signatureFolders(chosen: readonly string[] | null, downloads: string) {
+  const directories = chosen ?? [ownSignaturesDirectory];
+  const optionalDirectories = chosen === null ? [FRESHCLAM_DIRECTORY, downloads] : [];
+  const folders: { readonly directories: readonly string[]; readonly optionalDirectories: readonly string[] } = {
+    directories,
+    optionalDirectories,
   };
+  return folders;
 }

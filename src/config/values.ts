@@ -1,5 +1,6 @@
 // The texts that environment variables may have, each read and checked: what is wrong is said without repeating it.
 import { isIP } from 'node:net';
+import { delimiter, resolve } from 'node:path';
 import ipaddr from 'ipaddr.js';
 import { z } from 'zod';
 
@@ -11,8 +12,21 @@ export function integer(minimum: number, maximum: number) {
     .pipe(z.number().min(minimum, `must be at least ${minimum}`).max(maximum, `must be at most ${maximum}`));
 }
 
+export const MIB = 1024 * 1024;
+
+/** As bytes. */
+export function megabytes(minimum: number, maximum: number) {
+  return integer(minimum, maximum).transform((count) => count * MIB);
+}
+
 export function integerOrAuto(minimum: number, maximum: number) {
   return z.union([z.literal('auto'), integer(minimum, maximum)], { error: 'must be auto or a whole number' });
+}
+
+/** Separated like those of PATH. */
+export function folderList(text: string): string[] {
+  const folders = text.split(delimiter).filter((entry) => entry !== '');
+  return folders.map((folder) => resolve(folder));
 }
 
 export function urlList(text: string, context: z.RefinementCtx): string[] {

@@ -1,4 +1,5 @@
 // The entry of the web client: what every page needs, put around the pages.
+import '@fontsource-variable/inter/wght.css';
 import '@mantine/core/styles.css';
 import '@mantine/notifications/styles.css';
 import './theme.css';
@@ -10,12 +11,11 @@ import { StrictMode } from 'react';
 import { createRoot } from 'react-dom/client';
 import { queries } from './api/query-client.ts';
 import { App } from './shell/app.tsx';
+import { reloadForMissingPart } from './shell/missing-part.ts';
 import { theme } from './theme.ts';
 
-// A page that was loaded before an upgrade asks for parts that are gone: the new page has others.
 window.addEventListener('vite:preloadError', (event) => {
-  event.preventDefault();
-  window.location.reload();
+  if (reloadForMissingPart()) event.preventDefault();
 });
 
 const root = document.getElementById('root');

@@ -1,13 +1,18 @@
 // What is behind a URL, as a source of bytes: each hop checked, resolved, checked again and dialled; the last one's body handed on.
 import { isIP } from 'node:net';
-import { Failure } from '../errors.js';
+import { Failure, Unavailable } from '../errors.js';
 import { REDIRECTS_MAX } from '../limits.js';
 import { type Deadline, startDeadline } from '../waiting/deadline.js';
-import { codingCheck } from './content-coding.js';
 import type { Guard, GuardedUrl } from './guard.js';
-import { type BodySink, type OriginOptions, type OriginResponse, requestOrigin, TOO_SLOW } from './origin.js';
+import {
+  type BodySink,
+  codingCheck,
+  type OriginOptions,
+  type OriginResponse,
+  requestOrigin,
+  TOO_SLOW,
+} from './origin.js';
 import type { Resolve } from './resolve.js';
-import { createDownloadSlots, type SlotLimits } from './slots.js';
 
 /** The body of a response that is a success. */
 export interface OriginBody {
@@ -128,4 +133,41 @@ function bodyOf(response: OriginResponse, deadline: Deadline): OriginBody {
 function allowed(checked: GuardedUrl): URL {
   if (!checked.allowed) throw new Failure('urlRejected', checked.reason);
   return checked.url;
+}
+
+export interface DownloadSlots {
+  /** Takes a slot and returns what gives it back. Throws Failure `unavailable`. */
+  take(userId: string): () => void;
+  readonly taken: number;
+}
+
+export interface SlotLimits {
+  readonly perUser: number;
+  readonly total: number;
+}
+
+function createDownloadSlots({ perUser, total }: SlotLimits): DownloadSlots {
+  const byUser = new Map<string, number>();
+  let taken = 0;
+  return {
+    take(userId) {
+      const own = byUser.get(userId) ?? 0;
+      if (own >= perUser) throw new Unavailable('downloadShareTaken');
+      if (taken >= total) throw new Unavailable('downloadSlotsTaken');
+      byUser.set(userId, own + 1);
+      taken += 1;
+      let returned = false;
+      return () => {
+        if (returned) return;
+        returned = true;
+        taken -= 1;
+        const left = (byUser.get(userId) ?? 1) - 1;
+        if (left === 0) byUser.delete(userId);
+        else byUser.set(userId, left);
+      };
+    },
+    get taken() {
+      return taken;
+    },
+  };
 }

@@ -1,10 +1,11 @@
 // From a host to its addresses. Not getaddrinfo: it can't be cancelled, and a slow DNS server would take libuv's few threads from
 // all the rest of the process. What the DNS or the hosts file say is only a claim here; the guard judges every address of it.
 import { Resolver } from 'node:dns/promises';
+import { readFileSync } from 'node:fs';
+import { isIP } from 'node:net';
 import { Failure } from '../errors.js';
 import { ORIGIN_DNS_MS, ORIGIN_DNS_TRIES, ORIGIN_DNS_TRY_MS } from '../limits.js';
 import { startDeadline } from '../waiting/deadline.js';
-import type { HostsFile } from './hosts-file.js';
 
 export interface ResolveOptions {
   /** `ADDRESS` or `ADDRESS:PORT`; null: those of the machine. */
@@ -42,4 +43,32 @@ export function createResolve({ servers, hosts, timeoutMs = ORIGIN_DNS_MS }: Res
       deadline.end();
     }
   }
+}
+
+const HOSTS_PATH = '/etc/hosts';
+
+/** Lower-case names and their addresses. */
+export type HostsFile = ReadonlyMap<string, readonly string[]>;
+
+/** Read once, at the start; a machine without the file has no such names. */
+export function readHostsFile(path = HOSTS_PATH): HostsFile {
+  try {
+    return parseHosts(readFileSync(path, 'utf8'));
+  } catch (error) {
+    if (error instanceof Error && 'code' in error && error.code === 'ENOENT') return new Map();
+    throw error;
+  }
+}
+
+/** hosts(5): an address, then its names; what follows a `#` is a comment. */
+function parseHosts(text: string): HostsFile {
+  const hosts = new Map<string, string[]>();
+  for (const line of text.split('\n')) {
+    const [address = '', ...names] = line.replace(/#.*/, '').trim().split(/\s+/);
+    if (isIP(address) === 0) continue;
+    for (const name of names.map((each) => each.toLowerCase())) {
+      hosts.set(name, [...(hosts.get(name) ?? []), address]);
+    }
+  }
+  return hosts;
 }

@@ -1,5 +1,5 @@
 // The engines that there are, and which of them is built: the wanted one, or one that stands in for it.
-import type { EngineChoice } from '../config/variables.js';
+import type { EngineChoice } from '../config/config.js';
 import { messageOfError } from '../error-text.js';
 import type { BuildOrder } from './build-order.js';
 import { buildClamav } from './clamav/engine.js';

@@ -22,6 +22,10 @@ const CONTAINER_HEADER_BYTES = 512;
 const VERSION_FIELD = 2;
 const COUNT_FIELD = 3;
 const BUILD_TIME_FIELD = 8;
+const OFFICIAL = /^(main|daily|bytecode)\./;
+/** A comment of a database or of YARA rules, and enough bytes for it. */
+const BUILT_LINE = /^(?:#|\/\/) built: (\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d)\r?\n/;
+const FIRST_LINE_BYTES = 64;
 
 /** One file, and what it says of itself. */
 export interface DatabaseFile {
@@ -29,23 +33,25 @@ export interface DatabaseFile {
   readonly sizeBytes: number;
   /** What the header of a container says (`.cvd`, `.cld`, `.cud`); null: other files have none. */
   readonly container: { readonly version: number; readonly signatureCount: number } | null;
-  /** Seconds since the epoch: a container's build time, or another file's modification time. */
-  readonly builtAt: number;
+  /** Seconds since the epoch: a container's build time, or what another file says in its first line; null: it says nothing. */
+  readonly builtAt: number | null;
 }
 
 export interface DatabaseFacts {
   /** `daily:27000` for official databases, `+` the first 8 hex digits of a SHA-256 over all other files. */
   readonly signatureVersion: string;
-  /** Seconds since the epoch: the newest build time of a container, or modification time of another file. */
-  readonly signaturesBuiltAt: number;
+  /** Seconds since the epoch: of the newest official database, without one of the newest file that says when it was built; null: none does. */
+  readonly signaturesBuiltAt: number | null;
   readonly files: readonly DatabaseFile[];
 }
 
 /** The newest build time of an official daily database, in seconds since the epoch; null where there is none. */
 export function dailyBuiltAt(files: readonly DatabaseFile[]): number | null {
-  const times = files
-    .filter(({ path, container }) => container !== null && baseName(path).startsWith('daily.'))
-    .map(({ builtAt }) => builtAt);
+  return newest(files.filter(({ path, container }) => container !== null && baseName(path).startsWith('daily.')));
+}
+
+function newest(files: readonly DatabaseFile[]): number | null {
+  const times = files.flatMap(({ builtAt }) => (builtAt === null ? [] : [builtAt]));
   return times.length === 0 ? null : Math.max(...times);
 }
 
@@ -83,10 +89,11 @@ export function isRuleFile(path: string): boolean {
   return RULE_EXTENSIONS.has(extensionOf(path));
 }
 
-/** Lines that are not empty: in most forms of database, one signature each. */
+/** Lines that are neither empty nor a comment: in most forms of database, one signature each. */
 export async function countLines(path: string): Promise<number> {
   let lines = 0;
-  for await (const line of createInterface({ input: createReadStream(path) })) if (line !== '') lines += 1;
+  for await (const line of createInterface({ input: createReadStream(path) }))
+    if (line !== '' && !line.startsWith('#')) lines += 1;
   return lines;
 }
 
@@ -99,8 +106,8 @@ export async function describeDatabases(paths: readonly string[]): Promise<Datab
   for (const path of paths) {
     const container = await readContainerHeader(path);
     const name = baseName(path);
-    const { size: sizeBytes, mtimeMs } = await stat(path);
-    const builtAt = container?.builtAt ?? Math.floor(mtimeMs / 1000);
+    const { size: sizeBytes } = await stat(path);
+    const builtAt = container === null ? await timeInside(path) : container.builtAt;
     const facts = container === null ? null : { version: container.version, signatureCount: container.signatureCount };
     files.push({ path, sizeBytes, container: facts, builtAt });
     if (container !== null && /^(main|daily)\./.test(name)) {
@@ -116,8 +123,21 @@ export async function describeDatabases(paths: readonly string[]): Promise<Datab
     ...(official === undefined ? [] : [`${official.name}:${official.version}`]),
     ...(loose === 0 ? [] : [digest.digest('hex').slice(0, 8)]),
   ];
-  const signaturesBuiltAt = Math.max(0, ...files.map(({ builtAt }) => builtAt));
-  return { signatureVersion: parts.join('+'), signaturesBuiltAt, files };
+  const officials = files.filter(({ path, container }) => container !== null && OFFICIAL.test(baseName(path)));
+  return { signatureVersion: parts.join('+'), signaturesBuiltAt: newest(officials) ?? newest(files), files };
+}
+
+/** The time that a file other than a container has in its first line (`# built: 2026-11-20T08:00:00`, UTC); its time on disk says when it was copied. */
+async function timeInside(path: string): Promise<number | null> {
+  const file = await open(path);
+  try {
+    const { buffer, bytesRead } = await file.read(Buffer.alloc(FIRST_LINE_BYTES), 0, FIRST_LINE_BYTES, 0);
+    const time = BUILT_LINE.exec(buffer.toString('latin1', 0, bytesRead))?.[1];
+    const atMs = time === undefined ? Number.NaN : Date.parse(`${time}Z`);
+    return Number.isNaN(atMs) ? null : atMs / 1000;
+  } finally {
+    await file.close();
+  }
 }
 
 /** SHA-256 over the names and all bytes of the files, in hex. Two machines with the same one have the same databases. */

@@ -9,7 +9,7 @@ export interface Engine extends EngineFacts {
   readonly epoch: number;
   /** Its name and version, and those of what looks beside it: `clamav/1.4.6+yara-x/1.7.1`. The history and the metrics have this. */
   readonly label: string;
-  /** The label and the signatures, for X-Scan-Engine: `clamav/1.4.6; signatures=daily:27000; built=2026-11-20T08:00:00`. */
+  /** The label and the signatures, for X-Scan-Engine: `clamav/1.4.6; signatures=daily:27000; built=2026-11-20T08:00:00`, or `built=unknown`. */
   readonly description: string;
 }
 
@@ -20,8 +20,8 @@ export interface EngineFacts {
   readonly signatureCount: number;
   /** `daily:27000`, or 8 hex digits over files that carry no version, or both joined by `+`. */
   readonly signatureVersion: string;
-  /** Epoch seconds: the newest of its files. */
-  readonly signaturesBuiltAt: number;
+  /** Epoch seconds: of the newest official database, without one of the newest file that says it; null: none does. */
+  readonly signaturesBuiltAt: number | null;
   /** Epoch seconds: the newest official daily database; null: there is none. */
   readonly dailyBuiltAt: number | null;
   /** What it was loaded from, in words: `12 signatures and 3 YARA rules beside them`. */
@@ -86,7 +86,7 @@ export function defineEngine(facts: EngineFacts, beside: string | null): Engine 
   lastEpoch += 1;
   const { name, engineVersion, signatureVersion, signaturesBuiltAt } = facts;
   const label = `${name}/${engineVersion}${beside === null ? '' : `+${beside}`}`;
-  const built = wireTime(new Date(signaturesBuiltAt * 1000));
+  const built = signaturesBuiltAt === null ? 'unknown' : wireTime(new Date(signaturesBuiltAt * 1000));
   const description = `${label}; signatures=${signatureVersion}; built=${built}`;
   return { ...facts, epoch: lastEpoch, label, description };
 }

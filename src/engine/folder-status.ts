@@ -11,8 +11,8 @@ export interface FileStatus {
   readonly version: number | null;
   /** Of a container what it says, of a rule file its rules; otherwise its lines. */
   readonly signatureCount: number;
-  /** Epoch seconds. */
-  readonly builtAt: number;
+  /** Epoch seconds; null: the file doesn't say it. */
+  readonly builtAt: number | null;
   /** Of a rule file: why it is not loaded, with lines. */
   readonly problems: readonly string[];
 }

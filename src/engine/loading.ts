@@ -1,5 +1,5 @@
 // One load of the signatures after another: which engine is built, which one serves afterwards, and what is said of it.
-import type { EngineChoice } from '../config/variables.js';
+import type { EngineChoice } from '../config/config.js';
 import { messageOfError } from '../error-text.js';
 import { buildStandIn, buildWanted } from './build.js';
 import type { BuildOrder } from './build-order.js';

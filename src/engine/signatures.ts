@@ -1,6 +1,5 @@
 // What is loaded: the engine's way from folders of signatures to ready, and from there to newer ones without a pause.
-import type { SignatureFolders } from '../config/types.js';
-import type { EngineChoice } from '../config/variables.js';
+import type { EngineChoice, SignatureFolders } from '../config/config.js';
 import { endsWithin } from '../waiting/within.js';
 import type { BuildOrder } from './build-order.js';
 import type { Engine } from './engine.js';

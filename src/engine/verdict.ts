@@ -1,8 +1,11 @@
 // The verdict: what a scan found out, as plain data that crosses threads, and the one reading of libclamav's answer.
 
 export type Verdict =
-  /** The whole content was looked at and nothing matched; `encrypted`: except for members that need a password. */
-  | { readonly kind: 'clean'; readonly encrypted: boolean }
+  /**
+   * The whole content was looked at and nothing matched; `encrypted`: except for members that need a password. `truncated`: something
+   * in it ends before its time, and all that is there was looked at.
+   */
+  | { readonly kind: 'clean'; readonly encrypted: boolean; readonly truncated?: true }
   /** A signature matched. */
   | { readonly kind: 'infected'; readonly virusName: string }
   /** Something was not looked at: never clean, never infected. */
@@ -43,6 +46,11 @@ const LIMITS = ['Heuristics.Limits.Exceeded', 'Heuristics.XZ.DicSizeLimit'];
 const ENCRYPTED = ['Heuristics.Encrypted.', 'Sluice.Mark.Encrypted.'];
 /** The beginning of the marks of content that can't be unpacked; the rest of the name says what it is. */
 const UNSCANNED = 'Sluice.Mark.Unscanned.';
+/** What the native layer says of containers (native/layers.h): the rest of the second is the reason. */
+const TRUNCATED = 'Sluice.Mark.Truncated';
+const INCOMPLETE = 'Sluice.Mark.Incomplete.';
+/** Beginnings of all names that are no match. */
+const NO_MATCH = [...LIMITS, ...ENCRYPTED, UNSCANNED, TRUNCATED, INCOMPLETE];
 
 /**
  * Reads libclamav's answer. Only CL_CLEAN without any alert is clean; a limit or an error is incomplete, because
@@ -51,7 +59,7 @@ const UNSCANNED = 'Sluice.Mark.Unscanned.';
 export function readAnswer(answer: RawAnswer, encryptedPolicy: EncryptedPolicy): Verdict {
   if (answer === PLAINLY_CLEAN) return CLEAN;
   const names = answer.virusName === null ? answer.alerts : [...answer.alerts, answer.virusName];
-  const match = names.find((name) => !isLimit(name) && !isEncrypted(name) && !name.startsWith(UNSCANNED));
+  const match = names.find((name) => !NO_MATCH.some((beginning) => name.startsWith(beginning)));
   if (match !== undefined) return { kind: 'infected', virusName: match };
   if (answer.storageFailed === true) return { kind: 'failed', reason: 'The engine has no room to unpack' };
 
@@ -59,6 +67,8 @@ export function readAnswer(answer: RawAnswer, encryptedPolicy: EncryptedPolicy):
   if (limit !== undefined) return { kind: 'incomplete', reason: limitReason(limit) };
   const unscanned = names.find((name) => name.startsWith(UNSCANNED));
   if (unscanned !== undefined) return { kind: 'incomplete', reason: unscannedReason(unscanned) };
+  const incomplete = names.find((name) => name.startsWith(INCOMPLETE));
+  if (incomplete !== undefined) return { kind: 'incomplete', reason: incomplete.slice(INCOMPLETE.length) };
   if (answer.code !== CL_CLEAN && answer.code !== CL_VIRUS) {
     return { kind: 'incomplete', reason: `engine error: ${answer.codeText}` };
   }
@@ -67,7 +77,7 @@ export function readAnswer(answer: RawAnswer, encryptedPolicy: EncryptedPolicy):
   if (answer.code === CL_VIRUS && !encrypted) {
     return { kind: 'incomplete', reason: 'engine reported a match without a name' };
   }
-  return { kind: 'clean', encrypted };
+  return names.includes(TRUNCATED) ? { kind: 'clean', encrypted, truncated: true } : { kind: 'clean', encrypted };
 }
 
 function isLimit(name: string): boolean {

@@ -1,11 +1,12 @@
-// GET /web/scans/stats/export: the signed-in user's scans as CSV, filtered as the list is, sent as fast as the client takes them.
+// GET /web/scans/stats/export: the signed-in user's scans as CSV (RFC 4180), filtered as the list is, sent as fast as the client takes them; no cell is a formula, whatever a file was called.
 import { Unavailable } from '../errors.js';
 import type { CallerRoute } from '../http/caller.js';
 import { readQuery } from '../http/json.js';
 import type { Operation } from '../http/openapi.js';
 import { queryParameters } from '../http/schema.js';
-import type { Sql } from '../store/postgres.js';
-import { csvColumns, csvHead, csvLine } from './csv.js';
+import type { SqlOf } from '../store/postgres.js';
+import { wireTime } from '../wire-time.js';
+import type { OnItsWay } from './detail-route.js';
 import { exportQuery } from './query.js';
 import { type Filters, nextScans, type ScanDetail, TooSlow } from './stats.js';
 
@@ -14,7 +15,8 @@ export interface ExportLog {
 }
 
 export interface ExportParts {
-  readonly sql: Sql;
+  readonly onItsWay: OnItsWay;
+  readonly sqlOf: SqlOf;
   readonly log: ExportLog;
 }
 
@@ -23,7 +25,7 @@ const PAGE_ROWS = 1_000;
 /** Of one user at a time: each is a long series of queries. */
 const EXPORTS_PER_USER = 2;
 
-export function createExportRoute({ sql, log }: ExportParts): CallerRoute {
+export function createExportRoute({ sqlOf, log, onItsWay }: ExportParts): CallerRoute {
   const running = new Map<string, number>();
 
   function change(userId: string, by: number): number {
@@ -40,7 +42,7 @@ export function createExportRoute({ sql, log }: ExportParts): CallerRoute {
       for (let rows = first; rows.length > 0; ) {
         yield rows.map(csvLine).join('');
         const after = rows.length < PAGE_ROWS ? null : (rows.at(-1)?.id ?? null);
-        rows = after === null ? [] : await nextScans(sql, userId, { ...filters, after, limit: PAGE_ROWS });
+        rows = after === null ? [] : await nextScans(sqlOf(userId), userId, { ...filters, after, limit: PAGE_ROWS });
       }
     } catch (error) {
       log.warn({ userId, err: error }, 'an export of the history broke off');
@@ -61,7 +63,9 @@ export function createExportRoute({ sql, log }: ExportParts): CallerRoute {
       }
       // Before the answer begins: what is wrong with the query or the database is still an answer of its own.
       change(userId, 1);
-      const first = await nextScans(sql, userId, { ...filters, after: null, limit: PAGE_ROWS })
+      const first = await onItsWay
+        .settled(userId)
+        .then(() => nextScans(sqlOf(userId), userId, { ...filters, after: null, limit: PAGE_ROWS }))
         .catch(unavailableWhenSlow)
         .finally(() => change(userId, -1));
       return {
@@ -77,6 +81,44 @@ export function createExportRoute({ sql, log }: ExportParts): CallerRoute {
 function unavailableWhenSlow(error: unknown): never {
   if (!(error instanceof TooSlow)) throw error;
   throw new Unavailable('exportSlow');
+}
+
+const columns: readonly (readonly [string, (row: ScanDetail) => string | number | null])[] = [
+  ['id', ({ id }) => id],
+  ['creationDate', ({ creation_date }) => `${wireTime(creation_date)}Z`],
+  ['lastUpdate', ({ last_update }) => `${wireTime(last_update)}Z`],
+  ['filename', ({ filename }) => filename],
+  ['status', ({ status }) => status],
+  // Without a verdict it is neither.
+  ['infected', ({ infected, status }) => (status === 200 ? String(infected) : null)],
+  ['virusName', ({ virus_name }) => virus_name],
+  ['error', ({ error }) => error],
+  ['sizeInBytes', ({ size_bytes }) => size_bytes],
+  ['sha256', ({ sha256 }) => sha256],
+  ['scanDurationMillis', ({ duration_ms }) => duration_ms],
+  ['engine', ({ engine }) => engine],
+  ['env', ({ env }) => env],
+  ['notices', ({ notices }) => notices.join(' ')],
+];
+
+const csvColumns: readonly string[] = columns.map(([name]) => name);
+
+/** Spreadsheets take a text for UTF-8 only when it begins with this mark. */
+const csvHead = `\ufeff${csvColumns.join(',')}\r\n`;
+
+function csvLine(row: ScanDetail): string {
+  return `${columns.map(([, value]) => cell(value(row))).join(',')}\r\n`;
+}
+
+/** What spreadsheets read as the beginning of a formula; an apostrophe in front makes it text for them. */
+const FORMULA = /^[=+\-@\t\r\n＝＋－＠]/;
+const QUOTED = /[",\r\n']|^\s|\s$/;
+
+function cell(value: string | number | null): string {
+  if (value === null) return '';
+  if (typeof value === 'number') return String(value);
+  const text = FORMULA.test(value) ? `'${value}` : value;
+  return QUOTED.test(text) ? `"${text.replaceAll('"', '""')}"` : text;
 }
 
 const exportOperation: Operation = {

@@ -4,12 +4,13 @@ import { join } from 'node:path';
 import { messageOfError } from '../error-text.js';
 import { Unavailable } from '../errors.js';
 import type { Sql } from '../store/postgres.js';
-import { Refused } from './intake.js';
+import { withinOr } from '../waiting/within.js';
+import type { Recorded } from './intake.js';
 import { openJournal } from './journal.js';
-import type { JournalState } from './journal-facts.js';
 import { keepPartitions } from './partitions.js';
 import { createRowStore } from './rows-to-database.js';
 import type { ScanRow } from './scan-row.js';
+import type { JournalState } from './segments.js';
 import { startWriter } from './writer.js';
 
 export interface HistoryOptions {
@@ -35,8 +36,12 @@ export interface HistoryState extends JournalState {
 export interface History {
   /** Throws Failure `unavailable` when a row could not be recorded now: asked before the work is done. */
   assertOpen(): void;
-  /** Resolves when the row can't get lost any more by the end of this process; rejects with Failure `unavailable`. */
-  record(row: ScanRow): Promise<void>;
+  /** Writes the scan's row down with those of the same turn. The scan hears whether that went well. */
+  append(scan: Recorded): void;
+  /** A scan of the user's that this process has recorded and the database doesn't have yet; null: there is none. */
+  find(userId: string, id: string): ScanRow | null;
+  /** Resolves when the database has what this process has recorded of the user, or after a moment. */
+  settled(userId: string): Promise<void>;
   state(): HistoryState;
   /** Copies what waits, for a moment; the rest is for the next start. */
   stop(): Promise<void>;
@@ -45,6 +50,8 @@ export interface History {
 /** Folders of processes that died while this one runs are looked for so often. */
 const ADOPT_MS = 30_000;
 const STOP_MS = 5_000;
+/** A page of the history waits for the rows of its reader at most so long. */
+const SETTLE_MS = 1_000;
 /** The first failed attempt is logged, then one in so many: a database that is away for a night fills no disk. */
 const LOGGED_FAILURES = 20;
 
@@ -55,6 +62,7 @@ export async function startHistory(options: HistoryOptions): Promise<History> {
     limitBytes: options.journalLimitBytes,
     onDamage: (damage) =>
       log.error(damage, 'the history journal is damaged; what is whole is kept, the file is put aside'),
+    onUnwritten: (error, scans) => log.error({ scans, reason: messageOfError(error) }, 'scans could not be recorded'),
     onTransientFailure: (failure) =>
       log.warn(failure, 'a part of the history journal could not be taken over or put away, which is tried again'),
   });
@@ -64,7 +72,11 @@ export async function startHistory(options: HistoryOptions): Promise<History> {
     sql,
     retentionDays: options.retentionDays,
     now: Date.now,
-    onDropped: (months) => log.info({ months }, 'months beyond the retention dropped from the history'),
+    onRetention: (step, month) => {
+      const fields = { month, retentionDays: options.retentionDays };
+      if (step === 'dropped') log.info(fields, 'a month beyond the retention was dropped from the history');
+      else log.warn(fields, 'a month of the history is beyond the retention, and is dropped in a day');
+    },
     onFailure: (error) =>
       log.warn({ reason: messageOfError(error) }, 'the partitions of the history could not be kept'),
   });
@@ -89,14 +101,13 @@ export async function startHistory(options: HistoryOptions): Promise<History> {
       const reason = journal.refusal();
       if (reason !== null) throw new Unavailable('journalRefuses', { text: reason });
     },
-    async record(row) {
-      try {
-        await journal.append(row);
-      } catch (error) {
-        if (error instanceof Refused) throw new Unavailable('journalRefuses', { text: error.message });
-        log.error({ scanId: row.id, reason: messageOfError(error) }, 'a scan could not be recorded');
-        throw new Unavailable('notRecorded');
-      }
+    append: journal.append,
+    find: journal.find,
+    async settled(userId) {
+      const copied = journal.copied(userId);
+      if (copied === null) return;
+      writer.hurry();
+      await withinOr(copied, SETTLE_MS, undefined);
     },
     state: () => ({ ...journal.state(), problem: journal.refusal() }),
     async stop() {

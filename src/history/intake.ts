@@ -1,77 +1,208 @@
-// Rows on their way into the journal's file: those of one turn of the event loop go with one write, before any of their scans is answered.
-import { createGroupWriter, type GroupWriterOptions } from './group-writer.js';
-import { openGroup, type RowGroup } from './row-group.js';
-import type { ScanRow } from './scan-row.js';
+// Scans on their way into the journal's file: those of one turn of the event loop go with one write, before any of them is answered. At once where the disk is quick, otherwise one write after the other on another thread.
+import { Unavailable } from '../errors.js';
+import { encodeRow, type ScanRow, storableRow } from './scan-row.js';
+import { appendNow, appendTo, FRAME_MAX_BYTES, type Segment, writeFrame } from './segment.js';
 
-/** Rows that wait in memory for the disk. Each is one scan in flight; more means that the disk has stopped. */
-const WAITING_BYTES = 8 * 1024 * 1024;
-/** Records that could not be written are tried again by scans that come this much later, not by all of them. */
-const REFUSE_MS = 1_000;
+/** What is to be recorded: the scan itself. None of its methods may throw. */
+export interface Recorded {
+  /** Asked once, while it is appended. */
+  row(): ScanRow;
+  /** The row can't get lost any more by the end of this process. Called in a later turn, one after the other for all rows of a write. */
+  onRecorded(): void;
+  /** It is nowhere. Called at once, while it is appended, where it wasn't tried. */
+  onUnrecorded(error: Unavailable): void;
+}
 
-/** A row that wasn't tried: its message may be shown to clients. */
-export class Refused extends Error {}
-
-export interface IntakeOptions extends GroupWriterOptions {
+export interface IntakeOptions {
   /** Bytes that wait for the database, beyond which rows are refused. */
   readonly limitBytes: number;
   /** Bytes in files that wait for the database. */
   readonly uncopiedBytes: () => number;
+  /** The file that is appended to, if it has room; null: another one must be begun. */
+  readonly openSegment: () => Segment | null;
+  readonly beginSegment: () => Promise<Segment>;
+  /** A write has failed, and its file is sealed. */
+  readonly onFailed: () => Promise<void>;
+  /** So many scans are recorded nowhere. */
+  readonly onUnwritten: (error: unknown, scans: number) => void;
+  /** The row is in the file, between those bytes. */
+  readonly onRow: (segment: Segment, row: ScanRow, fromBytes: number, toBytes: number) => void;
+  /** All rows of a write are. */
+  readonly onWritten: () => void;
 }
 
+/** Scans that wait in memory for the disk. Each is one in flight; more means that the disk has stopped. */
+const WAITING_BYTES = 8 * 1024 * 1024;
+/** After a write that failed, scans that come this much later try again, not all of them. */
+const REFUSE_MS = 1_000;
+/** A write that keeps the process waiting for so long says that the disk is busy: for a while another thread waits for it. */
+const SLOW_WRITE_MS = 2;
+const ASIDE_MS = 1_000;
+/** Room for the rows of an ordinary turn. */
+const FIRST_BYTES = 4 * FRAME_MAX_BYTES;
+
 export interface Intake {
-  /** Resolves when the row is in the file. Rejects, with Refused where it wasn't tried, when it isn't: then it is nowhere. */
-  append(row: ScanRow): Promise<void>;
-  /** Why a row would be refused now; null: it would not. */
+  append(scan: Recorded): void;
+  /** Why a scan would be refused now; null: it would not. */
   refusal(): string | null;
   /** A write on another thread is under way. */
   isWriting(): boolean;
-  /** Takes no more rows, and resolves when those that were taken are written, or have failed. */
+  /** Takes no more scans, and resolves when those that were taken are written, or have failed. */
   close(): Promise<void>;
 }
 
 export function createIntake(options: IntakeOptions): Intake {
-  const { limitBytes, uncopiedBytes } = options;
-  const writer = createGroupWriter(options);
-  /** Of this turn. */
-  let group: RowGroup | null = null;
-  /** Of a group that is written. */
+  const { limitBytes, uncopiedBytes, openSegment } = options;
+  /** Of this turn of the event loop. */
+  let turn: Turn | null = null;
+  /** Of a turn that is written. */
   let spare: Buffer | null = null;
+  /** Those that wait for the other thread. */
+  let waiting: Turn[] = [];
+  let waitingBytes = 0;
+  let writing: Promise<void> | null = null;
+  let failedAtMs = Number.NEGATIVE_INFINITY;
+  let asideUntilMs = 0;
   let isClosed = false;
 
   function refusal(): string | null {
     if (isClosed) return 'The service is stopping';
-    const heldBytes = writer.waitingBytes() + (group?.endBytes() ?? 0);
+    const heldBytes = waitingBytes + (turn?.endBytes ?? 0);
     if (uncopiedBytes() + heldBytes >= limitBytes) return 'The history journal is full';
     if (heldBytes >= WAITING_BYTES) return 'The disk of the history journal does not keep up';
-    const failedAtMs = writer.failedAtMs();
-    const hasFailed = failedAtMs !== null && Date.now() - failedAtMs < REFUSE_MS;
-    return hasFailed ? 'The history journal can not be written' : null;
+    return Date.now() - failedAtMs < REFUSE_MS ? 'The history journal can not be written' : null;
   }
 
   function endTurn(): void {
-    const rows = group;
-    group = null;
-    if (rows === null || rows.frames.length === 0) return;
-    if (writer.write(rows)) spare = rows.memory();
+    const ended = turn;
+    turn = null;
+    if (ended === null || ended.scans.length === 0) return;
+    if (writeNow(ended)) {
+      spare = ended.memory;
+      return;
+    }
+    waiting.push(ended);
+    waitingBytes += ended.endBytes;
+    writing ??= writeAll();
+  }
+
+  /** The ordinary case: nobody waits, a file is open and the disk is quick. */
+  function writeNow(ended: Turn): boolean {
+    const startedMs = performance.now();
+    const segment = openSegment();
+    if (writing !== null || startedMs < asideUntilMs || segment === null) return false;
+    const fromBytes = segment.endBytes;
+    const isWritten = appendNow(segment, ended.bytes(), ended.scans.length);
+    const endedMs = performance.now();
+    if (endedMs - startedMs > SLOW_WRITE_MS) asideUntilMs = endedMs + ASIDE_MS;
+    if (isWritten) written(ended, segment, fromBytes);
+    return isWritten;
+  }
+
+  /** One write for all that wait, then one for all that came in the meantime. */
+  async function writeAll(): Promise<void> {
+    while (waiting.length > 0) {
+      const turns = waiting;
+      waiting = [];
+      try {
+        await appendAll(turns);
+      } catch (error) {
+        failedAtMs = Date.now();
+        await options.onFailed();
+        unwritten(
+          error,
+          turns.flatMap(({ scans }) => scans),
+        );
+      }
+      for (const { endBytes } of turns) waitingBytes -= endBytes;
+    }
+    writing = null;
+  }
+
+  async function appendAll(turns: readonly Turn[]): Promise<void> {
+    const segment = openSegment() ?? (await options.beginSegment());
+    let fromBytes = segment.endBytes;
+    const rows = turns.reduce((sum, { scans }) => sum + scans.length, 0);
+    await appendTo(segment, Buffer.concat(turns.map((one) => one.bytes())), rows);
+    for (const one of turns) {
+      written(one, segment, fromBytes);
+      fromBytes += one.endBytes;
+    }
+  }
+
+  /** A scan is answered when it hears of it: the journal knows all rows of its write by then. */
+  function written({ scans, rows, ends }: Turn, segment: Segment, fromBytes: number): void {
+    failedAtMs = Number.NEGATIVE_INFINITY;
+    let atBytes = fromBytes;
+    for (const [index, row] of rows.entries()) {
+      const endBytes = fromBytes + (ends[index] ?? 0);
+      options.onRow(segment, row, atBytes, endBytes);
+      atBytes = endBytes;
+    }
+    options.onWritten();
+    for (const scan of scans) scan.onRecorded();
+  }
+
+  function unwritten(error: unknown, scans: readonly Recorded[]): void {
+    options.onUnwritten(error, scans.length);
+    for (const scan of scans) scan.onUnrecorded(new Unavailable('notRecorded'));
   }
 
   return {
-    append(row) {
+    append(scan) {
       const reason = refusal();
-      if (reason !== null) return Promise.reject(new Refused(reason));
-      if (group === null) {
-        group = openGroup(spare);
+      if (reason !== null) {
+        scan.onUnrecorded(new Unavailable('journalRefuses', { text: reason }));
+        return;
+      }
+      if (turn === null) {
+        turn = new Turn(spare ?? Buffer.allocUnsafe(FIRST_BYTES));
         spare = null;
         setImmediate(endTurn);
       }
-      return group.add(row);
+      try {
+        turn.add(scan);
+      } catch (error) {
+        unwritten(error, [scan]);
+      }
     },
     refusal,
-    isWriting: writer.isWriting,
+    isWriting: () => writing !== null,
     async close() {
       isClosed = true;
       endTurn();
-      await writer.settled();
+      await writing;
     },
   };
+}
+
+/** The scans of one turn, and their records behind each other. */
+class Turn {
+  readonly scans: Recorded[] = [];
+  readonly rows: ScanRow[] = [];
+  /** Where each record ends. */
+  readonly ends: number[] = [];
+  memory: Buffer;
+  endBytes = 0;
+
+  constructor(memory: Buffer) {
+    this.memory = memory;
+  }
+
+  add(scan: Recorded): void {
+    const row = storableRow(scan.row());
+    if (this.memory.length - this.endBytes < FRAME_MAX_BYTES) {
+      const larger = Buffer.allocUnsafe(2 * this.memory.length);
+      this.memory.copy(larger, 0, 0, this.endBytes);
+      this.memory = larger;
+    }
+    this.endBytes = writeFrame(this.memory, this.endBytes, encodeRow(row));
+    this.scans.push(scan);
+    this.rows.push(row);
+    this.ends.push(this.endBytes);
+  }
+
+  bytes(): Buffer {
+    return this.memory.subarray(0, this.endBytes);
+  }
 }

@@ -1,13 +1,12 @@
-// Whose the journal's folders are: one for each process, locked while it lives; what a dead one left is taken over.
+// Whose the journal's folders are: one for each process, locked while it lives; what a dead one left is taken over, and files that can't be read are put aside and counted.
 
 import { randomBytes } from 'node:crypto';
-import { mkdirSync, readdirSync, renameSync, rmSync, statSync } from 'node:fs';
-import { rm } from 'node:fs/promises';
-import { join } from 'node:path';
+import { lstatSync, mkdirSync, readdirSync, renameSync, rmSync, statSync } from 'node:fs';
+import { mkdir, rename, rm } from 'node:fs/promises';
+import { basename, dirname, join } from 'node:path';
 import { messageOfError } from '../error-text.js';
 import { tryLock } from '../store/data-lock.js';
 import { codeOf, StoreError } from '../store/store-error.js';
-import { isGone } from './damaged-files.js';
 import { findSegment, isPassing, type Segment } from './segment.js';
 
 /** A folder gets its name once it is locked, so nobody ever sees one without its owner. */
@@ -138,5 +137,80 @@ function removeOld(path: string): void {
   } catch (error) {
     // Its owner has named it in the meantime.
     if (codeOf(error) !== 'ENOENT') throw error;
+  }
+}
+
+/** For files that can't be read as they should: for somebody to look at. */
+const FOLDER = 'damaged';
+
+export interface DamagedFiles {
+  /** Those that lie beside, from earlier processes too, and those that could not be moved there. */
+  readonly count: number;
+  /** Moves it beside; where that fails it stays and is known to be damaged. Rejects with why. One that is gone is done with. */
+  putAside(path: string): Promise<void>;
+  /** It can't be read, and is left where it is. True: that is new. */
+  note(path: string): boolean;
+  /** What was noted could be read after all. */
+  forget(path: string): void;
+  isNoted(path: string): boolean;
+  /** Somebody may have looked at them and taken them away; another process may have taken over a folder that was noted. */
+  recount(): void;
+}
+
+export function createDamagedFiles(directory: string): DamagedFiles {
+  const folder = join(directory, FOLDER);
+  const noted = new Set<string>();
+  let aside = countIn(folder) ?? 0;
+
+  return {
+    get count() {
+      return aside + noted.size;
+    },
+    async putAside(path) {
+      try {
+        await mkdir(folder, { recursive: true, mode: 0o700 });
+        await rename(path, join(folder, `${basename(dirname(path))}-${basename(path)}`));
+        noted.delete(path);
+      } catch (error) {
+        noted.delete(path);
+        if (isGone(path)) return;
+        noted.add(path);
+        throw error;
+      } finally {
+        aside = countIn(folder) ?? aside;
+      }
+    },
+    note(path) {
+      const isNew = !noted.has(path);
+      noted.add(path);
+      return isNew;
+    },
+    forget: (path) => void noted.delete(path),
+    isNoted: (path) => noted.has(path),
+    recount() {
+      aside = countIn(folder) ?? aside;
+      for (const path of noted) if (isGone(path)) noted.delete(path);
+    },
+  };
+}
+
+/** The path itself, not what a link leads to. Where that can't be found out, it counts as there. */
+function isGone(path: string): boolean {
+  try {
+    return lstatSync(path, { throwIfNoEntry: false }) === undefined;
+  } catch {
+    return false;
+  }
+}
+
+/** Null: that can't be found out now. */
+function countIn(folder: string): number | null {
+  try {
+    return readdirSync(folder).length;
+  } catch (error) {
+    // Not there; or something else has the name, nothing can be put there, and what should be is noted.
+    if (['ENOENT', 'ENOTDIR', 'EACCES'].includes(codeOf(error) ?? '')) return 0;
+    if (isPassing(error)) return null;
+    throw error;
   }
 }

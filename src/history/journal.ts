@@ -1,13 +1,11 @@
 // The journal: every row is on local disk before its scan is answered, and leaves it when the database has it.
 
 import { mkdirSync } from 'node:fs';
-import { createBatches } from './batches.js';
-import { createIntake } from './intake.js';
-import type { Batch, JournalReports, JournalState } from './journal-facts.js';
+import { createIntake, type Recorded } from './intake.js';
 import { claimFolder, type JournalFolder } from './journal-folder.js';
 import { createRecentRows } from './recent-rows.js';
 import type { ScanRow } from './scan-row.js';
-import { createSegments } from './segments.js';
+import { type Batch, createBatches, createSegments, type JournalReports, type JournalState } from './segments.js';
 
 /** Rows that are kept in memory as well, some 500 bytes each: a second of a busy process. Those beyond are read back from the disk. */
 const RECENT_ROWS = 4096;
@@ -19,15 +17,20 @@ export interface JournalOptions extends JournalReports {
   readonly limitBytes: number;
   /** Rows that are kept in memory as well; default: RECENT_ROWS. */
   readonly recentRows?: number;
+  /** So many scans could not be written down, and are recorded nowhere. */
+  readonly onUnwritten: (error: unknown, scans: number) => void;
 }
 
 export interface Journal {
-  /** Resolves when the row is in the file. Rejects, with Refused where it wasn't tried, when it isn't: then it is nowhere. */
-  append(row: ScanRow): Promise<void>;
+  append(scan: Recorded): void;
   /** Why a row would be refused now; null: it would not. */
   refusal(): string | null;
   /** The oldest rows that wait, at most `count`; null when there are none. One batch at a time. */
   read(count: number): Promise<Batch | null>;
+  /** A row on its way to the database; null: it isn't known here, or is there already. */
+  find(userId: string, id: string): ScanRow | null;
+  /** Resolves when the database has all rows of the user that are on their way now; null: there are none. */
+  copied(userId: string): Promise<void> | null;
   /** Called whenever rows begin to wait, with how many do. */
   onRows(listener: (waiting: number) => void): void;
   /** Takes over what dead processes have left, and puts away what could not be put away before. */
@@ -58,12 +61,9 @@ function createJournal(options: JournalOptions, own: JournalFolder): Journal {
     openSegment: segments.open,
     beginSegment: segments.begin,
     onFailed: segments.discardEmpty,
-    onWritten(segment, fromBytes, frames) {
-      let startBytes = fromBytes;
-      for (const { row, bytes } of frames) {
-        recent.add({ segment, row, startBytes, endBytes: startBytes + bytes });
-        startBytes += bytes;
-      }
+    onUnwritten: options.onUnwritten,
+    onRow: recent.add,
+    onWritten() {
       segments.arrived();
       notify(segments.rows());
     },
@@ -78,6 +78,8 @@ function createJournal(options: JournalOptions, own: JournalFolder): Journal {
     append: intake.append,
     refusal: intake.refusal,
     read: createBatches({ segments, recent, onDamage: options.onDamage, isWriting: intake.isWriting }),
+    find: recent.find,
+    copied: recent.copied,
     onRows(listener) {
       notify = listener;
     },

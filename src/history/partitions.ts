@@ -6,13 +6,13 @@ import { wireDay } from '../wire-time.js';
 const MONTHS_AHEAD = 2;
 /** More often than needed: a run that failed, or a lock that couldn't be had, is made up for soon. */
 const INTERVAL_MS = 6 * 3_600_000;
-const DAY_MS = 86_400_000;
 
 export interface PartitionOptions {
   readonly sql: Sql;
   readonly retentionDays: number;
   readonly now: () => number;
-  readonly onDropped: (months: number) => void;
+  /** Called with a month (`YYYY-MM`) a day before it is dropped, and when it is. */
+  readonly onRetention: (step: 'announced' | 'dropped', month: string) => void;
   readonly onFailure: (error: unknown) => void;
 }
 
@@ -25,15 +25,21 @@ export async function keepPartitions(options: PartitionOptions): Promise<() => v
   return () => clearInterval(timer);
 }
 
-/** A month goes when its last day is older than the retention; its counts go with it. */
-export async function partition({ sql, retentionDays, now, onDropped }: PartitionOptions): Promise<void> {
+/**
+ * A month goes when its last day is older than the retention, one a day at most; its counts go with it. No clock alone decides that:
+ * the function of the database asks this one, its own and the newest row's, and one that was wrong for less than a day drops nothing.
+ */
+export async function partition({ sql, retentionDays, now, onRetention }: PartitionOptions): Promise<void> {
   const today = new Date(now());
   for (let ahead = 0; ahead <= MONTHS_AHEAD; ahead += 1) {
     const month = new Date(Date.UTC(today.getUTCFullYear(), today.getUTCMonth() + ahead, 1));
     await sql`SELECT make_scan_partition(${wireDay(month)}::text::date)`;
   }
-  const oldest = new Date(today.getTime() - retentionDays * DAY_MS);
-  const month = new Date(Date.UTC(oldest.getUTCFullYear(), oldest.getUTCMonth(), 1));
-  const [row] = await sql<{ dropped: number }[]>`SELECT drop_scan_partitions(${wireDay(month)}::text::date) AS dropped`;
-  if (row !== undefined && row.dropped > 0) onDropped(row.dropped);
+  const [retired] = await sql<{ dropped: string | null; announced: string | null }[]>`
+    SELECT to_char(dropped, 'YYYY-MM') AS dropped, to_char(announced, 'YYYY-MM') AS announced
+    FROM retire_scan_month(${today}, ${retentionDays})`;
+  if (retired === undefined) return;
+  const { dropped, announced } = retired;
+  if (dropped !== null) onRetention('dropped', dropped);
+  if (announced !== null) onRetention('announced', announced);
 }

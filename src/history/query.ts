@@ -2,12 +2,12 @@
 import { z } from 'zod';
 import { sentAs } from '../http/schema.js';
 import { wireDay } from '../wire-time.js';
-import { type SortField, sortFields } from './stats.js';
+import { SEARCH_ROWS, type SortField, sortFields, verdicts } from './stats.js';
 
 const SIZE_MAX = 200;
 /** Far beyond what anybody has rows for, and with a size a number that is exact. */
 const PAGE_MAX = 999_999_999;
-const PREFIX_CHARACTERS = 255;
+const TEXT_CHARACTERS = 255;
 const DAY_MS = 86_400_000;
 /** Both ends included. */
 const DONUT_DAYS = 30;
@@ -71,26 +71,46 @@ const inOrder = ({ startDate, endDate }: Days): boolean =>
   startDate === undefined || endDate === undefined || startDate <= endDate;
 const disorder = { path: ['startDate'], error: 'must not be after endDate' };
 
+/** Nothing counts these rows beforehand. */
+const SEARCHED = `Finds at most ${SEARCH_ROWS.toLocaleString('en')} rows.`;
+
+const text = z
+  .string()
+  .min(1, 'must not be empty')
+  .max(TEXT_CHARACTERS, `must have at most ${TEXT_CHARACTERS} characters`)
+  .regex(/^\P{Cc}*$/u, 'must not have control characters')
+  .optional();
+
 const filters = {
   infected: sentAs(
     z.enum(['true', 'false'], { error: 'must be true or false' }).transform((text) => text === 'true'),
     { type: 'boolean' },
   )
     .optional()
-    .describe('The field of that name. Failed scans have false: for clean ones add status=200.'),
+    .describe('Scans with that verdict: failed ones have none.'),
+  verdict: z
+    .enum(verdicts, { error: `must be one of ${verdicts.join(', ')}` })
+    .optional()
+    .describe('`none`: scans that failed.'),
   status: z
     .string()
     .regex(/^[1-9]\d\d$/, 'must be a status code like 200')
     .transform(Number)
     .optional()
     .describe('The field of that name.'),
-  q: z
+  q: text.describe(`A part of the filename, in upper or lower case. ${SEARCHED}`),
+  sha256: z
     .string()
-    .min(1, 'must not be empty')
-    .max(PREFIX_CHARACTERS, `must have at most ${PREFIX_CHARACTERS} characters`)
-    .regex(/^\P{Cc}*$/u, 'must not have control characters')
+    .regex(/^[0-9a-fA-F]{64}$/, 'must be 64 hex characters')
+    .transform((hex) => hex.toLowerCase())
     .optional()
-    .describe('How the filename begins, upper and lower case are different. Finds at most 10,000 rows.'),
+    .describe(`SHA-256 of the content. ${SEARCHED}`),
+  virusName: text.describe(`The field of that name, as it is. ${SEARCHED}`),
+  key: z
+    .guid('must be the uuid of a key')
+    .transform((id) => id.toLowerCase())
+    .optional()
+    .describe(`The uuid of the key that was used, also of one that has ended. ${SEARCHED}`),
   ...days('Of the creation date.'),
 };
 

@@ -5,34 +5,36 @@ import type { CallerRoute } from '../http/caller.js';
 import { jsonReply, readQuery } from '../http/json.js';
 import type { Operation } from '../http/openapi.js';
 import { jsonAnswer, queryParameters } from '../http/schema.js';
-import { guarded } from '../store/guard.js';
-import type { Sql } from '../store/postgres.js';
-import { createDetailRoute } from './detail-route.js';
+import type { SqlOf } from '../store/postgres.js';
+import { guarded } from '../store/store-error.js';
+import { createDetailRoute, type OnItsWay } from './detail-route.js';
 import { createExportRoute, type ExportLog } from './export-route.js';
 import { donutQuery, donutRange, noQuery, pageQuery } from './query.js';
 import { countMonths, countVerdicts, findScans, SEARCH_ROWS, TooSlow } from './stats.js';
 import { Row, wireRow } from './wire-row.js';
 
 export interface HistoryRouteParts {
-  readonly sql: Sql;
+  readonly sqlOf: SqlOf;
   readonly now: () => number;
+  readonly onItsWay: OnItsWay;
   /** Called for exports that broke off. */
   readonly log: ExportLog;
 }
 
 const MONTHS = 12;
 
-export function createHistoryRoutes({ sql, now, log }: HistoryRouteParts): CallerRoute[] {
+export function createHistoryRoutes({ sqlOf, now, onItsWay, log }: HistoryRouteParts): CallerRoute[] {
   return [
-    createDetailRoute(sql),
-    createExportRoute({ sql, log }),
+    createDetailRoute({ sqlOf, now, onItsWay }),
+    createExportRoute({ sqlOf, log, onItsWay }),
     {
       method: 'GET',
       path: '/web/scans/stats',
       operation: pageOperation,
       async handle(caller, exchange) {
         const asked = readQuery(exchange, pageQuery);
-        const { rows, total } = await findScans(sql, caller.userId, asked).catch(unavailableWhenSlow);
+        await onItsWay.settled(caller.userId);
+        const { rows, total } = await findScans(sqlOf(caller.userId), caller.userId, asked).catch(unavailableWhenSlow);
         const totalPages = Math.ceil(total / asked.size);
         const page: z.infer<typeof Page> = {
           content: rows.map(wireRow),
@@ -53,7 +55,10 @@ export function createHistoryRoutes({ sql, now, log }: HistoryRouteParts): Calle
       async handle(caller, exchange) {
         const range = donutRange(readQuery(exchange, donutQuery), now());
         if (range === null) throw new Failure('badRequest', 'startDate: must not be after endDate');
-        const { infected, clean } = await guarded(countVerdicts(sql, caller.userId, range.startMs, range.endMs));
+        await onItsWay.settled(caller.userId);
+        const { infected, clean } = await guarded(
+          countVerdicts(sqlOf(caller.userId), caller.userId, range.startMs, range.endMs),
+        );
         return jsonReply(200, { infected, clean });
       },
     },
@@ -65,7 +70,10 @@ export function createHistoryRoutes({ sql, now, log }: HistoryRouteParts): Calle
         readQuery(exchange, noQuery);
         const months = lastMonths(now());
         const [oldest = ''] = months;
-        const counted = await guarded(countMonths(sql, caller.userId, Date.parse(`${oldest}-01T00:00:00Z`)));
+        await onItsWay.settled(caller.userId);
+        const counted = await guarded(
+          countMonths(sqlOf(caller.userId), caller.userId, Date.parse(`${oldest}-01T00:00:00Z`)),
+        );
         const byMonth = new Map(counted.map((one) => [one.month, one]));
         return jsonReply(
           200,
@@ -127,7 +135,7 @@ function operation(summary: string, description: string, answer: z.ZodType, quer
 
 const pageOperation = operation(
   "A page of the caller's scans",
-  `Failed scans are in it, with their status and error. totalElements is exact, except with q: then at most ${SEARCH_ROWS} rows are ` +
+  `Failed scans are in it, with their status and error. totalElements is exact, except with q, sha256, virusName and key: then at most ${SEARCH_ROWS} rows are ` +
     'found. Rows that are added between two pages move older ones back, so that a row may come twice, but none is left out; ' +
     'with sort=creationDate,asc new ones come last. A null virusName is behind all names.',
   Page,

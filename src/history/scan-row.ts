@@ -22,6 +22,8 @@ export interface ScanRow {
   readonly sizeBytes: number | null;
   /** Of the content, 64 lower-case hex characters; null: the same. */
   readonly sha256: string | null;
+  /** What was said beside the verdict, such as `encrypted`, in the order in which it was said. */
+  readonly notices: readonly string[];
   readonly env: string;
   /** Epoch milliseconds of the decision. */
   readonly lastUpdateMs: number;
@@ -31,6 +33,10 @@ export interface ScanRow {
 const TEXT_CHARACTERS = 255;
 /** About 24 days; the column is a 32-bit integer. */
 const DURATION_MAX_MS = 2_147_483_647;
+
+/** A word: it is an element of an array of the database as it is. */
+const NOTICE = /^[a-z][a-z0-9-]{0,63}$/;
+const NOTICES_MAX = 16;
 
 const text = z.string().max(2 * TEXT_CHARACTERS);
 // Fields that a later version adds are left out: while versions change, an older process may have to replay a newer one's rows.
@@ -49,6 +55,8 @@ const journalShape = z.object({
     .string()
     .regex(/^[0-9a-f]{64}$/)
     .nullable(),
+  // Rows of versions before it have none.
+  notices: z.array(z.string().regex(NOTICE)).max(NOTICES_MAX).default([]),
   env: text,
   lastUpdateMs: z.int().min(0),
 });
@@ -67,6 +75,7 @@ export function storableRow(row: ScanRow): ScanRow {
     engine: row.engine === null ? null : storable(row.engine),
     sizeBytes: row.sizeBytes,
     sha256: row.sha256,
+    notices: row.notices,
     env: storable(row.env),
     lastUpdateMs: row.lastUpdateMs,
   };

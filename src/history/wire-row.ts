@@ -1,6 +1,7 @@
 // A row of the history on the wire, which is also what the OpenAPI document says of it.
 import { z } from 'zod';
 import { WireTime, wireTime } from '../wire-time.js';
+import { type ScanRow, timeOfId } from './scan-row.js';
 import type { HistoryRow, ScanDetail } from './stats.js';
 
 export const Row = z.object({
@@ -12,6 +13,7 @@ export const Row = z.object({
   env: z.string(),
   status: z.string().describe('The status of the answer; 499: the client went away before there was one.'),
   error: z.string().nullable().describe('Null with status 200.'),
+  notices: z.array(z.string()).describe('What was said beside the verdict: the words of `X-Scan-Notice`.'),
   creationDate: WireTime.describe('When the scan was admitted, in UTC.'),
   lastUpdate: WireTime.describe('When it was decided, in UTC.'),
 });
@@ -26,13 +28,38 @@ export function wireRow(row: HistoryRow): z.infer<typeof Row> {
     env: row.env,
     status: String(row.status),
     error: row.error,
+    notices: [...row.notices],
     creationDate: wireTime(row.creation_date),
     lastUpdate: wireTime(row.last_update),
   };
 }
 
+/** A row on its way to the database, as it will be there. */
+export function detailOf(row: ScanRow): ScanDetail {
+  return {
+    id: row.id,
+    filename: row.filename,
+    duration_ms: row.durationMs,
+    infected: row.virusName !== null,
+    virus_name: row.virusName,
+    env: row.env,
+    status: row.status,
+    error: row.error,
+    notices: row.notices,
+    creation_date: new Date(timeOfId(row.id)),
+    last_update: new Date(row.lastUpdateMs),
+    engine: row.engine,
+    size_bytes: row.sizeBytes,
+    sha256: row.sha256,
+  };
+}
+
 /** The row with what is known of its content and of what has looked at it. */
 export const Detail = Row.extend({
+  infected: z
+    .boolean()
+    .nullable()
+    .describe('Whether a signature matched; null when there is no verdict, as status and error say.'),
   sizeInBytes: z.int().min(0).nullable().describe('Of the content; null when it never was there as a whole.'),
   sha256: z
     .string()
@@ -46,5 +73,6 @@ export const Detail = Row.extend({
 });
 
 export function wireDetail(row: ScanDetail): z.infer<typeof Detail> {
-  return { ...wireRow(row), sizeInBytes: row.size_bytes, sha256: row.sha256, engine: row.engine };
+  const { size_bytes: sizeInBytes, sha256, engine } = row;
+  return { ...wireRow(row), infected: row.status === 200 ? row.infected : null, sizeInBytes, sha256, engine };
 }

@@ -31,6 +31,8 @@ export interface WriterOptions {
 }
 
 export interface Writer {
+  /** Somebody waits for the rows that are there: they don't wait for more. */
+  hurry(): void;
   /** Copies what is there without waiting for more, at most `timeoutMs`, and ends; one failure ends it too. */
   stop(timeoutMs: number): Promise<void>;
 }
@@ -74,6 +76,7 @@ export function startWriter(options: WriterOptions): Writer {
 
   const ended = copy();
   return {
+    hurry: pauses.hurry,
     async stop(timeoutMs) {
       pauses.stop();
       const timer = { id: undefined as NodeJS.Timeout | undefined };
@@ -109,8 +112,10 @@ interface Pauses {
   pause(ms: number | null): Promise<void>;
   /** Until a row has come since the last time. */
   untilRows(): Promise<void>;
-  /** Until a batch is full, or for as long as rows gather. */
+  /** Until a batch is full, or somebody hurries, or for as long as rows gather. */
   gather(): Promise<void>;
+  /** Ends the gathering, or leaves out the next one. */
+  hurry(): void;
   stop(): void;
 }
 
@@ -119,6 +124,8 @@ function createPauses(journal: Journal): Pauses {
   let wake: () => void = () => undefined;
   /** Rows that must be there for the pause to end. */
   let wantedRows = Number.POSITIVE_INFINITY;
+  let isGathering = false;
+  let isHurried = false;
   /** A row may come between the look into the journal and the wait for it. */
   let hasArrived = false;
 
@@ -151,8 +158,15 @@ function createPauses(journal: Journal): Pauses {
       hasArrived = false;
     },
     async gather() {
+      isGathering = !isHurried;
       wantedRows = BATCH_ROWS;
-      await pause(GATHER_MS);
+      if (isGathering) await pause(GATHER_MS);
+      isGathering = false;
+      isHurried = false;
+    },
+    hurry() {
+      isHurried = true;
+      if (isGathering) wake();
     },
     stop() {
       isStopping = true;

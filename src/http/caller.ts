@@ -1,7 +1,7 @@
 // Who is signed in, and the routes that are theirs: what the rooms of the dashboard API share without knowing each other.
-import type { Exchange, Reply } from './exchange.js';
+import type { Exchange } from './exchange.js';
 import type { Operation } from './openapi.js';
-import type { PathParameters, Route } from './router.js';
+import { type Answered, type PathParameters, type Route, unknownQuery } from './router.js';
 
 export interface Caller {
   readonly userId: string;
@@ -15,7 +15,8 @@ export interface CallerRoute {
   readonly method: Route['method'];
   readonly path: string;
   readonly operation: Operation;
-  handle(caller: Caller, exchange: Exchange, parameters: PathParameters): Reply | Promise<Reply>;
+  /** Null: it answers the exchange by itself, after this call. */
+  handle(caller: Caller, exchange: Exchange, parameters: PathParameters): Answered | Promise<Answered>;
 }
 
 /** Accepts or refuses the caller: throws Failure `tokenMissing`, `tokenInvalid`, `tokenExpired`, `crossSite` or `unavailable`. */
@@ -33,6 +34,8 @@ export function behindSignIn(routes: readonly CallerRoute[], authenticate: Authe
     async handle(exchange, parameters) {
       const caller = await authenticate(exchange);
       exchange.vouch();
+      const unknown = unknownQuery(route.operation, exchange.query);
+      if (unknown !== null) throw unknown;
       return await route.handle(caller, exchange, parameters);
     },
   }));

@@ -17,13 +17,14 @@ import {
 } from './inbound.js';
 import { isPieces, type Outbound, openOutbound } from './outbound.js';
 import { requestIdOf } from './request-id.js';
+import type { Ready, Turns } from './turns.js';
 import type { AnswerHead, Wire } from './wire.js';
 
 export interface Reply {
   readonly status: number;
   /** A list is sent as several headers of that name. */
   readonly headers?: Readonly<Record<string, string | readonly string[]>>;
-  /** Empty with 204 and 304, which have none. Pieces are sent one after the other, as the client takes them. */
+  /** Not sent with 204 and 304, which have none (of a 304 it is what the 200 has). Pieces are sent one after the other, as the client takes them. */
   readonly body: string | Uint8Array | AsyncIterable<string>;
   /** Default: `application/json; charset=utf-8`. */
   readonly contentType?: string;
@@ -77,6 +78,7 @@ const BODILESS: readonly number[] = [204, 304];
 /** What is going on with one request; only the functions of this file write to it. */
 interface Course {
   readonly wire: Wire;
+  readonly turns: Turns;
   readonly framing: Framing;
   readonly requestId: string;
   readonly inbound: Inbound;
@@ -92,6 +94,8 @@ interface Course {
   lost: Failure | null;
   goneListener: ((reason: Error) => void) | null;
   outbound: Outbound | null;
+  /** The answer that waits for its turn. */
+  ready: Ready | null;
 }
 
 /**
@@ -102,15 +106,17 @@ export function openExchange(
   wire: Wire,
   onEnd: OnEnd,
   isRetiring: () => boolean,
-  openHolding: () => Holding,
+  { openHolding, turns }: { readonly openHolding: () => Holding; readonly turns: Turns },
 ): Exchange {
   const { head } = wire;
   const framing = readFraming(head);
+  turns.hear(wire);
   const course: Course = {
     wire,
+    turns,
     framing,
     requestId: requestIdOf(framing.headers),
-    inbound: openInbound(wire, framing.body, openHolding(), () => loseBody(course)),
+    inbound: openInbound(wire, { body: framing.body, holding: openHolding(), turns }, () => loseBody(course)),
     holding: openHolding(),
     onEnd: (status) => onEnd(exchange, status),
     // Nobody knows where a contradictory request ends, nor, for certain, a chunked one (framing.ts). HTTP/1.0 has no other end.
@@ -122,6 +128,7 @@ export function openExchange(
     lost: null,
     goneListener: null,
     outbound: null,
+    ready: null,
   };
   wire.onAborted(() => end(course, null));
   const exchange: Exchange = {
@@ -159,6 +166,7 @@ export function openExchange(
 function end(course: Course, status: number | null): void {
   if (course.state === 'ended') return;
   course.state = 'ended';
+  if (course.ready !== null) course.turns.forget(course.ready);
   closeInbound(course.inbound);
   course.outbound?.close();
   course.holding.giveBack();
@@ -192,23 +200,18 @@ function listen(course: Course, listener: ((reason: Error) => void) | null): voi
 }
 
 function reply(course: Course, answer: Reply): void {
-  const { inbound, closeAfter } = course;
-  if (closeAfter) answerLast(course, answer);
-  else if (inbound.isEnded) finish(course, answer);
-  else if (typeof answer.body === 'string') drainBody(inbound, answerEarly(course, answer, answer.body));
-  else drainBody(inbound, () => finish(course, answer));
+  const { inbound, closeAfter, framing } = course;
+  const give = (): void => finish(course, answer);
+  if (inbound.isEnded || framing.problem !== null) awaitTurn(course, give);
+  else if (!closeAfter && typeof answer.body === 'string') answerEarly(course, answer, answer.body);
+  else drainBody(inbound, () => awaitTurn(course, give));
 }
 
-/**
- * The connection's last answer is given outside of the parser's run. If it were out already, the parser would serve the
- * rest of the same packet as a request. As it is not, that rest closes the connection.
- */
-function answerLast(course: Course, answer: Reply): void {
-  const later = (): void => {
-    setImmediate(() => finish(course, answer));
-  };
-  if (course.inbound.isEnded || course.framing.problem !== null) later();
-  else drainBody(course.inbound, later);
+/** Gives the answer when it is its turn. */
+function awaitTurn(course: Course, give: () => void): void {
+  const { isVouchedFor, closeAfter } = course;
+  course.ready = { isVouchedFor, closeAfter, give };
+  course.turns.answer(course.wire, course.ready);
 }
 
 function finish(course: Course, answer: Reply): void {
@@ -220,30 +223,34 @@ function finish(course: Course, answer: Reply): void {
   const { status, body } = answer;
   const isHead = wire.head.method === 'HEAD';
   const head = headOf(answer, course.requestId);
-  if (isPieces(body) && !isHead) {
-    course.outbound = openOutbound(wire, { head, closes, done: () => end(course, status) });
+  const done = (): void => end(course, status);
+  if (isPieces(body)) {
+    if (isHead) {
+      // RFC 9110 section 9.3.2: the length that GET would have had; nobody knows that of pieces.
+      wire.answerWithoutBody(head, null, { closes, done });
+      return;
+    }
+    course.outbound = openOutbound(wire, { head, closes, done });
     course.outbound.send(body);
-    return;
-  }
-  if (BODILESS.includes(status)) wire.answerWithoutBody(head, null, closes);
-  else if (!isHead && !isPieces(body)) wire.answer(head, body, closes);
-  // RFC 9110 section 9.3.2: the length that GET would have had; nobody knows that of pieces.
-  else wire.answerWithoutBody(head, isPieces(body) ? null : Buffer.byteLength(body), closes);
-  end(course, status);
+  } else if (status === 204) wire.answerWithoutBody(head, null, { closes, done });
+  else if (isHead || status === 304) wire.answerWithoutBody(head, Buffer.byteLength(body), { closes, done });
+  else wire.answer(head, body, { closes, done });
 }
 
 /**
- * Sends all of the answer but its last byte, and returns what sends that: the socket stays ours while it drains. With a
+ * Sends all of the answer but its last byte, and that when the body has come: the socket stays ours while it drains. With a
  * complete answer uWebSockets.js would close the connection after ten seconds, under clients that read only after sending.
  */
-function answerEarly(course: Course, answer: Reply, text: string): () => void {
+function answerEarly(course: Course, answer: Reply, text: string): void {
+  const { status } = answer;
   const sendRest = course.wire.answerButOneByte(headOf(answer, course.requestId), Buffer.from(`${text}\n`));
-  return () => {
-    if (course.state === 'ended') return;
-    resumeReading(course.inbound);
-    sendRest();
-    end(course, answer.status);
-  };
+  drainBody(course.inbound, () => {
+    awaitTurn(course, () => {
+      if (course.state === 'ended') return;
+      resumeReading(course.inbound);
+      sendRest(() => end(course, status));
+    });
+  });
 }
 
 const NO_HEADERS: NonNullable<Reply['headers']> = {};

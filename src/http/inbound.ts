@@ -3,6 +3,7 @@ import { DRAIN_BYTES, DRAIN_MS, DRAIN_SILENCE_MS, JSON_BODY_BYTES } from '../lim
 import { type CoarseTimer, startCoarseTimer } from '../waiting/coarse-timer.js';
 import type { Holding } from './body-budget.js';
 import type { Framing } from './framing.js';
+import type { Turns } from './turns.js';
 import type { Wire } from './wire.js';
 
 export interface BodySink {
@@ -36,18 +37,25 @@ export interface Inbound {
   keptBytes: number;
   /** Of a drain. */
   timers: NodeJS.Timeout[];
-  /** Of a watch over the client. */
+  /** While a body comes, or of a watch over the client. */
   watch: CoarseTimer | null;
 }
 
 const DROPPED: Mode = { kind: 'dropped' };
 /** Most answers are there before that, and are spared what it costs. */
 const WATCHED_AFTER_MS = 100;
-/** uWebSockets.js ends a connection that is read and has been silent for 8 to 12 s since it was last resumed. */
+/**
+ * uWebSockets.js ends a connection that is read and has been silent, or brings less than 16 KB/s of a body, for 8 to 12 s since it was last
+ * resumed. How long a body may take is for its receiver to say, with an answer.
+ */
 const RESUMED_EVERY_MS = 4_000;
 
 /** What is kept counts against the holding. To be called before the HTTP library's handler returns. */
-export function openInbound(wire: Wire, body: Framing['body'], holding: Holding, onLost: () => void): Inbound {
+export function openInbound(
+  wire: Wire,
+  { body, holding, turns }: { body: Framing['body']; holding: Holding; turns: Turns },
+  onLost: () => void,
+): Inbound {
   const inbound: Inbound = {
     wire,
     holding,
@@ -63,15 +71,25 @@ export function openInbound(wire: Wire, body: Framing['body'], holding: Holding,
     timers: [],
     watch: null,
   };
-  if (!inbound.isEnded) wire.onData((bytes, isLast) => takeIn(inbound, bytes, isLast));
+  if (!inbound.isEnded) {
+    resumeLater(inbound);
+    wire.onData((bytes, isLast) => {
+      turns.hear(wire);
+      takeIn(inbound, bytes, isLast);
+    });
+  }
   return inbound;
 }
 
 function takeIn(inbound: Inbound, bytes: Uint8Array, isLast: boolean): void {
   const { mode } = inbound;
   inbound.isEnded = isLast;
-  // Until the answer is out: uWebSockets.js closes a connection whose next request arrives before that.
-  if (isLast) pause(inbound);
+  if (isLast) {
+    inbound.watch?.stop();
+    inbound.watch = null;
+    // Until the answer is out: uWebSockets.js closes a connection whose next request arrives before that.
+    pause(inbound);
+  }
   switch (mode.kind) {
     case 'kept':
       pause(inbound);
@@ -115,7 +133,7 @@ export function resumeReading(inbound: Inbound): void {
 
 /** Lets the socket be read once the body is there, so that a client that leaves is noticed; a silent one is waited for, however long it takes. */
 export function watchClient(inbound: Inbound): void {
-  if (inbound.isClosed || inbound.watch !== null) return;
+  if (inbound.isClosed || !inbound.isEnded || inbound.watch !== null) return;
   inbound.watch = startCoarseTimer(WATCHED_AFTER_MS, () => {
     resumeReading(inbound);
     resumeLater(inbound);
@@ -124,7 +142,7 @@ export function watchClient(inbound: Inbound): void {
 
 /** The socket is not read any more until the answer: a request that comes meanwhile is answered after this one. */
 export function unwatchClient(inbound: Inbound): void {
-  if (inbound.watch === null) return;
+  if (inbound.watch === null || !inbound.isEnded) return;
   inbound.watch.stop();
   inbound.watch = null;
   pause(inbound);
@@ -132,8 +150,10 @@ export function unwatchClient(inbound: Inbound): void {
 
 function resumeLater(inbound: Inbound): void {
   inbound.watch = startCoarseTimer(RESUMED_EVERY_MS, () => {
-    inbound.wire.pause();
-    inbound.wire.resume();
+    if (!inbound.isPaused) {
+      inbound.wire.pause();
+      inbound.wire.resume();
+    }
     resumeLater(inbound);
   });
 }

@@ -30,7 +30,8 @@ export async function readOptionalJson<T>(exchange: Exchange, schema: z.ZodType<
 
 /** Validates the query string; a parameter that comes twice is refused. Throws Failure `badRequest`. */
 export function readQuery<T>(exchange: Exchange, schema: z.ZodType<T>): T {
-  const query: Record<string, string> = {};
+  // Without a prototype: `__proto__` is a name as any other.
+  const query: Record<string, string> = Object.create(null);
   for (const [name, value] of new URLSearchParams(exchange.query)) {
     if (Object.hasOwn(query, name)) throw new Failure('badRequest', `${name}: given twice`);
     query[name] = value;

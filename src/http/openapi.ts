@@ -75,10 +75,13 @@ function describe(operation: Operation): object {
   };
 }
 
+/** Every route answers these: to parameters that it doesn't know, and when something unforeseen happens. */
+const ALWAYS: readonly ErrorCode[] = ['badRequest', 'internal'];
+
 /** One response for each status, with every body that the table has for it as an example. */
 function errorResponses({ errors, errorHeaders = () => ({}) }: Operation): Record<string, unknown> {
   const byStatus = new Map<number, ErrorCode[]>();
-  for (const code of errors) {
+  for (const code of new Set([...errors, ...ALWAYS])) {
     const { status } = errorTable[code];
     byStatus.set(status, [...(byStatus.get(status) ?? []), code]);
   }

@@ -13,8 +13,12 @@ export interface Route {
   readonly path: string;
   /** For the OpenAPI document; null: it isn't part of the API. */
   readonly operation: Operation | null;
-  handle(exchange: Exchange, parameters: PathParameters): Reply | Promise<Reply>;
+  /** Null: it answers the exchange by itself, after this call. */
+  handle(exchange: Exchange, parameters: PathParameters): Answered | Promise<Answered>;
 }
+
+/** Null: not by the router. */
+export type Answered = Reply | null;
 
 /** Only callers who pass this check are answered that a path is not found, or not with this method. For others it throws a Failure. */
 export interface Gate {
@@ -30,10 +34,13 @@ export function createRouter(
 ): (exchange: Exchange) => void {
   const find = createFinder(routes);
 
-  function serve(exchange: Exchange): Reply | Promise<Reply> {
+  function serve(exchange: Exchange): Answered | Promise<Answered> {
     if (exchange.problem !== null) throw new Failure('badFraming', exchange.problem);
     const found = find(exchange);
-    return found instanceof Failure ? refuse(exchange, found) : found.route.handle(exchange, found.parameters);
+    if (found instanceof Failure) return refuse(exchange, found);
+    const { route, parameters } = found;
+    const unknown = route.operation?.who === 'user' ? null : unknownQuery(route.operation, exchange.query);
+    return unknown === null ? route.handle(exchange, parameters) : refuse(exchange, unknown);
   }
 
   async function refuse(exchange: Exchange, failure: Failure): Promise<Reply> {
@@ -42,7 +49,7 @@ export function createRouter(
   }
 
   /** What a handler returns or throws at once is a promise as well: nothing is answered before the HTTP library has handed the request over. */
-  function serving(exchange: Exchange): Promise<Reply> {
+  function serving(exchange: Exchange): Promise<Answered> {
     try {
       const reply = serve(exchange);
       return reply instanceof Promise ? reply : Promise.resolve(reply);
@@ -53,7 +60,9 @@ export function createRouter(
 
   return (exchange) => {
     serving(exchange).then(
-      (reply) => exchange.reply(reply),
+      (reply) => {
+        if (reply !== null) exchange.reply(reply);
+      },
       (error: unknown) => exchange.reply(answerTo(exchange, error)),
     );
   };
@@ -66,6 +75,18 @@ export function createRouter(
     if (!exchange.isGone()) onSurprise(exchange, cause);
     return failureReply(new Failure('internal', exchange.requestId), headers);
   }
+}
+
+/**
+ * A query where the route has none. Null: there is none, the route reads it by itself, or it belongs to a page, whose program may have one. Of routes
+ * behind the sign-in it is asked when the caller is known.
+ */
+export function unknownQuery(operation: Operation | null, query: string): Failure | null {
+  if (query === '' || operation === null || operation.parameters?.some((parameter) => parameter['in'] === 'query')) {
+    return null;
+  }
+  const names = [...new URLSearchParams(query).keys()];
+  return names.length === 0 ? null : new Failure('badRequest', `unknown: ${names.join(', ')}`);
 }
 
 interface Template {

@@ -6,6 +6,7 @@ import { type Exchange, type OnEnd, openExchange } from './exchange.js';
 import { chooseLibrary } from './library.js';
 import { requestIdOf } from './request-id.js';
 import type { PreparedAnswer } from './static-files.js';
+import { type Ready, Turns } from './turns.js';
 import type { HttpLibrary, RequestHead, Wire } from './wire.js';
 
 export interface ServerOptions {
@@ -96,8 +97,14 @@ function createOpenRequests(onEnd: ServerOptions['onEnd']) {
 
 type OpenRequests = ReturnType<typeof createOpenRequests>;
 
+interface FileParts {
+  readonly open: OpenRequests;
+  readonly turns: Turns;
+  readonly findFile: ServerOptions['findFile'];
+}
+
 /** False: it is not for a file. */
-function serveFile(wire: Wire, open: OpenRequests, findFile: ServerOptions['findFile']): boolean {
+function serveFile(wire: Wire, { open, turns, findFile }: FileParts): boolean {
   const found = findFile?.(wire.head) ?? null;
   if (found === null) return false;
   const { head, body } = found.answer;
@@ -105,12 +112,24 @@ function serveFile(wire: Wire, open: OpenRequests, findFile: ServerOptions['find
   const headers = [...head.headers, ['X-Request-Id', request.requestId] as const];
   let isOpen = true;
   const end = (status: number | null): void => {
-    if (isOpen) open.ended(request, status);
+    if (!isOpen) return;
     isOpen = false;
+    turns.forget(ready);
+    open.ended(request, status);
+  };
+  const ready: Ready = {
+    isVouchedFor: false,
+    closeAfter: false,
+    give() {
+      const ending = { closes: false, done: () => end(head.status) };
+      if (head.status === 304) wire.answerWithoutBody({ status: head.status, headers }, body.length, ending);
+      else wire.answer({ status: head.status, headers }, body, ending);
+    },
   };
   open.began();
   wire.onAborted(() => end(null));
-  wire.answerFromMemory({ status: head.status, headers }, body, () => end(head.status));
+  turns.hear(wire);
+  turns.answer(wire, ready);
   return true;
 }
 
@@ -122,6 +141,7 @@ export async function startServer(options: ServerOptions): Promise<Server> {
   const open = createOpenRequests(options.onEnd);
   const onEnd: OnEnd = open.ended;
   const openHolding = createBodyBudget();
+  const turns = new Turns();
   const isRetiring = (): boolean => retiring;
 
   const listening = await library.listen({
@@ -131,9 +151,9 @@ export async function startServer(options: ServerOptions): Promise<Server> {
     limits: options.connections ?? UNLIMITED,
     onRequest(wire) {
       // The last answer of a connection is for the exchange to give.
-      if (!retiring && serveFile(wire, open, options.findFile)) return;
+      if (!retiring && serveFile(wire, { open, turns, findFile: options.findFile })) return;
       open.began();
-      options.handle(openExchange(wire, onEnd, isRetiring, openHolding));
+      options.handle(openExchange(wire, onEnd, isRetiring, { openHolding, turns }));
     },
     onEmpty: open.changed,
   });

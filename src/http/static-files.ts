@@ -16,7 +16,7 @@ export interface PreparedAnswer {
 interface Form {
   readonly etag: string;
   readonly whole: PreparedAnswer;
-  /** 304: the client has it. */
+  /** 304: the client has it; the body is that of the 200, and not sent. */
   readonly known: PreparedAnswer;
 }
 
@@ -40,7 +40,6 @@ const TYPES: Readonly<Record<string, string>> = {
 };
 const COMPRESSED = ['.br', '.gz'];
 const ETAG_CHARACTERS = 22;
-const NOTHING = new Uint8Array();
 
 /**
  * By the path below the folder, with slashes; `headersOf` says what each is sent with besides its own headers. Throws when the folder is
@@ -90,7 +89,7 @@ function prepare(bytes: Uint8Array, { contentType, coding, headers }: FormOption
   return {
     etag,
     whole: { head: { status: 200, headers: [...ofContent, ...common] }, body: bytes },
-    known: { head: { status: 304, headers: common }, body: NOTHING },
+    known: { head: { status: 304, headers: common }, body: bytes },
   };
 }
 

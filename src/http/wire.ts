@@ -28,9 +28,16 @@ export interface PieceWriter {
   end(): void;
 }
 
+export interface Ending {
+  /** The connection ends with this answer. */
+  readonly closes: boolean;
+  /** All of the answer is out of our hands: the wire must not be touched any more. */
+  readonly done: () => void;
+}
+
 /**
  * One request and its connection, for as long as neither the answer is whole nor the client gone: nothing may be called after
- * that. `closes`: the connection ends with this answer.
+ * that.
  */
 export interface Wire {
   readonly head: RequestHead;
@@ -43,13 +50,12 @@ export interface Wire {
   /** Stops reading; what was read already is still delivered. */
   pause(): void;
   resume(): void;
-  answer(head: AnswerHead, body: string | Uint8Array, closes: boolean): void;
+  /** The body is sent as the client takes it. */
+  answer(head: AnswerHead, body: string | Uint8Array, ending: Ending): void;
   /** `lengthBytes`: of the body that is not sent; null: nothing is said about it. */
-  answerWithoutBody(head: AnswerHead, lengthBytes: number | null, closes: boolean): void;
-  /** An answer with 200 or 304 whose body lies in memory and doesn't change: it is sent as the client takes it. `done`: all of it is out. */
-  answerFromMemory(head: AnswerHead, body: Uint8Array, done: () => void): void;
-  /** Sends all of the answer but its last byte, and returns what sends that one. */
-  answerButOneByte(head: AnswerHead, body: Uint8Array): () => void;
+  answerWithoutBody(head: AnswerHead, lengthBytes: number | null, ending: Ending): void;
+  /** Sends all of the answer but its last byte, and returns what sends that one; `done` as in an Ending. */
+  answerButOneByte(head: AnswerHead, body: Uint8Array): (done: () => void) => void;
   answerInPieces(head: AnswerHead, closes: boolean): PieceWriter;
   /** Ends the connection at once, so that nobody takes what was sent for the whole. */
   abort(): void;

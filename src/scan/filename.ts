@@ -1,12 +1,15 @@
 // Names as they are shown: the last part of a client's filename, and its extension.
 import { FILENAME_MAX_CHARACTERS } from '../limits.js';
 
+/** With its dot: `.safetensors` and `.pkg.tar.zst` are far below. */
+const EXTENSION_MAX_CHARACTERS = 32;
+
 /** ASCII that is a base name already: most are, and are looked at once. Longer ones may have to be cut. */
 const PLAIN = /^[!-.0-[\]-~][ -.0-[\]-~]{0,99}$/;
 
 /**
  * The base name of what a client calls its file: path parts dropped (either slash), control characters removed, at most 255
- * characters. Null when nothing that names a file is left.
+ * characters, of which the extension is kept. Null when nothing that names a file is left.
  */
 export function baseName(filename: string): string | null {
   const kept = PLAIN.test(filename) ? filename : keptOf(filename);
@@ -15,8 +18,17 @@ export function baseName(filename: string): string | null {
 
 function keptOf(filename: string): string {
   const last = filename.split(/[/\\]/).at(-1) ?? '';
+  const characters = [...last.replace(/\p{Cc}/gu, '')];
   // Cut before it is checked: 255 blanks before the rest would leave a name of blanks.
-  return [...last.replace(/\p{Cc}/gu, '')].slice(0, FILENAME_MAX_CHARACTERS).join('');
+  return characters.length <= FILENAME_MAX_CHARACTERS ? characters.join('') : shortened(characters);
+}
+
+/** What a file is for is in its extension: the middle goes. What is longer than any extension is none. */
+function shortened(characters: readonly string[]): string {
+  const dot = characters.lastIndexOf('.');
+  const extension = dot > 0 ? characters.slice(dot) : [];
+  const end = extension.length <= EXTENSION_MAX_CHARACTERS ? extension : [];
+  return [...characters.slice(0, FILENAME_MAX_CHARACTERS - end.length), ...end].join('');
 }
 
 /** A name as it is shown, with what follows its last dot. */

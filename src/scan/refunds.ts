@@ -8,7 +8,6 @@ type Admitted = Extract<Access, { outcome: 'admitted' }>;
 type Quota = Admitted['quota'];
 
 export interface EndedRequest {
-  readonly access: Admitted;
   readonly isGone: boolean;
   /** The whole of it had arrived. */
   readonly isWhole: boolean;
@@ -16,7 +15,7 @@ export interface EndedRequest {
 
 export interface Refunds {
   /** Gives the unit back if the error is a reason for that; resolves with the quota then. */
-  settle(error: unknown, request: EndedRequest): Promise<Quota>;
+  settle(problem: unknown, access: Admitted, request: EndedRequest): Promise<Quota>;
 }
 
 /** Accounts and hours whose count is remembered, some 200 bytes each; the one that was used least recently makes room. */
@@ -36,9 +35,8 @@ export function createRefunds(): Refunds {
   }
 
   return {
-    async settle(error, request) {
-      const { access } = request;
-      const reason = reasonFor(error, request);
+    async settle(problem, access, request) {
+      const reason = reasonFor(problem, request);
       const isGivenBack = reason === 'failed' || (reason === 'unfinished' && isLeft(access));
       return isGivenBack ? await access.refund() : access.quota;
     },

@@ -1,216 +1,564 @@
-// The way of the bytes on one screen, whatever protocol brought them: a content or a URL in, a verdict about all of the content out.
-
+// One scan, from its admission to its answer, whatever protocol it came by: it goes through the rooms itself, and its row, its log line and its answer are written from it.
+import { v7 as uuidv7 } from 'uuid';
+import type { Access } from '../admission/access.js';
 import type { Engine } from '../engine/engine.js';
 import type { Signatures } from '../engine/signatures.js';
 import type { ScanPool } from '../engine/threads/pool.js';
-import { Failure, Unavailable } from '../errors.js';
-import type { Content } from './body.js';
-import { nameFromUrl, type ShownName, withExtension } from './filename.js';
-import type { Received } from './reception.js';
-import type { Sent, Submission, Unsent } from './submission.js';
+import { ThreadScan } from '../engine/threads/thread-scan.js';
+import type { Verdict } from '../engine/verdict.js';
+import { errorTable, Failure, Unavailable } from '../errors.js';
+import type { History } from '../history/history.js';
+import type { Recorded } from '../history/intake.js';
+import type { ScanRow } from '../history/scan-row.js';
+import { Content, type ContentOwner, type Lender } from './content.js';
+import { extensionOf, nameFromUrl, type ShownName } from './filename.js';
+import { noticesOf } from './notices.js';
+import type { Refunds } from './refunds.js';
 import { receiveUrl, type UrlParts } from './url-content.js';
 import type { CompleteVerdict } from './verdicts/cache.js';
 import type { Known, KnownVerdicts } from './verdicts/known.js';
 
+export type Admitted = Extract<Access, { outcome: 'admitted' }>;
+
+/** What all scans of a process have in common. */
 export interface ScanParts extends UrlParts {
-  readonly pool: ScanPool;
+  readonly pool: Pick<ScanPool, 'ask' | 'leave' | 'encryptedArchives'>;
+  readonly signatures: Pick<Signatures, 'state'>;
   /** The content has crashed the engine, more than once. */
   readonly isRefused: (sha256: string) => boolean;
-  readonly signatures: Signatures;
   readonly known: KnownVerdicts;
+  readonly uploadMemory: Lender;
+  readonly history: Pick<History, 'assertOpen' | 'append'>;
+  readonly refunds: Refunds;
+  /** The name of this environment in the history. */
+  readonly appEnv: string;
+  readonly now: () => number;
+  /** Called for every scan that was admitted, once its row is recorded. */
+  readonly onEnded: (scan: EndedScan) => void;
 }
 
-export type ScanOutcome = Scanned | Unscanned;
+/** What log and metrics have of it: nothing of keys or contents. */
+export type EndedScan = Readonly<
+  Pick<
+    Scan,
+    | 'scanId'
+    | 'requestId'
+    | 'account'
+    | 'keyId'
+    | 'status'
+    | 'wholeBytes'
+    | 'sha256'
+    | 'virusName'
+    | 'durationMs'
+    | 'looked'
+    | 'lookedBy'
+    | 'failure'
+    | 'error'
+  >
+>;
 
-/** A scan that looked at everything. */
-export interface Scanned extends ShownName, Found {
-  readonly kind: 'scanned';
-  readonly content: ContentFacts;
-}
+/**
+ * `admitting`: the admission is waited for, before it begins or, where its user was expected, with all that came of it. `waitingForMemory`: what has
+ * arrived has no room. `queued`: for a thread. `gone`: nothing is left to be done, and nobody to be answered.
+ */
+export type Stage =
+  | 'admitting'
+  | 'receiving'
+  | 'waitingForMemory'
+  | 'queued'
+  | 'running'
+  | 'recording'
+  | 'answered'
+  | 'gone';
 
-/** What is known without a verdict. */
-export interface Unscanned {
-  readonly kind: 'unscanned';
-  /** A Failure, the signal's reason when the client has left, or what nobody foresaw. */
-  readonly error: unknown;
+/** nginx's status for a client that went away; nobody receives it, the history shows it. */
+const CLIENT_GONE = 499;
+const NO_NOTICES: readonly string[] = [];
+
+export abstract class Scan extends ThreadScan implements ContentOwner, Recorded {
+  readonly parts: ScanParts;
+  readonly requestId: string;
+  stage: Stage;
+  /** Null: it isn't admitted yet. */
+  access: Admitted | null;
+  /** The quota that the answer tells of. */
+  quota: Admitted['quota'] | null;
+  /** Of its row in the history; null: it has none. */
+  scanId: string | null;
+  keyId: string | null;
+
+  /** As shown; empty while it isn't known. */
+  filename: string;
+  extension: string;
   /** The request was there as a whole. */
-  readonly isWhole: boolean;
-  /** Empty when it never became known. */
-  readonly filename: string;
-  /** Null: the content never was there as a whole. */
-  readonly content: ContentFacts | null;
-  /** Inside the engine. */
-  readonly durationMs: number;
-}
+  isWhole: boolean;
+  /** The client has left: nobody reads the answer. */
+  isGone: boolean;
+  /** Its content in lent memory, until the threads have let go of it. */
+  received: Content | null;
+  /** Of the content; null: it never was there as a whole. */
+  wholeBytes: number | null;
 
-export interface ContentFacts {
-  readonly sizeBytes: number;
-  readonly sha256: string;
-}
-
-interface Found {
-  readonly verdict: CompleteVerdict;
-  readonly durationMs: number;
-  /** The engine that has looked, which may not be the one that serves now. */
-  readonly engine: Engine;
+  /** Something came of it: a verdict, or why there is none. */
+  isDecided: boolean;
+  verdict: CompleteVerdict | null;
+  /** The engine that has looked at everything, which may not be the one that serves now. */
+  lookedBy: Engine | null;
   /** Whose scan it was: this one, an earlier one of the account, or one of another account, which the client must not learn. */
-  readonly looked: 'now' | 'for the account' | 'for another account';
-}
+  looked: 'now' | 'for the account' | 'for another account';
+  /** Inside the engine; 0 when it wasn't asked; what it took then, when it was asked for another account. */
+  durationMs: number;
+  /** Why there is no verdict: a Failure, the reason of a client that has left, or what nobody foresaw. */
+  problem: unknown;
 
-/** Receives, and calls back once with what came of it. */
-export function scanSubmission(
-  submission: Submission,
-  parts: ScanParts,
-  onOutcome: (outcome: ScanOutcome) => void,
-): void {
-  const notReady = whyNotReady(parts.signatures);
-  if (notReady !== null) {
-    onOutcome(unscanned({ error: notReady, isWhole: false, filename: '' }));
-    return;
-  }
-  try {
-    submission.receive((sent) => takeUp(sent, submission, parts, onOutcome));
-  } catch (error) {
-    onOutcome(unscanned({ error, isWhole: false, filename: '' }));
-  }
-}
+  /** Of the history: HTTP's, whatever the protocol. */
+  status: number;
+  virusName: string | null;
+  /** Null on success; otherwise a code of the error table, of `unavailable` with its reason, or `clientGone`. */
+  failure: string | null;
+  /** The same in words: the message of the error table. */
+  error: string | null;
 
-function takeUp(
-  sent: Sent | Unsent,
-  submission: Submission,
-  parts: ScanParts,
-  onOutcome: (outcome: ScanOutcome) => void,
-): void {
-  switch (sent.kind) {
-    case 'unsent':
-      onOutcome(unscanned(sent));
+  #hasBegun: boolean;
+  #hasEnded: boolean;
+  /** It is in the form, and the admission is waited for. */
+  #url: string | null;
+  #isWithThreads: boolean;
+  #isWatched: boolean;
+  #left: Error | null;
+
+  constructor(parts: ScanParts, requestId: string) {
+    super('', parts.pool.encryptedArchives);
+    this.parts = parts;
+    this.requestId = requestId;
+    this.stage = 'admitting';
+    this.access = null;
+    this.quota = null;
+    this.scanId = null;
+    this.keyId = null;
+    this.filename = '';
+    this.extension = '';
+    this.isWhole = false;
+    this.isGone = false;
+    this.received = null;
+    this.wholeBytes = null;
+    this.isDecided = false;
+    this.verdict = null;
+    this.lookedBy = null;
+    this.looked = 'now';
+    this.durationMs = 0;
+    this.problem = null;
+    this.status = 200;
+    this.virusName = null;
+    this.failure = null;
+    this.error = null;
+    this.#hasBegun = false;
+    this.#hasEnded = false;
+    this.#url = null;
+    this.#isWithThreads = false;
+    this.#isWatched = false;
+    this.#left = null;
+  }
+
+  // What a protocol does.
+
+  /** What a content may have at most. */
+  protected abstract readonly limitBytes: number;
+  /** Begins to hand on what the client sends. What it throws is the end. */
+  protected abstract receive(): void;
+  /** Nothing more is received. */
+  protected abstract endReceiving(): void;
+  /** Keeps the client waiting, on our time. */
+  protected abstract hold(): void;
+  protected abstract goOn(): void;
+  /** Nothing comes from the client while it waits: that it leaves is looked for, until it is no more. */
+  protected abstract watch(): void;
+  protected abstract unwatch(): void;
+  /** Aborts when the client has left. */
+  protected abstract signal(): AbortSignal;
+  /** Answers, once; what it has for that is this object. Not called when the client has left. */
+  protected abstract answer(): void;
+
+  // Its admission.
+
+  /**
+   * Begins for an account that is admitted, or likely to be: nothing of it gets out before `onAdmission`, and a verdict that is remembered is true
+   * for every account.
+   */
+  begin(account: string): void {
+    this.account = account;
+    this.#hasBegun = true;
+    this.stage = 'receiving';
+    if (this.#left !== null) {
+      this.fail(this.#left);
       return;
-    case 'url':
-      void scanUrl(sent.url, submission, parts).then(onOutcome);
+    }
+    const { kind } = this.parts.signatures.state();
+    if (kind !== 'ready') {
+      this.fail(new Unavailable(kind === 'loading' ? 'engineLoading' : 'engineFailed'));
       return;
-    case 'file':
-      scanContent(withExtension(sent.filename), sent, submission, parts).then(onOutcome, (error) =>
-        onOutcome(unscanned({ error, isWhole: false, filename: '' })),
-      );
+    }
+    try {
+      this.receive();
+    } catch (error) {
+      this.fail(error);
+    }
   }
-}
 
-function unscanned({ error, isWhole, filename }: Pick<Unscanned, 'error' | 'isWhole' | 'filename'>): Unscanned {
-  return { kind: 'unscanned', error, isWhole, filename, content: null, durationMs: 0 };
-}
-
-/** Never rejects. */
-async function scanUrl(url: string, submission: Submission, parts: ScanParts): Promise<ScanOutcome> {
-  const name = nameOfUrl(url);
-  try {
-    const received = await receiveUrl({ url, account: submission.account, signal: submission.signal() }, parts);
-    return await scanContent(name, received, submission, parts);
-  } catch (error) {
-    return unscanned({ error, isWhole: true, filename: name.filename });
+  onAdmission(access: Admitted): void {
+    this.access = access;
+    this.quota = access.quota;
+    this.keyId = access.keyId;
+    try {
+      this.parts.history.assertOpen();
+      // A key's user never changes. If it did, the scan would have had another account's share: it is not answered.
+      if (this.#hasBegun && this.account !== access.userId)
+        throw new Error('Another user was admitted than was expected');
+    } catch (error) {
+      this.drop();
+      this.onUnrecorded(error);
+      return;
+    }
+    this.scanId = uuidv7();
+    if (!this.#hasBegun) this.begin(access.userId);
+    else if (this.isDecided) this.#record();
+    else if (this.#url !== null) void this.#scanUrl(this.#url);
   }
-}
 
-type ScanResult = Awaited<ReturnType<ScanPool['scan']>>;
-type NotFound = Pick<Unscanned, 'error' | 'durationMs'>;
-
-/** Gives the memory back. Rejects with what nobody foresaw. */
-async function scanContent(
-  { filename, extension }: ShownName,
-  received: Received,
-  submission: Submission,
-  parts: ScanParts,
-): Promise<ScanOutcome> {
-  const { sizeBytes, sha256 } = received.content;
-  const content = { sizeBytes, sha256 };
-  const found = await verdictOf(received, submission, parts);
-  if ('error' in found) {
-    const { error, durationMs } = found;
-    return { kind: 'unscanned', error, isWhole: true, filename, content, durationMs };
+  /** It isn't admitted: nothing gets out of what was begun. What a thread has it may end, and its verdict is remembered. */
+  drop(): void {
+    this.isDecided = true;
+    this.endReceiving();
+    this.#release();
+    this.stage = 'gone';
   }
-  const { verdict, durationMs, engine, looked } = found;
-  return { kind: 'scanned', filename, extension, content, verdict, durationMs, engine, looked };
-}
 
-function verdictOf(
-  received: Received,
-  submission: Submission,
-  parts: ScanParts,
-): Found | NotFound | Promise<Found | NotFound> {
-  const known = findKnown(received.content, submission.account, parts);
-  if (known instanceof Promise) return known.then((found) => verdictUnless(found, received, submission, parts));
-  return verdictUnless(known, received, submission, parts);
-}
+  // Its content.
 
-/** `known`: what is known without a scan. */
-function verdictUnless(
-  known: Found | null,
-  { content, lease }: Received,
-  submission: Submission,
-  parts: ScanParts,
-): Found | NotFound | Promise<Found | NotFound> {
-  if (known === null && !parts.isRefused(content.sha256)) return scanNow({ content, lease }, submission, parts);
-  lease.release();
-  return known ?? { error: new Failure('scanIncomplete', 'engine crashed on this content'), durationMs: 0 };
-}
-
-function findKnown(
-  content: ContentFacts,
-  account: string,
-  { signatures, known }: ScanParts,
-): Found | null | Promise<Found | null> {
-  const state = signatures.state();
-  if (state.kind !== 'ready') return null;
-  const { engine } = state;
-  const found = known.find(content, engine, account);
-  if (found instanceof Promise) return found.then((one) => foundBefore(one, engine));
-  return foundBefore(found, engine);
-}
-
-function foundBefore(known: Known | null, engine: Engine): Found | null {
-  if (known === null) return null;
-  const { verdict, isOwn, durationMs } = known;
-  if (isOwn) return { verdict, engine, durationMs: 0, looked: 'for the account' };
-  return { verdict, engine, durationMs, looked: 'for another account' };
-}
-
-async function scanNow({ content, lease }: Received, submission: Submission, parts: ScanParts) {
-  const { account } = submission;
-  const { bytes, sizeBytes, sha256 } = content;
-  let outcome: ScanResult;
-  try {
-    outcome = await parts.pool.scan(bytes, sizeBytes, { account, client: submission, sha256 });
-  } catch (error) {
-    lease.release();
-    return { error, durationMs: 0 };
+  /** Opens the memory of the content. `expectedBytes`: what it may have at most, as was declared. */
+  protected openContent(expectedBytes: number): Content {
+    const { account, limitBytes } = this;
+    this.received = new Content(this.parts.uploadMemory, { account, limitBytes, expectedBytes }, this);
+    return this.received;
   }
-  if (outcome.returned === null) lease.release();
-  else void outcome.returned.then(() => lease.release());
-  return foundNow(outcome, content, account, parts);
-}
 
-function foundNow(outcome: ScanResult, content: Content, account: string, { known }: ScanParts): Found | NotFound {
-  if (outcome.returned !== null && outcome.starved) return { error: new Unavailable('queueSlow'), durationMs: 0 };
-  const { verdict, engine, durationMs } = outcome;
-  if (verdict.kind === 'failed') {
-    return { error: new Unavailable('engineStorage', { text: verdict.reason }), durationMs };
+  /** To be called after bytes were appended. */
+  protected holdIfFull(): void {
+    if (this.stage !== 'receiving' || this.received === null || !this.received.isWaiting) return;
+    this.stage = 'waitingForMemory';
+    this.hold();
   }
-  if (verdict.kind === 'incomplete') return { error: new Failure('scanIncomplete', verdict.reason), durationMs };
-  if (engine === null) return { error: new Error('A verdict without an engine'), durationMs };
-  known.keep(content, engine, account, { verdict, durationMs });
-  return { verdict, durationMs, engine, looked: 'now' };
+
+  /** All of a content has come. Throws Failure `fileEmpty`. */
+  protected endOfContent(): void {
+    this.#hasEnded = true;
+    if (this.received === null) throw new Failure('fileEmpty');
+    if (!this.received.isWaiting) this.#finish(this.received);
+  }
+
+  onRoom(): void {
+    if (this.isDecided || this.received === null) return;
+    this.stage = 'receiving';
+    if (!this.#hasEnded) {
+      this.goOn();
+      return;
+    }
+    try {
+      this.#finish(this.received);
+    } catch (error) {
+      this.fail(error);
+    }
+  }
+
+  onNoRoom(reason: Failure): void {
+    this.fail(reason);
+  }
+
+  /** It is in the request in the place of a content. An origin is asked only for those who are admitted. */
+  protected fetchUrl(url: string): void {
+    this.isWhole = true;
+    this.endReceiving();
+    if (this.access !== null) void this.#scanUrl(url);
+    else {
+      this.#url = url;
+      this.stage = 'admitting';
+    }
+  }
+
+  async #scanUrl(url: string): Promise<void> {
+    this.stage = 'receiving';
+    const name = shownNameOf(url);
+    this.filename = name.filename;
+    // An origin may take seconds, which are wasted when the client has left.
+    this.#startWatch();
+    try {
+      const { account, limitBytes } = this;
+      const content = await receiveUrl({ url, account, limitBytes, signal: this.signal() }, this.parts);
+      this.received = content;
+      if (this.isDecided) this.#release();
+      else this.#onContent(content, name.extension);
+    } catch (error) {
+      this.fail(error);
+    }
+  }
+
+  #finish(content: Content): void {
+    content.finish();
+    this.isWhole = true;
+    this.endReceiving();
+    this.#onContent(content, extensionOf(this.filename));
+  }
+
+  // Its verdict.
+
+  #onContent(content: Content, extension: string): void {
+    this.extension = extension;
+    this.wholeBytes = content.sizeBytes;
+    this.sha256 = content.sha256;
+    const { signatures, known } = this.parts;
+    const state = signatures.state();
+    if (state.kind !== 'ready') {
+      this.#askForThread(content);
+      return;
+    }
+    const found = known.here(content, state.engine, this.account);
+    if (found !== null) {
+      this.#onKnown(found, state.engine);
+      return;
+    }
+    const asked = known.elsewhere(content, state.engine, this.account);
+    if (asked === null) {
+      this.#askForThread(content);
+      return;
+    }
+    void asked.then((answer) => (answer === null ? this.#askForThread(content) : this.#onKnown(answer, state.engine)));
+  }
+
+  #onKnown({ verdict, isOwn, durationMs }: Known, engine: Engine): void {
+    if (this.isDecided) return;
+    this.verdict = verdict;
+    this.lookedBy = engine;
+    this.durationMs = isOwn ? 0 : durationMs;
+    this.looked = isOwn ? 'for the account' : 'for another account';
+    this.#decided();
+  }
+
+  #askForThread(content: Content): void {
+    if (this.isDecided) return;
+    if (this.parts.isRefused(content.sha256)) {
+      this.fail(new Failure('scanIncomplete', 'engine crashed on this content'));
+      return;
+    }
+    this.content = content.block;
+    this.sizeBytes = content.sizeBytes;
+    this.stage = 'queued';
+    this.#isWithThreads = true;
+    this.parts.pool.ask(this);
+    // A scan may wait for its thread for seconds: the time of a thread is for clients that are there.
+    if (this.state === 'waiting' || this.state === 'ahead') this.#startWatch();
+  }
+
+  #startWatch(): void {
+    this.#isWatched = true;
+    this.watch();
+  }
+
+  override onTurn(): void {
+    if (this.stage === 'queued') this.stage = 'running';
+    if (!this.#isWatched) return;
+    this.#isWatched = false;
+    this.unwatch();
+  }
+
+  /** The end: the thread has looked, and has let go of the content. */
+  override onAnswer(verdict: Verdict, engine: Engine | null, durationMs: number): void {
+    const content = this.received;
+    const isComplete = verdict.kind === 'clean' || verdict.kind === 'infected';
+    if (isComplete && engine !== null && content !== null) {
+      this.parts.known.keep(content, engine, this.account, { verdict, durationMs });
+    }
+    this.#backFromThreads();
+    if (this.isDecided) return;
+    this.durationMs = durationMs;
+    if (verdict.kind === 'failed') {
+      this.fail(new Unavailable('engineStorage', { text: verdict.reason }));
+      return;
+    }
+    if (verdict.kind === 'incomplete') {
+      this.fail(new Failure('scanIncomplete', verdict.reason));
+      return;
+    }
+    if (engine === null) {
+      this.fail(new Error('A verdict without an engine'));
+      return;
+    }
+    this.verdict = verdict;
+    this.lookedBy = engine;
+    this.#decided();
+  }
+
+  /** The end: no thread is at it, or it has died. */
+  override onRefused(reason: unknown): void {
+    this.#backFromThreads();
+    this.fail(reason);
+  }
+
+  /** The deadline has passed while a thread is at it. `starved`: most of the time went by before, which says nothing of the content. */
+  override onOverdue(verdict: Verdict, starved: boolean, durationMs: number): void {
+    if (starved) {
+      this.fail(new Unavailable('queueSlow'));
+      return;
+    }
+    this.durationMs = durationMs;
+    this.fail(new Failure('scanIncomplete', verdict.kind === 'incomplete' ? verdict.reason : 'scan exceeded its time'));
+  }
+
+  /** The end, after `onOverdue`: the thread has let go of the content. */
+  override onLetGo(): void {
+    this.#backFromThreads();
+  }
+
+  #backFromThreads(): void {
+    this.#isWithThreads = false;
+    if (this.isDecided) this.#release();
+  }
+
+  /** Until its end at the threads its memory is theirs. */
+  #release(): void {
+    if (this.#isWithThreads) return;
+    this.received?.release();
+    this.received = null;
+    this.content = null;
+  }
+
+  // What came of it.
+
+  /** The client has left. Its scan goes on where a thread is at it, and its time with it. */
+  onGone(reason: Error): void {
+    this.isGone = true;
+    this.#left = reason;
+    if (this.stage === 'receiving' || this.stage === 'waitingForMemory') this.fail(reason);
+    else if (this.stage === 'queued') this.#leaveQueue(reason);
+  }
+
+  #leaveQueue(reason: Error): void {
+    if (!this.parts.pool.leave(this)) return;
+    this.#isWithThreads = false;
+    this.fail(reason);
+  }
+
+  /** There is no verdict, and this is why. */
+  protected fail(problem: unknown): void {
+    if (this.isDecided) return;
+    this.problem = problem;
+    this.#decided();
+  }
+
+  #decided(): void {
+    this.isDecided = true;
+    if (this.sha256 === null) this.endReceiving();
+    this.#release();
+    if (this.access === null) this.stage = 'admitting';
+    else this.#record();
+  }
+
+  #record(): void {
+    this.stage = 'recording';
+    if (this.verdict === null) {
+      void this.#settle();
+      return;
+    }
+    if (this.verdict.kind === 'infected') this.virusName = this.verdict.virusName;
+    this.#append();
+  }
+
+  /** What a scan without a verdict costs, and what is said of it. */
+  async #settle(): Promise<void> {
+    const { problem, isGone } = this;
+    if (isGone) {
+      this.status = CLIENT_GONE;
+      this.failure = 'clientGone';
+      this.error = 'The client went away';
+    } else if (problem instanceof Failure) {
+      this.status = problem.status;
+      this.failure = problem.label;
+      this.error = problem.message;
+    } else {
+      this.status = errorTable.internal.status;
+      this.failure = 'internal';
+      this.error = errorTable.internal.error;
+    }
+    if (this.access !== null) this.quota = await this.parts.refunds.settle(problem, this.access, this);
+    this.#append();
+  }
+
+  #append(): void {
+    if (this.scanId !== null) this.parts.history.append(this);
+  }
+
+  /** For the history, which asks once. */
+  row(): ScanRow {
+    const { appEnv, now } = this.parts;
+    const { scanId, account, keyId, filename, durationMs, virusName, status, error, lookedBy, wholeBytes, sha256 } =
+      this;
+    if (scanId === null) throw new Error('A scan that was not admitted has no row');
+    return {
+      id: scanId,
+      userId: account,
+      keyId,
+      filename,
+      durationMs,
+      virusName,
+      status,
+      error,
+      engine: lookedBy?.label ?? null,
+      sizeBytes: wholeBytes,
+      sha256,
+      notices: this.notices(),
+      env: appEnv,
+      lastUpdateMs: now(),
+    };
+  }
+
+  /** What is said beside its verdict. */
+  notices(): readonly string[] {
+    const { verdict, lookedBy } = this;
+    return verdict === null || lookedBy === null ? NO_NOTICES : noticesOf(verdict, lookedBy);
+  }
+
+  onRecorded(): void {
+    this.parts.onEnded(this);
+    this.#answered();
+  }
+
+  /** What can't be recorded is not answered: the history would lie. It has no id then, and costs no unit. */
+  onUnrecorded(reason: unknown): void {
+    void this.#unrecorded(reason);
+  }
+
+  async #unrecorded(reason: unknown): Promise<void> {
+    this.isDecided = true;
+    this.scanId = null;
+    this.verdict = null;
+    this.problem = reason;
+    if (this.access !== null) this.quota = await this.access.refund();
+    this.#answered();
+  }
+
+  #answered(): void {
+    if (this.isGone) this.stage = 'gone';
+    else {
+      this.stage = 'answered';
+      this.answer();
+    }
+  }
 }
 
 /** Of a URL that can't be fetched as well, for its history; empty when it is none. */
-function nameOfUrl(text: string): ShownName {
+function shownNameOf(url: string): ShownName {
   try {
-    return nameFromUrl(new URL(text));
+    return nameFromUrl(new URL(url));
   } catch {
     return { filename: '', extension: '' };
   }
-}
-
-function whyNotReady(signatures: Signatures): Unavailable | null {
-  const { kind } = signatures.state();
-  if (kind === 'loading') return new Unavailable('engineLoading');
-  return kind === 'failed' ? new Unavailable('engineFailed') : null;
 }

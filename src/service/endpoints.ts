@@ -1,4 +1,5 @@
 // Every endpoint as one table: method, path, what the OpenAPI document says of it, and who serves it.
+import { basename } from 'node:path';
 import { z } from 'zod';
 import type { Engine } from '../engine/engine.js';
 import type { ReloadState, SignatureState } from '../engine/signature-state.js';
@@ -9,13 +10,14 @@ import { jsonReply } from '../http/json.js';
 import { type Operation, openApiDocument } from '../http/openapi.js';
 import type { Route } from '../http/router.js';
 import { jsonAnswer } from '../http/schema.js';
-import { wireTime } from '../wire-time.js';
-import { Liveness, Readiness, Versions } from './health.js';
+import { WireTime, wireDay, wireTime } from '../wire-time.js';
 
 export interface RouteParts {
   /** What the rooms serve: scans, accounts, billing. */
   readonly served: readonly Route[];
   readonly signatures: () => SignatureState;
+  /** The process has scanned for itself: no client waits for what only the first scans cost. */
+  readonly isWarm: () => boolean;
   readonly history: () => HistoryState;
   /** Null: it answers; otherwise what is wrong with it. */
   readonly storeProblem: () => Promise<string | null>;
@@ -26,6 +28,10 @@ export interface RouteParts {
   readonly httpServer: string;
   /** What confines the scan threads; null: nothing does. */
   readonly sandbox: Confinement | null;
+  /** Folders of this machine, of which anybody who asks for the readiness learns the last part of a path alone. */
+  readonly folders: readonly string[];
+  /** Where a vulnerability of this service is reported, as a URI; null: nothing is said of it. */
+  readonly securityContact: string | null;
 }
 
 export function createRoutes(parts: RouteParts): Route[] {
@@ -60,6 +66,7 @@ export function createRoutes(parts: RouteParts): Route[] {
       operation: operation('This document', z.looseObject({ openapi: z.string() }), { 200: 'OpenAPI 3.1.' }),
       handle: () => document,
     },
+    ...(parts.securityContact === null ? [] : [securityRoute(parts.securityContact)]),
   ];
   const document = jsonReply(200, openApiDocument(routes, parts.version));
   return routes;
@@ -78,17 +85,58 @@ function operation(summary: string, answer: z.ZodType, responses: Readonly<Recor
   };
 }
 
-async function readiness({ signatures, history, storeProblem, admissionProblem }: RouteParts): Promise<Reply> {
+/** RFC 9116, which wants a time of less than a year after which nobody relies on it. */
+const CONTACT_DAYS = 180;
+const DAY_MS = 24 * 60 * 60 * 1000;
+
+function securityRoute(contact: string): Route {
+  return {
+    method: 'GET',
+    path: '/.well-known/security.txt',
+    operation: {
+      summary: 'Where a vulnerability of this service is reported (RFC 9116)',
+      tag: 'operations',
+      who: 'anybody',
+      responses: {
+        200: { description: 'Contact and expiry.', content: { 'text/plain': { schema: { type: 'string' } } } },
+      },
+      errors: [],
+    },
+    handle() {
+      const expires = wireDay(new Date(Date.now() + CONTACT_DAYS * DAY_MS));
+      const body = `Contact: ${contact}\nExpires: ${expires}T00:00:00Z\n`;
+      return { status: 200, body, contentType: 'text/plain; charset=utf-8' };
+    },
+  };
+}
+
+/** Of each path the last part: what it is called, and not where this machine has it. */
+export function withoutPaths(text: string, folders: readonly string[]): string {
+  // Known ones first: there may be blanks in them.
+  const known = folders.toSorted((one, other) => other.length - one.length);
+  const shown = known.reduce(
+    (left, folder) => left.replaceAll(`${folder}/`, '').replaceAll(folder, basename(folder)),
+    text,
+  );
+  return shown.replace(/(?<![\w:./-])\/(?:[^\s/:;,()'"]+\/)*([^\s/:;,()'"]*)/g, '$1');
+}
+
+async function readiness(parts: RouteParts): Promise<Reply> {
+  const { signatures, isWarm, history, storeProblem, admissionProblem, folders } = parts;
+  const hide = <Part extends { message?: string | undefined }>(part: Part): Part =>
+    part.message === undefined ? part : { ...part, message: withoutPaths(part.message, folders) };
   const engine = signatures();
   const problem = await storeProblem();
   const journal = history();
-  const ready = engine.kind === 'ready' && problem === null && journal.problem === null;
+  const isServing = engine.kind === 'ready' && isWarm();
+  const ready = isServing && problem === null && journal.problem === null;
   const body: Readiness = {
     status: ready ? 'ready' : 'unavailable',
-    engine: describeState(engine),
-    admission: describeAdmission(admissionProblem()),
-    store: problem === null ? { status: 'ready' } : { status: 'failed', message: problem },
-    history: describeJournal(journal),
+    engine:
+      engine.kind === 'ready' && !isWarm() ? { status: 'loading', percent: 100 } : hide(describeState(engine, hide)),
+    admission: hide(describeAdmission(admissionProblem())),
+    store: problem === null ? { status: 'ready' } : hide({ status: 'failed', message: problem }),
+    history: hide(describeJournal(journal)),
   };
   return ready ? jsonReply(200, body) : jsonReply(503, body, { 'Retry-After': '5' });
 }
@@ -103,7 +151,9 @@ function describeJournal({ rows, bytes, oldestAgeMs, damagedFiles, problem }: Hi
   return problem === null ? { status: 'ready', ...waiting } : { status: 'failed', message: problem, ...waiting };
 }
 
-function describeState(state: SignatureState): Readiness['engine'] {
+type Reload = NonNullable<Readiness['engine']['reload']>;
+
+function describeState(state: SignatureState, hide: (reload: Reload) => Reload): Readiness['engine'] {
   switch (state.kind) {
     case 'loading':
       return { status: 'loading', percent: Math.round(state.progress * 100) };
@@ -117,7 +167,7 @@ function describeState(state: SignatureState): Readiness['engine'] {
         engine: state.engine.name,
         ...ages(state.engine),
         rules: state.engine.rules,
-        reload: describeReload(state.reload),
+        reload: hide(describeReload(state.reload)),
       };
   }
 }
@@ -126,7 +176,7 @@ function describeChoice({ standsInFor }: Engine): Pick<Readiness['engine'], 'sta
   return standsInFor === null ? { status: 'ready' } : { status: 'degraded', message: standsInFor.reason };
 }
 
-function describeReload(reload: ReloadState): NonNullable<Readiness['engine']['reload']> {
+function describeReload(reload: ReloadState): Reload {
   switch (reload.kind) {
     case 'none':
       return { status: 'none' };
@@ -145,7 +195,11 @@ function ages({
 }: Engine): Pick<NonNullable<Versions['signatures']>, 'version' | 'built' | 'dailyAgeHours'> {
   const dailyAgeHours =
     dailyBuiltAt === null ? null : Math.max(0, Math.floor((Date.now() / 1000 - dailyBuiltAt) / 3600));
-  return { version, built: wireTime(new Date(signaturesBuiltAt * 1000)), dailyAgeHours };
+  return {
+    version,
+    built: signaturesBuiltAt === null ? null : wireTime(new Date(signaturesBuiltAt * 1000)),
+    dailyAgeHours,
+  };
 }
 
 function versions({ version, httpServer, sandbox, signatures }: RouteParts): Versions {
@@ -166,3 +220,67 @@ function versions({ version, httpServer, sandbox, signatures }: RouteParts): Ver
     rules: state.engine.rules,
   };
 }
+
+const count = z.int().min(0);
+const reason = z.string().optional().describe('Why it is not `ready`.');
+
+const Liveness = z.object({ status: z.literal('ok') });
+
+const Rules = z.object({ engine: z.string(), count, refusedFiles: count }).nullable().describe('YARA rules beside it.');
+
+const ageFields = {
+  version: z.string().nullable(),
+  built: WireTime.nullable().describe(
+    'Of the newest official database, or of the newest file that says it; null: none does.',
+  ),
+  dailyAgeHours: count.nullable().describe('Of the newest official daily database; null without one.'),
+};
+
+const Reload = z.object({
+  status: z.enum(['none', 'running', 'failed']),
+  percent: count.optional(),
+  message: z.string().optional(),
+  at: WireTime.optional(),
+});
+
+export type Readiness = z.infer<typeof Readiness>;
+export const Readiness = z.object({
+  status: z.enum(['ready', 'unavailable']),
+  engine: z.object({
+    status: z.enum(['loading', 'failed', 'ready', 'degraded']),
+    message: reason,
+    percent: count.optional().describe('With `loading`.'),
+    signatures: count.optional(),
+    epoch: count.optional(),
+    engine: z.string().optional(),
+    version: ageFields.version.optional(),
+    built: ageFields.built.optional(),
+    dailyAgeHours: ageFields.dailyAgeHours.optional(),
+    rules: Rules.optional(),
+    reload: Reload.optional(),
+  }),
+  admission: z.object({ status: z.enum(['ready', 'degraded']), message: reason }),
+  store: z.object({ status: z.enum(['ready', 'failed']), message: reason }),
+  history: z.object({
+    status: z.enum(['ready', 'failed']),
+    message: reason,
+    waitingRows: count,
+    waitingBytes: count,
+    oldestAgeMs: z.number().nullable(),
+    damagedFiles: count,
+  }),
+});
+
+export type Versions = z.infer<typeof Versions>;
+export const Versions = z.object({
+  sluice: z.string(),
+  node: z.string(),
+  http: z.string().describe('The HTTP library that serves.'),
+  sandbox: z
+    .union([z.literal('off'), z.object({ seccomp: z.boolean(), landlock: z.int().nullable() })])
+    .describe('What confines the scan threads.'),
+  engine: z.string().nullable().describe('Null until one serves, as are the signatures.'),
+  standsIn: z.boolean().optional(),
+  signatures: z.object({ count, ...ageFields }).nullable(),
+  rules: Rules.optional(),
+});

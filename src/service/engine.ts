@@ -1,6 +1,7 @@
 // The engine's side of the service: scan threads, what guards them, and the signatures, which load from here on.
 import { join } from 'node:path';
-import type { Config } from '../config/types.js';
+import { memoryUsage } from 'node:process';
+import type { Config } from '../config/config.js';
 import type { Engine } from '../engine/engine.js';
 import type { SignatureEvent, SignatureState } from '../engine/signature-state.js';
 import { loadSignatures, type Signatures } from '../engine/signatures.js';
@@ -9,7 +10,6 @@ import { type ScanPool, startPool } from '../engine/threads/pool.js';
 import { type FoundSandbox, findSandbox } from '../engine/threads/sandbox.js';
 import type { Log } from '../log.js';
 import { endsWithin } from '../waiting/within.js';
-import { enoughBytes, startMemoryGuard } from './memory-guard.js';
 
 export interface StartedEngine {
   readonly sandbox: FoundSandbox;
@@ -51,6 +51,7 @@ export async function startEngine(config: Config, log: Log, surroundings: Engine
         });
   const pool = startPool({
     threads: config.scanThreads,
+    ...(config.scanThreadsMost === null ? {} : { threadsMost: config.scanThreadsMost }),
     queueLimit: config.scanQueue,
     scanTimeoutMs: config.scanTimeoutMs,
     encryptedArchives: config.encryptedArchives,
@@ -127,4 +128,53 @@ function loadFacts(engine: Engine): Record<string, unknown> {
     standsInFor: engine.standsInFor?.reason ?? null,
     identity: engine.identity,
   };
+}
+
+export interface MemoryGuard {
+  /** Why nothing may be scanned now; null: there is room. */
+  refusal(): string | null;
+  stop(): void;
+}
+
+export interface MemoryGuardOptions {
+  readonly limitBytes: number;
+  /** Called at each look that finds too much. */
+  readonly onExceeded: (residentBytes: number) => void;
+  readonly intervalMs?: number;
+  readonly residentBytes?: () => number;
+}
+
+/** A look costs some 20 us. In half a second a thread can fill a few hundred MB: the bound must leave room for that. */
+const INTERVAL_MS = 500;
+
+export function startMemoryGuard(options: MemoryGuardOptions): MemoryGuard {
+  const { limitBytes, onExceeded, intervalMs = INTERVAL_MS, residentBytes = () => memoryUsage.rss() } = options;
+  let exceeded = false;
+  let resident = 0;
+  const timer = setInterval(() => {
+    try {
+      resident = residentBytes();
+    } catch {
+      // No descriptor is left to ask with: what was found last holds until one is.
+    }
+    exceeded = resident > limitBytes;
+    if (exceeded) onExceeded(resident);
+  }, intervalMs);
+  timer.unref();
+  return {
+    refusal: () => (exceeded ? 'The scan engine is out of memory' : null),
+    stop: () => clearInterval(timer),
+  };
+}
+
+/** What a bound must be above what was found: scans take some, and another load of signatures. */
+const MARGIN = 1.25;
+const STEP_BYTES = 64 * 1024 * 1024;
+
+/**
+ * A bound that would be enough; `share`: how much of what the process will hold is there already, from 0 to 1. The first
+ * tenth of a load says nothing about the rest.
+ */
+export function enoughBytes(residentBytes: number, share: number): number {
+  return Math.ceil(((residentBytes / Math.max(0.1, share)) * MARGIN) / STEP_BYTES) * STEP_BYTES;
 }

@@ -1,26 +1,23 @@
-// The HTTP side of the service: scans, accounts and billing wired to the server.
 import { readFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { dirname } from 'node:path';
 import { z } from 'zod';
-import { throttledAs } from '../account/client-address.js';
 import { openDashboard } from '../account/dashboard.js';
-import { createKeyUse, type KeyUse } from '../account/key-use.js';
+import { createKeyUse } from '../account/keys.js';
+import { throttledAs } from '../account/strangers.js';
 import { assertLiveKey, createAccess } from '../admission/access.js';
 import type { AdmissionStore } from '../admission/admission.js';
 import { createQuotaRoute } from '../admission/quota-route.js';
 import { type Billing, createBilling } from '../billing/billing.js';
-import { createBillingRoutes } from '../billing/route.js';
-import { startUpkeep } from '../billing/upkeep.js';
-import { createWebhookRoute } from '../billing/webhook.js';
-import { ownIssuer } from '../config/groups.js';
+import { startUpkeep } from '../billing/reconcile.js';
+import { createBillingRoutes, createWebhookRoute } from '../billing/route.js';
+import { type Config, ownIssuer } from '../config/config.js';
 import { hourlyLimitOf } from '../config/plans.js';
-import type { Config } from '../config/types.js';
-import { createDownloads, type Downloads } from '../download/downloads.js';
-import { createGuard } from '../download/guard.js';
-import { readHostsFile } from '../download/hosts-file.js';
-import { createResolve } from '../download/resolve.js';
+import type { Engine } from '../engine/engine.js';
 import type { Signatures } from '../engine/signatures.js';
 import type { ScanPool } from '../engine/threads/pool.js';
 import type { Confinement } from '../engine/threads/sandbox.js';
+import { messageOfError } from '../error-text.js';
 import type { History } from '../history/history.js';
 import { createHistoryRoutes } from '../history/route.js';
 import { behindSignIn } from '../http/caller.js';
@@ -28,24 +25,21 @@ import type { ConnectionLimits } from '../http/connections.js';
 import { type DescriptorPlan, planDescriptors } from '../http/descriptors.js';
 import { chooseLibrary } from '../http/library.js';
 import { createRouter, type Route } from '../http/router.js';
-import { type EndedRequest, type FindFile, type Server, startServer } from '../http/server.js';
+import { type FindFile, type Server, startServer } from '../http/server.js';
 import type { HttpLibrary } from '../http/wire.js';
-import { DRAIN_MS } from '../limits.js';
+import { DOWNLOADS_MAX, DRAIN_MS } from '../limits.js';
 import type { EventLog, Log } from '../log.js';
 import { dashboardDirectory, packageJsonPath } from '../paths.js';
-import { createScanRoutes } from '../scan/http/route.js';
-import { createUploadMemory, type UploadMemory } from '../scan/memory/memory.js';
-import { createScanService, type ScanEvent } from '../scan/service.js';
 import { createVerdictCache, type VerdictCache } from '../scan/verdicts/cache.js';
-import { createKnownVerdicts } from '../scan/verdicts/known.js';
-import { createSharedVerdicts, type SharedVerdicts } from '../scan/verdicts/shared.js';
 import type { Postgres } from '../store/postgres.js';
 import type { RedisCommands } from '../store/redis/redis.js';
 import { codeOf } from '../store/store-error.js';
 import { createRoutes } from './endpoints.js';
-import { createMetrics, type Metrics } from './metrics.js';
-import { startMetricsServer } from './metrics-server.js';
+import { createMetrics, type Metrics, startMetricsServer } from './metrics.js';
 import { openPages, type Pages } from './pages.js';
+import { about, createMemories, fieldsOf, openScans, shareVerdicts, tellOfSurprises } from './scans.js';
+import { type Stopping, starting } from './starting.js';
+import { askStores, scanForItself, unkeptHistory, warmAccess } from './warm-up.js';
 
 /** Requests in flight get so long at a stop. */
 const STOP_GRACE_MS = 30_000;
@@ -72,6 +66,8 @@ interface HttpParts {
 }
 
 export interface Http {
+  /** The process has loaded its engine, and scanned for itself; rejects when the signatures can't be loaded. */
+  readonly ready: Promise<Engine>;
   /** Resolves with the port; rejects when the address can't be had. */
   listen(): Promise<number>;
   stopListening(): void;
@@ -81,16 +77,13 @@ export interface Http {
   endsWithinMs(drains: boolean): number;
 }
 
-export async function createHttp(
-  config: Config,
-  log: EventLog,
-  parts: HttpParts,
-  stops: (() => Promise<void>)[],
-): Promise<Http> {
+type Add = Parameters<Parameters<typeof starting>[0]>[0];
+
+export async function createHttp(config: Config, log: EventLog, parts: HttpParts): Promise<Http & Stopping> {
   const { pool, signatures, history, admission } = parts;
   const library = await chooseLibrary(config.httpServer);
   tellOfLibrary(library, log);
-  const descriptors = planDescriptors(config);
+  const descriptors = planDescriptors({ ...config, downloads: DOWNLOADS_MAX });
   tellOfDescriptors(descriptors, config, log);
   const cache = createVerdictCache({ limitBytes: config.verdictCacheBytes });
   const memories = createMemories(config);
@@ -104,15 +97,33 @@ export async function createHttp(
   });
   const shared: SharedParts = { ...parts, library, descriptors, cache, memories, metrics, version: readVersion() };
   const pages = openPages(dashboardDirectory);
-  const routes = await openRoutes(config, log, { ...shared, pages }, stops);
-  return createServing(config, log, { ...shared, routes, findFile: pages.findFile }, stops);
+  let isWarm = false;
+  // What can't load has nothing to warm up, and serves as soon as it can.
+  const ready = signatures.ready().then(
+    async (engine) => {
+      await warmUp(config, log, shared);
+      isWarm = true;
+      return engine;
+    },
+    (error: unknown) => {
+      metrics.countTurns();
+      isWarm = true;
+      throw error;
+    },
+  );
+  ready.catch(() => undefined);
+  return await starting(async (add) => {
+    const routes = await openRoutes(config, log, { ...shared, pages, isWarm: () => isWarm }, add);
+    const serving = add(createServing(config, log, { ...shared, routes, findFile: pages.findFile }));
+    return { ...serving, ready };
+  });
 }
 
 interface SharedParts extends HttpParts {
   readonly library: HttpLibrary;
   readonly descriptors: DescriptorPlan;
   readonly cache: VerdictCache;
-  readonly memories: Record<'uploads' | 'downloads', UploadMemory>;
+  readonly memories: ReturnType<typeof createMemories>;
   readonly metrics: Metrics;
   readonly version: string;
 }
@@ -121,28 +132,39 @@ interface SharedParts extends HttpParts {
 async function openRoutes(
   config: Config,
   log: EventLog,
-  parts: SharedParts & { readonly pages: Pages },
-  stops: (() => Promise<void>)[],
+  parts: SharedParts & { readonly pages: Pages; readonly isWarm: () => boolean },
+  add: Add,
 ): Promise<Route[]> {
   const { postgres, admission, history, signatures, sandbox, version, library, pages } = parts;
   const keyUse = createKeyUse();
-  const scans = openScans(config, log, parts, keyUse);
-  const billing = startBilling(config, log, parts, stops);
-  const dashboard = await openDashboard({
-    ...config,
-    sql: postgres.requests,
-    issuer: ownIssuer(config.baseUrl),
-    admission,
-    recentUse: keyUse.recent,
-    log,
-    now: Date.now,
+  const scans = openScans(config, log, parts, {
+    access: createAccess(admission, config.plans),
+    history,
+    cache: parts.cache,
+    shared: shareVerdicts(config, parts.redis, version),
+    onEnded(scan) {
+      log.event(fieldsOf(scan), 'scan');
+      parts.metrics.ended(scan);
+      if (scan.keyId !== null && scan.status === 200) keyUse.used(scan.keyId, Date.now());
+    },
   });
-  stops.push(() => dashboard.stop());
+  const billing = startBilling(config, log, parts, add);
+  const dashboard = add(
+    await openDashboard({
+      ...config,
+      sqlOf: postgres.requests,
+      issuer: ownIssuer(config.baseUrl),
+      admission,
+      recentUse: keyUse.recent,
+      log,
+      now: Date.now,
+    }),
+  );
   const signedIn = [
     scans.signedIn,
     ...dashboard.callerRoutes,
     ...createBillingRoutes(billing),
-    ...createHistoryRoutes({ sql: postgres.pages, now: Date.now, log }),
+    ...createHistoryRoutes({ sqlOf: postgres.pages, now: Date.now, onItsWay: history, log }),
     createQuotaRoute({ admission, plans: config.plans }),
   ];
   return createRoutes({
@@ -150,44 +172,47 @@ async function openRoutes(
       scans.withKey,
       ...dashboard.publicRoutes,
       ...behindSignIn(signedIn, dashboard.authenticate),
-      createWebhookRoute({ billing, sql: postgres.requests, log, now: Date.now }),
+      createWebhookRoute({ billing, sql: postgres.requests('stripe'), log, now: Date.now }),
       ...pages.routes,
     ],
     signatures: () => signatures.state(),
+    isWarm: parts.isWarm,
     history: () => history.state(),
     storeProblem: () => problemOf(postgres),
     admissionProblem: () => admission.problem(),
     version,
     httpServer: library.title,
     sandbox,
+    folders: [
+      ...config.signatureFolders.directories,
+      ...config.signatureFolders.optionalDirectories,
+      config.dataDirectory,
+      tmpdir(),
+      dirname(packageJsonPath),
+    ],
+    securityContact: config.securityContact,
   });
 }
 
-function openScans(config: Config, log: EventLog, parts: SharedParts, keyUse: KeyUse) {
-  const { admission, redis, history, signatures, pool, refused, cache, memories, metrics, descriptors, version } =
-    parts;
-  const service = createScanService({
-    pool,
-    isRefused: (sha256) => refused.has(sha256),
-    signatures,
-    known: createKnownVerdicts({ cache, shared: shareVerdicts(config, redis, version), scope: config.verdictScope }),
-    downloads: openDownloads(config, { descriptors, version }),
-    downloadMemory: memories.downloads,
-    history,
-    appEnv: config.appEnv,
-    now: Date.now,
-    onScan(event) {
-      log.event(fieldsOf(event), 'scan');
-      metrics.scanned(event);
-      if (event.keyId !== null && event.status === 200) keyUse.used(event.keyId, Date.now());
-    },
-  });
-  return createScanRoutes({
-    service,
-    access: createAccess(admission, config.plans),
-    uploadMemory: memories.uploads,
-    uploadTimeoutMs: config.uploadTimeoutMs,
-  });
+/** Once: scans that nobody asked for and that leave nothing, and questions to the store. What fails of it is for the log; scans are served all the same. */
+async function warmUp(config: Config, log: EventLog, parts: SharedParts): Promise<void> {
+  const { library, metrics, signatures } = parts;
+  const startedMs = performance.now();
+  try {
+    const cache = createVerdictCache({ limitBytes: 0 });
+    const rest = { access: warmAccess, history: unkeptHistory, cache, shared: null, onEnded: () => undefined };
+    const { withKey } = openScans(config, log, parts, rest);
+    const handle = createRouter([withKey], (_exchange, error) => log.warn({ err: error }, 'a first scan'));
+    const place = { host: '127.0.0.1', port: 0, library, handle, onEnd: () => undefined };
+    const before = signatures.state();
+    const scans = await scanForItself(() => startServer(place), config.scanThreads);
+    if (before.kind === 'ready') metrics.leaveOut(before.engine.epoch, scans);
+    await askStores(parts);
+    log.info({ scans, warmUpMillis: Math.round(performance.now() - startedMs) }, 'ready');
+  } catch (error) {
+    log.warn({ reason: messageOfError(error) }, 'ready, but not warm: the first requests take longer');
+  }
+  metrics.countTurns();
 }
 
 type ServingParts = Pick<SharedParts, 'library' | 'descriptors' | 'listener' | 'findKey' | 'metrics'> & {
@@ -199,12 +224,9 @@ function createServing(
   config: Config,
   log: EventLog,
   { library, descriptors, listener, findKey, metrics, routes, findFile }: ServingParts,
-  stops: (() => Promise<void>)[],
-): Http {
+): Omit<Http, 'ready'> & Stopping {
   let server: Server | null = null;
-  stops.push(async () => {
-    await server?.stop(STOP_GRACE_MS);
-  });
+  let endMetrics: (() => Promise<void>) | null = null;
   return {
     async listen() {
       server = await startServer({
@@ -216,7 +238,7 @@ function createServing(
         findFile,
         handle: createRouter(
           routes,
-          (exchange, error) => log.error({ ...about(exchange), err: error }, 'unforeseen error'),
+          tellOfSurprises(log),
           // A client without a key learns nothing of what there is.
           { prefix: '/api/', check: ({ headers }) => assertLiveKey(headers.get('x-api-key'), findKey) },
         ),
@@ -224,7 +246,7 @@ function createServing(
           if (log.isLevelEnabled('debug')) log.debug({ ...about(exchange), status }, 'request');
         },
       });
-      stops.push(startMetrics(config, log, metrics));
+      endMetrics = startMetrics(config, log, metrics);
       log.info({ host: config.host, port: server.port }, 'listening');
       return server.port;
     },
@@ -237,25 +259,10 @@ function createServing(
       // A scan whose client has left is waited for beyond the requests.
       return IDLE_MS + longestRequestMs(config) + config.scanTimeoutMs + CLOSING_MS;
     },
-  };
-}
-
-/** Of a scan, for the log. */
-function fieldsOf(event: ScanEvent): Parameters<EventLog['event']>[0] {
-  return {
-    scanId: event.scanId,
-    requestId: event.requestId,
-    userId: event.userId,
-    keyId: event.keyId,
-    durationMs: event.durationMs,
-    sizeBytes: event.sizeBytes,
-    sha256: event.sha256,
-    status: event.status,
-    virusName: event.virusName,
-    engine: event.engine?.description ?? null,
-    cached: event.cached,
-    failure: event.failure,
-    error: event.error,
+    async stop() {
+      await endMetrics?.();
+      await server?.stop(STOP_GRACE_MS);
+    },
   };
 }
 
@@ -284,23 +291,15 @@ function tellOfDescriptors(
   log: EventLog,
 ): void {
   const facts = { openFiles: limit, connections, downloads };
-  const isLess = isScarce || downloads < config.downloads || connections < (config.connections ?? 0);
+  const isLess = isScarce || downloads < DOWNLOADS_MAX || connections < (config.connections ?? 0);
   if (isLess) log.warn(facts, 'the limit of open files is low (ulimit -n): there is room for fewer than is wanted');
   else log.info(facts, 'connections');
 }
 
 /** What no request outlasts by its own deadlines, which follow each other, and the reading of a refused body after its answer. */
 function longestRequestMs({ uploadWaitMs, uploadTimeoutMs, downloadTimeoutMs, scanTimeoutMs }: Config): number {
-  return 2 * uploadWaitMs + uploadTimeoutMs + downloadTimeoutMs + scanTimeoutMs + DRAIN_MS;
-}
-
-function shareVerdicts(
-  { verdictCacheBytes, encryptedArchives }: Config,
-  redis: RedisCommands | null,
-  version: string,
-): SharedVerdicts | null {
-  if (redis === null || verdictCacheBytes === 0) return null;
-  return createSharedVerdicts(redis, { limitBytes: verdictCacheBytes, readBy: `${version} ${encryptedArchives}` });
+  // Memory is waited for as long as what comes into it may take, where it is the account's own content that has it.
+  return 2 * (uploadWaitMs + uploadTimeoutMs + downloadTimeoutMs) + scanTimeoutMs + DRAIN_MS;
 }
 
 function startMetrics(config: Config, log: Log, metrics: Metrics): () => Promise<void> {
@@ -317,11 +316,11 @@ function startBilling(
   config: Config,
   log: Log,
   { postgres, admission }: Pick<HttpParts, 'postgres' | 'admission'>,
-  stops: (() => Promise<void>)[],
+  add: Add,
 ): Billing {
   const { sql, requests } = postgres;
   const billing = createBilling({
-    sql: requests,
+    sqlOf: requests,
     plans: config.plans,
     settings: config.billing,
     planChanged: (userId, plan) => admission.setLimit(userId, hourlyLimitOf(config.plans, plan)),
@@ -330,32 +329,10 @@ function startBilling(
   });
   const upkeep = startUpkeep({ billing, sql, log, now: Date.now });
   if (upkeep !== null) {
-    stops.push(() => upkeep.stop());
+    add(upkeep);
     log.info({ livemode: billing.active().stripe.livemode }, 'billing is on');
   }
   return billing;
-}
-
-/** Budgets of their own: slow origins must not keep uploads waiting. */
-function createMemories(config: Config): Record<'uploads' | 'downloads', UploadMemory> {
-  const { uploadMemoryBytes, downloadMemoryBytes, memoryReserveShare: reserveShare, uploadWaitMs: waitMs } = config;
-  return {
-    uploads: createUploadMemory({ budgetBytes: uploadMemoryBytes, reserveShare, waitMs, use: 'uploads' }),
-    downloads: createUploadMemory({ budgetBytes: downloadMemoryBytes, reserveShare, waitMs, use: 'downloads' }),
-  };
-}
-
-function openDownloads(
-  config: Config,
-  { descriptors, version }: { readonly descriptors: DescriptorPlan; readonly version: string },
-): Downloads {
-  return createDownloads({
-    guard: createGuard({ allowNetworks: config.urlAllowNetworks, ports: config.urlPorts }),
-    resolve: createResolve({ servers: config.urlDnsServers, hosts: readHostsFile() }),
-    limits: { perUser: config.downloadsPerUser, total: descriptors.downloads },
-    timeoutMs: config.downloadTimeoutMs,
-    userAgent: `Sluice/${version}`,
-  });
 }
 
 /** Null when it answers. Anybody may read this: the driver's own words hold addresses. */
@@ -366,15 +343,6 @@ async function problemOf(postgres: Postgres): Promise<string | null> {
   } catch (error) {
     return `The database does not answer (${codeOf(error) ?? 'no code'})`;
   }
-}
-
-/** Characters of a path that go into the log: it may be 16 KB long, and anything. */
-const LOGGED_PATH = 200;
-/** A key may be deleted by its value, which then is in the path. */
-const KEY_IN_PATH = /^(\/web\/keys\/)(?!me$).+/;
-
-function about({ requestId, method, path }: EndedRequest): Record<string, string> {
-  return { requestId, method, path: path.replace(KEY_IN_PATH, '$1{uuid}').slice(0, LOGGED_PATH) };
 }
 
 function readVersion(): string {

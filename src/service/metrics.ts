@@ -1,10 +1,13 @@
 // What the service counts and measures, in the text format of Prometheus: scans as they end, everything else when it is asked for.
+
+import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
+import { isIP } from 'node:net';
 import { Counter, collectDefaultMetrics, Gauge, Histogram, Registry } from 'prom-client';
 import type { SignatureState } from '../engine/signature-state.js';
 import type { ScanPool } from '../engine/threads/pool.js';
 import type { HistoryState } from '../history/history.js';
 import type { UploadMemory } from '../scan/memory/memory.js';
-import type { ScanEvent } from '../scan/service.js';
+import type { EndedScan } from '../scan/scan.js';
 import type { VerdictCache } from '../scan/verdicts/cache.js';
 
 export interface MetricsParts {
@@ -29,7 +32,11 @@ type Lending = Pick<
 
 export interface Metrics {
   readonly contentType: string;
-  scanned(event: ScanEvent): void;
+  ended(scan: EndedScan): void;
+  /** Waits for a thread count from now on: those before were of scans that nobody asked for. */
+  countTurns(): void;
+  /** Scans of this engine that nobody asked for. */
+  leaveOut(epoch: number, scans: number): void;
   render(): Promise<string>;
 }
 
@@ -42,7 +49,7 @@ const WAIT_SECONDS = [0.001, 0.01, 0.03, 0.1, 0.3, 0.6, 1, 3, 10, 30, 60];
 export function createMetrics(parts: MetricsParts): Metrics {
   const registry = new Registry();
   collectDefaultMetrics({ register: registry, prefix: 'sluice_' });
-  const scanned = countScans(registry);
+  const ended = countScans(registry);
   const gauge: AddGauge = (name, help, read) => {
     new Gauge({
       name,
@@ -53,7 +60,8 @@ export function createMetrics(parts: MetricsParts): Metrics {
       },
     });
   };
-  addWaits(registry, parts.pool);
+  const waits = addWaits(registry);
+  const own = { epoch: 0, scans: 0 };
   addPool(gauge, parts.pool);
   addMemory(registry, gauge, 'upload', parts.memories.uploads);
   addMemory(registry, gauge, 'download', parts.memories.downloads);
@@ -62,12 +70,18 @@ export function createMetrics(parts: MetricsParts): Metrics {
   gauge('sluice_admission_degraded', '1: Redis is away, and keys and quota are served from Postgres.', () =>
     parts.admissionProblem() === null ? 0 : 1,
   );
-  addSignatures(registry, gauge, parts.signatures);
-  return { contentType: registry.contentType, scanned, render: () => registry.metrics() };
+  addSignatures(registry, gauge, parts.signatures, own);
+  return {
+    contentType: registry.contentType,
+    ended,
+    countTurns: () => parts.pool.onTurn(waits),
+    leaveOut: (epoch, scans) => Object.assign(own, { epoch, scans }),
+    render: () => registry.metrics(),
+  };
 }
 
 /** Returns what counts a scan that has ended. */
-function countScans(registry: Registry): Metrics['scanned'] {
+function countScans(registry: Registry): Metrics['ended'] {
   const scans = new Counter({
     name: 'sluice_scans_total',
     help: 'Scans that were admitted, by what came of them and what has looked; cache: hit, miss, or none when nothing has.',
@@ -91,12 +105,12 @@ function countScans(registry: Registry): Metrics['scanned'] {
     buckets: SCAN_SECONDS,
     registers: [registry],
   });
-  return (event) => {
-    const { sizeBytes, cached, durationMs, engine } = event;
-    const looked = engine === null ? 'none' : cached ? 'hit' : 'miss';
-    scans.inc({ outcome: outcomeOf(event), engine: engine?.label ?? 'none', cache: looked });
-    if (event.failure !== null) failures.inc({ failure: event.failure });
-    if (sizeBytes !== null) bytes.inc(sizeBytes);
+  return (scan) => {
+    const { wholeBytes, durationMs, lookedBy: engine } = scan;
+    const looked = engine === null ? 'none' : scan.looked === 'now' ? 'miss' : 'hit';
+    scans.inc({ outcome: outcomeOf(scan), engine: engine?.label ?? 'none', cache: looked });
+    if (scan.failure !== null) failures.inc({ failure: scan.failure });
+    if (wholeBytes !== null) bytes.inc(wholeBytes);
     if (looked === 'miss') seconds.observe(durationMs / 1000);
   };
 }
@@ -105,7 +119,7 @@ function addPool(gauge: AddGauge, pool: MetricsParts['pool']): void {
   gauge('sluice_scan_threads', 'Scan threads.', () => pool.threads);
   gauge(
     'sluice_scan_threads_standing_in',
-    'Threads at scans beside those, for accounts that have none while others hold them all.',
+    'Threads at scans beside those, for scans that would wait behind long ones.',
     () => pool.standIns,
   );
   gauge('sluice_scans_running', 'Scans that a thread is at.', () => pool.running);
@@ -166,7 +180,7 @@ function addMemory(registry: Registry, gauge: AddGauge, kind: 'upload' | 'downlo
 }
 
 /** `rejected`: the client's fault; `failed`: ours; `incomplete`: not all of it was looked at; `unavailable`: the URL could not be fetched. */
-function outcomeOf({ status, virusName, failure }: ScanEvent): string {
+function outcomeOf({ status, virusName, failure }: EndedScan): string {
   switch (failure) {
     case null:
       return virusName === null ? 'clean' : 'infected';
@@ -181,10 +195,10 @@ function outcomeOf({ status, virusName, failure }: ScanEvent): string {
   }
 }
 
-function addWaits(registry: Registry, pool: Pick<ScanPool, 'onTurn'>): void {
+function addWaits(registry: Registry): Parameters<ScanPool['onTurn']>[0] {
   const waits = new Histogram({
     name: 'sluice_scan_wait_seconds',
-    help: 'Time before a thread, of scans that had one; class: alone (no other account had scans), shared (others had), stand_in (others held all threads, and one more had to come).',
+    help: 'Time before a thread, of scans that had one; class: alone (no other account had scans), shared (others had), stand_in (all threads were at long scans, and one beside them took it).',
     labelNames: ['class'] as const,
     buckets: WAIT_SECONDS,
     registers: [registry],
@@ -194,10 +208,16 @@ function addWaits(registry: Registry, pool: Pick<ScanPool, 'onTurn'>): void {
     shared: waits.labels('shared'),
     standIn: waits.labels('stand_in'),
   };
-  pool.onTurn((kind, waitedMs) => classes[kind].observe(waitedMs / 1000));
+  return (kind, waitedMs) => classes[kind].observe(waitedMs / 1000);
 }
 
-function addSignatures(registry: Registry, gauge: AddGauge, state: () => SignatureState): void {
+/** `own`: scans that nobody asked for. */
+function addSignatures(
+  registry: Registry,
+  gauge: AddGauge,
+  state: () => SignatureState,
+  own: { readonly epoch: number; readonly scans: number },
+): void {
   const serving = () => {
     const now = state();
     return now.kind === 'ready' ? now : null;
@@ -223,7 +243,10 @@ function addSignatures(registry: Registry, gauge: AddGauge, state: () => Signatu
   gauge('sluice_gates_given_up', 'Gates that hit clean content before, and are not used.', () => {
     return engine()?.gates?.givenUp ?? 0;
   });
-  gauge('sluice_gates_scans', 'Scans since the load.', () => gates()?.scans ?? 0);
+  gauge('sluice_gates_scans', 'Scans since the load.', () => {
+    const scans = gates()?.scans ?? 0;
+    return engine()?.epoch === own.epoch ? scans - own.scans : scans;
+  });
   gauge('sluice_gates_second_looks', 'Of these, scans in which a gate hit.', () => gates()?.secondLooks ?? 0);
   gauge('sluice_gates_lookers', 'Engines that have looked again.', () => gates()?.lookers ?? 0);
   gauge(
@@ -233,27 +256,37 @@ function addSignatures(registry: Registry, gauge: AddGauge, state: () => Signatu
   );
   gauge('sluice_gates_noisy', 'Gates that hit in vain since the load.', () => gates()?.noisy.length ?? 0);
   gauge('sluice_signatures_epoch', 'Counts the loads of this process.', () => engine()?.epoch ?? 0);
-  gauge(
-    'sluice_signatures_built_seconds',
-    'Epoch seconds of the newest of their files.',
-    () => engine()?.signaturesBuiltAt ?? 0,
-  );
   gauge('sluice_signatures_reload_failed', '1: newer signatures could not be loaded, the old ones go on.', () =>
     serving()?.reload.kind === 'failed' ? 1 : 0,
   );
   gauge('sluice_engine_stands_in', '1: YARA rules serve though ClamAV was wanted.', () =>
     (engine()?.standsInFor ?? null) === null ? 0 : 1,
   );
-  new Gauge({
-    name: 'sluice_signatures_daily_age_seconds',
-    help: 'Age of the newest official daily database; absent without one.',
-    registers: [registry],
-    collect() {
+  const absentWithout = (name: string, help: string, value: () => number | null): void => {
+    new Gauge({
+      name,
+      help,
+      registers: [registry],
+      collect() {
+        const now = value();
+        if (now === null) this.remove();
+        else this.set(now);
+      },
+    });
+  };
+  absentWithout(
+    'sluice_signatures_built_seconds',
+    'When the signatures were built, in epoch seconds: the newest official database, or else the newest file that says it; absent where none does.',
+    () => engine()?.signaturesBuiltAt ?? null,
+  );
+  absentWithout(
+    'sluice_signatures_daily_age_seconds',
+    'Age of the newest official daily database; absent without one.',
+    () => {
       const builtAt = engine()?.dailyBuiltAt ?? null;
-      if (builtAt === null) this.remove();
-      else this.set(Math.max(0, Date.now() / 1000 - builtAt));
+      return builtAt === null ? null : Math.max(0, Date.now() / 1000 - builtAt);
     },
-  });
+  );
   new Gauge({
     name: 'sluice_engine_info',
     help: 'Always 1; the label says what serves, as in X-Scan-Engine.',
@@ -265,4 +298,73 @@ function addSignatures(registry: Registry, gauge: AddGauge, state: () => Signatu
       if (now !== null) this.set({ engine: now.description }, 1);
     },
   });
+}
+
+export interface MetricsServerOptions {
+  readonly metrics: Metrics;
+  /** The first of the ports that may be taken; 0: a free port is chosen. */
+  readonly port: number;
+  /** How many ports in a row: one for each process of the service. */
+  readonly ports: number;
+  readonly onListening: (port: number) => void;
+  /** Called once when none is free; it is tried again until one is. */
+  readonly onTaken: (error: Error) => void;
+}
+
+const LOOPBACK = '127.0.0.1';
+/** A process that is replaced leaves its port within this and a moment. */
+const RETRY_MS = 1_000;
+
+/** Begins to listen without a wait for it: scans are served also while the port is taken. Returns what ends it. */
+export function startMetricsServer(options: MetricsServerOptions): () => Promise<void> {
+  const { metrics, port, ports, onListening, onTaken } = options;
+  const server = createServer((request, response) => {
+    answer(request, response, metrics).catch(() => response.destroy());
+  });
+  let retry: NodeJS.Timeout | null = null;
+  let tried = 0;
+  let isTold = false;
+  const listen = (): void => void server.listen(port === 0 ? 0 : port + (tried % ports), LOOPBACK);
+  server.on('listening', () => {
+    const address = server.address();
+    if (address !== null && typeof address === 'object') onListening(address.port);
+  });
+  server.on('error', (error) => {
+    tried += 1;
+    if (tried % ports !== 0) return listen();
+    if (!isTold) onTaken(error);
+    isTold = true;
+    retry = setTimeout(listen, RETRY_MS);
+    retry.unref();
+  });
+  listen();
+  return async () => {
+    if (retry !== null) clearTimeout(retry);
+    server.removeAllListeners('error').on('error', () => undefined);
+    if (!server.listening) return;
+    const closed = new Promise<void>((resolve) => void server.close(() => resolve()));
+    server.closeAllConnections();
+    await closed;
+  };
+}
+
+async function answer(request: IncomingMessage, response: ServerResponse, metrics: Metrics): Promise<void> {
+  const [path] = (request.url ?? '').split('?', 1);
+  if (!isForUs(request.headers.host)) return end(response, 403, 'The host is not this machine\n');
+  if (path !== '/metrics') return end(response, 404, 'Only /metrics is here\n');
+  if (request.method !== 'GET' && request.method !== 'HEAD') return end(response, 405, 'Only GET\n');
+  const text = await metrics.render();
+  response.writeHead(200, { 'Content-Type': metrics.contentType, 'Cache-Control': 'no-store' });
+  response.end(request.method === 'HEAD' ? undefined : text);
+}
+
+/** A page in a browser on this machine may send its own host's name here, but not an address. */
+function isForUs(host: string | undefined): boolean {
+  const name = (host ?? '').replace(/:\d+$/, '').replace(/^\[(.*)\]$/, '$1');
+  return name === 'localhost' || isIP(name) !== 0;
+}
+
+function end(response: ServerResponse, status: number, text: string): void {
+  response.writeHead(status, { 'Content-Type': 'text/plain; charset=utf-8' });
+  response.end(text);
 }

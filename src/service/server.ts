@@ -1,5 +1,5 @@
 // One server process between its supervisor and its service: when it begins to serve, what it reports meanwhile, and how it leaves.
-import type { Config } from '../config/types.js';
+import type { Config } from '../config/config.js';
 import { messageOfError } from '../error-text.js';
 import type { EventLog } from '../log.js';
 import { type StartedEngine, startEngine } from './engine.js';

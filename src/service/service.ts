@@ -1,11 +1,12 @@
 // The service: its parts started in order, and stopped in the reverse order.
 import { type BootstrapAccount, bootstrap } from '../account/bootstrap.js';
-import type { Config } from '../config/types.js';
+import type { Config } from '../config/config.js';
 import type { Engine } from '../engine/engine.js';
 import { startHistory } from '../history/history.js';
 import type { EventLog } from '../log.js';
 import type { StartedEngine } from './engine.js';
 import { createHttp } from './http.js';
+import { starting } from './starting.js';
 import { startAdmission, startStore } from './stores.js';
 
 export interface Service {
@@ -17,7 +18,7 @@ export interface Service {
   readonly hungThreads: number;
   /** Takes requests from now on; resolves with the port, rejects when the address can't be had. */
   listen(): Promise<number>;
-  /** Resolves when scans are served; rejects when the signatures can't be loaded, while the rest goes on answering. */
+  /** Resolves when scans are served without a delay; rejects when the signatures can't be loaded, while the rest goes on answering. */
   ready(): Promise<Engine>;
   /** The engine that is wanted serves, not one that stands in for it, and not none. */
   readonly isComplete: boolean;
@@ -56,61 +57,56 @@ export async function startService(
 ): Promise<Service> {
   const { pool, signatures, sandbox } = engine;
   const { takesOver, socketDirectory, listener } = surroundings;
-  const stops: (() => Promise<void>)[] = [];
-  const stop = async (): Promise<void> => {
-    for (let next = stops.pop(); next !== undefined; next = stops.pop()) await next();
-  };
-  let isEngineStopped = false;
+  let isEngineAdded = false;
   try {
-    const postgres = await startStore(config, log, socketDirectory, stops);
-    const account = await bootstrap(postgres.sql, config.bootstrap, { isEmbedded: config.databaseUrl === null });
-    const history = await startHistory({
-      sql: postgres.sql,
-      dataDirectory: config.dataDirectory,
-      journalLimitBytes: config.historyJournalBytes,
-      retentionDays: config.historyRetentionDays,
-      log,
+    return await starting(async (add) => {
+      const { postgres } = add(await startStore(config, log, socketDirectory));
+      const account = await bootstrap(postgres.sql, config.bootstrap, { isEmbedded: config.databaseUrl === null });
+      const history = add(
+        await startHistory({
+          sql: postgres.sql,
+          dataDirectory: config.dataDirectory,
+          journalLimitBytes: config.historyJournalBytes,
+          retentionDays: config.historyRetentionDays,
+          log,
+        }),
+      );
+      add(engine);
+      isEngineAdded = true;
+      const admission = add(await startAdmission(config, log, postgres, takesOver));
+      const refused = new Set<string>();
+      const { store, findKey, redis } = admission;
+      const parts = { postgres, admission: store, findKey, redis, history, signatures, pool, refused, listener };
+      const http = add(await createHttp(config, log, { ...parts, sandbox: sandbox.confinement }));
+      return {
+        account,
+        get lateThreads() {
+          return pool.late;
+        },
+        get hungThreads() {
+          return pool.hung;
+        },
+        listen: () => http.listen(),
+        ready: () => http.ready,
+        get isComplete() {
+          const state = signatures.state();
+          return state.kind === 'ready' && state.engine.standsInFor === null;
+        },
+        reloadSignatures: () => signatures.reload(),
+        refuse(digests: readonly string[]) {
+          for (const digest of digests) refused.add(digest);
+        },
+        async handOver() {
+          http.stopListening();
+          await admission.handOver();
+        },
+        alone: () => admission.alone(),
+        drain: () => http.drain(),
+        endsWithinMs: (drains: boolean) => http.endsWithinMs(drains),
+      };
     });
-    stops.push(() => history.stop());
-    stops.push(async () => {
-      isEngineStopped = true;
-      await engine.stop();
-    });
-    const admission = await startAdmission(config, log, postgres, takesOver, stops);
-    const refused = new Set<string>();
-    const { store, findKey, redis } = admission;
-    const parts = { postgres, admission: store, findKey, redis, history, signatures, pool, refused, listener };
-    const http = await createHttp(config, log, { ...parts, sandbox: sandbox.confinement }, stops);
-    return {
-      account,
-      get lateThreads() {
-        return pool.late;
-      },
-      get hungThreads() {
-        return pool.hung;
-      },
-      listen: () => http.listen(),
-      ready: () => signatures.ready(),
-      get isComplete() {
-        const state = signatures.state();
-        return state.kind === 'ready' && state.engine.standsInFor === null;
-      },
-      reloadSignatures: () => signatures.reload(),
-      refuse(digests) {
-        for (const digest of digests) refused.add(digest);
-      },
-      async handOver() {
-        http.stopListening();
-        await admission.handOver();
-      },
-      alone: () => admission.alone(),
-      drain: () => http.drain(),
-      endsWithinMs: (drains) => http.endsWithinMs(drains),
-      stop,
-    };
   } catch (error) {
-    await stop();
-    if (!isEngineStopped) await engine.stop();
+    if (!isEngineAdded) await engine.stop();
     throw error;
   }
 }

@@ -2,43 +2,37 @@
 
 import { planOf } from '../account/users.js';
 import type { AdmissionStore } from '../admission/admission.js';
-import { createAdmissions } from '../admission/admissions.js';
+import { type AdmissionParts, createAdmissions } from '../admission/admissions.js';
 import { createHandover } from '../admission/handover.js';
 import type { Ledger } from '../admission/ledger.js';
-import { createKeyLoader, recentRevocations } from '../admission/live-keys.js';
-import { createLookups, type Lookups } from '../admission/lookups.js';
+import { createKeyLoader, createLookups, type Lookups, recentRevocations } from '../admission/lookups.js';
 import { createMemoryLedger } from '../admission/memory-ledger.js';
 import { createQuotaHours, type QuotaHours } from '../admission/quota-hours.js';
 import { createRedisLedger } from '../admission/redis-ledger.js';
+import type { Config } from '../config/config.js';
 import { hourlyLimitOf } from '../config/plans.js';
-import type { Config } from '../config/types.js';
 import type { Log } from '../log.js';
 import { startEmbedded } from '../store/embedded/embedded.js';
 import { openPostgres, type Postgres, type Sql } from '../store/postgres.js';
 import type { RedisCommands } from '../store/redis/redis.js';
 import { inBatches } from '../waiting/batches.js';
+import { type Stopping, starting } from './starting.js';
 
 /** Without `socketDirectory` the embedded database, if it is wanted, is this process's own. */
-export async function startStore(
-  config: Config,
-  log: Log,
-  socketDirectory: string | null,
-  stops: (() => Promise<void>)[],
-): Promise<Postgres> {
-  if (config.databaseUrl !== null) {
-    const postgres = await openPostgres({ kind: 'url', url: config.databaseUrl });
-    stops.push(() => postgres.close());
-    return postgres;
-  }
-  const postgres = await openPostgres({
-    kind: 'embedded',
-    socketDirectory: socketDirectory ?? (await startOwnEmbedded(config, log, stops)),
+export async function startStore({ databaseUrl, ...config }: Config, log: Log, socketDirectory: string | null) {
+  return await starting(async (add) => {
+    const embedded = async () => socketDirectory ?? add(await startOwnEmbedded(config, log)).socketDirectory;
+    const postgres = await openPostgres(
+      databaseUrl === null
+        ? { kind: 'embedded', socketDirectory: await embedded() }
+        : { kind: 'url', url: databaseUrl },
+    );
+    add({ stop: () => postgres.close() });
+    return { postgres };
   });
-  stops.push(() => postgres.close());
-  return postgres;
 }
 
-async function startOwnEmbedded(config: Config, log: Log, stops: (() => Promise<void>)[]): Promise<string> {
+async function startOwnEmbedded(config: Pick<Config, 'dataDirectory' | 'databaseUser'>, log: Log) {
   const { dataDirectory, databaseUser: user } = config;
   log.info({ dataDirectory }, 'starting the embedded database');
   const { socketDirectory, ended, stop } = await startEmbedded({ dataDirectory, user, log });
@@ -47,14 +41,16 @@ async function startOwnEmbedded(config: Config, log: Log, stops: (() => Promise<
     // Nobody starts it again, and nothing can be stored any more.
     if (!isStopping) throw new Error(`The embedded database has ended: ${end}`);
   });
-  stops.push(() => {
-    isStopping = true;
-    return stop();
-  });
-  return socketDirectory;
+  return {
+    socketDirectory,
+    stop(): Promise<void> {
+      isStopping = true;
+      return stop();
+    },
+  };
 }
 
-export interface Admission {
+export interface Admission extends Stopping {
   readonly store: AdmissionStore;
   /** Whose live key it is, by its hash, as Postgres says now; nothing is counted. Throws Failure `unavailable`. */
   readonly findKey: Lookups['find'];
@@ -72,57 +68,59 @@ export async function startAdmission(
   log: Log,
   { admission: sql }: Postgres,
   takesOver: boolean,
-  stops: (() => Promise<void>)[],
 ): Promise<Admission> {
-  const hours = createQuotaHours(sql);
-  const onProblem = (problem: string): void => log.warn({ problem }, 'admission');
   const lookups = createLookups(createKeyLoader(sql, config.plans));
   const common = {
     lookups,
+    hours: createQuotaHours(sql),
     async limitOf(userId: string): Promise<number | null> {
       const plan = await planOf(sql, userId);
       return plan === null ? null : hourlyLimitOf(config.plans, plan);
     },
-    onProblem,
+    clock: Date.now,
+    onProblem: (problem: string): void => log.warn({ problem }, 'admission'),
   };
-  if (config.redisUrl === null) {
-    const handover = createHandover(() => createMemoryLedger(Date.now), hours, takesOver);
-    const { ledger, hours: counted } = handover;
-    const store = createAdmissions({ ...common, hours: counted, ledger, clock: Date.now, ledgerProblem: () => null });
-    stops.push(() => store.stop());
-    return {
-      store,
-      findKey: lookups.find,
-      redis: null,
-      async handOver() {
-        handover.leave();
-        // The mirror learns within this turn of units that were taken before.
-        await new Promise((resolve) => setImmediate(resolve));
-        await store.flush();
-        handover.left();
-      },
-      alone: () => handover.arrive(),
-    };
-  }
+  if (config.redisUrl === null) return admissionInProcess(common, takesOver);
+  return await admissionInRedis(common, config.redisUrl, sql);
+}
+
+type Common = Omit<AdmissionParts, 'ledger' | 'ledgerProblem'>;
+
+function admissionInProcess(common: Common, takesOver: boolean): Admission {
+  const handover = createHandover(() => createMemoryLedger({ clock: Date.now }), common.hours, takesOver);
+  const { ledger, hours } = handover;
+  const store = createAdmissions({ ...common, hours, ledger, ledgerProblem: () => null });
+  return {
+    store,
+    findKey: common.lookups.find,
+    redis: null,
+    async handOver() {
+      handover.leave();
+      // The mirror learns within this turn of units that were taken before.
+      await new Promise((resolve) => setImmediate(resolve));
+      await store.flush();
+      handover.left();
+    },
+    alone: () => handover.arrive(),
+    stop: () => store.stop(),
+  };
+}
+
+/** All processes count in Redis: there is nothing to hand over. */
+async function admissionInRedis(common: Common, url: string, sql: Sql): Promise<Admission> {
   // Its driver is read only where there is a Redis.
   const { openRedis } = await import('../store/redis/redis.js');
-  const redis = await openRedis({
-    url: config.redisUrl,
-    onReturn: (commands) => reconcileLedger(createRedisLedger(commands), hours, sql),
-    onProblem,
+  return await starting(async (add) => {
+    const redis = await openRedis({
+      url,
+      onReturn: (commands) => reconcileLedger(createRedisLedger(commands), common.hours, sql),
+      onProblem: common.onProblem,
+    });
+    add({ stop: async () => redis.close() });
+    const ledger = createRedisLedger(redis);
+    const store = add(createAdmissions({ ...common, ledger, ledgerProblem: () => redis.problem() }));
+    return { store, findKey: common.lookups.find, redis, handOver: async () => undefined, alone: () => undefined };
   });
-  stops.push(async () => redis.close());
-  const ledger = createRedisLedger(redis);
-  const store = createAdmissions({
-    ...common,
-    hours,
-    ledger,
-    clock: Date.now,
-    ledgerProblem: () => redis.problem(),
-  });
-  stops.push(() => store.stop());
-  // All processes count in Redis: there is nothing to hand over.
-  return { store, findKey: lookups.find, redis, handOver: async () => undefined, alone: () => undefined };
 }
 
 /**

@@ -3,7 +3,7 @@
 import { performance } from 'node:perf_hooks';
 import type postgres from 'postgres';
 import { Unavailable } from '../errors.js';
-import { createClock } from '../waiting/deadline.js';
+import { type TurnLimits, Turns } from '../waiting/turns.js';
 import { endsWithin, NoAnswer, within } from '../waiting/within.js';
 
 /** The driver with a single connection. */
@@ -22,28 +22,24 @@ export interface Lent {
   discard(): void;
 }
 
-export interface LaneLimits {
+export interface LaneLimits extends Partial<TurnLimits> {
   /** Connections that the lane may have at one time. */
-  readonly connections: number;
+  readonly running: number;
   /** Connections that it leaves free for lanes before it. */
   readonly spare: number;
   /** Work that waits for one; the next is refused. */
   readonly waiting: number;
-  /** How long work waits for one; unset: as long as a request does. */
-  readonly waitMs?: number;
   /** A query without an answer for so long hangs; unset: longer than any statement but those of a migration takes. */
   readonly hangMs?: number;
 }
 
-/** Rejects with Failure('unavailable') when too many wait, with NoAnswer when a connection isn't free in time. */
-export type Lane = <T>(work: (lent: Lent) => Promise<T>) => Promise<T>;
+/**
+ * For the work of one party: an account, or what else shares the lane with others; they go by the time that each has used. Rejects with
+ * Failure('unavailable') when too many wait, with NoAnswer when a connection isn't free in time.
+ */
+export type Lane = <T>(who: string, work: (lent: Lent) => Promise<T>) => Promise<T>;
 
-export interface Connections {
-  /** A lane that is made earlier goes before one that is made later. */
-  lane(limits: LaneLimits): Lane;
-  /** Lets running work end for so long, then ends every connection. Nothing begins after it. */
-  close(timeoutSeconds: number): Promise<void>;
-}
+export type PostgresConnections = ReturnType<typeof createConnections>;
 
 export interface ConnectionsOptions {
   readonly open: OpenDriver;
@@ -64,7 +60,7 @@ const LIFETIME_MS = 45 * 60_000;
 const RETIRE_SECONDS = 5;
 
 /** One driver from its making to its end. */
-interface Session {
+interface OpenConnection {
   readonly driver: Driver;
   readonly openedAt: number;
   losses: number;
@@ -73,79 +69,56 @@ interface Session {
   onLoss: () => void;
 }
 
-interface Queue {
-  readonly limits: LaneLimits;
-  running: number;
-  readonly waiting: ((session: Session) => void)[];
-}
-
-export function createConnections({ open, size }: ConnectionsOptions): Connections {
-  const queues: Queue[] = [];
-  const sessions = startSessions(open, size);
-  const { free } = sessions;
+export function createConnections({ open, size }: ConnectionsOptions) {
+  const lanes: Turns[] = [];
+  const all = openAll(open, size);
+  const { free } = all;
   let isClosed = false;
   let onRest: () => void = () => undefined;
 
   /** Gives free connections to those who wait, as their lanes allow. */
   function serve(): void {
-    for (const queue of queues) {
-      while (hasRoom(queue) && queue.waiting.length > 0) {
-        // The one that was used last: it is connected.
-        const session = free.pop();
-        if (session === undefined) return;
-        queue.running += 1;
-        queue.waiting.shift()?.(session);
-      }
-    }
+    for (const lane of lanes) lane.serve();
   }
 
-  function hasRoom({ running, limits }: Queue): boolean {
-    return running < limits.connections && free.length > limits.spare;
+  /** The one that was used last: it is connected. */
+  function take(): OpenConnection {
+    const connection = free.pop();
+    if (connection === undefined) throw new Error('A turn has a connection');
+    return connection;
   }
 
-  async function take(queue: Queue): Promise<Session> {
-    if (isClosed) throw new ConnectionLost('The connections are closed');
-    const { waiting, limits } = queue;
-    const { waitMs = WAIT_MS } = limits;
-    if (!hasRoom(queue) && waiting.length >= limits.waiting) {
-      throw new Unavailable('storeBusy');
-    }
-    return await new Promise((resolve, reject) => {
-      const clock = createClock(waitMs, () => {
-        waiting.splice(waiting.indexOf(begin), 1);
-        reject(new NoAnswer(waitMs));
-      });
-      const begin = (session: Session): void => {
-        clock.stop();
-        resolve(session);
-      };
-      clock.start();
-      waiting.push(begin);
-      serve();
-    });
-  }
-
-  function giveBack(queue: Queue, session: Session): void {
-    queue.running -= 1;
-    free.push(isClosed || mayStay(session) ? session : sessions.replace(session));
+  function giveBack(connection: OpenConnection): void {
+    free.push(isClosed || mayStay(connection) ? connection : all.replace(connection));
     if (free.length === size) onRest();
-    serve();
   }
 
   return {
-    lane(limits) {
-      const queue: Queue = { limits, running: 0, waiting: [] };
-      queues.push(queue);
-      return async (work) => {
-        const session = await take(queue);
-        try {
-          return await work(lend(session, limits.hangMs ?? HANG_MS));
-        } finally {
-          giveBack(queue, session);
-        }
+    /** A lane that is made earlier goes before one that is made later. */
+    lane({ spare, hangMs = HANG_MS, ...limits }: LaneLimits): Lane {
+      const { running, waiting, runningEach = running, waitingEach = waiting, waitMs = WAIT_MS } = limits;
+      const lane = new Turns({
+        ...{ running, runningEach, waiting, waitingEach, waitMs },
+        full: () => new Unavailable('storeBusy'),
+        late: () => new NoAnswer(waitMs),
+        hasRoom: () => free.length > spare,
+        onEnd: serve,
+      });
+      lanes.push(lane);
+      return async (who, work) => {
+        if (isClosed) throw new ConnectionLost('The connections are closed');
+        return await lane.run([who], async () => {
+          const connection = take();
+          try {
+            return await work(lend(connection, hangMs));
+          } finally {
+            giveBack(connection);
+          }
+        });
       };
     },
-    async close(timeoutSeconds) {
+    /** Lets running work end for so long, then ends every connection. Nothing begins after it. */
+    async close(timeoutSeconds: number): Promise<void> {
       isClosed = true;
       if (free.length < size) {
         const rest = new Promise<void>((resolve) => {
@@ -153,63 +126,57 @@ export function createConnections({ open, size }: ConnectionsOptions): Connectio
         });
         await endsWithin(rest, timeoutSeconds * 1000);
       }
-      await sessions.end();
+      await all.end();
     },
   };
 }
 
-interface Sessions {
-  /** Those that nobody uses. */
-  readonly free: Session[];
-  /** Ends a session, which isn't free; returns a new one in its place. */
-  replace(session: Session): Session;
-  end(): Promise<void>;
-}
-
-function startSessions(open: OpenDriver, size: number): Sessions {
-  const free = Array.from({ length: size }, () => startSession(open));
+function openAll(open: OpenDriver, size: number) {
+  const free = Array.from({ length: size }, () => openOne(open));
   const all = new Set(free);
   return {
+    /** Those that nobody uses. */
     free,
-    replace(session) {
-      all.delete(session);
+    /** Ends one, which isn't free; returns a new one in its place. */
+    replace(connection: OpenConnection): OpenConnection {
+      all.delete(connection);
       // Nobody waits for its end: there is nothing left to be saved.
-      session.driver.end({ timeout: session.isDiscarded ? 0 : RETIRE_SECONDS }).catch(() => undefined);
-      const next = startSession(open);
+      connection.driver.end({ timeout: connection.isDiscarded ? 0 : RETIRE_SECONDS }).catch(() => undefined);
+      const next = openOne(open);
       all.add(next);
       return next;
     },
-    async end() {
+    async end(): Promise<void> {
       await Promise.all([...all].map(({ driver }) => driver.end({ timeout: 0 })));
     },
   };
 }
 
-function startSession(open: OpenDriver): Session {
+function openOne(open: OpenDriver): OpenConnection {
   const counts = { losses: 0, isDiscarded: false, onLoss: () => undefined };
   const driver = open(() => {
-    session.losses += 1;
-    session.onLoss();
+    connection.losses += 1;
+    connection.onLoss();
   });
-  const session: Session = Object.assign(counts, { driver, openedAt: performance.now() });
-  return session;
+  const connection: OpenConnection = Object.assign(counts, { driver, openedAt: performance.now() });
+  return connection;
 }
 
-function mayStay({ isDiscarded, openedAt }: Session): boolean {
+function mayStay({ isDiscarded, openedAt }: OpenConnection): boolean {
   return !isDiscarded && performance.now() - openedAt < LIFETIME_MS;
 }
 
-function lend(session: Session, hangMs: number): Lent {
+function lend(connection: OpenConnection, hangMs: number): Lent {
   const discard = (): void => {
-    session.isDiscarded = true;
+    connection.isDiscarded = true;
   };
   return {
-    driver: session.driver,
+    driver: connection.driver,
     get losses() {
-      return session.losses;
+      return connection.losses;
     },
     async answerOf(query) {
-      if (session.isDiscarded) throw new ConnectionLost('The connection was given up');
+      if (connection.isDiscarded) throw new ConnectionLost('The connection was given up');
       let isAnswered = false;
       // The driver sends a query when its `then` is called.
       const answer = Promise.resolve(query).finally(() => {
@@ -217,12 +184,12 @@ function lend(session: Session, hangMs: number): Lent {
       });
       // A query that is sent in the moment in which its connection ends is never answered by the driver.
       const lost = new Promise<never>((_, reject) => {
-        session.onLoss = () => setImmediate(() => reject(new ConnectionLost('The connection ended under a query')));
+        connection.onLoss = () => setImmediate(() => reject(new ConnectionLost('The connection ended under a query')));
       });
       try {
         return await within(Promise.race([answer, lost]), hangMs);
       } finally {
-        session.onLoss = () => undefined;
+        connection.onLoss = () => undefined;
         if (!isAnswered) discard();
       }
     },

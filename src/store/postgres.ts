@@ -1,16 +1,16 @@
 // Postgres as the rooms see it: the same driver for DATABASE_URL and for the embedded store, migrated before it is handed out.
 
+import { performance } from 'node:perf_hooks';
 import postgres from 'postgres';
 import { messageOfError } from '../error-text.js';
 import { within } from '../waiting/within.js';
-import { type Connections, createConnections, type Driver, type OpenDriver } from './connections.js';
+import { createConnections, type Driver, type OpenDriver, type PostgresConnections } from './connections.js';
 import { openSocketPlace, POOL_CONNECTIONS } from './embedded/connection.js';
 import { migrate } from './migrations.js';
-import { createPing } from './ping.js';
-import { createSql, guardedSql, type Sql } from './queries.js';
+import { createSql, guardedSql, type Sql, type SqlOf } from './queries.js';
 import { StoreError } from './store-error.js';
 
-export type { Fragment, Queries, Sql } from './queries.js';
+export type { Fragment, Queries, Sql, SqlOf } from './queries.js';
 
 export type PostgresTarget =
   | { readonly kind: 'url'; readonly url: string }
@@ -20,12 +20,12 @@ export type PostgresTarget =
 export interface Postgres {
   /** For work that nobody waits for with a request, and that has deadlines of its own. */
   readonly sql: Sql;
-  /** For requests: what Postgres doesn't answer within five seconds is Failure('unavailable'). */
-  readonly requests: Sql;
+  /** For requests, fair between accounts: what Postgres doesn't answer within five seconds is Failure('unavailable'). */
+  readonly requests: SqlOf;
   /** For admission, which scans wait for: goes before all others, and one connection is always left for it. */
   readonly admission: Sql;
-  /** For pages of the history, which may take seconds: they never have more than a part of the connections. */
-  readonly pages: Sql;
+  /** For pages of the history, which may take seconds, fair between accounts: they never have more than a part of the connections. */
+  readonly pages: SqlOf;
   /** Resolves when Postgres answers, rejects when it doesn't within two seconds. All who ask within a second share one answer. */
   ping(): Promise<void>;
   /** Lets running queries end for a moment, then closes every connection. */
@@ -43,7 +43,6 @@ const CLOSE_TIMEOUT_SECONDS = 5;
 const MIGRATION_MS = 24 * 3_600_000;
 /** Each is a request with its own room in memory, some kilobytes. */
 const REQUESTS_WAITING = 1_000;
-const PAGES_WAITING = 200;
 /** Background work, look-ups of keys and pings are few by their own bounds; direct counts wait one for each scan. */
 const OTHERS_WAITING = 2_000;
 /** Nobody asks for it with a request. */
@@ -64,24 +63,23 @@ export async function openPostgres(target: PostgresTarget): Promise<Postgres> {
 }
 
 async function handOut(
-  connections: Connections,
+  connections: PostgresConnections,
   { template, size, release }: { readonly template: Driver; readonly size: number; readonly release: () => void },
 ): Promise<Postgres> {
   // One connection is always left for what comes first, and requests leave another one for what comes after them.
   const spare = 1;
-  const part = (connections: number): number => Math.max(1, Math.floor(connections));
-  const urgent = createSql(template, connections.lane({ connections: size, spare: 0, waiting: OTHERS_WAITING }));
-  const requests = connections.lane({ connections: part(size - 2), spare, waiting: REQUESTS_WAITING });
-  const behind = connections.lane({ connections: size, spare, waiting: OTHERS_WAITING, waitMs: BEHIND_WAIT_MS });
-  const pages = connections.lane({ connections: part(size / 3), spare, waiting: PAGES_WAITING });
-  const patient = connections.lane({ connections: 1, spare: 0, waiting: 1, hangMs: MIGRATION_MS });
+  const urgent = createSql(template, connections.lane({ running: size, spare: 0, waiting: OTHERS_WAITING }));
+  const requests = connections.lane({ ...shared(size - 2, REQUESTS_WAITING), spare });
+  const behind = connections.lane({ running: size, spare, waiting: OTHERS_WAITING, waitMs: BEHIND_WAIT_MS });
+  const pages = connections.lane({ ...shared(size / 2, REQUESTS_WAITING), spare });
+  const patient = connections.lane({ running: 1, spare: 0, waiting: 1, hangMs: MIGRATION_MS });
   await urgent`SELECT 1`;
   await migrate(createSql(template, patient));
   return {
     sql: createSql(template, behind),
-    requests: guardedSql(template, requests),
+    requests: (who) => guardedSql(template, requests, who),
     admission: urgent,
-    pages: createSql(template, pages),
+    pages: (who) => createSql(template, pages, who),
     ping: createPing(async () => {
       await within(urgent`SELECT 1`, PING_TIMEOUT_MS);
     }),
@@ -90,6 +88,12 @@ async function handOut(
       release();
     },
   };
+}
+
+/** Of a lane that accounts share: one of them leaves most of the connections to the others, and a quarter of the places to wait. */
+function shared(connections: number, waiting: number) {
+  const running = Math.max(1, Math.floor(connections));
+  return { running, runningEach: Math.max(1, Math.floor(running / 3)), waiting, waitingEach: waiting * 0.75 };
 }
 
 interface Place {
@@ -113,8 +117,8 @@ function connect(target: PostgresTarget): Place {
     connection: { application_name: 'sluice' },
   };
   if (target.kind === 'url') {
-    const place = placeOf(target.url);
-    const open: OpenDriver = (onclose) => driverOf(target.url, { ...common, onclose });
+    const { url, place, socket } = readUrl(target.url);
+    const open: OpenDriver = (onclose) => driverOf(url, { ...common, ...socket, onclose });
     return { place, size: CONNECTIONS, open, release: () => undefined };
   }
   const { options, release } = openSocketPlace(target.socketDirectory);
@@ -122,15 +126,52 @@ function connect(target: PostgresTarget): Place {
   return { place: 'The embedded store', size: POOL_CONNECTIONS, open, release };
 }
 
-/** Host, port and database for messages. The driver's own complaint about a URL would quote it whole. */
-function placeOf(url: string): string {
+interface DatabaseUrl {
+  /** As the driver reads it. */
+  readonly url: string;
+  /** Host, port and database for messages. The driver's own complaint about a URL would quote it whole. */
+  readonly place: string;
+  readonly socket: { readonly host?: string; readonly port?: number };
+}
+
+function readUrl(text: string): DatabaseUrl {
+  const { url, folder } = withoutSocket(text);
   if (!URL.canParse(url)) throw new StoreError('DATABASE_URL is not a valid URL');
   const { hostname, port, pathname, search, hash } = new URL(url);
   // `postgres://user:12/34@host/`: read by the letter, the password is a port and a path, and would be shown as such.
   if (`${pathname}${search}${hash}`.includes('@')) {
     throw new StoreError('DATABASE_URL has a user or a password with one of / ? # in it: write them as %2F %3F %23');
   }
-  return `Postgres at ${hostname}:${port === '' ? '5432' : port}${pathname}`;
+  const place = `Postgres at ${folder ?? hostname}:${port === '' ? '5432' : port}${pathname}`;
+  return { url, place, socket: folder === null ? {} : { host: folder, port: port === '' ? 5432 : Number(port) } };
+}
+
+/** RFC 3986 as libpq reads it, which takes an empty host beside a user, and a folder as host. */
+const AUTHORITY = /^(postgres(?:ql)?:\/\/)([^/?#@]*@)?([^/?#@:]*)(:\d+)?(\/[^?#]*)?(\?[^#]*)?$/;
+
+/**
+ * The folder of a UNIX socket, which libpq takes as a host (`%2Frun%2Fpostgresql`) or as the parameter `host` behind an empty one, and the
+ * same URL with an ordinary host, which the driver can read. Null: it names no folder.
+ */
+function withoutSocket(text: string): { readonly url: string; readonly folder: string | null } {
+  const [, scheme = '', login = '', host = '', port = '', path = '', search = ''] = AUTHORITY.exec(text) ?? [];
+  const asked = new URLSearchParams(search);
+  const folder = host === '' ? asked.get('host') : decoded(host);
+  if (folder === null || !folder.startsWith('/')) return { url: text, folder: null };
+  const number = asked.get('port');
+  asked.delete('host');
+  asked.delete('port');
+  const rest = asked.size === 0 ? '' : `?${asked}`;
+  return { url: `${scheme}${login}localhost${number === null ? port : `:${number}`}${path}${rest}`, folder };
+}
+
+function decoded(host: string): string | null {
+  try {
+    return decodeURIComponent(host);
+  } catch {
+    // Not percent-encoded text: no folder has such a name.
+    return null;
+  }
 }
 
 function driverOf(url: string, options: postgres.Options<Record<string, never>>): Driver {
@@ -140,4 +181,21 @@ function driverOf(url: string, options: postgres.Options<Record<string, never>>)
     // What was thrown may quote the URL.
     throw new StoreError('DATABASE_URL is not a URL that the Postgres driver can read');
   }
+}
+
+const AGE_MS = 1_000;
+
+/** Returns what shares one answer of `ask` for a second after it was asked, and for as long as it isn't there. */
+export function createPing(ask: () => Promise<void>, now: () => number = () => performance.now()): () => Promise<void> {
+  let latest: { readonly askedAt: number; readonly answer: Promise<void> } | null = null;
+  let isWaiting = false;
+  return () => {
+    if (latest !== null && (isWaiting || now() - latest.askedAt < AGE_MS)) return latest.answer;
+    isWaiting = true;
+    const answer = ask().finally(() => {
+      isWaiting = false;
+    });
+    latest = { askedAt: now(), answer };
+    return answer;
+  };
 }

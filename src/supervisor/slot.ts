@@ -1,10 +1,8 @@
 // One place for a server process: kept filled, with back-off after crashes, and its process replaced without a gap.
 import type { Log } from '../log.js';
+import { createClock } from '../waiting/deadline.js';
 import { pause } from '../waiting/pause.js';
-import { type BackOff, createDelays } from './back-off.js';
-import type { Report } from './messages.js';
-import { createProcesses, type StartProcess } from './processes.js';
-import { createReplacement } from './replacement.js';
+import { READY_MESSAGE, type Report } from './channel.js';
 import { type End, EXIT_OS_ERROR, fieldsOf, type ServerProcess } from './server-child.js';
 
 /** sysexits.h EX_UNAVAILABLE: the server can't start here (port in use, data directory locked). Final before the first ready. */
@@ -127,4 +125,200 @@ function isOutOfMemory({ signal, exitCode }: End): boolean {
 function isOver({ crashed, exitCode }: End, everReady: boolean): boolean {
   if (!crashed || exitCode === EXIT_CONFIG) return true;
   return !everReady && (exitCode === EXIT_UNAVAILABLE || exitCode === EXIT_OS_ERROR);
+}
+
+export interface BackOff {
+  /** Before the second restart; the first comes at once, and each after the second waits twice as long as the one before it. */
+  readonly firstMs: number;
+  /** The longest wait after a process that never served, or that had no memory left: each start reads a large database. */
+  readonly limitMs: number;
+  /** The most that is waited after a crash of one that served: content did it, and waiting would only keep all others out. */
+  readonly servedLimitMs: number;
+  /** A server that has served for so long makes the next restart the first one again. */
+  readonly healthyMs: number;
+}
+
+export interface Life {
+  /** Since its first load of signatures ended; null: it never did. */
+  readonly servedForMs: number | null;
+  /** There was no room for it: it would soon be so again. */
+  readonly lackedMemory: boolean;
+}
+
+/** Called after each end of a process; returns the wait before the next start, in milliseconds. */
+function createDelays({ firstMs, limitMs, servedLimitMs, healthyMs }: BackOff): (life: Life) => number {
+  let failures = 0;
+  return ({ servedForMs, lackedMemory }) => {
+    if (servedForMs !== null && servedForMs >= healthyMs) failures = 0;
+    const most = servedForMs === null || lackedMemory ? limitMs : Math.min(servedLimitMs, limitMs);
+    const delayMs = failures === 0 ? 0 : Math.min(most, firstMs * 2 ** (failures - 1));
+    failures += 1;
+    return delayMs;
+  };
+}
+
+/** How a process is to begin. */
+export interface Beginning {
+  /** Another one is still there: prepare everything and wait for the order to serve. */
+  readonly takesOver: boolean;
+  /** Whether a stand-in engine may take over. */
+  readonly mayStandIn: boolean;
+}
+
+export type StartProcess = (
+  beginning: Beginning,
+  onReport: (report: Report, server: ServerProcess) => void,
+) => ServerProcess;
+
+export interface Processes {
+  readonly size: number;
+  launch(beginning: Beginning): ServerProcess;
+  /** Starts one that serves as soon as it can, whether or not a process that was replaced still answers what it had. */
+  fill(): ServerProcess;
+  /** Orders a process that takes over to serve, and says when it is alone. */
+  serve(server: ServerProcess): void;
+  endOfOthers(server: ServerProcess): Promise<void>;
+  forward(signal: NodeJS.Signals): void;
+  /** Resolves when the first process serves, or has ended. */
+  readonly firstReady: Promise<void>;
+  /** Resolves when none runs any more. */
+  empty(): Promise<void>;
+}
+
+function createProcesses(start: StartProcess, onReport: (report: Report, server: ServerProcess) => void): Processes {
+  const running = new Set<ServerProcess>();
+  let wasReady: () => void = () => undefined;
+  const firstReady = new Promise<void>((resolve) => {
+    wasReady = resolve;
+  });
+
+  function launch(beginning: Beginning): ServerProcess {
+    const server = start(beginning, onReport);
+    running.add(server);
+    void server.ended.then(() => running.delete(server));
+    void server.heard(READY_MESSAGE).then(wasReady);
+    return server;
+  }
+
+  async function endOfOthers(server: ServerProcess): Promise<void> {
+    await Promise.all([...running].filter((other) => other !== server).map((other) => other.ended));
+  }
+
+  function serve(server: ServerProcess): void {
+    server.tell({ kind: 'serve' });
+    void endOfOthers(server).then(() => server.tell({ kind: 'alone' }));
+  }
+
+  return {
+    get size() {
+      return running.size;
+    },
+    launch,
+    fill() {
+      const takesOver = running.size > 0;
+      const server = launch({ takesOver, mayStandIn: true });
+      if (takesOver) serve(server);
+      return server;
+    },
+    serve,
+    endOfOthers,
+    forward(signal) {
+      for (const server of running) server.kill(signal);
+    },
+    firstReady,
+    async empty() {
+      while (running.size > 0) await Promise.all([...running].map((server) => server.ended));
+    },
+  };
+}
+
+/** A new process that isn't ready within this is given up: the largest databases take a minute. */
+const PREPARE_MS = 600_000;
+
+export interface Replacement {
+  /** A process is getting ready. */
+  readonly isPreparing: boolean;
+  /** Resolves when another process serves in the place of the old one, or has failed to. One at a time: another call returns at once. */
+  replace(old: ServerProcess, reason: string): Promise<void>;
+  /** The old process has ended: the one that is getting ready serves in its place. Null: there is none. */
+  promote(end: End): ServerProcess | null;
+}
+
+export interface ReplacementOptions {
+  readonly processes: Processes;
+  /** Whether the old process still is the one to be replaced. */
+  readonly isWanted: (old: ServerProcess) => boolean;
+  /** The old one has handed over. */
+  readonly onReplaced: (fresh: ServerProcess) => void;
+  readonly log: Log;
+  readonly stop: AbortSignal;
+}
+
+function createReplacement({ processes, isWanted, onReplaced, log, stop }: ReplacementOptions): Replacement {
+  let next: ServerProcess | null = null;
+  let isReplacing = false;
+  let onPromoted: () => void = () => undefined;
+
+  /** False: it won't get ready, or it serves already. */
+  async function prepared(fresh: ServerProcess): Promise<boolean> {
+    const promoted = new Promise<boolean>((resolve) => {
+      onPromoted = () => resolve(false);
+    });
+    // A process that never gets ready keeps nobody from asking again.
+    const clock = createClock(PREPARE_MS, () => fresh.kill('SIGKILL'));
+    clock.start();
+    const isPrepared = await Promise.race([fresh.heard('prepared'), promoted]);
+    clock.stop();
+    return isPrepared;
+  }
+
+  async function replaceOld(old: ServerProcess, reason: string): Promise<void> {
+    // There is room for two, and the one before may still answer a slow upload.
+    if (processes.size > 1)
+      log.info({ reason }, 'the process that was replaced before is still there: waiting for its end');
+    await processes.endOfOthers(old);
+    if (!isWanted(old)) return;
+    log.info({ reason }, 'replacing the server process');
+    const fresh = processes.launch({ takesOver: true, mayStandIn: old.complete === false });
+    next = fresh;
+    const isPrepared = await prepared(fresh);
+    // The old one has died meanwhile, and the new one is in its place already.
+    if (next !== fresh) return;
+    if (!isPrepared || stop.aborted) {
+      next = null;
+      if (!stop.aborted) log.error(fieldsOf(await fresh.ended), 'the new process failed, the old one goes on');
+      return;
+    }
+    old.tell({ kind: 'retire' });
+    // If it ends instead, by itself or killed for it, that is dealt with where ends are: the new one is promoted.
+    if (!(await old.heard('retired')) || next !== fresh) return;
+    next = null;
+    processes.serve(fresh);
+    onReplaced(fresh);
+    if (await fresh.heard(READY_MESSAGE)) log.info({ reason }, 'replaced');
+  }
+
+  return {
+    get isPreparing() {
+      return next !== null;
+    },
+    async replace(old, reason) {
+      if (isReplacing) return;
+      isReplacing = true;
+      try {
+        await replaceOld(old, reason);
+      } finally {
+        isReplacing = false;
+      }
+    },
+    promote(end) {
+      const fresh = next;
+      if (fresh === null) return null;
+      log.error(fieldsOf(end), 'server ended, the one that was to replace it serves');
+      next = null;
+      processes.serve(fresh);
+      onPromoted();
+      return fresh;
+    },
+  };
 }

@@ -1,13 +1,11 @@
 // The supervisor: keeps server processes running, forwards signals to them, and ends with their exit code.
 import { performance } from 'node:perf_hooks';
 import type { Log } from '../log.js';
-import type { BackOff } from './back-off.js';
-import type { Report } from './messages.js';
-import type { Beginning } from './processes.js';
+import type { Report } from './channel.js';
+import { watchTerminal } from './own-process.js';
 import { type End, fieldsOf, isContentsDoing, type ServerProcess, startServerProcess } from './server-child.js';
-import { createSlot, type Slot } from './slot.js';
+import { type BackOff, type Beginning, createSlot, type Slot } from './slot.js';
 import type { KeptStore } from './store.js';
-import { watchTerminal } from './terminal.js';
 
 export interface SuperviseOptions {
   readonly command: string;

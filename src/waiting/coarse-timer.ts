@@ -1,42 +1,74 @@
 // Timers for deadlines that are hardly ever reached: one timer of Node stands for all of them, and beginning and ending one costs next to nothing.
 import { performance } from 'node:perf_hooks';
-import { createLine, type InLine } from './line.js';
+import { type InLine, Line } from './line.js';
 
-export interface CoarseTimer {
-  /** It doesn't call back any more. */
-  stop(): void;
-}
-
-interface Entry extends CoarseTimer, InLine<Entry> {
-  readonly dueMs: number;
-  readonly act: () => void;
+/** Who is called back. */
+export interface TimerOwner {
+  onDue(): void;
 }
 
 /** How late one may be. */
 const TICK_MS = 20;
 
-const entries = createLine<Entry>();
-let ticking: NodeJS.Timeout | null = null;
+/** A timer that its owner starts and stops as often as it likes. */
+export class CoarseTimer implements InLine<CoarseTimer> {
+  readonly owner: TimerOwner;
+  dueMs: number;
+  isGoing: boolean;
+  before: CoarseTimer | null;
+  behind: CoarseTimer | null;
 
-/** Calls back after so long, up to 20 ms later, and never before. */
-export function startCoarseTimer(delayMs: number, act: () => void): CoarseTimer {
-  const entry: Entry = { dueMs: performance.now() + delayMs, act, stop, before: null, behind: null };
-  entries.add(entry);
-  ticking ??= setInterval(tick, TICK_MS);
-  return entry;
+  constructor(owner: TimerOwner) {
+    this.owner = owner;
+    this.dueMs = 0;
+    this.isGoing = false;
+    this.before = null;
+    this.behind = null;
+  }
+
+  /** Calls back once, after so long, up to 20 ms later, and never before. One that goes already begins again. */
+  start(delayMs: number): void {
+    if (this.isGoing) this.stop();
+    this.dueMs = performance.now() + delayMs;
+    this.isGoing = true;
+    timers.add(this);
+    ticking ??= setInterval(tick, TICK_MS);
+  }
+
+  /** It doesn't call back any more. */
+  stop(): void {
+    if (!this.isGoing) return;
+    this.isGoing = false;
+    timers.remove(this);
+  }
+
+  /** Until it calls back; of one that goes. */
+  leftMs(): number {
+    return this.dueMs - performance.now();
+  }
 }
 
-function stop(this: Entry): void {
-  entries.remove(this);
+const timers = new Line<CoarseTimer>();
+let ticking: NodeJS.Timeout | null = null;
+
+/** The same for a callback. */
+export function startCoarseTimer(delayMs: number, onDue: () => void): CoarseTimer {
+  const timer = new CoarseTimer({ onDue });
+  timer.start(delayMs);
+  return timer;
 }
 
 /** One that is begun meanwhile is looked at by the next tick; one that is stopped by another one doesn't call back. */
 function tick(): void {
   const nowMs = performance.now();
   const due = [];
-  for (let entry = entries.first(); entry !== null; entry = entry.behind) if (entry.dueMs <= nowMs) due.push(entry);
-  for (const entry of due) if (entries.remove(entry)) entry.act();
-  if (entries.size > 0 || ticking === null) return;
+  for (let timer = timers.first(); timer !== null; timer = timer.behind) if (timer.dueMs <= nowMs) due.push(timer);
+  for (const timer of due) {
+    if (!timer.isGoing || timer.dueMs > nowMs) continue;
+    timer.stop();
+    timer.owner.onDue();
+  }
+  if (timers.size > 0 || ticking === null) return;
   clearInterval(ticking);
   ticking = null;
 }

@@ -1,6 +1,6 @@
 // A line of things that come and go thousands of times a second, the oldest first.
 
-/** What a thing in a line carries for it; only the line writes to it. */
+/** What a thing in a line carries for it; only the line writes to it. It is in one line at a time. */
 export interface InLine<Item> {
   before: Item | null;
   behind: Item | null;
@@ -11,44 +11,40 @@ export interface InLine<Item> {
  * old table has become old to the garbage collector, it keeps all tables that come after it, with all that was in them at the time: everything of
  * a request then outlives it until the next collection of the whole heap. What has left a line points to nothing.
  */
-export interface Line<Item> {
-  readonly size: number;
-  first(): Item | null;
-  has(item: Item): boolean;
-  /** Behind all others. It is in no line. */
-  add(item: Item): void;
-  /** False: it isn't in the line. */
-  remove(item: Item): boolean;
-}
+export class Line<Item extends InLine<Item>> {
+  size = 0;
+  #first: Item | null = null;
+  #last: Item | null = null;
 
-/** Without getters: they cost more than all else of a line, and some are made with each request. */
-export function createLine<Item extends InLine<Item>>(): Line<Item> {
-  let first: Item | null = null;
-  let last: Item | null = null;
-  const has = (item: Item): boolean => item.before !== null || first === item;
-  const line = {
-    size: 0,
-    first: () => first,
-    has,
-    add(item: Item) {
-      item.before = last;
-      if (last === null) first = item;
-      else last.behind = item;
-      last = item;
-      line.size += 1;
-    },
-    remove(item: Item) {
-      if (!has(item)) return false;
-      const { before, behind } = item;
-      if (before === null) first = behind;
-      else before.behind = behind;
-      if (behind === null) last = before;
-      else behind.before = before;
-      item.before = null;
-      item.behind = null;
-      line.size -= 1;
-      return true;
-    },
-  };
-  return line;
+  first(): Item | null {
+    return this.#first;
+  }
+
+  has(item: Item): boolean {
+    return item.before !== null || this.#first === item;
+  }
+
+  /** Behind all others. It is in no line. */
+  add(item: Item): void {
+    const last = this.#last;
+    item.before = last;
+    if (last === null) this.#first = item;
+    else last.behind = item;
+    this.#last = item;
+    this.size += 1;
+  }
+
+  /** False: it isn't in the line. */
+  remove(item: Item): boolean {
+    const { before, behind } = item;
+    if (before === null && this.#first !== item) return false;
+    if (before === null) this.#first = behind;
+    else before.behind = behind;
+    if (behind === null) this.#last = before;
+    else behind.before = before;
+    item.before = null;
+    item.behind = null;
+    this.size -= 1;
+    return true;
+  }
 }

@@ -1,12 +1,11 @@
 // Users, keys and the first account, on both stores.
 
 import { bootstrap } from '../../src/account/bootstrap.js';
-import { createKey } from '../../src/account/keys.js';
+import { createKey, endKey } from '../../src/account/keys.js';
 import { verifyPassword } from '../../src/account/passwords.js';
-import { endKey } from '../../src/account/revocation.js';
 import { createUser } from '../../src/account/users.js';
 import { createAccess } from '../../src/admission/access.js';
-import { createKeyLoader } from '../../src/admission/live-keys.js';
+import { createKeyLoader } from '../../src/admission/lookups.js';
 import { plansOf } from '../../src/config/plans.js';
 import { hashOfKey } from '../../src/store/key-hash.js';
 import { openPostgres, type Sql } from '../../src/store/postgres.js';

@@ -1,7 +1,7 @@
 // Whose address counts behind proxies: what a client can write must never win over what our own proxies saw.
 import fc from 'fast-check';
 import t from 'tap';
-import { createClientAddress, throttledAs } from '../../src/account/client-address.js';
+import { createClientAddress, throttledAs } from '../../src/account/strangers.js';
 
 const PROXIES = ['10.0.0.0/8', 'fd00::/8'];
 

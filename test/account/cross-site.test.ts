@@ -1,6 +1,6 @@
 // Which requests another site's page may have made, by what browsers say of them.
 import t from 'tap';
-import { isCrossSite } from '../../src/account/cross-site.js';
+import { isCrossSite } from '../../src/account/authenticate.js';
 
 function asked(headers: Record<string, string>, method = 'POST') {
   return { method, headers: new Map(Object.entries({ host: 'sluice.example.org', ...headers })) };

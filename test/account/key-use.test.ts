@@ -1,6 +1,6 @@
 // What this process knows of the last use of keys: forwards only, and bounded. That it reaches Postgres is of the history (rows.test.ts).
 import t from 'tap';
-import { createKeyUse, RECENT_KEYS } from '../../src/account/key-use.js';
+import { createKeyUse, RECENT_KEYS } from '../../src/account/keys.js';
 
 const NOON = Date.UTC(2026, 0, 2, 12);
 

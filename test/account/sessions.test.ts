@@ -1,11 +1,14 @@
 // Sessions and their refresh tokens, on both stores: one use, theft, races, and what "ended" means.
 import { performance } from 'node:perf_hooks';
-import { endSessionOfToken, REFRESH_TOKEN_MS, type Refresh, refreshSession } from '../../src/account/refresh-tokens.js';
 import {
   endSession,
   endSessions,
   findSession,
   listSessions,
+  ownerOfToken,
+  REFRESH_TOKEN_MS,
+  type Refresh,
+  refreshSession,
   type StartedSession,
   startSession,
   sweepSessions,
@@ -231,13 +234,14 @@ onEachStore(async (t, store) => {
     );
   });
 
-  t.test('a refresh token, also a used one, ends its session at a logout', async (t) => {
+  t.test('a refresh token, also a used one, says whose session it is of, until that is ended', async (t) => {
     const { sql } = await open(t, await store.target(t));
     const userId = await newUser(sql);
-    const { refreshToken } = await start(sql, userId);
+    const { refreshToken, sessionId } = await start(sql, userId);
     await refresh(sql, refreshToken);
-    t.equal(await endSessionOfToken(sql, refreshToken), true);
-    t.equal(await endSessionOfToken(sql, refreshToken), false);
-    t.equal(await endSessionOfToken(sql, 'nonsense'), false);
+    t.strictSame(await ownerOfToken(sql, refreshToken), { userId, sessionId });
+    await endSession(sql, userId, sessionId);
+    t.equal(await ownerOfToken(sql, refreshToken), null);
+    t.equal(await ownerOfToken(sql, 'nonsense'), null);
   });
 });

@@ -1,15 +1,16 @@
 // Signing in, on both stores: one password verification for known and unknown accounts, throttling, and an owner who isn't locked out.
+import { hashPassword, verifyPassword } from '../../src/account/passwords.js';
+import { createSignIn, type PasswordWork, type SignIn } from '../../src/account/sign-in.js';
+import { createStrangers } from '../../src/account/strangers.js';
 import {
+  createThrottle,
   registrationsOfAccount,
   registrationsOfAddress,
   signInsOfAccount,
   signInsOfAddress,
   signInsOfPair,
   sweepAttempts,
-  takeAttempt,
-} from '../../src/account/attempts.js';
-import { hashPassword, verifyPassword } from '../../src/account/passwords.js';
-import { createSignIn, type SignIn } from '../../src/account/sign-in.js';
+} from '../../src/account/throttle.js';
 import { createUser } from '../../src/account/users.js';
 import type { Sql } from '../../src/store/postgres.js';
 import { makeTransactionsRepeatable, onEachStore, open } from '../fixtures/stores.js';
@@ -26,23 +27,23 @@ interface Desk {
   later(ms: number): void;
 }
 
+function openSignIn(sql: Sql, passwords: PasswordWork, now: () => number): Promise<SignIn> {
+  const common = { sqlOf: () => sql, strangers: createStrangers(), throttle: createThrottle(now) };
+  return createSignIn({ ...common, plan: 'FREE', registration: 'open', passwords, now });
+}
+
 /** The real thing with a clock of its own and, where a test makes hundreds of attempts, a comparison instead of Argon2. */
 async function openDesk(sql: Sql, { quick = false } = {}): Promise<Desk> {
   const verified: string[] = [];
   let nowMs = START;
-  const signIn = await createSignIn({
-    sql,
-    plan: 'FREE',
-    registration: 'open',
-    passwords: {
-      hash: async (password) => (quick ? `quick:${password}` : await hashPassword(password)),
-      verify: async (password, stored) => {
-        verified.push(stored);
-        return quick ? stored === `quick:${password}` : await verifyPassword(password, stored);
-      },
+  const passwords: PasswordWork = {
+    hash: async (password) => (quick ? `quick:${password}` : await hashPassword(password)),
+    verify: async (password, stored) => {
+      verified.push(stored);
+      return quick ? stored === `quick:${password}` : await verifyPassword(password, stored);
     },
-    now: () => nowMs,
-  });
+  };
+  const signIn = await openSignIn(sql, passwords, () => nowMs);
   return {
     signIn,
     verified,
@@ -83,19 +84,14 @@ onEachStore(async (t, store) => {
 
   t.test('a password that is changed while it is verified signs nobody in', async (t) => {
     const { sql } = await open(t, await store.target(t));
-    const signIn = await createSignIn({
-      sql,
-      plan: 'FREE',
-      registration: 'open',
-      passwords: {
-        hash: async (password) => password,
-        async verify(password, stored) {
-          await sql`UPDATE users SET password_hash = 'another'`;
-          return password === stored;
-        },
+    const passwords: PasswordWork = {
+      hash: async (password) => password,
+      async verify(password, stored) {
+        await sql`UPDATE users SET password_hash = 'another'`;
+        return password === stored;
       },
-      now: () => START,
-    });
+    };
+    const signIn = await openSignIn(sql, passwords, () => START);
     await signIn.register({ ...ada, name: '' }, home);
     await t.rejects(signIn.login(ada, home), wrong);
   });
@@ -157,13 +153,16 @@ onEachStore(async (t, store) => {
     await makeTransactionsRepeatable((await open(t, target)).sql);
     const nodes = await Promise.all([open(t, target), open(t, target)]);
     const rule = { name: 'test', burst: 20, everyMs: 1000 };
+    const throttles = nodes.map(() => createThrottle(() => START));
     const taken = await Promise.all(
-      Array.from({ length: 100 }, () => nodes.map(({ sql }) => takeAttempt(sql, rule, ['x'], START))).flat(),
+      Array.from({ length: 100 }, () =>
+        nodes.map(async ({ sql }, index) => await throttles[index]?.take(sql, [[rule, 'x']])),
+      ).flat(),
     );
-    t.equal(taken.filter((waitSeconds) => waitSeconds === null).length, 20);
+    t.equal(taken.filter((refusal) => refusal === null).length, 20);
     const [one] = nodes;
     if (one === undefined) throw new Error('There are two');
-    t.equal(await takeAttempt(one.sql, rule, ['y'], START), null, 'another subject');
+    t.equal(await throttles[0]?.take(one.sql, [[rule, 'y']]), null, 'another subject');
     t.equal(await sweepAttempts(one.sql, START), 0);
     t.equal(await sweepAttempts(one.sql, START + 1000), 1);
     t.equal(await sweepAttempts(one.sql, START + 20_000), 1);
@@ -189,7 +188,7 @@ onEachStore(async (t, store) => {
       };
       let nowMs = START;
       const passwords = { hash, verify: async () => false };
-      const signIn = await createSignIn({ sql, plan: 'FREE', registration: 'open', passwords, now: () => nowMs });
+      const signIn = await openSignIn(sql, passwords, () => nowMs);
       const attempt = (email: string, ipAddress: string) =>
         signIn.register({ email, password: PASSWORD, name: '' }, from(ipAddress));
       await attempt(ada.email, '198.51.100.0');

@@ -72,8 +72,8 @@ onEachStore(async (t, store) => {
     nowMs += 1;
     t.equal(rotating.current().id, next);
     t.equal(waiting.current().id, next);
-    t.match(await verifier.verify(lastOfOld), { outcome: 'own' });
-    t.match(await verifier.verify(await minter.mint(session)), { outcome: 'own' });
+    t.match(await verifier.verify(lastOfOld, ['test']), { outcome: 'own' });
+    t.match(await verifier.verify(await minter.mint(session), ['test']), { outcome: 'own' });
 
     nowMs = START + 2 * ROTATION_MS - ROTATION_AHEAD_MS;
     t.ok(nowMs > START + ROTATION_MS + RETIRED_KEY_MS);
@@ -94,7 +94,9 @@ onEachStore(async (t, store) => {
     const fresh = createTokens(await openSigningKeys(other.sql, now), { issuer: 'sluice', trusted: null, now });
     const token = await fresh.mint(session);
     nowMs += 1000;
-    t.match(await createTokens(stale, { issuer: 'sluice', trusted: null, now }).verify(token), { outcome: 'own' });
+    t.match(await createTokens(stale, { issuer: 'sluice', trusted: null, now }).verify(token, ['test']), {
+      outcome: 'own',
+    });
   });
 
   t.test('made-up key ids ask Postgres once a second', async (t) => {

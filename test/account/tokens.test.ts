@@ -3,8 +3,9 @@ import { generateKeyPairSync, type KeyObject } from 'node:crypto';
 import { compactVerify, createLocalJWKSet, EncryptJWT } from 'jose';
 import t from 'tap';
 import { z } from 'zod';
+import type { Verification } from '../../src/account/jwt.js';
 import { openSigningKeys, type SigningKey } from '../../src/account/signing-keys.js';
-import { createTokens, type Tokens, type Verification } from '../../src/account/tokens.js';
+import { createTokens, type Tokens } from '../../src/account/tokens.js';
 import { openPostgres } from '../../src/store/postgres.js';
 import { base64url, ed25519Token, hmacToken, type Json, segmentsOf } from '../fixtures/jwt.js';
 import { startPostgres } from '../fixtures/postgres.js';
@@ -234,23 +235,23 @@ t.test('what is minted is taken, and says what it must', async (t) => {
     iat: NOW_SECONDS,
     exp: NOW_SECONDS + 900,
   });
-  t.strictSame(await tokens.verify(token), own);
-  t.strictSame(await tokens.verify(signed({})), own, 'the attacks below start from a good one');
+  t.strictSame(await tokens.verify(token, ['test']), own);
+  t.strictSame(await tokens.verify(signed({}), ['test']), own, 'the attacks below start from a good one');
 });
 
 t.test('every attack is refused', async (t) => {
   for (const [id, make] of Object.entries(attacks)) {
     for (const [index, attack] of (await make()).entries()) {
-      t.strictSame(await tokens.verify(attack), invalid, `${id} ${index} ${attack.slice(0, 60)}`);
+      t.strictSame(await tokens.verify(attack, ['test']), invalid, `${id} ${index} ${attack.slice(0, 60)}`);
     }
   }
 });
 
 t.test('foreign keys, also under the name of ours', async (t) => {
-  t.strictSame(await tokens.verify(ed25519Token(head, claims, stranger.privateKey)), invalid);
+  t.strictSame(await tokens.verify(ed25519Token(head, claims, stranger.privateKey), ['test']), invalid);
   const unknown = { ...head, kid: '01900000-0000-7000-8000-00000000000a' };
-  t.strictSame(await tokens.verify(ed25519Token(unknown, claims, stranger.privateKey)), invalid);
-  t.strictSame(await tokens.verify(ed25519Token(unknown, claims, key.privateKey)), invalid);
+  t.strictSame(await tokens.verify(ed25519Token(unknown, claims, stranger.privateKey), ['test']), invalid);
+  t.strictSame(await tokens.verify(ed25519Token(unknown, claims, key.privateKey), ['test']), invalid);
 });
 
 t.test('time: no tolerance for what has expired, thirty seconds for clocks that are ahead', async (t) => {
@@ -259,7 +260,7 @@ t.test('time: no tolerance for what has expired, thirty seconds for clocks that 
   });
   const at = async (seconds: number): Promise<Verification> => {
     nowMs = (NOW_SECONDS + seconds) * 1000;
-    return await tokens.verify(token);
+    return await tokens.verify(token, ['test']);
   };
   t.strictSame(await at(899.999), own);
   t.strictSame(await at(900), expired);
@@ -268,16 +269,19 @@ t.test('time: no tolerance for what has expired, thirty seconds for clocks that 
   t.strictSame(await at(-30), own);
   t.strictSame(await at(-31), invalid);
   nowMs = NOW_SECONDS * 1000;
-  t.strictSame(await tokens.verify(signed({}, { nbf: NOW_SECONDS + 30 })), own);
-  t.strictSame(await tokens.verify(signed({}, { exp: NOW_SECONDS - 1, iat: NOW_SECONDS - 900 })), expired);
-  t.strictSame(await tokens.verify(signed({}, { exp: NOW_SECONDS - 1, iat: NOW_SECONDS - 900, aud: 'x' })), invalid);
+  t.strictSame(await tokens.verify(signed({}, { nbf: NOW_SECONDS + 30 }), ['test']), own);
+  t.strictSame(await tokens.verify(signed({}, { exp: NOW_SECONDS - 1, iat: NOW_SECONDS - 900 }), ['test']), expired);
+  t.strictSame(
+    await tokens.verify(signed({}, { exp: NOW_SECONDS - 1, iat: NOW_SECONDS - 900, aud: 'x' }), ['test']),
+    invalid,
+  );
   const forged = `${header}.${base64url({ ...claims, exp: NOW_SECONDS - 1 })}.${signature}`;
-  t.strictSame(await tokens.verify(forged), invalid, 'what is not signed is not believed to have expired');
+  t.strictSame(await tokens.verify(forged, ['test']), invalid, 'what is not signed is not believed to have expired');
 });
 
 t.test('of claims that come twice the last one counts', async (t) => {
   const text = JSON.stringify(claims).replace('{', '{"sub":"01900000-0000-7000-8000-000000000009",');
-  t.strictSame(await tokens.verify(ed25519Token(head, text, key.privateKey)), own);
+  t.strictSame(await tokens.verify(ed25519Token(head, text, key.privateKey), ['test']), own);
 });
 
 const Jwk = z.looseObject({ kty: z.string() });

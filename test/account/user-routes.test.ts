@@ -67,10 +67,10 @@ onEachStore(async (t, store) => {
       [{ email: `${'x'.repeat(243)}@example.com`, currentPassword: PASSWORD }, /^email: must have at most 254/],
       [{ newPassword: 'short', currentPassword: PASSWORD }, /^newPassword: must have 12 to 128 characters$/],
       [{ newPassword: 'x'.repeat(129), currentPassword: PASSWORD }, /^newPassword: must have 12 to 128 characters$/],
-      [{ name: 'Ada', plan: 'PRO' }, /"plan"/],
-      [{ name: 'Ada', id: ada }, /"id"/],
-      [{ name: 'Ada', password_hash: 'x' }, /"password_hash"/],
-      ['{"name":"Ada","__proto__":{"plan":"PRO"}}', /"__proto__"/],
+      [{ name: 'Ada', plan: 'PRO' }, /unknown: plan$/],
+      [{ name: 'Ada', id: ada }, /unknown: id$/],
+      [{ name: 'Ada', password_hash: 'x' }, /unknown: password_hash$/],
+      ['{"name":"Ada","__proto__":{"plan":"PRO"}}', /unknown: __proto__$/],
       ['null', /./],
       ['[]', /./],
     ];
@@ -184,7 +184,7 @@ onEachStore(async (t, store) => {
   t.test('without Postgres both routes are a 503', async (t) => {
     const { sql, requests, close } = await open(t, await store.target(t));
     const ada = await newUser(sql, 'ada@example.com', PASSWORD);
-    const dashboard = await startDashboard(t, { sql: requests, admission: tellsNobody });
+    const dashboard = await startDashboard(t, { sql: requests('test'), admission: tellsNobody });
     await close();
     t.equal((await dashboard.ask(ada, 'GET', '/web/users/me')).status, 503);
     t.equal((await change(dashboard, ada, { name: 'Ada' })).status, 503);

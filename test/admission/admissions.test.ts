@@ -1,10 +1,10 @@
 // Admission, one suite for the ledger in memory, in Redis and in Redis Cluster: exact, by the hour, and up to date with what changes.
 import t from 'tap';
 import type { KeyRecord } from '../../src/admission/admission.js';
-import type { Ledger } from '../../src/admission/ledger.js';
-import { createMemoryLedger } from '../../src/admission/memory-ledger.js';
+import { HOURS_KEPT, type Ledger } from '../../src/admission/ledger.js';
 import { StoreAway } from '../../src/store/store-error.js';
-import { createTestAdmissions, loaderOf } from '../fixtures/accounts.js';
+import { createTestAdmissions, createTestLedger, loaderOf } from '../fixtures/accounts.js';
+import { until } from '../fixtures/until.js';
 import { keysOf, type LedgerAt, newUser, nodesAt, onEachLedger, outcomes, SOON_MS, type Subtest } from './harness.js';
 
 const HOUR_MS = 3_600_000;
@@ -60,10 +60,48 @@ async function suite(t: Subtest, ledgerAt: LedgerAt): Promise<void> {
       { outcome: 'admitted', quota: { remaining: 0 } },
       'a clock set back finds its hour',
     );
-    clock.nowMs += 4 * HOUR_MS;
-    t.match(await store.admit(hash), { outcome: 'admitted' });
+    for (let hour = 0; hour < HOURS_KEPT; hour += 1) {
+      clock.nowMs += HOUR_MS;
+      await store.admit(hash);
+    }
     t.equal(await first.refund(), null, 'an hour that is over and forgotten');
   });
+
+  t.test('a clock that is hours ahead or behind for a while, and is set right, finds its counts', async (t) => {
+    const userId = newUser();
+    const [hash] = keysOf(userId);
+    const { store, clock } = node(async () => ({ userId, keyId: 'key', hourlyLimit: 20 }));
+    for (let unit = 0; unit < 3; unit += 1) await store.admit(hash);
+    for (const hours of [3, 30, -30, 600]) {
+      clock.nowMs += hours * HOUR_MS;
+      t.match(await store.admit(hash), { outcome: 'admitted' });
+      clock.nowMs -= hours * HOUR_MS;
+    }
+    t.match(await store.admit(hash), { outcome: 'admitted', quota: { remaining: 16 } });
+  });
+
+  t.test(
+    'a unit that came back stays so, for a node that was not there and after the ledger has lost it',
+    async (t) => {
+      const userId = newUser();
+      const [hash] = keysOf(userId);
+      const find = async () => ({ userId, keyId: 'key', hourlyLimit: 10 });
+      const { store, hours, clock } = node(find);
+      const taken = [];
+      for (let unit = 0; unit < 6; unit += 1) taken.push(await store.admit(hash));
+      await store.flush();
+      for (const one of taken.slice(1)) if (one.outcome === 'admitted') await one.refund();
+      await until(async () => (await hours.read(userId)).some(({ returned }) => returned === 5));
+      // A process that was killed copies nothing at its end.
+      const ledger = createTestLedger(() => clock.nowMs);
+      const heir = createTestAdmissions({ load: loaderOf(find), clock: () => clock.nowMs, ledger, hours });
+      t.teardown(() => heir.stop());
+      t.match(await heir.admit(hash), { outcome: 'admitted', quota: { remaining: 8 } });
+      t.match(await store.admitUser({ userId, hourlyLimit: 10 }), { outcome: 'admitted', quota: { remaining: 8 } });
+      await store.flush();
+      t.match(await hours.read(userId), [{ mirrored: 7, returned: 5 }]);
+    },
+  );
 
   t.test('a plan that changes counts at once, up and down', async (t) => {
     const userId = newUser();
@@ -177,7 +215,7 @@ async function suite(t: Subtest, ledgerAt: LedgerAt): Promise<void> {
     const heir = createTestAdmissions({
       load: loaderOf(async () => ({ userId, keyId: 'key', hourlyLimit: 10 })),
       clock: () => clock.nowMs,
-      ledger: createMemoryLedger(() => clock.nowMs),
+      ledger: createTestLedger(() => clock.nowMs),
       hours,
     });
     t.teardown(() => heir.stop());
@@ -191,7 +229,7 @@ t.test(
     const clock = { nowMs: SOON_MS };
     const told: string[] = [];
     const ledger: Ledger = {
-      ...createMemoryLedger(() => clock.nowMs),
+      ...createTestLedger(() => clock.nowMs),
       rememberOwner(keyHash) {
         told.push(keyHash);
         return told.length === 1 ? Promise.reject(new StoreAway('down')) : new Promise(() => undefined);

@@ -1,7 +1,7 @@
 // What may be expected of the quota: never more at once than there is, by what was answered last.
 import fc from 'fast-check';
 import t from 'tap';
-import { createExpectations } from '../../src/admission/expectations.js';
+import { createExpectations } from '../../src/admission/units.js';
 import { holds } from '../fixtures/holds.js';
 
 t.test('nothing is expected of a user without an answer, or whose last one was none', async (t) => {

@@ -2,10 +2,9 @@
 import t from 'tap';
 import type { Admission, AdmissionStore, KeyRecord } from '../../src/admission/admission.js';
 import type { Ledger } from '../../src/admission/ledger.js';
-import { createMemoryLedger } from '../../src/admission/memory-ledger.js';
 import { createRedisLedger } from '../../src/admission/redis-ledger.js';
 import { openRedis } from '../../src/store/redis/redis.js';
-import { createHours, createTestAdmissions, loaderOf, REMEMBERED_MAX } from '../fixtures/accounts.js';
+import { createHours, createTestAdmissions, createTestLedger, loaderOf } from '../fixtures/accounts.js';
 import { patient, startRedis, startRedisCluster } from '../fixtures/redis.js';
 
 export type Subtest = Parameters<Parameters<typeof t.test>[0]>[0];
@@ -55,7 +54,7 @@ export function nodesAt(t: Subtest, ledgerAt: LedgerAt) {
 
 /** The suite in memory, in Redis, and in a cluster of which every master has a part. */
 export function onEachLedger(suite: (t: Subtest, ledgerAt: LedgerAt) => Promise<void>): void {
-  t.test('in memory', async (t) => suite(t, (clock) => createMemoryLedger(clock, REMEMBERED_MAX)));
+  t.test('in memory', async (t) => suite(t, (clock) => createTestLedger(clock)));
 
   t.test('in Redis', async (t) => {
     const server = await startRedis();

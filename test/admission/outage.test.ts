@@ -3,16 +3,14 @@
 import { pino } from 'pino';
 import t, { type Test } from 'tap';
 import { listKeys } from '../../src/account/keys.js';
-import { refreshSession } from '../../src/account/refresh-tokens.js';
-import { findSession, startSession } from '../../src/account/sessions.js';
-import { createKeyLoader } from '../../src/admission/live-keys.js';
-import { createLookups } from '../../src/admission/lookups.js';
+import { findSession, refreshSession, startSession } from '../../src/account/sessions.js';
+import { createKeyLoader, createLookups } from '../../src/admission/lookups.js';
 import { createQuotaHours } from '../../src/admission/quota-hours.js';
 import { createBilling } from '../../src/billing/billing.js';
 import { findUser } from '../../src/billing/records.js';
 import { createRowStore } from '../../src/history/rows-to-database.js';
-import { guarded } from '../../src/store/guard.js';
 import { openPostgres } from '../../src/store/postgres.js';
+import { guarded } from '../../src/store/store-error.js';
 import { ALICE, rowAt, serveHistory } from '../fixtures/history.js';
 import { planOf } from '../fixtures/plans.js';
 import { startPostgres } from '../fixtures/postgres.js';
@@ -24,7 +22,8 @@ const store = await openPostgres({ kind: 'url', url: await server.database() });
 t.teardown(() => store.close());
 await createRowStore(store.sql)([rowAt(Date.now())]);
 
-const { requests, admission, pages } = store;
+const { admission, pages } = store;
+const requests = store.requests('test');
 const session = { userId: ALICE, sessionId: ALICE };
 const away = 'https://127.0.0.1:1';
 const settings = {
@@ -35,10 +34,10 @@ const settings = {
 };
 const plans = [planOf('FREE', 50), planOf('PRO', 1_000, ['price_1'])];
 const parts = { plans, planChanged: null, log: pino({ level: 'silent' }), now: Date.now };
-const billing = createBilling({ ...parts, sql: requests, settings });
+const billing = createBilling({ ...parts, sqlOf: store.requests, settings });
 const lookups = createLookups(createKeyLoader(admission, plans));
 const hours = createQuotaHours(admission);
-const history = await serveHistory(t, pages);
+const history = await serveHistory(t, pages('test'));
 
 /** One question of each room at least, as a transaction where the room has one. */
 const questions: Record<string, () => Promise<unknown>> = {

@@ -2,11 +2,13 @@
 import { createUser } from '../../src/account/users.js';
 import type { QuotaHour } from '../../src/admission/admission.js';
 import type { Count } from '../../src/admission/ledger.js';
-import { createQuotaHours } from '../../src/admission/quota-hours.js';
+import { createQuotaHours, type QuotaHours } from '../../src/admission/quota-hours.js';
 import { createQuotaMirror } from '../../src/admission/quota-mirror.js';
 import type { Sql } from '../../src/store/postgres.js';
 import { StoreAway } from '../../src/store/store-error.js';
-import { onEachStore, open } from '../fixtures/stores.js';
+import { REMEMBERED_MAX } from '../fixtures/accounts.js';
+import { onEachStore, open, type Tap } from '../fixtures/stores.js';
+import { until } from '../fixtures/until.js';
 
 async function newUser(sql: Sql, email = 'ada@example.com'): Promise<string> {
   const user = await createUser(sql, { email, name: 'Somebody', passwordHash: null, plan: 'FREE' });
@@ -15,6 +17,12 @@ async function newUser(sql: Sql, email = 'ada@example.com'): Promise<string> {
 }
 
 const nobody = '00000000-0000-7000-8000-000000000000';
+
+function mirrorOf(t: Tap, hours: QuotaHours, onDirect: (direct: QuotaHour[]) => Promise<void> = async () => undefined) {
+  const mirror = createQuotaMirror(hours, { onDirect, onFailure: () => undefined, usersMax: REMEMBERED_MAX });
+  t.teardown(() => mirror.stop());
+  return mirror;
+}
 
 onEachStore(async (t, store) => {
   t.test('two hundred at once at a limit of fifty: exactly fifty', async (t) => {
@@ -34,9 +42,9 @@ onEachStore(async (t, store) => {
     t.equal(windowStartSeconds % 3600, 0);
     t.ok(nowSeconds >= windowStartSeconds && nowSeconds < windowStartSeconds + 3600);
 
-    t.match(await hours.giveBack(userId, windowStartSeconds), { direct: 49 });
-    t.match(await hours.take(userId, 50, null), { kind: 'taken', direct: 50 });
-    t.equal(await hours.giveBack(userId, windowStartSeconds - 3600), null, 'an hour that never was');
+    t.match(await hours.giveBack(userId, windowStartSeconds, 'direct'), { direct: 50, directReturned: 1 });
+    t.match(await hours.take(userId, 50, null), { kind: 'taken', direct: 51, directReturned: 1 });
+    t.equal(await hours.giveBack(userId, windowStartSeconds - 3600, 'direct'), null, 'an hour that never was');
   });
 
   t.test('what the ledger counted stands, as this node saw it or as another one reported it', async (t) => {
@@ -45,34 +53,44 @@ onEachStore(async (t, store) => {
     const userId = await newUser(sql);
     const other = await newUser(sql, 'eve@example.com');
     const { windowStartSeconds } = await hours.take(userId, 10, null);
-    t.match(await hours.take(userId, 10, { windowStartSeconds, counted: 8 }), {
+    t.match(await hours.take(userId, 10, { userId, windowStartSeconds, counted: 9, returned: 1 }), {
       kind: 'taken',
-      mirrored: 8,
+      mirrored: 9,
+      returned: 1,
       direct: 2,
     });
-    t.match(await hours.take(userId, 10, null), { kind: 'exhausted', mirrored: 8, direct: 2 });
-    t.match(await hours.take(userId, 10, { windowStartSeconds: windowStartSeconds - 3600, counted: 99 }), {
-      kind: 'exhausted',
-      mirrored: 8,
-    });
-    const told = new Map([
-      [userId, { windowStartSeconds, counted: 5 }],
-      [other, { windowStartSeconds, counted: 3 }],
-      [nobody, { windowStartSeconds, counted: 1 }],
-    ]);
+    t.match(await hours.take(userId, 10, null), { kind: 'exhausted', mirrored: 9, direct: 2 });
+    const earlier = { userId, windowStartSeconds: windowStartSeconds - 3600, counted: 99, returned: 98 };
+    t.match(await hours.take(userId, 10, earlier), { kind: 'exhausted', mirrored: 9, returned: 1 });
+    const told = [
+      { userId, windowStartSeconds, counted: 5, returned: 0 },
+      { userId: other, windowStartSeconds, counted: 3, returned: 2 },
+      { userId: nobody, windowStartSeconds, counted: 1, returned: 0 },
+    ];
     const rows = await hours.mirror(told);
     t.same(
-      new Map(rows.map(({ userId, mirrored, direct }) => [userId, { mirrored, direct }])),
+      new Map(rows.map(({ userId, mirrored, returned, direct }) => [userId, { mirrored, returned, direct }])),
       new Map([
-        [userId, { mirrored: 8, direct: 2 }],
-        [other, { mirrored: 3, direct: 0 }],
+        [userId, { mirrored: 9, returned: 1, direct: 2 }],
+        [other, { mirrored: 3, returned: 2, direct: 0 }],
       ]),
       'counts only grow, and a user who is gone has none',
     );
-    t.match(await hours.read(userId), [{ userId, windowStartSeconds, mirrored: 8, direct: 2 }]);
+    t.match(await hours.read(userId), [{ userId, windowStartSeconds, mirrored: 9, returned: 1, direct: 2 }]);
     t.equal((await hours.current()).length, 2);
-    await sql`UPDATE quota_hours SET window_start = window_start - 6 * 3600 WHERE user_id = ${other}`;
+    t.match(await hours.giveBack(other, windowStartSeconds, 'mirrored'), { mirrored: 3, returned: 3, direct: 0 });
+    t.match(await hours.giveBack(other, windowStartSeconds, 'mirrored'), { returned: 3 }, 'never more than were taken');
+    await sql`UPDATE quota_hours SET window_start = window_start - 30 * 3600 WHERE user_id = ${other}`;
+    await sql`
+      INSERT INTO quota_hours (user_id, window_start, mirrored)
+      SELECT user_id, window_start - 3600, 1 FROM quota_hours WHERE user_id = ${other}`;
     t.equal((await hours.current()).length, 1);
+    await hours.sweep();
+    t.match(
+      await hours.read(other),
+      [{ windowStartSeconds: windowStartSeconds - 30 * 3600 }],
+      'one hour at a time: a clock that is days ahead for a while takes little away',
+    );
     await hours.sweep();
     t.same(await hours.read(other), []);
     t.equal((await hours.read(userId)).length, 1);
@@ -89,11 +107,11 @@ onEachStore(async (t, store) => {
     const userId = await newUser(sql);
     const { windowStartSeconds, nowSeconds } = await hours.take(userId, 10, null);
     const countOf = (counted: number): Count => {
-      return { kind: 'taken', limit: 10, counted, direct: 0, windowStartSeconds, nowSeconds };
+      return { kind: 'taken', limit: 10, counted, returned: 0, direct: 0, windowStartSeconds, nowSeconds };
     };
     let fault: Error | null = new StoreAway('down');
     const told: QuotaHour[][] = [];
-    const mirror = createQuotaMirror(hours, async (direct) => {
+    const mirror = mirrorOf(t, hours, async (direct) => {
       if (fault !== null) throw fault;
       told.push(direct);
     });
@@ -111,17 +129,17 @@ onEachStore(async (t, store) => {
     mirror.saw(userId, countOf(2));
     t.match(mirror.seen(userId), { counted: 5 });
     await mirror.flush();
-    t.same(told, [[{ userId, windowStartSeconds, mirrored: 0, direct: 1 }]]);
+    t.same(told, [[{ userId, windowStartSeconds, mirrored: 0, returned: 0, direct: 1, directReturned: 0 }]]);
   });
 
   t.test('counts that could not be written are kept, and written when they can be', async (t) => {
     const { sql } = await open(t, await store.target(t));
     const hours = createQuotaHours(sql);
     const [ada, eve] = [await newUser(sql), await newUser(sql, 'eve@example.com')];
-    const { windowStartSeconds, nowSeconds } = await hours.take(eve, 10, null);
-    const mirror = createQuotaMirror(hours, async () => undefined);
+    const { windowStartSeconds } = await hours.take(eve, 10, null);
+    const mirror = mirrorOf(t, hours);
     const saw = (userId: string, counted: number): void =>
-      mirror.saw(userId, { kind: 'taken', limit: 10, counted, direct: 0, windowStartSeconds, nowSeconds });
+      mirror.saw(userId, { counted, returned: 0, windowStartSeconds });
     saw(ada, 3);
     saw(eve, 4);
     await sql`ALTER TABLE quota_hours RENAME TO hidden`;
@@ -133,4 +151,26 @@ onEachStore(async (t, store) => {
     t.match(await hours.read(ada), [{ mirrored: 3 }]);
     t.match(await hours.read(eve), [{ mirrored: 5, direct: 1 }]);
   });
+
+  t.test(
+    'hours that come in any order, as a clock is set, are each copied; units that came back at once',
+    async (t) => {
+      const { sql } = await open(t, await store.target(t));
+      const hours = createQuotaHours(sql);
+      const userId = await newUser(sql);
+      const { windowStartSeconds } = await hours.take(userId, 10, null);
+      const mirror = mirrorOf(t, hours);
+      const later = windowStartSeconds + 3 * 3600;
+      mirror.saw(userId, { windowStartSeconds, counted: 3, returned: 0 });
+      mirror.saw(userId, { windowStartSeconds: later, counted: 1, returned: 0 });
+      mirror.saw(userId, { windowStartSeconds, counted: 2, returned: 1 });
+      await mirror.flush();
+      t.match(await hours.read(userId), [
+        { windowStartSeconds, mirrored: 3, returned: 1 },
+        { windowStartSeconds: later, mirrored: 1 },
+      ]);
+      mirror.returned(userId, { windowStartSeconds, counted: 3, returned: 2 });
+      await until(async () => (await hours.read(userId))[0]?.returned === 2);
+    },
+  );
 });

@@ -1,14 +1,14 @@
 // What the ledger leaves in Redis: nothing without an end, no record without a bound, no flood when many things change at once.
 import t from 'tap';
 import { createUser } from '../../src/account/users.js';
-import { type Ledger, RECORD_KEYS_MAX } from '../../src/admission/ledger.js';
+import { HOURS_KEPT, type Ledger, RECORD_KEYS_MAX } from '../../src/admission/ledger.js';
 import { createQuotaHours } from '../../src/admission/quota-hours.js';
 import { createRedisLedger } from '../../src/admission/redis-ledger.js';
 import { raiseScript, revokeScript } from '../../src/admission/redis-scripts.js';
 import { reconcileLedger } from '../../src/service/stores.js';
 import { openPostgres } from '../../src/store/postgres.js';
+import type { Script } from '../../src/store/redis/client.js';
 import { openRedis } from '../../src/store/redis/redis.js';
-import type { Script } from '../../src/store/redis/script.js';
 import { startPostgres } from '../fixtures/postgres.js';
 import { patient, startRedis } from '../fixtures/redis.js';
 
@@ -34,7 +34,7 @@ async function lives(): Promise<number[]> {
 }
 
 t.test('whatever step is the last one, every key has an end', async (t) => {
-  const hour = { userId: 'u', windowStartSeconds: 3600, mirrored: 3, direct: 4 };
+  const hour = { userId: 'u', windowStartSeconds: 3600, mirrored: 3, returned: 1, direct: 4, directReturned: 2 };
   const facts = { key: { hash: HASH, keyId: 'k' }, hourlyLimit: 10, hours: [hour] };
   const steps: [string, (ledger: Ledger) => Promise<unknown>][] = [
     ['begin', (it) => it.begin('u')],
@@ -72,7 +72,7 @@ t.test(
       t.ok((await lives()).every((left) => left > DAY_MS));
     }
     const fields = await server.client.hkeys('sluice:{u:u}');
-    t.equal(fields.filter((field) => /^[qp]:/.test(field)).length, 2, fields.join(' '));
+    t.equal(fields.filter((field) => /^[qbpr]:/.test(field)).length, HOURS_KEPT, fields.join(' '));
     hours = 0;
   },
 );

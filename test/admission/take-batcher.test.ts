@@ -2,8 +2,7 @@
 import { setImmediate as turn } from 'node:timers/promises';
 import t from 'tap';
 import type { LedgerAnswer } from '../../src/admission/ledger.js';
-import { createRedisLedger } from '../../src/admission/redis-ledger.js';
-import { createTakeBatcher } from '../../src/admission/take-batcher.js';
+import { createRedisLedger, createTakeBatcher } from '../../src/admission/redis-ledger.js';
 import { clientOf, inOneWrite } from '../../src/store/redis/client.js';
 import { openRedis } from '../../src/store/redis/redis.js';
 import { patient, startRedis, startRedisCluster } from '../fixtures/redis.js';
@@ -54,7 +53,7 @@ for (const kind of ['alone', 'cluster'] as const) {
 
 t.test('one step for each key of a user in each turn; who comes later has a step of his own', async (t) => {
   const steps: string[] = [];
-  const reply = [9, 100, 50, 0, 3600, 4000];
+  const reply = [9, 100, 50, 0, 0, 3600, 4000];
   const takes = createTakeBatcher(
     async (userId, keyHash, units) => {
       steps.push(`${userId} ${keyHash} ${units}`);
@@ -76,11 +75,15 @@ t.test('one step for each key of a user in each turn; who comes later has a step
 t.test(
   'a step that fails, and an answer that makes no sense, fail for all who waited, and for nobody else',
   async (t) => {
-    const replies = [() => Promise.reject(new Error('gone')), async () => [3, 100, 50, 0, 3600, 4000], async () => 'x'];
+    const replies = [
+      () => Promise.reject(new Error('gone')),
+      async () => [3, 100, 50, 0, 0, 3600, 4000],
+      async () => 'x',
+    ];
     for (const next of replies) {
       let fails = true;
       const takes = createTakeBatcher(
-        (_userId, _keyHash, units) => (fails ? next() : Promise.resolve([units, 100, 50, 0, 3600, 4000])),
+        (_userId, _keyHash, units) => (fails ? next() : Promise.resolve([units, 100, 50, 0, 0, 3600, 4000])),
         (send) => send(),
       );
       const outcomes = await Promise.allSettled([takes.take('u', 'a'), takes.take('u', 'a')]);

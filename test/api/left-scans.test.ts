@@ -20,7 +20,7 @@ interface Setting {
 }
 
 async function start(t: Test): Promise<TestServer> {
-  const env = { ...faultEnvironment, SCAN_THREADS: '1', PLANS: 'BUSINESS:100' };
+  const env = { ...faultEnvironment, SCAN_THREADS: '1', SCAN_THREADS_MOST: '1', PLANS: 'BUSINESS:100' };
   const server = await startServer({ env });
   t.teardown(() => server.stop('SIGKILL'));
   return server;

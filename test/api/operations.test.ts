@@ -2,7 +2,7 @@
 import { execFile } from 'node:child_process';
 import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
-import { join } from 'node:path';
+import { basename, join } from 'node:path';
 import t from 'tap';
 import { mainPath } from '../../src/paths.js';
 import { readFirstAccount } from '../fixtures/first-account.js';
@@ -67,7 +67,9 @@ t.test('damaged, empty and missing signatures are said, and the process lives on
       { status: 503, body: { status: 'unavailable', engine: { status: 'failed', message: String } } },
       name,
     );
-    t.match(JSON.stringify(answer.body), folder, `${name}: the message names the folder`);
+    const said = JSON.stringify(answer.body);
+    t.match(said, basename(folder), `${name}: the message names the folder`);
+    t.notMatch(said, directory, `${name}: and not where it is`);
     t.equal((await get(`${server.url}/livez`)).status, 200);
     t.equal((await upload(server.url, 'x')).status, 503);
     t.equal(await server.stop(), 0);
@@ -121,3 +123,22 @@ t.test('a port that is taken is reported', async (t) => {
   t.teardown(() => server.stop());
   await t.rejects(startServer({ env: { PORT: String(server.port) } }), /another program listens there; set PORT/);
 });
+
+t.test(
+  'who wants to report a vulnerability finds the contact that the operator has set, and nothing where there is none',
+  async (t) => {
+    const contact = 'mailto:security@example.org';
+    const server = await startServer({ env: { SECURITY_CONTACT: contact }, untilReady: false });
+    t.teardown(() => server.stop());
+    const answer = await fetch(`${server.url}/.well-known/security.txt`);
+    t.equal(answer.status, 200);
+    t.equal(answer.headers.get('content-type'), 'text/plain; charset=utf-8');
+    const [, said, expires = ''] = /^Contact: (.+)\nExpires: (.+)\n$/.exec(await answer.text()) ?? [];
+    t.equal(said, contact);
+    const days = (Date.parse(expires) - Date.now()) / (24 * 60 * 60 * 1000);
+    t.ok(days > 170 && days < 365, expires);
+    const silent = await startServer({ untilReady: false });
+    t.teardown(() => silent.stop());
+    t.equal((await fetch(`${silent.url}/.well-known/security.txt`)).status, 404);
+  },
+);

@@ -1,6 +1,7 @@
 // POST /api/v1/scans for uploads: fields, headers, limits, and every row of the error table that concerns them (interface 4.1, 7, 8).
 import { createHash, randomBytes } from 'node:crypto';
 import t from 'tap';
+import { compressors } from '../containers/packers.js';
 import { gzip, nestedZip, tar, zip } from '../fixtures/archives.js';
 import { eicar } from '../fixtures/samples.js';
 import { API_KEY, startServer } from '../fixtures/server.js';
@@ -153,7 +154,7 @@ t.test('filenames are shown by the rules of the contract', async (t) => {
     ['naïve ☃ 文件.txt', 'naïve ☃ 文件.txt', 'txt'],
     ['quo"te.txt', 'quo"te.txt', 'txt'],
     ['a\r\nb\u0007c.txt', 'abc.txt', 'txt'],
-    [`${'😀'.repeat(300)}.txt`, '😀'.repeat(255), ''],
+    [`${'😀'.repeat(300)}.txt`, `${'😀'.repeat(251)}.txt`, 'txt'],
   ];
   for (const [filename, shown, extension] of cases) {
     const { body } = await upload(server.url, 'x', { filename });
@@ -190,6 +191,24 @@ t.test('an encrypted member is said in a header', async (t) => {
   t.match({ status, ...body }, { status: 200, infected: false });
   t.equal(headers.get('x-scan-notice'), 'encrypted');
 });
+
+t.test(
+  'containers that libclamav looks into in part are looked into, said to be truncated, or not clean',
+  async (t) => {
+    const text = randomBytes(4000);
+    const { bz2, zst } = compressors;
+    const parts = [text, eicar()].map((content) => bz2(tar([{ name: 'a', content }]).subarray(0, -1024)));
+    const streams = await upload(server.url, Buffer.concat(parts), { filename: 'a.tar.bz2' });
+    t.match({ status: streams.status, ...streams.body }, { status: 200, infected: true });
+    const cut = await upload(server.url, zst(text).subarray(0, 3000), { filename: 'a.zst' });
+    t.match({ status: cut.status, ...cut.body }, { status: 200, infected: false });
+    t.equal(cut.headers.get('x-scan-notice'), 'truncated');
+    const damaged = bz2(text).fill(0, 1000, 1100);
+    const refused = await upload(server.url, damaged, { filename: 'a.bz2' });
+    t.equal(refused.status, 422);
+    t.match(refused.body, { error: 'Scan failed', message: 'Scan incomplete: damaged bzip2 data' });
+  },
+);
 
 t.test('nothing that is secret reaches the log', async (t) => {
   await upload(server.url, 'the secret content of a file', { filename: 'a.txt' });

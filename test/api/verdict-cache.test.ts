@@ -73,8 +73,8 @@ t.test('with VERDICT_CACHE=account nothing of others is used', async (t) => {
   await server.stop();
 });
 
-t.test('with VERDICT_CACHE=off nothing is remembered', async (t) => {
-  const server = await startServer({ env: { VERDICT_CACHE: 'off' } });
+t.test('with VERDICT_CACHE_MB=0 nothing is remembered', async (t) => {
+  const server = await startServer({ env: { VERDICT_CACHE_MB: '0' } });
   t.match(await scan(server, API_KEY, 'content'), { status: 200, cache: 'MISS' });
   const again = await scan(server, API_KEY, 'content');
   t.match(again, { status: 200, cache: 'MISS' });

@@ -6,8 +6,7 @@ import { pino } from 'pino';
 import t, { type Test } from 'tap';
 import { createUser } from '../../src/account/users.js';
 import { type Billing, createBilling } from '../../src/billing/billing.js';
-import { createBillingRoutes } from '../../src/billing/route.js';
-import { createWebhookRoute } from '../../src/billing/webhook.js';
+import { createBillingRoutes, createWebhookRoute } from '../../src/billing/route.js';
 import { plansOf } from '../../src/config/plans.js';
 import { Failure } from '../../src/errors.js';
 import { type Authenticate, behindSignIn } from '../../src/http/caller.js';
@@ -150,7 +149,7 @@ async function createWorld({
       const key = secretKey === undefined ? (options.secretKey ?? SECRET_KEY) : secretKey;
       const shared = { webhookSecret: WEBHOOK_SECRET, apiBase: stripe.url, returnBase: RETURN_BASE };
       const billing = createBilling({
-        sql: nodeSql,
+        sqlOf: () => nodeSql,
         plans: plansOf(PLANS, key === null ? null : PRICES),
         settings: key === null ? null : { secretKey: key, ...shared },
         planChanged: async (userId, plan) => {

@@ -1,6 +1,5 @@
 // Reconciling: what no webhook has reported is repaired, in pages, by one process at a time, and Stripe's absence ends it early.
-import { type ReconcileOptions, reconcile } from '../../src/billing/reconcile.js';
-import { lastDueMs, startUpkeep } from '../../src/billing/upkeep.js';
+import { lastDueMs, type ReconcileOptions, reconcile, startUpkeep } from '../../src/billing/reconcile.js';
 import { billingTest, buy, type Node, type World } from './nodes.js';
 
 function run(world: World, node: Node, options: Partial<ReconcileOptions> = {}) {

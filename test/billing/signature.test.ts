@@ -29,6 +29,10 @@ billingTest(
         signature: signature(body),
       },
       'bytes that decode to the same text': { body: latin(replaced), signature: signature(replaced) },
+      'signed in the future': { body, signature: signature(body, { timestamp: nowSeconds + 60 }) },
+      'a time that is no number': { body, signature: signature(body, { timestamp: Number.NaN }) },
+      'a number and more': { body, signature: signature(body).replace(/^t=\d+/, '$&x') },
+      'two times': { body, signature: `t=${nowSeconds},${signature(body)}` },
       'older than 300 seconds': { body, signature: signature(body, { timestamp: nowSeconds - 302 }) },
       'another time than was signed': {
         body,

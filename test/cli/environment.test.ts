@@ -1,6 +1,6 @@
 // The table of environment variables against the configuration that reads them.
 import t from 'tap';
-import { environmentHelp } from '../../src/cli/environment.js';
+import { environmentHelp } from '../../src/cli/output.js';
 import { readConfig } from '../../src/config/config.js';
 import { environment } from '../../src/config/variables.js';
 

@@ -1,6 +1,6 @@
 // Names that would move the cursor, start a line or pass for another name.
 import t from 'tap';
-import { escapePath, escapeText, safeJson } from '../../src/cli/escape.js';
+import { escapePath, escapeText, safeJson } from '../../src/cli/output.js';
 
 t.test('ordinary names stay as they are', async (t) => {
   for (const name of ['a.txt', 'Übung 1.pdf', '報告.docx', "it's", '🙂']) {

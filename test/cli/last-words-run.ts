@@ -1,7 +1,7 @@
 // A process that makes the mistake which its arguments name, deep below what calls it.
 
 import { createLog } from '../../src/log.js';
-import { sayLastWords } from '../../src/supervisor/last-words.js';
+import { sayLastWords } from '../../src/supervisor/own-process.js';
 
 const [, , kind, what] = process.argv;
 const { log, flush } = createLog('info');

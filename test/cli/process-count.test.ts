@@ -1,7 +1,7 @@
 // How many server processes are started, and what the log says of it, with and without the addon that lets them share a socket.
 import { readFileSync } from 'node:fs';
 import t from 'tap';
-import { countProcesses } from '../../src/cli/process-count.js';
+import { countProcesses } from '../../src/cli/serve.js';
 import { startServer } from '../fixtures/server.js';
 
 function counted(config: Parameters<typeof countProcesses>[0], canShare: boolean) {

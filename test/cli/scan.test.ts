@@ -1,12 +1,12 @@
 // `sluice scan` as a process: findings, exit codes and JSON, over files as they come and as an attacker would make them.
 import { execFileSync } from 'node:child_process';
-import { createHash } from 'node:crypto';
+import { createHash, randomBytes } from 'node:crypto';
 import { mkdirSync, mkdtempSync, readdirSync, rmSync, symlinkSync, truncateSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import t, { type Test } from 'tap';
 import { mainPath, ownSignaturesDirectory } from '../../src/paths.js';
-import { nestedZip } from '../fixtures/archives.js';
+import { nestedZip, zip } from '../fixtures/archives.js';
 import { type Ended, start } from '../fixtures/command.js';
 import { eicar } from '../fixtures/samples.js';
 
@@ -38,6 +38,19 @@ function scan(
 function lines({ stdout }: Ended): string[] {
   return stdout.slice(0, stdout.lastIndexOf('\n\n')).split('\n');
 }
+
+t.test('what is said beside a verdict is in the line and in the JSON of a file', async (t) => {
+  const secret = zip([{ name: 'secret.txt', content: randomBytes(100), encrypted: true }]);
+  const path = folder(t, { 'a.zip': secret, b: 'b' });
+  t.same(lines(await scan(t, path, ['a.zip', 'b'])), ['a.zip: CLEAN (encrypted)', 'b: CLEAN']);
+  const { files } = Object(JSON.parse((await scan(t, path, ['--json', 'a.zip', 'b'])).stdout));
+  t.match(files, [
+    { infected: false, notices: ['encrypted'] },
+    { infected: false, notices: [] },
+  ]);
+  const byRules = await scan(t, path, ['b'], { ENGINE: 'yara' });
+  t.same(lines(byRules), ['b: CLEAN (raw-content)']);
+});
 
 t.test('clean files: a line for each, in order, and exit code 0', async (t) => {
   const ended = await scan(t, folder(t, { 'd/b': 'b', 'd/a': 'a', 'd/c/x': 'x', 'd/empty': '', z: 'z' }), ['z', 'd']);
@@ -159,7 +172,7 @@ t.test('--json prints one document', async (t) => {
     { path: './large', infected: null, sha256: null, error: 'larger than 200 MB' },
     { path: 'missing', sizeInBytes: null, infected: null, virusName: null, error: 'no such file or folder' },
   ]);
-  const names = 'path filename extension sizeInBytes sha256 scanDurationMillis infected virusName error';
+  const names = 'path filename extension sizeInBytes sha256 scanDurationMillis infected virusName notices error';
   for (const file of files) t.equal(Object.keys(file).join(' '), names);
   t.match(summary, { files: 5, clean: 2, infected: 1, incomplete: 1, failed: 1, skipped: 0, interrupted: false });
   t.equal(ended.code, 1);

@@ -52,7 +52,7 @@ t.test('status tells files, versions, ages and counts, and that no server answer
   const folder = databaseFolder(t, { 'a.ndb': NEW, 'daily.cvd': header.padEnd(512) });
   const { stdout, code } = await run(t, ['status'], { SIGNATURES_DIR: folder });
   t.equal(code, 0);
-  t.match(stdout, `${folder}\n  a.ndb: 2 signatures, built 20`);
+  t.match(stdout, `${folder}\n  a.ndb: 2 signatures\n`);
   t.match(stdout, /daily\.cvd: version 27000, 1234 signatures, built 2026-01-01T00:00:00, \d+ days old/);
   t.match(stdout, /The newest daily database is [\d.]+ days old/);
   t.match(stdout, 'No server with signatures answers here');
@@ -106,7 +106,7 @@ t.test('status and check name the line where a rule file is wrong; the other fil
   const problem = `${folder}/bad.yar:3:5: unknown identifier \`nothing\``;
   const status = await run(t, ['status'], { SIGNATURES_DIR: folder });
   t.equal(status.code, 0);
-  t.match(status.stdout, '  good.yar: 2 signatures, ');
+  t.match(status.stdout, '  good.yar: 2 signatures\n');
   t.match(status.stdout, `    ${problem}`);
   const json = await run(t, ['status', '--json'], { SIGNATURES_DIR: folder });
   t.match(JSON.parse(json.stdout).folders[0].files[1], {

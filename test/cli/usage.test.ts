@@ -11,9 +11,11 @@ function sluice(t: Test, args: readonly string[], env: Readonly<Record<string, s
 }
 
 t.test('--version prints the version of the package', async (t) => {
-  const { stdout, code } = await sluice(t, ['--version']);
-  t.equal(stdout, `${JSON.parse(readFileSync(packageJsonPath, 'utf8')).version}\n`);
-  t.equal(code, 0);
+  for (const option of ['--version', '-V']) {
+    const { stdout, code } = await sluice(t, [option]);
+    t.equal(stdout, `${JSON.parse(readFileSync(packageJsonPath, 'utf8')).version}\n`);
+    t.equal(code, 0);
+  }
 });
 
 t.test('--help names the commands', async (t) => {
@@ -21,6 +23,8 @@ t.test('--help names the commands', async (t) => {
   for (const command of ['serve', 'scan', 'user', 'key', 'billing', 'signatures', 'status'])
     t.match(stdout, `  ${command} `);
   t.equal(code, 0);
+  t.strictSame(await sluice(t, ['-h']), await sluice(t, ['--help']));
+  t.match(await sluice(t, ['user', 'add', '-h']), { code: 0, stdout: 'make an account' });
 });
 
 t.test('serve --help names every environment variable', async (t) => {

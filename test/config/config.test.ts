@@ -1,8 +1,7 @@
 // Configuration: defaults, what is refused (all of it at once, never with its value), and what an empty variable means.
 import { delimiter, resolve } from 'node:path';
 import t from 'tap';
-import { readConfig } from '../../src/config/config.js';
-import { ConfigError } from '../../src/config/types.js';
+import { ConfigError, readConfig } from '../../src/config/config.js';
 import { environment } from '../../src/config/variables.js';
 import { ownSignaturesDirectory } from '../../src/paths.js';
 
@@ -31,7 +30,7 @@ t.test('without any variable the service has everything it needs', async (t) => 
     logLevel: 'info',
     scanQueue: 1024,
     scanTimeoutMs: 60_000,
-    scanLimits: { maxScanSizeBytes: 200 * 1024 * 1024, maxFiles: 10_000, maxRecursion: 17 },
+    scanLimits: { maxScanSizeBytes: 200 * 1024 * 1024, maxFiles: 10_000 },
     signaturesPollMs: 30_000,
     signaturesMirror: null,
     signatureUrls: [],
@@ -42,7 +41,6 @@ t.test('without any variable the service has everything it needs', async (t) => 
     urlDnsServers: null,
     downloadTimeoutMs: 30_000,
     downloadsPerUser: 8,
-    downloads: 256,
     bootstrap: { email: null, password: null, apiKey: null, plan: 'BUSINESS' },
   });
   t.ok(config.scanThreads >= 1);
@@ -69,7 +67,7 @@ t.test('what is given is taken', async (t) => {
     DATA_DIR: '/srv/sluice',
     DATABASE_URL: 'postgresql://db.example.org/sluice',
     SCAN_THREADS: '3',
-    MEMORY_RESERVE_PERCENT: '50',
+    SCAN_THREADS_MOST: '7',
     UPLOAD_MEMORY_MB: '16',
     SIGNATURES_MIRROR: 'https://mirror.example.org/clamav',
     SIGNATURES_URLS: 'https://a.example.org/x.ndb, http://b.example.org:8080/y/z.hdb',
@@ -86,6 +84,7 @@ t.test('what is given is taken', async (t) => {
     dataDirectory: '/srv/sluice',
     databaseUrl: 'postgresql://db.example.org/sluice',
     scanThreads: 3,
+    scanThreadsMost: 7,
     uploadMemoryBytes: 16 * 1024 * 1024,
     signaturesMirror: 'https://mirror.example.org/clamav',
     signatureUrls: ['https://a.example.org/x.ndb', 'http://b.example.org:8080/y/z.hdb'],
@@ -115,7 +114,6 @@ const wrong: Record<string, string> = {
   SCAN_TIMEOUT_MS: '99',
   SCAN_MAX_SIZE_MB: '10',
   SCAN_MAX_FILES: '0',
-  SCAN_MAX_RECURSION: '101',
   SIGNATURES_POLL_SECONDS: '86401',
   SIGNATURES_MIRROR: 'wrong-mirror',
   SIGNATURES_URLS: 'https://wrong.example.org/',
@@ -123,7 +121,6 @@ const wrong: Record<string, string> = {
   VERDICT_CACHE_MB: '65537',
   UPLOAD_TIMEOUT_MS: '1e5',
   UPLOAD_WAIT_MS: '-1',
-  MEMORY_RESERVE_PERCENT: '51',
   UPLOAD_MEMORY_MB: '15',
   URL_ALLOW_NETWORKS: '10.0.0.0/8,10.1.2.3/8',
   URL_PORTS: '80,wrong-port',
@@ -131,7 +128,6 @@ const wrong: Record<string, string> = {
   DOWNLOAD_TIMEOUT_MS: '999',
   DOWNLOAD_MEMORY_MB: '15',
   DOWNLOADS_PER_USER: '0',
-  DOWNLOADS: '0',
   ENCRYPTED_ARCHIVES: 'wrong-policy',
   STRIPE_SECRET_KEY: 'wrong-secret',
   STRIPE_WEBHOOK_SECRET: 'wrong-webhook',
@@ -204,7 +200,8 @@ t.test('whose verdicts are remembered', async (t) => {
     verdictScope: 'account',
     verdictCacheBytes: 1024 * 1024,
   });
-  t.match(readConfig({ VERDICT_CACHE: 'off' }), { verdictCacheBytes: 0 });
+  t.match(readConfig({ VERDICT_CACHE_MB: '0' }), { verdictCacheBytes: 0 });
+  t.match(problemsOf({ VERDICT_CACHE: 'off' }), [/^VERDICT_CACHE /]);
 });
 
 t.test('networks, ports and DNS servers of URL scans are read strictly', async (t) => {

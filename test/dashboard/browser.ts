@@ -112,6 +112,11 @@ export async function signIn(page: Page, email: string, password = PASSWORD): Pr
   await page.getByRole('button', { name: 'Sign in' }).click();
 }
 
+export async function signOut(page: Page): Promise<void> {
+  await page.getByRole('button', { name: 'Your account' }).click();
+  await page.getByRole('menuitem', { name: 'Sign out' }).click();
+}
+
 /** Colours that change take a moment: what has an end is waited for. */
 async function settled(page: Page): Promise<void> {
   await page.evaluate(`Promise.allSettled(document.getAnimations()

@@ -64,11 +64,11 @@ export async function pageSuite(tap: Subtest, { server, browser, signedIn }: Set
     t.equal(await page.evaluate('document.activeElement.textContent'), 'Skip to the content');
     await page.getByRole('button', { name: 'Open the menu' }).focus();
     await page.keyboard.press('Enter');
-    await page.getByRole('link', { name: 'Account' }).focus();
+    await page.getByRole('link', { name: 'History' }).focus();
     await page.keyboard.press('Enter');
-    await page.waitForURL(/account/);
+    await page.waitForURL(/history/);
     t.equal(await page.evaluate('document.activeElement.id'), 'content', 'the new page has the focus');
-    t.notOk(await page.getByRole('link', { name: 'Billing' }).isVisible(), 'the menu has closed');
+    t.notOk(await page.getByRole('link', { name: 'API keys' }).isVisible(), 'the menu has closed');
     noComplaints(t, person);
   });
 

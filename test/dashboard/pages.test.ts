@@ -2,6 +2,7 @@
 import t from 'tap';
 import { pageSuite } from './page-suite.js';
 import { plainSuite } from './plain-suite.js';
+import { robustSuite } from './robust-suite.js';
 import { startSetting } from './setting.js';
 
 const setting = await startSetting();
@@ -9,3 +10,4 @@ t.teardown(() => setting.stop());
 
 t.test('every page', (t) => pageSuite(t, setting));
 t.test('a server as it comes', (t) => plainSuite(t, setting));
+t.test('what goes wrong around a page', (t) => robustSuite(t, setting));

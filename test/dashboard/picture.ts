@@ -35,6 +35,7 @@ function yearOf(userId: string, nowMs: number): ScanRow[] {
         engine: 'clamav/1.4.6',
         sizeBytes: 48_213 + day * scan,
         sha256: 'ab'.repeat(32),
+        notices: [],
         env: 'PRODUCTION',
         lastUpdateMs: createdMs + 5,
       };

@@ -53,7 +53,7 @@ export async function scanSuite(tap: Subtest, setting: Setting): Promise<void> {
     await row('clean.txt').getByRole('button', { name: 'Remove' }).click();
     t.strictSame(await shown(), ['virus.com', 'large.bin', 'empty.txt', 'deep.zip'], 'nothing is left of that outcome');
     // What was refused here was never sent.
-    await page.getByText(`${FREE_LIMIT - 3} of ${FREE_LIMIT} scans left`).waitFor();
+    await page.getByText(`3 of ${FREE_LIMIT} scans used`).waitFor();
     await row('virus.com').getByRole('link', { name: 'Details' }).click();
     await page.getByText('SHA-256').waitFor();
     noComplaints(t, person, [422]);
@@ -87,7 +87,7 @@ export async function scanSuite(tap: Subtest, setting: Setting): Promise<void> {
     );
     await page.getByText(`${FREE_LIMIT} of 10 finished`).waitFor();
     await page.getByText('The quota of this hour is used up').first().waitFor();
-    await page.getByText(`0 of ${FREE_LIMIT} scans left`).waitFor();
+    await page.getByText(`${FREE_LIMIT} of ${FREE_LIMIT} scans used`).waitFor();
     t.equal(await page.getByText('Clean', { exact: true }).count(), FREE_LIMIT);
     // Leaving would lose them: the browser asks.
     let asked = false;

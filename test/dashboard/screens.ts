@@ -72,7 +72,7 @@ async function fill({ page }: Person): Promise<void> {
     ...HOSTILE_NAMES.map((name) => file(name)),
   ]);
   await page.getByText(`${FREE_LIMIT + 1} of 8 finished`).waitFor();
-  await page.getByText(`0 of ${FREE_LIMIT} scans left`).waitFor();
+  await page.getByText(`${FREE_LIMIT} of ${FREE_LIMIT} scans used`).waitFor();
   await shoot(page, 'full_scan');
   await page.getByRole('link', { name: 'API keys' }).click();
   for (const name of [HOSTILE_NAMES[0] ?? '', 'server in the office']) {

@@ -1,6 +1,6 @@
 // Signing in, out and back: the ways in, a session that ends elsewhere, tokens that run out, two tabs.
 import { signIn as apiSignIn, ask, bearer } from '../fixtures/sign-in.js';
-import { noComplaints, PASSWORD, signIn } from './browser.js';
+import { noComplaints, PASSWORD, signIn, signOut } from './browser.js';
 import type { Setting, Subtest } from './setting.js';
 
 export async function sessionSuite(tap: Subtest, { server, browser, newAccount, signedIn }: Setting): Promise<void> {
@@ -17,8 +17,8 @@ export async function sessionSuite(tap: Subtest, { server, browser, newAccount, 
     await page.getByLabel('Password', { exact: true }).fill(PASSWORD);
     await page.getByRole('button', { name: 'Create the account' }).click();
     await page.getByRole('heading', { name: 'Overview' }).waitFor();
-    await page.getByText('Nothing scanned yet.').first().waitFor();
-    await page.getByRole('button', { name: 'Sign out' }).click();
+    await page.getByText('First steps').waitFor();
+    await signOut(page);
     await page.getByRole('heading', { name: 'Know what a file is' }).waitFor();
     t.strictSame(await person.context.cookies(), [], 'nothing is left of it');
     noComplaints(t, person);
@@ -49,7 +49,7 @@ export async function sessionSuite(tap: Subtest, { server, browser, newAccount, 
       const { page } = person;
       await page.goto(`${server.url}/sign-in?${new URLSearchParams({ next })}`);
       await signIn(page, await newAccount());
-      await page.getByRole('button', { name: 'Sign out' }).waitFor();
+      await page.getByRole('button', { name: 'Your account' }).waitFor();
       t.equal(new URL(page.url()).origin, server.url, next);
       await person.context.close();
     }
@@ -108,7 +108,7 @@ export async function sessionSuite(tap: Subtest, { server, browser, newAccount, 
     const other = await newPage();
     await other.goto(`${server.url}/account`);
     await other.getByRole('heading', { name: 'Sessions' }).waitFor();
-    await page.getByRole('button', { name: 'Sign out' }).click();
+    await signOut(page);
     await other.getByText('You have signed out in another tab').waitFor();
     noComplaints(t, person);
   });

@@ -3,9 +3,9 @@ import type { Test } from 'tap';
 import { createDownloads, type Downloads } from '../../src/download/downloads.js';
 import { createGuard } from '../../src/download/guard.js';
 import { createResolve } from '../../src/download/resolve.js';
+import type { Content, Lender } from '../../src/scan/content.js';
 import { nameFromUrl } from '../../src/scan/filename.js';
 import { createUploadMemory, type UploadMemory } from '../../src/scan/memory/memory.js';
-import type { Received } from '../../src/scan/reception.js';
 import { receiveUrl } from '../../src/scan/url-content.js';
 import type { Certificate } from '../fixtures/certificate.js';
 import {
@@ -77,7 +77,7 @@ export async function openHarness(t: Test, settings: HarnessSettings = {}): Prom
   });
   const budgetBytes = settings.budgetBytes ?? 64 * MIB;
   const waitMs = settings.waitMs ?? AMPLE_MS;
-  const memory = createUploadMemory({ budgetBytes, reserveShare: 0.25, waitMs, use: 'downloads' });
+  const memory = createUploadMemory({ budgetBytes, reserveShare: 0.25, waitMs, ownWaitMs: waitMs, use: 'downloads' });
   let peakBytes = 0;
   const dialled: string[] = [];
   const downloads = createDownloads({
@@ -108,33 +108,32 @@ export async function openHarness(t: Test, settings: HarnessSettings = {}): Prom
     dialled,
     peakBytes: () => peakBytes,
     async fetch(url, { user = 'a user', signal = new AbortController().signal } = {}) {
-      const received = await receiveUrl({ url, account: user, signal }, { downloads, downloadMemory });
+      const request = { url, account: user, limitBytes: LIMIT_BYTES, signal };
+      const received = await receiveUrl(request, { downloads, downloadMemory });
       return keep(nameFromUrl(new URL(url)).filename, received);
     },
   };
 }
 
 /** Calls back whenever something was asked of it. */
-function watched(memory: UploadMemory, look: () => void): Pick<UploadMemory, 'open'> {
+function watched(memory: UploadMemory, look: () => void): Lender {
+  const { largestBytes, seal, release } = memory;
   return {
-    open(account, limitBytes, borrower) {
-      const lease = memory.open(account, limitBytes, borrower);
-      return {
-        ...lease,
-        grow(bytes, usedBytes) {
-          const isThere = lease.grow(bytes, usedBytes);
-          look();
-          return isThere;
-        },
-      };
+    largestBytes,
+    seal,
+    release,
+    grow(content, bytes) {
+      const isThere = memory.grow(content, bytes);
+      look();
+      return isThere;
     },
   };
 }
 
-function keep(filename: string, { content, lease }: Received): Fetched {
-  const { sizeBytes, sha256, bytes } = content;
-  const text = Buffer.from(bytes.subarray(0, Math.min(sizeBytes, 100))).toString('latin1');
-  lease.release();
+function keep(filename: string, content: Content): Fetched {
+  const { sizeBytes, sha256, block } = content;
+  const text = Buffer.from(block.subarray(0, Math.min(sizeBytes, 100))).toString('latin1');
+  content.release();
   return { filename, sizeBytes, sha256, text };
 }
 

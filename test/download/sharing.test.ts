@@ -1,25 +1,27 @@
 // Downloads beside each other: clients that leave, memory that is waited for, and the share of each account.
 import t from 'tap';
-import type { Lease, UploadMemory } from '../../src/scan/memory/memory.js';
+import { Content } from '../../src/scan/content.js';
+import type { UploadMemory } from '../../src/scan/memory/memory.js';
 import { type OriginConnection, response } from '../fixtures/origin.js';
 import { until } from '../fixtures/until.js';
 import { cleared, LIMIT_BYTES, LOST, MIB, openHarness, refusal, URL_OF_FILE } from './harness.js';
 
 /** Takes so much of it for the account of the downloads that it gets no more: what arrives for it then has to wait. */
-function fill(memory: UploadMemory): Lease[] {
-  const leases: Lease[] = [];
-  const borrower = { room: () => undefined, refused: () => undefined };
+function fill(memory: UploadMemory): Content[] {
+  const contents: Content[] = [];
+  const owner = { onRoom: () => undefined, onNoRoom: () => undefined };
   for (const bytes of [LIMIT_BYTES, MIB, 16_384]) {
     for (;;) {
-      const lease = memory.open('a user', bytes, borrower);
-      if (!lease.grow(bytes, 0)) {
-        lease.release();
+      const bounds = { account: 'a user', limitBytes: LIMIT_BYTES, expectedBytes: bytes };
+      const content = new Content(memory, bounds, owner);
+      if (!memory.grow(content, bytes)) {
+        content.release();
         break;
       }
-      leases.push(lease);
+      contents.push(content);
     }
   }
-  return leases;
+  return contents;
 }
 
 /** Lets everything happen that is due. */
@@ -117,7 +119,7 @@ t.test('an origin that ends or resets while we keep it waiting harms nobody', as
         connections.push(connection);
       },
     });
-    const leases = fill(harness.memory);
+    const contents = fill(harness.memory);
     const work = refusal(harness.fetch(URL_OF_FILE));
     await until(() => (harness.memory.waiting > 0 || bytes === 0) && connections.length > 0);
     // Whatever has arrived is read by now.
@@ -125,7 +127,7 @@ t.test('an origin that ends or resets while we keep it waiting harms nobody', as
     if (isReset) connections[0]?.socket.resetAndDestroy();
     else connections[0]?.end();
     await turns();
-    for (const lease of leases) lease.release();
+    for (const content of contents) content.release();
     const outcome = await work;
     const whole = bytes === 0 ? 'fileEmpty' : `it succeeded: {"filename":"report.pdf","sizeBytes":${bytes},`;
     const message = `${bytes} bytes ${name}, then ${isReset ? 'a reset' : 'the end'}: ${outcome}`;

@@ -10,6 +10,7 @@ import {
   fingerprint,
   isRuleFile,
 } from '../../src/engine/databases.js';
+import { ownRulesDirectory, ownSignaturesDirectory } from '../../src/paths.js';
 import { databaseFolder, temporaryFolder } from '../native/engine.js';
 
 function container(version: number, builtAt: number): string {
@@ -70,11 +71,36 @@ t.test('official databases give their highest version and newest build time', as
   });
 });
 
-t.test('other files beside them are part of the version', async (t) => {
-  const folder = databaseFolder(t, { 'daily.cvd': container(27_000, 1_700_000_000), 'own.ndb': 'x' });
+t.test('other files beside them are part of the version, and no part of its time', async (t) => {
+  const own = '# built: 2026-01-01T00:00:00\nx';
+  const folder = databaseFolder(t, { 'daily.cvd': container(27_000, 1_700_000_000), 'own.ndb': own });
   utimesSync(join(folder, 'own.ndb'), 1_760_000_000, 1_760_000_000);
   const described = await describeDatabases(await databaseFiles(folder));
-  t.match(described, { signatureVersion: /^daily:27000\+[0-9a-f]{8}$/, signaturesBuiltAt: 1_760_000_000 });
+  t.match(described, { signatureVersion: /^daily:27000\+[0-9a-f]{8}$/, signaturesBuiltAt: 1_700_000_000 });
+});
+
+t.test(
+  'without an official one the newest file counts that says when it was built, never its time on disk',
+  async (t) => {
+    const built = async (files: Record<string, string>): Promise<number | null> =>
+      (await describeDatabases(await databaseFiles(databaseFolder(t, files)))).signaturesBuiltAt;
+    t.equal(await built({ 'a.ndb': 'x' }), null);
+    t.equal(await built({ 'a.ndb': '# built: 2026-99-01T00:00:00\nx' }), null);
+    t.equal(await built({ 'a.ndb': 'x\n# built: 2026-01-01T00:00:00\n' }), null, 'in the first line only');
+    const dated = {
+      'a.ndb': '# built: 2026-01-01T00:00:00\nx',
+      'b.yar': '// built: 2026-01-02T00:00:00\r\nx',
+      'c.fp': 'x',
+    };
+    t.equal(await built(dated), Date.UTC(2026, 0, 2) / 1000);
+  },
+);
+
+t.test('the files that ship say when they were built', async (t) => {
+  const paths = [...(await databaseFiles(ownSignaturesDirectory)), join(ownRulesDirectory, 'sluice.yar')];
+  const { files } = await describeDatabases(paths);
+  t.equal(files.length, 3);
+  for (const { path, builtAt } of files) t.ok(builtAt !== null && builtAt > Date.UTC(2026, 10, 1) / 1000, path);
 });
 
 t.test('a name or a byte that changes is another version', async (t) => {

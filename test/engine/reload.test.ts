@@ -9,6 +9,7 @@ import t, { type Test } from 'tap';
 import type { SignatureEvent } from '../../src/engine/signature-state.js';
 import { daysOld, loadSignatures, type SignatureOptions } from '../../src/engine/signatures.js';
 import { startPool } from '../../src/engine/threads/pool.js';
+import { scanOnce } from '../../src/engine/threads/scan-once.js';
 import { ownSignaturesDirectory } from '../../src/paths.js';
 import { sharedBytes } from '../fixtures/shared-bytes.js';
 import { until } from '../fixtures/until.js';
@@ -70,7 +71,7 @@ async function run(t: Test, folder: string, options: Partial<SignatureOptions> =
       });
       const client = async (): Promise<void> => {
         while (!done) {
-          const { verdict, engine } = await pool.scan(sharedBytes(MARK), MARK.length);
+          const { verdict, engine } = await scanOnce(pool, sharedBytes(MARK), MARK.length);
           if (verdict.kind !== 'infected' || engine === null) throw new Error(JSON.stringify(verdict));
           const { epoch } = engine;
           found.set(epoch, (found.get(epoch) ?? new Set()).add(verdict.virusName));

@@ -63,6 +63,7 @@ onEachStore(async (t, store) => {
       env: 'PRODUCTION',
       status: '200',
       error: null,
+      notices: [],
       creationDate: '2026-11-21T11:00:00',
       lastUpdate: '2026-11-21T11:00:00',
       sizeInBytes: 1,
@@ -70,6 +71,12 @@ onEachStore(async (t, store) => {
       engine: 'clamav/1.4.6',
     });
     t.match(await (await get(`/${alices[0]?.id}`)).json(), { sizeInBytes: null, sha256: null });
+    const failed = alices.find(({ status }) => status !== 200);
+    t.match(await (await get(`/${failed?.id}`)).json(), {
+      infected: null,
+      virusName: null,
+      status: String(failed?.status),
+    });
     for (const id of [bobs[0]?.id, '01a1d7c0-0000-7000-8000-000000000000', 'x', "' OR 1=1", '%00', ALICE]) {
       t.equal((await get(`/${encodeURIComponent(id ?? '')}`)).status, 404, String(id));
     }
@@ -93,7 +100,7 @@ onEachStore(async (t, store) => {
       ['plain.txt', "'=1+1", "'+A1", "'-2", "'@SUM(A1)", "'\tx", 'a,"b"\nc', "'＝1", "it's", ' led', 'تقرير', '😀'],
     );
     t.notOk(rows.flat().some((cell) => /^[=+\-@\t\r]/.test(cell)));
-    t.strictSame(rows[4]?.slice(4, 8), ['422', 'false', '', 'Scan incomplete: a limit, "quoted"']);
+    t.strictSame(rows[4]?.slice(4, 8), ['422', '', '', 'Scan incomplete: a limit, "quoted"']);
   });
 
   t.test('it is filtered as the list is', async (t) => {

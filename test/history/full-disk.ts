@@ -2,28 +2,30 @@
 import { readdirSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { openJournal } from '../../src/history/journal.js';
-import { rowAt } from '../fixtures/history.js';
+import { record, rowAt } from '../fixtures/history.js';
 import { until } from '../fixtures/until.js';
 
 const [, , directory] = process.argv;
 if (directory === undefined) throw new Error('Which folder?');
 const ballast = join(directory, 'ballast');
 writeFileSync(ballast, Buffer.alloc(64 * 1024));
+let refusedBy = '';
 const journal = await openJournal({
   directory: join(directory, 'journal'),
   limitBytes: 1024 * 1024 * 1024,
   onDamage: () => undefined,
   onTransientFailure: () => undefined,
+  onUnwritten: (error) => {
+    refusedBy = String(error);
+  },
 });
 const kept: string[] = [];
-let refusedBy = '';
 while (refusedBy === '') {
   // Several at once: the write that fails is that of a group.
   const rows = Array.from({ length: 7 }, () => rowAt(Date.now(), { filename: 'x'.repeat(200) }));
-  const outcomes = await Promise.allSettled(rows.map((row) => journal.append(row)));
+  const outcomes = await Promise.allSettled(rows.map((row) => record(journal, row)));
   for (const [index, outcome] of outcomes.entries()) {
     if (outcome.status === 'fulfilled') kept.push(rows[index]?.id ?? '');
-    else refusedBy = String(outcome.reason);
   }
 }
 const problem = journal.refusal();
@@ -31,7 +33,7 @@ const empty = [countEmpty()];
 while (empty.length < 3) {
   await untilTried();
   const row = rowAt(Date.now(), { filename: 'x'.repeat(200), error: 'x'.repeat(200), env: 'x'.repeat(200) });
-  await journal.append(row).then(
+  await record(journal, row).then(
     () => kept.push(row.id),
     () => empty.push(countEmpty()),
   );
@@ -39,7 +41,7 @@ while (empty.length < 3) {
 await untilTried();
 rmSync(ballast);
 const late = rowAt(Date.now());
-await journal.append(late);
+await record(journal, late);
 kept.push(late.id);
 
 const read: string[] = [];

@@ -15,12 +15,11 @@ import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import fc from 'fast-check';
 import t from 'tap';
-import { frame } from '../../src/history/frames.js';
 import { adoptFolders } from '../../src/history/journal-folder.js';
 import { encodeRow } from '../../src/history/scan-row.js';
-import { type Readable, readBlocks } from '../../src/history/segment.js';
+import { frame, type Readable, readBlocks } from '../../src/history/segment.js';
 import { StoreError } from '../../src/store/store-error.js';
-import { rowAt } from '../fixtures/history.js';
+import { record, rowAt } from '../fixtures/history.js';
 import { noNamespaces } from '../fixtures/namespaces.js';
 import { temporaryFolder } from '../fixtures/stores.js';
 import { drain, leave, NOW, open, openForgetful, segmentsBelow, someRows } from './journal-harness.js';
@@ -118,7 +117,7 @@ t.test('a segment that can not be read is put aside, and those before and behind
     t.strictSame(readdirSync(join(directory, 'damaged')), ['00000000000000aa-000000002.log'], name);
     t.notOk(existsSync(folder), `${name}: its folder is gone`);
     t.match(journal.state(), { rows: 0, bytes: 0, damagedFiles: 1 }, name);
-    await journal.append(rowAt(NOW));
+    await record(journal, rowAt(NOW));
     t.equal((await drain(journal)).length, 1);
     await journal.close();
     const { journal: next, damage: told } = await open(t, directory);
@@ -166,12 +165,12 @@ t.test('damaged files of living and dead that can not be put aside are put aside
   writeFileSync(join(directory, 'damaged'), 'a file has the name');
   const { journal, damage } = await openForgetful(t, directory);
   t.equal((await drain(journal)).length, 3);
-  for (const row of rows) await journal.append(row);
+  for (const row of rows) await record(journal, row);
   const own = segmentsBelow(directory).find((name) => !name.startsWith('00000000000000aa')) ?? '';
   truncateSync(join(directory, own), file.length - 1);
   t.equal((await drain(journal)).length, 2);
   // The next write begins another file, and this one is done with.
-  await journal.append(rowAt(NOW));
+  await record(journal, rowAt(NOW));
   t.equal((await drain(journal)).length, 1);
   t.equal(journal.state().damagedFiles, 2);
   const told = damage.length;
@@ -243,14 +242,14 @@ t.test('a folder that can not be removed keeps no lock', { skip: noNamespaces },
 t.test('a segment that goes away under its process is reported, and the next rows have another', async (t) => {
   const directory = temporaryFolder(t);
   const { journal, damage } = await openForgetful(t, directory);
-  await journal.append(rowAt(NOW));
+  await record(journal, rowAt(NOW));
   const [segment = ''] = segmentsBelow(directory);
   rmSync(join(directory, segment));
   t.strictSame(await drain(journal), []);
   t.match(damage[0], { file: join(directory, segment), bytes: Number, reason: /ENOENT/ });
   t.equal(journal.state().rows, 0);
   const rows = someRows(3);
-  for (const row of rows) await journal.append(row);
+  for (const row of rows) await record(journal, row);
   t.strictSame(await drain(journal), rows);
 });
 
@@ -258,14 +257,14 @@ t.test('a segment that was cut under its process gives what is left of it', asyn
   const directory = temporaryFolder(t);
   const { journal, damage } = await openForgetful(t, directory);
   const rows = someRows(5);
-  for (const row of rows) await journal.append(row);
+  for (const row of rows) await record(journal, row);
   const [segment = ''] = segmentsBelow(directory);
   truncateSync(join(directory, segment), frame(encodeRow(rows[0] ?? rowAt(0))).length * 3 + 20);
   t.strictSame(await drain(journal), rows.slice(0, 3));
   t.equal(damage.length, 1);
   t.match(journal.state(), { rows: 0, bytes: 0 });
   const more = someRows(2);
-  for (const row of more) await journal.append(row);
+  for (const row of more) await record(journal, row);
   t.strictSame(await drain(journal), more);
   t.equal(journal.state().damagedFiles, 1);
 });
@@ -292,7 +291,7 @@ t.test('where a disk fails, the blocks around are read', async (t) => {
 t.test('a copy of a segment that was replayed before is replayed again: only the database can tell', async (t) => {
   const directory = temporaryFolder(t);
   const { journal } = await open(t, directory);
-  await journal.append(rowAt(NOW));
+  await record(journal, rowAt(NOW));
   const [segment = ''] = segmentsBelow(directory);
   leave(directory, '00000000000000dd', []);
   cpSync(join(directory, segment), join(directory, '00000000000000dd', '000000001.log'));

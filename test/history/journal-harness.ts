@@ -2,8 +2,8 @@
 import { mkdirSync, readdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { type Journal, openJournal } from '../../src/history/journal.js';
-import type { Damage, TransientFailure } from '../../src/history/journal-facts.js';
 import type { ScanRow } from '../../src/history/scan-row.js';
+import type { Damage, TransientFailure } from '../../src/history/segments.js';
 import { rowAt } from '../fixtures/history.js';
 import type { Tap } from '../fixtures/stores.js';
 
@@ -14,6 +14,8 @@ export interface Opened {
   readonly journal: Journal;
   readonly damage: Damage[];
   readonly transientFailures: TransientFailure[];
+  /** Why scans are recorded nowhere. */
+  readonly unwritten: unknown[];
 }
 
 export async function open(t: Tap, directory: string, limitBytes = 64 * MIB): Promise<Opened> {
@@ -34,14 +36,16 @@ async function opening(t: Tap, coming: Promise<Opened>): Promise<Opened> {
 export async function openTelling(directory: string, limitBytes = 64 * MIB, recentRows?: number): Promise<Opened> {
   const damage: Damage[] = [];
   const transientFailures: TransientFailure[] = [];
+  const unwritten: unknown[] = [];
   const journal = await openJournal({
     directory,
     limitBytes,
     ...(recentRows === undefined ? {} : { recentRows }),
     onDamage: (one) => damage.push(one),
     onTransientFailure: (one) => transientFailures.push(one),
+    onUnwritten: (error) => unwritten.push(error),
   });
-  return { journal, damage, transientFailures };
+  return { journal, damage, transientFailures, unwritten };
 }
 
 export async function drain(journal: Journal, count = 10): Promise<ScanRow[]> {

@@ -7,7 +7,7 @@ import { fileURLToPath } from 'node:url';
 import t from 'tap';
 import { openJournal } from '../../src/history/journal.js';
 import type { ScanRow } from '../../src/history/scan-row.js';
-import { rowAt } from '../fixtures/history.js';
+import { record, rowAt } from '../fixtures/history.js';
 import { noNamespaces } from '../fixtures/namespaces.js';
 import { temporaryFolder } from '../fixtures/stores.js';
 import { drain, MIB, NOW, open, openTelling, segmentsBelow, someRows } from './journal-harness.js';
@@ -15,7 +15,7 @@ import { drain, MIB, NOW, open, openTelling, segmentsBelow, someRows } from './j
 t.test('rows come out in the order in which they went in, and stay until they are committed', async (t) => {
   const { journal } = await open(t, temporaryFolder(t));
   const rows = someRows(25);
-  await Promise.all(rows.map((row) => journal.append(row)));
+  await Promise.all(rows.map((row) => record(journal, row)));
   t.match(journal.state(), { rows: 25, oldestAgeMs: Number });
   const first = await journal.read(10);
   t.strictSame(first?.rows, rows.slice(0, 10));
@@ -29,7 +29,7 @@ t.test('rows come out in the order in which they went in, and stay until they ar
 t.test('of two batches with the same rows only the first that is committed counts', async (t) => {
   const { journal } = await open(t, temporaryFolder(t));
   const rows = someRows(15);
-  for (const row of rows) await journal.append(row);
+  for (const row of rows) await record(journal, row);
   const late = await journal.read(5);
   const wide = await journal.read(10);
   wide?.commit();
@@ -43,7 +43,7 @@ t.test('a row is in the file when its append resolves', async (t) => {
   const directory = temporaryFolder(t);
   const { journal } = await open(t, directory);
   for (const row of someRows(3)) {
-    await journal.append(row);
+    await record(journal, row);
     const [segment = ''] = segmentsBelow(directory);
     t.ok(readFileSync(join(directory, segment)).includes(row.id));
   }
@@ -53,10 +53,10 @@ t.test('a journal that is closed with rows in it hands them to the next start', 
   const directory = temporaryFolder(t);
   const { journal } = await open(t, directory);
   const rows = someRows(7);
-  for (const row of rows) await journal.append(row);
+  for (const row of rows) await record(journal, row);
   (await journal.read(2))?.commit();
   await journal.close();
-  t.rejects(journal.append(rowAt(NOW)), 'closed');
+  t.rejects(record(journal, rowAt(NOW)), 'closed');
   const { journal: next } = await open(t, directory);
   t.equal(next.state().rows, 7, 'where it was read up to is not on disk: the database knows what it has');
   t.ok(next.state().oldestAgeMs >= 0);
@@ -66,7 +66,7 @@ t.test('a journal that is closed with rows in it hands them to the next start', 
 t.test('a journal without rows leaves nothing behind', async (t) => {
   const directory = temporaryFolder(t);
   const { journal } = await open(t, directory);
-  for (const row of someRows(3)) await journal.append(row);
+  for (const row of someRows(3)) await record(journal, row);
   await drain(journal);
   await journal.close();
   t.strictSame(readdirSync(directory), []);
@@ -77,12 +77,12 @@ t.test('two processes over one folder keep out of each other, and take over when
   const { journal: first } = await open(t, directory);
   const { journal: second } = await open(t, directory);
   const rows = someRows(4);
-  for (const row of rows) await first.append(row);
+  for (const row of rows) await record(first, row);
   await second.adopt();
   t.equal(await second.read(10), null, 'the first one lives');
   await first.close();
   const own = rowAt(NOW + 100);
-  await second.append(own);
+  await record(second, own);
   let told = 0;
   second.onRows(() => {
     told += 1;
@@ -97,13 +97,13 @@ t.test('files grow to a bound, and go when they are in the database', async (t) 
   const { journal } = await open(t, directory);
   const rows = Array.from({ length: 12_000 }, (_, index) => rowAt(NOW + index, { filename: 'n'.repeat(255) }));
   for (let at = 0; at < rows.length; at += 50) {
-    await Promise.all(rows.slice(at, at + 50).map((row) => journal.append(row)));
+    await Promise.all(rows.slice(at, at + 50).map((row) => record(journal, row)));
   }
   const segments = segmentsBelow(directory);
   t.equal(segments.length, 2);
   for (const segment of segments) t.ok(statSync(join(directory, segment)).size <= 4 * MIB + 64 * 1024);
   t.strictSame((await drain(journal, 256)).length, rows.length);
-  await journal.append(rowAt(NOW));
+  await record(journal, rowAt(NOW));
   await drain(journal);
   t.equal(segmentsBelow(directory).length, 1, 'the one that is appended to');
 });
@@ -112,21 +112,21 @@ t.test('beyond its bound rows are refused, and taken again when the database has
   const { journal } = await open(t, temporaryFolder(t), 300 * 1024);
   let kept = 0;
   while (journal.refusal() === null) {
-    await journal.append(rowAt(NOW, { filename: 'n'.repeat(255) }));
+    await record(journal, rowAt(NOW, { filename: 'n'.repeat(255) }));
     kept += 1;
   }
   t.equal(journal.refusal(), 'The history journal is full');
-  await t.rejects(journal.append(rowAt(NOW)), { message: 'The history journal is full' });
+  await t.rejects(record(journal, rowAt(NOW)), { message: 'The history journal is full' });
   t.equal(journal.state().rows, kept);
   t.equal((await drain(journal)).length, kept);
   t.equal(journal.refusal(), null);
-  await journal.append(rowAt(NOW));
+  await record(journal, rowAt(NOW));
 });
 
 t.test('hostile texts come out as they went in, without what the database could not hold', async (t) => {
   const { journal } = await open(t, temporaryFolder(t));
   const filename = '"\\\u2028\ud83d\ude00\ud800\u0007\u0000é'.repeat(20);
-  await journal.append(rowAt(NOW, { filename, virusName: 'x'.repeat(9999), error: '\0', durationMs: 1e300 }));
+  await record(journal, rowAt(NOW, { filename, virusName: 'x'.repeat(9999), error: '\0', durationMs: 1e300 }));
   const [row] = await drain(journal);
   t.equal(row?.filename, filename.replaceAll('\0', ''));
   t.equal(row?.virusName, 'x'.repeat(255));
@@ -166,6 +166,7 @@ t.test('a folder that can not be made stops the start', async (t) => {
       limitBytes: MIB,
       onDamage: () => undefined,
       onTransientFailure: () => undefined,
+      onUnwritten: () => undefined,
     }),
     {
       code: 'ENOTDIR',
@@ -181,7 +182,7 @@ t.test(
       const rows = someRows(30);
       const out: ScanRow[] = [];
       for (let at = 0; at < rows.length; at += 6) {
-        await Promise.all(rows.slice(at, at + 6).map((row) => journal.append(row)));
+        await Promise.all(rows.slice(at, at + 6).map((row) => record(journal, row)));
         const batch = await journal.read(4);
         out.push(...(batch?.rows ?? []));
         batch?.commit();
@@ -196,20 +197,21 @@ t.test(
 t.test('rows of one turn are in the file together when the first of them resolves', async (t) => {
   const directory = temporaryFolder(t);
   const { journal } = await open(t, directory);
-  await journal.append(rowAt(NOW));
+  await record(journal, rowAt(NOW));
   const rows = someRows(5);
-  await Promise.race(rows.map((row) => journal.append(row)));
+  await Promise.race(rows.map((row) => record(journal, row)));
   const [segment = ''] = segmentsBelow(directory);
   const file = readFileSync(join(directory, segment));
   for (const { id } of rows) t.ok(file.includes(id));
 });
 
 t.test('a row that is too long for a record is refused, and costs no other', async (t) => {
-  const { journal } = await open(t, temporaryFolder(t));
+  const { journal, unwritten } = await open(t, temporaryFolder(t));
   const rows = someRows(2);
-  const first = journal.append(rows[0] ?? rowAt(NOW));
-  await t.rejects(journal.append(rowAt(NOW, { sha256: 'a'.repeat(9000) })), RangeError);
+  const first = record(journal, rows[0] ?? rowAt(NOW));
+  await t.rejects(record(journal, rowAt(NOW, { sha256: 'a'.repeat(9000) })), { code: 'unavailable' });
+  t.match(unwritten, [RangeError]);
   await first;
-  await journal.append(rows[1] ?? rowAt(NOW));
+  await record(journal, rows[1] ?? rowAt(NOW));
   t.strictSame(await drain(journal), rows);
 });

@@ -1,10 +1,9 @@
-// Ids as time, prefixes as ranges, and donut ranges: the arithmetic below the statistics.
+// Ids as time, and donut ranges: the arithmetic below the statistics.
 import fc from 'fast-check';
 import t from 'tap';
 import { v7 as uuidv7 } from 'uuid';
 import { donutRange } from '../../src/history/query.js';
 import { lowestIdAt, timeOfId } from '../../src/history/scan-row.js';
-import { endOfPrefix } from '../../src/history/stats.js';
 
 const DAY_MS = 86_400_000;
 
@@ -17,27 +16,6 @@ t.test('an id tells its millisecond and lies behind the lowest of it', async (t)
     }),
   );
   t.equal(lowestIdAt(-1), lowestIdAt(0));
-});
-
-t.test('the end of a prefix divides what begins with it from what does not', async (t) => {
-  const text = fc
-    .string({ unit: 'binary', minLength: 1, maxLength: 4 })
-    .filter((one) => Buffer.from(one, 'utf8').toString('utf8') === one);
-  const bytes = (one: string): Buffer => Buffer.from(one, 'utf8');
-  fc.assert(
-    fc.property(text, text, (prefix, other) => {
-      const end = endOfPrefix(prefix);
-      for (const name of [other, prefix + other, prefix]) {
-        const isInRange =
-          Buffer.compare(bytes(name), bytes(prefix)) >= 0 &&
-          (end === null || Buffer.compare(bytes(name), bytes(end)) < 0);
-        t.equal(isInRange, bytes(name).subarray(0, bytes(prefix).length).equals(bytes(prefix)));
-      }
-    }),
-  );
-  t.equal(endOfPrefix('\u{10ffff}'), null);
-  t.equal(endOfPrefix('a\u{10ffff}'), 'b');
-  t.equal(endOfPrefix('\ud7ff'), '\ue000');
 });
 
 t.test('a donut covers thirty days by default', async (t) => {

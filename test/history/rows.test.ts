@@ -2,18 +2,17 @@
 
 import { mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { createKey, listKeys } from '../../src/account/keys.js';
-import { endKey } from '../../src/account/revocation.js';
-import { frame } from '../../src/history/frames.js';
+import { createKey, endKey, listKeys } from '../../src/account/keys.js';
 import { openJournal } from '../../src/history/journal.js';
 import { partition } from '../../src/history/partitions.js';
 import { createRowStore } from '../../src/history/rows-to-database.js';
 import { encodeRow, type ScanRow } from '../../src/history/scan-row.js';
+import { frame } from '../../src/history/segment.js';
 import { startWriter } from '../../src/history/writer.js';
 import type { Sql } from '../../src/store/postgres.js';
 import { cutAtCommit } from '../fixtures/cut-at-commit.js';
 import { newUser } from '../fixtures/dashboard.js';
-import { BOB, rowAt } from '../fixtures/history.js';
+import { BOB, record, rowAt } from '../fixtures/history.js';
 import { makeTransactionsRepeatable, onEachStore, open, temporaryFolder } from '../fixtures/stores.js';
 import { until } from '../fixtures/until.js';
 
@@ -67,7 +66,8 @@ onEachStore(async (t, store) => {
   const { sql } = await open(t, target);
   // One database for all: an embedded one takes seconds to come up.
   t.beforeEach(async () => {
-    await sql`SELECT drop_scan_partitions('3000-01-01')`;
+    for (const name of await partitionsOf(sql)) await sql.unsafe(`DROP TABLE ${name}`);
+    await sql`TRUNCATE scan_days, scan_retention`;
   });
 
   t.test('what has looked is kept with the row, for those that a weaker engine has answered', async (t) => {
@@ -78,6 +78,19 @@ onEachStore(async (t, store) => {
     t.strictSame(
       stored.map(({ engine }) => engine),
       ['clamav/1.4.6', 'yara-x/1.7.1', null],
+    );
+  });
+
+  t.test('what was said beside a verdict is kept with the row, and so is the key', async (t) => {
+    const keyId = '0190c5f0-0000-7000-8000-00000000c0de';
+    const said = [[], ['encrypted'], ['encrypted', 'raw-content']];
+    await createRowStore(sql)(
+      said.map((notices, index) => rowAt(NOON + index, { notices, keyId: index === 1 ? keyId : null })),
+    );
+    const stored = await sql`SELECT notices, key_id FROM scans ORDER BY id`;
+    t.strictSame(
+      stored.map(({ notices, key_id }) => [notices, key_id]),
+      said.map((notices, index) => [notices, index === 1 ? keyId : null]),
     );
   });
 
@@ -141,6 +154,7 @@ onEachStore(async (t, store) => {
       limitBytes: 1e9,
       onDamage: (damage) => t.fail('damage', { damage }),
       onTransientFailure: () => t.fail(),
+      onUnwritten: () => t.fail(),
     });
     const save = createRowStore(sql);
     const rows = mixedRows(30);
@@ -159,7 +173,7 @@ onEachStore(async (t, store) => {
       onFailure: () => undefined,
       onRecovery: recovered,
     });
-    for (const row of rows) await journal.append(row);
+    for (const row of rows) await record(journal, row);
     await recovery;
     await writer.stop(10_000);
     t.ok(attempts >= 3);
@@ -252,6 +266,7 @@ onEachStore(async (t, store) => {
       limitBytes: 1e9,
       onDamage: () => t.fail('damage'),
       onTransientFailure: () => t.fail(),
+      onUnwritten: () => t.fail(),
     });
     const batch = await journal.read(10);
     await createRowStore(sql)(batch?.rows ?? []);
@@ -284,7 +299,7 @@ onEachStore(async (t, store) => {
 
   t.test('months are made ahead, once, also by several processes at the same time', async (t) => {
     const nodes = await Promise.all(Array.from({ length: 3 }, () => open(t, target)));
-    const options = { retentionDays: 400, now: () => NOON, onDropped: () => t.fail(), onFailure: () => t.fail() };
+    const options = { retentionDays: 400, now: () => NOON, onRetention: () => t.fail(), onFailure: () => t.fail() };
     await Promise.all(nodes.map(({ sql }) => partition({ sql, ...options })));
     t.strictSame(await partitionsOf(sql), ['scans_202611', 'scans_202612', 'scans_202701']);
   });
@@ -300,20 +315,66 @@ onEachStore(async (t, store) => {
     t.ok((await idsOf(sql)).includes(again.id));
   });
 
-  t.test('retention drops whole months with their counts, and what is younger stays', async (t) => {
-    const save = createRowStore(sql);
-    const days = [0, 29, 30, 61, 90, 200, 399, 401, 430, 440, 800];
-    const rows = days.map((day) => rowAt(NOON - day * DAY_MS));
-    await save(rows);
-    const dropped: number[] = [];
-    const options = { sql, retentionDays: 400, now: () => NOON, onFailure: () => t.fail() };
-    await partition({ ...options, onDropped: (months) => dropped.push(months) });
-    // 400 days before 2026-11-21 lie in October 2025: everything from its first day on stays.
-    const kept = rows.filter((_, index) => NOON - (days[index] ?? 0) * DAY_MS >= Date.parse('2025-10-01T00:00:00Z'));
-    t.equal(kept.length, 8);
-    t.strictSame(await idsOf(sql), kept.map(({ id }) => id).sort());
-    t.strictSame(await wrongCounts(sql), []);
-    t.strictSame(dropped, [2]);
-    await partition({ ...options, onDropped: () => t.fail('nothing is left to drop') });
+  t.test(
+    'retention drops a month a day, each announced a day before, with its counts; what is younger stays',
+    async (t) => {
+      const now = Date.now();
+      const monthOf = (ms: number): string => new Date(ms).toISOString().slice(0, 7);
+      const days = [0, 29, 30, 61, 90, 200, 399, 440, 480, 800];
+      const rows = days.map((day) => rowAt(now - day * DAY_MS));
+      await createRowStore(sql)(rows);
+      const said: string[] = [];
+      const options = { sql, retentionDays: 400, now: () => now, onFailure: () => t.fail() };
+      const run = () => partition({ ...options, onRetention: (step, month) => said.push(`${step} ${month}`) });
+      const aDayGoesBy = () => sql`UPDATE scan_retention SET announced_at = announced_at - interval '25 hours'`;
+      const old = rows.slice(7).map(({ id }) => id);
+      const oldMonths = [...new Set([800, 480, 440].map((day) => monthOf(now - day * DAY_MS)))];
+      const kept = rows.filter(({ id }) => !old.includes(id)).map(({ id }) => id);
+      for (const [index, month] of oldMonths.entries()) {
+        await run();
+        await run();
+        t.strictSame(
+          said.splice(0),
+          index === 0 ? [`announced ${month}`] : [],
+          'nothing is dropped before a day has gone by',
+        );
+        t.equal((await idsOf(sql)).filter((id) => old.includes(id)).length, oldMonths.length - index);
+        await aDayGoesBy();
+        await run();
+        const next = oldMonths[index + 1];
+        t.strictSame(said.splice(0), [`dropped ${month}`, ...(next === undefined ? [] : [`announced ${next}`])]);
+      }
+      t.strictSame(await idsOf(sql), kept.sort());
+      t.strictSame(await wrongCounts(sql), []);
+      await run();
+      t.strictSame(said, [], 'nothing is left to drop');
+    },
+  );
+
+  t.test('nothing is dropped on the word of one clock, nor of one that was wrong for less than a day', async (t) => {
+    const now = Date.now();
+    const onRetention = (step: string, month: string): void => {
+      t.fail(`${step} ${month}`);
+    };
+    const options = { sql, retentionDays: 400, onFailure: () => t.fail() };
+    // The caller's clock alone.
+    const rows = [0, 200, 390].map((day) => rowAt(now - day * DAY_MS));
+    await createRowStore(sql)(rows);
+    for (const days of [500, 5_000]) await partition({ ...options, now: () => now + days * DAY_MS, onRetention });
+    // The newest row is old as well: by the others it is beyond the retention, by that one it isn't.
+    await sql`TRUNCATE scan_days`;
+    for (const name of await partitionsOf(sql)) await sql.unsafe(`DROP TABLE ${name}`);
+    const early = [700, 900].map((day) => rowAt(now - day * DAY_MS));
+    await createRowStore(sql)(early);
+    await partition({ ...options, now: () => now, onRetention });
+    t.strictSame(await idsOf(sql), early.map(({ id }) => id).sort());
+    // A clock that was ahead when it announced a month.
+    await createRowStore(sql)([rowAt(now)]);
+    const [month] = await sql<{ first: string }[]>`SELECT to_char(min(day), 'YYYY-MM-01') AS first FROM scan_days`;
+    await sql`INSERT INTO scan_retention (month, announced_at) VALUES (${month?.first ?? ''}::text::date, now() + interval '500 days')`;
+    const said: string[] = [];
+    await partition({ ...options, now: () => now, onRetention: (step) => said.push(step) });
+    t.strictSame(said, ['announced']);
+    t.equal((await idsOf(sql)).length, 3);
   });
 });

@@ -4,7 +4,7 @@ import { openJournal } from '../../src/history/journal.js';
 import { createRowStore } from '../../src/history/rows-to-database.js';
 import type { ScanRow } from '../../src/history/scan-row.js';
 import { startWriter } from '../../src/history/writer.js';
-import { rowAt } from '../fixtures/history.js';
+import { record, rowAt } from '../fixtures/history.js';
 import { startPostgres } from '../fixtures/postgres.js';
 import { open, temporaryFolder } from '../fixtures/stores.js';
 import { until } from '../fixtures/until.js';
@@ -23,6 +23,7 @@ t.test(
       limitBytes: 1e9,
       onDamage: () => t.fail(),
       onTransientFailure: () => t.fail(),
+      onUnwritten: () => t.fail(),
     });
     const calls: { readonly rows: readonly ScanRow[]; readonly answer: () => void }[] = [];
     const failures: [string, number][] = [];
@@ -41,9 +42,9 @@ t.test(
       batchTimeoutMs: 50,
     });
     const [first, second] = [rowAt(NOON), rowAt(NOON + 1)];
-    await journal.append(first);
+    await record(journal, first);
     await until(() => calls.length >= 1);
-    await journal.append(second);
+    await record(journal, second);
     await until(() => calls.length >= 2);
     t.strictSame(failures, [['NoAnswer: No answer within 50 ms', 1]]);
     t.strictSame(
@@ -70,6 +71,7 @@ t.test('an answer after the stop copies nothing: another process may have the ro
     limitBytes: 1e9,
     onDamage: () => t.fail(),
     onTransientFailure: () => t.fail(),
+    onUnwritten: () => t.fail(),
   });
   let answer: (() => void) | undefined;
   const writer = startWriter({
@@ -81,7 +83,7 @@ t.test('an answer after the stop copies nothing: another process may have the ro
     onFailure: () => undefined,
     onRecovery: () => undefined,
   });
-  await journal.append(rowAt(NOON));
+  await record(journal, rowAt(NOON));
   const late = await until(() => answer);
   await writer.stop(1);
   late();
@@ -99,6 +101,7 @@ t.test('a Postgres that is frozen keeps nobody for ever, and has every row once 
     limitBytes: 1e9,
     onDamage: () => t.fail(),
     onTransientFailure: () => t.fail(),
+    onUnwritten: () => t.fail(),
   });
   const failures: number[] = [];
   const rows = [rowAt(NOON)];
@@ -111,7 +114,7 @@ t.test('a Postgres that is frozen keeps nobody for ever, and has every row once 
     onRecovery: () => undefined,
     batchTimeoutMs: 100,
   });
-  for (const row of rows) await journal.append(row);
+  for (const row of rows) await record(journal, row);
   await until(() => failures.length >= 6);
   server.resume();
   await until(() => journal.state().rows === 0);

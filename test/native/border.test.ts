@@ -88,7 +88,6 @@ t.test('loadEngine takes options that are right but for a few', async (t) => {
     temporaryDirectory: temporaryFolder(t),
     marksDirectory,
     signatureVersion: 'x',
-    signaturesBuiltAt: 0,
     infectedSample: Buffer.from('MARK'),
     cleanSample: Buffer.from('text'),
   };

@@ -1,6 +1,7 @@
 // A child process of the tests: scans, on a scan thread, what its arguments order, and prints what became of it.
 
 import { startPool } from '../../src/engine/threads/pool.js';
+import { scanOnce } from '../../src/engine/threads/scan-once.js';
 import type { SandboxMode } from '../../src/engine/threads/task.js';
 import { faulty } from '../fixtures/faults.js';
 import { sharedBytes } from '../fixtures/shared-bytes.js';
@@ -17,7 +18,7 @@ await serveFolder(databases, temporaryDirectory, bound);
 const pool = startPool({ threads: 1, queueLimit: 1, scanTimeoutMs: 60_000, sandbox });
 for (const order of orders) {
   const bytes = faulty(order);
-  const { verdict } = await pool.scan(sharedBytes(bytes), bytes.length);
+  const { verdict } = await scanOnce(pool, sharedBytes(bytes), bytes.length);
   process.stdout.write(`${JSON.stringify(verdict)}\n`);
 }
 await pool.stop();

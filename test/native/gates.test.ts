@@ -125,6 +125,32 @@ function contents(): Buffer[] {
   ];
 }
 
+t.test('a second look that runs out of time is incomplete, and no match', async (t) => {
+  const folder = databaseFolder(t, { 'a.ldb': `${SIGNATURES.join('\n')}\n` });
+  const gates = await prepareGates([folder], temporaryFolder(t));
+  // A gate hits, and no signature matches. Each member is some work for both looks.
+  const members = Array.from({ length: 40 }, (_, index) => ({
+    name: String(index),
+    content: Buffer.from(`${index} often often ${'without the other '.repeat(6_000)}`),
+  }));
+  const content = zip(members);
+  const seen = new Set<string>();
+  // Where the limit falls depends on the machine: before the second look, within it, and behind it.
+  const clean = JSON.stringify({ kind: 'clean', encrypted: false });
+  for (let maxScanTimeMs = 8; !seen.has(clean); maxScanTimeMs += Math.ceil(maxScanTimeMs / 8)) {
+    await loadEngine({
+      directories: [folder],
+      temporaryDirectory: temporaryFolder(t),
+      limits: { ...defaultEngineLimits, maxScanTimeMs },
+      gates: gates.files,
+    });
+    const verdict = verdictOf(scanBuffer(content));
+    seen.add(verdict.kind === 'incomplete' ? verdict.reason : JSON.stringify(verdict));
+  }
+  seen.delete('engine limit exceeded: MaxScanTime');
+  t.strictSame([...seen], [clean]);
+});
+
 for (const singlePass of [true, false]) {
   t.test(`the verdicts are those of one engine, in ${singlePass ? 'one pass' : 'two passes'}`, async (t) => {
     const folder = databaseFolder(t, {

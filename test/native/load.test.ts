@@ -25,7 +25,7 @@ t.test('a loaded engine says what it is', async (t) => {
   const info = await load(t, [folder]);
   t.match(info, { engineVersion: /^\d+\.\d+/, signatureCount: 2, signatureVersion: /^[0-9a-f]{8}$/, warnings: [] });
   t.ok(info.loadMillis > 0);
-  t.ok(Math.abs(info.signaturesBuiltAt - Date.now() / 1000) < 60);
+  t.equal(info.signaturesBuiltAt, null, 'the file does not say it');
   const { files, digest } = info;
   const { epoch, ...facts } = { ...engineInfo() };
   t.match(info, { ...facts, nativeEpoch: epoch });

@@ -6,6 +6,7 @@ import { fileURLToPath } from 'node:url';
 import t, { type Test } from 'tap';
 import { tryConfinement } from '../../src/engine/clamav/addon.js';
 import { startPool } from '../../src/engine/threads/pool.js';
+import { scanOnce } from '../../src/engine/threads/scan-once.js';
 import { ownSignaturesDirectory } from '../../src/paths.js';
 import { start } from '../fixtures/command.js';
 import { faultEnvironment } from '../fixtures/faults.js';
@@ -123,7 +124,7 @@ t.test('other threads of the process stay free', async (t) => {
   await load(t, [databaseFolder(t, { 'a.ndb': bodySignature('Test.A', 'a mark of this test') })]);
   const pool = startPool({ threads: 1, queueLimit: 1, scanTimeoutMs: 60_000, sandbox: 'required' });
   t.teardown(() => pool.stop());
-  await pool.scan(new Uint8Array(new SharedArrayBuffer(8)), 8);
+  await scanOnce(pool, new Uint8Array(new SharedArrayBuffer(8)), 8);
   const folder = temporaryFolder(t);
   const inner = mkdtempSync(join(folder, 'x'));
   writeFileSync(join(inner, 'file'), 'x');
@@ -140,7 +141,7 @@ t.test('every test file of ClamAV has the same verdict with and without the sand
   for (const sandbox of ['off', 'required'] as const) {
     const pool = startPool({ threads: 2, queueLimit: 100, scanTimeoutMs: 60_000, sandbox });
     const scans = contents.map(async ({ name, bytes }) => {
-      return { name, verdict: (await pool.scan(sharedBytes(bytes), bytes.length)).verdict };
+      return { name, verdict: (await scanOnce(pool, sharedBytes(bytes), bytes.length)).verdict };
     });
     verdicts.push(await Promise.all(scans));
     await pool.stop();

@@ -14,13 +14,13 @@
 #include <set>
 #include <string>
 
-#include "../../native/clamav-engine.h"
+#include "../../native/engine-set.h"
 #include "../../native/utf8.h"
 
 namespace {
 
-using sluice::ClamavEngine;
-using Engine = std::shared_ptr<const ClamavEngine>;
+using sluice::EngineSet;
+using Engine = std::shared_ptr<const EngineSet>;
 
 constexpr char kMark[] = "MARK";
 constexpr size_t kEngines = 4;
@@ -50,9 +50,9 @@ const std::filesystem::path& Root() {
 
 Engine Build(const std::string& signatures, const sluice::Limits& limits) {
   std::ofstream(Root() / "databases" / "a.ndb", std::ios::binary) << signatures;
-  const sluice::LoadRequest request{{Root() / "databases"}, Root() / "temporary", MARKS, limits, true, "fuzz", 0, "", "clean", {}};
+  const sluice::LoadRequest request{{Root() / "databases"}, Root() / "temporary", MARKS, limits, true, "fuzz", "", "clean", {}};
   const sluice::LoadObserver observer{[](sluice::Phase, uint64_t, uint64_t) {}, [] {}};
-  return ClamavEngine::Build(request, observer, 1);
+  return EngineSet::Build(request, observer, 1);
 }
 
 // For the whole run: LeakSanitizer doesn't see what an engine points to from its pools, which are mapped. The run of the swaps frees
@@ -104,7 +104,7 @@ void FuzzContent(uint8_t which, const uint8_t* content, size_t length) {
 
 extern "C" int LLVMFuzzerInitialize(int*, char***) {
   Root();
-  ClamavEngine::InitializeLibrary();
+  sluice::ClamavEngine::InitializeLibrary();
   return 0;
 }
 

@@ -17,7 +17,7 @@
 #include <new>
 #include <string>
 
-#include "../../native/clamav-engine.h"
+#include "../../native/engine-set.h"
 
 extern "C" {
 void* __libc_malloc(size_t size);
@@ -56,11 +56,11 @@ enum Outcome : int { kInfected, kError, kClean };
 
 const char* const kNames[] = {"infected", "error", "CLEAN"};
 
-Outcome OutcomeOf(const sluice::ClamavEngine& engine, const std::string& content) {
+Outcome OutcomeOf(const sluice::EngineSet& engine, const std::string& content) {
   try {
     const sluice::ScanReport report = engine.Scan(content.data(), content.size());
     if (report.code == CL_VIRUS && report.virus_name && !report.virus_name->starts_with("Heuristics.")) return kInfected;
-    return report.code == CL_CLEAN ? kClean : kError;
+    return report.code == CL_CLEAN && report.alerts.empty() ? kClean : kError;
   } catch (const std::bad_alloc&) {
     // The border to JavaScript makes a failed scan of it.
     return kError;
@@ -106,9 +106,9 @@ int main(int count, char** arguments) {
   if (mkdtemp(folder) == nullptr) return 2;
   sluice::ClamavEngine::InitializeLibrary();
   const sluice::LoadRequest request{
-      {arguments[2]}, folder, arguments[1], {200 << 20, 400 << 20, 10'000, 17, 60'000}, true, "memory", 0, "", "clean", {}};
+      {arguments[2]}, folder, arguments[1], {200 << 20, 400 << 20, 10'000, 17, 60'000}, true, "memory", "", "clean", {}};
   const sluice::LoadObserver observer{[](sluice::Phase, uint64_t, uint64_t) {}, [] {}};
-  const auto engine = sluice::ClamavEngine::Build(request, observer, 1);
+  const auto engine = sluice::EngineSet::Build(request, observer, 1);
   // As every engine is tried before it serves; what libraries do once for a kind of content, they do in each child.
   const std::string harmless = "a few harmless words";
   if (OutcomeOf(*engine, harmless) != kClean) return 2;

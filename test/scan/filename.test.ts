@@ -30,7 +30,14 @@ const names: [string, string | null][] = [
   ['x'.repeat(300), 'x'.repeat(255)],
   [`${'x'.repeat(254)}😀😀`, `${'x'.repeat(254)}😀`],
   // Cutting must not leave what would have been refused.
-  [`${' '.repeat(255)}a.txt`, null],
+  [`${' '.repeat(255)}a`, null],
+  [`${' '.repeat(255)}a.txt`, `${' '.repeat(251)}.txt`],
+  // The extension stays, unless it is none.
+  [`${'x'.repeat(300)}.tar.gz`, `${'x'.repeat(252)}.gz`],
+  [`${'😀'.repeat(300)}.pdf`, `${'😀'.repeat(251)}.pdf`],
+  [`${'x'.repeat(300)}.${'y'.repeat(31)}`, `${'x'.repeat(223)}.${'y'.repeat(31)}`],
+  [`${'x'.repeat(300)}.${'y'.repeat(32)}`, 'x'.repeat(255)],
+  [`.${'x'.repeat(300)}`, `.${'x'.repeat(254)}`],
   ['\u0000'.repeat(300).concat('a.txt'), 'a.txt'],
   ['a\u0000/\u0000..\u0000', null],
   ['\u00a0\u2003\ufeff', null],

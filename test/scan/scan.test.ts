@@ -1,128 +1,226 @@
-// The scan without any protocol: a submission of bytes in, an outcome out, and what is known of one that fails.
+// The scan without any protocol: bytes in, what came of them out, and what is known of one that fails.
 import { createHash } from 'node:crypto';
 import t from 'tap';
 import { loadSignatures } from '../../src/engine/signatures.js';
 import { startPool } from '../../src/engine/threads/pool.js';
-import { Failure } from '../../src/errors.js';
+import { Failure, Unavailable } from '../../src/errors.js';
+import { CONTENT_LIMIT_BYTES } from '../../src/limits.js';
 import { ownSignaturesDirectory } from '../../src/paths.js';
 import { createUploadMemory } from '../../src/scan/memory/memory.js';
-import { openReception } from '../../src/scan/reception.js';
-import { type ScanOutcome, type ScanParts, scanSubmission } from '../../src/scan/scan.js';
-import type { Sent, Submission, Unsent } from '../../src/scan/submission.js';
+import { createRefunds } from '../../src/scan/refunds.js';
+import { type Admitted, Scan, type ScanParts } from '../../src/scan/scan.js';
 import { createVerdictCache } from '../../src/scan/verdicts/cache.js';
 import { createKnownVerdicts } from '../../src/scan/verdicts/known.js';
 import { zip } from '../fixtures/archives.js';
 import { eicar } from '../fixtures/samples.js';
 
 const MIB = 1024 * 1024;
-const memory = createUploadMemory({ budgetBytes: 64 * MIB, reserveShare: 0.25, waitMs: 10_000, use: 'uploads' });
+const memory = createUploadMemory({
+  budgetBytes: 64 * MIB,
+  reserveShare: 0.25,
+  waitMs: 10_000,
+  ownWaitMs: 10_000,
+  use: 'uploads',
+});
 const signatures = loadSignatures({ directories: [ownSignaturesDirectory], scanTimeoutMs: 10_000 });
 const pool = startPool({ threads: 1, queueLimit: 10, scanTimeoutMs: 10_000, encryptedArchives: 'reject' });
 t.teardown(async () => {
   await pool.stop();
   await signatures.stop();
 });
-const parts = {
+const rows: object[] = [];
+let journal: 'open' | 'closed' | 'broken' = 'open';
+const parts: ScanParts = {
   pool,
   signatures,
   isRefused: () => false,
   known: createKnownVerdicts({ cache: createVerdictCache({ limitBytes: MIB }), shared: null, scope: 'shared' }),
+  uploadMemory: memory,
   downloadMemory: memory,
   downloads: { fetch: () => Promise.reject(new Failure('downloadFailed', 'the origin took too long')) },
+  history: {
+    assertOpen() {
+      if (journal === 'closed') throw new Failure('unavailable', 'journalRefuses');
+    },
+    append(scan) {
+      if (journal === 'broken') {
+        scan.onUnrecorded(new Unavailable('notRecorded'));
+        return;
+      }
+      rows.push(scan.row());
+      setImmediate(() => scan.onRecorded());
+    },
+  },
+  refunds: createRefunds(),
+  appEnv: 'TEST',
+  now: Date.now,
+  onEnded: () => undefined,
 };
 
-function submission(receive: () => Promise<Sent | Unsent>): Submission {
-  const { signal } = new AbortController();
+/** As clamd or ICAP would hand it over: pieces, and their end. */
+class PieceScan extends Scan {
+  override readonly limitBytes = CONTENT_LIMIT_BYTES;
+  readonly answered: Promise<void>;
+  readonly #send: (scan: PieceScan) => void;
+  #resolve: () => void = () => undefined;
+
+  constructor(send: (scan: PieceScan) => void) {
+    super(parts, 'r');
+    this.#send = send;
+    this.answered = new Promise((resolve) => {
+      this.#resolve = resolve;
+    });
+  }
+
+  receive(): void {
+    this.#send(this);
+  }
+
+  take(filename: string, content: Uint8Array, pieceBytes: number): void {
+    this.filename = filename;
+    const received = this.openContent(content.length);
+    for (let at = 0; at < content.length; at += pieceBytes) received.append(content.subarray(at, at + pieceBytes));
+    this.endOfContent();
+  }
+
+  takeUrl(url: string): void {
+    this.fetchUrl(url);
+  }
+
+  signal(): AbortSignal {
+    return new AbortController().signal;
+  }
+
+  // Its bytes are there at once, and nobody leaves.
+  endReceiving = (): undefined => undefined;
+  hold = (): undefined => undefined;
+  goOn = (): undefined => undefined;
+  watch = (): undefined => undefined;
+  unwatch = (): undefined => undefined;
+
+  answer(): void {
+    this.#resolve();
+  }
+}
+
+let refunds = 0;
+
+function admission(): Admitted {
+  const quota = { limit: 10, remaining: 9, resetEpochSeconds: 3600 };
   return {
-    account: 'a',
-    requestId: 'r',
-    isGone: () => false,
-    onGone: () => undefined,
-    signal: () => signal,
-    receive: (onReceived) => void receive().then(onReceived),
+    outcome: 'admitted',
+    userId: 'a',
+    keyId: null,
+    quota,
+    async refund() {
+      refunds += 1;
+      return { ...quota, remaining: 10 };
+    },
   };
 }
 
-function outcomeOf(one: Submission, parts: ScanParts): Promise<ScanOutcome> {
-  return new Promise((resolve) => scanSubmission(one, parts, resolve));
+async function scanned(send: (scan: PieceScan) => void): Promise<PieceScan> {
+  const scan = new PieceScan(send);
+  scan.onAdmission(admission());
+  await scan.answered;
+  return scan;
 }
 
-/** As clamd or ICAP would hand it over: pieces, and their end. */
-function bytes(filename: string, content: Uint8Array, pieceBytes = 7): Submission {
-  return submission(
-    () =>
-      new Promise((resolve) => {
-        const reception = openReception({
-          memory,
-          account: 'a',
-          limitBytes: content.length,
-          source: { hold: () => undefined, goOn: () => undefined },
-          onWhole: (received) => resolve({ kind: 'file', filename, ...received }),
-          onFailed: (error) => resolve({ kind: 'unsent', error, filename, isWhole: false }),
-        });
-        for (let at = 0; at < content.length; at += pieceBytes) {
-          reception.step(() => reception.append(content.subarray(at, at + pieceBytes)));
-        }
-        reception.step(reception.end);
-      }),
-  );
+function bytes(filename: string, content: Uint8Array, pieceBytes = 7): (scan: PieceScan) => void {
+  return (scan) => scan.take(filename, content, pieceBytes);
 }
 
 function factsOf(content: Uint8Array) {
-  return { sizeBytes: content.length, sha256: createHash('sha256').update(content).digest('hex') };
+  return { wholeBytes: content.length, sha256: createHash('sha256').update(content).digest('hex') };
 }
 
 t.test('until the engine is loaded nothing is received', async (t) => {
-  const unasked = submission(() => Promise.reject(new Error('It was asked for its bytes')));
-  t.match(await outcomeOf(unasked, parts), {
-    kind: 'unscanned',
-    error: { label: 'unavailable.engineLoading' },
-    isWhole: false,
-    content: null,
+  const scan = await scanned(() => {
+    throw new Error('It was asked for its bytes');
   });
+  t.match(scan, { problem: { label: 'unavailable.engineLoading' }, isWhole: false, wholeBytes: null, status: 503 });
   await signatures.ready();
 });
 
 t.test('a content has its verdict, the second time the remembered one', async (t) => {
   const content = eicar();
   const verdict = { kind: 'infected' };
-  const first = await outcomeOf(bytes('a.com', content), parts);
-  t.match(first, { kind: 'scanned', filename: 'a.com', extension: 'com', content: factsOf(content), verdict });
+  const first = await scanned(bytes('a.com', content));
+  t.match(first, { stage: 'answered', filename: 'a.com', extension: 'com', ...factsOf(content), verdict, status: 200 });
   t.match(first, { looked: 'now' });
-  t.match(await outcomeOf(bytes('b', content), parts), { looked: 'for the account', durationMs: 0, verdict });
+  t.match(rows.at(-1), { id: first.scanId, userId: 'a', virusName: first.virusName, sizeBytes: content.length });
+  t.match(await scanned(bytes('b', content)), { looked: 'for the account', durationMs: 0, verdict });
 });
 
 t.test('of a scan that fails all is known that its history needs', async (t) => {
   const content = zip([{ name: 'secret', content: Buffer.from('secret'), encrypted: true }]);
-  const outcome = await outcomeOf(bytes('secret.zip', content), parts);
-  t.match(outcome, {
-    kind: 'unscanned',
-    error: { label: 'scanIncomplete' },
+  const scan = await scanned(bytes('secret.zip', content));
+  t.match(scan, {
+    problem: { label: 'scanIncomplete' },
+    failure: 'scanIncomplete',
     isWhole: true,
     filename: 'secret.zip',
-    content: factsOf(content),
+    ...factsOf(content),
   });
-  t.ok(outcome.durationMs > 0);
+  t.ok(scan.durationMs > 0);
+  t.match(rows.at(-1), { status: 422, error: scan.error, filename: 'secret.zip' });
 });
 
-t.test('an empty content, a URL that is not served, and what nobody foresaw are outcomes too', async (t) => {
-  const empty = await outcomeOf(bytes('empty', Buffer.alloc(0)), parts);
-  t.match(empty, { error: { label: 'fileEmpty' }, filename: 'empty', isWhole: false, content: null });
-  const url = submission(async () => ({ kind: 'url', url: 'http://files.example/a/report.pdf?x=1' }));
-  const away = await outcomeOf(url, parts);
-  t.match(away, { error: { label: 'downloadFailed' }, filename: 'report.pdf', isWhole: true, content: null });
+t.test('an empty content, a URL that is not served, and what nobody foresaw come to an end too', async (t) => {
+  const empty = await scanned((scan) => {
+    scan.filename = 'empty';
+    scan.take('empty', Buffer.alloc(0), 1);
+  });
+  t.match(empty, { problem: { label: 'fileEmpty' }, filename: 'empty', isWhole: false, wholeBytes: null });
+  const away = await scanned((scan) => scan.takeUrl('http://files.example/a/report.pdf?x=1'));
+  t.match(away, { problem: { label: 'downloadFailed' }, filename: 'report.pdf', isWhole: true, wholeBytes: null });
   const bug = new Error('a bug');
-  t.match(
-    await outcomeOf(
-      {
-        ...url,
-        receive() {
-          throw bug;
-        },
-      },
-      parts,
-    ),
-    { kind: 'unscanned', error: bug },
-  );
+  const before = refunds;
+  const broken = await scanned(() => {
+    throw bug;
+  });
+  t.match(broken, { problem: bug, failure: 'internal', status: 500, quota: { remaining: 10 } });
+  t.equal(refunds, before + 1);
   t.equal(memory.lentBytes, 0, 'no memory is left behind');
+});
+
+t.test('what can not be recorded is not answered with its verdict, and costs no unit', async (t) => {
+  for (const state of ['closed', 'broken'] as const) {
+    journal = state;
+    const before = refunds;
+    const scan = await scanned(bytes('a.com', eicar()));
+    t.match(scan, { verdict: null, scanId: null, problem: { code: 'unavailable' }, quota: { remaining: 10 } }, state);
+    t.equal(refunds, before + 1);
+  }
+  journal = 'open';
+  t.equal(memory.lentBytes, 0);
+});
+
+t.test('a scan that has begun before its admission is answered behind it, and is dropped without one', async (t) => {
+  const content = Buffer.from('begun early');
+  const scan = new PieceScan(bytes('early', content));
+  const before = rows.length;
+  scan.begin('a');
+  while (!scan.isDecided) await new Promise((resolve) => setImmediate(resolve));
+  t.equal(scan.stage, 'admitting');
+  t.equal(rows.length, before);
+  scan.onAdmission(admission());
+  await scan.answered;
+  t.match(scan, { stage: 'answered', ...factsOf(content) });
+  t.equal(rows.length, before + 1);
+
+  const url = new PieceScan((each) => each.takeUrl('http://files.example/a'));
+  url.begin('a');
+  t.equal(url.stage, 'admitting', 'no origin is asked for somebody who may not be admitted');
+  url.drop();
+  const dropped = new PieceScan(bytes('dropped', Buffer.from('dropped')));
+  dropped.begin('a');
+  dropped.drop();
+  const other = new PieceScan(bytes('other', Buffer.from('other')));
+  other.begin('b');
+  other.onAdmission(admission());
+  await other.answered;
+  t.match(other, { problem: Error('Another user was admitted than was expected'), scanId: null });
+  while (memory.lentBytes > 0) await new Promise((resolve) => setImmediate(resolve));
+  t.equal(rows.length, before + 1);
 });

@@ -1,7 +1,7 @@
 // The bound on resident memory: refused over it, and taken again when there is room.
 import { EventEmitter, once } from 'node:events';
 import t from 'tap';
-import { enoughBytes, startMemoryGuard } from '../../src/service/memory-guard.js';
+import { enoughBytes, startMemoryGuard } from '../../src/service/engine.js';
 
 t.test('over the bound nothing is scanned, and it is reported; under it all goes on', async (t) => {
   const looks = new EventEmitter();

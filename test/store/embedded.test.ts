@@ -20,7 +20,7 @@ import { createInterface } from 'node:readline';
 import { fileURLToPath } from 'node:url';
 import t, { type Test } from 'tap';
 import { createAccess } from '../../src/admission/access.js';
-import { createKeyLoader } from '../../src/admission/live-keys.js';
+import { createKeyLoader } from '../../src/admission/lookups.js';
 import { lockDataDirectory, tryLock } from '../../src/store/data-lock.js';
 import { startEmbedded } from '../../src/store/embedded/embedded.js';
 import { openPostgres } from '../../src/store/postgres.js';

@@ -1,6 +1,6 @@
 // One ping for all callers within a second: its answer, its failure, and the wait for it.
 import t from 'tap';
-import { createPing } from '../../src/store/ping.js';
+import { createPing } from '../../src/store/postgres.js';
 
 t.test('all who ask while there is no answer, and for a second after it was asked for, share it', async (t) => {
   const answers: (() => void)[] = [];

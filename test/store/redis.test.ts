@@ -1,7 +1,6 @@
 // Redis that goes away, stalls, forgets and comes back: keys and quota go on from Postgres, exact, and nobody waits for long.
 import t from 'tap';
-import { createKey } from '../../src/account/keys.js';
-import { revokeInPostgres } from '../../src/account/revocation.js';
+import { createKey, revokeInPostgres } from '../../src/account/keys.js';
 import { hashOfKey } from '../../src/store/key-hash.js';
 import { openPostgres } from '../../src/store/postgres.js';
 import { openRedis } from '../../src/store/redis/redis.js';

@@ -152,7 +152,7 @@ t.test('a query that hangs gives its connection up, and the transaction with it'
   t.teardown(() => connections.close(0));
   const sql = createSql(
     open(() => undefined),
-    connections.lane({ connections: 1, spare: 0, waiting: 10, hangMs: 3_000 }),
+    connections.lane({ running: 1, spare: 0, waiting: 10, hangMs: 3_000 }),
   );
   await t.rejects(
     sql.transaction('readCommitted', async (tx) => {

@@ -1,6 +1,6 @@
 // Lines: the oldest first, and what has left points to nothing.
 import t from 'tap';
-import { createLine, type InLine } from '../../src/waiting/line.js';
+import { type InLine, Line } from '../../src/waiting/line.js';
 
 interface Thing extends InLine<Thing> {
   readonly name: string;
@@ -11,7 +11,7 @@ function thing(name: string): Thing {
 }
 
 t.test('a line has the oldest first, and lets any of its things go', async (t) => {
-  const line = createLine<Thing>();
+  const line = new Line<Thing>();
   const things = ['a', 'b', 'c', 'd', 'e'].map(thing);
   const names = (): string => {
     let text = '';
@@ -34,7 +34,7 @@ t.test('a line has the oldest first, and lets any of its things go', async (t) =
 });
 
 t.test('what has left may come again, behind the others', async (t) => {
-  const line = createLine<Thing>();
+  const line = new Line<Thing>();
   const [one, other] = [thing('one'), thing('other')];
   line.add(one);
   line.add(other);

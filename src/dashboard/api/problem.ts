@@ -1,4 +1,5 @@
 // What went wrong with a request, as one class: an answer of the service that is no success, or no answer at all.
+import { isProxysOwn, noteNoAnswer } from './reachability.ts';
 import { ErrorBody } from './shapes.ts';
 
 export class Problem extends Error {
@@ -34,11 +35,13 @@ export class SessionEnded extends Error {
 }
 
 export function noAnswer(): Problem {
+  noteNoAnswer();
   return new Problem(0, {}, null);
 }
 
 export function problemOf(status: number, text: string, retryAfter: string | null): Problem {
   const parsed = ErrorBody.safeParse(jsonOf(text));
+  if (!parsed.success && isProxysOwn(status)) return noAnswer();
   if (!parsed.success) return new Problem(status, {}, retryAfter);
   const { error, message, resetTime } = parsed.data;
   const body = {

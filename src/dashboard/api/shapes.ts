@@ -36,6 +36,7 @@ const scanFields = {
   env: z.string(),
   status: z.string(),
   error: z.nullable(z.string()),
+  notices: z.array(z.string()),
   creationDate: z.string(),
   lastUpdate: z.string(),
 };
@@ -44,6 +45,8 @@ export type Scan = z.infer<typeof Scan>;
 
 export const ScanDetail = z.object({
   ...scanFields,
+  /** Null without a verdict. */
+  infected: z.nullable(z.boolean()),
   sizeInBytes: z.nullable(z.number()),
   sha256: z.nullable(z.string()),
   engine: z.nullable(z.string()),

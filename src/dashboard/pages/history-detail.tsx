@@ -5,6 +5,7 @@ import { Problem } from '../api/problem.ts';
 import { scanQuery } from '../api/queries.ts';
 import { CopyButton } from '../parts/copy-button.tsx';
 import { number, size } from '../parts/format.ts';
+import { noticeText } from '../parts/notice.ts';
 import { ProblemBox } from '../parts/problem.tsx';
 import { LinesSkeleton } from '../parts/skeletons.tsx';
 import { Time } from '../parts/time.tsx';
@@ -23,6 +24,7 @@ export function HistoryDetail({ id }: { readonly id: string }) {
   const facts: readonly (readonly [string, ReactNode])[] = [
     [t.error, data.error],
     [t.virus, data.virusName],
+    [t.notices, data.notices.length === 0 ? null : data.notices.map(noticeText).join(' ')],
     [
       t.id,
       <span key="id" className="code">

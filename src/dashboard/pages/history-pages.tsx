@@ -2,6 +2,7 @@
 import { Button } from '@mantine/core';
 import type { ScanPage } from '../api/shapes.ts';
 import { number } from '../parts/format.ts';
+import { NextIcon, PreviousIcon } from '../parts/icons.ts';
 import { texts } from '../texts.ts';
 import type { ChangeSearch } from './history-search.ts';
 
@@ -30,6 +31,7 @@ export function HistoryPages({ page: { page, totalPages, totalElements }, isSear
           aria-label={t.previousPage}
           onClick={() => change({ page: Math.min(page, totalPages), open: null })}
         >
+          <PreviousIcon size={14} aria-hidden="true" />
           {t.previous}
         </Button>
         <span className="small">{t.page(number(page + 1), number(totalPages))}</span>
@@ -41,6 +43,7 @@ export function HistoryPages({ page: { page, totalPages, totalElements }, isSear
           onClick={() => change({ page: page + 2, open: null })}
         >
           {t.next}
+          <NextIcon size={14} aria-hidden="true" />
         </Button>
       </span>
     </nav>

@@ -20,14 +20,14 @@ export interface HistorySearch {
 /** What replaces parts of the search; a typed letter doesn't make an entry of the browser's own history. */
 export type ChangeSearch = (change: Partial<HistorySearch>, options?: { readonly replace?: boolean }) => void;
 
-export const PAGE_SIZE = 20;
+export const PAGE_SIZE = 50;
 const PREFIX_CHARACTERS = 255;
 const DAY = /^(?!0000)\d{4}-\d\d-\d\d$/;
 
 const filterOf: Readonly<Record<VerdictFilter, Readonly<Record<string, string>>>> = {
   all: {},
-  infected: { infected: 'true' },
-  clean: { infected: 'false', status: '200' },
+  infected: { verdict: 'infected' },
+  clean: { verdict: 'clean' },
   incomplete: { status: '422' },
   refused: { status: '400' },
   left: { status: '499' },

@@ -2,6 +2,8 @@
 import { Fragment } from 'react';
 import type { Scan } from '../api/shapes.ts';
 import { number } from '../parts/format.ts';
+import { AscendingIcon, DescendingIcon, NextIcon, OpenIcon } from '../parts/icons.ts';
+import { noticeText } from '../parts/notice.ts';
 import { Time } from '../parts/time.tsx';
 import { Verdict } from '../parts/verdict.tsx';
 import { visibleName } from '../parts/visible-name.ts';
@@ -53,9 +55,12 @@ function Head({ column, search, change }: HeadProps) {
     <th scope="col" aria-sort={isSorted ? state : 'none'}>
       <button type="button" className="history-sort" onClick={() => change({ sort: { column, direction } })}>
         {t.columns[column]}
-        <span aria-hidden="true" className="history-arrow">
-          {isSorted ? (sort.direction === 'asc' ? '▲' : '▼') : ''}
-        </span>
+        {isSorted &&
+          (sort.direction === 'asc' ? (
+            <AscendingIcon size={14} aria-hidden="true" />
+          ) : (
+            <DescendingIcon size={14} aria-hidden="true" />
+          ))}
       </button>
     </th>
   );
@@ -80,20 +85,29 @@ function Row({ scan, isOpen, change }: RowProps) {
             title={isOpen ? t.shut(name) : t.open(name)}
             onClick={() => change({ open: isOpen ? null : scan.id }, { replace: true })}
           >
-            <span aria-hidden="true" className="history-mark">
-              {isOpen ? '▾' : '▸'}
-            </span>
+            {isOpen ? <OpenIcon size={16} aria-hidden="true" /> : <NextIcon size={16} aria-hidden="true" />}
             <span className={isOpen ? 'name' : 'name history-name'}>{name}</span>
           </button>
         </td>
         <td>
-          <Verdict scan={scan} />
-          {scan.virusName !== null && <div className="small name history-virus">{scan.virusName}</div>}
+          <span className="history-verdict">
+            <Verdict scan={scan} />
+            {scan.virusName !== null && (
+              <span className="small name history-virus" title={scan.virusName}>
+                {scan.virusName}
+              </span>
+            )}
+            {scan.notices.length > 0 && (
+              <span className="dimmed small" title={scan.notices.map(noticeText).join(' ')}>
+                {scan.notices.join(', ')}
+              </span>
+            )}
+          </span>
         </td>
         <td className="history-time">
           <Time at={scan.creationDate} />
         </td>
-        <td className="history-time">{t.duration(number(scan.scanDurationMillis))}</td>
+        <td className="history-time history-number">{t.duration(number(scan.scanDurationMillis))}</td>
       </tr>
       {isOpen && (
         <tr className="history-detail">

@@ -7,6 +7,7 @@ import { keysQuery } from '../api/queries.ts';
 import { Key } from '../api/shapes.ts';
 import { CopyButton } from '../parts/copy-button.tsx';
 import { examplesFor } from '../parts/examples.ts';
+import { useFocusReturn } from '../parts/focus-return.ts';
 import { nameError } from '../parts/form.ts';
 import { sentenceOf } from '../parts/problem.tsx';
 import { Snippet } from '../parts/snippet.tsx';
@@ -15,6 +16,7 @@ import { texts } from '../texts.ts';
 const t = texts.keys;
 
 export function NewKey({ close }: { readonly close: () => void }) {
+  useFocusReturn();
   const client = useQueryClient();
   const create = useMutation({
     mutationFn: (name: string) => ask({ method: 'POST', path: '/web/keys', body: { name }, shape: Key }),
@@ -27,8 +29,9 @@ export function NewKey({ close }: { readonly close: () => void }) {
       onClose={close}
       title={isMade ? t.made : t.create}
       size={isMade ? 'lg' : 'md'}
-      // A click beside it must not take away what is shown once.
+      // Neither a click beside it nor Esc may take away what is shown once.
       closeOnClickOutside={!isMade}
+      closeOnEscape={!isMade}
       closeButtonProps={{ 'aria-label': texts.common.close }}
     >
       {create.data === undefined ? (

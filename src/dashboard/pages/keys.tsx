@@ -7,6 +7,7 @@ import { Problem } from '../api/problem.ts';
 import { keysQuery } from '../api/queries.ts';
 import { type Key, Nothing } from '../api/shapes.ts';
 import { Blank } from '../parts/blank.tsx';
+import { useFocusReturn } from '../parts/focus-return.ts';
 import { ProblemBox, showDone, showProblem } from '../parts/problem.tsx';
 import { LinesSkeleton } from '../parts/skeletons.tsx';
 import { Time } from '../parts/time.tsx';
@@ -88,6 +89,7 @@ function KeyTable({ keys, revoke }: { readonly keys: readonly Key[]; readonly re
 const GONE = 404;
 
 function Revoke({ apiKey, close }: { readonly apiKey: Key; readonly close: () => void }) {
+  useFocusReturn();
   const client = useQueryClient();
   const revoke = useMutation({
     async mutationFn() {

@@ -1,4 +1,4 @@
-// What is left of the hour, and when the next one begins.
+// What is used of the hour, and when the next one begins.
 import { Progress } from '@mantine/core';
 import { useQuery } from '@tanstack/react-query';
 import { quotaQuery } from '../api/queries.ts';
@@ -9,21 +9,23 @@ import { Time } from '../parts/time.tsx';
 import { texts } from '../texts.ts';
 
 const t = texts.overview;
-/** Percent of the hour's scans below which the bar warns. */
-const LOW = 15;
+/** Percent of the hour's scans from which the bar warns. */
+const MUCH = 80;
+const ALL = 100;
 
 export function QuotaPanel() {
   const quota = useQuery(quotaQuery);
   if (quota.isPending) return <LinesSkeleton lines={3} />;
   if (quota.isError) return <ProblemBox error={quota.error} onRetry={() => void quota.refetch()} />;
   const { limit, remaining, resetTime } = quota.data;
-  const percent = (100 * remaining) / limit;
-  const left = t.quotaLeft(number(remaining), number(limit));
+  const percent = (ALL * (limit - remaining)) / limit;
+  const used = t.quotaUsed(number(limit - remaining), number(limit));
+  const color = percent >= ALL ? 'red' : percent >= MUCH ? 'yellow' : 'blue';
   return (
     <>
-      <p className="quota-left">{left}</p>
-      <Progress value={percent} color={percent < LOW ? 'red' : 'blue'} size="lg" aria-label={left} />
-      <p className="dimmed small">
+      <p className="quota-used">{used}</p>
+      <Progress value={percent} color={color} size="md" aria-label={used} />
+      <p className="dimmed small quota-note">
         {t.quotaReset} <Time at={resetTime} as="clock" />. {remaining === 0 && t.quotaUsedUp}
       </p>
     </>

@@ -1,10 +1,11 @@
-// The overview: what was found lately, what is left of the hour, and with what is being looked.
+// The overview: what was found lately, what is used of the hour, and with what is being looked. An account that has done nothing yet sees what to do first.
 import { Button } from '@mantine/core';
 import { useQuery } from '@tanstack/react-query';
-import { lazy, Suspense } from 'react';
+import { lazy, type ReactNode, Suspense } from 'react';
 import { Link } from 'wouter';
-import { scansQuery } from '../api/queries.ts';
+import { monthlyQuery, scansQuery } from '../api/queries.ts';
 import { Blank } from '../parts/blank.tsx';
+import { EngineIcon, HistoryIcon, OverviewIcon, ScanIcon } from '../parts/icons.ts';
 import { ProblemBox } from '../parts/problem.tsx';
 import { LinesSkeleton } from '../parts/skeletons.tsx';
 import { Time } from '../parts/time.tsx';
@@ -13,58 +14,98 @@ import { Verdict } from '../parts/verdict.tsx';
 import { visibleName } from '../parts/visible-name.ts';
 import { texts } from '../texts.ts';
 import { EnginePanel } from './overview-engine.tsx';
-import { QuotaPanel } from './overview-quota.tsx';
+import { FirstSteps } from './overview-first-steps.tsx';
+import { Tiles } from './overview-tiles.tsx';
 import './overview.css';
 
 const t = texts.overview;
+const ICON = 18;
 
 const charts = () => import('./overview-charts.ts');
 const Verdicts = lazy(async () => ({ default: (await charts()).Verdicts }));
 const Months = lazy(async () => ({ default: (await charts()).Months }));
 
 export function Overview() {
+  const monthly = useQuery(monthlyQuery);
+  const latest = useQuery(scansQuery(`size=${LATEST}`));
+  const isNew =
+    monthly.data?.every(({ infected, clean }) => infected + clean === 0) && latest.data?.totalElements === 0;
   return (
     <>
       <PageTitle title={t.title}>
-        <Button component={Link} href="/scan">
+        <Button component={Link} href="/scan" leftSection={<ScanIcon size={16} aria-hidden="true" />}>
           {t.scanNow}
         </Button>
       </PageTitle>
-      <div className="overview">
-        <section className="panel overview-verdicts">
-          <Suspense fallback={<LinesSkeleton lines={7} height={28} />}>
-            <Verdicts />
-          </Suspense>
-        </section>
-        <section className="panel overview-months">
-          <h2 className="panel-title">{t.months}</h2>
-          <Suspense fallback={<LinesSkeleton lines={7} height={28} />}>
-            <Months />
-          </Suspense>
-        </section>
-        <section className="panel overview-quota">
-          <h2 className="panel-title">{t.quota}</h2>
-          <QuotaPanel />
-        </section>
-        <section className="panel overview-engine">
-          <h2 className="panel-title">{t.engine}</h2>
-          <EnginePanel />
-        </section>
-        <section className="panel overview-latest">
-          <div className="row row-apart">
-            <h2 className="panel-title">{t.latest}</h2>
-            <Button component={Link} href="/history" variant="subtle" size="compact-sm">
-              {t.latestAll}
-            </Button>
-          </div>
-          <Latest />
-        </section>
-      </div>
+      <Tiles />
+      <div className="overview">{isNew ? <New /> : <Used />}</div>
     </>
   );
 }
 
-const LATEST = 6;
+function New() {
+  return (
+    <>
+      <section className="panel overview-wide">
+        <h2 className="panel-title">{t.firstSteps}</h2>
+        <FirstSteps />
+      </section>
+      <Engine />
+    </>
+  );
+}
+
+function Used() {
+  return (
+    <>
+      <section className="panel overview-narrow">
+        <Charts>
+          <Verdicts />
+        </Charts>
+      </section>
+      <section className="panel overview-wide">
+        <h2 className="panel-title">
+          <OverviewIcon size={ICON} aria-hidden="true" />
+          {t.months}
+        </h2>
+        <Charts>
+          <Months />
+        </Charts>
+      </section>
+      <section className="panel overview-wide">
+        <div className="row row-apart">
+          <h2 className="panel-title">
+            <HistoryIcon size={ICON} aria-hidden="true" />
+            {t.latest}
+          </h2>
+          <Button component={Link} href="/history" variant="subtle" size="compact-sm">
+            {t.latestAll}
+          </Button>
+        </div>
+        <Latest />
+      </section>
+      <Engine />
+    </>
+  );
+}
+
+function Charts({ children }: { readonly children: ReactNode }) {
+  return <Suspense fallback={<LinesSkeleton lines={7} height={28} />}>{children}</Suspense>;
+}
+
+function Engine() {
+  return (
+    <section className="panel overview-narrow">
+      <h2 className="panel-title">
+        <EngineIcon size={ICON} aria-hidden="true" />
+        {t.engine}
+      </h2>
+      <EnginePanel />
+    </section>
+  );
+}
+
+const LATEST = 8;
 
 function Latest() {
   const latest = useQuery(scansQuery(`size=${LATEST}`));

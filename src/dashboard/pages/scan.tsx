@@ -6,20 +6,20 @@ import { useQueryClient } from '@tanstack/react-query';
 import { useEffect, useRef, useState, useSyncExternalStore } from 'react';
 import { quotaQuery } from '../api/queries.ts';
 import { onSessionEnd } from '../api/session.ts';
+import { DropIcon } from '../parts/icons.ts';
 import { PageTitle } from '../parts/title.tsx';
 import { eicarFile } from '../scan/eicar.ts';
 import { Files } from '../scan/files.tsx';
 import { sentenceOf } from '../scan/item-row.tsx';
-import { createQueue, type Item, isOver } from '../scan/queue.ts';
+import { type Item, queue } from '../scan/queue.ts';
 import { texts } from '../texts.ts';
 import { QuotaPanel } from './overview-quota.tsx';
 import './scan.css';
 
 const t = texts.scan;
 
-const queue = createQueue();
 window.addEventListener('beforeunload', (event) => {
-  if (queue.items().some((item) => !isOver(item))) event.preventDefault();
+  if (queue.isBusy()) event.preventDefault();
 });
 // Names of files are nobody's business who signs in next.
 onSessionEnd((reason) => {
@@ -45,6 +45,7 @@ export function ScanPage() {
               className="scan-drop"
               inputProps={{ 'aria-label': t.choose }}
             >
+              <DropIcon size={36} stroke={1.25} className="dimmed" aria-hidden="true" />
               <p className="blank-title">{t.drop}</p>
               <div className="row scan-choose">
                 <Button onClick={() => openDialog.current?.()}>{t.choose}</Button>

@@ -1,27 +1,53 @@
 // A button that copies a text, and says whether it did.
 import { Button } from '@mantine/core';
-import { useState } from 'react';
+import { type RefObject, useRef, useState } from 'react';
 import { texts } from '../texts.ts';
+import { CopyIcon } from './icons.ts';
 
 export function CopyButton({ text, label = texts.common.copy }: { readonly text: string; readonly label?: string }) {
   const [state, setState] = useState<'ready' | 'copied' | 'failed'>('ready');
+  const place = useRef<HTMLSpanElement>(null);
   async function copy(): Promise<void> {
-    try {
-      await navigator.clipboard.writeText(text);
-      setState('copied');
-    } catch {
-      // Browsers keep the clipboard to themselves without https, or when asked not to.
-      setState('failed');
-    }
+    setState((await copied(text, place)) ? 'copied' : 'failed');
   }
   return (
     <>
-      <Button size="compact-sm" variant="default" onClick={copy}>
+      <Button
+        size="compact-sm"
+        variant="default"
+        leftSection={<CopyIcon size={14} aria-hidden="true" />}
+        onClick={copy}
+      >
         {state === 'copied' ? texts.common.copied : label}
       </Button>
-      <span role="status" className={state === 'failed' ? 'small' : 'unseen'}>
+      <span ref={place} role="status" className={state === 'failed' ? 'small' : 'unseen'}>
         {state === 'copied' ? texts.common.copied : state === 'failed' ? texts.common.copyFailed : ''}
       </span>
     </>
   );
+}
+
+/** Browsers keep the clipboard to themselves without https: a selection can be copied all the same. */
+async function copied(text: string, place: RefObject<HTMLSpanElement | null>): Promise<boolean> {
+  try {
+    await navigator.clipboard.writeText(text);
+    return true;
+  } catch {
+    return copiedAsSelection(text, place.current);
+  }
+}
+
+function copiedAsSelection(text: string, place: HTMLElement | null): boolean {
+  const before = document.activeElement;
+  const field = document.createElement('textarea');
+  field.className = 'unseen';
+  field.readOnly = true;
+  field.value = text;
+  // Beside the button: a dialog lets the focus go nowhere else.
+  place?.parentElement?.append(field);
+  field.select();
+  const isDone = document.execCommand('copy');
+  field.remove();
+  if (before instanceof HTMLElement) before.focus();
+  return isDone;
 }

@@ -1,7 +1,10 @@
 // Ready lines that scan a file, for the languages that integrators use most. docs/examples has them as programs that are tested.
+import { eicarText } from '../scan/eicar.ts';
 
+/** It runs as it stands, in any folder: the test file that every scanner reports comes from the line itself. */
 export function curlLine(key: string): string {
-  return `curl -H 'X-API-KEY: ${key}' -F 'file=@report.pdf' ${window.location.origin}/api/v1/scans`;
+  const scan = `curl -H 'X-API-KEY: ${key}' -F 'file=@-;filename=eicar.com' ${window.location.origin}/api/v1/scans`;
+  return `printf %s '${eicarText()}' |\n  ${scan}`;
 }
 
 export interface Example {

@@ -6,7 +6,7 @@ import { texts } from '../texts.ts';
 import { duration } from './format.ts';
 
 export function sentenceOf(error: unknown): string {
-  if (!(error instanceof Problem)) return texts.problems.pageHint;
+  if (!(error instanceof Problem)) return texts.problems.broken.bug.hint;
   const { status, message, retryAfterSeconds } = error;
   if (status === 0) return texts.problems.noAnswer;
   if (status === 429) return texts.problems.tooManyAttempts(duration(retryAfterSeconds ?? 60));
@@ -29,6 +29,8 @@ interface ProblemBoxProps {
 export function ProblemBox({ error, onRetry }: ProblemBoxProps) {
   // The way leads to the sign-in: there is nothing to say here.
   if (error instanceof SessionEnded) return null;
+  // One line above the page says it for all of its parts, and they come back by themselves.
+  if (error instanceof Problem && error.status === 0) return <p className="dimmed small">{texts.problems.waiting}</p>;
   return (
     <Alert color="red" title={texts.problems.title} role="alert">
       <div className="stack">

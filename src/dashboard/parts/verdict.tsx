@@ -2,16 +2,17 @@
 import { Badge } from '@mantine/core';
 import type { Scan } from '../api/shapes.ts';
 import { texts } from '../texts.ts';
+import { CleanIcon, IncompleteIcon, InfectedIcon, LeftIcon, RefusedIcon } from './icons.ts';
 
 type Kind = keyof typeof texts.verdict;
 
-const colors: Readonly<Record<Kind, string>> = {
-  clean: 'teal',
-  infected: 'red',
-  incomplete: 'yellow',
-  refused: 'gray',
-  left: 'gray',
-  failed: 'yellow',
+const looks: Readonly<Record<Kind, readonly [color: string, icon: typeof CleanIcon]>> = {
+  clean: ['teal', CleanIcon],
+  infected: ['red', InfectedIcon],
+  incomplete: ['yellow', IncompleteIcon],
+  refused: ['gray', RefusedIcon],
+  left: ['gray', LeftIcon],
+  failed: ['yellow', IncompleteIcon],
 };
 
 function kindOf({ status, infected }: Pick<Scan, 'status' | 'infected'>): Kind {
@@ -22,9 +23,20 @@ function kindOf({ status, infected }: Pick<Scan, 'status' | 'infected'>): Kind {
 }
 
 export function Verdict({ scan }: { readonly scan: Pick<Scan, 'status' | 'infected'> }) {
-  const kind = kindOf(scan);
+  return <VerdictBadge kind={kindOf(scan)} />;
+}
+
+export function VerdictBadge({ kind }: { readonly kind: Kind }) {
+  const [color, Icon] = looks[kind];
   return (
-    <Badge color={colors[kind]} variant="light" size="md" tt="none">
+    <Badge
+      color={color}
+      variant="light"
+      size="md"
+      tt="none"
+      radius="sm"
+      leftSection={<Icon size={14} aria-hidden="true" />}
+    >
       {texts.verdict[kind]}
     </Badge>
   );

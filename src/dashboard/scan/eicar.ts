@@ -3,7 +3,13 @@
 /** Written backwards: a scanner on the way must not take this program for the test file. */
 const BACKWARDS = ['*H+H$!ELIF', '-TSET-SURIVITNA-', 'DRADNATS-RACIE', '$}7)CC7)^P(45XZP', '\\4[PA@%P!O5X'];
 
+export function eicarText(): string {
+  return [...BACKWARDS]
+    .map((part) => [...part].reverse().join(''))
+    .reverse()
+    .join('');
+}
+
 export function eicarFile(): File {
-  const text = [...BACKWARDS].map((part) => [...part].reverse().join('')).reverse();
-  return new File([text.join('')], 'eicar.com', { type: 'application/octet-stream' });
+  return new File([eicarText()], 'eicar.com', { type: 'application/octet-stream' });
 }

@@ -1,8 +1,10 @@
 // One file of the scan page: its name, what is going on with it, and what can be done about it.
-import { Alert, Anchor, Badge, Button, Progress } from '@mantine/core';
+import { Alert, Anchor, Button, Progress } from '@mantine/core';
 import { useEffect, useState } from 'react';
 import { Link } from 'wouter';
 import { clock, size } from '../parts/format.ts';
+import { noticeText } from '../parts/notice.ts';
+import { VerdictBadge } from '../parts/verdict.tsx';
 import { visibleName } from '../parts/visible-name.ts';
 import { texts } from '../texts.ts';
 import { type Failed, type Item, type ItemState, isOver, type Queue } from './queue.ts';
@@ -55,16 +57,9 @@ export function isHopeless(state: ItemState): boolean {
 }
 
 function Outcome({ state }: { readonly state: ItemState }) {
-  const badge = (color: string, word: string) => (
-    <Badge color={color} variant="light" tt="none">
-      {word}
-    </Badge>
-  );
-  if (state.kind === 'done') {
-    return state.result.infected ? badge('red', texts.verdict.infected) : badge('teal', texts.verdict.clean);
-  }
+  if (state.kind === 'done') return <VerdictBadge kind={state.result.infected ? 'infected' : 'clean'} />;
   if (state.kind !== 'failed') return null;
-  return badge('yellow', state.why.kind === 'incomplete' ? texts.verdict.incomplete : texts.verdict.failed);
+  return <VerdictBadge kind={state.why.kind === 'incomplete' ? 'incomplete' : 'failed'} />;
 }
 
 function Progressing({ state }: { readonly state: ItemState }) {
@@ -81,7 +76,8 @@ function Sentence({ state }: { readonly state: ItemState }) {
   const { virusName, notice, scanId } = state.result;
   return (
     <span className="small name">
-      {virusName === null ? noticeOf(notice) : <strong className="scan-virus">{t.infected(virusName)} </strong>}
+      {virusName !== null && <strong className="scan-virus">{t.infected(virusName)} </strong>}
+      {noticesOf(notice)}
       <Anchor component={Link} href={`/history?open=${scanId}`} inherit>
         {t.details}
       </Anchor>
@@ -89,9 +85,9 @@ function Sentence({ state }: { readonly state: ItemState }) {
   );
 }
 
-function noticeOf(notice: string | null): string {
-  if (notice === 'encrypted') return `${t.encrypted} `;
-  return notice === 'raw-content' ? `${t.rawContent} ` : '';
+/** `encrypted, raw-content`, as the header has them. */
+function noticesOf(notice: string | null): string {
+  return notice === null ? '' : `${notice.split(', ').map(noticeText).join(' ')} `;
 }
 
 export function sentenceOf(state: Exclude<ItemState, { kind: 'paused' | 'done' }>): string {

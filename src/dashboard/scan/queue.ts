@@ -13,6 +13,8 @@ export type ItemState =
   | { readonly kind: 'failed'; readonly why: Failed }
   | { readonly kind: 'cancelled' };
 
+type Paused = Extract<ItemState, { kind: 'paused' }>;
+
 export type Failed =
   | { readonly kind: 'tooLarge' | 'empty' | 'unreadable' | 'gaveUp' }
   | { readonly kind: 'incomplete' | 'refused'; readonly reason: string };
@@ -50,7 +52,11 @@ export interface Queue {
   again(id: number): void;
   /** Goes on now with what waits for a time. */
   resume(): void;
+  /** Goes on with what waits for the server to come back. */
+  resumeOffline(): void;
   clearEnded(): void;
+  /** A file has not ended yet. */
+  isBusy(): boolean;
   listen(events: QueueEvents): () => void;
 }
 
@@ -58,7 +64,7 @@ export function isOver({ state }: Item): boolean {
   return ['done', 'failed', 'cancelled'].includes(state.kind);
 }
 
-export function createQueue(): Queue {
+function createQueue(): Queue {
   const list = createList();
   const tries = createTries();
   const running = new Map<number, AbortController>();
@@ -79,6 +85,13 @@ export function createQueue(): Queue {
       if (running.size >= AT_ONCE) return;
       if (item.state.kind === 'waiting' && !running.has(item.id)) void run(item);
     }
+  }
+
+  function resumeIf(isMeant: (why: Paused['why']) => boolean): void {
+    for (const { id, state } of list.items()) {
+      if (state.kind === 'paused' && isMeant(state.why)) list.setState(id, { kind: 'waiting' });
+    }
+    pump();
   }
 
   async function run({ id, file }: Item): Promise<void> {
@@ -117,11 +130,10 @@ export function createQueue(): Queue {
       tries.forget(id);
       if (list.revive(id)) pump();
     },
-    resume() {
-      for (const { id, state } of list.items()) if (state.kind === 'paused') list.setState(id, { kind: 'waiting' });
-      pump();
-    },
+    resume: () => resumeIf(() => true),
+    resumeOffline: () => resumeIf((why) => why === 'offline'),
     clearEnded: list.clearEnded,
+    isBusy: () => list.items().some((item) => !isOver(item)),
     listen(events) {
       const end = list.listen(events);
       pump();
@@ -258,3 +270,6 @@ async function isReadable(file: File): Promise<boolean> {
     return false;
   }
 }
+
+/** The page's own. */
+export const queue = createQueue();

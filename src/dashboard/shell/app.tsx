@@ -20,7 +20,7 @@ const SignedInPages = lazy(async () => ({ default: (await import('./signed-in-pa
 const behindSignIn = ['/scan', '/history', '/keys', '/billing', '/account'];
 
 export function App() {
-  const [, navigate] = useLocation();
+  const [location, navigate] = useLocation();
   useEffect(
     () =>
       onSessionEnd((reason) => {
@@ -31,7 +31,7 @@ export function App() {
   );
   return (
     <Layout>
-      <Boundary>
+      <Boundary location={location}>
         <Suspense fallback={<PageSkeleton />}>
           <Pages />
         </Suspense>

@@ -1,26 +1,26 @@
 // The frame of every page: where one is, where one can go, and who one is.
-import { Burger, Button } from '@mantine/core';
+import { Burger } from '@mantine/core';
 import { useDisclosure } from '@mantine/hooks';
-import { useQueryClient } from '@tanstack/react-query';
-import { type ReactNode, useEffect, useRef } from 'react';
+import { lazy, type ReactNode, Suspense, useEffect, useRef } from 'react';
 import { Link, useLocation } from 'wouter';
-import { askOpenly } from '../api/client.ts';
-import { forgetSession } from '../api/session.ts';
-import { Nothing } from '../api/shapes.ts';
 import mark from '../favicon.svg';
-import { showProblem } from '../parts/problem.tsx';
+import { DocsIcon, HistoryIcon, KeyIcon, OverviewIcon, ScanIcon } from '../parts/icons.ts';
 import { texts } from '../texts.ts';
 import { SchemeSwitch } from './scheme-switch.tsx';
+import { Unreachable } from './unreachable.tsx';
 import { useSignedIn } from './use-signed-in.ts';
 
+// It comes with the pages behind the sign-in.
+const UserMenu = lazy(async () => ({ default: (await import('./signed-in-pages.tsx')).UserMenu }));
+
+/** What is done often; the account and billing are in the menu of the user. */
 const pages = [
-  ['/', texts.nav.overview],
-  ['/scan', texts.nav.scan],
-  ['/history', texts.nav.history],
-  ['/keys', texts.nav.keys],
-  ['/billing', texts.nav.billing],
-  ['/account', texts.nav.account],
+  ['/', texts.nav.overview, OverviewIcon],
+  ['/scan', texts.nav.scan, ScanIcon],
+  ['/history', texts.nav.history, HistoryIcon],
+  ['/keys', texts.nav.keys, KeyIcon],
 ] as const;
+const ICON = 16;
 
 export function Layout({ children }: { readonly children: ReactNode }) {
   const [location] = useLocation();
@@ -51,6 +51,7 @@ export function Layout({ children }: { readonly children: ReactNode }) {
           </nav>
         </div>
       </header>
+      <Unreachable />
       <main id="content" className="layout-main" tabIndex={-1} ref={main}>
         {children}
       </main>
@@ -77,17 +78,25 @@ function Navigation({ location }: { readonly location: string }) {
   return (
     <>
       {signedIn &&
-        pages.map(([path, label]) => (
+        pages.map(([path, label, Icon]) => (
           <Link key={path} href={path} className="layout-link" aria-current={location === path ? 'page' : undefined}>
+            <Icon size={ICON} aria-hidden="true" />
             {label}
           </Link>
         ))}
       <span className="layout-end">
         <Link href="/docs" className="layout-link" aria-current={location.startsWith('/docs') ? 'page' : undefined}>
+          <DocsIcon size={ICON} aria-hidden="true" />
           {texts.nav.docs}
         </Link>
         <SchemeSwitch />
-        {signedIn ? <SignOut /> : <SignInLink location={location} />}
+        {signedIn ? (
+          <Suspense fallback={<span className="user" />}>
+            <UserMenu />
+          </Suspense>
+        ) : (
+          <SignInLink location={location} />
+        )}
       </span>
     </>
   );
@@ -99,27 +108,5 @@ function SignInLink({ location }: { readonly location: string }) {
     <Link href="/sign-in" className="layout-link">
       {texts.nav.signIn}
     </Link>
-  );
-}
-
-function SignOut() {
-  const [, navigate] = useLocation();
-  const client = useQueryClient();
-  async function signOut(): Promise<void> {
-    try {
-      await askOpenly({ method: 'POST', path: '/web/auth/logout', shape: Nothing });
-    } catch (error) {
-      // The session still lives: saying otherwise would be a lie.
-      showProblem(error);
-      return;
-    }
-    forgetSession();
-    client.clear();
-    navigate('/');
-  }
-  return (
-    <Button variant="default" size="compact-sm" onClick={signOut}>
-      {texts.nav.signOut}
-    </Button>
   );
 }

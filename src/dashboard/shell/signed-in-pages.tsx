@@ -7,6 +7,8 @@ import { Keys } from '../pages/keys.tsx';
 import { Overview } from '../pages/overview.tsx';
 import { ScanPage } from '../pages/scan.tsx';
 
+export { UserMenu } from './user-menu.tsx';
+
 export function SignedInPages() {
   return (
     <Switch>

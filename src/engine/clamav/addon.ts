@@ -96,8 +96,6 @@ export interface EngineInfo {
   readonly signatureCount: number;
   /** As of EngineFacts (engine.ts). */
   readonly signatureVersion: string;
-  /** Epoch seconds. */
-  readonly signaturesBuiltAt: number;
   readonly loadMillis: number;
   /** What libclamav complained about while it loaded, oldest first. */
   readonly warnings: readonly string[];
@@ -110,6 +108,8 @@ export interface PreparedEngine extends Omit<EngineInfo, 'epoch'> {
   /** Puts it in the place of the one that serves. Once. */
   serve(): void;
   readonly files: readonly DatabaseFile[];
+  /** As of DatabaseFacts. */
+  readonly signaturesBuiltAt: number | null;
   /** SHA-256 over all bytes of the databases, and of the libraries, where it was wanted and could be had. */
   readonly digest: string | null;
 }
@@ -144,7 +144,6 @@ export class EngineLoadError extends Error {
 interface NativeLoadOptions extends Required<Omit<LoadOptions, 'wantsDigest'>>, SelfTest {
   readonly marksDirectory: string;
   readonly signatureVersion: string;
-  readonly signaturesBuiltAt: number;
 }
 
 interface NativeAddon {
@@ -203,7 +202,7 @@ export async function prepareEngine(
     const paths: string[] = [];
     for (const directory of directories) paths.push(...(await filesOf(directory)));
     const { signatureVersion, signaturesBuiltAt, files } = await describeDatabases(paths);
-    const described = { signatureVersion, signaturesBuiltAt, ...(await selfTestFor(paths)) };
+    const described = { signatureVersion, ...(await selfTestFor(paths)) };
 
     if (gates !== null && gates.fingerprint !== before) throw changed(directories);
 
@@ -223,7 +222,7 @@ export async function prepareEngine(
       throw changed(directories);
     }
     const { epoch: nativeEpoch, ...facts } = info;
-    return { ...facts, nativeEpoch, files, digest, serve: () => takePlace(native, nativeEpoch) };
+    return { ...facts, nativeEpoch, files, signaturesBuiltAt, digest, serve: () => takePlace(native, nativeEpoch) };
   } catch (error) {
     throw new EngineLoadError(messageOfError(error), { cause: error });
   }

@@ -5,7 +5,7 @@ import { addonPath, marksDirectory } from '../../paths.js';
 import { contentDigest, databaseFiles } from '../databases.js';
 
 /** libclamav, the library that unpacks RAR for it, and those that it parses and unpacks with. */
-const SCANNING = /^lib(clam|xml2|json-c|pcre2|z|bz2|lzma|mspack|tfm|iconv)[\w-]*\.so/;
+const SCANNING = /^lib(clam|xml2|json-c|pcre2|z|zstd|bz2|lz4|lzma|mspack|tfm|iconv)[\w-]*\.so/;
 
 /**
  * SHA-256 over all of that, in hex; null: a library was replaced on disk since it was loaded. To be called after the

@@ -53,7 +53,8 @@ function startWaiting(word: Int32Array, onRing: () => void): Bell {
       return;
     }
   }
-  listen();
+  // Not within the call: its listener is still being made.
+  queueMicrotask(listen);
 
   return {
     rope: { word, number: null },

@@ -1,48 +1,129 @@
-// The queue of scans before the threads: fair between accounts by the time they hold threads, small content first within one, bounded.
-import { createLiftedScans } from './lifted-scans.js';
-import { createTurnOrder } from './turn-order.js';
-import { createUsage } from './usage.js';
-import { createWaitingScans, type Origin } from './waiting-scans.js';
+// The queue of scans before the threads: a queue for each account, the account that has used least is next, small content first within one; bounded.
+import type { ThreadScan } from './thread-scan.js';
 
 /**
- * An account may fill so many times the places that it leaves to others. That is three quarters of all when it is alone, and less when
- * more are taken. It never gets the last place, unless it has no other.
+ * An account may fill so many times the places that it leaves to others, of the queue and of the threads beside the set. That is three
+ * quarters of all when it is alone, and less when more are taken. It never gets the last place, unless it has no other.
  */
 const SHARE_OF_FREE = 3;
+/** What an account has left to others counts for so much later on, at most: about as long as the longest scan. */
+const CREDIT_MS = 60_000;
+/** Accounts that are remembered without scans, for what they owe. One that is forgotten begins anew. */
+const IDLE_ACCOUNTS_MAX = 1024;
+/** Bytes that count as one millisecond of waiting: what a scan thread gets through, roughly. */
+const BYTES_PER_MS = 50 * 1024;
+/** An account's scans wait in lines by size, up to these sizes; a larger one waits in the last line. */
+const SMALL_BYTES = 64 * 1024;
+const MIDDLE_BYTES = 1024 * 1024;
 
-export interface FairQueue<Item extends Origin<Item>> {
-  /** Scans that wait. */
-  readonly size: number;
-  /** Accounts whose scans wait. */
-  readonly accountsWaiting: number;
-  /** Accounts with scans that wait or run. */
-  readonly accountsActive: number;
-  /** Since when the account that has waited longest has had no thread at all; null: each that waits has one. */
-  readonly lackingSinceMs: number | null;
-  /** Null: it waits. */
-  push(item: Item, nowMs: number): 'full' | 'beyondShare' | null;
-  /** The scan whose turn it is, taken out; its account has a thread from now on. */
-  shift(nowMs: number): Item | undefined;
-  /** The same for the account that has lacked a thread longest, if that began at `sinceMs` or before. */
-  shiftLacking(sinceMs: number, nowMs: number): Item | undefined;
-  /** As `shift`, of a scan that still waits: behind another one at a thread. It counts against the limit, and may be put back. */
-  lift(nowMs: number): Item | undefined;
-  /** Puts a lifted scan back to where it was: it has no thread. */
-  putBack(item: Item, nowMs: number): void;
-  /** A lifted scan has begun. */
-  settled(item: Item): void;
-  /** Scans of the account wait, those that are lifted aside. */
-  hasWaiting(account: string): boolean;
-  /** The account has scans that wait, and no thread. */
-  lacks(account: string): boolean;
-  /** Takes a scan out; false when it isn't there (any more). */
-  remove(item: Item): boolean;
-  /** Takes out all scans. */
-  clear(): Item[];
-  /** A scan that need not wait has a thread. */
-  begin(account: string, nowMs: number): void;
-  /** The thread of one of its scans is free again, or given up. Once for each that has begun. */
-  end(account: string, nowMs: number): void;
+/** A scan that a thread has been at for so long is a long one: nothing lies ready behind it, and it isn't waited for. */
+export const LONG_MS = 5;
+/** Scans of these bytes take a millisecond at the most, with few exceptions. */
+const SLOW_BYTES_PER_MS = 12.5 * 1024;
+/** Whatever its size, no scan waits longer for a thread beside the set, if there is one for it. */
+const PATIENCE_MAX_MS = 200;
+
+/** How long threads have been at their scans before one beside the set takes this one: longer than it will take itself. */
+function patienceMs(sizeBytes: number): number {
+  return Math.min(LONG_MS + Math.floor(sizeBytes / SLOW_BYTES_PER_MS), PATIENCE_MAX_MS);
+}
+
+/** Scans of one account and about one size, in the order in which they came. */
+class SizeLine {
+  first: ThreadScan | null = null;
+  last: ThreadScan | null = null;
+
+  append(scan: ThreadScan): void {
+    scan.before = this.last;
+    if (this.last === null) this.first = scan;
+    else this.last.behind = scan;
+    this.last = scan;
+  }
+
+  putFirst(scan: ThreadScan): void {
+    scan.behind = this.first;
+    if (this.first === null) this.last = scan;
+    else this.first.before = scan;
+    this.first = scan;
+  }
+
+  remove(scan: ThreadScan): void {
+    const { before, behind } = scan;
+    if (before === null) this.first = behind;
+    else before.behind = behind;
+    if (behind === null) this.last = before;
+    else behind.before = before;
+    scan.before = null;
+    scan.behind = null;
+  }
+}
+
+/** What an account has waiting and running, and how long it has held threads. */
+export class Account {
+  readonly name: string;
+  readonly small = new SizeLine();
+  readonly middle = new SizeLine();
+  readonly large = new SizeLine();
+  /** Scans in its lines. */
+  waiting = 0;
+  /** Scans that lie at a thread behind another one. */
+  ahead = 0;
+  /** Threads that it has, and places behind a scan at one. */
+  running = 0;
+  /** How long it has held threads, all of them added up, as of `chargedMs`; above that of others by what it owes them. */
+  usedMs = 0;
+  chargedMs = 0;
+  /** What it has used counts within one era: from the first scan until nobody has any. */
+  era = -1;
+  /** Orders those who have used the same: an account that has had its turn goes behind. */
+  sequence = 0;
+  /** Among the accounts that have scans. */
+  isActive = false;
+  before: Account | null = null;
+  behind: Account | null = null;
+
+  constructor(name: string) {
+    this.name = name;
+  }
+
+  lineOf({ sizeBytes }: ThreadScan): SizeLine {
+    if (sizeBytes <= SMALL_BYTES) return this.small;
+    return sizeBytes <= MIDDLE_BYTES ? this.middle : this.large;
+  }
+
+  /**
+   * A scan is due at its arrival plus the time that its size is worth. So a small one passes a large one that came shortly before it. Only
+   * scans that arrive within that time pass a large one: it can't wait for ever.
+   */
+  firstDue(): ThreadScan | null {
+    const due = earlier(this.small.first, this.middle.first);
+    return earlier(due, this.large.first);
+  }
+
+  /** For a thread beside the set: the smallest, once the others have been at theirs for `spanMs`. A large one only where the account has no thread. */
+  smallest(spanMs: number): ThreadScan | null {
+    const { first: small } = this.small;
+    if (small !== null && spanMs >= patienceMs(small.sizeBytes)) return small;
+    const { first: middle } = this.middle;
+    if (middle !== null && spanMs >= patienceMs(middle.sizeBytes)) return middle;
+    const { first: large } = this.large;
+    return large !== null && this.running === 0 && spanMs >= patienceMs(large.sizeBytes) ? large : null;
+  }
+}
+
+function earlier(one: ThreadScan | null, other: ThreadScan | null): ThreadScan | null {
+  if (one === null || other === null) return one ?? other;
+  return one.dueMs <= other.dueMs ? one : other;
+}
+
+/** What there is of threads beside the set when one is to be taken. */
+export interface StandInRoom {
+  /** As many threads as the set has, at least, have been at their scans for so long. */
+  readonly spanMs: number;
+  /** Threads that will be left for others. */
+  readonly left: number;
+  /** What an account may hold while others have scans. */
+  readonly besideOthers: number;
 }
 
 /**
@@ -52,63 +133,244 @@ export interface FairQueue<Item extends Origin<Item>> {
  * one that has used the least, so an account can't save up by staying away. It still owes what it owed before it left. When nothing
  * waits or runs, all is forgotten.
  */
-export function createFairQueue<Item extends Origin<Item>>(limit: number): FairQueue<Item> {
-  const usage = createUsage<Item>((account) => order.moved(account));
-  const order = createTurnOrder<Item>(usage);
-  const scans = createWaitingScans<Item>(usage, order);
-  const lifted = createLiftedScans<Item>(scans, order);
+export class FairQueue {
+  /** Scans that wait; those that lie at a thread aside. */
+  size = 0;
+  /** Scans that lie at a thread behind another one. */
+  ahead = 0;
+  /** Accounts with scans that wait or run. */
+  accountsActive = 0;
+  readonly #limit: number;
+  readonly #accounts = new Map<string, Account>();
+  #firstActive: Account | null = null;
+  /** An account that comes has used so much at least. */
+  #levelMs = 0;
+  #era = 0;
+  #sequence = 0;
 
-  function refusalOf(name: string): 'full' | 'beyondShare' | null {
-    const left = limit - scans.size - lifted.size - 1;
-    if (left < 0) return 'full';
-    const known = usage.find(name);
-    const own = known === undefined ? 1 : known.waiting.size + known.lifted + 1;
-    return own > 1 && own > SHARE_OF_FREE * left ? 'beyondShare' : null;
+  constructor(limit: number) {
+    this.#limit = limit;
   }
 
-  return {
-    get size() {
-      return scans.size;
-    },
-    get accountsWaiting() {
-      return order.size;
-    },
-    get accountsActive() {
-      return usage.accounts;
-    },
-    get lackingSinceMs() {
-      return order.firstLacking()?.lackingSinceMs ?? null;
-    },
-    push(item, nowMs) {
-      const refusal = refusalOf(item.account);
-      if (refusal === null) scans.add(item, usage.enter(item.account, nowMs), nowMs);
-      return refusal;
-    },
-    shift: (nowMs) => scans.take(order.first(nowMs), nowMs)?.item,
-    shiftLacking(sinceMs, nowMs) {
-      const first = order.firstLacking();
-      return first === undefined || first.lackingSinceMs > sinceMs ? undefined : scans.take(first, nowMs)?.item;
-    },
-    lift: lifted.lift,
-    putBack: lifted.putBack,
-    settled: lifted.settle,
-    hasWaiting: (name) => (usage.find(name)?.waiting.size ?? 0) > 0,
-    lacks(name) {
-      const account = usage.find(name);
-      return account !== undefined && account.running === 0 && account.waiting.size > 0;
-    },
-    remove: scans.remove,
-    clear() {
-      const items = scans.items();
-      for (const item of items) scans.remove(item);
-      return items;
-    },
-    begin: (name, nowMs) => order.begin(usage.enter(name, nowMs), nowMs),
-    end(name, nowMs) {
-      const account = usage.find(name);
-      if (account === undefined || account.running === 0) throw new Error('This account has no scan at a thread');
-      order.end(account, nowMs);
-      usage.leave(account);
-    },
-  };
+  /** Null: it waits. */
+  push(scan: ThreadScan, nowMs: number): 'full' | 'beyondShare' | null {
+    const left = this.#limit - this.size - this.ahead - 1;
+    if (left < 0) return 'full';
+    const known = this.#accounts.get(scan.account);
+    const own = known === undefined ? 1 : known.waiting + known.ahead + 1;
+    if (own > 1 && own > SHARE_OF_FREE * left) return 'beyondShare';
+    const account = this.#enter(scan.account, nowMs);
+    if (account.waiting === 0) {
+      // What it has saved up meanwhile is lost.
+      this.#charge(account, nowMs);
+      account.usedMs = Math.max(account.usedMs, this.#levelMs);
+      account.sequence = this.#sequence++;
+    }
+    scan.isCharged = true;
+    scan.state = 'waiting';
+    scan.dueMs = nowMs + scan.sizeBytes / BYTES_PER_MS;
+    account.lineOf(scan).append(scan);
+    account.waiting += 1;
+    this.size += 1;
+    return null;
+  }
+
+  /** A scan that need not wait has a thread. */
+  begin(scan: ThreadScan, nowMs: number): void {
+    const account = this.#enter(scan.account, nowMs);
+    scan.isCharged = true;
+    this.#run(account, nowMs);
+  }
+
+  /** The scan whose turn it is, taken out; its account has a thread from now on. */
+  shift(nowMs: number): ThreadScan | null {
+    let next: Account | null = null;
+    for (let account = this.#firstActive; account !== null; account = account.behind) {
+      if (account.waiting === 0) continue;
+      this.#charge(account, nowMs);
+      if (next === null || isBefore(account, next)) next = account;
+    }
+    return this.#take(next?.firstDue() ?? null, nowMs);
+  }
+
+  /** The scan that a thread beside the set is for; null: each can wait. It still waits. */
+  smallest({ spanMs, left, besideOthers }: StandInRoom, nowMs: number): ThreadScan | null {
+    const share = SHARE_OF_FREE * left;
+    const most = Math.max(1, this.accountsActive > 1 ? Math.min(besideOthers, share) : share);
+    let next: Account | null = null;
+    let smallest: ThreadScan | null = null;
+    for (let account = this.#firstActive; account !== null; account = account.behind) {
+      if (account.waiting === 0 || account.running >= most) continue;
+      const scan = account.smallest(spanMs);
+      if (scan === null) continue;
+      this.#charge(account, nowMs);
+      if (next !== null && !isBefore(account, next)) continue;
+      next = account;
+      smallest = scan;
+    }
+    return smallest;
+  }
+
+  /** Takes out a scan that waits; its account has a thread from now on. */
+  take(scan: ThreadScan, nowMs: number): void {
+    this.#take(scan, nowMs);
+  }
+
+  /** One that was taken out lies at a thread behind another scan: it still counts as waiting. */
+  layAhead(scan: ThreadScan): void {
+    const account = this.#accountOf(scan);
+    scan.state = 'ahead';
+    account.ahead += 1;
+    this.ahead += 1;
+  }
+
+  /** One that lay ahead is at the thread. */
+  settle(scan: ThreadScan): void {
+    this.#accountOf(scan).ahead -= 1;
+    this.ahead -= 1;
+  }
+
+  /** One that lay ahead has no thread after all, and waits where it waited before. */
+  putBack(scan: ThreadScan, nowMs: number): void {
+    const account = this.#accountOf(scan);
+    this.settle(scan);
+    this.#charge(account, nowMs);
+    account.running -= 1;
+    scan.state = 'waiting';
+    account.lineOf(scan).putFirst(scan);
+    account.waiting += 1;
+    this.size += 1;
+  }
+
+  /** Takes out a scan that waits, for good. */
+  remove(scan: ThreadScan): void {
+    const account = this.#accountOf(scan);
+    this.#unlink(scan, account);
+    scan.isCharged = false;
+    this.#leave(account);
+  }
+
+  /** All that wait, the account that came first before the others. */
+  scans(): ThreadScan[] {
+    const scans: ThreadScan[] = [];
+    for (let account = this.#firstActive; account !== null; account = account.behind) {
+      for (const line of [account.small, account.middle, account.large]) {
+        for (let scan = line.first; scan !== null; scan = scan.behind) scans.push(scan);
+      }
+    }
+    return scans;
+  }
+
+  /** The thread of a scan is free again, or given up. Once for each that has begun. */
+  end(scan: ThreadScan, nowMs: number): void {
+    const account = this.#accountOf(scan);
+    this.#charge(account, nowMs);
+    account.running -= 1;
+    scan.isCharged = false;
+    this.#leave(account);
+  }
+
+  /** Accounts that are remembered, for their scans or for what they owe. */
+  get accountsKnown(): number {
+    return this.#accounts.size;
+  }
+
+  /** Accounts whose scans wait. */
+  accountsWaiting(): number {
+    let count = 0;
+    for (let account = this.#firstActive; account !== null; account = account.behind) {
+      if (account.waiting + account.ahead > 0) count += 1;
+    }
+    return count;
+  }
+
+  #take(scan: ThreadScan | null, nowMs: number): ThreadScan | null {
+    if (scan === null) return null;
+    const account = this.#accountOf(scan);
+    this.#unlink(scan, account);
+    this.#run(account, nowMs);
+    return scan;
+  }
+
+  #unlink(scan: ThreadScan, account: Account): void {
+    account.lineOf(scan).remove(scan);
+    scan.state = 'idle';
+    account.waiting -= 1;
+    this.size -= 1;
+  }
+
+  #run(account: Account, nowMs: number): void {
+    this.#charge(account, nowMs);
+    account.running += 1;
+    account.sequence = this.#sequence++;
+  }
+
+  /** Adds what its threads have run since the last time. Others are charged when it matters. */
+  #charge(account: Account, nowMs: number): void {
+    account.usedMs += account.running * Math.max(0, nowMs - account.chargedMs);
+    account.chargedMs = nowMs;
+    this.#levelMs = Math.max(this.#levelMs, account.usedMs - CREDIT_MS);
+  }
+
+  /** The account, which has scans from now on. */
+  #enter(name: string, nowMs: number): Account {
+    const account = this.#accounts.get(name) ?? this.#open(name);
+    if (account.isActive) return account;
+    let leastMs = Number.POSITIVE_INFINITY;
+    for (let other = this.#firstActive; other !== null; other = other.behind) {
+      this.#charge(other, nowMs);
+      leastMs = Math.min(leastMs, other.usedMs);
+    }
+    if (this.accountsActive > 0) this.#levelMs = Math.max(this.#levelMs, leastMs);
+    account.usedMs = account.era === this.#era ? Math.max(this.#levelMs, account.usedMs) : this.#levelMs;
+    account.era = this.#era;
+    account.chargedMs = nowMs;
+    account.isActive = true;
+    account.behind = this.#firstActive;
+    if (this.#firstActive !== null) this.#firstActive.before = account;
+    this.#firstActive = account;
+    this.accountsActive += 1;
+    return account;
+  }
+
+  #open(name: string): Account {
+    if (this.#accounts.size >= this.accountsActive + IDLE_ACCOUNTS_MAX) this.#forget();
+    const account = new Account(name);
+    this.#accounts.set(name, account);
+    return account;
+  }
+
+  /** Those without scans that owe nothing; where all owe, the older half. */
+  #forget(): void {
+    const idle = [...this.#accounts.values()].filter(({ isActive }) => !isActive);
+    const clear = idle.filter(({ era, usedMs }) => era !== this.#era || usedMs <= this.#levelMs);
+    const gone = clear.length > 0 ? clear : idle.slice(0, Math.ceil(idle.length / 2));
+    for (const { name } of gone) this.#accounts.delete(name);
+  }
+
+  #accountOf({ account, isCharged }: ThreadScan): Account {
+    const found = this.#accounts.get(account);
+    if (found === undefined || !isCharged) throw new Error('This scan neither waits nor runs');
+    return found;
+  }
+
+  #leave(account: Account): void {
+    if (account.running > 0 || account.waiting > 0) return;
+    const { before, behind } = account;
+    if (before === null) this.#firstActive = behind;
+    else before.behind = behind;
+    if (behind !== null) behind.before = before;
+    account.before = null;
+    account.behind = null;
+    account.isActive = false;
+    this.accountsActive -= 1;
+    if (this.accountsActive > 0) return;
+    this.#era += 1;
+    this.#levelMs = 0;
+  }
+}
+
+function isBefore(one: Account, other: Account): boolean {
+  if (one.running > 0 !== other.running > 0) return one.running === 0;
+  return one.usedMs < other.usedMs || (one.usedMs === other.usedMs && one.sequence < other.sequence);
 }

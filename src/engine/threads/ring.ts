@@ -1,13 +1,5 @@
 // Whose slot it is, in the ring of one scan thread: two counters that two threads share, and nothing else, say it.
 
-/** Atomic and in one order for all threads, as `Atomics` has it. A test puts a model of all interleavings in its place. */
-export interface Words {
-  load(index: number): number;
-  store(index: number, value: number): void;
-  /** Returns what was there. */
-  compareExchange(index: number, expected: number, replacement: number): number;
-}
-
 /** One that a thread is at, and the next one. */
 export const SLOTS = 2;
 
@@ -15,6 +7,8 @@ export const SLOTS = 2;
 export const TURN = 0;
 /** Scans that have ended. */
 export const ENDED = 1;
+/** Instead of a slot: there is none. */
+export const NO_SLOT = -1;
 
 /** Counters go round at 2^16, of which the slots are a divisor: at most two scans are under way at any time. */
 const MASK = 0xffff;
@@ -25,82 +19,84 @@ const ONE_POSTED = 0x10000;
  * on. It is the thread's from the beginning of its position to the end. What is posted and not begun is nobody's: the
  * thread may begin it, or the serving side may take it back. The first one that changes the word has it.
  */
-export interface ServingSide {
+export class ServingRing {
+  readonly #words: Int32Array;
+  #posted = 0;
+  #taken = 0;
+
+  constructor(words: Int32Array) {
+    this.#words = words;
+  }
+
   /** There is a slot to write to. */
-  hasRoom(): boolean;
+  hasRoom(): boolean {
+    return ((this.#posted - this.#taken) & MASK) < SLOTS;
+  }
+
   /** The slot that may be written to, until it is posted. */
-  nextSlot(): number;
-  post(): void;
+  nextSlot(): number {
+    return this.#posted % SLOTS;
+  }
+
+  post(): void {
+    for (;;) {
+      const turn = Atomics.load(this.#words, TURN);
+      // The thread may begin the one before meanwhile.
+      if (Atomics.compareExchange(this.#words, TURN, turn, (turn + ONE_POSTED) | 0) === turn) break;
+    }
+    this.#posted = (this.#posted + 1) & MASK;
+  }
+
   /** Takes back what was posted last; false: the thread has begun it, or nothing is posted. */
-  takeBack(): boolean;
-  /** The slot of the oldest scan that has ended, to be read until `taken`; null: none has. */
-  endedSlot(): number | null;
-  taken(): void;
+  takeBack(): boolean {
+    for (;;) {
+      const turn = Atomics.load(this.#words, TURN);
+      if ((turn & MASK) === this.#posted) return false;
+      if (Atomics.compareExchange(this.#words, TURN, turn, (turn - ONE_POSTED) | 0) === turn) break;
+    }
+    this.#posted = (this.#posted - 1) & MASK;
+    return true;
+  }
+
+  /** The slot of the oldest scan that has ended, to be read until `taken`. */
+  endedSlot(): number {
+    return Atomics.load(this.#words, ENDED) === this.#taken ? NO_SLOT : this.#taken % SLOTS;
+  }
+
+  taken(): void {
+    this.#taken = (this.#taken + 1) & MASK;
+  }
 }
 
-export interface ThreadSide {
-  /** The slot of the next scan, which is this side's from now on until its end; null: nothing is posted, as of `seen`. */
-  begin(): number | null;
+export class ThreadRing {
+  readonly #words: Int32Array;
+  #begun = 0;
+  #turn = 0;
+
+  constructor(words: Int32Array) {
+    this.#words = words;
+  }
+
+  /** The slot of the next scan, which is this side's from now on until its end; otherwise nothing is posted, as of `seen`. */
+  begin(): number {
+    for (;;) {
+      const turn = Atomics.load(this.#words, TURN);
+      this.#turn = turn;
+      if (((turn >>> 16) & MASK) === this.#begun) return NO_SLOT;
+      const next = (this.#begun + 1) & MASK;
+      if (Atomics.compareExchange(this.#words, TURN, turn, (turn & ~MASK) | next) !== turn) continue;
+      const slot = this.#begun % SLOTS;
+      this.#begun = next;
+      return slot;
+    }
+  }
+
   /** The word as `begin` saw it last: while it is the same there is nothing to begin. */
-  seen(): number;
-  end(): void;
-}
+  seen(): number {
+    return this.#turn;
+  }
 
-export function servingSide(words: Words): ServingSide {
-  let posted = 0;
-  let taken = 0;
-  return {
-    hasRoom: () => ((posted - taken) & MASK) < SLOTS,
-    nextSlot: () => posted % SLOTS,
-    post() {
-      for (;;) {
-        const turn = words.load(TURN);
-        // The thread may begin the one before meanwhile.
-        if (words.compareExchange(TURN, turn, (turn + ONE_POSTED) | 0) === turn) break;
-      }
-      posted = (posted + 1) & MASK;
-    },
-    takeBack() {
-      for (;;) {
-        const turn = words.load(TURN);
-        if ((turn & MASK) === posted) return false;
-        if (words.compareExchange(TURN, turn, (turn - ONE_POSTED) | 0) === turn) break;
-      }
-      posted = (posted - 1) & MASK;
-      return true;
-    },
-    endedSlot: () => (words.load(ENDED) === taken ? null : taken % SLOTS),
-    taken() {
-      taken = (taken + 1) & MASK;
-    },
-  };
-}
-
-export function threadSide(words: Words): ThreadSide {
-  let begun = 0;
-  let turn = 0;
-  return {
-    begin() {
-      for (;;) {
-        turn = words.load(TURN);
-        if (((turn >>> 16) & MASK) === begun) return null;
-        const next = (begun + 1) & MASK;
-        if (words.compareExchange(TURN, turn, (turn & ~MASK) | next) === turn) {
-          const slot = begun % SLOTS;
-          begun = next;
-          return slot;
-        }
-      }
-    },
-    seen: () => turn,
-    end: () => words.store(ENDED, begun),
-  };
-}
-
-export function atomicWords(words: Int32Array): Words {
-  return {
-    load: (index) => Atomics.load(words, index),
-    store: (index, value) => void Atomics.store(words, index, value),
-    compareExchange: (index, expected, replacement) => Atomics.compareExchange(words, index, expected, replacement),
-  };
+  end(): void {
+    Atomics.store(this.#words, ENDED, this.#begun);
+  }
 }

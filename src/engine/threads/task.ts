@@ -30,14 +30,17 @@ export interface ThreadSettings {
   readonly inFlight: number | null;
 }
 
-/** The one task of a thread. */
+/** What a thread begins with, as its worker data. */
 export interface ThreadStart {
+  readonly settings: ThreadSettings;
   readonly ring: SharedArrayBuffer;
   /** One for all threads: rung whenever there is something to take from any ring. */
   readonly bell: BellRope;
   readonly port: MessagePort;
   /** Of the thread, in the file of what is being scanned. */
   readonly place: number;
+  /** ClamAV serves already: the first scan need not wait until the thread is confined. */
+  readonly isConfinedAhead: boolean;
 }
 
 /** What doesn't fit into a slot goes ahead of it through the port, in the order of the slots. */
@@ -48,29 +51,6 @@ export type ToThread =
 /** Of what the thread says by a message: all but a plain "clean". */
 export type FromThread =
   | { readonly kind: 'answer'; readonly answer: RawAnswer }
-  | { readonly kind: 'failed'; readonly message: string };
-
-/** A scan as the serving side has it. Until its end nobody writes to the content. */
-export interface ScanTask {
-  readonly content: Uint8Array<SharedArrayBuffer>;
-  /** Bytes of the content that count; the rest is spare room. */
-  readonly sizeBytes: number;
-  /** False: the rules are all there is. */
-  readonly clamav: boolean;
-  /** Null: none. */
-  readonly rules: RuleSet | null;
-  /** 64 hexadecimal digits, for the file of what is being scanned; null: it isn't named there. */
-  readonly sha256: string | null;
-}
-
-export type ScanTaskResult =
-  | {
-      readonly kind: 'answered';
-      readonly answer: RawAnswer;
-      /** Of the ClamAV engine that has looked; null when none did. */
-      readonly nativeEpoch: number | null;
-      readonly durationMs: number;
-    }
   | { readonly kind: 'failed'; readonly message: string };
 
 /** Numbers of a slot. */

@@ -1,138 +1,241 @@
-// The place of one scan thread: a Piscina of one thread, since of several it doesn't say which one has the task, and the link to it. Another thread comes in the place of one that dies.
+// One scan thread as the serving thread has it: a Piscina of one thread, since of several it doesn't say which one has the task, its ring, the scan that it is at and the one that lies ready behind it.
 import { constants, getPriority, setPriority } from 'node:os';
+import { MessageChannel, type MessagePort, receiveMessageOnPort } from 'node:worker_threads';
 import { Piscina } from 'piscina';
 import { scanWorkerPath } from '../../paths.js';
+import { servingNow } from '../serving.js';
+import { PLAINLY_CLEAN, type RawAnswer } from '../verdict.js';
 import type { BellRope } from './bell.js';
-import { createLink, type Link } from './link.js';
-import type { ThreadSettings, ThreadStart } from './task.js';
+import type { HangWatch } from './hang-watch.js';
+import { NO_SLOT, ServingRing, TURN } from './ring.js';
+import {
+  type EngineWork,
+  FIELD,
+  type FromThread,
+  ID_UNKNOWN,
+  ID_UNSAID,
+  RING_BYTES,
+  type RingMemory,
+  ringMemory,
+  THREAD_ID,
+  type ThreadSettings,
+  type ThreadStart,
+  type ToThread,
+} from './task.js';
+import type { ThreadScan } from './thread-scan.js';
 
-export interface ThreadSlot {
-  /** In the file of what is being scanned. */
-  readonly place: number;
-  readonly link: Link;
-  /** The thread has said its number. */
-  readonly isReady: boolean;
-  state: 'starting' | 'idle' | 'taken' | 'givenUp';
-  /** Scans that have it: the one that it is at, and the next one. */
-  scans: number;
-  /** Since when it is at the scan, or at the one before. */
-  sinceMs: number;
-  /** Takes the answers that are there. */
-  collect(): void;
-  /** It has used up its time: it gets only what the others leave of the processor. */
-  giveUp(): void;
-  /** Nobody is to follow this thread, however it ends. */
-  abandon(): void;
-  /** Ends the thread. */
-  close(): Promise<void>;
-}
+/**
+ * The kernel gives a thread with this nice value a tenth of what the others get on a busy machine. Otherwise a thread that is at one
+ * scan for long would take as much as each other one and as the thread that serves.
+ */
+const LOW_NICE = 10;
+/** The thread then says that there is nothing to scan with. */
+const NO_WORK: EngineWork = { nativeEpoch: null, rules: null };
+
+/** What a thread says of a content. */
+export type ThreadAnswer =
+  | {
+      readonly kind: 'answered';
+      readonly answer: RawAnswer;
+      /** Of the ClamAV engine that has looked; null when none did. */
+      readonly nativeEpoch: number | null;
+      readonly durationMs: number;
+    }
+  | { readonly kind: 'failed'; readonly message: string };
 
 export interface ThreadSlotOptions {
+  /** In the file of what is being scanned. */
   readonly place: number;
   readonly bell: BellRope;
   readonly settings: ThreadSettings;
-  /** One that nobody has waited for yet can be taken. */
-  readonly onStarted: (slot: ThreadSlot) => void;
-  /** The same, but it has ended instead. */
-  readonly onStartFailed: (slot: ThreadSlot) => void;
+  /** It is confined when it starts, not at its first scan. */
+  readonly isConfinedAhead: boolean;
+  /** Its thread has ended. */
+  readonly onExit: (slot: ThreadSlot) => void;
 }
 
-/**
- * The kernel gives a thread with this nice value a tenth of what the others get on a busy machine. Otherwise a thread that spins would
- * take as much as each stand-in and as the thread that serves.
- */
-const GIVEN_UP_NICE = 10;
+export class ThreadSlot {
+  readonly place: number;
+  /** The scan that it is at. */
+  scan: ThreadScan | null = null;
+  /** The one that is posted behind it. */
+  next: ThreadScan | null = null;
+  /** Since when it is at its scan, as far as the serving thread knows. */
+  sinceMs = 0;
+  /** The thread has said its number. */
+  hasStarted = false;
+  isEnding = false;
+  /** Its scan has used up its time: it is no longer of the set. */
+  isGivenUp = false;
+  /** Of one that is given up. */
+  watch: HangWatch | null = null;
+  #usualNice: number | null = null;
+  readonly #piscina: Piscina<ThreadStart, never>;
+  readonly #port: MessagePort;
+  readonly #memory: RingMemory;
+  readonly #ring: ServingRing;
+  /** Memory that the thread knows by a number. */
+  readonly #numbers = new WeakMap<SharedArrayBuffer, number>();
+  #memories = 0;
+  #rulesId: number | null = null;
+  #messages = 0;
 
-/** Throws where the kernel refuses a thread at once: there is no memory or no process number for it. */
-export function openThreadSlot(options: ThreadSlotOptions): ThreadSlot {
-  const { place, bell, onStarted } = options;
-  const piscina = startPiscina(options.settings);
-  let link = createLink(bell, place);
-  let isReady = false;
-  let isAbandoned = false;
-
-  /** Resolves never: it rejects when the thread is gone. Piscina puts another one in its place. */
-  function serve(): void {
-    const served = link;
-    piscina.run(served.start, { transferList: [served.start.port] }).catch(() => {
-      if (isAbandoned) return served.end();
-      isReady = false;
-      link = createLink(bell, place);
-      served.end();
-      if (slot.state === 'starting') failStart();
-      else serve();
-    });
+  /** Throws where the kernel refuses a thread at once: there is no memory or no process number for it. */
+  constructor({ place, bell, settings, isConfinedAhead, onExit }: ThreadSlotOptions) {
+    const ring = new SharedArrayBuffer(RING_BYTES);
+    const { port1, port2 } = new MessageChannel();
+    const start: ThreadStart = { settings, ring, bell, port: port2, place, isConfinedAhead };
+    this.place = place;
+    this.#port = port1;
+    this.#memory = ringMemory(ring);
+    this.#ring = new ServingRing(this.#memory.words);
+    this.#piscina = startPiscina();
+    let hasEnded = false;
+    // Why it ended is no matter: its scans fail, and another one comes.
+    const ended = (): void => {
+      if (hasEnded) return;
+      hasEnded = true;
+      port1.close();
+      // Piscina would put another thread in its place.
+      void this.#piscina.destroy();
+      onExit(this);
+    };
+    // A thread that ends before it has loaded what it needs has no task yet.
+    this.#piscina.on('error', ended);
+    // The task lasts as long as the thread.
+    this.#piscina.run(start, { transferList: [port2] }).then(ended, ended);
   }
 
-  function failStart(): void {
-    if (slot.state === 'starting' && !isAbandoned) options.onStartFailed(slot);
+  /** The kernel's number of it; undefined: it has not said it yet, since it starts; null: there is no /proc to know it from. */
+  threadId(): number | null | undefined {
+    const id = Atomics.load(this.#memory.words, THREAD_ID);
+    if (id === ID_UNSAID) return undefined;
+    return id === ID_UNKNOWN ? null : id;
   }
 
-  function lookWhetherReady(): void {
-    if (link.threadId() === undefined) return;
-    isReady = true;
-    // It was given a scan before it had said its number, and has used up its time already.
-    if (slot.state === 'givenUp') lowerPriority(link);
-    if (slot.state === 'starting' && !isAbandoned) onStarted(slot);
+  /** Another scan could lie behind the one that it has begun a moment ago. */
+  canTakeNext(sinceMs: number): boolean {
+    if (this.scan === null || this.next !== null || this.sinceMs < sinceMs) return false;
+    return this.hasStarted && !this.isGivenUp && this.#ring.hasRoom();
   }
 
-  const slot: ThreadSlot = {
-    place,
-    get link() {
-      return link;
-    },
-    get isReady() {
-      return isReady;
-    },
-    state: 'starting',
-    scans: 0,
-    sinceMs: 0,
-    collect() {
-      if (!isReady) lookWhetherReady();
-      link.collect();
-    },
-    giveUp() {
-      slot.state = 'givenUp';
-      lowerPriority(link);
-    },
-    abandon() {
-      isAbandoned = true;
-    },
-    close() {
-      isAbandoned = true;
-      return piscina.destroy();
-    },
-  };
-  // A thread that ends before it has loaded what it needs. The end of its task ends the scans that it has.
-  piscina.on('error', failStart);
-  serve();
-  return slot;
+  /** Behind what it has. It asks the engine that serves now. */
+  post(scan: ThreadScan): void {
+    const at = this.#ring.nextSlot();
+    if (!this.#ring.hasRoom()) throw new Error('The thread has no room for another scan');
+    scan.engine = servingNow();
+    this.#write(at, scan, scan.engine?.work ?? NO_WORK);
+    if (this.scan === null) this.scan = scan;
+    else this.next = scan;
+    this.#ring.post();
+    Atomics.notify(this.#memory.words, TURN);
+  }
+
+  /** Takes back the scan that was posted behind another one; false: the thread has begun it. */
+  takeBack(): boolean {
+    if (!this.#ring.takeBack()) return false;
+    this.next = null;
+    return true;
+  }
+
+  /** Of the scan that it was at, which it has let go of; null: it has not ended. */
+  takeAnswer(): ThreadAnswer | null {
+    const at = this.#ring.endedSlot();
+    if (at === NO_SLOT) return null;
+    const fields = this.#memory.slots[at]?.numbers ?? new Float64Array();
+    const told: FromThread | null = fields[FIELD.told] === 1 ? receiveMessageOnPort(this.#port)?.message : null;
+    if (told === undefined) throw new Error('A scan thread has answered without saying what');
+    const epoch = fields[FIELD.epoch] ?? 0;
+    const durationMs = fields[FIELD.durationMs] ?? 0;
+    this.#ring.taken();
+    this.scan = this.next;
+    this.next = null;
+    if (told?.kind === 'failed') return told;
+    const answer = told?.answer ?? PLAINLY_CLEAN;
+    return { kind: 'answered', answer, nativeEpoch: epoch === 0 ? null : epoch, durationMs };
+  }
+
+  /** It gets only what the others leave of the processor. */
+  lowerPriority(): void {
+    const id = this.threadId();
+    if (typeof id !== 'number' || this.#usualNice !== null) return;
+    try {
+      const nice = getPriority(id);
+      // Linux has priorities for threads, under the numbers that it gives them.
+      setPriority(id, Math.min(constants.priority.PRIORITY_LOW, nice + LOW_NICE));
+      this.#usualNice = nice;
+    } catch {
+      // It goes on as it was.
+    }
+  }
+
+  /** False: it stays lower. To give a thread its priority back takes rights that the service needn't have. */
+  restorePriority(): boolean {
+    const id = this.threadId();
+    if (this.#usualNice === null || typeof id !== 'number') return true;
+    try {
+      setPriority(id, this.#usualNice);
+      this.#usualNice = null;
+      return true;
+    } catch {
+      return false;
+    }
+  }
+
+  /** Ends the thread, once native code lets go of it. */
+  async end(): Promise<void> {
+    this.isEnding = true;
+    await this.#piscina.destroy();
+  }
+
+  #write(at: number, scan: ThreadScan, { nativeEpoch, rules }: EngineWork): void {
+    const slot = this.#memory.slots[at];
+    const { content, sizeBytes, sha256 } = scan;
+    if (slot === undefined || content === null) throw new Error('There is nothing to scan');
+    const { numbers: fields, digest } = slot;
+    const isOnly = content.byteLength === content.buffer.byteLength;
+    fields[FIELD.memory] = this.#numberOf(content.buffer, isOnly);
+    fields[FIELD.isOnly] = isOnly ? 1 : 0;
+    fields[FIELD.offsetBytes] = content.byteOffset;
+    fields[FIELD.sizeBytes] = sizeBytes;
+    fields[FIELD.clamav] = nativeEpoch === null ? 0 : 1;
+    if (rules !== null && rules.id !== this.#rulesId) this.#tell({ kind: 'rules', rules });
+    if (rules !== null) this.#rulesId = rules.id;
+    fields[FIELD.rulesId] = rules === null ? -1 : rules.id;
+    fields[FIELD.hasDigest] = sha256 === null ? 0 : 1;
+    if (sha256 !== null) digest.write(sha256, 'latin1');
+    fields[FIELD.messages] = this.#messages;
+  }
+
+  /** The thread gets the number once for memory that later scans use as well. */
+  #numberOf(memory: SharedArrayBuffer, isOnly: boolean): number {
+    const known = this.#numbers.get(memory);
+    if (known !== undefined) return known;
+    const number = this.#memories++;
+    if (!isOnly) this.#numbers.set(memory, number);
+    this.#tell({ kind: 'memory', number, memory });
+    return number;
+  }
+
+  #tell(message: ToThread): void {
+    this.#port.postMessage(message);
+    this.#messages += 1;
+  }
 }
 
-function startPiscina(settings: ThreadSettings): Piscina<ThreadStart, never> {
+function startPiscina(): Piscina<ThreadStart, never> {
   return new Piscina<ThreadStart, never>({
     filename: scanWorkerPath,
     name: 'serveScans',
-    minThreads: 1,
+    // The task starts it. With a minimum Piscina would put another one in the place of one that ends, and throw where nobody catches when it can't.
+    minThreads: 0,
     maxThreads: 1,
     idleTimeout: Number.POSITIVE_INFINITY,
     maxQueue: 1,
-    workerData: settings,
     // Piscina tries require() first. In Node 20 a thread that is ended while require() links an ES module ends the process: "IsGraphAsync must
     // be used on an instantiated module". Without it Piscina takes import(), which survives that.
     execArgv: ['--no-experimental-require-module'],
     // Histograms that nobody asks for: 0.7 MB for each thread.
     recordTiming: false,
   });
-}
-
-function lowerPriority(link: Link): void {
-  const id = link.threadId();
-  if (typeof id !== 'number') return;
-  try {
-    // Linux has priorities for threads, under the numbers that it gives them.
-    setPriority(id, Math.min(constants.priority.PRIORITY_LOW, getPriority(id) + GIVEN_UP_NICE));
-  } catch {
-    // It goes on as it was: the process will be replaced.
-  }
 }

@@ -1,7 +1,7 @@
 // The entry of a scan thread: takes scans from its ring, has ClamAV and YARA rules look at the content in place, and puts the answers back.
 import { readlinkSync } from 'node:fs';
 import { performance } from 'node:perf_hooks';
-import { type MessagePort, receiveMessageOnPort, workerData } from 'node:worker_threads';
+import { type MessagePort, receiveMessageOnPort } from 'node:worker_threads';
 import { messageOfError } from '../../error-text.js';
 import { waitOnWaking } from '../../urgency.js';
 import { scanPlain } from '../clamav/addon.js';
@@ -9,7 +9,7 @@ import { PLAINLY_CLEAN, type RawAnswer, readAnswer } from '../verdict.js';
 import { compileRules, loadYara, type RuleScanner } from '../yara/yara-x.js';
 import { takeRope } from './bell.js';
 import { createNote } from './in-flight.js';
-import { atomicWords, TURN, threadSide } from './ring.js';
+import { NO_SLOT, ThreadRing, TURN } from './ring.js';
 import { createConfinement } from './sandbox.js';
 import {
   FIELD,
@@ -17,29 +17,30 @@ import {
   ID_UNKNOWN,
   type RuleSet,
   ringMemory,
+  type SandboxMode,
   type Slot,
   THREAD_ID,
-  type ThreadSettings,
   type ThreadStart,
   type ToThread,
 } from './task.js';
 
-const settings: ThreadSettings = workerData;
-// Its serving thread has started it, which comes first.
-waitOnWaking();
-const confine = createConfinement(settings.sandbox, loadYara);
-
-/** The one task: it lasts as long as the thread. */
-export function serveScans({ ring, bell, port, place }: ThreadStart): never {
+/** As long as the thread lasts. */
+export function serveScans({ settings, ring, bell, port, place, isConfinedAhead }: ThreadStart): never {
+  // Its serving thread has started it, which comes first.
+  waitOnWaking();
   const { words, slots } = ringMemory(ring);
-  const side = threadSide(atomicWords(words));
+  const side = new ThreadRing(words);
   const note = createNote(settings.inFlight, place);
-  const post = createPost(port);
   const ringOut = takeRope(bell);
+  const look = createLook(
+    createPost(port),
+    isConfinedAhead ? confinedAhead(settings.sandbox) : createConfinement(settings.sandbox, loadYara),
+  );
   Atomics.store(words, THREAD_ID, threadId() ?? ID_UNKNOWN);
   ringOut();
   for (;;) {
-    const slot = slots[side.begin() ?? -1];
+    const at = side.begin();
+    const slot = at === NO_SLOT ? undefined : slots[at];
     if (slot === undefined) {
       note.leave();
       Atomics.wait(words, TURN, side.seen());
@@ -48,10 +49,20 @@ export function serveScans({ ring, bell, port, place }: ThreadStart): never {
     // Before the content is looked at: a crash must not be faster.
     if (slot.numbers[FIELD.hasDigest] === 1) note.enter(slot.digest);
     else note.leave();
-    answerInto(slot, post);
+    look(slot);
     side.end();
     ringOut();
   }
+}
+
+function confinedAhead(sandbox: SandboxMode): (byClamav: boolean) => void {
+  const confine = createConfinement(sandbox, loadYara);
+  try {
+    confine(true);
+  } catch {
+    // It is thrown once more before each scan, which says it.
+  }
+  return confine;
 }
 
 /** The kernel's number of this thread; null: there is no /proc. */
@@ -103,9 +114,9 @@ function createPost(port: MessagePort): Post {
 const CL_CLEAN = 0;
 const CL_VIRUS = 1;
 
-/** Never throws, so that every scan has an answer. */
-function answerInto({ numbers }: Slot, post: Post): void {
-  try {
+/** Returns what looks at a content and puts the answer beside it. That never throws, so that every scan has an answer. */
+function createLook(post: Post, confine: (byClamav: boolean) => void): (slot: Slot) => void {
+  function look({ numbers }: Slot): void {
     const bytes = post.contentOf(numbers);
     const rules = post.rulesOf(numbers);
     const clamav = numbers[FIELD.clamav] === 1;
@@ -117,16 +128,20 @@ function answerInto({ numbers }: Slot, post: Post): void {
     const answer = scanner === null && native !== null ? native : withRules(wholeAnswer(native), bytes, scanner);
     numbers[FIELD.durationMs] = performance.now() - startedMs;
     numbers[FIELD.epoch] = typeof native === 'number' ? native : (native?.epoch ?? 0);
-    if (typeof answer !== 'number' && !isPlain(answer)) {
-      post.tell({ kind: 'answer', answer });
-      numbers[FIELD.told] = 1;
-    } else numbers[FIELD.told] = 0;
-  } catch (error) {
-    // An Error posted between threads loses its class: what crosses is its message.
-    post.tell({ kind: 'failed', message: messageOfError(error) });
-    numbers[FIELD.told] = 1;
+    const isPlainly = typeof answer === 'number' || isPlain(answer);
+    if (!isPlainly) post.tell({ kind: 'answer', answer });
+    numbers[FIELD.told] = isPlainly ? 0 : 1;
   }
-  post.forget(numbers);
+  return (slot) => {
+    try {
+      look(slot);
+    } catch (error) {
+      // An Error posted between threads loses its class: what crosses is its message.
+      post.tell({ kind: 'failed', message: messageOfError(error) });
+      slot.numbers[FIELD.told] = 1;
+    }
+    post.forget(slot.numbers);
+  };
 }
 
 function isPlain({ code, alerts, storageFailed }: RawAnswer): boolean {

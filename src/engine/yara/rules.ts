@@ -36,8 +36,8 @@ export async function loadRules(directories: readonly string[]): Promise<LoadedR
 /** Rules that are the whole engine. */
 export interface RulesAlone extends LoadedRules {
   readonly signatureVersion: string;
-  /** Seconds since the epoch. */
-  readonly signaturesBuiltAt: number;
+  /** As of DatabaseFacts. */
+  readonly signaturesBuiltAt: number | null;
 }
 
 /** The rules in place of ClamAV: those of the folders, and our own where our folder is among them. */

@@ -6,7 +6,7 @@ import type { Wire } from '../wire.js';
 import { type Active, createPipeline, type Pipeline, type Waiting } from './pipeline.js';
 import { createReading, type Reading } from './reading.js';
 import { type Refusal, refusalBytes } from './refusals.js';
-import { createTimeLimit, type TimeLimit } from './time-limit.js';
+import { createTimeLimit, SendingLimit, type TimeLimit } from './time-limit.js';
 import { openNodeWire } from './wire.js';
 
 export interface Connection {
@@ -22,8 +22,6 @@ export interface Connection {
   gone(): void;
 }
 
-/** A client must take something of its answer in so long. */
-const SENDING_MS = 10_000;
 /** As many as uWebSockets.js takes. */
 const HEADERS_MAX = 98;
 
@@ -32,13 +30,21 @@ interface Parts {
   readonly requests: Pipeline;
   readonly reading: Reading;
   readonly limit: TimeLimit;
+  readonly sending: SendingLimit;
 }
 
 export function openConnection(socket: Socket, onRequest: (wire: Wire) => void): Connection {
   const requests = createPipeline();
-  const reading = createReading(socket, () => requests.isFull);
+  const reading = createReading(socket, {
+    isFull: () => requests.isFull,
+    bodyState() {
+      if (requests.active === null) return 'none';
+      return requests.active.request.complete ? 'whole' : 'coming';
+    },
+  });
   const limit = createTimeLimit();
-  const parts: Parts = { socket, requests, reading, limit };
+  const sending = new SendingLimit(socket);
+  const parts: Parts = { socket, requests, reading, limit, sending };
 
   // `close` follows.
   socket.on('error', () => socket.destroy());
@@ -52,7 +58,6 @@ export function openConnection(socket: Socket, onRequest: (wire: Wire) => void):
     const opened = openRequest(waiting, parts, goOn);
     requests.active = opened;
     limit.stop();
-    if (!waiting.request.complete) limit.startBody(reading.isHeldBack);
     onRequest(opened.wire);
   }
 
@@ -62,7 +67,7 @@ export function openConnection(socket: Socket, onRequest: (wire: Wire) => void):
     if (active === null || !active.isSent || reading.isEnding) return;
     const closes = active.closes || requests.isLast;
     if (!closes && !active.request.complete) {
-      limit.startBody(reading.isHeldBack);
+      limit.startRest();
       reading.apply();
       return;
     }
@@ -92,7 +97,7 @@ export function openConnection(socket: Socket, onRequest: (wire: Wire) => void):
     refuse: (refusal) => refuse(refusal, parts),
     failed: (code) => fail(code, parts),
     look(nowMs) {
-      if (limit.isOver(nowMs)) socket.destroy();
+      if (limit.isOver(nowMs) || sending.isOver(nowMs)) socket.destroy();
     },
     gone: () => abortActive(requests),
   };
@@ -105,30 +110,32 @@ function endSoon({ reading, limit }: Parts): void {
 }
 
 /** Makes a request the active one; `goOn` is called when it has come as a whole, and when its answer is sent. */
-function openRequest({ request, response }: Waiting, { socket, reading, limit }: Parts, goOn: () => void): Active {
+function openRequest(
+  { request, response }: Waiting,
+  { socket, reading, limit, sending }: Parts,
+  goOn: () => void,
+): Active {
   let discardedBytes = 0;
   const wire = openNodeWire(request, response, {
     pause() {
       reading.isHeldBack = true;
-      limit.stop();
       reading.apply();
     },
     resume() {
       reading.isHeldBack = false;
-      if (!request.complete) limit.startBody(false);
       reading.apply();
     },
     received(bytes) {
       if (opened.isAnswered) discardedBytes += bytes;
       if (discardedBytes > DRAIN_BYTES) socket.destroy();
-      else limit.received(bytes, reading.isHeldBack);
+      else if (opened.isAnswered) limit.received(bytes);
     },
     answered(closes) {
       opened.isAnswered = true;
       opened.closes = closes;
       reading.isHeldBack = false;
     },
-    sending: (isStuck) => void socket.setTimeout(isStuck ? SENDING_MS : 0),
+    sending: (isStuck) => (isStuck ? sending.start() : sending.stop()),
     abort: () => socket.destroy(),
   });
   const opened: Active = { request, response, wire, isAnswered: false, isSent: false, closes: false };
@@ -137,7 +144,7 @@ function openRequest({ request, response }: Waiting, { socket, reading, limit }:
   request.once('end', goOn);
   response.once('finish', () => {
     opened.isSent = true;
-    socket.setTimeout(0);
+    sending.stop();
     goOn();
   });
   return opened;

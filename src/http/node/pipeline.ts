@@ -2,8 +2,8 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { NodeWire } from './wire.js';
 
-/** Requests without a body that wait for their turn; all of them have come in one packet, or nearly. */
-const WAITING_MAX = 16;
+/** Requests without a body that wait for their turn: as many as fit into a piece that the parser gets at once (reading.ts), and some. */
+const WAITING_MAX = 32;
 
 export interface Waiting {
   readonly request: IncomingMessage;

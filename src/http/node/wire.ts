@@ -62,24 +62,23 @@ export function openNodeWire(request: IncomingMessage, response: ServerResponse,
     },
     pause: owner.pause,
     resume: owner.resume,
-    answer(head, body, closes) {
+    answer(head, body, { closes, done }) {
       writeHead(head, closes, Buffer.byteLength(body));
       end(closes, body);
+      done();
     },
-    answerWithoutBody(head, lengthBytes, closes) {
-      const length = lengthBytes === null ? [] : [['Content-Length', String(lengthBytes)] as const];
-      writeHead({ ...head, headers: [...head.headers, ...length] }, closes, null);
+    answerWithoutBody(head, lengthBytes, { closes, done }) {
+      writeHead(head, closes, lengthBytes);
       end(closes);
-    },
-    answerFromMemory(head, body, done) {
-      writeHead(head, false, head.status === 304 ? null : body.length);
-      end(false, body);
       done();
     },
     answerButOneByte(head, body) {
       writeHead(head, false, body.length);
       response.write(body.subarray(0, -1));
-      return () => end(false, body.subarray(-1));
+      return (done) => {
+        end(false, body.subarray(-1));
+        done();
+      };
     },
     answerInPieces(head, closes): PieceWriter {
       writeHead(head, closes, null);

@@ -7,10 +7,12 @@ export interface UwsResponse {
   /** False: what was written waits in memory. */
   write(chunk: string): boolean;
   /** Sends as much as there is room for. */
-  tryEnd(rest: Uint8Array, totalBytes: number): [sent: boolean, done: boolean];
+  tryEnd(rest: string | Uint8Array, totalBytes: number): [sent: boolean, done: boolean];
   end(body?: string | Uint8Array, closes?: boolean): UwsResponse;
   /** With a length it doesn't end the answer unless it closes; with `undefined` for one it makes one up. */
   endWithoutBody(...reported: [] | [lengthBytes: number, closes: true]): UwsResponse;
+  /** Of the body, in bytes. */
+  getWriteOffset(): number;
   close(): UwsResponse;
   pause(): void;
   resume(): void;

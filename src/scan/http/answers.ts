@@ -2,20 +2,19 @@
 import type { Access } from '../../admission/access.js';
 import { Failure } from '../../errors.js';
 import type { Reply } from '../../http/exchange.js';
-import { failureReply, Surprise } from '../../http/failure.js';
-import type { Scanned } from '../scan.js';
-import type { Admitted, Served } from '../service.js';
+import { failureReply } from '../../http/failure.js';
+import type { Admitted, Scan } from '../scan.js';
 import { resultJson } from './result.js';
 
 type Headers = Record<string, string>;
 
-/** Throws a Surprise with the headers for what is no Failure. */
-export function servedReply(served: Served): Reply {
-  const headers = quotaHeaders(served.quota);
-  if (served.scanId !== null) headers['X-Scan-Id'] = served.scanId;
-  if (served.kind === 'scanned') return scannedReply(served.scanned, headers);
-  if (!(served.error instanceof Failure)) throw new Surprise(served.error, headers);
-  return failureReply(served.error, headers);
+/** What is no Failure is a 500 without detail. */
+export function replyTo(scan: Scan): Reply {
+  const headers = scan.quota === null ? {} : quotaHeaders(scan.quota);
+  if (scan.scanId !== null) headers['X-Scan-Id'] = scan.scanId;
+  if (scan.verdict !== null) return scannedReply(scan, headers);
+  const { problem, requestId } = scan;
+  return failureReply(problem instanceof Failure ? problem : new Failure('internal', requestId), headers);
 }
 
 export function exhaustedReply({ quota, retryAfterSeconds }: Extract<Access, { outcome: 'exhausted' }>): Reply {
@@ -23,20 +22,21 @@ export function exhaustedReply({ quota, retryAfterSeconds }: Extract<Access, { o
   return failureReply(new Failure('quotaExhausted', '', retryAfterSeconds), quotaHeaders(quota), fields);
 }
 
-function scannedReply({ verdict, content, engine, looked, ...scanned }: Scanned, headers: Headers): Reply {
-  headers['X-Scan-Sha256'] = content.sha256;
-  headers['X-Scan-Engine'] = engine.description;
+function scannedReply(scan: Scan, headers: Headers): Reply {
+  const { filename, extension, lookedBy, looked } = scan;
+  headers['X-Scan-Sha256'] = scan.sha256 ?? '';
+  headers['X-Scan-Engine'] = lookedBy?.description ?? '';
   headers['X-Scan-Cache'] = looked === 'for the account' ? 'HIT' : 'MISS';
-  if (verdict.kind === 'clean' && verdict.encrypted) headers['X-Scan-Notice'] = 'encrypted';
-  if (engine.notice !== null) headers['X-Scan-Notice'] = engine.notice;
-  const result = {
-    filename: scanned.filename,
-    extension: scanned.extension,
-    sizeInBytes: content.sizeBytes,
-    scanDurationMillis: scanned.durationMs,
-    virusName: verdict.kind === 'infected' ? verdict.virusName : null,
-  };
-  return { status: 200, headers, body: resultJson(result) };
+  const notices = scan.notices();
+  if (notices.length > 0) headers['X-Scan-Notice'] = notices.join(', ');
+  const body = resultJson({
+    filename,
+    extension,
+    sizeInBytes: scan.wholeBytes ?? 0,
+    scanDurationMillis: scan.durationMs,
+    virusName: scan.virusName,
+  });
+  return { status: 200, headers, body };
 }
 
 function quotaHeaders({ limit, remaining, resetEpochSeconds }: Admitted['quota']): Headers {

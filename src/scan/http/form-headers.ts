@@ -1,29 +1,57 @@
-// What the headers of a request must say for its body to be a form with the client's own bytes.
+// What the headers of a request must say for its body to be a form with the client's own bytes, and its boundary (RFC 2046 section 5.1.1).
 import { Failure } from '../../errors.js';
-import { readBoundary } from './boundary.js';
+import { MULTIPART_BOUNDARY_MAX } from '../../limits.js';
 import { MalformedMultipart } from './malformed-multipart.js';
 
 /**
- * The boundary of the form. Throws Failure `contentEncoded`, `unsupportedMediaType` or `malformedMultipart`: what is encoded, or a
+ * The boundary of the form. Throws Failure `contentEncoded` or `unsupportedMediaType`, or MalformedMultipart: what is encoded, or a
  * piece of something larger, is not what a verdict would be about.
  */
 export function boundaryOf(headers: ReadonlyMap<string, string>): string {
   const encoding = headers.get('content-encoding')?.toLowerCase() ?? '';
   // RFC 9110 section 8.4.1: `identity` is the word for none, and changes nothing.
   if (encoding !== '' && encoding !== 'identity') throw new Failure('contentEncoded');
-  const result = boundary(headers.get('content-type'));
+  const boundary = readBoundary(headers.get('content-type'));
+  if (boundary === null) throw new Failure('unsupportedMediaType');
   // Libraries for large uploads send a file in pieces, each as a form of its own with its place in the file (RFC 9110 section 14.4).
-  if (headers.has('content-range')) throw new Failure('malformedMultipart', 'the request has a Content-Range');
-  return result;
+  if (headers.has('content-range')) throw new MalformedMultipart('the request has a Content-Range');
+  return boundary;
 }
 
-function boundary(contentType: string | undefined): string {
-  try {
-    const result = readBoundary(contentType);
-    if (result === 'notMultipart') throw new Failure('unsupportedMediaType');
-    return result.boundary;
-  } catch (error) {
-    if (error instanceof MalformedMultipart) throw new Failure('malformedMultipart', error.message);
-    throw error;
+/**
+ * The boundary of a `multipart/form-data` content type; null: another type, or none at all.
+ * Throws MalformedMultipart when the boundary is missing, repeated, too long, or has other characters than visible ASCII and blanks.
+ */
+export function readBoundary(contentType: string | undefined): string | null {
+  if (contentType === undefined) return null;
+  const semicolon = contentType.indexOf(';');
+  const type = semicolon === -1 ? contentType : contentType.slice(0, semicolon);
+  if (type.trim().toLowerCase() !== 'multipart/form-data') return null;
+  const boundary = readParameter(contentType, type.length);
+  if (boundary === null) throw new MalformedMultipart('the content type has no boundary');
+  if (boundary.length > MULTIPART_BOUNDARY_MAX || !BOUNDARY.test(boundary)) {
+    throw new MalformedMultipart('the content type has an invalid boundary');
   }
+  return boundary;
 }
+
+function readParameter(contentType: string, start: number): string | null {
+  let boundary: string | null = null;
+  PARAMETER.lastIndex = start;
+  for (let end = start; end < contentType.length; end = PARAMETER.lastIndex) {
+    const match = PARAMETER.exec(contentType);
+    if (match === null) throw new MalformedMultipart('the content type has an invalid parameter');
+    if (match[1]?.toLowerCase() !== 'boundary') continue;
+    if (boundary !== null) throw new MalformedMultipart('the content type has two boundaries');
+    boundary = match[2]?.replace(/\\(.)/g, '$1') ?? match[3]?.trimEnd() ?? '';
+  }
+  return boundary;
+}
+
+/** `; name=value`; clients send more in an unquoted value than the token that RFC 9110 allows, such as `=`. */
+const PARAMETER = /[ \t]*;[ \t]*(?:([^\s=;"]+)=(?:"((?:\\.|[^"\\])*)"|([^";]*)))?/y;
+/**
+ * Visible ASCII, with blanks that are not its end. RFC 2046 section 5.1.1 allows less, but clients send more (`*****` stands in many
+ * examples for Android), and a delimiter is searched for byte by byte, whatever it is made of.
+ */
+const BOUNDARY = /^[ -~]*[!-~]$/;

@@ -68,7 +68,8 @@ const verdict = {
       'HIT: the account has had the same content scanned before, with the same signatures. MISS: it has not.',
     ),
     'X-Scan-Notice': textHeader(
-      '`encrypted`: there are members that nobody could look into. `raw-content`: YARA rules stand in for ClamAV.',
+      'Words, parted by a comma. `encrypted`: there are members that nobody could look into. `truncated`: something in it ends before ' +
+        'its time, and all that is there was looked at. `raw-content`: YARA rules stand in for ClamAV.',
     ),
     ...quotaHeaders,
   },

@@ -1,21 +1,19 @@
-// POST /api/v1/scans and POST /web/scans: credentials in, the scan's answer with its headers out.
+// POST /api/v1/scans and POST /web/scans: credentials in, a scan on its way out, which answers by itself.
 import type { Access, AccessControl } from '../../admission/access.js';
 import { Failure } from '../../errors.js';
 import type { CallerRoute } from '../../http/caller.js';
 import type { Exchange, Reply } from '../../http/exchange.js';
 import type { Route } from '../../http/router.js';
-import type { UploadMemory } from '../memory/memory.js';
-import type { Begun, ScanService, Served } from '../service.js';
-import type { Submission } from '../submission.js';
-import { exhaustedReply, servedReply } from './answers.js';
+import type { ScanParts } from '../scan.js';
+import { exhaustedReply } from './answers.js';
+import { type FormSettings, HttpScan } from './http-scan.js';
 import { scanOperation, signedInOperation } from './operation.js';
-import { submissionOf } from './submission.js';
 
 export interface ScanRouteParts {
-  readonly service: ScanService;
+  readonly scans: ScanParts;
   readonly access: AccessControl;
-  readonly uploadMemory: UploadMemory;
   readonly uploadTimeoutMs: number;
+  readonly onSurprise: FormSettings['onSurprise'];
 }
 
 export interface ScanRoutes {
@@ -25,39 +23,18 @@ export interface ScanRoutes {
   readonly signedIn: CallerRoute;
 }
 
-export function createScanRoutes({ service, access, uploadMemory, uploadTimeoutMs }: ScanRouteParts): ScanRoutes {
-  const upload = { memory: uploadMemory, timeoutMs: uploadTimeoutMs };
-  const withUrls = { ...upload, takesUrls: true };
-  const uploadsOnly = { ...upload, takesUrls: false };
+export function createScanRoutes({ scans, access, uploadTimeoutMs, onSurprise }: ScanRouteParts): ScanRoutes {
+  const withUrls = { takesUrls: true, timeoutMs: uploadTimeoutMs, onSurprise };
+  const uploadsOnly = { ...withUrls, takesUrls: false };
 
-  /** Receives and scans the upload of a key whose user is known and likely to be admitted. */
-  function beginEarly(exchange: Exchange, account: string, asked: Promise<Access>): Begun {
-    const cleared = clearedBy(asked, account);
-    // When the upload was wrong before that, the admission is not waited for.
-    cleared.catch(() => undefined);
-    return service.begin(submissionOf(exchange, { account, cleared }, withUrls));
-  }
-
-  async function clearedBy(asked: Promise<Access>, account: string): Promise<void> {
-    const answer = await asked;
-    if (answer.outcome !== 'admitted' || answer.userId !== account) throw new Error('The request is not admitted');
-    service.assertOpen();
-  }
-
-  function answer(asked: Access, work: (account: string) => Submission | Begun): Reply | Promise<Reply> {
-    switch (asked.outcome) {
-      case 'keyMissing':
-      case 'keyInvalid':
-        throw new Failure(asked.outcome);
-      case 'exhausted':
-        return exhaustedReply(asked);
-      case 'admitted':
-        return new Promise<Served>((resolve) => service.serve(asked, work(asked.userId), resolve)).then(servedReply);
+  /** The upload of a key whose user is known and likely to be admitted may be received and scanned already. */
+  async function admitLater(exchange: Exchange, scan: HttpScan, asked: Promise<Access>): Promise<Reply | null> {
+    try {
+      return admit(exchange, scan, await asked);
+    } catch (error) {
+      scan.drop();
+      throw error;
     }
-  }
-
-  function submitted(exchange: Exchange, form: typeof withUrls): (account: string) => Submission {
-    return (account) => submissionOf(exchange, { account, cleared: null }, form);
   }
 
   return {
@@ -66,20 +43,34 @@ export function createScanRoutes({ service, access, uploadMemory, uploadTimeoutM
       path: '/api/v1/scans',
       operation: scanOperation,
       handle(exchange) {
-        const header = exchange.headers.get('x-api-key');
-        const asked = access.withApiKey(header);
-        if (!(asked instanceof Promise)) return answer(asked, submitted(exchange, withUrls));
-        // The answer is waited for: what nobody else sees may begin meanwhile.
-        const account = access.expectedUser(header);
-        const begun = account === null ? null : beginEarly(exchange, account, asked);
-        return asked.then((admitted) => answer(admitted, begun === null ? submitted(exchange, withUrls) : () => begun));
+        const scan = new HttpScan(scans, exchange, withUrls);
+        const asked = access.withApiKey(exchange.headers.get('x-api-key'), scan);
+        return asked instanceof Promise ? admitLater(exchange, scan, asked) : admit(exchange, scan, asked);
       },
     },
     signedIn: {
       method: 'POST',
       path: '/web/scans',
       operation: signedInOperation,
-      handle: async (caller, exchange) => answer(await access.asUser(caller), submitted(exchange, uploadsOnly)),
+      handle: async (caller, exchange) =>
+        admit(exchange, new HttpScan(scans, exchange, uploadsOnly), await access.asUser(caller)),
     },
   };
+}
+
+/** Null: the scan answers. */
+function admit(exchange: Exchange, scan: HttpScan, asked: Access): Reply | null {
+  switch (asked.outcome) {
+    case 'keyMissing':
+    case 'keyInvalid':
+      throw new Failure(asked.outcome);
+    case 'exhausted':
+      scan.drop();
+      return exhaustedReply(asked);
+    case 'admitted':
+      // From here on it isn't a stranger's.
+      exchange.vouch();
+      scan.onAdmission(asked);
+      return null;
+  }
 }

@@ -1,5 +1,5 @@
 // The arena: memory that scan threads share, made once and lent in blocks, so that a content is written into it once and scanned there.
-import { discardPages } from './pages.js';
+import { processAddon } from '../../process-addon.js';
 
 export type Block = Uint8Array<SharedArrayBuffer>;
 
@@ -15,7 +15,7 @@ const SMALLEST_BYTES = 16 * 1024;
 /** Memory is asked for in pieces of this size, or of two blocks where these are larger. Pages that nobody has written to cost nothing. */
 const SEGMENT_BYTES = 4 * 1024 * 1024;
 
-/** Powers of two up to the given limit: so that a returned block fits the next content. */
+/** Powers of two up to the given limit (a content's own, or that of all): so that a returned block fits the next content. */
 export function blockSize(bytes: number, limitBytes: number): number {
   let size = SMALLEST_BYTES;
   while (size < bytes) size *= 2;
@@ -86,6 +86,14 @@ const NATIVE_COPY_BYTES = 8 * 1024;
 export function copyInto(block: Block, at: number, bytes: Uint8Array): void {
   if (bytes.length < NATIVE_COPY_BYTES) block.set(bytes, at);
   else Buffer.from(block.buffer, block.byteOffset + at, bytes.length).fill(bytes);
+}
+
+/**
+ * The whole pages among the bytes are zeros from now on, and take no memory until something is written to them. Without the addon they
+ * stay as they are.
+ */
+function discardPages(bytes: Uint8Array): void {
+  processAddon()?.discardPages(bytes);
 }
 
 function listOf(lists: Map<number, Block[]>, size: number): Block[] {

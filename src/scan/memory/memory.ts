@@ -1,42 +1,24 @@
 // The memory of contents: lent as bytes arrive, within one budget and fairly between accounts, so that any number of clients stays inside a stated bound.
 import { performance } from 'node:perf_hooks';
 import { Unavailable } from '../../errors.js';
-import { CONTENT_LIMIT_BYTES, SMALL_UPLOAD_BYTES } from '../../limits.js';
-import { createLine } from '../../waiting/line.js';
-import { type Arena, type Block, blockSize, copyInto, createArena } from './arena.js';
-import type { Account, Borrower, Loan } from './loan.js';
-import { type Claim, createShares, type Shares } from './shares.js';
-import { createWaitingLine, type WaitingLine } from './waiters.js';
+import { CONTENT_LIMIT_BYTES } from '../../limits.js';
+import { Line } from '../../waiting/line.js';
+import type { Account, Content, Lender } from '../content.js';
+import { blockSize, copyInto, createArena } from './arena.js';
+import { createWaitingLine } from './waiters.js';
 
-/** What one upload has of the memory: nothing at first. */
-export interface Lease {
-  /** What is lent; growing puts a larger block in its place. Nobody else has it until the release. */
-  block(): Block;
-  /**
-   * Asks for room for so many bytes, of which the block holds the first `usedBytes`; these are in the new block then. True: there is
-   * room now. False: the borrower hears of it, and keeps what has arrived until then; it may ask for more meanwhile.
-   */
-  grow(bytes: number, usedBytes: number): boolean;
-  /** The content is whole: it won't grow, and isn't ended for the sake of others any more. */
-  seal(): void;
-  /** Gives the memory back: nothing writes to it or reads it any more. */
-  release(): void;
-}
-
-export interface UploadMemory {
-  /** `limitBytes`: what the content may have at most, as declared. Nothing is lent for it. */
-  open(account: string, limitBytes: number, borrower: Borrower): Lease;
+export interface UploadMemory extends Lender {
   /** Bytes lent out, and those that have arrived and wait for a buffer. */
   readonly lentBytes: number;
   /** Those of them that wait. */
   readonly waitingBytes: number;
-  /** Uploads that wait for memory. */
+  /** Contents that wait for memory. */
   readonly waiting: number;
   /** Accounts that have any. */
   readonly accounts: number;
   /** What the account that has most has. */
   readonly largestAccountBytes: number;
-  /** Uploads that were ended because another account waited for what they held. */
+  /** Contents that were ended because another account waited for what they held. */
   readonly ended: number;
 }
 
@@ -44,76 +26,262 @@ export interface MemoryOptions {
   readonly budgetBytes: number;
   /** What one account leaves to others, as a share of the budget. */
   readonly reserveShare: number;
-  /** How long an upload may wait, all its waits together. */
+  /** How long a content may wait for what others have, all its waits together. */
   readonly waitMs: number;
+  /** The same for what its own account has: nobody but the account is kept waiting by it. */
+  readonly ownWaitMs: number;
   /** What the budget is for, in the words of the refusal. */
   readonly use: 'uploads' | 'downloads';
   /** Milliseconds of any clock; default: that of the process. */
   readonly now?: () => number;
 }
 
-const NOTHING: Block = new Uint8Array(new SharedArrayBuffer(0));
-/** Declared sizes up to this are lent at once: as much may lie in the socket. */
+/** Expected sizes up to this are lent at once: as much may lie in the socket. */
 const AT_ONCE_BYTES = 64 * 1024;
 /** While there is plenty, a block has room for so many times what has arrived: each growth is a copy. */
 const GENEROUS = 4;
-/** For so long an upload is expected to need all that it declared; afterwards, as much again as it has by then. */
+/** What reads of 64 sockets bring at most, after which their contents may have to wait (uWebSockets.js). */
+const BURST_BYTES = 64 * 512 * 1024;
+/** Of a small budget not more than this is kept for such a burst. */
+const BURST_SHARE = 1 / 5;
+/** For so long a content is expected to need all that it declared; afterwards, as much again as it has by then. */
 const QUICK_MS = 2_000;
+/** Of what an account may have: large contents leave the rest to small ones, which find room beside them. */
+const LARGE_SHARE = 3 / 4;
+/** Accounts that have nothing are kept up to this number: one that sends small contents is known already when the next one comes. */
+const IDLE_ACCOUNTS = 1_000;
 
-/** The memory of one use; only the functions of this file write to it. */
-interface Lender {
-  readonly shares: Shares;
-  readonly arena: Arena;
-  readonly accounts: Map<string, Account>;
-  /** Those that have something of the finishing room. */
-  readonly finishers: Set<Loan>;
-  readonly line: WaitingLine;
-  readonly now: () => number;
-  readonly waitMs: number;
-  sharedBytes: number;
-  finishingBytes: number;
-  waitingBytes: number;
-  begun: number;
-}
-
+/**
+ * An account may have a fixed multiple of what stays free (dynamic thresholds, as switches share their buffers: Choudhury and Hahne
+ * 1998). The multiple is such that an account alone leaves the reserve. With more accounts each one's limit falls by itself, and there
+ * is always something left for the next.
+ *
+ * The finishing room is for one content of the largest size, for the first in line. It is lent for all that a content may still need, so
+ * this one never waits again. Even when many half-received contents want to grow, one of them can, and ends.
+ */
 export function createUploadMemory(options: MemoryOptions): UploadMemory {
-  const { budgetBytes, reserveShare, waitMs, use, now = () => performance.now() } = options;
+  const { budgetBytes, reserveShare, waitMs, ownWaitMs, use, now = () => performance.now() } = options;
+  const finishingRoom = Math.min(CONTENT_LIMIT_BYTES, budgetBytes);
+  const sharedRoom = budgetBytes - finishingRoom;
+  const reserveBytes = budgetBytes * reserveShare;
+  const aloneBytes = Math.max(0, sharedRoom - reserveBytes);
+  /** The most of the shared part that an account may fill with what arrived and waits; half of the reserve is then left. */
+  const waitingLimit = aloneBytes + reserveBytes / 2;
+  /** The most of it that may be lent to an account's large contents. */
+  const lentLimit = waitingLimit - Math.min(BURST_BYTES, BURST_SHARE * waitingLimit);
+  const smallMultiple = aloneBytes / reserveBytes;
+  const largeMultiple = smallMultiple * LARGE_SHARE;
+
   const accounts = new Map<string, Account>();
-  const lender: Lender = {
-    shares: createShares(budgetBytes, reserveShare),
-    arena: createArena(budgetBytes, () => lentBytes(lender)),
-    accounts,
-    finishers: new Set(),
-    line: createWaitingLine({
-      now,
-      tooLong: new Unavailable(use === 'uploads' ? 'uploadsBusy' : 'downloadsBusy'),
-      accounts,
-      tryGrow: (loan) => tryGrow(lender, loan),
-      tryFinish: (loan) => tryFinish(lender, loan),
-      isHeldUp: (loan) => isHeldUp(lender, loan),
-      stepOf,
-      relabel: () => relabel(lender),
-    }),
-    now,
-    waitMs,
-    sharedBytes: 0,
-    finishingBytes: 0,
-    waitingBytes: 0,
-    begun: 0,
-  };
+  /** Those that have something of the finishing room. */
+  const finishers = new Set<Content>();
+  let busyAccounts = 0;
+  let sharedBytes = 0;
+  let finishingBytes = 0;
+  let waitingBytes = 0;
+  let begun = 0;
+  const arena = createArena(budgetBytes, () => sharedBytes + finishingBytes);
+  const tooMany = new Unavailable(use === 'uploads' ? 'uploadsBusy' : 'downloadsBusy');
+  const waiters = createWaitingLine({ now, tooMany, accounts, tryGrow, tryFinish, isHeldUp, stepOf, relabel });
+
+  /** There is room for so many bytes more, and an account that has `ownBytes` may have them, while all have `lentBytes`. */
+  function allows(isSmall: boolean, ownBytes: number, lentBytes: number, extraBytes: number): boolean {
+    const freeBytes = sharedRoom - lentBytes - extraBytes;
+    return freeBytes >= 0 && ownBytes + extraBytes <= (isSmall ? smallMultiple : largeMultiple) * freeBytes;
+  }
+
+  /**
+   * What older contents of the account are expected to need: a younger one that took it would keep them from their end. Small ones
+   * have room beside them.
+   */
+  function expectedBefore(account: Account, content: Content): number {
+    if (content.isSmall) return 0;
+    const nowMs = now();
+    let bytes = 0;
+    for (let older = account.receiving.first(); older !== null && older !== content; older = older.behind) {
+      const rest = older.limitSize - older.block.length;
+      bytes += nowMs - older.beganAtMs < QUICK_MS ? rest : Math.min(rest, older.block.length);
+    }
+    return bytes;
+  }
+
+  /** The least that it must have more. What waits counts already. */
+  function stepOf(content: Content): number {
+    return blockSize(content.neededBytes, content.limitSize) - content.block.length - content.waitingBytes;
+  }
+
+  /** It is others who have what it waits for: with nothing of theirs in the way it could have it. */
+  function isHeldUp(account: Account, content: Content): boolean {
+    const stepBytes = stepOf(content);
+    if (!leavesRoom(account, content, stepBytes + content.waitingBytes)) return false;
+    const extraBytes = stepBytes + expectedBefore(account, content);
+    return allows(content.isSmall, account.sharedBytes, account.sharedBytes, extraBytes);
+  }
+
+  function tryGrow(account: Account, content: Content): boolean {
+    const { isSmall, limitSize, neededBytes } = content;
+    const ample = limitSize <= AT_ONCE_BYTES ? limitSize : blockSize(GENEROUS * neededBytes, limitSize);
+    const generously = 2 * (ample - content.block.length - content.waitingBytes) + account.claimedBytes;
+    if (allows(isSmall, account.sharedBytes, sharedBytes, generously)) {
+      if (leavesRoom(account, content, ample - content.block.length)) return lend(account, content, ample);
+    }
+    if (!leavesRoom(account, content, stepOf(content) + content.waitingBytes)) return false;
+    const extraBytes = stepOf(content) + expectedBefore(account, content);
+    if (!allows(isSmall, account.sharedBytes, sharedBytes, extraBytes)) return false;
+    return lend(account, content, blockSize(neededBytes, limitSize));
+  }
+
+  /** What other sockets of the account may bring at once finds room to wait in, so that none of them is refused. */
+  function leavesRoom(account: Account, content: Content, lentBytes: number): boolean {
+    return content.isSmall || account.sharedBytes - account.waitingBytes + lentBytes <= lentLimit;
+  }
+
+  /** All that it may still need, of the finishing room. */
+  function tryFinish(account: Account, content: Content): boolean {
+    const rest = content.limitSize - content.block.length;
+    if (finishingBytes + rest > finishingRoom) return false;
+    content.finishingBytes += rest;
+    account.finishingBytes += rest;
+    finishingBytes += rest;
+    share(account, -rest);
+    finishers.add(content);
+    return lend(account, content, content.limitSize);
+  }
+
+  /** The finishing room is free again as soon as the shared part has room for what is lent of it. */
+  function relabel(): void {
+    for (const content of finishers) {
+      const { account, isSmall } = content;
+      if (account === null || !leavesRoom(account, content, content.finishingBytes)) continue;
+      if (allows(isSmall, account.sharedBytes, sharedBytes, content.finishingBytes)) endFinishing(account, content);
+    }
+  }
+
+  function endFinishing(account: Account, content: Content): void {
+    if (!finishers.delete(content)) return;
+    const bytes = content.finishingBytes;
+    content.finishingBytes = 0;
+    account.finishingBytes -= bytes;
+    finishingBytes -= bytes;
+    share(account, bytes);
+  }
+
+  function share(account: Account, bytes: number): void {
+    account.sharedBytes += bytes;
+    sharedBytes += bytes;
+  }
+
+  function lend(account: Account, content: Content, size: number): true {
+    const old = content.block;
+    if (content.waitingBytes > 0) keepWaiting(account, content, 0);
+    // Its own old block goes back while the new one is filled: for that moment there is one content more than the budget has.
+    share(account, size - old.length);
+    account.claimedBytes -= size - old.length;
+    content.block = arena.take(size);
+    if (content.sizeBytes > 0) copyInto(content.block, 0, old.subarray(0, content.sizeBytes));
+    if (old.length > 0) arena.give(old);
+    return true;
+  }
+
+  /** What has arrived is here, and counts, whether there is room or not. */
+  function keepWaiting(account: Account, content: Content, bytes: number): void {
+    const more = bytes - content.waitingBytes;
+    if (more === 0) return;
+    share(account, more);
+    account.waitingBytes += more;
+    waitingBytes += more;
+    content.waitingBytes = bytes;
+  }
+
+  /** Refuses the youngest of those that wait when what has arrived for them is too much. */
+  function shed(account: Account): void {
+    while (account.sharedBytes > waitingLimit && waiters.refuseYoungest(account));
+    while (sharedBytes > sharedRoom && waiters.refuseYoungest(null));
+  }
+
+  function begin(content: Content): Account {
+    const account = accounts.get(content.accountId) ?? newAccount(content.accountId);
+    if (account.contents === 0) busyAccounts += 1;
+    account.contents += 1;
+    account.receiving.add(content);
+    account.claimedBytes += content.limitSize;
+    begun += 1;
+    content.account = account;
+    content.number = begun;
+    content.beganAtMs = now();
+    content.waitLeftMs = waitMs;
+    content.ownWaitLeftMs = ownWaitMs;
+    return account;
+  }
+
+  function newAccount(id: string): Account {
+    const account: Account = {
+      id,
+      sharedBytes: 0,
+      waitingBytes: 0,
+      finishingBytes: 0,
+      claimedBytes: 0,
+      contents: 0,
+      receiving: new Line(),
+      waitingSmall: [],
+      waitingLarge: [],
+    };
+    accounts.set(id, account);
+    return account;
+  }
+
+  function endReceiving(account: Account, content: Content): void {
+    account.receiving.remove(content);
+    account.claimedBytes -= content.limitSize - content.block.length;
+  }
+
   return {
-    open: (id, limitBytes, borrower) => openLease(lender, { id, limitBytes, borrower }),
+    largestBytes: CONTENT_LIMIT_BYTES,
+    grow(content, bytes) {
+      if (content.isReleased) return false;
+      const account = content.account ?? begin(content);
+      content.neededBytes = bytes;
+      if (waiters.size === 0 && tryGrow(account, content)) return true;
+      keepWaiting(account, content, bytes - content.sizeBytes);
+      const isServed = waiters.join(account, content);
+      if (!isServed) shed(account);
+      return isServed;
+    },
+    seal(content) {
+      const { account } = content;
+      if (account === null || content.isSealed) return;
+      content.isSealed = true;
+      endReceiving(account, content);
+      if (waiters.size > 0) waiters.serve();
+    },
+    release(content) {
+      const { account, block } = content;
+      if (account === null) return;
+      if (waiters.size > 0) waiters.leave(content);
+      if (content.waitingBytes > 0) keepWaiting(account, content, 0);
+      if (content.finishingBytes > 0) endFinishing(account, content);
+      share(account, -block.length);
+      if (!content.isSealed) endReceiving(account, content);
+      if (block.length > 0) arena.give(block);
+      content.account = null;
+      account.contents -= 1;
+      if (account.contents === 0) {
+        busyAccounts -= 1;
+        if (accounts.size > IDLE_ACCOUNTS) accounts.delete(account.id);
+      }
+      if (waiters.size > 0) waiters.serve();
+    },
     get lentBytes() {
-      return lentBytes(lender);
+      return sharedBytes + finishingBytes;
     },
     get waitingBytes() {
-      return lender.waitingBytes;
+      return waitingBytes;
     },
     get waiting() {
-      return lender.line.length;
+      return waiters.size;
     },
     get accounts() {
-      return accounts.size;
+      return busyAccounts;
     },
     get largestAccountBytes() {
       let most = 0;
@@ -121,212 +289,7 @@ export function createUploadMemory(options: MemoryOptions): UploadMemory {
       return most;
     },
     get ended() {
-      return lender.line.ended;
+      return waiters.ended;
     },
   };
-}
-
-function lentBytes({ sharedBytes, finishingBytes }: Lender): number {
-  return sharedBytes + finishingBytes;
-}
-
-function claimOf({ sharedBytes }: Lender, { account, isSmall }: Loan, extraBytes: number): Claim {
-  return { ownBytes: account.sharedBytes, sharedBytes, extraBytes, isSmall };
-}
-
-/**
- * What older uploads of the account are expected to need: a younger one that took it would keep them from their end. Small ones
- * have room beside them.
- */
-function expectedBefore(lender: Lender, loan: Loan): number {
-  if (loan.isSmall) return 0;
-  const nowMs = lender.now();
-  let bytes = 0;
-  for (let older = loan.account.receiving.first(); older !== null && older !== loan; older = older.behind) {
-    const rest = older.limitSize - older.size;
-    bytes += nowMs - older.beganAtMs < QUICK_MS ? rest : Math.min(rest, older.size);
-  }
-  return bytes;
-}
-
-/** The least that it must have more. What waits counts already. */
-function stepOf(loan: Loan): number {
-  return blockSize(loan.neededBytes, loan.limitSize) - loan.size - loan.waitingBytes;
-}
-
-function isHeldUp(lender: Lender, loan: Loan): boolean {
-  return lender.shares.allowsAlone(claimOf(lender, loan, stepOf(loan) + expectedBefore(lender, loan)));
-}
-
-function tryGrow(lender: Lender, loan: Loan): boolean {
-  const { account, limitSize, neededBytes } = loan;
-  const has = loan.size + loan.waitingBytes;
-  const ample = limitSize <= AT_ONCE_BYTES ? limitSize : blockSize(GENEROUS * neededBytes, limitSize);
-  const generously = claimOf(lender, loan, 2 * (ample - has) + account.claimedBytes);
-  if (lender.shares.allows(generously)) return lend(lender, loan, ample);
-  if (!lender.shares.allows(claimOf(lender, loan, stepOf(loan) + expectedBefore(lender, loan)))) return false;
-  return lend(lender, loan, blockSize(neededBytes, limitSize));
-}
-
-/** All that it may still need, of the finishing room. */
-function tryFinish(lender: Lender, loan: Loan): boolean {
-  const rest = loan.limitSize - loan.size;
-  if (lender.finishingBytes + rest > lender.shares.finishingBytes) return false;
-  loan.finishingBytes += rest;
-  loan.account.finishingBytes += rest;
-  lender.finishingBytes += rest;
-  share(lender, loan.account, -rest);
-  lender.finishers.add(loan);
-  return lend(lender, loan, loan.limitSize);
-}
-
-/** The finishing room is free again as soon as the shared part has room for what is lent of it. */
-function relabel(lender: Lender): void {
-  for (const loan of lender.finishers) {
-    if (lender.shares.allows(claimOf(lender, loan, loan.finishingBytes))) endFinishing(lender, loan);
-  }
-}
-
-function endFinishing(lender: Lender, loan: Loan): void {
-  const bytes = loan.finishingBytes;
-  if (!lender.finishers.delete(loan)) return;
-  loan.finishingBytes = 0;
-  loan.account.finishingBytes -= bytes;
-  lender.finishingBytes -= bytes;
-  share(lender, loan.account, bytes);
-}
-
-function share(lender: Lender, account: Account, bytes: number): void {
-  account.sharedBytes += bytes;
-  lender.sharedBytes += bytes;
-}
-
-function lend(lender: Lender, loan: Loan, size: number): true {
-  const { account, block: old, size: oldSize } = loan;
-  keepWaiting(lender, loan, 0);
-  // Its own old block goes back while the new one is filled: for that moment there is one content more than the budget has.
-  share(lender, account, size - oldSize);
-  account.claimedBytes -= size - oldSize;
-  loan.block = lender.arena.take(size);
-  loan.size = size;
-  if (loan.usedBytes > 0) copyInto(loan.block, 0, old.subarray(0, loan.usedBytes));
-  lender.arena.give(old);
-  return true;
-}
-
-/** What has arrived is here, and counts, whether there is room or not. */
-function keepWaiting(lender: Lender, loan: Loan, bytes: number): void {
-  share(lender, loan.account, bytes - loan.waitingBytes);
-  lender.waitingBytes += bytes - loan.waitingBytes;
-  loan.waitingBytes = bytes;
-}
-
-/** Refuses the youngest of those that wait when what has arrived for them is too much. */
-function shed(lender: Lender, account: Account): void {
-  const { shares, line } = lender;
-  while (account.sharedBytes > shares.waitingLimitBytes && line.refuseYoungest(account));
-  while (lender.sharedBytes > shares.sharedBytes && line.refuseYoungest(null));
-}
-
-function grow(lender: Lender, loan: Loan, bytes: number, usedBytes: number): boolean {
-  if (bytes <= loan.size) return true;
-  if (loan.number === 0) begin(lender, loan);
-  loan.neededBytes = bytes;
-  loan.usedBytes = usedBytes;
-  if (lender.line.length === 0 && tryGrow(lender, loan)) return true;
-  keepWaiting(lender, loan, bytes - usedBytes);
-  const isServed = lender.line.join(loan);
-  if (!isServed) shed(lender, loan.account);
-  return isServed;
-}
-
-function begin(lender: Lender, loan: Loan): void {
-  lender.begun += 1;
-  loan.number = lender.begun;
-  loan.beganAtMs = lender.now();
-  loan.account.receiving.add(loan);
-  loan.account.claimedBytes += loan.limitSize;
-}
-
-function seal({ line }: Lender, loan: Loan): void {
-  if (!endReceiving(loan)) return;
-  line.serve();
-}
-
-/** False: it had not begun, or is over already. */
-function endReceiving(loan: Loan): boolean {
-  const { account } = loan;
-  if (!account.receiving.remove(loan)) return false;
-  account.claimedBytes -= loan.limitSize - loan.size;
-  return true;
-}
-
-interface Opening {
-  /** Of the account. */
-  readonly id: string;
-  readonly limitBytes: number;
-  readonly borrower: Borrower;
-}
-
-function openLease(lender: Lender, { id, limitBytes, borrower }: Opening): Lease {
-  const account = accountOf(lender.accounts, id);
-  account.leases += 1;
-  const loan: Loan = {
-    account,
-    borrower,
-    isSmall: limitBytes <= SMALL_UPLOAD_BYTES,
-    limitSize: blockSize(limitBytes, CONTENT_LIMIT_BYTES),
-    beganAtMs: 0,
-    number: 0,
-    block: NOTHING,
-    size: 0,
-    finishingBytes: 0,
-    usedBytes: 0,
-    neededBytes: 0,
-    waitingBytes: 0,
-    waitLeftMs: lender.waitMs,
-    waitingSinceMs: 0,
-    before: null,
-    behind: null,
-  };
-  let isReleased = false;
-  return {
-    block: () => loan.block,
-    grow: (bytes, usedBytes) => !isReleased && grow(lender, loan, bytes, usedBytes),
-    seal: () => seal(lender, loan),
-    release() {
-      if (isReleased) return;
-      isReleased = true;
-      release(lender, loan);
-      if (account.leases === 0) lender.accounts.delete(id);
-      lender.line.serve();
-    },
-  };
-}
-
-/** Gives everything back; those that wait are served after it. */
-function release(lender: Lender, loan: Loan): void {
-  const { account } = loan;
-  lender.line.leave(loan);
-  keepWaiting(lender, loan, 0);
-  endFinishing(lender, loan);
-  share(lender, account, -loan.size);
-  lender.arena.give(loan.block);
-  loan.block = NOTHING;
-  account.leases -= 1;
-  endReceiving(loan);
-}
-
-function accountOf(accounts: Map<string, Account>, id: string): Account {
-  const known = accounts.get(id);
-  if (known !== undefined) return known;
-  const account: Account = {
-    sharedBytes: 0,
-    finishingBytes: 0,
-    claimedBytes: 0,
-    leases: 0,
-    receiving: createLine(),
-  };
-  accounts.set(id, account);
-  return account;
 }

@@ -1,4 +1,4 @@
-// Verdicts that are known already: by a SHA-256 that stands for the content, for the engine that serves, within a bound of bytes.
+// Verdicts that are known already: by a SHA-256 that stands for the content, for the engine that serves, with the accounts that have scanned it, within a bound of bytes.
 import type { Verdict } from '../../engine/verdict.js';
 
 export type CompleteVerdict = Exclude<Verdict, { kind: 'incomplete' | 'failed' }>;
@@ -11,18 +11,53 @@ export interface LookedAt {
 
 export interface VerdictCache {
   /** What the engine of that epoch said of the content; null when it wasn't asked, or too long ago. */
-  get(digest: string, epoch: number): LookedAt | null;
-  /** Only what an engine of that epoch has found, and never an incomplete verdict. */
-  set(digest: string, epoch: number, found: LookedAt): void;
+  get(sha256: string, epoch: number): Remembered | null;
+  /** Only what an engine of that epoch has found for the account, and never an incomplete verdict. */
+  set(sha256: string, epoch: number, account: string, found: LookedAt): void;
+  /** Contents, and once more each account that has scanned one of them. */
   readonly entries: number;
   readonly sizeBytes: number;
 }
 
 /**
- * What an entry takes: the digest as text (88), its place in the map (about 60, more while the map grows), and room for
- * the verdict of an infection. Measured: see the test.
+ * Half of what a content takes that one account has scanned: the digest as text (88), its place in the map (about 60, more while the map
+ * grows), the verdict and the account. A further account takes less. Measured: see the test.
  */
-const ENTRY_BYTES = 256;
+const ENTRY_BYTES = 128;
+
+/** Of one content, besides the first: what everybody sends must not take the room of all else. */
+const ACCOUNTS_MAX = 1_000;
+
+/** A verdict, and whose scans it is of. */
+export class Remembered implements LookedAt {
+  readonly verdict: CompleteVerdict;
+  readonly durationMs: number;
+  readonly #first: string;
+  #others: Set<string> | null;
+
+  constructor({ verdict, durationMs }: LookedAt, account: string) {
+    this.verdict = shared(verdict);
+    this.durationMs = durationMs;
+    this.#first = account;
+    this.#others = null;
+  }
+
+  /** The account has scanned it. */
+  isOf(account: string): boolean {
+    return account === this.#first || this.#others?.has(account) === true;
+  }
+
+  /** It is the account's own from here on. Of very many accounts the others must ask again. */
+  add(account: string): void {
+    if (this.#others === null || this.#others.size === ACCOUNTS_MAX) this.#others = new Set();
+    this.#others.add(account);
+  }
+
+  /** Of this content and its accounts. */
+  get entries(): number {
+    return 2 + (this.#others?.size ?? 0);
+  }
+}
 
 /**
  * Holds one epoch at a time. Digest and epoch are enough as a key: other settings that a verdict depends on (limits, the
@@ -35,8 +70,10 @@ const ENTRY_BYTES = 256;
 export function createVerdictCache({ limitBytes }: { readonly limitBytes: number }): VerdictCache {
   const generationLimit = Math.floor(limitBytes / ENTRY_BYTES / 2);
   let current = 0;
-  let young = new Map<string, LookedAt>();
-  let old = new Map<string, LookedAt>();
+  let young = new Map<string, Remembered>();
+  let old = new Map<string, Remembered>();
+  let youngEntries = 0;
+  let oldEntries = 0;
 
   /** False for an engine that was replaced: a scan that ends after the swap says nothing about the new one. */
   function turnTo(epoch: number): boolean {
@@ -44,37 +81,60 @@ export function createVerdictCache({ limitBytes }: { readonly limitBytes: number
       current = epoch;
       young = new Map();
       old = new Map();
+      youngEntries = 0;
+      oldEntries = 0;
     }
     return epoch === current;
   }
 
-  function keep(digest: string, found: LookedAt): void {
-    // Each digest is in one generation, so that their sizes say how many there are.
-    old.delete(digest);
-    young.set(digest, found);
-    if (young.size < generationLimit) return;
+  function keep(sha256: string, found: Remembered): void {
+    young.set(sha256, found);
+    youngEntries += found.entries;
+    turnOver();
+  }
+
+  function turnOver(): void {
+    if (youngEntries < generationLimit) return;
     old = young;
+    oldEntries = youngEntries;
     young = new Map();
+    youngEntries = 0;
+  }
+
+  function find(sha256: string): Remembered | null {
+    const recent = young.get(sha256);
+    if (recent !== undefined) return recent;
+    const found = old.get(sha256);
+    if (found === undefined) return null;
+    // Each content is in one generation, so that their sizes say how many there are.
+    old.delete(sha256);
+    oldEntries -= found.entries;
+    keep(sha256, found);
+    return found;
   }
 
   return {
-    get(digest, epoch) {
-      if (!turnTo(epoch)) return null;
-      const recent = young.get(digest);
-      if (recent !== undefined) return recent;
-      const found = old.get(digest);
-      if (found === undefined) return null;
-      keep(digest, found);
-      return found;
+    get(sha256, epoch) {
+      return generationLimit > 0 && turnTo(epoch) ? find(sha256) : null;
     },
-    set(digest, epoch, { verdict, durationMs }) {
-      if (generationLimit > 0 && turnTo(epoch)) keep(digest, { verdict: shared(verdict), durationMs });
+    set(sha256, epoch, account, found) {
+      if (generationLimit === 0 || !turnTo(epoch)) return;
+      const known = find(sha256);
+      if (known === null) keep(sha256, new Remembered(found, account));
+      else if (!known.isOf(account)) {
+        const isYoung = young.has(sha256);
+        const before = known.entries;
+        known.add(account);
+        if (isYoung) youngEntries += known.entries - before;
+        else oldEntries += known.entries - before;
+        turnOver();
+      }
     },
     get entries() {
-      return young.size + old.size;
+      return youngEntries + oldEntries;
     },
     get sizeBytes() {
-      return (young.size + old.size) * ENTRY_BYTES;
+      return (youngEntries + oldEntries) * ENTRY_BYTES;
     },
   };
 }
@@ -84,6 +144,6 @@ const CLEAN_ENCRYPTED: CompleteVerdict = Object.freeze({ kind: 'clean', encrypte
 
 /** Most verdicts are one of two: they are kept once. */
 function shared(verdict: CompleteVerdict): CompleteVerdict {
-  if (verdict.kind === 'infected') return verdict;
+  if (verdict.kind === 'infected' || verdict.truncated) return verdict;
   return verdict.encrypted ? CLEAN_ENCRYPTED : CLEAN;
 }

@@ -8,8 +8,10 @@ import { SHARED_FROM_BYTES, type SharedVerdicts } from './shared.js';
 type Looking = Pick<Engine, 'epoch' | 'identity'>;
 
 export interface KnownVerdicts {
-  /** What this very engine, or its like on another node, has said of the content; null: it must be scanned. Never rejects. */
-  find(content: Described, engine: Looking, account: string): Known | null | Promise<Known | null>;
+  /** What this very engine has said of the content in this process; null: `elsewhere` must be asked, or it must be scanned. */
+  here(content: Described, engine: Looking, account: string): Known | null;
+  /** What its like on another node has said. Null, or a promise for it, which never rejects: it must be scanned. */
+  elsewhere(content: Described, engine: Looking, account: string): Promise<Known | null> | null;
   /** `engine`: the one that has looked; `account`: for whom. */
   keep(content: Described, engine: Looking, account: string, found: LookedAt): void;
 }
@@ -33,58 +35,55 @@ export interface KnownVerdictsOptions {
 }
 
 /**
- * A verdict is remembered under two digests: that of the content, for everybody, and one of the content and the account, which says
+ * Nodes share a verdict under two digests: that of the content, for everybody, and one of the content and the account, which says
  * that this account has scanned it. With the scope `account` there is the second one alone.
  */
 export function createKnownVerdicts({ cache, shared, scope }: KnownVerdictsOptions): KnownVerdicts {
-  function tellNodes(digest: string, { sizeBytes }: Described, { identity }: Looking, found: LookedAt): void {
-    if (identity !== null && sizeBytes >= SHARED_FROM_BYTES) shared?.set(digest, identity, found);
+  function asksNodes({ sizeBytes }: Described, { identity }: Looking): boolean {
+    return shared !== null && identity !== null && sizeBytes >= SHARED_FROM_BYTES;
   }
 
   /** What others have found is this account's own from here on. */
-  function adopt(others: LookedAt, content: Described, engine: Looking, account: string): Known {
-    const digest = ownDigest(account, content.sha256);
-    cache.set(digest, engine.epoch, others);
-    tellNodes(digest, content, engine, others);
-    return { ...others, isOwn: false };
+  function adopt({ verdict, durationMs }: LookedAt, content: Described, engine: Looking, account: string): Known {
+    cache.set(content.sha256, engine.epoch, account, { verdict, durationMs });
+    if (asksNodes(content, engine)) tell(ownDigest(account, content.sha256), engine, { verdict, durationMs });
+    return { verdict, durationMs, isOwn: false };
   }
 
-  /** `here`: what is known of it in this process. The account may have scanned the content on another node. */
-  async function askNodes(
-    here: LookedAt | null,
-    content: Described,
-    engine: Looking,
-    account: string,
-  ): Promise<Known | null> {
+  function tell(digest: string, { identity }: Looking, found: LookedAt): void {
+    if (identity !== null) shared?.set(digest, identity, found);
+  }
+
+  /** The account may have scanned the content on another node. */
+  async function askNodes(content: Described, engine: Looking, account: string): Promise<Known | null> {
     const { identity } = engine;
     if (shared === null || identity === null) return null;
-    const digest = ownDigest(account, content.sha256);
+    const here = scope === 'shared' ? cache.get(content.sha256, engine.epoch) : null;
     const [own, anybody] = await Promise.all([
-      shared.get(digest, identity),
+      shared.get(ownDigest(account, content.sha256), identity),
       here === null && scope === 'shared' ? shared.get(content.sha256, identity) : here,
     ]);
-    if (anybody !== null) cache.set(content.sha256, engine.epoch, anybody);
     if (own === null) return anybody === null ? null : adopt(anybody, content, engine, account);
-    cache.set(digest, engine.epoch, own);
+    cache.set(content.sha256, engine.epoch, account, own);
     return { ...own, isOwn: true };
   }
 
   return {
-    find(content, engine, account) {
-      const own = cache.get(ownDigest(account, content.sha256), engine.epoch);
-      if (own !== null) return { ...own, isOwn: true };
-      const here = scope === 'shared' ? cache.get(content.sha256, engine.epoch) : null;
-      if (shared !== null && engine.identity !== null && content.sizeBytes >= SHARED_FROM_BYTES) {
-        return askNodes(here, content, engine, account);
-      }
-      return here === null ? null : adopt(here, content, engine, account);
+    here(content, engine, account) {
+      const found = cache.get(content.sha256, engine.epoch);
+      if (found === null) return null;
+      if (found.isOf(account)) return { verdict: found.verdict, durationMs: found.durationMs, isOwn: true };
+      if (scope === 'account' || asksNodes(content, engine)) return null;
+      return adopt(found, content, engine, account);
+    },
+    elsewhere(content, engine, account) {
+      return asksNodes(content, engine) ? askNodes(content, engine, account) : null;
     },
     keep(content, engine, account, found) {
-      const own = ownDigest(account, content.sha256);
-      for (const digest of scope === 'shared' ? [content.sha256, own] : [own]) {
-        cache.set(digest, engine.epoch, found);
-        tellNodes(digest, content, engine, found);
-      }
+      cache.set(content.sha256, engine.epoch, account, found);
+      if (!asksNodes(content, engine)) return;
+      if (scope === 'shared') tell(content.sha256, engine, found);
+      tell(ownDigest(account, content.sha256), engine, found);
     },
   };
 }

@@ -33,7 +33,7 @@ const KEPT_SECONDS = 86_400;
 const PATIENCE_MS = 50;
 
 const storedVerdict = z.union([
-  z.strictObject({ kind: z.literal('clean'), encrypted: z.boolean() }),
+  z.strictObject({ kind: z.literal('clean'), encrypted: z.boolean(), truncated: z.literal(true).exactOptional() }),
   z.strictObject({ kind: z.literal('infected'), virusName: z.string().min(1) }),
 ]);
 /** Digest, engine, verdict, and the milliseconds that it took. */

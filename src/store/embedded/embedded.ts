@@ -5,12 +5,9 @@ import { messageOfError } from '../../error-text.js';
 import { lockDataDirectory, type Release } from '../data-lock.js';
 import { codeOf, StoreError } from '../store-error.js';
 import { databaseAccount } from './account.js';
-import { POOL_CONNECTIONS, prepareRole, SOCKET_PORT } from './connection.js';
-import { type DatabaseFolders, databaseFolders, prepareDatabaseFolder, presentFolder } from './folder.js';
-import { clearLeftServer } from './left-behind.js';
-import { MAJOR, programs } from './programs.js';
-import { type DatabaseServer, type StoreLog, startServer } from './server.js';
-import { moveDatabase } from './upgrade.js';
+import { MAJOR, POOL_CONNECTIONS, prepareRole, programs, SOCKET_PORT } from './connection.js';
+import { type DatabaseFolders, databaseFolders, moveDatabase, prepareDatabaseFolder, presentFolder } from './folder.js';
+import { clearLeftServer, type DatabaseServer, type StoreLog, startServer } from './server.js';
 
 /** The sticky bit: a folder like /tmp, where many have files. */
 const SHARED = 0o1000;

@@ -1,19 +1,20 @@
-// One run of PostgreSQL as a child of this process: started, listened to, and ended in order.
-
+// One run of PostgreSQL as a child of this process: started, listened to, and ended in order; and what one that was killed left behind.
 import { type ChildProcess, spawn } from 'node:child_process';
+import { existsSync, readFileSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { createInterface } from 'node:readline';
 import { setTimeout as delay } from 'node:timers/promises';
 import { messageOfError } from '../../error-text.js';
 import type { Log } from '../../log.js';
 import { endsWithin } from '../../waiting/within.js';
-import { StoreError } from '../store-error.js';
+import { answers } from '../data-lock.js';
+import { codeOf, StoreError, StoreInUse } from '../store-error.js';
 import { type DatabaseAccount, SYSTEM_PATH } from './account.js';
-import { MAJOR } from './programs.js';
+import { MAJOR, openSocketPlace, SOCKET_PORT } from './connection.js';
 
 export type StoreLog = Pick<Log, 'debug' | 'info' | 'warn' | 'error'>;
 
-export interface ServerOptions {
+export interface DatabaseServerOptions {
   readonly account: DatabaseAccount;
   /** Of the `postgres` program, and of which version it is. */
   readonly programs: string;
@@ -44,11 +45,12 @@ const RETRY_MS = 100;
 const LINES_KEPT = 20;
 
 /** What it is given beside its defaults, of which fsync is one. */
-function settingsOf({ port, connections, major }: ServerOptions): string[] {
+function settingsOf({ account, port, connections, major }: DatabaseServerOptions): string[] {
   return [
     'listen_addresses=',
     'unix_socket_directories=../socket',
-    'unix_socket_permissions=0700',
+    // Who may enter its folder is the bound. A server process without root's capabilities could not write to another account's socket.
+    `unix_socket_permissions=${account.owner === null ? '0700' : '0777'}`,
     `port=${port}`,
     `max_connections=${connections + SPARE_CONNECTIONS}`,
     // Small: the kernel's page cache holds the rest, and one machine's scans are all that it serves.
@@ -74,7 +76,7 @@ function settingsOf({ port, connections, major }: ServerOptions): string[] {
 }
 
 /** Resolves when it takes connections, or rejects with a StoreError that says what it said. */
-export async function startServer(options: ServerOptions): Promise<DatabaseServer> {
+export async function startServer(options: DatabaseServerOptions): Promise<DatabaseServer> {
   const deadlineMs = performance.now() + LEFT_PROCESSES_MS;
   for (;;) {
     const start = await tryStart(options);
@@ -91,7 +93,7 @@ type Start =
   | { readonly started: true; readonly server: DatabaseServer }
   | { readonly started: false; readonly lines: readonly string[] };
 
-async function tryStart(options: ServerOptions): Promise<Start> {
+async function tryStart(options: DatabaseServerOptions): Promise<Start> {
   const { account, folder, programs, log } = options;
   const args = ['-D', folder, ...settingsOf(options).flatMap((setting) => ['-c', setting])];
   const child = run([...account.prefix, join(programs, 'postgres'), ...args]);
@@ -171,4 +173,81 @@ export function reasonIn(lines: readonly string[], account: DatabaseAccount): st
     return `PostgreSQL can't run as ${account.name} (${own}): start Sluice as another user, or set DATABASE_URL`;
   }
   return (relevant.length > 0 ? relevant : lines).join(' ').replace(/\s+/g, ' ');
+}
+
+/** It ends by itself with the last server that uses it. If it does not, it gets signals, each more urgent than the one before. */
+const STEPS: readonly { readonly signal: NodeJS.Signals | null; readonly withinMs: number }[] = [
+  { signal: null, withinMs: 3_000 },
+  { signal: 'SIGINT', withinMs: 10_000 },
+  { signal: 'SIGQUIT', withinMs: 5_000 },
+  { signal: 'SIGKILL', withinMs: 5_000 },
+];
+const POLL_MS = 20;
+
+/**
+ * Call with the lock on the data directory held. `folder` is the data folder of PostgreSQL. PostgreSQL itself believes a
+ * process id that has been given to another process since, as happens in each container that is started again.
+ */
+export async function clearLeftServer(folder: string, socketDirectory: string, log: StoreLog): Promise<void> {
+  const pidPath = join(folder, 'postmaster.pid');
+  const socketPath = join(socketDirectory, `.s.PGSQL.${SOCKET_PORT}`);
+  const pid = existsSync(pidPath) ? Number(readFileSync(pidPath, 'utf8').split('\n')[0]) : Number.NaN;
+  if (isServerOf(pid, folder)) await end(pid, folder, log);
+  if (await isListening(socketDirectory)) {
+    throw new StoreInUse(
+      `${folder} is in use by a PostgreSQL outside of this container: stop it, or set another DATA_DIR`,
+    );
+  }
+  for (const path of [pidPath, socketPath, `${socketPath}.lock`]) rmSync(path, { force: true });
+}
+
+/** The kernel answers for a listener in whatever container it is. By the short path: of a longer one Node 24 says EINVAL, and Node 22 cuts it off. */
+async function isListening(socketDirectory: string): Promise<boolean> {
+  if (!existsSync(socketDirectory)) return false;
+  const { options, release } = openSocketPlace(socketDirectory);
+  try {
+    return await answers(`${options.host}/.s.PGSQL.${SOCKET_PORT}`);
+  } finally {
+    release();
+  }
+}
+
+async function end(pid: number, folder: string, log: StoreLog): Promise<void> {
+  log.warn({ pid }, 'the database server of a supervisor that was killed is still there: waiting for its end');
+  for (const { signal, withinMs } of STEPS) {
+    if (signal !== null) {
+      log.warn({ pid, signal }, 'ending it');
+      send(pid, signal, folder);
+    }
+    const deadlineMs = performance.now() + withinMs;
+    while (performance.now() < deadlineMs) {
+      if (!isServerOf(pid, folder)) return;
+      await delay(POLL_MS);
+    }
+  }
+  throw new StoreInUse(`${folder} is in use by the process ${pid}, which can't be ended`);
+}
+
+function send(pid: number, signal: NodeJS.Signals, folder: string): void {
+  try {
+    process.kill(pid, signal);
+  } catch (error) {
+    // It has gone by itself.
+    if (codeOf(error) === 'ESRCH') return;
+    throw new StoreInUse(
+      `${folder} is in use by the process ${pid}, which is not ours to end: ${messageOfError(error)}`,
+    );
+  }
+}
+
+/** A process id alone says nothing: by its command line, which everybody may read, it serves this folder. */
+function isServerOf(pid: number, folder: string): boolean {
+  if (!Number.isInteger(pid)) return false;
+  try {
+    const [program, ...args] = readFileSync(`/proc/${pid}/cmdline`, 'utf8').split('\0');
+    return program?.endsWith('/postgres') === true && args[args.indexOf('-D') + 1] === folder;
+  } catch {
+    // It is gone.
+    return false;
+  }
 }

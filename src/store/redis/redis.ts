@@ -15,11 +15,11 @@ import {
   isReply,
   messageWithoutAddress,
   runScript,
+  type Script,
   setValue,
+  tryWrites,
   watchConnections,
 } from './client.js';
-import { tryWrites } from './probe.js';
-import type { Script } from './script.js';
 
 export interface RedisCommands {
   /** Runs a script over one key. Throws StoreAway, at once while Redis is known to be away. */
@@ -92,17 +92,8 @@ type LinkState =
   | { readonly kind: 'away'; readonly why: string }
   | { readonly kind: 'closed' };
 
-interface Link {
-  /** Runs a command; throws StoreAway, at once while Redis is known to be away. */
-  attempt<T>(command: () => Promise<T>): Promise<T>;
-  /** Probes until Redis takes writes, reconciles the counts with Postgres, and lets it be used again. */
-  comeBack(): Promise<void>;
-  problem(): string | null;
-  close(): void;
-}
-
 /** Whether Redis may be used; away at first. */
-function createLink(client: Client, settings: Omit<Required<RedisSettings>, 'url'>): Link {
+function createLink(client: Client, settings: Omit<Required<RedisSettings>, 'url'>) {
   const { onProblem, answerMs } = settings;
   const name = randomUUID();
   const reconcile = createReconciliation(
@@ -160,7 +151,8 @@ function createLink(client: Client, settings: Omit<Required<RedisSettings>, 'url
   }
 
   return {
-    async attempt(command) {
+    /** Runs a command; throws StoreAway, at once while Redis is known to be away. */
+    async attempt<T>(command: () => Promise<T>): Promise<T> {
       if (state.kind !== 'up') throw new StoreAway(state.kind === 'away' ? state.why : 'closed');
       try {
         return await within(command(), answerMs);
@@ -169,9 +161,10 @@ function createLink(client: Client, settings: Omit<Required<RedisSettings>, 'url
         throw new StoreAway(error);
       }
     },
+    /** Probes until Redis takes writes, reconciles the counts with Postgres, and lets it be used again. */
     comeBack,
-    problem: () => (state.kind === 'away' ? `Redis is away: ${state.why}` : null),
-    close() {
+    problem: (): string | null => (state.kind === 'away' ? `Redis is away: ${state.why}` : null),
+    close(): void {
       state = { kind: 'closed' };
     },
   };

@@ -1,5 +1,6 @@
 // A child process of the tests: scans one content at a deadline of a second, and prints when that is late, found to hang, and back.
 import { startPool } from '../../../src/engine/threads/pool.js';
+import { scanOnce } from '../../../src/engine/threads/scan-once.js';
 import { faulty } from '../../fixtures/faults.js';
 import { sharedBytes } from '../../fixtures/shared-bytes.js';
 import { until } from '../../fixtures/until.js';
@@ -12,7 +13,7 @@ if (databases === undefined || temporaryDirectory === undefined || order === und
 await serveFolder(databases, temporaryDirectory);
 const pool = startPool({
   threads: 1,
-  standIns: 0,
+  threadsMost: 1,
   queueLimit: 10,
   scanTimeoutMs: 1_000,
   graceMs: 200,
@@ -26,7 +27,7 @@ const pool = startPool({
 
 function scan(text: string, sha256: string) {
   const bytes = faulty(text);
-  return pool.scan(sharedBytes(bytes), bytes.length, { sha256 });
+  return scanOnce(pool, sharedBytes(bytes), bytes.length, { sha256 });
 }
 
 // Until the thread is there, which may take longer than this deadline.

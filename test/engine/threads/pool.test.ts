@@ -6,6 +6,7 @@ import { fileURLToPath } from 'node:url';
 import t from 'tap';
 import { loadSignatures } from '../../../src/engine/signatures.js';
 import { startPool } from '../../../src/engine/threads/pool.js';
+import { scanOnce } from '../../../src/engine/threads/scan-once.js';
 import { Failure, Unavailable } from '../../../src/errors.js';
 import { ownSignaturesDirectory } from '../../../src/paths.js';
 import { zip } from '../../fixtures/archives.js';
@@ -35,7 +36,7 @@ const slow = zip([{ name: 'zeros', content: Buffer.alloc(250 * 1024 * 1024) }]);
 t.test('without an engine nothing is clean', async (t) => {
   const pool = startPool({ threads: 1, queueLimit: 1, scanTimeoutMs: 10_000 });
   t.teardown(() => pool.stop());
-  const { verdict } = await pool.scan(bufferOf(Buffer.from('x')), 1);
+  const { verdict } = await scanOnce(pool, bufferOf(Buffer.from('x')), 1);
   t.match(verdict, { kind: 'incomplete', reason: /^engine error: / });
 });
 
@@ -49,15 +50,18 @@ t.test('with an engine', async (t) => {
     t.teardown(() => pool.stop());
     const content = eicar();
     // From then on the threads have nothing else to do.
-    await Promise.all([pool.scan(bufferOf(content), content.length), pool.scan(bufferOf(content), content.length)]);
+    await Promise.all([
+      scanOnce(pool, bufferOf(content), content.length),
+      scanOnce(pool, bufferOf(content), content.length),
+    ]);
     const buffer = bufferOf(content);
-    const promise = pool.scan(buffer, content.length);
+    const promise = scanOnce(pool, buffer, content.length);
     const outcome = await promise;
     t.strictSame(outcome.verdict, { kind: 'infected', virusName: 'Sluice.Test.EICAR.UNOFFICIAL' });
     t.ok(outcome.durationMs > 0);
     t.equal(outcome.returned, null);
     t.ok(content.equals(buffer.subarray(0, content.length)));
-    const cut = await pool.scan(bufferOf(content), content.length - 1);
+    const cut = await scanOnce(pool, bufferOf(content), content.length - 1);
     t.strictSame(cut.verdict, { kind: 'clean', encrypted: false }, 'one byte less is another content');
   });
 
@@ -68,13 +72,13 @@ t.test('with an engine', async (t) => {
     // Until the thread is there, which may take longer than this deadline; one that needs half of it is given up afterwards.
     const isServed = async (): Promise<boolean> => {
       const startedMs = performance.now();
-      const outcome = await pool.scan(bufferOf(Buffer.from('x')), 1).catch(() => null);
+      const outcome = await scanOnce(pool, bufferOf(Buffer.from('x')), 1).catch(() => null);
       return outcome?.verdict.kind === 'clean' && performance.now() - startedMs < 40;
     };
     await until(isServed);
-    const first = pool.scan(bufferOf(slow), slow.length);
+    const first = scanOnce(pool, bufferOf(slow), slow.length);
     // It waits until another thread stands in: then it has had too little time for the pool to call its content too slow.
-    const second = pool.scan(bufferOf(slow), slow.length).catch((error: unknown) => error);
+    const second = scanOnce(pool, bufferOf(slow), slow.length).catch((error: unknown) => error);
     const outcome = await first;
     t.match(outcome, {
       verdict: { kind: 'incomplete', reason: 'scan exceeded 100 ms' },
@@ -87,7 +91,8 @@ t.test('with an engine', async (t) => {
     t.ok(outcome.returned);
     await outcome.returned;
     // Rejects while there is no thread for it.
-    const small = (): Promise<unknown> => pool.scan(bufferOf(Buffer.from('x')), 1).catch((error: unknown) => error);
+    const small = (): Promise<unknown> =>
+      scanOnce(pool, bufferOf(Buffer.from('x')), 1).catch((error: unknown) => error);
     await until(async () => !((await small()) instanceof Failure));
     t.match(await small(), { verdict: { kind: 'clean' } });
     await until(() => pool.running === 0);
@@ -97,7 +102,7 @@ t.test('with an engine', async (t) => {
 
   t.test('a full queue refuses, an aborted wait ends, and a stop refuses what waits and ends what runs', async (t) => {
     const pool = startPool({ threads: 1, queueLimit: 3, scanTimeoutMs: 60_000 });
-    const running = pool.scan(bufferOf(slow), slow.length);
+    const running = scanOnce(pool, bufferOf(slow), slow.length);
     let leave: (reason: Error) => void = () => undefined;
     const client = {
       isGone: () => false,
@@ -105,19 +110,22 @@ t.test('with an engine', async (t) => {
         leave = listener ?? leave;
       },
     };
-    const aborted = pool.scan(bufferOf(Buffer.from('a')), 1, { client });
-    const waiting = pool.scan(bufferOf(Buffer.from('b')), 1);
+    const aborted = scanOnce(pool, bufferOf(Buffer.from('a')), 1, { client });
+    const waiting = scanOnce(pool, bufferOf(Buffer.from('b')), 1);
     t.equal(pool.waiting, 2);
-    await t.rejects(pool.scan(bufferOf(Buffer.from('c')), 1), new Unavailable('queueShareFull'));
-    const others = pool.scan(bufferOf(Buffer.from('c')), 1, { account: 'another' });
+    await t.rejects(scanOnce(pool, bufferOf(Buffer.from('c')), 1), new Unavailable('queueShareFull'));
+    const others = scanOnce(pool, bufferOf(Buffer.from('c')), 1, { account: 'another' });
     t.equal(pool.accountsWaiting, 2);
-    await t.rejects(pool.scan(bufferOf(Buffer.from('c')), 1, { account: 'a third' }), new Unavailable('queueFull'));
+    await t.rejects(
+      scanOnce(pool, bufferOf(Buffer.from('c')), 1, { account: 'a third' }),
+      new Unavailable('queueFull'),
+    );
     leave(new Error('gone'));
     await t.rejects(aborted, new Error('gone'));
     t.equal(pool.waiting, 2);
     const stopped = pool.stop();
     for (const each of [waiting, others]) await t.rejects(each, new Unavailable('stopping'));
-    await t.rejects(pool.scan(bufferOf(Buffer.from('d')), 1), new Unavailable('stopping'));
+    await t.rejects(scanOnce(pool, bufferOf(Buffer.from('d')), 1), new Unavailable('stopping'));
     t.match((await running).verdict, { kind: 'incomplete', reason: /^engine limit exceeded/ });
     await stopped;
   });
@@ -132,9 +140,11 @@ t.test('a thread that the kernel has no room for is tried again, also when no ot
 });
 
 t.test('threads that end while they load, with nothing to do, do not end the process', async (t) => {
-  const module = new URL('../../../src/engine/threads/threads.js', import.meta.url).href;
+  const module = new URL('../../../src/engine/threads/thread-set.js', import.meta.url).href;
   // Without their settings they can't load. When they are gone nothing is left to do, and the process ends by itself.
-  const script = `const { startThreads } = await import('${module}'); startThreads({ count: 1, standIns: 0, settings: null, onFree: () => undefined });`;
+  const script = `const { ThreadSet } = await import('${module}');
+    const nothing = () => undefined;
+    new ThreadSet({ count: 1, most: 1, keepMs: 1000, settings: null, onRing: nothing, onIdle: nothing, onDied: nothing });`;
   const { status, stderr } = spawnSync(process.execPath, ['--input-type=module', '--eval', script], {
     encoding: 'utf8',
   });

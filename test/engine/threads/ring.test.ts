@@ -2,15 +2,7 @@
 import { once } from 'node:events';
 import { Worker } from 'node:worker_threads';
 import t from 'tap';
-import {
-  atomicWords,
-  ENDED,
-  SLOTS,
-  servingSide,
-  TURN,
-  threadSide,
-  type Words,
-} from '../../../src/engine/threads/ring.js';
+import { ENDED, NO_SLOT, ServingRing, SLOTS, ThreadRing, TURN } from '../../../src/engine/threads/ring.js';
 
 /** Thrown where a side has used up the steps that it was given. */
 class OutOfSteps extends Error {}
@@ -26,7 +18,7 @@ interface Shared {
 type Program = (steps: Steps) => void;
 
 interface Steps {
-  readonly words: Words;
+  readonly words: Int32Array;
   /** A read or a write of a slot, which is no atomic step, but one at which the other side may come between. */
   touch<T>(act: (shared: Shared) => T): T;
 }
@@ -47,26 +39,27 @@ function runSteps(program: Program, history: unknown[], shared: Shared): 'more' 
     return result;
   }
   let isTaken = false;
-  const { words } = shared;
-  const steps: Steps = {
-    words: {
-      load: (index) => step(() => words[index] ?? 0),
-      store: (index, value) => void step(() => (words[index] = value)),
-      compareExchange: (index, expected, replacement) =>
-        step(() => {
-          const was = words[index] ?? 0;
-          if (was === expected) words[index] = replacement;
-          return was;
-        }),
-    },
-    touch: (act) => step(() => act(shared)),
+  // Only what the ring uses: each is a step.
+  const stepped = {
+    load: (words: Int32Array, index: number) => step(() => words[index] ?? 0),
+    store: (words: Int32Array, index: number, value: number) => step(() => (words[index] = value)),
+    compareExchange: (words: Int32Array, index: number, expected: number, replacement: number) =>
+      step(() => {
+        const was = words[index] ?? 0;
+        if (was === expected) words[index] = replacement;
+        return was;
+      }),
   };
+  const atomics = Object.getOwnPropertyDescriptor(globalThis, 'Atomics') ?? {};
+  Object.defineProperty(globalThis, 'Atomics', { ...atomics, value: stepped });
   try {
-    program(steps);
+    program({ words: shared.words, touch: (act) => step(() => act(shared)) });
     return 'over';
   } catch (error) {
     if (error instanceof OutOfSteps) return 'more';
     throw error;
+  } finally {
+    Object.defineProperty(globalThis, 'Atomics', atomics);
   }
 }
 
@@ -112,7 +105,7 @@ type Move = 'post' | 'takeBack' | 'collect';
 /** The serving side does the moves in this order; scans that are taken back, and answers that are taken, are noted down. */
 function serving(moves: readonly Move[], notes: { takenBack: number[]; collected: number[] }): Program {
   return ({ words, touch }) => {
-    const side = servingSide(words);
+    const side = new ServingRing(words);
     const posted: number[] = [];
     notes.takenBack = [];
     notes.collected = [];
@@ -133,7 +126,7 @@ function serving(moves: readonly Move[], notes: { takenBack: number[]; collected
         if (side.takeBack()) notes.takenBack.push(posted.pop() ?? -1);
       } else {
         const at = side.endedSlot();
-        if (at === null) continue;
+        if (at === NO_SLOT) continue;
         const scan = posted.shift();
         touch(({ slots }) => {
           if (slots[at]?.scan !== scan || slots[at]?.isAnswered !== true)
@@ -149,11 +142,11 @@ function serving(moves: readonly Move[], notes: { takenBack: number[]; collected
 /** The thread scans what it finds, and looks so many times. */
 function scanning(looks: number, notes: { scanned: number[] }): Program {
   return ({ words, touch }) => {
-    const side = threadSide(words);
+    const side = new ThreadRing(words);
     notes.scanned = [];
     for (let look = 0; look < looks; look += 1) {
       const at = side.begin();
-      if (at === null) continue;
+      if (at === NO_SLOT) continue;
       const scan = touch(({ slots }) => {
         const slot = slots[at];
         if (slot === undefined || slot.isAnswered || slot.writer !== '') throw new Error('begun twice');
@@ -212,12 +205,12 @@ t.test('two threads, 150,000 scans, counters that go round: each answer is that 
   const slots = new Int32Array(memory, 16, 2 * SLOTS);
   const module = new URL('../../../src/engine/threads/ring.js', import.meta.url).href;
   const source = `const { workerData } = require('node:worker_threads');
-    import('${module}').then(({ atomicWords, threadSide, TURN }) => {
+    import('${module}').then(({ NO_SLOT, ThreadRing, TURN }) => {
       const words = new Int32Array(workerData, 0, 2), slots = new Int32Array(workerData, 16, ${2 * SLOTS});
-      const side = threadSide(atomicWords(words));
+      const side = new ThreadRing(words);
       for (;;) {
         const at = side.begin();
-        if (at === null) { Atomics.wait(words, TURN, side.seen()); continue; }
+        if (at === NO_SLOT) { Atomics.wait(words, TURN, side.seen()); continue; }
         const scan = slots[2 * at];
         slots[2 * at + 1] = scan ^ 0x5a5a;
         side.end();
@@ -226,12 +219,12 @@ t.test('two threads, 150,000 scans, counters that go round: each answer is that 
     });`;
   const worker = new Worker(source, { eval: true, workerData: memory });
   const exit = once(worker, 'exit');
-  const side = servingSide(atomicWords(words));
+  const side = new ServingRing(words);
   const posted: number[] = [];
   let wrong = 0;
   let takenBack = 0;
   function collect(): void {
-    for (let at = side.endedSlot(); at !== null; at = side.endedSlot()) {
+    for (let at = side.endedSlot(); at !== NO_SLOT; at = side.endedSlot()) {
       const scan = posted.shift() ?? 0;
       if (slots[2 * at] !== scan || slots[2 * at + 1] !== (scan ^ 0x5a5a)) wrong += 1;
       side.taken();

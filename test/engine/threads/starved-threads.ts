@@ -2,7 +2,7 @@
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { createInterface } from 'node:readline';
-import { startThreads } from '../../../src/engine/threads/threads.js';
+import { ThreadSet } from '../../../src/engine/threads/thread-set.js';
 
 // Started before: under the limit this process couldn't start it. The soft limit alone, which may be raised again.
 const set = `prlimit --pid ${process.pid} --nproc=`;
@@ -15,27 +15,37 @@ async function limitProcesses(limit: string): Promise<void> {
   await once(answers, 'line');
 }
 
-let isGivenUp = false;
-const again = new Promise<void>((resolve) => {
-  const onFree = (): void => {
-    if (isGivenUp) resolve();
-  };
-  const threads = startThreads({ count: 1, standIns: 0, settings: { sandbox: 'off', inFlight: null }, onFree });
-  void (async () => {
-    const thread = threads.take();
-    const content = new Uint8Array(new SharedArrayBuffer(1));
-    const task = { content, sizeBytes: 1, clamav: false, rules: null, sha256: null };
-    await new Promise((resolve) => thread.post(task, resolve));
-    await limitProcesses('1');
-    isGivenUp = true;
-    thread.giveUp();
-    thread.release();
-    // By then the kernel has refused the next thread.
-    await limitProcesses('1');
-    process.stdout.write(`${threads.free} free\n`);
-    await limitProcesses('1024');
-  })();
+let onStarted: () => void = () => undefined;
+const threads: ThreadSet = new ThreadSet({
+  count: 1,
+  most: 1,
+  keepMs: 60_000,
+  settings: { sandbox: 'off', inFlight: null },
+  onIdle: () => undefined,
+  onDied: () => undefined,
+  onRing() {
+    for (const slot of threads.slots) {
+      if (slot.hasStarted || slot.threadId() === undefined) continue;
+      threads.welcome(slot);
+      onStarted();
+    }
+  },
 });
+const started = (): Promise<void> =>
+  new Promise((resolve) => {
+    onStarted = resolve;
+  });
+
+await started();
+await limitProcesses('1');
+const slot = threads.take();
+threads.giveUp(slot);
+threads.putBack(slot);
+// By then the kernel has refused the next thread.
+await limitProcesses('1');
+process.stdout.write(`${threads.isFree ? 1 : 0} free\n`);
+const again = started();
+await limitProcesses('1024');
 await again;
 process.stdout.write('1 again\n');
 process.exit(0);

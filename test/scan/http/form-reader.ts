@@ -2,12 +2,10 @@
 import { createHash } from 'node:crypto';
 import { Failure } from '../../../src/errors.js';
 import { CONTENT_LIMIT_BYTES } from '../../../src/limits.js';
-import { createBody } from '../../../src/scan/body.js';
-import { readBoundary } from '../../../src/scan/http/boundary.js';
-import { createForm } from '../../../src/scan/http/form.js';
+import { readBoundary } from '../../../src/scan/http/form-headers.js';
 import { MalformedMultipart } from '../../../src/scan/http/malformed-multipart.js';
-import { createMultipartParser } from '../../../src/scan/http/multipart.js';
-import { leaseOf } from '../../fixtures/lease.js';
+import { MultipartReader } from '../../../src/scan/http/multipart-reader.js';
+import { contentIn } from '../../fixtures/lender.js';
 
 export type FormReading =
   | { readonly kind: 'file'; readonly filename: string; readonly sizeBytes: number; readonly sha256: string }
@@ -21,22 +19,21 @@ const block = new Uint8Array(new SharedArrayBuffer(CONTENT_LIMIT_BYTES));
 export function readForm(contentType: string, chunks: Iterable<Uint8Array>): FormReading {
   try {
     const boundary = readBoundary(contentType);
-    if (boundary === 'notMultipart') return { kind: 'refused', code: 'unsupportedMediaType' };
-    const body = createBody(leaseOf(block));
-    const form = createForm({ append: body.append, isTooLarge: false });
-    const parser = createMultipartParser(boundary.boundary, form);
+    if (boundary === null) return { kind: 'refused', code: 'unsupportedMediaType' };
+    const content = contentIn(block);
+    const reader = new MultipartReader(boundary, { onFileBytes: (bytes) => content.append(bytes) });
     for (const chunk of chunks) {
       const lent = Uint8Array.from(chunk);
-      parser.write(lent);
+      reader.write(lent);
       lent.fill(0xaa);
     }
-    parser.end();
-    const sent = form.finish();
-    if (sent.kind === 'url') return sent;
-    const { sizeBytes, sha256 } = body.finish();
+    const url = reader.end();
+    if (url !== null) return { kind: 'url', url };
+    content.finish();
+    const { sizeBytes, sha256 } = content;
     const written = createHash('sha256').update(block.subarray(0, sizeBytes)).digest('hex');
     if (written !== sha256) throw new Error('the digest is not that of the bytes written');
-    return { ...sent, filename: form.filename(), sizeBytes, sha256 };
+    return { kind: 'file', filename: reader.filename ?? '', sizeBytes, sha256 };
   } catch (error) {
     if (error instanceof MalformedMultipart) return { kind: 'refused', code: 'malformedMultipart' };
     if (error instanceof Failure) return { kind: 'refused', code: error.code };

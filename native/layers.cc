@@ -1,0 +1,323 @@
+// SPDX-License-Identifier: GPL-2.0-only
+// Compares what a layer holds with what libclamav makes of it.
+#include "layers.h"
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+
+#include "ar.h"
+#include "seven-zip.h"
+#include "tar.h"
+#include "zip.h"
+
+namespace sluice::layers {
+namespace {
+
+using streams::Bytes;
+using streams::Kind;
+
+constexpr const char* kLimit = "Heuristics.Limits.Exceeded.";
+constexpr const char* kEncrypted = "Heuristics.Encrypted.Zip";
+// libclamav looks at no layer that is smaller.
+constexpr size_t kSmallest = 6;
+// A content can be wrong in as many ways as it has layers.
+constexpr size_t kMarksKept = 16;
+
+bool IsOpenedByLibclamav(Kind kind) { return kind == Kind::kGzip || kind == Kind::kBzip2 || kind == Kind::kXz; }
+
+// A second stream begins with the block that its first one would have, or with its end.
+bool HasMoreBzip2(Bytes bytes) {
+  constexpr size_t kHeader = 4;
+  for (size_t at = 1; at < bytes.size();) {
+    const void* found = memmem(bytes.data() + at, bytes.size() - at, "BZh", 3);
+    if (found == nullptr) return false;
+    at = static_cast<size_t>(static_cast<const uint8_t*>(found) - bytes.data());
+    const Bytes rest = bytes.subspan(at);
+    constexpr uint8_t kBlock[] = {0x31, 0x41, 0x59, 0x26, 0x53, 0x59};
+    constexpr uint8_t kEnd[] = {0x17, 0x72, 0x45, 0x38, 0x50, 0x90};
+    if (rest.size() >= kHeader + sizeof kBlock && (std::memcmp(rest.data() + kHeader, kBlock, sizeof kBlock) == 0 ||
+                                                   std::memcmp(rest.data() + kHeader, kEnd, sizeof kEnd) == 0)) {
+      return true;
+    }
+    at++;
+  }
+  return false;
+}
+
+struct Format {
+  std::string_view beginning;
+  const char* name;
+};
+
+// By their first bytes. Common tools open them; neither libclamav nor a library that is here does.
+constexpr Format kForeign[] = {
+    {std::string_view("MSWIM\0\0\0", 8), "WIM"},
+    {std::string_view("\x89LZO\0\r\n\x1a\n", 9), "lzop"},
+    {"LRZI", "lrzip"},
+    {"7kSt", "zpaq"},
+    {"!<thin>\n", "thin ar"},
+};
+
+// By compress(1): two bytes, and the width of its codes.
+bool IsCompress(Bytes bytes) {
+  constexpr uint8_t kWidth = 0x1f;
+  constexpr uint8_t kUnused = 0x60;
+  return bytes.size() > 3 && bytes[0] == 0x1f && bytes[1] == 0x9d && (bytes[2] & kUnused) == 0 && (bytes[2] & kWidth) >= 9 &&
+         (bytes[2] & kWidth) <= 16;
+}
+
+// Null: it is none of them.
+const char* ForeignFormat(Bytes bytes) {
+  const auto starts = [bytes](std::string_view beginning) {
+    return bytes.size() >= beginning.size() && std::memcmp(bytes.data(), beginning.data(), beginning.size()) == 0;
+  };
+  const auto found = std::find_if(std::begin(kForeign), std::end(kForeign), [&](const Format& one) { return starts(one.beginning); });
+  if (found != std::end(kForeign)) return found->name;
+  return IsCompress(bytes) ? "compress" : nullptr;
+}
+
+// One stream, since a second one would begin somewhere. Tools get nothing else out of it than libclamav does, which uses the same library.
+bool IsSingleGzip(Bytes bytes) {
+  constexpr size_t kLeast = 18;
+  constexpr uint8_t kMagic[] = {0x1f, 0x8b, 8};
+  return bytes.size() >= kLeast && memmem(bytes.data() + 1, bytes.size() - 1, kMagic, sizeof kMagic) == nullptr;
+}
+
+// The last four bytes say how much there is, if nothing is missing (RFC 1952).
+uint64_t SizeInGzip(Bytes bytes) {
+  uint64_t size = 0;
+  for (size_t at = 0; at < 4; at++) size |= static_cast<uint64_t>(bytes[bytes.size() - 4 + at]) << (8 * at);
+  return size;
+}
+
+// Of a member of a zip: its data begins with a version, and the properties of the coder (APPNOTE.TXT 5.8.8). A file has its size there.
+streams::End UnpackZipLzma(Bytes data, const zip::Member& member, streams::Output& output) {
+  constexpr size_t kVersion = 4;
+  constexpr size_t kProperties = 5;
+  if (data.size() < kVersion + kProperties || data[2] != kProperties) return streams::End::kDamaged;
+  std::array<uint8_t, kProperties + 8> header;
+  std::memcpy(header.data(), data.data() + kVersion, kProperties);
+  for (size_t i = 0; i < 8; i++) {
+    header[kProperties + i] = member.has_end ? 0xff : static_cast<uint8_t>(member.unpacked >> (8 * i));
+  }
+  return streams::UnpackLzma(header, data.subspan(kVersion + kProperties), output);
+}
+
+// Nothing: by a method that nobody has a library of.
+std::optional<streams::End> UnpackMember(Bytes data, const zip::Member& member, streams::Output& output) {
+  switch (member.method) {
+    case 0:
+      return output.Put(data) ? streams::End::kWhole : output.stopped();
+    case 8:
+      return streams::UnpackDeflate(data, output);
+    case 12:
+      return streams::Unpack(Kind::kBzip2, data, output).end;
+    case 14:
+      return UnpackZipLzma(data, member, output);
+    case 20:
+    case 93:
+      return streams::Unpack(Kind::kZstd, data, output).end;
+    case 95:
+      return streams::Unpack(Kind::kXz, data, output).end;
+    default:
+      return std::nullopt;
+  }
+}
+
+}  // namespace
+
+void Layers::Begin() {
+  inners_.erase(inners_.begin() + static_cast<ptrdiff_t>(before_.inners), inners_.end());
+  marks_.resize(before_.marks);
+  expected_.clear();
+  again_below_ = kNowhere;
+  now_ = before_;
+}
+
+void Layers::Note(uint32_t level, Bytes bytes) {
+  if (!expected_.empty()) Settle(level, bytes.size());
+  if (level > again_below_) return;
+  again_below_ = kNowhere;
+  if (bytes.size() < kSmallest) return;
+  if (const Kind kind = streams::KindOf(bytes); kind != Kind::kNone) NoteStreams(kind, level, bytes);
+  if (ar::IsAr(bytes)) NoteAr(bytes);
+  NoteSevenZip(bytes);
+  if (tar::IsTar(bytes)) NoteTar(bytes);
+  if (const char* foreign = ForeignFormat(bytes)) MarkIncomplete(std::string("engine cannot unpack ") + foreign);
+  if (zip::MayBeZip(bytes)) NoteZip(bytes);
+}
+
+void Layers::NoteTar(Bytes bytes) {
+  const tar::Reading reading = tar::Read(bytes);
+  if (reading.is_cut) NoteEnd(streams::End::kCut, "tar");
+  if (reading.is_damaged) NoteEnd(streams::End::kDamaged, "tar");
+  for (const Bytes& unopened : reading.unopened) {
+    Held held;
+    streams::Output output(&held, now_.bytes_left, deadline_);
+    if (!output.Put(unopened)) return NoteEnd(output.stopped(), "tar");
+    Add(std::move(held));
+  }
+}
+
+void Layers::NoteSevenZip(Bytes bytes) {
+  const seven_zip::Reading reading = seven_zip::Read(bytes);
+  if (reading == seven_zip::Reading::kForeign) NoteEnd(streams::End::kForeign, "7z");
+  if (reading == seven_zip::Reading::kDamaged) NoteEnd(streams::End::kDamaged, "7z");
+}
+
+void Layers::NoteAr(Bytes bytes) {
+  ar::Reader reader(bytes);
+  for (ar::Member member; reader.Next(member);) {
+    if (member.is_cut) Mark(kTruncated);
+    Held held;
+    streams::Output output(&held, now_.bytes_left, deadline_);
+    if (!output.Put(member.data)) return NoteEnd(output.stopped(), "ar");
+    Add(std::move(held));
+  }
+  if (reader.is_damaged()) NoteEnd(streams::End::kDamaged, "ar");
+}
+
+void Layers::End() {
+  if (!expected_.empty()) Settle(0, 0);
+}
+
+// A layer has come: those that it isn't below of have ended, and the one above it has got what it was to get, or something else.
+void Layers::Settle(uint32_t level, uint64_t size) {
+  while (!expected_.empty() && expected_.back().level >= level) {
+    const Expected missed = expected_.back();
+    expected_.pop_back();
+    if (!missed.has_come && missed.size >= kSmallest) NoteDifference(missed);
+  }
+  if (expected_.empty() || expected_.back().level + 1 != level || expected_.back().has_come) return;
+  expected_.back().has_come = true;
+  const Expected above = expected_.back();
+  if (above.size != size) NoteDifference(above);
+}
+
+void Layers::NoteDifference(const Expected& expected) {
+  if (expected.bytes.empty()) return MarkIncomplete("engine has not unpacked all of the compressed data");
+  UnpackAgain(expected.kind, expected.level, expected.bytes);
+}
+
+void Layers::NoteStreams(Kind kind, uint32_t level, Bytes bytes) {
+  if (!IsOpenedByLibclamav(kind)) return UnpackStreams(kind, bytes);
+  if (kind == Kind::kBzip2 && HasMoreBzip2(bytes)) return UnpackAgain(kind, level, bytes);
+  // The content itself stays where it is, and can be looked at later.
+  const Bytes lasting = level == 0 ? bytes : Bytes();
+  std::optional<uint64_t> size;
+  if (kind == Kind::kXz) size = streams::SizeInXz(bytes);
+  if (kind == Kind::kGzip && level == 0 && IsSingleGzip(bytes)) size = SizeInGzip(bytes);
+  if (size) return expected_.push_back({level, *size, false, kind, lasting});
+  streams::Output counted(nullptr, limits_.max_scan_size_bytes, deadline_);
+  const streams::Unpacked unpacked = streams::Unpack(kind, bytes, counted);
+  const bool is_opened_whole = unpacked.streams == 1 || (kind == Kind::kGzip && !unpacked.padded);
+  if (unpacked.end == streams::End::kWhole && is_opened_whole) {
+    expected_.push_back({level, counted.size(), false, kind, {}});
+  } else if (unpacked.end == streams::End::kTooLarge || unpacked.end == streams::End::kLate) {
+    NoteEnd(unpacked.end, NameOf(kind));
+  } else {
+    UnpackAgain(kind, level, bytes);
+  }
+}
+
+// What libclamav makes of it is a part of that, and need not be compared.
+void Layers::UnpackAgain(Kind kind, uint32_t level, Bytes bytes) {
+  again_below_ = level;
+  UnpackStreams(kind, bytes);
+}
+
+void Layers::UnpackStreams(Kind kind, Bytes bytes) {
+  Held held;
+  streams::Output output(&held, now_.bytes_left, deadline_);
+  const streams::Unpacked unpacked = streams::Unpack(kind, bytes, output);
+  // What has no magic may be something else.
+  constexpr size_t kFew = 4096;
+  constexpr uint8_t kUsualProperties = 0x5d;
+  const bool is_doubtful = kind == Kind::kSkippable || (kind == Kind::kLzma && bytes[0] != kUsualProperties && output.size() < kFew);
+  if (unpacked.streams > 0 || !is_doubtful) NoteEnd(unpacked.end, NameOf(kind));
+  Add(std::move(held));
+}
+
+void Layers::NoteZip(Bytes bytes) {
+  const zip::Reading reading = zip::Read(bytes, limits_.max_files);
+  if (!reading.is_zip) return;
+  if (reading.is_cut) Mark(kTruncated);
+  if (reading.is_too_many) Mark(std::string(kLimit) + "MaxFiles");
+  if (!reading.contradiction.empty()) MarkIncomplete("a zip can be read in several ways: " + reading.contradiction);
+  for (const zip::Member& member : reading.members) {
+    if (member.is_encrypted) {
+      Mark(kEncrypted);
+      continue;
+    }
+    Held held;
+    streams::Output output(&held, now_.bytes_left, deadline_);
+    const std::optional<streams::End> end = UnpackMember(bytes.subspan(member.start, member.end - member.start), member, output);
+    if (reading.is_doubtful && (end == streams::End::kCut || end == streams::End::kDamaged)) {
+      Add(std::move(held));
+      continue;
+    }
+    if (!end) {
+      MarkIncomplete("a member of a zip is compressed by method " + std::to_string(member.method));
+      continue;
+    }
+    if (*end != streams::End::kCut) {
+      NoteEnd(*end, "zip");
+    } else if (!reading.is_cut) {
+      NoteEnd(streams::End::kDamaged, "zip");
+    }
+    Add(std::move(held));
+    if (*end == streams::End::kTooLarge || *end == streams::End::kLate || *end == streams::End::kNoRoom) return;
+  }
+}
+
+void Layers::NoteEnd(streams::End end, const char* what) {
+  switch (end) {
+    case streams::End::kWhole:
+      return;
+    case streams::End::kCut:
+      return Mark(kTruncated);
+    case streams::End::kDamaged:
+      return MarkIncomplete(std::string("damaged ") + what + " data");
+    case streams::End::kForeign:
+      return MarkIncomplete(std::string("engine cannot unpack this kind of ") + what + " data");
+    case streams::End::kTooLarge:
+      return Mark(std::string(kLimit) + "MaxScanSize");
+    case streams::End::kLate:
+      return Mark(std::string(kLimit) + "MaxScanTime");
+    case streams::End::kNoRoom:
+      now_.lacked_room = true;
+  }
+}
+
+void Layers::Add(Held held) {
+  const size_t size = held.bytes().size();
+  if (size < kSmallest) return;
+  if (depth_ + 1 > limits_.max_recursion) return Mark(std::string(kLimit) + "MaxRecursion");
+  if (++now_.count > limits_.max_files) return Mark(std::string(kLimit) + "MaxFiles");
+  now_.bytes_left -= std::min<uint64_t>(size, now_.bytes_left);
+  inners_.push_back({std::move(held), depth_ + 1});
+}
+
+void Layers::Mark(std::string name) {
+  if (marks_.size() >= kMarksKept || std::find(marks_.begin(), marks_.end(), name) != marks_.end()) return;
+  marks_.push_back(std::move(name));
+}
+
+std::optional<Inner> Layers::Next() {
+  if (inners_.empty()) return std::nullopt;
+  if (streams::Clock::now() >= deadline_) {
+    Mark(std::string(kLimit) + "MaxScanTime");
+    inners_.clear();
+    return std::nullopt;
+  }
+  Inner next = std::move(inners_.back());
+  inners_.pop_back();
+  depth_ = next.depth;
+  now_.inners = inners_.size();
+  now_.marks = marks_.size();
+  before_ = now_;
+  return next;
+}
+
+}  // namespace sluice::layers

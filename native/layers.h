@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: GPL-2.0-only
+// What libclamav passes over in the layers of a content: found as it opens them, and unpacked here, to be looked at as contents of
+// their own. Where that can't be done, it is said.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "held.h"
+#include "report.h"
+#include "streams.h"
+
+namespace sluice::layers {
+
+// Names among the alerts; the rest of the second is the reason.
+constexpr const char* kTruncated = "Sluice.Mark.Truncated";
+constexpr const char* kIncomplete = "Sluice.Mark.Incomplete.";
+
+// What was unpacked here.
+struct Inner {
+  Held held;
+  uint32_t depth;
+};
+
+// Of one content with all that is inside of it.
+class Layers {
+ public:
+  Layers(const Limits& limits, streams::Clock::time_point deadline)
+      : limits_(limits), deadline_(deadline), now_{limits.max_scan_size_bytes}, before_(now_) {}
+
+  // A look begins. Of an earlier one at the same content nothing stays.
+  void Begin();
+  // Every layer, in the order in which they are opened. Its bytes are there until this returns.
+  void Note(uint32_t level, streams::Bytes bytes);
+  // The look has ended.
+  void End();
+
+  // The next content to look at; nothing: there is none left, or no time.
+  std::optional<Inner> Next();
+
+  // There is nothing to add to what libclamav has said.
+  bool is_plain() const { return inners_.empty() && marks_.empty(); }
+  streams::Clock::time_point deadline() const { return deadline_; }
+  // Of the look that is under way: libclamav's own limit is for the content itself.
+  std::optional<streams::Clock::time_point> deadline_of_inner() const {
+    return depth_ == 0 ? std::nullopt : std::optional(deadline_);
+  }
+
+  // Storage was short.
+  bool lacked_room() const { return now_.lacked_room; }
+  const std::vector<std::string>& marks() const { return marks_; }
+
+ private:
+  // Of a layer that libclamav unpacks: how large the next one below it must be.
+  struct Expected {
+    uint32_t level;
+    uint64_t size;
+    bool has_come;
+    streams::Kind kind;
+    // To be looked at once more where something else has come; empty: they are not there any more by then.
+    streams::Bytes bytes;
+  };
+  // What a look starts from.
+  struct State {
+    uint64_t bytes_left;
+    uint32_t count = 0;
+    size_t inners = 0;
+    size_t marks = 0;
+    bool lacked_room = false;
+  };
+
+  void NoteStreams(streams::Kind kind, uint32_t level, streams::Bytes bytes);
+  void UnpackStreams(streams::Kind kind, streams::Bytes bytes);
+  void UnpackAgain(streams::Kind kind, uint32_t level, streams::Bytes bytes);
+  void NoteDifference(const Expected& expected);
+  void NoteAr(streams::Bytes bytes);
+  void NoteTar(streams::Bytes bytes);
+  void NoteSevenZip(streams::Bytes bytes);
+  void NoteZip(streams::Bytes bytes);
+  void Settle(uint32_t level, uint64_t size);
+  void Add(Held held);
+  void NoteEnd(streams::End end, const char* what);
+  void Mark(std::string name);
+  void MarkIncomplete(const std::string& reason) { Mark(kIncomplete + reason); }
+
+  const Limits& limits_;
+  const streams::Clock::time_point deadline_;
+  uint32_t depth_ = 0;
+  State now_;
+  State before_;
+  std::vector<Inner> inners_;
+  std::vector<std::string> marks_;
+  std::vector<Expected> expected_;
+  static constexpr uint32_t kNowhere = UINT32_MAX;
+  // Layers below this level are looked at once more, as parts of what was unpacked here.
+  uint32_t again_below_ = kNowhere;
+};
+
+}  // namespace sluice::layers

@@ -1,0 +1,259 @@
+// SPDX-License-Identifier: GPL-2.0-only
+// 7zFormat.txt of the LZMA SDK. Only as much of the directory is read as says how the members are packed.
+#include "seven-zip.h"
+
+#include <algorithm>
+#include <array>
+#include <chrono>
+#include <cstring>
+#include <initializer_list>
+#include <utility>
+#include <vector>
+
+#include "held.h"
+
+namespace sluice::seven_zip {
+namespace {
+
+using streams::Bytes;
+
+constexpr uint8_t kMagic[] = {'7', 'z', 0xbc, 0xaf, 0x27, 0x1c};
+constexpr size_t kStart = 32;
+
+enum Id : uint8_t {
+  kEnd = 0,
+  kHeader = 1,
+  kArchiveProperties = 2,
+  kAdditionalStreams = 3,
+  kMainStreams = 4,
+  kPackInfo = 6,
+  kUnpackInfo = 7,
+  kSize = 9,
+  kSums = 10,
+  kFolder = 11,
+  kUnpackSizes = 12,
+  kEncodedHeader = 23,
+};
+
+constexpr uint64_t kCopy = 0;
+constexpr uint64_t kLzma2 = 0x21;
+constexpr uint64_t kLzma = 0x030101;
+constexpr uint64_t kPpmd = 0x030401;
+constexpr uint64_t kX86 = 0x03030103;
+constexpr uint64_t kX86Split = 0x0303011b;
+constexpr uint64_t kArm = 0x03030501;
+constexpr uint64_t kAes = 0x06f10701;
+
+// What the directory may say of itself: more than any tool makes is damaged.
+constexpr uint64_t kCountMax = 1 << 20;
+constexpr uint64_t kHeaderMax = 64 << 20;
+
+struct Broken {};
+
+struct Coder {
+  uint64_t id;
+  Bytes properties;
+};
+
+using Folder = std::vector<Coder>;
+
+struct Streams {
+  uint64_t packed_at = 0;
+  uint64_t packed_size = 0;
+  uint64_t unpacked_size = 0;
+  std::vector<Folder> folders;
+};
+
+class Input {
+ public:
+  explicit Input(Bytes bytes) : rest_(bytes) {}
+
+  Bytes Take(uint64_t count) {
+    if (count > rest_.size()) throw Broken();
+    const Bytes taken = rest_.first(static_cast<size_t>(count));
+    rest_ = rest_.subspan(static_cast<size_t>(count));
+    return taken;
+  }
+  uint8_t Byte() { return Take(1)[0]; }
+  // The first byte says how many follow, and has the highest bits.
+  uint64_t Number() {
+    const uint8_t first = Byte();
+    uint64_t value = 0;
+    uint8_t mask = 0x80;
+    for (unsigned at = 0; at < 8; at++, mask = static_cast<uint8_t>(mask >> 1)) {
+      if ((first & mask) == 0) return value | static_cast<uint64_t>(first & (mask - 1)) << (8 * at);
+      value |= static_cast<uint64_t>(Byte()) << (8 * at);
+    }
+    return value;
+  }
+  uint64_t Count() {
+    const uint64_t count = Number();
+    if (count > kCountMax) throw Broken();
+    return count;
+  }
+  void Expect(uint8_t id) {
+    if (Byte() != id) throw Broken();
+  }
+
+ private:
+  Bytes rest_;
+};
+
+void SkipSums(Input& input, uint64_t count) {
+  uint64_t sums = count;
+  if (input.Byte() == 0) {
+    sums = 0;
+    const Bytes bits = input.Take((count + 7) / 8);
+    for (uint64_t at = 0; at < count; at++) sums += bits[at / 8] >> (7 - at % 8) & 1;
+  }
+  input.Take(4 * sums);
+}
+
+Folder ReadFolder(Input& input, uint64_t& outputs) {
+  constexpr uint64_t kCodersMax = 32;
+  Folder folder;
+  uint64_t inputs = 0;
+  outputs = 0;
+  const uint64_t coders = input.Number();
+  if (coders == 0 || coders > kCodersMax) throw Broken();
+  for (uint64_t at = 0; at < coders; at++) {
+    const uint8_t flags = input.Byte();
+    Coder coder{0, {}};
+    for (const uint8_t byte : input.Take(flags & 0xf)) coder.id = coder.id << 8 | byte;
+    const bool is_complex = (flags & 0x10) != 0;
+    inputs += is_complex ? input.Count() : 1;
+    outputs += is_complex ? input.Count() : 1;
+    if ((flags & 0x20) != 0) coder.properties = input.Take(input.Count());
+    folder.push_back(coder);
+  }
+  const uint64_t pairs = outputs - 1;
+  if (outputs == 0 || pairs > inputs) throw Broken();
+  for (uint64_t at = 0; at < 2 * pairs; at++) input.Number();
+  if (inputs - pairs > 1) {
+    for (uint64_t at = 0; at < inputs - pairs; at++) input.Number();
+  }
+  return folder;
+}
+
+Streams ReadStreams(Input& input) {
+  Streams streams;
+  uint8_t id = input.Byte();
+  if (id == kPackInfo) {
+    streams.packed_at = input.Number();
+    const uint64_t count = input.Count();
+    for (id = input.Byte(); id != kEnd; id = input.Byte()) {
+      if (id == kSums) SkipSums(input, count);
+      else if (id != kSize) throw Broken();
+      else
+        for (uint64_t at = 0; at < count; at++) streams.packed_size += input.Number();
+    }
+    id = input.Byte();
+  }
+  if (id != kUnpackInfo) return streams;
+  input.Expect(kFolder);
+  const uint64_t count = input.Count();
+  input.Expect(0);
+  uint64_t outputs = 0;
+  for (uint64_t at = 0; at < count; at++) {
+    uint64_t of_folder = 0;
+    streams.folders.push_back(ReadFolder(input, of_folder));
+    outputs += of_folder;
+  }
+  input.Expect(kUnpackSizes);
+  for (uint64_t at = 0; at < outputs; at++) streams.unpacked_size = input.Number();
+  return streams;
+}
+
+bool IsEncrypted(const Folder& folder) {
+  return std::any_of(folder.begin(), folder.end(), [](const Coder& coder) { return coder.id == kAes; });
+}
+
+// As the SDK that is in libclamav does: one method, or one behind a filter, or the parts of a program.
+bool IsKnown(const Folder& folder) {
+  const auto is = [&folder](size_t at, std::initializer_list<uint64_t> ids) {
+    return std::find(ids.begin(), ids.end(), folder[at].id) != ids.end();
+  };
+  // What is encrypted is libclamav's to say.
+  if (IsEncrypted(folder)) return true;
+  const bool has_method = is(0, {kCopy, kLzma, kLzma2, kPpmd});
+  switch (folder.size()) {
+    case 1:
+      return has_method;
+    case 2:
+      return has_method && is(1, {kX86, kArm});
+    case 4:
+      return std::any_of(folder.begin(), folder.end(), [](const Coder& coder) { return coder.id == kX86Split; });
+    default:
+      return false;
+  }
+}
+
+// The directory is packed as members are, by one method; into `held`, where it isn't merely copied.
+Bytes Unpack(const Streams& streams, Bytes bytes, Held& held) {
+  constexpr size_t kProperties = 5;
+  constexpr std::chrono::seconds kPatience{1};
+  const uint64_t room = bytes.size() - kStart;
+  if (streams.folders.size() != 1 || streams.folders[0].size() != 1 || streams.unpacked_size > kHeaderMax ||
+      streams.packed_at > room || streams.packed_size > room - streams.packed_at) {
+    throw Broken();
+  }
+  const Coder& coder = streams.folders[0][0];
+  const Bytes packed = bytes.subspan(kStart + static_cast<size_t>(streams.packed_at), static_cast<size_t>(streams.packed_size));
+  if (coder.id == kCopy) return packed;
+  if (coder.id != kLzma || coder.properties.size() != kProperties) throw Broken();
+  std::array<uint8_t, kProperties + 8> header;
+  std::copy(coder.properties.begin(), coder.properties.end(), header.begin());
+  for (size_t i = 0; i < 8; i++) header[kProperties + i] = static_cast<uint8_t>(streams.unpacked_size >> (8 * i));
+  streams::Output output(&held, kHeaderMax, streams::Clock::now() + kPatience);
+  if (streams::UnpackLzma(header, packed, output) != streams::End::kWhole) throw Broken();
+  return held.bytes();
+}
+
+Reading ReadHeader(Bytes bytes, Bytes header) {
+  constexpr int kPackedMax = 4;
+  Held unpacked;
+  for (int times = 0; times < kPackedMax; times++) {
+    Input input(header);
+    const uint8_t id = input.Byte();
+    if (id == kEncodedHeader) {
+      const Streams streams = ReadStreams(input);
+      if (std::any_of(streams.folders.begin(), streams.folders.end(), IsEncrypted)) return Reading::kNone;
+      Held next;
+      header = Unpack(streams, bytes, next);
+      unpacked = std::move(next);
+      continue;
+    }
+    if (id != kHeader) return Reading::kDamaged;
+    uint8_t part = input.Byte();
+    // Nobody writes these two.
+    if (part == kArchiveProperties || part == kAdditionalStreams) return Reading::kForeign;
+    if (part != kMainStreams) return Reading::kNone;
+    const Streams streams = ReadStreams(input);
+    return std::all_of(streams.folders.begin(), streams.folders.end(), IsKnown) ? Reading::kOpened : Reading::kForeign;
+  }
+  return Reading::kDamaged;
+}
+
+uint64_t Long(Bytes bytes, size_t at) {
+  uint64_t value = 0;
+  for (size_t i = 0; i < 8; i++) value |= static_cast<uint64_t>(bytes[at + i]) << (8 * i);
+  return value;
+}
+
+}  // namespace
+
+Reading Read(Bytes bytes) {
+  if (bytes.size() < sizeof kMagic || std::memcmp(bytes.data(), kMagic, sizeof kMagic) != 0) return Reading::kNone;
+  if (bytes.size() < kStart) return Reading::kDamaged;
+  const uint64_t offset = Long(bytes, 12);
+  const uint64_t size = Long(bytes, 20);
+  if (size == 0) return offset == 0 ? Reading::kNone : Reading::kDamaged;
+  if (offset > bytes.size() - kStart || size > bytes.size() - kStart - offset) return Reading::kDamaged;
+  try {
+    return ReadHeader(bytes, bytes.subspan(kStart + static_cast<size_t>(offset), static_cast<size_t>(size)));
+  } catch (const Broken&) {
+    return Reading::kDamaged;
+  }
+}
+
+}  // namespace sluice::seven_zip

@@ -1,0 +1,21 @@
+// SPDX-License-Identifier: GPL-2.0-only
+// How a 7z is packed: libclamav knows some of its methods, and calls a member by another one clean.
+#pragma once
+
+#include "streams.h"
+
+namespace sluice::seven_zip {
+
+enum class Reading : uint8_t {
+  // No 7z, or one that is left to libclamav: empty, or encrypted with its names.
+  kNone,
+  kOpened,
+  // A method that libclamav doesn't know.
+  kForeign,
+  // Its directory is missing, or can't be read.
+  kDamaged,
+};
+
+Reading Read(streams::Bytes bytes);
+
+}  // namespace sluice::seven_zip

@@ -1,0 +1,314 @@
+// SPDX-License-Identifier: GPL-2.0-only
+// APPNOTE.TXT 6.3.10. Every directory counts, wherever it says that its members are, and so does every member in none of them.
+#include "zip.h"
+
+#include <algorithm>
+#include <cstring>
+#include <optional>
+#include <utility>
+
+namespace sluice::zip {
+namespace {
+
+using streams::Bytes;
+
+constexpr size_t kLocalBytes = 30;
+constexpr size_t kCentralBytes = 46;
+constexpr size_t kEndBytes = 22;
+constexpr size_t kEnd64Bytes = 56;
+constexpr size_t kLocatorBytes = 20;
+constexpr size_t kCommentMax = 65'535;
+constexpr const char* kLocal = "PK\3\4";
+constexpr const char* kCentral = "PK\1\2";
+constexpr const char* kEnd = "PK\5\6";
+constexpr const char* kEnd64 = "PK\6\6";
+constexpr const char* kLocator = "PK\6\7";
+constexpr const char* kSignature = "PK\5\5";
+constexpr const char* kSpanned = "PK\7\10";
+constexpr const char* kSingle = "PK00";
+constexpr uint16_t kStored = 0;
+constexpr uint16_t kEncryptedFlag = 1;
+constexpr uint16_t kHasEndFlag = 2;
+constexpr uint16_t kSizesBehindFlag = 8;
+constexpr uint32_t kIn64 = UINT32_MAX;
+
+uint32_t Number(Bytes bytes, size_t at, size_t size) {
+  uint32_t number = 0;
+  for (size_t i = 0; i < size; i++) number |= static_cast<uint32_t>(bytes[at + i]) << (8 * i);
+  return number;
+}
+uint16_t Half(Bytes bytes, size_t at) { return static_cast<uint16_t>(Number(bytes, at, 2)); }
+uint32_t Word(Bytes bytes, size_t at) { return Number(bytes, at, 4); }
+uint64_t Long(Bytes bytes, size_t at) { return Word(bytes, at) | static_cast<uint64_t>(Word(bytes, at + 4)) << 32; }
+
+bool Is(Bytes bytes, size_t at, const char* magic) {
+  return at <= bytes.size() && bytes.size() - at >= 4 && std::memcmp(bytes.data() + at, magic, 4) == 0;
+}
+
+// The next place from `at` on; nothing: none before `end`.
+std::optional<size_t> Find(Bytes bytes, size_t at, size_t end, const char* magic) {
+  if (at >= end) return std::nullopt;
+  const void* found = memmem(bytes.data() + at, end - at, magic, 4);
+  if (found == nullptr) return std::nullopt;
+  return static_cast<size_t>(static_cast<const uint8_t*>(found) - bytes.data());
+}
+
+std::optional<size_t> FindLast(Bytes bytes, size_t end, const char* magic) {
+  while (end > 0) {
+    const void* found = memrchr(bytes.data(), magic[0], end);
+    if (found == nullptr) return std::nullopt;
+    end = static_cast<size_t>(static_cast<const uint8_t*>(found) - bytes.data());
+    if (Is(bytes, end, magic)) return end;
+  }
+  return std::nullopt;
+}
+
+// What libclamav unpacks.
+bool IsKnown(uint16_t method) { return method == 0 || method == 6 || method == 8 || method == 9 || method == 12; }
+bool MayBeMethod(uint16_t method) { return method <= 20 || (method >= 92 && method <= 99); }
+
+struct Local {
+  uint16_t flags;
+  uint16_t method;
+  uint32_t packed;
+  uint32_t unpacked;
+  size_t data;
+};
+
+std::optional<Local> LocalAt(Bytes bytes, uint64_t at) {
+  if (at >= bytes.size() || bytes.size() - at < kLocalBytes || !Is(bytes, at, kLocal)) return std::nullopt;
+  const size_t data = at + kLocalBytes + Half(bytes, at + 26) + Half(bytes, at + 28);
+  if (data > bytes.size()) return std::nullopt;
+  return Local{Half(bytes, at + 6), Half(bytes, at + 8), Word(bytes, at + 18), Word(bytes, at + 22), data};
+}
+
+// Other bytes may look like one.
+bool IsLikely(const Local& local, Bytes header) {
+  constexpr size_t kNameMax = 4096;
+  constexpr uint8_t kVersionMax = 63;
+  constexpr uint16_t kUsedFlags = 0x0fff;
+  const size_t name = Half(header, 26);
+  const Bytes letters = header.subspan(kLocalBytes, name);
+  constexpr uint8_t kSpace = 0x20;
+  return name > 0 && name <= kNameMax && header[4] <= kVersionMax && (local.flags & ~kUsedFlags) == 0 && MayBeMethod(local.method) &&
+         std::all_of(letters.begin(), letters.end(), [](uint8_t letter) { return letter >= kSpace; });
+}
+
+// One record of a directory.
+struct Entry {
+  uint16_t flags;
+  uint16_t method;
+  uint64_t packed;
+  uint64_t unpacked;
+  uint64_t offset;
+  bool is_64;
+};
+
+// Sizes that do not fit lie in an extra field, one after the other (4.5.3).
+void Read64(Bytes extra, Entry& entry) {
+  for (size_t at = 0; extra.size() - at >= 4;) {
+    const size_t size = Half(extra, at + 2);
+    if (extra.size() - at - 4 < size) return;
+    if (Half(extra, at) == 1) {
+      size_t field = at + 4;
+      for (uint64_t* value : {&entry.unpacked, &entry.packed, &entry.offset}) {
+        if (*value != kIn64 || at + 4 + size - field < 8) continue;
+        *value = Long(extra, field);
+        field += 8;
+      }
+      return;
+    }
+    at += 4 + size;
+  }
+}
+
+class Reader {
+ public:
+  Reader(Bytes bytes, size_t members_max) : bytes_(bytes), members_max_(members_max) {}
+
+  Reading Read() {
+    ReadEnds();
+    const bool begins = Is(bytes_, 0, kLocal) || Is(bytes_, 0, kSpanned) || Is(bytes_, 0, kSingle);
+    reading_.is_cut = directories_ == 0 && begins;
+    reading_.is_doubtful = directories_ == 0 && !begins;
+    reading_.is_zip = true;
+    if (directories_ > 1 || !(begins || Is(bytes_, 0, kEnd))) opens_all_ = false;
+    ReadGaps();
+    if (directories_ == 0 && all_.empty()) return {};
+    reading_.members = opens_all_ ? std::move(unopened_) : std::move(all_);
+    return std::move(reading_);
+  }
+
+ private:
+  using Range = std::pair<size_t, size_t>;
+
+  // From the last one on. Those inside of what another one has are the business of that one's members.
+  void ReadEnds() {
+    size_t end = bytes_.size();
+    for (;;) {
+      const std::optional<size_t> at = FindLast(bytes_, end, kEnd);
+      if (!at) return;
+      end = *at;
+      if (bytes_.size() - *at >= kEndBytes && !IsCovered(*at)) ReadEnd(*at);
+    }
+  }
+
+  bool IsCovered(size_t at) const {
+    return std::any_of(directory_covers_.begin(), directory_covers_.end(),
+                       [at](const std::vector<Range>& covers) {
+                         const auto after = std::upper_bound(covers.begin(), covers.end(), Range{at, SIZE_MAX});
+                         return after != covers.begin() && std::prev(after)->second > at;
+                       });
+  }
+
+  void ReadEnd(size_t at) {
+    uint64_t size = Word(bytes_, at + 12);
+    uint64_t offset = Word(bytes_, at + 16);
+    size_t end = at;
+    if (at >= kLocatorBytes && Is(bytes_, at - kLocatorBytes, kLocator)) {
+      const size_t locator = at - kLocatorBytes;
+      const uint64_t said = Long(bytes_, locator + 8);
+      const size_t before = locator >= kEnd64Bytes ? locator - kEnd64Bytes : 0;
+      const size_t record = Is(bytes_, before, kEnd64) ? before : said < locator ? static_cast<size_t>(said) : locator;
+      if (Is(bytes_, record, kEnd64) && bytes_.size() - record >= kEnd64Bytes) {
+        size = Long(bytes_, record + 40);
+        offset = Long(bytes_, record + 48);
+        end = record;
+        opens_all_ = false;
+      }
+    }
+    const bool is_empty = size == 0 && Half(bytes_, at + 10) == 0;
+    if (size > end) {
+      if (offset < end) ReadDirectory(offset, end, end - offset, 0, at);
+      return;
+    }
+    const size_t start = end - static_cast<size_t>(size);
+    const bool is_there = is_empty || Is(bytes_, start, kCentral);
+    if (is_there) ReadDirectory(start, end, size, start - offset, at);
+    // Tools differ in what they believe.
+    if (offset != start && offset < end && Is(bytes_, offset, kCentral)) ReadDirectory(offset, end, end - offset, 0, at);
+  }
+
+  // `base` is what offsets are counted from.
+  void ReadDirectory(size_t start, size_t end, uint64_t size, uint64_t base, size_t end_record) {
+    directories_++;
+    if (base != 0) opens_all_ = false;
+    std::vector<Range> covers{{end_record, end_record + kEndBytes}};
+    size_t at = start;
+    while (end - at >= kCentralBytes && Is(bytes_, at, kCentral)) {
+      Entry entry{Half(bytes_, at + 8), Half(bytes_, at + 10), Word(bytes_, at + 20), Word(bytes_, at + 24), Word(bytes_, at + 42), false};
+      const size_t name = Half(bytes_, at + 28);
+      const size_t extra = Half(bytes_, at + 30);
+      const size_t next = at + kCentralBytes + name + extra + Half(bytes_, at + 32);
+      if (next > end) break;
+      entry.is_64 = entry.packed == kIn64 || entry.unpacked == kIn64 || entry.offset == kIn64;
+      if (entry.is_64) Read64(bytes_.subspan(at + kCentralBytes + name, extra), entry);
+      TakeEntry(entry, base, covers);
+      at = next;
+    }
+    covers.emplace_back(start, at);
+    if (at - start < size && !Is(bytes_, at, kSignature) && !Is(bytes_, at, kEnd64)) Contradict("its directory breaks off");
+    std::sort(covers.begin(), covers.end());
+    directory_covers_.push_back(std::move(covers));
+  }
+
+  void TakeEntry(const Entry& entry, uint64_t base, std::vector<Range>& covers) {
+    const uint64_t place = base + entry.offset;
+    const std::optional<Local> local = LocalAt(bytes_, place);
+    if (!local || bytes_.size() - local->data < entry.packed) return Contradict("a member is not where the directory says");
+    const size_t end = local->data + static_cast<size_t>(entry.packed);
+    covers.emplace_back(place, end);
+    const bool encrypted = (entry.flags & kEncryptedFlag) != 0;
+    const bool has_end = (entry.flags & kHasEndFlag) != 0;
+    const Member member{entry.method, encrypted, has_end, local->data, end, entry.unpacked, true};
+    const bool has_sizes = (local->flags & kSizesBehindFlag) == 0;
+    const bool in_64 = entry.is_64 || local->packed == kIn64 || local->unpacked == kIn64;
+    if (local->method != entry.method || ((local->flags ^ entry.flags) & kEncryptedFlag) != 0 ||
+        (has_sizes && !in_64 && (local->packed != entry.packed || local->unpacked != entry.unpacked))) {
+      Contradict("two headers of a member contradict each other");
+    } else if (entry.method == kStored && !encrypted && entry.packed != entry.unpacked) {
+      Contradict("a stored member has two sizes");
+    }
+    // What is deflated takes two bytes at least.
+    const bool is_hollow = entry.unpacked == 0 && entry.packed > 2 && !encrypted;
+    Put(member, IsKnown(entry.method) && !in_64 && !is_hollow);
+  }
+
+  void Put(const Member& member, bool is_opened) {
+    if (all_.size() >= members_max_) {
+      reading_.is_too_many = true;
+      return;
+    }
+    all_.push_back(member);
+    if (!is_opened) unopened_.push_back(member);
+  }
+
+  // Members that no directory has: of a zip before this one, or of one whose end is missing.
+  void ReadGaps() {
+    std::vector<Range> covers{{bytes_.size(), bytes_.size()}};
+    for (const std::vector<Range>& some : directory_covers_) covers.insert(covers.end(), some.begin(), some.end());
+    std::sort(covers.begin(), covers.end());
+    size_t at = 0;
+    for (const auto& [start, end] : covers) {
+      if (start > at) ReadGap(at, start);
+      at = std::max(at, end);
+    }
+  }
+
+  void ReadGap(size_t at, size_t end) {
+    while (!reading_.is_too_many) {
+      const std::optional<size_t> found = Find(bytes_, at, end, kLocal);
+      if (!found) return;
+      at = *found + 4;
+      const std::optional<Local> local = LocalAt(bytes_, *found);
+      if (!local || local->data > end || !IsLikely(*local, bytes_.subspan(*found, local->data - *found))) continue;
+      const bool has_size = (local->flags & kSizesBehindFlag) == 0 && local->packed != kIn64;
+      const bool fits = has_size && end - local->data >= local->packed;
+      const size_t data_end = fits ? local->data + local->packed : end;
+      // Without any directory libclamav goes from one header to the next.
+      opens_all_ = false;
+      const bool has_end = (local->flags & kHasEndFlag) != 0 || !has_size;
+      Put({local->method, (local->flags & kEncryptedFlag) != 0, has_end, local->data, data_end, local->unpacked, fits}, false);
+      at = fits ? data_end : local->data;
+    }
+  }
+
+  void Contradict(const char* what) {
+    if (reading_.contradiction.empty()) reading_.contradiction = what;
+    opens_all_ = false;
+  }
+
+  const Bytes bytes_;
+  const size_t members_max_;
+  Reading reading_;
+  size_t directories_ = 0;
+  // libclamav opens all members of the methods that it knows.
+  bool opens_all_ = true;
+  std::vector<Member> all_;
+  std::vector<Member> unopened_;
+  std::vector<std::vector<Range>> directory_covers_;
+};
+
+bool HasMagic(Bytes bytes, const char* magic) {
+  const uint8_t* end = bytes.data() + bytes.size() - 1;
+  for (const uint8_t* at = bytes.data() + 2; at < end; at++) {
+    at = static_cast<const uint8_t*>(std::memchr(at, magic[2], static_cast<size_t>(end - at)));
+    if (at == nullptr) return false;
+    if (std::memcmp(at - 2, magic, 4) == 0) return true;
+  }
+  return false;
+}
+
+}  // namespace
+
+bool MayBeZip(Bytes bytes) {
+  if (bytes.size() < 4) return false;
+  if (bytes[0] == 'P' && bytes[1] == 'K') return true;
+  // This is done for every content: by bytes that few contents have many of.
+  const size_t reach = std::min(bytes.size(), kCommentMax + kEndBytes);
+  return HasMagic(bytes.subspan(bytes.size() - reach), kEnd) || HasMagic(bytes, kLocal);
+}
+
+Reading Read(Bytes bytes, size_t members_max) { return Reader(bytes, members_max).Read(); }
+
+}  // namespace sluice::zip

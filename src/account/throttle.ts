@@ -1,0 +1,184 @@
+// Throttling of sign-ins, registrations, guesses and changes of keys: leaky buckets in Postgres, so that all nodes count together. A
+// subject that was just refused is refused again from memory: however hard somebody tries, Postgres hears of it every few seconds.
+import { createHash } from 'node:crypto';
+import { Failure } from '../errors.js';
+import { recentTable } from '../recent-table.js';
+import type { Queries, Sql } from '../store/postgres.js';
+
+export interface Rule {
+  readonly name: string;
+  /** Attempts that may come at once. */
+  readonly burst: number;
+  /** One more is allowed each so often. */
+  readonly everyMs: number;
+}
+
+const SECOND = 1000;
+const MINUTE = 60 * SECOND;
+
+/** Everything from one address: an office of people who mistype has room; a list of passwords does not. */
+export const signInsOfAddress: Rule = { name: 'sign-in address', burst: 30, everyMs: 20 * SECOND };
+/** One account from one address: a user who has forgotten the password has ten tries, then one a minute. */
+export const signInsOfPair: Rule = { name: 'sign-in account address', burst: 10, everyMs: MINUTE };
+/** One account from everywhere it isn't signed in from: a thousand addresses have a hundred tries an hour between them. */
+export const signInsOfAccount: Rule = { name: 'sign-in account', burst: 100, everyMs: 36 * SECOND };
+/** Guesses of the current password in one session: a thief of its token must not find the password as well. */
+export const passwordsOfSession: Rule = { name: 'password session', burst: 10, everyMs: MINUTE };
+/** Checks of the current password of one account, right ones too: each costs as much as hundreds of scans. */
+export const passwordsOfAccount: Rule = { name: 'password account', burst: 30, everyMs: 20 * SECOND };
+/** New accounts from one address. */
+export const registrationsOfAddress: Rule = { name: 'registration address', burst: 30, everyMs: MINUTE };
+/** Attempts to make an account of one e-mail address, from everywhere: each costs a hash of a password, and says whether it is taken. */
+export const registrationsOfAccount: Rule = { name: 'registration account', burst: 10, everyMs: MINUTE };
+/** Keys made by one user: a script that makes one for each build has room; one in a loop does not. */
+export const keyCreationsOfUser: Rule = { name: 'key creation', burst: 100, everyMs: 10 * SECOND };
+/** Attempts of one user to end a key, counted apart: a user who has made too many keys can still end those that leaked. */
+export const keyEndsOfUser: Rule = { name: 'key end', burst: 200, everyMs: 5 * SECOND };
+
+/** A rule, and whom it counts. */
+export type Attempt = readonly [Rule, ...string[]];
+
+/** Subjects whose refusal is remembered, some 300 bytes each. */
+const REMEMBERED_MAX = 10_000;
+/** For so long: another node may have given an attempt back meanwhile. */
+const REMEMBERED_MS = 5 * SECOND;
+
+interface Refused {
+  readonly knownUntilMs: number;
+  readonly freeAtMs: number;
+}
+
+/** Of one process; the counts are everybody's. */
+export function createThrottle(now: () => number) {
+  const refused = recentTable<Refused>(REMEMBERED_MAX);
+
+  function waitOf({ freeAtMs }: Refused): number {
+    return Math.max(1, Math.ceil((freeAtMs - now()) / SECOND));
+  }
+
+  /** Those attempts of which it is known that they are refused now; the first of them decides. */
+  function known(attempts: readonly Attempt[]): Throttled | null {
+    for (const attempt of attempts) {
+      const entry = refused.get(keyOf(attempt));
+      if (entry !== undefined && now() < entry.knownUntilMs) return { attempt, waitSeconds: waitOf(entry) };
+    }
+    return null;
+  }
+
+  /**
+   * Counts attempts, all of them or none; null when they are allowed, otherwise the first that isn't and the seconds until it is. What
+   * is refused doesn't count: however hard somebody tries, the next allowed attempt comes as soon. The time is the caller's clock.
+   */
+  async function take(sql: Sql, attempts: readonly Attempt[]): Promise<Throttled | null> {
+    const before = known(attempts);
+    if (before !== null) return before;
+    const nowMs = now();
+    const over = await takeAll(sql, attempts, nowMs);
+    if (over === null) return null;
+    const entry = { freeAtMs: over.freeAtMs, knownUntilMs: Math.min(over.freeAtMs, nowMs + REMEMBERED_MS) };
+    refused.set(keyOf(over.attempt), entry);
+    return { attempt: over.attempt, waitSeconds: waitOf(entry) };
+  }
+
+  return {
+    known,
+    take,
+    /** The same; throws Failure('tooManyAttempts') when they aren't allowed. */
+    async require(sql: Sql, attempts: readonly Attempt[]): Promise<void> {
+      const refusal = await take(sql, attempts);
+      if (refusal !== null) throw tooMany(refusal);
+    },
+    /** Takes attempts back that turned out to be honest. */
+    async giveBack(sql: Sql, attempts: readonly Attempt[]): Promise<void> {
+      await sql.transaction('readCommitted', async (tx) => {
+        for (const attempt of attempts) {
+          await tx`
+            UPDATE sign_in_attempts SET full_until = full_until - ${stepOf(attempt)}::interval
+            WHERE bucket = ${bucketOf(attempt)}`;
+        }
+      });
+      for (const attempt of attempts) refused.delete(keyOf(attempt));
+    },
+  };
+}
+
+export type Throttle = ReturnType<typeof createThrottle>;
+
+export interface Throttled {
+  readonly attempt: Attempt;
+  readonly waitSeconds: number;
+}
+
+export function tooMany({ waitSeconds }: Throttled): Failure {
+  return new Failure('tooManyAttempts', '', waitSeconds);
+}
+
+/** Removes buckets that are empty; returns how many. */
+export async function sweepAttempts(sql: Queries, nowMs: number): Promise<number> {
+  return (await sql`DELETE FROM sign_in_attempts WHERE full_until <= ${new Date(nowMs)}`).count;
+}
+
+class Over extends Error {
+  readonly attempt: Attempt;
+  readonly freeAtMs: number;
+
+  constructor(attempt: Attempt, freeAtMs: number) {
+    super('Too many attempts');
+    this.attempt = attempt;
+    this.freeAtMs = freeAtMs;
+  }
+}
+
+/** Always in the order in which they are given, so that two who count in the same buckets don't wait for each other for ever. */
+async function takeAll(sql: Sql, attempts: readonly Attempt[], nowMs: number): Promise<Over | null> {
+  try {
+    // Whatever the database's default is: a snapshot would fail on a row that others count in.
+    await sql.transaction('readCommitted', async (tx) => {
+      for (const attempt of attempts) {
+        const freeAtMs = await takeOne(tx, attempt, nowMs);
+        // Those before it are undone.
+        if (freeAtMs !== null) throw new Over(attempt, freeAtMs);
+      }
+    });
+    return null;
+  } catch (error) {
+    if (error instanceof Over) return error;
+    throw error;
+  }
+}
+
+/** Null: it is counted. Otherwise when there is room for it. */
+async function takeOne(tx: Queries, attempt: Attempt, nowMs: number): Promise<number | null> {
+  const [{ burst, everyMs }] = attempt;
+  const bucket = bucketOf(attempt);
+  const step = stepOf(attempt);
+  const now = new Date(nowMs);
+  const first = new Date(nowMs + everyMs);
+  const full = new Date(nowMs + burst * everyMs);
+  const [row] = await tx<{ taken: boolean; full_until: Date }[]>`
+    WITH taken AS (
+      INSERT INTO sign_in_attempts AS a (bucket, full_until) VALUES (${bucket}, ${first})
+      ON CONFLICT (bucket) DO UPDATE SET full_until = greatest(a.full_until, ${now}) + ${step}::interval
+      WHERE greatest(a.full_until, ${now}) + ${step}::interval <= ${full}
+      RETURNING full_until
+    )
+    SELECT true AS taken, full_until FROM taken
+    UNION ALL
+    SELECT false, full_until FROM sign_in_attempts WHERE bucket = ${bucket} AND NOT EXISTS (SELECT FROM taken)`;
+  if (row?.taken === true) return null;
+  // No row: it was filled at this moment, by others.
+  return row === undefined ? nowMs + everyMs : nowMs + row.full_until.getTime() + everyMs - full.getTime();
+}
+
+function stepOf([{ everyMs }]: Attempt): string {
+  return `${everyMs} milliseconds`;
+}
+
+function keyOf([{ name }, ...subject]: Attempt): string {
+  return JSON.stringify([name, ...subject]);
+}
+
+/** Hashed: of one size whatever was typed, and no list of addresses. */
+function bucketOf(attempt: Attempt): Buffer {
+  return createHash('sha256').update(keyOf(attempt)).digest();
+}

@@ -1,0 +1,67 @@
+// Who is signed in, and what they can do about it.
+import { Menu, UnstyledButton } from '@mantine/core';
+import { useQuery, useQueryClient } from '@tanstack/react-query';
+import { Link, useLocation } from 'wouter';
+import { askOpenly } from '../api/client.ts';
+import { meQuery } from '../api/queries.ts';
+import { forgetSession } from '../api/session.ts';
+import { Nothing } from '../api/shapes.ts';
+import { AccountIcon, BillingIcon, OpenIcon, SignOutIcon } from '../parts/icons.ts';
+import { showProblem } from '../parts/problem.tsx';
+import { visibleName } from '../parts/visible-name.ts';
+import { texts } from '../texts.ts';
+
+const ICON = 16;
+
+export function UserMenu() {
+  const me = useQuery(meQuery);
+  const signOut = useSignOut();
+  const name = me.data === undefined ? '' : visibleName(me.data.name || me.data.email);
+  return (
+    <Menu position="bottom-end" width={240} returnFocus>
+      <Menu.Target>
+        <UnstyledButton className="user" aria-label={texts.nav.user}>
+          <span className="user-mark" aria-hidden="true">
+            {name === '' ? <AccountIcon size={ICON} /> : [...name][0]?.toUpperCase()}
+          </span>
+          <OpenIcon size={ICON} aria-hidden="true" />
+        </UnstyledButton>
+      </Menu.Target>
+      <Menu.Dropdown>
+        {me.data !== undefined && (
+          <Menu.Label>
+            <span className="name user-name">{name}</span>
+            <span className="name">{me.data.email}</span>
+          </Menu.Label>
+        )}
+        <Menu.Item component={Link} href="/account" leftSection={<AccountIcon size={ICON} />}>
+          {texts.nav.account}
+        </Menu.Item>
+        <Menu.Item component={Link} href="/billing" leftSection={<BillingIcon size={ICON} />}>
+          {texts.nav.billing}
+        </Menu.Item>
+        <Menu.Divider />
+        <Menu.Item leftSection={<SignOutIcon size={ICON} />} onClick={signOut}>
+          {texts.nav.signOut}
+        </Menu.Item>
+      </Menu.Dropdown>
+    </Menu>
+  );
+}
+
+function useSignOut(): () => Promise<void> {
+  const [, navigate] = useLocation();
+  const client = useQueryClient();
+  return async () => {
+    try {
+      await askOpenly({ method: 'POST', path: '/web/auth/logout', shape: Nothing });
+    } catch (error) {
+      // The session still lives: saying otherwise would be a lie.
+      showProblem(error);
+      return;
+    }
+    forgetSession();
+    client.clear();
+    navigate('/');
+  };
+}

@@ -1,0 +1,72 @@
+// One scan as the scan threads have it, from the moment that it asks for one until a thread has let go of its content. Protocols extend it.
+import type { Unavailable } from '../../errors.js';
+import type { Engine } from '../engine.js';
+import type { EncryptedPolicy, Verdict } from '../verdict.js';
+
+/** `idle`: no thread is asked, or all is over. `ahead`: it lies ready at a thread, behind the scan that this one is at. */
+export type ThreadScanState = 'idle' | 'waiting' | 'ahead' | 'running';
+
+/**
+ * Who asks for a thread sets the content before, and changes nothing of it until the last of the answers below. They are called from
+ * within the threads' own turns, and may ask for the next scan at once. None of them may throw.
+ */
+export abstract class ThreadScan {
+  /** Whose scan it is: turns go round by account. */
+  account: string;
+  /** The first `sizeBytes` of it are scanned, in place. */
+  content: Uint8Array<SharedArrayBuffer> | null;
+  sizeBytes: number;
+  /** Of the content: it names what is being scanned, if that crashes or hangs. */
+  sha256: string | null;
+  policy: EncryptedPolicy;
+  /** Both by the clock of `performance`, set when it asks. */
+  askedMs: number;
+  deadlineMs: number;
+
+  // What follows is written by this room alone.
+  state: ThreadScanState;
+  /** Its account answers for it: it waits, or has a thread that is not given up. */
+  isCharged: boolean;
+  /** In the line of its account. */
+  before: ThreadScan | null;
+  behind: ThreadScan | null;
+  dueMs: number;
+  /** Since when a thread is at it. */
+  begunMs: number;
+  /** Which engine it was posted for. */
+  engine: Engine | null;
+  /** It was answered at its deadline, and a thread is still at it. */
+  isOverdue: boolean;
+  /** It was posted a second time: another scan may be at the thread before it. */
+  isAgain: boolean;
+
+  constructor(account: string, policy: EncryptedPolicy) {
+    this.account = account;
+    this.content = null;
+    this.sizeBytes = 0;
+    this.sha256 = null;
+    this.policy = policy;
+    this.askedMs = 0;
+    this.deadlineMs = 0;
+    this.state = 'idle';
+    this.isCharged = false;
+    this.before = null;
+    this.behind = null;
+    this.dueMs = 0;
+    this.begunMs = 0;
+    this.engine = null;
+    this.isOverdue = false;
+    this.isAgain = false;
+  }
+
+  /** A thread is at it. */
+  abstract onTurn(waitedMs: number): void;
+  /** The end: a thread has looked, and has let go of the content. `engine` null: none has looked, and the verdict is incomplete. */
+  abstract onAnswer(verdict: Verdict, engine: Engine | null, durationMs: number): void;
+  /** The end: no thread is at it (any more). An Error that isn't Unavailable: its thread has died. */
+  abstract onRefused(reason: Unavailable | Error): void;
+  /** The deadline has passed while a thread is at it. `starved`: most of the time went by before, which says nothing of the content. */
+  abstract onOverdue(verdict: Verdict, starved: boolean, durationMs: number): void;
+  /** The end, after `onOverdue`: the thread has let go of the content. */
+  abstract onLetGo(): void;
+}

@@ -1,0 +1,85 @@
+// The turns of the event loop: what is answered while the library is still at the bytes that it has read, and what waits for the end of the turn.
+
+/** An answer that is ready. */
+export interface Ready {
+  /** The caller is known; otherwise it is a stranger. */
+  readonly isVouchedFor: boolean;
+  /** The connection ends with it. */
+  readonly closeAfter: boolean;
+  /** Does nothing when the client has gone meanwhile. */
+  give(): void;
+}
+
+/**
+ * So many answers of one turn are given inside of the library's run over what it has read, to whomever; and so many of a turn go to strangers in all.
+ * A run goes on over all requests that lie behind each other in one packet, of which there may be thousands.
+ */
+const PER_TURN = 4;
+
+/**
+ * Decides when an answer is given. uWebSockets.js closes a connection whose next request it reads before the answer to the one before: who sends
+ * more behind each other than a turn has room for loses the connection, and an answer that the client has not taken is never followed by another.
+ */
+export class Turns {
+  /** Whose bytes the library spoke of last: only this one's answer may still be inside of its run. */
+  private heard: object | null = null;
+  private given = 0;
+  private givenToStrangers = 0;
+  private isArmed = false;
+  private known: Ready[] = [];
+  private readonly strangers = new Set<Ready>();
+
+  /** The library has brought something for this one. */
+  hear(request: object): void {
+    this.heard = request;
+  }
+
+  /** Gives the answer now, or at the end of this turn, or, to a stranger behind others, of a later one. */
+  answer(request: object, ready: Ready): void {
+    if (request !== this.heard && !ready.closeAfter) {
+      ready.give();
+      return;
+    }
+    this.arm();
+    if (this.hasRoom(ready)) {
+      this.given += 1;
+      if (!ready.isVouchedFor) this.givenToStrangers += 1;
+      ready.give();
+    } else if (ready.isVouchedFor) this.known.push(ready);
+    else this.strangers.add(ready);
+  }
+
+  /** The client has gone: nothing waits for it any more. */
+  forget(ready: Ready): void {
+    this.strangers.delete(ready);
+  }
+
+  /** The last answer of a connection is never given inside of a run: it would go on with the rest of the packet as a request. */
+  private hasRoom({ isVouchedFor, closeAfter }: Ready): boolean {
+    if (closeAfter || this.given === PER_TURN) return false;
+    return isVouchedFor || (this.strangers.size === 0 && this.givenToStrangers < PER_TURN);
+  }
+
+  private arm(): void {
+    if (this.isArmed) return;
+    this.isArmed = true;
+    setImmediate(() => this.end());
+  }
+
+  private end(): void {
+    const { known } = this;
+    this.isArmed = false;
+    this.heard = null;
+    this.given = 0;
+    this.givenToStrangers = 0;
+    this.known = [];
+    for (const ready of known) ready.give();
+    for (const ready of this.strangers) {
+      if (this.givenToStrangers === PER_TURN) break;
+      this.givenToStrangers += 1;
+      this.strangers.delete(ready);
+      ready.give();
+    }
+    if (this.strangers.size > 0) this.arm();
+  }
+}

@@ -1,0 +1,200 @@
+// One content on its way into lent memory, wherever its bytes come from: hashed while it arrives, compared to its limit at each byte.
+// What has arrived while there is no memory for it is kept aside.
+import { createHash, type Hash, hash } from 'node:crypto';
+import { Failure } from '../errors.js';
+import { SMALL_UPLOAD_BYTES } from '../limits.js';
+import type { InLine, Line } from '../waiting/line.js';
+import { type Block, blockSize, copyInto } from './memory/arena.js';
+
+/** Who receives it. */
+export interface ContentOwner {
+  /** What was kept aside is in the content now: there was room. */
+  onRoom(): void;
+  /** It has waited too long, or its memory is needed for others. It must be released now. */
+  onNoRoom(reason: Failure): void;
+}
+
+/** Memory that contents share. */
+export interface Lender {
+  /** The largest content that any protocol takes. */
+  readonly largestBytes: number;
+  /**
+   * Asks for room for so many bytes, of which the content has its `sizeBytes`; these are in the new block then. True: there is room now.
+   * False: the content hears of it, and keeps what has arrived until then; it may ask for more meanwhile.
+   */
+  grow(content: Content, bytes: number): boolean;
+  /** The content is whole: it won't grow, and isn't ended for the sake of others any more. */
+  seal(content: Content): void;
+  /** Takes everything back; those that wait are served after it. */
+  release(content: Content): void;
+}
+
+/** What one account has. Only the lender and the line of those who wait write to it. */
+export interface Account {
+  readonly id: string;
+  /** Bytes of the shared part, those that wait included. */
+  sharedBytes: number;
+  /** Those of them that wait. */
+  waitingBytes: number;
+  /** Bytes of the finishing room. */
+  finishingBytes: number;
+  /** What its contents on their way may still ask for. */
+  claimedBytes: number;
+  /** Those that have begun and are not released. */
+  contents: number;
+  /** On their way, the oldest first. */
+  readonly receiving: Line<Content>;
+  /** Those that wait, each with the oldest first. */
+  readonly waitingSmall: Content[];
+  readonly waitingLarge: Content[];
+}
+
+export interface ContentBounds {
+  /** Whose memory it is. */
+  readonly account: string;
+  readonly limitBytes: number;
+  readonly expectedBytes: number;
+}
+
+/** Content up to this size is hashed when it is whole, in one step: a hash object costs as much as hashing some KB. */
+const HASHED_AT_ONCE_BYTES = 64 * 1024;
+const NOTHING: Block = new Uint8Array(new SharedArrayBuffer(0));
+
+export class Content implements InLine<Content> {
+  readonly lender: Lender;
+  readonly owner: ContentOwner;
+  /** Of the protocol: one byte more is refused. */
+  readonly limitBytes: number;
+  /** The first `sizeBytes` of it are the content so far. Nobody else has it until the release. */
+  block: Block;
+  sizeBytes: number;
+  /** 64 lower-case hexadecimal characters, once it is whole. */
+  sha256: string;
+  isReleased: boolean;
+  /** Bytes that have arrived and have no room. */
+  asideBytes: number;
+  #aside: Uint8Array[] | null;
+  #running: Hash | null;
+  #hashedBytes: number;
+
+  // What follows is written by the lender alone.
+  readonly accountId: string;
+  /** Its largest block. */
+  readonly limitSize: number;
+  readonly isSmall: boolean;
+  /** It is whole. */
+  isSealed: boolean;
+  /** Null: nothing has arrived. */
+  account: Account | null;
+  beganAtMs: number;
+  /** In the order in which they began. */
+  number: number;
+  /** How many bytes of the block are of the finishing room. */
+  finishingBytes: number;
+  neededBytes: number;
+  /** Of `asideBytes`, those that are counted. */
+  waitingBytes: number;
+  waitingSinceMs: number;
+  /** Until when its wait has been counted. */
+  countedMs: number;
+  /** Others have what it waits for, not its own account. */
+  isHeldUp: boolean;
+  /** How long it may wait for others, and for its own account, all waits together. */
+  waitLeftMs: number;
+  ownWaitLeftMs: number;
+  /** In the line of those of its account that are on their way. */
+  before: Content | null;
+  behind: Content | null;
+
+  /** `expectedBytes`: what it may have at most, as was declared. Nothing is lent for that, and the content must stay below it. */
+  constructor(lender: Lender, { account, limitBytes, expectedBytes }: ContentBounds, owner: ContentOwner) {
+    this.lender = lender;
+    this.owner = owner;
+    this.limitBytes = limitBytes;
+    this.block = NOTHING;
+    this.sizeBytes = 0;
+    this.sha256 = '';
+    this.isReleased = false;
+    this.asideBytes = 0;
+    this.#aside = null;
+    this.#running = null;
+    this.#hashedBytes = 0;
+    this.accountId = account;
+    this.limitSize = blockSize(expectedBytes, lender.largestBytes);
+    this.isSmall = expectedBytes <= SMALL_UPLOAD_BYTES;
+    this.isSealed = false;
+    this.account = null;
+    this.beganAtMs = 0;
+    this.number = 0;
+    this.finishingBytes = 0;
+    this.neededBytes = 0;
+    this.waitingBytes = 0;
+    this.waitingSinceMs = 0;
+    this.countedMs = 0;
+    this.isHeldUp = false;
+    this.waitLeftMs = 0;
+    this.ownWaitLeftMs = 0;
+    this.before = null;
+    this.behind = null;
+  }
+
+  /** Bytes are kept aside: the owner hears when there is room, and nothing should be appended before that. */
+  get isWaiting(): boolean {
+    return this.#aside !== null;
+  }
+
+  /** Copies the bytes in, or aside. Throws Failure `fileTooLarge` at the first byte over the limit. */
+  append(bytes: Uint8Array): void {
+    const total = this.sizeBytes + this.asideBytes + bytes.length;
+    if (total > this.limitBytes) throw new Failure('fileTooLarge');
+    if ((total <= this.block.length || this.lender.grow(this, total)) && this.#aside === null) this.#write(bytes);
+    // A copy: the caller's memory is not ours after this call. A content that is refused within the call has nothing any more.
+    else if (!this.isReleased) {
+      this.#aside ??= [];
+      this.#aside.push(new Uint8Array(bytes));
+      this.asideBytes += bytes.length;
+    }
+  }
+
+  /** For the lender: there is room for all that has arrived. */
+  takeUp(): void {
+    if (this.isReleased) return;
+    const aside = this.#aside ?? [];
+    this.#aside = null;
+    this.asideBytes = 0;
+    for (const bytes of aside) this.#write(bytes);
+    this.owner.onRoom();
+  }
+
+  /** All of it has come; to be called when nothing waits. Throws Failure `fileEmpty`. */
+  finish(): void {
+    const { block, sizeBytes } = this;
+    if (sizeBytes === 0) throw new Failure('fileEmpty');
+    this.lender.seal(this);
+    if (this.#running === null) this.sha256 = hash('sha256', block.subarray(0, sizeBytes));
+    else this.sha256 = this.#running.digest('hex');
+  }
+
+  /** Gives the memory back: nothing writes to it or reads it any more. */
+  release(): void {
+    if (this.isReleased) return;
+    this.isReleased = true;
+    this.#aside = null;
+    this.lender.release(this);
+    this.block = NOTHING;
+  }
+
+  #write(bytes: Uint8Array): void {
+    copyInto(this.block, this.sizeBytes, bytes);
+    this.sizeBytes += bytes.length;
+    if (this.sizeBytes <= HASHED_AT_ONCE_BYTES) return;
+    this.#running ??= createHash('sha256');
+    this.#running.update(this.block.subarray(this.#hashedBytes, this.sizeBytes));
+    this.#hashedBytes = this.sizeBytes;
+  }
+}
+
+/** Throws Failure `fileTooLarge`: also for a length that was only declared. */
+export function assertWithin(limitBytes: number, sizeBytes: number): void {
+  if (sizeBytes > limitBytes) throw new Failure('fileTooLarge');
+}

@@ -1,0 +1,151 @@
+// A scan that comes by HTTP: the form of an exchange in, the six fields or an error out.
+import { Failure } from '../../errors.js';
+import type { Exchange } from '../../http/exchange.js';
+import { CONTENT_LIMIT_BYTES, MULTIPART_ENVELOPE_BYTES, REFUSED_NAME_MS } from '../../limits.js';
+import { CoarseTimer, type TimerOwner } from '../../waiting/coarse-timer.js';
+import type { Content } from '../content.js';
+import { Scan, type ScanParts } from '../scan.js';
+import { replyTo } from './answers.js';
+import { boundaryOf } from './form-headers.js';
+import { MalformedMultipart } from './malformed-multipart.js';
+import { type FormTarget, MultipartReader } from './multipart-reader.js';
+
+/** What a route says of its forms. */
+export interface FormSettings {
+  /** Otherwise the form must hold a file. */
+  readonly takesUrls: boolean;
+  /** For the client: the time in which it waits for memory doesn't count. */
+  readonly timeoutMs: number;
+  readonly onSurprise: (exchange: Exchange, error: unknown) => void;
+}
+
+export class HttpScan extends Scan implements FormTarget, TimerOwner {
+  protected readonly limitBytes: number;
+  readonly #exchange: Exchange;
+  readonly #settings: FormSettings;
+  #reader: MultipartReader | null;
+  readonly #timer: CoarseTimer;
+  /** Of the time for the client, while it waits for us. */
+  #leftMs: number;
+  /** The request has declared more than any form with a file within the limit has: it is read up to the file's name. */
+  #isTooLarge: boolean;
+
+  constructor(parts: ScanParts, exchange: Exchange, settings: FormSettings) {
+    super(parts, exchange.requestId);
+    this.limitBytes = CONTENT_LIMIT_BYTES;
+    this.#exchange = exchange;
+    this.#settings = settings;
+    this.#reader = null;
+    this.#timer = new CoarseTimer(this);
+    this.#leftMs = settings.timeoutMs;
+    this.#isTooLarge = false;
+    exchange.onGone((reason) => {
+      // There was no memory for what has arrived: the client is there.
+      if (reason instanceof Failure) this.fail(reason);
+      else this.onGone(reason);
+    });
+  }
+
+  protected receive(): void {
+    const exchange = this.#exchange;
+    const { body } = exchange;
+    this.#isTooLarge = body.kind === 'sized' && body.bytes > this.limitBytes + MULTIPART_ENVELOPE_BYTES;
+    this.#reader = this.#openReader();
+    // What declares too much is refused in any case, also while nothing of the body comes: its name is waited for a moment.
+    if (this.#isTooLarge) this.#leftMs = REFUSED_NAME_MS;
+    this.#timer.start(this.#leftMs);
+    exchange.receive(this);
+  }
+
+  #openReader(): MultipartReader {
+    try {
+      return new MultipartReader(boundaryOf(this.#exchange.headers), this);
+    } catch (error) {
+      throw asFailure(error);
+    }
+  }
+
+  protected endReceiving(): void {
+    this.#timer.stop();
+    if (this.filename === '') this.filename = this.#reader?.filename ?? '';
+  }
+
+  /** For the exchange: bytes of the body, which are ours only until this returns. */
+  chunk(bytes: Uint8Array): void {
+    if (this.isDecided || this.#reader === null) return;
+    try {
+      this.#reader.write(bytes);
+      this.holdIfFull();
+    } catch (error) {
+      this.fail(asFailure(error));
+    }
+  }
+
+  /** For the exchange: the body is over. */
+  end(): void {
+    if (this.isDecided || this.#reader === null) return;
+    try {
+      const url = this.#reader.end();
+      if (url === null) this.endOfContent();
+      else this.#takeUrl(url);
+    } catch (error) {
+      this.fail(asFailure(error));
+    }
+  }
+
+  /** For the form: bytes of its file. */
+  onFileBytes(bytes: Buffer): void {
+    if (this.#isTooLarge) throw new Failure('fileTooLarge');
+    (this.received ?? this.#openContent()).append(bytes);
+  }
+
+  #openContent(): Content {
+    const { body } = this.#exchange;
+    return this.openContent(body.kind === 'sized' ? Math.min(body.bytes, this.limitBytes) : this.limitBytes);
+  }
+
+  #takeUrl(url: string): void {
+    this.isWhole = true;
+    if (!this.#settings.takesUrls) throw new Failure('urlRejected', 'this route scans uploads only');
+    this.fetchUrl(url);
+  }
+
+  onDue(): void {
+    this.fail(
+      this.#isTooLarge ? new Failure('fileTooLarge') : new Failure('uploadTooSlow', `${this.#settings.timeoutMs} ms`),
+    );
+  }
+
+  protected hold(): void {
+    this.#leftMs = this.#timer.leftMs();
+    this.#timer.stop();
+    this.#exchange.pauseBody();
+  }
+
+  protected goOn(): void {
+    this.#timer.start(this.#leftMs);
+    this.#exchange.resumeBody();
+  }
+
+  protected watch(): void {
+    this.#exchange.watch();
+  }
+
+  protected unwatch(): void {
+    this.#exchange.unwatch();
+  }
+
+  protected signal(): AbortSignal {
+    return this.#exchange.signal();
+  }
+
+  protected answer(): void {
+    const { problem } = this;
+    if (this.verdict === null && !(problem instanceof Failure)) this.#settings.onSurprise(this.#exchange, problem);
+    this.#exchange.reply(replyTo(this));
+  }
+}
+
+function asFailure(error: unknown): unknown {
+  return error instanceof MalformedMultipart ? new Failure('malformedMultipart', error.message) : error;
+}

@@ -1,0 +1,138 @@
+import type { AccessControl } from '../admission/access.js';
+import type { Config } from '../config/config.js';
+import { createDownloads, type Downloads } from '../download/downloads.js';
+import { createGuard } from '../download/guard.js';
+import { createResolve, readHostsFile } from '../download/resolve.js';
+import type { Signatures } from '../engine/signatures.js';
+import type { ScanPool } from '../engine/threads/pool.js';
+import type { DescriptorPlan } from '../http/descriptors.js';
+import type { EndedRequest } from '../http/server.js';
+import { MEMORY_RESERVE_SHARE } from '../limits.js';
+import type { EventLog } from '../log.js';
+import { createScanRoutes } from '../scan/http/route.js';
+import { createUploadMemory, type UploadMemory } from '../scan/memory/memory.js';
+import { createRefunds } from '../scan/refunds.js';
+import type { EndedScan, ScanParts } from '../scan/scan.js';
+import type { VerdictCache } from '../scan/verdicts/cache.js';
+import { createKnownVerdicts } from '../scan/verdicts/known.js';
+import { createSharedVerdicts, type SharedVerdicts } from '../scan/verdicts/shared.js';
+import type { RedisCommands } from '../store/redis/redis.js';
+
+export interface SharedByScans {
+  readonly memories: ReturnType<typeof createMemories>;
+  readonly pool: ScanPool;
+  readonly signatures: Signatures;
+  /** Contents that are not scanned, as SHA-256. */
+  readonly refused: ReadonlySet<string>;
+  readonly descriptors: DescriptorPlan;
+  readonly version: string;
+}
+
+/** What scans leave behind, and who may ask for them. */
+export interface Surrounding extends Pick<ScanParts, 'history' | 'onEnded'> {
+  readonly access: AccessControl;
+  readonly cache: VerdictCache;
+  readonly shared: SharedVerdicts | null;
+}
+
+export function openScans(
+  config: Config,
+  log: EventLog,
+  { refused, pool, signatures, memories, descriptors, version }: SharedByScans,
+  { access, cache, shared, history, onEnded }: Surrounding,
+) {
+  return createScanRoutes({
+    scans: {
+      pool,
+      isRefused: (sha256) => refused.has(sha256),
+      signatures,
+      known: createKnownVerdicts({ cache, shared, scope: config.verdictScope }),
+      uploadMemory: memories.uploads,
+      downloads: openDownloads(config, { descriptors, version }),
+      downloadMemory: memories.downloads,
+      history,
+      refunds: createRefunds(),
+      appEnv: config.appEnv,
+      now: Date.now,
+      onEnded,
+    },
+    access,
+    uploadTimeoutMs: config.uploadTimeoutMs,
+    onSurprise: tellOfSurprises(log),
+  });
+}
+
+export function tellOfSurprises(log: EventLog): (exchange: EndedRequest, error: unknown) => void {
+  return (exchange, error) => log.error({ ...about(exchange), err: error }, 'unforeseen error');
+}
+
+/** Of a scan, for the log. */
+export function fieldsOf(scan: EndedScan): Parameters<EventLog['event']>[0] {
+  return {
+    scanId: scan.scanId,
+    requestId: scan.requestId,
+    userId: scan.account,
+    keyId: scan.keyId,
+    durationMs: scan.durationMs,
+    sizeBytes: scan.wholeBytes,
+    sha256: scan.sha256,
+    status: scan.status,
+    virusName: scan.virusName,
+    engine: scan.lookedBy?.description ?? null,
+    cached: scan.looked !== 'now',
+    failure: scan.failure,
+    error: scan.error,
+  };
+}
+
+export function shareVerdicts(
+  { verdictCacheBytes, encryptedArchives }: Config,
+  redis: RedisCommands | null,
+  version: string,
+): SharedVerdicts | null {
+  if (redis === null || verdictCacheBytes === 0) return null;
+  return createSharedVerdicts(redis, { limitBytes: verdictCacheBytes, readBy: `${version} ${encryptedArchives}` });
+}
+
+/** Budgets of their own: slow origins must not keep uploads waiting. */
+export function createMemories(config: Config): Record<'uploads' | 'downloads', UploadMemory> {
+  const { uploadWaitMs: waitMs } = config;
+  return {
+    uploads: createUploadMemory({
+      budgetBytes: config.uploadMemoryBytes,
+      reserveShare: MEMORY_RESERVE_SHARE,
+      waitMs,
+      ownWaitMs: config.uploadTimeoutMs,
+      use: 'uploads',
+    }),
+    downloads: createUploadMemory({
+      budgetBytes: config.downloadMemoryBytes,
+      reserveShare: MEMORY_RESERVE_SHARE,
+      waitMs,
+      ownWaitMs: config.downloadTimeoutMs,
+      use: 'downloads',
+    }),
+  };
+}
+
+function openDownloads(
+  config: Config,
+  { descriptors, version }: { readonly descriptors: DescriptorPlan; readonly version: string },
+): Downloads {
+  return createDownloads({
+    guard: createGuard({ allowNetworks: config.urlAllowNetworks, ports: config.urlPorts }),
+    resolve: createResolve({ servers: config.urlDnsServers, hosts: readHostsFile() }),
+    limits: { perUser: config.downloadsPerUser, total: descriptors.downloads },
+    timeoutMs: config.downloadTimeoutMs,
+    userAgent: `Sluice/${version}`,
+  });
+}
+
+/** Characters of a path that go into the log: it may be 16 KB long, and anything. */
+const LOGGED_PATH = 200;
+/** A key may be deleted by its value, which then is in the path. */
+const KEY_IN_PATH = /^(\/web\/keys\/)(?!me$).+/;
+
+export function about({ requestId, method, path }: EndedRequest): Record<string, string> {
+  return { requestId, method, path: path.replace(KEY_IN_PATH, '$1{uuid}').slice(0, LOGGED_PATH) };
+}

@@ -1,0 +1,46 @@
+// Over the wire: uploads whose scans take long hold all scan threads, and a small one of the same account has its answer before any of them.
+import t from 'tap';
+import { faultEnvironment, faulty } from '../fixtures/faults.js';
+import { startServer } from '../fixtures/server.js';
+import { until } from '../fixtures/until.js';
+import { upload } from '../fixtures/upload.js';
+
+const THREADS = 2;
+/** More than there are threads. */
+const LARGE = 4;
+const LARGE_BYTES = 4 * 1024 * 1024;
+
+const server = await startServer({
+  env: { ...faultEnvironment, PLANS: 'BUSINESS:10000', SCAN_THREADS: String(THREADS) },
+});
+t.teardown(() => server.stop('SIGKILL'));
+const metricsUrl = `http://127.0.0.1:${await server.printed(/"port":(\d+),"msg":"metrics"/)}/metrics`;
+
+async function running(): Promise<number> {
+  const text = await (await fetch(metricsUrl)).text();
+  return Number(/^sluice_scans_running (\d+)$/m.exec(text)?.[1]);
+}
+
+t.test('a small scan has its verdict before any of the large ones of its own account', async (t) => {
+  const ended: string[] = [];
+  const rest = (serial: number): Buffer => Buffer.alloc(LARGE_BYTES, serial);
+  const large = Array.from({ length: LARGE }, async (_, serial) => {
+    const { status } = await upload(server.url, faulty('hang sleep 8', rest(serial)));
+    ended.push(`large ${status}`);
+  });
+  await until(async () => (await running()) === THREADS);
+  for (let serial = 0; serial < 5; serial += 1) {
+    const { status } = await upload(server.url, `small ${serial}`);
+    ended.push(`small ${status}`);
+  }
+  t.strictSame(
+    ended,
+    Array.from({ length: 5 }, () => 'small 200'),
+  );
+  t.equal(await running(), THREADS, 'the large ones hold the set');
+  await Promise.all(large);
+  t.strictSame(
+    ended.slice(5),
+    Array.from({ length: LARGE }, () => 'large 200'),
+  );
+});

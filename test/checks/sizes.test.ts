@@ -1,0 +1,78 @@
+// A file is a subject and a function fits a screen: how many lines each may have.
+import { readdirSync, readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import t from 'tap';
+import ts from 'typescript';
+
+const FILE_LINES_MAX = 450;
+const FUNCTION_LINES_MAX = 70;
+
+/** What has still to be cut, as `path` or `path function`. Nothing is added. */
+const stillTooLong: readonly string[] = [
+  'account/dashboard.ts openDashboard',
+  'account/sign-in-routes.ts createHandlers',
+  'account/sign-in.ts createSignIn',
+  'account/tokens.ts createTokens',
+  'admission/key-owners.ts createKeyOwners',
+  'admission/quota-hours.ts createQuotaHours',
+  'admission/quota-mirror.ts createQuotaMirror',
+  'billing/billing.ts createBilling',
+  'dashboard/scan/queue.ts createQueue',
+  'download/origin.ts requestOrigin',
+  'history/group-writer.ts createGroupWriter',
+  'history/intake.ts createIntake',
+  'history/segments.ts createSegments',
+  'http/connections.ts createConnections',
+  'http/node/wire.ts openNodeWire',
+  'http/uws/wire.ts openUwsWire',
+  'scan/memory/memory.ts createUploadMemory',
+  'scan/memory/waiters.ts createWaitingLine',
+  'scan/scan.ts',
+  'scan/verdicts/cache.ts createVerdictCache',
+  'service/metrics.ts addSignatures',
+  'store/redis/redis.ts createLink',
+  'supervisor/slot.ts createSlot',
+  'supervisor/suspects.ts createSuspects',
+];
+
+const root = fileURLToPath(new URL('../../../src', import.meta.url));
+
+interface Sized {
+  readonly what: string;
+  readonly lines: number;
+  readonly most: number;
+}
+
+function sizesOf(path: string): Sized[] {
+  const text = readFileSync(join(root, path), 'utf8');
+  const source = ts.createSourceFile(path, text, ts.ScriptTarget.Latest, true);
+  const lineOf = (position: number): number => source.getLineAndCharacterOfPosition(position).line + 1;
+  const found: Sized[] = [{ what: path, lines: lineOf(source.end) - 1, most: FILE_LINES_MAX }];
+  const visit = (node: ts.Node): void => {
+    if (ts.isFunctionLike(node)) {
+      const name = node.name?.getText(source) ?? nameOfPlace(node, source);
+      const lines = lineOf(node.end) - lineOf(node.getStart(source)) + 1;
+      found.push({ what: `${path} ${name}`, lines, most: FUNCTION_LINES_MAX });
+    }
+    ts.forEachChild(node, visit);
+  };
+  visit(source);
+  return found;
+}
+
+/** Of a function without a name: what it is given to. */
+function nameOfPlace({ parent }: ts.Node, source: ts.SourceFile): string {
+  if (ts.isVariableDeclaration(parent) || ts.isPropertyAssignment(parent)) return parent.name.getText(source);
+  return 'a function';
+}
+
+const files = readdirSync(root, { recursive: true, encoding: 'utf8' }).filter((path) => /\.tsx?$/.test(path));
+const tooLong = files.flatMap(sizesOf).filter(({ lines, most }) => lines > most);
+
+t.test('files and functions are short', async (t) => {
+  t.ok(files.length > 100);
+  for (const { what, lines, most } of tooLong) {
+    if (!stillTooLong.includes(what)) t.fail(`${what} has ${lines} lines, ${most} are the most`);
+  }
+});

@@ -1,0 +1,173 @@
+// Nothing is clean that nobody looked at: what libclamav passes over in containers is unpacked and looked at, or said to be incomplete.
+import { join } from 'node:path';
+import t from 'tap';
+import { ownSignaturesDirectory } from '../../src/paths.js';
+import { tar } from '../fixtures/archives.js';
+import { eicar } from '../fixtures/samples.js';
+import { load, temporaryFolder } from '../native/engine.js';
+import { compare, complaintAbout, verdictOf } from './compare.js';
+import { containers } from './containers.js';
+import { ordinary } from './ordinary.js';
+import { archived, compressors, sevenZip, zipOf } from './packers.js';
+
+const GENERATED = 150;
+const ORDINARY = 150;
+
+const { gz, bz2, xz, lzma, zst, lz4, lz4Legacy, lz } = compressors;
+const wanted = { name: 'wanted.com', content: eicar() };
+const harmless = { name: 'harmless.txt', content: Buffer.from('harmless text of a few words\n'.repeat(2000)) };
+const archive = tar([harmless, wanted]);
+const clean = tar([harmless]);
+const nothing = Buffer.alloc(0);
+const halves = (pack: (content: Buffer) => Buffer): Buffer =>
+  Buffer.concat([pack(archive.subarray(0, 1000)), pack(archive.subarray(1000))]);
+const cut = (bytes: Buffer): Buffer => bytes.subarray(0, Math.floor(bytes.length * 0.7));
+const damaged = (bytes: Buffer): Buffer => {
+  const copy = Buffer.from(bytes);
+  copy.fill(0x55, bytes.length >> 1, (bytes.length >> 1) + 8);
+  return copy;
+};
+const byMethod = (method: number): Buffer => zipOf([harmless, { ...wanted, method }]);
+const nested = (depth: number, content: Buffer): Buffer =>
+  Array.from({ length: depth }).reduce<Buffer>((inner) => zst(inner), content);
+
+/** The last member of a tar says its size in another way. */
+function withSize(bytes: Buffer, field: Buffer): Buffer {
+  const copy = Buffer.from(bytes);
+  const at = copy.lastIndexOf('wanted.com');
+  field.copy(copy, at + 124);
+  copy.fill(' ', at + 148, at + 156);
+  const sum = copy.subarray(at, at + 512).reduce((total, byte) => total + byte, 0);
+  copy.write(`${sum.toString(8).padStart(6, '0')}\0 `, at + 148, 'latin1');
+  return copy;
+}
+
+const damaged512 = (bytes: Buffer): Buffer => Buffer.concat([bytes.subarray(0, -1024), Buffer.alloc(1024, 'x')]);
+const deb = archived(
+  (names, path) => ['ar', ['rcD', path, ...names]],
+  [
+    { name: 'debian-binary', content: Buffer.from('2.0\n') },
+    { name: 'data.tar.xz', content: xz(archive) },
+  ],
+);
+
+const infected: Record<string, Buffer> = {
+  'bz2 of two streams': halves(bz2),
+  'bz2 with an empty stream first': Buffer.concat([bz2(nothing), bz2(archive)]),
+  'xz of two streams': halves(xz),
+  'gz of two streams with zeros between': Buffer.concat([
+    gz(archive.subarray(0, 1000)),
+    Buffer.alloc(512),
+    gz(archive.subarray(1000)),
+  ]),
+  'two zips': Buffer.concat([zipOf([harmless]), zipOf([wanted])]),
+  'two zips, the other way round': Buffer.concat([zipOf([wanted]), zipOf([harmless])]),
+  'zip by LZMA': byMethod(14),
+  'zip by zstd': byMethod(93),
+  'zip by xz': byMethod(95),
+  'zip behind other bytes': Buffer.concat([harmless.content, zipOf([...Array(20).fill(harmless), wanted])]),
+  'zip whose end is missing': zipOf([wanted, harmless]).subarray(0, -60),
+  lzma: lzma(archive),
+  zst: zst(eicar()),
+  'tar.zst': zst(archive),
+  'tar.zst of two frames': halves(zst),
+  lz4: lz4(archive),
+  'lz4 of old': lz4Legacy(archive),
+  lz: lz(archive),
+  'zst in a zip': zipOf([{ name: 'a.zst', content: zst(archive) }]),
+  'zip by zstd in a tar.gz': gz(tar([{ name: 'a.zip', content: byMethod(93) }])),
+  'bz2 of two streams in a zip by xz': zipOf([{ name: 'a.bz2', content: halves(bz2), method: 95 }]),
+  'zst in zst': nested(8, archive),
+  'two tars, one after the other': gz(Buffer.concat([clean, archive])),
+  'tar with a size of GNU': withSize(archive, Buffer.from([0x80, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 68])),
+  deb,
+  'lzma with an empty stream first': Buffer.concat([lzma(nothing), lzma(archive)]),
+  'xz of two streams with zeros between': Buffer.concat([xz(clean), Buffer.alloc(8), xz(archive)]),
+  'cut, behind what is infected': gz(archive).subarray(0, -6),
+};
+
+const folder = { name: 'a.bin', content: harmless.content };
+const by7z = (...options: string[]): Buffer => sevenZip(...options)([folder]);
+
+const incomplete: Record<string, [Buffer, string]> = {
+  'a local header with another method': [
+    zipOf([{ ...harmless, method: 8, localMethod: 0 }]),
+    'a zip can be read in several ways: two headers of a member contradict each other',
+  ],
+  'a local header without a size': [
+    zipOf([{ ...harmless, localIsEmpty: true }]),
+    'a zip can be read in several ways: two headers of a member contradict each other',
+  ],
+  'a method that nobody has': [zipOf([{ ...harmless, method: 98 }]), 'a member of a zip is compressed by method 98'],
+  'a method of 7z that the engine lacks': [by7z('-t7z', '-m0=Deflate'), 'engine cannot unpack this kind of 7z data'],
+  'a 7z whose end is missing': [cut(by7z('-t7z')), 'damaged 7z data'],
+  wim: [by7z('-twim'), 'engine cannot unpack WIM'],
+  'a damaged tar': [damaged512(clean), 'damaged tar data'],
+  'damaged bz2': [damaged(bz2(clean)), 'damaged bzip2 data'],
+  'damaged xz': [damaged(xz(clean)), 'damaged xz data'],
+  'damaged zst': [damaged(zst(clean)), 'damaged zstd data'],
+  'damaged bz2 in a zip': [zipOf([{ name: 'a.bz2', content: damaged(bz2(clean)) }]), 'damaged bzip2 data'],
+  'zst too deep': [nested(40, archive), 'engine limit exceeded: MaxRecursion'],
+  'a bomb of zst': [zst(zst(Buffer.alloc(400 << 20))), 'engine limit exceeded: MaxScanSize'],
+  'many small members': [
+    zipOf(
+      Array.from({ length: 10_100 }, (_, index) => ({ name: `${index}`, content: eicar().subarray(0, 40) })),
+      {
+        base: -1,
+      },
+    ),
+    'engine limit exceeded: MaxFiles',
+  ],
+};
+
+const truncated: Record<string, Buffer> = {
+  gz: cut(gz(clean)),
+  bz2: cut(bz2(clean)),
+  xz: cut(xz(clean)),
+  lzma: cut(lzma(clean)),
+  zst: cut(zst(clean)),
+  lz4: cut(lz4(clean)),
+  'gz in a zip': zipOf([{ name: 'a.gz', content: cut(gz(clean)) }]),
+  zip: zipOf([harmless, harmless]).subarray(0, -100),
+  tar: clean.subarray(0, 5000),
+};
+
+t.test('what libclamav passes over is looked at', async (t) => {
+  await load(t, [ownSignaturesDirectory]);
+  for (const [what, bytes] of Object.entries(infected)) t.equal(verdictOf(bytes), 'infected', what);
+});
+
+t.test('what nobody can look at is incomplete, and says why', async (t) => {
+  await load(t, [ownSignaturesDirectory]);
+  for (const [what, [bytes, reason]] of Object.entries(incomplete)) {
+    t.equal(verdictOf(bytes), `incomplete: ${reason}`, what);
+  }
+});
+
+t.test('a content and all that is inside of it have the time of one scan', async (t) => {
+  await load(t, [ownSignaturesDirectory], { maxScanTimeMs: 15 });
+  const slow = zipOf(Array.from({ length: 20 }, (_, index) => ({ name: `${index}`, content: Buffer.alloc(1 << 20) })));
+  for (const bytes of [zst(slow), lzma(zst(slow))]) {
+    t.equal(verdictOf(bytes), 'incomplete: engine limit exceeded: MaxScanTime');
+  }
+});
+
+t.test('what ends before its time is clean with a notice', async (t) => {
+  await load(t, [ownSignaturesDirectory]);
+  for (const [what, bytes] of Object.entries(truncated)) t.equal(verdictOf(bytes), 'clean, truncated', what);
+});
+
+t.test('no generated container is clean if a tool gets the test file out of it', async (t) => {
+  await load(t, [ownSignaturesDirectory]);
+  let opened = 0;
+  for await (const compared of compare(containers(1, GENERATED), join(temporaryFolder(t), 'containers'))) {
+    if (compared.tools !== '') opened += 1;
+    t.equal(complaintAbout(compared), undefined, compared.what);
+  }
+  t.ok(opened > GENERATED / 3, 'the tools open many of them');
+});
+
+t.test('ordinary archives and documents are clean', async (t) => {
+  await load(t, [ownSignaturesDirectory]);
+  for (const { what, bytes } of ordinary(ORDINARY)) t.equal(verdictOf(bytes), 'clean', what);
+});

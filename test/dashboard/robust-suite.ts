@@ -1,0 +1,115 @@
+// What a page does when parts of it can't be loaded, when the server is away, and when a dialog is closed by accident.
+import { execFile } from 'node:child_process';
+import { promisify } from 'node:util';
+import type { Page } from 'playwright-core';
+import { until } from '../fixtures/until.js';
+import { choose, file } from './scan-suite.js';
+import type { Setting, Subtest } from './setting.js';
+
+const run = promisify(execFile);
+const CHARTS = '**/assets/overview-charts*.js';
+
+function countLoads(page: Page): () => number {
+  let loads = 0;
+  page.on('load', () => {
+    loads += 1;
+  });
+  return () => loads;
+}
+
+/** Only an account that has scanned something has charts. */
+async function scanned(page: Page): Promise<void> {
+  await page.getByRole('button', { name: 'Try a harmless test file' }).click();
+  await page.getByText('1 of 1 finished').waitFor();
+  await page.getByRole('button', { name: 'Clear the finished ones' }).click();
+}
+
+export async function robustSuite(tap: Subtest, { signedIn }: Setting): Promise<void> {
+  tap.test('a part that can not be loaded makes one reload, then a page that says so', async (t) => {
+    const { page } = await signedIn('/scan');
+    await scanned(page);
+    await page.getByRole('link', { name: 'API keys' }).click();
+    await page.getByText('No keys yet').waitFor();
+    await page.route(CHARTS, (route) => route.abort());
+    const loads = countLoads(page);
+    await page.getByRole('link', { name: 'Overview' }).click();
+    await page.getByText('A part of this page could not be loaded').waitFor();
+    t.equal(loads(), 1);
+    await page.getByRole('link', { name: 'API keys' }).click();
+    await page.getByText('No keys yet').waitFor();
+    t.equal(loads(), 1, 'other pages still work');
+    await page.getByRole('link', { name: 'Overview' }).click();
+    await page.unroute(CHARTS);
+    await page.getByRole('button', { name: 'Load again' }).click();
+    await page.getByText('Whole days, UTC.').waitFor();
+    t.equal(loads(), 2);
+  });
+
+  tap.test('files that are queued stay queued when a part of another page can not be loaded', async (t) => {
+    const { page } = await signedIn('/scan');
+    await scanned(page);
+    await page.route('**/web/scans', (route) => route.abort());
+    await page.route('**/livez', (route) => route.abort());
+    await page.route(CHARTS, (route) => route.abort());
+    await choose(page, [file('waits.txt')]);
+    await page.getByText('The server does not answer.').waitFor();
+    const loads = countLoads(page);
+    await page.getByRole('link', { name: 'Overview' }).click();
+    await page.getByText('A part of this page could not be loaded').waitFor();
+    await page.unrouteAll();
+    await page.getByRole('link', { name: 'Scan', exact: true }).click();
+    await page.getByText('1 of 1 finished').waitFor();
+    t.equal(loads(), 0);
+  });
+
+  tap.test('one line says that the server can not be reached, and goes away by itself', async (t) => {
+    const { page } = await signedIn('/keys');
+    await page.getByText('No keys yet').waitFor();
+    await page.route(/\/web\/|\/livez|\/version/, (route) => route.abort());
+    await page.getByRole('link', { name: 'Overview' }).click();
+    const line = page.getByText('The server can’t be reached.');
+    await line.waitFor();
+    await until(async () => (await page.getByText('Waiting for the server.').count()) >= 4);
+    t.equal(await line.count(), 1);
+    t.equal(await page.getByRole('alert').count(), 0, 'no box for each panel');
+    await page.unrouteAll();
+    await line.waitFor({ state: 'detached' });
+    await page.getByText('0 of 6 scans used').waitFor();
+    t.equal(await page.getByText('Waiting for the server.').count(), 0);
+  });
+
+  tap.test('a new key is not lost by Esc, its line runs as it is pasted, and the focus goes back', async (t) => {
+    const { page } = await signedIn('/keys');
+    const button = page.getByRole('button', { name: 'Create a key' }).first();
+    await button.click();
+    const dialog = page.getByRole('dialog');
+    await dialog.getByLabel('Name').fill('terminal');
+    await dialog.getByRole('button', { name: 'Create a key' }).click();
+    const value = await dialog.getByLabel('Key', { exact: true }).inputValue();
+    await page.keyboard.press('Escape');
+    t.equal(await dialog.getByLabel('Key', { exact: true }).inputValue(), value, 'it is still there');
+    const line = (await dialog.getByRole('tabpanel').locator('pre').textContent()) ?? '';
+    const { stdout } = await run('/bin/bash', ['-c', `set -e; ${line}`]);
+    t.match(JSON.parse(stdout), { filename: 'eicar.com', infected: true });
+    await dialog.getByRole('button', { name: 'I have copied it' }).click();
+    await dialog.waitFor({ state: 'detached' });
+    t.equal(await page.evaluate('document.activeElement.textContent'), 'Create a key');
+  });
+
+  tap.test('a key can be copied where the browser has no clipboard for scripts, as over plain http', async (t) => {
+    const { page } = await signedIn('/keys');
+    await page.addInitScript("Object.defineProperty(navigator, 'clipboard', { value: undefined })");
+    await page.reload();
+    await page.getByRole('button', { name: 'Create a key' }).first().click();
+    const dialog = page.getByRole('dialog');
+    await dialog.getByLabel('Name').fill('intranet');
+    await dialog.getByRole('button', { name: 'Create a key' }).click();
+    const value = await dialog.getByLabel('Key', { exact: true }).inputValue();
+    await dialog.getByRole('button', { name: 'Copy' }).first().click();
+    await dialog.getByRole('button', { name: 'Copied', exact: true }).waitFor();
+    await dialog.getByRole('button', { name: 'I have copied it' }).click();
+    await page.getByRole('button', { name: 'Create a key' }).first().click();
+    await dialog.getByLabel('Name').press('Control+V');
+    t.equal(await dialog.getByLabel('Name').inputValue(), value);
+  });
+}

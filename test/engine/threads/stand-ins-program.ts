@@ -1,0 +1,60 @@
+// A child process of the tests: two scan threads and up to four beside them, scans that take long, and what is seen of it.
+import { startPool } from '../../../src/engine/threads/pool.js';
+import { scanOnce } from '../../../src/engine/threads/scan-once.js';
+import { faulty } from '../../fixtures/faults.js';
+import { sharedBytes } from '../../fixtures/shared-bytes.js';
+import { until } from '../../fixtures/until.js';
+import { serveFolder } from '../../native/engine.js';
+
+const [databases, temporaryDirectory] = process.argv.slice(2);
+if (databases === undefined || temporaryDirectory === undefined) throw new Error('usage: databases temporary');
+
+await serveFolder(databases, temporaryDirectory);
+const pool = startPool({
+  threads: 2,
+  threadsMost: 6,
+  keepMs: 500,
+  queueLimit: 100,
+  scanTimeoutMs: 60_000,
+  sandbox: 'off',
+});
+const kinds: string[] = [];
+pool.onTurn((kind) => kinds.push(kind));
+const ended: string[] = [];
+const LONG = 'hang sleep 6';
+const SHORT = 'fail 20';
+
+async function scan(account: string, order: string, rest: string | Uint8Array = account): Promise<void> {
+  const bytes = faulty(order, rest);
+  await scanOnce(pool, sharedBytes(bytes), bytes.length, { account });
+  ended.push(`${account}: ${order}`);
+}
+
+await scan('one', SHORT);
+// As large as what takes long usually is.
+const large = Buffer.alloc(5 * 1024 * 1024);
+const all = [1, 2, 3, 4].map(() => scan('one', LONG, large));
+await until(() => pool.running === 2);
+for (let serial = 0; serial < 3; serial += 1) await scan('one', SHORT);
+await scan('another', SHORT);
+const first = { kinds: [...kinds], ended: [...ended], running: pool.running, waiting: pool.waiting };
+await Promise.all(all);
+await until(() => pool.running === 0);
+
+// Small ones that take long, more of them than there are threads.
+ended.length = 0;
+all.push(...Array.from({ length: 6 }, () => scan('one', LONG)));
+await until(() => pool.running === 4);
+all.push(scan('two', LONG));
+await until(() => pool.running === 5);
+all.push(scan('three', LONG));
+await until(() => pool.running === 6);
+all.push(scan('four', SHORT));
+const { standIns, waiting, accountsWaiting, threadsOpen } = pool;
+await Promise.all(all);
+await until(() => pool.running === 0);
+await until(() => pool.threadsOpen === 2);
+await scan('one', SHORT);
+const bound = { standIns, waiting, accountsWaiting, threadsOpen, ended, lastKind: kinds.at(-1) };
+process.stdout.write(JSON.stringify({ first, bound }));
+await pool.stop();

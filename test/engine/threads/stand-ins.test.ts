@@ -1,0 +1,44 @@
+// Scans that take long, with real threads: no short one waits behind them, its own account's or another's, and the threads beside the set are bounded.
+import { fileURLToPath } from 'node:url';
+import t from 'tap';
+import { z } from 'zod';
+import { start } from '../../fixtures/command.js';
+import { faultEnvironment } from '../../fixtures/faults.js';
+import { bodySignature, databaseFolder, temporaryFolder } from '../../native/engine.js';
+
+const report = z.object({
+  first: z.object({
+    kinds: z.array(z.string()),
+    ended: z.array(z.string()),
+    running: z.number(),
+    waiting: z.number(),
+  }),
+  bound: z.object({
+    standIns: z.number(),
+    waiting: z.number(),
+    accountsWaiting: z.number(),
+    threadsOpen: z.number(),
+    ended: z.array(z.string()),
+    lastKind: z.string(),
+  }),
+});
+
+t.test('long scans hold all threads: short ones have others, a bounded number, which are given back', async (t) => {
+  const program = fileURLToPath(new URL('./stand-ins-program.js', import.meta.url));
+  const databases = databaseFolder(t, { 'a.ndb': bodySignature('Test.A', 'a mark of this test') });
+  const { stdout, stderr, code } = await start(t, program, [databases, temporaryFolder(t)], { env: faultEnvironment })
+    .ended;
+  t.equal(code, 0, stderr);
+  const { first, bound } = report.parse(JSON.parse(stdout));
+  const shorts = ['one: fail 20', 'one: fail 20', 'one: fail 20', 'one: fail 20', 'another: fail 20'];
+  t.strictSame(first.ended, shorts, 'none of those that hold the threads has ended');
+  t.strictSame(first.kinds.slice(3), ['standIn', 'standIn', 'standIn', 'standIn']);
+  t.strictSame([first.running, first.waiting], [2, 2], 'large ones of one account wait for the set');
+
+  t.equal(bound.standIns, 4);
+  t.ok(bound.threadsOpen <= 6, `${bound.threadsOpen} threads`);
+  t.equal(bound.accountsWaiting, 2, 'one account has what it may hold, and for the last one there is no thread');
+  t.equal(bound.waiting, 3);
+  t.ok(bound.ended.indexOf('four: fail 20') < 7, 'it had the first one that came free');
+  t.equal(bound.lastKind, 'alone');
+});

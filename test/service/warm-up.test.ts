@@ -1,0 +1,57 @@
+// A new process scans for itself before it is ready, and nobody ever sees these scans: no row, no unit, no metric.
+import t from 'tap';
+import { startServer } from '../fixtures/server.js';
+import { bearer, signIn } from '../fixtures/sign-in.js';
+import { until } from '../fixtures/until.js';
+import { upload } from '../fixtures/upload.js';
+
+const server = await startServer({ env: { SCAN_THREADS: '2', PLANS: 'FREE:5', BOOTSTRAP_PLAN: 'FREE' } });
+t.teardown(() => server.stop());
+
+t.test('it has scanned before it was ready', async (t) => {
+  const line = await server.printed(/^(.*"msg":"ready".*)$/m);
+  t.match(JSON.parse(line), { scans: Number, warmUpMillis: Number });
+  t.ok(JSON.parse(line).scans > 0);
+  t.match(await (await fetch(`${server.url}/readyz`)).json(), { status: 'ready' });
+});
+
+t.test('these scans left nothing', async (t) => {
+  const port = await server.printed(/"port":(\d+),"msg":"metrics"/);
+  const metrics = await (await fetch(`http://127.0.0.1:${port}/metrics`)).text();
+  const valuesOf = (name: string): string[] =>
+    [...metrics.matchAll(/^([a-z_]+)(?:\{[^}]*\})? (\S+)$/gm)].flatMap(([, of, value = '']) =>
+      of === name ? [value] : [],
+    );
+  for (const name of ['sluice_scans_total', 'sluice_scan_failures_total']) t.strictSame(valuesOf(name), [], name);
+  for (const name of [
+    'sluice_scanned_bytes_total',
+    'sluice_scan_seconds_count',
+    'sluice_scan_wait_seconds_count',
+    'sluice_journal_rows',
+    'sluice_upload_memory_bytes',
+    'sluice_verdict_cache_entries',
+  ]) {
+    t.ok(
+      valuesOf(name).every((value) => value === '0'),
+      `${name}: ${valuesOf(name)}`,
+    );
+  }
+  // The engine's own trial at its load.
+  t.strictSame(valuesOf('sluice_gates_scans'), ['2']);
+  t.notMatch(server.output(), '"msg":"scan"');
+});
+
+t.test('the first scan of a client is the first that counts', async (t) => {
+  const first = await upload(server.url, 'some text');
+  t.equal(first.headers.get('x-ratelimit-remaining'), '4');
+  t.equal(first.headers.get('x-scan-cache'), 'MISS');
+  const headers = bearer((await signIn(server.url)).accessToken);
+  await until(async () => {
+    const page = await (await fetch(`${server.url}/web/scans/stats`, { headers })).json();
+    return JSON.stringify(page).includes('"totalElements":1,');
+  });
+  const port = await server.printed(/"port":(\d+),"msg":"metrics"/);
+  const metrics = await (await fetch(`http://127.0.0.1:${port}/metrics`)).text();
+  t.match(metrics, /^sluice_scans_total\{[^}]*\} 1$/m);
+  t.match(metrics, /^sluice_scan_wait_seconds_count\{class="alone"\} 1$/m);
+});

@@ -1,0 +1,63 @@
+// Where the stores are, as operators write it: UNIX sockets of Postgres, and clusters of Redis behind TLS.
+import { writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import t from 'tap';
+import { openPostgres } from '../../src/store/postgres.js';
+import { makeCertificate } from '../fixtures/certificate.js';
+import { serverPassword, startPostgres } from '../fixtures/postgres.js';
+import { startRedisCluster } from '../fixtures/redis.js';
+import { startServer } from '../fixtures/server.js';
+import { temporaryFolder } from '../fixtures/stores.js';
+import { upload } from '../fixtures/upload.js';
+
+t.test('a database behind a UNIX socket, in each way that libpq takes', async (t) => {
+  const server = await startPostgres();
+  t.teardown(() => server.stop());
+  const { port, pathname } = new URL(await server.database());
+  const login = `postgres:${serverPassword}`;
+  const folder = server.socketFolder;
+  for (const url of [
+    `postgres://${login}@${encodeURIComponent(folder)}:${port}${pathname}`,
+    `postgresql://${login}@${pathname}?host=${folder}&port=${port}`,
+    `postgres://${login}@:${port}${pathname}?host=${encodeURIComponent(folder)}&application_name=elsewhere`,
+  ]) {
+    const { sql, close } = await openPostgres({ kind: 'url', url });
+    t.strictSame([...(await sql`SELECT inet_client_addr() AS address`)], [{ address: null }], url);
+    await close();
+  }
+});
+
+t.test('a socket that is not there is named, the password is not', async (t) => {
+  const error: unknown = await openPostgres({ kind: 'url', url: 'postgres://me:secret@/sluice?host=/none' }).catch(
+    (e) => e,
+  );
+  t.match(error, { name: 'StoreError', message: /^Postgres at \/none:5432\/sluice can't be used: .*ENOENT/ });
+  t.notMatch(String(error), 'secret');
+});
+
+t.test('the service on a socket and on a cluster that takes TLS alone, one of whose nodes is named', async (t) => {
+  const folder = temporaryFolder(t);
+  const authority = makeCertificate({ name: 'test authority', isAuthority: true });
+  const { cert, key } = makeCertificate({ name: 'redis', addresses: ['127.0.0.1'], issuer: authority });
+  const place = (name: string, text: string): string => {
+    writeFileSync(join(folder, name), text);
+    return join(folder, name);
+  };
+  const ca = place('ca.pem', authority.cert);
+  const cluster = await startRedisCluster({ cert: place('cert.pem', cert), key: place('key.pem', key), ca });
+  t.teardown(() => cluster.stop());
+  const postgres = await startPostgres();
+  t.teardown(() => postgres.stop());
+  const { port, pathname } = new URL(await postgres.database());
+  const env = {
+    DATABASE_URL: `postgres://postgres:${serverPassword}@${pathname}?host=${postgres.socketFolder}&port=${port}`,
+    REDIS_URL: String(cluster.masters[0]?.url).replace('rediss:', 'rediss+cluster:'),
+    NODE_EXTRA_CA_CERTS: ca,
+  };
+  const server = await startServer({ env });
+  t.teardown(() => server.stop());
+  t.match(await upload(server.url, 'harmless'), { status: 200, body: { infected: false } });
+  t.notMatch(server.output(), /Redis is away/);
+  const keys = await Promise.all(cluster.masters.map(({ client }) => client.keys('sluice:{u:*')));
+  t.equal(keys.flat().length, 1, 'the unit was counted in the cluster');
+});
