@@ -2,6 +2,7 @@
 import { constants } from 'node:os';
 import { performance } from 'node:perf_hooks';
 import { type Config, readConfig } from '../config/config.js';
+import type { Engine } from '../engine/engine.js';
 import { EXIT_CLEAN, EXIT_SIGNAL_BASE, EXIT_SOFTWARE } from '../exit-codes.js';
 import { createLog, type EventLog, type Log } from '../log.js';
 import { prepareService, serveUntilStopped } from '../service/server.js';
@@ -11,6 +12,7 @@ import { hasRootsRights, sayLastWords, setCoreDumps, watchTerminal } from '../su
 import { EXIT_UNAVAILABLE } from '../supervisor/slot.js';
 import { comeFirst } from '../urgency.js';
 import { reachableUrl, showFirstAccount } from './credentials.js';
+import { tellOfSignatures } from './signature-notice.js';
 
 /**
  * Resolves with the exit code once the service has stopped. The stop is asked for by a signal, or by the end of the IPC
@@ -60,6 +62,9 @@ async function serveUntil(
     if (service.account !== null) {
       showFirstAccount(service.account, reachableUrl(config, port), config.dataDirectory, log);
     }
+    const tell = (engine: Engine): void => tellOfSignatures(engine, config, reachableUrl(config, port), log);
+    // Signatures that can't be loaded are in the log already.
+    service.ready().then(tell, () => undefined);
   } catch (error) {
     log.fatal({ err: error }, 'the service could not start');
     return EXIT_UNAVAILABLE;

@@ -67,7 +67,7 @@ export function addSignatureCommands(
   signatures
     .command('update')
     .description('download newer signatures, or import a folder, and put them in place once they have been tried')
-    .option('--from <folder>', 'take them from a folder, without a network')
+    .option('--from <folder or URL>', 'take them from a folder, a mirror, or the URL of one file')
     .option('--into <folder>', 'where they go (default: the first configured folder that is not of the project)')
     .addHelpText('after', SIGNATURES_UPDATE_HELP)
     .action(async (options: { from?: string; into?: string }) => {

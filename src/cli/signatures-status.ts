@@ -114,7 +114,8 @@ function textOf({ folders, version, gates, server }: Status, dailyAt: number | n
   if (version !== null) lines.push(`Together version ${version}`);
   if (dailyAt !== null) {
     const days = (Date.now() / 1000 - dailyAt) / DAY_S;
-    lines.push(`The newest daily database is ${days.toFixed(1)} days old`);
+    const todo = days < 1 ? '' : ': `sluice signatures update` fetches a newer one';
+    lines.push(`The newest daily database is ${days.toFixed(1)} days old${todo}`);
   }
   if (gates !== null) lines.push(...gateLines(gates));
   if (server === null) lines.push('No server with signatures answers here');

@@ -5,7 +5,7 @@ import { copyFile, link, mkdir, mkdtemp, readdir, rename, rm, stat, utimes, writ
 import { tmpdir } from 'node:os';
 import { basename, extname, join, resolve } from 'node:path';
 import { type Config, readConfig } from '../config/config.js';
-import { databaseFiles } from '../engine/databases.js';
+import { databaseFiles, isDatabase } from '../engine/databases.js';
 import { presentFolders } from '../engine/folders.js';
 import { messageOfError } from '../error-text.js';
 import { EXIT_CLEAN, EXIT_FAILED, EXIT_SIGNAL_BASE } from '../exit-codes.js';
@@ -72,10 +72,11 @@ async function updateIn(
   signal: AbortSignal,
 ): Promise<string | null> {
   const present = await linkPresent(target, staging);
+  const source = sourceOf(from, config);
   const problem =
-    from === null
-      ? await download({ folder: staging, mirror: config.signaturesMirror, urls: config.signatureUrls, signal })
-      : await importFolder(resolve(from), staging);
+    source === null
+      ? await importFolder(resolve(from ?? ''), staging)
+      : await download({ folder: staging, ...source, signal });
   if (problem !== null || signal.aborted) return problem ?? 'interrupted';
   const changes = await changesOf(staging, target, present);
   if (changes.renamed.length + changes.removed.length === 0) {
@@ -91,6 +92,13 @@ async function updateIn(
   for (const name of changes.renamed) process.stdout.write(`${join(target, name)} is new\n`);
   for (const name of changes.removed) process.stdout.write(`${join(target, name)} is gone\n`);
   return null;
+}
+
+/** What is fetched: as configured, one file that `from` is the URL of, or all of the mirror there. Null: `from` is a folder. */
+function sourceOf(from: string | null, config: Config): Pick<DownloadOptions, 'mirror' | 'urls'> | null {
+  if (from === null) return { mirror: config.signaturesMirror, urls: config.signatureUrls };
+  if (!/^https?:\/\//.test(from) || !URL.canParse(from)) return null;
+  return isDatabase(new URL(from).pathname) ? { mirror: 'none', urls: [from] } : { mirror: from, urls: [] };
 }
 
 /** Names of what the target has. Its files are linked and not copied: a link that is replaced leaves the original as it is. */

@@ -11,11 +11,13 @@ import { type Operation, openApiDocument } from '../http/openapi.js';
 import type { Route } from '../http/router.js';
 import { jsonAnswer } from '../http/schema.js';
 import { WireTime, wireDay, wireTime } from '../wire-time.js';
+import { type Standing, standings } from './signature-standing.js';
 
 export interface RouteParts {
   /** What the rooms serve: scans, accounts, billing. */
   readonly served: readonly Route[];
   readonly signatures: () => SignatureState;
+  readonly standing: (engine: Engine) => Standing;
   /** The process has scanned for itself: no client waits for what only the first scans cost. */
   readonly isWarm: () => boolean;
   readonly history: () => HistoryState;
@@ -134,6 +136,7 @@ async function readiness(parts: RouteParts): Promise<Reply> {
     status: ready ? 'ready' : 'unavailable',
     engine:
       engine.kind === 'ready' && !isWarm() ? { status: 'loading', percent: 100 } : hide(describeState(engine, hide)),
+    signatures: engine.kind === 'ready' ? parts.standing(engine.engine) : null,
     admission: hide(describeAdmission(admissionProblem())),
     store: problem === null ? { status: 'ready' } : hide({ status: 'failed', message: problem }),
     history: hide(describeJournal(journal)),
@@ -259,6 +262,12 @@ export const Readiness = z.object({
     rules: Rules.optional(),
     reload: Reload.optional(),
   }),
+  signatures: z
+    .enum(standings)
+    .nullable()
+    .describe(
+      "`starter`: only the few that ship with Sluice; `current`, `old`: ClamAV's daily database is younger than a day, or not; `other`: others; null: none serve.",
+    ),
   admission: z.object({ status: z.enum(['ready', 'degraded']), message: reason }),
   store: z.object({ status: z.enum(['ready', 'failed']), message: reason }),
   history: z.object({

@@ -38,6 +38,7 @@ import { createRoutes } from './endpoints.js';
 import { createMetrics, type Metrics, startMetricsServer } from './metrics.js';
 import { openPages, type Pages } from './pages.js';
 import { about, createMemories, fieldsOf, openScans, shareVerdicts, tellOfSurprises } from './scans.js';
+import { createStandings } from './signature-standing.js';
 import { type Stopping, starting } from './starting.js';
 import { askStores, scanForItself, unkeptHistory, warmAccess } from './warm-up.js';
 
@@ -87,15 +88,26 @@ export async function createHttp(config: Config, log: EventLog, parts: HttpParts
   tellOfDescriptors(descriptors, config, log);
   const cache = createVerdictCache({ limitBytes: config.verdictCacheBytes });
   const memories = createMemories(config);
+  const standing = createStandings(config.signatureFolders, Date.now);
   const metrics = createMetrics({
     pool,
     memories,
     cache,
     signatures: () => signatures.state(),
+    standing,
     history: () => history.state(),
     admissionProblem: () => admission.problem(),
   });
-  const shared: SharedParts = { ...parts, library, descriptors, cache, memories, metrics, version: readVersion() };
+  const shared: SharedParts = {
+    ...parts,
+    library,
+    descriptors,
+    cache,
+    memories,
+    metrics,
+    standing,
+    version: readVersion(),
+  };
   const pages = openPages(dashboardDirectory);
   let isWarm = false;
   // What can't load has nothing to warm up, and serves as soon as it can.
@@ -125,6 +137,7 @@ interface SharedParts extends HttpParts {
   readonly cache: VerdictCache;
   readonly memories: ReturnType<typeof createMemories>;
   readonly metrics: Metrics;
+  readonly standing: ReturnType<typeof createStandings>;
   readonly version: string;
 }
 
@@ -176,6 +189,7 @@ async function openRoutes(
       ...pages.routes,
     ],
     signatures: () => signatures.state(),
+    standing: parts.standing,
     isWarm: parts.isWarm,
     history: () => history.state(),
     storeProblem: () => problemOf(postgres),

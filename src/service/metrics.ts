@@ -3,12 +3,14 @@
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
 import { isIP } from 'node:net';
 import { Counter, collectDefaultMetrics, Gauge, Histogram, Registry } from 'prom-client';
+import type { Engine } from '../engine/engine.js';
 import type { SignatureState } from '../engine/signature-state.js';
 import type { ScanPool } from '../engine/threads/pool.js';
 import type { HistoryState } from '../history/history.js';
 import type { UploadMemory } from '../scan/memory/memory.js';
 import type { EndedScan } from '../scan/scan.js';
 import type { VerdictCache } from '../scan/verdicts/cache.js';
+import type { Standing } from './signature-standing.js';
 
 export interface MetricsParts {
   readonly pool: Pick<
@@ -18,6 +20,7 @@ export interface MetricsParts {
   readonly memories: Readonly<Record<'uploads' | 'downloads', Lending>>;
   readonly cache: Pick<VerdictCache, 'entries' | 'sizeBytes'>;
   readonly signatures: () => SignatureState;
+  readonly standing: (engine: Engine) => Standing;
   readonly history: () => HistoryState;
   readonly admissionProblem: () => string | null;
 }
@@ -71,6 +74,7 @@ export function createMetrics(parts: MetricsParts): Metrics {
     parts.admissionProblem() === null ? 0 : 1,
   );
   addSignatures(registry, gauge, parts.signatures, own);
+  addStanding(gauge, parts);
   return {
     contentType: registry.contentType,
     ended,
@@ -212,6 +216,13 @@ function addWaits(registry: Registry): Parameters<ScanPool['onTurn']>[0] {
 }
 
 /** `own`: scans that nobody asked for. */
+function addStanding(gauge: AddGauge, { signatures, standing }: Pick<MetricsParts, 'signatures' | 'standing'>): void {
+  gauge('sluice_signatures_starter', '1: only the few signatures serve that ship with Sluice.', () => {
+    const state = signatures();
+    return state.kind === 'ready' && standing(state.engine) === 'starter' ? 1 : 0;
+  });
+}
+
 function addSignatures(
   registry: Registry,
   gauge: AddGauge,

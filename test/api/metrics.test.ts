@@ -64,6 +64,7 @@ t.test('scans are counted by what came of them', async (t) => {
   // Two contents, and for each that this account has scanned it.
   t.equal(values.get('sluice_verdict_cache_entries'), 4);
   t.equal(values.get('sluice_signatures'), 16);
+  t.equal(values.get('sluice_signatures_starter'), 1);
   for (const name of [
     'sluice_scans_waiting',
     'sluice_scan_threads_hung',

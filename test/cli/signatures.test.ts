@@ -54,7 +54,7 @@ t.test('status tells files, versions, ages and counts, and that no server answer
   t.equal(code, 0);
   t.match(stdout, `${folder}\n  a.ndb: 2 signatures\n`);
   t.match(stdout, /daily\.cvd: version 27000, 1234 signatures, built 2026-01-01T00:00:00, \d+ days old/);
-  t.match(stdout, /The newest daily database is [\d.]+ days old/);
+  t.match(stdout, /The newest daily database is [\d.]+ days old: `sluice signatures update` fetches a newer one/);
   t.match(stdout, 'No server with signatures answers here');
   const json = await run(t, ['status', '--json'], { SIGNATURES_DIR: folder });
   t.match(JSON.parse(json.stdout), {
@@ -137,6 +137,20 @@ t.test('update fetches from URLs, puts in place what loads, and has nothing to d
   const second = await run(t, ['update', '--into', into], env);
   t.equal(second.code, 0, second.stderr);
   t.match(second.stdout, 'has the newest signatures already');
+});
+
+t.test('update --from takes the URL of one file, or of a mirror, whatever is configured', async (t) => {
+  const url = await mirror(t, { 'own.ndb': NEW });
+  const into = databaseFolder(t, { 'kept.ndb': OLD });
+  const env = { SIGNATURES_MIRROR: 'http://127.0.0.1:1', SIGNATURES_URLS: 'http://127.0.0.1:1/none.ndb' };
+  const { code, stdout, stderr } = await run(t, ['update', '--into', into, '--from', `${url}/own.ndb`], env);
+  t.equal(code, 0, stderr);
+  t.match(stdout, /^OK: 3 signatures/);
+  t.strictSame(contentOf(into), { 'kept.ndb': OLD, 'own.ndb': NEW });
+  const empty = await run(t, ['update', '--into', into, '--from', url], env);
+  t.equal(empty.code, 2);
+  t.match(empty.stderr, 'sluice: nothing was changed: freshclam ended with');
+  t.strictSame(contentOf(into), { 'kept.ndb': OLD, 'own.ndb': NEW });
 });
 
 t.test('an update needs no name of the user that it runs as', { skip: noNamespaces }, async (t) => {
