@@ -84,8 +84,9 @@ function createHandlers(parts: SignInRouteParts): Record<'login' | 'register' | 
   const unknown = createRemembered<object>(now);
   const cookies = { secure: baseUrl?.startsWith('https:') ?? false };
 
-  function clientOf({ headers, remoteAddress }: Exchange): SignInClient {
-    const ipAddress = clientAddress(remoteAddress(), headers.get('x-forwarded-for'));
+  function clientOf(exchange: Exchange): SignInClient {
+    const { headers } = exchange;
+    const ipAddress = clientAddress(exchange.remoteAddress(), headers.get('x-forwarded-for'));
     return { userAgent: headers.get('user-agent') ?? '', ipAddress };
   }
 

@@ -1,24 +1,12 @@
-// One request and its lifetime: headers checked once, the body handed on as it arrives, one answer. That the client has gone is a state of it.
+// One request from its headers to its answer: headers checked once, the body handed on as it arrives, one answer. That the client has gone is a state of it.
 import { type Failure, Unavailable } from '../errors.js';
-import type { Holding } from './body-budget.js';
+import { DRAIN_BYTES, DRAIN_MS, DRAIN_SILENCE_MS, JSON_BODY_BYTES } from '../limits.js';
+import { CoarseTimer, type TimerOwner } from '../waiting/coarse-timer.js';
+import type { BodyBudget } from './body-budget.js';
 import { type Framing, readFraming } from './framing.js';
-import {
-  type BodySink,
-  closeInbound,
-  drainBody,
-  goOnWithBody,
-  holdBody,
-  type Inbound,
-  openInbound,
-  receiveBody,
-  resumeReading,
-  unwatchClient,
-  watchClient,
-} from './inbound.js';
-import { isPieces, type Outbound, openOutbound } from './outbound.js';
 import { requestIdOf } from './request-id.js';
 import type { Ready, Turns } from './turns.js';
-import type { AnswerHead, Wire } from './wire.js';
+import type { AnswerHead, Wire, WireOwner } from './wire.js';
 
 export interface Reply {
   readonly status: number;
@@ -30,227 +18,405 @@ export interface Reply {
   readonly contentType?: string;
 }
 
-/** Without getters, as Inbound is. */
-export interface Exchange extends Framing {
+export interface BodySink {
+  /** The bytes are the sink's only until this returns. */
+  chunk(bytes: Uint8Array): void;
+  end(): void;
+}
+
+/** What the exchanges of a server have in common. */
+export interface ExchangeHost {
+  readonly turns: Turns;
+  readonly bodies: BodyBudget;
+  /** Those whose sockets are read, and may be silent for long: `keepReading` is called every few seconds. */
+  readonly read: Set<Pick<Exchange, 'keepReading'>>;
+  /** The connection ends with an answer that is given now, because this process does. */
+  readonly isRetiring: boolean;
+  /** Status null: the client went away before its answer was out. */
+  ended(exchange: Exchange, status: number | null): void;
+}
+
+const BODILESS: readonly number[] = [204, 304];
+/** Most answers are there before that, and are spared what it costs. */
+const WATCHED_AFTER_MS = 100;
+
+export class Exchange implements Framing, WireOwner, Ready, TimerOwner {
+  readonly headers: Framing['headers'];
+  readonly body: Framing['body'];
+  readonly problem: Framing['problem'];
   readonly method: string;
   /** As sent, nothing decoded. */
   readonly path: string;
   /** What is behind the question mark, as sent; empty when there is none. */
   readonly query: string;
-  /** Of the other end of the connection, which may be a proxy. To be asked before anything is waited for: it goes with the connection. */
-  remoteAddress(): string;
   readonly requestId: string;
+  /** The connection ends with the answer. */
+  closeAfter: boolean;
+  isVouchedFor: boolean;
+
+  readonly #wire: Wire;
+  readonly #host: ExchangeHost;
+  #reply: Reply | null;
+  /** The answer is out, or the client gone: the wire is not touched any more, uWebSockets.js throws on a dead one. */
+  #isEnded: boolean;
+  #isGone: boolean;
+  #abortion: AbortController | null;
+  #goneListener: ((reason: Error) => void) | null;
+  /** All of the answer was sent but its last byte. */
+  #isButOneByte: boolean;
+  /** Goes on with an answer in pieces. */
+  #wake: (() => void) | null;
+  /** Of the budget, until the end. */
+  #heldBytes: number;
+
+  /** What becomes of bytes that arrive. */
+  #mode: 'kept' | 'received' | 'drained' | 'dropped';
+  /** Nobody receives them yet. */
+  #kept: Uint8Array[] | null;
+  /** Of the budget, for these. */
+  #keptBytes: number;
+  #sink: BodySink | null;
+  /** The whole body has arrived. */
+  #isWhole: boolean;
+  #isPaused: boolean;
+  /** The sink has no room. */
+  #isHeld: boolean;
+  /** There was no room for what is kept, and the body will never be whole. */
+  #lost: Failure | null;
+  #drainBytes: number;
+  #silence: NodeJS.Timeout | null;
+  #drainEnd: NodeJS.Timeout | null;
+  #watch: CoarseTimer | null;
+
+  /** Takes a request over from the HTTP library; to be called before its handler returns. */
+  constructor(wire: Wire, host: ExchangeHost) {
+    const { head } = wire;
+    const { headers, body, problem } = readFraming(head);
+    this.headers = headers;
+    this.body = body;
+    this.problem = problem;
+    this.method = head.method;
+    this.path = head.path;
+    this.query = head.query;
+    this.requestId = requestIdOf(headers);
+    // Nobody knows where a contradictory request ends, nor, for certain, a chunked one (framing.ts). HTTP/1.0 has no other end.
+    this.closeAfter = problem !== null || body.kind === 'chunked' || head.version === '1.0';
+    this.isVouchedFor = false;
+    this.#wire = wire;
+    this.#host = host;
+    this.#reply = null;
+    this.#isEnded = false;
+    this.#isGone = false;
+    this.#abortion = null;
+    this.#goneListener = null;
+    this.#isButOneByte = false;
+    this.#wake = null;
+    this.#heldBytes = 0;
+    this.#mode = 'kept';
+    this.#kept = null;
+    this.#keptBytes = 0;
+    this.#sink = null;
+    // uWebSockets.js never calls the data handler for `Content-Length: 0` when the header came in two packets.
+    this.#isWhole = body.kind === 'none';
+    this.#isPaused = false;
+    this.#isHeld = false;
+    this.#lost = null;
+    this.#drainBytes = 0;
+    this.#silence = null;
+    this.#drainEnd = null;
+    this.#watch = null;
+    host.turns.hear(this);
+    wire.open(this, !this.#isWhole);
+    if (!this.#isWhole) host.read.add(this);
+  }
+
+  /** Of the other end of the connection, which may be a proxy. To be asked before anything is waited for: it goes with the connection. */
+  remoteAddress(): string {
+    return this.#wire.remoteAddress();
+  }
+
   /** The client went away before its answer. */
-  isGone(): boolean;
+  isGone(): boolean {
+    return this.#isGone;
+  }
+
   /** Aborted when that happens. Costs some microseconds when it is first asked for. */
-  signal(): AbortSignal;
+  signal(): AbortSignal {
+    if (this.#abortion === null) {
+      this.#abortion = new AbortController();
+      // A late caller gets a signal that has aborted already.
+      if (this.#isGone) this.#abortion.abort(gone());
+    }
+    return this.#abortion.signal;
+  }
+
   /**
    * The same for less: calls the listener, with the reason that the signal would have, until it is taken off. One at a time. It is
    * also called, with a Failure, when the client is there and its body can't be had, because there was no memory for it.
    */
-  onGone(listener: ((reason: Error) => void) | null): void;
+  onGone(listener: ((reason: Error) => void) | null): void {
+    this.#goneListener = listener;
+    if (this.#isGone) listener?.(gone());
+    else if (this.#lost !== null) listener?.(this.#lost);
+  }
+
+  /** The caller is known: the part of the budget of bodies that strangers can't use is open to it. */
+  vouch(): void {
+    this.isVouchedFor = true;
+  }
+
+  // Its body.
+
   /** Delivers the body to the sink, from its first byte; until then the socket is held back. */
-  receive(sink: BodySink): void;
+  receive(sink: BodySink): void {
+    if (this.#lost !== null) return;
+    this.#mode = 'received';
+    this.#sink = sink;
+    const kept = this.#kept;
+    if (kept !== null) for (const bytes of kept) sink.chunk(bytes);
+    this.#forgetKept();
+    if (this.#isWhole) sink.end();
+    else if (!this.#isHeld) this.#resumeReading();
+  }
+
   /** Takes memory for so many bytes of the body from the budget of all of them, until the end; false: there is none. */
-  hold(bytes: number): boolean;
-  /** The caller is known: the part of that budget that strangers can't use is open to it. */
-  vouch(): void;
+  hold(bytes: number): boolean {
+    if (this.#isEnded || this.#reply !== null) return false;
+    if (!this.#host.bodies.take(bytes, this.isVouchedFor ? 'whole' : 'open')) return false;
+    this.#heldBytes += bytes;
+    return true;
+  }
+
   /** Holds the socket back while the sink has no room; what was read from it already is still delivered. */
-  pauseBody(): void;
+  pauseBody(): void {
+    this.#isHeld = true;
+    this.#pause();
+  }
+
   /** Goes on after that. */
-  resumeBody(): void;
+  resumeBody(): void {
+    this.#isHeld = false;
+    // The end of the body holds the socket as well, until the answer is out.
+    if (!this.#isWhole) this.#resumeReading();
+  }
+
   /**
    * Lets the socket be read on, a tenth of a second later, while a slow answer is made, once the body is there: else a client that leaves is noticed only
    * with the answer. The price: a request that comes before the answer closes the connection (uWebSockets.js).
    */
-  watch(): void;
+  watch(): void {
+    if (this.#isEnded || !this.#isWhole || this.#watch !== null) return;
+    this.#watch = new CoarseTimer(this);
+    this.#watch.start(WATCHED_AFTER_MS);
+  }
+
+  onDue(): void {
+    this.#resumeReading();
+    this.#host.read.add(this);
+  }
+
   /** Ends the watch: a request that comes now is answered after this one. */
-  unwatch(): void;
-  /** Answers, once. Does nothing when the client is gone. */
-  reply(reply: Reply): void;
-}
-
-/** How a request ended. Status null: the client went away before its answer was out. */
-export type OnEnd = (exchange: Exchange, status: number | null) => void;
-
-const BODILESS: readonly number[] = [204, 304];
-
-/** What is going on with one request; only the functions of this file write to it. */
-interface Course {
-  readonly wire: Wire;
-  readonly turns: Turns;
-  readonly framing: Framing;
-  readonly requestId: string;
-  readonly inbound: Inbound;
-  readonly holding: Holding;
-  readonly onEnd: (status: number | null) => void;
-  /** The connection ends with the answer. */
-  closeAfter: boolean;
-  state: 'open' | 'answered' | 'ended';
-  abortion: AbortController | null;
-  isGone: boolean;
-  isVouchedFor: boolean;
-  /** The body can't be had. */
-  lost: Failure | null;
-  goneListener: ((reason: Error) => void) | null;
-  outbound: Outbound | null;
-  /** The answer that waits for its turn. */
-  ready: Ready | null;
-}
-
-/**
- * Takes a request over from the HTTP library; to be called before its handler returns. `isRetiring`, asked when the answer is
- * there: the connection ends with it, because this process does.
- */
-export function openExchange(
-  wire: Wire,
-  onEnd: OnEnd,
-  isRetiring: () => boolean,
-  { openHolding, turns }: { readonly openHolding: () => Holding; readonly turns: Turns },
-): Exchange {
-  const { head } = wire;
-  const framing = readFraming(head);
-  turns.hear(wire);
-  const course: Course = {
-    wire,
-    turns,
-    framing,
-    requestId: requestIdOf(framing.headers),
-    inbound: openInbound(wire, { body: framing.body, holding: openHolding(), turns }, () => loseBody(course)),
-    holding: openHolding(),
-    onEnd: (status) => onEnd(exchange, status),
-    // Nobody knows where a contradictory request ends, nor, for certain, a chunked one (framing.ts). HTTP/1.0 has no other end.
-    closeAfter: framing.problem !== null || framing.body.kind === 'chunked' || head.version === '1.0',
-    state: 'open',
-    abortion: null,
-    isGone: false,
-    isVouchedFor: false,
-    lost: null,
-    goneListener: null,
-    outbound: null,
-    ready: null,
-  };
-  wire.onAborted(() => end(course, null));
-  const exchange: Exchange = {
-    headers: framing.headers,
-    body: framing.body,
-    problem: framing.problem,
-    method: head.method,
-    path: head.path,
-    query: head.query,
-    remoteAddress: wire.remoteAddress,
-    requestId: course.requestId,
-    isGone: () => course.isGone,
-    signal: () => signalOf(course),
-    onGone: (listener) => listen(course, listener),
-    receive: (sink) => receiveBody(course.inbound, sink),
-    hold: (bytes) => course.state === 'open' && course.holding.take(bytes, course.isVouchedFor ? 'whole' : 'open'),
-    vouch() {
-      course.isVouchedFor = true;
-    },
-    pauseBody: () => holdBody(course.inbound),
-    resumeBody: () => goOnWithBody(course.inbound),
-    watch: () => watchClient(course.inbound),
-    unwatch: () => unwatchClient(course.inbound),
-    reply(answer) {
-      if (course.state === 'ended') return;
-      if (course.state === 'answered') throw new Error(`${head.method} ${head.path} was answered twice`);
-      course.state = 'answered';
-      course.closeAfter ||= isRetiring();
-      reply(course, answer);
-    },
-  };
-  return exchange;
-}
-
-function end(course: Course, status: number | null): void {
-  if (course.state === 'ended') return;
-  course.state = 'ended';
-  if (course.ready !== null) course.turns.forget(course.ready);
-  closeInbound(course.inbound);
-  course.outbound?.close();
-  course.holding.giveBack();
-  course.isGone = status === null;
-  if (course.isGone) {
-    course.abortion?.abort(gone());
-    course.goneListener?.(gone());
+  unwatch(): void {
+    if (this.#watch === null || !this.#isWhole) return;
+    this.#stopWatch();
+    this.#pause();
   }
-  course.goneListener = null;
-  course.onEnd(status);
-}
 
-function loseBody(course: Course): void {
-  course.lost = bodiesFull();
-  course.goneListener?.(course.lost);
-}
-
-function signalOf(course: Course): AbortSignal {
-  if (course.abortion === null) {
-    course.abortion = new AbortController();
-    // A late caller gets a signal that has aborted already.
-    if (course.isGone) course.abortion.abort(gone());
+  #stopWatch(): void {
+    this.#host.read.delete(this);
+    this.#watch?.stop();
+    this.#watch = null;
   }
-  return course.abortion.signal;
-}
 
-function listen(course: Course, listener: ((reason: Error) => void) | null): void {
-  course.goneListener = listener;
-  if (course.isGone) listener?.(gone());
-  else if (course.lost !== null) listener?.(course.lost);
-}
+  keepReading(): void {
+    if (this.#isPaused) return;
+    this.#wire.pause();
+    this.#wire.resume();
+  }
 
-function reply(course: Course, answer: Reply): void {
-  const { inbound, closeAfter, framing } = course;
-  const give = (): void => finish(course, answer);
-  if (inbound.isEnded || framing.problem !== null) awaitTurn(course, give);
-  else if (!closeAfter && typeof answer.body === 'string') answerEarly(course, answer, answer.body);
-  else drainBody(inbound, () => awaitTurn(course, give));
-}
+  onBytes(bytes: Uint8Array, isLast: boolean): void {
+    this.#host.turns.hear(this);
+    this.#isWhole = isLast;
+    if (isLast) {
+      this.#host.read.delete(this);
+      // Until the answer is out: uWebSockets.js closes a connection whose next request arrives before that.
+      this.#pause();
+    }
+    switch (this.#mode) {
+      case 'kept':
+        this.#pause();
+        if (bytes.length > 0) this.#keep(bytes);
+        return;
+      case 'received':
+        if (bytes.length > 0) this.#sink?.chunk(bytes);
+        if (isLast) this.#sink?.end();
+        return;
+      case 'drained':
+        this.#drainBytes += bytes.length;
+        if (isLast || this.#drainBytes > DRAIN_BYTES) this.#drained();
+        else this.#silence?.refresh();
+        return;
+      case 'dropped':
+    }
+  }
 
-/** Gives the answer when it is its turn. */
-function awaitTurn(course: Course, give: () => void): void {
-  const { isVouchedFor, closeAfter } = course;
-  course.ready = { isVouchedFor, closeAfter, give };
-  course.turns.answer(course.wire, course.ready);
-}
-
-function finish(course: Course, answer: Reply): void {
-  if (course.state === 'ended') return;
-  const { wire, framing, inbound } = course;
-  resumeReading(inbound);
-  // Closing while the client still sends would take the answer from it; the library closes some seconds later.
-  const closes = course.closeAfter && (inbound.isEnded || framing.problem !== null);
-  const { status, body } = answer;
-  const isHead = wire.head.method === 'HEAD';
-  const head = headOf(answer, course.requestId);
-  const done = (): void => end(course, status);
-  if (isPieces(body)) {
-    if (isHead) {
-      // RFC 9110 section 9.3.2: the length that GET would have had; nobody knows that of pieces.
-      wire.answerWithoutBody(head, null, { closes, done });
+  #keep(bytes: Uint8Array): void {
+    // A small body has come with its header, also that of an account: strangers must not be able to keep it out.
+    const part = this.#keptBytes + bytes.length > JSON_BODY_BYTES ? 'open' : 'whole';
+    if (this.#host.bodies.take(bytes.length, part)) {
+      this.#keptBytes += bytes.length;
+      this.#kept ??= [];
+      this.#kept.push(bytes.slice());
       return;
     }
-    course.outbound = openOutbound(wire, { head, closes, done });
-    course.outbound.send(body);
-  } else if (status === 204) wire.answerWithoutBody(head, null, { closes, done });
-  else if (isHead || status === 304) wire.answerWithoutBody(head, Buffer.byteLength(body), { closes, done });
-  else wire.answer(head, body, { closes, done });
-}
+    this.#forgetBody();
+    this.#lost = bodiesFull();
+    this.#goneListener?.(this.#lost);
+  }
 
-/**
- * Sends all of the answer but its last byte, and that when the body has come: the socket stays ours while it drains. With a
- * complete answer uWebSockets.js would close the connection after ten seconds, under clients that read only after sending.
- */
-function answerEarly(course: Course, answer: Reply, text: string): void {
-  const { status } = answer;
-  const sendRest = course.wire.answerButOneByte(headOf(answer, course.requestId), Buffer.from(`${text}\n`));
-  drainBody(course.inbound, () => {
-    awaitTurn(course, () => {
-      if (course.state === 'ended') return;
-      resumeReading(course.inbound);
-      sendRest(() => end(course, status));
-    });
-  });
+  #forgetKept(): void {
+    if (this.#kept === null) return;
+    this.#host.bodies.giveBack(this.#keptBytes);
+    this.#kept = null;
+    this.#keptBytes = 0;
+  }
+
+  /** Sink, kept bytes and timers. */
+  #forgetBody(): void {
+    if (this.#silence !== null) clearTimeout(this.#silence);
+    if (this.#drainEnd !== null) clearTimeout(this.#drainEnd);
+    this.#silence = null;
+    this.#drainEnd = null;
+    this.#mode = 'dropped';
+    this.#sink = null;
+    this.#forgetKept();
+  }
+
+  #pause(): void {
+    if (this.#isEnded || this.#isPaused) return;
+    this.#isPaused = true;
+    this.#wire.pause();
+  }
+
+  /** Lets the socket be read again: the next request may come. */
+  #resumeReading(): void {
+    if (this.#isEnded || !this.#isPaused) return;
+    this.#isPaused = false;
+    this.#wire.resume();
+  }
+
+  /** Drops what still arrives; the answer is given when the body ends, the client falls silent, or a bound is reached. */
+  #drain(): void {
+    this.#forgetBody();
+    const drained = (): void => this.#drained();
+    this.#silence = setTimeout(drained, DRAIN_SILENCE_MS);
+    this.#drainEnd = setTimeout(drained, DRAIN_MS);
+    this.#mode = 'drained';
+    this.#resumeReading();
+  }
+
+  #drained(): void {
+    this.#forgetBody();
+    this.#host.turns.answer(this, this);
+  }
+
+  // Its answer.
+
+  /**
+   * Answers, once. Does nothing when the client is gone. Where the body is still to come, all of the answer but its last byte is sent, and that when the body
+   * has come: the socket stays ours while it drains. With a complete answer uWebSockets.js would close the connection after ten seconds, under clients that
+   * read only after sending.
+   */
+  reply(reply: Reply): void {
+    if (this.#isEnded) return;
+    if (this.#reply !== null) throw new Error(`${this.method} ${this.path} was answered twice`);
+    this.#reply = reply;
+    this.closeAfter ||= this.#host.isRetiring;
+    if (this.#isWhole || this.problem !== null) {
+      this.#host.turns.answer(this, this);
+      return;
+    }
+    if (!this.closeAfter && typeof reply.body === 'string') {
+      this.#isButOneByte = true;
+      this.#wire.answerButOneByte(headOf(reply, this.requestId), Buffer.from(`${reply.body}\n`));
+    }
+    this.#drain();
+  }
+
+  /** Its turn has come. */
+  give(): void {
+    if (this.#isEnded || this.#reply === null) return;
+    this.#resumeReading();
+    const wire = this.#wire;
+    if (this.#isButOneByte) {
+      wire.answerRest();
+      return;
+    }
+    // Closing while the client still sends would take the answer from it; the library closes some seconds later.
+    const closes = this.closeAfter && (this.#isWhole || this.problem !== null);
+    const { status, body } = this.#reply;
+    const isHead = this.method === 'HEAD';
+    const head = headOf(this.#reply, this.requestId);
+    if (typeof body === 'object' && Symbol.asyncIterator in body) {
+      // RFC 9110 section 9.3.2: the length that GET would have had; nobody knows that of pieces.
+      if (isHead) wire.answerWithoutBody(head, null, closes);
+      else void this.#sendPieces(head, body, closes);
+    } else if (status === 204) wire.answerWithoutBody(head, null, closes);
+    else if (isHead || status === 304) wire.answerWithoutBody(head, Buffer.byteLength(body), closes);
+    else wire.answer(head, body, closes);
+  }
+
+  /** The next piece is asked for when the client has taken the one before. Pieces that can't be made end the connection; their maker says why. */
+  async #sendPieces(head: AnswerHead, pieces: AsyncIterable<string>, closes: boolean): Promise<void> {
+    try {
+      this.#wire.beginPieces(head, closes);
+      for await (const piece of pieces) {
+        if (this.#isEnded) return;
+        const hasRoom = piece === '' || this.#wire.writePiece(piece);
+        // Both libraries end a connection that takes nothing for ten seconds.
+        if (!hasRoom && !this.#isEnded) {
+          await new Promise<void>((resolve) => {
+            this.#wake = resolve;
+          });
+        }
+        if (this.#isEnded) return;
+      }
+      if (!this.#isEnded) this.#wire.endPieces();
+    } catch {
+      if (!this.#isEnded) this.#wire.abort();
+    }
+  }
+
+  onRoom(): void {
+    this.#wake?.();
+  }
+
+  onSent(): void {
+    this.#end(this.#reply?.status ?? null);
+  }
+
+  onAborted(): void {
+    this.#host.turns.forget(this);
+    this.#end(null);
+  }
+
+  #end(status: number | null): void {
+    if (this.#isEnded) return;
+    this.#isEnded = true;
+    this.#stopWatch();
+    this.#forgetBody();
+    this.#wake?.();
+    if (this.#heldBytes > 0) this.#host.bodies.giveBack(this.#heldBytes);
+    this.#heldBytes = 0;
+    this.#isGone = status === null;
+    const listener = this.#goneListener;
+    if (this.#isGone) {
+      this.#abortion?.abort(gone());
+      listener?.(gone());
+    }
+    this.#goneListener = null;
+    this.#host.ended(this, status);
+  }
 }
 
 const NO_HEADERS: NonNullable<Reply['headers']> = {};

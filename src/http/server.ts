@@ -1,13 +1,13 @@
 // The HTTP server: a library listening, every request as an exchange, stopping without cutting anybody off.
 import { endsWithin } from '../waiting/within.js';
-import { createBodyBudget } from './body-budget.js';
+import { BodyBudget } from './body-budget.js';
 import type { ConnectionLimits } from './connections.js';
-import { type Exchange, type OnEnd, openExchange } from './exchange.js';
+import { Exchange, type ExchangeHost } from './exchange.js';
 import { chooseLibrary } from './library.js';
 import { requestIdOf } from './request-id.js';
 import type { PreparedAnswer } from './static-files.js';
 import { type Ready, Turns } from './turns.js';
-import type { HttpLibrary, RequestHead, Wire } from './wire.js';
+import type { HttpLibrary, RequestHead, Wire, WireOwner } from './wire.js';
 
 export interface ServerOptions {
   /** Default: the fastest that can be had here. */
@@ -25,9 +25,12 @@ export interface ServerOptions {
   readonly onEnd: (request: EndedRequest, status: number | null) => void;
 }
 
-export type FindFile = (
-  head: RequestHead,
-) => { readonly answer: PreparedAnswer; readonly headers: ReadonlyMap<string, string> } | null;
+export interface FoundFile {
+  readonly answer: PreparedAnswer;
+  readonly headers: ReadonlyMap<string, string>;
+}
+
+export type FindFile = (head: RequestHead) => FoundFile | null;
 
 export type EndedRequest = Pick<Exchange, 'requestId' | 'method' | 'path'>;
 
@@ -59,90 +62,114 @@ const UNLIMITED: ConnectionLimits = {
   groupOf: (address) => address,
 };
 
-/** The requests without an answer, and those that wait for a change of their number, or of the connections'. */
-function createOpenRequests(onEnd: ServerOptions['onEnd']) {
-  let count = 0;
-  const waiting = new Set<() => void>();
+/** The requests without an answer, and what waits for a change of their number, or of the connections'. */
+class Requests implements ExchangeHost {
+  readonly turns = new Turns();
+  readonly bodies = new BodyBudget();
+  readonly read = new Set<Pick<Exchange, 'keepReading'>>();
+  isRetiring = false;
+  count = 0;
+  readonly #onEnd: ServerOptions['onEnd'];
+  readonly #waiting = new Set<() => void>();
 
-  function changed(): void {
-    for (const look of [...waiting]) look();
+  constructor(onEnd: ServerOptions['onEnd']) {
+    this.#onEnd = onEnd;
   }
 
-  return {
-    count: () => count,
-    changed,
-    began(): void {
-      count += 1;
-    },
-    ended(request: EndedRequest, status: number | null): void {
-      count -= 1;
-      onEnd(request, status);
-      if (count === 0) changed();
-    },
-    /** Resolves when the condition holds, which only changes with a request or a connection, or after the time. */
-    async until(condition: () => boolean, limitMs: number): Promise<void> {
-      if (condition()) return;
-      let look = (): void => undefined;
-      const met = new Promise<void>((resolve) => {
-        look = () => {
-          if (condition()) resolve();
-        };
-      });
-      waiting.add(look);
-      await endsWithin(met, limitMs);
-      waiting.delete(look);
-    },
-  };
+  changed(): void {
+    for (const look of [...this.#waiting]) look();
+  }
+
+  ended(request: EndedRequest, status: number | null): void {
+    this.count -= 1;
+    this.#onEnd(request, status);
+    if (this.count === 0) this.changed();
+  }
+
+  /** Resolves when the condition holds, which only changes with a request or a connection, or after the time. */
+  async until(condition: () => boolean, limitMs: number): Promise<void> {
+    if (condition()) return;
+    let look = (): void => undefined;
+    const met = new Promise<void>((resolve) => {
+      look = () => {
+        if (condition()) resolve();
+      };
+    });
+    this.#waiting.add(look);
+    await endsWithin(met, limitMs);
+    this.#waiting.delete(look);
+  }
 }
 
-type OpenRequests = ReturnType<typeof createOpenRequests>;
+/** The answer to a request for a file that is in memory. */
+class FileAnswer implements WireOwner, Ready, EndedRequest {
+  readonly requestId: string;
+  readonly method: string;
+  readonly path: string;
+  readonly isVouchedFor = false;
+  readonly closeAfter = false;
+  readonly #wire: Wire;
+  readonly #answer: PreparedAnswer;
+  readonly #host: Requests;
+  #isOpen = true;
 
-interface FileParts {
-  readonly open: OpenRequests;
-  readonly turns: Turns;
-  readonly findFile: ServerOptions['findFile'];
+  constructor(wire: Wire, { answer, headers }: FoundFile, host: Requests) {
+    this.requestId = requestIdOf(headers);
+    this.method = wire.head.method;
+    this.path = wire.head.path;
+    this.#wire = wire;
+    this.#answer = answer;
+    this.#host = host;
+    wire.open(this, false);
+    host.turns.hear(this);
+    host.turns.answer(this, this);
+  }
+
+  give(): void {
+    if (!this.#isOpen) return;
+    const { head, body } = this.#answer;
+    const { status } = head;
+    const headers = [...head.headers, ['X-Request-Id', this.requestId] as const];
+    if (status === 304) this.#wire.answerWithoutBody({ status, headers }, body.length, false);
+    else this.#wire.answer({ status, headers }, body, false);
+  }
+
+  onBytes(): void {
+    // There is no body.
+  }
+
+  onRoom(): void {
+    // Nor an answer in pieces.
+  }
+
+  onSent(): void {
+    this.#end(this.#answer.head.status);
+  }
+
+  onAborted(): void {
+    this.#host.turns.forget(this);
+    this.#end(null);
+  }
+
+  #end(status: number | null): void {
+    if (!this.#isOpen) return;
+    this.#isOpen = false;
+    this.#host.ended(this, status);
+  }
 }
 
-/** False: it is not for a file. */
-function serveFile(wire: Wire, { open, turns, findFile }: FileParts): boolean {
-  const found = findFile?.(wire.head) ?? null;
-  if (found === null) return false;
-  const { head, body } = found.answer;
-  const request = { requestId: requestIdOf(found.headers), method: wire.head.method, path: wire.head.path };
-  const headers = [...head.headers, ['X-Request-Id', request.requestId] as const];
-  let isOpen = true;
-  const end = (status: number | null): void => {
-    if (!isOpen) return;
-    isOpen = false;
-    turns.forget(ready);
-    open.ended(request, status);
-  };
-  const ready: Ready = {
-    isVouchedFor: false,
-    closeAfter: false,
-    give() {
-      const ending = { closes: false, done: () => end(head.status) };
-      if (head.status === 304) wire.answerWithoutBody({ status: head.status, headers }, body.length, ending);
-      else wire.answer({ status: head.status, headers }, body, ending);
-    },
-  };
-  open.began();
-  wire.onAborted(() => end(null));
-  turns.hear(wire);
-  turns.answer(wire, ready);
-  return true;
-}
+/**
+ * uWebSockets.js ends a connection that is read and has been silent, or brings less than 16 KB/s of a body, for 8 to 12 s since it was last
+ * resumed. How long a body may take is for its receiver to say, with an answer.
+ */
+const RESUMED_EVERY_MS = 4_000;
 
 /** Starts listening; rejects when the address can't be had. */
 export async function startServer(options: ServerOptions): Promise<Server> {
   const library = options.library ?? (await chooseLibrary('auto'));
-  let retiring = false;
   let isStopping = false;
-  const open = createOpenRequests(options.onEnd);
-  const onEnd: OnEnd = open.ended;
-  const openHolding = createBodyBudget();
-  const turns = new Turns();
-  const isRetiring = (): boolean => retiring;
+  const requests = new Requests(options.onEnd);
+  const { findFile } = options;
 
   const listening = await library.listen({
     host: options.host,
@@ -150,34 +177,39 @@ export async function startServer(options: ServerOptions): Promise<Server> {
     inherited: options.inheritedDescriptor ?? null,
     limits: options.connections ?? UNLIMITED,
     onRequest(wire) {
+      requests.count += 1;
       // The last answer of a connection is for the exchange to give.
-      if (!retiring && serveFile(wire, { open, turns, findFile: options.findFile })) return;
-      open.began();
-      options.handle(openExchange(wire, onEnd, isRetiring, { openHolding, turns }));
+      const found = requests.isRetiring ? null : (findFile?.(wire.head) ?? null);
+      if (found === null) options.handle(new Exchange(wire, requests));
+      else new FileAnswer(wire, found, requests);
     },
-    onEmpty: open.changed,
+    onEmpty: () => requests.changed(),
   });
+  const resuming = setInterval(() => {
+    for (const exchange of requests.read) exchange.keepReading();
+  }, RESUMED_EVERY_MS).unref();
 
   function stopListening(): void {
-    retiring = true;
+    requests.isRetiring = true;
     listening.stop();
   }
 
   return {
     port: listening.port,
     get open() {
-      return open.count();
+      return requests.count;
     },
     stopListening,
     async drain({ idleMs, requestMs }) {
-      await open.until(() => isStopping || (listening.connections() === 0 && open.count() === 0), idleMs);
-      await open.until(() => isStopping || open.count() === 0, requestMs);
+      await requests.until(() => isStopping || (listening.connections() === 0 && requests.count === 0), idleMs);
+      await requests.until(() => isStopping || requests.count === 0, requestMs);
     },
     async stop(graceMs) {
       stopListening();
       isStopping = true;
-      open.changed();
-      await open.until(() => open.count() === 0, graceMs);
+      requests.changed();
+      await requests.until(() => requests.count === 0, graceMs);
+      clearInterval(resuming);
       listening.close();
     },
   };

@@ -19,44 +19,44 @@ export interface AnswerHead {
   readonly headers: readonly (readonly [name: string, value: string])[];
 }
 
-/** A body that is sent in pieces of unknown number. */
-export interface PieceWriter {
-  /** False: the client has to take something first. */
-  write(piece: string): boolean;
-  /** Called whenever it has. */
-  onRoom(listener: () => void): void;
-  end(): void;
-}
-
-export interface Ending {
-  /** The connection ends with this answer. */
-  readonly closes: boolean;
+/** The request that a wire carries, which hears what comes of its connection. */
+export interface WireOwner {
+  /** The connection ended before the answer was whole. */
+  onAborted(): void;
+  /** The bytes are the owner's only until it returns. */
+  onBytes(bytes: Uint8Array, isLast: boolean): void;
+  /** The client has taken something of an answer in pieces. */
+  onRoom(): void;
   /** All of the answer is out of our hands: the wire must not be touched any more. */
-  readonly done: () => void;
+  onSent(): void;
 }
 
 /**
  * One request and its connection, for as long as neither the answer is whole nor the client gone: nothing may be called after
- * that.
+ * that. Of an answer, `closes` says that the connection ends with it.
  */
 export interface Wire {
   readonly head: RequestHead;
+  /** To be called at once; bytes are heard of only if there is a body. */
+  open(owner: WireOwner, hasBody: boolean): void;
   /** Of the other end of the connection. */
   remoteAddress(): string;
-  /** The connection ended before the answer was whole. */
-  onAborted(listener: () => void): void;
-  /** The bytes are the listener's only until it returns. To be called at once, and only if there is a body. */
-  onData(listener: (bytes: Uint8Array, isLast: boolean) => void): void;
   /** Stops reading; what was read already is still delivered. */
   pause(): void;
   resume(): void;
   /** The body is sent as the client takes it. */
-  answer(head: AnswerHead, body: string | Uint8Array, ending: Ending): void;
+  answer(head: AnswerHead, body: string | Uint8Array, closes: boolean): void;
   /** `lengthBytes`: of the body that is not sent; null: nothing is said about it. */
-  answerWithoutBody(head: AnswerHead, lengthBytes: number | null, ending: Ending): void;
-  /** Sends all of the answer but its last byte, and returns what sends that one; `done` as in an Ending. */
-  answerButOneByte(head: AnswerHead, body: Uint8Array): (done: () => void) => void;
-  answerInPieces(head: AnswerHead, closes: boolean): PieceWriter;
+  answerWithoutBody(head: AnswerHead, lengthBytes: number | null, closes: boolean): void;
+  /** Sends all of the answer but its last byte. */
+  answerButOneByte(head: AnswerHead, body: Uint8Array): void;
+  /** Sends that one. */
+  answerRest(): void;
+  /** Begins an answer of pieces of unknown number. */
+  beginPieces(head: AnswerHead, closes: boolean): void;
+  /** False: the client has to take something first. */
+  writePiece(piece: string): boolean;
+  endPieces(): void;
   /** Ends the connection at once, so that nobody takes what was sent for the whole. */
   abort(): void;
 }

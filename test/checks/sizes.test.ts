@@ -24,8 +24,6 @@ const stillTooLong: readonly string[] = [
   'history/intake.ts createIntake',
   'history/segments.ts createSegments',
   'http/connections.ts createConnections',
-  'http/node/wire.ts openNodeWire',
-  'http/uws/wire.ts openUwsWire',
   'scan/memory/memory.ts createUploadMemory',
   'scan/memory/waiters.ts createWaitingLine',
   'scan/scan.ts',

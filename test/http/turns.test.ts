@@ -101,7 +101,9 @@ for (const name of await librariesHere()) {
     });
 
     t.test('a few requests behind each other in one packet are answered in their order', async (t) => {
-      const { server } = await serve(t, name, ({ path, reply }) => reply({ status: 200, body: JSON.stringify(path) }));
+      const { server } = await serve(t, name, (exchange) =>
+        exchange.reply({ status: 200, body: JSON.stringify(exchange.path) }),
+      );
       const client = await openRaw(server.port);
       t.teardown(() => client.end());
       const paths = ['/1', '/2', '/3', '/4'];

@@ -1,13 +1,12 @@
 // One connection of node:http: its requests one after the other, its limits of time, and an end that lets the client read what it was sent.
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { Socket } from 'node:net';
-import { DRAIN_BYTES } from '../../limits.js';
 import type { Wire } from '../wire.js';
-import { type Active, createPipeline, type Pipeline, type Waiting } from './pipeline.js';
-import { createReading, type Reading } from './reading.js';
+import { createPipeline, type Pipeline, type Waiting } from './pipeline.js';
+import { createReading } from './reading.js';
 import { type Refusal, refusalBytes } from './refusals.js';
-import { createTimeLimit, SendingLimit, type TimeLimit } from './time-limit.js';
-import { openNodeWire } from './wire.js';
+import { createTimeLimit, SendingLimit } from './time-limit.js';
+import { NodeWire, type WireConnection } from './wire.js';
 
 export interface Connection {
   /** Serves a request, at once or when those before it have their answers. */
@@ -25,12 +24,8 @@ export interface Connection {
 /** As many as uWebSockets.js takes. */
 const HEADERS_MAX = 98;
 
-interface Parts {
-  readonly socket: Socket;
+interface Parts extends WireConnection {
   readonly requests: Pipeline;
-  readonly reading: Reading;
-  readonly limit: TimeLimit;
-  readonly sending: SendingLimit;
 }
 
 export function openConnection(socket: Socket, onRequest: (wire: Wire) => void): Connection {
@@ -55,10 +50,10 @@ export function openConnection(socket: Socket, onRequest: (wire: Wire) => void):
 
   function open(waiting: Waiting, expectsContinue: boolean): void {
     if (expectsContinue) waiting.response.writeContinue();
-    const opened = openRequest(waiting, parts, goOn);
-    requests.active = opened;
+    const wire = openWire(waiting, parts, goOn);
+    requests.active = wire;
     limit.stop();
-    onRequest(opened.wire);
+    onRequest(wire);
   }
 
   /** To the next request, when the one before it has come as a whole and has its answer. */
@@ -109,45 +104,18 @@ function endSoon({ reading, limit }: Parts): void {
   reading.end();
 }
 
-/** Makes a request the active one; `goOn` is called when it has come as a whole, and when its answer is sent. */
-function openRequest(
-  { request, response }: Waiting,
-  { socket, reading, limit, sending }: Parts,
-  goOn: () => void,
-): Active {
-  let discardedBytes = 0;
-  const wire = openNodeWire(request, response, {
-    pause() {
-      reading.isHeldBack = true;
-      reading.apply();
-    },
-    resume() {
-      reading.isHeldBack = false;
-      reading.apply();
-    },
-    received(bytes) {
-      if (opened.isAnswered) discardedBytes += bytes;
-      if (discardedBytes > DRAIN_BYTES) socket.destroy();
-      else if (opened.isAnswered) limit.received(bytes);
-    },
-    answered(closes) {
-      opened.isAnswered = true;
-      opened.closes = closes;
-      reading.isHeldBack = false;
-    },
-    sending: (isStuck) => (isStuck ? sending.start() : sending.stop()),
-    abort: () => socket.destroy(),
-  });
-  const opened: Active = { request, response, wire, isAnswered: false, isSent: false, closes: false };
+/** `goOn` is called when the request has come as a whole, and when its answer is sent. */
+function openWire({ request, response }: Waiting, parts: Parts, goOn: () => void): NodeWire {
+  const wire = new NodeWire(request, response, parts);
   // The end of the connection tells the client that the body has failed.
   request.on('error', () => undefined);
   request.once('end', goOn);
   response.once('finish', () => {
-    opened.isSent = true;
-    sending.stop();
+    wire.isSent = true;
+    parts.sending.stop();
     goOn();
   });
-  return opened;
+  return wire;
 }
 
 function refusalOf({ httpVersion, rawHeaders }: IncomingMessage): Refusal | null {
@@ -190,5 +158,5 @@ function fail(code: string, parts: Parts): void {
 function abortActive(requests: Pipeline): void {
   const { active } = requests;
   requests.active = null;
-  active?.wire.aborted();
+  active?.aborted();
 }

@@ -10,15 +10,8 @@ export interface Waiting {
   readonly response: ServerResponse;
 }
 
-export interface Active extends Waiting {
-  readonly wire: NodeWire;
-  isAnswered: boolean;
-  isSent: boolean;
-  closes: boolean;
-}
-
 export interface Pipeline {
-  active: Active | null;
+  active: NodeWire | null;
   /** Nothing that comes behind the active request is served. */
   isLast: boolean;
   /** No further request is to be read. */

@@ -1,105 +1,155 @@
-// A request of node:http as a wire.
+// A request of node:http as a wire, and what of its connection has its way through it.
 import type { IncomingMessage, ServerResponse } from 'node:http';
-import type { AnswerHead, PieceWriter, RequestHead, Wire } from '../wire.js';
+import type { Socket } from 'node:net';
+import { DRAIN_BYTES } from '../../limits.js';
+import type { AnswerHead, RequestHead, Wire, WireOwner } from '../wire.js';
+import type { Reading } from './reading.js';
+import type { SendingLimit, TimeLimit } from './time-limit.js';
 
-/** What a wire wants of its connection. */
-export interface WireOwner {
-  pause(): void;
-  resume(): void;
-  /** So many bytes of the body have come. */
-  received(bytes: number): void;
-  /** All of the answer was handed over, and `closes` says whether the connection ends with it. */
-  answered(closes: boolean): void;
-  /** The client takes what it is sent, or doesn't: then a limit of time begins. */
-  sending(isStuck: boolean): void;
-  abort(): void;
-}
-
-export interface NodeWire extends Wire {
-  /** The connection has ended. */
-  aborted(): void;
+/** What a wire has of its connection. */
+export interface WireConnection {
+  readonly socket: Socket;
+  readonly reading: Reading;
+  readonly limit: TimeLimit;
+  readonly sending: SendingLimit;
 }
 
 const NOTHING = new Uint8Array();
 
-export function openNodeWire(request: IncomingMessage, response: ServerResponse, owner: WireOwner): NodeWire {
-  const address = request.socket.remoteAddress ?? '';
-  let onAborted: () => void = () => undefined;
-  // Reading is for the owner to stop and to begin: Node would go on by itself until its buffers are full.
-  request._read = () => undefined;
-  // From here on what arrives goes to the listener at once, and nothing is buffered.
-  request.read(0);
+export class NodeWire implements Wire {
+  readonly head: RequestHead;
+  readonly request: IncomingMessage;
+  readonly response: ServerResponse;
+  /** All of the answer was handed over. */
+  isAnswered: boolean;
+  /** The system has all of it. */
+  isSent: boolean;
+  /** The connection ends with it. */
+  closes: boolean;
+  readonly #connection: WireConnection;
+  readonly #address: string;
+  #owner: WireOwner | null;
+  /** Of the body, after the answer. */
+  #discardedBytes: number;
+  #lastByte: Uint8Array;
+
+  constructor(request: IncomingMessage, response: ServerResponse, connection: WireConnection) {
+    this.head = readHead(request);
+    this.request = request;
+    this.response = response;
+    this.isAnswered = false;
+    this.isSent = false;
+    this.closes = false;
+    this.#connection = connection;
+    this.#address = request.socket.remoteAddress ?? '';
+    this.#owner = null;
+    this.#discardedBytes = 0;
+    this.#lastByte = NOTHING;
+    // Reading is for the connection to stop and to begin: Node would go on by itself until its buffers are full.
+    request._read = () => undefined;
+    // From here on what arrives goes to the owner at once, and nothing is buffered.
+    request.read(0);
+  }
+
+  open(owner: WireOwner, hasBody: boolean): void {
+    this.#owner = owner;
+    if (!hasBody) return;
+    this.request.on('data', (bytes: Uint8Array) => {
+      this.#received(bytes.length);
+      owner.onBytes(bytes, false);
+    });
+    this.request.once('end', () => owner.onBytes(NOTHING, true));
+  }
+
+  #received(bytes: number): void {
+    if (!this.isAnswered) return;
+    this.#discardedBytes += bytes;
+    if (this.#discardedBytes > DRAIN_BYTES) this.abort();
+    else this.#connection.limit.received(bytes);
+  }
+
+  remoteAddress(): string {
+    return this.#address;
+  }
+
+  pause(): void {
+    this.#connection.reading.isHeldBack = true;
+    this.#connection.reading.apply();
+  }
+
+  resume(): void {
+    this.#connection.reading.isHeldBack = false;
+    this.#connection.reading.apply();
+  }
+
+  answer(head: AnswerHead, body: string | Uint8Array, closes: boolean): void {
+    this.#writeHead(head, closes, Buffer.byteLength(body));
+    this.#end(closes, body);
+  }
+
+  answerWithoutBody(head: AnswerHead, lengthBytes: number | null, closes: boolean): void {
+    this.#writeHead(head, closes, lengthBytes);
+    this.#end(closes, NOTHING);
+  }
+
+  answerButOneByte(head: AnswerHead, body: Uint8Array): void {
+    this.#writeHead(head, false, body.length);
+    this.#lastByte = body.subarray(-1);
+    this.response.write(body.subarray(0, -1));
+  }
+
+  answerRest(): void {
+    this.#end(false, this.#lastByte);
+  }
+
+  beginPieces(head: AnswerHead, closes: boolean): void {
+    this.closes = closes;
+    this.#writeHead(head, closes, null);
+    this.response.on('drain', () => {
+      this.#connection.sending.stop();
+      this.#owner?.onRoom();
+    });
+  }
+
+  writePiece(piece: string): boolean {
+    const hasRoom = this.response.write(piece);
+    if (!hasRoom) this.#connection.sending.start();
+    return hasRoom;
+  }
+
+  endPieces(): void {
+    this.#end(this.closes, NOTHING);
+  }
+
+  abort(): void {
+    this.#connection.socket.destroy();
+  }
+
+  /** The connection has ended. */
+  aborted(): void {
+    this.#owner?.onAborted();
+  }
 
   /** Headers in the order in which uWebSockets.js has them. */
-  function writeHead({ status, headers }: AnswerHead, closes: boolean, lengthBytes: number | null): void {
+  #writeHead({ status, headers }: AnswerHead, closes: boolean, lengthBytes: number | null): void {
     const list = headers.flat();
     if (closes) list.push('Connection', 'close');
     // Node would say that the connection is kept alive.
-    else response.removeHeader('Connection');
+    else this.response.removeHeader('Connection');
     list.push('Date', dateNow());
     if (lengthBytes !== null) list.push('Content-Length', String(lengthBytes));
-    response.writeHead(status, list);
+    this.response.writeHead(status, list);
   }
 
-  function end(closes: boolean, last: string | Uint8Array = NOTHING): void {
-    owner.answered(closes);
-    response.end(last);
-    if (request.socket.writableLength > 0) owner.sending(true);
+  #end(closes: boolean, last: string | Uint8Array): void {
+    const { reading, sending } = this.#connection;
+    this.isAnswered = true;
+    this.closes = closes;
+    reading.isHeldBack = false;
+    this.response.end(last);
+    if (this.request.socket.writableLength > 0) sending.start();
+    this.#owner?.onSent();
   }
-
-  return {
-    head: readHead(request),
-    remoteAddress: () => address,
-    onAborted(listener) {
-      onAborted = listener;
-    },
-    onData(listener) {
-      request.on('data', (bytes: Uint8Array) => {
-        owner.received(bytes.length);
-        listener(bytes, false);
-      });
-      request.once('end', () => listener(NOTHING, true));
-    },
-    pause: owner.pause,
-    resume: owner.resume,
-    answer(head, body, { closes, done }) {
-      writeHead(head, closes, Buffer.byteLength(body));
-      end(closes, body);
-      done();
-    },
-    answerWithoutBody(head, lengthBytes, { closes, done }) {
-      writeHead(head, closes, lengthBytes);
-      end(closes);
-      done();
-    },
-    answerButOneByte(head, body) {
-      writeHead(head, false, body.length);
-      response.write(body.subarray(0, -1));
-      return (done) => {
-        end(false, body.subarray(-1));
-        done();
-      };
-    },
-    answerInPieces(head, closes): PieceWriter {
-      writeHead(head, closes, null);
-      return {
-        write(piece) {
-          const hasRoom = response.write(piece);
-          if (!hasRoom) owner.sending(true);
-          return hasRoom;
-        },
-        onRoom(listener) {
-          response.on('drain', () => {
-            owner.sending(false);
-            listener();
-          });
-        },
-        end: () => end(closes),
-      };
-    },
-    abort: owner.abort,
-    aborted: () => onAborted(),
-  };
 }
 
 /** A header, in which case doesn't matter, and a target, as their bytes mean in UTF-8; Node has them in Latin-1. */

@@ -4,7 +4,7 @@ import type { LibrarySocket } from '../acceptor.js';
 import type { HttpLibrary, Listening, ListenOptions } from '../wire.js';
 import type { UwsApp, UwsListenSocket, UwsModule, UwsResponse } from './api.js';
 import type { LoadedUws } from './load.js';
-import { addressOf, openUwsWire } from './wire.js';
+import { addressOf, UwsWire } from './wire.js';
 
 export function uwsLibrary({ library, title }: LoadedUws): HttpLibrary {
   return { name: 'uws', title, standsInFor: null, listen: (options) => listen(library, options) };
@@ -19,7 +19,7 @@ async function listen(library: UwsModule, { onRequest, ...options }: ListenOptio
     else if (accepting?.opened(() => addressOf(response)) === false) response.close();
   };
   app.filter(onConnection);
-  app.any('/*', (response, request) => onRequest(openUwsWire(response, request)));
+  app.any('/*', (response, request) => onRequest(new UwsWire(response, request)));
   accepting = await startAccepting({
     ...options,
     listen: async (host, port) => openSocket(library, app, { host, port }),

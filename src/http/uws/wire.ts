@@ -1,85 +1,142 @@
 // A request of uWebSockets.js as a wire.
 import { STATUS_CODES } from 'node:http';
-import type { AnswerHead, Ending, PieceWriter, RequestHead, Wire } from '../wire.js';
+import type { AnswerHead, RequestHead, Wire, WireOwner } from '../wire.js';
 import type { UwsRequest, UwsResponse } from './api.js';
 
-/** To be called before the library's handler returns. */
-export function openUwsWire(response: UwsResponse, request: UwsRequest): Wire {
-  return {
-    head: headOf(request),
-    remoteAddress: () => addressOf(response),
-    onAborted(listener) {
-      response.onAborted(listener);
-    },
-    onData(listener) {
-      response.onData((chunk, isLast) => listener(new Uint8Array(chunk), isLast));
-    },
-    pause() {
-      response.pause();
-    },
-    resume() {
-      response.resume();
-    },
-    answer(head, body, { closes, done }) {
-      if (closes) {
-        response.cork(() => {
-          writeHead(response, head);
-          response.end(body, true);
-        });
-        done();
-        return;
+const NOTHING = new Uint8Array();
+
+export class UwsWire implements Wire {
+  readonly head: RequestHead;
+  readonly #response: UwsResponse;
+  #owner: WireOwner | null;
+  /** Of an answer all of which was sent but its last byte. */
+  #body: Uint8Array;
+  /** The connection ends with an answer in pieces. */
+  #closes: boolean;
+
+  /** To be called before the library's handler returns. */
+  constructor(response: UwsResponse, request: UwsRequest) {
+    this.head = headOf(request);
+    this.#response = response;
+    this.#owner = null;
+    this.#body = NOTHING;
+    this.#closes = false;
+  }
+
+  open(owner: WireOwner, hasBody: boolean): void {
+    this.#owner = owner;
+    this.#response.onAborted(() => owner.onAborted());
+    if (hasBody) this.#response.onData((chunk, isLast) => owner.onBytes(new Uint8Array(chunk), isLast));
+  }
+
+  remoteAddress(): string {
+    return addressOf(this.#response);
+  }
+
+  pause(): void {
+    this.#response.pause();
+  }
+
+  resume(): void {
+    this.#response.resume();
+  }
+
+  answer(head: AnswerHead, body: string | Uint8Array, closes: boolean): void {
+    const response = this.#response;
+    let isWhole = closes;
+    response.cork(() => {
+      writeHead(response, head);
+      if (closes) response.end(body, true);
+      else [, isWhole] = response.tryEnd(body, Buffer.byteLength(body));
+    });
+    if (isWhole) this.#owner?.onSent();
+    else this.#sendRest(typeof body === 'string' ? Buffer.from(body) : body);
+  }
+
+  /** Goes on as the client takes it; the library ends a connection that takes nothing for ten seconds. */
+  #sendRest(body: Uint8Array): void {
+    const response = this.#response;
+    response.onWritable((offset) => {
+      const [hasRoom, isLast] = response.tryEnd(body.subarray(offset), body.length);
+      if (isLast) this.#owner?.onSent();
+      return hasRoom;
+    });
+  }
+
+  answerWithoutBody(head: AnswerHead, lengthBytes: number | null, closes: boolean): void {
+    const response = this.#response;
+    let isTaken = true;
+    response.cork(() => {
+      writeHead(response, head);
+      // With a length of its own the library never ends the answer, and drops what is asked next over the connection.
+      if (closes) response.endWithoutBody(lengthBytes ?? 0, true);
+      else if (lengthBytes === null) response.endWithoutBody();
+      else {
+        // Only this says whether the client has taken what was sent before.
+        const [hasRoom, isOver] = response.tryEnd(NOTHING, lengthBytes);
+        isTaken = hasRoom || isOver;
+        if (isTaken && !isOver) response.end();
       }
-      const totalBytes = Buffer.byteLength(body);
-      let isWhole = false;
-      response.cork(() => {
-        writeHead(response, head);
-        [, isWhole] = response.tryEnd(body, totalBytes);
-      });
-      if (isWhole) done();
-      else sendRest(response, typeof body === 'string' ? Buffer.from(body) : body, done);
-    },
-    answerWithoutBody(head, lengthBytes, ending) {
-      answerWithoutBody(response, { head, lengthBytes, ending });
-    },
-    answerButOneByte(head, body) {
-      response.cork(() => {
-        writeHead(response, head);
-        response.tryEnd(body.subarray(0, -1), body.length);
-      });
-      return (done) => {
-        let isWhole = false;
-        response.cork(() => {
-          [, isWhole] = response.tryEnd(body.subarray(response.getWriteOffset()), body.length);
-        });
-        if (isWhole) done();
-        else sendRest(response, body, done);
-      };
-    },
-    answerInPieces(head, closes): PieceWriter {
-      response.cork(() => writeHead(response, head));
-      return {
-        write(piece) {
-          let hasRoom = true;
-          response.cork(() => {
-            hasRoom = response.write(piece);
-          });
-          return hasRoom;
-        },
-        onRoom(listener) {
-          response.onWritable(() => {
-            listener();
-            return true;
-          });
-        },
-        end() {
-          response.cork(() => response.end(undefined, closes));
-        },
-      };
-    },
-    abort() {
-      response.close();
-    },
-  };
+    });
+    if (isTaken) {
+      this.#owner?.onSent();
+      return;
+    }
+    response.onWritable(() => {
+      const [hasRoom] = response.tryEnd(NOTHING, lengthBytes ?? 0);
+      if (!hasRoom) return false;
+      response.end();
+      this.#owner?.onSent();
+      return true;
+    });
+  }
+
+  answerButOneByte(head: AnswerHead, body: Uint8Array): void {
+    const response = this.#response;
+    this.#body = body;
+    response.cork(() => {
+      writeHead(response, head);
+      response.tryEnd(body.subarray(0, -1), body.length);
+    });
+  }
+
+  answerRest(): void {
+    const response = this.#response;
+    const body = this.#body;
+    let isWhole = false;
+    response.cork(() => {
+      [, isWhole] = response.tryEnd(body.subarray(response.getWriteOffset()), body.length);
+    });
+    if (isWhole) this.#owner?.onSent();
+    else this.#sendRest(body);
+  }
+
+  beginPieces(head: AnswerHead, closes: boolean): void {
+    const response = this.#response;
+    this.#closes = closes;
+    response.cork(() => writeHead(response, head));
+    response.onWritable(() => {
+      this.#owner?.onRoom();
+      return true;
+    });
+  }
+
+  writePiece(piece: string): boolean {
+    let hasRoom = true;
+    this.#response.cork(() => {
+      hasRoom = this.#response.write(piece);
+    });
+    return hasRoom;
+  }
+
+  endPieces(): void {
+    this.#response.cork(() => this.#response.end(undefined, this.#closes));
+    this.#owner?.onSent();
+  }
+
+  abort(): void {
+    this.#response.close();
+  }
 }
 
 function writeHead(response: UwsResponse, { status, headers }: AnswerHead): void {
@@ -87,57 +144,17 @@ function writeHead(response: UwsResponse, { status, headers }: AnswerHead): void
   for (const [name, value] of headers) response.writeHeader(name, value);
 }
 
-/** Goes on as the client takes it; the library ends a connection that takes nothing for ten seconds. */
-function sendRest(response: UwsResponse, body: Uint8Array, done: () => void): void {
-  response.onWritable((offset) => {
-    const [hasRoom, isLast] = response.tryEnd(body.subarray(offset), body.length);
-    if (isLast) done();
-    return hasRoom;
-  });
-}
+/** Of the request that is read now. */
+let headers: [string, string][] = [];
 
-interface Bodiless {
-  readonly head: AnswerHead;
-  readonly lengthBytes: number | null;
-  readonly ending: Ending;
-}
-
-const NOTHING = new Uint8Array();
-
-function answerWithoutBody(response: UwsResponse, { head, lengthBytes, ending }: Bodiless): void {
-  const { closes, done } = ending;
-  let isTaken = true;
-  response.cork(() => {
-    writeHead(response, head);
-    // With a length of its own the library never ends the answer, and drops what is asked next over the connection.
-    if (closes) response.endWithoutBody(lengthBytes ?? 0, true);
-    else if (lengthBytes === null) response.endWithoutBody();
-    else {
-      // Only this says whether the client has taken what was sent before.
-      const [hasRoom, isOver] = response.tryEnd(NOTHING, lengthBytes);
-      isTaken = hasRoom || isOver;
-      if (isTaken && !isOver) response.end();
-    }
-  });
-  if (isTaken) {
-    done();
-    return;
-  }
-  response.onWritable(() => {
-    const [hasRoom] = response.tryEnd(NOTHING, lengthBytes ?? 0);
-    if (!hasRoom) return false;
-    response.end();
-    done();
-    return true;
-  });
+function addHeader(name: string, value: string): void {
+  headers.push([name, value]);
 }
 
 /** HTTP/1.0 never gets here. */
 function headOf(request: UwsRequest): RequestHead {
-  const headers: [string, string][] = [];
-  request.forEach((name, value) => {
-    headers.push([name, value]);
-  });
+  headers = [];
+  request.forEach(addHeader);
   return {
     method: request.getCaseSensitiveMethod(),
     path: request.getUrl(),
