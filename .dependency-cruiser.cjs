@@ -3,6 +3,7 @@
 const rows = [
   ['(main\\.ts$|cli/)'],
   ['supervisor/', 'service/'],
+  ['clamd/'],
   ['scan/'],
   ['download/', 'admission/', 'account/', 'history/', 'billing/'],
   ['engine/', 'http/', 'store/'],
@@ -49,7 +50,7 @@ module.exports = {
       comment: 'Only src/scan/http/ knows HTTP: another protocol hands its contents to the same scan.',
       severity: 'error',
       from: { path: '^src/scan/(?!http/)' },
-      to: { path: '^src/(http|scan/http)/' },
+      to: { path: '^src/(http|scan/http|clamd)/' },
     },
     {
       name: 'web-client-apart',

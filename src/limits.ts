@@ -74,3 +74,18 @@ export const MEMORY_RESERVE_SHARE = 0.25;
 
 /** Uploads up to this size find room in memory also while large ones wait for theirs. */
 export const SMALL_UPLOAD_BYTES = 1024 * 1024;
+
+/** Connections of clamd's protocol, of one process; the next one is closed at once. */
+export const CLAMD_CONNECTIONS = 500;
+/** One command line: a path of Linux (4096 bytes) and its word. */
+export const CLAMD_COMMAND_BYTES = 4096 + 64;
+/** From the end of a command or an answer to the end of the next command: clamd's CommandReadTimeout. */
+export const CLAMD_COMMAND_MS = 30_000;
+/** An old command without a newline is over when nothing more has come for so long. */
+export const CLAMD_OLD_COMMAND_MS = 100;
+/** Streams of one connection that wait for their answers, beside the one that arrives. */
+export const CLAMD_SCANS = 16;
+/** Answers of one connection that nobody has read; more are not made meanwhile. */
+export const CLAMD_UNREAD_BYTES = 64 * 1024;
+/** What a client still sends after its answer is read and dropped for so long. */
+export const CLAMD_CLOSE_MS = 5_000;

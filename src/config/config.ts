@@ -1,9 +1,11 @@
 // The configuration: what the variables say by themselves, and what several of them, or the machine, make together. It is read here
 // and nowhere else, and every problem is listed at once.
 import { join } from 'node:path';
+import { CONTENT_LIMIT_BYTES } from '../limits.js';
 import { ownSignaturesDirectory } from '../paths.js';
 import { availableCores, chooseProcesses, memoryOfServers } from './machine.js';
 import { plansOf } from './plans.js';
+import { MIB } from './values.js';
 import { type Read, readVariables, type Setting, table } from './variables.js';
 
 /** Where Debian's freshclam puts the official databases. */
@@ -36,6 +38,7 @@ export function readConfig(env: Readonly<Record<string, string | undefined>>) {
   checkProcesses(read);
   const billing = billingSettings(read);
   const trustedIssuer = issuerSettings(read);
+  const clamd = clamdSettings(read);
   if (read.problems.length > 0) throw new ConfigError(read.problems);
   const {
     stripeSecretKey,
@@ -45,6 +48,11 @@ export function readConfig(env: Readonly<Record<string, string | undefined>>) {
     jwtIssuer,
     jwtJwksUrl,
     jwtAudience,
+    clamdSocket,
+    clamdSocketMode,
+    clamdPort,
+    clamdAccount,
+    streamMaxBytes,
     ...own
   } = read.settings;
   const { bootstrapEmail, bootstrapPassword, bootstrapApiKey, bootstrapPlan, signaturesDir, ...settings } = own;
@@ -74,6 +82,8 @@ export function readConfig(env: Readonly<Record<string, string | undefined>>) {
     plans: plansOf(settings.plans, billing === null ? null : stripePrices),
     /** Null: billing is off. */
     billing,
+    /** Null: clamd's protocol is not spoken. */
+    clamd,
     /** Whose access tokens are taken besides our own. */
     trustedIssuer,
     /** Of the first start on an empty store. */
@@ -140,6 +150,28 @@ function billingSettings({ settings, isSet, isWrong, problems }: Read) {
   if (secretKey === null || webhookSecret === null || sold === null || baseUrl === null) return null;
   // Where Stripe sends buyers back to; no slash at its end.
   return { secretKey, webhookSecret, apiBase: settings.stripeApiBase, returnBase: baseUrl.replace(/\/+$/, '') };
+}
+
+const STREAM_BYTES = 100 * MIB;
+/** Of the memory of uploads, while STREAM_MAX_MB is not set. */
+const STREAM_SHARE = 1 / 4;
+
+/** With CLAMD_SOCKET or CLAMD_PORT. */
+function clamdSettings({ settings, isSet, isWrong, problems }: Read) {
+  const { clamdSocket: socketPath, clamdSocketMode: socketMode, clamdPort: port, clamdAccount: account } = settings;
+  const { streamMaxBytes, uploadMemoryBytes, maxScanSizeBytes } = settings;
+  if (!isSet('clamdSocket') && !isSet('clamdPort')) return null;
+  if (!isSet('clamdAccount')) problems.push('CLAMD_ACCOUNT is needed when CLAMD_SOCKET or CLAMD_PORT is set');
+  if (streamMaxBytes !== null && !isWrong('uploadMemoryBytes') && streamMaxBytes > uploadMemoryBytes / 2) {
+    problems.push('STREAM_MAX_MB must be at most half of UPLOAD_MEMORY_MB');
+  }
+  if (streamMaxBytes !== null && !isWrong('maxScanSizeBytes') && streamMaxBytes >= maxScanSizeBytes) {
+    problems.push('STREAM_MAX_MB must be below SCAN_MAX_SIZE_MB');
+  }
+  if (account === null) return null;
+  const most = Math.min(STREAM_BYTES, maxScanSizeBytes - 1, Math.floor(uploadMemoryBytes * STREAM_SHARE));
+  const streamLimitBytes = streamMaxBytes ?? Math.max(CONTENT_LIMIT_BYTES, most);
+  return { socketPath, socketMode, port, account, streamLimitBytes };
 }
 
 /** All three variables or none. */

@@ -256,6 +256,35 @@ export const table = {
     'downloads of one account at a time, 1 to 100000; the next one gets 503',
     integer(1, 100_000),
   ),
+  clamdSocket: optional(
+    'CLAMD_SOCKET',
+    "path of a UNIX socket where clamd's protocol is spoken; needs CLAMD_ACCOUNT",
+    z.string().regex(/^\/[^\0]{1,106}$/, 'must be an absolute path of at most 107 characters'),
+  ),
+  clamdSocketMode: initially(
+    'CLAMD_SOCKET_MODE',
+    '660',
+    'who may use that socket, as three octal digits',
+    z
+      .string()
+      .regex(/^[0-7]{3}$/, 'must be three octal digits')
+      .transform((text) => Number.parseInt(text, 8)),
+  ),
+  clamdPort: optional(
+    'CLAMD_PORT',
+    "port of 127.0.0.1 where clamd's protocol is spoken, for every program of the machine; needs CLAMD_ACCOUNT",
+    integer(1, 65_535),
+  ),
+  clamdAccount: optional(
+    'CLAMD_ACCOUNT',
+    "e-mail address of the account that scans by clamd's protocol are counted and recorded for",
+    z.email('must be an e-mail address'),
+  ),
+  streamMaxBytes: optional(
+    'STREAM_MAX_MB',
+    "MB that a content by clamd's protocol may have, 10 to 1000, at most half of UPLOAD_MEMORY_MB and below SCAN_MAX_SIZE_MB; unset: 100, or a quarter of that memory",
+    megabytes(10, 1_000),
+  ),
   httpServer: initially(
     'HTTP_SERVER',
     'auto',

@@ -120,7 +120,7 @@ export class Content implements InLine<Content> {
     this.#running = null;
     this.#hashedBytes = 0;
     this.accountId = account;
-    this.limitSize = blockSize(expectedBytes, lender.largestBytes);
+    this.limitSize = blockSize(expectedBytes, Math.min(limitBytes, lender.largestBytes));
     this.isSmall = expectedBytes <= SMALL_UPLOAD_BYTES;
     this.isSealed = false;
     this.account = null;

@@ -11,6 +11,7 @@ import { createQuotaRoute } from '../admission/quota-route.js';
 import { type Billing, createBilling } from '../billing/billing.js';
 import { startUpkeep } from '../billing/reconcile.js';
 import { createBillingRoutes, createWebhookRoute } from '../billing/route.js';
+import type { ClamdListener } from '../clamd/listener.js';
 import { type Config, ownIssuer } from '../config/config.js';
 import { hourlyLimitOf } from '../config/plans.js';
 import type { Engine } from '../engine/engine.js';
@@ -34,6 +35,7 @@ import { createVerdictCache, type VerdictCache } from '../scan/verdicts/cache.js
 import type { Postgres } from '../store/postgres.js';
 import type { RedisCommands } from '../store/redis/redis.js';
 import { codeOf } from '../store/store-error.js';
+import { createClamd } from './clamd.js';
 import { createRoutes } from './endpoints.js';
 import { createMetrics, type Metrics, startMetricsServer } from './metrics.js';
 import { openPages, type Pages } from './pages.js';
@@ -125,8 +127,8 @@ export async function createHttp(config: Config, log: EventLog, parts: HttpParts
   );
   ready.catch(() => undefined);
   return await starting(async (add) => {
-    const routes = await openRoutes(config, log, { ...shared, pages, isWarm: () => isWarm }, add);
-    const serving = add(createServing(config, log, { ...shared, routes, findFile: pages.findFile }));
+    const served = await openRoutes(config, log, { ...shared, pages, isWarm: () => isWarm }, add);
+    const serving = add(createServing(config, log, { ...shared, ...served, findFile: pages.findFile }));
     return { ...serving, ready };
   });
 }
@@ -141,17 +143,23 @@ interface SharedParts extends HttpParts {
   readonly version: string;
 }
 
+interface Served {
+  readonly routes: readonly Route[];
+  readonly clamd: ClamdListener | null;
+}
+
 /** Everything that is served: the rooms' routes, and those of the operators. */
 async function openRoutes(
   config: Config,
   log: EventLog,
   parts: SharedParts & { readonly pages: Pages; readonly isWarm: () => boolean },
   add: Add,
-): Promise<Route[]> {
+): Promise<Served> {
   const { postgres, admission, history, signatures, sandbox, version, library, pages } = parts;
   const keyUse = createKeyUse();
+  const access = createAccess(admission, config.plans);
   const scans = openScans(config, log, parts, {
-    access: createAccess(admission, config.plans),
+    access,
     history,
     cache: parts.cache,
     shared: shareVerdicts(config, parts.redis, version),
@@ -180,7 +188,8 @@ async function openRoutes(
     ...createHistoryRoutes({ sqlOf: postgres.pages, now: Date.now, onItsWay: history, log }),
     createQuotaRoute({ admission, plans: config.plans }),
   ];
-  return createRoutes({
+  const clamd = createClamd(config, log, { ...parts, scans: scans.scans, access });
+  const routes = createRoutes({
     served: [
       scans.withKey,
       ...dashboard.publicRoutes,
@@ -206,6 +215,7 @@ async function openRoutes(
     ],
     securityContact: config.securityContact,
   });
+  return { routes, clamd };
 }
 
 /** Once: scans that nobody asked for and that leave nothing, and questions to the store. What fails of it is for the log; scans are served all the same. */
@@ -229,15 +239,13 @@ async function warmUp(config: Config, log: EventLog, parts: SharedParts): Promis
   metrics.countTurns();
 }
 
-type ServingParts = Pick<SharedParts, 'library' | 'descriptors' | 'listener' | 'findKey' | 'metrics'> & {
-  readonly routes: readonly Route[];
-  readonly findFile: FindFile;
-};
+type ServingParts = Pick<SharedParts, 'library' | 'descriptors' | 'listener' | 'findKey' | 'metrics'> &
+  Served & { readonly findFile: FindFile };
 
 function createServing(
   config: Config,
   log: EventLog,
-  { library, descriptors, listener, findKey, metrics, routes, findFile }: ServingParts,
+  { library, descriptors, listener, findKey, metrics, routes, clamd, findFile }: ServingParts,
 ): Omit<Http, 'ready'> & Stopping {
   let server: Server | null = null;
   let endMetrics: (() => Promise<void>) | null = null;
@@ -260,11 +268,15 @@ function createServing(
           if (log.isLevelEnabled('debug')) log.debug({ ...about(exchange), status }, 'request');
         },
       });
+      clamd?.listen();
       endMetrics = startMetrics(config, log, metrics);
       log.info({ host: config.host, port: server.port }, 'listening');
       return server.port;
     },
-    stopListening: () => server?.stopListening(),
+    stopListening() {
+      server?.stopListening();
+      clamd?.stopListening();
+    },
     async drain() {
       await server?.drain({ idleMs: IDLE_MS, requestMs: longestRequestMs(config) });
     },
@@ -275,7 +287,7 @@ function createServing(
     },
     async stop() {
       await endMetrics?.();
-      await server?.stop(STOP_GRACE_MS);
+      await Promise.all([server?.stop(STOP_GRACE_MS), clamd?.stop(STOP_GRACE_MS)]);
     },
   };
 }

@@ -7,7 +7,7 @@ import type { Signatures } from '../engine/signatures.js';
 import type { ScanPool } from '../engine/threads/pool.js';
 import type { DescriptorPlan } from '../http/descriptors.js';
 import type { EndedRequest } from '../http/server.js';
-import { MEMORY_RESERVE_SHARE } from '../limits.js';
+import { CONTENT_LIMIT_BYTES, MEMORY_RESERVE_SHARE } from '../limits.js';
 import type { EventLog } from '../log.js';
 import { createScanRoutes } from '../scan/http/route.js';
 import { createUploadMemory, type UploadMemory } from '../scan/memory/memory.js';
@@ -41,25 +41,22 @@ export function openScans(
   { refused, pool, signatures, memories, descriptors, version }: SharedByScans,
   { access, cache, shared, history, onEnded }: Surrounding,
 ) {
-  return createScanRoutes({
-    scans: {
-      pool,
-      isRefused: (sha256) => refused.has(sha256),
-      signatures,
-      known: createKnownVerdicts({ cache, shared, scope: config.verdictScope }),
-      uploadMemory: memories.uploads,
-      downloads: openDownloads(config, { descriptors, version }),
-      downloadMemory: memories.downloads,
-      history,
-      refunds: createRefunds(),
-      appEnv: config.appEnv,
-      now: Date.now,
-      onEnded,
-    },
-    access,
-    uploadTimeoutMs: config.uploadTimeoutMs,
-    onSurprise: tellOfSurprises(log),
-  });
+  const scans: ScanParts = {
+    pool,
+    isRefused: (sha256) => refused.has(sha256),
+    signatures,
+    known: createKnownVerdicts({ cache, shared, scope: config.verdictScope }),
+    uploadMemory: memories.uploads,
+    downloads: openDownloads(config, { descriptors, version }),
+    downloadMemory: memories.downloads,
+    history,
+    refunds: createRefunds(),
+    appEnv: config.appEnv,
+    now: Date.now,
+    onEnded,
+  };
+  const { uploadTimeoutMs } = config;
+  return { scans, ...createScanRoutes({ scans, access, uploadTimeoutMs, onSurprise: tellOfSurprises(log) }) };
 }
 
 export function tellOfSurprises(log: EventLog): (exchange: EndedRequest, error: unknown) => void {
@@ -100,6 +97,7 @@ export function createMemories(config: Config): Record<'uploads' | 'downloads', 
   return {
     uploads: createUploadMemory({
       budgetBytes: config.uploadMemoryBytes,
+      largestBytes: config.clamd?.streamLimitBytes ?? CONTENT_LIMIT_BYTES,
       reserveShare: MEMORY_RESERVE_SHARE,
       waitMs,
       ownWaitMs: config.uploadTimeoutMs,

@@ -24,6 +24,8 @@ export interface UploadMemory extends Lender {
 
 export interface MemoryOptions {
   readonly budgetBytes: number;
+  /** Of any protocol; default: CONTENT_LIMIT_BYTES. */
+  readonly largestBytes?: number;
   /** What one account leaves to others, as a share of the budget. */
   readonly reserveShare: number;
   /** How long a content may wait for what others have, all its waits together. */
@@ -60,8 +62,16 @@ const IDLE_ACCOUNTS = 1_000;
  * this one never waits again. Even when many half-received contents want to grow, one of them can, and ends.
  */
 export function createUploadMemory(options: MemoryOptions): UploadMemory {
-  const { budgetBytes, reserveShare, waitMs, ownWaitMs, use, now = () => performance.now() } = options;
-  const finishingRoom = Math.min(CONTENT_LIMIT_BYTES, budgetBytes);
+  const {
+    budgetBytes,
+    largestBytes = CONTENT_LIMIT_BYTES,
+    reserveShare,
+    waitMs,
+    ownWaitMs,
+    use,
+    now = () => performance.now(),
+  } = options;
+  const finishingRoom = Math.min(largestBytes, budgetBytes);
   const sharedRoom = budgetBytes - finishingRoom;
   const reserveBytes = budgetBytes * reserveShare;
   const aloneBytes = Math.max(0, sharedRoom - reserveBytes);
@@ -236,7 +246,7 @@ export function createUploadMemory(options: MemoryOptions): UploadMemory {
   }
 
   return {
-    largestBytes: CONTENT_LIMIT_BYTES,
+    largestBytes,
     grow(content, bytes) {
       if (content.isReleased) return false;
       const account = content.account ?? begin(content);

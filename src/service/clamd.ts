@@ -1,0 +1,54 @@
+// Clamd's protocol put together: the account that its scans are of, what it tells of the engine, and its listener.
+
+import { findUserByEmail } from '../account/users.js';
+import type { AccessControl } from '../admission/access.js';
+import { versionOf } from '../clamd/commands.js';
+import { type ClamdListener, createClamdListener } from '../clamd/listener.js';
+import type { Config } from '../config/config.js';
+import type { Signatures } from '../engine/signatures.js';
+import type { ScanPool } from '../engine/threads/pool.js';
+import { Unavailable } from '../errors.js';
+import type { EventLog } from '../log.js';
+import type { ScanParts } from '../scan/scan.js';
+import type { Postgres } from '../store/postgres.js';
+
+export interface ClamdParts {
+  readonly scans: ScanParts;
+  readonly access: AccessControl;
+  readonly postgres: Postgres;
+  readonly signatures: Signatures;
+  readonly pool: ScanPool;
+}
+
+/** Null: it isn't configured. */
+export function createClamd(config: Config, log: EventLog, parts: ClamdParts): ClamdListener | null {
+  const { clamd } = config;
+  if (clamd === null) return null;
+  const { access, postgres, signatures, pool, scans } = parts;
+  const sql = postgres.requests('clamd');
+  return createClamdListener(
+    {
+      ...clamd,
+      onListening: (place) => log.info({ place }, "clamd's protocol"),
+      onTaken: (place, reason) => log.warn({ place, reason }, "clamd's protocol can't be spoken there yet"),
+    },
+    {
+      scans,
+      streamLimitBytes: clamd.streamLimitBytes,
+      streamTimeoutMs: config.uploadTimeoutMs,
+      pool,
+      async admit() {
+        const user = await findUserByEmail(sql, clamd.account);
+        // It may be made later, and removed at any time.
+        if (user === null) throw new Unavailable('clamdAccountMissing');
+        return await access.asUser({ userId: user.id, plan: user.plan });
+      },
+      version() {
+        const state = signatures.state();
+        return state.kind === 'ready' ? versionOf(state.engine) : 'ClamAV';
+      },
+      reload: () => void signatures.reload(),
+      onSurprise: (requestId, error) => log.error({ requestId, err: error }, 'unforeseen error'),
+    },
+  );
+}

@@ -1,0 +1,97 @@
+// The parser: whatever the split of the bytes, it hears the same commands and the same contents.
+import t from 'tap';
+import type { Command } from '../../src/clamd/commands.js';
+import { ClamdParser, type ParserTarget } from '../../src/clamd/parser.js';
+import { CLAMD_COMMAND_BYTES } from '../../src/limits.js';
+
+/** What a parser hears, in words; chunks that follow each other are one text. */
+function heard(parts: readonly Uint8Array[]): string[] {
+  const words: string[] = [];
+  let content = '';
+  const target: ParserTarget = {
+    onCommand(command: Command) {
+      words.push(JSON.stringify(command));
+      if (command.kind === 'INSTREAM') parser.beginStream();
+    },
+    onChunk: (sizeBytes) => words.push(`chunk ${sizeBytes}`),
+    onStreamBytes(bytes) {
+      content += Buffer.from(bytes).toString('hex');
+    },
+    onStreamEnd() {
+      words.push(`content ${content}`);
+      content = '';
+    },
+    onTooLong: () => words.push('too long'),
+  };
+  const parser = new ClamdParser(target);
+  for (const part of parts) parser.write(part);
+  parser.endOld();
+  return words;
+}
+
+function chunk(bytes: Buffer): Buffer {
+  const size = Buffer.alloc(4);
+  size.writeUInt32BE(bytes.length);
+  return Buffer.concat([size, bytes]);
+}
+
+/** Of a generator that always begins alike: a failure comes again. */
+function createRandom(seed: number): (below: number) => number {
+  let state = seed;
+  return (below) => {
+    state = (Math.imul(state, 1_103_515_245) + 12_345) >>> 0;
+    return (state >>> 8) % below;
+  };
+}
+
+function randomSession(random: (below: number) => number): Buffer {
+  const parts: Buffer[] = [];
+  for (let left = 1 + random(6); left > 0; left -= 1) {
+    const framing = random(2) === 0 ? (['n', '\n'] as const) : (['z', '\0'] as const);
+    const words = ['PING', 'INSTREAM', 'SCAN /a b', 'VERSION', 'NO\x80SUCH', '', 'END', 'INSTREAM'];
+    const word = words[random(words.length)] ?? '';
+    parts.push(Buffer.from(framing[0] + word + framing[1], 'latin1'));
+    if (word !== 'INSTREAM') continue;
+    for (let chunks = random(4); chunks > 0; chunks -= 1) {
+      parts.push(chunk(Buffer.from(Array.from({ length: 1 + random(40) }, () => random(256)))));
+    }
+    parts.push(Buffer.alloc(4));
+  }
+  const whole = Buffer.concat(parts);
+  return random(4) === 0 ? whole.subarray(0, random(whole.length)) : whole;
+}
+
+t.test('any split of a session says the same, whole or cut', async (t) => {
+  const random = createRandom(33);
+  for (let round = 0; round < 2_000; round += 1) {
+    const session = randomSession(random);
+    const whole = heard([session]);
+    const parts: Buffer[] = [];
+    for (let at = 0; at < session.length; ) {
+      const end = at + 1 + random(9);
+      parts.push(session.subarray(at, end));
+      at = end;
+    }
+    if (JSON.stringify(heard(parts)) !== JSON.stringify(whole)) t.fail(session.toString('hex'));
+  }
+});
+
+t.test('a command that is longer than any may be is heard of once, and nothing after it', async (t) => {
+  const long = Buffer.from(`n${'A'.repeat(CLAMD_COMMAND_BYTES + 1)}\nnPING\n`);
+  t.strictSame(heard([long]), ['too long']);
+  t.strictSame(heard([...long].map((byte) => Buffer.from([byte]))), ['too long']);
+});
+
+t.test('the longest path that Linux has fits', async (t) => {
+  const path = `/${'a'.repeat(4_094)}`;
+  t.match(heard([Buffer.from(`zALLMATCHSCAN ${path}\0`)])[0], path);
+});
+
+t.test('bytes that are no commands end in unknown ones, never in an exception', async (t) => {
+  let lines = 0;
+  const random = createRandom(7);
+  for (let round = 0; round < 2_000; round += 1) {
+    lines += heard([Buffer.from(Array.from({ length: random(60) }, () => random(256)))]).length;
+  }
+  t.ok(lines > 1_000);
+});
