@@ -39,6 +39,8 @@ export interface ThreadStart {
   readonly port: MessagePort;
   /** Of the thread, in the file of what is being scanned. */
   readonly place: number;
+  /** It is beside the set, for while scans take long. */
+  readonly isFurther: boolean;
   /** ClamAV serves already: the first scan need not wait until the thread is confined. */
   readonly isConfinedAhead: boolean;
 }

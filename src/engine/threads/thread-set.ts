@@ -166,7 +166,8 @@ export class ThreadSet {
     const { settings } = this.#options;
     const bell = this.#bell.rope;
     const isConfinedAhead = isFurther && (servingNow()?.work.nativeEpoch ?? null) !== null;
-    const slot = new ThreadSlot({ place, bell, settings, isConfinedAhead, onExit: (slot) => this.#onExit(slot) });
+    const onExit = (slot: ThreadSlot): void => this.#onExit(slot);
+    const slot = new ThreadSlot({ place, bell, settings, isFurther, isConfinedAhead, onExit });
     this.#places[place] = true;
     this.slots = [...this.slots, slot];
     return slot;

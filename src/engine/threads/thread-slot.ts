@@ -48,6 +48,8 @@ export interface ThreadSlotOptions {
   readonly place: number;
   readonly bell: BellRope;
   readonly settings: ThreadSettings;
+  /** It is beside the set. */
+  readonly isFurther: boolean;
   /** It is confined when it starts, not at its first scan. */
   readonly isConfinedAhead: boolean;
   /** Its thread has ended. */
@@ -81,10 +83,10 @@ export class ThreadSlot {
   #messages = 0;
 
   /** Throws where the kernel refuses a thread at once: there is no memory or no process number for it. */
-  constructor({ place, bell, settings, isConfinedAhead, onExit }: ThreadSlotOptions) {
+  constructor({ place, bell, settings, isFurther, isConfinedAhead, onExit }: ThreadSlotOptions) {
     const ring = new SharedArrayBuffer(RING_BYTES);
     const { port1, port2 } = new MessageChannel();
-    const start: ThreadStart = { settings, ring, bell, port: port2, place, isConfinedAhead };
+    const start: ThreadStart = { settings, ring, bell, port: port2, place, isFurther, isConfinedAhead };
     this.place = place;
     this.#port = port1;
     this.#memory = ringMemory(ring);

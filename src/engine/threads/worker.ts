@@ -25,9 +25,11 @@ import {
 } from './task.js';
 
 /** As long as the thread lasts. */
-export function serveScans({ settings, ring, bell, port, place, isConfinedAhead }: ThreadStart): never {
-  // Its serving thread has started it, which comes first.
-  waitOnWaking();
+export function serveScans(start: ThreadStart): never {
+  const { settings, ring, bell, port, place, isConfinedAhead } = start;
+  // Its serving thread has started it, which comes first. One beside the set stays as it is: what wakes it is a short scan, which need not
+  // wait until a long one has used up its slice of the core.
+  if (!start.isFurther) waitOnWaking();
   const { words, slots } = ringMemory(ring);
   const side = new ThreadRing(words);
   const note = createNote(settings.inFlight, place);
