@@ -153,7 +153,10 @@ End Unzstd(Bytes bytes, Output& output, size_t& consumed) {
   }
 }
 
+// Within a block nothing is decompressed, though what can't be compressed stands in it as it is, where a tool may find an archive.
 End Unlz4(Bytes bytes, Output& output, size_t& consumed) {
+  // What the library asks for next between two blocks: the size of a block.
+  constexpr size_t kBetween = 4;
   LZ4F_dctx* made = nullptr;
   if (LZ4F_isError(LZ4F_createDecompressionContext(&made, LZ4F_VERSION))) throw std::bad_alloc();
   const std::unique_ptr<LZ4F_dctx, decltype(&LZ4F_freeDecompressionContext)> context(made, LZ4F_freeDecompressionContext);
@@ -167,7 +170,7 @@ End Unlz4(Bytes bytes, Output& output, size_t& consumed) {
     output.Took(produced);
     consumed += taken;
     if (code == 0) return End::kWhole;
-    if (consumed == bytes.size() && produced != room.size()) return End::kCut;
+    if (consumed == bytes.size() && produced != room.size()) return code == kBetween ? End::kCut : End::kDamaged;
   }
 }
 
@@ -180,7 +183,7 @@ End Unlz4Legacy(Bytes bytes, Output& output, size_t& consumed) {
     if (bytes.size() - consumed < 4) return End::kCut;
     const size_t size = Word(bytes, consumed);
     if (size > static_cast<size_t>(LZ4_compressBound(kBlock))) return End::kWhole;
-    if (bytes.size() - consumed - 4 < size) return End::kCut;
+    if (bytes.size() - consumed - 4 < size) return End::kDamaged;
     const auto* from = reinterpret_cast<const char*>(bytes.data() + consumed + 4);
     const int produced = LZ4_decompress_safe(from, block.data(), static_cast<int>(size), static_cast<int>(kBlock));
     if (produced < 0) return End::kDamaged;

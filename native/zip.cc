@@ -264,13 +264,25 @@ class Reader {
       if (!local || local->data > end || !IsLikely(*local, bytes_.subspan(*found, local->data - *found))) continue;
       const bool has_size = (local->flags & kSizesBehindFlag) == 0 && local->packed != kIn64;
       const bool fits = has_size && end - local->data >= local->packed;
-      const size_t data_end = fits ? local->data + local->packed : end;
+      const size_t data_end = fits ? local->data + local->packed : has_size ? end : EndOfUnsized(*local, end);
       // Without any directory libclamav goes from one header to the next.
       opens_all_ = false;
       const bool has_end = (local->flags & kHasEndFlag) != 0 || !has_size;
       Put({local->method, (local->flags & kEncryptedFlag) != 0, has_end, local->data, data_end, local->unpacked, fits}, false);
       at = fits ? data_end : local->data;
     }
+  }
+
+  // Of a member whose sizes lie behind it: only what is stored doesn't say by itself where it ends.
+  size_t EndOfUnsized(const Local& local, size_t end) const {
+    constexpr size_t kPacked = 8;
+    constexpr size_t kDescriptorBytes = 16;
+    if (local.method != kStored) return end;
+    for (size_t at = local.data; const std::optional<size_t> found = Find(bytes_, at, end, kSpanned); at = *found + 1) {
+      if (bytes_.size() - *found < kDescriptorBytes) break;
+      if (Word(bytes_, *found + kPacked) == static_cast<uint32_t>(*found - local.data)) return *found;
+    }
+    return end;
   }
 
   void Contradict(const char* what) {

@@ -67,6 +67,10 @@ const infected: Record<string, Buffer> = {
   'zip by xz': byMethod(95),
   'zip behind other bytes': Buffer.concat([harmless.content, zipOf([...Array(20).fill(harmless), wanted])]),
   'zip whose end is missing': zipOf([wanted, harmless]).subarray(0, -60),
+  'zip whose end is missing, sizes behind what is stored': zipOf([
+    { ...wanted, hasDescriptor: true },
+    harmless,
+  ]).subarray(0, -150),
   lzma: lzma(archive),
   zst: zst(eicar()),
   'tar.zst': zst(archive),
@@ -109,6 +113,7 @@ const incomplete: Record<string, [Buffer, string]> = {
   'damaged bz2 in a zip': [zipOf([{ name: 'a.bz2', content: damaged(bz2(clean)) }]), 'damaged bzip2 data'],
   'zst too deep': [nested(40, archive), 'engine limit exceeded: MaxRecursion'],
   'a bomb of zst': [zst(zst(Buffer.alloc(400 << 20))), 'engine limit exceeded: MaxScanSize'],
+  'lz4 that breaks off in a block': [cut(lz4(clean)), 'damaged lz4 data'],
   'many small members': [
     zipOf(
       Array.from({ length: 10_100 }, (_, index) => ({ name: `${index}`, content: eicar().subarray(0, 40) })),
@@ -126,7 +131,8 @@ const truncated: Record<string, Buffer> = {
   xz: cut(xz(clean)),
   lzma: cut(lzma(clean)),
   zst: cut(zst(clean)),
-  lz4: cut(lz4(clean)),
+  // Its end mark, and the sum of the content.
+  lz4: lz4(clean).subarray(0, -8),
   'gz in a zip': zipOf([{ name: 'a.gz', content: cut(gz(clean)) }]),
   zip: zipOf([harmless, harmless]).subarray(0, -100),
   tar: clean.subarray(0, 5000),
