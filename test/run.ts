@@ -52,6 +52,7 @@ const LONG: readonly string[] = [
   'cli/signatures.test.js',
   'account/signing-keys.test.js',
   'account/accounts.test.js',
+  'clamd/hostile.test.js',
   'scan/memory.test.js',
 ];
 
