@@ -19,9 +19,9 @@ const SCAN = 'Scan failed';
 export const errorTable = {
   fileTooLarge: row(400, SCAN, 'File size exceeds limit: 10MB', 'the content is over 10,485,760 bytes'),
   fileEmpty: row(400, SCAN, 'File is empty', 'the content has no bytes'),
-  filenameMissing: row(400, SCAN, 'Filename is missing', 'the file part has no or a blank filename'),
-  nothingToScan: row(400, SCAN, 'Either file or url is required', 'neither part is present'),
-  fileAndUrl: row(400, SCAN, 'Send either file or url, not both', 'both parts are present'),
+  filenameMissing: row(400, SCAN, 'Filename is missing', 'the file has no or a blank filename'),
+  nothingToScan: row(400, SCAN, 'Either file or url is required', 'neither is in the body'),
+  fileAndUrl: row(400, SCAN, 'Send either file or url, not both', 'both are in the body'),
   severalFiles: row(400, SCAN, 'Send one file per request', 'more than one file part, or a repeated url'),
   malformedMultipart: row(400, SCAN, 'Malformed multipart body: REASON', 'the multipart parser refuses the body'),
   urlRejected: row(400, SCAN, 'URL rejected: REASON', 'the URL may not be fetched'),
@@ -46,7 +46,7 @@ export const errorTable = {
     415,
     'Unsupported media type',
     'Expected multipart/form-data',
-    'a scan route got another type',
+    'a scan route got no type, or the one of the dashboard another type',
   ),
   contentEncoded: row(
     415,

@@ -9,6 +9,8 @@ export const MULTIPART_PARTS_MAX = 16;
 export const MULTIPART_PART_HEADER_BYTES = 16 * 1024;
 /** Bytes of one field that is not a file; URLs over 8 KB are refused by most servers anyway. */
 export const MULTIPART_FIELD_BYTES = 8 * 1024;
+/** A body that is only to name a URL, as JSON or as a form without parts: the longest field, percent-encoded. */
+export const URL_BODY_BYTES = 32 * 1024;
 /** RFC 2046 section 5.1.1: a boundary has 1 to 70 characters. */
 export const MULTIPART_BOUNDARY_MAX = 70;
 /** Text before the first and after the last delimiter, which RFC 2046 lets a client send and tells us to ignore. */

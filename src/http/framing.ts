@@ -22,6 +22,7 @@ const SINGLE = new Set([
   'host',
   'transfer-encoding',
   'x-api-key',
+  'x-filename',
 ]);
 
 /** RFC 9110 section 5.6.2. */

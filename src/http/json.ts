@@ -19,7 +19,7 @@ export const noContent: Reply = { status: 204, body: '' };
 export async function readJson<T>(exchange: Exchange, schema: z.ZodType<T>): Promise<T> {
   const type = exchange.headers.get('content-type')?.split(';')[0]?.trim().toLowerCase();
   if (type !== 'application/json') throw new Failure('jsonExpected');
-  return validate(schema, parse(await receiveText(exchange)));
+  return parseJson(schema, await receiveText(exchange));
 }
 
 /** The same for a body that may be left out: then the schema validates `{}`. */
@@ -37,6 +37,11 @@ export function readQuery<T>(exchange: Exchange, schema: z.ZodType<T>): T {
     query[name] = value;
   }
   return validate(schema, query);
+}
+
+/** Of a body that is a text already. Throws Failure `badRequest`. */
+export function parseJson<T>(schema: z.ZodType<T>, text: string): T {
+  return validate(schema, parse(text));
 }
 
 function validate<T>(schema: z.ZodType<T>, value: unknown): T {

@@ -43,7 +43,7 @@ function jsonContent(schema: z.ZodType, io: 'input' | 'output'): Described {
   return { 'application/json': { schema: documented(schema, io) } };
 }
 
-function documented(schema: z.ZodType, io: 'input' | 'output') {
+export function documented(schema: z.ZodType, io: 'input' | 'output') {
   const { $schema: _, ...described } = z.toJSONSchema(schema, {
     io,
     unrepresentable: 'any',

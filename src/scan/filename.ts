@@ -39,16 +39,17 @@ export interface ShownName {
 
 /**
  * The last path segment of a URL that isn't empty, percent-decoded and shown by the rules of baseName; the host, which has no
- * extension, when that leaves nothing. Bytes that aren't UTF-8 show as U+FFFD, and a percent sign without its digits as itself.
+ * extension, when that leaves nothing.
  */
 export function nameFromUrl(url: URL): ShownName {
   const segment = url.pathname.split('/').findLast((each) => each !== '') ?? '';
-  const bytes = segment.replace(/%([0-9a-f]{2})/gi, (_, digits: string) =>
-    String.fromCharCode(Number.parseInt(digits, 16)),
-  );
-  // The parser has left nothing but ASCII, so that every character is one byte now.
-  const filename = baseName(Buffer.from(bytes, 'latin1').toString('utf8'));
+  const filename = baseName(percentDecoded(segment));
   return filename === null ? { filename: url.hostname, extension: '' } : withExtension(filename);
+}
+
+/** Bytes that aren't UTF-8 show as U+FFFD, and a percent sign without its digits as itself. */
+export function percentDecoded(text: string): string {
+  return text.replace(/(?:%[0-9a-f]{2})+/gi, (run) => Buffer.from(run.replaceAll('%', ''), 'hex').toString('utf8'));
 }
 
 export function withExtension(filename: string): ShownName {

@@ -106,7 +106,7 @@ t.test('a connection is kept alive over refusals and scans', async (t) => {
     [scanRequest(filePart('a')), 200],
     [scanRequest(filePart('a'), { 'X-API-KEY': null }), 401],
     [scanRequest(filePart('')), 400],
-    [scanRequest(filePart('a'), { 'Content-Type': 'text/plain' }), 415],
+    [scanRequest(filePart('a'), { 'Content-Type': 'none' }), 415],
     [Buffer.from('GET /livez HTTP/1.1\r\nHost: a\r\n\r\n'), 200],
     [scanRequest(filePart('b')), 200],
   ] as const) {

@@ -33,7 +33,7 @@ t.test('one server with the embedded database', async (t) => {
     const created = await post(`${url}/web/keys`, { name: 'one' }, me);
     t.equal(created.status, 201);
     const { uuid, value } = Key.parse(created.body);
-    const failed = await ask(`${url}/api/v1/scans`, { method: 'POST', headers: { 'X-API-KEY': value }, body: 'x' });
+    const failed = await ask(`${url}/api/v1/scans`, { method: 'POST', headers: { 'X-API-KEY': value } });
     t.equal(failed.status, 415);
     t.match((await ask(`${url}/web/keys/me`, { headers: me })).body, [{ uuid, lastUse: null }, {}]);
     t.equal(await scan(url, value), 200);

@@ -123,7 +123,6 @@ t.test('the OpenAPI document', async (t) => {
     { body: form('x', 'x', 'other'), headers, status: 400 },
     { body: form(Buffer.alloc(11 * 1024 * 1024)), headers, status: 400 },
     { body: form(deep), headers, status: 422 },
-    { body: '{}', headers: { ...headers, ...json }, status: 415 },
     { body: form('x'), headers: { ...headers, 'Content-Encoding': 'gzip' }, status: 415 },
     { body: form('x'), status: 401 },
   ];
@@ -131,12 +130,20 @@ t.test('the OpenAPI document', async (t) => {
   const asked: Readonly<Record<string, readonly Sent[]>> = {
     'post /api/v1/scans': [
       ...scans(key),
+      { body: Buffer.from('x'), headers: key, status: 415 },
+      { body: 'x', headers: { ...key, 'X-Filename': 'a%20b.txt' }, status: 200 },
+      { body: 'x', path: '/api/v1/scans?filename=a.txt', headers: key, status: 200 },
+      { body: '{}', headers: { ...key, ...json }, status: 400 },
+      { body: '{"url":"http://does-not-exist.invalid/"}', headers: { ...key, ...json }, status: 422 },
+      { body: new URLSearchParams({ url: 'http://127.0.0.1/' }), headers: key, status: 400 },
+      { body: `{"url":"${'x'.repeat(40_000)}"}`, headers: { ...key, ...json }, status: 413 },
       { body: form('http://127.0.0.1/', '', 'url'), headers: key, status: 400 },
       { body: form('http://does-not-exist.invalid/', '', 'url'), headers: key, status: 422 },
       { body: form('x'), headers: { 'X-API-KEY': 'f'.repeat(32) }, status: 401 },
     ],
     'post /web/scans': [
       ...scans(me),
+      { body: '{}', headers: { ...me, ...json }, status: 415 },
       ...Array.from({ length: 3 }, () => ({ body: form('x'), headers: bearer(poorToken), status: 200 })),
       { body: form('x'), headers: bearer(poorToken), status: 429 },
       {

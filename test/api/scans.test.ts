@@ -105,19 +105,14 @@ t.test('every wrong form gets its row of the table, keeps its unit, and the next
   t.equal((await upload(server.url, 'x')).status, 200);
 });
 
-t.test('a scan route takes multipart/form-data and nothing else', async (t) => {
-  for (const type of [
-    'application/json',
-    'text/plain',
-    'application/x-www-form-urlencoded',
-    'multipart/mixed; boundary=x',
-  ]) {
+t.test('a body of no type is refused', async (t) => {
+  for (const type of [undefined, '', 'x', 'text/', ';']) {
     const response = await fetch(`${server.url}/api/v1/scans`, {
       method: 'POST',
-      headers: { 'X-API-KEY': API_KEY, 'Content-Type': type },
-      body: 'x',
+      headers: { 'X-API-KEY': API_KEY, ...(type === undefined ? {} : { 'Content-Type': type }) },
+      body: Buffer.from('x'),
     });
-    t.equal(response.status, 415, type);
+    t.equal(response.status, 415, String(type));
     t.strictSame(await response.json(), { error: 'Unsupported media type', message: 'Expected multipart/form-data' });
   }
 });

@@ -1,21 +1,13 @@
-// What the headers of a request must say for its body to be a form with the client's own bytes, and its boundary (RFC 2046 section 5.1.1).
+// What the headers of a request must say for its body to be the client's own bytes, and the boundary of a form (RFC 2046 section 5.1.1).
 import { Failure } from '../../errors.js';
 import { MULTIPART_BOUNDARY_MAX } from '../../limits.js';
 import { MalformedMultipart } from './malformed-multipart.js';
 
-/**
- * The boundary of the form. Throws Failure `contentEncoded` or `unsupportedMediaType`, or MalformedMultipart: what is encoded, or a
- * piece of something larger, is not what a verdict would be about.
- */
-export function boundaryOf(headers: ReadonlyMap<string, string>): string {
+/** Throws Failure `contentEncoded`: what is encoded is not what a verdict would be about. */
+export function assertNotEncoded(headers: ReadonlyMap<string, string>): void {
   const encoding = headers.get('content-encoding')?.toLowerCase() ?? '';
   // RFC 9110 section 8.4.1: `identity` is the word for none, and changes nothing.
   if (encoding !== '' && encoding !== 'identity') throw new Failure('contentEncoded');
-  const boundary = readBoundary(headers.get('content-type'));
-  if (boundary === null) throw new Failure('unsupportedMediaType');
-  // Libraries for large uploads send a file in pieces, each as a form of its own with its place in the file (RFC 9110 section 14.4).
-  if (headers.has('content-range')) throw new MalformedMultipart('the request has a Content-Range');
-  return boundary;
 }
 
 /**

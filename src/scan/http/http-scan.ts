@@ -1,18 +1,17 @@
-// A scan that comes by HTTP: the form of an exchange in, the six fields or an error out.
+// A scan that comes by HTTP: the body of an exchange in, the six fields or an error out.
 import { Failure } from '../../errors.js';
 import type { Exchange } from '../../http/exchange.js';
-import { CONTENT_LIMIT_BYTES, MULTIPART_ENVELOPE_BYTES, REFUSED_NAME_MS } from '../../limits.js';
+import { CONTENT_LIMIT_BYTES, REFUSED_NAME_MS } from '../../limits.js';
 import { CoarseTimer, type TimerOwner } from '../../waiting/coarse-timer.js';
 import type { Content } from '../content.js';
 import { Scan, type ScanParts } from '../scan.js';
 import { replyTo } from './answers.js';
-import { boundaryOf } from './form-headers.js';
-import { MalformedMultipart } from './malformed-multipart.js';
-import { type FormTarget, MultipartReader } from './multipart-reader.js';
+import { asFailure, type BodyReader, openReader } from './body-reader.js';
+import type { FormTarget } from './multipart-reader.js';
 
-/** What a route says of its forms. */
+/** What a route says of its bodies. */
 export interface FormSettings {
-  /** Otherwise the form must hold a file. */
+  /** Otherwise the body must be a form with a file. */
   readonly takesUrls: boolean;
   /** For the client: the time in which it waits for memory doesn't count. */
   readonly timeoutMs: number;
@@ -23,11 +22,11 @@ export class HttpScan extends Scan implements FormTarget, TimerOwner {
   protected readonly limitBytes: number;
   readonly #exchange: Exchange;
   readonly #settings: FormSettings;
-  #reader: MultipartReader | null;
+  #reader: BodyReader | null;
   readonly #timer: CoarseTimer;
   /** Of the time for the client, while it waits for us. */
   #leftMs: number;
-  /** The request has declared more than any form with a file within the limit has: it is read up to the file's name. */
+  /** The request has declared more than any body with a file within the limit has: it is read up to the file's name. */
   #isTooLarge: boolean;
 
   constructor(parts: ScanParts, exchange: Exchange, settings: FormSettings) {
@@ -49,17 +48,18 @@ export class HttpScan extends Scan implements FormTarget, TimerOwner {
   protected receive(): void {
     const exchange = this.#exchange;
     const { body } = exchange;
-    this.#isTooLarge = body.kind === 'sized' && body.bytes > this.limitBytes + MULTIPART_ENVELOPE_BYTES;
-    this.#reader = this.#openReader();
+    const reader = this.#openReader();
+    this.#reader = reader;
+    this.#isTooLarge = body.kind === 'sized' && body.bytes > this.limitBytes + reader.envelopeBytes;
     // What declares too much is refused in any case, also while nothing of the body comes: its name is waited for a moment.
     if (this.#isTooLarge) this.#leftMs = REFUSED_NAME_MS;
     this.#timer.start(this.#leftMs);
     exchange.receive(this);
   }
 
-  #openReader(): MultipartReader {
+  #openReader(): BodyReader {
     try {
-      return new MultipartReader(boundaryOf(this.#exchange.headers), this);
+      return openReader(this.#exchange, this, !this.#settings.takesUrls);
     } catch (error) {
       throw asFailure(error);
     }
@@ -93,8 +93,8 @@ export class HttpScan extends Scan implements FormTarget, TimerOwner {
     }
   }
 
-  /** For the form: bytes of its file. */
-  onFileBytes(bytes: Buffer): void {
+  /** For the reader: bytes of the file. */
+  onFileBytes(bytes: Uint8Array): void {
     if (this.#isTooLarge) throw new Failure('fileTooLarge');
     (this.received ?? this.#openContent()).append(bytes);
   }
@@ -144,8 +144,4 @@ export class HttpScan extends Scan implements FormTarget, TimerOwner {
     if (this.verdict === null && !(problem instanceof Failure)) this.#settings.onSurprise(this.#exchange, problem);
     this.#exchange.reply(replyTo(this));
   }
-}
-
-function asFailure(error: unknown): unknown {
-  return error instanceof MalformedMultipart ? new Failure('malformedMultipart', error.message) : error;
 }

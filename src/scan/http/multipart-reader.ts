@@ -3,6 +3,7 @@
 import { isUtf8 } from 'node:buffer';
 import { Failure } from '../../errors.js';
 import {
+  MULTIPART_ENVELOPE_BYTES,
   MULTIPART_FIELD_BYTES,
   MULTIPART_MARGIN_BYTES,
   MULTIPART_PART_HEADER_BYTES,
@@ -13,8 +14,8 @@ import { MalformedMultipart } from './malformed-multipart.js';
 import { parsePartHeaders } from './part-headers.js';
 
 export interface FormTarget {
-  /** Takes bytes of the part `file`, which are the target's only until this returns. What it throws is the end of the form. */
-  onFileBytes(bytes: Buffer): void;
+  /** Takes bytes of the file, which are the target's only until this returns. What it throws is the end of the body. */
+  onFileBytes(bytes: Uint8Array): void;
 }
 
 type State = 'start' | 'preamble' | 'delimiter' | 'headers' | 'contentStart' | 'content' | 'epilogue';
@@ -48,11 +49,12 @@ export class MultipartReader {
 
   /** As shown; null until the head of its part is there. Also of a form that is refused then. */
   filename: string | null;
+  readonly envelopeBytes: number;
   /** Of the part `url`. */
   #url: Buffer[] | null;
   #fileParts: number;
   /** Of the part that is read. */
-  #part: 'file' | 'url' | 'other';
+  #part: 'file' | 'url' | 'urlBesideFile' | 'other';
   #fieldBytes: number;
   /** The name of a part that is a file input which was left empty, unless bytes follow. */
   #leftEmpty: string | null;
@@ -65,6 +67,7 @@ export class MultipartReader {
     this.#parts = 0;
     this.#marginBytes = 0;
     this.filename = null;
+    this.envelopeBytes = MULTIPART_ENVELOPE_BYTES;
     this.#url = null;
     this.#fileParts = 0;
     this.#part = 'other';
@@ -250,9 +253,9 @@ export class MultipartReader {
   #beginPart(name: string, filename: string | null): void {
     this.#fieldBytes = 0;
     this.#part = 'other';
-    this.#leftEmpty = filename === '' ? name : null;
-    // A part without a filename is a field, whatever its type; `file` without one is an upload that lost its name.
-    if (this.#leftEmpty === null && (name === 'file' || filename !== null)) this.#beginFile(name, filename ?? '');
+    // A part without a filename is a field, whatever its type; `file` without one is an upload that lost its name, unless it is empty.
+    this.#leftEmpty = filename === '' || (filename === null && name === 'file') ? name : null;
+    if (this.#leftEmpty === null && filename !== null) this.#beginFile(name, filename);
     else if (name === 'url' && filename === null) this.#beginUrl();
   }
 
@@ -261,13 +264,17 @@ export class MultipartReader {
     if (this.#fileParts > 1) throw new Failure('severalFiles');
     if (name !== 'file') return;
     this.filename = baseName(filename);
-    if (this.#url !== null) throw new Failure('fileAndUrl');
+    // Forms send the url that was left empty, too.
+    if (this.#url !== null && !this.#url.every(isBlank)) throw new Failure('fileAndUrl');
     if (this.filename === null) throw new Failure('filenameMissing');
     this.#part = 'file';
   }
 
   #beginUrl(): void {
-    if (this.filename !== null) throw new Failure('fileAndUrl');
+    if (this.filename !== null) {
+      this.#part = 'urlBesideFile';
+      return;
+    }
     if (this.#url !== null) throw new Failure('severalFiles');
     this.#url = [];
     this.#part = 'url';
@@ -287,7 +294,12 @@ export class MultipartReader {
       throw new MalformedMultipart(`a field over ${MULTIPART_FIELD_BYTES} bytes`);
     }
     if (this.#part === 'url') this.#url?.push(Buffer.from(bytes));
+    else if (this.#part === 'urlBesideFile' && !isBlank(bytes)) throw new Failure('fileAndUrl');
   }
+}
+
+function isBlank(bytes: Buffer): boolean {
+  return bytes.every((byte) => byte === SPACE || byte === TAB || byte === CR || byte === LF);
 }
 
 /** Where the longest end of the input begins that is a beginning of the delimiter. */

@@ -1,8 +1,9 @@
 // What the OpenAPI document says of the two scan routes.
 import { callerErrors } from '../../http/caller.js';
 import type { Headers, Operation } from '../../http/openapi.js';
-import { jsonAnswer } from '../../http/schema.js';
+import { documented, jsonAnswer, queryParameters } from '../../http/schema.js';
 import { MULTIPART_FIELD_BYTES, UNFINISHED_REFUNDS_PER_HOUR } from '../../limits.js';
+import { ScanQuery, UrlBody } from './body-reader.js';
 import { ScanResult } from './result.js';
 
 const integerHeader = (description: string): object => ({ description, schema: { type: 'integer' } });
@@ -29,9 +30,17 @@ const url = {
   description: 'Public http or https URL without credentials; what it answers with is at most 10,485,760 bytes.',
 };
 
-function form(schema: object): Readonly<Record<string, unknown>> {
-  return { required: true, content: { 'multipart/form-data': { schema: { type: 'object', ...schema } } } };
+function form(schema: object): Readonly<Record<string, object>> {
+  return { 'multipart/form-data': { schema: { type: 'object', ...schema } } };
 }
+
+const encodedName = {
+  name: 'X-Filename',
+  in: 'header',
+  description: 'The name of a file that is sent as it is: percent-encoded UTF-8.',
+  schema: { type: 'string' },
+  example: 'r%C3%A9sum%C3%A9.pdf',
+};
 
 const DESCRIPTION =
   'An infection is not an error: it is a 200 with `infected` true. Whatever was not looked at completely is a 422. ' +
@@ -78,13 +87,23 @@ const verdict = {
 export const scanOperation: Operation = {
   summary: 'Scan a file, uploaded or behind a URL',
   description:
-    `${DESCRIPTION} Send either \`file\` or \`url\`. A URL is fetched without credentials, at most 5 redirects are followed, ` +
-    'and every host on the way must have public addresses only.',
+    `${DESCRIPTION} Send either a file or a URL: as a form with \`file\` or \`url\`; a file as it is, with its own media type and its name beside it; a URL as ` +
+    'JSON or as a form without parts. A URL is fetched without credentials, at most 5 redirects are followed, and every host on the way must have public ' +
+    'addresses only.',
   tag: 'scans',
   who: 'key',
-  requestBody: form({ oneOf: [{ required: ['file'] }, { required: ['url'] }], properties: { file, url } }),
+  parameters: [encodedName, ...queryParameters(ScanQuery)],
+  requestBody: {
+    required: true,
+    content: {
+      ...form({ oneOf: [{ required: ['file'] }, { required: ['url'] }], properties: { file, url } }),
+      'application/octet-stream': { schema: { type: 'string', format: 'binary' } },
+      'application/json': { schema: documented(UrlBody, 'input') },
+      'application/x-www-form-urlencoded': { schema: documented(UrlBody, 'input') },
+    },
+  },
   responses: { 200: verdict },
-  errors: ['keyMissing', 'keyInvalid', ...uploadErrors, 'downloadFailed'],
+  errors: ['keyMissing', 'keyInvalid', ...uploadErrors, 'bodyTooLarge', 'downloadFailed'],
   errorHeaders,
 };
 
@@ -93,7 +112,7 @@ export const signedInOperation: Operation = {
   description: DESCRIPTION,
   tag: 'scans',
   who: 'user',
-  requestBody: form({ required: ['file'], properties: { file } }),
+  requestBody: { required: true, content: form({ required: ['file'], properties: { file } }) },
   responses: { 200: verdict },
   errors: [...callerErrors, ...uploadErrors.filter((code) => code !== 'fileAndUrl' && code !== 'urlRejected')],
   errorHeaders,

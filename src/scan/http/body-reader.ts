@@ -1,0 +1,174 @@
+// Which reader a body is for: a form, a file as it is, or a text that names a URL. The content type says it.
+import { isUtf8 } from 'node:buffer';
+import { z } from 'zod';
+import { Failure } from '../../errors.js';
+import type { Exchange } from '../../http/exchange.js';
+import { parseJson, readQuery } from '../../http/json.js';
+import { MULTIPART_FIELD_BYTES, URL_BODY_BYTES } from '../../limits.js';
+import { baseName, percentDecoded } from '../filename.js';
+import { assertNotEncoded, readBoundary } from './form-headers.js';
+import { MalformedMultipart } from './malformed-multipart.js';
+import { type FormTarget, MultipartReader } from './multipart-reader.js';
+
+export interface BodyReader {
+  /** As shown; null until it is known. */
+  readonly filename: string | null;
+  /** What a body may have beside the content: a longer one is too large, whatever is in it. */
+  readonly envelopeBytes: number;
+  /** The bytes are the reader's only until it returns. What it throws is the end. */
+  write(bytes: Uint8Array): void;
+  /** The body is over. Null: it was a file; otherwise the text of the url. */
+  end(): string | null;
+}
+
+/** RFC 9110 section 8.3.1, without its parameters. */
+const MEDIA_TYPE = /^[!#$%&'*+\-.^_`|~0-9A-Za-z]+\/[!#$%&'*+\-.^_`|~0-9A-Za-z]+$/;
+
+export const ScanQuery = z.strictObject({
+  filename: z.string().optional().describe('The name of a file that is sent as it is, in place of `X-Filename`.'),
+});
+type ScanQuery = z.infer<typeof ScanQuery>;
+const NO_QUERY: ScanQuery = {};
+
+export const UrlBody = z.strictObject({
+  url: z
+    .string()
+    .max(MULTIPART_FIELD_BYTES)
+    .optional()
+    .describe('Public http or https URL without credentials; what it answers with is at most 10,485,760 bytes.'),
+});
+
+/** `formsOnly`: no other body is taken. Throws a Failure, and MalformedMultipart. */
+export function openReader(exchange: Exchange, target: FormTarget, formsOnly: boolean): BodyReader {
+  const { headers } = exchange;
+  assertNotEncoded(headers);
+  const query = exchange.query === '' || formsOnly ? NO_QUERY : readQuery(exchange, ScanQuery);
+  const boundary = readBoundary(headers.get('content-type'));
+  // Libraries for large uploads send a file in pieces, each as a request of its own with its place in the file (RFC 9110 section 14.4).
+  if (headers.has('content-range')) {
+    const problem = 'the request has a Content-Range';
+    throw boundary === null ? new Failure('badRequest', problem) : new MalformedMultipart(problem);
+  }
+  if (boundary !== null) {
+    if (query.filename !== undefined) throw new Failure('badRequest', 'filename: a form has it in its part');
+    return new MultipartReader(boundary, target);
+  }
+  const type = headers.get('content-type')?.split(';')[0]?.trim().toLowerCase() ?? '';
+  if (formsOnly || !MEDIA_TYPE.test(type)) throw new Failure('unsupportedMediaType');
+  const urlOf = TEXTS.get(type);
+  if (urlOf === undefined) return new RawReader(nameOf(headers.get('x-filename'), query.filename), target);
+  if (query.filename !== undefined) throw new Failure('badRequest', 'filename: a URL has its own');
+  return new UrlReader(urlOf);
+}
+
+function nameOf(header: string | undefined, parameter: string | undefined): string | null {
+  if (header !== undefined && parameter !== undefined) throw new Failure('badRequest', 'filename: given twice');
+  return baseName(parameter ?? percentDecoded(header ?? ''));
+}
+
+/** The content is the body. */
+class RawReader implements BodyReader {
+  readonly filename: string | null;
+  readonly envelopeBytes: number;
+  readonly #target: FormTarget;
+
+  /** Throws Failure `filenameMissing`. */
+  constructor(filename: string | null, target: FormTarget) {
+    if (filename === null) throw new Failure('filenameMissing');
+    this.filename = filename;
+    this.envelopeBytes = 0;
+    this.#target = target;
+  }
+
+  write(bytes: Uint8Array): void {
+    if (bytes.length > 0) this.#target.onFileBytes(bytes);
+  }
+
+  end(): null {
+    return null;
+  }
+}
+
+/** The text of the url in a body of text; undefined: there is none. */
+type UrlOf = (text: string) => string | undefined;
+
+class UrlReader implements BodyReader {
+  readonly filename: null;
+  /** The bound of these bodies is another one. */
+  readonly envelopeBytes: number;
+  readonly #urlOf: UrlOf;
+  readonly #chunks: Buffer[];
+  #bytes: number;
+
+  constructor(urlOf: UrlOf) {
+    this.filename = null;
+    this.envelopeBytes = Number.MAX_SAFE_INTEGER;
+    this.#urlOf = urlOf;
+    this.#chunks = [];
+    this.#bytes = 0;
+  }
+
+  write(bytes: Uint8Array): void {
+    this.#bytes += bytes.length;
+    if (this.#bytes > URL_BODY_BYTES) throw new Failure('bodyTooLarge', `${URL_BODY_BYTES / 1024} KB`);
+    this.#chunks.push(Buffer.from(bytes));
+  }
+
+  end(): string {
+    const body = Buffer.concat(this.#chunks);
+    // With U+FFFD in the place of its bytes it would be another URL.
+    if (!isUtf8(body)) throw new Failure('badRequest', 'The body is not UTF-8');
+    const url = this.#urlOf(body.toString('utf8'));
+    if (url === undefined) throw new Failure('nothingToScan');
+    return url;
+  }
+}
+
+function urlOfJson(text: string): string | undefined {
+  const { url } = parseJson(UrlBody, text);
+  // The parser takes the last one of two fields with one name, others take the first.
+  const fields = Object.values(z.record(z.string(), z.unknown()).parse(JSON.parse(text)));
+  const texts = fields.length + fields.filter((field) => field !== null).length;
+  if (textsIn(text) !== texts) throw new Failure('badRequest', 'A field is given twice');
+  return url;
+}
+
+/** How many names and texts there are in JSON that has been parsed. */
+function textsIn(json: string): number {
+  let quotes = 0;
+  for (let at = 0; at < json.length; at += 1) {
+    if (json[at] === '\\') at += 1;
+    else if (json[at] === '"') quotes += 1;
+  }
+  return quotes / 2;
+}
+
+function urlOfPairs(text: string): string | undefined {
+  let url: string | undefined;
+  for (const pair of text.split('&')) {
+    if (pair === '') continue;
+    const equals = pair.indexOf('=');
+    const name = formDecoded(equals === -1 ? pair : pair.slice(0, equals));
+    if (name !== 'url') throw new Failure('badRequest', `unknown: ${name}`);
+    if (url !== undefined) throw new Failure('severalFiles');
+    url = equals === -1 ? '' : formDecoded(pair.slice(equals + 1));
+  }
+  return url;
+}
+
+function formDecoded(text: string): string {
+  try {
+    return decodeURIComponent(text.replaceAll('+', ' '));
+  } catch {
+    throw new Failure('badRequest', 'The body is not percent-encoded UTF-8');
+  }
+}
+
+const TEXTS: ReadonlyMap<string, UrlOf> = new Map([
+  ['application/json', urlOfJson],
+  ['application/x-www-form-urlencoded', urlOfPairs],
+]);
+
+export function asFailure(error: unknown): unknown {
+  return error instanceof MalformedMultipart ? new Failure('malformedMultipart', error.message) : error;
+}
