@@ -21,6 +21,10 @@ namespace {
 // Connections that wait to be accepted; the kernel cuts it to net.core.somaxconn (4096). They wait for a server that
 // starts anew, too.
 constexpr int kBacklog = 4096;
+// What a connection may have unread in the kernel, about. uWebSockets.js reads 512 KB at a time, and again at once as long as
+// that much was there: with the kernel's own bound (6 to 32 MB) a body near the limit is read in one turn of the event loop, in
+// which nobody else is served. Debian allows 208 KB (net.core.rmem_max).
+constexpr int kUnreadBytes = 256 * 1024;
 
 Napi::Error SystemError(Napi::Env env, const char* call, int code) {
   Napi::Error error = Napi::Error::New(env, std::string(call) + ": " + std::strerror(code));
@@ -60,6 +64,8 @@ Napi::Value OpenListener(const Napi::CallbackInfo& info) {
   const int on = 1;
   const int off = 0;
   setsockopt(descriptor, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
+  // What is accepted has the same.
+  setsockopt(descriptor, SOL_SOCKET, SO_RCVBUF, &kUnreadBytes, sizeof(kUnreadBytes));
   // Like the HTTP library: `::` is for IPv4 as well.
   if (storage.ss_family == AF_INET6) setsockopt(descriptor, IPPROTO_IPV6, IPV6_V6ONLY, &off, sizeof(off));
   if (bind(descriptor, reinterpret_cast<sockaddr*>(&storage), length) != 0 || listen(descriptor, kBacklog) != 0) {
