@@ -4,10 +4,12 @@ import { type Config, readConfig } from '../config/config.js';
 import { EXIT_CLEAN, EXIT_FAILED } from '../exit-codes.js';
 import { StoreError } from '../store/store-error.js';
 import { environmentHelp } from './output.js';
-import { Refusal } from './store.js';
+import { Refusal } from './refusal.js';
+import { findService } from './service-place.js';
 
 const COMMON_HELP = `
-Works on DATABASE_URL, without one on the embedded database under DATA_DIR, and in both cases beside running servers.
+Works on the store of a service, beside running servers or without them, and never makes one: on DATABASE_URL, or on what the service in DATA_DIR
+uses. Without both they are looked for in /etc/sluice.env, ./data and /var/lib/sluice.
 With REDIS_URL these hear of a change at once, without it within 15 seconds.
 Exit codes: 0 done, 2 not done (the reason is on stderr), 78 wrong configuration.
 
@@ -31,24 +33,31 @@ The key is named by its uuid or by its value. When it ends with 2 because Redis 
 database but not yet everywhere: run it again.
 ${COMMON_HELP}`;
 
+export const DATA_DIR_OPTION = [
+  '--data-dir <dir>',
+  'the data folder of the service, in place of what is looked for',
+] as const;
 const JSON_OPTION = ['--json', 'print one JSON document', false] as const;
 
-interface Json {
+/** Of every command about accounts. */
+interface Common {
   readonly json: boolean;
+  readonly dataDir?: string;
 }
+type Place = Pick<Common, 'dataDir'>;
 
 /** `finish` gets the exit code. */
 export function addAccountCommands(program: Command, env: NodeJS.ProcessEnv, finish: (exitCode: number) => void): void {
-  const run = async (work: (config: Config) => Promise<void>): Promise<void> => {
+  const run: Run = async ({ dataDir }, work) => {
     // The reader has seen enough (`sluice user list | head -1`).
     process.stdout.on('error', () => undefined);
-    finish(await exitCodeOf(work(readConfig(env))));
+    finish(await exitCodeOf(() => work(readConfig(findService(env, { dataDirectory: dataDir ?? null })))));
   };
   addUserCommands(program.command('user').description('accounts: add, list, plan, password').helpCommand(false), run);
   addKeyCommands(program.command('key').description('API keys: create, list, revoke').helpCommand(false), run);
 }
 
-type Run = (work: (config: Config) => Promise<void>) => Promise<void>;
+type Run = (place: Place, work: (config: Config) => Promise<void>) => Promise<void>;
 
 function addUserCommands(user: Command, run: Run): void {
   user
@@ -59,25 +68,30 @@ function addUserCommands(user: Command, run: Run): void {
     .option('--plan <plan>', 'one of PLANS; without it the one with the fewest scans')
     .option('--password-stdin', 'read the password from stdin, 12 to 128 characters', false)
     .option(...JSON_OPTION)
+    .option(...DATA_DIR_OPTION)
     .addHelpText('after', ADD_HELP)
-    .action((email: string, options: Json & { name: string; plan?: string; passwordStdin: boolean }) =>
-      run(async (config) => (await import('./users.js')).addUser(config, { email, ...options })),
+    .action((email: string, options: Common & { name: string; plan?: string; passwordStdin: boolean }) =>
+      run(options, async (config) => (await import('./users.js')).addUser(config, { email, ...options })),
     );
   user
     .command('list')
     .description('list the accounts, with how many keys each has')
     .option(...JSON_OPTION)
+    .option(...DATA_DIR_OPTION)
     .addHelpText('after', COMMON_HELP)
-    .action((options: Json) => run(async (config) => (await import('./users.js')).showUsers(config, options)));
+    .action((options: Common) =>
+      run(options, async (config) => (await import('./users.js')).showUsers(config, options)),
+    );
   user
     .command('plan')
     .description('put an account on another plan')
     .argument('<email>')
     .argument('<plan>', 'one of PLANS')
     .option(...JSON_OPTION)
+    .option(...DATA_DIR_OPTION)
     .addHelpText('after', PLAN_HELP)
-    .action((email: string, plan: string, options: Json) =>
-      run(async (config) => (await import('./users.js')).changePlan(config, { email, plan, ...options })),
+    .action((email: string, plan: string, options: Common) =>
+      run(options, async (config) => (await import('./users.js')).changePlan(config, { email, plan, ...options })),
     );
   user
     .command('password')
@@ -85,9 +99,10 @@ function addUserCommands(user: Command, run: Run): void {
     .argument('<email>')
     .option('--password-stdin', 'read the password from stdin, 12 to 128 characters', false)
     .option(...JSON_OPTION)
+    .option(...DATA_DIR_OPTION)
     .addHelpText('after', PASSWORD_HELP)
-    .action((email: string, options: Json & { passwordStdin: boolean }) =>
-      run(async (config) => (await import('./users.js')).resetPassword(config, { email, ...options })),
+    .action((email: string, options: Common & { passwordStdin: boolean }) =>
+      run(options, async (config) => (await import('./users.js')).resetPassword(config, { email, ...options })),
     );
 }
 
@@ -98,33 +113,36 @@ function addKeyCommands(key: Command, run: Run): void {
     .argument('<email>', 'whose key it is')
     .requiredOption('--name <name>', 'what the key is called, 1 to 100 characters')
     .option(...JSON_OPTION)
+    .option(...DATA_DIR_OPTION)
     .addHelpText('after', COMMON_HELP)
-    .action((email: string, options: Json & { name: string }) =>
-      run(async (config) => (await import('./users.js')).createUserKey(config, { email, ...options })),
+    .action((email: string, options: Common & { name: string }) =>
+      run(options, async (config) => (await import('./users.js')).createUserKey(config, { email, ...options })),
     );
   key
     .command('list')
     .description("list an account's live keys, the newest first")
     .argument('<email>')
     .option(...JSON_OPTION)
+    .option(...DATA_DIR_OPTION)
     .addHelpText('after', COMMON_HELP)
-    .action((email: string, options: Json) =>
-      run(async (config) => (await import('./users.js')).showKeys(config, { email, ...options })),
+    .action((email: string, options: Common) =>
+      run(options, async (config) => (await import('./users.js')).showKeys(config, { email, ...options })),
     );
   key
     .command('revoke')
     .description('end a key for good')
     .argument('<uuid>', "the key's uuid")
     .option(...JSON_OPTION)
+    .option(...DATA_DIR_OPTION)
     .addHelpText('after', REVOKE_HELP)
-    .action((uuid: string, options: Json) =>
-      run(async (config) => (await import('./users.js')).revokeUserKey(config, { key: uuid, ...options })),
+    .action((uuid: string, options: Common) =>
+      run(options, async (config) => (await import('./users.js')).revokeUserKey(config, { key: uuid, ...options })),
     );
 }
 
-async function exitCodeOf(work: Promise<void>): Promise<number> {
+async function exitCodeOf(work: () => Promise<void>): Promise<number> {
   try {
-    await work;
+    await work();
     return EXIT_CLEAN;
   } catch (error) {
     if (!(error instanceof Refusal) && !(error instanceof StoreError)) throw error;

@@ -9,10 +9,22 @@ import { createLog } from '../log.js';
 import type { Sql } from '../store/postgres.js';
 import { StoreError } from '../store/store-error.js';
 import { EXIT_CONFIG } from '../supervisor/slot.js';
-import { Refusal, withStore } from './store.js';
+import { Refusal } from './refusal.js';
+import { type Environment, findService } from './service-place.js';
+import { withStore } from './store.js';
 
 /** Resolves with the exit code. */
-export async function reconcileBilling(env: NodeJS.ProcessEnv): Promise<number> {
+export async function reconcileBilling(env: Environment, { dataDir }: { readonly dataDir?: string }): Promise<number> {
+  try {
+    return await reconcileIn(findService(env, { dataDirectory: dataDir ?? null }));
+  } catch (error) {
+    if (!(error instanceof StoreError) && !(error instanceof Refusal)) throw error;
+    process.stderr.write(`${error.message}\n`);
+    return EXIT_FAILED;
+  }
+}
+
+async function reconcileIn(env: Environment): Promise<number> {
   const config = readConfig(env);
   if (config.billing === null) {
     process.stderr.write('Billing is not configured: STRIPE_SECRET_KEY is not set\n');
@@ -32,10 +44,6 @@ export async function reconcileBilling(env: NodeJS.ProcessEnv): Promise<number> 
       };
       return await run(sql, parts);
     });
-  } catch (error) {
-    if (!(error instanceof StoreError) && !(error instanceof Refusal)) throw error;
-    process.stderr.write(`${error.message}\n`);
-    return EXIT_FAILED;
   } finally {
     await flush();
   }

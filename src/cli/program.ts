@@ -6,7 +6,7 @@ import { ConfigError } from '../config/config.js';
 import { EXIT_CLEAN, EXIT_FAILED, EXIT_SOFTWARE } from '../exit-codes.js';
 import { packageJsonPath } from '../paths.js';
 import { EXIT_CONFIG } from '../supervisor/slot.js';
-import { addAccountCommands } from './account-commands.js';
+import { addAccountCommands, DATA_DIR_OPTION } from './account-commands.js';
 import { environmentHelp } from './output.js';
 import { addSignatureCommands } from './signature-commands.js';
 
@@ -93,9 +93,10 @@ export async function run(argv: readonly string[], env: NodeJS.ProcessEnv): Prom
     .description('what users pay for')
     .command('reconcile')
     .description('read every customer from Stripe and repair their plans')
+    .option(...DATA_DIR_OPTION)
     .addHelpText('after', RECONCILE_HELP)
-    .action(async () => {
-      exitCode = await (await import('./billing.js')).reconcileBilling(env);
+    .action(async (options: { dataDir?: string }) => {
+      exitCode = await (await import('./billing.js')).reconcileBilling(env, options);
     });
   try {
     await program.parseAsync(argv);

@@ -9,6 +9,7 @@ import { EXIT_UNAVAILABLE } from '../supervisor/slot.js';
 import { type KeptStore, keepStore } from '../supervisor/store.js';
 import { supervise } from '../supervisor/supervisor.js';
 import { createSuspects } from '../supervisor/suspects.js';
+import { leaveServiceFile } from './service-place.js';
 
 /** Resolves with the exit code. A wrong configuration throws here already, so that it is printed once. */
 export async function serve(env: NodeJS.ProcessEnv): Promise<number> {
@@ -16,7 +17,7 @@ export async function serve(env: NodeJS.ProcessEnv): Promise<number> {
   const { log, flush } = createLog(config.logLevel);
   setCoreDumps(config.coreDumps, log);
   try {
-    return await superviseServers(config, log);
+    return await superviseServers(config, log, () => leaveServiceFile(config.dataDirectory, env, log));
   } catch (error) {
     log.fatal({ err: error }, 'the service could not start');
     return EXIT_UNAVAILABLE;
@@ -25,10 +26,14 @@ export async function serve(env: NodeJS.ProcessEnv): Promise<number> {
   }
 }
 
-async function superviseServers(wanted: Config, log: Log): Promise<number> {
+/** `leaveFile` is called when the folder is this process's: commands find the service by it. */
+async function superviseServers(wanted: Config, log: Log, leaveFile: () => void): Promise<number> {
   const listener = canShareListener() ? await openListener(wanted.host, wanted.port) : null;
   const config = { ...wanted, processes: countProcesses(wanted, listener !== null, log) };
-  if (config.databaseUrl !== null) return await superviseWith(config, log, { listener, store: null });
+  if (config.databaseUrl !== null) {
+    leaveFile();
+    return await superviseWith(config, log, { listener, store: null });
+  }
   // A stop must be heard before the supervisor has listeners of its own as well.
   let isStopped = false;
   for (const signal of ['SIGTERM', 'SIGINT'] as const) {
@@ -39,6 +44,7 @@ async function superviseServers(wanted: Config, log: Log): Promise<number> {
   const { dataDirectory, databaseUser: user, processes } = config;
   log.info({ dataDirectory }, 'starting the embedded database');
   const store = await keepStore({ dataDirectory, user, processes }, log);
+  leaveFile();
   try {
     return isStopped ? EXIT_CLEAN : await superviseWith(config, log, { listener, store });
   } finally {

@@ -1,6 +1,4 @@
-// The store as a command has it: opened and migrated, for as long as the command needs it, beside a running service where that is possible.
-import { existsSync } from 'node:fs';
-import { join } from 'node:path';
+// The store as a command has it: opened and migrated, never made, for as long as the command needs it, beside a running service where that is possible.
 import { setTimeout as delay } from 'node:timers/promises';
 import type { KeyRevocation } from '../account/keys.js';
 import type { Ledger } from '../admission/ledger.js';
@@ -11,20 +9,13 @@ import { embeddedSocketDirectory, startEmbedded } from '../store/embedded/embedd
 import { openPostgres, type Postgres, type Sql } from '../store/postgres.js';
 import { openRedis } from '../store/redis/redis.js';
 import { codeOf, StoreAway, StoreInUse } from '../store/store-error.js';
+import { Refusal } from './refusal.js';
 
 /** The database of a server that has just been started, its repair after a crash included. */
 const STARTS_WITHIN_MS = 10_000;
 const RETRY_MS = 50;
 /** No socket, nobody behind it, or a database that starts or stops (57P03, cannot_connect_now). */
 const NOT_THERE = new Set(['ENOENT', 'ECONNREFUSED', '57P03', 'CONNECTION_CLOSED']);
-
-/** Why a command can't be carried out though its usage is right; printed as it is. */
-export class Refusal extends Error {
-  constructor(message: string) {
-    super(message);
-    this.name = 'Refusal';
-  }
-}
 
 /** Throws a Refusal or a StoreError when the store can't be opened. */
 export async function withStore<T>(config: Config, work: (sql: Sql) => Promise<T>): Promise<T> {
@@ -44,16 +35,11 @@ interface Reached {
 }
 
 async function reach(url: string): Promise<Reached> {
-  return { postgres: await openPostgres({ kind: 'url', url }), stop: async () => undefined };
+  return { postgres: await openPostgres({ kind: 'url', url, mayBeEmpty: false }), stop: async () => undefined };
 }
 
 /** The one that a server or another command runs, or else one for as long as this command needs it. */
 async function reachEmbedded({ dataDirectory, databaseUser: user }: Config): Promise<Reached> {
-  if (!existsSync(join(dataDirectory, 'postgres'))) {
-    process.stderr.write(
-      `There is no database in ${dataDirectory} yet: making one. DATA_DIR or DATABASE_URL name another.\n`,
-    );
-  }
   for (const deadlineMs = performance.now() + STARTS_WITHIN_MS; ; ) {
     try {
       return await startOwn(dataDirectory, user);
@@ -70,7 +56,7 @@ async function reachEmbedded({ dataDirectory, databaseUser: user }: Config): Pro
 async function startOwn(dataDirectory: string, user: string | null): Promise<Reached> {
   const { socketDirectory, stop } = await startEmbedded({ dataDirectory, user });
   try {
-    return { postgres: await openPostgres({ kind: 'embedded', socketDirectory }), stop };
+    return { postgres: await openPostgres({ kind: 'embedded', socketDirectory, mayBeEmpty: false }), stop };
   } catch (error) {
     await stop();
     throw error;
@@ -80,7 +66,11 @@ async function startOwn(dataDirectory: string, user: string | null): Promise<Rea
 /** Null: the process that has the folder is still starting its database, or has just ended it. */
 async function openRunning(dataDirectory: string): Promise<Postgres | null> {
   try {
-    return await openPostgres({ kind: 'embedded', socketDirectory: embeddedSocketDirectory(dataDirectory) });
+    return await openPostgres({
+      kind: 'embedded',
+      socketDirectory: embeddedSocketDirectory(dataDirectory),
+      mayBeEmpty: false,
+    });
   } catch (error) {
     if (NOT_THERE.has(codeOf(error) ?? '')) return null;
     throw error;

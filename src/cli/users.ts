@@ -25,7 +25,8 @@ import { freePlanOf, hourlyLimitOf, planNamed } from '../config/plans.js';
 import { Failure } from '../errors.js';
 import type { Sql } from '../store/postgres.js';
 import { escapeText, safeJson, table } from './output.js';
-import { NODES_ASK_SECONDS, Refusal, withNodes, withStore } from './store.js';
+import { Refusal } from './refusal.js';
+import { NODES_ASK_SECONDS, withNodes, withStore } from './store.js';
 
 export interface Output {
   /** One JSON document instead of text for people. */

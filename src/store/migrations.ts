@@ -19,6 +19,12 @@ interface Migration {
 const MIGRATION_LOCK = 5_749_281_601;
 const FILE_NAME = /^(\d{3})-([a-z0-9-]+)\.sql$/;
 
+/** Whether a service has ever used the database. */
+export async function hasTables(sql: Queries): Promise<boolean> {
+  const [row] = await sql<{ found: boolean }[]>`SELECT to_regclass('schema_migrations') IS NOT NULL AS found`;
+  return row?.found === true;
+}
+
 /** Brings the database to the newest version, or throws a StoreError and leaves it at the last one that worked. */
 export async function migrate(sql: Sql, directory: string = migrationsDirectory): Promise<void> {
   const migrations = readMigrations(directory);

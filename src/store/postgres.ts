@@ -6,15 +6,19 @@ import { messageOfError } from '../error-text.js';
 import { within } from '../waiting/within.js';
 import { createConnections, type Driver, type OpenDriver, type PostgresConnections } from './connections.js';
 import { openSocketPlace, POOL_CONNECTIONS } from './embedded/connection.js';
-import { migrate } from './migrations.js';
+import { hasTables, migrate } from './migrations.js';
 import { createSql, guardedSql, type Sql, type SqlOf } from './queries.js';
 import { StoreError } from './store-error.js';
 
 export type { Fragment, Queries, Sql, SqlOf } from './queries.js';
 
-export type PostgresTarget =
+export type PostgresTarget = (
   | { readonly kind: 'url'; readonly url: string }
-  | { readonly kind: 'embedded'; readonly socketDirectory: string };
+  | { readonly kind: 'embedded'; readonly socketDirectory: string }
+) & {
+  /** Whether our tables may be made in a database that has none; default true. */
+  readonly mayBeEmpty?: boolean;
+};
 
 /** All of them share the same few connections. */
 export interface Postgres {
@@ -53,7 +57,7 @@ export async function openPostgres(target: PostgresTarget): Promise<Postgres> {
   const { open, size, place, release } = connect(target);
   const connections = createConnections({ open, size });
   try {
-    return await handOut(connections, { template: open(() => undefined), size, release });
+    return await handOut(connections, { template: open(() => undefined), size, place, release, ...target });
   } catch (error) {
     await connections.close(0);
     release();
@@ -62,9 +66,13 @@ export async function openPostgres(target: PostgresTarget): Promise<Postgres> {
   }
 }
 
+interface HandedOut extends Pick<Place, 'size' | 'place' | 'release'>, Pick<PostgresTarget, 'mayBeEmpty'> {
+  readonly template: Driver;
+}
+
 async function handOut(
   connections: PostgresConnections,
-  { template, size, release }: { readonly template: Driver; readonly size: number; readonly release: () => void },
+  { template, size, place, release, mayBeEmpty = true }: HandedOut,
 ): Promise<Postgres> {
   // One connection is always left for what comes first, and requests leave another one for what comes after them.
   const spare = 1;
@@ -74,6 +82,11 @@ async function handOut(
   const pages = connections.lane({ ...shared(size / 2, REQUESTS_WAITING), spare });
   const patient = connections.lane({ running: 1, spare: 0, waiting: 1, hangMs: MIGRATION_MS });
   await urgent`SELECT 1`;
+  if (!mayBeEmpty && !(await hasTables(urgent))) {
+    throw new StoreError(
+      `${place} has no tables of Sluice, and only \`sluice serve\` makes them: start the service first`,
+    );
+  }
   await migrate(createSql(template, patient));
   return {
     sql: createSql(template, behind),

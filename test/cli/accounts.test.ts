@@ -1,6 +1,7 @@
 // `sluice user` and `sluice key` as an operator types them: on Postgres beside servers and Redis, and on the embedded database.
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
+import { existsSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import t from 'tap';
@@ -10,6 +11,7 @@ import { passwordHashOf } from '../../src/account/users.js';
 import { mainPath } from '../../src/paths.js';
 import { openPostgres } from '../../src/store/postgres.js';
 import type { Ended } from '../fixtures/command.js';
+import { seedMigrated } from '../fixtures/embedded-template.js';
 import { serverPassword, startPostgres } from '../fixtures/postgres.js';
 import { startRedis } from '../fixtures/redis.js';
 import { startServer } from '../fixtures/server.js';
@@ -217,9 +219,12 @@ t.test('on the embedded database', async (t) => {
   const directory = temporaryFolder(t);
   const env = { DATA_DIR: join(directory, 'data') };
 
-  t.test('accounts and keys are made before the first start', async (t) => {
-    const added = await sluice(env, ['user', 'add', 'ada@example.com', '--plan', 'PRO']);
-    t.match(added, { code: 0, stderr: `There is no database in ${env.DATA_DIR} yet: making one.` });
+  t.test('accounts and keys are made beside a server and without one, and no store is made for them', async (t) => {
+    const early = await sluice(env, ['user', 'add', 'ada@example.com']);
+    t.match(early, { code: 2, stdout: '', stderr: `${env.DATA_DIR}: there is no such folder` });
+    t.notOk(existsSync(env.DATA_DIR));
+    await seedMigrated(env.DATA_DIR);
+    t.match(await sluice(env, ['user', 'add', 'ada@example.com', '--plan', 'PRO']), { code: 0, stderr: '' });
     const { value, uuid } = await json(env, ['key', 'create', 'ada@example.com', '--name', 'one'], Key);
     const server = await startServer({ env, directory });
     t.teardown(() => server.stop());

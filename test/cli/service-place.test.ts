@@ -1,0 +1,148 @@
+// Which service a command is about, and that no command but `serve` makes a store.
+import { execFile, spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { existsSync, mkdirSync, readFileSync, rmSync, statSync, symlinkSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { promisify } from 'node:util';
+import postgres from 'postgres';
+import t from 'tap';
+import { findService } from '../../src/cli/service-place.js';
+import { mainPath } from '../../src/paths.js';
+import type { Ended } from '../fixtures/command.js';
+import { startPostgres } from '../fixtures/postgres.js';
+import { startServer } from '../fixtures/server.js';
+import { temporaryFolder } from '../fixtures/stores.js';
+
+async function sluice(cwd: string, env: NodeJS.ProcessEnv, ...args: string[]): Promise<Ended> {
+  const child = spawn(process.execPath, [mainPath, ...args], { cwd, env: { PATH: process.env['PATH'], ...env } });
+  const output = { stdout: '', stderr: '' };
+  for (const stream of ['stdout', 'stderr'] as const) {
+    child[stream].setEncoding('utf8').on('data', (text: string) => {
+      output[stream] += text;
+    });
+  }
+  await once(child, 'close');
+  return { code: child.exitCode, signal: child.signalCode, ...output };
+}
+
+const COMMANDS = [
+  ['user', 'list'],
+  ['user', 'add', 'ada@example.com'],
+  ['user', 'plan', 'ada@example.com', 'PRO'],
+  ['user', 'password', 'ada@example.com'],
+  ['key', 'create', 'ada@example.com', '--name', 'one'],
+  ['key', 'list', 'ada@example.com'],
+  ['key', 'revoke', 'f'.repeat(32)],
+  ['billing', 'reconcile'],
+];
+
+t.test('where no service has been, every command says where it looked, ends with 2 and makes nothing', async (t) => {
+  const folder = temporaryFolder(t);
+  for (const command of COMMANDS) {
+    const { code, stdout, stderr } = await sluice(folder, {}, ...command);
+    t.equal(code, 2, command.join(' '));
+    t.equal(stdout, '');
+    t.match(stderr, /^There is no store of a service here, and only `sluice serve` makes one\. Looked in:\n {2}\S/);
+    t.match(stderr, `  ${join(folder, 'data')}: there is no such folder\n`);
+    t.match(stderr, '--data-dir DIR');
+  }
+  mkdirSync(join(folder, 'empty'));
+  const named = await sluice(folder, {}, 'user', 'list', '--data-dir', 'empty');
+  t.match(named, { code: 2, stderr: `Looked in:\n  ${join(folder, 'empty')}: it has no database\n` });
+  const byVariable = await sluice(folder, { DATA_DIR: join(folder, 'empty') }, 'user', 'list');
+  t.match(byVariable, { code: 2, stderr: `Looked in:\n  ${join(folder, 'empty')}: it has no database\n` });
+  t.notOk(existsSync(join(folder, 'data')));
+  t.notOk(existsSync(join(folder, 'empty', 'postgres')));
+});
+
+t.test('the service is found in ./data and by its folder, beside its server and when it has stopped', async (t) => {
+  const directory = temporaryFolder(t);
+  const data = join(directory, 'data');
+  const server = await startServer({ directory, env: { DATA_DIR: data } });
+  t.teardown(() => server.stop());
+  const elsewhere = temporaryFolder(t);
+  const listed = { code: 0, stderr: '', stdout: 'admin@sluice.local' };
+  t.match(await sluice(directory, {}, 'user', 'list'), listed);
+  t.match(await sluice(elsewhere, {}, 'user', 'list', '--data-dir', data), listed);
+  t.match(await sluice(elsewhere, { DATA_DIR: data }, 'user', 'list'), listed);
+  t.equal(statSync(join(data, 'service.json')).mode & 0o777, 0o600);
+  await server.stop();
+  t.match(await sluice(elsewhere, {}, 'user', 'list', '--data-dir', data), listed);
+});
+
+t.test('of a service with a database of its own, the data folder has the address and the plans', async (t) => {
+  const database = await startPostgres();
+  t.teardown(() => database.stop());
+  const url = await database.database();
+  const elsewhere = temporaryFolder(t);
+
+  const early = await sluice(elsewhere, { DATABASE_URL: url }, 'user', 'list');
+  t.match(early, {
+    code: 2,
+    stdout: '',
+    stderr: /^Postgres at \S+ has no tables of Sluice, and only `sluice serve` makes them/,
+  });
+  const sql = postgres(url);
+  t.teardown(() => sql.end());
+  t.same([...(await sql`SELECT tablename FROM pg_tables WHERE schemaname = 'public'`)], []);
+
+  const server = await startServer({
+    env: { DATABASE_URL: url, PLANS: 'FREE:7,BUSINESS:70', STRIPE_API_BASE: 'http://127.0.0.1:9' },
+  });
+  t.teardown(() => server.stop());
+  const data = join(server.directory, 'data');
+  const added = await sluice(
+    elsewhere,
+    {},
+    'user',
+    'add',
+    'ada@example.com',
+    '--plan',
+    'BUSINESS',
+    '--json',
+    '--data-dir',
+    data,
+  );
+  t.match(JSON.parse(added.stdout), { plan: 'BUSINESS', hourlyLimit: 70 });
+  const left: unknown = JSON.parse(readFileSync(join(data, 'service.json'), 'utf8'));
+  t.same(left, { DATABASE_URL: url, PLANS: 'FREE:7,BUSINESS:70' }, 'and nothing that commands do not need');
+  const other = { DATABASE_URL: 'postgres://127.0.0.1:1/other' };
+  t.match(await sluice(elsewhere, other, 'user', 'list', '--data-dir', data), { code: 0, stdout: 'ada@example.com' });
+  t.match(await sluice(elsewhere, other, 'user', 'list'), { code: 2, stderr: 'Postgres at 127.0.0.1:1/other' });
+});
+
+t.test(
+  'the file of the unit names the folder or the database; what is in the environment goes before it',
+  async (t) => {
+    const folder = temporaryFolder(t);
+    const environmentFile = join(folder, 'sluice.env');
+    const find = (env: NodeJS.ProcessEnv, dataDirectory: string | null = null) =>
+      findService(env, { dataDirectory, environmentFile, directories: [join(folder, 'none'), join(folder, 'unit')] });
+    const data = join(folder, 'it is "here"');
+    mkdirSync(join(data, 'postgres', '18'), { recursive: true });
+
+    t.throws(() => find({}), { message: `${environmentFile}: there is no such file` });
+    writeFileSync(environmentFile, '# PORT and others\nPORT=81\n\n');
+    t.throws(() => find({}), { message: `${environmentFile}: it has no DATA_DIR and no DATABASE_URL` });
+    writeFileSync(environmentFile, `PLANS=A:1\nDATA_DIR='${data}'\n`);
+    t.same(find({}), { PLANS: 'A:1', DATA_DIR: data });
+    t.same(find({ PLANS: 'B:2' }), { PLANS: 'B:2', DATA_DIR: data });
+    t.same(find({ DATABASE_URL: 'postgres://x/y' }), { DATABASE_URL: 'postgres://x/y' });
+    writeFileSync(environmentFile, 'DATABASE_URL=postgres://x/z\n');
+    t.same(find({}), { DATABASE_URL: 'postgres://x/z' });
+    t.same(find({}, data), { DATA_DIR: data }, 'what is named counts alone');
+    rmSync(environmentFile);
+    mkdirSync(join(folder, 'unit', 'postgres', '18'), { recursive: true });
+    t.same(find({ DATA_DIR: '' }), { DATA_DIR: join(folder, 'unit') });
+    writeFileSync(join(folder, 'unit', 'service.json'), '["no", {"__proto__": 1}');
+    t.throws(() => find({}), { message: `${join(folder, 'unit')}: ` }, 'a file that is broken is said to be');
+  },
+);
+
+t.test('what deploy/ has for the PATH runs this program through a link', async (t) => {
+  const folder = temporaryFolder(t);
+  symlinkSync(fileURLToPath(new URL('../../../deploy/sluice', import.meta.url)), join(folder, 'sluice'));
+  const { stdout } = await promisify(execFile)(join(folder, 'sluice'), ['--version']);
+  t.match(stdout, /^\d+\.\d+\.\d+\n$/);
+});
