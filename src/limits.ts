@@ -50,6 +50,9 @@ export const DRAIN_SILENCE_MS = 250;
 /** Units that an account has back in an hour for requests that never arrived whole: a bad line breaks fewer, and memory is held for each. */
 export const UNFINISHED_REFUNDS_PER_HOUR = 60;
 
+/** Requests of one account, a second, that take no unit; so many may also come at once. */
+export const READS_PER_SECOND = 20;
+
 /** Redirects that a download follows; browsers follow 20, file servers need one or two. */
 export const REDIRECTS_MAX = 5;
 /** Header block of an origin's response, each hop: as much as we take ourselves. */

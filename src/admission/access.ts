@@ -2,7 +2,8 @@
 import { hourlyLimitOf, type Plans } from '../config/plans.js';
 import { Failure } from '../errors.js';
 import { hashOfKey } from '../store/key-hash.js';
-import type { Admission, AdmissionStore, QuotaState } from './admission.js';
+import type { Admission, AdmissionStore, KeyRecord, QuotaState } from './admission.js';
+import type { Lookups } from './lookups.js';
 
 export type Access =
   | {
@@ -39,13 +40,12 @@ const KEY = /^[0-9a-f]{32}$/;
  * For answers that cost nothing: the key is asked for, and no unit is taken. `find` looks the key up by its hash; null: it isn't a live one.
  * Throws Failure `keyMissing`, `keyInvalid` or `unavailable`.
  */
-export async function assertLiveKey(
-  header: string | undefined,
-  find: (keyHash: string) => Promise<object | null>,
-): Promise<void> {
+export async function liveKey(header: string | undefined, find: Lookups['find']): Promise<KeyRecord> {
   const key = header?.trim() ?? '';
   if (key === '') throw new Failure('keyMissing');
-  if (!KEY.test(key) || (await find(hashOfKey(key))) === null) throw new Failure('keyInvalid');
+  const record = KEY.test(key) ? await find(hashOfKey(key)) : null;
+  if (record === null) throw new Failure('keyInvalid');
+  return record;
 }
 
 export function createAccess(store: AdmissionStore, plans: Plans): AccessControl {

@@ -6,8 +6,8 @@ import type { Operation } from '../http/openapi.js';
 import { queryParameters } from '../http/schema.js';
 import type { SqlOf } from '../store/postgres.js';
 import { wireTime } from '../wire-time.js';
-import type { OnItsWay } from './detail-route.js';
 import { exportQuery } from './query.js';
+import type { OnItsWay } from './scan-finder.js';
 import { type Filters, nextScans, type ScanDetail, TooSlow } from './stats.js';
 
 export interface ExportLog {

@@ -1,7 +1,7 @@
 // The parameters of the statistics routes: each validated, unknown ones refused, days as instants in UTC.
 import { z } from 'zod';
 import { sentAs } from '../http/schema.js';
-import { wireDay } from '../wire-time.js';
+import { wireDay, wireTime } from '../wire-time.js';
 import { SEARCH_ROWS, type SortField, sortFields, verdicts } from './stats.js';
 
 const SIZE_MAX = 200;
@@ -71,6 +71,26 @@ const inOrder = ({ startDate, endDate }: Days): boolean =>
   startDate === undefined || endDate === undefined || startDate <= endDate;
 const disorder = { path: ['startDate'], error: 'must not be after endDate' };
 
+const MOMENT = /^(?!0000)\d{4}-\d\d-\d\d(?:T\d\d:\d\d:\d\dZ?)?$/;
+
+/** A UTC day, or a second of one: its first instant, or, as an end, the one behind its last. */
+function moment(isEnd: boolean) {
+  return sentAs(
+    z.string().transform((text, context): number => {
+      const isDay = !text.includes('T');
+      const ms = MOMENT.test(text)
+        ? Date.parse(isDay ? `${text}T00:00:00Z` : `${text.replace(/Z$/, '')}Z`)
+        : Number.NaN;
+      if (Number.isNaN(ms) || !text.startsWith(isDay ? wireDay(new Date(ms)) : wireTime(new Date(ms)))) {
+        context.addIssue('must be a time like 2026-01-31T23:59:59, or a day');
+        return z.NEVER;
+      }
+      return isEnd ? ms + (isDay ? DAY_MS : 1000) : ms;
+    }),
+    { type: 'string', pattern: '^\\d{4}-\\d\\d-\\d\\d(T\\d\\d:\\d\\d:\\d\\dZ?)?$' },
+  ).optional();
+}
+
 /** Nothing counts these rows beforehand. */
 const SEARCHED = `Finds at most ${SEARCH_ROWS.toLocaleString('en')} rows.`;
 
@@ -80,6 +100,12 @@ const text = z
   .max(TEXT_CHARACTERS, `must have at most ${TEXT_CHARACTERS} characters`)
   .regex(/^\P{Cc}*$/u, 'must not have control characters')
   .optional();
+
+/** Of a content. */
+const Sha256 = z
+  .string()
+  .regex(/^[0-9a-fA-F]{64}$/, 'must be 64 hex characters')
+  .transform((hex) => hex.toLowerCase());
 
 const filters = {
   infected: sentAs(
@@ -99,12 +125,7 @@ const filters = {
     .optional()
     .describe('The field of that name.'),
   q: text.describe(`A part of the filename, in upper or lower case. ${SEARCHED}`),
-  sha256: z
-    .string()
-    .regex(/^[0-9a-fA-F]{64}$/, 'must be 64 hex characters')
-    .transform((hex) => hex.toLowerCase())
-    .optional()
-    .describe(`SHA-256 of the content. ${SEARCHED}`),
+  sha256: Sha256.optional().describe(`SHA-256 of the content. ${SEARCHED}`),
   virusName: text.describe(`The field of that name, as it is. ${SEARCHED}`),
   key: z
     .guid('must be the uuid of a key')
@@ -137,5 +158,24 @@ export function donutRange({ startDate, endDate }: Days, nowMs: number): { start
   const startMs = startDate ?? endMs - (DONUT_DAYS - 1) * DAY_MS;
   return startMs <= endMs ? { startMs, endMs } : null;
 }
+
+/** Of the public API: the newest first, from a cursor on. */
+export const listQuery = z
+  .strictObject({
+    sha256: filters.sha256,
+    verdict: filters.verdict,
+    from: moment(false).describe('The first UTC time or day, of the creation date.'),
+    to: moment(true).describe('The last one, included.'),
+    limit: integer(1, SIZE_MAX, 50),
+    cursor: z
+      .uuid({ version: 'v7', error: 'must be the next of a page before' })
+      .transform((id) => id.toLowerCase())
+      .optional()
+      .describe('The `next` of the page before. Rows that have come since then are not on the pages behind it.'),
+  })
+  .refine(({ from, to }) => from === undefined || to === undefined || from < to, {
+    path: ['from'],
+    error: 'must not be after to',
+  });
 
 export const noQuery = z.strictObject({});

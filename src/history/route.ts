@@ -7,9 +7,10 @@ import type { Operation } from '../http/openapi.js';
 import { jsonAnswer, queryParameters } from '../http/schema.js';
 import type { SqlOf } from '../store/postgres.js';
 import { guarded } from '../store/store-error.js';
-import { createDetailRoute, type OnItsWay } from './detail-route.js';
+import { createDetailRoute } from './detail-route.js';
 import { createExportRoute, type ExportLog } from './export-route.js';
 import { donutQuery, donutRange, noQuery, pageQuery } from './query.js';
+import { createScanFinder, type OnItsWay } from './scan-finder.js';
 import { countMonths, countVerdicts, findScans, SEARCH_ROWS, TooSlow } from './stats.js';
 import { Row, wireRow } from './wire-row.js';
 
@@ -25,7 +26,7 @@ const MONTHS = 12;
 
 export function createHistoryRoutes({ sqlOf, now, onItsWay, log }: HistoryRouteParts): CallerRoute[] {
   return [
-    createDetailRoute({ sqlOf, now, onItsWay }),
+    createDetailRoute(createScanFinder({ sqlOf, now, onItsWay })),
     createExportRoute({ sqlOf, log, onItsWay }),
     {
       method: 'GET',

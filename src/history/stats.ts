@@ -35,6 +35,9 @@ export interface Filters {
   /** First instants of UTC days, both included. */
   readonly startDate?: number | undefined;
   readonly endDate?: number | undefined;
+  /** Of the creation date: the first instant, and the one behind the last. */
+  readonly fromMs?: number | undefined;
+  readonly beforeMs?: number | undefined;
 }
 
 export interface PageRequest extends Filters {
@@ -62,6 +65,7 @@ export interface ScanDetail extends HistoryRow {
   readonly engine: string | null;
   readonly size_bytes: number | null;
   readonly sha256: string | null;
+  readonly key_id: string | null;
 }
 
 export interface ScanCounts {
@@ -203,7 +207,21 @@ export async function nextScans(
 function detailColumns(sql: Queries): Fragment {
   return sql`
     id, filename, duration_ms, infected, virus_name, env, status, error, notices, creation_date, last_update, engine, size_bytes,
-    encode(sha256, 'hex') AS sha256`;
+    encode(sha256, 'hex') AS sha256, key_id`;
+}
+
+/** The names of keys of the user, by their ids; also of those that have ended. */
+export async function namesOfKeys(
+  sql: Sql,
+  userId: string,
+  keyIds: readonly string[],
+): Promise<ReadonlyMap<string, string>> {
+  if (keyIds.length === 0) return new Map();
+  const rows = await guarded(
+    sql<{ id: string; name: string }[]>`
+      SELECT id, name FROM api_keys WHERE user_id = ${userId} AND id = ANY(${[...new Set(keyIds)]}::uuid[])`,
+  );
+  return new Map(rows.map(({ id, name }) => [id, name]));
 }
 
 export async function countVerdicts(sql: Sql, userId: string, startMs: number, endMs: number): Promise<ScanCounts> {
@@ -271,24 +289,31 @@ function countFiltersOf(sql: Queries, filters: Filters): Fragment {
 }
 
 function filtersOf(sql: Queries, filters: Filters): Fragment {
-  const { q, sha256, virusName, key, startDate, endDate } = filters;
+  const { q, sha256, virusName, key } = filters;
+  const { fromMs, beforeMs } = boundsOf(filters);
   return sql`
     ${verdictOf(sql, filters)}
     ${q === undefined ? sql`` : sql`AND filename ~ ${inAnyCase(q)}`}
     ${sha256 === undefined ? sql`` : sql`AND sha256 = decode(${sha256}, 'hex')`}
     ${virusName === undefined ? sql`` : sql`AND virus_name = ${virusName}`}
     ${key === undefined ? sql`` : sql`AND key_id = ${key}::uuid`}
-    ${startDate === undefined ? sql`` : sql`AND id >= ${lowestIdAt(startDate)}::uuid`}
-    ${endDate === undefined ? sql`` : sql`AND id < ${lowestIdAt(endDate + DAY_MS)}::uuid`}
+    ${fromMs === undefined ? sql`` : sql`AND id >= ${lowestIdAt(fromMs)}::uuid`}
+    ${beforeMs === undefined ? sql`` : sql`AND id < ${lowestIdAt(beforeMs)}::uuid`}
     ${windowOf(sql, filters)}`;
 }
 
 /** What the bounds of the ids say already, said to the planner: partitions that can't have such rows are left out. */
-function windowOf(sql: Queries, { startDate, endDate }: Filters): Fragment {
-  const end = endDate === undefined ? null : new Date(Math.min(endDate + DAY_MS, LAST_INSTANT));
+function windowOf(sql: Queries, filters: Filters): Fragment {
+  const { fromMs, beforeMs } = boundsOf(filters);
+  const end = beforeMs === undefined ? null : new Date(Math.min(beforeMs, LAST_INSTANT));
   return sql`
-    ${startDate === undefined ? sql`` : sql`AND creation_date >= ${new Date(startDate)}`}
+    ${fromMs === undefined ? sql`` : sql`AND creation_date >= ${new Date(fromMs)}`}
     ${end === null ? sql`` : sql`AND creation_date < ${end}`}`;
+}
+
+/** Days are what the roll-ups know; instants are for those who ask for rows alone. */
+function boundsOf({ startDate, endDate, fromMs, beforeMs }: Filters): Pick<Filters, 'fromMs' | 'beforeMs'> {
+  return { fromMs: fromMs ?? startDate, beforeMs: beforeMs ?? (endDate === undefined ? undefined : endDate + DAY_MS) };
 }
 
 /** Nothing of the request is ever part of the text: a field chooses one of these. */

@@ -51,6 +51,7 @@ export function detailOf(row: ScanRow): ScanDetail {
     engine: row.engine,
     size_bytes: row.sizeBytes,
     sha256: row.sha256,
+    key_id: row.keyId,
   };
 }
 

@@ -23,7 +23,7 @@ export type Answered = Reply | null;
 /** Only callers who pass this check are answered that a path is not found, or not with this method. For others it throws a Failure. */
 export interface Gate {
   readonly prefix: string;
-  check(exchange: Exchange): Promise<void>;
+  check(exchange: Exchange): Promise<unknown>;
 }
 
 /** Answers every exchange; `onSurprise` gets errors that no row of the table foresees. */

@@ -1,4 +1,5 @@
 // Names as they are shown: the last part of a client's filename, and its extension.
+import { extensionOf } from '../file-extension.js';
 import { FILENAME_MAX_CHARACTERS } from '../limits.js';
 
 /** With its dot: `.safetensors` and `.pkg.tar.zst` are far below. */
@@ -54,10 +55,4 @@ export function percentDecoded(text: string): string {
 
 export function withExtension(filename: string): ShownName {
   return { filename, extension: extensionOf(filename) };
-}
-
-/** What follows the last dot, as sent; empty without a dot or with a leading one only. */
-export function extensionOf(filename: string): string {
-  const dot = filename.lastIndexOf('.');
-  return dot <= 0 ? '' : filename.slice(dot + 1);
 }

@@ -5,8 +5,11 @@ import { z } from 'zod';
 import { openDashboard } from '../account/dashboard.js';
 import { createKeyUse } from '../account/keys.js';
 import { throttledAs } from '../account/strangers.js';
-import { assertLiveKey, createAccess } from '../admission/access.js';
+import { createAccess, liveKey } from '../admission/access.js';
+import { createAccountRoute } from '../admission/account-route.js';
 import type { AdmissionStore } from '../admission/admission.js';
+import { createKeyAccess } from '../admission/key-access.js';
+import type { Lookups } from '../admission/lookups.js';
 import { createQuotaRoute } from '../admission/quota-route.js';
 import { type Billing, createBilling } from '../billing/billing.js';
 import { startUpkeep } from '../billing/reconcile.js';
@@ -21,9 +24,11 @@ import type { Confinement } from '../engine/threads/sandbox.js';
 import { messageOfError } from '../error-text.js';
 import type { History } from '../history/history.js';
 import { createHistoryRoutes } from '../history/route.js';
+import { createScanRoutes } from '../history/scans-route.js';
 import { behindSignIn } from '../http/caller.js';
 import type { ConnectionLimits } from '../http/connections.js';
 import { type DescriptorPlan, planDescriptors } from '../http/descriptors.js';
+import { behindKey } from '../http/key-caller.js';
 import { chooseLibrary } from '../http/library.js';
 import { createRouter, type Route } from '../http/router.js';
 import { type FindFile, type Server, startServer } from '../http/server.js';
@@ -54,8 +59,8 @@ const CLOSING_MS = 30_000;
 interface HttpParts {
   readonly postgres: Postgres;
   readonly admission: AdmissionStore;
-  /** For paths that nobody serves: the live key of that hash, or null. */
-  readonly findKey: (keyHash: string) => Promise<object | null>;
+  /** The live key of that hash, as Postgres says now, or null. */
+  readonly findKey: Lookups['find'];
   /** For what processes share; null: they share nothing. */
   readonly redis: RedisCommands | null;
   readonly history: History;
@@ -192,6 +197,7 @@ async function openRoutes(
   const routes = createRoutes({
     served: [
       scans.withKey,
+      ...keyRoutes(parts),
       ...dashboard.publicRoutes,
       ...behindSignIn(signedIn, dashboard.authenticate),
       createWebhookRoute({ billing, sql: postgres.requests('stripe'), log, now: Date.now }),
@@ -216,6 +222,15 @@ async function openRoutes(
     securityContact: config.securityContact,
   });
   return { routes, clamd };
+}
+
+/** What a key may ask for beside scans. */
+function keyRoutes({ postgres, history, admission, findKey }: HttpParts): Route[] {
+  const routes = [
+    ...createScanRoutes({ sqlOf: postgres.pages, now: Date.now, onItsWay: history }),
+    createAccountRoute({ admission, sqlOf: postgres.requests }),
+  ];
+  return behindKey(routes, createKeyAccess(findKey, performance.now.bind(performance)));
 }
 
 /** Once: scans that nobody asked for and that leave nothing, and questions to the store. What fails of it is for the log; scans are served all the same. */
@@ -262,7 +277,7 @@ function createServing(
           routes,
           tellOfSurprises(log),
           // A client without a key learns nothing of what there is.
-          { prefix: '/api/', check: ({ headers }) => assertLiveKey(headers.get('x-api-key'), findKey) },
+          { prefix: '/api/', check: ({ headers }) => liveKey(headers.get('x-api-key'), findKey) },
         ),
         onEnd(exchange, status) {
           if (log.isLevelEnabled('debug')) log.debug({ ...about(exchange), status }, 'request');

@@ -152,6 +152,18 @@ t.test('the OpenAPI document', async (t) => {
         status: 403,
       },
     ],
+    'get /api/v1/scans': [
+      { headers: key, status: 200 },
+      { path: '/api/v1/scans?limit=x', headers: key, status: 400 },
+    ],
+    'get /api/v1/scans/{id}': [
+      { path: `/api/v1/scans/${await scannedId()}`, headers: key, status: 200 },
+      { path: `/api/v1/scans/${unknownId}`, headers: key, status: 404 },
+    ],
+    'get /api/v1/account': [
+      { headers: key, status: 200 },
+      { path: '/api/v1/account?x=1', headers: key, status: 400 },
+    ],
     'get /web/quota': [{ headers: me, status: 200 }],
     'get /web/scans/{id}': [
       { path: `/web/scans/${await scannedId()}`, headers: me, status: 200 },

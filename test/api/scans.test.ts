@@ -166,10 +166,10 @@ t.test('a request id is taken over when it is a sane token', async (t) => {
 
 t.test('unknown paths and methods', async (t) => {
   t.equal((await fetch(`${server.url}/nothing/here`)).status, 404);
-  const wrong = await fetch(`${server.url}/api/v1/scans`, { headers: { 'X-API-KEY': API_KEY } });
+  const wrong = await fetch(`${server.url}/api/v1/scans`, { method: 'PUT', headers: { 'X-API-KEY': API_KEY } });
   t.equal(wrong.status, 405);
-  t.equal(wrong.headers.get('allow'), 'POST');
-  t.strictSame(await wrong.json(), { error: 'Method not allowed', message: 'Allowed: POST' });
+  t.equal(wrong.headers.get('allow'), 'GET, HEAD, POST');
+  t.strictSame(await wrong.json(), { error: 'Method not allowed', message: 'Allowed: GET, HEAD, POST' });
 });
 
 t.test('the engine gives up on content over its limits, and says so instead of clean', async (t) => {

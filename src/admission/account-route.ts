@@ -1,0 +1,58 @@
+// GET /api/v1/account: what the account of a key may do, and what is known of the key, without taking a unit.
+import { z } from 'zod';
+import { Failure } from '../errors.js';
+import { jsonReply } from '../http/json.js';
+import { type KeyRoute, keyCallerErrors } from '../http/key-caller.js';
+import { jsonAnswer } from '../http/schema.js';
+import type { SqlOf } from '../store/postgres.js';
+import { guarded } from '../store/store-error.js';
+import type { AdmissionStore } from './admission.js';
+
+export interface AccountRouteParts {
+  readonly admission: Pick<AdmissionStore, 'quotaOf'>;
+  readonly sqlOf: SqlOf;
+}
+
+const Account = z.object({
+  plan: z.string(),
+  hourlyLimit: z.int().min(1).describe('Scans per hour.'),
+  remaining: z.int().min(0).describe('Scans left in this hour.'),
+  resetTime: z.int().describe('End of the hour, in epoch seconds.'),
+  key: z.object({ uuid: z.guid(), name: z.string() }).describe('The key that was sent.'),
+});
+
+export function createAccountRoute({ admission, sqlOf }: AccountRouteParts): KeyRoute {
+  return {
+    method: 'GET',
+    path: '/api/v1/account',
+    operation: {
+      summary: 'The account of the key, and what is left of its hour',
+      description: 'Takes no unit, so it is also the way to find out whether a key is good.',
+      tag: 'account',
+      who: 'key',
+      responses: { 200: jsonAnswer('As it is now.', Account) },
+      errors: keyCallerErrors,
+    },
+    async handle({ userId, keyId, hourlyLimit }) {
+      const sql = sqlOf(userId);
+      const [quota, [row]] = await Promise.all([
+        admission.quotaOf({ userId, hourlyLimit }),
+        guarded(
+          sql<{ plan: string; name: string }[]>`
+            SELECT u.plan, k.name FROM users u JOIN api_keys k ON k.user_id = u.id WHERE k.id = ${keyId}`,
+        ),
+      ]);
+      // The account has ended at this moment.
+      if (row === undefined) throw new Failure('keyInvalid');
+      const { limit, remaining, resetEpochSeconds } = quota;
+      const account: z.infer<typeof Account> = {
+        plan: row.plan,
+        hourlyLimit: limit,
+        remaining,
+        resetTime: resetEpochSeconds,
+        key: { uuid: keyId, name: row.name },
+      };
+      return jsonReply(200, account);
+    },
+  };
+}

@@ -1,0 +1,45 @@
+// A scan as the public API shows it: all that is known of it, with the name of its key.
+import { z } from 'zod';
+import { extensionOf } from '../file-extension.js';
+import type { ScanDetail } from './stats.js';
+import { Detail, wireDetail } from './wire-row.js';
+
+const OK = 200;
+
+export type ScanView = z.infer<typeof ScanView>;
+export const ScanView = z.object({
+  id: Detail.shape.id,
+  state: z
+    .enum(['completed', 'failed'])
+    .describe('`completed`: there is a verdict. `failed`: there is none, as status and error say.'),
+  filename: Detail.shape.filename,
+  extension: z.string().describe('After the last dot of the filename.'),
+  sizeInBytes: Detail.shape.sizeInBytes,
+  sha256: Detail.shape.sha256,
+  scanDurationMillis: Detail.shape.scanDurationMillis,
+  infected: Detail.shape.infected,
+  virusName: Detail.shape.virusName,
+  status: Detail.shape.status,
+  error: Detail.shape.error,
+  notices: Detail.shape.notices,
+  engine: Detail.shape.engine,
+  key: z
+    .object({ uuid: z.guid(), name: z.string() })
+    .nullable()
+    .describe('That it was asked for with, also when it has ended; null: none, but a signed-in user.'),
+  creationDate: Detail.shape.creationDate,
+  lastUpdate: Detail.shape.lastUpdate,
+});
+
+/** `names`: of keys, by their ids. */
+export function scanView(scan: ScanDetail, names: ReadonlyMap<string, string>): ScanView {
+  const { env: _, ...detail } = wireDetail(scan);
+  const { key_id: keyId } = scan;
+  const name = keyId === null ? undefined : names.get(keyId);
+  return {
+    ...detail,
+    state: scan.status === OK ? 'completed' : 'failed',
+    extension: extensionOf(scan.filename),
+    key: keyId === null || name === undefined ? null : { uuid: keyId, name },
+  };
+}
