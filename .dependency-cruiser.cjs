@@ -3,7 +3,7 @@
 const rows = [
   ['(main\\.ts$|cli/)'],
   ['supervisor/', 'service/'],
-  ['clamd/'],
+  ['clamd/', 'operator/'],
   ['scan/'],
   ['download/', 'admission/', 'account/', 'history/', 'billing/'],
   ['engine/', 'http/', 'store/'],

@@ -35,6 +35,8 @@ export const errorTable = {
   credentialsInvalid: row(401, 'Unauthorized', 'E-mail or password wrong', 'no account has this address and password'),
   refreshInvalid: row(401, 'Unauthorized', 'Refresh token invalid', 'it is absent, unknown, used or expired'),
   registrationClosed: row(403, 'Forbidden', 'Registration is closed', 'only the operator makes accounts'),
+  accountSuspended: row(403, 'Forbidden', 'The account is suspended', 'an operator has suspended the account'),
+  operatorsOnly: row(403, 'Forbidden', 'Operators only', 'the account that is signed in is no operator'),
   crossSite: row(403, 'Forbidden', 'Cross-site request refused', "another site's page sent the cookie"),
   foreignCheckout: row(403, 'Forbidden', 'The checkout session is not yours', "the checkout is another customer's"),
   notFound: row(404, 'Not found', 'No such resource: REASON', 'the path is unknown'),

@@ -22,6 +22,8 @@ const contract: Partial<Record<ErrorCode, [number, string, string | null]>> = {
   tokenExpired: [401, 'Unauthorized', 'Access token expired'],
   credentialsInvalid: [401, 'Unauthorized', 'E-mail or password wrong'],
   refreshInvalid: [401, 'Unauthorized', 'Refresh token invalid'],
+  accountSuspended: [403, 'Forbidden', 'The account is suspended'],
+  operatorsOnly: [403, 'Forbidden', 'Operators only'],
   registrationClosed: [403, 'Forbidden', 'Registration is closed'],
   crossSite: [403, 'Forbidden', 'Cross-site request refused'],
   tooManyRequests: [429, 'Too many requests', 'At most REASON a second'],

@@ -57,7 +57,13 @@ async function createAccount(
   passwordHash: string,
 ): Promise<{ email: string; apiKey: string }> {
   const email = settings.email ?? DEFAULT_EMAIL;
-  const user = await createUser(sql, { email, name: 'Administrator', passwordHash, plan: settings.plan });
+  const user = await createUser(sql, {
+    email,
+    name: 'Administrator',
+    passwordHash,
+    plan: settings.plan,
+    role: 'operator',
+  });
   if (user.outcome !== 'created') throw new Error('The first account met another one');
   const given = settings.apiKey === null ? {} : { value: settings.apiKey };
   const key = await createKey(sql, { userId: user.userId, name: 'First key', ...given });

@@ -2,11 +2,12 @@
 // at first sight by a verified e-mail address.
 import { createRemoteJWKSet, customFetch, errors, type JWTVerifyGetKey, jwtVerify } from 'jose';
 import { z } from 'zod';
-import { Unavailable } from '../errors.js';
+import { Failure, Unavailable } from '../errors.js';
+import type { Caller } from '../http/caller.js';
 import { fetch } from '../http/fetch.js';
 import type { Sql } from '../store/postgres.js';
 import { claimChecks, expired, inTime, invalid, type Verification, verified } from './jwt.js';
-import { createUser, normaliseEmail } from './users.js';
+import { createUser, normaliseEmail, type UserRow } from './users.js';
 
 /** Signatures that can be checked with a public key, by RFC 7518 and RFC 8037; no `none`, no HMAC. */
 export const ISSUER_ALGORITHMS = [
@@ -94,10 +95,7 @@ export interface ExternalIdentity {
   readonly email: string | null;
 }
 
-export interface ExternalUser {
-  readonly userId: string;
-  readonly plan: string;
-}
+export type ExternalUser = Omit<Caller, 'sessionId'>;
 
 /** As ours are spelled. */
 const USER_ID = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/;
@@ -124,11 +122,13 @@ export async function findExternalUser(
   return await findKnown(sql, identity);
 }
 
-/** A link first; without one, a subject that is the id of an account is that account. */
+/** A link first; without one, a subject that is the id of an account is that account. Throws Failure `accountSuspended`. */
 async function findKnown(sql: Sql, { issuer, subject }: ExternalIdentity): Promise<ExternalUser | null> {
-  const [row] = await sql<{ id: string; plan: string }[]>`
-    SELECT id, plan FROM users WHERE id = coalesce(
+  const [row] = await sql<Pick<UserRow, 'id' | 'plan' | 'own_limit' | 'role' | 'suspended_at'>[]>`
+    SELECT id, plan, own_limit, role, suspended_at FROM users WHERE id = coalesce(
       (SELECT user_id FROM identities WHERE issuer = ${issuer} AND subject = ${subject}),
       ${USER_ID.test(subject) ? subject : null}::uuid)`;
-  return row === undefined ? null : { userId: row.id, plan: row.plan };
+  if (row === undefined) return null;
+  if (row.suspended_at !== null) throw new Failure('accountSuspended');
+  return { userId: row.id, plan: row.plan, ownLimit: row.own_limit, role: row.role };
 }

@@ -55,7 +55,8 @@ export async function startSession(
   const { token, hash } = newRefreshToken();
   return await sql.transaction('readCommitted', async (tx) => {
     const [row] = await tx`
-      SELECT FROM users WHERE id = ${user.userId} AND password_hash = ${user.passwordHash} FOR NO KEY UPDATE`;
+      SELECT FROM users
+      WHERE id = ${user.userId} AND password_hash = ${user.passwordHash} AND suspended_at IS NULL FOR NO KEY UPDATE`;
     if (row === undefined) return null;
     await tx`
       DELETE FROM sessions WHERE id IN (
@@ -69,18 +70,18 @@ export async function startSession(
   });
 }
 
-/** Whose live session it is, with the plan of this moment; null when it is none of that user. One query over two primary keys. */
+/** Whose live session it is, with the plan and the role of this moment; null when it is none of that user. One query over two primary keys. */
 export async function findSession(
   sql: Queries,
   { userId, sessionId }: { readonly userId: string; readonly sessionId: string },
   nowMs: number,
 ): Promise<{ readonly caller: Caller; readonly lastUseIsOld: boolean } | null> {
-  const [row] = await sql<{ plan: string; last_use: Date }[]>`
-    SELECT u.plan, s.last_use FROM sessions s JOIN users u ON u.id = s.user_id
-    WHERE s.id = ${sessionId} AND s.user_id = ${userId} AND s.expires_at > ${new Date(nowMs)}`;
+  const [row] = await sql<(Pick<UserRow, 'plan' | 'own_limit' | 'role'> & { readonly last_use: Date })[]>`
+    SELECT u.plan, u.own_limit, u.role, s.last_use FROM sessions s JOIN users u ON u.id = s.user_id
+    WHERE s.id = ${sessionId} AND s.user_id = ${userId} AND s.expires_at > ${new Date(nowMs)} AND u.suspended_at IS NULL`;
   if (row === undefined) return null;
   return {
-    caller: { userId, plan: row.plan, sessionId },
+    caller: { userId, plan: row.plan, ownLimit: row.own_limit, role: row.role, sessionId },
     lastUseIsOld: nowMs - row.last_use.getTime() >= LAST_USE_MS,
   };
 }
@@ -206,7 +207,8 @@ export async function refreshSession(sql: Sql, token: string, nowMs: number, arr
       WHERE hash = ${hash} AND used_at IS NULL AND expires_at > ${now}`;
     if (used.count === 0) return await refuse(tx, hash, session, waitedMs);
     const [user] = await tx<UserRow[]>`
-      SELECT id, email, name, plan, creation_date FROM users WHERE id = ${session.user_id}`;
+      SELECT id, email, name, plan, role, own_limit, suspended_at, creation_date FROM users
+      WHERE id = ${session.user_id} AND suspended_at IS NULL`;
     if (user === undefined) return { outcome: 'unknown' };
     const next = newRefreshToken();
     const expiresAt = new Date(Math.min(nowMs + REFRESH_TOKEN_MS, session.creation_date.getTime() + SESSION_MAX_MS));

@@ -82,7 +82,7 @@ export async function createSignIn(options: SignInOptions) {
   }
 
   return {
-    /** Throws Failure `credentialsInvalid`, `tooManyAttempts` or `unavailable`. */
+    /** Throws Failure `credentialsInvalid`, `accountSuspended`, `tooManyAttempts` or `unavailable`. */
     async login(credentials: Credentials, client: SignInClient): Promise<SignedIn> {
       const email = normaliseEmail(credentials.email);
       const address = throttledAs(client.ipAddress);
@@ -92,11 +92,13 @@ export async function createSignIn(options: SignInOptions) {
         who,
         async () =>
           await sql<(UserRow & { password_hash: string | null })[]>`
-          SELECT id, email, name, plan, creation_date, password_hash FROM users WHERE lower(email) = ${email}`,
+          SELECT id, email, name, plan, role, own_limit, suspended_at, creation_date, password_hash FROM users WHERE lower(email) = ${email}`,
       );
       const passwordHash = row?.password_hash ?? null;
       const isRight = await passwords.verify(credentials.password, passwordHash ?? decoy, who);
       if (row === undefined || passwordHash === null || !isRight) throw new Failure('credentialsInvalid');
+      // Only who knows the password learns of it.
+      if (row.suspended_at !== null) throw new Failure('accountSuspended');
       const { password_hash: _, ...user } = row;
       const own = sqlOf(user.id);
       const session = await startSession(own, { userId: user.id, passwordHash }, client, now());
@@ -128,7 +130,7 @@ export async function createSignIn(options: SignInOptions) {
       const own = sqlOf(userId);
       const session = await startSession(own, { userId, passwordHash }, client, now());
       const [user] = await own<UserRow[]>`
-        SELECT id, email, name, plan, creation_date FROM users WHERE id = ${userId}`;
+        SELECT id, email, name, plan, role, own_limit, suspended_at, creation_date FROM users WHERE id = ${userId}`;
       if (session === null || user === undefined) throw new Failure('conflict', 'The account was changed meanwhile');
       return { ...session, user };
     },

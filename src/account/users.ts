@@ -1,7 +1,7 @@
 // Accounts: one row per user, one account per e-mail address whatever its case; and the fields of JSON bodies about people.
 import { v7 as uuidv7 } from 'uuid';
 import { z } from 'zod';
-import { hourlyLimitOf, type Plans } from '../config/plans.js';
+import { type Allowance, limitOf, type Plans } from '../config/plans.js';
 import type { Queries, Sql } from '../store/postgres.js';
 import { codeOf } from '../store/store-error.js';
 import { WireTime, wireTime } from '../wire-time.js';
@@ -13,6 +13,8 @@ export interface NewUser {
   /** As hashPassword makes it; null: no sign-in with a password. */
   readonly passwordHash: string | null;
   readonly plan: string;
+  /** Default: user. */
+  readonly role?: Role;
   /** False when the address is only what its owner typed; default true. */
   readonly emailVouched?: boolean;
 }
@@ -27,8 +29,14 @@ export interface UserRow {
   readonly email: string;
   readonly name: string;
   readonly plan: string;
+  readonly role: Role;
+  readonly own_limit: number | null;
+  readonly suspended_at: Date | null;
   readonly creation_date: Date;
 }
+
+export const Role = z.enum(['user', 'operator']);
+export type Role = z.infer<typeof Role>;
 
 /** A user as the dashboard API sends it. */
 export const UserView = z.object({
@@ -37,6 +45,7 @@ export const UserView = z.object({
   name: z.string(),
   plan: z.string(),
   hourlyLimit: z.int(),
+  role: Role.describe('operator: may see and change all accounts, under /web/admin'),
   creationDate: WireTime,
 });
 export type UserView = z.infer<typeof UserView>;
@@ -47,8 +56,8 @@ export async function createUser(sql: Queries, user: NewUser): Promise<UserCreat
   const userId = uuidv7();
   try {
     await sql`
-      INSERT INTO users (id, email, name, password_hash, plan, email_vouched)
-      VALUES (${userId}, ${user.email}, ${user.name}, ${user.passwordHash}, ${user.plan}, ${user.emailVouched ?? true})`;
+      INSERT INTO users (id, email, name, password_hash, plan, role, email_vouched)
+      VALUES (${userId}, ${user.email}, ${user.name}, ${user.passwordHash}, ${user.plan}, ${user.role ?? 'user'}, ${user.emailVouched ?? true})`;
   } catch (error) {
     if (codeOf(error) === UNIQUE_VIOLATION) return { outcome: 'emailTaken' };
     throw error;
@@ -62,34 +71,37 @@ export async function hasUsers(sql: Queries): Promise<boolean> {
 }
 
 export async function findUser(sql: Queries, userId: string): Promise<UserRow | null> {
-  const [row] = await sql<UserRow[]>`SELECT id, email, name, plan, creation_date FROM users WHERE id = ${userId}`;
+  const [row] = await sql<
+    UserRow[]
+  >`SELECT id, email, name, plan, role, own_limit, suspended_at, creation_date FROM users WHERE id = ${userId}`;
   return row ?? null;
 }
 
 export async function findUserByEmail(sql: Queries, email: string): Promise<UserRow | null> {
   const [row] = await sql<UserRow[]>`
-    SELECT id, email, name, plan, creation_date FROM users WHERE lower(email) = ${normaliseEmail(email)}`;
+    SELECT id, email, name, plan, role, own_limit, suspended_at, creation_date FROM users WHERE lower(email) = ${normaliseEmail(email)}`;
   return row ?? null;
 }
 
 /** By address, with how many live keys each has. */
 export async function listUsers(sql: Queries): Promise<(UserRow & { readonly keys: number })[]> {
   return await sql<(UserRow & { keys: number })[]>`
-    SELECT id, email, name, plan, creation_date,
+    SELECT id, email, name, plan, role, own_limit, suspended_at, creation_date,
       (SELECT count(*)::int FROM api_keys k WHERE k.user_id = u.id AND k.revoked_at IS NULL) AS keys
     FROM users u ORDER BY lower(email)`;
 }
 
-/** Null: there is no such user. */
-export async function planOf(sql: Queries, userId: string): Promise<string | null> {
-  const [row] = await sql<{ plan: string }[]>`SELECT plan FROM users WHERE id = ${userId}`;
-  return row?.plan ?? null;
+/** What the account of a row may scan. */
+export function allowanceOf({ plan, own_limit, suspended_at }: AllowanceColumns): Allowance {
+  return { plan, ownLimit: own_limit, isSuspended: suspended_at !== null };
 }
 
-export async function setPlan(sql: Queries, userId: string, plan: string): Promise<UserRow | null> {
-  const [row] = await sql<UserRow[]>`
-    UPDATE users SET plan = ${plan} WHERE id = ${userId} RETURNING id, email, name, plan, creation_date`;
-  return row ?? null;
+type AllowanceColumns = Pick<UserRow, 'plan' | 'own_limit' | 'suspended_at'>;
+
+/** Scans per hour, as Postgres says now; null: there is no such user. */
+export async function limitOfUser(sql: Queries, plans: Plans, userId: string): Promise<number | null> {
+  const [row] = await sql<AllowanceColumns[]>`SELECT plan, own_limit, suspended_at FROM users WHERE id = ${userId}`;
+  return row === undefined ? null : limitOf(plans, allowanceOf(row));
 }
 
 /** Null: no such user, or one who can't sign in with a password. */
@@ -128,7 +140,7 @@ export async function changeUser(
         UPDATE users SET name = COALESCE(${name}, name), email = COALESCE(${address}, email),
           password_hash = COALESCE(${passwordHash}, password_hash)
         WHERE id = ${userId} AND (${verifiedHash}::text IS NULL OR password_hash = ${verifiedHash})
-        RETURNING id, email, name, plan, creation_date`;
+        RETURNING id, email, name, plan, role, own_limit, suspended_at, creation_date`;
       if (user === undefined) return { outcome: 'notAsVerified' };
       if (passwordHash !== null) await onNewPassword(tx);
       return { outcome: 'changed', user };
@@ -139,8 +151,17 @@ export async function changeUser(
   }
 }
 
-export function userView({ id, email, name, plan, creation_date }: UserRow, plans: Plans): UserView {
-  return { id, email, name, plan, hourlyLimit: hourlyLimitOf(plans, plan), creationDate: wireTime(creation_date) };
+export function userView(user: UserRow, plans: Plans): UserView {
+  const { id, email, name, plan, role, creation_date: created } = user;
+  return {
+    id,
+    email,
+    name,
+    plan,
+    hourlyLimit: limitOf(plans, allowanceOf(user)),
+    role,
+    creationDate: wireTime(created),
+  };
 }
 
 /** One account per address: what is compared, and what is stored of a new one. */

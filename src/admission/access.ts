@@ -1,5 +1,5 @@
 // From the credentials of a scan request to its admission: an X-API-KEY header or a signed-in user in, an admission with its refund out.
-import { hourlyLimitOf, type Plans } from '../config/plans.js';
+import { limitOf, type Plans, SUSPENDED_LIMIT } from '../config/plans.js';
 import { Failure } from '../errors.js';
 import { hashOfKey } from '../store/key-hash.js';
 import type { Admission, AdmissionStore, KeyRecord, QuotaState } from './admission.js';
@@ -17,11 +17,19 @@ export type Access =
     }
   | { readonly outcome: 'exhausted'; readonly quota: QuotaState; readonly retryAfterSeconds: number }
   | { readonly outcome: 'keyMissing' }
-  | { readonly outcome: 'keyInvalid' };
+  | { readonly outcome: 'keyInvalid' }
+  | { readonly outcome: 'accountSuspended' };
 
 export interface EarlyWork {
   /** This user (an id) is likely to be admitted. */
   begin(userId: string): void;
+}
+
+/** A user whose access token was accepted is not suspended. */
+interface User {
+  readonly userId: string;
+  readonly plan: string;
+  readonly ownLimit: number | null;
 }
 
 export interface AccessControl {
@@ -31,20 +39,21 @@ export interface AccessControl {
    */
   withApiKey(header: string | undefined, work?: EarlyWork): Access | Promise<Access>;
   /** Takes one unit of a user whose access token was accepted. */
-  asUser(user: { readonly userId: string; readonly plan: string }): Promise<Access>;
+  asUser(user: User): Promise<Access>;
 }
 
 const KEY = /^[0-9a-f]{32}$/;
 
 /**
  * For answers that cost nothing: the key is asked for, and no unit is taken. `find` looks the key up by its hash; null: it isn't a live one.
- * Throws Failure `keyMissing`, `keyInvalid` or `unavailable`.
+ * Throws Failure `keyMissing`, `keyInvalid`, `accountSuspended` or `unavailable`.
  */
 export async function liveKey(header: string | undefined, find: Lookups['find']): Promise<KeyRecord> {
   const key = header?.trim() ?? '';
   if (key === '') throw new Failure('keyMissing');
   const record = KEY.test(key) ? await find(hashOfKey(key)) : null;
   if (record === null) throw new Failure('keyInvalid');
+  if (record.hourlyLimit === SUSPENDED_LIMIT) throw new Failure('accountSuspended');
   return record;
 }
 
@@ -61,13 +70,18 @@ export function createAccess(store: AdmissionStore, plans: Plans): AccessControl
       if (expected !== null) work?.begin(expected);
       return admission.then(accessOf);
     },
-    async asUser({ userId, plan }) {
-      return accessOf(await store.admitUser({ userId, hourlyLimit: hourlyLimitOf(plans, plan) }));
+    async asUser({ userId, plan, ownLimit }) {
+      const hourlyLimit = limitOf(plans, { plan, ownLimit, isSuspended: false });
+      return accessOf(await store.admitUser({ userId, hourlyLimit }));
     },
   };
 }
 
+/** A unit that an account was given while it was being suspended is of an hour that it can't use. */
 function accessOf(admission: Admission): Access {
+  if (admission.outcome !== 'unknownKey' && admission.quota.limit === SUSPENDED_LIMIT) {
+    return { outcome: 'accountSuspended' };
+  }
   switch (admission.outcome) {
     case 'unknownKey':
       return { outcome: 'keyInvalid' };

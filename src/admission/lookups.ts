@@ -1,5 +1,5 @@
 // Look-ups of keys in Postgres: gathered into batches, few at once, and none that is waited for without an end.
-import { hourlyLimitOf, type Plans } from '../config/plans.js';
+import { limitOf, type Plans } from '../config/plans.js';
 import { Unavailable } from '../errors.js';
 import type { Queries } from '../store/postgres.js';
 import { guarded, STORE_ANSWER_MS } from '../store/store-error.js';
@@ -109,18 +109,27 @@ export async function recentRevocations(sql: Queries): Promise<{ userId: string;
   return rows.map(({ user_id, hash }) => ({ userId: user_id, keyHash: hash }));
 }
 
+interface LookedUp {
+  readonly hash: string;
+  readonly user_id: string;
+  readonly id: string;
+  readonly plan: string;
+  readonly own_limit: number | null;
+  readonly is_suspended: boolean;
+}
+
 /** Looks live keys up for the admission store, in one statement. */
 export function createKeyLoader(sql: Queries, plans: Plans): KeyLoader {
   return async (keyHashes) => {
-    const rows = await sql<{ hash: string; user_id: string; id: string; plan: string }[]>`
-      SELECT encode(k.hash, 'hex') AS hash, k.user_id, k.id, u.plan
+    const rows = await sql<LookedUp[]>`
+      SELECT encode(k.hash, 'hex') AS hash, k.user_id, k.id, u.plan, u.own_limit, u.suspended_at IS NOT NULL AS is_suspended
       FROM (SELECT decode(text, 'hex') AS hash FROM unnest(${[...keyHashes]}::text[]) AS text) asked
       JOIN api_keys k ON k.hash = asked.hash AND k.revoked_at IS NULL
       JOIN users u ON u.id = k.user_id`;
     return new Map(
-      rows.map(({ hash, user_id, id, plan }) => [
+      rows.map(({ hash, user_id, id, plan, own_limit: ownLimit, is_suspended: isSuspended }) => [
         hash,
-        { userId: user_id, keyId: id, hourlyLimit: hourlyLimitOf(plans, plan) },
+        { userId: user_id, keyId: id, hourlyLimit: limitOf(plans, { plan, ownLimit, isSuspended }) },
       ]),
     );
   };

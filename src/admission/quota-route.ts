@@ -1,6 +1,6 @@
 // GET /web/quota: what is left of the signed-in user's hour, without taking a unit of it.
 import { z } from 'zod';
-import { hourlyLimitOf, type Plans } from '../config/plans.js';
+import { limitOf, type Plans } from '../config/plans.js';
 import type { CallerRoute } from '../http/caller.js';
 import { jsonReply } from '../http/json.js';
 import type { Operation } from '../http/openapi.js';
@@ -23,8 +23,11 @@ export function createQuotaRoute({ admission, plans }: QuotaRouteParts): CallerR
     method: 'GET',
     path: '/web/quota',
     operation: quotaOperation,
-    async handle({ userId, plan }) {
-      const quota = await admission.quotaOf({ userId, hourlyLimit: hourlyLimitOf(plans, plan) });
+    async handle({ userId, plan, ownLimit }) {
+      const quota = await admission.quotaOf({
+        userId,
+        hourlyLimit: limitOf(plans, { plan, ownLimit, isSuspended: false }),
+      });
       const { limit, remaining, resetEpochSeconds: resetTime } = quota;
       const hour: z.infer<typeof Hour> = { limit, remaining, resetTime };
       return jsonReply(200, hour);

@@ -28,6 +28,19 @@ const PLAN_HELP = `
 Where billing is on, a subscription decides about the plan of who has one: the next reading from Stripe sets it again.
 ${COMMON_HELP}`;
 
+const ROLE_HELP = `
+An operator sees and changes all accounts in the web client, under /admin. The first account of a service is one.
+${COMMON_HELP}`;
+
+const SUSPEND_HELP = `
+Nothing of the account is lost. When it ends with 2 because Redis does not answer, the account is suspended in the database but not yet everywhere:
+run it again.
+${COMMON_HELP}`;
+
+const DELETE_HELP = `
+The account's scans go as well. An account with a subscription at Stripe is not deleted: cancel it there first. The audit log keeps its address.
+${COMMON_HELP}`;
+
 const REVOKE_HELP = `
 The key is named by its uuid or by its value. When it ends with 2 because Redis does not answer, the key is revoked in the
 database but not yet everywhere: run it again.
@@ -53,7 +66,9 @@ export function addAccountCommands(program: Command, env: NodeJS.ProcessEnv, fin
     process.stdout.on('error', () => undefined);
     finish(await exitCodeOf(() => work(readConfig(findService(env, { dataDirectory: dataDir ?? null })))));
   };
-  addUserCommands(program.command('user').description('accounts: add, list, plan, password').helpCommand(false), run);
+  const user = program.command('user').description('accounts: who has one, and what each may').helpCommand(false);
+  addUserCommands(user, run);
+  addStandingCommands(user, run);
   addKeyCommands(program.command('key').description('API keys: create, list, revoke').helpCommand(false), run);
 }
 
@@ -83,7 +98,8 @@ function addUserCommands(user: Command, run: Run): void {
       run(options, async (config) => (await import('./users.js')).showUsers(config, options)),
     );
   user
-    .command('plan')
+    .command('set-plan')
+    .alias('plan')
     .description('put an account on another plan')
     .argument('<email>')
     .argument('<plan>', 'one of PLANS')
@@ -91,7 +107,7 @@ function addUserCommands(user: Command, run: Run): void {
     .option(...DATA_DIR_OPTION)
     .addHelpText('after', PLAN_HELP)
     .action((email: string, plan: string, options: Common) =>
-      run(options, async (config) => (await import('./users.js')).changePlan(config, { email, plan, ...options })),
+      run(options, async (config) => (await import('./user-changes.js')).setPlan(config, { email, plan, ...options })),
     );
   user
     .command('password')
@@ -103,6 +119,64 @@ function addUserCommands(user: Command, run: Run): void {
     .addHelpText('after', PASSWORD_HELP)
     .action((email: string, options: Common & { passwordStdin: boolean }) =>
       run(options, async (config) => (await import('./users.js')).resetPassword(config, { email, ...options })),
+    );
+}
+
+function addStandingCommands(user: Command, run: Run): void {
+  user
+    .command('set-limit')
+    .description('give an account scans per hour of its own')
+    .argument('<email>')
+    .argument('<limit>', "scans per hour, or `plan` for the plan's")
+    .option(...JSON_OPTION)
+    .option(...DATA_DIR_OPTION)
+    .addHelpText('after', COMMON_HELP)
+    .action((email: string, limit: string, options: Common) =>
+      run(options, async (config) =>
+        (await import('./user-changes.js')).setLimit(config, { email, limit, ...options }),
+      ),
+    );
+  user
+    .command('set-role')
+    .description('make an account an operator, or no operator any more')
+    .argument('<email>')
+    .argument('<role>', 'user or operator')
+    .option(...JSON_OPTION)
+    .option(...DATA_DIR_OPTION)
+    .addHelpText('after', ROLE_HELP)
+    .action((email: string, role: string, options: Common) =>
+      run(options, async (config) => (await import('./user-changes.js')).setRole(config, { email, role, ...options })),
+    );
+  user
+    .command('suspend')
+    .description('end the sessions of an account, and refuse its sign-ins and keys')
+    .argument('<email>')
+    .option(...JSON_OPTION)
+    .option(...DATA_DIR_OPTION)
+    .addHelpText('after', SUSPEND_HELP)
+    .action((email: string, options: Common) =>
+      run(options, async (config) => (await import('./user-changes.js')).suspend(config, { email, ...options })),
+    );
+  user
+    .command('restore')
+    .description('let a suspended account sign in and scan again')
+    .argument('<email>')
+    .option(...JSON_OPTION)
+    .option(...DATA_DIR_OPTION)
+    .addHelpText('after', COMMON_HELP)
+    .action((email: string, options: Common) =>
+      run(options, async (config) => (await import('./user-changes.js')).restore(config, { email, ...options })),
+    );
+  user
+    .command('delete')
+    .description('delete an account with its keys and scans, for good')
+    .argument('<email>')
+    .option('--yes', 'it is meant', false)
+    .option(...JSON_OPTION)
+    .option(...DATA_DIR_OPTION)
+    .addHelpText('after', DELETE_HELP)
+    .action((email: string, options: Common & { yes: boolean }) =>
+      run(options, async (config) => (await import('./user-changes.js')).remove(config, { email, ...options })),
     );
 }
 

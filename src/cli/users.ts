@@ -1,5 +1,6 @@
-// `sluice user`: accounts made, listed, put on another plan, and given another password.
+// `sluice user` and `sluice key`: accounts made, listed and given another password; keys made, listed and ended.
 import { randomBytes } from 'node:crypto';
+import { userInfo } from 'node:os';
 import type { z } from 'zod';
 import { createdView, listedView } from '../account/key-routes.js';
 import { createKeyWithinLimit, endKey, LIVE_KEYS_MAX, listKeys } from '../account/keys.js';
@@ -11,18 +12,19 @@ import {
   EmailField,
   findUser,
   findUserByEmail,
+  hasUsers,
   listUsers,
   NameField,
   NewPasswordField,
   normaliseEmail,
   SomeNameField,
-  setPlan,
   type UserRow,
   userView,
 } from '../account/users.js';
 import type { Config } from '../config/config.js';
-import { freePlanOf, hourlyLimitOf, planNamed } from '../config/plans.js';
+import { freePlanOf, planNamed } from '../config/plans.js';
 import { Failure } from '../errors.js';
+import { type Actor, record } from '../operator/audit.js';
 import type { Sql } from '../store/postgres.js';
 import { escapeText, safeJson, table } from './output.js';
 import { Refusal } from './refusal.js';
@@ -52,8 +54,15 @@ export async function addUser(config: Config, options: NewAccount): Promise<void
   assertPlan(config, plan);
   const { passwordHash, shown } = await choosePassword(options);
   const user = await withStore(config, async (sql) => {
-    const created = await createUser(sql, { email, name, passwordHash, plan });
+    // Who makes the first account has the machine.
+    const role = (await hasUsers(sql)) ? 'user' : 'operator';
+    const created = await createUser(sql, { email, name, passwordHash, plan, role });
     if (created.outcome === 'emailTaken') throw new Refusal(`${escapeText(email)} has an account already`);
+    await record(sql, commandActor(), {
+      action: 'account.add',
+      target: { id: created.userId, email },
+      detail: { plan, role },
+    });
     return await findUser(sql, created.userId);
   });
   if (user === null) throw new Refusal(`${escapeText(email)} was made and is gone again`);
@@ -70,7 +79,13 @@ export async function resetPassword(
   const user = await withStore(config, async (sql) => {
     const { id } = await userOf(sql, options.email);
     const change = { name: null, email: null, passwordHash, verifiedHash: null };
-    const result = await changeUser(sql, id, change, (tx) => endOtherSessions(tx, id, null));
+    const result = await changeUser(sql, id, change, async (tx) => {
+      await endOtherSessions(tx, id, null);
+      await record(tx, commandActor(), {
+        action: 'account.password',
+        target: { id, email: normaliseEmail(options.email) },
+      });
+    });
     if (result.outcome !== 'changed') throw unknownUser(options.email);
     return result.user;
   });
@@ -92,29 +107,32 @@ function sentenceOf({ password }: { readonly password?: string }): string {
 
 export async function showUsers(config: Config, { json }: Output): Promise<void> {
   const users = await withStore(config, listUsers);
-  const views = users.map((user) => ({ ...userView(user, config.plans), keys: user.keys }));
+  const views = users.map((user) => ({
+    ...userView(user, config.plans),
+    ownLimit: user.own_limit,
+    suspended: user.suspended_at !== null,
+    keys: user.keys,
+  }));
   if (json) return print(`${safeJson(views)}\n`);
-  const rows = views.map(({ id, email, name, plan, hourlyLimit, keys, creationDate }) => [
-    ...[email, name, plan, hourlyLimit, keys],
+  const rows = views.map(({ id, email, name, role, suspended, plan, hourlyLimit, keys, creationDate }) => [
+    ...[email, name, suspended ? 'suspended' : role, plan, hourlyLimit, keys],
     ...[creationDate, id],
   ]);
-  print(table(['E-MAIL', 'NAME', 'PLAN', 'SCANS/H', 'KEYS', 'CREATED (UTC)', 'ID'], rows));
+  print(table(['E-MAIL', 'NAME', 'ROLE', 'PLAN', 'SCANS/H', 'KEYS', 'CREATED (UTC)', 'ID'], rows));
 }
 
-export async function changePlan(config: Config, options: Output & { readonly email: string; readonly plan: string }) {
-  const { plan } = options;
-  assertPlan(config, plan);
-  const hourlyLimit = hourlyLimitOf(config.plans, plan);
-  const user = await withStore(config, async (sql) => {
-    const { id } = await userOf(sql, options.email);
-    const changed = await setPlan(sql, id, plan);
-    if (changed === null) throw unknownUser(options.email);
-    // Servers that can't be reached find out from Postgres.
-    await withNodes(config, (nodes) => nodes.setLimit(id, hourlyLimit)).catch(warnUnlessTold);
-    return changed;
-  });
-  if (options.json) return print(`${safeJson(userView(user, config.plans))}\n`);
-  print(`${escapeText(user.email)} is on the plan ${plan}: ${hourlyLimit} scans an hour.\n`);
+/** For the audit log: whoever may run the command has the machine. */
+export function commandActor(): Actor {
+  return { userId: null, name: `command line (${process.env['SUDO_USER'] ?? accountName()})`, address: null };
+}
+
+function accountName(): string {
+  try {
+    return userInfo().username;
+  } catch {
+    // A container's account may have no name.
+    return String(process.getuid?.() ?? 'unknown');
+  }
 }
 
 /** Throws Refusal when nobody has the address. */
@@ -124,7 +142,7 @@ export async function userOf(sql: Sql, email: string): Promise<UserRow> {
   return user;
 }
 
-function unknownUser(email: string): Refusal {
+export function unknownUser(email: string): Refusal {
   return new Refusal(`No account has the address ${escapeText(email)}; \`sluice user list\` shows those there are`);
 }
 
@@ -135,16 +153,11 @@ export function checked(what: string, field: z.ZodType<string>, text: string): s
   throw new Refusal(`${what} ${parsed.error.issues.map(({ message }) => message).join(', ')}`);
 }
 
-function assertPlan(config: Config, plan: string): void {
+export function assertPlan(config: Config, plan: string): void {
   if (planNamed(config.plans, plan) !== null) return;
   throw new Refusal(
     `There is no plan ${escapeText(plan)}; PLANS has ${config.plans.map(({ name }) => name).join(', ')}`,
   );
-}
-
-function warnUnlessTold(error: unknown): void {
-  if (!(error instanceof Failure)) throw error;
-  process.stderr.write(`${error.message}: servers follow by themselves, some seconds after it is back\n`);
 }
 
 /** What comes in up to its end, without the line end that `echo` adds. */
@@ -169,7 +182,11 @@ export async function createUserKey(
   const name = checked('--name', SomeNameField, options.name);
   const key = await withStore(config, async (sql) => {
     const user = await userOf(sql, options.email);
-    return await createKeyWithinLimit(sql, { userId: user.id, name });
+    const key = await createKeyWithinLimit(sql, { userId: user.id, name });
+    if (key !== null) {
+      await record(sql, commandActor(), { action: 'key.create', target: user, detail: { key: key.keyId, name } });
+    }
+    return key;
   });
   if (key === null) throw new Refusal(`${escapeText(options.email)} has ${LIVE_KEYS_MAX} keys: revoke one first`);
   if (options.json) return print(`${safeJson(createdView(key))}\n`);
@@ -189,10 +206,15 @@ export async function showKeys(config: Config, options: Output & { readonly emai
 
 export async function revokeUserKey(config: Config, options: Output & { readonly key: string }): Promise<void> {
   const { ended, areTold } = await withStore(config, (sql) =>
-    withNodes(config, async (nodes) => ({
-      ended: await endKey(sql, nodes, null, options.key).catch(explain),
-      areTold: nodes.areTold,
-    })),
+    withNodes(config, async (nodes) => {
+      const ended = await endKey(sql, nodes, null, options.key).catch(explain);
+      const user = ended === null ? null : await findUser(sql, ended.userId);
+      if (ended !== null) {
+        const detail = { key: ended.keyId, name: ended.name };
+        await record(sql, commandActor(), { action: 'key.revoke', target: user, detail });
+      }
+      return { ended, areTold: nodes.areTold };
+    }),
   );
   // It may have been given by its value, which must not be printed here.
   if (ended === null) throw new Refusal('There is no such live key; `sluice key list EMAIL` shows those there are');

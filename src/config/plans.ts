@@ -29,6 +29,23 @@ export function hourlyLimitOf(plans: Plans, name: string): number {
   return planNamed(plans, name)?.hourlyLimit ?? Math.min(...plans.map(({ hourlyLimit }) => hourlyLimit));
 }
 
+/** What decides how much an account may scan. */
+export interface Allowance {
+  readonly plan: string;
+  /** Scans per hour in place of the plan's; null: the plan decides. */
+  readonly ownLimit: number | null;
+  readonly isSuspended: boolean;
+}
+
+/** The limit of an account that is suspended. No plan and no account's own limit is that small. */
+export const SUSPENDED_LIMIT = 0;
+
+/** Scans per hour of an account. */
+export function limitOf(plans: Plans, { plan, ownLimit, isSuspended }: Allowance): number {
+  if (isSuspended) return SUSPENDED_LIMIT;
+  return ownLimit ?? hourlyLimitOf(plans, plan);
+}
+
 /** The plan that a price pays for; null: none of ours. */
 export function planOfPrice(plans: Plans, priceId: string): Plan | null {
   return plans.find(({ prices }) => prices.includes(priceId)) ?? null;

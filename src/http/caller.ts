@@ -6,6 +6,9 @@ import { type Answered, type PathParameters, type Route, unknownQuery } from './
 export interface Caller {
   readonly userId: string;
   readonly plan: string;
+  /** Scans per hour in place of the plan's; null: the plan decides. */
+  readonly ownLimit: number | null;
+  readonly role: 'user' | 'operator';
   /** Null: the token is a third-party issuer's, whose sessions are not ours. */
   readonly sessionId: string | null;
 }
@@ -29,7 +32,7 @@ export function behindSignIn(routes: readonly CallerRoute[], authenticate: Authe
   return routes.map((route) => ({
     method: route.method,
     path: route.path,
-    operation: route.operation,
+    operation: { ...route.operation, errors: [...route.operation.errors, 'accountSuspended'] },
     // Before the body is read: the body of a caller who isn't signed in is not read at all.
     async handle(exchange, parameters) {
       const caller = await authenticate(exchange);

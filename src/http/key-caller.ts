@@ -18,11 +18,17 @@ export interface KeyRoute {
   handle(caller: KeyCaller, exchange: Exchange, parameters: PathParameters): Answered | Promise<Answered>;
 }
 
-/** Throws Failure `keyMissing`, `keyInvalid`, `tooManyRequests` or `unavailable`. */
+/** Throws Failure `keyMissing`, `keyInvalid`, `accountSuspended`, `tooManyRequests` or `unavailable`. */
 export type AuthenticateKey = (exchange: Exchange) => Promise<KeyCaller>;
 
 /** What every route behind a key can answer as well, for its operation. */
-export const keyCallerErrors = ['keyMissing', 'keyInvalid', 'tooManyRequests', 'unavailable'] as const;
+export const keyCallerErrors = [
+  'keyMissing',
+  'keyInvalid',
+  'accountSuspended',
+  'tooManyRequests',
+  'unavailable',
+] as const;
 
 export function behindKey(routes: readonly KeyRoute[], authenticate: AuthenticateKey): Route[] {
   return routes.map((route) => ({

@@ -41,7 +41,7 @@ export function createClamd(config: Config, log: EventLog, parts: ClamdParts): C
         const user = await findUserByEmail(sql, clamd.account);
         // It may be made later, and removed at any time.
         if (user === null) throw new Unavailable('clamdAccountMissing');
-        return await access.asUser({ userId: user.id, plan: user.plan });
+        return await access.asUser({ userId: user.id, plan: user.plan, ownLimit: user.own_limit });
       },
       version() {
         const state = signatures.state();

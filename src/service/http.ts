@@ -5,6 +5,7 @@ import { z } from 'zod';
 import { openDashboard } from '../account/dashboard.js';
 import { createKeyUse } from '../account/keys.js';
 import { throttledAs } from '../account/strangers.js';
+import { limitOfUser } from '../account/users.js';
 import { createAccess, liveKey } from '../admission/access.js';
 import { createAccountRoute } from '../admission/account-route.js';
 import type { AdmissionStore } from '../admission/admission.js';
@@ -16,7 +17,6 @@ import { startUpkeep } from '../billing/reconcile.js';
 import { createBillingRoutes, createWebhookRoute } from '../billing/route.js';
 import type { ClamdListener } from '../clamd/listener.js';
 import { type Config, ownIssuer } from '../config/config.js';
-import { hourlyLimitOf } from '../config/plans.js';
 import type { Engine } from '../engine/engine.js';
 import type { Signatures } from '../engine/signatures.js';
 import type { ScanPool } from '../engine/threads/pool.js';
@@ -364,7 +364,10 @@ function startBilling(
     sqlOf: requests,
     plans: config.plans,
     settings: config.billing,
-    planChanged: (userId, plan) => admission.setLimit(userId, hourlyLimitOf(config.plans, plan)),
+    async planChanged(userId) {
+      const limit = await limitOfUser(sql, config.plans, userId);
+      if (limit !== null) await admission.setLimit(userId, limit);
+    },
     log,
     now: Date.now,
   });

@@ -1,6 +1,6 @@
 // The stores of the service: Postgres or the embedded one, and admission over Redis or in this process.
 
-import { planOf } from '../account/users.js';
+import { limitOfUser } from '../account/users.js';
 import type { AdmissionStore } from '../admission/admission.js';
 import { type AdmissionParts, createAdmissions } from '../admission/admissions.js';
 import { createHandover } from '../admission/handover.js';
@@ -10,7 +10,6 @@ import { createMemoryLedger } from '../admission/memory-ledger.js';
 import { createQuotaHours, type QuotaHours } from '../admission/quota-hours.js';
 import { createRedisLedger } from '../admission/redis-ledger.js';
 import type { Config } from '../config/config.js';
-import { hourlyLimitOf } from '../config/plans.js';
 import type { Log } from '../log.js';
 import { startEmbedded } from '../store/embedded/embedded.js';
 import { openPostgres, type Postgres, type Sql } from '../store/postgres.js';
@@ -73,10 +72,7 @@ export async function startAdmission(
   const common = {
     lookups,
     hours: createQuotaHours(sql),
-    async limitOf(userId: string): Promise<number | null> {
-      const plan = await planOf(sql, userId);
-      return plan === null ? null : hourlyLimitOf(config.plans, plan);
-    },
+    limitOf: (userId: string) => limitOfUser(sql, config.plans, userId),
     clock: Date.now,
     onProblem: (problem: string): void => log.warn({ problem }, 'admission'),
   };

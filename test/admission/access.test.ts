@@ -56,7 +56,7 @@ t.test('an unknown key is invalid, a known one admitted until its units are used
     retryAfterSeconds: 3600,
   });
   t.match(
-    await access.asUser({ userId: 'user', plan: 'ANY' }),
+    await access.asUser({ userId: 'user', plan: 'ANY', ownLimit: null }),
     { outcome: 'exhausted' },
     'one count for keys and dashboard',
   );

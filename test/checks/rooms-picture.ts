@@ -11,6 +11,7 @@ const source = join(root, 'src');
 const rows: readonly (readonly string[])[] = [
   ['cli'],
   ['supervisor', 'service'],
+  ['clamd', 'operator'],
   ['scan'],
   ['download', 'admission', 'account', 'history', 'billing'],
   ['engine', 'http', 'store'],

@@ -44,7 +44,10 @@ async function json<T>(env: Env, args: readonly string[], shape: z.ZodType<T>): 
   return shape.parse(JSON.parse(stdout));
 }
 
-const User = z.object({ id: z.uuid(), email: z.string(), name: z.string(), plan: z.string(), hourlyLimit: z.int() });
+const User = z.object({
+  ...{ id: z.uuid(), email: z.string(), name: z.string(), role: z.enum(['user', 'operator']) },
+  ...{ plan: z.string(), hourlyLimit: z.int() },
+});
 const Key = z.object({ uuid: z.uuid(), name: z.string(), value: z.string(), lastUse: z.string().nullable() });
 
 async function scan(url: string, key: string): Promise<number> {

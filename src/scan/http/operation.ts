@@ -103,7 +103,7 @@ export const scanOperation: Operation = {
     },
   },
   responses: { 200: verdict },
-  errors: ['keyMissing', 'keyInvalid', ...uploadErrors, 'bodyTooLarge', 'downloadFailed'],
+  errors: ['keyMissing', 'keyInvalid', 'accountSuspended', ...uploadErrors, 'bodyTooLarge', 'downloadFailed'],
   errorHeaders,
 };
 

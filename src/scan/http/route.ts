@@ -63,6 +63,7 @@ function admit(exchange: Exchange, scan: HttpScan, asked: Access): Reply | null 
   switch (asked.outcome) {
     case 'keyMissing':
     case 'keyInvalid':
+    case 'accountSuspended':
       throw new Failure(asked.outcome);
     case 'exhausted':
       scan.drop();

@@ -1,0 +1,107 @@
+// `sluice user set-plan`, `set-limit`, `set-role`, `suspend`, `restore` and `delete`: what operators may do on /admin as well.
+import { type UserRow, userView } from '../account/users.js';
+import type { Config } from '../config/config.js';
+import { Failure } from '../errors.js';
+import { type AccountChange, changeAccount, deleteAccount, eraseScans, type Nodes } from '../operator/changes.js';
+import { escapeText, safeJson } from './output.js';
+import { Refusal } from './refusal.js';
+import { NODES_ASK_SECONDS, withNodes, withStore } from './store.js';
+import { assertPlan, commandActor, type Output, unknownUser, userOf, print as write } from './users.js';
+
+interface OfAccount extends Output {
+  readonly email: string;
+}
+
+export async function setPlan(config: Config, options: OfAccount & { readonly plan: string }): Promise<void> {
+  assertPlan(config, options.plan);
+  const { view, when } = await change(config, options, { plan: options.plan }, warnUnlessTold);
+  print(options, view, `is on the plan ${view.plan}: ${view.hourlyLimit} scans an hour${when}`);
+}
+
+/** Above it a count would be no exact number in the database. */
+const LIMIT_MAX = 1_000_000_000;
+
+export async function setLimit(config: Config, options: OfAccount & { readonly limit: string }): Promise<void> {
+  const ownLimit = options.limit === 'plan' ? null : Number(options.limit);
+  const isLimit = ownLimit === null || (/^\d+$/.test(options.limit) && ownLimit > 0 && ownLimit <= LIMIT_MAX);
+  if (!isLimit)
+    throw new Refusal(`The limit must be a whole number from 1 to ${LIMIT_MAX}, or \`plan\` for the plan's`);
+  const { view, when } = await change(config, options, { ownLimit }, warnUnlessTold);
+  print(
+    options,
+    view,
+    `has ${view.hourlyLimit} scans an hour, ${ownLimit === null ? 'as its plan has' : 'of its own'}${when}`,
+  );
+}
+
+export async function setRole(config: Config, options: OfAccount & { readonly role: string }): Promise<void> {
+  const { role } = options;
+  if (role !== 'user' && role !== 'operator') throw new Refusal('The role must be user or operator');
+  const { view } = await change(config, options, { role }, warnUnlessTold);
+  print(options, view, role === 'operator' ? 'is an operator' : 'is no operator');
+}
+
+export async function suspend(config: Config, options: OfAccount): Promise<void> {
+  const { view, when } = await change(config, options, { isSuspended: true }, refuseUnlessTold);
+  print(options, view, `is suspended: its sessions have ended, and its keys are refused${when}`);
+}
+
+export async function restore(config: Config, options: OfAccount): Promise<void> {
+  const { view, when } = await change(config, options, { isSuspended: false }, warnUnlessTold);
+  print(options, view, `may sign in and scan again${when}`);
+}
+
+export async function remove(config: Config, options: OfAccount & { readonly yes: boolean }): Promise<void> {
+  if (!options.yes) throw new Refusal('This deletes the account with its keys and scans, for good: say --yes');
+  const { user, erased } = await withStore(config, async (sql) => {
+    const user = await userOf(sql, options.email);
+    const isGone = await withNodes(config, (nodes) =>
+      deleteAccount({ sql, nodes, plans: config.plans }, commandActor(), user.id).catch(explain),
+    );
+    if (!isGone) throw unknownUser(options.email);
+    return { user, erased: await eraseScans(sql, new AbortController().signal) };
+  });
+  print(options, { email: user.email, id: user.id, scans: erased }, `is gone, and ${erased} scans with it`);
+}
+
+type OnUntold = (error: unknown) => void;
+
+async function change(config: Config, { email }: OfAccount, wanted: AccountChange, onUntold: OnUntold) {
+  const { user, areTold } = await withStore(config, async (sql) => {
+    const { id } = await userOf(sql, email);
+    return await withNodes(config, async ({ areTold, ...told }) => {
+      const nodes: Nodes = {
+        revoke: told.revoke,
+        setLimit: (userId, limit) => told.setLimit(userId, limit).catch(onUntold),
+      };
+      const user = await changeAccount({ sql, nodes, plans: config.plans }, commandActor(), id, wanted);
+      if (user === null) throw unknownUser(email);
+      return { user, areTold };
+    });
+  });
+  const when = areTold ? '' : `; a running server follows within ${NODES_ASK_SECONDS} seconds`;
+  return { view: viewOf(user, config), when };
+}
+
+function viewOf(user: UserRow, config: Config) {
+  return { ...userView(user, config.plans), ownLimit: user.own_limit, suspended: user.suspended_at !== null };
+}
+
+function print<View extends { readonly email: string }>({ json }: Output, view: View, sentence: string): void {
+  write(json ? `${safeJson(view)}\n` : `${escapeText(view.email)} ${sentence}.\n`);
+}
+
+function warnUnlessTold(error: unknown): void {
+  if (!(error instanceof Failure)) throw error;
+  process.stderr.write(`${error.message}: servers follow by themselves, some seconds after it is back\n`);
+}
+
+function refuseUnlessTold(error: unknown): never {
+  if (!(error instanceof Failure)) throw error;
+  throw new Refusal(`${error.message}. Not every server refuses its keys yet: run the same command again`);
+}
+
+function explain(error: unknown): never {
+  if (error instanceof Failure && error.code === 'conflict') throw new Refusal(error.message);
+  return refuseUnlessTold(error);
+}

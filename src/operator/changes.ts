@@ -1,0 +1,157 @@
+// What an operator changes on accounts: in one transaction with its line of the audit log, and then told to every node.
+import { type KeyRevocation, revokeInPostgres } from '../account/keys.js';
+import { endOtherSessions } from '../account/sessions.js';
+import { allowanceOf, type Role, type UserRow } from '../account/users.js';
+import { limitOf, type Plans } from '../config/plans.js';
+import { Failure } from '../errors.js';
+import type { Queries, Sql } from '../store/postgres.js';
+import { type Action, type Actor, record } from './audit.js';
+
+/** From its return on every node counts against the new limit; throws Failure('unavailable') when one can't be reached. */
+export interface Nodes extends KeyRevocation {
+  setLimit(userId: string, hourlyLimit: number): Promise<void>;
+}
+
+export interface ChangeParts {
+  readonly sql: Sql;
+  readonly nodes: Nodes;
+  readonly plans: Plans;
+}
+
+/** What is left out stays. */
+export interface AccountChange {
+  readonly plan?: string | undefined;
+  /** Null: the plan's limit. */
+  readonly ownLimit?: number | null | undefined;
+  readonly role?: Role | undefined;
+  readonly isSuspended?: boolean | undefined;
+}
+
+/**
+ * Null: there is no such account. A suspended account has no session, and its keys count against a limit of none. The same call, repeated,
+ * tells nodes that could not be told. Throws Failure `operatorsOnly` when the actor is no operator any more.
+ */
+export async function changeAccount(
+  { sql, nodes, plans }: ChangeParts,
+  actor: Actor,
+  userId: string,
+  change: AccountChange,
+): Promise<UserRow | null> {
+  const changed = await sql.transaction('readCommitted', async (tx): Promise<UserRow | null> => {
+    const user = await lockAccount(tx, actor, userId);
+    if (user === null) return null;
+    const next = applied(user, change);
+    await tx`
+      UPDATE users SET plan = ${next.plan}, own_limit = ${next.own_limit}, role = ${next.role},
+        suspended_at = CASE WHEN ${next.suspended_at !== null} THEN COALESCE(suspended_at, now()) END
+      WHERE id = ${userId}`;
+    if (next.suspended_at !== null) await endOtherSessions(tx, userId, null);
+    for (const { action, detail } of differences(user, next)) {
+      await record(tx, actor, { action, target: user, ...(detail === undefined ? {} : { detail }) });
+    }
+    return next;
+  });
+  if (changed !== null) await nodes.setLimit(userId, limitOf(plans, allowanceOf(changed)));
+  return changed;
+}
+
+/** Both rows in one order: of two operators who demote each other one is late, and is refused. */
+async function lockAccount(tx: Queries, actor: Actor, userId: string): Promise<UserRow | null> {
+  const rows = await tx<UserRow[]>`
+    SELECT id, email, name, plan, role, own_limit, suspended_at, creation_date FROM users
+    WHERE id = ${userId} OR id = ${actor.userId} ORDER BY id FOR NO KEY UPDATE`;
+  if (actor.userId !== null) {
+    const acting = rows.find(({ id }) => id === actor.userId);
+    if (acting?.role !== 'operator' || acting.suspended_at !== null) throw new Failure('operatorsOnly');
+  }
+  return rows.find(({ id }) => id === userId) ?? null;
+}
+
+function applied(user: UserRow, { plan, ownLimit, role, isSuspended }: AccountChange): UserRow {
+  const suspendedAt = isSuspended === true ? (user.suspended_at ?? new Date()) : null;
+  return {
+    ...user,
+    plan: plan ?? user.plan,
+    own_limit: ownLimit === undefined ? user.own_limit : ownLimit,
+    role: role ?? user.role,
+    suspended_at: isSuspended === undefined ? user.suspended_at : suspendedAt,
+  };
+}
+
+interface Difference {
+  readonly action: Action;
+  readonly detail?: { readonly from: string | number | null; readonly to: string | number | null };
+}
+
+function differences(before: UserRow, after: UserRow): Difference[] {
+  const found: Difference[] = [];
+  if (before.plan !== after.plan) found.push({ action: 'account.plan', detail: { from: before.plan, to: after.plan } });
+  if (before.own_limit !== after.own_limit) {
+    found.push({ action: 'account.limit', detail: { from: before.own_limit, to: after.own_limit } });
+  }
+  if (before.role !== after.role) found.push({ action: 'account.role', detail: { from: before.role, to: after.role } });
+  const wasSuspended = before.suspended_at !== null;
+  const isSuspended = after.suspended_at !== null;
+  if (wasSuspended !== isSuspended) found.push({ action: isSuspended ? 'account.suspend' : 'account.restore' });
+  return found;
+}
+
+/** Subscriptions that Stripe still charges, or may. */
+const ENDED_SUBSCRIPTIONS = ['canceled', 'incomplete_expired'];
+
+/**
+ * Deletes an account with its keys and sessions, and has its scans removed. False: there is no such account. First it is suspended and its keys
+ * end on every node, so that nothing new comes. Throws Failure `conflict` while it has a subscription; the same call, repeated, completes it.
+ */
+export async function deleteAccount(parts: ChangeParts, actor: Actor, userId: string): Promise<boolean> {
+  const { sql, nodes } = parts;
+  if (await hasSubscription(sql, userId)) {
+    throw new Failure('conflict', 'The account has a subscription: cancel it at Stripe first');
+  }
+  const user = await changeAccount(parts, actor, userId, { isSuspended: true });
+  if (user === null) return false;
+  const keys = await sql<{ id: string }[]>`SELECT id FROM api_keys WHERE user_id = ${userId} AND NOT revocation_told`;
+  for (const { id } of keys) {
+    const key = await revokeInPostgres(sql, userId, id);
+    if (key !== null) await nodes.revoke(key);
+  }
+  await sql.transaction('readCommitted', async (tx) => {
+    await lockAccount(tx, actor, userId);
+    await tx`INSERT INTO deleted_users (id) VALUES (${userId}) ON CONFLICT DO NOTHING`;
+    const gone = await tx`DELETE FROM users WHERE id = ${userId}`;
+    if (gone.count > 0) await record(tx, actor, { action: 'account.delete', target: user });
+  });
+  return true;
+}
+
+async function hasSubscription(sql: Queries, userId: string): Promise<boolean> {
+  const [row] = await sql`
+    SELECT FROM billing_customers
+    WHERE user_id = ${userId} AND subscription_id IS NOT NULL AND NOT COALESCE(status, '') = ANY(${ENDED_SUBSCRIPTIONS})`;
+  return row !== undefined;
+}
+
+/** Rows that one statement removes: it takes less than a second. */
+const BATCH_ROWS = 5_000;
+/** A journal may bring rows of before for as long. */
+const LATE_ROWS = '40 days';
+
+/** Removes the scans of accounts that are gone; returns how many. What is left when `signal` aborts is removed by the next call. */
+export async function eraseScans(sql: Queries, signal: AbortSignal): Promise<number> {
+  const users = await sql<
+    { id: string }[]
+  >`SELECT id FROM deleted_users WHERE deleted_at > now() - ${LATE_ROWS}::interval`;
+  let erased = 0;
+  for (const { id } of users) {
+    for (let count = BATCH_ROWS; count === BATCH_ROWS && !signal.aborted; ) {
+      const gone = await sql`
+        DELETE FROM scans WHERE (user_id, id, creation_date) IN (
+          SELECT user_id, id, creation_date FROM scans WHERE user_id = ${id} LIMIT ${BATCH_ROWS})`;
+      count = gone.count;
+      erased += count;
+    }
+    await sql`DELETE FROM scan_days WHERE user_id = ${id}`;
+    await sql`DELETE FROM quota_hours WHERE user_id = ${id}`;
+  }
+  return erased;
+}
