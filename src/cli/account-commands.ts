@@ -69,6 +69,17 @@ export function addAccountCommands(program: Command, env: NodeJS.ProcessEnv, fin
   const user = program.command('user').description('accounts: who has one, and what each may').helpCommand(false);
   addUserCommands(user, run);
   addStandingCommands(user, run);
+  program
+    .command('audit')
+    .description('what operators and commands did to accounts, the newest first')
+    .option('--email <email>', 'only what was done to this account')
+    .option('--rows <rows>', 'at most so many', '100')
+    .option(...JSON_OPTION)
+    .option(...DATA_DIR_OPTION)
+    .addHelpText('after', COMMON_HELP)
+    .action((options: Common & { email?: string; rows: string }) =>
+      run(options, async (config) => (await import('./audit.js')).showAudit(config, options)),
+    );
   addKeyCommands(program.command('key').description('API keys: create, list, revoke').helpCommand(false), run);
 }
 

@@ -63,7 +63,7 @@ export async function listAudit(sql: Queries, { before, targetId, rows }: AuditP
   return await sql<AuditRow[]>`
     SELECT id::text AS id, at, actor_id, actor, address, action, target_id, target, detail FROM audit_log
     WHERE (${before}::bigint IS NULL OR id < ${before}::bigint) AND (${targetId}::uuid IS NULL OR target_id = ${targetId}::uuid)
-    ORDER BY id DESC LIMIT ${rows}`;
+    ORDER BY audit_log.id DESC LIMIT ${rows}`;
 }
 
 /** Removes what is older than a year; the database allows no more. */

@@ -35,6 +35,7 @@ import { type FindFile, type Server, startServer } from '../http/server.js';
 import type { HttpLibrary } from '../http/wire.js';
 import { DOWNLOADS_MAX, DRAIN_MS } from '../limits.js';
 import type { EventLog, Log } from '../log.js';
+import { startUpkeep as startOperatorUpkeep } from '../operator/upkeep.js';
 import { dashboardDirectory, packageJsonPath } from '../paths.js';
 import { createVerdictCache, type VerdictCache } from '../scan/verdicts/cache.js';
 import type { Postgres } from '../store/postgres.js';
@@ -186,6 +187,7 @@ async function openRoutes(
       now: Date.now,
     }),
   );
+  add(startOperatorUpkeep(postgres.sql, log));
   const signedIn = [
     scans.signedIn,
     ...dashboard.callerRoutes,
