@@ -43,7 +43,7 @@
     {
       # What a process gives up, and how its threads call each other; likewise.
       "target_name": "process",
-      "sources": ["process.cc", "bell.cc"],
+      "sources": ["process.cc", "bell.cc", "receiver.cc"],
       "libraries/": [["exclude", "."]]
     }
   ]

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 // Things for which Node has no call: a process gives up its core dumps, and pages that it doesn't need; a thread rings a bell at another one,
-// and says how urgent it is.
+// and says how urgent it is; open files come by a UNIX socket.
 #include <napi.h>
 #include <sched.h>
 #include <sys/mman.h>
@@ -14,6 +14,7 @@
 #include <string>
 
 #include "bell.h"
+#include "receiver.h"
 
 namespace {
 
@@ -75,6 +76,10 @@ Napi::Object Initialize(Napi::Env env, Napi::Object exports) {
   exports["closeBell"] = Napi::Function::New(env, sluice::bell::Close, "closeBell");
   exports["waitsOnWaking"] = Napi::Function::New(env, WaitsOnWaking, "waitsOnWaking");
   exports["comesFirst"] = Napi::Function::New(env, ComesFirst, "comesFirst");
+  exports["openReceiver"] = Napi::Function::New(env, sluice::receiver::Open, "openReceiver");
+  exports["startReceiver"] = Napi::Function::New(env, sluice::receiver::Start, "startReceiver");
+  exports["stopReceiver"] = Napi::Function::New(env, sluice::receiver::Stop, "stopReceiver");
+  exports["closeReceiver"] = Napi::Function::New(env, sluice::receiver::Close, "closeReceiver");
   exports["discardPages"] = Napi::Function::New(env, DiscardPages, "discardPages");
   return exports;
 }

@@ -98,6 +98,7 @@ export const unavailableTable = {
   queueFull: because('The scan queue is full', 2),
   queueShareFull: because('Too many scans of this account are waiting', 2),
   queueSlow: because('The scan queue is too long', 2),
+  clamdFilesBusy: because('Too many files are being read', 5),
   clamdAccountMissing: because('CLAMD_ACCOUNT is no account', 60),
   stopping: because('The server is stopping', 2),
   uploadsBusy: because('Too many uploads at once', 5),

@@ -92,5 +92,12 @@ export const CLAMD_OLD_COMMAND_MS = 100;
 export const CLAMD_SCANS = 16;
 /** Answers of one connection that nobody has read; more are not made meanwhile. */
 export const CLAMD_UNREAD_BYTES = 64 * 1024;
+/** Commands of clamd's protocol that look at files of the machine, at a time in one process; so many more wait. A file system that hangs holds them. */
+export const CLAMD_FILE_COMMANDS = 16;
+export const CLAMD_FILE_COMMANDS_WAITING = 128;
+/** Files that MULTISCAN has in the scan queue at once. */
+export const CLAMD_MULTISCAN_FILES = 4;
+/** Folders within each other: clamd's MaxDirectoryRecursion. */
+export const CLAMD_FOLDER_DEPTH = 15;
 /** What a client still sends after its answer is read and dropped for so long. */
 export const CLAMD_CLOSE_MS = 5_000;

@@ -18,6 +18,17 @@ export interface ProcessAddon {
   waitsOnWaking(): void;
   /** The calling thread is an ordinary one again. Throws likewise. */
   comesFirst(): void;
+  /**
+   * Hears what comes by a UNIX socket that nobody else reads from: bytes, and open files with them, which are the caller's to close. `end`: nothing
+   * more comes. It is stopped at first; the descriptor stays the caller's. Returns its number.
+   */
+  openReceiver(
+    descriptor: number,
+    onBytes: (bytes: Buffer, descriptors: readonly number[], end: 'end' | 'error' | null) => void,
+  ): number;
+  startReceiver(number: number): void;
+  stopReceiver(number: number): void;
+  closeReceiver(number: number): void;
 }
 
 let loadedAddon: ProcessAddon | null | undefined;

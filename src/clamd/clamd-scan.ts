@@ -1,10 +1,11 @@
-// A scan that comes by clamd's protocol: the chunks of INSTREAM in, one line out.
+// A scan that comes by clamd's protocol: the chunks of a stream or of a file in, one line out.
+import type { Access } from '../admission/access.js';
 import { Failure } from '../errors.js';
 import { Scan, type ScanParts } from '../scan/scan.js';
 
-/** The connection that it comes by. */
-export interface StreamOwner {
-  /** Keeps the client waiting, on our time. */
+/** Where its bytes come from, and its answer goes. */
+export interface ScanOwner {
+  /** Nothing more is handed on, on our time. */
   hold(scan: ClamdScan): void;
   goOn(scan: ClamdScan): void;
   answer(scan: ClamdScan, text: string): void;
@@ -12,33 +13,50 @@ export interface StreamOwner {
 }
 
 /** As clamd calls what has no name. */
-const STREAM = 'stream';
+export const STREAM = 'stream';
 
-export class ClamdScan extends Scan {
-  protected readonly limitBytes: number;
+export interface ClamdScanFacts {
+  readonly requestId: string;
+  readonly limitBytes: number;
+  /** As its answer calls the content, in Latin-1. */
+  readonly name: string;
   /** In front of the answer: the number of the command in its session, or nothing. */
   readonly label: string;
   readonly delimiter: string;
-  readonly #owner: StreamOwner;
+}
 
-  constructor(
-    parts: ScanParts,
-    owner: StreamOwner,
-    {
-      requestId,
-      limitBytes,
-      label,
-      delimiter,
-    }: Record<'requestId' | 'label' | 'delimiter', string> & {
-      limitBytes: number;
-    },
-  ) {
+export class ClamdScan extends Scan {
+  protected readonly limitBytes: number;
+  readonly name: string;
+  readonly label: string;
+  readonly delimiter: string;
+  readonly #owner: ScanOwner;
+
+  constructor(parts: ScanParts, owner: ScanOwner, { requestId, limitBytes, name, label, delimiter }: ClamdScanFacts) {
     super(parts, requestId);
     this.limitBytes = limitBytes;
+    this.name = name;
     this.label = label;
     this.delimiter = delimiter;
     this.#owner = owner;
-    this.filename = STREAM;
+    this.filename = Buffer.from(name, 'latin1').toString('utf8');
+  }
+
+  /** Begins when a unit of the account was taken. */
+  async admitBy(admit: () => Promise<Access>): Promise<void> {
+    try {
+      const access = await admit();
+      if (access.outcome === 'admitted') this.onAdmission(access);
+      else this.#turnAway(new Failure(access.outcome === 'exhausted' ? 'quotaExhausted' : access.outcome));
+    } catch (error) {
+      this.#turnAway(error);
+    }
+  }
+
+  #turnAway(problem: unknown): void {
+    this.drop();
+    if (!(problem instanceof Failure)) this.#owner.onSurprise(this, problem);
+    this.#owner.answer(this, errorText(this.name, problem, this.requestId));
   }
 
   protected receive(): void {
@@ -67,6 +85,10 @@ export class ClamdScan extends Scan {
     } catch (error) {
       this.fail(error);
     }
+  }
+
+  get hasFound(): boolean {
+    return this.verdict?.kind === 'infected';
   }
 
   /** It doesn't come to its end by itself. */
@@ -102,15 +124,15 @@ export class ClamdScan extends Scan {
 }
 
 /** Only what was looked at as a whole and has nothing in it is OK. */
-function textOf({ verdict, problem, requestId }: Pick<ClamdScan, 'verdict' | 'problem' | 'requestId'>): string {
-  if (verdict?.kind === 'clean') return `${STREAM}: OK`;
-  if (verdict?.kind === 'infected') return `${STREAM}: ${oneLine(verdict.virusName)} FOUND`;
-  return errorText(problem, requestId);
+function textOf({ name, verdict, problem, requestId }: ClamdScan): string {
+  if (verdict?.kind === 'clean') return `${name}: OK`;
+  if (verdict?.kind === 'infected') return `${name}: ${oneLine(verdict.virusName)} FOUND`;
+  return errorText(name, problem, requestId);
 }
 
 /** `requestId`: what is said of an error that nobody foresaw. */
-export function errorText(problem: unknown, requestId: string): string {
-  return `${STREAM}: ${problem instanceof Failure ? oneLine(problem.message) : `Internal error ${requestId}`} ERROR`;
+function errorText(name: string, problem: unknown, requestId: string): string {
+  return `${name}: ${problem instanceof Failure ? oneLine(problem.message) : `Internal error ${requestId}`} ERROR`;
 }
 
 /** Its bytes as Latin-1 characters, and none that ends an answer. */

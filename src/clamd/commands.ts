@@ -9,10 +9,20 @@ const WITH_PATH = ['SCAN', 'CONTSCAN', 'MULTISCAN', 'ALLMATCHSCAN'] as const;
 export type Word = (typeof NEW_ONLY)[number] | (typeof EITHER)[number];
 export type Delimiter = '\n' | '\0';
 
-export type Command =
-  | { readonly kind: Word; readonly delimiter: Delimiter }
-  | { readonly kind: 'path'; readonly path: string; readonly delimiter: Delimiter }
-  | { readonly kind: 'unknown'; readonly delimiter: Delimiter };
+interface Framed {
+  readonly delimiter: Delimiter;
+  /** Without `n` or `z`. */
+  readonly isOld: boolean;
+}
+
+export type PathWord = (typeof WITH_PATH)[number];
+
+export type Command = Framed &
+  (
+    | { readonly kind: Word }
+    | { readonly kind: 'path'; readonly word: PathWord; readonly path: string }
+    | { readonly kind: 'unknown' }
+  );
 
 const inAnyFraming = new Map<string, Word>(EITHER.map((word) => [word, word]));
 const inNewFraming = new Map<string, Word>([...EITHER, ...NEW_ONLY].map((word) => [word, word]));
@@ -20,29 +30,37 @@ const inNewFraming = new Map<string, Word>([...EITHER, ...NEW_ONLY].map((word) =
 /** `line`: without framing and delimiter. */
 export function commandOf(line: string, delimiter: Delimiter, isOld: boolean): Command {
   const kind = (isOld ? inAnyFraming : inNewFraming).get(line);
-  if (kind !== undefined) return { kind, delimiter };
+  if (kind !== undefined) return { kind, delimiter, isOld };
   const word = WITH_PATH.find((each) => line.length > each.length && line.startsWith(each));
   // As clamd: whatever stands behind the word counts as its blank.
-  if (word !== undefined) return { kind: 'path', path: line.slice(word.length + 1), delimiter };
-  return { kind: 'unknown', delimiter };
+  if (word !== undefined) return { kind: 'path', word, path: line.slice(word.length + 1), delimiter, isOld };
+  return { kind: 'unknown', delimiter, isOld };
 }
 
 export const UNKNOWN = 'UNKNOWN COMMAND';
 export const INVALID_IN_SESSION = 'Command invalid inside IDSESSION. ERROR';
+export const OLD_IN_SESSION = [
+  'Only nCMDS\\n and zCMDS\\0 are accepted inside IDSESSION. ERROR',
+  'Error processing command. ERROR',
+] as const;
 export const COMMAND_TIMED_OUT = 'COMMAND READ TIMED OUT';
 export const STREAM_TOO_LARGE = 'INSTREAM size limit exceeded. ERROR';
 /** For what nobody may ask for here. */
 export const NOT_AVAILABLE = 'COMMAND UNAVAILABLE';
-export const NO_DESCRIPTORS = 'FILDES: send the content by INSTREAM. ERROR';
+export const NO_DESCRIPTOR = 'No file descriptor received. ERROR';
+export const UNASKED_DESCRIPTOR = [
+  'PROTOCOL ERROR: ancillary data sent without FILDES. ERROR',
+  'Error processing command. ERROR',
+] as const;
 
-/** No file of the machine is opened for a client. */
-export function pathRefused(path: string): string {
-  return `${path}: File path check failure: Permission denied. ERROR`;
+/** Why no file is looked at there. */
+export function pathRefused(path: string, reason: string): string {
+  return `${path}: File path check failure: ${reason}. ERROR`;
 }
 
 /** What clients read the supported commands from: those of clamd, without what isn't there. */
 const SUPPORTED =
-  'SCAN RELOAD PING CONTSCAN VERSIONCOMMANDS VERSION END MULTISCAN STATS IDSESSION INSTREAM DETSTATSCLEAR DETSTATS ALLMATCHSCAN';
+  'SCAN RELOAD PING CONTSCAN VERSIONCOMMANDS VERSION END MULTISCAN FILDES STATS IDSESSION INSTREAM DETSTATSCLEAR DETSTATS ALLMATCHSCAN';
 
 export function versionCommands(version: string): string {
   return `${version.split('/', 1)[0]}| COMMANDS: ${SUPPORTED}`;

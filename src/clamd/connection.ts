@@ -1,52 +1,55 @@
 // One connection of a client that speaks clamd's protocol: its commands in order, its streams as scans, its answers as they come.
 import type { Socket } from 'node:net';
 import { v7 as uuidv7 } from 'uuid';
-import type { Access } from '../admission/access.js';
 import { Failure } from '../errors.js';
 import { CLAMD_CLOSE_MS, CLAMD_COMMAND_MS, CLAMD_OLD_COMMAND_MS, CLAMD_SCANS, CLAMD_UNREAD_BYTES } from '../limits.js';
-import type { ScanParts } from '../scan/scan.js';
 import { CoarseTimer, type TimerOwner } from '../waiting/coarse-timer.js';
-import { ClamdScan, errorText, type StreamOwner } from './clamd-scan.js';
+import { ClamdScan, type ScanOwner, STREAM } from './clamd-scan.js';
 import {
   COMMAND_TIMED_OUT,
   type Command,
   INVALID_IN_SESSION,
-  NO_DESCRIPTORS,
+  NO_DESCRIPTOR,
   NOT_AVAILABLE,
+  OLD_IN_SESSION,
   type PoolFacts,
-  pathRefused,
   STREAM_TOO_LARGE,
   statsOf,
+  UNASKED_DESCRIPTOR,
   UNKNOWN,
   versionCommands,
 } from './commands.js';
+import { FileWork, type FileWorkParts, type WorkOwner } from './file-work.js';
+import { type Incoming, type IncomingTarget, incomingOf } from './incoming.js';
+import { closeFile } from './open-below.js';
 import { ClamdParser, type ParserTarget } from './parser.js';
 
-/** What all connections have in common. */
-export interface ConnectionParts {
-  readonly scans: ScanParts;
-  readonly streamLimitBytes: number;
-  /** For a stream, from its first chunk to its end; the time in which it waits for us doesn't count. */
-  readonly streamTimeoutMs: number;
-  /** Takes a unit of the account that the scans are of. Throws a Failure. */
-  readonly admit: () => Promise<Access>;
+/** What all connections have in common. `streamTimeoutMs`: for a stream, from its first chunk to its end; the time in which it waits for us doesn't count. */
+export interface ConnectionParts extends FileWorkParts {
   readonly version: () => string;
   readonly pool: PoolFacts;
   readonly reload: () => void;
-  readonly onSurprise: (requestId: string, error: unknown) => void;
+}
+
+/** What has its answer later: it hears when nobody waits for that any more. */
+interface Pending {
+  onGone(reason: Error): void;
 }
 
 /** By what way it has come: signatures are reloaded for the machine's own clients alone. */
 export type Way = 'unix' | 'tcp';
 
-export class Connection implements ParserTarget, StreamOwner, TimerOwner {
+export class Connection implements ParserTarget, ScanOwner, WorkOwner, IncomingTarget, TimerOwner {
   readonly #parts: ConnectionParts;
   readonly #socket: Socket;
   readonly #way: Way;
+  readonly #incoming: Incoming;
   readonly #parser: ClamdParser;
   readonly #timer: CoarseTimer;
   /** What has arrived and isn't taken. */
   #rest: Buffer | null;
+  /** Open files that have come and are not asked for. */
+  #descriptors: readonly number[];
   #isPumping: boolean;
   /** The client sends nothing more. */
   #hasAll: boolean;
@@ -54,6 +57,8 @@ export class Connection implements ParserTarget, StreamOwner, TimerOwner {
   /** Of the last command of the session. */
   #number: number;
   #label: string;
+  /** Of the last command with `n` or `z`: an old one in a session is answered so. */
+  #delimiter: string;
   /** INSTREAM was said, and nothing of the content has come. */
   #opening: Command | null;
   /** The stream that is arriving. */
@@ -62,10 +67,12 @@ export class Connection implements ParserTarget, StreamOwner, TimerOwner {
   #streamLeftMs: number;
   /** It waits for its admission or for memory. */
   #isStreamHeld: boolean;
-  readonly #unanswered: Set<ClamdScan>;
+  readonly #unanswered: Set<Pending>;
+  readonly #waitForReading: Set<() => void>;
   /** No command is taken any more: it ends when all is answered. */
   #isEnding: boolean;
   #isEnded: boolean;
+  #isClosed: boolean;
 
   constructor(parts: ConnectionParts, socket: Socket, way: Way) {
     this.#parts = parts;
@@ -74,26 +81,30 @@ export class Connection implements ParserTarget, StreamOwner, TimerOwner {
     this.#parser = new ClamdParser(this);
     this.#timer = new CoarseTimer(this);
     this.#rest = null;
+    this.#descriptors = [];
     this.#isPumping = false;
     this.#hasAll = false;
     this.#isSession = false;
     this.#number = 0;
     this.#label = '';
+    this.#delimiter = '\n';
     this.#opening = null;
     this.#stream = null;
     this.#streamBytes = 0;
     this.#streamLeftMs = 0;
     this.#isStreamHeld = false;
     this.#unanswered = new Set();
+    this.#waitForReading = new Set();
     this.#isEnding = false;
     this.#isEnded = false;
-    socket.on('data', (bytes) => this.#onData(bytes));
-    socket.on('end', () => this.#onEnd());
-    socket.on('drain', () => this.#pump());
+    this.#isClosed = false;
+    socket.on('drain', () => this.#onRead());
     // Its 'close' follows.
     socket.on('error', () => socket.destroy());
     socket.on('close', () => this.#onClose());
     this.#timer.start(CLAMD_COMMAND_MS);
+    this.#incoming = incomingOf(socket, way, this);
+    this.#incoming.resume();
   }
 
   /** Takes no further command, and ends when those that are there are answered. */
@@ -108,9 +119,13 @@ export class Connection implements ParserTarget, StreamOwner, TimerOwner {
 
   // Bytes in.
 
-  #onData(bytes: Buffer): void {
+  onBytes(bytes: Buffer, descriptors: readonly number[]): void {
     this.#rest = this.#rest === null ? bytes : Buffer.concat([this.#rest, bytes]);
+    // As clamd: of several that come at once none is taken.
+    if (descriptors.length === 1 && !this.#isEnding) this.#descriptors = [...this.#descriptors, ...descriptors];
+    else for (const descriptor of descriptors) void closeFile(descriptor);
     this.#pump();
+    if (this.#rest === null && this.#descriptors.length > 0) this.#refuseWith(UNASKED_DESCRIPTOR);
   }
 
   #pump(): void {
@@ -123,8 +138,8 @@ export class Connection implements ParserTarget, StreamOwner, TimerOwner {
       this.#rest = taken === rest.length ? null : rest.subarray(taken);
     }
     this.#isPumping = false;
-    if (this.#mustWait()) this.#socket.pause();
-    else this.#socket.resume();
+    if (this.#mustWait()) this.#incoming.pause();
+    else if (!this.#isClosed) this.#incoming.resume();
     if (this.#hasAll && this.#rest === null && !this.#isEnded) this.#cut();
     else if (this.#parser.isOldOpen) this.#timer.start(CLAMD_OLD_COMMAND_MS);
   }
@@ -137,8 +152,14 @@ export class Connection implements ParserTarget, StreamOwner, TimerOwner {
     );
   }
 
-  /** The client may still read. */
-  #onEnd(): void {
+  /** The client has read what it had not. */
+  #onRead(): void {
+    for (const goOn of this.#waitForReading) goOn();
+    this.#waitForReading.clear();
+    this.#pump();
+  }
+
+  onEnd(): void {
     this.#hasAll = true;
     this.#pump();
   }
@@ -153,12 +174,15 @@ export class Connection implements ParserTarget, StreamOwner, TimerOwner {
   #onClose(): void {
     this.#timer.stop();
     this.#isEnded = true;
+    this.#isClosed = true;
     this.#rest = null;
     this.#parser.stop();
     const gone = new Error('The client has left');
-    for (const scan of this.#unanswered) scan.onGone(gone);
+    for (const pending of this.#unanswered) pending.onGone(gone);
     this.#unanswered.clear();
     this.#stream = null;
+    this.#dropDescriptors();
+    this.#onRead();
   }
 
   // Commands.
@@ -166,21 +190,35 @@ export class Connection implements ParserTarget, StreamOwner, TimerOwner {
   onCommand(command: Command): void {
     this.#timer.start(CLAMD_COMMAND_MS);
     if (this.#isSession) this.#label = this.#nextLabel(command);
-    if (command.kind === 'IDSESSION' && !this.#isSession) {
-      this.#isSession = true;
+    if (this.#isSession && command.isOld) {
+      this.#refuseWith(OLD_IN_SESSION);
       return;
     }
-    if (command.kind === 'INSTREAM') {
+    this.#delimiter = command.delimiter;
+    if (command.kind === 'IDSESSION' && !this.#isSession) this.#isSession = true;
+    else if (command.kind === 'INSTREAM') {
       this.#opening = command;
       this.#streamBytes = 0;
       this.#parser.beginStream();
-      return;
-    }
+    } else if (command.kind === 'FILDES') this.#parser.expectDescriptor();
+    else if (command.kind === 'path' && !(this.#isSession && command.word !== 'SCAN')) {
+      const { word, path } = command;
+      this.#begin((work) => work.scanPath(word, path));
+    } else this.#answerNow(command);
+  }
+
+  #answerNow(command: Command): void {
     const text = this.#isSession ? this.#inSession(command) : this.#alone(command);
-    const isLast = !this.#isSession || text === null || text === INVALID_IN_SESSION || text === NO_DESCRIPTORS;
-    if (text !== null) this.#write(this.#label + text + command.delimiter);
+    const isLast = !this.#isSession || text === null || text === INVALID_IN_SESSION;
+    if (text !== null) this.write(this.#label + text + command.delimiter);
     if (isLast) this.#endWhenAnswered();
     else if (this.#mustWait()) this.#parser.isHeld = true;
+  }
+
+  /** Each with the number of its command; nothing is answered after them. */
+  #refuseWith(texts: readonly string[]): void {
+    for (const text of texts) this.write(this.#label + text + this.#delimiter);
+    this.#endWhenAnswered();
   }
 
   #nextLabel({ kind }: Command): string {
@@ -198,8 +236,6 @@ export class Connection implements ParserTarget, StreamOwner, TimerOwner {
       case 'VERSION':
       case 'VERSIONCOMMANDS':
       case 'STATS':
-      case 'FILDES':
-      case 'path':
         return this.#alone(command);
       default:
         return INVALID_IN_SESSION;
@@ -216,10 +252,6 @@ export class Connection implements ParserTarget, StreamOwner, TimerOwner {
         return versionCommands(this.#parts.version());
       case 'STATS':
         return statsOf(this.#parts.pool);
-      case 'path':
-        return pathRefused(command.path);
-      case 'FILDES':
-        return NO_DESCRIPTORS;
       case 'DETSTATS':
       case 'DETSTATSCLEAR':
         return null;
@@ -239,6 +271,38 @@ export class Connection implements ParserTarget, StreamOwner, TimerOwner {
     this.#endWhenAnswered();
   }
 
+  // Files of the machine.
+
+  onDescriptorByte(): void {
+    const [first, ...others] = this.#descriptors;
+    this.#descriptors = others;
+    if (first === undefined) this.#refuseWith([NO_DESCRIPTOR]);
+    else this.#begin((work) => work.scanDescriptor(first));
+  }
+
+  #begin(run: (work: FileWork) => Promise<void>): void {
+    const work = new FileWork(this.#parts, this, { label: this.#label, delimiter: this.#delimiter });
+    this.#unanswered.add(work);
+    this.#timer.stop();
+    void run(work);
+    if (!this.#isSession) this.#endWhenAnswered();
+    else if (this.#mustWait()) this.#parser.isHeld = true;
+  }
+
+  onWorkEnded(work: FileWork): void {
+    if (this.#unanswered.delete(work)) this.#onAnswered();
+  }
+
+  async whenRead(): Promise<void> {
+    if (this.#isClosed || this.#socket.writableLength <= CLAMD_UNREAD_BYTES) return;
+    await new Promise<void>((resolve) => this.#waitForReading.add(resolve));
+  }
+
+  #dropDescriptors(): void {
+    for (const descriptor of this.#descriptors) void closeFile(descriptor);
+    this.#descriptors = [];
+  }
+
   // Streams.
 
   onChunk(sizeBytes: number): void {
@@ -253,7 +317,7 @@ export class Connection implements ParserTarget, StreamOwner, TimerOwner {
     const stream = this.#stream;
     this.#opening = null;
     this.#stream = null;
-    this.#write(`${this.#label}${STREAM_TOO_LARGE}${delimiter}`);
+    this.write(`${this.#label}${STREAM_TOO_LARGE}${delimiter}`);
     if (stream !== null) {
       this.#unanswered.delete(stream);
       stream.refuse(new Failure('scanIncomplete', 'stream is over its limit'));
@@ -263,30 +327,20 @@ export class Connection implements ParserTarget, StreamOwner, TimerOwner {
 
   #openStream({ delimiter }: Command): void {
     const { scans, streamLimitBytes: limitBytes, streamTimeoutMs } = this.#parts;
-    const scan = new ClamdScan(scans, this, { requestId: uuidv7(), limitBytes, label: this.#label, delimiter });
+    const scan = new ClamdScan(scans, this, {
+      requestId: uuidv7(),
+      limitBytes,
+      name: STREAM,
+      label: this.#label,
+      delimiter,
+    });
     this.#opening = null;
     this.#stream = scan;
     this.#unanswered.add(scan);
     this.#streamLeftMs = streamTimeoutMs;
     this.#timer.start(streamTimeoutMs);
     this.hold(scan);
-    void this.#admit(scan);
-  }
-
-  async #admit(scan: ClamdScan): Promise<void> {
-    try {
-      const access = await this.#parts.admit();
-      if (access.outcome === 'admitted') scan.onAdmission(access);
-      else this.#refuse(scan, new Failure(access.outcome === 'exhausted' ? 'quotaExhausted' : access.outcome));
-    } catch (error) {
-      this.#refuse(scan, error);
-    }
-  }
-
-  #refuse(scan: ClamdScan, problem: unknown): void {
-    scan.drop();
-    if (!(problem instanceof Failure)) this.onSurprise(scan, problem);
-    this.answer(scan, errorText(problem, scan.requestId));
+    void scan.admitBy(this.#parts.admit);
   }
 
   onStreamBytes(bytes: Uint8Array): void {
@@ -299,7 +353,7 @@ export class Connection implements ParserTarget, StreamOwner, TimerOwner {
     this.#timer.stop();
     if (this.#opening !== null) {
       // Nothing of nothing is left to be looked at: no scan is begun for it.
-      this.#write(`${this.#label}stream: OK${this.#opening.delimiter}`);
+      this.write(`${this.#label}${STREAM}: OK${this.#opening.delimiter}`);
       this.#opening = null;
     }
     stream?.end();
@@ -331,13 +385,17 @@ export class Connection implements ParserTarget, StreamOwner, TimerOwner {
 
   answer(scan: ClamdScan, text: string): void {
     if (!this.#unanswered.delete(scan)) return;
-    this.#write(scan.label + text + scan.delimiter);
+    this.write(scan.label + text + scan.delimiter);
     if (scan === this.#stream) {
       // The rest of a content that has its answer is nobody's.
       this.#stream = null;
       this.#endWhenAnswered();
       return;
     }
+    this.#onAnswered();
+  }
+
+  #onAnswered(): void {
     if (this.#isEnding) this.#endWhenAnswered();
     else {
       if (this.#unanswered.size === 0 && this.#stream === null) this.#timer.start(CLAMD_COMMAND_MS);
@@ -349,7 +407,7 @@ export class Connection implements ParserTarget, StreamOwner, TimerOwner {
     this.#parts.onSurprise(scan.requestId, error);
   }
 
-  #write(text: string): void {
+  write(text: string): void {
     if (!this.#isEnded) this.#socket.write(text, 'latin1');
   }
 
@@ -362,7 +420,8 @@ export class Connection implements ParserTarget, StreamOwner, TimerOwner {
     this.#socket.end();
     // What still comes is dropped, so that the client reads the answer before it hears of the end.
     this.#rest = null;
-    this.#socket.resume();
+    this.#dropDescriptors();
+    this.#incoming.resume();
     this.#timer.start(CLAMD_CLOSE_MS);
   }
 
@@ -372,7 +431,7 @@ export class Connection implements ParserTarget, StreamOwner, TimerOwner {
     else if (stream !== null) stream.refuse(new Failure('uploadTooSlow', `${this.#parts.streamTimeoutMs} ms`));
     else if (this.#parser.isOldOpen) this.#parser.endOld();
     else if (this.#unanswered.size === 0) {
-      this.#write(`${COMMAND_TIMED_OUT}\n`);
+      this.write(`${COMMAND_TIMED_OUT}\n`);
       this.#endWhenAnswered();
     }
   }

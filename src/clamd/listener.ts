@@ -39,7 +39,7 @@ export function createClamdListener(options: ClamdListenerOptions, parts: Connec
   let whenEmpty: (() => void) | null = null;
 
   function serve(way: Way): Server {
-    const server = createServer({ allowHalfOpen: true }, (socket) => {
+    const server = createServer({ allowHalfOpen: true, pauseOnConnect: true }, (socket) => {
       if (open.size >= CLAMD_CONNECTIONS) {
         socket.destroy();
         return;

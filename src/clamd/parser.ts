@@ -10,11 +10,13 @@ export interface ParserTarget {
   /** The caller's memory, ours only until this returns. */
   onStreamBytes(bytes: Uint8Array): void;
   onStreamEnd(): void;
+  /** The byte behind FILDES, which an open file comes with. */
+  onDescriptorByte(): void;
   /** A command is longer than any may be. */
   onTooLong(): void;
 }
 
-type State = 'begin' | 'new' | 'old' | 'size' | 'chunk' | 'over';
+type State = 'begin' | 'new' | 'old' | 'size' | 'chunk' | 'descriptor' | 'over';
 
 const NEWLINE = 0x0a;
 const N = 0x6e;
@@ -52,10 +54,6 @@ export class ClamdParser {
     return this.#state === 'old';
   }
 
-  get isInStream(): boolean {
-    return this.#state === 'size' || this.#state === 'chunk';
-  }
-
   /** Returns how many bytes were taken: fewer than there are when it is held. */
   write(bytes: Uint8Array): number {
     let at = 0;
@@ -75,6 +73,11 @@ export class ClamdParser {
     this.#sizeBytes = 0;
   }
 
+  /** One byte with an open file comes next; to be called from `onCommand`. */
+  expectDescriptor(): void {
+    this.#state = 'descriptor';
+  }
+
   /** What comes from now on is dropped. */
   stop(): void {
     this.#state = 'over';
@@ -92,6 +95,10 @@ export class ClamdParser {
         return this.#takeSize(bytes);
       case 'chunk':
         return this.#takeChunk(bytes);
+      case 'descriptor':
+        this.#state = 'begin';
+        this.#target.onDescriptorByte();
+        return 1;
       case 'over':
         return bytes.length;
     }

@@ -52,6 +52,7 @@ export function readConfig(env: Readonly<Record<string, string | undefined>>) {
     clamdSocketMode,
     clamdPort,
     clamdAccount,
+    clamdPaths,
     streamMaxBytes,
     ...own
   } = read.settings;
@@ -159,7 +160,7 @@ const STREAM_SHARE = 1 / 4;
 /** With CLAMD_SOCKET or CLAMD_PORT. */
 function clamdSettings({ settings, isSet, isWrong, problems }: Read) {
   const { clamdSocket: socketPath, clamdSocketMode: socketMode, clamdPort: port, clamdAccount: account } = settings;
-  const { streamMaxBytes, uploadMemoryBytes, maxScanSizeBytes } = settings;
+  const { streamMaxBytes, uploadMemoryBytes, maxScanSizeBytes, clamdPaths: paths } = settings;
   if (!isSet('clamdSocket') && !isSet('clamdPort')) return null;
   if (!isSet('clamdAccount')) problems.push('CLAMD_ACCOUNT is needed when CLAMD_SOCKET or CLAMD_PORT is set');
   if (streamMaxBytes !== null && !isWrong('uploadMemoryBytes') && streamMaxBytes > uploadMemoryBytes / 2) {
@@ -171,7 +172,7 @@ function clamdSettings({ settings, isSet, isWrong, problems }: Read) {
   if (account === null) return null;
   const most = Math.min(STREAM_BYTES, maxScanSizeBytes - 1, Math.floor(uploadMemoryBytes * STREAM_SHARE));
   const streamLimitBytes = streamMaxBytes ?? Math.max(CONTENT_LIMIT_BYTES, most);
-  return { socketPath, socketMode, port, account, streamLimitBytes };
+  return { socketPath, socketMode, port, account, paths, streamLimitBytes };
 }
 
 /** All three variables or none. */

@@ -280,6 +280,12 @@ export const table = {
     "e-mail address of the account that scans by clamd's protocol are counted and recorded for",
     z.email('must be an e-mail address'),
   ),
+  clamdPaths: otherwise(
+    'CLAMD_PATHS',
+    [],
+    "folders whose files clamd's SCAN, CONTSCAN, MULTISCAN and ALLMATCHSCAN may look at: /mnt/share,/srv/mail",
+    list((entry) => (entry.startsWith('/') ? entry : undefined), 'must list absolute paths'),
+  ),
   streamMaxBytes: optional(
     'STREAM_MAX_MB',
     "MB that a content by clamd's protocol may have, 10 to 1000, at most half of UPLOAD_MEMORY_MB and below SCAN_MAX_SIZE_MB; unset: 100, or a quarter of that memory",

@@ -8,9 +8,11 @@ import type { Config } from '../config/config.js';
 import type { Signatures } from '../engine/signatures.js';
 import type { ScanPool } from '../engine/threads/pool.js';
 import { Unavailable } from '../errors.js';
+import { CLAMD_FILE_COMMANDS, CLAMD_FILE_COMMANDS_WAITING } from '../limits.js';
 import type { EventLog } from '../log.js';
 import type { ScanParts } from '../scan/scan.js';
 import type { Postgres } from '../store/postgres.js';
+import { createLimiter } from '../waiting/limiter.js';
 
 export interface ClamdParts {
   readonly scans: ScanParts;
@@ -37,6 +39,8 @@ export function createClamd(config: Config, log: EventLog, parts: ClamdParts): C
       streamLimitBytes: clamd.streamLimitBytes,
       streamTimeoutMs: config.uploadTimeoutMs,
       pool,
+      folders: clamd.paths,
+      files: createLimiter({ running: CLAMD_FILE_COMMANDS, waiting: CLAMD_FILE_COMMANDS_WAITING }),
       async admit() {
         const user = await findUserByEmail(sql, clamd.account);
         // It may be made later, and removed at any time.

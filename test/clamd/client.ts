@@ -75,13 +75,14 @@ async function talkTo(to: NetConnectOpts): Promise<Talk> {
   return { socket, answer: () => answer, whole };
 }
 
-/** All that is answered until the other side ends it. Bytes go out in pieces of `piece`. */
+/** All that is answered until the other side ends it, or until there is no more patience. Bytes go out in pieces of `piece`. */
 export async function ask(
   to: NetConnectOpts,
   bytes: Buffer,
-  { piece = bytes.length, ends = false } = {},
+  { piece = bytes.length, ends = false, patienceMs = Number.POSITIVE_INFINITY } = {},
 ): Promise<string> {
   const { socket, whole } = await talkTo(to);
+  const timer = patienceMs < ANSWER_MS ? setTimeout(() => socket.destroy(), patienceMs) : undefined;
   for (let at = 0; at < bytes.length && !socket.destroyed; at += piece) {
     socket.write(bytes.subarray(at, at + piece));
     if (piece < bytes.length) await new Promise((resolve) => setImmediate(resolve));
@@ -90,6 +91,7 @@ export async function ask(
   try {
     return await whole;
   } finally {
+    clearTimeout(timer);
     socket.destroy();
   }
 }

@@ -12,6 +12,7 @@ function heard(parts: readonly Uint8Array[]): string[] {
     onCommand(command: Command) {
       words.push(JSON.stringify(command));
       if (command.kind === 'INSTREAM') parser.beginStream();
+      if (command.kind === 'FILDES') parser.expectDescriptor();
     },
     onChunk: (sizeBytes) => words.push(`chunk ${sizeBytes}`),
     onStreamBytes(bytes) {
@@ -21,6 +22,7 @@ function heard(parts: readonly Uint8Array[]): string[] {
       words.push(`content ${content}`);
       content = '';
     },
+    onDescriptorByte: () => words.push('descriptor'),
     onTooLong: () => words.push('too long'),
   };
   const parser = new ClamdParser(target);
@@ -48,7 +50,7 @@ function randomSession(random: (below: number) => number): Buffer {
   const parts: Buffer[] = [];
   for (let left = 1 + random(6); left > 0; left -= 1) {
     const framing = random(2) === 0 ? (['n', '\n'] as const) : (['z', '\0'] as const);
-    const words = ['PING', 'INSTREAM', 'SCAN /a b', 'VERSION', 'NO\x80SUCH', '', 'END', 'INSTREAM'];
+    const words = ['PING', 'INSTREAM', 'SCAN /a b', 'VERSION', 'NO\x80SUCH', '', 'END', 'INSTREAM', 'FILDES'];
     const word = words[random(words.length)] ?? '';
     parts.push(Buffer.from(framing[0] + word + framing[1], 'latin1'));
     if (word !== 'INSTREAM') continue;

@@ -1,0 +1,175 @@
+// What one command has done with files of the machine: SCAN and its like below the folders that are allowed, and FILDES.
+import { Failure, Unavailable } from '../errors.js';
+import { CLAMD_COMMAND_MS, CLAMD_FOLDER_DEPTH, CLAMD_MULTISCAN_FILES } from '../limits.js';
+import { startCoarseTimer } from '../waiting/coarse-timer.js';
+import type { Limiter } from '../waiting/limiter.js';
+import { type PathWord, pathRefused } from './commands.js';
+import { type FileAnswer, FileScan, type FileScanParts } from './file-scan.js';
+import { closeFile, entriesOf, type Opened, openBelow, openEntry } from './open-below.js';
+
+export interface FileWorkParts extends FileScanParts {
+  /** The folders whose files may be looked at by their path. */
+  readonly folders: readonly string[];
+  /** Commands of this kind, of the process. */
+  readonly files: Limiter;
+}
+
+/** The connection that it is for. */
+export interface WorkOwner {
+  write(text: string): void;
+  /** Resolves when the client has read what it has. */
+  whenRead(): Promise<void>;
+  destroy(): void;
+  onWorkEnded(work: FileWork): void;
+}
+
+export interface WorkFacts {
+  readonly label: string;
+  readonly delimiter: string;
+}
+
+export class FileWork {
+  readonly #parts: FileWorkParts;
+  readonly #owner: WorkOwner;
+  readonly #facts: WorkFacts;
+  readonly #running: Set<FileScan>;
+  #isGone: boolean;
+  #hasFound: boolean;
+  #hasFailed: boolean;
+
+  constructor(parts: FileWorkParts, owner: WorkOwner, facts: WorkFacts) {
+    this.#parts = parts;
+    this.#owner = owner;
+    this.#facts = facts;
+    this.#running = new Set();
+    this.#isGone = false;
+    this.#hasFound = false;
+    this.#hasFailed = false;
+  }
+
+  /** SCAN and its like. A trailing slash is left out, as by clamd. */
+  async scanPath(word: PathWord, wanted: string): Promise<void> {
+    const path = withoutSlashes(wanted);
+    await this.#run(path, async () => {
+      const opened = await openBelow(this.#parts.folders, path);
+      await this.#look(word, path, opened);
+    });
+  }
+
+  /** FILDES. The descriptor is closed here. */
+  async scanDescriptor(descriptor: number): Promise<void> {
+    const name = `fd[${descriptor}]`;
+    await this.#run(name, async () => await this.#tell(await this.#scan(name, descriptor)));
+    await closeFile(descriptor);
+  }
+
+  onGone(reason: Error): void {
+    this.#isGone = true;
+    for (const scan of this.#running) scan.onGone(reason);
+  }
+
+  async #run(name: string, work: () => Promise<void>): Promise<void> {
+    try {
+      await this.#parts.files.run(work, () => new Unavailable('clamdFilesBusy'));
+    } catch (error) {
+      if (!(error instanceof Failure)) this.#parts.onSurprise('', error);
+      await this.#line(`${name}: ${error instanceof Failure ? error.message : 'Internal error'} ERROR`);
+    }
+    this.#owner.onWorkEnded(this);
+  }
+
+  async #look(word: PathWord, path: string, opened: Opened): Promise<void> {
+    switch (opened.kind) {
+      case 'refused':
+        return await this.#line(pathRefused(path, opened.reason));
+      case 'special':
+        return await this.#line(`${path}: Not supported file type ERROR`);
+      case 'file':
+        return await this.#closing(opened.descriptor, async () =>
+          this.#tell(await this.#scan(path, opened.descriptor)),
+        );
+      case 'folder':
+        await this.#closing(opened.descriptor, async () => await this.#walk(word, path, opened.descriptor, 1));
+        if (!this.#hasFound && !this.#hasFailed) await this.#line(`${path}: OK`);
+    }
+  }
+
+  async #walk(word: PathWord, path: string, folder: number, depth: number): Promise<void> {
+    if (depth > CLAMD_FOLDER_DEPTH)
+      return await this.#tell({ kind: 'failed', text: `${path}: Folders too deep ERROR` });
+    const most = word === 'MULTISCAN' ? CLAMD_MULTISCAN_FILES : 1;
+    const under = new Set<Promise<void>>();
+    for await (const name of entriesOf(folder)) {
+      if (this.#isOver(word)) break;
+      const opened = await openEntry(folder, name);
+      const place = path === '/' ? `/${name}` : `${path}/${name}`;
+      if (opened?.kind === 'folder') {
+        await this.#closing(opened.descriptor, async () => await this.#walk(word, place, opened.descriptor, depth + 1));
+      } else if (opened?.kind === 'refused') {
+        await this.#tell({ kind: 'failed', text: `${place}: Access denied. ERROR` });
+      } else if (opened?.kind === 'file') {
+        const one = this.#entry(place, opened.descriptor).finally(() => under.delete(one));
+        under.add(one);
+        if (under.size >= most) await Promise.race(under);
+      }
+    }
+    await Promise.all(under);
+  }
+
+  /** Nobody hears more, or SCAN has found what it stops at. */
+  #isOver(word: PathWord): boolean {
+    return this.#isGone || (this.#hasFound && (word === 'SCAN' || word === 'ALLMATCHSCAN'));
+  }
+
+  /** A clean file in a folder is not spoken of. */
+  async #entry(path: string, descriptor: number): Promise<void> {
+    try {
+      await this.#closing(descriptor, async () => {
+        const answer = await this.#scan(path, descriptor);
+        if (answer.kind !== 'clean') await this.#tell(answer);
+      });
+    } catch (error) {
+      // Others are read beside it.
+      this.#parts.onSurprise('', error);
+      await this.#tell({ kind: 'failed', text: `${path}: Internal error ERROR` });
+    }
+  }
+
+  async #scan(name: string, descriptor: number): Promise<FileAnswer> {
+    const scan = new FileScan(this.#parts, name, descriptor);
+    this.#running.add(scan);
+    try {
+      return await scan.run();
+    } finally {
+      this.#running.delete(scan);
+    }
+  }
+
+  async #tell({ kind, text }: FileAnswer): Promise<void> {
+    if (kind === 'found') this.#hasFound = true;
+    if (kind === 'failed') this.#hasFailed = true;
+    await this.#line(text);
+  }
+
+  /** A client that reads nothing has as long as for a command. */
+  async #line(text: string): Promise<void> {
+    this.#owner.write(this.#facts.label + text + this.#facts.delimiter);
+    const timer = startCoarseTimer(CLAMD_COMMAND_MS, () => this.#owner.destroy());
+    await this.#owner.whenRead();
+    timer.stop();
+  }
+
+  async #closing(descriptor: number, work: () => Promise<void>): Promise<void> {
+    try {
+      await work();
+    } finally {
+      await closeFile(descriptor);
+    }
+  }
+}
+
+function withoutSlashes(path: string): string {
+  let end = path.length;
+  while (end > 1 && path[end - 1] === '/') end -= 1;
+  return path.slice(0, end);
+}

@@ -1,0 +1,31 @@
+// `npm run differential:clamd`: sessions of commands to Debian's clamd and to ours with the same signatures; the same bytes, but for listed exceptions.
+import { Command, InvalidArgumentError } from 'commander';
+import { ownSignaturesDirectory } from '../../src/paths.js';
+import { startClamd } from '../fixtures/clamd.js';
+import { startOurs } from './client.js';
+import { differences, shown } from './differential.js';
+
+function wholeNumber(text: string): number {
+  const number = Number(text);
+  if (!Number.isSafeInteger(number) || number < 1) throw new InvalidArgumentError('must be a whole number above zero');
+  return number;
+}
+
+const { database, sessions, first } = new Command('differential:clamd')
+  .option('--database <folder>', 'signatures of both', ownSignaturesDirectory)
+  .option('--sessions <count>', 'how many', wholeNumber, 1_000)
+  .option('--first <number>', 'the number of the first one', wholeNumber, 1)
+  .parse()
+  .opts<{ database: string; sessions: number; first: number }>();
+
+const theirs = await startClamd({ databaseDirectory: database, threads: 2 });
+const ours = await startOurs({ SIGNATURES_DIR: database, PLANS: 'BUSINESS:10000000', CLAMD_PATHS: '/' });
+const found = await differences(
+  { theirs: { path: theirs.socketPath }, ours: [ours.unix, ours.tcp] },
+  { first, count: sessions },
+);
+for (const difference of found) process.stdout.write(`${shown(difference)}\n`);
+process.stdout.write(`${sessions} sessions, ${found.length} with a difference\n`);
+await ours.server.stop();
+await theirs.stop();
+process.exitCode = found.length === 0 ? 0 : 1;

@@ -1,0 +1,293 @@
+// Files of the machine: by their path below CLAMD_PATHS and never through a link out of them, and by descriptors that come along.
+import { execFileSync, spawnSync } from 'node:child_process';
+import {
+  chmodSync,
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  renameSync,
+  rmSync,
+  symlinkSync,
+  writeFileSync,
+} from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import t, { type Test } from 'tap';
+import { ownSignaturesDirectory } from '../../src/paths.js';
+import { startClamd } from '../fixtures/clamd.js';
+import { until } from '../fixtures/until.js';
+import { ask, bytesOf, EICAR, END, sorted, startOurs } from './client.js';
+
+const NAME = 'Sluice.Test.EICAR.UNOFFICIAL';
+
+interface Share {
+  readonly share: string;
+  readonly outside: string;
+}
+
+/** A folder with what is found in it, and one beside it that isn't allowed. */
+function makeShare(t: Test): Share {
+  const folder = mkdtempSync(join(tmpdir(), 'sluice-share-'));
+  t.teardown(() => rmSync(folder, { recursive: true }));
+  const [share, outside] = [join(folder, 'share'), join(folder, 'outside')];
+  for (const each of [share, outside, join(share, 'sub'), join(share, 'sub', 'deeper')]) mkdirSync(each);
+  writeFileSync(join(share, 'clean'), 'nothing');
+  writeFileSync(join(share, 'empty'), '');
+  writeFileSync(join(share, 'sub', 'one'), EICAR);
+  writeFileSync(join(share, 'sub', 'deeper', 'two with \xe9 and blanks'), EICAR);
+  writeFileSync(join(outside, 'secret'), EICAR);
+  mkdirSync(join(share, 'good'));
+  writeFileSync(join(share, 'good', 'a'), 'clean');
+  execFileSync('mkfifo', [join(share, 'fifo')]);
+  return { share, outside };
+}
+
+t.test('what clamd answers of files and folders', async (t) => {
+  const { share } = makeShare(t);
+  const theirs = await startClamd({ databaseDirectory: ownSignaturesDirectory, threads: 2 });
+  t.teardown(theirs.stop);
+  const { server, unix, tcp } = await startOurs({ CLAMD_PATHS: share });
+  t.teardown(() => server.stop('SIGKILL'));
+  const paths = [
+    '',
+    '/clean',
+    '/empty',
+    '/sub/one',
+    '/sub//one',
+    '/sub/../sub/one',
+    '/sub/',
+    '/good',
+    '/none',
+    '/clean/',
+  ];
+  for (const path of paths) {
+    for (const word of ['CONTSCAN', 'MULTISCAN', 'SCAN', 'ALLMATCHSCAN']) {
+      // SCAN stops at what it finds first, and each finds its own.
+      if (path === '' && word.length !== 8 + Number(word === 'MULTISCAN')) continue;
+      for (const command of [`z${word} ${share}${path}\0`, `n${word} ${share}${path}\n`]) {
+        const expected = sorted(await ask({ path: theirs.socketPath }, bytesOf(command)));
+        t.equal(sorted(await ask(unix, bytesOf(command))), expected, command);
+        t.equal(sorted(await ask(tcp, bytesOf(command))), expected, command);
+      }
+    }
+  }
+  const session = bytesOf(`zIDSESSION\0zSCAN ${share}/clean\0zPING\0zSCAN ${share}/sub/one\0zEND\0`);
+  t.equal(
+    sorted(await ask(unix, session)),
+    ['', `1: ${share}/clean: OK`, '2: PONG', `3: ${share}/sub/one: ${NAME} FOUND`].join('|'),
+  );
+  const stopped = await ask(unix, bytesOf(`zSCAN ${share}\0`));
+  t.match(stopped, /^[^\0]* FOUND\0$/, 'SCAN stops at what it finds first');
+  t.equal(await server.stop(), 0);
+});
+
+t.test('nothing outside of the folders is opened or told of, by whatever way', async (t) => {
+  const { share, outside } = makeShare(t);
+  symlinkSync(join(outside, 'secret'), join(share, 'link out'));
+  symlinkSync(outside, join(share, 'folder out'));
+  symlinkSync(join(outside, 'none'), join(share, 'link to nothing out'));
+  symlinkSync('sub/one', join(share, 'link in'));
+  symlinkSync('loop', join(share, 'loop'));
+  writeFileSync(`${share}-beside`, EICAR);
+  t.teardown(() => rmSync(`${share}-beside`));
+  const { server, unix } = await startOurs({ CLAMD_PATHS: `${share},/no/such/folder` });
+  t.teardown(() => server.stop('SIGKILL'));
+  const refused = [
+    `${outside}/secret`,
+    `${outside}/none`,
+    `${outside}/none/none`,
+    `${share}/../outside/secret`,
+    `${share}-beside`,
+    `${share}/link out`,
+    `${share}/folder out`,
+    `${share}/folder out/secret`,
+    `${share}/folder out/none`,
+    `${share}/link to nothing out`,
+    `${share}/loop`,
+    `${share}/sub/one/below a file`,
+    '/etc/hostname',
+    '/proc/self/environ',
+    '/proc/self/fd/0',
+    '/',
+    `/${'a'.repeat(300)}`,
+  ];
+  for (const path of refused) {
+    for (const word of ['SCAN', 'CONTSCAN', 'MULTISCAN']) {
+      const answer = await ask(unix, bytesOf(`z${word} ${path}\0`));
+      t.equal(answer, `${path}: File path check failure: Permission denied. ERROR\0`, `${word} ${path}`);
+    }
+  }
+  t.equal(await ask(unix, bytesOf(`zSCAN ${share}/link in\0`)), `${share}/link in: ${NAME} FOUND\0`);
+  t.equal(
+    await ask(unix, bytesOf(`zSCAN ${share}/fifo\0`)),
+    `${share}/fifo: Not supported file type ERROR\0`,
+    'and nobody waits for its other end',
+  );
+  const all = await ask(unix, bytesOf(`zCONTSCAN ${share}\0`));
+  t.equal(all.split('\0').length, 3, 'a walk follows no link');
+  t.notMatch(all, /outside|link|folder out/);
+  t.equal(await server.stop(), 0);
+});
+
+t.test('a link that is put in the place of a file while it is asked for leads nowhere', async (t) => {
+  const { share, outside } = makeShare(t);
+  const { server, unix } = await startOurs({ CLAMD_PATHS: share });
+  t.teardown(() => server.stop('SIGKILL'));
+  writeFileSync(join(outside, 'secret'), EICAR);
+  const place = join(share, 'place');
+  writeFileSync(place, 'clean');
+  let isOver = false;
+  const swapping = (async () => {
+    for (let round = 0; !isOver; round += 1) {
+      const fresh = join(share, `fresh ${round % 2}`);
+      if (round % 2 === 0) symlinkSync(join(outside, 'secret'), fresh);
+      else writeFileSync(fresh, 'clean');
+      renameSync(fresh, place);
+      await new Promise((resolve) => setImmediate(resolve));
+    }
+  })();
+  const answers = new Set<string>();
+  for (let round = 0; round < 300; round += 1) {
+    answers.add(await ask(unix, bytesOf(`zSCAN ${place}\0`)));
+    answers.add(await ask(unix, bytesOf(`zCONTSCAN ${share}/\0`)));
+  }
+  isOver = true;
+  await swapping;
+  for (const answer of answers) t.notMatch(answer, /place: \S+ FOUND/);
+  t.ok(answers.size > 2, 'it was once so and once so');
+  t.equal(await server.stop(), 0);
+});
+
+t.test('what can not be read, or is too large, is an error and no OK', async (t) => {
+  const { share } = makeShare(t);
+  writeFileSync(join(share, 'good', 'large'), Buffer.alloc(10 * 1024 * 1024 + 1, 1));
+  const { server, unix } = await startOurs({ CLAMD_PATHS: share, STREAM_MAX_MB: '10', UPLOAD_MEMORY_MB: '64' });
+  t.teardown(() => server.stop('SIGKILL'));
+  const tooLarge = `${share}/good/large: Scan incomplete: file is over STREAM_MAX_MB ERROR\0`;
+  t.equal(await ask(unix, bytesOf(`zSCAN ${share}/good/large\0`)), tooLarge);
+  t.equal(await ask(unix, bytesOf(`zCONTSCAN ${share}/good\0`)), tooLarge);
+  const deep = join(share, ...Array.from({ length: 20 }, () => 'd'));
+  mkdirSync(deep, { recursive: true });
+  t.match(await ask(unix, bytesOf(`zCONTSCAN ${share}/d\0`)), /^\S*: Folders too deep ERROR\0$/);
+  t.equal(await server.stop(), 0);
+});
+
+/** What a program of Python says when it sends descriptors, which Node can't. */
+function withDescriptors(path: string, program: string): string {
+  const prelude = `
+import array, os, socket, sys, time
+s = socket.socket(socket.AF_UNIX); s.settimeout(60); s.connect(sys.argv[1])
+def send(data, *fds):
+    s.sendmsg([data], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array('i', fds))] if fds else [])
+def rest():
+    out = b''
+    while True:
+        got = s.recv(65536)
+        if not got: return out
+        out += got
+def say(): sys.stdout.buffer.write(rest())
+`;
+  const run = spawnSync('/usr/bin/python3', ['-c', prelude + program, path], { encoding: 'latin1', timeout: 120_000 });
+  if (run.status !== 0) throw new Error(run.stderr);
+  return run.stdout.replace(/fd\[\d+\]/g, 'fd[N]');
+}
+
+t.test('FILDES takes open files, and all of them are closed', async (t) => {
+  const { share } = makeShare(t);
+  const { server, unix } = await startOurs();
+  t.teardown(() => server.stop('SIGKILL'));
+  const open = (name: string, flags = 'os.O_RDONLY') => `os.open(${JSON.stringify(join(share, name))}, ${flags})`;
+  const tried: readonly (readonly [string, string, string])[] = [
+    ['infected', `send(b'zFILDES\\0'); send(b'\\0', ${open('sub/one')})`, `fd[N]: ${NAME} FOUND\0`],
+    ['clean, n', `send(b'nFILDES\\n'); send(b'\\0', ${open('clean')})`, 'fd[N]: OK\n'],
+    ['old', `send(b'FILDES\\n'); send(b'\\0', ${open('clean')})`, 'fd[N]: OK\n'],
+    ['empty', `send(b'zFILDES\\0'); send(b'\\0', ${open('empty')})`, 'fd[N]: OK\0'],
+    [
+      'from its beginning, whatever was read',
+      `f = ${open('sub/one')}; os.lseek(f, 20, 0); send(b'zFILDES\\0'); send(b'\\0', f)`,
+      `fd[N]: ${NAME} FOUND\0`,
+    ],
+    ['a folder', `send(b'zFILDES\\0'); send(b'\\0', ${open('sub')})`, 'fd[N]: Not a regular file ERROR\0'],
+    ['a pipe', `send(b'zFILDES\\0'); send(b'\\0', os.pipe()[0])`, 'fd[N]: Not a regular file ERROR\0'],
+    [
+      'only for writing',
+      `send(b'zFILDES\\0'); send(b'\\0', ${open('clean', 'os.O_WRONLY')})`,
+      "fd[N]: File can't be read: EBADF ERROR\0",
+    ],
+    ['none', `send(b'zFILDES\\0'); send(b'\\0')`, 'No file descriptor received. ERROR\0'],
+    [
+      'two at once',
+      `send(b'zFILDES\\0'); send(b'\\0', ${open('clean')}, ${open('clean')})`,
+      'No file descriptor received. ERROR\0',
+    ],
+    [
+      'unasked',
+      `send(b'n'); time.sleep(0.1); send(b'PING', ${open('clean')})`,
+      'PROTOCOL ERROR: ancillary data sent without FILDES. ERROR\nError processing command. ERROR\n',
+    ],
+    [
+      'in a session',
+      `send(b'zIDSESSION\\0zFILDES\\0'); send(b'\\0', ${open('sub/one')}); send(b'zFILDES\\0'); send(b'\\0', ${open('clean')}); send(b'zPING\\0zEND\\0')`,
+      `|1: fd[N]: ${NAME} FOUND|2: fd[N]: OK|3: PONG`,
+    ],
+  ];
+  for (const [name, program, expected] of tried) {
+    const answer = withDescriptors(unix.path, `${program}; say()`);
+    t.equal(expected.startsWith('|') ? sorted(answer) : answer, expected, name);
+  }
+  // A client that sends many, and leaves.
+  withDescriptors(
+    unix.path,
+    `
+send(b'zIDSESSION\\0')
+for _ in range(200): send(b'zFILDES\\0'); send(b'\\0', ${open('clean')})
+`,
+  );
+  const descriptors = (): number => readdirSync(`/proc/${server.serverPid()}/fd`).length;
+  const before = descriptors();
+  for (let round = 0; round < 5; round += 1) {
+    withDescriptors(unix.path, `send(b'zFILDES\\0'); send(b'\\0', ${open('clean')}); say()`);
+    withDescriptors(unix.path, `send(b'zINSTREAM\\0'); send(b'\\0\\0', ${open('clean')})`);
+    withDescriptors(unix.path, `send(b'zFILDES\\0'); send(b'\\0', ${open('sub/one')})`);
+  }
+  await until(() => descriptors() <= before);
+  t.equal(await ask(unix, bytesOf('zINSTREAM\0', END)), 'stream: OK\0');
+  t.equal(await server.stop(), 0);
+});
+
+t.test('clamdscan of Debian: a path, a stream, a descriptor, several at a time', async (t) => {
+  const { share } = makeShare(t);
+  const { server, unix } = await startOurs({ CLAMD_PATHS: share });
+  t.teardown(() => server.stop('SIGKILL'));
+  const configPath = join(share, '..', 'clamd.conf');
+  writeFileSync(configPath, `LocalSocket ${unix.path}\n`);
+  chmodSync(configPath, 0o644);
+  const found = `${share}/sub/one: ${NAME} FOUND`;
+  for (const options of [
+    [],
+    ['--stream'],
+    ['--fdpass'],
+    ['--multiscan'],
+    ['--multiscan', '--fdpass'],
+    ['--allmatch'],
+  ]) {
+    const run = (path: string) =>
+      spawnSync('clamdscan', [`--config-file=${configPath}`, '--no-summary', ...options, path], {
+        encoding: 'latin1',
+        timeout: 60_000,
+      });
+    const infected = run(join(share, 'sub', 'one'));
+    t.equal(infected.status, 1, `${options}: ${infected.stderr}`);
+    t.match(infected.stdout, found);
+    const folder = run(join(share, 'sub'));
+    t.equal(folder.status, 1);
+    t.match(folder.stdout, 'FOUND');
+    const clean = run(join(share, 'good'));
+    t.equal(clean.status, 0, clean.stdout + clean.stderr);
+    t.match(clean.stdout, `${share}/good`);
+    t.match(clean.stdout, ': OK');
+  }
+  const version = spawnSync('clamdscan', [`--config-file=${configPath}`, '--version'], { encoding: 'latin1' });
+  t.match(version.stdout, /^ClamAV \d/);
+  t.equal(await server.stop(), 0);
+});
