@@ -3,7 +3,7 @@
 const rows = [
   ['(main\\.ts$|cli/)'],
   ['supervisor/', 'service/'],
-  ['clamd/', 'operator/'],
+  ['clamd/', 'icap/', 'operator/'],
   ['scan/'],
   ['download/', 'admission/', 'account/', 'history/', 'billing/'],
   ['engine/', 'http/', 'store/'],
@@ -50,7 +50,7 @@ module.exports = {
       comment: 'Only src/scan/http/ knows HTTP: another protocol hands its contents to the same scan.',
       severity: 'error',
       from: { path: '^src/scan/(?!http/)' },
-      to: { path: '^src/(http|scan/http|clamd)/' },
+      to: { path: '^src/(http|scan/http|clamd|icap)/' },
     },
     {
       name: 'web-client-apart',

@@ -100,6 +100,7 @@ export const unavailableTable = {
   queueSlow: because('The scan queue is too long', 2),
   clamdFilesBusy: because('Too many files are being read', 5),
   clamdAccountMissing: because('CLAMD_ACCOUNT is no account', 60),
+  icapAccountMissing: because('ICAP_ACCOUNT is no account', 60),
   stopping: because('The server is stopping', 2),
   uploadsBusy: because('Too many uploads at once', 5),
   downloadsBusy: because('Too many downloads at once', 5),

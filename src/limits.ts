@@ -101,3 +101,28 @@ export const CLAMD_MULTISCAN_FILES = 4;
 export const CLAMD_FOLDER_DEPTH = 15;
 /** What a client still sends after its answer is read and dropped for so long. */
 export const CLAMD_CLOSE_MS = 5_000;
+
+/** Connections of ICAP, of one process; the next one is closed at once. OPTIONS says the number. */
+export const ICAP_CONNECTIONS = 500;
+/** Request line and headers of ICAP's own. */
+export const ICAP_HEADER_BYTES = 16 * 1024;
+/** The encapsulated headers of request and response: Squid takes 64 KB of each from others. */
+export const ICAP_SECTION_BYTES = 128 * 1024;
+/** The line with the size of a chunk. */
+export const ICAP_CHUNK_LINE_BYTES = 256;
+/** Headers behind a body, which are read and dropped. */
+export const ICAP_TRAILER_BYTES = 8 * 1024;
+/** What clients are asked to send before they wait: most small bodies are whole with it. */
+export const ICAP_PREVIEW_BYTES = 4096;
+/** For how long a client may keep what OPTIONS said. */
+export const ICAP_OPTIONS_SECONDS = 300;
+/** From an answer to the next request. Proxies keep their connections for a minute or two. */
+export const ICAP_IDLE_MS = 120_000;
+/** From the first byte of a request to the end of its headers. */
+export const ICAP_HEAD_MS = 30_000;
+/** What a client still sends behind its last answer is read and dropped for so long; the rest of a body longer, as with HTTP. */
+export const ICAP_CLOSE_MS = 5_000;
+/** Answers of one connection that nobody has read; nothing more is taken meanwhile. */
+export const ICAP_UNREAD_BYTES = 256 * 1024;
+/** A body that is sent back is copied out of the memory of contents in pieces of this size. */
+export const ICAP_PIECE_BYTES = 64 * 1024;

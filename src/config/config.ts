@@ -38,7 +38,9 @@ export function readConfig(env: Readonly<Record<string, string | undefined>>) {
   checkProcesses(read);
   const billing = billingSettings(read);
   const trustedIssuer = issuerSettings(read);
+  const streamLimitBytes = streamLimit(read);
   const clamd = clamdSettings(read);
+  const icap = icapSettings(read);
   if (read.problems.length > 0) throw new ConfigError(read.problems);
   const {
     stripeSecretKey,
@@ -53,6 +55,10 @@ export function readConfig(env: Readonly<Record<string, string | undefined>>) {
     clamdPort,
     clamdAccount,
     clamdPaths,
+    icapPort,
+    icapAllowNetworks,
+    icapAccount,
+    icapIncomplete,
     streamMaxBytes,
     ...own
   } = read.settings;
@@ -85,6 +91,10 @@ export function readConfig(env: Readonly<Record<string, string | undefined>>) {
     billing,
     /** Null: clamd's protocol is not spoken. */
     clamd,
+    /** Null: ICAP is not spoken. */
+    icap,
+    /** Of a content that comes by neither HTTP nor a form. */
+    streamLimitBytes,
     /** Whose access tokens are taken besides our own. */
     trustedIssuer,
     /** Of the first start on an empty store. */
@@ -157,22 +167,35 @@ const STREAM_BYTES = 100 * MIB;
 /** Of the memory of uploads, while STREAM_MAX_MB is not set. */
 const STREAM_SHARE = 1 / 4;
 
-/** With CLAMD_SOCKET or CLAMD_PORT. */
-function clamdSettings({ settings, isSet, isWrong, problems }: Read) {
-  const { clamdSocket: socketPath, clamdSocketMode: socketMode, clamdPort: port, clamdAccount: account } = settings;
-  const { streamMaxBytes, uploadMemoryBytes, maxScanSizeBytes, clamdPaths: paths } = settings;
-  if (!isSet('clamdSocket') && !isSet('clamdPort')) return null;
-  if (!isSet('clamdAccount')) problems.push('CLAMD_ACCOUNT is needed when CLAMD_SOCKET or CLAMD_PORT is set');
+/** What a content by clamd's protocol or ICAP may have; without both, what any may have. */
+function streamLimit({ settings, isSet, isWrong, problems }: Read): number {
+  const { streamMaxBytes, uploadMemoryBytes, maxScanSizeBytes } = settings;
+  if (!isSet('clamdSocket') && !isSet('clamdPort') && !isSet('icapPort')) return CONTENT_LIMIT_BYTES;
   if (streamMaxBytes !== null && !isWrong('uploadMemoryBytes') && streamMaxBytes > uploadMemoryBytes / 2) {
     problems.push('STREAM_MAX_MB must be at most half of UPLOAD_MEMORY_MB');
   }
   if (streamMaxBytes !== null && !isWrong('maxScanSizeBytes') && streamMaxBytes >= maxScanSizeBytes) {
     problems.push('STREAM_MAX_MB must be below SCAN_MAX_SIZE_MB');
   }
-  if (account === null) return null;
   const most = Math.min(STREAM_BYTES, maxScanSizeBytes - 1, Math.floor(uploadMemoryBytes * STREAM_SHARE));
-  const streamLimitBytes = streamMaxBytes ?? Math.max(CONTENT_LIMIT_BYTES, most);
-  return { socketPath, socketMode, port, account, paths, streamLimitBytes };
+  return streamMaxBytes ?? Math.max(CONTENT_LIMIT_BYTES, most);
+}
+
+/** With CLAMD_SOCKET or CLAMD_PORT. */
+function clamdSettings({ settings, isSet, problems }: Read) {
+  const { clamdSocket: socketPath, clamdSocketMode: socketMode, clamdPort: port, clamdAccount: account } = settings;
+  const { clamdPaths: paths } = settings;
+  if (!isSet('clamdSocket') && !isSet('clamdPort')) return null;
+  if (!isSet('clamdAccount')) problems.push('CLAMD_ACCOUNT is needed when CLAMD_SOCKET or CLAMD_PORT is set');
+  return account === null ? null : { socketPath, socketMode, port, account, paths };
+}
+
+/** With ICAP_PORT. */
+function icapSettings({ settings, isSet, problems }: Read) {
+  const { icapPort: port, icapAllowNetworks: allowNetworks, icapAccount: account, icapIncomplete } = settings;
+  if (port === null) return null;
+  if (!isSet('icapAccount')) problems.push('ICAP_ACCOUNT is needed when ICAP_PORT is set');
+  return account === null ? null : { port, allowNetworks, account, incomplete: icapIncomplete };
 }
 
 /** All three variables or none. */

@@ -3,6 +3,7 @@
 import { totalmem } from 'node:os';
 import { resolve } from 'node:path';
 import { z } from 'zod';
+import { protocolTable } from './protocol-variables.js';
 import {
   dnsServer,
   folderList,
@@ -19,31 +20,7 @@ import {
   prices,
   urlList,
 } from './values.js';
-
-interface Row<Value> {
-  /** Of the variable. */
-  readonly name: string;
-  /** The text that means the same as leaving it out; null where there is none, or where it depends on the machine. */
-  readonly default: string | null;
-  readonly about: string;
-  readonly schema: z.ZodType<Value>;
-  /** The setting without the variable. */
-  readonly unset: Value;
-}
-
-function initially<Value>(name: string, text: string, about: string, schema: z.ZodType<Value>): Row<Value> {
-  return { name, default: text, about, schema, unset: schema.parse(text) };
-}
-
-/** Null while it is not set. */
-function optional<Value>(name: string, about: string, schema: z.ZodType<Value>): Row<Value | null> {
-  return { name, default: null, about, schema, unset: null };
-}
-
-/** For what no text stands for. */
-function otherwise<Value>(name: string, unset: Value, about: string, schema: z.ZodType<Value>): Row<Value> {
-  return { name, default: null, about, schema, unset };
-}
+import { initially, optional, otherwise, type Row } from './variable-row.js';
 
 /** Of the machine's memory, in bytes. */
 function shareOfMachine(share: number, leastMb: number, mostMb: number): number {
@@ -256,41 +233,7 @@ export const table = {
     'downloads of one account at a time, 1 to 100000; the next one gets 503',
     integer(1, 100_000),
   ),
-  clamdSocket: optional(
-    'CLAMD_SOCKET',
-    "path of a UNIX socket where clamd's protocol is spoken; needs CLAMD_ACCOUNT",
-    z.string().regex(/^\/[^\0]{1,106}$/, 'must be an absolute path of at most 107 characters'),
-  ),
-  clamdSocketMode: initially(
-    'CLAMD_SOCKET_MODE',
-    '660',
-    'who may use that socket, as three octal digits',
-    z
-      .string()
-      .regex(/^[0-7]{3}$/, 'must be three octal digits')
-      .transform((text) => Number.parseInt(text, 8)),
-  ),
-  clamdPort: optional(
-    'CLAMD_PORT',
-    "port of 127.0.0.1 where clamd's protocol is spoken, for every program of the machine; needs CLAMD_ACCOUNT",
-    integer(1, 65_535),
-  ),
-  clamdAccount: optional(
-    'CLAMD_ACCOUNT',
-    "e-mail address of the account that scans by clamd's protocol are counted and recorded for",
-    z.email('must be an e-mail address'),
-  ),
-  clamdPaths: otherwise(
-    'CLAMD_PATHS',
-    [],
-    "folders whose files clamd's SCAN, CONTSCAN, MULTISCAN and ALLMATCHSCAN may look at: /mnt/share,/srv/mail",
-    list((entry) => (entry.startsWith('/') ? entry : undefined), 'must list absolute paths'),
-  ),
-  streamMaxBytes: optional(
-    'STREAM_MAX_MB',
-    "MB that a content by clamd's protocol may have, 10 to 1000, at most half of UPLOAD_MEMORY_MB and below SCAN_MAX_SIZE_MB; unset: 100, or a quarter of that memory",
-    megabytes(10, 1_000),
-  ),
+  ...protocolTable,
   httpServer: initially(
     'HTTP_SERVER',
     'auto',

@@ -120,6 +120,8 @@ export abstract class Scan extends ThreadScan implements ContentOwner, Recorded 
   /** The same in words: the message of the error table. */
   error: string | null;
 
+  /** The content goes back to the client with the answer: it stays until `letGo`. */
+  protected isKept: boolean;
   #hasBegun: boolean;
   #hasEnded: boolean;
   /** It is in the form, and the admission is waited for. */
@@ -153,6 +155,7 @@ export abstract class Scan extends ThreadScan implements ContentOwner, Recorded 
     this.virusName = null;
     this.failure = null;
     this.error = null;
+    this.isKept = false;
     this.#hasBegun = false;
     this.#hasEnded = false;
     this.#url = null;
@@ -424,9 +427,15 @@ export abstract class Scan extends ThreadScan implements ContentOwner, Recorded 
     if (this.isDecided) this.#release();
   }
 
+  /** What is kept is needed no more. */
+  letGo(): void {
+    this.isKept = false;
+    if (this.isDecided) this.#release();
+  }
+
   /** Until its end at the threads its memory is theirs. */
   #release(): void {
-    if (this.#isWithThreads) return;
+    if (this.#isWithThreads || this.isKept) return;
     this.received?.release();
     this.received = null;
     this.content = null;

@@ -36,7 +36,7 @@ export function createClamd(config: Config, log: EventLog, parts: ClamdParts): C
     },
     {
       scans,
-      streamLimitBytes: clamd.streamLimitBytes,
+      streamLimitBytes: config.streamLimitBytes,
       streamTimeoutMs: config.uploadTimeoutMs,
       pool,
       folders: clamd.paths,

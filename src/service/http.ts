@@ -33,6 +33,7 @@ import { chooseLibrary } from '../http/library.js';
 import { createRouter, type Route } from '../http/router.js';
 import { type FindFile, type Server, startServer } from '../http/server.js';
 import type { HttpLibrary } from '../http/wire.js';
+import type { IcapListener } from '../icap/listener.js';
 import { DOWNLOADS_MAX, DRAIN_MS } from '../limits.js';
 import type { EventLog, Log } from '../log.js';
 import { startUpkeep as startOperatorUpkeep } from '../operator/upkeep.js';
@@ -43,6 +44,7 @@ import type { RedisCommands } from '../store/redis/redis.js';
 import { codeOf } from '../store/store-error.js';
 import { createClamd } from './clamd.js';
 import { createRoutes } from './endpoints.js';
+import { createIcap } from './icap.js';
 import { createMetrics, type Metrics, startMetricsServer } from './metrics.js';
 import { openPages, type Pages } from './pages.js';
 import { about, createMemories, fieldsOf, openScans, shareVerdicts, tellOfSurprises } from './scans.js';
@@ -152,6 +154,7 @@ interface SharedParts extends HttpParts {
 interface Served {
   readonly routes: readonly Route[];
   readonly clamd: ClamdListener | null;
+  readonly icap: IcapListener | null;
 }
 
 /** Everything that is served: the rooms' routes, and those of the operators. */
@@ -195,7 +198,7 @@ async function openRoutes(
     ...createHistoryRoutes({ sqlOf: postgres.pages, now: Date.now, onItsWay: history, log }),
     createQuotaRoute({ admission, plans: config.plans }),
   ];
-  const clamd = createClamd(config, log, { ...parts, scans: scans.scans, access });
+  const asked = { ...parts, scans: scans.scans, access };
   const routes = createRoutes({
     served: [
       scans.withKey,
@@ -223,7 +226,7 @@ async function openRoutes(
     ],
     securityContact: config.securityContact,
   });
-  return { routes, clamd };
+  return { routes, clamd: createClamd(config, log, asked), icap: createIcap(config, log, asked) };
 }
 
 /** What a key may ask for beside scans. */
@@ -262,7 +265,7 @@ type ServingParts = Pick<SharedParts, 'library' | 'descriptors' | 'listener' | '
 function createServing(
   config: Config,
   log: EventLog,
-  { library, descriptors, listener, findKey, metrics, routes, clamd, findFile }: ServingParts,
+  { library, descriptors, listener, findKey, metrics, routes, clamd, icap, findFile }: ServingParts,
 ): Omit<Http, 'ready'> & Stopping {
   let server: Server | null = null;
   let endMetrics: (() => Promise<void>) | null = null;
@@ -286,6 +289,7 @@ function createServing(
         },
       });
       clamd?.listen();
+      icap?.listen();
       endMetrics = startMetrics(config, log, metrics);
       log.info({ host: config.host, port: server.port }, 'listening');
       return server.port;
@@ -293,6 +297,7 @@ function createServing(
     stopListening() {
       server?.stopListening();
       clamd?.stopListening();
+      icap?.stopListening();
     },
     async drain() {
       await server?.drain({ idleMs: IDLE_MS, requestMs: longestRequestMs(config) });
@@ -304,7 +309,7 @@ function createServing(
     },
     async stop() {
       await endMetrics?.();
-      await Promise.all([server?.stop(STOP_GRACE_MS), clamd?.stop(STOP_GRACE_MS)]);
+      await Promise.all([server?.stop(STOP_GRACE_MS), clamd?.stop(STOP_GRACE_MS), icap?.stop(STOP_GRACE_MS)]);
     },
   };
 }

@@ -7,7 +7,7 @@ import type { Signatures } from '../engine/signatures.js';
 import type { ScanPool } from '../engine/threads/pool.js';
 import type { DescriptorPlan } from '../http/descriptors.js';
 import type { EndedRequest } from '../http/server.js';
-import { CONTENT_LIMIT_BYTES, MEMORY_RESERVE_SHARE } from '../limits.js';
+import { MEMORY_RESERVE_SHARE } from '../limits.js';
 import type { EventLog } from '../log.js';
 import { createScanRoutes } from '../scan/http/route.js';
 import { createUploadMemory, type UploadMemory } from '../scan/memory/memory.js';
@@ -97,7 +97,7 @@ export function createMemories(config: Config): Record<'uploads' | 'downloads', 
   return {
     uploads: createUploadMemory({
       budgetBytes: config.uploadMemoryBytes,
-      largestBytes: config.clamd?.streamLimitBytes ?? CONTENT_LIMIT_BYTES,
+      largestBytes: config.streamLimitBytes,
       reserveShare: MEMORY_RESERVE_SHARE,
       waitMs,
       ownWaitMs: config.uploadTimeoutMs,

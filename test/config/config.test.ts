@@ -378,3 +378,19 @@ t.test('PROCESSES=auto is a number that fits the machine, and needs no Redis', a
   t.strictSame(problemsOf({ PROCESSES: '0' }), ['PROCESSES must be at least 1']);
   t.strictSame(problemsOf({ PROCESSES: '65' }), ['PROCESSES must be at most 64']);
 });
+
+t.test('ICAP needs an account; what a stream may have holds for it as for clamd', async (t) => {
+  t.equal(readConfig({}).icap, null);
+  const set = { ICAP_PORT: '1344', ICAP_ACCOUNT: 'proxy@example.org' };
+  t.strictSame(readConfig(set).icap, {
+    port: 1344,
+    allowNetworks: [],
+    account: 'proxy@example.org',
+    incomplete: 'block',
+  });
+  t.equal(readConfig({ ...set, UPLOAD_MEMORY_MB: '256', STREAM_MAX_MB: '100' }).streamLimitBytes, 100 * 1024 * 1024);
+  t.throws(() => readConfig({ ICAP_PORT: '1344' }), /ICAP_ACCOUNT is needed/);
+  t.throws(() => readConfig({ ...set, UPLOAD_MEMORY_MB: '64', STREAM_MAX_MB: '100' }), /at most half/);
+  t.throws(() => readConfig({ ...set, ICAP_ALLOW_NETWORKS: '10.0.0.1' }), /must list networks/);
+  t.throws(() => readConfig({ ...set, ICAP_INCOMPLETE: 'maybe' }), /ICAP_INCOMPLETE/);
+});

@@ -1,0 +1,64 @@
+// The rows of the table of variables for what is spoken beside HTTP: clamd's protocol and ICAP.
+import { z } from 'zod';
+import { integer, list, megabytes, network } from './values.js';
+import { initially, optional, otherwise } from './variable-row.js';
+
+export const protocolTable = {
+  clamdSocket: optional(
+    'CLAMD_SOCKET',
+    "path of a UNIX socket where clamd's protocol is spoken; needs CLAMD_ACCOUNT",
+    z.string().regex(/^\/[^\0]{1,106}$/, 'must be an absolute path of at most 107 characters'),
+  ),
+  clamdSocketMode: initially(
+    'CLAMD_SOCKET_MODE',
+    '660',
+    'who may use that socket, as three octal digits',
+    z
+      .string()
+      .regex(/^[0-7]{3}$/, 'must be three octal digits')
+      .transform((text) => Number.parseInt(text, 8)),
+  ),
+  clamdPort: optional(
+    'CLAMD_PORT',
+    "port of 127.0.0.1 where clamd's protocol is spoken, for every program of the machine; needs CLAMD_ACCOUNT",
+    integer(1, 65_535),
+  ),
+  clamdAccount: optional(
+    'CLAMD_ACCOUNT',
+    "e-mail address of the account that scans by clamd's protocol are counted and recorded for",
+    z.email('must be an e-mail address'),
+  ),
+  clamdPaths: otherwise(
+    'CLAMD_PATHS',
+    [],
+    "folders whose files clamd's SCAN, CONTSCAN, MULTISCAN and ALLMATCHSCAN may look at: /mnt/share,/srv/mail",
+    list((entry) => (entry.startsWith('/') ? entry : undefined), 'must list absolute paths'),
+  ),
+  icapPort: optional(
+    'ICAP_PORT',
+    'port where ICAP is spoken, of 127.0.0.1 unless ICAP_ALLOW_NETWORKS is set; needs ICAP_ACCOUNT',
+    integer(1, 65_535),
+  ),
+  icapAllowNetworks: otherwise(
+    'ICAP_ALLOW_NETWORKS',
+    [],
+    'networks whose machines may connect to ICAP_PORT as well: 10.1.0.0/16,fd00::/8',
+    list(network, 'must list networks like 10.0.0.0/8,fd00::/8'),
+  ),
+  icapAccount: optional(
+    'ICAP_ACCOUNT',
+    'e-mail address of the account that scans by ICAP are counted and recorded for',
+    z.email('must be an e-mail address'),
+  ),
+  icapIncomplete: initially(
+    'ICAP_INCOMPLETE',
+    'block',
+    'what becomes of a content that could not be looked at as a whole: block, or pass',
+    z.enum(['block', 'pass']),
+  ),
+  streamMaxBytes: optional(
+    'STREAM_MAX_MB',
+    "MB that a content by clamd's protocol or ICAP may have, 10 to 1000, at most half of UPLOAD_MEMORY_MB and below SCAN_MAX_SIZE_MB; unset: 100, or a quarter of that memory",
+    megabytes(10, 1_000),
+  ),
+};

@@ -1,0 +1,144 @@
+// The heads of ICAP's answers (RFC 3507), and the page that a client gets in the place of what is blocked.
+import { createHash } from 'node:crypto';
+import type { Engine } from '../engine/engine.js';
+import { ICAP_CONNECTIONS, ICAP_OPTIONS_SECONDS, ICAP_PREVIEW_BYTES } from '../limits.js';
+
+export const CONTINUE = 'ICAP/1.0 100 Continue\r\n\r\n';
+
+const REASONS: Readonly<Record<number, string>> = {
+  200: 'OK',
+  204: 'No Modifications Needed',
+  400: 'Bad request',
+  405: 'Method not allowed for service',
+  408: 'Request timeout',
+  431: 'Request header fields too large',
+  500: 'Server error',
+  503: 'Service overloaded',
+  505: 'ICAP version not supported by server',
+};
+
+/** RFC 3507, section 4.7: 32 bytes with its quotes. */
+const TAG_CHARACTERS = 30;
+
+/** It changes with the engine and its signatures: proxies drop then what they remember. Without an engine it is another one as well. */
+export function tagOf(engine: Pick<Engine, 'description' | 'identity'> | null): string {
+  const text = engine === null ? 'loading' : `${engine.description} ${engine.identity ?? ''}`;
+  return `"${createHash('sha256').update(text).digest('hex').slice(0, TAG_CHARACTERS)}"`;
+}
+
+export interface Answer {
+  readonly status: number;
+  readonly tag: string;
+  /** The connection ends with it. */
+  readonly isLast: boolean;
+  readonly encapsulated: string;
+  readonly headers: readonly string[];
+}
+
+export const NO_BODY = 'null-body=0';
+
+export function headOf({ status, tag, isLast, encapsulated, headers }: Answer): string {
+  return [
+    `ICAP/1.0 ${status} ${REASONS[status] ?? 'Error'}`,
+    `ISTag: ${tag}`,
+    ...headers,
+    `Connection: ${isLast ? 'close' : 'keep-alive'}`,
+    `Encapsulated: ${encapsulated}`,
+    '\r\n',
+  ].join('\r\n');
+}
+
+/** The answer to OPTIONS, for a service of any name. */
+export function optionsOf(version: string): string[] {
+  return [
+    'Methods: REQMOD, RESPMOD',
+    `Service: Sluice ${version}`,
+    'Service-ID: sluice',
+    `Max-Connections: ${ICAP_CONNECTIONS}`,
+    `Options-TTL: ${ICAP_OPTIONS_SECONDS}`,
+    'Allow: 204',
+    `Preview: ${ICAP_PREVIEW_BYTES}`,
+    'Transfer-Preview: *',
+    'X-Include: X-Client-IP, X-Authenticated-User',
+  ];
+}
+
+/** One line, of printable ASCII. */
+function headerText(text: string): string {
+  return text.replace(/[^ -~]/g, '?');
+}
+
+export function noticeHeader(notice: string): string {
+  return `X-Sluice-Notice: ${headerText(notice)}`;
+}
+
+/** `type` as c-icap and others have it: 0 is a virus, 2 a content that could not be looked into. Resolution 2: blocked. */
+function foundHeaders(type: 0 | 2, threat: string, filename: string): string[] {
+  const name = headerText(threat).replaceAll(';', ',');
+  return [
+    `X-Infection-Found: Type=${type}; Resolution=2; Threat=${name};`,
+    `X-Violations-Found: 1\r\n\t${headerText(filename) || '-'}\r\n\t${name}\r\n\t0\r\n\t2`,
+    'X-Response-Info: Blocked',
+  ];
+}
+
+export function infectedHeaders(virusName: string, filename: string): string[] {
+  return [`X-Virus-ID: ${headerText(virusName)}`, ...foundHeaders(0, virusName, filename)];
+}
+
+export function incompleteHeaders(reason: string, filename: string): string[] {
+  return [noticeHeader(reason), ...foundHeaders(2, reason, filename)];
+}
+
+/** What stands in a template for what was found. */
+export interface Blocked {
+  readonly title: string;
+  readonly reason: string;
+  readonly filename: string;
+  readonly requestId: string;
+}
+
+export const BLOCK_PAGE = `<!doctype html>
+<html lang="en">
+<meta charset="utf-8">
+<title>{{title}}</title>
+<h1>{{title}}</h1>
+<p>{{reason}}</p>
+<p>File: {{filename}}</p>
+<p>Request: {{requestId}}</p>
+</html>
+`;
+
+/** The HTTP response in the place of the blocked one, in its two sections. */
+export function blockedResponse(
+  template: string,
+  blocked: Blocked,
+): { readonly header: Buffer; readonly body: Buffer } {
+  const page = template.replace(/\{\{(title|reason|filename|requestId)\}\}/g, (text, name: string) => {
+    const value = Object.entries(blocked).find(([key]) => key === name)?.[1];
+    return typeof value === 'string' ? escaped(value) : text;
+  });
+  const body = Buffer.from(page, 'utf8');
+  const header = [
+    'HTTP/1.1 403 Forbidden',
+    'Content-Type: text/html; charset=utf-8',
+    `Content-Length: ${body.length}`,
+    'Cache-Control: no-store',
+    "Content-Security-Policy: default-src 'none'; style-src 'unsafe-inline'; img-src data:",
+    'X-Content-Type-Options: nosniff',
+    '\r\n',
+  ].join('\r\n');
+  return { header: Buffer.from(header, 'latin1'), body };
+}
+
+const ENTITIES: Readonly<Record<string, string>> = {
+  '&': '&amp;',
+  '<': '&lt;',
+  '>': '&gt;',
+  '"': '&quot;',
+  "'": '&#39;',
+};
+
+function escaped(text: string): string {
+  return text.replace(/[&<>"']/g, (character) => ENTITIES[character] ?? '');
+}

@@ -1,0 +1,411 @@
+// One connection of an ICAP client: its requests one after the other, each body as a scan, each answer before the next request is read.
+import type { Socket } from 'node:net';
+import { v7 as uuidv7 } from 'uuid';
+import type { Access } from '../admission/access.js';
+import { Failure } from '../errors.js';
+import { DRAIN_MS, ICAP_CLOSE_MS, ICAP_HEAD_MS, ICAP_IDLE_MS, ICAP_UNREAD_BYTES } from '../limits.js';
+import type { ScanParts } from '../scan/scan.js';
+import { CoarseTimer, type TimerOwner } from '../waiting/coarse-timer.js';
+import {
+  blockedResponse,
+  CONTINUE,
+  headOf,
+  incompleteHeaders,
+  infectedHeaders,
+  NO_BODY,
+  noticeHeader,
+  optionsOf,
+} from './answers.js';
+import { ChunkedBody, chunkOf, Exchange } from './exchange.js';
+import { IcapScan, type ScanOwner } from './icap-scan.js';
+import { errorOf, type IncompletePolicy, NOTHING_TO_SCAN, type Outcome, outcomeOf } from './outcome.js';
+import { IcapParser, type ParserTarget } from './parser.js';
+import type { IcapHead, IcapProblem } from './request.js';
+
+/** What all connections have in common. */
+export interface ConnectionParts {
+  readonly scans: ScanParts;
+  readonly limitBytes: number;
+  /** For a body, and for the reading of an answer; the time in which the client waits for us doesn't count. */
+  readonly bodyTimeoutMs: number;
+  readonly incomplete: IncompletePolicy;
+  /** The page in the place of what is blocked. */
+  readonly blockPage: string;
+  readonly version: string;
+  /** The ISTag now. */
+  readonly tag: () => string;
+  /** Takes a unit of the account that the scans are of. Throws a Failure. */
+  readonly admit: () => Promise<Access>;
+  readonly onSurprise: (requestId: string, error: unknown) => void;
+}
+
+export class Connection implements ParserTarget, ScanOwner, TimerOwner {
+  readonly #parts: ConnectionParts;
+  readonly #socket: Socket;
+  readonly #parser: IcapParser;
+  readonly #timer: CoarseTimer;
+  /** What has arrived and isn't taken. */
+  #rest: Buffer | null;
+  #isPumping: boolean;
+  /** The client sends nothing more. */
+  #hasAll: boolean;
+  /** Null: no request has its head. */
+  #exchange: Exchange | null;
+  /** Of the time for the body, while it waits for us. */
+  #bodyLeftMs: number;
+  /** It waits for its admission or for memory. */
+  #isHeld: boolean;
+  /** The answer whose body goes out. */
+  #body: ChunkedBody | null;
+  /** No request is taken after this one. */
+  #isEnding: boolean;
+  #isEnded: boolean;
+
+  constructor(parts: ConnectionParts, socket: Socket) {
+    this.#parts = parts;
+    this.#socket = socket;
+    this.#parser = new IcapParser(this);
+    this.#timer = new CoarseTimer(this);
+    this.#rest = null;
+    this.#isPumping = false;
+    this.#hasAll = false;
+    this.#exchange = null;
+    this.#bodyLeftMs = 0;
+    this.#isHeld = false;
+    this.#body = null;
+    this.#isEnding = false;
+    this.#isEnded = false;
+    socket.setNoDelay(true);
+    socket.on('data', (bytes) => this.#onData(bytes));
+    socket.on('end', () => this.#onEnd());
+    socket.on('drain', () => this.#onDrain());
+    // Its 'close' follows.
+    socket.on('error', () => socket.destroy());
+    socket.on('close', () => this.#onClose());
+    this.#timer.start(ICAP_HEAD_MS);
+  }
+
+  /** Takes no further request, and ends when the one that is there is answered. */
+  finish(): void {
+    this.#isEnding = true;
+    if (this.#isEnded) this.#timer.start(ICAP_CLOSE_MS);
+    if (this.#isEnded || this.#exchange !== null || !this.#parser.isIdle) return;
+    this.#isEnded = true;
+    this.#socket.destroySoon();
+    this.#timer.start(ICAP_CLOSE_MS);
+  }
+
+  destroy(): void {
+    this.#socket.destroy();
+  }
+
+  // Bytes in.
+
+  #onData(bytes: Buffer): void {
+    if (this.#isEnded) return;
+    if (this.#exchange === null && this.#parser.isIdle) this.#timer.start(ICAP_HEAD_MS);
+    this.#rest = this.#rest === null ? bytes : Buffer.concat([this.#rest, bytes]);
+    this.#pump();
+  }
+
+  #pump(): void {
+    if (this.#isPumping) return;
+    this.#isPumping = true;
+    while (this.#rest !== null && !this.#mustWait()) {
+      const rest = this.#rest;
+      this.#parser.isHeld = false;
+      const taken = this.#parser.write(rest);
+      // Its end may have dropped it.
+      if (this.#rest !== null) this.#rest = taken === rest.length ? null : rest.subarray(taken);
+    }
+    this.#isPumping = false;
+    // One that waits with nothing sent is read from, so that its end is heard of.
+    if (this.#rest === null) this.#socket.resume();
+    else this.#socket.pause();
+    if (this.#hasAll && this.#rest === null) this.#cut();
+  }
+
+  /** For our part or for the client's reading: nothing more is taken meanwhile. */
+  #mustWait(): boolean {
+    if (this.#isEnded) return false;
+    const isAnswering = this.#exchange?.isOver === true;
+    return this.#isHeld || isAnswering || this.#socket.writableLength > ICAP_UNREAD_BYTES;
+  }
+
+  /** The client may still read. */
+  #onEnd(): void {
+    this.#hasAll = true;
+    this.#pump();
+  }
+
+  #cut(): void {
+    if (this.#isEnded) return;
+    this.#isEnding = true;
+    if (this.#exchange === null) this.#end();
+    // A body that was cut has no verdict.
+    else if (!this.#exchange.isOver) this.destroy();
+  }
+
+  #onDrain(): void {
+    if (this.#body !== null) this.#send(this.#body);
+    this.#pump();
+  }
+
+  #onClose(): void {
+    this.#timer.stop();
+    this.#isEnded = true;
+    this.#rest = null;
+    this.#body = null;
+    this.#parser.stop();
+    const scan = this.#exchange?.scan;
+    this.#exchange = null;
+    scan?.onGone(new Error('The client has left'));
+    scan?.letGo();
+  }
+
+  // Requests.
+
+  onHead(head: IcapHead): void {
+    const exchange = new Exchange(head, uuidv7());
+    this.#exchange = exchange;
+    if (head.isLast) this.#isEnding = true;
+    if (exchange.isOver) this.#onOver(exchange);
+    else this.#timer.start(this.#parts.bodyTimeoutMs);
+  }
+
+  onChunk(): void {
+    const exchange = this.#exchange;
+    if (exchange !== null && exchange.scan === null && exchange.head.method !== 'OPTIONS') this.#open(exchange);
+  }
+
+  #open(exchange: Exchange): void {
+    const { scans, limitBytes } = this.#parts;
+    const { requestId, declaredBytes, filename, head } = exchange;
+    const isKept = !head.allows204;
+    const refusal = exchange.refusal(limitBytes);
+    const scan = new IcapScan(scans, this, { requestId, limitBytes, declaredBytes, refusal, filename, isKept });
+    exchange.scan = scan;
+    this.hold(scan);
+    void this.#admit(scan);
+  }
+
+  async #admit(scan: IcapScan): Promise<void> {
+    try {
+      const access = await this.#parts.admit();
+      if (access.outcome === 'admitted') scan.onAdmission(access);
+      else this.#refuse(scan, new Failure(access.outcome === 'exhausted' ? 'quotaExhausted' : access.outcome));
+    } catch (error) {
+      this.#refuse(scan, error);
+    }
+  }
+
+  #refuse(scan: IcapScan, problem: unknown): void {
+    scan.drop();
+    this.#tellOfSurprise(scan, problem);
+    this.#respond(scan, errorOf(problem, scan.requestId));
+  }
+
+  onBodyBytes(bytes: Uint8Array): void {
+    this.#exchange?.scan?.chunk(bytes);
+  }
+
+  onPreviewEnd(): boolean {
+    const exchange = this.#exchange;
+    if (exchange === null) return false;
+    const isRefused = exchange.refusal(this.#parts.limitBytes) !== null;
+    if (isRefused && exchange.scan === null) this.#open(exchange);
+    if (isRefused || exchange.scan?.isDecided) {
+      exchange.isOver = true;
+      this.#parser.isHeld = true;
+      this.#timer.stop();
+      if (exchange.outcome !== null) this.#write(exchange, exchange.outcome);
+      return false;
+    }
+    exchange.isContinued = true;
+    this.#socket.write(CONTINUE);
+    return true;
+  }
+
+  onBodyEnd(): void {
+    const exchange = this.#exchange;
+    if (exchange === null) return;
+    exchange.isOver = true;
+    this.#onOver(exchange);
+  }
+
+  #onOver(exchange: Exchange): void {
+    this.#timer.stop();
+    this.#parser.isHeld = true;
+    if (exchange.head.method === 'OPTIONS') this.#writeOptions();
+    else if (exchange.outcome !== null) this.#write(exchange, exchange.outcome);
+    else if (exchange.scan === null) this.#write(exchange, NOTHING_TO_SCAN);
+    else exchange.scan.end();
+  }
+
+  hold(scan: IcapScan): void {
+    if (scan !== this.#exchange?.scan || this.#isHeld) return;
+    this.#bodyLeftMs = this.#timer.leftMs();
+    this.#timer.stop();
+    this.#isHeld = true;
+    this.#parser.isHeld = true;
+  }
+
+  goOn(scan: IcapScan): void {
+    if (scan !== this.#exchange?.scan || !this.#isHeld) return;
+    this.#isHeld = false;
+    if (!this.#exchange.isOver) this.#timer.start(this.#bodyLeftMs);
+    this.#pump();
+  }
+
+  onProblem({ status, message }: IcapProblem): void {
+    const { scan } = this.#exchange ?? {};
+    scan?.refuse(new Failure('badRequest', message));
+    scan?.letGo();
+    this.#exchange = null;
+    this.#isEnding = true;
+    this.#writeHead(status, NO_BODY, [noticeHeader(message)]);
+    this.#end();
+  }
+
+  // Answers out.
+
+  answer(scan: IcapScan): void {
+    this.#tellOfSurprise(scan, scan.verdict === null ? scan.problem : null);
+    this.#respond(scan, outcomeOf(scan, this.#parts));
+  }
+
+  #tellOfSurprise({ requestId }: IcapScan, problem: unknown): void {
+    if (problem !== null && !(problem instanceof Failure)) this.#parts.onSurprise(requestId, problem);
+  }
+
+  #respond(scan: IcapScan, outcome: Outcome): void {
+    const exchange = this.#exchange;
+    if (exchange === null || exchange.scan !== scan) return;
+    if (exchange.isInPreview) {
+      // Its end is near, and the connection is of use then.
+      exchange.outcome = outcome;
+      this.#timer.start(ICAP_HEAD_MS);
+      return;
+    }
+    this.#timer.stop();
+    this.#isHeld = false;
+    // What still comes of the body is nobody's.
+    if (!exchange.isOver) this.#isEnding = true;
+    this.#write(exchange, outcome);
+  }
+
+  #writeOptions(): void {
+    this.#writeHead(200, NO_BODY, optionsOf(this.#parts.version));
+    this.#answered();
+  }
+
+  #write(exchange: Exchange, wanted: Outcome): void {
+    const { filename } = exchange;
+    const outcome = exchange.possible(wanted);
+    switch (outcome.kind) {
+      case 'pass':
+        this.#writeUnchanged(exchange, outcome.notice === null ? [] : [noticeHeader(outcome.notice)]);
+        return;
+      case 'infected':
+        this.#writeBlocked(exchange, infectedHeaders(outcome.virusName, filename), {
+          title: 'Blocked: malware was found',
+          reason: outcome.virusName,
+        });
+        return;
+      case 'incomplete':
+        this.#writeBlocked(exchange, incompleteHeaders(outcome.reason, filename), {
+          title: 'Blocked: the content could not be looked at as a whole',
+          reason: outcome.reason,
+        });
+        return;
+      case 'error':
+        this.#writeHead(outcome.status, NO_BODY, [noticeHeader(outcome.reason)]);
+        this.#answered();
+    }
+  }
+
+  #writeUnchanged(exchange: Exchange, headers: readonly string[]): void {
+    if (exchange.takes204) {
+      this.#writeHead(204, NO_BODY, headers);
+      this.#answered();
+      return;
+    }
+    const { encapsulated, header } = exchange.unchanged();
+    this.#writeHead(200, encapsulated, headers);
+    this.#socket.write(header);
+    if (exchange.head.body === null) {
+      this.#answered();
+      return;
+    }
+    this.#timer.start(this.#parts.bodyTimeoutMs);
+    this.#body = new ChunkedBody(exchange.scan?.received ?? null);
+    this.#send(this.#body);
+  }
+
+  /** A piece at a time, as the client reads. */
+  #send(body: ChunkedBody): void {
+    for (let piece = body.next(); piece !== null; piece = body.next()) if (!this.#socket.write(piece)) return;
+    this.#body = null;
+    this.#answered();
+  }
+
+  #writeBlocked(
+    { requestId, filename }: Exchange,
+    headers: readonly string[],
+    said: { readonly title: string; readonly reason: string },
+  ): void {
+    const { header, body } = blockedResponse(this.#parts.blockPage, { ...said, filename, requestId });
+    this.#writeHead(200, `res-hdr=0, res-body=${header.length}`, headers);
+    this.#socket.write(Buffer.concat([header, chunkOf(body), Buffer.from('0\r\n\r\n')]));
+    this.#answered();
+  }
+
+  #writeHead(status: number, encapsulated: string, headers: readonly string[]): void {
+    const tag = this.#parts.tag();
+    this.#socket.write(headOf({ status, tag, isLast: this.#isEnding, encapsulated, headers }), 'latin1');
+  }
+
+  #answered(): void {
+    const isCut = this.#exchange?.isOver === false;
+    this.#exchange?.scan?.letGo();
+    this.#exchange = null;
+    if (this.#isEnding) this.#end(isCut ? DRAIN_MS : ICAP_CLOSE_MS);
+    else {
+      this.#timer.start(ICAP_IDLE_MS);
+      this.#pump();
+    }
+  }
+
+  #end(drainMs = ICAP_CLOSE_MS): void {
+    if (this.#isEnded) return;
+    this.#isEnded = true;
+    this.#parser.stop();
+    this.#socket.end();
+    // What still comes is dropped, so that the client reads the answer before it hears of the end.
+    this.#rest = null;
+    this.#socket.resume();
+    this.#timer.start(drainMs);
+  }
+
+  onDue(): void {
+    const exchange = this.#exchange;
+    if (this.#isEnded || this.#body !== null || this.#socket.writableLength > ICAP_UNREAD_BYTES) this.destroy();
+    else if (exchange !== null) this.#onSlow(exchange);
+    else if (this.#parser.isIdle) this.#end();
+    else {
+      this.#isEnding = true;
+      this.#writeHead(408, NO_BODY, []);
+      this.#end();
+    }
+  }
+
+  #onSlow(exchange: Exchange): void {
+    const tooSlow = new Failure('uploadTooSlow', `${this.#parts.bodyTimeoutMs} ms`);
+    if (exchange.scan !== null && exchange.outcome === null) {
+      exchange.scan.refuse(tooSlow);
+      return;
+    }
+    this.#isEnding = true;
+    this.#write(exchange, exchange.outcome ?? errorOf(tooSlow, exchange.requestId));
+  }
+}

@@ -1,0 +1,115 @@
+// One request of a connection and what is known of it until its answer: which answers its client can take, and what is sent back of it.
+
+import { Failure } from '../errors.js';
+import { ICAP_PIECE_BYTES } from '../limits.js';
+import type { Block } from '../scan/memory/arena.js';
+import { NO_BODY } from './answers.js';
+import { contentLengthOf, filenameOf, opaqueEncodingOf } from './http-header.js';
+import type { IcapScan } from './icap-scan.js';
+import type { Outcome } from './outcome.js';
+import type { IcapHead } from './request.js';
+
+export class Exchange {
+  readonly head: IcapHead;
+  readonly requestId: string;
+  /** Null: nothing of the body has come. */
+  scan: IcapScan | null;
+  /** All that the client sends of the body has come. */
+  isOver: boolean;
+  /** The client was asked for what follows the preview. */
+  isContinued: boolean;
+  /** What it is answered with at the end of its preview; null: nothing yet. */
+  outcome: Outcome | null;
+  /** Of the body, by the HTTP headers; null: they don't say. */
+  readonly declaredBytes: number | null;
+  readonly filename: string;
+  readonly #opaqueEncoding: string | null;
+
+  constructor(head: IcapHead, requestId: string) {
+    this.head = head;
+    this.requestId = requestId;
+    this.scan = null;
+    this.isOver = head.body === null;
+    this.isContinued = false;
+    this.outcome = null;
+    const { method, requestHeader, responseHeader } = head;
+    const header = method === 'REQMOD' ? requestHeader : responseHeader;
+    // The length of what has no body, as in an answer to HEAD, says nothing.
+    this.declaredBytes = contentLengthOf(header) || null;
+    this.#opaqueEncoding = opaqueEncodingOf(header);
+    this.filename = filenameOf(requestHeader, responseHeader);
+  }
+
+  /** A 204 stands for all of it. Otherwise it is sent back. */
+  get takes204(): boolean {
+    return this.head.allows204 || (this.head.previewBytes !== null && !this.isContinued && this.isOver);
+  }
+
+  get isInPreview(): boolean {
+    return this.head.previewBytes !== null && !this.isContinued && !this.isOver;
+  }
+
+  /** What isn't there as a whole can't be sent back: without a 204 it is blocked. */
+  possible(outcome: Outcome): Outcome {
+    const isWhole = this.isOver && (this.scan === null || (this.scan.isWhole && this.scan.received !== null));
+    if (outcome.kind !== 'pass' || this.takes204 || isWhole) return outcome;
+    return { kind: 'incomplete', reason: outcome.notice ?? 'The body is not there as a whole' };
+  }
+
+  /** Why its body is not looked at; null: it is. */
+  refusal(limitBytes: number): Failure | null {
+    const { declaredBytes } = this;
+    if (this.head.method === 'OPTIONS') return null;
+    if (declaredBytes !== null && declaredBytes > limitBytes) return new Failure('fileTooLarge');
+    if (this.#opaqueEncoding === null) return null;
+    return new Failure('scanIncomplete', `Content-Encoding ${this.#opaqueEncoding.slice(0, ENCODING_CHARACTERS)}`);
+  }
+
+  /** The Encapsulated header and the HTTP headers of what is sent back unchanged. */
+  unchanged(): { readonly encapsulated: string; readonly header: Buffer } {
+    const { method, requestHeader, responseHeader, body } = this.head;
+    const [name, header] = method === 'REQMOD' ? ['req-hdr', requestHeader] : ['res-hdr', responseHeader];
+    if (header === null) return { encapsulated: body === null ? NO_BODY : `${body}=0`, header: NOTHING };
+    return { encapsulated: `${name}=0, ${body ?? 'null-body'}=${header.length}`, header };
+  }
+}
+
+/** Of a name that anybody may have chosen. */
+const ENCODING_CHARACTERS = 32;
+const NOTHING = Buffer.alloc(0);
+const END = Buffer.from('0\r\n\r\n');
+
+/** A body in chunks, copied piece by piece out of a memory that is lent. */
+export class ChunkedBody {
+  readonly #block: Block;
+  readonly #sizeBytes: number;
+  #at: number;
+  #isOver: boolean;
+
+  /** Null: it has no bytes. */
+  constructor(content: { readonly block: Block; readonly sizeBytes: number } | null) {
+    this.#block = content?.block ?? new Uint8Array(new SharedArrayBuffer(0));
+    this.#sizeBytes = content?.sizeBytes ?? 0;
+    this.#at = 0;
+    this.#isOver = false;
+  }
+
+  /** Null: that was all. */
+  next(): Buffer | null {
+    if (this.#isOver) return null;
+    if (this.#at === this.#sizeBytes) {
+      this.#isOver = true;
+      return END;
+    }
+    const piece = this.#block.subarray(this.#at, Math.min(this.#sizeBytes, this.#at + ICAP_PIECE_BYTES));
+    this.#at += piece.length;
+    return chunkOf(piece);
+  }
+}
+
+/** A copy of its own. */
+export function chunkOf(bytes: Uint8Array): Buffer {
+  return Buffer.concat([Buffer.from(`${bytes.length.toString(16)}\r\n`), bytes, CRLF]);
+}
+
+const CRLF = Buffer.from('\r\n');
