@@ -51,7 +51,7 @@ export interface HeadStart {
 }
 
 const REQUEST_LINE = /^([A-Z]+) ([!-~]+) ICAP\/(\d)\.(\d)$/;
-const HEADER = /^([!#$%&'*+\-.^_`|~0-9A-Za-z]+):[ \t]*([\t -~\x80-\xff]*)$/;
+const HEADER = /^([!#$%&'*+\-.^_`|~0-9A-Za-z]+):([\t -~\x80-\xff]*)$/;
 const METHODS: ReadonlySet<string> = new Set<Method>(['OPTIONS', 'REQMOD', 'RESPMOD']);
 /** Two of them would be two readings of one request. */
 const ONCE: ReadonlySet<string> = new Set(['encapsulated', 'preview']);
@@ -120,7 +120,7 @@ function parseHeaders(lines: readonly string[]): Map<string, string> {
     const [, sentName, sentValue] = HEADER.exec(line) ?? [];
     if (sentName === undefined || sentValue === undefined) throw new IcapProblem(400, 'malformed header');
     const name = sentName.toLowerCase();
-    const value = sentValue.trimEnd();
+    const value = sentValue.trim();
     const before = headers.get(name);
     if (before !== undefined && ONCE.has(name)) throw new IcapProblem(400, `two ${name} headers`);
     headers.set(name, before === undefined ? value : `${before}, ${value}`);
