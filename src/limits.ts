@@ -11,6 +11,10 @@ export const MULTIPART_PART_HEADER_BYTES = 16 * 1024;
 export const MULTIPART_FIELD_BYTES = 8 * 1024;
 /** A body that is only to name a URL, as JSON or as a form without parts: the longest field, percent-encoded. */
 export const URL_BODY_BYTES = 32 * 1024;
+/** What a client may say of a scan, to be kept with it. */
+export const METADATA_BYTES = 1024;
+/** Characters of a scan's URL that are kept with it. */
+export const URL_KEPT_CHARACTERS = 2048;
 /** RFC 2046 section 5.1.1: a boundary has 1 to 70 characters. */
 export const MULTIPART_BOUNDARY_MAX = 70;
 /** Text before the first and after the last delimiter, which RFC 2046 lets a client send and tells us to ignore. */

@@ -102,7 +102,7 @@ const text = z
   .optional();
 
 /** Of a content. */
-const Sha256 = z
+export const Sha256 = z
   .string()
   .regex(/^[0-9a-fA-F]{64}$/, 'must be 64 hex characters')
   .transform((hex) => hex.toLowerCase());

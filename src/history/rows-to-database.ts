@@ -54,10 +54,10 @@ async function insertRows(sql: Queries, rows: readonly ScanRow[], areNew: boolea
     WITH added AS (
       INSERT INTO scans
         (id, user_id, creation_date, last_update, filename, duration_ms, infected, virus_name, env, status, error, engine, size_bytes, sha256,
-          notices, key_id)
+          notices, key_id, metadata, url, signatures)
       SELECT id, user_id, scan_time(id), timestamptz '1970-01-01 00:00:00+00' + last_update_ms * interval '1 millisecond',
         filename, duration_ms, virus_name IS NOT NULL, virus_name, env, status, error, engine,
-        size_bytes, decode(sha256, 'hex'), string_to_array(notices, ' '), key_id
+        size_bytes, decode(sha256, 'hex'), string_to_array(notices, ' '), key_id, metadata, url, signatures
       FROM unnest(
         ${plain(rows, ({ id }) => id)}::uuid[],
         ${plain(rows, ({ userId }) => userId)}::uuid[],
@@ -72,9 +72,12 @@ async function insertRows(sql: Queries, rows: readonly ScanRow[], areNew: boolea
         ${plain(rows, ({ sizeBytes }) => sizeBytes)}::integer[],
         ${plain(rows, ({ sha256 }) => sha256)}::text[],
         ${texts(rows, ({ notices }) => notices.join(' '))}::text[],
-        ${plain(rows, ({ keyId }) => keyId)}::uuid[]
+        ${plain(rows, ({ keyId }) => keyId)}::uuid[],
+        ${texts(rows, ({ metadata }) => metadata)}::text[],
+        ${texts(rows, ({ url }) => url)}::text[],
+        ${texts(rows, ({ signatures }) => signatures)}::text[]
       ) AS given (id, user_id, last_update_ms, filename, duration_ms, virus_name, env, status, error, engine, size_bytes,
-        sha256, notices, key_id)
+        sha256, notices, key_id, metadata, url, signatures)
       ${areNew ? sql`` : sql`ON CONFLICT (user_id, id, creation_date) DO NOTHING`}
       RETURNING user_id, creation_date, status, infected
     )

@@ -1,5 +1,6 @@
 // One scan as the history knows it, and its form in the journal: JSON, read back only with all of its fields.
 import { z } from 'zod';
+import { METADATA_BYTES, URL_KEPT_CHARACTERS } from '../limits.js';
 
 export interface ScanRow {
   /** UUID version 7: its time is the creation date. */
@@ -18,12 +19,18 @@ export interface ScanRow {
   readonly error: string | null;
   /** What has looked, without its signatures: `yara-x/1.7.1` where rules stood in; null: nothing has looked at everything. */
   readonly engine: string | null;
+  /** Their version, as the engine says it; null: the same. */
+  readonly signatures: string | null;
   /** Of the content; null: it never was there as a whole. */
   readonly sizeBytes: number | null;
   /** Of the content, 64 lower-case hex characters; null: the same. */
   readonly sha256: string | null;
   /** What was said beside the verdict, such as `encrypted`, in the order in which it was said. */
   readonly notices: readonly string[];
+  /** What the client has said of it; null: nothing. */
+  readonly metadata: string | null;
+  /** That it was of; null: an upload. */
+  readonly url: string | null;
   readonly env: string;
   /** Epoch milliseconds of the decision. */
   readonly lastUpdateMs: number;
@@ -50,6 +57,8 @@ const journalShape = z.object({
   status: z.int().min(100).max(999),
   error: text.nullable(),
   engine: text.nullable(),
+  // Rows of versions before them have none of these three.
+  signatures: text.nullable().default(null),
   sizeBytes: z.int().min(0).nullable(),
   sha256: z
     .string()
@@ -57,6 +66,8 @@ const journalShape = z.object({
     .nullable(),
   // Rows of versions before it have none.
   notices: z.array(z.string().regex(NOTICE)).max(NOTICES_MAX).default([]),
+  metadata: z.string().max(METADATA_BYTES).nullable().default(null),
+  url: z.string().max(URL_KEPT_CHARACTERS).nullable().default(null),
   env: text,
   lastUpdateMs: z.int().min(0),
 });
@@ -73,9 +84,13 @@ export function storableRow(row: ScanRow): ScanRow {
     status: row.status,
     error: row.error === null ? null : storable(row.error),
     engine: row.engine === null ? null : storable(row.engine),
+    signatures: row.signatures === null ? null : storable(row.signatures),
     sizeBytes: row.sizeBytes,
     sha256: row.sha256,
     notices: row.notices,
+    // The readers of requests have seen to these: they are as short as they must be.
+    metadata: row.metadata,
+    url: row.url === null ? null : row.url.slice(0, URL_KEPT_CHARACTERS),
     env: storable(row.env),
     lastUpdateMs: row.lastUpdateMs,
   };

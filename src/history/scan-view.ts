@@ -4,7 +4,8 @@ import { extensionOf } from '../file-extension.js';
 import type { ScanDetail } from './stats.js';
 import { Detail, wireDetail } from './wire-row.js';
 
-const OK = 200;
+/** The status of a scan with a verdict. */
+export const OK = 200;
 
 export type ScanView = z.infer<typeof ScanView>;
 export const ScanView = z.object({
@@ -23,13 +24,21 @@ export const ScanView = z.object({
   error: Detail.shape.error,
   notices: Detail.shape.notices,
   engine: Detail.shape.engine,
+  signatures: Detail.shape.signatures,
   key: z
     .object({ uuid: z.guid(), name: z.string() })
     .nullable()
     .describe('That it was asked for with, also when it has ended; null: none, but a signed-in user.'),
+  url: Detail.shape.url,
+  metadata: Detail.shape.metadata,
   creationDate: Detail.shape.creationDate,
   lastUpdate: Detail.shape.lastUpdate,
 });
+
+/** A URL without a path is called by its host, which has no extension. */
+function isHost({ filename, url }: ScanDetail): boolean {
+  return url !== null && URL.canParse(url) && new URL(url).hostname === filename;
+}
 
 /** `names`: of keys, by their ids. */
 export function scanView(scan: ScanDetail, names: ReadonlyMap<string, string>): ScanView {
@@ -39,7 +48,7 @@ export function scanView(scan: ScanDetail, names: ReadonlyMap<string, string>): 
   return {
     ...detail,
     state: scan.status === OK ? 'completed' : 'failed',
-    extension: extensionOf(scan.filename),
+    extension: isHost(scan) ? '' : extensionOf(scan.filename),
     key: keyId === null || name === undefined ? null : { uuid: keyId, name },
   };
 }

@@ -1,12 +1,14 @@
-// GET /api/v1/scans and GET /api/v1/scans/{id}: the scans of a key's account, all keys' and the dashboard's, the newest first.
+// GET /api/v1/scans, /api/v1/scans/{id} and /api/v1/files/{sha256}: the scans of a key's account, all keys' and the dashboard's, the newest first.
 import { z } from 'zod';
+import type { Engine } from '../engine/engine.js';
 import { Failure, Unavailable } from '../errors.js';
 import { jsonReply, readQuery } from '../http/json.js';
 import { type KeyRoute, keyCallerErrors } from '../http/key-caller.js';
+import type { Operation } from '../http/openapi.js';
 import { jsonAnswer, pathParameter, queryParameters } from '../http/schema.js';
-import { listQuery } from './query.js';
+import { listQuery, Sha256 } from './query.js';
 import { createScanFinder, type ScanFinderParts, ScanId } from './scan-finder.js';
-import { ScanView, scanView } from './scan-view.js';
+import { OK, ScanView, scanView } from './scan-view.js';
 import { namesOfKeys, nextScans, type ScanDetail, TooSlow } from './stats.js';
 
 const ScanPage = z.object({
@@ -14,7 +16,16 @@ const ScanPage = z.object({
   next: z.string().nullable().describe('The `cursor` of the next page; null: there is none.'),
 });
 
-export function createScanRoutes(parts: ScanFinderParts): KeyRoute[] {
+const FileView = ScanView.extend({
+  current: z.boolean().describe("Whether today's engine has looked, with the signatures that it has today."),
+});
+
+export interface ScanRouteParts extends ScanFinderParts {
+  /** The one that serves; null: none does. */
+  readonly engine: () => Engine | null;
+}
+
+export function createScanRoutes(parts: ScanRouteParts): KeyRoute[] {
   const { sqlOf, onItsWay } = parts;
   const find = createScanFinder(parts);
 
@@ -28,15 +39,7 @@ export function createScanRoutes(parts: ScanFinderParts): KeyRoute[] {
     {
       method: 'GET',
       path: '/api/v1/scans',
-      operation: {
-        summary: "The account's scans, the newest first",
-        description: 'Those of all its keys and of the dashboard, failed ones too. Takes no unit.',
-        tag: 'scans',
-        who: 'key',
-        parameters: queryParameters(listQuery),
-        responses: { 200: jsonAnswer('A page of them.', ScanPage) },
-        errors: keyCallerErrors,
-      },
+      operation: listOperation,
       async handle({ userId }, exchange) {
         const { from: fromMs, to: beforeMs, limit, cursor = null, ...filters } = readQuery(exchange, listQuery);
         await onItsWay.settled(userId);
@@ -54,16 +57,7 @@ export function createScanRoutes(parts: ScanFinderParts): KeyRoute[] {
     {
       method: 'GET',
       path: '/api/v1/scans/{id}',
-      operation: {
-        summary: 'One scan of the account',
-        description:
-          'By its `X-Scan-Id`, from its answer on: also whether a scan is there whose answer never arrived. Takes no unit.',
-        tag: 'scans',
-        who: 'key',
-        parameters: [pathParameter('id', ScanId)],
-        responses: { 200: jsonAnswer('The scan.', ScanView) },
-        errors: [...keyCallerErrors, 'notFound'],
-      },
+      operation: scanOperation,
       async handle({ userId }, _exchange, { id }) {
         const scan = await find(userId, id);
         if (scan === null) throw new Failure('notFound', 'the scan');
@@ -71,7 +65,58 @@ export function createScanRoutes(parts: ScanFinderParts): KeyRoute[] {
         return jsonReply(200, view);
       },
     },
+    {
+      method: 'GET',
+      path: '/api/v1/files/{sha256}',
+      operation: fileOperation,
+      async handle({ userId }, _exchange, { sha256 }) {
+        const known = Sha256.safeParse(sha256);
+        if (!known.success) throw new Failure('notFound', 'the file');
+        await onItsWay.settled(userId);
+        const request = { sha256: known.data, status: OK, after: null, limit: 1 };
+        const [scan] = await nextScans(sqlOf(userId), userId, request).catch(unavailableWhenSlow);
+        if (scan === undefined) throw new Failure('notFound', 'the file');
+        const [view] = await viewsOf(userId, [scan]);
+        return jsonReply(200, { ...view, current: isCurrent(scan, parts.engine()) });
+      },
+    },
   ];
+}
+
+const listOperation: Operation = {
+  summary: "The account's scans, the newest first",
+  description: 'Those of all its keys and of the dashboard, failed ones too. Takes no unit.',
+  tag: 'scans',
+  who: 'key',
+  parameters: queryParameters(listQuery),
+  responses: { 200: jsonAnswer('A page of them.', ScanPage) },
+  errors: keyCallerErrors,
+};
+
+const scanOperation: Operation = {
+  summary: 'One scan of the account',
+  description:
+    'By its `X-Scan-Id`, from its answer on: also whether a scan is there whose answer never arrived. Takes no unit.',
+  tag: 'scans',
+  who: 'key',
+  parameters: [pathParameter('id', ScanId)],
+  responses: { 200: jsonAnswer('The scan.', ScanView) },
+  errors: [...keyCallerErrors, 'notFound'],
+};
+
+const fileOperation: Operation = {
+  summary: 'What is known of a content',
+  description:
+    "The account's newest scan of it that has a verdict, by any of its keys. Nothing is scanned, and it takes no unit.",
+  tag: 'scans',
+  who: 'key',
+  parameters: [pathParameter('sha256', Sha256)],
+  responses: { 200: jsonAnswer('The scan.', FileView) },
+  errors: [...keyCallerErrors, 'notFound'],
+};
+
+function isCurrent({ engine, signatures }: ScanDetail, today: Engine | null): boolean {
+  return engine === today?.label && signatures === today?.signatureVersion;
 }
 
 function unavailableWhenSlow(error: unknown): never {

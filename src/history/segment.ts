@@ -144,8 +144,8 @@ export function isPassing(error: unknown): boolean {
 /** Length, then CRC-32 over the length and the payload; both 32 bits, little-endian. */
 const HEADER_BYTES = 8;
 const LENGTH_BYTES = 4;
-/** A row has three texts of 255 characters, which JSON may write with six bytes each, and less than 1 KB beside them. */
-export const PAYLOAD_MAX_BYTES = 8 * 1024;
+/** A row has five texts of 255 characters, which JSON may write with six bytes each, a URL and metadata with two, and less than 1 KB beside them. */
+export const PAYLOAD_MAX_BYTES = 16 * 1024;
 
 /** Of any record. */
 export const FRAME_MAX_BYTES = HEADER_BYTES + PAYLOAD_MAX_BYTES;

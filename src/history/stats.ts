@@ -66,6 +66,9 @@ export interface ScanDetail extends HistoryRow {
   readonly size_bytes: number | null;
   readonly sha256: string | null;
   readonly key_id: string | null;
+  readonly metadata: string | null;
+  readonly url: string | null;
+  readonly signatures: string | null;
 }
 
 export interface ScanCounts {
@@ -207,7 +210,7 @@ export async function nextScans(
 function detailColumns(sql: Queries): Fragment {
   return sql`
     id, filename, duration_ms, infected, virus_name, env, status, error, notices, creation_date, last_update, engine, size_bytes,
-    encode(sha256, 'hex') AS sha256, key_id`;
+    encode(sha256, 'hex') AS sha256, key_id, metadata, url, signatures`;
 }
 
 /** The names of keys of the user, by their ids; also of those that have ended. */

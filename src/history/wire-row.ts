@@ -52,6 +52,9 @@ export function detailOf(row: ScanRow): ScanDetail {
     size_bytes: row.sizeBytes,
     sha256: row.sha256,
     key_id: row.keyId,
+    metadata: row.metadata,
+    url: row.url,
+    signatures: row.signatures,
   };
 }
 
@@ -71,9 +74,21 @@ export const Detail = Row.extend({
     .string()
     .nullable()
     .describe('What has looked, such as `clamav/1.4.6`; null when nothing has looked at all of it.'),
+  signatures: z
+    .string()
+    .nullable()
+    .describe(
+      'Their version, such as `daily:27000`; null when nothing has looked at all of it, or the scan is older than this field.',
+    ),
+  metadata: z.string().nullable().describe('What the client has said of the scan.'),
+  url: z
+    .string()
+    .nullable()
+    .describe('That it was of, without credentials, cut after 2,048 characters; null for an upload.'),
 });
 
 export function wireDetail(row: ScanDetail): z.infer<typeof Detail> {
-  const { size_bytes: sizeInBytes, sha256, engine } = row;
-  return { ...wireRow(row), infected: row.status === 200 ? row.infected : null, sizeInBytes, sha256, engine };
+  const { size_bytes: sizeInBytes, sha256, engine, signatures, metadata, url } = row;
+  const infected = row.status === 200 ? row.infected : null;
+  return { ...wireRow(row), infected, sizeInBytes, sha256, engine, signatures, metadata, url };
 }

@@ -91,6 +91,10 @@ export abstract class Scan extends ThreadScan implements ContentOwner, Recorded 
   /** As shown; empty while it isn't known. */
   filename: string;
   extension: string;
+  /** What the client says of it; null: nothing. */
+  metadata: string | null;
+  /** That it is of, without credentials; null: an upload, or a text that is no URL. */
+  url: string | null;
   /** The request was there as a whole. */
   isWhole: boolean;
   /** The client has left: nobody reads the answer. */
@@ -141,6 +145,8 @@ export abstract class Scan extends ThreadScan implements ContentOwner, Recorded 
     this.keyId = null;
     this.filename = '';
     this.extension = '';
+    this.metadata = null;
+    this.url = null;
     this.isWhole = false;
     this.isGone = false;
     this.received = null;
@@ -293,6 +299,7 @@ export abstract class Scan extends ThreadScan implements ContentOwner, Recorded 
     this.stage = 'receiving';
     const name = shownNameOf(url);
     this.filename = name.filename;
+    this.url = name.url;
     // An origin may take seconds, which are wasted when the client has left.
     this.#startWatch();
     try {
@@ -511,6 +518,7 @@ export abstract class Scan extends ThreadScan implements ContentOwner, Recorded 
     const { appEnv, now } = this.parts;
     const { scanId, account, keyId, filename, durationMs, virusName, status, error, lookedBy, wholeBytes, sha256 } =
       this;
+    const { metadata, url } = this;
     if (scanId === null) throw new Error('A scan that was not admitted has no row');
     return {
       id: scanId,
@@ -522,9 +530,12 @@ export abstract class Scan extends ThreadScan implements ContentOwner, Recorded 
       status,
       error,
       engine: lookedBy?.label ?? null,
+      signatures: lookedBy?.signatureVersion ?? null,
       sizeBytes: wholeBytes,
       sha256,
       notices: this.notices(),
+      metadata,
+      url,
       env: appEnv,
       lastUpdateMs: now(),
     };
@@ -565,10 +576,11 @@ export abstract class Scan extends ThreadScan implements ContentOwner, Recorded 
 }
 
 /** Of a URL that can't be fetched as well, for its history; empty when it is none. */
-function shownNameOf(url: string): ShownName {
-  try {
-    return nameFromUrl(new URL(url));
-  } catch {
-    return { filename: '', extension: '' };
-  }
+function shownNameOf(text: string): ShownName & { readonly url: string | null } {
+  if (!URL.canParse(text)) return { filename: '', extension: '', url: null };
+  const url = new URL(text);
+  const name = nameFromUrl(url);
+  url.username = '';
+  url.password = '';
+  return { ...name, url: url.href };
 }

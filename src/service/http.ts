@@ -230,9 +230,13 @@ async function openRoutes(
 }
 
 /** What a key may ask for beside scans. */
-function keyRoutes({ postgres, history, admission, findKey }: HttpParts): Route[] {
+function keyRoutes({ postgres, history, admission, signatures, findKey }: HttpParts): Route[] {
+  const engine = (): Engine | null => {
+    const state = signatures.state();
+    return state.kind === 'ready' ? state.engine : null;
+  };
   const routes = [
-    ...createScanRoutes({ sqlOf: postgres.pages, now: Date.now, onItsWay: history }),
+    ...createScanRoutes({ sqlOf: postgres.pages, now: Date.now, onItsWay: history, engine }),
     createAccountRoute({ admission, sqlOf: postgres.requests }),
   ];
   return behindKey(routes, createKeyAccess(findKey, performance.now.bind(performance)));

@@ -24,7 +24,10 @@ const fields = [
   'error',
   'notices',
   'engine',
+  'signatures',
   'key',
+  'url',
+  'metadata',
   'creationDate',
   'lastUpdate',
 ];

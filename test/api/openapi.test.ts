@@ -1,4 +1,5 @@
 // The OpenAPI document is valid, and true: each of its operations is asked, well and badly, and every answer is one that it describes.
+import { createHash } from 'node:crypto';
 import { Validator } from '@seriousme/openapi-schema-validator';
 import { Ajv2020 } from 'ajv/dist/2020.js';
 import addFormats from 'ajv-formats';
@@ -159,6 +160,10 @@ t.test('the OpenAPI document', async (t) => {
     'get /api/v1/scans/{id}': [
       { path: `/api/v1/scans/${await scannedId()}`, headers: key, status: 200 },
       { path: `/api/v1/scans/${unknownId}`, headers: key, status: 404 },
+    ],
+    'get /api/v1/files/{sha256}': [
+      { path: `/api/v1/files/${createHash('sha256').update('known').digest('hex')}`, headers: key, status: 200 },
+      { path: `/api/v1/files/${'0'.repeat(64)}`, headers: key, status: 404 },
     ],
     'get /api/v1/account': [
       { headers: key, status: 200 },

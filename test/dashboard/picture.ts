@@ -33,9 +33,12 @@ function yearOf(userId: string, nowMs: number): ScanRow[] {
         status: 200,
         error: null,
         engine: 'clamav/1.4.6',
+        signatures: 'daily:27000',
         sizeBytes: 48_213 + day * scan,
         sha256: 'ab'.repeat(32),
         notices: [],
+        metadata: null,
+        url: null,
         env: 'PRODUCTION',
         lastUpdateMs: createdMs + 5,
       };

@@ -69,6 +69,9 @@ onEachStore(async (t, store) => {
       sizeInBytes: 1,
       sha256: 'ab'.repeat(32),
       engine: 'clamav/1.4.6',
+      signatures: 'daily:27000',
+      metadata: null,
+      url: null,
     });
     t.match(await (await get(`/${alices[0]?.id}`)).json(), { sizeInBytes: null, sha256: null });
     const failed = alices.find(({ status }) => status !== 200);

@@ -209,7 +209,7 @@ t.test('a row that is too long for a record is refused, and costs no other', asy
   const { journal, unwritten } = await open(t, temporaryFolder(t));
   const rows = someRows(2);
   const first = record(journal, rows[0] ?? rowAt(NOW));
-  await t.rejects(record(journal, rowAt(NOW, { sha256: 'a'.repeat(9000) })), { code: 'unavailable' });
+  await t.rejects(record(journal, rowAt(NOW, { sha256: 'a'.repeat(18_000) })), { code: 'unavailable' });
   t.match(unwritten, [RangeError]);
   await first;
   await record(journal, rows[1] ?? rowAt(NOW));

@@ -94,6 +94,27 @@ onEachStore(async (t, store) => {
     );
   });
 
+  t.test('what a client has said of a scan, its URL and its signatures are kept with the row', async (t) => {
+    const said = ['{"order": "7, \\"8\\""}', 'a\nb\tNULL', '', null];
+    await createRowStore(sql)(
+      said.map((metadata, index) =>
+        rowAt(NOON + index, {
+          metadata,
+          url: metadata === null ? null : 'http://example.com/a,b%22{}',
+          signatures: metadata === null ? null : 'daily:27000+ab12cd34',
+        }),
+      ),
+    );
+    const stored = await sql`SELECT metadata, url, signatures FROM scans ORDER BY id`;
+    t.strictSame(
+      stored.map(({ metadata, url, signatures }) => [metadata, url, signatures]),
+      said.map((metadata) => [
+        metadata,
+        ...(metadata === null ? [null, null] : ['http://example.com/a,b%22{}', 'daily:27000+ab12cd34']),
+      ]),
+    );
+  });
+
   t.test('a batch that comes again, or with others, adds nothing twice', async (t) => {
     const save = createRowStore(sql);
     const rows = mixedRows(60);

@@ -4,15 +4,18 @@ import { z } from 'zod';
 import { Failure } from '../../errors.js';
 import type { Exchange } from '../../http/exchange.js';
 import { parseJson, readQuery } from '../../http/json.js';
-import { MULTIPART_FIELD_BYTES, URL_BODY_BYTES } from '../../limits.js';
+import { METADATA_BYTES, MULTIPART_FIELD_BYTES, URL_BODY_BYTES } from '../../limits.js';
 import { baseName, percentDecoded } from '../filename.js';
 import { assertNotEncoded, readBoundary } from './form-headers.js';
 import { MalformedMultipart } from './malformed-multipart.js';
+import { assertOnce, metadataOf } from './metadata.js';
 import { type FormTarget, MultipartReader } from './multipart-reader.js';
 
 export interface BodyReader {
   /** As shown; null until it is known. */
   readonly filename: string | null;
+  /** Null: nothing was said, or not yet. */
+  readonly metadata: string | null;
   /** What a body may have beside the content: a longer one is too large, whatever is in it. */
   readonly envelopeBytes: number;
   /** The bytes are the reader's only until it returns. What it throws is the end. */
@@ -24,8 +27,15 @@ export interface BodyReader {
 /** RFC 9110 section 8.3.1, without its parameters. */
 const MEDIA_TYPE = /^[!#$%&'*+\-.^_`|~0-9A-Za-z]+\/[!#$%&'*+\-.^_`|~0-9A-Za-z]+$/;
 
+const Metadata = z
+  .string()
+  .describe(
+    `Your own text about the scan, at most ${METADATA_BYTES} bytes: it is kept with it, and means nothing to us.`,
+  );
+
 export const ScanQuery = z.strictObject({
   filename: z.string().optional().describe('The name of a file that is sent as it is, in place of `X-Filename`.'),
+  metadata: Metadata.optional(),
 });
 type ScanQuery = z.infer<typeof ScanQuery>;
 const NO_QUERY: ScanQuery = {};
@@ -36,7 +46,9 @@ export const UrlBody = z.strictObject({
     .max(MULTIPART_FIELD_BYTES)
     .optional()
     .describe('Public http or https URL without credentials; what it answers with is at most 10,485,760 bytes.'),
+  metadata: Metadata.optional(),
 });
+type UrlBody = z.infer<typeof UrlBody>;
 
 /** `formsOnly`: no other body is taken. Throws a Failure, and MalformedMultipart. */
 export function openReader(exchange: Exchange, target: FormTarget, formsOnly: boolean): BodyReader {
@@ -49,16 +61,23 @@ export function openReader(exchange: Exchange, target: FormTarget, formsOnly: bo
     const problem = 'the request has a Content-Range';
     throw boundary === null ? new Failure('badRequest', problem) : new MalformedMultipart(problem);
   }
+  const metadata = saidBeside(headers.get('x-metadata'), query.metadata);
   if (boundary !== null) {
     if (query.filename !== undefined) throw new Failure('badRequest', 'filename: a form has it in its part');
-    return new MultipartReader(boundary, target);
+    return new MultipartReader(boundary, target, metadata);
   }
   const type = headers.get('content-type')?.split(';')[0]?.trim().toLowerCase() ?? '';
   if (formsOnly || !MEDIA_TYPE.test(type)) throw new Failure('unsupportedMediaType');
-  const urlOf = TEXTS.get(type);
-  if (urlOf === undefined) return new RawReader(nameOf(headers.get('x-filename'), query.filename), target);
+  const read = TEXTS.get(type);
+  if (read === undefined) return new RawReader(nameOf(headers.get('x-filename'), query.filename), target, metadata);
   if (query.filename !== undefined) throw new Failure('badRequest', 'filename: a URL has its own');
-  return new UrlReader(urlOf);
+  return new UrlReader(read, metadata);
+}
+
+function saidBeside(header: string | undefined, parameter: string | undefined): string | null {
+  if (header === undefined) return parameter === undefined ? null : metadataOf(parameter);
+  if (parameter !== undefined) throw new Failure('badRequest', 'metadata: given twice');
+  return metadataOf(percentDecoded(header));
 }
 
 function nameOf(header: string | undefined, parameter: string | undefined): string | null {
@@ -69,13 +88,15 @@ function nameOf(header: string | undefined, parameter: string | undefined): stri
 /** The content is the body. */
 class RawReader implements BodyReader {
   readonly filename: string | null;
+  readonly metadata: string | null;
   readonly envelopeBytes: number;
   readonly #target: FormTarget;
 
   /** Throws Failure `filenameMissing`. */
-  constructor(filename: string | null, target: FormTarget) {
+  constructor(filename: string | null, target: FormTarget, metadata: string | null) {
     if (filename === null) throw new Failure('filenameMissing');
     this.filename = filename;
+    this.metadata = metadata;
     this.envelopeBytes = 0;
     this.#target = target;
   }
@@ -89,21 +110,23 @@ class RawReader implements BodyReader {
   }
 }
 
-/** The text of the url in a body of text; undefined: there is none. */
-type UrlOf = (text: string) => string | undefined;
+/** The fields of a body of text. */
+type ReadText = (text: string) => UrlBody;
 
 class UrlReader implements BodyReader {
   readonly filename: null;
+  metadata: string | null;
   /** The bound of these bodies is another one. */
   readonly envelopeBytes: number;
-  readonly #urlOf: UrlOf;
+  readonly #read: ReadText;
   readonly #chunks: Buffer[];
   #bytes: number;
 
-  constructor(urlOf: UrlOf) {
+  constructor(read: ReadText, metadata: string | null) {
     this.filename = null;
+    this.metadata = metadata;
     this.envelopeBytes = Number.MAX_SAFE_INTEGER;
-    this.#urlOf = urlOf;
+    this.#read = read;
     this.#chunks = [];
     this.#bytes = 0;
   }
@@ -118,19 +141,23 @@ class UrlReader implements BodyReader {
     const body = Buffer.concat(this.#chunks);
     // With U+FFFD in the place of its bytes it would be another URL.
     if (!isUtf8(body)) throw new Failure('badRequest', 'The body is not UTF-8');
-    const url = this.#urlOf(body.toString('utf8'));
+    const { url, metadata } = this.#read(body.toString('utf8'));
+    if (metadata !== undefined) {
+      assertOnce(this.metadata);
+      this.metadata = metadataOf(metadata);
+    }
     if (url === undefined) throw new Failure('nothingToScan');
     return url;
   }
 }
 
-function urlOfJson(text: string): string | undefined {
-  const { url } = parseJson(UrlBody, text);
+function readObject(text: string): UrlBody {
+  const body = parseJson(UrlBody, text);
   // The parser takes the last one of two fields with one name, others take the first.
   const fields = Object.values(z.record(z.string(), z.unknown()).parse(JSON.parse(text)));
   const texts = fields.length + fields.filter((field) => field !== null).length;
   if (textsIn(text) !== texts) throw new Failure('badRequest', 'A field is given twice');
-  return url;
+  return body;
 }
 
 /** How many names and texts there are in JSON that has been parsed. */
@@ -143,17 +170,19 @@ function textsIn(json: string): number {
   return quotes / 2;
 }
 
-function urlOfPairs(text: string): string | undefined {
-  let url: string | undefined;
+function readPairs(text: string): UrlBody {
+  const body: UrlBody = {};
   for (const pair of text.split('&')) {
     if (pair === '') continue;
     const equals = pair.indexOf('=');
     const name = formDecoded(equals === -1 ? pair : pair.slice(0, equals));
-    if (name !== 'url') throw new Failure('badRequest', `unknown: ${name}`);
-    if (url !== undefined) throw new Failure('severalFiles');
-    url = equals === -1 ? '' : formDecoded(pair.slice(equals + 1));
+    if (name !== 'url' && name !== 'metadata') throw new Failure('badRequest', `unknown: ${name}`);
+    if (body[name] !== undefined) {
+      throw name === 'url' ? new Failure('severalFiles') : new Failure('badRequest', 'metadata: given twice');
+    }
+    body[name] = equals === -1 ? '' : formDecoded(pair.slice(equals + 1));
   }
-  return url;
+  return body;
 }
 
 function formDecoded(text: string): string {
@@ -164,9 +193,9 @@ function formDecoded(text: string): string {
   }
 }
 
-const TEXTS: ReadonlyMap<string, UrlOf> = new Map([
-  ['application/json', urlOfJson],
-  ['application/x-www-form-urlencoded', urlOfPairs],
+const TEXTS: ReadonlyMap<string, ReadText> = new Map([
+  ['application/json', readObject],
+  ['application/x-www-form-urlencoded', readPairs],
 ]);
 
 export function asFailure(error: unknown): unknown {

@@ -68,6 +68,7 @@ export class HttpScan extends Scan implements FormTarget, TimerOwner {
   protected endReceiving(): void {
     this.#timer.stop();
     if (this.filename === '') this.filename = this.#reader?.filename ?? '';
+    this.metadata = this.#reader?.metadata ?? null;
   }
 
   /** For the exchange: bytes of the body, which are ours only until this returns. */

@@ -11,6 +11,7 @@ import {
 } from '../../limits.js';
 import { baseName } from '../filename.js';
 import { MalformedMultipart } from './malformed-multipart.js';
+import { assertOnce, metadataIn } from './metadata.js';
 import { parsePartHeaders } from './part-headers.js';
 
 export interface FormTarget {
@@ -29,6 +30,7 @@ const CRLF = Buffer.from('\r\n');
 const HEADERS_END = Buffer.from('\r\n\r\n');
 /** What may stand between a delimiter and its CRLF (RFC 2046 transport-padding), in bytes. */
 const PADDING_MAX = 128;
+const NOTHING_SAID: Buffer[] = [];
 /** In the place of an offset: it needs more bytes to decide. */
 const UNDECIDED = -1;
 
@@ -50,16 +52,21 @@ export class MultipartReader {
   /** As shown; null until the head of its part is there. Also of a form that is refused then. */
   filename: string | null;
   readonly envelopeBytes: number;
+  /** Null: nothing was said, or its part is not over. */
+  metadata: string | null;
+  /** Of its part. */
+  #metadata: Buffer[];
   /** Of the part `url`. */
   #url: Buffer[] | null;
   #fileParts: number;
   /** Of the part that is read. */
-  #part: 'file' | 'url' | 'urlBesideFile' | 'other';
+  #part: 'file' | 'url' | 'urlBesideFile' | 'metadata' | 'other';
   #fieldBytes: number;
   /** The name of a part that is a file input which was left empty, unless bytes follow. */
   #leftEmpty: string | null;
 
-  constructor(boundary: string, target: FormTarget) {
+  /** `metadata`: what was said beside the form. */
+  constructor(boundary: string, target: FormTarget, metadata: string | null = null) {
     this.#target = target;
     this.#delimiter = Buffer.from(`\r\n--${boundary}`, 'latin1');
     this.#state = 'start';
@@ -68,6 +75,8 @@ export class MultipartReader {
     this.#marginBytes = 0;
     this.filename = null;
     this.envelopeBytes = MULTIPART_ENVELOPE_BYTES;
+    this.metadata = metadata;
+    this.#metadata = NOTHING_SAID;
     this.#url = null;
     this.#fileParts = 0;
     this.#part = 'other';
@@ -195,6 +204,7 @@ export class MultipartReader {
     if (input[at] === DASH) {
       if (input.length < at + 2) return UNDECIDED;
       if (input[at + 1] !== DASH) throw new MalformedMultipart('boundary followed by other text');
+      this.#endPart();
       this.#state = 'epilogue';
       return at + 2;
     }
@@ -203,6 +213,7 @@ export class MultipartReader {
     if (index - at > PADDING_MAX) throw new MalformedMultipart('too many blanks after a boundary');
     if (input.length < index + 2 && (index === input.length || input[index] === CR)) return UNDECIDED;
     if (input[index] !== CR || input[index + 1] !== LF) throw new MalformedMultipart('boundary followed by other text');
+    this.#endPart();
     this.#parts += 1;
     if (this.#parts > MULTIPART_PARTS_MAX) throw new MalformedMultipart(`more than ${MULTIPART_PARTS_MAX} parts`);
     this.#state = 'headers';
@@ -250,6 +261,10 @@ export class MultipartReader {
     }
   }
 
+  #endPart(): void {
+    if (this.#part === 'metadata') this.metadata = metadataIn(Buffer.concat(this.#metadata));
+  }
+
   #beginPart(name: string, filename: string | null): void {
     this.#fieldBytes = 0;
     this.#part = 'other';
@@ -257,6 +272,7 @@ export class MultipartReader {
     this.#leftEmpty = filename === '' || (filename === null && name === 'file') ? name : null;
     if (this.#leftEmpty === null && filename !== null) this.#beginFile(name, filename);
     else if (name === 'url' && filename === null) this.#beginUrl();
+    else if (name === 'metadata' && filename === null) this.#beginMetadata();
   }
 
   #beginFile(name: string, filename: string): void {
@@ -280,6 +296,12 @@ export class MultipartReader {
     this.#part = 'url';
   }
 
+  #beginMetadata(): void {
+    assertOnce(this.metadata);
+    this.#metadata = [];
+    this.#part = 'metadata';
+  }
+
   #takeContent(bytes: Buffer): void {
     if (this.#leftEmpty !== null) {
       this.#beginFile(this.#leftEmpty, '');
@@ -294,6 +316,7 @@ export class MultipartReader {
       throw new MalformedMultipart(`a field over ${MULTIPART_FIELD_BYTES} bytes`);
     }
     if (this.#part === 'url') this.#url?.push(Buffer.from(bytes));
+    else if (this.#part === 'metadata') this.#metadata.push(Buffer.from(bytes));
     else if (this.#part === 'urlBesideFile' && !isBlank(bytes)) throw new Failure('fileAndUrl');
   }
 }

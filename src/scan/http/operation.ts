@@ -2,7 +2,7 @@
 import { callerErrors } from '../../http/caller.js';
 import type { Headers, Operation } from '../../http/openapi.js';
 import { documented, jsonAnswer, queryParameters } from '../../http/schema.js';
-import { MULTIPART_FIELD_BYTES, UNFINISHED_REFUNDS_PER_HOUR } from '../../limits.js';
+import { METADATA_BYTES, MULTIPART_FIELD_BYTES, UNFINISHED_REFUNDS_PER_HOUR } from '../../limits.js';
 import { ScanQuery, UrlBody } from './body-reader.js';
 import { ScanResult } from './result.js';
 
@@ -34,13 +34,18 @@ function form(schema: object): Readonly<Record<string, object>> {
   return { 'multipart/form-data': { schema: { type: 'object', ...schema } } };
 }
 
-const encodedName = {
-  name: 'X-Filename',
-  in: 'header',
-  description: 'The name of a file that is sent as it is: percent-encoded UTF-8.',
-  schema: { type: 'string' },
-  example: 'r%C3%A9sum%C3%A9.pdf',
+const metadata = {
+  type: 'string',
+  description: `Your own text about the scan, at most ${METADATA_BYTES} bytes: it is kept with it, and means nothing to us.`,
 };
+
+function encodedHeader(name: string, about: string, example: string): Readonly<Record<string, unknown>> {
+  return { name, in: 'header', description: `${about}: percent-encoded UTF-8.`, schema: { type: 'string' }, example };
+}
+const encodedHeaders = [
+  encodedHeader('X-Filename', 'The name of a file that is sent as it is', 'r%C3%A9sum%C3%A9.pdf'),
+  encodedHeader('X-Metadata', 'Your own text about the scan, in place of the field', 'order%207'),
+];
 
 const DESCRIPTION =
   'An infection is not an error: it is a 200 with `infected` true. Whatever was not looked at completely is a 422. ' +
@@ -92,11 +97,11 @@ export const scanOperation: Operation = {
     'addresses only.',
   tag: 'scans',
   who: 'key',
-  parameters: [encodedName, ...queryParameters(ScanQuery)],
+  parameters: [...encodedHeaders, ...queryParameters(ScanQuery)],
   requestBody: {
     required: true,
     content: {
-      ...form({ oneOf: [{ required: ['file'] }, { required: ['url'] }], properties: { file, url } }),
+      ...form({ oneOf: [{ required: ['file'] }, { required: ['url'] }], properties: { file, url, metadata } }),
       'application/octet-stream': { schema: { type: 'string', format: 'binary' } },
       'application/json': { schema: documented(UrlBody, 'input') },
       'application/x-www-form-urlencoded': { schema: documented(UrlBody, 'input') },
@@ -112,7 +117,7 @@ export const signedInOperation: Operation = {
   description: DESCRIPTION,
   tag: 'scans',
   who: 'user',
-  requestBody: { required: true, content: form({ required: ['file'], properties: { file } }) },
+  requestBody: { required: true, content: form({ required: ['file'], properties: { file, metadata } }) },
   responses: { 200: verdict },
   errors: [...callerErrors, ...uploadErrors.filter((code) => code !== 'fileAndUrl' && code !== 'urlRejected')],
   errorHeaders,
