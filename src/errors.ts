@@ -114,6 +114,7 @@ export const unavailableTable = {
   accountChanging: because('The account changes too fast', 2),
   nodesNotReached: because('Not every node can be told; try again', 2),
   redisDown: because('Redis does not answer', 2),
+  sameKeyBusy: because('A request with this Idempotency-Key is still under way', 2),
   signInsBusy: because('Too many sign-ins at once', 1),
   passwordsBusy: because('Too many passwords to check', 2),
   issuerDown: because('The keys of the token issuer are not reachable', 5),

@@ -96,7 +96,7 @@ async function startSide(record: Pick<History, 'assertOpen' | 'append'>): Promis
     onEnded: () => undefined,
   };
   const onSurprise = (_: unknown, error: unknown): void => print('unforeseen', String(error));
-  const { withKey } = createScanRoutes({ scans, access, uploadTimeoutMs: 10_000, onSurprise });
+  const { withKey } = createScanRoutes({ scans, access, once: null, uploadTimeoutMs: 10_000, onSurprise });
   const server = await startServer({
     host: '127.0.0.1',
     port: 0,

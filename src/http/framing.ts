@@ -20,9 +20,11 @@ const SINGLE = new Set([
   'content-type',
   'cookie',
   'host',
+  'idempotency-key',
   'transfer-encoding',
   'x-api-key',
   'x-filename',
+  'x-metadata',
 ]);
 
 /** RFC 9110 section 5.6.2. */

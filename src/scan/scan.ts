@@ -567,11 +567,17 @@ export abstract class Scan extends ThreadScan implements ContentOwner, Recorded 
   }
 
   #answered(): void {
-    if (this.isGone) this.stage = 'gone';
-    else {
+    if (this.isGone) {
+      this.stage = 'gone';
+      this.onLeft();
+    } else {
       this.stage = 'answered';
       this.answer();
     }
+  }
+
+  protected onLeft(): void {
+    // A protocol may have something to undo: it has ended, and nobody is there to be answered.
   }
 }
 

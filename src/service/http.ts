@@ -38,6 +38,7 @@ import { DOWNLOADS_MAX, DRAIN_MS } from '../limits.js';
 import type { EventLog, Log } from '../log.js';
 import { startUpkeep as startOperatorUpkeep } from '../operator/upkeep.js';
 import { dashboardDirectory, packageJsonPath } from '../paths.js';
+import { createKeptAnswers, type KeptAnswers } from '../scan/http/kept-answers.js';
 import { createVerdictCache, type VerdictCache } from '../scan/verdicts/cache.js';
 import type { Postgres } from '../store/postgres.js';
 import type { RedisCommands } from '../store/redis/redis.js';
@@ -172,6 +173,7 @@ async function openRoutes(
     history,
     cache: parts.cache,
     shared: shareVerdicts(config, parts.redis, version),
+    once: { kept: keepAnswers(log, postgres, add), findKey: parts.findKey },
     onEnded(scan) {
       log.event(fieldsOf(scan), 'scan');
       parts.metrics.ended(scan);
@@ -217,16 +219,24 @@ async function openRoutes(
     version,
     httpServer: library.title,
     sandbox,
-    folders: [
-      ...config.signatureFolders.directories,
-      ...config.signatureFolders.optionalDirectories,
-      config.dataDirectory,
-      tmpdir(),
-      dirname(packageJsonPath),
-    ],
+    folders: foldersOf(config),
     securityContact: config.securityContact,
   });
   return { routes, clamd: createClamd(config, log, asked), icap: createIcap(config, log, asked) };
+}
+
+function foldersOf({ signatureFolders: { directories, optionalDirectories }, dataDirectory }: Config): string[] {
+  return [...directories, ...optionalDirectories, dataDirectory, tmpdir(), dirname(packageJsonPath)];
+}
+
+function keepAnswers(log: EventLog, { requests }: Postgres, add: Add): KeptAnswers {
+  const kept = createKeptAnswers({
+    sqlOf: requests,
+    onProblem: (error) =>
+      log.warn({ reason: messageOfError(error) }, 'answers for an Idempotency-Key could not be kept'),
+  });
+  add({ stop: async () => kept.stop() });
+  return kept;
 }
 
 /** What a key may ask for beside scans. */
@@ -248,7 +258,14 @@ async function warmUp(config: Config, log: EventLog, parts: SharedParts): Promis
   const startedMs = performance.now();
   try {
     const cache = createVerdictCache({ limitBytes: 0 });
-    const rest = { access: warmAccess, history: unkeptHistory, cache, shared: null, onEnded: () => undefined };
+    const rest = {
+      access: warmAccess,
+      history: unkeptHistory,
+      cache,
+      shared: null,
+      once: null,
+      onEnded: () => undefined,
+    };
     const { withKey } = openScans(config, log, parts, rest);
     const handle = createRouter([withKey], (_exchange, error) => log.warn({ err: error }, 'a first scan'));
     const place = { host: '127.0.0.1', port: 0, library, handle, onEnd: () => undefined };

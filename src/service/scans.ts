@@ -9,7 +9,7 @@ import type { DescriptorPlan } from '../http/descriptors.js';
 import type { EndedRequest } from '../http/server.js';
 import { MEMORY_RESERVE_SHARE } from '../limits.js';
 import type { EventLog } from '../log.js';
-import { createScanRoutes } from '../scan/http/route.js';
+import { createScanRoutes, type Once } from '../scan/http/route.js';
 import { createUploadMemory, type UploadMemory } from '../scan/memory/memory.js';
 import { createRefunds } from '../scan/refunds.js';
 import type { EndedScan, ScanParts } from '../scan/scan.js';
@@ -33,13 +33,14 @@ export interface Surrounding extends Pick<ScanParts, 'history' | 'onEnded'> {
   readonly access: AccessControl;
   readonly cache: VerdictCache;
   readonly shared: SharedVerdicts | null;
+  readonly once: Once | null;
 }
 
 export function openScans(
   config: Config,
   log: EventLog,
   { refused, pool, signatures, memories, descriptors, version }: SharedByScans,
-  { access, cache, shared, history, onEnded }: Surrounding,
+  { access, cache, shared, once, history, onEnded }: Surrounding,
 ) {
   const scans: ScanParts = {
     pool,
@@ -56,7 +57,7 @@ export function openScans(
     onEnded,
   };
   const { uploadTimeoutMs } = config;
-  return { scans, ...createScanRoutes({ scans, access, uploadTimeoutMs, onSurprise: tellOfSurprises(log) }) };
+  return { scans, ...createScanRoutes({ scans, access, once, uploadTimeoutMs, onSurprise: tellOfSurprises(log) }) };
 }
 
 export function tellOfSurprises(log: EventLog): (exchange: EndedRequest, error: unknown) => void {

@@ -1,6 +1,6 @@
 // A scan that comes by HTTP: the body of an exchange in, the six fields or an error out.
 import { Failure } from '../../errors.js';
-import type { Exchange } from '../../http/exchange.js';
+import type { Exchange, Reply } from '../../http/exchange.js';
 import { CONTENT_LIMIT_BYTES, REFUSED_NAME_MS } from '../../limits.js';
 import { CoarseTimer, type TimerOwner } from '../../waiting/coarse-timer.js';
 import type { Content } from '../content.js';
@@ -141,8 +141,21 @@ export class HttpScan extends Scan implements FormTarget, TimerOwner {
   }
 
   protected answer(): void {
+    this.send(this.reply());
+  }
+
+  protected reply(): Reply {
     const { problem } = this;
-    if (this.verdict === null && !(problem instanceof Failure)) this.#settings.onSurprise(this.#exchange, problem);
-    this.#exchange.reply(replyTo(this));
+    if (this.verdict === null && !(problem instanceof Failure)) this.tellOf(problem);
+    return replyTo(this);
+  }
+
+  protected send(reply: Reply): void {
+    this.#exchange.reply(reply);
+  }
+
+  /** For the log. */
+  protected tellOf(error: unknown): void {
+    this.#settings.onSurprise(this.#exchange, error);
   }
 }

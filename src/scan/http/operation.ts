@@ -16,9 +16,11 @@ const quotaHeaders: Headers = {
 };
 const idHeader: Headers = { 'X-Scan-Id': textHeader('UUID of this scan: the id of its row in the history.') };
 
+const replayedHeader = textHeader('`true`: this is the answer to an earlier request with the same Idempotency-Key.');
+
 /** Once the quota was touched its headers are there, and the id of the row once there is one: not before, in a 400 of the framing or a 503. */
 function errorHeaders(status: number): Headers {
-  if (status === 401 || status === 403) return {};
+  if (status === 401 || status === 403 || status === 409) return {};
   return status === 429 ? quotaHeaders : { ...quotaHeaders, ...idHeader };
 }
 
@@ -42,6 +44,14 @@ const metadata = {
 function encodedHeader(name: string, about: string, example: string): Readonly<Record<string, unknown>> {
   return { name, in: 'header', description: `${about}: percent-encoded UTF-8.`, schema: { type: 'string' }, example };
 }
+const onceHeader = {
+  name: 'Idempotency-Key',
+  in: 'header',
+  description:
+    'Of your own making, for one scan: the same request again within 24 hours has the same answer, with `Idempotent-Replayed: true`, and takes no unit.',
+  schema: { type: 'string', pattern: '^[!-~]{1,255}$' },
+  example: 'order-7',
+};
 const encodedHeaders = [
   encodedHeader('X-Filename', 'The name of a file that is sent as it is', 'r%C3%A9sum%C3%A9.pdf'),
   encodedHeader('X-Metadata', 'Your own text about the scan, in place of the field', 'order%207'),
@@ -97,7 +107,7 @@ export const scanOperation: Operation = {
     'addresses only.',
   tag: 'scans',
   who: 'key',
-  parameters: [...encodedHeaders, ...queryParameters(ScanQuery)],
+  parameters: [onceHeader, ...encodedHeaders, ...queryParameters(ScanQuery)],
   requestBody: {
     required: true,
     content: {
@@ -107,8 +117,16 @@ export const scanOperation: Operation = {
       'application/x-www-form-urlencoded': { schema: documented(UrlBody, 'input') },
     },
   },
-  responses: { 200: verdict },
-  errors: ['keyMissing', 'keyInvalid', 'accountSuspended', ...uploadErrors, 'bodyTooLarge', 'downloadFailed'],
+  responses: { 200: { ...verdict, headers: { ...verdict.headers, 'Idempotent-Replayed': replayedHeader } } },
+  errors: [
+    'keyMissing',
+    'keyInvalid',
+    'conflict',
+    'accountSuspended',
+    ...uploadErrors,
+    'bodyTooLarge',
+    'downloadFailed',
+  ],
   errorHeaders,
 };
 

@@ -1,5 +1,6 @@
 // POST /api/v1/scans and POST /web/scans: credentials in, a scan on its way out, which answers by itself.
-import type { Access, AccessControl } from '../../admission/access.js';
+import { type Access, type AccessControl, liveKey } from '../../admission/access.js';
+import type { Lookups } from '../../admission/lookups.js';
 import { Failure } from '../../errors.js';
 import type { CallerRoute } from '../../http/caller.js';
 import type { Exchange, Reply } from '../../http/exchange.js';
@@ -7,13 +8,23 @@ import type { Route } from '../../http/router.js';
 import type { ScanParts } from '../scan.js';
 import { exhaustedReply } from './answers.js';
 import { type FormSettings, HttpScan } from './http-scan.js';
+import type { KeptAnswers } from './kept-answers.js';
+import { FirstScan, idempotencyKeyOf, RepeatedScan } from './once.js';
 import { scanOperation, signedInOperation } from './operation.js';
 
 export interface ScanRouteParts {
   readonly scans: ScanParts;
   readonly access: AccessControl;
+  /** For requests with an Idempotency-Key; null: it isn't looked at. */
+  readonly once: Once | null;
   readonly uploadTimeoutMs: number;
   readonly onSurprise: FormSettings['onSurprise'];
+}
+
+export interface Once {
+  readonly kept: KeptAnswers;
+  /** The live key of that hash, or null. */
+  readonly findKey: Lookups['find'];
 }
 
 export interface ScanRoutes {
@@ -23,7 +34,7 @@ export interface ScanRoutes {
   readonly signedIn: CallerRoute;
 }
 
-export function createScanRoutes({ scans, access, uploadTimeoutMs, onSurprise }: ScanRouteParts): ScanRoutes {
+export function createScanRoutes({ scans, access, once, uploadTimeoutMs, onSurprise }: ScanRouteParts): ScanRoutes {
   const withUrls = { takesUrls: true, timeoutMs: uploadTimeoutMs, onSurprise };
   const uploadsOnly = { ...withUrls, takesUrls: false };
 
@@ -37,12 +48,31 @@ export function createScanRoutes({ scans, access, uploadTimeoutMs, onSurprise }:
     }
   }
 
+  async function scanOnce(exchange: Exchange, { kept, findKey }: Once): Promise<Reply | null> {
+    const header = exchange.headers.get('x-api-key');
+    const { userId } = await liveKey(header, findKey);
+    const claimed = await kept.claim(userId, idempotencyKeyOf(exchange), () => exchange.isGone());
+    exchange.vouch();
+    if (claimed.kind === 'answered') {
+      new RepeatedScan(scans, exchange, withUrls, claimed).begin(userId);
+      return null;
+    }
+    const scan = new FirstScan(scans, exchange, withUrls, { kept, claim: claimed.claim });
+    try {
+      return admit(exchange, scan, await access.withApiKey(header));
+    } catch (error) {
+      scan.drop();
+      throw error;
+    }
+  }
+
   return {
     withKey: {
       method: 'POST',
       path: '/api/v1/scans',
       operation: scanOperation,
       handle(exchange) {
+        if (once !== null && exchange.headers.has('idempotency-key')) return scanOnce(exchange, once);
         const scan = new HttpScan(scans, exchange, withUrls);
         const asked = access.withApiKey(exchange.headers.get('x-api-key'), scan);
         return asked instanceof Promise ? admitLater(exchange, scan, asked) : admit(exchange, scan, asked);

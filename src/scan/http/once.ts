@@ -1,0 +1,167 @@
+// A scan that is answered once for its Idempotency-Key: the first request scans and its answer is kept; the same request again is compared by its bytes, and answered the same.
+import { createHash, type Hash } from 'node:crypto';
+import { Failure } from '../../errors.js';
+import type { Exchange, Reply } from '../../http/exchange.js';
+import { failureReply } from '../../http/failure.js';
+import { assertWithin } from '../content.js';
+import type { ScanParts } from '../scan.js';
+import { type FormSettings, HttpScan } from './http-scan.js';
+import type { Claim, KeptAnswer, KeptAnswers } from './kept-answers.js';
+
+/** Visible ASCII. */
+const KEY = /^[!-~]{1,255}$/;
+const KEPT_HEADER = /^X-Scan-/;
+
+/** Of a request that has one. Throws Failure `badRequest`. */
+export function idempotencyKeyOf({ headers }: Exchange): string {
+  const key = headers.get('idempotency-key') ?? '';
+  if (!KEY.test(key)) throw new Failure('badRequest', 'Idempotency-Key: must be 1 to 255 visible ASCII characters');
+  return key;
+}
+
+interface Sent {
+  /** Null: a URL. */
+  readonly sha256: string | null;
+  /** As it was sent; null: a file. */
+  readonly url: string | null;
+  readonly filename: string;
+  readonly metadata: string | null;
+}
+
+/** Over all that the answer and the row depend on. */
+function fingerprintOf({ sha256, url, filename, metadata }: Sent): string {
+  // The name of a URL's content comes from the URL.
+  const parts = url === null ? ['file', sha256, filename, metadata] : ['url', url, metadata];
+  return createHash('sha256').update(JSON.stringify(parts)).digest('hex');
+}
+
+/** The first one. What arrived whole is scanned also when its client has left: the client comes back with the same key. */
+export class FirstScan extends HttpScan {
+  readonly #kept: KeptAnswers;
+  readonly #claim: Claim;
+  #sentUrl: string | null;
+
+  constructor(
+    parts: ScanParts,
+    exchange: Exchange,
+    settings: FormSettings,
+    { kept, claim }: { readonly kept: KeptAnswers; readonly claim: Claim },
+  ) {
+    super(parts, exchange, settings);
+    this.#kept = kept;
+    this.#claim = claim;
+    this.#sentUrl = null;
+  }
+
+  protected override fetchUrl(url: string): void {
+    this.#sentUrl = url;
+    super.fetchUrl(url);
+  }
+
+  override onGone(reason: Error): void {
+    if (!this.isWhole) super.onGone(reason);
+  }
+
+  protected override signal(): AbortSignal {
+    return new AbortController().signal;
+  }
+
+  /** It isn't admitted. */
+  override drop(): void {
+    super.drop();
+    this.giveUp();
+  }
+
+  /** The client has left before all of it was here. */
+  protected override onLeft(): void {
+    this.giveUp();
+  }
+
+  giveUp(): void {
+    this.#kept.giveUp(this.#claim).catch((error: unknown) => this.tellOf(error));
+  }
+
+  protected override answer(): void {
+    const reply = this.reply();
+    void this.#keep(reply).then(() => this.send(reply));
+  }
+
+  async #keep(reply: Reply): Promise<void> {
+    const { status, headers, body } = reply;
+    const { sha256, filename, metadata } = this;
+    const isAboutContent = sha256 !== null || this.#sentUrl !== null;
+    try {
+      if (status >= 500 || !isAboutContent || this.scanId === null || typeof body !== 'string') {
+        await this.#kept.giveUp(this.#claim);
+        return;
+      }
+      const keptHeaders: Record<string, string> = {};
+      for (const [name, value] of Object.entries(headers ?? {})) {
+        if (KEPT_HEADER.test(name) && typeof value === 'string') keptHeaders[name] = value;
+      }
+      const fingerprint = fingerprintOf({ sha256, url: this.#sentUrl, filename, metadata });
+      await this.#kept.complete(this.#claim, fingerprint, { status, headers: keptHeaders, body });
+    } catch (error) {
+      // The client has its answer; the same request again scans again.
+      this.tellOf(error);
+    }
+  }
+}
+
+/** The same key again, with an answer that is there: what is sent is compared, not kept, and takes no unit. */
+export class RepeatedScan extends HttpScan {
+  readonly #fingerprint: string;
+  readonly #answer: KeptAnswer;
+  readonly #hash: Hash;
+  #bytes: number;
+
+  constructor(
+    parts: ScanParts,
+    exchange: Exchange,
+    settings: FormSettings,
+    { fingerprint, answer }: { readonly fingerprint: string; readonly answer: KeptAnswer },
+  ) {
+    super(parts, exchange, settings);
+    this.#fingerprint = fingerprint;
+    this.#answer = answer;
+    this.#hash = createHash('sha256');
+    this.#bytes = 0;
+  }
+
+  override onFileBytes(bytes: Uint8Array): void {
+    this.#bytes += bytes.length;
+    assertWithin(this.limitBytes, this.#bytes);
+    this.#hash.update(bytes);
+  }
+
+  protected override endOfContent(): void {
+    if (this.#bytes === 0) throw new Failure('fileEmpty');
+    this.endReceiving();
+    const { filename, metadata } = this;
+    this.#compare({ sha256: this.#hash.digest('hex'), url: null, filename, metadata });
+  }
+
+  protected override fetchUrl(url: string): void {
+    this.endReceiving();
+    const { filename, metadata } = this;
+    this.#compare({ sha256: null, url, filename, metadata });
+  }
+
+  #compare(sent: Sent): void {
+    if (fingerprintOf(sent) !== this.#fingerprint) {
+      throw new Failure('conflict', 'This Idempotency-Key was used for other content');
+    }
+    this.isDecided = true;
+    const { status, headers, body } = this.#answer;
+    this.send({ status, headers: { ...headers, 'Idempotent-Replayed': 'true' }, body });
+  }
+
+  protected override fail(problem: unknown): void {
+    if (this.isDecided) return;
+    this.isDecided = true;
+    this.endReceiving();
+    if (this.isGone) return;
+    if (!(problem instanceof Failure)) this.tellOf(problem);
+    this.send(failureReply(problem instanceof Failure ? problem : new Failure('internal', this.requestId)));
+  }
+}
