@@ -1,16 +1,19 @@
 // SPDX-License-Identifier: GPL-2.0-only
 // Things for which Node has no call: a process gives up its core dumps, and pages that it doesn't need; a thread rings a bell at another one,
-// and says how urgent it is; open files come by a UNIX socket.
+// sleeps until it is woken, and says how urgent it is; open files come by a UNIX socket.
+#include <linux/futex.h>
 #include <napi.h>
 #include <sched.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <cerrno>
 #include <cstdint>
 #include <cstring>
+#include <ctime>
 #include <string>
 
 #include "bell.h"
@@ -69,6 +72,36 @@ Napi::Value ComesFirst(const Napi::CallbackInfo& info) {
   return info.Env().Undefined();
 }
 
+// A word of an Int32Array, in memory that threads share.
+int32_t* WordOf(const Napi::CallbackInfo& info) {
+  Napi::Env env = info.Env();
+  if (!info[0].IsTypedArray() || info[0].As<Napi::TypedArray>().TypedArrayType() != napi_int32_array || !info[1].IsNumber()) {
+    throw Napi::TypeError::New(env, "a word is one of an Int32Array, by its index");
+  }
+  auto words = info[0].As<Napi::Int32Array>();
+  const uint32_t index = info[1].As<Napi::Number>().Uint32Value();
+  if (index >= words.ElementLength()) throw Napi::RangeError::New(env, "there is no such word");
+  return words.Data() + index;
+}
+
+// sleepOnWord(words, index, expected, limitMs): until it is woken, or the time is over. Not at all where the word isn't what is expected. futex(2).
+Napi::Value SleepOnWord(const Napi::CallbackInfo& info) {
+  int32_t* word = WordOf(info);
+  const int32_t expected = info[2].ToNumber().Int32Value();
+  const uint32_t limit_ms = info[3].ToNumber().Uint32Value();
+  timespec limit = {};
+  limit.tv_sec = limit_ms / 1000;
+  limit.tv_nsec = static_cast<long>(limit_ms % 1000) * 1000000;
+  syscall(SYS_futex, word, FUTEX_WAIT_PRIVATE, expected, &limit, nullptr, 0);
+  return info.Env().Undefined();
+}
+
+// wakeWord(words, index): the thread that sleeps on it.
+Napi::Value WakeWord(const Napi::CallbackInfo& info) {
+  syscall(SYS_futex, WordOf(info), FUTEX_WAKE_PRIVATE, 1, nullptr, nullptr, 0);
+  return info.Env().Undefined();
+}
+
 Napi::Object Initialize(Napi::Env env, Napi::Object exports) {
   exports["forbidCoreDumps"] = Napi::Function::New(env, ForbidCoreDumps, "forbidCoreDumps");
   exports["openBell"] = Napi::Function::New(env, sluice::bell::Open, "openBell");
@@ -80,6 +113,8 @@ Napi::Object Initialize(Napi::Env env, Napi::Object exports) {
   exports["startReceiver"] = Napi::Function::New(env, sluice::receiver::Start, "startReceiver");
   exports["stopReceiver"] = Napi::Function::New(env, sluice::receiver::Stop, "stopReceiver");
   exports["closeReceiver"] = Napi::Function::New(env, sluice::receiver::Close, "closeReceiver");
+  exports["sleepOnWord"] = Napi::Function::New(env, SleepOnWord, "sleepOnWord");
+  exports["wakeWord"] = Napi::Function::New(env, WakeWord, "wakeWord");
   exports["discardPages"] = Napi::Function::New(env, DiscardPages, "discardPages");
   return exports;
 }

@@ -9,6 +9,9 @@ export interface ProcessAddon {
   openBell(onRing: () => void): number;
   ringBell(number: number): void;
   closeBell(number: number): void;
+  /** Sleeps until the word is woken, or for so long; not at all where it isn't what is expected. May return before that. */
+  sleepOnWord(words: Int32Array, index: number, expected: number, limitMs: number): void;
+  wakeWord(words: Int32Array, index: number): void;
   /** The whole pages among the bytes are zeros from now on. */
   discardPages(bytes: Uint8Array): void;
   /**

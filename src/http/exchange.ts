@@ -1,7 +1,6 @@
 // One request from its headers to its answer: headers checked once, the body handed on as it arrives, one answer. That the client has gone is a state of it.
 import { type Failure, Unavailable } from '../errors.js';
 import { DRAIN_BYTES, DRAIN_MS, DRAIN_SILENCE_MS, JSON_BODY_BYTES } from '../limits.js';
-import { CoarseTimer, type TimerOwner } from '../waiting/coarse-timer.js';
 import type { BodyBudget } from './body-budget.js';
 import { type Framing, readFraming } from './framing.js';
 import { requestIdOf } from './request-id.js';
@@ -28,8 +27,10 @@ export interface BodySink {
 export interface ExchangeHost {
   readonly turns: Turns;
   readonly bodies: BodyBudget;
-  /** Those whose sockets are read, and may be silent for long: `keepReading` is called every few seconds. */
-  readonly read: Set<Pick<Exchange, 'keepReading'>>;
+  /** Its socket is read from now on, and may be silent for long: `keepReading` is called every few seconds, `rest` every few milliseconds. */
+  reads(exchange: Exchange): void;
+  /** Not any more. */
+  readsNot(exchange: Exchange): void;
   /** The connection ends with an answer that is given now, because this process does. */
   readonly isRetiring: boolean;
   /** Status null: the client went away before its answer was out. */
@@ -37,10 +38,8 @@ export interface ExchangeHost {
 }
 
 const BODILESS: readonly number[] = [204, 304];
-/** Most answers are there before that, and are spared what it costs. */
-const WATCHED_AFTER_MS = 100;
 
-export class Exchange implements Framing, WireOwner, Ready, TimerOwner {
+export class Exchange implements Framing, WireOwner, Ready {
   readonly headers: Framing['headers'];
   readonly body: Framing['body'];
   readonly problem: Framing['problem'];
@@ -86,7 +85,10 @@ export class Exchange implements Framing, WireOwner, Ready, TimerOwner {
   #drainBytes: number;
   #silence: NodeJS.Timeout | null;
   #drainEnd: NodeJS.Timeout | null;
-  #watch: CoarseTimer | null;
+  /** That the client leaves is looked for. */
+  #isWatched: boolean;
+  /** Its answer takes longer than most. */
+  #isSlow: boolean;
 
   /** Takes a request over from the HTTP library; to be called before its handler returns. */
   constructor(wire: Wire, host: ExchangeHost) {
@@ -124,10 +126,11 @@ export class Exchange implements Framing, WireOwner, Ready, TimerOwner {
     this.#drainBytes = 0;
     this.#silence = null;
     this.#drainEnd = null;
-    this.#watch = null;
+    this.#isWatched = false;
+    this.#isSlow = false;
     host.turns.hear(this);
     wire.open(this, !this.#isWhole);
-    if (!this.#isWhole) host.read.add(this);
+    if (!this.#isWhole) host.reads(this);
   }
 
   /** Of the other end of the connection, which may be a proxy. To be asked before anything is waited for: it goes with the connection. */
@@ -196,36 +199,38 @@ export class Exchange implements Framing, WireOwner, Ready, TimerOwner {
   /** Goes on after that. */
   resumeBody(): void {
     this.#isHeld = false;
-    // The end of the body holds the socket as well, until the answer is out.
+    // Behind its end the socket is read again with the answer.
     if (!this.#isWhole) this.#resumeReading();
   }
 
   /**
-   * Lets the socket be read on, a tenth of a second later, while a slow answer is made, once the body is there: else a client that leaves is noticed only
-   * with the answer. The price: a request that comes before the answer closes the connection (uWebSockets.js).
+   * Lets the socket be read on while a slow answer is made, once the body is there: else a client that leaves is noticed only with the answer. The price: a
+   * request that comes before the answer closes the connection (uWebSockets.js).
    */
   watch(): void {
-    if (this.#isEnded || !this.#isWhole || this.#watch !== null) return;
-    this.#watch = new CoarseTimer(this);
-    this.#watch.start(WATCHED_AFTER_MS);
-  }
-
-  onDue(): void {
+    if (this.#isEnded || !this.#isWhole || this.#isWatched) return;
+    this.#isWatched = true;
     this.#resumeReading();
-    this.#host.read.add(this);
+    this.#host.reads(this);
   }
 
   /** Ends the watch: a request that comes now is answered after this one. */
   unwatch(): void {
-    if (this.#watch === null || !this.#isWhole) return;
-    this.#stopWatch();
-    this.#pause();
+    if (!this.#isWatched) return;
+    this.#isWatched = false;
+    if (this.#isSlow) this.rest();
   }
 
-  #stopWatch(): void {
-    this.#host.read.delete(this);
-    this.#watch?.stop();
-    this.#watch = null;
+  /**
+   * Until the answer is out the socket isn't read: uWebSockets.js closes a connection whose next request arrives before that. What is answered sooner is
+   * spared it, since each change of what a socket is asked for costs four calls of the kernel.
+   */
+  rest(): void {
+    if (!this.#isWhole) return;
+    this.#isSlow = true;
+    if (this.#isWatched) return;
+    this.#host.readsNot(this);
+    this.#pause();
   }
 
   keepReading(): void {
@@ -237,14 +242,9 @@ export class Exchange implements Framing, WireOwner, Ready, TimerOwner {
   onBytes(bytes: Uint8Array, isLast: boolean): void {
     this.#host.turns.hear(this);
     this.#isWhole = isLast;
-    if (isLast) {
-      this.#host.read.delete(this);
-      // Until the answer is out: uWebSockets.js closes a connection whose next request arrives before that.
-      this.#pause();
-    }
     switch (this.#mode) {
       case 'kept':
-        this.#pause();
+        if (!isLast) this.#pause();
         if (bytes.length > 0) this.#keep(bytes);
         return;
       case 'received':
@@ -346,6 +346,8 @@ export class Exchange implements Framing, WireOwner, Ready, TimerOwner {
   /** Its turn has come. */
   give(): void {
     if (this.#isEnded || this.#reply === null) return;
+    // The library ends the connection of a client that doesn't take its answer.
+    this.#host.readsNot(this);
     this.#resumeReading();
     const wire = this.#wire;
     if (this.#isButOneByte) {
@@ -403,7 +405,7 @@ export class Exchange implements Framing, WireOwner, Ready, TimerOwner {
   #end(status: number | null): void {
     if (this.#isEnded) return;
     this.#isEnded = true;
-    this.#stopWatch();
+    this.#host.readsNot(this);
     this.#forgetBody();
     this.#wake?.();
     if (this.#heldBytes > 0) this.#host.bodies.giveBack(this.#heldBytes);

@@ -1,4 +1,5 @@
 // The HTTP server: a library listening, every request as an exchange, stopping without cutting anybody off.
+import { CoarseTimer, type TimerOwner } from '../waiting/coarse-timer.js';
 import { endsWithin } from '../waiting/within.js';
 import { BodyBudget } from './body-budget.js';
 import type { ConnectionLimits } from './connections.js';
@@ -62,18 +63,36 @@ const UNLIMITED: ConnectionLimits = {
   groupOf: (address) => address,
 };
 
+/** Most answers are there before that, or half of it. */
+const REST_AFTER_MS = 20;
+
 /** The requests without an answer, and what waits for a change of their number, or of the connections'. */
-class Requests implements ExchangeHost {
+class Requests implements ExchangeHost, TimerOwner {
   readonly turns = new Turns();
   readonly bodies = new BodyBudget();
-  readonly read = new Set<Pick<Exchange, 'keepReading'>>();
+  readonly read = new Set<Exchange>();
   isRetiring = false;
   count = 0;
   readonly #onEnd: ServerOptions['onEnd'];
   readonly #waiting = new Set<() => void>();
+  readonly #resting = new CoarseTimer(this);
 
   constructor(onEnd: ServerOptions['onEnd']) {
     this.#onEnd = onEnd;
+  }
+
+  reads(exchange: Exchange): void {
+    this.read.add(exchange);
+    if (!this.#resting.isGoing) this.#resting.start(REST_AFTER_MS);
+  }
+
+  readsNot(exchange: Exchange): void {
+    this.read.delete(exchange);
+  }
+
+  onDue(): void {
+    for (const exchange of this.read) exchange.rest();
+    if (this.read.size > 0) this.#resting.start(REST_AFTER_MS);
   }
 
   changed(): void {

@@ -78,7 +78,7 @@ export const FIELD = {
   durationMs: 10,
 } as const;
 
-/** Words before the slots: those of the ring, and the kernel's number of the thread. */
+/** Words before the slots: those of the ring, the kernel's number of the thread, and whether it sleeps (doze.ts). */
 export const THREAD_ID = 2;
 /** The thread has not said its number yet; and: it can't know it. */
 export const ID_UNSAID = 0;

@@ -6,8 +6,9 @@ import { scanWorkerPath } from '../../paths.js';
 import { servingNow } from '../serving.js';
 import { PLAINLY_CLEAN, type RawAnswer } from '../verdict.js';
 import type { BellRope } from './bell.js';
+import { wakeThread } from './doze.js';
 import type { HangWatch } from './hang-watch.js';
-import { NO_SLOT, ServingRing, TURN } from './ring.js';
+import { NO_SLOT, ServingRing } from './ring.js';
 import {
   type EngineWork,
   FIELD,
@@ -130,7 +131,7 @@ export class ThreadSlot {
     if (this.scan === null) this.scan = scan;
     else this.next = scan;
     this.#ring.post();
-    Atomics.notify(this.#memory.words, TURN);
+    wakeThread(this.#memory.words);
   }
 
   /** Takes back the scan that was posted behind another one; false: the thread has begun it. */
@@ -187,7 +188,10 @@ export class ThreadSlot {
   /** Ends the thread, once native code lets go of it. */
   async end(): Promise<void> {
     this.isEnding = true;
-    await this.#piscina.destroy();
+    const ended = this.#piscina.destroy();
+    // It ends when it is back from native code.
+    wakeThread(this.#memory.words);
+    await ended;
   }
 
   #write(at: number, scan: ThreadScan, { nativeEpoch, rules }: EngineWork): void {

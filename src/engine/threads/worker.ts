@@ -8,8 +8,9 @@ import { scanPlain } from '../clamav/addon.js';
 import { PLAINLY_CLEAN, type RawAnswer, readAnswer } from '../verdict.js';
 import { compileRules, loadYara, type RuleScanner } from '../yara/yara-x.js';
 import { takeRope } from './bell.js';
+import { sleeper } from './doze.js';
 import { createNote } from './in-flight.js';
-import { NO_SLOT, ThreadRing, TURN } from './ring.js';
+import { NO_SLOT, ThreadRing } from './ring.js';
 import { createConfinement } from './sandbox.js';
 import {
   FIELD,
@@ -34,6 +35,7 @@ export function serveScans(start: ThreadStart): never {
   const side = new ThreadRing(words);
   const note = createNote(settings.inFlight, place);
   const ringOut = takeRope(bell);
+  const sleep = sleeper(words);
   const look = createLook(
     createPost(port),
     isConfinedAhead ? confinedAhead(settings.sandbox) : createConfinement(settings.sandbox, loadYara),
@@ -45,7 +47,7 @@ export function serveScans(start: ThreadStart): never {
     const slot = at === NO_SLOT ? undefined : slots[at];
     if (slot === undefined) {
       note.leave();
-      Atomics.wait(words, TURN, side.seen());
+      sleep(side.seen());
       continue;
     }
     // Before the content is looked at: a crash must not be faster.

@@ -6,6 +6,7 @@ import { createInterface } from 'node:readline';
 import { setTimeout as delay } from 'node:timers/promises';
 import { messageOfError } from '../../error-text.js';
 import type { Log } from '../../log.js';
+import { startWaiting } from '../../urgency.js';
 import { endsWithin } from '../../waiting/within.js';
 import { answers } from '../data-lock.js';
 import { codeOf, StoreError, StoreInUse } from '../store-error.js';
@@ -119,13 +120,16 @@ async function tryStart(options: DatabaseServerOptions): Promise<Start> {
 
 /** A group of its own: what a terminal sends to all is not for it, since the servers need it to the end. */
 export function run([program = '', ...args]: readonly string[]): ChildProcess {
-  return spawn(program, args, {
-    cwd: '/',
-    // Nothing of ours: passwords are in there.
-    env: { PATH: SYSTEM_PATH, LC_ALL: 'C', TZ: 'UTC' },
-    stdio: ['ignore', 'ignore', 'pipe'],
-    detached: true,
-  });
+  // Rows are written behind the answers: the thread that gives these comes first.
+  return startWaiting(() =>
+    spawn(program, args, {
+      cwd: '/',
+      // Nothing of ours: passwords are in there.
+      env: { PATH: SYSTEM_PATH, LC_ALL: 'C', TZ: 'UTC' },
+      stdio: ['ignore', 'ignore', 'pipe'],
+      detached: true,
+    }),
+  );
 }
 
 /** Resolves when its output has been read as well. */

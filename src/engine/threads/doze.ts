@@ -1,0 +1,31 @@
+// How a scan thread waits for its next scan, and how it is woken: by a word that both sides share, with one call of the kernel, and none where the thread is awake.
+import { type ProcessAddon, processAddon } from '../../process-addon.js';
+import { TURN } from './ring.js';
+
+/** Of the words: the thread sleeps, or is about to, and wants to be woken. */
+export const ASLEEP = 3;
+/** A thread that is to end is woken. This is for one whose process ends without a word. */
+const LOOK_MS = 250;
+
+type Waking = Pick<ProcessAddon, 'sleepOnWord' | 'wakeWord'>;
+
+/** Posts a change of the word to the thread: to be called after it. */
+export function wakeThread(words: Int32Array, addon: Waking | null = processAddon()): void {
+  if (Atomics.exchange(words, ASLEEP, 0) === 0) return;
+  if (addon === null) Atomics.notify(words, TURN);
+  else addon.wakeWord(words, TURN);
+}
+
+/**
+ * Returns what waits until the word is no longer as it was seen; it may return before that. Atomics.wait would make two calls of the kernel of each
+ * waking, and a thread that is woken by it stands still at once behind a lock that the waking one still has. To be called before the thread is confined: it may
+ * load the addon.
+ */
+export function sleeper(words: Int32Array, addon: Waking | null = processAddon()): (seen: number) => void {
+  return (seen) => {
+    Atomics.store(words, ASLEEP, 1);
+    // Whoever changes the word from here on sees that, and what was changed before is seen by the call.
+    if (addon === null) Atomics.wait(words, TURN, seen, LOOK_MS);
+    else addon.sleepOnWord(words, TURN, seen, LOOK_MS);
+  };
+}

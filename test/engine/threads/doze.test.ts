@@ -1,0 +1,53 @@
+// How a scan thread sleeps and is woken: no change of the word is slept over, by the addon and without it.
+import { Worker } from 'node:worker_threads';
+import t from 'tap';
+import { ASLEEP, wakeThread } from '../../../src/engine/threads/doze.js';
+import { ENDED, TURN } from '../../../src/engine/threads/ring.js';
+import { processAddon } from '../../../src/process-addon.js';
+
+const CHANGES = 20_000;
+const doze = new URL('../../../src/engine/threads/doze.js', import.meta.url).href;
+const loader = new URL('../../../src/process-addon.js', import.meta.url).href;
+
+/** A thread that repeats each change of the word in another one, and sleeps in between. */
+function startThread(words: Int32Array, withAddon: boolean): Worker {
+  const code = `
+    const { workerData: words } = require('node:worker_threads');
+    Promise.all([import(${JSON.stringify(doze)}), import(${JSON.stringify(loader)})]).then(([{ sleeper }, { processAddon }]) => {
+      const sleep = sleeper(words, ${withAddon} ? processAddon() : null);
+      for (let seen = 0; ; ) {
+        const now = Atomics.load(words, ${TURN});
+        if (now === seen) { sleep(seen); continue; }
+        seen = now;
+        Atomics.store(words, ${ENDED}, seen);
+        Atomics.notify(words, ${ENDED});
+      }
+    });
+  `;
+  return new Worker(code, { eval: true, workerData: words });
+}
+
+for (const withAddon of [true, false]) {
+  t.test(
+    `${CHANGES} changes, each of which a thread must see before the next one, ${withAddon ? 'by the addon' : 'without it'}`,
+    async (t) => {
+      const words = new Int32Array(new SharedArrayBuffer(64));
+      const addon = withAddon ? processAddon() : null;
+      t.equal(addon !== null, withAddon);
+      const thread = startThread(words, withAddon);
+      let slept = 0;
+      for (let change = 1; change <= CHANGES; change += 1) {
+        if (Atomics.load(words, ASLEEP) === 1) slept += 1;
+        Atomics.store(words, TURN, change);
+        wakeThread(words, addon);
+        while (Atomics.load(words, ENDED) !== change) Atomics.wait(words, ENDED, change - 1, 10_000);
+      }
+      t.ok(slept > 0, `asleep ${slept} times`);
+      const startedMs = performance.now();
+      const ended = thread.terminate();
+      wakeThread(words, addon);
+      await ended;
+      t.ok(performance.now() - startedMs < 10_000, 'a sleeping thread ends');
+    },
+  );
+}
