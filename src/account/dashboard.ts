@@ -2,6 +2,7 @@
 
 import { freePlanOf, type Plans } from '../config/plans.js';
 import { messageOfError } from '../error-text.js';
+import type { Exchange } from '../http/exchange.js';
 import type { Log } from '../log.js';
 import type { SqlOf } from '../store/postgres.js';
 import { createAuthenticate } from './authenticate.js';
@@ -86,6 +87,9 @@ export async function openDashboard(options: DashboardOptions) {
       now,
       onProblem: (error) => log.warn({ reason: messageOfError(error) }, 'the last use of a session was not written'),
     }),
+    /** Where a request comes from, behind proxies that are trusted. */
+    addressOf: (exchange: Exchange): string =>
+      clientAddress(exchange.remoteAddress(), exchange.headers.get('x-forwarded-for')),
     /** For anybody. */
     publicRoutes: createSignInRoutes({
       sqlOf,

@@ -1,6 +1,7 @@
 // GET /web/scans/stats/export: the signed-in user's scans as CSV (RFC 4180), filtered as the list is, sent as fast as the client takes them; no cell is a formula, whatever a file was called.
 import { Unavailable } from '../errors.js';
 import type { CallerRoute } from '../http/caller.js';
+import { csvHead, csvLine } from '../http/csv.js';
 import { readQuery } from '../http/json.js';
 import type { Operation } from '../http/openapi.js';
 import { queryParameters } from '../http/schema.js';
@@ -38,9 +39,9 @@ export function createExportRoute({ sqlOf, log, onItsWay }: ExportParts): Caller
   async function* pieces(userId: string, filters: Filters, first: readonly ScanDetail[]): AsyncGenerator<string> {
     change(userId, 1);
     try {
-      yield csvHead;
+      yield csvHead(csvColumns);
       for (let rows = first; rows.length > 0; ) {
-        yield rows.map(csvLine).join('');
+        yield rows.map((row) => csvLine(columns.map(([, value]) => value(row)))).join('');
         const after = rows.length < PAGE_ROWS ? null : (rows.at(-1)?.id ?? null);
         rows = after === null ? [] : await nextScans(sqlOf(userId), userId, { ...filters, after, limit: PAGE_ROWS });
       }
@@ -102,24 +103,6 @@ const columns: readonly (readonly [string, (row: ScanDetail) => string | number 
 ];
 
 const csvColumns: readonly string[] = columns.map(([name]) => name);
-
-/** Spreadsheets take a text for UTF-8 only when it begins with this mark. */
-const csvHead = `\ufeff${csvColumns.join(',')}\r\n`;
-
-function csvLine(row: ScanDetail): string {
-  return `${columns.map(([, value]) => cell(value(row))).join(',')}\r\n`;
-}
-
-/** What spreadsheets read as the beginning of a formula; an apostrophe in front makes it text for them. */
-const FORMULA = /^[=+\-@\t\r\n＝＋－＠]/;
-const QUOTED = /[",\r\n']|^\s|\s$/;
-
-function cell(value: string | number | null): string {
-  if (value === null) return '';
-  if (typeof value === 'number') return String(value);
-  const text = FORMULA.test(value) ? `'${value}` : value;
-  return QUOTED.test(text) ? `"${text.replaceAll('"', '""')}"` : text;
-}
 
 const exportOperation: Operation = {
   summary: 'Your scans as CSV',

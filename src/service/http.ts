@@ -36,7 +36,7 @@ import type { HttpLibrary } from '../http/wire.js';
 import type { IcapListener } from '../icap/listener.js';
 import { DOWNLOADS_MAX, DRAIN_MS } from '../limits.js';
 import type { EventLog, Log } from '../log.js';
-import { startUpkeep as startOperatorUpkeep } from '../operator/upkeep.js';
+import { Activity } from '../operator/activity.js';
 import { dashboardDirectory, packageJsonPath } from '../paths.js';
 import { createKeptAnswers, type KeptAnswers } from '../scan/http/kept-answers.js';
 import { createVerdictCache, type VerdictCache } from '../scan/verdicts/cache.js';
@@ -44,9 +44,10 @@ import type { Postgres } from '../store/postgres.js';
 import type { RedisCommands } from '../store/redis/redis.js';
 import { codeOf } from '../store/store-error.js';
 import { createClamd } from './clamd.js';
-import { createRoutes } from './endpoints.js';
+import { createRoutes, type RouteParts } from './endpoints.js';
 import { createIcap } from './icap.js';
 import { createMetrics, type Metrics, startMetricsServer } from './metrics.js';
+import { openOperators } from './operators.js';
 import { openPages, type Pages } from './pages.js';
 import { about, createMemories, fieldsOf, openScans, shareVerdicts, tellOfSurprises } from './scans.js';
 import { createStandings } from './signature-standing.js';
@@ -162,11 +163,12 @@ interface Served {
 async function openRoutes(
   config: Config,
   log: EventLog,
-  parts: SharedParts & { readonly pages: Pages; readonly isWarm: () => boolean },
+  parts: Observed & { readonly pages: Pages },
   add: Add,
 ): Promise<Served> {
-  const { postgres, admission, history, signatures, sandbox, version, library, pages } = parts;
+  const { postgres, admission, history, version, pages } = parts;
   const keyUse = createKeyUse();
+  const activity = new Activity(Date.now);
   const access = createAccess(admission, config.plans);
   const scans = openScans(config, log, parts, {
     access,
@@ -177,6 +179,7 @@ async function openRoutes(
     onEnded(scan) {
       log.event(fieldsOf(scan), 'scan');
       parts.metrics.ended(scan);
+      activity.ended(scan);
       if (scan.keyId !== null && scan.status === 200) keyUse.used(scan.keyId, Date.now());
     },
   });
@@ -192,13 +195,21 @@ async function openRoutes(
       now: Date.now,
     }),
   );
-  add(startOperatorUpkeep(postgres.sql, log));
+  const operators = add(
+    openOperators(config, log, {
+      ...parts,
+      activity,
+      addressOf: dashboard.addressOf,
+      storeProblem: () => problemOf(postgres),
+    }),
+  );
   const signedIn = [
     scans.signedIn,
     ...dashboard.callerRoutes,
     ...createBillingRoutes(billing),
     ...createHistoryRoutes({ sqlOf: postgres.pages, now: Date.now, onItsWay: history, log }),
     createQuotaRoute({ admission, plans: config.plans }),
+    ...operators.routes,
   ];
   const asked = { ...parts, scans: scans.scans, access };
   const routes = createRoutes({
@@ -210,6 +221,15 @@ async function openRoutes(
       createWebhookRoute({ billing, sql: postgres.requests('stripe'), log, now: Date.now }),
       ...pages.routes,
     ],
+    ...factsOf(config, parts),
+  });
+  return { routes, clamd: createClamd(config, log, asked), icap: createIcap(config, log, asked) };
+}
+
+/** What everybody may know of the service: of its parts, and of what it is made of. */
+function factsOf(config: Config, parts: Observed): Omit<RouteParts, 'served'> {
+  const { postgres, admission, history, signatures, sandbox, version, library } = parts;
+  return {
     signatures: () => signatures.state(),
     standing: parts.standing,
     isWarm: parts.isWarm,
@@ -221,9 +241,10 @@ async function openRoutes(
     sandbox,
     folders: foldersOf(config),
     securityContact: config.securityContact,
-  });
-  return { routes, clamd: createClamd(config, log, asked), icap: createIcap(config, log, asked) };
+  };
 }
+
+type Observed = SharedParts & { readonly isWarm: () => boolean };
 
 function foldersOf({ signatureFolders: { directories, optionalDirectories }, dataDirectory }: Config): string[] {
   return [...directories, ...optionalDirectories, dataDirectory, tmpdir(), dirname(packageJsonPath)];

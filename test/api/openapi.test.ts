@@ -80,7 +80,7 @@ t.test('the OpenAPI document', async (t) => {
     return ajv.validate(schema, value) ? null : `${body}: ${ajv.errorsText()}`;
   }
 
-  const { accessToken } = await signIn(server.url);
+  const { accessToken, userId: ownId } = await signIn(server.url);
   const me = bearer(accessToken);
   const json = { 'Content-Type': 'application/json' };
 
@@ -116,7 +116,12 @@ t.test('the OpenAPI document', async (t) => {
     headers: json,
     body: JSON.stringify({ email: 'poor@example.com', password: newcomer.password }),
   });
-  const { accessToken: poorToken } = z.object({ accessToken: z.string() }).parse(await poor.json());
+  const { accessToken: poorToken, user } = z
+    .object({ accessToken: z.string(), user: z.object({ id: z.string() }) })
+    .parse(await poor.json());
+  const poorId = user.id;
+  /** By somebody who is no operator. */
+  const poorly: Sent = { headers: bearer(poorToken), status: 403 };
   const deep = nestedZip(Buffer.from('deep'), 30);
 
   const scans = (headers: Readonly<Record<string, string>>): Sent[] => [
@@ -224,6 +229,57 @@ t.test('the OpenAPI document', async (t) => {
     'delete /web/users/me/sessions': [
       { path: '/web/users/me/sessions?keepCurrent=true', headers: me, status: 204 },
       { path: '/web/users/me/sessions?keepCurrent=maybe', headers: me, status: 400 },
+    ],
+    'get /web/admin/health': [{ headers: me, status: 200 }, poorly],
+    'get /web/admin/activity': [{ headers: me, status: 200 }, poorly],
+    'get /web/admin/accounts': [
+      { headers: me, status: 200 },
+      { path: '/web/admin/accounts?q=POOR&page=0', headers: me, status: 200 },
+      { path: '/web/admin/accounts?page=-1', headers: me, status: 400 },
+      poorly,
+    ],
+    'get /web/admin/accounts/{userId}': [
+      { path: `/web/admin/accounts/${poorId}`, headers: me, status: 200 },
+      { path: `/web/admin/accounts/${unknownId}`, headers: me, status: 404 },
+      poorly,
+    ],
+    'put /web/admin/accounts/{userId}': [
+      { ...asJson({ ownLimit: 4 }), path: `/web/admin/accounts/${poorId}`, status: 200 },
+      { ...asJson({ ownLimit: 0 }), path: `/web/admin/accounts/${poorId}`, status: 400 },
+      { ...asJson({ plan: 'GOLD' }), path: `/web/admin/accounts/${poorId}`, status: 400 },
+      { ...asJson({}), path: `/web/admin/accounts/${poorId}`, status: 400 },
+      { ...asJson({ ownLimit: null }), path: `/web/admin/accounts/${unknownId}`, status: 404 },
+      { ...asJson({ suspended: true }), path: `/web/admin/accounts/${ownId}`, status: 409 },
+      { body: 'x', headers: me, path: `/web/admin/accounts/${poorId}`, status: 415 },
+      poorly,
+    ],
+    'delete /web/admin/accounts/{userId}': [
+      { headers: me, status: 404 },
+      { headers: me, path: `/web/admin/accounts/${ownId}`, status: 409 },
+      poorly,
+    ],
+    'delete /web/admin/accounts/{userId}/sessions': [
+      { headers: me, path: `/web/admin/accounts/${unknownId}/sessions`, status: 404 },
+      poorly,
+    ],
+    'delete /web/admin/accounts/{userId}/keys/{uuid}': [
+      { headers: me, path: `/web/admin/accounts/${poorId}/keys/${unknownId}`, status: 404 },
+      poorly,
+    ],
+    'post /web/admin/signatures/update': [
+      poorly,
+      { headers: { Cookie: `sluice_access=${accessToken}`, Origin: 'https://evil.example' }, status: 403 },
+    ],
+    'get /web/admin/audit': [
+      { headers: me, status: 200 },
+      { path: `/web/admin/audit?before=9999&account=${poorId}`, headers: me, status: 200 },
+      { path: '/web/admin/audit?before=x', headers: me, status: 400 },
+      poorly,
+    ],
+    'get /web/admin/audit/export': [
+      { headers: me, status: 200 },
+      { path: '/web/admin/audit/export?account=x', headers: me, status: 400 },
+      poorly,
     ],
     'get /web/billing/me': [{ headers: me, status: 200 }],
     'post /web/billing/checkout-session': [{ ...asJson({ plan: 'FREE' }), status: 503 }],

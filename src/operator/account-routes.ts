@@ -1,0 +1,237 @@
+// The routes under /web/admin/accounts: found, looked at, changed, deleted; their keys and sessions ended.
+import { z } from 'zod';
+import { endKey } from '../account/keys.js';
+import { endSessions } from '../account/sessions.js';
+import { findUser, Role, type UserRow } from '../account/users.js';
+import { planNamed } from '../config/plans.js';
+import { Failure } from '../errors.js';
+import type { Caller, CallerRoute } from '../http/caller.js';
+import type { Exchange } from '../http/exchange.js';
+import { jsonReply, noContent, readJson, readQuery } from '../http/json.js';
+import type { Operation } from '../http/openapi.js';
+import { jsonAnswer, jsonBody, pathParameter, queryParameters, sentAs } from '../http/schema.js';
+import type { Sql } from '../store/postgres.js';
+import { AccountDetail, AccountsView, findAccounts, readAccount } from './accounts.js';
+import { type Actor, record } from './audit.js';
+import { type ChangeParts, changeAccount, deleteAccount, type Nodes } from './changes.js';
+import type { OperatorParts } from './parts.js';
+
+const PATH = '/web/admin/accounts';
+const Id = z.uuid();
+const TEXT_CHARACTERS = 255;
+/** Above it a count would be no exact number in the database. */
+const LIMIT_MAX = 1_000_000_000;
+
+function pageNumber(maximum: number, initial: number) {
+  const text = z
+    .string()
+    .regex(/^\d{1,6}$/, `must be a whole number from 0 to ${maximum}`)
+    .transform(Number)
+    .pipe(z.number().max(maximum, `must be at most ${maximum}`));
+  return sentAs(text, { type: 'integer', minimum: 0, maximum, default: initial }).default(initial);
+}
+
+const Query = z.strictObject({
+  q: z
+    .string()
+    .max(TEXT_CHARACTERS, `must have at most ${TEXT_CHARACTERS} characters`)
+    .default('')
+    .describe('A part of the address or the name, or the id'),
+  page: pageNumber(100_000, 0),
+});
+const PAGE_ACCOUNTS = 50;
+
+const Change = z
+  .strictObject({
+    plan: z.string().optional(),
+    ownLimit: z.int().min(1).max(LIMIT_MAX).nullable().optional().describe("null: the plan's"),
+    role: Role.optional(),
+    suspended: z.boolean().optional(),
+  })
+  .refine((change) => Object.keys(change).length > 0, 'Send at least one of plan, ownLimit, role and suspended');
+
+const errors = ['tokenMissing', 'tokenInvalid', 'tokenExpired', 'internal', 'unavailable'] as const;
+const changeErrors = [...errors, 'crossSite', 'notFound'] as const;
+
+export function createAccountRoutes(parts: OperatorParts): CallerRoute[] {
+  const { sqlOf, plans, nodes, now, addressOf, onDeleted } = parts;
+
+  async function actorOf({ userId }: Caller, exchange: Exchange): Promise<Actor> {
+    const user = await findUser(sqlOf(userId), userId);
+    if (user === null) throw new Failure('tokenInvalid');
+    return { userId, name: user.email, address: addressOf(exchange) };
+  }
+
+  const partsOf = ({ userId }: Caller): ChangeParts => ({ sql: sqlOf(userId), nodes, plans });
+
+  async function detail(caller: Caller, id: string) {
+    const account = await readAccount(sqlOf(caller.userId), plans, id, now());
+    if (account === null) throw unknownAccount();
+    return jsonReply(200, account);
+  }
+
+  return [
+    {
+      method: 'GET',
+      path: PATH,
+      operation: findOperation,
+      async handle(caller, exchange) {
+        const { q, page } = readQuery(exchange, Query);
+        return jsonReply(
+          200,
+          await findAccounts(sqlOf(caller.userId), plans, { text: q.trim(), page, size: PAGE_ACCOUNTS }),
+        );
+      },
+    },
+    {
+      method: 'GET',
+      path: `${PATH}/{userId}`,
+      operation: showOperation,
+      handle: (caller, _exchange, { userId }) => detail(caller, idOf(userId)),
+    },
+    {
+      method: 'PUT',
+      path: `${PATH}/{userId}`,
+      operation: changeOperation,
+      async handle(caller, exchange, parameters) {
+        const userId = idOf(parameters['userId']);
+        const { suspended, ...change } = await readJson(exchange, Change);
+        if (change.plan !== undefined && planNamed(plans, change.plan) === null) {
+          throw new Failure('badRequest', `plan: must be one of ${plans.map(({ name }) => name).join(', ')}`);
+        }
+        if (userId === caller.userId && (suspended === true || change.role === 'user')) throw ownAccount();
+        const actor = await actorOf(caller, exchange);
+        const changed = await changeAccount(partsOf(caller), actor, userId, { ...change, isSuspended: suspended });
+        if (changed === null) throw unknownAccount();
+        return await detail(caller, userId);
+      },
+    },
+    {
+      method: 'DELETE',
+      path: `${PATH}/{userId}`,
+      operation: deleteOperation,
+      async handle(caller, exchange, parameters) {
+        const userId = idOf(parameters['userId']);
+        if (userId === caller.userId) throw ownAccount();
+        if (!(await deleteAccount(partsOf(caller), await actorOf(caller, exchange), userId))) throw unknownAccount();
+        onDeleted();
+        return noContent;
+      },
+    },
+    ...createEndRoutes({ sqlOf, nodes, actorOf }),
+  ];
+}
+
+interface EndParts extends Pick<OperatorParts, 'sqlOf'> {
+  readonly nodes: Nodes;
+  readonly actorOf: (caller: Caller, exchange: Exchange) => Promise<Actor>;
+}
+
+function createEndRoutes({ sqlOf, nodes, actorOf }: EndParts): CallerRoute[] {
+  async function accountOf(sql: Sql, id: string | undefined): Promise<UserRow> {
+    const user = await findUser(sql, idOf(id));
+    if (user === null) throw unknownAccount();
+    return user;
+  }
+
+  return [
+    {
+      method: 'DELETE',
+      path: `${PATH}/{userId}/sessions`,
+      operation: {
+        summary: 'Ends all sessions of an account',
+        tag: 'admin',
+        who: 'user',
+        parameters: [pathParameter('userId', Id)],
+        responses: { 204: { description: 'Ended.' } },
+        errors: changeErrors,
+      },
+      async handle(caller, exchange, { userId }) {
+        const sql = sqlOf(caller.userId);
+        const user = await accountOf(sql, userId);
+        const actor = await actorOf(caller, exchange);
+        await record(sql, actor, { action: 'sessions.end', target: user });
+        await endSessions(sql, user.id, null);
+        return noContent;
+      },
+    },
+    {
+      method: 'DELETE',
+      path: `${PATH}/{userId}/keys/{uuid}`,
+      operation: {
+        summary: 'Ends a key of an account: it is refused on the next request on every node',
+        tag: 'admin',
+        who: 'user',
+        parameters: [pathParameter('userId', Id), pathParameter('uuid', Id)],
+        responses: { 204: { description: 'Ended.' } },
+        errors: changeErrors,
+      },
+      async handle(caller, exchange, { userId, uuid }) {
+        const sql = sqlOf(caller.userId);
+        const user = await accountOf(sql, userId);
+        const actor = await actorOf(caller, exchange);
+        const key = Id.safeParse(uuid).success ? await endKey(sql, nodes, user.id, uuid ?? '') : null;
+        if (key === null) throw new Failure('notFound', 'the key');
+        await record(sql, actor, { action: 'key.revoke', target: user, detail: { key: key.keyId, name: key.name } });
+        return noContent;
+      },
+    },
+  ];
+}
+
+const findOperation: Operation = {
+  summary: 'Accounts, by their address',
+  description: `${PAGE_ACCOUNTS} on a page. Operators only.`,
+  tag: 'admin',
+  who: 'user',
+  parameters: queryParameters(Query),
+  responses: { 200: jsonAnswer('A page, and how many there are.', AccountsView) },
+  errors: [...errors, 'badRequest'],
+};
+
+const showOperation: Operation = {
+  summary: 'An account with its keys, its sessions and its use',
+  tag: 'admin',
+  who: 'user',
+  parameters: [pathParameter('userId', Id)],
+  responses: { 200: jsonAnswer('The account.', AccountDetail) },
+  errors: [...errors, 'notFound'],
+};
+
+const changeOperation: Operation = {
+  summary: 'Changes the plan, the limit or the role of an account, suspends it or restores it',
+  description:
+    'What is left out stays. It holds on the next request on every node. A suspended account has no session, and its keys and its sign-in ' +
+    'are a 403. Nobody suspends himself or takes the role from himself (409).',
+  tag: 'admin',
+  who: 'user',
+  parameters: [pathParameter('userId', Id)],
+  requestBody: jsonBody(Change),
+  responses: { 200: jsonAnswer('The account as it is now.', AccountDetail) },
+  errors: [...changeErrors, 'badRequest', 'conflict', 'bodyTooLarge', 'uploadTooSlow', 'jsonExpected'],
+};
+
+const deleteOperation: Operation = {
+  summary: 'Deletes an account with its keys, sessions and scans, for good',
+  description:
+    'Its scans are gone within minutes. An account with a subscription at Stripe is a 409, and so is your own.',
+  tag: 'admin',
+  who: 'user',
+  parameters: [pathParameter('userId', Id)],
+  responses: { 204: { description: 'Deleted.' } },
+  errors: [...changeErrors, 'conflict'],
+};
+
+function idOf(text: string | undefined): string {
+  const id = Id.safeParse(text);
+  if (!id.success) throw unknownAccount();
+  return id.data;
+}
+
+function unknownAccount(): Failure {
+  return new Failure('notFound', 'the account');
+}
+
+function ownAccount(): Failure {
+  return new Failure('conflict', 'This is your own account: another operator or the command line can do that');
+}

@@ -1,0 +1,22 @@
+// What the operators' routes are made of.
+import type { Plans } from '../config/plans.js';
+import type { Exchange } from '../http/exchange.js';
+import type { SqlOf } from '../store/postgres.js';
+import type { Activity } from './activity.js';
+import type { Nodes } from './changes.js';
+import type { ReadHealth } from './health.js';
+import type { SignatureUpdate } from './signature-update.js';
+
+export interface OperatorParts {
+  readonly sqlOf: SqlOf;
+  readonly plans: Plans;
+  readonly nodes: Nodes;
+  readonly now: () => number;
+  /** Where a request comes from, behind proxies that are trusted. */
+  readonly addressOf: (exchange: Exchange) => string;
+  /** An account is gone: its scans may be removed now. */
+  readonly onDeleted: () => void;
+  readonly activity: Activity;
+  readonly update: SignatureUpdate;
+  readonly health: ReadHealth;
+}

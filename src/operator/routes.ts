@@ -1,0 +1,191 @@
+// Everything under /web/admin: asked for by operators alone. Who is one is read with the session of each request.
+import { z } from 'zod';
+import { findUser } from '../account/users.js';
+import { Failure } from '../errors.js';
+import type { CallerRoute } from '../http/caller.js';
+import { csvHead, csvLine } from '../http/csv.js';
+import { jsonReply, readQuery } from '../http/json.js';
+import { jsonAnswer, queryParameters } from '../http/schema.js';
+import { WireTime, wireTime } from '../wire-time.js';
+import { createAccountRoutes } from './account-routes.js';
+import { ActivityView, outcomeDays } from './activity.js';
+import { type AuditRow, listAudit, record } from './audit.js';
+import { HealthView } from './health.js';
+import type { OperatorParts } from './parts.js';
+import { UpdateView } from './signature-update.js';
+
+const errors = ['tokenMissing', 'tokenInvalid', 'tokenExpired', 'internal', 'unavailable'] as const;
+const ACTIVITY_DAYS = 14;
+
+/** The one place where a route becomes an operator's: none is served without this check, which comes before the body is read. */
+export function createOperatorRoutes(parts: OperatorParts): CallerRoute[] {
+  const routes = [...createAccountRoutes(parts), ...createObservingRoutes(parts), ...createAuditRoutes(parts)];
+  return routes.map((route) => ({
+    ...route,
+    operation: { ...route.operation, errors: [...route.operation.errors, 'operatorsOnly'] },
+    handle(caller, exchange, parameters) {
+      if (caller.role !== 'operator') throw new Failure('operatorsOnly');
+      return route.handle(caller, exchange, parameters);
+    },
+  }));
+}
+
+function createObservingRoutes({ sqlOf, activity, update, health, addressOf }: OperatorParts): CallerRoute[] {
+  return [
+    {
+      method: 'GET',
+      path: '/web/admin/health',
+      operation: {
+        summary: 'The engine, the threads, memory, stores and the journal, as the process that answers has them now',
+        tag: 'admin',
+        who: 'user',
+        responses: { 200: jsonAnswer('As it is now.', HealthView) },
+        errors,
+      },
+      handle: async () => jsonReply(200, { ...(await health()), update: update.view() }),
+    },
+    {
+      method: 'GET',
+      path: '/web/admin/activity',
+      operation: {
+        summary: `What scans have come to in ${ACTIVITY_DAYS} days, errors by kind, and the slowest scans`,
+        tag: 'admin',
+        who: 'user',
+        responses: { 200: jsonAnswer('As it is now.', ActivityView) },
+        errors,
+      },
+      async handle({ userId }) {
+        return jsonReply(200, activity.view(await outcomeDays(sqlOf(userId), null, ACTIVITY_DAYS)));
+      },
+    },
+    {
+      method: 'POST',
+      path: '/web/admin/signatures/update',
+      operation: {
+        summary: 'Fetches newer signatures, tries them and puts them in place',
+        description:
+          'As `sluice signatures update` does; what it says is in `update` of /web/admin/health. One at a time, others are a 409.',
+        tag: 'admin',
+        who: 'user',
+        responses: { 202: jsonAnswer('It has begun.', UpdateView) },
+        errors: [...errors, 'crossSite', 'conflict'],
+      },
+      async handle({ userId }, exchange) {
+        const sql = sqlOf(userId);
+        const user = await findUser(sql, userId);
+        if (user === null) throw new Failure('tokenInvalid');
+        if (!update.start()) throw new Failure('conflict', 'An update is running already');
+        await record(
+          sql,
+          { userId, name: user.email, address: addressOf(exchange) },
+          { action: 'signatures.update', target: null },
+        );
+        return jsonReply(202, update.view());
+      },
+    },
+  ];
+}
+
+const AuditView = z.object({
+  lines: z.array(
+    z.object({
+      id: z.string(),
+      at: WireTime,
+      actor: z.string(),
+      address: z.string().nullable(),
+      action: z.string(),
+      targetId: z.uuid().nullable(),
+      target: z.string().nullable(),
+      detail: z.record(z.string(), z.unknown()),
+    }),
+  ),
+  next: z.string().nullable().describe('`before` of the next page; null: there is none'),
+});
+
+const PAGE_LINES = 50;
+/** Lines that are read, and kept in memory, at a time. */
+const EXPORT_LINES = 1_000;
+const account = z.uuid('must be the id of an account').optional().describe('Only what was done to this account');
+const AuditQuery = z.strictObject({
+  before: z
+    .string()
+    .regex(/^\d{1,15}$/, 'must be the id of a line')
+    .optional(),
+  account,
+});
+const ExportQuery = z.strictObject({ account });
+const COLUMNS = ['id', 'at', 'actor', 'address', 'action', 'target', 'targetId', 'detail'];
+
+function createAuditRoutes({ sqlOf }: OperatorParts): CallerRoute[] {
+  async function* pieces(userId: string, targetId: string | null, first: readonly AuditRow[]): AsyncGenerator<string> {
+    yield csvHead(COLUMNS);
+    for (let rows = first; rows.length > 0; ) {
+      yield rows.map(lineOf).join('');
+      const before = rows.length < EXPORT_LINES ? null : (rows.at(-1)?.id ?? null);
+      rows = before === null ? [] : await listAudit(sqlOf(userId), { before, targetId, rows: EXPORT_LINES });
+    }
+  }
+
+  return [
+    {
+      method: 'GET',
+      path: '/web/admin/audit',
+      operation: {
+        summary: 'The audit log: who did what to whom, the newest first',
+        description: 'Lines are kept for a year, and nobody can change or remove them before.',
+        tag: 'admin',
+        who: 'user',
+        parameters: queryParameters(AuditQuery),
+        responses: { 200: jsonAnswer(`${PAGE_LINES} lines at most.`, AuditView) },
+        errors: [...errors, 'badRequest'],
+      },
+      async handle({ userId }, exchange) {
+        const { before = null, account: targetId = null } = readQuery(exchange, AuditQuery);
+        const rows = await listAudit(sqlOf(userId), { before, targetId, rows: PAGE_LINES });
+        const lines = rows.map(({ at, target_id, actor_id: _, ...row }) => ({
+          ...row,
+          at: wireTime(at),
+          targetId: target_id,
+        }));
+        const next = rows.length < PAGE_LINES ? null : (rows.at(-1)?.id ?? null);
+        const view: z.infer<typeof AuditView> = { lines, next };
+        return jsonReply(200, view);
+      },
+    },
+    {
+      method: 'GET',
+      path: '/web/admin/audit/export',
+      operation: {
+        summary: 'The audit log as CSV',
+        description: `All of it, the newest first, with the columns ${COLUMNS.join(', ')}. The answer has no length.`,
+        tag: 'admin',
+        who: 'user',
+        parameters: queryParameters(ExportQuery),
+        responses: {
+          200: {
+            description: 'The lines.',
+            headers: { 'Content-Disposition': { schema: { type: 'string' } } },
+            content: { 'text/csv': { schema: { type: 'string' } } },
+          },
+        },
+        errors: [...errors, 'badRequest'],
+      },
+      async handle({ userId }, exchange) {
+        const { account: targetId = null } = readQuery(exchange, ExportQuery);
+        // Before the answer begins: what is wrong with the database is still an answer of its own.
+        const first = await listAudit(sqlOf(userId), { before: null, targetId, rows: EXPORT_LINES });
+        return {
+          status: 200,
+          headers: { 'Content-Disposition': 'attachment; filename="sluice-audit.csv"' },
+          contentType: 'text/csv; charset=utf-8',
+          body: pieces(userId, targetId, first),
+        };
+      },
+    },
+  ];
+}
+
+function lineOf({ id, at, actor, address, action, target, target_id: targetId, detail }: AuditRow): string {
+  const text = Object.keys(detail).length === 0 ? null : JSON.stringify(detail);
+  return csvLine([id, `${wireTime(at)}Z`, actor, address, action, target, targetId, text]);
+}

@@ -1,0 +1,278 @@
+// The operators' routes over the wire: refused to everybody else on every node, and what they do for operators.
+import { once } from 'node:events';
+import { createServer } from 'node:http';
+import t from 'tap';
+import { z } from 'zod';
+import { openPostgres } from '../../src/store/postgres.js';
+import { startPostgres } from '../fixtures/postgres.js';
+import { startRedis } from '../fixtures/redis.js';
+import { API_KEY, startServer } from '../fixtures/server.js';
+import { type Answer, ask, bearer, EMAIL, post, signIn } from '../fixtures/sign-in.js';
+import { bodySignature, databaseFolder } from '../native/engine.js';
+
+const ADA = { email: 'ada@example.com', password: 'a sentence that ada knows', name: '=1+1' };
+const NEW = bodySignature('Test.Old', 'an old mark') + bodySignature('Test.New', 'a new mark');
+
+function send(method: string, url: string, token: string | null, body?: unknown): Promise<Answer> {
+  const headers: Record<string, string> = token === null ? {} : bearer(token);
+  if (body === undefined) return ask(url, { method, headers });
+  return ask(url, { method, headers: { ...headers, 'Content-Type': 'application/json' }, body: JSON.stringify(body) });
+}
+
+t.test('on two nodes', async (t) => {
+  const [postgres, redis] = await Promise.all([startPostgres(), startRedis()]);
+  t.teardown(() => Promise.all([postgres.stop(), redis.stop()]));
+  const databaseUrl = await postgres.database();
+  const mirror = createServer((_request, response) => void response.end(NEW)).listen(0, '127.0.0.1');
+  await once(mirror, 'listening');
+  t.teardown(() => mirror.close());
+  const { port } = z.object({ port: z.int() }).parse(mirror.address());
+  const env = {
+    DATABASE_URL: databaseUrl,
+    REDIS_URL: redis.url,
+    BOOTSTRAP_EMAIL: EMAIL,
+    REGISTRATION: 'open',
+    SIGNATURES_DIR: databaseFolder(t, { 'own.ndb': bodySignature('Test.Old', 'an old mark') }),
+    SIGNATURES_MIRROR: 'none',
+    SIGNATURES_URLS: `http://127.0.0.1:${port}/own.ndb`,
+  };
+  const first = await startServer({ env });
+  const second = await startServer({ env });
+  t.teardown(() => Promise.all([first.stop(), second.stop()]));
+  const store = await openPostgres({ kind: 'url', url: databaseUrl });
+  t.teardown(() => store.close());
+  const { sql } = store;
+  const admin = await signIn(first.url);
+  const registered = await post(`${first.url}/web/auth/register`, ADA);
+  const ada = z.object({ accessToken: z.string(), user: z.object({ id: z.uuid() }) }).parse(registered.body);
+  const adaUrl = (node = first.url) => `${node}/web/admin/accounts/${ada.user.id}`;
+
+  t.test(
+    'every route is refused without a token, with a bad one, to a tenant, and when the session has ended',
+    async (t) => {
+      const paths = z
+        .object({ paths: z.record(z.string(), z.record(z.string(), z.unknown())) })
+        .parse((await ask(`${first.url}/openapi.json`)).body).paths;
+      const routes = Object.entries(paths)
+        .filter(([path]) => path.startsWith('/web/admin'))
+        .flatMap(([path, methods]) =>
+          Object.keys(methods).map((method) => ({
+            method: method.toUpperCase(),
+            path: path.replaceAll(/\{\w+\}/g, ada.user.id),
+          })),
+        );
+      t.ok(routes.length >= 11, `${routes.length} routes`);
+      const ended = await signIn(first.url);
+      await send('DELETE', `${first.url}/web/users/me/sessions/${ended.sessionId}`, admin.accessToken);
+      await sql`UPDATE users SET role = 'operator' WHERE id = ${ada.user.id}`;
+      t.equal((await send('GET', `${second.url}/web/admin/health`, ada.accessToken)).status, 200, 'she was one');
+      await sql`UPDATE users SET role = 'user' WHERE id = ${ada.user.id}`;
+      const cases: [string, string | null, number][] = [
+        ['no token', null, 401],
+        ['not a token', 'not.a.token', 401],
+        ["a tenant's token, who was an operator until now", ada.accessToken, 403],
+        ["an operator's session that has ended", ended.accessToken, 401],
+      ];
+      const state = async () =>
+        JSON.stringify([await sql`SELECT * FROM users ORDER BY id`, await sql`SELECT * FROM audit_log`]);
+      const before = await state();
+      for (const { url } of [first, second]) {
+        for (const { method, path } of routes) {
+          for (const [what, token, status] of cases) {
+            const body = method === 'PUT' ? { role: 'operator' } : undefined;
+            const answer = await send(method, `${url}${path}`, token, body);
+            t.equal(answer.status, status, `${method} ${path}: ${what}`);
+            if (status === 403) t.same(answer.body, { error: 'Forbidden', message: 'Operators only' });
+          }
+          const key = await ask(`${url}${path}`, { method, headers: { 'X-API-KEY': API_KEY } });
+          t.equal(key.status, 401, `${method} ${path}: an operator's API key`);
+        }
+      }
+      t.equal(await state(), before, 'nothing has changed');
+      const foreign = { Cookie: `sluice_access=${admin.accessToken}`, Origin: 'https://evil.example' };
+      t.equal((await ask(adaUrl(), { method: 'DELETE', headers: foreign })).status, 403, "another site's page");
+    },
+  );
+
+  t.test(
+    'accounts are found by a part of the address or the name in any case, and shown with what they use',
+    async (t) => {
+      const find = async (q: string) =>
+        (await send('GET', `${first.url}/web/admin/accounts?q=${encodeURIComponent(q)}`, admin.accessToken)).body;
+      t.match(await find('EXAMPLE.c'), {
+        total: 1,
+        accounts: [{ email: ADA.email, role: 'user', plan: 'FREE', sessions: 1 }],
+      });
+      t.match(await find('=1+'), { total: 1 });
+      t.match(await find(ada.user.id), { total: 1 });
+      t.match(await find(''), { total: 2, plans: ['FREE', 'PRO', 'BUSINESS'] });
+      for (const q of ['%', '_', "' OR 1=1 --", '\\', 'nobody']) t.match(await find(q), { total: 0, accounts: [] }, q);
+      const detail = await send('GET', adaUrl(), admin.accessToken);
+      t.match(detail.body, { keys: 0, keyList: [], suspendedAt: null, ownLimit: null });
+      t.equal(z.object({ days: z.array(z.unknown()) }).parse(detail.body).days.length, 30);
+      t.notMatch(JSON.stringify(detail.body), 'password');
+    },
+  );
+
+  t.test('plan, limit and suspension hold on the next request of the other node', async (t) => {
+    const quota = () => send('GET', `${second.url}/web/quota`, ada.accessToken);
+    t.match(await send('PUT', adaUrl(), admin.accessToken, { plan: 'PRO' }), { status: 200, body: { plan: 'PRO' } });
+    t.match(await quota(), { body: { limit: 1_000 } });
+    t.match(await send('PUT', adaUrl(), admin.accessToken, { ownLimit: 5 }), { body: { ownLimit: 5, hourlyLimit: 5 } });
+    t.match(await quota(), { body: { limit: 5 } });
+    const made = await send('POST', `${second.url}/web/keys`, ada.accessToken, { name: 'one' });
+    const key = z.object({ uuid: z.uuid(), value: z.string() }).parse(made.body);
+    const scan = async () => {
+      const body = new FormData();
+      body.append('file', new Blob(['hello']), 'hello.txt');
+      return (await ask(`${second.url}/api/v1/scans`, { method: 'POST', headers: { 'X-API-KEY': key.value }, body }))
+        .status;
+    };
+    t.equal(await scan(), 200);
+    t.match(await send('PUT', adaUrl(), admin.accessToken, { suspended: true }), {
+      body: { sessions: 0, hourlyLimit: 0 },
+    });
+    t.equal(await scan(), 403);
+    t.equal((await quota()).status, 401);
+    t.match(await send('PUT', adaUrl(), admin.accessToken, { suspended: false, ownLimit: null }), {
+      body: { hourlyLimit: 1_000 },
+    });
+    t.equal(await scan(), 200);
+    t.equal((await send('DELETE', `${adaUrl()}/keys/${key.uuid}`, admin.accessToken)).status, 204);
+    t.equal(await scan(), 401);
+    t.equal((await send('DELETE', `${adaUrl()}/keys/${key.uuid}`, admin.accessToken)).status, 404, 'once');
+    const again = await signIn(second.url, ADA.email, ADA.password);
+    t.equal((await send('DELETE', `${adaUrl()}/sessions`, admin.accessToken)).status, 204);
+    t.equal((await send('GET', `${second.url}/web/quota`, again.accessToken)).status, 401);
+  });
+
+  t.test('what is wrong is refused, and nobody shuts himself out', async (t) => {
+    const own = `${first.url}/web/admin/accounts/${admin.userId}`;
+    for (const body of [{ suspended: true }, { role: 'user' }]) {
+      t.match(await send('PUT', own, admin.accessToken, body), { status: 409 });
+    }
+    t.match(await send('DELETE', own, admin.accessToken), { status: 409 });
+    for (const body of [
+      {},
+      { plan: 'GOLD' },
+      { ownLimit: 0 },
+      { ownLimit: 1.5 },
+      { ownLimit: 1e12 },
+      { role: 'root' },
+      { suspended: 1 },
+      { id: 1 },
+      [],
+    ]) {
+      t.equal((await send('PUT', adaUrl(), admin.accessToken, body)).status, 400, JSON.stringify(body));
+    }
+    for (const id of ['x', admin.sessionId, '..%2f..', '%00']) {
+      t.equal(
+        (await send('PUT', `${first.url}/web/admin/accounts/${id}`, admin.accessToken, { plan: 'PRO' })).status,
+        404,
+        id,
+      );
+    }
+  });
+
+  t.test('of two operators who demote each other at the same time one stays', async (t) => {
+    for (let round = 0; round < 5; round += 1) {
+      await sql`UPDATE users SET role = 'operator'`;
+      const other = await signIn(second.url, ADA.email, ADA.password);
+      const answers = await Promise.all([
+        send('PUT', adaUrl(first.url), admin.accessToken, { role: 'user' }),
+        send('PUT', `${second.url}/web/admin/accounts/${admin.userId}`, other.accessToken, { role: 'user' }),
+      ]);
+      t.same(answers.map(({ status }) => status).sort(), [200, 403]);
+      t.equal((await sql`SELECT FROM users WHERE role = 'operator'`).count, 1);
+    }
+    await sql`UPDATE users SET role = CASE WHEN id = ${admin.userId} THEN 'operator' ELSE 'user' END`;
+  });
+
+  t.test('health and activity tell of this process', async (t) => {
+    const health = await send('GET', `${first.url}/web/admin/health`, admin.accessToken);
+    t.match(health.body, {
+      process: { pid: first.serverPid(), processes: 1 },
+      engine: { state: 'ready', signatures: 1, standing: 'other', problem: null },
+      stores: { database: null, isEmbedded: false, admission: null, hasRedis: true },
+      journal: { damagedFiles: 0, problem: null },
+      suspects: 0,
+      update: { state: 'idle' },
+    });
+    const body = new FormData();
+    body.append('file', new Blob(['']), 'nothing.txt');
+    await ask(`${first.url}/web/scans`, { method: 'POST', headers: bearer(admin.accessToken), body });
+    const { errors, days } = z
+      .object({ errors: z.array(z.object({ kind: z.string(), count: z.int() })), days: z.array(z.unknown()) })
+      .parse((await send('GET', `${first.url}/web/admin/activity`, admin.accessToken)).body);
+    t.match(errors, [{ kind: 'fileEmpty', count: 1 }]);
+    t.equal(days.length, 14);
+  });
+
+  t.test("newer signatures come on an operator's word, one update at a time", async (t) => {
+    // Without a supervisor it has the rights of who started it, which freshclam wants where that is root.
+    const node = await startServer({ env, isSupervised: false });
+    t.teardown(() => node.stop());
+    const url = `${node.url}/web/admin/signatures/update`;
+    const both = await Promise.all([send('POST', url, admin.accessToken), send('POST', url, admin.accessToken)]);
+    t.same(both.map(({ status }) => status).sort(), [202, 409]);
+    const health = async () => (await send('GET', `${node.url}/web/admin/health`, admin.accessToken)).body;
+    const Health = z.object({
+      engine: z.object({ signatures: z.int() }),
+      update: z.object({ state: z.string(), lines: z.array(z.string()) }),
+    });
+    let now = Health.parse(await health());
+    while (now.update.state === 'running' || (now.update.state === 'done' && now.engine.signatures !== 2))
+      now = Health.parse(await health());
+    t.match(now, { engine: { signatures: 2 }, update: { state: 'done', lines: [/./] } });
+    mirror.close();
+    mirror.closeAllConnections();
+    await send('POST', url, admin.accessToken);
+    while (Health.parse(await health()).update.state === 'running');
+    t.match(
+      await health(),
+      { engine: { signatures: 2 }, update: { state: 'failed' } },
+      'and a failed one changes nothing',
+    );
+  });
+
+  t.test('where root runs a supervised service, the answer says what to do instead', async (t) => {
+    // Who isn't root's stays who he is.
+    if (process.getuid?.() !== 0) return;
+    await send('POST', `${second.url}/web/admin/signatures/update`, admin.accessToken);
+    const health = async () => (await send('GET', `${second.url}/web/admin/health`, admin.accessToken)).body;
+    const Health = z.object({ update: z.object({ state: z.string(), lines: z.array(z.string()) }) });
+    let { update } = Health.parse(await health());
+    while (update.state === 'running') update = Health.parse(await health()).update;
+    t.match(update, { state: 'failed' });
+    t.match(update.lines.join('\n'), 'run `sluice signatures update` on the machine');
+  });
+
+  t.test('an account is deleted, and the log says who did it all and from where', async (t) => {
+    t.equal((await send('DELETE', adaUrl(), admin.accessToken)).status, 204);
+    t.equal((await send('DELETE', adaUrl(), admin.accessToken)).status, 404);
+    t.match(await post(`${second.url}/web/auth/login`, ADA), { status: 400 });
+    t.match(await post(`${second.url}/web/auth/login`, { email: ADA.email, password: ADA.password }), { status: 401 });
+    while ((await sql`SELECT FROM scans WHERE user_id = ${ada.user.id}`).count > 0);
+    const log = await send('GET', `${first.url}/web/admin/audit?account=${ada.user.id}`, admin.accessToken);
+    const { lines } = z
+      .object({ lines: z.array(z.object({ action: z.string(), actor: z.string(), address: z.string() })) })
+      .parse(log.body);
+    t.same(lines[0], { action: 'account.delete', actor: EMAIL, address: '127.0.0.1' });
+    t.ok(lines.some(({ action }) => action === 'account.limit'));
+    await sql`INSERT INTO audit_log (actor, action, target, detail) SELECT '=cmd()', 'account.add', '@SUM(1)', '{}' FROM generate_series(1, 2100)`;
+    const csv = await (
+      await fetch(`${first.url}/web/admin/audit/export`, { headers: bearer(admin.accessToken) })
+    ).text();
+    t.match(csv, /^id,at,actor,address,action,target,targetId,detail\r\n/);
+    t.match(csv, `,"'=cmd()",,account.add,"'@SUM(1)",,\r\n`);
+    const [row] = await sql<{ lines: number }[]>`SELECT count(*)::int AS lines FROM audit_log`;
+    t.equal(csv.split('\r\n').length - 2, row?.lines, 'all of it');
+    const page = z.object({ lines: z.array(z.unknown()), next: z.string() });
+    const { next } = page.parse((await send('GET', `${first.url}/web/admin/audit`, admin.accessToken)).body);
+    t.equal(
+      page.parse((await send('GET', `${first.url}/web/admin/audit?before=${next}`, admin.accessToken)).body).lines
+        .length,
+      50,
+    );
+  });
+});
