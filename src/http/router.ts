@@ -48,18 +48,19 @@ export function createRouter(
     throw failure;
   }
 
-  /** What a handler returns or throws at once is a promise as well: nothing is answered before the HTTP library has handed the request over. */
-  function serving(exchange: Exchange): Promise<Answered> {
+  function served(exchange: Exchange): Answered | Promise<Answered> {
     try {
-      const reply = serve(exchange);
-      return reply instanceof Promise ? reply : Promise.resolve(reply);
+      return serve(exchange);
     } catch (error) {
       return Promise.reject(error);
     }
   }
 
   return (exchange) => {
-    serving(exchange).then(
+    const answered = served(exchange);
+    if (answered === null) return;
+    // What is there at once waits as well: nothing is answered before the HTTP library has handed the request over.
+    Promise.resolve(answered).then(
       (reply) => {
         if (reply !== null) exchange.reply(reply);
       },

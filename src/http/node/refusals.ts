@@ -1,6 +1,7 @@
 // What never becomes a request under node:http: its answers, which uWebSockets.js gives in its own words (SECURITY.md).
+
+import { randomUUID } from 'node:crypto';
 import { STATUS_CODES } from 'node:http';
-import { v7 as uuidv7 } from 'uuid';
 
 const refusals = {
   syntax: [400, 'Bad request', 'The request is not valid HTTP/1.1'],
@@ -18,7 +19,7 @@ export function refusalBytes(refusal: Refusal): string {
   return [
     `HTTP/1.1 ${status} ${STATUS_CODES[status]}`,
     'Content-Type: application/json; charset=utf-8',
-    `X-Request-Id: ${uuidv7()}`,
+    `X-Request-Id: ${randomUUID()}`,
     'X-Content-Type-Options: nosniff',
     'Cache-Control: no-store',
     'Connection: close',
