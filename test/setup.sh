@@ -31,6 +31,9 @@ has chromium-headless-shell || has chromium || need chromium-headless-shell
 [ -x /usr/sbin/haproxy ] || need haproxy
 [ -x /usr/sbin/apache2 ] || need apache2-bin
 has caddy || need caddy
+# Clients of ICAP; of c-icap the client alone is used.
+has c-icap-client || need c-icap
+[ -x /usr/sbin/squid ] || need squid
 [ -n "$missing" ] || exit 0
 
 apt_check 'The tests need programs of other projects' $missing
@@ -47,7 +50,7 @@ fi
 apt_install 'for the tests to run against' $missing
 
 # Nor at the next boot: several of them want the same port.
-for service in nginx haproxy caddy; do
+for service in nginx haproxy caddy c-icap squid; do
   case " $missing " in
     *" $service "*) ! has systemctl || $as_root systemctl --quiet disable "$service.service" || true ;;
   esac

@@ -281,7 +281,7 @@ export class Connection implements ParserTarget, ScanOwner, TimerOwner {
   #respond(scan: IcapScan, outcome: Outcome): void {
     const exchange = this.#exchange;
     if (exchange === null || exchange.scan !== scan) return;
-    if (exchange.isInPreview) {
+    if (exchange.isInPreview && !this.#isEnding) {
       // Its end is near, and the connection is of use then.
       exchange.outcome = outcome;
       this.#timer.start(ICAP_HEAD_MS);
@@ -401,11 +401,8 @@ export class Connection implements ParserTarget, ScanOwner, TimerOwner {
 
   #onSlow(exchange: Exchange): void {
     const tooSlow = new Failure('uploadTooSlow', `${this.#parts.bodyTimeoutMs} ms`);
-    if (exchange.scan !== null && exchange.outcome === null) {
-      exchange.scan.refuse(tooSlow);
-      return;
-    }
     this.#isEnding = true;
-    this.#write(exchange, exchange.outcome ?? errorOf(tooSlow, exchange.requestId));
+    if (exchange.scan !== null && exchange.outcome === null) exchange.scan.refuse(tooSlow);
+    else this.#write(exchange, exchange.outcome ?? errorOf(tooSlow, exchange.requestId));
   }
 }
