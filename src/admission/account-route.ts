@@ -13,19 +13,22 @@ export interface AccountRouteParts {
   readonly sqlOf: SqlOf;
 }
 
-const Account = z.object({
-  plan: z.string(),
-  hourlyLimit: z.int().min(1).describe('Scans per hour.'),
-  remaining: z.int().min(0).describe('Scans left in this hour.'),
-  resetTime: z.int().describe('End of the hour, in epoch seconds.'),
-  key: z.object({ uuid: z.guid(), name: z.string() }).describe('The key that was sent.'),
-});
+const Account = z
+  .object({
+    plan: z.string(),
+    hourlyLimit: z.int().min(1).describe('Scans per hour.'),
+    remaining: z.int().min(0).describe('Scans left in this hour.'),
+    resetTime: z.int().describe('End of the hour, in epoch seconds.'),
+    key: z.object({ uuid: z.guid(), name: z.string() }).describe('The key that was sent.'),
+  })
+  .meta({ id: 'Account' });
 
 export function createAccountRoute({ admission, sqlOf }: AccountRouteParts): KeyRoute {
   return {
     method: 'GET',
     path: '/api/v1/account',
     operation: {
+      id: 'getAccount',
       summary: 'The account of the key, and what is left of its hour',
       description: 'Takes no unit, so it is also the way to find out whether a key is good.',
       tag: 'account',

@@ -8,32 +8,34 @@ import { Detail, wireDetail } from './wire-row.js';
 export const OK = 200;
 
 export type ScanView = z.infer<typeof ScanView>;
-export const ScanView = z.object({
-  id: Detail.shape.id,
-  state: z
-    .enum(['completed', 'failed'])
-    .describe('`completed`: there is a verdict. `failed`: there is none, as status and error say.'),
-  filename: Detail.shape.filename,
-  extension: z.string().describe('After the last dot of the filename.'),
-  sizeInBytes: Detail.shape.sizeInBytes,
-  sha256: Detail.shape.sha256,
-  scanDurationMillis: Detail.shape.scanDurationMillis,
-  infected: Detail.shape.infected,
-  virusName: Detail.shape.virusName,
-  status: Detail.shape.status,
-  error: Detail.shape.error,
-  notices: Detail.shape.notices,
-  engine: Detail.shape.engine,
-  signatures: Detail.shape.signatures,
-  key: z
-    .object({ uuid: z.guid(), name: z.string() })
-    .nullable()
-    .describe('That it was asked for with, also when it has ended; null: none, but a signed-in user.'),
-  url: Detail.shape.url,
-  metadata: Detail.shape.metadata,
-  creationDate: Detail.shape.creationDate,
-  lastUpdate: Detail.shape.lastUpdate,
-});
+export const ScanView = z
+  .object({
+    id: Detail.shape.id,
+    state: z
+      .enum(['completed', 'failed'])
+      .describe('`completed`: there is a verdict. `failed`: there is none, as status and error say.'),
+    filename: Detail.shape.filename,
+    extension: z.string().describe('After the last dot of the filename.'),
+    sizeInBytes: Detail.shape.sizeInBytes,
+    sha256: Detail.shape.sha256,
+    scanDurationMillis: Detail.shape.scanDurationMillis,
+    infected: Detail.shape.infected,
+    virusName: Detail.shape.virusName,
+    status: Detail.shape.status,
+    error: Detail.shape.error,
+    notices: Detail.shape.notices,
+    engine: Detail.shape.engine,
+    signatures: Detail.shape.signatures,
+    key: z
+      .object({ uuid: z.guid(), name: z.string() })
+      .nullable()
+      .describe('That it was asked for with, also when it has ended; null: none, but a signed-in user.'),
+    url: Detail.shape.url,
+    metadata: Detail.shape.metadata,
+    creationDate: Detail.shape.creationDate,
+    lastUpdate: Detail.shape.lastUpdate,
+  })
+  .meta({ id: 'Scan' });
 
 /** A URL without a path is called by its host, which has no extension. */
 function isHost({ filename, url }: ScanDetail): boolean {

@@ -11,14 +11,16 @@ import { createScanFinder, type ScanFinderParts, ScanId } from './scan-finder.js
 import { OK, ScanView, scanView } from './scan-view.js';
 import { namesOfKeys, nextScans, type ScanDetail, TooSlow } from './stats.js';
 
-const ScanPage = z.object({
-  content: z.array(ScanView),
-  next: z.string().nullable().describe('The `cursor` of the next page; null: there is none.'),
-});
+const ScanPage = z
+  .object({
+    content: z.array(ScanView),
+    next: z.string().nullable().describe('The `cursor` of the next page; null: there is none.'),
+  })
+  .meta({ id: 'ScanPage' });
 
 const FileView = ScanView.extend({
   current: z.boolean().describe("Whether today's engine has looked, with the signatures that it has today."),
-});
+}).meta({ id: 'KnownFile' });
 
 export interface ScanRouteParts extends ScanFinderParts {
   /** The one that serves; null: none does. */
@@ -84,6 +86,7 @@ export function createScanRoutes(parts: ScanRouteParts): KeyRoute[] {
 }
 
 const listOperation: Operation = {
+  id: 'listScans',
   summary: "The account's scans, the newest first",
   description: 'Those of all its keys and of the dashboard, failed ones too. Takes no unit.',
   tag: 'scans',
@@ -94,6 +97,7 @@ const listOperation: Operation = {
 };
 
 const scanOperation: Operation = {
+  id: 'getScan',
   summary: 'One scan of the account',
   description:
     'By its `X-Scan-Id`, from its answer on: also whether a scan is there whose answer never arrived. Takes no unit.',
@@ -105,6 +109,7 @@ const scanOperation: Operation = {
 };
 
 const fileOperation: Operation = {
+  id: 'getFile',
   summary: 'What is known of a content',
   description:
     "The account's newest scan of it that has a verdict, by any of its keys. Nothing is scanned, and it takes no unit.",

@@ -3,6 +3,8 @@ import { challengeOf, type ErrorCode, errorTable } from '../errors.js';
 
 /** What a route says of itself. Responses beyond these come from the error table. */
 export interface Operation {
+  /** What clients that are made from the document call it; default: made of method and path. */
+  readonly id?: string;
   readonly summary: string;
   readonly description?: string;
   readonly tag: string;
@@ -27,25 +29,98 @@ export interface DocumentedRoute {
   readonly operation: Operation | null;
 }
 
-export function openApiDocument(routes: readonly DocumentedRoute[], version: string): Record<string, unknown> {
+const DESCRIPTION =
+  'Malware scanning: a file in, an honest verdict out. HEAD is answered wherever GET is, and any other method that a path does not have is a 405 with ' +
+  '`Allow`. Under `/api/` the key is asked for first: 401 goes before 404 and 405.';
+
+const TAGS = {
+  scans: 'Scanning, and what came of it.',
+  account: 'The account of a key.',
+  keys: 'API keys of the signed-in user.',
+  history: 'The history of the signed-in user, and its statistics.',
+  users: 'The signed-in user, and the sessions.',
+  auth: 'Signing in.',
+  billing: 'Plans.',
+  operations: 'Health and versions.',
+};
+
+export interface DocumentFacts {
+  readonly version: string;
+  /** Where clients reach the server; null: where they have the document from. */
+  readonly baseUrl: string | null;
+}
+
+export function openApiDocument(
+  routes: readonly DocumentedRoute[],
+  { version, baseUrl }: DocumentFacts,
+): Record<string, unknown> {
   const paths: Record<string, Record<string, unknown>> = {};
+  const tags = new Map<string, string>(Object.entries(TAGS));
   for (const { method, path, operation } of routes) {
     if (operation === null) continue;
-    paths[path] = { ...paths[path], [method.toLowerCase()]: describe(operation) };
+    if (!tags.has(operation.tag)) tags.set(operation.tag, `What is under ${operation.tag}.`);
+    const id = operation.id ?? idOf(method, path);
+    paths[path] = { ...paths[path], [method.toLowerCase()]: describe(id, operation) };
   }
+  const schemas: Record<string, unknown> = { ApiError: errorSchema };
+  const hoisted = hoist(paths, schemas);
   return {
     openapi: '3.1.0',
-    info: { title: 'Sluice', version, description: 'Malware scanning: a file in, an honest verdict out.' },
-    paths,
+    info: {
+      title: 'Sluice',
+      version,
+      description: DESCRIPTION,
+      contact: { name: 'The operator of this service' },
+      license: { name: 'MIT', identifier: 'MIT' },
+    },
+    servers: [{ url: baseUrl ?? '/', description: 'This service.' }],
+    tags: [...tags].map(([name, description]) => ({ name, description })),
+    paths: hoisted,
     components: {
+      headers: { RequestId: requestIdHeader },
       securitySchemes: {
         apiKey: { type: 'apiKey', in: 'header', name: 'X-API-KEY' },
         accessToken: { type: 'http', scheme: 'bearer', bearerFormat: 'JWT' },
         accessCookie: { type: 'apiKey', in: 'cookie', name: 'sluice_access' },
       },
-      schemas: { Error: errorSchema },
+      schemas,
     },
   };
+}
+
+const requestIdHeader = {
+  description: 'Of the request: its own `X-Request-Id` where that is a token, otherwise a new one.',
+  schema: { type: 'string' },
+};
+
+/** `getWebUsersMeSessionsBySessionId`. */
+function idOf(method: string, path: string): string {
+  const words = path.split(/[^A-Za-z0-9{}]+/).filter((word) => word !== '');
+  const named = words.map((word) => (word.startsWith('{') ? `By${capital(word.slice(1, -1))}` : capital(word)));
+  return method.toLowerCase() + named.join('');
+}
+
+function capital(word: string): string {
+  return word.slice(0, 1).toUpperCase() + word.slice(1);
+}
+
+/** Schemas that have a name go to the components, whatever they are in. */
+function hoist(value: unknown, schemas: Record<string, unknown>): unknown {
+  if (Array.isArray(value)) return value.map((each) => hoist(each, schemas));
+  if (typeof value !== 'object' || value === null) return value;
+  const { $defs = {}, ...rest }: { $defs?: object } = value;
+  for (const [name, schema] of Object.entries($defs)) {
+    const { id: _, ...named }: { id?: unknown } = schema;
+    schemas[name] = hoist(named, schemas);
+  }
+  return Object.fromEntries(
+    Object.entries(rest).map(([name, each]) => [
+      name,
+      name === '$ref' && typeof each === 'string'
+        ? each.replace('#/$defs/', '#/components/schemas/')
+        : hoist(each, schemas),
+    ]),
+  );
 }
 
 const security = { anybody: [], key: [{ apiKey: [] }], user: [{ accessToken: [] }, { accessCookie: [] }] };
@@ -62,24 +137,37 @@ const errorSchema = {
   },
 };
 
-function describe(operation: Operation): object {
+function describe(operationId: string, operation: Operation): object {
   const { summary, description, tag, who, parameters, requestBody, responses } = operation;
+  const answers: Readonly<Record<string, Readonly<Record<string, unknown>>>> = {
+    ...responses,
+    ...errorResponses(operation),
+  };
   return {
+    operationId,
     summary,
-    ...(description === undefined ? {} : { description }),
+    description: description ?? `${summary}.`,
     tags: [tag],
     security: security[who],
     ...(parameters === undefined ? {} : { parameters }),
     ...(requestBody === undefined ? {} : { requestBody }),
-    responses: { ...responses, ...errorResponses(operation) },
+    responses: Object.fromEntries(Object.entries(answers).map(([status, answer]) => [status, withRequestId(answer)])),
   };
+}
+
+function withRequestId(answer: Readonly<Record<string, unknown>>): object {
+  const { headers = {} } = answer;
+  return { ...answer, headers: { ...Object(headers), 'X-Request-Id': { $ref: '#/components/headers/RequestId' } } };
 }
 
 /** Every route answers these: to parameters that it doesn't know, and when something unforeseen happens. */
 const ALWAYS: readonly ErrorCode[] = ['badRequest', 'internal'];
 
 /** One response for each status, with every body that the table has for it as an example. */
-function errorResponses({ errors, errorHeaders = () => ({}) }: Operation): Record<string, unknown> {
+function errorResponses({
+  errors,
+  errorHeaders = () => ({}),
+}: Operation): Record<string, Readonly<Record<string, unknown>>> {
   const byStatus = new Map<number, ErrorCode[]>();
   for (const code of new Set([...errors, ...ALWAYS])) {
     const { status } = errorTable[code];
@@ -93,7 +181,7 @@ function errorResponses({ errors, errorHeaders = () => ({}) }: Operation): Recor
         headers: { ...errorHeaders(status), ...rowHeaders(rows, status) },
         content: {
           'application/json': {
-            schema: { $ref: '#/components/schemas/Error' },
+            schema: { $ref: '#/components/schemas/ApiError' },
             examples: Object.fromEntries(rows.map((code) => [code, { value: exampleOf(code) }])),
           },
         },

@@ -43,7 +43,15 @@ function jsonContent(schema: z.ZodType, io: 'input' | 'output'): Described {
   return { 'application/json': { schema: documented(schema, io) } };
 }
 
-export function documented(schema: z.ZodType, io: 'input' | 'output') {
+/** A schema that has a name (`meta({ id })`) is a reference to it, with the definition beside it. */
+export function documented(schema: z.ZodType, io: 'input' | 'output'): z.core.JSONSchema.BaseSchema {
+  if (schema.meta()?.id === undefined) return describedAs(schema, io);
+  const { $defs = {}, properties = {} } = describedAs(z.object({ named: schema }), io);
+  const { named } = properties;
+  return typeof named === 'object' ? { ...named, $defs } : {};
+}
+
+function describedAs(schema: z.ZodType, io: 'input' | 'output'): z.core.JSONSchema.BaseSchema {
   const { $schema: _, ...described } = z.toJSONSchema(schema, {
     io,
     unrepresentable: 'any',

@@ -26,6 +26,8 @@ export interface RouteParts {
   /** Null: keys and quota are served as they should be; otherwise why Postgres stands in. */
   readonly admissionProblem: () => string | null;
   readonly version: string;
+  /** Where clients reach the service; null: nobody has said. */
+  readonly baseUrl: string | null;
   /** What serves HTTP, with its version. */
   readonly httpServer: string;
   /** What confines the scan threads; null: nothing does. */
@@ -70,7 +72,7 @@ export function createRoutes(parts: RouteParts): Route[] {
     },
     ...(parts.securityContact === null ? [] : [securityRoute(parts.securityContact)]),
   ];
-  const document = jsonReply(200, openApiDocument(routes, parts.version));
+  const document = jsonReply(200, openApiDocument(routes, parts));
   return routes;
 }
 

@@ -237,6 +237,7 @@ function factsOf(config: Config, parts: Observed): Omit<RouteParts, 'served'> {
     storeProblem: () => problemOf(postgres),
     admissionProblem: () => admission.problem(),
     version,
+    baseUrl: config.baseUrl,
     httpServer: library.title,
     sandbox,
     folders: foldersOf(config),

@@ -40,7 +40,7 @@ export const ScanQuery = z.strictObject({
 type ScanQuery = z.infer<typeof ScanQuery>;
 const NO_QUERY: ScanQuery = {};
 
-export const UrlBody = z.strictObject({
+const UrlBody = z.strictObject({
   url: z
     .string()
     .max(MULTIPART_FIELD_BYTES)
@@ -49,6 +49,9 @@ export const UrlBody = z.strictObject({
   metadata: Metadata.optional(),
 });
 type UrlBody = z.infer<typeof UrlBody>;
+
+/** As it should be sent. What it lacks has an answer of its own. */
+export const UrlToScan = UrlBody.required({ url: true }).meta({ id: 'UrlToScan' });
 
 /** `formsOnly`: no other body is taken. Throws a Failure, and MalformedMultipart. */
 export function openReader(exchange: Exchange, target: FormTarget, formsOnly: boolean): BodyReader {

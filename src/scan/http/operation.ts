@@ -3,7 +3,7 @@ import { callerErrors } from '../../http/caller.js';
 import type { Headers, Operation } from '../../http/openapi.js';
 import { documented, jsonAnswer, queryParameters } from '../../http/schema.js';
 import { METADATA_BYTES, MULTIPART_FIELD_BYTES, UNFINISHED_REFUNDS_PER_HOUR } from '../../limits.js';
-import { ScanQuery, UrlBody } from './body-reader.js';
+import { ScanQuery, UrlToScan } from './body-reader.js';
 import { ScanResult } from './result.js';
 
 const integerHeader = (description: string): object => ({ description, schema: { type: 'integer' } });
@@ -28,9 +28,13 @@ const file = { type: 'string', format: 'binary', description: 'At most 10,485,76
 const url = {
   type: 'string',
   format: 'uri',
+  minLength: 1,
   maxLength: MULTIPART_FIELD_BYTES,
   description: 'Public http or https URL without credentials; what it answers with is at most 10,485,760 bytes.',
 };
+
+/** As forms send an input that nobody has filled in. */
+const leftEmpty = { type: 'string', const: '' };
 
 function form(schema: object): Readonly<Record<string, object>> {
   return { 'multipart/form-data': { schema: { type: 'object', ...schema } } };
@@ -40,6 +44,8 @@ const metadata = {
   type: 'string',
   description: `Your own text about the scan, at most ${METADATA_BYTES} bytes: it is kept with it, and means nothing to us.`,
 };
+
+const fileForm = { required: ['file'], properties: { file, metadata } };
 
 function encodedHeader(name: string, about: string, example: string): Readonly<Record<string, unknown>> {
   return { name, in: 'header', description: `${about}: percent-encoded UTF-8.`, schema: { type: 'string' }, example };
@@ -100,6 +106,7 @@ const verdict = {
 };
 
 export const scanOperation: Operation = {
+  id: 'scan',
   summary: 'Scan a file, uploaded or behind a URL',
   description:
     `${DESCRIPTION} Send either a file or a URL: as a form with \`file\` or \`url\`; a file as it is, with its own media type and its name beside it; a URL as ` +
@@ -111,10 +118,15 @@ export const scanOperation: Operation = {
   requestBody: {
     required: true,
     content: {
-      ...form({ oneOf: [{ required: ['file'] }, { required: ['url'] }], properties: { file, url, metadata } }),
+      ...form({
+        anyOf: [
+          { type: 'object', ...fileForm, properties: { ...fileForm.properties, url: leftEmpty } },
+          { type: 'object', required: ['url'], properties: { url, metadata, file: leftEmpty } },
+        ],
+      }),
       'application/octet-stream': { schema: { type: 'string', format: 'binary' } },
-      'application/json': { schema: documented(UrlBody, 'input') },
-      'application/x-www-form-urlencoded': { schema: documented(UrlBody, 'input') },
+      'application/json': { schema: documented(UrlToScan, 'input') },
+      'application/x-www-form-urlencoded': { schema: documented(UrlToScan, 'input') },
     },
   },
   responses: { 200: { ...verdict, headers: { ...verdict.headers, 'Idempotent-Replayed': replayedHeader } } },
@@ -131,11 +143,12 @@ export const scanOperation: Operation = {
 };
 
 export const signedInOperation: Operation = {
+  id: 'scanAsUser',
   summary: 'Scan an uploaded file as the signed-in user',
   description: DESCRIPTION,
   tag: 'scans',
   who: 'user',
-  requestBody: { required: true, content: form({ required: ['file'], properties: { file, metadata } }) },
+  requestBody: { required: true, content: form(fileForm) },
   responses: { 200: verdict },
   errors: [...callerErrors, ...uploadErrors.filter((code) => code !== 'fileAndUrl' && code !== 'urlRejected')],
   errorHeaders,

@@ -1,16 +1,18 @@
 // The wire shape of a scan result: six fields, in the order of the interface.
 import { z } from 'zod';
 
-export const ScanResult = z.strictObject({
-  filename: z
-    .string()
-    .describe('Base name of the uploaded file; of a URL the last path segment, decoded, or else its host.'),
-  extension: z.string().describe('After the last dot of the filename; empty without one, and for a host.'),
-  sizeInBytes: z.int(),
-  scanDurationMillis: z.int(),
-  infected: z.boolean().describe('Whether a signature matched.'),
-  virusName: z.string().nullable().describe('The name of the signature; null when clean.'),
-});
+export const ScanResult = z
+  .strictObject({
+    filename: z
+      .string()
+      .describe('Base name of the uploaded file; of a URL the last path segment, decoded, or else its host.'),
+    extension: z.string().describe('After the last dot of the filename; empty without one, and for a host.'),
+    sizeInBytes: z.int(),
+    scanDurationMillis: z.int(),
+    infected: z.boolean().describe('Whether a signature matched.'),
+    virusName: z.string().nullable().describe('The name of the signature; null when clean.'),
+  })
+  .meta({ id: 'ScanResult' });
 
 type Fields = Omit<z.infer<typeof ScanResult>, 'infected'>;
 
