@@ -84,8 +84,8 @@ export const MEMORY_RESERVE_SHARE = 0.25;
 /** Uploads up to this size find room in memory also while large ones wait for theirs. */
 export const SMALL_UPLOAD_BYTES = 1024 * 1024;
 
-/** Connections of clamd's protocol, of one process; the next one is closed at once. */
-export const CLAMD_CONNECTIONS = 500;
+/** Connections of clamd's protocol, of one process, where there are descriptors enough; the next one is closed at once. */
+export const CLAMD_CONNECTIONS = 10_000;
 /** One command line: a path of Linux (4096 bytes) and its word. */
 export const CLAMD_COMMAND_BYTES = 4096 + 64;
 /** From the end of a command or an answer to the end of the next command: clamd's CommandReadTimeout. */
@@ -99,6 +99,8 @@ export const CLAMD_UNREAD_BYTES = 64 * 1024;
 /** Commands of clamd's protocol that look at files of the machine, at a time in one process; so many more wait. A file system that hangs holds them. */
 export const CLAMD_FILE_COMMANDS = 16;
 export const CLAMD_FILE_COMMANDS_WAITING = 128;
+/** Descriptors for them: files that came along and wait, files that are read, folders on the way. */
+export const CLAMD_FILE_DESCRIPTORS = 256;
 /** Files that MULTISCAN has in the scan queue at once. */
 export const CLAMD_MULTISCAN_FILES = 4;
 /** Folders within each other: clamd's MaxDirectoryRecursion. */

@@ -18,6 +18,10 @@ has clamd || [ -x /usr/sbin/clamd ] || need clamav-daemon
 [ -d /usr/share/clamav-testfiles ] || need clamav-testfiles
 # By its path: a Python of one's own may come before the one that the package is for.
 /usr/bin/python3 -c 'import requests' >/dev/null 2>&1 || need python3-requests
+# Clients of clamd.
+/usr/bin/python3 -c 'import pyclamd' >/dev/null 2>&1 || need python3-pyclamd
+perl -MClamAV::Client -e 1 >/dev/null 2>&1 || need libclamav-client-perl
+has clamdscan || need clamdscan
 has curl || need curl
 has zip || need zip
 # What packs and unpacks containers (test/containers/).

@@ -42,6 +42,10 @@ export class ClamdScan extends Scan {
     this.filename = Buffer.from(name, 'latin1').toString('utf8');
   }
 
+  override get protocol(): 'clamd' {
+    return 'clamd';
+  }
+
   /** Begins when a unit of the account was taken. */
   async admitBy(admit: () => Promise<Access>): Promise<void> {
     try {

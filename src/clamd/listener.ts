@@ -1,9 +1,16 @@
 // The sockets of clamd's protocol: a UNIX socket, a port of the loopback, or both; their connections, and how these end.
 import { once } from 'node:events';
-import { chmodSync, lstatSync, unlinkSync } from 'node:fs';
-import { createConnection, createServer, type ListenOptions, type Server } from 'node:net';
+import { chmodSync, chownSync, lstatSync, readFileSync, unlinkSync } from 'node:fs';
+import {
+  BlockList,
+  createConnection,
+  createServer,
+  isIPv6,
+  type ListenOptions,
+  type Server,
+  type Socket,
+} from 'node:net';
 import { messageOfError } from '../error-text.js';
-import { CLAMD_CONNECTIONS } from '../limits.js';
 import { Connection, type ConnectionParts, type Way } from './connection.js';
 
 export interface ClamdListenerOptions {
@@ -11,8 +18,14 @@ export interface ClamdListenerOptions {
   readonly socketPath: string | null;
   /** Of the UNIX socket. */
   readonly socketMode: number;
+  /** By its number or its name; null: that of the process. */
+  readonly socketGroup: string | null;
   /** Null: there is none. */
   readonly port: number | null;
+  /** Who may connect to the port beside the machine itself, in CIDR notation. Without any the port is the loopback's alone. */
+  readonly networks: readonly string[];
+  /** The next one is closed at once. */
+  readonly connections: number;
   readonly onListening: (place: string) => void;
   /** Called once for a place that can't be had; it is tried again until it can. */
   readonly onTaken: (place: string, reason: string) => void;
@@ -31,16 +44,21 @@ export interface ClamdListener {
 const LOOPBACK = '127.0.0.1';
 /** Between two tries: a client that is refused meanwhile comes again. */
 const RETRY_MS = 100;
+/** After as many of them it is no replacement of a process that is waited for. */
+const TRIES = 100;
+const LATER_MS = 2_000;
 
 export function createClamdListener(options: ClamdListenerOptions, parts: ConnectionParts): ClamdListener {
-  const { socketPath, socketMode, port } = options;
+  const { socketPath, socketMode, socketGroup, port, networks } = options;
+  const allowed = listOf(networks);
   const open = new Set<Connection>();
   const places: Place[] = [];
   let whenEmpty: (() => void) | null = null;
 
   function serve(way: Way): Server {
     const server = createServer({ allowHalfOpen: true, pauseOnConnect: true }, (socket) => {
-      if (open.size >= CLAMD_CONNECTIONS) {
+      const isStranger = way === 'tcp' && !isAllowed(allowed, socket);
+      if (isStranger || open.size >= options.connections) {
         socket.destroy();
         return;
       }
@@ -61,12 +79,18 @@ export function createClamdListener(options: ClamdListenerOptions, parts: Connec
       if (socketPath !== null) {
         // It has its mode from its first moment on.
         const prepare = (): Promise<void> => removeDeadSocket(socketPath);
-        const done = (): void => chmodSync(socketPath, socketMode);
+        const done = (): void => {
+          chmodSync(socketPath, socketMode);
+          if (socketGroup !== null) chownSync(socketPath, process.getuid?.() ?? -1, groupOf(socketGroup));
+        };
         places.push(
           keepListening(serve('unix'), { path: socketPath, mask: 0o777 & ~socketMode, prepare, done }, options),
         );
       }
-      if (port !== null) places.push(keepListening(serve('tcp'), { port, host: LOOPBACK, exclusive: true }, options));
+      if (port !== null) {
+        const where = networks.length === 0 ? { port, host: LOOPBACK } : { port };
+        places.push(keepListening(serve('tcp'), { ...where, exclusive: true }, options));
+      }
     },
     stopListening() {
       for (const place of places) place.close();
@@ -90,6 +114,31 @@ export function createClamdListener(options: ClamdListenerOptions, parts: Connec
   };
 }
 
+function listOf(networks: readonly string[]): BlockList {
+  const list = new BlockList();
+  list.addSubnet('127.0.0.0', 8, 'ipv4');
+  list.addAddress('::1', 'ipv6');
+  for (const network of networks) {
+    const [address = '', bits = ''] = network.split('/');
+    list.addSubnet(address, Number(bits), isIPv6(address) ? 'ipv6' : 'ipv4');
+  }
+  return list;
+}
+
+/** An IPv4 address counts as one also where it came by a socket of IPv6. */
+function isAllowed(allowed: BlockList, { remoteAddress = '' }: Socket): boolean {
+  return allowed.check(remoteAddress, isIPv6(remoteAddress) ? 'ipv6' : 'ipv4');
+}
+
+/** Node has no call for names of groups. Throws for one that /etc/group doesn't have. */
+function groupOf(group: string): number {
+  if (/^\d+$/.test(group)) return Number(group);
+  const lines = readFileSync('/etc/group', 'utf8').split('\n');
+  const line = lines.find((each) => each.startsWith(`${group}:`));
+  if (line === undefined) throw new Error(`there is no group ${group}`);
+  return Number(line.split(':')[2]);
+}
+
 interface Place {
   close(): void;
 }
@@ -106,16 +155,19 @@ function keepListening(
   { mask, prepare, done, ...where }: Where,
   { onListening, onTaken }: Pick<ClamdListenerOptions, 'onListening' | 'onTaken'>,
 ): Place {
-  const name = where.path ?? `${where.host}:${where.port}`;
+  const name = where.path ?? `${where.host ?? '*'}:${where.port}`;
   let isClosed = false;
   let isTold = false;
+  let tries = 0;
   let retry: NodeJS.Timeout | null = null;
 
   function failed(error: unknown): void {
     if (isClosed) return;
     if (!isTold) onTaken(name, messageOfError(error));
     isTold = true;
-    retry = setTimeout(() => void tryOnce(), RETRY_MS);
+    tries += 1;
+    if (server.listening) server.close();
+    retry = setTimeout(() => void tryOnce(), tries < TRIES ? RETRY_MS : LATER_MS);
   }
 
   async function tryOnce(): Promise<void> {
@@ -127,6 +179,7 @@ function keepListening(
       if (before !== null) process.umask(before);
       await once(server, 'listening');
       done?.();
+      tries = 0;
       onListening(name);
     } catch (error) {
       failed(error);

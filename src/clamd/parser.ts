@@ -30,7 +30,7 @@ export class ClamdParser {
   #state: State;
   #delimiter: Delimiter;
   /** Of the command that isn't whole. */
-  readonly #line: Buffer;
+  #line: Buffer | null;
   #lineBytes: number;
   #size: number;
   #sizeBytes: number;
@@ -42,7 +42,7 @@ export class ClamdParser {
     this.#target = target;
     this.#state = 'begin';
     this.#delimiter = '\n';
-    this.#line = Buffer.alloc(CLAMD_COMMAND_BYTES);
+    this.#line = null;
     this.#lineBytes = 0;
     this.#size = 0;
     this.#sizeBytes = 0;
@@ -115,11 +115,13 @@ export class ClamdParser {
   #takeLine(bytes: Uint8Array, delimiter: number, isOld: boolean): number {
     const end = bytes.indexOf(delimiter);
     const part = end === -1 ? bytes : bytes.subarray(0, end);
-    if (this.#lineBytes + part.length > this.#line.length) {
+    if (this.#lineBytes + part.length > CLAMD_COMMAND_BYTES) {
       this.stop();
       this.#target.onTooLong();
       return bytes.length;
     }
+    // A connection without an open command has no buffer for one: most of many do nothing.
+    this.#line ??= Buffer.allocUnsafe(CLAMD_COMMAND_BYTES);
     this.#line.set(part, this.#lineBytes);
     this.#lineBytes += part.length;
     if (end === -1) return part.length;
@@ -128,7 +130,8 @@ export class ClamdParser {
   }
 
   #endLine(isOld: boolean): void {
-    const text = this.#line.toString('latin1', 0, this.#lineBytes);
+    const text = this.#line === null ? '' : this.#line.toString('latin1', 0, this.#lineBytes);
+    this.#line = null;
     const line = this.#delimiter === '\n' && text.endsWith('\r') ? text.slice(0, -1) : text;
     this.#state = 'begin';
     this.#target.onCommand(commandOf(line, this.#delimiter, isOld));

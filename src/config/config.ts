@@ -52,7 +52,9 @@ export function readConfig(env: Readonly<Record<string, string | undefined>>) {
     jwtAudience,
     clamdSocket,
     clamdSocketMode,
+    clamdSocketGroup,
     clamdPort,
+    clamdAllowNetworks,
     clamdAccount,
     clamdPaths,
     icapPort,
@@ -184,10 +186,14 @@ function streamLimit({ settings, isSet, isWrong, problems }: Read): number {
 /** With CLAMD_SOCKET or CLAMD_PORT. */
 function clamdSettings({ settings, isSet, problems }: Read) {
   const { clamdSocket: socketPath, clamdSocketMode: socketMode, clamdPort: port, clamdAccount: account } = settings;
-  const { clamdPaths: paths } = settings;
+  const { clamdSocketGroup: socketGroup, clamdAllowNetworks: networks, clamdPaths: paths } = settings;
   if (!isSet('clamdSocket') && !isSet('clamdPort')) return null;
   if (!isSet('clamdAccount')) problems.push('CLAMD_ACCOUNT is needed when CLAMD_SOCKET or CLAMD_PORT is set');
-  return account === null ? null : { socketPath, socketMode, port, account, paths };
+  if (networks.length > 0 && port === null) problems.push('CLAMD_ALLOW_NETWORKS is for CLAMD_PORT, which is not set');
+  if (socketGroup !== null && socketPath === null) {
+    problems.push('CLAMD_SOCKET_GROUP is for CLAMD_SOCKET, which is not set');
+  }
+  return account === null ? null : { socketPath, socketMode, socketGroup, port, networks, account, paths };
 }
 
 /** With ICAP_PORT. */

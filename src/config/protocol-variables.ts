@@ -18,10 +18,21 @@ export const protocolTable = {
       .regex(/^[0-7]{3}$/, 'must be three octal digits')
       .transform((text) => Number.parseInt(text, 8)),
   ),
+  clamdSocketGroup: optional(
+    'CLAMD_SOCKET_GROUP',
+    'group that the socket is of, by its number or its name; the user of the service must be a member of it',
+    z.string().regex(/^[A-Za-z0-9_][A-Za-z0-9_.-]{0,63}$/, 'must be a group'),
+  ),
   clamdPort: optional(
     'CLAMD_PORT',
-    "port of 127.0.0.1 where clamd's protocol is spoken, for every program of the machine; needs CLAMD_ACCOUNT",
+    "port where clamd's protocol is spoken, of 127.0.0.1 for every program of the machine; needs CLAMD_ACCOUNT",
     integer(1, 65_535),
+  ),
+  clamdAllowNetworks: otherwise(
+    'CLAMD_ALLOW_NETWORKS',
+    [],
+    'networks whose machines may use CLAMD_PORT too, which is then of every address: 10.1.0.0/16,fd00::/8',
+    list(network, 'must list networks like 10.0.0.0/8,fd00::/8'),
   ),
   clamdAccount: optional(
     'CLAMD_ACCOUNT',

@@ -1,5 +1,6 @@
 // How many file descriptors this process may have, and what of them connections may take.
 import { readdirSync, readFileSync } from 'node:fs';
+import { CLAMD_FILE_DESCRIPTORS } from '../limits.js';
 
 /** Databases, the journal, logs, the metrics server, reloads. */
 const STORES = 64;
@@ -7,6 +8,10 @@ const STORES = 64;
 const PER_THREAD = 24;
 /** Downloads may have this share of all, and no more. */
 const DOWNLOADS_SHARE = 1 / 8;
+/** Likewise the connections of clamd's protocol. */
+const CLAMD_SHARE = 1 / 8;
+/** A connection by a UNIX socket is read by a descriptor of its own. */
+const PER_CLAMD_CONNECTION = 2;
 /** Below it a service can't be had. */
 const CONNECTIONS_MIN = 16;
 /** Each costs memory in the kernel and here, some KB. */
@@ -16,6 +21,8 @@ export interface DescriptorPlan {
   readonly limit: number;
   readonly connections: number;
   readonly downloads: number;
+  /** Of clamd's protocol. */
+  readonly clamdConnections: number;
   /** The limit is too low for what is wanted. */
   readonly isScarce: boolean;
 }
@@ -25,15 +32,20 @@ export interface DescriptorRequest {
   readonly connections: number | null;
   readonly downloads: number;
   readonly scanThreads: number;
+  /** Of clamd's protocol; 0: it isn't spoken. */
+  readonly clamdConnections: number;
 }
 
 /** To be asked before the first connection. Node has raised the soft limit to the hard one by then. */
 export function planDescriptors(request: DescriptorRequest): DescriptorPlan {
   const limit = softLimit();
   const downloads = Math.min(request.downloads, Math.max(1, Math.floor(limit * DOWNLOADS_SHARE)));
-  const room = limit - openNow() - STORES - PER_THREAD * request.scanThreads - downloads;
+  const clamdMost = Math.max(CONNECTIONS_MIN, Math.floor((limit * CLAMD_SHARE) / PER_CLAMD_CONNECTION));
+  const clamdConnections = Math.min(request.clamdConnections, clamdMost);
+  const clamd = clamdConnections === 0 ? 0 : clamdConnections * PER_CLAMD_CONNECTION + CLAMD_FILE_DESCRIPTORS;
+  const room = limit - openNow() - STORES - PER_THREAD * request.scanThreads - downloads - clamd;
   const connections = Math.max(CONNECTIONS_MIN, Math.min(room, request.connections ?? CONNECTIONS_MAX));
-  return { limit, connections, downloads, isScarce: room < CONNECTIONS_MIN };
+  return { limit, connections, downloads, clamdConnections, isScarce: room < CONNECTIONS_MIN };
 }
 
 function softLimit(): number {

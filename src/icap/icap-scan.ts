@@ -39,6 +39,10 @@ export class IcapScan extends Scan {
     this.#owner = owner;
   }
 
+  override get protocol(): 'icap' {
+    return 'icap';
+  }
+
   protected receive(): void {
     if (this.#refusal !== null) throw this.#refusal;
     this.openContent(this.#declaredBytes ?? this.limitBytes);

@@ -46,6 +46,7 @@ export type EndedScan = Readonly<
     | 'requestId'
     | 'account'
     | 'keyId'
+    | 'protocol'
     | 'status'
     | 'wholeBytes'
     | 'sha256'
@@ -171,6 +172,11 @@ export abstract class Scan extends ThreadScan implements ContentOwner, Recorded 
   }
 
   // What a protocol does.
+
+  /** As log and metrics call it. */
+  get protocol(): 'http' | 'clamd' | 'icap' {
+    return 'http';
+  }
 
   /** What a content may have at most. */
   protected abstract readonly limitBytes: number;

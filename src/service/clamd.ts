@@ -1,13 +1,14 @@
 // Clamd's protocol put together: the account that its scans are of, what it tells of the engine, and its listener.
 
-import { findUserByEmail } from '../account/users.js';
+import { createNamedAccount } from '../account/named-account.js';
 import type { AccessControl } from '../admission/access.js';
 import { versionOf } from '../clamd/commands.js';
 import { type ClamdListener, createClamdListener } from '../clamd/listener.js';
 import type { Config } from '../config/config.js';
 import type { Signatures } from '../engine/signatures.js';
 import type { ScanPool } from '../engine/threads/pool.js';
-import { Unavailable } from '../errors.js';
+import { Failure, Unavailable } from '../errors.js';
+import type { DescriptorPlan } from '../http/descriptors.js';
 import { CLAMD_FILE_COMMANDS, CLAMD_FILE_COMMANDS_WAITING } from '../limits.js';
 import type { EventLog } from '../log.js';
 import type { ScanParts } from '../scan/scan.js';
@@ -20,17 +21,19 @@ export interface ClamdParts {
   readonly postgres: Postgres;
   readonly signatures: Signatures;
   readonly pool: ScanPool;
+  readonly descriptors: DescriptorPlan;
 }
 
 /** Null: it isn't configured. */
 export function createClamd(config: Config, log: EventLog, parts: ClamdParts): ClamdListener | null {
   const { clamd } = config;
   if (clamd === null) return null;
-  const { access, postgres, signatures, pool, scans } = parts;
-  const sql = postgres.requests('clamd');
+  const { access, postgres, signatures, pool, scans, descriptors } = parts;
+  const account = createNamedAccount(postgres.requests('clamd'), clamd.account);
   return createClamdListener(
     {
       ...clamd,
+      connections: descriptors.clamdConnections,
       onListening: (place) => log.info({ place }, "clamd's protocol"),
       onTaken: (place, reason) => log.warn({ place, reason }, "clamd's protocol can't be spoken there yet"),
     },
@@ -42,9 +45,10 @@ export function createClamd(config: Config, log: EventLog, parts: ClamdParts): C
       folders: clamd.paths,
       files: createLimiter({ running: CLAMD_FILE_COMMANDS, waiting: CLAMD_FILE_COMMANDS_WAITING }),
       async admit() {
-        const user = await findUserByEmail(sql, clamd.account);
+        const user = await account.find();
         // It may be made later, and removed at any time.
         if (user === null) throw new Unavailable('clamdAccountMissing');
+        if (user.suspended_at !== null) throw new Failure('accountSuspended');
         return await access.asUser({ userId: user.id, plan: user.plan, ownLimit: user.own_limit });
       },
       version() {

@@ -103,6 +103,12 @@ function countScans(registry: Registry): Metrics['ended'] {
     help: 'Bytes of contents with a verdict.',
     registers: [registry],
   });
+  const protocols = new Counter({
+    name: 'sluice_scans_by_protocol_total',
+    help: 'Scans that were admitted, by the protocol that they came by and what came of them.',
+    labelNames: ['protocol', 'outcome'] as const,
+    registers: [registry],
+  });
   const seconds = new Histogram({
     name: 'sluice_scan_seconds',
     help: 'Time inside the engine, of contents that it has looked at.',
@@ -112,7 +118,9 @@ function countScans(registry: Registry): Metrics['ended'] {
   return (scan) => {
     const { wholeBytes, durationMs, lookedBy: engine } = scan;
     const looked = engine === null ? 'none' : scan.looked === 'now' ? 'miss' : 'hit';
-    scans.inc({ outcome: outcomeOf(scan), engine: engine?.label ?? 'none', cache: looked });
+    const outcome = outcomeOf(scan);
+    protocols.inc({ protocol: scan.protocol, outcome });
+    scans.inc({ outcome, engine: engine?.label ?? 'none', cache: looked });
     if (scan.failure !== null) failures.inc({ failure: scan.failure });
     if (wholeBytes !== null) bytes.inc(wholeBytes);
     if (looked === 'miss') seconds.observe(durationMs / 1000);

@@ -71,6 +71,7 @@ export function fieldsOf(scan: EndedScan): Parameters<EventLog['event']>[0] {
     requestId: scan.requestId,
     userId: scan.account,
     keyId: scan.keyId,
+    protocol: scan.protocol,
     durationMs: scan.durationMs,
     sizeBytes: scan.wholeBytes,
     sha256: scan.sha256,

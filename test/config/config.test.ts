@@ -394,3 +394,32 @@ t.test('ICAP needs an account; what a stream may have holds for it as for clamd'
   t.throws(() => readConfig({ ...set, ICAP_ALLOW_NETWORKS: '10.0.0.1' }), /must list networks/);
   t.throws(() => readConfig({ ...set, ICAP_INCOMPLETE: 'maybe' }), /ICAP_INCOMPLETE/);
 });
+
+t.test("clamd's protocol is off without a place, and needs an account with one", async (t) => {
+  t.equal(readConfig({}).clamd, null);
+  const place = { CLAMD_SOCKET: '/run/sluice/clamd.sock', CLAMD_ACCOUNT: 'files@example.org' };
+  t.match(readConfig(place).clamd, {
+    socketPath: '/run/sluice/clamd.sock',
+    socketMode: 0o660,
+    socketGroup: null,
+    port: null,
+    networks: [],
+    paths: [],
+  });
+  const all = {
+    CLAMD_PORT: '3310',
+    CLAMD_ALLOW_NETWORKS: '10.0.0.0/8',
+    CLAMD_PATHS: '/mnt/a, /mnt/b',
+    CLAMD_SOCKET_GROUP: 'mail',
+  };
+  t.match(readConfig({ ...place, ...all }).clamd, {
+    port: 3310,
+    networks: ['10.0.0.0/8'],
+    paths: ['/mnt/a', '/mnt/b'],
+    socketGroup: 'mail',
+  });
+  t.match(problemsOf({ CLAMD_PORT: '3310' }), [/^CLAMD_ACCOUNT is needed/]);
+  t.match(problemsOf({ ...place, CLAMD_ALLOW_NETWORKS: '10.0.0.0/8' }), [/^CLAMD_ALLOW_NETWORKS is for CLAMD_PORT/]);
+  t.match(problemsOf({ ...place, CLAMD_PATHS: 'relative' }), [/^CLAMD_PATHS must list absolute paths/]);
+  t.match(problemsOf({ ...place, CLAMD_SOCKET_MODE: '999' }), [/^CLAMD_SOCKET_MODE must be three octal digits/]);
+});
