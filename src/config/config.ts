@@ -50,13 +50,6 @@ export function readConfig(env: Readonly<Record<string, string | undefined>>) {
     jwtIssuer,
     jwtJwksUrl,
     jwtAudience,
-    clamdSocket,
-    clamdSocketMode,
-    clamdSocketGroup,
-    clamdPort,
-    clamdAllowNetworks,
-    clamdAccount,
-    clamdPaths,
     icapPort,
     icapAllowNetworks,
     icapAccount,
@@ -64,7 +57,9 @@ export function readConfig(env: Readonly<Record<string, string | undefined>>) {
     streamMaxBytes,
     ...own
   } = read.settings;
-  const { bootstrapEmail, bootstrapPassword, bootstrapApiKey, bootstrapPlan, signaturesDir, ...settings } = own;
+  const { clamdSocket, clamdSocketMode, clamdSocketGroup, clamdPort, clamdAllowNetworks, ...rest } = own;
+  const { clamdAccount, clamdPaths, bootstrapEmail, bootstrapPassword, bootstrapApiKey, bootstrapPlan, ...some } = rest;
+  const { signaturesDir, ...settings } = some;
   const { maxScanSizeBytes, maxFiles, maxTemporaryBytes, ...others } = settings;
   const cores = availableCores();
   const { processes, because } = processChoice(read, cores);
