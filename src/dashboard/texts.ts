@@ -10,6 +10,7 @@ export const texts = {
     keys: 'API keys',
     billing: 'Billing',
     account: 'Account',
+    admin: 'Operation',
     docs: 'Docs',
     signIn: 'Sign in',
     signOut: 'Sign out',

@@ -14,6 +14,10 @@ export const pagePaths: readonly string[] = [
   '/keys',
   '/billing',
   '/account',
+  '/admin',
+  '/admin/accounts',
+  '/admin/activity',
+  '/admin/audit',
   '/docs',
 ];
 /** Guides beside the reference, by the names of their files in docs/, where operators and developers have other pages. */

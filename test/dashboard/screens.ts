@@ -5,6 +5,7 @@ import type { Page } from 'playwright-core';
 import { nestedZip } from '../fixtures/archives.js';
 import { eicar } from '../fixtures/samples.js';
 import { HOSTILE_NAMES, type Person } from './browser.js';
+import { ADMIN_PAGES, operator } from './operator-suite.js';
 import { choose, file } from './scan-suite.js';
 import { FREE_LIMIT, type Setting, startSetting } from './setting.js';
 
@@ -40,7 +41,8 @@ async function visit(page: Page, url: string): Promise<void> {
 
 const nameOf = (path: string): string => path.replace(/\?.*/, '').replaceAll('/', '_').replace(/^_$/, '_first');
 
-async function shootAll({ server, browser, signedIn }: Setting): Promise<void> {
+async function shootAll(setting: Setting): Promise<void> {
+  const { server, browser, signedIn } = setting;
   const stranger = await browser.person();
   for (const path of open) {
     await visit(stranger.page, `${server.url}${path}`);
@@ -56,6 +58,11 @@ async function shootAll({ server, browser, signedIn }: Setting): Promise<void> {
   for (const path of closed) {
     await visit(person.page, `${server.url}${path}`);
     await shoot(person.page, `full${nameOf(path)}`);
+  }
+  const admin = await operator(setting);
+  for (const path of ADMIN_PAGES) {
+    await visit(admin.page, `${server.url}${path}`);
+    await shoot(admin.page, `admin${nameOf(path)}`);
   }
   await visit(person.page, `${server.url}/history`);
   await person.page.locator('.history-open').first().click();

@@ -10,6 +10,7 @@ export const User = z.object({
   name: z.string(),
   plan: z.string(),
   hourlyLimit: z.number(),
+  role: z.enum(['user', 'operator']),
   creationDate: z.string(),
 });
 export type User = z.infer<typeof User>;

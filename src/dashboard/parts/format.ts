@@ -42,7 +42,8 @@ export function monthName(text: string): string {
 export function size(bytes: number): string {
   if (bytes < 1024) return `${number(bytes)} B`;
   if (bytes < 1024 * 1024) return `${number(Math.round(bytes / 102.4) / 10)} KB`;
-  return `${number(Math.round(bytes / 104_857.6) / 10)} MB`;
+  if (bytes < 1024 ** 3) return `${number(Math.round(bytes / 104_857.6) / 10)} MB`;
+  return `${number(Math.round(bytes / 107_374_182.4) / 10)} GB`;
 }
 
 export function duration(seconds: number): string {

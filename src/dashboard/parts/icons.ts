@@ -20,6 +20,7 @@ export {
   IconLogout as SignOutIcon,
   IconMoon as DarkIcon,
   IconScan as ScanIcon,
+  IconServerCog as OperationIcon,
   IconShieldCheck as CleanIcon,
   IconSortAscending as AscendingIcon,
   IconSortDescending as DescendingIcon,

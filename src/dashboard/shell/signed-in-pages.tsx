@@ -1,4 +1,5 @@
 // The pages of somebody who is signed in. They are one script: going from one to another fetches nothing.
+import { lazy } from 'react';
 import { Route, Switch } from 'wouter';
 import { Account } from '../pages/account.tsx';
 import { BillingPage } from '../pages/billing.tsx';
@@ -6,6 +7,9 @@ import { History } from '../pages/history.tsx';
 import { Keys } from '../pages/keys.tsx';
 import { Overview } from '../pages/overview.tsx';
 import { ScanPage } from '../pages/scan.tsx';
+
+// Few need them: they are a script of their own.
+const Admin = lazy(async () => ({ default: (await import('../admin/admin.tsx')).Admin }));
 
 export { UserMenu } from './user-menu.tsx';
 
@@ -18,6 +22,7 @@ export function SignedInPages() {
       <Route path="/keys" component={Keys} />
       <Route path="/billing" component={BillingPage} />
       <Route path="/account" component={Account} />
+      <Route path="/admin/:page?" component={Admin} />
     </Switch>
   );
 }

@@ -6,7 +6,7 @@ import { askOpenly } from '../api/client.ts';
 import { meQuery } from '../api/queries.ts';
 import { forgetSession } from '../api/session.ts';
 import { Nothing } from '../api/shapes.ts';
-import { AccountIcon, BillingIcon, OpenIcon, SignOutIcon } from '../parts/icons.ts';
+import { AccountIcon, BillingIcon, OpenIcon, OperationIcon, SignOutIcon } from '../parts/icons.ts';
 import { showProblem } from '../parts/problem.tsx';
 import { visibleName } from '../parts/visible-name.ts';
 import { texts } from '../texts.ts';
@@ -40,6 +40,11 @@ export function UserMenu() {
         <Menu.Item component={Link} href="/billing" leftSection={<BillingIcon size={ICON} />}>
           {texts.nav.billing}
         </Menu.Item>
+        {me.data?.role === 'operator' && (
+          <Menu.Item component={Link} href="/admin" leftSection={<OperationIcon size={ICON} />}>
+            {texts.nav.admin}
+          </Menu.Item>
+        )}
         <Menu.Divider />
         <Menu.Item leftSection={<SignOutIcon size={ICON} />} onClick={signOut}>
           {texts.nav.signOut}

@@ -1,0 +1,240 @@
+// One account: its use, what it may do, its keys and sessions, and what ends them.
+import { Button, Modal, NumberInput, Select, TextInput } from '@mantine/core';
+import { useMutation, useQuery, useQueryClient } from '@tanstack/react-query';
+import { useState } from 'react';
+import { ask } from '../api/client.ts';
+import { meQuery } from '../api/queries.ts';
+import { Nothing } from '../api/shapes.ts';
+import { deviceOf } from '../parts/device.ts';
+import { useFocusReturn } from '../parts/focus-return.ts';
+import { ProblemBox, showDone, showProblem } from '../parts/problem.tsx';
+import { LinesSkeleton } from '../parts/skeletons.tsx';
+import { Time } from '../parts/time.tsx';
+import { visibleName } from '../parts/visible-name.ts';
+import { texts as common } from '../texts.ts';
+import { type Account, AccountDetail, accountQuery } from './api.ts';
+import { Days } from './days.tsx';
+import { texts } from './texts.ts';
+
+const t = texts.accounts;
+
+interface DialogProps {
+  readonly account: Account;
+  readonly plans: readonly string[];
+  readonly close: () => void;
+}
+
+export function AccountDialog({ account, plans, close }: DialogProps) {
+  useFocusReturn();
+  const detail = useQuery(accountQuery(account.id));
+  const me = useQuery(meQuery);
+  const isOwn = me.data?.id === account.id;
+  return (
+    <Modal
+      opened
+      size="lg"
+      onClose={close}
+      title={<span className="name">{visibleName(account.email)}</span>}
+      closeButtonProps={{ 'aria-label': common.common.close }}
+    >
+      {detail.isPending && <LinesSkeleton lines={8} height={30} />}
+      {detail.isError && <ProblemBox error={detail.error} onRetry={() => void detail.refetch()} />}
+      {detail.data !== undefined && (
+        <div className="stack admin-account">
+          <Rights account={detail.data} plans={plans} />
+          <section aria-label={t.use}>
+            <h3 className="panel-title">{t.use}</h3>
+            <Days days={detail.data.days} />
+          </section>
+          <Keys account={detail.data} />
+          <Sessions account={detail.data} />
+          {isOwn ? <p className="small dimmed">{t.own}</p> : <Ends account={detail.data} close={close} />}
+        </div>
+      )}
+    </Modal>
+  );
+}
+
+/** What is changed is read again, also in the list behind the dialog. */
+function useChange(id: string, done: string, onDone: () => void = () => undefined) {
+  const client = useQueryClient();
+  return useMutation({
+    mutationFn: ({
+      method,
+      path = '',
+      body,
+    }: {
+      readonly method: 'PUT' | 'DELETE';
+      readonly path?: string;
+      readonly body?: object;
+    }) =>
+      method === 'PUT'
+        ? ask({ method, path: `/web/admin/accounts/${id}`, body, shape: AccountDetail })
+        : ask({ method, path: `/web/admin/accounts/${id}${path}`, shape: Nothing }),
+    onSuccess() {
+      showDone(done);
+      onDone();
+    },
+    onError: showProblem,
+    onSettled: () => client.invalidateQueries({ queryKey: ['admin'] }),
+  });
+}
+
+function Rights({ account, plans }: { readonly account: AccountDetail; readonly plans: readonly string[] }) {
+  const [plan, setPlan] = useState(account.plan);
+  const [limit, setLimit] = useState<number | string>(account.ownLimit ?? '');
+  const [role, setRole] = useState<string>(account.role);
+  const change = useChange(account.id, t.saved);
+  const ownLimit = typeof limit === 'number' ? limit : null;
+  const known = plans.includes(account.plan) ? plans : [account.plan, ...plans];
+  return (
+    <form
+      className="admin-rights"
+      onSubmit={(event) => {
+        event.preventDefault();
+        const changed = { ...(plan === account.plan ? {} : { plan }), ...(role === account.role ? {} : { role }) };
+        change.mutate({ method: 'PUT', body: { ownLimit, ...changed } });
+      }}
+    >
+      <Select
+        label={t.plan}
+        data={[...known]}
+        value={plan}
+        onChange={(value) => setPlan(value ?? account.plan)}
+        allowDeselect={false}
+      />
+      <NumberInput
+        label={t.limit}
+        placeholder={t.limitHint}
+        value={limit}
+        onChange={setLimit}
+        min={1}
+        max={1_000_000_000}
+        allowDecimal={false}
+      />
+      <Select
+        label={t.role}
+        data={Object.entries(t.roles).map(([value, label]) => ({ value, label }))}
+        value={role}
+        onChange={(value) => setRole(value ?? account.role)}
+        allowDeselect={false}
+      />
+      <Button type="submit" loading={change.isPending}>
+        {t.save}
+      </Button>
+    </form>
+  );
+}
+
+function Keys({ account: { id, keyList } }: { readonly account: AccountDetail }) {
+  const change = useChange(id, t.revoked);
+  return (
+    <section aria-label={t.keys}>
+      <h3 className="panel-title">{t.keys}</h3>
+      {keyList.length === 0 && <p className="dimmed small">{t.noKeys}</p>}
+      <ul className="admin-list">
+        {keyList.map(({ uuid, name, value, lastUse }) => (
+          <li key={uuid}>
+            <span className="name">{visibleName(name)}</span>
+            <span className="code small">
+              {value.slice(0, 4)}…{value.slice(-4)}
+            </span>
+            <span className="small dimmed">{lastUse === null ? common.common.never : <Time at={lastUse} />}</span>
+            <Button
+              size="compact-sm"
+              variant="light"
+              color="red"
+              aria-label={t.revokeOf(visibleName(name))}
+              onClick={() => change.mutate({ method: 'DELETE', path: `/keys/${uuid}` })}
+            >
+              {t.revoke}
+            </Button>
+          </li>
+        ))}
+      </ul>
+    </section>
+  );
+}
+
+function Sessions({ account: { id, sessionList } }: { readonly account: AccountDetail }) {
+  const change = useChange(id, t.sessionsEnded);
+  return (
+    <section aria-label={t.sessions}>
+      <div className="row row-apart">
+        <h3 className="panel-title">{t.sessions}</h3>
+        {sessionList.length > 0 && (
+          <Button
+            size="compact-sm"
+            variant="light"
+            color="red"
+            onClick={() => change.mutate({ method: 'DELETE', path: '/sessions' })}
+          >
+            {t.endSessions}
+          </Button>
+        )}
+      </div>
+      {sessionList.length === 0 && <p className="dimmed small">{t.noSessions}</p>}
+      <ul className="admin-list">
+        {sessionList.map((session) => (
+          <li key={session.id}>
+            <span className="name">{deviceOf(session.userAgent)}</span>
+            <span className="small">{session.ipAddress}</span>
+            <span className="small dimmed">
+              <Time at={session.lastUse} />
+            </span>
+          </li>
+        ))}
+      </ul>
+    </section>
+  );
+}
+
+function Ends({ account, close }: { readonly account: AccountDetail; readonly close: () => void }) {
+  const [typed, setTyped] = useState<string | null>(null);
+  const isSuspended = account.suspendedAt !== null;
+  const suspend = useChange(account.id, isSuspended ? t.restored : t.suspended);
+  const remove = useChange(account.id, t.deleted, close);
+  return (
+    <section className="stack admin-ends">
+      <div className="row">
+        <Button
+          variant="light"
+          color={isSuspended ? 'teal' : 'red'}
+          loading={suspend.isPending}
+          onClick={() => suspend.mutate({ method: 'PUT', body: { suspended: !isSuspended } })}
+        >
+          {isSuspended ? t.restore : t.suspend}
+        </Button>
+        {typed === null && (
+          <Button variant="light" color="red" onClick={() => setTyped('')}>
+            {t.delete}
+          </Button>
+        )}
+      </div>
+      {typed !== null && (
+        <>
+          <p className="name admin-question">{t.deleteText(account.email)}</p>
+          <TextInput
+            label={t.deleteField}
+            value={typed}
+            autoComplete="off"
+            onChange={({ currentTarget: { value } }) => setTyped(value)}
+          />
+          <div className="row">
+            <Button variant="default" onClick={() => setTyped(null)}>
+              {common.common.cancel}
+            </Button>
+            <Button
+              color="red"
+              disabled={typed !== account.email}
+              loading={remove.isPending}
+              onClick={() => remove.mutate({ method: 'DELETE' })}
+            >
+              {t.deleteSure}
+            </Button>
+          </div>
+        </>
+      )}
+    </section>
+  );
+}

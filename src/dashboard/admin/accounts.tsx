@@ -1,0 +1,149 @@
+// Accounts: found by a part of the address or the name, with what each may do and uses; one of them opened.
+import { ActionIcon, Badge, TextInput } from '@mantine/core';
+import { useDebouncedValue } from '@mantine/hooks';
+import { useQuery } from '@tanstack/react-query';
+import { useState } from 'react';
+import { Blank } from '../parts/blank.tsx';
+import { number } from '../parts/format.ts';
+import { NextIcon, PreviousIcon } from '../parts/icons.ts';
+import { ProblemBox } from '../parts/problem.tsx';
+import { LinesSkeleton } from '../parts/skeletons.tsx';
+import { Time } from '../parts/time.tsx';
+import { PageTitle } from '../parts/title.tsx';
+import { visibleName } from '../parts/visible-name.ts';
+import { texts as common } from '../texts.ts';
+import { AccountDialog } from './account-dialog.tsx';
+import { type Account, accountsQuery } from './api.ts';
+import { texts } from './texts.ts';
+
+const t = texts.accounts;
+const PAGE = 50;
+const TYPING_MS = 250;
+const ICON = 16;
+
+export function AccountsPage() {
+  const [text, setText] = useState('');
+  const [page, setPage] = useState(0);
+  const [open, setOpen] = useState<Account | null>(null);
+  const [q] = useDebouncedValue(text.trim(), TYPING_MS);
+  const found = useQuery(accountsQuery(q, page));
+  const { accounts = [], total = 0, plans = [] } = found.data ?? {};
+  return (
+    <>
+      <PageTitle title={texts.pages.accounts} />
+      <section className="panel" aria-label={texts.pages.accounts}>
+        <div className="row row-apart admin-search">
+          <TextInput
+            className="admin-field"
+            type="search"
+            aria-label={t.search}
+            placeholder={t.search}
+            value={text}
+            onChange={({ currentTarget: { value } }) => {
+              setText(value);
+              setPage(0);
+            }}
+          />
+          {total > 0 && <Paging page={page} total={total} go={setPage} />}
+        </div>
+        {found.isPending && <LinesSkeleton lines={8} height={30} />}
+        {found.isError && <ProblemBox error={found.error} onRetry={() => void found.refetch()} />}
+        {found.isSuccess && accounts.length === 0 && <Blank title={t.none} hint={t.noneHint} />}
+        {accounts.length > 0 && <Table accounts={accounts} open={setOpen} />}
+      </section>
+      {open !== null && <AccountDialog account={open} plans={plans} close={() => setOpen(null)} />}
+    </>
+  );
+}
+
+function Paging({
+  page,
+  total,
+  go,
+}: {
+  readonly page: number;
+  readonly total: number;
+  readonly go: (page: number) => void;
+}) {
+  const last = Math.max(0, Math.ceil(total / PAGE) - 1);
+  return (
+    <div className="row">
+      <span className="small dimmed">
+        {t.count(page * PAGE + 1, Math.min(total, (page + 1) * PAGE), number(total))}
+      </span>
+      <ActionIcon variant="default" aria-label={t.previous} disabled={page === 0} onClick={() => go(page - 1)}>
+        <PreviousIcon size={ICON} />
+      </ActionIcon>
+      <ActionIcon variant="default" aria-label={t.next} disabled={page >= last} onClick={() => go(page + 1)}>
+        <NextIcon size={ICON} />
+      </ActionIcon>
+    </div>
+  );
+}
+
+const colours = { user: 'gray', operator: 'blue', suspended: 'red' } as const;
+
+function Table({
+  accounts,
+  open,
+}: {
+  readonly accounts: readonly Account[];
+  readonly open: (account: Account) => void;
+}) {
+  return (
+    <table className="admin-table">
+      <caption className="unseen">{texts.pages.accounts}</caption>
+      <thead>
+        <tr>
+          <th scope="col">{t.columns.account}</th>
+          <th scope="col">{t.columns.state}</th>
+          <th scope="col">{t.columns.plan}</th>
+          <th scope="col">{t.columns.use}</th>
+          {[t.columns.limit, t.columns.scans, t.columns.keys].map((column) => (
+            <th key={column} scope="col" className="admin-right">
+              {column}
+            </th>
+          ))}
+        </tr>
+      </thead>
+      <tbody>
+        {accounts.map((account) => (
+          <Row key={account.id} account={account} open={() => open(account)} />
+        ))}
+      </tbody>
+    </table>
+  );
+}
+
+function Row({ account, open }: { readonly account: Account; readonly open: () => void }) {
+  const { email, name, plan, role, suspendedAt, lastUse } = account;
+  const state = suspendedAt === null ? role : 'suspended';
+  return (
+    <tr>
+      <td>
+        <button type="button" className="admin-open name" aria-label={t.open(visibleName(email))} onClick={open}>
+          {visibleName(email)}
+        </button>
+        {name !== '' && <span className="small dimmed name admin-second">{visibleName(name)}</span>}
+      </td>
+      <td data-label={t.columns.state}>
+        <Badge variant="light" tt="none" radius="sm" color={colours[state]}>
+          {t.states[state]}
+        </Badge>
+      </td>
+      <td data-label={t.columns.plan}>{plan}</td>
+      <td className="small" data-label={t.columns.use}>
+        {lastUse === null ? common.common.never : <Time at={lastUse} />}
+      </td>
+      <td className="admin-right" data-label={t.columns.limit}>
+        {number(account.hourlyLimit)}
+      </td>
+      <td className="admin-right" data-label={t.columns.scans}>
+        {number(account.scans)}
+      </td>
+      <td className="admin-right" data-label={t.columns.keys}>
+        {number(account.keys)}
+      </td>
+    </tr>
+  );
+}

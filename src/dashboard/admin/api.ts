@@ -1,0 +1,174 @@
+// What operators ask for, checked as it comes in, as queries with a name each.
+import { keepPreviousData, queryOptions } from '@tanstack/react-query';
+import { z } from 'zod/mini';
+import { ask } from '../api/client.ts';
+import { User } from '../api/shapes.ts';
+
+const text = z.nullable(z.string());
+const amount = z.nullable(z.number());
+const Lent = z.object({
+  lentBytes: z.number(),
+  budgetBytes: z.number(),
+  accounts: z.number(),
+  largestAccountBytes: z.number(),
+  waiting: z.number(),
+});
+
+export const Update = z.object({ state: z.enum(['idle', 'running', 'done', 'failed']), lines: z.array(z.string()) });
+
+const Health = z.object({
+  process: z.object({
+    version: z.string(),
+    node: z.string(),
+    host: z.string(),
+    pid: z.number(),
+    processes: z.number(),
+    uptimeSeconds: z.number(),
+  }),
+  engine: z.object({
+    state: z.enum(['loading', 'ready', 'failed']),
+    description: text,
+    signatures: z.number(),
+    standing: z.nullable(z.enum(['starter', 'current', 'old', 'other'])),
+    builtAt: amount,
+    standsInFor: text,
+    problem: text,
+    progress: amount,
+  }),
+  threads: z.object({
+    threads: z.number(),
+    running: z.number(),
+    standIns: z.number(),
+    waiting: z.number(),
+    accountsWaiting: z.number(),
+    late: z.number(),
+    hung: z.number(),
+  }),
+  memory: z.object({
+    residentBytes: z.number(),
+    limitBytes: amount,
+    heapBytes: z.number(),
+    uploads: Lent,
+    downloads: Lent,
+    verdictCacheBytes: z.number(),
+  }),
+  stores: z.object({ database: text, isEmbedded: z.boolean(), admission: text, hasRedis: z.boolean() }),
+  journal: z.object({
+    rows: z.number(),
+    bytes: z.number(),
+    oldestSeconds: z.number(),
+    damagedFiles: z.number(),
+    problem: text,
+  }),
+  suspects: z.number(),
+  update: Update,
+});
+export type Health = z.infer<typeof Health>;
+
+const Account = z.extend(User, {
+  ownLimit: amount,
+  suspendedAt: text,
+  keys: z.number(),
+  sessions: z.number(),
+  scans: z.number(),
+  lastUse: text,
+});
+export type Account = z.infer<typeof Account>;
+
+const Accounts = z.object({ accounts: z.array(Account), total: z.number(), plans: z.array(z.string()) });
+
+const Day = z.object({
+  day: z.string(),
+  clean: z.number(),
+  infected: z.number(),
+  noVerdict: z.number(),
+  refused: z.number(),
+  failed: z.number(),
+});
+export type Day = z.infer<typeof Day>;
+
+export const AccountDetail = z.extend(Account, {
+  days: z.array(Day),
+  keyList: z.array(
+    z.object({ uuid: z.string(), name: z.string(), value: z.string(), creationDate: z.string(), lastUse: text }),
+  ),
+  sessionList: z.array(
+    z.object({
+      id: z.string(),
+      userAgent: z.string(),
+      ipAddress: z.string(),
+      creationDate: z.string(),
+      lastUse: z.string(),
+    }),
+  ),
+});
+export type AccountDetail = z.infer<typeof AccountDetail>;
+
+const Scan = z.object({
+  id: text,
+  userId: text,
+  at: z.string(),
+  durationMillis: z.number(),
+  sizeInBytes: amount,
+  status: z.number(),
+  error: text,
+});
+const Activity = z.object({
+  days: z.array(Day),
+  since: z.string(),
+  errors: z.array(z.object({ kind: z.string(), count: z.number(), lastAt: z.string(), examples: z.array(Scan) })),
+  slowest: z.array(Scan),
+});
+export type Activity = z.infer<typeof Activity>;
+
+const Audit = z.object({
+  lines: z.array(
+    z.object({
+      id: z.string(),
+      at: z.string(),
+      actor: z.string(),
+      address: text,
+      action: z.string(),
+      target: text,
+      detail: z.record(z.string(), z.unknown()),
+    }),
+  ),
+  next: text,
+});
+export type AuditLine = z.infer<typeof Audit>['lines'][number];
+
+/** A tab that nobody looks at asks for nothing: TanStack Query waits until it is looked at. */
+const LIVE_MS = 2_000;
+const ACTIVITY_MS = 10_000;
+
+export const healthQuery = queryOptions({
+  queryKey: ['admin', 'health'],
+  queryFn: ({ signal }) => ask({ path: '/web/admin/health', shape: Health, signal }),
+  refetchInterval: LIVE_MS,
+});
+
+export const activityQuery = queryOptions({
+  queryKey: ['admin', 'activity'],
+  queryFn: ({ signal }) => ask({ path: '/web/admin/activity', shape: Activity, signal }),
+  refetchInterval: ACTIVITY_MS,
+});
+
+export function accountsQuery(q: string, page: number) {
+  return queryOptions({
+    queryKey: ['admin', 'accounts', q, page],
+    queryFn: ({ signal }) =>
+      ask({ path: `/web/admin/accounts?${new URLSearchParams({ q, page: String(page) })}`, shape: Accounts, signal }),
+    placeholderData: keepPreviousData,
+  });
+}
+
+export function accountQuery(id: string) {
+  return queryOptions({
+    queryKey: ['admin', 'account', id],
+    queryFn: ({ signal }) => ask({ path: `/web/admin/accounts/${id}`, shape: AccountDetail, signal }),
+  });
+}
+
+export async function readAudit(before: string | null, signal: AbortSignal) {
+  return await ask({ path: `/web/admin/audit${before === null ? '' : `?before=${before}`}`, shape: Audit, signal });
+}

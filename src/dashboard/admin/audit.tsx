@@ -1,0 +1,103 @@
+// The audit log: the newest lines, older ones on demand, all of it as a file.
+import { Button } from '@mantine/core';
+import { useInfiniteQuery } from '@tanstack/react-query';
+import { keepFresh } from '../api/session.ts';
+import { Blank } from '../parts/blank.tsx';
+import { ProblemBox, showProblem } from '../parts/problem.tsx';
+import { LinesSkeleton } from '../parts/skeletons.tsx';
+import { Time } from '../parts/time.tsx';
+import { PageTitle } from '../parts/title.tsx';
+import { visibleName } from '../parts/visible-name.ts';
+import { type AuditLine, readAudit } from './api.ts';
+import { texts } from './texts.ts';
+
+const t = texts.audit;
+
+export function AuditPage() {
+  const log = useInfiniteQuery({
+    queryKey: ['admin', 'audit'],
+    queryFn: ({ pageParam, signal }) => readAudit(pageParam, signal),
+    initialPageParam: null as string | null,
+    getNextPageParam: ({ next }) => next,
+  });
+  const lines = log.data?.pages.flatMap((page) => page.lines) ?? [];
+  return (
+    <>
+      <PageTitle title={texts.pages.audit} lead={t.lead}>
+        <Button variant="default" onClick={() => void download().catch(showProblem)}>
+          {t.export}
+        </Button>
+      </PageTitle>
+      <section className="panel" aria-label={texts.pages.audit}>
+        {log.isPending && <LinesSkeleton lines={8} height={30} />}
+        {log.isError && <ProblemBox error={log.error} onRetry={() => void log.refetch()} />}
+        {log.isSuccess && lines.length === 0 && <Blank title={t.none} hint={t.noneHint} />}
+        {lines.length > 0 && <Lines lines={lines} />}
+        {log.hasNextPage && (
+          <Button variant="default" loading={log.isFetchingNextPage} onClick={() => void log.fetchNextPage()}>
+            {t.more}
+          </Button>
+        )}
+      </section>
+    </>
+  );
+}
+
+/** The browser downloads it as it is streamed, after the cookie was renewed. */
+async function download(): Promise<void> {
+  await keepFresh();
+  const link = document.createElement('a');
+  link.href = '/web/admin/audit/export';
+  link.download = 'sluice-audit.csv';
+  link.click();
+}
+
+function Lines({ lines }: { readonly lines: readonly AuditLine[] }) {
+  return (
+    <table className="admin-table">
+      <caption className="unseen">{texts.pages.audit}</caption>
+      <thead>
+        <tr>
+          {Object.values(t.columns).map((column) => (
+            <th key={column} scope="col">
+              {column}
+            </th>
+          ))}
+        </tr>
+      </thead>
+      <tbody>
+        {lines.map(({ id, at, actor, address, action, target, detail }) => (
+          <tr key={id}>
+            <td className="small">
+              <Time at={at} />
+            </td>
+            <td className="name" data-label={t.columns.actor}>
+              {visibleName(actor)}
+            </td>
+            <td className="small" data-label={t.columns.address}>
+              {address ?? t.machine}
+            </td>
+            <td className="code" data-label={t.columns.action}>
+              {action}
+            </td>
+            <td className="name" data-label={t.columns.target}>
+              {target === null ? '' : visibleName(target)}
+            </td>
+            <td className="small name" data-label={t.columns.detail}>
+              {visibleName(detailOf(detail))}
+            </td>
+          </tr>
+        ))}
+      </tbody>
+    </table>
+  );
+}
+
+/** `FREE → PRO` of a change, names and values of anything else. */
+function detailOf(detail: AuditLine['detail']): string {
+  const show = (value: unknown): string => (value === null ? '–' : String(value));
+  if ('from' in detail && 'to' in detail) return `${show(detail['from'])} → ${show(detail['to'])}`;
+  return Object.entries(detail)
+    .map(([name, value]) => `${name} ${show(value)}`)
+    .join(', ');
+}

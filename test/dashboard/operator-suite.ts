@@ -1,0 +1,113 @@
+// The pages of operators: seen by them alone, in all widths and schemes; accounts changed, suspended and deleted, and the log that tells of it.
+import { ask, bearer, EMAIL, post, signIn as signInByWire } from '../fixtures/sign-in.js';
+import { noComplaints, overflow, PASSWORD, type Person, seriousFindings, signIn } from './browser.js';
+import type { Setting, Subtest } from './setting.js';
+
+export const ADMIN_PAGES = ['/admin', '/admin/accounts', '/admin/activity', '/admin/audit'];
+const WIDTHS = [390, 768, 1440];
+
+/** The operator of the server, signed in. */
+export async function operator({ server, browser }: Setting): Promise<Person> {
+  const person = await browser.person();
+  await person.page.goto(`${server.url}/sign-in`);
+  await signIn(person.page, EMAIL);
+  await person.page.getByRole('button', { name: 'Your account' }).waitFor();
+  return person;
+}
+
+export async function operatorSuite(tap: Subtest, setting: Setting): Promise<void> {
+  const { server, signedIn, newAccount } = setting;
+
+  tap.test('who is no operator has no way there, and finds no page', async (t) => {
+    const person = await signedIn('/');
+    const { page } = person;
+    await page.getByRole('button', { name: 'Your account' }).click();
+    await page.getByRole('menuitem', { name: 'Billing' }).waitFor();
+    t.equal(await page.getByRole('menuitem', { name: 'Operation' }).count(), 0);
+    for (const path of ADMIN_PAGES) {
+      await page.goto(`${server.url}${path}`);
+      await page.getByRole('heading', { name: 'There is no such page', level: 1 }).waitFor();
+    }
+    noComplaints(t, person);
+  });
+
+  tap.test('every page fits, is found by the menu, and has nothing serious for axe', async (t) => {
+    const person = await operator(setting);
+    const { page } = person;
+    await page.getByRole('button', { name: 'Your account' }).click();
+    await page.getByRole('menuitem', { name: 'Operation' }).click();
+    await page.getByRole('heading', { name: 'Health', level: 1 }).waitFor();
+    for (const path of ADMIN_PAGES) {
+      await page.goto(`${server.url}${path}`);
+      await page.locator('section.panel').first().waitFor();
+      await page.locator('[role=status][aria-label=Loading]').first().waitFor({ state: 'detached' });
+      for (const width of WIDTHS) {
+        await page.setViewportSize({ width, height: 800 });
+        t.ok((await overflow(page)) <= 0, `${path} fits into ${width} pixels`);
+      }
+      for (const colorScheme of ['light', 'dark'] as const) {
+        await page.emulateMedia({ colorScheme, reducedMotion: 'reduce' });
+        await page.locator(`html[data-mantine-color-scheme=${colorScheme}]`).waitFor();
+        t.strictSame(await seriousFindings(page), [], `${path}, ${colorScheme}`);
+      }
+    }
+    noComplaints(t, person);
+  });
+
+  tap.test('an account is found, given a limit, suspended, restored and deleted', async (t) => {
+    const email = await newAccount();
+    const tenant = await signInByWire(server.url, email, PASSWORD);
+    const asked = { headers: { ...bearer(tenant.accessToken), 'Content-Type': 'application/json' } };
+    await ask(`${server.url}/web/users/me`, { ...asked, method: 'PUT', body: JSON.stringify({ name: '<b>Ada</b>' }) });
+    await ask(`${server.url}/web/keys`, { ...asked, method: 'POST', body: JSON.stringify({ name: 'the office' }) });
+    const person = await operator(setting);
+    const { page } = person;
+    await page.goto(`${server.url}/admin/accounts`);
+    await page.getByRole('searchbox', { name: 'Search by address, name or id' }).fill(email.toUpperCase());
+    await page.getByText('1–1 of 1').waitFor();
+    await page.getByText('<b>Ada</b>').waitFor();
+    await page.getByRole('button', { name: `Open ${email}` }).focus();
+    await page.keyboard.press('Enter');
+    const dialog = page.getByRole('dialog');
+    await dialog.getByText('the office').waitFor();
+    for (const colorScheme of ['light', 'dark'] as const) {
+      await page.emulateMedia({ colorScheme, reducedMotion: 'reduce' });
+      t.strictSame(await seriousFindings(page), [], `the dialog, ${colorScheme}`);
+    }
+    await dialog.getByLabel('Own scans/h').fill('3');
+    await dialog.getByRole('button', { name: 'Save' }).click();
+    await page.getByText('Saved: it holds from the next request on').waitFor();
+    t.match(await ask(`${server.url}/web/quota`, asked), { body: { limit: 3 } });
+    await dialog.getByRole('button', { name: 'Suspend' }).click();
+    await dialog.getByRole('button', { name: 'Restore' }).waitFor();
+    t.equal((await ask(`${server.url}/web/quota`, asked)).status, 401);
+    t.match(await post(`${server.url}/web/auth/login`, { email, password: PASSWORD }), { status: 403 });
+    await dialog.getByRole('button', { name: 'Restore' }).click();
+    await dialog.getByRole('button', { name: 'Suspend' }).waitFor();
+    await dialog.getByRole('button', { name: 'Revoke the key the office' }).click();
+    await dialog.getByText('No keys.').waitFor();
+    await dialog.getByRole('button', { name: 'Delete' }).click();
+    const sure = dialog.getByRole('button', { name: 'Delete for good' });
+    t.ok(await sure.isDisabled(), 'not before the address is typed');
+    await dialog.getByLabel('E-mail address').fill(email);
+    await sure.click();
+    await dialog.waitFor({ state: 'detached' });
+    await page.getByText('No account found').waitFor();
+    await page.getByRole('link', { name: 'Audit log' }).click();
+    const first = page.locator('.admin-table tbody tr').first();
+    await first.getByText('account.delete').waitFor();
+    t.match(await first.textContent(), email);
+    noComplaints(t, person);
+  });
+
+  tap.test('an operator opens the own account, and can not end it', async (t) => {
+    const person = await operator(setting);
+    const { page } = person;
+    await page.goto(`${server.url}/admin/accounts`);
+    await page.getByRole('searchbox').fill(EMAIL);
+    await page.getByRole('button', { name: `Open ${EMAIL}` }).click();
+    await page.getByText('This is your own account').waitFor();
+    t.equal(await page.getByRole('dialog').getByRole('button', { name: 'Delete' }).count(), 0);
+    noComplaints(t, person);
+  });
+}
