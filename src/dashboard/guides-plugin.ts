@@ -4,19 +4,18 @@ import { dirname, join } from 'node:path';
 import { marked } from 'marked';
 import type { Plugin } from 'vite';
 
-/** `<!-- example: scan.py -->` alone on a line is that file of docs/examples, as a block of code. */
-const EXAMPLE = /^<!-- example: ([a-z-]+\.([a-z]+)) -->$/gm;
-const LANGUAGES: Readonly<Record<string, string>> = { sh: 'curl', py: 'Python', ts: 'TypeScript', go: 'Go' };
+/** `- [Python](examples/scan.py)` alone on a line, a link where the guide is read as a file, is that file as a block of code. */
+const EXAMPLE = /^- \[([A-Za-z]+)\]\(examples\/([a-z-]+\.[a-z]+)\)$/gm;
 
 export function guides(): Plugin {
   return {
     name: 'guides',
     load(id) {
       if (!id.endsWith('.md')) return null;
-      const withExamples = readFileSync(id, 'utf8').replaceAll(EXAMPLE, (_, name: string, kind: string) => {
+      const withExamples = readFileSync(id, 'utf8').replaceAll(EXAMPLE, (_, language: string, name: string) => {
         const path = join(dirname(id), 'examples', name);
         this.addWatchFile(path);
-        return `**${LANGUAGES[kind] ?? kind}** (\`docs/examples/${name}\`)\n\n\`\`\`\n${readFileSync(path, 'utf8').trim()}\n\`\`\``;
+        return `**${language}** (\`docs/examples/${name}\`)\n\n\`\`\`\n${readFileSync(path, 'utf8').trim()}\n\`\`\``;
       });
       const html = marked.parse(withExamples, { async: false });
       // Wide tables and code scroll by themselves, also by the keyboard.

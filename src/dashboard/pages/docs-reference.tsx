@@ -6,6 +6,9 @@ import 'swagger-ui-dist/swagger-ui.css';
 import { PageSkeleton } from '../parts/skeletons.tsx';
 import './docs-reference.css';
 
+/** There is one server, this one: a choice without a label, of nothing. */
+const withoutServers = () => ({ wrapComponents: { ServersContainer: () => () => null } });
+
 export function Reference() {
   const place = useRef<HTMLDivElement>(null);
   const [isShown, setShown] = useState(false);
@@ -25,6 +28,7 @@ export function Reference() {
       docExpansion: 'list',
       defaultModelsExpandDepth: -1,
       displayRequestDuration: true,
+      plugins: [withoutServers],
       onComplete: () => setShown(true),
     });
     return () => domNode.remove();
