@@ -1,4 +1,5 @@
 // Scans the file that is named first; waits and tries again when the service says so.
+// Ends with 0 when it is clean, 1 when it is infected, 2 when there is no verdict.
 import { openAsBlob } from 'node:fs';
 import { basename } from 'node:path';
 import { setTimeout } from 'node:timers/promises';
@@ -9,10 +10,12 @@ interface Verdict {
 }
 
 const TRIES = 4;
+const NO_VERDICT = 2;
 const { SLUICE_URL, SLUICE_KEY } = process.env;
 const path = process.argv[2];
 if (SLUICE_URL === undefined || SLUICE_KEY === undefined || path === undefined) {
-  throw new Error('Usage: SLUICE_URL=... SLUICE_KEY=... scan.ts FILE');
+  process.stderr.write('Usage: SLUICE_URL=... SLUICE_KEY=... scan.ts FILE\n');
+  process.exit(NO_VERDICT);
 }
 
 async function scan(url: string, key: string, file: string): Promise<Response> {
@@ -25,9 +28,14 @@ async function scan(url: string, key: string, file: string): Promise<Response> {
   }
 }
 
-const answer = await scan(SLUICE_URL, SLUICE_KEY, path);
+function end(reason: string): never {
+  process.stderr.write(`no verdict: ${reason}\n`);
+  process.exit(NO_VERDICT);
+}
+
+const answer = await scan(SLUICE_URL, SLUICE_KEY, path).catch((error: unknown) => end(String(error)));
 // 422: not fully looked at, which is not the same as clean. 429: the hour's quota is used up.
-if (!answer.ok) throw new Error(`no verdict: ${answer.status} ${await answer.text()}`);
+if (!answer.ok) end(`${answer.status} ${await answer.text()}`);
 const { infected, virusName } = (await answer.json()) as Verdict;
 process.stdout.write(infected ? `infected: ${virusName}\n` : 'clean\n');
 process.exitCode = infected ? 1 : 0;

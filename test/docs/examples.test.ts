@@ -2,7 +2,7 @@
 import { spawn, spawnSync } from 'node:child_process';
 import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
-import { delimiter, join } from 'node:path';
+import { basename, delimiter, join } from 'node:path';
 import { text } from 'node:stream/consumers';
 import { fileURLToPath } from 'node:url';
 import t from 'tap';
@@ -19,7 +19,8 @@ function isInstalled(program: string): boolean {
 
 async function run(program: string, args: readonly string[], env: Readonly<Record<string, string>>) {
   const child = spawn(program, args, {
-    env: { PATH: process.env['PATH'], HOME: tmpdir(), ...env },
+    // Java opens no file whose name has letters that its locale doesn't know.
+    env: { PATH: process.env['PATH'], HOME: tmpdir(), LC_ALL: 'C.UTF-8', ...env },
     stdio: ['ignore', 'pipe', 'pipe'],
   });
   const ended = new Promise<number | null>((resolve) => child.on('close', resolve));
@@ -42,6 +43,13 @@ t.test('examples', async (t) => {
   const compilerOptions = { target: ts.ScriptTarget.ES2022, module: ts.ModuleKind.ESNext };
   writeFileSync(script, ts.transpileModule(source, { compilerOptions }).outputText);
 
+  // `go run` has an exit code of its own.
+  const goProgram = join(folder, 'scan-go');
+  if (isInstalled('go')) {
+    const env = { PATH: process.env['PATH'], HOME: folder };
+    t.equal(spawnSync('go', ['build', '-o', goProgram, join(examples, 'scan.go')], { env }).status, 0);
+  }
+
   const languages = [
     {
       name: 'curl',
@@ -59,7 +67,15 @@ t.test('examples', async (t) => {
       isThere: spawnSync(PYTHON, ['-c', 'import requests']).status === 0,
     },
     { name: 'TypeScript', program: process.execPath, args: [script], needs: 'Node', isThere: true },
-    { name: 'Go', program: 'go', args: ['run', join(examples, 'scan.go')], needs: 'go', isThere: isInstalled('go') },
+    { name: 'Go', program: goProgram, args: [], needs: 'go', isThere: isInstalled('go') },
+    { name: 'Java', program: 'java', args: [join(examples, 'scan.java')], needs: 'java', isThere: isInstalled('java') },
+    {
+      name: 'PHP',
+      program: 'php',
+      args: [join(examples, 'scan.php')],
+      needs: 'php with curl',
+      isThere: spawnSync('php', ['-r', 'exit(function_exists("curl_init") ? 0 : 1);']).status === 0,
+    },
   ];
   for (const { name, program, args, needs, isThere } of languages) {
     t.test(name, { skip: isThere ? false : `${needs} is not installed` }, async (t) => {
@@ -67,8 +83,14 @@ t.test('examples', async (t) => {
       t.match(await run(program, [...args, clean], env), { code: 0, output: /clean|"infected":false/ });
       t.match(await run(program, [...args, infected], env), { code: 1, output: /EICAR/i });
       const refused = await run(program, [...args, clean], { ...env, SLUICE_KEY: 'f'.repeat(32) });
-      t.not(refused.code, 0, 'no verdict is not clean');
+      t.equal(refused.code, 2, 'no verdict is not clean');
       t.match(refused.errors + refused.output, /X-API-KEY INVALID/);
+      const quoted = join(folder, 'the "naïve" file; it\'s 100%.txt');
+      writeFileSync(quoted, name);
+      t.match(await run(program, [...args, quoted], env), { code: 0 });
+      const scans = await fetch(`${url}/api/v1/scans?limit=1`, { headers: { 'X-API-KEY': API_KEY } });
+      t.match(await scans.json(), { content: [{ filename: basename(quoted) }] });
+      t.equal((await run(program, [...args, clean], { ...env, SLUICE_URL: 'http://127.0.0.1:1' })).code, 2);
     });
   }
 });
