@@ -59,7 +59,6 @@ export function optionsOf(version: string): string[] {
     'Allow: 204',
     `Preview: ${ICAP_PREVIEW_BYTES}`,
     'Transfer-Preview: *',
-    'X-Include: X-Client-IP, X-Authenticated-User',
   ];
 }
 

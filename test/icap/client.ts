@@ -97,8 +97,8 @@ export interface Client {
   end(): void;
 }
 
-export async function connect(port: number): Promise<Client> {
-  const socket = createConnection({ port, host: '127.0.0.1', allowHalfOpen: true });
+export async function connect(port: number, host = '127.0.0.1'): Promise<Client> {
+  const socket = createConnection({ port, host, allowHalfOpen: true });
   await once(socket, 'connect');
   let received = Buffer.alloc(0);
   let isEnded = false;

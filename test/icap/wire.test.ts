@@ -1,4 +1,5 @@
 // ICAP over the wire, against the server as it is started: what each request is answered with, however its bytes are cut.
+import { networkInterfaces } from 'node:os';
 import { brotliCompressSync, gzipSync } from 'node:zlib';
 import t from 'tap';
 import { type Asked, CLEAN, connect, EICAR, request, startOurs } from './client.js';
@@ -164,4 +165,22 @@ t.test('an account without units, and one that is not there, get 503', async (t)
   t.equal(refused.headers.get('x-sluice-notice'), 'ICAP_ACCOUNT is no account');
   t.equal(await other.server.stop(), 0, 'a connection that is open and idle does not keep it');
   await nobody.ended;
+});
+
+t.test('with networks that may connect, the port is open beyond the loopback, and to nobody else', async (t) => {
+  const address = Object.values(networkInterfaces())
+    .flat()
+    .find((each) => each?.family === 'IPv4' && !each.internal)?.address;
+  const { server, port } = await startOurs({ ICAP_ALLOW_NETWORKS: '192.0.2.0/24' });
+  t.teardown(() => server.stop());
+  const client = await connect(port);
+  t.equal((await client.ask({ method: 'OPTIONS' })).status, 200);
+  client.end();
+  // A machine without a network has none but the loopback.
+  if (address !== undefined) {
+    const stranger = await connect(port, address);
+    await stranger.ended;
+    await t.rejects(stranger.ask({ method: 'OPTIONS' }), 'closed without an answer');
+    stranger.end();
+  }
 });
