@@ -86,6 +86,11 @@ export async function run(argv: readonly string[], env: NodeJS.ProcessEnv): Prom
     .action(async (options: { json: boolean }) => {
       exitCode = await (await import('./status.js')).status(options, env);
     });
+  program
+    .command('clamd-config')
+    .description('print the variables for a clamd.conf, and what of it has no counterpart')
+    .argument('<file>', 'such as /etc/clamav/clamd.conf')
+    .action(async (path: string) => finish((await import('./clamd-config.js')).configFromClamd(path)));
   addSignatureCommands(program, env, finish);
   addAccountCommands(program, env, finish);
   program
