@@ -55,7 +55,9 @@ function hasAllOf(theirs: string, ours: string): boolean {
     if (at === -1) return false;
     left.splice(at, 1);
   }
-  return left.every((line) => /^\d+: (?:stream: OK|stream: \S+ FOUND|PONG|ClamAV .*|\(STATS\))$/.test(line));
+  return left.every((line) =>
+    /^\d+: (?:stream: OK|stream: \S+ FOUND|PONG|ClamAV .*|\(STATS\)|.*: File path check failure: .*)$/.test(line),
+  );
 }
 
 function isBrokenOff({ bytes }: Session, ours: string): boolean {
