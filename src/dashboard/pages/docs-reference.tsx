@@ -7,7 +7,8 @@ import { PageSkeleton } from '../parts/skeletons.tsx';
 import './docs-reference.css';
 
 /** There is one server, this one: a choice without a label, of nothing. */
-const withoutServers = () => ({ wrapComponents: { ServersContainer: () => () => null } });
+const nothing = (): null => null;
+const withoutServers = () => ({ wrapComponents: { ServersContainer: () => nothing } });
 
 export function Reference() {
   const place = useRef<HTMLDivElement>(null);
