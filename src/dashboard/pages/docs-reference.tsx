@@ -8,7 +8,7 @@ import './docs-reference.css';
 
 /** There is one server, this one: a choice without a label, of nothing. */
 const nothing = (): null => null;
-const withoutServers = () => ({ wrapComponents: { ServersContainer: () => nothing } });
+const withoutServers = { wrapComponents: { ServersContainer: () => nothing } };
 
 export function Reference() {
   const place = useRef<HTMLDivElement>(null);

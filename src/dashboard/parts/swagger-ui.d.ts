@@ -9,7 +9,7 @@ declare module 'swagger-ui-dist/swagger-ui-es-bundle.js' {
     readonly docExpansion: 'list' | 'full' | 'none';
     readonly defaultModelsExpandDepth: number;
     readonly displayRequestDuration: boolean;
-    readonly plugins: readonly (() => object)[];
+    readonly plugins: readonly object[];
     readonly onComplete: () => void;
   }
   // biome-ignore lint/style/noDefaultExport: that is how the package exports it.
