@@ -65,6 +65,7 @@ t.test('billing reconcile says what it does, and that billing is off', async (t)
   const help = await sluice(t, ['billing', 'reconcile', '--help']);
   t.match(help.stdout, /^ {2}STRIPE_SECRET_KEY$/m);
   t.equal(help.code, 0);
-  const { stdout, stderr, code } = await sluice(t, ['billing', 'reconcile']);
+  const database = { DATABASE_URL: 'postgres://127.0.0.1:1/sluice' };
+  const { stdout, stderr, code } = await sluice(t, ['billing', 'reconcile'], database);
   t.strictSame([stdout, stderr, code], ['', 'Billing is not configured: STRIPE_SECRET_KEY is not set\n', 78]);
 });
