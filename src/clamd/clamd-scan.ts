@@ -1,13 +1,11 @@
 // A scan that comes by clamd's protocol: the chunks of a stream or of a file in, one line out.
 import type { Access } from '../admission/access.js';
 import { Failure } from '../errors.js';
-import { Scan, type ScanParts } from '../scan/scan.js';
+import type { ScanParts } from '../scan/scan.js';
+import { type Stream, StreamScan } from '../scan/stream-scan.js';
 
 /** Where its bytes come from, and its answer goes. */
-export interface ScanOwner {
-  /** Nothing more is handed on, on our time. */
-  hold(scan: ClamdScan): void;
-  goOn(scan: ClamdScan): void;
+export interface ScanOwner extends Stream<ClamdScan> {
   answer(scan: ClamdScan, text: string): void;
   onSurprise(scan: ClamdScan, error: unknown): void;
 }
@@ -25,12 +23,12 @@ export interface ClamdScanFacts {
   readonly delimiter: string;
 }
 
-export class ClamdScan extends Scan {
+export class ClamdScan extends StreamScan {
   protected readonly limitBytes: number;
   readonly name: string;
   readonly label: string;
   readonly delimiter: string;
-  readonly #owner: ScanOwner;
+  protected readonly stream: ScanOwner;
 
   constructor(parts: ScanParts, owner: ScanOwner, { requestId, limitBytes, name, label, delimiter }: ClamdScanFacts) {
     super(parts, requestId);
@@ -38,7 +36,7 @@ export class ClamdScan extends Scan {
     this.name = name;
     this.label = label;
     this.delimiter = delimiter;
-    this.#owner = owner;
+    this.stream = owner;
     this.filename = Buffer.from(name, 'latin1').toString('utf8');
   }
 
@@ -59,71 +57,23 @@ export class ClamdScan extends Scan {
 
   #turnAway(problem: unknown): void {
     this.drop();
-    if (!(problem instanceof Failure)) this.#owner.onSurprise(this, problem);
-    this.#owner.answer(this, errorText(this.name, problem, this.requestId));
+    if (!(problem instanceof Failure)) this.stream.onSurprise(this, problem);
+    this.stream.answer(this, errorText(this.name, problem, this.requestId));
   }
 
   protected receive(): void {
     this.openContent(this.limitBytes);
-    this.#owner.goOn(this);
-  }
-
-  protected endReceiving(): void {
-    this.#owner.goOn(this);
-  }
-
-  chunk(bytes: Uint8Array): void {
-    if (this.isDecided || this.received === null) return;
-    try {
-      this.received.append(bytes);
-      this.holdIfFull();
-    } catch (error) {
-      this.fail(error);
-    }
-  }
-
-  end(): void {
-    if (this.isDecided) return;
-    try {
-      this.endOfContent();
-    } catch (error) {
-      this.fail(error);
-    }
+    this.stream.goOn(this);
   }
 
   get hasFound(): boolean {
     return this.verdict?.kind === 'infected';
   }
 
-  /** It doesn't come to its end by itself. */
-  refuse(reason: Failure): void {
-    this.fail(reason);
-  }
-
-  protected hold(): void {
-    this.#owner.hold(this);
-  }
-
-  protected goOn(): void {
-    this.#owner.goOn(this);
-  }
-
-  protected watch(): void {
-    // The connection hears of its end at any time.
-  }
-
-  protected unwatch(): void {
-    // The same.
-  }
-
-  protected signal(): AbortSignal {
-    throw new Error('A stream fetches nothing');
-  }
-
   protected answer(): void {
     const { problem, verdict } = this;
-    if (verdict === null && !(problem instanceof Failure)) this.#owner.onSurprise(this, problem);
-    this.#owner.answer(this, textOf(this));
+    if (verdict === null && !(problem instanceof Failure)) this.stream.onSurprise(this, problem);
+    this.stream.answer(this, textOf(this));
   }
 }
 

@@ -1,19 +1,10 @@
-// The sockets of clamd's protocol: a UNIX socket, a port of the loopback, or both; their connections, and how these end.
-import { once } from 'node:events';
+// The sockets of clamd's protocol: a UNIX socket, a port of the loopback, or both.
 import { chmodSync, chownSync, lstatSync, readFileSync, unlinkSync } from 'node:fs';
-import {
-  BlockList,
-  createConnection,
-  createServer,
-  isIPv6,
-  type ListenOptions,
-  type Server,
-  type Socket,
-} from 'node:net';
-import { messageOfError } from '../error-text.js';
+import { createConnection, createServer, type Server } from 'node:net';
+import { type ListeningHooks, OpenConnections, type Place, peersOf, placeOf, portFor } from '../listening.js';
 import { Connection, type ConnectionParts, type Way } from './connection.js';
 
-export interface ClamdListenerOptions {
+export interface ClamdListenerOptions extends ListeningHooks {
   /** Null: there is none. */
   readonly socketPath: string | null;
   /** Of the UNIX socket. */
@@ -26,9 +17,6 @@ export interface ClamdListenerOptions {
   readonly networks: readonly string[];
   /** The next one is closed at once. */
   readonly connections: number;
-  readonly onListening: (place: string) => void;
-  /** Called once for a place that can't be had; it is tried again until it can. */
-  readonly onTaken: (place: string, reason: string) => void;
 }
 
 export interface ClamdListener {
@@ -41,93 +29,55 @@ export interface ClamdListener {
   stop(graceMs: number): Promise<void>;
 }
 
-const LOOPBACK = '127.0.0.1';
-/** Between two tries: a client that is refused meanwhile comes again. */
-const RETRY_MS = 100;
-/** After as many of them it is no replacement of a process that is waited for. */
-const TRIES = 100;
-const LATER_MS = 2_000;
-
 export function createClamdListener(options: ClamdListenerOptions, parts: ConnectionParts): ClamdListener {
-  const { socketPath, socketMode, socketGroup, port, networks } = options;
-  const allowed = listOf(networks);
-  const open = new Set<Connection>();
+  const { socketPath, port, networks } = options;
+  const mayConnect = peersOf(networks);
+  const open = new OpenConnections();
   const places: Place[] = [];
-  let whenEmpty: (() => void) | null = null;
 
   function serve(way: Way): Server {
-    const server = createServer({ allowHalfOpen: true, pauseOnConnect: true }, (socket) => {
-      const isStranger = way === 'tcp' && !isAllowed(allowed, socket);
-      if (isStranger || open.size >= options.connections) {
-        socket.destroy();
-        return;
-      }
-      const connection = new Connection(parts, socket, way);
-      open.add(connection);
-      socket.on('close', () => {
-        open.delete(connection);
-        if (open.size === 0) whenEmpty?.();
-      });
+    return createServer({ allowHalfOpen: true, pauseOnConnect: true }, (socket) => {
+      const isStranger = way === 'tcp' && !mayConnect(socket);
+      if (isStranger || open.size >= options.connections) socket.destroy();
+      else open.add(new Connection(parts, socket, way), socket);
     });
-    // What a place can't be had for is heard where it is tried; an accept that fails is the client's to try again.
-    server.on('error', () => undefined);
-    return server;
+  }
+
+  if (socketPath !== null) places.push(placeOfSocket(serve('unix'), socketPath, options));
+  if (port !== null) places.push(placeOf(serve('tcp'), portFor(port, networks), options));
+
+  function stopListening(): void {
+    for (const place of places) place.close();
   }
 
   return {
     listen() {
-      if (socketPath !== null) {
-        // It has its mode from its first moment on.
-        const prepare = (): Promise<void> => removeDeadSocket(socketPath);
-        const done = (): void => {
-          chmodSync(socketPath, socketMode);
-          if (socketGroup !== null) chownSync(socketPath, process.getuid?.() ?? -1, groupOf(socketGroup));
-        };
-        places.push(
-          keepListening(serve('unix'), { path: socketPath, mask: 0o777 & ~socketMode, prepare, done }, options),
-        );
-      }
-      if (port !== null) {
-        const where = networks.length === 0 ? { port, host: LOOPBACK } : { port };
-        places.push(keepListening(serve('tcp'), { ...where, exclusive: true }, options));
-      }
+      for (const place of places) place.listen();
     },
-    stopListening() {
-      for (const place of places) place.close();
-    },
+    stopListening,
     get connections() {
       return open.size;
     },
     async stop(graceMs) {
-      for (const place of places) place.close();
-      if (open.size === 0) return;
-      const empty = new Promise<void>((resolve) => {
-        whenEmpty = resolve;
-      });
-      for (const connection of open) connection.finish();
-      const timer = setTimeout(() => {
-        for (const connection of open) connection.destroy();
-      }, graceMs);
-      await empty;
-      clearTimeout(timer);
+      stopListening();
+      await open.end(graceMs);
     },
   };
 }
 
-function listOf(networks: readonly string[]): BlockList {
-  const list = new BlockList();
-  list.addSubnet('127.0.0.0', 8, 'ipv4');
-  list.addAddress('::1', 'ipv6');
-  for (const network of networks) {
-    const [address = '', bits = ''] = network.split('/');
-    list.addSubnet(address, Number(bits), isIPv6(address) ? 'ipv6' : 'ipv4');
-  }
-  return list;
-}
-
-/** An IPv4 address counts as one also where it came by a socket of IPv6. */
-function isAllowed(allowed: BlockList, { remoteAddress = '' }: Socket): boolean {
-  return allowed.check(remoteAddress, isIPv6(remoteAddress) ? 'ipv6' : 'ipv4');
+function placeOfSocket(server: Server, path: string, options: ClamdListenerOptions): Place {
+  const { socketMode, socketGroup } = options;
+  const where = {
+    path,
+    // It has its mode from its first moment on.
+    mask: 0o777 & ~socketMode,
+    prepare: () => removeDeadSocket(path),
+    done() {
+      chmodSync(path, socketMode);
+      if (socketGroup !== null) chownSync(path, process.getuid?.() ?? -1, groupOf(socketGroup));
+    },
+  };
+  return placeOf(server, where, options);
 }
 
 /** Node has no call for names of groups. Throws for one that /etc/group doesn't have. */
@@ -137,64 +87,6 @@ function groupOf(group: string): number {
   const line = lines.find((each) => each.startsWith(`${group}:`));
   if (line === undefined) throw new Error(`there is no group ${group}`);
   return Number(line.split(':')[2]);
-}
-
-interface Place {
-  close(): void;
-}
-
-type Where = ListenOptions & {
-  /** The umask while it is bound. */
-  readonly mask?: number;
-  readonly prepare?: () => Promise<void>;
-  readonly done?: () => void;
-};
-
-function keepListening(
-  server: Server,
-  { mask, prepare, done, ...where }: Where,
-  { onListening, onTaken }: Pick<ClamdListenerOptions, 'onListening' | 'onTaken'>,
-): Place {
-  const name = where.path ?? `${where.host ?? '*'}:${where.port}`;
-  let isClosed = false;
-  let isTold = false;
-  let tries = 0;
-  let retry: NodeJS.Timeout | null = null;
-
-  function failed(error: unknown): void {
-    if (isClosed) return;
-    if (!isTold) onTaken(name, messageOfError(error));
-    isTold = true;
-    tries += 1;
-    if (server.listening) server.close();
-    retry = setTimeout(() => void tryOnce(), tries < TRIES ? RETRY_MS : LATER_MS);
-  }
-
-  async function tryOnce(): Promise<void> {
-    try {
-      await prepare?.();
-      if (isClosed) return;
-      const before = mask === undefined ? null : process.umask(mask);
-      server.listen(where);
-      if (before !== null) process.umask(before);
-      await once(server, 'listening');
-      done?.();
-      tries = 0;
-      onListening(name);
-    } catch (error) {
-      failed(error);
-    }
-  }
-
-  void tryOnce();
-  return {
-    close() {
-      if (isClosed) return;
-      isClosed = true;
-      if (retry !== null) clearTimeout(retry);
-      server.close();
-    },
-  };
 }
 
 /** Of a process that was killed. Rejects when it is anything else, or somebody listens there. */

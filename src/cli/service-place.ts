@@ -115,7 +115,7 @@ function readEnvironmentFile(path: string, looked: string[]): Environment {
   }
 }
 
-/** Leaves behind where the service has its store; whoever may read the data folder may know it. */
+/** Leaves behind where the service has its store. Everybody who may read the data folder may know it. */
 export function leaveServiceFile(dataDirectory: string, env: Environment, log: Pick<Log, 'warn'>): void {
   const path = join(dataDirectory, FILE_NAME);
   const variables = Object.fromEntries(KEPT.flatMap((name) => (isSet(env[name]) ? [[name, env[name]]] : [])));

@@ -121,7 +121,7 @@ export async function showUsers(config: Config, { json }: Output): Promise<void>
   print(table(['E-MAIL', 'NAME', 'ROLE', 'PLAN', 'SCANS/H', 'KEYS', 'CREATED (UTC)', 'ID'], rows));
 }
 
-/** For the audit log: whoever may run the command has the machine. */
+/** For the audit log: who may run the command has the machine. */
 export function commandActor(): Actor {
   return { userId: null, name: `command line (${process.env['SUDO_USER'] ?? accountName()})`, address: null };
 }

@@ -25,7 +25,7 @@ CREATE TABLE audit_log (
 CREATE INDEX audit_log_at ON audit_log (at);
 CREATE INDEX audit_log_target ON audit_log (target_id, id);
 
--- A row is never changed, and goes when it is a year old: not before, whoever asks for it.
+-- A row is never changed. It goes when it is a year old, and not before.
 CREATE FUNCTION keep_audit_log() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
   IF TG_OP = 'DELETE' AND OLD.at < now() - interval '1 year' THEN RETURN OLD; END IF;

@@ -1,0 +1,69 @@
+// A scan whose bytes come over a connection of a protocol of its own, piece by piece: no HTTP, no URL.
+import { Scan } from './scan.js';
+
+/** The connection, or the file, that the bytes come from. */
+export interface Stream<One> {
+  /** Nothing more is handed on, on our time. */
+  hold(scan: One): void;
+  goOn(scan: One): void;
+}
+
+export abstract class StreamScan extends Scan {
+  /** Called with this scan alone. */
+  protected abstract readonly stream: Stream<this>;
+
+  /** The most that room was asked for. Throws Failure: why there is no verdict. */
+  protected assertRoom(_totalBytes: number): void {
+    // Within the limit, which the content knows.
+  }
+
+  chunk(bytes: Uint8Array): void {
+    if (this.isDecided || this.received === null) return;
+    try {
+      const { sizeBytes, asideBytes } = this.received;
+      this.assertRoom(sizeBytes + asideBytes + bytes.length);
+      this.received.append(bytes);
+      this.holdIfFull();
+    } catch (error) {
+      this.fail(error);
+    }
+  }
+
+  end(): void {
+    if (this.isDecided) return;
+    try {
+      this.endOfContent();
+    } catch (error) {
+      this.fail(error);
+    }
+  }
+
+  /** It doesn't come to its end by itself. */
+  refuse(reason: unknown): void {
+    this.fail(reason);
+  }
+
+  protected endReceiving(): void {
+    this.stream.goOn(this);
+  }
+
+  protected hold(): void {
+    this.stream.hold(this);
+  }
+
+  protected goOn(): void {
+    this.stream.goOn(this);
+  }
+
+  protected watch(): void {
+    // The connection hears of its end at any time.
+  }
+
+  protected unwatch(): void {
+    // The same.
+  }
+
+  protected signal(): AbortSignal {
+    throw new Error('A stream fetches nothing');
+  }
+}
