@@ -146,6 +146,20 @@ t.test('a body in an encoding that nobody looks into', async (t) => {
   t.match(found.headers.get('x-virus-id'), 'EICAR', 'gzip is unpacked by the engine');
 });
 
+t.test('a body that is longer than its headers say is blocked, also where all of it would be clean', async (t) => {
+  const { server, port } = await startOurs({ ICAP_INCOMPLETE: 'block' });
+  t.teardown(() => server.stop());
+  const client = await connect(port);
+  t.teardown(client.end);
+  const http = 'HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\n';
+  for (const body of [CLEAN, EICAR]) {
+    const answer = await client.ask({ body, http });
+    t.match(answer.http, /^HTTP\/1\.1 403 /);
+    t.equal(answer.headers.get('x-sluice-notice'), 'Scan incomplete: the body is longer than its Content-Length');
+  }
+  t.match((await client.ask({ body: CLEAN.subarray(0, 5), http })).http, /^HTTP\/1\.1 200 /);
+});
+
 t.test('an account without units, and one that is not there, get 503', async (t) => {
   const { server, port } = await startOurs({ PLANS: 'FREE:2,BUSINESS:2' });
   t.teardown(() => server.stop());
