@@ -51,6 +51,8 @@ export const DRAIN_MS = 60_000;
 /** A client that sends nothing for so long has seen the answer and waits for its end. */
 export const DRAIN_SILENCE_MS = 250;
 
+/** Most answers are there before that, or half of it; the socket of a later one is not read until it is given. */
+export const REST_AFTER_MS = 20;
 /** Units that an account has back in an hour for requests that never arrived whole: a bad line breaks fewer, and memory is held for each. */
 export const UNFINISHED_REFUNDS_PER_HOUR = 60;
 

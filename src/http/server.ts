@@ -1,4 +1,5 @@
 // The HTTP server: a library listening, every request as an exchange, stopping without cutting anybody off.
+import { REST_AFTER_MS } from '../limits.js';
 import { CoarseTimer, type TimerOwner } from '../waiting/coarse-timer.js';
 import { endsWithin } from '../waiting/within.js';
 import { BodyBudget } from './body-budget.js';
@@ -62,9 +63,6 @@ const UNLIMITED: ConnectionLimits = {
   perAddress: null,
   groupOf: (address) => address,
 };
-
-/** Most answers are there before that, or half of it. */
-const REST_AFTER_MS = 20;
 
 /** The requests without an answer, and what waits for a change of their number, or of the connections'. */
 class Requests implements ExchangeHost, TimerOwner {
