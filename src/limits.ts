@@ -50,6 +50,15 @@ export const DRAIN_BYTES = 256 * 1024 * 1024;
 export const DRAIN_MS = 60_000;
 /** A client that sends nothing for so long has seen the answer and waits for its end. */
 export const DRAIN_SILENCE_MS = 250;
+/** All refused bodies together, a second: reading and dropping them takes some percent of a core. */
+export const DRAIN_BYTES_PER_SECOND = 64 * 1024 * 1024;
+/** So much of it may come at once: a body of the contract's largest size has its answer without waiting. */
+export const DRAIN_BURST_BYTES = 16 * 1024 * 1024;
+/** Beyond it so many sockets are read so often, each once, which is half a megabyte at most. */
+export const DRAIN_TURN_READS = 2;
+export const DRAIN_TURN_MS = 5;
+/** A body of this size is read to its end also behind its whole answer; the rest of a larger one isn't, and its connection ends. */
+export const DRAIN_REST_BYTES = 64 * 1024;
 
 /** Most answers are there before that, or half of it; the socket of a later one is not read until it is given. */
 export const REST_AFTER_MS = 20;

@@ -1,7 +1,8 @@
 // One request from its headers to its answer: headers checked once, the body handed on as it arrives, one answer. That the client has gone is a state of it.
 import { type Failure, Unavailable } from '../errors.js';
-import { DRAIN_BYTES, DRAIN_MS, DRAIN_SILENCE_MS, JSON_BODY_BYTES } from '../limits.js';
+import { DRAIN_REST_BYTES, JSON_BODY_BYTES } from '../limits.js';
 import type { BodyBudget } from './body-budget.js';
+import type { Drain, Drained, Drains } from './drains.js';
 import { type Framing, readFraming } from './framing.js';
 import { requestIdOf } from './request-id.js';
 import type { Ready, Turns } from './turns.js';
@@ -27,6 +28,7 @@ export interface BodySink {
 export interface ExchangeHost {
   readonly turns: Turns;
   readonly bodies: BodyBudget;
+  readonly drains: Drains;
   /** Its socket is read from now on, and may be silent for long: `keepReading` is called every few seconds, `rest` every few milliseconds. */
   reads(exchange: Exchange): void;
   /** Not any more. */
@@ -39,7 +41,7 @@ export interface ExchangeHost {
 
 const BODILESS: readonly number[] = [204, 304];
 
-export class Exchange implements Framing, WireOwner, Ready {
+export class Exchange implements Framing, WireOwner, Ready, Drained {
   readonly headers: Framing['headers'];
   readonly body: Framing['body'];
   readonly problem: Framing['problem'];
@@ -82,9 +84,7 @@ export class Exchange implements Framing, WireOwner, Ready {
   #isHeld: boolean;
   /** There was no room for what is kept, and the body will never be whole. */
   #lost: Failure | null;
-  #drainBytes: number;
-  #silence: NodeJS.Timeout | null;
-  #drainEnd: NodeJS.Timeout | null;
+  #drain: Drain | null;
   /** That the client leaves is looked for. */
   #isWatched: boolean;
   /** Its answer takes longer than most. */
@@ -123,9 +123,7 @@ export class Exchange implements Framing, WireOwner, Ready {
     this.#isPaused = false;
     this.#isHeld = false;
     this.#lost = null;
-    this.#drainBytes = 0;
-    this.#silence = null;
-    this.#drainEnd = null;
+    this.#drain = null;
     this.#isWatched = false;
     this.#isSlow = false;
     host.turns.hear(this);
@@ -252,9 +250,8 @@ export class Exchange implements Framing, WireOwner, Ready {
         if (isLast) this.#sink?.end();
         return;
       case 'drained':
-        this.#drainBytes += bytes.length;
-        if (isLast || this.#drainBytes > DRAIN_BYTES) this.#drained();
-        else this.#silence?.refresh();
+        if (isLast) this.endDrain();
+        else this.#drain?.read(bytes.length);
         return;
       case 'dropped':
     }
@@ -281,12 +278,10 @@ export class Exchange implements Framing, WireOwner, Ready {
     this.#keptBytes = 0;
   }
 
-  /** Sink, kept bytes and timers. */
+  /** Sink, kept bytes and drain. */
   #forgetBody(): void {
-    if (this.#silence !== null) clearTimeout(this.#silence);
-    if (this.#drainEnd !== null) clearTimeout(this.#drainEnd);
-    this.#silence = null;
-    this.#drainEnd = null;
+    this.#drain?.stop();
+    this.#drain = null;
     this.#mode = 'dropped';
     this.#sink = null;
     this.#forgetKept();
@@ -305,17 +300,14 @@ export class Exchange implements Framing, WireOwner, Ready {
     this.#wire.resume();
   }
 
-  /** Drops what still arrives; the answer is given when the body ends, the client falls silent, or a bound is reached. */
-  #drain(): void {
+  /** Drops what still arrives, when its turn is; the answer is given when the body ends, the client falls silent, or a bound is reached. */
+  #dropRest(): void {
     this.#forgetBody();
-    const drained = (): void => this.#drained();
-    this.#silence = setTimeout(drained, DRAIN_SILENCE_MS);
-    this.#drainEnd = setTimeout(drained, DRAIN_MS);
     this.#mode = 'drained';
-    this.#resumeReading();
+    this.#drain = this.#host.drains.begin(this);
   }
 
-  #drained(): void {
+  endDrain(): void {
     this.#forgetBody();
     this.#host.turns.answer(this, this);
   }
@@ -340,7 +332,7 @@ export class Exchange implements Framing, WireOwner, Ready {
       this.#isButOneByte = true;
       this.#wire.answerButOneByte(headOf(reply, this.requestId), Buffer.from(`${reply.body}\n`));
     }
-    this.#drain();
+    this.#dropRest();
   }
 
   /** Its turn has come. */
@@ -348,14 +340,15 @@ export class Exchange implements Framing, WireOwner, Ready {
     if (this.#isEnded || this.#reply === null) return;
     // The library ends the connection of a client that doesn't take its answer.
     this.#host.readsNot(this);
-    this.#resumeReading();
+    // Closing while the client still sends would take the answer from it; the library closes some seconds later.
+    const closes = this.closeAfter && (this.#isWhole || this.problem !== null);
+    if (closes || this.#isReadToItsEnd()) this.#resumeReading();
+    else this.#pause();
     const wire = this.#wire;
     if (this.#isButOneByte) {
       wire.answerRest();
       return;
     }
-    // Closing while the client still sends would take the answer from it; the library closes some seconds later.
-    const closes = this.closeAfter && (this.#isWhole || this.problem !== null);
     const { status, body } = this.#reply;
     const isHead = this.method === 'HEAD';
     const head = headOf(this.#reply, this.requestId);
@@ -366,6 +359,11 @@ export class Exchange implements Framing, WireOwner, Ready {
     } else if (status === 204) wire.answerWithoutBody(head, null, closes);
     else if (isHead || status === 304) wire.answerWithoutBody(head, Buffer.byteLength(body), closes);
     else wire.answer(head, body, closes);
+  }
+
+  /** Behind the whole answer the library would read the rest of a body as fast as it comes, and nobody could hold it back. */
+  #isReadToItsEnd(): boolean {
+    return this.#isWhole || (this.body.kind === 'sized' && this.body.bytes <= DRAIN_REST_BYTES);
   }
 
   /** The next piece is asked for when the client has taken the one before. Pieces that can't be made end the connection; their maker says why. */

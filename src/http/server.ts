@@ -1,9 +1,11 @@
 // The HTTP server: a library listening, every request as an exchange, stopping without cutting anybody off.
+import { performance } from 'node:perf_hooks';
 import { REST_AFTER_MS } from '../limits.js';
 import { CoarseTimer, type TimerOwner } from '../waiting/coarse-timer.js';
 import { endsWithin } from '../waiting/within.js';
 import { BodyBudget } from './body-budget.js';
 import type { ConnectionLimits } from './connections.js';
+import { Drains } from './drains.js';
 import { Exchange, type ExchangeHost } from './exchange.js';
 import { chooseLibrary } from './library.js';
 import { requestIdOf } from './request-id.js';
@@ -68,6 +70,7 @@ const UNLIMITED: ConnectionLimits = {
 class Requests implements ExchangeHost, TimerOwner {
   readonly turns = new Turns();
   readonly bodies = new BodyBudget();
+  readonly drains: Drains;
   readonly read = new Set<Exchange>();
   isRetiring = false;
   count = 0;
@@ -75,8 +78,9 @@ class Requests implements ExchangeHost, TimerOwner {
   readonly #waiting = new Set<() => void>();
   readonly #resting = new CoarseTimer(this);
 
-  constructor(onEnd: ServerOptions['onEnd']) {
+  constructor(onEnd: ServerOptions['onEnd'], groupOf: ConnectionLimits['groupOf']) {
     this.#onEnd = onEnd;
+    this.drains = new Drains(groupOf, () => performance.now());
   }
 
   reads(exchange: Exchange): void {
@@ -185,14 +189,14 @@ const RESUMED_EVERY_MS = 4_000;
 export async function startServer(options: ServerOptions): Promise<Server> {
   const library = options.library ?? (await chooseLibrary('auto'));
   let isStopping = false;
-  const requests = new Requests(options.onEnd);
-  const { findFile } = options;
+  const { findFile, connections: limits = UNLIMITED } = options;
+  const requests = new Requests(options.onEnd, limits.groupOf);
 
   const listening = await library.listen({
     host: options.host,
     port: options.port,
     inherited: options.inheritedDescriptor ?? null,
-    limits: options.connections ?? UNLIMITED,
+    limits,
     onRequest(wire) {
       requests.count += 1;
       // The last answer of a connection is for the exchange to give.

@@ -142,10 +142,9 @@ export class NodeWire implements Wire {
   }
 
   #end(closes: boolean, last: string | Uint8Array): void {
-    const { reading, sending } = this.#connection;
+    const { sending } = this.#connection;
     this.isAnswered = true;
     this.closes = closes;
-    reading.isHeldBack = false;
     this.response.end(last);
     if (this.request.socket.writableLength > 0) sending.start();
     this.#owner?.onSent();

@@ -1,0 +1,148 @@
+// Bodies behind a refusal: what still arrives of them is read and dropped, so that clients that read last get their answer. All of them
+// together are read at a bounded rate, in turn by the address that they come from; whoever sends faster waits in the kernel.
+import {
+  DRAIN_BURST_BYTES,
+  DRAIN_BYTES,
+  DRAIN_BYTES_PER_SECOND,
+  DRAIN_MS,
+  DRAIN_SILENCE_MS,
+  DRAIN_TURN_MS,
+  DRAIN_TURN_READS,
+} from '../limits.js';
+
+/** A request that was refused before all of its body was there. */
+export interface Drained {
+  readonly isVouchedFor: boolean;
+  remoteAddress(): string;
+  pauseBody(): void;
+  resumeBody(): void;
+  /** The client is silent, or a bound is reached. */
+  endDrain(): void;
+}
+
+/** What all of them share. */
+export class Drains {
+  readonly #groupOf: (address: string) => string;
+  readonly #clock: () => number;
+  /** Below nothing where the last read was larger than what was left. */
+  #roomBytes = DRAIN_BURST_BYTES;
+  #filledMs: number;
+  /** By party; both in their turn. */
+  readonly #waiting = new Map<string, Set<Drain>>();
+  #isArmed = false;
+
+  /** `groupOf`: what counts as one address. `clock`: milliseconds that only grow. */
+  constructor(groupOf: (address: string) => string, clock: () => number) {
+    this.#groupOf = groupOf;
+    this.#clock = clock;
+    this.#filledMs = clock();
+  }
+
+  begin(owner: Drained): Drain {
+    const group = this.#groupOf(owner.remoteAddress());
+    // Accounts don't wait behind strangers who share their proxy.
+    return new Drain(owner, owner.isVouchedFor ? `known ${group}` : group, this);
+  }
+
+  /** Counts what was read; false: more is not to be read for now. */
+  read(bytes: number): boolean {
+    this.#fill();
+    this.#roomBytes -= bytes;
+    return this.#roomBytes > 0;
+  }
+
+  wait(drain: Drain): void {
+    const others = this.#waiting.get(drain.party);
+    if (others === undefined) this.#waiting.set(drain.party, new Set([drain]));
+    else others.add(drain);
+    this.#arm();
+  }
+
+  forget(drain: Drain): void {
+    const drains = this.#waiting.get(drain.party);
+    if (drains?.delete(drain) && drains.size === 0) this.#waiting.delete(drain.party);
+  }
+
+  /** Lets some be read once more, as far as there is room. */
+  serve(): void {
+    this.#fill();
+    for (let reads = 0; reads < DRAIN_TURN_READS && this.#roomBytes > 0; reads += 1) {
+      const [next] = this.#waiting;
+      if (next === undefined) return;
+      const [party, drains] = next;
+      this.#waiting.delete(party);
+      const [drain] = drains;
+      if (drain === undefined) continue;
+      drains.delete(drain);
+      if (drains.size > 0) this.#waiting.set(party, drains);
+      drain.resume();
+    }
+  }
+
+  #fill(): void {
+    const nowMs = this.#clock();
+    const filled = this.#roomBytes + ((nowMs - this.#filledMs) / 1000) * DRAIN_BYTES_PER_SECOND;
+    this.#roomBytes = Math.min(filled, DRAIN_BURST_BYTES);
+    this.#filledMs = nowMs;
+  }
+
+  #arm(): void {
+    if (this.#isArmed) return;
+    this.#isArmed = true;
+    setTimeout(() => {
+      this.#isArmed = false;
+      this.serve();
+      if (this.#waiting.size > 0) this.#arm();
+    }, DRAIN_TURN_MS);
+  }
+}
+
+/** The rest of one body. */
+export class Drain {
+  readonly party: string;
+  readonly #owner: Drained;
+  readonly #drains: Drains;
+  #bytes = 0;
+  #silence: NodeJS.Timeout | null = null;
+  readonly #end: NodeJS.Timeout;
+
+  constructor(owner: Drained, party: string, drains: Drains) {
+    this.party = party;
+    this.#owner = owner;
+    this.#drains = drains;
+    this.#end = setTimeout(() => owner.endDrain(), DRAIN_MS);
+    this.read(0);
+  }
+
+  /** So much has come, and was dropped. */
+  read(bytes: number): void {
+    this.#bytes += bytes;
+    if (this.#bytes > DRAIN_BYTES) this.#owner.endDrain();
+    else if (this.#drains.read(bytes)) this.resume();
+    else this.#wait();
+  }
+
+  #wait(): void {
+    this.#stopSilence();
+    this.#owner.pauseBody();
+    this.#drains.wait(this);
+  }
+
+  /** Its socket is read again. */
+  resume(): void {
+    this.#owner.resumeBody();
+    if (this.#silence === null) this.#silence = setTimeout(() => this.#owner.endDrain(), DRAIN_SILENCE_MS);
+    else this.#silence.refresh();
+  }
+
+  stop(): void {
+    this.#stopSilence();
+    clearTimeout(this.#end);
+    this.#drains.forget(this);
+  }
+
+  #stopSilence(): void {
+    if (this.#silence !== null) clearTimeout(this.#silence);
+    this.#silence = null;
+  }
+}
