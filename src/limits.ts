@@ -119,8 +119,8 @@ export const CLAMD_FOLDER_DEPTH = 15;
 /** What a client still sends after its answer is read and dropped for so long. */
 export const CLAMD_CLOSE_MS = 5_000;
 
-/** Connections of ICAP, of one process; the next one is closed at once. OPTIONS says the number. */
-export const ICAP_CONNECTIONS = 500;
+/** Connections of ICAP, of one process, where there are descriptors enough; the next one is closed at once. OPTIONS says the number. */
+export const ICAP_CONNECTIONS = 10_000;
 /** Request line and headers of ICAP's own. */
 export const ICAP_HEADER_BYTES = 16 * 1024;
 /** The encapsulated headers of request and response: Squid takes 64 KB of each from others. */

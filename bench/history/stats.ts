@@ -82,6 +82,7 @@ async function insertRate(sql: Sql, nowMs: number): Promise<number> {
         notices: [],
         metadata: null,
         url: null,
+        protocol: 'http',
         env: 'PRODUCTION',
         lastUpdateMs: nowMs + rows + index,
       })),

@@ -54,6 +54,7 @@ export function readConfig(env: Readonly<Record<string, string | undefined>>) {
     icapAllowNetworks,
     icapAccount,
     icapIncomplete,
+    icapBlockPage,
     streamMaxBytes,
     ...own
   } = read.settings;
@@ -193,10 +194,11 @@ function clamdSettings({ settings, isSet, problems }: Read) {
 
 /** With ICAP_PORT. */
 function icapSettings({ settings, isSet, problems }: Read) {
-  const { icapPort: port, icapAllowNetworks: allowNetworks, icapAccount: account, icapIncomplete } = settings;
+  const { icapPort: port, icapAllowNetworks: allowNetworks, icapAccount: account } = settings;
+  const { icapIncomplete: incomplete, icapBlockPage: blockPage } = settings;
   if (port === null) return null;
   if (!isSet('icapAccount')) problems.push('ICAP_ACCOUNT is needed when ICAP_PORT is set');
-  return account === null ? null : { port, allowNetworks, account, incomplete: icapIncomplete };
+  return account === null ? null : { port, allowNetworks, account, incomplete, blockPage };
 }
 
 /** All three variables or none. */

@@ -67,6 +67,11 @@ export const protocolTable = {
     'what becomes of a content that could not be looked at as a whole: block, or pass',
     z.enum(['block', 'pass']),
   ),
+  icapBlockPage: optional(
+    'ICAP_BLOCK_PAGE',
+    'path of an HTML file that is shown in the place of what is blocked; {{title}}, {{reason}}, {{filename}} and {{requestId}} are filled in',
+    z.string().regex(/^\/[^\0]*$/, 'must be an absolute path'),
+  ),
   streamMaxBytes: optional(
     'STREAM_MAX_MB',
     "MB that a content by clamd's protocol or ICAP may have, 10 to 1000, at most half of UPLOAD_MEMORY_MB and below SCAN_MAX_SIZE_MB; unset: 100, or a quarter of that memory",

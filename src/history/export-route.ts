@@ -100,6 +100,8 @@ const columns: readonly (readonly [string, (row: ScanDetail) => string | number 
   ['engine', ({ engine }) => engine],
   ['env', ({ env }) => env],
   ['notices', ({ notices }) => notices.join(' ')],
+  ['protocol', ({ protocol }) => protocol],
+  ['metadata', ({ metadata }) => metadata],
 ];
 
 const csvColumns: readonly string[] = columns.map(([name]) => name);

@@ -2,6 +2,7 @@
 import { z } from 'zod';
 import { sentAs } from '../http/schema.js';
 import { wireDay, wireTime } from '../wire-time.js';
+import { protocols } from './scan-row.js';
 import { SEARCH_ROWS, type SortField, sortFields, verdicts } from './stats.js';
 
 const SIZE_MAX = 200;
@@ -132,6 +133,10 @@ const filters = {
     .transform((id) => id.toLowerCase())
     .optional()
     .describe(`The uuid of the key that was used, also of one that has ended. ${SEARCHED}`),
+  protocol: z
+    .enum(protocols, { error: `must be one of ${protocols.join(', ')}` })
+    .optional()
+    .describe(`By what it has come. ${SEARCHED}`),
   ...days('Of the creation date.'),
 };
 
@@ -164,6 +169,7 @@ export const listQuery = z
   .strictObject({
     sha256: filters.sha256,
     verdict: filters.verdict,
+    protocol: filters.protocol,
     from: moment(false).describe('The first UTC time or day, of the creation date.'),
     to: moment(true).describe('The last one, included.'),
     limit: integer(1, SIZE_MAX, 50),

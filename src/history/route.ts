@@ -136,7 +136,7 @@ function operation(summary: string, description: string, answer: z.ZodType, quer
 
 const pageOperation = operation(
   "A page of the caller's scans",
-  `Failed scans are in it, with their status and error. totalElements is exact, except with q, sha256, virusName and key: then at most ${SEARCH_ROWS} rows are ` +
+  `Failed scans are in it, with their status and error. totalElements is exact, except with q, sha256, virusName, key and protocol: then at most ${SEARCH_ROWS} rows are ` +
     'found. Rows that are added between two pages move older ones back, so that a row may come twice, but none is left out; ' +
     'with sort=creationDate,asc new ones come last. A null virusName is behind all names.',
   Page,

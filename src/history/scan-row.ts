@@ -2,6 +2,10 @@
 import { z } from 'zod';
 import { METADATA_BYTES, URL_KEPT_CHARACTERS } from '../limits.js';
 
+/** By what a scan may have come. */
+export const protocols = ['http', 'clamd', 'icap'] as const;
+export type Protocol = (typeof protocols)[number];
+
 export interface ScanRow {
   /** UUID version 7: its time is the creation date. */
   readonly id: string;
@@ -31,6 +35,7 @@ export interface ScanRow {
   readonly metadata: string | null;
   /** That it was of; null: an upload. */
   readonly url: string | null;
+  readonly protocol: Protocol;
   readonly env: string;
   /** Epoch milliseconds of the decision. */
   readonly lastUpdateMs: number;
@@ -68,6 +73,7 @@ const journalShape = z.object({
   notices: z.array(z.string().regex(NOTICE)).max(NOTICES_MAX).default([]),
   metadata: z.string().max(METADATA_BYTES).nullable().default(null),
   url: z.string().max(URL_KEPT_CHARACTERS).nullable().default(null),
+  protocol: z.enum(protocols).default('http'),
   env: text,
   lastUpdateMs: z.int().min(0),
 });
@@ -91,6 +97,7 @@ export function storableRow(row: ScanRow): ScanRow {
     // The readers of requests have seen to these: they are as short as they must be.
     metadata: row.metadata,
     url: row.url === null ? null : row.url.slice(0, URL_KEPT_CHARACTERS),
+    protocol: row.protocol,
     env: storable(row.env),
     lastUpdateMs: row.lastUpdateMs,
   };

@@ -32,6 +32,7 @@ export const ScanView = z
       .describe('That it was asked for with, also when it has ended; null: none, but a signed-in user.'),
     url: Detail.shape.url,
     metadata: Detail.shape.metadata,
+    protocol: Detail.shape.protocol,
     creationDate: Detail.shape.creationDate,
     lastUpdate: Detail.shape.lastUpdate,
   })

@@ -4,7 +4,7 @@ import type { Fragment, Queries, Sql } from '../store/postgres.js';
 import { asFailure, codeOf, guarded, STORE_ANSWER_MS } from '../store/store-error.js';
 import { NoAnswer, within } from '../waiting/within.js';
 import { wireDay } from '../wire-time.js';
-import { lowestIdAt } from './scan-row.js';
+import { lowestIdAt, type Protocol } from './scan-row.js';
 
 export const sortFields = [
   'creationDate',
@@ -32,6 +32,7 @@ export interface Filters {
   readonly virusName?: string | undefined;
   /** The id of the key that it was asked for with. */
   readonly key?: string | undefined;
+  readonly protocol?: Protocol | undefined;
   /** First instants of UTC days, both included. */
   readonly startDate?: number | undefined;
   readonly endDate?: number | undefined;
@@ -52,6 +53,7 @@ export interface HistoryRow {
   readonly duration_ms: number;
   readonly infected: boolean;
   readonly virus_name: string | null;
+  readonly protocol: Protocol;
   readonly env: string;
   readonly status: number;
   readonly error: string | null;
@@ -155,7 +157,7 @@ async function selectRows(sql: Queries, selection: Selection): Promise<readonly 
   // What a filter looks at is in every index beside the order, but only a scan of the index alone reads it there.
   const isFetched = request.sort.field === 'creationDate' || !hasFilter(request);
   const columns = sql`
-    id, filename, duration_ms, infected, virus_name, env, status, error, notices, creation_date, last_update`;
+    id, filename, duration_ms, infected, virus_name, protocol, env, status, error, notices, creation_date, last_update`;
   const order = orderOf(sql, request);
   if (gathers) {
     // Only what the order needs is gathered and sorted: that takes a third of the time that whole rows take.
@@ -209,8 +211,8 @@ export async function nextScans(
 
 function detailColumns(sql: Queries): Fragment {
   return sql`
-    id, filename, duration_ms, infected, virus_name, env, status, error, notices, creation_date, last_update, engine, size_bytes,
-    encode(sha256, 'hex') AS sha256, key_id, metadata, url, signatures`;
+    id, filename, duration_ms, infected, virus_name, protocol, env, status, error, notices, creation_date, last_update, engine,
+    size_bytes, encode(sha256, 'hex') AS sha256, key_id, metadata, url, signatures`;
 }
 
 /** The names of keys of the user, by their ids; also of those that have ended. */
@@ -265,8 +267,8 @@ async function countScans(sql: Queries, userId: string, filters: Filters): Promi
 }
 
 /** By what the roll-ups don't know. */
-function isSearch({ q, sha256, virusName, key }: Filters): boolean {
-  return [q, sha256, virusName, key].some((filter) => filter !== undefined);
+function isSearch({ q, sha256, virusName, key, protocol }: Filters): boolean {
+  return [q, sha256, virusName, key, protocol].some((filter) => filter !== undefined);
 }
 
 function hasFilter(filters: Filters): boolean {
@@ -292,7 +294,7 @@ function countFiltersOf(sql: Queries, filters: Filters): Fragment {
 }
 
 function filtersOf(sql: Queries, filters: Filters): Fragment {
-  const { q, sha256, virusName, key } = filters;
+  const { q, sha256, virusName, key, protocol } = filters;
   const { fromMs, beforeMs } = boundsOf(filters);
   return sql`
     ${verdictOf(sql, filters)}
@@ -300,6 +302,7 @@ function filtersOf(sql: Queries, filters: Filters): Fragment {
     ${sha256 === undefined ? sql`` : sql`AND sha256 = decode(${sha256}, 'hex')`}
     ${virusName === undefined ? sql`` : sql`AND virus_name = ${virusName}`}
     ${key === undefined ? sql`` : sql`AND key_id = ${key}::uuid`}
+    ${protocol === undefined ? sql`` : sql`AND protocol = ${protocol}`}
     ${fromMs === undefined ? sql`` : sql`AND id >= ${lowestIdAt(fromMs)}::uuid`}
     ${beforeMs === undefined ? sql`` : sql`AND id < ${lowestIdAt(beforeMs)}::uuid`}
     ${windowOf(sql, filters)}`;

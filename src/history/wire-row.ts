@@ -1,7 +1,7 @@
 // A row of the history on the wire, which is also what the OpenAPI document says of it.
 import { z } from 'zod';
 import { WireTime, wireTime } from '../wire-time.js';
-import { type ScanRow, timeOfId } from './scan-row.js';
+import { protocols, type ScanRow, timeOfId } from './scan-row.js';
 import type { HistoryRow, ScanDetail } from './stats.js';
 
 export const Row = z.object({
@@ -10,6 +10,7 @@ export const Row = z.object({
   scanDurationMillis: z.int().describe('0 when the engine never looked.'),
   infected: z.boolean().describe('Whether a signature matched. False means clean only with status 200.'),
   virusName: z.string().nullable(),
+  protocol: z.enum(protocols).describe('By what it has come. The status is that of HTTP, whatever the protocol.'),
   env: z.string(),
   status: z.string().describe('The status of the answer; 499: the client went away before there was one.'),
   error: z.string().nullable().describe('Null with status 200.'),
@@ -25,6 +26,7 @@ export function wireRow(row: HistoryRow): z.infer<typeof Row> {
     scanDurationMillis: row.duration_ms,
     infected: row.infected,
     virusName: row.virus_name,
+    protocol: row.protocol,
     env: row.env,
     status: String(row.status),
     error: row.error,
@@ -42,6 +44,7 @@ export function detailOf(row: ScanRow): ScanDetail {
     duration_ms: row.durationMs,
     infected: row.virusName !== null,
     virus_name: row.virusName,
+    protocol: row.protocol,
     env: row.env,
     status: row.status,
     error: row.error,

@@ -8,8 +8,8 @@ const STORES = 64;
 const PER_THREAD = 24;
 /** Downloads may have this share of all, and no more. */
 const DOWNLOADS_SHARE = 1 / 8;
-/** Likewise the connections of clamd's protocol. */
-const CLAMD_SHARE = 1 / 8;
+/** Likewise the connections of clamd's protocol, and those of ICAP. */
+const PROTOCOL_SHARE = 1 / 8;
 /** A connection by a UNIX socket is read by a descriptor of its own. */
 const PER_CLAMD_CONNECTION = 2;
 /** Below it a service can't be had. */
@@ -23,6 +23,7 @@ export interface DescriptorPlan {
   readonly downloads: number;
   /** Of clamd's protocol. */
   readonly clamdConnections: number;
+  readonly icapConnections: number;
   /** The limit is too low for what is wanted. */
   readonly isScarce: boolean;
 }
@@ -34,18 +35,22 @@ export interface DescriptorRequest {
   readonly scanThreads: number;
   /** Of clamd's protocol; 0: it isn't spoken. */
   readonly clamdConnections: number;
+  /** The same of ICAP. */
+  readonly icapConnections: number;
 }
 
 /** To be asked before the first connection. Node has raised the soft limit to the hard one by then. */
 export function planDescriptors(request: DescriptorRequest): DescriptorPlan {
   const limit = softLimit();
   const downloads = Math.min(request.downloads, Math.max(1, Math.floor(limit * DOWNLOADS_SHARE)));
-  const clamdMost = Math.max(CONNECTIONS_MIN, Math.floor((limit * CLAMD_SHARE) / PER_CLAMD_CONNECTION));
+  const most = Math.floor(limit * PROTOCOL_SHARE);
+  const clamdMost = Math.max(CONNECTIONS_MIN, Math.floor(most / PER_CLAMD_CONNECTION));
   const clamdConnections = Math.min(request.clamdConnections, clamdMost);
+  const icapConnections = Math.min(request.icapConnections, Math.max(CONNECTIONS_MIN, most));
   const clamd = clamdConnections === 0 ? 0 : clamdConnections * PER_CLAMD_CONNECTION + CLAMD_FILE_DESCRIPTORS;
-  const room = limit - openNow() - STORES - PER_THREAD * request.scanThreads - downloads - clamd;
+  const room = limit - openNow() - STORES - PER_THREAD * request.scanThreads - downloads - clamd - icapConnections;
   const connections = Math.max(CONNECTIONS_MIN, Math.min(room, request.connections ?? CONNECTIONS_MAX));
-  return { limit, connections, downloads, clamdConnections, isScarce: room < CONNECTIONS_MIN };
+  return { limit, connections, downloads, clamdConnections, icapConnections, isScarce: room < CONNECTIONS_MIN };
 }
 
 function softLimit(): number {

@@ -1,7 +1,7 @@
 // The heads of ICAP's answers (RFC 3507), and the page that a client gets in the place of what is blocked.
 import { createHash } from 'node:crypto';
 import type { Engine } from '../engine/engine.js';
-import { ICAP_CONNECTIONS, ICAP_OPTIONS_SECONDS, ICAP_PREVIEW_BYTES } from '../limits.js';
+import { ICAP_OPTIONS_SECONDS, ICAP_PREVIEW_BYTES } from '../limits.js';
 
 export const CONTINUE = 'ICAP/1.0 100 Continue\r\n\r\n';
 
@@ -49,12 +49,18 @@ export function headOf({ status, tag, isLast, encapsulated, headers }: Answer): 
 }
 
 /** The answer to OPTIONS, for a service of any name. */
-export function optionsOf(version: string): string[] {
+export function optionsOf({
+  version,
+  connections,
+}: {
+  readonly version: string;
+  readonly connections: number;
+}): string[] {
   return [
     'Methods: REQMOD, RESPMOD',
     `Service: Sluice ${version}`,
     'Service-ID: sluice',
-    `Max-Connections: ${ICAP_CONNECTIONS}`,
+    `Max-Connections: ${connections}`,
     `Options-TTL: ${ICAP_OPTIONS_SECONDS}`,
     'Allow: 204',
     `Preview: ${ICAP_PREVIEW_BYTES}`,

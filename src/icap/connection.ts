@@ -16,6 +16,7 @@ import {
   noticeHeader,
   optionsOf,
 } from './answers.js';
+import { clientFacts } from './client-facts.js';
 import { ChunkedBody, chunkOf, Exchange } from './exchange.js';
 import { IcapScan, type ScanOwner } from './icap-scan.js';
 import { errorOf, type IncompletePolicy, NOTHING_TO_SCAN, type Outcome, outcomeOf } from './outcome.js';
@@ -32,6 +33,8 @@ export interface ConnectionParts {
   /** The page in the place of what is blocked. */
   readonly blockPage: string;
   readonly version: string;
+  /** That it is said to take. */
+  readonly connections: number;
   /** The ISTag now. */
   readonly tag: () => string;
   /** Takes a unit of the account that the scans are of. Throws a Failure. */
@@ -183,7 +186,16 @@ export class Connection implements ParserTarget, ScanOwner, TimerOwner {
     const { requestId, declaredBytes, filename, head } = exchange;
     const isKept = !head.allows204;
     const refusal = exchange.refusal(limitBytes);
-    const scan = new IcapScan(scans, this, { requestId, limitBytes, declaredBytes, refusal, filename, isKept });
+    const metadata = clientFacts(head.headers);
+    const scan = new IcapScan(scans, this, {
+      requestId,
+      limitBytes,
+      declaredBytes,
+      refusal,
+      filename,
+      metadata,
+      isKept,
+    });
     exchange.scan = scan;
     this.hold(scan);
     void this.#admit(scan);
@@ -295,7 +307,7 @@ export class Connection implements ParserTarget, ScanOwner, TimerOwner {
   }
 
   #writeOptions(): void {
-    this.#writeHead(200, NO_BODY, optionsOf(this.#parts.version));
+    this.#writeHead(200, NO_BODY, optionsOf(this.#parts));
     this.#answered();
   }
 

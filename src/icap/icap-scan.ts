@@ -17,6 +17,8 @@ export interface IcapContent {
   readonly refusal: Failure | null;
   /** As shown. */
   readonly filename: string;
+  /** What the client says of the one whom it asks for; null: nothing. */
+  readonly metadata: string | null;
   /** The client may have to have it back. */
   readonly isKept: boolean;
 }
@@ -31,6 +33,7 @@ export class IcapScan extends StreamScan {
     super(parts, content.requestId);
     this.limitBytes = content.limitBytes;
     this.filename = content.filename;
+    this.metadata = content.metadata;
     this.isKept = content.isKept;
     this.#declaredBytes = content.declaredBytes;
     this.#refusal = content.refusal;

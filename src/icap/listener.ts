@@ -1,6 +1,5 @@
 // The port of ICAP.
 import { createServer } from 'node:net';
-import { ICAP_CONNECTIONS } from '../limits.js';
 import { type ListeningHooks, OpenConnections, peersOf, placeOf, portFor } from '../listening.js';
 import { Connection, type ConnectionParts } from './connection.js';
 
@@ -8,6 +7,8 @@ export interface IcapListenerOptions extends ListeningHooks {
   readonly port: number;
   /** In CIDR notation, beside the machine itself; with none, only the loopback is listened on. */
   readonly allowNetworks: readonly string[];
+  /** The next one is closed at once. */
+  readonly connections: number;
 }
 
 export interface IcapListener {
@@ -23,7 +24,7 @@ export function createIcapListener(options: IcapListenerOptions, parts: Connecti
   const mayConnect = peersOf(allowNetworks);
   const open = new OpenConnections();
   const server = createServer({ allowHalfOpen: true }, (socket) => {
-    if (open.size >= ICAP_CONNECTIONS || !mayConnect(socket)) socket.destroy();
+    if (open.size >= options.connections || !mayConnect(socket)) socket.destroy();
     else open.add(new Connection(parts, socket), socket);
   });
   const place = placeOf(server, portFor(port, allowNetworks), options);

@@ -29,9 +29,8 @@ export class IcapParser {
   isHeld: boolean;
   readonly #target: ParserTarget;
   #state: State;
-  /** Of the line that isn't whole. */
-  readonly #line: Buffer;
-  #lineBytes: number;
+  /** Of the line that isn't whole. An idle connection has none. */
+  #line: Buffer;
   #lines: string[];
   /** Of the head, or of the trailers, so far. */
   #blockBytes: number;
@@ -47,8 +46,7 @@ export class IcapParser {
     this.isHeld = false;
     this.#target = target;
     this.#state = 'head';
-    this.#line = Buffer.alloc(ICAP_HEADER_BYTES);
-    this.#lineBytes = 0;
+    this.#line = NOTHING;
     this.#lines = [];
     this.#blockBytes = 0;
     this.#start = null;
@@ -107,20 +105,20 @@ export class IcapParser {
   #takeLine(bytes: Uint8Array, mostBytes: number, status: number): number {
     const end = bytes.indexOf(LF);
     const part = end === -1 ? bytes : bytes.subarray(0, end + 1);
-    if (this.#lineBytes + part.length > mostBytes) throw new IcapProblem(status, 'a line or header block is too long');
-    this.#line.set(part, this.#lineBytes);
-    this.#lineBytes += part.length;
+    if (this.#line.length + part.length > mostBytes)
+      throw new IcapProblem(status, 'a line or header block is too long');
+    this.#line = Buffer.concat([this.#line, part]);
     if (end !== -1) this.#endLine();
     else if (this.#state === 'head') this.#blockBytes = Math.max(1, this.#blockBytes);
     return part.length;
   }
 
   #endLine(): void {
-    const end = this.#lineBytes - 2;
+    const end = this.#line.length - 2;
     if (end < 0 || this.#line[end] !== CR) throw new IcapProblem(400, 'a line has no CR before its LF');
     const text = this.#line.toString('latin1', 0, end);
-    this.#blockBytes += this.#lineBytes;
-    this.#lineBytes = 0;
+    this.#blockBytes += this.#line.length;
+    this.#line = NOTHING;
     switch (this.#state) {
       case 'head':
         this.#onHeadLine(text);

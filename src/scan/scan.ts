@@ -10,7 +10,7 @@ import { errorTable, Failure, Unavailable } from '../errors.js';
 import { extensionOf } from '../file-extension.js';
 import type { History } from '../history/history.js';
 import type { Recorded } from '../history/intake.js';
-import type { ScanRow } from '../history/scan-row.js';
+import type { Protocol, ScanRow } from '../history/scan-row.js';
 import { Content, type ContentOwner, type Lender } from './content.js';
 import { nameFromUrl, type ShownName } from './filename.js';
 import { noticesOf } from './notices.js';
@@ -173,8 +173,8 @@ export abstract class Scan extends ThreadScan implements ContentOwner, Recorded 
 
   // What a protocol does.
 
-  /** As log and metrics call it. */
-  get protocol(): 'http' | 'clamd' | 'icap' {
+  /** As history, log and metrics call it. */
+  get protocol(): Protocol {
     return 'http';
   }
 
@@ -524,7 +524,7 @@ export abstract class Scan extends ThreadScan implements ContentOwner, Recorded 
     const { appEnv, now } = this.parts;
     const { scanId, account, keyId, filename, durationMs, virusName, status, error, lookedBy, wholeBytes, sha256 } =
       this;
-    const { metadata, url } = this;
+    const { metadata, url, protocol } = this;
     if (scanId === null) throw new Error('A scan that was not admitted has no row');
     return {
       id: scanId,
@@ -542,6 +542,7 @@ export abstract class Scan extends ThreadScan implements ContentOwner, Recorded 
       notices: this.notices(),
       metadata,
       url,
+      protocol,
       env: appEnv,
       lastUpdateMs: now(),
     };

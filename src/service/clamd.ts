@@ -1,19 +1,17 @@
 // Clamd's protocol put together: the account that its scans are of, what it tells of the engine, and its listener.
-
-import { createNamedAccount } from '../account/named-account.js';
 import type { AccessControl } from '../admission/access.js';
 import { versionOf } from '../clamd/commands.js';
 import { type ClamdListener, createClamdListener } from '../clamd/listener.js';
 import type { Config } from '../config/config.js';
 import type { Signatures } from '../engine/signatures.js';
 import type { ScanPool } from '../engine/threads/pool.js';
-import { Failure, Unavailable } from '../errors.js';
 import type { DescriptorPlan } from '../http/descriptors.js';
 import { CLAMD_FILE_COMMANDS, CLAMD_FILE_COMMANDS_WAITING } from '../limits.js';
 import type { EventLog } from '../log.js';
 import type { ScanParts } from '../scan/scan.js';
 import type { Postgres } from '../store/postgres.js';
 import { createLimiter } from '../waiting/limiter.js';
+import { admitFor } from './protocol-account.js';
 
 export interface ClamdParts {
   readonly scans: ScanParts;
@@ -29,7 +27,6 @@ export function createClamd(config: Config, log: EventLog, parts: ClamdParts): C
   const { clamd } = config;
   if (clamd === null) return null;
   const { access, postgres, signatures, pool, scans, descriptors } = parts;
-  const account = createNamedAccount(postgres.requests('clamd'), clamd.account);
   return createClamdListener(
     {
       ...clamd,
@@ -44,13 +41,7 @@ export function createClamd(config: Config, log: EventLog, parts: ClamdParts): C
       pool,
       folders: clamd.paths,
       files: createLimiter({ running: CLAMD_FILE_COMMANDS, waiting: CLAMD_FILE_COMMANDS_WAITING }),
-      async admit() {
-        const user = await account.find();
-        // It may be made later, and removed at any time.
-        if (user === null) throw new Unavailable('clamdAccountMissing');
-        if (user.suspended_at !== null) throw new Failure('accountSuspended');
-        return await access.asUser({ userId: user.id, plan: user.plan, ownLimit: user.own_limit });
-      },
+      admit: admitFor(postgres.requests('clamd'), clamd.account, access, 'clamdAccountMissing'),
       version() {
         const state = signatures.state();
         return state.kind === 'ready' ? versionOf(state.engine) : 'ClamAV';

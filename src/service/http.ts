@@ -34,7 +34,7 @@ import { createRouter, type Route } from '../http/router.js';
 import { type FindFile, type Server, startServer } from '../http/server.js';
 import type { HttpLibrary } from '../http/wire.js';
 import type { IcapListener } from '../icap/listener.js';
-import { CLAMD_CONNECTIONS, DOWNLOADS_MAX, DRAIN_MS } from '../limits.js';
+import { CLAMD_CONNECTIONS, DOWNLOADS_MAX, DRAIN_MS, ICAP_CONNECTIONS } from '../limits.js';
 import type { EventLog, Log } from '../log.js';
 import { Activity } from '../operator/activity.js';
 import { dashboardDirectory, packageJsonPath } from '../paths.js';
@@ -100,6 +100,7 @@ export async function createHttp(config: Config, log: EventLog, parts: HttpParts
     ...config,
     downloads: DOWNLOADS_MAX,
     clamdConnections: config.clamd === null ? 0 : CLAMD_CONNECTIONS,
+    icapConnections: config.icap === null ? 0 : ICAP_CONNECTIONS,
   });
   tellOfDescriptors(descriptors, config, log);
   const cache = createVerdictCache({ limitBytes: config.verdictCacheBytes });

@@ -1,14 +1,16 @@
 // ICAP put together: the account that its scans are of, what it tells of the engine, and its listener.
-import { findUserByEmail } from '../account/users.js';
+import { readFileSync } from 'node:fs';
 import type { AccessControl } from '../admission/access.js';
 import type { Config } from '../config/config.js';
 import type { Signatures } from '../engine/signatures.js';
-import { Failure, Unavailable } from '../errors.js';
+import { messageOfError } from '../error-text.js';
+import type { DescriptorPlan } from '../http/descriptors.js';
 import { BLOCK_PAGE, tagOf } from '../icap/answers.js';
 import { createIcapListener, type IcapListener } from '../icap/listener.js';
 import type { EventLog } from '../log.js';
 import type { ScanParts } from '../scan/scan.js';
 import type { Postgres } from '../store/postgres.js';
+import { admitFor } from './protocol-account.js';
 
 export interface IcapParts {
   readonly scans: ScanParts;
@@ -16,6 +18,7 @@ export interface IcapParts {
   readonly postgres: Postgres;
   readonly signatures: Signatures;
   readonly version: string;
+  readonly descriptors: DescriptorPlan;
 }
 
 /** Null: it isn't configured. */
@@ -23,31 +26,36 @@ export function createIcap(config: Config, log: EventLog, parts: IcapParts): Ica
   const { icap } = config;
   if (icap === null) return null;
   const { access, postgres, signatures, scans, version } = parts;
-  const sql = postgres.requests('icap');
+  const { icapConnections: connections } = parts.descriptors;
   return createIcapListener(
     {
       ...icap,
+      connections,
       onListening: (place) => log.info({ place }, 'ICAP'),
       onTaken: (place, reason) => log.warn({ place, reason }, "ICAP can't be spoken there yet"),
     },
     {
       scans,
       version,
+      connections,
       limitBytes: config.streamLimitBytes,
       bodyTimeoutMs: config.uploadTimeoutMs,
       incomplete: icap.incomplete,
-      blockPage: BLOCK_PAGE,
+      blockPage: icap.blockPage === null ? BLOCK_PAGE : readBlockPage(icap.blockPage),
       tag: tagKeeper(signatures),
-      async admit() {
-        const user = await findUserByEmail(sql, icap.account);
-        // It may be made later, and removed at any time.
-        if (user === null) throw new Unavailable('icapAccountMissing');
-        if (user.suspended_at !== null) throw new Failure('accountSuspended');
-        return await access.asUser({ userId: user.id, plan: user.plan, ownLimit: user.own_limit });
-      },
+      admit: admitFor(postgres.requests('icap'), icap.account, access, 'icapAccountMissing'),
       onSurprise: (requestId, error) => log.error({ requestId, err: error }, 'unforeseen error'),
     },
   );
+}
+
+/** Throws with the name of the variable. */
+function readBlockPage(path: string): string {
+  try {
+    return readFileSync(path, 'utf8');
+  } catch (error) {
+    throw new Error(`ICAP_BLOCK_PAGE can't be read: ${messageOfError(error)}`);
+  }
 }
 
 /** It is in each answer, and made once for an engine. */

@@ -1,4 +1,4 @@
-// Migrations: ordered SQL files, each applied once in a transaction of its own, even when several processes start at once.
+// Migrations: ordered SQL files, each applied once in a transaction of its own, even when several processes start at once. Numbers may be left out: a branch has its own before it is merged.
 
 import { createHash } from 'node:crypto';
 import { readdirSync, readFileSync } from 'node:fs';
@@ -55,10 +55,9 @@ async function locked(sql: Sql, step: (tx: Queries) => Promise<void>): Promise<v
 async function refuseNewer(tx: Queries, migrations: readonly Migration[]): Promise<void> {
   const [row] = await tx<{ newest: number | null }[]>`SELECT max(version) AS newest FROM schema_migrations`;
   const newest = row?.newest ?? 0;
-  if (newest > migrations.length) {
-    throw new StoreError(
-      `The database is at version ${newest}, this Sluice knows ${migrations.length}: upgrade Sluice`,
-    );
+  const known = migrations.at(-1)?.version ?? 0;
+  if (newest > known) {
+    throw new StoreError(`The database is at version ${newest}, this Sluice knows ${known}: upgrade Sluice`);
   }
 }
 
@@ -80,13 +79,15 @@ function readMigrations(directory: string): Migration[] {
   const files = readdirSync(directory)
     .filter((file) => file.endsWith('.sql'))
     .sort();
-  return files.map((file, index) => {
+  let before = 0;
+  return files.map((file) => {
     const [, version, name] = FILE_NAME.exec(file) ?? [];
-    if (version === undefined || name === undefined || Number(version) !== index + 1) {
-      throw new StoreError(`Migration ${file} must be named ${String(index + 1).padStart(3, '0')}-what-it-does.sql`);
+    if (version === undefined || name === undefined || Number(version) <= before) {
+      throw new StoreError(`Migration ${file} must be named NNN-what-it-does.sql, with a number above ${before}`);
     }
+    before = Number(version);
     const text = readFileSync(join(directory, file), 'utf8');
     const checksum = createHash('sha256').update(text).digest('hex');
-    return { version: index + 1, name: `${version}-${name}`, checksum, text };
+    return { version: before, name: `${version}-${name}`, checksum, text };
   });
 }

@@ -387,12 +387,14 @@ t.test('ICAP needs an account; what a stream may have holds for it as for clamd'
     allowNetworks: [],
     account: 'proxy@example.org',
     incomplete: 'block',
+    blockPage: null,
   });
   t.equal(readConfig({ ...set, UPLOAD_MEMORY_MB: '256', STREAM_MAX_MB: '100' }).streamLimitBytes, 100 * 1024 * 1024);
   t.throws(() => readConfig({ ICAP_PORT: '1344' }), /ICAP_ACCOUNT is needed/);
   t.throws(() => readConfig({ ...set, UPLOAD_MEMORY_MB: '64', STREAM_MAX_MB: '100' }), /at most half/);
   t.throws(() => readConfig({ ...set, ICAP_ALLOW_NETWORKS: '10.0.0.1' }), /must list networks/);
   t.throws(() => readConfig({ ...set, ICAP_INCOMPLETE: 'maybe' }), /ICAP_INCOMPLETE/);
+  t.throws(() => readConfig({ ...set, ICAP_BLOCK_PAGE: 'page.html' }), /ICAP_BLOCK_PAGE must be an absolute path/);
 });
 
 t.test("clamd's protocol is off without a place, and needs an account with one", async (t) => {

@@ -39,6 +39,7 @@ function yearOf(userId: string, nowMs: number): ScanRow[] {
         notices: [],
         metadata: null,
         url: null,
+        protocol: 'http',
         env: 'PRODUCTION',
         lastUpdateMs: createdMs + 5,
       };

@@ -72,6 +72,7 @@ onEachStore(async (t, store) => {
       signatures: 'daily:27000',
       metadata: null,
       url: null,
+      protocol: 'http',
     });
     t.match(await (await get(`/${alices[0]?.id}`)).json(), { sizeInBytes: null, sha256: null });
     const failed = alices.find(({ status }) => status !== 200);

@@ -3,7 +3,7 @@ import { once } from 'node:events';
 import { createConnection, type Socket } from 'node:net';
 import { ownSignaturesDirectory } from '../../src/paths.js';
 import { freePort } from '../fixtures/free-port.js';
-import { startServer } from '../fixtures/server.js';
+import { type ServerSettings, startServer } from '../fixtures/server.js';
 import { until } from '../fixtures/until.js';
 
 export const EICAR = Buffer.from('X5O!P%@AP[4\\PZX54(P^)7CC)7}$EICAR-STANDARD-ANTIVIRUS-TEST-FILE!$H+H*');
@@ -193,9 +193,10 @@ export async function connect(port: number, host = '127.0.0.1'): Promise<Client>
 }
 
 /** Rejects when it doesn't start; resolves when the port of ICAP can be connected to. */
-export async function startOurs(env: Readonly<Record<string, string>> = {}) {
+export async function startOurs(env: Readonly<Record<string, string>> = {}, settings: ServerSettings = {}) {
   const port = await freePort();
   const server = await startServer({
+    ...settings,
     env: {
       SIGNATURES_DIR: ownSignaturesDirectory,
       ICAP_PORT: String(port),

@@ -38,6 +38,19 @@ onEachStore(async (t, store) => {
     t.same([...(await sql`SELECT n FROM counter`)], [{ n: 1 }]);
   });
 
+  t.test('a number that was left out is applied when its file comes', async (t) => {
+    const target = await store.target(t);
+    const { sql } = await open(t, target);
+    await sql`DROP TABLE schema_migrations`;
+    const first = { '001-a.sql': 'CREATE TABLE a (n int)', '005-c.sql': 'CREATE TABLE c (n int)' };
+    await migrate(sql, migrationsFolder(t, first));
+    await migrate(sql, migrationsFolder(t, { ...first, '003-b.sql': 'CREATE TABLE b (n int)' }));
+    t.same(
+      [...(await sql`SELECT version, to_regclass('b') IS NOT NULL AS has_b FROM schema_migrations ORDER BY version`)],
+      [1, 3, 5].map((version) => ({ version, has_b: true })),
+    );
+  });
+
   t.test('an edited, a newer, a broken and a misnamed migration are refused by name', async (t) => {
     const target = await store.target(t);
     const { sql } = await open(t, target);
@@ -47,8 +60,11 @@ onEachStore(async (t, store) => {
       name: 'StoreError',
       message: 'Migration 001-accounts was edited after it was applied: put it back, and add a new one instead',
     });
-    await t.rejects(migrate(sql, migrationsFolder(t, { '002-late.sql': 'SELECT 1' })), {
-      message: 'Migration 002-late.sql must be named 001-what-it-does.sql',
+    await t.rejects(migrate(sql, migrationsFolder(t, { 'late.sql': 'SELECT 1' })), {
+      message: 'Migration late.sql must be named NNN-what-it-does.sql, with a number above 0',
+    });
+    await t.rejects(migrate(sql, migrationsFolder(t, { '007-one.sql': 'SELECT 1', '007-two.sql': 'SELECT 1' })), {
+      message: 'Migration 007-two.sql must be named NNN-what-it-does.sql, with a number above 7',
     });
     await sql`DROP TABLE schema_migrations`;
     const broken = {

@@ -34,6 +34,7 @@ const scanFields = {
   scanDurationMillis: z.number(),
   infected: z.boolean(),
   virusName: z.nullable(z.string()),
+  protocol: z.string(),
   env: z.string(),
   status: z.string(),
   error: z.nullable(z.string()),
@@ -51,6 +52,7 @@ export const ScanDetail = z.object({
   sizeInBytes: z.nullable(z.number()),
   sha256: z.nullable(z.string()),
   engine: z.nullable(z.string()),
+  metadata: z.nullable(z.string()),
 });
 export type ScanDetail = z.infer<typeof ScanDetail>;
 

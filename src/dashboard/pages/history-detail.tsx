@@ -7,6 +7,7 @@ import { CopyButton } from '../parts/copy-button.tsx';
 import { number, size } from '../parts/format.ts';
 import { noticeText } from '../parts/notice.ts';
 import { ProblemBox } from '../parts/problem.tsx';
+import { protocolText } from '../parts/protocol.ts';
 import { LinesSkeleton } from '../parts/skeletons.tsx';
 import { Time } from '../parts/time.tsx';
 import { texts } from '../texts.ts';
@@ -38,6 +39,8 @@ export function HistoryDetail({ id }: { readonly id: string }) {
     [t.decided, <Time key="decided" at={data.lastUpdate} />],
     [t.duration, texts.history.duration(number(data.scanDurationMillis))],
     [t.status, data.status],
+    [t.protocol, protocolText(data.protocol)],
+    [t.metadata, data.metadata],
     [t.env, data.env],
   ];
   return (

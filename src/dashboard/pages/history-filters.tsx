@@ -2,7 +2,7 @@
 import { Button, Select, TextInput } from '@mantine/core';
 import { useEffect, useState } from 'react';
 import { texts } from '../texts.ts';
-import { type ChangeSearch, type HistorySearch, hasFilters, verdicts } from './history-search.ts';
+import { type ChangeSearch, type HistorySearch, hasFilters, protocols, verdicts } from './history-search.ts';
 
 const t = texts.history;
 const PAUSE_MS = 300;
@@ -22,6 +22,13 @@ export function HistoryFilters({ search, change }: FiltersProps) {
         value={search.verdict}
         onChange={(value) => change({ verdict: verdicts.find((one) => one === value) ?? 'all' })}
       />
+      <Select
+        label={t.protocol}
+        allowDeselect={false}
+        data={protocols.map((value) => ({ value, label: value === 'all' ? t.anyProtocol : texts.protocols[value] }))}
+        value={search.protocol}
+        onChange={(value) => change({ protocol: protocols.find((one) => one === value) ?? 'all' })}
+      />
       <NameFilter value={search.q} change={change} />
       <TextInput
         type="date"
@@ -39,7 +46,7 @@ export function HistoryFilters({ search, change }: FiltersProps) {
       <Button
         variant="default"
         disabled={!hasFilters(search)}
-        onClick={() => change({ verdict: 'all', q: '', from: '', to: '' })}
+        onClick={() => change({ verdict: 'all', protocol: 'all', q: '', from: '', to: '' })}
       >
         {t.reset}
       </Button>

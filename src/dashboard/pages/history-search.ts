@@ -2,6 +2,8 @@
 
 export const verdicts = ['all', 'infected', 'clean', 'incomplete', 'refused', 'left', 'unavailable'] as const;
 export type VerdictFilter = (typeof verdicts)[number];
+export const protocols = ['all', 'http', 'clamd', 'icap'] as const;
+export type ProtocolFilter = (typeof protocols)[number];
 export const sortable = ['filename', 'status', 'creationDate', 'scanDurationMillis'] as const;
 export type SortColumn = (typeof sortable)[number];
 
@@ -9,6 +11,7 @@ export interface HistorySearch {
   readonly page: number;
   readonly sort: { readonly column: SortColumn; readonly direction: 'asc' | 'desc' };
   readonly verdict: VerdictFilter;
+  readonly protocol: ProtocolFilter;
   readonly q: string;
   /** `YYYY-MM-DD`, or empty. */
   readonly from: string;
@@ -44,6 +47,7 @@ export function readSearch(query: URLSearchParams): HistorySearch {
       direction: direction === 'asc' ? 'asc' : 'desc',
     },
     verdict: verdicts.find((one) => one === query.get('verdict')) ?? 'all',
+    protocol: protocols.find((one) => one === query.get('protocol')) ?? 'all',
     q: (query.get('q') ?? '').slice(0, PREFIX_CHARACTERS),
     from: dayOf(query.get('from')),
     to: dayOf(query.get('to')),
@@ -56,20 +60,22 @@ function dayOf(text: string | null): string {
 }
 
 /** What is as it is by itself is left out. */
-export function writeSearch({ page, sort, verdict, q, from, to, open }: HistorySearch): URLSearchParams {
+export function writeSearch({ page, sort, verdict, protocol, q, from, to, open }: HistorySearch): URLSearchParams {
   const query = new URLSearchParams();
   if (page > 1) query.set('page', String(page));
   if (sort.column !== 'creationDate' || sort.direction !== 'desc')
     query.set('sort', `${sort.column},${sort.direction}`);
   if (verdict !== 'all') query.set('verdict', verdict);
+  if (protocol !== 'all') query.set('protocol', protocol);
   for (const [name, value] of Object.entries({ q, from, to })) if (value !== '') query.set(name, value);
   if (open !== null) query.set('open', open);
   return query;
 }
 
 /** The filters as the service knows them. */
-export function filtersOf({ verdict, q, from, to }: HistorySearch): URLSearchParams {
+export function filtersOf({ verdict, protocol, q, from, to }: HistorySearch): URLSearchParams {
   const query = new URLSearchParams(filterOf[verdict]);
+  if (protocol !== 'all') query.set('protocol', protocol);
   // Control characters match no name, and are refused.
   const prefix = q.replace(/\p{Cc}/gu, '');
   for (const [name, value] of Object.entries({ q: prefix, startDate: from, endDate: to })) {
@@ -86,8 +92,8 @@ export function pageQueryOf(search: HistorySearch): string {
   return query.toString();
 }
 
-export function hasFilters({ verdict, q, from, to }: HistorySearch): boolean {
-  return verdict !== 'all' || [q, from, to].some((text) => text !== '');
+export function hasFilters({ verdict, protocol, q, from, to }: HistorySearch): boolean {
+  return verdict !== 'all' || protocol !== 'all' || [q, from, to].some((text) => text !== '');
 }
 
 export function isImpossible({ from, to }: HistorySearch): boolean {

@@ -4,6 +4,7 @@ import type { Scan } from '../api/shapes.ts';
 import { number } from '../parts/format.ts';
 import { AscendingIcon, DescendingIcon, NextIcon, OpenIcon } from '../parts/icons.ts';
 import { noticeText } from '../parts/notice.ts';
+import { protocolText } from '../parts/protocol.ts';
 import { Time } from '../parts/time.tsx';
 import { Verdict } from '../parts/verdict.tsx';
 import { visibleName } from '../parts/visible-name.ts';
@@ -97,6 +98,7 @@ function Row({ scan, isOpen, change }: RowProps) {
                 {scan.virusName}
               </span>
             )}
+            {scan.protocol !== 'http' && <span className="dimmed small">{protocolText(scan.protocol)}</span>}
             {scan.notices.length > 0 && (
               <span className="dimmed small" title={scan.notices.map(noticeText).join(' ')}>
                 {scan.notices.join(', ')}

@@ -68,7 +68,7 @@ function Found({ search, change }: FoundProps) {
   return (
     <div aria-busy={scans.isPlaceholderData} className={scans.isPlaceholderData ? 'history-old' : undefined}>
       <HistoryTable scans={scans.data.content} search={search} change={change} />
-      <HistoryPages page={scans.data} isSearch={search.q !== ''} change={change} />
+      <HistoryPages page={scans.data} isSearch={search.q !== '' || search.protocol !== 'all'} change={change} />
       <p className="dimmed small">
         {t.export}: {t.exportLimits}
       </p>
@@ -80,7 +80,7 @@ function Nothing({ search, change }: FoundProps) {
   if (!hasFilters(search)) return <Blank title={t.none} hint={t.noneHint} />;
   return (
     <Blank title={t.noneFound} hint={t.noneFoundHint}>
-      <Button variant="default" onClick={() => change({ verdict: 'all', q: '', from: '', to: '' })}>
+      <Button variant="default" onClick={() => change({ verdict: 'all', protocol: 'all', q: '', from: '', to: '' })}>
         {t.reset}
       </Button>
     </Blank>
