@@ -32,6 +32,7 @@ function historyOf(userId: string, count: number): ScanRow[] {
       sha256: index % 4 === 0 ? 'cd'.repeat(32) : 'ab'.repeat(32),
       keyId: index % 9 === 0 ? KEY : null,
       lastUpdateMs: epochMs + ((index * 31) % 3) * 1000,
+      protocol: (['http', 'clamd', 'http', 'icap', 'http'] as const)[index % 5] ?? 'http',
       env: 'STAGING',
     });
   });
@@ -45,6 +46,7 @@ function wire(row: ScanRow): Record<string, unknown> {
     scanDurationMillis: row.durationMs,
     infected: row.virusName !== null,
     virusName: row.virusName,
+    protocol: row.protocol,
     env: row.env,
     status: String(row.status),
     error: row.error,
@@ -86,6 +88,7 @@ interface Wish {
   readonly sha256?: string | undefined;
   readonly virusName?: string | undefined;
   readonly key?: string | undefined;
+  readonly protocol?: string | undefined;
   readonly startDate?: string | undefined;
   readonly endDate?: string | undefined;
 }
@@ -113,6 +116,7 @@ function expected(rows: readonly ScanRow[], request: Wish): unknown {
         (request.sha256 === undefined || row.sha256 === request.sha256.toLowerCase()) &&
         (request.virusName === undefined || row.virusName === request.virusName) &&
         (request.key === undefined || row.keyId === request.key) &&
+        (request.protocol === undefined || row.protocol === request.protocol) &&
         (request.startDate === undefined || day(row) >= request.startDate) &&
         (request.endDate === undefined || day(row) <= request.endDate),
     )
@@ -153,6 +157,7 @@ const wishes = fc
     sha256: sometimes(fc.constantFrom('ab'.repeat(32), 'CD'.repeat(32), 'ef'.repeat(32))),
     virusName: sometimes(fc.constantFrom('Win.Test.A', 'win.test.a', 'Win')),
     key: sometimes(fc.constantFrom(KEY, BOB)),
+    protocol: sometimes(fc.constantFrom('http', 'clamd', 'icap')),
     startDate: sometimes(dayText),
     endDate: sometimes(dayText),
   })
@@ -195,6 +200,7 @@ const wrongQueries: [string, string, string][] = [
   ['virusName', 'virusName=%00', ''],
   ['key', 'key=me', ''],
   ['key', `key=${KEY}'`, ''],
+  ['protocol', 'protocol=HTTP', ''],
   ['status', 'status=20', ''],
   ['status', 'status=2000', ''],
   ['status', 'status=ok', ''],
