@@ -18,6 +18,12 @@ const SCAN = 'Scan failed';
 
 export const errorTable = {
   fileTooLarge: row(400, SCAN, 'File size exceeds limit: 10MB', 'the content is over 10,485,760 bytes'),
+  acceptedTooLarge: row(
+    400,
+    SCAN,
+    'File size exceeds limit: REASON',
+    'a file that is to be scanned asynchronously is over ASYNC_MAX_MB',
+  ),
   fileEmpty: row(400, SCAN, 'File is empty', 'the content has no bytes'),
   filenameMissing: row(400, SCAN, 'Filename is missing', 'the file has no or a blank filename'),
   nothingToScan: row(400, SCAN, 'Either file or url is required', 'neither is in the body'),
@@ -102,6 +108,10 @@ export const unavailableTable = {
   clamdAccountMissing: because('CLAMD_ACCOUNT is no account', 60),
   icapAccountMissing: because('ICAP_ACCOUNT is no account', 60),
   stopping: because('The server is stopping', 2),
+  asyncStoreFull: because('Too many accepted scans wait for their verdict', 30),
+  waitsBusy: because('Too many requests wait for a scan', 2),
+  contentNotKept: because('The content can not be kept', 30),
+  contentLost: because('The content is lost', 60),
   uploadsBusy: because('Too many uploads at once', 5),
   downloadsBusy: because('Too many downloads at once', 5),
   downloadSlotsTaken: because('Too many downloads at once', 5),

@@ -87,7 +87,10 @@ async function startSide(record: Pick<History, 'assertOpen' | 'append'>): Promis
       scope: 'shared' as const,
     }),
     uploadMemory: memory,
-    downloads: { fetch: () => Promise.reject(new Error('Nothing is downloaded here')) },
+    downloads: {
+      fetch: () => Promise.reject(new Error('Nothing is downloaded here')),
+      check: () => undefined,
+    },
     downloadMemory: memory,
     now: Date.now,
     history: record,
@@ -96,7 +99,7 @@ async function startSide(record: Pick<History, 'assertOpen' | 'append'>): Promis
     onEnded: () => undefined,
   };
   const onSurprise = (_: unknown, error: unknown): void => print('unforeseen', String(error));
-  const { withKey } = createScanRoutes({ scans, access, once: null, uploadTimeoutMs: 10_000, onSurprise });
+  const { withKey } = createScanRoutes({ scans, access, once: null, later: null, uploadTimeoutMs: 10_000, onSurprise });
   const server = await startServer({
     host: '127.0.0.1',
     port: 0,

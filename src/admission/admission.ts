@@ -36,6 +36,8 @@ export interface AdmissionStore {
   expectedUser(keyHash: string): string | null;
   /** Takes one unit for a user whom Postgres has just vouched for. */
   admitUser(user: { readonly userId: string; readonly hourlyLimit: number }): Promise<UserAdmission>;
+  /** Gives a unit back that any process has taken, once for each call. Rejects where nobody can count it now. */
+  giveBack(userId: string, windowStartSeconds: number): Promise<void>;
   /** What is left of the hour, without taking a unit. Throws Failure('unavailable'). */
   quotaOf(user: { readonly userId: string; readonly hourlyLimit: number }): Promise<QuotaState>;
   /**

@@ -76,6 +76,7 @@ export function createAdmissions(parts: AdmissionParts): AdmissionStore {
       return known !== null && expectations.allow(known.userId) ? known.userId : null;
     },
     admitUser: ({ userId, hourlyLimit }) => admitUser(takes, userId, hourlyLimit),
+    giveBack: (userId, windowStartSeconds) => units.giveBack(userId, windowStartSeconds),
     async quotaOf({ userId, hourlyLimit }) {
       try {
         const known = await ledger.look(userId);

@@ -22,6 +22,8 @@ interface Owner {
 export interface Units {
   /** What the ledger has counted. */
   counted(owner: Owner, count: Count): UserAdmission;
+  /** Of any process: one that the ledger has counted, as nearly all are. */
+  giveBack(userId: string, windowStartSeconds: number): Promise<void>;
   /** The ledger is away: Postgres counts, from what this node and the mirror know. */
   takeDirectly(owner: Owner, hourlyLimit: number): Promise<UserAdmission>;
 }
@@ -53,6 +55,16 @@ export function createUnits({ ledger, hours, mirror, onProblem }: UnitParts): Un
         return quotaState(left.limit, usedUnits(left), windowStartSeconds);
       };
       return { outcome: 'admitted', userId, keyId, quota, refund: () => refunded(giveBack()) };
+    },
+    async giveBack(userId, windowStartSeconds) {
+      const left = await ledger.giveBack(userId, windowStartSeconds).catch(awayIfAway);
+      if (left !== 'away' && left !== null) {
+        mirror.returned(userId, left);
+        return;
+      }
+      // A ledger that has lost what it knew has it from there.
+      const hour = await guarded(hours.giveBack(userId, windowStartSeconds, 'mirrored'));
+      if (hour !== null) await ledger.raise([hour]).catch(awayIfAway);
     },
     async takeDirectly({ userId, keyId }, hourlyLimit) {
       const count = await guarded(hours.take(userId, hourlyLimit, mirror.seen(userId)));

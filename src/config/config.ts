@@ -41,6 +41,9 @@ export function readConfig(env: Readonly<Record<string, string | undefined>>) {
   const streamLimitBytes = streamLimit(read);
   const clamd = clamdSettings(read);
   const icap = icapSettings(read);
+  const cores = availableCores();
+  const { processes, because } = processChoice(read, cores);
+  const async = asyncBounds(read, processes);
   if (read.problems.length > 0) throw new ConfigError(read.problems);
   const {
     stripeSecretKey,
@@ -61,9 +64,7 @@ export function readConfig(env: Readonly<Record<string, string | undefined>>) {
   const { clamdSocket, clamdSocketMode, clamdSocketGroup, clamdPort, clamdAllowNetworks, ...rest } = own;
   const { clamdAccount, clamdPaths, bootstrapEmail, bootstrapPassword, bootstrapApiKey, bootstrapPlan, ...some } = rest;
   const { signaturesDir, ...settings } = some;
-  const { maxScanSizeBytes, maxFiles, maxTemporaryBytes, ...others } = settings;
-  const cores = availableCores();
-  const { processes, because } = processChoice(read, cores);
+  const { maxScanSizeBytes, maxFiles, maxTemporaryBytes, asyncMaxBytes, asyncStoreBytes, ...others } = settings;
   const scanThreads = settings.scanThreads ?? Math.max(1, Math.floor(cores / processes));
   const signatureDownloads = join(settings.dataDirectory, 'signatures');
   return {
@@ -93,6 +94,7 @@ export function readConfig(env: Readonly<Record<string, string | undefined>>) {
     icap,
     /** Of a content that comes by neither HTTP nor a form. */
     streamLimitBytes,
+    ...async,
     /** Whose access tokens are taken besides our own. */
     trustedIssuer,
     /** Of the first start on an empty store. */
@@ -177,6 +179,22 @@ function streamLimit({ settings, isSet, isWrong, problems }: Read): number {
   }
   const most = Math.min(STREAM_BYTES, maxScanSizeBytes - 1, Math.floor(uploadMemoryBytes * STREAM_SHARE));
   return streamMaxBytes ?? Math.max(CONTENT_LIMIT_BYTES, most);
+}
+
+/** Of asynchronous scans: what a file may have, and the part of the store that one process has. */
+function asyncBounds({ settings, isWrong, problems }: Read, processes: number) {
+  const { asyncMaxBytes, asyncStoreBytes: storeBytes, uploadMemoryBytes, maxScanSizeBytes } = settings;
+  const asyncStoreBytes = Math.floor(storeBytes / processes);
+  const most = Math.min(STREAM_BYTES, maxScanSizeBytes - 1, uploadMemoryBytes / 2, asyncStoreBytes / 2);
+  const asyncLimitBytes = asyncMaxBytes ?? Math.max(CONTENT_LIMIT_BYTES, Math.floor(most / MIB) * MIB);
+  if (isWrong('asyncMaxBytes') || isWrong('asyncStoreBytes') || isWrong('maxScanSizeBytes')) {
+    return { asyncLimitBytes, asyncStoreBytes };
+  }
+  if (asyncLimitBytes >= maxScanSizeBytes) problems.push('ASYNC_MAX_MB must be below SCAN_MAX_SIZE_MB');
+  if (2 * asyncLimitBytes > asyncStoreBytes) {
+    problems.push('ASYNC_STORE_MB must be at least twice ASYNC_MAX_MB, for each process');
+  }
+  return { asyncLimitBytes, asyncStoreBytes };
 }
 
 /** With CLAMD_SOCKET or CLAMD_PORT. */

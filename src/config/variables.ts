@@ -199,6 +199,25 @@ export const table = {
     "MB of uploads in memory, from 16; unset: an eighth of the machine's, 64 to 512",
     megabytes(16, 1_048_576),
   ),
+  asyncMaxBytes: optional(
+    'ASYNC_MAX_MB',
+    'MB that a file may have that is scanned asynchronously, 10 to 1000, below SCAN_MAX_SIZE_MB; unset: 100, or half of UPLOAD_MEMORY_MB',
+    megabytes(10, 1_000),
+  ),
+  asyncStoreBytes: initially(
+    'ASYNC_STORE_MB',
+    '1024',
+    'MB of accepted files that wait on disk for their verdict, from 32, at least twice ASYNC_MAX_MB for each process; beyond: 503',
+    megabytes(32, 16_777_216),
+  ),
+  encryptionKey: optional(
+    'ENCRYPTION_KEY',
+    '64 hexadecimal characters, the same on all nodes: what is encrypted at rest can be read with it and the database only; unset: with the database',
+    z
+      .string()
+      .regex(/^[0-9a-fA-F]{64}$/, 'must be 64 hexadecimal characters')
+      .transform((text) => Buffer.from(text, 'hex')),
+  ),
   urlAllowNetworks: otherwise(
     'URL_ALLOW_NETWORKS',
     [],

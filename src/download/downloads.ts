@@ -31,6 +31,8 @@ export interface Downloads {
    * `downloadFailed` or `unavailable`, with the signal's reason when it aborts, and with what `receive` rejects with.
    */
   fetch<T>(url: string, account: string, signal: AbortSignal, receive: (body: OriginBody) => Promise<T>): Promise<T>;
+  /** What can be said of a URL before its host is resolved. Throws Failure `urlRejected`. */
+  check(url: string): void;
   /** Downloads under way. */
   readonly running: number;
 }
@@ -95,6 +97,7 @@ export function createDownloads(options: DownloadOptions): Downloads {
         giveBack();
       }
     },
+    check: (text) => void allowed(guard.checkUrl(text)),
     get running() {
       return slots.taken;
     },

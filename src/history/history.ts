@@ -40,6 +40,8 @@ export interface History {
   append(scan: Recorded): void;
   /** A scan of the user's that this process has recorded and the database doesn't have yet; null: there is none. */
   find(userId: string, id: string): ScanRow | null;
+  /** Called with scans that were pending, when the database has their rows. */
+  onEnded(listen: (ids: readonly string[]) => void): void;
   /** Resolves when the database has what this process has recorded of the user, or after a moment. */
   settled(userId: string): Promise<void>;
   state(): HistoryState;
@@ -80,9 +82,12 @@ export async function startHistory(options: HistoryOptions): Promise<History> {
     onFailure: (error) =>
       log.warn({ reason: messageOfError(error) }, 'the partitions of the history could not be kept'),
   });
+  const listeners: ((ids: readonly string[]) => void)[] = [];
   const writer = startWriter({
     journal,
-    store: createRowStore(sql),
+    store: createRowStore(sql, (ids) => {
+      for (const listen of listeners) listen(ids);
+    }),
     onFailure: (error, attempts) => {
       if (attempts % LOGGED_FAILURES !== 1) return;
       log.warn({ ...journal.state(), attempts, reason: messageOfError(error) }, 'the history waits for the database');
@@ -103,6 +108,7 @@ export async function startHistory(options: HistoryOptions): Promise<History> {
     },
     append: journal.append,
     find: journal.find,
+    onEnded: (listen) => void listeners.push(listen),
     async settled(userId) {
       const copied = journal.copied(userId);
       if (copied === null) return;

@@ -184,4 +184,11 @@ export const listQuery = z
     error: 'must not be after to',
   });
 
+/** Of one scan: so long its end is waited for. */
+export const waitQuery = z.strictObject({
+  wait: integer(0, 60, 0).describe(
+    'Seconds to wait for the end of a scan that was accepted with 202. Over it is answered as it is then.',
+  ),
+});
+
 export const noQuery = z.strictObject({});

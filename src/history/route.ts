@@ -9,6 +9,7 @@ import type { SqlOf } from '../store/postgres.js';
 import { guarded } from '../store/store-error.js';
 import { createDetailRoute } from './detail-route.js';
 import { createExportRoute, type ExportLog } from './export-route.js';
+import type { PendingScans } from './pending-scans.js';
 import { donutQuery, donutRange, noQuery, pageQuery } from './query.js';
 import { createScanFinder, type OnItsWay } from './scan-finder.js';
 import { countMonths, countVerdicts, findScans, SEARCH_ROWS, TooSlow } from './stats.js';
@@ -18,15 +19,16 @@ export interface HistoryRouteParts {
   readonly sqlOf: SqlOf;
   readonly now: () => number;
   readonly onItsWay: OnItsWay;
+  readonly pending: Pick<PendingScans, 'find'>;
   /** Called for exports that broke off. */
   readonly log: ExportLog;
 }
 
 const MONTHS = 12;
 
-export function createHistoryRoutes({ sqlOf, now, onItsWay, log }: HistoryRouteParts): CallerRoute[] {
+export function createHistoryRoutes({ sqlOf, now, onItsWay, pending, log }: HistoryRouteParts): CallerRoute[] {
   return [
-    createDetailRoute(createScanFinder({ sqlOf, now, onItsWay })),
+    createDetailRoute(createScanFinder({ sqlOf, now, onItsWay, pending })),
     createExportRoute({ sqlOf, log, onItsWay }),
     {
       method: 'GET',

@@ -11,10 +11,14 @@ const IDLE_TIMEOUT_MS = 15_000;
 /** A batch that waits for others so long is given up and tried again; meanwhile it holds nothing itself. */
 const LOCK_TIMEOUT_MS = 5_000;
 
-/** Returns what stores a batch; it rejects with nothing of the batch stored. */
-export function createRowStore(sql: Sql): (rows: readonly ScanRow[]) => Promise<void> {
+/** Returns what stores a batch; it rejects with nothing of the batch stored. `onEnded`: those of its scans that were pending are not any more. */
+export function createRowStore(
+  sql: Sql,
+  onEnded: (ids: readonly string[]) => void = () => undefined,
+): (rows: readonly ScanRow[]) => Promise<void> {
   const months = new Set<string>();
   return async (rows) => {
+    const pending = rows.filter(({ wasPending }) => wasPending === true).map(({ id }) => id);
     for (const month of monthsOf(rows)) {
       if (months.has(month)) continue;
       await sql`SELECT make_scan_partition(${month}::text::date)`;
@@ -24,7 +28,12 @@ export function createRowStore(sql: Sql): (rows: readonly ScanRow[]) => Promise<
       // Whatever the database's default is: a row that another process has just added must be seen as a conflict, not an error.
       sql.transaction('readCommitted', async (tx) => {
         // Sent together: none waits for the answer to the one before.
-        await Promise.all([boundWaits(tx), insertRows(tx, rows, areNew), touchKeys(tx, rows)]);
+        await Promise.all([
+          boundWaits(tx),
+          insertRows(tx, rows, areNew),
+          touchKeys(tx, rows),
+          ...(pending.length === 0 ? [] : [endPending(tx, pending)]),
+        ]);
       });
     try {
       // Nearly always they are. To have Postgres look for each row first, and confirm it afterwards, costs a fifth more.
@@ -37,7 +46,12 @@ export function createRowStore(sql: Sql): (rows: readonly ScanRow[]) => Promise<
       if (codeOf(error) === CHECK_VIOLATION) months.clear();
       throw error;
     }
+    if (pending.length > 0) onEnded(pending);
   };
+}
+
+async function endPending(sql: Queries, ids: readonly string[]): Promise<void> {
+  await sql`DELETE FROM pending_scans WHERE id = ANY(${[...ids]}::uuid[])`;
 }
 
 /** For this transaction. */

@@ -1,19 +1,25 @@
 // A scan as the public API shows it: all that is known of it, with the name of its key.
 import { z } from 'zod';
 import { extensionOf } from '../file-extension.js';
+import type { SeenPendingScan } from './pending-scans.js';
+import { timeOfId } from './scan-row.js';
 import type { ScanDetail } from './stats.js';
 import { Detail, wireDetail } from './wire-row.js';
 
 /** The status of a scan with a verdict. */
 export const OK = 200;
+/** Of one that was accepted and has not ended. */
+const ACCEPTED = 202;
 
 export type ScanView = z.infer<typeof ScanView>;
 export const ScanView = z
   .object({
     id: Detail.shape.id,
     state: z
-      .enum(['completed', 'failed'])
-      .describe('`completed`: there is a verdict. `failed`: there is none, as status and error say.'),
+      .enum(['queued', 'running', 'completed', 'failed'])
+      .describe(
+        '`queued`: accepted, and on its way to a scan thread. `running`: on one. `completed`: there is a verdict. `failed`: there is none, as status and error say.',
+      ),
     filename: Detail.shape.filename,
     extension: z.string().describe('After the last dot of the filename.'),
     sizeInBytes: Detail.shape.sizeInBytes,
@@ -43,14 +49,46 @@ function isHost({ filename, url }: ScanDetail): boolean {
   return url !== null && URL.canParse(url) && new URL(url).hostname === filename;
 }
 
+function stateOf({ status, pending }: ShownScan): ScanView['state'] {
+  return pending ?? (status === OK ? 'completed' : 'failed');
+}
+
+/** A scan of the history, or one that has not ended. */
+export interface ShownScan extends ScanDetail {
+  readonly pending?: 'queued' | 'running';
+}
+
+/** Of a scan that was accepted and has not ended. */
+export function pendingDetail(scan: SeenPendingScan): ShownScan {
+  const { id, filename, env, state, sizeBytes, sha256, keyId, metadata, url } = scan;
+  const accepted = new Date(timeOfId(id));
+  return {
+    ...{ id, filename, env, sha256, metadata, url },
+    duration_ms: 0,
+    infected: false,
+    virus_name: null,
+    protocol: 'http',
+    status: ACCEPTED,
+    error: null,
+    notices: [],
+    creation_date: accepted,
+    last_update: accepted,
+    engine: null,
+    size_bytes: sizeBytes,
+    key_id: keyId,
+    signatures: null,
+    pending: state,
+  };
+}
+
 /** `names`: of keys, by their ids. */
-export function scanView(scan: ScanDetail, names: ReadonlyMap<string, string>): ScanView {
+export function scanView(scan: ShownScan, names: ReadonlyMap<string, string>): ScanView {
   const { env: _, ...detail } = wireDetail(scan);
   const { key_id: keyId } = scan;
   const name = keyId === null ? undefined : names.get(keyId);
   return {
     ...detail,
-    state: scan.status === OK ? 'completed' : 'failed',
+    state: stateOf(scan),
     extension: isHost(scan) ? '' : extensionOf(scan.filename),
     key: keyId === null || name === undefined ? null : { uuid: keyId, name },
   };

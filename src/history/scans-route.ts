@@ -6,9 +6,10 @@ import { jsonReply, readQuery } from '../http/json.js';
 import { type KeyRoute, keyCallerErrors } from '../http/key-caller.js';
 import type { Operation } from '../http/openapi.js';
 import { jsonAnswer, pathParameter, queryParameters } from '../http/schema.js';
-import { listQuery, Sha256 } from './query.js';
+import { listQuery, Sha256, waitQuery } from './query.js';
 import { createScanFinder, type ScanFinderParts, ScanId } from './scan-finder.js';
 import { OK, ScanView, scanView } from './scan-view.js';
+import type { ScanWaits } from './scan-waits.js';
 import { namesOfKeys, nextScans, type ScanDetail, TooSlow } from './stats.js';
 
 const ScanPage = z
@@ -25,6 +26,7 @@ const FileView = ScanView.extend({
 export interface ScanRouteParts extends ScanFinderParts {
   /** The one that serves; null: none does. */
   readonly engine: () => Engine | null;
+  readonly waits: Pick<ScanWaits, 'until'>;
 }
 
 export function createScanRoutes(parts: ScanRouteParts): KeyRoute[] {
@@ -60,8 +62,13 @@ export function createScanRoutes(parts: ScanRouteParts): KeyRoute[] {
       method: 'GET',
       path: '/api/v1/scans/{id}',
       operation: scanOperation,
-      async handle({ userId }, _exchange, { id }) {
-        const scan = await find(userId, id);
+      async handle({ userId }, exchange, { id }) {
+        const { wait } = readQuery(exchange, waitQuery);
+        const seen = await find(userId, id);
+        if (seen?.pending !== undefined && wait > 0) {
+          await parts.waits.until(userId, seen.id, wait * 1000, exchange.signal());
+        }
+        const scan = seen?.pending === undefined || wait === 0 ? seen : await find(userId, id);
         if (scan === null) throw new Failure('notFound', 'the scan');
         const [view] = await viewsOf(userId, [scan]);
         return jsonReply(200, view);
@@ -100,11 +107,11 @@ const scanOperation: Operation = {
   id: 'getScan',
   summary: 'One scan of the account',
   description:
-    'By its `X-Scan-Id`, from its answer on: also whether a scan is there whose answer never arrived. Takes no unit.',
+    'By its `X-Scan-Id`, from its answer on: also whether a scan is there whose answer never arrived, and what has become of one that was accepted with 202. Takes no unit.',
   tag: 'scans',
   who: 'key',
-  parameters: [pathParameter('id', ScanId)],
-  responses: { 200: jsonAnswer('The scan.', ScanView) },
+  parameters: [pathParameter('id', ScanId), ...queryParameters(waitQuery)],
+  responses: { 200: jsonAnswer('The scan, whatever its state.', ScanView) },
   errors: [...keyCallerErrors, 'notFound'],
 };
 

@@ -4,7 +4,7 @@ import type { Failure } from '../errors.js';
 import { assertWithin, Content, type ContentOwner, type Lender } from './content.js';
 
 export interface UrlParts {
-  readonly downloads: Pick<Downloads, 'fetch'>;
+  readonly downloads: Pick<Downloads, 'fetch' | 'check'>;
   /** A budget of its own: slow origins must not keep uploads waiting. */
   readonly downloadMemory: Lender;
 }

@@ -38,18 +38,18 @@ import { CLAMD_CONNECTIONS, DOWNLOADS_MAX, DRAIN_MS, ICAP_CONNECTIONS } from '..
 import type { EventLog, Log } from '../log.js';
 import { Activity } from '../operator/activity.js';
 import { dashboardDirectory, packageJsonPath } from '../paths.js';
-import { createKeptAnswers, type KeptAnswers } from '../scan/http/kept-answers.js';
 import { createVerdictCache, type VerdictCache } from '../scan/verdicts/cache.js';
 import type { Postgres } from '../store/postgres.js';
 import type { RedisCommands } from '../store/redis/redis.js';
 import { codeOf } from '../store/store-error.js';
+import { type OpenAccepted, openAccepted } from './accepted.js';
 import { createClamd } from './clamd.js';
 import { createRoutes, type RouteParts } from './endpoints.js';
 import { createIcap } from './icap.js';
 import { createMetrics, type Metrics, startMetricsServer } from './metrics.js';
 import { openOperators } from './operators.js';
 import { openPages, type Pages } from './pages.js';
-import { about, createMemories, fieldsOf, openScans, shareVerdicts, tellOfSurprises } from './scans.js';
+import { about, createMemories, fieldsOf, keepAnswers, openScans, shareVerdicts, tellOfSurprises } from './scans.js';
 import { createStandings } from './signature-standing.js';
 import { type Stopping, starting } from './starting.js';
 import { askStores, scanForItself, unkeptHistory, warmAccess } from './warm-up.js';
@@ -175,12 +175,14 @@ async function openRoutes(
   const keyUse = createKeyUse();
   const activity = new Activity(Date.now);
   const access = createAccess(admission, config.plans);
+  const accepted = await openAccepted(config, log, parts, add);
   const scans = openScans(config, log, parts, {
     access,
     history,
     cache: parts.cache,
     shared: shareVerdicts(config, parts.redis, version),
     once: { kept: keepAnswers(log, postgres, add), findKey: parts.findKey },
+    later: accepted.start,
     onEnded(scan) {
       log.event(fieldsOf(scan), 'scan');
       parts.metrics.ended(scan);
@@ -212,7 +214,7 @@ async function openRoutes(
     scans.signedIn,
     ...dashboard.callerRoutes,
     ...createBillingRoutes(billing),
-    ...createHistoryRoutes({ sqlOf: postgres.pages, now: Date.now, onItsWay: history, log }),
+    ...createHistoryRoutes({ sqlOf: postgres.pages, now: Date.now, onItsWay: history, pending: accepted.table, log }),
     createQuotaRoute({ admission, plans: config.plans }),
     ...operators.routes,
   ];
@@ -220,7 +222,7 @@ async function openRoutes(
   const routes = createRoutes({
     served: [
       scans.withKey,
-      ...keyRoutes(parts),
+      ...keyRoutes(parts, accepted),
       ...dashboard.publicRoutes,
       ...behindSignIn(signedIn, dashboard.authenticate),
       createWebhookRoute({ billing, sql: postgres.requests('stripe'), log, now: Date.now }),
@@ -256,24 +258,17 @@ function foldersOf({ signatureFolders: { directories, optionalDirectories }, dat
   return [...directories, ...optionalDirectories, dataDirectory, tmpdir(), dirname(packageJsonPath)];
 }
 
-function keepAnswers(log: EventLog, { requests }: Postgres, add: Add): KeptAnswers {
-  const kept = createKeptAnswers({
-    sqlOf: requests,
-    onProblem: (error) =>
-      log.warn({ reason: messageOfError(error) }, 'answers for an Idempotency-Key could not be kept'),
-  });
-  add({ stop: async () => kept.stop() });
-  return kept;
-}
-
 /** What a key may ask for beside scans. */
-function keyRoutes({ postgres, history, admission, signatures, findKey }: HttpParts): Route[] {
+function keyRoutes(
+  { postgres, history, admission, signatures, findKey }: HttpParts,
+  { table, waits }: OpenAccepted,
+): Route[] {
   const engine = (): Engine | null => {
     const state = signatures.state();
     return state.kind === 'ready' ? state.engine : null;
   };
   const routes = [
-    ...createScanRoutes({ sqlOf: postgres.pages, now: Date.now, onItsWay: history, engine }),
+    ...createScanRoutes({ sqlOf: postgres.pages, now: Date.now, onItsWay: history, pending: table, waits, engine }),
     createAccountRoute({ admission, sqlOf: postgres.requests }),
   ];
   return behindKey(routes, createKeyAccess(findKey, performance.now.bind(performance)));
@@ -291,6 +286,7 @@ async function warmUp(config: Config, log: EventLog, parts: SharedParts): Promis
       cache,
       shared: null,
       once: null,
+      later: null,
       onEnded: () => undefined,
     };
     const { withKey } = openScans(config, log, parts, rest);

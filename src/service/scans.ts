@@ -5,10 +5,13 @@ import { createGuard } from '../download/guard.js';
 import { createResolve, readHostsFile } from '../download/resolve.js';
 import type { Signatures } from '../engine/signatures.js';
 import type { ScanPool } from '../engine/threads/pool.js';
+import { messageOfError } from '../error-text.js';
 import type { DescriptorPlan } from '../http/descriptors.js';
 import type { EndedRequest } from '../http/server.js';
 import { MEMORY_RESERVE_SHARE } from '../limits.js';
 import type { EventLog } from '../log.js';
+import type { AcceptingParts } from '../scan/http/accepting-scan.js';
+import { createKeptAnswers, type KeptAnswers } from '../scan/http/kept-answers.js';
 import { createScanRoutes, type Once } from '../scan/http/route.js';
 import { createUploadMemory, type UploadMemory } from '../scan/memory/memory.js';
 import { createRefunds } from '../scan/refunds.js';
@@ -16,7 +19,9 @@ import type { EndedScan, ScanParts } from '../scan/scan.js';
 import type { VerdictCache } from '../scan/verdicts/cache.js';
 import { createKnownVerdicts } from '../scan/verdicts/known.js';
 import { createSharedVerdicts, type SharedVerdicts } from '../scan/verdicts/shared.js';
+import type { Postgres } from '../store/postgres.js';
 import type { RedisCommands } from '../store/redis/redis.js';
+import type { Stopping } from './starting.js';
 
 export interface SharedByScans {
   readonly memories: ReturnType<typeof createMemories>;
@@ -34,13 +39,15 @@ export interface Surrounding extends Pick<ScanParts, 'history' | 'onEnded'> {
   readonly cache: VerdictCache;
   readonly shared: SharedVerdicts | null;
   readonly once: Once | null;
+  /** Asynchronous scans, which begin with it; null: there are none. */
+  readonly later: ((scans: ScanParts) => AcceptingParts) | null;
 }
 
 export function openScans(
   config: Config,
   log: EventLog,
   { refused, pool, signatures, memories, descriptors, version }: SharedByScans,
-  { access, cache, shared, once, history, onEnded }: Surrounding,
+  { access, cache, shared, once, later, history, onEnded }: Surrounding,
 ) {
   const scans: ScanParts = {
     pool,
@@ -57,11 +64,26 @@ export function openScans(
     onEnded,
   };
   const { uploadTimeoutMs } = config;
-  return { scans, ...createScanRoutes({ scans, access, once, uploadTimeoutMs, onSurprise: tellOfSurprises(log) }) };
+  const routes = createScanRoutes({
+    ...{ scans, access, once, uploadTimeoutMs },
+    later: later === null ? null : later(scans),
+    onSurprise: tellOfSurprises(log),
+  });
+  return { scans, ...routes };
 }
 
 export function tellOfSurprises(log: EventLog): (exchange: EndedRequest, error: unknown) => void {
   return (exchange, error) => log.error({ ...about(exchange), err: error }, 'unforeseen error');
+}
+
+export function keepAnswers(log: EventLog, { requests }: Postgres, add: (part: Stopping) => unknown): KeptAnswers {
+  const kept = createKeptAnswers({
+    sqlOf: requests,
+    onProblem: (error) =>
+      log.warn({ reason: messageOfError(error) }, 'answers for an Idempotency-Key could not be kept'),
+  });
+  add({ stop: async () => kept.stop() });
+  return kept;
 }
 
 /** Of a scan, for the log. */

@@ -425,3 +425,21 @@ t.test("clamd's protocol is off without a place, and needs an account with one",
   t.match(problemsOf({ ...place, CLAMD_PATHS: 'relative' }), [/^CLAMD_PATHS must list absolute paths/]);
   t.match(problemsOf({ ...place, CLAMD_SOCKET_MODE: '999' }), [/^CLAMD_SOCKET_MODE must be three octal digits/]);
 });
+
+t.test('asynchronous scans: their size follows from what there is, and what is set must fit', async (t) => {
+  const MIB = 1024 * 1024;
+  const ample = { UPLOAD_MEMORY_MB: '512' };
+  t.match(readConfig(ample), { asyncLimitBytes: 100 * MIB, asyncStoreBytes: 1024 * MIB, encryptionKey: null });
+  t.equal(readConfig({ UPLOAD_MEMORY_MB: '64' }).asyncLimitBytes, 32 * MIB);
+  t.equal(readConfig({ UPLOAD_MEMORY_MB: '16' }).asyncLimitBytes, 10 * MIB);
+  t.equal(readConfig({ ...ample, SCAN_MAX_SIZE_MB: '50' }).asyncLimitBytes, 49 * MIB);
+  t.match(readConfig({ ...ample, ASYNC_STORE_MB: '64' }), { asyncLimitBytes: 32 * MIB, asyncStoreBytes: 64 * MIB });
+  const shared = { ...ample, PROCESSES: '4', REDIS_URL: 'redis://127.0.0.1', ASYNC_STORE_MB: '256' };
+  t.match(readConfig(shared), { asyncLimitBytes: 32 * MIB, asyncStoreBytes: 64 * MIB });
+  t.strictSame(problemsOf({ ...ample, ASYNC_MAX_MB: '200' }), ['ASYNC_MAX_MB must be below SCAN_MAX_SIZE_MB']);
+  t.strictSame(problemsOf({ ...ample, ASYNC_MAX_MB: '100', ASYNC_STORE_MB: '199' }), [
+    'ASYNC_STORE_MB must be at least twice ASYNC_MAX_MB, for each process',
+  ]);
+  t.strictSame(problemsOf({ ENCRYPTION_KEY: 'secret' }), ['ENCRYPTION_KEY must be 64 hexadecimal characters']);
+  t.equal(readConfig({ ENCRYPTION_KEY: 'ab'.repeat(32) }).encryptionKey?.length, 32);
+});

@@ -37,7 +37,10 @@ const parts: ScanParts = {
   known: createKnownVerdicts({ cache: createVerdictCache({ limitBytes: MIB }), shared: null, scope: 'shared' }),
   uploadMemory: memory,
   downloadMemory: memory,
-  downloads: { fetch: () => Promise.reject(new Failure('downloadFailed', 'the origin took too long')) },
+  downloads: {
+    fetch: () => Promise.reject(new Failure('downloadFailed', 'the origin took too long')),
+    check: () => undefined,
+  },
   history: {
     assertOpen() {
       if (journal === 'closed') throw new Failure('unavailable', 'journalRefuses');

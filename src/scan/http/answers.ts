@@ -1,6 +1,8 @@
 // The answers of the scan routes: the six fields or an error, with the headers of the scan and of its quota.
 import type { Access } from '../../admission/access.js';
 import { Failure } from '../../errors.js';
+import type { PendingScan } from '../../history/pending-scans.js';
+import { pendingDetail, scanView } from '../../history/scan-view.js';
 import type { Reply } from '../../http/exchange.js';
 import { failureReply } from '../../http/failure.js';
 import type { Admitted, Scan } from '../scan.js';
@@ -15,6 +17,19 @@ export function replyTo(scan: Scan): Reply {
   if (scan.verdict !== null) return scannedReply(scan, headers);
   const { problem, requestId } = scan;
   return failureReply(problem instanceof Failure ? problem : new Failure('internal', requestId), headers);
+}
+
+/** The scan will come. */
+export function acceptedReply(scan: Scan, pending: PendingScan, keyName: string | null): Reply {
+  const headers = scan.quota === null ? {} : quotaHeaders(scan.quota);
+  headers['X-Scan-Id'] = pending.id;
+  headers['Location'] = `/api/v1/scans/${pending.id}`;
+  headers['Preference-Applied'] = 'respond-async';
+  const view = scanView(
+    pendingDetail({ ...pending, state: 'queued' }),
+    new Map(pending.keyId === null || keyName === null ? [] : [[pending.keyId, keyName]]),
+  );
+  return { status: 202, headers, body: JSON.stringify(view) };
 }
 
 export function exhaustedReply({ quota, retryAfterSeconds }: Extract<Access, { outcome: 'exhausted' }>): Reply {

@@ -1,7 +1,7 @@
 // A scan that comes by HTTP: the body of an exchange in, the six fields or an error out.
 import { Failure } from '../../errors.js';
 import type { Exchange, Reply } from '../../http/exchange.js';
-import { CONTENT_LIMIT_BYTES, REFUSED_NAME_MS } from '../../limits.js';
+import { REFUSED_NAME_MS } from '../../limits.js';
 import { CoarseTimer, type TimerOwner } from '../../waiting/coarse-timer.js';
 import type { Content } from '../content.js';
 import { Scan, type ScanParts } from '../scan.js';
@@ -15,6 +15,7 @@ export interface FormSettings {
   readonly takesUrls: boolean;
   /** For the client: the time in which it waits for memory doesn't count. */
   readonly timeoutMs: number;
+  readonly limitBytes: number;
   readonly onSurprise: (exchange: Exchange, error: unknown) => void;
 }
 
@@ -31,7 +32,7 @@ export class HttpScan extends Scan implements FormTarget, TimerOwner {
 
   constructor(parts: ScanParts, exchange: Exchange, settings: FormSettings) {
     super(parts, exchange.requestId);
-    this.limitBytes = CONTENT_LIMIT_BYTES;
+    this.limitBytes = settings.limitBytes;
     this.#exchange = exchange;
     this.#settings = settings;
     this.#reader = null;
@@ -97,6 +98,10 @@ export class HttpScan extends Scan implements FormTarget, TimerOwner {
   /** For the reader: bytes of the file. */
   onFileBytes(bytes: Uint8Array): void {
     if (this.#isTooLarge) throw new Failure('fileTooLarge');
+    this.takeFileBytes(bytes);
+  }
+
+  protected takeFileBytes(bytes: Uint8Array): void {
     (this.received ?? this.#openContent()).append(bytes);
   }
 

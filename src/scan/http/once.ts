@@ -10,7 +10,7 @@ import type { Claim, KeptAnswer, KeptAnswers } from './kept-answers.js';
 
 /** Visible ASCII. */
 const KEY = /^[!-~]{1,255}$/;
-const KEPT_HEADER = /^X-Scan-/;
+const KEPT_HEADER = /^(?:X-Scan-|Location$|Preference-Applied$)/;
 
 /** Of a request that has one. Throws Failure `badRequest`. */
 export function idempotencyKeyOf({ headers }: Exchange): string {
@@ -35,21 +35,43 @@ function fingerprintOf({ sha256, url, filename, metadata }: Sent): string {
   return createHash('sha256').update(JSON.stringify(parts)).digest('hex');
 }
 
-/** The first one. What arrived whole is scanned also when its client has left: the client comes back with the same key. */
-export class FirstScan extends HttpScan {
+/** The claim of the first one, and what becomes of it. */
+export class Keeper {
   readonly #kept: KeptAnswers;
   readonly #claim: Claim;
-  #sentUrl: string | null;
 
-  constructor(
-    parts: ScanParts,
-    exchange: Exchange,
-    settings: FormSettings,
-    { kept, claim }: { readonly kept: KeptAnswers; readonly claim: Claim },
-  ) {
-    super(parts, exchange, settings);
+  constructor(kept: KeptAnswers, claim: Claim) {
     this.#kept = kept;
     this.#claim = claim;
+  }
+
+  /** Keeps the answer for the same request again, unless that should be tried anew. */
+  async keep({ status, headers, body }: Reply, sent: Sent): Promise<void> {
+    const isAboutContent = sent.sha256 !== null || sent.url !== null;
+    if (status >= 500 || !isAboutContent || headers?.['X-Scan-Id'] === undefined || typeof body !== 'string') {
+      await this.giveUp();
+      return;
+    }
+    const keptHeaders: Record<string, string> = {};
+    for (const [name, value] of Object.entries(headers)) {
+      if (KEPT_HEADER.test(name) && typeof value === 'string') keptHeaders[name] = value;
+    }
+    await this.#kept.complete(this.#claim, fingerprintOf(sent), { status, headers: keptHeaders, body });
+  }
+
+  async giveUp(): Promise<void> {
+    await this.#kept.giveUp(this.#claim);
+  }
+}
+
+/** The first one. What arrived whole is scanned also when its client has left: the client comes back with the same key. */
+export class FirstScan extends HttpScan {
+  readonly #keeper: Keeper;
+  #sentUrl: string | null;
+
+  constructor(parts: ScanParts, exchange: Exchange, settings: FormSettings, keeper: Keeper) {
+    super(parts, exchange, settings);
+    this.#keeper = keeper;
     this.#sentUrl = null;
   }
 
@@ -69,42 +91,24 @@ export class FirstScan extends HttpScan {
   /** It isn't admitted. */
   override drop(): void {
     super.drop();
-    this.giveUp();
+    this.#giveUp();
   }
 
   /** The client has left before all of it was here. */
   protected override onLeft(): void {
-    this.giveUp();
+    this.#giveUp();
   }
 
-  giveUp(): void {
-    this.#kept.giveUp(this.#claim).catch((error: unknown) => this.tellOf(error));
+  #giveUp(): void {
+    this.#keeper.giveUp().catch((error: unknown) => this.tellOf(error));
   }
 
   protected override answer(): void {
     const reply = this.reply();
-    void this.#keep(reply).then(() => this.send(reply));
-  }
-
-  async #keep(reply: Reply): Promise<void> {
-    const { status, headers, body } = reply;
     const { sha256, filename, metadata } = this;
-    const isAboutContent = sha256 !== null || this.#sentUrl !== null;
-    try {
-      if (status >= 500 || !isAboutContent || this.scanId === null || typeof body !== 'string') {
-        await this.#kept.giveUp(this.#claim);
-        return;
-      }
-      const keptHeaders: Record<string, string> = {};
-      for (const [name, value] of Object.entries(headers ?? {})) {
-        if (KEPT_HEADER.test(name) && typeof value === 'string') keptHeaders[name] = value;
-      }
-      const fingerprint = fingerprintOf({ sha256, url: this.#sentUrl, filename, metadata });
-      await this.#kept.complete(this.#claim, fingerprint, { status, headers: keptHeaders, body });
-    } catch (error) {
-      // The client has its answer; the same request again scans again.
-      this.tellOf(error);
-    }
+    // Where it isn't kept the client has its answer; the same request again scans again.
+    const kept = this.#keeper.keep(reply, { sha256, url: this.#sentUrl, filename, metadata });
+    void kept.catch((error: unknown) => this.tellOf(error)).then(() => this.send(reply));
   }
 }
 

@@ -1,4 +1,5 @@
 // What the OpenAPI document says of the two scan routes.
+import { ScanView } from '../../history/scan-view.js';
 import { callerErrors } from '../../http/caller.js';
 import type { Headers, Operation } from '../../http/openapi.js';
 import { documented, jsonAnswer, queryParameters } from '../../http/schema.js';
@@ -58,6 +59,14 @@ const onceHeader = {
   schema: { type: 'string', pattern: '^[!-~]{1,255}$' },
   example: 'order-7',
 };
+const preferHeader = {
+  name: 'Prefer',
+  in: 'header',
+  description:
+    '`respond-async`: the answer is a 202 when the content is whole and can not get lost, and the verdict is at its address later. A file may have more than 10 MB then.',
+  schema: { type: 'string' },
+  example: 'respond-async',
+};
 const encodedHeaders = [
   encodedHeader('X-Filename', 'The name of a file that is sent as it is', 'r%C3%A9sum%C3%A9.pdf'),
   encodedHeader('X-Metadata', 'Your own text about the scan, in place of the field', 'order%207'),
@@ -114,7 +123,7 @@ export const scanOperation: Operation = {
     'addresses only.',
   tag: 'scans',
   who: 'key',
-  parameters: [onceHeader, ...encodedHeaders, ...queryParameters(ScanQuery)],
+  parameters: [onceHeader, preferHeader, ...encodedHeaders, ...queryParameters(ScanQuery)],
   requestBody: {
     required: true,
     content: {
@@ -129,13 +138,26 @@ export const scanOperation: Operation = {
       'application/x-www-form-urlencoded': { schema: documented(UrlToScan, 'input') },
     },
   },
-  responses: { 200: { ...verdict, headers: { ...verdict.headers, 'Idempotent-Replayed': replayedHeader } } },
+  responses: {
+    200: { ...verdict, headers: { ...verdict.headers, 'Idempotent-Replayed': replayedHeader } },
+    202: {
+      ...jsonAnswer('Accepted: it is scanned, whatever happens to this process.', ScanView),
+      headers: {
+        ...idHeader,
+        Location: textHeader('Where the scan is.'),
+        'Preference-Applied': textHeader('`respond-async`'),
+        ...quotaHeaders,
+        'Idempotent-Replayed': replayedHeader,
+      },
+    },
+  },
   errors: [
     'keyMissing',
     'keyInvalid',
     'conflict',
     'accountSuspended',
     ...uploadErrors,
+    'acceptedTooLarge',
     'bodyTooLarge',
     'downloadFailed',
   ],

@@ -5,11 +5,13 @@ import { Failure } from '../../errors.js';
 import type { CallerRoute } from '../../http/caller.js';
 import type { Exchange, Reply } from '../../http/exchange.js';
 import type { Route } from '../../http/router.js';
+import { CONTENT_LIMIT_BYTES } from '../../limits.js';
 import type { ScanParts } from '../scan.js';
+import { type AcceptingParts, AcceptingScan, prefersAsync } from './accepting-scan.js';
 import { exhaustedReply } from './answers.js';
 import { type FormSettings, HttpScan } from './http-scan.js';
 import type { KeptAnswers } from './kept-answers.js';
-import { FirstScan, idempotencyKeyOf, RepeatedScan } from './once.js';
+import { FirstScan, idempotencyKeyOf, Keeper, RepeatedScan } from './once.js';
 import { scanOperation, signedInOperation } from './operation.js';
 
 export interface ScanRouteParts {
@@ -17,6 +19,8 @@ export interface ScanRouteParts {
   readonly access: AccessControl;
   /** For requests with an Idempotency-Key; null: it isn't looked at. */
   readonly once: Once | null;
+  /** For requests that prefer an answer before the verdict; null: they have it with the verdict. */
+  readonly later: AcceptingParts | null;
   readonly uploadTimeoutMs: number;
   readonly onSurprise: FormSettings['onSurprise'];
 }
@@ -34,37 +38,38 @@ export interface ScanRoutes {
   readonly signedIn: CallerRoute;
 }
 
-export function createScanRoutes({ scans, access, once, uploadTimeoutMs, onSurprise }: ScanRouteParts): ScanRoutes {
-  const withUrls = { takesUrls: true, timeoutMs: uploadTimeoutMs, onSurprise };
+export function createScanRoutes(parts: ScanRouteParts): ScanRoutes {
+  const { scans, access, once, later, uploadTimeoutMs, onSurprise } = parts;
+  const withUrls = { takesUrls: true, timeoutMs: uploadTimeoutMs, limitBytes: CONTENT_LIMIT_BYTES, onSurprise };
   const uploadsOnly = { ...withUrls, takesUrls: false };
-
-  /** The upload of a key whose user is known and likely to be admitted may be received and scanned already. */
-  async function admitLater(exchange: Exchange, scan: HttpScan, asked: Promise<Access>): Promise<Reply | null> {
-    try {
-      return admit(exchange, scan, await asked);
-    } catch (error) {
-      scan.drop();
-      throw error;
-    }
-  }
 
   async function scanOnce(exchange: Exchange, { kept, findKey }: Once): Promise<Reply | null> {
     const header = exchange.headers.get('x-api-key');
     const { userId } = await liveKey(header, findKey);
     const claimed = await kept.claim(userId, idempotencyKeyOf(exchange), () => exchange.isGone());
     exchange.vouch();
+    const accepting = acceptingFor(exchange);
     if (claimed.kind === 'answered') {
-      new RepeatedScan(scans, exchange, withUrls, claimed).begin(userId);
+      const settings = accepting === null ? withUrls : settingsOf(accepting);
+      new RepeatedScan(scans, exchange, settings, claimed).begin(userId);
       return null;
     }
-    const scan = new FirstScan(scans, exchange, withUrls, { kept, claim: claimed.claim });
-    try {
-      return admit(exchange, scan, await access.withApiKey(header));
-    } catch (error) {
-      scan.drop();
-      throw error;
-    }
+    const keeper = new Keeper(kept, claimed.claim);
+    const scan =
+      accepting === null
+        ? new FirstScan(scans, exchange, withUrls, keeper)
+        : acceptingScan(exchange, accepting, keeper);
+    return await admitLater(exchange, scan, access.withApiKey(header));
   }
+
+  /** Null: the client waits for its verdict. */
+  function acceptingFor(exchange: Exchange): AcceptingParts | null {
+    return later !== null && prefersAsync(exchange) ? later : null;
+  }
+
+  const settingsOf = ({ accepted: { limitBytes } }: AcceptingParts): FormSettings => ({ ...withUrls, limitBytes });
+  const acceptingScan = (exchange: Exchange, accepting: AcceptingParts, keeper: Keeper | null): AcceptingScan =>
+    new AcceptingScan(scans, exchange, settingsOf(accepting), { ...accepting, keeper });
 
   return {
     withKey: {
@@ -73,6 +78,11 @@ export function createScanRoutes({ scans, access, once, uploadTimeoutMs, onSurpr
       operation: scanOperation,
       handle(exchange) {
         if (once !== null && exchange.headers.has('idempotency-key')) return scanOnce(exchange, once);
+        const accepting = acceptingFor(exchange);
+        if (accepting !== null) {
+          const asked = access.withApiKey(exchange.headers.get('x-api-key'));
+          return admitLater(exchange, acceptingScan(exchange, accepting, null), asked);
+        }
         const scan = new HttpScan(scans, exchange, withUrls);
         const asked = access.withApiKey(exchange.headers.get('x-api-key'), scan);
         return asked instanceof Promise ? admitLater(exchange, scan, asked) : admit(exchange, scan, asked);
@@ -86,6 +96,16 @@ export function createScanRoutes({ scans, access, once, uploadTimeoutMs, onSurpr
         admit(exchange, new HttpScan(scans, exchange, uploadsOnly), await access.asUser(caller)),
     },
   };
+}
+
+/** The upload of a key whose user is known and likely to be admitted may be received and scanned already. */
+async function admitLater(exchange: Exchange, scan: HttpScan, asked: Access | Promise<Access>): Promise<Reply | null> {
+  try {
+    return admit(exchange, scan, await asked);
+  } catch (error) {
+    scan.drop();
+    throw error;
+  }
 }
 
 /** Null: the scan answers. */

@@ -1,0 +1,146 @@
+// Scans that were accepted and have not ended, in Postgres: what any node can say of them, and what becomes of those of a node that is gone.
+import type { Sql, SqlOf } from '../store/postgres.js';
+import { guarded } from '../store/store-error.js';
+import { lowestIdAt, type ScanRow } from './scan-row.js';
+
+export interface PendingScan {
+  /** UUID version 7: its time is when it was admitted. */
+  readonly id: string;
+  readonly userId: string;
+  readonly keyId: string | null;
+  readonly filename: string;
+  /** Null, as the next one: a URL. */
+  readonly sizeBytes: number | null;
+  readonly sha256: string | null;
+  readonly metadata: string | null;
+  /** As it was sent; null: an upload. */
+  readonly url: string | null;
+  readonly env: string;
+  /** The hour that its unit is of, in epoch seconds. */
+  readonly windowStartSeconds: number;
+}
+
+/** As any node sees it. */
+export interface SeenPendingScan extends PendingScan {
+  readonly state: 'queued' | 'running';
+}
+
+export type PendingScans = ReturnType<typeof createPendingScans>;
+
+/** A node says so often that it lives. */
+export const NODE_SEEN_MS = 30_000;
+/** What a node has accepted that was not seen for so long is given up. It may be away for an upgrade or a reboot, and scans everything then. */
+const NODE_GONE = '1 hour';
+/** Of them at a time. */
+const GONE_ROWS = 500;
+
+interface Row {
+  readonly id: string;
+  readonly user_id: string;
+  readonly key_id: string | null;
+  readonly state: 'queued' | 'running';
+  readonly filename: string;
+  readonly size_bytes: number | null;
+  readonly sha256: string | null;
+  readonly metadata: string | null;
+  readonly url: string | null;
+  readonly env: string;
+  readonly window_start: string;
+}
+
+function seen(row: Row): SeenPendingScan {
+  return {
+    id: row.id,
+    userId: row.user_id,
+    keyId: row.key_id,
+    state: row.state,
+    filename: row.filename,
+    sizeBytes: row.size_bytes,
+    sha256: row.sha256,
+    metadata: row.metadata,
+    url: row.url,
+    env: row.env,
+    windowStartSeconds: Number(row.window_start),
+  };
+}
+
+/** `sql`: for what nobody waits for with a request. */
+export function createPendingScans(sql: Sql, sqlOf: SqlOf) {
+  const columns = sql`
+    id, user_id, key_id, state, filename, size_bytes, encode(sha256, 'hex') AS sha256, metadata, url, env, window_start`;
+
+  return {
+    /** Throws Failure `unavailable`: then it may be there or not. */
+    async add(nodeId: string, scan: PendingScan): Promise<void> {
+      const { id, userId, keyId, filename, sizeBytes, sha256, metadata, url, env, windowStartSeconds } = scan;
+      await sqlOf(userId)`
+        INSERT INTO pending_scans
+          (id, user_id, key_id, node_id, filename, size_bytes, sha256, metadata, url, env, window_start)
+        VALUES (${id}, ${userId}, ${keyId}, ${nodeId}, ${filename}, ${sizeBytes}, decode(${sha256}::text, 'hex'), ${metadata},
+          ${url}, ${env}, ${windowStartSeconds})`;
+    },
+    /** It was not accepted. */
+    async remove(id: string): Promise<void> {
+      await sql`DELETE FROM pending_scans WHERE id = ${id}`;
+    },
+    async began(id: string): Promise<void> {
+      await sql`UPDATE pending_scans SET state = 'running' WHERE id = ${id}`;
+    },
+    /** Null: the user has none of that id, or it has ended. */
+    async find(userId: string, id: string): Promise<SeenPendingScan | null> {
+      const [row] = await guarded(
+        sqlOf(userId)<Row[]>`SELECT ${columns} FROM pending_scans WHERE id = ${id}::uuid AND user_id = ${userId}`,
+      );
+      return row === undefined ? null : seen(row);
+    },
+    /** Those of them that have not ended. */
+    async left(ids: readonly string[]): Promise<readonly SeenPendingScan[]> {
+      const rows = await sql<Row[]>`SELECT ${columns} FROM pending_scans WHERE id = ANY(${[...ids]}::uuid[])`;
+      return rows.map(seen);
+    },
+    /** True: this call is the one that gives its unit back. */
+    async claimReturn(id: string): Promise<boolean> {
+      const claimed = await sql`UPDATE pending_scans SET is_returned = true WHERE id = ${id} AND NOT is_returned`;
+      return claimed.count > 0;
+    },
+    /** The node lives. */
+    async nodeSeen(nodeId: string): Promise<void> {
+      await sql`
+        INSERT INTO pending_nodes (node_id) VALUES (${nodeId}) ON CONFLICT (node_id) DO UPDATE SET seen_at = now()`;
+    },
+    /** Some of the node's that were admitted before that time. */
+    async ofNode(nodeId: string, beforeMs: number): Promise<readonly SeenPendingScan[]> {
+      const rows = await sql<Row[]>`
+        SELECT ${columns} FROM pending_scans WHERE node_id = ${nodeId} AND id < ${lowestIdAt(beforeMs)}::uuid
+        ORDER BY id LIMIT ${GONE_ROWS}`;
+      return rows.map(seen);
+    },
+    /** Some of the scans of nodes that are gone. Such a node is forgotten with its last one. */
+    async ofGoneNodes(): Promise<readonly SeenPendingScan[]> {
+      const rows = await sql<Row[]>`
+        SELECT ${columns} FROM pending_scans
+        WHERE node_id IN (SELECT node_id FROM pending_nodes WHERE seen_at < now() - ${NODE_GONE}::interval)
+        ORDER BY id LIMIT ${GONE_ROWS}`;
+      if (rows.length === 0) {
+        await sql`DELETE FROM pending_nodes WHERE seen_at < now() - ${NODE_GONE}::interval`;
+      }
+      return rows.map(seen);
+    },
+  };
+}
+
+/** Without a verdict, as the history has it. */
+export function failedRow(scan: PendingScan, status: number, error: string, nowMs: number): ScanRow {
+  const { id, userId, keyId, filename, sizeBytes, sha256, metadata, url, env } = scan;
+  return {
+    ...{ id, userId, keyId, filename, sizeBytes, sha256, metadata, url, env, status, error },
+    durationMs: 0,
+    virusName: null,
+    engine: null,
+    signatures: null,
+    notices: [],
+    lastUpdateMs: nowMs,
+    protocol: 'http',
+    wasPending: true,
+  };
+}

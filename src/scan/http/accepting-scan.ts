@@ -1,0 +1,175 @@
+// A request whose scan is to come later (Prefer: respond-async): its content goes to the disk instead of into memory, and the answer is given when it can't get lost.
+import { Failure, Unavailable } from '../../errors.js';
+import { extensionOf } from '../../file-extension.js';
+import type { PendingScan } from '../../history/pending-scans.js';
+import type { Exchange } from '../../http/exchange.js';
+import { nameFromUrl, type ShownName } from '../filename.js';
+import type { AcceptedScans } from '../pending/accepted-scans.js';
+import type { ArrivingContent } from '../pending/content-store.js';
+import type { SealedOwner } from '../pending/sealed-file.js';
+import type { ScanParts } from '../scan.js';
+import { acceptedReply } from './answers.js';
+import { type FormSettings, HttpScan } from './http-scan.js';
+import type { Keeper } from './once.js';
+
+/** RFC 7240 section 4.1. */
+export function prefersAsync({ headers }: Exchange): boolean {
+  const preferences = headers.get('prefer');
+  if (preferences === undefined) return false;
+  return preferences.split(',').some((preference) => /^\s*respond-async\s*(?:;|$)/i.test(preference));
+}
+
+export interface AcceptingParts {
+  readonly accepted: AcceptedScans;
+  /** The name of a key; null: it has ended. */
+  readonly nameOfKey: (userId: string, keyId: string) => Promise<string | null>;
+}
+
+const MIB = 1024 * 1024;
+
+export class AcceptingScan extends HttpScan implements SealedOwner {
+  readonly #parts: AcceptingParts;
+  readonly #keeper: Keeper | null;
+  #content: ArrivingContent | null;
+  #isHeld: boolean;
+  #sentUrl: string | null;
+
+  /** `keeper`: of its Idempotency-Key; null: it has none. */
+  constructor(
+    scans: ScanParts,
+    exchange: Exchange,
+    settings: FormSettings,
+    { keeper, ...parts }: AcceptingParts & { readonly keeper: Keeper | null },
+  ) {
+    super(scans, exchange, settings);
+    this.#parts = parts;
+    this.#keeper = keeper;
+    this.#content = null;
+    this.#isHeld = false;
+    this.#sentUrl = null;
+  }
+
+  protected override takeFileBytes(bytes: Uint8Array): void {
+    const content = this.#content ?? this.#begin();
+    if (content.sizeBytes + bytes.length > this.limitBytes) throw new Failure('fileTooLarge');
+    content.append(bytes);
+    if (!content.isFull || this.#isHeld) return;
+    this.#isHeld = true;
+    this.hold();
+  }
+
+  #begin(): ArrivingContent {
+    const content = this.#parts.accepted.begin(this.scanId ?? '', this.account, this);
+    this.#content = content;
+    return content;
+  }
+
+  onWritten(): void {
+    if (!this.#isHeld) return;
+    this.#isHeld = false;
+    if (!this.isDecided && !this.isWhole) this.goOn();
+  }
+
+  onUnwritable(error: unknown): void {
+    this.fail(new Unavailable('contentNotKept', { cause: error }));
+  }
+
+  protected override endOfContent(): void {
+    if (this.#content === null) throw new Failure('fileEmpty');
+    void this.#accept(this.#content, null);
+  }
+
+  protected override fetchUrl(url: string): void {
+    this.#parts.accepted.checkUrl(url);
+    this.#sentUrl = url;
+    void this.#accept(this.#begin(), url);
+  }
+
+  async #accept(content: ArrivingContent, url: string | null): Promise<void> {
+    this.isWhole = true;
+    this.endReceiving();
+    // From here on it is scanned, also when the client has left.
+    this.stage = 'recording';
+    try {
+      const shown = this.#name(url);
+      const sha256 = await content.keep();
+      if (this.isDecided) return;
+      this.sha256 = url === null ? sha256 : null;
+      this.wholeBytes = url === null ? content.sizeBytes : null;
+      const pending = this.#pending(shown, url);
+      // What becomes of it is decided there.
+      this.#content = null;
+      const [, keyName] = await Promise.all([this.#parts.accepted.accept(pending, content), this.#keyName()]);
+      this.isDecided = true;
+      this.stage = 'answered';
+      await this.#answerWith(pending, keyName);
+    } catch (error) {
+      this.fail(error);
+    }
+  }
+
+  #name(url: string | null): ShownName {
+    const shown =
+      url === null ? { filename: this.filename, extension: extensionOf(this.filename) } : nameFromUrl(new URL(url));
+    this.filename = shown.filename;
+    this.extension = shown.extension;
+    return shown;
+  }
+
+  #pending({ filename }: ShownName, url: string | null): PendingScan {
+    const { scanId, account: userId, keyId, wholeBytes: sizeBytes, sha256, metadata, quota } = this;
+    if (scanId === null || quota === null) throw new Error('A scan that was not admitted is accepted');
+    const windowStartSeconds = quota.resetEpochSeconds - 3600;
+    const env = this.#parts.accepted.appEnv;
+    return { id: scanId, userId, keyId, filename, sizeBytes, sha256, metadata, url, env, windowStartSeconds };
+  }
+
+  async #keyName(): Promise<string | null> {
+    // Its scan is accepted whether or not the name is found.
+    return this.keyId === null ? null : await this.#parts.nameOfKey(this.account, this.keyId).catch(() => null);
+  }
+
+  async #answerWith(pending: PendingScan, keyName: string | null): Promise<void> {
+    const reply = acceptedReply(this, pending, keyName);
+    await this.#keeper?.keep(reply, this.#sent()).catch((error: unknown) => this.tellOf(error));
+    if (!this.isGone) this.send(reply);
+  }
+
+  #sent() {
+    const { sha256, filename, metadata } = this;
+    return { sha256, url: this.#sentUrl, filename, metadata };
+  }
+
+  override onGone(reason: Error): void {
+    if (this.isWhole) this.isGone = true;
+    else super.onGone(reason);
+  }
+
+  protected override fail(problem: unknown): void {
+    if (this.isDecided) return;
+    const isTooLarge = problem instanceof Failure && problem.code === 'fileTooLarge';
+    this.#content?.drop().catch((error: unknown) => this.tellOf(error));
+    super.fail(isTooLarge ? new Failure('acceptedTooLarge', `${this.limitBytes / MIB}MB`) : problem);
+  }
+
+  /** It isn't admitted. */
+  override drop(): void {
+    super.drop();
+    this.#keeper?.giveUp().catch((error: unknown) => this.tellOf(error));
+  }
+
+  protected override onLeft(): void {
+    this.#keeper?.giveUp().catch((error: unknown) => this.tellOf(error));
+  }
+
+  /** Why it is not accepted. */
+  protected override answer(): void {
+    const reply = this.reply();
+    if (this.#keeper === null) {
+      this.send(reply);
+      return;
+    }
+    const kept = this.#keeper.keep(reply, this.#sent()).catch((error: unknown) => this.tellOf(error));
+    void kept.then(() => this.send(reply));
+  }
+}

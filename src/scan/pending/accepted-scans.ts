@@ -1,0 +1,125 @@
+// Accepted scans of one process: taken in with their content, scanned behind, taken over from processes that died, and given up where their node is gone.
+import { messageOfError } from '../../error-text.js';
+import { Unavailable, unavailableTable } from '../../errors.js';
+import type { History } from '../../history/history.js';
+import {
+  type PendingScan as Accepted,
+  failedRow,
+  NODE_SEEN_MS,
+  type PendingScans,
+} from '../../history/pending-scans.js';
+import type { ArrivingContent, ContentStore, LeftContent } from './content-store.js';
+import { Runner, type RunnerOptions } from './runner.js';
+import type { SealedOwner } from './sealed-file.js';
+
+export interface AcceptedScansOptions extends Omit<RunnerOptions, 'table' | 'read'> {
+  readonly table: PendingScans;
+  readonly store: ContentStore;
+  readonly history: Pick<History, 'append' | 'find' | 'onEnded'>;
+}
+
+export type AcceptedScans = ReturnType<typeof startAcceptedScans>;
+
+/** What dead processes have left is looked for so often. */
+const ADOPT_MS = 3_000;
+/** A row of this node's without a content: its process died while the database was at it, or the disk was lost. */
+const ORPHAN_AGE_MS = 600_000;
+const UNAVAILABLE = 503;
+
+export function startAcceptedScans(options: AcceptedScansOptions) {
+  const { table, store, history, limitBytes, scans, onProblem } = options;
+  const runner = new Runner({ ...options, read: (id) => store.read(id) });
+  const { takeOver, lookAround } = createUpkeep(options, runner);
+  let work: Promise<void> = Promise.resolve();
+  let isStopping = false;
+
+  history.onEnded((ids) => {
+    for (const id of ids) {
+      runner.done(id);
+      store.remove(id).catch((error: unknown) => onProblem(`A content stays on the disk: ${messageOfError(error)}`));
+    }
+  });
+
+  /** One after the other; what fails is tried again next time. */
+  function behind(step: () => Promise<void>): void {
+    if (isStopping) return;
+    work = work.then(step).catch((error: unknown) => onProblem(`Accepted scans: ${messageOfError(error)}`));
+  }
+
+  behind(takeOver);
+  behind(lookAround);
+  const timers = [setInterval(() => behind(takeOver), ADOPT_MS), setInterval(() => behind(lookAround), NODE_SEEN_MS)];
+  for (const timer of timers) timer.unref();
+
+  return {
+    limitBytes,
+    appEnv: scans.appEnv,
+    checkUrl: scans.downloads.check,
+    state: () => ({ scans: runner.size, bytes: store.bytes }),
+    /** Throws Failure `unavailable`. */
+    begin: (id: string, account: string, owner: SealedOwner): ArrivingContent => store.begin(id, account, owner),
+    /** Its content is on the disk. Rejects with Failure `unavailable` where it is not accepted. */
+    async accept(scan: Accepted, content: ArrivingContent): Promise<void> {
+      try {
+        if (isStopping) throw new Unavailable('stopping');
+        await table.add(store.nodeId, scan);
+      } catch (error) {
+        // It may be there in spite of this. If this process can't take it away, the next one scans it; the client has its unit back.
+        const removed = table.remove(scan.id).then(() => content.drop());
+        removed.catch(() => undefined);
+        throw error;
+      }
+      runner.add(scan);
+    },
+    async stop(): Promise<void> {
+      isStopping = true;
+      for (const timer of timers) clearInterval(timer);
+      await work;
+      await runner.stop();
+      await store.close();
+    },
+  };
+}
+
+function createUpkeep({ table, store, history, giveBack, onProblem }: AcceptedScansOptions, runner: Runner) {
+  /** Taken over, while the database hasn't said yet what they are. */
+  let unknown: LeftContent[] = [];
+
+  /** There won't be a verdict. */
+  async function giveUp(scan: Accepted, error: string): Promise<void> {
+    if (await table.claimReturn(scan.id)) await giveBack(scan.userId, scan.windowStartSeconds);
+    history.append({
+      row: () => failedRow(scan, UNAVAILABLE, error, Date.now()),
+      onRecorded: () => undefined,
+      onUnrecorded: (reason) => onProblem(`A scan that was given up is tried again: ${reason.message}`),
+    });
+  }
+
+  return {
+    /** What dead processes of this node have left. */
+    async takeOver(): Promise<void> {
+      unknown.push(...(await store.adopt()));
+      if (unknown.length === 0) return;
+      const left = await table.left(unknown.map(({ id }) => id));
+      const rows = new Map(left.map((scan) => [scan.id, scan]));
+      for (const { id, bytes } of unknown) {
+        const scan = rows.get(id);
+        if (scan === undefined) await store.remove(id);
+        else {
+          store.keep(id, scan.userId, bytes);
+          // Its row is on the way already, from the journal.
+          if (history.find(scan.userId, id) === null) runner.add(scan);
+        }
+      }
+      unknown = [];
+    },
+    /** That this node lives, and scans that nobody will do. */
+    async lookAround(): Promise<void> {
+      await table.nodeSeen(store.nodeId);
+      for (const scan of await table.ofGoneNodes()) await giveUp(scan, 'The node that had accepted the scan is gone');
+      const old = await table.ofNode(store.nodeId, Date.now() - ORPHAN_AGE_MS);
+      const lost = old.filter(({ id }) => !store.isAnywhere(id));
+      for (const scan of lost) await giveUp(scan, unavailableTable.contentLost.text);
+    },
+  };
+}

@@ -1,0 +1,294 @@
+// The contents of accepted scans on this node's disk, encrypted: within a budget that accounts share, a folder for each process, and what a dead process left is taken over.
+import { randomBytes, randomUUID } from 'node:crypto';
+import { existsSync, linkSync, mkdirSync, readdirSync, readFileSync, unlinkSync, writeFileSync } from 'node:fs';
+import { open, rename, rm, rmdir, stat, unlink } from 'node:fs/promises';
+import { join } from 'node:path';
+import { z } from 'zod';
+import { Unavailable } from '../../errors.js';
+import { tryLock } from '../../store/data-lock.js';
+import { codeOf } from '../../store/store-error.js';
+import { openSealed, SealedFile, type SealedOwner } from './sealed-file.js';
+
+export interface ContentStoreOptions {
+  /** DATA_DIR/async; other processes may have folders of their own in it. */
+  readonly directory: string;
+  readonly key: Buffer;
+  /** Of all contents of this process. */
+  readonly limitBytes: number;
+}
+
+/** A content that a process has left behind. */
+export interface LeftContent {
+  readonly id: string;
+  readonly bytes: number;
+}
+
+/** A file takes whole blocks of the disk, and some bytes of its own. */
+const BLOCK_BYTES = 4096;
+/** What one account leaves to others. */
+const RESERVE_SHARE = 1 / 4;
+/** Contents that arrive at once, in one process: each has a descriptor, and up to a megabyte that waits for the disk. */
+const ARRIVING_MAX = 64;
+const ARRIVING_EACH = 48;
+const OWNER = /^[0-9a-f]{16}$/;
+const FILE = /^[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[0-9a-f]{4}-[0-9a-f]{12}$/;
+
+/** What an account has of something that is shared, within a bound. */
+class Shares {
+  readonly #limit: number;
+  readonly #limitEach: number;
+  readonly #own = new Map<string, number>();
+  all = 0;
+
+  constructor(limit: number, limitEach: number) {
+    this.#limit = limit;
+    this.#limitEach = limitEach;
+  }
+
+  /** False: there is no room. */
+  take(account: string, amount: number): boolean {
+    if (this.all + amount > this.#limit || (this.#own.get(account) ?? 0) + amount > this.#limitEach) return false;
+    this.count(account, amount);
+    return true;
+  }
+
+  /** What is there already, whether or not it is within the bound. */
+  count(account: string, amount: number): void {
+    this.#own.set(account, (this.#own.get(account) ?? 0) + amount);
+    this.all += amount;
+  }
+
+  giveBack(account: string, amount: number): void {
+    const left = (this.#own.get(account) ?? amount) - amount;
+    if (left > 0) this.#own.set(account, left);
+    else this.#own.delete(account);
+    this.all -= amount;
+  }
+}
+
+/** Whole blocks: also for a content that is empty. */
+function onDisk(bytes: number): number {
+  return BLOCK_BYTES * Math.ceil((bytes + 1) / BLOCK_BYTES);
+}
+
+interface Kept {
+  readonly account: string;
+  bytes: number;
+}
+
+/** With a folder of this process's own. */
+export async function openContentStore(options: ContentStoreOptions): Promise<ContentStore> {
+  const { directory } = options;
+  mkdirSync(directory, { recursive: true, mode: 0o700 });
+  const nodeId = nodeIdIn(directory);
+  const name = randomBytes(8).toString('hex');
+  const own = join(directory, name);
+  mkdirSync(own, { mode: 0o700 });
+  const lock = await tryLock(own, name);
+  if (!lock.locked) throw new Error(`${own} belongs to the process ${lock.owner}`);
+  await syncFolder(directory);
+  return new ContentStore(options, { nodeId, name, release: lock.release });
+}
+
+export class ContentStore {
+  readonly nodeId: string;
+  readonly #directory: string;
+  readonly #key: Buffer;
+  readonly #name: string;
+  readonly #own: string;
+  readonly #release: () => Promise<void>;
+  readonly #disk: Shares;
+  readonly #arriving = new Shares(ARRIVING_MAX, ARRIVING_EACH);
+  readonly #kept = new Map<string, Kept>();
+
+  constructor(
+    { directory, key, limitBytes }: ContentStoreOptions,
+    folder: { readonly nodeId: string; readonly name: string; readonly release: () => Promise<void> },
+  ) {
+    this.nodeId = folder.nodeId;
+    this.#directory = directory;
+    this.#key = key;
+    this.#name = folder.name;
+    this.#own = join(directory, folder.name);
+    this.#release = folder.release;
+    this.#disk = new Shares(limitBytes, limitBytes * (1 - RESERVE_SHARE));
+  }
+
+  /** On the disk. */
+  get bytes(): number {
+    return this.#disk.all;
+  }
+
+  /** Throws Failure `unavailable`. */
+  begin(id: string, account: string, owner: SealedOwner): ArrivingContent {
+    if (!this.#arriving.take(account, 1)) throw new Unavailable('uploadsBusy');
+    if (!this.#disk.take(account, BLOCK_BYTES)) {
+      this.#arriving.giveBack(account, 1);
+      throw new Unavailable('asyncStoreFull');
+    }
+    const kept = { account, bytes: BLOCK_BYTES };
+    this.#kept.set(id, kept);
+    return new ArrivingContent(new SealedFile(join(this.#own, id), id, this.#key, owner), {
+      grow: (bytes) => this.#grow(kept, bytes),
+      entered: () => syncFolder(this.#own),
+      ended: () => this.#arriving.giveBack(account, 1),
+      remove: () => this.remove(id),
+    });
+  }
+
+  #grow(kept: Kept, bytes: number): void {
+    const more = onDisk(bytes) - kept.bytes;
+    if (more <= 0) return;
+    if (!this.#disk.take(kept.account, more)) throw new Unavailable('asyncStoreFull');
+    kept.bytes += more;
+  }
+
+  read(id: string): AsyncGenerator<Buffer> {
+    return openSealed(join(this.#own, id), id, this.#key);
+  }
+
+  async remove(id: string): Promise<void> {
+    const kept = this.#kept.get(id);
+    this.#kept.delete(id);
+    await unlink(join(this.#own, id)).catch(ignoreMissing);
+    if (kept !== undefined) this.#disk.giveBack(kept.account, kept.bytes);
+  }
+
+  /** Whose a content is that was taken over. */
+  keep(id: string, account: string, bytes: number): void {
+    this.#kept.set(id, { account, bytes: onDisk(bytes) });
+    this.#disk.count(account, onDisk(bytes));
+  }
+
+  /** Here, or with another process of this node. */
+  isAnywhere(id: string): boolean {
+    return readdirSync(this.#directory).some((folder) => existsSync(join(this.#directory, folder, id)));
+  }
+
+  /** Moves here what processes have left that are dead. Their accounts are not known: `keep` says them, or `remove` ends them. */
+  async adopt(): Promise<LeftContent[]> {
+    const found: LeftContent[] = [];
+    for (const other of readdirSync(this.#directory)) {
+      if (!OWNER.test(other) || other === this.#name) continue;
+      found.push(...(await adoptFolder(join(this.#directory, other), this.#own).catch(gone)));
+    }
+    if (found.length > 0) await syncFolder(this.#own);
+    return found;
+  }
+
+  /** What is there stays for the next process. */
+  async close(): Promise<void> {
+    await this.#release();
+    await rm(join(this.#own, 'open'), { recursive: true, force: true });
+    await rmdir(this.#own).catch(() => undefined);
+  }
+}
+
+interface Place {
+  /** Throws Failure `unavailable` when there is no room for so many. */
+  grow(bytes: number): void;
+  entered(): Promise<void>;
+  ended(): void;
+  remove(): Promise<void>;
+}
+
+/** A content on its way to the disk. It is kept or dropped. */
+export class ArrivingContent {
+  readonly #file: SealedFile;
+  readonly #place: Place;
+  #isOver: boolean;
+
+  constructor(file: SealedFile, place: Place) {
+    this.#file = file;
+    this.#place = place;
+    this.#isOver = false;
+  }
+
+  get sizeBytes(): number {
+    return this.#file.sizeBytes;
+  }
+
+  get isFull(): boolean {
+    return this.#file.isFull;
+  }
+
+  /** Throws Failure `unavailable`. */
+  append(bytes: Uint8Array): void {
+    this.#place.grow(this.#file.sizeBytes + bytes.length);
+    this.#file.append(bytes);
+  }
+
+  /** Resolves with its SHA-256 when neither a kill nor a power cut can take it any more. */
+  async keep(): Promise<string> {
+    const sha256 = await this.#file.finish();
+    await this.#place.entered();
+    this.#end();
+    return sha256;
+  }
+
+  async drop(): Promise<void> {
+    this.#end();
+    await this.#file.close().catch(() => undefined);
+    await this.#place.remove();
+  }
+
+  #end(): void {
+    if (!this.#isOver) this.#place.ended();
+    this.#isOver = true;
+  }
+}
+
+/** Which node this data folder is. */
+function nodeIdIn(directory: string): string {
+  const path = join(directory, 'node');
+  const unfinished = `${path}.${randomBytes(8).toString('hex')}`;
+  for (;;) {
+    try {
+      return z.uuid().parse(readFileSync(path, 'utf8'));
+    } catch (error) {
+      if (codeOf(error) !== 'ENOENT') throw error;
+    }
+    writeFileSync(unfinished, randomUUID(), { mode: 0o600 });
+    try {
+      // Of processes that start at once the first one says it.
+      linkSync(unfinished, path);
+    } catch (error) {
+      if (codeOf(error) !== 'EEXIST') throw error;
+    } finally {
+      unlinkSync(unfinished);
+    }
+  }
+}
+
+async function adoptFolder(from: string, own: string): Promise<LeftContent[]> {
+  const lock = await tryLock(from, randomBytes(8).toString('hex'));
+  if (!lock.locked) return [];
+  const found: LeftContent[] = [];
+  for (const id of readdirSync(from)) {
+    if (!FILE.test(id)) continue;
+    await rename(join(from, id), join(own, id));
+    found.push({ id, bytes: (await stat(join(own, id))).size });
+  }
+  await lock.release();
+  await rm(from, { recursive: true, force: true });
+  return found;
+}
+
+/** Another process was quicker. */
+function gone(error: unknown): LeftContent[] {
+  if (codeOf(error) === 'ENOENT') return [];
+  throw error;
+}
+
+function ignoreMissing(error: unknown): void {
+  if (codeOf(error) !== 'ENOENT') throw error;
+}
+
+async function syncFolder(path: string): Promise<void> {
+  const folder = await open(path, 'r');
+  try {
+    await folder.sync();
+  } finally {
+    await folder.close();
+  }
+}

@@ -1,0 +1,181 @@
+// Scans accepted scans: a few at a time, the accounts in turn, and again when the service could not, until there is a verdict or it gives up.
+import { messageOfError } from '../../error-text.js';
+import type { PendingScan as Accepted, PendingScans } from '../../history/pending-scans.js';
+import type { Admitted, ScanParts } from '../scan.js';
+import { type PendingOwner, PendingScan } from './pending-scan.js';
+
+export interface RunnerOptions {
+  /** With memory of its own: what waits for a verdict without a client keeps no upload waiting. */
+  readonly scans: ScanParts;
+  readonly table: Pick<PendingScans, 'began' | 'claimReturn'>;
+  readonly read: (id: string) => AsyncIterable<Buffer>;
+  /** Gives a unit back into its hour. */
+  readonly giveBack: (userId: string, windowStartSeconds: number) => Promise<void>;
+  readonly limitBytes: number;
+  /** At a time: what waits behind them waits here, not before those who wait for an answer. */
+  readonly atOnce: number;
+  readonly onProblem: (message: string) => void;
+  /** Its row is recorded here, and not yet in the database. */
+  readonly onRecorded: (id: string) => void;
+}
+
+/** A scan that takes longer says so in the database. */
+const RUNNING_AFTER_MS = 200;
+const FIRST_PAUSE_MS = 500;
+const LAST_PAUSE_MS = 30_000;
+/** So long the service may fail a scan, from its first attempt in this process on. */
+const GIVE_UP_MS = 3_600_000;
+/** At a stop, those that run may end for so long. The others are for the next start. */
+const STOP_MS = 5_000;
+
+interface Job {
+  readonly accepted: Accepted;
+  firstMs: number | null;
+  pauseMs: number;
+  timer: NodeJS.Timeout | null;
+}
+
+export class Runner implements PendingOwner {
+  readonly limitBytes: number;
+  readonly read: RunnerOptions['read'];
+  readonly #options: RunnerOptions;
+  /** Of each account, those that wait for their turn. The account whose turn it was goes behind the others. */
+  readonly #waiting = new Map<string, Set<Job>>();
+  readonly #jobs = new Map<string, Job>();
+  readonly #running = new Map<string, Job>();
+  readonly #stopping = new AbortController();
+  #onRest: () => void = () => undefined;
+
+  constructor(options: RunnerOptions) {
+    this.limitBytes = options.limitBytes;
+    this.read = options.read;
+    this.#options = options;
+  }
+
+  get signal(): AbortSignal {
+    return this.#stopping.signal;
+  }
+
+  /** Accepted, and not known to be in the history. */
+  get size(): number {
+    return this.#jobs.size;
+  }
+
+  add(accepted: Accepted): void {
+    if (this.#jobs.has(accepted.id)) return;
+    const job = { accepted, firstMs: null, pauseMs: FIRST_PAUSE_MS, timer: null };
+    this.#jobs.set(accepted.id, job);
+    this.#wait(job);
+  }
+
+  /** The database has its row. */
+  done(id: string): void {
+    this.#jobs.delete(id);
+  }
+
+  async stop(): Promise<void> {
+    this.#stopping.abort(new Error('The server is stopping'));
+    for (const { timer } of this.#jobs.values()) if (timer !== null) clearTimeout(timer);
+    if (this.#running.size === 0) return;
+    await new Promise<void>((resolve) => {
+      const late = setTimeout(resolve, STOP_MS);
+      this.#onRest = () => {
+        clearTimeout(late);
+        resolve();
+      };
+    });
+  }
+
+  #wait(job: Job): void {
+    const { userId } = job.accepted;
+    const line = this.#waiting.get(userId) ?? new Set();
+    this.#waiting.set(userId, line.add(job));
+    this.#serve();
+  }
+
+  #serve(): void {
+    while (this.#running.size < this.#options.atOnce && !this.signal.aborted) {
+      const job = this.#next();
+      if (job === null) break;
+      this.#run(job);
+    }
+    if (this.#running.size === 0) this.#onRest();
+  }
+
+  #next(): Job | null {
+    for (const [userId, line] of this.#waiting) {
+      const [job] = line;
+      this.#waiting.delete(userId);
+      if (job === undefined) continue;
+      line.delete(job);
+      if (line.size > 0) this.#waiting.set(userId, line);
+      return job;
+    }
+    return null;
+  }
+
+  #run(job: Job): void {
+    const { accepted } = job;
+    job.firstMs ??= performance.now();
+    this.#running.set(accepted.id, job);
+    new PendingScan(this.#options.scans, accepted, this.#admitted(accepted), this).start();
+  }
+
+  /** As it was admitted when it was accepted. */
+  #admitted({ id, userId, keyId, windowStartSeconds }: Accepted): Admitted {
+    const { table, giveBack, onProblem } = this.#options;
+    // Nobody is told of the quota: the answer that took the unit is given.
+    const quota = { limit: 0, remaining: 0, resetEpochSeconds: windowStartSeconds + 3600 };
+    return {
+      ...{ outcome: 'admitted', userId, keyId, quota },
+      async refund() {
+        try {
+          // Said before it is done: a process that dies between the two costs a unit, and gives none twice.
+          if (await table.claimReturn(id)) await giveBack(userId, windowStartSeconds);
+        } catch (error) {
+          onProblem(`A unit could not be given back: ${messageOfError(error)}`);
+        }
+        return quota;
+      },
+    };
+  }
+
+  /** For the scan: a thread is at it. */
+  began({ id }: Accepted): void {
+    const job = this.#running.get(id);
+    if (job === undefined || job.timer !== null) return;
+    const say = (): void => void this.#options.table.began(id).catch(() => undefined);
+    job.timer = setTimeout(say, RUNNING_AFTER_MS).unref();
+  }
+
+  /** For the scan: the service couldn't do it. */
+  again({ id }: Accepted, reason: unknown): boolean {
+    const job = this.#running.get(id);
+    if (job === undefined) return false;
+    const isStopping = this.signal.aborted;
+    if (performance.now() - (job.firstMs ?? 0) > GIVE_UP_MS && !isStopping) return false;
+    this.#left(id);
+    if (isStopping) return true;
+    if (job.pauseMs === LAST_PAUSE_MS) this.#options.onProblem(`An accepted scan waits: ${messageOfError(reason)}`);
+    job.timer = setTimeout(() => {
+      job.timer = null;
+      this.#wait(job);
+    }, job.pauseMs);
+    job.pauseMs = Math.min(LAST_PAUSE_MS, 2 * job.pauseMs);
+    return true;
+  }
+
+  /** For the scan: its row is recorded. */
+  ended({ id }: Accepted): void {
+    this.#left(id);
+    this.#options.onRecorded(id);
+  }
+
+  #left(id: string): void {
+    const timer = this.#running.get(id)?.timer ?? null;
+    this.#running.delete(id);
+    if (timer !== null) clearTimeout(timer);
+    // Later: the scan that has ended is still on the stack, with what it has of the threads and of memory.
+    setImmediate(() => this.#serve());
+  }
+}

@@ -1,0 +1,88 @@
+// Asynchronous scans, put together: where their contents lie, who scans them, and who waits for them.
+import { join } from 'node:path';
+import type { AdmissionStore } from '../admission/admission.js';
+import type { Config } from '../config/config.js';
+import { messageOfError } from '../error-text.js';
+import type { History } from '../history/history.js';
+import { createPendingScans, type PendingScans } from '../history/pending-scans.js';
+import { createScanWaits, type ScanWaits } from '../history/scan-waits.js';
+import { namesOfKeys } from '../history/stats.js';
+import { MEMORY_RESERVE_SHARE } from '../limits.js';
+import type { EventLog } from '../log.js';
+import type { AcceptingParts } from '../scan/http/accepting-scan.js';
+import { createUploadMemory } from '../scan/memory/memory.js';
+import { startAcceptedScans } from '../scan/pending/accepted-scans.js';
+import { openContentStore } from '../scan/pending/content-store.js';
+import type { ScanParts } from '../scan/scan.js';
+import type { Postgres } from '../store/postgres.js';
+import { serviceKey } from '../store/service-keys.js';
+import type { Stopping } from './starting.js';
+
+export interface AcceptedScansParts {
+  readonly postgres: Postgres;
+  readonly history: History;
+  readonly admission: AdmissionStore;
+}
+
+export interface OpenAccepted {
+  readonly table: PendingScans;
+  readonly waits: ScanWaits;
+  /** Begins with what is there. To be called once. */
+  start(scans: ScanParts): AcceptingParts;
+}
+
+/** Contents of the largest size that are in memory at once, at most. */
+const LARGEST_AT_ONCE = 2;
+
+export async function openAccepted(
+  config: Config,
+  log: EventLog,
+  { postgres, history, admission }: AcceptedScansParts,
+  add: <Part extends Stopping>(part: Part) => Part,
+): Promise<OpenAccepted> {
+  const onProblem = (problem: string): void => log.warn({ problem }, 'accepted scans');
+  const table = createPendingScans(postgres.sql, postgres.requests);
+  const waits = createScanWaits(table.left, (error) => onProblem(messageOfError(error)));
+  add({ stop: async () => waits.stop() });
+  history.onEnded((ids) => {
+    for (const id of ids) waits.ended(id);
+  });
+  const store = await openContentStore({
+    directory: join(config.dataDirectory, 'async'),
+    key: await serviceKey(postgres.sql, 'contents', config.encryptionKey),
+    limitBytes: config.asyncStoreBytes,
+  });
+  // What is waited for with a request has its own.
+  const uploadMemory = createUploadMemory({
+    budgetBytes: LARGEST_AT_ONCE * config.asyncLimitBytes,
+    largestBytes: config.asyncLimitBytes,
+    reserveShare: MEMORY_RESERVE_SHARE,
+    waitMs: config.scanTimeoutMs,
+    ownWaitMs: config.scanTimeoutMs,
+    use: 'uploads',
+  });
+
+  return {
+    table,
+    waits,
+    start(scans) {
+      const accepted = startAcceptedScans({
+        scans: { ...scans, uploadMemory },
+        table,
+        store,
+        history,
+        giveBack: admission.giveBack,
+        limitBytes: config.asyncLimitBytes,
+        atOnce: config.scanThreads,
+        onProblem,
+        onRecorded: waits.ended,
+      });
+      add(accepted);
+      return {
+        accepted,
+        nameOfKey: async (userId, keyId) =>
+          (await namesOfKeys(postgres.requests(userId), userId, [keyId])).get(keyId) ?? null,
+      };
+    },
+  };
+}

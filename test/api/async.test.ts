@@ -1,0 +1,128 @@
+// Asynchronous scans over the wire: accepted with 202, ended behind it, found and waited for on any node, once in the history, with units, limits and errors as synchronous ones.
+import t from 'tap';
+import { z } from 'zod';
+import { makeAccount } from '../fixtures/another-account.js';
+import { contentsOf, Scan, scanById, scanLater, scanUrlLater } from '../fixtures/async-scans.js';
+import { enoughOfTheHour } from '../fixtures/hour.js';
+import { onNodes } from '../fixtures/nodes.js';
+import { response, startOrigin } from '../fixtures/origin.js';
+import { eicar } from '../fixtures/samples.js';
+import { API_KEY } from '../fixtures/server.js';
+import { ask } from '../fixtures/sign-in.js';
+import { until } from '../fixtures/until.js';
+import { upload } from '../fixtures/upload.js';
+
+const MIB = 1024 * 1024;
+const origin = await startOrigin(({ send }) => send(response(eicar())));
+t.teardown(() => origin.stop());
+const remote = `http://127.0.0.1:${origin.port}/folder/a.com`;
+const env = {
+  REGISTRATION: 'open',
+  PLANS: 'FREE:3,BUSINESS:10000',
+  URL_ALLOW_NETWORKS: '127.0.0.1/32',
+  URL_PORTS: String(origin.port),
+  ASYNC_MAX_MB: '16',
+  ASYNC_STORE_MB: '64',
+};
+const Page = z.object({ content: z.array(Scan) });
+const Account = z.object({ remaining: z.number() });
+
+onNodes(env, async (t, { one, other }) => {
+  const withKey = (key = API_KEY) => ({ headers: { 'X-API-KEY': key } });
+  const remaining = async (key = API_KEY) =>
+    Account.parse((await ask(`${one.url}/api/v1/account`, withKey(key))).body).remaining;
+
+  t.test('a file is accepted, and its verdict is at its address on any node', async (t) => {
+    await enoughOfTheHour(60_000);
+    const before = await remaining();
+    const accepted = await scanLater(one.url, eicar(), {
+      filename: 'größe.com',
+      headers: { 'X-Metadata': 'order%207' },
+    });
+    t.match(accepted, {
+      status: 202,
+      body: {
+        ...{ filename: 'größe.com', extension: 'com', sizeInBytes: 68, metadata: 'order 7', state: 'queued' },
+        ...{ infected: null, virusName: null, status: '202', error: null, url: null, engine: null, notices: [] },
+        key: { name: 'First key' },
+      },
+    });
+    const { id, ...shown } = Scan.parse(accepted.body);
+    t.equal(accepted.headers.get('location'), `/api/v1/scans/${id}`);
+    t.equal(accepted.headers.get('preference-applied'), 'respond-async');
+    t.equal(accepted.headers.get('x-scan-id'), id);
+    t.equal(accepted.headers.get('x-ratelimit-remaining'), String(before - 1));
+    const done = await scanById(other.url, id, { wait: 60 });
+    t.match(done, { status: 200, body: { id, state: 'completed', infected: true, status: '200' } });
+    const { sha256, filename, metadata, key, creationDate } = { ...shown };
+    t.match(done.body, { sha256, filename, metadata, key, creationDate });
+    const listed = await until(async () => {
+      const { body } = await ask(`${other.url}/api/v1/scans?sha256=${sha256}`, withKey());
+      const { content } = Page.parse(body);
+      return content.length > 0 && content;
+    });
+    t.equal(listed.length, 1);
+    t.match(listed, [done.body]);
+    t.equal(before - (await remaining()), 1);
+    await until(() => contentsOf(one.directory).length === 0);
+  });
+
+  t.test('a file that no synchronous scan takes, and one byte over the limit', async (t) => {
+    const content = Buffer.alloc(16 * MIB, 'x');
+    const accepted = await scanLater(other.url, content);
+    t.match(accepted, { status: 202, body: { sizeInBytes: 16 * MIB } });
+    const { id } = Scan.parse(accepted.body);
+    t.match((await scanById(one.url, id, { wait: 60 })).body, { state: 'completed', infected: false });
+    const refused = await scanLater(other.url, Buffer.alloc(16 * MIB + 1));
+    t.match(refused, { status: 400, body: { error: 'Scan failed', message: 'File size exceeds limit: 16MB' } });
+    t.match((await scanById(one.url, refused.headers.get('x-scan-id') ?? '')).body, { state: 'failed', status: '400' });
+    t.match(await upload(one.url, content), { status: 400, body: { message: 'File size exceeds limit: 10MB' } });
+    await until(() => contentsOf(other.directory).length === 0);
+  });
+
+  t.test('a form, and a URL', async (t) => {
+    const form = new FormData();
+    form.append('file', new Blob([eicar()]), 'b.com');
+    form.append('metadata', 'of a form');
+    const headers = { 'X-API-KEY': API_KEY, Prefer: 'wait=5, Respond-Async' };
+    const { body } = await ask(`${one.url}/api/v1/scans`, { method: 'POST', body: form, headers });
+    const ofForm = await scanById(other.url, Scan.parse(body).id, { wait: 60 });
+    t.match(ofForm.body, { filename: 'b.com', infected: true, metadata: 'of a form' });
+
+    const accepted = await scanUrlLater(one.url, remote);
+    t.match(accepted, { status: 202, body: { filename: 'a.com', sizeInBytes: null, sha256: null, url: remote } });
+    const ofUrl = await scanById(other.url, Scan.parse(accepted.body).id, { wait: 60 });
+    t.match(ofUrl.body, { state: 'completed', infected: true, sizeInBytes: 68, url: remote });
+    const refused = await scanUrlLater(one.url, `http://169.254.169.254:${origin.port}/`);
+    t.match(refused, { status: 400, body: { message: 'URL rejected: address is not public' } });
+    const gone = await scanUrlLater(one.url, `http://name.invalid:${origin.port}/`);
+    const failed = await scanById(other.url, Scan.parse(gone.body).id, { wait: 60 });
+    t.match(failed.body, { state: 'failed', infected: null, status: '422', error: /^Download failed/ });
+  });
+
+  t.test('what is wrong with a request is answered at once, and costs what it costs otherwise', async (t) => {
+    const { key } = await makeAccount(one.url, 'async@example.com');
+    t.match(await scanLater(one.url, 'x', { key: '0'.repeat(32) }), { status: 401 });
+    t.match(await scanLater(one.url, '', { key }), { status: 400, body: { message: 'File is empty' } });
+    t.match(await scanLater(one.url, 'x', { key, filename: '' }), { status: 400 });
+    t.equal(await remaining(key), 1);
+    t.match(await scanLater(one.url, 'x', { key }), { status: 202 });
+    t.match(await scanLater(one.url, 'x', { key }), { status: 429 });
+    const theirs = await scanLater(one.url, 'x');
+    t.match(await scanById(one.url, Scan.parse(theirs.body).id, { key, wait: 1 }), { status: 404 });
+  });
+
+  t.test('the same Idempotency-Key: one scan, the same 202', async (t) => {
+    const headers = { 'Idempotency-Key': 'async-1' };
+    const first = await scanLater(one.url, 'once', { headers });
+    const again = await scanLater(other.url, 'once', { headers });
+    t.equal(again.headers.get('idempotent-replayed'), 'true');
+    t.equal(again.headers.get('location'), first.headers.get('location'));
+    t.match(again, { status: 202, body: first.body });
+    t.match(await scanLater(other.url, 'twice', { headers }), { status: 409 });
+    const racing = await Promise.all(
+      [one, other, one, other].map(({ url }) => scanLater(url, 'r', { headers: { 'Idempotency-Key': 'race' } })),
+    );
+    t.equal(new Set(racing.map((answer) => answer.headers.get('location'))).size, 1);
+  });
+});

@@ -1,0 +1,79 @@
+// The store of accepted contents: bounded, shared between accounts, and taken over from processes that are gone.
+import { randomBytes } from 'node:crypto';
+import { mkdtempSync, readdirSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import t from 'tap';
+import { v7 as uuidv7 } from 'uuid';
+import { type ContentStore, openContentStore } from '../../../src/scan/pending/content-store.js';
+
+const MIB = 1024 * 1024;
+const key = randomBytes(32);
+const owner = { onWritten: () => undefined, onUnwritable: () => undefined };
+const full = { code: 'unavailable', reason: 'asyncStoreFull' };
+
+function folderOf(t: { teardown(end: () => void): void }): string {
+  const directory = mkdtempSync(join(tmpdir(), 'sluice-contents-'));
+  t.teardown(() => rmSync(directory, { recursive: true, force: true }));
+  return directory;
+}
+
+async function put(store: ContentStore, account: string, bytes: number): Promise<string> {
+  const id = uuidv7();
+  const arriving = store.begin(id, account, owner);
+  try {
+    arriving.append(Buffer.alloc(bytes));
+  } catch (error) {
+    await arriving.drop();
+    throw error;
+  }
+  await arriving.keep();
+  return id;
+}
+
+t.test('one account leaves a quarter to others, all together have the bound, and what goes makes room', async (t) => {
+  const store = await openContentStore({ directory: folderOf(t), key, limitBytes: 8 * MIB });
+  t.teardown(() => store.close());
+  const first = await put(store, 'a', 5 * MIB);
+  await t.rejects(put(store, 'a', MIB), full);
+  await put(store, 'b', 2 * MIB);
+  await t.rejects(put(store, 'c', 2 * MIB), full);
+  t.ok(store.bytes < 8 * MIB, 'what was refused has left nothing');
+  await store.remove(first);
+  await put(store, 'c', 2 * MIB);
+});
+
+t.test('contents that arrive at once are bounded', async (t) => {
+  const store = await openContentStore({ directory: folderOf(t), key, limitBytes: 64 * MIB });
+  t.teardown(() => store.close());
+  const arriving = Array.from({ length: 48 }, () => store.begin(uuidv7(), 'a', owner));
+  t.throws(() => store.begin(uuidv7(), 'a', owner), /Too many uploads/);
+  arriving.push(...Array.from({ length: 16 }, () => store.begin(uuidv7(), 'b', owner)));
+  t.throws(() => store.begin(uuidv7(), 'c', owner), /Too many uploads/);
+  await Promise.all(arriving.map((one) => one.drop()));
+  t.equal(store.bytes, 0);
+  await store.begin(uuidv7(), 'c', owner).drop();
+});
+
+t.test('the next process of the same folder takes over what is there, one that lives keeps its own', async (t) => {
+  const directory = folderOf(t);
+  const open = () => openContentStore({ directory, key, limitBytes: 8 * MIB });
+  const one = await open();
+  const other = await open();
+  t.equal(one.nodeId, other.nodeId);
+  const id = await put(one, 'a', 3 * MIB);
+  t.strictSame(await other.adopt(), []);
+  t.ok(other.isAnywhere(id));
+  await one.close();
+  const [left] = await other.adopt();
+  t.equal(left?.id, id);
+  other.keep(id, 'a', left?.bytes ?? 0);
+  await t.rejects(put(other, 'a', 4 * MIB), full, 'it counts');
+  let bytes = 0;
+  for await (const piece of other.read(id)) bytes += piece.length;
+  t.equal(bytes, 3 * MIB);
+  await other.remove(id);
+  t.notOk(other.isAnywhere(id));
+  await other.close();
+  t.strictSame(readdirSync(directory), ['node']);
+});
