@@ -1,0 +1,205 @@
+// Mixed traffic at a steady rate, as an open loop: uploads, raw bodies, URLs, clamd's protocol and ICAP, with contents whose verdicts are known.
+import { randomBytes } from 'node:crypto';
+import { type Agent, request } from 'node:http';
+import { ask, bytesOf, stream } from '../clamd/client.js';
+import { type Answers, toldBy } from '../faults/kept-rows.js';
+import { zip } from '../fixtures/archives.js';
+import { eicar } from '../fixtures/samples.js';
+import { API_KEY } from '../fixtures/server.js';
+import { connect } from '../icap/client.js';
+
+export interface Places {
+  readonly port: number;
+  readonly clamdSocket: string;
+  readonly icapPort: number;
+  /** Of an origin that answers `/clean` and `/infected`. */
+  readonly originPort: number;
+  readonly agent: Agent;
+}
+
+type Verdict = 'clean' | 'infected';
+/** Besides verdicts: what is refused as documented, and what has no answer. */
+type Outcome = Verdict | `status ${number}` | 'error' | 'no answer';
+
+interface Kind {
+  readonly name: string;
+  /** Of a hundred. */
+  readonly share: number;
+  readonly expected: Outcome;
+  send(places: Places, answers: Answers, serial: number): Promise<Outcome>;
+}
+
+const BOUNDARY = 'sluice-soak';
+const REPEATED = randomBytes(1_000);
+const infectedZip = zip([{ name: 'inside.com', content: eicar() }]);
+
+const kinds: readonly Kind[] = [
+  upload('1 KB', 35, 'clean', () => randomBytes(1_000)),
+  upload('the same again', 10, 'clean', () => REPEATED),
+  upload('100 KB', 8, 'clean', () => randomBytes(100_000)),
+  upload('2 MB', 1, 'clean', () => randomBytes(2_000_000)),
+  upload('EICAR', 6, 'infected', eicar),
+  upload('EICAR in a zip', 5, 'infected', () => infectedZip),
+  upload('nothing', 3, 'status 400', () => Buffer.alloc(0)),
+  {
+    name: 'raw body',
+    share: 8,
+    expected: 'clean',
+    send: (places, answers, serial) => sendRaw(places, answers, serial),
+  },
+  { name: 'URL', share: 4, expected: 'clean', send: (places, answers) => sendUrl(places, answers, 'clean') },
+  {
+    name: 'infected URL',
+    share: 2,
+    expected: 'infected',
+    send: (places, answers) => sendUrl(places, answers, 'infected'),
+  },
+  { name: 'INSTREAM', share: 7, expected: 'clean', send: (places) => sendStream(places, randomBytes(1_000)) },
+  { name: 'infected INSTREAM', share: 4, expected: 'infected', send: (places) => sendStream(places, eicar()) },
+  { name: 'RESPMOD', share: 5, expected: 'clean', send: (places) => sendIcap(places, randomBytes(1_000)) },
+  { name: 'infected RESPMOD', share: 2, expected: 'infected', send: (places) => sendIcap(places, eicar()) },
+];
+const hundred = kinds.flatMap((kind) => Array<Kind>(kind.share).fill(kind));
+
+/** Of one minute, or of all. */
+export class Tally {
+  readonly outcomes = new Map<string, number>();
+  readonly tookMs: number[] = [];
+
+  add(outcome: string, tookMs: number): void {
+    this.outcomes.set(outcome, (this.outcomes.get(outcome) ?? 0) + 1);
+    this.tookMs.push(tookMs);
+  }
+
+  /** In milliseconds. */
+  at(share: number): number {
+    const sorted = this.tookMs.toSorted((a, b) => a - b);
+    return Math.round((sorted[Math.floor((sorted.length - 1) * share)] ?? 0) * 10) / 10;
+  }
+}
+
+export class Traffic {
+  /** What HTTP's scans were answered, by scan id. */
+  readonly answers: Answers = new Map();
+  readonly problems: string[] = [];
+  /** Verdicts by clamd's protocol and ICAP, whose answers name no scan. */
+  unnamed = 0;
+  sent = 0;
+  minute = new Tally();
+  readonly #places: Places;
+  readonly #random: () => number;
+  readonly #open = new Set<Promise<void>>();
+
+  constructor(places: Places, random: () => number) {
+    this.#places = places;
+    this.#random = random;
+  }
+
+  /** Sends one; its time counts from now. */
+  begin(): void {
+    const kind = hundred[Math.floor(this.#random() * hundred.length)];
+    if (kind === undefined) throw new Error('The shares of all kinds are a hundred');
+    this.sent += 1;
+    const one = this.#send(kind, this.sent, performance.now());
+    this.#open.add(one);
+    void one.finally(() => this.#open.delete(one));
+  }
+
+  async settled(): Promise<void> {
+    await Promise.all(this.#open);
+  }
+
+  /** Begins a new minute, and returns the one before. */
+  next(): Tally {
+    const last = this.minute;
+    this.minute = new Tally();
+    return last;
+  }
+
+  async #send(kind: Kind, serial: number, begunMs: number): Promise<void> {
+    let outcome: Outcome = 'no answer';
+    try {
+      outcome = await kind.send(this.#places, this.answers, serial);
+    } catch {
+      // The connection ended before its answer, or there was none: counted.
+    }
+    this.minute.add(outcome, performance.now() - begunMs);
+    const isVerdict = outcome === 'clean' || outcome === 'infected';
+    if (isVerdict && /INSTREAM|RESPMOD/.test(kind.name)) this.unnamed += 1;
+    const isWrong = isVerdict ? outcome !== kind.expected : outcome === 'status 500';
+    if (isWrong) this.problems.push(`${kind.name} was answered "${outcome}"`);
+  }
+}
+
+function upload(name: string, share: number, expected: Outcome, make: () => Buffer): Kind {
+  const send: Kind['send'] = (places, answers, serial) => {
+    const filename = `${serial}.bin`;
+    const head = `--${BOUNDARY}\r\nContent-Disposition: form-data; name="file"; filename="${filename}"\r\n\r\n`;
+    const body = Buffer.concat([Buffer.from(head), make(), Buffer.from(`\r\n--${BOUNDARY}--\r\n`)]);
+    return post(places, answers, { type: `multipart/form-data; boundary=${BOUNDARY}`, filename, body });
+  };
+  return { name, share, expected, send };
+}
+
+function sendRaw(places: Places, answers: Answers, serial: number): Promise<Outcome> {
+  const filename = `${serial}.raw`;
+  return post(places, answers, { type: 'application/octet-stream', filename, body: randomBytes(1_000) });
+}
+
+function sendUrl(places: Places, answers: Answers, verdict: Verdict): Promise<Outcome> {
+  const body = Buffer.from(JSON.stringify({ url: `http://127.0.0.1:${places.originPort}/${verdict}` }));
+  return post(places, answers, { type: 'application/json', filename: verdict, body });
+}
+
+interface Sent {
+  readonly type: string;
+  readonly filename: string;
+  readonly body: Buffer;
+}
+
+function post({ port, agent }: Places, answers: Answers, { type, filename, body }: Sent): Promise<Outcome> {
+  const isRaw = type === 'application/octet-stream';
+  const headers = {
+    'X-API-KEY': API_KEY,
+    'Content-Type': type,
+    'Content-Length': body.length,
+    ...(isRaw ? { 'X-Filename': filename } : {}),
+  };
+  return new Promise((resolve, reject) => {
+    const sent = request({ port, path: '/api/v1/scans', method: 'POST', agent, headers }, (response) => {
+      let text = '';
+      response.setEncoding('utf8').on('data', (piece: string) => {
+        text += piece;
+      });
+      response.on('error', reject);
+      response.on('end', () => {
+        const status = response.statusCode ?? 0;
+        const id = response.headers['x-scan-id'];
+        const answer: unknown = JSON.parse(text);
+        if (typeof id === 'string') answers.set(id, toldBy(status, answer, filename));
+        if (status !== 200) resolve(`status ${status}`);
+        else resolve(Object(answer).infected === true ? 'infected' : 'clean');
+      });
+    });
+    sent.on('error', reject);
+    sent.end(body);
+  });
+}
+
+async function sendStream({ clamdSocket }: Places, content: Buffer): Promise<Outcome> {
+  const answer = await ask({ path: clamdSocket }, bytesOf('zINSTREAM\0', stream(content)));
+  if (answer === 'stream: OK\0') return 'clean';
+  if (answer.endsWith(' FOUND\0')) return 'infected';
+  return answer === '' ? 'no answer' : 'error';
+}
+
+async function sendIcap({ icapPort }: Places, body: Buffer): Promise<Outcome> {
+  const client = await connect(icapPort);
+  try {
+    const { status, headers } = await client.ask({ body, headers: ['Allow: 204'] });
+    if (status === 204) return 'clean';
+    return headers.has('x-infection-found') ? 'infected' : `status ${status}`;
+  } finally {
+    client.end();
+  }
+}
