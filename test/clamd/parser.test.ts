@@ -1,35 +1,7 @@
 // The parser: whatever the split of the bytes, it hears the same commands and the same contents.
 import t from 'tap';
-import type { Command } from '../../src/clamd/commands.js';
-import { ClamdParser, type ParserTarget } from '../../src/clamd/parser.js';
 import { CLAMD_COMMAND_BYTES } from '../../src/limits.js';
-
-/** What a parser hears, in words; chunks that follow each other are one text. */
-function heard(parts: readonly Uint8Array[]): string[] {
-  const words: string[] = [];
-  let content = '';
-  const target: ParserTarget = {
-    onCommand(command: Command) {
-      words.push(JSON.stringify(command));
-      if (command.kind === 'INSTREAM') parser.beginStream();
-      if (command.kind === 'FILDES') parser.expectDescriptor();
-    },
-    onChunk: (sizeBytes) => words.push(`chunk ${sizeBytes}`),
-    onStreamBytes(bytes) {
-      content += Buffer.from(bytes).toString('hex');
-    },
-    onStreamEnd() {
-      words.push(`content ${content}`);
-      content = '';
-    },
-    onDescriptorByte: () => words.push('descriptor'),
-    onTooLong: () => words.push('too long'),
-  };
-  const parser = new ClamdParser(target);
-  for (const part of parts) parser.write(part);
-  parser.endOld();
-  return words;
-}
+import { heard } from './heard.js';
 
 function chunk(bytes: Buffer): Buffer {
   const size = Buffer.alloc(4);

@@ -1,37 +1,8 @@
 // The parser of ICAP: whatever the split of the bytes, it hears the same requests and the same bodies.
 import t from 'tap';
-import { IcapParser, type ParserTarget } from '../../src/icap/parser.js';
 import { ICAP_CHUNK_LINE_BYTES, ICAP_HEADER_BYTES, ICAP_TRAILER_BYTES } from '../../src/limits.js';
 import { type Asked, chunks, request } from './client.js';
-
-/** What a parser hears, in words; bytes that follow each other are one text. */
-function heard(parts: readonly Uint8Array[], wantsRest = true): string[] {
-  const words: string[] = [];
-  let content = '';
-  const target: ParserTarget = {
-    onHead({ headers, requestHeader, responseHeader, ...rest }) {
-      const sections = [requestHeader, responseHeader].map((each) => each?.toString('latin1') ?? null);
-      words.push(JSON.stringify([...headers, ...sections, rest]));
-    },
-    onChunk: () => words.push('chunk'),
-    onBodyBytes(bytes) {
-      content += Buffer.from(bytes).toString('hex');
-    },
-    onPreviewEnd() {
-      words.push(`preview ${content}`);
-      content = '';
-      return wantsRest;
-    },
-    onBodyEnd() {
-      words.push(`body ${content}`);
-      content = '';
-    },
-    onProblem: ({ status, message }) => words.push(`${status} ${message}`),
-  };
-  const parser = new IcapParser(target);
-  for (const part of parts) parser.write(part);
-  return words;
-}
+import { heard } from './heard.js';
 
 /** Of a generator that always begins alike: a failure comes again. */
 function createRandom(seed: number): (below: number) => number {

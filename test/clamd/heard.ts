@@ -1,0 +1,30 @@
+// What the parser of clamd's protocol hears, as something that tests can compare.
+import type { Command } from '../../src/clamd/commands.js';
+import { ClamdParser, type ParserTarget } from '../../src/clamd/parser.js';
+
+/** What a parser hears, in words; chunks that follow each other are one text. */
+export function heard(parts: readonly Uint8Array[]): string[] {
+  const words: string[] = [];
+  let content = '';
+  const target: ParserTarget = {
+    onCommand(command: Command) {
+      words.push(JSON.stringify(command));
+      if (command.kind === 'INSTREAM') parser.beginStream();
+      if (command.kind === 'FILDES') parser.expectDescriptor();
+    },
+    onChunk: (sizeBytes) => words.push(`chunk ${sizeBytes}`),
+    onStreamBytes(bytes) {
+      content += Buffer.from(bytes).toString('hex');
+    },
+    onStreamEnd() {
+      words.push(`content ${content}`);
+      content = '';
+    },
+    onDescriptorByte: () => words.push('descriptor'),
+    onTooLong: () => words.push('too long'),
+  };
+  const parser = new ClamdParser(target);
+  for (const part of parts) parser.write(part);
+  parser.endOld();
+  return words;
+}

@@ -1,0 +1,33 @@
+// The short form of the fuzzer (main.ts is the long one), and that it finds what is there to be found.
+import t from 'tap';
+import { countModules } from './coverage.js';
+import { fuzz } from './fuzz.js';
+import type { Target } from './targets.js';
+
+countModules();
+const { targets } = await import('./targets.js');
+const { readBoundary } = await import('../../src/scan/http/form-headers.js');
+
+for (const target of targets) {
+  t.test(`${target.name}: nothing but what is documented is thrown`, async (t) => {
+    const { runs, findings } = fuzz(target, { runs: 500, seconds: 60, findingsMax: 5, seed: 11, corpus: null });
+    t.strictSame(
+      findings.map(({ input, problem }) => `${problem}: ${JSON.stringify(input.toString('latin1'))}`),
+      [],
+    );
+    t.ok(runs > target.seeds.length, `${runs} inputs`);
+  });
+}
+
+t.test('what hides behind several comparisons is found, by what they cover', async (t) => {
+  const hidden: Target = {
+    name: 'hidden',
+    seeds: ['multipart/form-data'],
+    words: [';', '"', '=', 'boundary', ' '],
+    run(input) {
+      if (readBoundary(input.toString('latin1')) !== null) throw new Error('found');
+    },
+  };
+  const { findings } = fuzz(hidden, { runs: 200_000, seconds: 60, findingsMax: 1, seed: 3, corpus: null });
+  t.ok(findings.some(({ problem }) => problem.includes('Error: found')));
+});

@@ -1,0 +1,31 @@
+// What the parser of ICAP hears, as something that tests can compare.
+import { IcapParser, type ParserTarget } from '../../src/icap/parser.js';
+
+/** What a parser hears, in words; bytes that follow each other are one text. */
+export function heard(parts: readonly Uint8Array[], wantsRest = true): string[] {
+  const words: string[] = [];
+  let content = '';
+  const target: ParserTarget = {
+    onHead({ headers, requestHeader, responseHeader, ...rest }) {
+      const sections = [requestHeader, responseHeader].map((each) => each?.toString('latin1') ?? null);
+      words.push(JSON.stringify([...headers, ...sections, rest]));
+    },
+    onChunk: () => words.push('chunk'),
+    onBodyBytes(bytes) {
+      content += Buffer.from(bytes).toString('hex');
+    },
+    onPreviewEnd() {
+      words.push(`preview ${content}`);
+      content = '';
+      return wantsRest;
+    },
+    onBodyEnd() {
+      words.push(`body ${content}`);
+      content = '';
+    },
+    onProblem: ({ status, message }) => words.push(`${status} ${message}`),
+  };
+  const parser = new IcapParser(target);
+  for (const part of parts) parser.write(part);
+  return words;
+}
