@@ -22,12 +22,19 @@ for (const target of targets) {
 t.test('what hides behind several comparisons is found, by what they cover', async (t) => {
   const hidden: Target = {
     name: 'hidden',
-    seeds: ['multipart/form-data'],
-    words: [';', '"', '=', 'boundary', ' '],
+    seeds: ['multipart/form-data; x=a'],
+    words: ['boundary', '"'],
     run(input) {
-      if (readBoundary(input.toString('latin1')) !== null) throw new Error('found');
+      let boundary: string | null = null;
+      try {
+        boundary = readBoundary(input.toString('latin1'));
+      } catch {
+        return; // Refused, as documented.
+      }
+      if (boundary !== null) throw new Error('found');
     },
   };
-  const { findings } = fuzz(hidden, { runs: 200_000, seconds: 60, findingsMax: 1, seed: 3, corpus: null });
-  t.ok(findings.some(({ problem }) => problem.includes('Error: found')));
+  const { findings, kept } = fuzz(hidden, { runs: 200_000, seconds: 60, findingsMax: 1, seed: 3, corpus: null });
+  t.match(findings[0]?.problem, /^Error: found/);
+  t.ok(kept > 0, 'inputs on the way to it were kept');
 });
