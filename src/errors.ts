@@ -42,6 +42,12 @@ export const errorTable = {
   refreshInvalid: row(401, 'Unauthorized', 'Refresh token invalid', 'it is absent, unknown, used or expired'),
   registrationClosed: row(403, 'Forbidden', 'Registration is closed', 'only the operator makes accounts'),
   accountSuspended: row(403, 'Forbidden', 'The account is suspended', 'an operator has suspended the account'),
+  scopeMissing: row(
+    403,
+    'Forbidden',
+    'The key is not for this: it lacks the scope REASON',
+    'the API key was made for less',
+  ),
   operatorsOnly: row(403, 'Forbidden', 'Operators only', 'the account that is signed in is no operator'),
   crossSite: row(403, 'Forbidden', 'Cross-site request refused', "another site's page sent the cookie"),
   foreignCheckout: row(403, 'Forbidden', 'The checkout session is not yours', "the checkout is another customer's"),

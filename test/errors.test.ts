@@ -23,6 +23,7 @@ const contract: Partial<Record<ErrorCode, [number, string, string | null]>> = {
   credentialsInvalid: [401, 'Unauthorized', 'E-mail or password wrong'],
   refreshInvalid: [401, 'Unauthorized', 'Refresh token invalid'],
   accountSuspended: [403, 'Forbidden', 'The account is suspended'],
+  scopeMissing: [403, 'Forbidden', 'The key is not for this: it lacks the scope REASON'],
   operatorsOnly: [403, 'Forbidden', 'Operators only'],
   registrationClosed: [403, 'Forbidden', 'Registration is closed'],
   crossSite: [403, 'Forbidden', 'Cross-site request refused'],

@@ -8,7 +8,7 @@ import type { SqlOf } from '../store/postgres.js';
 import { createAuthenticate } from './authenticate.js';
 import type { TrustedIssuer } from './issuer.js';
 import { createKeyRoutes } from './key-routes.js';
-import { type KeyRevocation, tellOfEnded } from './keys.js';
+import { type KeyNodes, tellOfEnded } from './keys.js';
 import { hashPassword, verifyPassword } from './passwords.js';
 import { endOtherSessions, sweepSessions } from './sessions.js';
 import { createSignIn } from './sign-in.js';
@@ -29,7 +29,7 @@ export interface DashboardOptions {
   readonly registration: 'open' | 'closed';
   /** Networks, in CIDR notation. */
   readonly trustedProxies: readonly string[];
-  readonly admission: KeyRevocation;
+  readonly admission: KeyNodes;
   /** A use of a key that Postgres perhaps doesn't know of yet. */
   readonly recentUse: (keyId: string) => Date | null;
   readonly log: Log;
@@ -106,7 +106,7 @@ export async function openDashboard(options: DashboardOptions) {
     callerRoutes: [
       ...createSessionRoutes({ sqlOf, now }),
       ...createUserRoutes({ sqlOf, plans, passwords, throttle, endOtherSessions }),
-      ...createKeyRoutes({ sqlOf, throttle, admission, recentUse }),
+      ...createKeyRoutes({ sqlOf, throttle, admission, plans, now, recentUse }),
     ],
     async stop(): Promise<void> {
       // What runs is ended with the connections.

@@ -1,28 +1,34 @@
 // The routes of a user's own API keys.
 import { z } from 'zod';
+import { limitOf, type Plans } from '../config/plans.js';
 import { Failure } from '../errors.js';
-import type { CallerRoute } from '../http/caller.js';
+import type { Caller, CallerRoute } from '../http/caller.js';
 import { jsonReply, noContent, readJson } from '../http/json.js';
 import type { Operation } from '../http/openapi.js';
 import { jsonAnswer, jsonBody, pathParameter } from '../http/schema.js';
 import type { SqlOf } from '../store/postgres.js';
 import { WireTime, wireTime } from '../wire-time.js';
+import { LimitFields, LimitViews, limitsIn, limitViews } from './key-fields.js';
 import {
   type CreatedKey,
+  changeKey,
   createKeyWithinLimit,
   endKey,
-  type KeyRevocation,
+  type KeyNodes,
   LIVE_KEYS_MAX,
   type ListedKey,
   listKeys,
+  NO_LIMITS,
 } from './keys.js';
-import { keyCreationsOfUser, keyEndsOfUser, type Rule, type Throttle } from './throttle.js';
+import { keyChangesOfUser, keyCreationsOfUser, keyEndsOfUser, type Rule, type Throttle } from './throttle.js';
 import { SomeNameField } from './users.js';
 
 export interface KeyRouteParts {
   readonly sqlOf: SqlOf;
   readonly throttle: Throttle;
-  readonly admission: KeyRevocation;
+  readonly admission: KeyNodes;
+  readonly plans: Plans;
+  readonly now: () => number;
   /** A use that this node knows of and Postgres perhaps not yet. */
   readonly recentUse: (keyId: string) => Date | null;
 }
@@ -34,6 +40,7 @@ const KeyView = z.object({
   value: z.string().length(32).describe('Its first and last four characters, with stars between them'),
   creationDate: WireTime,
   lastUse: WireTime.nullable().describe('UTC, of the last scan that succeeded; null: none yet'),
+  ...LimitViews,
 });
 export type KeyView = z.infer<typeof KeyView>;
 
@@ -43,9 +50,17 @@ const NewKeyView = KeyView.extend({
 });
 
 const PATH = '/web/keys';
-const NewKey = z.strictObject({ name: SomeNameField });
+const NewKey = z.strictObject({ name: SomeNameField, ...LimitFields });
+const ChangedKey = z
+  .strictObject({ name: SomeNameField.nullable().optional(), ...LimitFields })
+  .refine((change) => Object.keys(change).length > 0, 'Send at least one of name, expires, hourlyLimit and scopes')
+  .describe('What is left out stays.');
 
-export function createKeyRoutes({ sqlOf, throttle, admission, recentUse }: KeyRouteParts): CallerRoute[] {
+export function createKeyRoutes(parts: KeyRouteParts): CallerRoute[] {
+  const { sqlOf, throttle, admission, plans, now, recentUse } = parts;
+  const within = ({ plan, ownLimit }: Caller) => {
+    return { hourlyLimit: limitOf(plans, { plan, ownLimit, isSuspended: false }), nowMs: now() };
+  };
   return [
     {
       method: 'GET',
@@ -63,13 +78,31 @@ export function createKeyRoutes({ sqlOf, throttle, admission, recentUse }: KeyRo
       method: 'POST',
       path: PATH,
       operation: createOperation,
-      async handle({ userId }, exchange) {
-        const { name } = await readJson(exchange, NewKey);
+      async handle(caller, exchange) {
+        const { userId } = caller;
+        const { name, ...fields } = await readJson(exchange, NewKey);
+        const limits = { ...NO_LIMITS, ...limitsIn(fields, within(caller)) };
         const sql = sqlOf(userId);
         await throttle.require(sql, [[keyCreationsOfUser, userId]]);
-        const key = await createKeyWithinLimit(sql, { userId, name });
+        const key = await createKeyWithinLimit(sql, { userId, name, limits });
         if (key === null) throw new Failure('conflict', `You have ${LIVE_KEYS_MAX} keys: delete one first`);
         return jsonReply(201, createdView(key));
+      },
+    },
+    {
+      method: 'PUT',
+      path: `${PATH}/{uuid}`,
+      operation: changeOperation,
+      async handle(caller, exchange, { uuid }) {
+        const { userId } = caller;
+        const { name, ...fields } = await readJson(exchange, ChangedKey);
+        const change = { ...(typeof name === 'string' ? { name } : {}), ...limitsIn(fields, within(caller)) };
+        const sql = sqlOf(userId);
+        await throttle.require(sql, [[keyChangesOfUser, userId]]);
+        const keyId = z.guid().safeParse(uuid);
+        const key = keyId.success ? await changeKey(sql, admission, { userId, keyId: keyId.data }, change) : null;
+        if (key === null) throw new Failure('notFound', 'the key');
+        return jsonReply(200, listedView(key, recentUse(key.keyId)));
       },
     },
     {
@@ -88,14 +121,15 @@ export function createKeyRoutes({ sqlOf, throttle, admission, recentUse }: KeyRo
 }
 
 /** With its value: the only time that it is shown. */
-export function createdView({ keyId, name, value, creationDate }: CreatedKey): KeyView {
-  return { uuid: keyId, name, value, creationDate: wireTime(creationDate), lastUse: null };
+export function createdView({ keyId, name, value, creationDate, limits }: CreatedKey): KeyView {
+  return { uuid: keyId, name, value, creationDate: wireTime(creationDate), lastUse: null, ...limitViews(limits) };
 }
 
-export function listedView({ keyId, name, masked, creationDate, lastUse }: ListedKey, recent: Date | null): KeyView {
+export function listedView(key: ListedKey, recent: Date | null): KeyView {
+  const { keyId, name, masked, creationDate, lastUse, limits } = key;
   const latest = lastUse === null || (recent !== null && recent > lastUse) ? recent : lastUse;
   const view = { uuid: keyId, name, value: masked, creationDate: wireTime(creationDate) };
-  return { ...view, lastUse: latest === null ? null : wireTime(latest) };
+  return { ...view, lastUse: latest === null ? null : wireTime(latest), ...limitViews(limits) };
 }
 
 function perHour({ everyMs }: Rule): number {
@@ -122,6 +156,23 @@ const createOperation: Operation = {
   errors: [
     ...authErrors,
     ...(['badRequest', 'crossSite', 'conflict', 'bodyTooLarge', 'uploadTooSlow', 'jsonExpected'] as const),
+    'tooManyAttempts',
+  ],
+};
+
+const changeOperation: Operation = {
+  summary: 'Changes the name of one of your API keys, or what it may',
+  description:
+    'From the answer on every node admits it by what was changed. After a 503 that is not certain: send the same request again. A key whose time is over ' +
+    `comes back with another \`expires\`. ${keyChangesOfUser.burst} requests may come at once, then ${perHour(keyChangesOfUser)} an hour: a 429 with Retry-After says when.`,
+  tag: 'keys',
+  who: 'user',
+  parameters: [pathParameter('uuid', z.string().describe("The key's `uuid`."))],
+  requestBody: jsonBody(ChangedKey),
+  responses: { 200: jsonAnswer('The key as it is now.', KeyView) },
+  errors: [
+    ...authErrors,
+    ...(['badRequest', 'crossSite', 'notFound', 'bodyTooLarge', 'uploadTooSlow', 'jsonExpected'] as const),
     'tooManyAttempts',
   ],
 };

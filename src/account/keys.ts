@@ -1,6 +1,7 @@
 // API keys: 128 random bits shown once, kept as their SHA-256, looked up by it, and ended on every node; when each was used last.
 import { randomBytes } from 'node:crypto';
 import { v7 as uuidv7 } from 'uuid';
+import { KEY_SCOPES, type KeyLimits, type KeyScope } from '../config/key-rules.js';
 import { recentTable } from '../recent-table.js';
 import { hashBytes, hashOfKey } from '../store/key-hash.js';
 import type { Queries, Sql } from '../store/postgres.js';
@@ -12,6 +13,8 @@ export interface NewKey {
   readonly name: string;
   /** 32 lower-case hex characters; random when it isn't given. */
   readonly value?: string;
+  /** Absent: it may all that its account may. */
+  readonly limits?: KeyLimits;
 }
 
 export interface CreatedKey {
@@ -21,21 +24,33 @@ export interface CreatedKey {
   readonly value: string;
   readonly masked: string;
   readonly creationDate: Date;
+  readonly limits: KeyLimits;
 }
+
+/** Of a key that may all that its account may. */
+export const NO_LIMITS: KeyLimits = { expiresAtSeconds: null, hourlyLimit: null, scopes: KEY_SCOPES };
 
 const VALUE_BYTES = 16;
 const SHOWN_CHARACTERS = 4;
 
-export async function createKey(sql: Queries, { userId, name, value = randomKey() }: NewKey): Promise<CreatedKey> {
+export async function createKey(
+  sql: Queries,
+  { userId, name, value = randomKey(), limits = NO_LIMITS }: NewKey,
+): Promise<CreatedKey> {
   const keyId = uuidv7();
   const prefix = value.slice(0, SHOWN_CHARACTERS);
   const suffix = value.slice(-SHOWN_CHARACTERS);
   const [row] = await sql<{ creation_date: Date }[]>`
-    INSERT INTO api_keys (id, user_id, name, hash, prefix, suffix)
-    VALUES (${keyId}, ${userId}, ${name}, ${hashBytes(hashOfKey(value))}, ${prefix}, ${suffix})
+    INSERT INTO api_keys (id, user_id, name, hash, prefix, suffix, expires, own_limit, scopes)
+    VALUES (${keyId}, ${userId}, ${name}, ${hashBytes(hashOfKey(value))}, ${prefix}, ${suffix}, ${timeOf(limits)}::timestamptz,
+      ${limits.hourlyLimit}, ${[...limits.scopes]}::text[])
     RETURNING creation_date`;
   if (row === undefined) throw new Error('An insert returns its row');
-  return { keyId, name, value, masked: maskedKey(prefix, suffix), creationDate: row.creation_date };
+  return { keyId, name, value, masked: maskedKey(prefix, suffix), creationDate: row.creation_date, limits };
+}
+
+function timeOf({ expiresAtSeconds }: KeyLimits): Date | null {
+  return expiresAtSeconds === null ? null : new Date(expiresAtSeconds * 1000);
 }
 
 /** What an owner sees of a key: `0123…cdef` with a star for each hidden character. */
@@ -53,6 +68,7 @@ export interface ListedKey {
   readonly masked: string;
   readonly creationDate: Date;
   readonly lastUse: Date | null;
+  readonly limits: KeyLimits;
 }
 
 /**
@@ -70,20 +86,68 @@ export async function createKeyWithinLimit(sql: Sql, key: NewKey): Promise<Creat
   });
 }
 
-/** The newest first. */
+interface KeyColumns {
+  readonly id: string;
+  readonly name: string;
+  readonly prefix: string;
+  readonly suffix: string;
+  readonly creation_date: Date;
+  readonly last_use: Date | null;
+  readonly expires: Date | null;
+  readonly own_limit: number | null;
+  readonly scopes: readonly KeyScope[];
+}
+
+/** The newest first, also those whose time is over. */
 export async function listKeys(sql: Queries, userId: string): Promise<ListedKey[]> {
-  const rows = await sql<
-    { id: string; name: string; prefix: string; suffix: string; creation_date: Date; last_use: Date | null }[]
-  >`
-    SELECT id, name, prefix, suffix, creation_date, last_use FROM api_keys
+  const rows = await sql<KeyColumns[]>`
+    SELECT id, name, prefix, suffix, creation_date, last_use, expires, own_limit, scopes FROM api_keys
     WHERE user_id = ${userId} AND revoked_at IS NULL ORDER BY id DESC`;
-  return rows.map(({ id, name, prefix, suffix, creation_date, last_use }) => ({
-    keyId: id,
-    name,
-    masked: maskedKey(prefix, suffix),
-    creationDate: creation_date,
-    lastUse: last_use,
-  }));
+  return rows.map(listedKey);
+}
+
+function listedKey(row: KeyColumns): ListedKey {
+  const { id: keyId, name, prefix, suffix, creation_date: creationDate, last_use: lastUse } = row;
+  const expiresAtSeconds = row.expires === null ? null : Math.floor(row.expires.getTime() / 1000);
+  const limits = { expiresAtSeconds, hourlyLimit: row.own_limit, scopes: row.scopes };
+  return { keyId, name, masked: maskedKey(prefix, suffix), creationDate, lastUse, limits };
+}
+
+/** What is left out stays. */
+export interface KeyChange extends Partial<KeyLimits> {
+  readonly name?: string;
+}
+
+/** From its return on every node admits the key by these limits; throws Failure('unavailable') when one can't be reached. */
+export interface KeyNodes extends KeyRevocation {
+  setKeyLimits(key: Omit<EndedKey, 'name'>, limits: KeyLimits): Promise<void>;
+}
+
+/**
+ * Null: the user has no such live key. Throws Failure('unavailable') when it is not certain that every node has learned of it; the same
+ * call, repeated, then completes it.
+ */
+export async function changeKey(
+  sql: Sql,
+  nodes: KeyNodes,
+  { userId, keyId }: { readonly userId: string; readonly keyId: string },
+  change: KeyChange,
+): Promise<ListedKey | null> {
+  const { name = null, expiresAtSeconds = null, hourlyLimit, scopes } = change;
+  const hasLimits = change.expiresAtSeconds !== undefined || hourlyLimit !== undefined || scopes !== undefined;
+  const [row] = await guarded(sql<(KeyColumns & { hash: string })[]>`
+    UPDATE api_keys SET
+      name = COALESCE(${name}, name),
+      expires = CASE WHEN ${change.expiresAtSeconds !== undefined}::boolean THEN to_timestamp(${expiresAtSeconds}::bigint) ELSE expires END,
+      own_limit = CASE WHEN ${hourlyLimit !== undefined}::boolean THEN ${hourlyLimit ?? null}::integer ELSE own_limit END,
+      scopes = COALESCE(${scopes === undefined ? null : [...scopes]}::text[], scopes),
+      rules_changed_at = CASE WHEN ${hasLimits}::boolean THEN now() ELSE rules_changed_at END
+    WHERE id = ${keyId} AND user_id = ${userId} AND revoked_at IS NULL
+    RETURNING id, name, prefix, suffix, creation_date, last_use, expires, own_limit, scopes, encode(hash, 'hex') AS hash`);
+  if (row === undefined) return null;
+  const key = listedKey(row);
+  if (hasLimits) await guarded(nodes.setKeyLimits({ userId, keyId, keyHash: row.hash }, key.limits));
+  return key;
 }
 
 function randomKey(): string {

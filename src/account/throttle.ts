@@ -32,6 +32,8 @@ export const registrationsOfAddress: Rule = { name: 'registration address', burs
 export const registrationsOfAccount: Rule = { name: 'registration account', burst: 10, everyMs: MINUTE };
 /** Keys made by one user: a script that makes one for each build has room; one in a loop does not. */
 export const keyCreationsOfUser: Rule = { name: 'key creation', burst: 100, everyMs: 10 * SECOND };
+/** Changes of their keys by one user. */
+export const keyChangesOfUser: Rule = { name: 'key change', burst: 200, everyMs: 5 * SECOND };
 /** Attempts of one user to end a key, counted apart: a user who has made too many keys can still end those that leaked. */
 export const keyEndsOfUser: Rule = { name: 'key end', burst: 200, everyMs: 5 * SECOND };
 

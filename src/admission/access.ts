@@ -1,4 +1,5 @@
 // From the credentials of a scan request to its admission: an X-API-KEY header or a signed-in user in, an admission with its refund out.
+import type { KeyScope } from '../config/key-rules.js';
 import { limitOf, type Plans, SUSPENDED_LIMIT } from '../config/plans.js';
 import { Failure } from '../errors.js';
 import { hashOfKey } from '../store/key-hash.js';
@@ -18,7 +19,8 @@ export type Access =
   | { readonly outcome: 'exhausted'; readonly quota: QuotaState; readonly retryAfterSeconds: number }
   | { readonly outcome: 'keyMissing' }
   | { readonly outcome: 'keyInvalid' }
-  | { readonly outcome: 'accountSuspended' };
+  | { readonly outcome: 'accountSuspended' }
+  | { readonly outcome: 'scopeMissing' };
 
 export interface EarlyWork {
   /** This user (an id) is likely to be admitted. */
@@ -46,14 +48,19 @@ const KEY = /^[0-9a-f]{32}$/;
 
 /**
  * For answers that cost nothing: the key is asked for, and no unit is taken. `find` looks the key up by its hash; null: it isn't a live one.
- * Throws Failure `keyMissing`, `keyInvalid`, `accountSuspended` or `unavailable`.
+ * `scope`: what it has to be for; null: for anything. Throws Failure `keyMissing`, `keyInvalid`, `accountSuspended`, `scopeMissing` or `unavailable`.
  */
-export async function liveKey(header: string | undefined, find: Lookups['find']): Promise<KeyRecord> {
+export async function liveKey(
+  header: string | undefined,
+  find: Lookups['find'],
+  scope: KeyScope | null,
+): Promise<KeyRecord> {
   const key = header?.trim() ?? '';
   if (key === '') throw new Failure('keyMissing');
   const record = KEY.test(key) ? await find(hashOfKey(key)) : null;
   if (record === null) throw new Failure('keyInvalid');
   if (record.hourlyLimit === SUSPENDED_LIMIT) throw new Failure('accountSuspended');
+  if (scope !== null && record.rules?.allows(scope) === false) throw new Failure('scopeMissing', scope);
   return record;
 }
 
@@ -79,12 +86,14 @@ export function createAccess(store: AdmissionStore, plans: Plans): AccessControl
 
 /** A unit that an account was given while it was being suspended is of an hour that it can't use. */
 function accessOf(admission: Admission): Access {
-  if (admission.outcome !== 'unknownKey' && admission.quota.limit === SUSPENDED_LIMIT) {
+  if ('quota' in admission && admission.quota.limit === SUSPENDED_LIMIT) {
     return { outcome: 'accountSuspended' };
   }
   switch (admission.outcome) {
     case 'unknownKey':
       return { outcome: 'keyInvalid' };
+    case 'scopeMissing':
+      return { outcome: 'scopeMissing' };
     case 'exhausted':
       return admission;
     case 'admitted': {

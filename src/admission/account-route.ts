@@ -1,11 +1,13 @@
 // GET /api/v1/account: what the account of a key may do, and what is known of the key, without taking a unit.
 import { z } from 'zod';
+import { KEY_SCOPES } from '../config/key-rules.js';
 import { Failure } from '../errors.js';
 import { jsonReply } from '../http/json.js';
 import { type KeyRoute, keyCallerErrors } from '../http/key-caller.js';
 import { jsonAnswer } from '../http/schema.js';
 import type { SqlOf } from '../store/postgres.js';
 import { guarded } from '../store/store-error.js';
+import { WireTime, wireTime } from '../wire-time.js';
 import type { AdmissionStore } from './admission.js';
 
 export interface AccountRouteParts {
@@ -17,9 +19,20 @@ const Account = z
   .object({
     plan: z.string(),
     hourlyLimit: z.int().min(1).describe('Scans per hour.'),
-    remaining: z.int().min(0).describe('Scans left in this hour.'),
+    remaining: z
+      .int()
+      .min(0)
+      .describe('Scans that the account has left in this hour; a key with a limit of its own may have fewer.'),
     resetTime: z.int().describe('End of the hour, in epoch seconds.'),
-    key: z.object({ uuid: z.guid(), name: z.string() }).describe('The key that was sent.'),
+    key: z
+      .object({
+        uuid: z.guid(),
+        name: z.string(),
+        expires: WireTime.nullable().describe('From then on it is refused; null: never.'),
+        hourlyLimit: z.int().nullable().describe('Scans per hour of this key alone; null: as many as the account has.'),
+        scopes: z.array(z.enum(KEY_SCOPES)),
+      })
+      .describe('The key that was sent.'),
   })
   .meta({ id: 'Account' });
 
@@ -36,7 +49,7 @@ export function createAccountRoute({ admission, sqlOf }: AccountRouteParts): Key
       responses: { 200: jsonAnswer('As it is now.', Account) },
       errors: keyCallerErrors,
     },
-    async handle({ userId, keyId, hourlyLimit }) {
+    async handle({ userId, keyId, hourlyLimit, rules }) {
       const sql = sqlOf(userId);
       const [quota, [row]] = await Promise.all([
         admission.quotaOf({ userId, hourlyLimit }),
@@ -47,13 +60,20 @@ export function createAccountRoute({ admission, sqlOf }: AccountRouteParts): Key
       ]);
       // The account has ended at this moment.
       if (row === undefined) throw new Failure('keyInvalid');
+      const expiresAt = rules?.expiresAtSeconds ?? null;
       const { limit, remaining, resetEpochSeconds } = quota;
       const account: z.infer<typeof Account> = {
         plan: row.plan,
         hourlyLimit: limit,
         remaining,
         resetTime: resetEpochSeconds,
-        key: { uuid: keyId, name: row.name },
+        key: {
+          uuid: keyId,
+          name: row.name,
+          expires: expiresAt === null ? null : wireTime(new Date(expiresAt * 1000)),
+          hourlyLimit: rules?.hourlyLimit ?? null,
+          scopes: [...(rules?.scopes ?? KEY_SCOPES)],
+        },
       };
       return jsonReply(200, account);
     },

@@ -1,5 +1,7 @@
 // What an admission is: one unit of an hourly quota for a live key or a signed-in user; the shapes all of it shares, and the hour's arithmetic.
 
+import type { KeyLimits, KeyRules } from '../config/key-rules.js';
+
 export const HOUR_SECONDS = 3600;
 /** Users, and keys, that one process remembers, 150 to 500 bytes each; the one that was used least recently makes room. */
 export const REMEMBERED_MAX = 100_000;
@@ -23,7 +25,8 @@ export type UserAdmission =
     }
   | { readonly outcome: 'exhausted'; readonly quota: QuotaState; readonly retryAfterSeconds: number };
 
-export type Admission = UserAdmission | { readonly outcome: 'unknownKey' };
+/** `scopeMissing`: the key is live, and not for scans. */
+export type Admission = UserAdmission | { readonly outcome: 'unknownKey' | 'scopeMissing' };
 
 export interface AdmissionStore {
   /** The key (its SHA-256 as 64 hex characters) is live, and one unit is taken. Throws Failure('unavailable') when nobody can tell. */
@@ -37,7 +40,7 @@ export interface AdmissionStore {
   /** Takes one unit for a user whom Postgres has just vouched for. */
   admitUser(user: { readonly userId: string; readonly hourlyLimit: number }): Promise<UserAdmission>;
   /** Gives a unit back that any process has taken, once for each call. Rejects where nobody can count it now. */
-  giveBack(userId: string, windowStartSeconds: number): Promise<void>;
+  giveBack(userId: string, windowStartSeconds: number, keyId: string | null): Promise<void>;
   /** What is left of the hour, without taking a unit. Throws Failure('unavailable'). */
   quotaOf(user: { readonly userId: string; readonly hourlyLimit: number }): Promise<QuotaState>;
   /**
@@ -47,6 +50,11 @@ export interface AdmissionStore {
   revoke(key: { readonly userId: string; readonly keyHash: string }): Promise<void>;
   /** Call it after Postgres has committed another plan: the next admission on every node counts against the new limit. */
   setLimit(userId: string, hourlyLimit: number): Promise<void>;
+  /** The same of what a key may. */
+  setKeyLimits(
+    key: { readonly userId: string; readonly keyHash: string; readonly keyId: string },
+    limits: KeyLimits,
+  ): Promise<void>;
   /** Null when all is well, otherwise what works less well than it should: for the operator. */
   problem(): string | null;
   /** Writes what is counted and not yet in Postgres; rejects when that can't be done. */
@@ -62,18 +70,23 @@ export interface KeyOwner {
 
 /** What a look-up by hash finds of a live key. */
 export interface KeyRecord extends KeyOwner {
+  /** Of the account. */
   readonly hourlyLimit: number;
+  /** Absent: it may all that its account may. */
+  readonly rules?: KeyRules | undefined;
 }
 
 /** By hash; what isn't there is unknown or revoked. Rejects when the answer can't be had. */
 export type KeyLoader = (keyHashes: readonly string[]) => Promise<ReadonlyMap<string, KeyRecord>>;
 
 /**
- * What Postgres knows of one user's hour. A unit that comes back is counted beside those that were taken: each count only grows, so of
+ * What Postgres knows of one hour of a user, or of a key that has a limit of its own. A unit that comes back is counted beside those that were taken: each count only grows, so of
  * two copies the larger one is always the newer one.
  */
 export interface QuotaHour {
   readonly userId: string;
+  /** Absent: it is the hour of the user. */
+  readonly keyId?: string;
   readonly windowStartSeconds: number;
   /** Units that the ledger gave, as Postgres has them: at most a second behind. */
   readonly mirrored: number;
@@ -95,7 +108,7 @@ export function usedOf({
   returned,
   direct,
   directReturned,
-}: Omit<QuotaHour, 'userId' | 'windowStartSeconds'>): number {
+}: Omit<QuotaHour, 'userId' | 'keyId' | 'windowStartSeconds'>): number {
   return mirrored - returned + direct - directReturned;
 }
 

@@ -1,4 +1,5 @@
 // Admission: the ledger asked in one step for what it knows, filled from Postgres with what it doesn't, and stood in for by Postgres while it is away.
+import { rulesOf } from '../config/key-rules.js';
 import { Unavailable } from '../errors.js';
 import { STORE_ANSWER_MS, StoreAway } from '../store/store-error.js';
 import { within } from '../waiting/within.js';
@@ -64,7 +65,7 @@ export function createAdmissions(parts: AdmissionParts): AdmissionStore {
       if (known === null) return admitUnknown(takes, keyHash, expectations);
       const answered = expectations.begin(known.userId);
       const first = takeFirst(ledger, known.userId, keyHash);
-      if ('limit' in first && isAgreed(first, known)) {
+      if ('limit' in first && isAgreed(first.limit, first.rules, known)) {
         const admission = units.counted(known, first);
         answered(unitsLeft(admission));
         return admission;
@@ -73,27 +74,23 @@ export function createAdmissions(parts: AdmissionParts): AdmissionStore {
     },
     expectedUser(keyHash) {
       const known = owners.fresh(keyHash);
-      return known !== null && expectations.allow(known.userId) ? known.userId : null;
+      const isLikely = known !== null && (known.rules?.allows('scan') ?? true) && expectations.allow(known.userId);
+      return isLikely ? known.userId : null;
     },
     admitUser: ({ userId, hourlyLimit }) => admitUser(takes, userId, hourlyLimit),
-    giveBack: (userId, windowStartSeconds) => units.giveBack(userId, windowStartSeconds),
-    async quotaOf({ userId, hourlyLimit }) {
-      try {
-        const known = await ledger.look(userId);
-        if (known === null) await fills.user(userId, hourlyLimit);
-        const hour = known ?? (await ledger.look(userId));
-        if (hour !== null) return quotaState(hourlyLimit, usedUnits(hour), hour.windowStartSeconds);
-      } catch (error) {
-        if (!(error instanceof StoreAway)) throw error;
-      }
-      return quotaInHours(hourlyLimit, await fills.readHours(userId), windowStart(Math.floor(clock() / 1000)));
-    },
+    giveBack: (userId, windowStartSeconds, keyId) => units.giveBack(userId, windowStartSeconds, keyId),
+    quotaOf: (user) => quotaOf(ledger, fills, user, windowStart(Math.floor(clock() / 1000))),
     async revoke({ userId, keyHash }) {
       owners.forget(keyHash);
       await ledger.revoke(userId, keyHash).catch(unavailable);
     },
     async setLimit(userId, hourlyLimit) {
       await ledger.setLimit(userId, hourlyLimit).catch(unavailable);
+    },
+    async setKeyLimits({ userId, keyHash, keyId }, limits) {
+      // What this process remembers of it is looked up again.
+      owners.forget(keyHash);
+      await ledger.setKey(userId, { hash: keyHash, keyId, rules: rulesOf(limits) }).catch(unavailable);
     },
     problem: parts.ledgerProblem,
     async flush() {
@@ -126,9 +123,9 @@ function takeFirst(ledger: Ledger, userId: string, keyHash: string): LedgerAnswe
   }
 }
 
-/** The ledger and Postgres say the same of the key's limit. */
-function isAgreed({ limit }: Count, { hourlyLimit }: KeyRecord): boolean {
-  return limit === hourlyLimit || hourlyLimit === UNKNOWN_LIMIT;
+/** The ledger and Postgres say the same of the key. */
+function isAgreed(limit: number, rules: string | undefined, { hourlyLimit, rules: known }: KeyRecord): boolean {
+  return (limit === hourlyLimit && rules === known?.text) || hourlyLimit === UNKNOWN_LIMIT;
 }
 
 function unitsLeft(admission: Admission): number {
@@ -178,7 +175,10 @@ async function admitKey(takes: Takes, take: FirstTake): Promise<Admission> {
     if (!(error instanceof StoreAway)) throw error;
     // Nobody but Postgres can say whether the key is still live.
     const record = await lookups.find(keyHash);
-    return record === null ? { outcome: 'unknownKey' } : await units.takeDirectly(record, record.hourlyLimit);
+    if (record === null) return { outcome: 'unknownKey' };
+    const { rules } = record;
+    if (rules !== undefined && !rules.allows('scan')) return { outcome: 'scopeMissing' };
+    return await units.takeDirectly(record, record.hourlyLimit, rules?.hourlyLimit ?? null);
   }
 }
 
@@ -194,16 +194,34 @@ async function takeForKey(
       if ((await fills.key(keyHash, owner)) === null) return { outcome: 'unknownKey' };
       continue;
     }
-    if (isAgreed(answer, owner)) return units.counted(owner, answer);
-    const limit = await owners.agreedLimit(keyHash, owner, answer.limit);
-    if (limit === null) {
-      if (answer.kind === 'taken') await ledger.giveBack(owner.userId, answer.windowStartSeconds);
+    const isCounted = 'limit' in answer;
+    if (isAgreed(isCounted ? answer.limit : owner.hourlyLimit, answer.rules, owner)) {
+      return isCounted ? units.counted(owner, answer) : refusalOf(answer.kind);
+    }
+    const agreed = await owners.agreed(keyHash, owner, isCounted ? answer.limit : owner.hourlyLimit);
+    if (agreed === null) {
+      if (isCounted) await giveBack(ledger, owner, answer);
       return { outcome: 'unknownKey' };
     }
-    if (answer.kind === 'taken' || limit <= answer.limit) return units.counted(owner, { ...answer, limit });
-    owner = { ...owner, hourlyLimit: limit };
+    const { record, isFilled } = agreed;
+    const hasOtherRules = isFilled && record.rules?.text !== answer.rules;
+    if (isCounted && !hasOtherRules && (answer.kind === 'taken' || record.hourlyLimit <= answer.limit)) {
+      return units.counted(owner, { ...answer, limit: record.hourlyLimit });
+    }
+    if (!isCounted && !hasOtherRules) return refusalOf(answer.kind);
+    // By rules that are no longer so: it is taken again.
+    if (isCounted) await giveBack(ledger, owner, answer);
+    owner = record;
   }
   throw new Unavailable('accountChanging');
+}
+
+function refusalOf(kind: 'expired' | 'unscoped'): Admission {
+  return { outcome: kind === 'expired' ? 'unknownKey' : 'scopeMissing' };
+}
+
+async function giveBack(ledger: Ledger, { userId, keyId }: KeyRecord, { kind, own, windowStartSeconds }: Count) {
+  if (kind === 'taken') await ledger.giveBack(userId, windowStartSeconds, own && keyId);
 }
 
 async function admitUser({ ledger, fills, units }: Takes, userId: string, hourlyLimit: number): Promise<UserAdmission> {
@@ -218,15 +236,32 @@ async function admitUser({ ledger, fills, units }: Takes, userId: string, hourly
       } else await fills.user(userId, hourlyLimit);
     }
   } catch (error) {
-    if (error instanceof StoreAway) return await units.takeDirectly(owner, hourlyLimit);
+    if (error instanceof StoreAway) return await units.takeDirectly(owner, hourlyLimit, null);
     throw error;
   }
   throw new Unavailable('accountChanging');
 }
 
+async function quotaOf(
+  ledger: Ledger,
+  fills: Fills,
+  { userId, hourlyLimit }: { readonly userId: string; readonly hourlyLimit: number },
+  windowStartSeconds: number,
+): Promise<QuotaState> {
+  try {
+    const known = await ledger.look(userId);
+    if (known === null) await fills.user(userId, hourlyLimit);
+    const hour = known ?? (await ledger.look(userId));
+    if (hour !== null) return quotaState(hourlyLimit, usedUnits(hour), hour.windowStartSeconds);
+  } catch (error) {
+    if (!(error instanceof StoreAway)) throw error;
+  }
+  return quotaInHours(hourlyLimit, await fills.readHours(userId), windowStartSeconds);
+}
+
 /** What Postgres knows of it, for a ledger that is away. */
 function quotaInHours(limit: number, hours: readonly QuotaHour[], windowStartSeconds: number): QuotaState {
-  const hour = hours.find((each) => each.windowStartSeconds === windowStartSeconds);
+  const hour = hours.find((each) => each.keyId === undefined && each.windowStartSeconds === windowStartSeconds);
   return quotaState(limit, hour === undefined ? 0 : usedOf(hour), windowStartSeconds);
 }
 

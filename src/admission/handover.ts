@@ -3,7 +3,7 @@
 
 import { StoreAway } from '../store/store-error.js';
 import type { Ledger } from './ledger.js';
-import type { QuotaHours } from './quota-hours.js';
+import { type QuotaHours, seenIn } from './quota-hours.js';
 
 export interface Handover {
   readonly ledger: Ledger;
@@ -30,10 +30,10 @@ export function createHandover(createLedger: () => Ledger, hours: QuotaHours, is
     ledger: {
       take: (userId, keyHash) => here().take(userId, keyHash),
       look: async (userId) => await here().look(userId),
-      async giveBack(userId, windowStartSeconds) {
-        const left = await ledger.giveBack(userId, windowStartSeconds);
+      async giveBack(userId, windowStartSeconds, keyId) {
+        const left = await ledger.giveBack(userId, windowStartSeconds, keyId);
         // Postgres counts: it has to have it before the answer.
-        if (state !== 'here' && left !== null) await hours.mirror([{ userId, ...left }]);
+        if (state !== 'here' && left !== null) await hours.mirror(seenIn(userId, keyId, left));
         return left;
       },
       begin: async (userId) => await here().begin(userId),
@@ -45,6 +45,9 @@ export function createHandover(createLedger: () => Ledger, hours: QuotaHours, is
       async setLimit(userId, hourlyLimit) {
         if (state === 'here') await ledger.setLimit(userId, hourlyLimit);
       },
+      async setKey(userId, key) {
+        if (state === 'here') await ledger.setKey(userId, key);
+      },
       async raise(raised) {
         if (state === 'here') await ledger.raise(raised);
       },
@@ -53,8 +56,8 @@ export function createHandover(createLedger: () => Ledger, hours: QuotaHours, is
     },
     hours: {
       ...hours,
-      async take(userId, hourlyLimit, seen) {
-        const count = await hours.take(userId, hourlyLimit, seen);
+      async take(userId, hourlyLimit, seen, keyId) {
+        const count = await hours.take(userId, hourlyLimit, seen, keyId);
         // The ledger came back while Postgres counted.
         if (state === 'here') await ledger.raise([count]);
         return count;

@@ -14,7 +14,7 @@ export function createKeyAccess(find: Lookups['find'], clock: () => number): Aut
     clock,
   );
   return async ({ headers }) => {
-    const key = await liveKey(headers.get('x-api-key'), find);
+    const key = await liveKey(headers.get('x-api-key'), find, 'read');
     const waitSeconds = rate.take(key.userId);
     if (waitSeconds > 0) throw new Failure('tooManyRequests', String(READS_PER_SECOND), waitSeconds);
     return key;

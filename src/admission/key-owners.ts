@@ -23,12 +23,18 @@ export interface KeyOwners {
   /** Whose key it is, as Postgres said lately; whether it is still live, the ledger says. Null: Postgres has no such live key. */
   identify(keyHash: string): Promise<KeyRecord | null>;
   /**
-   * The ledger's limit differs from what Postgres said of the key lately. Either a plan was changed without the ledger (sluice user plan,
+   * What the ledger has differs from what Postgres said of the key lately. Either a plan was changed without the ledger (sluice user plan,
    * PLANS, a restored backup), or the ledger knows of a change and this process doesn't. Postgres is asked again, and both take that over.
-   * Without Postgres the ledger's limit counts, until the key is looked up again. Null: Postgres says that the key has ended.
+   * Without Postgres the ledger's word counts, until the key is looked up again. Null: Postgres says that the key has ended.
    */
-  agreedLimit(keyHash: string, owner: KeyRecord, ledgerLimit: number): Promise<number | null>;
+  agreed(keyHash: string, owner: KeyRecord, ledgerLimit: number): Promise<Agreed | null>;
   forget(keyHash: string): void;
+}
+
+export interface Agreed {
+  readonly record: KeyRecord;
+  /** False: Postgres could not be asked. */
+  readonly isFilled: boolean;
 }
 
 /** After this Postgres is asked again, for what other processes did to the key or its plan without the ledger. */
@@ -77,8 +83,9 @@ export function createKeyOwners({ ledger, lookups, fills, clock, onProblem, keys
         owners.delete(keyHash);
         return null;
       }
-      // A plan that was changed without the ledger (sluice user plan).
-      if (record.hourlyLimit !== old.hourlyLimit) await fills.key(keyHash, record).catch(rethrowUnlessAway);
+      // A plan or a key that was changed without the ledger (sluice user plan).
+      if (record.hourlyLimit !== old.hourlyLimit || record.rules?.text !== old.rules?.text)
+        await fills.key(keyHash, record).catch(rethrowUnlessAway);
       return verified(keyHash, record, old.sentAtMs);
     } catch (error) {
       // Postgres can't be asked now. A known key is served without it until it answers. (For an unknown key, the same failure is a 503.)
@@ -108,13 +115,13 @@ export function createKeyOwners({ ledger, lookups, fills, clock, onProblem, keys
       const old = owners.get(keyHash);
       return old === undefined ? await introduce(keyHash) : await refresh(keyHash, old);
     },
-    async agreedLimit(keyHash, owner, ledgerLimit) {
-      const record = await fills.key(keyHash, owner).catch(() => 'unknown' as const);
-      if (record === null) return null;
-      const limit = record === 'unknown' ? ledgerLimit : record.hourlyLimit;
+    async agreed(keyHash, owner, ledgerLimit) {
+      const filled = await fills.key(keyHash, owner).catch(() => 'unknown' as const);
+      if (filled === null) return null;
+      const record = filled === 'unknown' ? { ...owner, hourlyLimit: ledgerLimit } : filled;
       const known = owners.get(keyHash);
-      if (known !== undefined) remember(keyHash, { ...known, hourlyLimit: limit }, known.verifiedAtMs, known.sentAtMs);
-      return limit;
+      if (known !== undefined) remember(keyHash, record, known.verifiedAtMs, known.sentAtMs);
+      return { record, isFilled: filled !== 'unknown' };
     },
     forget: (keyHash) => void owners.delete(keyHash),
   };
@@ -149,7 +156,7 @@ export function createFills({ ledger, lookups, hours, limitOf }: FillParts): Fil
     const token = await ledger.begin(userId);
     const [record, known] = await Promise.all([lookups.find(keyHash), readHours(userId)]);
     if (record === null) return null;
-    const key = { hash: keyHash, keyId };
+    const key = { hash: keyHash, keyId, rules: record.rules };
     // Refused: something changed in between, and the request that needs it asks again.
     const isFilled = await ledger.fill(userId, token, { key, hourlyLimit: record.hourlyLimit, hours: known });
     if (isFilled) await ledger.rememberOwner(keyHash, { userId, keyId });

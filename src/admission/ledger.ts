@@ -1,33 +1,62 @@
 // The ledger of admissions: who may, and how many units this hour has seen; in Redis for many nodes, in memory for one.
+import type { KeyRules } from '../config/key-rules.js';
 import type { KeyOwner, QuotaHour } from './admission.js';
 
-export interface Count {
-  /** Whether a unit was taken. */
-  readonly kind: 'taken' | 'exhausted';
+/** The units of an hour. */
+export interface Tally {
   readonly limit: number;
   /** Units of this hour that the ledger gave, and those of them that came back: both only grow. */
   readonly counted: number;
   readonly returned: number;
   /** Units of this hour that Postgres gave while the ledger was away, without those that came back. */
   readonly direct: number;
+}
+
+/** What the user has of the hour. */
+export interface Count extends Tally {
+  /** Whether a unit was taken. */
+  readonly kind: 'taken' | 'exhausted';
+  /** The same of the key, when it has a limit of its own. */
+  readonly own?: Tally | undefined;
+  /** What the ledger has of the key, as `KeyRules.text`; absent: it may all that its account may. */
+  readonly rules?: string | undefined;
   readonly windowStartSeconds: number;
   /** By the ledger's clock: nodes' clocks may differ, the window must not. */
   readonly nowSeconds: number;
 }
 
 /** Units of the hour that are used. */
-export function usedUnits({ counted, returned, direct }: Pick<Count, 'counted' | 'returned' | 'direct'>): number {
+export function usedUnits({ counted, returned, direct }: Omit<Tally, 'limit'>): number {
   return counted - returned + direct;
 }
 
-/** `missing`: the ledger doesn't know the user or the key, Postgres must be asked. `revoked`: it knows that the key has ended. */
-export type LedgerAnswer = Count | { readonly kind: 'missing' } | { readonly kind: 'revoked' };
+/**
+ * `missing`: the ledger doesn't know the user or the key, Postgres must be asked. `revoked`: it knows that the key has ended. By the rules that
+ * it has, the key's time is over (`expired`), or it is not for scans (`unscoped`).
+ */
+export type LedgerAnswer =
+  | Count
+  | { readonly kind: 'missing' }
+  | { readonly kind: 'revoked' }
+  | { readonly kind: 'expired' | 'unscoped'; readonly rules: string };
+
+export interface LedgerKey {
+  readonly hash: string;
+  readonly keyId: string;
+  readonly rules?: KeyRules | undefined;
+}
 
 export interface Facts {
   /** Null: the user's limit and hours alone. */
-  readonly key: { readonly hash: string; readonly keyId: string } | null;
+  readonly key: LedgerKey | null;
   readonly hourlyLimit: number;
   readonly hours: readonly QuotaHour[];
+}
+
+/** An hour after a unit came back. */
+export interface GivenBack extends Tally {
+  readonly own?: Omit<Tally, 'limit'>;
+  readonly windowStartSeconds: number;
 }
 
 /** Each method is one atomic step. All of them reject with StoreAway, or throw it, when the ledger can't be reached. */
@@ -39,10 +68,10 @@ export interface Ledger {
   take(userId: string, keyHash: string | null): LedgerAnswer | Promise<LedgerAnswer>;
   /** The user's hour as it is, without taking a unit; null: the ledger doesn't know the user. */
   look(userId: string): Promise<Omit<Count, 'kind'> | null>;
-  /** Gives a unit back, never more than were taken; null when the hour is no longer kept. */
-  giveBack(userId: string, windowStartSeconds: number): Promise<Omit<Count, 'kind' | 'nowSeconds'> | null>;
+  /** Gives a unit back, never more than were taken; null when the hour is no longer kept. `keyId`: a key that was counted for itself as well. */
+  giveBack(userId: string, windowStartSeconds: number, keyId?: string): Promise<GivenBack | null>;
   /**
-   * A token for what is about to be read from Postgres. It becomes void when a key of the user is revoked, the limit is set,
+   * A token for what is about to be read from Postgres. It becomes void when a key of the user is revoked or changed, the limit is set,
    * or the ledger loses what it had. So nothing that was read before such a change is filled in after it.
    */
   begin(userId: string): Promise<string>;
@@ -50,6 +79,8 @@ export interface Ledger {
   fill(userId: string, token: string, facts: Facts): Promise<boolean>;
   revoke(userId: string, keyHash: string): Promise<void>;
   setLimit(userId: string, hourlyLimit: number): Promise<void>;
+  /** What a live key may, in the place of what is known of it. */
+  setKey(userId: string, key: LedgerKey): Promise<void>;
   /** Lets the hours of users that the ledger knows grow to what Postgres says. */
   raise(hours: readonly QuotaHour[]): Promise<void>;
   /** Who owned the key when it was last filled in, live or not: for a Postgres that is away. */

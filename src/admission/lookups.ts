@@ -1,10 +1,12 @@
 // Look-ups of keys in Postgres: gathered into batches, few at once, and none that is waited for without an end.
+import { type KeyScope, rulesOf } from '../config/key-rules.js';
 import { limitOf, type Plans } from '../config/plans.js';
 import { Unavailable } from '../errors.js';
 import type { Queries } from '../store/postgres.js';
 import { guarded, STORE_ANSWER_MS } from '../store/store-error.js';
 import { within } from '../waiting/within.js';
 import type { KeyLoader, KeyRecord } from './admission.js';
+import type { LedgerKey } from './ledger.js';
 
 /** Postgres sees so many statements of this process at one time. A client that guesses keys makes batches larger, not more. */
 const BATCHES_MAX = 2;
@@ -109,6 +111,14 @@ export async function recentRevocations(sql: Queries): Promise<{ userId: string;
   return rows.map(({ user_id, hash }) => ({ userId: user_id, keyHash: hash }));
 }
 
+/** What live keys may, of those for which that was changed in the last two days: for a ledger that was away and may not know of it. */
+export async function recentRules(sql: Queries): Promise<{ userId: string; key: LedgerKey }[]> {
+  const rows = await sql<(LookedUp & { hash: string })[]>`
+    SELECT encode(hash, 'hex') AS hash, user_id, id, extract(epoch FROM expires)::bigint AS expires, own_limit AS key_limit, scopes
+    FROM api_keys WHERE rules_changed_at > now() - interval '2 days' AND revoked_at IS NULL`;
+  return rows.map((row) => ({ userId: row.user_id, key: { hash: row.hash, keyId: row.id, rules: rulesIn(row) } }));
+}
+
 interface LookedUp {
   readonly hash: string;
   readonly user_id: string;
@@ -116,21 +126,30 @@ interface LookedUp {
   readonly plan: string;
   readonly own_limit: number | null;
   readonly is_suspended: boolean;
+  readonly expires: string | null;
+  readonly key_limit: number | null;
+  readonly scopes: readonly KeyScope[];
 }
 
-/** Looks live keys up for the admission store, in one statement. */
+/** Looks live keys up for the admission store, in one statement. A key whose time is over isn't a live one. */
 export function createKeyLoader(sql: Queries, plans: Plans): KeyLoader {
   return async (keyHashes) => {
     const rows = await sql<LookedUp[]>`
-      SELECT encode(k.hash, 'hex') AS hash, k.user_id, k.id, u.plan, u.own_limit, u.suspended_at IS NOT NULL AS is_suspended
+      SELECT encode(k.hash, 'hex') AS hash, k.user_id, k.id, u.plan, u.own_limit, u.suspended_at IS NOT NULL AS is_suspended,
+        extract(epoch FROM k.expires)::bigint AS expires, k.own_limit AS key_limit, k.scopes
       FROM (SELECT decode(text, 'hex') AS hash FROM unnest(${[...keyHashes]}::text[]) AS text) asked
-      JOIN api_keys k ON k.hash = asked.hash AND k.revoked_at IS NULL
+      JOIN api_keys k ON k.hash = asked.hash AND k.revoked_at IS NULL AND (k.expires IS NULL OR k.expires > now())
       JOIN users u ON u.id = k.user_id`;
     return new Map(
-      rows.map(({ hash, user_id, id, plan, own_limit: ownLimit, is_suspended: isSuspended }) => [
-        hash,
-        { userId: user_id, keyId: id, hourlyLimit: limitOf(plans, { plan, ownLimit, isSuspended }) },
-      ]),
+      rows.map((row) => {
+        const { hash, user_id: userId, id: keyId, plan, own_limit: ownLimit, is_suspended: isSuspended } = row;
+        const hourlyLimit = limitOf(plans, { plan, ownLimit, isSuspended });
+        return [hash, { userId, keyId, hourlyLimit, rules: rulesIn(row) }];
+      }),
     );
   };
+}
+
+function rulesIn({ expires, key_limit: hourlyLimit, scopes }: Pick<LookedUp, 'expires' | 'key_limit' | 'scopes'>) {
+  return rulesOf({ expiresAtSeconds: expires === null ? null : Number(expires), hourlyLimit, scopes });
 }

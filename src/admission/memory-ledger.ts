@@ -1,20 +1,35 @@
 // The ledger in this process: exact for one node. No step has an await in it, that is what makes it atomic.
 import { uptime } from 'node:os';
+import type { KeyRules } from '../config/key-rules.js';
 import { type RecentTable, recentTable } from '../recent-table.js';
 import { HOUR_SECONDS, type QuotaHour, REMEMBERED_MAX, windowStart } from './admission.js';
-import { type Facts, HOURS_KEPT, type Ledger, RECORD_KEYS_MAX } from './ledger.js';
+import {
+  type Facts,
+  HOURS_KEPT,
+  type Ledger,
+  type LedgerAnswer,
+  type LedgerKey,
+  RECORD_KEYS_MAX,
+  type Tally,
+  usedUnits,
+} from './ledger.js';
 
-interface Hour {
+interface Units {
   counted: number;
   returned: number;
   direct: number;
   directReturned: number;
 }
 
+interface Hour extends Units {
+  /** Of keys that have a limit of their own, by their ids; null: of none. */
+  keys: Map<string, Units> | null;
+}
+
 interface User {
   limit: number | null;
-  /** Key hash to whether it is live. */
-  readonly keys: Map<string, boolean>;
+  /** By their hashes; null: the key has ended. */
+  readonly keys: Map<string, LedgerKey | null>;
   readonly hours: Map<number, Hour>;
   token: number;
 }
@@ -43,7 +58,11 @@ export function createMemoryLedger({ clock, uptimeSeconds = uptime, usersMax }: 
 }
 
 type Users = RecentTable<User>;
-type HourClock = () => { readonly windowStartSeconds: number; readonly nowSeconds: number };
+interface Now {
+  readonly windowStartSeconds: number;
+  readonly nowSeconds: number;
+}
+type HourClock = () => Now;
 
 /** The hour in which units count. One that has begun lasts until it has gone by: a clock that jumps gives nobody units. */
 function createHourClock(clock: () => number, uptimeSeconds: () => number): HourClock {
@@ -72,13 +91,13 @@ function countsOf(users: Users, hourNow: HourClock): Pick<Ledger, 'take' | 'look
     take(userId, keyHash) {
       const user = users.get(userId);
       if (user === undefined || user.limit === null) return { kind: 'missing' };
-      if (keyHash !== null) {
-        const live = user.keys.get(keyHash);
-        if (live === undefined) return { kind: 'missing' };
-        if (!live) return { kind: 'revoked' };
-      }
-      const { windowStartSeconds, nowSeconds } = hourNow();
+      const key = keyHash === null ? null : user.keys.get(keyHash);
+      if (key === undefined) return { kind: 'missing' };
+      if (key === null && keyHash !== null) return { kind: 'revoked' };
+      const now = hourNow();
+      const { windowStartSeconds, nowSeconds } = now;
       const hour = hourOf(user, windowStartSeconds);
+      if (key?.rules !== undefined) return takeByRules(user.limit, hour, key.keyId, key.rules, now);
       const { limit } = user;
       const direct = hour.direct - hour.directReturned;
       const kind = hour.counted - hour.returned + direct < limit ? 'taken' : 'exhausted';
@@ -92,22 +111,51 @@ function countsOf(users: Users, hourNow: HourClock): Pick<Ledger, 'take' | 'look
       const { windowStartSeconds, nowSeconds } = hourNow();
       return { limit: user.limit, ...countsIn(user.hours.get(windowStartSeconds)), windowStartSeconds, nowSeconds };
     },
-    async giveBack(userId, windowStartSeconds) {
+    async giveBack(userId, windowStartSeconds, keyId) {
       const user = users.peek(userId);
       const hour = user?.hours.get(windowStartSeconds);
       if (user === undefined || user.limit === null || hour === undefined) return null;
       hour.returned = Math.min(hour.counted, hour.returned + 1);
-      return { limit: user.limit, ...countsIn(hour), windowStartSeconds };
+      const left = { limit: user.limit, ...countsIn(hour), windowStartSeconds };
+      if (keyId === undefined) return left;
+      const own = unitsOf(hour, keyId);
+      own.returned = Math.min(own.counted, own.returned + 1);
+      return { ...left, own: countsIn(own) };
     },
   };
 }
 
-function countsIn(hour: Hour = { counted: 0, returned: 0, direct: 0, directReturned: 0 }) {
+/** A unit for a key that may less than its account: both counts, or none. */
+function takeByRules(limit: number, hour: Hour, keyId: string, rules: KeyRules, now: Now): LedgerAnswer {
+  const { text } = rules;
+  if (rules.isOver(now.nowSeconds)) return { kind: 'expired', rules: text };
+  if (!rules.allows('scan')) return { kind: 'unscoped', rules: text };
+  const units = rules.hourlyLimit === null ? null : unitsOf(hour, keyId);
+  const hasLeft = units === null || usedUnits(countsIn(units)) < (rules.hourlyLimit ?? 0);
+  const kind = hasLeft && usedUnits(countsIn(hour)) < limit ? 'taken' : 'exhausted';
+  if (kind === 'taken') {
+    hour.counted += 1;
+    if (units !== null) units.counted += 1;
+  }
+  const own: Tally | undefined = units === null ? undefined : { limit: rules.hourlyLimit ?? 0, ...countsIn(units) };
+  return { kind, limit, ...countsIn(hour), own, rules: text, ...now };
+}
+
+function unitsOf(hour: Hour, keyId: string): Units {
+  hour.keys ??= new Map();
+  const known = hour.keys.get(keyId);
+  if (known !== undefined) return known;
+  const fresh = { counted: 0, returned: 0, direct: 0, directReturned: 0 };
+  hour.keys.set(keyId, fresh);
+  return fresh;
+}
+
+function countsIn(hour: Units = { counted: 0, returned: 0, direct: 0, directReturned: 0 }) {
   return { counted: hour.counted, returned: hour.returned, direct: hour.direct - hour.directReturned };
 }
 
 /** What Postgres says of keys, limits and hours. */
-function factsOf(users: Users): Pick<Ledger, 'begin' | 'fill' | 'revoke' | 'setLimit' | 'raise'> {
+function factsOf(users: Users): Pick<Ledger, 'begin' | 'fill' | 'revoke' | 'setLimit' | 'setKey' | 'raise'> {
   let tokens = 0;
 
   function userOf(userId: string): User {
@@ -132,7 +180,7 @@ function factsOf(users: Users): Pick<Ledger, 'begin' | 'fill' | 'revoke' | 'setL
       const user = userOf(userId);
       if (String(user.token) !== token) return false;
       user.limit = hourlyLimit;
-      if (key !== null && !user.keys.has(key.hash)) user.keys.set(key.hash, true);
+      if (key !== null && user.keys.get(key.hash) !== null) user.keys.set(key.hash, key);
       for (const hour of hours) raiseHour(user, hour);
       return true;
     },
@@ -140,12 +188,17 @@ function factsOf(users: Users): Pick<Ledger, 'begin' | 'fill' | 'revoke' | 'setL
       const user = userOf(userId);
       // As in Redis: what is filled in next was read after the key had ended.
       if (user.keys.size > RECORD_KEYS_MAX) user.keys.clear();
-      user.keys.set(keyHash, false);
+      user.keys.set(keyHash, null);
       voidTokens(user);
     },
     async setLimit(userId, hourlyLimit) {
       const user = userOf(userId);
       if (user.limit !== null) user.limit = hourlyLimit;
+      voidTokens(user);
+    },
+    async setKey(userId, key) {
+      const user = userOf(userId);
+      if (user.keys.get(key.hash)) user.keys.set(key.hash, key);
       voidTokens(user);
     },
     async raise(hours) {
@@ -166,13 +219,17 @@ function hourOf(user: User, windowStartSeconds: number): Hour {
     );
     for (const start of farthest.slice(0, user.hours.size - HOURS_KEPT + 1)) user.hours.delete(start);
   }
-  const fresh = { counted: 0, returned: 0, direct: 0, directReturned: 0 };
+  const fresh = { counted: 0, returned: 0, direct: 0, directReturned: 0, keys: null };
   user.hours.set(windowStartSeconds, fresh);
   return fresh;
 }
 
-function raiseHour(user: User, { windowStartSeconds, mirrored, returned, direct, directReturned }: QuotaHour): void {
-  const hour = hourOf(user, windowStartSeconds);
+function raiseHour(
+  user: User,
+  { keyId, windowStartSeconds, mirrored, returned, direct, directReturned }: QuotaHour,
+): void {
+  const all = hourOf(user, windowStartSeconds);
+  const hour = keyId === undefined ? all : unitsOf(all, keyId);
   hour.counted = Math.max(hour.counted, mirrored);
   hour.returned = Math.max(hour.returned, returned);
   hour.direct = Math.max(hour.direct, direct);

@@ -2,11 +2,13 @@
 
 import type { Fragment, Sql } from '../store/postgres.js';
 import { type QuotaHour, usedOf } from './admission.js';
-import { HOURS_KEPT } from './ledger.js';
+import { type GivenBack, HOURS_KEPT } from './ledger.js';
 
-/** What the ledger had counted of a user's hour when it was last asked; it grows. */
+/** What the ledger had counted of an hour when it was last asked; it grows. */
 export interface Seen {
   readonly userId: string;
+  /** Of a key that has a limit of its own. */
+  readonly keyId?: string | undefined;
   readonly windowStartSeconds: number;
   counted: number;
   returned: number;
@@ -18,22 +20,28 @@ export interface DirectCount extends QuotaHour {
 }
 
 export interface QuotaHours {
-  /** The hours of the user next to the present one. */
+  /** The hours of the user next to the present one, and those of their keys. */
   read(userId: string): Promise<QuotaHour[]>;
   /** This hour and those next to it of everybody who had units in them. */
   current(): Promise<QuotaHour[]>;
-  /** Writes what the ledger counted, an hour of a user once; returns the rows as they are now. */
+  /** Writes what the ledger counted, each hour once; returns the rows as they are now. */
   mirror(seen: readonly Seen[]): Promise<QuotaHour[]>;
-  /** Takes one unit here, by Postgres's clock; `seen` is what the ledger had counted as far as this node knows. */
-  take(userId: string, hourlyLimit: number, seen: Seen | null): Promise<DirectCount>;
+  /** Takes one unit of the user here, or of a key of theirs, by Postgres's clock; `seen` is what the ledger had counted as far as this node knows. */
+  take(userId: string, hourlyLimit: number, seen: Seen | null, keyId?: string): Promise<DirectCount>;
   /** Counts a unit that came back beside those that were taken in the same way; null: the hour is gone. */
-  giveBack(userId: string, windowStartSeconds: number, taken: 'mirrored' | 'direct'): Promise<QuotaHour | null>;
+  giveBack(
+    userId: string,
+    windowStartSeconds: number,
+    taken: 'mirrored' | 'direct',
+    keyId?: string,
+  ): Promise<QuotaHour | null>;
   /** Removes hours that nobody can ask for any more. */
   sweep(): Promise<void>;
 }
 
 interface Row {
   readonly user_id: string;
+  readonly key_id: string | null;
   readonly window_start: string;
   readonly mirrored: number;
   readonly returned: number;
@@ -49,88 +57,143 @@ const KEPT_SECONDS = 26 * 3_600;
 const ATTEMPTS = 5;
 
 export function createQuotaHours(sql: Sql): QuotaHours {
-  const columns = sql`user_id, window_start, mirrored, returned, direct, direct_returned`;
+  const counts = sql`window_start, mirrored, returned, direct, direct_returned`;
+  const ofUsers = { table: sql`quota_hours`, columns: sql`user_id, NULL::uuid AS key_id, ${counts}` };
+  const ofKeys = { table: sql`key_hours`, columns: sql`user_id, key_id, ${counts}` };
   const thisHour = sql`floor(extract(epoch FROM now()))::bigint / 3600 * 3600`;
   const nowSeconds = sql`floor(extract(epoch FROM now()))::bigint AS now_seconds`;
+  const isCurrent = sql`window_start BETWEEN extract(epoch FROM now()) - ${CURRENT_SECONDS} AND extract(epoch FROM now()) + ${CURRENT_SECONDS}`;
+
+  /** The hours of a user or of a key: their table, and which of its rows they are. */
+  function hoursOf(userId: string, keyId: string | undefined): Place {
+    if (keyId === undefined) {
+      const owner = sql`SELECT id, ${thisHour} FROM users WHERE id = ${userId}`;
+      return { ...ofUsers, isTheirs: sql`user_id = ${userId}`, first: sql`(user_id, window_start) ${owner}` };
+    }
+    const owner = sql`SELECT user_id, id, ${thisHour} FROM api_keys WHERE id = ${keyId}`;
+    return { ...ofKeys, isTheirs: sql`key_id = ${keyId}`, first: sql`(user_id, key_id, window_start) ${owner}` };
+  }
 
   return {
     async read(userId) {
-      const rows = await sql<Row[]>`
-        SELECT ${columns} FROM quota_hours WHERE user_id = ${userId}
-        ORDER BY abs(window_start - extract(epoch FROM now())) LIMIT ${HOURS_KEPT}`;
-      return rows.map(hourOf);
+      const [hours, current] = await Promise.all([
+        sql<Row[]>`
+          SELECT ${ofUsers.columns} FROM quota_hours WHERE user_id = ${userId}
+          ORDER BY abs(window_start - extract(epoch FROM now())) LIMIT ${HOURS_KEPT}`,
+        sql<Row[]>`SELECT ${ofKeys.columns} FROM key_hours WHERE user_id = ${userId} AND ${isCurrent}`,
+      ]);
+      return [...hours, ...current].map(hourOf);
     },
     async current() {
       const rows = await sql<Row[]>`
-        SELECT ${columns} FROM quota_hours
-        WHERE window_start BETWEEN extract(epoch FROM now()) - ${CURRENT_SECONDS}
-          AND extract(epoch FROM now()) + ${CURRENT_SECONDS}`;
+        SELECT ${ofUsers.columns} FROM quota_hours WHERE ${isCurrent}
+        UNION ALL SELECT ${ofKeys.columns} FROM key_hours WHERE ${isCurrent}`;
       return rows.map(hourOf);
     },
     async mirror(seen) {
-      if (seen.length === 0) return [];
-      // All nodes write in the same order: two of them must not wait for each other's rows.
-      const rows = seen.toSorted((one, other) =>
-        one.userId === other.userId
-          ? one.windowStartSeconds - other.windowStartSeconds
-          : one.userId < other.userId
-            ? -1
-            : 1,
-      );
-      const written = await sql<Row[]>`
-        INSERT INTO quota_hours AS q (user_id, window_start, mirrored, returned)
-        SELECT u.id, s.window_start, s.counted, s.returned
-        FROM unnest(${rows.map(({ userId }) => userId)}::uuid[], ${rows.map((row) => row.windowStartSeconds)}::bigint[],
-          ${rows.map(({ counted }) => counted)}::integer[], ${rows.map(({ returned }) => returned)}::integer[])
-          WITH ORDINALITY AS s (user_id, window_start, counted, returned, place)
-        JOIN users u ON u.id = s.user_id
-        ORDER BY s.place
-        ON CONFLICT (user_id, window_start) DO UPDATE
-          SET mirrored = greatest(q.mirrored, excluded.mirrored), returned = greatest(q.returned, excluded.returned)
-        RETURNING ${columns}`;
-      return written.map(hourOf);
+      const written = await Promise.all([
+        mirrorOfUsers(sql, ofUsers.columns, seen),
+        mirrorOfKeys(sql, ofKeys.columns, seen),
+      ]);
+      return written.flat().map(hourOf);
     },
-    async take(userId, hourlyLimit, seen) {
+    async take(userId, hourlyLimit, seen, keyId) {
       const { mirrored, returned } = raisedBy(sql, seen);
-      const hour = sql`user_id = ${userId} AND window_start = ${thisHour}`;
+      const { table, columns, isTheirs, first } = hoursOf(userId, keyId);
+      const hour = sql`${isTheirs} AND window_start = ${thisHour}`;
       for (let attempt = 0; attempt < ATTEMPTS; attempt += 1) {
         // Postgres judges the newest version of the row, under its lock: that is what makes it exact.
         const [taken] = await sql<(Row & { now_seconds: string })[]>`
-          UPDATE quota_hours SET direct = direct + 1, mirrored = ${mirrored}, returned = ${returned}
+          UPDATE ${table} SET direct = direct + 1, mirrored = ${mirrored}, returned = ${returned}
           WHERE ${hour} AND ${mirrored} - ${returned} + direct - direct_returned < ${hourlyLimit}::integer
           RETURNING ${columns}, ${nowSeconds}`;
         if (taken !== undefined) return { ...hourOf(taken), kind: 'taken', nowSeconds: Number(taken.now_seconds) };
-        const made = await sql`
-          INSERT INTO quota_hours (user_id, window_start) SELECT id, ${thisHour} FROM users WHERE id = ${userId}
-          ON CONFLICT DO NOTHING RETURNING user_id`;
+        const made = await sql`INSERT INTO ${table} ${first} ON CONFLICT DO NOTHING RETURNING user_id`;
         if (made.length > 0) continue;
         const [full] = await sql<(Row & { now_seconds: string })[]>`
-          SELECT user_id, window_start, ${mirrored} AS mirrored, ${returned} AS returned, direct, direct_returned, ${nowSeconds}
-          FROM quota_hours WHERE ${hour}`;
+          SELECT ${columns}, ${mirrored} AS mirrored, ${returned} AS returned, ${nowSeconds} FROM ${table} WHERE ${hour}`;
         // A unit may have come back, or the hour have ended, between the statements.
         if (full === undefined || usedOf(hourOf(full)) < hourlyLimit) continue;
         return { ...hourOf(full), kind: 'exhausted', nowSeconds: Number(full.now_seconds) };
       }
       throw new Error('The hour could not be counted: its row came and went');
     },
-    async giveBack(userId, windowStartSeconds, taken) {
+    async giveBack(userId, windowStartSeconds, taken, keyId) {
       const counted =
         taken === 'direct'
           ? sql`direct_returned = least(direct, direct_returned + 1)`
           : sql`returned = least(mirrored, returned + 1)`;
+      const { table, columns, isTheirs } = hoursOf(userId, keyId);
       const [row] = await sql<Row[]>`
-        UPDATE quota_hours SET ${counted}
-        WHERE user_id = ${userId} AND window_start = ${windowStartSeconds}
-        RETURNING ${columns}`;
+        UPDATE ${table} SET ${counted} WHERE ${isTheirs} AND window_start = ${windowStartSeconds} RETURNING ${columns}`;
       return row === undefined ? null : hourOf(row);
     },
     async sweep() {
       // The oldest hour alone: while the clock is far ahead, for a while, the others stay.
-      await sql`
-        DELETE FROM quota_hours WHERE window_start = (SELECT min(window_start) FROM quota_hours)
-          AND window_start < extract(epoch FROM now()) - ${KEPT_SECONDS}`;
+      for (const { table } of [ofUsers, ofKeys]) {
+        await sql`
+          DELETE FROM ${table} WHERE window_start = (SELECT min(window_start) FROM ${table})
+            AND window_start < extract(epoch FROM now()) - ${KEPT_SECONDS}`;
+      }
     },
   };
+}
+
+interface Place {
+  readonly table: Fragment;
+  readonly columns: Fragment;
+  readonly isTheirs: Fragment;
+  /** Its row in this hour, for an INSERT. */
+  readonly first: Fragment;
+}
+
+async function mirrorOfUsers(sql: Sql, columns: Fragment, seen: readonly Seen[]): Promise<readonly Row[]> {
+  const rows = inOrder(seen.filter(({ keyId }) => keyId === undefined));
+  if (rows.length === 0) return [];
+  return await sql<Row[]>`
+    INSERT INTO quota_hours AS q (user_id, window_start, mirrored, returned)
+    SELECT u.id, s.window_start, s.counted, s.returned
+    FROM unnest(${rows.map(({ userId }) => userId)}::uuid[], ${rows.map((row) => row.windowStartSeconds)}::bigint[],
+      ${rows.map(({ counted }) => counted)}::integer[], ${rows.map(({ returned }) => returned)}::integer[])
+      WITH ORDINALITY AS s (user_id, window_start, counted, returned, place)
+    JOIN users u ON u.id = s.user_id
+    ORDER BY s.place
+    ON CONFLICT (user_id, window_start) DO UPDATE
+      SET mirrored = greatest(q.mirrored, excluded.mirrored), returned = greatest(q.returned, excluded.returned)
+    RETURNING ${columns}`;
+}
+
+async function mirrorOfKeys(sql: Sql, columns: Fragment, seen: readonly Seen[]): Promise<readonly Row[]> {
+  const rows = inOrder(seen.filter(({ keyId }) => keyId !== undefined));
+  if (rows.length === 0) return [];
+  return await sql<Row[]>`
+    INSERT INTO key_hours AS q (key_id, user_id, window_start, mirrored, returned)
+    SELECT k.id, k.user_id, s.window_start, s.counted, s.returned
+    FROM unnest(${rows.map(({ keyId = '' }) => keyId)}::uuid[], ${rows.map((row) => row.windowStartSeconds)}::bigint[],
+      ${rows.map(({ counted }) => counted)}::integer[], ${rows.map(({ returned }) => returned)}::integer[])
+      WITH ORDINALITY AS s (key_id, window_start, counted, returned, place)
+    JOIN api_keys k ON k.id = s.key_id
+    ORDER BY s.place
+    ON CONFLICT (key_id, window_start) DO UPDATE
+      SET mirrored = greatest(q.mirrored, excluded.mirrored), returned = greatest(q.returned, excluded.returned)
+    RETURNING ${columns}`;
+}
+
+/** All nodes write in the same order: two of them must not wait for each other's rows. */
+function inOrder(seen: readonly Seen[]): Seen[] {
+  return seen.toSorted((one, other) => {
+    const [first, second] = [one.keyId ?? one.userId, other.keyId ?? other.userId];
+    if (first === second) return one.windowStartSeconds - other.windowStartSeconds;
+    return first < second ? -1 : 1;
+  });
+}
+
+/** What the ledger had counted when a unit came back, as it is mirrored. */
+export function seenIn(userId: string, keyId: string | undefined, left: GivenBack): Seen[] {
+  const { own, windowStartSeconds, counted, returned } = left;
+  const ofAccount = { userId, windowStartSeconds, counted, returned };
+  if (own === undefined || keyId === undefined) return [ofAccount];
+  return [ofAccount, { userId, keyId, windowStartSeconds, counted: own.counted, returned: own.returned }];
 }
 
 /** The counts of a row, or what this node saw of its hour where that is newer. */
@@ -144,7 +207,8 @@ function raisedBy(sql: Sql, seen: Seen | null): { readonly mirrored: Fragment; r
   };
 }
 
-function hourOf({ user_id, window_start, mirrored, returned, direct, direct_returned }: Row): QuotaHour {
+function hourOf({ user_id, key_id, window_start, mirrored, returned, direct, direct_returned }: Row): QuotaHour {
   const windowStartSeconds = Number(window_start);
-  return { userId: user_id, windowStartSeconds, mirrored, returned, direct, directReturned: direct_returned };
+  const hour = { userId: user_id, windowStartSeconds, mirrored, returned, direct, directReturned: direct_returned };
+  return key_id === null ? hour : { ...hour, keyId: key_id };
 }

@@ -8,12 +8,12 @@ import type { QuotaHours, Seen } from './quota-hours.js';
 type Counted = Pick<Count, 'windowStartSeconds' | 'counted' | 'returned'>;
 
 export interface QuotaMirror {
-  /** The ledger's newest count of a user. */
-  saw(userId: string, count: Counted): void;
+  /** The ledger's newest count of a user, or of a key that has a limit of its own. */
+  saw(userId: string, count: Counted, keyId?: string): void;
   /** The same after a unit came back, which is copied at once: a process that is killed must not take it again. */
-  returned(userId: string, count: Counted): void;
+  returned(userId: string, count: Counted, keyId?: string): void;
   /** The newest count that this node knows of. */
-  seen(userId: string): Seen | null;
+  seen(userId: string, keyId?: string): Seen | null;
   /** Copies what is new; keeps it when Postgres can't take it. Rejects then. */
   flush(): Promise<void>;
   /** Copies nothing more by itself. */
@@ -92,11 +92,13 @@ export function createQuotaMirror(hours: QuotaHours, options: QuotaMirrorOptions
   }
 
   /** Answers of one hour may come in another order than they were given; the next hour may be another one in both directions. */
-  function saw(userId: string, { windowStartSeconds, counted, returned }: Counted): void {
-    const known = newest.get(userId);
+  function saw(userId: string, { windowStartSeconds, counted, returned }: Counted, keyId?: string): void {
+    // Both are UUIDs, which nothing else has.
+    const name = keyId ?? userId;
+    const known = newest.get(name);
     if (known?.windowStartSeconds !== windowStartSeconds) {
-      const seen = { userId, windowStartSeconds, counted, returned };
-      newest.set(userId, seen);
+      const seen = { userId, keyId, windowStartSeconds, counted, returned };
+      newest.set(name, seen);
       keep(seen);
     } else if (counted > known.counted || returned > known.returned) {
       raise(known, counted, returned);
@@ -108,11 +110,11 @@ export function createQuotaMirror(hours: QuotaHours, options: QuotaMirrorOptions
   copying.unref();
   return {
     saw,
-    returned(userId, count) {
-      saw(userId, count);
+    returned(userId, count, keyId) {
+      saw(userId, count, keyId);
       soon ??= setTimeout(copy, RETURNED_MS).unref();
     },
-    seen: (userId) => newest.peek(userId) ?? null,
+    seen: (userId, keyId) => newest.peek(keyId ?? userId) ?? null,
     flush,
     stop() {
       clearInterval(copying);
@@ -130,7 +132,7 @@ function raise(seen: Seen, counted: number, returned: number): void {
 function onceEach(all: Iterable<Seen>): Seen[] {
   const hours = new Map<string, Seen>();
   for (const seen of all) {
-    const name = `${seen.userId} ${seen.windowStartSeconds}`;
+    const name = `${seen.keyId ?? seen.userId} ${seen.windowStartSeconds}`;
     const known = hours.get(name);
     if (known === undefined) hours.set(name, { ...seen });
     else raise(known, seen.counted, seen.returned);

@@ -4,13 +4,14 @@ import { z } from 'zod';
 import type { RedisCommands } from '../store/redis/redis.js';
 import { inBatches } from '../waiting/batches.js';
 import type { QuotaHour } from './admission.js';
-import { type Count, type Ledger, type LedgerAnswer, RECORD_SECONDS } from './ledger.js';
+import { type Count, type Ledger, type LedgerAnswer, type LedgerKey, RECORD_SECONDS, type Tally } from './ledger.js';
 import {
   beginScript,
   fillScript,
   giveBackScript,
   raiseScript,
   revokeScript,
+  setKeyScript,
   setLimitScript,
   takeScript,
 } from './redis-scripts.js';
@@ -23,7 +24,11 @@ export interface RedisLedgerOptions {
 /** Owners are read only while Postgres is away; nodes say them again every hour of use, so they outlive the user's record. */
 const OWNER_SECONDS = RECORD_SECONDS + 2 * 3600;
 
-const giveBackReply = z.union([z.tuple([]), z.tuple([z.int(), z.int(), z.int(), z.int()])]);
+const giveBackReply = z.union([
+  z.tuple([]),
+  z.tuple([z.int(), z.int(), z.int(), z.int()]),
+  z.tuple([z.int(), z.int(), z.int(), z.int(), z.int(), z.int(), z.int()]),
+]);
 const ownerReply = z.object({ userId: z.string(), keyId: z.string() });
 
 export function createRedisLedger(redis: RedisCommands, options: RedisLedgerOptions = {}): Ledger {
@@ -35,17 +40,21 @@ export function createRedisLedger(redis: RedisCommands, options: RedisLedgerOpti
   return {
     take: takes.take,
     look: async (userId) => hourOf(await redis.run(takeScript, recordOf(userId), '', offset(), 0)),
-    async giveBack(userId, windowStartSeconds) {
-      const reply = giveBackReply.parse(await redis.run(giveBackScript, recordOf(userId), windowStartSeconds));
+    async giveBack(userId, windowStartSeconds, keyId = '') {
+      const answer = await redis.run(giveBackScript, recordOf(userId), windowStartSeconds, keyId);
+      const reply = giveBackReply.parse(answer);
       if (reply.length === 0) return null;
       const [limit, counted, returned, direct] = reply;
-      return { limit, counted, returned, direct, windowStartSeconds };
+      const left = { limit, counted, returned, direct, windowStartSeconds };
+      if (reply.length === 4) return left;
+      return { ...left, own: { counted: reply[4], returned: reply[5], direct: reply[6] } };
     },
     async begin(userId) {
       return z.string().parse(await redis.run(beginScript, recordOf(userId), randomUUID()));
     },
     async fill(userId, token, { key, hourlyLimit, hours }) {
-      const facts = [token, key?.hash ?? '', key?.keyId ?? '', hourlyLimit, ...hours.flatMap(fieldsOf)];
+      const named = key === null ? ['', ''] : [key.hash, keyText(key)];
+      const facts = [token, ...named, hourlyLimit, ...hours.flatMap(fieldsOf)];
       return (await redis.run(fillScript, recordOf(userId), ...facts)) === 1;
     },
     async revoke(userId, keyHash) {
@@ -53,6 +62,9 @@ export function createRedisLedger(redis: RedisCommands, options: RedisLedgerOpti
     },
     async setLimit(userId, hourlyLimit) {
       await redis.run(setLimitScript, recordOf(userId), hourlyLimit, randomUUID());
+    },
+    async setKey(userId, key) {
+      await redis.run(setKeyScript, recordOf(userId), key.hash, keyText(key), randomUUID());
     },
     async raise(hours) {
       const step = (hour: QuotaHour) => redis.run(raiseScript, recordOf(hour.userId), ...fieldsOf(hour));
@@ -77,8 +89,15 @@ function ownerKey(keyHash: string): string {
   return `sluice:k:${keyHash}`;
 }
 
-function fieldsOf({ windowStartSeconds, mirrored, returned, direct, directReturned }: QuotaHour): number[] {
-  return [windowStartSeconds, mirrored, returned, direct, directReturned];
+/** What the record has of a live key. */
+function keyText({ keyId, rules }: LedgerKey): string {
+  return rules === undefined ? keyId : `${keyId} ${rules.text}`;
+}
+
+function fieldsOf(hour: QuotaHour): (string | number)[] {
+  const { keyId, windowStartSeconds, mirrored, returned, direct, directReturned } = hour;
+  const name = keyId === undefined ? windowStartSeconds : `${windowStartSeconds}:${keyId}`;
+  return [name, mirrored, returned, direct, directReturned];
 }
 
 /** Takes the units that one user asks for in one turn of the event loop in one step. Half of the cost of a step is the same for any number. */
@@ -102,7 +121,11 @@ interface Group {
 }
 
 const refusedReply = z.union([z.literal(2), z.literal(3)]);
+const boundedReply = z.tuple([z.union([z.literal(4), z.literal(5)]), z.string()]);
 const countedReply = z.tuple([z.int().min(0), z.int(), z.int(), z.int(), z.int(), z.int(), z.int()]);
+/** What follows it for a key with rules. */
+const ownReply = z.tuple([z.string(), z.int(), z.int(), z.int(), z.int()]);
+const COUNTED_LENGTH = 7;
 
 /** `together` lets the steps that are begun in it travel as one. */
 export function createTakeBatcher(step: TakeStep, together: (send: () => void) => void): TakeBatcher {
@@ -153,11 +176,26 @@ function answersOf(reply: unknown, asked: number): (index: number) => LedgerAnsw
     const kind = refusedReply.parse(reply) === 3 ? 'revoked' : 'missing';
     return () => ({ kind });
   }
-  const [taken, limit, countedAfter, returned, direct, windowStartSeconds, nowSeconds] = countedReply.parse(reply);
+  if (reply.length === 2) {
+    const [refusal, rules] = boundedReply.parse(reply);
+    return () => ({ kind: refusal === 4 ? 'expired' : 'unscoped', rules });
+  }
+  const counts = reply.length === COUNTED_LENGTH ? reply : reply.slice(0, COUNTED_LENGTH);
+  const [taken, limit, countedAfter, returned, direct, windowStartSeconds, nowSeconds] = countedReply.parse(counts);
   if (taken > asked) throw new Error(`${taken} units were taken, ${asked} asked for`);
-  return (index) => {
-    const isTaken = index < taken;
-    const counted = isTaken ? countedAfter - taken + index + 1 : countedAfter;
-    return { kind: isTaken ? 'taken' : 'exhausted', limit, counted, returned, direct, windowStartSeconds, nowSeconds };
+  const after = (index: number, count: number): number => (index < taken ? count - taken + index + 1 : count);
+  const countOf = (index: number): Count => {
+    const kind = index < taken ? 'taken' : 'exhausted';
+    return { kind, limit, counted: after(index, countedAfter), returned, direct, windowStartSeconds, nowSeconds };
   };
+  if (counts === reply) return countOf;
+  const [rules, ...own] = ownReply.parse(reply.slice(COUNTED_LENGTH));
+  return (index) => {
+    const tally = tallyOf(own);
+    return { ...countOf(index), rules, own: tally && { ...tally, counted: after(index, tally.counted) } };
+  };
+}
+
+function tallyOf([limit, counted, returned, direct]: [number, number, number, number]): Tally | undefined {
+  return limit === -1 ? undefined : { limit, counted, returned, direct };
 }

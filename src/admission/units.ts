@@ -2,9 +2,9 @@
 import { recentTable } from '../recent-table.js';
 import { guarded, STORE_ANSWER_MS, StoreAway } from '../store/store-error.js';
 import { within } from '../waiting/within.js';
-import { type QuotaState, quotaState, type UserAdmission, usedOf } from './admission.js';
+import { type QuotaHour, type QuotaState, quotaState, type UserAdmission, usedOf } from './admission.js';
 import { type Count, type Ledger, usedUnits } from './ledger.js';
-import type { QuotaHours } from './quota-hours.js';
+import type { DirectCount, QuotaHours } from './quota-hours.js';
 import type { QuotaMirror } from './quota-mirror.js';
 
 export interface UnitParts {
@@ -23,12 +23,14 @@ export interface Units {
   /** What the ledger has counted. */
   counted(owner: Owner, count: Count): UserAdmission;
   /** Of any process: one that the ledger has counted, as nearly all are. */
-  giveBack(userId: string, windowStartSeconds: number): Promise<void>;
-  /** The ledger is away: Postgres counts, from what this node and the mirror know. */
-  takeDirectly(owner: Owner, hourlyLimit: number): Promise<UserAdmission>;
+  giveBack(userId: string, windowStartSeconds: number, keyId: string | null): Promise<void>;
+  /** The ledger is away: Postgres counts, from what this node and the mirror know. `ownLimit`: of the key alone; null: it has none. */
+  takeDirectly(owner: Owner, hourlyLimit: number, ownLimit: number | null): Promise<UserAdmission>;
 }
 
-export function createUnits({ ledger, hours, mirror, onProblem }: UnitParts): Units {
+export function createUnits(parts: UnitParts): Units {
+  const { hours, mirror, onProblem } = parts;
+
   /** A unit that can't be given back must not cost the answer. */
   async function refunded(work: Promise<QuotaState | null>): Promise<QuotaState | null> {
     return await within(work, STORE_ANSWER_MS).catch((error: unknown) => {
@@ -37,50 +39,120 @@ export function createUnits({ ledger, hours, mirror, onProblem }: UnitParts): Un
     });
   }
 
+  /** A unit of the key itself, for one that has a limit of its own. */
+  async function takeOwn(userId: string, { keyId, limit }: Bounded): Promise<DirectCount> {
+    return await guarded(hours.take(userId, limit, mirror.seen(userId, keyId), keyId));
+  }
+
   return {
     counted({ userId, keyId }, count) {
       mirror.saw(userId, count);
-      const { windowStartSeconds } = count;
-      const quota = quotaState(count.limit, usedUnits(count), windowStartSeconds);
-      if (count.kind === 'exhausted') return exhausted(quota, count.nowSeconds);
-      const giveBack = async (): Promise<QuotaState | null> => {
-        const left = await ledger.giveBack(userId, windowStartSeconds).catch(awayIfAway);
-        if (left === 'away') {
-          // The ledger learns of it when it is back.
-          const hour = await hours.giveBack(userId, windowStartSeconds, 'mirrored');
-          return hour === null ? null : quotaState(count.limit, usedOf(hour), windowStartSeconds);
-        }
-        if (left === null) return null;
-        mirror.returned(userId, left);
-        return quotaState(left.limit, usedUnits(left), windowStartSeconds);
-      };
-      return { outcome: 'admitted', userId, keyId, quota, refund: () => refunded(giveBack()) };
-    },
-    async giveBack(userId, windowStartSeconds) {
-      const left = await ledger.giveBack(userId, windowStartSeconds).catch(awayIfAway);
-      if (left !== 'away' && left !== null) {
-        mirror.returned(userId, left);
-        return;
+      const { own, windowStartSeconds } = count;
+      let quota = quotaState(count.limit, usedUnits(count), windowStartSeconds);
+      let key: Bounded | null = null;
+      if (own !== undefined && keyId !== null) {
+        key = { keyId, limit: own.limit };
+        mirror.saw(userId, { ...own, windowStartSeconds }, keyId);
+        quota = tighter(quota, quotaState(own.limit, usedUnits(own), windowStartSeconds));
       }
-      // A ledger that has lost what it knew has it from there.
-      const hour = await guarded(hours.giveBack(userId, windowStartSeconds, 'mirrored'));
-      if (hour !== null) await ledger.raise([hour]).catch(awayIfAway);
+      if (count.kind === 'exhausted') return exhausted(quota, count.nowSeconds);
+      return { outcome: 'admitted', userId, keyId, quota, refund: () => refunded(giveBack(parts, userId, count, key)) };
     },
-    async takeDirectly({ userId, keyId }, hourlyLimit) {
+    giveBack: (userId, windowStartSeconds, keyId) => giveBackOf(parts, userId, windowStartSeconds, keyId ?? undefined),
+    async takeDirectly({ userId, keyId }, hourlyLimit, ownLimit) {
+      const key = keyId === null || ownLimit === null ? null : { keyId, limit: ownLimit };
+      const own = key && (await takeOwn(userId, key));
+      const ownQuota = own && key && stateIn(own, key.limit);
+      if (own?.kind === 'exhausted' && ownQuota !== null) return exhausted(ownQuota, own.nowSeconds);
       const count = await guarded(hours.take(userId, hourlyLimit, mirror.seen(userId)));
       const { windowStartSeconds, nowSeconds } = count;
-      const quota = quotaState(hourlyLimit, usedOf(count), windowStartSeconds);
-      if (count.kind === 'exhausted') return exhausted(quota, nowSeconds);
-      const giveBack = async (): Promise<QuotaState | null> => {
-        const left = await hours.giveBack(userId, windowStartSeconds, 'direct');
-        if (left === null) return null;
-        // It may be back by now, and have what Postgres counted.
-        await ledger.raise([left]).catch(awayIfAway);
-        return quotaState(hourlyLimit, usedOf(left), windowStartSeconds);
+      const quota = stateIn(count, hourlyLimit);
+      const giveOwnBack = async () =>
+        key && own && (await giveBackDirectly(parts, userId, key.limit, own.windowStartSeconds, key.keyId));
+      if (count.kind === 'exhausted') {
+        await guarded(giveOwnBack());
+        return exhausted(quota, nowSeconds);
+      }
+      const back = async (): Promise<QuotaState | null> => {
+        const left = await giveBackDirectly(parts, userId, hourlyLimit, windowStartSeconds);
+        const ownLeft = await giveOwnBack();
+        return left && tighter(left, ownLeft);
       };
-      return { outcome: 'admitted', userId, keyId, quota, refund: () => refunded(giveBack()) };
+      return { outcome: 'admitted', userId, keyId, quota: tighter(quota, ownQuota), refund: () => refunded(back()) };
     },
   };
+}
+
+/** `key`: it was counted for itself as well, against that limit. */
+async function giveBack(
+  { ledger, hours, mirror }: UnitParts,
+  userId: string,
+  { limit, windowStartSeconds }: Count,
+  key: Bounded | null,
+) {
+  const left = await ledger.giveBack(userId, windowStartSeconds, key?.keyId).catch(awayIfAway);
+  if (left === 'away') {
+    // The ledger learns of it when it is back.
+    const hour = await hours.giveBack(userId, windowStartSeconds, 'mirrored');
+    const own = key && (await hours.giveBack(userId, windowStartSeconds, 'mirrored', key.keyId));
+    return hour && tighter(stateIn(hour, limit), own && stateIn(own, key.limit));
+  }
+  if (left === null) return null;
+  mirror.returned(userId, left);
+  const quota = quotaState(left.limit, usedUnits(left), windowStartSeconds);
+  if (key === null || left.own === undefined) return quota;
+  mirror.returned(userId, { ...left.own, windowStartSeconds }, key.keyId);
+  return tighter(quota, quotaState(key.limit, usedUnits(left.own), windowStartSeconds));
+}
+
+async function giveBackDirectly(
+  { ledger, hours }: UnitParts,
+  userId: string,
+  limit: number,
+  windowStartSeconds: number,
+  keyId?: string,
+) {
+  const left = await hours.giveBack(userId, windowStartSeconds, 'direct', keyId);
+  if (left === null) return null;
+  // It may be back by now, and have what Postgres counted.
+  await ledger.raise([left]).catch(awayIfAway);
+  return stateIn(left, limit);
+}
+
+/** A key that has no limit of its own has no count, and nothing comes back to it. */
+async function giveBackOf(
+  { ledger, hours, mirror }: UnitParts,
+  userId: string,
+  windowStartSeconds: number,
+  keyId?: string,
+) {
+  const left = await ledger.giveBack(userId, windowStartSeconds, keyId).catch(awayIfAway);
+  if (left !== 'away' && left !== null) {
+    mirror.returned(userId, left);
+    if (left.own !== undefined && left.own.counted > 0)
+      mirror.returned(userId, { ...left.own, windowStartSeconds }, keyId);
+    return;
+  }
+  // A ledger that has lost what it knew has it from there.
+  for (const each of keyId === undefined ? [undefined] : [undefined, keyId]) {
+    const hour = await guarded(hours.giveBack(userId, windowStartSeconds, 'mirrored', each));
+    if (hour !== null) await ledger.raise([hour]).catch(awayIfAway);
+  }
+}
+
+/** A key that has a limit of its own. */
+interface Bounded {
+  readonly keyId: string;
+  readonly limit: number;
+}
+
+function stateIn(hour: QuotaHour, limit: number): QuotaState {
+  return quotaState(limit, usedOf(hour), hour.windowStartSeconds);
+}
+
+/** What a client may still do: the key's own count where that ends sooner, or at the same time. */
+function tighter(account: QuotaState, own: QuotaState | null): QuotaState {
+  return own !== null && own.remaining <= account.remaining ? own : account;
 }
 
 function exhausted(quota: QuotaState, nowSeconds: number): UserAdmission {

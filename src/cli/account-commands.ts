@@ -6,6 +6,7 @@ import { StoreError } from '../store/store-error.js';
 import { environmentHelp } from './output.js';
 import { Refusal } from './refusal.js';
 import { findService } from './service-place.js';
+import type { NewKeyOptions } from './users.js';
 
 const COMMON_HELP = `
 Works on the store of a service, beside running servers or without them, and never makes one: on DATABASE_URL, or on what the service in DATA_DIR
@@ -197,10 +198,13 @@ function addKeyCommands(key: Command, run: Run): void {
     .description('make an API key and print its value, once')
     .argument('<email>', 'whose key it is')
     .requiredOption('--name <name>', 'what the key is called, 1 to 100 characters')
+    .option('--expires <time>', 'UTC, such as 2030-01-31T00:00:00; from then on the key is refused')
+    .option('--hourly-limit <scans>', 'scans per hour of this key alone')
+    .option('--scopes <scopes>', 'what it is for: scan, read, or both with a comma between them', 'scan,read')
     .option(...JSON_OPTION)
     .option(...DATA_DIR_OPTION)
     .addHelpText('after', COMMON_HELP)
-    .action((email: string, options: Common & { name: string }) =>
+    .action((email: string, options: Common & Omit<NewKeyOptions, 'email'>) =>
       run(options, async (config) => (await import('./users.js')).createUserKey(config, { email, ...options })),
     );
   key

@@ -2,11 +2,13 @@
 import { randomBytes } from 'node:crypto';
 import { userInfo } from 'node:os';
 import type { z } from 'zod';
+import { LimitFields, limitsIn } from '../account/key-fields.js';
 import { createdView, listedView } from '../account/key-routes.js';
-import { createKeyWithinLimit, endKey, LIVE_KEYS_MAX, listKeys } from '../account/keys.js';
+import { createKeyWithinLimit, endKey, LIVE_KEYS_MAX, listKeys, NO_LIMITS } from '../account/keys.js';
 import { hashPassword } from '../account/passwords.js';
 import { endOtherSessions } from '../account/sessions.js';
 import {
+  allowanceOf,
   changeUser,
   createUser,
   EmailField,
@@ -22,7 +24,7 @@ import {
   userView,
 } from '../account/users.js';
 import type { Config } from '../config/config.js';
-import { freePlanOf, planNamed } from '../config/plans.js';
+import { freePlanOf, limitOf, planNamed } from '../config/plans.js';
 import { Failure } from '../errors.js';
 import { type Actor, record } from '../operator/audit.js';
 import type { Sql } from '../store/postgres.js';
@@ -147,7 +149,7 @@ export function unknownUser(email: string): Refusal {
 }
 
 /** The text as the field takes it; throws Refusal with what is wrong. */
-export function checked(what: string, field: z.ZodType<string>, text: string): string {
+export function checked<Value>(what: string, field: z.ZodType<Value>, text: unknown): Value {
   const parsed = field.safeParse(text);
   if (parsed.success) return parsed.data;
   throw new Refusal(`${what} ${parsed.error.issues.map(({ message }) => message).join(', ')}`);
@@ -175,14 +177,31 @@ export function print(text: string): void {
   process.stdout.write(text);
 }
 
-export async function createUserKey(
-  config: Config,
-  options: Output & { readonly email: string; readonly name: string },
-): Promise<void> {
+export interface NewKeyOptions extends Output {
+  readonly email: string;
+  readonly name: string;
+  readonly expires?: string;
+  readonly hourlyLimit?: string;
+  readonly scopes: string;
+}
+
+export async function createUserKey(config: Config, options: NewKeyOptions): Promise<void> {
   const name = checked('--name', SomeNameField, options.name);
+  const { expires, hourlyLimit, scopes } = options;
+  const fields = {
+    expires: checked('--expires', LimitFields.expires, expires),
+    hourlyLimit: checked(
+      '--hourly-limit',
+      LimitFields.hourlyLimit,
+      hourlyLimit === undefined ? undefined : Number(hourlyLimit),
+    ),
+    scopes: checked('--scopes', LimitFields.scopes, scopes.split(',')),
+  };
   const key = await withStore(config, async (sql) => {
     const user = await userOf(sql, options.email);
-    const key = await createKeyWithinLimit(sql, { userId: user.id, name });
+    const within = { hourlyLimit: limitOf(config.plans, allowanceOf(user)), nowMs: Date.now() };
+    const limits = { ...NO_LIMITS, ...limitsOf(fields, within) };
+    const key = await createKeyWithinLimit(sql, { userId: user.id, name, limits });
     if (key !== null) {
       await record(sql, commandActor(), { action: 'key.create', target: user, detail: { key: key.keyId, name } });
     }
@@ -193,15 +212,25 @@ export async function createUserKey(
   print(`The key, which is not shown again: ${key.value}\nIts uuid: ${key.keyId}\n`);
 }
 
+/** What is wrong is said as of any other option. */
+function limitsOf(...given: Parameters<typeof limitsIn>): ReturnType<typeof limitsIn> {
+  try {
+    return limitsIn(...given);
+  } catch (error) {
+    if (!(error instanceof Failure)) throw error;
+    throw new Refusal(error.message);
+  }
+}
+
 export async function showKeys(config: Config, options: Output & { readonly email: string }): Promise<void> {
   const keys = await withStore(config, async (sql) => await listKeys(sql, (await userOf(sql, options.email)).id));
   const views = keys.map((key) => listedView(key, null));
   if (options.json) return print(`${safeJson(views)}\n`);
-  const rows = views.map(({ uuid, name, value, creationDate, lastUse }) => [
+  const rows = views.map(({ uuid, name, value, creationDate, lastUse, expires, hourlyLimit, scopes }) => [
     ...[uuid, name, value, creationDate],
-    lastUse ?? 'never',
+    ...[lastUse ?? 'never', expires ?? 'never', hourlyLimit ?? "the account's", scopes.join(',')],
   ]);
-  print(table(['UUID', 'NAME', 'VALUE', 'CREATED (UTC)', 'LAST USE (UTC)'], rows));
+  print(table(['UUID', 'NAME', 'VALUE', 'CREATED (UTC)', 'LAST USE (UTC)', 'EXPIRES (UTC)', 'SCANS/H', 'FOR'], rows));
 }
 
 export async function revokeUserKey(config: Config, options: Output & { readonly key: string }): Promise<void> {

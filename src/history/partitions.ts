@@ -40,6 +40,9 @@ export async function partition({ sql, retentionDays, now, onRetention }: Partit
     FROM retire_scan_month(${today}, ${retentionDays})`;
   if (retired === undefined) return;
   const { dropped, announced } = retired;
-  if (dropped !== null) onRetention('dropped', dropped);
+  if (dropped !== null) {
+    await sql`DELETE FROM key_days WHERE day < ${`${dropped}-01`}::date + interval '1 month'`;
+    onRetention('dropped', dropped);
+  }
   if (announced !== null) onRetention('announced', announced);
 }

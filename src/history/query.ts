@@ -5,6 +5,8 @@ import { wireDay, wireTime } from '../wire-time.js';
 import { protocols } from './scan-row.js';
 import { SEARCH_ROWS, type SortField, sortFields, verdicts } from './stats.js';
 
+/** Days of one answer about a key. */
+const USAGE_DAYS_MAX = 366;
 const SIZE_MAX = 200;
 /** Far beyond what anybody has rows for, and with a size a number that is exact. */
 const PAGE_MAX = 999_999_999;
@@ -189,6 +191,10 @@ export const waitQuery = z.strictObject({
   wait: integer(0, 60, 0).describe(
     'Seconds to wait for the end of a scan that was accepted with 202. Over it is answered as it is then.',
   ),
+});
+
+export const keyUsageQuery = z.strictObject({
+  days: integer(1, USAGE_DAYS_MAX, 30).describe('So many, with today as the last one.'),
 });
 
 export const noQuery = z.strictObject({});

@@ -9,6 +9,7 @@ import type { SqlOf } from '../store/postgres.js';
 import { guarded } from '../store/store-error.js';
 import { createDetailRoute } from './detail-route.js';
 import { createExportRoute, type ExportLog } from './export-route.js';
+import { createKeyUsageRoute } from './key-usage-route.js';
 import type { PendingScans } from './pending-scans.js';
 import { donutQuery, donutRange, noQuery, pageQuery } from './query.js';
 import { createScanFinder, type OnItsWay } from './scan-finder.js';
@@ -30,6 +31,7 @@ export function createHistoryRoutes({ sqlOf, now, onItsWay, pending, log }: Hist
   return [
     createDetailRoute(createScanFinder({ sqlOf, now, onItsWay, pending })),
     createExportRoute({ sqlOf, log, onItsWay }),
+    createKeyUsageRoute({ sqlOf, onItsWay }),
     {
       method: 'GET',
       path: '/web/scans/stats',

@@ -94,7 +94,14 @@ async function insertRows(sql: Queries, rows: readonly ScanRow[], areNew: boolea
       ) AS given (id, user_id, last_update_ms, filename, duration_ms, virus_name, env, status, error, engine, size_bytes,
         sha256, notices, key_id, metadata, url, signatures, protocol)
       ${areNew ? sql`` : sql`ON CONFLICT (user_id, id, creation_date) DO NOTHING`}
-      RETURNING user_id, creation_date, status, infected
+      RETURNING user_id, key_id, creation_date, status, infected
+    ), of_keys AS (
+      INSERT INTO key_days (user_id, key_id, day, clean, infected, failed)
+      SELECT user_id, key_id, (creation_date AT TIME ZONE 'UTC')::date AS day, count(*) FILTER (WHERE status = 200 AND NOT infected),
+        count(*) FILTER (WHERE status = 200 AND infected), count(*) FILTER (WHERE status <> 200)
+      FROM added WHERE key_id IS NOT NULL GROUP BY user_id, key_id, day ORDER BY user_id, key_id, day
+      ON CONFLICT (user_id, key_id, day) DO UPDATE SET clean = key_days.clean + excluded.clean,
+        infected = key_days.infected + excluded.infected, failed = key_days.failed + excluded.failed
     )
     INSERT INTO scan_days (user_id, day, status, infected, scans)
     SELECT user_id, (creation_date AT TIME ZONE 'UTC')::date AS day, status, infected, count(*)

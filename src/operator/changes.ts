@@ -151,6 +151,7 @@ export async function eraseScans(sql: Queries, signal: AbortSignal): Promise<num
       erased += count;
     }
     await sql`DELETE FROM scan_days WHERE user_id = ${id}`;
+    await sql`DELETE FROM key_days WHERE user_id = ${id}`;
     await sql`DELETE FROM quota_hours WHERE user_id = ${id}`;
   }
   return erased;

@@ -326,7 +326,7 @@ function createServing(
           routes,
           tellOfSurprises(log),
           // A client without a key learns nothing of what there is.
-          { prefix: '/api/', check: ({ headers }) => liveKey(headers.get('x-api-key'), findKey) },
+          { prefix: '/api/', check: ({ headers }) => liveKey(headers.get('x-api-key'), findKey, null) },
         ),
         onEnd(exchange, status) {
           if (log.isLevelEnabled('debug')) log.debug({ ...about(exchange), status }, 'request');

@@ -5,7 +5,7 @@ import type { AdmissionStore } from '../admission/admission.js';
 import { type AdmissionParts, createAdmissions } from '../admission/admissions.js';
 import { createHandover } from '../admission/handover.js';
 import type { Ledger } from '../admission/ledger.js';
-import { createKeyLoader, createLookups, type Lookups, recentRevocations } from '../admission/lookups.js';
+import { createKeyLoader, createLookups, type Lookups, recentRevocations, recentRules } from '../admission/lookups.js';
 import { createMemoryLedger } from '../admission/memory-ledger.js';
 import { createQuotaHours, type QuotaHours } from '../admission/quota-hours.js';
 import { createRedisLedger } from '../admission/redis-ledger.js';
@@ -120,10 +120,11 @@ async function admissionInRedis(common: Common, url: string, sql: Sql): Promise<
 }
 
 /**
- * Writes to Redis what happened while it was away: first keys that ended, the last one first, then units that Postgres counted. When
+ * Writes to Redis what happened while it was away: first keys that ended, the last one first, then what other keys may, then units that Postgres counted. When
  * Redis is used again before all is written, the rest follows; until then nodes ask Postgres for what they haven't asked in the last seconds.
  */
 export async function reconcileLedger(ledger: Ledger, hours: QuotaHours, sql: Sql): Promise<void> {
   await inBatches(await recentRevocations(sql), ({ userId, keyHash }) => ledger.revoke(userId, keyHash));
+  await inBatches(await recentRules(sql), ({ userId, key }) => ledger.setKey(userId, key));
   await ledger.raise(await hours.current());
 }

@@ -15,6 +15,9 @@ const Key = z.strictObject({
   value: z.string(),
   creationDate: z.string().regex(/^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d$/),
   lastUse: z.string().nullable(),
+  expires: z.string().nullable(),
+  hourlyLimit: z.int().nullable(),
+  scopes: z.array(z.string()),
 });
 type Key = z.infer<typeof Key>;
 
@@ -97,6 +100,69 @@ onEachStore(async (t, store) => {
     };
     t.equal((await fetch(`http://127.0.0.1:${dashboard.port}/web/keys`, form)).status, 415);
     t.equal((await list(dashboard, ada)).length, 5);
+    t.same(dashboard.surprises, []);
+  });
+
+  t.test('a key is renamed and bounded; what is left out stays, and the nodes are told of what it may', async (t) => {
+    const { sql } = await open(t, await store.target(t));
+    const [ada, eve] = [await newUser(sql, 'ada@example.com'), await newUser(sql, 'eve@example.com')];
+    const told: unknown[] = [];
+    let isAway = false;
+    const dashboard = await startDashboard(t, {
+      sql,
+      admission: {
+        async setKeyLimits(key, limits) {
+          if (isAway) throw new Unavailable('nodesNotReached');
+          told.push({ ...key, limits });
+        },
+      },
+    });
+    const bounded = { name: 'n', expires: '2099-01-31T10:00:00', hourlyLimit: 7, scopes: ['read'] };
+    t.match((await dashboard.ask(ada, 'POST', '/web/keys', bounded)).body, bounded);
+    const { uuid, value } = await create(dashboard, ada, 'one');
+    const change = async (body: unknown, who = ada, id = uuid) => dashboard.ask(who, 'PUT', `/web/keys/${id}`, body);
+    t.match(await change({ name: ' two ' }), {
+      status: 200,
+      body: { name: 'two', expires: null, scopes: ['scan', 'read'] },
+    });
+    t.same(told, [], 'a name is nothing to admission');
+    t.match(await change({ expires: bounded.expires, scopes: ['scan'] }), { body: { name: 'two', hourlyLimit: null } });
+    t.match(await change({ name: null, hourlyLimit: 50 }), {
+      body: { name: 'two', expires: bounded.expires, hourlyLimit: 50 },
+    });
+    const limits = { expiresAtSeconds: Date.UTC(2099, 0, 31, 10) / 1000, hourlyLimit: 50, scopes: ['scan'] };
+    t.same(told.at(-1), { userId: ada, keyId: uuid, keyHash: hashOfKey(value), limits });
+    const found = (await createKeyLoader(sql, plans)([hashOfKey(value)])).get(hashOfKey(value));
+    t.match(found?.rules, limits);
+    isAway = true;
+    t.match(await change({ expires: null, hourlyLimit: null, scopes: null }), { status: 503 });
+    t.match((await list(dashboard, ada))[0], { expires: null, hourlyLimit: null, scopes: ['scan', 'read'] });
+    t.equal((await change({ name: 'three' })).status, 200, 'which needs no node');
+    isAway = false;
+    await sql`UPDATE api_keys SET expires = now() - interval '1 second' WHERE id = ${uuid}`;
+    t.same(await createKeyLoader(sql, plans)([hashOfKey(value)]), new Map(), 'its time is over');
+    t.equal((await list(dashboard, ada)).length, 2, 'and it is listed');
+    t.match(await change({ expires: null }), { status: 200 });
+    t.match(told.at(-1), { limits: { expiresAtSeconds: null } });
+    for (const [body, message] of [
+      [{}, /^Send at least one of/],
+      [{ expires: '2020-01-01T00:00:00' }, /^expires: must be in the future$/],
+      [{ expires: '2099-02-30T00:00:00' }, /^expires: must be a UTC time/],
+      [{ expires: '2099-01-01' }, /^expires: must be a UTC time/],
+      [{ hourlyLimit: 51 }, /^hourlyLimit: must be at most 50, which the account has$/],
+      [{ hourlyLimit: 0 }, /^hourlyLimit: must be at least 1/],
+      [{ hourlyLimit: 1.5 }, /^hourlyLimit: must be an integer/],
+      [{ scopes: [] }, /^scopes: /],
+      [{ scopes: ['scan', 'scan'] }, /^scopes: must have each only once$/],
+      [{ scopes: ['admin'] }, /^scopes.0: must be one of scan, read$/],
+      [{ value: 'x' }, /^unknown: value/],
+    ] as const) {
+      t.match(await change(body), { status: 400, body: { error: 'Bad request', message } }, JSON.stringify(body));
+    }
+    t.match(await change({ name: 'x' }, eve), notFound, "somebody else's");
+    t.match(await change({ name: 'x' }, ada, 'nothing'), notFound);
+    await dashboard.ask(ada, 'DELETE', `/web/keys/${uuid}`);
+    t.match(await change({ name: 'x' }), notFound, 'it has ended');
     t.same(dashboard.surprises, []);
   });
 

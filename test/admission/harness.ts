@@ -43,9 +43,9 @@ export type Find = (keyHash: string) => Promise<KeyRecord | null>;
 
 /** Makes nodes at that kind of ledger, or at the one that is given. */
 export function nodesAt(t: Subtest, ledgerAt: LedgerAt) {
-  return (find: Find, clock = { nowMs: SOON_MS }, ledger?: Ledger): TestNode => {
+  return (find: Find, clock = { nowMs: SOON_MS }, ledger?: Ledger, kept?: TestNode['hours']): TestNode => {
     const now = () => clock.nowMs;
-    const hours = createHours(now);
+    const hours = kept ?? createHours(now);
     const store = createTestAdmissions({ load: loaderOf(find), clock: now, ledger: ledger ?? ledgerAt(now), hours });
     t.teardown(() => store.stop());
     return { store, hours, clock };

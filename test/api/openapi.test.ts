@@ -104,6 +104,11 @@ t.test('the OpenAPI document', async (t) => {
     return id;
   }
 
+  async function madeKey(): Promise<string> {
+    const made = await send('post', '/web/keys', { ...asJson({ name: 'another' }), status: 201 });
+    return z.object({ uuid: z.string() }).parse(await made.json()).uuid;
+  }
+
   const asJson = (value: unknown): Pick<Sent, 'body' | 'headers'> => ({
     body: JSON.stringify(value),
     headers: { ...me, ...json },
@@ -214,7 +219,17 @@ t.test('the OpenAPI document', async (t) => {
         status: 403,
       },
     ],
+    'put /web/keys/{uuid}': [
+      { path: `/web/keys/${await madeKey()}`, ...asJson({ scopes: ['read'], hourlyLimit: 9 }), status: 200 },
+      { path: `/web/keys/${unknownId}`, ...asJson({ name: 'two' }), status: 404 },
+      { path: `/web/keys/${unknownId}`, ...asJson({ scopes: [] }), status: 400 },
+    ],
     'delete /web/keys/{uuid}': [{ path: `/web/keys/${unknownId}`, headers: me, status: 404 }],
+    'get /web/keys/{uuid}/usage': [
+      { path: `/web/keys/${await madeKey()}/usage`, headers: me, status: 200 },
+      { path: `/web/keys/${unknownId}/usage?days=x`, headers: me, status: 400 },
+      { path: `/web/keys/${unknownId}/usage`, headers: me, status: 404 },
+    ],
     'get /web/users/me': [{ headers: me, status: 200 }],
     'put /web/users/me': [
       { ...asJson({ name: 'Ada' }), status: 200 },

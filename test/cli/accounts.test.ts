@@ -48,7 +48,7 @@ const User = z.object({
   ...{ id: z.uuid(), email: z.string(), name: z.string(), role: z.enum(['user', 'operator']) },
   ...{ plan: z.string(), hourlyLimit: z.int() },
 });
-const Key = z.object({ uuid: z.uuid(), name: z.string(), value: z.string(), lastUse: z.string().nullable() });
+const Key = z.looseObject({ uuid: z.uuid(), name: z.string(), value: z.string(), lastUse: z.string().nullable() });
 
 async function scan(url: string, key: string): Promise<number> {
   const body = new FormData();
@@ -135,6 +135,21 @@ t.test('on Postgres', async (t) => {
       [['key', 'create', 'x@example.com', '--name', 'one'], '', 'No account has the address x@example.com'],
       [['key', 'create', 'ada@example.com', '--name', ' '], '', '--name must not be empty\n'],
       [['key', 'create', 'ada@example.com'], '', 'error: required option'],
+      [
+        ['key', 'create', 'ada@example.com', '--name', 'x', '--scopes', 'all'],
+        '',
+        '--scopes must be one of scan, read\n',
+      ],
+      [
+        ['key', 'create', 'ada@example.com', '--name', 'x', '--hourly-limit', '1000000'],
+        '',
+        'hourlyLimit: must be at most',
+      ],
+      [
+        ['key', 'create', 'ada@example.com', '--name', 'x', '--expires', '2020-01-01T00:00:00'],
+        '',
+        'expires: must be in the',
+      ],
       [['key', 'revoke', 'f'.repeat(32)], '', 'There is no such live key; `sluice key list EMAIL`'],
       [['key', 'revoke', "' OR 1=1"], '', 'There is no such live key'],
       [['user', 'add'], '', 'error: missing required argument'],
@@ -163,10 +178,17 @@ t.test('on Postgres', async (t) => {
     const [, value = '', uuid = ''] = /shown again: ([0-9a-f]{32})\nIts uuid: ([0-9a-f-]{36})\n$/.exec(stdout) ?? [];
     const list = await sluice(env, ['key', 'list', 'ada@example.com']);
     t.notMatch(list.stdout, value);
-    t.match(list.stdout, /^UUID {34}NAME {3}VALUE {29}CREATED \(UTC\) {8}LAST USE \(UTC\)\n/);
+    t.match(
+      list.stdout,
+      /^UUID {34}NAME {3}VALUE {29}CREATED \(UTC\) {8}LAST USE \(UTC\) {2}EXPIRES \(UTC\) {2}SCANS\/H {8}FOR\n/,
+    );
     t.match(list.stdout, `${uuid}  first  ${value.slice(0, 4)}${'*'.repeat(24)}${value.slice(-4)}  20`);
     const second = await json(env, ['key', 'create', 'ada@example.com', '--name', 'second'], Key);
     t.match(second, { name: 'second', value: /^[0-9a-f]{32}$/, lastUse: null });
+    const limits = ['--expires', '2099-01-31T00:00:00', '--hourly-limit', '3', '--scopes', 'read'];
+    const third = await json(env, ['key', 'create', 'ada@example.com', '--name', 'third', ...limits], Key);
+    t.match(third, { expires: '2099-01-31T00:00:00', hourlyLimit: 3, scopes: ['read'] });
+    await sluice(env, ['key', 'revoke', third.uuid]);
     const ended = await sluice(env, ['key', 'revoke', uuid]);
     t.match(ended, {
       code: 0,

@@ -42,6 +42,14 @@ async function wrongCounts(sql: Sql): Promise<unknown[]> {
         FROM scans GROUP BY 1, 2, 3, 4
       ) AS counted FULL JOIN scan_days USING (user_id, day, status, infected)
       WHERE counted.scans IS DISTINCT FROM scan_days.scans`),
+    ...(await sql`
+      SELECT * FROM (
+        SELECT user_id, key_id, (creation_date AT TIME ZONE 'UTC')::date AS day, count(*) FILTER (WHERE status = 200 AND NOT infected) AS clean,
+          count(*) FILTER (WHERE status = 200 AND infected) AS infected, count(*) FILTER (WHERE status <> 200) AS failed
+        FROM scans WHERE key_id IS NOT NULL GROUP BY 1, 2, 3
+      ) AS counted FULL JOIN key_days USING (user_id, key_id, day)
+      WHERE (counted.clean, counted.infected, counted.failed)
+        IS DISTINCT FROM (key_days.clean::bigint, key_days.infected::bigint, key_days.failed::bigint)`),
   ];
 }
 
@@ -67,7 +75,7 @@ onEachStore(async (t, store) => {
   // One database for all: an embedded one takes seconds to come up.
   t.beforeEach(async () => {
     for (const name of await partitionsOf(sql)) await sql.unsafe(`DROP TABLE ${name}`);
-    await sql`TRUNCATE scan_days, scan_retention`;
+    await sql`TRUNCATE scan_days, key_days, scan_retention`;
   });
 
   t.test('what has looked is kept with the row, for those that a weaker engine has answered', async (t) => {
@@ -241,6 +249,12 @@ onEachStore(async (t, store) => {
     t.equal(await lastUse(sql, other), '2026-11-21T12:00:01.000Z');
     await save([useAt(other, '2026-11-21T12:00:01.900Z')]);
     t.equal(await lastUse(sql, other), '2026-11-21T12:00:01.000Z', 'once a second, which is what lists show');
+    t.strictSame(await wrongCounts(sql), []);
+    t.same(
+      [...(await sql`SELECT clean, infected, failed FROM key_days WHERE key_id = ${one}`)],
+      [{ clean: 3, infected: 0, failed: 1 }],
+      'each scan of a key once',
+    );
   });
 
   t.test('a key that has ended or gone meanwhile does not come back, and its scans are kept', async (t) => {

@@ -156,6 +156,7 @@ export const scanOperation: Operation = {
     'keyInvalid',
     'conflict',
     'accountSuspended',
+    'scopeMissing',
     ...uploadErrors,
     'acceptedTooLarge',
     'bodyTooLarge',

@@ -45,7 +45,7 @@ export function createScanRoutes(parts: ScanRouteParts): ScanRoutes {
 
   async function scanOnce(exchange: Exchange, { kept, findKey }: Once): Promise<Reply | null> {
     const header = exchange.headers.get('x-api-key');
-    const { userId } = await liveKey(header, findKey);
+    const { userId } = await liveKey(header, findKey, 'scan');
     const claimed = await kept.claim(userId, idempotencyKeyOf(exchange), () => exchange.isGone());
     exchange.vouch();
     const accepting = acceptingFor(exchange);
@@ -115,6 +115,8 @@ function admit(exchange: Exchange, scan: HttpScan, asked: Access): Reply | null 
     case 'keyInvalid':
     case 'accountSuspended':
       throw new Failure(asked.outcome);
+    case 'scopeMissing':
+      throw new Failure(asked.outcome, 'scan');
     case 'exhausted':
       scan.drop();
       return exhaustedReply(asked);

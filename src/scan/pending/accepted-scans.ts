@@ -87,7 +87,7 @@ function createUpkeep({ table, store, history, giveBack, onProblem }: AcceptedSc
 
   /** There won't be a verdict. */
   async function giveUp(scan: Accepted, error: string): Promise<void> {
-    if (await table.claimReturn(scan.id)) await giveBack(scan.userId, scan.windowStartSeconds);
+    if (await table.claimReturn(scan.id)) await giveBack(scan.userId, scan.windowStartSeconds, scan.keyId);
     history.append({
       row: () => failedRow(scan, UNAVAILABLE, error, Date.now()),
       onRecorded: () => undefined,

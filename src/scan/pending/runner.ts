@@ -1,4 +1,5 @@
 // Scans accepted scans: a few at a time, the accounts in turn, and again when the service could not, until there is a verdict or it gives up.
+import type { AdmissionStore } from '../../admission/admission.js';
 import { messageOfError } from '../../error-text.js';
 import type { PendingScan as Accepted, PendingScans } from '../../history/pending-scans.js';
 import type { Admitted, ScanParts } from '../scan.js';
@@ -10,7 +11,7 @@ export interface RunnerOptions {
   readonly table: Pick<PendingScans, 'began' | 'claimReturn'>;
   readonly read: (id: string) => AsyncIterable<Buffer>;
   /** Gives a unit back into its hour. */
-  readonly giveBack: (userId: string, windowStartSeconds: number) => Promise<void>;
+  readonly giveBack: AdmissionStore['giveBack'];
   readonly limitBytes: number;
   /** At a time: what waits behind them waits here, not before those who wait for an answer. */
   readonly atOnce: number;
@@ -131,7 +132,7 @@ export class Runner implements PendingOwner {
       async refund() {
         try {
           // Said before it is done: a process that dies between the two costs a unit, and gives none twice.
-          if (await table.claimReturn(id)) await giveBack(userId, windowStartSeconds);
+          if (await table.claimReturn(id)) await giveBack(userId, windowStartSeconds, keyId);
         } catch (error) {
           onProblem(`A unit could not be given back: ${messageOfError(error)}`);
         }
