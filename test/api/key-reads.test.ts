@@ -27,6 +27,7 @@ const fields = [
   'signatures',
   'key',
   'url',
+  'protocol',
   'metadata',
   'creationDate',
   'lastUpdate',
