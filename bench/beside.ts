@@ -232,7 +232,7 @@ const options: Options = command.opts();
 const folder = await mkdtemp(join(tmpdir(), 'sluice-beside-'));
 try {
   const database = join(folder, 'database');
-  await makeDatabase(resolve(options.database), 0, database);
+  await makeDatabase(resolve(options.database), {}, database);
   const scenario = { name: '1KB', files: { kind: 'unique', sizeBytes: 1024 } } as const;
   const small = await makeFileSet(scenario, folder, async () => () => true);
   for (const name of Object.keys(cases).filter((one): one is CaseName => one in cases)) {

@@ -1,5 +1,5 @@
 // A folder of signatures for the bench: those of a given folder, unpacked, and generated hashes to the wanted size.
-import { createHash } from 'node:crypto';
+import { type Cipher, createCipheriv, createHash } from 'node:crypto';
 import { createReadStream, createWriteStream } from 'node:fs';
 import { copyFile, mkdir, open, readdir } from 'node:fs/promises';
 import { join } from 'node:path';
@@ -7,9 +7,23 @@ import { pipeline } from 'node:stream/promises';
 import { createGunzip } from 'node:zlib';
 
 const LINES_PER_WRITE = 10_000;
+const MD5_BYTES = 16;
+const SHA256_BYTES = 32;
+/** Of the official hashes, about every fifth is a SHA-256. */
+const ONE_SHA256_OF = 5;
 
-/** Copies the folder's files, `.gz` unpacked, without what is in folders of it, which no engine reads either, and adds `hashes` made-up SHA-256 signatures. */
-export async function makeDatabase(source: string, hashes: number, target: string): Promise<void> {
+/** How many signatures are made up. */
+export interface Generated {
+  /** SHA-256 of whole files, in one file of their own. */
+  readonly hashes?: number;
+  /** Of whole files, as the official databases have them: MD5 and SHA-256, in plain files. */
+  readonly fileHashes?: number;
+  /** Of sections of Windows programs, likewise. */
+  readonly sectionHashes?: number;
+}
+
+/** Copies the folder's files, `.gz` unpacked, without what is in folders of it, which no engine reads either, and adds signatures that are made up. */
+export async function makeDatabase(source: string, generated: Generated, target: string): Promise<void> {
   await mkdir(target);
   for (const entry of await readdir(source, { withFileTypes: true })) {
     if (entry.isDirectory()) continue;
@@ -21,16 +35,52 @@ export async function makeDatabase(source: string, hashes: number, target: strin
       await pipeline(createReadStream(path), createGunzip(), unpacked);
     }
   }
-  if (hashes === 0) return;
-  const file = await open(join(target, 'generated.hsb'), 'w');
-  let lines: string[] = [];
-  for (let index = 0; index < hashes; index += 1) {
+  const { hashes = 0, fileHashes = 0, sectionHashes = 0 } = generated;
+  await writeLines(join(target, 'generated.hsb'), hashes, (index) => {
     const digest = createHash('sha256').update(`bench ${index}`).digest('hex');
-    lines.push(`${digest}:${1_000 + (index % 1_000_000)}:Bench.Generated-${index}:73\n`);
-    if (lines.length === LINES_PER_WRITE || index === hashes - 1) {
-      await file.write(lines.join(''));
-      lines = [];
-    }
+    return `${digest}:${1_000 + (index % 1_000_000)}:Bench.Generated-${index}:73`;
+  });
+  await writeMixed(target, ['hdb', 'hsb'], fileHashes, (digest, size, name) => `${digest}:${size}:${name}`);
+  await writeMixed(target, ['mdb', 'msb'], sectionHashes, (digest, size, name) => `${size}:${digest}:${name}`);
+}
+
+type Line = (digest: string, size: number, name: string) => string;
+
+async function writeMixed(
+  target: string,
+  [md5, sha256]: readonly [string, string],
+  count: number,
+  line: Line,
+): Promise<void> {
+  const shaCount = Math.floor(count / ONE_SHA256_OF);
+  for (const [kind, bytes, lines] of [
+    [md5, MD5_BYTES, count - shaCount],
+    [sha256, SHA256_BYTES, shaCount],
+  ] as const) {
+    // As random as hashes are, the same in each run, and faster than hashes.
+    const random: Cipher = createCipheriv(
+      'aes-128-ctr',
+      createHash('md5').update(kind).digest(),
+      Buffer.alloc(MD5_BYTES),
+    );
+    await writeLines(join(target, `mixed.${kind}`), lines, (index) => {
+      const digest = random.update(Buffer.alloc(bytes)).toString('hex');
+      const functionLevel = bytes === MD5_BYTES ? '' : ':73';
+      return `${line(digest, 512 + (index % 1_000_000), `Win.Trojan.Generated-${kind}-${index}`)}${functionLevel}`;
+    });
   }
-  await file.close();
+}
+
+async function writeLines(path: string, count: number, line: (index: number) => string): Promise<void> {
+  if (count === 0) return;
+  const file = await open(path, 'w');
+  try {
+    for (let index = 0; index < count; ) {
+      const lines: string[] = [];
+      for (; lines.length < LINES_PER_WRITE && index < count; index += 1) lines.push(line(index));
+      await file.write(`${lines.join('\n')}\n`);
+    }
+  } finally {
+    await file.close();
+  }
 }

@@ -114,7 +114,7 @@ async function main(): Promise<void> {
   const folder = await mkdtemp(join(tmpdir(), 'sluice-bench-gates-'));
   try {
     const [database, store] = [join(folder, 'database'), join(folder, 'gates')];
-    await makeDatabase(source, hashes, database);
+    await makeDatabase(source, { hashes }, database);
     const { files } = await prepareGates([database], store);
     if (files === null) throw new Error('no signature of this database has a gate');
     const floods = makeFloods(files.gates, folder);

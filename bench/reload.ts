@@ -106,7 +106,7 @@ function row(name: string, rounds: readonly Measurement[]): string {
 
 async function measure(given: Settings, folder: string): Promise<void> {
   const databaseDirectory = join(folder, 'database');
-  await makeDatabase(resolve(given.database), given.hashes, databaseDirectory);
+  await makeDatabase(resolve(given.database), { hashes: given.hashes }, databaseDirectory);
   const scenario = scenarios.find(({ name }) => name === given.only);
   if (scenario === undefined) throw new Error(`There is no scenario ${given.only}`);
   const sluice = await startSluice({ databaseDirectory, threads: given.threads, folder }, given.connections, {

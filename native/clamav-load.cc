@@ -4,10 +4,12 @@
 #include <dirent.h>
 #include <link.h>
 
+#include <algorithm>
 #include <array>
 #include <chrono>
 #include <cstring>
 #include <mutex>
+#include <optional>
 #include <string_view>
 #include <system_error>
 
@@ -53,6 +55,14 @@ struct Loading {
   const std::string* trigger = nullptr;
   bool out_of_memory = false;
   std::string refused_name;
+  // Signatures that were met, of about so many; 0: nobody asks.
+  uint64_t met = 0;
+  uint64_t expected = 0;
+
+  void Count() {
+    constexpr uint64_t kBetweenSteps = 1024;
+    if (expected > 0 && ++met % kBetweenSteps == 0) observer.progress(Phase::kLoad, std::min(met, expected - 1), expected);
+  }
 };
 
 // Programs are asked for by the names of their files, then by those of the logical signatures that make them run.
@@ -99,6 +109,7 @@ int OnSignature(const char* kind, const char* name, unsigned int unofficial, voi
   constexpr int kLeaveOut = 1;
   auto* loading = static_cast<Loading*>(context);
   loading->observer.step();
+  loading->Count();
   try {
     if (name != nullptr && (!IsUtf8(name) || std::string_view(name).starts_with(gates::kPrefix))) {
       loading->refused_name = name;
@@ -111,10 +122,9 @@ int OnSignature(const char* kind, const char* name, unsigned int unofficial, voi
   }
 }
 
-template <Phase phase>
-cl_error_t OnProgress(size_t total, size_t done, void* context) {
+cl_error_t OnCompiled(size_t total, size_t done, void* context) {
   const LoadObserver& observer = static_cast<Loading*>(context)->observer;
-  observer.progress(phase, done, total);
+  observer.progress(Phase::kCompile, done, total);
   observer.step();
   return CL_SUCCESS;
 }
@@ -126,7 +136,12 @@ std::string Reason(std::string reason, const std::vector<std::string>& messages)
   return reason;
 }
 
+// Of these versions it is known that nothing but the count of signatures asks whether a file has ended.
+bool OnlyCountAsks() { return std::string_view(cl_retver()).starts_with("1.4."); }
+
 cl_error_t LoadPath(cl_engine* engine, const std::string& path, unsigned int* count, unsigned int more_options = 0) {
+  std::optional<files::NothingLeft> uncounted;
+  if (OnlyCountAsks()) uncounted.emplace();
   return cl_load(path.c_str(), engine, count, CL_DB_STDOPT | more_options);
 }
 
@@ -233,9 +248,9 @@ class Loader {
  public:
   Loader(const LoadRequest& request, const LoadObserver& observer, uint64_t epoch, gates::Names* behind_gates)
       : request_(request),
-        facts_{epoch, cl_retver(), 0, request.signature_version, 0, {}},
+        facts_{epoch, cl_retver(), 0, 0, {}},
         listening_(listener_),
-        loading_{observer, behind_gates, Taken::kAll, 0, 0, nullptr, false, {}},
+        loading_{observer, behind_gates, Taken::kAll, 0, 0, nullptr, false, {}, 0, 0},
         engine_(cl_engine_new()) {
     try {
       quota::Watch(request.temporary_directory, request.limits.max_temporary_bytes);
@@ -245,14 +260,14 @@ class Loader {
     if (!engine_) throw LoadError("Not enough memory for an engine");
     ClamavEngine::Configure(engine_.get(), request);
     cl_engine_set_clcb_sigload(engine_.get(), OnSignature, &loading_);
-    cl_engine_set_clcb_sigload_progress(engine_.get(), OnProgress<Phase::kLoad>, &loading_);
-    cl_engine_set_clcb_engine_compile_progress(engine_.get(), OnProgress<Phase::kCompile>, &loading_);
   }
 
   void TakeDirectories() {
     if (request_.single_pass) MatchInOnePass();
     loading_.taken = loading_.behind_gates == nullptr ? Taken::kAll : Taken::kUngated;
+    cl_engine_set_clcb_engine_compile_progress(engine_.get(), OnCompiled, &loading_);
     LoadIgnoreLists(engine_.get(), request_.directories);
+    loading_.expected = request_.expected_signatures;
     for (const std::string& directory : request_.directories) {
       const unsigned int before = facts_.signature_count + loading_.left_out;
       cl_error_t code = LoadPath(engine_.get(), directory, &facts_.signature_count);
@@ -268,9 +283,9 @@ class Loader {
         throw LoadError(Reason("There is no signature in " + directory, listener_.messages));
       }
     }
-    // Reported once, in the folders' order: what follows is no part of what was asked for.
-    cl_engine_set_clcb_sigload_progress(engine_.get(), nullptr, nullptr);
+    // What follows is no part of what was asked for.
     cl_engine_set_clcb_sigload(engine_.get(), nullptr, nullptr);
+    loading_.observer.progress(Phase::kLoad, loading_.expected, loading_.expected);
     LoadMarks(engine_.get(), request_.marks_directory);
   }
 
@@ -286,8 +301,6 @@ class Loader {
     // As many first bytes have a table of 2 KB each. Behind fewer of them more signatures are compared.
     constexpr uint64_t kCompactDepth = 2;
     if (looker.compact) Set(engine_.get(), {CL_ENGINE_AC_MAXDEPTH, kCompactDepth});
-    cl_engine_set_clcb_sigload_progress(engine_.get(), nullptr, nullptr);
-    cl_engine_set_clcb_engine_compile_progress(engine_.get(), nullptr, nullptr);
     unsigned int beside = 0;
     loading_.taken = Taken::kAll;
     for (const std::string& support : request_.gates->supports) LoadOwn(engine_.get(), support, &beside);

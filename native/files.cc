@@ -111,6 +111,10 @@ iconv_t IconvOpen(const char* to, const char* from) {
   return result;
 }
 
+thread_local bool nothing_left = false;
+
+int Feof(FILE* file) { return nothing_left ? 1 : feof_unlocked(file); }
+
 template <typename Function>
 void* AddressOf(Function* function) {
   return reinterpret_cast<void*>(function);
@@ -158,7 +162,7 @@ const std::array kSubstitutes{
     // three times as long as their loading.
     tables::Substitute{"fgetc", AddressOf(getc_unlocked)},
     tables::Substitute{"getc", AddressOf(getc_unlocked)},
-    tables::Substitute{"feof", AddressOf(feof_unlocked)},
+    tables::Substitute{"feof", AddressOf(Feof)},
 };
 
 // Their path is a template that the C library writes to.
@@ -182,6 +186,9 @@ void Watch() {
     watches = has("mkdir") && has("opendir") && (has("open") || has("open64"));
   });
 }
+
+NothingLeft::NothingLeft() { nothing_left = true; }
+NothingLeft::~NothingLeft() { nothing_left = false; }
 
 Use::Use(const Storage& storage) : storage_(storage), wanted_(!watches), lacked_(!watches && !storage.Works()) { current = this; }
 

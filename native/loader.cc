@@ -181,7 +181,6 @@ Napi::Object FactsToObject(Napi::Env env, const EngineFacts& facts) {
   object["epoch"] = static_cast<double>(facts.epoch);
   object["engineVersion"] = facts.engine_version;
   object["signatureCount"] = static_cast<double>(facts.signature_count);
-  object["signatureVersion"] = facts.signature_version;
   object["loadMillis"] = facts.load_millis;
   object["warnings"] = warnings;
   return object;

@@ -52,8 +52,8 @@ struct LoadRequest {
   Limits limits;
   // The first engine matches all signatures in one pass: faster where few of them are body signatures, slower where many are.
   bool single_pass;
-  // Worked out by the caller from the database files; carried along so that every thread can ask for it.
-  std::string signature_version;
+  // About as many signatures as the databases have: of what progress is a part.
+  uint64_t expected_signatures;
   // The self-test: content that a signature must match (empty: none is known), and content that none may match.
   std::string infected_sample;
   std::string clean_sample;
@@ -66,7 +66,6 @@ struct EngineFacts {
   uint64_t epoch;
   std::string engine_version;
   uint32_t signature_count;
-  std::string signature_version;
   double load_millis;
   // What libclamav complained of while it loaded, oldest first.
   std::vector<std::string> warnings;

@@ -153,7 +153,7 @@ LoadRequest RequestOf(Napi::Env env, const Napi::Value& value) {
           WholeNumberOf<uint64_t>(limits, "maxTemporaryBytes"),
       },
       single_pass.As<Napi::Boolean>().Value(),
-      TextOf(options, "signatureVersion"),
+      WholeNumberOf<uint64_t>(options, "expectedSignatures"),
       BytesOf(options, "infectedSample"),
       BytesOf(options, "cleanSample"),
       GatesOf(env, options.Get("gates")),

@@ -26,6 +26,10 @@ const OFFICIAL = /^(main|daily|bytecode)\./;
 /** A comment of a database or of YARA rules, and enough bytes for it. */
 const BUILT_LINE = /^(?:#|\/\/) built: (\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d)\r?\n/;
 const FIRST_LINE_BYTES = 64;
+/** Enough lines to say how long those of a file are. */
+const SAMPLE_BYTES = 64 * 1024;
+/** Of files that may have hundreds of megabytes. */
+const CHUNK_BYTES = 1024 * 1024;
 
 /** One file, and what it says of itself. */
 export interface DatabaseFile {
@@ -97,6 +101,29 @@ export async function countLines(path: string): Promise<number> {
   return lines;
 }
 
+/** About as many signatures as a load of the files meets, at least 1. */
+export async function expectedSignatures(paths: readonly string[]): Promise<number> {
+  let count = 0;
+  for (const path of paths) {
+    const container = await readContainerHeader(path);
+    count += container === null ? await expectedLines(path) : container.signatureCount;
+  }
+  return Math.max(1, Math.round(count));
+}
+
+/** As if all lines were as long as the first ones. */
+async function expectedLines(path: string): Promise<number> {
+  const file = await open(path);
+  try {
+    const { size } = await file.stat();
+    const { buffer, bytesRead } = await file.read(Buffer.alloc(SAMPLE_BYTES), 0, SAMPLE_BYTES, 0);
+    const lines = buffer.toString('latin1', 0, bytesRead).split('\n').length - 1;
+    return bytesRead === 0 ? 0 : (Math.max(1, lines) * size) / bytesRead;
+  } finally {
+    await file.close();
+  }
+}
+
 /** Reads every file that is not a container once; changes whenever a file's name or content does. */
 export async function describeDatabases(paths: readonly string[]): Promise<DatabaseFacts> {
   const digest = createHash('sha256');
@@ -115,7 +142,7 @@ export async function describeDatabases(paths: readonly string[]): Promise<Datab
       continue;
     }
     digest.update(`${name}\0`);
-    for await (const chunk of createReadStream(path)) digest.update(chunk);
+    for await (const chunk of createReadStream(path, { highWaterMark: CHUNK_BYTES })) digest.update(chunk);
     loose += 1;
   }
   const official = versions.sort((a, b) => b.version - a.version)[0];
@@ -146,7 +173,7 @@ export async function contentDigest(paths: readonly string[]): Promise<string> {
   for (const path of paths) {
     const { size } = await stat(path);
     digest.update(`${baseName(path)}\0${size}\0`);
-    for await (const chunk of createReadStream(path)) digest.update(chunk);
+    for await (const chunk of createReadStream(path, { highWaterMark: CHUNK_BYTES })) digest.update(chunk);
   }
   return digest.digest('hex');
 }

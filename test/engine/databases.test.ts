@@ -7,6 +7,7 @@ import {
   dailyBuiltAt,
   databaseFiles,
   describeDatabases,
+  expectedSignatures,
   fingerprint,
   isRuleFile,
 } from '../../src/engine/databases.js';
@@ -101,6 +102,17 @@ t.test('the files that ship say when they were built', async (t) => {
   const { files } = await describeDatabases(paths);
   t.equal(files.length, 3);
   for (const { path, builtAt } of files) t.ok(builtAt !== null && builtAt > Date.UTC(2026, 10, 1) / 1000, path);
+});
+
+t.test('how many signatures are expected is near enough for progress', async (t) => {
+  const of = async (files: Record<string, string>): Promise<number> =>
+    expectedSignatures(await databaseFiles(databaseFolder(t, files)));
+  const lines = Array.from({ length: 30_000 }, (_, index) => `Test.N${index}:0:*:${'ab'.repeat(10 + (index % 7))}\n`);
+  const estimated = await of({ 'a.ndb': lines.join('') });
+  t.ok(Math.abs(estimated - lines.length) < lines.length / 20, `${estimated} of ${lines.length}`);
+  t.equal(await of({ 'a.ndb': 'one\ntwo\n', 'daily.cvd': container(1, 5) }), 2 + 100);
+  t.equal(await of({ 'a.ndb': '' }), 1, 'there is no progress of nothing');
+  t.equal(await of({ 'a.ndb': 'one line without an end' }), 1);
 });
 
 t.test('a name or a byte that changes is another version', async (t) => {

@@ -87,7 +87,9 @@ t.test('loadEngine takes options that are right but for a few', async (t) => {
     directories: [databaseFolder(t, { 'a.ndb': bodySignature('Test.A', 'MARK') })],
     temporaryDirectory: temporaryFolder(t),
     marksDirectory,
-    signatureVersion: 'x',
+    expectedSignatures: 1,
+    singlePass: false,
+    gates: null,
     infectedSample: Buffer.from('MARK'),
     cleanSample: Buffer.from('text'),
   };

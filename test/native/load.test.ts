@@ -66,6 +66,18 @@ t.test('progress is reported in order, and the last of it before the promise res
   t.ok(steps.length <= 4 + info.loadMillis / 50, 'at a bounded rate');
 });
 
+t.test('a file is read once to load it and once to name it: libclamav does not count its lines before', async (t) => {
+  const digestOf = (index: number): string => index.toString(16).padStart(64, '0');
+  const lines = Array.from({ length: 50_000 }, (_, index) => `${digestOf(index)}:${index + 1}:Test.Hash-${index}:73\n`);
+  const text = lines.join('');
+  const folder = databaseFolder(t, { 'a.hsb': text });
+  const readBytes = (): number => Number(/rchar: (\d+)/.exec(readFileSync('/proc/self/io', 'utf8'))?.[1]);
+  const before = readBytes();
+  const { signatureCount } = await load(t, [folder]);
+  t.equal(signatureCount, lines.length);
+  t.ok(readBytes() - before < 2.5 * text.length, `${readBytes() - before} bytes read of a file of ${text.length}`);
+});
+
 t.test('an ignore list of one folder holds for the signatures of another', async (t) => {
   const signatures = databaseFolder(t, {
     'a.ndb': bodySignature('Test.Ignored', MARK) + bodySignature('Test.Kept', 'another mark'),

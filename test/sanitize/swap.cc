@@ -54,13 +54,15 @@ std::string LogicalSignature(int number, int share) {
   return Behind(number, share) + ";Engine:81-255,Target:0;0&1;" + Hex(Part("first", share)) + ";" + Hex(Part("second", share)) + "\n";
 }
 
-// Says in every name which database it is; the last one can't be loaded.
+constexpr int kFillers = 200;
+
+// Says in every name, and by how many signatures it has, which database it is; the last one can't be loaded.
 std::string MakeDatabase(const std::filesystem::path& root, int number, bool broken) {
   const auto folder = root / ("databases" + std::to_string(number));
   std::filesystem::create_directories(folder);
   std::ofstream file(folder / "a.ndb");
   if (broken) file << "no signature\n";
-  for (int line = 0; line < 200; line++) file << "Filler." << line << ":0:*:" << Hex("filler " + std::to_string(line)) << "\n";
+  for (int line = 0; line < kFillers + number; line++) file << "Filler." << line << ":0:*:" << Hex("filler " + std::to_string(line)) << "\n";
   file << "Found." << number << ":0:*:" << Hex(kMark) << "\n";
   std::ofstream logical(folder / "b.ldb");
   for (int share = 0; share < kShares; share++) logical << LogicalSignature(number, share);
@@ -84,7 +86,7 @@ sluice::GateFiles MakeGates(const std::filesystem::path& root, int number) {
 }
 
 sluice::LoadRequest RequestFor(const std::string& databases, const std::filesystem::path& root, const char* marks) {
-  return {{databases}, root / "temporary", marks,  {50 << 20, 100 << 20, 1000, 17, 10'000}, true, databases,
+  return {{databases}, root / "temporary", marks,  {50 << 20, 100 << 20, 1000, 17, 10'000}, true, 1,
           kMark,       "text",             {}};
 }
 
@@ -101,10 +103,9 @@ void Scan(const std::atomic<bool>& stop) {
   while (!stop) {
     engine::Reference current = engine::Current();
     Check(current != nullptr, "no engine");
-    const auto& version = current->facts().signature_version;
     const sluice::ScanReport report = current->Scan(found.data(), found.size());
     Check(report.code == CL_VIRUS && report.virus_name.has_value(), "a mark was missed");
-    const int number = version.back() - '0';
+    const int number = static_cast<int>(current->facts().signature_count) - kFillers - 1 - kShares;
     Check(*report.virus_name == "Found." + std::to_string(number) + ".UNOFFICIAL", "the name of another engine");
     const auto expect = [&current](const std::string& content, const std::string& name) {
       const sluice::ScanReport one = current->Scan(content.data(), content.size());

@@ -4,7 +4,14 @@ import { access, constants, stat } from 'node:fs/promises';
 import { createRequire } from 'node:module';
 import { messageOfError } from '../../error-text.js';
 import { addonPath, marksDirectory } from '../../paths.js';
-import { contentDigest, type DatabaseFile, databaseFiles, describeDatabases, fingerprint } from '../databases.js';
+import {
+  contentDigest,
+  type DatabaseFacts,
+  databaseFiles,
+  describeDatabases,
+  expectedSignatures,
+  fingerprint,
+} from '../databases.js';
 import { type SelfTest, selfTestFor } from '../self-test.js';
 import type { RawAnswer } from '../verdict.js';
 import { scannerDigest } from './libraries.js';
@@ -82,7 +89,7 @@ export interface GateStatistics {
   readonly noisy: readonly (readonly [gate: number, times: number])[];
 }
 
-/** How far a load is. Each folder begins at 0, and so does compiling. */
+/** How far a load is: signatures of all folders, of about so many, and then steps of compiling. */
 export interface LoadProgress {
   readonly phase: 'load' | 'compile';
   readonly done: number;
@@ -94,22 +101,17 @@ export interface EngineInfo {
   readonly epoch: number;
   readonly engineVersion: string;
   readonly signatureCount: number;
-  /** As of EngineFacts (engine.ts). */
-  readonly signatureVersion: string;
   readonly loadMillis: number;
   /** What libclamav complained about while it loaded, oldest first. */
   readonly warnings: readonly string[];
 }
 
 /** A native engine that is built and tried, and doesn't serve yet. */
-export interface PreparedEngine extends Omit<EngineInfo, 'epoch'> {
+export interface PreparedEngine extends Omit<EngineInfo, 'epoch'>, DatabaseFacts {
   /** As of EngineInfo. */
   readonly nativeEpoch: number;
   /** Puts it in the place of the one that serves. Once. */
   serve(): void;
-  readonly files: readonly DatabaseFile[];
-  /** As of DatabaseFacts. */
-  readonly signaturesBuiltAt: number | null;
   /** SHA-256 over all bytes of the databases, and of the libraries, where it was wanted and could be had. */
   readonly digest: string | null;
 }
@@ -143,7 +145,7 @@ export class EngineLoadError extends Error {
 
 interface NativeLoadOptions extends Required<Omit<LoadOptions, 'wantsDigest'>>, SelfTest {
   readonly marksDirectory: string;
-  readonly signatureVersion: string;
+  readonly expectedSignatures: number;
 }
 
 interface NativeAddon {
@@ -201,31 +203,37 @@ export async function prepareEngine(
     const before = await fingerprint(directories);
     const paths: string[] = [];
     for (const directory of directories) paths.push(...(await filesOf(directory)));
-    const { signatureVersion, signaturesBuiltAt, files } = await describeDatabases(paths);
-    const described = { signatureVersion, ...(await selfTestFor(paths)) };
-
     if (gates !== null && gates.fingerprint !== before) throw changed(directories);
 
-    // 4. The engine
+    // 4. The engine, and beside it what is read for ourselves
+    const known = { expectedSignatures: await expectedSignatures(paths), ...(await selfTestFor(paths)) };
     const loading = native.loadEngine(
-      { directories, temporaryDirectory, limits, marksDirectory, gates, singlePass, ...described },
+      { directories, temporaryDirectory, limits, marksDirectory, gates, singlePass, ...known },
       onProgress,
     );
+    const reading = Promise.all([describeDatabases(paths), wantsDigest ? digestOf(paths) : null]);
     // What can't be read can't be loaded either, and the message of the load is better.
-    const [info, databases] = await Promise.all([loading, wantsDigest ? contentDigest(paths).catch(() => null) : null]);
-    const libraries = databases === null ? null : await scannerDigest().catch(() => null);
-    const digest = libraries === null ? null : `${databases}${libraries}`;
-
-    // 5. Still the same files: otherwise it would be unknown what the engine was made of
-    if ((await fingerprint(directories).catch(() => null)) !== before) {
-      native.discardEngine(info.epoch);
-      throw changed(directories);
+    reading.catch(() => undefined);
+    const { epoch: nativeEpoch, ...facts } = await loading;
+    try {
+      const [described, digest] = await reading;
+      // 5. Still the same files: otherwise it would be unknown what the engine was made of
+      if ((await fingerprint(directories).catch(() => null)) !== before) throw changed(directories);
+      return { ...facts, ...described, nativeEpoch, digest, serve: () => takePlace(native, nativeEpoch) };
+    } catch (error) {
+      native.discardEngine(nativeEpoch);
+      throw error;
     }
-    const { epoch: nativeEpoch, ...facts } = info;
-    return { ...facts, nativeEpoch, files, signaturesBuiltAt, digest, serve: () => takePlace(native, nativeEpoch) };
   } catch (error) {
     throw new EngineLoadError(messageOfError(error), { cause: error });
   }
+}
+
+/** Of the databases and of what scans with them; null: not all of it can be had. */
+async function digestOf(paths: readonly string[]): Promise<string | null> {
+  const databases = await contentDigest(paths).catch(() => null);
+  const libraries = databases === null ? null : await scannerDigest().catch(() => null);
+  return libraries === null ? null : `${databases}${libraries}`;
 }
 
 function takePlace(native: NativeAddon, epoch: number): void {

@@ -1,13 +1,17 @@
-// Makes the files of gates on a thread of its own.
+// Makes the files of gates on a thread of its own, where they are not there yet.
 import { Worker } from 'node:worker_threads';
 import { gatesWorkerPath } from '../../../paths.js';
-import type { PreparedGates, PrepareOrder } from './prepare.js';
+import { knownGates, type PreparedGates, type PrepareOrder } from './prepare.js';
 
 /** What it makes lives short: with so much room hardly any of it is copied. */
 const YOUNG_MB = 96;
 
 /** As `prepareGates`. */
-export function prepareGatesApart(order: PrepareOrder): Promise<PreparedGates> {
+export async function prepareGatesApart(order: PrepareOrder): Promise<PreparedGates> {
+  return (await knownGates(order.directories, order.directory)) ?? (await prepareOnThread(order));
+}
+
+function prepareOnThread(order: PrepareOrder): Promise<PreparedGates> {
   return new Promise((resolve, reject) => {
     const resourceLimits = { maxYoungGenerationSizeMb: YOUNG_MB };
     const worker = new Worker(gatesWorkerPath, { workerData: order, resourceLimits });

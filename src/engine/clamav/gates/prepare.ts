@@ -55,16 +55,21 @@ const IGNORING = new Set(['.ign', '.ign2']);
 /** What decides how content is taken apart, or which signatures and matches count: each engine needs it, beside its signatures. */
 const SUPPORTING = new Set([...IGNORING, '.ftm', '.fp', '.sfp', '.idb', '.crb', '.cat', '.cfg', '.pwdb']);
 
+/** What was made of these folders as they are now; null: nothing yet. */
+export async function knownGates(directories: readonly string[], directory: string): Promise<PreparedGates | null> {
+  const state = await fingerprint(directories);
+  const folder = folderOf(directory, state, await readNoise(directory));
+  const known = await readManifest(folder);
+  return known === null ? null : await used(known, folder, state);
+}
+
 /** `directory`: where the files are kept. Rejects when a database can't be read. */
 export async function prepareGates(directories: readonly string[], directory: string): Promise<PreparedGates> {
   const state = await fingerprint(directories);
   const noisy = await readNoise(directory);
   const folder = folderOf(directory, state, noisy);
   const known = await readManifest(folder);
-  if (known !== null) {
-    await utimes(folder, new Date(), new Date());
-    return placed(known, folder, state);
-  }
+  if (known !== null) return await used(known, folder, state);
   await mkdir(directory, { recursive: true, mode: 0o700 });
   const draft = await mkdtemp(join(directory, DRAFT));
   try {
@@ -82,10 +87,16 @@ export async function prepareGates(directories: readonly string[], directory: st
   }
 }
 
-/** What was made of these folders as they are now; null: nothing yet. */
+/** What is said of them; null: nothing was made yet. */
 export async function preparedFacts(directories: readonly string[], directory: string): Promise<GateFacts | null> {
   const folder = folderOf(directory, await fingerprint(directories), await readNoise(directory));
   return (await readManifest(folder))?.facts ?? null;
+}
+
+/** The folders that were used last are kept. */
+async function used(manifest: Manifest, folder: string, state: string): Promise<PreparedGates> {
+  await utimes(folder, new Date(), new Date());
+  return placed(manifest, folder, state);
 }
 
 function folderOf(directory: string, state: string, noisy: ReadonlySet<string>): string {

@@ -1,4 +1,5 @@
 // Files of gates: which bytecode programs of a folder are behind gates, and several processes that make the same files.
+import { subscribe, unsubscribe } from 'node:diagnostics_channel';
 import { existsSync, mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import t from 'tap';
@@ -52,4 +53,19 @@ t.test('processes that make the same files at once leave the drafts of others al
   const all = await Promise.all(Array.from({ length: 6 }, () => prepareGatesApart(order)));
   t.ok(all.every(({ facts }) => facts.gated === 200));
   t.ok(drafts.every((draft) => existsSync(join(draft, 'gates.ndb'))));
+});
+
+t.test('files of gates that are there need no thread', async (t) => {
+  let threads = 0;
+  const count = (): void => {
+    threads += 1;
+  };
+  subscribe('worker_threads', count);
+  t.teardown(() => unsubscribe('worker_threads', count));
+  const folder = databaseFolder(t, { 'a.ldb': `Test.A;Engine:81-255,Target:0;0;${hex('a literal of its own')}\n` });
+  const order = { directories: [folder], directory: join(temporaryFolder(t), 'gates') };
+  const made = await prepareGatesApart(order);
+  t.equal(threads, 1);
+  t.same(await prepareGatesApart(order), made);
+  t.equal(threads, 1);
 });

@@ -1,0 +1,99 @@
+// `npm run bench:start`: how soon Sluice and clamd are ready with a database of real size, and what they hold then.
+import { readFileSync } from 'node:fs';
+import { mkdtemp, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join, resolve } from 'node:path';
+import { Command } from 'commander';
+import { z } from 'zod';
+import { ownSignaturesDirectory } from '../src/paths.js';
+import { startClamd } from '../test/fixtures/clamd.js';
+import { startServer } from './contestants/sluice.js';
+import { cpuSeconds, descendants, untilIdle } from './cpu.js';
+import { makeDatabase } from './database.js';
+import { whole } from './options.js';
+
+const KIB = 1024;
+/** As Debian's package configures it. */
+const CLAMD_THREADS = 12;
+
+const settings = z.object({
+  database: z.string().default(ownSignaturesDirectory),
+  sectionHashes: z.coerce.number().int().min(0),
+  fileHashes: z.coerce.number().int().min(0),
+  rounds: z.number(),
+  threads: z.number(),
+  keep: z.string().optional(),
+});
+type Settings = z.infer<typeof settings>;
+
+function readSettings(): Settings {
+  const command = new Command('npm run bench:start --')
+    .description('Starts Sluice and clamd in turns with the same signatures, and looks at them when they are ready.')
+    .option('--database <dir>', 'folder with signatures, .gz files are unpacked (default: the project’s own)')
+    .option('--section-hashes <count>', 'made-up hashes of sections beside them', '4200000')
+    .option('--file-hashes <count>', 'made-up hashes of files beside them', '2300000')
+    .option('--rounds <count>', 'starts of each', whole, 3)
+    .option('--threads <count>', 'scan threads of Sluice', whole, 2)
+    .option('--keep <dir>', 'makes the folder of signatures there, and does nothing else')
+    .parse(process.argv);
+  return settings.parse(command.opts());
+}
+
+interface Start {
+  readonly name: string;
+  readonly pid: number;
+  stop(): Promise<void>;
+}
+
+/** KiB that belong to a process, its share of what it has with others included (proc(5), smaps_rollup). */
+function proportionalKib(pid: number): number {
+  const text = readFileSync(`/proc/${pid}/smaps_rollup`, 'utf8');
+  return Number(/^Pss:\s+(\d+)/m.exec(text)?.[1] ?? 0);
+}
+
+function nameOf(pid: number): string {
+  return readFileSync(`/proc/${pid}/comm`, 'utf8').trim();
+}
+
+async function look(begin: () => Promise<Start>): Promise<void> {
+  const startedMs = performance.now();
+  const one = await begin();
+  try {
+    const readyMs = performance.now() - startedMs;
+    const processorSeconds = cpuSeconds(one.pid);
+    await untilIdle(one.pid);
+    const parts = descendants(one.pid).map((pid) => ({ name: nameOf(pid), mib: proportionalKib(pid) / KIB }));
+    const total = parts.reduce((sum, { mib }) => sum + mib, 0);
+    const listed = parts.filter(({ mib }) => mib >= 1).map(({ name, mib }) => `${name} ${mib.toFixed(0)}`);
+    process.stdout.write(
+      `${one.name.padEnd(16)} ready ${(readyMs / 1000).toFixed(2).padStart(6)} s, ${processorSeconds.toFixed(1).padStart(5)} processor s, ` +
+        `${total.toFixed(0).padStart(5)} MiB: ${listed.join(', ')}\n`,
+    );
+  } finally {
+    await one.stop();
+  }
+}
+
+async function measure(given: Settings, folder: string): Promise<void> {
+  const databaseDirectory = given.keep === undefined ? join(folder, 'database') : resolve(given.keep);
+  await makeDatabase(resolve(given.database), given, databaseDirectory);
+  if (given.keep !== undefined) return;
+  const sluice = (name: string, env: Readonly<Record<string, string>>) => async (): Promise<Start> => ({
+    name,
+    ...(await startServer({ databaseDirectory, threads: given.threads, folder }, env)),
+  });
+  // The first start makes the data directory, the embedded database and the gates' plan; the others find them.
+  const kept = { DATA_DIR: join(folder, 'kept') };
+  await look(sluice('sluice, first', kept));
+  for (let round = 0; round < given.rounds; round += 1) {
+    await look(async () => ({ name: 'clamd', ...(await startClamd({ databaseDirectory, threads: CLAMD_THREADS })) }));
+    await look(sluice('sluice', kept));
+  }
+}
+
+const folder = await mkdtemp(join(tmpdir(), 'sluice-bench-'));
+try {
+  await measure(readSettings(), folder);
+} finally {
+  await rm(folder, { recursive: true, force: true });
+}
