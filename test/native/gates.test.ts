@@ -275,7 +275,7 @@ t.test('the time of one scan is that of all looks, and what they leave out is re
   t.match(verdictOf(scanBuffer(content)), { kind: /infected|incomplete/ });
 });
 
-t.test('however many gates of however many shares hit, two engines look again at most', async (t) => {
+t.test('however many gates hit, each share of programs and all else look again once', async (t) => {
   const part = (which: string, number: number): string => `${which} ${String(number).padStart(5, '0')} `;
   const line = (number: number, target: number): string =>
     `Test.Many-${number};${ENGINE},Target:${target};0&1;${hex(part('fed', number))};${hex(part('abc', number))}`;
@@ -299,9 +299,9 @@ t.test('however many gates of however many shares hit, two engines look again at
   t.equal(lookersAt(full([1]), 'clean'), 1);
   t.equal(lookersAt(full([10_001]), 'clean'), 1);
   const all = full([...programs.keys(), ...others.map((_, index) => 10_000 + index)]);
-  t.equal(lookersAt(full([...programs.keys()]), 'clean'), 1, 'one engine that has all for programs');
-  t.equal(lookersAt(all, 'clean'), 2, 'and one for all else');
-  t.equal(lookersAt(Buffer.concat([all, Buffer.from(part('abc', 77))]), 'infected'), 2);
+  t.equal(lookersAt(full([...programs.keys()]), 'clean'), 2, 'one for each share of programs');
+  t.equal(lookersAt(all, 'clean'), 3, 'and one for all else');
+  t.equal(lookersAt(Buffer.concat([all, Buffer.from(part('abc', 77))]), 'infected'), 3);
   t.equal(lookersAt(full([]), 'clean'), 0);
 });
 

@@ -60,7 +60,7 @@ export interface GateFiles {
   readonly gateCount: number;
   /** Logical signatures, divided among the engines that take second looks. */
   readonly shares: readonly string[];
-  /** Engines, with a bit for each of the shares that they hold. Those that hold most come last, and have all shares among them. */
+  /** Engines, with a bit for each of the shares that they hold. Those that hold most come last, and each share is in one of them. */
   readonly lookers: readonly { readonly shares: number; readonly isCompact: boolean }[];
   /** What each of these engines needs beside its signatures. */
   readonly supports: readonly string[];
@@ -81,7 +81,7 @@ export interface GateStatistics {
   readonly scans: number;
   /** Scans in which a gate hit, or a layer inside of a mail was met. */
   readonly secondLooks: number;
-  /** Engines that have taken them: at most two for each. */
+  /** Engines that have taken them: one for each share of programs and one for all else, at most. */
   readonly lookers: number;
   /** Those in which no signature behind the gates matched. */
   readonly inVain: number;

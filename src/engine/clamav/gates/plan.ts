@@ -28,8 +28,8 @@ export interface PlannedGate {
 }
 
 /**
- * An engine for some shares. Those with more of them come last, and have all shares among them: a content that is full of gates is
- * looked at by them, whatever it is made of, so there are two of them at most.
+ * An engine for some shares. Those with more of them come last, and each share is in one that no other has more of: a content that is full
+ * of gates is looked at by all of these.
  */
 export interface Looker {
   readonly shares: readonly number[];
@@ -225,12 +225,12 @@ function beginningsOfAll(mail: readonly { readonly beginnings: readonly string[]
 function lookersOf(shareCount: number, executableShares: number, apart: readonly number[]): Looker[] {
   const numbers = Array.from({ length: shareCount }, (_, share) => share);
   const executables = numbers.slice(0, executableShares);
-  const together = [executables, numbers.slice(executableShares)].filter((group) => group.length > 0);
-  const isTogether = (share: number): boolean => together.some((group) => group.length === 1 && group[0] === share);
-  const alone = [...executables, ...apart].filter((share) => !isTogether(share));
+  const others = numbers.slice(executableShares);
+  // One engine more for all executables would take 100 MB of memory, and be faster only where one is full of the gates of all its shares.
+  const alone = [...executables, ...(others.length > 1 ? apart : [])];
   return [
     ...alone.map((share) => ({ shares: [share], isCompact: true })),
-    ...together.map((shares) => ({ shares, isCompact: false })),
+    ...(others.length > 0 ? [{ shares: others, isCompact: false }] : []),
   ];
 }
 
