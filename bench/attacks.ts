@@ -1,4 +1,5 @@
-// `npm run bench:attacks`: what an account that does nothing wrong has left beside each of the attacks that a server must live with, over loopback, one after the other.
+// `npm run bench:attacks`: what an account that does nothing wrong has left beside each of the attacks that a server must live with, over loopback, one after the
+// other. The attacker has the same cores as the server, which no attacker over a network has: so each is compared with a process that only burns as much of them.
 import { spawn } from 'node:child_process';
 import { mkdtemp, rm } from 'node:fs/promises';
 import { availableParallelism, tmpdir } from 'node:os';
@@ -13,9 +14,9 @@ import { PASSWORD, post } from '../test/fixtures/sign-in.js';
 import { compile, loadProgram } from './compile.js';
 import { askForFiles, askForRun } from './contestants/contestant.js';
 import { type Server, startServer } from './contestants/sluice.js';
-import { privateMegabytes, untilIdle } from './cpu.js';
+import { cpuSeconds, privateMegabytes, untilIdle } from './cpu.js';
 import { makeFileSet } from './files.js';
-import { type LineProcess, startLineProcess } from './line-process.js';
+import { type LineProcess, pidOf, startLineProcess } from './line-process.js';
 import { whole } from './options.js';
 
 /** What one client, or many at once, send without end. */
@@ -98,9 +99,22 @@ interface Setting {
   readonly client: LineProcess;
 }
 
-async function scansPerSecond({ client }: Setting): Promise<number> {
+interface Innocent {
+  readonly scansPerSecond: number;
+  /** What the server had meanwhile, and the process beside it. */
+  readonly serverCores: number;
+  readonly otherCores: number;
+}
+
+async function scan({ client, server }: Setting, other: number | null = null): Promise<Innocent> {
+  const used = (pid: number | null): number => (pid === null ? 0 : cpuSeconds(pid));
+  const [serverBefore, otherBefore] = [used(server.pid), used(other)];
   const { scans, seconds } = await askForRun(client, `run ${SECONDS} ${CONNECTIONS} keep`);
-  return scans / seconds;
+  return {
+    scansPerSecond: scans / seconds,
+    serverCores: (used(server.pid) - serverBefore) / seconds,
+    otherCores: (used(other) - otherBefore) / seconds,
+  };
 }
 
 /** How many of those that are tried succeed. */
@@ -120,12 +134,10 @@ async function signIns({ url }: Setting): Promise<number> {
   return right;
 }
 
-/** Runs the attack while `during` does; what the attacker says at the end. */
-async function attacked(port: number, attack: Attack, during: () => Promise<void>): Promise<string> {
-  const program = fileURLToPath(new URL('attack-process.js', import.meta.url));
-  const child = spawn(process.execPath, [program, JSON.stringify({ port, attack })], {
-    stdio: ['pipe', 'pipe', 'inherit'],
-  });
+/** Runs a program of this folder while `during` does, which is told its number; what it says at the end. */
+async function beside(name: string, argument: string, during: (pid: number) => Promise<void>): Promise<string> {
+  const program = fileURLToPath(new URL(name, import.meta.url));
+  const child = spawn(process.execPath, [program, argument], { stdio: ['pipe', 'pipe', 'inherit'] });
   let said = '';
   child.stdout.on('data', (text: Buffer) => {
     said += text.toString();
@@ -133,7 +145,7 @@ async function attacked(port: number, attack: Attack, during: () => Promise<void
   const ended = new Promise<void>((resolve) => child.on('close', () => resolve()));
   try {
     await sleep(1_000);
-    await during();
+    await during(pidOf(child));
   } finally {
     child.stdin.end();
     await ended;
@@ -144,29 +156,40 @@ async function attacked(port: number, attack: Attack, during: () => Promise<void
 async function measure(setting: Setting, name: string, attack: Attack): Promise<void> {
   const { server } = setting;
   await untilIdle(server.pid);
-  const alone = await scansPerSecond(setting);
-  await untilIdle(server.pid);
   const before = privateMegabytes(server.pid);
   let most = before;
+  // Looking costs the server some time: it is looked at all along.
   const looking = setInterval(() => {
     most = Math.max(most, privateMegabytes(server.pid));
   }, MEMORY_EVERY_MS);
-  let beside = 0;
+  const alone = await scan(setting);
+  most = before;
+  let attacked = alone;
   let signedIn = 0;
-  const answers = await attacked(server.port, attack, async () => {
-    beside = await scansPerSecond(setting);
+  const answers = await beside('attack-process.js', JSON.stringify({ port: server.port, attack }), async (pid) => {
+    attacked = await scan(setting, pid);
     signedIn = await signIns(setting);
   });
+  const grown = most - before;
+  await untilIdle(server.pid);
+  let burnt = alone;
+  await beside('burn-process.js', String(Math.min(1, attacked.otherCores)), async () => {
+    burnt = await scan(setting);
+  });
   clearInterval(looking);
+  const forTheAttack = attacked.serverCores - (attacked.scansPerSecond * alone.serverCores) / alone.scansPerSecond;
+  const shareOf = (other: Innocent): string =>
+    `${(attacked.scansPerSecond / other.scansPerSecond).toFixed(2)} of ${other.scansPerSecond.toFixed(0)} scans/s`;
   process.stdout.write(
-    `${name}: ${(beside / alone).toFixed(2)} of ${alone.toFixed(0)} scans/s, ${signedIn} of ${SIGN_INS} sign-ins, ` +
-      `+${(most - before).toFixed(0)} MB; the attacker had ${answers || 'no answer'}\n`,
+    `${name}: ${shareOf(burnt)} beside a process that burns as much, ${shareOf(alone)} alone; ` +
+      `${attacked.otherCores.toFixed(2)} cores of the attacker, ${forTheAttack.toFixed(2)} of the server for it; ` +
+      `${signedIn} of ${SIGN_INS} sign-ins, +${grown.toFixed(0)} MB; it had ${answers || 'no answer'}\n`,
   );
 }
 
 const options = new Command('bench:attacks')
   .description(
-    'What an innocent account keeps beside each attack. One machine: attacker, client and server share its cores.',
+    'What an innocent account keeps beside each attack, compared with a process that burns as much of the same cores.',
   )
   .option('--only <text>', 'attacks whose name has this', '')
   .option('--rounds <count>', 'of all attacks', whole, 1)

@@ -20,6 +20,8 @@ export interface TurnRules extends TurnLimits {
   readonly late: () => Error;
   /** Whether there is what a turn needs beside the bounds; default: there is. */
   readonly hasRoom?: () => boolean;
+  /** A turn lasts so long at least, though its work may be over sooner, and its outcome known: who asks without end has so many turns a second. Default: 0. */
+  readonly leastMs?: number;
   /** Called after each turn, in the place of `serve`: for turns that share what they need with others. */
   readonly onEnd?: () => void;
 }
@@ -166,14 +168,20 @@ export class Turns {
     try {
       return await work();
     } finally {
-      change(party, 'running', -1);
-      const usedMs = performance.now() - beganMs;
-      for (let at = party; at.above !== null; at = at.above) {
-        at.usedMs += usedMs;
-        at.forget();
-      }
-      this.onEnd();
+      const leftMs = (this.rules.leastMs ?? 0) - (performance.now() - beganMs);
+      if (leftMs > 0) setTimeout(() => this.end(party, beganMs), leftMs);
+      else this.end(party, beganMs);
     }
+  }
+
+  private end(party: Party, beganMs: number): void {
+    change(party, 'running', -1);
+    const usedMs = performance.now() - beganMs;
+    for (let at = party; at.above !== null; at = at.above) {
+      at.usedMs += usedMs;
+      at.forget();
+    }
+    this.onEnd();
   }
 
   /** Where too many wait, the one that came last of those that want most is refused: it may be this one. */

@@ -60,7 +60,7 @@ for (const [what, head] of Object.entries(routes)) {
     for (let round = 0; round < 20; round += 1) {
       const beganSeconds = server.cpuSeconds();
       t.equal((await upload(server.url, `content ${round}`)).status, 200);
-      t.ok(server.cpuSeconds() - beganSeconds < 3, 'the server has done less than 3 s of work meanwhile');
+      t.ok(server.cpuSeconds() - beganSeconds < 6, 'the server has done less than 6 s of work meanwhile');
       highest = Math.max(highest, server.residentBytes());
     }
     t.ok(highest - before < boundBytes, `${Math.round((highest - before) / MIB)} MB`);

@@ -56,6 +56,28 @@ t.test('at an address, who names another account goes before the many that name 
   t.same(await Promise.all(asked), Array(5).fill('done'));
 });
 
+t.test(
+  'a turn lasts as long as the rules say: its work is answered at once, and the next one begins later',
+  async (t) => {
+    mock.timers.enable({ apis: ['setTimeout'] });
+    t.teardown(() => mock.timers.reset());
+    // More than the work takes by the real clock, which goes on.
+    const leastMs = 60_000;
+    const { begun, ask, end } = open({ leastMs, waitMs: 10 * leastMs });
+    const first = ask('a');
+    void ask('b');
+    await end();
+    t.equal(await first, 'done');
+    t.same(begun, ['a']);
+    mock.timers.tick(leastMs / 2);
+    t.same(begun, ['a']);
+    mock.timers.tick(leastMs / 2);
+    t.same(begun, ['a', 'b']);
+    await end();
+    mock.timers.tick(leastMs);
+  },
+);
+
 t.test('one party has no more turns at one time than its bound, also where nobody else wants one', async (t) => {
   const { begun, ask, end } = open({ running: 3, runningEach: 2 });
   const asked = [ask('a'), ask('a'), ask('a'), ask('b')];
