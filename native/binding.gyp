@@ -23,6 +23,8 @@
         "streams.cc",
         "zip.cc",
         "ar.cc",
+        "foreign.cc",
+        "rpm.cc",
         "tar.cc",
         "seven-zip.cc",
         "layers.cc",

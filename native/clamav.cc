@@ -129,8 +129,8 @@ ScanReport ClamavEngine::ScanWithGates(const void* content, size_t length, std::
 
 namespace {
 
-void EndLayers(Alerts& alerts) {
-  alerts.layers->End();
+void EndLayers(Alerts& alerts, bool is_early) {
+  alerts.layers->End(is_early);
   if (!alerts.layers->lacked_room()) return;
   alerts.storage_full = true;
   alerts.filled_by_others = alerts.filled_by_others || quota::IsShared();
@@ -169,7 +169,8 @@ ScanReport ClamavEngine::ScanOnce(const void* content, size_t length, bool all_m
     allocations::Failures failures;
     if (alerts.layers != nullptr) alerts.layers->Begin();
     code = cl_scanmap_callback(map.get(), nullptr, &name, &scanned, handle_.get(), &options, &alerts);
-    if (alerts.layers != nullptr) EndLayers(alerts);
+    // With all matches it goes on behind the first one.
+    if (alerts.layers != nullptr) EndLayers(alerts, code != CL_CLEAN && !all_matches);
     alerts.out_of_memory = alerts.out_of_memory || failures.Any();
   }
   if (alerts.late) alerts.names.emplace_back(kLate);

@@ -7,6 +7,8 @@
 #include <cstring>
 
 #include "ar.h"
+#include "foreign.h"
+#include "rpm.h"
 #include "seven-zip.h"
 #include "tar.h"
 #include "zip.h"
@@ -43,38 +45,6 @@ bool HasMoreBzip2(Bytes bytes) {
     at++;
   }
   return false;
-}
-
-struct Format {
-  std::string_view beginning;
-  const char* name;
-};
-
-// By their first bytes. Common tools open them; neither libclamav nor a library that is here does.
-constexpr Format kForeign[] = {
-    {std::string_view("MSWIM\0\0\0", 8), "WIM"},
-    {std::string_view("\x89LZO\0\r\n\x1a\n", 9), "lzop"},
-    {"LRZI", "lrzip"},
-    {"7kSt", "zpaq"},
-    {"!<thin>\n", "thin ar"},
-};
-
-// By compress(1): two bytes, and the width of its codes.
-bool IsCompress(Bytes bytes) {
-  constexpr uint8_t kWidth = 0x1f;
-  constexpr uint8_t kUnused = 0x60;
-  return bytes.size() > 3 && bytes[0] == 0x1f && bytes[1] == 0x9d && (bytes[2] & kUnused) == 0 && (bytes[2] & kWidth) >= 9 &&
-         (bytes[2] & kWidth) <= 16;
-}
-
-// Null: it is none of them.
-const char* ForeignFormat(Bytes bytes) {
-  const auto starts = [bytes](std::string_view beginning) {
-    return bytes.size() >= beginning.size() && std::memcmp(bytes.data(), beginning.data(), beginning.size()) == 0;
-  };
-  const auto found = std::find_if(std::begin(kForeign), std::end(kForeign), [&](const Format& one) { return starts(one.beginning); });
-  if (found != std::end(kForeign)) return found->name;
-  return IsCompress(bytes) ? "compress" : nullptr;
 }
 
 // One stream, since a second one would begin somewhere. Tools get nothing else out of it than libclamav does, which uses the same library.
@@ -131,12 +101,16 @@ void Layers::Begin() {
   inners_.erase(inners_.begin() + static_cast<ptrdiff_t>(before_.inners), inners_.end());
   marks_.resize(before_.marks);
   expected_.clear();
+  unseen_.clear();
   again_below_ = kNowhere;
   now_ = before_;
 }
 
 void Layers::Note(uint32_t level, Bytes bytes) {
   if (!expected_.empty()) Settle(level, bytes.size());
+  if (level == 1 && !unseen_.empty()) {
+    if (const auto seen = unseen_.find(bytes.size()); seen != unseen_.end()) unseen_.erase(seen);
+  }
   if (level > again_below_) return;
   again_below_ = kNowhere;
   if (bytes.size() < kSmallest) return;
@@ -144,8 +118,9 @@ void Layers::Note(uint32_t level, Bytes bytes) {
   if (ar::IsAr(bytes)) NoteAr(bytes);
   NoteSevenZip(bytes);
   if (tar::IsTar(bytes)) NoteTar(bytes);
-  if (const char* foreign = ForeignFormat(bytes)) MarkIncomplete(std::string("engine cannot unpack ") + foreign);
-  if (zip::MayBeZip(bytes)) NoteZip(bytes);
+  if (rpm::IsRpm(bytes)) NoteRpm(bytes);
+  if (const char* name = foreign::NameOf(bytes)) MarkIncomplete(std::string("engine cannot unpack ") + name);
+  if (zip::MayBeZip(bytes)) NoteZip(level, bytes);
 }
 
 void Layers::NoteTar(Bytes bytes) {
@@ -158,6 +133,16 @@ void Layers::NoteTar(Bytes bytes) {
     if (!output.Put(unopened)) return NoteEnd(output.stopped(), "tar");
     Add(std::move(held));
   }
+}
+
+void Layers::NoteRpm(Bytes bytes) {
+  const rpm::Reading reading = rpm::Read(bytes);
+  if (reading.is_cut) NoteEnd(streams::End::kCut, "RPM");
+  if (reading.is_damaged) NoteEnd(streams::End::kDamaged, "RPM");
+  Held held;
+  streams::Output output(&held, now_.bytes_left, deadline_);
+  if (!output.Put(reading.payload)) return NoteEnd(output.stopped(), "RPM");
+  Add(std::move(held));
 }
 
 void Layers::NoteSevenZip(Bytes bytes) {
@@ -178,8 +163,10 @@ void Layers::NoteAr(Bytes bytes) {
   if (reader.is_damaged()) NoteEnd(streams::End::kDamaged, "ar");
 }
 
-void Layers::End() {
+void Layers::End(bool is_early) {
   if (!expected_.empty()) Settle(0, 0);
+  if (is_early) return;
+  for (const auto& [size, member] : unseen_) UnpackOpened(content_, member);
 }
 
 // A layer has come: those that it isn't below of have ended, and the one above it has got what it was to get, or something else.
@@ -239,12 +226,13 @@ void Layers::UnpackStreams(Kind kind, Bytes bytes) {
   Add(std::move(held));
 }
 
-void Layers::NoteZip(Bytes bytes) {
+void Layers::NoteZip(uint32_t level, Bytes bytes) {
   const zip::Reading reading = zip::Read(bytes, limits_.max_files);
   if (!reading.is_zip) return;
   if (reading.is_cut) Mark(kTruncated);
   if (reading.is_too_many) Mark(std::string(kLimit) + "MaxFiles");
   if (!reading.contradiction.empty()) MarkIncomplete("a zip can be read in several ways: " + reading.contradiction);
+  NoteOpened(level, bytes, reading.opened);
   for (const zip::Member& member : reading.members) {
     if (member.is_encrypted) {
       Mark(kEncrypted);
@@ -269,6 +257,34 @@ void Layers::NoteZip(Bytes bytes) {
     Add(std::move(held));
     if (*end == streams::End::kTooLarge || *end == streams::End::kLate || *end == streams::End::kNoRoom) return;
   }
+}
+
+// Those of the content itself are looked at later, where libclamav has not opened them. Those of others are not there any more by then.
+void Layers::NoteOpened(uint32_t level, Bytes bytes, const std::vector<zip::Member>& members) {
+  uint64_t bytes_left = limits_.max_scan_size_bytes;
+  for (const zip::Member& member : members) {
+    if (member.is_encrypted || member.unpacked < kSmallest) continue;
+    if (level == 0) {
+      content_ = bytes;
+      unseen_.emplace(member.unpacked, member);
+      continue;
+    }
+    // Nothing can be wrong with what is stored.
+    if (member.method == 0) continue;
+    streams::Output counted(nullptr, bytes_left, deadline_);
+    const std::optional<streams::End> end = UnpackMember(bytes.subspan(member.start, member.end - member.start), member, counted);
+    bytes_left -= std::min<uint64_t>(counted.size(), bytes_left);
+    if (end == streams::End::kDamaged || end == streams::End::kCut) UnpackOpened(bytes, member);
+  }
+}
+
+void Layers::UnpackOpened(Bytes bytes, const zip::Member& member) {
+  Held held;
+  streams::Output output(&held, now_.bytes_left, deadline_);
+  const std::optional<streams::End> end = UnpackMember(bytes.subspan(member.start, member.end - member.start), member, output);
+  if (!end) return MarkIncomplete("engine has not unpacked all of the compressed data");
+  NoteEnd(*end == streams::End::kCut ? streams::End::kDamaged : *end, "zip");
+  Add(std::move(held));
 }
 
 void Layers::NoteEnd(streams::End end, const char* what) {

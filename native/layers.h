@@ -7,11 +7,13 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <unordered_map>
 #include <vector>
 
 #include "held.h"
 #include "report.h"
 #include "streams.h"
+#include "zip.h"
 
 namespace sluice::layers {
 
@@ -35,8 +37,8 @@ class Layers {
   void Begin();
   // Every layer, in the order in which they are opened. Its bytes are there until this returns.
   void Note(uint32_t level, streams::Bytes bytes);
-  // The look has ended.
-  void End();
+  // The look has ended; before its time, if something was found.
+  void End(bool is_early);
 
   // The next content to look at; nothing: there is none left, or no time.
   std::optional<Inner> Next();
@@ -78,8 +80,11 @@ class Layers {
   void NoteDifference(const Expected& expected);
   void NoteAr(streams::Bytes bytes);
   void NoteTar(streams::Bytes bytes);
+  void NoteRpm(streams::Bytes bytes);
   void NoteSevenZip(streams::Bytes bytes);
-  void NoteZip(streams::Bytes bytes);
+  void NoteZip(uint32_t level, streams::Bytes bytes);
+  void NoteOpened(uint32_t level, streams::Bytes bytes, const std::vector<zip::Member>& members);
+  void UnpackOpened(streams::Bytes bytes, const zip::Member& member);
   void Settle(uint32_t level, uint64_t size);
   void Add(Held held);
   void NoteEnd(streams::End end, const char* what);
@@ -94,6 +99,9 @@ class Layers {
   std::vector<Inner> inners_;
   std::vector<std::string> marks_;
   std::vector<Expected> expected_;
+  // Of the content itself where it is a zip: members that libclamav must open, by their sizes, until it has.
+  std::unordered_multimap<uint64_t, zip::Member> unseen_;
+  streams::Bytes content_;
   static constexpr uint32_t kNowhere = UINT32_MAX;
   // Layers below this level are looked at once more, as parts of what was unpacked here.
   uint32_t again_below_ = kNowhere;

@@ -136,6 +136,7 @@ class Reader {
     ReadGaps();
     if (directories_ == 0 && all_.empty()) return {};
     reading_.members = opens_all_ ? std::move(unopened_) : std::move(all_);
+    if (opens_all_) reading_.opened = std::move(opened_);
     return std::move(reading_);
   }
 
@@ -240,7 +241,7 @@ class Reader {
       return;
     }
     all_.push_back(member);
-    if (!is_opened) unopened_.push_back(member);
+    (is_opened ? opened_ : unopened_).push_back(member);
   }
 
   // Members that no directory has: of a zip before this one, or of one whose end is missing.
@@ -297,6 +298,7 @@ class Reader {
   // libclamav opens all members of the methods that it knows.
   bool opens_all_ = true;
   std::vector<Member> all_;
+  std::vector<Member> opened_;
   std::vector<Member> unopened_;
   std::vector<std::vector<Range>> directory_covers_;
 };

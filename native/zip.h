@@ -36,6 +36,8 @@ struct Reading {
   bool is_too_many = false;
   // What libclamav doesn't open.
   std::vector<Member> members;
+  // What it opens, unless the data is damaged: it passes over that in silence.
+  std::vector<Member> opened;
   // Why a tool may see something else in it; empty: none does.
   std::string contradiction;
 };

@@ -8,7 +8,7 @@ import { load, temporaryFolder } from '../native/engine.js';
 import { compare, complaintAbout, verdictOf } from './compare.js';
 import { containers } from './containers.js';
 import { ordinary } from './ordinary.js';
-import { archived, compressors, sevenZip, zipOf } from './packers.js';
+import { archived, compressors, type File, rpm, sevenZip, zipOf } from './packers.js';
 
 const GENERATED = 150;
 const ORDINARY = 150;
@@ -51,6 +51,37 @@ const deb = archived(
   ],
 );
 
+const cpio = (files: readonly File[]): Buffer =>
+  archived((_, path) => ['cpio', ['-o', '--quiet', '-H', 'newc', '-O', path]], files);
+
+/** Nothing but zeros, and what a format is known by. */
+const marked = (...marks: readonly [at: number, mark: Buffer | string][]): Buffer => {
+  const bytes = Buffer.alloc(8192);
+  for (const [at, mark] of marks) bytes.set(typeof mark === 'string' ? Buffer.from(mark, 'latin1') : mark, at);
+  return bytes;
+};
+
+/** What is deflated behind the local header of the first member is none any more, from so many bytes on. */
+function withDamage(bytes: Buffer, at: number): Buffer {
+  const copy = Buffer.from(bytes);
+  copy.fill(0xff, 30 + harmless.name.length + at, 30 + harmless.name.length + at + 8);
+  return copy;
+}
+
+const foreign: Record<string, Buffer> = {
+  SquashFS: marked([0, 'hsqs']),
+  EROFS: marked([1024, '\xe2\xe1\xf5\xe0']),
+  ext: marked([1024, '\x10\0\0\0\x40'], [1080, '\x53\xef']),
+  FAT: marked([0, '\xeb'], [11, '\0\x02\x04'], [54, 'FAT12   '], [510, '\x55\xaa']),
+  NTFS: marked([3, 'NTFS    ']),
+  QCOW: marked([0, 'QFI\xfb\0\0\0\x03']),
+  VMDK: marked([0, 'KDMV\x01']),
+  VHDX: marked([0, 'vhdxfile']),
+  WARC: marked([0, 'WARC/1.0\r\n']),
+  AppImage: marked([0, '\x7fELF\x02\x01\x01\0AI\x02']),
+  'stripped cpio': rpm(gz(marked([0, '07070X00000000']))),
+};
+
 const infected: Record<string, Buffer> = {
   'bz2 of two streams': halves(bz2),
   'bz2 with an empty stream first': Buffer.concat([bz2(nothing), bz2(archive)]),
@@ -85,6 +116,9 @@ const infected: Record<string, Buffer> = {
   'two tars, one after the other': gz(Buffer.concat([clean, archive])),
   'tar with a size of GNU': withSize(archive, Buffer.from([0x80, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 68])),
   deb,
+  rpm: rpm(zst(cpio([harmless, wanted]))),
+  'rpm whose payload is as it is': rpm(cpio([harmless, wanted])),
+  'rpm in a tar.gz': gz(tar([{ name: 'a.rpm', content: rpm(xz(cpio([wanted]))) }])),
   'lzma with an empty stream first': Buffer.concat([lzma(nothing), lzma(archive)]),
   'xz of two streams with zeros between': Buffer.concat([xz(clean), Buffer.alloc(8), xz(archive)]),
   'cut, behind what is infected': gz(archive).subarray(0, -6),
@@ -102,10 +136,16 @@ const incomplete: Record<string, [Buffer, string]> = {
     zipOf([{ ...harmless, localIsEmpty: true }]),
     'a zip can be read in several ways: two headers of a member contradict each other',
   ],
+  'a deflated member that is damaged': [withDamage(zipOf([harmless]), 2), 'damaged zip data'],
+  'one of several, in a zip': [
+    zipOf([harmless, { name: 'a.zip', content: withDamage(zipOf([harmless, harmless]), 2) }]),
+    'damaged zip data',
+  ],
   'a method that nobody has': [zipOf([{ ...harmless, method: 98 }]), 'a member of a zip is compressed by method 98'],
   'a method of 7z that the engine lacks': [by7z('-t7z', '-m0=Deflate'), 'engine cannot unpack this kind of 7z data'],
   'a 7z whose end is missing': [cut(by7z('-t7z')), 'damaged 7z data'],
   wim: [by7z('-twim'), 'engine cannot unpack WIM'],
+  'an rpm with something else in the place of a header': [rpm(gz(clean)).fill(0, 96, 100), 'damaged RPM data'],
   'a damaged tar': [damaged512(clean), 'damaged tar data'],
   'damaged bz2': [damaged(bz2(clean)), 'damaged bzip2 data'],
   'damaged xz': [damaged(xz(clean)), 'damaged xz data'],
@@ -134,6 +174,8 @@ const truncated: Record<string, Buffer> = {
   // Its end mark, and the sum of the content.
   lz4: lz4(clean).subarray(0, -8),
   'gz in a zip': zipOf([{ name: 'a.gz', content: cut(gz(clean)) }]),
+  rpm: rpm(gz(clean)).subarray(0, 150),
+  'rpm in its payload': cut(rpm(gz(cpio([harmless, harmless])))),
   zip: zipOf([harmless, harmless]).subarray(0, -100),
   tar: clean.subarray(0, 5000),
 };
@@ -147,6 +189,14 @@ t.test('what nobody can look at is incomplete, and says why', async (t) => {
   await load(t, [ownSignaturesDirectory]);
   for (const [what, [bytes, reason]] of Object.entries(incomplete)) {
     t.equal(verdictOf(bytes), `incomplete: ${reason}`, what);
+  }
+  for (const [name, bytes] of Object.entries(foreign)) {
+    t.equal(verdictOf(bytes), `incomplete: engine cannot unpack ${name}`);
+    t.equal(verdictOf(zipOf([{ name: 'a', content: bytes }])), `incomplete: engine cannot unpack ${name}`, 'in a zip');
+  }
+  // A short mark alone is not enough.
+  for (const bytes of [marked([1080, '\x53\xef']), marked([510, '\x55\xaa']), marked([54, 'FAT12   '])]) {
+    t.equal(verdictOf(bytes), 'clean');
   }
 });
 

@@ -7,6 +7,7 @@ import {
   compressors,
   type File,
   methods,
+  rpm,
   sevenZip,
   type ZipMember,
   zipOf,
@@ -95,6 +96,11 @@ const archivers: Record<string, Archiver> = {
       `cpio ${format}`,
       archived((_, archive) => ['cpio', ['-o', '--quiet', '-H', format, '-O', archive]], files),
     );
+  },
+  rpm: (files, random) => {
+    const kind = random.pick(['gz', 'xz', 'zst', 'bz2', 'lzma', 'none']);
+    const cpio = archived((_, archive) => ['cpio', ['-o', '--quiet', '-H', 'newc', '-O', archive]], files);
+    return named(`rpm ${kind}`, rpm(compressors[kind as Compressor]?.(cpio) ?? cpio));
   },
   ar: (files) =>
     named(

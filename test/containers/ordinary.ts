@@ -19,8 +19,9 @@ const PLACES = [
 const KINDS =
   /\.(gz|tgz|bz2|xz|zst|lz4|lzma|zip|jar|whl|egg|deb|tar|7z|docx?|xlsx?|pptx?|odt|ods|pdf|epub|apk|crx|xpi|rpm|cab|iso|cpio|woff2?|ttf|png|jpe?g|gif|svgz|wasm|node|so|a|pyc|mo|db|dat)$/;
 
-/** Folders of packages: Go's own tests bring archives that are damaged. */
+/** Folders of packages and packages: their own tests bring archives that are damaged. */
 const DAMAGED_ON_PURPOSE = ['clamav-testfiles', 'testdata'];
+const WITH_DAMAGED_FILES = /^r-cran-zip_/;
 
 function* filesBelow(folder: string): Generator<string> {
   let entries: Dirent[];
@@ -31,7 +32,7 @@ function* filesBelow(folder: string): Generator<string> {
     entries = [];
   }
   for (const entry of entries
-    .filter(({ name }) => !DAMAGED_ON_PURPOSE.includes(name))
+    .filter(({ name }) => !DAMAGED_ON_PURPOSE.includes(name) && !WITH_DAMAGED_FILES.test(name))
     .sort((a, b) => (a.name < b.name ? -1 : 1))) {
     const path = join(folder, entry.name);
     if (entry.isDirectory()) yield* filesBelow(path);

@@ -48,6 +48,28 @@ export function archived(
   }
 }
 
+/** A package: a lead, a header with signatures and one with what it is, both as short as can be, and the payload. */
+export function rpm(payload: Buffer): Buffer {
+  const lead = Buffer.alloc(96);
+  lead.write('edabeedb0300', 0, 'hex');
+  lead.write('a-1-1', 10);
+  lead.writeUInt16BE(1, 76);
+  lead.writeUInt16BE(5, 78);
+  const header = (name: string): Buffer => {
+    const data = Buffer.from(`${name}\0`);
+    const head = Buffer.alloc(32);
+    head.write('8eade801', 0, 'hex');
+    head.writeUInt32BE(1, 8);
+    head.writeUInt32BE(data.length, 12);
+    // One tag, the name, of the type of texts (6): one at offset 0.
+    for (const [index, value] of [1000, 6, 0, 1].entries()) head.writeUInt32BE(value, 16 + 4 * index);
+    return Buffer.concat([head, data]);
+  };
+  const signature = header('a');
+  const padding = Buffer.alloc((8 - (signature.length % 8)) % 8);
+  return Buffer.concat([lead, signature, padding, header('a'), payload]);
+}
+
 export const sevenZip =
   (...options: string[]) =>
   (files: readonly File[]): Buffer =>

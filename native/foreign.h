@@ -1,0 +1,12 @@
+// SPDX-License-Identifier: GPL-2.0-only
+// Containers that common tools open, and neither libclamav nor a library that is here.
+#pragma once
+
+#include "streams.h"
+
+namespace sluice::foreign {
+
+// For people; null: it is none of them.
+const char* NameOf(streams::Bytes bytes);
+
+}  // namespace sluice::foreign
