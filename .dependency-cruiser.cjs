@@ -4,7 +4,7 @@ const rows = [
   ['(main\\.ts$|cli/)'],
   ['supervisor/', 'service/'],
   ['clamd/', 'icap/', 'operator/'],
-  ['scan/'],
+  ['scan/', 'webhooks/'],
   ['download/', 'admission/', 'account/', 'history/', 'billing/'],
   ['engine/', 'http/', 'store/'],
   [

@@ -1,18 +1,9 @@
 // What is behind a URL, as a source of bytes: each hop checked, resolved, checked again and dialled; the last one's body handed on.
-import { isIP } from 'node:net';
 import { Failure, Unavailable } from '../errors.js';
 import { REDIRECTS_MAX } from '../limits.js';
 import { type Deadline, startDeadline } from '../waiting/deadline.js';
-import type { Guard, GuardedUrl } from './guard.js';
-import {
-  type BodySink,
-  codingCheck,
-  type OriginOptions,
-  type OriginResponse,
-  requestOrigin,
-  TOO_SLOW,
-} from './origin.js';
-import type { Resolve } from './resolve.js';
+import { allowed, type DiallingOptions, dial } from './dialling.js';
+import { type BodySink, codingCheck, type OriginResponse, TOO_SLOW } from './origin.js';
 
 /** The body of a response that is a success. */
 export interface OriginBody {
@@ -37,9 +28,7 @@ export interface Downloads {
   readonly running: number;
 }
 
-export interface DownloadOptions extends OriginOptions {
-  readonly guard: Guard;
-  readonly resolve: Resolve;
+export interface DownloadOptions extends DiallingOptions {
   readonly limits: SlotLimits;
   /** From the first question to the DNS to the last byte, but for the time in which the body is held. */
   readonly timeoutMs: number;
@@ -50,27 +39,14 @@ const REDIRECTS: ReadonlySet<number> = new Set([301, 302, 303, 307, 308]);
 const PARTIAL_CONTENT = 206;
 
 export function createDownloads(options: DownloadOptions): Downloads {
-  const { guard, resolve } = options;
+  const { guard } = options;
   const slots = createDownloadSlots(options.limits);
-
-  /** The addresses of a URL's host, all of them checked: one that may not be dialled spoils the host. */
-  async function checkedAddresses({ hostname }: URL, signal: AbortSignal): Promise<readonly string[]> {
-    // An address was checked with the URL, and is checked again with all others.
-    const bare = hostname.replace(/^\[(.*)\]$/, '$1');
-    const addresses = isIP(bare) === 0 ? await resolve(hostname, signal) : [bare];
-    for (const address of addresses) {
-      const checked = guard.checkAddress(address);
-      if (!checked.allowed) throw new Failure('urlRejected', checked.reason);
-    }
-    return addresses;
-  }
 
   /** The first response that is no redirect. */
   async function follow(start: URL, signal: AbortSignal): Promise<OriginResponse> {
     let url = start;
     for (let redirects = 0; ; redirects += 1) {
-      const addresses = await checkedAddresses(url, signal);
-      const response = await requestOrigin({ url, addresses, signal }, options);
+      const response = await dial(url, signal, options);
       if (!REDIRECTS.has(response.status)) return response;
       response.close();
       const location = response.header('location');
@@ -131,11 +107,6 @@ function bodyOf(response: OriginResponse, deadline: Deadline): OriginBody {
       response.goOn();
     },
   };
-}
-
-function allowed(checked: GuardedUrl): URL {
-  if (!checked.allowed) throw new Failure('urlRejected', checked.reason);
-  return checked.url;
 }
 
 export interface DownloadSlots {

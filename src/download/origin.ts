@@ -31,6 +31,14 @@ export interface OriginRequest {
   /** At least one; all of them have passed the guard, and nothing else is dialled. */
   readonly addresses: readonly string[];
   readonly signal: AbortSignal;
+  /** To be sent with a POST; null: a GET. */
+  readonly message: OriginMessage | null;
+}
+
+export interface OriginMessage {
+  /** Names in lower case. */
+  readonly headers: Readonly<Record<string, string>>;
+  readonly body: string;
 }
 
 export type BodySink = (bytes: Uint8Array) => void;
@@ -55,11 +63,11 @@ export interface OriginResponse {
 }
 
 /**
- * Sends a GET and resolves with the response once its headers are there. Rejects with Failure `downloadFailed`, with the
+ * Sends a GET, or a POST, and resolves with the response once its headers are there. Rejects with Failure `downloadFailed`, with the
  * signal's reason when it aborts. The connection serves this request only: a kept one would skip the next check.
  */
 export async function requestOrigin(request: OriginRequest, options: OriginOptions): Promise<OriginResponse> {
-  const { url, signal } = request;
+  const { url, signal, message } = request;
   // A seventh of what a server process reads at its start, and most never download anything.
   const { Client } = await import('undici');
   const connection = openConnection(request, options);
@@ -102,10 +110,16 @@ export async function requestOrigin(request: OriginRequest, options: OriginOptio
     // just then, an assertion fails that nobody can catch (nodejs/undici#5360).
     client.dispatch(
       {
-        method: 'GET',
+        method: message === null ? 'GET' : 'POST',
         path: url.pathname + url.search,
         // Nothing of the client's, no cookies, no Referer.
-        headers: { 'user-agent': options.userAgent, accept: '*/*', 'accept-encoding': 'identity' },
+        headers: {
+          'user-agent': options.userAgent,
+          accept: '*/*',
+          'accept-encoding': 'identity',
+          ...(message?.headers ?? {}),
+        },
+        body: message?.body ?? null,
       },
       {
         onRequestStart(started) {

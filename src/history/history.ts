@@ -8,7 +8,7 @@ import { withinOr } from '../waiting/within.js';
 import type { Recorded } from './intake.js';
 import { openJournal } from './journal.js';
 import { keepPartitions } from './partitions.js';
-import { createRowStore } from './rows-to-database.js';
+import { createRowStore, type RowListener } from './rows-to-database.js';
 import type { ScanRow } from './scan-row.js';
 import type { JournalState } from './segments.js';
 import { startWriter } from './writer.js';
@@ -42,6 +42,8 @@ export interface History {
   find(userId: string, id: string): ScanRow | null;
   /** Called with scans that were pending, when the database has their rows. */
   onEnded(listen: (ids: readonly string[]) => void): void;
+  /** Called when the database has something that is to be told to webhooks. */
+  onTold(listen: () => void): void;
   /** Resolves when the database has what this process has recorded of the user, or after a moment. */
   settled(userId: string): Promise<void>;
   state(): HistoryState;
@@ -82,12 +84,10 @@ export async function startHistory(options: HistoryOptions): Promise<History> {
     onFailure: (error) =>
       log.warn({ reason: messageOfError(error) }, 'the partitions of the history could not be kept'),
   });
-  const listeners: ((ids: readonly string[]) => void)[] = [];
+  const listeners = new Listeners();
   const writer = startWriter({
     journal,
-    store: createRowStore(sql, (ids) => {
-      for (const listen of listeners) listen(ids);
-    }),
+    store: createRowStore(sql, listeners),
     onFailure: (error, attempts) => {
       if (attempts % LOGGED_FAILURES !== 1) return;
       log.warn({ ...journal.state(), attempts, reason: messageOfError(error) }, 'the history waits for the database');
@@ -108,7 +108,8 @@ export async function startHistory(options: HistoryOptions): Promise<History> {
     },
     append: journal.append,
     find: journal.find,
-    onEnded: (listen) => void listeners.push(listen),
+    onEnded: (listen) => void listeners.ended.push(listen),
+    onTold: (listen) => void listeners.told.push(listen),
     async settled(userId) {
       const copied = journal.copied(userId);
       if (copied === null) return;
@@ -123,4 +124,18 @@ export async function startHistory(options: HistoryOptions): Promise<History> {
       await journal.close();
     },
   };
+}
+
+/** Who hears of rows that the database has. */
+class Listeners implements RowListener {
+  readonly ended: ((ids: readonly string[]) => void)[] = [];
+  readonly told: (() => void)[] = [];
+
+  onEnded(ids: readonly string[]): void {
+    for (const listen of this.ended) listen(ids);
+  }
+
+  onTold(): void {
+    for (const listen of this.told) listen();
+  }
 }

@@ -11,10 +11,17 @@ const IDLE_TIMEOUT_MS = 15_000;
 /** A batch that waits for others so long is given up and tried again; meanwhile it holds nothing itself. */
 const LOCK_TIMEOUT_MS = 5_000;
 
-/** Returns what stores a batch; it rejects with nothing of the batch stored. `onEnded`: those of its scans that were pending are not any more. */
+export interface RowListener {
+  /** The database has the rows of these scans, which were pending. */
+  onEnded(ids: readonly string[]): void;
+  /** Something is to be told to webhooks. */
+  onTold(): void;
+}
+
+/** Returns what stores a batch; it rejects with nothing of the batch stored. */
 export function createRowStore(
   sql: Sql,
-  onEnded: (ids: readonly string[]) => void = () => undefined,
+  listener: Partial<RowListener> = {},
 ): (rows: readonly ScanRow[]) => Promise<void> {
   const months = new Set<string>();
   return async (rows) => {
@@ -24,29 +31,31 @@ export function createRowStore(
       await sql`SELECT make_scan_partition(${month}::text::date)`;
       months.add(month);
     }
-    const add = (areNew: boolean): Promise<void> =>
+    const add = (areNew: boolean): Promise<number> =>
       // Whatever the database's default is: a row that another process has just added must be seen as a conflict, not an error.
       sql.transaction('readCommitted', async (tx) => {
         // Sent together: none waits for the answer to the one before.
-        await Promise.all([
+        const [, told] = await Promise.all([
           boundWaits(tx),
           insertRows(tx, rows, areNew),
           touchKeys(tx, rows),
           ...(pending.length === 0 ? [] : [endPending(tx, pending)]),
         ]);
+        return told;
       });
     try {
       // Nearly always they are. To have Postgres look for each row first, and confirm it afterwards, costs a fifth more.
-      await add(true).catch((error: unknown) => {
+      const told = await add(true).catch((error: unknown) => {
         if (codeOf(error) === UNIQUE_VIOLATION) return add(false);
         throw error;
       });
+      if (told > 0) listener.onTold?.();
     } catch (error) {
       // Retention may have dropped a partition that a late row needs: made again by the next attempt.
       if (codeOf(error) === CHECK_VIOLATION) months.clear();
       throw error;
     }
-    if (pending.length > 0) onEnded(pending);
+    if (pending.length > 0) listener.onEnded?.(pending);
   };
 }
 
@@ -61,10 +70,13 @@ async function boundWaits(sql: Queries): Promise<void> {
       set_config('lock_timeout', ${String(LOCK_TIMEOUT_MS)}, true)`;
 }
 
-/** `areNew`: a row that is there already is a violation; otherwise it is left out. */
-async function insertRows(sql: Queries, rows: readonly ScanRow[], areNew: boolean): Promise<void> {
+/**
+ * `areNew`: a row that is there already is a violation; otherwise it is left out. Returns how much is to be told to webhooks: of a row that was there
+ * already, nothing. Where there are no webhooks that is a look at an empty table for each batch.
+ */
+async function insertRows(sql: Queries, rows: readonly ScanRow[], areNew: boolean): Promise<number> {
   // Counted in one order everywhere: two processes that count for the same users don't deadlock.
-  await sql`
+  const [counts] = await sql<{ told: number }[]>`
     WITH added AS (
       INSERT INTO scans
         (id, user_id, creation_date, last_update, filename, duration_ms, infected, virus_name, env, status, error, engine, size_bytes, sha256,
@@ -94,7 +106,7 @@ async function insertRows(sql: Queries, rows: readonly ScanRow[], areNew: boolea
       ) AS given (id, user_id, last_update_ms, filename, duration_ms, virus_name, env, status, error, engine, size_bytes,
         sha256, notices, key_id, metadata, url, signatures, protocol)
       ${areNew ? sql`` : sql`ON CONFLICT (user_id, id, creation_date) DO NOTHING`}
-      RETURNING user_id, key_id, creation_date, status, infected
+      RETURNING id, user_id, key_id, creation_date, status, infected
     ), of_keys AS (
       INSERT INTO key_days (user_id, key_id, day, clean, infected, failed)
       SELECT user_id, key_id, (creation_date AT TIME ZONE 'UTC')::date AS day, count(*) FILTER (WHERE status = 200 AND NOT infected),
@@ -102,11 +114,23 @@ async function insertRows(sql: Queries, rows: readonly ScanRow[], areNew: boolea
       FROM added WHERE key_id IS NOT NULL GROUP BY user_id, key_id, day ORDER BY user_id, key_id, day
       ON CONFLICT (user_id, key_id, day) DO UPDATE SET clean = key_days.clean + excluded.clean,
         infected = key_days.infected + excluded.infected, failed = key_days.failed + excluded.failed
+    ), counted AS (
+      INSERT INTO scan_days (user_id, day, status, infected, scans)
+      SELECT user_id, (creation_date AT TIME ZONE 'UTC')::date AS day, status, infected, count(*)
+      FROM added GROUP BY user_id, day, status, infected ORDER BY user_id, day, status, infected
+      ON CONFLICT (user_id, day, status, infected) DO UPDATE SET scans = scan_days.scans + excluded.scans
+    ), told AS (
+      INSERT INTO webhook_deliveries (webhook_id, user_id, scan_id, event)
+      SELECT w.id, w.user_id, a.id, e.event
+      FROM added a JOIN webhooks w ON w.user_id = a.user_id AND w.is_enabled
+      CROSS JOIN LATERAL unnest(CASE WHEN a.status <> 200 THEN '{scan.failed}'::text[]
+        WHEN a.infected THEN '{scan.completed,scan.infected}' ELSE '{scan.completed}' END) WITH ORDINALITY AS e (event, place)
+      WHERE e.event = ANY(w.events)
+      ORDER BY a.id, e.place
+      RETURNING 1
     )
-    INSERT INTO scan_days (user_id, day, status, infected, scans)
-    SELECT user_id, (creation_date AT TIME ZONE 'UTC')::date AS day, status, infected, count(*)
-    FROM added GROUP BY user_id, day, status, infected ORDER BY user_id, day, status, infected
-    ON CONFLICT (user_id, day, status, infected) DO UPDATE SET scans = scan_days.scans + excluded.scans`;
+    SELECT count(*)::integer AS told FROM told`;
+  return counts?.told ?? 0;
 }
 
 /** An array as Postgres reads it, of values without a quote, a comma or a brace. The driver would escape and quote each of them. */

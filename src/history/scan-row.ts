@@ -39,8 +39,8 @@ export interface ScanRow {
   readonly env: string;
   /** Epoch milliseconds of the decision. */
   readonly lastUpdateMs: number;
-  /** It was accepted before it was scanned: its row among the pending ones goes. Undefined, of all others: nothing is written of it. */
-  readonly wasPending?: true | undefined;
+  /** It was accepted before it was scanned: its row among the pending ones goes. Others don't have it, and nothing is written of it. */
+  readonly wasPending?: true;
 }
 
 /** Characters of a text that are kept: a filename may have 255, messages of ours stay far below. Index entries need a bound. */
@@ -78,12 +78,12 @@ const journalShape = z.object({
   protocol: z.enum(protocols).default('http'),
   env: text,
   lastUpdateMs: z.int().min(0),
-  wasPending: z.literal(true).optional(),
+  wasPending: z.literal(true).exactOptional(),
 });
 
 /** The row with what the columns can hold, cut before anybody relies on it. The order is that of the journal. */
 export function storableRow(row: ScanRow): ScanRow {
-  return {
+  const stored = {
     id: row.id,
     userId: row.userId,
     keyId: row.keyId,
@@ -103,8 +103,8 @@ export function storableRow(row: ScanRow): ScanRow {
     protocol: row.protocol,
     env: storable(row.env),
     lastUpdateMs: row.lastUpdateMs,
-    wasPending: row.wasPending,
   };
+  return row.wasPending === true ? { ...stored, wasPending: true } : stored;
 }
 
 /** Of a storable row. */

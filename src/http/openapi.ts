@@ -36,6 +36,7 @@ const DESCRIPTION =
 const TAGS = {
   scans: 'Scanning, and what came of it.',
   account: 'The account of a key.',
+  webhooks: 'Where the account wants to hear what came of its scans.',
   keys: 'API keys of the signed-in user.',
   history: 'The history of the signed-in user, and its statistics.',
   users: 'The signed-in user, and the sessions.',

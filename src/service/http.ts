@@ -28,7 +28,7 @@ import { createScanRoutes } from '../history/scans-route.js';
 import { behindSignIn } from '../http/caller.js';
 import type { ConnectionLimits } from '../http/connections.js';
 import { type DescriptorPlan, planDescriptors } from '../http/descriptors.js';
-import { behindKey } from '../http/key-caller.js';
+import { behindKey, type KeyRoute } from '../http/key-caller.js';
 import { chooseLibrary } from '../http/library.js';
 import { createRouter, type Route } from '../http/router.js';
 import { type FindFile, type Server, startServer } from '../http/server.js';
@@ -53,6 +53,7 @@ import { about, createMemories, fieldsOf, keepAnswers, openScans, shareVerdicts,
 import { createStandings } from './signature-standing.js';
 import { type Stopping, starting } from './starting.js';
 import { askStores, scanForItself, unkeptHistory, warmAccess } from './warm-up.js';
+import { openWebhooks } from './webhooks.js';
 
 /** Requests in flight get so long at a stop. */
 const STOP_GRACE_MS = 30_000;
@@ -210,8 +211,10 @@ async function openRoutes(
       storeProblem: () => problemOf(postgres),
     }),
   );
+  const webhooks = await openWebhooks(config, log, parts, add);
   const signedIn = [
     scans.signedIn,
+    ...webhooks.signedIn,
     ...dashboard.callerRoutes,
     ...createBillingRoutes(billing),
     ...createHistoryRoutes({ sqlOf: postgres.pages, now: Date.now, onItsWay: history, pending: accepted.table, log }),
@@ -222,7 +225,7 @@ async function openRoutes(
   const routes = createRoutes({
     served: [
       scans.withKey,
-      ...keyRoutes(parts, accepted),
+      ...keyRoutes(parts, accepted, webhooks.withKey),
       ...dashboard.publicRoutes,
       ...behindSignIn(signedIn, dashboard.authenticate),
       createWebhookRoute({ billing, sql: postgres.requests('stripe'), log, now: Date.now }),
@@ -262,6 +265,7 @@ function foldersOf({ signatureFolders: { directories, optionalDirectories }, dat
 function keyRoutes(
   { postgres, history, admission, signatures, findKey }: HttpParts,
   { table, waits }: OpenAccepted,
+  others: readonly KeyRoute[],
 ): Route[] {
   const engine = (): Engine | null => {
     const state = signatures.state();
@@ -270,6 +274,7 @@ function keyRoutes(
   const routes = [
     ...createScanRoutes({ sqlOf: postgres.pages, now: Date.now, onItsWay: history, pending: table, waits, engine }),
     createAccountRoute({ admission, sqlOf: postgres.requests }),
+    ...others,
   ];
   return behindKey(routes, createKeyAccess(findKey, performance.now.bind(performance)));
 }

@@ -1,5 +1,6 @@
 import type { AccessControl } from '../admission/access.js';
 import type { Config } from '../config/config.js';
+import type { DiallingOptions } from '../download/dialling.js';
 import { createDownloads, type Downloads } from '../download/downloads.js';
 import { createGuard } from '../download/guard.js';
 import { createResolve, readHostsFile } from '../download/resolve.js';
@@ -142,12 +143,19 @@ function openDownloads(
   { descriptors, version }: { readonly descriptors: DescriptorPlan; readonly version: string },
 ): Downloads {
   return createDownloads({
-    guard: createGuard({ allowNetworks: config.urlAllowNetworks, ports: config.urlPorts }),
-    resolve: createResolve({ servers: config.urlDnsServers, hosts: readHostsFile() }),
+    ...diallingOf(config, version),
     limits: { perUser: config.downloadsPerUser, total: descriptors.downloads },
     timeoutMs: config.downloadTimeoutMs,
-    userAgent: `Sluice/${version}`,
   });
+}
+
+/** Where we may go for clients. */
+export function diallingOf(config: Config, version: string): DiallingOptions {
+  return {
+    guard: createGuard({ allowNetworks: config.urlAllowNetworks, ports: config.urlPorts }),
+    resolve: createResolve({ servers: config.urlDnsServers, hosts: readHostsFile() }),
+    userAgent: `Sluice/${version}`,
+  };
 }
 
 /** Characters of a path that go into the log: it may be 16 KB long, and anything. */

@@ -139,13 +139,58 @@ t.test('the OpenAPI document', async (t) => {
     { body: form('x'), headers: { ...headers, 'Content-Encoding': 'gzip' }, status: 415 },
     { body: form('x'), status: 401 },
   ];
+  const webhook = { url: 'http://93.184.215.14/hook', events: ['scan.infected'] };
+  const made = await fetch(`${server.url}/web/webhooks`, {
+    method: 'POST',
+    headers: { ...me, ...json },
+    body: JSON.stringify(webhook),
+  });
+  const { id: webhookId } = z.object({ id: z.string() }).parse(await made.json());
+  const webhooks = (prefix: string, headers: Readonly<Record<string, string>>): Record<string, readonly Sent[]> => {
+    const path = `${prefix}/${webhookId}`;
+    const unknown = { path: `${prefix}/${unknownId}`, headers, status: 404 };
+    const sent = (value: unknown) => ({ body: JSON.stringify(value), headers: { ...headers, ...json } });
+    return {
+      [`get ${prefix}`]: [{ headers, status: 200 }],
+      [`post ${prefix}`]: [
+        { ...sent(webhook), status: 201 },
+        { ...sent({ url: 'http://127.0.0.1/' }), status: 400 },
+        { ...sent({ url: 'x'.repeat(20_000) }), status: 413 },
+        { body: 'url=x', headers, status: 415 },
+      ],
+      [`get ${prefix}/{id}`]: [{ path, headers, status: 200 }, unknown],
+      [`put ${prefix}/{id}`]: [
+        { path, ...sent({ enabled: true }), status: 200 },
+        { path, ...sent({ events: [] }), status: 400 },
+        { ...unknown, ...sent({}) },
+      ],
+      [`post ${prefix}/{id}/rotate`]: [
+        { path: `${path}/rotate`, headers, status: 200 },
+        { ...unknown, path: `${prefix}/${unknownId}/rotate` },
+      ],
+      [`post ${prefix}/{id}/test`]: [{ ...unknown, path: `${prefix}/${unknownId}/test` }],
+      [`get ${prefix}/{id}/deliveries`]: [
+        { path: `${path}/deliveries`, headers, status: 200 },
+        { path: `${path}/deliveries?state=x`, headers, status: 400 },
+        { ...unknown, path: `${prefix}/${unknownId}/deliveries` },
+      ],
+      [`post ${prefix}/{id}/deliveries/{delivery}/retry`]: [
+        { path: `${path}/deliveries/${unknownId}/retry`, headers, status: 404 },
+      ],
+      [`delete ${prefix}/{id}`]: [unknown],
+    };
+  };
+
   /** By operation; what each must answer. Those that aren't here are asked without anything. */
   const asked: Readonly<Record<string, readonly Sent[]>> = {
+    ...webhooks('/api/v1/webhooks', key),
+    ...webhooks('/web/webhooks', me),
     'post /api/v1/scans': [
       ...scans(key),
       { body: Buffer.from('x'), headers: key, status: 415 },
       { body: 'x', headers: { ...key, 'X-Filename': 'a%20b.txt' }, status: 200 },
       { body: 'x', path: '/api/v1/scans?filename=a.txt', headers: key, status: 200 },
+      { body: 'x', headers: { ...key, 'X-Filename': 'a', Prefer: 'respond-async' }, status: 202 },
       { body: 'x', headers: { ...key, 'X-Filename': 'a', 'Idempotency-Key': 'one' }, status: 200 },
       { body: 'x', headers: { ...key, 'X-Filename': 'a', 'Idempotency-Key': 'one' }, status: 200 },
       { body: 'y', headers: { ...key, 'X-Filename': 'a', 'Idempotency-Key': 'one' }, status: 409 },
@@ -175,6 +220,7 @@ t.test('the OpenAPI document', async (t) => {
     'get /api/v1/scans/{id}': [
       { path: `/api/v1/scans/${await scannedId()}`, headers: key, status: 200 },
       { path: `/api/v1/scans/${unknownId}`, headers: key, status: 404 },
+      { path: `/api/v1/scans/${unknownId}?wait=61`, headers: key, status: 400 },
     ],
     'get /api/v1/files/{sha256}': [
       { path: `/api/v1/files/${createHash('sha256').update('known').digest('hex')}`, headers: key, status: 200 },

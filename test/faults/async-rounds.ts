@@ -7,9 +7,11 @@ import { z } from 'zod';
 import { contentsOf, Scan, scanById, scanLater } from '../fixtures/async-scans.js';
 import { startPostgres } from '../fixtures/postgres.js';
 import { childrenOf, serverOf } from '../fixtures/processes.js';
+import { type Receiver, startReceiver } from '../fixtures/receiver.js';
 import { startRedis } from '../fixtures/redis.js';
 import { eicar } from '../fixtures/samples.js';
 import { API_KEY, startServer, type TestServer } from '../fixtures/server.js';
+import { post } from '../fixtures/sign-in.js';
 import { until } from '../fixtures/until.js';
 
 export interface AsyncRoundsOptions {
@@ -30,6 +32,8 @@ export interface AsyncRoundsReport {
   readonly infected: number;
   /** Of the server process alone, which its supervisor starts again; and of all, with the supervisor and its database. */
   readonly kills: { readonly server: number; readonly all: number };
+  /** Messages that the receiver has got of them; more than one of a kind where an attempt was cut off. */
+  readonly messages: number;
   /** Empty when everything holds. */
   readonly problems: readonly string[];
 }
@@ -37,6 +41,7 @@ export interface AsyncRoundsReport {
 const CLIENTS = 6;
 /** After a kill is due: within the work on the scans that were accepted last. */
 const KILL_WITHIN_MS = 150;
+const REFUSED_EACH = 30;
 
 /** One node, which is started again after its end. */
 interface Node {
@@ -51,8 +56,9 @@ type Accepted = Map<string, boolean>;
 
 export async function runAsyncRounds(options: AsyncRoundsOptions): Promise<AsyncRoundsReport> {
   const { store, scans, scansBetweenKills, random, onRound } = options;
+  const receiver = await startReceiver();
   const stores = store === 'postgres' ? ([await startPostgres(), await startRedis()] as const) : null;
-  const quota = { PLANS: 'BUSINESS:900000000' };
+  const quota = { PLANS: 'BUSINESS:900000000', URL_ALLOW_NETWORKS: '127.0.0.1/32' };
   const env =
     stores === null
       ? quota
@@ -71,6 +77,9 @@ export async function runAsyncRounds(options: AsyncRoundsOptions): Promise<Async
       const directory = mkdtempSync(join(tmpdir(), 'sluice-async-'));
       nodes.push({ directory, server: await start(directory), isUp: true });
     }
+    // Some of its answers are failures: what is told again must be in order, too.
+    receiver.answer = () => (receiver.messages.length % REFUSED_EACH === 0 ? 500 : 204);
+    await makeWebhook(nodes, receiver);
     const load = startLoad(nodes, accepted, scans);
     for (let due = scansBetweenKills; due < scans; due += scansBetweenKills) {
       await until(() => accepted.size >= due);
@@ -83,14 +92,17 @@ export async function runAsyncRounds(options: AsyncRoundsOptions): Promise<Async
       onRound(`${accepted.size} accepted, killed ${what}`);
     }
     await load;
-    const problems = await verify(nodes, accepted);
-    return { accepted: accepted.size, infected: [...accepted.values()].filter(Boolean).length, kills, problems };
+    receiver.answer = () => 204;
+    const problems = [...(await verify(nodes, accepted)), ...(await verifyMessages(receiver, accepted))];
+    const infected = [...accepted.values()].filter(Boolean).length;
+    return { accepted: accepted.size, infected, kills, messages: receiver.messages.length, problems };
   } finally {
     for (const { server, directory } of nodes) {
       await server.stop();
       rmSync(directory, { recursive: true, force: true });
     }
     for (const each of stores ?? []) await each.stop();
+    await receiver.stop();
   }
 }
 
@@ -123,7 +135,8 @@ async function kill(
 ): Promise<void> {
   const { pid } = node.server;
   if (what === 'server') {
-    process.kill(serverOf(pid), 'SIGKILL');
+    // It may be on its way back from the kill before.
+    process.kill(await until(() => serverIn(pid)), 'SIGKILL');
     return;
   }
   node.isUp = false;
@@ -131,6 +144,41 @@ async function kill(
   await node.server.stop('SIGKILL');
   node.server = await start(node.directory);
   node.isUp = true;
+}
+
+async function makeWebhook([node]: readonly Node[], receiver: Receiver): Promise<void> {
+  const made = await post(`${node?.server.url}/api/v1/webhooks`, { url: receiver.url() }, { 'X-API-KEY': API_KEY });
+  receiver.secret = z.object({ secret: z.string() }).parse(made.body).secret;
+}
+
+/** Each scan was told at least once, and the first time in order: an infection after the verdict. */
+async function verifyMessages(receiver: Receiver, accepted: Accepted): Promise<string[]> {
+  const told = (): Map<string, string[]> => {
+    const types = new Map<string, string[]>();
+    for (const { message } of receiver.messages) {
+      const known = types.get(message.data.id) ?? [];
+      types.set(message.data.id, [...known.filter((type) => type !== message.type), message.type]);
+    }
+    return types;
+  };
+  const isMissing = (types: Map<string, string[]>): [string, boolean][] =>
+    [...accepted].filter(([id, isInfected]) => types.get(id)?.length !== (isInfected ? 2 : 1));
+  await until(() => isMissing(told()).length === 0).catch(() => undefined);
+  const problems = isMissing(told()).map(([id]) => `${id} was not told: ${told().get(id)?.join(', ') ?? 'nothing'}`);
+  for (const [id, types] of told()) {
+    if (accepted.has(id) && types.length === 2 && types.at(-1) !== 'scan.infected')
+      problems.push(`${id} in another order`);
+  }
+  if (receiver.forged > 0) problems.push(`${receiver.forged} messages are not signed as they should be`);
+  return problems;
+}
+
+function serverIn(supervisorPid: number): number | null {
+  try {
+    return serverOf(supervisorPid);
+  } catch {
+    return null;
+  }
 }
 
 const Page = z.object({ content: z.array(Scan), next: z.string().nullable() });

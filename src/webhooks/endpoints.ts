@@ -1,0 +1,108 @@
+// The webhooks of accounts, in Postgres: where they are, what they want to hear, and with what they are signed.
+import { v7 as uuidv7 } from 'uuid';
+import type { SqlOf } from '../store/postgres.js';
+import { newSecret, openSecret, sealSecret, shownSecret } from './signing.js';
+
+export const EVENTS = ['scan.completed', 'scan.infected', 'scan.failed'] as const;
+export type EventName = (typeof EVENTS)[number];
+
+export interface Endpoint {
+  readonly id: string;
+  readonly url: string;
+  readonly events: readonly EventName[];
+  readonly enabled: boolean;
+  /** Why the service has switched it off; null: it hasn't. */
+  readonly notice: string | null;
+  readonly failingSince: Date | null;
+  readonly creationDate: Date;
+  readonly lastUpdate: Date;
+}
+
+/** The only times that the secret is shown. */
+export interface EndpointWithSecret extends Endpoint {
+  readonly secret: string;
+}
+
+export interface EndpointChange {
+  readonly url?: string | undefined;
+  readonly events?: readonly EventName[] | undefined;
+  readonly enabled?: boolean | undefined;
+}
+
+export const ENDPOINTS_MAX = 10;
+/** A secret that was replaced signs as well for so long. */
+const FORMER = '24 hours';
+
+export type Endpoints = ReturnType<typeof createEndpoints>;
+
+/** `key`: of the service, for the secrets. */
+export function createEndpoints(sqlOf: SqlOf, key: Buffer) {
+  const columnsOf = (sql: ReturnType<SqlOf>) => sql`
+    id, url, events, is_enabled AS enabled, notice, failing_since AS "failingSince", creation_date AS "creationDate",
+    last_update AS "lastUpdate"`;
+
+  async function find(userId: string, id: string): Promise<Endpoint | null> {
+    const sql = sqlOf(userId);
+    const [found] = await sql<Endpoint[]>`
+      SELECT ${columnsOf(sql)} FROM webhooks WHERE user_id = ${userId} AND id = ${id}`;
+    return found ?? null;
+  }
+
+  return {
+    find,
+    async list(userId: string): Promise<readonly Endpoint[]> {
+      const sql = sqlOf(userId);
+      return await sql<Endpoint[]>`SELECT ${columnsOf(sql)} FROM webhooks WHERE user_id = ${userId} ORDER BY id`;
+    },
+    /** Null: the account has as many as it may. */
+    async create(userId: string, url: string, events: readonly EventName[]): Promise<EndpointWithSecret | null> {
+      const [id, secret] = [uuidv7(), newSecret()];
+      const created = await sqlOf(userId).transaction('readCommitted', async (tx) => {
+        // Of two at once the second one counts the first.
+        await tx`SELECT 1 FROM users WHERE id = ${userId} FOR NO KEY UPDATE`;
+        const [count] = await tx<{ endpoints: number }[]>`
+          SELECT count(*)::int AS endpoints FROM webhooks WHERE user_id = ${userId}`;
+        if ((count?.endpoints ?? 0) >= ENDPOINTS_MAX) return false;
+        await tx`
+          INSERT INTO webhooks (id, user_id, url, events, secret)
+          VALUES (${id}, ${userId}, ${url}, ${[...events]}::text[], ${sealSecret(key, id, secret)})`;
+        return true;
+      });
+      const endpoint = created ? await find(userId, id) : null;
+      return endpoint === null ? null : { ...endpoint, secret: shownSecret(secret) };
+    },
+    /** One that is switched on, or is somewhere else, begins anew. */
+    async change(userId: string, id: string, { url, events, enabled }: EndpointChange): Promise<Endpoint | null> {
+      const sql = sqlOf(userId);
+      const isAnew = enabled === true || url !== undefined;
+      const list = events === undefined ? null : [...events];
+      const [changed] = await sql<Endpoint[]>`
+        UPDATE webhooks SET url = coalesce(${url ?? null}, url), events = coalesce(${list}::text[], events),
+          is_enabled = coalesce(${enabled ?? null}::boolean, is_enabled), last_update = now(),
+          notice = CASE WHEN ${isAnew} THEN NULL ELSE notice END,
+          failing_since = CASE WHEN ${isAnew} THEN NULL ELSE failing_since END, failures = 0, rests_until = '-infinity'
+        WHERE user_id = ${userId} AND id = ${id} RETURNING ${columnsOf(sql)}`;
+      return changed ?? null;
+    },
+    /** Its deliveries are swept later. */
+    async remove(userId: string, id: string): Promise<boolean> {
+      return (await sqlOf(userId)`DELETE FROM webhooks WHERE user_id = ${userId} AND id = ${id}`).count > 0;
+    },
+    async rotate(userId: string, id: string): Promise<EndpointWithSecret | null> {
+      const secret = newSecret();
+      const sql = sqlOf(userId);
+      const [changed] = await sql<Endpoint[]>`
+        UPDATE webhooks SET former_secret = secret, former_until = now() + ${FORMER}::interval,
+          secret = ${sealSecret(key, id, secret)}, last_update = now()
+        WHERE user_id = ${userId} AND id = ${id} RETURNING ${columnsOf(sql)}`;
+      return changed === undefined ? null : { ...changed, secret: shownSecret(secret) };
+    },
+    /** Those that sign now, the newest first. Empty: none can be read any more. */
+    async secrets(who: string, id: string): Promise<readonly Buffer[]> {
+      const [row] = await sqlOf(who)<{ secret: Buffer; former: Buffer | null }[]>`
+        SELECT secret, CASE WHEN former_until > now() THEN former_secret END AS former FROM webhooks WHERE id = ${id}`;
+      const sealed = [row?.secret ?? null, row?.former ?? null].filter((each) => each !== null);
+      return sealed.map((each) => openSecret(key, id, each)).filter((each) => each !== null);
+    },
+  };
+}

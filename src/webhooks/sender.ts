@@ -1,0 +1,176 @@
+// Sends what waits in the outbox: a few endpoints at a time, each in its order, those that fail apart from those that don't, and no more a second than scans can spare.
+import { setTimeout as delay } from 'node:timers/promises';
+import type { Posts } from '../download/posts.js';
+import { messageOfError } from '../error-text.js';
+import { Failure } from '../errors.js';
+import { type Attempt, type Deliveries, type Delivery, type Leased, RENEW_MS } from './deliveries.js';
+import type { Endpoints } from './endpoints.js';
+import { signedHeaders } from './signing.js';
+
+export interface SenderOptions {
+  readonly deliveries: Deliveries;
+  readonly secrets: Endpoints['secrets'];
+  readonly posts: Posts;
+  /** The body of a delivery; null: the scan is not in the history any more. */
+  readonly bodyOf: (userId: string, delivery: Delivery) => Promise<string | null>;
+  readonly onProblem: (message: string) => void;
+  readonly onSwitchedOff: (webhookId: string, userId: string) => void;
+}
+
+export interface Sender {
+  /** Something may be waiting: it is looked for now. */
+  hurry(): void;
+  stop(): Promise<void>;
+}
+
+/** Between two looks. What this process has recorded itself is looked for at once. */
+const LOOK_MS = 1_000;
+const SWEEP_MS = 600_000;
+/** Endpoints that are sent to at once, in one process; and those of them that failed last, which may hang. */
+const ENDPOINTS_AT_ONCE = 48;
+const FAILING_AT_ONCE = 16;
+/** Deliveries of one endpoint: at once, and until others have their turn. */
+const AT_ONCE = 4;
+const ROUND = 64;
+/** Between two deliveries of one process: each costs the serving thread up to half a millisecond. */
+const PACE_MS = 8;
+const RECEIVER_MS = 10_000;
+const STOP_MS = 12_000;
+/** Of the outbox, among the accounts that share the connections of the store. */
+export const OUTBOX = 'webhooks';
+
+export class Outbox implements Sender {
+  readonly #options: SenderOptions;
+  readonly #running = new Map<string, { readonly isFailing: boolean; readonly work: Promise<void> }>();
+  readonly #timers: readonly NodeJS.Timeout[];
+  readonly #stopping = new AbortController();
+  #looking: Promise<void> | null = null;
+  #isWanted = false;
+  #nextMs = 0;
+
+  constructor(options: SenderOptions) {
+    this.#options = options;
+    const sweep = (): void => void options.deliveries.sweep().catch((error: unknown) => this.#tellOf(error));
+    this.#timers = [
+      setInterval(() => this.hurry(), LOOK_MS).unref(),
+      setInterval(() => this.#renew(), RENEW_MS).unref(),
+      setInterval(sweep, SWEEP_MS).unref(),
+    ];
+  }
+
+  hurry(): void {
+    this.#isWanted = true;
+    this.#looking ??= this.#look().finally(() => {
+      this.#looking = null;
+    });
+  }
+
+  async stop(): Promise<void> {
+    for (const timer of this.#timers) clearInterval(timer);
+    this.#stopping.abort(new Error('The server is stopping'));
+    await this.#looking;
+    const ended = Promise.all([...this.#running.values()].map(({ work }) => work));
+    await Promise.race([ended, delay(STOP_MS, undefined, { ref: false })]);
+  }
+
+  #renew(): void {
+    if (this.#running.size === 0) return;
+    this.#options.deliveries.renew([...this.#running.keys()]).catch((error: unknown) => this.#tellOf(error));
+  }
+
+  #tellOf(error: unknown): void {
+    this.#options.onProblem(messageOfError(error));
+  }
+
+  async #look(): Promise<void> {
+    while (this.#isWanted && !this.#stopping.signal.aborted) {
+      this.#isWanted = false;
+      try {
+        const failing = [...this.#running.values()].filter(({ isFailing }) => isFailing).length;
+        const others = this.#running.size - failing;
+        const { deliveries } = this.#options;
+        const well = await deliveries.lease(ENDPOINTS_AT_ONCE - others, false);
+        const ill = await deliveries.lease(FAILING_AT_ONCE - failing, true);
+        for (const leased of [...well, ...ill]) this.#begin(leased);
+      } catch (error) {
+        this.#tellOf(error);
+      }
+    }
+  }
+
+  #begin(leased: Leased): void {
+    const work = this.#serve(leased)
+      .catch((error: unknown) => this.#tellOf(error))
+      .finally(() => {
+        this.#running.delete(leased.id);
+        this.hurry();
+      });
+    this.#running.set(leased.id, { isFailing: leased.isFailing, work });
+  }
+
+  /** One round of one endpoint. The first failure ends it: an endpoint that hangs has one attempt at a time, and then a rest. */
+  async #serve(leased: Leased): Promise<void> {
+    const { deliveries } = this.#options;
+    try {
+      const secrets = await this.#options.secrets(OUTBOX, leased.id);
+      const due = await deliveries.due(leased.id, leased.isFailing ? 1 : ROUND);
+      const left = [...due];
+      let hasFailed = false;
+      const send = async (): Promise<void> => {
+        for (let next = left.shift(); next !== undefined; next = left.shift()) {
+          if (hasFailed || this.#stopping.signal.aborted) return;
+          const attempt = await this.#attempt(leased, next, secrets);
+          await deliveries.attempted(leased.id, next, attempt);
+          if (!attempt.isDelivered) hasFailed = true;
+        }
+      };
+      await Promise.all(Array.from({ length: leased.isFailing ? 1 : AT_ONCE }, send));
+      if (hasFailed && (await deliveries.failed(leased.id))) {
+        this.#options.onSwitchedOff(leased.id, leased.userId);
+      }
+    } finally {
+      await deliveries.release(leased.id);
+    }
+  }
+
+  async #attempt(leased: Leased, delivery: Delivery, secrets: readonly Buffer[]): Promise<Attempt> {
+    if (secrets.length === 0) return failedAs('The secret can not be read: rotate it');
+    const body = await this.#options.bodyOf(leased.userId, delivery);
+    if (body === null) return failedAs('The scan is not in the history any more');
+    await this.#pace();
+    return await post(this.#options.posts, leased.url, { id: messageId(delivery.id), body }, secrets);
+  }
+
+  async #pace(): Promise<void> {
+    const nowMs = performance.now();
+    this.#nextMs = Math.max(nowMs, this.#nextMs) + PACE_MS;
+    if (this.#nextMs - nowMs > PACE_MS) await delay(this.#nextMs - nowMs - PACE_MS);
+  }
+}
+
+/** The `webhook-id`. */
+export function messageId(deliveryId: string): string {
+  return `msg_${deliveryId}`;
+}
+
+function failedAs(error: string): Attempt {
+  return { isDelivered: false, status: null, error };
+}
+
+/** One attempt, by itself. */
+export async function post(
+  posts: Posts,
+  url: string,
+  message: { readonly id: string; readonly body: string },
+  secrets: readonly Buffer[],
+): Promise<Attempt> {
+  try {
+    const headers = { ...signedHeaders(message, secrets, Date.now()), 'content-type': 'application/json' };
+    const status = await posts.send(url, { headers, body: message.body }, RECEIVER_MS);
+    const isDelivered = status >= 200 && status < 300;
+    return { isDelivered, status, error: isDelivered ? null : `The receiver answered with status ${status}` };
+  } catch (error) {
+    if (error instanceof Failure) return failedAs(error.code === 'urlRejected' ? error.message : error.detail);
+    throw error;
+  }
+}
