@@ -35,6 +35,11 @@ has chromium-headless-shell || has chromium || need chromium-headless-shell
 [ -x /usr/sbin/haproxy ] || need haproxy
 [ -x /usr/sbin/apache2 ] || need apache2-bin
 has caddy || need caddy
+# What the examples of the documentation are written in; a JDK, since Java's is run from its source.
+has go || need golang-go
+has javac || need default-jdk-headless
+has php || need php-cli
+php -r 'exit(function_exists("curl_init") ? 0 : 1);' >/dev/null 2>&1 || need php-curl
 # Clients of ICAP; of c-icap the client alone is used.
 has c-icap-client || need c-icap
 [ -x /usr/sbin/squid ] || need squid

@@ -25,6 +25,8 @@ ${environmentHelp()}`;
 const SCAN_HELP = `
 Folders are scanned with everything below them; links inside them are not followed. An empty file is clean.
 A file over SCAN_MAX_SIZE_MB (200), or one that the engine could not look at as a whole, is INCOMPLETE.
+With --server no engine is loaded here: contents go to the server, which takes a unit of the key's hour for each and has 10 MB as its limit. What it says of
+later (Retry-After) is waited for, also the end of the hour; an upload that is repeated is scanned once.
 Exit codes: 0 everything is clean, 1 something is infected, 2 something failed or is incomplete and nothing is
 infected, 78 wrong configuration, 130 interrupted.
 
@@ -44,6 +46,13 @@ Exit codes: 0 every customer was read, 2 some could not be, or another process i
 billing is off, 130 interrupted.
 
 ${environmentHelp(['DATABASE_URL', 'DATA_DIR', 'BASE_URL', 'PLANS', 'STRIPE_SECRET_KEY', 'STRIPE_WEBHOOK_SECRET', 'STRIPE_PRICES', 'STRIPE_API_BASE', 'LOG_LEVEL'])}`;
+
+interface ScanOptions {
+  readonly json: boolean;
+  readonly infectedOnly: boolean;
+  readonly server?: string;
+  readonly key?: string;
+}
 
 /** Resolves with the exit code. */
 export async function run(argv: readonly string[], env: NodeJS.ProcessEnv): Promise<number> {
@@ -68,12 +77,19 @@ export async function run(argv: readonly string[], env: NodeJS.ProcessEnv): Prom
     });
   program
     .command('scan')
-    .description('scan files and folders on this machine')
+    .description('scan files and folders of this machine, here or by a server')
     .argument('<path...>', 'files and folders')
     .option('--json', 'print one JSON document', false)
+    .option('--infected-only', 'print infected files alone, and the summary', false)
+    .option('--server <url>', 'upload them to this server, several at a time')
+    .option(
+      '--key <key>',
+      'an API key of the server; better in SLUICE_API_KEY, where others on the machine do not see it',
+    )
     .addHelpText('after', SCAN_HELP)
-    .action(async (paths: string[], options: { json: boolean }) => {
-      exitCode = await (await import('./scan.js')).scan({ paths, json: options.json }, env);
+    .action(async (paths: string[], options: ScanOptions) => {
+      const { server = null, key = null, json, infectedOnly } = options;
+      exitCode = await (await import('./scan.js')).scan({ paths, json, infectedOnly, server, key }, env);
     });
   const finish = (code: number): void => {
     exitCode = code;

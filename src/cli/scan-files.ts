@@ -1,21 +1,34 @@
 // The scan of many files: read ahead for all threads within bounds of memory, reported in the order in which they were found.
-import type { ScanPool } from '../engine/threads/pool.js';
-import { scanOnce } from '../engine/threads/scan-once.js';
-import { noticesOf } from '../scan/notices.js';
 import type { FileReport, Finding } from './report.js';
 import { type Entry, readContent, reasonOf } from './walk.js';
 
 /** Content in memory at one time, beside one file of the largest size. */
 const MEMORY_BYTES = 56 * 1024 * 1024;
-/** For each thread: one that it scans, and the next one. */
-const FILES_PER_THREAD = 2;
 /** Finished reports that wait for one before them. */
 const REPORTS_MAX = 1024;
 
-export interface FileScanOptions {
-  readonly pool: ScanPool;
-  /** The engine would stop half-way through a larger file (its limit over all layers): it is not read at all. */
+/** What came of a content. */
+export interface Examined {
+  readonly finding: Finding;
+  /** Inside the engine; null: it never saw it. */
+  readonly durationMs: number | null;
+}
+
+/** What looks at contents: an engine in this process, or a server. */
+export interface Examiner {
+  /** Contents at one time, read ones included. */
+  readonly atOnce: number;
+  /** A larger one would not be looked at as a whole: it is not read at all. */
   readonly fileLimitBytes: number;
+  /** `held`: resolves when it has let go of the content; absent: it has. What it throws is the reason why it was not looked at. */
+  examine(
+    content: Uint8Array<SharedArrayBuffer>,
+    filename: string,
+  ): Promise<Examined & { readonly held?: Promise<void> }>;
+}
+
+export interface FileScanOptions {
+  readonly examiner: Examiner;
   /** Ends the scan at once: what runs is not waited for, and nothing is reported any more. */
   readonly signal: AbortSignal;
   /** Called in order, and not before the call before it has resolved. */
@@ -24,7 +37,8 @@ export interface FileScanOptions {
 }
 
 export async function scanFiles(entries: AsyncIterable<Entry>, options: FileScanOptions): Promise<void> {
-  const { pool, signal, fileLimitBytes } = options;
+  const { signal, examiner } = options;
+  const { fileLimitBytes, atOnce } = examiner;
   let files = 0;
   let bytes = 0;
   let reports = 0;
@@ -33,9 +47,7 @@ export async function scanFiles(entries: AsyncIterable<Entry>, options: FileScan
   signal.addEventListener('abort', changed);
 
   const isFull = (more: number): boolean =>
-    reports >= REPORTS_MAX ||
-    files >= pool.threads * FILES_PER_THREAD ||
-    (files > 0 && bytes + more > fileLimitBytes + MEMORY_BYTES);
+    reports >= REPORTS_MAX || files >= atOnce || (files > 0 && bytes + more > fileLimitBytes + MEMORY_BYTES);
 
   async function roomFor(more: number): Promise<void> {
     while (isFull(more) && !signal.aborted) {
@@ -73,7 +85,7 @@ export async function scanFiles(entries: AsyncIterable<Entry>, options: FileScan
       bytes -= needed;
       changed();
     };
-    reportInTurn(examine(entry, options, release));
+    reportInTurn(examine(entry, examiner, release));
   }
   await Promise.race([last, aborted(signal)]);
 }
@@ -88,7 +100,7 @@ function aborted(signal: AbortSignal): Promise<void> {
 /** Never rejects. Calls `release`, once, when the content is out of memory. */
 async function examine(
   entry: Exclude<Entry, { kind: 'skipped' }>,
-  { pool, fileLimitBytes }: FileScanOptions,
+  examiner: Examiner,
   release: () => void,
 ): Promise<FileReport> {
   const unread = (sizeBytes: number | null, finding: Finding): FileReport => {
@@ -97,6 +109,7 @@ async function examine(
   };
   if (entry.kind === 'failed') return unread(null, { kind: 'failed', reason: entry.reason });
   const { path, sizeBytes } = entry;
+  const { fileLimitBytes } = examiner;
   if (sizeBytes > fileLimitBytes) {
     return unread(sizeBytes, { kind: 'incomplete', reason: `larger than ${fileLimitBytes / 1024 / 1024} MB` });
   }
@@ -114,19 +127,16 @@ async function examine(
   if (sizeBytes === 0) return { ...unread(0, { kind: 'clean', notices: [] }), sha256 };
 
   try {
-    const outcome = await scanOnce(pool, bytes, sizeBytes);
-    // After its deadline the thread may still be at it, and hold the memory.
-    if (outcome.returned !== null) void outcome.returned.then(release);
+    const { finding, durationMs, held } = await examiner.examine(bytes, nameOf(path));
+    if (held !== undefined) void held.then(release);
     else release();
-    const { durationMs } = outcome;
-    return { path, sizeBytes, sha256, durationMs, finding: findingOf(outcome) };
+    return { path, sizeBytes, sha256, durationMs, finding };
   } catch (error) {
     return { ...unread(sizeBytes, { kind: 'incomplete', reason: reasonOf(error) }), sha256 };
   }
 }
 
-function findingOf({ verdict, engine }: Awaited<ReturnType<typeof scanOnce>>): Finding {
-  if (verdict.kind === 'incomplete' || verdict.kind === 'failed') return verdict;
-  const notices = engine === null ? [] : noticesOf(verdict, engine);
-  return verdict.kind === 'clean' ? { kind: 'clean', notices } : { ...verdict, notices };
+function nameOf(path: Buffer): string {
+  const text = path.toString('utf8');
+  return text.split('/').findLast((part) => part !== '') ?? text;
 }

@@ -1,27 +1,30 @@
-// `sluice scan`: files and folders through an engine in this process, with findings on stdout and the rest on stderr.
+// `sluice scan`: files and folders through an engine in this process or a server, with findings on stdout and the rest on stderr.
 
 import { constants } from 'node:os';
 import { performance } from 'node:perf_hooks';
-import { type Config, readConfig } from '../config/config.js';
-import { loadSignatures } from '../engine/signatures.js';
-import { startPool } from '../engine/threads/pool.js';
-import { type FoundSandbox, findSandbox } from '../engine/threads/sandbox.js';
-import { messageOfError } from '../error-text.js';
+import { readConfig } from '../config/config.js';
 import { EXIT_CLEAN, EXIT_FAILED, EXIT_INFECTED, EXIT_SIGNAL_BASE } from '../exit-codes.js';
 import { createOutput, escapePath } from './output.js';
 import { createProgress, type Progress } from './progress.js';
 import { type FileReport, jsonFormat, type Summary, textFormat } from './report.js';
-import { scanFiles } from './scan-files.js';
+import { startEngineExaminer } from './scan-engine.js';
+import { type Examiner, scanFiles } from './scan-files.js';
+import { createServerExaminer, ServerRefuses } from './scan-server.js';
 import { walk } from './walk.js';
 
 export interface ScanCommand {
   readonly paths: readonly string[];
   readonly json: boolean;
+  /** Of the findings, those of infected files alone. */
+  readonly infectedOnly: boolean;
+  /** Null: the engine in this process scans. */
+  readonly server: string | null;
+  /** For the server; null: the environment has it. */
+  readonly key: string | null;
 }
 
 /** Resolves with the exit code. Native threads may still be busy then: the caller exits. */
 export async function scan(command: ScanCommand, env: NodeJS.ProcessEnv): Promise<number> {
-  const config = readConfig(env);
   const stop = new AbortController();
   let stoppedBy: NodeJS.Signals | null = null;
   const onSignal = (signal: NodeJS.Signals): void => {
@@ -37,7 +40,9 @@ export async function scan(command: ScanCommand, env: NodeJS.ProcessEnv): Promis
     process.stderr.write(`sluice: ${text}\n`);
   };
   try {
-    const exitCode = await scanWith(config, command, { stop, progress, note });
+    const around = { stop, progress, note };
+    const examiner = await openExaminer(command, env, around);
+    const exitCode = examiner === null ? EXIT_FAILED : await scanWith(examiner, command, around);
     return stoppedBy === null ? exitCode : EXIT_SIGNAL_BASE + constants.signals[stoppedBy];
   } finally {
     progress.stop();
@@ -53,71 +58,73 @@ interface Surroundings {
   readonly note: (text: string) => void;
 }
 
-async function scanWith(config: Config, command: ScanCommand, { stop, progress, note }: Surroundings): Promise<number> {
-  const signatures = loadSignatures({
-    ...config.signatureFolders,
-    engine: config.engine,
-    scanTimeoutMs: config.scanTimeoutMs,
-    limits: config.scanLimits,
-    onProgress: progress.loading,
-    onEvent: (event) => {
-      if (event.kind === 'warning') note(event.message);
-    },
-  });
-  const interrupted = new Promise<void>((resolve) => stop.signal.addEventListener('abort', () => resolve()));
-  try {
-    await Promise.race([signatures.ready(), interrupted]);
-  } catch (error) {
-    note(`the signatures could not be loaded: ${messageOfError(error)}`);
-    await signatures.stop();
-    return EXIT_FAILED;
-  }
-  // A load can't be broken off; its empty temporary folder goes with the next start.
-  if (stop.signal.aborted) return EXIT_FAILED;
+type Opened = Examiner & { stop?(): Promise<void> };
 
-  let sandbox: FoundSandbox;
-  try {
-    sandbox = findSandbox(config.sandbox);
-  } catch (error) {
-    note(messageOfError(error));
-    await signatures.stop();
-    return EXIT_FAILED;
+/** Null: there is nothing to scan with, as a note has said. */
+async function openExaminer(
+  command: ScanCommand,
+  env: NodeJS.ProcessEnv,
+  around: Surroundings,
+): Promise<Opened | null> {
+  const { stop, progress, note } = around;
+  const { server } = command;
+  if (server === null) {
+    const config = readConfig(env);
+    return await startEngineExaminer({ config, signal: stop.signal, onLoading: progress.loading, note });
   }
-  const pool = startPool({
-    threads: config.scanThreads,
-    // There is one account, which needs nobody to stand in for it and may have three quarters of the queue.
-    threadsMost: config.scanThreads,
-    queueLimit: config.scanThreads * 4,
-    // The file before this one may use up a whole deadline of the engine's; this one's own begins after it.
-    scanTimeoutMs: config.scanTimeoutMs * 2,
-    encryptedArchives: config.encryptedArchives,
-    sandbox: sandbox.mode,
-  });
+  const key = command.key ?? env['SLUICE_API_KEY'] ?? '';
+  if (key === '') {
+    note('a server asks for a key: --key, or SLUICE_API_KEY in the environment');
+    return null;
+  }
+  try {
+    const onWait = (seconds: number, reason: string) => note(`${reason}: waiting ${seconds} s`);
+    return createServerExaminer({ url: server, key, signal: stop.signal, onWait });
+  } catch (error) {
+    if (!(error instanceof ServerRefuses)) throw error;
+    note(error.message);
+    return null;
+  }
+}
+
+async function scanWith(examiner: Opened, command: ScanCommand, around: Surroundings): Promise<number> {
+  const { stop, progress, note } = around;
   const tally = createTally();
   const format = command.json ? jsonFormat() : textFormat();
   const output = createOutput(process.stdout, progress, () => stop.abort());
   await output.write(format.start());
   if (progress.shown) countFiles(command.paths, progress, stop.signal);
+  let refusal: string | null = null;
   await scanFiles(walk(command.paths), {
-    pool,
-    fileLimitBytes: config.scanLimits.maxScanSizeBytes,
+    examiner: {
+      ...examiner,
+      async examine(content, filename) {
+        try {
+          return await examiner.examine(content, filename);
+        } catch (error) {
+          if (!(error instanceof ServerRefuses)) throw error;
+          refusal ??= error.message;
+          stop.abort();
+          throw error;
+        }
+      },
+    },
     signal: stop.signal,
     async report(report) {
       tally.add(report);
-      await output.write(format.file(report));
+      if (!command.infectedOnly || report.finding.kind === 'infected') await output.write(format.file(report));
       if (progress.shown) progress.scanned(tally.files());
     },
     skip(path, reason) {
       tally.skip();
-      note(`skipped ${escapePath(path)}: ${reason}`);
+      if (!command.infectedOnly) note(`skipped ${escapePath(path)}: ${reason}`);
     },
   });
   progress.stop();
+  if (refusal !== null) note(refusal);
   const summary = tally.summary(stop.signal.aborted);
   await output.write(format.end(summary));
-  // What still runs at an interruption ends with the process.
-  if (!stop.signal.aborted) await pool.stop();
-  await signatures.stop();
+  await examiner.stop?.();
   return stop.signal.aborted ? EXIT_FAILED : exitCodeOf(summary);
 }
 

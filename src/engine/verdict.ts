@@ -3,9 +3,9 @@
 export type Verdict =
   /**
    * The whole content was looked at and nothing matched; `encrypted`: except for members that need a password. `truncated`: something
-   * in it ends before its time, and all that is there was looked at.
+   * in it ends before its time, and all that is there was looked at. `suspected`: the name of a heuristic, which was not to count.
    */
-  | { readonly kind: 'clean'; readonly encrypted: boolean; readonly truncated?: true }
+  | { readonly kind: 'clean'; readonly encrypted: boolean; readonly truncated?: true; readonly suspected?: string }
   /** A signature matched. */
   | { readonly kind: 'infected'; readonly virusName: string }
   /** Something was not looked at: never clean, never infected. */
@@ -36,7 +36,19 @@ export const PLAINLY_CLEAN: RawAnswer = Object.freeze({
 });
 const CLEAN: Verdict = Object.freeze({ kind: 'clean', encrypted: false });
 
-export type EncryptedPolicy = 'allow' | 'reject';
+export const encryptedPolicies = ['allow', 'reject'] as const;
+export type EncryptedPolicy = (typeof encryptedPolicies)[number];
+export const heuristicsPolicies = ['on', 'off'] as const;
+
+/** By what an answer is read. */
+export interface ScanPolicy {
+  readonly encrypted: EncryptedPolicy;
+  /** `off`: what the engine merely suspects is no infection. */
+  readonly heuristics: (typeof heuristicsPolicies)[number];
+}
+
+/** Unless somebody says otherwise. */
+export const usualPolicy: ScanPolicy = { encrypted: 'allow', heuristics: 'on' };
 
 const CL_CLEAN = 0;
 const CL_VIRUS = 1;
@@ -49,6 +61,8 @@ const UNSCANNED = 'Sluice.Mark.Unscanned.';
 /** What the native layer says of containers (native/layers.h): the rest of the second is the reason. */
 const TRUNCATED = 'Sluice.Mark.Truncated';
 const INCOMPLETE = 'Sluice.Mark.Incomplete.';
+/** The beginning of names that the engine gives by itself, without a signature; those above are among them. */
+const HEURISTIC = 'Heuristics.';
 /** Beginnings of all names that are no match. */
 const NO_MATCH = [...LIMITS, ...ENCRYPTED, UNSCANNED, TRUNCATED, INCOMPLETE];
 
@@ -56,10 +70,11 @@ const NO_MATCH = [...LIMITS, ...ENCRYPTED, UNSCANNED, TRUNCATED, INCOMPLETE];
  * Reads libclamav's answer. Only CL_CLEAN without any alert is clean; a limit or an error is incomplete, because
  * libclamav itself calls such content clean or infected (clamav.h, CL_SCAN_HEURISTIC_EXCEEDS_MAX).
  */
-export function readAnswer(answer: RawAnswer, encryptedPolicy: EncryptedPolicy): Verdict {
+export function readAnswer(answer: RawAnswer, policy: ScanPolicy): Verdict {
   if (answer === PLAINLY_CLEAN) return CLEAN;
   const names = answer.virusName === null ? answer.alerts : [...answer.alerts, answer.virusName];
-  const match = names.find((name) => !NO_MATCH.some((beginning) => name.startsWith(beginning)));
+  const matches = names.filter((name) => !NO_MATCH.some((beginning) => name.startsWith(beginning)));
+  const match = policy.heuristics === 'on' ? matches[0] : matches.find((name) => !name.startsWith(HEURISTIC));
   if (match !== undefined) return { kind: 'infected', virusName: match };
   if (answer.storageFailed === true) return { kind: 'failed', reason: 'The engine has no room to unpack' };
 
@@ -73,11 +88,24 @@ export function readAnswer(answer: RawAnswer, encryptedPolicy: EncryptedPolicy):
     return { kind: 'incomplete', reason: `engine error: ${answer.codeText}` };
   }
   const encrypted = names.some(isEncrypted);
-  if (encrypted && encryptedPolicy === 'reject') return { kind: 'incomplete', reason: 'content is encrypted' };
-  if (answer.code === CL_VIRUS && !encrypted) {
+  if (encrypted && policy.encrypted === 'reject') return { kind: 'incomplete', reason: 'content is encrypted' };
+  const [suspected] = matches;
+  if (answer.code === CL_VIRUS && !encrypted && suspected === undefined) {
     return { kind: 'incomplete', reason: 'engine reported a match without a name' };
   }
-  return names.includes(TRUNCATED) ? { kind: 'clean', encrypted, truncated: true } : { kind: 'clean', encrypted };
+  return {
+    kind: 'clean',
+    encrypted,
+    ...(names.includes(TRUNCATED) ? { truncated: true } : {}),
+    ...(suspected === undefined ? {} : { suspected }),
+  };
+}
+
+/** Whether a verdict that was read by another policy is the same by this one. */
+export function isSameBy(verdict: Verdict, policy: ScanPolicy): boolean {
+  if (verdict.kind === 'clean')
+    return !(verdict.encrypted && policy.encrypted === 'reject') && verdict.suspected === undefined;
+  return verdict.kind === 'infected' && (policy.heuristics === 'on' || !verdict.virusName.startsWith(HEURISTIC));
 }
 
 function isLimit(name: string): boolean {

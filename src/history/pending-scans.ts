@@ -1,4 +1,5 @@
 // Scans that were accepted and have not ended, in Postgres: what any node can say of them, and what becomes of those of a node that is gone.
+import type { ScanPolicy } from '../engine/verdict.js';
 import type { Sql, SqlOf } from '../store/postgres.js';
 import { guarded } from '../store/store-error.js';
 import { lowestIdAt, type ScanRow } from './scan-row.js';
@@ -16,6 +17,8 @@ export interface PendingScan {
   /** As it was sent; null: an upload. */
   readonly url: string | null;
   readonly env: string;
+  /** By what it is read. */
+  readonly policy: ScanPolicy;
   /** The hour that its unit is of, in epoch seconds. */
   readonly windowStartSeconds: number;
 }
@@ -46,6 +49,8 @@ interface Row {
   readonly url: string | null;
   readonly env: string;
   readonly window_start: string;
+  readonly encrypted: ScanPolicy['encrypted'];
+  readonly heuristics: ScanPolicy['heuristics'];
 }
 
 function seen(row: Row): SeenPendingScan {
@@ -61,23 +66,25 @@ function seen(row: Row): SeenPendingScan {
     url: row.url,
     env: row.env,
     windowStartSeconds: Number(row.window_start),
+    policy: { encrypted: row.encrypted, heuristics: row.heuristics },
   };
 }
 
 /** `sql`: for what nobody waits for with a request. */
 export function createPendingScans(sql: Sql, sqlOf: SqlOf) {
   const columns = sql`
-    id, user_id, key_id, state, filename, size_bytes, encode(sha256, 'hex') AS sha256, metadata, url, env, window_start`;
+    id, user_id, key_id, state, filename, size_bytes, encode(sha256, 'hex') AS sha256, metadata, url, env, window_start,
+    encrypted, heuristics`;
 
   return {
     /** Throws Failure `unavailable`: then it may be there or not. */
     async add(nodeId: string, scan: PendingScan): Promise<void> {
-      const { id, userId, keyId, filename, sizeBytes, sha256, metadata, url, env, windowStartSeconds } = scan;
+      const { id, userId, keyId, filename, sizeBytes, sha256, metadata, url, env, windowStartSeconds, policy } = scan;
       await sqlOf(userId)`
         INSERT INTO pending_scans
-          (id, user_id, key_id, node_id, filename, size_bytes, sha256, metadata, url, env, window_start)
+          (id, user_id, key_id, node_id, filename, size_bytes, sha256, metadata, url, env, window_start, encrypted, heuristics)
         VALUES (${id}, ${userId}, ${keyId}, ${nodeId}, ${filename}, ${sizeBytes}, decode(${sha256}::text, 'hex'), ${metadata},
-          ${url}, ${env}, ${windowStartSeconds})`;
+          ${url}, ${env}, ${windowStartSeconds}, ${policy.encrypted}, ${policy.heuristics})`;
     },
     /** It was not accepted. */
     async remove(id: string): Promise<void> {

@@ -7,10 +7,12 @@ const NONE: readonly string[] = [];
 export function noticesOf(verdict: CompleteVerdict, { notice }: Pick<Engine, 'notice'>): readonly string[] {
   const isEncrypted = verdict.kind === 'clean' && verdict.encrypted;
   const isTruncated = verdict.kind === 'clean' && verdict.truncated === true;
-  if (!isEncrypted && !isTruncated && notice === null) return NONE;
+  const isSuspected = verdict.kind === 'clean' && verdict.suspected !== undefined;
+  if (!isEncrypted && !isTruncated && !isSuspected && notice === null) return NONE;
   const notices: string[] = [];
   if (isEncrypted) notices.push('encrypted');
   if (isTruncated) notices.push('truncated');
+  if (isSuspected) notices.push('suspected');
   if (notice !== null) notices.push(notice);
   return notices;
 }

@@ -5,7 +5,7 @@ import type { Engine } from '../engine/engine.js';
 import type { Signatures } from '../engine/signatures.js';
 import type { ScanPool } from '../engine/threads/pool.js';
 import { ThreadScan } from '../engine/threads/thread-scan.js';
-import type { Verdict } from '../engine/verdict.js';
+import { isSameBy, type Verdict } from '../engine/verdict.js';
 import { errorTable, Failure, Unavailable } from '../errors.js';
 import { extensionOf } from '../file-extension.js';
 import type { History } from '../history/history.js';
@@ -23,7 +23,7 @@ export type Admitted = Extract<Access, { outcome: 'admitted' }>;
 
 /** What all scans of a process have in common. */
 export interface ScanParts extends UrlParts {
-  readonly pool: Pick<ScanPool, 'ask' | 'leave' | 'encryptedArchives'>;
+  readonly pool: Pick<ScanPool, 'ask' | 'leave' | 'policy'>;
   readonly signatures: Pick<Signatures, 'state'>;
   /** The content has crashed the engine, more than once. */
   readonly isRefused: (sha256: string) => boolean;
@@ -136,7 +136,7 @@ export abstract class Scan extends ThreadScan implements ContentOwner, Recorded 
   #left: Error | null;
 
   constructor(parts: ScanParts, requestId: string) {
-    super('', parts.pool.encryptedArchives);
+    super('', parts.pool.policy);
     this.parts = parts;
     this.requestId = requestId;
     this.stage = 'admitting';
@@ -339,16 +339,19 @@ export abstract class Scan extends ThreadScan implements ContentOwner, Recorded 
       return;
     }
     const found = known.here(content, state.engine, this.account);
-    if (found !== null) {
+    if (found !== null && isSameBy(found.verdict, this.policy)) {
       this.#onKnown(found, state.engine);
       return;
     }
-    const asked = known.elsewhere(content, state.engine, this.account);
+    const asked = found !== null ? null : known.elsewhere(content, state.engine, this.account);
     if (asked === null) {
       this.#askForThread(content);
       return;
     }
-    void asked.then((answer) => (answer === null ? this.#askForThread(content) : this.#onKnown(answer, state.engine)));
+    void asked.then((answer) => {
+      if (answer === null || !isSameBy(answer.verdict, this.policy)) this.#askForThread(content);
+      else this.#onKnown(answer, state.engine);
+    });
   }
 
   #onKnown({ verdict, isOwn, durationMs }: Known, engine: Engine): void {
@@ -391,7 +394,9 @@ export abstract class Scan extends ThreadScan implements ContentOwner, Recorded 
   override onAnswer(verdict: Verdict, engine: Engine | null, durationMs: number): void {
     const content = this.received;
     const isComplete = verdict.kind === 'clean' || verdict.kind === 'infected';
-    if (isComplete && engine !== null && content !== null) {
+    // By another policy it would be another one.
+    const isForAll = verdict.kind !== 'clean' || verdict.suspected === undefined;
+    if (isComplete && isForAll && engine !== null && content !== null) {
       this.parts.known.keep(content, engine, this.account, { verdict, durationMs });
     }
     this.#backFromThreads();

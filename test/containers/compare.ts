@@ -4,7 +4,7 @@ import { mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { createInterface } from 'node:readline';
 import { scanBuffer } from '../../src/engine/clamav/addon.js';
-import { readAnswer } from '../../src/engine/verdict.js';
+import { readAnswer, usualPolicy } from '../../src/engine/verdict.js';
 import { ownSignaturesDirectory } from '../../src/paths.js';
 import { eicar } from '../fixtures/samples.js';
 import type { Container } from './containers.js';
@@ -21,7 +21,7 @@ export interface Compared extends Container {
 const script = new URL('../../../test/containers/tools.py', import.meta.url).pathname;
 
 export function verdictOf(bytes: Uint8Array): string {
-  const verdict = readAnswer(scanBuffer(bytes), 'allow');
+  const verdict = readAnswer(scanBuffer(bytes), usualPolicy);
   if (verdict.kind === 'clean') {
     const { encrypted, truncated = false } = verdict;
     return ['clean', ...(encrypted ? ['encrypted'] : []), ...(truncated ? ['truncated'] : [])].join(', ');

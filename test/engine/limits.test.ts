@@ -3,7 +3,7 @@
 import { readFileSync } from 'node:fs';
 import t, { type Test } from 'tap';
 import { defaultEngineLimits, type EngineLimits, scanBuffer } from '../../src/engine/clamav/addon.js';
-import { type EncryptedPolicy, readAnswer, type Verdict } from '../../src/engine/verdict.js';
+import { type EncryptedPolicy, readAnswer, usualPolicy, type Verdict } from '../../src/engine/verdict.js';
 import { ownSignaturesDirectory } from '../../src/paths.js';
 import { gzip, type Member, nestedZip, tar, zip } from '../fixtures/archives.js';
 import { eicar } from '../fixtures/samples.js';
@@ -19,7 +19,7 @@ function exceeded(limit: string): Verdict {
 }
 
 function scan(content: Uint8Array, policy: EncryptedPolicy = 'allow'): Verdict {
-  return readAnswer(scanBuffer(content), policy);
+  return readAnswer(scanBuffer(content), { ...usualPolicy, encrypted: policy });
 }
 
 function limited(t: Test, limits: Partial<EngineLimits>): Promise<unknown> {

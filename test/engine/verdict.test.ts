@@ -1,7 +1,7 @@
 // The one reading of libclamav's answer: never clean unless everything was looked at, never infected without a match.
 import fc from 'fast-check';
 import t from 'tap';
-import { type RawAnswer, readAnswer, type Verdict } from '../../src/engine/verdict.js';
+import { isSameBy, type RawAnswer, readAnswer, usualPolicy, type Verdict } from '../../src/engine/verdict.js';
 
 function answer(
   code: number,
@@ -72,8 +72,8 @@ const cases: [string, RawAnswer, Verdict, Verdict][] = [
 
 for (const [name, raw, allowed, rejected] of cases) {
   t.test(name, async (t) => {
-    t.strictSame(readAnswer(raw, 'allow'), allowed, 'encrypted content allowed');
-    t.strictSame(readAnswer(raw, 'reject'), rejected, 'encrypted content rejected');
+    t.strictSame(readAnswer(raw, usualPolicy), allowed, 'encrypted content allowed');
+    t.strictSame(readAnswer(raw, { ...usualPolicy, encrypted: 'reject' }), rejected, 'encrypted content rejected');
   });
 }
 
@@ -86,7 +86,10 @@ t.test('clean only when nothing at all was said, or only that members are encryp
       fc.array(name, { maxLength: 4 }),
       fc.boolean(),
       (code, virusName, alerts, allow) => {
-        const verdict = readAnswer(answer(code, virusName, alerts), allow ? 'allow' : 'reject');
+        const verdict = readAnswer(answer(code, virusName, alerts), {
+          ...usualPolicy,
+          encrypted: allow ? 'allow' : 'reject',
+        });
         const names = virusName === null ? alerts : [...alerts, virusName];
         if (verdict.kind === 'infected') return verdict.virusName === 'A.B' && names.includes('A.B');
         if (verdict.kind === 'incomplete') return verdict.reason !== '';
@@ -95,4 +98,27 @@ t.test('clean only when nothing at all was said, or only that members are encryp
       },
     ),
   );
+});
+
+t.test('what the engine merely suspects is an infection, unless heuristics are not to count', async (t) => {
+  const off = { ...usualPolicy, heuristics: 'off' } as const;
+  const name = 'Heuristics.Phishing.Email.SpoofedDomain';
+  t.strictSame(readAnswer(answer(1, name), usualPolicy), infected(name));
+  t.strictSame(readAnswer(answer(1, name), off), { kind: 'clean', encrypted: false, suspected: name });
+  t.strictSame(readAnswer(answer(1, name, [name, 'A.B']), off), infected('A.B'), 'a signature counts');
+  t.strictSame(readAnswer(answer(1, name, [name, LIMIT]), off), incomplete('engine limit exceeded: MaxScanSize'));
+  t.strictSame(readAnswer(answer(1, name, [name, ZIP]), off), { ...encrypted, suspected: name });
+  t.strictSame(readAnswer(answer(1, null), off), incomplete('engine reported a match without a name'));
+});
+
+t.test('a remembered verdict counts by another policy only where that would have read the same', async (t) => {
+  const reject = { ...usualPolicy, encrypted: 'reject' } as const;
+  const off = { ...usualPolicy, heuristics: 'off' } as const;
+  for (const policy of [usualPolicy, reject, off]) {
+    t.ok(isSameBy(clean, policy));
+    t.ok(isSameBy(infected('A.B'), policy));
+    t.equal(isSameBy(encrypted, policy), policy !== reject);
+    t.equal(isSameBy(infected('Heuristics.W32.Parite.B'), policy), policy !== off);
+    t.notOk(isSameBy({ kind: 'clean', encrypted: false, suspected: 'Heuristics.X' }, policy));
+  }
 });

@@ -3,7 +3,7 @@ import { mkdtempSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { defaultEngineLimits, scanBuffer } from '../../src/engine/clamav/addon.js';
 import { prepareGates } from '../../src/engine/clamav/gates/prepare.js';
-import { readAnswer } from '../../src/engine/verdict.js';
+import { readAnswer, usualPolicy } from '../../src/engine/verdict.js';
 import { loadEngine } from '../native/engine.js';
 import { casesOf } from './cases.js';
 
@@ -37,7 +37,7 @@ function lookAt(number: number): string {
   const content = cases.at(number);
   // Nothing is what a content cut to nothing is.
   if (content === null || content.length === 0) return 'nothing';
-  const verdict = readAnswer(scanBuffer(content), 'allow');
+  const verdict = readAnswer(scanBuffer(content), usualPolicy);
   if (verdict.kind === 'infected') return `infected ${verdict.virusName}`;
   return verdict.kind === 'clean' ? `clean ${verdict.encrypted}` : `${verdict.kind} ${verdict.reason}`;
 }

@@ -12,7 +12,7 @@ import { parseJson } from '../../src/http/json.js';
 import { contentLengthOf, filenameOf, opaqueEncodingOf } from '../../src/icap/http-header.js';
 import { baseName, percentDecoded, withExtension } from '../../src/scan/filename.js';
 import { MalformedMultipart } from '../../src/scan/http/malformed-multipart.js';
-import { metadataIn } from '../../src/scan/http/metadata.js';
+import { RequestOptions } from '../../src/scan/http/options.js';
 import { parsePartHeaders } from '../../src/scan/http/part-headers.js';
 import { heard as heardByClamd } from '../clamd/heard.js';
 import { request } from '../icap/client.js';
@@ -74,7 +74,7 @@ export const targets: readonly Target[] = [
     name: 'metadata',
     seeds: ['{"order": 7}', 'tab\t'],
     words: ['\0', '\u0085', '\r\n'],
-    run: (input) => expecting(Failure, () => metadataIn(input)),
+    run: (input) => expecting(Failure, () => new RequestOptions().setBytes('metadata', input)),
   },
   {
     name: 'URL guard',

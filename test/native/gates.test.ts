@@ -7,7 +7,7 @@ import { defaultEngineLimits, type EngineAnswer, gateStatistics, scanBuffer } fr
 import { learnNoise } from '../../src/engine/clamav/gates/noise.js';
 import { type PreparedGates, prepareGates } from '../../src/engine/clamav/gates/prepare.js';
 import { parseSignature } from '../../src/engine/clamav/gates/signature.js';
-import { readAnswer, type Verdict } from '../../src/engine/verdict.js';
+import { readAnswer, usualPolicy, type Verdict } from '../../src/engine/verdict.js';
 import { bundle, mail, tar, zip } from '../fixtures/archives.js';
 import { randomFrom, satisfying, spoiled } from '../fixtures/satisfying.js';
 import { bodySignature, databaseFolder, loadEngine, temporaryFolder } from './engine.js';
@@ -82,7 +82,7 @@ async function loadGated(
 }
 
 function verdictOf(answer: EngineAnswer): Verdict {
-  return readAnswer(answer, 'allow');
+  return readAnswer(answer, usualPolicy);
 }
 
 /** What each signature matches, that spoiled, and both inside of others. */

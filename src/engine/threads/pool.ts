@@ -2,7 +2,7 @@
 import { performance } from 'node:perf_hooks';
 import { Unavailable } from '../../errors.js';
 import type { Engine } from '../engine.js';
-import { type EncryptedPolicy, readAnswer, type Verdict } from '../verdict.js';
+import { type EncryptedPolicy, readAnswer, type ScanPolicy, usualPolicy, type Verdict } from '../verdict.js';
 import { FairQueue, LONG_MS } from './fair-queue.js';
 import type { SandboxMode } from './task.js';
 import type { ThreadScan } from './thread-scan.js';
@@ -42,7 +42,7 @@ export interface ScanPool {
   /** Its client has left: true, and none of its methods is called any more, if no thread was at it. */
   leave(scan: ThreadScan): boolean;
   /** What is done with encrypted content unless somebody asks otherwise. */
-  readonly encryptedArchives: EncryptedPolicy;
+  readonly policy: ScanPolicy;
   /** Scans that wait for a thread. */
   readonly waiting: number;
   /** Accounts that they are of. */
@@ -83,7 +83,7 @@ export function startPool(options: PoolOptions): ScanPool {
 
 class Pool implements ScanPool {
   readonly threads: number;
-  readonly encryptedArchives: EncryptedPolicy;
+  readonly policy: ScanPolicy;
   running = 0;
   readonly #options: PoolOptions;
   readonly #queue: FairQueue;
@@ -97,7 +97,8 @@ class Pool implements ScanPool {
   constructor(options: PoolOptions) {
     const { threads, scanTimeoutMs, onHung } = options;
     this.threads = threads;
-    this.encryptedArchives = options.encryptedArchives ?? 'allow';
+    const { encryptedArchives: encrypted = usualPolicy.encrypted } = options;
+    this.policy = { ...usualPolicy, encrypted };
     this.#options = options;
     this.#queue = new FairQueue(options.queueLimit);
     this.#set = new ThreadSet({

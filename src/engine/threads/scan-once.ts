@@ -1,7 +1,7 @@
 // One scan as a promise, for who has contents one by one: the commands of the command line, benchmarks and tests.
 import type { Unavailable } from '../../errors.js';
 import type { Engine } from '../engine.js';
-import type { EncryptedPolicy, Verdict } from '../verdict.js';
+import type { ScanPolicy, Verdict } from '../verdict.js';
 import type { ScanPool } from './pool.js';
 import { ThreadScan } from './thread-scan.js';
 
@@ -48,7 +48,7 @@ class PromisedScan extends ThreadScan {
   #letGo: () => void = () => undefined;
   readonly #client: Leaving | undefined;
 
-  constructor(account: string, policy: EncryptedPolicy, client: Leaving | undefined) {
+  constructor(account: string, policy: ScanPolicy, client: Leaving | undefined) {
     super(account, policy);
     this.#client = client;
     this.outcome = new Promise((settle, refuse) => {
@@ -92,12 +92,12 @@ class PromisedScan extends ThreadScan {
  * when it leaves before a thread is at the scan.
  */
 export function scanOnce(
-  pool: Pick<ScanPool, 'ask' | 'leave' | 'encryptedArchives'>,
+  pool: Pick<ScanPool, 'ask' | 'leave' | 'policy'>,
   content: Uint8Array<SharedArrayBuffer>,
   sizeBytes: number,
   { account = '', client, sha256 }: ScanOptions = {},
 ): Promise<ScanOutcome> {
-  const scan = new PromisedScan(account, pool.encryptedArchives, client);
+  const scan = new PromisedScan(account, pool.policy, client);
   scan.content = content;
   scan.sizeBytes = sizeBytes;
   scan.sha256 = sha256 ?? null;

@@ -1,7 +1,7 @@
 // One scan as the scan threads have it, from the moment that it asks for one until a thread has let go of its content. Protocols extend it.
 import type { Unavailable } from '../../errors.js';
 import type { Engine } from '../engine.js';
-import type { EncryptedPolicy, Verdict } from '../verdict.js';
+import type { ScanPolicy, Verdict } from '../verdict.js';
 
 /** `idle`: no thread is asked, or all is over. `ahead`: it lies ready at a thread, behind the scan that this one is at. */
 export type ThreadScanState = 'idle' | 'waiting' | 'ahead' | 'running';
@@ -18,7 +18,7 @@ export abstract class ThreadScan {
   sizeBytes: number;
   /** Of the content: it names what is being scanned, if that crashes or hangs. */
   sha256: string | null;
-  policy: EncryptedPolicy;
+  policy: ScanPolicy;
   /** Both by the clock of `performance`, set when it asks. */
   askedMs: number;
   deadlineMs: number;
@@ -40,7 +40,7 @@ export abstract class ThreadScan {
   /** It was posted a second time: another scan may be at the thread before it. */
   isAgain: boolean;
 
-  constructor(account: string, policy: EncryptedPolicy) {
+  constructor(account: string, policy: ScanPolicy) {
     this.account = account;
     this.content = null;
     this.sizeBytes = 0;

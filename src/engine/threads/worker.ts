@@ -5,7 +5,7 @@ import { type MessagePort, receiveMessageOnPort } from 'node:worker_threads';
 import { messageOfError } from '../../error-text.js';
 import { waitOnWaking } from '../../urgency.js';
 import { scanPlain } from '../clamav/addon.js';
-import { PLAINLY_CLEAN, type RawAnswer, readAnswer } from '../verdict.js';
+import { PLAINLY_CLEAN, type RawAnswer, readAnswer, usualPolicy } from '../verdict.js';
 import { compileRules, loadYara, type RuleScanner } from '../yara/yara-x.js';
 import { takeRope } from './bell.js';
 import { sleeper } from './doze.js';
@@ -159,7 +159,7 @@ function wholeAnswer(native: RawAnswer | number | null): RawAnswer | null {
 /** What the rules find is added to what ClamAV found, unless that was a match already. */
 function withRules(native: RawAnswer | null, bytes: Uint8Array, scanner: RuleScanner | null): RawAnswer {
   if (scanner === null) throw new Error('No engine and no rules to scan with');
-  if (native !== null && readAnswer(native, 'allow').kind === 'infected') return native;
+  if (native !== null && readAnswer(native, usualPolicy).kind === 'infected') return native;
   const names = scanner.scan(bytes);
   if (native !== null) return { ...native, alerts: [...native.alerts, ...names] };
   const code = names.length === 0 ? CL_CLEAN : CL_VIRUS;

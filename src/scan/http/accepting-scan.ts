@@ -117,11 +117,11 @@ export class AcceptingScan extends HttpScan implements SealedOwner {
   }
 
   #pending({ filename }: ShownName, url: string | null): PendingScan {
-    const { scanId, account: userId, keyId, wholeBytes: sizeBytes, sha256, metadata, quota } = this;
+    const { scanId, account: userId, keyId, wholeBytes: sizeBytes, sha256, metadata, policy, quota } = this;
     if (scanId === null || quota === null) throw new Error('A scan that was not admitted is accepted');
     const windowStartSeconds = quota.resetEpochSeconds - 3600;
     const env = this.#parts.accepted.appEnv;
-    return { id: scanId, userId, keyId, filename, sizeBytes, sha256, metadata, url, env, windowStartSeconds };
+    return { id: scanId, userId, keyId, filename, sizeBytes, sha256, metadata, url, env, windowStartSeconds, policy };
   }
 
   async #keyName(): Promise<string | null> {
@@ -136,8 +136,8 @@ export class AcceptingScan extends HttpScan implements SealedOwner {
   }
 
   #sent() {
-    const { sha256, filename, metadata } = this;
-    return { sha256, url: this.#sentUrl, filename, metadata };
+    const { sha256, filename, metadata, policySaid } = this;
+    return { sha256, url: this.#sentUrl, filename, metadata, policySaid };
   }
 
   override onGone(reason: Error): void {

@@ -4,18 +4,18 @@ import { z } from 'zod';
 import { Failure } from '../../errors.js';
 import type { Exchange } from '../../http/exchange.js';
 import { parseJson, readQuery } from '../../http/json.js';
-import { METADATA_BYTES, MULTIPART_FIELD_BYTES, URL_BODY_BYTES } from '../../limits.js';
+import { MULTIPART_FIELD_BYTES, URL_BODY_BYTES } from '../../limits.js';
 import { baseName, percentDecoded } from '../filename.js';
 import { assertNotEncoded, readBoundary } from './form-headers.js';
 import { MalformedMultipart } from './malformed-multipart.js';
-import { assertOnce, metadataOf } from './metadata.js';
 import { type FormTarget, MultipartReader } from './multipart-reader.js';
+import { optionFields, optionNamed, RequestOptions, type SaidOptions } from './options.js';
 
 export interface BodyReader {
   /** As shown; null until it is known. */
   readonly filename: string | null;
-  /** Null: nothing was said, or not yet. */
-  readonly metadata: string | null;
+  /** What was said until now. */
+  readonly options: RequestOptions;
   /** What a body may have beside the content: a longer one is too large, whatever is in it. */
   readonly envelopeBytes: number;
   /** The bytes are the reader's only until it returns. What it throws is the end. */
@@ -27,15 +27,9 @@ export interface BodyReader {
 /** RFC 9110 section 8.3.1, without its parameters. */
 const MEDIA_TYPE = /^[!#$%&'*+\-.^_`|~0-9A-Za-z]+\/[!#$%&'*+\-.^_`|~0-9A-Za-z]+$/;
 
-const Metadata = z
-  .string()
-  .describe(
-    `Your own text about the scan, at most ${METADATA_BYTES} bytes: it is kept with it, and means nothing to us.`,
-  );
-
 export const ScanQuery = z.strictObject({
   filename: z.string().optional().describe('The name of a file that is sent as it is, in place of `X-Filename`.'),
-  metadata: Metadata.optional(),
+  ...optionFields,
 });
 type ScanQuery = z.infer<typeof ScanQuery>;
 const NO_QUERY: ScanQuery = {};
@@ -46,9 +40,11 @@ const UrlBody = z.strictObject({
     .max(MULTIPART_FIELD_BYTES)
     .optional()
     .describe('Public http or https URL without credentials; what it answers with is at most 10,485,760 bytes.'),
-  metadata: Metadata.optional(),
+  ...optionFields,
 });
 type UrlBody = z.infer<typeof UrlBody>;
+/** The same before it is read. */
+type UrlFields = SaidOptions & { readonly url?: string | undefined };
 
 /** As it should be sent. What it lacks has an answer of its own. */
 export const UrlToScan = UrlBody.required({ url: true }).meta({ id: 'UrlToScan' });
@@ -64,23 +60,24 @@ export function openReader(exchange: Exchange, target: FormTarget, formsOnly: bo
     const problem = 'the request has a Content-Range';
     throw boundary === null ? new Failure('badRequest', problem) : new MalformedMultipart(problem);
   }
-  const metadata = saidBeside(headers.get('x-metadata'), query.metadata);
+  const options = saidBeside(headers.get('x-metadata'), query);
   if (boundary !== null) {
     if (query.filename !== undefined) throw new Failure('badRequest', 'filename: a form has it in its part');
-    return new MultipartReader(boundary, target, metadata);
+    return new MultipartReader(boundary, target, options);
   }
   const type = headers.get('content-type')?.split(';')[0]?.trim().toLowerCase() ?? '';
   if (formsOnly || !MEDIA_TYPE.test(type)) throw new Failure('unsupportedMediaType');
   const read = TEXTS.get(type);
-  if (read === undefined) return new RawReader(nameOf(headers.get('x-filename'), query.filename), target, metadata);
+  if (read === undefined) return new RawReader(nameOf(headers.get('x-filename'), query.filename), target, options);
   if (query.filename !== undefined) throw new Failure('badRequest', 'filename: a URL has its own');
-  return new UrlReader(read, metadata);
+  return new UrlReader(read, options);
 }
 
-function saidBeside(header: string | undefined, parameter: string | undefined): string | null {
-  if (header === undefined) return parameter === undefined ? null : metadataOf(parameter);
-  if (parameter !== undefined) throw new Failure('badRequest', 'metadata: given twice');
-  return metadataOf(percentDecoded(header));
+function saidBeside(metadataHeader: string | undefined, query: ScanQuery): RequestOptions {
+  const options = new RequestOptions();
+  options.addAll(query);
+  if (metadataHeader !== undefined) options.set('metadata', percentDecoded(metadataHeader));
+  return options;
 }
 
 function nameOf(header: string | undefined, parameter: string | undefined): string | null {
@@ -91,15 +88,15 @@ function nameOf(header: string | undefined, parameter: string | undefined): stri
 /** The content is the body. */
 class RawReader implements BodyReader {
   readonly filename: string | null;
-  readonly metadata: string | null;
+  readonly options: RequestOptions;
   readonly envelopeBytes: number;
   readonly #target: FormTarget;
 
   /** Throws Failure `filenameMissing`. */
-  constructor(filename: string | null, target: FormTarget, metadata: string | null) {
+  constructor(filename: string | null, target: FormTarget, options: RequestOptions) {
     if (filename === null) throw new Failure('filenameMissing');
     this.filename = filename;
-    this.metadata = metadata;
+    this.options = options;
     this.envelopeBytes = 0;
     this.#target = target;
   }
@@ -114,20 +111,20 @@ class RawReader implements BodyReader {
 }
 
 /** The fields of a body of text. */
-type ReadText = (text: string) => UrlBody;
+type ReadText = (text: string) => UrlFields;
 
 class UrlReader implements BodyReader {
   readonly filename: null;
-  metadata: string | null;
+  readonly options: RequestOptions;
   /** The bound of these bodies is another one. */
   readonly envelopeBytes: number;
   readonly #read: ReadText;
   readonly #chunks: Buffer[];
   #bytes: number;
 
-  constructor(read: ReadText, metadata: string | null) {
+  constructor(read: ReadText, options: RequestOptions) {
     this.filename = null;
-    this.metadata = metadata;
+    this.options = options;
     this.envelopeBytes = Number.MAX_SAFE_INTEGER;
     this.#read = read;
     this.#chunks = [];
@@ -144,11 +141,8 @@ class UrlReader implements BodyReader {
     const body = Buffer.concat(this.#chunks);
     // With U+FFFD in the place of its bytes it would be another URL.
     if (!isUtf8(body)) throw new Failure('badRequest', 'The body is not UTF-8');
-    const { url, metadata } = this.#read(body.toString('utf8'));
-    if (metadata !== undefined) {
-      assertOnce(this.metadata);
-      this.metadata = metadataOf(metadata);
-    }
+    const { url, ...said } = this.#read(body.toString('utf8'));
+    this.options.addAll(said);
     if (url === undefined) throw new Failure('nothingToScan');
     return url;
   }
@@ -173,15 +167,15 @@ function textsIn(json: string): number {
   return quotes / 2;
 }
 
-function readPairs(text: string): UrlBody {
-  const body: UrlBody = {};
+function readPairs(text: string): UrlFields {
+  const body: Record<string, string> = {};
   for (const pair of text.split('&')) {
     if (pair === '') continue;
     const equals = pair.indexOf('=');
     const name = formDecoded(equals === -1 ? pair : pair.slice(0, equals));
-    if (name !== 'url' && name !== 'metadata') throw new Failure('badRequest', `unknown: ${name}`);
+    if (name !== 'url' && optionNamed(name) === null) throw new Failure('badRequest', `unknown: ${name}`);
     if (body[name] !== undefined) {
-      throw name === 'url' ? new Failure('severalFiles') : new Failure('badRequest', 'metadata: given twice');
+      throw name === 'url' ? new Failure('severalFiles') : new Failure('badRequest', `${name}: given twice`);
     }
     body[name] = equals === -1 ? '' : formDecoded(pair.slice(equals + 1));
   }

@@ -69,7 +69,21 @@ export class HttpScan extends Scan implements FormTarget, TimerOwner {
   protected endReceiving(): void {
     this.#timer.stop();
     if (this.filename === '') this.filename = this.#reader?.filename ?? '';
-    this.metadata = this.#reader?.metadata ?? null;
+    this.#takeOptions();
+  }
+
+  /** What the client has said of the policy; empty: nothing. */
+  protected get policySaid(): string {
+    return this.#reader?.options.policyText ?? '';
+  }
+
+  #takeOptions(): void {
+    const said = this.#reader?.options;
+    if (said === undefined) return;
+    this.metadata = said.metadata;
+    if (said.encrypted === null && said.heuristics === null) return;
+    const { encrypted, heuristics } = this.policy;
+    this.policy = { encrypted: said.encrypted ?? encrypted, heuristics: said.heuristics ?? heuristics };
   }
 
   /** For the exchange: bytes of the body, which are ours only until this returns. */

@@ -11,7 +11,7 @@ import {
 } from '../../limits.js';
 import { baseName } from '../filename.js';
 import { MalformedMultipart } from './malformed-multipart.js';
-import { assertOnce, metadataIn } from './metadata.js';
+import { optionNamed, RequestOptions } from './options.js';
 import { parsePartHeaders } from './part-headers.js';
 
 export interface FormTarget {
@@ -53,20 +53,21 @@ export class MultipartReader {
   filename: string | null;
   readonly envelopeBytes: number;
   /** Null: nothing was said, or its part is not over. */
-  metadata: string | null;
+  readonly options: RequestOptions;
   /** Of its part. */
-  #metadata: Buffer[];
+  #option: Buffer[];
+  #optionName: ReturnType<typeof optionNamed>;
   /** Of the part `url`. */
   #url: Buffer[] | null;
   #fileParts: number;
   /** Of the part that is read. */
-  #part: 'file' | 'url' | 'urlBesideFile' | 'metadata' | 'other';
+  #part: 'file' | 'url' | 'urlBesideFile' | 'option' | 'other';
   #fieldBytes: number;
   /** The name of a part that is a file input which was left empty, unless bytes follow. */
   #leftEmpty: string | null;
 
-  /** `metadata`: what was said beside the form. */
-  constructor(boundary: string, target: FormTarget, metadata: string | null = null) {
+  /** `options`: what was said beside the form. */
+  constructor(boundary: string, target: FormTarget, options = new RequestOptions()) {
     this.#target = target;
     this.#delimiter = Buffer.from(`\r\n--${boundary}`, 'latin1');
     this.#state = 'start';
@@ -75,8 +76,9 @@ export class MultipartReader {
     this.#marginBytes = 0;
     this.filename = null;
     this.envelopeBytes = MULTIPART_ENVELOPE_BYTES;
-    this.metadata = metadata;
-    this.#metadata = NOTHING_SAID;
+    this.options = options;
+    this.#option = NOTHING_SAID;
+    this.#optionName = null;
     this.#url = null;
     this.#fileParts = 0;
     this.#part = 'other';
@@ -262,7 +264,8 @@ export class MultipartReader {
   }
 
   #endPart(): void {
-    if (this.#part === 'metadata') this.metadata = metadataIn(Buffer.concat(this.#metadata));
+    if (this.#part === 'option' && this.#optionName !== null)
+      this.options.setBytes(this.#optionName, Buffer.concat(this.#option));
   }
 
   #beginPart(name: string, filename: string | null): void {
@@ -272,7 +275,7 @@ export class MultipartReader {
     this.#leftEmpty = filename === '' || (filename === null && name === 'file') ? name : null;
     if (this.#leftEmpty === null && filename !== null) this.#beginFile(name, filename);
     else if (name === 'url' && filename === null) this.#beginUrl();
-    else if (name === 'metadata' && filename === null) this.#beginMetadata();
+    else if (filename === null) this.#beginOption(optionNamed(name));
   }
 
   #beginFile(name: string, filename: string): void {
@@ -296,10 +299,12 @@ export class MultipartReader {
     this.#part = 'url';
   }
 
-  #beginMetadata(): void {
-    assertOnce(this.metadata);
-    this.#metadata = [];
-    this.#part = 'metadata';
+  #beginOption(name: ReturnType<typeof optionNamed>): void {
+    if (name === null) return;
+    this.options.assertOnce(name);
+    this.#optionName = name;
+    this.#option = [];
+    this.#part = 'option';
   }
 
   #takeContent(bytes: Buffer): void {
@@ -316,7 +321,7 @@ export class MultipartReader {
       throw new MalformedMultipart(`a field over ${MULTIPART_FIELD_BYTES} bytes`);
     }
     if (this.#part === 'url') this.#url?.push(Buffer.from(bytes));
-    else if (this.#part === 'metadata') this.#metadata.push(Buffer.from(bytes));
+    else if (this.#part === 'option') this.#option.push(Buffer.from(bytes));
     else if (this.#part === 'urlBesideFile' && !isBlank(bytes)) throw new Failure('fileAndUrl');
   }
 }

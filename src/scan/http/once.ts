@@ -26,12 +26,15 @@ interface Sent {
   readonly url: string | null;
   readonly filename: string;
   readonly metadata: string | null;
+  /** What was said of the policy; empty: nothing. */
+  readonly policySaid: string;
 }
 
 /** Over all that the answer and the row depend on. */
-function fingerprintOf({ sha256, url, filename, metadata }: Sent): string {
+function fingerprintOf({ sha256, url, filename, metadata, policySaid }: Sent): string {
   // The name of a URL's content comes from the URL.
   const parts = url === null ? ['file', sha256, filename, metadata] : ['url', url, metadata];
+  if (policySaid !== '') parts.push(policySaid);
   return createHash('sha256').update(JSON.stringify(parts)).digest('hex');
 }
 
@@ -105,9 +108,9 @@ export class FirstScan extends HttpScan {
 
   protected override answer(): void {
     const reply = this.reply();
-    const { sha256, filename, metadata } = this;
+    const { sha256, filename, metadata, policySaid } = this;
     // Where it isn't kept the client has its answer; the same request again scans again.
-    const kept = this.#keeper.keep(reply, { sha256, url: this.#sentUrl, filename, metadata });
+    const kept = this.#keeper.keep(reply, { sha256, url: this.#sentUrl, filename, metadata, policySaid });
     void kept.catch((error: unknown) => this.tellOf(error)).then(() => this.send(reply));
   }
 }
@@ -141,14 +144,14 @@ export class RepeatedScan extends HttpScan {
   protected override endOfContent(): void {
     if (this.#bytes === 0) throw new Failure('fileEmpty');
     this.endReceiving();
-    const { filename, metadata } = this;
-    this.#compare({ sha256: this.#hash.digest('hex'), url: null, filename, metadata });
+    const { filename, metadata, policySaid } = this;
+    this.#compare({ sha256: this.#hash.digest('hex'), url: null, filename, metadata, policySaid });
   }
 
   protected override fetchUrl(url: string): void {
     this.endReceiving();
-    const { filename, metadata } = this;
-    this.#compare({ sha256: null, url, filename, metadata });
+    const { filename, metadata, policySaid } = this;
+    this.#compare({ sha256: null, url, filename, metadata, policySaid });
   }
 
   #compare(sent: Sent): void {

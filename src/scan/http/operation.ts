@@ -1,10 +1,12 @@
 // What the OpenAPI document says of the two scan routes.
+import { z } from 'zod';
 import { ScanView } from '../../history/scan-view.js';
 import { callerErrors } from '../../http/caller.js';
 import type { Headers, Operation } from '../../http/openapi.js';
 import { documented, jsonAnswer, queryParameters } from '../../http/schema.js';
-import { METADATA_BYTES, MULTIPART_FIELD_BYTES, UNFINISHED_REFUNDS_PER_HOUR } from '../../limits.js';
+import { MULTIPART_FIELD_BYTES, UNFINISHED_REFUNDS_PER_HOUR } from '../../limits.js';
 import { ScanQuery, UrlToScan } from './body-reader.js';
+import { optionFields } from './options.js';
 import { ScanResult } from './result.js';
 
 const integerHeader = (description: string): object => ({ description, schema: { type: 'integer' } });
@@ -41,12 +43,9 @@ function form(schema: object): Readonly<Record<string, object>> {
   return { 'multipart/form-data': { schema: { type: 'object', ...schema } } };
 }
 
-const metadata = {
-  type: 'string',
-  description: `Your own text about the scan, at most ${METADATA_BYTES} bytes: it is kept with it, and means nothing to us.`,
-};
+const { properties: options = {} } = documented(z.object(optionFields), 'input');
 
-const fileForm = { required: ['file'], properties: { file, metadata } };
+const fileForm = { required: ['file'], properties: { file, ...options } };
 
 function encodedHeader(name: string, about: string, example: string): Readonly<Record<string, unknown>> {
   return { name, in: 'header', description: `${about}: percent-encoded UTF-8.`, schema: { type: 'string' }, example };
@@ -108,7 +107,7 @@ const verdict = {
     ),
     'X-Scan-Notice': textHeader(
       'Words, parted by a comma. `encrypted`: there are members that nobody could look into. `truncated`: something in it ends before ' +
-        'its time, and all that is there was looked at. `raw-content`: YARA rules stand in for ClamAV.',
+        'its time, and all that is there was looked at. `suspected`: a heuristic hit that was not to count. `raw-content`: YARA rules stand in for ClamAV.',
     ),
     ...quotaHeaders,
   },
@@ -130,7 +129,7 @@ export const scanOperation: Operation = {
       ...form({
         anyOf: [
           { type: 'object', ...fileForm, properties: { ...fileForm.properties, url: leftEmpty } },
-          { type: 'object', required: ['url'], properties: { url, metadata, file: leftEmpty } },
+          { type: 'object', required: ['url'], properties: { url, ...options, file: leftEmpty } },
         ],
       }),
       'application/octet-stream': { schema: { type: 'string', format: 'binary' } },

@@ -42,6 +42,7 @@ export class PendingScan extends StreamScan {
     this.keyId = accepted.keyId;
     this.filename = accepted.filename;
     this.metadata = accepted.metadata;
+    this.policy = accepted.policy;
     // A clean scan of another account's is no reason to wait: nobody does.
     this.isWhole = true;
   }

@@ -3,6 +3,7 @@ import fc from 'fast-check';
 import t from 'tap';
 import { FairQueue } from '../../../src/engine/threads/fair-queue.js';
 import { ThreadScan } from '../../../src/engine/threads/thread-scan.js';
+import { usualPolicy } from '../../../src/engine/verdict.js';
 
 const KIB = 1024;
 const MIB = 1024 * KIB;
@@ -14,7 +15,7 @@ class Scan extends ThreadScan {
   readonly name: string;
 
   constructor(account: string, name: string, sizeBytes: number) {
-    super(account, 'allow');
+    super(account, usualPolicy);
     this.name = name;
     this.sizeBytes = sizeBytes;
   }

@@ -1,0 +1,163 @@
+// The contents of `sluice scan --server`: each uploaded to a server, and asked again where that says when, until there is an answer.
+import { setTimeout as delay } from 'node:timers/promises';
+import { v4 as uuidv4 } from 'uuid';
+import { z } from 'zod';
+import { messageOfError } from '../error-text.js';
+import { CONTENT_LIMIT_BYTES } from '../limits.js';
+import type { Examined, Examiner } from './scan-files.js';
+
+export interface ScanServerOptions {
+  readonly url: string;
+  readonly key: string;
+  readonly signal: AbortSignal;
+  /** Called when the server says when to come back, and that is not soon. */
+  readonly onWait: (seconds: number, reason: string) => void;
+}
+
+/** The server refuses all: what is left is not tried. */
+export class ServerRefuses extends Error {}
+
+/** Uploads at one time: one is read and sent while others are scanned. */
+const AT_ONCE = 8;
+/** Of one content, for what may be over soon: no connection, a server that is full, starts or stops. */
+const TRIES = 8;
+const FIRST_PAUSE_MS = 500;
+const LAST_PAUSE_MS = 20_000;
+/** An upload of 10 MB on a slow line, and its scan. */
+const ANSWER_MS = 300_000;
+/** A wait that somebody has to be told of. */
+const LONG_SECONDS = 15;
+
+const Result = z.object({
+  infected: z.boolean(),
+  virusName: z.string().nullable(),
+  scanDurationMillis: z.number(),
+});
+const Problem = z.object({ error: z.string(), message: z.string().optional() });
+
+/** Throws ServerRefuses where `url` is no address. */
+export function createServerExaminer(options: ScanServerOptions): Examiner {
+  const address = addressOf(options.url);
+  /** Nobody asks before: the account's hour is used up, for all of them. */
+  let notBeforeMs = 0;
+
+  async function post(content: Uint8Array, filename: string, once: string): Promise<Response> {
+    return await fetch(address, {
+      method: 'POST',
+      headers: {
+        'X-API-KEY': options.key,
+        'X-Filename': encodeURIComponent(filename),
+        'Content-Type': 'application/octet-stream',
+        'Idempotency-Key': once,
+      },
+      // Of its own: a request takes no memory that threads share.
+      body: Uint8Array.from(content),
+      // The key is for this server.
+      redirect: 'error',
+      signal: AbortSignal.any([options.signal, AbortSignal.timeout(ANSWER_MS)]),
+    });
+  }
+
+  async function pause(seconds: number, reason: string): Promise<void> {
+    if (seconds >= LONG_SECONDS) options.onWait(seconds, reason);
+    await delay(seconds * 1000, undefined, { signal: options.signal });
+  }
+
+  return {
+    atOnce: AT_ONCE,
+    fileLimitBytes: CONTENT_LIMIT_BYTES,
+    async examine(content, filename) {
+      const once = uuidv4();
+      for (let tries = 1; ; ) {
+        if (Date.now() < notBeforeMs) await delay(notBeforeMs - Date.now(), undefined, { signal: options.signal });
+        const answer = await attempt(() => post(content, filename, once));
+        options.signal.throwIfAborted();
+        if (answer.kind === 'answered' && answer.retryAfterSeconds === null) return answer.examined;
+        if (answer.kind === 'answered' && answer.isQuota) {
+          // The hour will be over, however often that is said.
+          if (Date.now() >= notBeforeMs) options.onWait(answer.retryAfterSeconds ?? 1, answer.reason);
+          notBeforeMs = Date.now() + (answer.retryAfterSeconds ?? 1) * 1000;
+          continue;
+        }
+        if (tries >= TRIES) return { finding: { kind: 'failed', reason: answer.reason }, durationMs: null };
+        const backOffMs = Math.min(LAST_PAUSE_MS, FIRST_PAUSE_MS * 2 ** (tries - 1));
+        tries += 1;
+        await pause(answer.kind === 'answered' ? (answer.retryAfterSeconds ?? 1) : backOffMs / 1000, answer.reason);
+      }
+    },
+  };
+}
+
+function addressOf(url: string): string {
+  const known = URL.canParse(url) ? new URL(url) : null;
+  if (known === null || !['http:', 'https:'].includes(known.protocol) || known.username !== '') {
+    throw new ServerRefuses('--server must be an address such as https://scan.example.com');
+  }
+  return new URL('api/v1/scans', known.href.endsWith('/') ? known : `${known.href}/`).href;
+}
+
+type Attempt =
+  /** `retryAfterSeconds` null: that is its answer. */
+  | {
+      readonly kind: 'answered';
+      readonly examined: Examined;
+      readonly retryAfterSeconds: number | null;
+      readonly isQuota: boolean;
+      readonly reason: string;
+    }
+  | { readonly kind: 'unreachable'; readonly reason: string };
+
+/** Throws ServerRefuses for a key that may not scan. */
+async function attempt(send: () => Promise<Response>): Promise<Attempt> {
+  let answer: Response;
+  let text: string;
+  try {
+    answer = await send();
+    text = await answer.text();
+  } catch (error) {
+    const cause = error instanceof Error && error.cause !== undefined ? error.cause : error;
+    return { kind: 'unreachable', reason: `no answer: ${messageOfError(cause)}` };
+  }
+  const { status } = answer;
+  if (status === 200) return said(resultOf(text, answer.headers.get('x-scan-notice')));
+  const reason = reasonIn(text, status);
+  if (status === 401 || status === 403) throw new ServerRefuses(`the server says ${status}: ${reason}`);
+  if (status === 422) {
+    return said({
+      finding: { kind: 'incomplete', reason: reason.replace(/^Scan incomplete: /, '') },
+      durationMs: null,
+    });
+  }
+  const failed: Examined = { finding: { kind: 'failed', reason: `${status} ${reason}` }, durationMs: null };
+  const isAgain = status === 429 || status === 408 || status >= 500;
+  const seconds = Number(answer.headers.get('retry-after') ?? '1');
+  const retryAfterSeconds = isAgain ? Math.max(1, Number.isFinite(seconds) ? seconds : 1) : null;
+  return { ...said(failed), retryAfterSeconds, isQuota: status === 429, reason: `${status} ${reason}` };
+}
+
+function said(examined: Examined) {
+  return { kind: 'answered', examined, retryAfterSeconds: null, isQuota: false, reason: '' } as const;
+}
+
+function resultOf(text: string, notice: string | null): Examined {
+  const parsed = Result.safeParse(jsonOf(text));
+  if (!parsed.success) return { finding: { kind: 'failed', reason: 'the answer is none of a scan' }, durationMs: null };
+  const { infected, virusName, scanDurationMillis: durationMs } = parsed.data;
+  const notices = notice === null ? [] : notice.split(', ');
+  if (!infected) return { finding: { kind: 'clean', notices }, durationMs };
+  return { finding: { kind: 'infected', virusName: virusName ?? '', notices }, durationMs };
+}
+
+function reasonIn(text: string, status: number): string {
+  const problem = Problem.safeParse(jsonOf(text));
+  if (!problem.success) return `no answer of Sluice (${status})`;
+  return problem.data.message ?? problem.data.error;
+}
+
+function jsonOf(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch {
+    return null;
+  }
+}

@@ -1,0 +1,97 @@
+// `sluice scan --server`: the same findings and exit codes from a real server, and what it says of later is waited for.
+import { mkdirSync, mkdtempSync, rmSync, truncateSync, writeFileSync } from 'node:fs';
+import { createServer, type RequestListener } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import t, { type Test } from 'tap';
+import { mainPath } from '../../src/paths.js';
+import { nestedZip } from '../fixtures/archives.js';
+import { start } from '../fixtures/command.js';
+import { eicar } from '../fixtures/samples.js';
+import { API_KEY, startServer } from '../fixtures/server.js';
+import { ask } from '../fixtures/sign-in.js';
+
+function folder(t: Test): string {
+  const path = mkdtempSync(join(tmpdir(), 'scan-server-'));
+  t.teardown(() => rmSync(path, { recursive: true, force: true }));
+  return path;
+}
+
+function scan(t: Test, cwd: string, args: readonly string[], env: Readonly<Record<string, string>> = {}) {
+  return start(t, mainPath, ['scan', ...args], { cwd, env: { SLUICE_API_KEY: API_KEY, ...env } }).ended;
+}
+
+const findings = (text: string): string[] => text.slice(0, text.lastIndexOf('\n\n')).split('\n');
+
+t.test('by a server', async (t) => {
+  const server = await startServer();
+  t.teardown(() => server.stop());
+  const path = folder(t);
+  mkdirSync(join(path, 'd'));
+  for (let file = 10; file < 40; file += 1) writeFileSync(join(path, 'd', `clean ${file}`), `clean ${file}`);
+  writeFileSync(join(path, 'virus "naïve".com'), eicar());
+  writeFileSync(join(path, 'deep.zip'), nestedZip(Buffer.from('x'), 40));
+  writeFileSync(join(path, 'large'), '');
+  truncateSync(join(path, 'large'), 10 * 1024 * 1024 + 1);
+  const to = ['--server', server.url];
+
+  t.test('findings in order, and the exit codes of a scan without one', async (t) => {
+    const clean = await scan(t, path, [...to, 'd']);
+    t.same(
+      findings(clean.stdout),
+      Array.from({ length: 30 }, (_, file) => `d/clean ${file + 10}: CLEAN`),
+    );
+    t.match(clean, { code: 0, stdout: /\nScanned 30 files: 30 clean, 0 infected/, stderr: '' });
+    const incomplete = await scan(t, path, [...to, 'deep.zip', 'large', 'missing']);
+    t.match(findings(incomplete.stdout), [
+      /^deep\.zip: INCOMPLETE engine limit exceeded/,
+      'large: INCOMPLETE larger than 10 MB',
+      'missing: FAILED no such file or folder',
+    ]);
+    t.equal(incomplete.code, 2);
+    const all = await scan(t, path, [...to, '--infected-only', '.']);
+    t.match(findings(all.stdout), [/^\.\/virus "naïve"\.com: INFECTED Sluice\.Test\.EICAR/]);
+    t.equal(all.code, 1);
+    const found = await ask(`${server.url}/api/v1/scans?verdict=infected`, { headers: { 'X-API-KEY': API_KEY } });
+    t.match(found.body, { content: [{ filename: 'virus "naïve".com' }] });
+    const { files, summary } = Object(JSON.parse((await scan(t, path, [...to, '--json', 'd', 'deep.zip'])).stdout));
+    t.match(files[0], { path: 'd/clean 10', infected: false, sha256: /^[0-9a-f]{64}$/, scanDurationMillis: Number });
+    t.match([files.length, files[30], summary], [31, { infected: null }, { files: 31, clean: 30, incomplete: 1 }]);
+  });
+
+  t.test('a key that may not, no key, and no server: exit code 2, said once', async (t) => {
+    const refused = await scan(t, path, [...to, '--key', 'f'.repeat(32), 'd']);
+    t.match(refused, { code: 2, stderr: 'sluice: the server says 401: X-API-KEY INVALID\n' });
+    t.notMatch(refused.stdout, /CLEAN/);
+    t.match(await scan(t, path, [...to, 'd'], { SLUICE_API_KEY: '' }), { code: 2, stderr: /a server asks for a key/ });
+    t.match(await scan(t, path, ['--server', 'ftp://x', 'd']), { code: 2, stderr: /must be an address/ });
+  });
+});
+
+t.test('what is refused for now is sent again with its Idempotency-Key, when the server has said', async (t) => {
+  const keys: (string | undefined)[] = [];
+  const answers: RequestListener[] = [
+    (_request, response) =>
+      response.writeHead(503, { 'Retry-After': '1' }).end('{"error":"Service unavailable","message":"x"}'),
+    (request) => request.socket.destroy(),
+    (_request, response) =>
+      response.writeHead(429, { 'Retry-After': '1' }).end('{"error":"Rate limit exceeded","message":"x"}'),
+    (_request, response) => response.end('{"infected":false,"virusName":null,"scanDurationMillis":1}'),
+  ];
+  const server = createServer((request, response) => {
+    request.resume().on('end', () => {
+      keys.push(String(request.headers['idempotency-key']));
+      answers[keys.length - 1]?.(request, response);
+    });
+  });
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+  t.teardown(() => server.close());
+  const path = folder(t);
+  writeFileSync(join(path, 'a'), 'a');
+  const { port }: AddressInfo = Object(server.address());
+  const ended = await scan(t, path, ['--server', `http://127.0.0.1:${port}`, 'a']);
+  t.match(ended, { code: 0, stdout: /^a: CLEAN\n/ });
+  t.match([keys.length, new Set(keys).size], [4, 1]);
+  t.match(ended.stderr, /429 x: waiting 1 s/);
+});
