@@ -46,13 +46,16 @@ t.test('examples', async (t) => {
   const goEnv = { PATH: process.env['PATH'], HOME: folder };
   t.equal(spawnSync('go', ['build', '-o', goProgram, join(examples, 'scan.go')], { env: goEnv }).status, 0);
 
+  // Each run of the source would compile it again.
+  t.equal(spawnSync('javac', ['-d', folder, join(examples, 'scan.java')]).status, 0);
+
   // Python by its path: one of one's own may come before the one that has the package.
   const languages: [string, string, string[]][] = [
     ['curl', '/bin/sh', [join(examples, 'scan.sh')]],
     ['Python', '/usr/bin/python3', [join(examples, 'scan.py')]],
     ['TypeScript', process.execPath, [script]],
     ['Go', goProgram, []],
-    ['Java', 'java', [join(examples, 'scan.java')]],
+    ['Java', 'java', ['-cp', folder, 'Scan']],
     ['PHP', 'php', [join(examples, 'scan.php')]],
   ];
   for (const [name, program, args] of languages) {
