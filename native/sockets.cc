@@ -7,6 +7,8 @@
 #include <napi.h>
 #include <netinet/in.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -76,6 +78,38 @@ Napi::Value OpenListener(const Napi::CallbackInfo& info) {
   return Napi::Number::New(env, descriptor);
 }
 
+// openUnixListener(path, mode) -> descriptor. The socket has its mode from its first moment on.
+Napi::Value OpenUnixListener(const Napi::CallbackInfo& info) {
+  Napi::Env env = info.Env();
+  if (info.Length() != 2 || !info[0].IsString() || !info[1].IsNumber()) {
+    throw Napi::TypeError::New(env, "openUnixListener wants a path and a mode");
+  }
+  const std::string path = info[0].As<Napi::String>().Utf8Value();
+  const auto mode = static_cast<mode_t>(info[1].As<Napi::Number>().Uint32Value() & 0777);
+  sockaddr_un address = {};
+  address.sun_family = AF_UNIX;
+  if (path.empty() || path.size() >= sizeof(address.sun_path)) throw Napi::TypeError::New(env, "the path is too long");
+  std::memcpy(address.sun_path, path.c_str(), path.size());
+
+  const int descriptor = socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+  if (descriptor < 0) throw SystemError(env, "socket", errno);
+  const mode_t before = umask(0777 & ~mode);
+  const int bound = bind(descriptor, reinterpret_cast<sockaddr*>(&address), sizeof(address));
+  const int code = errno;
+  umask(before);
+  if (bound != 0) {
+    close(descriptor);
+    throw SystemError(env, "bind", code);
+  }
+  if (listen(descriptor, kBacklog) != 0) {
+    const int failure = errno;
+    close(descriptor);
+    unlink(path.c_str());
+    throw SystemError(env, "listen", failure);
+  }
+  return Napi::Number::New(env, descriptor);
+}
+
 bool Listens(int descriptor, uint16_t port) {
   int listening = 0;
   socklen_t size = sizeof(listening);
@@ -112,6 +146,7 @@ Napi::Value ReplaceListener(const Napi::CallbackInfo& info) {
 
 Napi::Object Initialize(Napi::Env env, Napi::Object exports) {
   exports["openListener"] = Napi::Function::New(env, OpenListener, "openListener");
+  exports["openUnixListener"] = Napi::Function::New(env, OpenUnixListener, "openUnixListener");
   exports["replaceListener"] = Napi::Function::New(env, ReplaceListener, "replaceListener");
   exports["listConnections"] = Napi::Function::New(env, sluice::ListConnections, "listConnections");
   exports["hangUp"] = Napi::Function::New(env, sluice::HangUp, "hangUp");

@@ -1,41 +1,68 @@
-// Sockets of Node's own for protocols beside HTTP: who may connect, a place that is tried until it can be had, and the connections that are open.
-import { once } from 'node:events';
-import { BlockList, isIPv6, type ListenOptions, type Server, type Socket } from 'node:net';
-import { messageOfError } from './error-text.js';
+// What listens for a protocol beside HTTP: on sockets that were opened before, for those who may connect, as long as there is room.
+import { BlockList, createServer, isIPv6, type Socket } from 'node:net';
+import { endsWithin } from './waiting/within.js';
 
-const LOOPBACK = '127.0.0.1';
-/** A process that is replaced has the place until it has ended: a client that is refused meanwhile comes again. */
-const RETRY_MS = 100;
-/** After as many tries it is no replacement of a process that is waited for. */
-const TRIES = 100;
-const LATER_MS = 2_000;
+/** By what way a client has come. */
+export type Way = 'unix' | 'tcp';
 
-export interface ListeningHooks {
-  readonly onListening: (place: string) => void;
-  /** Called once for a place that can't be had; it is tried again until it can. */
-  readonly onTaken: (place: string, reason: string) => void;
+export interface ListenerOptions {
+  /** Listening sockets. Other processes may accept from them as well, and they stay open when this one doesn't any more. */
+  readonly sockets: readonly { readonly way: Way; readonly descriptor: number }[];
+  /** Who may connect to a port beside the machine itself, in CIDR notation. */
+  readonly networks: readonly string[];
+  /** The next one is closed at once. */
+  readonly connections: number;
+  readonly onListening: () => void;
+  /** The socket is paused. */
+  readonly open: (socket: Socket, way: Way) => Connected;
 }
 
-/** A place to listen at. */
-export type Where = ListenOptions & {
-  /** The umask while it is bound. */
-  readonly mask?: number;
-  readonly prepare?: () => Promise<void>;
-  readonly done?: () => void;
-};
-
-export interface Place {
+export interface Listener {
   listen(): void;
-  close(): void;
+  stopListening(): void;
+  /** After `stopListening`, when another process takes new connections. Resolves when those that are left have ended, or after so long. */
+  drain(limitMs: number): Promise<void>;
+  /** What runs is answered, within so long; nothing else is waited for. */
+  stop(graceMs: number): Promise<void>;
 }
 
-/** Without networks the port is the loopback's alone. */
-export function portFor(port: number, networks: readonly string[]): Where {
-  return { port, exclusive: true, ...(networks.length === 0 ? { host: LOOPBACK } : {}) };
+/** As the socket was opened with: what waits there is not cut down by a process that takes it over. */
+const BACKLOG = 4096;
+
+export function createListener({ sockets, networks, connections, onListening, open }: ListenerOptions): Listener {
+  const mayConnect = peersOf(networks);
+  const kept = new OpenConnections();
+  const places = sockets.map(({ way, descriptor }) => {
+    const server = createServer({ allowHalfOpen: true, pauseOnConnect: true }, (socket) => {
+      const isStranger = way === 'tcp' && !mayConnect(socket);
+      if (isStranger || kept.size >= connections) socket.destroy();
+      else kept.add(open(socket, way), socket);
+    });
+    // An accept that fails is the client's to try again.
+    server.on('error', () => undefined);
+    return { server, descriptor };
+  });
+
+  function stopListening(): void {
+    for (const { server } of places) server.close();
+  }
+
+  return {
+    listen() {
+      for (const { server, descriptor } of places) server.listen({ fd: descriptor, backlog: BACKLOG });
+      onListening();
+    },
+    stopListening,
+    drain: (limitMs) => kept.drain(limitMs),
+    async stop(graceMs) {
+      stopListening();
+      await kept.end(graceMs);
+    },
+  };
 }
 
 /** The machine itself may connect, and whom the networks name, in CIDR notation. An IPv4 address counts as one also where it came by a socket of IPv6. */
-export function peersOf(networks: readonly string[]): (socket: Socket) => boolean {
+function peersOf(networks: readonly string[]): (socket: Socket) => boolean {
   const list = new BlockList();
   for (const network of ['127.0.0.0/8', '::1/128', ...networks]) {
     const [address = '', bits = ''] = network.split('/');
@@ -44,63 +71,16 @@ export function peersOf(networks: readonly string[]): (socket: Socket) => boolea
   return ({ remoteAddress = '' }) => list.check(remoteAddress, isIPv6(remoteAddress) ? 'ipv6' : 'ipv4');
 }
 
-export function placeOf(
-  server: Server,
-  { mask, prepare, done, ...where }: Where,
-  { onListening, onTaken }: ListeningHooks,
-): Place {
-  const name = where.path ?? `${where.host ?? '*'}:${where.port}`;
-  let isClosed = false;
-  let isTold = false;
-  let tries = 0;
-  let retry: NodeJS.Timeout | null = null;
-  // What the place can't be had for is heard where it is tried; an accept that fails is the client's to try again.
-  server.on('error', () => undefined);
-
-  function failed(error: unknown): void {
-    if (isClosed) return;
-    if (!isTold) onTaken(name, messageOfError(error));
-    isTold = true;
-    tries += 1;
-    if (server.listening) server.close();
-    retry = setTimeout(() => void tryOnce(), tries < TRIES ? RETRY_MS : LATER_MS);
-  }
-
-  async function tryOnce(): Promise<void> {
-    try {
-      await prepare?.();
-      if (isClosed) return;
-      const before = mask === undefined ? null : process.umask(mask);
-      server.listen(where);
-      if (before !== null) process.umask(before);
-      await once(server, 'listening');
-      done?.();
-      tries = 0;
-      onListening(name);
-    } catch (error) {
-      failed(error);
-    }
-  }
-
-  return {
-    listen: () => void tryOnce(),
-    close() {
-      if (isClosed) return;
-      isClosed = true;
-      if (retry !== null) clearTimeout(retry);
-      server.close();
-    },
-  };
-}
-
 export interface Connected {
+  /** Another process takes new connections: it ends soon, at a moment at which its client expects that. */
+  retire(): void;
   /** Takes nothing new, and ends when what it has is answered. */
   finish(): void;
   destroy(): void;
 }
 
 /** Those of one protocol. */
-export class OpenConnections {
+class OpenConnections {
   readonly #open = new Set<Connected>();
   #whenEmpty: (() => void) | null = null;
 
@@ -116,17 +96,31 @@ export class OpenConnections {
     });
   }
 
+  /** Resolves when all have ended, or after so long. */
+  async drain(limitMs: number): Promise<void> {
+    for (const connection of this.#open) connection.retire();
+    await endsWithin(this.#empty(), limitMs);
+  }
+
   /** Resolves when all have ended; those that have not after the grace are cut off. */
   async end(graceMs: number): Promise<void> {
-    if (this.#open.size === 0) return;
-    const empty = new Promise<void>((resolve) => {
-      this.#whenEmpty = resolve;
-    });
+    const empty = this.#empty();
     for (const connection of this.#open) connection.finish();
     const timer = setTimeout(() => {
       for (const connection of this.#open) connection.destroy();
     }, graceMs);
     await empty;
     clearTimeout(timer);
+  }
+
+  async #empty(): Promise<void> {
+    if (this.#open.size === 0) return;
+    await new Promise<void>((resolve) => {
+      const before = this.#whenEmpty;
+      this.#whenEmpty = () => {
+        before?.();
+        resolve();
+      };
+    });
   }
 }

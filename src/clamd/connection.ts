@@ -3,6 +3,7 @@ import type { Socket } from 'node:net';
 import { v7 as uuidv7 } from 'uuid';
 import { Failure } from '../errors.js';
 import { CLAMD_CLOSE_MS, CLAMD_COMMAND_MS, CLAMD_OLD_COMMAND_MS, CLAMD_SCANS, CLAMD_UNREAD_BYTES } from '../limits.js';
+import type { Way } from '../listening.js';
 import { CoarseTimer, type TimerOwner } from '../waiting/coarse-timer.js';
 import { ClamdScan, type ScanOwner, STREAM } from './clamd-scan.js';
 import {
@@ -36,12 +37,10 @@ interface Pending {
   onGone(reason: Error): void;
 }
 
-/** By what way it has come: signatures are reloaded for the machine's own clients alone. */
-export type Way = 'unix' | 'tcp';
-
 export class Connection implements ParserTarget, ScanOwner, WorkOwner, IncomingTarget, TimerOwner {
   readonly #parts: ConnectionParts;
   readonly #socket: Socket;
+  /** Signatures are reloaded for the machine's own clients alone. */
   readonly #way: Way;
   readonly #incoming: Incoming;
   readonly #parser: ClamdParser;
@@ -105,6 +104,11 @@ export class Connection implements ParserTarget, ScanOwner, WorkOwner, IncomingT
     this.#timer.start(CLAMD_COMMAND_MS);
     this.#incoming = incomingOf(socket, way, this);
     this.#incoming.resume();
+  }
+
+  /** It has one command, or is a session, which ends when nothing was said for CLAMD_COMMAND_MS. */
+  retire(): void {
+    // Nothing is left to be done for that.
   }
 
   /** Takes no further command, and ends when those that are there are answered. */

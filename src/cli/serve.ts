@@ -4,6 +4,7 @@ import { EXIT_CLEAN } from '../exit-codes.js';
 import { canShareListener, openListener } from '../http/listener.js';
 import { createLog, type Log } from '../log.js';
 import { mainPath } from '../paths.js';
+import { type OpenPlaces, openPlaces } from '../service/places.js';
 import { fewRights, setCoreDumps } from '../supervisor/own-process.js';
 import { EXIT_UNAVAILABLE } from '../supervisor/slot.js';
 import { type KeptStore, keepStore } from '../supervisor/store.js';
@@ -29,10 +30,20 @@ export async function serve(env: NodeJS.ProcessEnv): Promise<number> {
 /** `leaveFile` is called when the folder is this process's: commands find the service by it. */
 async function superviseServers(wanted: Config, log: Log, leaveFile: () => void): Promise<number> {
   const listener = canShareListener() ? await openListener(wanted.host, wanted.port) : null;
+  const places = await openPlaces(wanted);
+  try {
+    return await superviseOn({ listener, places }, wanted, log, leaveFile);
+  } finally {
+    places.release();
+  }
+}
+
+async function superviseOn(sockets: Sockets, wanted: Config, log: Log, leaveFile: () => void): Promise<number> {
+  const { listener } = sockets;
   const config = { ...wanted, processes: countProcesses(wanted, listener !== null, log) };
   if (config.databaseUrl !== null) {
     leaveFile();
-    return await superviseWith(config, log, { listener, store: null });
+    return await superviseWith(config, log, { ...sockets, store: null });
   }
   // A stop must be heard before the supervisor has listeners of its own as well.
   let isStopped = false;
@@ -46,14 +57,18 @@ async function superviseServers(wanted: Config, log: Log, leaveFile: () => void)
   const store = await keepStore({ dataDirectory, user, processes }, log);
   leaveFile();
   try {
-    return isStopped ? EXIT_CLEAN : await superviseWith(config, log, { listener, store });
+    return isStopped ? EXIT_CLEAN : await superviseWith(config, log, { ...sockets, store });
   } finally {
     await store.stop();
   }
 }
 
-interface Held {
+interface Sockets {
   readonly listener: number | null;
+  readonly places: OpenPlaces;
+}
+
+interface Held extends Sockets {
   readonly store: KeptStore | null;
 }
 
@@ -69,7 +84,10 @@ async function superviseWith(config: Config, log: Log, held: Held): Promise<numb
       // What auto was at the start stays until the end: each server counts its share of cores and memory from it.
       environment: { PROCESSES: String(config.processes) },
       suspects,
-      ...held,
+      listener: held.listener,
+      places: held.places.places,
+      onStop: () => held.places.close(),
+      store: held.store,
     });
   } finally {
     suspects.remove();

@@ -5,9 +5,15 @@ import { type Config, readConfig } from '../config/config.js';
 import type { Engine } from '../engine/engine.js';
 import { EXIT_CLEAN, EXIT_SIGNAL_BASE, EXIT_SOFTWARE } from '../exit-codes.js';
 import { createLog, type EventLog, type Log } from '../log.js';
-import { prepareService, serveUntilStopped } from '../service/server.js';
+import { inheritedPlaces, type OpenPlaces, openPlaces } from '../service/places.js';
+import { prepareService, type ServerParts, serveUntilStopped } from '../service/server.js';
 import type { Service } from '../service/service.js';
-import { LISTENER_DESCRIPTOR, openSupervisorChannel, type SupervisorChannel } from '../supervisor/channel.js';
+import {
+  LISTENER_DESCRIPTOR,
+  openSupervisorChannel,
+  type StartOrder,
+  type SupervisorChannel,
+} from '../supervisor/channel.js';
 import { hasRootsRights, sayLastWords, setCoreDumps, watchTerminal } from '../supervisor/own-process.js';
 import { EXIT_UNAVAILABLE } from '../supervisor/slot.js';
 import { comeFirst } from '../urgency.js';
@@ -51,11 +57,17 @@ async function serveUntil(
     return EXIT_CLEAN;
   }
   const listener = supervisor.start.inheritsListener ? LISTENER_DESCRIPTOR : null;
-  const parts = { config, log, supervisor, listener, stop };
+  let places: OpenPlaces | null = null;
   let service: Service;
+  let parts: ServerParts;
   try {
+    places = await placesOf(supervisor.start, config);
+    parts = { config, log, supervisor, listener, places: places.places, stop };
     const prepared = await prepareService(parts);
-    if (prepared === null) return EXIT_CLEAN;
+    if (prepared === null) {
+      places.release();
+      return EXIT_CLEAN;
+    }
     service = prepared;
     const port = await service.listen();
     supervisor.ready();
@@ -66,6 +78,7 @@ async function serveUntil(
     // Signatures that can't be loaded are in the log already.
     service.ready().then(tell, () => undefined);
   } catch (error) {
+    places?.release();
     log.fatal({ err: error }, 'the service could not start');
     return EXIT_UNAVAILABLE;
   }
@@ -75,8 +88,15 @@ async function serveUntil(
   process.on('SIGHUP', onHangUp);
   void Promise.race([stop, supervisor.retire]).then(() => process.off('SIGHUP', onHangUp));
   await serveUntilStopped(service, parts);
+  places.release();
   if (service.lateThreads > 0) await endWithThreads(supervisor, flush);
   return EXIT_CLEAN;
+}
+
+/** Those that it was given, or its own. */
+async function placesOf({ places }: StartOrder, config: Config): Promise<OpenPlaces> {
+  if (places === undefined) return await openPlaces(config);
+  return inheritedPlaces(places, LISTENER_DESCRIPTOR + 1);
 }
 
 /** A thread that is in native code keeps the process from exiting, in whatever way but this one. */

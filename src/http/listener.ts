@@ -8,6 +8,7 @@ import { socketsAddonPath } from '../paths.js';
 
 interface SocketsAddon {
   openListener(address: string, port: number): number;
+  openUnixListener(path: string, mode: number): number;
   replaceListener(port: number, descriptor: number): void;
   listConnections(port: number): KernelConnection[];
   hangUp(descriptor: number): void;
@@ -37,20 +38,25 @@ export function canShareListener(): boolean {
   return existsSync(socketsAddonPath);
 }
 
-/** Listens, accepts nothing, and returns the descriptor. Rejects with the reason when the address can't be had. */
-export async function openListener(host: string, port: number): Promise<number> {
+/** Listens, accepts nothing, and returns the descriptor. Rejects with the reason when the address can't be had. `variable`: that names the port. */
+export async function openListener(host: string, port: number, variable = 'PORT'): Promise<number> {
   try {
     const { address } = await lookup(host);
     return addon().openListener(address, port);
   } catch (error) {
-    throw new Error(`Cannot listen on ${host}:${port}: ${whyNot(error)}`);
+    throw new Error(`Cannot listen on ${host}:${port}: ${whyNot(error, variable)}`);
   }
 }
 
-export function whyNot(error: unknown): string {
+/** The same of a UNIX socket, which has its mode from its first moment on. */
+export function openUnixListener(path: string, mode: number): number {
+  return addon().openUnixListener(path, mode);
+}
+
+export function whyNot(error: unknown, variable = 'PORT'): string {
   if (!(error instanceof Error)) return String(error);
   const isTaken = 'code' in error && error.code === 'EADDRINUSE';
-  return isTaken ? 'another program listens there; set PORT to a free one' : error.message;
+  return isTaken ? `another program listens there; set ${variable} to a free one` : error.message;
 }
 
 /** Puts the inherited socket in the place of the one that listens on the port; before the event loop has polled that. */

@@ -86,6 +86,13 @@ export class Connection implements ParserTarget, ScanOwner, TimerOwner {
     socket.on('error', () => socket.destroy());
     socket.on('close', () => this.#onClose());
     this.#timer.start(ICAP_HEAD_MS);
+    socket.resume();
+  }
+
+  /** The next answer is its last, and says so; none is waited for long. */
+  retire(): void {
+    this.#isEnding = true;
+    if (!this.#isEnded && this.#exchange === null && this.#parser.isIdle) this.#timer.start(ICAP_HEAD_MS);
   }
 
   /** Takes no further request, and ends when the one that is there is answered. */

@@ -15,7 +15,6 @@ import { createQuotaRoute } from '../admission/quota-route.js';
 import { type Billing, createBilling } from '../billing/billing.js';
 import { startUpkeep } from '../billing/reconcile.js';
 import { createBillingRoutes, createWebhookRoute } from '../billing/route.js';
-import type { ClamdListener } from '../clamd/listener.js';
 import { type Config, ownIssuer } from '../config/config.js';
 import type { Engine } from '../engine/engine.js';
 import type { Signatures } from '../engine/signatures.js';
@@ -33,8 +32,8 @@ import { chooseLibrary } from '../http/library.js';
 import { createRouter, type Route } from '../http/router.js';
 import { type FindFile, type Server, startServer } from '../http/server.js';
 import type { HttpLibrary } from '../http/wire.js';
-import type { IcapListener } from '../icap/listener.js';
 import { CLAMD_CONNECTIONS, DOWNLOADS_MAX, DRAIN_MS, ICAP_CONNECTIONS } from '../limits.js';
+import type { Listener } from '../listening.js';
 import type { EventLog, Log } from '../log.js';
 import { Activity } from '../operator/activity.js';
 import { dashboardDirectory, packageJsonPath } from '../paths.js';
@@ -43,12 +42,12 @@ import type { Postgres } from '../store/postgres.js';
 import type { RedisCommands } from '../store/redis/redis.js';
 import { codeOf } from '../store/store-error.js';
 import { type OpenAccepted, openAccepted } from './accepted.js';
-import { createClamd } from './clamd.js';
 import { createRoutes, type RouteParts } from './endpoints.js';
-import { createIcap } from './icap.js';
 import { createMetrics, type Metrics, startMetricsServer } from './metrics.js';
 import { openOperators } from './operators.js';
 import { openPages, type Pages } from './pages.js';
+import type { Places } from './places.js';
+import { createProtocols } from './protocols.js';
 import { about, createMemories, fieldsOf, keepAnswers, openScans, shareVerdicts, tellOfSurprises } from './scans.js';
 import { createStandings } from './signature-standing.js';
 import { type Stopping, starting } from './starting.js';
@@ -76,6 +75,8 @@ interface HttpParts {
   readonly refused: ReadonlySet<string>;
   /** A listening socket to accept from; null: one of its own. */
   readonly listener: number | null;
+  /** The listening sockets of the other protocols. */
+  readonly places: Places;
   readonly sandbox: Confinement | null;
 }
 
@@ -161,8 +162,8 @@ interface SharedParts extends HttpParts {
 
 interface Served {
   readonly routes: readonly Route[];
-  readonly clamd: ClamdListener | null;
-  readonly icap: IcapListener | null;
+  /** Those beside HTTP. */
+  readonly protocols: Listener;
 }
 
 /** Everything that is served: the rooms' routes, and those of the operators. */
@@ -233,7 +234,7 @@ async function openRoutes(
     ],
     ...factsOf(config, parts),
   });
-  return { routes, clamd: createClamd(config, log, asked), icap: createIcap(config, log, asked) };
+  return { routes, protocols: createProtocols(config, log, asked) };
 }
 
 /** What everybody may know of the service: of its parts, and of what it is made of. */
@@ -314,7 +315,7 @@ type ServingParts = Pick<SharedParts, 'library' | 'descriptors' | 'listener' | '
 function createServing(
   config: Config,
   log: EventLog,
-  { library, descriptors, listener, findKey, metrics, routes, clamd, icap, findFile }: ServingParts,
+  { library, descriptors, listener, findKey, metrics, routes, protocols, findFile }: ServingParts,
 ): Omit<Http, 'ready'> & Stopping {
   let server: Server | null = null;
   let endMetrics: (() => Promise<void>) | null = null;
@@ -337,19 +338,18 @@ function createServing(
           if (log.isLevelEnabled('debug')) log.debug({ ...about(exchange), status }, 'request');
         },
       });
-      clamd?.listen();
-      icap?.listen();
+      protocols.listen();
       endMetrics = startMetrics(config, log, metrics);
       log.info({ host: config.host, port: server.port }, 'listening');
       return server.port;
     },
     stopListening() {
       server?.stopListening();
-      clamd?.stopListening();
-      icap?.stopListening();
+      protocols.stopListening();
     },
     async drain() {
-      await server?.drain({ idleMs: IDLE_MS, requestMs: longestRequestMs(config) });
+      const requestMs = longestRequestMs(config);
+      await Promise.all([server?.drain({ idleMs: IDLE_MS, requestMs }), protocols.drain(IDLE_MS + requestMs)]);
     },
     endsWithinMs(drains) {
       if (!drains) return STOP_GRACE_MS + CLOSING_MS;
@@ -358,7 +358,7 @@ function createServing(
     },
     async stop() {
       await endMetrics?.();
-      await Promise.all([server?.stop(STOP_GRACE_MS), clamd?.stop(STOP_GRACE_MS), icap?.stop(STOP_GRACE_MS)]);
+      await Promise.all([server?.stop(STOP_GRACE_MS), protocols.stop(STOP_GRACE_MS)]);
     },
   };
 }

@@ -6,10 +6,12 @@ import type { Signatures } from '../engine/signatures.js';
 import { messageOfError } from '../error-text.js';
 import type { DescriptorPlan } from '../http/descriptors.js';
 import { BLOCK_PAGE, tagOf } from '../icap/answers.js';
-import { createIcapListener, type IcapListener } from '../icap/listener.js';
+import { Connection, type ConnectionParts } from '../icap/connection.js';
+import { createListener, type Listener } from '../listening.js';
 import type { EventLog } from '../log.js';
 import type { ScanParts } from '../scan/scan.js';
 import type { Postgres } from '../store/postgres.js';
+import { type Places, socketsAt } from './places.js';
 import { admitFor } from './protocol-account.js';
 
 export interface IcapParts {
@@ -19,34 +21,34 @@ export interface IcapParts {
   readonly signatures: Signatures;
   readonly version: string;
   readonly descriptors: DescriptorPlan;
+  readonly places: Places;
 }
 
 /** Null: it isn't configured. */
-export function createIcap(config: Config, log: EventLog, parts: IcapParts): IcapListener | null {
+export function createIcap(config: Config, log: EventLog, parts: IcapParts): Listener | null {
   const { icap } = config;
   if (icap === null) return null;
   const { access, postgres, signatures, scans, version } = parts;
   const { icapConnections: connections } = parts.descriptors;
-  return createIcapListener(
-    {
-      ...icap,
-      connections,
-      onListening: (place) => log.info({ place }, 'ICAP'),
-      onTaken: (place, reason) => log.warn({ place, reason }, "ICAP can't be spoken there yet"),
-    },
-    {
-      scans,
-      version,
-      connections,
-      limitBytes: config.streamLimitBytes,
-      bodyTimeoutMs: config.uploadTimeoutMs,
-      incomplete: icap.incomplete,
-      blockPage: icap.blockPage === null ? BLOCK_PAGE : readBlockPage(icap.blockPage),
-      tag: tagKeeper(signatures),
-      admit: admitFor(postgres.requests('icap'), icap.account, access, 'icapAccountMissing'),
-      onSurprise: (requestId, error) => log.error({ requestId, err: error }, 'unforeseen error'),
-    },
-  );
+  const shared: ConnectionParts = {
+    scans,
+    version,
+    connections,
+    limitBytes: config.streamLimitBytes,
+    bodyTimeoutMs: config.uploadTimeoutMs,
+    incomplete: icap.incomplete,
+    blockPage: icap.blockPage === null ? BLOCK_PAGE : readBlockPage(icap.blockPage),
+    tag: tagKeeper(signatures),
+    admit: admitFor(postgres.requests('icap'), icap.account, access, 'icapAccountMissing'),
+    onSurprise: (requestId, error) => log.error({ requestId, err: error }, 'unforeseen error'),
+  };
+  return createListener({
+    sockets: socketsAt(parts.places, 'icapPort', 'tcp'),
+    networks: icap.allowNetworks,
+    connections,
+    onListening: () => log.info({ port: icap.port }, 'ICAP'),
+    open: (socket) => new Connection(shared, socket),
+  });
 }
 
 /** Throws with the name of the variable. */

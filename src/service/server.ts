@@ -3,11 +3,12 @@ import type { Config } from '../config/config.js';
 import { messageOfError } from '../error-text.js';
 import type { EventLog } from '../log.js';
 import { type StartedEngine, startEngine } from './engine.js';
+import type { Places } from './places.js';
 import type { Service, Surroundings } from './service.js';
 
 /** What a server process hears from its supervisor, and tells it. */
 export interface Supervisor {
-  readonly start: Omit<Surroundings, 'listener'> & {
+  readonly start: Omit<Surroundings, 'listener' | 'places'> & {
     /** Where the digests of what is being scanned belong; null: nowhere. */
     readonly inFlightPath: string | null;
     /** Digests of contents that have crashed the engine too often. */
@@ -45,6 +46,8 @@ export interface ServerParts {
   readonly supervisor: Supervisor;
   /** The listening socket that was handed down; null: it opens its own. */
   readonly listener: number | null;
+  /** Those of the protocols beside HTTP. */
+  readonly places: Places;
   /** Resolves with what asks for the stop. */
   readonly stop: Promise<string>;
 }
@@ -55,7 +58,7 @@ const MIB = 1024 * 1024;
 
 /** Resolves with the service when it may listen; with null, and everything stopped, when it is to end instead. */
 export async function prepareService(parts: ServerParts): Promise<Service | null> {
-  const { config, log, supervisor, listener, stop } = parts;
+  const { config, log, supervisor, listener, places, stop } = parts;
   const engine = await startReportingEngine(parts);
   // Read while the signatures load: all that a server needs takes some hundred milliseconds.
   const { startService } = await import('./service.js');
@@ -65,7 +68,7 @@ export async function prepareService(parts: ServerParts): Promise<Service | null
     log.info('stopped');
     return null;
   }
-  const service = await startService(config, log, engine, { ...supervisor.start, listener });
+  const service = await startService(config, log, engine, { ...supervisor.start, listener, places });
   service.refuse(supervisor.start.refused);
   if (await takesPlace(service, parts)) return service;
   await service.stop();

@@ -6,6 +6,7 @@ import { startHistory } from '../history/history.js';
 import type { EventLog } from '../log.js';
 import type { StartedEngine } from './engine.js';
 import { createHttp } from './http.js';
+import type { Places } from './places.js';
 import { starting } from './starting.js';
 import { startAdmission, startStore } from './stores.js';
 
@@ -42,6 +43,8 @@ export interface Service {
 export interface Surroundings {
   /** A listening socket to accept from, beside others; null: one of its own. */
   readonly listener: number | null;
+  /** The listening sockets of the other protocols. */
+  readonly places: Places;
   /** Of an embedded database that others use as well; null: its own. */
   readonly socketDirectory: string | null;
   /** Another process serves still. */
@@ -56,7 +59,7 @@ export async function startService(
   surroundings: Surroundings,
 ): Promise<Service> {
   const { pool, signatures, sandbox } = engine;
-  const { takesOver, socketDirectory, listener } = surroundings;
+  const { takesOver, socketDirectory, listener, places } = surroundings;
   let isEngineAdded = false;
   try {
     return await starting(async (add) => {
@@ -76,7 +79,18 @@ export async function startService(
       const admission = add(await startAdmission(config, log, postgres, takesOver));
       const refused = new Set<string>();
       const { store, findKey, redis } = admission;
-      const parts = { postgres, admission: store, findKey, redis, history, signatures, pool, refused, listener };
+      const parts = {
+        postgres,
+        admission: store,
+        findKey,
+        redis,
+        history,
+        signatures,
+        pool,
+        refused,
+        listener,
+        places,
+      };
       const http = add(await createHttp(config, log, { ...parts, sandbox: sandbox.confinement }));
       return {
         account,

@@ -87,6 +87,8 @@ export const orderShape = z.discriminatedUnion('kind', [
     takesOver: z.boolean(),
     /** Whether LISTENER_DESCRIPTOR is a listening socket. */
     inheritsListener: z.boolean(),
+    /** What the descriptors behind that one listen for, in this order. Default: there are none. */
+    places: z.array(z.string()).optional(),
     /** Of the embedded database; null: there is none. */
     socketDirectory: z.string().nullable(),
     /** Where the digests of what is being scanned belong; null: nowhere. */

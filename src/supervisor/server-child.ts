@@ -50,17 +50,19 @@ export interface ServerProcessOptions {
   readonly environment?: Readonly<Record<string, string>>;
   /** The listening socket that it inherits; null: it opens its own. */
   readonly listener: number | null;
+  /** More listening sockets, by what they listen for. They are behind the first one. */
+  readonly places: ReadonlyMap<string, number>;
   readonly start: StartOrder;
   readonly log: Log;
   readonly onReport: (report: Report, server: ServerProcess) => void;
 }
 
 export function startServerProcess(options: ServerProcessOptions): ServerProcess {
-  const { listener, log } = options;
+  const { listener, places, log } = options;
   const child = startWaiting(() =>
     spawn(options.command, options.arguments, {
       env: { ...process.env, ...options.environment },
-      stdio: ['inherit', 'inherit', 'inherit', 'ipc', ...(listener === null ? [] : [listener])],
+      stdio: ['inherit', 'inherit', 'inherit', 'ipc', ...(listener === null ? [] : [listener]), ...places.values()],
     }),
   );
   const words = createWords();

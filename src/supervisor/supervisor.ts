@@ -17,8 +17,12 @@ export interface SuperviseOptions {
   readonly processes?: number;
   /** The listening socket that all of them inherit; null: each opens its own. */
   readonly listener?: number | null;
+  /** More listening sockets that they inherit, by what they listen for; default: none. */
+  readonly places?: ReadonlyMap<string, number>;
   /** The embedded database; null: there is none. */
   readonly store?: Pick<KeptStore, 'socketDirectory' | 'started'> | null;
+  /** Called once, when a stop begins. */
+  readonly onStop?: () => void;
   readonly suspects?: Suspects;
   readonly backOff?: BackOff;
   /** A stop signal that comes so soon after the first one is the same request, by another way. */
@@ -49,6 +53,7 @@ const STOP_SIGNALS: readonly NodeJS.Signals[] = ['SIGTERM', 'SIGINT'];
 export async function supervise(options: SuperviseOptions): Promise<number> {
   const { log, backOff = DEFAULT_BACK_OFF, sameRequestMs = DEFAULT_SAME_REQUEST_MS } = options;
   const stop = new AbortController();
+  stop.signal.addEventListener('abort', () => options.onStop?.(), { once: true });
   const servers = createServers(options);
   const slots = Array.from({ length: options.processes ?? 1 }, () =>
     createSlot({ start: servers.start, backOff, log, stop: stop.signal }),
@@ -82,7 +87,7 @@ export async function supervise(options: SuperviseOptions): Promise<number> {
 
 /** All server processes of all slots: what each gets at its start, and the orders that all of them get later. */
 function createServers(options: SuperviseOptions) {
-  const { listener = null, store = null, suspects } = options;
+  const { listener = null, places = new Map(), store = null, suspects } = options;
   const running = new Set<ServerProcess>();
   let hasStore = store === null;
 
@@ -90,6 +95,7 @@ function createServers(options: SuperviseOptions) {
     const inFlightPath = suspects?.open() ?? null;
     const given = {
       inheritsListener: listener !== null,
+      places: [...places.keys()],
       socketDirectory: store?.socketDirectory ?? null,
       awaitsStore: !hasStore,
       inFlightPath,
@@ -98,6 +104,7 @@ function createServers(options: SuperviseOptions) {
     const server = startServerProcess({
       ...options,
       listener,
+      places,
       start: { kind: 'start', ...beginning, ...given },
       onReport(report, from) {
         if (report.kind === 'replace' && report.sha256 !== null && suspects?.hung(report.sha256)) tellRefused();

@@ -76,14 +76,12 @@ t.test('a port for other machines serves those of CLAMD_ALLOW_NETWORKS, and nobo
   const allowed = await startOurs({ CLAMD_ALLOW_NETWORKS: `${address}/32,fd00::/8` });
   t.teardown(() => allowed.server.stop('SIGKILL'));
   const from = { host: address, localAddress: address };
-  await allowed.server.printed(/"place":"(\*:\d+)"/);
   t.equal(await ask({ ...allowed.tcp, ...from }, bytesOf('zPING\0')), 'PONG\0');
   t.equal(await ask(allowed.tcp, bytesOf('zPING\0')), 'PONG\0', 'the machine itself');
   t.equal(await ask({ ...allowed.tcp, ...from }, bytesOf('zRELOAD\0')), 'COMMAND UNAVAILABLE\0');
   t.equal(await allowed.server.stop(), 0);
   const others = await startOurs({ CLAMD_ALLOW_NETWORKS: '203.0.113.0/24' });
   t.teardown(() => others.server.stop('SIGKILL'));
-  await others.server.printed(/"place":"(\*:\d+)"/);
   const isLoopback = address.startsWith('127.');
   t.equal(await ask({ ...others.tcp, ...from }, bytesOf('zPING\0')), isLoopback ? 'PONG\0' : '');
   t.equal(await others.server.stop(), 0);
@@ -94,15 +92,11 @@ t.test('the socket is of the group that is named, and of none that is not there'
   const group = process.getgroups?.().at(-1) ?? process.getgid?.() ?? 0;
   const { server, unix } = await startOurs({ CLAMD_SOCKET_GROUP: String(group), CLAMD_SOCKET_MODE: '600' });
   t.teardown(() => server.stop('SIGKILL'));
-  await server.printed(/"place":"(\/[^"]*clamd.sock)","msg":"clamd's protocol"/);
   const { gid, mode } = statSync(unix.path);
   t.equal(mode & 0o777, 0o600);
   t.equal(gid, group);
   t.equal(await server.stop(), 0);
-  const wrong = await startOurs({ CLAMD_SOCKET_GROUP: 'no-such-group' }, { isWaitedFor: false });
-  t.teardown(() => wrong.server.stop('SIGKILL'));
-  t.ok(await wrong.server.printed(/"reason":"(there is no group no-such-group)"/));
-  t.equal(await wrong.server.stop(), 0);
+  await t.rejects(startOurs({ CLAMD_SOCKET_GROUP: 'no-such-group' }), /there is no group no-such-group/);
 });
 
 t.test('scans by this protocol are counted and logged as such', async (t) => {

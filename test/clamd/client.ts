@@ -1,6 +1,6 @@
 // What the tests of clamd's protocol send, and how they ask; and a server of ours that speaks it.
 import { once } from 'node:events';
-import { existsSync, mkdtempSync } from 'node:fs';
+import { mkdtempSync } from 'node:fs';
 import { createConnection, type NetConnectOpts, type Socket } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -8,7 +8,6 @@ import type { Test } from 'tap';
 import { ownSignaturesDirectory } from '../../src/paths.js';
 import { freePort } from '../fixtures/free-port.js';
 import { type ServerSettings, startServer } from '../fixtures/server.js';
-import { until } from '../fixtures/until.js';
 
 export const EICAR = Buffer.from('X5O!P%@AP[4\\PZX54(P^)7CC)7}$EICAR-STANDARD-ANTIVIRUS-TEST-FILE!$H+H*');
 export const CLEAN = Buffer.from('hello');
@@ -111,9 +110,9 @@ export function socketPlace(): string {
 /** `path`: where its socket is to be; whether it is, is waited for. */
 export async function startOurs(
   env: Readonly<Record<string, string>> = {},
-  settings: Omit<ServerSettings, 'env'> & { readonly path?: string; readonly isWaitedFor?: boolean } = {},
+  settings: Omit<ServerSettings, 'env'> & { readonly path?: string } = {},
 ) {
-  const { path = socketPlace(), isWaitedFor = true, ...rest } = settings;
+  const { path = socketPlace(), ...rest } = settings;
   const port = await freePort();
   const server = await startServer({
     ...rest,
@@ -126,6 +125,5 @@ export async function startOurs(
       ...env,
     },
   });
-  if (isWaitedFor) await until(() => existsSync(path));
   return { server, unix: { path }, tcp: { port, host: '127.0.0.1' } };
 }

@@ -4,7 +4,6 @@ import { createConnection, type Socket } from 'node:net';
 import { ownSignaturesDirectory } from '../../src/paths.js';
 import { freePort } from '../fixtures/free-port.js';
 import { type ServerSettings, startServer } from '../fixtures/server.js';
-import { until } from '../fixtures/until.js';
 
 export const EICAR = Buffer.from('X5O!P%@AP[4\\PZX54(P^)7CC)7}$EICAR-STANDARD-ANTIVIRUS-TEST-FILE!$H+H*');
 export const CLEAN = Buffer.from('hello, world');
@@ -205,16 +204,5 @@ export async function startOurs(env: Readonly<Record<string, string>> = {}, sett
       ...env,
     },
   });
-  await until(() => canConnect(port));
   return { server, port };
-}
-
-function canConnect(port: number): Promise<boolean> {
-  return new Promise((resolve) => {
-    const socket = createConnection({ port, host: '127.0.0.1' }, () => {
-      socket.destroy();
-      resolve(true);
-    });
-    socket.on('error', () => resolve(false));
-  });
 }

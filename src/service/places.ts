@@ -1,0 +1,121 @@
+// Where clamd's protocol and ICAP are spoken: listening sockets that outlive a server process, as that of HTTP does. Opened by the supervisor, inherited by each server.
+import { chownSync, closeSync, lstatSync, readFileSync, rmSync, unlinkSync } from 'node:fs';
+import { createConnection } from 'node:net';
+import type { Config } from '../config/config.js';
+import { messageOfError } from '../error-text.js';
+import { canShareListener, openListener, openUnixListener } from '../http/listener.js';
+import type { Way } from '../listening.js';
+
+const placeNames = ['clamdSocket', 'clamdPort', 'icapPort'] as const;
+type PlaceName = (typeof placeNames)[number];
+
+/** Descriptors of listening sockets. */
+export type Places = ReadonlyMap<PlaceName, number>;
+
+/** As a listener takes it: none or one. */
+export function socketsAt(
+  places: Places,
+  name: PlaceName,
+  way: Way,
+): { readonly way: Way; readonly descriptor: number }[] {
+  const descriptor = places.get(name);
+  return descriptor === undefined ? [] : [{ way, descriptor }];
+}
+
+export interface OpenPlaces {
+  readonly places: Places;
+  /** Nobody can connect any more, once the processes that have them have closed theirs. */
+  close(): void;
+  /** What lies in the file system is removed. */
+  release(): void;
+}
+
+type Settings = Pick<Config, 'clamd' | 'icap'>;
+
+/** Rejects when one of them can't be had. */
+export async function openPlaces({ clamd, icap }: Settings): Promise<OpenPlaces> {
+  const places = new Map<PlaceName, number>();
+  if ((clamd !== null || icap !== null) && !canShareListener()) {
+    throw new Error('CLAMD_SOCKET, CLAMD_PORT and ICAP_PORT need the native addon: run "npm run build"');
+  }
+  const port = clamd?.port ?? null;
+  if (clamd !== null && port !== null) places.set('clamdPort', await openPort(port, clamd.networks, 'CLAMD_PORT'));
+  if (icap !== null) places.set('icapPort', await openPort(icap.port, icap.allowNetworks, 'ICAP_PORT'));
+  const path = clamd?.socketPath ?? null;
+  if (clamd !== null && path !== null) places.set('clamdSocket', await openSocket(path, clamd));
+  return {
+    places,
+    close() {
+      for (const descriptor of places.values()) closeSync(descriptor);
+      places.clear();
+    },
+    release() {
+      if (path !== null) rmSync(path, { force: true });
+    },
+  };
+}
+
+/** Those that a process was given, in this order, from a descriptor on. They are its giver's to release. */
+export function inheritedPlaces(names: readonly string[], firstDescriptor: number): OpenPlaces {
+  const places = new Map<PlaceName, number>();
+  for (const [index, name] of names.entries()) {
+    const known = placeNames.find((each) => each === name);
+    if (known !== undefined) places.set(known, firstDescriptor + index);
+  }
+  return { places, close: () => undefined, release: () => undefined };
+}
+
+/** Without networks it is the loopback's alone. */
+async function openPort(port: number, networks: readonly string[], variable: string): Promise<number> {
+  if (networks.length === 0) return await openListener('127.0.0.1', port, variable);
+  try {
+    return await openListener('::', port, variable);
+  } catch {
+    // The machine may have no IPv6.
+    return await openListener('0.0.0.0', port, variable);
+  }
+}
+
+interface SocketSettings {
+  readonly socketMode: number;
+  /** By its number or its name; null: that of the process. */
+  readonly socketGroup: string | null;
+}
+
+async function openSocket(path: string, { socketMode, socketGroup }: SocketSettings): Promise<number> {
+  try {
+    const group = socketGroup === null ? null : groupOf(socketGroup);
+    await removeDeadSocket(path);
+    const descriptor = openUnixListener(path, socketMode);
+    if (group !== null) chownSync(path, process.getuid?.() ?? -1, group);
+    return descriptor;
+  } catch (error) {
+    throw new Error(`Cannot listen on ${path}: ${messageOfError(error)}`);
+  }
+}
+
+/** Node has no call for names of groups. Throws for one that /etc/group doesn't have. */
+function groupOf(group: string): number {
+  if (/^\d+$/.test(group)) return Number(group);
+  const lines = readFileSync('/etc/group', 'utf8').split('\n');
+  const line = lines.find((each) => each.startsWith(`${group}:`));
+  if (line === undefined) throw new Error(`there is no group ${group}`);
+  return Number(line.split(':')[2]);
+}
+
+/** Of a process that was killed. Rejects when it is anything else, or somebody listens there. */
+async function removeDeadSocket(path: string): Promise<void> {
+  const found = lstatSync(path, { throwIfNoEntry: false });
+  if (found === undefined) return;
+  if (!found.isSocket()) throw new Error('there is something else than a socket');
+  const isServed = await new Promise<boolean>((resolve) => {
+    const socket = createConnection(path);
+    socket.once('connect', () => {
+      socket.destroy();
+      resolve(true);
+    });
+    socket.once('error', (error) => resolve(!('code' in error && error.code === 'ECONNREFUSED')));
+  });
+  if (isServed) throw new Error('another process listens there');
+  unlinkSync(path);
+}
