@@ -12,8 +12,7 @@ import { until } from '../fixtures/until.js';
 import { CLEAN, connect, EICAR, startOurs } from './client.js';
 
 const page = fileURLToPath(new URL('../../../docs/icap.md', import.meta.url));
-/** Squid 5.7 stands still with larger responses, whatever answers it: its bug 5352. */
-const MIDDLE = Buffer.alloc(60_000, 'clean text\n');
+const LARGE = Buffer.alloc(3_000_000, 'clean text\n');
 const UPLOAD = Buffer.alloc(1_000_000, 'clean text\n');
 
 /** The lines of the page, with the port of the test. */
@@ -100,10 +99,10 @@ t.test('Squid', async (t) => {
       if (request.method === 'POST') uploads.push(bytes);
       const path = request.url ?? '';
       if (path === '/eicar') response.end(EICAR);
-      else if (path === '/middle') response.end(MIDDLE);
-      else if (path === '/middle-chunked') {
-        response.write(MIDDLE.subarray(0, 10));
-        response.end(MIDDLE.subarray(10));
+      else if (path.startsWith('/large')) response.end(LARGE.subarray(0, Number(path.split('-').at(-1))));
+      else if (path.startsWith('/chunked')) {
+        response.write(LARGE.subarray(0, 10));
+        response.end(LARGE.subarray(10));
       } else if (path === '/nothing') response.writeHead(204).end();
       else response.end(`${CLEAN.toString()} ${path}`);
     });
@@ -124,11 +123,15 @@ t.test('Squid', async (t) => {
       paths.map((path) => [200, `${CLEAN.toString()} ${path}`]),
     );
   }
-  for (const path of ['/middle', '/middle-chunked']) {
-    const { status, body } = await fetchThrough(proxy, base + path);
+  // Around what Squid keeps of a response, and well above it. Together, since each may wait for a second.
+  const sizes = [60_000, 65_535, 65_536, 65_537, 70_000, 131_072, 1_000_000, LARGE.length];
+  const large = sizes.map(async (size) => {
+    const { status, body } = await fetchThrough(proxy, `${base}/large-${size}`);
     t.equal(status, 200);
-    t.ok(body.equals(MIDDLE), path);
-  }
+    t.ok(body.equals(LARGE.subarray(0, size)), `${size} bytes`);
+  });
+  await Promise.all(large);
+  t.ok((await fetchThrough(proxy, `${base}/chunked`)).body.equals(LARGE), 'in chunks');
   t.equal((await fetchThrough(proxy, `${base}/nothing`)).status, 204);
   t.equal((await fetchThrough(proxy, `${base}/upload`, UPLOAD)).status, 200);
   t.equal((await fetchThrough(proxy, `${base}/upload`, EICAR)).status, 403);
