@@ -59,7 +59,8 @@ export async function startService(
   surroundings: Surroundings,
 ): Promise<Service> {
   const { pool, signatures, sandbox } = engine;
-  const { takesOver, socketDirectory, listener, places } = surroundings;
+  const { takesOver, socketDirectory } = surroundings;
+  const sockets = { listener: surroundings.listener, places: surroundings.places };
   let isEngineAdded = false;
   try {
     return await starting(async (add) => {
@@ -79,18 +80,7 @@ export async function startService(
       const admission = add(await startAdmission(config, log, postgres, takesOver));
       const refused = new Set<string>();
       const { store, findKey, redis } = admission;
-      const parts = {
-        postgres,
-        admission: store,
-        findKey,
-        redis,
-        history,
-        signatures,
-        pool,
-        refused,
-        listener,
-        places,
-      };
+      const parts = { postgres, admission: store, findKey, redis, history, signatures, pool, refused, ...sockets };
       const http = add(await createHttp(config, log, { ...parts, sandbox: sandbox.confinement }));
       return {
         account,
