@@ -183,14 +183,16 @@ export class Connection implements ParserTarget, ScanOwner, TimerOwner {
     else this.#timer.start(this.#parts.bodyTimeoutMs);
   }
 
-  onChunk(): void {
+  onChunk(sizeBytes: number): void {
     const exchange = this.#exchange;
-    if (exchange !== null && exchange.scan === null && exchange.head.method !== 'OPTIONS') this.#open(exchange);
+    if (exchange !== null && exchange.scan === null && exchange.head.method !== 'OPTIONS')
+      this.#open(exchange, sizeBytes);
   }
 
-  #open(exchange: Exchange): void {
+  #open(exchange: Exchange, firstChunkBytes: number): void {
     const { scans, limitBytes } = this.#parts;
-    const { requestId, declaredBytes, filename, head } = exchange;
+    const { requestId, filename, head } = exchange;
+    const declaredBytes = exchange.declaredFor(firstChunkBytes);
     const isKept = !head.allows204;
     const refusal = exchange.refusal(limitBytes);
     const metadata = clientFacts(head.headers);
@@ -232,7 +234,7 @@ export class Connection implements ParserTarget, ScanOwner, TimerOwner {
     const exchange = this.#exchange;
     if (exchange === null) return false;
     const isRefused = exchange.refusal(this.#parts.limitBytes) !== null;
-    if (isRefused && exchange.scan === null) this.#open(exchange);
+    if (isRefused && exchange.scan === null) this.#open(exchange, 0);
     if (isRefused || exchange.scan?.isDecided) {
       exchange.isOver = true;
       this.#parser.isHeld = true;

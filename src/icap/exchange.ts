@@ -49,6 +49,11 @@ export class Exchange {
     return this.head.previewBytes !== null && !this.isContinued && !this.isOver;
   }
 
+  /** Nextcloud declares one byte for any content: a number that the first chunk is over says nothing. */
+  declaredFor(firstChunkBytes: number): number | null {
+    return this.declaredBytes !== null && firstChunkBytes > this.declaredBytes ? null : this.declaredBytes;
+  }
+
   /** What isn't there as a whole can't be sent back: without a 204 it is blocked. */
   possible(outcome: Outcome): Outcome {
     const isWhole = this.isOver && (this.scan === null || (this.scan.isWhole && this.scan.received !== null));

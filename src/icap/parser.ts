@@ -5,8 +5,8 @@ import { completeHead, type HeadStart, type IcapHead, IcapProblem, parseHead } f
 /** Who hears what the bytes say. */
 export interface ParserTarget {
   onHead(head: IcapHead): void;
-  /** A chunk of the body begins, of at least one byte. */
-  onChunk(): void;
+  /** A chunk of the body begins, of so many bytes, at least one. */
+  onChunk(sizeBytes: number): void;
   /** The caller's memory, ours only until this returns. */
   onBodyBytes(bytes: Uint8Array): void;
   /** The preview is over, and the body is not. Returns whether the rest is wanted; without it the next request follows. */
@@ -190,7 +190,7 @@ export class IcapParser {
     }
     this.#leftBytes = size;
     this.#state = 'data';
-    this.#target.onChunk();
+    this.#target.onChunk(size);
   }
 
   #takeData(bytes: Uint8Array): number {

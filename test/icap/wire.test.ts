@@ -153,11 +153,14 @@ t.test('a body that is longer than its headers say is blocked, also where all of
   t.teardown(client.end);
   const http = 'HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\n';
   for (const body of [CLEAN, EICAR]) {
-    const answer = await client.ask({ body, http });
+    const answer = await client.ask({ body, http, piece: 4 });
     t.match(answer.http, /^HTTP\/1\.1 403 /);
     t.equal(answer.headers.get('x-sluice-notice'), 'Scan incomplete: the body is longer than its Content-Length');
   }
   t.match((await client.ask({ body: CLEAN.subarray(0, 5), http })).http, /^HTTP\/1\.1 200 /);
+  const made = { http: 'HTTP/1.0 200 OK\r\nContent-Length: 1\r\n\r\n', headers: ['Allow: 204'] };
+  t.equal((await client.ask({ body: CLEAN, ...made })).status, 204, 'a number that is made up, as Nextcloud does it');
+  t.match((await client.ask({ body: EICAR, ...made })).headers.get('x-infection-found'), 'Type=0');
 });
 
 t.test('an account without units, and one that is not there, get 503', async (t) => {
