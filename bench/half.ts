@@ -6,7 +6,7 @@ import { join } from 'node:path';
 import { ownSignaturesDirectory } from '../src/paths.js';
 import { startClamdContestant } from './contestants/clamd.js';
 import type { PacedContestant, Setting } from './contestants/contestant.js';
-import { startForgetfulSluice, startForgetfulSluiceWithStores } from './contestants/sluice.js';
+import { startForgetfulSluice, startForgetfulSluiceWithStores, startSluiceClamd } from './contestants/sluice.js';
 import { threadSeconds, untilIdle } from './cpu.js';
 import { makeFileSet } from './files.js';
 
@@ -17,6 +17,7 @@ const CONNECTIONS = 32;
 const forms = {
   clamd: startClamdContestant,
   embedded: startForgetfulSluice,
+  "embedded, clamd's protocol": startSluiceClamd,
   'Postgres and Redis': startForgetfulSluiceWithStores,
 };
 

@@ -17,6 +17,8 @@ import {
   startForgetfulSluiceWithStores,
   startNodeSluice,
   startPlainSluice,
+  startRememberingSluiceClamd,
+  startSluiceClamd,
   startSluiceWithStores,
 } from './contestants/sluice.js';
 import { chooseForLearning, hasFiles, makeFileSet } from './files.js';
@@ -81,6 +83,8 @@ const starters: Record<
   'sluice-plain': startPlainSluice,
   'sluice-stores': startForgetfulSluiceWithStores,
   'sluice-cache': startSluiceWithStores,
+  'sluice-clamd': startSluiceClamd,
+  'sluice-clamd-cache': startRememberingSluiceClamd,
   clamd: startClamdContestant,
   'clamd-cache': startRememberingClamd,
   'clamd-tuned': startTunedClamd,

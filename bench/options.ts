@@ -11,6 +11,8 @@ export const contestantNames = [
   'sluice-plain',
   'sluice-stores',
   'sluice-cache',
+  'sluice-clamd',
+  'sluice-clamd-cache',
   'clamd',
   'clamd-cache',
   'clamd-tuned',

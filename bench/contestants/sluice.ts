@@ -3,6 +3,7 @@ import { type ChildProcess, spawn } from 'node:child_process';
 import { randomBytes } from 'node:crypto';
 import { mkdtemp, open, readFile } from 'node:fs/promises';
 import { createServer } from 'node:net';
+import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { mainPath } from '../../src/paths.js';
@@ -20,9 +21,11 @@ import {
   type PacedContestant,
   type Setting,
 } from './contestant.js';
+import { speakTo } from './socket-client.js';
 
 const READY_TIMEOUT_MS = 180_000;
 const LOG_CHARACTERS = 2_000;
+const ACCOUNT = 'bench@example.org';
 
 export interface SluiceContestant extends PacedContestant {
   readonly url: string;
@@ -31,6 +34,28 @@ export interface SluiceContestant extends PacedContestant {
 /** The service as it comes, but for what it remembers: every scan is one. */
 export function startForgetfulSluice(setting: Setting, connections: number): Promise<SluiceContestant> {
   return startSluice(setting, connections, { VERDICT_CACHE_MB: '0' });
+}
+
+/** The same by clamd's protocol, over a UNIX socket. */
+export function startSluiceClamd(setting: Setting, connections: number): Promise<PacedContestant> {
+  return startBySocket('sluice-clamd', setting, connections, { VERDICT_CACHE_MB: '0' });
+}
+
+/** With its memory of verdicts. */
+export function startRememberingSluiceClamd(setting: Setting, connections: number): Promise<PacedContestant> {
+  return startBySocket('sluice-clamd-cache', setting, connections, {});
+}
+
+async function startBySocket(
+  name: string,
+  setting: Setting,
+  connections: number,
+  env: Readonly<Record<string, string>>,
+): Promise<PacedContestant> {
+  const socketPath = join(await mkdtemp(join(tmpdir(), 'sluice-bench-')), 'clamd.sock');
+  const settings = { CLAMD_SOCKET: socketPath, CLAMD_ACCOUNT: ACCOUNT, BOOTSTRAP_EMAIL: ACCOUNT };
+  const { pid, stop } = await startServer(setting, { ...settings, ...env });
+  return await speakTo({ name, pid, socketPath, stop }, connections);
 }
 
 /** The same over node:http. */
