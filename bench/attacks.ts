@@ -156,13 +156,14 @@ async function beside(name: string, argument: string, during: (pid: number) => P
 async function measure(setting: Setting, name: string, attack: Attack): Promise<void> {
   const { server } = setting;
   await untilIdle(server.pid);
-  const before = privateMegabytes(server.pid);
-  let most = before;
+  let most = 0;
   // Looking costs the server some time: it is looked at all along.
   const looking = setInterval(() => {
     most = Math.max(most, privateMegabytes(server.pid));
   }, MEMORY_EVERY_MS);
   const alone = await scan(setting);
+  await untilIdle(server.pid);
+  const before = privateMegabytes(server.pid);
   most = before;
   let attacked = alone;
   let signedIn = 0;
