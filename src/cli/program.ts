@@ -75,25 +75,10 @@ export async function run(argv: readonly string[], env: NodeJS.ProcessEnv): Prom
         ? await (await import('./serve.js')).serve(env)
         : await (await import('./server-process.js')).runServer(env);
     });
-  program
-    .command('scan')
-    .description('scan files and folders of this machine, here or by a server')
-    .argument('<path...>', 'files and folders')
-    .option('--json', 'print one JSON document', false)
-    .option('--infected-only', 'print infected files alone, and the summary', false)
-    .option('--server <url>', 'upload them to this server, several at a time')
-    .option(
-      '--key <key>',
-      'an API key of the server; better in SLUICE_API_KEY, where others on the machine do not see it',
-    )
-    .addHelpText('after', SCAN_HELP)
-    .action(async (paths: string[], options: ScanOptions) => {
-      const { server = null, key = null, json, infectedOnly } = options;
-      exitCode = await (await import('./scan.js')).scan({ paths, json, infectedOnly, server, key }, env);
-    });
   const finish = (code: number): void => {
     exitCode = code;
   };
+  addScanCommand(program, env, finish);
   program
     .command('status')
     .description('what a server on this machine says of its parts')
@@ -125,6 +110,25 @@ export async function run(argv: readonly string[], env: NodeJS.ProcessEnv): Prom
   } catch (error) {
     return exitCodeOf(error);
   }
+}
+
+function addScanCommand(program: Command, env: NodeJS.ProcessEnv, finish: (exitCode: number) => void): void {
+  program
+    .command('scan')
+    .description('scan files and folders of this machine, here or by a server')
+    .argument('<path...>', 'files and folders')
+    .option('--json', 'print one JSON document', false)
+    .option('--infected-only', 'print infected files alone, and the summary', false)
+    .option('--server <url>', 'upload them to this server, several at a time')
+    .option(
+      '--key <key>',
+      'an API key of the server; better in SLUICE_API_KEY, where others on the machine do not see it',
+    )
+    .addHelpText('after', SCAN_HELP)
+    .action(async (paths: string[], options: ScanOptions) => {
+      const { server = null, key = null, json, infectedOnly } = options;
+      finish(await (await import('./scan.js')).scan({ paths, json, infectedOnly, server, key }, env));
+    });
 }
 
 function exitCodeOf(error: unknown): number {
