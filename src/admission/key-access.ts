@@ -2,20 +2,14 @@
 import { Failure } from '../errors.js';
 import type { AuthenticateKey } from '../http/key-caller.js';
 import { READS_PER_SECOND } from '../limits.js';
-import { createRate } from '../waiting/rate.js';
 import { liveKey } from './access.js';
-import { REMEMBERED_MAX } from './admission.js';
 import type { Lookups } from './lookups.js';
+import type { ReadRate } from './read-rate.js';
 
-/** `clock`: milliseconds that only grow. */
-export function createKeyAccess(find: Lookups['find'], clock: () => number): AuthenticateKey {
-  const rate = createRate(
-    { burst: READS_PER_SECOND, everyMs: 1000 / READS_PER_SECOND, subjectsMax: REMEMBERED_MAX },
-    clock,
-  );
+export function createKeyAccess(find: Lookups['find'], rate: ReadRate): AuthenticateKey {
   return async ({ headers }) => {
     const key = await liveKey(headers.get('x-api-key'), find, 'read');
-    const waitSeconds = rate.take(key.userId);
+    const waitSeconds = await rate(key.userId);
     if (waitSeconds > 0) throw new Failure('tooManyRequests', String(READS_PER_SECOND), waitSeconds);
     return key;
   };

@@ -12,6 +12,7 @@ import type { AdmissionStore } from '../admission/admission.js';
 import { createKeyAccess } from '../admission/key-access.js';
 import type { Lookups } from '../admission/lookups.js';
 import { createQuotaRoute } from '../admission/quota-route.js';
+import { createReadRate } from '../admission/read-rate.js';
 import { type Billing, createBilling } from '../billing/billing.js';
 import { startUpkeep } from '../billing/reconcile.js';
 import { createBillingRoutes, createWebhookRoute } from '../billing/route.js';
@@ -264,7 +265,7 @@ function foldersOf({ signatureFolders: { directories, optionalDirectories }, dat
 
 /** What a key may ask for beside scans. */
 function keyRoutes(
-  { postgres, history, admission, signatures, findKey }: HttpParts,
+  { postgres, history, admission, signatures, findKey, redis }: HttpParts,
   { table, waits }: OpenAccepted,
   others: readonly KeyRoute[],
 ): Route[] {
@@ -277,7 +278,7 @@ function keyRoutes(
     createAccountRoute({ admission, sqlOf: postgres.requests }),
     ...others,
   ];
-  return behindKey(routes, createKeyAccess(findKey, performance.now.bind(performance)));
+  return behindKey(routes, createKeyAccess(findKey, createReadRate(redis, performance.now.bind(performance))));
 }
 
 /** Once: scans that nobody asked for and that leave nothing, and questions to the store. What fails of it is for the log; scans are served all the same. */
