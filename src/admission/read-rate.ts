@@ -12,8 +12,10 @@ export type ReadRate = (userId: string) => number | Promise<number>;
 
 const EVERY_MS = 1000 / READS_PER_SECOND;
 
+const now = performance.now.bind(performance);
+
 /** `redis` null: there is none. `clock`: milliseconds that only grow. */
-export function createReadRate(redis: Pick<RedisCommands, 'run'> | null, clock: () => number): ReadRate {
+export function createReadRate(redis: Pick<RedisCommands, 'run'> | null, clock = now): ReadRate {
   const here = createRate({ burst: READS_PER_SECOND, everyMs: EVERY_MS, subjectsMax: REMEMBERED_MAX }, clock);
   if (redis === null) return (userId) => here.take(userId);
   return async (userId) => {

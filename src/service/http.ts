@@ -273,12 +273,10 @@ function keyRoutes(
     const state = signatures.state();
     return state.kind === 'ready' ? state.engine : null;
   };
-  const routes = [
-    ...createScanRoutes({ sqlOf: postgres.pages, now: Date.now, onItsWay: history, pending: table, waits, engine }),
-    createAccountRoute({ admission, sqlOf: postgres.requests }),
-    ...others,
-  ];
-  return behindKey(routes, createKeyAccess(findKey, createReadRate(redis, performance.now.bind(performance))));
+  const parts = { sqlOf: postgres.pages, now: Date.now, onItsWay: history, pending: table, waits, engine };
+  const reads = createScanRoutes(parts);
+  const account = createAccountRoute({ admission, sqlOf: postgres.requests });
+  return behindKey([...reads, account, ...others], createKeyAccess(findKey, createReadRate(redis)));
 }
 
 /** Once: scans that nobody asked for and that leave nothing, and questions to the store. What fails of it is for the log; scans are served all the same. */
