@@ -55,12 +55,20 @@ export interface AdmissionStore {
     key: { readonly userId: string; readonly keyHash: string; readonly keyId: string },
     limits: KeyLimits,
   ): Promise<void>;
+  /** What the user has used and was refused in each hour of the last day, the oldest first. */
+  lastDay(userId: string): Promise<readonly UsedHour[]>;
   /** Null when all is well, otherwise what works less well than it should: for the operator. */
   problem(): string | null;
   /** Writes what is counted and not yet in Postgres; rejects when that can't be done. */
   flush(): Promise<void>;
   /** The same, for the last time. */
   stop(): Promise<void>;
+}
+
+export interface UsedHour {
+  readonly windowStartSeconds: number;
+  readonly used: number;
+  readonly refused: number;
 }
 
 export interface KeyOwner {

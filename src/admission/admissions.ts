@@ -20,6 +20,7 @@ import { type Count, type Ledger, type LedgerAnswer, usedUnits } from './ledger.
 import type { Lookups } from './lookups.js';
 import type { QuotaHours } from './quota-hours.js';
 import { createQuotaMirror } from './quota-mirror.js';
+import { createRefusals } from './refusals.js';
 import { createExpectations, createUnits, type Expectations, type Units } from './units.js';
 
 export interface AdmissionParts {
@@ -49,9 +50,10 @@ export function createAdmissions(parts: AdmissionParts): AdmissionStore {
     onFailure: (error) => onProblem(`The counts of this hour can't be copied to Postgres: ${String(error)}`),
     usersMax: rememberedMax,
   });
+  const refusals = createRefusals(hours, onProblem);
   const fills = createFills({ ledger, lookups, hours, limitOf });
   const owners = createKeyOwners({ ledger, lookups, fills, clock, onProblem, keysMax: rememberedMax });
-  const units = createUnits({ ledger, hours, mirror, onProblem });
+  const units = createUnits({ ledger, hours, mirror, onExhausted: refusals.count, onProblem });
   const takes = { ledger, lookups, fills, owners, units };
   const expectations = createExpectations(rememberedMax);
   const sweeping = setInterval(() => {
@@ -93,13 +95,18 @@ export function createAdmissions(parts: AdmissionParts): AdmissionStore {
       await ledger.setKey(userId, { hash: keyHash, keyId, rules: rulesOf(limits) }).catch(unavailable);
     },
     problem: parts.ledgerProblem,
+    async lastDay(userId) {
+      await within(Promise.all([mirror.flush(), refusals.flush()]), STORE_ANSWER_MS).catch(() => undefined);
+      return await hours.lastDay(userId);
+    },
     async flush() {
       await within(mirror.flush(), STORE_ANSWER_MS);
     },
     async stop() {
       clearInterval(sweeping);
       mirror.stop();
-      await within(mirror.flush(), STORE_ANSWER_MS).catch((error: unknown) =>
+      refusals.stop();
+      await within(Promise.all([mirror.flush(), refusals.flush()]), STORE_ANSWER_MS).catch((error: unknown) =>
         onProblem(`The last counts of this hour didn't reach Postgres: ${String(error)}`),
       );
     },

@@ -1,7 +1,7 @@
 // The hour's units in Postgres: a copy of what the ledger counts, at most a second old, and the counter itself while the ledger is away.
 
 import type { Fragment, Sql } from '../store/postgres.js';
-import { type QuotaHour, usedOf } from './admission.js';
+import { HOUR_SECONDS, type QuotaHour, type UsedHour, usedOf } from './admission.js';
 import { type GivenBack, HOURS_KEPT } from './ledger.js';
 
 /** What the ledger had counted of an hour when it was last asked; it grows. */
@@ -17,6 +17,13 @@ export interface Seen {
 export interface DirectCount extends QuotaHour {
   readonly kind: 'taken' | 'exhausted';
   readonly nowSeconds: number;
+}
+
+/** Scans of a user that were refused in an hour, since they were written last. */
+export interface RefusedHour {
+  readonly userId: string;
+  readonly windowStartSeconds: number;
+  count: number;
 }
 
 export interface QuotaHours {
@@ -35,6 +42,10 @@ export interface QuotaHours {
     taken: 'mirrored' | 'direct',
     keyId?: string,
   ): Promise<QuotaHour | null>;
+  /** Adds what was refused, an hour of a user once and in the same order on all nodes. */
+  refuse(rows: readonly RefusedHour[]): Promise<void>;
+  /** What the user has used and was refused in each hour of the last day, the oldest first. */
+  lastDay(userId: string): Promise<UsedHour[]>;
   /** Removes hours that nobody can ask for any more. */
   sweep(): Promise<void>;
 }
@@ -53,6 +64,7 @@ interface Row {
 const CURRENT_SECONDS = 7_200;
 /** A clock that is wrong by less, for a while, finds its hours. */
 const KEPT_SECONDS = 26 * 3_600;
+const DAY_SECONDS = 24 * HOUR_SECONDS;
 /** Of a count that meets another one's end of the hour or refund each time. */
 const ATTEMPTS = 5;
 
@@ -128,6 +140,25 @@ export function createQuotaHours(sql: Sql): QuotaHours {
         UPDATE ${table} SET ${counted} WHERE ${isTheirs} AND window_start = ${windowStartSeconds} RETURNING ${columns}`;
       return row === undefined ? null : hourOf(row);
     },
+    async refuse(rows) {
+      await sql`
+        INSERT INTO refused_hours AS r (user_id, window_start, refused)
+        SELECT u.id, s.window_start, s.refused
+        FROM unnest(${rows.map(({ userId }) => userId)}::uuid[], ${rows.map((row) => row.windowStartSeconds)}::bigint[],
+          ${rows.map(({ count }) => count)}::bigint[]) WITH ORDINALITY AS s (user_id, window_start, refused, place)
+        JOIN users u ON u.id = s.user_id
+        ORDER BY s.place
+        ON CONFLICT (user_id, window_start) DO UPDATE SET refused = r.refused + excluded.refused`;
+    },
+    async lastDay(userId) {
+      return await sql<UsedHour[]>`
+        SELECT hour::float8 AS "windowStartSeconds", coalesce(mirrored - returned + direct - direct_returned, 0) AS used,
+          coalesce(refused, 0)::float8 AS refused
+        FROM generate_series(${thisHour} - ${DAY_SECONDS - HOUR_SECONDS}, ${thisHour}, ${HOUR_SECONDS}) AS hour
+        LEFT JOIN quota_hours q ON q.user_id = ${userId} AND q.window_start = hour
+        LEFT JOIN refused_hours r ON r.user_id = ${userId} AND r.window_start = hour
+        ORDER BY hour`;
+    },
     async sweep() {
       // The oldest hour alone: while the clock is far ahead, for a while, the others stay.
       for (const { table } of [ofUsers, ofKeys]) {
@@ -135,6 +166,7 @@ export function createQuotaHours(sql: Sql): QuotaHours {
           DELETE FROM ${table} WHERE window_start = (SELECT min(window_start) FROM ${table})
             AND window_start < extract(epoch FROM now()) - ${KEPT_SECONDS}`;
       }
+      await sql`DELETE FROM refused_hours WHERE window_start < extract(epoch FROM now()) - ${KEPT_SECONDS}`;
     },
   };
 }

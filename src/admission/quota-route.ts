@@ -1,14 +1,16 @@
-// GET /web/quota: what is left of the signed-in user's hour, without taking a unit of it.
+// GET /web/quota and /web/quota/hours: what is left of the signed-in user's hour, and what came of the hours before, without taking a unit.
 import { z } from 'zod';
 import { limitOf, type Plans } from '../config/plans.js';
 import type { CallerRoute } from '../http/caller.js';
 import { jsonReply } from '../http/json.js';
 import type { Operation } from '../http/openapi.js';
 import { jsonAnswer } from '../http/schema.js';
+import { guarded } from '../store/store-error.js';
+import { WireTime, wireTime } from '../wire-time.js';
 import type { AdmissionStore } from './admission.js';
 
 export interface QuotaRouteParts {
-  readonly admission: Pick<AdmissionStore, 'quotaOf'>;
+  readonly admission: Pick<AdmissionStore, 'quotaOf' | 'lastDay'>;
   readonly plans: Plans;
 }
 
@@ -18,8 +20,18 @@ const Hour = z.object({
   resetTime: z.int().describe('End of the hour, in epoch seconds.'),
 });
 
-export function createQuotaRoute({ admission, plans }: QuotaRouteParts): CallerRoute {
-  return {
+const Hours = z
+  .array(
+    z.object({
+      hour: WireTime.describe('Its beginning, in UTC.'),
+      used: z.int().min(0).describe('Units.'),
+      refused: z.int().min(0).describe('Scans that were refused since all units were used.'),
+    }),
+  )
+  .length(24);
+
+export function createQuotaRoutes({ admission, plans }: QuotaRouteParts): CallerRoute[] {
+  const now: CallerRoute = {
     method: 'GET',
     path: '/web/quota',
     operation: quotaOperation,
@@ -33,7 +45,31 @@ export function createQuotaRoute({ admission, plans }: QuotaRouteParts): CallerR
       return jsonReply(200, hour);
     },
   };
+  const hours: CallerRoute = {
+    method: 'GET',
+    path: '/web/quota/hours',
+    operation: hoursOperation,
+    async handle({ userId }) {
+      const day = await guarded(admission.lastDay(userId));
+      const view: z.infer<typeof Hours> = day.map(({ windowStartSeconds, ...counts }) => ({
+        hour: wireTime(new Date(windowStartSeconds * 1000)),
+        ...counts,
+      }));
+      return jsonReply(200, view);
+    },
+  };
+  return [now, hours];
 }
+
+const hoursOperation: Operation = {
+  summary: 'Units and refusals of the last 24 hours',
+  description:
+    'By UTC hour, the oldest first, this one last. Units that came back are not in it. Other nodes are a few seconds behind.',
+  tag: 'scans',
+  who: 'user',
+  responses: { 200: jsonAnswer('The hours.', Hours) },
+  errors: ['tokenMissing', 'tokenInvalid', 'tokenExpired', 'internal', 'unavailable'],
+};
 
 const quotaOperation: Operation = {
   summary: 'What is left of your hourly quota',

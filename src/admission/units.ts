@@ -2,7 +2,7 @@
 import { recentTable } from '../recent-table.js';
 import { guarded, STORE_ANSWER_MS, StoreAway } from '../store/store-error.js';
 import { within } from '../waiting/within.js';
-import { type QuotaHour, type QuotaState, quotaState, type UserAdmission, usedOf } from './admission.js';
+import { HOUR_SECONDS, type QuotaHour, type QuotaState, quotaState, type UserAdmission, usedOf } from './admission.js';
 import { type Count, type Ledger, usedUnits } from './ledger.js';
 import type { DirectCount, QuotaHours } from './quota-hours.js';
 import type { QuotaMirror } from './quota-mirror.js';
@@ -11,6 +11,8 @@ export interface UnitParts {
   readonly ledger: Ledger;
   readonly hours: QuotaHours;
   readonly mirror: QuotaMirror;
+  /** The hour of the user is used up. */
+  readonly onExhausted: (userId: string, windowStartSeconds: number) => void;
   readonly onProblem: (message: string) => void;
 }
 
@@ -29,7 +31,13 @@ export interface Units {
 }
 
 export function createUnits(parts: UnitParts): Units {
-  const { hours, mirror, onProblem } = parts;
+  const { hours, mirror, onExhausted, onProblem } = parts;
+
+  function exhausted(userId: string, quota: QuotaState, nowSeconds: number): UserAdmission {
+    const { resetEpochSeconds } = quota;
+    onExhausted(userId, resetEpochSeconds - HOUR_SECONDS);
+    return { outcome: 'exhausted', quota, retryAfterSeconds: Math.max(1, resetEpochSeconds - nowSeconds) };
+  }
 
   /** A unit that can't be given back must not cost the answer. */
   async function refunded(work: Promise<QuotaState | null>): Promise<QuotaState | null> {
@@ -55,7 +63,7 @@ export function createUnits(parts: UnitParts): Units {
         mirror.saw(userId, { ...own, windowStartSeconds }, keyId);
         quota = tighter(quota, quotaState(own.limit, usedUnits(own), windowStartSeconds));
       }
-      if (count.kind === 'exhausted') return exhausted(quota, count.nowSeconds);
+      if (count.kind === 'exhausted') return exhausted(userId, quota, count.nowSeconds);
       return { outcome: 'admitted', userId, keyId, quota, refund: () => refunded(giveBack(parts, userId, count, key)) };
     },
     giveBack: (userId, windowStartSeconds, keyId) => giveBackOf(parts, userId, windowStartSeconds, keyId ?? undefined),
@@ -63,7 +71,7 @@ export function createUnits(parts: UnitParts): Units {
       const key = keyId === null || ownLimit === null ? null : { keyId, limit: ownLimit };
       const own = key && (await takeOwn(userId, key));
       const ownQuota = own && key && stateIn(own, key.limit);
-      if (own?.kind === 'exhausted' && ownQuota !== null) return exhausted(ownQuota, own.nowSeconds);
+      if (own?.kind === 'exhausted' && ownQuota !== null) return exhausted(userId, ownQuota, own.nowSeconds);
       const count = await guarded(hours.take(userId, hourlyLimit, mirror.seen(userId)));
       const { windowStartSeconds, nowSeconds } = count;
       const quota = stateIn(count, hourlyLimit);
@@ -71,7 +79,7 @@ export function createUnits(parts: UnitParts): Units {
         key && own && (await giveBackDirectly(parts, userId, key.limit, own.windowStartSeconds, key.keyId));
       if (count.kind === 'exhausted') {
         await guarded(giveOwnBack());
-        return exhausted(quota, nowSeconds);
+        return exhausted(userId, quota, nowSeconds);
       }
       const back = async (): Promise<QuotaState | null> => {
         const left = await giveBackDirectly(parts, userId, hourlyLimit, windowStartSeconds);
@@ -153,10 +161,6 @@ function stateIn(hour: QuotaHour, limit: number): QuotaState {
 /** What a client may still do: the key's own count where that ends sooner, or at the same time. */
 function tighter(account: QuotaState, own: QuotaState | null): QuotaState {
   return own !== null && own.remaining <= account.remaining ? own : account;
-}
-
-function exhausted(quota: QuotaState, nowSeconds: number): UserAdmission {
-  return { outcome: 'exhausted', quota, retryAfterSeconds: Math.max(1, quota.resetEpochSeconds - nowSeconds) };
 }
 
 function awayIfAway(error: unknown): 'away' {

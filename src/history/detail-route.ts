@@ -4,10 +4,12 @@ import type { CallerRoute } from '../http/caller.js';
 import { jsonReply } from '../http/json.js';
 import type { Operation } from '../http/openapi.js';
 import { jsonAnswer, pathParameter } from '../http/schema.js';
+import type { SqlOf } from '../store/postgres.js';
 import { type FindScan, ScanId } from './scan-finder.js';
+import { namesOfKeys } from './stats.js';
 import { Detail, wireDetail } from './wire-row.js';
 
-export function createDetailRoute(find: FindScan): CallerRoute {
+export function createDetailRoute(find: FindScan, sqlOf: SqlOf): CallerRoute {
   return {
     method: 'GET',
     path: '/web/scans/{id}',
@@ -15,7 +17,7 @@ export function createDetailRoute(find: FindScan): CallerRoute {
     async handle({ userId }, _exchange, { id }) {
       const scan = await find(userId, id);
       if (scan === null) throw new Failure('notFound', 'the scan');
-      return jsonReply(200, wireDetail(scan));
+      return jsonReply(200, wireDetail(scan, await namesOfKeys(sqlOf(userId), userId, [scan])));
     },
   };
 }

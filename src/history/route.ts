@@ -7,13 +7,14 @@ import type { Operation } from '../http/openapi.js';
 import { jsonAnswer, queryParameters } from '../http/schema.js';
 import type { SqlOf } from '../store/postgres.js';
 import { guarded } from '../store/store-error.js';
+import { OutcomeDays, outcomeDays } from './days.js';
 import { createDetailRoute } from './detail-route.js';
 import { createExportRoute, type ExportLog } from './export-route.js';
 import { createKeyUsageRoute } from './key-usage-route.js';
 import type { PendingScans } from './pending-scans.js';
 import { donutQuery, donutRange, noQuery, pageQuery } from './query.js';
 import { createScanFinder, type OnItsWay } from './scan-finder.js';
-import { countMonths, countVerdicts, findScans, SEARCH_ROWS, TooSlow } from './stats.js';
+import { countMonths, countVerdicts, findScans, namesOfKeys, SEARCH_ROWS, TooSlow } from './stats.js';
 import { Row, wireRow } from './wire-row.js';
 
 export interface HistoryRouteParts {
@@ -29,7 +30,7 @@ const MONTHS = 12;
 
 export function createHistoryRoutes({ sqlOf, now, onItsWay, pending, log }: HistoryRouteParts): CallerRoute[] {
   return [
-    createDetailRoute(createScanFinder({ sqlOf, now, onItsWay, pending })),
+    createDetailRoute(createScanFinder({ sqlOf, now, onItsWay, pending }), sqlOf),
     createExportRoute({ sqlOf, log, onItsWay }),
     createKeyUsageRoute({ sqlOf, onItsWay }),
     {
@@ -40,9 +41,10 @@ export function createHistoryRoutes({ sqlOf, now, onItsWay, pending, log }: Hist
         const asked = readQuery(exchange, pageQuery);
         await onItsWay.settled(caller.userId);
         const { rows, total } = await findScans(sqlOf(caller.userId), caller.userId, asked).catch(unavailableWhenSlow);
+        const names = await namesOfKeys(sqlOf(caller.userId), caller.userId, rows);
         const totalPages = Math.ceil(total / asked.size);
         const page: z.infer<typeof Page> = {
-          content: rows.map(wireRow),
+          content: rows.map((row) => wireRow(row, names)),
           page: asked.page,
           size: asked.size,
           totalElements: total,
@@ -65,6 +67,16 @@ export function createHistoryRoutes({ sqlOf, now, onItsWay, pending, log }: Hist
           countVerdicts(sqlOf(caller.userId), caller.userId, range.startMs, range.endMs),
         );
         return jsonReply(200, { infected, clean });
+      },
+    },
+    {
+      method: 'GET',
+      path: '/web/scans/stats/daily',
+      operation: dailyOperation,
+      async handle({ userId }, exchange) {
+        readQuery(exchange, noQuery);
+        await onItsWay.settled(userId);
+        return jsonReply(200, await guarded(outcomeDays(sqlOf(userId), userId, now())));
       },
     },
     {
@@ -152,6 +164,13 @@ const donutOperation = operation(
   'Completed scans only, over whole UTC days.',
   Counts,
   donutQuery,
+);
+
+const dailyOperation = operation(
+  'What came of the scans of the last 30 days',
+  'By UTC day, the oldest first, today last, empty days with zeros. Failed scans are in it.',
+  OutcomeDays,
+  noQuery,
 );
 
 const monthlyOperation = operation(

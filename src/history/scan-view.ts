@@ -4,7 +4,7 @@ import { extensionOf } from '../file-extension.js';
 import type { SeenPendingScan } from './pending-scans.js';
 import { timeOfId } from './scan-row.js';
 import type { ScanDetail } from './stats.js';
-import { Detail, wireDetail } from './wire-row.js';
+import { Detail, type KeyNames, wireDetail } from './wire-row.js';
 
 /** The status of a scan with a verdict. */
 export const OK = 200;
@@ -32,10 +32,7 @@ export const ScanView = z
     notices: Detail.shape.notices,
     engine: Detail.shape.engine,
     signatures: Detail.shape.signatures,
-    key: z
-      .object({ uuid: z.guid(), name: z.string() })
-      .nullable()
-      .describe('That it was asked for with, also when it has ended; null: none, but a signed-in user.'),
+    key: Detail.shape.key,
     url: Detail.shape.url,
     metadata: Detail.shape.metadata,
     protocol: Detail.shape.protocol,
@@ -81,15 +78,11 @@ export function pendingDetail(scan: SeenPendingScan): ShownScan {
   };
 }
 
-/** `names`: of keys, by their ids. */
-export function scanView(scan: ShownScan, names: ReadonlyMap<string, string>): ScanView {
-  const { env: _, ...detail } = wireDetail(scan);
-  const { key_id: keyId } = scan;
-  const name = keyId === null ? undefined : names.get(keyId);
+export function scanView(scan: ShownScan, names: KeyNames): ScanView {
+  const { env: _, ...detail } = wireDetail(scan, names);
   return {
     ...detail,
     state: stateOf(scan),
     extension: isHost(scan) ? '' : extensionOf(scan.filename),
-    key: keyId === null || name === undefined ? null : { uuid: keyId, name },
   };
 }

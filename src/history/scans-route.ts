@@ -34,8 +34,7 @@ export function createScanRoutes(parts: ScanRouteParts): KeyRoute[] {
   const find = createScanFinder(parts);
 
   async function viewsOf(userId: string, scans: readonly ScanDetail[]): Promise<ScanView[]> {
-    const keyIds = scans.flatMap(({ key_id }) => key_id ?? []);
-    const names = await namesOfKeys(sqlOf(userId), userId, keyIds);
+    const names = await namesOfKeys(sqlOf(userId), userId, scans);
     return scans.map((scan) => scanView(scan, names));
   }
 

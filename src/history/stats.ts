@@ -60,6 +60,8 @@ export interface HistoryRow {
   readonly notices: readonly string[];
   readonly creation_date: Date;
   readonly last_update: Date;
+  readonly key_id: string | null;
+  readonly url: string | null;
 }
 
 /** All that is kept of one scan. */
@@ -67,9 +69,7 @@ export interface ScanDetail extends HistoryRow {
   readonly engine: string | null;
   readonly size_bytes: number | null;
   readonly sha256: string | null;
-  readonly key_id: string | null;
   readonly metadata: string | null;
-  readonly url: string | null;
   readonly signatures: string | null;
 }
 
@@ -157,7 +157,8 @@ async function selectRows(sql: Queries, selection: Selection): Promise<readonly 
   // What a filter looks at is in every index beside the order, but only a scan of the index alone reads it there.
   const isFetched = request.sort.field === 'creationDate' || !hasFilter(request);
   const columns = sql`
-    id, filename, duration_ms, infected, virus_name, protocol, env, status, error, notices, creation_date, last_update`;
+    id, filename, duration_ms, infected, virus_name, protocol, env, status, error, notices, creation_date, last_update,
+    key_id, url`;
   const order = orderOf(sql, request);
   if (gathers) {
     // Only what the order needs is gathered and sorted: that takes a third of the time that whole rows take.
@@ -215,12 +216,13 @@ function detailColumns(sql: Queries): Fragment {
     size_bytes, encode(sha256, 'hex') AS sha256, key_id, metadata, url, signatures`;
 }
 
-/** The names of keys of the user, by their ids; also of those that have ended. */
+/** The names of the keys that the user's rows were asked for with, by their ids; also of those that have ended. */
 export async function namesOfKeys(
   sql: Sql,
   userId: string,
-  keyIds: readonly string[],
+  scans: readonly Pick<HistoryRow, 'key_id'>[],
 ): Promise<ReadonlyMap<string, string>> {
+  const keyIds = scans.flatMap(({ key_id }) => key_id ?? []);
   if (keyIds.length === 0) return new Map();
   const rows = await guarded(
     sql<{ id: string; name: string }[]>`

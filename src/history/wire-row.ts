@@ -17,9 +17,21 @@ export const Row = z.object({
   notices: z.array(z.string()).describe('What was said beside the verdict: the words of `X-Scan-Notice`.'),
   creationDate: WireTime.describe('When the scan was admitted, in UTC.'),
   lastUpdate: WireTime.describe('When it was decided, in UTC.'),
+  key: z
+    .object({ uuid: z.guid(), name: z.string() })
+    .nullable()
+    .describe('That it was asked for with, also when it has ended; null: none, but a signed-in user.'),
+  url: z
+    .string()
+    .nullable()
+    .describe('That it was of, without credentials, cut after 2,048 characters; null for an upload.'),
 });
 
-export function wireRow(row: HistoryRow): z.infer<typeof Row> {
+/** Names of keys by their ids. */
+export type KeyNames = ReadonlyMap<string, string>;
+
+export function wireRow(row: HistoryRow, names: KeyNames): z.infer<typeof Row> {
+  const name = row.key_id === null ? undefined : names.get(row.key_id);
   return {
     id: row.id,
     filename: row.filename,
@@ -33,6 +45,8 @@ export function wireRow(row: HistoryRow): z.infer<typeof Row> {
     notices: [...row.notices],
     creationDate: wireTime(row.creation_date),
     lastUpdate: wireTime(row.last_update),
+    key: row.key_id === null || name === undefined ? null : { uuid: row.key_id, name },
+    url: row.url,
   };
 }
 
@@ -84,14 +98,10 @@ export const Detail = Row.extend({
       'Their version, such as `daily:27000`; null when nothing has looked at all of it, or the scan is older than this field.',
     ),
   metadata: z.string().nullable().describe('What the client has said of the scan.'),
-  url: z
-    .string()
-    .nullable()
-    .describe('That it was of, without credentials, cut after 2,048 characters; null for an upload.'),
 });
 
-export function wireDetail(row: ScanDetail): z.infer<typeof Detail> {
-  const { size_bytes: sizeInBytes, sha256, engine, signatures, metadata, url } = row;
+export function wireDetail(row: ScanDetail, names: KeyNames): z.infer<typeof Detail> {
+  const { size_bytes: sizeInBytes, sha256, engine, signatures, metadata } = row;
   const infected = row.status === 200 ? row.infected : null;
-  return { ...wireRow(row), infected, sizeInBytes, sha256, engine, signatures, metadata, url };
+  return { ...wireRow(row, names), infected, sizeInBytes, sha256, engine, signatures, metadata };
 }

@@ -26,11 +26,18 @@ export interface Gate {
   check(exchange: Exchange): Promise<unknown>;
 }
 
+/** What is said of a path that is not there. */
+export interface Strays {
+  readonly gate?: Gate;
+  /** For browsers, a page; null: the failure. */
+  readonly page?: (exchange: Exchange) => Reply | null;
+}
+
 /** Answers every exchange; `onSurprise` gets errors that no row of the table foresees. */
 export function createRouter(
   routes: readonly Route[],
   onSurprise: (exchange: Exchange, error: unknown) => void,
-  gate: Gate | null = null,
+  { gate, page }: Strays = {},
 ): (exchange: Exchange) => void {
   const find = createFinder(routes);
 
@@ -44,7 +51,9 @@ export function createRouter(
   }
 
   async function refuse(exchange: Exchange, failure: Failure): Promise<Reply> {
-    if (gate !== null && exchange.path.startsWith(gate.prefix)) await gate.check(exchange);
+    if (gate !== undefined && exchange.path.startsWith(gate.prefix)) await gate.check(exchange);
+    const shown = failure.code === 'notFound' ? page?.(exchange) : null;
+    if (shown) return shown;
     throw failure;
   }
 

@@ -4,9 +4,9 @@ import { listKeys } from '../account/keys.js';
 import { listSessions, SessionView } from '../account/sessions.js';
 import { type UserRow, UserView, userView } from '../account/users.js';
 import type { Plans } from '../config/plans.js';
+import { OutcomeDays, outcomeDays } from '../history/days.js';
 import type { Queries } from '../store/postgres.js';
 import { WireTime, wireTime } from '../wire-time.js';
-import { ActivityView, outcomeDays } from './activity.js';
 
 const AccountView = UserView.extend({
   ownLimit: z.int().nullable().describe("Scans per hour in place of the plan's"),
@@ -21,7 +21,7 @@ type AccountView = z.infer<typeof AccountView>;
 export const AccountsView = z.object({ accounts: z.array(AccountView), total: z.int(), plans: z.array(z.string()) });
 
 export const AccountDetail = AccountView.extend({
-  days: ActivityView.shape.days,
+  days: OutcomeDays,
   keyList: z.array(
     z.object({
       uuid: z.uuid(),
@@ -92,7 +92,7 @@ export async function readAccount(
   const sessions = await listSessions(sql, { userId, sessionId: null }, nowMs);
   return {
     ...viewOf(row, plans),
-    days: await outcomeDays(sql, userId, 30),
+    days: await outcomeDays(sql, userId, nowMs),
     keyList: keys.map(({ keyId, name, masked, creationDate, lastUse }) => ({
       uuid: keyId,
       name,

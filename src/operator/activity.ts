@@ -1,7 +1,7 @@
 // What scans have come to lately: by day and outcome from the database, for all nodes; errors by kind and the slowest scans from this process.
 import { z } from 'zod';
+import { OutcomeDays } from '../history/days.js';
 import type { EndedScan } from '../scan/scan.js';
-import type { Queries } from '../store/postgres.js';
 import { WireTime, wireTime } from '../wire-time.js';
 
 const Scan = z.object({
@@ -16,18 +16,7 @@ const Scan = z.object({
 type Scan = z.infer<typeof Scan>;
 
 export const ActivityView = z.object({
-  days: z
-    .array(
-      z.object({
-        day: z.string(),
-        clean: z.int(),
-        infected: z.int(),
-        noVerdict: z.int().describe('422: not looked at as a whole'),
-        refused: z.int().describe('other 4xx'),
-        failed: z.int().describe('5xx'),
-      }),
-    )
-    .describe('All nodes, days of UTC'),
+  days: OutcomeDays.describe('All nodes, days of UTC'),
   since: WireTime.describe('The next two are of the process that answers, since its start'),
   errors: z.array(z.object({ kind: z.string(), count: z.int(), lastAt: WireTime, examples: z.array(Scan) })),
   slowest: z.array(Scan),
@@ -100,18 +89,4 @@ export class Activity {
       slowest: this.#slowest,
     };
   }
-}
-
-/** Of all accounts, or of one; the newest day last, each day of the span once. */
-export async function outcomeDays(sql: Queries, userId: string | null, days: number): Promise<ActivityView['days']> {
-  return await sql<ActivityView['days']>`
-    SELECT to_char(d, 'YYYY-MM-DD') AS day,
-      COALESCE(sum(scans) FILTER (WHERE status = 200 AND NOT infected), 0)::float8 AS clean,
-      COALESCE(sum(scans) FILTER (WHERE status = 200 AND infected), 0)::float8 AS infected,
-      COALESCE(sum(scans) FILTER (WHERE status = 422), 0)::float8 AS "noVerdict",
-      COALESCE(sum(scans) FILTER (WHERE status BETWEEN 400 AND 499 AND status <> 422), 0)::float8 AS refused,
-      COALESCE(sum(scans) FILTER (WHERE status >= 500), 0)::float8 AS failed
-    FROM generate_series((now() AT TIME ZONE 'UTC')::date - ${days - 1}::int, (now() AT TIME ZONE 'UTC')::date, interval '1 day') AS d
-    LEFT JOIN scan_days ON scan_days.day = d::date AND (${userId}::uuid IS NULL OR user_id = ${userId}::uuid)
-    GROUP BY d ORDER BY d`;
 }

@@ -2,20 +2,20 @@
 import { z } from 'zod';
 import { findUser } from '../account/users.js';
 import { Failure } from '../errors.js';
+import { outcomeDays } from '../history/days.js';
 import type { CallerRoute } from '../http/caller.js';
 import { csvHead, csvLine } from '../http/csv.js';
 import { jsonReply, readQuery } from '../http/json.js';
 import { jsonAnswer, queryParameters } from '../http/schema.js';
 import { WireTime, wireTime } from '../wire-time.js';
 import { createAccountRoutes } from './account-routes.js';
-import { ActivityView, outcomeDays } from './activity.js';
+import { ActivityView } from './activity.js';
 import { type AuditRow, listAudit, record } from './audit.js';
 import { HealthView } from './health.js';
 import type { OperatorParts } from './parts.js';
 import { UpdateView } from './signature-update.js';
 
 const errors = ['tokenMissing', 'tokenInvalid', 'tokenExpired', 'internal', 'unavailable'] as const;
-const ACTIVITY_DAYS = 14;
 
 /** The one place where a route becomes an operator's: none is served without this check, which comes before the body is read. */
 export function createOperatorRoutes(parts: OperatorParts): CallerRoute[] {
@@ -30,7 +30,7 @@ export function createOperatorRoutes(parts: OperatorParts): CallerRoute[] {
   }));
 }
 
-function createObservingRoutes({ sqlOf, activity, update, health, addressOf }: OperatorParts): CallerRoute[] {
+function createObservingRoutes({ sqlOf, now, activity, update, health, addressOf }: OperatorParts): CallerRoute[] {
   return [
     {
       method: 'GET',
@@ -48,14 +48,14 @@ function createObservingRoutes({ sqlOf, activity, update, health, addressOf }: O
       method: 'GET',
       path: '/web/admin/activity',
       operation: {
-        summary: `What scans have come to in ${ACTIVITY_DAYS} days, errors by kind, and the slowest scans`,
+        summary: 'What scans have come to in 30 days, errors by kind, and the slowest scans',
         tag: 'admin',
         who: 'user',
         responses: { 200: jsonAnswer('As it is now.', ActivityView) },
         errors,
       },
       async handle({ userId }) {
-        return jsonReply(200, activity.view(await outcomeDays(sqlOf(userId), null, ACTIVITY_DAYS)));
+        return jsonReply(200, activity.view(await outcomeDays(sqlOf(userId), null, now())));
       },
     },
     {

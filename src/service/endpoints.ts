@@ -1,4 +1,5 @@
 // Every endpoint as one table: method, path, what the OpenAPI document says of it, and who serves it.
+import { readFileSync } from 'node:fs';
 import { basename } from 'node:path';
 import { z } from 'zod';
 import type { Engine } from '../engine/engine.js';
@@ -10,6 +11,9 @@ import { jsonReply } from '../http/json.js';
 import { type Operation, openApiDocument } from '../http/openapi.js';
 import type { Route } from '../http/router.js';
 import { jsonAnswer } from '../http/schema.js';
+import { packageJsonPath } from '../paths.js';
+import type { Postgres } from '../store/postgres.js';
+import { codeOf } from '../store/store-error.js';
 import { WireTime, wireDay, wireTime } from '../wire-time.js';
 import { type Standing, standings } from './signature-standing.js';
 
@@ -295,3 +299,17 @@ export const Versions = z.object({
   signatures: z.object({ count, ...ageFields }).nullable(),
   rules: Rules.optional(),
 });
+
+/** Null when it answers. Anybody may read this: the driver's own words hold addresses. */
+export async function problemOf(postgres: Postgres): Promise<string | null> {
+  try {
+    await postgres.ping();
+    return null;
+  } catch (error) {
+    return `The database does not answer (${codeOf(error) ?? 'no code'})`;
+  }
+}
+
+export function readVersion(): string {
+  return z.object({ version: z.string() }).parse(JSON.parse(readFileSync(packageJsonPath, 'utf8'))).version;
+}

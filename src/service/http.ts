@@ -1,7 +1,5 @@
-import { readFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { dirname } from 'node:path';
-import { z } from 'zod';
 import { openDashboard } from '../account/dashboard.js';
 import { createKeyUse } from '../account/keys.js';
 import { throttledAs } from '../account/strangers.js';
@@ -11,7 +9,7 @@ import { createAccountRoute } from '../admission/account-route.js';
 import type { AdmissionStore } from '../admission/admission.js';
 import { createKeyAccess } from '../admission/key-access.js';
 import type { Lookups } from '../admission/lookups.js';
-import { createQuotaRoute } from '../admission/quota-route.js';
+import { createQuotaRoutes } from '../admission/quota-route.js';
 import { createReadRate } from '../admission/read-rate.js';
 import { type Billing, createBilling } from '../billing/billing.js';
 import { startUpkeep } from '../billing/reconcile.js';
@@ -31,7 +29,7 @@ import { type DescriptorPlan, planDescriptors } from '../http/descriptors.js';
 import { behindKey, type KeyRoute } from '../http/key-caller.js';
 import { chooseLibrary } from '../http/library.js';
 import { createRouter, type Route } from '../http/router.js';
-import { type FindFile, type Server, startServer } from '../http/server.js';
+import { type Server, startServer } from '../http/server.js';
 import type { HttpLibrary } from '../http/wire.js';
 import { CLAMD_CONNECTIONS, DOWNLOADS_MAX, DRAIN_MS, ICAP_CONNECTIONS } from '../limits.js';
 import type { Listener } from '../listening.js';
@@ -41,9 +39,8 @@ import { dashboardDirectory, packageJsonPath } from '../paths.js';
 import { createVerdictCache, type VerdictCache } from '../scan/verdicts/cache.js';
 import type { Postgres } from '../store/postgres.js';
 import type { RedisCommands } from '../store/redis/redis.js';
-import { codeOf } from '../store/store-error.js';
 import { type OpenAccepted, openAccepted } from './accepted.js';
-import { createRoutes, type RouteParts } from './endpoints.js';
+import { createRoutes, problemOf, type RouteParts, readVersion } from './endpoints.js';
 import { createMetrics, type Metrics, startMetricsServer } from './metrics.js';
 import { openOperators } from './operators.js';
 import { openPages, type Pages } from './pages.js';
@@ -146,7 +143,9 @@ export async function createHttp(config: Config, log: EventLog, parts: HttpParts
   ready.catch(() => undefined);
   return await starting(async (add) => {
     const served = await openRoutes(config, log, { ...shared, pages, isWarm: () => isWarm }, add);
-    const serving = add(createServing(config, log, { ...shared, ...served, findFile: pages.findFile }));
+    const serving = add(
+      createServing(config, log, { ...shared, ...served, findFile: pages.findFile, strayPage: pages.strayPage }),
+    );
     return { ...serving, ready };
   });
 }
@@ -215,12 +214,12 @@ async function openRoutes(
   );
   const webhooks = await openWebhooks(config, log, parts, add);
   const signedIn = [
-    scans.signedIn,
+    ...scans.signedIn,
     ...webhooks.signedIn,
     ...dashboard.callerRoutes,
     ...createBillingRoutes(billing),
     ...createHistoryRoutes({ sqlOf: postgres.pages, now: Date.now, onItsWay: history, pending: accepted.table, log }),
-    createQuotaRoute({ admission, plans: config.plans }),
+    ...createQuotaRoutes({ admission, plans: config.plans }),
     ...operators.routes,
   ];
   const asked = { ...parts, scans: scans.scans, access };
@@ -309,12 +308,13 @@ async function warmUp(config: Config, log: EventLog, parts: SharedParts): Promis
 }
 
 type ServingParts = Pick<SharedParts, 'library' | 'descriptors' | 'listener' | 'findKey' | 'metrics'> &
-  Served & { readonly findFile: FindFile };
+  Served &
+  Pick<Pages, 'findFile' | 'strayPage'>;
 
 function createServing(
   config: Config,
   log: EventLog,
-  { library, descriptors, listener, findKey, metrics, routes, protocols, findFile }: ServingParts,
+  { library, descriptors, listener, findKey, metrics, routes, protocols, findFile, strayPage }: ServingParts,
 ): Omit<Http, 'ready'> & Stopping {
   let server: Server | null = null;
   let endMetrics: (() => Promise<void>) | null = null;
@@ -331,7 +331,10 @@ function createServing(
           routes,
           tellOfSurprises(log),
           // A client without a key learns nothing of what there is.
-          { prefix: '/api/', check: ({ headers }) => liveKey(headers.get('x-api-key'), findKey, null) },
+          {
+            gate: { prefix: '/api/', check: ({ headers }) => liveKey(headers.get('x-api-key'), findKey, null) },
+            page: strayPage,
+          },
         ),
         onEnd(exchange, status) {
           if (log.isLevelEnabled('debug')) log.debug({ ...about(exchange), status }, 'request');
@@ -432,18 +435,4 @@ function startBilling(
     log.info({ livemode: billing.active().stripe.livemode }, 'billing is on');
   }
   return billing;
-}
-
-/** Null when it answers. Anybody may read this: the driver's own words hold addresses. */
-async function problemOf(postgres: Postgres): Promise<string | null> {
-  try {
-    await postgres.ping();
-    return null;
-  } catch (error) {
-    return `The database does not answer (${codeOf(error) ?? 'no code'})`;
-  }
-}
-
-function readVersion(): string {
-  return z.object({ version: z.string() }).parse(JSON.parse(readFileSync(packageJsonPath, 'utf8'))).version;
 }

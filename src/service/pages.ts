@@ -1,5 +1,6 @@
 // The pages of the dashboard and of the documentation: files that the build made, served from memory under a strict policy.
 import { Failure } from '../errors.js';
+import type { Exchange, Reply } from '../http/exchange.js';
 import type { PathParameters, Route } from '../http/router.js';
 import type { FindFile } from '../http/server.js';
 import { createFileFinder, fileReply, readStaticFiles, type StaticFile } from '../http/static-files.js';
@@ -36,6 +37,10 @@ const POLICY = [
   "frame-ancestors 'none'",
 ].join('; ');
 
+/** Below these there are no pages: what asks for them is a program, whatever it accepts. */
+const NO_PAGES = /^\/(?:api|web|assets)\//;
+const WITHOUT_CONDITIONS: ReadonlyMap<string, string> = new Map();
+
 /** The one document. */
 const PAGE = 'index.html';
 const pageHeaders = {
@@ -53,6 +58,8 @@ export interface Pages {
   /** For requests that are no plain GET of a file: those for the head alone, with a body, or while the server stops. */
   readonly routes: readonly Route[];
   readonly findFile: FindFile;
+  /** What a browser is shown that looks for a page which there is not, with a 404; null: it is no browser, or no page. */
+  strayPage(exchange: Exchange): Reply | null;
 }
 
 /** Throws when the build has not made the pages. */
@@ -64,8 +71,17 @@ export function openPages(directory: string): Pages {
   for (const path of [...pagePaths, ...guides.map((guide) => `/docs/${guide}`)]) byPath.set(path, page);
   const routes = [...byPath].map(([path, file]) => route(path, () => file));
   routes.push(route('/assets/{name}', ({ name = '' }) => files.get(`assets/${name}`) ?? null));
+  // The client finds the scan.
+  routes.push(route('/scans/{id}', () => page));
   for (const [name, file] of files) if (name.startsWith('assets/')) byPath.set(`/${name}`, file);
-  return { routes, findFile: createFileFinder(byPath) };
+  return {
+    routes,
+    findFile: createFileFinder(byPath),
+    strayPage({ method, path, headers }) {
+      const isPage = method === 'GET' && !NO_PAGES.test(path) && /\btext\/html\b/.test(headers.get('accept') ?? '');
+      return isPage ? { ...fileReply(page, WITHOUT_CONDITIONS), status: 404 } : null;
+    },
+  };
 }
 
 function route(path: string, fileOf: (parameters: PathParameters) => StaticFile | null): Route {

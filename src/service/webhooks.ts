@@ -43,7 +43,7 @@ export async function openWebhooks(
       async bodyOf(userId, { scanId, event }: Delivery) {
         const scan = await findScan(sql, userId, scanId);
         if (scan === null) return null;
-        const names = await namesOfKeys(sql, userId, scan.key_id === null ? [] : [scan.key_id]);
+        const names = await namesOfKeys(sql, userId, [scan]);
         return messageOf(event, scan, scanView(scan, names));
       },
       onProblem: (problem) => log.warn({ problem }, 'webhooks'),

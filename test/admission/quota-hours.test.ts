@@ -4,6 +4,7 @@ import type { QuotaHour } from '../../src/admission/admission.js';
 import type { Count } from '../../src/admission/ledger.js';
 import { createQuotaHours, type QuotaHours } from '../../src/admission/quota-hours.js';
 import { createQuotaMirror } from '../../src/admission/quota-mirror.js';
+import { createRefusals } from '../../src/admission/refusals.js';
 import type { Sql } from '../../src/store/postgres.js';
 import { StoreAway } from '../../src/store/store-error.js';
 import { REMEMBERED_MAX } from '../fixtures/accounts.js';
@@ -25,6 +26,37 @@ function mirrorOf(t: Tap, hours: QuotaHours, onDirect: (direct: QuotaHour[]) => 
 }
 
 onEachStore(async (t, store) => {
+  t.test('a day by the hour, with what was refused by two processes', async (t) => {
+    const { sql } = await open(t, await store.target(t));
+    const hours = createQuotaHours(sql);
+    const userId = await newUser(sql);
+    const { windowStartSeconds } = await hours.take(userId, 10, null);
+    const nodes = [1, 2].map(() => createRefusals(hours, (problem) => t.fail(problem)));
+    for (const refusals of nodes) {
+      t.teardown(() => refusals.stop());
+      for (let count = 0; count < 3; count += 1) refusals.count(userId, windowStartSeconds);
+      refusals.count(userId, windowStartSeconds - 3600);
+      refusals.count(nobody, windowStartSeconds);
+      await refusals.flush();
+    }
+    const day = await hours.lastDay(userId);
+    t.equal(day.length, 24);
+    const from = day.findIndex((hour) => hour.windowStartSeconds === windowStartSeconds);
+    t.match(day.slice(from - 1, from + 1), [
+      { used: 0, refused: 2 },
+      { used: 1, refused: 6 },
+    ]);
+    t.ok(from >= 22, 'this hour is the last one, or the next has just begun');
+    t.equal(
+      day.reduce((all, { refused }) => all + refused, 0),
+      8,
+      'what is written is written once',
+    );
+    await sql`UPDATE refused_hours SET window_start = window_start - 30 * 3600 WHERE window_start < ${windowStartSeconds}`;
+    await hours.sweep();
+    t.equal((await sql`SELECT FROM refused_hours`).length, 1);
+  });
+
   t.test('two hundred at once at a limit of fifty: exactly fifty', async (t) => {
     const { sql } = await open(t, await store.target(t));
     const hours = createQuotaHours(sql);

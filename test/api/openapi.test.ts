@@ -231,6 +231,15 @@ t.test('the OpenAPI document', async (t) => {
       { path: '/api/v1/account?x=1', headers: key, status: 400 },
     ],
     'get /web/quota': [{ headers: me, status: 200 }],
+    'get /web/quota/hours': [{ headers: me, status: 200 }],
+    'post /web/url-scans': [
+      { ...asJson({ url: 'http://127.0.0.1/' }), status: 400 },
+      { ...asJson({}), status: 400 },
+      { ...asJson({ url: 'http://does-not-exist.invalid/' }), status: 422 },
+      { ...asJson({ url: 'x'.repeat(40_000) }), status: 413 },
+      { body: form('x'), headers: me, status: 415 },
+      { status: 401 },
+    ],
     'get /web/scans/{id}': [
       { path: `/web/scans/${await scannedId()}`, headers: me, status: 200 },
       { path: `/web/scans/${unknownId}`, headers: me, status: 404 },
@@ -248,6 +257,10 @@ t.test('the OpenAPI document', async (t) => {
     'get /web/scans/stats/donuts': [
       { headers: me, status: 200 },
       { path: '/web/scans/stats/donuts?startDate=x', headers: me, status: 400 },
+    ],
+    'get /web/scans/stats/daily': [
+      { headers: me, status: 200 },
+      { path: '/web/scans/stats/daily?x=1', headers: me, status: 400 },
     ],
     'get /web/scans/stats/monthly': [
       { headers: me, status: 200 },

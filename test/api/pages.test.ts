@@ -104,6 +104,22 @@ t.test('pages', async (t) => {
     t.ok(bytes < FIRST_PAGE_BYTES, `${bytes} bytes of ${fetched.size} files`);
   });
 
+  t.test(
+    'a browser that looks for a page which there is not gets one that says so; the scans have addresses',
+    async (t) => {
+      const accept = { Accept: 'text/html,application/xhtml+xml,*/*;q=0.8' };
+      const page = await (await fetch(url)).text();
+      const stray = await fetch(`${url}/nothing/here`, { headers: accept });
+      t.equal(stray.status, 404);
+      t.equal(await stray.text(), page);
+      t.match(stray.headers.get('content-security-policy'), /default-src 'none'/);
+      for (const path of ['/web/nothing', '/assets/nothing.js']) {
+        t.match((await fetch(`${url}${path}`, { headers: accept })).headers.get('content-type'), /json/, path);
+      }
+      t.equal(await (await fetch(`${url}/scans/0190c5f0-0000-7000-8000-00000000a11c`)).text(), page);
+    },
+  );
+
   t.test('what is no page is a JSON 404, and pages take no other method', async (t) => {
     const paths = [
       '/nothing',

@@ -20,7 +20,15 @@ async function ask(path: string, sent: Sent = {}): Promise<{ status: number; bod
 t.test('a parameter that nobody knows is a 400 on every route, after the credentials', async (t) => {
   const { accessToken } = await signIn(server.url);
   const headers = { Authorization: `Bearer ${accessToken}` };
-  const signedIn = ['/web/keys/me', '/web/users/me', '/web/quota', '/web/scans/stats', '/web/scans/stats/monthly'];
+  const signedIn = [
+    '/web/keys/me',
+    '/web/users/me',
+    '/web/quota',
+    '/web/quota/hours',
+    '/web/scans/stats',
+    '/web/scans/stats/daily',
+    '/web/scans/stats/monthly',
+  ];
   for (const name of ['x', '__proto__', 'constructor']) {
     const expected = { status: 400, body: new RegExp(`unknown: ${name}`) };
     for (const path of ['/livez', '/readyz', '/version', '/openapi.json', '/.well-known/jwks.json']) {

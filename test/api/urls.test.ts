@@ -12,6 +12,7 @@ import { type OriginConnection, redirect, response, startOrigin } from '../fixtu
 import { openRaw, type RawConnection, scanRequest } from '../fixtures/raw-http.js';
 import { eicar } from '../fixtures/samples.js';
 import { startServer, type TestServer } from '../fixtures/server.js';
+import { ask as askJson, bearer, post, signIn } from '../fixtures/sign-in.js';
 import { until } from '../fixtures/until.js';
 import { postForm, type UploadAnswer, upload } from '../fixtures/upload.js';
 
@@ -122,6 +123,20 @@ t.test('malware behind a URL is infected, by the name of the URL that was sent',
   t.match({ status: moved.status, ...moved.body }, { ...expected, filename: 'latest-build.exe', extension: 'exe' });
   const packed = await scanUrl(`${BASE}/packed.gz`);
   t.match({ status: packed.status, ...packed.body }, { ...expected, sizeInBytes: gzip(eicar()).length }, 'as it is');
+});
+
+t.test('who is signed in scans a URL by a route of its own, which takes nothing else', async (t) => {
+  const { accessToken } = await signIn(server.url);
+  const scan = (body: unknown) => post(`${server.url}/web/url-scans`, body, bearer(accessToken));
+  const { status, body, headers } = await scan({ url: `${BASE}/eicar.com` });
+  t.match({ status, body }, { status: 200, body: { filename: 'eicar.com', infected: true, virusName: EICAR_NAME } });
+  const row = await askJson(`${server.url}/web/scans/${headers.get('x-scan-id')}`, { headers: bearer(accessToken) });
+  t.match(row.body, { url: `${BASE}/eicar.com`, key: null });
+  t.match(await scan({ url: 'http://10.0.0.1/' }), { status: 400, body: { message: /^URL rejected/ } });
+  const form = new FormData();
+  form.append('url', `${BASE}/hello.txt`);
+  const asForm = { method: 'POST', body: form, headers: bearer(accessToken) };
+  t.equal((await fetch(`${server.url}/web/url-scans`, asForm)).status, 415);
 });
 
 t.test('filenames are the last path segment that is not empty, or the host', async (t) => {

@@ -95,10 +95,30 @@ export async function scanSuite(tap: Subtest, setting: Setting): Promise<void> {
       asked = dialog.type() === 'beforeunload';
       void dialog.accept();
     });
-    await page.getByRole('heading', { name: 'Scan files' }).click();
+    await page.getByRole('heading', { name: 'Scan', exact: true }).click();
     await page.reload();
     t.ok(asked);
+    await page.goto(`${server.url}/`);
+    await page.getByText(/ by the hour; [1-9]\d* refused for want of quota/).waitFor();
     noComplaints(t, person, [429]);
+  });
+
+  tap.test('a URL is scanned, and what the service says against one is shown', async (t) => {
+    const person = await signedIn('/scan');
+    const { page } = person;
+    await page.getByLabel('Or what is behind a URL').fill('ftp://files.example/');
+    await page.getByRole('button', { name: 'Scan the URL' }).click();
+    await page.getByText('Enter an address that begins with http').waitFor();
+    await page.getByLabel('Or what is behind a URL').fill('http://10.0.0.1/<b>report</b>.pdf');
+    await page.keyboard.press('Enter');
+    await page.getByText(/^Not scanned: URL rejected/).waitFor();
+    await page.getByText('http://10.0.0.1/<b>report</b>.pdf', { exact: true }).waitFor();
+    await page.getByLabel('Or what is behind a URL').fill(`${server.url}/livez`);
+    await page.keyboard.press('Enter');
+    await page.getByText('1 clean').waitFor();
+    await page.getByRole('link', { name: 'Details' }).click();
+    await page.getByText(`${server.url}/livez`).waitFor();
+    noComplaints(t, person, [400]);
   });
 
   tap.test('a server that dies in the middle of ten uploads is waited for, and all ten are scanned', async (t) => {
@@ -107,7 +127,7 @@ export async function scanSuite(tap: Subtest, setting: Setting): Promise<void> {
     const { page, context } = person;
     await page.goto(`${server.url}/sign-in?${new URLSearchParams({ next: '/scan' })}`);
     await signIn(page, EMAIL);
-    await page.getByRole('heading', { name: 'Scan files' }).waitFor();
+    await page.getByRole('heading', { name: 'Scan', exact: true }).waitFor();
     const network = await context.newCDPSession(page);
     const speed = (uploadThroughput: number) =>
       network.send('Network.emulateNetworkConditions', {
@@ -140,7 +160,7 @@ export async function scanSuite(tap: Subtest, setting: Setting): Promise<void> {
     const shown = await page.locator('.scan-item-name').allInnerTexts();
     t.strictSame(shown, SHOWN_NAMES);
     t.equal(await page.locator('main img').count(), 0);
-    t.equal(await page.title(), 'Scan files · Sluice');
+    t.equal(await page.title(), 'Scan · Sluice');
     noComplaints(t, person);
   });
 }

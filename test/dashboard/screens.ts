@@ -1,4 +1,4 @@
-// Pictures of every page for somebody to look at, at three widths and in both schemes: `node dist/test/dashboard/screens.js FOLDER`.
+// Pictures of every page for somebody to look at, at two widths and in both schemes: `node dist/test/dashboard/screens.js FOLDER`.
 import { mkdirSync } from 'node:fs';
 import { join } from 'node:path';
 import type { Page } from 'playwright-core';
@@ -9,7 +9,7 @@ import { ADMIN_PAGES, operator } from './operator-suite.js';
 import { choose, file } from './scan-suite.js';
 import { FREE_LIMIT, type Setting, startSetting } from './setting.js';
 
-const WIDTHS = [380, 768, 1440];
+const WIDTHS = [390, 1440];
 const TOO_DEEP = 30;
 const open = ['/', '/sign-in?reason=ended', '/register', '/docs', '/docs/quick-start', '/docs/errors'];
 const closed = ['/', '/history', '/keys', '/billing', '/account'];
@@ -67,7 +67,7 @@ async function shootAll(setting: Setting): Promise<void> {
   await visit(person.page, `${server.url}/history`);
   await person.page.locator('.history-open').first().click();
   await person.page.getByText('SHA-256').waitFor();
-  await shoot(person.page, 'full_history-open');
+  await shoot(person.page, 'full_scan-detail');
 }
 
 /** Scans of every outcome, until the quota ends, and keys. */

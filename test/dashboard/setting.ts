@@ -35,6 +35,7 @@ export async function startSetting(): Promise<Setting> {
       STRIPE_WEBHOOK_SECRET: WEBHOOK_SECRET,
       STRIPE_PRICES: 'PRO:price_pro',
       STRIPE_API_BASE: stripe.url,
+      URL_ALLOW_NETWORKS: '127.0.0.1/32',
     },
   });
   const browser = await startBrowser();

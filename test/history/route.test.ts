@@ -53,6 +53,9 @@ function wire(row: ScanRow): Record<string, unknown> {
     notices: row.notices,
     creationDate: text(timeOfId(row.id)),
     lastUpdate: text(row.lastUpdateMs),
+    // Its key is of nobody's.
+    key: null,
+    url: row.url,
   };
 }
 
@@ -301,7 +304,7 @@ onEachStore(async (t, store) => {
       body: { content: [], totalElements: 0, totalPages: 0, first: true, last: true },
     });
     t.strictSame((await get('/donuts?startDate=2000-01-01', stranger)).body, { infected: 0, clean: 0 });
-    for (const path of ['', '/donuts', '/monthly']) t.equal((await get(path, null)).status, 401, path);
+    for (const path of ['', '/donuts', '/daily', '/monthly']) t.equal((await get(path, null)).status, 401, path);
   });
 
   t.test('donuts count completed scans over whole days, both ends included', async (t) => {
@@ -318,6 +321,23 @@ onEachStore(async (t, store) => {
     t.strictSame(await get('/donuts?startDate=2026-11-21'), model('2026-11-21', '2026-11-21'));
     t.strictSame(await get('/donuts?startDate=2026-02-01&endDate=2026-02-28'), model('2026-02-01', '2026-02-28'));
     t.strictSame(await get('/donuts?startDate=0001-01-01&endDate=9999-12-31'), model('0001-01-01', '9999-12-31'));
+  });
+
+  t.test('thirty days end with today, and count every outcome', async (t) => {
+    const { body } = await get('/daily');
+    const days: { day: string }[] = Array.isArray(body) ? body : [];
+    t.equal(days.length, 30);
+    t.match(days, { 0: { day: '2026-10-23' }, 29: { day: '2026-11-21' } });
+    for (const { day, ...counts } of days) {
+      const found = { clean: 0, infected: 0, noVerdict: 0, refused: 0, failed: 0 };
+      for (const row of alices) {
+        if (new Date(timeOfId(row.id)).toISOString().slice(0, 10) !== day) continue;
+        if (row.status === 200) found[row.virusName === null ? 'clean' : 'infected'] += 1;
+        else if (row.status === 422) found.noVerdict += 1;
+        else found[row.status < 500 ? 'refused' : 'failed'] += 1;
+      }
+      t.strictSame(counts, found, day);
+    }
   });
 
   t.test('twelve months end with this one, and their sums are the rows', async (t) => {

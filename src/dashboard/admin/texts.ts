@@ -102,7 +102,7 @@ export const texts = {
     own: 'This is your own account: another operator or the command line can suspend or delete it.',
   },
   activity: {
-    days: 'Outcomes, 14 days',
+    days: 'Outcomes, 30 days',
     outcomes: { clean: 'Clean', infected: 'Infected', noVerdict: 'No verdict', refused: 'Refused', failed: 'Failed' },
     table: 'Outcomes by day',
     day: 'Day',

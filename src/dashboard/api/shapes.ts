@@ -22,6 +22,21 @@ export const Registration = z.object({ registration: z.enum(['open', 'closed']) 
 export const Quota = z.object({ limit: z.number(), remaining: z.number(), resetTime: z.number() });
 export type Quota = z.infer<typeof Quota>;
 
+export const Days = z.array(
+  z.object({
+    day: z.string(),
+    clean: z.number(),
+    infected: z.number(),
+    noVerdict: z.number(),
+    refused: z.number(),
+    failed: z.number(),
+  }),
+);
+export type Days = z.infer<typeof Days>;
+
+export const Hours = z.array(z.object({ hour: z.string(), used: z.number(), refused: z.number() }));
+export type Hours = z.infer<typeof Hours>;
+
 export const Counts = z.object({ infected: z.number(), clean: z.number() });
 export type Counts = z.infer<typeof Counts>;
 
@@ -41,6 +56,9 @@ const scanFields = {
   notices: z.array(z.string()),
   creationDate: z.string(),
   lastUpdate: z.string(),
+  /** Null: no key, but somebody who was signed in. */
+  key: z.nullable(z.object({ uuid: z.string(), name: z.string() })),
+  url: z.nullable(z.string()),
 };
 export const Scan = z.object(scanFields);
 export type Scan = z.infer<typeof Scan>;
@@ -52,6 +70,7 @@ export const ScanDetail = z.object({
   sizeInBytes: z.nullable(z.number()),
   sha256: z.nullable(z.string()),
   engine: z.nullable(z.string()),
+  signatures: z.nullable(z.string()),
   metadata: z.nullable(z.string()),
 });
 export type ScanDetail = z.infer<typeof ScanDetail>;

@@ -1,4 +1,4 @@
-// One file on its way to POST /web/scans, with the progress, which fetch doesn't report.
+// One file on its way to POST /web/scans, with the progress, which fetch doesn't report; or one URL to POST /web/url-scans.
 import { isRefusal } from './client.ts';
 import { noAnswer, problemOf, SessionEnded } from './problem.ts';
 import { endSession, keepFresh, renewAfterRefusal } from './session.ts';
@@ -18,6 +18,9 @@ export interface UploadEvents {
   readonly onQuota: (quota: Quota) => void;
 }
 
+/** What is to be scanned. */
+export type Content = { readonly kind: 'file'; readonly file: File } | { readonly kind: 'url'; readonly url: string };
+
 interface Answer {
   readonly status: number;
   readonly text: string;
@@ -25,12 +28,12 @@ interface Answer {
 }
 
 /** Rejects with Problem, SessionEnded, or the signal's reason. */
-export async function uploadFile(file: File, events: UploadEvents): Promise<Scanned> {
+export async function scanContent(content: Content, events: UploadEvents): Promise<Scanned> {
   await keepFresh();
-  let answer = await post(file, events);
+  let answer = await post(content, events);
   if (isRefusal(answer)) {
     await renewAfterRefusal();
-    answer = await post(file, events);
+    answer = await post(content, events);
   }
   if (isRefusal(answer)) {
     endSession();
@@ -50,11 +53,9 @@ function tellQuota(answer: Answer, { onQuota }: UploadEvents): void {
   if ([limit, remaining, resetTime].every(Number.isFinite)) onQuota({ limit, remaining, resetTime });
 }
 
-function post(file: File, { signal, onProgress }: UploadEvents): Promise<Answer> {
+function post(content: Content, { signal, onProgress }: UploadEvents): Promise<Answer> {
   return new Promise((resolve, reject) => {
     const request = new XMLHttpRequest();
-    const form = new FormData();
-    form.append('file', file, file.name);
     const abort = (): void => request.abort();
     const settled = (): void => signal.removeEventListener('abort', abort);
     request.upload.onprogress = ({ loaded, total }) => onProgress(loaded, total);
@@ -75,7 +76,19 @@ function post(file: File, { signal, onProgress }: UploadEvents): Promise<Answer>
       reject(signal.reason);
     };
     signal.addEventListener('abort', abort);
-    request.open('POST', '/web/scans');
-    request.send(form);
+    if (content.kind === 'file') {
+      request.open('POST', '/web/scans');
+      request.send(formOf(content.file));
+      return;
+    }
+    request.open('POST', '/web/url-scans');
+    request.setRequestHeader('Content-Type', 'application/json');
+    request.send(JSON.stringify({ url: content.url }));
   });
+}
+
+function formOf(file: File): FormData {
+  const form = new FormData();
+  form.append('file', file, file.name);
+  return form;
 }

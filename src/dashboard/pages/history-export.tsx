@@ -2,6 +2,7 @@
 import { Button } from '@mantine/core';
 import { useState } from 'react';
 import { keepFresh } from '../api/session.ts';
+import { DownloadIcon } from '../parts/icons.ts';
 import { showProblem } from '../parts/problem.tsx';
 import { texts } from '../texts.ts';
 import { filtersOf, type HistorySearch, isImpossible } from './history-search.ts';
@@ -24,7 +25,13 @@ export function ExportButton({ search }: { readonly search: HistorySearch }) {
     }
   }
   return (
-    <Button variant="default" onClick={download} loading={isBusy} disabled={isImpossible(search)}>
+    <Button
+      variant="default"
+      leftSection={<DownloadIcon size={16} aria-hidden="true" />}
+      onClick={download}
+      loading={isBusy}
+      disabled={isImpossible(search)}
+    >
       {texts.history.export}
     </Button>
   );

@@ -1,8 +1,24 @@
 // The filters of the history; what is typed is asked for when the typing pauses.
 import { Button, Select, TextInput } from '@mantine/core';
+import { useQuery } from '@tanstack/react-query';
 import { useEffect, useState } from 'react';
+import { useLocation } from 'wouter';
+import { keysQuery } from '../api/queries.ts';
+import { SearchIcon } from '../parts/icons.ts';
+import { visibleName } from '../parts/visible-name.ts';
 import { texts } from '../texts.ts';
-import { type ChangeSearch, type HistorySearch, hasFilters, protocols, verdicts } from './history-search.ts';
+import {
+  type ChangeSearch,
+  type HistorySearch,
+  hasFilters,
+  noFilters,
+  protocols,
+  SHA256,
+  type TextFilter,
+  textFilters,
+  UUID,
+  verdicts,
+} from './history-search.ts';
 
 const t = texts.history;
 const PAUSE_MS = 300;
@@ -15,6 +31,7 @@ interface FiltersProps {
 export function HistoryFilters({ search, change }: FiltersProps) {
   return (
     <div className="history-filters">
+      <TextFilters search={search} change={change} />
       <Select
         label={t.verdict}
         allowDeselect={false}
@@ -29,7 +46,7 @@ export function HistoryFilters({ search, change }: FiltersProps) {
         value={search.protocol}
         onChange={(value) => change({ protocol: protocols.find((one) => one === value) ?? 'all' })}
       />
-      <NameFilter value={search.q} change={change} />
+      <KeyFilter search={search} change={change} />
       <TextInput
         type="date"
         label={t.from}
@@ -43,18 +60,36 @@ export function HistoryFilters({ search, change }: FiltersProps) {
         value={search.to}
         onChange={({ currentTarget }) => change({ to: currentTarget.value })}
       />
-      <Button
-        variant="default"
-        disabled={!hasFilters(search)}
-        onClick={() => change({ verdict: 'all', protocol: 'all', q: '', from: '', to: '' })}
-      >
+      <Button variant="default" disabled={!hasFilters(search)} onClick={() => change(noFilters)}>
         {t.reset}
       </Button>
     </div>
   );
 }
 
-function NameFilter({ value, change }: { readonly value: string; readonly change: ChangeSearch }) {
+function KeyFilter({ search, change }: FiltersProps) {
+  const keys = useQuery(keysQuery);
+  const known = (keys.data ?? []).map(({ uuid, name }) => ({ value: uuid, label: visibleName(name) }));
+  const isKnown = search.key === '' || known.some(({ value }) => value === search.key);
+  return (
+    <Select
+      label={t.key}
+      placeholder={t.anyKey}
+      clearable
+      data={isKnown ? known : [...known, { value: search.key, label: t.endedKey }]}
+      value={search.key === '' ? null : search.key}
+      onChange={(value) => change({ key: value ?? '' })}
+    />
+  );
+}
+
+/** A name, a signature or a digest; the id of a scan leads to its page. */
+function TextFilters({ search, change }: FiltersProps) {
+  const [, navigate] = useLocation();
+  const given = textFilters.find((name) => search[name] !== '') ?? null;
+  const [chosen, setChosen] = useState<TextFilter>(given ?? 'q');
+  const kind = given ?? chosen;
+  const value = search[kind];
   const [text, setText] = useState(value);
   const [sent, setSent] = useState(value);
   // The address says another one than was typed here, as after "back".
@@ -65,17 +100,40 @@ function NameFilter({ value, change }: { readonly value: string; readonly change
   useEffect(() => {
     if (text === sent) return;
     const timer = window.setTimeout(() => {
-      setSent(text);
-      change({ q: text }, { replace: true });
+      const trimmed = text.trim();
+      if (UUID.test(trimmed)) navigate(`/scans/${trimmed}`);
+      else if (SHA256.test(trimmed)) change({ ...noTexts, sha256: trimmed }, { replace: true });
+      else if (kind === 'sha256') change(noTexts, { replace: true });
+      else {
+        setSent(text);
+        change({ ...noTexts, [kind]: text }, { replace: true });
+      }
     }, PAUSE_MS);
     return () => window.clearTimeout(timer);
-  }, [text, sent, change]);
+  }, [text, sent, kind, change, navigate]);
   return (
-    <TextInput
-      label={t.name}
-      value={text}
-      maxLength={255}
-      onChange={({ currentTarget }) => setText(currentTarget.value)}
-    />
+    <>
+      <Select
+        label={t.searchBy}
+        allowDeselect={false}
+        data={textFilters.map((name) => ({ value: name, label: t.kinds[name] }))}
+        value={kind}
+        onChange={(next) => {
+          setChosen(textFilters.find((name) => name === next) ?? 'q');
+          change(noTexts);
+        }}
+      />
+      <TextInput
+        className="history-text"
+        label={t.search}
+        placeholder={t.searchHint}
+        leftSection={<SearchIcon size={16} aria-hidden="true" />}
+        value={text}
+        maxLength={255}
+        onChange={({ currentTarget }) => setText(currentTarget.value)}
+      />
+    </>
   );
 }
+
+const noTexts = { q: '', virus: '', sha256: '' } as const;

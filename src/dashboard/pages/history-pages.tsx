@@ -29,7 +29,7 @@ export function HistoryPages({ page: { page, totalPages, totalElements }, isSear
           size="compact-sm"
           disabled={page === 0}
           aria-label={t.previousPage}
-          onClick={() => change({ page: Math.min(page, totalPages), open: null })}
+          onClick={() => change({ page: Math.min(page, totalPages) })}
         >
           <PreviousIcon size={14} aria-hidden="true" />
           {t.previous}
@@ -40,7 +40,7 @@ export function HistoryPages({ page: { page, totalPages, totalElements }, isSear
           size="compact-sm"
           disabled={page + 1 >= totalPages}
           aria-label={t.nextPage}
-          onClick={() => change({ page: page + 2, open: null })}
+          onClick={() => change({ page: page + 2 })}
         >
           {t.next}
           <NextIcon size={14} aria-hidden="true" />

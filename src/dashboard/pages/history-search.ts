@@ -6,26 +6,44 @@ export const protocols = ['all', 'http', 'clamd', 'icap'] as const;
 export type ProtocolFilter = (typeof protocols)[number];
 export const sortable = ['filename', 'status', 'creationDate', 'scanDurationMillis'] as const;
 export type SortColumn = (typeof sortable)[number];
+/** What is looked for by a text; one at a time is what somebody types. */
+export const textFilters = ['q', 'virus', 'sha256'] as const;
+export type TextFilter = (typeof textFilters)[number];
 
 export interface HistorySearch {
   readonly page: number;
   readonly sort: { readonly column: SortColumn; readonly direction: 'asc' | 'desc' };
   readonly verdict: VerdictFilter;
   readonly protocol: ProtocolFilter;
+  /** A part of the name. */
   readonly q: string;
+  readonly virus: string;
+  readonly sha256: string;
+  /** The uuid of a key. */
+  readonly key: string;
   /** `YYYY-MM-DD`, or empty. */
   readonly from: string;
   readonly to: string;
-  /** The scan whose details are shown. */
-  readonly open: string | null;
 }
 
 /** What replaces parts of the search; a typed letter doesn't make an entry of the browser's own history. */
 export type ChangeSearch = (change: Partial<HistorySearch>, options?: { readonly replace?: boolean }) => void;
 
 export const PAGE_SIZE = 50;
-const PREFIX_CHARACTERS = 255;
+export const noFilters = {
+  verdict: 'all',
+  protocol: 'all',
+  q: '',
+  virus: '',
+  sha256: '',
+  key: '',
+  from: '',
+  to: '',
+} as const;
+const TEXT_CHARACTERS = 255;
 const DAY = /^(?!0000)\d{4}-\d\d-\d\d$/;
+export const SHA256 = /^[0-9a-f]{64}$/i;
+export const UUID = /^[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}$/i;
 
 const filterOf: Readonly<Record<VerdictFilter, Readonly<Record<string, string>>>> = {
   all: {},
@@ -40,6 +58,7 @@ const filterOf: Readonly<Record<VerdictFilter, Readonly<Record<string, string>>>
 export function readSearch(query: URLSearchParams): HistorySearch {
   const [column, direction] = (query.get('sort') ?? '').split(',');
   const page = Number(query.get('page') ?? 1);
+  const text = (name: string): string => (query.get(name) ?? '').slice(0, TEXT_CHARACTERS);
   return {
     page: Number.isInteger(page) && page >= 1 && page < 1e6 ? page : 1,
     sort: {
@@ -48,11 +67,17 @@ export function readSearch(query: URLSearchParams): HistorySearch {
     },
     verdict: verdicts.find((one) => one === query.get('verdict')) ?? 'all',
     protocol: protocols.find((one) => one === query.get('protocol')) ?? 'all',
-    q: (query.get('q') ?? '').slice(0, PREFIX_CHARACTERS),
+    q: text('q'),
+    virus: text('virus'),
+    sha256: matching(SHA256, text('sha256')),
+    key: matching(UUID, text('key')),
     from: dayOf(query.get('from')),
     to: dayOf(query.get('to')),
-    open: query.get('open'),
   };
+}
+
+function matching(pattern: RegExp, text: string): string {
+  return pattern.test(text) ? text : '';
 }
 
 function dayOf(text: string | null): string {
@@ -60,28 +85,29 @@ function dayOf(text: string | null): string {
 }
 
 /** What is as it is by itself is left out. */
-export function writeSearch({ page, sort, verdict, protocol, q, from, to, open }: HistorySearch): URLSearchParams {
+export function writeSearch({ page, sort, verdict, protocol, ...texts }: HistorySearch): URLSearchParams {
   const query = new URLSearchParams();
   if (page > 1) query.set('page', String(page));
   if (sort.column !== 'creationDate' || sort.direction !== 'desc')
     query.set('sort', `${sort.column},${sort.direction}`);
   if (verdict !== 'all') query.set('verdict', verdict);
   if (protocol !== 'all') query.set('protocol', protocol);
-  for (const [name, value] of Object.entries({ q, from, to })) if (value !== '') query.set(name, value);
-  if (open !== null) query.set('open', open);
+  for (const [name, value] of Object.entries(texts)) if (value !== '') query.set(name, value);
   return query;
 }
 
 /** The filters as the service knows them. */
-export function filtersOf({ verdict, protocol, q, from, to }: HistorySearch): URLSearchParams {
+export function filtersOf({ verdict, protocol, q, virus, sha256, key, from, to }: HistorySearch): URLSearchParams {
   const query = new URLSearchParams(filterOf[verdict]);
   if (protocol !== 'all') query.set('protocol', protocol);
-  // Control characters match no name, and are refused.
-  const prefix = q.replace(/\p{Cc}/gu, '');
-  for (const [name, value] of Object.entries({ q: prefix, startDate: from, endDate: to })) {
-    if (value !== '') query.set(name, value);
-  }
+  const parts = { q: typed(q), virusName: typed(virus), sha256, key, startDate: from, endDate: to };
+  for (const [name, value] of Object.entries(parts)) if (value !== '') query.set(name, value);
   return query;
+}
+
+/** Control characters match nothing, and are refused. */
+function typed(text: string): string {
+  return text.replace(/\p{Cc}/gu, '');
 }
 
 export function pageQueryOf(search: HistorySearch): string {
@@ -92,8 +118,13 @@ export function pageQueryOf(search: HistorySearch): string {
   return query.toString();
 }
 
-export function hasFilters({ verdict, protocol, q, from, to }: HistorySearch): boolean {
-  return verdict !== 'all' || protocol !== 'all' || [q, from, to].some((text) => text !== '');
+export function hasFilters(search: HistorySearch): boolean {
+  return filtersOf(search).size > 0;
+}
+
+/** By what the service doesn't count beforehand. */
+export function isCapped({ protocol, q, virus, sha256, key }: HistorySearch): boolean {
+  return protocol !== 'all' || [q, virus, sha256, key].some((text) => text !== '');
 }
 
 export function isImpossible({ from, to }: HistorySearch): boolean {

@@ -1,18 +1,18 @@
-// The rows of the history; each opens to all that is known of it. On a phone each row is a card.
-import { Fragment } from 'react';
+// The rows of the history; each leads to the page of its scan. On a phone each row is a card.
+import { Link } from 'wouter';
 import type { Scan } from '../api/shapes.ts';
 import { number } from '../parts/format.ts';
-import { AscendingIcon, DescendingIcon, NextIcon, OpenIcon } from '../parts/icons.ts';
+import { AscendingIcon, DescendingIcon, LinkIcon } from '../parts/icons.ts';
 import { noticeText } from '../parts/notice.ts';
-import { protocolText } from '../parts/protocol.ts';
+import { sourceText } from '../parts/protocol.ts';
 import { Time } from '../parts/time.tsx';
 import { Verdict } from '../parts/verdict.tsx';
 import { visibleName } from '../parts/visible-name.ts';
 import { texts } from '../texts.ts';
-import { HistoryDetail } from './history-detail.tsx';
 import { type ChangeSearch, type HistorySearch, type SortColumn, sortable } from './history-search.ts';
 
 const t = texts.history;
+const columns = ['filename', 'status', 'source', 'creationDate', 'scanDurationMillis'] as const;
 
 interface TableProps {
   readonly scans: readonly Scan[];
@@ -26,14 +26,20 @@ export function HistoryTable({ scans, search, change }: TableProps) {
       <caption className="unseen">{t.title}</caption>
       <thead>
         <tr>
-          {sortable.map((column) => (
-            <Head key={column} column={column} search={search} change={change} />
-          ))}
+          {columns.map((column) => {
+            const sorted = sortable.find((one) => one === column);
+            if (sorted !== undefined) return <Head key={column} column={sorted} search={search} change={change} />;
+            return (
+              <th key={column} scope="col">
+                {t.columns[column]}
+              </th>
+            );
+          })}
         </tr>
       </thead>
       <tbody>
         {scans.map((scan) => (
-          <Row key={scan.id} scan={scan} isOpen={search.open === scan.id} change={change} />
+          <Row key={scan.id} scan={scan} />
         ))}
       </tbody>
     </table>
@@ -67,57 +73,45 @@ function Head({ column, search, change }: HeadProps) {
   );
 }
 
-interface RowProps {
-  readonly scan: Scan;
-  readonly isOpen: boolean;
-  readonly change: ChangeSearch;
-}
-
-function Row({ scan, isOpen, change }: RowProps) {
+function Row({ scan }: { readonly scan: Scan }) {
   const name = scan.filename === '' ? t.noName : visibleName(scan.filename);
+  const source = scan.key === null ? sourceText(scan.protocol) : visibleName(scan.key.name);
   return (
-    <Fragment>
-      <tr data-open={isOpen}>
-        <td>
-          <button
-            type="button"
-            className="history-open"
-            aria-expanded={isOpen}
-            title={isOpen ? t.shut(name) : t.open(name)}
-            onClick={() => change({ open: isOpen ? null : scan.id }, { replace: true })}
-          >
-            {isOpen ? <OpenIcon size={16} aria-hidden="true" /> : <NextIcon size={16} aria-hidden="true" />}
-            <span className={isOpen ? 'name' : 'name history-name'}>{name}</span>
-          </button>
-        </td>
-        <td>
-          <span className="history-verdict">
-            <Verdict scan={scan} />
-            {scan.virusName !== null && (
-              <span className="small name history-virus" title={scan.virusName}>
-                {scan.virusName}
-              </span>
-            )}
-            {scan.protocol !== 'http' && <span className="dimmed small">{protocolText(scan.protocol)}</span>}
-            {scan.notices.length > 0 && (
-              <span className="dimmed small" title={scan.notices.map(noticeText).join(' ')}>
-                {scan.notices.join(', ')}
-              </span>
-            )}
-          </span>
-        </td>
-        <td className="history-time">
-          <Time at={scan.creationDate} />
-        </td>
-        <td className="history-time history-number">{t.duration(number(scan.scanDurationMillis))}</td>
-      </tr>
-      {isOpen && (
-        <tr className="history-detail">
-          <td colSpan={sortable.length}>
-            <HistoryDetail id={scan.id} />
-          </td>
-        </tr>
-      )}
-    </Fragment>
+    <tr>
+      <td>
+        <Link
+          href={`/scans/${scan.id}`}
+          className="history-open"
+          title={scan.url === null ? name : visibleName(scan.url)}
+        >
+          {scan.url !== null && <LinkIcon size={14} aria-label={t.fromUrl} role="img" />}
+          <span className="name history-cut">{name}</span>
+        </Link>
+      </td>
+      <td>
+        <span className="history-verdict">
+          <Verdict scan={scan} />
+          {scan.virusName !== null && (
+            <span className="small name history-cut" title={scan.virusName}>
+              {scan.virusName}
+            </span>
+          )}
+          {scan.notices.length > 0 && (
+            <span className="dimmed small" title={scan.notices.map(noticeText).join(' ')}>
+              {scan.notices.join(', ')}
+            </span>
+          )}
+        </span>
+      </td>
+      <td>
+        <span className="dimmed name history-cut history-source" title={source}>
+          {source}
+        </span>
+      </td>
+      <td className="history-time">
+        <Time at={scan.creationDate} />
+      </td>
+      <td className="history-time history-number">{t.duration(number(scan.scanDurationMillis))}</td>
+    </tr>
   );
 }

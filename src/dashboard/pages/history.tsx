@@ -15,7 +15,9 @@ import {
   type ChangeSearch,
   type HistorySearch,
   hasFilters,
+  isCapped,
   isImpossible,
+  noFilters,
   PAGE_SIZE,
   pageQueryOf,
   readSearch,
@@ -30,8 +32,7 @@ export function History() {
   const [query, setQuery] = useSearchParams();
   const search = readSearch(query);
   const change: ChangeSearch = (part, { replace = false } = {}) => {
-    const narrows = Object.keys(part).some((name) => name !== 'page' && name !== 'open');
-    setQuery(writeSearch({ ...search, ...(narrows ? { page: 1, open: null } : {}), ...part }), { replace });
+    setQuery(writeSearch({ ...search, page: 1, ...part }), { replace });
   };
   return (
     <>
@@ -68,7 +69,7 @@ function Found({ search, change }: FoundProps) {
   return (
     <div aria-busy={scans.isPlaceholderData} className={scans.isPlaceholderData ? 'history-old' : undefined}>
       <HistoryTable scans={scans.data.content} search={search} change={change} />
-      <HistoryPages page={scans.data} isSearch={search.q !== '' || search.protocol !== 'all'} change={change} />
+      <HistoryPages page={scans.data} isSearch={isCapped(search)} change={change} />
       <p className="dimmed small">
         {t.export}: {t.exportLimits}
       </p>
@@ -80,7 +81,7 @@ function Nothing({ search, change }: FoundProps) {
   if (!hasFilters(search)) return <Blank title={t.none} hint={t.noneHint} />;
   return (
     <Blank title={t.noneFound} hint={t.noneFoundHint}>
-      <Button variant="default" onClick={() => change({ verdict: 'all', protocol: 'all', q: '', from: '', to: '' })}>
+      <Button variant="default" onClick={() => change(noFilters)}>
         {t.reset}
       </Button>
     </Blank>

@@ -2,25 +2,24 @@
 import { number } from '../parts/format.ts';
 import { texts } from '../texts.ts';
 
+export const outcomes = ['clean', 'infected', 'noVerdict', 'refused', 'failed'] as const;
+export type Outcome = (typeof outcomes)[number];
+
 interface LegendProps {
-  readonly infected: number;
-  readonly clean: number;
+  readonly counts: readonly (readonly [Outcome, number])[];
   readonly isRow?: boolean;
 }
 
-export function Legend({ infected, clean, isRow = false }: LegendProps) {
+export function Legend({ counts, isRow = false }: LegendProps) {
   return (
     <ul className={isRow ? 'legend legend-row' : 'legend'}>
-      <li>
-        <span className="legend-dot legend-infected" />
-        {texts.overview.infected}
-        <span className="legend-count">{number(infected)}</span>
-      </li>
-      <li>
-        <span className="legend-dot legend-clean" />
-        {texts.overview.clean}
-        <span className="legend-count">{number(clean)}</span>
-      </li>
+      {counts.map(([outcome, count]) => (
+        <li key={outcome}>
+          <span className={`legend-dot legend-${outcome}`} />
+          {texts.overview.outcomes[outcome]}
+          <span className="legend-count">{number(count)}</span>
+        </li>
+      ))}
     </ul>
   );
 }

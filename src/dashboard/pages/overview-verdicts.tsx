@@ -7,6 +7,7 @@ import { useState } from 'react';
 import { donutQuery } from '../api/queries.ts';
 import { Blank } from '../parts/blank.tsx';
 import { number, utcDay } from '../parts/format.ts';
+import { CleanIcon } from '../parts/icons.ts';
 import { ProblemBox } from '../parts/problem.tsx';
 import { LinesSkeleton } from '../parts/skeletons.tsx';
 import { texts } from '../texts.ts';
@@ -21,7 +22,10 @@ export function Verdicts() {
   return (
     <>
       <div className="row row-apart">
-        <h2 className="panel-title">{t.verdicts}</h2>
+        <h2 className="panel-title">
+          <CleanIcon size={18} aria-hidden="true" />
+          {t.verdicts}
+        </h2>
         <Select
           aria-label={t.range}
           size="xs"
@@ -61,12 +65,17 @@ function Ring({ range }: { readonly range: Range }) {
           pieChartProps={{ accessibilityLayer: false }}
           pieProps={{ isAnimationActive: false, rootTabIndex: -1 }}
           data={[
-            { name: t.infected, value: infected, color: 'var(--verdict-infected)' },
-            { name: t.clean, value: clean, color: 'var(--verdict-clean)' },
+            { name: t.outcomes.infected, value: infected, color: 'var(--verdict-infected)' },
+            { name: t.outcomes.clean, value: clean, color: 'var(--verdict-clean)' },
           ]}
         />
       </div>
-      <Legend infected={infected} clean={clean} />
+      <Legend
+        counts={[
+          ['infected', infected],
+          ['clean', clean],
+        ]}
+      />
     </div>
   );
 }

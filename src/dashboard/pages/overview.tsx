@@ -3,9 +3,9 @@ import { Button } from '@mantine/core';
 import { useQuery } from '@tanstack/react-query';
 import { lazy, type ReactNode, Suspense } from 'react';
 import { Link } from 'wouter';
-import { monthlyQuery, scansQuery } from '../api/queries.ts';
+import { daysQuery, scansQuery } from '../api/queries.ts';
 import { Blank } from '../parts/blank.tsx';
-import { EngineIcon, HistoryIcon, OverviewIcon, ScanIcon } from '../parts/icons.ts';
+import { EngineIcon, HistoryIcon, QuotaIcon, ScanIcon } from '../parts/icons.ts';
 import { ProblemBox } from '../parts/problem.tsx';
 import { LinesSkeleton } from '../parts/skeletons.tsx';
 import { Time } from '../parts/time.tsx';
@@ -15,6 +15,7 @@ import { visibleName } from '../parts/visible-name.ts';
 import { texts } from '../texts.ts';
 import { EnginePanel } from './overview-engine.tsx';
 import { FirstSteps } from './overview-first-steps.tsx';
+import { QuotaPanel } from './overview-quota.tsx';
 import { Tiles } from './overview-tiles.tsx';
 import './overview.css';
 
@@ -23,13 +24,13 @@ const ICON = 18;
 
 const charts = () => import('./overview-charts.ts');
 const Verdicts = lazy(async () => ({ default: (await charts()).Verdicts }));
-const Months = lazy(async () => ({ default: (await charts()).Months }));
+const Use = lazy(async () => ({ default: (await charts()).Use }));
+const Hours = lazy(async () => ({ default: (await charts()).Hours }));
 
 export function Overview() {
-  const monthly = useQuery(monthlyQuery);
+  const days = useQuery(daysQuery);
   const latest = useQuery(scansQuery(`size=${LATEST}`));
-  const isNew =
-    monthly.data?.every(({ infected, clean }) => infected + clean === 0) && latest.data?.totalElements === 0;
+  const isNew = latest.data?.totalElements === 0 && days.data !== undefined;
   return (
     <>
       <PageTitle title={t.title}>
@@ -37,55 +38,76 @@ export function Overview() {
           {t.scanNow}
         </Button>
       </PageTitle>
-      <Tiles />
-      <div className="overview">{isNew ? <New /> : <Used />}</div>
+      {isNew ? <New /> : <Used />}
     </>
   );
 }
 
 function New() {
   return (
-    <>
+    <div className="overview">
       <section className="panel overview-wide">
         <h2 className="panel-title">{t.firstSteps}</h2>
         <FirstSteps />
       </section>
-      <Engine />
-    </>
+      <div className="stack">
+        <Quota />
+        <Engine />
+      </div>
+    </div>
   );
 }
 
 function Used() {
   return (
     <>
-      <section className="panel overview-narrow">
-        <Charts>
-          <Verdicts />
-        </Charts>
-      </section>
-      <section className="panel overview-wide">
-        <h2 className="panel-title">
-          <OverviewIcon size={ICON} aria-hidden="true" />
-          {t.months}
-        </h2>
-        <Charts>
-          <Months />
-        </Charts>
-      </section>
-      <section className="panel overview-wide">
-        <div className="row row-apart">
-          <h2 className="panel-title">
-            <HistoryIcon size={ICON} aria-hidden="true" />
-            {t.latest}
-          </h2>
-          <Button component={Link} href="/history" variant="subtle" size="compact-sm">
-            {t.latestAll}
-          </Button>
+      <Tiles />
+      <div className="overview">
+        <section className="panel overview-wide">
+          <Charts>
+            <Use />
+          </Charts>
+        </section>
+        <section className="panel">
+          <Charts>
+            <Verdicts />
+          </Charts>
+        </section>
+        <section className="panel overview-wide">
+          <div className="row row-apart">
+            <h2 className="panel-title">
+              <HistoryIcon size={ICON} aria-hidden="true" />
+              {t.latest}
+            </h2>
+            <Button component={Link} href="/history" variant="subtle" size="compact-sm">
+              {t.latestAll}
+            </Button>
+          </div>
+          <Latest />
+        </section>
+        <div className="stack">
+          <Quota>
+            <Charts>
+              <Hours />
+            </Charts>
+          </Quota>
+          <Engine />
         </div>
-        <Latest />
-      </section>
-      <Engine />
+      </div>
     </>
+  );
+}
+
+function Quota({ children }: { readonly children?: ReactNode }) {
+  return (
+    <section className="panel overview-quota">
+      <h2 className="panel-title">
+        <QuotaIcon size={ICON} aria-hidden="true" />
+        {t.quota}
+      </h2>
+      <QuotaPanel />
+      {children}
+    </section>
   );
 }
 
@@ -95,7 +117,7 @@ function Charts({ children }: { readonly children: ReactNode }) {
 
 function Engine() {
   return (
-    <section className="panel overview-narrow">
+    <section className="panel overview-engine">
       <h2 className="panel-title">
         <EngineIcon size={ICON} aria-hidden="true" />
         {t.engine}
@@ -105,7 +127,7 @@ function Engine() {
   );
 }
 
-const LATEST = 8;
+const LATEST = 12;
 
 function Latest() {
   const latest = useQuery(scansQuery(`size=${LATEST}`));
@@ -117,7 +139,7 @@ function Latest() {
       {latest.data.content.map((scan) => (
         <li key={scan.id}>
           <Verdict scan={scan} />
-          <Link href={`/history?open=${scan.id}`} className="name latest-name">
+          <Link href={`/scans/${scan.id}`} className="name latest-name">
             {scan.filename === '' ? texts.history.noName : visibleName(scan.filename)}
           </Link>
           <span className="dimmed small">

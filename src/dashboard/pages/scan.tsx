@@ -1,12 +1,12 @@
 // The scan page: files in, verdicts as they come. The files go on while other pages are shown.
-import { Button } from '@mantine/core';
+import { Button, TextInput } from '@mantine/core';
 import { Dropzone } from '@mantine/dropzone';
 import '@mantine/dropzone/styles.css';
 import { useQueryClient } from '@tanstack/react-query';
-import { useEffect, useRef, useState, useSyncExternalStore } from 'react';
+import { type FormEvent, useEffect, useRef, useState, useSyncExternalStore } from 'react';
 import { quotaQuery } from '../api/queries.ts';
 import { onSessionEnd } from '../api/session.ts';
-import { DropIcon } from '../parts/icons.ts';
+import { DropIcon, LinkIcon } from '../parts/icons.ts';
 import { PageTitle } from '../parts/title.tsx';
 import { eicarFile } from '../scan/eicar.ts';
 import { Files } from '../scan/files.tsx';
@@ -55,6 +55,7 @@ export function ScanPage() {
               </div>
               <p className="dimmed small">{t.eicarHint}</p>
             </Dropzone>
+            <UrlForm />
           </section>
           {items.length > 0 && <Files items={items} queue={queue} />}
         </div>
@@ -67,6 +68,36 @@ export function ScanPage() {
         {news}
       </p>
     </>
+  );
+}
+
+/** What the service thinks of the URL it says itself; here only what can't be one is said. */
+function UrlForm() {
+  const [url, setUrl] = useState('');
+  const [isTried, setTried] = useState(false);
+  const isWrong = !/^https?:\/\/./i.test(url.trim());
+  function submit(event: FormEvent): void {
+    event.preventDefault();
+    setTried(isWrong);
+    if (isWrong) return;
+    queue.addUrl(url.trim());
+    setUrl('');
+  }
+  return (
+    <form className="scan-url" onSubmit={submit} noValidate>
+      <TextInput
+        label={t.url}
+        type="url"
+        placeholder="https://"
+        leftSection={<LinkIcon size={16} aria-hidden="true" />}
+        value={url}
+        onChange={({ currentTarget }) => setUrl(currentTarget.value)}
+        error={isTried && isWrong && t.urlWrong}
+      />
+      <Button type="submit" variant="default">
+        {t.scanUrl}
+      </Button>
+    </form>
   );
 }
 
@@ -88,10 +119,10 @@ function useNews(): string {
   return news;
 }
 
-function newsOf({ file, state }: Item): string {
+function newsOf({ name, state }: Item): string {
   if (state.kind === 'done') {
     const { virusName } = state.result;
-    return virusName === null ? t.announce.clean(file.name) : t.announce.infected(file.name, virusName);
+    return virusName === null ? t.announce.clean(name) : t.announce.infected(name, virusName);
   }
-  return state.kind === 'paused' ? '' : t.announce.failed(file.name, sentenceOf(state));
+  return state.kind === 'paused' ? '' : t.announce.failed(name, sentenceOf(state));
 }

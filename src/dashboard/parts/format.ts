@@ -6,7 +6,9 @@ const days = new Intl.DateTimeFormat(undefined, { dateStyle: 'medium' });
 const clocks = new Intl.DateTimeFormat(undefined, { timeStyle: 'short' });
 /** A month of the service is one of UTC, wherever the viewer is. */
 const months = new Intl.DateTimeFormat(undefined, { month: 'short', year: '2-digit', timeZone: 'UTC' });
-const monthNames = new Intl.DateTimeFormat(undefined, { month: 'short', timeZone: 'UTC' });
+/** So is a day. */
+const dayNames = new Intl.DateTimeFormat(undefined, { dateStyle: 'medium', timeZone: 'UTC' });
+const shortDays = new Intl.DateTimeFormat(undefined, { day: 'numeric', month: 'short', timeZone: 'UTC' });
 
 const DAY_MS = 86_400_000;
 
@@ -35,8 +37,13 @@ export function month(text: string): string {
   return months.format(new Date(`${text}-01T00:00:00Z`));
 }
 
-export function monthName(text: string): string {
-  return monthNames.format(new Date(`${text}-01T00:00:00Z`));
+/** `YYYY-MM-DD` */
+export function dayName(text: string): string {
+  return dayNames.format(new Date(`${text}T00:00:00Z`));
+}
+
+export function shortDay(text: string): string {
+  return shortDays.format(new Date(`${text}T00:00:00Z`));
 }
 
 export function size(bytes: number): string {

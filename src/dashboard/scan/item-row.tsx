@@ -12,14 +12,14 @@ import { type Failed, type Item, type ItemState, isOver, type Queue } from './qu
 const t = texts.scan;
 
 export function ItemRow({ item, queue }: { readonly item: Item; readonly queue: Queue }) {
-  const { file, state, id } = item;
+  const { name, content, state, id } = item;
   return (
     <li className="scan-item">
       <div className="scan-item-head">
-        <span className="name scan-item-name" title={visibleName(file.name)}>
-          {visibleName(file.name)}
+        <span className="name scan-item-name" title={visibleName(name)}>
+          {visibleName(name)}
         </span>
-        <span className="dimmed small">{size(file.size)}</span>
+        <span className="dimmed small">{content.kind === 'file' ? size(content.file.size) : t.ofUrl}</span>
         <Outcome state={state} />
       </div>
       <Progressing state={state} />
@@ -41,7 +41,7 @@ export function ItemRow({ item, queue }: { readonly item: Item; readonly queue: 
             variant="subtle"
             color="gray"
             onClick={() => queue.remove(id)}
-            aria-label={t.actionOf(isOver(item) ? t.remove : t.cancel, file.name)}
+            aria-label={t.actionOf(isOver(item) ? t.remove : t.cancel, name)}
           >
             {isOver(item) ? t.remove : t.cancel}
           </Button>
@@ -78,7 +78,7 @@ function Sentence({ state }: { readonly state: ItemState }) {
     <span className="small name">
       {virusName !== null && <strong className="scan-virus">{t.infected(virusName)} </strong>}
       {noticesOf(notice)}
-      <Anchor component={Link} href={`/history?open=${scanId}`} inherit>
+      <Anchor component={Link} href={`/scans/${scanId}`} inherit>
         {t.details}
       </Anchor>
     </span>

@@ -1,7 +1,7 @@
-// Files that are to be scanned, a few at a time. When the service says to wait, the queue waits and goes on by itself. It lives as long as the page does.
+// Files and URLs that are to be scanned, a few at a time. When the service says to wait, the queue waits and goes on by itself. It lives as long as the page does.
 import { Problem, SessionEnded } from '../api/problem.ts';
 import type { Quota } from '../api/shapes.ts';
-import { type Scanned, uploadFile } from '../api/upload.ts';
+import { type Content, type Scanned, scanContent } from '../api/upload.ts';
 
 export type ItemState =
   | { readonly kind: 'waiting' }
@@ -21,7 +21,9 @@ export type Failed =
 
 export interface Item {
   readonly id: number;
-  readonly file: File;
+  readonly content: Content;
+  /** The URL, where it is one. */
+  readonly name: string;
   readonly state: ItemState;
 }
 
@@ -47,6 +49,7 @@ export interface Queue {
   items(): readonly Item[];
   subscribe(listener: () => void): () => void;
   add(files: readonly File[]): void;
+  addUrl(url: string): void;
   /** Ends it; what has ended already leaves the list. */
   remove(id: number): void;
   again(id: number): void;
@@ -94,19 +97,19 @@ function createQueue(): Queue {
     pump();
   }
 
-  async function run({ id, file }: Item): Promise<void> {
+  async function run({ id, content }: Item): Promise<void> {
     const abort = new AbortController();
     running.set(id, abort);
-    list.setState(id, { kind: 'uploading', percent: 0 });
+    list.setState(id, content.kind === 'url' ? { kind: 'scanning' } : { kind: 'uploading', percent: 0 });
     try {
-      const result = await uploadFile(file, {
+      const result = await scanContent(content, {
         signal: abort.signal,
         onProgress: (sent, total) => list.setState(id, stateAt(sent, total)),
         onQuota: list.tellQuota,
       });
       list.setState(id, { kind: 'done', result });
     } catch (error) {
-      if (!abort.signal.aborted) list.setState(id, await stateAfter(error, file, () => tries.waitMs(id)));
+      if (!abort.signal.aborted) list.setState(id, await stateAfter(error, content, () => tries.waitMs(id)));
     } finally {
       running.delete(id);
       pump();
@@ -117,7 +120,11 @@ function createQueue(): Queue {
     items: list.items,
     subscribe: list.subscribe,
     add(files) {
-      list.add(files);
+      list.add(files.map((file) => ({ kind: 'file', file })));
+      pump();
+    },
+    addUrl(url) {
+      list.add([{ kind: 'url', url }]);
       pump();
     },
     remove(id) {
@@ -178,10 +185,11 @@ function createList() {
       put(item);
       if (isOver(item) && state.kind !== 'cancelled') events?.onEnd(item);
     },
-    add(files: readonly File[]): void {
-      const added = files.map((file): Item => {
+    add(contents: readonly Content[]): void {
+      const added = contents.map((content): Item => {
         nextId += 1;
-        return { id: nextId, file, state: firstState(file) };
+        const name = content.kind === 'file' ? content.file.name : content.url;
+        return { id: nextId, content, name, state: firstState(content) };
       });
       change([...items, ...added]);
       for (const item of added) if (isOver(item)) events?.onEnd(item);
@@ -225,7 +233,7 @@ function stateAt(sent: number, total: number): ItemState {
 }
 
 /** `nextWaitMs`: counts a failure that may pass. */
-async function stateAfter(error: unknown, file: File, nextWaitMs: () => number | null): Promise<ItemState> {
+async function stateAfter(error: unknown, content: Content, nextWaitMs: () => number | null): Promise<ItemState> {
   // Signed in again, it goes on.
   if (error instanceof SessionEnded) return { kind: 'waiting' };
   if (!(error instanceof Problem)) throw error;
@@ -237,7 +245,7 @@ async function stateAfter(error: unknown, file: File, nextWaitMs: () => number |
   if (status !== 0 && status < 500 && status !== 429) {
     return { kind: 'failed', why: { kind: 'refused', reason: reasonIn(message) } };
   }
-  if (status === 0 && !(await isReadable(file))) return { kind: 'failed', why: { kind: 'unreadable' } };
+  if (status === 0 && !(await isReadable(content))) return { kind: 'failed', why: { kind: 'unreadable' } };
   const waitMs = nextWaitMs();
   if (waitMs === null) return { kind: 'failed', why: { kind: 'gaveUp' } };
   const untilMs = Date.now() + (retryAfterSeconds === null ? waitMs : retryAfterSeconds * 1000);
@@ -245,8 +253,8 @@ async function stateAfter(error: unknown, file: File, nextWaitMs: () => number |
 }
 
 /** A file that can't be scanned has failed from the beginning. */
-function firstState(file: File): ItemState {
-  const why = refusalOf(file);
+function firstState(content: Content): ItemState {
+  const why = content.kind === 'file' ? refusalOf(content.file) : null;
   return why === null ? { kind: 'waiting' } : { kind: 'failed', why: { kind: why } };
 }
 
@@ -262,9 +270,10 @@ function reasonIn(message: string): string {
 }
 
 /** A file that was changed since it was chosen fails as a server does that is away. */
-async function isReadable(file: File): Promise<boolean> {
+async function isReadable(content: Content): Promise<boolean> {
+  if (content.kind === 'url') return true;
   try {
-    await file.slice(0, 1).arrayBuffer();
+    await content.file.slice(0, 1).arrayBuffer();
     return true;
   } catch {
     return false;

@@ -7,6 +7,7 @@ import { History } from '../pages/history.tsx';
 import { Keys } from '../pages/keys.tsx';
 import { Overview } from '../pages/overview.tsx';
 import { ScanPage } from '../pages/scan.tsx';
+import { ScanDetailPage } from '../pages/scan-detail.tsx';
 
 // Few need them: they are a script of their own.
 const Admin = lazy(async () => ({ default: (await import('../admin/admin.tsx')).Admin }));
@@ -18,6 +19,7 @@ export function SignedInPages() {
     <Switch>
       <Route path="/" component={Overview} />
       <Route path="/scan" component={ScanPage} />
+      <Route path="/scans/:id" component={ScanDetailPage} />
       <Route path="/history" component={History} />
       <Route path="/keys" component={Keys} />
       <Route path="/billing" component={BillingPage} />

@@ -49,11 +49,18 @@ type UrlFields = SaidOptions & { readonly url?: string | undefined };
 /** As it should be sent. What it lacks has an answer of its own. */
 export const UrlToScan = UrlBody.required({ url: true }).meta({ id: 'UrlToScan' });
 
-/** `formsOnly`: no other body is taken. Throws a Failure, and MalformedMultipart. */
-export function openReader(exchange: Exchange, target: FormTarget, formsOnly: boolean): BodyReader {
+/** What a route takes: files in forms alone, URLs as JSON alone, or both in any form. */
+export type Taken = 'files' | 'urls' | 'all';
+
+/** Throws a Failure, and MalformedMultipart. */
+export function openReader(exchange: Exchange, target: FormTarget, takes: Taken): BodyReader {
   const { headers } = exchange;
   assertNotEncoded(headers);
-  const query = exchange.query === '' || formsOnly ? NO_QUERY : readQuery(exchange, ScanQuery);
+  const query = exchange.query === '' || takes !== 'all' ? NO_QUERY : readQuery(exchange, ScanQuery);
+  if (takes === 'urls') {
+    if (mediaTypeOf(headers) !== 'application/json') throw new Failure('unsupportedMediaType');
+    return new UrlReader(readObject, new RequestOptions());
+  }
   const boundary = readBoundary(headers.get('content-type'));
   // Libraries for large uploads send a file in pieces, each as a request of its own with its place in the file (RFC 9110 section 14.4).
   if (headers.has('content-range')) {
@@ -65,12 +72,16 @@ export function openReader(exchange: Exchange, target: FormTarget, formsOnly: bo
     if (query.filename !== undefined) throw new Failure('badRequest', 'filename: a form has it in its part');
     return new MultipartReader(boundary, target, options);
   }
-  const type = headers.get('content-type')?.split(';')[0]?.trim().toLowerCase() ?? '';
-  if (formsOnly || !MEDIA_TYPE.test(type)) throw new Failure('unsupportedMediaType');
+  const type = mediaTypeOf(headers);
+  if (takes === 'files' || !MEDIA_TYPE.test(type)) throw new Failure('unsupportedMediaType');
   const read = TEXTS.get(type);
   if (read === undefined) return new RawReader(nameOf(headers.get('x-filename'), query.filename), target, options);
   if (query.filename !== undefined) throw new Failure('badRequest', 'filename: a URL has its own');
   return new UrlReader(read, options);
+}
+
+function mediaTypeOf(headers: Exchange['headers']): string {
+  return headers.get('content-type')?.split(';')[0]?.trim().toLowerCase() ?? '';
 }
 
 function saidBeside(metadataHeader: string | undefined, query: ScanQuery): RequestOptions {

@@ -6,13 +6,12 @@ import { CoarseTimer, type TimerOwner } from '../../waiting/coarse-timer.js';
 import type { Content } from '../content.js';
 import { Scan, type ScanParts } from '../scan.js';
 import { replyTo } from './answers.js';
-import { asFailure, type BodyReader, openReader } from './body-reader.js';
+import { asFailure, type BodyReader, openReader, type Taken } from './body-reader.js';
 import type { FormTarget } from './multipart-reader.js';
 
 /** What a route says of its bodies. */
 export interface FormSettings {
-  /** Otherwise the body must be a form with a file. */
-  readonly takesUrls: boolean;
+  readonly takes: Taken;
   /** For the client: the time in which it waits for memory doesn't count. */
   readonly timeoutMs: number;
   readonly limitBytes: number;
@@ -60,7 +59,7 @@ export class HttpScan extends Scan implements FormTarget, TimerOwner {
 
   #openReader(): BodyReader {
     try {
-      return openReader(this.#exchange, this, !this.#settings.takesUrls);
+      return openReader(this.#exchange, this, this.#settings.takes);
     } catch (error) {
       throw asFailure(error);
     }
@@ -126,7 +125,7 @@ export class HttpScan extends Scan implements FormTarget, TimerOwner {
 
   #takeUrl(url: string): void {
     this.isWhole = true;
-    if (!this.#settings.takesUrls) throw new Failure('urlRejected', 'this route scans uploads only');
+    if (this.#settings.takes === 'files') throw new Failure('urlRejected', 'this route scans uploads only');
     this.fetchUrl(url);
   }
 

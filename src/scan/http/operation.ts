@@ -1,4 +1,4 @@
-// What the OpenAPI document says of the two scan routes.
+// What the OpenAPI document says of the scan routes.
 import { z } from 'zod';
 import { ScanView } from '../../history/scan-view.js';
 import { callerErrors } from '../../http/caller.js';
@@ -76,16 +76,12 @@ const DESCRIPTION =
   'Takes one unit of the hourly quota, which comes back when the service fails or the request never arrives whole ' +
   `(for that ${UNFINISHED_REFUNDS_PER_HOUR} in an hour at most).`;
 
-/** Rows that both routes have. */
-const uploadErrors = [
+/** Rows that all routes have. */
+const commonErrors = [
   'fileTooLarge',
   'fileEmpty',
   'filenameMissing',
   'nothingToScan',
-  'fileAndUrl',
-  'severalFiles',
-  'malformedMultipart',
-  'urlRejected',
   'badFraming',
   'uploadTooSlow',
   'unsupportedMediaType',
@@ -95,6 +91,9 @@ const uploadErrors = [
   'internal',
   'unavailable',
 ] as const;
+
+/** Rows that both routes for uploads have. */
+const uploadErrors = [...commonErrors, 'severalFiles', 'malformedMultipart'] as const;
 
 const verdict = {
   ...jsonAnswer('The verdict about all of the content.', ScanResult),
@@ -158,6 +157,8 @@ export const scanOperation: Operation = {
     'scopeMissing',
     ...uploadErrors,
     'acceptedTooLarge',
+    'fileAndUrl',
+    'urlRejected',
     'bodyTooLarge',
     'downloadFailed',
   ],
@@ -172,6 +173,18 @@ export const signedInOperation: Operation = {
   who: 'user',
   requestBody: { required: true, content: form(fileForm) },
   responses: { 200: verdict },
-  errors: [...callerErrors, ...uploadErrors.filter((code) => code !== 'fileAndUrl' && code !== 'urlRejected')],
+  errors: [...callerErrors, ...uploadErrors],
+  errorHeaders,
+};
+
+export const signedInUrlOperation: Operation = {
+  id: 'scanUrlAsUser',
+  summary: 'Scan what is behind a URL as the signed-in user',
+  description: `${DESCRIPTION} The URL is fetched as on the public route.`,
+  tag: 'scans',
+  who: 'user',
+  requestBody: { required: true, content: { 'application/json': { schema: documented(UrlToScan, 'input') } } },
+  responses: { 200: verdict },
+  errors: [...callerErrors, ...commonErrors, 'urlRejected', 'badRequest', 'bodyTooLarge', 'downloadFailed'],
   errorHeaders,
 };

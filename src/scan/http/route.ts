@@ -1,9 +1,10 @@
-// POST /api/v1/scans and POST /web/scans: credentials in, a scan on its way out, which answers by itself.
+// POST /api/v1/scans, POST /web/scans and POST /web/url-scans: credentials in, a scan on its way out, which answers by itself.
 import { type Access, type AccessControl, liveKey } from '../../admission/access.js';
 import type { Lookups } from '../../admission/lookups.js';
 import { Failure } from '../../errors.js';
 import type { CallerRoute } from '../../http/caller.js';
 import type { Exchange, Reply } from '../../http/exchange.js';
+import type { Operation } from '../../http/openapi.js';
 import type { Route } from '../../http/router.js';
 import { CONTENT_LIMIT_BYTES } from '../../limits.js';
 import type { ScanParts } from '../scan.js';
@@ -12,7 +13,7 @@ import { exhaustedReply } from './answers.js';
 import { type FormSettings, HttpScan } from './http-scan.js';
 import type { KeptAnswers } from './kept-answers.js';
 import { FirstScan, idempotencyKeyOf, Keeper, RepeatedScan } from './once.js';
-import { scanOperation, signedInOperation } from './operation.js';
+import { scanOperation, signedInOperation, signedInUrlOperation } from './operation.js';
 
 export interface ScanRouteParts {
   readonly scans: ScanParts;
@@ -34,14 +35,18 @@ export interface Once {
 export interface ScanRoutes {
   /** The public route. */
   readonly withKey: Route;
-  /** The dashboard's: uploads only, the same quota. */
-  readonly signedIn: CallerRoute;
+  /** The dashboard's: one for uploads, one for URLs, the same quota. */
+  readonly signedIn: readonly CallerRoute[];
 }
 
 export function createScanRoutes(parts: ScanRouteParts): ScanRoutes {
   const { scans, access, once, later, uploadTimeoutMs, onSurprise } = parts;
-  const withUrls = { takesUrls: true, timeoutMs: uploadTimeoutMs, limitBytes: CONTENT_LIMIT_BYTES, onSurprise };
-  const uploadsOnly = { ...withUrls, takesUrls: false };
+  const withUrls: FormSettings = {
+    takes: 'all',
+    timeoutMs: uploadTimeoutMs,
+    limitBytes: CONTENT_LIMIT_BYTES,
+    onSurprise,
+  };
 
   async function scanOnce(exchange: Exchange, { kept, findKey }: Once): Promise<Reply | null> {
     const header = exchange.headers.get('x-api-key');
@@ -71,6 +76,17 @@ export function createScanRoutes(parts: ScanRouteParts): ScanRoutes {
   const acceptingScan = (exchange: Exchange, accepting: AcceptingParts, keeper: Keeper | null): AcceptingScan =>
     new AcceptingScan(scans, exchange, settingsOf(accepting), { ...accepting, keeper });
 
+  function asUser(path: string, takes: FormSettings['takes'], operation: Operation): CallerRoute {
+    const settings = { ...withUrls, takes };
+    return {
+      method: 'POST',
+      path,
+      operation,
+      handle: async (caller, exchange) =>
+        admit(exchange, new HttpScan(scans, exchange, settings), await access.asUser(caller)),
+    };
+  }
+
   return {
     withKey: {
       method: 'POST',
@@ -88,13 +104,10 @@ export function createScanRoutes(parts: ScanRouteParts): ScanRoutes {
         return asked instanceof Promise ? admitLater(exchange, scan, asked) : admit(exchange, scan, asked);
       },
     },
-    signedIn: {
-      method: 'POST',
-      path: '/web/scans',
-      operation: signedInOperation,
-      handle: async (caller, exchange) =>
-        admit(exchange, new HttpScan(scans, exchange, uploadsOnly), await access.asUser(caller)),
-    },
+    signedIn: [
+      asUser('/web/scans', 'files', signedInOperation),
+      asUser('/web/url-scans', 'urls', signedInUrlOperation),
+    ],
   };
 }
 

@@ -1,0 +1,62 @@
+// Units of each of the last 24 hours, and scans that were refused since there were none left.
+import { BarChart } from '@mantine/charts';
+import '@mantine/charts/styles.css';
+import { useQuery } from '@tanstack/react-query';
+import { hoursQuery } from '../api/queries.ts';
+import { clock, instantOf, number } from '../parts/format.ts';
+import { ProblemBox } from '../parts/problem.tsx';
+import { LinesSkeleton } from '../parts/skeletons.tsx';
+import { texts } from '../texts.ts';
+
+const t = texts.overview;
+
+export function Hours() {
+  const hours = useQuery(hoursQuery);
+  if (hours.isPending) return <LinesSkeleton lines={3} height={28} />;
+  if (hours.isError) return <ProblemBox error={hours.error} onRetry={() => void hours.refetch()} />;
+  const bars = hours.data.map(({ hour, used, refused }) => ({ name: clock(instantOf(hour)), used, refused }));
+  const refused = bars.reduce((all, bar) => all + bar.refused, 0);
+  return (
+    <>
+      <div aria-hidden="true">
+        <BarChart
+          h={110}
+          data={bars}
+          dataKey="name"
+          type="stacked"
+          withLegend={false}
+          gridAxis="none"
+          barChartProps={{ accessibilityLayer: false }}
+          xAxisProps={{ interval: 'equidistantPreserveStart' }}
+          withYAxis={false}
+          barProps={{ isAnimationActive: false }}
+          valueFormatter={number}
+          series={[
+            { name: 'used', label: t.used, color: 'var(--mantine-primary-color-filled)' },
+            { name: 'refused', label: t.refused, color: 'var(--verdict-infected)' },
+          ]}
+        />
+      </div>
+      <p className="dimmed small overview-note">{t.lastDay(number(refused))}</p>
+      <table className="unseen">
+        <caption>{t.hours}</caption>
+        <thead>
+          <tr>
+            <th scope="col">{t.hour}</th>
+            <th scope="col">{t.used}</th>
+            <th scope="col">{t.refused}</th>
+          </tr>
+        </thead>
+        <tbody>
+          {hours.data.map((one) => (
+            <tr key={one.hour}>
+              <th scope="row">{clock(instantOf(one.hour))}</th>
+              <td>{number(one.used)}</td>
+              <td>{number(one.refused)}</td>
+            </tr>
+          ))}
+        </tbody>
+      </table>
+    </>
+  );
+}

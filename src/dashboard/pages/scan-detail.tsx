@@ -1,0 +1,168 @@
+// One scan at an address of its own: the verdict and what has looked, where it came from, and the content.
+import { Button } from '@mantine/core';
+import { useQuery } from '@tanstack/react-query';
+import type { ReactNode } from 'react';
+import { Link, useParams } from 'wouter';
+import { Problem } from '../api/problem.ts';
+import { scanQuery } from '../api/queries.ts';
+import type { ScanDetail } from '../api/shapes.ts';
+import { Blank } from '../parts/blank.tsx';
+import { CopyButton } from '../parts/copy-button.tsx';
+import { number, size } from '../parts/format.ts';
+import { BackIcon, FileIcon, KeyIcon, LinkIcon, ScanIcon } from '../parts/icons.ts';
+import { noticeText } from '../parts/notice.ts';
+import { ProblemBox } from '../parts/problem.tsx';
+import { sourceText } from '../parts/protocol.ts';
+import { PageSkeleton } from '../parts/skeletons.tsx';
+import { Time } from '../parts/time.tsx';
+import { PageTitle } from '../parts/title.tsx';
+import { Verdict } from '../parts/verdict.tsx';
+import { visibleName } from '../parts/visible-name.ts';
+import { texts } from '../texts.ts';
+import './scan-detail.css';
+
+const t = texts.detail;
+const ICON = 16;
+const GONE = 404;
+
+export function ScanDetailPage() {
+  const { id = '' } = useParams<{ readonly id: string }>();
+  const scan = useQuery(scanQuery(id));
+  return (
+    <>
+      <Link href="/history" className="detail-back">
+        <BackIcon size={ICON} aria-hidden="true" />
+        {texts.nav.history}
+      </Link>
+      {scan.isPending && <PageSkeleton />}
+      {scan.isError && <Missing error={scan.error} retry={() => void scan.refetch()} />}
+      {scan.data !== undefined && <Found scan={scan.data} />}
+    </>
+  );
+}
+
+function Missing({ error, retry }: { readonly error: unknown; readonly retry: () => void }) {
+  if (!(error instanceof Problem && error.status === GONE)) return <ProblemBox error={error} onRetry={retry} />;
+  return (
+    <>
+      <PageTitle title={t.gone} />
+      <section className="panel">
+        <Blank title={t.gone} hint={t.goneHint}>
+          <Button component={Link} href="/history" variant="default">
+            {t.toHistory}
+          </Button>
+        </Blank>
+      </section>
+    </>
+  );
+}
+
+function Found({ scan }: { readonly scan: ScanDetail }) {
+  const name = scan.filename === '' ? texts.history.noName : visibleName(scan.filename);
+  return (
+    <>
+      <PageTitle title={name}>
+        <CopyButton text={window.location.href} label={t.copyAddress} />
+        {scan.sha256 !== null && (
+          <Button component={Link} href={`/history?sha256=${scan.sha256}`} variant="default" size="compact-sm">
+            {t.sameContent}
+          </Button>
+        )}
+      </PageTitle>
+      <div className="detail">
+        <Panel title={t.verdict} icon={<ScanIcon size={ICON} aria-hidden="true" />} facts={verdictFacts(scan)} />
+        <Panel title={t.source} icon={<KeyIcon size={ICON} aria-hidden="true" />} facts={sourceFacts(scan)} />
+        <Panel title={t.content} icon={<FileIcon size={ICON} aria-hidden="true" />} facts={contentFacts(scan)} />
+      </div>
+    </>
+  );
+}
+
+type Facts = readonly (readonly [label: string, value: ReactNode])[];
+
+function verdictFacts(scan: ScanDetail): Facts {
+  const { virusName, error, notices, status, engine, signatures, scanDurationMillis } = scan;
+  return [
+    [t.verdict, <Verdict key="verdict" scan={{ status, infected: scan.infected === true }} />],
+    [
+      t.virus,
+      virusName === null ? null : (
+        <Link key="virus" className="detail-link" href={`/history?virus=${encodeURIComponent(virusName)}`}>
+          {virusName}
+        </Link>
+      ),
+    ],
+    [t.error, error],
+    [t.notices, notices.length === 0 ? null : notices.map(noticeText).join(' ')],
+    [t.status, status],
+    [t.engine, engine ?? t.notLooked],
+    [t.signatures, signatures],
+    [t.duration, texts.history.duration(number(scanDurationMillis))],
+  ];
+}
+
+function sourceFacts({ key, protocol, url, metadata, creationDate, lastUpdate, id, env }: ScanDetail): Facts {
+  return [
+    [
+      t.askedBy,
+      key === null ? (
+        sourceText(protocol)
+      ) : (
+        <Link key="key" className="detail-link" href={`/history?key=${key.uuid}`}>
+          {visibleName(key.name)}
+        </Link>
+      ),
+    ],
+    [
+      t.url,
+      url === null ? null : (
+        <span key="url">
+          <LinkIcon size={ICON} aria-hidden="true" /> {visibleName(url)}
+        </span>
+      ),
+    ],
+    [t.metadata, metadata === null ? null : visibleName(metadata)],
+    [t.started, <Time key="started" at={creationDate} />],
+    [t.decided, <Time key="decided" at={lastUpdate} />],
+    [t.id, <Code key="id" text={id} />],
+    [t.env, env],
+  ];
+}
+
+function contentFacts({ filename, sizeInBytes, sha256 }: ScanDetail): Facts {
+  return [
+    [t.name, filename === '' ? texts.history.noName : visibleName(filename)],
+    [t.size, sizeInBytes === null ? t.notWhole : `${size(sizeInBytes)} (${number(sizeInBytes)} B)`],
+    [t.sha256, sha256 === null ? null : <Code key="sha256" text={sha256} />],
+  ];
+}
+
+function Panel({ title, icon, facts }: { readonly title: string; readonly icon: ReactNode; readonly facts: Facts }) {
+  return (
+    <section className="panel" aria-label={title}>
+      <h2 className="panel-title">
+        {icon}
+        {title}
+      </h2>
+      <dl className="facts">
+        {facts
+          .filter(([, value]) => value !== null)
+          .map(([label, value]) => (
+            <div key={label} className="detail-fact">
+              <dt>{label}</dt>
+              <dd className="name">{value}</dd>
+            </div>
+          ))}
+      </dl>
+    </section>
+  );
+}
+
+function Code({ text }: { readonly text: string }) {
+  return (
+    <span className="row detail-code">
+      <span className="code">{text}</span>
+      <CopyButton text={text} />
+    </span>
+  );
+}
