@@ -96,29 +96,31 @@ function Bars({ bars, shown, head, caption, none }: BarsProps) {
         counts={sums.filter(([outcome, sum]) => sum > 0 || outcome === 'clean' || outcome === 'infected')}
         isRow
       />
-      <table className="unseen">
-        <caption>{caption}</caption>
-        <thead>
-          <tr>
-            <th scope="col">{head}</th>
-            {shown.map((outcome) => (
-              <th key={outcome} scope="col">
-                {t.outcomes[outcome]}
-              </th>
-            ))}
-          </tr>
-        </thead>
-        <tbody>
-          {bars.map((bar) => (
-            <tr key={bar.name}>
-              <th scope="row">{bar.name}</th>
+      <div className="unseen">
+        <table>
+          <caption>{caption}</caption>
+          <thead>
+            <tr>
+              <th scope="col">{head}</th>
               {shown.map((outcome) => (
-                <td key={outcome}>{number(bar[outcome] ?? 0)}</td>
+                <th key={outcome} scope="col">
+                  {t.outcomes[outcome]}
+                </th>
               ))}
             </tr>
-          ))}
-        </tbody>
-      </table>
+          </thead>
+          <tbody>
+            {bars.map((bar) => (
+              <tr key={bar.name}>
+                <th scope="row">{bar.name}</th>
+                {shown.map((outcome) => (
+                  <td key={outcome}>{number(bar[outcome] ?? 0)}</td>
+                ))}
+              </tr>
+            ))}
+          </tbody>
+        </table>
+      </div>
     </>
   );
 }

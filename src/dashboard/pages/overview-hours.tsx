@@ -38,25 +38,27 @@ export function Hours() {
         />
       </div>
       <p className="dimmed small overview-note">{t.lastDay(number(refused))}</p>
-      <table className="unseen">
-        <caption>{t.hours}</caption>
-        <thead>
-          <tr>
-            <th scope="col">{t.hour}</th>
-            <th scope="col">{t.used}</th>
-            <th scope="col">{t.refused}</th>
-          </tr>
-        </thead>
-        <tbody>
-          {hours.data.map((one) => (
-            <tr key={one.hour}>
-              <th scope="row">{clock(instantOf(one.hour))}</th>
-              <td>{number(one.used)}</td>
-              <td>{number(one.refused)}</td>
+      <div className="unseen">
+        <table>
+          <caption>{t.hours}</caption>
+          <thead>
+            <tr>
+              <th scope="col">{t.hour}</th>
+              <th scope="col">{t.used}</th>
+              <th scope="col">{t.refused}</th>
             </tr>
-          ))}
-        </tbody>
-      </table>
+          </thead>
+          <tbody>
+            {hours.data.map((one) => (
+              <tr key={one.hour}>
+                <th scope="row">{clock(instantOf(one.hour))}</th>
+                <td>{number(one.used)}</td>
+                <td>{number(one.refused)}</td>
+              </tr>
+            ))}
+          </tbody>
+        </table>
+      </div>
     </>
   );
 }
