@@ -60,9 +60,11 @@ export function HistoryFilters({ search, change }: FiltersProps) {
         value={search.to}
         onChange={({ currentTarget }) => change({ to: currentTarget.value })}
       />
-      <Button variant="default" disabled={!hasFilters(search)} onClick={() => change(noFilters)}>
-        {t.reset}
-      </Button>
+      {hasFilters(search) && (
+        <Button className="history-reset" variant="default" size="compact-sm" onClick={() => change(noFilters)}>
+          {t.reset}
+        </Button>
+      )}
     </div>
   );
 }
