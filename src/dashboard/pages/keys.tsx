@@ -8,6 +8,7 @@ import { keysQuery } from '../api/queries.ts';
 import { type Key, Nothing } from '../api/shapes.ts';
 import { Blank } from '../parts/blank.tsx';
 import { useFocusReturn } from '../parts/focus-return.ts';
+import { AddIcon } from '../parts/icons.ts';
 import { ProblemBox, showDone, showProblem } from '../parts/problem.tsx';
 import { LinesSkeleton } from '../parts/skeletons.tsx';
 import { Time } from '../parts/time.tsx';
@@ -26,7 +27,9 @@ export function Keys() {
   return (
     <>
       <PageTitle title={t.title} lead={t.lead}>
-        <Button onClick={() => setMaking(true)}>{t.create}</Button>
+        <Button leftSection={<AddIcon size={16} aria-hidden="true" />} onClick={() => setMaking(true)}>
+          {t.create}
+        </Button>
       </PageTitle>
       <section className="panel keys-panel">
         {keys.isPending && <LinesSkeleton lines={4} height={30} />}
