@@ -69,16 +69,7 @@ export function createHistoryRoutes({ sqlOf, now, onItsWay, pending, log }: Hist
         return jsonReply(200, { infected, clean });
       },
     },
-    {
-      method: 'GET',
-      path: '/web/scans/stats/daily',
-      operation: dailyOperation,
-      async handle({ userId }, exchange) {
-        readQuery(exchange, noQuery);
-        await onItsWay.settled(userId);
-        return jsonReply(200, await guarded(outcomeDays(sqlOf(userId), userId, now())));
-      },
-    },
+    createDailyRoute({ sqlOf, now, onItsWay }),
     {
       method: 'GET',
       path: '/web/scans/stats/monthly',
@@ -102,6 +93,23 @@ export function createHistoryRoutes({ sqlOf, now, onItsWay, pending, log }: Hist
       },
     },
   ];
+}
+
+function createDailyRoute({
+  sqlOf,
+  now,
+  onItsWay,
+}: Pick<HistoryRouteParts, 'sqlOf' | 'now' | 'onItsWay'>): CallerRoute {
+  return {
+    method: 'GET',
+    path: '/web/scans/stats/daily',
+    operation: dailyOperation,
+    async handle({ userId }, exchange) {
+      readQuery(exchange, noQuery);
+      await onItsWay.settled(userId);
+      return jsonReply(200, await guarded(outcomeDays(sqlOf(userId), userId, now())));
+    },
+  };
 }
 
 function unavailableWhenSlow(error: unknown): never {

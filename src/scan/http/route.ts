@@ -76,17 +76,6 @@ export function createScanRoutes(parts: ScanRouteParts): ScanRoutes {
   const acceptingScan = (exchange: Exchange, accepting: AcceptingParts, keeper: Keeper | null): AcceptingScan =>
     new AcceptingScan(scans, exchange, settingsOf(accepting), { ...accepting, keeper });
 
-  function asUser(path: string, takes: FormSettings['takes'], operation: Operation): CallerRoute {
-    const settings = { ...withUrls, takes };
-    return {
-      method: 'POST',
-      path,
-      operation,
-      handle: async (caller, exchange) =>
-        admit(exchange, new HttpScan(scans, exchange, settings), await access.asUser(caller)),
-    };
-  }
-
   return {
     withKey: {
       method: 'POST',
@@ -105,9 +94,24 @@ export function createScanRoutes(parts: ScanRouteParts): ScanRoutes {
       },
     },
     signedIn: [
-      asUser('/web/scans', 'files', signedInOperation),
-      asUser('/web/url-scans', 'urls', signedInUrlOperation),
+      routeAsUser(parts, '/web/scans', signedInOperation, { ...withUrls, takes: 'files' }),
+      routeAsUser(parts, '/web/url-scans', signedInUrlOperation, { ...withUrls, takes: 'urls' }),
     ],
+  };
+}
+
+function routeAsUser(
+  { scans, access }: ScanRouteParts,
+  path: string,
+  operation: Operation,
+  settings: FormSettings,
+): CallerRoute {
+  return {
+    method: 'POST',
+    path,
+    operation,
+    handle: async (caller, exchange) =>
+      admit(exchange, new HttpScan(scans, exchange, settings), await access.asUser(caller)),
   };
 }
 
