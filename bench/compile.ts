@@ -25,6 +25,12 @@ export const loadProgram: Program = {
   libraries: ['-lpthread'],
 };
 
+export const windowsProgram: Program = {
+  name: 'windows',
+  sources: ['prior/windows.c'],
+  libraries: ['-lclamav'],
+};
+
 /** Builds the program where it is out of date and returns its path. */
 export async function compile(program: Program): Promise<string> {
   const output = builtPath(program.name);

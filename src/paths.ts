@@ -15,6 +15,8 @@ export const installedUwsDirectory = fromRoot('node_modules/uWebSockets.js');
 export const fetchedUwsDirectory = fromRoot('dist/uwebsockets');
 export const ownSignaturesDirectory = fromRoot('signatures');
 export const marksDirectory = fromRoot('signatures/marks');
+/** How common bytes are in clean content; see docs/signatures.md. */
+export const priorPath = fromRoot('signatures/prior/windows.bin');
 /** The same signatures as rules, and marks of what YARA-X can't look into: for when ClamAV is not there. */
 export const ownRulesDirectory = fromRoot('signatures/yara');
 export const migrationsDirectory = fromRoot('src/store/migrations');

@@ -6,7 +6,8 @@ import { mainPath } from '../../src/paths.js';
 import { type Ended, start } from '../fixtures/command.js';
 import { databaseFolder, temporaryFolder } from '../native/engine.js';
 
-const PARTS = ['a first part', 'some second part', 'the third part of it'];
+// Clean content has none of them.
+const PARTS = ['Xk2#qZ9!vW', 'Yp5%rT8&uB3~', 'Zm7$sH4@wC6=dQ'];
 
 function run(t: Test, args: readonly string[], env: Readonly<Record<string, string>>): Promise<Ended> {
   return start(t, mainPath, ['signatures', ...args], { cwd: tmpdir(), env: { PORT: '1', ENGINE_GATES: 'on', ...env } })

@@ -7,7 +7,8 @@ import type { SignatureEvent } from '../../src/engine/signature-state.js';
 import { loadSignatures, type SignatureOptions } from '../../src/engine/signatures.js';
 import { databaseFolder, temporaryFolder } from '../native/engine.js';
 
-const PARTS = ['a first part of it', 'some second part', 'the third of them'];
+// Clean content has none of them.
+const PARTS = ['Xk2#qZ9!vW', 'Zm7$sH4@wC6=dQ', 'Yp5%rT8&uB3~'];
 const LOOK_MS = 20;
 const NEVER_MS = 10 * 60_000;
 const SCANS_MIN = 20;

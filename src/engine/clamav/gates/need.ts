@@ -15,8 +15,8 @@ const GATES_MAX = 128;
 /** The first choice that has gates for a pattern is the one. */
 const CHOICES: readonly Choice[] = [literals, openForms];
 
-/** Rarer than one in so many places is rare enough: nothing better is looked for. */
-const RARE = 2 ** -18;
+/** Rare enough: nothing better is looked for. */
+const RARE = 2 ** -26;
 
 type Counted = Extract<Expression, { kind: 'count' }>;
 

@@ -2,6 +2,7 @@
 import { beginnings, type Gate } from './candidates.js';
 import { countDifferent, isEverywhere } from './common.js';
 import { type Cost, keyOf, needOf } from './need.js';
+import type { Prior } from './prior.js';
 import { type LogicalSignature, parseSignature, type Reason } from './signature.js';
 
 /** Why a logical signature stays in the first engine. */
@@ -60,6 +61,8 @@ export interface PlanOptions {
   readonly triggerNames: readonly string[];
   /** Keys of gates that fired in clean content. */
   readonly noisy: ReadonlySet<string>;
+  /** What is known of clean content beforehand; null: nothing is. */
+  readonly prior: Prior | null;
 }
 
 const EXECUTABLE = 1;
@@ -81,7 +84,7 @@ interface Gated extends Understood {
 }
 
 /** `lines`: all logical signatures of the databases, in any order. */
-export function planGates(lines: readonly string[], { programs, triggerNames, noisy }: PlanOptions): Plan {
+export function planGates(lines: readonly string[], { programs, triggerNames, noisy, prior }: PlanOptions): Plan {
   const kept: Partial<Record<KeptReason, number>> = {};
   const keep = (reason: KeptReason): void => {
     kept[reason] = (kept[reason] ?? 0) + 1;
@@ -91,7 +94,7 @@ export function planGates(lines: readonly string[], { programs, triggerNames, no
   const handlers: string[] = [];
   const gated: Gated[] = [];
   const mail: (Understood & { readonly beginnings: readonly string[] | null })[] = [];
-  const cost = costOf(noisy);
+  const cost = costOf(noisy, prior);
   for (const line of lines) {
     const parsed = parseSignature(line);
     if (!parsed.understood) {
@@ -133,23 +136,35 @@ function countNames(lines: readonly string[]): Map<string, number> {
 }
 
 /**
- * Likelihood in clean content, as far as bytes tell: by the number of different ones, less by repeated ones; at a place of its
- * own a literal is rarer.
+ * What a hit would cost: its likelihood in clean content. What was seen there too often is no gate: a second look costs as much as some
+ * thousand signatures that every content is asked about.
  */
-function costOf(noisy: ReadonlySet<string>): Cost {
+function costOf(noisy: ReadonlySet<string>, prior: Prior | null): Cost {
   const patterns = new Set(Array.from(noisy, (key) => key.slice(key.lastIndexOf(':') + 1)));
   const isNoisy = (gate: Gate): boolean => patterns.has(gate.pattern) && noisy.has(keyOf(gate));
-  return (gate) => (isNoisy(gate) ? Number.POSITIVE_INFINITY : likelihood(gate));
+  return (gate) => {
+    if (isNoisy(gate)) return Number.POSITIVE_INFINITY;
+    const guessed = likelihood(gate);
+    const share = guessed === Number.POSITIVE_INFINITY ? null : (prior?.shareOf(gate) ?? null);
+    if (share === null) return guessed;
+    if (share === 0) return guessed * UNSEEN;
+    return share > SHARE_MAX ? Number.POSITIVE_INFINITY : share;
+  };
 }
+
+/** What was in no clean content is so much rarer than its bytes tell. */
+const UNSEEN = 2 ** -8;
+/** Of clean contents. */
+const SHARE_MAX = 0.001;
 
 const BITS_PER_DIFFERENT_BYTE = 1;
 const BITS_PER_REPEATED_BYTE = 0.1;
 const BITS_OF_A_PLACE = 4;
 
-function likelihood(gate: Gate): number {
-  const { pattern, offset } = gate;
+/** As far as bytes tell: by the number of different ones, less by repeated ones; at a place of its own a literal is rarer. */
+function likelihood({ pattern, offset }: Gate): number {
   const bytes = fixedBytes(pattern);
-  if (isEverywhere(gate, bytes)) return Number.POSITIVE_INFINITY;
+  if (isEverywhere(offset, bytes)) return Number.POSITIVE_INFINITY;
   const different = countDifferent(bytes);
   const bits = different * BITS_PER_DIFFERENT_BYTE + (bytes.length - different) * BITS_PER_REPEATED_BYTE;
   return 2 ** -(bits + (offset === '*' ? 0 : BITS_OF_A_PLACE));

@@ -9,6 +9,7 @@ import type { Gate } from './candidates.js';
 import { keyOf } from './need.js';
 import { readNoise } from './noise.js';
 import { type KeptReason, type Plan, planGates, type Triggered } from './plan.js';
+import { type Prior, readPrior } from './prior.js';
 import { readProgram } from './program.js';
 import { trimmed } from './trim.js';
 
@@ -58,22 +59,27 @@ const SUPPORTING = new Set([...IGNORING, '.ftm', '.fp', '.sfp', '.idb', '.crb', 
 /** What was made of these folders as they are now; null: nothing yet. */
 export async function knownGates(directories: readonly string[], directory: string): Promise<PreparedGates | null> {
   const state = await fingerprint(directories);
-  const folder = folderOf(directory, state, await readNoise(directory));
+  const learned = { noisy: await readNoise(directory), prior: await readPrior() };
+  const folder = folderOf(directory, state, learned);
   const known = await readManifest(folder);
   return known === null ? null : await used(known, folder, state);
 }
 
-/** `directory`: where the files are kept. Rejects when a database can't be read. */
-export async function prepareGates(directories: readonly string[], directory: string): Promise<PreparedGates> {
+/** `directory`: where the files are kept; `reading`: of what is known beforehand. Rejects when a database can't be read. */
+export async function prepareGates(
+  directories: readonly string[],
+  directory: string,
+  reading: Promise<Prior | null> = readPrior(),
+): Promise<PreparedGates> {
   const state = await fingerprint(directories);
-  const noisy = await readNoise(directory);
-  const folder = folderOf(directory, state, noisy);
+  const learned = { noisy: await readNoise(directory), prior: await reading };
+  const folder = folderOf(directory, state, learned);
   const known = await readManifest(folder);
   if (known !== null) return await used(known, folder, state);
   await mkdir(directory, { recursive: true, mode: 0o700 });
   const draft = await mkdtemp(join(directory, DRAFT));
   try {
-    const manifest = await write(directories, draft, noisy);
+    const manifest = await write(directories, draft, learned);
     await writeFile(join(draft, MANIFEST), JSON.stringify(manifest));
     // Another process may have made the same meanwhile.
     await rename(draft, folder).catch(async (error: unknown) => {
@@ -89,7 +95,8 @@ export async function prepareGates(directories: readonly string[], directory: st
 
 /** What is said of them; null: nothing was made yet. */
 export async function preparedFacts(directories: readonly string[], directory: string): Promise<GateFacts | null> {
-  const folder = folderOf(directory, await fingerprint(directories), await readNoise(directory));
+  const learned = { noisy: await readNoise(directory), prior: await readPrior() };
+  const folder = folderOf(directory, await fingerprint(directories), learned);
   return (await readManifest(folder))?.facts ?? null;
 }
 
@@ -99,8 +106,14 @@ async function used(manifest: Manifest, folder: string, state: string): Promise<
   return placed(manifest, folder, state);
 }
 
-function folderOf(directory: string, state: string, noisy: ReadonlySet<string>): string {
-  const facts = JSON.stringify([FORMAT, state, [...noisy].sort()]);
+/** What is known of clean content: by this server, and beforehand. */
+interface Learned {
+  readonly noisy: ReadonlySet<string>;
+  readonly prior: Prior | null;
+}
+
+function folderOf(directory: string, state: string, { noisy, prior }: Learned): string {
+  const facts = JSON.stringify([FORMAT, state, [...noisy].sort(), prior?.digest]);
   return join(directory, createHash('sha256').update(facts).digest('hex').slice(0, 32));
 }
 
@@ -155,9 +168,9 @@ async function readManifest(folder: string): Promise<Manifest | null> {
   }
 }
 
-async function write(directories: readonly string[], folder: string, noisy: ReadonlySet<string>): Promise<Manifest> {
+async function write(directories: readonly string[], folder: string, { noisy, prior }: Learned): Promise<Manifest> {
   const found = await collect(directories);
-  const plan = planGates(found.lines, { programs: gateable(found), triggerNames: found.triggerNames, noisy });
+  const plan = planGates(found.lines, { programs: gateable(found), triggerNames: found.triggerNames, noisy, prior });
   const supports: string[] = [];
   const put = async (name: string, content: string | Buffer): Promise<string> => {
     await writeFile(join(folder, name), content);
@@ -169,7 +182,10 @@ async function write(directories: readonly string[], folder: string, noisy: Read
   if (plan.handlers.length > 0) supports.push(await put('handlers.ldb', textOf(plan.handlers)));
   const shares: string[] = [];
   for (const [index, lines] of plan.shares.entries()) shares.push(await put(`share-${index}.ldb`, textOf(lines)));
-  const written = trimmed(plan.gates.map(({ gate }) => gate));
+  const written = trimmed(
+    plan.gates.map(({ gate }) => gate),
+    prior,
+  );
   await put(
     GATES_FILE,
     textOf(plan.gates.map(({ gate, shares }, index) => gateLine(written[index] ?? gate, shares, index))),

@@ -1,6 +1,7 @@
 // Cuts gates at the front, so that many begin alike, and with bytes that are rare.
 import { type Gate, isUsable } from './candidates.js';
 import { isEverywhere } from './common.js';
+import type { Prior } from './prior.js';
 
 /**
  * libclamav files patterns under their first bytes, with 2 KB of memory for every two that some pattern begins with, and follows them
@@ -24,8 +25,8 @@ interface Forms {
 }
 
 /** The gates in their order. What is left of one hits wherever the whole of it lies. */
-export function trimmed(gates: readonly Gate[]): readonly Gate[] {
-  const forms = gates.map(formsOf);
+export function trimmed(gates: readonly Gate[], prior: Prior | null): readonly Gate[] {
+  const forms = gates.map((gate) => formsOf(gate, prior));
   // At first all forms count, then those that were chosen: what is chosen often is chosen more often.
   let counts = countBeginnings(forms.flatMap(({ beginnings }) => beginnings));
   let chosen: readonly number[] = [];
@@ -67,14 +68,17 @@ function worthOf(beginning: number, counts: Uint32Array): number {
 }
 
 /** The gate, and what is left of it behind each of its first bytes. */
-function formsOf(gate: Gate): Forms {
+function formsOf(gate: Gate, prior: Prior | null): Forms {
   const { target, offset, pattern } = gate;
   const bytes = bytesOf(pattern);
   if (offset !== '*' || bytes === null) return { gate, starts: [0], beginnings: [beginningOfText(gate)] };
   const starts = [0];
+  const share = prior?.shareOf(gate) ?? null;
+  const isAsRare = (rest: Gate): boolean => share === null || (prior?.shareOf(rest) ?? 1) <= share;
   for (let start = 1; bytes.length - start >= BYTES_LEFT_MIN; start += 1) {
     const rest = bytes.subarray(start);
-    if (isUsable(pattern.slice(2 * start), offset) && !isEverywhere({ target, offset }, rest)) starts.push(start);
+    if (!isUsable(pattern.slice(2 * start), offset) || isEverywhere(offset, rest)) continue;
+    if (isAsRare(cut(gate, start))) starts.push(start);
   }
   return { gate, starts, beginnings: starts.map((start) => beginningOf(target, bytes, start)) };
 }

@@ -40,7 +40,7 @@ for (const [what, files, gated] of [
 t.test('processes that make the same files at once leave the drafts of others alone', async (t) => {
   const lines = Array.from(
     { length: 200 },
-    (_, index) => `Test.A${index};Engine:81-255,Target:0;0;${hex(`literal ${index * 7919}`)}\n`,
+    (_, index) => `Test.A${index};Engine:81-255,Target:0;0;${hex(`Xk2#qZ9!${index * 7919}`)}\n`,
   );
   const folder = databaseFolder(t, { 'a.ldb': lines.join('') });
   const store = join(temporaryFolder(t), 'gates');

@@ -2,6 +2,7 @@
 import * as fc from 'fast-check';
 import t from 'tap';
 import type { Gate } from '../../../../src/engine/clamav/gates/candidates.js';
+import { readPrior } from '../../../../src/engine/clamav/gates/prior.js';
 import { trimmed } from '../../../../src/engine/clamav/gates/trim.js';
 
 const hexOf = (bytes: Uint8Array): string => Buffer.from(bytes).toString('hex');
@@ -20,7 +21,7 @@ const LEFT_MIN = 10;
 t.test('what is left of a gate is its end, long enough to be rare, at any place', async () => {
   fc.assert(
     fc.property(fc.array(gate, { maxLength: 40 }), (gates) => {
-      const left = trimmed(gates);
+      const left = trimmed(gates, null);
       return (
         left.length === gates.length &&
         gates.every(({ target, offset, pattern }, index) => {
@@ -42,12 +43,32 @@ t.test('gates that can begin alike do', async (t) => {
     offset: '*',
     pattern: Buffer.from(`${String(index * 7919).padStart(6, '0')}Qz some literal`).toString('hex'),
   }));
-  const beginnings = new Set(trimmed(gates).map(({ pattern }) => pattern.slice(0, 4)));
+  const beginnings = new Set(trimmed(gates, null).map(({ pattern }) => pattern.slice(0, 4)));
   t.same([...beginnings], [Buffer.from('Qz').toString('hex')]);
 });
 
 t.test('a gate that would lie over itself is not cut to that', async (t) => {
   const regular = 'ababababababababababab';
   const gates = [{ target: 0, offset: '*', pattern: Buffer.from(`0123456789${regular}`).toString('hex') }];
-  t.ok((trimmed(gates)[0]?.pattern.length ?? 0) > 2 * regular.length);
+  t.ok((trimmed(gates, null)[0]?.pattern.length ?? 0) > 2 * regular.length);
+});
+
+t.test('what is left is as rare as the whole, as far as it was counted before', async (t) => {
+  const rare = 'Xk2#qZ9!vW7&';
+  const pattern = Buffer.from(`${rare}GetProcAddress`).toString('hex');
+  const others = Array.from({ length: 50 }, (_, index) => ({
+    target: 1,
+    offset: '*',
+    pattern: Buffer.from(`GetP${index}#qZ9!v`).toString('hex'),
+  }));
+  const gates = [{ target: 1, offset: '*', pattern }, ...others];
+  const prior = await readPrior();
+  const [left] = trimmed(gates, prior);
+  const [freely] = trimmed(gates, null);
+  t.equal(left === undefined ? null : prior.shareOf(left), 0);
+  t.equal(
+    Buffer.from(freely?.pattern ?? '', 'hex').toString(),
+    'GetProcAddress',
+    'without that, it begins as others do',
+  );
 });

@@ -1,0 +1,95 @@
+// `npm run prior`: fetches packages, lets libclamav open their files, counts what clean content is made of, and makes the file that ships.
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { mkdir, writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { Command } from 'commander';
+import { ownSignaturesDirectory, priorPath } from '../../src/paths.js';
+import { compile, windowsProgram } from '../compile.js';
+import { buildPrior, type Level, readCounts } from './build.js';
+import { chooseDocuments, type Kind } from './documents.js';
+import { fetchPackages, type ListName, readPackages } from './packages.js';
+
+const print = (text: string): void => void process.stdout.write(`${text}\n`);
+const PROGRESS_PACKAGES = 50;
+
+/** Of one package: many of what signatures look into most, and of what packages have most of, a few. */
+const MANY: ReadonlySet<Kind> = new Set<Kind>(['windows', 'elf', 'pdf', 'ole2', 'office', 'archive', 'jpeg', 'mail']);
+const DOCUMENTS_OF_A_KIND = 400;
+const DOCUMENTS_OF_OTHERS = 10;
+
+/**
+ * By class: nine of ten gates are for programs for Windows, and these cost most. There each window counts that was seen twice, in one bit,
+ * since a pattern is common only where all of its windows are.
+ */
+const LEVELS: ReadonlyMap<number, Level> = new Map([
+  [0, { units: 3, share: 0.003, bits: 2 }],
+  [1, { units: 2, share: 0, bits: 1 }],
+  [2, { units: 2, share: 0, bits: 4 }],
+  [3, { units: 2, share: 0, bits: 2 }],
+  [4, { units: 2, share: 0, bits: 4 }],
+  [5, { units: 2, share: 0, bits: 2 }],
+  [6, { units: 3, share: 0.012, bits: 1 }],
+  [7, { units: 3, share: 0.004, bits: 1 }],
+  [9, { units: 3, share: 0, bits: 1 }],
+  [10, { units: 3, share: 0.006, bits: 2 }],
+  [12, { units: 3, share: 0.02, bits: 1 }],
+]);
+
+async function fetchList(list: ListName, folder: string): Promise<void> {
+  await mkdir(folder, { recursive: true });
+  const packages = await readPackages(list);
+  const missing = await fetchPackages(packages, folder, (done) => {
+    if (done % PROGRESS_PACKAGES === 0) print(`${done} of ${packages.length} packages`);
+  });
+  for (const { registry, name, version } of missing) print(`not to be had: ${registry} ${name} ${version}`);
+}
+
+async function count(folder: string, output: string): Promise<void> {
+  const documents = await chooseDocuments(folder, {
+    ofKind: (kind) => (MANY.has(kind) ? DOCUMENTS_OF_A_KIND : DOCUMENTS_OF_OTHERS),
+  });
+  const list = join(output, 'documents.txt');
+  await mkdir(output, { recursive: true });
+  await writeFile(list, documents.map((one) => `${one.package}\t${one.path}\n`).join(''));
+  const windows = documents.filter(({ kind }) => kind === 'windows').length;
+  print(`${documents.length} documents, ${windows} of them programs for Windows`);
+  const program = await compile(windowsProgram);
+  const child = spawn(program, [join(ownSignaturesDirectory, 'sluice.hdb'), list, join(output, 'counts')], {
+    stdio: ['ignore', 'inherit', 'inherit'],
+  });
+  const [code]: unknown[] = await once(child, 'exit');
+  if (code !== 0) throw new Error(`the count ended with ${code}`);
+}
+
+async function build(counts: string, output: string): Promise<void> {
+  const { units, windows } = await readCounts(counts);
+  for (const [target, ofClass] of units.entries()) {
+    const repeated = windows[target]?.reduce((sum, number) => sum + number, 0) ?? 0;
+    print(`class ${target}: ${ofClass} units, ${repeated} windows in two or more`);
+  }
+  print(`${await buildPrior(counts, output, LEVELS)} bytes`);
+}
+
+const command = new Command('npm run prior --').description(
+  'Counts what clean content is made of. bench/README.md says how the file that ships was made.',
+);
+command
+  .command('fetch')
+  .description('downloads and unpacks the packages of a list')
+  .argument('<list>', 'training or held-out')
+  .argument('<folder>')
+  .action(fetchList);
+command
+  .command('count')
+  .description('counts windows in the packages of a folder; takes 5 GB of memory')
+  .argument('<folder>', 'with a folder for each package')
+  .argument('<output>', 'a folder for the counts')
+  .action(count);
+command
+  .command('build')
+  .description('makes the file that ships of the counts')
+  .argument('<counts>')
+  .argument('[output]', 'the file', priorPath)
+  .action(build);
+await command.parseAsync();

@@ -1,0 +1,171 @@
+// How common bytes are in clean content, as it was counted once (bench/prior): what a server knows that has learned nothing.
+import { createHash } from 'node:crypto';
+import { readFile } from 'node:fs/promises';
+import { z } from 'zod';
+import { priorPath } from '../../../paths.js';
+import type { Gate } from './candidates.js';
+import { byteLengthOf, type HashedWindow, mixed, openSet, type WindowSet } from './window-set.js';
+
+const WINDOW_BYTES = 6;
+const BEGINNING_BYTES = 4;
+/** The file: this, the length of the header in 4 bytes, the header, the sets one behind the other. */
+export const MAGIC = 'sluice windows 1\n';
+const LENGTH_BYTES = 4;
+/** The kind of content that a signature for any kind is for. */
+const ANY = 0;
+/** Of a class with fewer documents nothing is known. */
+const UNITS_MIN = 20;
+/** Bytes that are two different ones at most are taken to be everywhere: zeros, spaces, what fills. */
+const EVERYWHERE = 1;
+
+const priorHeader = z.object({
+  /** Classes are libclamav's targets. */
+  classes: z.array(
+    z.object({
+      target: z.number(),
+      /** Some documents of one package each. */
+      units: z.number(),
+      /** Of these, in how large a share a window of the set lies, on average. */
+      share: z.number(),
+      set: z.object({ seed: z.number(), bits: z.number(), segmentLength: z.number(), segments: z.number() }),
+      /** The first bytes of layers, as hexadecimal digits, with the share that begins so. */
+      beginnings: z.record(z.string(), z.number()),
+    }),
+  ),
+});
+export type PriorHeader = z.infer<typeof priorHeader>;
+
+export interface Prior {
+  /** Of the file. */
+  readonly digest: string;
+  /** At most so large a share of clean contents has the gate; 0: it was not seen; null: nothing is known. */
+  shareOf(gate: Gate): number | null;
+}
+
+interface Class {
+  readonly share: number;
+  readonly set: WindowSet;
+  readonly beginnings: ReadonlyMap<string, number>;
+}
+
+export async function readPrior(path = priorPath): Promise<Prior> {
+  return openPrior(await readFile(path));
+}
+
+/** Throws where it is damaged. */
+export function openPrior(bytes: Buffer): Prior {
+  const start = MAGIC.length + LENGTH_BYTES;
+  if (bytes.toString('latin1', 0, MAGIC.length) !== MAGIC) throw new Error('this is no file of windows');
+  const length = bytes.readUInt32LE(MAGIC.length);
+  const { classes } = priorHeader.parse(JSON.parse(bytes.toString('utf8', start, start + length)));
+  let at = start + length;
+  const byTarget = new Map<number, Class>();
+  for (const { target, units, share, set: shape, beginnings } of classes) {
+    const end = at + byteLengthOf(shape);
+    if (end > bytes.length) throw new Error('the file of windows is cut');
+    const set = openSet({ ...shape, bytes: bytes.subarray(at, end) });
+    if (units >= UNITS_MIN) byTarget.set(target, { share, set, beginnings: new Map(Object.entries(beginnings)) });
+    at = end;
+  }
+  const digest = createHash('sha256').update(bytes).digest('hex');
+  return { digest, shareOf: (gate) => shareOf(byTarget, gate) };
+}
+
+function shareOf(byTarget: ReadonlyMap<number, Class>, { target, offset, pattern }: Gate): number | null {
+  const windows = windowsOf(pattern);
+  const beginning = offset === '0' ? beginningOf(pattern) : null;
+  if (windows.length === 0 && beginning === null) return null;
+  if (target !== ANY) {
+    const known = byTarget.get(target);
+    return known === undefined ? null : shareIn(known, target, windows, beginning);
+  }
+  let share = 0;
+  for (const [one, known] of byTarget) share = Math.max(share, shareIn(known, one, windows, beginning));
+  return share;
+}
+
+/** No more than the rarest part of it. */
+function shareIn(known: Class, target: number, windows: readonly Window[], beginning: string | null): number {
+  let least = beginning === null ? EVERYWHERE : (known.beginnings.get(beginning) ?? 0);
+  for (const window of windows) {
+    if (least === 0) return 0;
+    if (hasFewBytes(window)) continue;
+    least = Math.min(least, known.set.has(hashWindow(target, window)) ? known.share : 0);
+  }
+  return least;
+}
+
+/** Three bytes and three bytes. */
+interface Window {
+  readonly high: number;
+  readonly low: number;
+}
+
+/** As bench/prior/windows.c has it. */
+function hashWindow(target: number, { high, low }: Window): HashedWindow {
+  const first = mixed(low ^ (target << 24) ^ Math.imul(high, 0x9e3779b1));
+  return { first, second: mixed(high ^ Math.imul(first, 0x27d4eb2f)) >>> 25 };
+}
+
+function hasFewBytes({ high, low }: Window): boolean {
+  const first = low & 0xff;
+  let other = first;
+  for (const half of [low, high]) {
+    for (let shift = 0; shift < 24; shift += 8) {
+      const byte = (half >>> shift) & 0xff;
+      if (byte === first || byte === other) continue;
+      if (other !== first) return false;
+      other = byte;
+    }
+  }
+  return true;
+}
+
+const OPEN = -1;
+const CASE_BIT = 0x20;
+const EITHER_CASE = /^\(([0-9a-f]{2})\|([0-9a-f]{2})\)$/;
+
+/** Windows of the bytes that are fixed; of a gate that takes letters of either case, all in small ones. */
+function windowsOf(pattern: string): Window[] {
+  const cells = cellsOf(pattern);
+  const windows: Window[] = [];
+  let high = 0;
+  let low = 0;
+  let closed = 0;
+  for (const byte of cells) {
+    closed = byte === OPEN ? 0 : closed + 1;
+    high = ((high << 8) | (low >>> 16)) & 0xffffff;
+    low = ((low << 8) | (byte & 0xff)) & 0xffffff;
+    if (closed >= WINDOW_BYTES) windows.push({ high, low });
+  }
+  return windows;
+}
+
+function cellsOf(pattern: string): readonly number[] {
+  if (!pattern.includes('(') && !pattern.includes('?')) return [...Buffer.from(pattern, 'hex')];
+  const texts = pattern.match(/\([^)]*\)|../g) ?? [];
+  const letters = texts.map((text) => letterOf(text));
+  const isAnyCase = letters.some((letter) => letter !== null);
+  return texts.map((text, at) => {
+    const letter = letters[at] ?? null;
+    if (letter !== null) return letter;
+    if (!/^[0-9a-f]{2}$/.test(text)) return OPEN;
+    const byte = Number.parseInt(text, 16);
+    return isAnyCase && byte >= 0x41 && byte <= 0x5a ? byte | CASE_BIT : byte;
+  });
+}
+
+/** The small one of a letter of either case; null: it is something else. */
+function letterOf(text: string): number | null {
+  const [, one, other] = EITHER_CASE.exec(text) ?? [];
+  if (one === undefined || other === undefined) return null;
+  const small = Number.parseInt(one, 16) | CASE_BIT;
+  const isLetter = small >= 0x61 && small <= 0x7a && small === (Number.parseInt(other, 16) | CASE_BIT);
+  return isLetter ? small : null;
+}
+
+/** Null: the first bytes are not all fixed. */
+function beginningOf(pattern: string): string | null {
+  const digits = pattern.slice(0, 2 * BEGINNING_BYTES);
+  return digits.length === 2 * BEGINNING_BYTES && /^[0-9a-f]+$/.test(digits) ? digits : null;
+}

@@ -1,0 +1,91 @@
+// What is counted in clean documents, from the files to the answer about a gate; and the file that ships.
+import { execFileSync } from 'node:child_process';
+import { mkdirSync, readFileSync, statSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import t from 'tap';
+import { compile, windowsProgram } from '../../../../bench/compile.js';
+import { buildPrior } from '../../../../bench/prior/build.js';
+import { readPackages } from '../../../../bench/prior/packages.js';
+import type { Gate } from '../../../../src/engine/clamav/gates/candidates.js';
+import { openPrior, readPrior } from '../../../../src/engine/clamav/gates/prior.js';
+import { ownSignaturesDirectory, priorPath } from '../../../../src/paths.js';
+import { type Tap, temporaryFolder } from '../../../fixtures/stores.js';
+
+const [ANY, PROGRAM, TEXT, PDF] = [0, 1, 7, 10];
+/** Few are not enough to know anything of a class. */
+const PACKAGES = 24;
+/** Tables for some thousand windows. */
+const SIZE = '12';
+
+const hex = (text: string): string => Buffer.from(text, 'latin1').toString('hex');
+const gate = (target: number, pattern: string, offset = '*'): Gate => ({ target, offset, pattern });
+
+/** A text in each package, the other half of them with one more that repeats what is in the first. */
+async function countSamples(t: Tap): Promise<Buffer> {
+  const folder = temporaryFolder(t);
+  const lines: string[] = [];
+  const put = (name: string, file: string, text: string): void => {
+    mkdirSync(join(folder, name), { recursive: true });
+    writeFileSync(join(folder, name, file), text);
+    lines.push(`${name}\t${join(folder, name, file)}\n`);
+  };
+  for (let index = 0; index < PACKAGES; index += 1) {
+    const own = `only in package ${String.fromCharCode(0x61 + index).repeat(3)}${index * 7919}`;
+    put(`package-${index}`, 'a.txt', `Begins Alike, and GOES on ${index}\nwith words of its own: ${own}\n`);
+    put(`package-${index}`, 'b.txt', `once more ${index}, twice in a package: ${own} ${own}\n`);
+  }
+  const [list, counts, output] = ['list', 'counts', 'windows.bin'].map((name) => join(folder, name));
+  if (list === undefined || counts === undefined || output === undefined) throw new Error('no paths');
+  writeFileSync(list, lines.join(''));
+  const program = await compile(windowsProgram);
+  execFileSync(program, [join(ownSignaturesDirectory, 'sluice.hdb'), list, counts, SIZE], { stdio: 'ignore' });
+  const level = { units: 2, share: 0, bits: 8 };
+  await buildPrior(counts, output, new Map([TEXT, PROGRAM].map((target) => [target, level])));
+  return readFileSync(output);
+}
+
+t.test('a window counts once a package, by the kind of content', async (t) => {
+  const bytes = await countSamples(t);
+  const prior = openPrior(bytes);
+  const common = hex('with words of its own');
+  t.ok((prior.shareOf(gate(TEXT, common)) ?? 0) > 0.5, 'it is in all of them');
+  t.equal(prior.shareOf(gate(TEXT, hex('only in package aaa0'))), 0, 'its end is in one package alone');
+  t.ok(prior.shareOf(gate(TEXT, hex('only in package '))), 'its beginning is in all');
+  t.equal(prior.shareOf(gate(PROGRAM, common)), null, 'nothing is known of programs');
+  t.ok(prior.shareOf(gate(ANY, common)), 'a gate for any content is as common as in the worst of them');
+  t.equal(prior.shareOf(gate(TEXT, hex('words'))), null, 'it is shorter than a window');
+  t.ok(prior.shareOf(gate(TEXT, hex('begins alike'))), 'text is matched in small letters too');
+  t.ok(prior.shareOf(gate(TEXT, `(67|47)(6f|4f)(65|45)(73|53)20(6f|4f)(6e|4e)`)), 'in any case');
+  t.equal(prior.shareOf(gate(TEXT, `${hex('with')}??${hex('words of its own')}`)), prior.shareOf(gate(TEXT, common)));
+  t.ok(prior.shareOf(gate(TEXT, hex('Begi'), '0')), 'the first bytes of a content');
+  t.equal(prior.shareOf(gate(TEXT, hex('Bego'), '0')), 0);
+  t.equal(prior.shareOf(gate(TEXT, '00'.repeat(8), 'EOF-8')), 1, 'what fills is everywhere');
+  t.throws(() => openPrior(bytes.subarray(0, bytes.length - 9)), /cut/);
+  t.throws(() => openPrior(Buffer.from('something else')), /no file of windows/);
+});
+
+t.test('the file that ships knows what all programs and documents have', async (t) => {
+  const prior = await readPrior();
+  t.ok(statSync(priorPath).size <= 8_000_000);
+  for (const text of [
+    'This program cannot be run in DOS mode',
+    'GetProcAddress',
+    'VirtualAlloc',
+    'requestedExecutionLevel',
+  ]) {
+    t.ok(prior.shareOf(gate(PROGRAM, hex(text))), text);
+  }
+  t.ok(prior.shareOf(gate(PDF, hex('/Type /Page'))));
+  t.equal(prior.shareOf(gate(PROGRAM, hex('Xk2#qZ9!vW7&Yp5'))), 0);
+});
+
+t.test('what figures are measured with was not counted', async (t) => {
+  const nameOf = ({ registry, name }: { registry: string; name: string }): string => `${registry} ${name}`;
+  const trained = new Set((await readPackages('training')).map(nameOf));
+  const heldOut = (await readPackages('held-out')).map(nameOf);
+  t.ok(trained.size > 2_000 && heldOut.length > 200);
+  t.same(
+    heldOut.filter((name) => trained.has(name)),
+    [],
+  );
+});
