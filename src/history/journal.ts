@@ -7,8 +7,8 @@ import { createRecentRows } from './recent-rows.js';
 import type { ScanRow } from './scan-row.js';
 import { type Batch, createBatches, createSegments, type JournalReports, type JournalState } from './segments.js';
 
-/** Rows that are kept in memory as well, some 500 bytes each: a second of a busy process. Those beyond are read back from the disk. */
-const RECENT_ROWS = 4096;
+/** Rows that are kept in memory as well, some 500 bytes each: half a second of a busy process. Those beyond are read back from the disk. */
+const RECENT_ROWS = 8192;
 
 export interface JournalOptions extends JournalReports {
   /** DATA_DIR/journal; other processes may have folders of their own in it. */

@@ -1,5 +1,6 @@
 // One scan as the history knows it, and its form in the journal: JSON, read back only with all of its fields.
 import { z } from 'zod';
+import { jsonName, jsonText } from '../json-text.js';
 import { METADATA_BYTES, URL_KEPT_CHARACTERS } from '../limits.js';
 
 /** By what a scan may have come. */
@@ -107,10 +108,53 @@ export function storableRow(row: ScanRow): ScanRow {
   return row.wasPending === true ? { ...stored, wasPending: true } : stored;
 }
 
-/** Of a storable row. */
+/** Of a storable row. By hand, since a row that `JSON.stringify` writes takes three times as long. */
 export function encodeRow(row: ScanRow): string {
-  return JSON.stringify(row);
+  const everyFieldIsHere: Exclude<keyof ScanRow, Encoded> extends never ? true : never = true;
+  return (
+    everyFieldIsHere &&
+    `{"id":"${row.id}","userId":"${row.userId}","keyId":${jsonName(row.keyId)},"filename":${jsonText(row.filename)},` +
+      `"durationMs":${row.durationMs},"virusName":${jsonText(row.virusName)},"status":${row.status},"error":${jsonText(row.error)},` +
+      `${engineText(row)},"sizeBytes":${row.sizeBytes},` +
+      `"sha256":${jsonName(row.sha256)},"notices":${row.notices.length === 0 ? '[]' : JSON.stringify(row.notices)},` +
+      `"metadata":${jsonText(row.metadata)},"url":${jsonText(row.url)},"protocol":"${row.protocol}","env":${jsonText(row.env)},` +
+      `"lastUpdateMs":${row.lastUpdateMs}${row.wasPending === true ? ',"wasPending":true' : ''}}`
+  );
 }
+
+/** What has looked is the same for scan after scan, the very same texts. */
+let lastEngine: Pick<ScanRow, 'engine' | 'signatures'> = { engine: null, signatures: null };
+let lastText = '"engine":null,"signatures":null';
+
+function engineText({ engine, signatures }: ScanRow): string {
+  if (engine !== lastEngine.engine || signatures !== lastEngine.signatures) {
+    lastEngine = { engine, signatures };
+    lastText = `"engine":${jsonText(engine)},"signatures":${jsonText(signatures)}`;
+  }
+  return lastText;
+}
+
+/** Fields that are written: one that is missing doesn't compile. */
+type Encoded =
+  | 'id'
+  | 'userId'
+  | 'keyId'
+  | 'filename'
+  | 'durationMs'
+  | 'virusName'
+  | 'status'
+  | 'error'
+  | 'engine'
+  | 'signatures'
+  | 'sizeBytes'
+  | 'sha256'
+  | 'notices'
+  | 'metadata'
+  | 'url'
+  | 'protocol'
+  | 'env'
+  | 'lastUpdateMs'
+  | 'wasPending';
 
 /** Null when it isn't a row of ours: of another version, or damaged where no checksum sees it. */
 export function decodeRow(json: string): ScanRow | null {

@@ -4,7 +4,7 @@ import type { Journal } from './journal.js';
 import type { ScanRow } from './scan-row.js';
 
 /** Rows of one transaction: making its statements and adding the rows keeps this thread and the database for a moment only. */
-const BATCH_ROWS = 256;
+const BATCH_ROWS = 512;
 /** Rows gather so long, unless a batch is full before: few transactions, and a history that looks immediate. */
 const GATHER_MS = 200;
 /** Between attempts while the database is away; doubled each time. */

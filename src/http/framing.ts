@@ -27,18 +27,27 @@ const SINGLE = new Set([
   'x-metadata',
 ]);
 
-/** RFC 9110 section 5.6.2. */
-const TOKEN = /^[!#$%&'*+\-.^_`|~0-9A-Za-z]+$/;
+/** RFC 9110 section 5.6.2: by character, which takes less than an expression for names so short. */
+const TOKEN_CHARACTERS = new Uint8Array(128);
+for (const character of "!#$%&'*+-.^_`|~0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz") {
+  TOKEN_CHARACTERS[character.charCodeAt(0)] = 1;
+}
+
+function isToken(text: string): boolean {
+  for (let index = 0; index < text.length; index += 1) if (TOKEN_CHARACTERS[text.charCodeAt(index)] !== 1) return false;
+  return text !== '';
+}
+
 /** 15 digits stay exact in a double. */
 const CONTENT_LENGTH = /^\d{1,15}$/;
 
 export function readFraming(head: RequestHead): Framing {
   const headers = new Map<string, string>();
-  let problem = TOKEN.test(head.method) ? null : 'Invalid method';
+  let problem = isToken(head.method) ? null : 'Invalid method';
   // RFC 9112 section 3.2: other forms are for proxies, and for `OPTIONS *`.
   if (!head.path.startsWith('/')) problem ??= 'The target must be a path';
   for (const [name, value] of head.headers) {
-    if (!TOKEN.test(name)) problem ??= 'Invalid header name';
+    if (!isToken(name)) problem ??= 'Invalid header name';
     if (!headers.has(name)) headers.set(name, value);
     // Some proxies add a line of their own below the client's: the first one alone would be what the client claims.
     else if (name === 'x-forwarded-for') headers.set(name, `${headers.get(name)}, ${value}`);

@@ -40,8 +40,8 @@ export class Activity {
   readonly #since: number;
   readonly #kinds = new Map<string, Kind>();
   #slowest: Scan[] = [];
-  /** A scan that took less is not among the slowest. */
-  #slowMs = 0;
+  /** A scan that took no longer, in whole milliseconds, is not among the slowest. */
+  #slowMs = -1;
 
   constructor(now: () => number) {
     this.#now = now;
@@ -50,11 +50,11 @@ export class Activity {
 
   ended(scan: EndedScan): void {
     if (scan.failure !== null) this.#fail(scan.failure, scan);
-    if (scan.durationMs <= this.#slowMs) return;
+    if (Math.round(scan.durationMs) <= this.#slowMs) return;
     this.#slowest = [...this.#slowest, this.#seen(scan)]
       .sort((one, other) => other.durationMillis - one.durationMillis)
       .slice(0, SLOWEST);
-    if (this.#slowest.length === SLOWEST) this.#slowMs = this.#slowest.at(-1)?.durationMillis ?? 0;
+    if (this.#slowest.length === SLOWEST) this.#slowMs = this.#slowest.at(-1)?.durationMillis ?? -1;
   }
 
   #fail(failure: string, scan: EndedScan): void {

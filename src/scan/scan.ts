@@ -1,132 +1,22 @@
-// One scan, from its admission to its answer, whatever protocol it came by: it goes through the rooms itself, and its row, its log line and its answer are written from it.
-import { v7 as uuidv7 } from 'uuid';
-import type { Access } from '../admission/access.js';
+// One scan, from its admission to its answer, whatever protocol it came by: it goes through the rooms itself, stage by stage.
 import type { Engine } from '../engine/engine.js';
-import type { Signatures } from '../engine/signatures.js';
-import type { ScanPool } from '../engine/threads/pool.js';
-import { ThreadScan } from '../engine/threads/thread-scan.js';
 import { isSameBy, type Verdict } from '../engine/verdict.js';
 import { errorTable, Failure, Unavailable } from '../errors.js';
 import { extensionOf } from '../file-extension.js';
-import type { History } from '../history/history.js';
 import type { Recorded } from '../history/intake.js';
-import type { Protocol, ScanRow } from '../history/scan-row.js';
-import { Content, type ContentOwner, type Lender } from './content.js';
+import { timeId } from '../ids.js';
+import { Content, type ContentOwner } from './content.js';
 import { nameFromUrl, type ShownName } from './filename.js';
-import { noticesOf } from './notices.js';
-import type { Refunds } from './refunds.js';
-import { receiveUrl, type UrlParts } from './url-content.js';
-import type { CompleteVerdict } from './verdicts/cache.js';
-import type { Known, KnownVerdicts } from './verdicts/known.js';
+import { type Admitted, ScanFacts, type ScanParts } from './scan-facts.js';
+import { receiveUrl } from './url-content.js';
+import type { Known } from './verdicts/known.js';
 
-export type Admitted = Extract<Access, { outcome: 'admitted' }>;
-
-/** What all scans of a process have in common. */
-export interface ScanParts extends UrlParts {
-  readonly pool: Pick<ScanPool, 'ask' | 'leave' | 'policy'>;
-  readonly signatures: Pick<Signatures, 'state'>;
-  /** The content has crashed the engine, more than once. */
-  readonly isRefused: (sha256: string) => boolean;
-  readonly known: KnownVerdicts;
-  readonly uploadMemory: Lender;
-  readonly history: Pick<History, 'assertOpen' | 'append'>;
-  readonly refunds: Refunds;
-  /** The name of this environment in the history. */
-  readonly appEnv: string;
-  readonly now: () => number;
-  /** Called for every scan that was admitted, once its row is recorded. */
-  readonly onEnded: (scan: EndedScan) => void;
-}
-
-/** What log and metrics have of it: nothing of keys or contents. */
-export type EndedScan = Readonly<
-  Pick<
-    Scan,
-    | 'scanId'
-    | 'requestId'
-    | 'account'
-    | 'keyId'
-    | 'protocol'
-    | 'status'
-    | 'wholeBytes'
-    | 'sha256'
-    | 'virusName'
-    | 'durationMs'
-    | 'looked'
-    | 'lookedBy'
-    | 'failure'
-    | 'error'
-  >
->;
-
-/**
- * `admitting`: the admission is waited for, before it begins or, where its user was expected, with all that came of it. `waitingForMemory`: what has
- * arrived has no room. `queued`: for a thread. `gone`: nothing is left to be done, and nobody to be answered.
- */
-export type Stage =
-  | 'admitting'
-  | 'receiving'
-  | 'waitingForMemory'
-  | 'queued'
-  | 'running'
-  | 'recording'
-  | 'answered'
-  | 'gone';
+export type { Admitted, EndedScan, ScanParts } from './scan-facts.js';
 
 /** nginx's status for a client that went away; nobody receives it, the history shows it. */
 const CLIENT_GONE = 499;
-const NO_NOTICES: readonly string[] = [];
 
-export abstract class Scan extends ThreadScan implements ContentOwner, Recorded {
-  readonly parts: ScanParts;
-  readonly requestId: string;
-  stage: Stage;
-  /** Null: it isn't admitted yet. */
-  access: Admitted | null;
-  /** The quota that the answer tells of. */
-  quota: Admitted['quota'] | null;
-  /** Of its row in the history; null: it has none. */
-  scanId: string | null;
-  keyId: string | null;
-
-  /** As shown; empty while it isn't known. */
-  filename: string;
-  extension: string;
-  /** What the client says of it; null: nothing. */
-  metadata: string | null;
-  /** That it is of, without credentials; null: an upload, or a text that is no URL. */
-  url: string | null;
-  /** The request was there as a whole. */
-  isWhole: boolean;
-  /** The client has left: nobody reads the answer. */
-  isGone: boolean;
-  /** Its content in lent memory, until the threads have let go of it. */
-  received: Content | null;
-  /** Of the content; null: it never was there as a whole. */
-  wholeBytes: number | null;
-
-  /** Something came of it: a verdict, or why there is none. */
-  isDecided: boolean;
-  verdict: CompleteVerdict | null;
-  /** The engine that has looked at everything, which may not be the one that serves now. */
-  lookedBy: Engine | null;
-  /** Whose scan it was: this one, an earlier one of the account, or one of another account, which the client must not learn. */
-  looked: 'now' | 'for the account' | 'for another account';
-  /** Inside the engine; 0 when it wasn't asked; what it took then, when it was asked for another account. */
-  durationMs: number;
-  /** Why there is no verdict: a Failure, the reason of a client that has left, or what nobody foresaw. */
-  problem: unknown;
-
-  /** Of the history: HTTP's, whatever the protocol. */
-  status: number;
-  virusName: string | null;
-  /** Null on success; otherwise a code of the error table, of `unavailable` with its reason, or `clientGone`. */
-  failure: string | null;
-  /** The same in words: the message of the error table. */
-  error: string | null;
-
-  /** The content goes back to the client with the answer: it stays until `letGo`. */
-  protected isKept: boolean;
+export abstract class Scan extends ScanFacts implements ContentOwner, Recorded {
   #hasBegun: boolean;
   #hasEnded: boolean;
   /** It is in the form, and the admission is waited for. */
@@ -136,33 +26,7 @@ export abstract class Scan extends ThreadScan implements ContentOwner, Recorded 
   #left: Error | null;
 
   constructor(parts: ScanParts, requestId: string) {
-    super('', parts.pool.policy);
-    this.parts = parts;
-    this.requestId = requestId;
-    this.stage = 'admitting';
-    this.access = null;
-    this.quota = null;
-    this.scanId = null;
-    this.keyId = null;
-    this.filename = '';
-    this.extension = '';
-    this.metadata = null;
-    this.url = null;
-    this.isWhole = false;
-    this.isGone = false;
-    this.received = null;
-    this.wholeBytes = null;
-    this.isDecided = false;
-    this.verdict = null;
-    this.lookedBy = null;
-    this.looked = 'now';
-    this.durationMs = 0;
-    this.problem = null;
-    this.status = 200;
-    this.virusName = null;
-    this.failure = null;
-    this.error = null;
-    this.isKept = false;
+    super(parts, requestId);
     this.#hasBegun = false;
     this.#hasEnded = false;
     this.#url = null;
@@ -172,11 +36,6 @@ export abstract class Scan extends ThreadScan implements ContentOwner, Recorded 
   }
 
   // What a protocol does.
-
-  /** As history, log and metrics call it. */
-  get protocol(): Protocol {
-    return 'http';
-  }
 
   /** What a content may have at most. */
   protected abstract readonly limitBytes: number;
@@ -235,7 +94,7 @@ export abstract class Scan extends ThreadScan implements ContentOwner, Recorded 
       this.onUnrecorded(error);
       return;
     }
-    this.scanId = uuidv7();
+    this.scanId = timeId();
     if (!this.#hasBegun) this.begin(access.userId);
     else if (this.isDecided) this.#record();
     else if (this.#url !== null) void this.#scanUrl(this.#url);
@@ -522,41 +381,6 @@ export abstract class Scan extends ThreadScan implements ContentOwner, Recorded 
 
   #append(): void {
     if (this.scanId !== null) this.parts.history.append(this);
-  }
-
-  /** For the history, which asks once. */
-  row(): ScanRow {
-    const { appEnv, now } = this.parts;
-    const { scanId, account, keyId, filename, durationMs, virusName, status, error, lookedBy, wholeBytes, sha256 } =
-      this;
-    const { metadata, url, protocol } = this;
-    if (scanId === null) throw new Error('A scan that was not admitted has no row');
-    return {
-      id: scanId,
-      userId: account,
-      keyId,
-      filename,
-      durationMs,
-      virusName,
-      status,
-      error,
-      engine: lookedBy?.label ?? null,
-      signatures: lookedBy?.signatureVersion ?? null,
-      sizeBytes: wholeBytes,
-      sha256,
-      notices: this.notices(),
-      metadata,
-      url,
-      protocol,
-      env: appEnv,
-      lastUpdateMs: now(),
-    };
-  }
-
-  /** What is said beside its verdict. */
-  notices(): readonly string[] {
-    const { verdict, lookedBy } = this;
-    return verdict === null || lookedBy === null ? NO_NOTICES : noticesOf(verdict, lookedBy);
   }
 
   onRecorded(): void {

@@ -46,7 +46,7 @@ import { openOperators } from './operators.js';
 import { openPages, type Pages } from './pages.js';
 import type { Places } from './places.js';
 import { createProtocols } from './protocols.js';
-import { about, createMemories, fieldsOf, keepAnswers, openScans, shareVerdicts, tellOfSurprises } from './scans.js';
+import { about, createMemories, keepAnswers, membersOf, openScans, shareVerdicts, tellOfSurprises } from './scans.js';
 import { createStandings } from './signature-standing.js';
 import { type Stopping, starting } from './starting.js';
 import { askStores, scanForItself, unkeptHistory, warmAccess } from './warm-up.js';
@@ -186,7 +186,7 @@ async function openRoutes(
     once: { kept: keepAnswers(log, postgres, add), findKey: parts.findKey },
     later: accepted.start,
     onEnded(scan) {
-      log.event(fieldsOf(scan), 'scan');
+      log.event(membersOf(scan), 'scan');
       parts.metrics.ended(scan);
       activity.ended(scan);
       if (scan.keyId !== null && scan.status === 200) keyUse.used(scan.keyId, Date.now());

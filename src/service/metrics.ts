@@ -2,7 +2,7 @@
 
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
 import { isIP } from 'node:net';
-import { Counter, collectDefaultMetrics, Gauge, Histogram, Registry } from 'prom-client';
+import { Counter, collectDefaultMetrics, Gauge, Registry } from 'prom-client';
 import type { Engine } from '../engine/engine.js';
 import type { SignatureState } from '../engine/signature-state.js';
 import type { ScanPool } from '../engine/threads/pool.js';
@@ -10,6 +10,7 @@ import type { HistoryState } from '../history/history.js';
 import type { UploadMemory } from '../scan/memory/memory.js';
 import type { EndedScan } from '../scan/scan.js';
 import type { VerdictCache } from '../scan/verdicts/cache.js';
+import { ScanMetrics } from './scan-metrics.js';
 import type { Standing } from './signature-standing.js';
 
 export interface MetricsParts {
@@ -43,16 +44,10 @@ export interface Metrics {
   render(): Promise<string>;
 }
 
-/** Seconds inside the engine: from a small file to one that takes its whole deadline. */
-const SCAN_SECONDS = [0.0001, 0.0003, 0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1, 3, 10, 30, 60];
-
-/** Seconds before a thread: nothing at all, up to the deadline. */
-const WAIT_SECONDS = [0.001, 0.01, 0.03, 0.1, 0.3, 0.6, 1, 3, 10, 30, 60];
-
 export function createMetrics(parts: MetricsParts): Metrics {
   const registry = new Registry();
   collectDefaultMetrics({ register: registry, prefix: 'sluice_' });
-  const ended = countScans(registry);
+  const scans = new ScanMetrics(registry);
   const gauge: AddGauge = (name, help, read) => {
     new Gauge({
       name,
@@ -63,7 +58,6 @@ export function createMetrics(parts: MetricsParts): Metrics {
       },
     });
   };
-  const waits = addWaits(registry);
   const own = { epoch: 0, scans: 0 };
   addPool(gauge, parts.pool);
   addMemory(registry, gauge, 'upload', parts.memories.uploads);
@@ -77,53 +71,10 @@ export function createMetrics(parts: MetricsParts): Metrics {
   addStanding(gauge, parts);
   return {
     contentType: registry.contentType,
-    ended,
-    countTurns: () => parts.pool.onTurn(waits),
+    ended: (scan) => scans.ended(scan),
+    countTurns: () => parts.pool.onTurn(scans.waited),
     leaveOut: (epoch, scans) => Object.assign(own, { epoch, scans }),
     render: () => registry.metrics(),
-  };
-}
-
-/** Returns what counts a scan that has ended. */
-function countScans(registry: Registry): Metrics['ended'] {
-  const scans = new Counter({
-    name: 'sluice_scans_total',
-    help: 'Scans that were admitted, by what came of them and what has looked; cache: hit, miss, or none when nothing has.',
-    labelNames: ['outcome', 'engine', 'cache'] as const,
-    registers: [registry],
-  });
-  const failures = new Counter({
-    name: 'sluice_scan_failures_total',
-    help: 'Scans that were admitted and have no verdict, by the code of the failure; of a 503 with its reason.',
-    labelNames: ['failure'] as const,
-    registers: [registry],
-  });
-  const bytes = new Counter({
-    name: 'sluice_scanned_bytes_total',
-    help: 'Bytes of contents with a verdict.',
-    registers: [registry],
-  });
-  const protocols = new Counter({
-    name: 'sluice_scans_by_protocol_total',
-    help: 'Scans that were admitted, by the protocol that they came by and what came of them.',
-    labelNames: ['protocol', 'outcome'] as const,
-    registers: [registry],
-  });
-  const seconds = new Histogram({
-    name: 'sluice_scan_seconds',
-    help: 'Time inside the engine, of contents that it has looked at.',
-    buckets: SCAN_SECONDS,
-    registers: [registry],
-  });
-  return (scan) => {
-    const { wholeBytes, durationMs, lookedBy: engine } = scan;
-    const looked = engine === null ? 'none' : scan.looked === 'now' ? 'miss' : 'hit';
-    const outcome = outcomeOf(scan);
-    protocols.inc({ protocol: scan.protocol, outcome });
-    scans.inc({ outcome, engine: engine?.label ?? 'none', cache: looked });
-    if (scan.failure !== null) failures.inc({ failure: scan.failure });
-    if (wholeBytes !== null) bytes.inc(wholeBytes);
-    if (looked === 'miss') seconds.observe(durationMs / 1000);
   };
 }
 
@@ -189,38 +140,6 @@ function addMemory(registry: Registry, gauge: AddGauge, kind: 'upload' | 'downlo
       this.inc(memory.ended);
     },
   });
-}
-
-/** `rejected`: the client's fault; `failed`: ours; `incomplete`: not all of it was looked at; `unavailable`: the URL could not be fetched. */
-function outcomeOf({ status, virusName, failure }: EndedScan): string {
-  switch (failure) {
-    case null:
-      return virusName === null ? 'clean' : 'infected';
-    case 'downloadFailed':
-      return 'unavailable';
-    case 'scanIncomplete':
-      return 'incomplete';
-    case 'clientGone':
-      return 'aborted';
-    default:
-      return status >= 500 ? 'failed' : 'rejected';
-  }
-}
-
-function addWaits(registry: Registry): Parameters<ScanPool['onTurn']>[0] {
-  const waits = new Histogram({
-    name: 'sluice_scan_wait_seconds',
-    help: 'Time before a thread, of scans that had one; class: alone (no other account had scans), shared (others had), stand_in (all threads were at long scans, and one beside them took it).',
-    labelNames: ['class'] as const,
-    buckets: WAIT_SECONDS,
-    registers: [registry],
-  });
-  const classes = {
-    alone: waits.labels('alone'),
-    shared: waits.labels('shared'),
-    standIn: waits.labels('stand_in'),
-  };
-  return (kind, waitedMs) => classes[kind].observe(waitedMs / 1000);
 }
 
 /** `own`: scans that nobody asked for. */

@@ -9,6 +9,7 @@ import type { ScanPool } from '../engine/threads/pool.js';
 import { messageOfError } from '../error-text.js';
 import type { DescriptorPlan } from '../http/descriptors.js';
 import type { EndedRequest } from '../http/server.js';
+import { jsonName, jsonText } from '../json-text.js';
 import { MEMORY_RESERVE_SHARE } from '../limits.js';
 import type { EventLog } from '../log.js';
 import type { AcceptingParts } from '../scan/http/accepting-scan.js';
@@ -87,24 +88,25 @@ export function keepAnswers(log: EventLog, { requests }: Postgres, add: (part: S
   return kept;
 }
 
-/** Of a scan, for the log. */
-export function fieldsOf(scan: EndedScan): Parameters<EventLog['event']>[0] {
-  return {
-    scanId: scan.scanId,
-    requestId: scan.requestId,
-    userId: scan.account,
-    keyId: scan.keyId,
-    protocol: scan.protocol,
-    durationMs: scan.durationMs,
-    sizeBytes: scan.wholeBytes,
-    sha256: scan.sha256,
-    status: scan.status,
-    virusName: scan.virusName,
-    engine: scan.lookedBy?.description ?? null,
-    cached: scan.looked !== 'now',
-    failure: scan.failure,
-    error: scan.error,
-  };
+/** Of a scan, for the log: the members of a JSON object. Names and digits need no escapes, and what does is null as a rule. */
+export function membersOf(scan: EndedScan): string {
+  const { scanId, account, keyId, sha256, virusName, failure, error } = scan;
+  return (
+    `"scanId":${jsonName(scanId)},"requestId":"${scan.requestId}","userId":"${account}","keyId":${jsonName(keyId)},` +
+    `"protocol":"${scan.protocol}","durationMs":${Math.round(scan.durationMs * 1000) / 1000},"sizeBytes":${scan.wholeBytes},"sha256":${jsonName(sha256)},` +
+    `"status":${scan.status},"virusName":${jsonText(virusName)},"engine":${engineText(scan.lookedBy)},` +
+    `"cached":${scan.looked !== 'now'},"failure":${jsonName(failure)},"error":${jsonText(error)}`
+  );
+}
+
+/** The engine that was named last, and how. */
+let lastEngine: EndedScan['lookedBy'] = null;
+let lastText = 'null';
+
+function engineText(engine: EndedScan['lookedBy']): string {
+  if (engine !== lastEngine) lastText = jsonText(engine?.description ?? null);
+  lastEngine = engine;
+  return lastText;
 }
 
 export function shareVerdicts(

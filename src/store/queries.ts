@@ -21,7 +21,15 @@ export interface Queries {
   ): postgres.PendingQuery<T>;
   /** Text as it is, also several statements: never with anything of a request in it. */
   unsafe(text: string): PromiseLike<postgres.RowList<postgres.Row[]>>;
+  /**
+   * The same for `COPY ... FROM STDIN`, and what it copies. Resolves when all is sent. In a transaction: whether it went well the next query says, with
+   * IN_FAILED_TRANSACTION if not, since postgres.js 3.4.9 forgets an error that comes behind the last byte.
+   */
+  copyIn(text: string, bytes: Uint8Array): Promise<void>;
 }
+
+/** What went wrong came before, in the same transaction. */
+export const IN_FAILED_TRANSACTION = '25P02';
 
 export interface Sql extends Queries {
   /** See runTransaction. Work in it asks `tx` only: with this `sql` it would wait for a connection while it holds one. */
@@ -61,7 +69,23 @@ function queriesOver(template: Driver, send: Send): Queries {
     ...parameters: Parameters
   ): postgres.PendingQuery<T> =>
     sentWhenWaitedFor(template<T>(text, ...parameters), () => send((driver) => driver<T>(text, ...parameters)));
-  return Object.assign(tag, { unsafe: (text: string) => send((driver) => driver.unsafe(text)) });
+  return Object.assign(tag, {
+    unsafe: (text: string) => send((driver) => driver.unsafe(text)),
+    copyIn: (text: string, bytes: Uint8Array) => send((driver) => copyInto(driver, text, bytes)),
+  });
+}
+
+async function copyInto(driver: Driver, text: string, bytes: Uint8Array): Promise<void> {
+  const stream = await driver.unsafe(text).writable();
+  await new Promise<void>((resolve, reject) => {
+    stream.on('error', reject);
+    // Its last word goes out within `end` when nothing is left to be written: only then the driver takes the next query.
+    stream.write(bytes, (error) => {
+      if (error !== undefined && error !== null) return;
+      stream.end();
+      resolve();
+    });
+  });
 }
 
 /** The driver's own query, which it takes as a fragment, but for what sends it. */

@@ -26,7 +26,6 @@ const stillTooLong: readonly string[] = [
   'http/connections.ts createConnections',
   'scan/memory/memory.ts createUploadMemory',
   'scan/memory/waiters.ts createWaitingLine',
-  'scan/scan.ts',
   'scan/verdicts/cache.ts createVerdictCache',
   'service/metrics.ts addSignatures',
   'store/redis/redis.ts createLink',

@@ -5,6 +5,7 @@ import { join } from 'node:path';
 import { createKey, endKey, listKeys } from '../../src/account/keys.js';
 import { openJournal } from '../../src/history/journal.js';
 import { partition } from '../../src/history/partitions.js';
+import { COPY_SCANS, RowCopy } from '../../src/history/row-copy.js';
 import { createRowStore } from '../../src/history/rows-to-database.js';
 import { encodeRow, type ScanRow } from '../../src/history/scan-row.js';
 import { frame } from '../../src/history/segment.js';
@@ -121,6 +122,51 @@ onEachStore(async (t, store) => {
         ...(metadata === null ? [null, null] : ['http://example.com/a,b%22{}', 'daily:27000+ab12cd34']),
       ]),
     );
+  });
+
+  t.test('rows that are copied are what they are when they are inserted', async (t) => {
+    const said = { notices: ['encrypted', 'raw-content'], metadata: '"ü\n', url: 'http://example.com/', keyId: BOB };
+    const none = {
+      virusName: null,
+      error: 'no',
+      engine: null,
+      signatures: null,
+      sizeBytes: null,
+      sha256: null,
+      status: 422,
+    };
+    const rows = [
+      rowAt(NOON + 1),
+      rowAt(NOON + 2, {
+        ...said,
+        filename: 'naïve \u{1f600}.bin',
+        virusName: 'Eicar',
+        protocol: 'icap',
+        sizeBytes: 2 ** 31 - 1,
+      }),
+      rowAt(NOON + 3, {
+        ...none,
+        filename: '',
+        durationMs: 70_000,
+        lastUpdateMs: Date.parse('1999-12-31T23:59:59.999Z'),
+      }),
+    ];
+    const stored = async () => [
+      ...(await sql`SELECT to_jsonb(scans) AS row FROM scans WHERE id <> ${first.id} ORDER BY id`),
+    ];
+    const first = rowAt(NOON);
+    const save = createRowStore(sql);
+    await save([first]);
+    // One that is there already: all of the batch is inserted.
+    await save([first, ...rows]);
+    const inserted = await stored();
+    await sql`DELETE FROM scans WHERE id <> ${first.id}`;
+    await sql.transaction('readCommitted', async (tx) => {
+      await tx.copyIn(COPY_SCANS, new RowCopy(rows).bytes());
+      await tx`SELECT`;
+    });
+    t.equal(inserted.length, rows.length);
+    t.strictSame(await stored(), inserted);
   });
 
   t.test('a batch that comes again, or with others, adds nothing twice', async (t) => {

@@ -166,7 +166,7 @@ export class FairQueue {
       account.usedMs = Math.max(account.usedMs, this.#levelMs);
       account.sequence = this.#sequence++;
     }
-    scan.isCharged = true;
+    scan.charged = account;
     scan.state = 'waiting';
     scan.dueMs = nowMs + scan.sizeBytes / BYTES_PER_MS;
     account.lineOf(scan).append(scan);
@@ -178,7 +178,7 @@ export class FairQueue {
   /** A scan that need not wait has a thread. */
   begin(scan: ThreadScan, nowMs: number): void {
     const account = this.#enter(scan.account, nowMs);
-    scan.isCharged = true;
+    scan.charged = account;
     this.#run(account, nowMs);
   }
 
@@ -246,7 +246,7 @@ export class FairQueue {
   remove(scan: ThreadScan): void {
     const account = this.#accountOf(scan);
     this.#unlink(scan, account);
-    scan.isCharged = false;
+    scan.charged = null;
     this.#leave(account);
   }
 
@@ -266,7 +266,7 @@ export class FairQueue {
     const account = this.#accountOf(scan);
     this.#charge(account, nowMs);
     account.running -= 1;
-    scan.isCharged = false;
+    scan.charged = null;
     this.#leave(account);
   }
 
@@ -348,10 +348,9 @@ export class FairQueue {
     for (const { name } of gone) this.#accounts.delete(name);
   }
 
-  #accountOf({ account, isCharged }: ThreadScan): Account {
-    const found = this.#accounts.get(account);
-    if (found === undefined || !isCharged) throw new Error('This scan neither waits nor runs');
-    return found;
+  #accountOf({ charged }: ThreadScan): Account {
+    if (!(charged instanceof Account)) throw new Error('This scan neither waits nor runs');
+    return charged;
   }
 
   #leave(account: Account): void {

@@ -260,12 +260,15 @@ class Pool implements ScanPool {
   /** While scans take a moment, the next one lies ready at a thread, which need not wait until this process has heard of the end of the one before. */
   #layAhead(nowMs: number): boolean {
     if (this.#set.busy > this.#set.size) return false;
-    const slot = this.#set.slots.find((one) => one.canTakeNext(nowMs - LONG_MS));
-    const scan = slot === undefined ? null : this.#queue.shift(nowMs);
-    if (slot === undefined || scan === null) return false;
-    this.#queue.layAhead(scan);
-    slot.post(scan);
-    return true;
+    for (const slot of this.#set.slots) {
+      if (!slot.canTakeNext(nowMs - LONG_MS)) continue;
+      const scan = this.#queue.shift(nowMs);
+      if (scan === null) return false;
+      this.#queue.layAhead(scan);
+      slot.post(scan);
+      return true;
+    }
+    return false;
   }
 
   /** What lies behind the scan of this thread goes back into the queue, unless the thread has begun it. */
@@ -319,7 +322,7 @@ class Pool implements ScanPool {
   #release(scan: ThreadScan, nowMs: number): void {
     scan.state = 'idle';
     this.running -= 1;
-    if (scan.isCharged) this.#queue.end(scan, nowMs);
+    if (scan.charged !== null) this.#queue.end(scan, nowMs);
   }
 
   /** Its thread has died. */
@@ -375,9 +378,14 @@ class Pool implements ScanPool {
   }
 }
 
-/** How long as many threads as the set has, at least, have been at their scans; 0: one of the set has none. */
+/** How long as many threads as the set has, at least, have been at their scans; 0: one of the set has none, or they are at short ones. */
 function spanOf({ slots, size, busy }: ThreadSet, nowMs: number): number {
   if (busy < size) return 0;
+  let young = 0;
+  for (const { scan, isGivenUp, sinceMs } of slots) {
+    if (scan !== null && !isGivenUp && nowMs - sinceMs < LONG_MS) young += 1;
+  }
+  if (young >= Math.max(1, size)) return 0;
   const ages: number[] = [];
   for (const { scan, isGivenUp, sinceMs } of slots) if (scan !== null && !isGivenUp) ages.push(nowMs - sinceMs);
   ages.sort((one, other) => one - other);

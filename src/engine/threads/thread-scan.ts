@@ -25,8 +25,8 @@ export abstract class ThreadScan {
 
   // What follows is written by this room alone.
   state: ThreadScanState;
-  /** Its account answers for it: it waits, or has a thread that is not given up. */
-  isCharged: boolean;
+  /** The queue's account that answers for it: it waits, or has a thread that is not given up. */
+  charged: object | null;
   /** In the line of its account. */
   before: ThreadScan | null;
   behind: ThreadScan | null;
@@ -49,7 +49,7 @@ export abstract class ThreadScan {
     this.askedMs = 0;
     this.deadlineMs = 0;
     this.state = 'idle';
-    this.isCharged = false;
+    this.charged = null;
     this.before = null;
     this.behind = null;
     this.dueMs = 0;

@@ -17,11 +17,18 @@ const BLANKS = /^[ \t]+/;
 /** `; name=token` or `; name="quoted"`, a backslash escaping only quote and backslash: Windows paths come unescaped. */
 const PARAMETER = /[ \t]*;[ \t]*([!#$%&'*+\-.^_`|~0-9A-Za-z]+)=(?:"((?:\\["\\]|\\(?!["\\])|[^"\\])*)"|([^\s";]*))/y;
 
+/** What clients send as a rule: nothing in it stands for anything else. */
+const PLAIN =
+  /^Content-Disposition: form-data; name="([^"\\\r\n]*)"(?:; filename="([^"\\%\r\n]*)")?(?:\r\nContent-Type: [\w.+-]+\/[\w.+-]+)?$/;
+const NONE: readonly undefined[] = [];
+
 /** Reads the block without its last CRLF CRLF. Throws MalformedMultipart. */
 export function parsePartHeaders(block: Buffer): Disposition {
   let disposition: string | null = null;
   // Lossy on purpose: bytes that are no UTF-8 become U+FFFD, in a name that is only shown.
   const text = block.toString('utf8');
+  const [, plainName, plainFilename] = PLAIN.exec(text) ?? NONE;
+  if (plainName !== undefined) return { name: plainName, filename: plainFilename ?? null };
   let end = 0;
   do {
     LINE.lastIndex = end;

@@ -1,0 +1,192 @@
+// What one scan is and holds: whose it is, what was sent, how far it has come and what came of it. Its row, its log line, its metrics and its answer are written from this.
+import type { Access } from '../admission/access.js';
+import type { Engine } from '../engine/engine.js';
+import type { Signatures } from '../engine/signatures.js';
+import type { ScanPool } from '../engine/threads/pool.js';
+import { ThreadScan } from '../engine/threads/thread-scan.js';
+import type { History } from '../history/history.js';
+import type { Protocol, ScanRow } from '../history/scan-row.js';
+import type { Content, Lender } from './content.js';
+import { noticesOf } from './notices.js';
+import type { Refunds } from './refunds.js';
+import type { UrlParts } from './url-content.js';
+import type { CompleteVerdict } from './verdicts/cache.js';
+import type { KnownVerdicts } from './verdicts/known.js';
+
+export type Admitted = Extract<Access, { outcome: 'admitted' }>;
+
+/** What all scans of a process have in common. */
+export interface ScanParts extends UrlParts {
+  readonly pool: Pick<ScanPool, 'ask' | 'leave' | 'policy'>;
+  readonly signatures: Pick<Signatures, 'state'>;
+  /** The content has crashed the engine, more than once. */
+  readonly isRefused: (sha256: string) => boolean;
+  readonly known: KnownVerdicts;
+  readonly uploadMemory: Lender;
+  readonly history: Pick<History, 'assertOpen' | 'append'>;
+  readonly refunds: Refunds;
+  /** The name of this environment in the history. */
+  readonly appEnv: string;
+  readonly now: () => number;
+  /** Called for every scan that was admitted, once its row is recorded. */
+  readonly onEnded: (scan: EndedScan) => void;
+}
+
+/** What log and metrics have of it: nothing of keys or contents. */
+export type EndedScan = Readonly<
+  Pick<
+    ScanFacts,
+    | 'scanId'
+    | 'requestId'
+    | 'account'
+    | 'keyId'
+    | 'protocol'
+    | 'status'
+    | 'wholeBytes'
+    | 'sha256'
+    | 'virusName'
+    | 'durationMs'
+    | 'looked'
+    | 'lookedBy'
+    | 'failure'
+    | 'error'
+  >
+>;
+
+/**
+ * `admitting`: the admission is waited for, before it begins or, where its user was expected, with all that came of it. `waitingForMemory`: what has
+ * arrived has no room. `queued`: for a thread. `gone`: nothing is left to be done, and nobody to be answered.
+ */
+export type Stage =
+  | 'admitting'
+  | 'receiving'
+  | 'waitingForMemory'
+  | 'queued'
+  | 'running'
+  | 'recording'
+  | 'answered'
+  | 'gone';
+
+const NO_NOTICES: readonly string[] = [];
+
+export abstract class ScanFacts extends ThreadScan {
+  readonly parts: ScanParts;
+  readonly requestId: string;
+  stage: Stage;
+  /** Null: it isn't admitted yet. */
+  access: Admitted | null;
+  /** The quota that the answer tells of. */
+  quota: Admitted['quota'] | null;
+  /** Of its row in the history; null: it has none. */
+  scanId: string | null;
+  keyId: string | null;
+
+  /** As shown; empty while it isn't known. */
+  filename: string;
+  extension: string;
+  /** What the client says of it; null: nothing. */
+  metadata: string | null;
+  /** That it is of, without credentials; null: an upload, or a text that is no URL. */
+  url: string | null;
+  /** The request was there as a whole. */
+  isWhole: boolean;
+  /** The client has left: nobody reads the answer. */
+  isGone: boolean;
+  /** Its content in lent memory, until the threads have let go of it. */
+  received: Content | null;
+  /** Of the content; null: it never was there as a whole. */
+  wholeBytes: number | null;
+
+  /** Something came of it: a verdict, or why there is none. */
+  isDecided: boolean;
+  verdict: CompleteVerdict | null;
+  /** The engine that has looked at everything, which may not be the one that serves now. */
+  lookedBy: Engine | null;
+  /** Whose scan it was: this one, an earlier one of the account, or one of another account, which the client must not learn. */
+  looked: 'now' | 'for the account' | 'for another account';
+  /** Inside the engine; 0 when it wasn't asked; what it took then, when it was asked for another account. */
+  durationMs: number;
+  /** Why there is no verdict: a Failure, the reason of a client that has left, or what nobody foresaw. */
+  problem: unknown;
+
+  /** Of the history: HTTP's, whatever the protocol. */
+  status: number;
+  virusName: string | null;
+  /** Null on success; otherwise a code of the error table, of `unavailable` with its reason, or `clientGone`. */
+  failure: string | null;
+  /** The same in words: the message of the error table. */
+  error: string | null;
+
+  /** The content goes back to the client with the answer: it stays until `letGo`. */
+  protected isKept: boolean;
+
+  constructor(parts: ScanParts, requestId: string) {
+    super('', parts.pool.policy);
+    this.parts = parts;
+    this.requestId = requestId;
+    this.stage = 'admitting';
+    this.access = null;
+    this.quota = null;
+    this.scanId = null;
+    this.keyId = null;
+    this.filename = '';
+    this.extension = '';
+    this.metadata = null;
+    this.url = null;
+    this.isWhole = false;
+    this.isGone = false;
+    this.received = null;
+    this.wholeBytes = null;
+    this.isDecided = false;
+    this.verdict = null;
+    this.lookedBy = null;
+    this.looked = 'now';
+    this.durationMs = 0;
+    this.problem = null;
+    this.status = 200;
+    this.virusName = null;
+    this.failure = null;
+    this.error = null;
+    this.isKept = false;
+  }
+
+  /** As history, log and metrics call it. */
+  get protocol(): Protocol {
+    return 'http';
+  }
+
+  /** For the history, which asks once. */
+  row(): ScanRow {
+    const { appEnv, now } = this.parts;
+    const { scanId, account, keyId, filename, durationMs, virusName, status, error, lookedBy, wholeBytes, sha256 } =
+      this;
+    const { metadata, url, protocol } = this;
+    if (scanId === null) throw new Error('A scan that was not admitted has no row');
+    return {
+      id: scanId,
+      userId: account,
+      keyId,
+      filename,
+      durationMs,
+      virusName,
+      status,
+      error,
+      engine: lookedBy?.label ?? null,
+      signatures: lookedBy?.signatureVersion ?? null,
+      sizeBytes: wholeBytes,
+      sha256,
+      notices: this.notices(),
+      metadata,
+      url,
+      protocol,
+      env: appEnv,
+      lastUpdateMs: now(),
+    };
+  }
+
+  /** What is said beside its verdict. */
+  notices(): readonly string[] {
+    const { verdict, lookedBy } = this;
+    return verdict === null || lookedBy === null ? NO_NOTICES : noticesOf(verdict, lookedBy);
+  }
+}

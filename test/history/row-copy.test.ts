@@ -1,0 +1,39 @@
+// What the copy of rows says of them besides their columns, which rows.test.ts reads back from the database.
+import t from 'tap';
+import { RowCopy } from '../../src/history/row-copy.js';
+import { decodeRow, encodeRow, storableRow } from '../../src/history/scan-row.js';
+import { ALICE, BOB, rowAt } from '../fixtures/history.js';
+
+const MIDNIGHT = Date.parse('2026-11-21T00:00:00Z');
+
+t.test('rows are counted by account, key, UTC day, status and verdict', async (t) => {
+  const { counts } = new RowCopy([
+    rowAt(MIDNIGHT - 1),
+    rowAt(MIDNIGHT),
+    rowAt(MIDNIGHT + 1),
+    rowAt(MIDNIGHT + 2, { userId: BOB }),
+    rowAt(MIDNIGHT + 3, { virusName: 'Eicar' }),
+    rowAt(MIDNIGHT + 4, { status: 422 }),
+    rowAt(MIDNIGHT + 5),
+    rowAt(MIDNIGHT + 6, { keyId: BOB }),
+  ]);
+  const day = MIDNIGHT / 86_400_000;
+  t.strictSame(counts, [
+    { userId: ALICE, keyId: null, day: day - 1, status: 200, infected: false, scans: 1 },
+    { userId: ALICE, keyId: null, day, status: 200, infected: false, scans: 3 },
+    { userId: BOB, keyId: null, day, status: 200, infected: false, scans: 1 },
+    { userId: ALICE, keyId: null, day, status: 200, infected: true, scans: 1 },
+    { userId: ALICE, keyId: null, day, status: 422, infected: false, scans: 1 },
+    { userId: ALICE, keyId: BOB, day, status: 200, infected: false, scans: 1 },
+  ]);
+});
+
+t.test('a row of the journal is the JSON of its fields, whatever is in its texts', async (t) => {
+  t.strictSame(decodeRow(encodeRow(rowAt(MIDNIGHT, { wasPending: true })))?.wasPending, true);
+  const texts = ['', '"', '\\', 'a\u0000b', '\u001f', '\u007f', 'é', '\ud83d\ude00', '\ud800', '/a\tb'];
+  for (const filename of texts) {
+    const row = storableRow(rowAt(MIDNIGHT, { filename, metadata: filename, notices: ['encrypted'], keyId: BOB }));
+    t.strictSame(JSON.parse(encodeRow(row)), JSON.parse(JSON.stringify(row)));
+    t.strictSame(JSON.stringify(decodeRow(encodeRow(row))), JSON.stringify(row));
+  }
+});

@@ -1,0 +1,26 @@
+// Ids of scans and requests: of the form of RFC 9562, each another one, and those with a time in the order in which they were made.
+import t from 'tap';
+import { validate, version } from 'uuid';
+import { randomId, timeId } from '../src/ids.js';
+
+const COUNT = 20_000;
+
+t.test('random ids are of version 4, and none comes twice', async (t) => {
+  const ids = Array.from({ length: COUNT }, randomId);
+  t.ok(ids.every((id) => validate(id) && version(id) === 4));
+  t.equal(new Set(ids).size, COUNT);
+});
+
+t.test(
+  'ids with a time are of version 7, say it, and grow with each, more of them than a millisecond has numbers',
+  async (t) => {
+    const beforeMs = Date.now();
+    const ids = Array.from({ length: COUNT }, timeId);
+    t.ok(ids.every((id) => validate(id) && version(id) === 7));
+    t.strictSame([...ids].sort(), ids);
+    t.equal(new Set(ids).size, COUNT);
+    const [first = ''] = ids;
+    const saidMs = Number.parseInt(first.slice(0, 8) + first.slice(9, 13), 16);
+    t.ok(saidMs >= beforeMs && saidMs <= Date.now() + 1);
+  },
+);
