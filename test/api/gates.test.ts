@@ -12,10 +12,10 @@ function logicalSignature(name: string, first: string, second: string): string {
   return `${name};Engine:81-255,Target:0;0&1;${one};${other}\n`;
 }
 
-const OLD = logicalSignature('Test.Old', 'the old beginning', 'the old end');
+const OLD = logicalSignature('Test.Old', 'Xk2#qZ9!vW old', 'Yp5%rT8uB3 old');
 /** Without a gate. */
 const WITHOUT = `Test.Short;Engine:81-255,Target:0;0;${Buffer.from('short').toString('hex')}::i`;
-const NEW = logicalSignature('Test.New', 'the new beginning', 'the new end');
+const NEW = logicalSignature('Test.New', 'Zm7@sH4wC6 new', 'Qd9=jF2!kL new');
 
 t.test('what is behind gates is found, newer ones at the first scan after the reload', async (t) => {
   const folder = databaseFolder(t, { 'a.ldb': `${OLD}${WITHOUT}\n` });
@@ -23,9 +23,9 @@ t.test('what is behind gates is found, newer ones at the first scan after the re
   const server = await startServer({ env });
   t.teardown(() => server.stop());
   const isInfected = async (text: string): Promise<unknown> => (await upload(server.url, text)).body['infected'];
-  t.equal(await isInfected('the old beginning and the old end'), true);
-  t.equal(await isInfected('the old beginning'), false);
-  t.equal(await isInfected('the new beginning and the new end'), false);
+  t.equal(await isInfected('Xk2#qZ9!vW old and Yp5%rT8uB3 old'), true);
+  t.equal(await isInfected('Xk2#qZ9!vW old'), false);
+  t.equal(await isInfected('Zm7@sH4wC6 new and Qd9=jF2!kL new'), false);
 
   const metricsUrl = `http://127.0.0.1:${await server.printed(/"port":(\d+),"msg":"metrics"/)}/metrics`;
   const metrics = await (await fetch(metricsUrl)).text();
@@ -40,8 +40,8 @@ t.test('what is behind gates is found, newer ones at the first scan after the re
   writeFileSync(join(folder, 'a.ldb'), `${OLD}${WITHOUT}\n${NEW}`);
   process.kill(server.pid, 'SIGHUP');
   await until(async () => (await (await fetch(`${server.url}/readyz`)).text()).includes('"signatures":3'));
-  t.equal(await isInfected('the new beginning and the new end'), true);
-  t.equal(await isInfected('the old beginning and the old end'), true);
+  t.equal(await isInfected('Zm7@sH4wC6 new and Qd9=jF2!kL new'), true);
+  t.equal(await isInfected('Xk2#qZ9!vW old and Yp5%rT8uB3 old'), true);
 });
 
 t.test('where gates cannot be made, one engine looks at everything, and the log says why', async (t) => {
@@ -52,7 +52,7 @@ t.test('where gates cannot be made, one engine looks at everything, and the log 
   const server = await startServer({ env: { SIGNATURES_DIR: folder, DATA_DIR: dataDirectory } });
   t.teardown(() => server.stop());
   await server.printed(/(Signatures are loaded without gates: [^"]*gates)/);
-  t.equal((await upload(server.url, 'the old beginning and the old end')).body['infected'], true);
+  t.equal((await upload(server.url, 'Xk2#qZ9!vW old and Yp5%rT8uB3 old')).body['infected'], true);
 });
 
 t.test('files of gates that cannot be loaded are done without, and the log says why', async (t) => {
@@ -69,5 +69,5 @@ t.test('files of gates that cannot be loaded are done without, and the log says 
   const second = await startServer({ env });
   t.teardown(() => second.stop());
   await second.printed(/(Signatures are loaded without gates: [^"]*gates.ndb)/);
-  t.equal((await upload(second.url, 'the old beginning and the old end')).body['infected'], true);
+  t.equal((await upload(second.url, 'Xk2#qZ9!vW old and Yp5%rT8uB3 old')).body['infected'], true);
 });
