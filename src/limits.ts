@@ -57,7 +57,7 @@ export const DRAIN_BURST_BYTES = 16 * 1024 * 1024;
 /** Beyond it so many sockets are read so often, each once, which is half a megabyte at most. */
 export const DRAIN_TURN_READS = 2;
 export const DRAIN_TURN_MS = 5;
-/** A body of this size is read to its end also behind its whole answer; the rest of a larger one isn't, and its connection ends. */
+/** The rest of a body is read also behind its whole answer where it is no larger than this; a larger one isn't, and its connection ends. */
 export const DRAIN_REST_BYTES = 64 * 1024;
 
 /** Most answers are there before that, or half of it; the socket of a later one is not read until it is given. */

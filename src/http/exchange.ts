@@ -79,6 +79,8 @@ export class Exchange implements Framing, WireOwner, Ready, Drained {
   #sink: BodySink | null;
   /** The whole body has arrived. */
   #isWhole: boolean;
+  /** Of the body, so far. */
+  #receivedBytes: number;
   #isPaused: boolean;
   /** The sink has no room. */
   #isHeld: boolean;
@@ -120,6 +122,7 @@ export class Exchange implements Framing, WireOwner, Ready, Drained {
     this.#sink = null;
     // uWebSockets.js never calls the data handler for `Content-Length: 0` when the header came in two packets.
     this.#isWhole = body.kind === 'none';
+    this.#receivedBytes = 0;
     this.#isPaused = false;
     this.#isHeld = false;
     this.#lost = null;
@@ -240,6 +243,7 @@ export class Exchange implements Framing, WireOwner, Ready, Drained {
   onBytes(bytes: Uint8Array, isLast: boolean): void {
     this.#host.turns.hear(this);
     this.#isWhole = isLast;
+    this.#receivedBytes += bytes.length;
     switch (this.#mode) {
       case 'kept':
         if (!isLast) this.#pause();
@@ -363,7 +367,7 @@ export class Exchange implements Framing, WireOwner, Ready, Drained {
 
   /** Behind the whole answer the library would read the rest of a body as fast as it comes, and nobody could hold it back. */
   #isReadToItsEnd(): boolean {
-    return this.#isWhole || (this.body.kind === 'sized' && this.body.bytes <= DRAIN_REST_BYTES);
+    return this.#isWhole || (this.body.kind === 'sized' && this.body.bytes - this.#receivedBytes <= DRAIN_REST_BYTES);
   }
 
   /** The next piece is asked for when the client has taken the one before. Pieces that can't be made end the connection; their maker says why. */
