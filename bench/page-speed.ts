@@ -32,7 +32,7 @@ const nothing = async (): Promise<void> => undefined;
 const visits: readonly Visit[] = [
   { name: 'first page', path: '/', prepare: nothing },
   { name: 'overview, signed in', path: '/', prepare: enter },
-  { name: 'reference', path: '/docs', prepare: nothing },
+  { name: 'reference', path: '/docs/reference', prepare: nothing },
 ];
 
 async function enter(page: Page, url: string): Promise<void> {

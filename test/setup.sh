@@ -20,6 +20,8 @@ has clamd || [ -x /usr/sbin/clamd ] || need clamav-daemon
 /usr/bin/python3 -c 'import requests' >/dev/null 2>&1 || need python3-requests
 # Clients of clamd.
 /usr/bin/python3 -c 'import pyclamd' >/dev/null 2>&1 || need python3-pyclamd
+# A server that takes mail.
+/usr/bin/python3 -c 'import aiosmtpd' >/dev/null 2>&1 || need python3-aiosmtpd
 perl -MClamAV::Client -e 1 >/dev/null 2>&1 || need libclamav-client-perl
 has clamdscan || need clamdscan
 has curl || need curl

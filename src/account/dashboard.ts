@@ -6,10 +6,15 @@ import type { Exchange } from '../http/exchange.js';
 import type { Log } from '../log.js';
 import type { SqlOf } from '../store/postgres.js';
 import { createAuthenticate } from './authenticate.js';
+import { createVerifyCurrent } from './current-password.js';
 import type { TrustedIssuer } from './issuer.js';
 import { createKeyRoutes } from './key-routes.js';
 import { type KeyNodes, tellOfEnded } from './keys.js';
+import { type Mailer, openMailer } from './mail.js';
 import { hashPassword, verifyPassword } from './passwords.js';
+import { createProtectionRoutes, type DeleteOwn } from './protection-routes.js';
+import { createResetRoutes } from './reset-routes.js';
+import { sweepResets } from './resets.js';
 import { endOtherSessions, sweepSessions } from './sessions.js';
 import { createSignIn } from './sign-in.js';
 import { createSignInRoutes } from './sign-in-routes.js';
@@ -27,9 +32,13 @@ export interface DashboardOptions {
   readonly baseUrl: string | null;
   readonly plans: Plans;
   readonly registration: 'open' | 'closed';
+  /** Null: the service sends no mail. */
+  readonly smtpUrl: string | null;
+  readonly mailFrom: string;
   /** Networks, in CIDR notation. */
   readonly trustedProxies: readonly string[];
   readonly admission: KeyNodes;
+  readonly deleteAccount: DeleteOwn;
   /** A use of a key that Postgres perhaps doesn't know of yet. */
   readonly recentUse: (keyId: string) => Date | null;
   readonly log: Log;
@@ -49,6 +58,10 @@ export async function openDashboard(options: DashboardOptions) {
   const tokens = createTokens(keys, { issuer, trusted: trustedIssuer, now });
   const plan = freePlanOf(plans).name;
   const passwords = { hash: hashPassword, verify: verifyPassword };
+  const addressOf = (exchange: Exchange): string =>
+    clientAddress(exchange.remoteAddress(), exchange.headers.get('x-forwarded-for'));
+  const mailer = await mailerOf(options);
+  const verifyCurrent = createVerifyCurrent({ passwords, throttle });
   const signIn = await createSignIn({ sqlOf, strangers, throttle, plan, registration, passwords, now });
 
   let stopped = false;
@@ -58,6 +71,7 @@ export async function openDashboard(options: DashboardOptions) {
       await keys.reload();
       await sweepSessions(sql, now());
       await sweepAttempts(sql, now());
+      await sweepResets(sql, now());
       await tellOfEnded(sql, admission);
     } catch (error) {
       if (stopped) return;
@@ -88,30 +102,47 @@ export async function openDashboard(options: DashboardOptions) {
       onProblem: (error) => log.warn({ reason: messageOfError(error) }, 'the last use of a session was not written'),
     }),
     /** Where a request comes from, behind proxies that are trusted. */
-    addressOf: (exchange: Exchange): string =>
-      clientAddress(exchange.remoteAddress(), exchange.headers.get('x-forwarded-for')),
+    addressOf,
     /** For anybody. */
-    publicRoutes: createSignInRoutes({
-      sqlOf,
-      strangers,
-      signIn,
-      tokens,
-      plans,
-      registration,
-      baseUrl,
-      clientAddress,
-      now,
-      onReuse: (session) => log.warn(session, 'a used refresh token was shown again: its session is ended'),
-    }),
+    publicRoutes: [
+      ...createSignInRoutes({
+        sqlOf,
+        strangers,
+        signIn,
+        tokens,
+        plans,
+        registration,
+        passwordMail: mailer !== null,
+        baseUrl,
+        clientAddress,
+        now,
+        onReuse: (session) => log.warn(session, 'a used refresh token was shown again: its session is ended'),
+      }),
+      ...createResetRoutes({ sqlOf, strangers, throttle, passwords, mailer, baseUrl, addressOf, now }),
+    ],
     callerRoutes: [
       ...createSessionRoutes({ sqlOf, now }),
-      ...createUserRoutes({ sqlOf, plans, passwords, throttle, endOtherSessions }),
+      ...createUserRoutes({ sqlOf, plans, passwords, verifyCurrent, endOtherSessions }),
+      ...createProtectionRoutes({
+        ...{ sqlOf, throttle, verifyCurrent, addressOf, now },
+        deleteAccount: options.deleteAccount,
+      }),
       ...createKeyRoutes({ sqlOf, throttle, admission, plans, now, recentUse }),
     ],
     async stop(): Promise<void> {
       // What runs is ended with the connections.
       stopped = true;
       clearInterval(timer);
+      await mailer?.stop();
     },
   };
+}
+
+async function mailerOf({ smtpUrl, mailFrom, log }: DashboardOptions): Promise<Mailer | null> {
+  if (smtpUrl === null) return null;
+  return await openMailer({
+    url: smtpUrl,
+    from: mailFrom,
+    onProblem: (reason) => log.warn({ reason }, 'a mail could not be sent'),
+  });
 }

@@ -130,5 +130,5 @@ async function findKnown(sql: Sql, { issuer, subject }: ExternalIdentity): Promi
       ${USER_ID.test(subject) ? subject : null}::uuid)`;
   if (row === undefined) return null;
   if (row.suspended_at !== null) throw new Failure('accountSuspended');
-  return { userId: row.id, plan: row.plan, ownLimit: row.own_limit, role: row.role };
+  return { userId: row.id, plan: row.plan, ownLimit: row.own_limit, role: row.role, twoFactor: false };
 }

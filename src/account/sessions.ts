@@ -39,13 +39,21 @@ export const SessionView = z.object({
 });
 export type SessionView = z.infer<typeof SessionView>;
 
+/** What was verified of who signs in. */
+interface VerifiedUser {
+  readonly userId: string;
+  readonly passwordHash: string;
+  /** A code was accepted. */
+  readonly twoFactor?: boolean;
+}
+
 /**
- * Starts a session if the password is still the one that was verified, otherwise null. So a change of the password also
+ * Starts a session if password and second factor are still as they were verified, otherwise null. So a change of one of them also
  * ends a sign-in with the old one that is under way. The user's row orders it against `endSessions`.
  */
 export async function startSession(
   sql: Sql,
-  user: { readonly userId: string; readonly passwordHash: string },
+  { userId, passwordHash, twoFactor = false }: VerifiedUser,
   client: SignInClient,
   nowMs: number,
 ): Promise<StartedSession | null> {
@@ -56,15 +64,16 @@ export async function startSession(
   return await sql.transaction('readCommitted', async (tx) => {
     const [row] = await tx`
       SELECT FROM users
-      WHERE id = ${user.userId} AND password_hash = ${user.passwordHash} AND suspended_at IS NULL FOR NO KEY UPDATE`;
+      WHERE id = ${userId} AND password_hash = ${passwordHash} AND (totp_secret IS NOT NULL) = ${twoFactor}
+        AND suspended_at IS NULL FOR NO KEY UPDATE`;
     if (row === undefined) return null;
     await tx`
       DELETE FROM sessions WHERE id IN (
-        SELECT id FROM sessions WHERE user_id = ${user.userId} ORDER BY last_use DESC, id DESC OFFSET ${SESSIONS_MAX - 1}
+        SELECT id FROM sessions WHERE user_id = ${userId} ORDER BY last_use DESC, id DESC OFFSET ${SESSIONS_MAX - 1}
         FOR UPDATE SKIP LOCKED)`;
     await tx`
       INSERT INTO sessions (id, user_id, user_agent, ip_address, creation_date, last_use, expires_at)
-      VALUES (${sessionId}, ${user.userId}, ${printable(client.userAgent)}, ${client.ipAddress}, ${now}, ${now}, ${expiresAt})`;
+      VALUES (${sessionId}, ${userId}, ${printable(client.userAgent)}, ${client.ipAddress}, ${now}, ${now}, ${expiresAt})`;
     await tx`INSERT INTO refresh_tokens (hash, session_id, expires_at) VALUES (${hash}, ${sessionId}, ${expiresAt})`;
     return { sessionId, refreshToken: token };
   });
@@ -76,12 +85,15 @@ export async function findSession(
   { userId, sessionId }: { readonly userId: string; readonly sessionId: string },
   nowMs: number,
 ): Promise<{ readonly caller: Caller; readonly lastUseIsOld: boolean } | null> {
-  const [row] = await sql<(Pick<UserRow, 'plan' | 'own_limit' | 'role'> & { readonly last_use: Date })[]>`
-    SELECT u.plan, u.own_limit, u.role, s.last_use FROM sessions s JOIN users u ON u.id = s.user_id
+  const [row] = await sql<(Pick<UserRow, 'plan' | 'own_limit' | 'role'> & { last_use: Date; two_factor: boolean })[]>`
+    SELECT u.plan, u.own_limit, u.role, u.totp_secret IS NOT NULL AS two_factor, s.last_use FROM sessions s JOIN users u ON u.id = s.user_id
     WHERE s.id = ${sessionId} AND s.user_id = ${userId} AND s.expires_at > ${new Date(nowMs)} AND u.suspended_at IS NULL`;
   if (row === undefined) return null;
   return {
-    caller: { userId, plan: row.plan, ownLimit: row.own_limit, role: row.role, sessionId },
+    caller: {
+      ...{ userId, plan: row.plan, ownLimit: row.own_limit, role: row.role, sessionId },
+      twoFactor: row.two_factor,
+    },
     lastUseIsOld: nowMs - row.last_use.getTime() >= LAST_USE_MS,
   };
 }

@@ -30,6 +30,7 @@ export interface SignInRouteParts {
   readonly tokens: Tokens;
   readonly plans: Plans;
   readonly registration: 'open' | 'closed';
+  readonly passwordMail: boolean;
   readonly baseUrl: string | null;
   readonly clientAddress: ClientAddress;
   readonly now: () => number;
@@ -42,13 +43,20 @@ const UNKNOWN_MS = 60_000;
 /** Ours, and what a neighbour of the domain may have put beside it. */
 const LOGOUT_COOKIES_MAX = 2;
 
-const Login = z.strictObject({ email: EmailField, password: PasswordField });
+const Login = z.strictObject({
+  email: EmailField,
+  password: PasswordField,
+  code: z.string().max(64, 'is too long').optional().describe('Of the second factor: six digits, or a recovery code'),
+});
 const Registration = z.strictObject({ email: EmailField, password: NewPasswordField, name: NameField.default('') });
 
-const RegistrationAnswer = z.object({ registration: z.enum(['open', 'closed']) });
+const RegistrationAnswer = z.object({
+  registration: z.enum(['open', 'closed']),
+  passwordMail: z.boolean().describe('Whether the server sends links to another password'),
+});
 
 export function createSignInRoutes(parts: SignInRouteParts): Route[] {
-  const { tokens, registration, baseUrl } = parts;
+  const { tokens, registration, passwordMail, baseUrl } = parts;
   const { login, register, refresh, logout } = createHandlers(parts);
 
   /** Another site's page may not sign its visitor in or out either. */
@@ -66,7 +74,7 @@ export function createSignInRoutes(parts: SignInRouteParts): Route[] {
       method: 'GET',
       path: '/web/auth/registration',
       operation: registrationOperation,
-      handle: () => jsonReply(200, { registration }),
+      handle: () => jsonReply(200, { registration, passwordMail }),
     },
     {
       method: 'GET',
@@ -184,7 +192,7 @@ const loginOperation: Operation = {
   responses: { 200: signedInResponse('Signed in.') },
   errors: [
     ...(['badRequest', 'credentialsInvalid', 'crossSite', 'bodyTooLarge', 'jsonExpected'] as const),
-    ...(['tooManyAttempts', 'unavailable'] as const),
+    ...(['codeMissing', 'codeInvalid', 'tooManyAttempts', 'unavailable'] as const),
   ],
 };
 
@@ -201,7 +209,7 @@ const registerOperation: Operation = {
 };
 
 const registrationOperation: Operation = {
-  summary: 'Whether anybody may make an account',
+  summary: 'Whether anybody may make an account, and how a forgotten password is replaced',
   tag: 'auth',
   who: 'anybody',
   responses: { 200: jsonAnswer('As the operator has set it.', RegistrationAnswer) },

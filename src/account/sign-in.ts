@@ -2,12 +2,13 @@
 import { randomBytes } from 'node:crypto';
 import { Failure } from '../errors.js';
 import { recentTable } from '../recent-table.js';
-import type { SqlOf } from '../store/postgres.js';
+import type { Sql, SqlOf } from '../store/postgres.js';
 import type { Who } from '../waiting/turns.js';
 import { type SignInClient, type StartedSession, startSession } from './sessions.js';
 import { STRANGERS, type Strangers, throttledAs } from './strangers.js';
 import {
   type Attempt,
+  codesOfAccount,
   registrationsOfAccount,
   registrationsOfAddress,
   signInsOfAccount,
@@ -17,11 +18,14 @@ import {
   type Throttled,
   tooMany,
 } from './throttle.js';
+import { acceptCode } from './two-factor.js';
 import { createUser, normaliseEmail, type UserRow } from './users.js';
 
 export interface Credentials {
   readonly email: string;
   readonly password: string;
+  /** Of the second factor. */
+  readonly code?: string | undefined;
 }
 
 export interface SignedIn extends StartedSession {
@@ -81,8 +85,25 @@ export async function createSignIn(options: SignInOptions) {
     return strangers.ask([address, email], () => throttle.take(sql, attempts));
   }
 
+  /** Who knows the password is told that a code is missing. Guesses of it are counted by the account alone: they may come from its home. */
+  async function takeCode(
+    own: Sql,
+    userId: string,
+    code: string | undefined,
+    attempts: readonly Attempt[],
+  ): Promise<readonly Attempt[]> {
+    if (code === undefined) {
+      await throttle.giveBack(own, attempts);
+      throw new Failure('codeMissing');
+    }
+    const guess: Attempt = [codesOfAccount, userId];
+    await throttle.require(own, [guess]);
+    if (!(await acceptCode(own, userId, code, now()))) throw new Failure('codeInvalid');
+    return [guess];
+  }
+
   return {
-    /** Throws Failure `credentialsInvalid`, `accountSuspended`, `tooManyAttempts` or `unavailable`. */
+    /** Throws Failure `credentialsInvalid`, `codeMissing`, `codeInvalid`, `accountSuspended`, `tooManyAttempts` or `unavailable`. */
     async login(credentials: Credentials, client: SignInClient): Promise<SignedIn> {
       const email = normaliseEmail(credentials.email);
       const address = throttledAs(client.ipAddress);
@@ -91,20 +112,23 @@ export async function createSignIn(options: SignInOptions) {
       const [row] = await strangers.ask(
         who,
         async () =>
-          await sql<(UserRow & { password_hash: string | null })[]>`
-          SELECT id, email, name, plan, role, own_limit, suspended_at, creation_date, password_hash FROM users WHERE lower(email) = ${email}`,
+          await sql<(UserRow & { password_hash: string | null; two_factor: boolean })[]>`
+          SELECT id, email, name, plan, role, own_limit, suspended_at, creation_date, password_hash,
+            totp_secret IS NOT NULL AS two_factor
+          FROM users WHERE lower(email) = ${email}`,
       );
       const passwordHash = row?.password_hash ?? null;
       const isRight = await passwords.verify(credentials.password, passwordHash ?? decoy, who);
       if (row === undefined || passwordHash === null || !isRight) throw new Failure('credentialsInvalid');
       // Only who knows the password learns of it.
       if (row.suspended_at !== null) throw new Failure('accountSuspended');
-      const { password_hash: _, ...user } = row;
+      const { password_hash: _, two_factor: twoFactor, ...user } = row;
       const own = sqlOf(user.id);
-      const session = await startSession(own, { userId: user.id, passwordHash }, client, now());
+      const codes = twoFactor ? await takeCode(own, user.id, credentials.code, attempts) : [];
+      const session = await startSession(own, { userId: user.id, passwordHash, twoFactor }, client, now());
       if (session === null) throw new Failure('credentialsInvalid');
       homes.add(email, address);
-      await throttle.giveBack(own, attempts);
+      await throttle.giveBack(own, [...attempts, ...codes]);
       return { ...session, user };
     },
 

@@ -30,6 +30,12 @@ export const passwordsOfAccount: Rule = { name: 'password account', burst: 30, e
 export const registrationsOfAddress: Rule = { name: 'registration address', burst: 30, everyMs: MINUTE };
 /** Attempts to make an account of one e-mail address, from everywhere: each costs a hash of a password, and says whether it is taken. */
 export const registrationsOfAccount: Rule = { name: 'registration account', burst: 10, everyMs: MINUTE };
+/** Codes of the second factor of one account, from everywhere: of a million three are right at a time. */
+export const codesOfAccount: Rule = { name: 'code account', burst: 10, everyMs: MINUTE };
+/** Links to another password asked for from one address, and passwords set by them. */
+export const resetsOfAddress: Rule = { name: 'reset address', burst: 30, everyMs: MINUTE };
+/** Mails to one address. */
+export const resetsOfAccount: Rule = { name: 'reset account', burst: 3, everyMs: 10 * MINUTE };
 /** Keys made by one user: a script that makes one for each build has room; one in a loop does not. */
 export const keyCreationsOfUser: Rule = { name: 'key creation', burst: 100, everyMs: 10 * SECOND };
 /** Changes of their keys by one user. */

@@ -2,21 +2,21 @@
 import { z } from 'zod';
 import type { Plans } from '../config/plans.js';
 import { Failure } from '../errors.js';
-import type { Caller, CallerRoute } from '../http/caller.js';
+import type { CallerRoute } from '../http/caller.js';
 import { jsonReply, noContent, readJson, readQuery } from '../http/json.js';
 import type { Operation } from '../http/openapi.js';
 import { jsonAnswer, jsonBody, pathParameter, queryParameters, sentAs } from '../http/schema.js';
-import type { Queries, Sql, SqlOf } from '../store/postgres.js';
+import type { Queries, SqlOf } from '../store/postgres.js';
+import { type VerifyCurrent, wrongPassword } from './current-password.js';
 import { endSession, endSessions, listSessions, SessionView } from './sessions.js';
 import type { PasswordWork } from './sign-in.js';
-import { type Attempt, passwordsOfAccount, passwordsOfSession, type Throttle } from './throttle.js';
+import { passwordsOfAccount } from './throttle.js';
 import {
   changeUser,
   EmailField,
   findUser,
   NewPasswordField,
   PasswordField,
-  passwordHashOf,
   SomeNameField,
   UserView,
   userView,
@@ -25,8 +25,8 @@ import {
 export interface UserRouteParts {
   readonly sqlOf: SqlOf;
   readonly plans: Plans;
-  readonly passwords: PasswordWork;
-  readonly throttle: Throttle;
+  readonly passwords: Pick<PasswordWork, 'hash'>;
+  readonly verifyCurrent: VerifyCurrent;
   /** Ends the user's sessions but this one, in the transaction that changed the password. */
   readonly endOtherSessions: (sql: Queries, userId: string, exceptSessionId: string | null) => Promise<void>;
 }
@@ -49,29 +49,20 @@ const Changes = z
     }
   });
 
-export function createUserRoutes(parts: UserRouteParts): CallerRoute[] {
-  const { sqlOf, plans, passwords, throttle, endOtherSessions } = parts;
+const Me = UserView.extend({ twoFactor: z.boolean().describe('Whether signing in takes a code as well') });
 
-  /** The hash that the current password was verified against: the change is made only while it is still the one. */
-  async function verified(sql: Sql, { userId, sessionId }: Caller, currentPassword: string): Promise<string> {
-    const guess: Attempt = [passwordsOfSession, userId, sessionId ?? ''];
-    await throttle.require(sql, [guess, [passwordsOfAccount, userId]]);
-    const stored = await passwordHashOf(sql, userId);
-    if (stored === null) throw new Failure('badRequest', 'currentPassword: this account has no password');
-    if (!(await passwords.verify(currentPassword, stored, [userId]))) throw wrongPassword();
-    await throttle.giveBack(sql, [guess]);
-    return stored;
-  }
+export function createUserRoutes(parts: UserRouteParts): CallerRoute[] {
+  const { sqlOf, plans, passwords, verifyCurrent, endOtherSessions } = parts;
 
   return [
     {
       method: 'GET',
       path: PATH,
       operation: showOperation,
-      async handle({ userId }) {
+      async handle({ userId, twoFactor }) {
         const user = await findUser(sqlOf(userId), userId);
         if (user === null) throw new Failure('tokenInvalid');
-        return jsonReply(200, userView(user, plans));
+        return jsonReply(200, { ...userView(user, plans), twoFactor });
       },
     },
     {
@@ -83,7 +74,7 @@ export function createUserRoutes(parts: UserRouteParts): CallerRoute[] {
         const sql = sqlOf(caller.userId);
         const isSecured = email !== undefined || newPassword !== undefined;
         const verifiedHash =
-          isSecured && currentPassword !== undefined ? await verified(sql, caller, currentPassword) : null;
+          isSecured && currentPassword !== undefined ? await verifyCurrent(sql, caller, currentPassword) : null;
         const passwordHash = newPassword === undefined ? null : await passwords.hash(newPassword, [caller.userId]);
         const change = { name: name ?? null, email: email ?? null, passwordHash, verifiedHash };
         const onNewPassword = (tx: Queries) => endOtherSessions(tx, caller.userId, caller.sessionId);
@@ -94,15 +85,11 @@ export function createUserRoutes(parts: UserRouteParts): CallerRoute[] {
           case 'notAsVerified':
             throw verifiedHash === null ? new Failure('tokenInvalid') : wrongPassword();
           case 'changed':
-            return jsonReply(200, userView(result.user, plans));
+            return jsonReply(200, { ...userView(result.user, plans), twoFactor: caller.twoFactor });
         }
       },
     },
   ];
-}
-
-function wrongPassword(): Failure {
-  return new Failure('badRequest', 'currentPassword: is wrong');
 }
 
 const authErrors = ['tokenMissing', 'tokenInvalid', 'tokenExpired', 'internal', 'unavailable'] as const;
@@ -111,7 +98,7 @@ const showOperation: Operation = {
   summary: 'You',
   tag: 'users',
   who: 'user',
-  responses: { 200: jsonAnswer('Your account.', UserView) },
+  responses: { 200: jsonAnswer('Your account.', Me) },
   errors: authErrors,
 };
 
@@ -124,7 +111,7 @@ const changeOperation: Operation = {
   tag: 'users',
   who: 'user',
   requestBody: jsonBody(Changes),
-  responses: { 200: jsonAnswer('Your account as it is now.', UserView) },
+  responses: { 200: jsonAnswer('Your account as it is now.', Me) },
   errors: [
     ...authErrors,
     ...(['badRequest', 'crossSite', 'conflict', 'bodyTooLarge', 'uploadTooSlow', 'jsonExpected'] as const),

@@ -142,6 +142,8 @@ export async function changeUser(
         WHERE id = ${userId} AND (${verifiedHash}::text IS NULL OR password_hash = ${verifiedHash})
         RETURNING id, email, name, plan, role, own_limit, suspended_at, creation_date`;
       if (user === undefined) return { outcome: 'notAsVerified' };
+      // A link that was sent to the address before, or for the password before, is none any more.
+      if (passwordHash !== null || address !== null) await tx`DELETE FROM password_resets WHERE user_id = ${userId}`;
       if (passwordHash !== null) await onNewPassword(tx);
       return { outcome: 'changed', user };
     });

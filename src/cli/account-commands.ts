@@ -70,6 +70,7 @@ export function addAccountCommands(program: Command, env: NodeJS.ProcessEnv, fin
   const user = program.command('user').description('accounts: who has one, and what each may').helpCommand(false);
   addUserCommands(user, run);
   addStandingCommands(user, run);
+  addRecoveryCommands(user, run);
   program
     .command('audit')
     .description('what operators and commands did to accounts, the newest first')
@@ -81,7 +82,44 @@ export function addAccountCommands(program: Command, env: NodeJS.ProcessEnv, fin
     .action((options: Common & { email?: string; rows: string }) =>
       run(options, async (config) => (await import('./audit.js')).showAudit(config, options)),
     );
+  addBackupCommands(program, env, finish, run);
   addKeyCommands(program.command('key').description('API keys: create, list, revoke').helpCommand(false), run);
+}
+
+const BACKUP_HELP = `
+All of the database as one moment has it, beside a running service: accounts, keys, sessions, history, audit log. Not in it: the signatures, contents
+that wait for a scan, and scans of the last second, which are still in the journal.
+${COMMON_HELP}`;
+
+const RESTORE_HELP = `
+Into DATA_DIR, or DATABASE_URL, that has no account yet; what isn't there is made. All of it is restored, or nothing. The version of Sluice must be the one
+that made the file.
+${environmentHelp(['DATABASE_URL', 'DATABASE_USER', 'DATA_DIR'])}`;
+
+function addBackupCommands(program: Command, env: NodeJS.ProcessEnv, finish: (exitCode: number) => void, run: Run) {
+  program
+    .command('backup')
+    .description('write all that the database has into a file')
+    .argument('<file>', 'a new one, such as sluice-2026-01-31.backup')
+    .option(...JSON_OPTION)
+    .option(...DATA_DIR_OPTION)
+    .addHelpText('after', BACKUP_HELP)
+    .action((file: string, options: Common) =>
+      run(options, async (config) => (await import('./backup.js')).backUp(config, { file, ...options })),
+    );
+  program
+    .command('restore')
+    .description('make a store of what a backup has')
+    .argument('<file>', 'that `sluice backup` has written')
+    .option(...JSON_OPTION)
+    .option(...DATA_DIR_OPTION)
+    .addHelpText('after', RESTORE_HELP)
+    .action(async (file: string, options: Common) => {
+      const place = options.dataDir === undefined ? env : { ...env, DATA_DIR: options.dataDir };
+      finish(
+        await exitCodeOf(async () => (await import('./backup.js')).restore(readConfig(place), { file, ...options })),
+      );
+    });
 }
 
 type Run = (place: Place, work: (config: Config) => Promise<void>) => Promise<void>;
@@ -131,6 +169,29 @@ function addUserCommands(user: Command, run: Run): void {
     .addHelpText('after', PASSWORD_HELP)
     .action((email: string, options: Common & { passwordStdin: boolean }) =>
       run(options, async (config) => (await import('./users.js')).resetPassword(config, { email, ...options })),
+    );
+}
+
+function addRecoveryCommands(user: Command, run: Run): void {
+  user
+    .command('reset')
+    .description('print an address where the owner of an account sets another password')
+    .argument('<email>')
+    .option(...JSON_OPTION)
+    .option(...DATA_DIR_OPTION)
+    .addHelpText('after', COMMON_HELP)
+    .action((email: string, options: Common) =>
+      run(options, async (config) => (await import('./users.js')).printReset(config, { email, ...options })),
+    );
+  user
+    .command('two-factor-off')
+    .description('let an account sign in with its password alone, for who has lost phone and recovery codes')
+    .argument('<email>')
+    .option(...JSON_OPTION)
+    .option(...DATA_DIR_OPTION)
+    .addHelpText('after', COMMON_HELP)
+    .action((email: string, options: Common) =>
+      run(options, async (config) => (await import('./users.js')).turnTwoFactorOff(config, { email, ...options })),
     );
 }
 

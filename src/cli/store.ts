@@ -28,14 +28,27 @@ export async function withStore<T>(config: Config, work: (sql: Sql) => Promise<T
   }
 }
 
+/** One that nobody has used yet, made where there is none. Throws a Refusal while a service runs on it. */
+export async function withNewStore<T>(config: Config, work: (sql: Sql) => Promise<T>): Promise<T> {
+  const { postgres, stop } = await (config.databaseUrl === null
+    ? startOwn(config.dataDirectory, config.databaseUser, true)
+    : reach(config.databaseUrl, true));
+  try {
+    return await work(postgres.sql);
+  } finally {
+    await postgres.close();
+    await stop();
+  }
+}
+
 interface Reached {
   readonly postgres: Postgres;
   /** Ends what was started for it. */
   stop(): Promise<void>;
 }
 
-async function reach(url: string): Promise<Reached> {
-  return { postgres: await openPostgres({ kind: 'url', url, mayBeEmpty: false }), stop: async () => undefined };
+async function reach(url: string, mayBeEmpty = false): Promise<Reached> {
+  return { postgres: await openPostgres({ kind: 'url', url, mayBeEmpty }), stop: async () => undefined };
 }
 
 /** The one that a server or another command runs, or else one for as long as this command needs it. */
@@ -53,10 +66,10 @@ async function reachEmbedded({ dataDirectory, databaseUser: user }: Config): Pro
   }
 }
 
-async function startOwn(dataDirectory: string, user: string | null): Promise<Reached> {
+async function startOwn(dataDirectory: string, user: string | null, mayBeEmpty = false): Promise<Reached> {
   const { socketDirectory, stop } = await startEmbedded({ dataDirectory, user });
   try {
-    return { postgres: await openPostgres({ kind: 'embedded', socketDirectory, mayBeEmpty: false }), stop };
+    return { postgres: await openPostgres({ kind: 'embedded', socketDirectory, mayBeEmpty }), stop };
   } catch (error) {
     await stop();
     throw error;

@@ -6,7 +6,9 @@ import { LimitFields, limitsIn } from '../account/key-fields.js';
 import { createdView, listedView } from '../account/key-routes.js';
 import { createKeyWithinLimit, endKey, LIVE_KEYS_MAX, listKeys, NO_LIMITS } from '../account/keys.js';
 import { hashPassword } from '../account/passwords.js';
+import { createReset, RESET_MINUTES, resetAddress } from '../account/resets.js';
 import { endOtherSessions } from '../account/sessions.js';
+import { endTwoFactor } from '../account/two-factor.js';
 import {
   allowanceOf,
   changeUser,
@@ -93,6 +95,31 @@ export async function resetPassword(
   });
   if (options.json) return print(`${safeJson({ ...userView(user, config.plans), ...shown })}\n`);
   print(`${escapeText(user.email)} has another password, and no session any more.\n${sentenceOf(shown)}`);
+}
+
+/** Prints the address that sets another password; nothing changes until it is used. */
+export async function printReset(config: Config, options: Output & { readonly email: string }): Promise<void> {
+  const token = await withStore(config, async (sql) => {
+    const user = await userOf(sql, options.email);
+    await record(sql, commandActor(), { action: 'account.reset', target: user });
+    return await createReset(sql, user.id, Date.now());
+  });
+  const address = resetAddress(config.baseUrl, token);
+  if (options.json) return print(`${safeJson({ address, token, minutes: RESET_MINUTES })}\n`);
+  const where = config.baseUrl === null ? ' Put the address of the dashboard in front.' : '';
+  print(`${address}\nSets another password, once, within ${RESET_MINUTES} minutes; sessions end then.${where}\n`);
+}
+
+/** For who has lost the phone and the recovery codes. */
+export async function turnTwoFactorOff(config: Config, options: Output & { readonly email: string }): Promise<void> {
+  const user = await withStore(config, async (sql) => {
+    const user = await userOf(sql, options.email);
+    await endTwoFactor(sql, user.id);
+    await record(sql, commandActor(), { action: 'account.two-factor', target: user, detail: { to: 'off' } });
+    return user;
+  });
+  if (options.json) return print(`${safeJson({ email: user.email, twoFactor: false })}\n`);
+  print(`${escapeText(user.email)} signs in with the password alone.\n`);
 }
 
 /** `shown` is empty when the operator knows the value already. */

@@ -36,6 +36,7 @@ export function readConfig(env: Readonly<Record<string, string | undefined>>) {
   const read = readVariables(env);
   checkPlans(read);
   checkProcesses(read);
+  checkMail(read);
   const billing = billingSettings(read);
   const trustedIssuer = issuerSettings(read);
   const streamLimitBytes = streamLimit(read);
@@ -128,6 +129,11 @@ function checkPlans({ settings, isWrong, problems }: Read): void {
   const { plans, bootstrapPlan } = settings;
   if (isWrong('plans') || isWrong('bootstrapPlan') || plans.has(bootstrapPlan)) return;
   problems.push(`BOOTSTRAP_PLAN must be one of ${[...plans.keys()].join(', ')}`);
+}
+
+/** Links in mails lead somewhere. */
+function checkMail({ isSet, problems }: Read): void {
+  if (isSet('smtpUrl') && !isSet('baseUrl')) problems.push('BASE_URL is needed when SMTP_URL is set');
 }
 
 function checkProcesses({ settings, isSet, problems }: Read): void {

@@ -75,6 +75,11 @@ export function isSafeBase(text: string): boolean {
   return (protocol === 'https:' || (protocol === 'http:' && isLocal)) && pathname === '/' && search === '';
 }
 
+/** A server for mail that goes out, with the name and the password in it where it wants them. */
+export function isMailUrl(text: string): boolean {
+  return /^smtps?:\/\/./.test(text) && URL.canParse(text) && new URL(text).hostname !== '';
+}
+
 /** A JWKS that anybody on the way can change signs for anybody; on this machine there is no way. */
 export function isHttpsOrLoopback(url: string): boolean {
   if (!URL.canParse(url)) return false;

@@ -10,6 +10,7 @@ import {
   integer,
   integerOrAuto,
   isHttpsOrLoopback,
+  isMailUrl,
   isSafeBase,
   list,
   MIB,
@@ -304,6 +305,23 @@ export const table = {
     'closed',
     'open: anybody may make an account; closed: the operator makes them',
     z.enum(['open', 'closed']),
+  ),
+  operatorTwoFactor: initially(
+    'OPERATOR_2FA',
+    'optional',
+    'required: operators without a second factor see nothing of others until they have one',
+    z.enum(['optional', 'required']),
+  ),
+  smtpUrl: optional(
+    'SMTP_URL',
+    'where mail goes out, smtp://user:password@host:587 or smtps://: then links to another password are sent',
+    z.string().refine(isMailUrl, 'must be an smtp or smtps URL'),
+  ),
+  mailFrom: initially(
+    'MAIL_FROM',
+    'sluice@localhost',
+    'who mail is from',
+    z.string().regex(/^[^\s@<>",;]+@[^\s@<>",;]+$/, 'must be an e-mail address'),
   ),
   trustedProxies: otherwise(
     'TRUSTED_PROXIES',

@@ -94,6 +94,9 @@ export const texts = {
     register: 'No account yet?',
     registerLink: 'Create one',
     closed: 'Accounts are made by the operator of this server.',
+    forgotten: 'Password forgotten?',
+    code: 'Code',
+    codeHint: 'Six digits of your authenticator, or a recovery code.',
     reasons: {
       ended: 'Your session has ended: it expired, or was ended on another device. Sign in to go on where you were.',
       signedOut: 'You have signed out in another tab. Sign in to go on where you were.',
@@ -419,8 +422,9 @@ export const texts = {
     device: (browser: string, system: string) => `${browser} on ${system}`,
   },
   docs: {
-    title: 'Documentation',
     nav: 'Documentation pages',
+    search: 'Search the documentation',
+    found: (count: number) => (count === 1 ? '1 section' : `${count} sections`),
     reference: 'API reference',
     guides: {
       'quick-start': 'Quick start',

@@ -11,6 +11,8 @@ export interface Caller {
   readonly role: 'user' | 'operator';
   /** Null: the token is a third-party issuer's, whose sessions are not ours. */
   readonly sessionId: string | null;
+  /** Signing in takes a code as well. Of a third-party issuer's token nobody knows. */
+  readonly twoFactor: boolean;
 }
 
 /** A route of `/web/**`: it is asked only when an access token was accepted. */

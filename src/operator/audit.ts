@@ -7,6 +7,8 @@ export interface Actor {
   readonly name: string;
   /** Null: the machine itself. */
   readonly address: string | null;
+  /** It is about the account of the actor, who need not be an operator. */
+  readonly isOwner?: true;
 }
 
 export const ACTIONS = [
@@ -18,6 +20,8 @@ export const ACTIONS = [
   'account.delete',
   'account.password',
   'account.add',
+  'account.reset',
+  'account.two-factor',
   'key.create',
   'key.revoke',
   'sessions.end',

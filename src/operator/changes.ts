@@ -1,10 +1,11 @@
 // What an operator changes on accounts: in one transaction with its line of the audit log, and then told to every node.
 import { type KeyRevocation, revokeInPostgres } from '../account/keys.js';
+import type { DeleteOwn } from '../account/protection-routes.js';
 import { endOtherSessions } from '../account/sessions.js';
 import { allowanceOf, type Role, type UserRow } from '../account/users.js';
 import { limitOf, type Plans } from '../config/plans.js';
 import { Failure } from '../errors.js';
-import type { Queries, Sql } from '../store/postgres.js';
+import type { Queries, Sql, SqlOf } from '../store/postgres.js';
 import { type Action, type Actor, record } from './audit.js';
 
 /** From its return on every node counts against the new limit; throws Failure('unavailable') when one can't be reached. */
@@ -60,7 +61,7 @@ async function lockAccount(tx: Queries, actor: Actor, userId: string): Promise<U
   const rows = await tx<UserRow[]>`
     SELECT id, email, name, plan, role, own_limit, suspended_at, creation_date FROM users
     WHERE id = ${userId} OR id = ${actor.userId} ORDER BY id FOR NO KEY UPDATE`;
-  if (actor.userId !== null) {
+  if (actor.userId !== null && actor.isOwner !== true) {
     const acting = rows.find(({ id }) => id === actor.userId);
     if (acting?.role !== 'operator' || acting.suspended_at !== null) throw new Failure('operatorsOnly');
   }
@@ -122,6 +123,14 @@ export async function deleteAccount(parts: ChangeParts, actor: Actor, userId: st
     if (gone.count > 0) await record(tx, actor, { action: 'account.delete', target: user });
   });
   return true;
+}
+
+/** For the owner of an account, who has said the password again. */
+export function ownDeletion({ sqlOf, nodes, plans }: Omit<ChangeParts, 'sql'> & { readonly sqlOf: SqlOf }): DeleteOwn {
+  return async ({ userId, email, address }) => {
+    const actor = { userId, name: email, address, isOwner: true } as const;
+    await deleteAccount({ sql: sqlOf(userId), nodes, plans }, actor, userId);
+  };
 }
 
 async function hasSubscription(sql: Queries, userId: string): Promise<boolean> {

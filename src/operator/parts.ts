@@ -19,4 +19,6 @@ export interface OperatorParts {
   readonly activity: Activity;
   readonly update: SignatureUpdate;
   readonly health: ReadHealth;
+  /** Operators without a second factor are refused. */
+  readonly needsTwoFactor: boolean;
 }

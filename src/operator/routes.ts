@@ -22,9 +22,10 @@ export function createOperatorRoutes(parts: OperatorParts): CallerRoute[] {
   const routes = [...createAccountRoutes(parts), ...createObservingRoutes(parts), ...createAuditRoutes(parts)];
   return routes.map((route) => ({
     ...route,
-    operation: { ...route.operation, errors: [...route.operation.errors, 'operatorsOnly'] },
+    operation: { ...route.operation, errors: [...route.operation.errors, 'operatorsOnly', 'twoFactorNeeded'] },
     handle(caller, exchange, parameters) {
       if (caller.role !== 'operator') throw new Failure('operatorsOnly');
+      if (parts.needsTwoFactor && !caller.twoFactor) throw new Failure('twoFactorNeeded');
       return route.handle(caller, exchange, parameters);
     },
   }));

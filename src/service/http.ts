@@ -35,6 +35,7 @@ import { CLAMD_CONNECTIONS, DOWNLOADS_MAX, DRAIN_MS, ICAP_CONNECTIONS } from '..
 import type { Listener } from '../listening.js';
 import type { EventLog, Log } from '../log.js';
 import { Activity } from '../operator/activity.js';
+import { ownDeletion } from '../operator/changes.js';
 import { dashboardDirectory, packageJsonPath } from '../paths.js';
 import { createVerdictCache, type VerdictCache } from '../scan/verdicts/cache.js';
 import type { Postgres } from '../store/postgres.js';
@@ -199,6 +200,7 @@ async function openRoutes(
       sqlOf: postgres.requests,
       issuer: ownIssuer(config.baseUrl),
       admission,
+      deleteAccount: ownDeletion({ sqlOf: postgres.requests, nodes: admission, plans: config.plans }),
       recentUse: keyUse.recent,
       log,
       now: Date.now,

@@ -56,6 +56,7 @@ export function openOperators(config: Config, log: Log, parts: OperatorsParts): 
     activity,
     update,
     health: healthOf(config, parts),
+    needsTwoFactor: config.operatorTwoFactor === 'required',
   });
   return {
     routes,

@@ -10,6 +10,7 @@ export const pagePaths: readonly string[] = [
   '/',
   '/sign-in',
   '/register',
+  '/reset',
   '/scan',
   '/history',
   '/keys',
@@ -20,6 +21,7 @@ export const pagePaths: readonly string[] = [
   '/admin/activity',
   '/admin/audit',
   '/docs',
+  '/docs/reference',
 ];
 /** Guides beside the reference, by the names of their files in docs/, where operators and developers have other pages. */
 export const guides: readonly string[] = ['quick-start', 'errors', 'url-scans', 'quotas', 'billing-webhooks'];

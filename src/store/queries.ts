@@ -111,6 +111,8 @@ function sentWhenWaitedFor<T extends Rows>(
 const BEGIN = {
   readCommitted: 'BEGIN ISOLATION LEVEL READ COMMITTED',
   readOnly: 'BEGIN ISOLATION LEVEL READ COMMITTED READ ONLY',
+  /** Every query sees what the first one saw. */
+  snapshot: 'BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY',
 } as const;
 
 export type TransactionKind = keyof typeof BEGIN;

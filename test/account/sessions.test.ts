@@ -51,7 +51,7 @@ onEachStore(async (t, store) => {
     const [userId, otherId] = [await newUser(sql), await newUser(sql, 'eve@example.com')];
     const { sessionId } = await start(sql, userId);
     t.same(await findSession(sql, { userId, sessionId }, NOW), {
-      caller: { userId, plan: 'FREE', ownLimit: null, role: 'user', sessionId },
+      caller: { userId, plan: 'FREE', ownLimit: null, role: 'user', sessionId, twoFactor: false },
       lastUseIsOld: false,
     });
     t.equal(await findSession(sql, { userId: otherId, sessionId }, NOW), null);

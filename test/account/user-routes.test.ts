@@ -37,7 +37,8 @@ onEachStore(async (t, store) => {
     const creationDate = /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d$/;
     const shown = { id: ada, email: 'ada@example.com', name: 'Somebody', plan: 'FREE', hourlyLimit: 50 };
     t.match(before, { status: 200, body: { ...shown, creationDate } });
-    t.same(Object.keys(Object(before.body)), ['id', 'email', 'name', 'plan', 'hourlyLimit', 'role', 'creationDate']);
+    const keys = ['id', 'email', 'name', 'plan', 'hourlyLimit', 'role', 'creationDate', 'twoFactor'];
+    t.same(Object.keys(Object(before.body)), keys);
     const after = await change(dashboard, ada, { name: '  Ada \u{1F511}  ' });
     t.match(after, { status: 200, body: { ...shown, name: 'Ada \u{1F511}' } });
     t.same((await dashboard.ask(ada, 'GET', '/web/users/me')).body, after.body);

@@ -369,6 +369,23 @@ t.test('the OpenAPI document', async (t) => {
       { ...asJson({ ...newcomer, password: 'not this one at all' }), status: 401 },
       { ...asJson({}), status: 400 },
     ],
+    'post /web/auth/reset-request': [
+      { ...asJson({ email: newcomer.email }), status: 403 },
+      { ...asJson({}), status: 400 },
+    ],
+    'post /web/auth/reset': [{ ...asJson({ token: 'x', newPassword: newcomer.password }), status: 400 }],
+    'post /web/users/me/two-factor': [
+      { ...asJson({ currentPassword: newcomer.password }), status: 200 },
+      { ...asJson({ currentPassword: 'not this one at all' }), status: 400 },
+    ],
+    'post /web/users/me/two-factor/confirmation': [{ ...asJson({ code: '12345' }), status: 400 }],
+    'post /web/users/me/two-factor/removal': [
+      { ...asJson({ currentPassword: newcomer.password, code: '12345' }), status: 400 },
+    ],
+    'post /web/users/me/deletion': [
+      { ...asJson({ currentPassword: newcomer.password }), status: 409 },
+      { ...asJson({}), status: 400 },
+    ],
     'post /web/auth/refresh': [{ status: 401 }, { headers: { Origin: 'https://evil.example' }, status: 403 }],
     'post /web/auth/logout': [{ status: 204 }, { headers: { Origin: 'https://evil.example' }, status: 403 }],
     'post /webhooks/stripe': [{ body: '{}', headers: json, status: 503 }],

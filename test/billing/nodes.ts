@@ -210,7 +210,7 @@ function createAuthenticate(sql: Sql): Authenticate {
     if (userId === undefined) throw new Failure('tokenMissing');
     const [row] = await sql<{ plan: string }[]>`SELECT plan FROM users WHERE id = ${userId}`;
     if (row === undefined) throw new Failure('tokenInvalid');
-    return { userId, plan: row.plan, ownLimit: null, role: 'user', sessionId: null };
+    return { userId, plan: row.plan, ownLimit: null, role: 'user', sessionId: null, twoFactor: false };
   };
 }
 

@@ -1,6 +1,8 @@
 // The account page: name, address, password, and where one is signed in.
+
+import { TOTP } from 'otpauth';
 import { signIn as apiSignIn, ask, bearer } from '../fixtures/sign-in.js';
-import { HOSTILE_SHORT_NAMES, noComplaints, overflow, PASSWORD } from './browser.js';
+import { HOSTILE_SHORT_NAMES, noComplaints, overflow, PASSWORD, seriousFindings, signIn, signOut } from './browser.js';
 import type { Setting, Subtest } from './setting.js';
 
 export async function accountSuite(tap: Subtest, { server, signedIn }: Setting): Promise<void> {
@@ -80,5 +82,53 @@ export async function accountSuite(tap: Subtest, { server, signedIn }: Setting):
     await page.reload();
     await page.getByText('This device').waitFor();
     noComplaints(t, person);
+  });
+
+  tap.test('a second factor is turned on, asked for at the sign-in, and replaced by a recovery code', async (t) => {
+    const person = await signedIn('/account');
+    const { page, email } = person;
+    await page.getByRole('button', { name: 'Turn it on' }).click();
+    const dialog = page.getByRole('dialog');
+    await dialog.getByLabel('Current password').fill(PASSWORD);
+    await page.keyboard.press('Enter');
+    await dialog.getByAltText('The secret as a picture').waitFor();
+    t.strictSame(await seriousFindings(page), []);
+    const secret = (await dialog.locator('p.code').textContent()) ?? '';
+    await dialog.getByLabel('Code').fill('12345');
+    await page.keyboard.press('Enter');
+    await dialog.getByText('Is wrong, or was used').waitFor();
+    await dialog.getByLabel('Code').fill(new TOTP({ secret }).generate());
+    await page.keyboard.press('Enter');
+    const codes = ((await dialog.locator('.account-codes').textContent()) ?? '').split('\n');
+    t.equal(codes.length, 10);
+    await page.keyboard.press('Escape');
+    await dialog.getByRole('button', { name: 'I have kept them' }).click();
+    await page.getByText('It is on:').waitFor();
+    await signOut(page);
+    await page.goto(`${server.url}/sign-in`);
+    await signIn(page, email);
+    await page.getByLabel('Code').fill(codes[0] ?? '');
+    await page.keyboard.press('Enter');
+    await page.getByRole('heading', { name: 'Overview' }).waitFor();
+    noComplaints(t, person, [400, 401]);
+  });
+
+  tap.test('the account is deleted by its owner, with the password', async (t) => {
+    const person = await signedIn('/account');
+    const { page, email } = person;
+    await page.getByRole('button', { name: 'Delete the account' }).click();
+    const dialog = page.getByRole('dialog');
+    await dialog.getByLabel('Current password').fill('not the password at all');
+    await dialog.getByRole('button', { name: 'Delete it for good' }).click();
+    await dialog.getByText('Is wrong').waitFor();
+    await dialog.getByLabel('Current password').fill(PASSWORD);
+    await dialog.getByRole('button', { name: 'Delete it for good' }).click();
+    await page.getByText('The account is deleted').waitFor();
+    await page.goto(`${server.url}/reset`);
+    await page.getByText('This server sends no mail.').waitFor();
+    const body = JSON.stringify({ email, password: PASSWORD });
+    const headers = { 'Content-Type': 'application/json' };
+    t.equal((await ask(`${server.url}/web/auth/login`, { method: 'POST', headers, body })).status, 401);
+    noComplaints(t, person, [400]);
   });
 }

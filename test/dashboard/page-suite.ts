@@ -7,7 +7,15 @@ import { choose, file } from './scan-suite.js';
 import type { Setting, Subtest } from './setting.js';
 
 const WIDTHS = [380, 768, 1440];
-const open = ['/', '/sign-in?reason=ended', '/register', '/docs', ...guides.map((guide) => `/docs/${guide}`)];
+const open = [
+  '/',
+  '/sign-in?reason=ended',
+  '/register',
+  '/reset',
+  '/docs',
+  '/docs/reference',
+  ...guides.map((guide) => `/docs/${guide}`),
+];
 const closed = ['/', '/scan', '/history', '/keys', '/billing', '/account'];
 
 /** What comes behind the frame of the page is there as well. */
@@ -51,6 +59,23 @@ export async function pageSuite(tap: Subtest, { server, browser, signedIn }: Set
     await page.getByRole('button', { name: 'Create a key' }).click();
     await page.getByRole('dialog').getByLabel('Name').fill('a key');
     t.strictSame(await seriousFindings(page), [], 'a dialog');
+    noComplaints(t, person);
+  });
+
+  tap.test('the documentation opens on the quick start, with languages, copies and a search', async (t) => {
+    const person = await browser.person();
+    const { page } = person;
+    await page.goto(`${server.url}/docs`);
+    await page.getByRole('heading', { name: 'Quick start' }).first().waitFor();
+    const shown = page.locator('.guide-panel:visible pre');
+    await page.getByText('Python', { exact: true }).click();
+    await page.getByText('import requests').waitFor();
+    t.equal(await shown.count(), 1, 'one language at a time');
+    await page.locator('.guide-panel:visible').getByRole('button', { name: 'Copy' }).click();
+    await page.locator('.guide-panel:visible').getByText('Copied').waitFor();
+    await page.getByLabel('Search the documentation').fill('EICAR');
+    await page.getByRole('link', { name: 'Quick start · 3. Read the verdict' }).click();
+    await page.waitForURL(/quick-start#3-read-the-verdict/);
     noComplaints(t, person);
   });
 

@@ -11,7 +11,7 @@ import { FREE_LIMIT, type Setting, startSetting } from './setting.js';
 
 const WIDTHS = [390, 1440];
 const TOO_DEEP = 30;
-const open = ['/', '/sign-in?reason=ended', '/register', '/docs', '/docs/quick-start', '/docs/errors'];
+const open = ['/', '/sign-in?reason=ended', '/register', '/reset', '/docs', '/docs/reference', '/docs/errors'];
 const closed = ['/', '/history', '/keys', '/billing', '/account'];
 
 const [, , folder = 'screens'] = process.argv;

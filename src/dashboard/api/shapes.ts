@@ -12,12 +12,17 @@ export const User = z.object({
   hourlyLimit: z.number(),
   role: z.enum(['user', 'operator']),
   creationDate: z.string(),
+  /** Not of other accounts, nor of a sign-in. */
+  twoFactor: z.optional(z.boolean()),
 });
 export type User = z.infer<typeof User>;
 
 export const SignedIn = z.object({ expiresIn: z.number(), user: User });
 
-export const Registration = z.object({ registration: z.enum(['open', 'closed']) });
+export const Registration = z.object({ registration: z.enum(['open', 'closed']), passwordMail: z.boolean() });
+
+export const Enrolment = z.object({ secret: z.string(), uri: z.string() });
+export const Recovery = z.object({ recoveryCodes: z.array(z.string()) });
 
 export const Quota = z.object({ limit: z.number(), remaining: z.number(), resetTime: z.number() });
 export type Quota = z.infer<typeof Quota>;

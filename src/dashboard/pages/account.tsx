@@ -12,6 +12,7 @@ import { LinesSkeleton } from '../parts/skeletons.tsx';
 import { Time } from '../parts/time.tsx';
 import { PageTitle } from '../parts/title.tsx';
 import { texts } from '../texts.ts';
+import { ProtectionPanels } from './account-protection.tsx';
 import { SessionsPanel } from './account-sessions.tsx';
 import './account.css';
 
@@ -37,6 +38,7 @@ export function Account() {
           <h2 className="panel-title">{t.changePassword}</h2>
           <PasswordForm email={me.data?.email ?? ''} />
         </section>
+        {me.data !== undefined && <ProtectionPanels user={me.data} />}
         <section className="panel account-sessions">
           <SessionsPanel />
         </section>

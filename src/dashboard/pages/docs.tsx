@@ -1,6 +1,10 @@
-// The documentation: the reference made from the OpenAPI document, and the guides beside it. For anybody.
-import { lazy, Suspense } from 'react';
+// The documentation: the guides, a search over all of them, and the reference made from the OpenAPI document. For anybody.
+import { TextInput } from '@mantine/core';
+import { useQuery } from '@tanstack/react-query';
+import { lazy, type MouseEvent, Suspense, useEffect, useState } from 'react';
 import { Link } from 'wouter';
+import { copied } from '../parts/copy-button.tsx';
+import { SearchIcon } from '../parts/icons.ts';
 import { PageSkeleton } from '../parts/skeletons.tsx';
 import { PageTitle } from '../parts/title.tsx';
 import { texts } from '../texts.ts';
@@ -11,60 +15,145 @@ const t = texts.docs;
 
 const Reference = lazy(async () => ({ default: (await import('./docs-reference.tsx')).Reference }));
 
-/** Their files are in docs/. */
-const guides: Readonly<Record<string, { readonly title: string; readonly Page: ReturnType<typeof guideOf> }>> = {
-  'quick-start': { title: t.guides['quick-start'], Page: guideOf(() => import('../../../docs/quick-start.md')) },
-  errors: { title: t.guides.errors, Page: guideOf(() => import('../../../docs/errors.md')) },
-  'url-scans': { title: t.guides['url-scans'], Page: guideOf(() => import('../../../docs/url-scans.md')) },
-  quotas: { title: t.guides.quotas, Page: guideOf(() => import('../../../docs/quotas.md')) },
-  'billing-webhooks': {
-    title: t.guides['billing-webhooks'],
-    Page: guideOf(() => import('../../../docs/billing-webhooks.md')),
-  },
+interface Guide {
+  readonly html: string;
+  readonly sections: readonly { readonly anchor: string; readonly heading: string; readonly text: string }[];
+}
+
+type Load = () => Promise<Guide>;
+
+/** Their files are in docs/. The first one is what the documentation opens on. */
+const loads: Readonly<Record<keyof typeof t.guides, Load>> = {
+  'quick-start': () => import('../../../docs/quick-start.md'),
+  errors: () => import('../../../docs/errors.md'),
+  'url-scans': () => import('../../../docs/url-scans.md'),
+  quotas: () => import('../../../docs/quotas.md'),
+  'billing-webhooks': () => import('../../../docs/billing-webhooks.md'),
 };
+const FIRST = 'quick-start';
+const REFERENCE = 'reference';
+
+function isGuide(name: string): name is keyof typeof loads {
+  return Object.hasOwn(loads, name);
+}
+
+const pages = new Map(Object.entries(loads).map(([name, load]) => [name, guideOf(load)]));
 
 /** The HTML is made from our own files at the build: nothing in it comes from a user. */
-function guideOf(load: () => Promise<{ readonly html: string }>) {
+function guideOf(load: Load) {
   return lazy(async () => {
     const { html } = await load();
-    // biome-ignore lint/security/noDangerouslySetInnerHtml: see above.
-    return { default: () => <article className="guide" dangerouslySetInnerHTML={{ __html: html }} /> };
+    return {
+      default: function Guide() {
+        useEffect(() => {
+          document.getElementById(window.location.hash.slice(1))?.scrollIntoView();
+        }, []);
+        // biome-ignore lint/a11y/useKeyWithClickEvents: a button is clicked by the keyboard as well.
+        // biome-ignore lint/security/noDangerouslySetInnerHtml: see above.
+        return <article className="guide" onClick={copyCode} dangerouslySetInnerHTML={{ __html: html }} />;
+      },
+    };
   });
 }
 
+async function copyCode({ target }: MouseEvent): Promise<void> {
+  if (!(target instanceof HTMLButtonElement) || !target.classList.contains('guide-copy')) return;
+  const code = target.parentElement?.querySelector('code')?.textContent ?? '';
+  target.textContent = (await copied(code, target)) ? texts.common.copied : texts.common.copyFailed;
+}
+
 export function Docs({ guide }: { readonly guide: string | null }) {
-  const shown = guide === null ? null : (guides[guide] ?? null);
-  if (guide !== null && shown === null) return <NotFound />;
+  const name = guide ?? FIRST;
+  const [search, setSearch] = useState('');
+  const Page = pages.get(name);
+  if (Page === undefined && name !== REFERENCE) return <NotFound />;
+  const title = isGuide(name) ? t.guides[name] : t.reference;
   return (
     <>
-      <PageTitle title={shown === null ? t.title : shown.title} />
+      <PageTitle title={title} />
       <div className="docs">
-        <nav className="docs-nav" aria-label={t.nav}>
-          <DocLink path="/docs" label={t.reference} isShown={shown === null} />
-          {Object.entries(guides).map(([name, { title }]) => (
-            <DocLink key={name} path={`/docs/${name}`} label={title} isShown={name === guide} />
-          ))}
-          <a className="docs-link" href="/openapi.json">
-            {t.raw}
-          </a>
-        </nav>
+        <div className="docs-side">
+          <TextInput
+            aria-label={t.search}
+            placeholder={t.search}
+            leftSection={<SearchIcon size={16} aria-hidden="true" />}
+            value={search}
+            onChange={({ currentTarget }) => setSearch(currentTarget.value)}
+          />
+          <nav className="docs-nav" aria-label={t.nav}>
+            {Object.entries(t.guides).map(([path, label]) => (
+              <DocLink
+                key={path}
+                path={path === FIRST ? '/docs' : `/docs/${path}`}
+                label={label}
+                isShown={path === name}
+              />
+            ))}
+            <DocLink path={`/docs/${REFERENCE}`} label={t.reference} isShown={name === REFERENCE} />
+            <a className="docs-link" href="/openapi.json">
+              {t.raw}
+            </a>
+          </nav>
+        </div>
         <div className="panel docs-page">
-          <Suspense fallback={<PageSkeleton />}>{shown === null ? <Reference /> : <shown.Page />}</Suspense>
+          {search.trim().length > 1 ? (
+            <Found text={search.trim().toLowerCase()} done={() => setSearch('')} />
+          ) : (
+            <Suspense fallback={<PageSkeleton />}>{Page === undefined ? <Reference /> : <Page key={name} />}</Suspense>
+          )}
         </div>
       </div>
     </>
   );
 }
 
-function DocLink({
-  path,
-  label,
-  isShown,
-}: {
+const SHOWN_CHARACTERS = 160;
+
+function Found({ text, done }: { readonly text: string; readonly done: () => void }) {
+  const all = useQuery({
+    queryKey: ['docs'],
+    queryFn: async () =>
+      await Promise.all(Object.entries(loads).map(async ([name, load]) => ({ name, ...(await load()) }))),
+    staleTime: Number.POSITIVE_INFINITY,
+  });
+  if (all.data === undefined) return <PageSkeleton />;
+  const found = all.data.flatMap(({ name, sections }) =>
+    sections
+      .filter((section) => `${section.heading} ${section.text}`.toLowerCase().includes(text))
+      .map((section) => ({ name, ...section })),
+  );
+  return (
+    <>
+      <p className="dimmed" role="status">
+        {t.found(found.length)}
+      </p>
+      <ul className="docs-found">
+        {found.map(({ name, anchor, heading, text: around }) => (
+          <li key={`${name} ${anchor}`}>
+            <Link href={`/docs/${name}${anchor === '' ? '' : `#${anchor}`}`} onClick={done}>
+              {isGuide(name) ? t.guides[name] : name}
+              {heading === '' ? '' : ` · ${heading}`}
+            </Link>
+            <p className="dimmed small">{excerpt(around, text)}</p>
+          </li>
+        ))}
+      </ul>
+    </>
+  );
+}
+
+function excerpt(text: string, sought: string): string {
+  const at = Math.max(0, text.toLowerCase().indexOf(sought) - SHOWN_CHARACTERS / 3);
+  return `${at > 0 ? '… ' : ''}${text.slice(at, at + SHOWN_CHARACTERS)} …`;
+}
+
+interface DocLinkProps {
   readonly path: string;
   readonly label: string;
   readonly isShown: boolean;
-}) {
+}
+
+function DocLink({ path, label, isShown }: DocLinkProps) {
   return (
     <Link href={path} className="docs-link" aria-current={isShown ? 'page' : undefined}>
       {label}

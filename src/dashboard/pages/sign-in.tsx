@@ -3,6 +3,7 @@ import { Alert, Anchor, Button, PasswordInput, TextInput } from '@mantine/core';
 import { useQuery } from '@tanstack/react-query';
 import { type FormEvent, useState } from 'react';
 import { Link, useSearchParams } from 'wouter';
+import { Problem } from '../api/problem.ts';
 import { registrationQuery } from '../api/queries.ts';
 import { emailError, passwordError } from '../parts/form.ts';
 import { sentenceOf } from '../parts/problem.tsx';
@@ -16,14 +17,18 @@ export function SignIn() {
   const [search] = useSearchParams();
   const [email, setEmail] = useState('');
   const [password, setPassword] = useState('');
+  const [code, setCode] = useState('');
   const [isTried, setTried] = useState(false);
   const signIn = useSignIn('/web/auth/login');
+  const needsCode = useNeedsCode(signIn.error);
   const errors = { email: emailError(email), password: passwordError(password) };
 
   function submit(event: FormEvent): void {
     event.preventDefault();
     setTried(true);
-    if (errors.email === null && errors.password === null) signIn.mutate({ email, password });
+    if (errors.email === null && errors.password === null) {
+      signIn.mutate({ email, password, ...(needsCode && code !== '' ? { code } : {}) });
+    }
   }
 
   return (
@@ -31,7 +36,7 @@ export function SignIn() {
       <PageTitle title={t.title} />
       <div className="panel stack">
         <Reason reason={search.get('reason')} />
-        {signIn.isError && (
+        {signIn.isError && !isCodeMissing(signIn.error) && (
           <Alert color="red" role="alert">
             {sentenceOf(signIn.error)}
           </Alert>
@@ -55,14 +60,40 @@ export function SignIn() {
             onChange={({ currentTarget }) => setPassword(currentTarget.value)}
             error={isTried && errors.password}
           />
+          {needsCode && (
+            <TextInput
+              label={t.code}
+              description={t.codeHint}
+              name="code"
+              autoComplete="one-time-code"
+              value={code}
+              onChange={({ currentTarget }) => setCode(currentTarget.value)}
+              autoFocus
+            />
+          )}
           <Button type="submit" loading={signIn.isPending} fullWidth>
             {t.submit}
           </Button>
         </form>
+        <Anchor component={Link} href="/reset" size="xs">
+          {t.forgotten}
+        </Anchor>
         <RegisterHint />
       </div>
     </div>
   );
+}
+
+/** The service says so to who knows the password. */
+function isCodeMissing(error: unknown): boolean {
+  return error instanceof Problem && error.message === 'Two-factor code missing';
+}
+
+/** Once it is known that there is a second factor, its field stays. */
+function useNeedsCode(error: unknown): boolean {
+  const [isKnown, setKnown] = useState(false);
+  if (!isKnown && isCodeMissing(error)) setKnown(true);
+  return isKnown;
 }
 
 function Reason({ reason }: { readonly reason: string | null }) {

@@ -1,6 +1,6 @@
 // A button that copies a text, and says whether it did.
 import { Button } from '@mantine/core';
-import { type RefObject, useRef, useState } from 'react';
+import { useRef, useState } from 'react';
 import { texts } from '../texts.ts';
 import { CopyIcon } from './icons.ts';
 
@@ -8,7 +8,7 @@ export function CopyButton({ text, label = texts.common.copy }: { readonly text:
   const [state, setState] = useState<'ready' | 'copied' | 'failed'>('ready');
   const place = useRef<HTMLSpanElement>(null);
   async function copy(): Promise<void> {
-    setState((await copied(text, place)) ? 'copied' : 'failed');
+    setState((await copied(text, place.current)) ? 'copied' : 'failed');
   }
   return (
     <>
@@ -27,13 +27,13 @@ export function CopyButton({ text, label = texts.common.copy }: { readonly text:
   );
 }
 
-/** Browsers keep the clipboard to themselves without https: a selection can be copied all the same. */
-async function copied(text: string, place: RefObject<HTMLSpanElement | null>): Promise<boolean> {
+/** `place`: where the focus is. Browsers keep the clipboard to themselves without https: a selection can be copied all the same. */
+export async function copied(text: string, place: HTMLElement | null): Promise<boolean> {
   try {
     await navigator.clipboard.writeText(text);
     return true;
   } catch {
-    return copiedAsSelection(text, place.current);
+    return copiedAsSelection(text, place);
   }
 }
 

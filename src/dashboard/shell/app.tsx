@@ -7,6 +7,7 @@ import { Docs } from '../pages/docs.tsx';
 import { Landing } from '../pages/landing.tsx';
 import { NotFound } from '../pages/not-found.tsx';
 import { Register } from '../pages/register.tsx';
+import { Reset } from '../pages/reset.tsx';
 import { SignIn } from '../pages/sign-in.tsx';
 import { PageSkeleton } from '../parts/skeletons.tsx';
 import { Boundary } from './boundary.tsx';
@@ -50,6 +51,9 @@ function Pages() {
       </Route>
       <Route path="/register">
         <Register />
+      </Route>
+      <Route path="/reset">
+        <Reset />
       </Route>
       <Route path="/docs/:guide?">{({ guide }) => <Docs guide={guide ?? null} />}</Route>
       {behindSignIn.map((path) => (

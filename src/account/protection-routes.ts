@@ -1,0 +1,168 @@
+// The routes of what protects an account: its second factor, and its end. Each asks for the password again.
+import { z } from 'zod';
+import { Failure } from '../errors.js';
+import type { CallerRoute } from '../http/caller.js';
+import type { Exchange } from '../http/exchange.js';
+import { jsonReply, noContent, readJson } from '../http/json.js';
+import type { Operation } from '../http/openapi.js';
+import { jsonAnswer, jsonBody } from '../http/schema.js';
+import type { SqlOf } from '../store/postgres.js';
+import type { VerifyCurrent } from './current-password.js';
+import { type Attempt, codesOfAccount, type Throttle } from './throttle.js';
+import { acceptCode, beginTwoFactor, confirmTwoFactor, endTwoFactor } from './two-factor.js';
+import { findUser, PasswordField } from './users.js';
+
+export interface ProtectionRouteParts {
+  readonly sqlOf: SqlOf;
+  readonly throttle: Throttle;
+  readonly verifyCurrent: VerifyCurrent;
+  /** Deletes the account of its owner, with all that it has. Throws Failure `conflict` where it can't go. */
+  readonly deleteAccount: DeleteOwn;
+  readonly addressOf: (exchange: Exchange) => string;
+  readonly now: () => number;
+}
+
+export type DeleteOwn = (owner: {
+  readonly userId: string;
+  readonly email: string;
+  readonly address: string;
+}) => Promise<void>;
+
+const PATH = '/web/users/me';
+/** Six digits, or a recovery code. */
+const CodeField = z.string().min(1, 'must not be empty').max(64, 'is too long');
+const Password = z.strictObject({ currentPassword: PasswordField });
+const Code = z.strictObject({ code: CodeField });
+const PasswordAndCode = z.strictObject({ currentPassword: PasswordField, code: CodeField });
+
+const Enrolment = z.object({
+  secret: z.string().describe('In base32, to be typed'),
+  uri: z.string().describe('`otpauth:`, for a picture that a phone reads'),
+});
+const Recovery = z.object({ recoveryCodes: z.array(z.string()).describe('Each good once, shown this once') });
+
+export function createProtectionRoutes(parts: ProtectionRouteParts): CallerRoute[] {
+  return [...createTwoFactorRoutes(parts), createDeletionRoute(parts)];
+}
+
+function createTwoFactorRoutes({ sqlOf, throttle, verifyCurrent, now }: ProtectionRouteParts): CallerRoute[] {
+  return [
+    {
+      method: 'POST',
+      path: `${PATH}/two-factor`,
+      operation: beginOperation,
+      async handle(caller, exchange) {
+        const { currentPassword } = await readJson(exchange, Password);
+        const sql = sqlOf(caller.userId);
+        await verifyCurrent(sql, caller, currentPassword);
+        const user = await findUser(sql, caller.userId);
+        if (user === null) throw new Failure('tokenInvalid');
+        if (caller.twoFactor) throw new Failure('conflict', 'The second factor is on already');
+        return jsonReply(200, await beginTwoFactor(sql, user));
+      },
+    },
+    {
+      method: 'POST',
+      path: `${PATH}/two-factor/confirmation`,
+      operation: confirmOperation,
+      async handle(caller, exchange) {
+        const { code } = await readJson(exchange, Code);
+        const sql = sqlOf(caller.userId);
+        await throttle.require(sql, [[codesOfAccount, caller.userId]]);
+        const confirmed = await confirmTwoFactor(sql, caller, code, now());
+        switch (confirmed.outcome) {
+          case 'notBegun':
+            throw new Failure('conflict', 'No second factor was asked for');
+          case 'codeWrong':
+            throw wrongCode();
+          case 'on':
+            return jsonReply(200, { recoveryCodes: confirmed.recoveryCodes });
+        }
+      },
+    },
+    {
+      method: 'POST',
+      path: `${PATH}/two-factor/removal`,
+      operation: removeOperation,
+      async handle(caller, exchange) {
+        const { currentPassword, code } = await readJson(exchange, PasswordAndCode);
+        const sql = sqlOf(caller.userId);
+        await verifyCurrent(sql, caller, currentPassword);
+        const guess: Attempt = [codesOfAccount, caller.userId];
+        await throttle.require(sql, [guess]);
+        if (!(await acceptCode(sql, caller.userId, code, now()))) throw wrongCode();
+        await endTwoFactor(sql, caller.userId);
+        await throttle.giveBack(sql, [guess]);
+        return noContent;
+      },
+    },
+  ];
+}
+
+function createDeletionRoute({ sqlOf, verifyCurrent, deleteAccount, addressOf }: ProtectionRouteParts): CallerRoute {
+  return {
+    method: 'POST',
+    path: `${PATH}/deletion`,
+    operation: deleteOperation,
+    async handle(caller, exchange) {
+      const { currentPassword } = await readJson(exchange, Password);
+      const sql = sqlOf(caller.userId);
+      await verifyCurrent(sql, caller, currentPassword);
+      const user = await findUser(sql, caller.userId);
+      if (user === null) throw new Failure('tokenInvalid');
+      if (user.role === 'operator') throw new Failure('conflict', 'An operator gives the role up first');
+      await deleteAccount({ userId: user.id, email: user.email, address: addressOf(exchange) });
+      return noContent;
+    },
+  };
+}
+
+function wrongCode(): Failure {
+  return new Failure('badRequest', 'code: is wrong, or was used');
+}
+
+const errors = [
+  ...(['tokenMissing', 'tokenInvalid', 'tokenExpired', 'crossSite', 'internal', 'unavailable'] as const),
+  ...(['badRequest', 'bodyTooLarge', 'uploadTooSlow', 'jsonExpected', 'tooManyAttempts'] as const),
+];
+
+const beginOperation: Operation = {
+  summary: 'Begins a second factor: a secret for a phone',
+  description: 'It counts when a code of it was confirmed. Asked for again there is another secret.',
+  tag: 'users',
+  who: 'user',
+  requestBody: jsonBody(Password),
+  responses: { 200: jsonAnswer('The secret.', Enrolment) },
+  errors: [...errors, 'conflict'],
+};
+
+const confirmOperation: Operation = {
+  summary: 'Turns the second factor on, by a code of it',
+  description: 'From here on signing in takes a code or a recovery code. Your other sessions end.',
+  tag: 'users',
+  who: 'user',
+  requestBody: jsonBody(Code),
+  responses: { 200: jsonAnswer('It is on.', Recovery) },
+  errors: [...errors, 'conflict'],
+};
+
+const removeOperation: Operation = {
+  summary: 'Turns the second factor off',
+  tag: 'users',
+  who: 'user',
+  requestBody: jsonBody(PasswordAndCode),
+  responses: { 204: { description: 'It is off.' } },
+  errors,
+};
+
+const deleteOperation: Operation = {
+  summary: 'Deletes your account with its keys, sessions and scans, for good',
+  description:
+    'Its keys are refused from here on, on every node; its scans are gone within minutes. An account with a subscription at Stripe is a 409, and so is an ' +
+    "operator's.",
+  tag: 'users',
+  who: 'user',
+  requestBody: jsonBody(Password),
+  responses: { 204: { description: 'Deleted.' } },
+  errors: [...errors, 'conflict'],
+};

@@ -1,0 +1,116 @@
+// `sluice backup` and `sluice restore`: all that the database has, as one moment saw it, into a file and out of it again.
+import { readFileSync } from 'node:fs';
+import { z } from 'zod';
+import type { Config } from '../config/config.js';
+import { packageJsonPath } from '../paths.js';
+import type { Queries, Sql } from '../store/postgres.js';
+import { type Batch, readBackup, writeBackup } from './backup-file.js';
+import { safeJson } from './output.js';
+import { Refusal } from './refusal.js';
+import { withNewStore, withStore } from './store.js';
+import { type Output, print } from './users.js';
+
+/** Beside the schema: attempts to sign in, and scans that were accepted for later, whose contents are files of one machine. */
+const LEFT_OUT = ['schema_migrations', 'sign_in_attempts', 'pending_scans', 'pending_nodes'];
+/** Rows that one statement reads or writes. */
+const BATCH_ROWS = 1_000;
+
+export async function backUp(config: Config, { file, json }: Output & { readonly file: string }): Promise<void> {
+  const rows = await withStore(config, (sql) =>
+    sql.transaction('snapshot', async (tx) => {
+      const head = { sluiceBackup: 1, version: version(), schema: await schemaOf(tx) } as const;
+      return await writeBackup(file, head, batchesOf(tx));
+    }),
+  );
+  print(json ? `${safeJson({ file, rows })}\n` : `${file} has ${rows} rows. Keep it where nobody else reads it.\n`);
+}
+
+async function* batchesOf(tx: Queries): AsyncGenerator<Batch> {
+  for (const table of await tablesOf(tx)) {
+    await tx.unsafe(`DECLARE backup NO SCROLL CURSOR FOR SELECT to_jsonb(t)::text AS row FROM ${table} t`);
+    for (let count = BATCH_ROWS; count === BATCH_ROWS; ) {
+      const found = await tx.unsafe(`FETCH ${BATCH_ROWS} FROM backup`);
+      count = found.length;
+      if (count > 0) yield { table, rows: found.map(({ row }) => String(row)) };
+    }
+    await tx.unsafe('CLOSE backup');
+  }
+}
+
+/** All or nothing. Throws a Refusal where the store has accounts already, or the file is another version's. */
+export async function restore(config: Config, { file, json }: Output & { readonly file: string }): Promise<void> {
+  const rows = await withNewStore(config, (sql) => restoreInto(sql, file));
+  print(json ? `${safeJson({ rows })}\n` : `${rows} rows are back. Start the service: sluice serve\n`);
+}
+
+async function restoreInto(sql: Sql, file: string): Promise<number> {
+  return await sql.transaction('readCommitted', async (tx) => {
+    const [account] = await tx`SELECT FROM users LIMIT 1`;
+    if (account !== undefined)
+      throw new Refusal('There are accounts already: restore into an empty folder or database');
+    const schema = await schemaOf(tx);
+    const tables = await tablesOf(tx);
+    await tx`CREATE TEMPORARY TABLE restored (rows jsonb) ON COMMIT DROP`;
+    const rows = await readBackup(
+      file,
+      (head) => {
+        if (head.schema === schema) return;
+        throw new Refusal(`${file} is of Sluice ${head.version}: restore it with that version, and upgrade then`);
+      },
+      async (batch) => {
+        // Only a name that the database has given itself becomes a part of a statement.
+        const table = tables.find((name) => name === batch.table);
+        if (table === undefined) throw new Refusal(`${file} has a table that there is not: ${batch.table}`);
+        await insert(tx, table, batch.rows);
+      },
+    );
+    await tx`SELECT setval(pg_get_serial_sequence('audit_log', 'id'), max(id)) FROM audit_log HAVING max(id) IS NOT NULL`;
+    return rows;
+  });
+}
+
+async function insert(tx: Queries, table: string, rows: readonly string[]): Promise<void> {
+  await tx`DELETE FROM restored`;
+  await tx`INSERT INTO restored VALUES (${`[${rows.join(',')}]`}::text::jsonb)`;
+  if (table === 'scans') {
+    await tx`
+      SELECT make_scan_partition(month) FROM (
+        SELECT DISTINCT date_trunc('month', (row->>'creation_date')::timestamptz AT TIME ZONE 'UTC')::date AS month
+        FROM restored, jsonb_array_elements(rows) AS row) AS months`;
+  }
+  await tx.unsafe(
+    `INSERT INTO ${table} OVERRIDING SYSTEM VALUE
+     SELECT r.* FROM restored, jsonb_populate_recordset(NULL::${table}, rows) AS r ON CONFLICT DO NOTHING`,
+  );
+}
+
+/** Each behind those that its rows point to. As the database writes the names, quoted where that is needed. */
+async function tablesOf(tx: Queries): Promise<readonly string[]> {
+  const tables = await tx<{ name: string; needs: string[] }[]>`
+    SELECT quote_ident(c.relname) AS name, ARRAY(
+      SELECT quote_ident(f.relname) FROM pg_constraint k JOIN pg_class f ON f.oid = k.confrelid
+      WHERE k.conrelid = c.oid AND k.contype = 'f' AND k.confrelid <> c.oid) AS needs
+    FROM pg_class c WHERE c.relnamespace = 'public'::regnamespace AND c.relkind IN ('r', 'p') AND NOT c.relispartition
+      AND NOT c.relname = ANY(${LEFT_OUT})
+    ORDER BY c.relname`;
+  const ordered: string[] = [];
+  while (ordered.length < tables.length) {
+    const next = tables.find(
+      ({ name, needs }) => !ordered.includes(name) && needs.every((one) => ordered.includes(one)),
+    );
+    if (next === undefined) throw new Error('Tables point to each other in a circle');
+    ordered.push(next.name);
+  }
+  return ordered;
+}
+
+/** The same for two databases whose tables are the same. */
+async function schemaOf(tx: Queries): Promise<string> {
+  const [row] = await tx<{ schema: string }[]>`
+    SELECT encode(sha256(string_agg(version || checksum, ' ' ORDER BY version)::bytea), 'hex') AS schema FROM schema_migrations`;
+  return row?.schema ?? '';
+}
+
+function version(): string {
+  return z.object({ version: z.string() }).parse(JSON.parse(readFileSync(packageJsonPath, 'utf8'))).version;
+}

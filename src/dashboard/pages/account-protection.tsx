@@ -1,0 +1,236 @@
+// What protects the account: a second factor with its recovery codes, and the end of the account.
+import { Alert, Button, Modal, PasswordInput, TextInput } from '@mantine/core';
+import { useMutation, useQueryClient } from '@tanstack/react-query';
+import { type FormEvent, type ReactNode, useState } from 'react';
+import { renderSVG } from 'uqr';
+import { useLocation } from 'wouter';
+import { ask } from '../api/client.ts';
+import { meQuery } from '../api/queries.ts';
+import { forgetSession } from '../api/session.ts';
+import { Enrolment, Nothing, Recovery, type User } from '../api/shapes.ts';
+import { CopyButton } from '../parts/copy-button.tsx';
+import { useFocusReturn } from '../parts/focus-return.ts';
+import { sentenceOf, showDone } from '../parts/problem.tsx';
+import { texts } from '../texts.ts';
+import { texts as own } from './protection-texts.ts';
+
+const t = own.protection;
+const PATH = '/web/users/me';
+
+type Open = 'enrol' | 'remove' | 'delete' | null;
+
+export function ProtectionPanels({ user }: { readonly user: User }) {
+  const [open, setOpen] = useState<Open>(null);
+  const close = (): void => setOpen(null);
+  return (
+    <>
+      <section className="panel">
+        <h2 className="panel-title">{t.twoFactor}</h2>
+        <p className="dimmed account-text">{user.twoFactor ? t.isOn : t.isOff}</p>
+        {user.twoFactor ? (
+          <Button variant="default" onClick={() => setOpen('remove')}>
+            {t.turnOff}
+          </Button>
+        ) : (
+          <Button onClick={() => setOpen('enrol')}>{t.turnOn}</Button>
+        )}
+      </section>
+      <section className="panel">
+        <h2 className="panel-title">{t.delete}</h2>
+        <p className="dimmed account-text">{t.deleteLead}</p>
+        <Button color="red" variant="light" onClick={() => setOpen('delete')}>
+          {t.delete}
+        </Button>
+      </section>
+      {open === 'enrol' && <Enrol close={close} />}
+      {open === 'remove' && <Remove close={close} />}
+      {open === 'delete' && <Delete close={close} />}
+    </>
+  );
+}
+
+interface DialogProps {
+  readonly title: string;
+  readonly close: () => void;
+  /** What is shown once must not be lost by Esc. */
+  readonly isKept?: boolean;
+  readonly children: ReactNode;
+}
+
+function Dialog({ title, close, isKept = false, children }: DialogProps) {
+  useFocusReturn();
+  return (
+    <Modal
+      opened
+      onClose={close}
+      title={title}
+      closeOnClickOutside={!isKept}
+      closeOnEscape={!isKept}
+      closeButtonProps={{ 'aria-label': texts.common.close }}
+    >
+      {children}
+    </Modal>
+  );
+}
+
+interface StepProps {
+  readonly error: unknown;
+  readonly isPending: boolean;
+  readonly action: string;
+  readonly color?: string;
+  readonly onSubmit: () => void;
+  readonly children: ReactNode;
+}
+
+function Step({ error, isPending, action, color = 'blue', onSubmit, children }: StepProps) {
+  function submit(event: FormEvent): void {
+    event.preventDefault();
+    onSubmit();
+  }
+  return (
+    <form onSubmit={submit} noValidate className="stack">
+      {error !== null && (
+        <Alert color="red" role="alert">
+          {sentenceOf(error)}
+        </Alert>
+      )}
+      {children}
+      <Button type="submit" color={color} loading={isPending}>
+        {action}
+      </Button>
+    </form>
+  );
+}
+
+interface FieldProps {
+  readonly value: string;
+  readonly setValue: (value: string) => void;
+}
+
+function PasswordField({ value, setValue }: FieldProps) {
+  return (
+    <PasswordInput
+      label={texts.account.currentPassword}
+      autoComplete="current-password"
+      value={value}
+      onChange={({ currentTarget }) => setValue(currentTarget.value)}
+      data-autofocus
+    />
+  );
+}
+
+function CodeField({ value, setValue }: FieldProps) {
+  return (
+    <TextInput
+      label={t.code}
+      autoComplete="one-time-code"
+      value={value}
+      onChange={({ currentTarget }) => setValue(currentTarget.value)}
+    />
+  );
+}
+
+function Enrol({ close }: { readonly close: () => void }) {
+  const client = useQueryClient();
+  const [currentPassword, setPassword] = useState('');
+  const [code, setCode] = useState('');
+  const begin = useMutation({
+    mutationFn: () => ask({ method: 'POST', path: `${PATH}/two-factor`, body: { currentPassword }, shape: Enrolment }),
+  });
+  const confirm = useMutation({
+    mutationFn: () => ask({ method: 'POST', path: `${PATH}/two-factor/confirmation`, body: { code }, shape: Recovery }),
+    onSuccess: () => client.invalidateQueries({ queryKey: ['sessions'] }),
+  });
+  function end(): void {
+    void client.invalidateQueries({ queryKey: meQuery.queryKey });
+    close();
+  }
+  if (confirm.data !== undefined) {
+    return (
+      <Dialog title={t.codes} close={end} isKept>
+        <div className="stack">
+          <Alert color="yellow">{t.codesOnce}</Alert>
+          <pre className="code account-codes">{confirm.data.recoveryCodes.join('\n')}</pre>
+          <CopyButton text={confirm.data.recoveryCodes.join('\n')} />
+          <Button onClick={end}>{t.codesKept}</Button>
+        </div>
+      </Dialog>
+    );
+  }
+  if (begin.data !== undefined) {
+    const { secret, uri } = begin.data;
+    return (
+      <Dialog title={t.turnOn} close={close}>
+        <Step error={confirm.error} isPending={confirm.isPending} action={t.confirm} onSubmit={() => confirm.mutate()}>
+          <p className="account-text">{t.scan}</p>
+          <img
+            className="account-picture"
+            alt={t.picture}
+            src={`data:image/svg+xml,${encodeURIComponent(renderSVG(uri))}`}
+          />
+          <p className="code account-text">{secret}</p>
+          <CodeField value={code} setValue={setCode} />
+        </Step>
+      </Dialog>
+    );
+  }
+  return (
+    <Dialog title={t.turnOn} close={close}>
+      <Step error={begin.error} isPending={begin.isPending} action={t.next} onSubmit={() => begin.mutate()}>
+        <PasswordField value={currentPassword} setValue={setPassword} />
+      </Step>
+    </Dialog>
+  );
+}
+
+function Remove({ close }: { readonly close: () => void }) {
+  const client = useQueryClient();
+  const [currentPassword, setPassword] = useState('');
+  const [code, setCode] = useState('');
+  const remove = useMutation({
+    mutationFn: () =>
+      ask({ method: 'POST', path: `${PATH}/two-factor/removal`, body: { currentPassword, code }, shape: Nothing }),
+    onSuccess() {
+      void client.invalidateQueries({ queryKey: meQuery.queryKey });
+      showDone(t.turnedOff);
+      close();
+    },
+  });
+  return (
+    <Dialog title={t.turnOff} close={close}>
+      <Step error={remove.error} isPending={remove.isPending} action={t.turnOff} onSubmit={() => remove.mutate()}>
+        <PasswordField value={currentPassword} setValue={setPassword} />
+        <CodeField value={code} setValue={setCode} />
+      </Step>
+    </Dialog>
+  );
+}
+
+function Delete({ close }: { readonly close: () => void }) {
+  const client = useQueryClient();
+  const [, navigate] = useLocation();
+  const [currentPassword, setPassword] = useState('');
+  const remove = useMutation({
+    mutationFn: () => ask({ method: 'POST', path: `${PATH}/deletion`, body: { currentPassword }, shape: Nothing }),
+    onSuccess() {
+      forgetSession();
+      client.clear();
+      navigate('/');
+      showDone(t.deleted);
+    },
+  });
+  return (
+    <Dialog title={t.delete} close={close}>
+      <Step
+        error={remove.error}
+        isPending={remove.isPending}
+        action={t.deleteSure}
+        color="red"
+        onSubmit={() => remove.mutate()}
+      >
+        <p className="account-text">{t.deleteText}</p>
+        <PasswordField value={currentPassword} setValue={setPassword} />
+      </Step>
+    </Dialog>
+  );
+}

@@ -1,0 +1,115 @@
+// Another password: asked for by the address, and set by the link that came.
+import { Alert, Anchor, Button, PasswordInput, TextInput } from '@mantine/core';
+import { useMutation, useQuery } from '@tanstack/react-query';
+import { type FormEvent, useState } from 'react';
+import { Link } from 'wouter';
+import { askOpenly } from '../api/client.ts';
+import { registrationQuery } from '../api/queries.ts';
+import { Nothing } from '../api/shapes.ts';
+import { emailError, newPasswordError } from '../parts/form.ts';
+import { sentenceOf } from '../parts/problem.tsx';
+import { LinesSkeleton } from '../parts/skeletons.tsx';
+import { PageTitle } from '../parts/title.tsx';
+import { texts } from '../texts.ts';
+import { texts as own } from './protection-texts.ts';
+
+const t = own.reset;
+
+export function Reset() {
+  // What is behind the # was sent to no server.
+  const [token] = useState(() => window.location.hash.slice(1));
+  return (
+    <div className="narrow">
+      <PageTitle title={t.title} />
+      <div className="panel stack">{token === '' ? <Asked /> : <NewPassword token={token} />}</div>
+    </div>
+  );
+}
+
+function Asked() {
+  const registration = useQuery(registrationQuery);
+  if (registration.isPending) return <LinesSkeleton lines={3} height={36} />;
+  return registration.data?.passwordMail === true ? <RequestForm /> : <p className="name">{t.noMail}</p>;
+}
+
+function Failed({ error }: { readonly error: unknown }) {
+  if (error === null) return null;
+  return (
+    <Alert color="red" role="alert">
+      {sentenceOf(error)}
+    </Alert>
+  );
+}
+
+function RequestForm() {
+  const [email, setEmail] = useState('');
+  const [isTried, setTried] = useState(false);
+  const request = useMutation({
+    mutationFn: () => askOpenly({ method: 'POST', path: '/web/auth/reset-request', body: { email }, shape: Nothing }),
+  });
+  const wrong = emailError(email);
+  function submit(event: FormEvent): void {
+    event.preventDefault();
+    setTried(true);
+    if (wrong === null) request.mutate();
+  }
+  if (request.isSuccess) return <p role="status">{t.sent}</p>;
+  return (
+    <form onSubmit={submit} noValidate className="stack">
+      <p className="page-lead">{t.lead}</p>
+      <Failed error={request.error} />
+      <TextInput
+        label={t.email}
+        type="email"
+        autoComplete="username"
+        value={email}
+        onChange={({ currentTarget }) => setEmail(currentTarget.value)}
+        error={isTried && wrong}
+      />
+      <Button type="submit" loading={request.isPending} fullWidth>
+        {t.send}
+      </Button>
+    </form>
+  );
+}
+
+function NewPassword({ token }: { readonly token: string }) {
+  const [newPassword, setNewPassword] = useState('');
+  const [isTried, setTried] = useState(false);
+  const reset = useMutation({
+    mutationFn: () =>
+      askOpenly({ method: 'POST', path: '/web/auth/reset', body: { token, newPassword }, shape: Nothing }),
+  });
+  const wrong = newPasswordError(newPassword);
+  function submit(event: FormEvent): void {
+    event.preventDefault();
+    setTried(true);
+    if (wrong === null) reset.mutate();
+  }
+  if (reset.isSuccess) {
+    return (
+      <p role="status">
+        {t.done}{' '}
+        <Anchor component={Link} href="/sign-in">
+          {texts.signIn.title}
+        </Anchor>
+      </p>
+    );
+  }
+  return (
+    <form onSubmit={submit} noValidate className="stack">
+      <Failed error={reset.error} />
+      <PasswordInput
+        label={t.newPassword}
+        description={texts.register.passwordHint}
+        autoComplete="new-password"
+        value={newPassword}
+        onChange={({ currentTarget }) => setNewPassword(currentTarget.value)}
+        error={isTried && wrong}
+      />
+      <Button type="submit" loading={reset.isPending} fullWidth>
+        {t.set}
+      </Button>
+    </form>
+  );
+}

@@ -1,0 +1,76 @@
+// A backup that is made while the service serves, and the service that comes of it.
+import { execFile } from 'node:child_process';
+import { readFileSync, statSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { promisify } from 'node:util';
+import { gunzipSync, gzipSync } from 'node:zlib';
+import t from 'tap';
+import { mainPath } from '../../src/paths.js';
+import { eicar } from '../fixtures/samples.js';
+import { API_KEY, startServer } from '../fixtures/server.js';
+import { ask, bearer, signIn } from '../fixtures/sign-in.js';
+import { temporaryFolder } from '../fixtures/stores.js';
+import { until } from '../fixtures/until.js';
+import { upload } from '../fixtures/upload.js';
+
+const run = promisify(execFile);
+
+async function cli(...args: string[]): Promise<{ readonly code: number; readonly text: string }> {
+  const env = { PATH: process.env['PATH'], HOME: process.env['HOME'] };
+  return await run(process.execPath, [mainPath, ...args], { env }).then(
+    ({ stdout }) => ({ code: 0, text: stdout }),
+    (error: { code: number; stderr: string }) => ({ code: error.code, text: error.stderr }),
+  );
+}
+
+async function scansOf(url: string): Promise<number> {
+  const { accessToken } = await signIn(url);
+  const { body } = await ask(`${url}/web/scans/stats?size=1`, { headers: bearer(accessToken) });
+  return Number(Object(body).totalElements);
+}
+
+t.test('what was there at the backup is there after the restore, and what is no backup makes nothing', async (t) => {
+  const folder = temporaryFolder(t);
+  const file = join(folder, 'one.backup');
+  const server = await startServer();
+  t.teardown(() => server.stop());
+  for (const content of ['one', 'two', eicar()]) t.equal((await upload(server.url, content)).status, 200);
+  await until(async () => (await scansOf(server.url)) === 3);
+  const data = `${server.directory}/data`;
+  t.equal((await cli('user', 'set-limit', 'admin@sluice.local', '123', '--data-dir', data)).code, 0);
+
+  // The service goes on meanwhile.
+  let isOver = false;
+  const scanning = (async () => {
+    while (!isOver) t.equal((await upload(server.url, 'meanwhile')).status, 200);
+  })();
+  const made = await cli('backup', file, '--data-dir', data);
+  isOver = true;
+  await scanning;
+  t.match(made, { code: 0, text: /one\.backup has \d+ rows/ });
+  t.equal(statSync(file).mode & 0o777, 0o600, 'nobody else may read it');
+  t.match(await cli('backup', file, '--data-dir', data), { code: 2, text: /is there already/ });
+  t.match(await cli('restore', file, '--data-dir', data), { code: 2, text: /in use|accounts already|runs/i });
+
+  const lines = gunzipSync(readFileSync(file)).toString().trimEnd().split('\n');
+  const broken = {
+    cut: lines.slice(0, -1),
+    other: [lines[0]?.replace(/"schema":"../, '"schema":"zz'), ...lines.slice(1)],
+  };
+  const fresh = join(folder, 'data');
+  for (const [name, text] of Object.entries(broken)) {
+    writeFileSync(join(folder, name), gzipSync(`${text.join('\n')}\n`));
+    t.equal((await cli('restore', join(folder, name), '--data-dir', fresh)).code, 2, name);
+  }
+  t.match(await cli('restore', join(folder, 'nothing'), '--data-dir', fresh), { code: 2, text: /can't be read/ });
+  t.match(await cli('restore', file, '--data-dir', fresh), { code: 0, text: /rows are back/ });
+  t.match(await cli('restore', file, '--data-dir', fresh), { code: 2, text: /accounts already/ });
+
+  const again = await startServer({ directory: folder });
+  t.teardown(() => again.stop());
+  const answer = await upload(again.url, 'after', { key: API_KEY });
+  t.equal(answer.status, 200, 'the key is one');
+  t.equal(answer.headers.get('x-ratelimit-limit'), '123');
+  t.ok((await until(async () => (await scansOf(again.url)) >= 4 && scansOf(again.url))) >= 4);
+  t.match(await cli('audit', '--data-dir', fresh), { code: 0, text: /account\.limit/ });
+});
