@@ -45,6 +45,8 @@ php -r 'exit(function_exists("curl_init") ? 0 : 1);' >/dev/null 2>&1 || need php
 # Clients of ICAP; of c-icap the client alone is used.
 has c-icap-client || need c-icap
 [ -x /usr/sbin/squid ] || need squid
+# The alert rules and the dashboard of deploy/; it brings promtool along.
+has prometheus || need prometheus
 [ -n "$missing" ] || exit 0
 
 apt_check 'The tests need programs of other projects' $missing
@@ -61,7 +63,7 @@ fi
 apt_install 'for the tests to run against' $missing
 
 # Nor at the next boot: several of them want the same port.
-for service in nginx haproxy caddy c-icap squid; do
+for service in nginx haproxy caddy c-icap squid prometheus; do
   case " $missing " in
     *" $service "*) ! has systemctl || $as_root systemctl --quiet disable "$service.service" || true ;;
   esac

@@ -3,9 +3,10 @@
 import { z } from 'zod';
 import { Failure, Unavailable } from '../errors.js';
 import type { CallerRoute } from '../http/caller.js';
-import type { Exchange, Reply } from '../http/exchange.js';
+import type { Exchange } from '../http/exchange.js';
 import { jsonReply, readJson, readOptionalJson, receiveBytes } from '../http/json.js';
 import type { Operation } from '../http/openapi.js';
+import type { Reply } from '../http/reply.js';
 import type { Route } from '../http/router.js';
 import { jsonAnswer, jsonBody } from '../http/schema.js';
 import { WEBHOOK_BODY_BYTES } from '../limits.js';

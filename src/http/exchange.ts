@@ -4,19 +4,10 @@ import { DRAIN_REST_BYTES, JSON_BODY_BYTES } from '../limits.js';
 import type { BodyBudget } from './body-budget.js';
 import type { Drain, Drained, Drains } from './drains.js';
 import { type Framing, readFraming } from './framing.js';
+import { headOf, type Reply } from './reply.js';
 import { requestIdOf } from './request-id.js';
 import type { Ready, Turns } from './turns.js';
 import type { AnswerHead, Wire, WireOwner } from './wire.js';
-
-export interface Reply {
-  readonly status: number;
-  /** A list is sent as several headers of that name. */
-  readonly headers?: Readonly<Record<string, string | readonly string[]>>;
-  /** Not sent with 204 and 304, which have none (of a 304 it is what the 200 has). Pieces are sent one after the other, as the client takes them. */
-  readonly body: string | Uint8Array | AsyncIterable<string>;
-  /** Default: `application/json; charset=utf-8`. */
-  readonly contentType?: string;
-}
 
 export interface BodySink {
   /** The bytes are the sink's only until this returns. */
@@ -39,8 +30,6 @@ export interface ExchangeHost {
   ended(exchange: Exchange, status: number | null): void;
 }
 
-const BODILESS: readonly number[] = [204, 304];
-
 export class Exchange implements Framing, WireOwner, Ready, Drained {
   readonly headers: Framing['headers'];
   readonly body: Framing['body'];
@@ -51,6 +40,8 @@ export class Exchange implements Framing, WireOwner, Ready, Drained {
   /** What is behind the question mark, as sent; empty when there is none. */
   readonly query: string;
   readonly requestId: string;
+  /** As log and metrics call it: method and template of the route. */
+  route: string;
   /** The connection ends with the answer. */
   closeAfter: boolean;
   isVouchedFor: boolean;
@@ -103,6 +94,7 @@ export class Exchange implements Framing, WireOwner, Ready, Drained {
     this.path = head.path;
     this.query = head.query;
     this.requestId = requestIdOf(headers);
+    this.route = 'none';
     // Nobody knows where a contradictory request ends, nor, for certain, a chunked one (framing.ts). HTTP/1.0 has no other end.
     this.closeAfter = problem !== null || body.kind === 'chunked' || head.version === '1.0';
     this.isVouchedFor = false;
@@ -142,6 +134,12 @@ export class Exchange implements Framing, WireOwner, Ready, Drained {
   /** The client went away before its answer. */
   isGone(): boolean {
     return this.#isGone;
+  }
+
+  /** Of the body of its answer; null: it has none, or is sent in pieces. */
+  answerBytes(): number | null {
+    const body = this.#reply?.body ?? null;
+    return typeof body === 'string' || body instanceof Uint8Array ? Buffer.byteLength(body) : null;
   }
 
   /** Aborted when that happens. Costs some microseconds when it is first asked for. */
@@ -422,24 +420,6 @@ export class Exchange implements Framing, WireOwner, Ready, Drained {
     this.#host.ended(this, status);
   }
 }
-
-const NO_HEADERS: NonNullable<Reply['headers']> = {};
-
-function headOf(reply: Reply, requestId: string): AnswerHead {
-  const { status, headers = NO_HEADERS, contentType = 'application/json; charset=utf-8' } = reply;
-  const list: [string, string][] = BODILESS.includes(status) ? [] : [['Content-Type', contentType]];
-  list.push(['X-Request-Id', requestId], NO_SNIFFING);
-  if (headers['Cache-Control'] === undefined) list.push(NO_STORE);
-  for (const name in headers) {
-    const value = headers[name];
-    if (typeof value === 'string') list.push([name, value]);
-    else for (const each of value ?? []) list.push([name, each]);
-  }
-  return { status, headers: list };
-}
-
-const NO_SNIFFING: [string, string] = ['X-Content-Type-Options', 'nosniff'];
-const NO_STORE: [string, string] = ['Cache-Control', 'no-store'];
 
 /** There is no memory left for bodies that are no uploads. */
 export function bodiesFull(): Failure {

@@ -1,6 +1,6 @@
 // From a row of the error table to an answer.
 import { challengeOf, errorTable, type Failure, messageOf } from '../errors.js';
-import type { Reply } from './exchange.js';
+import type { Reply } from './reply.js';
 
 /** What nobody foresaw, with headers that its 500 has all the same. */
 export class Surprise extends Error {

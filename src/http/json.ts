@@ -3,8 +3,9 @@ import type { z } from 'zod';
 import { Failure } from '../errors.js';
 import { JSON_BODY_BYTES, JSON_BODY_MS } from '../limits.js';
 import { createClock } from '../waiting/deadline.js';
-import { bodiesFull, type Exchange, type Reply } from './exchange.js';
+import { bodiesFull, type Exchange } from './exchange.js';
 import { parseFields } from './fields.js';
+import type { Reply } from './reply.js';
 
 export function jsonReply(status: number, value: unknown, headers: NonNullable<Reply['headers']> = {}): Reply {
   return { status, headers, body: JSON.stringify(value) };

@@ -1,8 +1,9 @@
 // From an exchange to the route that serves it: the table walked, failures turned into answers, surprises into a 500 without detail.
 import { Failure } from '../errors.js';
-import type { Exchange, Reply } from './exchange.js';
+import type { Exchange } from './exchange.js';
 import { failureReply, Surprise } from './failure.js';
 import type { Operation } from './openapi.js';
+import type { Reply } from './reply.js';
 
 /** Values of the `{name}` segments of a path, percent-decoded. */
 export type PathParameters = Readonly<Record<string, string>>;
@@ -45,7 +46,8 @@ export function createRouter(
     if (exchange.problem !== null) throw new Failure('badFraming', exchange.problem);
     const found = find(exchange);
     if (found instanceof Failure) return refuse(exchange, found);
-    const { route, parameters } = found;
+    const { route, label, parameters } = found;
+    exchange.route = label;
     const unknown = route.operation?.who === 'user' ? null : unknownQuery(route.operation, exchange.query);
     return unknown === null ? route.handle(exchange, parameters) : refuse(exchange, unknown);
   }
@@ -99,27 +101,32 @@ export function unknownQuery(operation: Operation | null, query: string): Failur
   return names.length === 0 ? null : new Failure('badRequest', `unknown: ${names.join(', ')}`);
 }
 
-interface Template {
-  readonly segments: readonly string[];
-  readonly methods: Map<string, Route>;
+interface Labelled {
+  readonly route: Route;
+  /** `POST /web/keys/{uuid}`, as log and metrics call it. */
+  readonly label: string;
 }
 
-interface Found {
-  readonly route: Route;
+interface Template {
+  readonly segments: readonly string[];
+  readonly methods: Map<string, Labelled>;
+}
+
+interface Found extends Labelled {
   readonly parameters: PathParameters;
 }
 
 /** Finds the route of a request; else Failure `notFound` or `methodNotAllowed`. A path without parameters goes first. */
 function createFinder(routes: readonly Route[]): (exchange: Exchange) => Found | Failure {
-  const exact = new Map<string, Map<string, Route>>();
+  const exact = new Map<string, Map<string, Labelled>>();
   const templates = new Map<string, Template>();
   for (const route of routes) {
-    const methods = exact.get(route.path) ?? new Map<string, Route>();
-    exact.set(route.path, methods.set(route.method, route));
+    const methods = exact.get(route.path) ?? new Map<string, Labelled>();
+    exact.set(route.path, methods.set(route.method, { route, label: `${route.method} ${route.path}` }));
     if (route.path.includes('{')) templates.set(route.path, { segments: route.path.split('/'), methods });
   }
 
-  function lookUp(path: string): { methods: Map<string, Route>; parameters: PathParameters } | null {
+  function lookUp(path: string): { methods: Map<string, Labelled>; parameters: PathParameters } | null {
     const methods = exact.get(path);
     if (methods !== undefined && !templates.has(path)) return { methods, parameters: {} };
     const sent = path.split('/');
@@ -134,9 +141,9 @@ function createFinder(routes: readonly Route[]): (exchange: Exchange) => Found |
     const known = lookUp(path);
     if (known === null) return new Failure('notFound', path);
     const { methods, parameters } = known;
-    const route = methods.get(method === 'HEAD' ? 'GET' : method);
-    if (route === undefined) return new Failure('methodNotAllowed', allowed(methods));
-    return { route, parameters };
+    const labelled = methods.get(method === 'HEAD' ? 'GET' : method);
+    if (labelled === undefined) return new Failure('methodNotAllowed', allowed(methods));
+    return { route: labelled.route, label: labelled.label, parameters };
   };
 }
 
@@ -167,7 +174,7 @@ function decode(segment: string): string | null {
   }
 }
 
-function allowed(methods: ReadonlyMap<string, Route>): string {
+function allowed(methods: ReadonlyMap<string, unknown>): string {
   const names = [...methods.keys()];
   if (methods.has('GET')) names.push('HEAD');
   return names.sort().join(', ');

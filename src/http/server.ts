@@ -36,7 +36,7 @@ export interface FoundFile {
 
 export type FindFile = (head: RequestHead) => FoundFile | null;
 
-export type EndedRequest = Pick<Exchange, 'requestId' | 'method' | 'path'>;
+export type EndedRequest = Pick<Exchange, 'requestId' | 'method' | 'path' | 'route' | 'answerBytes'>;
 
 export interface Server {
   readonly port: number;
@@ -127,6 +127,7 @@ class FileAnswer implements WireOwner, Ready, EndedRequest {
   readonly requestId: string;
   readonly method: string;
   readonly path: string;
+  readonly route = 'file';
   readonly isVouchedFor = false;
   readonly closeAfter = false;
   readonly #wire: Wire;
@@ -153,6 +154,10 @@ class FileAnswer implements WireOwner, Ready, EndedRequest {
     const headers = [...head.headers, ['X-Request-Id', this.requestId] as const];
     if (status === 304) this.#wire.answerWithoutBody({ status, headers }, body.length, false);
     else this.#wire.answer({ status, headers }, body, false);
+  }
+
+  answerBytes(): number {
+    return this.#answer.body.length;
   }
 
   onBytes(): void {

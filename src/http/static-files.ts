@@ -2,8 +2,8 @@
 import { createHash } from 'node:crypto';
 import { readdirSync, readFileSync } from 'node:fs';
 import { extname, join, relative, sep } from 'node:path';
-import type { Reply } from './exchange.js';
 import { readFraming } from './framing.js';
+import type { Reply } from './reply.js';
 import type { AnswerHead, RequestHead } from './wire.js';
 
 /** What a request is answered with, made before anybody asks. */

@@ -15,8 +15,15 @@ export interface StartedEngine {
   readonly sandbox: FoundSandbox;
   readonly pool: ScanPool;
   readonly signatures: Signatures;
+  readonly loads: LoadCounts;
   /** Lets the scans that run end; the engine is gone afterwards. */
   stop(): Promise<void>;
+}
+
+/** Loads of signatures since the start, by what came of them. A retry that fails for the same reason as before is not counted. */
+export interface LoadCounts {
+  loaded: number;
+  failed: number;
 }
 
 /** What a process has from its supervisor for its engine. */
@@ -36,7 +43,8 @@ const BEGIN_MS = 100;
  */
 export async function startEngine(config: Config, log: Log, surroundings: EngineSurroundings): Promise<StartedEngine> {
   const { inFlightPath, onHung, onOutOfMemory } = surroundings;
-  const signatures = startSignatures(config, log);
+  const loads: LoadCounts = { loaded: 0, failed: 0 };
+  const signatures = startSignatures(config, log, loads);
   const loaded = signatures.ready().catch(() => undefined);
   await endsWithin(loaded, BEGIN_MS);
   const sandbox = startSandbox(config, log);
@@ -64,6 +72,7 @@ export async function startEngine(config: Config, log: Log, surroundings: Engine
     sandbox,
     pool,
     signatures,
+    loads,
     async stop() {
       await pool.stop();
       await signatures.stop();
@@ -86,7 +95,7 @@ function startSandbox(config: Config, log: Log): FoundSandbox {
   return sandbox;
 }
 
-function startSignatures(config: Config, log: Log): Signatures {
+function startSignatures(config: Config, log: Log, loads: LoadCounts): Signatures {
   return loadSignatures({
     ...config.signatureFolders,
     engine: config.engine,
@@ -96,7 +105,10 @@ function startSignatures(config: Config, log: Log): Signatures {
     pollMs: config.signaturesPollMs,
     // An identity is needed only where verdicts are shared.
     wantsIdentity: config.redisUrl !== null && config.verdictCacheBytes > 0,
-    onEvent: (event) => logSignatures(log, event),
+    onEvent(event) {
+      if (event.kind === 'loaded' || event.kind === 'failed') loads[event.kind] += 1;
+      logSignatures(log, event);
+    },
   });
 }
 

@@ -42,7 +42,9 @@ import type { Postgres } from '../store/postgres.js';
 import type { RedisCommands } from '../store/redis/redis.js';
 import { type OpenAccepted, openAccepted } from './accepted.js';
 import { createRoutes, problemOf, type RouteParts, readVersion } from './endpoints.js';
-import { createMetrics, type Metrics, startMetricsServer } from './metrics.js';
+import type { LoadCounts } from './engine.js';
+import { createMetrics, type Metrics } from './metrics.js';
+import { startMetrics } from './metrics-server.js';
 import { openOperators } from './operators.js';
 import { openPages, type Pages } from './pages.js';
 import type { Places } from './places.js';
@@ -70,6 +72,7 @@ interface HttpParts {
   readonly history: History;
   readonly signatures: Signatures;
   readonly pool: ScanPool;
+  readonly loads: LoadCounts;
   /** Contents that are not scanned, as SHA-256. */
   readonly refused: ReadonlySet<string>;
   /** A listening socket to accept from; null: one of its own. */
@@ -115,6 +118,8 @@ export async function createHttp(config: Config, log: EventLog, parts: HttpParts
     standing,
     history: () => history.state(),
     admissionProblem: () => admission.problem(),
+    storeProblem: () => problemOf(parts.postgres),
+    loads: parts.loads,
   });
   const shared: SharedParts = {
     ...parts,
@@ -339,6 +344,7 @@ function createServing(
           },
         ),
         onEnd(exchange, status) {
+          metrics.answered(exchange.route, status);
           if (log.isLevelEnabled('debug')) log.debug({ ...about(exchange), status }, 'request');
         },
       });
@@ -401,16 +407,6 @@ function tellOfDescriptors(
 function longestRequestMs({ uploadWaitMs, uploadTimeoutMs, downloadTimeoutMs, scanTimeoutMs }: Config): number {
   // Memory is waited for as long as what comes into it may take, where it is the account's own content that has it.
   return 2 * (uploadWaitMs + uploadTimeoutMs + downloadTimeoutMs) + scanTimeoutMs + DRAIN_MS;
-}
-
-function startMetrics(config: Config, log: Log, metrics: Metrics): () => Promise<void> {
-  return startMetricsServer({
-    metrics,
-    port: config.adminPort,
-    ports: config.processes,
-    onListening: (port) => log.info({ port }, 'metrics'),
-    onTaken: (error) => log.warn({ port: config.adminPort, reason: error.message }, 'there are no metrics yet'),
-  });
 }
 
 function startBilling(

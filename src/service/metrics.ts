@@ -1,7 +1,4 @@
 // What the service counts and measures, in the text format of Prometheus: scans as they end, everything else when it is asked for.
-
-import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
-import { isIP } from 'node:net';
 import { Counter, collectDefaultMetrics, Gauge, Registry } from 'prom-client';
 import type { Engine } from '../engine/engine.js';
 import type { SignatureState } from '../engine/signature-state.js';
@@ -10,6 +7,8 @@ import type { HistoryState } from '../history/history.js';
 import type { UploadMemory } from '../scan/memory/memory.js';
 import type { EndedScan } from '../scan/scan.js';
 import type { VerdictCache } from '../scan/verdicts/cache.js';
+import type { LoadCounts } from './engine.js';
+import { RequestMetrics } from './request-metrics.js';
 import { ScanMetrics } from './scan-metrics.js';
 import type { Standing } from './signature-standing.js';
 
@@ -24,6 +23,9 @@ export interface MetricsParts {
   readonly standing: (engine: Engine) => Standing;
   readonly history: () => HistoryState;
   readonly admissionProblem: () => string | null;
+  /** Null: the database answers. */
+  readonly storeProblem: () => Promise<string | null>;
+  readonly loads: LoadCounts;
 }
 
 type AddGauge = (name: string, help: string, read: () => number) => void;
@@ -37,6 +39,8 @@ type Lending = Pick<
 export interface Metrics {
   readonly contentType: string;
   ended(scan: EndedScan): void;
+  /** Of HTTP. Status null: the client went away before its answer was out. */
+  answered(route: string, status: number | null): void;
   /** Waits for a thread count from now on: those before were of scans that nobody asked for. */
   countTurns(): void;
   /** Scans of this engine that nobody asked for. */
@@ -58,6 +62,7 @@ export function createMetrics(parts: MetricsParts): Metrics {
       },
     });
   };
+  const requests = new RequestMetrics(registry);
   const own = { epoch: 0, scans: 0 };
   addPool(gauge, parts.pool);
   addMemory(registry, gauge, 'upload', parts.memories.uploads);
@@ -67,29 +72,66 @@ export function createMetrics(parts: MetricsParts): Metrics {
   gauge('sluice_admission_degraded', '1: Redis is away, and keys and quota are served from Postgres.', () =>
     parts.admissionProblem() === null ? 0 : 1,
   );
+  addStore(registry, parts.storeProblem);
+  addLoads(registry, parts.loads);
   addSignatures(registry, gauge, parts.signatures, own);
   addStanding(gauge, parts);
   return {
     contentType: registry.contentType,
     ended: (scan) => scans.ended(scan),
+    answered: (route, status) => requests.answered(route, status),
     countTurns: () => parts.pool.onTurn(scans.waited),
     leaveOut: (epoch, scans) => Object.assign(own, { epoch, scans }),
     render: () => registry.metrics(),
   };
 }
 
+/** Asked when somebody asks: as /readyz does. */
+function addStore(registry: Registry, problem: MetricsParts['storeProblem']): void {
+  new Gauge({
+    name: 'sluice_store_up',
+    help: '1: the database has just answered; 0: it has not.',
+    registers: [registry],
+    async collect() {
+      this.set((await problem()) === null ? 1 : 0);
+    },
+  });
+}
+
+function addLoads(registry: Registry, loads: LoadCounts): void {
+  new Counter({
+    name: 'sluice_signature_loads_total',
+    help: 'Loads of signatures by this process, the first one included, by what came of them: loaded, or failed.',
+    labelNames: ['outcome'] as const,
+    registers: [registry],
+    collect() {
+      this.reset();
+      this.inc({ outcome: 'loaded' }, loads.loaded);
+      this.inc({ outcome: 'failed' }, loads.failed);
+    },
+  });
+}
+
 function addPool(gauge: AddGauge, pool: MetricsParts['pool']): void {
-  gauge('sluice_scan_threads', 'Scan threads.', () => pool.threads);
+  gauge('sluice_scan_threads', 'Scan threads of the set, which is there always.', () => pool.threads);
   gauge(
     'sluice_scan_threads_standing_in',
-    'Threads at scans beside those, for scans that would wait behind long ones.',
+    'Scan threads beside the set, for scans that would wait behind long ones.',
     () => pool.standIns,
   );
   gauge('sluice_scans_running', 'Scans that a thread is at.', () => pool.running);
   gauge('sluice_scans_waiting', 'Scans that wait for a thread.', () => pool.waiting);
-  gauge('sluice_accounts_waiting', 'Accounts that they are of.', () => pool.accountsWaiting);
-  gauge('sluice_scan_threads_late', 'Threads not back long after the deadline.', () => pool.late);
-  gauge('sluice_scan_threads_hung', 'Those of them that do not come back from a scan.', () => pool.hung);
+  gauge('sluice_accounts_waiting', 'Accounts with scans that wait for a thread.', () => pool.accountsWaiting);
+  gauge(
+    'sluice_scan_threads_late',
+    'Scan threads that are not back from a scan long after its deadline.',
+    () => pool.late,
+  );
+  gauge(
+    'sluice_scan_threads_hung',
+    'Scan threads that do not come back from a scan and were given up.',
+    () => pool.hung,
+  );
 }
 
 function addCache(gauge: AddGauge, cache: MetricsParts['cache']): void {
@@ -98,13 +140,17 @@ function addCache(gauge: AddGauge, cache: MetricsParts['cache']): void {
     'Verdicts that are remembered: of a content, and once more for each account that had it scanned.',
     () => cache.entries,
   );
-  gauge('sluice_verdict_cache_bytes', 'About the memory that they take.', () => cache.sizeBytes);
+  gauge('sluice_verdict_cache_bytes', 'Memory of the verdicts that are remembered, about.', () => cache.sizeBytes);
 }
 
 function addJournal(gauge: AddGauge, state: () => HistoryState): void {
   gauge('sluice_journal_rows', 'Rows of the history that wait for the database.', () => state().rows);
-  gauge('sluice_journal_bytes', 'Bytes of them.', () => state().bytes);
-  gauge('sluice_journal_oldest_seconds', 'Age of the oldest of them, at most.', () => state().oldestAgeMs / 1000);
+  gauge('sluice_journal_bytes', 'Bytes of the journal whose rows wait for the database.', () => state().bytes);
+  gauge(
+    'sluice_journal_oldest_seconds',
+    'Age of the oldest row of the history that waits for the database, at most.',
+    () => state().oldestAgeMs / 1000,
+  );
   gauge(
     'sluice_journal_damaged_files',
     'Files of the journal that could not be read as a whole, put aside in journal/damaged.',
@@ -123,9 +169,17 @@ function addMemory(registry: Registry, gauge: AddGauge, kind: 'upload' | 'downlo
     `Memory that ${kind}s have now, with what waits for a buffer; ${most}`,
     () => memory.lentBytes,
   );
-  gauge(`${prefix}_waiting_bytes`, 'Of it, what has arrived and waits for a buffer.', () => memory.waitingBytes);
+  gauge(
+    `${prefix}_waiting_bytes`,
+    `Bytes of ${kind}s that have arrived and wait for a buffer.`,
+    () => memory.waitingBytes,
+  );
   gauge(`${prefix}_accounts`, `Accounts with ${kind}s on their way or in a scan.`, () => memory.accounts);
-  gauge(`${prefix}_largest_account_bytes`, 'What one account has of it, at most.', () => memory.largestAccountBytes);
+  gauge(
+    `${prefix}_largest_account_bytes`,
+    `Memory that the account with most of it has for ${kind}s.`,
+    () => memory.largestAccountBytes,
+  );
   gauge(
     `sluice_${kind}s_waiting`,
     `${kind === 'upload' ? 'Uploads' : 'Downloads'} that wait for memory.`,
@@ -162,7 +216,11 @@ function addSignatures(
   };
   const engine = () => serving()?.engine ?? null;
   const gates = () => engine()?.gates?.statistics() ?? null;
-  gauge('sluice_signatures', 'Signatures that serve.', () => engine()?.signatureCount ?? 0);
+  gauge(
+    'sluice_signatures',
+    'Signatures of the engine that serves; 0: none does.',
+    () => engine()?.signatureCount ?? 0,
+  );
   gauge(
     'sluice_gates_signatures',
     'Logical signatures behind gates; 0: there are no gates.',
@@ -181,15 +239,23 @@ function addSignatures(
   gauge('sluice_gates_given_up', 'Gates that hit clean content before, and are not used.', () => {
     return engine()?.gates?.givenUp ?? 0;
   });
-  gauge('sluice_gates_scans', 'Scans since the load.', () => {
+  gauge('sluice_gates_scans', 'Scans by the engine that serves, since it was loaded with gates.', () => {
     const scans = gates()?.scans ?? 0;
     return engine()?.epoch === own.epoch ? scans - own.scans : scans;
   });
-  gauge('sluice_gates_second_looks', 'Of these, scans in which a gate hit.', () => gates()?.secondLooks ?? 0);
-  gauge('sluice_gates_lookers', 'Engines that have looked again.', () => gates()?.lookers ?? 0);
+  gauge(
+    'sluice_gates_second_looks',
+    'Scans by the engine that serves in which a gate hit, so that other engines looked again.',
+    () => gates()?.secondLooks ?? 0,
+  );
+  gauge(
+    'sluice_gates_lookers',
+    'Engines that have looked again, over all second looks since the load.',
+    () => gates()?.lookers ?? 0,
+  );
   gauge(
     'sluice_gates_in_vain',
-    'Second looks in which no signature behind the gates matched.',
+    'Second looks since the load in which no signature behind the gates matched.',
     () => gates()?.inVain ?? 0,
   );
   gauge('sluice_gates_noisy', 'Gates that hit in vain since the load.', () => gates()?.noisy.length ?? 0);
@@ -236,73 +302,4 @@ function addSignatures(
       if (now !== null) this.set({ engine: now.description }, 1);
     },
   });
-}
-
-export interface MetricsServerOptions {
-  readonly metrics: Metrics;
-  /** The first of the ports that may be taken; 0: a free port is chosen. */
-  readonly port: number;
-  /** How many ports in a row: one for each process of the service. */
-  readonly ports: number;
-  readonly onListening: (port: number) => void;
-  /** Called once when none is free; it is tried again until one is. */
-  readonly onTaken: (error: Error) => void;
-}
-
-const LOOPBACK = '127.0.0.1';
-/** A process that is replaced leaves its port within this and a moment. */
-const RETRY_MS = 1_000;
-
-/** Begins to listen without a wait for it: scans are served also while the port is taken. Returns what ends it. */
-export function startMetricsServer(options: MetricsServerOptions): () => Promise<void> {
-  const { metrics, port, ports, onListening, onTaken } = options;
-  const server = createServer((request, response) => {
-    answer(request, response, metrics).catch(() => response.destroy());
-  });
-  let retry: NodeJS.Timeout | null = null;
-  let tried = 0;
-  let isTold = false;
-  const listen = (): void => void server.listen(port === 0 ? 0 : port + (tried % ports), LOOPBACK);
-  server.on('listening', () => {
-    const address = server.address();
-    if (address !== null && typeof address === 'object') onListening(address.port);
-  });
-  server.on('error', (error) => {
-    tried += 1;
-    if (tried % ports !== 0) return listen();
-    if (!isTold) onTaken(error);
-    isTold = true;
-    retry = setTimeout(listen, RETRY_MS);
-    retry.unref();
-  });
-  listen();
-  return async () => {
-    if (retry !== null) clearTimeout(retry);
-    server.removeAllListeners('error').on('error', () => undefined);
-    if (!server.listening) return;
-    const closed = new Promise<void>((resolve) => void server.close(() => resolve()));
-    server.closeAllConnections();
-    await closed;
-  };
-}
-
-async function answer(request: IncomingMessage, response: ServerResponse, metrics: Metrics): Promise<void> {
-  const [path] = (request.url ?? '').split('?', 1);
-  if (!isForUs(request.headers.host)) return end(response, 403, 'The host is not this machine\n');
-  if (path !== '/metrics') return end(response, 404, 'Only /metrics is here\n');
-  if (request.method !== 'GET' && request.method !== 'HEAD') return end(response, 405, 'Only GET\n');
-  const text = await metrics.render();
-  response.writeHead(200, { 'Content-Type': metrics.contentType, 'Cache-Control': 'no-store' });
-  response.end(request.method === 'HEAD' ? undefined : text);
-}
-
-/** A page in a browser on this machine may send its own host's name here, but not an address. */
-function isForUs(host: string | undefined): boolean {
-  const name = (host ?? '').replace(/:\d+$/, '').replace(/^\[(.*)\]$/, '$1');
-  return name === 'localhost' || isIP(name) !== 0;
-}
-
-function end(response: ServerResponse, status: number, text: string): void {
-  response.writeHead(status, { 'Content-Type': 'text/plain; charset=utf-8' });
-  response.end(text);
 }

@@ -1,6 +1,7 @@
 // The pages of the dashboard and of the documentation: files that the build made, served from memory under a strict policy.
 import { Failure } from '../errors.js';
-import type { Exchange, Reply } from '../http/exchange.js';
+import type { Exchange } from '../http/exchange.js';
+import type { Reply } from '../http/reply.js';
 import type { PathParameters, Route } from '../http/router.js';
 import type { FindFile } from '../http/server.js';
 import { createFileFinder, fileReply, readStaticFiles, type StaticFile } from '../http/static-files.js';

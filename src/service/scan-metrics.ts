@@ -9,6 +9,14 @@ const SCAN_SECONDS = [0.0001, 0.0003, 0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1, 3, 
 /** Seconds before a thread: nothing at all, up to the deadline. */
 const WAIT_SECONDS = [0.001, 0.01, 0.03, 0.1, 0.3, 0.6, 1, 3, 10, 30, 60];
 
+/** Bytes of a content, at most, and what such contents are called. */
+const SIZES = [
+  [4 * 1024, '4KB'],
+  [64 * 1024, '64KB'],
+  [1024 * 1024, '1MB'],
+  [Number.POSITIVE_INFINITY, 'more'],
+] as const;
+
 /** Scans of which the same is said. */
 interface Kind {
   readonly protocol: EndedScan['protocol'];
@@ -23,7 +31,8 @@ interface Kind {
 export class ScanMetrics {
   readonly #kinds: Kind[] = [];
   #bytes = 0;
-  readonly #seconds = new Buckets(SCAN_SECONDS);
+  /** Of each of the sizes. */
+  readonly #seconds = SIZES.map(([most, size]) => ({ most, labels: { size }, buckets: new Buckets(SCAN_SECONDS) }));
   readonly #waits: Readonly<Record<TurnKind, Buckets>> = {
     alone: new Buckets(WAIT_SECONDS),
     shared: new Buckets(WAIT_SECONDS),
@@ -34,8 +43,8 @@ export class ScanMetrics {
     this.#addCounters(registry);
     new Distribution(
       'sluice_scan_seconds',
-      'Time inside the engine, of contents that it has looked at.',
-      [{ labels: {}, buckets: this.#seconds }],
+      'Time inside the engine, of contents that it has looked at, by their size: at most 4KB, 64KB, 1MB, or more.',
+      this.#seconds,
       registry,
     );
     const { alone, shared, standIn } = this.#waits;
@@ -57,7 +66,11 @@ export class ScanMetrics {
     const cache = lookedBy === null ? 'none' : scan.looked === 'now' ? 'miss' : 'hit';
     this.#kindOf(scan, engine, cache).count += 1;
     if (wholeBytes !== null) this.#bytes += wholeBytes;
-    if (cache === 'miss') this.#seconds.observe(scan.durationMs / 1000);
+    if (cache === 'miss') this.#secondsOf(wholeBytes ?? 0)?.observe(scan.durationMs / 1000);
+  }
+
+  #secondsOf(bytes: number): Buckets | undefined {
+    return this.#seconds.find(({ most }) => bytes <= most)?.buckets;
   }
 
   readonly waited = (kind: TurnKind, waitedMs: number): void => {
@@ -178,9 +191,7 @@ class Distribution extends Histogram<string> {
 
   /** What the registry asks for, and the library's own `get`. A class of which nothing was seen yet isn't shown. */
   async getForPromString() {
-    const seen = this.#parts.filter(
-      ({ labels, buckets }) => labels['class'] === undefined || buckets.counts.some(Boolean),
-    );
+    const seen = this.#parts.filter(({ buckets }) => buckets.counts.some(Boolean));
     return { ...this.#head, values: seen.flatMap((part) => valuesOf(this.#head.name, part)) };
   }
 }

@@ -58,7 +58,7 @@ export async function startService(
   engine: StartedEngine,
   surroundings: Surroundings,
 ): Promise<Service> {
-  const { pool, signatures, sandbox } = engine;
+  const { pool, signatures, loads, sandbox } = engine;
   const { takesOver, socketDirectory } = surroundings;
   const sockets = { listener: surroundings.listener, places: surroundings.places };
   let isEngineAdded = false;
@@ -80,7 +80,18 @@ export async function startService(
       const admission = add(await startAdmission(config, log, postgres, takesOver));
       const refused = new Set<string>();
       const { store, findKey, redis } = admission;
-      const parts = { postgres, admission: store, findKey, redis, history, signatures, pool, refused, ...sockets };
+      const parts = {
+        postgres,
+        admission: store,
+        findKey,
+        redis,
+        history,
+        signatures,
+        loads,
+        pool,
+        refused,
+        ...sockets,
+      };
       const http = add(await createHttp(config, log, { ...parts, sandbox: sandbox.confinement }));
       return {
         account,

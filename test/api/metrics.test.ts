@@ -59,7 +59,13 @@ t.test('scans are counted by what came of them', async (t) => {
   t.equal(counted('infected', 'miss'), 1);
   t.equal(counted('rejected', 'none', 'none'), 1);
   t.equal(values.get('sluice_scan_failures_total{failure="fileEmpty"}'), 1);
-  t.equal(values.get('sluice_scan_seconds_count'), 2);
+  t.equal(values.get('sluice_scan_seconds_count{size="4KB"}'), 2);
+  const requests = (status: string, route = 'POST /api/v1/scans'): number | undefined =>
+    values.get(`sluice_http_requests_total{route="${route}",status="${status}"}`);
+  t.equal(requests('200'), 3);
+  t.equal(requests('400'), 1);
+  t.equal(values.get('sluice_signature_loads_total{outcome="loaded"}'), 1);
+  t.equal(values.get('sluice_store_up'), 1);
   t.equal(values.get('sluice_scanned_bytes_total'), 10 + eicar().length);
   // Two contents, and for each that this account has scanned it.
   t.equal(values.get('sluice_verdict_cache_entries'), 4);
@@ -101,6 +107,17 @@ t.test('nothing else is on that port, and it is no API for pages in a browser', 
   t.equal((await fetch(`${server.url}/metrics`)).status, 404, 'the service itself does not tell');
 });
 
+t.test('requests are counted by the template of their route, and what has none is not told apart', async (t) => {
+  const before = (await metrics()).get('sluice_http_requests_total{route="none",status="404"}') ?? 0;
+  for (const path of ['/livez', '/api/v1/scans/one', '/api/v1/scans/two', '/nowhere', '/elsewhere']) {
+    await fetch(`${server.url}${path}`);
+  }
+  const values = await metrics();
+  t.equal(values.get('sluice_http_requests_total{route="GET /livez",status="200"}'), 1);
+  t.equal(values.get('sluice_http_requests_total{route="GET /api/v1/scans/{id}",status="401"}'), 2);
+  t.equal(values.get('sluice_http_requests_total{route="none",status="404"}'), before + 2);
+});
+
 t.test('the journal shows its depth and age while the database is away, here and in `sluice status`', async (t) => {
   const run = async (): Promise<{ code: number; stdout: string }> => {
     const env = { PATH: process.env['PATH'], PORT: String(server.port) };
@@ -111,6 +128,7 @@ t.test('the journal shows its depth and age while the database is away, here and
   };
   t.match(await run(), { code: 0, stdout: /^service {4}ready\nengine {5}ready, signatures 16, / });
   postgres.pause();
+  await until(async () => (await metrics()).get('sluice_store_up') === 0);
   t.equal((await upload(server.url, 'recorded later')).status, 200);
   t.equal((await metrics()).get('sluice_journal_rows'), 1);
   const away = await run();

@@ -2,7 +2,7 @@
 import { connect } from 'node:net';
 import { setImmediate } from 'node:timers/promises';
 import t from 'tap';
-import type { Reply } from '../../src/http/exchange.js';
+import type { Reply } from '../../src/http/reply.js';
 import { startServer } from '../../src/http/server.js';
 import { until } from '../fixtures/until.js';
 

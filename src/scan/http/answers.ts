@@ -3,8 +3,8 @@ import type { Access } from '../../admission/access.js';
 import { Failure } from '../../errors.js';
 import type { PendingScan } from '../../history/pending-scans.js';
 import { pendingDetail, scanView } from '../../history/scan-view.js';
-import type { Reply } from '../../http/exchange.js';
 import { failureReply } from '../../http/failure.js';
+import type { Reply } from '../../http/reply.js';
 import type { Admitted, Scan } from '../scan.js';
 import { resultJson } from './result.js';
 

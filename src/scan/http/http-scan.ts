@@ -1,6 +1,7 @@
 // A scan that comes by HTTP: the body of an exchange in, the six fields or an error out.
 import { Failure } from '../../errors.js';
-import type { Exchange, Reply } from '../../http/exchange.js';
+import type { Exchange } from '../../http/exchange.js';
+import type { Reply } from '../../http/reply.js';
 import { REFUSED_NAME_MS } from '../../limits.js';
 import { CoarseTimer, type TimerOwner } from '../../waiting/coarse-timer.js';
 import type { Content } from '../content.js';

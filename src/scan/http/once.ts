@@ -1,8 +1,9 @@
 // A scan that is answered once for its Idempotency-Key: the first request scans and its answer is kept; the same request again is compared by its bytes, and answered the same.
 import { createHash, type Hash } from 'node:crypto';
 import { Failure } from '../../errors.js';
-import type { Exchange, Reply } from '../../http/exchange.js';
+import type { Exchange } from '../../http/exchange.js';
 import { failureReply } from '../../http/failure.js';
+import type { Reply } from '../../http/reply.js';
 import { assertWithin } from '../content.js';
 import type { ScanParts } from '../scan.js';
 import { type FormSettings, HttpScan } from './http-scan.js';

@@ -3,8 +3,9 @@ import { type Access, type AccessControl, liveKey } from '../../admission/access
 import type { Lookups } from '../../admission/lookups.js';
 import { Failure } from '../../errors.js';
 import type { CallerRoute } from '../../http/caller.js';
-import type { Exchange, Reply } from '../../http/exchange.js';
+import type { Exchange } from '../../http/exchange.js';
 import type { Operation } from '../../http/openapi.js';
+import type { Reply } from '../../http/reply.js';
 import type { Route } from '../../http/router.js';
 import { CONTENT_LIMIT_BYTES } from '../../limits.js';
 import type { ScanParts } from '../scan.js';

@@ -1,0 +1,31 @@
+// An answer as a route gives it, and its head: what every answer says, and what this one says beside it.
+import type { AnswerHead } from './wire.js';
+
+export interface Reply {
+  readonly status: number;
+  /** A list is sent as several headers of that name. */
+  readonly headers?: Readonly<Record<string, string | readonly string[]>>;
+  /** Not sent with 204 and 304, which have none (of a 304 it is what the 200 has). Pieces are sent one after the other, as the client takes them. */
+  readonly body: string | Uint8Array | AsyncIterable<string>;
+  /** Default: `application/json; charset=utf-8`. */
+  readonly contentType?: string;
+}
+
+const BODILESS: readonly number[] = [204, 304];
+const NO_HEADERS: NonNullable<Reply['headers']> = {};
+
+export function headOf(reply: Reply, requestId: string): AnswerHead {
+  const { status, headers = NO_HEADERS, contentType = 'application/json; charset=utf-8' } = reply;
+  const list: [string, string][] = BODILESS.includes(status) ? [] : [['Content-Type', contentType]];
+  list.push(['X-Request-Id', requestId], NO_SNIFFING);
+  if (headers['Cache-Control'] === undefined) list.push(NO_STORE);
+  for (const name in headers) {
+    const value = headers[name];
+    if (typeof value === 'string') list.push([name, value]);
+    else for (const each of value ?? []) list.push([name, each]);
+  }
+  return { status, headers: list };
+}
+
+const NO_SNIFFING: [string, string] = ['X-Content-Type-Options', 'nosniff'];
+const NO_STORE: [string, string] = ['Cache-Control', 'no-store'];
