@@ -369,6 +369,17 @@ export const table = {
     'fatal, error, warn, info, debug, trace or silent',
     z.enum(['fatal', 'error', 'warn', 'info', 'debug', 'trace', 'silent']),
   ),
+  accessLog: initially(
+    'ACCESS_LOG',
+    'off',
+    'a line for each HTTP request: json, or common as web servers have it; off',
+    z.enum(['off', 'json', 'common']),
+  ),
+  accessLogPath: optional(
+    'ACCESS_LOG_FILE',
+    'file that these lines are appended to; unset: standard output, beside the log',
+    z.string().transform((path) => resolve(path)),
+  ),
   bootstrapEmail: optional(
     'BOOTSTRAP_EMAIL',
     'account that the first start on an empty store makes',

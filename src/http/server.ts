@@ -26,6 +26,8 @@ export interface ServerOptions {
   /** Files that are in memory, asked for first: such a request costs no exchange. Null: it is not for one of them. Default: there are none. */
   readonly findFile?: FindFile;
   readonly handle: (exchange: Exchange) => void;
+  /** Before anything of a request is waited for. Default: nobody looks. */
+  readonly onBegin?: ((exchange: Exchange) => void) | null;
   readonly onEnd: (request: EndedRequest, status: number | null) => void;
 }
 
@@ -206,8 +208,13 @@ export async function startServer(options: ServerOptions): Promise<Server> {
       requests.count += 1;
       // The last answer of a connection is for the exchange to give.
       const found = requests.isRetiring ? null : (findFile?.(wire.head) ?? null);
-      if (found === null) options.handle(new Exchange(wire, requests));
-      else new FileAnswer(wire, found, requests);
+      if (found !== null) {
+        new FileAnswer(wire, found, requests);
+        return;
+      }
+      const exchange = new Exchange(wire, requests);
+      options.onBegin?.(exchange);
+      options.handle(exchange);
     },
     onEmpty: () => requests.changed(),
   });

@@ -26,6 +26,7 @@ import { createScanRoutes } from '../history/scans-route.js';
 import { behindSignIn } from '../http/caller.js';
 import type { ConnectionLimits } from '../http/connections.js';
 import { type DescriptorPlan, planDescriptors } from '../http/descriptors.js';
+import type { Exchange } from '../http/exchange.js';
 import { behindKey, type KeyRoute } from '../http/key-caller.js';
 import { chooseLibrary } from '../http/library.js';
 import { createRouter, type Route } from '../http/router.js';
@@ -41,6 +42,7 @@ import { createVerdictCache, type VerdictCache } from '../scan/verdicts/cache.js
 import type { Postgres } from '../store/postgres.js';
 import type { RedisCommands } from '../store/redis/redis.js';
 import { type OpenAccepted, openAccepted } from './accepted.js';
+import { openAccessLog } from './access-log.js';
 import { createRoutes, problemOf, type RouteParts, readVersion } from './endpoints.js';
 import type { LoadCounts } from './engine.js';
 import { createMetrics, type Metrics } from './metrics.js';
@@ -170,6 +172,7 @@ interface Served {
   readonly routes: readonly Route[];
   /** Those beside HTTP. */
   readonly protocols: Listener;
+  readonly addressOf: (exchange: Exchange) => string;
 }
 
 /** Everything that is served: the rooms' routes, and those of the operators. */
@@ -241,7 +244,7 @@ async function openRoutes(
     ],
     ...factsOf(config, parts),
   });
-  return { routes, protocols: createProtocols(config, log, asked) };
+  return { routes, addressOf: dashboard.addressOf, protocols: createProtocols(config, log, asked) };
 }
 
 /** What everybody may know of the service: of its parts, and of what it is made of. */
@@ -321,9 +324,10 @@ type ServingParts = Pick<SharedParts, 'library' | 'descriptors' | 'listener' | '
 function createServing(
   config: Config,
   log: EventLog,
-  { library, descriptors, listener, findKey, metrics, routes, protocols, findFile, strayPage }: ServingParts,
+  { library, descriptors, listener, findKey, metrics, routes, addressOf, protocols, findFile, strayPage }: ServingParts,
 ): Omit<Http, 'ready'> & Stopping {
   let server: Server | null = null;
+  const accessLog = openAccessLog(config, addressOf);
   let endMetrics: (() => Promise<void>) | null = null;
   return {
     async listen() {
@@ -343,8 +347,10 @@ function createServing(
             page: strayPage,
           },
         ),
+        onBegin: accessLog?.begin ?? null,
         onEnd(exchange, status) {
           metrics.answered(exchange.route, status);
+          accessLog?.end(exchange, status);
           if (log.isLevelEnabled('debug')) log.debug({ ...about(exchange), status }, 'request');
         },
       });
@@ -369,6 +375,7 @@ function createServing(
     async stop() {
       await endMetrics?.();
       await Promise.all([server?.stop(STOP_GRACE_MS), protocols.stop(STOP_GRACE_MS)]);
+      accessLog?.stop();
     },
   };
 }

@@ -1,0 +1,90 @@
+// The access log: a line for each HTTP request, when its answer is out or its client gone. In JSON, or in the common format of web servers.
+import sonicBoom from 'sonic-boom';
+import type { Config } from '../config/config.js';
+import type { Exchange } from '../http/exchange.js';
+import type { EndedRequest } from '../http/server.js';
+
+export interface AccessLog {
+  /** To be called before anything of the request is waited for: its address goes with the connection. */
+  begin(exchange: Exchange): void;
+  /** Status null: the client went away before its answer was out. */
+  end(request: EndedRequest, status: number | null): void;
+  stop(): void;
+}
+
+interface Begun {
+  readonly address: string;
+  readonly atMs: number;
+  readonly agent: string | null;
+}
+
+/** nginx's status for a client that went away. */
+const CLIENT_GONE = 499;
+/** Bytes that wait for a reader that has stalled; what comes then is dropped. */
+const BACKLOG_BYTES = 8 * 1024 * 1024;
+const AGENT_CHARACTERS = 200;
+const MONTHS = ['Jan', 'Feb', 'Mar', 'Apr', 'May', 'Jun', 'Jul', 'Aug', 'Sep', 'Oct', 'Nov', 'Dec'];
+
+/** Null: it is off. `addressOf`: where a request comes from. */
+export function openAccessLog(
+  { accessLog: format, accessLogPath: path }: Pick<Config, 'accessLog' | 'accessLogPath'>,
+  addressOf: (exchange: Exchange) => string,
+): AccessLog | null {
+  if (format === 'off') return null;
+  const to = path === null ? { fd: process.stdout.fd } : { dest: path, append: true, mode: 0o640 };
+  const stream = new sonicBoom.SonicBoom({ ...to, sync: false, minLength: 1, maxLength: BACKLOG_BYTES });
+  // A disk that is full or a reader that is gone keeps nobody from scanning.
+  stream.on('error', () => undefined);
+  const begun = new WeakMap<object, Begun>();
+  return {
+    begin(exchange) {
+      const agent = exchange.headers.get('user-agent')?.slice(0, AGENT_CHARACTERS) ?? null;
+      begun.set(exchange, { address: addressOf(exchange), atMs: Date.now(), agent });
+    },
+    end(request, status) {
+      const start = begun.get(request);
+      // A file of the dashboard, which costs no exchange.
+      if (start === undefined) return;
+      stream.write(`${format === 'json' ? jsonLine(request, status, start) : commonLine(request, status, start)}\n`);
+    },
+    stop() {
+      stream.end();
+    },
+  };
+}
+
+function jsonLine(request: EndedRequest, status: number | null, { address, atMs, agent }: Begun): string {
+  const { method, path, route, requestId } = request;
+  return JSON.stringify({
+    time: new Date(atMs).toISOString(),
+    address,
+    method,
+    path,
+    route,
+    status: status ?? CLIENT_GONE,
+    answerBytes: request.answerBytes(),
+    millis: Date.now() - atMs,
+    requestId,
+    agent,
+    msg: 'request',
+  });
+}
+
+/** As of `%h %l %u %t "%r" %>s %b` of Apache. What could end a field is written as an escape. */
+function commonLine(request: EndedRequest, status: number | null, { address, atMs }: Begun): string {
+  const { method, path } = request;
+  return `${address} - - [${commonTime(atMs)}] "${escaped(`${method} ${path}`)} HTTP/1.1" ${status ?? CLIENT_GONE} ${request.answerBytes() ?? '-'}`;
+}
+
+function escaped(text: string): string {
+  return text.replace(/["\\]|[^\x20-\x7e]/g, (one) =>
+    one === '"' || one === '\\' ? `\\${one}` : `\\x${one.charCodeAt(0).toString(16).padStart(2, '0')}`,
+  );
+}
+
+/** `24/Nov/2026:09:30:00 +0000`. */
+function commonTime(atMs: number): string {
+  const [day = '', time = ''] = new Date(atMs).toISOString().split('T');
+  const [year, month, date] = day.split('-');
+  return `${date}/${MONTHS[Number(month) - 1]}/${year}:${time.slice(0, 8)} +0000`;
+}

@@ -1,0 +1,69 @@
+// The access log: a line for each request, in JSON and in the common format of web servers; off, unless it is asked for.
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import t from 'tap';
+import { startPostgres } from '../fixtures/postgres.js';
+import { openRaw } from '../fixtures/raw-http.js';
+import { startServer, type TestServer } from '../fixtures/server.js';
+import { temporaryFolder } from '../fixtures/stores.js';
+import { until } from '../fixtures/until.js';
+import { upload } from '../fixtures/upload.js';
+
+const postgres = await startPostgres();
+t.teardown(() => postgres.stop());
+
+interface Tried {
+  readonly server: TestServer;
+  /** Those that came since the server was ready, when so many are there. */
+  lines(count: number): Promise<readonly string[]>;
+}
+
+async function start(format: 'json' | 'common'): Promise<Tried> {
+  const path = join(temporaryFolder(t), 'access.log');
+  const env = { DATABASE_URL: await postgres.database(), ACCESS_LOG: format, ACCESS_LOG_FILE: path };
+  const server = await startServer({ env });
+  t.teardown(() => server.stop());
+  const lines = (): string[] =>
+    readFileSync(path, 'utf8')
+      .split('\n')
+      .filter((line) => line !== '' && !line.includes('/readyz'));
+  return {
+    server,
+    lines: async (count) => await until(() => (lines().length >= count ? lines() : null)),
+  };
+}
+
+t.test('in JSON each request has its route, status, size, time and address, and nothing of its query', async (t) => {
+  const { server, lines } = await start('json');
+  t.equal((await upload(server.url, 'clean')).status, 200);
+  await fetch(`${server.url}/nowhere?token=secret`, {
+    headers: { 'User-Agent': 'a "test"', 'X-Request-Id': 'of-this-test' },
+  });
+  const [first, second] = (await lines(2)).map((line) => Object(JSON.parse(line)));
+  t.match(first, {
+    method: 'POST',
+    path: '/api/v1/scans',
+    route: 'POST /api/v1/scans',
+    status: 200,
+    address: '127.0.0.1',
+  });
+  t.match(first.time, /^\d{4}-\d\d-\d\dT[\d:.]+Z$/);
+  t.ok(first.answerBytes > 50 && first.millis >= 0);
+  t.match(second, { path: '/nowhere', route: 'none', status: 404, agent: 'a "test"', requestId: 'of-this-test' });
+  t.notMatch(JSON.stringify([first, second]), /secret|0123456789abcdef/);
+});
+
+t.test('in the common format no request can break its line', async (t) => {
+  const { server, lines } = await start('common');
+  t.equal((await upload(server.url, 'clean')).status, 200);
+  const raw = await openRaw(server.port);
+  await raw.send('GET /a"b\\c HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n');
+  await raw.answer();
+  raw.end();
+  const [first = '', second = ''] = await lines(2);
+  t.match(
+    first,
+    /^127\.0\.0\.1 - - \[\d\d\/[A-Z][a-z]{2}\/\d{4}:\d\d:\d\d:\d\d \+0000\] "POST \/api\/v1\/scans HTTP\/1\.1" 200 \d+$/,
+  );
+  t.match(second, /"GET \/a\\"b\\\\c HTTP\/1\.1" 404 \d+$/);
+});
