@@ -80,18 +80,8 @@ export async function startService(
       const admission = add(await startAdmission(config, log, postgres, takesOver));
       const refused = new Set<string>();
       const { store, findKey, redis } = admission;
-      const parts = {
-        postgres,
-        admission: store,
-        findKey,
-        redis,
-        history,
-        signatures,
-        loads,
-        pool,
-        refused,
-        ...sockets,
-      };
+      const stores = { postgres, admission: store, findKey, redis, history };
+      const parts = { ...stores, signatures, loads, pool, refused, ...sockets };
       const http = add(await createHttp(config, log, { ...parts, sandbox: sandbox.confinement }));
       return {
         account,
