@@ -23,7 +23,8 @@ export async function createReset(sql: Sql, userId: string, nowMs: number): Prom
 
 /** Where it leads on the dashboard. What is behind the # is sent to no server, and is in no log. */
 export function resetAddress(baseUrl: string | null, token: string): string {
-  return `${baseUrl?.replace(/\/+$/, '') ?? ''}/reset#${token}`;
+  const base = baseUrl ?? '';
+  return `${base.endsWith('/') ? base.slice(0, -1) : base}/reset#${token}`;
 }
 
 /** What can't be a token, so that nobody is asked about it. */

@@ -58,7 +58,11 @@ function htmlOf(markdown: string): { readonly html: string; readonly sections: r
   const html = parts.map((part) => marked.parse(part, { async: false })).join('');
   for (const [index, part] of parts.entries()) {
     const section = sections[index];
-    if (section !== undefined) section.text = part.replace(/[#*`|[\]]|\(\S+\.md\)|<[^>]*>/g, ' ').replace(/\s+/g, ' ');
+    if (section !== undefined)
+      section.text = part
+        .replace(/[#*`|[\]<>]/g, ' ')
+        .split(/\s+/)
+        .join(' ');
   }
   // Wide tables scroll by themselves, also by the keyboard.
   const scrolling = html
@@ -79,7 +83,7 @@ function anchorOf(heading: string): string {
 }
 
 function plain(html: string): string {
-  return html.replace(/<[^>]*>/g, '');
+  return html.replace(/<[^<>]*>/g, '');
 }
 
 function codeOf(text: string, lang: string): string {
