@@ -133,7 +133,7 @@ t.test('Kubernetes: settings, ports, paths, volumes and sums', async (t) => {
   });
   t.equal(pod.volumes.find(({ name }) => name === 'shm')?.emptyDir?.sizeLimit, '1Gi');
   assertMemory(t, settings.data, 1024, 4096);
-  t.match(readFileSync(join(deployPath('..'), 'src/service/metrics.ts'), 'utf8'), "'sluice_scan_wait_seconds'");
+  t.match(readFileSync(join(deployPath('..'), 'src/service/scan-metrics.ts'), 'utf8'), "'sluice_scan_wait_seconds'");
 });
 
 /** What is unpacked fits into /dev/shm, which is part of what the container may have. */
