@@ -59,7 +59,7 @@ t.test('Redis killed and started empty under load: exactly the limit, over two n
   await back;
   t.equal(one.store.problem(), null);
   await ask(60);
-  const exact = { admitted: LIMIT, exhausted: 160 - LIMIT, unknownKey: 0 };
+  const exact = { admitted: LIMIT, exhausted: 160 - LIMIT, scopeMissing: 0, unknownKey: 0 };
   t.same(counts, exact, 'the units from before, from the outage and from after make exactly the limit');
 });
 
@@ -76,7 +76,7 @@ for (const { why, refuse, allow } of refusals) {
     const [first = '', ...rest] = refuse;
     await redis.client.call(first, ...rest);
     await ask(20);
-    t.same(counts, { admitted: 60, exhausted: 0, unknownKey: 0 }, 'from Postgres');
+    t.same(counts, { admitted: 60, exhausted: 0, scopeMissing: 0, unknownKey: 0 }, 'from Postgres');
     for (const { redis: connection, problems } of [one, other]) {
       t.match(connection.problem(), why);
       t.same(problems.length, 1, problems.join('\n'));
@@ -86,7 +86,7 @@ for (const { why, refuse, allow } of refusals) {
     await redis.client.call(command, ...settings);
     await back;
     await ask(40);
-    t.same(counts, { admitted: LIMIT, exhausted: 40, unknownKey: 0 }, 'exactly the limit, over both');
+    t.same(counts, { admitted: LIMIT, exhausted: 40, scopeMissing: 0, unknownKey: 0 }, 'exactly the limit, over both');
     if (allow[0] !== 'REPLICAOF') return;
     const received = /total_connections_received:(\d+)/.exec(await redis.client.info('stats'))?.[1];
     t.ok(Number(received) > 3, `a replica is connected to anew: ${received} connections of two nodes and the test`);
