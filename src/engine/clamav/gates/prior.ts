@@ -143,7 +143,7 @@ function windowsOf(pattern: string): Window[] {
 
 function cellsOf(pattern: string): readonly number[] {
   if (!pattern.includes('(') && !pattern.includes('?')) return [...Buffer.from(pattern, 'hex')];
-  const texts = pattern.match(/\([^)]*\)|../g) ?? [];
+  const texts = pattern.match(/\([^()]*\)|../g) ?? [];
   const letters = texts.map((text) => letterOf(text));
   const isAnyCase = letters.some((letter) => letter !== null);
   return texts.map((text, at) => {
