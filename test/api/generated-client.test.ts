@@ -69,7 +69,9 @@ export async function run(baseUrl: string, key: string, content: Uint8Array<Arra
   };
   const file = new Blob([content]);
   const scanned = await client.POST('/api/v1/scans', { body: { file, metadata: 'order 7' }, bodySerializer });
-  const result: components['schemas']['ScanResult'] | undefined = scanned.data;
+  // With \`Prefer: respond-async\` the answer is a scan that has a state.
+  const result: components['schemas']['ScanResult'] | undefined =
+    scanned.data === undefined || 'state' in scanned.data ? undefined : scanned.data;
   const id = scanned.response.headers.get('X-Scan-Id') ?? '';
   const scan = await client.GET('/api/v1/scans/{id}', { params: { path: { id } } });
   const name: string | undefined = scan.data?.key?.name;
