@@ -54,6 +54,8 @@ export const DRAIN_SILENCE_MS = 250;
 export const DRAIN_BYTES_PER_SECOND = 64 * 1024 * 1024;
 /** So much of it may come at once: a body of the contract's largest size has its answer without waiting. */
 export const DRAIN_BURST_BYTES = 16 * 1024 * 1024;
+/** What is no longer than this is read at once: a socket that waits holds nearly as much, over node:http. */
+export const DRAIN_SHORT_BYTES = 256 * 1024;
 /** Beyond it so many sockets are read so often, each once, which is half a megabyte at most. */
 export const DRAIN_TURN_READS = 2;
 export const DRAIN_TURN_MS = 5;

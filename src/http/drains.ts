@@ -5,6 +5,7 @@ import {
   DRAIN_BYTES,
   DRAIN_BYTES_PER_SECOND,
   DRAIN_MS,
+  DRAIN_SHORT_BYTES,
   DRAIN_SILENCE_MS,
   DRAIN_TURN_MS,
   DRAIN_TURN_READS,
@@ -38,10 +39,12 @@ export class Drains {
     this.#filledMs = clock();
   }
 
-  begin(owner: Drained): Drain {
+  /** `restBytes`: what is left of the body; null: nobody knows. */
+  begin(owner: Drained, restBytes: number | null): Drain {
     const group = this.#groupOf(owner.remoteAddress());
     // Accounts don't wait behind strangers who share their proxy.
-    return new Drain(owner, owner.isVouchedFor ? `known ${group}` : group, this);
+    const party = owner.isVouchedFor ? `known ${group}` : group;
+    return new Drain(owner, party, this, restBytes !== null && restBytes <= DRAIN_SHORT_BYTES);
   }
 
   /** Counts what was read; false: more is not to be read for now. */
@@ -102,12 +105,15 @@ export class Drain {
   readonly party: string;
   readonly #owner: Drained;
   readonly #drains: Drains;
+  /** It doesn't wait: a request goes before each, and has its turn (turns.ts). */
+  readonly #isShort: boolean;
   #bytes = 0;
   #silence: NodeJS.Timeout | null = null;
   readonly #end: NodeJS.Timeout;
 
-  constructor(owner: Drained, party: string, drains: Drains) {
+  constructor(owner: Drained, party: string, drains: Drains, isShort: boolean) {
     this.party = party;
+    this.#isShort = isShort;
     this.#owner = owner;
     this.#drains = drains;
     this.#end = setTimeout(() => owner.endDrain(), DRAIN_MS);
@@ -118,7 +124,7 @@ export class Drain {
   read(bytes: number): void {
     this.#bytes += bytes;
     if (this.#bytes > DRAIN_BYTES) this.#owner.endDrain();
-    else if (this.#drains.read(bytes)) this.resume();
+    else if (this.#drains.read(bytes) || this.#isShort) this.resume();
     else this.#wait();
   }
 

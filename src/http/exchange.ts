@@ -306,7 +306,7 @@ export class Exchange implements Framing, WireOwner, Ready, Drained {
   #dropRest(): void {
     this.#forgetBody();
     this.#mode = 'drained';
-    this.#drain = this.#host.drains.begin(this);
+    this.#drain = this.#host.drains.begin(this, this.#restBytes());
   }
 
   endDrain(): void {
@@ -365,7 +365,13 @@ export class Exchange implements Framing, WireOwner, Ready, Drained {
 
   /** Behind the whole answer the library would read the rest of a body as fast as it comes, and nobody could hold it back. */
   #isReadToItsEnd(): boolean {
-    return this.#isWhole || (this.body.kind === 'sized' && this.body.bytes - this.#receivedBytes <= DRAIN_REST_BYTES);
+    const restBytes = this.#restBytes();
+    return this.#isWhole || (restBytes !== null && restBytes <= DRAIN_REST_BYTES);
+  }
+
+  /** Of the body; null: nobody knows. */
+  #restBytes(): number | null {
+    return this.body.kind === 'sized' ? this.body.bytes - this.#receivedBytes : null;
   }
 
   /** The next piece is asked for when the client has taken the one before. Pieces that can't be made end the connection; their maker says why. */

@@ -7,6 +7,7 @@ import {
   DRAIN_BURST_BYTES,
   DRAIN_BYTES,
   DRAIN_BYTES_PER_SECOND,
+  DRAIN_SHORT_BYTES,
   DRAIN_TURN_MS,
   DRAIN_TURN_READS,
 } from '../../src/limits.js';
@@ -57,7 +58,7 @@ class Sender implements Drained {
 }
 
 function begin(drains: Drains, senders: readonly Sender[]): void {
-  for (const sender of senders) sender.drain = drains.begin(sender);
+  for (const sender of senders) sender.drain = drains.begin(sender, null);
 }
 
 const sum = (senders: readonly Sender[]): number => senders.reduce((total, { bytes }) => total + bytes, 0);
@@ -97,6 +98,24 @@ t.test('all together have a bounded rate, a turn reads a bounded number of them,
   );
   t.ok(account.bytes >= 0.9 * one.bytes, 'and an account as much as the strangers of its address');
   for (const { drain } of senders) drain?.stop();
+  t.end();
+});
+
+t.test('the rest of a short body is read also where others have used up all that there is', (t) => {
+  const drains = new Drains(
+    (address) => address,
+    () => 0,
+  );
+  const [long, short] = [new Sender('192.0.2.1'), new Sender('192.0.2.2')];
+  begin(drains, [long]);
+  while (!long.isPaused) long.read();
+  short.drain = drains.begin(short, DRAIN_SHORT_BYTES);
+  short.read();
+  t.notOk(short.isPaused);
+  const longer = new Sender('192.0.2.3');
+  longer.drain = drains.begin(longer, DRAIN_SHORT_BYTES + 1);
+  t.ok(longer.isPaused);
+  for (const { drain } of [long, short, longer]) drain?.stop();
   t.end();
 });
 
