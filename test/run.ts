@@ -20,8 +20,12 @@ const JOBS_MAX = 8;
 const JOBS = Math.min(availableParallelism() + 2, JOBS_MAX);
 /** What takes longest begins first, so that nothing of it is left to run alone at the end. */
 const LONG: readonly string[] = [
+  'api/load.test.js',
+  'api/slow-links.test.js',
   'store/embedded.test.js',
   'store/redis-cluster.test.js',
+  'clamd/hostile.test.js',
+  'checks/regular-expressions.test.js',
   'dashboard/dashboard.test.js',
   'dashboard/pages.test.js',
   'cli/stand-in.test.js',
@@ -52,7 +56,6 @@ const LONG: readonly string[] = [
   'cli/signatures.test.js',
   'account/signing-keys.test.js',
   'account/accounts.test.js',
-  'clamd/hostile.test.js',
   'scan/memory.test.js',
 ];
 
