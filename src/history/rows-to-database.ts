@@ -7,6 +7,8 @@ import { type ScanRow, timeOfId } from './scan-row.js';
 
 /** "No partition of relation found for row" is a check violation. */
 const CHECK_VIOLATION = '23514';
+/** Of a copy, where a row is there already. */
+const UNIQUE_VIOLATION = '23505';
 /** A node that dies before its COMMIT keeps its rows of keys and days locked so long, and with them revocations and other nodes. */
 const IDLE_TIMEOUT_MS = 15_000;
 /** A batch that waits for others so long is given up and tried again; meanwhile it holds nothing itself. */
@@ -47,7 +49,8 @@ export function createRowStore(
     try {
       // Nearly always they are. What is wrong with a copy the other way says, which takes twice as long.
       const told = await add(true).catch((error: unknown) => {
-        if (codeOf(error) === IN_FAILED_TRANSACTION) return add(false);
+        const code = codeOf(error);
+        if (code === IN_FAILED_TRANSACTION || code === UNIQUE_VIOLATION) return add(false);
         throw error;
       });
       if (told > 0) listener.onTold?.();

@@ -190,7 +190,10 @@ async function verify(nodes: readonly Node[], accepted: Accepted): Promise<strin
   const { server } = first;
   for (const [id, isInfected] of accepted) {
     const scan = await until(async () => {
-      const { status, body } = await scanById(server.url, id, { wait: 60 });
+      // Null: over a connection of a process that was killed.
+      const answer = await scanById(server.url, id, { wait: 60 }).catch(() => null);
+      if (answer === null) return null;
+      const { status, body } = answer;
       // The rate of reads is bounded.
       if (status === 429) return null;
       if (status !== 200) return { state: `status ${status}`, infected: null };

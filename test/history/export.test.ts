@@ -73,6 +73,7 @@ onEachStore(async (t, store) => {
       metadata: null,
       url: null,
       protocol: 'http',
+      key: null,
     });
     t.match(await (await get(`/${alices[0]?.id}`)).json(), { sizeInBytes: null, sha256: null });
     const failed = alices.find(({ status }) => status !== 200);

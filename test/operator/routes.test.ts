@@ -205,7 +205,7 @@ t.test('on two nodes', async (t) => {
       .object({ errors: z.array(z.object({ kind: z.string(), count: z.int() })), days: z.array(z.unknown()) })
       .parse((await send('GET', `${first.url}/web/admin/activity`, admin.accessToken)).body);
     t.match(errors, [{ kind: 'fileEmpty', count: 1 }]);
-    t.equal(days.length, 14);
+    t.equal(days.length, 30);
   });
 
   t.test("newer signatures come on an operator's word, one update at a time", async (t) => {
