@@ -1,4 +1,5 @@
 // The OpenAPI document is valid, and true: each of its operations is asked, well and badly, and every answer is one that it describes.
+
 import { createHash } from 'node:crypto';
 import { Validator } from '@seriousme/openapi-schema-validator';
 import { Ajv2020 } from 'ajv/dist/2020.js';
@@ -8,6 +9,7 @@ import { z } from 'zod';
 import { nestedZip } from '../fixtures/archives.js';
 import { API_KEY, startServer } from '../fixtures/server.js';
 import { bearer, signIn } from '../fixtures/sign-in.js';
+import { until } from '../fixtures/until.js';
 
 const Content = z.record(z.string(), z.object({ schema: z.unknown() }).loose());
 const Answered = z.object({
@@ -400,7 +402,11 @@ t.test('the OpenAPI document', async (t) => {
         if (!isForAnybody) t.ok(asked[name], 'is asked as somebody');
         const refused: Sent[] = isForAnybody ? [] : [{ status: 401 }, { headers: bearer('not.a.token'), status: 401 }];
         for (const sent of [...wanted, ...refused]) {
-          const answer = await send(method, path.replaceAll(/\{\w+\}/g, 'x'), sent);
+          // What a key reads has a rate: on a fast machine all of these are more in a second than it may.
+          const answer = await until(async () => {
+            const one = await send(method, path.replaceAll(/\{\w+\}/g, 'x'), sent);
+            return one.status === 429 && sent.status !== 429 ? null : one;
+          });
           t.equal(answer.status, sent.status, name);
           t.equal(await untold(operation, answer), null);
         }
