@@ -34,9 +34,12 @@ export function createReading(socket: Socket, { isFull, bodyState }: ReadingOpti
   let rest: Buffer | null = null;
 
   const takes = (): boolean => isEnding || (!reading.isHeldBack && !isFull());
-  // With bytes that are not parsed the socket waits. Node itself pauses it when a client doesn't take what it is sent.
+  // With bytes that are not parsed the socket waits; what was read of a body that is held back doesn't wait with it, which would be 64 KB for each
+  // connection that nobody counts. Node itself pauses a socket when a client doesn't take what it is sent.
   const parses = (): boolean =>
-    !isEnding && takes() && bodyState() !== 'whole' && Reflect.get(socket, '_paused') !== true;
+    !isEnding &&
+    (bodyState() === 'coming' || (bodyState() === 'none' && takes())) &&
+    Reflect.get(socket, '_paused') !== true;
 
   function parseRest(): void {
     if (isParsing) return;

@@ -8,7 +8,7 @@ import {
   NODE_SEEN_MS,
   type PendingScans,
 } from '../../history/pending-scans.js';
-import type { ArrivingContent, ContentStore, LeftContent } from './content-store.js';
+import type { ArrivingContent, ContentStore, LeftContents } from './content-store.js';
 import { Runner, type RunnerOptions } from './runner.js';
 import type { SealedOwner } from './sealed-file.js';
 
@@ -29,11 +29,12 @@ const UNAVAILABLE = 503;
 export function startAcceptedScans(options: AcceptedScansOptions) {
   const { table, store, history, limitBytes, scans, onProblem } = options;
   const runner = new Runner({ ...options, read: (id) => store.read(id) });
-  const { takeOver, lookAround } = createUpkeep(options, runner);
+  const { takeOver, ended, lookAround } = createUpkeep(options, runner);
   let work: Promise<void> = Promise.resolve();
   let isStopping = false;
 
   history.onEnded((ids) => {
+    ended(ids);
     for (const id of ids) {
       runner.done(id);
       store.remove(id).catch((error: unknown) => onProblem(`A content stays on the disk: ${messageOfError(error)}`));
@@ -83,7 +84,7 @@ export function startAcceptedScans(options: AcceptedScansOptions) {
 
 function createUpkeep({ table, store, history, giveBack, onProblem }: AcceptedScansOptions, runner: Runner) {
   /** Taken over, while the database hasn't said yet what they are. */
-  let unknown: LeftContent[] = [];
+  const unknown: LeftContents = new Map();
 
   /** There won't be a verdict. */
   async function giveUp(scan: Accepted, error: string): Promise<void> {
@@ -98,11 +99,12 @@ function createUpkeep({ table, store, history, giveBack, onProblem }: AcceptedSc
   return {
     /** What dead processes of this node have left. */
     async takeOver(): Promise<void> {
-      unknown.push(...(await store.adopt()));
-      if (unknown.length === 0) return;
-      const left = await table.left(unknown.map(({ id }) => id));
+      await store.adopt(unknown);
+      if (unknown.size === 0) return;
+      const left = await table.left([...unknown.keys()]);
       const rows = new Map(left.map((scan) => [scan.id, scan]));
-      for (const { id, bytes } of unknown) {
+      // Not those that have ended while the database answered.
+      for (const [id, bytes] of unknown) {
         const scan = rows.get(id);
         if (scan === undefined) await store.remove(id);
         else {
@@ -111,7 +113,11 @@ function createUpkeep({ table, store, history, giveBack, onProblem }: AcceptedSc
           if (history.find(scan.userId, id) === null) runner.add(scan);
         }
       }
-      unknown = [];
+      unknown.clear();
+    },
+    /** They have their verdicts, from the journal of a process that died. */
+    ended(ids: readonly string[]): void {
+      for (const id of ids) unknown.delete(id);
     },
     /** That this node lives, and scans that nobody will do. */
     async lookAround(): Promise<void> {

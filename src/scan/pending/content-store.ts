@@ -17,11 +17,8 @@ export interface ContentStoreOptions {
   readonly limitBytes: number;
 }
 
-/** A content that a process has left behind. */
-export interface LeftContent {
-  readonly id: string;
-  readonly bytes: number;
-}
+/** Contents that processes have left behind: by id, how many bytes they are. */
+export type LeftContents = Map<string, number>;
 
 /** A file takes whole blocks of the disk, and some bytes of its own. */
 const BLOCK_BYTES = 4096;
@@ -165,15 +162,13 @@ export class ContentStore {
     return readdirSync(this.#directory).some((folder) => existsSync(join(this.#directory, folder, id)));
   }
 
-  /** Moves here what processes have left that are dead. Their accounts are not known: `keep` says them, or `remove` ends them. */
-  async adopt(): Promise<LeftContent[]> {
-    const found: LeftContent[] = [];
+  /** Moves here what processes have left that are dead, and adds it to `found`, also where it fails on the way. Their accounts are not known: `keep` says them, or `remove` ends them. */
+  async adopt(found: LeftContents): Promise<void> {
     for (const other of readdirSync(this.#directory)) {
       if (!OWNER.test(other) || other === this.#name) continue;
-      found.push(...(await adoptFolder(join(this.#directory, other), this.#own).catch(gone)));
+      await adoptFolder(join(this.#directory, other), this.#own, found).catch(ignoreMissing);
     }
-    if (found.length > 0) await syncFolder(this.#own);
-    return found;
+    if (found.size > 0) await syncFolder(this.#own);
   }
 
   /** What is there stays for the next process. */
@@ -260,24 +255,23 @@ function nodeIdIn(directory: string): string {
   }
 }
 
-async function adoptFolder(from: string, own: string): Promise<LeftContent[]> {
+/** Adds to `found`, also where it fails on the way. Rejects with ENOENT where another process was quicker. */
+async function adoptFolder(from: string, own: string, found: LeftContents): Promise<void> {
   const lock = await tryLock(from, randomBytes(8).toString('hex'));
-  if (!lock.locked) return [];
-  const found: LeftContent[] = [];
-  for (const id of readdirSync(from)) {
-    if (!FILE.test(id)) continue;
-    await rename(join(from, id), join(own, id));
-    found.push({ id, bytes: (await stat(join(own, id))).size });
+  if (!lock.locked) return;
+  try {
+    for (const id of readdirSync(from)) {
+      if (!FILE.test(id)) continue;
+      // Before it is here: from then on it can go at any time, with its row from the journal.
+      const { size } = await stat(join(from, id));
+      await rename(join(from, id), join(own, id));
+      found.set(id, size);
+    }
+  } finally {
+    // Otherwise this process would take itself for the living owner of the folder.
+    await lock.release();
   }
-  await lock.release();
   await rm(from, { recursive: true, force: true });
-  return found;
-}
-
-/** Another process was quicker. */
-function gone(error: unknown): LeftContent[] {
-  if (codeOf(error) === 'ENOENT') return [];
-  throw error;
 }
 
 function ignoreMissing(error: unknown): void {

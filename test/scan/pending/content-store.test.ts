@@ -5,7 +5,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import t from 'tap';
 import { v7 as uuidv7 } from 'uuid';
-import { type ContentStore, openContentStore } from '../../../src/scan/pending/content-store.js';
+import { type ContentStore, type LeftContents, openContentStore } from '../../../src/scan/pending/content-store.js';
 
 const MIB = 1024 * 1024;
 const key = randomBytes(32);
@@ -62,18 +62,41 @@ t.test('the next process of the same folder takes over what is there, one that l
   const other = await open();
   t.equal(one.nodeId, other.nodeId);
   const id = await put(one, 'a', 3 * MIB);
-  t.strictSame(await other.adopt(), []);
+  const found: LeftContents = new Map();
+  await other.adopt(found);
+  t.equal(found.size, 0);
   t.ok(other.isAnywhere(id));
   await one.close();
-  const [left] = await other.adopt();
-  t.equal(left?.id, id);
-  other.keep(id, 'a', left?.bytes ?? 0);
+  await other.adopt(found);
+  t.strictSame([...found.keys()], [id]);
+  other.keep(id, 'a', found.get(id) ?? 0);
   await t.rejects(put(other, 'a', 4 * MIB), full, 'it counts');
   let bytes = 0;
   for await (const piece of other.read(id)) bytes += piece.length;
   t.equal(bytes, 3 * MIB);
   await other.remove(id);
   t.notOk(other.isAnywhere(id));
+  await other.close();
+  t.strictSame(readdirSync(directory), ['node']);
+});
+
+t.test('contents that end while they are taken over leave no folder behind that nobody takes over', async (t) => {
+  const directory = folderOf(t);
+  const open = () => openContentStore({ directory, key, limitBytes: 8 * MIB });
+  const one = await open();
+  const other = await open();
+  const ids: string[] = [];
+  while (ids.length < 50) ids.push(await put(one, 'a', 100));
+  await one.close();
+  const found: LeftContents = new Map();
+  let isOver = false;
+  const adopted = other.adopt(found).finally(() => {
+    isOver = true;
+  });
+  while (!isOver) await Promise.all(ids.map((id) => other.remove(id)));
+  await adopted;
+  t.equal(found.size, ids.length);
+  await Promise.all(ids.map((id) => other.remove(id)));
   await other.close();
   t.strictSame(readdirSync(directory), ['node']);
 });
