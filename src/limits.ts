@@ -48,6 +48,8 @@ export const BODIES_RESERVE_BYTES = 8 * 1024 * 1024;
 export const DRAIN_BYTES = 256 * 1024 * 1024;
 /** The same, in time. */
 export const DRAIN_MS = 60_000;
+/** The same for an upload whose time was over: its client sends slowly, and would wait as long for the end of its answer. */
+export const DRAIN_LATE_MS = 1_000;
 /** A client that sends nothing for so long has seen the answer and waits for its end. */
 export const DRAIN_SILENCE_MS = 250;
 /** All refused bodies together, a second: reading and dropping them takes some percent of a core. */

@@ -4,6 +4,7 @@ import {
   DRAIN_BURST_BYTES,
   DRAIN_BYTES,
   DRAIN_BYTES_PER_SECOND,
+  DRAIN_LATE_MS,
   DRAIN_MS,
   DRAIN_SHORT_BYTES,
   DRAIN_SILENCE_MS,
@@ -39,12 +40,13 @@ export class Drains {
     this.#filledMs = clock();
   }
 
-  /** `restBytes`: what is left of the body; null: nobody knows. */
-  begin(owner: Drained, restBytes: number | null): Drain {
+  /** `restBytes`: what is left of the body; null: nobody knows. `isLate`: it has had its time. */
+  begin(owner: Drained, restBytes: number | null, isLate: boolean): Drain {
     const group = this.#groupOf(owner.remoteAddress());
     // Accounts don't wait behind strangers who share their proxy.
     const party = owner.isVouchedFor ? `known ${group}` : group;
-    return new Drain(owner, party, this, restBytes !== null && restBytes <= DRAIN_SHORT_BYTES);
+    const isShort = restBytes !== null && restBytes <= DRAIN_SHORT_BYTES;
+    return new Drain(owner, this, { party, isShort, withinMs: isLate ? DRAIN_LATE_MS : DRAIN_MS });
   }
 
   /** Counts what was read; false: more is not to be read for now. */
@@ -100,23 +102,30 @@ export class Drains {
   }
 }
 
+interface DrainTerms {
+  /** Who waits for its turn as one. */
+  readonly party: string;
+  /** It doesn't wait: a request goes before each, and has its turn (turns.ts). */
+  readonly isShort: boolean;
+  readonly withinMs: number;
+}
+
 /** The rest of one body. */
 export class Drain {
   readonly party: string;
   readonly #owner: Drained;
   readonly #drains: Drains;
-  /** It doesn't wait: a request goes before each, and has its turn (turns.ts). */
   readonly #isShort: boolean;
   #bytes = 0;
   #silence: NodeJS.Timeout | null = null;
   readonly #end: NodeJS.Timeout;
 
-  constructor(owner: Drained, party: string, drains: Drains, isShort: boolean) {
+  constructor(owner: Drained, drains: Drains, { party, isShort, withinMs }: DrainTerms) {
     this.party = party;
     this.#isShort = isShort;
     this.#owner = owner;
     this.#drains = drains;
-    this.#end = setTimeout(() => owner.endDrain(), DRAIN_MS);
+    this.#end = setTimeout(() => owner.endDrain(), withinMs);
     this.read(0);
   }
 

@@ -9,6 +9,8 @@ import { requestIdOf } from './request-id.js';
 import type { Ready, Turns } from './turns.js';
 import type { AnswerHead, Wire, WireOwner } from './wire.js';
 
+const REQUEST_TIMEOUT = 408;
+
 export interface BodySink {
   /** The bytes are the sink's only until this returns. */
   chunk(bytes: Uint8Array): void;
@@ -306,7 +308,7 @@ export class Exchange implements Framing, WireOwner, Ready, Drained {
   #dropRest(): void {
     this.#forgetBody();
     this.#mode = 'drained';
-    this.#drain = this.#host.drains.begin(this, this.#restBytes());
+    this.#drain = this.#host.drains.begin(this, this.#restBytes(), this.#reply?.status === REQUEST_TIMEOUT);
   }
 
   endDrain(): void {

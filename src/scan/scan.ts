@@ -95,8 +95,11 @@ export abstract class Scan extends ScanFacts implements ContentOwner, Recorded {
       return;
     }
     this.scanId = timeId();
-    if (!this.#hasBegun) this.begin(access.userId);
-    else if (this.isDecided) this.#record();
+    if (this.isDecided) {
+      // Perhaps before it began: there was no memory for what had arrived.
+      this.account = access.userId;
+      this.#record();
+    } else if (!this.#hasBegun) this.begin(access.userId);
     else if (this.#url !== null) void this.#scanUrl(this.#url);
   }
 

@@ -58,7 +58,7 @@ class Sender implements Drained {
 }
 
 function begin(drains: Drains, senders: readonly Sender[]): void {
-  for (const sender of senders) sender.drain = drains.begin(sender, null);
+  for (const sender of senders) sender.drain = drains.begin(sender, null, false);
 }
 
 const sum = (senders: readonly Sender[]): number => senders.reduce((total, { bytes }) => total + bytes, 0);
@@ -109,11 +109,11 @@ t.test('the rest of a short body is read also where others have used up all that
   const [long, short] = [new Sender('192.0.2.1'), new Sender('192.0.2.2')];
   begin(drains, [long]);
   while (!long.isPaused) long.read();
-  short.drain = drains.begin(short, DRAIN_SHORT_BYTES);
+  short.drain = drains.begin(short, DRAIN_SHORT_BYTES, false);
   short.read();
   t.notOk(short.isPaused);
   const longer = new Sender('192.0.2.3');
-  longer.drain = drains.begin(longer, DRAIN_SHORT_BYTES + 1);
+  longer.drain = drains.begin(longer, DRAIN_SHORT_BYTES + 1, false);
   t.ok(longer.isPaused);
   for (const { drain } of [long, short, longer]) drain?.stop();
   t.end();

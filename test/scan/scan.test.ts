@@ -86,6 +86,11 @@ class PieceScan extends Scan {
     this.endOfContent();
   }
 
+  /** As of an upload that had no room while its caller was looked up. */
+  lose(): void {
+    this.fail(new Unavailable('uploadsBusy'));
+  }
+
   takeUrl(url: string): void {
     this.fetchUrl(url);
   }
@@ -226,4 +231,16 @@ t.test('a scan that has begun before its admission is answered behind it, and is
   t.match(other, { problem: Error('Another user was admitted than was expected'), scanId: null });
   while (memory.lentBytes > 0) await new Promise((resolve) => setImmediate(resolve));
   t.equal(rows.length, before + 1);
+});
+
+t.test('a scan that has failed before it began is answered as well when it is admitted', async (t) => {
+  const scan = new PieceScan(() => {
+    throw new Error('It was asked for its bytes');
+  });
+  scan.lose();
+  t.equal(scan.stage, 'admitting');
+  scan.onAdmission(admission());
+  await scan.answered;
+  t.match(scan, { problem: { label: 'unavailable.uploadsBusy' }, status: 503, quota: { remaining: 10 } });
+  t.match(rows.at(-1), { id: scan.scanId, userId: 'a', status: 503 });
 });
