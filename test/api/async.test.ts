@@ -6,6 +6,7 @@ import { contentsOf, Scan, scanById, scanLater, scanUrlLater } from '../fixtures
 import { enoughOfTheHour } from '../fixtures/hour.js';
 import { onNodes } from '../fixtures/nodes.js';
 import { response, startOrigin } from '../fixtures/origin.js';
+import { filePart, openRaw, scanRequest } from '../fixtures/raw-http.js';
 import { eicar } from '../fixtures/samples.js';
 import { API_KEY } from '../fixtures/server.js';
 import { ask } from '../fixtures/sign-in.js';
@@ -13,6 +14,8 @@ import { until } from '../fixtures/until.js';
 import { upload } from '../fixtures/upload.js';
 
 const MIB = 1024 * 1024;
+/** More than may be kept of uploads before it is known whose they are. */
+const BURST = 400;
 const origin = await startOrigin(({ send }) => send(response(eicar())));
 t.teardown(() => origin.stop());
 const remote = `http://127.0.0.1:${origin.port}/folder/a.com`;
@@ -125,4 +128,27 @@ onNodes(env, async (t, { one, other }) => {
     );
     t.equal(new Set(racing.map((answer) => answer.headers.get('location'))).size, 1);
   });
+
+  t.test(
+    'uploads without room while their Idempotency-Keys are looked up have their answers, and their keys are free',
+    async (t) => {
+      const connections = await Promise.all(Array.from({ length: BURST }, () => openRaw(one.port)));
+      const request = (id: string) =>
+        scanRequest(filePart(Buffer.alloc(60_000, id)), { 'Idempotency-Key': id, Prefer: 'respond-async' });
+      // All of it is there when the process goes on, and is read before the first key is found.
+      process.kill(one.serverPid(), 'SIGSTOP');
+      await Promise.all(connections.map((connection, index) => connection.send(request(`burst-${index}`))));
+      process.kill(one.serverPid(), 'SIGCONT');
+      const answers = await Promise.all(connections.map((connection) => connection.answer()));
+      t.strictSame([...new Set(answers.map((answer) => answer?.status))].sort(), [202, 503]);
+      const refused = answers.findIndex((answer) => answer?.body.includes('Too many request bodies at once'));
+      t.ok(refused >= 0);
+      for (const connection of connections) connection.end();
+      const again = await openRaw(one.port);
+      await again.send(request(`burst-${refused}`));
+      const answer = await again.answer();
+      t.notMatch(answer?.body, /still under way/);
+      again.end();
+    },
+  );
 });

@@ -13,7 +13,9 @@ const BASE_BYTES = 600 * MIB;
 /** Far more than reading the end of a connection takes. */
 const VANISHED_MS = 5_000;
 
-const server = await startServer({ env: { UPLOAD_MEMORY_MB: String(BUDGET_MIB), UPLOAD_WAIT_MS: '2000', UPLOAD_TIMEOUT_MS: '5000' } });
+const server = await startServer({
+  env: { UPLOAD_MEMORY_MB: String(BUDGET_MIB), UPLOAD_WAIT_MS: '2000', UPLOAD_TIMEOUT_MS: '5000' },
+});
 t.teardown(() => server.stop());
 
 /** Looks at the server's memory until the work is done and returns the most that was seen. */

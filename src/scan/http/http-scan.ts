@@ -39,15 +39,17 @@ export class HttpScan extends Scan implements FormTarget, TimerOwner {
     this.#timer = new CoarseTimer(this);
     this.#leftMs = settings.timeoutMs;
     this.#isTooLarge = false;
+  }
+
+  protected receive(): void {
+    const exchange = this.#exchange;
+    // It may have happened while the caller was looked up.
     exchange.onGone((reason) => {
       // There was no memory for what has arrived: the client is there.
       if (reason instanceof Failure) this.fail(reason);
       else this.onGone(reason);
     });
-  }
-
-  protected receive(): void {
-    const exchange = this.#exchange;
+    if (this.isDecided) return;
     const { body } = exchange;
     const reader = this.#openReader();
     this.#reader = reader;
