@@ -9,9 +9,10 @@ const ATTACKER = '127.0.0.2';
 /** Of what a connection is sent before the attacker looks whether the kernel takes more. */
 const BURST = 200;
 
-/** `{token}` stands for one of the form that a refresh token has, each time another one. */
+/** `{token}` stands for one of the form that a refresh token has, `{signature}` for one of the form that an access token's has; each time another one. */
 function fill(text: string): string {
-  return text.replaceAll('{token}', () => randomBytes(32).toString('base64url'));
+  const random = (bytes: number): string => randomBytes(bytes).toString('base64url');
+  return text.replaceAll('{token}', () => random(32)).replaceAll('{signature}', () => random(64));
 }
 
 function filled({ method, path, headers, body }: Asked): Asked {
