@@ -1,6 +1,7 @@
 // A preload (node --import FILE?ms=MILLISECONDS) of `npm run bench:cores`: scan threads sleep so long for each content in the place of ClamAV's look, and
 // call it clean. Nothing of the service knows of it: who may set NODE_OPTIONS runs what he likes anyway.
 import { constants } from 'node:os';
+import { TYPES } from '../src/engine/clamav/addon.js';
 import { addonPath } from '../src/paths.js';
 
 /** What is replaced of the addon, and what stays. */
@@ -22,6 +23,7 @@ process.dlopen = (module: { exports: Exports }, path, flags = constants.dlopen.R
     Atomics.wait(never, 0, 0, sleepMs);
     // The bench never loads signatures twice.
     epoch ??= exports.engineInfo()?.epoch ?? 0;
-    return epoch;
+    // Of no type.
+    return epoch * TYPES;
   };
 };

@@ -38,6 +38,7 @@ Napi::Object FillExports(Napi::Env env, Napi::Object exports) {
   exports["tryConfinement"] = Napi::Function::New(env, TryConfinement, "tryConfinement");
   exports["scanBuffer"] = Napi::Function::New(env, ScanBuffer, "scanBuffer");
   exports["scanPlain"] = Napi::Function::New(env, ScanPlain, "scanPlain");
+  exports["typeName"] = Napi::Function::New(env, TypeName, "typeName");
   return exports;
 }
 

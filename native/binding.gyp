@@ -15,6 +15,7 @@
         "gates.cc",
         "clamav-load.cc",
         "clamav.cc",
+        "content-types.cc",
         "listener.cc",
         "storage.cc",
         "quota.cc",

@@ -9,6 +9,7 @@
 
 #include "allocations.h"
 #include "clamav-engine.h"
+#include "content-types.h"
 #include "files.h"
 #include "listener.h"
 #include "quota.h"
@@ -41,6 +42,8 @@ struct Alerts {
   const gates::MailRule* mail_rule = nullptr;
   layers::Layers* layers = nullptr;
   std::optional<Deadline> deadline;
+  // Of the outermost layer.
+  uint32_t type = content_types::kNone;
   bool out_of_memory = false;
   bool storage_full = false;
   bool filled_by_others = false;
@@ -63,6 +66,7 @@ cl_error_t OnLayer(int, const char*, void* context) noexcept {
 cl_error_t OnInspection(int, const char* type, const char**, size_t, const char*, size_t size, const char* bytes,
                         uint32_t level, uint32_t, void* context) noexcept {
   auto* alerts = static_cast<Alerts*>(context);
+  if (level == 0 && type != nullptr) alerts->type = content_types::NumberOf(type);
   const std::string_view begins = bytes == nullptr ? std::string_view() : std::string_view(bytes, size);
   if (alerts->mail_rule != nullptr) alerts->hits.NoteLayer(*alerts->mail_rule, level, type == nullptr ? "" : type, begins);
   if (alerts->layers == nullptr || bytes == nullptr) return CL_CLEAN;
@@ -159,7 +163,7 @@ ScanReport ClamavEngine::ScanOnce(const void* content, size_t length, bool all_m
       CL_SCAN_HEURISTIC_EXCEEDS_MAX | CL_SCAN_HEURISTIC_ENCRYPTED_ARCHIVE | CL_SCAN_HEURISTIC_ENCRYPTED_DOC;
 
   std::unique_ptr<cl_fmap_t, decltype(&cl_fmap_close)> map(cl_fmap_open_memory(content, length), cl_fmap_close);
-  if (!map) return {CL_EMEM, cl_strerror(CL_EMEM), std::nullopt, {}, false};
+  if (!map) return {CL_EMEM, cl_strerror(CL_EMEM), std::nullopt, {}, false, content_types::kNone};
   Listener listener;
   files::Use use(storage_);
   alerts.filled_by_others = quota::Over();
@@ -189,7 +193,7 @@ ScanReport ClamavEngine::ScanOnce(const void* content, size_t length, bool all_m
   // What libclamav merely says of its files can be the content's doing, and so can a folder that this scan alone has filled.
   const bool filled_by_others = alerts.storage_full && alerts.filled_by_others;
   const bool is_ours = code == CL_EWRITE && (lacks_storage || listener.lacked_descriptors || filled_by_others);
-  return {code, cl_strerror(code), std::move(found), std::move(alerts.names), is_ours};
+  return {code, cl_strerror(code), std::move(found), std::move(alerts.names), is_ours, alerts.type};
 }
 
 }  // namespace sluice

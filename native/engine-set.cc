@@ -97,7 +97,11 @@ ScanReport EngineSet::Scan(const void* content, size_t length) const {
   layers::Layers layers(limits_, std::chrono::steady_clock::now() + std::chrono::milliseconds(limits_.max_scan_time_ms));
   ScanReport report = Look(content, length, layers);
   if (IsMatch(report) || layers.is_plain()) return report;
-  return LookInside(std::move(report), layers);
+  // Of the content itself, also where the answer is about something in it.
+  const uint32_t type = report.type;
+  report = LookInside(std::move(report), layers);
+  report.type = type;
+  return report;
 }
 
 ScanReport EngineSet::LookInside(ScanReport report, layers::Layers& layers) const {

@@ -87,6 +87,8 @@ struct ScanReport {
   std::vector<std::string> alerts;  // distinct names in the order they were found
   // There is no verdict because storage of our own was short, whatever the content is.
   bool storage_failed = false;
+  // The number of what libclamav says the content is (content-types.h).
+  uint32_t type = 0;
 };
 
 // Since the engine was built.

@@ -10,6 +10,7 @@
 #include <string>
 #include <utility>
 
+#include "content-types.h"
 #include "engine.h"
 #include "loader.h"
 #include "sandbox.h"
@@ -171,6 +172,7 @@ Napi::Object ReportToObject(Napi::Env env, const ScanReport& report) {
                                           : static_cast<napi_value>(env.Null());
   answer["alerts"] = alerts;
   answer["storageFailed"] = report.storage_failed;
+  answer["type"] = report.type;
   return answer;
 }
 
@@ -279,12 +281,22 @@ Napi::Value AnswerOf(Napi::Env env, const Scanned& scanned) {
 
 Napi::Value ScanBuffer(const Napi::CallbackInfo& info) { return AnswerOf(info.Env(), Scan(info)); }
 
-// An object takes as long as the twentieth part of a small scan.
+// An object takes as long as the twentieth part of a small scan. So epoch and type are one number.
 Napi::Value ScanPlain(const Napi::CallbackInfo& info) {
   const Scanned scanned = Scan(info);
   const ScanReport& report = scanned.report;
-  if (report.code == 0 && report.alerts.empty() && !report.storage_failed) return Napi::Number::New(info.Env(), scanned.epoch);
+  if (report.code == 0 && report.alerts.empty() && !report.storage_failed) {
+    return Napi::Number::New(info.Env(), scanned.epoch * (content_types::kMost + 1) + report.type);
+  }
   return AnswerOf(info.Env(), scanned);
+}
+
+Napi::Value TypeName(const Napi::CallbackInfo& info) {
+  Napi::Env env = info.Env();
+  if (!info[0].IsNumber()) throw Napi::TypeError::New(env, "type must be a number");
+  const std::string_view name = content_types::NameOf(info[0].As<Napi::Number>().Uint32Value());
+  if (name.empty()) return env.Null();
+  return Napi::String::New(env, name.data(), name.size());
 }
 
 }  // namespace sluice

@@ -15,5 +15,6 @@ Napi::Value ConfineThread(const Napi::CallbackInfo& info);
 Napi::Value TryConfinement(const Napi::CallbackInfo& info);
 Napi::Value ScanBuffer(const Napi::CallbackInfo& info);
 Napi::Value ScanPlain(const Napi::CallbackInfo& info);
+Napi::Value TypeName(const Napi::CallbackInfo& info);
 
 }  // namespace sluice

@@ -79,6 +79,7 @@ async function insertRate(sql: Sql, nowMs: number): Promise<number> {
         engine: null,
         sizeBytes: null,
         sha256: null,
+        detectedType: null,
         notices: [],
         metadata: null,
         url: null,

@@ -305,6 +305,7 @@ export const texts = {
     env: 'Environment',
     size: 'Size',
     sha256: 'SHA-256',
+    detectedType: 'What it is',
     notWhole: 'It never was here as a whole',
     signatures: 'Signatures',
     notLooked: 'Nothing has looked at all of it',

@@ -96,6 +96,7 @@ const columns: readonly (readonly [string, (row: ScanDetail) => string | number 
   ['error', ({ error }) => error],
   ['sizeInBytes', ({ size_bytes }) => size_bytes],
   ['sha256', ({ sha256 }) => sha256],
+  ['detectedType', ({ detected_type }) => detected_type],
   ['scanDurationMillis', ({ duration_ms }) => duration_ms],
   ['engine', ({ engine }) => engine],
   ['env', ({ env }) => env],

@@ -145,6 +145,7 @@ export function failedRow(scan: PendingScan, status: number, error: string, nowM
     virusName: null,
     engine: null,
     signatures: null,
+    detectedType: null,
     notices: [],
     lastUpdateMs: nowMs,
     protocol: 'http',

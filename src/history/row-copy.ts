@@ -5,7 +5,7 @@ import { type ScanRow, timeOfId } from './scan-row.js';
 const COLUMNS = [
   ...['id', 'user_id', 'sha256', 'key_id'],
   ...['creation_date', 'last_update', 'duration_ms', 'infected', 'status', 'size_bytes', 'notices'],
-  ...['filename', 'virus_name', 'env', 'error', 'engine', 'metadata', 'url', 'signatures', 'protocol'],
+  ...['filename', 'virus_name', 'env', 'error', 'engine', 'metadata', 'url', 'signatures', 'protocol', 'detected_type'],
 ];
 
 export const COPY_SCANS = `COPY scans (${COLUMNS.join(', ')}) FROM STDIN (FORMAT binary)`;
@@ -75,8 +75,8 @@ export class RowCopy {
   }
 
   #add(row: ScanRow): void {
-    const { virusName, error, engine, metadata, url, signatures } = row;
-    const texts = [row.filename, virusName, row.env, error, engine, metadata, url, signatures, row.protocol];
+    const { virusName, error, engine, metadata, url, signatures, protocol, detectedType } = row;
+    const texts = [row.filename, virusName, row.env, error, engine, metadata, url, signatures, protocol, detectedType];
     let all = '';
     for (const text of texts) if (text !== null) all += text;
     this.#need(FIXED_BYTES + CHARACTER_BYTES_MAX * (all.length + row.notices.join('').length));

@@ -156,10 +156,10 @@ async function insertRows(sql: Queries, rows: readonly ScanRow[]): Promise<numbe
     WITH added AS (
       INSERT INTO scans
         (id, user_id, creation_date, last_update, filename, duration_ms, infected, virus_name, env, status, error, engine, size_bytes, sha256,
-          notices, key_id, metadata, url, signatures, protocol)
+          notices, key_id, metadata, url, signatures, protocol, detected_type)
       SELECT id, user_id, scan_time(id), timestamptz '1970-01-01 00:00:00+00' + last_update_ms * interval '1 millisecond',
         filename, duration_ms, virus_name IS NOT NULL, virus_name, env, status, error, engine,
-        size_bytes, decode(sha256, 'hex'), string_to_array(notices, ' '), key_id, metadata, url, signatures, protocol
+        size_bytes, decode(sha256, 'hex'), string_to_array(notices, ' '), key_id, metadata, url, signatures, protocol, detected_type
       FROM unnest(
         ${plain(rows, ({ id }) => id)}::uuid[],
         ${plain(rows, ({ userId }) => userId)}::uuid[],
@@ -178,9 +178,10 @@ async function insertRows(sql: Queries, rows: readonly ScanRow[]): Promise<numbe
         ${texts(rows, ({ metadata }) => metadata)}::text[],
         ${texts(rows, ({ url }) => url)}::text[],
         ${texts(rows, ({ signatures }) => signatures)}::text[],
-        ${plain(rows, ({ protocol }) => protocol)}::text[]
+        ${plain(rows, ({ protocol }) => protocol)}::text[],
+        ${texts(rows, ({ detectedType }) => detectedType)}::text[]
       ) AS given (id, user_id, last_update_ms, filename, duration_ms, virus_name, env, status, error, engine, size_bytes,
-        sha256, notices, key_id, metadata, url, signatures, protocol)
+        sha256, notices, key_id, metadata, url, signatures, protocol, detected_type)
       ON CONFLICT (user_id, id, creation_date) DO NOTHING
       RETURNING id, user_id, key_id, creation_date, status, infected
     ), of_keys AS (

@@ -30,6 +30,8 @@ export interface ScanRow {
   readonly sizeBytes: number | null;
   /** Of the content, 64 lower-case hex characters; null: the same. */
   readonly sha256: string | null;
+  /** What ClamAV says the content is; null: it hasn't looked, or another engine stood in. */
+  readonly detectedType: string | null;
   /** What was said beside the verdict, such as `encrypted`, in the order in which it was said. */
   readonly notices: readonly string[];
   /** What the client has said of it; null: nothing. */
@@ -72,7 +74,8 @@ const journalShape = z.object({
     .string()
     .regex(/^[0-9a-f]{64}$/)
     .nullable(),
-  // Rows of versions before it have none.
+  // Rows of versions before it have none, as of all below.
+  detectedType: text.nullable().default(null),
   notices: z.array(z.string().regex(NOTICE)).max(NOTICES_MAX).default([]),
   metadata: z.string().max(METADATA_BYTES).nullable().default(null),
   url: z.string().max(URL_KEPT_CHARACTERS).nullable().default(null),
@@ -97,6 +100,7 @@ export function storableRow(row: ScanRow): ScanRow {
     signatures: row.signatures === null ? null : storable(row.signatures),
     sizeBytes: row.sizeBytes,
     sha256: row.sha256,
+    detectedType: row.detectedType,
     notices: row.notices,
     // The readers of requests have seen to these: they are as short as they must be.
     metadata: row.metadata,
@@ -116,7 +120,7 @@ export function encodeRow(row: ScanRow): string {
     `{"id":"${row.id}","userId":"${row.userId}","keyId":${jsonName(row.keyId)},"filename":${jsonText(row.filename)},` +
       `"durationMs":${row.durationMs},"virusName":${jsonText(row.virusName)},"status":${row.status},"error":${jsonText(row.error)},` +
       `${engineText(row)},"sizeBytes":${row.sizeBytes},` +
-      `"sha256":${jsonName(row.sha256)},"notices":${row.notices.length === 0 ? '[]' : JSON.stringify(row.notices)},` +
+      `"sha256":${jsonName(row.sha256)},"detectedType":${jsonName(row.detectedType)},"notices":${row.notices.length === 0 ? '[]' : JSON.stringify(row.notices)},` +
       `"metadata":${jsonText(row.metadata)},"url":${jsonText(row.url)},"protocol":"${row.protocol}","env":${jsonText(row.env)},` +
       `"lastUpdateMs":${row.lastUpdateMs}${row.wasPending === true ? ',"wasPending":true' : ''}}`
   );
@@ -148,6 +152,7 @@ type Encoded =
   | 'signatures'
   | 'sizeBytes'
   | 'sha256'
+  | 'detectedType'
   | 'notices'
   | 'metadata'
   | 'url'

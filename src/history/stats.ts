@@ -69,6 +69,7 @@ export interface ScanDetail extends HistoryRow {
   readonly engine: string | null;
   readonly size_bytes: number | null;
   readonly sha256: string | null;
+  readonly detected_type: string | null;
   readonly metadata: string | null;
   readonly signatures: string | null;
 }
@@ -213,7 +214,7 @@ export async function nextScans(
 function detailColumns(sql: Queries): Fragment {
   return sql`
     id, filename, duration_ms, infected, virus_name, protocol, env, status, error, notices, creation_date, last_update, engine,
-    size_bytes, encode(sha256, 'hex') AS sha256, key_id, metadata, url, signatures`;
+    size_bytes, encode(sha256, 'hex') AS sha256, detected_type, key_id, metadata, url, signatures`;
 }
 
 /** The names of the keys that the user's rows were asked for with, by their ids; also of those that have ended. */

@@ -68,6 +68,7 @@ export function detailOf(row: ScanRow): ScanDetail {
     engine: row.engine,
     size_bytes: row.sizeBytes,
     sha256: row.sha256,
+    detected_type: row.detectedType,
     key_id: row.keyId,
     metadata: row.metadata,
     url: row.url,
@@ -87,6 +88,12 @@ export const Detail = Row.extend({
     .regex(/^[0-9a-f]{64}$/)
     .nullable()
     .describe('Of the content; null when it never was there as a whole.'),
+  detectedType: z
+    .string()
+    .nullable()
+    .describe(
+      "What ClamAV says the content is, by its own name such as `CL_TYPE_PDF`; null when ClamAV hasn't looked, can't say, or the scan is older than this field.",
+    ),
   engine: z
     .string()
     .nullable()
@@ -101,7 +108,7 @@ export const Detail = Row.extend({
 });
 
 export function wireDetail(row: ScanDetail, names: KeyNames): z.infer<typeof Detail> {
-  const { size_bytes: sizeInBytes, sha256, engine, signatures, metadata } = row;
+  const { size_bytes: sizeInBytes, sha256, detected_type: detectedType, engine, signatures, metadata } = row;
   const infected = row.status === 200 ? row.infected : null;
-  return { ...wireRow(row, names), infected, sizeInBytes, sha256, engine, signatures, metadata };
+  return { ...wireRow(row, names), infected, sizeInBytes, sha256, detectedType, engine, signatures, metadata };
 }

@@ -160,7 +160,7 @@ export abstract class ScanFacts extends ThreadScan {
     const { appEnv, now } = this.parts;
     const { scanId, account, keyId, filename, durationMs, virusName, status, error, lookedBy, wholeBytes, sha256 } =
       this;
-    const { metadata, url, protocol } = this;
+    const { detectedType, metadata, url, protocol } = this;
     if (scanId === null) throw new Error('A scan that was not admitted has no row');
     return {
       id: scanId,
@@ -175,6 +175,7 @@ export abstract class ScanFacts extends ThreadScan {
       signatures: lookedBy?.signatureVersion ?? null,
       sizeBytes: wholeBytes,
       sha256,
+      detectedType,
       notices: this.notices(),
       metadata,
       url,

@@ -216,10 +216,11 @@ export abstract class Scan extends ScanFacts implements ContentOwner, Recorded {
     });
   }
 
-  #onKnown({ verdict, isOwn, durationMs }: Known, engine: Engine): void {
+  #onKnown({ verdict, isOwn, durationMs, detectedType }: Known, engine: Engine): void {
     if (this.isDecided) return;
     this.verdict = verdict;
     this.lookedBy = engine;
+    this.detectedType = detectedType;
     this.durationMs = isOwn ? 0 : durationMs;
     this.looked = isOwn ? 'for the account' : 'for another account';
     this.#decided();
@@ -259,7 +260,8 @@ export abstract class Scan extends ScanFacts implements ContentOwner, Recorded {
     // By another policy it would be another one.
     const isForAll = verdict.kind !== 'clean' || verdict.suspected === undefined;
     if (isComplete && isForAll && engine !== null && content !== null) {
-      this.parts.known.keep(content, engine, this.account, { verdict, durationMs });
+      const { detectedType } = this;
+      this.parts.known.keep(content, engine, this.account, { verdict, durationMs, detectedType });
     }
     this.#backFromThreads();
     if (this.isDecided) return;

@@ -17,6 +17,7 @@ const fields = [
   'extension',
   'sizeInBytes',
   'sha256',
+  'detectedType',
   'scanDurationMillis',
   'infected',
   'virusName',

@@ -35,7 +35,7 @@ const Document = z
 type Operation = z.infer<typeof Operation>;
 
 /** Headers that answers of their status have only where they have something to say. */
-const SOMETIMES = new Set(['X-Scan-Notice', 'Accept-Encoding', 'Idempotent-Replayed']);
+const SOMETIMES = new Set(['X-Scan-Notice', 'X-Scan-Type', 'Accept-Encoding', 'Idempotent-Replayed']);
 
 interface Sent {
   readonly path?: string;

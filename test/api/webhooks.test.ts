@@ -115,7 +115,7 @@ onNodes(env, async (t, { one, other }) => {
     const id = await make(t, one, receiver);
     const sync = await upload(other.url, eicar(), { filename: 'a.com' });
     const failed = await upload(one.url, '', { filename: 'empty.txt' });
-    const later = await scanLater(one.url, 'clean', { headers: { 'X-Metadata': 'mine' } });
+    const later = await scanLater(one.url, 'clean text', { headers: { 'X-Metadata': 'mine' } });
     await receiver.until(begin + 4);
     const got = receiver.messages.slice(begin);
     const of = (scanId: string | null) =>
@@ -127,6 +127,7 @@ onNodes(env, async (t, { one, other }) => {
     const told = got.find(({ message }) => message.data.id === laterId);
     const shown = await scanById(other.url, laterId, { wait: 60 });
     t.strictSame(told?.message.data, shown.body, 'what is told is the scan as the API shows it');
+    t.match(shown.body, { detectedType: 'CL_TYPE_TEXT_ASCII' });
     t.equal(new Set(got.map((each) => each.id)).size, 4);
     t.match(got[0]?.id, /^msg_[0-9a-f-]{36}$/);
     t.equal(receiver.forged, 0);

@@ -36,6 +36,7 @@ function yearOf(userId: string, nowMs: number): ScanRow[] {
         signatures: 'daily:27000',
         sizeBytes: 48_213 + day * scan,
         sha256: 'ab'.repeat(32),
+        detectedType: null,
         notices: [],
         metadata: null,
         url: null,

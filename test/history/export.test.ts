@@ -63,6 +63,7 @@ onEachStore(async (t, store) => {
       env: 'PRODUCTION',
       status: '200',
       error: null,
+      detectedType: 'CL_TYPE_PDF',
       notices: [],
       creationDate: '2026-11-21T11:00:00',
       lastUpdate: '2026-11-21T11:00:00',

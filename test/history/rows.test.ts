@@ -125,7 +125,13 @@ onEachStore(async (t, store) => {
   });
 
   t.test('rows that are copied are what they are when they are inserted', async (t) => {
-    const said = { notices: ['encrypted', 'raw-content'], metadata: '"ü\n', url: 'http://example.com/', keyId: BOB };
+    const said = {
+      detectedType: 'CL_TYPE_ZIP',
+      notices: ['encrypted', 'raw-content'],
+      metadata: '"ü\n',
+      url: 'http://example.com/',
+      keyId: BOB,
+    };
     const none = {
       virusName: null,
       error: 'no',

@@ -9,11 +9,11 @@ import { patient, startRedis } from '../fixtures/redis.js';
 import { until } from '../fixtures/until.js';
 
 const MIB = 1024 * 1024;
-const clean: LookedAt = { verdict: { kind: 'clean', encrypted: false }, durationMs: 7.5 };
+const clean: LookedAt = { verdict: { kind: 'clean', encrypted: false }, durationMs: 7.5, detectedType: 'CL_TYPE_PDF' };
 const verdicts: LookedAt[] = [
   clean,
-  { verdict: { kind: 'clean', encrypted: true }, durationMs: 0 },
-  { verdict: { kind: 'infected', virusName: 'Test "A"' }, durationMs: 1234.5678901 },
+  { verdict: { kind: 'clean', encrypted: true }, durationMs: 0, detectedType: null },
+  { verdict: { kind: 'infected', virusName: 'Test "A"' }, durationMs: 1234.5678901, detectedType: 'CL_TYPE_ZIP' },
 ];
 
 const digest = (text: string): string => createHash('sha256').update(text).digest('hex');
@@ -59,22 +59,24 @@ t.test('what is no entry of ours is no answer', async (t) => {
   one.set(digest('a'), engine, clean);
   await settled();
   const [key = ''] = await server.client.keys('*');
-  const told = (verdict: unknown, ...durationMs: unknown[]): string =>
-    JSON.stringify([digest('a'), `${engine} x`, verdict, ...durationMs]);
-  t.equal(await server.client.get(key), told(clean.verdict, 7.5));
+  const told = (verdict: unknown, ...rest: unknown[]): string =>
+    JSON.stringify([digest('a'), `${engine} x`, verdict, ...rest]);
+  t.equal(await server.client.get(key), told(clean.verdict, 7.5, 'CL_TYPE_PDF'));
   for (const text of [
     '',
     'clean',
     '{}',
     'null',
-    told(null, 1),
-    told({ kind: 'clean' }, 1),
-    told({ kind: 'incomplete', reason: 'time' }, 1),
-    told({ kind: 'infected', virusName: '' }, 1),
-    told({ ...clean.verdict, virusName: 'Both' }, 1),
+    told(null, 1, null),
+    told({ kind: 'clean' }, 1, null),
+    told({ kind: 'incomplete', reason: 'time' }, 1, null),
+    told({ kind: 'infected', virusName: '' }, 1, null),
+    told({ ...clean.verdict, virusName: 'Both' }, 1, null),
     told(clean.verdict),
-    told(clean.verdict, -1),
-    told(clean.verdict, '1'),
+    told(clean.verdict, 1),
+    told(clean.verdict, -1, null),
+    told(clean.verdict, '1', null),
+    told(clean.verdict, 1, 'CL_TYPE\r\nSet-Cookie: a=b'),
   ]) {
     await server.client.set(key, text);
     t.equal(await one.get(digest('a'), engine), null, text);
@@ -85,7 +87,11 @@ t.test('it takes no more of Redis than its room, and what nobody refreshes goes'
   const limitBytes = MIB;
   const one = createSharedVerdicts(redis, { limitBytes, readBy: '0.1.0 allow' });
   const virus: CompleteVerdict = { kind: 'infected', virusName: 'Win.Trojan.'.padEnd(80, 'x') };
-  const longest = { verdict: virus, durationMs: 12345.678901234567 };
+  const longest = {
+    verdict: virus,
+    durationMs: 12345.678901234567,
+    detectedType: 'CL_TYPE_TEXT_UTF16BE_'.padEnd(32, 'x'),
+  };
   for (let index = 0; index < 20_000; index += 1) {
     one.set(digest(`${index}`), engine, longest);
     if (index % 1_000 === 0) await settled();

@@ -4,9 +4,13 @@ import t from 'tap';
 import { createVerdictCache, type LookedAt } from '../../src/scan/verdicts/cache.js';
 
 const MIB = 1024 * 1024;
-const clean: LookedAt = { verdict: { kind: 'clean', encrypted: false }, durationMs: 1 };
-const encrypted: LookedAt = { verdict: { kind: 'clean', encrypted: true }, durationMs: 0.25 };
-const infected: LookedAt = { verdict: { kind: 'infected', virusName: 'Test.A' }, durationMs: 12 };
+const clean: LookedAt = { verdict: { kind: 'clean', encrypted: false }, durationMs: 1, detectedType: 'CL_TYPE_PDF' };
+const encrypted: LookedAt = { verdict: { kind: 'clean', encrypted: true }, durationMs: 0.25, detectedType: null };
+const infected: LookedAt = {
+  verdict: { kind: 'infected', virusName: 'Test.A' },
+  durationMs: 12,
+  detectedType: 'CL_TYPE_ZIP',
+};
 
 function digest(index: number): string {
   return createHash('sha256').update(`${index}`).digest('hex');
@@ -73,7 +77,8 @@ t.test('an entry takes no more memory than it is counted for', async (t) => {
   const before = process.memoryUsage();
   for (let index = 0; index < count; index += 1) {
     const virusName = `Sluice.Test.Number-${index}.UNOFFICIAL`;
-    cache.set(digest(index), 1, 'ada', { verdict: { kind: 'infected', virusName }, durationMs: index / 7 });
+    const verdict = { kind: 'infected', virusName } as const;
+    cache.set(digest(index), 1, 'ada', { verdict, durationMs: index / 7, detectedType: 'CL_TYPE_PDF' });
   }
   const after = process.memoryUsage();
   const grown = after.heapUsed - before.heapUsed + after.external - before.external;

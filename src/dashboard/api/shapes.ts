@@ -74,6 +74,7 @@ export const ScanDetail = z.object({
   infected: z.nullable(z.boolean()),
   sizeInBytes: z.nullable(z.number()),
   sha256: z.nullable(z.string()),
+  detectedType: z.nullable(z.string()),
   engine: z.nullable(z.string()),
   signatures: z.nullable(z.string()),
   metadata: z.nullable(z.string()),

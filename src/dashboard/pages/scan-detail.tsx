@@ -129,10 +129,11 @@ function sourceFacts({ key, protocol, url, metadata, creationDate, lastUpdate, i
   ];
 }
 
-function contentFacts({ filename, sizeInBytes, sha256 }: ScanDetail): Facts {
+function contentFacts({ filename, sizeInBytes, sha256, detectedType }: ScanDetail): Facts {
   return [
     [t.name, filename === '' ? texts.history.noName : visibleName(filename)],
     [t.size, sizeInBytes === null ? t.notWhole : `${size(sizeInBytes)} (${number(sizeInBytes)} B)`],
+    [t.detectedType, detectedType],
     [t.sha256, sha256 === null ? null : <Code key="sha256" text={sha256} />],
   ];
 }

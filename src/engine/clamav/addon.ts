@@ -119,6 +119,8 @@ export interface PreparedEngine extends Omit<EngineInfo, 'epoch'>, DatabaseFacts
 /** What the addon says of one scan, and by which engine. */
 export interface EngineAnswer extends RawAnswer {
   readonly epoch: number;
+  /** The number of what libclamav says the content is (`contentType`). */
+  readonly type: number;
 }
 
 const MIB = 1024 * 1024;
@@ -159,6 +161,7 @@ interface NativeAddon {
   tryConfinement(): Confinement;
   scanBuffer(content: Uint8Array): EngineAnswer;
   scanPlain(content: Uint8Array): EngineAnswer | number;
+  typeName(type: number): string | null;
 }
 
 let loadedAddon: NativeAddon | null = null;
@@ -262,9 +265,32 @@ export function scanBuffer(content: Uint8Array): EngineAnswer {
   return addon().scanBuffer(content);
 }
 
-/** As `scanBuffer`. Where the content is plainly clean, the answer is the epoch of the engine alone. */
+/** As `scanBuffer`. Where the content is plainly clean, the answer is the engine's epoch and the content's type in one number. */
 export function scanPlain(content: Uint8Array): EngineAnswer | number {
   return addon().scanPlain(content);
+}
+
+/** How many types there are at most, with "none" (native/content-types.h). */
+export const TYPES = 256;
+
+/** Of a plain answer. */
+export function epochOf(plain: number): number {
+  return Math.floor(plain / TYPES);
+}
+
+export function typeOf(plain: number): number {
+  return plain % TYPES;
+}
+
+const typeNames: (string | null)[] = [null];
+
+/** libclamav's name of a type, such as `CL_TYPE_PDF`; null: it hasn't said one. The same text each time. */
+export function contentType(type: number): string | null {
+  const known = typeNames[type];
+  if (known !== undefined) return known;
+  const name = addon().typeName(type);
+  typeNames[type] = name;
+  return name;
 }
 
 /**

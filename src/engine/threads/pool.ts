@@ -1,6 +1,7 @@
 // The scan threads: each scan has its turn, its thread and its deadline. What small scans need beside large ones is one rule here: `standIn`.
 import { performance } from 'node:perf_hooks';
 import { Unavailable } from '../../errors.js';
+import { contentType } from '../clamav/addon.js';
 import type { Engine } from '../engine.js';
 import { type EncryptedPolicy, readAnswer, type ScanPolicy, usualPolicy, type Verdict } from '../verdict.js';
 import { FairQueue, LONG_MS } from './fair-queue.js';
@@ -406,6 +407,7 @@ function endOf(scan: ThreadScan, answer: ThreadAnswer, nowMs: number): Ended | n
   if (engine === null) return unseen(scan, 'no engine is loaded');
   if (answer.kind === 'failed') return unseen(scan, answer.message);
   if (answer.nativeEpoch === engine.work.nativeEpoch) {
+    scan.detectedType = contentType(answer.type);
     return { scan, verdict: readAnswer(answer.answer, policy), engine, durationMs: answer.durationMs };
   }
   return nowMs > deadlineMs ? unseen(scan, 'another engine came to serve') : null;

@@ -76,6 +76,8 @@ export const FIELD = {
   /** 0: no ClamAV engine. */
   epoch: 9,
   durationMs: 10,
+  /** The number of what ClamAV says the content is; 0: it hasn't said. */
+  type: 11,
 } as const;
 
 /** Words before the slots: those of the ring, the kernel's number of the thread, and whether it sleeps (doze.ts). */

@@ -19,6 +19,8 @@ export abstract class ThreadScan {
   /** Of the content: it names what is being scanned, if that crashes or hangs. */
   sha256: string | null;
   policy: ScanPolicy;
+  /** What ClamAV says the content is; null: nothing has said. */
+  detectedType: string | null;
   /** Both by the clock of `performance`, set when it asks. */
   askedMs: number;
   deadlineMs: number;
@@ -46,6 +48,7 @@ export abstract class ThreadScan {
     this.sizeBytes = 0;
     this.sha256 = null;
     this.policy = policy;
+    this.detectedType = null;
     this.askedMs = 0;
     this.deadlineMs = 0;
     this.state = 'idle';

@@ -40,6 +40,8 @@ export type ThreadAnswer =
       readonly answer: RawAnswer;
       /** Of the ClamAV engine that has looked; null when none did. */
       readonly nativeEpoch: number | null;
+      /** The number of what it says the content is. */
+      readonly type: number;
       readonly durationMs: number;
     }
   | { readonly kind: 'failed'; readonly message: string };
@@ -150,12 +152,13 @@ export class ThreadSlot {
     if (told === undefined) throw new Error('A scan thread has answered without saying what');
     const epoch = fields[FIELD.epoch] ?? 0;
     const durationMs = fields[FIELD.durationMs] ?? 0;
+    const type = fields[FIELD.type] ?? 0;
     this.#ring.taken();
     this.scan = this.next;
     this.next = null;
     if (told?.kind === 'failed') return told;
     const answer = told?.answer ?? PLAINLY_CLEAN;
-    return { kind: 'answered', answer, nativeEpoch: epoch === 0 ? null : epoch, durationMs };
+    return { kind: 'answered', answer, nativeEpoch: epoch === 0 ? null : epoch, type, durationMs };
   }
 
   /** It gets only what the others leave of the processor. */

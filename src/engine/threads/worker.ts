@@ -4,7 +4,7 @@ import { performance } from 'node:perf_hooks';
 import { type MessagePort, receiveMessageOnPort } from 'node:worker_threads';
 import { messageOfError } from '../../error-text.js';
 import { waitOnWaking } from '../../urgency.js';
-import { scanPlain } from '../clamav/addon.js';
+import { epochOf, scanPlain, typeOf } from '../clamav/addon.js';
 import { PLAINLY_CLEAN, type RawAnswer, readAnswer, usualPolicy } from '../verdict.js';
 import { compileRules, loadYara, type RuleScanner } from '../yara/yara-x.js';
 import { takeRope } from './bell.js';
@@ -131,7 +131,8 @@ function createLook(post: Post, confine: (byClamav: boolean) => void): (slot: Sl
     const native = clamav ? scanPlain(bytes) : null;
     const answer = scanner === null && native !== null ? native : withRules(wholeAnswer(native), bytes, scanner);
     numbers[FIELD.durationMs] = performance.now() - startedMs;
-    numbers[FIELD.epoch] = typeof native === 'number' ? native : (native?.epoch ?? 0);
+    numbers[FIELD.epoch] = typeof native === 'number' ? epochOf(native) : (native?.epoch ?? 0);
+    numbers[FIELD.type] = typeof native === 'number' ? typeOf(native) : (native?.type ?? 0);
     const isPlainly = typeof answer === 'number' || isPlain(answer);
     if (!isPlainly) post.tell({ kind: 'answer', answer });
     numbers[FIELD.told] = isPlainly ? 0 : 1;

@@ -14,6 +14,7 @@ type Headers = Record<string, string>;
 export function replyTo(scan: Scan): Reply {
   const headers = scan.quota === null ? {} : quotaHeaders(scan.quota);
   if (scan.scanId !== null) headers['X-Scan-Id'] = scan.scanId;
+  if (scan.detectedType !== null) headers['X-Scan-Type'] = scan.detectedType;
   if (scan.verdict !== null) return scannedReply(scan, headers);
   const { problem, requestId } = scan;
   return failureReply(problem instanceof Failure ? problem : new Failure('internal', requestId), headers);

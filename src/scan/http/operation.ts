@@ -1,5 +1,6 @@
 // What the OpenAPI document says of the scan routes.
 import { z } from 'zod';
+import { errorTable } from '../../errors.js';
 import { ScanView } from '../../history/scan-view.js';
 import { callerErrors } from '../../http/caller.js';
 import type { Headers, Operation } from '../../http/openapi.js';
@@ -8,6 +9,9 @@ import { MULTIPART_FIELD_BYTES, UNFINISHED_REFUNDS_PER_HOUR } from '../../limits
 import { ScanQuery, UrlToScan } from './body-reader.js';
 import { optionFields } from './options.js';
 import { ScanResult } from './result.js';
+
+/** Of what was scanned and has no verdict. */
+const INCOMPLETE = errorTable.scanIncomplete.status;
 
 const integerHeader = (description: string): object => ({ description, schema: { type: 'integer' } });
 const textHeader = (description: string): object => ({ description, schema: { type: 'string' } });
@@ -19,12 +23,19 @@ const quotaHeaders: Headers = {
 };
 const idHeader: Headers = { 'X-Scan-Id': textHeader('UUID of this scan: the id of its row in the history.') };
 
+const typeHeader: Headers = {
+  'X-Scan-Type': textHeader(
+    "What ClamAV says the content is, by its own name such as `CL_TYPE_PDF`; it isn't there where ClamAV hasn't looked, or can't say.",
+  ),
+};
+
 const replayedHeader = textHeader('`true`: this is the answer to an earlier request with the same Idempotency-Key.');
 
 /** Once the quota was touched its headers are there, and the id of the row once there is one: not before, in a 400 of the framing or a 503. */
 function errorHeaders(status: number): Headers {
   if (status === 401 || status === 403 || status === 409) return {};
-  return status === 429 ? quotaHeaders : { ...quotaHeaders, ...idHeader };
+  if (status === 429) return quotaHeaders;
+  return { ...quotaHeaders, ...idHeader, ...(status === INCOMPLETE ? typeHeader : {}) };
 }
 
 const file = { type: 'string', format: 'binary', description: 'At most 10,485,760 bytes, with a filename.' };
@@ -99,6 +110,7 @@ const verdict = {
   ...jsonAnswer('The verdict about all of the content.', ScanResult),
   headers: {
     ...idHeader,
+    ...typeHeader,
     'X-Scan-Sha256': textHeader('Of the content that was scanned.'),
     'X-Scan-Engine': textHeader('Engine and signatures that have looked at the content, with their versions.'),
     'X-Scan-Cache': textHeader(

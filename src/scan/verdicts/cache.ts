@@ -7,6 +7,8 @@ export type CompleteVerdict = Exclude<Verdict, { kind: 'incomplete' | 'failed' }
 export interface LookedAt {
   readonly verdict: CompleteVerdict;
   readonly durationMs: number;
+  /** What it has said the content is; null: it can't say. */
+  readonly detectedType: string | null;
 }
 
 export interface VerdictCache {
@@ -32,12 +34,14 @@ const ACCOUNTS_MAX = 1_000;
 export class Remembered implements LookedAt {
   readonly verdict: CompleteVerdict;
   readonly durationMs: number;
+  readonly detectedType: string | null;
   readonly #first: string;
   #others: Set<string> | null;
 
-  constructor({ verdict, durationMs }: LookedAt, account: string) {
+  constructor({ verdict, durationMs, detectedType }: LookedAt, account: string) {
     this.verdict = shared(verdict);
     this.durationMs = durationMs;
+    this.detectedType = detectedType;
     this.#first = account;
     this.#others = null;
   }

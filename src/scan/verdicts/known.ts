@@ -44,10 +44,10 @@ export function createKnownVerdicts({ cache, shared, scope }: KnownVerdictsOptio
   }
 
   /** What others have found is this account's own from here on. */
-  function adopt({ verdict, durationMs }: LookedAt, content: Described, engine: Looking, account: string): Known {
-    cache.set(content.sha256, engine.epoch, account, { verdict, durationMs });
-    if (asksNodes(content, engine)) tell(ownDigest(account, content.sha256), engine, { verdict, durationMs });
-    return { verdict, durationMs, isOwn: false };
+  function adopt(found: LookedAt, content: Described, engine: Looking, account: string): Known {
+    cache.set(content.sha256, engine.epoch, account, found);
+    if (asksNodes(content, engine)) tell(ownDigest(account, content.sha256), engine, found);
+    return known(found, false);
   }
 
   function tell(digest: string, { identity }: Looking, found: LookedAt): void {
@@ -65,14 +65,14 @@ export function createKnownVerdicts({ cache, shared, scope }: KnownVerdictsOptio
     ]);
     if (own === null) return anybody === null ? null : adopt(anybody, content, engine, account);
     cache.set(content.sha256, engine.epoch, account, own);
-    return { ...own, isOwn: true };
+    return known(own, true);
   }
 
   return {
     here(content, engine, account) {
       const found = cache.get(content.sha256, engine.epoch);
       if (found === null) return null;
-      if (found.isOf(account)) return { verdict: found.verdict, durationMs: found.durationMs, isOwn: true };
+      if (found.isOf(account)) return known(found, true);
       if (scope === 'account' || asksNodes(content, engine)) return null;
       return adopt(found, content, engine, account);
     },
@@ -86,6 +86,10 @@ export function createKnownVerdicts({ cache, shared, scope }: KnownVerdictsOptio
       tell(ownDigest(account, content.sha256), engine, found);
     },
   };
+}
+
+function known({ verdict, durationMs, detectedType }: LookedAt, isOwn: boolean): Known {
+  return { verdict, durationMs, detectedType, isOwn };
 }
 
 /** Of 64 hexadecimal characters, as that of a content. It shows nothing of the account or the content to a reader who doesn't know both. */

@@ -36,8 +36,13 @@ const storedVerdict = z.union([
   z.strictObject({ kind: z.literal('clean'), encrypted: z.boolean(), truncated: z.literal(true).exactOptional() }),
   z.strictObject({ kind: z.literal('infected'), virusName: z.string().min(1) }),
 ]);
-/** Digest, engine, verdict, and the milliseconds that it took. */
-const storedEntry = z.tuple([z.string(), z.string(), storedVerdict, z.number().nonnegative()]);
+/** It goes into a header as it is. */
+const storedType = z
+  .string()
+  .regex(/^\w{1,64}$/)
+  .nullable();
+/** Digest, engine, verdict, the milliseconds that it took, and what the content is. */
+const storedEntry = z.tuple([z.string(), z.string(), storedVerdict, z.number().nonnegative(), storedType]);
 
 /**
  * A new entry takes the place of the one that had it. The entry says in full of which content and by which engine it is: another
@@ -56,11 +61,11 @@ export function createSharedVerdicts(
       if (text === null) return null;
       const entry = storedEntry.safeParse(parseJson(text));
       if (!entry.success) return null;
-      const [of, by, verdict, durationMs] = entry.data;
-      return of === digest && by === `${identity} ${readBy}` ? { verdict, durationMs } : null;
+      const [of, by, verdict, durationMs, detectedType] = entry.data;
+      return of === digest && by === `${identity} ${readBy}` ? { verdict, durationMs, detectedType } : null;
     },
-    set(digest, identity, { verdict, durationMs }) {
-      const entry = JSON.stringify([digest, `${identity} ${readBy}`, verdict, durationMs]);
+    set(digest, identity, { verdict, durationMs, detectedType }) {
+      const entry = JSON.stringify([digest, `${identity} ${readBy}`, verdict, durationMs, detectedType]);
       redis.set(placeOf(digest), entry, KEPT_SECONDS).catch(() => undefined);
     },
   };
