@@ -97,6 +97,7 @@ async function startSide(record: Pick<History, 'assertOpen' | 'append'>): Promis
     appEnv: 'BENCH',
     refunds: createRefunds(),
     onEnded: () => undefined,
+    traces: null,
   };
   const onSurprise = (_: unknown, error: unknown): void => print('unforeseen', String(error));
   const { withKey } = createScanRoutes({ scans, access, once: null, later: null, uploadTimeoutMs: 10_000, onSurprise });

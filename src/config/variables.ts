@@ -3,6 +3,7 @@
 import { totalmem } from 'node:os';
 import { resolve } from 'node:path';
 import { z } from 'zod';
+import { observingTable } from './observing-variables.js';
 import { protocolTable } from './protocol-variables.js';
 import {
   dnsServer,
@@ -363,23 +364,7 @@ export const table = {
     'MB of scans on disk that wait for the database; beyond, scans get 503',
     megabytes(1, 1_048_576),
   ),
-  logLevel: initially(
-    'LOG_LEVEL',
-    'info',
-    'fatal, error, warn, info, debug, trace or silent',
-    z.enum(['fatal', 'error', 'warn', 'info', 'debug', 'trace', 'silent']),
-  ),
-  accessLog: initially(
-    'ACCESS_LOG',
-    'off',
-    'a line for each HTTP request: json, or common as web servers have it; off',
-    z.enum(['off', 'json', 'common']),
-  ),
-  accessLogPath: optional(
-    'ACCESS_LOG_FILE',
-    'file that these lines are appended to; unset: standard output, beside the log',
-    z.string().transform((path) => resolve(path)),
-  ),
+  ...observingTable,
   bootstrapEmail: optional(
     'BOOTSTRAP_EMAIL',
     'account that the first start on an empty store makes',

@@ -9,6 +9,7 @@ import type { Protocol, ScanRow } from '../history/scan-row.js';
 import type { Content, Lender } from './content.js';
 import { noticesOf } from './notices.js';
 import type { Refunds } from './refunds.js';
+import { type Stage, StageTimes } from './stage-times.js';
 import type { UrlParts } from './url-content.js';
 import type { CompleteVerdict } from './verdicts/cache.js';
 import type { KnownVerdicts } from './verdicts/known.js';
@@ -30,6 +31,8 @@ export interface ScanParts extends UrlParts {
   readonly now: () => number;
   /** Called for every scan that was admitted, once its row is recorded. */
   readonly onEnded: (scan: EndedScan) => void;
+  /** Null: nobody asks for them. */
+  readonly traces: ScanTraces | null;
 }
 
 /** What log and metrics have of it: nothing of keys or contents. */
@@ -53,26 +56,21 @@ export type EndedScan = Readonly<
   >
 >;
 
-/**
- * `admitting`: the admission is waited for, before it begins or, where its user was expected, with all that came of it. `waitingForMemory`: what has
- * arrived has no room. `queued`: for a thread. `gone`: nothing is left to be done, and nobody to be answered.
- */
-export type Stage =
-  | 'admitting'
-  | 'receiving'
-  | 'waitingForMemory'
-  | 'queued'
-  | 'running'
-  | 'recording'
-  | 'answered'
-  | 'gone';
+/** Who makes traces of scans. */
+export interface ScanTraces {
+  /** Of a scan that was answered, or whose client has left. */
+  ended(scan: EndedScan, times: StageTimes): void;
+}
 
 const NO_NOTICES: readonly string[] = [];
 
 export abstract class ScanFacts extends ThreadScan {
   readonly parts: ScanParts;
   readonly requestId: string;
+  /** Changed by `enter` alone. */
   stage: Stage;
+  /** Null: nobody asks for them. */
+  readonly times: StageTimes | null;
   /** Null: it isn't admitted yet. */
   access: Admitted | null;
   /** The quota that the answer tells of. */
@@ -125,6 +123,7 @@ export abstract class ScanFacts extends ThreadScan {
     this.parts = parts;
     this.requestId = requestId;
     this.stage = 'admitting';
+    this.times = parts.traces === null ? null : new StageTimes();
     this.access = null;
     this.quota = null;
     this.scanId = null;
@@ -148,6 +147,11 @@ export abstract class ScanFacts extends ThreadScan {
     this.failure = null;
     this.error = null;
     this.isKept = false;
+  }
+
+  protected enter(stage: Stage): void {
+    this.stage = stage;
+    this.times?.entered(stage);
   }
 
   /** As history, log and metrics call it. */

@@ -63,7 +63,7 @@ export abstract class Scan extends ScanFacts implements ContentOwner, Recorded {
   begin(account: string): void {
     this.account = account;
     this.#hasBegun = true;
-    this.stage = 'receiving';
+    this.enter('receiving');
     if (this.#left !== null) {
       this.fail(this.#left);
       return;
@@ -81,6 +81,7 @@ export abstract class Scan extends ScanFacts implements ContentOwner, Recorded {
   }
 
   onAdmission(access: Admitted): void {
+    this.times?.admitted();
     this.access = access;
     this.quota = access.quota;
     this.keyId = access.keyId;
@@ -108,7 +109,7 @@ export abstract class Scan extends ScanFacts implements ContentOwner, Recorded {
     this.isDecided = true;
     this.endReceiving();
     this.#release();
-    this.stage = 'gone';
+    this.enter('gone');
   }
 
   // Its content.
@@ -123,7 +124,7 @@ export abstract class Scan extends ScanFacts implements ContentOwner, Recorded {
   /** To be called after bytes were appended. */
   protected holdIfFull(): void {
     if (this.stage !== 'receiving' || this.received === null || !this.received.isWaiting) return;
-    this.stage = 'waitingForMemory';
+    this.enter('waitingForMemory');
     this.hold();
   }
 
@@ -136,7 +137,7 @@ export abstract class Scan extends ScanFacts implements ContentOwner, Recorded {
 
   onRoom(): void {
     if (this.isDecided || this.received === null) return;
-    this.stage = 'receiving';
+    this.enter('receiving');
     if (!this.#hasEnded) {
       this.goOn();
       return;
@@ -159,12 +160,12 @@ export abstract class Scan extends ScanFacts implements ContentOwner, Recorded {
     if (this.access !== null) void this.#scanUrl(url);
     else {
       this.#url = url;
-      this.stage = 'admitting';
+      this.enter('admitting');
     }
   }
 
   async #scanUrl(url: string): Promise<void> {
-    this.stage = 'receiving';
+    this.enter('receiving');
     const name = shownNameOf(url);
     this.filename = name.filename;
     this.url = name.url;
@@ -234,7 +235,7 @@ export abstract class Scan extends ScanFacts implements ContentOwner, Recorded {
     }
     this.content = content.block;
     this.sizeBytes = content.sizeBytes;
-    this.stage = 'queued';
+    this.enter('queued');
     this.#isWithThreads = true;
     this.parts.pool.ask(this);
     // A scan may wait for its thread for seconds: the time of a thread is for clients that are there.
@@ -247,7 +248,7 @@ export abstract class Scan extends ScanFacts implements ContentOwner, Recorded {
   }
 
   override onTurn(): void {
-    if (this.stage === 'queued') this.stage = 'running';
+    if (this.stage === 'queued') this.enter('running');
     if (!this.#isWatched) return;
     this.#isWatched = false;
     this.unwatch();
@@ -350,12 +351,12 @@ export abstract class Scan extends ScanFacts implements ContentOwner, Recorded {
     this.isDecided = true;
     if (this.sha256 === null) this.endReceiving();
     this.#release();
-    if (this.access === null) this.stage = 'admitting';
+    if (this.access === null) this.enter('admitting');
     else this.#record();
   }
 
   #record(): void {
-    this.stage = 'recording';
+    this.enter('recording');
     if (this.verdict === null) {
       void this.#settle();
       return;
@@ -409,12 +410,13 @@ export abstract class Scan extends ScanFacts implements ContentOwner, Recorded {
 
   #answered(): void {
     if (this.isGone) {
-      this.stage = 'gone';
+      this.enter('gone');
       this.onLeft();
     } else {
-      this.stage = 'answered';
+      this.enter('answered');
       this.answer();
     }
+    if (this.times !== null) this.parts.traces?.ended(this, this.times);
   }
 
   protected onLeft(): void {

@@ -16,7 +16,7 @@ import { openContentStore } from '../scan/pending/content-store.js';
 import type { ScanParts } from '../scan/scan.js';
 import type { Postgres } from '../store/postgres.js';
 import { serviceKey } from '../store/service-keys.js';
-import type { Stopping } from './starting.js';
+import type { Add } from './starting.js';
 
 export interface AcceptedScansParts {
   readonly postgres: Postgres;
@@ -38,7 +38,7 @@ export async function openAccepted(
   config: Config,
   log: EventLog,
   { postgres, history, admission }: AcceptedScansParts,
-  add: <Part extends Stopping>(part: Part) => Part,
+  add: Add,
 ): Promise<OpenAccepted> {
   const onProblem = (problem: string): void => log.warn({ problem }, 'accepted scans');
   const table = createPendingScans(postgres.sql, postgres.requests);

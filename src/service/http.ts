@@ -51,9 +51,10 @@ import { openOperators } from './operators.js';
 import { openPages, type Pages } from './pages.js';
 import type { Places } from './places.js';
 import { createProtocols } from './protocols.js';
-import { about, createMemories, keepAnswers, membersOf, openScans, shareVerdicts, tellOfSurprises } from './scans.js';
+import { about, createMemories, keepAnswers, openScans, shareVerdicts, tellOfScans, tellOfSurprises } from './scans.js';
 import { createStandings } from './signature-standing.js';
-import { type Stopping, starting } from './starting.js';
+import { type Add, type Stopping, starting } from './starting.js';
+import { openTraces } from './traces.js';
 import { askStores, scanForItself, unkeptHistory, warmAccess } from './warm-up.js';
 import { openWebhooks } from './webhooks.js';
 
@@ -95,8 +96,6 @@ export interface Http {
   /** A process that takes no more connections has ended after this, with or without a drain, unless it hangs. */
   endsWithinMs(drains: boolean): number;
 }
-
-type Add = Parameters<Parameters<typeof starting>[0]>[0];
 
 export async function createHttp(config: Config, log: EventLog, parts: HttpParts): Promise<Http & Stopping> {
   const { pool, signatures, history, admission } = parts;
@@ -189,17 +188,13 @@ async function openRoutes(
   const accepted = await openAccepted(config, log, parts, add);
   const scans = openScans(config, log, parts, {
     access,
+    traces: await openTraces(config, log, version, add),
     history,
     cache: parts.cache,
     shared: shareVerdicts(config, parts.redis, version),
     once: { kept: keepAnswers(log, postgres, add), findKey: parts.findKey },
     later: accepted.start,
-    onEnded(scan) {
-      log.event(membersOf(scan), 'scan');
-      parts.metrics.ended(scan);
-      activity.ended(scan);
-      if (scan.keyId !== null && scan.status === 200) keyUse.used(scan.keyId, Date.now());
-    },
+    onEnded: tellOfScans(log, { metrics: parts.metrics, activity, keyUse }),
   });
   const billing = startBilling(config, log, parts, add);
   const dashboard = add(
@@ -302,6 +297,7 @@ async function warmUp(config: Config, log: EventLog, parts: SharedParts): Promis
       once: null,
       later: null,
       onEnded: () => undefined,
+      traces: null,
     };
     const { withKey } = openScans(config, log, parts, rest);
     const handle = createRouter([withKey], (_exchange, error) => log.warn({ err: error }, 'a first scan'));

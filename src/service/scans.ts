@@ -1,3 +1,4 @@
+import type { createKeyUse } from '../account/keys.js';
 import type { AccessControl } from '../admission/access.js';
 import type { Config } from '../config/config.js';
 import type { DiallingOptions } from '../download/dialling.js';
@@ -12,6 +13,7 @@ import type { EndedRequest } from '../http/server.js';
 import { jsonName, jsonText } from '../json-text.js';
 import { MEMORY_RESERVE_SHARE } from '../limits.js';
 import type { EventLog } from '../log.js';
+import type { Activity } from '../operator/activity.js';
 import type { AcceptingParts } from '../scan/http/accepting-scan.js';
 import { createKeptAnswers, type KeptAnswers } from '../scan/http/kept-answers.js';
 import { createScanRoutes, type Once } from '../scan/http/route.js';
@@ -23,6 +25,7 @@ import { createKnownVerdicts } from '../scan/verdicts/known.js';
 import { createSharedVerdicts, type SharedVerdicts } from '../scan/verdicts/shared.js';
 import type { Postgres } from '../store/postgres.js';
 import type { RedisCommands } from '../store/redis/redis.js';
+import type { Metrics } from './metrics.js';
 import type { Stopping } from './starting.js';
 
 export interface SharedByScans {
@@ -36,7 +39,7 @@ export interface SharedByScans {
 }
 
 /** What scans leave behind, and who may ask for them. */
-export interface Surrounding extends Pick<ScanParts, 'history' | 'onEnded'> {
+export interface Surrounding extends Pick<ScanParts, 'history' | 'onEnded' | 'traces'> {
   readonly access: AccessControl;
   readonly cache: VerdictCache;
   readonly shared: SharedVerdicts | null;
@@ -49,7 +52,7 @@ export function openScans(
   config: Config,
   log: EventLog,
   { refused, pool, signatures, memories, descriptors, version }: SharedByScans,
-  { access, cache, shared, once, later, history, onEnded }: Surrounding,
+  { access, cache, shared, once, later, history, onEnded, traces }: Surrounding,
 ) {
   const scans: ScanParts = {
     pool,
@@ -64,6 +67,7 @@ export function openScans(
     appEnv: config.appEnv,
     now: Date.now,
     onEnded,
+    traces,
   };
   const { uploadTimeoutMs } = config;
   const routes = createScanRoutes({
@@ -88,8 +92,21 @@ export function keepAnswers(log: EventLog, { requests }: Postgres, add: (part: S
   return kept;
 }
 
+/** Log, metrics, the operators' page and the use of keys. */
+export function tellOfScans(
+  log: EventLog,
+  { metrics, activity, keyUse }: { metrics: Metrics; activity: Activity; keyUse: ReturnType<typeof createKeyUse> },
+): (scan: EndedScan) => void {
+  return (scan) => {
+    log.event(membersOf(scan), 'scan');
+    metrics.ended(scan);
+    activity.ended(scan);
+    if (scan.keyId !== null && scan.status === 200) keyUse.used(scan.keyId, Date.now());
+  };
+}
+
 /** Of a scan, for the log: the members of a JSON object. Names and digits need no escapes, and what does is null as a rule. */
-export function membersOf(scan: EndedScan): string {
+function membersOf(scan: EndedScan): string {
   const { scanId, account, keyId, sha256, virusName, failure, error } = scan;
   return (
     `"scanId":${jsonName(scanId)},"requestId":"${scan.requestId}","userId":"${account}","keyId":${jsonName(keyId)},` +

@@ -5,10 +5,11 @@ export interface Stopping {
   stop(): Promise<void>;
 }
 
+/** Names a part that has started. */
+export type Add = <Part extends Stopping>(part: Part) => Part;
+
 /** `start` names each part that it has started by `add`. When it fails, these are stopped before its error goes on. */
-export async function starting<Whole extends object>(
-  start: (add: <Part extends Stopping>(part: Part) => Part) => Promise<Whole>,
-): Promise<Whole & Stopping> {
+export async function starting<Whole extends object>(start: (add: Add) => Promise<Whole>): Promise<Whole & Stopping> {
   const started: Stopping[] = [];
   const stop = async (): Promise<void> => {
     for (let last = started.pop(); last !== undefined; last = started.pop()) await last.stop();

@@ -13,7 +13,7 @@ import { createWebhookRoutes } from '../webhooks/routes.js';
 import { OUTBOX, Outbox } from '../webhooks/sender.js';
 import { messageOf } from '../webhooks/wire.js';
 import { diallingOf } from './scans.js';
-import type { Stopping } from './starting.js';
+import type { Add } from './starting.js';
 
 export interface WebhookParts {
   readonly postgres: Postgres;
@@ -25,7 +25,7 @@ export async function openWebhooks(
   config: Config,
   log: EventLog,
   { postgres, history, version }: WebhookParts,
-  add: <Part extends Stopping>(part: Part) => Part,
+  add: Add,
 ) {
   const endpoints = createEndpoints(
     postgres.requests,

@@ -58,6 +58,7 @@ const parts: ScanParts = {
   appEnv: 'TEST',
   now: Date.now,
   onEnded: () => undefined,
+  traces: null,
 };
 
 /** As clamd or ICAP would hand it over: pieces, and their end. */

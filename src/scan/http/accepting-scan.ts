@@ -89,7 +89,7 @@ export class AcceptingScan extends HttpScan implements SealedOwner {
     this.isWhole = true;
     this.endReceiving();
     // From here on it is scanned, also when the client has left.
-    this.stage = 'recording';
+    this.enter('recording');
     try {
       const shown = this.#name(url);
       const sha256 = await content.keep();
@@ -101,7 +101,7 @@ export class AcceptingScan extends HttpScan implements SealedOwner {
       this.#content = null;
       const [, keyName] = await Promise.all([this.#parts.accepted.accept(pending, content), this.#keyName()]);
       this.isDecided = true;
-      this.stage = 'answered';
+      this.enter('answered');
       await this.#answerWith(pending, keyName);
     } catch (error) {
       this.fail(error);

@@ -39,6 +39,7 @@ export class HttpScan extends Scan implements FormTarget, TimerOwner {
     this.#timer = new CoarseTimer(this);
     this.#leftMs = settings.timeoutMs;
     this.#isTooLarge = false;
+    if (this.times !== null) this.times.parent = exchange.headers.get('traceparent') ?? null;
   }
 
   protected receive(): void {

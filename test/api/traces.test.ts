@@ -1,0 +1,120 @@
+// Traces: a real exporter of the official SDK sends them to a collector, and each scan has one tree of spans whose times fit together.
+import { createServer } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import t from 'tap';
+import { z } from 'zod';
+import { eicar } from '../fixtures/samples.js';
+import { API_KEY, startServer, type TestServer } from '../fixtures/server.js';
+import { until } from '../fixtures/until.js';
+import { upload } from '../fixtures/upload.js';
+
+const Value = z.looseObject({ stringValue: z.string().optional(), boolValue: z.boolean().optional() });
+const Span = z.looseObject({
+  name: z.string(),
+  traceId: z.string(),
+  spanId: z.string(),
+  parentSpanId: z.string().optional(),
+  startTimeUnixNano: z.string(),
+  endTimeUnixNano: z.string(),
+  attributes: z.array(z.looseObject({ key: z.string(), value: Value })),
+});
+const Sent = z.looseObject({
+  resourceSpans: z.array(
+    z.looseObject({
+      resource: z.looseObject({ attributes: z.array(z.looseObject({ key: z.string(), value: Value })) }),
+      scopeSpans: z.array(z.looseObject({ spans: z.array(Span) })),
+    }),
+  ),
+});
+type Span = z.infer<typeof Span>;
+
+const spans: Span[] = [];
+const services = new Set<string | undefined>();
+const collector = createServer((request, response) => {
+  const pieces: Buffer[] = [];
+  request.on('data', (piece: Buffer) => pieces.push(piece));
+  request.on('end', () => {
+    const { resourceSpans } = Sent.parse(JSON.parse(Buffer.concat(pieces).toString()));
+    for (const { resource, scopeSpans } of resourceSpans) {
+      services.add(resource.attributes.find(({ key }) => key === 'service.name')?.value.stringValue);
+      for (const each of scopeSpans) spans.push(...each.spans);
+    }
+    response.setHeader('Content-Type', 'application/json').end('{}');
+  });
+});
+await new Promise<void>((resolve) => collector.listen(0, '127.0.0.1', resolve));
+t.teardown(() => collector.close());
+const { port } = collector.address() as AddressInfo;
+
+const attribute = (span: Span | undefined, name: string): string | boolean | undefined => {
+  const value = span?.attributes.find(({ key }) => key === name)?.value;
+  return value?.stringValue ?? value?.boolValue;
+};
+
+/** Of the test file, as it is. */
+function scan({ url }: TestServer, traceparent: string): Promise<Response> {
+  const headers = {
+    'X-API-KEY': API_KEY,
+    'X-Filename': 'secret-name.com',
+    'Content-Type': 'application/octet-stream',
+    traceparent,
+  };
+  return fetch(`${url}/api/v1/scans`, { method: 'POST', body: Buffer.from(eicar()), headers });
+}
+
+t.test('each scan is a tree of spans in the trace of its client', async (t) => {
+  const server = await startServer({
+    env: {
+      OTEL_EXPORTER_OTLP_ENDPOINT: `http://127.0.0.1:${port}`,
+      OTEL_SERVICE_NAME: 'scans-of-mail',
+      OTEL_BSP_SCHEDULE_DELAY: '50',
+    },
+  });
+  t.teardown(() => server.stop('SIGKILL'));
+  const trace = '0af7651916cd43dd8448eb211c80319c';
+  const traceparent = `00-${trace}-b7ad6b7169203331-01`;
+  const first = await scan(server, traceparent);
+  const id = first.headers.get('x-scan-id');
+  const rootOf = (of: string | null): Span | undefined =>
+    spans.find((span) => span.name === 'scan' && attribute(span, 'sluice.scan_id') === of);
+  const root = await until(() => rootOf(id));
+  t.match(root, { traceId: trace, parentSpanId: 'b7ad6b7169203331' });
+  t.equal(attribute(root, 'sluice.outcome'), 'infected');
+  t.equal(attribute(root, 'sluice.protocol'), 'http');
+  const children = spans.filter(({ parentSpanId }) => parentSpanId === root.spanId);
+  t.strictSame(children.map(({ name }) => name).sort(), ['admit', 'answer', 'receive', 'record', 'scan', 'wait']);
+  for (const child of children) {
+    t.equal(child.traceId, trace);
+    t.ok(BigInt(child.startTimeUnixNano) >= BigInt(root.startTimeUnixNano), `${child.name} begins within it`);
+    t.ok(BigInt(child.endTimeUnixNano) <= BigInt(root.endTimeUnixNano), `${child.name} ends within it`);
+  }
+
+  const again = await scan(server, 'not one');
+  const known = await until(() => rootOf(again.headers.get('x-scan-id')));
+  t.equal(attribute(known, 'sluice.cached'), true);
+  t.equal(known.parentSpanId ?? '', '', 'what is no traceparent begins a trace of its own');
+  t.notOk(
+    spans.some((span) => span.parentSpanId === known.spanId && span.name === 'scan'),
+    'no thread was at it',
+  );
+
+  const last = await upload(server.url, 'the last one');
+  await server.stop();
+  t.ok(rootOf(last.headers.get('x-scan-id')), 'a stop sends what waits');
+  t.strictSame([...services], ['scans-of-mail']);
+  t.notMatch(JSON.stringify(spans), 'secret-name', 'nothing of names');
+});
+
+t.test('without a collector, and with one that is gone, scans are served', async (t) => {
+  const server = await startServer({
+    env: {
+      OTEL_EXPORTER_OTLP_ENDPOINT: 'http://127.0.0.1:9',
+      OTEL_BSP_SCHEDULE_DELAY: '50',
+      OTEL_EXPORTER_OTLP_TIMEOUT: '500',
+    },
+  });
+  t.teardown(() => server.stop('SIGKILL'));
+  t.equal((await upload(server.url, 'a')).status, 200);
+  await until(() => server.output().includes('traces are not sent'));
+  t.equal((await upload(server.url, 'b')).status, 200);
+});
