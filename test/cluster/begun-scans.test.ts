@@ -96,10 +96,11 @@ t.test('who is refused while waiting for memory gets none, and the connection go
   const begins = once(waiting.socket, 'data');
   await waiting.send(refused.subarray(0, 1_000_000));
   t.match(String(await begins), /^HTTP\/1.1 401 /);
-  await holder.send(large.subarray(8_000_000));
-  t.match(await holder.answer(), { status: 200 });
+  // At once: who is silent behind a refusal has the end of the answer, and of the connection.
   await waiting.send(refused.subarray(1_000_000));
   t.match(await waiting.answer(), { status: 401 });
+  await holder.send(large.subarray(8_000_000));
+  t.match(await holder.answer(), { status: 200 });
   await waiting.send(scanRequest(filePart('the next one')));
   t.match(await waiting.answer(), { status: 200 });
   t.equal(await metric('sluice_upload_memory_bytes', url), 0);
