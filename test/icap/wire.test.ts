@@ -2,6 +2,7 @@
 import { networkInterfaces } from 'node:os';
 import { brotliCompressSync, gzipSync } from 'node:zlib';
 import t from 'tap';
+import { ICAP_HEAD_MS } from '../../src/limits.js';
 import { type Asked, CLEAN, connect, EICAR, request, startOurs } from './client.js';
 
 const BIG = Buffer.alloc(300_000, 'clean text\n');
@@ -188,7 +189,7 @@ t.test('with networks that may connect, the port is open beyond the loopback, an
   const address = Object.values(networkInterfaces())
     .flat()
     .find((each) => each?.family === 'IPv4' && !each.internal)?.address;
-  const { server, port } = await startOurs({ ICAP_ALLOW_NETWORKS: '192.0.2.0/24' });
+  const { server, port } = await startOurs({ ICAP_ALLOW_NETWORKS: '203.0.113.7/32' });
   t.teardown(() => server.stop());
   const client = await connect(port);
   t.equal((await client.ask({ method: 'OPTIONS' })).status, 200);
@@ -196,7 +197,10 @@ t.test('with networks that may connect, the port is open beyond the loopback, an
   // A machine without a network has none but the loopback.
   if (address !== undefined) {
     const stranger = await connect(port, address);
+    // At once, and not when it has been silent for long.
+    const connectedMs = performance.now();
     await stranger.ended;
+    t.ok(performance.now() - connectedMs < ICAP_HEAD_MS);
     await t.rejects(stranger.ask({ method: 'OPTIONS' }), 'closed without an answer');
     stranger.end();
   }
