@@ -15,6 +15,7 @@ export const pagePaths: readonly string[] = [
   '/scan',
   '/history',
   '/keys',
+  '/webhooks',
   '/billing',
   '/account',
   '/admin',
@@ -74,8 +75,11 @@ export function openPages(directory: string): Pages {
   for (const path of [...pagePaths, ...guides.map((guide) => `/docs/${guide}`)]) byPath.set(path, page);
   const routes = [...byPath].map(([path, file]) => route(path, () => file));
   routes.push(route('/assets/{name}', ({ name = '' }) => files.get(`assets/${name}`) ?? null));
-  // The client finds the scan.
-  routes.push(route('/scans/{id}', () => page));
+  // The client finds the scan, or the webhook.
+  routes.push(
+    route('/scans/{id}', () => page),
+    route('/webhooks/{id}', () => page),
+  );
   for (const [name, file] of files) if (name.startsWith('assets/')) byPath.set(`/${name}`, file);
   return {
     routes,

@@ -2,6 +2,7 @@
 
 import { TOTP } from 'otpauth';
 import { signIn as apiSignIn, ask, bearer } from '../fixtures/sign-in.js';
+import { until } from '../fixtures/until.js';
 import { HOSTILE_SHORT_NAMES, noComplaints, overflow, PASSWORD, seriousFindings, signIn, signOut } from './browser.js';
 import type { Setting, Subtest } from './setting.js';
 
@@ -73,7 +74,7 @@ export async function accountSuite(tap: Subtest, { server, signedIn }: Setting):
     const before = await ends.count();
     await ends.first().click();
     await page.getByText('The session has ended').waitFor();
-    await page.waitForFunction(`document.querySelectorAll('.sessions li button').length === ${before - 1}`);
+    await until(async () => (await ends.count()) === before - 1);
     await page.getByRole('button', { name: 'End all others' }).click();
     await page.getByText('You are signed in nowhere else.').waitFor();
     for (const { accessToken } of others) {

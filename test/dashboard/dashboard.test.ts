@@ -7,6 +7,7 @@ import { keySuite } from './key-suite.js';
 import { scanSuite } from './scan-suite.js';
 import { sessionSuite } from './session-suite.js';
 import { startSetting } from './setting.js';
+import { webhookSuite } from './webhook-suite.js';
 
 // One server and one browser for all: together they take seconds to come up. The other half is in pages.test.ts.
 const setting = await startSetting();
@@ -17,6 +18,7 @@ const suites: readonly [string, typeof sessionSuite][] = [
   ['scanning', scanSuite],
   ['the history', historySuite],
   ['API keys', keySuite],
+  ['webhooks', webhookSuite],
   ['billing', billingSuite],
   ['the account', accountSuite],
 ];

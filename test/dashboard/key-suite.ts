@@ -2,7 +2,15 @@
 
 import { signIn as apiSignIn, bearer, post } from '../fixtures/sign-in.js';
 import { upload } from '../fixtures/upload.js';
-import { HOSTILE_NAMES, HOSTILE_SHORT_NAMES, noComplaints, overflow, PASSWORD, shownName } from './browser.js';
+import {
+  HOSTILE_NAMES,
+  HOSTILE_SHORT_NAMES,
+  noComplaints,
+  overflow,
+  PASSWORD,
+  seriousFindings,
+  shownName,
+} from './browser.js';
 import type { Setting, Subtest } from './setting.js';
 
 export async function keySuite(tap: Subtest, { server, signedIn }: Setting): Promise<void> {
@@ -32,11 +40,11 @@ export async function keySuite(tap: Subtest, { server, signedIn }: Setting): Pro
     await row.waitFor();
     await dialog.waitFor({ state: 'detached' });
     t.notMatch(await page.content(), new RegExp(value), 'shown once');
-    t.match(await row.textContent(), /Never/);
+    t.equal(await row.locator('td').nth(5).textContent(), 'Never');
     t.equal((await upload(server.url, 'content', { key: value })).status, 200);
     await page.reload();
     await row.waitFor();
-    t.notMatch(await row.textContent(), /Never/);
+    t.not(await row.locator('td').nth(5).textContent(), 'Never');
 
     await row.getByRole('button', { name: `Revoke ${name}` }).click();
     await dialog.getByText('This can not be undone.').waitFor();
@@ -63,7 +71,7 @@ export async function keySuite(tap: Subtest, { server, signedIn }: Setting): Pro
       const shown = shownName(name);
       const row = page.getByRole('row').filter({ hasText: shown });
       t.equal(await row.locator('.name').first().textContent(), shown);
-      await row.getByRole('button').click();
+      await row.getByRole('button', { name: 'Revoke' }).click();
       const dialog = page.getByRole('dialog');
       await dialog.getByText(shown).waitFor();
       await dialog.getByRole('button', { name: 'Cancel' }).click();
@@ -73,4 +81,54 @@ export async function keySuite(tap: Subtest, { server, signedIn }: Setting): Pro
     t.equal(await page.locator('main img').count(), 0);
     noComplaints(t, person);
   });
+
+  tap.test(
+    'what a key may is said when it is made, and changed by the keyboard; its scans are counted by day',
+    async (t) => {
+      const person = await signedIn('/keys');
+      const { page } = person;
+      await page.getByRole('button', { name: 'Create a key' }).click();
+      const dialog = page.getByRole('dialog');
+      await dialog.getByLabel('Name').fill('build server');
+      await dialog.getByLabel('Read').click();
+      await dialog.getByLabel('Scans per hour').fill('7');
+      await dialog.getByRole('button', { name: 'Create a key' }).click();
+      await dialog.getByText('Must be at most 6, which the account has').waitFor();
+      await dialog.getByLabel('Scans per hour').fill('2');
+      await dialog.getByLabel('Expires').fill('2020-01-31T10:00');
+      await dialog.getByRole('button', { name: 'Create a key' }).click();
+      await dialog.getByText('Must be in the future').waitFor();
+      await dialog.getByLabel('Expires').fill('2040-01-31T10:00');
+      await dialog.getByRole('button', { name: 'Create a key' }).click();
+      const value = await dialog.getByLabel('Key', { exact: true }).inputValue();
+      await dialog.getByRole('button', { name: 'I have copied it' }).click();
+      const row = page.getByRole('row').filter({ hasText: 'build server' });
+      await row.getByText('31 Jan 2040').waitFor();
+      t.match(await row.locator('td').nth(2).textContent(), /^Scan$/);
+      t.match(await row.locator('td').nth(3).textContent(), /^2$/);
+      t.equal((await fetch(`${server.url}/api/v1/account`, { headers: { 'X-API-KEY': value } })).status, 403);
+      for (const status of [200, 200, 429])
+        t.equal((await upload(server.url, 'content', { key: value })).status, status);
+
+      await row.getByRole('button', { name: 'Change build server' }).focus();
+      await page.keyboard.press('Enter');
+      await dialog.getByRole('cell', { name: '2', exact: true }).waitFor({ state: 'attached' });
+      t.strictSame(await seriousFindings(page), [], 'the dialog');
+      await dialog.getByLabel('Name').press('Control+A');
+      await page.keyboard.type('office');
+      await page.keyboard.press('Tab');
+      await page.keyboard.press('Tab');
+      await page.keyboard.press('Space');
+      await dialog.getByLabel('Scans per hour').fill('');
+      await dialog.getByLabel('Expires').fill('');
+      await page.keyboard.press('Enter');
+      await dialog.waitFor({ state: 'detached' });
+      await page.getByText('Scan, Read').waitFor();
+      t.match(await page.getByRole('row').nth(1).textContent(), /office.*As account.*Never/);
+      t.equal((await upload(server.url, 'content', { key: value })).status, 200);
+      t.equal((await fetch(`${server.url}/api/v1/account`, { headers: { 'X-API-KEY': value } })).status, 200);
+      t.equal(await page.evaluate('document.activeElement.textContent'), 'office', 'the focus is back');
+      noComplaints(t, person, [400]);
+    },
+  );
 }

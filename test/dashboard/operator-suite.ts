@@ -94,7 +94,7 @@ export async function operatorSuite(tap: Subtest, setting: Setting): Promise<voi
     await dialog.waitFor({ state: 'detached' });
     await page.getByText('No account found').waitFor();
     await page.getByRole('link', { name: 'Audit log' }).click();
-    const first = page.locator('.admin-table tbody tr').first();
+    const first = page.locator('.table tbody tr').first();
     await first.getByText('account.delete').waitFor();
     t.match(await first.textContent(), email);
     noComplaints(t, person);

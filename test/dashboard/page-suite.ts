@@ -16,7 +16,7 @@ const open = [
   '/docs/reference',
   ...guides.map((guide) => `/docs/${guide}`),
 ];
-const closed = ['/', '/scan', '/history', '/keys', '/billing', '/account'];
+const closed = ['/', '/scan', '/history', '/keys', '/webhooks', '/billing', '/account'];
 
 /** What comes behind the frame of the page is there as well. */
 async function whole(page: Page): Promise<void> {

@@ -3,6 +3,7 @@ import { mkdirSync } from 'node:fs';
 import { join } from 'node:path';
 import type { Page } from 'playwright-core';
 import { nestedZip } from '../fixtures/archives.js';
+import { startReceiver } from '../fixtures/receiver.js';
 import { eicar } from '../fixtures/samples.js';
 import { HOSTILE_NAMES, type Person } from './browser.js';
 import { ADMIN_PAGES, operator } from './operator-suite.js';
@@ -12,7 +13,7 @@ import { FREE_LIMIT, type Setting, startSetting } from './setting.js';
 const WIDTHS = [390, 1440];
 const TOO_DEEP = 30;
 const open = ['/', '/sign-in?reason=ended', '/register', '/reset', '/docs', '/docs/reference', '/docs/errors'];
-const closed = ['/', '/history', '/keys', '/billing', '/account'];
+const closed = ['/', '/history', '/keys', '/webhooks', '/billing', '/account'];
 
 const [, , folder = 'screens'] = process.argv;
 mkdirSync(folder, { recursive: true });
@@ -49,11 +50,13 @@ async function shootAll(setting: Setting): Promise<void> {
     await shoot(stranger.page, `open${nameOf(path)}`);
   }
   const newcomer = await signedIn('/');
-  for (const path of ['/', '/scan', '/history', '/keys']) {
+  for (const path of ['/', '/scan', '/history', '/keys', '/webhooks']) {
     await visit(newcomer.page, `${server.url}${path}`);
     await shoot(newcomer.page, `empty${nameOf(path)}`);
   }
-  const person = await signedIn('/scan');
+  const person = await signedIn('/webhooks');
+  await makeWebhooks(person, [receiver.url('/hears'), receiver.url('/refuses')]);
+  await visit(person.page, `${server.url}/scan`);
   await fill(person);
   for (const path of closed) {
     await visit(person.page, `${server.url}${path}`);
@@ -68,6 +71,26 @@ async function shootAll(setting: Setting): Promise<void> {
   await person.page.locator('.history-open').first().click();
   await person.page.getByText('SHA-256').waitFor();
   await shoot(person.page, 'full_scan-detail');
+  await visit(person.page, `${server.url}/keys`);
+  await person.page.getByRole('button', { name: 'Change server in the office' }).click();
+  await person.page.getByText('Failed: without a verdict.').waitFor();
+  await shoot(person.page, 'full_keys-change');
+  await visit(person.page, `${server.url}/webhooks`);
+  await person.page.getByRole('link', { name: /refuses/ }).click();
+  await person.page.getByText('No message has been delivered since').waitFor();
+  await shoot(person.page, 'full_webhook');
+}
+
+/** Two of them: one that answers, one that does not. */
+async function makeWebhooks({ page }: Person, urls: readonly string[]): Promise<void> {
+  for (const url of urls) {
+    await page.getByRole('button', { name: 'Create a webhook' }).first().click();
+    const dialog = page.getByRole('dialog');
+    await dialog.getByLabel('Address').fill(url);
+    await shoot(page, 'full_webhooks-new');
+    await dialog.getByRole('button', { name: 'Create a webhook' }).click();
+    await dialog.getByRole('button', { name: 'I have copied it' }).click();
+  }
 }
 
 /** Scans of every outcome, until the quota ends, and keys. */
@@ -93,9 +116,12 @@ async function fill({ page }: Person): Promise<void> {
   }
 }
 
+const receiver = await startReceiver();
+receiver.answer = ({ path }) => (path === '/hears' ? 204 : 503);
 const setting = await startSetting();
 try {
   await shootAll(setting);
 } finally {
   await setting.stop();
+  await receiver.stop();
 }

@@ -7,13 +7,13 @@ import { meQuery } from '../api/queries.ts';
 import { Nothing } from '../api/shapes.ts';
 import { deviceOf } from '../parts/device.ts';
 import { useFocusReturn } from '../parts/focus-return.ts';
+import { OutcomeDays } from '../parts/outcomes.tsx';
 import { ProblemBox, showDone, showProblem } from '../parts/problem.tsx';
 import { LinesSkeleton } from '../parts/skeletons.tsx';
 import { Time } from '../parts/time.tsx';
 import { visibleName } from '../parts/visible-name.ts';
 import { texts as common } from '../texts.ts';
 import { type Account, AccountDetail, accountQuery } from './api.ts';
-import { Days } from './days.tsx';
 import { texts } from './texts.ts';
 
 const t = texts.accounts;
@@ -44,7 +44,7 @@ export function AccountDialog({ account, plans, close }: DialogProps) {
           <Rights account={detail.data} plans={plans} />
           <section aria-label={t.use}>
             <h3 className="panel-title">{t.use}</h3>
-            <Days days={detail.data.days} />
+            <OutcomeDays days={detail.data.days} caption={t.use} />
           </section>
           <Keys account={detail.data} />
           <Sessions account={detail.data} />

@@ -91,7 +91,7 @@ function Table({
   readonly open: (account: Account) => void;
 }) {
   return (
-    <table className="admin-table">
+    <table className="table">
       <caption className="unseen">{texts.pages.accounts}</caption>
       <thead>
         <tr>
@@ -100,7 +100,7 @@ function Table({
           <th scope="col">{t.columns.plan}</th>
           <th scope="col">{t.columns.use}</th>
           {[t.columns.limit, t.columns.scans, t.columns.keys].map((column) => (
-            <th key={column} scope="col" className="admin-right">
+            <th key={column} scope="col" className="table-number">
               {column}
             </th>
           ))}
@@ -121,7 +121,7 @@ function Row({ account, open }: { readonly account: Account; readonly open: () =
   return (
     <tr>
       <td>
-        <button type="button" className="admin-open name" aria-label={t.open(visibleName(email))} onClick={open}>
+        <button type="button" className="table-open name" aria-label={t.open(visibleName(email))} onClick={open}>
           {visibleName(email)}
         </button>
         {name !== '' && <span className="small dimmed name admin-second">{visibleName(name)}</span>}
@@ -135,13 +135,13 @@ function Row({ account, open }: { readonly account: Account; readonly open: () =
       <td className="small" data-label={t.columns.use}>
         {lastUse === null ? common.common.never : <Time at={lastUse} />}
       </td>
-      <td className="admin-right" data-label={t.columns.limit}>
+      <td className="table-number" data-label={t.columns.limit}>
         {number(account.hourlyLimit)}
       </td>
-      <td className="admin-right" data-label={t.columns.scans}>
+      <td className="table-number" data-label={t.columns.scans}>
         {number(account.scans)}
       </td>
-      <td className="admin-right" data-label={t.columns.keys}>
+      <td className="table-number" data-label={t.columns.keys}>
         {number(account.keys)}
       </td>
     </tr>

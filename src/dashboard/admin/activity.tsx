@@ -1,12 +1,12 @@
 // What scans have come to: by day, errors by kind with an example, and the slowest ones.
 import { useQuery } from '@tanstack/react-query';
 import { number, size } from '../parts/format.ts';
+import { OutcomeDays } from '../parts/outcomes.tsx';
 import { ProblemBox } from '../parts/problem.tsx';
 import { PageSkeleton } from '../parts/skeletons.tsx';
 import { Time } from '../parts/time.tsx';
 import { PageTitle } from '../parts/title.tsx';
 import { type Activity, activityQuery } from './api.ts';
-import { Days } from './days.tsx';
 import { texts } from './texts.ts';
 
 const t = texts.activity;
@@ -22,7 +22,7 @@ export function ActivityPage() {
         <div className="stack">
           <section className="panel" aria-label={t.days}>
             <h2 className="panel-title">{t.days}</h2>
-            <Days days={activity.data.days} />
+            <OutcomeDays days={activity.data.days} caption={t.days} />
           </section>
           <Errors {...activity.data} />
           <Slowest {...activity.data} />
@@ -48,14 +48,14 @@ function Errors({ errors, since }: Activity) {
       {errors.length === 0 ? (
         <p className="dimmed">{t.noErrors}</p>
       ) : (
-        <table className="admin-table">
+        <table className="table">
           <caption className="unseen">{t.errors}</caption>
           <thead>
             <tr>
               <th scope="col">{t.columns.kind}</th>
               <th scope="col">{t.columns.example}</th>
               <th scope="col">{t.columns.last}</th>
-              <th scope="col" className="admin-right">
+              <th scope="col" className="table-number">
                 {t.columns.count}
               </th>
             </tr>
@@ -70,7 +70,7 @@ function Errors({ errors, since }: Activity) {
                 <td className="small" data-label={t.columns.last}>
                   <Time at={lastAt} />
                 </td>
-                <td className="admin-right" data-label={t.columns.count}>
+                <td className="table-number" data-label={t.columns.count}>
                   {number(count)}
                 </td>
               </tr>
@@ -90,16 +90,16 @@ function Slowest({ slowest, since }: Activity) {
       {slowest.length === 0 ? (
         <p className="dimmed">{t.noScans}</p>
       ) : (
-        <table className="admin-table">
+        <table className="table">
           <caption className="unseen">{t.slowest}</caption>
           <thead>
             <tr>
               <th scope="col">{t.columns.id}</th>
               <th scope="col">{t.columns.at}</th>
-              <th scope="col" className="admin-right">
+              <th scope="col" className="table-number">
                 {t.columns.size}
               </th>
-              <th scope="col" className="admin-right">
+              <th scope="col" className="table-number">
                 {t.columns.time}
               </th>
             </tr>
@@ -111,10 +111,10 @@ function Slowest({ slowest, since }: Activity) {
                 <td className="small" data-label={t.columns.at}>
                   <Time at={scan.at} />
                 </td>
-                <td className="admin-right" data-label={t.columns.size}>
+                <td className="table-number" data-label={t.columns.size}>
                   {scan.sizeInBytes === null ? '' : size(scan.sizeInBytes)}
                 </td>
-                <td className="admin-right" data-label={t.columns.time}>
+                <td className="table-number" data-label={t.columns.time}>
                   {t.ms(number(scan.durationMillis))}
                 </td>
               </tr>

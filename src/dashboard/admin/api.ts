@@ -2,7 +2,7 @@
 import { keepPreviousData, queryOptions } from '@tanstack/react-query';
 import { z } from 'zod/mini';
 import { ask } from '../api/client.ts';
-import { User } from '../api/shapes.ts';
+import { Days, User } from '../api/shapes.ts';
 
 const text = z.nullable(z.string());
 const amount = z.nullable(z.number());
@@ -77,18 +77,8 @@ export type Account = z.infer<typeof Account>;
 
 const Accounts = z.object({ accounts: z.array(Account), total: z.number(), plans: z.array(z.string()) });
 
-const Day = z.object({
-  day: z.string(),
-  clean: z.number(),
-  infected: z.number(),
-  noVerdict: z.number(),
-  refused: z.number(),
-  failed: z.number(),
-});
-export type Day = z.infer<typeof Day>;
-
 export const AccountDetail = z.extend(Account, {
-  days: z.array(Day),
+  days: Days,
   keyList: z.array(
     z.object({ uuid: z.string(), name: z.string(), value: z.string(), creationDate: z.string(), lastUse: text }),
   ),
@@ -114,7 +104,7 @@ const Scan = z.object({
   error: text,
 });
 const Activity = z.object({
-  days: z.array(Day),
+  days: Days,
   since: z.string(),
   errors: z.array(z.object({ kind: z.string(), count: z.number(), lastAt: z.string(), examples: z.array(Scan) })),
   slowest: z.array(Scan),

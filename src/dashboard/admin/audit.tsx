@@ -54,7 +54,7 @@ async function download(): Promise<void> {
 
 function Lines({ lines }: { readonly lines: readonly AuditLine[] }) {
   return (
-    <table className="admin-table">
+    <table className="table">
       <caption className="unseen">{texts.pages.audit}</caption>
       <thead>
         <tr>

@@ -103,9 +103,6 @@ export const texts = {
   },
   activity: {
     days: 'Outcomes, 30 days',
-    outcomes: { clean: 'Clean', infected: 'Infected', noVerdict: 'No verdict', refused: 'Refused', failed: 'Failed' },
-    table: 'Outcomes by day',
-    day: 'Day',
     errors: 'Errors by kind',
     noErrors: 'No errors since this process was started.',
     slowest: 'Slowest scans',

@@ -7,6 +7,7 @@ import {
   Days,
   Hours,
   Keys,
+  KeyUsage,
   Months,
   Quota,
   Registration,
@@ -90,6 +91,14 @@ export const keysQuery = queryOptions({
   queryKey: ['keys'],
   queryFn: ({ signal }) => ask({ path: '/web/keys/me', shape: Keys, signal }),
 });
+
+/** Of the last 30 days. */
+export function keyUsageQuery(uuid: string) {
+  return queryOptions({
+    queryKey: ['keys', 'usage', uuid],
+    queryFn: ({ signal }) => ask({ path: `/web/keys/${uuid}/usage?days=30`, shape: KeyUsage, signal }),
+  });
+}
 
 /** How often prices that Stripe has not said yet are asked for again: at first in ms, and later, when it seems to be away. */
 const PRICES_SOON_MS = 2_000;

@@ -99,15 +99,23 @@ export const ScanResult = z.object({
 });
 export type ScanResult = z.infer<typeof ScanResult>;
 
+export const scopes = ['scan', 'read'] as const;
+export type Scope = (typeof scopes)[number];
 export const Key = z.object({
   uuid: z.string(),
   name: z.string(),
   value: z.string(),
   creationDate: z.string(),
   lastUse: z.nullable(z.string()),
+  expires: z.nullable(z.string()),
+  hourlyLimit: z.nullable(z.number()),
+  scopes: z.array(z.enum(scopes)),
 });
 export type Key = z.infer<typeof Key>;
 export const Keys = z.array(Key);
+export const KeyUsage = z.object({
+  days: z.array(z.object({ day: z.string(), clean: z.number(), infected: z.number(), failed: z.number() })),
+});
 
 export const Sessions = z.array(
   z.object({

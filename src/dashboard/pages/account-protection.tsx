@@ -1,7 +1,7 @@
 // What protects the account: a second factor with its recovery codes, and the end of the account.
-import { Alert, Button, Modal, PasswordInput, TextInput } from '@mantine/core';
+import { Alert, Button, PasswordInput, TextInput } from '@mantine/core';
 import { useMutation, useQueryClient } from '@tanstack/react-query';
-import { type FormEvent, type ReactNode, useState } from 'react';
+import { useState } from 'react';
 import { renderSVG } from 'uqr';
 import { useLocation } from 'wouter';
 import { ask } from '../api/client.ts';
@@ -9,8 +9,8 @@ import { meQuery } from '../api/queries.ts';
 import { forgetSession } from '../api/session.ts';
 import { Enrolment, Nothing, Recovery, type User } from '../api/shapes.ts';
 import { CopyButton } from '../parts/copy-button.tsx';
-import { useFocusReturn } from '../parts/focus-return.ts';
-import { sentenceOf, showDone } from '../parts/problem.tsx';
+import { Dialog, Step } from '../parts/dialog.tsx';
+import { showDone } from '../parts/problem.tsx';
 import { texts } from '../texts.ts';
 import { texts as own } from './protection-texts.ts';
 
@@ -46,59 +46,6 @@ export function ProtectionPanels({ user }: { readonly user: User }) {
       {open === 'remove' && <Remove close={close} />}
       {open === 'delete' && <Delete close={close} />}
     </>
-  );
-}
-
-interface DialogProps {
-  readonly title: string;
-  readonly close: () => void;
-  /** What is shown once must not be lost by Esc. */
-  readonly isKept?: boolean;
-  readonly children: ReactNode;
-}
-
-function Dialog({ title, close, isKept = false, children }: DialogProps) {
-  useFocusReturn();
-  return (
-    <Modal
-      opened
-      onClose={close}
-      title={title}
-      closeOnClickOutside={!isKept}
-      closeOnEscape={!isKept}
-      closeButtonProps={{ 'aria-label': texts.common.close }}
-    >
-      {children}
-    </Modal>
-  );
-}
-
-interface StepProps {
-  readonly error: unknown;
-  readonly isPending: boolean;
-  readonly action: string;
-  readonly color?: string;
-  readonly onSubmit: () => void;
-  readonly children: ReactNode;
-}
-
-function Step({ error, isPending, action, color = 'blue', onSubmit, children }: StepProps) {
-  function submit(event: FormEvent): void {
-    event.preventDefault();
-    onSubmit();
-  }
-  return (
-    <form onSubmit={submit} noValidate className="stack">
-      {error !== null && (
-        <Alert color="red" role="alert">
-          {sentenceOf(error)}
-        </Alert>
-      )}
-      {children}
-      <Button type="submit" color={color} loading={isPending}>
-        {action}
-      </Button>
-    </form>
   );
 }
 

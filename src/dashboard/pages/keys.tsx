@@ -1,5 +1,5 @@
-// API keys: made, shown once with lines that use it, and revoked after a question.
-import { Button, Modal } from '@mantine/core';
+// API keys: made, shown once with lines that use it, changed, and revoked after a question.
+import { Badge, Button } from '@mantine/core';
 import { useMutation, useQuery, useQueryClient } from '@tanstack/react-query';
 import { useState } from 'react';
 import { ask } from '../api/client.ts';
@@ -7,7 +7,8 @@ import { Problem } from '../api/problem.ts';
 import { keysQuery } from '../api/queries.ts';
 import { type Key, Nothing } from '../api/shapes.ts';
 import { Blank } from '../parts/blank.tsx';
-import { useFocusReturn } from '../parts/focus-return.ts';
+import { Question } from '../parts/dialog.tsx';
+import { instantOf, number } from '../parts/format.ts';
 import { AddIcon } from '../parts/icons.ts';
 import { ProblemBox, showDone, showProblem } from '../parts/problem.tsx';
 import { LinesSkeleton } from '../parts/skeletons.tsx';
@@ -15,43 +16,50 @@ import { Time } from '../parts/time.tsx';
 import { PageTitle } from '../parts/title.tsx';
 import { visibleName } from '../parts/visible-name.ts';
 import { texts } from '../texts.ts';
+import { texts as t } from './key-texts.ts';
+import { ChangeKey, shortValue } from './keys-change.tsx';
 import { NewKey } from './keys-new.tsx';
 import './keys.css';
 
-const t = texts.keys;
+type Open = { readonly is: 'new' } | { readonly is: 'change' | 'revoke'; readonly key: Key };
 
 export function Keys() {
-  const [isMaking, setMaking] = useState(false);
-  const [revoking, setRevoking] = useState<Key | null>(null);
+  const [open, setOpen] = useState<Open | null>(null);
+  const close = (): void => setOpen(null);
   const keys = useQuery(keysQuery);
   return (
     <>
       <PageTitle title={t.title} lead={t.lead}>
-        <Button leftSection={<AddIcon size={16} aria-hidden="true" />} onClick={() => setMaking(true)}>
+        <Button leftSection={<AddIcon size={16} aria-hidden="true" />} onClick={() => setOpen({ is: 'new' })}>
           {t.create}
         </Button>
       </PageTitle>
-      <section className="panel keys-panel">
+      <section className="panel">
         {keys.isPending && <LinesSkeleton lines={4} height={30} />}
         {keys.isError && <ProblemBox error={keys.error} onRetry={() => void keys.refetch()} />}
         {keys.data?.length === 0 && <Blank title={t.none} hint={t.noneHint} />}
-        {keys.data !== undefined && keys.data.length > 0 && <KeyTable keys={keys.data} revoke={setRevoking} />}
+        {keys.data !== undefined && keys.data.length > 0 && <KeyTable keys={keys.data} open={setOpen} />}
       </section>
-      {isMaking && <NewKey close={() => setMaking(false)} />}
-      {revoking !== null && <Revoke apiKey={revoking} close={() => setRevoking(null)} />}
+      {open?.is === 'new' && <NewKey close={close} />}
+      {open?.is === 'change' && <ChangeKey apiKey={open.key} close={close} />}
+      {open?.is === 'revoke' && <Revoke apiKey={open.key} close={close} />}
     </>
   );
 }
 
-function KeyTable({ keys, revoke }: { readonly keys: readonly Key[]; readonly revoke: (key: Key) => void }) {
+function KeyTable({ keys, open }: { readonly keys: readonly Key[]; readonly open: (open: Open) => void }) {
   return (
-    <table className="keys-table">
+    <table className="table">
       <caption className="unseen">{t.title}</caption>
       <thead>
         <tr>
           <th scope="col">{t.columns.name}</th>
           <th scope="col">{t.columns.value}</th>
-          <th scope="col">{t.columns.created}</th>
+          <th scope="col">{t.columns.may}</th>
+          <th scope="col" className="table-number">
+            {t.columns.limit}
+          </th>
+          <th scope="col">{t.columns.expires}</th>
           <th scope="col">{t.columns.used}</th>
           <th scope="col">
             <span className="unseen">{t.columns.actions}</span>
@@ -60,39 +68,68 @@ function KeyTable({ keys, revoke }: { readonly keys: readonly Key[]; readonly re
       </thead>
       <tbody>
         {keys.map((key) => (
-          <tr key={key.uuid}>
-            <td className="name keys-name">{visibleName(key.name)}</td>
-            <td className="code" data-label={t.columns.value}>
-              {key.value.slice(0, 4)}…{key.value.slice(-4)}
-            </td>
-            <td className="small" data-label={t.columns.created}>
-              <Time at={key.creationDate} />
-            </td>
-            <td className="small" data-label={t.columns.used}>
-              {key.lastUse === null ? texts.common.never : <Time at={key.lastUse} />}
-            </td>
-            <td className="keys-action">
-              <Button
-                size="compact-sm"
-                variant="light"
-                color="red"
-                aria-label={t.revokeOf(visibleName(key.name))}
-                onClick={() => revoke(key)}
-              >
-                {t.revoke}
-              </Button>
-            </td>
-          </tr>
+          <Row key={key.uuid} apiKey={key} open={open} />
         ))}
       </tbody>
     </table>
   );
 }
 
+function Row({ apiKey, open }: { readonly apiKey: Key; readonly open: (open: Open) => void }) {
+  const name = visibleName(apiKey.name);
+  return (
+    <tr>
+      <td>
+        <button
+          type="button"
+          className="table-open name"
+          aria-label={t.open(name)}
+          onClick={() => open({ is: 'change', key: apiKey })}
+        >
+          {name}
+        </button>
+      </td>
+      <td className="code" data-label={t.columns.value}>
+        {shortValue(apiKey)}
+      </td>
+      <td data-label={t.columns.may}>{apiKey.scopes.map((scope) => t.scopes[scope]).join(', ')}</td>
+      <td className="table-number" data-label={t.columns.limit}>
+        {apiKey.hourlyLimit === null ? <span className="dimmed">{t.asAccount}</span> : number(apiKey.hourlyLimit)}
+      </td>
+      <td className="small" data-label={t.columns.expires}>
+        <Expiry at={apiKey.expires} />
+      </td>
+      <td className="small" data-label={t.columns.used}>
+        {apiKey.lastUse === null ? texts.common.never : <Time at={apiKey.lastUse} />}
+      </td>
+      <td className="table-action">
+        <Button
+          size="compact-sm"
+          variant="light"
+          color="red"
+          aria-label={t.revokeOf(name)}
+          onClick={() => open({ is: 'revoke', key: apiKey })}
+        >
+          {t.revoke}
+        </Button>
+      </td>
+    </tr>
+  );
+}
+
+function Expiry({ at }: { readonly at: string | null }) {
+  if (at === null) return texts.common.never;
+  if (instantOf(at).getTime() > Date.now()) return <Time at={at} />;
+  return (
+    <Badge color="red" variant="light" tt="none" radius="sm">
+      {t.expired}
+    </Badge>
+  );
+}
+
 const GONE = 404;
 
 function Revoke({ apiKey, close }: { readonly apiKey: Key; readonly close: () => void }) {
-  useFocusReturn();
   const client = useQueryClient();
   const revoke = useMutation({
     async mutationFn() {
@@ -110,16 +147,13 @@ function Revoke({ apiKey, close }: { readonly apiKey: Key; readonly close: () =>
     onSettled: () => client.invalidateQueries({ queryKey: keysQuery.queryKey }),
   });
   return (
-    <Modal opened onClose={close} title={t.revokeTitle} closeButtonProps={{ 'aria-label': texts.common.close }}>
-      <p className="name keys-question">{t.revokeText(visibleName(apiKey.name))}</p>
-      <div className="row keys-buttons">
-        <Button variant="default" onClick={close} data-autofocus>
-          {texts.common.cancel}
-        </Button>
-        <Button color="red" loading={revoke.isPending} onClick={() => revoke.mutate()}>
-          {t.revoke}
-        </Button>
-      </div>
-    </Modal>
+    <Question
+      title={t.revokeTitle}
+      text={t.revokeText(visibleName(apiKey.name))}
+      action={t.revoke}
+      isPending={revoke.isPending}
+      act={() => revoke.mutate()}
+      close={close}
+    />
   );
 }

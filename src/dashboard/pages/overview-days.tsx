@@ -8,10 +8,10 @@ import { daysQuery, monthlyQuery } from '../api/queries.ts';
 import { Blank } from '../parts/blank.tsx';
 import { dayName, month, number, shortDay } from '../parts/format.ts';
 import { OverviewIcon } from '../parts/icons.ts';
+import { Legend, type Outcome, type OutcomeBar, OutcomeTable, outcomes, sumsOf } from '../parts/outcomes.tsx';
 import { ProblemBox } from '../parts/problem.tsx';
 import { LinesSkeleton } from '../parts/skeletons.tsx';
 import { texts } from '../texts.ts';
-import { Legend, type Outcome, outcomes } from './overview-legend.tsx';
 
 const t = texts.overview;
 const spans = ['days', 'months'] as const;
@@ -40,10 +40,9 @@ export function Use() {
   );
 }
 
-interface Bar extends Partial<Record<Outcome, number>> {
-  /** Below the bar, and in full where one points at it. */
+interface Bar extends OutcomeBar {
+  /** Below the bar; the name is shown where one points at it. */
   readonly short: string;
-  readonly name: string;
 }
 
 function Days() {
@@ -71,7 +70,7 @@ interface BarsProps {
 }
 
 function Bars({ bars, shown, head, caption, none }: BarsProps) {
-  const sums = shown.map((outcome) => [outcome, bars.reduce((all, bar) => all + (bar[outcome] ?? 0), 0)] as const);
+  const sums = sumsOf(bars, shown);
   if (sums.every(([, sum]) => sum === 0)) return <Blank title={t.latestNone} hint={none} />;
   const shorts = new Map(bars.map(({ name, short }) => [name, short]));
   return (
@@ -96,31 +95,7 @@ function Bars({ bars, shown, head, caption, none }: BarsProps) {
         counts={sums.filter(([outcome, sum]) => sum > 0 || outcome === 'clean' || outcome === 'infected')}
         isRow
       />
-      <div className="unseen">
-        <table>
-          <caption>{caption}</caption>
-          <thead>
-            <tr>
-              <th scope="col">{head}</th>
-              {shown.map((outcome) => (
-                <th key={outcome} scope="col">
-                  {t.outcomes[outcome]}
-                </th>
-              ))}
-            </tr>
-          </thead>
-          <tbody>
-            {bars.map((bar) => (
-              <tr key={bar.name}>
-                <th scope="row">{bar.name}</th>
-                {shown.map((outcome) => (
-                  <td key={outcome}>{number(bar[outcome] ?? 0)}</td>
-                ))}
-              </tr>
-            ))}
-          </tbody>
-        </table>
-      </div>
+      <OutcomeTable bars={bars} shown={shown} head={head} caption={caption} />
     </>
   );
 }

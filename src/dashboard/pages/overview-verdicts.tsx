@@ -8,10 +8,10 @@ import { donutQuery } from '../api/queries.ts';
 import { Blank } from '../parts/blank.tsx';
 import { number, utcDay } from '../parts/format.ts';
 import { CleanIcon } from '../parts/icons.ts';
+import { Legend } from '../parts/outcomes.tsx';
 import { ProblemBox } from '../parts/problem.tsx';
 import { LinesSkeleton } from '../parts/skeletons.tsx';
 import { texts } from '../texts.ts';
-import { Legend } from './overview-legend.tsx';
 
 const t = texts.overview;
 const ranges = ['7', '30', '90', '365'] as const;

@@ -30,7 +30,7 @@ export function ScanDetailPage() {
   const scan = useQuery(scanQuery(id));
   return (
     <>
-      <Link href="/history" className="detail-back">
+      <Link href="/history" className="back">
         <BackIcon size={ICON} aria-hidden="true" />
         {texts.nav.history}
       </Link>

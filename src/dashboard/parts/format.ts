@@ -64,6 +64,11 @@ export function price(amount: number, currency: string): string {
   return format.format(amount / 10 ** maximumFractionDigits);
 }
 
+/** `YYYY-MM-DDThh:mm` in the viewer's zone, as a field of the browser has it. */
+export function localMinute(date: Date): string {
+  return new Date(date.getTime() - date.getTimezoneOffset() * 60_000).toISOString().slice(0, 16);
+}
+
 /** The UTC day so many days before now, as the service writes days. */
 export function utcDay(daysAgo: number, nowMs: number): string {
   return new Date(nowMs - daysAgo * DAY_MS).toISOString().slice(0, 10);

@@ -33,5 +33,6 @@ export {
   IconSun as LightIcon,
   IconUser as AccountIcon,
   IconUserOff as LeftIcon,
+  IconWebhook as WebhookIcon,
   IconX as RefusedIcon,
 } from '@tabler/icons-react';

@@ -18,7 +18,16 @@ import { useSignedIn } from './use-signed-in.ts';
 // What somebody needs who is not signed in comes with the first script; the pages behind the sign-in come as one more, charts, guides and the reference apart.
 const SignedInPages = lazy(async () => ({ default: (await import('./signed-in-pages.tsx')).SignedInPages }));
 
-const behindSignIn = ['/scan', '/scans/:id', '/history', '/keys', '/billing', '/account', '/admin/:page?'];
+const behindSignIn = [
+  '/scan',
+  '/scans/:id',
+  '/history',
+  '/keys',
+  '/webhooks/:id?',
+  '/billing',
+  '/account',
+  '/admin/:page?',
+];
 
 export function App() {
   const [location, navigate] = useLocation();

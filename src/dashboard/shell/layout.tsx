@@ -4,7 +4,7 @@ import { useDisclosure } from '@mantine/hooks';
 import { lazy, type ReactNode, Suspense, useEffect, useRef } from 'react';
 import { Link, useLocation } from 'wouter';
 import mark from '../favicon.svg';
-import { DocsIcon, HistoryIcon, KeyIcon, OverviewIcon, ScanIcon } from '../parts/icons.ts';
+import { DocsIcon, HistoryIcon, KeyIcon, OverviewIcon, ScanIcon, WebhookIcon } from '../parts/icons.ts';
 import { texts } from '../texts.ts';
 import { SchemeSwitch } from './scheme-switch.tsx';
 import { Unreachable } from './unreachable.tsx';
@@ -19,6 +19,7 @@ const pages = [
   ['/scan', texts.nav.scan, ScanIcon],
   ['/history', texts.nav.history, HistoryIcon],
   ['/keys', texts.nav.keys, KeyIcon],
+  ['/webhooks', texts.nav.webhooks, WebhookIcon],
 ] as const;
 const ICON = 16;
 
@@ -73,13 +74,24 @@ function useMainOnNavigation(location: string, close: () => void) {
   return main;
 }
 
+/** Scans are below the history, though not by their address. */
+function isBelow(location: string, path: string): boolean {
+  if (path === '/history' && location.startsWith('/scans/')) return true;
+  return location === path || location.startsWith(`${path}/`);
+}
+
 function Navigation({ location }: { readonly location: string }) {
   const signedIn = useSignedIn();
   return (
     <>
       {signedIn &&
         pages.map(([path, label, Icon]) => (
-          <Link key={path} href={path} className="layout-link" aria-current={location === path ? 'page' : undefined}>
+          <Link
+            key={path}
+            href={path}
+            className="layout-link"
+            aria-current={isBelow(location, path) ? 'page' : undefined}
+          >
             <Icon size={ICON} aria-hidden="true" />
             {label}
           </Link>

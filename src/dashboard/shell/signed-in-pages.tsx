@@ -8,6 +8,9 @@ import { Keys } from '../pages/keys.tsx';
 import { Overview } from '../pages/overview.tsx';
 import { ScanPage } from '../pages/scan.tsx';
 import { ScanDetailPage } from '../pages/scan-detail.tsx';
+import { WebhookPage } from '../pages/webhook.tsx';
+import { Webhooks } from '../pages/webhooks.tsx';
+import '../parts/table.css';
 
 // Few need them: they are a script of their own.
 const Admin = lazy(async () => ({ default: (await import('../admin/admin.tsx')).Admin }));
@@ -22,6 +25,8 @@ export function SignedInPages() {
       <Route path="/scans/:id" component={ScanDetailPage} />
       <Route path="/history" component={History} />
       <Route path="/keys" component={Keys} />
+      <Route path="/webhooks" component={Webhooks} />
+      <Route path="/webhooks/:id" component={WebhookPage} />
       <Route path="/billing" component={BillingPage} />
       <Route path="/account" component={Account} />
       <Route path="/admin/:page?" component={Admin} />

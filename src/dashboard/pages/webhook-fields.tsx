@@ -1,0 +1,82 @@
+// What is said of a webhook when it is made or changed, and its secret, which is shown once.
+import { Alert, Button, Checkbox, TextInput } from '@mantine/core';
+import { type EventName, events } from '../api/webhooks.ts';
+import { CopyButton } from '../parts/copy-button.tsx';
+import { texts as t } from './webhook-texts.ts';
+
+export interface WebhookFields {
+  readonly url: string;
+  readonly events: readonly EventName[];
+}
+
+function urlError(url: string): string | null {
+  return /^https?:\/\/./i.test(url) ? null : t.urlWrong;
+}
+
+export function areComplete({ url, events: chosen }: WebhookFields): boolean {
+  return urlError(url) === null && chosen.length > 0;
+}
+
+interface InputsProps {
+  readonly fields: WebhookFields;
+  readonly change: (fields: WebhookFields) => void;
+  /** Whether what is missing is said. */
+  readonly isTried: boolean;
+}
+
+export function WebhookInputs({ fields, change, isTried }: InputsProps) {
+  return (
+    <>
+      <TextInput
+        type="url"
+        label={t.url}
+        description={t.urlHint}
+        value={fields.url}
+        onChange={({ currentTarget: { value } }) => change({ ...fields, url: value.trim() })}
+        error={isTried && urlError(fields.url)}
+        data-autofocus
+      />
+      <Checkbox.Group
+        label={t.events}
+        value={[...fields.events]}
+        onChange={(chosen) => change({ ...fields, events: events.filter((event) => chosen.includes(event)) })}
+        error={isTried && fields.events.length === 0 && t.eventMissing}
+      >
+        <div className="stack webhook-events">
+          {events.map((event) => (
+            <Checkbox key={event} value={event} label={t.eventNames[event]} description={t.eventHints[event]} />
+          ))}
+        </div>
+      </Checkbox.Group>
+    </>
+  );
+}
+
+interface SecretProps {
+  readonly secret: string;
+  readonly hint: string;
+  readonly close: () => void;
+}
+
+export function Secret({ secret, hint, close }: SecretProps) {
+  return (
+    <div className="stack">
+      <Alert color="yellow">{hint}</Alert>
+      <div className="row">
+        <TextInput
+          className="once-value"
+          label={t.secret}
+          value={secret}
+          readOnly
+          onFocus={(event) => event.target.select()}
+        />
+        <span className="once-copy">
+          <CopyButton text={secret} />
+        </span>
+      </div>
+      <div className="row dialog-buttons">
+        <Button onClick={close}>{t.done}</Button>
+      </div>
+    </div>
+  );
+}

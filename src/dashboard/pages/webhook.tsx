@@ -1,0 +1,238 @@
+// One webhook: how it is, its settings, what was sent by it, and what can be done with it.
+import { Alert, Button, Switch } from '@mantine/core';
+import { useMutation, useQuery, useQueryClient } from '@tanstack/react-query';
+import { type FormEvent, useState } from 'react';
+import { Link, useLocation, useParams } from 'wouter';
+import { ask } from '../api/client.ts';
+import { Problem } from '../api/problem.ts';
+import { Nothing } from '../api/shapes.ts';
+import { PATH, TestResult, Webhook, WebhookWithSecret, webhookQuery, webhooksQuery } from '../api/webhooks.ts';
+import { Blank } from '../parts/blank.tsx';
+import { Dialog, Question } from '../parts/dialog.tsx';
+import { number } from '../parts/format.ts';
+import { BackIcon } from '../parts/icons.ts';
+import { ProblemBox, showDone, showProblem } from '../parts/problem.tsx';
+import { PageSkeleton } from '../parts/skeletons.tsx';
+import { Time } from '../parts/time.tsx';
+import { PageTitle } from '../parts/title.tsx';
+import { visibleName } from '../parts/visible-name.ts';
+import { Deliveries } from './webhook-deliveries.tsx';
+import { areComplete, Secret, WebhookInputs } from './webhook-fields.tsx';
+import { texts as t } from './webhook-texts.ts';
+import { State } from './webhooks.tsx';
+
+const GONE = 404;
+
+export function WebhookPage() {
+  const { id = '' } = useParams<{ readonly id: string }>();
+  const webhook = useQuery(webhookQuery(id));
+  return (
+    <>
+      <Link href="/webhooks" className="back">
+        <BackIcon size={16} aria-hidden="true" />
+        {t.title}
+      </Link>
+      {webhook.isPending && <PageSkeleton />}
+      {webhook.isError && webhook.data === undefined && (
+        <Missing error={webhook.error} retry={() => void webhook.refetch()} />
+      )}
+      {webhook.data !== undefined && <Found webhook={webhook.data} />}
+    </>
+  );
+}
+
+function Missing({ error, retry }: { readonly error: unknown; readonly retry: () => void }) {
+  if (!(error instanceof Problem && error.status === GONE)) return <ProblemBox error={error} onRetry={retry} />;
+  return (
+    <>
+      <PageTitle title={t.gone} />
+      <section className="panel">
+        <Blank title={t.gone} hint={t.goneHint} />
+      </section>
+    </>
+  );
+}
+
+function Found({ webhook }: { readonly webhook: Webhook }) {
+  return (
+    <>
+      <PageTitle title={visibleName(webhook.url)}>
+        <State webhook={webhook} />
+      </PageTitle>
+      <div className="stack">
+        <Warning webhook={webhook} />
+        <div className="webhook">
+          <section className="panel" aria-label={t.settings}>
+            <h2 className="panel-title">{t.settings}</h2>
+            <Settings key={webhook.id} webhook={webhook} />
+            <Actions webhook={webhook} />
+          </section>
+          <Deliveries id={webhook.id} />
+        </div>
+      </div>
+    </>
+  );
+}
+
+function useChange(id: string, done: string) {
+  const client = useQueryClient();
+  return useMutation({
+    mutationFn: (body: Partial<Pick<Webhook, 'url' | 'events' | 'enabled'>>) =>
+      ask({ method: 'PUT', path: `${PATH}/${id}`, body, shape: Webhook }),
+    onSuccess: () => showDone(done),
+    onError: showProblem,
+    onSettled: () => client.invalidateQueries({ queryKey: webhooksQuery.queryKey }),
+  });
+}
+
+function Warning({ webhook: { id, enabled, notice, failingSince } }: { readonly webhook: Webhook }) {
+  const change = useChange(id, t.switchedOn);
+  if (!enabled && notice !== null) {
+    return (
+      <Alert color="red" title={t.offTitle} role="status">
+        <div className="stack">
+          <span className="name">{notice}</span>
+          <div>
+            <Button
+              size="compact-sm"
+              variant="default"
+              loading={change.isPending}
+              onClick={() => change.mutate({ enabled: true })}
+            >
+              {t.switchOn}
+            </Button>
+          </div>
+        </div>
+      </Alert>
+    );
+  }
+  if (!enabled || failingSince === null) return null;
+  return (
+    <Alert color="yellow" role="status">
+      {t.failingSince} <Time at={failingSince} />. {t.failingHint}
+    </Alert>
+  );
+}
+
+function Settings({ webhook }: { readonly webhook: Webhook }) {
+  const [fields, setFields] = useState({ url: webhook.url, events: webhook.events });
+  const [enabled, setEnabled] = useState<boolean | null>(null);
+  const [isTried, setTried] = useState(false);
+  const change = useChange(webhook.id, t.saved);
+  function submit(event: FormEvent): void {
+    event.preventDefault();
+    setTried(true);
+    if (!areComplete(fields)) return;
+    // An address that is named anew would begin anew.
+    const { url, ...others } = fields;
+    const body = { ...others, ...(url === webhook.url ? {} : { url }), ...(enabled === null ? {} : { enabled }) };
+    change.mutate(body, { onSuccess: () => setEnabled(null) });
+  }
+  return (
+    <form onSubmit={submit} noValidate className="stack">
+      <WebhookInputs
+        fields={fields}
+        change={({ url, events }) => setFields({ url, events: [...events] })}
+        isTried={isTried}
+      />
+      <Switch
+        label={t.enabled}
+        description={t.enabledHint}
+        checked={enabled ?? webhook.enabled}
+        onChange={({ currentTarget: { checked } }) => setEnabled(checked)}
+      />
+      <div>
+        <Button type="submit" loading={change.isPending}>
+          {t.save}
+        </Button>
+      </div>
+    </form>
+  );
+}
+
+function Actions({ webhook }: { readonly webhook: Webhook }) {
+  const [open, setOpen] = useState<'rotate' | 'delete' | null>(null);
+  const test = useMutation({
+    mutationFn: () => ask({ method: 'POST', path: `${PATH}/${webhook.id}/test`, shape: TestResult }),
+    onError: showProblem,
+  });
+  return (
+    <div className="webhook-actions">
+      <div className="row">
+        <Button variant="default" size="compact-sm" loading={test.isPending} onClick={() => test.mutate()}>
+          {t.test}
+        </Button>
+        <Button variant="default" size="compact-sm" onClick={() => setOpen('rotate')}>
+          {t.rotate}
+        </Button>
+        <Button variant="light" color="red" size="compact-sm" onClick={() => setOpen('delete')}>
+          {t.delete}
+        </Button>
+      </div>
+      <p className="name small webhook-test" role="status" data-delivered={test.data?.delivered}>
+        {test.data === undefined ? '' : testText(test.data)}
+      </p>
+      {open === 'rotate' && <Rotate id={webhook.id} close={() => setOpen(null)} />}
+      {open === 'delete' && <Delete webhook={webhook} close={() => setOpen(null)} />}
+    </div>
+  );
+}
+
+function testText({ delivered, status, error, durationMillis }: TestResult): string {
+  if (delivered && status !== null) return t.testDone(status, number(durationMillis));
+  return t.testFailed(visibleName(error ?? String(status)));
+}
+
+function Rotate({ id, close }: { readonly id: string; readonly close: () => void }) {
+  const rotate = useMutation({
+    mutationFn: () => ask({ method: 'POST', path: `${PATH}/${id}/rotate`, shape: WebhookWithSecret }),
+    onError: showProblem,
+  });
+  if (rotate.data !== undefined) {
+    return (
+      <Dialog title={t.rotated} close={close} isKept>
+        <Secret secret={rotate.data.secret} hint={t.onceRotated} close={close} />
+      </Dialog>
+    );
+  }
+  return (
+    <Question
+      title={t.rotateTitle}
+      text={t.rotateText}
+      action={t.rotate}
+      isPending={rotate.isPending}
+      act={() => rotate.mutate()}
+      close={close}
+    />
+  );
+}
+
+function Delete({ webhook: { id, url }, close }: { readonly webhook: Webhook; readonly close: () => void }) {
+  const client = useQueryClient();
+  const [, navigate] = useLocation();
+  const remove = useMutation({
+    async mutationFn() {
+      await ask({ method: 'DELETE', path: `${PATH}/${id}`, shape: Nothing }).catch((error: unknown) => {
+        // Somebody was faster, or the answer of the first try was lost.
+        if (!(error instanceof Problem && error.status === GONE)) throw error;
+      });
+    },
+    onSuccess() {
+      showDone(t.deleted);
+      navigate('/webhooks');
+      client.removeQueries({ queryKey: webhookQuery(id).queryKey });
+      return client.invalidateQueries({ queryKey: webhooksQuery.queryKey });
+    },
+    onError: showProblem,
+  });
+  return (
+    <Question
+      title={t.deleteTitle}
+      text={t.deleteText(visibleName(url))}
+      action={t.delete}
+      isPending={remove.isPending}
+      act={() => remove.mutate()}
+      close={close}
+    />
+  );
+}

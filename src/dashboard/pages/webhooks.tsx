@@ -1,0 +1,121 @@
+// The account's webhooks: where they are, what they hear, how they are; and new ones.
+import { Badge, Button } from '@mantine/core';
+import { useMutation, useQuery, useQueryClient } from '@tanstack/react-query';
+import { useState } from 'react';
+import { Link } from 'wouter';
+import { ask } from '../api/client.ts';
+import { events, PATH, type Webhook, WebhookWithSecret, webhooksQuery } from '../api/webhooks.ts';
+import { Blank } from '../parts/blank.tsx';
+import { Dialog, Step } from '../parts/dialog.tsx';
+import { AddIcon } from '../parts/icons.ts';
+import { ProblemBox } from '../parts/problem.tsx';
+import { LinesSkeleton } from '../parts/skeletons.tsx';
+import { Time } from '../parts/time.tsx';
+import { PageTitle } from '../parts/title.tsx';
+import { visibleName } from '../parts/visible-name.ts';
+import { areComplete, Secret, type WebhookFields, WebhookInputs } from './webhook-fields.tsx';
+import { texts as t } from './webhook-texts.ts';
+import './webhooks.css';
+
+export function Webhooks() {
+  const [isMaking, setMaking] = useState(false);
+  const webhooks = useQuery(webhooksQuery);
+  return (
+    <>
+      <PageTitle title={t.title} lead={t.lead}>
+        <Button leftSection={<AddIcon size={16} aria-hidden="true" />} onClick={() => setMaking(true)}>
+          {t.create}
+        </Button>
+      </PageTitle>
+      <section className="panel">
+        {webhooks.isPending && <LinesSkeleton lines={4} height={30} />}
+        {webhooks.isError && <ProblemBox error={webhooks.error} onRetry={() => void webhooks.refetch()} />}
+        {webhooks.data?.length === 0 && <Blank title={t.none} hint={t.noneHint} />}
+        {webhooks.data !== undefined && webhooks.data.length > 0 && <Table webhooks={webhooks.data} />}
+      </section>
+      {isMaking && <NewWebhook close={() => setMaking(false)} />}
+    </>
+  );
+}
+
+function Table({ webhooks }: { readonly webhooks: readonly Webhook[] }) {
+  return (
+    <table className="table">
+      <caption className="unseen">{t.title}</caption>
+      <thead>
+        <tr>
+          {Object.values(t.columns).map((column) => (
+            <th key={column} scope="col">
+              {column}
+            </th>
+          ))}
+        </tr>
+      </thead>
+      <tbody>
+        {webhooks.map((webhook) => (
+          <tr key={webhook.id}>
+            <td>
+              <Link href={`/webhooks/${webhook.id}`} className="table-open name">
+                {visibleName(webhook.url)}
+              </Link>
+            </td>
+            <td data-label={t.columns.events}>{webhook.events.map((event) => t.eventNames[event]).join(', ')}</td>
+            <td data-label={t.columns.state}>
+              <State webhook={webhook} />
+            </td>
+            <td className="small" data-label={t.columns.created}>
+              <Time at={webhook.creationDate} />
+            </td>
+          </tr>
+        ))}
+      </tbody>
+    </table>
+  );
+}
+
+const colours = { on: 'teal', off: 'gray', switchedOff: 'red', failing: 'yellow' } as const;
+
+function stateOf({ enabled, notice, failingSince }: Webhook): keyof typeof colours {
+  if (!enabled) return notice === null ? 'off' : 'switchedOff';
+  return failingSince === null ? 'on' : 'failing';
+}
+
+export function State({ webhook }: { readonly webhook: Webhook }) {
+  const state = stateOf(webhook);
+  return (
+    <Badge color={colours[state]} variant="light" tt="none" radius="sm">
+      {t.states[state]}
+    </Badge>
+  );
+}
+
+function NewWebhook({ close }: { readonly close: () => void }) {
+  const client = useQueryClient();
+  const [fields, setFields] = useState<WebhookFields>({ url: '', events });
+  const [isTried, setTried] = useState(false);
+  const create = useMutation({
+    mutationFn: () => ask({ method: 'POST', path: PATH, body: fields, shape: WebhookWithSecret }),
+    onSuccess: () => client.invalidateQueries({ queryKey: webhooksQuery.queryKey }),
+  });
+  const isMade = create.data !== undefined;
+  return (
+    <Dialog title={isMade ? t.made : t.create} close={close} isKept={isMade}>
+      {isMade ? (
+        <Secret secret={create.data.secret} hint={t.once} close={close} />
+      ) : (
+        <Step
+          error={create.error}
+          isPending={create.isPending}
+          action={t.create}
+          cancel={close}
+          onSubmit={() => {
+            setTried(true);
+            if (areComplete(fields)) create.mutate();
+          }}
+        >
+          <WebhookInputs fields={fields} change={setFields} isTried={isTried} />
+        </Step>
+      )}
+    </Dialog>
+  );
+}

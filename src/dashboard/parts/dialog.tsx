@@ -1,0 +1,98 @@
+// Dialogs: a frame that gives the focus back, a form of one step in it, and a question before what can't be undone.
+import { Alert, Button, Modal, type ModalProps } from '@mantine/core';
+import type { FormEvent, ReactNode } from 'react';
+import { texts } from '../texts.ts';
+import { useFocusReturn } from './focus-return.ts';
+import { sentenceOf } from './problem.tsx';
+
+interface DialogProps {
+  readonly title: ReactNode;
+  readonly close: () => void;
+  readonly size?: ModalProps['size'];
+  /** What is shown once may be taken away neither by a click beside it nor by Esc. */
+  readonly isKept?: boolean;
+  readonly children: ReactNode;
+}
+
+/** For what is rendered only while it is open. */
+export function Dialog({ title, close, size = 'md', isKept = false, children }: DialogProps) {
+  useFocusReturn();
+  return (
+    <Modal
+      opened
+      onClose={close}
+      title={title}
+      size={size}
+      closeOnClickOutside={!isKept}
+      closeOnEscape={!isKept}
+      closeButtonProps={{ 'aria-label': texts.common.close }}
+    >
+      {children}
+    </Modal>
+  );
+}
+
+interface StepProps {
+  /** Null: nothing went wrong. */
+  readonly error: unknown;
+  readonly isPending: boolean;
+  readonly action: string;
+  readonly color?: string;
+  readonly onSubmit: () => void;
+  /** Absent: it has no button that closes it. */
+  readonly cancel?: () => void;
+  readonly children: ReactNode;
+}
+
+export function Step({ error, isPending, action, color = 'blue', onSubmit, cancel, children }: StepProps) {
+  function submit(event: FormEvent): void {
+    event.preventDefault();
+    onSubmit();
+  }
+  return (
+    <form onSubmit={submit} noValidate className="stack">
+      {error !== null && (
+        <Alert color="red" role="alert">
+          {sentenceOf(error)}
+        </Alert>
+      )}
+      {children}
+      <div className="row dialog-buttons">
+        {cancel !== undefined && (
+          <Button variant="default" onClick={cancel}>
+            {texts.common.cancel}
+          </Button>
+        )}
+        <Button type="submit" color={color} loading={isPending}>
+          {action}
+        </Button>
+      </div>
+    </form>
+  );
+}
+
+interface QuestionProps {
+  readonly title: string;
+  readonly text: string;
+  readonly action: string;
+  readonly isPending: boolean;
+  readonly act: () => void;
+  readonly close: () => void;
+}
+
+/** The focus is on the button that does nothing. */
+export function Question({ title, text, action, isPending, act, close }: QuestionProps) {
+  return (
+    <Dialog title={title} close={close}>
+      <p className="name dialog-text">{text}</p>
+      <div className="row dialog-buttons">
+        <Button variant="default" onClick={close} data-autofocus>
+          {texts.common.cancel}
+        </Button>
+        <Button color="red" loading={isPending} onClick={act}>
+          {action}
+        </Button>
+      </div>
+    </Dialog>
+  );
+}
