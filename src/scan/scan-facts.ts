@@ -49,6 +49,7 @@ export type EndedScan = Readonly<
     | 'sha256'
     | 'virusName'
     | 'durationMs'
+    | 'detectedType'
     | 'looked'
     | 'lookedBy'
     | 'failure'

@@ -39,8 +39,12 @@ export class ScanMetrics {
     standIn: new Buckets(WAIT_SECONDS),
   };
 
+  /** By what libclamav says a content is; it knows some hundred names. */
+  readonly #types = new Map<string, { scans: number; seconds: number }>();
+
   constructor(registry: Registry) {
     this.#addCounters(registry);
+    this.#addTypes(registry);
     new Distribution(
       'sluice_scan_seconds',
       'Time inside the engine, of contents that it has looked at, by their size: at most 4KB, 64KB, 1MB, or more.',
@@ -66,7 +70,20 @@ export class ScanMetrics {
     const cache = lookedBy === null ? 'none' : scan.looked === 'now' ? 'miss' : 'hit';
     this.#kindOf(scan, engine, cache).count += 1;
     if (wholeBytes !== null) this.#bytes += wholeBytes;
-    if (cache === 'miss') this.#secondsOf(wholeBytes ?? 0)?.observe(scan.durationMs / 1000);
+    if (cache !== 'miss') return;
+    const seconds = scan.durationMs / 1000;
+    this.#secondsOf(wholeBytes ?? 0)?.observe(seconds);
+    this.#ofType(scan.detectedType ?? 'unknown', seconds);
+  }
+
+  #ofType(type: string, seconds: number): void {
+    const known = this.#types.get(type);
+    if (known === undefined) {
+      this.#types.set(type, { scans: 1, seconds });
+      return;
+    }
+    known.scans += 1;
+    known.seconds += seconds;
   }
 
   #secondsOf(bytes: number): Buckets | undefined {
@@ -88,6 +105,22 @@ export class ScanMetrics {
     const kind = { protocol, status, failure, outcome, engine, cache, count: 0 };
     this.#kinds.push(kind);
     return kind;
+  }
+
+  #addTypes(registry: Registry): void {
+    const types = this.#types;
+    const add = (name: string, help: string, read: (of: { scans: number; seconds: number }) => number): void => {
+      new Counter({
+        ...{ name, help, labelNames: ['type'] as const, registers: [registry] },
+        collect() {
+          this.reset();
+          for (const [type, of] of types) this.inc({ type }, read(of));
+        },
+      });
+    };
+    const what = 'contents that the engine has looked at, by what libclamav says they are';
+    add('sluice_scans_by_type_total', `Number of ${what}.`, ({ scans }) => scans);
+    add('sluice_scan_seconds_by_type_total', `Seconds inside the engine, of ${what}.`, ({ seconds }) => seconds);
   }
 
   #addCounters(registry: Registry): void {

@@ -60,6 +60,16 @@ t.test('scans are counted by what came of them', async (t) => {
   t.equal(counted('rejected', 'none', 'none'), 1);
   t.equal(values.get('sluice_scan_failures_total{failure="fileEmpty"}'), 1);
   t.equal(values.get('sluice_scan_seconds_count{size="4KB"}'), 2);
+  const types = [...values.keys()].flatMap(
+    (name) => /^sluice_scans_by_type_total\{type="(\w+)"\}/.exec(name)?.[1] ?? [],
+  );
+  t.equal(
+    types.reduce((sum, type) => sum + (values.get(`sluice_scans_by_type_total{type="${type}"}`) ?? 0), 0),
+    2,
+    'what was known has no time',
+  );
+  for (const type of types) t.match(type, /^(CL_TYPE_\w+|unknown)$/);
+  for (const type of types) t.ok((values.get(`sluice_scan_seconds_by_type_total{type="${type}"}`) ?? 0) > 0);
   const requests = (status: string, route = 'POST /api/v1/scans'): number | undefined =>
     values.get(`sluice_http_requests_total{route="${route}",status="${status}"}`);
   t.equal(requests('200'), 3);
