@@ -34,20 +34,22 @@ export interface KeyRouteParts {
 }
 
 /** A key on the wire. */
-const KeyView = z.object({
-  uuid: z.uuid(),
-  name: z.string(),
-  value: z.string().length(32).describe('Its first and last four characters, with stars between them'),
-  creationDate: WireTime,
-  lastUse: WireTime.nullable().describe('UTC, of the last scan that succeeded; null: none yet'),
-  ...LimitViews,
-});
+const KeyView = z
+  .object({
+    uuid: z.uuid(),
+    name: z.string(),
+    value: z.string().length(32).describe('Its first and last four characters, with stars between them'),
+    creationDate: WireTime,
+    lastUse: WireTime.nullable().describe('UTC, of the last scan that succeeded; null: none yet'),
+    ...LimitViews,
+  })
+  .meta({ id: 'ApiKey' });
 export type KeyView = z.infer<typeof KeyView>;
 
 /** The only time that the value is shown. */
 const NewKeyView = KeyView.extend({
   value: KeyView.shape.value.describe('Send it as X-API-KEY: 32 hexadecimal characters'),
-});
+}).meta({ id: 'NewApiKey' });
 
 const PATH = '/web/keys';
 const NewKey = z.strictObject({ name: SomeNameField, ...LimitFields });

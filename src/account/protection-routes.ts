@@ -35,11 +35,15 @@ const Password = z.strictObject({ currentPassword: PasswordField });
 const Code = z.strictObject({ code: CodeField });
 const PasswordAndCode = z.strictObject({ currentPassword: PasswordField, code: CodeField });
 
-const Enrolment = z.object({
-  secret: z.string().describe('In base32, to be typed'),
-  uri: z.string().describe('`otpauth:`, for a picture that a phone reads'),
-});
-const Recovery = z.object({ recoveryCodes: z.array(z.string()).describe('Each good once, shown this once') });
+const Enrolment = z
+  .object({
+    secret: z.string().describe('In base32, to be typed'),
+    uri: z.string().describe('`otpauth:`, for a picture that a phone reads'),
+  })
+  .meta({ id: 'TwoFactorSecret' });
+const Recovery = z
+  .object({ recoveryCodes: z.array(z.string()).describe('Each good once, shown this once') })
+  .meta({ id: 'RecoveryCodes' });
 
 export function createProtectionRoutes(parts: ProtectionRouteParts): CallerRoute[] {
   return [...createTwoFactorRoutes(parts), createDeletionRoute(parts)];

@@ -29,14 +29,16 @@ export interface StartedSession {
 }
 
 /** A session as its owner sees it. */
-export const SessionView = z.object({
-  id: z.uuid(),
-  userAgent: z.string(),
-  ipAddress: z.string(),
-  creationDate: WireTime,
-  lastUse: WireTime.describe('UTC, to the minute'),
-  current: z.boolean().describe('Whether this request belongs to it'),
-});
+export const SessionView = z
+  .object({
+    id: z.uuid(),
+    userAgent: z.string(),
+    ipAddress: z.string(),
+    creationDate: WireTime,
+    lastUse: WireTime.describe('UTC, to the minute'),
+    current: z.boolean().describe('Whether this request belongs to it'),
+  })
+  .meta({ id: 'Session' });
 export type SessionView = z.infer<typeof SessionView>;
 
 /** What was verified of who signs in. */

@@ -51,10 +51,12 @@ const Login = z.strictObject({
 });
 const Registration = z.strictObject({ email: EmailField, password: NewPasswordField, name: NameField.default('') });
 
-const RegistrationAnswer = z.object({
-  registration: z.enum(['open', 'closed']),
-  passwordMail: z.boolean().describe('Whether the server sends links to another password'),
-});
+const RegistrationAnswer = z
+  .object({
+    registration: z.enum(['open', 'closed']),
+    passwordMail: z.boolean().describe('Whether the server sends links to another password'),
+  })
+  .meta({ id: 'Registration' });
 
 export function createSignInRoutes(parts: SignInRouteParts): Route[] {
   const { tokens, registration, passwordMail, baseUrl } = parts;
@@ -175,11 +177,13 @@ function accessTokenOf(exchange: Exchange): string | null {
   }
 }
 
-const SignedInAnswer = z.object({
-  accessToken: z.string(),
-  expiresIn: z.int().describe('Seconds'),
-  user: UserView,
-});
+const SignedInAnswer = z
+  .object({
+    accessToken: z.string(),
+    expiresIn: z.int().describe('Seconds'),
+    user: UserView,
+  })
+  .meta({ id: 'SignedIn' });
 
 function signedInResponse(description: string): Readonly<Record<string, unknown>> {
   return jsonAnswer(`${description} Sets the cookies sluice_access and sluice_refresh.`, SignedInAnswer);

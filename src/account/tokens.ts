@@ -47,9 +47,11 @@ const OwnClaims = z.object({
   exp: z.int(),
 });
 /** The public keys as anybody may read them (RFC 7517). */
-export const Jwks = z.object({
-  keys: z.array(z.looseObject({ kid: z.string(), use: z.literal('sig'), alg: z.literal('EdDSA') })),
-});
+export const Jwks = z
+  .object({
+    keys: z.array(z.looseObject({ kid: z.string(), use: z.literal('sig'), alg: z.literal('EdDSA') })),
+  })
+  .meta({ id: 'Jwks' });
 
 /** What is remembered of a token: that its signature is wrong, or what it says. */
 type RememberedToken =

@@ -49,7 +49,9 @@ const Changes = z
     }
   });
 
-const Me = UserView.extend({ twoFactor: z.boolean().describe('Whether signing in takes a code as well') });
+const Me = UserView.extend({ twoFactor: z.boolean().describe('Whether signing in takes a code as well') }).meta({
+  id: 'User',
+});
 
 export function createUserRoutes(parts: UserRouteParts): CallerRoute[] {
   const { sqlOf, plans, passwords, verifyCurrent, endOtherSessions } = parts;
@@ -179,7 +181,7 @@ const endOperation: Operation = {
   summary: 'Ends one of your sessions: its tokens are refused from the next request on',
   tag: 'users',
   who: 'user',
-  parameters: [pathParameter('sessionId', Id)],
+  parameters: [pathParameter('sessionId', Id.describe('Of the session.'))],
   responses: { 204: { description: 'Ended.' } },
   errors: [...authErrors, 'crossSite', 'notFound'],
 };

@@ -14,11 +14,13 @@ export interface QuotaRouteParts {
   readonly plans: Plans;
 }
 
-const Hour = z.object({
-  limit: z.int().min(1).describe('Scans per hour.'),
-  remaining: z.int().min(0).describe('Scans left in this hour.'),
-  resetTime: z.int().describe('End of the hour, in epoch seconds.'),
-});
+const Hour = z
+  .object({
+    limit: z.int().min(1).describe('Scans per hour.'),
+    remaining: z.int().min(0).describe('Scans left in this hour.'),
+    resetTime: z.int().describe('End of the hour, in epoch seconds.'),
+  })
+  .meta({ id: 'QuotaHour' });
 
 const Hours = z
   .array(
@@ -28,7 +30,8 @@ const Hours = z
       refused: z.int().min(0).describe('Scans that were refused since all units were used.'),
     }),
   )
-  .length(24);
+  .length(24)
+  .meta({ id: 'QuotaHours' });
 
 export function createQuotaRoutes({ admission, plans }: QuotaRouteParts): CallerRoute[] {
   const now: CallerRoute = {

@@ -34,26 +34,30 @@ const ShownPrice = z.object({
 });
 
 /** The body of `/me` and `sync`. */
-export const State = z.object({
-  plan: z.string(),
-  hourlyLimit: z.int(),
-  status: z
-    .string()
-    .describe("`none`, `refunded`, or Stripe's: active, trialing, past_due, canceled, unpaid, paused, incomplete, ..."),
-  currentPeriodEnd: WireTime.nullable(),
-  cancelAtPeriodEnd: z.boolean(),
-  plans: z.array(
-    z.object({
-      name: z.string(),
-      hourlyLimit: z.int(),
-      price: ShownPrice.nullable().describe("null: it can't be bought, or Stripe has not said its price"),
-      pricePending: z
-        .literal(true)
-        .optional()
-        .describe('Only where Stripe has not said the price so far, and is asked: ask again'),
-    }),
-  ),
-});
+export const State = z
+  .object({
+    plan: z.string(),
+    hourlyLimit: z.int(),
+    status: z
+      .string()
+      .describe(
+        "`none`, `refunded`, or Stripe's: active, trialing, past_due, canceled, unpaid, paused, incomplete, ...",
+      ),
+    currentPeriodEnd: WireTime.nullable(),
+    cancelAtPeriodEnd: z.boolean(),
+    plans: z.array(
+      z.object({
+        name: z.string(),
+        hourlyLimit: z.int(),
+        price: ShownPrice.nullable().describe("null: it can't be bought, or Stripe has not said its price"),
+        pricePending: z
+          .literal(true)
+          .optional()
+          .describe('Only where Stripe has not said the price so far, and is asked: ask again'),
+      }),
+    ),
+  })
+  .meta({ id: 'Billing' });
 export type BillingState = z.infer<typeof State>;
 
 const NOT_SOLD: ToldPrice = { price: null, isPending: false };

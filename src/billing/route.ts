@@ -160,7 +160,7 @@ function received(applied: boolean): Reply {
   return jsonReply(200, answer);
 }
 
-const Answer = z.object({ received: z.literal(true), applied: z.boolean() });
+const Answer = z.object({ received: z.literal(true), applied: z.boolean() }).meta({ id: 'StripeEventAnswer' });
 
 const operation: Operation = {
   summary: 'Takes events from Stripe',
@@ -169,7 +169,15 @@ const operation: Operation = {
     'other customers are answered with 200 and ignored. With anything but 200 Stripe sends the event again later.',
   tag: 'billing',
   who: 'anybody',
-  parameters: [{ name: 'Stripe-Signature', in: 'header', required: true, schema: { type: 'string' } }],
+  parameters: [
+    {
+      name: 'Stripe-Signature',
+      in: 'header',
+      description: 'As Stripe makes it.',
+      required: true,
+      schema: { type: 'string' },
+    },
+  ],
   requestBody: jsonBody(z.looseObject({})),
   responses: {
     200: jsonAnswer('Received; `applied` says whether it concerns a plan.', Answer),

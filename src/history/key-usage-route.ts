@@ -12,19 +12,21 @@ import { keyUsageQuery } from './query.js';
 import type { ScanFinderParts } from './scan-finder.js';
 
 const count = z.int().min(0);
-const KeyUsage = z.object({
-  lastUse: WireTime.nullable().describe('UTC, of the last scan that succeeded; null: none yet'),
-  days: z
-    .array(
-      z.object({
-        day: z.string().describe('UTC'),
-        clean: count,
-        infected: count,
-        failed: count.describe('Without a verdict.'),
-      }),
-    )
-    .describe('The oldest first, each day of the span once.'),
-});
+const KeyUsage = z
+  .object({
+    lastUse: WireTime.nullable().describe('UTC, of the last scan that succeeded; null: none yet'),
+    days: z
+      .array(
+        z.object({
+          day: z.string().describe('UTC'),
+          clean: count,
+          infected: count,
+          failed: count.describe('Without a verdict.'),
+        }),
+      )
+      .describe('The oldest first, each day of the span once.'),
+  })
+  .meta({ id: 'KeyUsage' });
 type KeyUsage = z.infer<typeof KeyUsage>;
 
 export function createKeyUsageRoute({ sqlOf, onItsWay }: Pick<ScanFinderParts, 'sqlOf' | 'onItsWay'>): CallerRoute {

@@ -108,7 +108,8 @@ const text = z
 export const Sha256 = z
   .string()
   .regex(/^[0-9a-fA-F]{64}$/, 'must be 64 hex characters')
-  .transform((hex) => hex.toLowerCase());
+  .transform((hex) => hex.toLowerCase())
+  .describe('SHA-256 of the content.');
 
 const filters = {
   infected: sentAs(
@@ -174,7 +175,7 @@ export const listQuery = z
     protocol: filters.protocol,
     from: moment(false).describe('The first UTC time or day, of the creation date.'),
     to: moment(true).describe('The last one, included.'),
-    limit: integer(1, SIZE_MAX, 50),
+    limit: integer(1, SIZE_MAX, 50).describe('Scans of a page.'),
     cursor: z
       .uuid({ version: 'v7', error: 'must be the next of a page before' })
       .transform((id) => id.toLowerCase())

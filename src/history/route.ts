@@ -126,7 +126,7 @@ function lastMonths(nowMs: number): string[] {
 }
 
 const count = z.int().min(0);
-const Counts = z.object({ infected: count, clean: count });
+const Counts = z.object({ infected: count, clean: count }).meta({ id: 'VerdictCounts' });
 const Months = z
   .array(
     z.object({
@@ -135,16 +135,19 @@ const Months = z
       clean: count,
     }),
   )
-  .length(MONTHS);
-const Page = z.object({
-  content: z.array(Row),
-  page: count,
-  size: count,
-  totalElements: count,
-  totalPages: count,
-  first: z.boolean(),
-  last: z.boolean(),
-});
+  .length(MONTHS)
+  .meta({ id: 'MonthlyCounts' });
+const Page = z
+  .object({
+    content: z.array(Row),
+    page: count,
+    size: count,
+    totalElements: count,
+    totalPages: count,
+    first: z.boolean(),
+    last: z.boolean(),
+  })
+  .meta({ id: 'HistoryPage' });
 
 function operation(summary: string, description: string, answer: z.ZodType, query: z.ZodObject): Operation {
   return {

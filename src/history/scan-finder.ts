@@ -9,7 +9,7 @@ import { pendingDetail, type ShownScan } from './scan-view.js';
 import { findScan } from './stats.js';
 import { detailOf } from './wire-row.js';
 
-export const ScanId = z.uuid({ version: 'v7' });
+export const ScanId = z.uuid({ version: 'v7' }).describe('Of the scan: its `X-Scan-Id`.');
 
 /** A scan that was admitted so long ago, or by a clock that is ahead by so much, may have been answered just now by another node. */
 const YOUNG_MS = 15 * 60_000;

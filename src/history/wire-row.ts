@@ -4,28 +4,30 @@ import { WireTime, wireTime } from '../wire-time.js';
 import { protocols, type ScanRow, timeOfId } from './scan-row.js';
 import type { HistoryRow, ScanDetail } from './stats.js';
 
-export const Row = z.object({
-  id: z.uuid().describe("The scan's X-Scan-Id."),
-  filename: z.string().describe('Empty when the request was refused before a name was read.'),
-  scanDurationMillis: z.int().describe('0 when the engine never looked.'),
-  infected: z.boolean().describe('Whether a signature matched. False means clean only with status 200.'),
-  virusName: z.string().nullable(),
-  protocol: z.enum(protocols).describe('By what it has come. The status is that of HTTP, whatever the protocol.'),
-  env: z.string(),
-  status: z.string().describe('The status of the answer; 499: the client went away before there was one.'),
-  error: z.string().nullable().describe('Null with status 200.'),
-  notices: z.array(z.string()).describe('What was said beside the verdict: the words of `X-Scan-Notice`.'),
-  creationDate: WireTime.describe('When the scan was admitted, in UTC.'),
-  lastUpdate: WireTime.describe('When it was decided, in UTC.'),
-  key: z
-    .object({ uuid: z.guid(), name: z.string() })
-    .nullable()
-    .describe('That it was asked for with, also when it has ended; null: none, but a signed-in user.'),
-  url: z
-    .string()
-    .nullable()
-    .describe('That it was of, without credentials, cut after 2,048 characters; null for an upload.'),
-});
+export const Row = z
+  .object({
+    id: z.uuid().describe("The scan's X-Scan-Id."),
+    filename: z.string().describe('Empty when the request was refused before a name was read.'),
+    scanDurationMillis: z.int().describe('0 when the engine never looked.'),
+    infected: z.boolean().describe('Whether a signature matched. False means clean only with status 200.'),
+    virusName: z.string().nullable(),
+    protocol: z.enum(protocols).describe('By what it has come. The status is that of HTTP, whatever the protocol.'),
+    env: z.string(),
+    status: z.string().describe('The status of the answer; 499: the client went away before there was one.'),
+    error: z.string().nullable().describe('Null with status 200.'),
+    notices: z.array(z.string()).describe('What was said beside the verdict: the words of `X-Scan-Notice`.'),
+    creationDate: WireTime.describe('When the scan was admitted, in UTC.'),
+    lastUpdate: WireTime.describe('When it was decided, in UTC.'),
+    key: z
+      .object({ uuid: z.guid(), name: z.string() })
+      .nullable()
+      .describe('That it was asked for with, also when it has ended; null: none, but a signed-in user.'),
+    url: z
+      .string()
+      .nullable()
+      .describe('That it was of, without credentials, cut after 2,048 characters; null for an upload.'),
+  })
+  .meta({ id: 'HistoryRow' });
 
 /** Names of keys by their ids. */
 export type KeyNames = ReadonlyMap<string, string>;
@@ -105,7 +107,7 @@ export const Detail = Row.extend({
       'Their version, such as `daily:27000`; null when nothing has looked at all of it, or the scan is older than this field.',
     ),
   metadata: z.string().nullable().describe('What the client has said of the scan.'),
-});
+}).meta({ id: 'HistoryScan' });
 
 export function wireDetail(row: ScanDetail, names: KeyNames): z.infer<typeof Detail> {
   const { size_bytes: sizeInBytes, sha256, detected_type: detectedType, engine, signatures, metadata } = row;

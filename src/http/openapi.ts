@@ -61,7 +61,12 @@ export function openApiDocument(
     if (operation === null) continue;
     if (!tags.has(operation.tag)) tags.set(operation.tag, `What is under ${operation.tag}.`);
     const id = operation.id ?? idOf(method, path);
-    paths[path] = { ...paths[path], [method.toLowerCase()]: describe(id, operation) };
+    paths[path] = {
+      ...paths[path],
+      [method.toLowerCase()]: describe(id, operation),
+      // Programs ask with HEAD as well; the dashboard's own routes are long enough without.
+      ...(method === 'GET' && operation.who !== 'user' ? { head: describeHead(id, operation) } : {}),
+    };
   }
   const schemas: Record<string, unknown> = { ApiError: errorSchema };
   const hoisted = hoist(paths, schemas);
@@ -79,6 +84,7 @@ export function openApiDocument(
     paths: hoisted,
     components: {
       headers: { RequestId: requestIdHeader },
+      responses: { Refused: refused },
       securitySchemes: {
         apiKey: { type: 'apiKey', in: 'header', name: 'X-API-KEY' },
         accessToken: { type: 'http', scheme: 'bearer', bearerFormat: 'JWT' },
@@ -138,7 +144,35 @@ const errorSchema = {
   },
 };
 
-function describe(operationId: string, operation: Operation): object {
+/** What no operation says of itself, since it is about none. */
+const refused = {
+  description:
+    'Whatever else is refused: a method that the path does not have is a 405, which says in `Allow` those that it has; a path that is not there is a 404.',
+  headers: {
+    'X-Request-Id': { $ref: '#/components/headers/RequestId' },
+    Allow: { description: 'With a 405: the methods that there are.', schema: { type: 'string' } },
+  },
+  content: errorContent(['methodNotAllowed', 'notFound']),
+};
+
+/** As GET, without bodies. */
+function describeHead(id: string, operation: Operation): object {
+  const { responses, ...described } = describe(`head${capital(id)}`, operation);
+  return {
+    ...described,
+    summary: `${operation.summary}: the headers alone`,
+    description: 'As GET, without the body.',
+    responses: Object.fromEntries(
+      Object.entries(responses).map(([status, { content: _, ...answer }]) => [status, answer]),
+    ),
+  };
+}
+
+interface Described extends Readonly<Record<string, unknown>> {
+  readonly responses: Readonly<Record<string, Readonly<Record<string, unknown>>>>;
+}
+
+function describe(operationId: string, operation: Operation): Described {
   const { summary, description, tag, who, parameters, requestBody, responses } = operation;
   const answers: Readonly<Record<string, Readonly<Record<string, unknown>>>> = {
     ...responses,
@@ -152,11 +186,14 @@ function describe(operationId: string, operation: Operation): object {
     security: security[who],
     ...(parameters === undefined ? {} : { parameters }),
     ...(requestBody === undefined ? {} : { requestBody }),
-    responses: Object.fromEntries(Object.entries(answers).map(([status, answer]) => [status, withRequestId(answer)])),
+    responses: {
+      ...Object.fromEntries(Object.entries(answers).map(([status, answer]) => [status, withRequestId(answer)])),
+      default: { $ref: '#/components/responses/Refused' },
+    },
   };
 }
 
-function withRequestId(answer: Readonly<Record<string, unknown>>): object {
+function withRequestId(answer: Readonly<Record<string, unknown>>): Readonly<Record<string, unknown>> {
   const { headers = {} } = answer;
   return { ...answer, headers: { ...Object(headers), 'X-Request-Id': { $ref: '#/components/headers/RequestId' } } };
 }
@@ -180,15 +217,15 @@ function errorResponses({
       {
         description: rows.map((code) => errorTable[code].when).join('; '),
         headers: { ...errorHeaders(status), ...rowHeaders(rows, status) },
-        content: {
-          'application/json': {
-            schema: { $ref: '#/components/schemas/ApiError' },
-            examples: Object.fromEntries(rows.map((code) => [code, { value: exampleOf(code) }])),
-          },
-        },
+        content: errorContent(rows),
       },
     ]),
   );
+}
+
+function errorContent(codes: readonly ErrorCode[]): object {
+  const examples = Object.fromEntries(codes.map((code) => [code, { value: exampleOf(code) }]));
+  return { 'application/json': { schema: { $ref: '#/components/schemas/ApiError' }, examples } };
 }
 
 /** What the rows have by themselves: a 401 says how to come in, others when to come again. */

@@ -37,7 +37,7 @@ const Query = z.strictObject({
     .max(TEXT_CHARACTERS, `must have at most ${TEXT_CHARACTERS} characters`)
     .default('')
     .describe('A part of the address or the name, or the id'),
-  page: pageNumber(100_000, 0),
+  page: pageNumber(100_000, 0).describe('From 0.'),
 });
 const PAGE_ACCOUNTS = 50;
 
@@ -142,7 +142,7 @@ function createEndRoutes({ sqlOf, nodes, actorOf }: EndParts): CallerRoute[] {
         summary: 'Ends all sessions of an account',
         tag: 'admin',
         who: 'user',
-        parameters: [pathParameter('userId', Id)],
+        parameters: [pathParameter('userId', Id.describe('Of the account.'))],
         responses: { 204: { description: 'Ended.' } },
         errors: changeErrors,
       },
@@ -162,7 +162,10 @@ function createEndRoutes({ sqlOf, nodes, actorOf }: EndParts): CallerRoute[] {
         summary: 'Ends a key of an account: it is refused on the next request on every node',
         tag: 'admin',
         who: 'user',
-        parameters: [pathParameter('userId', Id), pathParameter('uuid', Id)],
+        parameters: [
+          pathParameter('userId', Id.describe('Of the account.')),
+          pathParameter('uuid', Id.describe('Of the key.')),
+        ],
         responses: { 204: { description: 'Ended.' } },
         errors: changeErrors,
       },
@@ -193,7 +196,7 @@ const showOperation: Operation = {
   summary: 'An account with its keys, its sessions and its use',
   tag: 'admin',
   who: 'user',
-  parameters: [pathParameter('userId', Id)],
+  parameters: [pathParameter('userId', Id.describe('Of the account.'))],
   responses: { 200: jsonAnswer('The account.', AccountDetail) },
   errors: [...errors, 'notFound'],
 };
@@ -205,7 +208,7 @@ const changeOperation: Operation = {
     'are a 403. Nobody suspends himself or takes the role from himself (409).',
   tag: 'admin',
   who: 'user',
-  parameters: [pathParameter('userId', Id)],
+  parameters: [pathParameter('userId', Id.describe('Of the account.'))],
   requestBody: jsonBody(Change),
   responses: { 200: jsonAnswer('The account as it is now.', AccountDetail) },
   errors: [...changeErrors, 'badRequest', 'conflict', 'bodyTooLarge', 'uploadTooSlow', 'jsonExpected'],
@@ -217,7 +220,7 @@ const deleteOperation: Operation = {
     'Its scans are gone within minutes. An account with a subscription at Stripe is a 409, and so is your own.',
   tag: 'admin',
   who: 'user',
-  parameters: [pathParameter('userId', Id)],
+  parameters: [pathParameter('userId', Id.describe('Of the account.'))],
   responses: { 204: { description: 'Deleted.' } },
   errors: [...changeErrors, 'conflict'],
 };

@@ -18,7 +18,9 @@ const AccountView = UserView.extend({
 });
 type AccountView = z.infer<typeof AccountView>;
 
-export const AccountsView = z.object({ accounts: z.array(AccountView), total: z.int(), plans: z.array(z.string()) });
+export const AccountsView = z
+  .object({ accounts: z.array(AccountView), total: z.int(), plans: z.array(z.string()) })
+  .meta({ id: 'AccountPage' });
 
 export const AccountDetail = AccountView.extend({
   days: OutcomeDays,
@@ -32,7 +34,7 @@ export const AccountDetail = AccountView.extend({
     }),
   ),
   sessionList: z.array(SessionView.omit({ current: true })),
-});
+}).meta({ id: 'AccountDetail' });
 export type AccountDetail = z.infer<typeof AccountDetail>;
 
 interface Row extends UserRow {

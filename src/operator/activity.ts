@@ -15,12 +15,14 @@ const Scan = z.object({
 });
 type Scan = z.infer<typeof Scan>;
 
-export const ActivityView = z.object({
-  days: OutcomeDays.describe('All nodes, days of UTC'),
-  since: WireTime.describe('The next two are of the process that answers, since its start'),
-  errors: z.array(z.object({ kind: z.string(), count: z.int(), lastAt: WireTime, examples: z.array(Scan) })),
-  slowest: z.array(Scan),
-});
+export const ActivityView = z
+  .object({
+    days: OutcomeDays.describe('All nodes, days of UTC'),
+    since: WireTime.describe('The next two are of the process that answers, since its start'),
+    errors: z.array(z.object({ kind: z.string(), count: z.int(), lastAt: WireTime, examples: z.array(Scan) })),
+    slowest: z.array(Scan),
+  })
+  .meta({ id: 'Activity' });
 export type ActivityView = z.infer<typeof ActivityView>;
 
 const EXAMPLES = 3;

@@ -87,21 +87,23 @@ function createObservingRoutes({ sqlOf, now, activity, update, health, addressOf
   ];
 }
 
-const AuditView = z.object({
-  lines: z.array(
-    z.object({
-      id: z.string(),
-      at: WireTime,
-      actor: z.string(),
-      address: z.string().nullable(),
-      action: z.string(),
-      targetId: z.uuid().nullable(),
-      target: z.string().nullable(),
-      detail: z.record(z.string(), z.unknown()),
-    }),
-  ),
-  next: z.string().nullable().describe('`before` of the next page; null: there is none'),
-});
+const AuditView = z
+  .object({
+    lines: z.array(
+      z.object({
+        id: z.string(),
+        at: WireTime,
+        actor: z.string(),
+        address: z.string().nullable(),
+        action: z.string(),
+        targetId: z.uuid().nullable(),
+        target: z.string().nullable(),
+        detail: z.record(z.string(), z.unknown()),
+      }),
+    ),
+    next: z.string().nullable().describe('`before` of the next page; null: there is none'),
+  })
+  .meta({ id: 'AuditPage' });
 
 const PAGE_LINES = 50;
 /** Lines that are read, and kept in memory, at a time. */
@@ -111,7 +113,8 @@ const AuditQuery = z.strictObject({
   before: z
     .string()
     .regex(/^\d{1,15}$/, 'must be the id of a line')
-    .optional(),
+    .optional()
+    .describe('Lines that are older than this one.'),
   account,
 });
 const ExportQuery = z.strictObject({ account });

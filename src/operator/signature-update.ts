@@ -13,12 +13,14 @@ const NO_RIGHTS =
   'Root runs this service, and freshclam then wants rights that server processes have given up: run `sluice signatures update` on the machine, ' +
   'or run the service under an account of its own';
 
-export const UpdateView = z.object({
-  state: z.enum(['idle', 'running', 'done', 'failed']).describe('Of the process that answers'),
-  startedAt: WireTime.nullable(),
-  endedAt: WireTime.nullable(),
-  lines: z.array(z.string()).describe('What it has said lately'),
-});
+export const UpdateView = z
+  .object({
+    state: z.enum(['idle', 'running', 'done', 'failed']).describe('Of the process that answers'),
+    startedAt: WireTime.nullable(),
+    endedAt: WireTime.nullable(),
+    lines: z.array(z.string()).describe('What it has said lately'),
+  })
+  .meta({ id: 'SignatureUpdate' });
 export type UpdateView = z.infer<typeof UpdateView>;
 
 export interface SignatureUpdate {

@@ -233,7 +233,7 @@ function versions({ version, httpServer, sandbox, signatures }: RouteParts): Ver
 const count = z.int().min(0);
 const reason = z.string().optional().describe('Why it is not `ready`.');
 
-const Liveness = z.object({ status: z.literal('ok') });
+const Liveness = z.object({ status: z.literal('ok') }).meta({ id: 'Liveness' });
 
 const Rules = z.object({ engine: z.string(), count, refusedFiles: count }).nullable().describe('YARA rules beside it.');
 
@@ -253,52 +253,56 @@ const Reload = z.object({
 });
 
 export type Readiness = z.infer<typeof Readiness>;
-export const Readiness = z.object({
-  status: z.enum(['ready', 'unavailable']),
-  engine: z.object({
-    status: z.enum(['loading', 'failed', 'ready', 'degraded']),
-    message: reason,
-    percent: count.optional().describe('With `loading`.'),
-    signatures: count.optional(),
-    epoch: count.optional(),
-    engine: z.string().optional(),
-    version: ageFields.version.optional(),
-    built: ageFields.built.optional(),
-    dailyAgeHours: ageFields.dailyAgeHours.optional(),
-    rules: Rules.optional(),
-    reload: Reload.optional(),
-  }),
-  signatures: z
-    .enum(standings)
-    .nullable()
-    .describe(
-      "`starter`: only the few that ship with Sluice; `current`, `old`: ClamAV's daily database is younger than a day, or not; `other`: others; null: none serve.",
-    ),
-  admission: z.object({ status: z.enum(['ready', 'degraded']), message: reason }),
-  store: z.object({ status: z.enum(['ready', 'failed']), message: reason }),
-  history: z.object({
-    status: z.enum(['ready', 'failed']),
-    message: reason,
-    waitingRows: count,
-    waitingBytes: count,
-    oldestAgeMs: z.number().nullable(),
-    damagedFiles: count,
-  }),
-});
+export const Readiness = z
+  .object({
+    status: z.enum(['ready', 'unavailable']),
+    engine: z.object({
+      status: z.enum(['loading', 'failed', 'ready', 'degraded']),
+      message: reason,
+      percent: count.optional().describe('With `loading`.'),
+      signatures: count.optional(),
+      epoch: count.optional(),
+      engine: z.string().optional(),
+      version: ageFields.version.optional(),
+      built: ageFields.built.optional(),
+      dailyAgeHours: ageFields.dailyAgeHours.optional(),
+      rules: Rules.optional(),
+      reload: Reload.optional(),
+    }),
+    signatures: z
+      .enum(standings)
+      .nullable()
+      .describe(
+        "`starter`: only the few that ship with Sluice; `current`, `old`: ClamAV's daily database is younger than a day, or not; `other`: others; null: none serve.",
+      ),
+    admission: z.object({ status: z.enum(['ready', 'degraded']), message: reason }),
+    store: z.object({ status: z.enum(['ready', 'failed']), message: reason }),
+    history: z.object({
+      status: z.enum(['ready', 'failed']),
+      message: reason,
+      waitingRows: count,
+      waitingBytes: count,
+      oldestAgeMs: z.number().nullable(),
+      damagedFiles: count,
+    }),
+  })
+  .meta({ id: 'Readiness' });
 
 export type Versions = z.infer<typeof Versions>;
-export const Versions = z.object({
-  sluice: z.string(),
-  node: z.string(),
-  http: z.string().describe('The HTTP library that serves.'),
-  sandbox: z
-    .union([z.literal('off'), z.object({ seccomp: z.boolean(), landlock: z.int().nullable() })])
-    .describe('What confines the scan threads.'),
-  engine: z.string().nullable().describe('Null until one serves, as are the signatures.'),
-  standsIn: z.boolean().optional(),
-  signatures: z.object({ count, ...ageFields }).nullable(),
-  rules: Rules.optional(),
-});
+export const Versions = z
+  .object({
+    sluice: z.string(),
+    node: z.string(),
+    http: z.string().describe('The HTTP library that serves.'),
+    sandbox: z
+      .union([z.literal('off'), z.object({ seccomp: z.boolean(), landlock: z.int().nullable() })])
+      .describe('What confines the scan threads.'),
+    engine: z.string().nullable().describe('Null until one serves, as are the signatures.'),
+    standsIn: z.boolean().optional(),
+    signatures: z.object({ count, ...ageFields }).nullable(),
+    rules: Rules.optional(),
+  })
+  .meta({ id: 'Versions' });
 
 /** Null when it answers. Anybody may read this: the driver's own words hold addresses. */
 export async function problemOf(postgres: Postgres): Promise<string | null> {

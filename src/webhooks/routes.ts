@@ -56,7 +56,10 @@ const TESTS = { burst: 5, everyMs: 2_000, subjectsMax: 10_000 };
 const PAGE_MAX = 200;
 
 const deliveryQuery = z.strictObject({
-  state: z.enum(['waiting', 'delivered', 'failed'], { error: 'must be waiting, delivered or failed' }).optional(),
+  state: z
+    .enum(['waiting', 'delivered', 'failed'], { error: 'must be waiting, delivered or failed' })
+    .optional()
+    .describe('Default: all.'),
   limit: z
     .string()
     .regex(/^\d{1,3}$/, `must be 1 to ${PAGE_MAX}`)
@@ -95,7 +98,7 @@ function common(own: readonly ErrorCode[], callers: readonly ErrorCode[]): Pick<
 }
 
 const bodyErrors = ['badRequest', 'jsonExpected', 'bodyTooLarge', 'uploadTooSlow'] as const;
-const idParameter = pathParameter('id', Id);
+const idParameter = pathParameter('id', Id.describe('Of the webhook.'));
 
 function idOf({ id }: PathParameters): string {
   const known = Id.safeParse(id);
@@ -252,7 +255,7 @@ function deliveryRoutes(parts: WebhookRouteParts): WebhookRoute[] {
         id: 'retryDelivery',
         summary: 'Send one again',
         description: 'One that has failed, or was delivered. It has all its attempts again.',
-        parameters: [idParameter, pathParameter('delivery', Id)],
+        parameters: [idParameter, pathParameter('delivery', Id.describe('Of the delivery.'))],
         responses: { 204: { description: 'It is sent as soon as it can be.' } },
         errors: ['notFound'],
       },

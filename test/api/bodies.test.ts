@@ -119,7 +119,8 @@ t.test('a URL as JSON', async (t) => {
   t.match(await post({ url: ' ' }), { status: 400, body: { message: /^URL rejected: / } });
   t.match(await post({ url: 'http://10.0.0.1/' }), { status: 400, body: { message: /^URL rejected: / } });
   t.match(await post({ url: 1 }), wrong('url: must be a text'));
-  t.match(await post({ url: remote, file: 'x' }), wrong('unknown: file'));
+  t.match(await post({ url: remote, file: 'x' }), wrong(/^file: must not be beside a URL/));
+  t.match(await post({ url: remote, file: null }), isFetched);
   t.match(await post({ url: remote }, { ...json, 'X-Filename': 'ignored' }), isFetched, 'a URL has its own name');
   for (const text of ['', 'x', '[]', '"x"', '1', 'null', '{"url":}']) t.match(await post(text), { status: 400 }, text);
   const twice = [`{"url":"http://10.0.0.1/","url":"${remote}"}`, `{"\\u0075rl":"http://10.0.0.1/","url":"${remote}"}`];

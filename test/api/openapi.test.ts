@@ -23,19 +23,21 @@ const Operation = z
     security: z.array(z.record(z.string(), z.unknown())),
     parameters: z.array(z.object({ name: z.string(), in: z.string() }).loose()).optional(),
     requestBody: z.object({ content: Content }).loose().optional(),
-    responses: z.record(z.string(), Answered),
+    responses: z
+      .looseObject({ default: z.object({ $ref: z.literal('#/components/responses/Refused') }) })
+      .transform(({ default: _, ...responses }) => z.record(z.string(), Answered).parse(responses)),
   })
   .loose();
 const Document = z
   .object({
     paths: z.record(z.string(), z.record(z.string(), Operation)),
-    components: z.record(z.string(), z.unknown()),
+    components: z.looseObject({ responses: z.object({ Refused: Answered }) }),
   })
   .loose();
 type Operation = z.infer<typeof Operation>;
 
 /** Headers that answers of their status have only where they have something to say. */
-const SOMETIMES = new Set(['X-Scan-Notice', 'X-Scan-Type', 'Accept-Encoding', 'Idempotent-Replayed']);
+const SOMETIMES = new Set(['X-Scan-Notice', 'X-Scan-Type', 'Accept-Encoding', 'Idempotent-Replayed', 'Allow']);
 
 interface Sent {
   readonly path?: string;
@@ -63,7 +65,7 @@ t.test('the OpenAPI document', async (t) => {
   ajv.addSchema({ $id: 'document', components: document.components });
 
   /** What the answer has that the document doesn't say of it. */
-  async function untold(operation: Operation, answer: Response): Promise<string | null> {
+  async function untold(operation: Pick<Operation, 'responses'>, answer: Response): Promise<string | null> {
     const described = operation.responses[String(answer.status)];
     const body = await answer.text();
     if (described === undefined) return `status ${answer.status} is not described: ${body}`;
@@ -74,6 +76,7 @@ t.test('the OpenAPI document', async (t) => {
     }
     if ([429, 503].includes(answer.status) && !answer.headers.has('retry-after')) return 'no Retry-After';
     const type = answer.headers.get('content-type')?.split(';')[0] ?? null;
+    if (body === '' && described.content === undefined) return null;
     if (type === null) return described.content === undefined ? null : 'a body is described, none came';
     const content = described.content?.[type];
     if (content === undefined) return `${type} is not described`;
@@ -82,6 +85,7 @@ t.test('the OpenAPI document', async (t) => {
     return ajv.validate(schema, value) ? null : `${body}: ${ajv.errorsText()}`;
   }
 
+  const { Refused: refused } = document.components.responses;
   const { accessToken, userId: ownId } = await signIn(server.url);
   const me = bearer(accessToken);
   const json = { 'Content-Type': 'application/json' };
@@ -398,8 +402,10 @@ t.test('the OpenAPI document', async (t) => {
       const name = `${method} ${path}`;
       t.test(name, async (t) => {
         const isForAnybody = operation.security.length === 0;
-        const wanted = asked[name] ?? [{ status: 200 }];
-        if (!isForAnybody) t.ok(asked[name], 'is asked as somebody');
+        // HEAD is what GET is, without a body.
+        const likeGet = name.replace(/^head /, 'get ');
+        const wanted = asked[likeGet] ?? [{ status: 200 }];
+        if (!isForAnybody) t.ok(asked[likeGet], 'is asked as somebody');
         const refused: Sent[] = isForAnybody ? [] : [{ status: 401 }, { headers: bearer('not.a.token'), status: 401 }];
         for (const sent of [...wanted, ...refused]) {
           // What a key reads has a rate: on a fast machine all of these are more in a second than it may.
@@ -413,6 +419,27 @@ t.test('the OpenAPI document', async (t) => {
       });
     }
   }
+
+  t.test('other methods and paths are refused as the document says', async (t) => {
+    for (const [path, operations] of Object.entries(document.paths)) {
+      const method = ['PATCH', 'DELETE', 'PUT', 'POST'].find((one) => !(one.toLowerCase() in operations)) ?? '';
+      const headers = path.startsWith('/api/') ? key : me;
+      const answer = await until(async () => {
+        const one = await send(method, path.replaceAll(/\{\w+\}/g, 'x'), { headers, status: 405 });
+        return one.status === 429 ? null : one;
+      });
+      t.equal(answer.status, 405, path);
+      const allowed = answer.headers.get('allow')?.toLowerCase().split(', ') ?? [];
+      t.strictSame(
+        new Set(allowed),
+        new Set([...Object.keys(operations), ...('get' in operations ? ['head'] : [])]),
+        path,
+      );
+      t.equal(await untold({ responses: { 405: refused } }, answer), null, path);
+    }
+    const stray = await send('GET', '/api/v1/nothing', { headers: key, status: 404 });
+    t.equal(await untold({ responses: { 404: refused } }, stray), null);
+  });
 
   t.test('every request above is of an operation that there is', async (t) => {
     const known = Object.entries(document.paths).flatMap(([path, operations]) =>

@@ -40,6 +40,11 @@ const UrlBody = z.strictObject({
     .max(MULTIPART_FIELD_BYTES)
     .optional()
     .describe('Public http or https URL without credentials; what it answers with is at most 10,485,760 bytes.'),
+  // Said so that clients made from the document don't compile with both.
+  file: z
+    .null('must not be beside a URL: a file is sent as a form, or as it is')
+    .optional()
+    .describe('A file is sent as a form, or as it is.'),
   ...optionFields,
 });
 type UrlBody = z.infer<typeof UrlBody>;

@@ -54,12 +54,22 @@ function form(schema: object): Readonly<Record<string, object>> {
   return { 'multipart/form-data': { schema: { type: 'object', ...schema } } };
 }
 
+const urlBody = {
+  schema: documented(UrlToScan, 'input'),
+  example: { url: 'https://example.com/report.pdf' } satisfies z.infer<typeof UrlToScan>,
+};
+
 const { properties: options = {} } = documented(z.object(optionFields), 'input');
 
 const fileForm = { required: ['file'], properties: { file, ...options } };
 
 function encodedHeader(name: string, about: string, example: string): Readonly<Record<string, unknown>> {
-  return { name, in: 'header', description: `${about}: percent-encoded UTF-8.`, schema: { type: 'string' }, example };
+  return {
+    name,
+    in: 'header',
+    description: `${about}: percent-encoded UTF-8, such as \`${example}\`.`,
+    schema: { type: 'string' },
+  };
 }
 const onceHeader = {
   name: 'Idempotency-Key',
@@ -67,7 +77,6 @@ const onceHeader = {
   description:
     'Of your own making, for one scan: the same request again within 24 hours has the same answer, with `Idempotent-Replayed: true`, and takes no unit.',
   schema: { type: 'string', pattern: '^[!-~]{1,255}$' },
-  example: 'order-7',
 };
 const preferHeader = {
   name: 'Prefer',
@@ -75,7 +84,6 @@ const preferHeader = {
   description:
     '`respond-async`: the answer is a 202 when the content is whole and can not get lost, and the verdict is at its address later. A file may have more than 10 MB then.',
   schema: { type: 'string' },
-  example: 'respond-async',
 };
 const encodedHeaders = [
   encodedHeader('X-Filename', 'The name of a file that is sent as it is', 'r%C3%A9sum%C3%A9.pdf'),
@@ -106,8 +114,20 @@ const commonErrors = [
 /** Rows that both routes for uploads have. */
 const uploadErrors = [...commonErrors, 'severalFiles', 'malformedMultipart'] as const;
 
+const clean: z.infer<typeof ScanResult> = {
+  ...{ filename: 'report.pdf', extension: 'pdf', sizeInBytes: 48_213, scanDurationMillis: 4 },
+  ...{ infected: false, virusName: null },
+};
+const infected: z.infer<typeof ScanResult> = { ...clean, infected: true, virusName: 'Win.Test.EICAR_HDB-1' };
+
 const verdict = {
-  ...jsonAnswer('The verdict about all of the content.', ScanResult),
+  description: 'The verdict about all of the content.',
+  content: {
+    'application/json': {
+      schema: documented(ScanResult, 'output'),
+      examples: { clean: { value: clean }, infected: { value: infected } },
+    },
+  },
   headers: {
     ...idHeader,
     ...typeHeader,
@@ -138,14 +158,14 @@ export const scanOperation: Operation = {
     required: true,
     content: {
       ...form({
-        anyOf: [
+        oneOf: [
           { type: 'object', ...fileForm, properties: { ...fileForm.properties, url: leftEmpty } },
           { type: 'object', required: ['url'], properties: { url, ...options, file: leftEmpty } },
         ],
       }),
       'application/octet-stream': { schema: { type: 'string', format: 'binary' } },
-      'application/json': { schema: documented(UrlToScan, 'input') },
-      'application/x-www-form-urlencoded': { schema: documented(UrlToScan, 'input') },
+      'application/json': urlBody,
+      'application/x-www-form-urlencoded': urlBody,
     },
   },
   responses: {
@@ -195,7 +215,7 @@ export const signedInUrlOperation: Operation = {
   description: `${DESCRIPTION} The URL is fetched as on the public route.`,
   tag: 'scans',
   who: 'user',
-  requestBody: { required: true, content: { 'application/json': { schema: documented(UrlToScan, 'input') } } },
+  requestBody: { required: true, content: { 'application/json': urlBody } },
   responses: { 200: verdict },
   errors: [...callerErrors, ...commonErrors, 'urlRejected', 'badRequest', 'bodyTooLarge', 'downloadFailed'],
   errorHeaders,
