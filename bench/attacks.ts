@@ -8,7 +8,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
 import { Command } from 'commander';
 import { ownSignaturesDirectory } from '../src/paths.js';
-import { makeAccount } from '../test/fixtures/another-account.js';
+import { type Account, makeAccount } from '../test/fixtures/another-account.js';
 import type { Asked } from '../test/fixtures/flood.js';
 import { PASSWORD, post } from '../test/fixtures/sign-in.js';
 import { compile, loadProgram } from './compile.js';
@@ -32,11 +32,7 @@ const CONNECTIONS = 4;
 const ROWS = 40_000;
 const MEMORY_EVERY_MS = 100;
 
-interface Attacker {
-  readonly accessToken: string;
-}
-
-function attacksOf({ accessToken }: Attacker): Readonly<Record<string, Attack>> {
+function attacksOf({ accessToken, key }: Account): Readonly<Record<string, Attack>> {
   const json = { 'Content-Type': 'application/json' };
   const bearer = { Authorization: `Bearer ${accessToken}` };
   // Each time another signature, under the `kid` of a real key: one that was seen is refused without a look.
@@ -83,6 +79,16 @@ function attacksOf({ accessToken }: Attacker): Readonly<Record<string, Attack>> 
       '/web/scans/stats?q=x&sort=lastUpdate&size=200&page=40',
       bearer,
     ),
+    '4 connections of headers of a part that are hard to read': {
+      kind: 'ask',
+      connections: 4,
+      asked: {
+        method: 'POST',
+        path: '/api/v1/scans',
+        headers: { 'X-API-KEY': key, 'Content-Type': 'multipart/form-data; boundary=b' },
+        body: `--b\r\nX:${' '.repeat(16_200)}\nfoo: bar\r\n\r\nx\r\n--b--\r\n`,
+      },
+    },
     'one connection of /livez, read': raw('GET /livez HTTP/1.1\r\nHost: a\r\n\r\n', true),
     'one connection of /openapi.json, not read': raw('GET /openapi.json HTTP/1.1\r\nHost: a\r\n\r\n', false),
     '40 connections of bodies that never end': raw(
