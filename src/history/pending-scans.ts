@@ -23,6 +23,15 @@ export interface PendingScan {
   readonly windowStartSeconds: number;
 }
 
+export interface PendingList {
+  readonly sha256?: string | undefined;
+  /** Of the creation date: the first instant, and the one behind the last. */
+  readonly fromMs?: number | undefined;
+  readonly beforeMs?: number | undefined;
+  readonly after: string | null;
+  readonly limit: number;
+}
+
 /** As any node sees it. */
 export interface SeenPendingScan extends PendingScan {
   readonly state: 'queued' | 'running';
@@ -99,6 +108,23 @@ export function createPendingScans(sql: Sql, sqlOf: SqlOf) {
         sqlOf(userId)<Row[]>`SELECT ${columns} FROM pending_scans WHERE id = ${id}::uuid AND user_id = ${userId}`,
       );
       return row === undefined ? null : seen(row);
+    },
+    /** Some of the user's, the newest first, from the one behind `after` on. */
+    async list(
+      userId: string,
+      { sha256, fromMs, beforeMs, after, limit }: PendingList,
+    ): Promise<readonly SeenPendingScan[]> {
+      const rows = await guarded(
+        sqlOf(userId)<Row[]>`
+          SELECT ${columns} FROM pending_scans
+          WHERE user_id = ${userId}
+            ${sha256 === undefined ? sql`` : sql`AND sha256 = decode(${sha256}, 'hex')`}
+            ${fromMs === undefined ? sql`` : sql`AND id >= ${lowestIdAt(fromMs)}::uuid`}
+            ${beforeMs === undefined ? sql`` : sql`AND id < ${lowestIdAt(beforeMs)}::uuid`}
+            ${after === null ? sql`` : sql`AND id < ${after}::uuid`}
+          ORDER BY id DESC LIMIT ${limit}`,
+      );
+      return rows.map(seen);
     },
     /** Those of them that have not ended. */
     async left(ids: readonly string[]): Promise<readonly SeenPendingScan[]> {

@@ -6,11 +6,12 @@ import { jsonReply, readQuery } from '../http/json.js';
 import { type KeyRoute, keyCallerErrors } from '../http/key-caller.js';
 import type { Operation } from '../http/openapi.js';
 import { jsonAnswer, pathParameter, queryParameters } from '../http/schema.js';
+import type { PendingScans } from './pending-scans.js';
 import { listQuery, Sha256, waitQuery } from './query.js';
 import { createScanFinder, type ScanFinderParts, ScanId } from './scan-finder.js';
-import { OK, ScanView, scanView } from './scan-view.js';
+import { OK, pendingDetail, ScanView, type ShownScan, scanView } from './scan-view.js';
 import type { ScanWaits } from './scan-waits.js';
-import { namesOfKeys, nextScans, type ScanDetail, TooSlow } from './stats.js';
+import { type Filters, namesOfKeys, nextScans, type ScanDetail, TooSlow } from './stats.js';
 
 const ScanPage = z
   .object({
@@ -23,7 +24,8 @@ const FileView = ScanView.extend({
   current: z.boolean().describe("Whether today's engine has looked, with the signatures that it has today."),
 }).meta({ id: 'KnownFile' });
 
-export interface ScanRouteParts extends ScanFinderParts {
+export interface ScanRouteParts extends Omit<ScanFinderParts, 'pending'> {
+  readonly pending: Pick<PendingScans, 'find' | 'list'>;
   /** The one that serves; null: none does. */
   readonly engine: () => Engine | null;
   readonly waits: Pick<ScanWaits, 'until'>;
@@ -33,7 +35,7 @@ export function createScanRoutes(parts: ScanRouteParts): KeyRoute[] {
   const { sqlOf, onItsWay } = parts;
   const find = createScanFinder(parts);
 
-  async function viewsOf(userId: string, scans: readonly ScanDetail[]): Promise<ScanView[]> {
+  async function viewsOf(userId: string, scans: readonly ShownScan[]): Promise<ScanView[]> {
     const names = await namesOfKeys(sqlOf(userId), userId, scans);
     return scans.map((scan) => scanView(scan, names));
   }
@@ -48,7 +50,10 @@ export function createScanRoutes(parts: ScanRouteParts): KeyRoute[] {
         await onItsWay.settled(userId);
         // One more says whether there is a next page.
         const request = { ...filters, fromMs, beforeMs, after: cursor, limit: limit + 1 };
-        const found = await nextScans(sqlOf(userId), userId, request).catch(unavailableWhenSlow);
+        // Those that have not ended go first: what ends between the two questions is in the history by the second one.
+        const pending = isOfEnded(filters) ? [] : await parts.pending.list(userId, request);
+        const ended = await nextScans(sqlOf(userId), userId, request).catch(unavailableWhenSlow);
+        const found = merged(ended, pending.map(pendingDetail));
         const scans = found.slice(0, limit);
         const page: z.infer<typeof ScanPage> = {
           content: await viewsOf(userId, scans),
@@ -94,7 +99,8 @@ export function createScanRoutes(parts: ScanRouteParts): KeyRoute[] {
 const listOperation: Operation = {
   id: 'listScans',
   summary: "The account's scans, the newest first",
-  description: 'Those of all its keys and of the dashboard, failed ones too. Takes no unit.',
+  description:
+    'Those of all its keys and of the dashboard: failed ones too, and those that were accepted with 202 and have not ended, unless a verdict is asked for. Takes no unit.',
   tag: 'scans',
   who: 'key',
   parameters: queryParameters(listQuery),
@@ -125,6 +131,18 @@ const fileOperation: Operation = {
   responses: { 200: jsonAnswer('The scan.', FileView) },
   errors: [...keyCallerErrors, 'notFound'],
 };
+
+/** Only HTTP's are accepted before they are scanned, and they have no verdict. */
+function isOfEnded({ verdict, protocol = 'http' }: Pick<Filters, 'verdict' | 'protocol'>): boolean {
+  return verdict !== undefined || protocol !== 'http';
+}
+
+/** Each once, the newest first. */
+function merged(ended: readonly ShownScan[], pending: readonly ShownScan[]): readonly ShownScan[] {
+  if (pending.length === 0) return ended;
+  const ids = new Set(ended.map(({ id }) => id));
+  return [...ended, ...pending.filter(({ id }) => !ids.has(id))].sort((one, other) => (one.id < other.id ? 1 : -1));
+}
 
 function isCurrent({ engine, signatures }: ScanDetail, today: Engine | null): boolean {
   return engine === today?.label && signatures === today?.signatureVersion;

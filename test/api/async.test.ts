@@ -3,6 +3,7 @@ import t from 'tap';
 import { z } from 'zod';
 import { makeAccount } from '../fixtures/another-account.js';
 import { contentsOf, Scan, scanById, scanLater, scanUrlLater } from '../fixtures/async-scans.js';
+import { deferred } from '../fixtures/deferred.js';
 import { enoughOfTheHour } from '../fixtures/hour.js';
 import { onNodes } from '../fixtures/nodes.js';
 import { response, startOrigin } from '../fixtures/origin.js';
@@ -16,7 +17,12 @@ import { upload } from '../fixtures/upload.js';
 const MIB = 1024 * 1024;
 /** More than may be kept of uploads before it is known whose they are. */
 const BURST = 400;
-const origin = await startOrigin(({ send }) => send(response(eicar())));
+/** What it asks for under /held is answered when the test says so. */
+let held = deferred<void>();
+const origin = await startOrigin(async ({ path, send }) => {
+  if (path === '/held') await held.promise;
+  return await send(response(eicar()));
+});
 t.teardown(() => origin.stop());
 const remote = `http://127.0.0.1:${origin.port}/folder/a.com`;
 const env = {
@@ -28,6 +34,7 @@ const env = {
   ASYNC_STORE_MB: '64',
 };
 const Page = z.object({ content: z.array(Scan) });
+const Listed = Page.extend({ next: z.string().nullable() });
 const Account = z.object({ remaining: z.number() });
 
 onNodes(env, async (t, { one, other }) => {
@@ -101,6 +108,47 @@ onNodes(env, async (t, { one, other }) => {
     const gone = await scanUrlLater(one.url, `http://name.invalid:${origin.port}/`);
     const failed = await scanById(other.url, Scan.parse(gone.body).id, { wait: 60 });
     t.match(failed.body, { state: 'failed', infected: null, status: '422', error: /^Download failed/ });
+  });
+
+  t.test('the list has it before it has ended, and once when it has', async (t) => {
+    held = deferred();
+    const address = `http://127.0.0.1:${origin.port}/held`;
+    const before = await scanLater(one.url, 'before', { filename: 'before' });
+    t.match((await scanById(other.url, Scan.parse(before.body).id, { wait: 60 })).body, { state: 'completed' });
+    const { id } = Scan.parse((await scanUrlLater(one.url, address)).body);
+    const after = await scanLater(one.url, 'after', { filename: 'after' });
+    t.match((await scanById(other.url, Scan.parse(after.body).id, { wait: 60 })).body, { state: 'completed' });
+    const list = async (query: string) =>
+      Listed.parse((await ask(`${other.url}/api/v1/scans?${query}`, withKey())).body);
+    const first = await list('limit=2');
+    t.match(first.content, [
+      { filename: 'after', state: 'completed' },
+      { id, url: address, status: '202', infected: null },
+    ]);
+    t.equal(first.next, id);
+    t.match((await list(`limit=1&cursor=${first.next}`)).content, [{ filename: 'before' }]);
+    t.match((await list(`limit=1&cursor=${Scan.parse(after.body).id}`)).content, [{ id }]);
+    for (const query of [
+      'verdict=none',
+      'protocol=icap',
+      `sha256=${'0'.repeat(64)}`,
+      'to=2020-01-01',
+      'from=2120-01-01',
+    ]) {
+      t.notOk(
+        (await list(query)).content.some((scan) => scan.id === id),
+        query,
+      );
+    }
+    const foreign = await makeAccount(one.url, 'lists@example.com');
+    t.strictSame((await ask(`${one.url}/api/v1/scans`, withKey(foreign.key))).body, { content: [], next: null });
+    held.resolve();
+    t.match((await scanById(other.url, id, { wait: 60 })).body, { state: 'completed', infected: true });
+    t.match((await list('limit=3')).content, [
+      { filename: 'after' },
+      { id, state: 'completed' },
+      { filename: 'before' },
+    ]);
   });
 
   t.test('what is wrong with a request is answered at once, and costs what it costs otherwise', async (t) => {
