@@ -5,6 +5,8 @@ import { canShareListener, openListener } from '../http/listener.js';
 import { createLog, type Log } from '../log.js';
 import { mainPath } from '../paths.js';
 import { type OpenPlaces, openPlaces } from '../service/places.js';
+import { systemProgram } from '../store/embedded/account.js';
+import { createUpdater, UPDATE_EVERY_MS } from '../supervisor/keep-updated.js';
 import { fewRights, setCoreDumps } from '../supervisor/own-process.js';
 import { EXIT_UNAVAILABLE } from '../supervisor/slot.js';
 import { type KeptStore, keepStore } from '../supervisor/store.js';
@@ -74,6 +76,8 @@ interface Held extends Sockets {
 
 async function superviseWith(config: Config, log: Log, held: Held): Promise<number> {
   const suspects = createSuspects({ dataDirectory: config.dataDirectory, log, now: Date.now });
+  const updates = config.signaturesUpdate ?? (systemProgram('freshclam') === null ? 'off' : 'auto');
+  const update = createUpdater({ log, everyMs: updates === 'auto' ? UPDATE_EVERY_MS : null });
   const [command = process.execPath, ...args] = programOf(config, log, held);
   try {
     return await supervise({
@@ -84,6 +88,7 @@ async function superviseWith(config: Config, log: Log, held: Held): Promise<numb
       // What auto was at the start stays until the end: each server counts its share of cores and memory from it.
       environment: { PROCESSES: String(config.processes) },
       suspects,
+      update,
       listener: held.listener,
       places: held.places.places,
       onStop: () => held.places.close(),
@@ -91,6 +96,7 @@ async function superviseWith(config: Config, log: Log, held: Held): Promise<numb
     });
   } finally {
     suspects.remove();
+    await update.stop();
   }
 }
 

@@ -97,6 +97,11 @@ export const table = {
     "URL of a mirror of ClamAV's databases, for `signatures update`; unset: ClamAV's own; none: only SIGNATURES_URLS",
     z.string().regex(/^(none|https?:\/\/[^\s,]+)$/, 'must be an http or https URL, or none'),
   ),
+  signaturesUpdate: optional(
+    'SIGNATURES_UPDATE',
+    'auto: the supervisor does what `signatures update` does, every four hours; off: only when told; unset: auto where freshclam is installed',
+    z.enum(['auto', 'off']),
+  ),
   signatureUrls: otherwise(
     'SIGNATURES_URLS',
     [],

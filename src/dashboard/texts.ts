@@ -161,7 +161,7 @@ export const texts = {
     signatureCount: (count: string) => `${count} signatures`,
     signaturesBuilt: 'Newest from',
     signaturesOld: (days: number) =>
-      `The daily signatures are ${days} days old. New malware may not be found: have the operator update them.`,
+      `The daily signatures are ${days === 1 ? 'more than a day' : `${days} days`} old. New malware may not be found: have the operator update them.`,
     signaturesNoDaily:
       'ClamAV’s daily signatures are not installed: only what ships with Sluice is found. Ask the operator for them.',
     latest: 'Latest scans',

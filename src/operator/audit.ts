@@ -26,6 +26,7 @@ export const ACTIONS = [
   'key.revoke',
   'sessions.end',
   'signatures.update',
+  'content.allow',
 ] as const;
 export type Action = (typeof ACTIONS)[number];
 

@@ -61,6 +61,7 @@ export const HealthView = z
       problem: z.string().nullable(),
     }),
     suspects: z.int().describe('Contents that are refused since they crashed the engine'),
+    refused: z.array(z.string()).describe('The newest of them, by SHA-256'),
     update: UpdateView,
   })
   .meta({ id: 'Health' });

@@ -18,6 +18,8 @@ export interface OperatorParts {
   readonly onDeleted: () => void;
   readonly activity: Activity;
   readonly update: SignatureUpdate;
+  /** A content that was refused since it crashed the engine is scanned again on this machine. False: it isn't refused. */
+  readonly allow: (sha256: string) => boolean;
   readonly health: ReadHealth;
   /** Operators without a second factor are refused. */
   readonly needsTwoFactor: boolean;

@@ -5,21 +5,28 @@ import { Failure } from '../errors.js';
 import { outcomeDays } from '../history/days.js';
 import type { CallerRoute } from '../http/caller.js';
 import { csvHead, csvLine } from '../http/csv.js';
-import { jsonReply, readQuery } from '../http/json.js';
-import { jsonAnswer, queryParameters } from '../http/schema.js';
+import type { Exchange } from '../http/exchange.js';
+import { jsonReply, noContent, readQuery } from '../http/json.js';
+import { jsonAnswer, pathParameter, queryParameters } from '../http/schema.js';
 import { WireTime, wireTime } from '../wire-time.js';
 import { createAccountRoutes } from './account-routes.js';
 import { ActivityView } from './activity.js';
-import { type AuditRow, listAudit, record } from './audit.js';
+import { type Actor, type AuditRow, listAudit, record } from './audit.js';
 import { HealthView } from './health.js';
 import type { OperatorParts } from './parts.js';
 import { UpdateView } from './signature-update.js';
 
+const Sha256 = z.string().regex(/^[0-9a-f]{64}$/);
 const errors = ['tokenMissing', 'tokenInvalid', 'tokenExpired', 'internal', 'unavailable'] as const;
 
 /** The one place where a route becomes an operator's: none is served without this check, which comes before the body is read. */
 export function createOperatorRoutes(parts: OperatorParts): CallerRoute[] {
-  const routes = [...createAccountRoutes(parts), ...createObservingRoutes(parts), ...createAuditRoutes(parts)];
+  const routes = [
+    ...createAccountRoutes(parts),
+    ...createObservingRoutes(parts),
+    ...createActingRoutes(parts),
+    ...createAuditRoutes(parts),
+  ];
   return routes.map((route) => ({
     ...route,
     operation: { ...route.operation, errors: [...route.operation.errors, 'operatorsOnly', 'twoFactorNeeded'] },
@@ -31,7 +38,7 @@ export function createOperatorRoutes(parts: OperatorParts): CallerRoute[] {
   }));
 }
 
-function createObservingRoutes({ sqlOf, now, activity, update, health, addressOf }: OperatorParts): CallerRoute[] {
+function createObservingRoutes({ sqlOf, now, activity, update, health }: OperatorParts): CallerRoute[] {
   return [
     {
       method: 'GET',
@@ -59,6 +66,17 @@ function createObservingRoutes({ sqlOf, now, activity, update, health, addressOf
         return jsonReply(200, activity.view(await outcomeDays(sqlOf(userId), null, now())));
       },
     },
+  ];
+}
+
+function createActingRoutes({ sqlOf, update, allow, addressOf }: OperatorParts): CallerRoute[] {
+  async function actorOf(userId: string, exchange: Exchange): Promise<Actor> {
+    const user = await findUser(sqlOf(userId), userId);
+    if (user === null) throw new Failure('tokenInvalid');
+    return { userId, name: user.email, address: addressOf(exchange) };
+  }
+
+  return [
     {
       method: 'POST',
       path: '/web/admin/signatures/update',
@@ -72,16 +90,30 @@ function createObservingRoutes({ sqlOf, now, activity, update, health, addressOf
         errors: [...errors, 'crossSite', 'conflict'],
       },
       async handle({ userId }, exchange) {
-        const sql = sqlOf(userId);
-        const user = await findUser(sql, userId);
-        if (user === null) throw new Failure('tokenInvalid');
+        const actor = await actorOf(userId, exchange);
         if (!update.start()) throw new Failure('conflict', 'An update is running already');
-        await record(
-          sql,
-          { userId, name: user.email, address: addressOf(exchange) },
-          { action: 'signatures.update', target: null },
-        );
+        await record(sqlOf(userId), actor, { action: 'signatures.update', target: null });
         return jsonReply(202, update.view());
+      },
+    },
+    {
+      method: 'DELETE',
+      path: '/web/admin/refused/{sha256}',
+      operation: {
+        summary: 'Has a content scanned again that is refused since it crashed the engine twice',
+        description: 'On the machine that answers, by all of its processes. Two more crashes, and it is refused again.',
+        tag: 'admin',
+        who: 'user',
+        parameters: [pathParameter('sha256', Sha256)],
+        responses: { 204: { description: 'It is scanned again.' } },
+        errors: [...errors, 'crossSite', 'notFound'],
+      },
+      async handle({ userId }, exchange, { sha256 }) {
+        const actor = await actorOf(userId, exchange);
+        const known = Sha256.safeParse(sha256);
+        if (!known.success || !allow(known.data)) throw new Failure('notFound', 'the content');
+        await record(sqlOf(userId), actor, { action: 'content.allow', target: null, detail: { sha256: known.data } });
+        return noContent;
       },
     },
   ];

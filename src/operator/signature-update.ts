@@ -8,14 +8,9 @@ import { WireTime, wireTime } from '../wire-time.js';
 const LINES = 20;
 const LINE_CHARACTERS = 300;
 
-/** Started by root, freshclam becomes who is named to it, also where that is root again; a server process has given that right up. */
-const NO_RIGHTS =
-  'Root runs this service, and freshclam then wants rights that server processes have given up: run `sluice signatures update` on the machine, ' +
-  'or run the service under an account of its own';
-
 export const UpdateView = z
   .object({
-    state: z.enum(['idle', 'running', 'done', 'failed']).describe('Of the process that answers'),
+    state: z.enum(['idle', 'running', 'done', 'failed']).describe('Of the machine that answers'),
     startedAt: WireTime.nullable(),
     endedAt: WireTime.nullable(),
     lines: z.array(z.string()).describe('What it has said lately'),
@@ -33,26 +28,31 @@ export interface SignatureUpdate {
 export interface UpdateParts {
   /** Takes what is new over at once. */
   readonly onDone: () => void;
+  readonly onChange: (view: UpdateView) => void;
   readonly now: () => number;
   /** The command and what it is given; a test has another one. */
   readonly command?: readonly [string, ...string[]];
 }
 
-export function createSignatureUpdate({ onDone, now, command }: UpdateParts): SignatureUpdate {
+export function createSignatureUpdate({ onDone, onChange, now, command }: UpdateParts): SignatureUpdate {
   const [program, ...args] = command ?? [process.execPath, mainPath, 'signatures', 'update'];
   let child: ChildProcess | null = null;
   let view: UpdateView = { state: 'idle', startedAt: null, endedAt: null, lines: [] };
 
+  function set(next: UpdateView): void {
+    view = next;
+    onChange(view);
+  }
+
   function hear(text: string): void {
     const lines = text.split(/[\r\n]+/).filter((line) => line.trim() !== '');
-    view = { ...view, lines: [...view.lines, ...lines.map((line) => line.slice(0, LINE_CHARACTERS))].slice(-LINES) };
+    set({ ...view, lines: [...view.lines, ...lines.map((line) => line.slice(0, LINE_CHARACTERS))].slice(-LINES) });
   }
 
   function end(state: 'done' | 'failed'): void {
     if (child === null) return;
     child = null;
-    if (state === 'failed' && view.lines.some((line) => line.includes('initgroups'))) hear(NO_RIGHTS);
-    view = { ...view, state, endedAt: wireTime(new Date(now())) };
+    set({ ...view, state, endedAt: wireTime(new Date(now())) });
     if (state === 'done') onDone();
   }
 
@@ -60,7 +60,7 @@ export function createSignatureUpdate({ onDone, now, command }: UpdateParts): Si
     view: () => view,
     start() {
       if (child !== null) return false;
-      view = { state: 'running', startedAt: wireTime(new Date(now())), endedAt: null, lines: [] };
+      set({ state: 'running', startedAt: wireTime(new Date(now())), endedAt: null, lines: [] });
       const started = spawn(program, args, { stdio: ['ignore', 'pipe', 'pipe'] });
       child = started;
       for (const stream of [started.stdout, started.stderr]) stream.setEncoding('utf8').on('data', hear);

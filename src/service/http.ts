@@ -47,7 +47,7 @@ import { createRoutes, problemOf, type RouteParts, readVersion } from './endpoin
 import type { LoadCounts } from './engine.js';
 import { createMetrics, type Metrics } from './metrics.js';
 import { startMetrics } from './metrics-server.js';
-import { openOperators } from './operators.js';
+import { openOperators, type SupervisorsWord } from './operators.js';
 import { openPages, type Pages } from './pages.js';
 import type { Places } from './places.js';
 import { createProtocols } from './protocols.js';
@@ -78,6 +78,7 @@ interface HttpParts {
   readonly loads: LoadCounts;
   /** Contents that are not scanned, as SHA-256. */
   readonly refused: ReadonlySet<string>;
+  readonly supervisor: SupervisorsWord;
   /** A listening socket to accept from; null: one of its own. */
   readonly listener: number | null;
   /** The listening sockets of the other protocols. */

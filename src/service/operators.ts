@@ -13,14 +13,45 @@ import type { Log } from '../log.js';
 import type { Activity } from '../operator/activity.js';
 import type { HealthView, ReadHealth } from '../operator/health.js';
 import { createOperatorRoutes } from '../operator/routes.js';
-import { createSignatureUpdate } from '../operator/signature-update.js';
+import { createSignatureUpdate, type SignatureUpdate, type UpdateView } from '../operator/signature-update.js';
 import { startUpkeep } from '../operator/upkeep.js';
 import type { UploadMemory } from '../scan/memory/memory.js';
 import type { VerdictCache } from '../scan/verdicts/cache.js';
 import type { Postgres } from '../store/postgres.js';
+import { wireTime } from '../wire-time.js';
 import type { Standing } from './signature-standing.js';
 
+/** What operators ask the supervisor for, which has rights that server processes have given up, and keeps what all of them share. */
+export type OperatorReport = { readonly kind: 'allow'; readonly sha256: string } | { readonly kind: 'update' };
+
+/** What the supervisor has said, and what it is asked for. */
+export type SupervisorsWord = ReturnType<typeof createSupervisorsWord>;
+
+export function createSupervisorsWord(report: (report: OperatorReport) => void, onUpdated: () => void) {
+  /** Contents that are not scanned, as SHA-256. */
+  const refused = new Set<string>();
+  let update: UpdateView | null = null;
+  return {
+    report,
+    refused,
+    /** Of the signatures; null: there is no supervisor. */
+    get update() {
+      return update;
+    },
+    refuse(digests: readonly string[]): void {
+      refused.clear();
+      for (const digest of digests) refused.add(digest);
+    },
+    noteUpdate(view: UpdateView): void {
+      const wasRunning = update?.state === 'running';
+      update = view;
+      if (wasRunning && view.state === 'done') onUpdated();
+    },
+  };
+}
+
 export interface OperatorsParts {
+  readonly supervisor: SupervisorsWord;
   readonly postgres: Postgres;
   readonly admission: AdmissionStore;
   readonly signatures: Signatures;
@@ -29,7 +60,6 @@ export interface OperatorsParts {
   readonly memories: Readonly<Record<'uploads' | 'downloads', UploadMemory>>;
   readonly cache: VerdictCache;
   readonly history: History;
-  readonly refused: ReadonlySet<string>;
   readonly version: string;
   readonly activity: Activity;
   readonly addressOf: (exchange: Exchange) => string;
@@ -42,10 +72,13 @@ export interface Operators {
   stop(): Promise<void>;
 }
 
+/** The newest come last, and are shown. */
+const REFUSED_SHOWN = 100;
+
 export function openOperators(config: Config, log: Log, parts: OperatorsParts): Operators {
-  const { postgres, admission, signatures, activity, addressOf } = parts;
+  const { postgres, admission, activity, addressOf, supervisor } = parts;
   const upkeep = startUpkeep(postgres.sql, log);
-  const update = createSignatureUpdate({ onDone: () => void signatures.reload(), now: Date.now });
+  const update = updateOf(parts);
   const routes = createOperatorRoutes({
     sqlOf: postgres.requests,
     plans: config.plans,
@@ -55,6 +88,12 @@ export function openOperators(config: Config, log: Log, parts: OperatorsParts): 
     onDeleted: upkeep.now,
     activity,
     update,
+    allow(sha256) {
+      // Here at once; the supervisor tells the others on this machine.
+      if (!supervisor.refused.delete(sha256)) return false;
+      supervisor.report({ kind: 'allow', sha256 });
+      return true;
+    },
     health: healthOf(config, parts),
     needsTwoFactor: config.operatorTwoFactor === 'required',
   });
@@ -66,8 +105,30 @@ export function openOperators(config: Config, log: Log, parts: OperatorsParts): 
   };
 }
 
+/** The supervisor's; without one, this process's own. */
+function updateOf({ signatures, supervisor }: OperatorsParts): SignatureUpdate {
+  const own = createSignatureUpdate({
+    onChange: () => undefined,
+    onDone: () => void signatures.reload(),
+    now: Date.now,
+  });
+  return {
+    view: () => supervisor.update ?? own.view(),
+    start() {
+      const { update } = supervisor;
+      if (update === null) return own.start();
+      if (update.state === 'running') return false;
+      supervisor.noteUpdate({ state: 'running', startedAt: wireTime(new Date()), endedAt: null, lines: [] });
+      supervisor.report({ kind: 'update' });
+      return true;
+    },
+    stop: own.stop,
+  };
+}
+
 function healthOf(config: Config, parts: OperatorsParts): ReadHealth {
-  const { pool, memories, cache, history, admission, refused, version } = parts;
+  const { pool, memories, cache, history, admission, version } = parts;
+  const { refused } = parts.supervisor;
   return async () => {
     const { rss, heapUsed } = memoryUsage();
     const { rows, bytes, oldestAgeMs, damagedFiles, problem } = history.state();
@@ -95,6 +156,7 @@ function healthOf(config: Config, parts: OperatorsParts): ReadHealth {
       },
       journal: { rows, bytes, oldestSeconds: Math.max(0, oldestAgeMs / 1000), damagedFiles, problem },
       suspects: refused.size,
+      refused: [...refused].slice(-REFUSED_SHOWN).reverse(),
     };
   };
 }

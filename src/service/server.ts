@@ -2,13 +2,15 @@
 import type { Config } from '../config/config.js';
 import { messageOfError } from '../error-text.js';
 import type { EventLog } from '../log.js';
+import type { UpdateView } from '../operator/signature-update.js';
 import { type StartedEngine, startEngine } from './engine.js';
+import type { OperatorReport } from './operators.js';
 import type { Places } from './places.js';
 import type { Service, Surroundings } from './service.js';
 
 /** What a server process hears from its supervisor, and tells it. */
 export interface Supervisor {
-  readonly start: Omit<Surroundings, 'listener' | 'places'> & {
+  readonly start: Omit<Surroundings, 'listener' | 'places' | 'reportOfOperator'> & {
     /** Where the digests of what is being scanned belong; null: nowhere. */
     readonly inFlightPath: string | null;
     /** Digests of contents that have crashed the engine too often. */
@@ -25,6 +27,7 @@ export interface Supervisor {
   /** The process that was replaced is gone. */
   readonly alone: Promise<void>;
   onRefused(listen: (digests: readonly string[]) => void): void;
+  onUpdate(listen: (view: UpdateView) => void): void;
   report(report: ServerReport): void;
 }
 
@@ -38,7 +41,8 @@ export type ServerReport =
   /** It asks to be replaced, while it goes on; `sha256`: the content that a thread did not come back from. */
   | { readonly kind: 'replace'; readonly reason: string; readonly sha256: string | null }
   /** It asks to end before another one starts: there is no room for two. */
-  | { readonly kind: 'restart'; readonly reason: string };
+  | { readonly kind: 'restart'; readonly reason: string }
+  | OperatorReport;
 
 export interface ServerParts {
   readonly config: Config;
@@ -68,8 +72,12 @@ export async function prepareService(parts: ServerParts): Promise<Service | null
     log.info('stopped');
     return null;
   }
-  const service = await startService(config, log, engine, { ...supervisor.start, listener, places });
+  const service = await startService(config, log, engine, {
+    ...{ ...supervisor.start, listener, places },
+    reportOfOperator: supervisor.report,
+  });
   service.refuse(supervisor.start.refused);
+  supervisor.onUpdate((view) => service.noteUpdate(view));
   if (await takesPlace(service, parts)) return service;
   await service.stop();
   return null;

@@ -4,8 +4,10 @@ import type { Config } from '../config/config.js';
 import type { Engine } from '../engine/engine.js';
 import { startHistory } from '../history/history.js';
 import type { EventLog } from '../log.js';
+import type { UpdateView } from '../operator/signature-update.js';
 import type { StartedEngine } from './engine.js';
 import { createHttp } from './http.js';
+import { createSupervisorsWord, type OperatorReport } from './operators.js';
 import type { Places } from './places.js';
 import { starting } from './starting.js';
 import { startAdmission, startStore } from './stores.js';
@@ -25,8 +27,10 @@ export interface Service {
   readonly isComplete: boolean;
   /** Reads the signatures again; resolves when that has been done, well or not. */
   reloadSignatures(): Promise<void>;
-  /** Contents that are not scanned from now on, as SHA-256: they have crashed the engine. */
+  /** All contents that are not scanned from now on, as SHA-256: they have crashed the engine. */
   refuse(digests: readonly string[]): void;
+  /** How the supervisor's update of the signatures is. */
+  noteUpdate(view: UpdateView): void;
   /** Takes no more connections and hands the counts over; resolves when another process may begin. */
   handOver(): Promise<void>;
   /** The process that was here before is gone. */
@@ -49,6 +53,7 @@ export interface Surroundings {
   readonly socketDirectory: string | null;
   /** Another process serves still. */
   readonly takesOver: boolean;
+  readonly reportOfOperator: (report: OperatorReport) => void;
 }
 
 /** Starts everything around the engine but listening; rejects, with all of it and the engine stopped again, when a part can't start. */
@@ -78,10 +83,11 @@ export async function startService(
       add(engine);
       isEngineAdded = true;
       const admission = add(await startAdmission(config, log, postgres, takesOver));
-      const refused = new Set<string>();
+      const supervisor = createSupervisorsWord(surroundings.reportOfOperator, () => void signatures.reload());
+      const { refused } = supervisor;
       const { store, findKey, redis } = admission;
       const stores = { postgres, admission: store, findKey, redis, history };
-      const parts = { ...stores, signatures, loads, pool, refused, ...sockets };
+      const parts = { ...stores, signatures, loads, pool, refused, supervisor, ...sockets };
       const http = add(await createHttp(config, log, { ...parts, sandbox: sandbox.confinement }));
       return {
         account,
@@ -98,9 +104,8 @@ export async function startService(
           return state.kind === 'ready' && state.engine.standsInFor === null;
         },
         reloadSignatures: () => signatures.reload(),
-        refuse(digests: readonly string[]) {
-          for (const digest of digests) refused.add(digest);
-        },
+        refuse: supervisor.refuse,
+        noteUpdate: supervisor.noteUpdate,
         async handOver() {
           http.stopListening();
           await admission.handOver();

@@ -1,5 +1,6 @@
 // The supervisor as its server process sees it: what it orders, and what is reported to it. Without a supervisor there are no orders.
 import { z } from 'zod';
+import { UpdateView } from '../operator/signature-update.js';
 
 export interface SupervisorChannel {
   readonly start: StartOrder;
@@ -8,7 +9,10 @@ export interface SupervisorChannel {
   readonly serve: Promise<void>;
   readonly retire: Promise<{ readonly hasSuccessor: boolean }>;
   readonly alone: Promise<void>;
+  /** All contents that are refused, each time that they change. */
   onRefused(listen: (digests: readonly string[]) => void): void;
+  /** How the update of the signatures is, each time that it changes; never without a supervisor. */
+  onUpdate(listen: (view: UpdateView) => void): void;
   report(report: Report): void;
   /** Resolves when it is on its way, whatever happens to this process. */
   reportStopped(): Promise<void>;
@@ -34,13 +38,13 @@ export async function openSupervisorChannel(stop: Promise<string>): Promise<Supe
       if (order.kind === 'start') resolve(order);
     });
   });
-  /** Digests that came before anybody listened: this process was still starting. */
-  const early = new Set<string>();
-  let listener: (digests: readonly string[]) => void = (digests) => {
-    for (const digest of digests) early.add(digest);
-  };
+  const refusals = latest<readonly string[]>();
+  const updates = latest<UpdateView>();
   waiting.set('refuse', (order) => {
-    if (order.kind === 'refuse') listener(order.refused);
+    if (order.kind === 'refuse') refusals.tell(order.refused);
+  });
+  waiting.set('update', (order) => {
+    if (order.kind === 'update') updates.tell(order.view);
   });
   const retire = new Promise<{ hasSuccessor: boolean }>((resolve) => {
     waiting.set('retire', (order) => {
@@ -67,13 +71,28 @@ export async function openSupervisorChannel(stop: Promise<string>): Promise<Supe
     serve,
     retire,
     alone,
-    onRefused(listen) {
-      listener = listen;
-      listen([...early]);
-    },
+    onRefused: refusals.listen,
+    onUpdate: updates.listen,
     report: (report) => void send(report),
     reportStopped: () => send({ kind: 'stopped' }),
     ready: () => void send(READY_MESSAGE),
+  };
+}
+
+/** What is told before anybody listens is not lost: the last of it counts. */
+function latest<T>() {
+  let listener: ((value: T) => void) | null = null;
+  let early: { readonly value: T } | null = null;
+  return {
+    tell(value: T): void {
+      if (listener === null) early = { value };
+      else listener(value);
+    },
+    listen(listen: (value: T) => void): void {
+      listener = listen;
+      if (early !== null) listen(early.value);
+      early = null;
+    },
   };
 }
 
@@ -106,7 +125,9 @@ export const orderShape = z.discriminatedUnion('kind', [
   z.object({ kind: z.literal('retire'), hasSuccessor: z.boolean().optional() }),
   /** The process that was replaced is gone. */
   z.object({ kind: z.literal('alone') }),
+  /** All of them. */
   z.object({ kind: z.literal('refuse'), refused: z.array(z.string()) }),
+  z.object({ kind: z.literal('update'), view: UpdateView }),
 ]);
 export type Order = z.infer<typeof orderShape>;
 export type StartOrder = Extract<Order, { kind: 'start' }>;
@@ -127,6 +148,10 @@ export const reportShape = z.discriminatedUnion('kind', [
   z.object({ kind: z.literal('replace'), reason: z.string(), sha256: z.string().nullable() }),
   /** It wants to end before another one starts: there is no room for two. */
   z.object({ kind: z.literal('restart'), reason: z.string() }),
+  /** An operator wants this content to be scanned again. */
+  z.object({ kind: z.literal('allow'), sha256: z.string() }),
+  /** An operator wants newer signatures. */
+  z.object({ kind: z.literal('update') }),
 ]);
 export type Report = z.infer<typeof reportShape>;
 

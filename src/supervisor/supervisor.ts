@@ -1,6 +1,7 @@
 // The supervisor: keeps server processes running, forwards signals to them, and ends with their exit code.
 import { performance } from 'node:perf_hooks';
 import type { Log } from '../log.js';
+import type { UpdateView } from '../operator/signature-update.js';
 import type { Report } from './channel.js';
 import { watchTerminal } from './own-process.js';
 import { type End, fieldsOf, isContentsDoing, type ServerProcess, startServerProcess } from './server-child.js';
@@ -24,9 +25,18 @@ export interface SuperviseOptions {
   /** Called once, when a stop begins. */
   readonly onStop?: () => void;
   readonly suspects?: Suspects;
+  /** Fetches newer signatures, with the rights that this process has; null: nobody does. */
+  readonly update?: KeptUpdate | null;
   readonly backOff?: BackOff;
   /** A stop signal that comes so soon after the first one is the same request, by another way. */
   readonly sameRequestMs?: number;
+}
+
+export interface KeptUpdate {
+  /** False: one is running already. */
+  start(): boolean;
+  readonly view: () => UpdateView;
+  onChange(listen: (view: UpdateView) => void): void;
 }
 
 /** Which contents were being scanned when a process crashed, as far as the supervisor has to do with it. */
@@ -37,6 +47,8 @@ export interface Suspects {
   close(path: string, crashed: boolean): boolean;
   /** A thread did not come back from this content. Returns true when there is more to refuse than before. */
   hung(sha256: string): boolean;
+  /** Its crashes are forgotten. Returns true when there were any. */
+  allow(sha256: string): boolean;
   refused(): string[];
 }
 
@@ -87,9 +99,13 @@ export async function supervise(options: SuperviseOptions): Promise<number> {
 
 /** All server processes of all slots: what each gets at its start, and the orders that all of them get later. */
 function createServers(options: SuperviseOptions) {
-  const { listener = null, places = new Map(), store = null, suspects } = options;
+  const { listener = null, places = new Map(), store = null, suspects, update = null } = options;
   const running = new Set<ServerProcess>();
   let hasStore = store === null;
+
+  update?.onChange((view) => {
+    for (const server of running) server.tell({ kind: 'update', view });
+  });
 
   function start(beginning: Beginning, onReport: (report: Report, server: ServerProcess) => void): ServerProcess {
     const inFlightPath = suspects?.open() ?? null;
@@ -108,10 +124,13 @@ function createServers(options: SuperviseOptions) {
       start: { kind: 'start', ...beginning, ...given },
       onReport(report, from) {
         if (report.kind === 'replace' && report.sha256 !== null && suspects?.hung(report.sha256)) tellRefused();
+        if (report.kind === 'allow' && suspects?.allow(report.sha256)) tellRefused();
+        if (report.kind === 'update') update?.start();
         onReport(report, from);
       },
     });
     running.add(server);
+    if (update !== null) server.tell({ kind: 'update', view: update.view() });
     void server.ended.then((end) => {
       running.delete(server);
       if (inFlightPath !== null && suspects?.close(inFlightPath, isContentsDoing(end))) tellRefused();

@@ -88,6 +88,12 @@ export function createSuspects({ dataDirectory, log, now }: SuspectsOptions): Su
         rmSync(file, { force: true });
       }
     },
+    allow(sha256) {
+      if (!kept.delete(sha256)) return false;
+      log.warn({ sha256 }, 'this content is scanned again, as an operator wants it');
+      write();
+      return true;
+    },
     hung: (sha256) => suspect([sha256], 'a scan thread did not come back from this content'),
     refused() {
       forgetOld();

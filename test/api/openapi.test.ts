@@ -311,6 +311,10 @@ t.test('the OpenAPI document', async (t) => {
       { path: '/web/users/me/sessions?keepCurrent=maybe', headers: me, status: 400 },
     ],
     'get /web/admin/health': [{ headers: me, status: 200 }, poorly],
+    'delete /web/admin/refused/{sha256}': [
+      { path: `/web/admin/refused/${'a'.repeat(64)}`, headers: me, status: 404 },
+      poorly,
+    ],
     'get /web/admin/activity': [{ headers: me, status: 200 }, poorly],
     'get /web/admin/accounts': [
       { headers: me, status: 200 },

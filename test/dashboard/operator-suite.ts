@@ -1,7 +1,7 @@
 // The pages of operators: seen by them alone, in all widths and schemes; accounts changed, suspended and deleted, and the log that tells of it.
 import { ask, bearer, EMAIL, post, signIn as signInByWire } from '../fixtures/sign-in.js';
 import { noComplaints, overflow, PASSWORD, type Person, seriousFindings, signIn } from './browser.js';
-import type { Setting, Subtest } from './setting.js';
+import { REFUSED, type Setting, type Subtest } from './setting.js';
 
 export const ADMIN_PAGES = ['/admin', '/admin/accounts', '/admin/activity', '/admin/audit'];
 const WIDTHS = [390, 768, 1440];
@@ -51,6 +51,19 @@ export async function operatorSuite(tap: Subtest, setting: Setting): Promise<voi
         t.strictSame(await seriousFindings(page), [], `${path}, ${colorScheme}`);
       }
     }
+    noComplaints(t, person);
+  });
+
+  tap.test('a content that crashed the engine is allowed again, by the keyboard', async (t) => {
+    const person = await operator(setting);
+    const { page } = person;
+    await page.goto(`${server.url}/admin`);
+    const allow = page.getByRole('button', { name: `Allow again: ${REFUSED}` });
+    await allow.focus();
+    await page.keyboard.press('Enter');
+    await page.getByText('It is scanned again').waitFor();
+    await allow.waitFor({ state: 'detached' });
+    t.equal(await page.getByText('Refused contents').count(), 0);
     noComplaints(t, person);
   });
 

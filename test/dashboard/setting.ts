@@ -1,7 +1,12 @@
 // What the suites of the dashboard share: one server that sells plans, one browser, and accounts of their own.
 
+import { createHash } from 'node:crypto';
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
 import type t from 'tap';
 import { z } from 'zod';
+import { seedMigrated } from '../fixtures/embedded-template.js';
 import { startServer, type TestServer } from '../fixtures/server.js';
 import { type Answer, post } from '../fixtures/sign-in.js';
 import { type FakeStripe, SECRET_KEY, startStripe, WEBHOOK_SECRET } from '../fixtures/stripe.js';
@@ -10,6 +15,8 @@ import { type Browser, PASSWORD, type Person, startBrowser } from './browser.js'
 export type Subtest = Parameters<Parameters<typeof t.test>[0]>[0];
 
 export const FREE_LIMIT = 6;
+/** A content that has crashed the engine: the server refuses it from the start. */
+export const REFUSED = createHash('sha256').update('crashed it twice').digest('hex');
 
 export interface Setting {
   readonly server: TestServer;
@@ -25,7 +32,12 @@ export interface Setting {
 export async function startSetting(): Promise<Setting> {
   const stripe = await startStripe();
   stripe.account.prices.set('price_pro', { amount: 1_900, currency: 'eur', interval: 'month' });
+  const directory = mkdtempSync(join(tmpdir(), 'sluice-dashboard-'));
+  await seedMigrated(join(directory, 'data'));
+  const crashes = { [REFUSED]: { crashes: 2, lastMs: Date.now() } };
+  writeFileSync(join(directory, 'data', 'crash-suspects.json'), JSON.stringify(crashes));
   const server = await startServer({
+    directory,
     env: {
       REGISTRATION: 'open',
       PLANS: `FREE:${FREE_LIMIT},PRO:1000`,
@@ -64,6 +76,7 @@ export async function startSetting(): Promise<Setting> {
     async stop() {
       await browser.close();
       await server.stop();
+      rmSync(directory, { recursive: true, force: true });
       await stripe.stop();
     },
   };

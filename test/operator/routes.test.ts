@@ -1,6 +1,10 @@
 // The operators' routes over the wire: refused to everybody else on every node, and what they do for operators.
+import { createHash } from 'node:crypto';
 import { once } from 'node:events';
+import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { createServer } from 'node:http';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
 import t from 'tap';
 import { z } from 'zod';
 import { openPostgres } from '../../src/store/postgres.js';
@@ -8,8 +12,11 @@ import { startPostgres } from '../fixtures/postgres.js';
 import { startRedis } from '../fixtures/redis.js';
 import { API_KEY, startServer } from '../fixtures/server.js';
 import { type Answer, ask, bearer, EMAIL, post, signIn } from '../fixtures/sign-in.js';
+import { until } from '../fixtures/until.js';
+import { upload } from '../fixtures/upload.js';
 import { bodySignature, databaseFolder } from '../native/engine.js';
 
+const SUSPECTS = 'crash-suspects.json';
 const ADA = { email: 'ada@example.com', password: 'a sentence that ada knows', name: '=1+1' };
 const NEW = bodySignature('Test.Old', 'an old mark') + bodySignature('Test.New', 'a new mark');
 
@@ -37,7 +44,12 @@ t.test('on two nodes', async (t) => {
     SIGNATURES_URLS: `http://127.0.0.1:${port}/own.ndb`,
   };
   const first = await startServer({ env });
-  const second = await startServer({ env });
+  const crashed = createHash('sha256').update('crashed it twice').digest('hex');
+  const directory = mkdtempSync(join(tmpdir(), 'sluice-operators-'));
+  t.teardown(() => rmSync(directory, { recursive: true, force: true }));
+  mkdirSync(join(directory, 'data'));
+  writeFileSync(join(directory, 'data', SUSPECTS), JSON.stringify({ [crashed]: { crashes: 2, lastMs: Date.now() } }));
+  const second = await startServer({ env: { ...env, PROCESSES: '2' }, directory });
   t.teardown(() => Promise.all([first.stop(), second.stop()]));
   const store = await openPostgres({ kind: 'url', url: databaseUrl });
   t.teardown(() => store.close());
@@ -208,8 +220,27 @@ t.test('on two nodes', async (t) => {
     t.equal(days.length, 30);
   });
 
+  t.test('the supervisor fetches them, also where root runs it, and every process tells of it', async (t) => {
+    const Health = z.object({
+      process: z.object({ pid: z.int() }),
+      engine: z.object({ signatures: z.int() }),
+      update: z.object({ state: z.string(), lines: z.array(z.string()) }),
+    });
+    const told = new Set<number>();
+    t.equal((await send('POST', `${second.url}/web/admin/signatures/update`, admin.accessToken)).status, 202);
+    await until(async () => {
+      // A connection of its own each time: the kernel shares them among the processes.
+      const answer = await fetch(`${second.url}/web/admin/health`, {
+        headers: { ...bearer(admin.accessToken), Connection: 'close' },
+      });
+      const { process: of, update, engine } = Health.parse(await answer.json());
+      if (update.state === 'failed') throw new Error(update.lines.join('\n'));
+      if (update.state === 'done' && engine.signatures === 2) told.add(of.pid);
+      return told.size === 2;
+    });
+  });
+
   t.test("newer signatures come on an operator's word, one update at a time", async (t) => {
-    // Without a supervisor it has the rights of who started it, which freshclam wants where that is root.
     const node = await startServer({ env, isSupervised: false });
     t.teardown(() => node.stop());
     const url = `${node.url}/web/admin/signatures/update`;
@@ -235,16 +266,23 @@ t.test('on two nodes', async (t) => {
     );
   });
 
-  t.test('where root runs a supervised service, the answer says what to do instead', async (t) => {
-    // Who isn't root's stays who he is.
-    if (process.getuid?.() !== 0) return;
-    await send('POST', `${second.url}/web/admin/signatures/update`, admin.accessToken);
+  t.test('a content that has crashed the engine is allowed again, on all processes and for good', async (t) => {
+    const scan = () => upload(second.url, 'crashed it twice');
+    for (let count = 0; count < 8; count += 1) t.equal((await scan()).status, 422);
     const health = async () => (await send('GET', `${second.url}/web/admin/health`, admin.accessToken)).body;
-    const Health = z.object({ update: z.object({ state: z.string(), lines: z.array(z.string()) }) });
-    let { update } = Health.parse(await health());
-    while (update.state === 'running') update = Health.parse(await health()).update;
-    t.match(update, { state: 'failed' });
-    t.match(update.lines.join('\n'), 'run `sluice signatures update` on the machine');
+    t.match(await health(), { suspects: 1, refused: [crashed] });
+    const url = `${second.url}/web/admin/refused`;
+    for (const wrong of ['x', 'a'.repeat(64)])
+      t.equal((await send('DELETE', `${url}/${wrong}`, admin.accessToken)).status, 404);
+    t.equal((await send('DELETE', `${url}/${crashed}`, admin.accessToken)).status, 204);
+    await until(() => readFileSync(join(directory, 'data', SUSPECTS), 'utf8') === '{}');
+    await until(async () => {
+      const answers = await Promise.all(Array.from({ length: 8 }, scan));
+      return answers.every(({ status }) => status === 200);
+    });
+    t.match(await health(), { suspects: 0, refused: [] });
+    const [line] = await sql`SELECT actor, detail FROM audit_log WHERE action = 'content.allow'`;
+    t.match(line, { actor: EMAIL, detail: { sha256: crashed } });
   });
 
   t.test('an account is deleted, and the log says who did it all and from where', async (t) => {

@@ -18,6 +18,7 @@ const suspects = {
     return false;
   },
   hung: () => false,
+  allow: () => false,
   refused: () => [],
 };
 const { log, flush } = createLog('info');

@@ -74,6 +74,23 @@ t.test('a file that is damaged is started without', async (t) => {
   t.match(JSON.parse(readFileSync(join(path, 'crash-suspects.json'), 'utf8')), { [digest(1)]: { crashes: 1 } });
 });
 
+t.test(
+  'one that an operator allows is scanned again, also after a restart, until it has crashed twice more',
+  async (t) => {
+    const path = folder(t);
+    const suspects = open(t, path);
+    suspects.crash([1, 2]);
+    suspects.crash([1, 2]);
+    t.equal(suspects.allow(digest(1)), true);
+    t.equal(suspects.allow(digest(1)), false);
+    t.strictSame(suspects.refused(), [digest(2)]);
+    const after = open(t, path);
+    t.strictSame(after.refused(), [digest(2)]);
+    t.equal(after.crash([1]), false);
+    t.equal(after.crash([1]), true);
+  },
+);
+
 t.test('no more than ten thousand are kept, the newest', async (t) => {
   const path = folder(t);
   const suspects = open(t, path);

@@ -61,6 +61,7 @@ const Health = z.object({
     problem: text,
   }),
   suspects: z.number(),
+  refused: z.array(z.string()),
   update: Update,
 });
 export type Health = z.infer<typeof Health>;

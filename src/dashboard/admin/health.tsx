@@ -3,8 +3,9 @@ import { Alert, Badge, Button, Progress } from '@mantine/core';
 import { useMutation, useQuery, useQueryClient } from '@tanstack/react-query';
 import type { ReactNode } from 'react';
 import { ask } from '../api/client.ts';
+import { Nothing } from '../api/shapes.ts';
 import { duration, number, size } from '../parts/format.ts';
-import { ProblemBox, showProblem } from '../parts/problem.tsx';
+import { ProblemBox, showDone, showProblem } from '../parts/problem.tsx';
 import { PageSkeleton } from '../parts/skeletons.tsx';
 import { Time } from '../parts/time.tsx';
 import { PageTitle } from '../parts/title.tsx';
@@ -27,6 +28,7 @@ export function HealthPage() {
           <Memory {...health.data.memory} />
           <Stores {...health.data} />
           <Process {...health.data} />
+          {health.data.refused.length > 0 && <Refused digests={health.data.refused} />}
         </div>
       )}
     </>
@@ -214,6 +216,36 @@ function Process({ process, suspects }: Health) {
           [t.suspects, number(suspects)],
         ]}
       />
+    </Panel>
+  );
+}
+
+function Refused({ digests }: { readonly digests: readonly string[] }) {
+  const client = useQueryClient();
+  const allow = useMutation({
+    mutationFn: (sha256: string) => ask({ method: 'DELETE', path: `/web/admin/refused/${sha256}`, shape: Nothing }),
+    onSuccess: () => showDone(t.allowed),
+    onError: showProblem,
+    onSettled: () => client.invalidateQueries({ queryKey: healthQuery.queryKey }),
+  });
+  return (
+    <Panel title={t.refused}>
+      <p className="small dimmed">{t.refusedHint}</p>
+      <ul className="admin-list">
+        {digests.map((sha256) => (
+          <li key={sha256}>
+            <span className="code">{sha256}</span>
+            <Button
+              size="compact-sm"
+              variant="default"
+              aria-label={t.allowOf(sha256)}
+              onClick={() => allow.mutate(sha256)}
+            >
+              {t.allow}
+            </Button>
+          </li>
+        ))}
+      </ul>
     </Panel>
   );
 }

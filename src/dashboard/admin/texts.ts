@@ -52,6 +52,12 @@ export const texts = {
     processes: 'Processes here',
     uptime: 'Running for',
     suspects: 'Contents refused after crashes',
+    refused: 'Refused contents',
+    refusedHint:
+      'Scanning them has crashed the engine twice, so they are refused on this machine. The newest are shown; newer signatures or a newer engine may have mended it.',
+    allow: 'Allow again',
+    allowOf: (sha256: string) => `Allow again: ${sha256}`,
+    allowed: 'It is scanned again',
     seconds: (text: string) => `${text} s`,
   },
   accounts: {

@@ -10,8 +10,8 @@ import { Time } from '../parts/time.tsx';
 import { texts } from '../texts.ts';
 
 const t = texts.overview;
-/** The daily database is made every day; updates are missed for a weekend here and there. */
-const OLD_HOURS = 3 * 24;
+/** The daily database is made every day, and its age is that of its making: from a day on a newer one is there. */
+const OLD_HOURS = 24;
 
 export function EnginePanel() {
   const version = useQuery(versionQuery);
