@@ -38,28 +38,30 @@ export const HTTP_HEADER_BLOCK_BYTES = 16 * 1024;
 export const JSON_BODY_BYTES = 8 * 1024;
 /** A webhook's body: Stripe's largest events stay under it. */
 export const WEBHOOK_BODY_BYTES = 256 * 1024;
+/** Until a JSON body of the dashboard API is whole. */
 export const JSON_BODY_MS = 15_000;
 /** Bodies in memory that are no uploads, and what arrives of uploads before it is known who sends them: of all connections together. */
 export const BODIES_BYTES = 24 * 1024 * 1024;
-/** The part of it that requests can't use before their caller is known: three thousand JSON bodies of users who are signed in. */
+/** The part of BODIES_BYTES that requests can't use before their caller is known: three thousand JSON bodies of users who are signed in. */
 export const BODIES_RESERVE_BYTES = 8 * 1024 * 1024;
 
 /** After an early answer: bytes of the refused body that are still read and dropped, so that clients that read last get it. */
 export const DRAIN_BYTES = 256 * 1024 * 1024;
-/** The same, in time. */
+/** After an early answer: time for which the refused body is still read and dropped. */
 export const DRAIN_MS = 60_000;
-/** The same for an upload whose time was over: its client sends slowly, and would wait as long for the end of its answer. */
+/** How long the rest is read of an upload whose time was over: its client sends slowly, and would wait as long for the end of its answer. */
 export const DRAIN_LATE_MS = 1_000;
 /** A client that sends nothing for so long has seen the answer and waits for its end. */
 export const DRAIN_SILENCE_MS = 250;
 /** All refused bodies together, a second: reading and dropping them takes some percent of a core. */
 export const DRAIN_BYTES_PER_SECOND = 64 * 1024 * 1024;
-/** So much of it may come at once: a body of the contract's largest size has its answer without waiting. */
+/** So much of refused bodies may come at once: a body of the contract's largest size has its answer without waiting. */
 export const DRAIN_BURST_BYTES = 16 * 1024 * 1024;
 /** What is no longer than this is read at once: a socket that waits holds nearly as much, over node:http. */
 export const DRAIN_SHORT_BYTES = 256 * 1024;
-/** Beyond it so many sockets are read so often, each once, which is half a megabyte at most. */
+/** Of longer ones so many sockets are read so often, each once, which is half a megabyte at most. */
 export const DRAIN_TURN_READS = 2;
+/** From one such turn to the next. */
 export const DRAIN_TURN_MS = 5;
 /** The rest of a body is read also behind its whole answer where it is no larger than this; a larger one isn't, and its connection ends. */
 export const DRAIN_REST_BYTES = 64 * 1024;
@@ -80,6 +82,7 @@ export const ORIGIN_HEADER_BYTES = 16 * 1024;
 export const ORIGIN_DNS_MS = 5_000;
 /** One question to one DNS server, before it is asked again or the next one is. */
 export const ORIGIN_DNS_TRY_MS = 1_500;
+/** So often each server is asked. */
 export const ORIGIN_DNS_TRIES = 2;
 /** Until the connection stands, TLS included, over all addresses of the host. */
 export const ORIGIN_CONNECT_MS = 5_000;

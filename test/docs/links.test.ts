@@ -7,6 +7,7 @@ import { z } from 'zod';
 import { environment } from '../../src/config/variables.js';
 import { errorTable } from '../../src/errors.js';
 import { guides } from '../../src/service/pages.js';
+import { accountRows, fixedRows, variableRows } from './limits-table.js';
 
 const root = fileURLToPath(new URL('../../../', import.meta.url));
 const README_LINES_MAX = 150;
@@ -124,6 +125,17 @@ t.test('every error has its row, and no row is of an error that there is not', a
       beginnings.some((beginning) => line.startsWith(beginning)),
       line,
     );
+});
+
+t.test('the table of limits is what src/limits.ts and the variables say', async (t) => {
+  const rows = read('docs/limits.md')
+    .split('\n')
+    .filter((line) => line.startsWith('| `'));
+  t.strictSame(
+    rows,
+    [...variableRows(), ...accountRows(), ...fixedRows()],
+    'node dist/test/docs/limits-table.js > docs/limits.md',
+  );
 });
 
 t.test('the README is one page', async (t) => {
