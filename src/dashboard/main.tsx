@@ -1,6 +1,6 @@
 // The entry of the web client: what every page needs, put around the pages.
 import '@fontsource-variable/inter/wght.css';
-import '@mantine/core/styles.css';
+import './mantine.css';
 import '@mantine/notifications/styles.css';
 import './theme.css';
 import './layout.css';
