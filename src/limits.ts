@@ -119,6 +119,8 @@ export const CLAMD_FILE_COMMANDS = 16;
 export const CLAMD_FILE_COMMANDS_WAITING = 128;
 /** Descriptors for them: files that came along and wait, files that are read, folders on the way. */
 export const CLAMD_FILE_DESCRIPTORS = 256;
+/** Contents of asynchronous scans that arrive at once, in one process: each has a descriptor, and up to a megabyte that waits for the disk. */
+export const ARRIVING_CONTENTS = 64;
 /** Files that MULTISCAN has in the scan queue at once. */
 export const CLAMD_MULTISCAN_FILES = 4;
 /** Folders within each other: clamd's MaxDirectoryRecursion. */

@@ -1,6 +1,6 @@
 // Scans that were accepted and have not ended, in Postgres: what any node can say of them, and what becomes of those of a node that is gone.
 import type { ScanPolicy } from '../engine/verdict.js';
-import type { Sql, SqlOf } from '../store/postgres.js';
+import type { Fragment, Sql, SqlOf } from '../store/postgres.js';
 import { guarded } from '../store/store-error.js';
 import { lowestIdAt, type ScanRow } from './scan-row.js';
 
@@ -136,6 +136,13 @@ export function createPendingScans(sql: Sql, sqlOf: SqlOf) {
       const claimed = await sql`UPDATE pending_scans SET is_returned = true WHERE id = ${id} AND NOT is_returned`;
       return claimed.count > 0;
     },
+    ...ofNodes(sql, columns),
+  };
+}
+
+/** Of nodes, which may be gone. */
+function ofNodes(sql: Sql, columns: Fragment) {
+  return {
     /** The node lives. */
     async nodeSeen(nodeId: string): Promise<void> {
       await sql`

@@ -1,11 +1,11 @@
 // How many file descriptors this process may have, and what of them connections may take.
 import { readdirSync, readFileSync } from 'node:fs';
-import { CLAMD_FILE_DESCRIPTORS } from '../limits.js';
+import { ARRIVING_CONTENTS, CLAMD_FILE_DESCRIPTORS } from '../limits.js';
 
 /** Databases, the journal, logs, the metrics server, reloads. */
 const STORES = 64;
-/** A thread's own, and what unpacking one content inside the other takes. */
-const PER_THREAD = 24;
+/** A thread's own, what unpacking one content inside the other takes, and the content of an accepted scan that is read for it. */
+const PER_THREAD = 25;
 /** Downloads may have this share of all, and no more. */
 const DOWNLOADS_SHARE = 1 / 8;
 /** Likewise the connections of clamd's protocol, and those of ICAP. */
@@ -48,7 +48,8 @@ export function planDescriptors(request: DescriptorRequest): DescriptorPlan {
   const clamdConnections = Math.min(request.clamdConnections, clamdMost);
   const icapConnections = Math.min(request.icapConnections, Math.max(CONNECTIONS_MIN, most));
   const clamd = clamdConnections === 0 ? 0 : clamdConnections * PER_CLAMD_CONNECTION + CLAMD_FILE_DESCRIPTORS;
-  const room = limit - openNow() - STORES - PER_THREAD * request.scanThreads - downloads - clamd - icapConnections;
+  const own = openNow() + STORES + ARRIVING_CONTENTS + PER_THREAD * request.scanThreads;
+  const room = limit - own - downloads - clamd - icapConnections;
   const connections = Math.max(CONNECTIONS_MIN, Math.min(room, request.connections ?? CONNECTIONS_MAX));
   return { limit, connections, downloads, clamdConnections, icapConnections, isScarce: room < CONNECTIONS_MIN };
 }

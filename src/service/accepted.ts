@@ -11,7 +11,7 @@ import { MEMORY_RESERVE_SHARE } from '../limits.js';
 import type { EventLog } from '../log.js';
 import type { AcceptingParts } from '../scan/http/accepting-scan.js';
 import { createUploadMemory } from '../scan/memory/memory.js';
-import { startAcceptedScans } from '../scan/pending/accepted-scans.js';
+import { type AcceptedState, startAcceptedScans } from '../scan/pending/accepted-scans.js';
 import { openContentStore } from '../scan/pending/content-store.js';
 import type { ScanParts } from '../scan/scan.js';
 import type { Postgres } from '../store/postgres.js';
@@ -27,6 +27,7 @@ export interface AcceptedScansParts {
 export interface OpenAccepted {
   readonly table: PendingScans;
   readonly waits: ScanWaits;
+  readonly state: () => AcceptedState;
   /** Begins with what is there. To be called once. */
   start(scans: ScanParts): AcceptingParts;
 }
@@ -62,9 +63,11 @@ export async function openAccepted(
     use: 'uploads',
   });
 
+  let state = (): AcceptedState => ({ waiting: 0, bytes: store.bytes, oldestAgeMs: 0 });
   return {
     table,
     waits,
+    state: () => state(),
     start(scans) {
       const accepted = startAcceptedScans({
         scans: { ...scans, uploadMemory },
@@ -78,6 +81,7 @@ export async function openAccepted(
         onRecorded: waits.ended,
       });
       add(accepted);
+      state = accepted.state;
       return {
         accepted,
         nameOfKey: async (userId, keyId) =>

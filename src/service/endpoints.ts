@@ -12,8 +12,10 @@ import type { Reply } from '../http/reply.js';
 import type { Route } from '../http/router.js';
 import { jsonAnswer } from '../http/schema.js';
 import { packageJsonPath } from '../paths.js';
+import type { AcceptedState } from '../scan/pending/accepted-scans.js';
 import type { Postgres } from '../store/postgres.js';
 import { codeOf } from '../store/store-error.js';
+import type { OutboxLook } from '../webhooks/outbox-look.js';
 import { WireTime, wireDay, wireTime } from '../wire-time.js';
 import { type Standing, standings } from './signature-standing.js';
 
@@ -29,6 +31,8 @@ export interface RouteParts {
   readonly storeProblem: () => Promise<string | null>;
   /** Null: keys and quota are served as they should be; otherwise why Postgres stands in. */
   readonly admissionProblem: () => string | null;
+  readonly accepted: () => AcceptedState;
+  readonly outbox: OutboxLook;
   readonly version: string;
   /** Where clients reach the service; null: nobody has said. */
   readonly baseUrl: string | null;
@@ -146,6 +150,8 @@ async function readiness(parts: RouteParts): Promise<Reply> {
     admission: hide(describeAdmission(admissionProblem())),
     store: problem === null ? { status: 'ready' } : hide({ status: 'failed', message: problem }),
     history: hide(describeJournal(journal)),
+    accepted: parts.accepted(),
+    webhooks: await parts.outbox(),
   };
   return ready ? jsonReply(200, body) : jsonReply(503, body, { 'Retry-After': '5' });
 }
@@ -285,6 +291,17 @@ export const Readiness = z
       oldestAgeMs: z.number().nullable(),
       damagedFiles: count,
     }),
+    accepted: z
+      .object({ waiting: count, bytes: count, oldestAgeMs: z.number() })
+      .describe(
+        'Scans that this process has accepted with 202 and that have not ended, and their contents on its disk.',
+      ),
+    webhooks: z
+      .object({ waiting: count, overdueMs: z.number() })
+      .nullable()
+      .describe(
+        'Deliveries that wait, of all nodes, and how long the oldest is due whose receiver takes what it is sent; null: the database does not answer.',
+      ),
   })
   .meta({ id: 'Readiness' });
 

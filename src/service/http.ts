@@ -219,6 +219,8 @@ async function openRoutes(
     }),
   );
   const webhooks = await openWebhooks(config, log, parts, add);
+  const followed = { accepted: accepted.state, outbox: webhooks.outbox, attempts: webhooks.attempts };
+  parts.metrics.follow(followed);
   const signedIn = [
     ...scans.signedIn,
     ...webhooks.signedIn,
@@ -239,12 +241,13 @@ async function openRoutes(
       ...pages.routes,
     ],
     ...factsOf(config, parts),
+    ...followed,
   });
   return { routes, addressOf: dashboard.addressOf, protocols: createProtocols(config, log, asked) };
 }
 
 /** What everybody may know of the service: of its parts, and of what it is made of. */
-function factsOf(config: Config, parts: Observed): Omit<RouteParts, 'served'> {
+function factsOf(config: Config, parts: Observed): Omit<RouteParts, 'served' | 'accepted' | 'outbox'> {
   const { postgres, admission, history, signatures, sandbox, version, library } = parts;
   return {
     signatures: () => signatures.state(),

@@ -5,8 +5,11 @@ import type { SignatureState } from '../engine/signature-state.js';
 import type { ScanPool } from '../engine/threads/pool.js';
 import type { HistoryState } from '../history/history.js';
 import type { UploadMemory } from '../scan/memory/memory.js';
+import type { AcceptedState } from '../scan/pending/accepted-scans.js';
 import type { EndedScan } from '../scan/scan.js';
 import type { VerdictCache } from '../scan/verdicts/cache.js';
+import type { OutboxLook, OutboxState } from '../webhooks/outbox-look.js';
+import type { Outbox } from '../webhooks/sender.js';
 import type { LoadCounts } from './engine.js';
 import { RequestMetrics } from './request-metrics.js';
 import { ScanMetrics } from './scan-metrics.js';
@@ -45,7 +48,15 @@ export interface Metrics {
   countTurns(): void;
   /** Scans of this engine that nobody asked for. */
   leaveOut(epoch: number, scans: number): void;
+  /** What is not there yet when the first scans are counted. */
+  follow(parts: FollowedParts): void;
   render(): Promise<string>;
+}
+
+export interface FollowedParts {
+  readonly accepted: () => AcceptedState;
+  readonly outbox: OutboxLook;
+  readonly attempts: Outbox['counts'];
 }
 
 export function createMetrics(parts: MetricsParts): Metrics {
@@ -82,6 +93,10 @@ export function createMetrics(parts: MetricsParts): Metrics {
     answered: (route, status) => requests.answered(route, status),
     countTurns: () => parts.pool.onTurn(scans.waited),
     leaveOut: (epoch, scans) => Object.assign(own, { epoch, scans }),
+    follow(followed) {
+      addAccepted(gauge, followed.accepted);
+      addOutbox(registry, followed);
+    },
     render: () => registry.metrics(),
   };
 }
@@ -94,6 +109,60 @@ function addStore(registry: Registry, problem: MetricsParts['storeProblem']): vo
     registers: [registry],
     async collect() {
       this.set((await problem()) === null ? 1 : 0);
+    },
+  });
+}
+
+function addAccepted(gauge: AddGauge, state: FollowedParts['accepted']): void {
+  gauge(
+    'sluice_accepted_scans',
+    'Scans that this process has accepted with 202, and whose verdict is not in the database yet.',
+    () => state().waiting,
+  );
+  gauge(
+    'sluice_accepted_bytes',
+    'Room on the disk of the contents of accepted scans; ASYNC_STORE_MB at most.',
+    () => state().bytes,
+  );
+  gauge('sluice_accepted_oldest_seconds', 'Age of the oldest of the accepted scans; 0: there is none.', () => {
+    return state().oldestAgeMs / 1000;
+  });
+}
+
+/** Of all nodes, in the database: without its answer they are absent. */
+function addOutbox(registry: Registry, { outbox, attempts }: FollowedParts): void {
+  const look = (name: string, help: string, read: (state: OutboxState) => number): void => {
+    new Gauge({
+      name,
+      help,
+      registers: [registry],
+      async collect() {
+        const state = await outbox();
+        if (state === null) this.remove();
+        else this.set(read(state));
+      },
+    });
+  };
+  look(
+    'sluice_webhook_deliveries_waiting',
+    'Deliveries of webhooks that wait, of all nodes, those for receivers that fail included; absent while the database does not answer.',
+    ({ waiting }) => waiting,
+  );
+  look(
+    'sluice_webhook_overdue_seconds',
+    'How long the oldest delivery is due whose receiver takes what it is sent; absent while the database does not answer.',
+    ({ overdueMs }) => overdueMs / 1000,
+  );
+  new Counter({
+    name: 'sluice_webhook_attempts_total',
+    help: 'Attempts of this process to deliver, by outcome: delivered, failed (there will be another one), or given_up.',
+    labelNames: ['outcome'] as const,
+    registers: [registry],
+    collect() {
+      this.reset();
+      this.inc({ outcome: 'delivered' }, attempts.delivered);
+      this.inc({ outcome: 'failed' }, attempts.failed);
+      this.inc({ outcome: 'given_up' }, attempts.givenUp);
     },
   });
 }

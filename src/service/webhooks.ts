@@ -9,6 +9,7 @@ import type { Postgres } from '../store/postgres.js';
 import { serviceKey } from '../store/service-keys.js';
 import { createDeliveries, type Delivery } from '../webhooks/deliveries.js';
 import { createEndpoints } from '../webhooks/endpoints.js';
+import { createOutboxLook } from '../webhooks/outbox-look.js';
 import { createWebhookRoutes } from '../webhooks/routes.js';
 import { OUTBOX, Outbox } from '../webhooks/sender.js';
 import { messageOf } from '../webhooks/wire.js';
@@ -53,5 +54,9 @@ export async function openWebhooks(
   );
   const hurry = (): void => sender.hurry();
   history.onTold(hurry);
-  return createWebhookRoutes({ endpoints, deliveries, posts, hurry });
+  return {
+    ...createWebhookRoutes({ endpoints, deliveries, posts, hurry }),
+    attempts: sender.counts,
+    outbox: createOutboxLook(sql),
+  };
 }

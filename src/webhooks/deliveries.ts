@@ -104,7 +104,12 @@ function leases(sql: Sql) {
 /** What has come of it. */
 function attempts(sql: Sql) {
   return {
-    async attempted(webhookId: string, { number, attempts: before }: Delivery, attempt: Attempt): Promise<void> {
+    /** Returns what the delivery is from here on. */
+    async attempted(
+      webhookId: string,
+      { number, attempts: before }: Delivery,
+      attempt: Attempt,
+    ): Promise<ListedDelivery['state']> {
       const { isDelivered, status, error } = attempt;
       const pause = PAUSES_SECONDS[before];
       const state = isDelivered ? 'delivered' : pause === undefined ? 'failed' : 'waiting';
@@ -116,6 +121,7 @@ function attempts(sql: Sql) {
         await sql`
           UPDATE webhooks SET failing_since = NULL, failures = 0 WHERE id = ${webhookId} AND failing_since IS NOT NULL`;
       }
+      return state;
     },
     /** An attempt has failed. Returns whether the endpoint is switched off by that. */
     async failed(webhookId: string): Promise<boolean> {

@@ -39,7 +39,11 @@ const STOP_MS = 12_000;
 /** Of the outbox, among the accounts that share the connections of the store. */
 export const OUTBOX = 'webhooks';
 
+const COUNTED_AS = { delivered: 'delivered', waiting: 'failed', failed: 'givenUp' } as const;
+
 export class Outbox implements Sender {
+  /** Attempts of this process: `failed`: it is tried again; `givenUp`: it was the last one. */
+  readonly counts = { delivered: 0, failed: 0, givenUp: 0 };
   readonly #options: SenderOptions;
   readonly #running = new Map<string, { readonly isFailing: boolean; readonly work: Promise<void> }>();
   readonly #timers: readonly NodeJS.Timeout[];
@@ -120,7 +124,8 @@ export class Outbox implements Sender {
         for (let next = left.shift(); next !== undefined; next = left.shift()) {
           if (hasFailed || this.#stopping.signal.aborted) return;
           const attempt = await this.#attempt(leased, next, secrets);
-          await deliveries.attempted(leased.id, next, attempt);
+          const state = await deliveries.attempted(leased.id, next, attempt);
+          this.counts[COUNTED_AS[state]] += 1;
           if (!attempt.isDelivered) hasFailed = true;
         }
       };

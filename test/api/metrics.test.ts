@@ -5,17 +5,36 @@ import { request } from 'node:http';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
 import t from 'tap';
+import { z } from 'zod';
 import { mainPath } from '../../src/paths.js';
 import { openPostgres } from '../../src/store/postgres.js';
+import { scanUrlLater } from '../fixtures/async-scans.js';
+import { deferred } from '../fixtures/deferred.js';
+import { response, startOrigin } from '../fixtures/origin.js';
 import { startPostgres } from '../fixtures/postgres.js';
 import { eicar } from '../fixtures/samples.js';
-import { startServer } from '../fixtures/server.js';
+import { API_KEY, startServer } from '../fixtures/server.js';
 import { temporaryFolder } from '../fixtures/stores.js';
 import { until } from '../fixtures/until.js';
 import { upload } from '../fixtures/upload.js';
 
 const postgres = await startPostgres();
-const server = await startServer({ env: { DATABASE_URL: await postgres.database() } });
+/** What it asks for under /held is answered when the test says so; a webhook is answered with `receiverSays`. */
+const held = deferred<void>();
+let receiverSays = 200;
+const origin = await startOrigin(async ({ path, send, end }) => {
+  if (path === '/held') await held.promise;
+  await send(response('hello there', '', path === '/hook' ? `${receiverSays} As told` : '200 OK'));
+  end();
+});
+t.teardown(() => origin.stop());
+const server = await startServer({
+  env: {
+    DATABASE_URL: await postgres.database(),
+    URL_ALLOW_NETWORKS: '127.0.0.1/32',
+    URL_PORTS: String(origin.port),
+  },
+});
 const metricsUrl = `http://127.0.0.1:${await server.printed(/"port":(\d+),"msg":"metrics"/)}`;
 t.teardown(async () => {
   await server.stop();
@@ -176,4 +195,39 @@ t.test('a port that is taken is tried again, and keeps nobody from scanning', as
   t.equal(await second.printed(/"msg":"(there are no metrics yet)"/), 'there are no metrics yet');
   t.equal((await upload(second.url, 'x')).status, 200);
   await second.stop();
+});
+
+t.test('accepted scans and deliveries that wait are counted, and said to be ready or not', async (t) => {
+  const made = await fetch(`${server.url}/api/v1/webhooks`, {
+    method: 'POST',
+    body: JSON.stringify({ url: `http://127.0.0.1:${origin.port}/hook` }),
+    headers: { 'X-API-KEY': API_KEY, 'Content-Type': 'application/json' },
+  });
+  t.equal(made.status, 201);
+  const { id: webhookId } = z.object({ id: z.string() }).parse(await made.json());
+  const value = async (name: string) => (await metrics()).get(name);
+  const ready = async () => (await fetch(`${server.url}/readyz`)).json();
+  t.equal(await value('sluice_accepted_scans'), 0);
+  t.equal(await value('sluice_accepted_oldest_seconds'), 0);
+  t.equal((await scanUrlLater(server.url, `http://127.0.0.1:${origin.port}/held`)).status, 202);
+  t.equal(await value('sluice_accepted_scans'), 1);
+  t.ok(Number(await value('sluice_accepted_bytes')) > 0);
+  await until(async () => Number(await value('sluice_accepted_oldest_seconds')) > 0);
+  t.match(await ready(), { status: 'ready', accepted: { waiting: 1 }, webhooks: { waiting: 0, overdueMs: 0 } });
+  receiverSays = 500;
+  held.resolve();
+  await until(async () => (await value('sluice_accepted_scans')) === 0);
+  await until(async () => (await value('sluice_webhook_attempts_total{outcome="failed"}')) === 1);
+  // It is remembered for some seconds what waits.
+  await until(async () => (await value('sluice_webhook_deliveries_waiting')) === 1);
+  t.equal(await value('sluice_webhook_overdue_seconds'), 0, 'a receiver that fails has only itself to blame');
+  t.match(await ready(), { accepted: { waiting: 0, bytes: 0 }, webhooks: { waiting: 1 } });
+  receiverSays = 204;
+  await until(async () => (await value('sluice_webhook_attempts_total{outcome="delivered"}')) === 1);
+  await until(async () => (await value('sluice_webhook_deliveries_waiting')) === 0);
+  const ended = await fetch(`${server.url}/api/v1/webhooks/${webhookId}`, {
+    method: 'DELETE',
+    headers: { 'X-API-KEY': API_KEY },
+  });
+  t.equal(ended.status, 204);
 });

@@ -18,6 +18,13 @@ export interface AcceptedScansOptions extends Omit<RunnerOptions, 'table' | 'rea
   readonly history: Pick<History, 'append' | 'find' | 'onEnded'>;
 }
 
+/** Of one process: scans that were accepted and are not known to be in the history, and their contents on its disk. */
+export interface AcceptedState {
+  readonly waiting: number;
+  readonly bytes: number;
+  readonly oldestAgeMs: number;
+}
+
 export type AcceptedScans = ReturnType<typeof startAcceptedScans>;
 
 /** What dead processes have left is looked for so often. */
@@ -56,7 +63,14 @@ export function startAcceptedScans(options: AcceptedScansOptions) {
     limitBytes,
     appEnv: scans.appEnv,
     checkUrl: scans.downloads.check,
-    state: () => ({ scans: runner.size, bytes: store.bytes }),
+    state(): AcceptedState {
+      const { size, oldestMs } = runner;
+      return {
+        waiting: size,
+        bytes: store.bytes,
+        oldestAgeMs: oldestMs === null ? 0 : Math.max(0, Date.now() - oldestMs),
+      };
+    },
     /** Throws Failure `unavailable`. */
     begin: (id: string, account: string, owner: SealedOwner): ArrivingContent => store.begin(id, account, owner),
     /** Its content is on the disk. Rejects with Failure `unavailable` where it is not accepted. */

@@ -5,6 +5,7 @@ import { open, rename, rm, rmdir, stat, unlink } from 'node:fs/promises';
 import { join } from 'node:path';
 import { z } from 'zod';
 import { Unavailable } from '../../errors.js';
+import { ARRIVING_CONTENTS } from '../../limits.js';
 import { tryLock } from '../../store/data-lock.js';
 import { codeOf } from '../../store/store-error.js';
 import { openSealed, SealedFile, type SealedOwner } from './sealed-file.js';
@@ -24,8 +25,7 @@ export type LeftContents = Map<string, number>;
 const BLOCK_BYTES = 4096;
 /** What one account leaves to others. */
 const RESERVE_SHARE = 1 / 4;
-/** Contents that arrive at once, in one process: each has a descriptor, and up to a megabyte that waits for the disk. */
-const ARRIVING_MAX = 64;
+/** Of the contents that arrive at once, one account's. */
 const ARRIVING_EACH = 48;
 const OWNER = /^[0-9a-f]{16}$/;
 const FILE = /^[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[0-9a-f]{4}-[0-9a-f]{12}$/;
@@ -95,7 +95,7 @@ export class ContentStore {
   readonly #own: string;
   readonly #release: () => Promise<void>;
   readonly #disk: Shares;
-  readonly #arriving = new Shares(ARRIVING_MAX, ARRIVING_EACH);
+  readonly #arriving = new Shares(ARRIVING_CONTENTS, ARRIVING_EACH);
   readonly #kept = new Map<string, Kept>();
 
   constructor(

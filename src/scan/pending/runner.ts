@@ -2,6 +2,7 @@
 import type { AdmissionStore } from '../../admission/admission.js';
 import { messageOfError } from '../../error-text.js';
 import type { PendingScan as Accepted, PendingScans } from '../../history/pending-scans.js';
+import { timeOfId } from '../../history/scan-row.js';
 import type { Admitted, ScanParts } from '../scan.js';
 import { type PendingOwner, PendingScan } from './pending-scan.js';
 
@@ -60,6 +61,13 @@ export class Runner implements PendingOwner {
   /** Accepted, and not known to be in the history. */
   get size(): number {
     return this.#jobs.size;
+  }
+
+  /** Epoch milliseconds of the oldest of them; null: there is none. */
+  get oldestMs(): number | null {
+    let oldest: string | null = null;
+    for (const id of this.#jobs.keys()) if (oldest === null || id < oldest) oldest = id;
+    return oldest === null ? null : timeOfId(oldest);
   }
 
   add(accepted: Accepted): void {
