@@ -1,6 +1,6 @@
 // Who is signed in: a bearer token or the cookie in, the caller with a live session out; the cookies, and what another site's page may not do.
 import { Failure, Unavailable } from '../errors.js';
-import type { Authenticate, Caller } from '../http/caller.js';
+import type { Authenticate, Caller, LikelyUser } from '../http/caller.js';
 import type { Exchange } from '../http/exchange.js';
 import type { SqlOf } from '../store/postgres.js';
 import { Turns } from '../waiting/turns.js';
@@ -36,7 +36,10 @@ const REQUESTS = {
 /** A session that has ended doesn't come back; on another node's clock one may live a little longer. */
 const ENDED_MS = 10_000;
 
-export function createAuthenticate(parts: AuthenticateParts): Authenticate {
+export function createAuthenticate(parts: AuthenticateParts): {
+  readonly authenticate: Authenticate;
+  readonly likelyUser: LikelyUser;
+} {
   const { sqlOf, strangers, tokens, baseUrl, clientAddress, openFor, now, onProblem } = parts;
   const ended = createRemembered<object>(now);
   const busy = (): Error => new Unavailable('storeBusy');
@@ -82,12 +85,29 @@ export function createAuthenticate(parts: AuthenticateParts): Authenticate {
     }
   }
 
-  return async (exchange) => {
-    const { token, source } = tokenOf(exchange);
-    if (source === 'cookie' && isCrossSite(exchange, baseUrl)) throw new Failure('crossSite');
-    const address = clientAddress(exchange.remoteAddress(), exchange.headers.get('x-forwarded-for'));
-    return await callerOf(token, throttledAs(address));
+  return {
+    async authenticate(exchange) {
+      const token = allowedToken(exchange, baseUrl);
+      const address = clientAddress(exchange.remoteAddress(), exchange.headers.get('x-forwarded-for'));
+      return await callerOf(token, throttledAs(address));
+    },
+    likelyUser(exchange) {
+      try {
+        const session = tokens.recall(allowedToken(exchange, baseUrl));
+        return session === null || ended.get(session.sessionId) !== null ? null : session.userId;
+      } catch {
+        // `authenticate` says why.
+        return null;
+      }
+    },
   };
+}
+
+/** Throws what `tokenOf` throws, or Failure `crossSite`. */
+function allowedToken(exchange: Exchange, baseUrl: string | null): string {
+  const { token, source } = tokenOf(exchange);
+  if (source === 'cookie' && isCrossSite(exchange, baseUrl)) throw new Failure('crossSite');
+  return token;
 }
 
 /** The one token that a request carries; throws Failure `tokenMissing`, or `tokenInvalid` when there are two that differ. */

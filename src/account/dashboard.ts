@@ -91,7 +91,7 @@ export async function openDashboard(options: DashboardOptions) {
   const timer = setInterval(tick, KEYS_RELOAD_MS);
 
   return {
-    authenticate: createAuthenticate({
+    ...createAuthenticate({
       sqlOf,
       strangers,
       tokens,

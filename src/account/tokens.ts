@@ -139,6 +139,11 @@ export function createTokens(keys: SigningKeys, { issuer, trusted, now }: TokenO
       }
       return verification;
     },
+    /** The session that a token of ours is of, where that was found out before; null: it must be verified. */
+    recall(token: string): { readonly userId: string; readonly sessionId: string } | null {
+      const recalled = recall(token);
+      return recalled?.outcome === 'own' ? recalled : null;
+    },
     /** RFC 7517: the public halves. */
     jwks: () => ({
       keys: keys.all().map(({ id, publicKey }) => ({

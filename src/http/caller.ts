@@ -20,28 +20,54 @@ export interface CallerRoute {
   readonly method: Route['method'];
   readonly path: string;
   readonly operation: Operation;
-  /** Null: it answers the exchange by itself, after this call. */
-  handle(caller: Caller, exchange: Exchange, parameters: PathParameters): Answered | Promise<Answered>;
+  /** Takes the body of a user (an id) who is likely to be the caller, while that is asked: nothing of it gets out before `handle`. Default: it waits. */
+  begin?(userId: string, exchange: Exchange): Begun;
+  /** `begun`: by `begin`. Null: it answers the exchange by itself, after this call. */
+  handle(
+    caller: Caller,
+    exchange: Exchange,
+    parameters: PathParameters,
+    begun: Begun | null,
+  ): Answered | Promise<Answered>;
+}
+
+export interface Begun {
+  /** The caller is refused. */
+  drop(): void;
 }
 
 /** Accepts or refuses the caller: throws Failure `tokenMissing`, `tokenInvalid`, `tokenExpired`, `crossSite` or `unavailable`. */
 export type Authenticate = (exchange: Exchange) => Promise<Caller>;
 
+/** The id of the user whom `Authenticate` is likely to accept; null: nobody knows. Costs nothing. */
+export type LikelyUser = (exchange: Exchange) => string | null;
+
 /** What every route behind the sign-in can answer as well, for its operation. */
 export const callerErrors = ['tokenMissing', 'tokenInvalid', 'tokenExpired', 'crossSite'] as const;
 
-export function behindSignIn(routes: readonly CallerRoute[], authenticate: Authenticate): Route[] {
+export function behindSignIn(
+  routes: readonly CallerRoute[],
+  authenticate: Authenticate,
+  likelyUser: LikelyUser = () => null,
+): Route[] {
   return routes.map((route) => ({
     method: route.method,
     path: route.path,
     operation: { ...route.operation, errors: [...route.operation.errors, 'accountSuspended'] },
-    // Before the body is read: the body of a caller who isn't signed in is not read at all.
+    // Before the body is read: that of a caller who isn't signed in is not read at all, unless its token was accepted a moment before.
     async handle(exchange, parameters) {
-      const caller = await authenticate(exchange);
-      exchange.vouch();
-      const unknown = unknownQuery(route.operation, exchange.query);
-      if (unknown !== null) throw unknown;
-      return await route.handle(caller, exchange, parameters);
+      const userId = route.begin === undefined ? null : likelyUser(exchange);
+      const begun = userId === null ? null : (route.begin?.(userId, exchange) ?? null);
+      try {
+        const caller = await authenticate(exchange);
+        exchange.vouch();
+        const unknown = unknownQuery(route.operation, exchange.query);
+        if (unknown !== null) throw unknown;
+        return await route.handle(caller, exchange, parameters, begun);
+      } catch (error) {
+        begun?.drop();
+        throw error;
+      }
     },
   }));
 }

@@ -30,10 +30,10 @@ export function createOperatorRoutes(parts: OperatorParts): CallerRoute[] {
   return routes.map((route) => ({
     ...route,
     operation: { ...route.operation, errors: [...route.operation.errors, 'operatorsOnly', 'twoFactorNeeded'] },
-    handle(caller, exchange, parameters) {
+    handle(caller, exchange, parameters, begun) {
       if (caller.role !== 'operator') throw new Failure('operatorsOnly');
       if (parts.needsTwoFactor && !caller.twoFactor) throw new Failure('twoFactorNeeded');
-      return route.handle(caller, exchange, parameters);
+      return route.handle(caller, exchange, parameters, begun);
     },
   }));
 }

@@ -21,6 +21,8 @@ export abstract class Scan extends ScanFacts implements ContentOwner, Recorded {
   #hasEnded: boolean;
   /** It is in the form, and the admission is waited for. */
   #url: string | null;
+  /** What has come is looked at when it is admitted, not before. */
+  #isPatient: boolean;
   #isWithThreads: boolean;
   #isWatched: boolean;
   #left: Error | null;
@@ -30,6 +32,7 @@ export abstract class Scan extends ScanFacts implements ContentOwner, Recorded {
     this.#hasBegun = false;
     this.#hasEnded = false;
     this.#url = null;
+    this.#isPatient = false;
     this.#isWithThreads = false;
     this.#isWatched = false;
     this.#left = null;
@@ -80,6 +83,12 @@ export abstract class Scan extends ScanFacts implements ContentOwner, Recorded {
     }
   }
 
+  /** Receives for an account that may not be admitted: no thread is asked, and no origin, before `onAdmission`. */
+  expect(account: string): void {
+    this.#isPatient = true;
+    this.begin(account);
+  }
+
   onAdmission(access: Admitted): void {
     this.times?.admitted();
     this.access = access;
@@ -102,6 +111,7 @@ export abstract class Scan extends ScanFacts implements ContentOwner, Recorded {
       this.#record();
     } else if (!this.#hasBegun) this.begin(access.userId);
     else if (this.#url !== null) void this.#scanUrl(this.#url);
+    else if (this.#isPatient && this.received?.isSealed) this.#look(this.received);
   }
 
   /** It isn't admitted: nothing gets out of what was begun. What a thread has it may end, and its verdict is remembered. */
@@ -195,6 +205,11 @@ export abstract class Scan extends ScanFacts implements ContentOwner, Recorded {
     this.extension = extension;
     this.wholeBytes = content.sizeBytes;
     this.sha256 = content.sha256;
+    if (this.#isPatient && this.access === null) this.stage = 'admitting';
+    else this.#look(content);
+  }
+
+  #look(content: Content): void {
     const { signatures, known } = this.parts;
     const state = signatures.state();
     if (state.kind !== 'ready') {

@@ -236,7 +236,7 @@ async function openRoutes(
       scans.withKey,
       ...keyRoutes(parts, accepted, webhooks.withKey),
       ...dashboard.publicRoutes,
-      ...behindSignIn(signedIn, dashboard.authenticate),
+      ...behindSignIn(signedIn, dashboard.authenticate, dashboard.likelyUser),
       createWebhookRoute({ billing, sql: postgres.requests('stripe'), log, now: Date.now }),
       ...pages.routes,
     ],

@@ -1,11 +1,15 @@
 // POST /web/scans: the same result, limit and quota as the public route, for users who are signed in, and uploads only.
 import t from 'tap';
+import { z } from 'zod';
+import { filePart, openRaw, scanRequest } from '../fixtures/raw-http.js';
 import { eicar } from '../fixtures/samples.js';
 import { startServer } from '../fixtures/server.js';
-import { signIn } from '../fixtures/sign-in.js';
+import { ask, bearer, signIn } from '../fixtures/sign-in.js';
 import { upload } from '../fixtures/upload.js';
 import { postSignedIn, uploadSignedIn } from '../fixtures/web-scans.js';
 
+/** Of 60 KB each: more than may be kept of uploads before it is known whose they are. */
+const BURST = 400;
 const server = await startServer();
 t.teardown(() => server.stop());
 const { accessToken: token } = await signIn(server.url);
@@ -58,3 +62,32 @@ t.test('without a token, or with a key instead, nothing is scanned', async (t) =
   t.equal(withKey.status, 401);
   t.match(await withKey.json(), { error: 'Unauthorized', message: 'Access token missing' });
 });
+
+t.test(
+  'uploads with a token that was accepted before have room while their session is asked for, and none of them gets out without one',
+  async (t) => {
+    const before = await rows();
+    const connections = await Promise.all(Array.from({ length: BURST }, () => openRaw(server.port)));
+    const body = filePart(Buffer.alloc(60_000, 'x'));
+    const headers = { 'X-API-KEY': null, Authorization: `Bearer ${token}` };
+    const request = Buffer.from(scanRequest(body, headers).toString('latin1').replace('/api/v1/scans', '/web/scans'));
+    // All of it is there when the process goes on, and is read before the first session is found.
+    process.kill(server.serverPid(), 'SIGSTOP');
+    await Promise.all(connections.map((connection) => connection.send(request)));
+    process.kill(server.serverPid(), 'SIGCONT');
+    const answers = await Promise.all(connections.map((connection) => connection.answer()));
+    t.strictSame([...new Set(answers.map((answer) => answer?.status))], [200]);
+    for (const connection of connections) connection.end();
+    t.equal(await rows(), before + BURST);
+    const other = await signIn(server.url);
+    t.match(await uploadSignedIn(server.url, other.accessToken, 'known'), { status: 200 });
+    await ask(`${server.url}/web/users/me/sessions/${other.sessionId}`, { method: 'DELETE', headers: bearer(token) });
+    t.match(await uploadSignedIn(server.url, other.accessToken, 'ended'), { status: 401 });
+    t.equal(await rows(), before + BURST + 1);
+  },
+);
+
+async function rows(): Promise<number> {
+  const { body } = await ask(`${server.url}/web/scans/stats`, { headers: bearer(token) });
+  return z.object({ totalElements: z.number() }).parse(body).totalElements;
+}

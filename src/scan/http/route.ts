@@ -111,8 +111,15 @@ function routeAsUser(
     method: 'POST',
     path,
     operation,
-    handle: async (caller, exchange) =>
-      admit(exchange, new HttpScan(scans, exchange, settings), await access.asUser(caller)),
+    begin(userId, exchange) {
+      const scan = new HttpScan(scans, exchange, settings);
+      scan.expect(userId);
+      return scan;
+    },
+    handle: async (caller, exchange, _parameters, begun) => {
+      const scan = begun instanceof HttpScan ? begun : new HttpScan(scans, exchange, settings);
+      return admit(exchange, scan, await access.asUser(caller));
+    },
   };
 }
 
