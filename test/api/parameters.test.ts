@@ -35,7 +35,7 @@ t.test('a parameter that nobody knows is a 400 on every route, after the credent
         const asked = `${path}?${name}=1`;
         t.match(
           await ask(asked, { ...sent, headers }),
-          { status: 400, body: `unknown: ${name}` },
+          { status: 400, body: method === 'head' ? '' : `unknown: ${name}` },
           `${method} ${asked}`,
         );
       }
