@@ -39,6 +39,8 @@ export function startAcceptedScans(options: AcceptedScansOptions) {
   const { takeOver, ended, lookAround } = createUpkeep(options, runner);
   let work: Promise<void> = Promise.resolve();
   let isStopping = false;
+  /** Their clients were told so, and the database may have them all the same. */
+  const unaccepted = new Map<string, ArrivingContent>();
 
   history.onEnded((ids) => {
     ended(ids);
@@ -54,9 +56,22 @@ export function startAcceptedScans(options: AcceptedScansOptions) {
     work = work.then(step).catch((error: unknown) => onProblem(`Accepted scans: ${messageOfError(error)}`));
   }
 
+  async function lookSoon(): Promise<void> {
+    await takeOver();
+    await removeUnaccepted();
+  }
+
+  async function removeUnaccepted(): Promise<void> {
+    for (const [id, content] of unaccepted) {
+      await table.remove(id);
+      unaccepted.delete(id);
+      await content.drop();
+    }
+  }
+
   behind(takeOver);
   behind(lookAround);
-  const timers = [setInterval(() => behind(takeOver), ADOPT_MS), setInterval(() => behind(lookAround), NODE_SEEN_MS)];
+  const timers = [setInterval(() => behind(lookSoon), ADOPT_MS), setInterval(() => behind(lookAround), NODE_SEEN_MS)];
   for (const timer of timers) timer.unref();
 
   return {
@@ -80,8 +95,8 @@ export function startAcceptedScans(options: AcceptedScansOptions) {
         await table.add(store.nodeId, scan);
       } catch (error) {
         // It may be there in spite of this. If this process can't take it away, the next one scans it; the client has its unit back.
-        const removed = table.remove(scan.id).then(() => content.drop());
-        removed.catch(() => undefined);
+        unaccepted.set(scan.id, content);
+        behind(removeUnaccepted);
         throw error;
       }
       runner.add(scan);
@@ -126,8 +141,8 @@ function createUpkeep({ table, store, history, giveBack, onProblem }: AcceptedSc
           // Its row is on the way already, from the journal.
           if (history.find(scan.userId, id) === null) runner.add(scan);
         }
+        unknown.delete(id);
       }
-      unknown.clear();
     },
     /** They have their verdicts, from the journal of a process that died. */
     ended(ids: readonly string[]): void {
