@@ -104,7 +104,7 @@ function createActingRoutes({ sqlOf, update, allow, addressOf }: OperatorParts):
         description: 'On the machine that answers, by all of its processes. Two more crashes, and it is refused again.',
         tag: 'admin',
         who: 'user',
-        parameters: [pathParameter('sha256', Sha256)],
+        parameters: [pathParameter('sha256', Sha256.describe('Of the content.'))],
         responses: { 204: { description: 'It is scanned again.' } },
         errors: [...errors, 'crossSite', 'notFound'],
       },

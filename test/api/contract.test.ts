@@ -187,6 +187,8 @@ const Document = z.object({
   ),
 });
 /** Headers that the document tells of. */
+/** Where there is something to say: libclamav has no type for a few bytes. */
+const SOMETIMES = ['x-scan-notice', 'x-scan-type', 'accept-encoding', 'idempotent-replayed'];
 const OWN = /^(x-request-id|x-ratelimit-|x-scan-|retry-after|accept-encoding|www-authenticate)/;
 
 t.test('every answer of a scan route has the headers that the document says, and no others', async (t) => {
@@ -230,15 +232,13 @@ t.test('every answer of a scan route has the headers that the document says, and
       [],
       `${path} ${status} says no more than is documented`,
     );
-    const missing = documented.filter(
-      (name) => !sent.includes(name) && !['x-scan-notice', 'accept-encoding', 'idempotent-replayed'].includes(name),
-    );
+    const missing = documented.filter((name) => !sent.includes(name) && !SOMETIMES.includes(name));
     t.strictSame(missing, [], `${path} ${status} says all of it`);
   }
   for (const [path, { post: operation }] of Object.entries(document.paths)) {
     for (const [status, { headers = {} }] of Object.entries(operation?.responses ?? {})) {
       if (status === '503' || status === '429') t.ok(headers['Retry-After'], `${path} ${status}`);
-      if (!/\/scans$/.test(path) || ['401', '403', '409'].includes(status)) continue;
+      if (!/\/scans$/.test(path) || ['401', '403', '409', 'default'].includes(status)) continue;
       t.ok(
         headers['X-RateLimit-Limit'] && headers['X-RateLimit-Remaining'] && headers['X-RateLimit-Reset'],
         `${path} ${status}`,

@@ -39,8 +39,7 @@ export function startAcceptedScans(options: AcceptedScansOptions) {
   const { takeOver, ended, lookAround } = createUpkeep(options, runner);
   let work: Promise<void> = Promise.resolve();
   let isStopping = false;
-  /** Their clients were told so, and the database may have them all the same. */
-  const unaccepted = new Map<string, ArrivingContent>();
+  const unaccepted = new Unaccepted(table);
 
   history.onEnded((ids) => {
     ended(ids);
@@ -56,22 +55,14 @@ export function startAcceptedScans(options: AcceptedScansOptions) {
     work = work.then(step).catch((error: unknown) => onProblem(`Accepted scans: ${messageOfError(error)}`));
   }
 
-  async function lookSoon(): Promise<void> {
-    await takeOver();
-    await removeUnaccepted();
-  }
-
-  async function removeUnaccepted(): Promise<void> {
-    for (const [id, content] of unaccepted) {
-      await table.remove(id);
-      unaccepted.delete(id);
-      await content.drop();
-    }
+  function upkeep(): void {
+    behind(takeOver);
+    behind(() => unaccepted.remove());
   }
 
   behind(takeOver);
   behind(lookAround);
-  const timers = [setInterval(() => behind(lookSoon), ADOPT_MS), setInterval(() => behind(lookAround), NODE_SEEN_MS)];
+  const timers = [setInterval(upkeep, ADOPT_MS), setInterval(() => behind(lookAround), NODE_SEEN_MS)];
   for (const timer of timers) timer.unref();
 
   return {
@@ -95,8 +86,8 @@ export function startAcceptedScans(options: AcceptedScansOptions) {
         await table.add(store.nodeId, scan);
       } catch (error) {
         // It may be there in spite of this. If this process can't take it away, the next one scans it; the client has its unit back.
-        unaccepted.set(scan.id, content);
-        behind(removeUnaccepted);
+        unaccepted.add(scan.id, content);
+        behind(() => unaccepted.remove());
         throw error;
       }
       runner.add(scan);
@@ -109,6 +100,29 @@ export function startAcceptedScans(options: AcceptedScansOptions) {
       await store.close();
     },
   };
+}
+
+/** Scans whose clients were told that they are not accepted, and that the database may have all the same. */
+class Unaccepted {
+  readonly #table: Pick<PendingScans, 'remove'>;
+  readonly #contents = new Map<string, ArrivingContent>();
+
+  constructor(table: Pick<PendingScans, 'remove'>) {
+    this.#table = table;
+  }
+
+  add(id: string, content: ArrivingContent): void {
+    this.#contents.set(id, content);
+  }
+
+  /** Rejects while the database can't be asked: those that are left are for the next time. */
+  async remove(): Promise<void> {
+    for (const [id, content] of this.#contents) {
+      await this.#table.remove(id);
+      this.#contents.delete(id);
+      await content.drop();
+    }
+  }
 }
 
 function createUpkeep({ table, store, history, giveBack, onProblem }: AcceptedScansOptions, runner: Runner) {
