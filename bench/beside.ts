@@ -10,6 +10,7 @@ import { askForFiles, askForPace, askForRun, type Measurement } from './contesta
 import { type Server, startServer } from './contestants/sluice.js';
 import { privateMegabytes, untilIdle } from './cpu.js';
 import { makeDatabase } from './database.js';
+import { writeFigures } from './figures.js';
 import { type FileSet, makeFileSet } from './files.js';
 import { type LargeFiles, type LargeKind, makeLargeFiles } from './large-files.js';
 import { type LineProcess, startLineProcess } from './line-process.js';
@@ -202,6 +203,13 @@ async function runRound(rounds: Rounds, seconds: number): Promise<void> {
   rounds.shares.push(beside.scans / beside.seconds / (large.scans / large.seconds));
 }
 
+function rowOf(name: CaseName, { contestant, p50s, p99s, aloneP50s, shares, largeRates }: Rounds): string[] {
+  const two = (values: readonly number[]): string => median(values).toFixed(2);
+  return [name, contestant.name, two(p50s), two(p99s), two(aloneP50s), two(largeRates), two(shares)];
+}
+
+const columns = ['', '', 'p50 ms', 'p99 ms', 'p50 ms alone', 'large ones a second alone', 'of it beside'];
+
 function describe(rounds: Rounds): string {
   const ms = (values: readonly number[]): string => `${median(values).toFixed(2)} ms`;
   const memory = `${rounds.beforeMb.toFixed(0)} MB before, ${privateMegabytes(rounds.contestant.pid).toFixed(0)} after`;
@@ -217,6 +225,7 @@ interface Options {
   readonly seconds: number;
   readonly contestant?: 'sluice' | 'clamd';
   readonly only?: CaseName;
+  readonly figures?: string;
 }
 
 const command = new Command('bench:beside')
@@ -226,9 +235,11 @@ const command = new Command('bench:beside')
   .option('--seconds <seconds>', 'of each measurement', positive, 8)
   .addOption(new Option('--contestant <name>', 'one alone').choices(['sluice', 'clamd']))
   .addOption(new Option('--only <case>', 'one case').choices(Object.keys(cases)))
+  .option('--figures <name>', 'keep the table under docs/figures/, for the documents')
   .parse();
 const options: Options = command.opts();
 
+const rows: string[][] = [];
 const folder = await mkdtemp(join(tmpdir(), 'sluice-beside-'));
 try {
   const database = join(folder, 'database');
@@ -257,9 +268,14 @@ try {
         for (const side of round % 2 === 0 ? sides : [...sides].reverse()) await runRound(side, options.seconds);
       }
       for (const side of sides) print(describe(side));
+      rows.push(...sides.map((side) => rowOf(name, side)));
     } finally {
       for (const { contestant } of sides) await contestant.stop();
     }
+  }
+  if (options.figures !== undefined) {
+    const asked = `--database DIR --rounds ${options.rounds} --seconds ${options.seconds}`;
+    writeFigures(options.figures, { command: `npm run bench:beside -- ${asked}`, columns, rows });
   }
 } finally {
   await rm(folder, { recursive: true, force: true });

@@ -65,6 +65,7 @@ function lines(paths: readonly string[]): string {
 
 async function chooseFiles({ name, files }: Scenario, folder: string): Promise<readonly string[]> {
   if (files.kind === 'machine') return chooseOfMachine(files);
+  if (files.kind === 'listed') return files.paths;
   const path = join(folder, `${name}.bin`);
   await writeFile(path, seededBytes(name, files.sizeBytes));
   return [path];

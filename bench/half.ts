@@ -3,13 +3,17 @@
 import { mkdtemp, rm } from 'node:fs/promises';
 import { availableParallelism, tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { parseArgs } from 'node:util';
 import { ownSignaturesDirectory } from '../src/paths.js';
 import { startClamdContestant } from './contestants/clamd.js';
 import type { PacedContestant, Setting } from './contestants/contestant.js';
 import { startForgetfulSluice, startForgetfulSluiceWithStores, startSluiceClamd } from './contestants/sluice.js';
 import { threadSeconds, untilIdle } from './cpu.js';
+import { writeFigures } from './figures.js';
 import { makeFileSet } from './files.js';
 
+/** `--figures NAME`: the table is kept under docs/figures/, for the documents. */
+const { values } = parseArgs({ options: { figures: { type: 'string' } } });
 const ROUNDS = 5;
 const SECONDS = 3;
 const WARM_UP_SECONDS = 3;
@@ -56,13 +60,23 @@ async function runRound(entrants: readonly Entrant[]): Promise<void> {
 }
 
 /** Ratios are medians of those of each round. */
-function describe({ name, rates, p50s, p99s }: Entrant, [clamd]: readonly Entrant[]): string {
+function row({ name, rates, p50s, p99s }: Entrant, [clamd]: readonly Entrant[]): string[] {
   const against = (own: readonly number[], other: readonly number[] = []): string =>
     median(own.map((value, round) => value / (other[round] ?? Number.NaN))).toFixed(2);
-  return (
-    `${name}: ${median(rates).toFixed(0)} scans/s (${against(rates, clamd?.rates)} of clamd's); at half of clamd's ` +
-    `p50 ${median(p50s).toFixed(2)} ms (${against(p50s, clamd?.p50s)}), p99 ${median(p99s).toFixed(2)} ms (${against(p99s, clamd?.p99s)})`
-  );
+  return [
+    name,
+    median(rates).toFixed(0),
+    against(rates, clamd?.rates),
+    median(p50s).toFixed(2),
+    against(p50s, clamd?.p50s),
+    median(p99s).toFixed(2),
+    against(p99s, clamd?.p99s),
+  ];
+}
+
+function describe(entrant: Entrant, entrants: readonly Entrant[]): string {
+  const [name, rate, rates, p50, p50s, p99, p99s] = row(entrant, entrants);
+  return `${name}: ${rate} scans/s (${rates} of clamd's); at half of clamd's p50 ${p50} ms (${p50s}), p99 ${p99} ms (${p99s})`;
 }
 
 async function printThreads(contestant: PacedContestant): Promise<void> {
@@ -94,6 +108,14 @@ try {
     await contestant.run(WARM_UP_SECONDS);
   }
   for (let round = 0; round < ROUNDS; round += 1) await runRound(entrants);
+  if (values.figures !== undefined) {
+    const columns = ['', 'scans/s', 'of clamd', 'p50 ms at half of clamd', 'of clamd', 'p99 ms', 'of clamd'];
+    writeFigures(values.figures, {
+      command: 'npm run bench:half',
+      columns,
+      rows: entrants.map((each) => row(each, entrants)),
+    });
+  }
   for (const entrant of entrants) {
     print(describe(entrant, entrants));
     await printThreads(entrant.contestant);

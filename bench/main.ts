@@ -2,7 +2,7 @@
 
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
 import { messageOfError } from '../src/error-text.js';
@@ -21,11 +21,20 @@ import {
   startSluiceClamd,
   startSluiceWithStores,
 } from './contestants/sluice.js';
+import { writeFigures } from './figures.js';
 import { chooseForLearning, hasFiles, makeFileSet } from './files.js';
 import { type contestantNames, type Options, readOptions } from './options.js';
-import { type Block, describeMachine, formatBlock, formatPromise, type Report } from './report.js';
+import {
+  type Block,
+  compareReports,
+  describeMachine,
+  figuresOf,
+  formatBlock,
+  formatPromise,
+  type Report,
+} from './report.js';
 import { type Entrant, runRounds } from './rounds.js';
-import { scenarios } from './scenarios.js';
+import { listedScenarios, scenarios } from './scenarios.js';
 
 type Cleanup = () => Promise<void>;
 
@@ -100,7 +109,8 @@ async function measureThreads(options: Options, threads: number, folder: string)
   for (const name of options.contestants) contestants.push(await keep(() => starters[name](setting, connections)));
 
   const blocks: Block[] = [];
-  for (const scenario of scenarios.filter((one) => options.only === null || one.name === options.only)) {
+  const all = options.lists === null ? scenarios : listedScenarios(options.lists);
+  for (const scenario of all.filter((one) => options.only === null || one.name === options.only)) {
     if (!(await hasFiles(scenario))) {
       print(`\n${scenario.name}: this machine has no such file`);
       continue;
@@ -156,6 +166,11 @@ async function measure(given: Options): Promise<Report> {
   return { date, ...first, blocks: parts.flatMap((part) => part.blocks) };
 }
 
+/** A document names no folder of a machine. */
+function withoutFolders(command: string): string {
+  return command.replaceAll(/(--(?:database|json|compare|gates-store|lists)) \S+/g, '$1 DIR');
+}
+
 async function main(): Promise<void> {
   const options = readOptions(process.argv);
   for (const signal of ['SIGINT', 'SIGTERM'] as const) {
@@ -173,6 +188,17 @@ async function main(): Promise<void> {
     );
     for (const line of formatPromise(report.blocks)) print(line);
     if (options.json !== null) await writeFile(options.json, `${JSON.stringify(report, null, 2)}\n`);
+    if (options.compare !== null) {
+      const before: Report = JSON.parse(await readFile(options.compare, 'utf8'));
+      for (const line of compareReports(before, report)) print(line);
+    }
+    if (options.figures !== null) {
+      const asked = process.argv
+        .slice(2)
+        .filter((each, at, all) => each !== '--figures' && all[at - 1] !== '--figures');
+      const command = ['npm run bench', ...(asked.length === 0 ? [] : ['--', ...asked])].join(' ');
+      writeFigures(options.figures, { command: withoutFolders(command), ...figuresOf(report) });
+    }
     if (report.blocks.some((block) => block.results.some((one) => one.invalidRounds > 0))) process.exitCode = 1;
   } catch (error) {
     // After a signal the processes end under the rounds; that is no news.

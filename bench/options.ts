@@ -1,4 +1,5 @@
 // The bench's command line.
+import { availableParallelism } from 'node:os';
 import { Command, InvalidArgumentError, Option } from 'commander';
 import { scenarios } from './scenarios.js';
 
@@ -35,8 +36,17 @@ export interface Options {
   readonly gatesLearn: number | null;
   readonly contestants: readonly ContestantName[];
   readonly only: string | null;
+  /** A folder of lists of files, NAME.list, in place of the scenarios. */
+  readonly lists: string | null;
   readonly json: string | null;
+  /** A report of an earlier run. */
+  readonly compare: string | null;
+  /** The name under docs/figures/ that the results get. */
+  readonly figures: string | null;
 }
+
+/** About three minutes for everything. */
+const QUICK = { rounds: 3, seconds: 0.4, threads: [availableParallelism()] };
 
 const WARM_UP_SECONDS_MAX = 0.5;
 
@@ -94,12 +104,18 @@ export function readOptions(argv: readonly string[]): Options {
       defaultContestants,
     )
     .addOption(new Option('--only <scenario>', 'one scenario').choices(scenarios.map((one) => one.name)))
+    .option('--quick', 'shorter rounds, one count of threads: about three minutes')
+    .option('--lists <dir>', 'in place of the scenarios: lists of files, a path a line, each named NAME.list')
     .option('--json <file>', 'write the results as JSON')
+    .option('--compare <file>', 'say how the results differ from those of an earlier --json')
+    .option('--figures <name>', 'keep the table under docs/figures/, for the documents')
     .action(
-      (
-        given: Partial<Omit<Options, 'warmUpSeconds'>> &
-          Pick<Options, 'rounds' | 'seconds' | 'threads' | 'connections' | 'contestants'>,
-      ) => {
+      ({
+        quick,
+        ...asked
+      }: Partial<Omit<Options, 'warmUpSeconds'>> &
+        Pick<Options, 'rounds' | 'seconds' | 'threads' | 'connections' | 'contestants'> & { quick?: true }) => {
+        const given = quick ? { ...asked, ...QUICK } : asked;
         chosen = {
           ...given,
           warmUpSeconds: Math.min(WARM_UP_SECONDS_MAX, given.seconds),
@@ -107,7 +123,10 @@ export function readOptions(argv: readonly string[]): Options {
           gatesStore: given.gatesStore ?? null,
           gatesLearn: given.gatesLearn ?? null,
           only: given.only ?? null,
+          lists: given.lists ?? null,
           json: given.json ?? null,
+          compare: given.compare ?? null,
+          figures: given.figures ?? null,
         };
       },
     )

@@ -5,6 +5,8 @@ import { fileURLToPath } from 'node:url';
 const sources = new URL('../../bench/', import.meta.url);
 const built = new URL('./', import.meta.url);
 
+export const projectRoot = fileURLToPath(new URL('../../', import.meta.url));
+
 export function sourcePath(name: string): string {
   return fileURLToPath(new URL(name, sources));
 }

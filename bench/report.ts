@@ -1,5 +1,6 @@
 // The results as text for a terminal and as a JSON document; neither names a folder of the machine.
 import { availableParallelism, cpus, release, totalmem, type } from 'node:os';
+import type { Figures } from './figures.js';
 import type { FileSet } from './files.js';
 import type { Result } from './rounds.js';
 import { promise } from './scenarios.js';
@@ -97,6 +98,49 @@ function notes(block: Block): string[] {
         ? []
         : [`! ${result.contestant}: ${result.invalidRounds} of ${result.rounds} rounds invalid: ${result.firstError}`];
     return result.note === null ? invalid : [`  ${result.contestant}: ${result.note}`, ...invalid];
+  });
+}
+
+const titles: Readonly<Record<string, string>> = { raw: 'plain loop', sluice: 'Sluice' };
+
+/** Rows of the documents' tables: what was scanned, how many times a second by whom, and the service against the others. */
+export function figuresOf({ blocks, database }: Report): Pick<Figures, 'columns' | 'rows'> {
+  const names = [...new Set(blocks.flatMap(({ results }) => results.map(({ contestant }) => contestant)))];
+  const service = names.find((name) => name.startsWith('sluice')) ?? '';
+  const others = names.filter((name) => name === 'raw' || name.startsWith('clamd'));
+  const title = (name: string): string => titles[name] ?? name;
+  const rows = blocks.map(({ scenario, threads, results }) => {
+    const rateOf = (name: string): number | null =>
+      results.find(({ contestant }) => contestant === name)?.scansPerSecond?.median ?? null;
+    const ratios = others.map((name) => ratio(results, service, name)?.toFixed(2) ?? '-');
+    const facts = [scenario, String(database.signatures), String(threads)];
+    return [...facts, ...names.map((name) => number(rateOf(name))), ...ratios];
+  });
+  const ratios = others.map((name) => `${title(service)} / ${title(name)}`);
+  return { columns: ['content', 'signatures', 'threads', ...names.map(title), ...ratios], rows };
+}
+
+/** Of each round where it is known, otherwise of the medians. */
+function ratio(results: readonly Result[], name: string, other: string): number | null {
+  const one = results.find(({ contestant }) => contestant === name);
+  if (other === 'raw') return one?.ratioToRaw ?? null;
+  if (other === 'clamd') return one?.ratioToClamd ?? null;
+  const against = results.find(({ contestant }) => contestant === other)?.scansPerSecond;
+  if (one?.scansPerSecond == null || against == null) return null;
+  return one.scansPerSecond.median / against.median;
+}
+
+/** A line for each result that both reports have. */
+export function compareReports(before: Report, after: Report): string[] {
+  return after.blocks.flatMap(({ scenario, threads, results }) => {
+    const old = before.blocks.find((block) => block.scenario === scenario && block.threads === threads)?.results;
+    return results.flatMap(({ contestant, scansPerSecond, ratioToClamd }) => {
+      const then = old?.find((one) => one.contestant === contestant);
+      if (then === undefined) return [];
+      const clamd = `of clamd ${then.ratioToClamd?.toFixed(2) ?? '-'} then, ${ratioToClamd?.toFixed(2) ?? '-'} now`;
+      const rates = `${number(then.scansPerSecond?.median ?? null)} then, ${number(scansPerSecond?.median ?? null)} now`;
+      return [`${scenario}, ${threads} thread(s), ${contestant}: ${rates}; ${clamd}`];
+    });
   });
 }
 

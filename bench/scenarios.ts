@@ -1,4 +1,6 @@
 // What is measured, as a table: each row is a set of files; every contestant scans the same bytes.
+import { readdirSync, readFileSync } from 'node:fs';
+import { join, resolve } from 'node:path';
 
 const KIB = 1024;
 
@@ -8,7 +10,9 @@ export type Files =
   /** One file made from a seed, sent again and again. */
   | { readonly kind: 'repeated'; readonly sizeBytes: number }
   /** Files of this machine as they are; a round scans whole passes over all of them. */
-  | MachineFiles;
+  | MachineFiles
+  /** As they are, in their order. */
+  | { readonly kind: 'listed'; readonly paths: readonly string[] };
 
 export interface MachineFiles {
   readonly kind: 'machine';
@@ -35,6 +39,16 @@ export const scenarios: readonly Scenario[] = [
   // Those that Python's packages bring along, where there are some.
   { name: 'pe', files: { kind: 'machine', count: 12, minBytes: KIB, maxBytes: 2 * KIB * KIB, programs: 'pe' } },
 ];
+
+/** One for each `NAME.list` of the folder, whose lines are paths from there. */
+export function listedScenarios(folder: string): Scenario[] {
+  const lists = readdirSync(folder).filter((name) => name.endsWith('.list'));
+  return lists.toSorted().map((list) => {
+    const lines = readFileSync(join(folder, list), 'utf8').split('\n');
+    const paths = lines.filter((line) => line !== '').map((line) => resolve(folder, line));
+    return { name: list.slice(0, -'.list'.length), files: { kind: 'listed', paths } };
+  });
+}
 
 /** The promise on engine overhead: the service against the raw loop with as many threads. */
 export const promise = { scenario: '100KB', contestant: 'sluice', ratioToRaw: 0.85 } as const;

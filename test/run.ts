@@ -16,8 +16,8 @@ const TIMEOUT_SECONDS = 600;
 const KILL_AFTER_SECONDS = TIMEOUT_SECONDS + 30;
 /** Each may hold several servers with engine and database, up to 1 GB together. */
 const JOBS_MAX = 8;
-/** Four more than there are cores: most tests wait for servers, databases, signals and times that are over, most of their time. */
-const JOBS = Math.min(availableParallelism() + 4, JOBS_MAX);
+/** Three more than there are cores: most tests wait for servers, databases and signals part of their time. */
+const JOBS = Math.min(availableParallelism() + 3, JOBS_MAX);
 /** What takes longest begins first, so that nothing of it is left to run alone at the end. */
 const LONG: readonly string[] = [
   'containers/containers.test.js',

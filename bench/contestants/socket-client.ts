@@ -3,7 +3,7 @@ import { compile, loadProgram } from '../compile.js';
 import { startLineProcess } from '../line-process.js';
 import { askForFiles, askForPace, askForRun, type PacedContestant } from './contestant.js';
 
-/** Length of the two trials that find the faster way to speak to it, in seconds. */
+/** Length of a trial that finds the faster way to speak to it, in seconds. */
 const TRIAL_SECONDS = 0.4;
 
 type Way = 'keep' | 'close';
@@ -46,6 +46,9 @@ export async function speakTo(server: SocketServer, connections: number): Promis
     connections,
     async use(files) {
       await askForFiles(client, files);
+      // The first ones are of a server whose code isn't compiled yet.
+      await trial('keep');
+      await trial('close');
       const kept = await trial('keep');
       const closed = await trial('close');
       way = kept >= closed ? 'keep' : 'close';

@@ -24,6 +24,8 @@ export interface Document {
   readonly package: string;
   readonly path: string;
   readonly kind: Kind;
+  /** Of its path in the package: an order that is the same everywhere, and of no meaning. */
+  readonly rank: string;
 }
 
 const BYTES_MIN = 32;
@@ -78,7 +80,7 @@ export async function chooseDocuments(folder: string, { ofKind }: Share): Promis
     ranked.sort((a, b) => (a.rank < b.rank ? -1 : 1));
     const counts = new Map<Kind, number>();
     const chosen: Document[] = [];
-    for (const { path } of ranked) {
+    for (const { path, rank } of ranked) {
       const { size } = await stat(path);
       const kind = size < BYTES_MIN || size > DOCUMENT_BYTES_MAX ? null : await kindOf(path);
       if (kind === null || (counts.get(kind) ?? 0) >= ofKind(kind)) continue;
@@ -88,7 +90,7 @@ export async function chooseDocuments(folder: string, { ofKind }: Share): Promis
       if (digests.has(digest)) continue;
       digests.add(digest);
       counts.set(kind, (counts.get(kind) ?? 0) + 1);
-      chosen.push({ package: name, path, kind });
+      chosen.push({ package: name, path, kind, rank });
     }
     documents.push(...chosen.sort((a, b) => (a.path < b.path ? -1 : 1)));
   }

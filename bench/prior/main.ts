@@ -2,12 +2,12 @@
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { mkdir, writeFile } from 'node:fs/promises';
-import { join } from 'node:path';
+import { join, resolve } from 'node:path';
 import { Command } from 'commander';
 import { ownSignaturesDirectory, priorPath } from '../../src/paths.js';
 import { compile, windowsProgram } from '../compile.js';
 import { buildPrior, type Level, readCounts } from './build.js';
-import { chooseDocuments, type Kind } from './documents.js';
+import { chooseDocuments, type Kind, kinds } from './documents.js';
 import { fetchPackages, type ListName, readPackages } from './packages.js';
 
 const print = (text: string): void => void process.stdout.write(`${text}\n`);
@@ -36,6 +36,10 @@ const LEVELS: ReadonlyMap<number, Level> = new Map([
   [12, { units: 3, share: 0.02, bits: 1 }],
 ]);
 
+/** Of the files that are listed. */
+const LISTED_OF_A_PACKAGE = 5;
+const LISTED_OF_A_KIND = 40;
+
 async function fetchList(list: ListName, folder: string): Promise<void> {
   await mkdir(folder, { recursive: true });
   const packages = await readPackages(list);
@@ -62,6 +66,25 @@ async function count(folder: string, output: string): Promise<void> {
   if (code !== 0) throw new Error(`the count ended with ${code}`);
 }
 
+/** Lists of files for `npm run bench -- --lists`: some of each kind, few of one package; and `uploads`, all that are no programs. */
+async function list(folder: string, output: string): Promise<void> {
+  const found = await chooseDocuments(folder, { ofKind: () => LISTED_OF_A_PACKAGE });
+  const listed = kinds.flatMap((kind) => {
+    const ofKind = found.filter((one) => one.kind === kind && kind !== 'other');
+    return ofKind.sort((a, b) => a.rank.localeCompare(b.rank)).slice(0, LISTED_OF_A_KIND);
+  });
+  await mkdir(output, { recursive: true });
+  const programs: readonly Kind[] = ['windows', 'elf'];
+  const lists = [
+    ...programs.map((kind) => [kind, listed.filter((one) => one.kind === kind)] as const),
+    ['uploads', listed.filter(({ kind }) => !programs.includes(kind))] as const,
+  ];
+  for (const [name, documents] of lists) {
+    await writeFile(join(output, `${name}.list`), documents.map(({ path }) => `${resolve(path)}\n`).join(''));
+    print(`${name}: ${documents.length} files`);
+  }
+}
+
 async function build(counts: string, output: string): Promise<void> {
   const { units, windows } = await readCounts(counts);
   for (const [target, ofClass] of units.entries()) {
@@ -86,6 +109,12 @@ command
   .argument('<folder>', 'with a folder for each package')
   .argument('<output>', 'a folder for the counts')
   .action(count);
+command
+  .command('list')
+  .description('lists some files of each kind, for `npm run bench -- --lists`')
+  .argument('<folder>', 'with a folder for each package of the list held-out')
+  .argument('<output>', 'a folder for the lists')
+  .action(list);
 command
   .command('build')
   .description('makes the file that ships of the counts')

@@ -1,0 +1,10 @@
+// `npm run bench:page`: puts the figures of docs/figures/ into the documents that show them.
+import { readFileSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { filled } from './figures.js';
+import { projectRoot } from './paths.js';
+
+for (const name of ['README.md', 'docs/benchmarks.md']) {
+  const path = join(projectRoot, name);
+  writeFileSync(path, filled(readFileSync(path, 'utf8')));
+}
