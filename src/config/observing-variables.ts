@@ -1,4 +1,4 @@
-// The rows of what is told of the service while it runs: its log, the access log, traces.
+// The variables of the log, the access log and traces.
 import { resolve } from 'node:path';
 import { z } from 'zod';
 import { initially, optional } from './variable-row.js';

@@ -147,7 +147,7 @@ export const texts = {
     hour: 'Hour',
     used: 'Used',
     refused: 'Refused',
-    lastDay: (refused: string) => `Last 24 hours, by the hour; ${refused} refused for want of quota.`,
+    lastDay: (refused: string) => `Last 24 hours, by the hour; ${refused} refused because the quota was used up.`,
     noMonths: 'No scan was completed in the last twelve months.',
     quota: 'Quota of this hour',
     quotaUsed: (used: string, limit: string) => `${used} of ${limit} scans used`,

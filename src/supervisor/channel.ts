@@ -79,7 +79,7 @@ export async function openSupervisorChannel(stop: Promise<string>): Promise<Supe
   };
 }
 
-/** What is told before anybody listens is not lost: the last of it counts. */
+/** Keeps the last value that came before anybody listened, for the first listener. */
 function latest<T>() {
   let listener: ((value: T) => void) | null = null;
   let early: { readonly value: T } | null = null;

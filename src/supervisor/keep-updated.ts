@@ -26,7 +26,7 @@ export function createUpdater({
 }: UpdaterOptions): KeptUpdate & { stop(): Promise<void> } {
   const listeners: ((view: UpdateView) => void)[] = [];
   const update = createSignatureUpdate({
-    // The servers take over what is new as soon as they are told.
+    // The servers load it when they get this.
     onDone: () => log.info('the signatures were updated'),
     onChange(view) {
       for (const listen of listeners) listen(view);

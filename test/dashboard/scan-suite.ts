@@ -99,7 +99,7 @@ export async function scanSuite(tap: Subtest, setting: Setting): Promise<void> {
     await page.reload();
     t.ok(asked);
     await page.goto(`${server.url}/`);
-    await page.getByText(/ by the hour; [1-9]\d* refused for want of quota/).waitFor();
+    await page.getByText(/ by the hour; [1-9]\d* refused because the quota was used up/).waitFor();
     noComplaints(t, person, [429]);
   });
 

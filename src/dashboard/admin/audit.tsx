@@ -3,6 +3,7 @@ import { Button } from '@mantine/core';
 import { useInfiniteQuery } from '@tanstack/react-query';
 import { keepFresh } from '../api/session.ts';
 import { Blank } from '../parts/blank.tsx';
+import { Columns } from '../parts/columns.tsx';
 import { ProblemBox, showProblem } from '../parts/problem.tsx';
 import { LinesSkeleton } from '../parts/skeletons.tsx';
 import { Time } from '../parts/time.tsx';
@@ -58,11 +59,7 @@ function Lines({ lines }: { readonly lines: readonly AuditLine[] }) {
       <caption className="unseen">{texts.pages.audit}</caption>
       <thead>
         <tr>
-          {Object.values(t.columns).map((column) => (
-            <th key={column} scope="col">
-              {column}
-            </th>
-          ))}
+          <Columns names={t.columns} />
         </tr>
       </thead>
       <tbody>

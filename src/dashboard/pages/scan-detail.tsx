@@ -3,15 +3,13 @@ import { Button } from '@mantine/core';
 import { useQuery } from '@tanstack/react-query';
 import type { ReactNode } from 'react';
 import { Link, useParams } from 'wouter';
-import { Problem } from '../api/problem.ts';
 import { scanQuery } from '../api/queries.ts';
 import type { ScanDetail } from '../api/shapes.ts';
-import { Blank } from '../parts/blank.tsx';
 import { CopyButton } from '../parts/copy-button.tsx';
 import { number, size } from '../parts/format.ts';
 import { BackIcon, FileIcon, KeyIcon, LinkIcon, ScanIcon } from '../parts/icons.ts';
+import { Missing } from '../parts/missing.tsx';
 import { noticeText } from '../parts/notice.ts';
-import { ProblemBox } from '../parts/problem.tsx';
 import { sourceText } from '../parts/protocol.ts';
 import { PageSkeleton } from '../parts/skeletons.tsx';
 import { Time } from '../parts/time.tsx';
@@ -23,7 +21,6 @@ import './scan-detail.css';
 
 const t = texts.detail;
 const ICON = 16;
-const GONE = 404;
 
 export function ScanDetailPage() {
   const { id = '' } = useParams<{ readonly id: string }>();
@@ -35,24 +32,14 @@ export function ScanDetailPage() {
         {texts.nav.history}
       </Link>
       {scan.isPending && <PageSkeleton />}
-      {scan.isError && <Missing error={scan.error} retry={() => void scan.refetch()} />}
-      {scan.data !== undefined && <Found scan={scan.data} />}
-    </>
-  );
-}
-
-function Missing({ error, retry }: { readonly error: unknown; readonly retry: () => void }) {
-  if (!(error instanceof Problem && error.status === GONE)) return <ProblemBox error={error} onRetry={retry} />;
-  return (
-    <>
-      <PageTitle title={t.gone} />
-      <section className="panel">
-        <Blank title={t.gone} hint={t.goneHint}>
+      {scan.isError && (
+        <Missing error={scan.error} retry={() => void scan.refetch()} texts={t}>
           <Button component={Link} href="/history" variant="default">
             {t.toHistory}
           </Button>
-        </Blank>
-      </section>
+        </Missing>
+      )}
+      {scan.data !== undefined && <Found scan={scan.data} />}
     </>
   );
 }

@@ -7,6 +7,7 @@ import { ask } from '../api/client.ts';
 import { Nothing } from '../api/shapes.ts';
 import { type Delivery, deliveriesQuery, deliveryStates, PATH } from '../api/webhooks.ts';
 import { Blank } from '../parts/blank.tsx';
+import { Columns } from '../parts/columns.tsx';
 import { number } from '../parts/format.ts';
 import { ProblemBox, showDone, showProblem } from '../parts/problem.tsx';
 import { LinesSkeleton } from '../parts/skeletons.tsx';
@@ -68,11 +69,7 @@ function Table({ id, deliveries }: { readonly id: string; readonly deliveries: r
       <caption className="unseen">{t.deliveries}</caption>
       <thead>
         <tr>
-          {Object.values(columns).map((column) => (
-            <th key={column} scope="col">
-              {column}
-            </th>
-          ))}
+          <Columns names={columns} />
           <th scope="col" className="table-number">
             {attempts}
           </th>

@@ -7,11 +7,11 @@ import { ask } from '../api/client.ts';
 import { Problem } from '../api/problem.ts';
 import { Nothing } from '../api/shapes.ts';
 import { PATH, TestResult, Webhook, WebhookWithSecret, webhookQuery, webhooksQuery } from '../api/webhooks.ts';
-import { Blank } from '../parts/blank.tsx';
 import { Dialog, Question } from '../parts/dialog.tsx';
 import { number } from '../parts/format.ts';
 import { BackIcon } from '../parts/icons.ts';
-import { ProblemBox, showDone, showProblem } from '../parts/problem.tsx';
+import { Missing } from '../parts/missing.tsx';
+import { showDone, showProblem } from '../parts/problem.tsx';
 import { PageSkeleton } from '../parts/skeletons.tsx';
 import { Time } from '../parts/time.tsx';
 import { PageTitle } from '../parts/title.tsx';
@@ -34,21 +34,9 @@ export function WebhookPage() {
       </Link>
       {webhook.isPending && <PageSkeleton />}
       {webhook.isError && webhook.data === undefined && (
-        <Missing error={webhook.error} retry={() => void webhook.refetch()} />
+        <Missing error={webhook.error} retry={() => void webhook.refetch()} texts={t} />
       )}
       {webhook.data !== undefined && <Found webhook={webhook.data} />}
-    </>
-  );
-}
-
-function Missing({ error, retry }: { readonly error: unknown; readonly retry: () => void }) {
-  if (!(error instanceof Problem && error.status === GONE)) return <ProblemBox error={error} onRetry={retry} />;
-  return (
-    <>
-      <PageTitle title={t.gone} />
-      <section className="panel">
-        <Blank title={t.gone} hint={t.goneHint} />
-      </section>
     </>
   );
 }

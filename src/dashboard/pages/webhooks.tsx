@@ -6,6 +6,7 @@ import { Link } from 'wouter';
 import { ask } from '../api/client.ts';
 import { events, PATH, type Webhook, WebhookWithSecret, webhooksQuery } from '../api/webhooks.ts';
 import { Blank } from '../parts/blank.tsx';
+import { Columns } from '../parts/columns.tsx';
 import { Dialog, Step } from '../parts/dialog.tsx';
 import { AddIcon } from '../parts/icons.ts';
 import { ProblemBox } from '../parts/problem.tsx';
@@ -44,11 +45,7 @@ function Table({ webhooks }: { readonly webhooks: readonly Webhook[] }) {
       <caption className="unseen">{t.title}</caption>
       <thead>
         <tr>
-          {Object.values(t.columns).map((column) => (
-            <th key={column} scope="col">
-              {column}
-            </th>
-          ))}
+          <Columns names={t.columns} />
         </tr>
       </thead>
       <tbody>

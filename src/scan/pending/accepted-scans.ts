@@ -11,6 +11,7 @@ import {
 import type { ArrivingContent, ContentStore, LeftContents } from './content-store.js';
 import { Runner, type RunnerOptions } from './runner.js';
 import type { SealedOwner } from './sealed-file.js';
+import { Unaccepted } from './unaccepted.js';
 
 export interface AcceptedScansOptions extends Omit<RunnerOptions, 'table' | 'read'> {
   readonly table: PendingScans;
@@ -36,10 +37,10 @@ const UNAVAILABLE = 503;
 export function startAcceptedScans(options: AcceptedScansOptions) {
   const { table, store, history, limitBytes, scans, onProblem } = options;
   const runner = new Runner({ ...options, read: (id) => store.read(id) });
+  const unaccepted = new Unaccepted(table);
   const { takeOver, ended, lookAround } = createUpkeep(options, runner);
   let work: Promise<void> = Promise.resolve();
   let isStopping = false;
-  const unaccepted = new Unaccepted(table);
 
   history.onEnded((ids) => {
     ended(ids);
@@ -100,29 +101,6 @@ export function startAcceptedScans(options: AcceptedScansOptions) {
       await store.close();
     },
   };
-}
-
-/** Scans whose clients were told that they are not accepted, and that the database may have all the same. */
-class Unaccepted {
-  readonly #table: Pick<PendingScans, 'remove'>;
-  readonly #contents = new Map<string, ArrivingContent>();
-
-  constructor(table: Pick<PendingScans, 'remove'>) {
-    this.#table = table;
-  }
-
-  add(id: string, content: ArrivingContent): void {
-    this.#contents.set(id, content);
-  }
-
-  /** Rejects while the database can't be asked: those that are left are for the next time. */
-  async remove(): Promise<void> {
-    for (const [id, content] of this.#contents) {
-      await this.#table.remove(id);
-      this.#contents.delete(id);
-      await content.drop();
-    }
-  }
 }
 
 function createUpkeep({ table, store, history, giveBack, onProblem }: AcceptedScansOptions, runner: Runner) {

@@ -6,6 +6,7 @@ import { join } from 'node:path';
 import t from 'tap';
 import { v7 as uuidv7 } from 'uuid';
 import { type ContentStore, type LeftContents, openContentStore } from '../../../src/scan/pending/content-store.js';
+import { Unaccepted } from '../../../src/scan/pending/unaccepted.js';
 
 const MIB = 1024 * 1024;
 const key = randomBytes(32);
@@ -99,4 +100,37 @@ t.test('contents that end while they are taken over leave no folder behind that 
   await Promise.all(ids.map((id) => other.remove(id)));
   await other.close();
   t.strictSame(readdirSync(directory), ['node']);
+});
+
+t.test('what was not accepted is taken away as soon as the database can be asked, once', async (t) => {
+  const directory = folderOf(t);
+  const store = await openContentStore({ directory, key, limitBytes: 8 * MIB });
+  const removed: string[] = [];
+  let isDown = true;
+  const unaccepted = new Unaccepted({
+    async remove(id) {
+      if (isDown) throw new Error('The database is away');
+      removed.push(id);
+    },
+  });
+  const ids = [uuidv7(), uuidv7()];
+  for (const id of ids) {
+    const content = store.begin(id, 'a', owner);
+    content.append(Buffer.alloc(1000));
+    await content.keep();
+    unaccepted.add(id, content);
+  }
+  await t.rejects(unaccepted.remove(), /is away/);
+  t.ok(
+    ids.every((id) => store.isAnywhere(id)),
+    'its row may be there, and the next process would scan it',
+  );
+  isDown = false;
+  await unaccepted.remove();
+  t.strictSame(removed, ids);
+  t.notOk(ids.some((id) => store.isAnywhere(id)));
+  t.equal(store.bytes, 0);
+  await unaccepted.remove();
+  t.strictSame(removed, ids, 'once');
+  await store.close();
 });
