@@ -223,6 +223,8 @@ static void serve_events(struct run *run) {
             struct connection *c = events[i].data.ptr;
             if (c->fd >= 0 && c->busy && (events[i].events & EPOLLOUT) && write_some(run, c) != 0) c->part = PARTS;
             if (c->fd >= 0 && c->busy && (events[i].events & ~(uint32_t)EPOLLOUT)) read_some(run, c);
+            // An end that the other side has made: it would be told again and again, for as long as nobody takes the connection.
+            else if (c->fd >= 0 && !c->busy) close_connection(c);
         }
         if (seconds_now() > run->round.deadline + PATIENCE_SECONDS) {
             failed(run, "no answer in time");

@@ -10,6 +10,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdint>
 #include <cstring>
@@ -49,27 +50,37 @@ Napi::Value DiscardPages(const Napi::CallbackInfo& info) {
   return env.Undefined();
 }
 
-// sched(7), of the calling thread. Another policy than these two (chrt) is somebody's decision, and stays.
-void Schedule(Napi::Env env, int policy) {
-  const int present = sched_getscheduler(0);
-  if (present != SCHED_OTHER && present != SCHED_BATCH) return;
-  const sched_param none = {};
-  if (sched_setscheduler(0, policy, &none) != 0) {
-    throw Napi::Error::New(env, std::string("sched_setscheduler: ") + std::strerror(errno));
+// struct sched_attr of sched_setattr(2) in its first size, which not every C library declares.
+struct Attributes {
+  uint32_t size;
+  uint32_t policy;
+  uint64_t flags;
+  int32_t nice;
+  uint32_t priority;
+  uint64_t runtime_ns;
+  uint64_t deadline_ns;
+  uint64_t period_ns;
+};
+
+// schedule(isBatch, sliceMs, nicer), of the calling thread; see sched(7). A batch thread that is woken takes no core from another one that is at
+// work. Otherwise it takes the core at once from a thread whose slice is longer (Linux 6.12 and later; older ones ignore the slice; 0: the kernel's
+// own). `nicer` is added to its nice value. Another policy than these two (chrt) is somebody's decision, and stays.
+Napi::Value Schedule(const Napi::CallbackInfo& info) {
+  Napi::Env env = info.Env();
+  Attributes attributes = {};
+  if (syscall(SYS_sched_getattr, 0, &attributes, sizeof attributes, 0) != 0) {
+    throw Napi::Error::New(env, std::string("sched_getattr: ") + std::strerror(errno));
   }
-}
-
-// waitsOnWaking(): when the calling thread is woken it takes no core from another one that is at work. So do the threads and processes that it
-// starts. Its share of the cores stays.
-Napi::Value WaitsOnWaking(const Napi::CallbackInfo& info) {
-  Schedule(info.Env(), SCHED_BATCH);
-  return info.Env().Undefined();
-}
-
-// comesFirst(): the calling thread is an ordinary one.
-Napi::Value ComesFirst(const Napi::CallbackInfo& info) {
-  Schedule(info.Env(), SCHED_OTHER);
-  return info.Env().Undefined();
+  if (attributes.policy != SCHED_OTHER && attributes.policy != SCHED_BATCH) return env.Undefined();
+  attributes.size = sizeof attributes;
+  attributes.flags = 0;
+  attributes.policy = info[0].ToBoolean() ? SCHED_BATCH : SCHED_OTHER;
+  attributes.runtime_ns = static_cast<uint64_t>(info[1].ToNumber().DoubleValue() * 1e6);
+  attributes.nice = std::min(attributes.nice + info[2].ToNumber().Int32Value(), 19);
+  if (syscall(SYS_sched_setattr, 0, &attributes, 0) != 0) {
+    throw Napi::Error::New(env, std::string("sched_setattr: ") + std::strerror(errno));
+  }
+  return env.Undefined();
 }
 
 // A word of an Int32Array, in memory that threads share.
@@ -107,8 +118,7 @@ Napi::Object Initialize(Napi::Env env, Napi::Object exports) {
   exports["openBell"] = Napi::Function::New(env, sluice::bell::Open, "openBell");
   exports["ringBell"] = Napi::Function::New(env, sluice::bell::Ring, "ringBell");
   exports["closeBell"] = Napi::Function::New(env, sluice::bell::Close, "closeBell");
-  exports["waitsOnWaking"] = Napi::Function::New(env, WaitsOnWaking, "waitsOnWaking");
-  exports["comesFirst"] = Napi::Function::New(env, ComesFirst, "comesFirst");
+  exports["schedule"] = Napi::Function::New(env, Schedule, "schedule");
   exports["openReceiver"] = Napi::Function::New(env, sluice::receiver::Open, "openReceiver");
   exports["startReceiver"] = Napi::Function::New(env, sluice::receiver::Start, "startReceiver");
   exports["stopReceiver"] = Napi::Function::New(env, sluice::receiver::Stop, "stopReceiver");

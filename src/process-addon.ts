@@ -15,12 +15,11 @@ export interface ProcessAddon {
   /** The whole pages among the bytes are zeros from now on. */
   discardPages(bytes: Uint8Array): void;
   /**
-   * When the calling thread is woken it takes no core from another one that is at work. So do the threads and processes that it starts.
-   * Throws where the system forbids it.
+   * Of the calling thread, and of threads and processes that it starts. A batch thread that is woken takes no core from another one that is at work.
+   * Otherwise it takes the core at once from a thread whose slice is longer (Linux 6.12 and later); 0: the kernel's own slice. `nicer` is added to
+   * its nice value. Throws where the system forbids it.
    */
-  waitsOnWaking(): void;
-  /** The calling thread is an ordinary one again. Throws likewise. */
-  comesFirst(): void;
+  schedule(isBatch: boolean, sliceMs: number, nicer: number): void;
   /**
    * Hears what comes by a UNIX socket that nobody else reads from: bytes, and open files with them, which are the caller's to close. `end`: nothing
    * more comes. It is stopped at first; the descriptor stays the caller's. Returns its number.

@@ -14,7 +14,7 @@ const IDLE_ACCOUNTS_MAX = 1024;
 const BYTES_PER_MS = 50 * 1024;
 /** An account's scans wait in lines by size, up to these sizes; a larger one waits in the last line. */
 const SMALL_BYTES = 64 * 1024;
-const MIDDLE_BYTES = 1024 * 1024;
+export const MIDDLE_BYTES = 1024 * 1024;
 
 /** A scan that a thread has been at for so long is a long one: nothing lies ready behind it, and it isn't waited for. */
 export const LONG_MS = 5;

@@ -4,7 +4,7 @@ import { Unavailable } from '../../errors.js';
 import { contentType } from '../clamav/addon.js';
 import type { Engine } from '../engine.js';
 import { type EncryptedPolicy, readAnswer, type ScanPolicy, usualPolicy, type Verdict } from '../verdict.js';
-import { FairQueue, LONG_MS } from './fair-queue.js';
+import { FairQueue, LONG_MS, MIDDLE_BYTES } from './fair-queue.js';
 import type { SandboxMode } from './task.js';
 import type { ThreadScan } from './thread-scan.js';
 import { ThreadSet } from './thread-set.js';
@@ -157,6 +157,8 @@ class Pool implements ScanPool {
     scan.askedMs = nowMs;
     scan.deadlineMs = nowMs + this.#options.scanTimeoutMs;
     this.#ticking ??= setInterval(() => this.#tick(), TICK_MS);
+    // It may take long: threads beside the set start while it begins, and not beside it.
+    if (scan.sizeBytes > MIDDLE_BYTES) this.#set.press();
     if (this.#queue.size === 0 && this.#set.isFree) {
       this.#queue.begin(scan, nowMs);
       this.#start(scan, 'set', nowMs);

@@ -38,6 +38,8 @@ export class ThreadSet {
   readonly #places: boolean[] = [];
   /** Threads beside the set are wanted, or were a moment ago. */
   #isPressed = false;
+  /** Beside the set, always: one, once any was wanted, since to start a thread beside long scans takes a tenth of a second and more. */
+  #kept = 0;
   /** The most that were busy since the last look. */
   #peak = 0;
   #keeping: NodeJS.Timeout | null = null;
@@ -99,6 +101,7 @@ export class ThreadSet {
   /** Threads beside the set are wanted: they are made ahead, as many as the set has. */
   press(): void {
     this.#isPressed = true;
+    this.#kept = 1;
     this.#keeping ??= setTimeout(() => this.#look(), this.#options.keepMs).unref();
     this.#fill();
   }
@@ -123,7 +126,7 @@ export class ThreadSet {
   #wanted(spare: number, busy: number): number {
     const { count, most } = this.#options;
     const { size } = this;
-    return this.givenUp + Math.min(size + most - count, Math.max(size, busy + spare));
+    return this.givenUp + Math.min(size + most - count, Math.max(size + this.#kept, busy + spare));
   }
 
   #fill(): void {

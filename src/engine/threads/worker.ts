@@ -3,7 +3,7 @@ import { readlinkSync } from 'node:fs';
 import { performance } from 'node:perf_hooks';
 import { type MessagePort, receiveMessageOnPort } from 'node:worker_threads';
 import { messageOfError } from '../../error-text.js';
-import { waitOnWaking } from '../../urgency.js';
+import { comeSoon, waitOnWaking } from '../../urgency.js';
 import { epochOf, scanPlain, typeOf } from '../clamav/addon.js';
 import { PLAINLY_CLEAN, type RawAnswer, readAnswer, usualPolicy } from '../verdict.js';
 import { compileRules, loadYara, type RuleScanner } from '../yara/yara-x.js';
@@ -28,9 +28,8 @@ import {
 /** As long as the thread lasts. */
 export function serveScans(start: ThreadStart): never {
   const { settings, ring, bell, port, place, isConfinedAhead } = start;
-  // Its serving thread has started it, which comes first. One beside the set stays as it is: what wakes it is a short scan, which need not
-  // wait until a long one has used up its slice of the core.
-  if (!start.isFurther) waitOnWaking();
+  if (start.isFurther) comeSoon();
+  else waitOnWaking();
   const { words, slots } = ringMemory(ring);
   const side = new ThreadRing(words);
   const note = createNote(settings.inFlight, place);

@@ -53,7 +53,7 @@ all.push(scan('four', SHORT));
 const { standIns, waiting, accountsWaiting, threadsOpen } = pool;
 await Promise.all(all);
 await until(() => pool.running === 0);
-await until(() => pool.threadsOpen === 2);
+await until(() => pool.threadsOpen === 3);
 await scan('one', SHORT);
 const bound = { standIns, waiting, accountsWaiting, threadsOpen, ended, lastKind: kinds.at(-1) };
 process.stdout.write(JSON.stringify({ first, bound }));

@@ -23,7 +23,7 @@ const report = z.object({
   }),
 });
 
-t.test('long scans hold all threads: short ones have others, a bounded number, which are given back', async (t) => {
+t.test('long scans hold all threads: short ones have others, which are given back but for one', async (t) => {
   const program = fileURLToPath(new URL('./stand-ins-program.js', import.meta.url));
   const databases = databaseFolder(t, { 'a.ndb': bodySignature('Test.A', 'a mark of this test') });
   const { stdout, stderr, code } = await start(t, program, [databases, temporaryFolder(t)], { env: faultEnvironment })
