@@ -7,7 +7,7 @@ import type { History } from '../history/history.js';
 import { createPendingScans, type PendingScans } from '../history/pending-scans.js';
 import { createScanWaits, type ScanWaits } from '../history/scan-waits.js';
 import { namesOfKeys } from '../history/stats.js';
-import { MEMORY_RESERVE_SHARE } from '../limits.js';
+import { DISK_ANSWER_MS, MEMORY_RESERVE_SHARE } from '../limits.js';
 import type { EventLog } from '../log.js';
 import type { AcceptingParts } from '../scan/http/accepting-scan.js';
 import { createUploadMemory } from '../scan/memory/memory.js';
@@ -52,6 +52,7 @@ export async function openAccepted(
     directory: join(config.dataDirectory, 'async'),
     key: await serviceKey(postgres.sql, 'contents', config.encryptionKey),
     limitBytes: config.asyncStoreBytes,
+    answerMs: Math.min(DISK_ANSWER_MS, config.uploadTimeoutMs),
   });
   // What is waited for with a request has its own.
   const uploadMemory = createUploadMemory({

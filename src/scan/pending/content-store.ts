@@ -8,6 +8,7 @@ import { Unavailable } from '../../errors.js';
 import { ARRIVING_CONTENTS } from '../../limits.js';
 import { tryLock } from '../../store/data-lock.js';
 import { codeOf } from '../../store/store-error.js';
+import { NoAnswer, within } from '../../waiting/within.js';
 import { openSealed, SealedFile, type SealedOwner } from './sealed-file.js';
 
 export interface ContentStoreOptions {
@@ -16,6 +17,8 @@ export interface ContentStoreOptions {
   readonly key: Buffer;
   /** Of all contents of this process. */
   readonly limitBytes: number;
+  /** For each step of the disk with a content that arrives. */
+  readonly answerMs: number;
 }
 
 /** Contents that processes have left behind: by id, how many bytes they are. */
@@ -97,9 +100,12 @@ export class ContentStore {
   readonly #disk: Shares;
   readonly #arriving = new Shares(ARRIVING_CONTENTS, ARRIVING_EACH);
   readonly #kept = new Map<string, Kept>();
+  readonly #answerMs: number;
+  /** Contents for which the disk hasn't answered in time, and still has something to do. */
+  readonly #stuck = new Set<string>();
 
   constructor(
-    { directory, key, limitBytes }: ContentStoreOptions,
+    { directory, key, limitBytes, answerMs }: ContentStoreOptions,
     folder: { readonly nodeId: string; readonly name: string; readonly release: () => Promise<void> },
   ) {
     this.nodeId = folder.nodeId;
@@ -109,6 +115,7 @@ export class ContentStore {
     this.#own = join(directory, folder.name);
     this.#release = folder.release;
     this.#disk = new Shares(limitBytes, limitBytes * (1 - RESERVE_SHARE));
+    this.#answerMs = answerMs;
   }
 
   /** On the disk. */
@@ -118,6 +125,8 @@ export class ContentStore {
 
   /** Throws Failure `unavailable`. */
   begin(id: string, account: string, owner: SealedOwner): ArrivingContent {
+    // What hangs has a thread of this process and a descriptor. One wait is enough to know.
+    if (this.#stuck.size > 0) throw new Unavailable('contentNotKept');
     if (!this.#arriving.take(account, 1)) throw new Unavailable('uploadsBusy');
     if (!this.#disk.take(account, BLOCK_BYTES)) {
       this.#arriving.giveBack(account, 1);
@@ -125,12 +134,25 @@ export class ContentStore {
     }
     const kept = { account, bytes: BLOCK_BYTES };
     this.#kept.set(id, kept);
-    return new ArrivingContent(new SealedFile(join(this.#own, id), id, this.#key, owner), {
+    const place = { path: join(this.#own, id), name: id, key: this.#key, answerMs: this.#answerMs };
+    const file = new SealedFile(place, {
+      onWritten: () => owner.onWritten(),
+      onUnwritable: (error) => {
+        this.#lookAt(id, error);
+        owner.onUnwritable(error);
+      },
+    });
+    return new ArrivingContent(file, {
       grow: (bytes) => this.#grow(kept, bytes),
-      entered: () => syncFolder(this.#own),
+      entered: () => within(syncFolder(this.#own), this.#answerMs),
       ended: () => this.#arriving.giveBack(account, 1),
+      failed: (error) => this.#lookAt(id, error),
       remove: () => this.remove(id),
     });
+  }
+
+  #lookAt(id: string, error: unknown): void {
+    if (error instanceof NoAnswer && this.#kept.has(id)) this.#stuck.add(id);
   }
 
   #grow(kept: Kept, bytes: number): void {
@@ -147,7 +169,11 @@ export class ContentStore {
   async remove(id: string): Promise<void> {
     const kept = this.#kept.get(id);
     this.#kept.delete(id);
-    await unlink(join(this.#own, id)).catch(ignoreMissing);
+    try {
+      await unlink(join(this.#own, id)).catch(ignoreMissing);
+    } finally {
+      this.#stuck.delete(id);
+    }
     if (kept !== undefined) this.#disk.giveBack(kept.account, kept.bytes);
   }
 
@@ -184,6 +210,7 @@ interface Place {
   grow(bytes: number): void;
   entered(): Promise<void>;
   ended(): void;
+  failed(error: unknown): void;
   remove(): Promise<void>;
 }
 
@@ -213,18 +240,27 @@ export class ArrivingContent {
     this.#file.append(bytes);
   }
 
-  /** Resolves with its SHA-256 when neither a kill nor a power cut can take it any more. */
+  /** Resolves with its SHA-256 when neither a kill nor a power cut can take it any more. Rejects with Failure `unavailable`. */
   async keep(): Promise<string> {
-    const sha256 = await this.#file.finish();
-    await this.#place.entered();
-    this.#end();
-    return sha256;
+    try {
+      const sha256 = await this.#file.finish();
+      await this.#place.entered();
+      this.#end();
+      return sha256;
+    } catch (error) {
+      this.#place.failed(error);
+      throw new Unavailable('contentNotKept', { cause: error });
+    }
   }
 
+  /** Resolves when the disk has nothing to do with it any more: until then it has its place. */
   async drop(): Promise<void> {
-    this.#end();
     await this.#file.close().catch(() => undefined);
-    await this.#place.remove();
+    try {
+      await this.#place.remove();
+    } finally {
+      this.#end();
+    }
   }
 
   #end(): void {

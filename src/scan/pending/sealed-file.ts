@@ -1,6 +1,7 @@
 // An encrypted content on disk: written while it arrives, read back in pieces, and refused when a byte of it was changed, moved, added or cut off.
 import { createCipheriv, createDecipheriv, createHash, type Hash, hkdfSync, randomBytes } from 'node:crypto';
 import { type FileHandle, open } from 'node:fs/promises';
+import { within } from '../../waiting/within.js';
 
 /**
  * AES-256-GCM by frames, as STREAM does it (Hoang, Reyhanitabar, Rogaway and Vizar 2015): the nonce of a frame is its number and whether it is the
@@ -17,8 +18,17 @@ const WAITING_BYTES = 512 * 1024;
 export interface SealedOwner {
   /** Less waits for the disk than before: the sender may go on. */
   onWritten(): void;
-  /** It can't be written. Nothing more is taken. */
+  /** It can't be written, or the disk doesn't answer (NoAnswer). Nothing more is taken. */
   onUnwritable(error: unknown): void;
+}
+
+export interface SealedPlace {
+  readonly path: string;
+  /** Of the file, without its folder. */
+  readonly name: string;
+  readonly key: Buffer;
+  /** For each step of the disk. */
+  readonly answerMs: number;
 }
 
 function fileKey(key: Buffer, salt: Buffer, name: string): Buffer {
@@ -41,14 +51,14 @@ export class SealedFile {
   #frame: Buffer;
   #frameBytes: number;
   #frames: number;
-  #handle: FileHandle | null;
+  readonly #answerMs: number;
+  readonly #opened: Promise<FileHandle>;
   /** One write after the other. */
   #writing: Promise<void>;
   #waitingBytes: number;
   #hasFailed: boolean;
 
-  /** `name`: of the file, without its folder. */
-  constructor(path: string, name: string, key: Buffer, owner: SealedOwner) {
+  constructor({ path, name, key, answerMs }: SealedPlace, owner: SealedOwner) {
     const salt = randomBytes(SALT_BYTES);
     this.sizeBytes = 0;
     this.#owner = owner;
@@ -57,12 +67,11 @@ export class SealedFile {
     this.#frame = Buffer.allocUnsafe(FIRST_BYTES);
     this.#frameBytes = 0;
     this.#frames = 0;
-    this.#handle = null;
+    this.#answerMs = answerMs;
     this.#waitingBytes = 0;
     this.#hasFailed = false;
-    this.#writing = open(path, 'wx', 0o600).then((handle) => {
-      this.#handle = handle;
-    });
+    this.#opened = open(path, 'wx', 0o600);
+    this.#writing = Promise.resolve();
     this.#write(salt);
   }
 
@@ -90,18 +99,18 @@ export class SealedFile {
     this.#endFrame(true);
     await this.#writing;
     if (this.#hasFailed) throw new Error('The content could not be written');
-    await this.#handle?.sync();
+    const handle = await this.#opened;
+    await within(handle.sync(), this.#answerMs);
     await this.close();
     return this.#hash.digest('hex');
   }
 
-  /** Nothing more is written. */
+  /** Nothing more is written. Resolves when the disk has done what it was asked for, however long that takes. */
   async close(): Promise<void> {
     this.#hasFailed = true;
     await this.#writing;
-    const handle = this.#handle;
-    this.#handle = null;
-    await handle?.close();
+    const handle = await this.#opened;
+    await handle.close();
   }
 
   #makeRoom(bytes: number): void {
@@ -126,8 +135,10 @@ export class SealedFile {
   }
 
   async #writeNow(bytes: Buffer): Promise<void> {
+    if (this.#hasFailed) return;
+    const handle = await within(this.#opened, this.#answerMs);
     for (let at = 0; at < bytes.length && !this.#hasFailed; ) {
-      const { bytesWritten } = (await this.#handle?.write(bytes, at)) ?? { bytesWritten: bytes.length };
+      const { bytesWritten } = await within(handle.write(bytes, at), this.#answerMs);
       at += bytesWritten;
     }
     const wasFull = this.isFull;

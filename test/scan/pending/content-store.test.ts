@@ -10,6 +10,7 @@ import { Unaccepted } from '../../../src/scan/pending/unaccepted.js';
 
 const MIB = 1024 * 1024;
 const key = randomBytes(32);
+const answerMs = 60_000;
 const owner = { onWritten: () => undefined, onUnwritable: () => undefined };
 const full = { code: 'unavailable', reason: 'asyncStoreFull' };
 
@@ -33,7 +34,7 @@ async function put(store: ContentStore, account: string, bytes: number): Promise
 }
 
 t.test('one account leaves a quarter to others, all together have the bound, and what goes makes room', async (t) => {
-  const store = await openContentStore({ directory: folderOf(t), key, limitBytes: 8 * MIB });
+  const store = await openContentStore({ directory: folderOf(t), key, answerMs, limitBytes: 8 * MIB });
   t.teardown(() => store.close());
   const first = await put(store, 'a', 5 * MIB);
   await t.rejects(put(store, 'a', MIB), full);
@@ -45,7 +46,7 @@ t.test('one account leaves a quarter to others, all together have the bound, and
 });
 
 t.test('contents that arrive at once are bounded', async (t) => {
-  const store = await openContentStore({ directory: folderOf(t), key, limitBytes: 64 * MIB });
+  const store = await openContentStore({ directory: folderOf(t), key, answerMs, limitBytes: 64 * MIB });
   t.teardown(() => store.close());
   const arriving = Array.from({ length: 48 }, () => store.begin(uuidv7(), 'a', owner));
   t.throws(() => store.begin(uuidv7(), 'a', owner), /Too many uploads/);
@@ -58,7 +59,7 @@ t.test('contents that arrive at once are bounded', async (t) => {
 
 t.test('the next process of the same folder takes over what is there, one that lives keeps its own', async (t) => {
   const directory = folderOf(t);
-  const open = () => openContentStore({ directory, key, limitBytes: 8 * MIB });
+  const open = () => openContentStore({ directory, key, answerMs, limitBytes: 8 * MIB });
   const one = await open();
   const other = await open();
   t.equal(one.nodeId, other.nodeId);
@@ -83,7 +84,7 @@ t.test('the next process of the same folder takes over what is there, one that l
 
 t.test('contents that end while they are taken over leave no folder behind that nobody takes over', async (t) => {
   const directory = folderOf(t);
-  const open = () => openContentStore({ directory, key, limitBytes: 8 * MIB });
+  const open = () => openContentStore({ directory, key, answerMs, limitBytes: 8 * MIB });
   const one = await open();
   const other = await open();
   const ids: string[] = [];
@@ -104,7 +105,7 @@ t.test('contents that end while they are taken over leave no folder behind that 
 
 t.test('what was not accepted is taken away as soon as the database can be asked, once', async (t) => {
   const directory = folderOf(t);
-  const store = await openContentStore({ directory, key, limitBytes: 8 * MIB });
+  const store = await openContentStore({ directory, key, answerMs, limitBytes: 8 * MIB });
   const removed: string[] = [];
   let isDown = true;
   const unaccepted = new Unaccepted({

@@ -12,6 +12,7 @@ t.teardown(() => rmSync(folder, { recursive: true, force: true }));
 const key = randomBytes(32);
 const path = join(folder, 'a');
 const FRAME = 64 * 1024;
+const answerMs = 60_000;
 const REFUSED = /^(It is too short|It was changed, or is of another key)$/;
 const owner = {
   onWritten: () => undefined,
@@ -22,7 +23,7 @@ const owner = {
 
 async function seal(content: Buffer, piece = content.length || 1, name = 'a'): Promise<string> {
   rmSync(path, { force: true });
-  const file = new SealedFile(path, name, key, owner);
+  const file = new SealedFile({ path, name, key, answerMs }, owner);
   for (let at = 0; at < content.length; at += piece) file.append(content.subarray(at, at + piece));
   return await file.finish();
 }
@@ -86,17 +87,20 @@ t.test('the sender is held while much waits for the disk, and a disk that refuse
   const isWritten = new Promise<void>((resolve) => {
     written = resolve;
   });
-  const file = new SealedFile(path, 'a', key, { ...owner, onWritten: written });
+  const file = new SealedFile({ path, name: 'a', key, answerMs }, { ...owner, onWritten: written });
   while (!file.isFull) file.append(randomBytes(FRAME));
   await isWritten;
   t.notOk(file.isFull);
   await file.finish();
 
   const errors: unknown[] = [];
-  const nowhere = new SealedFile(join(folder, 'missing', 'a'), 'a', key, {
-    onWritten: () => undefined,
-    onUnwritable: (error) => errors.push(error),
-  });
+  const nowhere = new SealedFile(
+    { path: join(folder, 'missing', 'a'), name: 'a', key, answerMs },
+    {
+      onWritten: () => undefined,
+      onUnwritable: (error) => errors.push(error),
+    },
+  );
   nowhere.append(Buffer.from('x'));
   await t.rejects(nowhere.finish());
   t.match(errors, [{ code: 'ENOENT' }]);

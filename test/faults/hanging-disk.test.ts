@@ -1,0 +1,62 @@
+// A disk that hangs while it is to keep the contents of asynchronous scans: clients have their 503 in time and their unit back, others are served, and what is left goes when the disk answers.
+import { execFileSync } from 'node:child_process';
+import { randomBytes } from 'node:crypto';
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import t from 'tap';
+import { z } from 'zod';
+import { contentsOf, Scan, scanById, scanLater } from '../fixtures/async-scans.js';
+import { enoughOfTheHour } from '../fixtures/hour.js';
+import { API_KEY, startServer } from '../fixtures/server.js';
+import { ask } from '../fixtures/sign-in.js';
+import { until } from '../fixtures/until.js';
+import { upload } from '../fixtures/upload.js';
+
+const source = fileURLToPath(new URL('../../../test/fixtures/hanging-disk.c', import.meta.url));
+const MIB = 1024 * 1024;
+const DEADLINE_MS = 2_000;
+const notKept = { status: 503, body: { error: 'Service unavailable', message: 'The content can not be kept' } };
+const Account = z.object({ remaining: z.number() });
+
+t.test('a disk that hangs', async (t) => {
+  const folder = mkdtempSync(join(tmpdir(), 'sluice-hanging-disk-'));
+  t.teardown(() => rmSync(folder, { recursive: true, force: true }));
+  const library = join(folder, 'hanging-disk.so');
+  execFileSync('cc', ['-shared', '-fPIC', '-O1', '-o', library, source, '-ldl']);
+  const server = await startServer({
+    env: { LD_PRELOAD: library, HANG_DIR: folder, UPLOAD_TIMEOUT_MS: String(DEADLINE_MS) },
+  });
+  t.teardown(() => server.stop('SIGKILL'));
+  const remaining = async () =>
+    Account.parse((await ask(`${server.url}/api/v1/account`, { headers: { 'X-API-KEY': API_KEY } })).body).remaining;
+
+  for (const step of ['write', 'sync']) {
+    t.test(`at each ${step}`, async (t) => {
+      await enoughOfTheHour(60_000);
+      const before = await remaining();
+      writeFileSync(join(folder, step), '');
+      const answers = await Promise.all([scanLater(server.url, randomBytes(3 * MIB)), scanLater(server.url, 'small')]);
+      for (const answer of answers) {
+        t.match(answer, notKept);
+        t.equal(answer.headers.get('retry-after'), '30');
+      }
+      const startedMs = performance.now();
+      t.match(await scanLater(server.url, 'one more'), notKept);
+      t.ok(performance.now() - startedMs < DEADLINE_MS / 2, 'who comes then is not kept waiting');
+      t.match(await upload(server.url, 'with an answer'), { status: 200 });
+      t.equal(before - (await remaining()), 1, 'units are back but for that of the scan with an answer');
+
+      rmSync(join(folder, step));
+      await until(() => contentsOf(server.directory).length === 0);
+      const accepted = await until(async () => {
+        const answer = await scanLater(server.url, `after ${step}`);
+        return answer.status === 202 && answer;
+      });
+      const { id } = Scan.parse(accepted.body);
+      t.match((await scanById(server.url, id, { wait: 60 })).body, { state: 'completed', infected: false });
+      await until(() => contentsOf(server.directory).length === 0);
+    });
+  }
+});
