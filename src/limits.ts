@@ -121,6 +121,8 @@ export const CLAMD_FILE_COMMANDS_WAITING = 128;
 export const CLAMD_FILE_DESCRIPTORS = 256;
 /** Contents of asynchronous scans that arrive at once, in one process: each has a descriptor, and up to a megabyte that waits for the disk. */
 export const ARRIVING_CONTENTS = 64;
+/** Requests that wait for such a place. What has arrived of them is in the memory of uploads; the rest waits in the kernel. */
+export const ARRIVING_WAITING = 4096;
 /** One step of the disk with such a content, such as a write; at most UPLOAD_TIMEOUT_MS. A disk that needs longer is told of with a 503. */
 export const DISK_ANSWER_MS = 30_000;
 /** Files that MULTISCAN has in the scan queue at once. */

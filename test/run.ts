@@ -77,6 +77,7 @@ const OVER_BOTH: readonly string[] = [
   'api/pages.test.js',
   'api/unread.test.js',
   'api/slow-links.test.js',
+  'api/many-uploads.test.js',
 ];
 
 interface Run {

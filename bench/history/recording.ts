@@ -42,7 +42,7 @@ const admit = async (): Promise<Access> => ({
   quota,
   refund: async () => quota,
 });
-const access: AccessControl = { withApiKey: admit, asUser: admit };
+const access: AccessControl = { withApiKey: admit, knownUser: () => null, asUser: admit };
 
 interface Side {
   readonly server: Server;
@@ -100,7 +100,10 @@ async function startSide(record: Pick<History, 'assertOpen' | 'append'>): Promis
     traces: null,
   };
   const onSurprise = (_: unknown, error: unknown): void => print('unforeseen', String(error));
-  const { withKey } = createScanRoutes({ scans, access, once: null, later: null, uploadTimeoutMs: 10_000, onSurprise });
+  const { withKey } = createScanRoutes({
+    ...{ scans, access, aside: memory, once: null, later: null, uploadTimeoutMs: 10_000 },
+    onSurprise,
+  });
   const server = await startServer({
     host: '127.0.0.1',
     port: 0,

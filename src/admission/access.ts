@@ -40,6 +40,8 @@ export interface AccessControl {
    * otherwise work that nobody else sees may begin beside the question, where its answer is likely.
    */
   withApiKey(header: string | undefined, work?: EarlyWork): Access | Promise<Access>;
+  /** The user (an id) whose key that is or was, where this process remembers. It admits nobody. */
+  knownUser(header: string | undefined): string | null;
   /** Takes one unit of a user whose access token was accepted. */
   asUser(user: User): Promise<Access>;
 }
@@ -76,6 +78,10 @@ export function createAccess(store: AdmissionStore, plans: Plans): AccessControl
       const expected = work === undefined ? null : store.expectedUser(keyHash);
       if (expected !== null) work?.begin(expected);
       return admission.then(accessOf);
+    },
+    knownUser(header) {
+      const key = header?.trim() ?? '';
+      return KEY.test(key) ? store.knownUser(hashOfKey(key)) : null;
     },
     async asUser({ userId, plan, ownLimit }) {
       const hourlyLimit = limitOf(plans, { plan, ownLimit, isSuspended: false });

@@ -37,6 +37,8 @@ export interface AdmissionStore {
    * Returns the id of that user, which never changes for a key; null: nothing is expected.
    */
   expectedUser(keyHash: string): string | null;
+  /** The user (an id) whose key it is or was, as this process remembers; null: it doesn't know. It costs nothing, and admits nobody. */
+  knownUser(keyHash: string): string | null;
   /** Takes one unit for a user whom Postgres has just vouched for. */
   admitUser(user: { readonly userId: string; readonly hourlyLimit: number }): Promise<UserAdmission>;
   /** Gives a unit back that any process has taken, once for each call. Rejects where nobody can count it now. */

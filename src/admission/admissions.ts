@@ -79,6 +79,7 @@ export function createAdmissions(parts: AdmissionParts): AdmissionStore {
       const isLikely = known !== null && (known.rules?.allows('scan') ?? true) && expectations.allow(known.userId);
       return isLikely ? known.userId : null;
     },
+    knownUser: owners.userOf,
     admitUser: ({ userId, hourlyLimit }) => admitUser(takes, userId, hourlyLimit),
     giveBack: (userId, windowStartSeconds, keyId) => units.giveBack(userId, windowStartSeconds, keyId),
     quotaOf: (user) => quotaOf(ledger, fills, user, windowStart(Math.floor(clock() / 1000))),

@@ -20,6 +20,8 @@ export interface KeyOwnerParts {
 export interface KeyOwners {
   /** What this process knows and needn't ask for; null: nothing that is new enough. */
   fresh(keyHash: string): KeyRecord | null;
+  /** Whose key it was when it was last looked up: that never changes, only whether it is live. Null: this process doesn't remember. */
+  userOf(keyHash: string): string | null;
   /** Whose key it is, as Postgres said lately; whether it is still live, the ledger says. Null: Postgres has no such live key. */
   identify(keyHash: string): Promise<KeyRecord | null>;
   /**
@@ -111,6 +113,7 @@ export function createKeyOwners({ ledger, lookups, fills, clock, onProblem, keys
       const known = owners.get(keyHash);
       return known !== undefined && Math.abs(clock() - known.verifiedAtMs) < FRESH_MS ? known : null;
     },
+    userOf: (keyHash) => owners.get(keyHash)?.userId ?? null,
     async identify(keyHash) {
       const old = owners.get(keyHash);
       return old === undefined ? await introduce(keyHash) : await refresh(keyHash, old);

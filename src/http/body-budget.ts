@@ -4,6 +4,9 @@ import { BODIES_BYTES, BODIES_RESERVE_BYTES } from '../limits.js';
 /** `open`: for strangers too; `whole`: with the reserve that strangers can't use up. */
 export type BudgetPart = 'open' | 'whole';
 
+/** Where bytes of bodies count. */
+export type BodyRoom = Pick<BodyBudget, 'take' | 'giveBack'>;
+
 export class BodyBudget {
   #heldBytes = 0;
 

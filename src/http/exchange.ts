@@ -1,7 +1,7 @@
 // One request from its headers to its answer: headers checked once, the body handed on as it arrives, one answer. That the client has gone is a state of it.
 import { type Failure, Unavailable } from '../errors.js';
 import { DRAIN_REST_BYTES, JSON_BODY_BYTES } from '../limits.js';
-import type { BodyBudget } from './body-budget.js';
+import type { BodyBudget, BodyRoom } from './body-budget.js';
 import type { Drain, Drained, Drains } from './drains.js';
 import { type Framing, readFraming } from './framing.js';
 import { headOf, type Reply } from './reply.js';
@@ -67,8 +67,9 @@ export class Exchange implements Framing, WireOwner, Ready, Drained {
   #mode: 'kept' | 'received' | 'drained' | 'dropped';
   /** Nobody receives them yet. */
   #kept: Uint8Array[] | null;
-  /** Of the budget, for these. */
+  /** Of the room, for these. */
   #keptBytes: number;
+  #room: BodyRoom;
   #sink: BodySink | null;
   /** The whole body has arrived. */
   #isWhole: boolean;
@@ -113,6 +114,7 @@ export class Exchange implements Framing, WireOwner, Ready, Drained {
     this.#mode = 'kept';
     this.#kept = null;
     this.#keptBytes = 0;
+    this.#room = host.bodies;
     this.#sink = null;
     // uWebSockets.js never calls the data handler for `Content-Length: 0` when the header came in two packets.
     this.#isWhole = body.kind === 'none';
@@ -177,10 +179,16 @@ export class Exchange implements Framing, WireOwner, Ready, Drained {
     this.#mode = 'received';
     this.#sink = sink;
     const kept = this.#kept;
-    if (kept !== null) for (const bytes of kept) sink.chunk(bytes);
+    // First: where it counts may be what the sink takes from.
     this.#forgetKept();
+    if (kept !== null) for (const bytes of kept) sink.chunk(bytes);
     if (this.#isWhole) sink.end();
     else if (!this.#isHeld) this.#resumeReading();
+  }
+
+  /** What arrives before anybody receives it counts there, in the place of the budget of all bodies. To be called before anything has arrived. */
+  keepIn(room: BodyRoom): void {
+    this.#room = room;
   }
 
   /** Takes memory for so many bytes of the body from the budget of all of them, until the end; false: there is none. */
@@ -264,7 +272,7 @@ export class Exchange implements Framing, WireOwner, Ready, Drained {
   #keep(bytes: Uint8Array): void {
     // A small body has come with its header, also that of an account: strangers must not be able to keep it out.
     const part = this.#keptBytes + bytes.length > JSON_BODY_BYTES ? 'open' : 'whole';
-    if (this.#host.bodies.take(bytes.length, part)) {
+    if (this.#room.take(bytes.length, part)) {
       this.#keptBytes += bytes.length;
       this.#kept ??= [];
       this.#kept.push(bytes.slice());
@@ -277,7 +285,7 @@ export class Exchange implements Framing, WireOwner, Ready, Drained {
 
   #forgetKept(): void {
     if (this.#kept === null) return;
-    this.#host.bodies.giveBack(this.#keptBytes);
+    this.#room.giveBack(this.#keptBytes);
     this.#kept = null;
     this.#keptBytes = 0;
   }

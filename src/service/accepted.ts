@@ -53,6 +53,7 @@ export async function openAccepted(
     key: await serviceKey(postgres.sql, 'contents', config.encryptionKey),
     limitBytes: config.asyncStoreBytes,
     answerMs: Math.min(DISK_ANSWER_MS, config.uploadTimeoutMs),
+    placeWaitMs: config.uploadTimeoutMs,
   });
   // What is waited for with a request has its own.
   const uploadMemory = createUploadMemory({

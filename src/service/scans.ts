@@ -72,6 +72,7 @@ export function openScans(
   const { uploadTimeoutMs } = config;
   const routes = createScanRoutes({
     ...{ scans, access, once, uploadTimeoutMs },
+    aside: memories.uploads,
     later: later === null ? null : later(scans),
     onSurprise: tellOfSurprises(log),
   });

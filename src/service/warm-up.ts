@@ -26,7 +26,7 @@ export const warmAccess: AccessControl = (() => {
     quota,
     refund: async () => quota,
   } as const;
-  return { withApiKey: () => admitted, asUser: async () => admitted };
+  return { withApiKey: () => admitted, knownUser: () => null, asUser: async () => admitted };
 })();
 
 /** A history that keeps nothing. */

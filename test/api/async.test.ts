@@ -15,7 +15,7 @@ import { until } from '../fixtures/until.js';
 import { upload } from '../fixtures/upload.js';
 
 const MIB = 1024 * 1024;
-/** More than may be kept of uploads before it is known whose they are. */
+/** More than the account may have in memory of uploads whose Idempotency-Keys are looked up. */
 const BURST = 400;
 /** What it asks for under /held is answered when the test says so. */
 let held = deferred<void>();
@@ -32,6 +32,7 @@ const env = {
   URL_PORTS: String(origin.port),
   ASYNC_MAX_MB: '16',
   ASYNC_STORE_MB: '64',
+  UPLOAD_MEMORY_MB: '32',
 };
 const Page = z.object({ content: z.array(Scan) });
 const Listed = Page.extend({ next: z.string().nullable() });
@@ -195,6 +196,7 @@ onNodes(env, async (t, { one, other }) => {
       );
       // uWebSockets.js has read all of them by then; node:http leaves what has no room in the kernel.
       const lost = answers.findIndex((answer) => answer?.body.includes('Too many request bodies at once'));
+      if (process.env['HTTP_SERVER'] !== 'node') t.not(lost, -1);
       const refused = lost >= 0 ? lost : answers.findIndex((answer) => answer?.status === 503);
       for (const connection of connections) connection.end();
       const again = await openRaw(one.port);

@@ -33,6 +33,8 @@ export class AcceptingScan extends HttpScan implements SealedOwner {
   #content: ArrivingContent | null;
   #isHeld: boolean;
   #sentUrl: string | null;
+  /** Another content may arrive in its place. */
+  #leave: () => void;
 
   /** `keeper`: of its Idempotency-Key; null: it has none. */
   constructor(
@@ -47,6 +49,25 @@ export class AcceptingScan extends HttpScan implements SealedOwner {
     this.#content = null;
     this.#isHeld = false;
     this.#sentUrl = null;
+    this.#leave = () => undefined;
+  }
+
+  /** Until there is a place its body waits in the socket. */
+  protected override receive(): void {
+    const arrived = this.#parts.accepted.inTurn(this.account, () => this.#receiveInTurn());
+    arrived.catch((error: unknown) => this.fail(error));
+  }
+
+  #receiveInTurn(): Promise<void> {
+    const left = new Promise<void>((resolve) => {
+      this.#leave = resolve;
+    });
+    try {
+      super.receive();
+    } catch (error) {
+      this.fail(error);
+    }
+    return left;
   }
 
   protected override takeFileBytes(bytes: Uint8Array): void {
@@ -94,6 +115,7 @@ export class AcceptingScan extends HttpScan implements SealedOwner {
       const shown = this.#name(url);
       const sha256 = await content.keep();
       if (this.isDecided) return;
+      this.#leave();
       this.sha256 = url === null ? sha256 : null;
       this.wholeBytes = url === null ? content.sizeBytes : null;
       const pending = this.#pending(shown, url);
@@ -148,7 +170,9 @@ export class AcceptingScan extends HttpScan implements SealedOwner {
   protected override fail(problem: unknown): void {
     if (this.isDecided) return;
     const isTooLarge = problem instanceof Failure && problem.code === 'fileTooLarge';
-    this.#content?.drop().catch((error: unknown) => this.tellOf(error));
+    // The disk may still be at it: until that is over it has its place.
+    const dropped = this.#content?.drop() ?? Promise.resolve();
+    dropped.catch((error: unknown) => this.tellOf(error)).then(() => this.#leave());
     super.fail(isTooLarge ? new Failure('acceptedTooLarge', `${this.limitBytes / MIB}MB`) : problem);
   }
 

@@ -10,6 +10,7 @@ import type { Route } from '../../http/router.js';
 import { CONTENT_LIMIT_BYTES } from '../../limits.js';
 import type { ScanParts } from '../scan.js';
 import { type AcceptingParts, AcceptingScan, prefersAsync } from './accepting-scan.js';
+import { AccountRoom, type AsideMemory } from './account-room.js';
 import { exhaustedReply } from './answers.js';
 import { type FormSettings, HttpScan } from './http-scan.js';
 import type { KeptAnswers } from './kept-answers.js';
@@ -19,6 +20,8 @@ import { scanOperation, signedInOperation, signedInUrlOperation } from './operat
 export interface ScanRouteParts {
   readonly scans: ScanParts;
   readonly access: AccessControl;
+  /** Where bodies wait whose scans have not begun. */
+  readonly aside: AsideMemory;
   /** For requests with an Idempotency-Key; null: it isn't looked at. */
   readonly once: Once | null;
   /** For requests that prefer an answer before the verdict; null: they have it with the verdict. */
@@ -41,7 +44,7 @@ export interface ScanRoutes {
 }
 
 export function createScanRoutes(parts: ScanRouteParts): ScanRoutes {
-  const { scans, access, once, later, uploadTimeoutMs, onSurprise } = parts;
+  const { scans, access, aside, once, later, uploadTimeoutMs, onSurprise } = parts;
   const withUrls: FormSettings = {
     takes: 'all',
     timeoutMs: uploadTimeoutMs,
@@ -68,6 +71,12 @@ export function createScanRoutes(parts: ScanRouteParts): ScanRoutes {
     return await admitLater(exchange, scan, access.withApiKey(header));
   }
 
+  /** Of a request whose scan begins later than its body comes: what arrives until then is of its account, where that is known. */
+  function keepForAccount(exchange: Exchange): void {
+    const user = access.knownUser(exchange.headers.get('x-api-key'));
+    if (user !== null) exchange.keepIn(new AccountRoom(aside, user));
+  }
+
   /** Null: the client waits for its verdict. */
   function acceptingFor(exchange: Exchange): AcceptingParts | null {
     return later !== null && prefersAsync(exchange) ? later : null;
@@ -83,8 +92,10 @@ export function createScanRoutes(parts: ScanRouteParts): ScanRoutes {
       path: '/api/v1/scans',
       operation: scanOperation,
       handle(exchange) {
-        if (once !== null && exchange.headers.has('idempotency-key')) return scanOnce(exchange, once);
         const accepting = acceptingFor(exchange);
+        const isOnce = exchange.headers.has('idempotency-key');
+        if (accepting !== null || isOnce) keepForAccount(exchange);
+        if (once !== null && isOnce) return scanOnce(exchange, once);
         if (accepting !== null) {
           const asked = access.withApiKey(exchange.headers.get('x-api-key'));
           return admitLater(exchange, acceptingScan(exchange, accepting, null), asked);

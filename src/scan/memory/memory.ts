@@ -8,6 +8,10 @@ import { blockSize, copyInto, createArena } from './arena.js';
 import { createWaitingLine } from './waiters.js';
 
 export interface UploadMemory extends Lender {
+  /** Counts bytes as the account's that have arrived, and wait outside of a content. False: there is no room for them. */
+  setAside(account: string, bytes: number): boolean;
+  /** They are gone, or go into a content next: nobody else is served before that. */
+  takeUp(account: string, bytes: number): void;
   /** Bytes lent out, and those that have arrived and wait for a buffer. */
   readonly lentBytes: number;
   /** Those of them that wait. */
@@ -240,6 +244,17 @@ export function createUploadMemory(options: MemoryOptions): UploadMemory {
     return account;
   }
 
+  function forgetIdle(account: Account): void {
+    const isIdle = account.contents === 0 && account.sharedBytes === 0;
+    if (isIdle && accounts.size > IDLE_ACCOUNTS) accounts.delete(account.id);
+  }
+
+  function waitOutside(account: Account, bytes: number): void {
+    share(account, bytes);
+    account.waitingBytes += bytes;
+    waitingBytes += bytes;
+  }
+
   function endReceiving(account: Account, content: Content): void {
     account.receiving.remove(content);
     account.claimedBytes -= content.limitSize - content.block.length;
@@ -277,9 +292,22 @@ export function createUploadMemory(options: MemoryOptions): UploadMemory {
       account.contents -= 1;
       if (account.contents === 0) {
         busyAccounts -= 1;
-        if (accounts.size > IDLE_ACCOUNTS) accounts.delete(account.id);
+        forgetIdle(account);
       }
       if (waiters.size > 0) waiters.serve();
+    },
+    setAside(id, bytes) {
+      const account = accounts.get(id) ?? newAccount(id);
+      const hasRoom = account.sharedBytes + bytes <= waitingLimit && sharedBytes + bytes <= sharedRoom;
+      if (hasRoom) waitOutside(account, bytes);
+      else forgetIdle(account);
+      return hasRoom;
+    },
+    takeUp(id, bytes) {
+      const account = accounts.get(id);
+      if (account === undefined) throw new Error('An account that has bytes aside was forgotten');
+      waitOutside(account, -bytes);
+      forgetIdle(account);
     },
     get lentBytes() {
       return sharedBytes + finishingBytes;

@@ -78,6 +78,8 @@ export function startAcceptedScans(options: AcceptedScansOptions) {
         oldestAgeMs: oldestMs === null ? 0 : Math.max(0, Date.now() - oldestMs),
       };
     },
+    /** Does the work that has a content arrive when there is a place for it. Rejects with Failure `unavailable`. */
+    inTurn: (account: string, work: () => Promise<void>): Promise<void> => store.inTurn(account, work),
     /** Throws Failure `unavailable`. */
     begin: (id: string, account: string, owner: SealedOwner): ArrivingContent => store.begin(id, account, owner),
     /** Its content is on the disk. Rejects with Failure `unavailable` where it is not accepted. */

@@ -5,9 +5,10 @@ import { open, rename, rm, rmdir, stat, unlink } from 'node:fs/promises';
 import { join } from 'node:path';
 import { z } from 'zod';
 import { Unavailable } from '../../errors.js';
-import { ARRIVING_CONTENTS } from '../../limits.js';
+import { ARRIVING_CONTENTS, ARRIVING_WAITING } from '../../limits.js';
 import { tryLock } from '../../store/data-lock.js';
 import { codeOf } from '../../store/store-error.js';
+import { Turns } from '../../waiting/turns.js';
 import { NoAnswer, within } from '../../waiting/within.js';
 import { openSealed, SealedFile, type SealedOwner } from './sealed-file.js';
 
@@ -19,6 +20,8 @@ export interface ContentStoreOptions {
   readonly limitBytes: number;
   /** For each step of the disk with a content that arrives. */
   readonly answerMs: number;
+  /** How long a content waits for a place among those that arrive. */
+  readonly placeWaitMs: number;
 }
 
 /** Contents that processes have left behind: by id, how many bytes they are. */
@@ -28,8 +31,6 @@ export type LeftContents = Map<string, number>;
 const BLOCK_BYTES = 4096;
 /** What one account leaves to others. */
 const RESERVE_SHARE = 1 / 4;
-/** Of the contents that arrive at once, one account's. */
-const ARRIVING_EACH = 48;
 const OWNER = /^[0-9a-f]{16}$/;
 const FILE = /^[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[0-9a-f]{4}-[0-9a-f]{12}$/;
 
@@ -98,14 +99,14 @@ export class ContentStore {
   readonly #own: string;
   readonly #release: () => Promise<void>;
   readonly #disk: Shares;
-  readonly #arriving = new Shares(ARRIVING_CONTENTS, ARRIVING_EACH);
+  readonly #arriving: Turns;
   readonly #kept = new Map<string, Kept>();
   readonly #answerMs: number;
   /** Contents for which the disk hasn't answered in time, and still has something to do. */
   readonly #stuck = new Set<string>();
 
   constructor(
-    { directory, key, limitBytes, answerMs }: ContentStoreOptions,
+    { directory, key, limitBytes, answerMs, placeWaitMs }: ContentStoreOptions,
     folder: { readonly nodeId: string; readonly name: string; readonly release: () => Promise<void> },
   ) {
     this.nodeId = folder.nodeId;
@@ -116,6 +117,16 @@ export class ContentStore {
     this.#release = folder.release;
     this.#disk = new Shares(limitBytes, limitBytes * (1 - RESERVE_SHARE));
     this.#answerMs = answerMs;
+    const tooMany = (): Unavailable => new Unavailable('uploadsBusy');
+    this.#arriving = new Turns({
+      running: ARRIVING_CONTENTS,
+      runningEach: ARRIVING_CONTENTS * (1 - RESERVE_SHARE),
+      waiting: ARRIVING_WAITING,
+      waitingEach: ARRIVING_WAITING * (1 - RESERVE_SHARE),
+      waitMs: placeWaitMs,
+      full: tooMany,
+      late: tooMany,
+    });
   }
 
   /** On the disk. */
@@ -123,15 +134,21 @@ export class ContentStore {
     return this.#disk.all;
   }
 
+  /** A content may arrive while the work goes on, which begins when there is a place. Rejects with Failure `unavailable`. */
+  async inTurn(account: string, work: () => Promise<void>): Promise<void> {
+    this.#assertAnswers();
+    await this.#arriving.run([account], work);
+  }
+
+  /** What hangs has a thread of this process and a descriptor: one wait for it is enough. */
+  #assertAnswers(): void {
+    if (this.#stuck.size > 0) throw new Unavailable('contentNotKept');
+  }
+
   /** Throws Failure `unavailable`. */
   begin(id: string, account: string, owner: SealedOwner): ArrivingContent {
-    // What hangs has a thread of this process and a descriptor. One wait is enough to know.
-    if (this.#stuck.size > 0) throw new Unavailable('contentNotKept');
-    if (!this.#arriving.take(account, 1)) throw new Unavailable('uploadsBusy');
-    if (!this.#disk.take(account, BLOCK_BYTES)) {
-      this.#arriving.giveBack(account, 1);
-      throw new Unavailable('asyncStoreFull');
-    }
+    this.#assertAnswers();
+    if (!this.#disk.take(account, BLOCK_BYTES)) throw new Unavailable('asyncStoreFull');
     const kept = { account, bytes: BLOCK_BYTES };
     this.#kept.set(id, kept);
     const place = { path: join(this.#own, id), name: id, key: this.#key, answerMs: this.#answerMs };
@@ -145,7 +162,6 @@ export class ContentStore {
     return new ArrivingContent(file, {
       grow: (bytes) => this.#grow(kept, bytes),
       entered: () => within(syncFolder(this.#own), this.#answerMs),
-      ended: () => this.#arriving.giveBack(account, 1),
       failed: (error) => this.#lookAt(id, error),
       remove: () => this.remove(id),
     });
@@ -209,7 +225,6 @@ interface Place {
   /** Throws Failure `unavailable` when there is no room for so many. */
   grow(bytes: number): void;
   entered(): Promise<void>;
-  ended(): void;
   failed(error: unknown): void;
   remove(): Promise<void>;
 }
@@ -218,12 +233,10 @@ interface Place {
 export class ArrivingContent {
   readonly #file: SealedFile;
   readonly #place: Place;
-  #isOver: boolean;
 
   constructor(file: SealedFile, place: Place) {
     this.#file = file;
     this.#place = place;
-    this.#isOver = false;
   }
 
   get sizeBytes(): number {
@@ -245,7 +258,6 @@ export class ArrivingContent {
     try {
       const sha256 = await this.#file.finish();
       await this.#place.entered();
-      this.#end();
       return sha256;
     } catch (error) {
       this.#place.failed(error);
@@ -253,19 +265,10 @@ export class ArrivingContent {
     }
   }
 
-  /** Resolves when the disk has nothing to do with it any more: until then it has its place. */
+  /** Resolves when the disk has nothing to do with it any more. */
   async drop(): Promise<void> {
     await this.#file.close().catch(() => undefined);
-    try {
-      await this.#place.remove();
-    } finally {
-      this.#end();
-    }
-  }
-
-  #end(): void {
-    if (!this.#isOver) this.#place.ended();
-    this.#isOver = true;
+    await this.#place.remove();
   }
 }
 

@@ -7,10 +7,11 @@ import t from 'tap';
 import { v7 as uuidv7 } from 'uuid';
 import { type ContentStore, type LeftContents, openContentStore } from '../../../src/scan/pending/content-store.js';
 import { Unaccepted } from '../../../src/scan/pending/unaccepted.js';
+import { deferred } from '../../fixtures/deferred.js';
 
 const MIB = 1024 * 1024;
 const key = randomBytes(32);
-const answerMs = 60_000;
+const options = { key, answerMs: 60_000, placeWaitMs: 60_000 };
 const owner = { onWritten: () => undefined, onUnwritable: () => undefined };
 const full = { code: 'unavailable', reason: 'asyncStoreFull' };
 
@@ -34,7 +35,7 @@ async function put(store: ContentStore, account: string, bytes: number): Promise
 }
 
 t.test('one account leaves a quarter to others, all together have the bound, and what goes makes room', async (t) => {
-  const store = await openContentStore({ directory: folderOf(t), key, answerMs, limitBytes: 8 * MIB });
+  const store = await openContentStore({ ...options, directory: folderOf(t), limitBytes: 8 * MIB });
   t.teardown(() => store.close());
   const first = await put(store, 'a', 5 * MIB);
   await t.rejects(put(store, 'a', MIB), full);
@@ -45,21 +46,40 @@ t.test('one account leaves a quarter to others, all together have the bound, and
   await put(store, 'c', 2 * MIB);
 });
 
-t.test('contents that arrive at once are bounded', async (t) => {
-  const store = await openContentStore({ directory: folderOf(t), key, answerMs, limitBytes: 64 * MIB });
+t.test('contents that arrive at once are bounded, and the next ones wait for a place', async (t) => {
+  const store = await openContentStore({ ...options, directory: folderOf(t), limitBytes: 64 * MIB, placeWaitMs: 200 });
   t.teardown(() => store.close());
-  const arriving = Array.from({ length: 48 }, () => store.begin(uuidv7(), 'a', owner));
-  t.throws(() => store.begin(uuidv7(), 'a', owner), /Too many uploads/);
-  arriving.push(...Array.from({ length: 16 }, () => store.begin(uuidv7(), 'b', owner)));
-  t.throws(() => store.begin(uuidv7(), 'c', owner), /Too many uploads/);
-  await Promise.all(arriving.map((one) => one.drop()));
-  t.equal(store.bytes, 0);
-  await store.begin(uuidv7(), 'c', owner).drop();
+  const begun: string[] = [];
+  const arrive = (account: string) => {
+    const left = deferred<void>();
+    const over = store.inTurn(account, () => {
+      begun.push(account);
+      return left.promise;
+    });
+    return { over, left };
+  };
+  const first = Array.from({ length: 48 }, () => arrive('a'));
+  const waiting = arrive('a');
+  t.equal(begun.length, 48);
+  const others = Array.from({ length: 16 }, () => arrive('b'));
+  t.equal(begun.length, 64);
+  others[0]?.left.resolve();
+  await others[0]?.over;
+  t.equal(begun.length, 64, 'a quarter is kept for others');
+  first[0]?.left.resolve();
+  await first[0]?.over;
+  t.strictSame(begun.slice(64), ['a']);
+  const late = [arrive('a'), arrive('c'), arrive('d')];
+  t.strictSame(begun.slice(65), ['c']);
+  const refused = await Promise.allSettled([late[0]?.over, late[2]?.over]);
+  t.match(refused, [{ reason: { reason: 'uploadsBusy' } }, { reason: { reason: 'uploadsBusy' } }]);
+  for (const one of [...first, ...others, ...late, waiting]) one.left.resolve();
+  await Promise.all([...first, ...others, waiting, late[1]].map((one) => one?.over));
 });
 
 t.test('the next process of the same folder takes over what is there, one that lives keeps its own', async (t) => {
   const directory = folderOf(t);
-  const open = () => openContentStore({ directory, key, answerMs, limitBytes: 8 * MIB });
+  const open = () => openContentStore({ ...options, directory, limitBytes: 8 * MIB });
   const one = await open();
   const other = await open();
   t.equal(one.nodeId, other.nodeId);
@@ -84,7 +104,7 @@ t.test('the next process of the same folder takes over what is there, one that l
 
 t.test('contents that end while they are taken over leave no folder behind that nobody takes over', async (t) => {
   const directory = folderOf(t);
-  const open = () => openContentStore({ directory, key, answerMs, limitBytes: 8 * MIB });
+  const open = () => openContentStore({ ...options, directory, limitBytes: 8 * MIB });
   const one = await open();
   const other = await open();
   const ids: string[] = [];
@@ -105,7 +125,7 @@ t.test('contents that end while they are taken over leave no folder behind that 
 
 t.test('what was not accepted is taken away as soon as the database can be asked, once', async (t) => {
   const directory = folderOf(t);
-  const store = await openContentStore({ directory, key, answerMs, limitBytes: 8 * MIB });
+  const store = await openContentStore({ ...options, directory, limitBytes: 8 * MIB });
   const removed: string[] = [];
   let isDown = true;
   const unaccepted = new Unaccepted({
