@@ -1,19 +1,10 @@
 // Configuration: defaults, what is refused (all of it at once, never with its value), and what an empty variable means.
 import { delimiter, resolve } from 'node:path';
 import t from 'tap';
-import { ConfigError, readConfig } from '../../src/config/config.js';
+import { readConfig } from '../../src/config/config.js';
 import { environment } from '../../src/config/variables.js';
 import { ownSignaturesDirectory } from '../../src/paths.js';
-
-function problemsOf(env: Record<string, string>): readonly string[] {
-  try {
-    readConfig(env);
-  } catch (error) {
-    if (error instanceof ConfigError) return error.problems;
-    throw error;
-  }
-  return [];
-}
+import { problemsOf } from './problems.js';
 
 t.test('without any variable the service has everything it needs', async (t) => {
   const config = readConfig({});
@@ -257,79 +248,6 @@ t.test('networks, ports and DNS servers of URL scans are read strictly', async (
   };
   for (const [name, values] of Object.entries(bad)) {
     for (const value of values) t.match(problemsOf({ [name]: value }), [new RegExp(`^${name} must list`)], value);
-  }
-});
-
-t.test('plans that are none are refused', async (t) => {
-  const bad = [
-    'FREE',
-    'FREE:',
-    'FREE:0',
-    'FREE:-1',
-    'FREE:1.5',
-    'FREE:1000000000',
-    'free:5',
-    ':5',
-    'FREE:5,',
-    'A:1;B:2',
-  ];
-  for (const plans of bad) t.match(problemsOf({ PLANS: plans }), [/^PLANS must look like FREE:50,PRO:1000/], plans);
-  t.match(problemsOf({ PLANS: 'FREE:50' }), [/^BOOTSTRAP_PLAN must be one of FREE$/], 'the default plan is gone');
-  t.strictSame(problemsOf({ PLANS: 'FREE:50', BOOTSTRAP_PLAN: 'FREE' }), []);
-});
-
-const stripe = {
-  STRIPE_SECRET_KEY: 'sk_test_abcDEF123',
-  STRIPE_WEBHOOK_SECRET: 'whsec_secret',
-  STRIPE_PRICES: 'PRO:price_1, PRO:price_2,BUSINESS:price_3',
-  BASE_URL: 'https://sluice.example.org/',
-};
-
-t.test('with a secret key billing is on, and everything that it needs must be there', async (t) => {
-  t.equal(readConfig({}).billing, null);
-  t.equal(readConfig({ ...stripe, STRIPE_SECRET_KEY: '' }).billing, null, 'without the key the rest means nothing');
-  const { billing, plans } = readConfig(stripe);
-  t.match(billing, {
-    secretKey: 'sk_test_abcDEF123',
-    webhookSecret: 'whsec_secret',
-    apiBase: 'https://api.stripe.com',
-    returnBase: 'https://sluice.example.org',
-  });
-  t.strictSame(
-    plans.map(({ prices }) => prices),
-    [[], ['price_1', 'price_2'], ['price_3']],
-  );
-  t.strictSame(problemsOf({ STRIPE_SECRET_KEY: 'sk_live_x' }), [
-    'STRIPE_WEBHOOK_SECRET is needed when STRIPE_SECRET_KEY is set',
-    'STRIPE_PRICES is needed when STRIPE_SECRET_KEY is set',
-    'BASE_URL is needed when STRIPE_SECRET_KEY is set',
-  ]);
-});
-
-t.test('prices that fit no plan, or every plan, are refused', async (t) => {
-  const withPrices = (prices: string) => problemsOf({ ...stripe, STRIPE_PRICES: prices });
-  t.match(withPrices('GOLD:price_1'), [/^STRIPE_PRICES must name plans of PLANS: FREE, PRO, BUSINESS$/]);
-  t.match(withPrices('FREE:price_1,PRO:price_2,BUSINESS:price_3'), [
-    /^STRIPE_PRICES must leave one plan without a price/,
-  ]);
-  for (const prices of ['PRO', 'PRO:', 'PRO:prod_1', 'pro:price_1', 'PRO:price_1,', 'PRO:price_1,BUSINESS:price_1']) {
-    t.match(withPrices(prices), [/^STRIPE_PRICES must look like PRO:price_1/], prices);
-  }
-});
-
-t.test("Stripe's API is asked over https, or on this machine", async (t) => {
-  const withBase = (base: string) => problemsOf({ ...stripe, STRIPE_API_BASE: base });
-  for (const base of ['https://stripe.example.org', 'http://127.0.0.1:8081', 'http://localhost:1', 'http://[::1]:2/']) {
-    t.strictSame(withBase(base), [], base);
-  }
-  for (const base of [
-    'http://api.stripe.com',
-    'https://api.stripe.com/v1',
-    'http://127.0.0.1.example.org',
-    'ftp://x',
-    'x',
-  ]) {
-    t.match(withBase(base), [/^STRIPE_API_BASE must be an https URL/], base);
   }
 });
 

@@ -2,72 +2,12 @@
 import fc from 'fast-check';
 import t from 'tap';
 import { FairQueue } from '../../../src/engine/threads/fair-queue.js';
-import { ThreadScan } from '../../../src/engine/threads/thread-scan.js';
-import { usualPolicy } from '../../../src/engine/verdict.js';
+import type { ThreadScan } from '../../../src/engine/threads/thread-scan.js';
+import { openQueue, Scan, scanOf } from './fair-queue-harness.js';
 
 const KIB = 1024;
 const MIB = 1024 * KIB;
 const CREDIT_MS = 60_000;
-
-const ignore = (): void => undefined;
-
-class Scan extends ThreadScan {
-  readonly name: string;
-
-  constructor(account: string, name: string, sizeBytes: number) {
-    super(account, usualPolicy);
-    this.name = name;
-    this.sizeBytes = sizeBytes;
-  }
-
-  override onTurn = ignore;
-  override onAnswer = ignore;
-  override onRefused = ignore;
-  override onOverdue = ignore;
-  override onLetGo = ignore;
-}
-
-function scanOf(account: string, name = '', sizeBytes = KIB): Scan {
-  return new Scan(account, name, sizeBytes);
-}
-
-/** A queue that is asked for scans by their names, and told by the account which one has ended: that which began first. */
-function openQueue(limit: number) {
-  const queue = new FairQueue(limit);
-  const running: ThreadScan[] = [];
-  const nameOf = (scan: ThreadScan | null): string | undefined => {
-    if (scan === null) return undefined;
-    running.push(scan);
-    return scan instanceof Scan ? scan.name : '';
-  };
-  return {
-    queue,
-    push: (account: string, name: string, nowMs: number, sizeBytes?: number) =>
-      queue.push(scanOf(account, name, sizeBytes), nowMs),
-    shift: (nowMs: number) => nameOf(queue.shift(nowMs)),
-    begin(account: string, nowMs: number): void {
-      const scan = scanOf(account);
-      queue.begin(scan, nowMs);
-      running.push(scan);
-    },
-    end(account: string, nowMs: number): void {
-      const [scan] = running.splice(
-        running.findIndex((one) => one.account === account),
-        1,
-      );
-      if (scan !== undefined) queue.end(scan, nowMs);
-    },
-    /** One after the other, each on a thread of its own that is free again at once. */
-    drain(nowMs = 0): string[] {
-      const order: string[] = [];
-      for (let scan = queue.shift(nowMs); scan !== null; scan = queue.shift(nowMs)) {
-        if (scan instanceof Scan) order.push(scan.name);
-        queue.end(scan, nowMs);
-      }
-      return order;
-    },
-  };
-}
 
 t.test('of one account, what came at one time leaves by size', async (t) => {
   const { push, drain } = openQueue(10);
