@@ -52,11 +52,11 @@ const NewKeyView = KeyView.extend({
 }).meta({ id: 'NewApiKey' });
 
 const PATH = '/web/keys';
-const NewKey = z.strictObject({ name: SomeNameField, ...LimitFields });
+const NewKey = z.strictObject({ name: SomeNameField, ...LimitFields }).meta({ id: 'ApiKeySettings' });
 const ChangedKey = z
   .strictObject({ name: SomeNameField.nullable().optional(), ...LimitFields })
   .refine((change) => Object.keys(change).length > 0, 'Send at least one of name, expires, hourlyLimit and scopes')
-  .describe('What is left out stays.');
+  .meta({ id: 'ApiKeyChange', description: 'What is left out stays.' });
 
 export function createKeyRoutes(parts: KeyRouteParts): CallerRoute[] {
   const { sqlOf, throttle, admission, plans, now, recentUse } = parts;

@@ -31,9 +31,11 @@ export type DeleteOwn = (owner: {
 const PATH = '/web/users/me';
 /** Six digits, or a recovery code. */
 const CodeField = z.string().min(1, 'must not be empty').max(64, 'is too long');
-const Password = z.strictObject({ currentPassword: PasswordField });
-const Code = z.strictObject({ code: CodeField });
-const PasswordAndCode = z.strictObject({ currentPassword: PasswordField, code: CodeField });
+const Password = z.strictObject({ currentPassword: PasswordField }).meta({ id: 'CurrentPassword' });
+const Code = z.strictObject({ code: CodeField }).meta({ id: 'TwoFactorCode' });
+const PasswordAndCode = z
+  .strictObject({ currentPassword: PasswordField, code: CodeField })
+  .meta({ id: 'TwoFactorRemoval' });
 
 const Enrolment = z
   .object({

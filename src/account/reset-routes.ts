@@ -27,8 +27,10 @@ export interface ResetRouteParts {
   readonly now: () => number;
 }
 
-const Request = z.strictObject({ email: EmailField });
-const Reset = z.strictObject({ token: z.string().max(100, 'is too long'), newPassword: NewPasswordField });
+const Request = z.strictObject({ email: EmailField }).meta({ id: 'PasswordResetRequest' });
+const Reset = z
+  .strictObject({ token: z.string().max(100, 'is too long'), newPassword: NewPasswordField })
+  .meta({ id: 'PasswordReset' });
 
 export function createResetRoutes(parts: ResetRouteParts): Route[] {
   const { sqlOf, strangers, throttle, passwords, mailer, baseUrl, addressOf, now } = parts;

@@ -44,12 +44,16 @@ const UNKNOWN_MS = 60_000;
 /** Ours, and what a neighbour of the domain may have put beside it. */
 const LOGOUT_COOKIES_MAX = 2;
 
-const Login = z.strictObject({
-  email: EmailField,
-  password: PasswordField,
-  code: z.string().max(64, 'is too long').optional().describe('Of the second factor: six digits, or a recovery code'),
-});
-const Registration = z.strictObject({ email: EmailField, password: NewPasswordField, name: NameField.default('') });
+const Login = z
+  .strictObject({
+    email: EmailField,
+    password: PasswordField,
+    code: z.string().max(64, 'is too long').optional().describe('Of the second factor: six digits, or a recovery code'),
+  })
+  .meta({ id: 'SignIn' });
+const Registration = z
+  .strictObject({ email: EmailField, password: NewPasswordField, name: NameField.default('') })
+  .meta({ id: 'NewUser' });
 
 const RegistrationAnswer = z
   .object({

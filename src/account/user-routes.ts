@@ -47,7 +47,8 @@ const Changes = z
     if (isSecured && currentPassword === undefined) {
       context.addIssue({ code: 'custom', path: ['currentPassword'], message: 'email and newPassword need it' });
     }
-  });
+  })
+  .meta({ id: 'UserChange' });
 
 const Me = UserView.extend({ twoFactor: z.boolean().describe('Whether signing in takes a code as well') }).meta({
   id: 'User',

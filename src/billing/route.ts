@@ -17,13 +17,17 @@ import { answering } from './failures.js';
 import { findUser, isEventApplied } from './records.js';
 import type { SignedEvent } from './shapes.js';
 
-const checkoutBody = z.strictObject({ plan: z.string().min(1).max(32) });
-const syncBody = z.strictObject({
-  checkoutSessionId: z
-    .string()
-    .regex(/^cs_(test|live)_[A-Za-z0-9]{1,200}$/, 'must look like cs_live_... or cs_test_...')
-    .optional(),
-});
+const checkoutBody = z.strictObject({ plan: z.string().min(1).max(32) }).meta({ id: 'NewCheckout' });
+const syncBody = z
+  .strictObject({
+    checkoutSessionId: z
+      .string()
+      .regex(/^cs_(test|live)_[A-Za-z0-9]{1,200}$/, 'must look like cs_live_... or cs_test_...')
+      .optional(),
+  })
+  .meta({ id: 'BillingSync' });
+const CheckoutView = z.object({ id: z.string(), url: z.url() }).meta({ id: 'Checkout' });
+const PortalView = z.object({ url: z.url() }).meta({ id: 'Portal' });
 
 export function createBillingRoutes(billing: Billing): CallerRoute[] {
   return [
@@ -80,7 +84,7 @@ const checkoutOperation: Operation = {
   tag: 'billing',
   who: 'user',
   requestBody: jsonBody(checkoutBody),
-  responses: { 200: jsonAnswer('Send the buyer to `url`.', z.object({ id: z.string(), url: z.url() })) },
+  responses: { 200: jsonAnswer('Send the buyer to `url`.', CheckoutView) },
   errors: [...TOKEN_ERRORS, 'crossSite', ...BODY_ERRORS, 'conflict', 'internal', 'unavailable'],
 };
 
@@ -88,7 +92,7 @@ const portalOperation: Operation = {
   summary: "Opens Stripe's customer portal: change or cancel the subscription, payment methods, invoices",
   tag: 'billing',
   who: 'user',
-  responses: { 200: jsonAnswer('Send the customer to `url`.', z.object({ url: z.url() })) },
+  responses: { 200: jsonAnswer('Send the customer to `url`.', PortalView) },
   errors: [...TOKEN_ERRORS, 'crossSite', 'conflict', 'internal', 'unavailable'],
 };
 
@@ -178,7 +182,7 @@ const operation: Operation = {
       schema: { type: 'string' },
     },
   ],
-  requestBody: jsonBody(z.looseObject({})),
+  requestBody: jsonBody(z.looseObject({}).meta({ id: 'StripeEvent' })),
   responses: {
     200: jsonAnswer('Received; `applied` says whether it concerns a plan.', Answer),
   },

@@ -5,14 +5,16 @@ import { wireDay } from '../wire-time.js';
 
 const count = z.int().min(0);
 export const OutcomeDays = z.array(
-  z.object({
-    day: z.iso.date(),
-    clean: count,
-    infected: count,
-    noVerdict: count.describe('422: not looked at as a whole'),
-    refused: count.describe('other 4xx'),
-    failed: count.describe('5xx'),
-  }),
+  z
+    .object({
+      day: z.iso.date(),
+      clean: count,
+      infected: count,
+      noVerdict: count.describe('422: not looked at as a whole'),
+      refused: count.describe('other 4xx'),
+      failed: count.describe('5xx'),
+    })
+    .meta({ id: 'DayCounts' }),
 );
 export type OutcomeDays = z.infer<typeof OutcomeDays>;
 

@@ -48,7 +48,8 @@ const Change = z
     role: Role.optional(),
     suspended: z.boolean().optional(),
   })
-  .refine((change) => Object.keys(change).length > 0, 'Send at least one of plan, ownLimit, role and suspended');
+  .refine((change) => Object.keys(change).length > 0, 'Send at least one of plan, ownLimit, role and suspended')
+  .meta({ id: 'AccountChange' });
 
 const errors = ['tokenMissing', 'tokenInvalid', 'tokenExpired', 'internal', 'unavailable'] as const;
 const changeErrors = [...errors, 'crossSite', 'notFound'] as const;

@@ -75,7 +75,7 @@ export function createRoutes(parts: RouteParts): Route[] {
     {
       method: 'GET',
       path: '/openapi.json',
-      operation: operation('This document', z.looseObject({ openapi: z.string() }), { 200: 'OpenAPI 3.1.' }),
+      operation: operation('This document', OpenApiView, { 200: 'OpenAPI 3.1.' }),
       handle: () => document,
     },
     ...(parts.securityContact === null ? [] : [securityRoute(parts.securityContact)]),
@@ -238,6 +238,8 @@ function versions({ version, httpServer, sandbox, signatures }: RouteParts): Ver
 
 const count = z.int().min(0);
 const reason = z.string().optional().describe('Why it is not `ready`.');
+
+const OpenApiView = z.looseObject({ openapi: z.string() }).meta({ id: 'OpenApiDocument' });
 
 const Liveness = z.object({ status: z.literal('ok') }).meta({ id: 'Liveness' });
 

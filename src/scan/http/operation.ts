@@ -50,10 +50,6 @@ const url = {
 /** As forms send an input that nobody has filled in. */
 const leftEmpty = { type: 'string', const: '' };
 
-function form(schema: object): Readonly<Record<string, object>> {
-  return { 'multipart/form-data': { schema: { type: 'object', ...schema } } };
-}
-
 const urlBody = {
   schema: documented(UrlToScan, 'input'),
   example: { url: 'https://example.com/report.pdf' } satisfies z.infer<typeof UrlToScan>,
@@ -62,6 +58,7 @@ const urlBody = {
 const { properties: options = {} } = documented(z.object(optionFields), 'input');
 
 const fileForm = { required: ['file'], properties: { file, ...options } };
+const named = { $ref: '#/$defs/FileToScan', $defs: { FileToScan: { type: 'object', ...fileForm } } };
 
 function encodedHeader(name: string, about: string, example: string): Readonly<Record<string, unknown>> {
   return {
@@ -157,12 +154,15 @@ export const scanOperation: Operation = {
   requestBody: {
     required: true,
     content: {
-      ...form({
-        oneOf: [
-          { type: 'object', ...fileForm, properties: { ...fileForm.properties, url: leftEmpty } },
-          { type: 'object', required: ['url'], properties: { url, ...options, file: leftEmpty } },
-        ],
-      }),
+      'multipart/form-data': {
+        schema: {
+          type: 'object',
+          oneOf: [
+            { type: 'object', ...fileForm, properties: { ...fileForm.properties, url: leftEmpty } },
+            { type: 'object', required: ['url'], properties: { url, ...options, file: leftEmpty } },
+          ],
+        },
+      },
       'application/octet-stream': { schema: { type: 'string', format: 'binary' } },
       'application/json': urlBody,
       'application/x-www-form-urlencoded': urlBody,
@@ -203,7 +203,7 @@ export const signedInOperation: Operation = {
   description: DESCRIPTION,
   tag: 'scans',
   who: 'user',
-  requestBody: { required: true, content: form(fileForm) },
+  requestBody: { required: true, content: { 'multipart/form-data': { schema: named } } },
   responses: { 200: verdict },
   errors: [...callerErrors, ...uploadErrors],
   errorHeaders,
