@@ -1,9 +1,12 @@
-// The operators' pages in a real browser against a real server; those of everybody are in pages.test.ts and dashboard.test.ts.
+// The operators' pages in a real browser against a real server, and hostile texts on all pages; those of everybody are in pages.test.ts and dashboard.test.ts.
 import t from 'tap';
+import { databaseFolder } from '../native/engine.js';
+import { hostileSignatures, hostileSuite } from './hostile-suite.js';
 import { operatorSuite } from './operator-suite.js';
 import { startSetting } from './setting.js';
 
-const setting = await startSetting();
+const setting = await startSetting({ SIGNATURES_DIR: databaseFolder(t, { 'hostile.hsb': hostileSignatures() }) });
 t.teardown(() => setting.stop());
 
 t.test('the pages of operators', (t) => operatorSuite(t, setting));
+t.test('hostile texts', (t) => hostileSuite(t, setting));

@@ -29,7 +29,8 @@ export interface Setting {
   stop(): Promise<void>;
 }
 
-export async function startSetting(): Promise<Setting> {
+/** `env`: of the server, beside what all suites need. */
+export async function startSetting(env: Readonly<Record<string, string>> = {}): Promise<Setting> {
   const stripe = await startStripe();
   stripe.account.prices.set('price_pro', { amount: 1_900, currency: 'eur', interval: 'month' });
   const directory = mkdtempSync(join(tmpdir(), 'sluice-dashboard-'));
@@ -48,6 +49,7 @@ export async function startSetting(): Promise<Setting> {
       STRIPE_PRICES: 'PRO:price_pro',
       STRIPE_API_BASE: stripe.url,
       URL_ALLOW_NETWORKS: '127.0.0.1/32',
+      ...env,
     },
   });
   const browser = await startBrowser();

@@ -213,7 +213,7 @@ function Ends({ account, close }: { readonly account: AccountDetail; readonly cl
       </div>
       {typed !== null && (
         <>
-          <p className="name admin-question">{t.deleteText(account.email)}</p>
+          <p className="name admin-question">{t.deleteText(visibleName(account.email))}</p>
           <TextInput
             label={t.deleteField}
             value={typed}

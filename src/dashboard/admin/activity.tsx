@@ -6,6 +6,7 @@ import { ProblemBox } from '../parts/problem.tsx';
 import { PageSkeleton } from '../parts/skeletons.tsx';
 import { Time } from '../parts/time.tsx';
 import { PageTitle } from '../parts/title.tsx';
+import { visibleName } from '../parts/visible-name.ts';
 import { type Activity, activityQuery } from './api.ts';
 import { texts } from './texts.ts';
 
@@ -65,7 +66,7 @@ function Errors({ errors, since }: Activity) {
               <tr key={kind}>
                 <td className="code">{kind}</td>
                 <td className="name" data-label={t.columns.example}>
-                  {examples[0]?.error ?? ''}
+                  {visibleName(examples[0]?.error ?? '')}
                 </td>
                 <td className="small" data-label={t.columns.last}>
                   <Time at={lastAt} />

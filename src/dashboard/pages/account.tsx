@@ -11,6 +11,7 @@ import { ProblemBox, sentenceOf, showDone } from '../parts/problem.tsx';
 import { LinesSkeleton } from '../parts/skeletons.tsx';
 import { Time } from '../parts/time.tsx';
 import { PageTitle } from '../parts/title.tsx';
+import { visibleName } from '../parts/visible-name.ts';
 import { texts } from '../texts.ts';
 import { ProtectionPanels } from './account-protection.tsx';
 import { SessionsPanel } from './account-sessions.tsx';
@@ -83,7 +84,7 @@ function NameForm({ user }: { readonly user: User }) {
     <form onSubmit={submit} noValidate className="stack">
       <dl className="facts">
         <dt>{t.email}</dt>
-        <dd className="name">{user.email}</dd>
+        <dd className="name">{visibleName(user.email)}</dd>
         <dt>{t.since}</dt>
         <dd>
           <Time at={user.creationDate} as="day" />

@@ -92,8 +92,8 @@ function Row({ scan }: { readonly scan: Scan }) {
         <span className="history-verdict">
           <Verdict scan={scan} />
           {scan.virusName !== null && (
-            <span className="small name history-cut" title={scan.virusName}>
-              {scan.virusName}
+            <span className="small name history-cut" title={visibleName(scan.virusName)}>
+              {visibleName(scan.virusName)}
             </span>
           )}
           {scan.notices.length > 0 && (

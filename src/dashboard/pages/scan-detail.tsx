@@ -75,11 +75,11 @@ function verdictFacts(scan: ScanDetail): Facts {
       t.virus,
       virusName === null ? null : (
         <Link key="virus" className="detail-link" href={`/history?virus=${encodeURIComponent(virusName)}`}>
-          {virusName}
+          {visibleName(virusName)}
         </Link>
       ),
     ],
-    [t.error, error],
+    [t.error, error === null ? null : visibleName(error)],
     [t.notices, notices.length === 0 ? null : notices.map(noticeText).join(' ')],
     [t.status, status],
     [t.engine, engine ?? t.notLooked],

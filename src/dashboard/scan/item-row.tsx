@@ -41,7 +41,7 @@ export function ItemRow({ item, queue }: { readonly item: Item; readonly queue: 
             variant="subtle"
             color="gray"
             onClick={() => queue.remove(id)}
-            aria-label={t.actionOf(isOver(item) ? t.remove : t.cancel, name)}
+            aria-label={t.actionOf(isOver(item) ? t.remove : t.cancel, visibleName(name))}
           >
             {isOver(item) ? t.remove : t.cancel}
           </Button>
@@ -72,11 +72,11 @@ function Progressing({ state }: { readonly state: ItemState }) {
 
 function Sentence({ state }: { readonly state: ItemState }) {
   if (state.kind === 'paused') return <Paused state={state} />;
-  if (state.kind !== 'done') return <span className="dimmed small name">{sentenceOf(state)}</span>;
+  if (state.kind !== 'done') return <span className="dimmed small name">{visibleName(sentenceOf(state))}</span>;
   const { virusName, notice, scanId } = state.result;
   return (
     <span className="small name">
-      {virusName !== null && <strong className="scan-virus">{t.infected(virusName)} </strong>}
+      {virusName !== null && <strong className="scan-virus">{t.infected(visibleName(virusName))} </strong>}
       {noticesOf(notice)}
       <Anchor component={Link} href={`/scans/${scanId}`} inherit>
         {t.details}
