@@ -11,12 +11,7 @@ import { StrictMode } from 'react';
 import { createRoot } from 'react-dom/client';
 import { queries } from './api/query-client.ts';
 import { App } from './shell/app.tsx';
-import { reloadForMissingPart } from './shell/missing-part.ts';
 import { theme } from './theme.ts';
-
-window.addEventListener('vite:preloadError', (event) => {
-  if (reloadForMissingPart()) event.preventDefault();
-});
 
 const root = document.getElementById('root');
 if (root === null) throw new Error('index.html has no root');

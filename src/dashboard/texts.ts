@@ -49,6 +49,7 @@ export const texts = {
     other: (status: number) => `The server answered with status ${status}.`,
     unreachable: 'The server can’t be reached. This page goes on by itself as soon as it answers.',
     waiting: 'Waiting for the server.',
+    notSent: 'Not sent: the server can’t be reached. What you have entered stays here.',
     broken: {
       bug: {
         title: 'This page could not be shown',

@@ -49,7 +49,6 @@ export async function robustSuite(tap: Subtest, { signedIn }: Setting): Promise<
     const { page } = await signedIn('/scan');
     await scanned(page);
     await page.route('**/web/scans', (route) => route.abort());
-    await page.route('**/livez', (route) => route.abort());
     await page.route(CHARTS, (route) => route.abort());
     await choose(page, [file('waits.txt')]);
     await page.getByText('The server does not answer.').waitFor();

@@ -7,7 +7,7 @@ import { join } from 'node:path';
 import type t from 'tap';
 import { z } from 'zod';
 import { seedMigrated } from '../fixtures/embedded-template.js';
-import { startServer, type TestServer } from '../fixtures/server.js';
+import { type ServerSettings, startServer, type TestServer } from '../fixtures/server.js';
 import { type Answer, post } from '../fixtures/sign-in.js';
 import { type FakeStripe, SECRET_KEY, startStripe, WEBHOOK_SECRET } from '../fixtures/stripe.js';
 import { type Browser, PASSWORD, type Person, startBrowser } from './browser.js';
@@ -24,6 +24,8 @@ export interface Setting {
   readonly browser: Browser;
   /** A new account with the smallest plan, known to nobody else. */
   newAccount(): Promise<string>;
+  /** The server is stopped while the work is done, and then started again at the same address, with what it had kept. */
+  whileStopped(work: () => Promise<void>): Promise<void>;
   /** Somebody with an account of their own, signed in, at that page. */
   signedIn(path: string): Promise<Person & { readonly email: string }>;
   stop(): Promise<void>;
@@ -37,7 +39,7 @@ export async function startSetting(env: Readonly<Record<string, string>> = {}): 
   await seedMigrated(join(directory, 'data'));
   const crashes = { [REFUSED]: { crashes: 2, lastMs: Date.now() } };
   writeFileSync(join(directory, 'data', 'crash-suspects.json'), JSON.stringify(crashes));
-  const server = await startServer({
+  const settings: ServerSettings = {
     directory,
     env: {
       REGISTRATION: 'open',
@@ -51,7 +53,9 @@ export async function startSetting(env: Readonly<Record<string, string>> = {}): 
       URL_ALLOW_NETWORKS: '127.0.0.1/32',
       ...env,
     },
-  });
+  };
+  const server = await startServer(settings);
+  let running = server;
   const browser = await startBrowser();
   let accounts = 0;
 
@@ -68,6 +72,11 @@ export async function startSetting(env: Readonly<Record<string, string>> = {}): 
     stripe,
     browser,
     newAccount: async () => (await register()).email,
+    async whileStopped(work) {
+      await running.stop();
+      await work();
+      running = await startServer({ ...settings, env: { ...settings.env, PORT: String(server.port) } });
+    },
     async signedIn(path) {
       const { email, answer } = await register();
       // The account comes with a session: a second one over the form would cost a password's hash and two pages each time.
@@ -77,7 +86,7 @@ export async function startSetting(env: Readonly<Record<string, string>> = {}): 
     },
     async stop() {
       await browser.close();
-      await server.stop();
+      await running.stop();
       rmSync(directory, { recursive: true, force: true });
       await stripe.stop();
     },

@@ -3,6 +3,8 @@ import { QueryClient } from '@tanstack/react-query';
 import { Problem } from './problem.ts';
 
 const RETRIES = 2;
+/** What said that it can't answer now is asked again, in milliseconds, where nobody else says when. */
+const AGAIN_MS = 5_000;
 
 /** No answer, or one that says that a later one may be another. */
 function isPassing(error: unknown): boolean {
@@ -15,6 +17,7 @@ export const queries = new QueryClient({
       staleTime: 5_000,
       // Asked also where the browser says that it is offline: it doesn't know of servers on the same machine.
       networkMode: 'always',
+      refetchInterval: ({ state }) => (isPassing(state.error) ? AGAIN_MS : false),
       retry: (count, error) => count < RETRIES && isPassing(error),
     },
     mutations: { networkMode: 'always' },

@@ -1,7 +1,9 @@
 // Whether the server can be reached: known from requests that got no answer, and asked again until there is one.
 
-/** Between two questions, in milliseconds. A hidden tab asks when it is looked at again. */
+/** Between two questions, in milliseconds. */
 const ASK_MS = 3_000;
+/** In a hidden tab, whose uploads go on; it also asks when it is looked at again. */
+const ASK_HIDDEN_MS = 15_000;
 
 let isLost = false;
 let timer: number | undefined;
@@ -29,19 +31,35 @@ function change(lost: boolean): void {
 }
 
 function askLater(): void {
-  timer = window.setTimeout(ask, ASK_MS);
+  window.clearTimeout(timer);
+  timer = window.setTimeout(ask, document.hidden ? ASK_HIDDEN_MS : ASK_MS);
 }
 
 async function ask(): Promise<void> {
   window.clearTimeout(timer);
-  if (document.hidden) return;
+  if (await isThere()) change(false);
+  else askLater();
+}
+
+async function isThere(): Promise<boolean> {
   // A proxy in front answers with these while the server is away.
-  const isThere = await fetch('/livez', { cache: 'no-store' }).then(
+  return await fetch('/livez', { cache: 'no-store' }).then(
     ({ status }) => !isProxysOwn(status),
     () => false,
   );
-  if (isThere) change(false);
-  else askLater();
+}
+
+/** Resolves when the server answers: at once where it does. */
+export async function untilReachable(): Promise<void> {
+  if (!isLost && (await isThere())) return;
+  noteNoAnswer();
+  await new Promise<void>((resolve) => {
+    const end = watchReachability(() => {
+      if (isLost) return;
+      end();
+      resolve();
+    });
+  });
 }
 
 /** Said by a proxy that found no server. */

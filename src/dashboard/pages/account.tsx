@@ -7,7 +7,7 @@ import { Problem } from '../api/problem.ts';
 import { meQuery } from '../api/queries.ts';
 import { User } from '../api/shapes.ts';
 import { emailError, nameError, newPasswordError, passwordError } from '../parts/form.ts';
-import { ProblemBox, sentenceOf, showDone } from '../parts/problem.tsx';
+import { FormProblem, ProblemBox, sentenceOf, showDone } from '../parts/problem.tsx';
 import { LinesSkeleton } from '../parts/skeletons.tsx';
 import { Time } from '../parts/time.tsx';
 import { PageTitle } from '../parts/title.tsx';
@@ -70,7 +70,7 @@ function errorAt(error: unknown, field: string): string | null {
 
 function Otherwise({ error, fields }: { readonly error: unknown; readonly fields: readonly string[] }) {
   if (error === null || fields.some((field) => errorAt(error, field) !== null)) return null;
-  return <ProblemBox error={error} />;
+  return <FormProblem error={error} />;
 }
 
 function NameForm({ user }: { readonly user: User }) {

@@ -13,7 +13,7 @@ import './docs.css';
 
 const t = texts.docs;
 
-const Reference = lazy(async () => ({ default: (await import('./docs-reference.tsx')).Reference }));
+const Reference = lazy(async () => ({ default: (await loadPart(() => import('./docs-reference.tsx'))).Reference }));
 
 interface Guide {
   readonly html: string;
@@ -42,7 +42,7 @@ const pages = new Map(Object.entries(loads).map(([name, load]) => [name, guideOf
 /** The HTML is made from our own files at the build: nothing in it comes from a user. */
 function guideOf(load: Load) {
   return lazy(async () => {
-    const { html } = await load();
+    const { html } = await loadPart(load);
     return {
       default: function Guide() {
         useEffect(() => {

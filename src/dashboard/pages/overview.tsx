@@ -15,6 +15,7 @@ import { visibleName } from '../parts/visible-name.ts';
 import { texts } from '../texts.ts';
 import { EnginePanel } from './overview-engine.tsx';
 import { FirstSteps } from './overview-first-steps.tsx';
+import { loadPart } from '../shell/missing-part.ts';
 import { QuotaPanel } from './overview-quota.tsx';
 import { Tiles } from './overview-tiles.tsx';
 import './overview.css';
@@ -22,7 +23,7 @@ import './overview.css';
 const t = texts.overview;
 const ICON = 18;
 
-const charts = () => import('./overview-charts.ts');
+const charts = () => loadPart(() => import('./overview-charts.ts'));
 const Verdicts = lazy(async () => ({ default: (await charts()).Verdicts }));
 const Use = lazy(async () => ({ default: (await charts()).Use }));
 const Hours = lazy(async () => ({ default: (await charts()).Hours }));

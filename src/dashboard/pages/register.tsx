@@ -1,12 +1,12 @@
 // Making an account, where the operator lets anybody.
-import { Alert, Anchor, Button, PasswordInput, TextInput } from '@mantine/core';
+import { Anchor, Button, PasswordInput, TextInput } from '@mantine/core';
 import { useQuery } from '@tanstack/react-query';
 import { type FormEvent, useState } from 'react';
 import { Link } from 'wouter';
 import { registrationQuery } from '../api/queries.ts';
 import { Blank } from '../parts/blank.tsx';
 import { emailError, newPasswordError } from '../parts/form.ts';
-import { ProblemBox, sentenceOf } from '../parts/problem.tsx';
+import { FormProblem, ProblemBox } from '../parts/problem.tsx';
 import { useSignIn } from '../parts/sign-in-mutation.ts';
 import { LinesSkeleton } from '../parts/skeletons.tsx';
 import { PageTitle } from '../parts/title.tsx';
@@ -55,11 +55,7 @@ function Form() {
 
   return (
     <>
-      {register.isError && (
-        <Alert color="red" role="alert">
-          {sentenceOf(register.error)}
-        </Alert>
-      )}
+      <FormProblem error={register.error} />
       <form onSubmit={submit} noValidate className="stack">
         <TextInput
           label={t.name}

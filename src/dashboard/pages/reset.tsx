@@ -1,5 +1,5 @@
 // Another password: asked for by the address, and set by the link that came.
-import { Alert, Anchor, Button, PasswordInput, TextInput } from '@mantine/core';
+import { Anchor, Button, PasswordInput, TextInput } from '@mantine/core';
 import { useMutation, useQuery } from '@tanstack/react-query';
 import { type FormEvent, useState } from 'react';
 import { Link } from 'wouter';
@@ -7,7 +7,7 @@ import { askOpenly } from '../api/client.ts';
 import { registrationQuery } from '../api/queries.ts';
 import { Nothing } from '../api/shapes.ts';
 import { emailError, newPasswordError } from '../parts/form.ts';
-import { sentenceOf } from '../parts/problem.tsx';
+import { FormProblem, ProblemBox } from '../parts/problem.tsx';
 import { LinesSkeleton } from '../parts/skeletons.tsx';
 import { PageTitle } from '../parts/title.tsx';
 import { texts } from '../texts.ts';
@@ -29,16 +29,10 @@ export function Reset() {
 function Asked() {
   const registration = useQuery(registrationQuery);
   if (registration.isPending) return <LinesSkeleton lines={3} height={36} />;
-  return registration.data?.passwordMail === true ? <RequestForm /> : <p className="name">{t.noMail}</p>;
-}
-
-function Failed({ error }: { readonly error: unknown }) {
-  if (error === null) return null;
-  return (
-    <Alert color="red" role="alert">
-      {sentenceOf(error)}
-    </Alert>
-  );
+  if (registration.data === undefined) {
+    return <ProblemBox error={registration.error} onRetry={() => void registration.refetch()} />;
+  }
+  return registration.data.passwordMail ? <RequestForm /> : <p className="name">{t.noMail}</p>;
 }
 
 function RequestForm() {
@@ -57,7 +51,7 @@ function RequestForm() {
   return (
     <form onSubmit={submit} noValidate className="stack">
       <p className="page-lead">{t.lead}</p>
-      <Failed error={request.error} />
+      <FormProblem error={request.error} />
       <TextInput
         label={t.email}
         type="email"
@@ -98,7 +92,7 @@ function NewPassword({ token }: { readonly token: string }) {
   }
   return (
     <form onSubmit={submit} noValidate className="stack">
-      <Failed error={reset.error} />
+      <FormProblem error={reset.error} />
       <PasswordInput
         label={t.newPassword}
         description={texts.register.passwordHint}

@@ -6,7 +6,7 @@ import { Link, useSearchParams } from 'wouter';
 import { Problem } from '../api/problem.ts';
 import { registrationQuery } from '../api/queries.ts';
 import { emailError, passwordError } from '../parts/form.ts';
-import { sentenceOf } from '../parts/problem.tsx';
+import { FormProblem } from '../parts/problem.tsx';
 import { useSignIn } from '../parts/sign-in-mutation.ts';
 import { PageTitle } from '../parts/title.tsx';
 import { texts } from '../texts.ts';
@@ -36,11 +36,7 @@ export function SignIn() {
       <PageTitle title={t.title} />
       <div className="panel stack">
         <Reason reason={search.get('reason')} />
-        {signIn.isError && !isCodeMissing(signIn.error) && (
-          <Alert color="red" role="alert">
-            {sentenceOf(signIn.error)}
-          </Alert>
-        )}
+        {!isCodeMissing(signIn.error) && <FormProblem error={signIn.error} />}
         <form onSubmit={submit} noValidate className="stack">
           <TextInput
             label={t.email}
@@ -109,7 +105,8 @@ function RegisterHint() {
   const registration = useQuery(registrationQuery);
   const [search] = useSearchParams();
   const next = search.get('next');
-  if (registration.data?.registration !== 'open') return <p className="dimmed small name">{t.closed}</p>;
+  if (registration.data === undefined) return null;
+  if (registration.data.registration !== 'open') return <p className="dimmed small name">{t.closed}</p>;
   return (
     <p className="small">
       {t.register}{' '}

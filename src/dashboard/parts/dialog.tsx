@@ -1,9 +1,9 @@
 // Dialogs: a frame that gives the focus back, a form of one step in it, and a question before what can't be undone.
-import { Alert, Button, Modal, type ModalProps } from '@mantine/core';
+import { Button, Modal, type ModalProps } from '@mantine/core';
 import type { FormEvent, ReactNode } from 'react';
 import { texts } from '../texts.ts';
 import { useFocusReturn } from './focus-return.ts';
-import { sentenceOf } from './problem.tsx';
+import { FormProblem } from './problem.tsx';
 
 interface DialogProps {
   readonly title: ReactNode;
@@ -51,11 +51,7 @@ export function Step({ error, isPending, action, color = 'blue', onSubmit, cance
   }
   return (
     <form onSubmit={submit} noValidate className="stack">
-      {error !== null && (
-        <Alert color="red" role="alert">
-          {sentenceOf(error)}
-        </Alert>
-      )}
+      <FormProblem error={error} />
       {children}
       <div className="row dialog-buttons">
         {cancel !== undefined && (

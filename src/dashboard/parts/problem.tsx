@@ -1,7 +1,9 @@
 // What went wrong, in plain words: in the place of what could not be loaded, or as a notice of what could not be done.
 import { Alert, Button } from '@mantine/core';
 import { notifications } from '@mantine/notifications';
+import { useSyncExternalStore } from 'react';
 import { Problem, SessionEnded } from '../api/problem.ts';
+import { isUnreachable, watchReachability } from '../api/reachability.ts';
 import { texts } from '../texts.ts';
 import { duration } from './format.ts';
 
@@ -21,6 +23,29 @@ function withoutField(message: string): string {
   return text.charAt(0).toUpperCase() + text.slice(1);
 }
 
+function isNoAnswer(error: unknown): boolean {
+  return error instanceof Problem && error.status === 0;
+}
+
+/** What is wrong with a form that was sent. That nobody has heard it is said until it can be sent again. */
+export function FormProblem({ error }: { readonly error: unknown }) {
+  const isAway = useSyncExternalStore(watchReachability, isUnreachable);
+  if (error === null || error instanceof SessionEnded) return null;
+  if (!isNoAnswer(error)) {
+    return (
+      <Alert color="red" role="alert">
+        <span className="name">{sentenceOf(error)}</span>
+      </Alert>
+    );
+  }
+  if (!isAway) return null;
+  return (
+    <p className="dimmed small" role="alert">
+      {texts.problems.notSent}
+    </p>
+  );
+}
+
 interface ProblemBoxProps {
   readonly error: unknown;
   readonly onRetry?: () => void;
@@ -30,7 +55,7 @@ export function ProblemBox({ error, onRetry }: ProblemBoxProps) {
   // The way leads to the sign-in: there is nothing to say here.
   if (error instanceof SessionEnded) return null;
   // One line above the page says it for all of its parts, and they come back by themselves.
-  if (error instanceof Problem && error.status === 0) return <p className="dimmed small">{texts.problems.waiting}</p>;
+  if (isNoAnswer(error)) return <p className="dimmed small">{texts.problems.waiting}</p>;
   return (
     <Alert color="red" title={texts.problems.title} role="alert">
       <div className="stack">

@@ -1,5 +1,6 @@
 // Files and URLs that are to be scanned, a few at a time. When the service says to wait, the queue waits and goes on by itself. It lives as long as the page does.
 import { Problem, SessionEnded } from '../api/problem.ts';
+import { isUnreachable } from '../api/reachability.ts';
 import type { Quota } from '../api/shapes.ts';
 import { type Content, type Scanned, scanContent } from '../api/upload.ts';
 
@@ -40,6 +41,8 @@ const TRIES = 6;
 /** Where nobody says how long to wait; doubled each time. */
 const WAIT_FIRST_MS = 1_000;
 const WAIT_MAX_MS = 30_000;
+/** While the server is known to be away, which may take longer than all tries. */
+const WAIT_OFFLINE_MS = 5_000;
 /** Clocks differ a little: an hour that has just begun may not have begun there. */
 const CLOCK_MARGIN_MS = 1_500;
 const INCOMPLETE = 422;
@@ -101,6 +104,7 @@ function createQueue(): Queue {
     const abort = new AbortController();
     running.set(id, abort);
     list.setState(id, content.kind === 'url' ? { kind: 'scanning' } : { kind: 'uploading', percent: 0 });
+    const wasAway = isUnreachable();
     try {
       const result = await scanContent(content, {
         signal: abort.signal,
@@ -109,7 +113,7 @@ function createQueue(): Queue {
       });
       list.setState(id, { kind: 'done', result });
     } catch (error) {
-      if (!abort.signal.aborted) list.setState(id, await stateAfter(error, content, () => tries.waitMs(id)));
+      if (!abort.signal.aborted) list.setState(id, await stateAfter(error, content, () => (wasAway ? WAIT_OFFLINE_MS : tries.waitMs(id))));
     } finally {
       running.delete(id);
       pump();

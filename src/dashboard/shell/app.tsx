@@ -12,11 +12,14 @@ import { SignIn } from '../pages/sign-in.tsx';
 import { PageSkeleton } from '../parts/skeletons.tsx';
 import { Boundary } from './boundary.tsx';
 import { Layout } from './layout.tsx';
+import { loadPart } from './missing-part.ts';
 import { signInAddress } from './return-address.ts';
 import { useSignedIn } from './use-signed-in.ts';
 
 // What somebody needs who is not signed in comes with the first script; the pages behind the sign-in come as one more, charts, guides and the reference apart.
-const SignedInPages = lazy(async () => ({ default: (await import('./signed-in-pages.tsx')).SignedInPages }));
+const SignedInPages = lazy(async () => ({
+  default: (await loadPart(() => import('./signed-in-pages.tsx'))).SignedInPages,
+}));
 
 const behindSignIn = [
   '/scan',

@@ -6,12 +6,13 @@ import { Link, useLocation } from 'wouter';
 import mark from '../favicon.svg';
 import { DocsIcon, HistoryIcon, KeyIcon, OverviewIcon, ScanIcon, WebhookIcon } from '../parts/icons.ts';
 import { texts } from '../texts.ts';
+import { loadPart } from './missing-part.ts';
 import { SchemeSwitch } from './scheme-switch.tsx';
 import { Unreachable } from './unreachable.tsx';
 import { useSignedIn } from './use-signed-in.ts';
 
 // It comes with the pages behind the sign-in.
-const UserMenu = lazy(async () => ({ default: (await import('./signed-in-pages.tsx')).UserMenu }));
+const UserMenu = lazy(async () => ({ default: (await loadPart(() => import('./signed-in-pages.tsx'))).UserMenu }));
 
 /** What is done often; the account and billing are in the menu of the user. */
 const pages = [

@@ -11,9 +11,10 @@ import { ScanDetailPage } from '../pages/scan-detail.tsx';
 import { WebhookPage } from '../pages/webhook.tsx';
 import { Webhooks } from '../pages/webhooks.tsx';
 import '../parts/table.css';
+import { loadPart } from './missing-part.ts';
 
 // Few need them: they are a script of their own.
-const Admin = lazy(async () => ({ default: (await import('../admin/admin.tsx')).Admin }));
+const Admin = lazy(async () => ({ default: (await loadPart(() => import('../admin/admin.tsx'))).Admin }));
 
 export { UserMenu } from './user-menu.tsx';
 
