@@ -11,7 +11,7 @@ import { withNewStore, withStore } from './store.js';
 import { type Output, print } from './users.js';
 
 /** Beside the schema: attempts to sign in, and scans that were accepted for later, whose contents are files of one machine. */
-const LEFT_OUT = ['schema_migrations', 'sign_in_attempts', 'pending_scans', 'pending_nodes'];
+const LEFT_OUT = ['schema_migrations', 'sign_in_attempts', 'pending_scans', 'pending_nodes', 'nodes'];
 /** Rows that one statement reads or writes. */
 const BATCH_ROWS = 1_000;
 

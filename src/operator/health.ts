@@ -1,5 +1,6 @@
 // How the process that answers is: its engine and signatures, threads and queue, memory by owner, its stores and its journal.
 import { z } from 'zod';
+import { NodeView } from './nodes.js';
 import { UpdateView } from './signature-update.js';
 
 const lent = z.object({
@@ -60,6 +61,7 @@ export const HealthView = z
       damagedFiles: z.int(),
       problem: z.string().nullable(),
     }),
+    nodes: z.array(NodeView).describe('Processes that share the database: the one that answers first, others as of the last ten seconds'),
     suspects: z.int().describe('Contents that are refused since they crashed the engine'),
     refused: z.array(z.string()).describe('The newest of them, by SHA-256'),
     update: UpdateView,

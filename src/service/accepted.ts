@@ -25,6 +25,8 @@ export interface AcceptedScansParts {
 }
 
 export interface OpenAccepted {
+  /** Of the data folder, where the contents are. */
+  readonly nodeId: string;
   readonly table: PendingScans;
   readonly waits: ScanWaits;
   readonly state: () => AcceptedState;
@@ -67,6 +69,7 @@ export async function openAccepted(
 
   let state = (): AcceptedState => ({ waiting: 0, bytes: store.bytes, oldestAgeMs: 0 });
   return {
+    nodeId: store.nodeId,
     table,
     waits,
     state: () => state(),

@@ -214,6 +214,7 @@ async function openRoutes(
     openOperators(config, log, {
       ...parts,
       activity,
+      nodeId: accepted.nodeId,
       addressOf: dashboard.addressOf,
       storeProblem: () => problemOf(postgres),
     }),

@@ -12,6 +12,7 @@ import type { Exchange } from '../http/exchange.js';
 import type { Log } from '../log.js';
 import type { Activity } from '../operator/activity.js';
 import type { HealthView, ReadHealth } from '../operator/health.js';
+import { type SharedNodes, startNodes } from '../operator/nodes.js';
 import { createOperatorRoutes } from '../operator/routes.js';
 import { createSignatureUpdate, type SignatureUpdate, type UpdateView } from '../operator/signature-update.js';
 import { startUpkeep } from '../operator/upkeep.js';
@@ -62,6 +63,8 @@ export interface OperatorsParts {
   readonly history: History;
   readonly version: string;
   readonly activity: Activity;
+  /** Of the data folder. */
+  readonly nodeId: string;
   readonly addressOf: (exchange: Exchange) => string;
   /** Null: it answers. */
   readonly storeProblem: () => Promise<string | null>;
@@ -79,6 +82,8 @@ export function openOperators(config: Config, log: Log, parts: OperatorsParts): 
   const { postgres, admission, activity, addressOf, supervisor } = parts;
   const upkeep = startUpkeep(postgres.sql, log);
   const update = updateOf(parts);
+  const self = { id: parts.nodeId, host: hostname(), pid, version: parts.version };
+  const nodes = startNodes(postgres.sql, self, () => servingOf(parts), log);
   const routes = createOperatorRoutes({
     sqlOf: postgres.requests,
     plans: config.plans,
@@ -94,13 +99,13 @@ export function openOperators(config: Config, log: Log, parts: OperatorsParts): 
       supervisor.report({ kind: 'allow', sha256 });
       return true;
     },
-    health: healthOf(config, parts),
+    health: healthOf(config, parts, nodes),
     needsTwoFactor: config.operatorTwoFactor === 'required',
   });
   return {
     routes,
     async stop() {
-      await Promise.all([upkeep.stop(), update.stop()]);
+      await Promise.all([upkeep.stop(), update.stop(), nodes.stop()]);
     },
   };
 }
@@ -126,7 +131,7 @@ function updateOf({ signatures, supervisor }: OperatorsParts): SignatureUpdate {
   };
 }
 
-function healthOf(config: Config, parts: OperatorsParts): ReadHealth {
+function healthOf(config: Config, parts: OperatorsParts, nodes: SharedNodes): ReadHealth {
   const { pool, memories, cache, history, admission, version } = parts;
   const { refused } = parts.supervisor;
   return async () => {
@@ -155,6 +160,7 @@ function healthOf(config: Config, parts: OperatorsParts): ReadHealth {
         hasRedis: config.redisUrl !== null,
       },
       journal: { rows, bytes, oldestSeconds: Math.max(0, oldestAgeMs / 1000), damagedFiles, problem },
+      nodes: nodes.list(),
       suspects: refused.size,
       refused: [...refused].slice(-REFUSED_SHOWN).reverse(),
     };
@@ -164,6 +170,12 @@ function healthOf(config: Config, parts: OperatorsParts): ReadHealth {
 function lentBy(memory: UploadMemory, budgetBytes: number): HealthView['memory']['uploads'] {
   const { lentBytes, accounts, largestAccountBytes, waiting } = memory;
   return { lentBytes, budgetBytes, accounts, largestAccountBytes, waiting };
+}
+
+function servingOf(parts: OperatorsParts) {
+  const { description, signatures, builtAt } = engineOf(parts);
+  // What is behind the first word says the same as the number and the time.
+  return { engine: description?.split(';')[0] ?? null, signatures, builtAt };
 }
 
 function engineOf({ signatures, standing }: OperatorsParts): HealthView['engine'] {

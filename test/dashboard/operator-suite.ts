@@ -37,6 +37,7 @@ export async function operatorSuite(tap: Subtest, setting: Setting): Promise<voi
     await page.getByRole('button', { name: 'Your account' }).click();
     await page.getByRole('menuitem', { name: 'Operation' }).click();
     await page.getByRole('heading', { name: 'Health', level: 1 }).waitFor();
+    await page.getByRole('region', { name: 'Nodes' }).getByText('Answers you').waitFor();
     for (const path of ADMIN_PAGES) {
       await page.goto(`${server.url}${path}`);
       await page.locator('section.panel').first().waitFor();

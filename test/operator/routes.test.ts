@@ -3,7 +3,7 @@ import { createHash } from 'node:crypto';
 import { once } from 'node:events';
 import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { createServer } from 'node:http';
-import { tmpdir } from 'node:os';
+import { hostname, tmpdir } from 'node:os';
 import { join } from 'node:path';
 import t from 'tap';
 import { z } from 'zod';
@@ -49,11 +49,19 @@ t.test('on two nodes', async (t) => {
   t.teardown(() => rmSync(directory, { recursive: true, force: true }));
   mkdirSync(join(directory, 'data'));
   writeFileSync(join(directory, 'data', SUSPECTS), JSON.stringify({ [crashed]: { crashes: 2, lastMs: Date.now() } }));
-  const second = await startServer({ env: { ...env, PROCESSES: '2' }, directory });
-  t.teardown(() => Promise.all([first.stop(), second.stop()]));
   const store = await openPostgres({ kind: 'url', url: databaseUrl });
   t.teardown(() => store.close());
   const { sql } = store;
+  for (const [host, age] of [
+    ['silent', '50 seconds'],
+    ['forgotten', '61 minutes'],
+  ] as const) {
+    await sql`
+      INSERT INTO nodes (process_id, node_id, host, pid, version, engine, signatures, started_at, seen_at)
+      VALUES (gen_random_uuid(), gen_random_uuid(), ${host}, 7, '1.0.0', 'ClamAV', 5, now() - interval '1 day', now() - ${age}::interval)`;
+  }
+  const second = await startServer({ env: { ...env, PROCESSES: '2' }, directory });
+  t.teardown(() => Promise.all([first.stop(), second.stop()]));
   const admin = await signIn(first.url);
   const registered = await post(`${first.url}/web/auth/register`, ADA);
   const ada = z.object({ accessToken: z.string(), user: z.object({ id: z.uuid() }) }).parse(registered.body);
@@ -218,6 +226,35 @@ t.test('on two nodes', async (t) => {
       .parse((await send('GET', `${first.url}/web/admin/activity`, admin.accessToken)).body);
     t.match(errors, [{ kind: 'fileEmpty', count: 1 }]);
     t.equal(days.length, 30);
+  });
+
+  t.test('health names the processes that share the stores, those that are silent, and none that has ended', async (t) => {
+    const Health = z.object({
+      nodes: z.array(
+        z
+          .object({ id: z.uuid(), host: z.string(), pid: z.int(), isSilent: z.boolean(), answers: z.boolean() })
+          .loose(),
+      ),
+    });
+    const nodes = async (url: string) =>
+      Health.parse((await send('GET', `${url}/web/admin/health`, admin.accessToken)).body).nodes;
+    const here = { host: hostname(), version: /^\d/, engine: /^ClamAV/, signatures: 1, isSilent: false };
+    const ofSecond = await until(async () => {
+      const found = await nodes(second.url);
+      return found.length === 4 ? found : null;
+    });
+    t.match(ofSecond[0], { ...here, answers: true });
+    t.equal(ofSecond.filter(({ answers }) => answers).length, 1);
+    t.match(ofSecond.find(({ host }) => host === 'silent'), { isSilent: true, signatures: 5, engine: 'ClamAV' });
+    t.match(ofSecond.find(({ pid }) => pid === first.serverPid()), { ...here, answers: false });
+    const ids = ofSecond.filter(({ host }) => host !== 'silent').map(({ id }) => id);
+    t.equal(new Set(ids).size, 2, 'processes of one machine share its id');
+    await until(async () => (await nodes(first.url)).length === 4);
+    const third = await startServer({ env, isSupervised: false });
+    const rows = () => sql`SELECT FROM nodes WHERE pid = ${third.pid}`;
+    await until(async () => (await rows()).length === 1);
+    await third.stop();
+    t.equal((await rows()).length, 0);
   });
 
   t.test('the supervisor fetches them, also where root runs it, and every process tells of it', async (t) => {

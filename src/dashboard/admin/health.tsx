@@ -10,6 +10,7 @@ import { PageSkeleton } from '../parts/skeletons.tsx';
 import { Time } from '../parts/time.tsx';
 import { PageTitle } from '../parts/title.tsx';
 import { type Health, healthQuery, Update } from './api.ts';
+import { Nodes } from './health-nodes.tsx';
 import { texts } from './texts.ts';
 
 const t = texts.health;
@@ -28,6 +29,7 @@ export function HealthPage() {
           <Memory {...health.data.memory} />
           <Stores {...health.data} />
           <Process {...health.data} />
+          <Nodes nodes={health.data.nodes} />
           {health.data.refused.length > 0 && <Refused digests={health.data.refused} />}
         </div>
       )}
