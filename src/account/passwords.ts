@@ -13,8 +13,8 @@ const WAITING_MAX = 60;
 const WAITING_EACH_MAX = 30;
 const WAIT_MS = 5_000;
 
-const PASSWORD_MIN_CHARACTERS = 12;
-const PASSWORD_MAX_CHARACTERS = 128;
+export const PASSWORD_MIN_CHARACTERS = 12;
+export const PASSWORD_MAX_CHARACTERS = 128;
 
 /** For what the operator does, and the service for itself. */
 const SERVICE: Who = ['service'];

@@ -1,7 +1,7 @@
 // The routes of what protects an account: its second factor, and its end. Each asks for the password again.
 import { z } from 'zod';
 import { Failure } from '../errors.js';
-import type { CallerRoute } from '../http/caller.js';
+import type { Caller, CallerRoute } from '../http/caller.js';
 import type { Exchange } from '../http/exchange.js';
 import { jsonReply, noContent, readJson } from '../http/json.js';
 import type { Operation } from '../http/openapi.js';
@@ -51,20 +51,17 @@ export function createProtectionRoutes(parts: ProtectionRouteParts): CallerRoute
   return [...createTwoFactorRoutes(parts), createDeletionRoute(parts)];
 }
 
-function createTwoFactorRoutes({ sqlOf, throttle, verifyCurrent, now }: ProtectionRouteParts): CallerRoute[] {
+function createTwoFactorRoutes(parts: ProtectionRouteParts): CallerRoute[] {
+  const { sqlOf, throttle, verifyCurrent, now } = parts;
   return [
     {
       method: 'POST',
       path: `${PATH}/two-factor`,
       operation: beginOperation,
       async handle(caller, exchange) {
-        const { currentPassword } = await readJson(exchange, Password);
-        const sql = sqlOf(caller.userId);
-        await verifyCurrent(sql, caller, currentPassword);
-        const user = await findUser(sql, caller.userId);
-        if (user === null) throw new Failure('tokenInvalid');
+        const user = await provenUser(parts, caller, exchange);
         if (caller.twoFactor) throw new Failure('conflict', 'The second factor is on already');
-        return jsonReply(200, await beginTwoFactor(sql, user));
+        return jsonReply(200, await beginTwoFactor(sqlOf(caller.userId), user));
       },
     },
     {
@@ -105,22 +102,28 @@ function createTwoFactorRoutes({ sqlOf, throttle, verifyCurrent, now }: Protecti
   ];
 }
 
-function createDeletionRoute({ sqlOf, verifyCurrent, deleteAccount, addressOf }: ProtectionRouteParts): CallerRoute {
+function createDeletionRoute(parts: ProtectionRouteParts): CallerRoute {
   return {
     method: 'POST',
     path: `${PATH}/deletion`,
     operation: deleteOperation,
     async handle(caller, exchange) {
-      const { currentPassword } = await readJson(exchange, Password);
-      const sql = sqlOf(caller.userId);
-      await verifyCurrent(sql, caller, currentPassword);
-      const user = await findUser(sql, caller.userId);
-      if (user === null) throw new Failure('tokenInvalid');
+      const user = await provenUser(parts, caller, exchange);
       if (user.role === 'operator') throw new Failure('conflict', 'An operator gives the role up first');
-      await deleteAccount({ userId: user.id, email: user.email, address: addressOf(exchange) });
+      await parts.deleteAccount({ userId: user.id, email: user.email, address: parts.addressOf(exchange) });
       return noContent;
     },
   };
+}
+
+/** Whose account it is, after the password was said again. Throws Failure. */
+async function provenUser({ sqlOf, verifyCurrent }: ProtectionRouteParts, caller: Caller, exchange: Exchange) {
+  const { currentPassword } = await readJson(exchange, Password);
+  const sql = sqlOf(caller.userId);
+  await verifyCurrent(sql, caller, currentPassword);
+  const user = await findUser(sql, caller.userId);
+  if (user === null) throw new Failure('tokenInvalid');
+  return user;
 }
 
 function wrongCode(): Failure {
@@ -131,43 +134,39 @@ const errors = [
   ...(['tokenMissing', 'tokenInvalid', 'tokenExpired', 'crossSite', 'internal', 'unavailable'] as const),
   ...(['badRequest', 'bodyTooLarge', 'uploadTooSlow', 'jsonExpected', 'tooManyAttempts'] as const),
 ];
+const common = { tag: 'users', who: 'user', errors } as const;
 
 const beginOperation: Operation = {
+  ...common,
   summary: 'Begins a second factor: a secret for a phone',
   description: 'It counts when a code of it was confirmed. Asked for again there is another secret.',
-  tag: 'users',
-  who: 'user',
   requestBody: jsonBody(Password),
   responses: { 200: jsonAnswer('The secret.', Enrolment) },
   errors: [...errors, 'conflict'],
 };
 
 const confirmOperation: Operation = {
+  ...common,
   summary: 'Turns the second factor on, by a code of it',
   description: 'From here on signing in takes a code or a recovery code. Your other sessions end.',
-  tag: 'users',
-  who: 'user',
   requestBody: jsonBody(Code),
   responses: { 200: jsonAnswer('It is on.', Recovery) },
   errors: [...errors, 'conflict'],
 };
 
 const removeOperation: Operation = {
+  ...common,
   summary: 'Turns the second factor off',
-  tag: 'users',
-  who: 'user',
   requestBody: jsonBody(PasswordAndCode),
   responses: { 204: { description: 'It is off.' } },
-  errors,
 };
 
 const deleteOperation: Operation = {
+  ...common,
   summary: 'Deletes your account with its keys, sessions and scans, for good',
   description:
     'Its keys are refused from here on, on every node; its scans are gone within minutes. An account with a subscription at Stripe is a 409, and so is an ' +
     "operator's.",
-  tag: 'users',
-  who: 'user',
   requestBody: jsonBody(Password),
   responses: { 204: { description: 'Deleted.' } },
   errors: [...errors, 'conflict'],

@@ -6,7 +6,7 @@ import { endOtherSessions } from './sessions.js';
 const TOKEN_BYTES = 32;
 export const RESET_MINUTES = 60;
 /** Of one account at a time; the oldest one makes room. */
-const RESETS_MAX = 5;
+export const RESETS_MAX = 5;
 const TOKEN = /^[A-Za-z0-9_-]{43}$/;
 
 export async function createReset(sql: Sql, userId: string, nowMs: number): Promise<string> {

@@ -11,7 +11,7 @@ import { WireTime, wireTime } from '../wire-time.js';
 import type { UserRow } from './users.js';
 
 /** Sessions of one user; the one that was used longest ago makes room. Nobody has so many browsers, scripts that forget to log out do. */
-const SESSIONS_MAX = 100;
+export const SESSIONS_MAX = 100;
 /** `last_use` is written no more often. */
 const LAST_USE_MS = 60_000;
 /** Of a User-Agent header; what is behind doesn't tell browsers apart. */
@@ -163,7 +163,7 @@ function printable(text: string): string {
 
 export const REFRESH_TOKEN_MS = 30 * 24 * 3600 * 1000;
 /** However often it is refreshed: after 90 days somebody types the password again. */
-const SESSION_MAX_MS = 90 * 24 * 3600 * 1000;
+export const SESSION_MAX_MS = 90 * 24 * 3600 * 1000;
 /** Used tokens of a session that are remembered: 30 days of one in a quarter of an hour are 2,880. An older one is just unknown. */
 const USED_TOKENS_MAX = 3_000;
 

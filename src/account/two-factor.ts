@@ -9,7 +9,7 @@ const SECRET_BYTES = 20;
 const PERIOD_SECONDS = 30;
 /** Steps before and behind the present one: clocks of phones differ. */
 const WINDOW = 1;
-const RECOVERY_CODES = 10;
+export const RECOVERY_CODES = 10;
 /** 80 bits, sixteen letters of base32. */
 const RECOVERY_BYTES = 10;
 const ISSUER = 'Sluice';

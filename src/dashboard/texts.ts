@@ -414,6 +414,7 @@ export const texts = {
       errors: 'Errors',
       'url-scans': 'Scanning URLs',
       quotas: 'Quotas',
+      webhooks: 'Webhooks',
       'billing-webhooks': 'Billing webhooks',
     },
     raw: 'The OpenAPI document as JSON',

@@ -1,15 +1,26 @@
-// The table of docs/limits.md, made of src/limits.ts and of the variables that set a bound. `node dist/test/docs/limits-table.js` prints it.
+// The tables of docs/limits.md, made of src/limits.ts, of the rules of src/account/throttle.ts, and of the variables that set a bound. `node dist/test/docs/limits-table.js` prints it.
 import { readFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 import { LIVE_KEYS_MAX } from '../../src/account/keys.js';
+import { PASSWORD_MAX_CHARACTERS, PASSWORD_MIN_CHARACTERS } from '../../src/account/passwords.js';
+import { RESET_MINUTES, RESETS_MAX } from '../../src/account/resets.js';
+import { REFRESH_TOKEN_MS, SESSION_MAX_MS, SESSIONS_MAX } from '../../src/account/sessions.js';
+import * as throttle from '../../src/account/throttle.js';
+import { ACCESS_TOKEN_SECONDS } from '../../src/account/tokens.js';
+import { RECOVERY_CODES } from '../../src/account/two-factor.js';
+import { z } from 'zod';
 import { environment } from '../../src/config/variables.js';
 import * as limits from '../../src/limits.js';
 import { ENDPOINTS_MAX } from '../../src/webhooks/endpoints.js';
 
 const COMMENT = /(?:\/\*\*\s*((?:(?!\*\/)[\s\S])*?)\s*\*\/\n)?export const ([A-Z0-9_]+)/g;
+const RULE = /\/\*\* (.*) \*\/\nexport const (\w+): Rule = /g;
 /** Variables whose names say that they are a bound. */
 const BOUND = /_(?:MB|MAX|MS|SECONDS|DAYS|TIMEOUT|LIMIT|FILES|THREADS|PER_USER)$|^(?:CONNECTIONS|PLANS|SCAN_THREADS)$/;
 const SOURCE = new URL('../../../src/limits.ts', import.meta.url);
+const THROTTLE = new URL('../../../src/account/throttle.ts', import.meta.url);
+
+const Rule = z.object({ burst: z.int(), everyMs: z.int() });
 
 function textOf(comment: string): string {
   const lines = comment.split('\n').map((line) => line.replace(/^\s*\*\s?/, ''));
@@ -39,13 +50,37 @@ export function accountRows(): readonly string[] {
   ];
 }
 
+export function signInRows(): readonly string[] {
+  const rows: readonly (readonly [string, number, string])[] = [
+    ['PASSWORD_MIN_CHARACTERS', PASSWORD_MIN_CHARACTERS, 'characters that a password has at least, as Unicode composes them (NFC)'],
+    ['PASSWORD_MAX_CHARACTERS', PASSWORD_MAX_CHARACTERS, 'and at most'],
+    ['ACCESS_TOKEN_SECONDS', ACCESS_TOKEN_SECONDS, 'that an access token is good for; its session may end before'],
+    ['REFRESH_TOKEN_MS', REFRESH_TOKEN_MS, 'that a refresh token is good for, once: 30 days'],
+    ['SESSION_MAX_MS', SESSION_MAX_MS, 'that a session lives, however often it is refreshed: 90 days'],
+    ['SESSIONS_MAX', SESSIONS_MAX, 'sessions of one account; the one that was used longest ago makes room'],
+    ['RESET_MINUTES', RESET_MINUTES, 'that a link to another password is good for, once'],
+    ['RESETS_MAX', RESETS_MAX, 'such links of one account; the oldest one makes room'],
+    ['RECOVERY_CODES', RECOVERY_CODES, 'recovery codes beside a second factor, each good once'],
+  ];
+  return rows.map(([name, value, text]) => `| \`${name}\` | ${value.toLocaleString('en')} | ${text} |`);
+}
+
+/** How often somebody may try: so many at once, then one more each so often. */
+export function throttleRows(): readonly string[] {
+  const rules = new Map<string, unknown>(Object.entries(throttle));
+  return [...readFileSync(THROTTLE, 'utf8').matchAll(RULE)].map(([, text = '', name = '']) => {
+    const { burst, everyMs } = Rule.parse(rules.get(name));
+    return `| \`${name}\` | ${burst} | ${everyMs / 1000} s | ${text.replaceAll('|', '\\|')} |`;
+  });
+}
+
 if (process.argv[1] === fileURLToPath(import.meta.url)) {
   const head = ['| limit | value | what it is |', '|---|---|---|'];
   process.stdout.write(
     [
       '# Which limits are there?',
       '',
-      'What is beyond one is refused with an answer that says so: [errors](errors.md). How often somebody may sign in, register, or make and delete keys is said with each route in `/docs/reference`.',
+      'What is beyond one is refused with an answer that says so: [errors](errors.md).',
       '',
       '## What can an operator set?',
       '',
@@ -60,6 +95,19 @@ if (process.argv[1] === fileURLToPath(import.meta.url)) {
       '',
       ...head,
       ...accountRows(),
+      '',
+      '## How long are passwords, and how long does a sign-in last?',
+      '',
+      ...head,
+      ...signInRows(),
+      '',
+      '## How often may somebody try?',
+      '',
+      'So many at once, then one more each so often; beyond that it is a 429 with `Retry-After`. What counts when is in [the API](api.md#how-many-attempts-are-there).',
+      '',
+      '| rule | at once | then one each | of what |',
+      '|---|---|---|---|',
+      ...throttleRows(),
       '',
       '## What is fixed?',
       '',

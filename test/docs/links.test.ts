@@ -7,7 +7,7 @@ import { z } from 'zod';
 import { environment } from '../../src/config/variables.js';
 import { errorTable } from '../../src/errors.js';
 import { guides } from '../../src/service/pages.js';
-import { accountRows, fixedRows, variableRows } from './limits-table.js';
+import { accountRows, fixedRows, signInRows, throttleRows, variableRows } from './limits-table.js';
 
 const root = fileURLToPath(new URL('../../../', import.meta.url));
 const README_LINES_MAX = 150;
@@ -133,7 +133,7 @@ t.test('the table of limits is what src/limits.ts and the variables say', async 
     .filter((line) => line.startsWith('| `'));
   t.strictSame(
     rows,
-    [...variableRows(), ...accountRows(), ...fixedRows()],
+    [...variableRows(), ...accountRows(), ...signInRows(), ...throttleRows(), ...fixedRows()],
     'node dist/test/docs/limits-table.js > docs/limits.md',
   );
 });

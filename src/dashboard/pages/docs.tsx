@@ -28,6 +28,7 @@ const loads: Readonly<Record<keyof typeof t.guides, Load>> = {
   errors: () => import('../../../docs/errors.md'),
   'url-scans': () => import('../../../docs/url-scans.md'),
   quotas: () => import('../../../docs/quotas.md'),
+  webhooks: () => import('../../../docs/webhooks.md'),
   'billing-webhooks': () => import('../../../docs/billing-webhooks.md'),
 };
 const FIRST = 'quick-start';

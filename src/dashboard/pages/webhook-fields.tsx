@@ -1,7 +1,6 @@
-// What is said of a webhook when it is made or changed, and its secret, which is shown once.
-import { Alert, Button, Checkbox, TextInput } from '@mantine/core';
+// What is said of a webhook when it is made or changed.
+import { Checkbox, TextInput } from '@mantine/core';
 import { type EventName, events } from '../api/webhooks.ts';
-import { CopyButton } from '../parts/copy-button.tsx';
 import { texts as t } from './webhook-texts.ts';
 
 export interface WebhookFields {
@@ -49,34 +48,5 @@ export function WebhookInputs({ fields, change, isTried }: InputsProps) {
         </div>
       </Checkbox.Group>
     </>
-  );
-}
-
-interface SecretProps {
-  readonly secret: string;
-  readonly hint: string;
-  readonly close: () => void;
-}
-
-export function Secret({ secret, hint, close }: SecretProps) {
-  return (
-    <div className="stack">
-      <Alert color="yellow">{hint}</Alert>
-      <div className="row">
-        <TextInput
-          className="once-value"
-          label={t.secret}
-          value={secret}
-          readOnly
-          onFocus={(event) => event.target.select()}
-        />
-        <span className="once-copy">
-          <CopyButton text={secret} />
-        </span>
-      </div>
-      <div className="row dialog-buttons">
-        <Button onClick={close}>{t.done}</Button>
-      </div>
-    </div>
   );
 }

@@ -11,13 +11,14 @@ import { Dialog, Question } from '../parts/dialog.tsx';
 import { number } from '../parts/format.ts';
 import { BackIcon } from '../parts/icons.ts';
 import { Missing } from '../parts/missing.tsx';
+import { Once } from '../parts/once.tsx';
 import { showDone, showProblem } from '../parts/problem.tsx';
 import { PageSkeleton } from '../parts/skeletons.tsx';
 import { Time } from '../parts/time.tsx';
 import { PageTitle } from '../parts/title.tsx';
 import { visibleName } from '../parts/visible-name.ts';
 import { Deliveries } from './webhook-deliveries.tsx';
-import { areComplete, Secret, WebhookInputs } from './webhook-fields.tsx';
+import { areComplete, WebhookInputs } from './webhook-fields.tsx';
 import { texts as t } from './webhook-texts.ts';
 import { State } from './webhooks.tsx';
 
@@ -179,7 +180,7 @@ function Rotate({ id, close }: { readonly id: string; readonly close: () => void
   if (rotate.data !== undefined) {
     return (
       <Dialog title={t.rotated} close={close} isKept>
-        <Secret secret={rotate.data.secret} hint={t.onceRotated} close={close} />
+        <Once hint={t.onceRotated} label={t.secret} value={rotate.data.secret} done={t.done} close={close} />
       </Dialog>
     );
   }

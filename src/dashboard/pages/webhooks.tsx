@@ -7,14 +7,14 @@ import { ask } from '../api/client.ts';
 import { events, PATH, type Webhook, WebhookWithSecret, webhooksQuery } from '../api/webhooks.ts';
 import { Blank } from '../parts/blank.tsx';
 import { Columns } from '../parts/columns.tsx';
-import { Dialog, Step } from '../parts/dialog.tsx';
 import { AddIcon } from '../parts/icons.ts';
+import { MakingDialog, Once } from '../parts/once.tsx';
 import { ProblemBox } from '../parts/problem.tsx';
 import { LinesSkeleton } from '../parts/skeletons.tsx';
 import { Time } from '../parts/time.tsx';
 import { PageTitle } from '../parts/title.tsx';
 import { visibleName } from '../parts/visible-name.ts';
-import { areComplete, Secret, type WebhookFields, WebhookInputs } from './webhook-fields.tsx';
+import { areComplete, type WebhookFields, WebhookInputs } from './webhook-fields.tsx';
 import { texts as t } from './webhook-texts.ts';
 import './webhooks.css';
 
@@ -89,30 +89,19 @@ export function State({ webhook }: { readonly webhook: Webhook }) {
 function NewWebhook({ close }: { readonly close: () => void }) {
   const client = useQueryClient();
   const [fields, setFields] = useState<WebhookFields>({ url: '', events });
-  const [isTried, setTried] = useState(false);
   const create = useMutation({
     mutationFn: () => ask({ method: 'POST', path: PATH, body: fields, shape: WebhookWithSecret }),
     onSuccess: () => client.invalidateQueries({ queryKey: webhooksQuery.queryKey }),
   });
-  const isMade = create.data !== undefined;
   return (
-    <Dialog title={isMade ? t.made : t.create} close={close} isKept={isMade}>
-      {isMade ? (
-        <Secret secret={create.data.secret} hint={t.once} close={close} />
-      ) : (
-        <Step
-          error={create.error}
-          isPending={create.isPending}
-          action={t.create}
-          cancel={close}
-          onSubmit={() => {
-            setTried(true);
-            if (areComplete(fields)) create.mutate();
-          }}
-        >
-          <WebhookInputs fields={fields} change={setFields} isTried={isTried} />
-        </Step>
-      )}
-    </Dialog>
+    <MakingDialog
+      title={t.create}
+      madeTitle={t.made}
+      make={create}
+      isComplete={areComplete(fields)}
+      fields={(isTried) => <WebhookInputs fields={fields} change={setFields} isTried={isTried} />}
+      made={({ secret }) => <Once hint={t.once} label={t.secret} value={secret} done={t.done} close={close} />}
+      close={close}
+    />
   );
 }

@@ -1,0 +1,79 @@
+// Dialogs for what is shown once: what it is made of first, then its secret, which neither a click beside it nor Esc takes away.
+import { Alert, Button, type ModalProps, TextInput } from '@mantine/core';
+import type { UseMutationResult } from '@tanstack/react-query';
+import { type ReactNode, useState } from 'react';
+import { CopyButton } from './copy-button.tsx';
+import { Dialog, Step } from './dialog.tsx';
+
+interface MakingProps<T> {
+  /** Of the dialog and of the button. */
+  readonly title: string;
+  readonly madeTitle: string;
+  readonly make: UseMutationResult<T, Error, void>;
+  readonly isComplete: boolean;
+  /** `isTried`: what is missing is said. */
+  readonly fields: (isTried: boolean) => ReactNode;
+  readonly made: (made: T) => ReactNode;
+  readonly madeSize?: ModalProps['size'];
+  readonly close: () => void;
+}
+
+export function MakingDialog<T>(props: MakingProps<T>) {
+  const { title, madeTitle, make, isComplete, fields, made, madeSize = 'md', close } = props;
+  const [isTried, setTried] = useState(false);
+  const isMade = make.data !== undefined;
+  return (
+    <Dialog title={isMade ? madeTitle : title} close={close} size={isMade ? madeSize : 'md'} isKept={isMade}>
+      {isMade ? (
+        made(make.data)
+      ) : (
+        <Step
+          error={make.error}
+          isPending={make.isPending}
+          action={title}
+          cancel={close}
+          onSubmit={() => {
+            setTried(true);
+            if (isComplete) make.mutate();
+          }}
+        >
+          {fields(isTried)}
+        </Step>
+      )}
+    </Dialog>
+  );
+}
+
+interface OnceProps {
+  readonly hint: string;
+  readonly label: string;
+  readonly value: string;
+  /** What the button says that closes it. */
+  readonly done: string;
+  readonly close: () => void;
+  readonly children?: ReactNode;
+}
+
+export function Once({ hint, label, value, done, close, children }: OnceProps) {
+  return (
+    <div className="stack">
+      <Alert color="yellow">{hint}</Alert>
+      <div className="row">
+        <TextInput
+          className="once-value"
+          label={label}
+          value={value}
+          readOnly
+          onFocus={(event) => event.target.select()}
+        />
+        <span className="once-copy">
+          <CopyButton text={value} />
+        </span>
+      </div>
+      {children}
+      <div className="row dialog-buttons">
+        <Button onClick={close}>{done}</Button>
+      </div>
+    </div>
+  );
+}
