@@ -84,7 +84,7 @@ export async function historySuite(tap: Subtest, { server, signedIn }: Setting):
       await rows.first().click();
       await page.waitForURL(/\/scans\//);
       await page.getByText(EICAR_SHA256).waitFor();
-      await page.getByText('68 B (68 B)').waitFor();
+      await page.getByText('68 B', { exact: true }).waitFor();
       const id = new URL(page.url()).pathname.replace('/scans/', '');
       await page.getByRole('link', { name: 'Sluice.Test.EICAR.UNOFFICIAL' }).click();
       await page.waitForURL(/virus=/);

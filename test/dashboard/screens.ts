@@ -6,13 +6,14 @@ import { nestedZip } from '../fixtures/archives.js';
 import { startReceiver } from '../fixtures/receiver.js';
 import { eicar } from '../fixtures/samples.js';
 import { HOSTILE_NAMES, type Person } from './browser.js';
+import { guides } from '../../src/service/pages.js';
 import { ADMIN_PAGES, operator } from './operator-suite.js';
 import { choose, file } from './scan-suite.js';
 import { FREE_LIMIT, type Setting, startSetting } from './setting.js';
 
 const WIDTHS = [390, 1440];
 const TOO_DEEP = 30;
-const open = ['/', '/sign-in?reason=ended', '/register', '/reset', '/docs', '/docs/reference', '/docs/errors'];
+const open = ['/', '/sign-in?reason=ended', '/register', '/reset', '/docs', '/docs/reference', ...guides.map((guide) => `/docs/${guide}`)];
 const closed = ['/', '/history', '/keys', '/webhooks', '/billing', '/account'];
 
 const [, , folder = 'screens'] = process.argv;

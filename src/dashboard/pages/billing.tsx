@@ -137,9 +137,11 @@ function PlanCard({ plan, isCurrent, canBuy, isSold }: PlanCardProps) {
       {isSold && <PriceLine plan={plan} />}
       <p className="dimmed billing-line">{t.perHour(number(plan.hourlyLimit))}</p>
       {(plan.price !== null || plan.pricePending === true) && !isCurrent && canBuy && (
-        <Button disabled={plan.price === null} loading={checkout.isPending} onClick={() => checkout.mutate()} fullWidth>
-          {t.choose(plan.name)}
-        </Button>
+        <div>
+          <Button disabled={plan.price === null} loading={checkout.isPending} onClick={() => checkout.mutate()}>
+            {t.choose(plan.name)}
+          </Button>
+        </div>
       )}
     </section>
   );

@@ -30,8 +30,8 @@ export function HistoryPages({ page: { page, totalPages, totalElements }, isSear
           disabled={page === 0}
           aria-label={t.previousPage}
           onClick={() => change({ page: Math.min(page, totalPages) })}
+          leftSection={<PreviousIcon size={14} aria-hidden="true" />}
         >
-          <PreviousIcon size={14} aria-hidden="true" />
           {t.previous}
         </Button>
         <span className="small">{t.page(number(page + 1), number(totalPages))}</span>
@@ -41,9 +41,9 @@ export function HistoryPages({ page: { page, totalPages, totalElements }, isSear
           disabled={page + 1 >= totalPages}
           aria-label={t.nextPage}
           onClick={() => change({ page: page + 2 })}
+          rightSection={<NextIcon size={14} aria-hidden="true" />}
         >
           {t.next}
-          <NextIcon size={14} aria-hidden="true" />
         </Button>
       </span>
     </nav>

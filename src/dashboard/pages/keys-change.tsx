@@ -74,7 +74,7 @@ function Use({ uuid }: { readonly uuid: string }) {
       {usage.data !== undefined && (
         <>
           <OutcomeDays days={usage.data.days} shown={SHOWN} caption={t.use} />
-          <p className="page-lead small">{t.useHint}</p>
+          {usage.data.days.some(({ failed }) => failed > 0) && <p className="page-lead small">{t.useHint}</p>}
         </>
       )}
     </section>

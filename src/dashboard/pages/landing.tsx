@@ -54,12 +54,12 @@ export function Landing() {
 
 const EXAMPLE_ANSWER = JSON.stringify(
   {
-    filename: 'report.pdf',
-    extension: 'pdf',
-    sizeInBytes: 48213,
-    scanDurationMillis: 4,
-    infected: false,
-    virusName: null,
+    filename: 'eicar.com',
+    extension: 'com',
+    sizeInBytes: 68,
+    scanDurationMillis: 1,
+    infected: true,
+    virusName: 'Eicar-Test-Signature',
   },
   null,
   2,

@@ -9,6 +9,8 @@ import { LinesSkeleton } from '../parts/skeletons.tsx';
 import { texts } from '../texts.ts';
 
 const t = texts.overview;
+/** Pixels: a label that reaches over the first bar stays within the panel. */
+const HALF_LABEL = 14;
 
 export function Hours() {
   const hours = useQuery(hoursQuery);
@@ -27,7 +29,7 @@ export function Hours() {
           withLegend={false}
           gridAxis="none"
           barChartProps={{ accessibilityLayer: false }}
-          xAxisProps={{ interval: 'equidistantPreserveStart' }}
+          xAxisProps={{ interval: 'equidistantPreserveStart', padding: { left: HALF_LABEL, right: HALF_LABEL } }}
           withYAxis={false}
           barProps={{ isAnimationActive: false }}
           valueFormatter={number}

@@ -47,7 +47,7 @@ export function Overview() {
 function New() {
   return (
     <div className="overview">
-      <section className="panel overview-wide">
+      <section className="panel overview-wide overview-steps">
         <h2 className="panel-title">{t.firstSteps}</h2>
         <FirstSteps />
       </section>

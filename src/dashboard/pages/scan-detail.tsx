@@ -119,10 +119,16 @@ function sourceFacts({ key, protocol, url, metadata, creationDate, lastUpdate, i
 function contentFacts({ filename, sizeInBytes, sha256, detectedType }: ScanDetail): Facts {
   return [
     [t.name, filename === '' ? texts.history.noName : visibleName(filename)],
-    [t.size, sizeInBytes === null ? t.notWhole : `${size(sizeInBytes)} (${number(sizeInBytes)} B)`],
+    [t.size, sizeInBytes === null ? t.notWhole : sizeOf(sizeInBytes)],
     [t.detectedType, detectedType],
     [t.sha256, sha256 === null ? null : <Code key="sha256" text={sha256} />],
   ];
+}
+
+/** Rounded, and to the byte. */
+function sizeOf(bytes: number): string {
+  const [rounded, exact] = [size(bytes), `${number(bytes)} B`];
+  return rounded === exact ? exact : `${rounded} (${exact})`;
 }
 
 function Panel({ title, icon, facts }: { readonly title: string; readonly icon: ReactNode; readonly facts: Facts }) {
