@@ -74,7 +74,7 @@ async function shootAll(setting: Setting): Promise<void> {
   await shoot(person.page, 'full_scan-detail');
   await visit(person.page, `${server.url}/keys`);
   await person.page.getByRole('button', { name: 'Change server in the office' }).click();
-  await person.page.getByText('Failed: without a verdict.').waitFor();
+  await person.page.getByText('Nothing scanned yet.').waitFor();
   await shoot(person.page, 'full_keys-change');
   await visit(person.page, `${server.url}/webhooks`);
   await person.page.getByRole('link', { name: /refuses/ }).click();

@@ -17,7 +17,7 @@ export const queries = new QueryClient({
       staleTime: 5_000,
       // Asked also where the browser says that it is offline: it doesn't know of servers on the same machine.
       networkMode: 'always',
-      refetchInterval: ({ state }) => (isPassing(state.error) ? AGAIN_MS : false),
+      refetchInterval: ({ state: { error } }) => (error instanceof Problem && error.status === 503 ? AGAIN_MS : false),
       retry: (count, error) => count < RETRIES && isPassing(error),
     },
     mutations: { networkMode: 'always' },
