@@ -407,6 +407,7 @@ export const texts = {
   docs: {
     nav: 'Documentation pages',
     search: 'Search the documentation',
+    searchHint: 'Search',
     found: (count: number) => (count === 1 ? '1 section' : `${count} sections`),
     reference: 'API reference',
     guides: {

@@ -4,6 +4,7 @@ import { useInfiniteQuery } from '@tanstack/react-query';
 import { keepFresh } from '../api/session.ts';
 import { Blank } from '../parts/blank.tsx';
 import { Columns } from '../parts/columns.tsx';
+import { DownloadIcon } from '../parts/icons.ts';
 import { ProblemBox, showProblem } from '../parts/problem.tsx';
 import { LinesSkeleton } from '../parts/skeletons.tsx';
 import { Time } from '../parts/time.tsx';
@@ -25,7 +26,11 @@ export function AuditPage() {
   return (
     <>
       <PageTitle title={texts.pages.audit} lead={t.lead}>
-        <Button variant="default" onClick={() => void download().catch(showProblem)}>
+        <Button
+          variant="default"
+          leftSection={<DownloadIcon size={16} aria-hidden="true" />}
+          onClick={() => void download().catch(showProblem)}
+        >
           {t.export}
         </Button>
       </PageTitle>

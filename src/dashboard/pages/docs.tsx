@@ -76,7 +76,7 @@ export function Docs({ guide }: { readonly guide: string | null }) {
         <div className="docs-side">
           <TextInput
             aria-label={t.search}
-            placeholder={t.search}
+            placeholder={t.searchHint}
             leftSection={<SearchIcon size={16} aria-hidden="true" />}
             value={search}
             onChange={({ currentTarget }) => setSearch(currentTarget.value)}

@@ -75,6 +75,7 @@ function KeyFilter({ search, change }: FiltersProps) {
   const isKnown = search.key === '' || known.some(({ value }) => value === search.key);
   return (
     <Select
+      className="history-key"
       label={t.key}
       placeholder={t.anyKey}
       clearable
@@ -116,6 +117,7 @@ function TextFilters({ search, change }: FiltersProps) {
   return (
     <>
       <Select
+        className="history-kind"
         label={t.searchBy}
         allowDeselect={false}
         data={textFilters.map((name) => ({ value: name, label: t.kinds[name] }))}
