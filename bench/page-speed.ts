@@ -108,7 +108,10 @@ async function measure(person: Person, url: string, name: string, path: string):
     [String(of('requests')), 11],
     [(of('bytes') / 1024).toFixed(0), 8],
   ];
-  print(`${name} ${path.replace(/[0-9a-f-]{36}/, 'ID')}`.padEnd(27) + cells.map(([text, width]) => text.padStart(width)).join(''));
+  print(
+    `${name} ${path.replace(/[0-9a-f-]{36}/, 'ID')}`.padEnd(27) +
+      cells.map(([text, width]) => text.padStart(width)).join(''),
+  );
   return shift <= LAYOUT_SHIFT && interactive < INTERACTIVE_MS;
 }
 
@@ -116,7 +119,9 @@ const server = await startServer({ env: { REGISTRATION: 'open' } });
 const browser = await startBrowser();
 try {
   const tenantPages = await fillTenant(server.url);
-  print('medians                     first paint ms   content ms   interactive ms   blocked ms   layout shift   requests      KB');
+  print(
+    'medians                     first paint ms   content ms   interactive ms   blocked ms   layout shift   requests      KB',
+  );
   for (const [name, email, paths] of [
     ['stranger', null, STRANGER_PAGES],
     ['tenant', TENANT, tenantPages],

@@ -61,7 +61,9 @@ export const HealthView = z
       damagedFiles: z.int(),
       problem: z.string().nullable(),
     }),
-    nodes: z.array(NodeView).describe('Processes that share the database: the one that answers first, others as of the last ten seconds'),
+    nodes: z
+      .array(NodeView)
+      .describe('Processes that share the database: the one that answers first, others as of the last ten seconds'),
     suspects: z.int().describe('Contents that are refused since they crashed the engine'),
     refused: z.array(z.string()).describe('The newest of them, by SHA-256'),
     update: UpdateView,

@@ -26,7 +26,14 @@ export const pagePaths: readonly string[] = [
   '/docs/reference',
 ];
 /** Guides beside the reference, by the names of their files in docs/, where operators and developers have other pages. */
-export const guides: readonly string[] = ['quick-start', 'errors', 'url-scans', 'quotas', 'webhooks', 'billing-webhooks'];
+export const guides: readonly string[] = [
+  'quick-start',
+  'errors',
+  'url-scans',
+  'quotas',
+  'webhooks',
+  'billing-webhooks',
+];
 
 /** Nothing inline and nothing from elsewhere. Pictures inside of style sheets are `data:`. */
 const POLICY = [

@@ -56,7 +56,11 @@ const NOT_SENT = 'Not sent: the server can’t be reached.';
 async function whileAway(t: Subtest, { name, page, away }: Flow): Promise<void> {
   await away();
   await page.locator(LINE).waitFor();
-  t.equal(await page.locator(LINE).textContent(), 'The server can’t be reached. This page goes on by itself as soon as it answers.', name);
+  t.equal(
+    await page.locator(LINE).textContent(),
+    'The server can’t be reached. This page goes on by itself as soon as it answers.',
+    name,
+  );
 }
 
 async function flowsOf(setting: Setting, webhook: string): Promise<Flow[]> {

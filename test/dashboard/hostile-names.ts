@@ -46,9 +46,9 @@ const handlers: readonly string[] = [
 ].map((handler) => `" autofocus tabindex=1 ${handler}=${RUN} x="`);
 
 /** Controls of the bidirectional algorithm: an exe that poses as a png. */
-const turned: readonly string[] = [0x061c, 0x200e, 0x200f, 0x202a, 0x202b, 0x202c, 0x202d, 0x202e, 0x2066, 0x2067, 0x2068, 0x2069].map(
-  (code) => `invoice${String.fromCodePoint(code)}gnp.exe`,
-);
+const turned: readonly string[] = [
+  0x061c, 0x200e, 0x200f, 0x202a, 0x202b, 0x202c, 0x202d, 0x202e, 0x2066, 0x2067, 0x2068, 0x2069,
+].map((code) => `invoice${String.fromCodePoint(code)}gnp.exe`);
 
 /** Characters without a width: two names that look the same. */
 const hidden: readonly string[] = [0x00ad, 0x180e, 0x200b, 0x2060, 0x2063, 0xfeff, 0xe0041, 0xfff9].map(
@@ -125,12 +125,7 @@ const noText: readonly string[] = [
 /** What programs have properties or values of that name. */
 const words: readonly string[] = ['__proto__', 'constructor', 'toString', 'null', 'undefined', 'NaN', 'true', '0'];
 
-const others: readonly string[] = [
-  '&lt;b&gt;bold&lt;&#47;b&gt;',
-  '&#x3c;script&#x3e;',
-  "' OR 1=1 --",
-  '100%_safe.txt',
-];
+const others: readonly string[] = ['&lt;b&gt;bold&lt;&#47;b&gt;', '&#x3c;script&#x3e;', "' OR 1=1 --", '100%_safe.txt'];
 
 /** Each as it is sent. */
 export const HOSTILE: readonly string[] = [
@@ -155,7 +150,8 @@ export function asUtf8(name: string): string {
 }
 
 /** What is shown of it: characters that turn or hide text are written out. */
-const UNSEEN = /[\p{Cc}\u00ad\u061c\u180e\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb\u{e0000}-\u{e007f}]/gu;
+const UNSEEN =
+  /[\p{Cc}\u00ad\u061c\u180e\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb\u{e0000}-\u{e007f}]/gu;
 
 export function shownAs(name: string): string {
   return name.replace(UNSEEN, (character) =>

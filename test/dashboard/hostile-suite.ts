@@ -70,8 +70,16 @@ export async function hostileSuite(tap: Subtest, setting: Setting): Promise<void
     for (const [number, names] of inPages(scans, 50).entries()) {
       await page.goto(`${server.url}/history?page=${number + 1}&sort=creationDate,asc`);
       await page.getByText(`Page ${number + 1} of`).waitFor();
-      await shows(t, '.history-open .name', names.map(({ filename }) => filename));
-      await shows(t, '.history-verdict .name', names.map(({ virusName }) => virusName ?? ''));
+      await shows(
+        t,
+        '.history-open .name',
+        names.map(({ filename }) => filename),
+      );
+      await shows(
+        t,
+        '.history-verdict .name',
+        names.map(({ virusName }) => virusName ?? ''),
+      );
     }
     for (const [index, { id, filename, virusName }] of scans.entries()) {
       await page.evaluate(`history.pushState({}, '', '/scans/${id}')`);
@@ -79,7 +87,10 @@ export async function hostileSuite(tap: Subtest, setting: Setting): Promise<void
       const facts = await page.locator('.detail-fact dd').allTextContents();
       t.equal(await page.locator('h1').textContent(), shownAs(filename));
       for (const text of [virusName ?? '', TEXTS[index] ?? '', ADDRESSES[index] ?? '']) {
-        t.ok(facts.some((fact) => fact.trim() === shownAs(text).trim()), `${JSON.stringify(text)} is a fact`);
+        t.ok(
+          facts.some((fact) => fact.trim() === shownAs(text).trim()),
+          `${JSON.stringify(text)} is a fact`,
+        );
       }
       if (index % 8 === 0) await unharmed(t);
     }
@@ -88,10 +99,17 @@ export async function hostileSuite(tap: Subtest, setting: Setting): Promise<void
 
   tap.test('on the overview, and among files that are to be scanned', async (t) => {
     await page.goto(server.url);
-    await shows(t, '.latest-name', scans.slice(-12).map(({ filename }) => filename));
+    await shows(
+      t,
+      '.latest-name',
+      scans.slice(-12).map(({ filename }) => filename),
+    );
     await page.getByRole('link', { name: 'Scan', exact: true }).click();
     // Empty ones are not sent.
-    await choose(page, HOSTILE.map((name) => ({ name, mimeType: 'text/plain', buffer: Buffer.alloc(0) })));
+    await choose(
+      page,
+      HOSTILE.map((name) => ({ name, mimeType: 'text/plain', buffer: Buffer.alloc(0) })),
+    );
     await page.getByText('120 of 120 finished').waitFor();
     await unharmed(t);
     const shown = await page.locator('.scan-item-name').allTextContents();
@@ -129,7 +147,10 @@ export async function hostileSuite(tap: Subtest, setting: Setting): Promise<void
     for (const [number, names] of inPages(SHORT_NAMES, 20).entries()) {
       await page.getByRole('searchbox').fill(`hostile-${number}-`);
       await page.getByText(`1–${names.length} of ${names.length}`).waitFor();
-      await page.locator('.table-open', { hasText: `hostile-${number}-` }).first().waitFor();
+      await page
+        .locator('.table-open', { hasText: `hostile-${number}-` })
+        .first()
+        .waitFor();
       await shows(t, '.admin-second', names);
     }
     noComplaints(t, person);

@@ -2,18 +2,26 @@
 import { mkdirSync } from 'node:fs';
 import { join } from 'node:path';
 import type { Page } from 'playwright-core';
+import { guides } from '../../src/service/pages.js';
 import { nestedZip } from '../fixtures/archives.js';
 import { startReceiver } from '../fixtures/receiver.js';
 import { eicar } from '../fixtures/samples.js';
 import { HOSTILE_NAMES, type Person } from './browser.js';
-import { guides } from '../../src/service/pages.js';
 import { ADMIN_PAGES, operator } from './operator-suite.js';
 import { choose, file } from './scan-suite.js';
 import { FREE_LIMIT, type Setting, startSetting } from './setting.js';
 
 const WIDTHS = [390, 1440];
 const TOO_DEEP = 30;
-const open = ['/', '/sign-in?reason=ended', '/register', '/reset', '/docs', '/docs/reference', ...guides.map((guide) => `/docs/${guide}`)];
+const open = [
+  '/',
+  '/sign-in?reason=ended',
+  '/register',
+  '/reset',
+  '/docs',
+  '/docs/reference',
+  ...guides.map((guide) => `/docs/${guide}`),
+];
 const closed = ['/', '/history', '/keys', '/webhooks', '/billing', '/account'];
 
 const [, , folder = 'screens'] = process.argv;

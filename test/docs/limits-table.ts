@@ -1,6 +1,7 @@
 // The tables of docs/limits.md, made of src/limits.ts, of the rules of src/account/throttle.ts, and of the variables that set a bound. `node dist/test/docs/limits-table.js` prints it.
 import { readFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
+import { z } from 'zod';
 import { LIVE_KEYS_MAX } from '../../src/account/keys.js';
 import { PASSWORD_MAX_CHARACTERS, PASSWORD_MIN_CHARACTERS } from '../../src/account/passwords.js';
 import { RESET_MINUTES, RESETS_MAX } from '../../src/account/resets.js';
@@ -8,7 +9,6 @@ import { REFRESH_TOKEN_MS, SESSION_MAX_MS, SESSIONS_MAX } from '../../src/accoun
 import * as throttle from '../../src/account/throttle.js';
 import { ACCESS_TOKEN_SECONDS } from '../../src/account/tokens.js';
 import { RECOVERY_CODES } from '../../src/account/two-factor.js';
-import { z } from 'zod';
 import { environment } from '../../src/config/variables.js';
 import * as limits from '../../src/limits.js';
 import { ENDPOINTS_MAX } from '../../src/webhooks/endpoints.js';
@@ -52,7 +52,11 @@ export function accountRows(): readonly string[] {
 
 export function signInRows(): readonly string[] {
   const rows: readonly (readonly [string, number, string])[] = [
-    ['PASSWORD_MIN_CHARACTERS', PASSWORD_MIN_CHARACTERS, 'characters that a password has at least, as Unicode composes them (NFC)'],
+    [
+      'PASSWORD_MIN_CHARACTERS',
+      PASSWORD_MIN_CHARACTERS,
+      'characters that a password has at least, as Unicode composes them (NFC)',
+    ],
     ['PASSWORD_MAX_CHARACTERS', PASSWORD_MAX_CHARACTERS, 'and at most'],
     ['ACCESS_TOKEN_SECONDS', ACCESS_TOKEN_SECONDS, 'that an access token is good for; its session may end before'],
     ['REFRESH_TOKEN_MS', REFRESH_TOKEN_MS, 'that a refresh token is good for, once: 30 days'],

@@ -228,34 +228,43 @@ t.test('on two nodes', async (t) => {
     t.equal(days.length, 30);
   });
 
-  t.test('health names the processes that share the stores, those that are silent, and none that has ended', async (t) => {
-    const Health = z.object({
-      nodes: z.array(
-        z
-          .object({ id: z.uuid(), host: z.string(), pid: z.int(), isSilent: z.boolean(), answers: z.boolean() })
-          .loose(),
-      ),
-    });
-    const nodes = async (url: string) =>
-      Health.parse((await send('GET', `${url}/web/admin/health`, admin.accessToken)).body).nodes;
-    const here = { host: hostname(), version: /^\d/, engine: /^ClamAV/, signatures: 1, isSilent: false };
-    const ofSecond = await until(async () => {
-      const found = await nodes(second.url);
-      return found.length === 4 ? found : null;
-    });
-    t.match(ofSecond[0], { ...here, answers: true });
-    t.equal(ofSecond.filter(({ answers }) => answers).length, 1);
-    t.match(ofSecond.find(({ host }) => host === 'silent'), { isSilent: true, signatures: 5, engine: 'ClamAV' });
-    t.match(ofSecond.find(({ pid }) => pid === first.serverPid()), { ...here, answers: false });
-    const ids = ofSecond.filter(({ host }) => host !== 'silent').map(({ id }) => id);
-    t.equal(new Set(ids).size, 2, 'processes of one machine share its id');
-    await until(async () => (await nodes(first.url)).length === 4);
-    const third = await startServer({ env, isSupervised: false });
-    const rows = () => sql`SELECT FROM nodes WHERE pid = ${third.pid}`;
-    await until(async () => (await rows()).length === 1);
-    await third.stop();
-    t.equal((await rows()).length, 0);
-  });
+  t.test(
+    'health names the processes that share the stores, those that are silent, and none that has ended',
+    async (t) => {
+      const Health = z.object({
+        nodes: z.array(
+          z
+            .object({ id: z.uuid(), host: z.string(), pid: z.int(), isSilent: z.boolean(), answers: z.boolean() })
+            .loose(),
+        ),
+      });
+      const nodes = async (url: string) =>
+        Health.parse((await send('GET', `${url}/web/admin/health`, admin.accessToken)).body).nodes;
+      const here = { host: hostname(), version: /^\d/, engine: /^ClamAV/, signatures: 1, isSilent: false };
+      const ofSecond = await until(async () => {
+        const found = await nodes(second.url);
+        return found.length === 4 ? found : null;
+      });
+      t.match(ofSecond[0], { ...here, answers: true });
+      t.equal(ofSecond.filter(({ answers }) => answers).length, 1);
+      t.match(
+        ofSecond.find(({ host }) => host === 'silent'),
+        { isSilent: true, signatures: 5, engine: 'ClamAV' },
+      );
+      t.match(
+        ofSecond.find(({ pid }) => pid === first.serverPid()),
+        { ...here, answers: false },
+      );
+      const ids = ofSecond.filter(({ host }) => host !== 'silent').map(({ id }) => id);
+      t.equal(new Set(ids).size, 2, 'processes of one machine share its id');
+      await until(async () => (await nodes(first.url)).length === 4);
+      const third = await startServer({ env, isSupervised: false });
+      const rows = () => sql`SELECT FROM nodes WHERE pid = ${third.pid}`;
+      await until(async () => (await rows()).length === 1);
+      await third.stop();
+      t.equal((await rows()).length, 0);
+    },
+  );
 
   t.test('the supervisor fetches them, also where root runs it, and every process tells of it', async (t) => {
     const Health = z.object({

@@ -7,6 +7,7 @@ import { copied } from '../parts/copy-button.tsx';
 import { SearchIcon } from '../parts/icons.ts';
 import { PageSkeleton } from '../parts/skeletons.tsx';
 import { PageTitle } from '../parts/title.tsx';
+import { loadPart } from '../shell/missing-part.ts';
 import { texts } from '../texts.ts';
 import { NotFound } from './not-found.tsx';
 import './docs.css';

@@ -21,10 +21,10 @@ interface MakingProps<T> {
 export function MakingDialog<T>(props: MakingProps<T>) {
   const { title, madeTitle, make, isComplete, fields, made, madeSize = 'md', close } = props;
   const [isTried, setTried] = useState(false);
-  const isMade = make.data !== undefined;
+  const { isSuccess: isMade } = make;
   return (
     <Dialog title={isMade ? madeTitle : title} close={close} size={isMade ? madeSize : 'md'} isKept={isMade}>
-      {isMade ? (
+      {make.isSuccess ? (
         made(make.data)
       ) : (
         <Step

@@ -113,7 +113,8 @@ function createQueue(): Queue {
       });
       list.setState(id, { kind: 'done', result });
     } catch (error) {
-      if (!abort.signal.aborted) list.setState(id, await stateAfter(error, content, () => (wasAway ? WAIT_OFFLINE_MS : tries.waitMs(id))));
+      if (!abort.signal.aborted)
+        list.setState(id, await stateAfter(error, content, () => (wasAway ? WAIT_OFFLINE_MS : tries.waitMs(id))));
     } finally {
       running.delete(id);
       pump();
