@@ -95,7 +95,7 @@ async function flowsOf(setting: Setting, webhook: string): Promise<Flow[]> {
         await tabs.url.getByLabel('Or what is behind a URL').fill(`${server.url}/livez`);
       },
       away: () => tabs.url.getByRole('button', { name: 'Scan the URL' }).click(),
-      end: () => tabs.url.getByText('1 clean').waitFor(),
+      end: () => tabs.url.getByText('Clean', { exact: true }).waitFor(),
     },
     keyFlow(tabs.key, server.url),
     webhookFlow(tabs.webhook, server.url, webhook),

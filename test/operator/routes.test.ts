@@ -240,7 +240,7 @@ t.test('on two nodes', async (t) => {
       });
       const nodes = async (url: string) =>
         Health.parse((await send('GET', `${url}/web/admin/health`, admin.accessToken)).body).nodes;
-      const here = { host: hostname(), version: /^\d/, engine: /^ClamAV/, signatures: 1, isSilent: false };
+      const here = { host: hostname(), version: /^\d/, engine: /^clamav\//, signatures: 1, isSilent: false };
       const ofSecond = await until(async () => {
         const found = await nodes(second.url);
         return found.length === 4 ? found : null;
