@@ -38,9 +38,12 @@ else
   layer "$project" project "$root/opt/sluice"
   # What a service of this machine has left is none of the fresh one.
   rm -rf "$root/var/lib/sluice" "$root/etc/sluice.env" "$root/usr/local/bin/sluice"
+  # Packages that are here stay as they are.
+  echo 'APT::Get::Upgrade "false";' >"$root/etc/apt/apt.conf.d/99-as-it-is"
 fi
 mount -t proc proc "$root/proc"
 mount --bind /dev "$root/dev"
+mount -t tmpfs -o mode=1777 shm "$root/dev/shm"
 mount -t tmpfs -o mode=1777 tmp "$root/tmp"
 
 # What stands for systemd. The log of the service is a file.
@@ -109,4 +112,8 @@ echo 'production: well'
 SCRIPT
 # The key is for the last look; the page removes the file.
 sed -i "s|^cat /var/lib/sluice/first-account.txt\$|&; sed -n 's/^  API key *//p' /var/lib/sluice/first-account.txt >/tmp/key|" "$root/tmp/production"
-chroot "$root" /bin/bash /tmp/production
+chroot "$root" /bin/bash /tmp/production || {
+  code=$?
+  tail -n 20 "$root/var/log/sluice.log" >&2 || true
+  exit "$code"
+}
