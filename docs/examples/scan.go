@@ -1,4 +1,5 @@
 // Scans the file that is named first. Ends with 0 when it is clean, 1 when it is infected, 2 when there is no verdict.
+// Build it (`go build scan.go`): `go run` ends with 1 for 2 as well.
 package main
 
 import (

@@ -2,7 +2,7 @@
 import t from 'tap';
 import { z } from 'zod';
 import { makeAccount } from '../fixtures/another-account.js';
-import { contentsOf, Scan, scanById, scanLater, scanUrlLater } from '../fixtures/async-scans.js';
+import { contentBytesOf, contentsOf, Scan, scanById, scanLater, scanUrlLater } from '../fixtures/async-scans.js';
 import { deferred } from '../fixtures/deferred.js';
 import { enoughOfTheHour } from '../fixtures/hour.js';
 import { onNodes } from '../fixtures/nodes.js';
@@ -162,6 +162,27 @@ onNodes(env, async (t, { one, other }) => {
     t.match(await scanLater(one.url, 'x', { key }), { status: 429 });
     const theirs = await scanLater(one.url, 'x');
     t.match(await scanById(one.url, Scan.parse(theirs.body).id, { key, wait: 1 }), { status: 404 });
+  });
+
+  t.test('who has filled a part of the store gets a 503 until there is room, and others are accepted', async (t) => {
+    const headers = { 'Content-Type': 'application/octet-stream', 'X-Filename': 'a', Prefer: 'respond-async' };
+    const request = scanRequest(Buffer.alloc(15 * MIB, 'x'), headers);
+    // Of 64 MB an account may have 48.
+    const arriving = await Promise.all(Array.from({ length: 3 }, () => openRaw(other.port)));
+    for (const connection of arriving) void connection.send(request.subarray(0, -1));
+    await until(() => contentBytesOf(other.directory) > 44 * MIB);
+    const refused = await scanLater(other.url, Buffer.alloc(4 * MIB, 'y'));
+    t.match(refused, { status: 503, body: { message: 'Too many accepted scans wait for their verdict' } });
+    t.equal(refused.headers.get('retry-after'), '30');
+    const { key } = await makeAccount(one.url, 'beside@example.com');
+    t.match(await scanLater(other.url, Buffer.alloc(4 * MIB, 'z'), { key }), { status: 202 });
+    for (const connection of arriving) {
+      void connection.send(request.subarray(-1));
+      t.match(await connection.answer(), { status: 202 });
+      connection.end();
+    }
+    await until(() => contentsOf(other.directory).length === 0);
+    t.match(await scanLater(other.url, Buffer.alloc(4 * MIB, 'y')), { status: 202 });
   });
 
   t.test('the same Idempotency-Key: one scan, the same 202', async (t) => {
