@@ -288,6 +288,31 @@ t.test('64 uploads of 8 MB at once from one account are all received, one behind
   }
 });
 
+t.test(
+  'what waits outside of a content counts as its account’s, within the same bound, and others have room',
+  async (t) => {
+    const memory = memoryOf({ budgetMib: 64 });
+    let pieces = 0;
+    while (memory.setAside('one', MIB / 2)) pieces += 1;
+    t.equal(pieces, 2 * 46, 'half of the reserve of 16 MiB and the room of the last upload are left');
+    t.equal(memory.lentBytes, 46 * MIB);
+    t.equal(memory.waitingBytes, 46 * MIB);
+    t.ok(memory.setAside('other', MIB));
+    memory.takeUp('other', MIB);
+    // Each goes into a content, which has room to wait in where it has none to lie in.
+    const uploads = Array.from({ length: pieces }, () => {
+      memory.takeUp('one', MIB / 2);
+      const upload = open(memory, 'one', 8 * MIB);
+      upload.arrive(MIB / 2);
+      return upload;
+    });
+    t.equal(uploads.filter(({ refused }) => refused !== null).length, 0);
+    for (const upload of uploads) upload.end();
+    t.equal(memory.lentBytes, 0);
+    t.equal(memory.waitingBytes, 0);
+  },
+);
+
 t.test('what arrives for those who wait stays bounded: the youngest are refused', async (t) => {
   const memory = memoryOf({ budgetMib: 64 });
   const uploads = fillWith(memory, 'one');
