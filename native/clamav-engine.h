@@ -32,9 +32,9 @@ class ClamavEngine {
   static std::shared_ptr<const ClamavEngine> Build(const LoadRequest& request, const LoadObserver& observer, uint64_t epoch,
                                                    gates::Names* behind_gates = nullptr);
 
-  // An engine of the met signatures in a looker's shares, and of all that decides how content is taken apart.
+  // An engine of the met signatures in a share, and of all that decides how content is taken apart.
   static std::shared_ptr<const ClamavEngine> BuildLooker(const LoadRequest& request, const LoadObserver& observer, uint64_t epoch,
-                                                         gates::Names& behind_gates, const GateFiles::Looker& looker);
+                                                         gates::Names& behind_gates, size_t share);
 
   // Reads the content in place; nobody may write to it meanwhile. Any number of threads may scan at once. No layer is begun
   // after the deadline.

@@ -296,26 +296,20 @@ class Loader {
     LoadOwn(engine_.get(), request_.gates->gates, &gates);
   }
 
-  void TakeShares(const GateFiles::Looker& looker) {
+  void TakeShare(size_t share) {
     MatchInOnePass();
-    // As many first bytes have a table of 2 KB each. Behind fewer of them more signatures are compared.
-    constexpr uint64_t kCompactDepth = 2;
-    if (looker.compact) Set(engine_.get(), {CL_ENGINE_AC_MAXDEPTH, kCompactDepth});
     unsigned int beside = 0;
     loading_.taken = Taken::kAll;
     for (const std::string& support : request_.gates->supports) LoadOwn(engine_.get(), support, &beside);
-    const uint32_t of_programs = request_.gates->program_shares;
-    loading_.taken = (looker.shares & of_programs) == 0 ? Taken::kPrograms : Taken::kAllPrograms;
+    const bool of_programs = (request_.gates->program_shares >> share & 1) != 0;
+    loading_.taken = of_programs ? Taken::kAllPrograms : Taken::kPrograms;
     for (const std::string& programs : request_.gates->programs) {
       cl_error_t code = LoadPath(engine_.get(), programs, &beside);
       if (code != CL_SUCCESS) throw LoadError("Cannot load the programs in " + programs + ": " + cl_strerror(code));
     }
     facts_.signature_count += loading_.programs;
     loading_.taken = Taken::kMet;
-    const std::vector<std::string>& paths = request_.gates->shares;
-    for (size_t share = 0; share < paths.size(); share++) {
-      if (((looker.shares & ~of_programs) >> share & 1) != 0) LoadOwn(engine_.get(), paths[share], &facts_.signature_count);
-    }
+    if (!of_programs) LoadOwn(engine_.get(), request_.gates->shares[share], &facts_.signature_count);
   }
 
   // The observer ends with the load, the engine does not.
@@ -354,10 +348,9 @@ std::shared_ptr<const ClamavEngine> ClamavEngine::Build(const LoadRequest& reque
 }
 
 std::shared_ptr<const ClamavEngine> ClamavEngine::BuildLooker(const LoadRequest& request, const LoadObserver& observer,
-                                                              uint64_t epoch, gates::Names& behind_gates,
-                                                              const GateFiles::Looker& looker) {
+                                                              uint64_t epoch, gates::Names& behind_gates, size_t share) {
   Loader loader(request, observer, epoch, &behind_gates);
-  loader.TakeShares(looker);
+  loader.TakeShare(share);
   return loader.Compile();
 }
 

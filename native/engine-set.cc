@@ -28,17 +28,16 @@ void Merge(ScanReport& report, const ScanReport& look) {
 
 }  // namespace
 
-EngineSet::EngineSet(Engine first, std::vector<Looker> lookers, std::vector<std::string> unofficial, const LoadRequest& request)
+EngineSet::EngineSet(Engine first, std::vector<Engine> lookers, std::vector<std::string> unofficial, const LoadRequest& request)
     : first_(std::move(first)),
       lookers_(std::move(lookers)),
       unofficial_(std::move(unofficial)),
       limits_(request.limits),
       counters_(request.gates ? std::make_unique<gates::Counters>(request.gates->gate_count) : nullptr),
       facts_(first_->facts()) {
-  for (const auto& [engine, shares, whole] : lookers_) {
-    const EngineFacts& facts = engine->facts();
+  for (const Engine& looker : lookers_) {
+    const EngineFacts& facts = looker->facts();
     facts_.load_millis += facts.load_millis;
-    if (!whole) continue;
     facts_.signature_count += facts.signature_count;
     facts_.warnings.insert(facts_.warnings.end(), facts.warnings.begin(), facts.warnings.end());
   }
@@ -50,14 +49,9 @@ std::shared_ptr<const EngineSet> EngineSet::Build(const LoadRequest& request, co
   }
   gates::Names names(*request.gates);
   Engine first = ClamavEngine::Build(request, observer, epoch, &names);
-  std::vector<Looker> lookers;
-  for (const GateFiles::Looker& looker : request.gates->lookers) {
-    const uint32_t shares = looker.shares;
-    const auto has_more = [shares](const GateFiles::Looker& other) {
-      return other.shares != shares && (other.shares & shares) == shares;
-    };
-    const bool whole = std::none_of(request.gates->lookers.begin(), request.gates->lookers.end(), has_more);
-    lookers.push_back({ClamavEngine::BuildLooker(request, observer, epoch, names, looker), shares, whole});
+  std::vector<Engine> lookers;
+  for (size_t share = 0; share < request.gates->shares.size(); share++) {
+    lookers.push_back(ClamavEngine::BuildLooker(request, observer, epoch, names, share));
   }
   return std::shared_ptr<const EngineSet>(new EngineSet(std::move(first), std::move(lookers), names.Unofficial(), request));
 }
@@ -88,7 +82,7 @@ void EngineSet::Prove(const LoadRequest& request) const {
 
 void EngineSet::SetScanTime(uint32_t millis) const {
   first_->SetScanTime(millis);
-  for (const Looker& looker : lookers_) looker.engine->SetScanTime(millis);
+  for (const Engine& looker : lookers_) looker->SetScanTime(millis);
 }
 
 ScanReport EngineSet::Scan(const void* content, size_t length) const {
@@ -125,11 +119,8 @@ ScanReport EngineSet::Look(const void* content, size_t length, layers::Layers& l
 
 std::vector<const ClamavEngine*> EngineSet::LookersFor(uint32_t hit) const {
   std::vector<const ClamavEngine*> lookers;
-  for (const Looker& whole : lookers_) {
-    const uint32_t wanted = hit & whole.shares;
-    if (!whole.whole || wanted == 0) continue;
-    const auto has_all = [wanted](const Looker& one) { return (one.shares & wanted) == wanted; };
-    lookers.push_back(std::find_if(lookers_.begin(), lookers_.end(), has_all)->engine.get());
+  for (size_t share = 0; share < lookers_.size(); share++) {
+    if ((hit >> share & 1) != 0) lookers.push_back(lookers_[share].get());
   }
   return lookers;
 }

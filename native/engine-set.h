@@ -31,16 +31,9 @@ class EngineSet {
  private:
   using Engine = std::shared_ptr<const ClamavEngine>;
 
-  struct Looker {
-    Engine engine;
-    uint32_t shares;
-    // All that others have of these shares, this one has.
-    bool whole;
-  };
-
-  EngineSet(Engine first, std::vector<Looker> lookers, std::vector<std::string> unofficial, const LoadRequest& request);
+  EngineSet(Engine first, std::vector<Engine> lookers, std::vector<std::string> unofficial, const LoadRequest& request);
   void SetScanTime(uint32_t millis) const;
-  // Which engines must look where these shares were hit: of those that are whole each at most once, or a smaller one in its place.
+  // Which engines must look where these shares were hit.
   std::vector<const ClamavEngine*> LookersFor(uint32_t hit) const;
   // At one content; those inside of it that libclamav passes over are noted down.
   ScanReport Look(const void* content, size_t length, layers::Layers& layers) const;
@@ -48,7 +41,8 @@ class EngineSet {
   ScanReport LookAgain(ScanReport report, const gates::Hits& hits, const void* content, size_t length, Deadline deadline) const;
 
   Engine first_;
-  std::vector<Looker> lookers_;
+  // One for each share.
+  std::vector<Engine> lookers_;
   // Sorted names of signatures behind gates that are not official.
   std::vector<std::string> unofficial_;
   Limits limits_;

@@ -25,16 +25,10 @@ struct Limits {
 // Gates: body signatures of which one hits in every content that a logical signature matches, and the logical signatures
 // themselves, shared out among engines that look only then.
 struct GateFiles {
-  // An engine that holds these shares. Compact: it takes less memory, and longer for content that is full of gates.
-  struct Looker {
-    uint32_t shares;
-    bool compact;
-  };
   std::string gates;
   uint32_t gate_count;
+  // Each has an engine of its own.
   std::vector<std::string> shares;
-  // Those that cost less come first. The last ones share out all shares among them; each of the others has some of one of those.
-  std::vector<Looker> lookers;
   std::vector<std::string> supports;
   std::vector<std::string> programs;
   // Bits of the shares that are asked about layers inside of mails which begin with one of these, or with anything.

@@ -93,18 +93,6 @@ std::vector<std::string> ListOf(const Napi::Object& object, const char* key) {
   return PathsOf(value.As<Napi::Array>());
 }
 
-std::vector<GateFiles::Looker> LookersOf(const Napi::Object& gates) {
-  Napi::Value value = gates.Get("lookers");
-  if (!value.IsArray()) throw Napi::TypeError::New(gates.Env(), "lookers must be a list");
-  std::vector<GateFiles::Looker> lookers;
-  const auto list = value.As<Napi::Array>();
-  for (uint32_t i = 0; i < list.Length(); i++) {
-    Napi::Object looker = ObjectOf(gates.Env(), list.Get(i), "a looker");
-    lookers.push_back({WholeNumberOf<uint32_t>(looker, "shares"), looker.Get("isCompact").ToBoolean()});
-  }
-  return lookers;
-}
-
 // A bit, or none for -1.
 uint32_t ShareOf(const Napi::Object& gates, const char* key, size_t share_count) {
   Napi::Value value = gates.Get(key);
@@ -118,7 +106,7 @@ uint32_t ShareOf(const Napi::Object& gates, const char* key, size_t share_count)
 std::optional<GateFiles> GatesOf(Napi::Env env, const Napi::Value& value) {
   if (value.IsNull()) return std::nullopt;
   Napi::Object object = ObjectOf(env, value, "gates");
-  GateFiles files{TextOf(object, "gates"), 0, ListOf(object, "shares"), LookersOf(object), ListOf(object, "supports"),
+  GateFiles files{TextOf(object, "gates"), 0, ListOf(object, "shares"), ListOf(object, "supports"),
                   ListOf(object, "programs"), 0, {}, 0};
   // A gate's name has a bit for each share.
   constexpr size_t kSharesMax = 32;
@@ -126,9 +114,6 @@ std::optional<GateFiles> GatesOf(Napi::Env env, const Napi::Value& value) {
   if (files.shares.size() > kSharesMax || !count.IsNumber()) {
     throw Napi::TypeError::New(env, "gates must have 32 shares at most, and gateCount");
   }
-  uint64_t held = 0;
-  for (const GateFiles::Looker& looker : files.lookers) held |= looker.shares;
-  if (held != (uint64_t{1} << files.shares.size()) - 1) throw Napi::TypeError::New(env, "lookers must have all shares and no others");
   files.gate_count = count.As<Napi::Number>().Uint32Value();
   files.mail_shares = ShareOf(object, "mailShare", files.shares.size());
   files.program_shares = ShareOf(object, "programShare", files.shares.size());

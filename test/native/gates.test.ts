@@ -276,11 +276,11 @@ t.test('the time of one scan is that of all looks, and what they leave out is re
   t.match(verdictOf(scanBuffer(content)), { kind: /infected|incomplete/ });
 });
 
-t.test('however many gates hit, each share of programs and all else look again once', async (t) => {
+t.test('however many gates hit, each share looks again once', async (t) => {
   const part = (which: string, number: number): string => `${which} ${String(number).padStart(5, '0')} `;
   const line = (number: number, target: number): string =>
     `Test.Many-${number};${ENGINE},Target:${target};0&1;${hex(part('fed', number))};${hex(part('abc', number))}`;
-  // Two shares are for programs, one for all else.
+  // For programs one share has what is likely, one the rest; one is for all else.
   const programs = Array.from({ length: 5_001 }, (_, index) => line(index, 1));
   const others = Array.from({ length: 20 }, (_, index) => line(10_000 + index, 0));
   const folder = databaseFolder(t, { 'a.ldb': `${[...programs, ...others].join('\n')}\n` });
@@ -300,7 +300,7 @@ t.test('however many gates hit, each share of programs and all else look again o
   t.equal(lookersAt(full([1]), 'clean'), 1);
   t.equal(lookersAt(full([10_001]), 'clean'), 1);
   const all = full([...programs.keys(), ...others.map((_, index) => 10_000 + index)]);
-  t.equal(lookersAt(full([...programs.keys()]), 'clean'), 2, 'one for each share of programs');
+  t.equal(lookersAt(full([...programs.keys()]), 'clean'), 2, 'both shares of programs');
   t.equal(lookersAt(all, 'clean'), 3, 'and one for all else');
   t.equal(lookersAt(Buffer.concat([all, Buffer.from(part('abc', 77))]), 'infected'), 3);
   t.equal(lookersAt(full([]), 'clean'), 0);
@@ -312,8 +312,9 @@ t.test('content that is full of gates is looked at, and found where it is to be 
   const all = Buffer.concat(keys.map((key) => Buffer.from(key.split(':')[2] ?? '', 'hex')));
   const flood = Buffer.concat(Array.from({ length: 2_000 }, () => all));
   t.equal(verdictOf(scanBuffer(Buffer.concat([flood, Buffer.from('first of both, second of both')]))).kind, 'infected');
-  const [, , one = ''] = keys[0]?.split(':') ?? [];
+  const number = keys.findIndex((key) => key.endsWith(hex('of both')));
+  const [, , one = ''] = keys[number]?.split(':') ?? [];
   const clean = Buffer.concat(Array.from({ length: 20_000 }, () => Buffer.from(one, 'hex')));
   t.equal(verdictOf(scanBuffer(clean)).kind, 'clean');
-  t.match(gateStatistics(), { inVain: 1, noisy: [[0, 1]] });
+  t.match(gateStatistics(), { inVain: 1, noisy: [[number, 1]] });
 });

@@ -58,10 +58,8 @@ export interface GateFiles {
   /** Body signatures; each is named after its number and the shares that must look when it hits. */
   readonly gates: string;
   readonly gateCount: number;
-  /** Logical signatures, divided among the engines that take second looks. */
+  /** Logical signatures: each share has an engine of its own, which takes second looks. */
   readonly shares: readonly string[];
-  /** Engines, with a bit for each of the shares that they hold. Those that hold most come last, and each share is in one of them. */
-  readonly lookers: readonly { readonly shares: number; readonly isCompact: boolean }[];
   /** What each of these engines needs beside its signatures. */
   readonly supports: readonly string[];
   /** Databases with bytecode programs. These engines load the programs of them. */
@@ -81,7 +79,7 @@ export interface GateStatistics {
   readonly scans: number;
   /** Scans in which a gate hit, or a layer inside of a mail was met. */
   readonly secondLooks: number;
-  /** Engines that have taken them: one for each share of programs and one for all else, at most. */
+  /** Engines that have taken them: one for each share that was hit. */
   readonly lookers: number;
   /** Those in which no signature behind the gates matched. */
   readonly inVain: number;

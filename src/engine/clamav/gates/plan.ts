@@ -10,9 +10,8 @@ export type KeptReason = Reason | 'handler' | 'same name' | 'no gate' | 'program
 
 export interface Plan {
   readonly gates: readonly PlannedGate[];
-  /** Lines of .ldb files, one list for each share. */
+  /** Lines of .ldb files, one list for each share: each share has an engine of its own for second looks. */
   readonly shares: readonly (readonly string[])[];
-  readonly lookers: readonly Looker[];
   readonly mail: MailShare | null;
   /** Index of the share whose lines are names of files of bytecode programs and of their triggers; null: none of them has a gate. */
   readonly programShare: number | null;
@@ -26,16 +25,6 @@ export interface PlannedGate {
   readonly gate: Gate;
   /** Indexes of shares that must look when it hits. */
   readonly shares: readonly number[];
-}
-
-/**
- * An engine for some shares. Those with more of them come last, and each share is in one that no other has more of: a content that is full
- * of gates is looked at by all of these.
- */
-export interface Looker {
-  readonly shares: readonly number[];
-  /** Of less memory, and slow only where very many signatures begin alike. */
-  readonly isCompact: boolean;
 }
 
 /** Signatures without a gate that match only in layers inside of mails: asked where such a layer can have been. */
@@ -67,9 +56,15 @@ export interface PlanOptions {
 
 const EXECUTABLE = 1;
 const MAIL = 'CL_TYPE_MAIL';
-/** A second look costs what its share costs; each of them costs about 20 MB. The mask of a gate has 32 bits. */
-const EXECUTABLE_SHARES_MAX = 3;
-const SIGNATURES_PER_SHARE = 5_000;
+/**
+ * A second look costs what its share costs, and each share some 20 MB. So signatures whose gates are likely to hit, as far as bytes and the prior tell,
+ * have a share of their own, and most second looks are at a few signatures.
+ */
+const LIKELY_EXECUTABLE = 4_000;
+const LIKELY_OTHERS = 600;
+/** Of those that are less likely. The mask of a gate has 32 bits. */
+const UNLIKELY_SHARES_MAX = 2;
+const SIGNATURES_PER_SHARE = 16_000;
 /** Of the two zip and RAR begin with. */
 const BEGINNING_BYTES_MIN = 2;
 const BEGINNING_BYTES_MAX = 16;
@@ -123,7 +118,7 @@ export function planGates(lines: readonly string[], { programs, triggerNames, no
     } else keep('program');
   }
   const count = gated.length + mail.length + gatedPrograms.length;
-  return { ...sharedOut(gated, mail, gatedPrograms), handlers, gated: count, kept };
+  return { ...sharedOut(gated, mail, gatedPrograms, cost), handlers, gated: count, kept };
 }
 
 function countNames(lines: readonly string[]): Map<string, number> {
@@ -197,56 +192,64 @@ function sharedOut(
   gated: readonly Gated[],
   mail: readonly { readonly line: string; readonly beginnings: readonly string[] | null }[],
   programs: readonly Gated[],
-): Pick<Plan, 'gates' | 'shares' | 'lookers' | 'mail' | 'programShare'> {
-  const executables = gated.filter(({ signature }) => signature.target === EXECUTABLE).length;
-  const executableShares = Math.min(EXECUTABLE_SHARES_MAX, Math.ceil(executables / SIGNATURES_PER_SHARE));
-  const otherShares = gated.length > executables ? 1 : 0;
-  const shares: string[][] = Array.from({ length: executableShares + otherShares }, () => []);
+  cost: Cost,
+): Pick<Plan, 'gates' | 'shares' | 'mail' | 'programShare'> {
+  const shares: string[][] = [];
   const gates = new Map<string, { readonly gate: Gate; readonly shares: Set<number> }>();
-  const put = ({ line, need }: Gated, share: number): void => {
-    shares[share]?.push(line);
-    for (const gate of need) {
+  const put = (all: readonly Gated[]): void => {
+    const share = shares.push(all.map(({ line }) => line)) - 1;
+    for (const gate of all.flatMap(({ need }) => need)) {
       const key = keyOf(gate);
       const known = gates.get(key) ?? { gate, shares: new Set<number>() };
       known.shares.add(share);
       gates.set(key, known);
     }
   };
-  for (const one of gated) {
-    // Signatures that share a gate are looked at together.
-    const number = hashOf(one.need.map(keyOf).join());
-    put(one, one.signature.target === EXECUTABLE ? number % executableShares : executableShares);
-  }
+  const isExecutable = ({ signature }: Gated): boolean => signature.target === EXECUTABLE;
+  for (const share of parted(gated.filter(isExecutable), LIKELY_EXECUTABLE, cost)) put(share);
+  for (const share of parted(
+    gated.filter((one) => !isExecutable(one)),
+    LIKELY_OTHERS,
+    cost,
+  ))
+    put(share);
   const mailShare = mail.length > 0 ? shares.push(mail.map(({ line }) => line)) - 1 : null;
-  const programShare = programs.length > 0 ? shares.push([]) - 1 : null;
-  for (const one of programs) put(one, programShare ?? 0);
-
-  const apart = [mailShare, programShare].filter((share) => share !== null);
+  const programShare = programs.length > 0 ? shares.length : null;
+  if (programShare !== null) put(programs);
   return {
     gates: [...gates.values()].map((one) => ({ gate: one.gate, shares: [...one.shares] })),
     shares,
-    lookers: lookersOf(shares.length, executableShares, apart),
     mail: mailShare === null ? null : { share: mailShare, beginnings: beginningsOfAll(mail) },
     programShare,
   };
 }
 
+/** Those that are likely to be looked at first, then the others in equal parts. Signatures that share their gates are looked at together. */
+function parted(gated: readonly Gated[], likely: number, cost: Cost): readonly (readonly Gated[])[] {
+  const groups = new Map<string, { readonly cost: number; readonly members: Gated[] }>();
+  for (const one of gated) {
+    const key = one.need.map(keyOf).join();
+    const known = groups.get(key) ?? { cost: Math.max(...one.need.map(cost)), members: [] };
+    known.members.push(one);
+    groups.set(key, known);
+  }
+  const ranked = [...groups.entries()].sort(
+    ([key, one], [other, two]) => two.cost - one.cost || (key < other ? -1 : 1),
+  );
+  const count = Math.min(UNLIKELY_SHARES_MAX, Math.ceil((gated.length - likely) / SIGNATURES_PER_SHARE));
+  const first: Gated[] = [];
+  const rest: Gated[][] = Array.from({ length: Math.max(0, count) }, () => []);
+  for (const [key, { members }] of ranked) {
+    const isFirst = first.length < likely || rest.length === 0;
+    const into = isFirst ? first : (rest[hashOf(key) % rest.length] ?? first);
+    into.push(...members);
+  }
+  return [first, ...rest].filter((share) => share.length > 0);
+}
+
 function beginningsOfAll(mail: readonly { readonly beginnings: readonly string[] | null }[]): readonly string[] {
   const isAnything = mail.some(({ beginnings }) => beginnings === null);
   return isAnything ? [] : [...new Set(mail.flatMap((one) => one.beginnings ?? []))];
-}
-
-/** Shares for executables come first. `apart`: those of the others that have an engine of their own. */
-function lookersOf(shareCount: number, executableShares: number, apart: readonly number[]): Looker[] {
-  const numbers = Array.from({ length: shareCount }, (_, share) => share);
-  const executables = numbers.slice(0, executableShares);
-  const others = numbers.slice(executableShares);
-  // One engine more for all executables would take 100 MB of memory, and be faster only where one is full of the gates of all its shares.
-  const alone = [...executables, ...(others.length > 1 ? apart : [])];
-  return [
-    ...alone.map((share) => ({ shares: [share], isCompact: true })),
-    ...(others.length > 0 ? [{ shares: others, isCompact: false }] : []),
-  ];
 }
 
 /** FNV-1a. */

@@ -39,7 +39,7 @@ export interface PrepareOrder {
 }
 
 /** Changes whenever the same databases make other files. */
-const FORMAT = 9;
+const FORMAT = 10;
 const FOLDERS_KEPT = 3;
 /**
  * libclamav reports potentially unwanted things once each, at the end of a scan: a content that is full of a gate costs little
@@ -120,7 +120,6 @@ function folderOf(directory: string, state: string, { noisy, prior }: Learned): 
 /** Names of files in the folder, and what else is known. */
 interface Manifest {
   readonly shares: readonly string[];
-  readonly lookers: Plan['lookers'];
   readonly supports: readonly string[];
   /** Paths of databases, loaded where they lie. */
   readonly databases: readonly string[];
@@ -138,14 +137,13 @@ const DRAFT_MS_MAX = 60 * 60 * 1000;
 
 function placed(manifest: Manifest, folder: string, state: string): PreparedGates {
   const inFolder = (name: string): string => join(folder, name);
-  const { shares, lookers, supports, databases, programs, mail, programShare, facts, keys } = manifest;
+  const { shares, supports, databases, programs, mail, programShare, facts, keys } = manifest;
   if (shares.length === 0) return { files: null, facts, keys };
   return {
     files: {
       gates: inFolder(GATES_FILE),
       gateCount: keys.length,
       shares: shares.map(inFolder),
-      lookers: lookers.map(({ shares: ofOne, isCompact }) => ({ shares: maskOf(ofOne), isCompact })),
       supports: [...supports.map(inFolder), ...databases],
       programs,
       mailShare: mail?.share ?? -1,
@@ -192,7 +190,6 @@ async function write(directories: readonly string[], folder: string, { noisy, pr
   );
   return {
     shares,
-    lookers: plan.lookers,
     supports,
     databases: found.databases,
     programs: found.programs,

@@ -98,25 +98,29 @@ t.test(
 );
 
 t.test(
-  'each share of programs has one engine, and one has all else: a content that is full of gates is looked at by these',
+  'signatures whose gates are likely to hit have a share of their own, the others are divided; mails and programs are apart',
   async (t) => {
-    const programs = Array.from({ length: 10_001 }, (_, index) =>
-      signature(`Test.Program-${index}`, [hex(`program ${index}`)], 'Target:1'),
+    const rare = Array.from({ length: 20_001 }, (_, index) =>
+      signature(`Test.Rare-${index}`, [hex(`${index} is a long text of many letters: vwxyz`)], 'Target:1'),
+    );
+    const common = Array.from({ length: 100 }, (_, index) =>
+      signature(`Test.Common-${index}`, [hex(`k${String(index).padStart(3, '0')}#zq`)], 'Target:1'),
     );
     const mail = 'Test.Zip;Engine:81-255,Container:CL_TYPE_MAIL,Target:0;1;0:504b;0/[0-9]file[.]js/';
     const other = signature('Test.A', [hex('a literal')]);
-    const lookersOf = (lines: readonly string[]) => planGates(lines, NONE).lookers;
-    const one = (...shares: number[]) => ({ shares, isCompact: true });
-    const whole = (...shares: number[]) => ({ shares, isCompact: false });
-    t.same(lookersOf([...programs, other, mail]), [one(0), one(1), one(2), one(4), whole(3, 4)]);
-    t.same(lookersOf([...programs.slice(0, 10), other]), [one(0), whole(1)]);
-    t.same(planGates([other, mail], { ...NONE, programs: [program('1.cbc', [hex('a trigger')])] }).lookers, [
-      one(1),
-      one(2),
-      whole(0, 1, 2),
-    ]);
-    t.same(lookersOf([mail]), [whole(0)]);
-    t.same(lookersOf([]), []);
+    const triggered = [program('1.cbc', [hex('a trigger')])];
+    const plan = planGates([...rare, ...common, other, mail], { ...NONE, programs: triggered });
+    const [likely = [], ...rest] = plan.shares;
+    t.equal(likely.length, 4_000);
+    t.ok(common.every((line) => likely.includes(line)));
+    t.equal(plan.shares.length, 6);
+    const [first = [], second = [], ...apart] = rest;
+    t.equal(first.length + second.length, 16_101);
+    t.ok(Math.min(first.length, second.length) > 7_000, `${first.length} and ${second.length}`);
+    t.same(apart.slice(0, 2), [[other], [mail]]);
+    t.same([plan.mail?.share, plan.programShare], [4, 5]);
+    t.same(planGates([...common, other], NONE).shares.length, 2);
+    t.same(planGates([], NONE).shares, []);
   },
 );
 
