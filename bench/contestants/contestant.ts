@@ -42,6 +42,8 @@ export interface Setting {
   readonly threads: number;
   /** Files of gates with what was learned of noise; default null: nothing was. */
   readonly gatesStore?: string | null;
+  /** The limit of open files; default null: as it is. Above the hard one only root may set it. */
+  readonly openFiles?: number | null;
   /** A folder of this run, removed at its end. */
   readonly folder: string;
 }

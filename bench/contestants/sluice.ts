@@ -37,8 +37,12 @@ export function startForgetfulSluice(setting: Setting, connections: number): Pro
 }
 
 /** The same by clamd's protocol, over a UNIX socket. */
-export function startSluiceClamd(setting: Setting, connections: number): Promise<PacedContestant> {
-  return startBySocket('sluice-clamd', setting, connections, { VERDICT_CACHE_MB: '0' });
+export function startSluiceClamd(
+  setting: Setting,
+  connections: number,
+  env: Readonly<Record<string, string>> = {},
+): Promise<PacedContestant> {
+  return startBySocket('sluice-clamd', setting, connections, { VERDICT_CACHE_MB: '0', ...env });
 }
 
 /** With its memory of verdicts. */
@@ -157,7 +161,7 @@ export interface Server {
 
 /** `env` is what differs from the service as it comes. */
 export async function startServer(
-  { databaseDirectory, threads, folder, gatesStore = null }: Setting,
+  { databaseDirectory, threads, folder, gatesStore = null, openFiles = null }: Setting,
   env: Readonly<Record<string, string>> = {},
 ): Promise<Server> {
   const own = await mkdtemp(join(folder, 'sluice-'));
@@ -167,7 +171,8 @@ export async function startServer(
   const apiKey = randomBytes(16).toString('hex');
   const logPath = join(own, 'log');
   const log = await open(logPath, 'w');
-  const child = spawn(process.execPath, [mainPath, 'serve'], {
+  const limit = openFiles === null ? '' : `ulimit -n ${openFiles} && `;
+  const child = spawn('sh', ['-c', `${limit}exec "$0" "$@"`, process.execPath, mainPath, 'serve'], {
     // Nothing of the caller's settings: the service as it comes, with a quota that isn't reached.
     env: {
       PATH: process.env['PATH'],

@@ -1,0 +1,90 @@
+// `npm run bench:crowd`: what scans by clamd's protocol wait for beside connections that say nothing and streams that drip, by clamd's protocol and by ICAP, over loopback. In turns:
+// alone, and with the crowd.
+import { mkdtemp, rm } from 'node:fs/promises';
+import { availableParallelism, tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { Command } from 'commander';
+import { ownSignaturesDirectory } from '../src/paths.js';
+import { freePort } from '../test/fixtures/free-port.js';
+import { startSluiceClamd } from './contestants/sluice.js';
+import { privateMegabytes, untilIdle } from './cpu.js';
+import { makeFileSet } from './files.js';
+import { startLineProcess } from './line-process.js';
+import { whole } from './options.js';
+
+const WARM_UP_SECONDS = 3;
+/** Those of one protocol are an eighth of the descriptors. */
+const SHARE = 8;
+const ROOM = 2_000;
+
+const options = new Command('bench:crowd')
+  .description('The p99 of scans of 1 KB at half of the capacity, alone and beside a crowd that does next to nothing.')
+  .option('--idle <count>', 'connections of each protocol that say nothing', whole, 10_000)
+  .option('--slow <count>', 'streams of each protocol that have a byte a second', whole, 200)
+  .option('--rounds <count>', 'of both', whole, 5)
+  .option('--seconds <count>', 'of a measurement', whole, 3)
+  .parse()
+  .opts<{ idle: number; slow: number; rounds: number; seconds: number }>();
+
+function median(values: readonly number[]): number {
+  return values.toSorted((one, other) => one - other)[Math.floor(values.length / 2)] ?? Number.NaN;
+}
+
+const folder = await mkdtemp(join(tmpdir(), 'sluice-crowd-'));
+const [clamd, icap] = [await freePort(), await freePort()];
+const { idle, slow, rounds, seconds } = options;
+const openFiles = SHARE * (idle + slow + ROOM);
+const contestant = await startSluiceClamd(
+  { databaseDirectory: ownSignaturesDirectory, threads: availableParallelism(), folder, openFiles },
+  32,
+  { CLAMD_PORT: String(clamd), ICAP_PORT: String(icap), ICAP_ACCOUNT: 'bench@example.org' },
+);
+const crowd = startLineProcess('sh', {
+  args: [
+    '-c',
+    'ulimit -n "$0" && exec "$@"',
+    String(2 * (idle + slow) + ROOM),
+    process.execPath,
+    join(import.meta.dirname, 'crowd-process.js'),
+  ],
+});
+const files = await makeFileSet(
+  { name: '1KB', files: { kind: 'unique', sizeBytes: 1024 } },
+  folder,
+  async () => () => true,
+);
+const alone: { readonly p50s: number[]; readonly p99s: number[] } = { p50s: [], p99s: [] };
+const beside: typeof alone = { p50s: [], p99s: [] };
+try {
+  await contestant.use(files);
+  const { scans } = await contestant.run(WARM_UP_SECONDS);
+  const rate = scans / WARM_UP_SECONDS / 2;
+  const measure = async ({ p50s, p99s }: typeof alone): Promise<void> => {
+    await untilIdle(contestant.pid);
+    const { errors, firstError, p50Us = Number.NaN, p99Us = Number.NaN } = await contestant.pace(seconds, rate);
+    if (errors > 0) throw new Error(firstError);
+    p50s.push(p50Us / 1000);
+    p99s.push(p99Us / 1000);
+  };
+  let most = 0;
+  for (let round = 0; round < rounds; round += 1) {
+    await measure(alone);
+    const before = privateMegabytes(contestant.pid);
+    const [open = 0] = (await crowd.ask(`open ${clamd} ${icap} ${idle} ${slow}`)).split(' ').map(Number);
+    if (open !== 2 * (idle + slow)) throw new Error(`${open} connections of the crowd are open`);
+    await measure(beside);
+    most = Math.max(most, privateMegabytes(contestant.pid) - before);
+    await crowd.ask('close');
+  }
+  const say = (name: string, { p50s, p99s }: typeof alone): string =>
+    `${name}: p50 ${median(p50s).toFixed(2)} ms, p99 ${median(p99s).toFixed(2)} ms\n`;
+  const ratio = median(beside.p99s.map((value, round) => value / (alone.p99s[round] ?? Number.NaN)));
+  process.stdout.write(
+    `${rate.toFixed(0)} scans/s\n${say('alone', alone)}${say(`beside ${2 * idle} idle, ${2 * slow} slow`, beside)}` +
+      `p99 ${ratio.toFixed(2)} times; +${most.toFixed(0)} MB\n`,
+  );
+} finally {
+  await crowd.stop();
+  await contestant.stop();
+  await rm(folder, { recursive: true, force: true });
+}
