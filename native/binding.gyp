@@ -46,7 +46,7 @@
     {
       # What a process gives up, and how its threads call each other; likewise.
       "target_name": "process",
-      "sources": ["process.cc", "bell.cc", "receiver.cc"],
+      "sources": ["process.cc", "bell.cc", "peers.cc"],
       "libraries/": [["exclude", "."]]
     }
   ]

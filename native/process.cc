@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 // Things for which Node has no call: a process gives up its core dumps, and pages that it doesn't need; a thread rings a bell at another one,
-// sleeps until it is woken, and says how urgent it is; open files come by a UNIX socket.
+// sleeps until it is woken, and says how urgent it is; connections are had without its own objects for them.
 #include <linux/futex.h>
 #include <napi.h>
 #include <sched.h>
@@ -18,7 +18,7 @@
 #include <string>
 
 #include "bell.h"
-#include "receiver.h"
+#include "peers.h"
 
 namespace {
 
@@ -119,10 +119,16 @@ Napi::Object Initialize(Napi::Env env, Napi::Object exports) {
   exports["ringBell"] = Napi::Function::New(env, sluice::bell::Ring, "ringBell");
   exports["closeBell"] = Napi::Function::New(env, sluice::bell::Close, "closeBell");
   exports["schedule"] = Napi::Function::New(env, Schedule, "schedule");
-  exports["openReceiver"] = Napi::Function::New(env, sluice::receiver::Open, "openReceiver");
-  exports["startReceiver"] = Napi::Function::New(env, sluice::receiver::Start, "startReceiver");
-  exports["stopReceiver"] = Napi::Function::New(env, sluice::receiver::Stop, "stopReceiver");
-  exports["closeReceiver"] = Napi::Function::New(env, sluice::receiver::Close, "closeReceiver");
+  exports["openPoller"] = Napi::Function::New(env, sluice::peers::OpenPoller, "openPoller");
+  exports["closePoller"] = Napi::Function::New(env, sluice::peers::ClosePoller, "closePoller");
+  exports["readySockets"] = Napi::Function::New(env, sluice::peers::Ready, "readySockets");
+  exports["watchListener"] = Napi::Function::New(env, sluice::peers::WatchListener, "watchListener");
+  exports["acceptPeer"] = Napi::Function::New(env, sluice::peers::Accept, "acceptPeer");
+  exports["peerAddress"] = Napi::Function::New(env, sluice::peers::Address, "peerAddress");
+  exports["receiveFrom"] = Napi::Function::New(env, sluice::peers::Receive, "receiveFrom");
+  exports["sendTo"] = Napi::Function::New(env, sluice::peers::Send, "sendTo");
+  exports["endSending"] = Napi::Function::New(env, sluice::peers::EndSending, "endSending");
+  exports["closeSocket"] = Napi::Function::New(env, sluice::peers::CloseSocket, "closeSocket");
   exports["sleepOnWord"] = Napi::Function::New(env, SleepOnWord, "sleepOnWord");
   exports["wakeWord"] = Napi::Function::New(env, WakeWord, "wakeWord");
   exports["discardPages"] = Napi::Function::New(env, DiscardPages, "discardPages");

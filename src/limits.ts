@@ -154,5 +154,9 @@ export const ICAP_HEAD_MS = 30_000;
 export const ICAP_CLOSE_MS = 5_000;
 /** Answers of one connection that nobody has read; nothing more is taken meanwhile. */
 export const ICAP_UNREAD_BYTES = 256 * 1024;
+/** Parts of a form that is uploaded by ICAP. With more it can't be looked at as a whole. */
+export const ICAP_FORM_PARTS = 1_000;
+/** Files among them, likewise: each is a scan of its own. */
+export const ICAP_FORM_FILES = 100;
 /** A body that is sent back is copied out of the memory of contents in pieces of this size. */
 export const ICAP_PIECE_BYTES = 64 * 1024;

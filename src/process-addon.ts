@@ -20,17 +20,17 @@ export interface ProcessAddon {
    * its nice value. Throws where the system forbids it.
    */
   schedule(isBatch: boolean, sliceMs: number, nicer: number): void;
-  /**
-   * Hears what comes by a UNIX socket that nobody else reads from: bytes, and open files with them, which are the caller's to close. `end`: nothing
-   * more comes. It is stopped at first; the descriptor stays the caller's. Returns its number.
-   */
-  openReceiver(
-    descriptor: number,
-    onBytes: (bytes: Buffer, descriptors: readonly number[], end: 'end' | 'error' | null) => void,
-  ): number;
-  startReceiver(number: number): void;
-  stopReceiver(number: number): void;
-  closeReceiver(number: number): void;
+  // Connections of clients: native/peers.h says what each call returns.
+  openPoller(onReady: () => void): number;
+  closePoller(number: number): void;
+  readySockets(poller: number, events: Uint32Array): number;
+  watchListener(poller: number, descriptor: number): number;
+  acceptPeer(listener: number): number;
+  peerAddress(number: number): string | null;
+  receiveFrom(number: number, bytes: Buffer, descriptors: Int32Array): number;
+  sendTo(number: number, bytes: Buffer, isLast: boolean): number;
+  endSending(number: number): void;
+  closeSocket(number: number): void;
 }
 
 let loadedAddon: ProcessAddon | null | undefined;

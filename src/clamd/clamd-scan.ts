@@ -1,5 +1,4 @@
 // A scan that comes by clamd's protocol: the chunks of a stream or of a file in, one line out.
-import type { Access } from '../admission/access.js';
 import { Failure } from '../errors.js';
 import type { ScanParts } from '../scan/scan.js';
 import { type Stream, StreamScan } from '../scan/stream-scan.js';
@@ -44,19 +43,7 @@ export class ClamdScan extends StreamScan {
     return 'clamd';
   }
 
-  /** Begins when a unit of the account was taken. */
-  async admitBy(admit: () => Promise<Access>): Promise<void> {
-    try {
-      const access = await admit();
-      if (access.outcome === 'admitted') this.onAdmission(access);
-      else this.#turnAway(new Failure(access.outcome === 'exhausted' ? 'quotaExhausted' : access.outcome));
-    } catch (error) {
-      this.#turnAway(error);
-    }
-  }
-
-  #turnAway(problem: unknown): void {
-    this.drop();
+  protected override turnedAway(problem: unknown): void {
     if (!(problem instanceof Failure)) this.stream.onSurprise(this, problem);
     this.stream.answer(this, errorText(this.name, problem, this.requestId));
   }

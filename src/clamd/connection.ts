@@ -1,9 +1,9 @@
 // One connection of a client that speaks clamd's protocol: its commands in order, its streams as scans, its answers as they come.
-import type { Socket } from 'node:net';
 import { v7 as uuidv7 } from 'uuid';
 import { Failure } from '../errors.js';
+import { Intake, type IntakeOwner } from '../intake.js';
 import { CLAMD_CLOSE_MS, CLAMD_COMMAND_MS, CLAMD_OLD_COMMAND_MS, CLAMD_SCANS, CLAMD_UNREAD_BYTES } from '../limits.js';
-import type { Way } from '../listening.js';
+import type { Peer, PeerOwner } from '../peers.js';
 import { CoarseTimer, type TimerOwner } from '../waiting/coarse-timer.js';
 import { ClamdScan, type ScanOwner, STREAM } from './clamd-scan.js';
 import {
@@ -21,7 +21,6 @@ import {
   versionCommands,
 } from './commands.js';
 import { FileWork, type FileWorkParts, type WorkOwner } from './file-work.js';
-import { type Incoming, type IncomingTarget, incomingOf } from './incoming.js';
 import { closeFile } from './open-below.js';
 import { ClamdParser, type ParserTarget } from './parser.js';
 
@@ -37,19 +36,14 @@ interface Pending {
   onGone(reason: Error): void;
 }
 
-export class Connection implements ParserTarget, ScanOwner, WorkOwner, IncomingTarget, TimerOwner {
+export class Connection implements ParserTarget, ScanOwner, WorkOwner, PeerOwner, IntakeOwner, TimerOwner {
   readonly #parts: ConnectionParts;
-  readonly #socket: Socket;
-  /** Signatures are reloaded for the machine's own clients alone. */
-  readonly #way: Way;
-  readonly #incoming: Incoming;
+  readonly #peer: Peer;
   readonly #parser: ClamdParser;
   readonly #timer: CoarseTimer;
-  /** What has arrived and isn't taken. */
-  #rest: Buffer | null;
+  readonly #intake: Intake;
   /** Open files that have come and are not asked for. */
   #descriptors: readonly number[];
-  #isPumping: boolean;
   /** The client sends nothing more. */
   #hasAll: boolean;
   #isSession: boolean;
@@ -63,7 +57,6 @@ export class Connection implements ParserTarget, ScanOwner, WorkOwner, IncomingT
   /** The stream that is arriving. */
   #stream: ClamdScan | null;
   #streamBytes: number;
-  #streamLeftMs: number;
   /** It waits for its admission or for memory. */
   #isStreamHeld: boolean;
   readonly #unanswered: Set<Pending>;
@@ -71,17 +64,14 @@ export class Connection implements ParserTarget, ScanOwner, WorkOwner, IncomingT
   /** No command is taken any more: it ends when all is answered. */
   #isEnding: boolean;
   #isEnded: boolean;
-  #isClosed: boolean;
 
-  constructor(parts: ConnectionParts, socket: Socket, way: Way) {
+  constructor(parts: ConnectionParts, peer: Peer) {
     this.#parts = parts;
-    this.#socket = socket;
-    this.#way = way;
+    this.#peer = peer;
     this.#parser = new ClamdParser(this);
     this.#timer = new CoarseTimer(this);
-    this.#rest = null;
+    this.#intake = new Intake(peer, this.#parser, this);
     this.#descriptors = [];
-    this.#isPumping = false;
     this.#hasAll = false;
     this.#isSession = false;
     this.#number = 0;
@@ -90,20 +80,13 @@ export class Connection implements ParserTarget, ScanOwner, WorkOwner, IncomingT
     this.#opening = null;
     this.#stream = null;
     this.#streamBytes = 0;
-    this.#streamLeftMs = 0;
     this.#isStreamHeld = false;
     this.#unanswered = new Set();
     this.#waitForReading = new Set();
     this.#isEnding = false;
     this.#isEnded = false;
-    this.#isClosed = false;
-    socket.on('drain', () => this.#onRead());
-    // Its 'close' follows.
-    socket.on('error', () => socket.destroy());
-    socket.on('close', () => this.#onClose());
     this.#timer.start(CLAMD_COMMAND_MS);
-    this.#incoming = incomingOf(socket, way, this);
-    this.#incoming.resume();
+    peer.resume();
   }
 
   /** It has one command, or is a session, which ends when nothing was said for CLAMD_COMMAND_MS. */
@@ -118,46 +101,37 @@ export class Connection implements ParserTarget, ScanOwner, WorkOwner, IncomingT
   }
 
   destroy(): void {
-    this.#socket.destroy();
+    this.#peer.destroy();
   }
 
   // Bytes in.
 
   onBytes(bytes: Buffer, descriptors: readonly number[]): void {
-    this.#rest = this.#rest === null ? bytes : Buffer.concat([this.#rest, bytes]);
     // As clamd: of several that come at once none is taken.
     if (descriptors.length === 1 && !this.#isEnding) this.#descriptors = [...this.#descriptors, ...descriptors];
     else for (const descriptor of descriptors) void closeFile(descriptor);
-    this.#pump();
-    if (this.#rest === null && this.#descriptors.length > 0) this.#refuseWith(UNASKED_DESCRIPTOR);
+    this.#intake.take(bytes);
+    this.#afterIntake();
+    if (this.#intake.isEmpty && this.#descriptors.length > 0) this.#refuseWith(UNASKED_DESCRIPTOR);
   }
 
   #pump(): void {
-    if (this.#isPumping) return;
-    this.#isPumping = true;
-    while (this.#rest !== null && !this.#mustWait()) {
-      const rest = this.#rest;
-      this.#parser.isHeld = false;
-      const taken = this.#parser.write(rest);
-      this.#rest = taken === rest.length ? null : rest.subarray(taken);
-    }
-    this.#isPumping = false;
-    if (this.#mustWait()) this.#incoming.pause();
-    else if (!this.#isClosed) this.#incoming.resume();
-    if (this.#hasAll && this.#rest === null && !this.#isEnded) this.#cut();
+    this.#intake.pump();
+    this.#afterIntake();
+  }
+
+  #afterIntake(): void {
+    if (this.#hasAll && this.#intake.isEmpty && !this.#isEnded) this.#cut();
     else if (this.#parser.isOldOpen) this.#timer.start(CLAMD_OLD_COMMAND_MS);
   }
 
-  /** For our part or for the client's reading: nothing more is taken meanwhile. */
-  #mustWait(): boolean {
+  mustWait(): boolean {
     if (this.#isEnded) return false;
-    return (
-      this.#isStreamHeld || this.#unanswered.size > CLAMD_SCANS || this.#socket.writableLength > CLAMD_UNREAD_BYTES
-    );
+    return this.#isStreamHeld || this.#unanswered.size > CLAMD_SCANS || this.#peer.unsentBytes > CLAMD_UNREAD_BYTES;
   }
 
   /** The client has read what it had not. */
-  #onRead(): void {
+  onDrain(): void {
     for (const goOn of this.#waitForReading) goOn();
     this.#waitForReading.clear();
     this.#pump();
@@ -175,18 +149,17 @@ export class Connection implements ParserTarget, ScanOwner, WorkOwner, IncomingT
     else this.#endWhenAnswered();
   }
 
-  #onClose(): void {
+  onClose(): void {
     this.#timer.stop();
     this.#isEnded = true;
-    this.#isClosed = true;
-    this.#rest = null;
+    this.#intake.drop();
     this.#parser.stop();
     const gone = new Error('The client has left');
     for (const pending of this.#unanswered) pending.onGone(gone);
     this.#unanswered.clear();
     this.#stream = null;
     this.#dropDescriptors();
-    this.#onRead();
+    this.onDrain();
   }
 
   // Commands.
@@ -216,7 +189,7 @@ export class Connection implements ParserTarget, ScanOwner, WorkOwner, IncomingT
     const isLast = !this.#isSession || text === null || text === INVALID_IN_SESSION;
     if (text !== null) this.write(this.#label + text + command.delimiter);
     if (isLast) this.#endWhenAnswered();
-    else if (this.#mustWait()) this.#parser.isHeld = true;
+    else if (this.mustWait()) this.#parser.isHeld = true;
   }
 
   /** Each with the number of its command; nothing is answered after them. */
@@ -263,7 +236,8 @@ export class Connection implements ParserTarget, ScanOwner, WorkOwner, IncomingT
       case 'QUIT':
         return NOT_AVAILABLE;
       case 'RELOAD':
-        if (this.#way !== 'unix') return NOT_AVAILABLE;
+        // Signatures are loaded again for the machine's own clients alone.
+        if (this.#peer.way !== 'unix') return NOT_AVAILABLE;
         this.#parts.reload();
         return 'RELOADING';
       default:
@@ -290,7 +264,7 @@ export class Connection implements ParserTarget, ScanOwner, WorkOwner, IncomingT
     this.#timer.stop();
     void run(work);
     if (!this.#isSession) this.#endWhenAnswered();
-    else if (this.#mustWait()) this.#parser.isHeld = true;
+    else if (this.mustWait()) this.#parser.isHeld = true;
   }
 
   onWorkEnded(work: FileWork): void {
@@ -298,7 +272,7 @@ export class Connection implements ParserTarget, ScanOwner, WorkOwner, IncomingT
   }
 
   async whenRead(): Promise<void> {
-    if (this.#isClosed || this.#socket.writableLength <= CLAMD_UNREAD_BYTES) return;
+    if (this.#peer.isClosed || this.#peer.unsentBytes <= CLAMD_UNREAD_BYTES) return;
     await new Promise<void>((resolve) => this.#waitForReading.add(resolve));
   }
 
@@ -341,7 +315,6 @@ export class Connection implements ParserTarget, ScanOwner, WorkOwner, IncomingT
     this.#opening = null;
     this.#stream = scan;
     this.#unanswered.add(scan);
-    this.#streamLeftMs = streamTimeoutMs;
     this.#timer.start(streamTimeoutMs);
     this.hold(scan);
     void scan.admitBy(this.#parts.admit);
@@ -367,13 +340,12 @@ export class Connection implements ParserTarget, ScanOwner, WorkOwner, IncomingT
 
   #afterStream(): void {
     if (this.#unanswered.size === 0) this.#timer.start(CLAMD_COMMAND_MS);
-    if (this.#mustWait()) this.#parser.isHeld = true;
+    if (this.mustWait()) this.#parser.isHeld = true;
   }
 
   hold(scan: ClamdScan): void {
     if (scan !== this.#stream) return;
-    this.#streamLeftMs = this.#timer.leftMs();
-    this.#timer.stop();
+    this.#timer.pause();
     this.#isStreamHeld = true;
     this.#parser.isHeld = true;
   }
@@ -381,7 +353,7 @@ export class Connection implements ParserTarget, ScanOwner, WorkOwner, IncomingT
   goOn(scan: ClamdScan): void {
     if (scan !== this.#stream || !this.#isStreamHeld) return;
     this.#isStreamHeld = false;
-    this.#timer.start(this.#streamLeftMs);
+    this.#timer.goOn();
     this.#pump();
   }
 
@@ -412,7 +384,7 @@ export class Connection implements ParserTarget, ScanOwner, WorkOwner, IncomingT
   }
 
   write(text: string): void {
-    if (!this.#isEnded) this.#socket.write(text, 'latin1');
+    if (!this.#isEnded) this.#peer.write(Buffer.from(text, 'latin1'));
   }
 
   #endWhenAnswered(): void {
@@ -421,17 +393,15 @@ export class Connection implements ParserTarget, ScanOwner, WorkOwner, IncomingT
     this.#isStreamHeld = false;
     if (this.#isEnded || this.#unanswered.size > 0) return;
     this.#isEnded = true;
-    this.#socket.end();
-    // What still comes is dropped, so that the client reads the answer before it hears of the end.
-    this.#rest = null;
+    this.#peer.end();
+    this.#intake.drop();
     this.#dropDescriptors();
-    this.#incoming.resume();
     this.#timer.start(CLAMD_CLOSE_MS);
   }
 
   onDue(): void {
     const stream = this.#stream;
-    if (this.#isEnded || this.#socket.writableLength > CLAMD_UNREAD_BYTES) this.destroy();
+    if (this.#isEnded || this.#peer.unsentBytes > CLAMD_UNREAD_BYTES) this.destroy();
     else if (stream !== null) stream.refuse(new Failure('uploadTooSlow', `${this.#parts.streamTimeoutMs} ms`));
     else if (this.#parser.isOldOpen) this.#parser.endOld();
     else if (this.#unanswered.size === 0) {

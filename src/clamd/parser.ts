@@ -63,7 +63,7 @@ export class ClamdParser {
 
   /** The old command is over without its newline: nothing more has come. */
   endOld(): void {
-    if (this.#state === 'old') this.#endLine(true);
+    if (this.#state === 'old') this.#endLine(this.#lineSoFar(), true);
   }
 
   /** A stream begins; to be called from `onCommand`. */
@@ -120,17 +120,24 @@ export class ClamdParser {
       this.#target.onTooLong();
       return bytes.length;
     }
+    if (end !== -1 && this.#line === null) {
+      this.#endLine(asLatin1(part), isOld);
+      return part.length + 1;
+    }
     // A connection without an open command has no buffer for one: most of many do nothing.
     this.#line ??= Buffer.allocUnsafe(CLAMD_COMMAND_BYTES);
     this.#line.set(part, this.#lineBytes);
     this.#lineBytes += part.length;
     if (end === -1) return part.length;
-    this.#endLine(isOld);
+    this.#endLine(this.#lineSoFar(), isOld);
     return part.length + 1;
   }
 
-  #endLine(isOld: boolean): void {
-    const text = this.#line === null ? '' : this.#line.toString('latin1', 0, this.#lineBytes);
+  #lineSoFar(): string {
+    return this.#line === null ? '' : this.#line.toString('latin1', 0, this.#lineBytes);
+  }
+
+  #endLine(text: string, isOld: boolean): void {
     this.#line = null;
     const line = this.#delimiter === '\n' && text.endsWith('\r') ? text.slice(0, -1) : text;
     this.#state = 'begin';
@@ -165,4 +172,8 @@ export class ClamdParser {
     this.#target.onStreamBytes(part);
     return part.length;
   }
+}
+
+function asLatin1(bytes: Uint8Array): string {
+  return Buffer.from(bytes.buffer, bytes.byteOffset, bytes.length).toString('latin1');
 }

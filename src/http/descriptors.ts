@@ -10,8 +10,6 @@ const PER_THREAD = 25;
 const DOWNLOADS_SHARE = 1 / 8;
 /** Likewise the connections of clamd's protocol, and those of ICAP. */
 const PROTOCOL_SHARE = 1 / 8;
-/** A connection by a UNIX socket is read by a descriptor of its own. */
-const PER_CLAMD_CONNECTION = 2;
 /** Below it a service can't be had. */
 const CONNECTIONS_MIN = 16;
 /** Each costs memory in the kernel and here, some KB. */
@@ -43,11 +41,10 @@ export interface DescriptorRequest {
 export function planDescriptors(request: DescriptorRequest): DescriptorPlan {
   const limit = softLimit();
   const downloads = Math.min(request.downloads, Math.max(1, Math.floor(limit * DOWNLOADS_SHARE)));
-  const most = Math.floor(limit * PROTOCOL_SHARE);
-  const clamdMost = Math.max(CONNECTIONS_MIN, Math.floor(most / PER_CLAMD_CONNECTION));
-  const clamdConnections = Math.min(request.clamdConnections, clamdMost);
-  const icapConnections = Math.min(request.icapConnections, Math.max(CONNECTIONS_MIN, most));
-  const clamd = clamdConnections === 0 ? 0 : clamdConnections * PER_CLAMD_CONNECTION + CLAMD_FILE_DESCRIPTORS;
+  const protocolMost = Math.max(CONNECTIONS_MIN, Math.floor(limit * PROTOCOL_SHARE));
+  const clamdConnections = Math.min(request.clamdConnections, protocolMost);
+  const icapConnections = Math.min(request.icapConnections, protocolMost);
+  const clamd = clamdConnections === 0 ? 0 : clamdConnections + CLAMD_FILE_DESCRIPTORS;
   const own = openNow() + STORES + ARRIVING_CONTENTS + PER_THREAD * request.scanThreads;
   const room = limit - own - downloads - clamd - icapConnections;
   const connections = Math.max(CONNECTIONS_MIN, Math.min(room, request.connections ?? CONNECTIONS_MAX));

@@ -3,7 +3,7 @@ import { createHash } from 'node:crypto';
 import type { Engine } from '../engine/engine.js';
 import { ICAP_OPTIONS_SECONDS, ICAP_PREVIEW_BYTES } from '../limits.js';
 
-export const CONTINUE = 'ICAP/1.0 100 Continue\r\n\r\n';
+export const CONTINUE = Buffer.from('ICAP/1.0 100 Continue\r\n\r\n');
 
 const REASONS: Readonly<Record<number, string>> = {
   200: 'OK',

@@ -1,9 +1,10 @@
 // One connection of an ICAP client: its requests one after the other, each body as a scan, each answer before the next request is read.
-import type { Socket } from 'node:net';
 import { v7 as uuidv7 } from 'uuid';
 import type { Access } from '../admission/access.js';
 import { Failure } from '../errors.js';
+import { Intake, type IntakeOwner } from '../intake.js';
 import { DRAIN_MS, ICAP_CLOSE_MS, ICAP_HEAD_MS, ICAP_IDLE_MS, ICAP_UNREAD_BYTES } from '../limits.js';
+import type { Peer, PeerOwner } from '../peers.js';
 import type { ScanParts } from '../scan/scan.js';
 import { CoarseTimer, type TimerOwner } from '../waiting/coarse-timer.js';
 import {
@@ -18,8 +19,9 @@ import {
 } from './answers.js';
 import { clientFacts } from './client-facts.js';
 import { ChunkedBody, chunkOf, Exchange } from './exchange.js';
+import { FormScan } from './form-scan.js';
 import { IcapScan, type ScanOwner } from './icap-scan.js';
-import { errorOf, type IncompletePolicy, NOTHING_TO_SCAN, type Outcome, outcomeOf } from './outcome.js';
+import { errorOf, type IncompletePolicy, NOTHING_TO_SCAN, type Outcome } from './outcome.js';
 import { IcapParser, type ParserTarget } from './parser.js';
 import type { IcapHead, IcapProblem } from './request.js';
 
@@ -42,20 +44,16 @@ export interface ConnectionParts {
   readonly onSurprise: (requestId: string, error: unknown) => void;
 }
 
-export class Connection implements ParserTarget, ScanOwner, TimerOwner {
+export class Connection implements ParserTarget, ScanOwner, PeerOwner, IntakeOwner, TimerOwner {
   readonly #parts: ConnectionParts;
-  readonly #socket: Socket;
+  readonly #peer: Peer;
   readonly #parser: IcapParser;
   readonly #timer: CoarseTimer;
-  /** What has arrived and isn't taken. */
-  #rest: Buffer | null;
-  #isPumping: boolean;
+  readonly #intake: Intake;
   /** The client sends nothing more. */
   #hasAll: boolean;
   /** Null: no request has its head. */
   #exchange: Exchange | null;
-  /** Of the time for the body, while it waits for us. */
-  #bodyLeftMs: number;
   /** It waits for its admission or for memory. */
   #isHeld: boolean;
   /** The answer whose body goes out. */
@@ -64,29 +62,20 @@ export class Connection implements ParserTarget, ScanOwner, TimerOwner {
   #isEnding: boolean;
   #isEnded: boolean;
 
-  constructor(parts: ConnectionParts, socket: Socket) {
+  constructor(parts: ConnectionParts, peer: Peer) {
     this.#parts = parts;
-    this.#socket = socket;
+    this.#peer = peer;
     this.#parser = new IcapParser(this);
     this.#timer = new CoarseTimer(this);
-    this.#rest = null;
-    this.#isPumping = false;
+    this.#intake = new Intake(peer, this.#parser, this);
     this.#hasAll = false;
     this.#exchange = null;
-    this.#bodyLeftMs = 0;
     this.#isHeld = false;
     this.#body = null;
     this.#isEnding = false;
     this.#isEnded = false;
-    socket.setNoDelay(true);
-    socket.on('data', (bytes) => this.#onData(bytes));
-    socket.on('end', () => this.#onEnd());
-    socket.on('drain', () => this.#onDrain());
-    // Its 'close' follows.
-    socket.on('error', () => socket.destroy());
-    socket.on('close', () => this.#onClose());
     this.#timer.start(ICAP_HEAD_MS);
-    socket.resume();
+    peer.resume();
   }
 
   /** The next answer is its last, and says so; none is waited for long. */
@@ -101,49 +90,36 @@ export class Connection implements ParserTarget, ScanOwner, TimerOwner {
     if (this.#isEnded) this.#timer.start(ICAP_CLOSE_MS);
     if (this.#isEnded || this.#exchange !== null || !this.#parser.isIdle) return;
     this.#isEnded = true;
-    this.#socket.destroySoon();
+    this.#peer.close();
     this.#timer.start(ICAP_CLOSE_MS);
-  }
-
-  destroy(): void {
-    this.#socket.destroy();
   }
 
   // Bytes in.
 
-  #onData(bytes: Buffer): void {
+  onBytes(bytes: Buffer): void {
     if (this.#isEnded) return;
     if (this.#exchange === null && this.#parser.isIdle) this.#timer.start(ICAP_HEAD_MS);
-    this.#rest = this.#rest === null ? bytes : Buffer.concat([this.#rest, bytes]);
-    this.#pump();
+    this.#intake.take(bytes);
+    this.#afterIntake();
   }
 
   #pump(): void {
-    if (this.#isPumping) return;
-    this.#isPumping = true;
-    while (this.#rest !== null && !this.#mustWait()) {
-      const rest = this.#rest;
-      this.#parser.isHeld = false;
-      const taken = this.#parser.write(rest);
-      // Its end may have dropped it.
-      if (this.#rest !== null) this.#rest = taken === rest.length ? null : rest.subarray(taken);
-    }
-    this.#isPumping = false;
-    // One that waits with nothing sent is read from, so that its end is heard of.
-    if (this.#rest === null) this.#socket.resume();
-    else this.#socket.pause();
-    if (this.#hasAll && this.#rest === null) this.#cut();
+    this.#intake.pump();
+    this.#afterIntake();
   }
 
-  /** For our part or for the client's reading: nothing more is taken meanwhile. */
-  #mustWait(): boolean {
+  #afterIntake(): void {
+    if (this.#hasAll && this.#intake.isEmpty) this.#cut();
+  }
+
+  mustWait(): boolean {
     if (this.#isEnded) return false;
     const isAnswering = this.#exchange?.isOver === true;
-    return this.#isHeld || isAnswering || this.#socket.writableLength > ICAP_UNREAD_BYTES;
+    return this.#isHeld || isAnswering || this.#peer.unsentBytes > ICAP_UNREAD_BYTES;
   }
 
   /** The client may still read. */
-  #onEnd(): void {
+  onEnd(): void {
     this.#hasAll = true;
     this.#pump();
   }
@@ -153,18 +129,18 @@ export class Connection implements ParserTarget, ScanOwner, TimerOwner {
     this.#isEnding = true;
     if (this.#exchange === null) this.#end();
     // A body that was cut has no verdict.
-    else if (!this.#exchange.isOver) this.destroy();
+    else if (!this.#exchange.isOver) this.#peer.destroy();
   }
 
-  #onDrain(): void {
+  onDrain(): void {
     if (this.#body !== null) this.#send(this.#body);
     this.#pump();
   }
 
-  #onClose(): void {
+  onClose(): void {
     this.#timer.stop();
     this.#isEnded = true;
-    this.#rest = null;
+    this.#intake.drop();
     this.#body = null;
     this.#parser.stop();
     const scan = this.#exchange?.scan;
@@ -196,34 +172,17 @@ export class Connection implements ParserTarget, ScanOwner, TimerOwner {
     const isKept = !head.allows204;
     const refusal = exchange.refusal(limitBytes);
     const metadata = clientFacts(head.headers);
-    const scan = new IcapScan(scans, this, {
-      requestId,
-      limitBytes,
-      declaredBytes,
-      refusal,
-      filename,
-      metadata,
-      isKept,
-    });
+    const content = { requestId, limitBytes, declaredBytes, refusal, filename, metadata, isKept };
+    const form = exchange.openForm();
+    const { admit } = this.#parts;
+    const onSurprise = this.#tellOfSurprise.bind(this);
+    const scan =
+      form === null
+        ? new IcapScan(scans, this, content)
+        : new FormScan(scans, this, { ...content, form, admit, onSurprise });
     exchange.scan = scan;
     this.hold(scan);
-    void this.#admit(scan);
-  }
-
-  async #admit(scan: IcapScan): Promise<void> {
-    try {
-      const access = await this.#parts.admit();
-      if (access.outcome === 'admitted') scan.onAdmission(access);
-      else this.#refuse(scan, new Failure(access.outcome === 'exhausted' ? 'quotaExhausted' : access.outcome));
-    } catch (error) {
-      this.#refuse(scan, error);
-    }
-  }
-
-  #refuse(scan: IcapScan, problem: unknown): void {
-    scan.drop();
-    this.#tellOfSurprise(scan, problem);
-    this.#respond(scan, errorOf(problem, scan.requestId));
+    void scan.admitBy(admit);
   }
 
   onBodyBytes(bytes: Uint8Array): void {
@@ -243,7 +202,7 @@ export class Connection implements ParserTarget, ScanOwner, TimerOwner {
       return false;
     }
     exchange.isContinued = true;
-    this.#socket.write(CONTINUE);
+    this.#peer.write(CONTINUE);
     return true;
   }
 
@@ -265,8 +224,7 @@ export class Connection implements ParserTarget, ScanOwner, TimerOwner {
 
   hold(scan: IcapScan): void {
     if (scan !== this.#exchange?.scan || this.#isHeld) return;
-    this.#bodyLeftMs = this.#timer.leftMs();
-    this.#timer.stop();
+    this.#timer.pause();
     this.#isHeld = true;
     this.#parser.isHeld = true;
   }
@@ -274,7 +232,7 @@ export class Connection implements ParserTarget, ScanOwner, TimerOwner {
   goOn(scan: IcapScan): void {
     if (scan !== this.#exchange?.scan || !this.#isHeld) return;
     this.#isHeld = false;
-    if (!this.#exchange.isOver) this.#timer.start(this.#bodyLeftMs);
+    if (!this.#exchange.isOver) this.#timer.goOn();
     this.#pump();
   }
 
@@ -292,7 +250,12 @@ export class Connection implements ParserTarget, ScanOwner, TimerOwner {
 
   answer(scan: IcapScan): void {
     this.#tellOfSurprise(scan, scan.verdict === null ? scan.problem : null);
-    this.#respond(scan, outcomeOf(scan, this.#parts));
+    this.#respond(scan, scan.outcome(this.#parts));
+  }
+
+  turnedAway(scan: IcapScan, problem: unknown): void {
+    this.#tellOfSurprise(scan, problem);
+    this.#respond(scan, errorOf(problem, scan.requestId));
   }
 
   #tellOfSurprise({ requestId }: IcapScan, problem: unknown): void {
@@ -321,22 +284,23 @@ export class Connection implements ParserTarget, ScanOwner, TimerOwner {
   }
 
   #write(exchange: Exchange, wanted: Outcome): void {
-    const { filename } = exchange;
     const outcome = exchange.possible(wanted);
     switch (outcome.kind) {
       case 'pass':
         this.#writeUnchanged(exchange, outcome.notice === null ? [] : [noticeHeader(outcome.notice)]);
         return;
       case 'infected':
-        this.#writeBlocked(exchange, infectedHeaders(outcome.virusName, filename), {
+        this.#writeBlocked(exchange, infectedHeaders(outcome.virusName, outcome.filename), {
           title: 'Blocked: malware was found',
           reason: outcome.virusName,
+          filename: outcome.filename,
         });
         return;
       case 'incomplete':
-        this.#writeBlocked(exchange, incompleteHeaders(outcome.reason, filename), {
+        this.#writeBlocked(exchange, incompleteHeaders(outcome.reason, outcome.filename), {
           title: 'Blocked: the content could not be looked at as a whole',
           reason: outcome.reason,
+          filename: outcome.filename,
         });
         return;
       case 'error':
@@ -353,37 +317,41 @@ export class Connection implements ParserTarget, ScanOwner, TimerOwner {
     }
     const { encapsulated, header } = exchange.unchanged();
     this.#writeHead(200, encapsulated, headers);
-    this.#socket.write(header);
+    this.#peer.write(header);
     if (exchange.head.body === null) {
       this.#answered();
       return;
     }
     this.#timer.start(this.#parts.bodyTimeoutMs);
-    this.#body = new ChunkedBody(exchange.scan?.received ?? null);
+    this.#body = new ChunkedBody(exchange.scan?.body ?? null);
     this.#send(this.#body);
   }
 
   /** A piece at a time, as the client reads. */
   #send(body: ChunkedBody): void {
-    for (let piece = body.next(); piece !== null; piece = body.next()) if (!this.#socket.write(piece)) return;
+    for (let piece = body.next(); piece !== null; piece = body.next()) {
+      this.#peer.write(piece);
+      if (this.#peer.unsentBytes > ICAP_UNREAD_BYTES) return;
+    }
     this.#body = null;
     this.#answered();
   }
 
   #writeBlocked(
-    { requestId, filename }: Exchange,
+    { requestId }: Exchange,
     headers: readonly string[],
-    said: { readonly title: string; readonly reason: string },
+    said: { readonly title: string; readonly reason: string; readonly filename: string },
   ): void {
-    const { header, body } = blockedResponse(this.#parts.blockPage, { ...said, filename, requestId });
+    const { header, body } = blockedResponse(this.#parts.blockPage, { ...said, requestId });
     this.#writeHead(200, `res-hdr=0, res-body=${header.length}`, headers);
-    this.#socket.write(Buffer.concat([header, chunkOf(body), Buffer.from('0\r\n\r\n')]));
+    this.#peer.write(Buffer.concat([header, chunkOf(body), Buffer.from('0\r\n\r\n')]));
     this.#answered();
   }
 
   #writeHead(status: number, encapsulated: string, headers: readonly string[]): void {
     const tag = this.#parts.tag();
-    this.#socket.write(headOf({ status, tag, isLast: this.#isEnding, encapsulated, headers }), 'latin1');
+    const head = headOf({ status, tag, isLast: this.#isEnding, encapsulated, headers });
+    this.#peer.write(Buffer.from(head, 'latin1'));
   }
 
   #answered(): void {
@@ -401,16 +369,14 @@ export class Connection implements ParserTarget, ScanOwner, TimerOwner {
     if (this.#isEnded) return;
     this.#isEnded = true;
     this.#parser.stop();
-    this.#socket.end();
-    // What still comes is dropped, so that the client reads the answer before it hears of the end.
-    this.#rest = null;
-    this.#socket.resume();
+    this.#peer.end();
+    this.#intake.drop();
     this.#timer.start(drainMs);
   }
 
   onDue(): void {
     const exchange = this.#exchange;
-    if (this.#isEnded || this.#body !== null || this.#socket.writableLength > ICAP_UNREAD_BYTES) this.destroy();
+    if (this.#isEnded || this.#body !== null || this.#peer.unsentBytes > ICAP_UNREAD_BYTES) this.#peer.destroy();
     else if (exchange !== null) this.#onSlow(exchange);
     else if (this.#parser.isIdle) this.#end();
     else {

@@ -4,10 +4,11 @@ import { Failure } from '../errors.js';
 import { ICAP_PIECE_BYTES } from '../limits.js';
 import type { Block } from '../scan/memory/arena.js';
 import { NO_BODY } from './answers.js';
-import { contentLengthOf, filenameOf, opaqueEncodingOf } from './http-header.js';
+import { contentLengthOf, contentTypeOf, filenameOf, isEncoded, opaqueEncodingOf } from './http-header.js';
 import type { IcapScan } from './icap-scan.js';
 import type { Outcome } from './outcome.js';
 import type { IcapHead } from './request.js';
+import { openForm, type UploadForm } from './upload-form.js';
 
 export class Exchange {
   readonly head: IcapHead;
@@ -49,6 +50,13 @@ export class Exchange {
     return this.head.previewBytes !== null && !this.isContinued && !this.isOver;
   }
 
+  /** Of an upload whose files lie in a form; null: it is none. */
+  openForm(): UploadForm | null {
+    const { method, requestHeader } = this.head;
+    if (method !== 'REQMOD' || isEncoded(requestHeader)) return null;
+    return openForm(contentTypeOf(requestHeader));
+  }
+
   /** Nextcloud declares one byte for any content: a number that the first chunk is over says nothing. */
   declaredFor(firstChunkBytes: number): number | null {
     return this.declaredBytes !== null && firstChunkBytes > this.declaredBytes ? null : this.declaredBytes;
@@ -56,9 +64,13 @@ export class Exchange {
 
   /** What isn't there as a whole can't be sent back: without a 204 it is blocked. */
   possible(outcome: Outcome): Outcome {
-    const isWhole = this.isOver && (this.scan === null || (this.scan.isWhole && this.scan.received !== null));
+    const isWhole = this.isOver && (this.scan === null || (this.scan.isWhole && this.scan.body !== null));
     if (outcome.kind !== 'pass' || this.takes204 || isWhole) return outcome;
-    return { kind: 'incomplete', reason: outcome.notice ?? 'The body is not there as a whole' };
+    return {
+      kind: 'incomplete',
+      reason: outcome.notice ?? 'The body is not there as a whole',
+      filename: this.filename,
+    };
   }
 
   /** Why its body is not looked at; null: it is. */

@@ -24,13 +24,27 @@ export function contentLengthOf(block: Buffer | null): number | null {
   return Number(first);
 }
 
+/** Null: none is said. What several lines say is several types, of which none is a form. */
+export function contentTypeOf(block: Buffer | null): string | null {
+  return valuesOf(block, 'content-type').join(', ') || null;
+}
+
+/** Its bytes are not those that the type speaks of. */
+export function isEncoded(block: Buffer | null): boolean {
+  return encodingsOf(block).some((each) => each !== 'identity');
+}
+
 /** What the engine unpacks by itself. */
 const READABLE = new Set(['identity', 'gzip', 'x-gzip']);
 
 /** The first encoding that nobody looks into; null: there is none. */
 export function opaqueEncodingOf(block: Buffer | null): string | null {
+  return encodingsOf(block).find((each) => !READABLE.has(each)) ?? null;
+}
+
+function encodingsOf(block: Buffer | null): string[] {
   const encodings = valuesOf(block, 'content-encoding').flatMap((value) => value.toLowerCase().split(','));
-  return encodings.map((each) => each.trim()).find((each) => each !== '' && !READABLE.has(each)) ?? null;
+  return encodings.map((each) => each.trim()).filter((each) => each !== '');
 }
 
 /** By the response's own name, or by the address that was asked for; empty where neither says one. */

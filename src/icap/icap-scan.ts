@@ -1,11 +1,15 @@
 // A scan that comes by ICAP: the body of one request in; what is made of it is the connection's.
 import { Failure } from '../errors.js';
+import type { Content } from '../scan/content.js';
 import type { ScanParts } from '../scan/scan.js';
 import { type Stream, StreamScan } from '../scan/stream-scan.js';
+import { type Outcome, type OutcomeSettings, outcomeOf } from './outcome.js';
 
 /** The connection that it comes by. */
 export interface ScanOwner extends Stream<IcapScan> {
   answer(scan: IcapScan): void;
+  /** It was not admitted. */
+  turnedAway(scan: IcapScan, problem: unknown): void;
 }
 
 export interface IcapContent {
@@ -44,6 +48,16 @@ export class IcapScan extends StreamScan {
     return 'icap';
   }
 
+  /** What came of it. */
+  outcome(settings: OutcomeSettings): Outcome {
+    return outcomeOf(this, settings);
+  }
+
+  /** As it was sent, while it is kept. */
+  get body(): Content | null {
+    return this.received;
+  }
+
   protected receive(): void {
     if (this.#refusal !== null) throw this.#refusal;
     this.openContent(this.#declaredBytes ?? this.limitBytes);
@@ -63,5 +77,9 @@ export class IcapScan extends StreamScan {
 
   protected answer(): void {
     this.stream.answer(this);
+  }
+
+  protected override turnedAway(problem: unknown): void {
+    this.stream.turnedAway(this, problem);
   }
 }

@@ -186,7 +186,7 @@ export abstract class Scan extends ScanFacts implements ContentOwner, Recorded {
       const content = await receiveUrl({ url, account, limitBytes, signal: this.signal() }, this.parts);
       this.received = content;
       if (this.isDecided) this.#release();
-      else this.#onContent(content, name.extension);
+      else this.onContent(content, name.extension);
     } catch (error) {
       this.fail(error);
     }
@@ -196,12 +196,12 @@ export abstract class Scan extends ScanFacts implements ContentOwner, Recorded {
     content.finish();
     this.isWhole = true;
     this.endReceiving();
-    this.#onContent(content, extensionOf(this.filename));
+    this.onContent(content, extensionOf(this.filename));
   }
 
   // Its verdict.
 
-  #onContent(content: Content, extension: string): void {
+  protected onContent(content: Content, extension: string): void {
     this.extension = extension;
     this.wholeBytes = content.sizeBytes;
     this.sha256 = content.sha256;

@@ -1,4 +1,6 @@
 // A scan whose bytes come over a connection of a protocol of its own, piece by piece: no HTTP, no URL.
+import type { Access } from '../admission/access.js';
+import { Failure } from '../errors.js';
 import { Scan } from './scan.js';
 
 /** The connection, or the file, that the bytes come from. */
@@ -11,6 +13,27 @@ export interface Stream<One> {
 export abstract class StreamScan extends Scan {
   /** Called with this scan alone. */
   protected abstract readonly stream: Stream<this>;
+
+  /** It was dropped before it began, for a Failure or for what nobody foresaw. */
+  protected turnedAway(_problem: unknown): void {
+    // One that is admitted from the first never is.
+  }
+
+  /** Begins when a unit of the account was taken. */
+  async admitBy(admit: () => Promise<Access>): Promise<void> {
+    try {
+      const access = await admit();
+      if (access.outcome === 'admitted') this.onAdmission(access);
+      else this.#turnAway(new Failure(access.outcome === 'exhausted' ? 'quotaExhausted' : access.outcome));
+    } catch (error) {
+      this.#turnAway(error);
+    }
+  }
+
+  #turnAway(problem: unknown): void {
+    this.drop();
+    this.turnedAway(problem);
+  }
 
   /** The most that room was asked for. Throws Failure: why there is no verdict. */
   protected assertRoom(_totalBytes: number): void {

@@ -50,6 +50,6 @@ export function createClamd(config: Config, log: EventLog, parts: ClamdParts): L
     networks: clamd.networks,
     connections: descriptors.clamdConnections,
     onListening: () => log.info({ socket: clamd.socketPath, port: clamd.port }, "clamd's protocol"),
-    open: (socket, way) => new Connection(shared, socket, way),
+    open: (peer) => new Connection(shared, peer),
   });
 }

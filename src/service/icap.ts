@@ -47,7 +47,7 @@ export function createIcap(config: Config, log: EventLog, parts: IcapParts): Lis
     networks: icap.allowNetworks,
     connections,
     onListening: () => log.info({ port: icap.port }, 'ICAP'),
-    open: (socket) => new Connection(shared, socket),
+    open: (peer) => new Connection(shared, peer),
   });
 }
 

@@ -4,7 +4,7 @@ import { createConnection } from 'node:net';
 import type { Config } from '../config/config.js';
 import { messageOfError } from '../error-text.js';
 import { canShareListener, openListener, openUnixListener } from '../http/listener.js';
-import type { Way } from '../listening.js';
+import type { ListeningSocket, Way } from '../peers.js';
 
 const placeNames = ['clamdSocket', 'clamdPort', 'icapPort'] as const;
 type PlaceName = (typeof placeNames)[number];
@@ -13,11 +13,7 @@ type PlaceName = (typeof placeNames)[number];
 export type Places = ReadonlyMap<PlaceName, number>;
 
 /** As a listener takes it: none or one. */
-export function socketsAt(
-  places: Places,
-  name: PlaceName,
-  way: Way,
-): { readonly way: Way; readonly descriptor: number }[] {
+export function socketsAt(places: Places, name: PlaceName, way: Way): ListeningSocket[] {
   const descriptor = places.get(name);
   return descriptor === undefined ? [] : [{ way, descriptor }];
 }

@@ -17,6 +17,7 @@ export class CoarseTimer implements InLine<CoarseTimer> {
   isGoing: boolean;
   before: CoarseTimer | null;
   behind: CoarseTimer | null;
+  #leftMs: number;
 
   constructor(owner: TimerOwner) {
     this.owner = owner;
@@ -24,6 +25,7 @@ export class CoarseTimer implements InLine<CoarseTimer> {
     this.isGoing = false;
     this.before = null;
     this.behind = null;
+    this.#leftMs = 0;
   }
 
   /** Calls back once, after so long, up to 20 ms later, and never before. One that goes already begins again. */
@@ -42,9 +44,14 @@ export class CoarseTimer implements InLine<CoarseTimer> {
     timers.remove(this);
   }
 
-  /** Until it calls back; of one that goes. */
-  leftMs(): number {
-    return this.dueMs - performance.now();
+  /** Its time stands still until `goOn`; of one that goes. */
+  pause(): void {
+    this.#leftMs = this.dueMs - performance.now();
+    this.stop();
+  }
+
+  goOn(): void {
+    this.start(this.#leftMs);
   }
 }
 

@@ -101,8 +101,8 @@ t.test('connections without a command, and those that read nothing, end after th
 });
 
 t.test('connections beyond the limit are ended at once, and there is room when others have left', async (t) => {
-  // An eighth of the descriptors, two for each.
-  const [openFiles, most] = [4_096, 256];
+  // An eighth of the descriptors.
+  const [openFiles, most] = [2_048, 256];
   const { server, unix } = await startOurs({}, { openFiles });
   t.teardown(() => server.stop('SIGKILL'));
   const open: Talk[] = [];

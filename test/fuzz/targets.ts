@@ -1,4 +1,5 @@
 // What reads bytes from outside, as functions that throw when something is wrong: no exception but the documented one, the same at any cut.
+import { createHash } from 'node:crypto';
 import { isDeepStrictEqual } from 'node:util';
 import { z } from 'zod';
 import { tokenOf } from '../../src/account/authenticate.js';
@@ -10,6 +11,7 @@ import { frame, readFrames } from '../../src/history/segment.js';
 import { readFraming } from '../../src/http/framing.js';
 import { parseJson } from '../../src/http/json.js';
 import { contentLengthOf, filenameOf, opaqueEncodingOf } from '../../src/icap/http-header.js';
+import { type FormFile, openForm } from '../../src/icap/upload-form.js';
 import { baseName, percentDecoded, withExtension } from '../../src/scan/filename.js';
 import { MalformedMultipart } from '../../src/scan/http/malformed-multipart.js';
 import { RequestOptions } from '../../src/scan/http/options.js';
@@ -186,6 +188,24 @@ export const targets: readonly Target[] = [
     run: (input) => sameAtEveryCut(heardByIcap, input),
   },
   {
+    name: 'form in ICAP',
+    seeds: [`${PART}--B--\r\n`, `${PART}${PART.replace('name="file"; filename="a.bin"', 'name="x"')}--B--`],
+    words: [
+      '--B',
+      '--B--',
+      '\r\n',
+      '\n',
+      '\r',
+      'filename=""',
+      "filename*=UTF-8''%41",
+      ': ',
+      ';',
+      '"',
+      'x'.repeat(9_000),
+    ],
+    run: filesAreInTheBody,
+  },
+  {
     name: 'HTTP headers in ICAP',
     seeds: [
       'GET http://a/b.zip HTTP/1.1\r\nHost: a\r\n\r\n',
@@ -218,6 +238,27 @@ function assertSame(...values: readonly unknown[]): void {
 
 function sameAtEveryCut(heard: (parts: readonly Uint8Array[]) => unknown, input: Buffer): void {
   assertSame(heard([input]), heard(splitAt(input, [1, 7, input.length >> 1])), heard(byteByByte(input)));
+}
+
+/** Where each file is said to lie is what was read as its bytes. */
+function filesAreInTheBody(input: Buffer): void {
+  const read = (parts: readonly Uint8Array[]): readonly FormFile[] | string => {
+    const form = openForm(FORM_TYPE);
+    for (const part of parts) form?.write(part);
+    try {
+      return form?.files() ?? [];
+    } catch (error) {
+      if (error instanceof Failure) return error.message;
+      throw error;
+    }
+  };
+  const files = read([input]);
+  assertSame(files, read(splitAt(input, [3, 17, input.length >> 1])), read(byteByByte(input)));
+  if (typeof files === 'string') return;
+  for (const { offset, sizeBytes, sha256 } of files) {
+    const digest = createHash('sha256').update(input.subarray(offset, offset + sizeBytes));
+    if (digest.digest('hex') !== sha256) throw new Error('a file does not lie where it is said to');
+  }
 }
 
 const guard = createGuard({ allowNetworks: [] });

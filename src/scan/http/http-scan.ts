@@ -25,8 +25,6 @@ export class HttpScan extends Scan implements FormTarget, TimerOwner {
   readonly #settings: FormSettings;
   #reader: BodyReader | null;
   readonly #timer: CoarseTimer;
-  /** Of the time for the client, while it waits for us. */
-  #leftMs: number;
   /** The request has declared more than any body with a file within the limit has: it is read up to the file's name. */
   #isTooLarge: boolean;
 
@@ -37,7 +35,6 @@ export class HttpScan extends Scan implements FormTarget, TimerOwner {
     this.#settings = settings;
     this.#reader = null;
     this.#timer = new CoarseTimer(this);
-    this.#leftMs = settings.timeoutMs;
     this.#isTooLarge = false;
     if (this.times !== null) this.times.parent = exchange.headers.get('traceparent') ?? null;
   }
@@ -56,8 +53,7 @@ export class HttpScan extends Scan implements FormTarget, TimerOwner {
     this.#reader = reader;
     this.#isTooLarge = body.kind === 'sized' && body.bytes > this.limitBytes + reader.envelopeBytes;
     // What declares too much is refused in any case, also while nothing of the body comes: its name is waited for a moment.
-    if (this.#isTooLarge) this.#leftMs = REFUSED_NAME_MS;
-    this.#timer.start(this.#leftMs);
+    this.#timer.start(this.#isTooLarge ? REFUSED_NAME_MS : this.#settings.timeoutMs);
     exchange.receive(this);
   }
 
@@ -140,13 +136,12 @@ export class HttpScan extends Scan implements FormTarget, TimerOwner {
   }
 
   protected hold(): void {
-    this.#leftMs = this.#timer.leftMs();
-    this.#timer.stop();
+    this.#timer.pause();
     this.#exchange.pauseBody();
   }
 
   protected goOn(): void {
-    this.#timer.start(this.#leftMs);
+    this.#timer.goOn();
     this.#exchange.resumeBody();
   }
 

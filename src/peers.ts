@@ -1,0 +1,392 @@
+// Connections of clients by the addon's system calls (native/peers.cc): one object each, and no stream, timer or listener of Node's.
+import { closeSync } from 'node:fs';
+import { type ProcessAddon, processAddon } from './process-addon.js';
+
+/** By what way a client has come. */
+export type Way = 'unix' | 'tcp';
+
+/** Who has a connection. */
+export interface PeerOwner {
+  /** The bytes are the owner's until this returns, and another connection's then. Descriptors, of a UNIX socket alone, are the owner's to close. */
+  onBytes(bytes: Buffer, descriptors: readonly number[]): void;
+  /** The client sends nothing more; it may still read. */
+  onEnd(): void;
+  /** All that was written has gone out. */
+  onDrain(): void;
+  /** Nothing follows. */
+  onClose(): void;
+  /** Another process takes new connections: it ends soon, at a moment at which its client expects that. */
+  retire(): void;
+  /** Takes nothing new, and ends when what it has is answered. */
+  finish(): void;
+}
+
+export interface ListeningSocket {
+  readonly way: Way;
+  readonly descriptor: number;
+}
+
+/** As much as Node reads at once. */
+const READ_BYTES = 64 * 1024;
+/** Of one connection before others have their turn. */
+const READS = 4;
+const ACCEPTS = 64;
+/** As native/peers.cc takes at most, two words for each. */
+const EVENTS = 64;
+/** As native/peers.cc takes of a message. */
+const DESCRIPTORS = 4;
+/** While there is no descriptor for another connection. */
+const ACCEPT_AGAIN_MS = 100;
+
+const READABLE = 1;
+const WRITABLE = 2;
+const ENDING = 4;
+const GONE = 8;
+const NOT_NOW = -1;
+
+const NO_DESCRIPTORS: readonly number[] = [];
+
+export class Peer {
+  readonly way: Way;
+  /** Null: it is of this machine. */
+  readonly address: string | null;
+  /** Bytes that were written and have not gone out. */
+  unsentBytes: number;
+  isClosed: boolean;
+  /** Null: it is closed at once. */
+  owner: PeerOwner | null;
+  readonly #peers: Peers;
+  readonly #addon: ProcessAddon;
+  readonly #number: number;
+  #unsent: Buffer[];
+  /** The kernel takes no more: it says when it does. */
+  #isBlocked: boolean;
+  /** Something may be there to be read. */
+  #isReadable: boolean;
+  /** The end may be behind what is read. */
+  #isEnding: boolean;
+  /** The client doesn't read any more either. */
+  #isGone: boolean;
+  #isFlowing: boolean;
+  #isAtEnd: boolean;
+  #isFinished: boolean;
+
+  /** It is paused at first. */
+  constructor(peers: Peers, addon: ProcessAddon, { number, way }: { readonly number: number; readonly way: Way }) {
+    this.way = way;
+    this.address = addon.peerAddress(number);
+    this.unsentBytes = 0;
+    this.isClosed = false;
+    this.owner = null;
+    this.#peers = peers;
+    this.#addon = addon;
+    this.#number = number;
+    this.#unsent = [];
+    this.#isBlocked = false;
+    this.#isReadable = false;
+    this.#isEnding = false;
+    this.#isGone = false;
+    this.#isFlowing = false;
+    this.#isAtEnd = false;
+    this.#isFinished = false;
+  }
+
+  /** Nothing is read within this call. */
+  resume(): void {
+    if (this.#isFlowing) return;
+    this.#isFlowing = true;
+    if (this.#isReadable && !this.isClosed) this.#peers.readLater(this);
+  }
+
+  /** What comes meanwhile waits in the kernel. */
+  pause(): void {
+    this.#isFlowing = false;
+  }
+
+  /** What is written in one turn of the event loop goes out together. The bytes are the connection's from now on. */
+  write(bytes: Buffer): void {
+    if (this.#isFinished || this.isClosed) return;
+    this.#unsent.push(bytes);
+    this.unsentBytes += bytes.length;
+    if (!this.#isBlocked) this.#peers.sendLater(this);
+  }
+
+  /** Nothing more is written: the client reads the end when it has read what was. */
+  end(): void {
+    if (this.#isFinished || this.isClosed) return;
+    this.#isFinished = true;
+    if (!this.#isBlocked) this.#peers.sendLater(this);
+  }
+
+  /** The same, and what the client still sends is not waited for. */
+  close(): void {
+    this.#isAtEnd = true;
+    this.end();
+  }
+
+  /** What has not gone out never does. `onClose` follows, and is not called from here. */
+  destroy(): void {
+    if (this.isClosed) return;
+    this.isClosed = true;
+    this.#unsent = [];
+    this.unsentBytes = 0;
+    this.#addon.closeSocket(this.#number);
+    this.#peers.closed(this, this.#number);
+  }
+
+  // For `Peers`.
+
+  onEvent(bits: number): void {
+    if ((bits & ENDING) !== 0) this.#isEnding = true;
+    if ((bits & GONE) !== 0) this.#isGone = true;
+    if (this.#isGone && this.#isFinished && this.#unsent.length === 0) {
+      this.destroy();
+      return;
+    }
+    if ((bits & WRITABLE) !== 0 && this.#isBlocked) {
+      this.#isBlocked = false;
+      this.#peers.sendLater(this);
+    }
+    if ((bits & READABLE) === 0) return;
+    this.#isReadable = true;
+    this.read();
+  }
+
+  read(): void {
+    for (let count = 0; this.#isReadable && this.#isFlowing && !this.isClosed; count += 1) {
+      if (count === READS) {
+        this.#peers.readLater(this);
+        return;
+      }
+      this.#readOnce();
+    }
+  }
+
+  #readOnce(): void {
+    const { bytes, descriptors } = this.#peers;
+    const size = this.#addon.receiveFrom(this.#number, bytes, descriptors);
+    if (size > 0) {
+      // That it was less than there was room for means that it was all: but for an end, and for a message that brings open files.
+      const isAll = size < bytes.length && !this.#isEnding && descriptors[0] === 0;
+      if (isAll) this.#isReadable = false;
+      this.owner?.onBytes(bytes.subarray(0, size), openFilesIn(descriptors));
+      return;
+    }
+    this.#isReadable = false;
+    if (size === 0) this.#atEnd();
+    else if (size !== NOT_NOW) this.destroy();
+  }
+
+  #atEnd(): void {
+    this.#isAtEnd = true;
+    this.owner?.onEnd();
+    // Nobody is there to be answered.
+    if (this.#isGone || (this.#isFinished && this.#unsent.length === 0)) this.destroy();
+  }
+
+  send(): void {
+    if (this.isClosed || this.#isBlocked) return;
+    if (this.#unsent.length > 0 && !this.#sendAll()) return;
+    if (this.#isFinished) this.#endSending();
+    else this.owner?.onDrain();
+  }
+
+  /** False: something is left, or it has failed. */
+  #sendAll(): boolean {
+    const [first = NOTHING, ...others] = this.#unsent;
+    const bytes = others.length === 0 ? first : Buffer.concat(this.#unsent);
+    const sent = this.#addon.sendTo(this.#number, bytes, this.#isFinished);
+    if (sent < 0) {
+      this.destroy();
+      return false;
+    }
+    this.unsentBytes = bytes.length - sent;
+    this.#unsent = this.unsentBytes === 0 ? [] : [bytes.subarray(sent)];
+    this.#isBlocked = this.unsentBytes > 0;
+    return !this.#isBlocked;
+  }
+
+  #endSending(): void {
+    if (this.#isAtEnd) this.destroy();
+    else this.#addon.endSending(this.#number);
+  }
+}
+
+const NOTHING = Buffer.alloc(0);
+
+function openFilesIn(descriptors: Int32Array): readonly number[] {
+  const [count = 0] = descriptors;
+  return count === 0 ? NO_DESCRIPTORS : [...descriptors.subarray(1, 1 + count)];
+}
+
+/** All connections of some listening sockets. */
+export class Peers {
+  /** What any of them is read into. */
+  readonly bytes: Buffer;
+  /** How many, and the open files that came with them. */
+  readonly descriptors: Int32Array;
+  readonly #addon: ProcessAddon;
+  /** Null: the connection is closed at once. */
+  readonly #own: (peer: Peer) => PeerOwner | null;
+  readonly #open: Map<number, Peer>;
+  readonly #listeners: Map<number, ListeningSocket>;
+  readonly #descriptors: number[];
+  /** Of the addon; null: there is none, and nothing keeps the process. */
+  #poller: number | null;
+  readonly #events: Uint32Array;
+  readonly #toRead: Set<Peer>;
+  readonly #toSend: Peer[];
+  readonly #toClose: Peer[];
+  #isTurnEnding: boolean;
+  #isReading: boolean;
+  #isStopped: boolean;
+  readonly #whenEmpty: (() => void)[];
+
+  constructor(own: (peer: Peer) => PeerOwner | null) {
+    const addon = processAddon();
+    if (addon === null) throw new Error('There is no native addon: run "npm run build"');
+    this.bytes = Buffer.allocUnsafeSlow(READ_BYTES);
+    this.descriptors = new Int32Array(1 + DESCRIPTORS);
+    this.#addon = addon;
+    this.#own = own;
+    this.#open = new Map();
+    this.#listeners = new Map();
+    this.#descriptors = [];
+    this.#poller = null;
+    this.#events = new Uint32Array(2 * EVENTS);
+    this.#toRead = new Set();
+    this.#toSend = [];
+    this.#toClose = [];
+    this.#isTurnEnding = false;
+    this.#isReading = false;
+    this.#isStopped = false;
+    this.#whenEmpty = [];
+  }
+
+  get size(): number {
+    return this.#open.size;
+  }
+
+  owners(): PeerOwner[] {
+    return [...this.#open.values()].flatMap(({ owner }) => owner ?? []);
+  }
+
+  /** Accepts from it, and closes its descriptor when it doesn't any more. */
+  listen(listener: ListeningSocket): void {
+    this.#descriptors.push(listener.descriptor);
+    this.#watch(listener);
+  }
+
+  #watch(listener: ListeningSocket): void {
+    this.#poller ??= this.#addon.openPoller(() => this.#onReady());
+    this.#listeners.set(this.#addon.watchListener(this.#poller, listener.descriptor), listener);
+  }
+
+  /** For good. */
+  stopListening(): void {
+    for (const number of this.#listeners.keys()) this.#addon.closeSocket(number);
+    this.#listeners.clear();
+    for (const descriptor of this.#descriptors.splice(0)) closeSync(descriptor);
+    this.#isStopped = true;
+    if (this.#open.size === 0) this.#close();
+  }
+
+  destroy(): void {
+    for (const peer of this.#open.values()) peer.destroy();
+  }
+
+  /** Resolves when there is none. */
+  async empty(): Promise<void> {
+    if (this.#open.size > 0) await new Promise<void>((resolve) => this.#whenEmpty.push(resolve));
+  }
+
+  #close(): void {
+    if (this.#isStopped && this.#poller !== null) {
+      this.#addon.closePoller(this.#poller);
+      this.#poller = null;
+    }
+    for (const resolve of this.#whenEmpty.splice(0)) resolve();
+  }
+
+  #onReady(): void {
+    if (this.#poller === null) return;
+    const events = this.#events;
+    const count = this.#addon.readySockets(this.#poller, events);
+    for (let at = 0; at < 2 * count; at += 2) {
+      const number = events[at] ?? 0;
+      const peer = this.#open.get(number);
+      const listener = peer === undefined ? this.#listeners.get(number) : undefined;
+      if (listener !== undefined) this.#accept(number, listener);
+      // It may have been closed since the events were asked for.
+      else peer?.onEvent(events[at + 1] ?? 0);
+    }
+  }
+
+  #accept(listening: number, listener: ListeningSocket): void {
+    for (let count = 0; count < ACCEPTS; count += 1) {
+      const number = this.#addon.acceptPeer(listening);
+      if (number === 0) return;
+      if (number === NOT_NOW) {
+        this.#listenAgain(listening, listener);
+        return;
+      }
+      const peer = new Peer(this, this.#addon, { number, way: listener.way });
+      this.#open.set(number, peer);
+      peer.owner = this.#own(peer);
+      if (peer.owner === null) peer.destroy();
+    }
+  }
+
+  /** The connections wait in the kernel. */
+  #listenAgain(number: number, listener: ListeningSocket): void {
+    this.#addon.closeSocket(number);
+    this.#listeners.delete(number);
+    setTimeout(() => {
+      if (!this.#isStopped) this.#watch(listener);
+    }, ACCEPT_AGAIN_MS).unref();
+  }
+
+  // For each `Peer`.
+
+  readLater(peer: Peer): void {
+    this.#toRead.add(peer);
+    if (this.#isReading) return;
+    this.#isReading = true;
+    setImmediate(() => this.#read());
+  }
+
+  #read(): void {
+    const peers = [...this.#toRead];
+    this.#toRead.clear();
+    this.#isReading = false;
+    for (const peer of peers) peer.read();
+  }
+
+  sendLater(peer: Peer): void {
+    this.#toSend.push(peer);
+    this.#endTurn();
+  }
+
+  closed(peer: Peer, number: number): void {
+    this.#open.delete(number);
+    this.#toRead.delete(peer);
+    this.#toClose.push(peer);
+    this.#endTurn();
+  }
+
+  #endTurn(): void {
+    if (this.#isTurnEnding) return;
+    this.#isTurnEnding = true;
+    process.nextTick(() => this.#onTurnEnd());
+  }
+
+  /** What is called here may write and close in its turn. */
+  #onTurnEnd(): void {
+    while (this.#toSend.length > 0 || this.#toClose.length > 0) {
+      for (const peer of this.#toSend.splice(0)) peer.send();
+      for (const peer of this.#toClose.splice(0)) peer.owner?.onClose();
+    }
+    this.#isTurnEnding = false;
+    if (this.#open.size === 0) this.#close();
+  }
+}
