@@ -62,11 +62,12 @@ export interface Person {
   complaints(expected?: readonly number[]): readonly string[];
 }
 
-export async function startBrowser(): Promise<Browser> {
+/** `flags`: further ones of its command line. */
+export async function startBrowser(flags: readonly string[] = []): Promise<Browser> {
   const folder = mkdtempSync(join(tmpdir(), 'sluice-chromium-'));
   const browser = await chromium.launch({
     executablePath,
-    args: FLAGS,
+    args: [...FLAGS, ...flags],
     env: { ...process.env, HOME: folder },
   });
   return {

@@ -1,5 +1,6 @@
 // Debian's Squid in front of a local origin, with the lines of docs/icap.md: EICAR is blocked, clean files come through as they were.
 import { spawn } from 'node:child_process';
+import { createHash } from 'node:crypto';
 import { once } from 'node:events';
 import { chmodSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { createServer, request as httpRequest } from 'node:http';
@@ -7,6 +8,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import t, { type Test } from 'tap';
+import { startBrowser } from '../dashboard/browser.js';
 import { freePort } from '../fixtures/free-port.js';
 import { until } from '../fixtures/until.js';
 import { CLEAN, connect, EICAR, startOurs } from './client.js';
@@ -65,6 +67,11 @@ async function startSquid(t: Test, icapPort: number): Promise<number> {
   return port;
 }
 
+/** As no text is, of 1 byte to 100 KB. */
+function bytesFor(number: number): Buffer {
+  return Buffer.alloc(1 + number * 1_009, createHash('sha256').update(String(number)).digest());
+}
+
 interface Fetched {
   readonly status: number;
   readonly body: Buffer;
@@ -99,6 +106,8 @@ t.test('Squid', async (t) => {
       if (request.method === 'POST') uploads.push(bytes);
       const path = request.url ?? '';
       if (path === '/eicar') response.end(EICAR);
+      else if (path === '/') response.setHeader('Content-Type', 'text/html').end('<title>Clean</title>');
+      else if (path.startsWith('/bytes-')) response.end(bytesFor(Number(path.slice('/bytes-'.length))));
       else if (path.startsWith('/large')) response.end(LARGE.subarray(0, Number(path.split('-').at(-1))));
       else if (path.startsWith('/chunked')) {
         response.write(LARGE.subarray(0, 10));
@@ -136,4 +145,27 @@ t.test('Squid', async (t) => {
   t.equal((await fetchThrough(proxy, `${base}/upload`, UPLOAD)).status, 200);
   t.equal((await fetchThrough(proxy, `${base}/upload`, EICAR)).status, 403);
   t.strictSame(uploads, [UPLOAD.length], 'the origin never saw the other upload');
+
+  await t.test('Chromium through it', async (t) => {
+    const browser = await startBrowser([`--proxy-server=http://127.0.0.1:${proxy}`, '--proxy-bypass-list=<-loopback>']);
+    t.teardown(() => browser.close());
+    const { page } = await browser.person();
+    await page.goto(`${base}/`);
+    t.equal(await page.title(), 'Clean');
+    const digests: unknown = await page.evaluate(`(async () => {
+      const digestOf = async (number) => {
+        const bytes = await (await fetch('/bytes-' + number)).arrayBuffer();
+        const digest = new Uint8Array(await crypto.subtle.digest('SHA-256', bytes));
+        return [...digest].map((byte) => byte.toString(16).padStart(2, '0')).join('');
+      };
+      return await Promise.all(Array.from({ length: 100 }, (_, number) => digestOf(number)));
+    })()`);
+    const wanted = Array.from({ length: 100 }, (_, number) =>
+      createHash('sha256').update(bytesFor(number)).digest('hex'),
+    );
+    t.strictSame(digests, wanted, 'a hundred clean files arrive as they were');
+    const blocked = await page.goto(`${base}/eicar`);
+    t.equal(blocked?.status(), 403);
+    t.match(await page.locator('body').textContent(), /Blocked: malware was found[\s\S]*Sluice\.Test\.EICAR/);
+  });
 });
