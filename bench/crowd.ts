@@ -61,8 +61,9 @@ try {
   const rate = scans / WARM_UP_SECONDS / 2;
   const measure = async ({ p50s, p99s }: typeof alone): Promise<void> => {
     await untilIdle(contestant.pid);
-    const { errors, firstError, p50Us = Number.NaN, p99Us = Number.NaN } = await contestant.pace(seconds, rate);
+    const { scans, errors, firstError, p50Us = Number.NaN, p99Us = Number.NaN } = await contestant.pace(seconds, rate);
     if (errors > 0) throw new Error(firstError);
+    if (scans === 0) throw new Error('no scan was answered in the time');
     p50s.push(p50Us / 1000);
     p99s.push(p99Us / 1000);
   };
