@@ -11,6 +11,7 @@ import { Enrolment, Nothing, Recovery, type User } from '../api/shapes.ts';
 import { CopyButton } from '../parts/copy-button.tsx';
 import { Dialog, Step } from '../parts/dialog.tsx';
 import { showDone } from '../parts/problem.tsx';
+import { LinesSkeleton } from '../parts/skeletons.tsx';
 import { texts } from '../texts.ts';
 import { texts as own } from './protection-texts.ts';
 
@@ -47,6 +48,16 @@ export function ProtectionPanels({ user }: { readonly user: User }) {
       {open === 'delete' && <Delete close={close} />}
     </>
   );
+}
+
+/** Of their size, so that what is below them stays where it is. */
+export function ProtectionSkeletons() {
+  return [t.twoFactor, t.delete].map((title) => (
+    <section key={title} className="panel">
+      <h2 className="panel-title">{title}</h2>
+      <LinesSkeleton lines={2} height={36} />
+    </section>
+  ));
 }
 
 interface FieldProps {

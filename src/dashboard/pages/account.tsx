@@ -13,7 +13,7 @@ import { Time } from '../parts/time.tsx';
 import { PageTitle } from '../parts/title.tsx';
 import { visibleName } from '../parts/visible-name.ts';
 import { texts } from '../texts.ts';
-import { ProtectionPanels } from './account-protection.tsx';
+import { ProtectionPanels, ProtectionSkeletons } from './account-protection.tsx';
 import { SessionsPanel } from './account-sessions.tsx';
 import './account.css';
 
@@ -39,7 +39,7 @@ export function Account() {
           <h2 className="panel-title">{t.changePassword}</h2>
           <PasswordForm email={me.data?.email ?? ''} />
         </section>
-        {me.data !== undefined && <ProtectionPanels user={me.data} />}
+        {me.data === undefined ? <ProtectionSkeletons /> : <ProtectionPanels user={me.data} />}
         <section className="panel account-sessions">
           <SessionsPanel />
         </section>

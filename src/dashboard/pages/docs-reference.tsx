@@ -1,9 +1,13 @@
 // The OpenAPI document in Swagger UI, from this server and without a word to any other.
 import { useComputedColorScheme } from '@mantine/core';
+import { useQuery } from '@tanstack/react-query';
 import { useEffect, useRef, useState } from 'react';
 import SwaggerUI from 'swagger-ui-dist/swagger-ui-es-bundle.js';
 import 'swagger-ui-dist/swagger-ui.css';
+import { ProblemBox } from '../parts/problem.tsx';
 import { PageSkeleton } from '../parts/skeletons.tsx';
+import { documentQuery } from './docs-document.ts';
+import { resolver } from './docs-resolved.ts';
 import './docs-reference.css';
 
 /** There is one server, this one: a choice without a label, of nothing. */
@@ -11,6 +15,13 @@ const nothing = (): null => null;
 const withoutServers = { wrapComponents: { ServersContainer: () => nothing } };
 
 export function Reference() {
+  const document = useQuery(documentQuery);
+  if (document.isPending) return <PageSkeleton />;
+  if (document.isError) return <ProblemBox error={document.error} onRetry={() => void document.refetch()} />;
+  return <Shown document={document.data} />;
+}
+
+function Shown({ document: spec }: { readonly document: object }) {
   const place = useRef<HTMLDivElement>(null);
   const [isShown, setShown] = useState(false);
   const scheme = useComputedColorScheme('light');
@@ -22,18 +33,18 @@ export function Reference() {
     current.append(domNode);
     SwaggerUI({
       domNode,
-      url: '/openapi.json',
+      spec,
       validatorUrl: null,
       // Its links are inside of buttons.
       deepLinking: false,
-      docExpansion: 'list',
+      docExpansion: 'none',
       defaultModelsExpandDepth: -1,
       displayRequestDuration: true,
-      plugins: [withoutServers],
+      plugins: [withoutServers, resolver],
       onComplete: () => setShown(true),
     });
     return () => domNode.remove();
-  }, []);
+  }, [spec]);
   // What it knows dark by.
   useEffect(() => {
     document.documentElement.classList.toggle('dark-mode', scheme === 'dark');

@@ -1,20 +1,29 @@
 // The documentation: the guides, a search over all of them, and the reference made from the OpenAPI document. For anybody.
 import { TextInput } from '@mantine/core';
 import { useQuery } from '@tanstack/react-query';
-import { lazy, type MouseEvent, Suspense, useEffect, useState } from 'react';
+import { type MouseEvent, type ReactNode, useEffect, useState } from 'react';
 import { Link } from 'wouter';
+import { queries } from '../api/query-client.ts';
 import { copied } from '../parts/copy-button.tsx';
 import { SearchIcon } from '../parts/icons.ts';
 import { PageSkeleton } from '../parts/skeletons.tsx';
 import { PageTitle } from '../parts/title.tsx';
-import { loadPart } from '../shell/missing-part.ts';
+import { loadPart, part } from '../shell/part.tsx';
 import { texts } from '../texts.ts';
+import { documentQuery } from './docs-document.ts';
 import { NotFound } from './not-found.tsx';
 import './docs.css';
 
 const t = texts.docs;
 
-const Reference = lazy(async () => ({ default: (await loadPart(() => import('./docs-reference.tsx'))).Reference }));
+const Reference = part(
+  async () => {
+    // Asked for beside the script, which is a long one.
+    void queries.prefetchQuery(documentQuery);
+    return (await import('./docs-reference.tsx')).Reference;
+  },
+  <PageSkeleton />,
+);
 
 interface Guide {
   readonly html: string;
@@ -43,19 +52,21 @@ const pages = new Map(Object.entries(loads).map(([name, load]) => [name, guideOf
 
 /** The HTML is made from our own files at the build: nothing in it comes from a user. */
 function guideOf(load: Load) {
-  return lazy(async () => {
-    const { html } = await loadPart(load);
-    return {
-      default: function Guide() {
+  return part(
+    async () => {
+      const { html } = await load();
+      // biome-ignore lint/correctness/noComponentHookFactories: it is made once for each guide.
+      return function Guide() {
         useEffect(() => {
           document.getElementById(window.location.hash.slice(1))?.scrollIntoView();
         }, []);
         // biome-ignore lint/a11y/useKeyWithClickEvents: a button is clicked by the keyboard as well.
         // biome-ignore lint/security/noDangerouslySetInnerHtml: see above.
         return <article className="guide" onClick={copyCode} dangerouslySetInnerHTML={{ __html: html }} />;
-      },
-    };
-  });
+      };
+    },
+    <PageSkeleton />,
+  );
 }
 
 async function copyCode({ target }: MouseEvent): Promise<void> {
@@ -101,12 +112,16 @@ export function Docs({ guide }: { readonly guide: string | null }) {
           {search.trim().length > 1 ? (
             <Found text={search.trim().toLowerCase()} done={() => setSearch('')} />
           ) : (
-            <Suspense fallback={<PageSkeleton />}>{Page === undefined ? <Reference /> : <Page key={name} />}</Suspense>
+            shownOf(Page, name)
           )}
         </div>
       </div>
     </>
   );
+}
+
+function shownOf(Page: ReturnType<typeof guideOf> | undefined, name: string): ReactNode {
+  return Page === undefined ? <Reference /> : <Page key={name} />;
 }
 
 const SHOWN_CHARACTERS = 160;
@@ -115,7 +130,7 @@ function Found({ text, done }: { readonly text: string; readonly done: () => voi
   const all = useQuery({
     queryKey: ['docs'],
     queryFn: async () =>
-      await Promise.all(Object.entries(loads).map(async ([name, load]) => ({ name, ...(await load()) }))),
+      await Promise.all(Object.entries(loads).map(async ([name, load]) => ({ name, ...(await loadPart(load)) }))),
     staleTime: Number.POSITIVE_INFINITY,
   });
   if (all.data === undefined) return <PageSkeleton />;

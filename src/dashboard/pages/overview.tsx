@@ -1,7 +1,7 @@
 // The overview: what was found lately, what is used of the hour, and with what is being looked. An account that has done nothing yet sees what to do first.
 import { Button } from '@mantine/core';
 import { useQuery } from '@tanstack/react-query';
-import { lazy, type ReactNode, Suspense } from 'react';
+import type { ReactNode } from 'react';
 import { Link } from 'wouter';
 import { daysQuery, scansQuery } from '../api/queries.ts';
 import { Blank } from '../parts/blank.tsx';
@@ -12,7 +12,7 @@ import { Time } from '../parts/time.tsx';
 import { PageTitle } from '../parts/title.tsx';
 import { Verdict } from '../parts/verdict.tsx';
 import { visibleName } from '../parts/visible-name.ts';
-import { loadPart } from '../shell/missing-part.ts';
+import { part } from '../shell/part.tsx';
 import { texts } from '../texts.ts';
 import { EnginePanel } from './overview-engine.tsx';
 import { FirstSteps } from './overview-first-steps.tsx';
@@ -23,10 +23,10 @@ import './overview.css';
 const t = texts.overview;
 const ICON = 18;
 
-const charts = () => loadPart(() => import('./overview-charts.ts'));
-const Verdicts = lazy(async () => ({ default: (await charts()).Verdicts }));
-const Use = lazy(async () => ({ default: (await charts()).Use }));
-const Hours = lazy(async () => ({ default: (await charts()).Hours }));
+const chart = <LinesSkeleton lines={7} height={28} />;
+const Verdicts = part(async () => (await import('./overview-charts.ts')).Verdicts, chart);
+const Use = part(async () => (await import('./overview-charts.ts')).Use, chart);
+const Hours = part(async () => (await import('./overview-charts.ts')).Hours, chart);
 
 export function Overview() {
   const days = useQuery(daysQuery);
@@ -65,14 +65,10 @@ function Used() {
       <Tiles />
       <div className="overview">
         <section className="panel overview-wide">
-          <Charts>
-            <Use />
-          </Charts>
+          <Use />
         </section>
         <section className="panel">
-          <Charts>
-            <Verdicts />
-          </Charts>
+          <Verdicts />
         </section>
         <section className="panel overview-wide">
           <div className="row row-apart">
@@ -88,9 +84,7 @@ function Used() {
         </section>
         <div className="stack">
           <Quota>
-            <Charts>
-              <Hours />
-            </Charts>
+            <Hours />
           </Quota>
           <Engine />
         </div>
@@ -110,10 +104,6 @@ function Quota({ children }: { readonly children?: ReactNode }) {
       {children}
     </section>
   );
-}
-
-function Charts({ children }: { readonly children: ReactNode }) {
-  return <Suspense fallback={<LinesSkeleton lines={7} height={28} />}>{children}</Suspense>;
 }
 
 function Engine() {

@@ -2,7 +2,7 @@
 declare module 'swagger-ui-dist/swagger-ui-es-bundle.js' {
   interface Options {
     readonly domNode: HTMLElement;
-    readonly url: string;
+    readonly spec: object;
     /** Null: no badge of a validator on another site. */
     readonly validatorUrl: null;
     readonly deepLinking: boolean;

@@ -1,5 +1,5 @@
 // Which page an address is, for whom; and what happens when the session ends.
-import { lazy, Suspense, useEffect } from 'react';
+import { useEffect } from 'react';
 import { Redirect, Route, Switch, useLocation } from 'wouter';
 import { queries } from '../api/query-client.ts';
 import { onSessionEnd } from '../api/session.ts';
@@ -12,14 +12,19 @@ import { SignIn } from '../pages/sign-in.tsx';
 import { PageSkeleton } from '../parts/skeletons.tsx';
 import { Boundary } from './boundary.tsx';
 import { Layout } from './layout.tsx';
-import { loadPart } from './missing-part.ts';
+import { part } from './part.tsx';
 import { signInAddress } from './return-address.ts';
 import { useSignedIn } from './use-signed-in.ts';
 
 // What somebody needs who is not signed in comes with the first script; the pages behind the sign-in come as one more, charts, guides and the reference apart.
-const SignedInPages = lazy(async () => ({
-  default: (await loadPart(() => import('./signed-in-pages.tsx'))).SignedInPages,
-}));
+const SignedInPages = part(
+  async () => {
+    // The charts come beside the overview, and not after it. What fails is said where they are shown.
+    if (window.location.pathname === '/') void import('../pages/overview-charts.ts').catch(() => undefined);
+    return (await import('./signed-in-pages.tsx')).SignedInPages;
+  },
+  <PageSkeleton />,
+);
 
 const behindSignIn = [
   '/scan',
@@ -45,9 +50,7 @@ export function App() {
   return (
     <Layout>
       <Boundary location={location}>
-        <Suspense fallback={<PageSkeleton />}>
-          <Pages />
-        </Suspense>
+        <Pages />
       </Boundary>
     </Layout>
   );

@@ -1,18 +1,18 @@
 // The frame of every page: where one is, where one can go, and who one is.
 import { Burger } from '@mantine/core';
 import { useDisclosure } from '@mantine/hooks';
-import { lazy, type ReactNode, Suspense, useEffect, useRef } from 'react';
+import { type ReactNode, useEffect, useRef } from 'react';
 import { Link, useLocation } from 'wouter';
 import mark from '../favicon.svg';
 import { DocsIcon, HistoryIcon, KeyIcon, OverviewIcon, ScanIcon, WebhookIcon } from '../parts/icons.ts';
 import { texts } from '../texts.ts';
-import { loadPart } from './missing-part.ts';
+import { part } from './part.tsx';
 import { SchemeSwitch } from './scheme-switch.tsx';
 import { Unreachable } from './unreachable.tsx';
 import { useSignedIn } from './use-signed-in.ts';
 
 // It comes with the pages behind the sign-in.
-const UserMenu = lazy(async () => ({ default: (await loadPart(() => import('./signed-in-pages.tsx'))).UserMenu }));
+const UserMenu = part(async () => (await import('./signed-in-pages.tsx')).UserMenu, <span className="user" />);
 
 /** What is done often; the account and billing are in the menu of the user. */
 const pages = [
@@ -103,13 +103,7 @@ function Navigation({ location }: { readonly location: string }) {
           {texts.nav.docs}
         </Link>
         <SchemeSwitch />
-        {signedIn ? (
-          <Suspense fallback={<span className="user" />}>
-            <UserMenu />
-          </Suspense>
-        ) : (
-          <SignInLink location={location} />
-        )}
+        {signedIn ? <UserMenu /> : <SignInLink location={location} />}
       </span>
     </>
   );

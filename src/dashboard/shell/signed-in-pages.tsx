@@ -1,5 +1,4 @@
 // The pages of somebody who is signed in. They are one script: going from one to another fetches nothing.
-import { lazy } from 'react';
 import { Route, Switch } from 'wouter';
 import { Account } from '../pages/account.tsx';
 import { BillingPage } from '../pages/billing.tsx';
@@ -11,10 +10,11 @@ import { ScanDetailPage } from '../pages/scan-detail.tsx';
 import { WebhookPage } from '../pages/webhook.tsx';
 import { Webhooks } from '../pages/webhooks.tsx';
 import '../parts/table.css';
-import { loadPart } from './missing-part.ts';
+import { PageSkeleton } from '../parts/skeletons.tsx';
+import { part } from './part.tsx';
 
 // Few need them: they are a script of their own.
-const Admin = lazy(async () => ({ default: (await loadPart(() => import('../admin/admin.tsx'))).Admin }));
+const Admin = part(async () => (await import('../admin/admin.tsx')).Admin, <PageSkeleton />);
 
 export { UserMenu } from './user-menu.tsx';
 
