@@ -49,7 +49,7 @@ export class ClamdScan extends StreamScan {
   }
 
   protected receive(): void {
-    this.openContent(this.limitBytes);
+    this.openContent(null);
     this.stream.goOn(this);
   }
 

@@ -60,7 +60,7 @@ export class IcapScan extends StreamScan {
 
   protected receive(): void {
     if (this.#refusal !== null) throw this.#refusal;
-    this.openContent(this.#declaredBytes ?? this.limitBytes);
+    this.openContent(this.#declaredBytes);
     this.stream.goOn(this);
   }
 

@@ -53,7 +53,8 @@ export interface ContentBounds {
   /** Whose memory it is. */
   readonly account: string;
   readonly limitBytes: number;
-  readonly expectedBytes: number;
+  /** What it may have at most, as was declared; null: nothing was. */
+  readonly expectedBytes: number | null;
 }
 
 /** Content up to this size is hashed when it is whole, in one step: a hash object costs as much as hashing some KB. */
@@ -82,6 +83,8 @@ export class Content implements InLine<Content> {
   /** Its largest block. */
   readonly limitSize: number;
   readonly isSmall: boolean;
+  /** How large it may become was declared. */
+  readonly isDeclared: boolean;
   /** It is whole. */
   isSealed: boolean;
   /** Null: nothing has arrived. */
@@ -106,7 +109,7 @@ export class Content implements InLine<Content> {
   before: Content | null;
   behind: Content | null;
 
-  /** `expectedBytes`: what it may have at most, as was declared. Nothing is lent for that, and the content must stay below it. */
+  /** Nothing is lent for what was declared, and the content must stay below it. */
   constructor(lender: Lender, { account, limitBytes, expectedBytes }: ContentBounds, owner: ContentOwner) {
     this.lender = lender;
     this.owner = owner;
@@ -120,8 +123,9 @@ export class Content implements InLine<Content> {
     this.#running = null;
     this.#hashedBytes = 0;
     this.accountId = account;
-    this.limitSize = blockSize(expectedBytes, Math.min(limitBytes, lender.largestBytes));
-    this.isSmall = expectedBytes <= SMALL_UPLOAD_BYTES;
+    this.limitSize = blockSize(expectedBytes ?? limitBytes, Math.min(limitBytes, lender.largestBytes));
+    this.isSmall = (expectedBytes ?? limitBytes) <= SMALL_UPLOAD_BYTES;
+    this.isDeclared = expectedBytes !== null;
     this.isSealed = false;
     this.account = null;
     this.beganAtMs = 0;

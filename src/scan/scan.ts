@@ -124,8 +124,8 @@ export abstract class Scan extends ScanFacts implements ContentOwner, Recorded {
 
   // Its content.
 
-  /** Opens the memory of the content. `expectedBytes`: what it may have at most, as was declared. */
-  protected openContent(expectedBytes: number): Content {
+  /** Opens the memory of the content. `expectedBytes`: what it may have at most, as was declared; null: nothing was. */
+  protected openContent(expectedBytes: number | null): Content {
     const { account, limitBytes } = this;
     this.received = new Content(this.parts.uploadMemory, { account, limitBytes, expectedBytes }, this);
     return this.received;

@@ -24,8 +24,8 @@ export interface UrlRequest {
 export function receiveUrl(request: UrlRequest, { downloads, downloadMemory }: UrlParts): Promise<Content> {
   const { url, account, limitBytes, signal } = request;
   return downloads.fetch(url, account, signal, async (origin) => {
-    const expectedBytes = origin.declaredBytes ?? limitBytes;
-    assertWithin(limitBytes, expectedBytes);
+    const { declaredBytes: expectedBytes } = origin;
+    if (expectedBytes !== null) assertWithin(limitBytes, expectedBytes);
     return await new Download(downloadMemory, { account, limitBytes, expectedBytes }, origin).whole;
   });
 }

@@ -41,10 +41,10 @@ class Upload {
   arrived = 0;
   refused: Failure | null = null;
 
-  constructor(memory: UploadMemory, account: string, limitBytes: number) {
+  constructor(memory: UploadMemory, account: string, declaredBytes: number | null) {
     this.account = account;
-    this.limitBytes = limitBytes;
-    this.content = new Content(memory, { account, limitBytes: LIMIT, expectedBytes: limitBytes }, this);
+    this.limitBytes = declaredBytes ?? LIMIT;
+    this.content = new Content(memory, { account, limitBytes: LIMIT, expectedBytes: declaredBytes }, this);
   }
 
   onRoom(): void {
@@ -82,8 +82,9 @@ class Upload {
   }
 }
 
-function open(memory: UploadMemory, account: string, limitBytes: number): Upload {
-  return new Upload(memory, account, limitBytes);
+/** `declaredBytes` null: nothing was. */
+function open(memory: UploadMemory, account: string, declaredBytes: number | null): Upload {
+  return new Upload(memory, account, declaredBytes);
 }
 
 /** Opens one upload after the other and fills it piece by piece, until one of them has to wait. */
@@ -179,6 +180,15 @@ t.test('small uploads of an account find room beside its large ones', async (t) 
   const small = Array.from({ length: 30 }, () => open(memory, 'one', 60_000));
   t.ok(small.every((upload) => upload.arrive(60_000)));
   for (const upload of [...large, ...small]) upload.end();
+});
+
+t.test('slow uploads that have declared nothing keep no place for what they could become', async (t) => {
+  const memory = memoryOf({ budgetMib: 64 });
+  const slow = Array.from({ length: 50 }, () => open(memory, 'one', null));
+  for (const upload of slow) t.ok(upload.arrive(10));
+  const next = open(memory, 'one', null);
+  t.ok(next.arrive(1024));
+  for (const upload of [...slow, next]) upload.end();
 });
 
 t.test('another account has its content while one has taken all that it may', async (t) => {

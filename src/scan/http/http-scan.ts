@@ -120,7 +120,7 @@ export class HttpScan extends Scan implements FormTarget, TimerOwner {
 
   #openContent(): Content {
     const { body } = this.#exchange;
-    return this.openContent(body.kind === 'sized' ? Math.min(body.bytes, this.limitBytes) : this.limitBytes);
+    return this.openContent(body.kind === 'sized' ? Math.min(body.bytes, this.limitBytes) : null);
   }
 
   #takeUrl(url: string): void {

@@ -50,7 +50,7 @@ const GENEROUS = 4;
 const BURST_BYTES = 64 * 512 * 1024;
 /** Of a small budget not more than this is kept for such a burst. */
 const BURST_SHARE = 1 / 5;
-/** For so long a content is expected to need all that it declared; afterwards, as much again as it has by then. */
+/** For so long a content is expected to need all that it declared; afterwards, and where nothing was declared, as much again as it has by then. */
 const QUICK_MS = 2_000;
 /** Of what an account may have: large contents leave the rest to small ones, which find room beside them. */
 const LARGE_SHARE = 3 / 4;
@@ -114,7 +114,8 @@ export function createUploadMemory(options: MemoryOptions): UploadMemory {
     let bytes = 0;
     for (let older = account.receiving.first(); older !== null && older !== content; older = older.behind) {
       const rest = older.limitSize - older.block.length;
-      bytes += nowMs - older.beganAtMs < QUICK_MS ? rest : Math.min(rest, older.block.length);
+      const isQuick = older.isDeclared && nowMs - older.beganAtMs < QUICK_MS;
+      bytes += isQuick ? rest : Math.min(rest, older.block.length);
     }
     return bytes;
   }

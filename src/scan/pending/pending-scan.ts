@@ -64,7 +64,7 @@ export class PendingScan extends StreamScan {
       this.fetchUrl(url);
       return;
     }
-    this.openContent(sizeBytes ?? this.limitBytes);
+    this.openContent(sizeBytes);
     void this.#read();
   }
 
