@@ -60,17 +60,29 @@ t.test('one server with the embedded database', async (t) => {
 
   t.test('every operation is in the OpenAPI document with its bodies', async (t) => {
     const { body } = await ask(`${url}/openapi.json`);
-    const paths = z.object({ paths: z.record(z.string(), z.record(z.string(), z.unknown())) }).parse(body).paths;
+    const document = z
+      .object({
+        paths: z.record(z.string(), z.record(z.string(), z.unknown())),
+        components: z.record(z.string(), z.unknown()),
+      })
+      .parse(body);
+    const { paths, components } = document;
+    const bodyOf = (schema: string) => ({
+      content: { 'application/json': { schema: { $ref: `#/components/schemas/${schema}` } } },
+    });
     const name = { type: 'string', minLength: 1, maxLength: 100 };
-    const schema = { additionalProperties: false, required: ['name'], properties: { name } };
-    t.match(paths['/web/keys']?.['post'], { requestBody: { content: { 'application/json': { schema } } } });
+    t.match(paths['/web/keys']?.['post'], { requestBody: bodyOf('ApiKeySettings') });
+    t.match(components['schemas'], {
+      ApiKeySettings: { additionalProperties: false, required: ['name'], properties: { name } },
+    });
     t.match(paths['/web/keys/me']?.['get'], { responses: { 200: { content: {} }, 401: {}, 503: {} } });
     t.match(paths['/web/keys/{uuid}']?.['delete'], { responses: { 204: {}, 404: {}, 503: {} } });
     const changes = { email: {}, newPassword: {}, currentPassword: {}, name };
     t.match(paths['/web/users/me']?.['put'], {
-      requestBody: { content: { 'application/json': { schema: { properties: changes } } } },
+      requestBody: bodyOf('UserChange'),
       responses: { 200: {}, 400: {}, 409: {}, 429: {} },
     });
+    t.match(components['schemas'], { UserChange: { properties: changes } });
   });
 
   t.test('a new password signs the other sessions out, and is the one to sign in with', async (t) => {
