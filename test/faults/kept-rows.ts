@@ -70,7 +70,7 @@ export async function verify(sql: Sql, answers: Answers, onProblem: (problem: st
   }
   const [key] = await sql<{ isBehind: boolean }[]>`
     SELECT date_trunc('second', max(s.last_update)) IS DISTINCT FROM date_trunc('second', (SELECT max(last_use) FROM api_keys))
-      AS "isBehind" FROM scans s WHERE status = 200`;
+      AS "isBehind" FROM scans s WHERE status = 200 AND key_id IS NOT NULL`;
   if (key?.isBehind) onProblem('the key was used last when another scan than the last one was');
   const wrong = await sql`
     SELECT day FROM (
