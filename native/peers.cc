@@ -37,7 +37,7 @@ namespace {
 
 constexpr int kPollHandle = 8;  // UV_POLL
 constexpr int kUvReadable = 1;  // UV_READABLE
-// Of one look; what is left is told of in the next turn of the event loop.
+// At most so many events are reported at a time. The others follow in the next turn of the event loop.
 constexpr size_t kEvents = 64;
 // A message with more is cut by the kernel, which closes the others.
 constexpr size_t kDescriptors = 4;
@@ -45,7 +45,7 @@ constexpr size_t kDescriptors = 4;
 constexpr int kNotNow = -1;
 constexpr int kFailed = -2;
 
-// Told of once each time that more has come, so that nothing is changed while a connection is not read from.
+// Reported once each time that more has come, so that nothing is changed while a connection is not read from.
 constexpr uint32_t kPeerEvents = EPOLLIN | EPOLLRDHUP | EPOLLET;
 
 struct Poller {

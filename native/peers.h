@@ -12,7 +12,7 @@ Napi::Value OpenPoller(const Napi::CallbackInfo& info);
 // closePoller(number): `onReady` isn't called any more. All that was accepted is closed.
 Napi::Value ClosePoller(const Napi::CallbackInfo& info);
 // readySockets(poller, events) -> how many; into a Uint32Array, for each its number and its bits (1: can be read, 2: can be written, 4: the client sends
-// nothing more, 8: nor does it read). A connection is told of once; a listening socket until nothing waits there.
+// nothing more, 8: nor does it read). A connection is reported once for each change; a listening socket as long as somebody waits there.
 Napi::Value Ready(const Napi::CallbackInfo& info);
 // watchListener(poller, descriptor) -> number. The descriptor stays the caller's, which must not close it before closeSocket.
 Napi::Value WatchListener(const Napi::CallbackInfo& info);
@@ -23,7 +23,7 @@ Napi::Value Address(const Napi::CallbackInfo& info);
 // receiveFrom(number, bytes, descriptors) -> how many bytes; 0: the client sends nothing more; -1: not now; -2: the connection has failed. The first word of
 // the Int32Array is how many open files came along, and those behind it are they: the caller's to close.
 Napi::Value Receive(const Napi::CallbackInfo& info);
-// sendTo(number, bytes, isLast) -> how many bytes were taken; -2: the connection has failed. Fewer than there are: it is told of when it can be written to.
+// sendTo(number, bytes, isLast) -> how many bytes were taken; -2: the connection has failed. Where it takes fewer, readySockets reports when it takes more.
 // Of the last ones a packet may wait for endSending.
 Napi::Value Send(const Napi::CallbackInfo& info);
 // endSending(number): the client reads the end, and may still send.

@@ -123,7 +123,7 @@ export const CLAMD_FILE_DESCRIPTORS = 256;
 export const ARRIVING_CONTENTS = 64;
 /** Requests that wait for such a place. What has arrived of them is in the memory of uploads; the rest waits in the kernel. */
 export const ARRIVING_WAITING = 4096;
-/** One step of the disk with such a content, such as a write; at most UPLOAD_TIMEOUT_MS. A disk that needs longer is told of with a 503. */
+/** Time that the disk has for one step with such a content, for example a write; at most UPLOAD_TIMEOUT_MS. After it the client gets a 503. */
 export const DISK_ANSWER_MS = 30_000;
 /** Files that MULTISCAN has in the scan queue at once. */
 export const CLAMD_MULTISCAN_FILES = 4;

@@ -7,7 +7,7 @@ import { choose, file } from './scan-suite.js';
 import type { Setting, Subtest } from './setting.js';
 
 const WIDTHS = [380, 768, 1440];
-const open = [
+export const OPEN_PAGES = [
   '/',
   '/sign-in?reason=ended',
   '/register',
@@ -41,7 +41,7 @@ export async function pageSuite(tap: Subtest, { server, browser, signedIn }: Set
 
   tap.test('for who is not signed in', async (t) => {
     const person = await browser.person();
-    for (const path of open) await look(t, person.page, path);
+    for (const path of OPEN_PAGES) await look(t, person.page, path);
     noComplaints(t, person);
   });
 

@@ -2,26 +2,17 @@
 import { mkdirSync } from 'node:fs';
 import { join } from 'node:path';
 import type { Page } from 'playwright-core';
-import { guides } from '../../src/service/pages.js';
 import { nestedZip } from '../fixtures/archives.js';
 import { startReceiver } from '../fixtures/receiver.js';
 import { eicar } from '../fixtures/samples.js';
 import { HOSTILE_NAMES, type Person } from './browser.js';
 import { ADMIN_PAGES, operator } from './operator-suite.js';
+import { OPEN_PAGES } from './page-suite.js';
 import { choose, file } from './scan-suite.js';
 import { FREE_LIMIT, type Setting, startSetting } from './setting.js';
 
 const WIDTHS = [390, 1440];
 const TOO_DEEP = 30;
-const open = [
-  '/',
-  '/sign-in?reason=ended',
-  '/register',
-  '/reset',
-  '/docs',
-  '/docs/reference',
-  ...guides.map((guide) => `/docs/${guide}`),
-];
 const closed = ['/', '/history', '/keys', '/webhooks', '/billing', '/account'];
 
 const [, , folder = 'screens'] = process.argv;
@@ -54,7 +45,7 @@ const nameOf = (path: string): string => path.replace(/\?.*/, '').replaceAll('/'
 async function shootAll(setting: Setting): Promise<void> {
   const { server, browser, signedIn } = setting;
   const stranger = await browser.person();
-  for (const path of open) {
+  for (const path of OPEN_PAGES) {
     await visit(stranger.page, `${server.url}${path}`);
     await shoot(stranger.page, `open${nameOf(path)}`);
   }

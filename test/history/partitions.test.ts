@@ -3,7 +3,7 @@ import { partition } from '../../src/history/partitions.js';
 import { createRowStore } from '../../src/history/rows-to-database.js';
 import { rowAt } from '../fixtures/history.js';
 import { onEachStore, open } from '../fixtures/stores.js';
-import { idsOf, partitionsOf, wrongCounts } from './stored-rows.js';
+import { emptyHistory, idsOf, partitionsOf, wrongCounts } from './stored-rows.js';
 
 const NOON = Date.parse('2026-11-21T12:00:00Z');
 const DAY_MS = 86_400_000;
@@ -11,10 +11,7 @@ const DAY_MS = 86_400_000;
 onEachStore(async (t, store) => {
   const target = await store.target(t);
   const { sql } = await open(t, target);
-  t.beforeEach(async () => {
-    for (const name of await partitionsOf(sql)) await sql.unsafe(`DROP TABLE ${name}`);
-    await sql`TRUNCATE scan_days, key_days, scan_retention`;
-  });
+  t.beforeEach(() => emptyHistory(sql));
 
   t.test('months are made ahead, once, also by several processes at the same time', async (t) => {
     const nodes = await Promise.all(Array.from({ length: 3 }, () => open(t, target)));

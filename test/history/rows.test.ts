@@ -15,7 +15,7 @@ import { newUser } from '../fixtures/dashboard.js';
 import { BOB, record, rowAt } from '../fixtures/history.js';
 import { makeTransactionsRepeatable, onEachStore, open, temporaryFolder } from '../fixtures/stores.js';
 import { until } from '../fixtures/until.js';
-import { idsOf, partitionsOf, wrongCounts } from './stored-rows.js';
+import { emptyHistory, idsOf, wrongCounts } from './stored-rows.js';
 
 const NOON = Date.parse('2026-11-21T12:00:00Z');
 
@@ -43,10 +43,7 @@ onEachStore(async (t, store) => {
   const target = await store.target(t);
   const { sql } = await open(t, target);
   // One database for all: an embedded one takes seconds to come up.
-  t.beforeEach(async () => {
-    for (const name of await partitionsOf(sql)) await sql.unsafe(`DROP TABLE ${name}`);
-    await sql`TRUNCATE scan_days, key_days, scan_retention`;
-  });
+  t.beforeEach(() => emptyHistory(sql));
 
   t.test('what has looked is kept with the row, for those that a weaker engine has answered', async (t) => {
     const save = createRowStore(sql);

@@ -30,3 +30,9 @@ export async function partitionsOf(sql: Sql): Promise<string[]> {
     SELECT inhrelid::regclass::text AS name FROM pg_inherits WHERE inhparent = 'scans'::regclass ORDER BY 1`;
   return rows.map(({ name }) => name);
 }
+
+/** As before the first row. */
+export async function emptyHistory(sql: Sql): Promise<void> {
+  for (const name of await partitionsOf(sql)) await sql.unsafe(`DROP TABLE ${name}`);
+  await sql`TRUNCATE scan_days, key_days, scan_retention`;
+}

@@ -187,6 +187,10 @@ export class ContentStore {
     this.#kept.delete(id);
     try {
       await unlink(join(this.#own, id)).catch(ignoreMissing);
+    } catch (error) {
+      // It still takes its room, until somebody tries again.
+      if (kept !== undefined) this.#kept.set(id, kept);
+      throw error;
     } finally {
       this.#stuck.delete(id);
     }

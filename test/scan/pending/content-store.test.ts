@@ -1,6 +1,6 @@
 // The store of accepted contents: bounded, shared between accounts, and taken over from processes that are gone.
 import { randomBytes } from 'node:crypto';
-import { mkdtempSync, readdirSync, rmSync } from 'node:fs';
+import { mkdirSync, mkdtempSync, readdirSync, rmdirSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import t from 'tap';
@@ -44,6 +44,24 @@ t.test('one account leaves a quarter to others, all together have the bound, and
   t.ok(store.bytes < 8 * MIB, 'what was refused has left nothing');
   await store.remove(first);
   await put(store, 'c', 2 * MIB);
+});
+
+t.test('a content that can not be removed keeps its room until it is', async (t) => {
+  const directory = folderOf(t);
+  const store = await openContentStore({ ...options, directory, limitBytes: 8 * MIB });
+  t.teardown(() => store.close());
+  const id = await put(store, 'a', MIB);
+  const found = readdirSync(directory, { recursive: true, encoding: 'utf8' }).find((name) => name.endsWith(id));
+  const path = join(directory, found ?? '');
+  rmSync(path);
+  // A folder can't be unlinked.
+  mkdirSync(path);
+  const { bytes } = store;
+  await t.rejects(store.remove(id));
+  t.equal(store.bytes, bytes);
+  rmdirSync(path);
+  await store.remove(id);
+  t.equal(store.bytes, 0);
 });
 
 t.test('contents that arrive at once are bounded, and the next ones wait for a place', async (t) => {
