@@ -74,11 +74,19 @@ async function talkTo(to: NetConnectOpts): Promise<Talk> {
   return { socket, answer: () => answer, whole };
 }
 
-/** All that is answered until the other side ends it, or until there is no more patience. Bytes go out in pieces of `piece`. */
+export interface AskOptions {
+  /** Bytes go out in pieces of so many. */
+  readonly piece?: number;
+  /** The client says that it sends nothing more. */
+  readonly ends?: boolean;
+  readonly patienceMs?: number;
+}
+
+/** All that is answered until the other side ends it, or until there is no more patience. */
 export async function ask(
   to: NetConnectOpts,
   bytes: Buffer,
-  { piece = bytes.length, ends = false, patienceMs = Number.POSITIVE_INFINITY } = {},
+  { piece = bytes.length, ends = false, patienceMs = Number.POSITIVE_INFINITY }: AskOptions = {},
 ): Promise<string> {
   const { socket, whole } = await talkTo(to);
   const timer = patienceMs < ANSWER_MS ? setTimeout(() => socket.destroy(), patienceMs) : undefined;

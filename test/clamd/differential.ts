@@ -2,6 +2,7 @@
 import type { NetConnectOpts } from 'node:net';
 import { ask, sorted } from './client.js';
 import { createRandom, type Session, sessionOf } from './sessions.js';
+import { CLAMD_TRIES, type Theirs } from './theirs.js';
 
 export interface Difference {
   readonly seed: number;
@@ -11,14 +12,10 @@ export interface Difference {
 }
 
 export interface Sides {
-  readonly theirs: NetConnectOpts;
+  readonly theirs: Theirs;
   readonly ours: readonly NetConnectOpts[];
 }
 
-/** clamd answers a client that has half closed, or that goes on after its answer, once so and once so. */
-const TRIES = 12;
-/** Now and then clamd forgets a session. */
-const PATIENCE_MS = 3_000;
 /** At a time. */
 const CLIENTS = 8;
 
@@ -29,8 +26,8 @@ function withoutExceptions(answer: string): string {
     .replace(/COMMANDS: [A-Z ]+/g, '(COMMANDS)');
 }
 
-async function answerOf(to: NetConnectOpts, session: Session, patienceMs?: number): Promise<string> {
-  return sorted(withoutExceptions(await ask(to, session.bytes, { ...session, ...(patienceMs && { patienceMs }) })));
+async function answerOf(theirs: Theirs, session: Session): Promise<string> {
+  return sorted(withoutExceptions(await theirs.ask(session.bytes, session)));
 }
 
 const REFUSED =
@@ -73,12 +70,12 @@ function isAlike(session: Session, theirs: string, ours: string): boolean {
 
 async function compare({ theirs, ours }: Sides, seed: number): Promise<Difference | null> {
   const session = sessionOf(createRandom(seed));
-  const expected = [await answerOf(theirs, session, PATIENCE_MS)];
+  const expected = [await answerOf(theirs, session)];
   for (const to of ours) {
-    const answer = await answerOf(to, session);
+    const answer = sorted(withoutExceptions(await ask(to, session.bytes, session)));
     const isExpected = (): boolean => expected.some((one) => isAlike(session, one, answer));
-    for (let left = TRIES; left > 0 && !isExpected(); left -= 1) {
-      expected.push(await answerOf(theirs, session, PATIENCE_MS));
+    for (let left = CLAMD_TRIES; left > 0 && !isExpected(); left -= 1) {
+      expected.push(await answerOf(theirs, session));
     }
     if (!isExpected()) return { seed, session, theirs: [...new Set(expected)], ours: answer };
   }

