@@ -6,24 +6,25 @@ const SLICE_MS = 0.3;
 /** The kernel's own. */
 const USUAL_SLICE_MS = 0;
 /**
- * A scan thread gets a third of what the serving thread gets where both want a core. All clients of a node wait for the serving thread, which has much
- * to do while large bodies arrive; what they wait for otherwise is only their own scan.
+ * Of scan threads, by what they are for. `light`: they take no core from the serving thread when it wakes them. `standIn`: what wakes them is a short
+ * scan, which need not wait until a long one has used up its slice. `heavy`: where others want a core as well, they get a third of what each of these gets.
  */
-const SCAN_NICER = 5;
+const SCAN_THREADS = {
+  light: { isBatch: true, sliceMs: USUAL_SLICE_MS, nicer: 0 },
+  standIn: { isBatch: false, sliceMs: SLICE_MS, nicer: 0 },
+  heavy: { isBatch: false, sliceMs: SLICE_MS, nicer: 5 },
+} as const;
+export type ThreadUrgency = keyof typeof SCAN_THREADS;
 
 /** To be called by the serving thread. Where the system forbids it (a container may), nothing is lost but time. */
 export function comeFirst(): void {
   schedule(false, SLICE_MS, 0);
 }
 
-/** To be called by the threads of the set. Likewise. */
-export function waitOnWaking(): void {
-  schedule(true, SLICE_MS, SCAN_NICER);
-}
-
-/** To be called by threads beside the set: what wakes them is a short scan, which need not wait until a long one has used up its slice. Likewise. */
-export function comeSoon(): void {
-  schedule(false, SLICE_MS, SCAN_NICER);
+/** To be called by a scan thread. Likewise. */
+export function takeUrgency(urgency: ThreadUrgency): void {
+  const { isBatch, sliceMs, nicer } = SCAN_THREADS[urgency];
+  schedule(isBatch, sliceMs, nicer);
 }
 
 /** All threads of the process that is started here wait likewise, but for those that say otherwise. */

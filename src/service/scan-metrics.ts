@@ -1,6 +1,6 @@
 // What is counted of each scan, in plain numbers: the registry's own counters would make a text of the labels, and look it up, for each of them. It asks when it is asked.
 import { Counter, Histogram, type Registry } from 'prom-client';
-import type { TurnKind } from '../engine/threads/pool.js';
+import type { TurnKind } from '../engine/threads/lane.js';
 import type { EndedScan } from '../scan/scan.js';
 
 /** Seconds inside the engine: from a small file to one that takes its whole deadline. */

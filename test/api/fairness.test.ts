@@ -14,8 +14,8 @@ import { upload } from '../fixtures/upload.js';
 const PROMISED_MS = 3_000;
 const QUEUE = 12;
 const THREADS = 2;
-/** What there is with those beside the set, and what one account may have of it. */
-const THREADS_MOST = 4;
+/** With those beside the set, of which half are for content over 1 MB; and what one account may have of the others. */
+const THREADS_MOST = 6;
 const THREADS_SHARE = 3;
 /** What one account may have of the queue. */
 const SHARE = 9;

@@ -275,13 +275,13 @@ export class FairQueue {
     return this.#accounts.size;
   }
 
-  /** Accounts whose scans wait. */
-  accountsWaiting(): number {
-    let count = 0;
+  /** Names of the accounts whose scans wait. */
+  accountsWaiting(): string[] {
+    const names: string[] = [];
     for (let account = this.#firstActive; account !== null; account = account.behind) {
-      if (account.waiting + account.ahead > 0) count += 1;
+      if (account.waiting + account.ahead > 0) names.push(account.name);
     }
-    return count;
+    return names;
   }
 
   #take(scan: ThreadScan | null, nowMs: number): ThreadScan | null {

@@ -1,5 +1,6 @@
 // The shapes on which the two sides of a scan thread agree, and how a scan and its answer lie in a slot of the memory that they share.
 import type { MessagePort } from 'node:worker_threads';
+import type { ThreadUrgency } from '../../urgency.js';
 import type { RawAnswer } from '../verdict.js';
 import type { BellRope } from './bell.js';
 import { SLOTS } from './ring.js';
@@ -39,8 +40,7 @@ export interface ThreadStart {
   readonly port: MessagePort;
   /** Of the thread, in the file of what is being scanned. */
   readonly place: number;
-  /** It is beside the set, for while scans take long. */
-  readonly isFurther: boolean;
+  readonly urgency: ThreadUrgency;
   /** ClamAV serves already: the first scan need not wait until the thread is confined. */
   readonly isConfinedAhead: boolean;
 }

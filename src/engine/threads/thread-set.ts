@@ -1,20 +1,25 @@
 // Which scan threads there are: the set, in the place of each that is given up another one, and a few beside the set while scans take long.
 import { servingNow } from '../serving.js';
-import { startBell } from './bell.js';
+import type { BellRope } from './bell.js';
+import { LONG_MS } from './fair-queue.js';
 import type { ThreadSettings } from './task.js';
 import type { ThreadScan } from './thread-scan.js';
 import { ThreadSlot } from './thread-slot.js';
 
 export interface ThreadSetOptions {
-  /** Threads of the set, open from the beginning. */
+  /** Threads of the set. */
   readonly count: number;
   /** With those beside it; threads that are given up aside. */
   readonly most: number;
   /** So long threads beside the set are kept after the last time that one was wanted. */
   readonly keepMs: number;
   readonly settings: ThreadSettings;
-  /** There are answers to take. */
-  readonly onRing: () => void;
+  /** For content over 1 MB: none is open before it is pressed, and what is not wanted ends. Otherwise the set is open from the beginning. */
+  readonly isHeavy: boolean;
+  /** Rung when there are answers to take. */
+  readonly bell: BellRope;
+  /** Of the file of what is being scanned: those that threads have, of all sets. */
+  readonly places: boolean[];
   /** Another thread can be taken than one that was put back. */
   readonly onIdle: () => void;
   /** The thread of this scan has ended before it. */
@@ -31,14 +36,11 @@ export class ThreadSet {
   busy = 0;
   givenUp = 0;
   readonly #options: ThreadSetOptions;
-  readonly #bell: ReturnType<typeof startBell>;
   /** The one that had a scan last comes last. */
   readonly #idle: ThreadSlot[] = [];
-  /** Of the file of what is being scanned. */
-  readonly #places: boolean[] = [];
   /** Threads beside the set are wanted, or were a moment ago. */
   #isPressed = false;
-  /** Beside the set, always: one, once any was wanted, since to start a thread beside long scans takes a tenth of a second and more. */
+  /** Beside those that are always there: one, once any was wanted, since to start a thread beside long scans takes a tenth of a second and more. */
   #kept = 0;
   /** The most that were busy since the last look. */
   #peak = 0;
@@ -47,14 +49,18 @@ export class ThreadSet {
 
   constructor(options: ThreadSetOptions) {
     this.#options = options;
-    this.#bell = startBell(options.onRing);
     // Scans may lie in their rings before they have started.
-    for (let index = 0; index < options.count; index += 1) this.#idle.push(this.#open(false));
+    for (let index = 0; index < this.#always; index += 1) this.#idle.push(this.#open(false));
   }
 
   /** As many are replaced as the set has, at most, since each that hangs costs a core. */
   get size(): number {
     return Math.max(0, Math.min(this.#options.count, 2 * this.#options.count - this.givenUp));
+  }
+
+  /** Of the set all have started. */
+  get isWhole(): boolean {
+    return this.busy + this.#idle.length >= this.size;
   }
 
   get hasIdle(): boolean {
@@ -69,6 +75,22 @@ export class ThreadSet {
   /** So many beside the set could be taken, if they were there. */
   get room(): number {
     return this.size + this.#options.most - this.#options.count - this.busy;
+  }
+
+  /** How long as many threads as the set has, at least, have been at their scans; 0: one of the set has none, or they are at short ones. */
+  spanMs(nowMs: number): number {
+    const { slots, busy } = this;
+    const count = Math.max(1, this.size);
+    if (busy < this.size) return 0;
+    let young = 0;
+    for (const { scan, isGivenUp, sinceMs } of slots) {
+      if (scan !== null && !isGivenUp && nowMs - sinceMs < LONG_MS) young += 1;
+    }
+    if (young >= count) return 0;
+    const ages: number[] = [];
+    for (const { scan, isGivenUp, sinceMs } of slots) if (scan !== null && !isGivenUp) ages.push(nowMs - sinceMs);
+    ages.sort((one, other) => one - other);
+    return ages[count - 1] ?? 0;
   }
 
   take(): ThreadSlot {
@@ -98,7 +120,7 @@ export class ThreadSet {
     this.#fill();
   }
 
-  /** Threads beside the set are wanted: they are made ahead, as many as the set has. */
+  /** Further threads are wanted: they are made ahead, as many as the set has. */
   press(): void {
     this.#isPressed = true;
     this.#kept = 1;
@@ -106,14 +128,14 @@ export class ThreadSet {
     this.#fill();
   }
 
-  /** Ends all but those that are given up: native code can't be stopped from outside. */
-  async stop(): Promise<void> {
+  /** Ends all but those that are given up: native code can't be stopped from outside. False: there are such. */
+  async stop(): Promise<boolean> {
     this.#isStopped = true;
     if (this.#keeping !== null) clearTimeout(this.#keeping);
     const ending = this.slots.filter(({ isGivenUp }) => !isGivenUp);
     const areAll = ending.length === this.slots.length;
     await Promise.all(ending.map((slot) => slot.end()));
-    if (areAll) this.#bell.stop();
+    return areAll;
   }
 
   /** A thread that starts can be taken when it has said its number. */
@@ -122,11 +144,15 @@ export class ThreadSet {
     if (slot.scan === null && !slot.isEnding && !this.#idle.includes(slot)) this.#idle.push(slot);
   }
 
+  /** Of the set, those that are open whatever is wanted. */
+  get #always(): number {
+    return this.#options.isHeavy ? 0 : this.size;
+  }
+
   /** How many there are to be now. */
   #wanted(spare: number, busy: number): number {
     const { count, most } = this.#options;
-    const { size } = this;
-    return this.givenUp + Math.min(size + most - count, Math.max(size + this.#kept, busy + spare));
+    return this.givenUp + Math.min(this.size + most - count, Math.max(this.#always + this.#kept, busy + spare));
   }
 
   #fill(): void {
@@ -149,7 +175,7 @@ export class ThreadSet {
   /** Ends idle ones beside the set that were not wanted for long. */
   #look(): void {
     this.#keeping = null;
-    const isWanted = this.#isPressed && this.#peak > this.size;
+    const isWanted = this.#isPressed && this.#peak > this.#always;
     const wanted = isWanted ? this.#wanted(this.#options.count, this.#peak) : this.#wanted(0, this.busy);
     this.#peak = this.busy;
     this.#isPressed = isWanted;
@@ -164,14 +190,14 @@ export class ThreadSet {
 
   /** `isFurther`: others are at scans already. It is confined ahead where ClamAV serves: its folder is there then. */
   #open(isFurther: boolean): ThreadSlot {
-    const found = this.#places.indexOf(false);
-    const place = found === -1 ? this.#places.length : found;
-    const { settings } = this.#options;
-    const bell = this.#bell.rope;
+    const { settings, bell, places, isHeavy } = this.#options;
+    const found = places.indexOf(false);
+    const place = found === -1 ? places.length : found;
+    const urgency = isHeavy ? 'heavy' : isFurther ? 'standIn' : 'light';
     const isConfinedAhead = isFurther && (servingNow()?.work.nativeEpoch ?? null) !== null;
     const onExit = (slot: ThreadSlot): void => this.#onExit(slot);
-    const slot = new ThreadSlot({ place, bell, settings, isFurther, isConfinedAhead, onExit });
-    this.#places[place] = true;
+    const slot = new ThreadSlot({ place, bell, settings, urgency, isConfinedAhead, onExit });
+    places[place] = true;
     this.slots = [...this.slots, slot];
     return slot;
   }
@@ -189,7 +215,7 @@ export class ThreadSet {
   }
 
   #onExit(slot: ThreadSlot): void {
-    this.#places[slot.place] = false;
+    this.#options.places[slot.place] = false;
     if (slot.isEnding) return;
     this.#remove(slot);
     const { scan, next } = slot;

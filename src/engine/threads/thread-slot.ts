@@ -3,6 +3,7 @@ import { constants, getPriority, setPriority } from 'node:os';
 import { MessageChannel, type MessagePort, receiveMessageOnPort } from 'node:worker_threads';
 import { Piscina } from 'piscina';
 import { scanWorkerPath } from '../../paths.js';
+import type { ThreadUrgency } from '../../urgency.js';
 import { servingNow } from '../serving.js';
 import { PLAINLY_CLEAN, type RawAnswer } from '../verdict.js';
 import type { BellRope } from './bell.js';
@@ -51,8 +52,7 @@ export interface ThreadSlotOptions {
   readonly place: number;
   readonly bell: BellRope;
   readonly settings: ThreadSettings;
-  /** It is beside the set. */
-  readonly isFurther: boolean;
+  readonly urgency: ThreadUrgency;
   /** It is confined when it starts, not at its first scan. */
   readonly isConfinedAhead: boolean;
   /** Its thread has ended. */
@@ -86,10 +86,10 @@ export class ThreadSlot {
   #messages = 0;
 
   /** Throws where the kernel refuses a thread at once: there is no memory or no process number for it. */
-  constructor({ place, bell, settings, isFurther, isConfinedAhead, onExit }: ThreadSlotOptions) {
+  constructor({ place, bell, settings, urgency, isConfinedAhead, onExit }: ThreadSlotOptions) {
     const ring = new SharedArrayBuffer(RING_BYTES);
     const { port1, port2 } = new MessageChannel();
-    const start: ThreadStart = { settings, ring, bell, port: port2, place, isFurther, isConfinedAhead };
+    const start: ThreadStart = { settings, ring, bell, port: port2, place, urgency, isConfinedAhead };
     this.place = place;
     this.#port = port1;
     this.#memory = ringMemory(ring);

@@ -3,7 +3,7 @@ import { readlinkSync } from 'node:fs';
 import { performance } from 'node:perf_hooks';
 import { type MessagePort, receiveMessageOnPort } from 'node:worker_threads';
 import { messageOfError } from '../../error-text.js';
-import { comeSoon, waitOnWaking } from '../../urgency.js';
+import { takeUrgency } from '../../urgency.js';
 import { epochOf, scanPlain, typeOf } from '../clamav/addon.js';
 import { PLAINLY_CLEAN, type RawAnswer, readAnswer, usualPolicy } from '../verdict.js';
 import { compileRules, loadYara, type RuleScanner } from '../yara/yara-x.js';
@@ -28,8 +28,7 @@ import {
 /** As long as the thread lasts. */
 export function serveScans(start: ThreadStart): never {
   const { settings, ring, bell, port, place, isConfinedAhead } = start;
-  if (start.isFurther) comeSoon();
-  else waitOnWaking();
+  takeUrgency(start.urgency);
   const { words, slots } = ringMemory(ring);
   const side = new ThreadRing(words);
   const note = createNote(settings.inFlight, place);

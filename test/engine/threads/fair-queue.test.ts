@@ -166,10 +166,10 @@ t.test('a scan that lies ahead counts against the limit and may be put back to w
   t.equal(push('other', 'first', 1), null);
   t.equal(push('another', 'second', 1), null);
   t.equal(push('third', 'none', 1), 'full', 'four wait, one of them at a thread');
-  t.equal(queue.accountsWaiting(), 3);
+  t.equal(queue.accountsWaiting().length, 3);
   if (lying !== null) queue.putBack(lying, 3);
   t.equal(queue.size, 4);
-  t.equal(queue.accountsWaiting(), 3);
+  t.equal(queue.accountsWaiting().length, 3);
   end('many', 5);
   t.strictSame(drain(5), ['first', 'second', '2', '3']);
   t.equal(queue.accountsActive, 0);
@@ -181,7 +181,7 @@ t.test('a scan that lay ahead and has begun is its account’s', async (t) => {
   const lying = queue.shift(0) ?? scanOf('');
   queue.layAhead(lying);
   queue.settle(lying);
-  t.equal(queue.accountsWaiting(), 0);
+  t.equal(queue.accountsWaiting().length, 0);
   t.equal(queue.accountsActive, 1);
   t.throws(() => queue.putBack(scanOf('one', '1'), 0), { message: 'This scan neither waits nor runs' });
   queue.end(lying, 1);

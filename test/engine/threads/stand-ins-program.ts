@@ -1,4 +1,4 @@
-// A child process of the tests: two scan threads and up to four beside them, scans that take long, and what is seen of it.
+// A child process of the tests: two scan threads and up to eight beside them, four of these for content over 1 MB, scans that take long, and what is seen of it.
 import { startPool } from '../../../src/engine/threads/pool.js';
 import { scanOnce } from '../../../src/engine/threads/scan-once.js';
 import { faulty } from '../../fixtures/faults.js';
@@ -12,7 +12,7 @@ if (databases === undefined || temporaryDirectory === undefined) throw new Error
 await serveFolder(databases, temporaryDirectory);
 const pool = startPool({
   threads: 2,
-  threadsMost: 6,
+  threadsMost: 10,
   keepMs: 500,
   queueLimit: 100,
   scanTimeoutMs: 60_000,
@@ -31,8 +31,10 @@ async function scan(account: string, order: string, rest: string | Uint8Array = 
 }
 
 await scan('one', SHORT);
-// As large as what takes long usually is.
 const large = Buffer.alloc(5 * 1024 * 1024);
+// Its threads start meanwhile: one of the set takes it.
+await scan('one', SHORT, large);
+await until(() => pool.threadsOpen === 4);
 const all = [1, 2, 3, 4].map(() => scan('one', LONG, large));
 await until(() => pool.running === 2);
 for (let serial = 0; serial < 3; serial += 1) await scan('one', SHORT);
@@ -53,7 +55,7 @@ all.push(scan('four', SHORT));
 const { standIns, waiting, accountsWaiting, threadsOpen } = pool;
 await Promise.all(all);
 await until(() => pool.running === 0);
-await until(() => pool.threadsOpen === 3);
+await until(() => pool.threadsOpen === 4);
 await scan('one', SHORT);
 const bound = { standIns, waiting, accountsWaiting, threadsOpen, ended, lastKind: kinds.at(-1) };
 process.stdout.write(JSON.stringify({ first, bound }));

@@ -2,6 +2,7 @@
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { createInterface } from 'node:readline';
+import { startBell } from '../../../src/engine/threads/bell.js';
 import { ThreadSet } from '../../../src/engine/threads/thread-set.js';
 
 // Started before: under the limit this process couldn't start it. The soft limit alone, which may be raised again.
@@ -16,20 +17,23 @@ async function limitProcesses(limit: string): Promise<void> {
 }
 
 let onStarted: () => void = () => undefined;
-const threads: ThreadSet = new ThreadSet({
+const bell = startBell(() => {
+  for (const slot of threads.slots) {
+    if (slot.hasStarted || slot.threadId() === undefined) continue;
+    threads.welcome(slot);
+    onStarted();
+  }
+});
+const threads = new ThreadSet({
   count: 1,
   most: 1,
   keepMs: 60_000,
   settings: { sandbox: 'off', inFlight: null },
+  isHeavy: false,
+  bell: bell.rope,
+  places: [],
   onIdle: () => undefined,
   onDied: () => undefined,
-  onRing() {
-    for (const slot of threads.slots) {
-      if (slot.hasStarted || slot.threadId() === undefined) continue;
-      threads.welcome(slot);
-      onStarted();
-    }
-  },
 });
 const started = (): Promise<void> =>
   new Promise((resolve) => {

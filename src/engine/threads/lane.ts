@@ -1,0 +1,269 @@
+// A lane: scan threads for contents of about one size, and the queue before them. What small scans need beside long ones is one rule here: `standIn`.
+import { performance } from 'node:perf_hooks';
+import { Unavailable } from '../../errors.js';
+import { FairQueue, LONG_MS } from './fair-queue.js';
+import { deliver, type Ended, endOf } from './outcome.js';
+import type { ThreadScan } from './thread-scan.js';
+import { ThreadSet, type ThreadSetOptions } from './thread-set.js';
+import type { ThreadSlot } from './thread-slot.js';
+import { createWatch, type WatchOptions } from './thread-watch.js';
+
+export interface LaneOptions extends Omit<ThreadSetOptions, 'onIdle' | 'onDied'>, Omit<WatchOptions, 'onGivenUp'> {
+  /** Scans that may wait; the next one is refused. An account alone may have three quarters of them. */
+  readonly queueLimit: number;
+  /** A scan has its thread. */
+  readonly onTurn: (kind: TurnKind, waitedMs: number) => void;
+  /** Less runs than before. */
+  readonly onEnd: () => void;
+}
+
+/** How a scan came to its thread: as the only account there was, beside others, or by a thread beside the set. */
+export type TurnKind = 'alone' | 'shared' | 'standIn';
+
+const REFUSALS = { full: 'queueFull', beyondShare: 'queueShareFull' } as const;
+/** All threads of the set have been at their scans for so long: threads beside it are made ahead, before anything waits. */
+const PRESS_MS = 50;
+/** A scan that waited for more than this share of its deadline had too little left for anybody to blame the content. */
+const WAITED_SHARE = 0.3;
+
+export class Lane {
+  running = 0;
+  readonly queue: FairQueue;
+  readonly set: ThreadSet;
+  readonly #options: LaneOptions;
+  readonly #watch: ReturnType<typeof createWatch>;
+  #alarm: NodeJS.Timeout | null = null;
+
+  constructor(options: LaneOptions) {
+    this.#options = options;
+    this.queue = new FairQueue(options.queueLimit);
+    this.set = new ThreadSet({
+      ...options,
+      onIdle: () => this.#dispatch(),
+      onDied: (scan) => this.#fail(scan),
+    });
+    this.#watch = createWatch({ ...options, onGivenUp: (slot, scan, nowMs) => this.#giveUp(slot, scan, nowMs) });
+  }
+
+  get waiting(): number {
+    return this.queue.size + this.queue.ahead;
+  }
+
+  get standIns(): number {
+    return Math.max(0, this.set.busy - this.set.size);
+  }
+
+  /** A scan would begin at once. */
+  get isFree(): boolean {
+    return this.queue.size === 0 && this.set.isFree;
+  }
+
+  /** `nowMs`: when it has asked. */
+  ask(scan: ThreadScan, nowMs: number): void {
+    scan.deadlineMs = nowMs + this.#options.scanTimeoutMs;
+    if (this.isFree) {
+      this.queue.begin(scan, nowMs);
+      this.#start(scan, 'set', nowMs);
+      return;
+    }
+    const answer = this.queue.push(scan, nowMs);
+    if (answer === null) this.#dispatch();
+    else scan.onRefused(new Unavailable(REFUSALS[answer]));
+  }
+
+  /** False: a thread is at it. */
+  leave(scan: ThreadScan, nowMs: number): boolean {
+    if (scan.state === 'ahead') this.set.slots.some((slot) => slot.next === scan && this.#recall(slot, nowMs));
+    if (scan.state !== 'waiting') return false;
+    this.queue.remove(scan);
+    return true;
+  }
+
+  /** Refuses what waits. What runs goes on. */
+  refuseWaiting(nowMs: number): void {
+    for (const slot of this.set.slots) this.#recall(slot, nowMs);
+    for (const scan of this.queue.scans()) {
+      if (scan.state !== 'waiting') continue;
+      this.queue.remove(scan);
+      scan.onRefused(new Unavailable('stopping'));
+    }
+  }
+
+  /** Nothing waits or runs. True: all threads have ended; those that are late stay. */
+  async stop(): Promise<boolean> {
+    if (this.#alarm !== null) clearTimeout(this.#alarm);
+    return await this.set.stop();
+  }
+
+  /** All answers that are there: first the threads get their next scans, then the scans their answers. */
+  collect(): void {
+    const nowMs = performance.now();
+    const ended: Ended[] = [];
+    for (const slot of this.set.slots) {
+      if (!slot.hasStarted && slot.threadId() !== undefined) this.set.welcome(slot);
+      for (let { scan } = slot; scan !== null; { scan } = slot) {
+        const answer = slot.takeAnswer();
+        if (answer === null) break;
+        this.#goOn(slot, nowMs);
+        const end = endOf(scan, answer, nowMs);
+        if (end === null) this.#repeat(scan, slot, nowMs);
+        else {
+          this.#release(scan, nowMs);
+          ended.push(end);
+        }
+        if (slot.scan === null) this.set.putBack(slot);
+      }
+    }
+    this.#dispatch();
+    for (const end of ended) deliver(end);
+    this.#options.onEnd();
+  }
+
+  /** Deadlines, and threads that don't come back: to be called again and again while anything waits or runs. */
+  tick(nowMs: number): void {
+    for (const scan of this.queue.scans()) {
+      if (scan.state !== 'waiting' || scan.deadlineMs > nowMs) continue;
+      this.queue.remove(scan);
+      scan.onRefused(new Unavailable('queueSlow'));
+    }
+    for (const slot of this.set.slots) {
+      this.#watch(slot, nowMs);
+      for (const scan of [slot.scan, slot.next]) if (scan?.state === 'running') this.#lookForDeadline(scan, nowMs);
+    }
+    if (this.set.room > 0 && this.set.spanMs(nowMs) >= PRESS_MS) this.set.press();
+  }
+
+  /** On an idle thread; its account has been charged for it. */
+  #start(scan: ThreadScan, by: 'set' | 'standIn', nowMs: number): void {
+    const slot = this.set.take();
+    slot.sinceMs = nowMs;
+    slot.post(scan);
+    this.#begin(scan, by, nowMs);
+  }
+
+  #begin(scan: ThreadScan, by: 'set' | 'standIn', nowMs: number): void {
+    scan.state = 'running';
+    scan.begunMs = nowMs;
+    scan.isOverdue = false;
+    scan.isAgain = false;
+    this.running += 1;
+    const waitedMs = nowMs - scan.askedMs;
+    this.#options.onTurn(by === 'standIn' ? by : this.queue.accountsActive > 1 ? 'shared' : 'alone', waitedMs);
+    scan.onTurn(waitedMs);
+  }
+
+  /** Gives threads to scans as long as there are both. */
+  #dispatch(): void {
+    const queue = this.queue;
+    while (queue.size > 0 || queue.ahead > 0) {
+      const nowMs = performance.now();
+      if (this.set.isFree) {
+        // A thread has nothing to do: what lies behind the scan of another one need not.
+        if (queue.size === 0 && !this.set.slots.some((slot) => this.#recall(slot, nowMs))) break;
+        const scan = queue.shift(nowMs);
+        if (scan === null) break;
+        this.#start(scan, 'set', nowMs);
+      } else if (queue.size === 0 || !(this.#standIn(nowMs) || this.#layAhead(nowMs))) break;
+    }
+    if (queue.size > 0 || queue.ahead > 0) this.#alarm ??= setTimeout(() => this.#wake(), LONG_MS);
+  }
+
+  /** What can't wait for longer: what lies behind a long scan, and what waits while all threads are at long ones. */
+  #wake(): void {
+    this.#alarm = null;
+    const nowMs = performance.now();
+    for (const slot of this.set.slots) if (nowMs - slot.sinceMs >= LONG_MS) this.#recall(slot, nowMs);
+    this.#dispatch();
+  }
+
+  /**
+   * A scan can't be interrupted. So when all threads of the set, or as many beside it, have been at their scans for longer than the next
+   * one is worth waiting, a further thread takes that one, up to a bound; and the kernel, which can interrupt, shares the cores.
+   */
+  #standIn(nowMs: number): boolean {
+    const { room } = this.set;
+    const spanMs = this.set.spanMs(nowMs);
+    if (spanMs < LONG_MS || room <= 0) return false;
+    const scan = this.queue.smallest({ spanMs, left: room - 1, besideOthers: 2 * this.#options.count }, nowMs);
+    if (scan === null) return false;
+    this.set.press();
+    if (!this.set.hasIdle) return false;
+    this.queue.take(scan, nowMs);
+    this.#start(scan, 'standIn', nowMs);
+    return true;
+  }
+
+  /** While scans take a moment, the next one lies ready at a thread, which need not wait until this process has heard of the end of the one before. */
+  #layAhead(nowMs: number): boolean {
+    if (this.set.busy > this.set.size) return false;
+    for (const slot of this.set.slots) {
+      if (!slot.canTakeNext(nowMs - LONG_MS)) continue;
+      const scan = this.queue.shift(nowMs);
+      if (scan === null) return false;
+      this.queue.layAhead(scan);
+      slot.post(scan);
+      return true;
+    }
+    return false;
+  }
+
+  /** What lies behind the scan of this thread goes back into the queue, unless the thread has begun it. */
+  #recall(slot: ThreadSlot, nowMs: number): boolean {
+    const { next } = slot;
+    if (next?.state !== 'ahead' || !slot.takeBack()) return false;
+    this.queue.putBack(next, nowMs);
+    return true;
+  }
+
+  /** The thread has let go of a scan. The one that lay behind it has begun. */
+  #goOn(slot: ThreadSlot, nowMs: number): void {
+    slot.sinceMs = nowMs;
+    slot.watch = null;
+    if (slot.scan?.state !== 'ahead') return;
+    this.queue.settle(slot.scan);
+    this.#begin(slot.scan, 'set', nowMs);
+  }
+
+  /** Another engine came to serve meanwhile: that one is asked. */
+  #repeat(scan: ThreadScan, slot: ThreadSlot, nowMs: number): void {
+    this.#recall(slot, nowMs);
+    scan.isAgain = true;
+    slot.post(scan);
+  }
+
+  #release(scan: ThreadScan, nowMs: number): void {
+    scan.state = 'idle';
+    this.running -= 1;
+    if (scan.charged !== null) this.queue.end(scan, nowMs);
+  }
+
+  /** Its thread has died. */
+  #fail(scan: ThreadScan): void {
+    const nowMs = performance.now();
+    if (scan.state === 'ahead') {
+      this.queue.putBack(scan, nowMs);
+      return;
+    }
+    this.#release(scan, nowMs);
+    if (scan.isOverdue) scan.onLetGo();
+    else scan.onRefused(new Error('The scan thread has died'));
+    this.#options.onEnd();
+  }
+
+  /** The scan is no longer charged to its account, and another thread takes the place of this one. */
+  #giveUp(slot: ThreadSlot, scan: ThreadScan, nowMs: number): void {
+    this.#recall(slot, nowMs);
+    this.queue.end(scan, nowMs);
+    this.set.giveUp(slot);
+    this.#dispatch();
+  }
+
+  #lookForDeadline(scan: ThreadScan, nowMs: number): void {
+    if (scan.isOverdue || scan.deadlineMs > nowMs) return;
+    scan.isOverdue = true;
+    const { scanTimeoutMs } = this.#options;
+    const isStarved = scan.begunMs - scan.askedMs > scanTimeoutMs * WAITED_SHARE;
+    const reason = `scan exceeded ${scanTimeoutMs} ms`;
+    scan.onOverdue({ kind: 'incomplete', reason }, isStarved, nowMs - scan.askedMs);
+  }
+}
