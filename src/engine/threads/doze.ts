@@ -2,7 +2,10 @@
 import { type ProcessAddon, processAddon } from '../../process-addon.js';
 import { TURN } from './ring.js';
 
-/** Of the words: the thread sleeps, or is about to, and wants to be woken. */
+/**
+ * Of the words: the thread sleeps, or is about to, and wants to be woken. The thread alone writes it: a waker that was held up would otherwise take back
+ * what it says of its next sleep.
+ */
 export const ASLEEP = 3;
 /** A thread that is to end is woken. This is for one whose process ends without a word. */
 const LOOK_MS = 250;
@@ -11,7 +14,7 @@ type Waking = Pick<ProcessAddon, 'sleepOnWord' | 'wakeWord'>;
 
 /** Posts a change of the word to the thread: to be called after it. */
 export function wakeThread(words: Int32Array, addon: Waking | null = processAddon()): void {
-  if (Atomics.exchange(words, ASLEEP, 0) === 0) return;
+  if (Atomics.load(words, ASLEEP) === 0) return;
   if (addon === null) Atomics.notify(words, TURN);
   else addon.wakeWord(words, TURN);
 }
@@ -27,5 +30,6 @@ export function sleeper(words: Int32Array, addon: Waking | null = processAddon()
     // Whoever changes the word from here on sees that, and what was changed before is seen by the call.
     if (addon === null) Atomics.wait(words, TURN, seen, LOOK_MS);
     else addon.sleepOnWord(words, TURN, seen, LOOK_MS);
+    Atomics.store(words, ASLEEP, 0);
   };
 }

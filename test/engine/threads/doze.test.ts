@@ -1,7 +1,7 @@
 // How a scan thread sleeps and is woken: no change of the word is slept over, by the addon and without it.
 import { Worker } from 'node:worker_threads';
 import t from 'tap';
-import { ASLEEP, wakeThread } from '../../../src/engine/threads/doze.js';
+import { ASLEEP, sleeper, wakeThread } from '../../../src/engine/threads/doze.js';
 import { ENDED, TURN } from '../../../src/engine/threads/ring.js';
 import { processAddon } from '../../../src/process-addon.js';
 
@@ -55,3 +55,26 @@ for (const withAddon of [true, false]) {
     },
   );
 }
+
+t.test(
+  'a waker that was held up until the thread is about to sleep again leaves the next one to wake it',
+  async (t) => {
+    const words = new Int32Array(new SharedArrayBuffer(64));
+    let wakes = 0;
+    const waking = {
+      wakeWord(): void {
+        wakes += 1;
+      },
+      sleepOnWord: (): void => undefined,
+    };
+    const sleepOnWord = (): void => {
+      wakeThread(words, waking);
+      wakes = 0;
+      wakeThread(words, waking);
+    };
+    sleeper(words, { ...waking, sleepOnWord })(0);
+    t.equal(wakes, 1);
+    wakeThread(words, waking);
+    t.equal(wakes, 1, 'it is awake');
+  },
+);
