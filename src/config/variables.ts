@@ -155,13 +155,13 @@ export const table = {
   /** With those beside the set; null: what is usual for so many. */
   scanThreadsMost: optional(
     'SCAN_THREADS_MOST',
-    'scan threads of one process while scans take long, 1 to 2048; unset: eight times SCAN_THREADS',
+    'scan threads of one process with those for content over 1 MB and those beside long scans, 1 to 2048; unset: eight times SCAN_THREADS',
     integer(1, 2048),
   ),
   scanQueue: initially(
     'SCAN_QUEUE',
     '1024',
-    'scans that may wait for a thread, 1 to 100000; the next one gets 503',
+    'scans that may wait for a thread, as many again over 1 MB, 1 to 100000; the next one gets 503',
     integer(1, 100_000),
   ),
   scanTimeoutMs: initially(

@@ -185,7 +185,7 @@ function addPool(gauge: AddGauge, pool: MetricsParts['pool']): void {
   gauge('sluice_scan_threads', 'Scan threads of the set, which is there always.', () => pool.threads);
   gauge(
     'sluice_scan_threads_standing_in',
-    'Scan threads beside the set, for scans that would wait behind long ones.',
+    'Scan threads at scans beside the set: at content over 1 MB, and at scans that would wait behind long ones.',
     () => pool.standIns,
   );
   gauge('sluice_scans_running', 'Scans that a thread is at.', () => pool.running);
