@@ -73,7 +73,7 @@ export const texts = {
     points: [
       {
         title: 'Honest verdicts',
-        text: '“Clean” is said only when the whole content was looked at. A limit, a deadline or an encrypted archive under a strict policy is shown as what it is.',
+        text: '“Clean” means that the whole content was looked at. Where a limit or a deadline stopped the engine, the answer says so.',
       },
       {
         title: 'Nothing leaves the server',
@@ -162,9 +162,10 @@ export const texts = {
     signatureCount: (count: string) => `${count} signatures`,
     signaturesBuilt: 'Newest from',
     signaturesOld: (days: number) =>
-      `The daily signatures are ${days === 1 ? 'more than a day' : `${days} days`} old. New malware may not be found: have the operator update them.`,
-    signaturesNoDaily:
-      'ClamAV’s daily signatures are not installed: only what ships with Sluice is found. Ask the operator for them.',
+      `The daily signatures are ${days === 1 ? 'more than a day' : `${days} days`} old. New malware may not be found.`,
+    signaturesNoDaily: 'ClamAV’s daily signatures are not installed: much malware is called clean.',
+    askOperator: 'Ask the operator to update them.',
+    toHealth: 'Update them',
     latest: 'Latest scans',
     latestAll: 'All scans',
     latestNone: 'Nothing scanned yet.',
@@ -181,8 +182,8 @@ export const texts = {
       },
       signatures: {
         title: 'Look for all known malware',
-        hint: 'A server starts with a handful of signatures of its own. ClamAV’s come with the command “sluice signatures update”, which its operator runs.',
-        link: null,
+        hint: 'A server starts with a handful of signatures of its own. An operator updates them to ClamAV’s, on the health page or by the command “sluice signatures update”.',
+        link: 'To the health page',
       },
       done: 'Done',
     },
@@ -264,8 +265,7 @@ export const texts = {
     to: 'To day (UTC)',
     reset: 'Clear filters',
     export: 'Export as CSV',
-    exportLimits:
-      'The file has every row that the filters leave, also of other pages, the newest first, with times in UTC. Two exports of an account run at a time. One that breaks off has rows missing: your browser shows it as failed.',
+    exportNote: 'The CSV file has every scan that the filters leave, the newest first, with times in UTC.',
     columns: {
       filename: 'File',
       status: 'Verdict',
@@ -291,7 +291,7 @@ export const texts = {
   },
   detail: {
     verdict: 'Verdict',
-    source: 'Where it came from',
+    source: 'Source',
     content: 'Content',
     engine: 'Engine',
     name: 'Name',
@@ -308,10 +308,10 @@ export const texts = {
     env: 'Environment',
     size: 'Size',
     sha256: 'SHA-256',
-    detectedType: 'What it is',
-    notWhole: 'It never was here as a whole',
+    detectedType: 'Type',
+    notWhole: 'Never received as a whole',
     signatures: 'Signatures',
-    notLooked: 'Nothing has looked at all of it',
+    notLooked: 'No engine has looked at all of it',
     duration: 'Time in the engine',
     copyAddress: 'Copy the address',
     sameContent: 'Scans of this content',

@@ -12,8 +12,18 @@ export default defineConfig({
     assetsInlineLimit: 0,
     modulePreload: { polyfill: false },
     target: 'es2022',
-    // What the first page needs is one script, also where other scripts need parts of it: a request costs the server more than its bytes.
-    rolldownOptions: { output: { codeSplitting: { groups: [{ name: 'index', tags: ['$initial'] }] } } },
+    // What the first page needs is one script, and so is what the pages behind the sign-in need, also where other scripts need parts of it: a
+    // request costs the server more than its bytes.
+    rolldownOptions: {
+      output: {
+        codeSplitting: {
+          groups: [
+            { name: 'index', tags: ['$initial'], priority: 1 },
+            { name: 'signed-in-pages', test: /signed-in-pages\.tsx$/ },
+          ],
+        },
+      },
+    },
     chunkSizeWarningLimit: 2_000,
   },
 });

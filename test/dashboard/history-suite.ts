@@ -47,6 +47,7 @@ export async function historySuite(tap: Subtest, { server, signedIn }: Setting):
     await page.getByRole('link', { name: 'Overview' }).click();
     await page.locator('.latest-name').first().waitFor();
     t.strictSame(new Set(await page.locator('.latest-name').allInnerTexts()), new Set([...SHOWN_NAMES, 'virus.com']));
+    await page.locator('.latest-finding', { hasText: 'Sluice.Test.EICAR' }).waitFor();
     t.ok((await overflow(page)) <= 0);
     t.equal(await page.locator('main img').count(), 0);
     await page.getByRole('link', { name: 'History', exact: true }).click();

@@ -47,7 +47,7 @@ export async function keySuite(tap: Subtest, { server, signedIn }: Setting): Pro
     t.not(await row.locator('td').nth(5).textContent(), 'Never');
 
     await row.getByRole('button', { name: `Revoke ${name}` }).click();
-    await dialog.getByText('This can not be undone.').waitFor();
+    await dialog.getByText('This cannot be undone.').waitFor();
     await dialog.getByRole('button', { name: 'Cancel' }).click();
     t.equal((await upload(server.url, 'content', { key: value })).status, 200, 'a question is no answer');
     await row.getByRole('button', { name: `Revoke ${name}` }).click();

@@ -34,6 +34,9 @@ export async function operatorSuite(tap: Subtest, setting: Setting): Promise<voi
   tap.test('every page fits, is found by the menu, and has nothing serious for axe', async (t) => {
     const person = await operator(setting);
     const { page } = person;
+    await page.getByRole('link', { name: 'Update them' }).click();
+    await page.getByRole('heading', { name: 'Health', level: 1 }).waitFor();
+    await page.goBack();
     await page.getByRole('button', { name: 'Your account' }).click();
     await page.getByRole('menuitem', { name: 'Operation' }).click();
     await page.getByRole('heading', { name: 'Health', level: 1 }).waitFor();

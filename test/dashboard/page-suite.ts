@@ -79,6 +79,25 @@ export async function pageSuite(tap: Subtest, { server, browser, signedIn }: Set
     noComplaints(t, person);
   });
 
+  tap.test(
+    'a page behind the sign-in is two scripts, the overview with its charts three, and nothing is asked for twice',
+    async (t) => {
+      const { page } = await signedIn('/keys');
+      await whole(page);
+      for (const [path, scripts] of [
+        ['/keys', 2],
+        ['/', 3],
+      ] as const) {
+        const asked: string[] = [];
+        page.on('request', (request) => asked.push(request.url().replace(/\?.*/, '')));
+        await page.goto(`${server.url}${path}`, { waitUntil: 'networkidle' });
+        page.removeAllListeners('request');
+        t.equal(asked.filter((url) => url.endsWith('.js')).length, scripts, path);
+        t.strictSame(asked, [...new Set(asked)], path);
+      }
+    },
+  );
+
   tap.test('by the keyboard alone, on a phone', async (t) => {
     const person = await signedIn('/keys');
     const { page } = person;

@@ -3,9 +3,11 @@ import { mkdirSync } from 'node:fs';
 import { join } from 'node:path';
 import type { Page } from 'playwright-core';
 import { nestedZip } from '../fixtures/archives.js';
+import { startPostgres } from '../fixtures/postgres.js';
 import { startReceiver } from '../fixtures/receiver.js';
 import { eicar } from '../fixtures/samples.js';
 import { HOSTILE_NAMES, type Person } from './browser.js';
+import { fillOffice } from './office.js';
 import { ADMIN_PAGES, operator } from './operator-suite.js';
 import { OPEN_PAGES } from './page-suite.js';
 import { choose, file } from './scan-suite.js';
@@ -63,9 +65,12 @@ async function shootAll(setting: Setting): Promise<void> {
     await shoot(person.page, `full${nameOf(path)}`);
   }
   const admin = await operator(setting);
-  for (const path of ADMIN_PAGES) {
+  await visit(admin.page, `${server.url}/scan`);
+  await choose(admin.page, [file('virus.com', eicar()), file('deep.zip', nestedZip(Buffer.from('deep'), TOO_DEEP))]);
+  await admin.page.getByText('2 of 2 finished').waitFor();
+  for (const path of [...closed, ...ADMIN_PAGES]) {
     await visit(admin.page, `${server.url}${path}`);
-    await shoot(admin.page, `admin${nameOf(path)}`);
+    await shoot(admin.page, `office${nameOf(path)}`);
   }
   await visit(person.page, `${server.url}/history`);
   await person.page.locator('.history-open').first().click();
@@ -118,10 +123,14 @@ async function fill({ page }: Person): Promise<void> {
 
 const receiver = await startReceiver();
 receiver.answer = ({ path }) => (path === '/hears' ? 204 : 503);
-const setting = await startSetting();
+const postgres = await startPostgres();
+const databaseUrl = await postgres.database();
+const setting = await startSetting({ DATABASE_URL: databaseUrl });
 try {
+  await fillOffice(setting.server.url, databaseUrl);
   await shootAll(setting);
 } finally {
   await setting.stop();
   await receiver.stop();
+  await postgres.stop();
 }

@@ -94,7 +94,7 @@ export async function webhookSuite(tap: Subtest, { server, signedIn }: Setting):
     t.equal(receiver.forged, 0);
 
     await page.getByRole('button', { name: 'Delete' }).click();
-    await dialog.getByText('This can not be undone.').waitFor();
+    await dialog.getByText('This cannot be undone.').waitFor();
     await dialog.getByRole('button', { name: 'Delete' }).click();
     await page.getByText('No webhooks yet').waitFor();
     await page.goBack();

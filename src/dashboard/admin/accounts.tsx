@@ -132,9 +132,7 @@ function Row({ account, open }: { readonly account: Account; readonly open: () =
         </Badge>
       </td>
       <td data-label={t.columns.plan}>{plan}</td>
-      <td className="small" data-label={t.columns.use}>
-        {lastUse === null ? common.common.never : <Time at={lastUse} />}
-      </td>
+      <td data-label={t.columns.use}>{lastUse === null ? common.common.never : <Time at={lastUse} />}</td>
       <td className="table-number" data-label={t.columns.limit}>
         {number(account.hourlyLimit)}
       </td>

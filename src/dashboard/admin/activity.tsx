@@ -68,7 +68,7 @@ function Errors({ errors, since }: Activity) {
                 <td className="name" data-label={t.columns.example}>
                   {visibleName(examples[0]?.error ?? '')}
                 </td>
-                <td className="small" data-label={t.columns.last}>
+                <td data-label={t.columns.last}>
                   <Time at={lastAt} />
                 </td>
                 <td className="table-number" data-label={t.columns.count}>
@@ -109,7 +109,7 @@ function Slowest({ slowest, since }: Activity) {
             {slowest.map((scan) => (
               <tr key={`${scan.id} ${scan.at}`}>
                 <td className="code">{scan.id}</td>
-                <td className="small" data-label={t.columns.at}>
+                <td data-label={t.columns.at}>
                   <Time at={scan.at} />
                 </td>
                 <td className="table-number" data-label={t.columns.size}>

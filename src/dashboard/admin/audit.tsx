@@ -70,22 +70,20 @@ function Lines({ lines }: { readonly lines: readonly AuditLine[] }) {
       <tbody>
         {lines.map(({ id, at, actor, address, action, target, detail }) => (
           <tr key={id}>
-            <td className="small">
+            <td>
               <Time at={at} />
             </td>
             <td className="name" data-label={t.columns.actor}>
               {visibleName(actor)}
             </td>
-            <td className="small" data-label={t.columns.address}>
-              {address ?? t.machine}
-            </td>
+            <td data-label={t.columns.address}>{address ?? t.machine}</td>
             <td className="code" data-label={t.columns.action}>
               {action}
             </td>
             <td className="name" data-label={t.columns.target}>
               {target === null ? '' : visibleName(target)}
             </td>
-            <td className="small name" data-label={t.columns.detail}>
+            <td className="name" data-label={t.columns.detail}>
               {visibleName(detailOf(detail))}
             </td>
           </tr>

@@ -59,13 +59,11 @@ function Row({ node }: { readonly node: Node }) {
       </td>
       <td data-label={columns.version}>{version}</td>
       <td data-label={columns.engine}>{engine ?? '–'}</td>
-      <td className="small" data-label={columns.built}>
-        {builtAt === null ? '–' : <Time at={builtAt} />}
-      </td>
-      <td className="small" data-label={columns.since}>
+      <td data-label={columns.built}>{builtAt === null ? '–' : <Time at={builtAt} />}</td>
+      <td data-label={columns.since}>
         <Time at={since} />
       </td>
-      <td className="small" data-label={columns.heard}>
+      <td data-label={columns.heard}>
         <Time at={lastHeard} />
       </td>
       <td className="table-number" data-label={columns.signatures}>

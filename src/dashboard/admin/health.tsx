@@ -110,6 +110,7 @@ function Signatures({ health: { engine, update } }: { readonly health: Health })
           <Progress value={engine.progress * 100} aria-label={t.loading(Math.round(engine.progress * 100))} />
         </div>
       )}
+      {standing === 'starter' && <p className="small dimmed">{t.starterHint}</p>}
       <UpdateButton update={update} />
     </Panel>
   );

@@ -79,6 +79,10 @@ export function scansQuery(search: string) {
   });
 }
 
+/** The newest, as the overview shows them. */
+export const LATEST = 10;
+export const latestQuery = scansQuery(`size=${LATEST}`);
+
 export function scanQuery(id: string) {
   return queryOptions({
     queryKey: ['scan', id],

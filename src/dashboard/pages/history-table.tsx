@@ -3,10 +3,9 @@ import { Link } from 'wouter';
 import type { Scan } from '../api/shapes.ts';
 import { number } from '../parts/format.ts';
 import { AscendingIcon, DescendingIcon, LinkIcon } from '../parts/icons.ts';
-import { noticeText } from '../parts/notice.ts';
 import { sourceText } from '../parts/protocol.ts';
 import { Time } from '../parts/time.tsx';
-import { Verdict } from '../parts/verdict.tsx';
+import { Finding, Verdict } from '../parts/verdict.tsx';
 import { visibleName } from '../parts/visible-name.ts';
 import { texts } from '../texts.ts';
 import { type ChangeSearch, type HistorySearch, type SortColumn, sortable } from './history-search.ts';
@@ -85,26 +84,17 @@ function Row({ scan }: { readonly scan: Scan }) {
           title={scan.url === null ? name : visibleName(scan.url)}
         >
           {scan.url !== null && <LinkIcon size={14} aria-label={t.fromUrl} role="img" />}
-          <span className="name history-cut">{name}</span>
+          <span className="name cut">{name}</span>
         </Link>
       </td>
       <td>
         <span className="history-verdict">
           <Verdict scan={scan} />
-          {scan.virusName !== null && (
-            <span className="small name history-cut" title={visibleName(scan.virusName)}>
-              {visibleName(scan.virusName)}
-            </span>
-          )}
-          {scan.notices.length > 0 && (
-            <span className="dimmed small" title={scan.notices.map(noticeText).join(' ')}>
-              {scan.notices.join(', ')}
-            </span>
-          )}
+          <Finding scan={scan} />
         </span>
       </td>
       <td>
-        <span className="dimmed name history-cut history-source" title={source}>
+        <span className="dimmed name cut history-source" title={source}>
           {source}
         </span>
       </td>

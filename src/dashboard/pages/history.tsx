@@ -43,7 +43,7 @@ export function History() {
         <section className="panel" aria-label={t.verdict}>
           <HistoryFilters search={search} change={change} />
         </section>
-        <section className="panel history-panel">
+        <section className="panel">
           <Found search={search} change={change} />
         </section>
       </div>
@@ -70,9 +70,7 @@ function Found({ search, change }: FoundProps) {
     <div aria-busy={scans.isPlaceholderData} className={scans.isPlaceholderData ? 'history-old' : undefined}>
       <HistoryTable scans={scans.data.content} search={search} change={change} />
       <HistoryPages page={scans.data} isSearch={isCapped(search)} change={change} />
-      <p className="dimmed small">
-        {t.export}: {t.exportLimits}
-      </p>
+      <p className="dimmed small history-note">{t.exportNote}</p>
     </div>
   );
 }

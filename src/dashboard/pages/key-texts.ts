@@ -40,7 +40,7 @@ export const texts = {
   revokeOf: (name: string) => `Revoke ${name}`,
   revokeTitle: 'Revoke this key?',
   revokeText: (name: string) =>
-    `Every request with “${name}” is refused from now on, on every server. This can not be undone.`,
+    `Every request with “${name}” is refused from now on, on every server. This cannot be undone.`,
   revoked: 'The key is revoked',
   none: 'No keys yet',
   noneHint: 'Create one to scan from a program or the command line.',

@@ -96,16 +96,14 @@ function Row({ apiKey, open }: { readonly apiKey: Key; readonly open: (open: Ope
       <td className="table-number" data-label={t.columns.limit}>
         {apiKey.hourlyLimit === null ? <span className="dimmed">{t.asAccount}</span> : number(apiKey.hourlyLimit)}
       </td>
-      <td className="small" data-label={t.columns.expires}>
+      <td data-label={t.columns.expires}>
         <Expiry at={apiKey.expires} />
       </td>
-      <td className="small" data-label={t.columns.used}>
-        {apiKey.lastUse === null ? texts.common.never : <Time at={apiKey.lastUse} />}
-      </td>
+      <td data-label={t.columns.used}>{apiKey.lastUse === null ? texts.common.never : <Time at={apiKey.lastUse} />}</td>
       <td className="table-action">
         <Button
           size="compact-sm"
-          variant="light"
+          variant="subtle"
           color="red"
           aria-label={t.revokeOf(name)}
           onClick={() => open({ is: 'revoke', key: apiKey })}

@@ -38,7 +38,7 @@ export function Landing() {
       <section className="panel landing-try">
         <h2 className="panel-title">{t.try}</h2>
         <p className="page-lead">{t.tryLead}</p>
-        <Snippet label={t.try} code={`${curlLine('YOUR_API_KEY')}\n\n${EXAMPLE_ANSWER}`} />
+        <Snippet label={t.try} code={curlLine('YOUR_API_KEY')} output={EXAMPLE_ANSWER} />
       </section>
       <div className="landing-points">
         {t.points.map(({ title, text }) => (

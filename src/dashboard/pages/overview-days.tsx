@@ -7,7 +7,6 @@ import { useState } from 'react';
 import { daysQuery, monthlyQuery } from '../api/queries.ts';
 import { Blank } from '../parts/blank.tsx';
 import { dayName, month, number, shortDay } from '../parts/format.ts';
-import { OverviewIcon } from '../parts/icons.ts';
 import { Legend, type Outcome, type OutcomeBar, OutcomeTable, outcomes, sumsOf } from '../parts/outcomes.tsx';
 import { ProblemBox } from '../parts/problem.tsx';
 import { LinesSkeleton } from '../parts/skeletons.tsx';
@@ -22,10 +21,7 @@ export function Use() {
   return (
     <>
       <div className="row row-apart">
-        <h2 className="panel-title">
-          <OverviewIcon size={18} aria-hidden="true" />
-          {t.use}
-        </h2>
+        <h2 className="panel-title">{t.use}</h2>
         <SegmentedControl
           size="xs"
           withItemsBorders={false}
@@ -83,7 +79,7 @@ function Bars({ bars, shown, head, caption, none }: BarsProps) {
           type="stacked"
           withLegend={false}
           maxBarWidth={28}
-          barChartProps={{ accessibilityLayer: false }}
+          barChartProps={{ accessibilityLayer: false, margin: { top: 8 } }}
           xAxisProps={{ interval: 'equidistantPreserveStart', tickFormatter: (name) => shorts.get(name) ?? name }}
           yAxisProps={{ allowDecimals: false, width: 44 }}
           barProps={{ isAnimationActive: false }}

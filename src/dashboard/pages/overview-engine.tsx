@@ -1,7 +1,8 @@
 // With what contents are looked at, and how old its signatures are: a notice where that is weaker than it should be.
-import { Alert } from '@mantine/core';
+import { Alert, Anchor } from '@mantine/core';
 import { useQuery } from '@tanstack/react-query';
-import { versionQuery } from '../api/queries.ts';
+import { Link } from 'wouter';
+import { meQuery, versionQuery } from '../api/queries.ts';
 import type { Version } from '../api/shapes.ts';
 import { number } from '../parts/format.ts';
 import { ProblemBox } from '../parts/problem.tsx';
@@ -17,13 +18,13 @@ export function EnginePanel() {
   const version = useQuery(versionQuery);
   if (version.isPending) return <LinesSkeleton lines={3} />;
   if (version.isError) return <ProblemBox error={version.error} onRetry={() => void version.refetch()} />;
-  const { engine, signatures } = version.data;
+  const { engine, signatures, standsIn } = version.data;
   const notice = noticeOf(version.data);
   return (
     <div className="stack">
       {notice !== null && (
         <Alert color="yellow" role="status">
-          {notice}
+          {notice} {engine !== null && standsIn !== true && <Advice />}
         </Alert>
       )}
       {engine !== null && signatures !== null && (
@@ -43,6 +44,17 @@ export function EnginePanel() {
         </dl>
       )}
     </div>
+  );
+}
+
+/** Operators can do something about it. */
+function Advice() {
+  const me = useQuery(meQuery);
+  if (me.data?.role !== 'operator') return t.askOperator;
+  return (
+    <Anchor component={Link} href="/admin">
+      {t.toHealth}
+    </Anchor>
   );
 }
 

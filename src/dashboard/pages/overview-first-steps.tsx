@@ -1,8 +1,8 @@
 // What somebody does first with a new account, and what of it is done.
-import { Anchor } from '@mantine/core';
+import { Button } from '@mantine/core';
 import { useQuery } from '@tanstack/react-query';
 import { Link } from 'wouter';
-import { keysQuery, scansQuery, versionQuery } from '../api/queries.ts';
+import { keysQuery, latestQuery, meQuery, versionQuery } from '../api/queries.ts';
 import { DoneIcon, ToDoIcon } from '../parts/icons.ts';
 import { texts } from '../texts.ts';
 
@@ -10,12 +10,17 @@ const t = texts.overview.steps;
 
 export function FirstSteps() {
   const keys = useQuery(keysQuery);
-  const scans = useQuery(scansQuery('size=1'));
+  const scans = useQuery(latestQuery);
   const version = useQuery(versionQuery);
+  const isOperator = useQuery(meQuery).data?.role === 'operator';
   const steps = [
     { ...t.key, href: '/keys', isDone: (keys.data?.length ?? 0) > 0 },
     { ...t.eicar, href: '/scan', isDone: (scans.data?.totalElements ?? 0) > 0 },
-    { ...t.signatures, href: '/', isDone: typeof version.data?.signatures?.dailyAgeHours === 'number' },
+    {
+      ...t.signatures,
+      href: isOperator ? '/admin' : null,
+      isDone: typeof version.data?.signatures?.dailyAgeHours === 'number',
+    },
   ];
   return (
     <ol className="steps">
@@ -27,10 +32,10 @@ export function FirstSteps() {
             <div>
               <strong>{title}</strong> {isDone && <span className="unseen">{t.done}</span>}
               <p className="dimmed">{hint}</p>
-              {link !== null && (
-                <Anchor component={Link} href={href}>
+              {href !== null && (
+                <Button component={Link} href={href} variant="default" size="compact-sm">
                   {link}
-                </Anchor>
+                </Button>
               )}
             </div>
           </li>

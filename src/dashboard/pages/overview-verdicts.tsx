@@ -7,7 +7,6 @@ import { useState } from 'react';
 import { donutQuery } from '../api/queries.ts';
 import { Blank } from '../parts/blank.tsx';
 import { number, utcDay } from '../parts/format.ts';
-import { CleanIcon } from '../parts/icons.ts';
 import { Legend } from '../parts/outcomes.tsx';
 import { ProblemBox } from '../parts/problem.tsx';
 import { LinesSkeleton } from '../parts/skeletons.tsx';
@@ -22,10 +21,7 @@ export function Verdicts() {
   return (
     <>
       <div className="row row-apart">
-        <h2 className="panel-title">
-          <CleanIcon size={18} aria-hidden="true" />
-          {t.verdicts}
-        </h2>
+        <h2 className="panel-title">{t.verdicts}</h2>
         <Select
           aria-label={t.range}
           size="xs"
@@ -37,7 +33,7 @@ export function Verdicts() {
         />
       </div>
       <Ring range={range} />
-      <p className="dimmed small">{t.rangeNote}</p>
+      <p className="dimmed small overview-note">{t.rangeNote}</p>
     </>
   );
 }

@@ -3,14 +3,14 @@ import { Button } from '@mantine/core';
 import { useQuery } from '@tanstack/react-query';
 import type { ReactNode } from 'react';
 import { Link } from 'wouter';
-import { daysQuery, scansQuery } from '../api/queries.ts';
+import { daysQuery, LATEST, latestQuery } from '../api/queries.ts';
 import { Blank } from '../parts/blank.tsx';
-import { EngineIcon, HistoryIcon, QuotaIcon, ScanIcon } from '../parts/icons.ts';
+import { ScanIcon } from '../parts/icons.ts';
 import { ProblemBox } from '../parts/problem.tsx';
 import { LinesSkeleton } from '../parts/skeletons.tsx';
 import { Time } from '../parts/time.tsx';
 import { PageTitle } from '../parts/title.tsx';
-import { Verdict } from '../parts/verdict.tsx';
+import { Finding, Verdict } from '../parts/verdict.tsx';
 import { visibleName } from '../parts/visible-name.ts';
 import { part } from '../shell/part.tsx';
 import { texts } from '../texts.ts';
@@ -21,7 +21,6 @@ import { Tiles } from './overview-tiles.tsx';
 import './overview.css';
 
 const t = texts.overview;
-const ICON = 18;
 
 const chart = <LinesSkeleton lines={7} height={28} />;
 const Verdicts = part(async () => (await import('./overview-charts.ts')).Verdicts, chart);
@@ -30,7 +29,7 @@ const Hours = part(async () => (await import('./overview-charts.ts')).Hours, cha
 
 export function Overview() {
   const days = useQuery(daysQuery);
-  const latest = useQuery(scansQuery(`size=${LATEST}`));
+  const latest = useQuery(latestQuery);
   const isNew = latest.data?.totalElements === 0 && days.data !== undefined;
   return (
     <>
@@ -70,24 +69,19 @@ function Used() {
         <section className="panel">
           <Verdicts />
         </section>
-        <section className="panel overview-wide">
+        <section className="panel overview-whole">
           <div className="row row-apart">
-            <h2 className="panel-title">
-              <HistoryIcon size={ICON} aria-hidden="true" />
-              {t.latest}
-            </h2>
+            <h2 className="panel-title">{t.latest}</h2>
             <Button component={Link} href="/history" variant="subtle" size="compact-sm">
               {t.latestAll}
             </Button>
           </div>
           <Latest />
         </section>
-        <div className="stack">
-          <Quota>
-            <Hours />
-          </Quota>
-          <Engine />
-        </div>
+        <Quota>
+          <Hours />
+        </Quota>
+        <Engine />
       </div>
     </>
   );
@@ -95,11 +89,8 @@ function Used() {
 
 function Quota({ children }: { readonly children?: ReactNode }) {
   return (
-    <section className="panel overview-quota">
-      <h2 className="panel-title">
-        <QuotaIcon size={ICON} aria-hidden="true" />
-        {t.quota}
-      </h2>
+    <section className="panel overview-wide">
+      <h2 className="panel-title">{t.quota}</h2>
       <QuotaPanel />
       {children}
     </section>
@@ -108,20 +99,15 @@ function Quota({ children }: { readonly children?: ReactNode }) {
 
 function Engine() {
   return (
-    <section className="panel overview-engine">
-      <h2 className="panel-title">
-        <EngineIcon size={ICON} aria-hidden="true" />
-        {t.engine}
-      </h2>
+    <section className="panel">
+      <h2 className="panel-title">{t.engine}</h2>
       <EnginePanel />
     </section>
   );
 }
 
-const LATEST = 12;
-
 function Latest() {
-  const latest = useQuery(scansQuery(`size=${LATEST}`));
+  const latest = useQuery(latestQuery);
   if (latest.isPending) return <LinesSkeleton lines={LATEST} />;
   if (latest.isError) return <ProblemBox error={latest.error} onRetry={() => void latest.refetch()} />;
   if (latest.data.content.length === 0) return <Blank title={t.latestNone} hint={t.latestNoneHint} />;
@@ -130,9 +116,12 @@ function Latest() {
       {latest.data.content.map((scan) => (
         <li key={scan.id}>
           <Verdict scan={scan} />
-          <Link href={`/scans/${scan.id}`} className="name latest-name">
+          <Link href={`/scans/${scan.id}`} className="name cut latest-name">
             {scan.filename === '' ? texts.history.noName : visibleName(scan.filename)}
           </Link>
+          <span className="latest-finding">
+            <Finding scan={scan} />
+          </span>
           <span className="dimmed small">
             <Time at={scan.creationDate} />
           </span>

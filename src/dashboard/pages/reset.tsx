@@ -21,7 +21,12 @@ export function Reset() {
   return (
     <div className="narrow">
       <PageTitle title={t.title} />
-      <div className="panel stack">{token === '' ? <Asked /> : <NewPassword token={token} />}</div>
+      <div className="panel stack">
+        {token === '' ? <Asked /> : <NewPassword token={token} />}
+        <Anchor component={Link} href="/sign-in" size="xs">
+          {t.back}
+        </Anchor>
+      </div>
     </div>
   );
 }

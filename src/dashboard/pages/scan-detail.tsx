@@ -7,7 +7,7 @@ import { scanQuery } from '../api/queries.ts';
 import type { ScanDetail } from '../api/shapes.ts';
 import { CopyButton } from '../parts/copy-button.tsx';
 import { number, size } from '../parts/format.ts';
-import { BackIcon, FileIcon, KeyIcon, LinkIcon, ScanIcon } from '../parts/icons.ts';
+import { BackIcon, LinkIcon } from '../parts/icons.ts';
 import { Missing } from '../parts/missing.tsx';
 import { noticeText } from '../parts/notice.ts';
 import { sourceText } from '../parts/protocol.ts';
@@ -57,9 +57,9 @@ function Found({ scan }: { readonly scan: ScanDetail }) {
         )}
       </PageTitle>
       <div className="detail">
-        <Panel title={t.verdict} icon={<ScanIcon size={ICON} aria-hidden="true" />} facts={verdictFacts(scan)} />
-        <Panel title={t.source} icon={<KeyIcon size={ICON} aria-hidden="true" />} facts={sourceFacts(scan)} />
-        <Panel title={t.content} icon={<FileIcon size={ICON} aria-hidden="true" />} facts={contentFacts(scan)} />
+        <Panel title={t.verdict} facts={verdictFacts(scan)} />
+        <Panel title={t.source} facts={sourceFacts(scan)} />
+        <Panel title={t.content} facts={contentFacts(scan)} />
       </div>
     </>
   );
@@ -131,13 +131,10 @@ function sizeOf(bytes: number): string {
   return rounded === exact ? exact : `${rounded} (${exact})`;
 }
 
-function Panel({ title, icon, facts }: { readonly title: string; readonly icon: ReactNode; readonly facts: Facts }) {
+function Panel({ title, facts }: { readonly title: string; readonly facts: Facts }) {
   return (
     <section className="panel" aria-label={title}>
-      <h2 className="panel-title">
-        {icon}
-        {title}
-      </h2>
+      <h2 className="panel-title">{title}</h2>
       <dl className="facts">
         {facts
           .filter(([, value]) => value !== null)

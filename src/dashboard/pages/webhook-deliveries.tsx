@@ -103,10 +103,10 @@ function Row({ delivery, again }: { readonly delivery: Delivery; readonly again:
           {t.deliveryStates[state]}
         </Badge>
       </td>
-      <td className="name small" data-label={t.deliveryColumns.answer}>
-        {visibleName(error ?? (status === null ? '' : String(status)))}
+      <td className="name" data-label={t.deliveryColumns.answer}>
+        {status === null ? visibleName(error ?? '') : t.answered(status)}
       </td>
-      <td className="small" data-label={t.deliveryColumns.at}>
+      <td data-label={t.deliveryColumns.at}>
         <Time at={lastUpdate} />
         {nextAttempt !== null && attempts > 0 && (
           <span className="dimmed webhook-next">

@@ -60,7 +60,7 @@ function Table({ webhooks }: { readonly webhooks: readonly Webhook[] }) {
             <td data-label={t.columns.state}>
               <State webhook={webhook} />
             </td>
-            <td className="small" data-label={t.columns.created}>
+            <td data-label={t.columns.created}>
               <Time at={webhook.creationDate} />
             </td>
           </tr>

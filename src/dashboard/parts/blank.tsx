@@ -4,14 +4,12 @@ import type { ReactNode } from 'react';
 interface BlankProps {
   readonly title: string;
   readonly hint: string;
-  readonly icon?: ReactNode;
   readonly children?: ReactNode;
 }
 
-export function Blank({ title, hint, icon, children }: BlankProps) {
+export function Blank({ title, hint, children }: BlankProps) {
   return (
     <div className="blank">
-      {icon}
       <p className="blank-title">{title}</p>
       <p className="page-lead">{hint}</p>
       {children}

@@ -3,6 +3,8 @@ import { Badge } from '@mantine/core';
 import type { Scan } from '../api/shapes.ts';
 import { texts } from '../texts.ts';
 import { CleanIcon, IncompleteIcon, InfectedIcon, LeftIcon, RefusedIcon } from './icons.ts';
+import { noticeText } from './notice.ts';
+import { visibleName } from './visible-name.ts';
 
 type Kind = keyof typeof texts.verdict;
 
@@ -24,6 +26,25 @@ function kindOf({ status, infected }: Pick<Scan, 'status' | 'infected'>): Kind {
 
 export function Verdict({ scan }: { readonly scan: Pick<Scan, 'status' | 'infected'> }) {
   return <VerdictBadge kind={kindOf(scan)} />;
+}
+
+/** What was found, or why there is no verdict; what else was said of it. */
+export function Finding({ scan: { virusName, error, notices } }: { readonly scan: Scan }) {
+  const found = virusName ?? error?.replace(/^Scan incomplete: /, '') ?? null;
+  return (
+    <>
+      {found !== null && (
+        <span className={virusName === null ? 'small name cut dimmed' : 'small name cut'} title={visibleName(found)}>
+          {visibleName(found)}
+        </span>
+      )}
+      {notices.length > 0 && (
+        <span className="dimmed small" title={notices.map(noticeText).join(' ')}>
+          {notices.join(', ')}
+        </span>
+      )}
+    </>
+  );
 }
 
 export function VerdictBadge({ kind }: { readonly kind: Kind }) {
