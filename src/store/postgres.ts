@@ -5,6 +5,7 @@ import postgres from 'postgres';
 import { messageOfError } from '../error-text.js';
 import { within } from '../waiting/within.js';
 import { createConnections, type Driver, type OpenDriver, type PostgresConnections } from './connections.js';
+import { openDriverSocket } from './driver-socket.js';
 import { openSocketPlace, POOL_CONNECTIONS } from './embedded/connection.js';
 import { hasTables, migrate } from './migrations.js';
 import { createSql, guardedSql, type Sql, type SqlOf } from './queries.js';
@@ -131,7 +132,7 @@ function connect(target: PostgresTarget): Place {
   };
   if (target.kind === 'url') {
     const { url, place, socket } = readUrl(target.url);
-    const open: OpenDriver = (onclose) => driverOf(url, { ...common, ...socket, onclose });
+    const open: OpenDriver = (onclose) => driverOf(url, { ...common, ...socket, socket: openDriverSocket, onclose });
     return { place, size: CONNECTIONS, open, release: () => undefined };
   }
   const { options, release } = openSocketPlace(target.socketDirectory);
@@ -187,7 +188,12 @@ function decoded(host: string): string | null {
   }
 }
 
-function driverOf(url: string, options: postgres.Options<Record<string, never>>): Driver {
+/** What its types leave out. */
+interface DriverOptions extends postgres.Options<Record<string, never>> {
+  readonly socket: typeof openDriverSocket;
+}
+
+function driverOf(url: string, options: DriverOptions): Driver {
   try {
     return postgres(url, options);
   } catch {

@@ -14,6 +14,7 @@ const FOREIGN = /^(?:POSTGRES_\w+|REDIS_PASSWORD|REDISCLI_AUTH|CLAMAV_NO_\w+|NOD
 const FILES = [
   'nginx.conf',
   'haproxy.cfg',
+  'haproxy-postgres.cfg',
   'apache.conf',
   'Caddyfile',
   'compose.yaml',

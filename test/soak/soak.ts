@@ -12,7 +12,7 @@ import { response, startOrigin } from '../fixtures/origin.js';
 import { startPostgres } from '../fixtures/postgres.js';
 import { startRedis } from '../fixtures/redis.js';
 import { eicar } from '../fixtures/samples.js';
-import { startServer, type TestServer } from '../fixtures/server.js';
+import { API_KEY, startServer, type TestServer } from '../fixtures/server.js';
 import { EMAIL } from '../fixtures/sign-in.js';
 import { until } from '../fixtures/until.js';
 import { type Fault, faultsOf, type Stores } from './faults.js';
@@ -61,7 +61,7 @@ export async function runSoak(options: SoakOptions): Promise<SoakReport> {
   const agent = new Agent({ keepAlive: true, maxSockets: 64 });
   try {
     const service = await startService(directory, url, stores);
-    const traffic = new Traffic({ ...service, originPort: origin.port, agent }, options.random);
+    const traffic = new Traffic({ ...service, key: API_KEY, originPort: origin.port, agent }, options.random);
     const faults = faultsOf(service.server, stores, isMounted ? directory : null);
     const run = new Run(options, service.server, traffic, faults);
     await run.whole();

@@ -1,20 +1,27 @@
-// Mixed traffic at a steady rate, as an open loop: uploads, raw bodies, URLs, clamd's protocol and ICAP, with contents whose verdicts are known.
+// Mixed traffic at a steady rate, as an open loop: uploads, raw bodies, URLs, clamd's protocol and ICAP, with contents whose verdicts are known. A client may try again what had no answer.
 import { randomBytes } from 'node:crypto';
-import { type Agent, request } from 'node:http';
+import { type Agent, type IncomingMessage, request } from 'node:http';
+import { setTimeout as delay } from 'node:timers/promises';
 import { ask, bytesOf, stream } from '../clamd/client.js';
 import { type Answers, toldBy } from '../faults/kept-rows.js';
 import { zip } from '../fixtures/archives.js';
 import { eicar } from '../fixtures/samples.js';
-import { API_KEY } from '../fixtures/server.js';
 import { connect } from '../icap/client.js';
 
 export interface Places {
   readonly port: number;
-  readonly clamdSocket: string;
-  readonly icapPort: number;
+  /** Of the account that is scanned for. */
+  readonly key: string;
+  /** Null: nothing is sent by this protocol. */
+  readonly clamdSocket: string | null;
+  readonly icapPort: number | null;
   /** Of an origin that answers `/clean` and `/infected`. */
   readonly originPort: number;
   readonly agent: Agent;
+  /** Of what had no answer, or another one than it may have for good. */
+  readonly retriesMax?: number;
+  /** Sees each answer of HTTP. */
+  readonly onAnswer?: (answer: IncomingMessage) => void;
 }
 
 type Verdict = 'clean' | 'infected';
@@ -59,16 +66,24 @@ const kinds: readonly Kind[] = [
   { name: 'RESPMOD', share: 5, expected: 'clean', send: (places) => sendIcap(places, randomBytes(1_000)) },
   { name: 'infected RESPMOD', share: 2, expected: 'infected', send: (places) => sendIcap(places, eicar()) },
 ];
-const hundred = kinds.flatMap((kind) => Array<Kind>(kind.share).fill(kind));
+/** Of a service, or of a proxy before it, which has nobody for the moment. */
+const TRY_AGAIN = /^(?:no answer|status 50[234])$/;
+const RETRY_AFTER_MS = 1_000;
 
 /** Of one minute, or of all. */
 export class Tally {
   readonly outcomes = new Map<string, number>();
   readonly tookMs: number[] = [];
 
-  add(outcome: string, tookMs: number): void {
+  /** Of all requests together, and the most of one. */
+  retries = 0;
+  retriesMost = 0;
+
+  add(outcome: string, tookMs: number, retries: number): void {
     this.outcomes.set(outcome, (this.outcomes.get(outcome) ?? 0) + 1);
     this.tookMs.push(tookMs);
+    this.retries += retries;
+    this.retriesMost = Math.max(this.retriesMost, retries);
   }
 
   /** In milliseconds. */
@@ -89,16 +104,22 @@ export class Traffic {
   readonly #places: Places;
   readonly #random: () => number;
   readonly #open = new Set<Promise<void>>();
+  /** Each as often as it has shares. */
+  readonly #kinds: readonly Kind[];
 
   constructor(places: Places, random: () => number) {
     this.#places = places;
     this.#random = random;
+    const { clamdSocket, icapPort } = places;
+    const isSent = ({ name }: Kind): boolean =>
+      !(clamdSocket === null && name.includes('INSTREAM')) && !(icapPort === null && name.includes('RESPMOD'));
+    this.#kinds = kinds.filter(isSent).flatMap((kind) => Array<Kind>(kind.share).fill(kind));
   }
 
   /** Sends one; its time counts from now. */
   begin(): void {
-    const kind = hundred[Math.floor(this.#random() * hundred.length)];
-    if (kind === undefined) throw new Error('The shares of all kinds are a hundred');
+    const kind = this.#kinds[Math.floor(this.#random() * this.#kinds.length)];
+    if (kind === undefined) throw new Error('There are kinds');
     this.sent += 1;
     const one = this.#send(kind, this.sent, performance.now());
     this.#open.add(one);
@@ -117,17 +138,27 @@ export class Traffic {
   }
 
   async #send(kind: Kind, serial: number, begunMs: number): Promise<void> {
-    let outcome: Outcome = 'no answer';
-    try {
-      outcome = await kind.send(this.#places, this.answers, serial);
-    } catch {
-      // The connection ended before its answer, or there was none: counted.
+    const { retriesMax = 0 } = this.#places;
+    let outcome = await this.#attempt(kind, serial);
+    let retries = 0;
+    for (; retries < retriesMax && TRY_AGAIN.test(outcome); retries += 1) {
+      await delay(RETRY_AFTER_MS);
+      outcome = await this.#attempt(kind, serial);
     }
-    this.minute.add(outcome, performance.now() - begunMs);
+    this.minute.add(outcome, performance.now() - begunMs, retries);
     const isVerdict = outcome === 'clean' || outcome === 'infected';
     if (isVerdict && /INSTREAM|RESPMOD/.test(kind.name)) this.unnamed += 1;
     const isWrong = isVerdict ? outcome !== kind.expected : outcome === 'status 500';
     if (isWrong) this.problems.push(`${kind.name} was answered "${outcome}"`);
+  }
+
+  async #attempt(kind: Kind, serial: number): Promise<Outcome> {
+    try {
+      return await kind.send(this.#places, this.answers, serial);
+    } catch {
+      // The connection ended before its answer, or there was none: counted.
+      return 'no answer';
+    }
   }
 }
 
@@ -157,10 +188,14 @@ interface Sent {
   readonly body: Buffer;
 }
 
-function post({ port, agent }: Places, answers: Answers, { type, filename, body }: Sent): Promise<Outcome> {
+function post(
+  { port, agent, key, onAnswer }: Places,
+  answers: Answers,
+  { type, filename, body }: Sent,
+): Promise<Outcome> {
   const isRaw = type === 'application/octet-stream';
   const headers = {
-    'X-API-KEY': API_KEY,
+    'X-API-KEY': key,
     'Content-Type': type,
     'Content-Length': body.length,
     ...(isRaw ? { 'X-Filename': filename } : {}),
@@ -176,6 +211,7 @@ function post({ port, agent }: Places, answers: Answers, { type, filename, body 
         const status = response.statusCode ?? 0;
         const id = response.headers['x-scan-id'];
         const answer: unknown = JSON.parse(text);
+        onAnswer?.(response);
         if (typeof id === 'string') answers.set(id, toldBy(status, answer, filename));
         if (status !== 200) resolve(`status ${status}`);
         else resolve(Object(answer).infected === true ? 'infected' : 'clean');
@@ -187,6 +223,7 @@ function post({ port, agent }: Places, answers: Answers, { type, filename, body 
 }
 
 async function sendStream({ clamdSocket }: Places, content: Buffer): Promise<Outcome> {
+  if (clamdSocket === null) throw new Error('There is no socket');
   const answer = await ask({ path: clamdSocket }, bytesOf('zINSTREAM\0', stream(content)));
   if (answer === 'stream: OK\0') return 'clean';
   if (answer.endsWith(' FOUND\0')) return 'infected';
@@ -194,6 +231,7 @@ async function sendStream({ clamdSocket }: Places, content: Buffer): Promise<Out
 }
 
 async function sendIcap({ icapPort }: Places, body: Buffer): Promise<Outcome> {
+  if (icapPort === null) throw new Error('There is no port');
   const client = await connect(icapPort);
   try {
     const { status, headers } = await client.ask({ body, headers: ['Allow: 204'] });

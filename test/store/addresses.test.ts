@@ -1,5 +1,6 @@
 // Where the stores are, as operators write it: UNIX sockets of Postgres, and clusters of Redis behind TLS.
 import { writeFileSync } from 'node:fs';
+import { type AddressInfo, createServer } from 'node:net';
 import { join } from 'node:path';
 import t from 'tap';
 import { openPostgres } from '../../src/store/postgres.js';
@@ -35,6 +36,22 @@ t.test('a socket that is not there is named, the password is not', async (t) => 
   t.notMatch(String(error), 'secret');
 });
 
+t.test('a proxy without a server behind it ends a query at once, and is not asked again and again', async (t) => {
+  let connections = 0;
+  const proxy = createServer((socket) => {
+    connections += 1;
+    socket.on('error', () => undefined).end();
+  });
+  await new Promise<void>((resolve) => proxy.listen(0, '127.0.0.1', resolve));
+  t.teardown(() => proxy.close());
+  const { port } = proxy.address() as AddressInfo;
+  await t.rejects(openPostgres({ kind: 'url', url: `postgres://me@127.0.0.1:${port}/sluice` }), {
+    name: 'StoreError',
+    message: /The connection was closed before Postgres answered$/,
+  });
+  t.equal(connections, 1);
+});
+
 t.test('the service on a socket and on a cluster that takes TLS alone, one of whose nodes is named', async (t) => {
   const folder = temporaryFolder(t);
   const authority = makeCertificate({ name: 'test authority', isAuthority: true });
@@ -44,7 +61,9 @@ t.test('the service on a socket and on a cluster that takes TLS alone, one of wh
     return join(folder, name);
   };
   const ca = place('ca.pem', authority.cert);
-  const cluster = await startRedisCluster({ cert: place('cert.pem', cert), key: place('key.pem', key), ca });
+  const cluster = await startRedisCluster({
+    tls: { cert: place('cert.pem', cert), key: place('key.pem', key), ca },
+  });
   t.teardown(() => cluster.stop());
   const postgres = await startPostgres();
   t.teardown(() => postgres.stop());

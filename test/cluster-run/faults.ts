@@ -1,0 +1,148 @@
+// What happens to the parts of the cluster, one after the other.
+import { setTimeout as delay } from 'node:timers/promises';
+import type { PostgresServer } from '../fixtures/postgres.js';
+import type { RedisCluster, RedisServer } from '../fixtures/redis.js';
+import type { Relay } from '../fixtures/relay.js';
+import { until } from '../fixtures/until.js';
+import { follow, type Pair } from './database.js';
+import type { Haproxy } from './haproxy.js';
+import type { Node } from './nodes.js';
+
+export interface Cluster {
+  readonly nodes: readonly Node[];
+  /** Which comes and goes. */
+  readonly spare: Node;
+  readonly front: Haproxy;
+  readonly database: Pair;
+  readonly databaseProxy: Haproxy;
+  readonly redis: RedisCluster;
+  /** By the port of the member. */
+  readonly redisRelays: ReadonlyMap<number, Relay>;
+}
+
+export interface Fault {
+  /** Whether it is a node alone, which costs its clients one retry at most. */
+  readonly isOfNode: boolean;
+  happen(cluster: Cluster, node: Node): Promise<void>;
+}
+
+const AWAY_MS = 2_000;
+/** Longer than the members of the Redis Cluster wait before another one is elected. */
+const FAILOVER_MS = 5_000;
+/** How long commits wait until whoever watches over the standby has found out. */
+const STANDBY_LOST_MS = 1_000;
+
+export const faults: Readonly<Record<string, Fault>> = {
+  'node killed': ofNode(async (_, node) => {
+    await node.kill();
+    await delay(AWAY_MS);
+    await node.start();
+  }),
+  'server process killed': ofNode(async (_, node) => node.killServer()),
+  'node paused': ofNode((_, node) => node.pause(AWAY_MS)),
+  'upgrade of all nodes': ofNode(async ({ nodes }) => {
+    for (const node of nodes) await node.upgrade();
+  }),
+  'node stopped and started': ofNode(async (_, node) => {
+    const code = await node.stop();
+    if (code !== 0) throw new Error(`A node ended with ${code}`);
+    await node.start();
+  }),
+  'node added and removed': ofNode(async ({ spare }) => {
+    await spare.start();
+    await delay(AWAY_MS);
+    const code = await spare.stop();
+    if (code !== 0) throw new Error(`A node ended with ${code}`);
+  }),
+  'node cut off from Postgres': ofStore((_, { database }) => cut(database, AWAY_MS)),
+  'HAProxy killed': ofStore(async ({ front }) => {
+    await front.kill();
+    await front.start();
+  }),
+  'HAProxy paused': ofStore(({ front }) => pause(front, AWAY_MS)),
+  'Redis master killed': ofStore(async ({ redis }) => {
+    const master = await masterOf(redis);
+    await master.kill();
+    await delay(FAILOVER_MS);
+    await master.start();
+  }),
+  'Redis master back at once, empty': ofStore(async ({ redis }) => {
+    const master = await masterOf(redis);
+    await master.kill();
+    await master.start();
+  }),
+  'Redis master paused': ofStore(async ({ redis }) => pause(await masterOf(redis), FAILOVER_MS)),
+  'Redis replica killed': ofStore(async ({ redis }) => {
+    const replica = await masterOf(redis, 'slave');
+    await replica.kill();
+    await delay(AWAY_MS);
+    await replica.start();
+  }),
+  'Redis master cut off from clients': ofStore(async ({ redis, redisRelays }) => {
+    const relay = redisRelays.get((await masterOf(redis)).port);
+    if (relay === undefined) throw new Error('Each member has a relay');
+    await cut(relay, AWAY_MS);
+  }),
+  'Postgres killed, standby promoted': ofStore(({ database }) => database.failOver()),
+  'Postgres paused': ofStore(({ database }) => pausePostgres(database.primary)),
+  'Postgres standby killed': ofStore(async ({ database }) => {
+    const { standby, primary } = database;
+    await standby.crash();
+    await delay(STANDBY_LOST_MS);
+    await database.standAlone();
+    await standby.start();
+    await follow(primary);
+  }),
+  'proxy of Postgres killed': ofStore(async ({ databaseProxy }) => {
+    await databaseProxy.kill();
+    await delay(AWAY_MS);
+    await databaseProxy.start();
+  }),
+};
+
+function ofNode(happen: Fault['happen']): Fault {
+  return { isOfNode: true, happen };
+}
+
+function ofStore(happen: Fault['happen']): Fault {
+  return { isOfNode: false, happen };
+}
+
+async function cut(relay: Relay, milliseconds: number): Promise<void> {
+  relay.cut();
+  await delay(milliseconds);
+  relay.mend();
+}
+
+async function pause(part: { signal(signal: NodeJS.Signals): void }, milliseconds: number): Promise<void> {
+  part.signal('SIGSTOP');
+  await delay(milliseconds);
+  part.signal('SIGCONT');
+}
+
+async function pausePostgres(server: PostgresServer): Promise<void> {
+  server.pause();
+  await delay(AWAY_MS);
+  server.resume();
+}
+
+async function masterOf({ masters, replicas }: RedisCluster, role = 'master'): Promise<RedisServer> {
+  for (const member of [...masters, ...replicas]) {
+    if (Object(await member.client.role())[0] === role) return member;
+  }
+  throw new Error(`There is no ${role}`);
+}
+
+/** Every member sees a whole cluster, and each replica has what its master has. */
+export async function redisWhole({ masters, replicas }: RedisCluster): Promise<void> {
+  const all = [...masters, ...replicas];
+  await until(async () => {
+    const infos = await Promise.all(all.map((member) => member.client.call('CLUSTER', 'INFO')));
+    const links = await Promise.all(all.map((member) => member.client.call('INFO', 'replication')));
+    const isLinked = (text: unknown): boolean =>
+      String(text).includes('role:master')
+        ? String(text).includes('connected_slaves:1')
+        : String(text).includes('master_link_status:up');
+    return infos.every((info) => String(info).includes('cluster_state:ok')) && links.every(isLinked);
+  });
+}
