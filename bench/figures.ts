@@ -26,7 +26,7 @@ export function writeFigures(name: string, table: Pick<Figures, 'command' | 'col
   writeFileSync(join(folder, `${name}.json`), `${JSON.stringify(figures, null, 2)}\n`);
 }
 
-function readFigures(name: string): Figures {
+export function readFigures(name: string): Figures {
   const path = join(folder, `${name}.json`);
   if (!existsSync(path)) throw new Error(`docs/figures/ has no ${name}.json`);
   return shape.parse(JSON.parse(readFileSync(path, 'utf8')));

@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { filled } from './figures.js';
 import { projectRoot } from './paths.js';
 
-for (const name of ['README.md', 'docs/benchmarks.md']) {
+for (const name of ['README.md', 'docs/benchmarks.md', 'docs/scale.md']) {
   const path = join(projectRoot, name);
   writeFileSync(path, filled(readFileSync(path, 'utf8')));
 }

@@ -10,8 +10,15 @@ export const EXIT_UNAVAILABLE = 69;
 /** sysexits.h EX_CONFIG: the configuration is wrong. Always final: only an operator can change that. */
 export const EXIT_CONFIG = 78;
 
+/** What the slots of one supervisor have in common. */
+export interface Service {
+  /** One of its processes has served: what keeps the next one from starting may be over soon. */
+  everReady: boolean;
+}
+
 export interface SlotOptions {
   readonly start: StartProcess;
+  readonly service: Service;
   readonly backOff: BackOff;
   readonly log: Log;
   readonly stop: AbortSignal;
@@ -30,14 +37,13 @@ export interface Slot {
   empty(): Promise<void>;
 }
 
-export function createSlot({ start, backOff, log, stop }: SlotOptions): Slot {
-  const processes = createProcesses(start, onReport);
+export function createSlot({ start, service, backOff, log, stop }: SlotOptions): Slot {
+  const processes = createProcesses(start, onReport, service);
   const replacement = createReplacement({ processes, isWanted, onReplaced: become, log, stop });
   const delayAfter = createDelays(backOff);
   let main: ServerProcess | null = null;
   /** It ends because it has asked for that; another one follows. */
   let restarting: ServerProcess | null = null;
-  let everReady = false;
   let onMainChanged: () => void = () => undefined;
 
   function isWanted(old: ServerProcess): boolean {
@@ -73,7 +79,7 @@ export function createSlot({ start, backOff, log, stop }: SlotOptions): Slot {
       onMainChanged = () => resolve(null);
     });
     const end = await Promise.race([server.ended, changed]);
-    everReady ||= end === null || end.wasReady;
+    if (end === null || end.wasReady) service.everReady = true;
     if (main !== server) return null;
     main = null;
     return end;
@@ -87,7 +93,7 @@ export function createSlot({ start, backOff, log, stop }: SlotOptions): Slot {
     if (!isRequested) {
       main = replacement.promote(end);
       if (main !== null) return true;
-      if (isOver(end, everReady)) return false;
+      if (isOver(end, service.everReady)) return false;
     }
     const delayMs = delayAfter({ servedForMs: end.servedForMs, lackedMemory: isRequested || isOutOfMemory(end) });
     logRestart(log, isRequested ? null : end, delayMs);
@@ -185,7 +191,11 @@ export interface Processes {
   empty(): Promise<void>;
 }
 
-function createProcesses(start: StartProcess, onReport: (report: Report, server: ServerProcess) => void): Processes {
+function createProcesses(
+  start: StartProcess,
+  onReport: (report: Report, server: ServerProcess) => void,
+  service: Service,
+): Processes {
   const running = new Set<ServerProcess>();
   let wasReady: () => void = () => undefined;
   const firstReady = new Promise<void>((resolve) => {
@@ -196,7 +206,10 @@ function createProcesses(start: StartProcess, onReport: (report: Report, server:
     const server = start(beginning, onReport);
     running.add(server);
     void server.ended.then(() => running.delete(server));
-    void server.heard(READY_MESSAGE).then(wasReady);
+    void server.heard(READY_MESSAGE).then((isReady) => {
+      service.everReady ||= isReady;
+      wasReady();
+    });
     return server;
   }
 

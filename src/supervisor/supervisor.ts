@@ -67,8 +67,9 @@ export async function supervise(options: SuperviseOptions): Promise<number> {
   const stop = new AbortController();
   stop.signal.addEventListener('abort', () => options.onStop?.(), { once: true });
   const servers = createServers(options);
+  const service = { everReady: false };
   const slots = Array.from({ length: options.processes ?? 1 }, () =>
-    createSlot({ start: servers.start, backOff, log, stop: stop.signal }),
+    createSlot({ start: servers.start, service, backOff, log, stop: stop.signal }),
   );
   const forward = (signal: NodeJS.Signals): void => {
     for (const slot of slots) slot.forward(signal);

@@ -1,4 +1,5 @@
 // The nodes of the run, each with a data folder of its own, over the stores that all share.
+import { existsSync } from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import { freePort } from '../fixtures/free-port.js';
@@ -92,9 +93,11 @@ export class Node {
     await this.ready();
   }
 
-  /** Serves, with all stores, and nothing waits for the database. */
+  /** All of its processes are there, it serves with all stores, and nothing waits for the database. */
   async ready(): Promise<void> {
     await until(async () => {
+      // A process that can't start while the database is away is started again, later each time.
+      if (childrenOf(this.#running().pid).length < PROCESSES) return false;
       const answer = await fetch(`http://127.0.0.1:${this.port}/readyz`, {
         headers: { Connection: 'close' },
         signal: AbortSignal.timeout(10_000),
@@ -105,9 +108,16 @@ export class Node {
     });
   }
 
+  /** After whatever has happened to it. */
   async end(): Promise<void> {
-    if (this.#server !== null) await this.kill();
+    if (this.#server !== null && this.hasDied() === null) await this.kill();
     this.database.stop();
+  }
+
+  /** What a node has said at last that has ended by itself; null: it hasn't. */
+  hasDied(): string | null {
+    if (this.#server === null || existsSync(`/proc/${this.#server.pid}`)) return null;
+    return this.#server.output().slice(-LAST_WORDS);
   }
 
   #running(): TestServer {
@@ -116,6 +126,7 @@ export class Node {
   }
 }
 
+const LAST_WORDS = 2_000;
 /** Under load there are always some. */
 const WAITING_ROWS_MOST = 50;
 

@@ -13,6 +13,7 @@ import { type Relay, startRelay } from '../fixtures/relay.js';
 import { eicar } from '../fixtures/samples.js';
 import { API_KEY } from '../fixtures/server.js';
 import { signIn } from '../fixtures/sign-in.js';
+import { until } from '../fixtures/until.js';
 import { Account, Operator, type Place, Revocations, readHistory, setLimit } from './clients.js';
 import { ask, startPair, urlAt } from './database.js';
 import { type Cluster, type Fault, redisWhole } from './faults.js';
@@ -44,18 +45,22 @@ export interface ClusterReport {
   readonly problems: readonly string[];
 }
 
+type Undo = () => Promise<void>;
+
 const NODES = 3;
 /** Of three requests one is the second account's, whose hour runs out under each fault. */
 const SECOND_SHARE = 1 / 3;
 /** Scans that the second account is given under one fault: what it sends in about three seconds. */
 const SECONDS_TO_LIMIT = 3;
+const LOOKS_MAX = 10;
+const LOOK_MS = 500;
 /** For so long clients are looked at, also where a fault is over at once. */
 const SEEN_MS = 2_000;
 const SECOND_EMAIL = 'second@example.org';
 
 export async function runCluster(options: ClusterOptions): Promise<ClusterReport> {
   const folder = mkdtempSync(join(tmpdir(), 'sluice-cluster-'));
-  const undo: (() => void | Promise<void>)[] = [() => rmSync(folder, { recursive: true, force: true })];
+  const undo: Undo[] = [async () => rmSync(folder, { recursive: true, force: true })];
   try {
     const cluster = await startCluster(folder, undo);
     const origin = await startOrigin((connection) => {
@@ -64,15 +69,18 @@ export async function runCluster(options: ClusterOptions): Promise<ClusterReport
     });
     undo.push(() => origin.stop());
     const agent = new Agent({ keepAlive: true, maxSockets: 128 });
-    undo.push(() => agent.destroy());
+    undo.push(async () => void agent.destroy());
     const run = await beginRun(options, cluster, { port: cluster.front.port, originPort: origin.port, agent });
     return await run.whole();
   } finally {
-    for (const step of undo.reverse()) await step();
+    for (const step of undo.reverse()) {
+      // Whatever went wrong before is what is thrown.
+      await step().catch((error: unknown) => options.onLine(`at the end: ${error}`));
+    }
   }
 }
 
-async function startCluster(folder: string, undo: (() => void | Promise<void>)[]): Promise<Cluster> {
+async function startCluster(folder: string, undo: Undo[]): Promise<Cluster> {
   const database = await startPair();
   undo.push(() => database.stop());
   const redisRelays = new Map<number, Relay>();
@@ -90,6 +98,13 @@ async function startCluster(folder: string, undo: (() => void | Promise<void>)[]
   });
   const databaseProxy = await databaseProxyOf(folder, database.ports);
   undo.push(() => databaseProxy.kill());
+  const throughProxy = { url: urlAt(databaseProxy.port, database.name) };
+  await until(() =>
+    ask(throughProxy, 'SELECT 1').then(
+      () => true,
+      () => false,
+    ),
+  );
   const databaseUrl = (port: number): string => urlAt(port, database.name);
   const stores = { databasePort: databaseProxy.port, databaseUrl, redisUrl: redis.url };
   const make = async (name: string): Promise<Node> => {
@@ -130,6 +145,7 @@ class Run {
   #retriesMostOfNode: number;
   #happened: number;
   #isOver: boolean;
+  #isSecondHeld: boolean;
 
   constructor(options: ClusterOptions, cluster: Cluster, place: Place, [first, second]: readonly [Account, Account]) {
     this.#options = options;
@@ -145,11 +161,11 @@ class Run {
     this.#retriesMostOfNode = 0;
     this.#happened = 0;
     this.#isOver = false;
+    this.#isSecondHeld = false;
   }
 
   async whole(): Promise<ClusterReport> {
     const isOver = (): boolean => this.#isOver;
-    await setLimit(this.#operator, this.#second, 1);
     const loading = this.#load();
     const revoking = this.#revocations.run(isOver);
     const reading = readHistory(this.#place, this.#second.key, isOver);
@@ -176,7 +192,8 @@ class Run {
     for (let sent = 0; !this.#isOver; sent += 1) {
       const dueMs = begunMs + (sent * 1000) / rate;
       if (dueMs > performance.now()) await delay(dueMs - performance.now());
-      (random() < SECOND_SHARE ? this.#second : this.#first).traffic.begin();
+      const isSecond = random() < SECOND_SHARE;
+      if (!(isSecond && this.#isSecondHeld)) (isSecond ? this.#second : this.#first).traffic.begin();
     }
   }
 
@@ -195,9 +212,7 @@ class Run {
   async #one(name: string, fault: Fault, node: Node): Promise<void> {
     // Nobody makes keys as fast as the run does.
     await ask(this.#cluster.database, 'DELETE FROM sign_in_attempts');
-    const { used } = await this.#second.balance();
-    const allowed = Math.ceil(this.#options.rate * SECOND_SHARE * SECONDS_TO_LIMIT);
-    await setLimit(this.#operator, this.#second, used + allowed);
+    await this.#renewLimit();
     const traffics = [this.#first.traffic, this.#second.traffic];
     for (const traffic of traffics) traffic.next();
     const begunMs = performance.now();
@@ -227,8 +242,23 @@ class Run {
     );
   }
 
+  /** Nothing of the second account is under way meanwhile, so that it is exact. */
+  async #renewLimit(): Promise<void> {
+    this.#isSecondHeld = true;
+    await this.#second.traffic.settled();
+    const { used } = await this.#second.balance();
+    const allowed = Math.ceil(this.#options.rate * SECOND_SHARE * SECONDS_TO_LIMIT);
+    await setLimit(this.#operator, this.#second, used + allowed);
+    this.#isSecondHeld = false;
+  }
+
+  /** What one of two stores has counted the other one knows within seconds. */
   async #tooMany(account: Account): Promise<number> {
-    const { used, given } = await account.balance();
+    let { used, given } = await account.balance();
+    for (let look = 0; given > used && look < LOOKS_MAX; look += 1) {
+      await delay(LOOK_MS);
+      ({ used, given } = await account.balance());
+    }
     const many = Math.max(0, given - used);
     this.#unitsTooMany += many;
     if (many > 0) this.#problems.push(`${given} scans were given for ${used} units`);
@@ -237,6 +267,10 @@ class Run {
 
   async #allReady(): Promise<void> {
     const { nodes, redis } = this.#cluster;
+    for (const node of nodes) {
+      const said = node.hasDied();
+      if (said !== null) throw new Error(`A node has ended by itself: ${said}`);
+    }
     await redisWhole(redis);
     for (const node of nodes) await node.ready();
   }

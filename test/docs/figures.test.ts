@@ -7,7 +7,7 @@ import { filled, tableOf } from '../../bench/figures.js';
 
 const root = fileURLToPath(new URL('../../../', import.meta.url));
 
-for (const name of ['README.md', 'docs/benchmarks.md']) {
+for (const name of ['README.md', 'docs/benchmarks.md', 'docs/scale.md']) {
   t.test(`${name} shows the figures as they were measured`, async (t) => {
     const document = readFileSync(join(root, name), 'utf8');
     t.equal(filled(document), document, '`npm run bench:page` puts them there');

@@ -4,9 +4,21 @@ import { readdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 
 const [folder = '', ...plan] = process.argv.slice(2);
-const run = readdirSync(folder).length;
-writeFileSync(join(folder, String(run)), '');
+const run = ownRun();
 const action = plan[run] ?? 'none';
+
+/** Of two that start at once each has a number of its own. */
+function ownRun(): number {
+  for (;;) {
+    const next = readdirSync(folder).length;
+    try {
+      writeFileSync(join(folder, String(next)), '', { flag: 'wx' });
+      return next;
+    } catch (error) {
+      if (!(error instanceof Error && 'code' in error && error.code === 'EEXIST')) throw error;
+    }
+  }
+}
 
 function say(event: string, more: object = {}): void {
   process.stdout.write(`${JSON.stringify({ event, run, pid: process.pid, ...more })}\n`);
@@ -40,6 +52,10 @@ function retire(): void {
 
 const actions: Readonly<Record<string, () => void>> = {
   exit0: () => process.exit(0),
+  loads: () => {
+    say('loads');
+    setInterval(() => undefined, 1_000);
+  },
   exit3: () => process.exit(3),
   exit69: () => process.exit(69),
   exit78: () => process.exit(78),

@@ -97,6 +97,18 @@ t.test('a server that was ready once is started again when it can not start for 
   t.same(logged(ended.stdout, 'delayMs'), [0, 1]);
 });
 
+t.test(
+  'where one of several servers has been ready, another one that can not start for a while is started again',
+  async (t) => {
+    const running = supervisor(t, ['serve', 'loads', 'exit69', 'exit78'], { processes: 2 });
+    await serverPid(running);
+    process.kill(JSON.parse(await running.line('"loads"')).pid, 'SIGKILL');
+    const ended = await running.ended;
+    t.equal(ended.code, 78);
+    t.same(logged(ended.stdout, 'delayMs'), [0, 1]);
+  },
+);
+
 t.test('a server that ends with 0, though nobody has asked it to, is started again', async (t) => {
   const ended = await supervisor(t, ['exit0', 'exit0', 'exit78']).ended;
   t.equal(ended.code, 78);
