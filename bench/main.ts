@@ -10,7 +10,7 @@ import { mainPath, ownSignaturesDirectory } from '../src/paths.js';
 import { startClamdContestant, startRememberingClamd, startTunedClamd } from './contestants/clamd.js';
 import type { Contestant, Setting } from './contestants/contestant.js';
 import { startEngine, startPlainEngine } from './contestants/engine.js';
-import { startBareHttp } from './contestants/http.js';
+import { startBareHttp, startRestClamd } from './contestants/http.js';
 import { startRaw } from './contestants/raw.js';
 import {
   startForgetfulSluice,
@@ -97,6 +97,7 @@ const starters: Record<
   clamd: startClamdContestant,
   'clamd-cache': startRememberingClamd,
   'clamd-tuned': startTunedClamd,
+  'clamd-rest': startRestClamd,
   http: startBareHttp,
 };
 

@@ -17,6 +17,7 @@ export const contestantNames = [
   'clamd',
   'clamd-cache',
   'clamd-tuned',
+  'clamd-rest',
   'http',
 ] as const;
 const defaultContestants = ['engine', 'sluice', 'clamd'] as const;

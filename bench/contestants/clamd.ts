@@ -4,7 +4,8 @@ import type { Contestant, PacedContestant, Setting } from './contestant.js';
 import { speakTo } from './socket-client.js';
 
 /** As Debian's package configures it, whatever the number of cores (clamav-daemon's MaxThreads). */
-const DEBIAN_THREADS = 12;
+export const DEBIAN_THREADS = 12;
+
 export function startClamdContestant(setting: Setting, connections: number): Promise<PacedContestant> {
   return start('clamd', setting, connections);
 }

@@ -1,12 +1,21 @@
-// Contestant: HTTP without a service behind it (bare-http.ts), spoken to as the service is.
+// Contestants that are spoken to as the service is: HTTP without a service behind it (bare-http.ts), and a REST service around clamd (rest-clamd.ts).
 import { compile, loadProgram } from '../compile.js';
 import { startLineProcess } from '../line-process.js';
 import { builtPath } from '../paths.js';
+import { DEBIAN_THREADS } from './clamd.js';
 import { askForFiles, askForRun, type Contestant, type Setting } from './contestant.js';
 
-export async function startBareHttp(_setting: Setting, connections: number): Promise<Contestant> {
+export function startBareHttp(_setting: Setting, connections: number): Promise<Contestant> {
+  return start('http', [builtPath('bare-http.js')], connections);
+}
+
+export function startRestClamd({ databaseDirectory }: Setting, connections: number): Promise<Contestant> {
+  return start('clamd-rest', [builtPath('rest-clamd.js'), databaseDirectory, String(DEBIAN_THREADS)], connections);
+}
+
+async function start(name: string, args: readonly string[], connections: number): Promise<Contestant> {
   const program = await compile(loadProgram);
-  const server = startLineProcess(process.execPath, { args: [builtPath('bare-http.js')] });
+  const server = startLineProcess(process.execPath, { args });
   const client = startLineProcess(program);
   async function stop(): Promise<void> {
     await client.stop();
@@ -19,7 +28,7 @@ export async function startBareHttp(_setting: Setting, connections: number): Pro
     throw error;
   }
   return {
-    name: 'http',
+    name,
     pid: server.pid,
     connections,
     async use(files) {

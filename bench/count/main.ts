@@ -13,6 +13,9 @@ import { type Counts, countsOf } from './counts.js';
 const WARM_UP_SECONDS = 3;
 const SECONDS = 2;
 
+/** Modules that traces alone need. */
+const TRACING = /^(?:service\/traces|scan\/stage-times)\./;
+
 const kinds = {
   unique: { kind: 'unique', env: { VERDICT_CACHE_MB: '0' } },
   repeated: { kind: 'repeated', env: {} },
@@ -79,6 +82,9 @@ async function report(setting: Setting, which: Kind): Promise<void> {
       `${(heap.counts.allocatedBytes / heap.scans / 1024).toFixed(1)} KB of heap, for each scan`,
   );
   printFunctions(counted, setting.named);
+  // Nobody has asked for traces.
+  const traced = Object.keys(counts.entered).filter((name) => TRACING.test(name));
+  if (traced.length > 0) throw new Error(`Traces cost something while they are off: ${traced.join(', ')}`);
 }
 
 const { connections, named } = new Command('npm run bench:count --')

@@ -1,17 +1,20 @@
-// What the ledger counts, copied to Postgres every second, and sooner when a unit came back: there the count goes on while the ledger is away, or starts from when it lost its own.
+// What the ledger counts, copied to Postgres every second, and sooner when a unit came back or few are left: there the count goes on while the ledger is away, or starts from when it lost its own.
 import { recentTable } from '../recent-table.js';
 import { StoreAway } from '../store/store-error.js';
 import type { QuotaHour } from './admission.js';
 import type { Count } from './ledger.js';
 import type { QuotaHours, Seen } from './quota-hours.js';
 
-type Counted = Pick<Count, 'windowStartSeconds' | 'counted' | 'returned'>;
+export type Counted = Pick<Count, 'windowStartSeconds' | 'counted' | 'returned'>;
 
 export interface QuotaMirror {
   /** The ledger's newest count of a user, or of a key that has a limit of its own. */
   saw(userId: string, count: Counted, keyId?: string): void;
-  /** The same after a unit came back, which is copied at once: a process that is killed must not take it again. */
-  returned(userId: string, count: Counted, keyId?: string): void;
+  /**
+   * The same, copied at once: after a unit came back, which a process that is killed must not take again; and where few are left, so that what
+   * stands in for the ledger gives none of them twice.
+   */
+  sawUrgently(userId: string, count: Counted, keyId?: string): void;
   /** The newest count that this node knows of. */
   seen(userId: string, keyId?: string): Seen | null;
   /** Copies what is new; keeps it when Postgres can't take it. Rejects then. */
@@ -31,8 +34,8 @@ export interface QuotaMirrorOptions {
 
 /** What other nodes may not know of a count when the ledger goes away, and what a kill may cost. */
 const COPY_MS = 1_000;
-/** The same for units that came back: those of one moment share a copy. */
-const RETURNED_MS = 20;
+/** The same where that is too late: those of one moment share a copy. */
+const URGENT_MS = 20;
 /** Rows of one statement. */
 const BATCH_ROWS = 1_000;
 
@@ -110,9 +113,9 @@ export function createQuotaMirror(hours: QuotaHours, options: QuotaMirrorOptions
   copying.unref();
   return {
     saw,
-    returned(userId, count, keyId) {
+    sawUrgently(userId, count, keyId) {
       saw(userId, count, keyId);
-      soon ??= setTimeout(copy, RETURNED_MS).unref();
+      soon ??= setTimeout(copy, URGENT_MS).unref();
     },
     seen: (userId, keyId) => newest.peek(keyId ?? userId) ?? null,
     flush,

@@ -5,7 +5,7 @@ import { within } from '../waiting/within.js';
 import { HOUR_SECONDS, type QuotaHour, type QuotaState, quotaState, type UserAdmission, usedOf } from './admission.js';
 import { type Count, type Ledger, usedUnits } from './ledger.js';
 import type { DirectCount, QuotaHours } from './quota-hours.js';
-import type { QuotaMirror } from './quota-mirror.js';
+import type { Counted, QuotaMirror } from './quota-mirror.js';
 
 export interface UnitParts {
   readonly ledger: Ledger;
@@ -15,6 +15,9 @@ export interface UnitParts {
   readonly onExhausted: (userId: string, windowStartSeconds: number) => void;
   readonly onProblem: (message: string) => void;
 }
+
+/** Fewer than these are left: those of the second that a count may be old elsewhere could be given twice. */
+const FEW_UNITS = 60;
 
 interface Owner {
   readonly userId: string;
@@ -52,16 +55,22 @@ export function createUnits(parts: UnitParts): Units {
     return await guarded(hours.take(userId, limit, mirror.seen(userId, keyId), keyId));
   }
 
+  function see(userId: string, kind: Count['kind'], { remaining }: QuotaState, counted: Counted, keyId?: string): void {
+    if (kind === 'taken' && remaining < FEW_UNITS) mirror.sawUrgently(userId, counted, keyId);
+    else mirror.saw(userId, counted, keyId);
+  }
+
   return {
     counted({ userId, keyId }, count) {
-      mirror.saw(userId, count);
-      const { own, windowStartSeconds } = count;
+      const { own, windowStartSeconds, kind } = count;
       let quota = quotaState(count.limit, usedUnits(count), windowStartSeconds);
+      see(userId, kind, quota, count);
       let key: Bounded | null = null;
       if (own !== undefined && keyId !== null) {
         key = { keyId, limit: own.limit };
-        mirror.saw(userId, { ...own, windowStartSeconds }, keyId);
-        quota = tighter(quota, quotaState(own.limit, usedUnits(own), windowStartSeconds));
+        const ownQuota = quotaState(own.limit, usedUnits(own), windowStartSeconds);
+        see(userId, kind, ownQuota, { ...own, windowStartSeconds }, keyId);
+        quota = tighter(quota, ownQuota);
       }
       if (count.kind === 'exhausted') return exhausted(userId, quota, count.nowSeconds);
       return { outcome: 'admitted', userId, keyId, quota, refund: () => refunded(giveBack(parts, userId, count, key)) };
@@ -106,10 +115,10 @@ async function giveBack(
     return hour && tighter(stateIn(hour, limit), own && stateIn(own, key.limit));
   }
   if (left === null) return null;
-  mirror.returned(userId, left);
+  mirror.sawUrgently(userId, left);
   const quota = quotaState(left.limit, usedUnits(left), windowStartSeconds);
   if (key === null || left.own === undefined) return quota;
-  mirror.returned(userId, { ...left.own, windowStartSeconds }, key.keyId);
+  mirror.sawUrgently(userId, { ...left.own, windowStartSeconds }, key.keyId);
   return tighter(quota, quotaState(key.limit, usedUnits(left.own), windowStartSeconds));
 }
 
@@ -136,9 +145,9 @@ async function giveBackOf(
 ) {
   const left = await ledger.giveBack(userId, windowStartSeconds, keyId).catch(awayIfAway);
   if (left !== 'away' && left !== null) {
-    mirror.returned(userId, left);
+    mirror.sawUrgently(userId, left);
     if (left.own !== undefined && left.own.counted > 0)
-      mirror.returned(userId, { ...left.own, windowStartSeconds }, keyId);
+      mirror.sawUrgently(userId, { ...left.own, windowStartSeconds }, keyId);
     return;
   }
   // A ledger that has lost what it knew has it from there.

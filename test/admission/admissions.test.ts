@@ -3,7 +3,7 @@ import t from 'tap';
 import type { KeyRecord } from '../../src/admission/admission.js';
 import { HOURS_KEPT, type Ledger } from '../../src/admission/ledger.js';
 import { StoreAway } from '../../src/store/store-error.js';
-import { createTestAdmissions, createTestLedger, loaderOf } from '../fixtures/accounts.js';
+import { createHours, createTestAdmissions, createTestLedger, loaderOf } from '../fixtures/accounts.js';
 import { until } from '../fixtures/until.js';
 import { keysOf, type LedgerAt, newUser, nodesAt, onEachLedger, outcomes, SOON_MS, type Subtest } from './harness.js';
 
@@ -249,3 +249,21 @@ t.test(
 );
 
 onEachLedger(suite);
+
+t.test('where few units are left Postgres knows at once, otherwise within a second', async (t) => {
+  const clock = (): number => SOON_MS;
+  const hours = createHours(clock);
+  const load = loaderOf(async (keyHash) => ({
+    userId: keyHash,
+    keyId: 'key',
+    hourlyLimit: keyHash === 'few' ? 50 : 5_000,
+  }));
+  const store = createTestAdmissions({ load, clock, hours });
+  t.teardown(() => store.stop());
+  const begunMs = performance.now();
+  await store.admit('many');
+  t.strictSame([...hours.rows], []);
+  await store.admit('few');
+  await until(() => hours.rows.size > 0);
+  t.ok(performance.now() - begunMs < 900, 'before the copy of each second');
+});

@@ -201,7 +201,7 @@ onEachStore(async (t, store) => {
         { windowStartSeconds, mirrored: 3, returned: 1 },
         { windowStartSeconds: later, mirrored: 1 },
       ]);
-      mirror.returned(userId, { windowStartSeconds, counted: 3, returned: 2 });
+      mirror.sawUrgently(userId, { windowStartSeconds, counted: 3, returned: 2 });
       await until(async () => (await hours.read(userId))[0]?.returned === 2);
     },
   );
