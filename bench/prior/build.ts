@@ -1,16 +1,18 @@
-// Makes the file of windows that ships from what windows.c has counted: for each class a set of hashes.
-import { createReadStream } from 'node:fs';
-import { writeFile } from 'node:fs/promises';
-import { MAGIC, type PriorHeader } from '../../src/engine/clamav/gates/prior.js';
-import { buildSet, type StoredSet } from '../../src/engine/clamav/gates/window-set.js';
+// Makes the file of windows that ships from what windows.c has counted, and from what formats say: for each class a set of hashes.
+import { open, writeFile } from 'node:fs/promises';
+import { hashesOf, MAGIC, type PriorHeader } from '../../src/engine/clamav/gates/prior.js';
+import { buildSet, type HashedWindow, type StoredSet } from '../../src/engine/clamav/gates/window-set.js';
+import { formatTexts } from './formats.js';
 
 /** Classes are libclamav's targets, as in windows.c. */
 const CLASSES = 13;
 const LENGTH_BYTES = 4;
-const RECORD_BYTES = 8;
 const BEGINNING_RECORD_BYTES = 12;
 const COUNT_BITS = 10;
+const COUNT_MAX = (1 << COUNT_BITS) - 1;
 const CLASS_BITS = 4;
+/** Of contents that begin as their format says, at least. */
+const FORMAT_SHARE = 0.01;
 
 /** Which windows of a class are kept: those in so many units at least, or so large a share of them, whatever is more. */
 export interface Level {
@@ -20,12 +22,22 @@ export interface Level {
   readonly bits: number;
 }
 
+interface Beginning {
+  readonly target: number;
+  /** Hexadecimal. */
+  readonly bytes: string;
+  readonly units: number;
+}
+
+/** Of one count, or of several as if they were one: a window that is in one unit alone of each is not known. */
 export interface Counted {
   /** By class. */
   readonly units: readonly number[];
-  readonly beginnings: readonly { readonly target: number; readonly bytes: string; readonly units: number }[];
+  readonly beginnings: readonly Beginning[];
   /** By class and count. */
   readonly windows: readonly Uint32Array[];
+  /** Two words each, no window of a class twice. */
+  readonly records: Uint32Array;
 }
 
 interface Record {
@@ -35,68 +47,104 @@ interface Record {
   readonly second: number;
 }
 
-async function* piecesOf(path: string, start: number): AsyncGenerator<Buffer> {
-  let left: Buffer = Buffer.alloc(0);
-  for await (const chunk of createReadStream(path, { start, highWaterMark: 1 << 20 })) {
-    const bytes: Buffer = left.length === 0 ? chunk : Buffer.concat([left, chunk]);
-    const whole = bytes.length - (bytes.length % RECORD_BYTES);
-    yield bytes.subarray(0, whole);
-    left = bytes.subarray(whole);
-  }
-}
-
 /** From the lowest bit: the count, the class, the hash. */
-function recordAt(bytes: Buffer, at: number): Record {
-  const low = bytes.readUInt32LE(at);
-  const high = bytes.readUInt32LE(at + 4);
+function recordAt(records: Uint32Array, at: number): Record {
+  const [low = 0, high = 0] = [records[at], records[at + 1]];
   const below = COUNT_BITS + CLASS_BITS;
   return {
-    count: low & ((1 << COUNT_BITS) - 1),
+    count: low & COUNT_MAX,
     target: (low >>> COUNT_BITS) & ((1 << CLASS_BITS) - 1),
     first: ((low >>> below) | (high << (32 - below))) >>> 0,
     second: high >>> below,
   };
 }
 
-interface Head {
+interface CountFile {
   readonly units: readonly number[];
-  readonly beginnings: Counted['beginnings'];
-  readonly bytes: number;
+  readonly beginnings: readonly Beginning[];
+  readonly records: Buffer;
 }
 
-async function readHead(path: string): Promise<Head> {
-  const chunks: Buffer[] = [];
-  const fixed = 4 * (CLASSES + 1);
-  for await (const chunk of createReadStream(path, { end: fixed - 1 })) chunks.push(chunk);
-  const head = Buffer.concat(chunks);
-  const units = Array.from({ length: CLASSES }, (_, target) => head.readUInt32LE(4 * target));
-  const count = head.readUInt32LE(4 * CLASSES);
-  const bytes = fixed + count * BEGINNING_RECORD_BYTES;
-  const rest: Buffer[] = [];
-  for await (const chunk of createReadStream(path, { start: fixed, end: bytes - 1 })) rest.push(chunk);
-  const records = Buffer.concat(rest);
-  const beginnings = Array.from({ length: count }, (_, index) => {
-    const at = index * BEGINNING_RECORD_BYTES;
-    return {
-      target: records.readUInt32LE(at),
-      bytes: records.toString('hex', at + 4, at + 8),
-      units: records.readUInt32LE(at + 8),
+/** As windows.c has written it. */
+async function readFileOfCounts(path: string): Promise<CountFile> {
+  const file = await open(path);
+  try {
+    const read = async (at: number, bytes: number): Promise<Buffer> => {
+      const { buffer, bytesRead } = await file.read(Buffer.alloc(bytes), 0, bytes, at);
+      if (bytesRead < bytes) throw new Error(`${path} is cut`);
+      return buffer;
     };
-  });
-  return { units, beginnings, bytes };
+    const fixed = 4 * (CLASSES + 1);
+    const head = await read(0, fixed);
+    const units = Array.from({ length: CLASSES }, (_, target) => head.readUInt32LE(4 * target));
+    const count = head.readUInt32LE(4 * CLASSES);
+    const found = await read(fixed, count * BEGINNING_RECORD_BYTES);
+    const beginnings = Array.from({ length: count }, (_, index) => {
+      const at = index * BEGINNING_RECORD_BYTES;
+      return {
+        target: found.readUInt32LE(at),
+        bytes: found.toString('hex', at + 4, at + 8),
+        units: found.readUInt32LE(at + 8),
+      };
+    });
+    const start = fixed + found.length;
+    const { size } = await file.stat();
+    return { units, beginnings, records: await read(start, size - start) };
+  } finally {
+    await file.close();
+  }
 }
 
-export async function readCounts(path: string): Promise<Counted> {
-  const { units, beginnings, bytes } = await readHead(path);
-  const windows = units.map(() => new Uint32Array(1 << COUNT_BITS));
-  for await (const piece of piecesOf(path, bytes)) {
-    for (let at = 0; at < piece.length; at += RECORD_BYTES) {
-      const { target, count } = recordAt(piece, at);
-      const counts = windows[target];
-      if (counts !== undefined) counts[count] = (counts[count] ?? 0) + 1;
+export async function readCounts(paths: readonly string[]): Promise<Counted> {
+  const files: CountFile[] = [];
+  for (const path of paths) files.push(await readFileOfCounts(path));
+  const bytes = files.reduce((sum, { records }) => sum + records.length, 0);
+  const all = new Uint8Array(bytes);
+  let at = 0;
+  for (const { records } of files) {
+    all.set(records, at);
+    at += records.length;
+  }
+  const records = merged(all.buffer);
+  const units = Array.from({ length: CLASSES }, (_, target) =>
+    files.reduce((sum, one) => sum + (one.units[target] ?? 0), 0),
+  );
+  const windows = units.map(() => new Uint32Array(COUNT_MAX + 1));
+  for (let index = 0; index < records.length; index += 2) {
+    const { target, count } = recordAt(records, index);
+    const counts = windows[target];
+    if (counts !== undefined) counts[count] = (counts[count] ?? 0) + 1;
+  }
+  return { units, windows, records, beginnings: addedUp(files.flatMap(({ beginnings }) => beginnings)) };
+}
+
+/** Records of one window become one, with the sum of their counts. */
+function merged(records: ArrayBuffer): Uint32Array {
+  new BigUint64Array(records).sort();
+  const words = new Uint32Array(records);
+  let end = 0;
+  for (let at = 0; at < words.length; at += 2) {
+    const [low = 0, high = 0, before = 0] = [words[at], words[at + 1], words[end - 2]];
+    const isSame = end > 0 && words[end - 1] === high && before >>> COUNT_BITS === low >>> COUNT_BITS;
+    if (isSame) {
+      const sum = Math.min((before & COUNT_MAX) + (low & COUNT_MAX), COUNT_MAX);
+      words[end - 2] = ((before & ~COUNT_MAX) | sum) >>> 0;
+    } else {
+      words[end] = low;
+      words[end + 1] = high;
+      end += 2;
     }
   }
-  return { units, beginnings, windows };
+  return words.subarray(0, end);
+}
+
+function addedUp(beginnings: readonly Beginning[]): Beginning[] {
+  const sums = new Map<string, Beginning>();
+  for (const { target, bytes, units } of beginnings) {
+    const key = `${target} ${bytes}`;
+    sums.set(key, { target, bytes, units: units + (sums.get(key)?.units ?? 0) });
+  }
+  return [...sums.values()];
 }
 
 interface Chosen {
@@ -112,23 +160,23 @@ interface Chosen {
 
 /** `levels`: by class; of others nothing is kept. Resolves with the size of the file. */
 export async function buildPrior(
-  countsPath: string,
+  { units, beginnings, windows, records }: Counted,
   output: string,
   levels: ReadonlyMap<number, Level>,
 ): Promise<number> {
-  const { units, beginnings, windows } = await readCounts(countsPath);
   const chosen = new Map<number, Chosen>();
   for (const [target, level] of levels) {
     const [ofClass, counts] = [units[target] ?? 0, windows[target]];
     if (ofClass > 0 && counts !== undefined) chosen.set(target, choose({ target, units: ofClass, counts, level }));
   }
-  await collect(countsPath, chosen);
+  collect(records, chosen);
   const sets: StoredSet[] = [];
   const classes = [...chosen.values()].map(({ target, units: ofClass, share, bits, windows: found }) => {
     const { bytes, ...set } = buildSet(distinct(found), bits);
     sets.push({ bytes, ...set });
     const begin = beginnings.filter((one) => one.target === target);
-    const shares = begin.map((one) => [one.bytes, Number((one.units / ofClass).toPrecision(2))]);
+    const shares = new Map(begin.map((one) => [one.bytes, Number((one.units / ofClass).toPrecision(2))]));
+    for (const bytes of formatBeginnings(target)) shares.set(bytes, Math.max(shares.get(bytes) ?? 0, FORMAT_SHARE));
     return { target, units: ofClass, share, set, beginnings: Object.fromEntries(shares) };
   });
   const header: PriorHeader = { classes };
@@ -147,28 +195,48 @@ function choose({
   level,
 }: Pick<Chosen, 'target' | 'units'> & { readonly counts: Uint32Array; readonly level: Level }): Chosen {
   const least = Math.max(level.units, Math.ceil(level.share * units));
-  let windows = 0;
+  let number = 0;
   let sum = 0;
-  for (const [count, number] of counts.entries()) {
+  for (const [count, ofCount] of counts.entries()) {
     if (count < least) continue;
-    windows += number;
-    sum += number * count;
+    number += ofCount;
+    sum += ofCount * count;
   }
-  const share = Number((sum / Math.max(windows, 1) / units).toPrecision(3));
-  return { target, units, least, bits: level.bits, share, windows: new Float64Array(windows), filled: 0 };
+  const share = Number((sum / Math.max(number, 1) / units).toPrecision(3));
+  const known = formatWindows(target);
+  const windows = new Float64Array(number + known.size);
+  windows.set([...known], number);
+  return { target, units, least, bits: level.bits, share, windows, filled: 0 };
 }
 
-async function collect(countsPath: string, chosen: ReadonlyMap<number, Chosen>): Promise<void> {
-  const { bytes } = await readHead(countsPath);
-  for await (const piece of piecesOf(countsPath, bytes)) {
-    for (let at = 0; at < piece.length; at += RECORD_BYTES) {
-      const { target, count, first, second } = recordAt(piece, at);
-      const one = chosen.get(target);
-      if (one === undefined || count < one.least) continue;
-      one.windows[one.filled] = second * 2 ** 32 + first;
-      one.filled += 1;
+/** As they are, and in small letters. */
+function formatWindows(target: number): Set<number> {
+  const windows = new Set<number>();
+  for (const text of formatTexts.filter((one) => one.target === target).flatMap(({ texts }) => texts)) {
+    for (const form of [text, text.toLowerCase()]) {
+      for (const window of hashesOf(target, Buffer.from(form, 'latin1'))) windows.add(numberOf(window));
     }
   }
+  return windows;
+}
+
+function formatBeginnings(target: number): string[] {
+  const texts = formatTexts.filter((one) => one.target === target).flatMap(({ beginnings }) => beginnings);
+  return texts.map((text) => Buffer.from(text, 'latin1').toString('hex'));
+}
+
+function collect(records: Uint32Array, chosen: ReadonlyMap<number, Chosen>): void {
+  for (let at = 0; at < records.length; at += 2) {
+    const { target, count, ...window } = recordAt(records, at);
+    const one = chosen.get(target);
+    if (one === undefined || count < one.least) continue;
+    one.windows[one.filled] = numberOf(window);
+    one.filled += 1;
+  }
+}
+
+function numberOf({ first, second }: HashedWindow): number {
+  return second * 2 ** 32 + first;
 }
 
 /** Of ten million windows some hundred have the hash of another one. */

@@ -140,15 +140,19 @@ function costOf(noisy: ReadonlySet<string>, prior: Prior | null): Cost {
   return (gate) => {
     if (isNoisy(gate)) return Number.POSITIVE_INFINITY;
     const guessed = likelihood(gate);
-    const share = guessed === Number.POSITIVE_INFINITY ? null : (prior?.shareOf(gate) ?? null);
-    if (share === null) return guessed;
-    if (share === 0) return guessed * UNSEEN;
+    if (guessed === Number.POSITIVE_INFINITY || prior === null) return guessed;
+    // Where nothing was counted, what bytes tell must do.
+    const share = prior.shareOf(gate) ?? guessed;
+    if (share === 0) return guessed * UNSEEN ** prior.unseenOf(gate);
     return share > SHARE_MAX ? Number.POSITIVE_INFINITY : share;
   };
 }
 
-/** What was in no clean content is so much rarer than its bytes tell. */
-const UNSEEN = 2 ** -8;
+/**
+ * For each window that was in no clean content, the whole is so much rarer than its bytes tell. Of code that is in many programs, but in another version
+ * in those that were counted, most windows were seen.
+ */
+const UNSEEN = 2 ** -2;
 /** Of clean contents. */
 const SHARE_MAX = 0.001;
 

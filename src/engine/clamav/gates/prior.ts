@@ -40,7 +40,12 @@ export interface Prior {
   readonly digest: string;
   /** At most so large a share of clean contents has the gate; 0: it was not seen; null: nothing is known. */
   shareOf(gate: Gate): number | null;
+  /** Of a gate that was not seen: how many of its windows were not, as far as `UNSEEN_MAX`. */
+  unseenOf(gate: Gate): number;
 }
+
+/** More don't make it any rarer. */
+const UNSEEN_MAX = 6;
 
 interface Class {
   readonly share: number;
@@ -68,25 +73,69 @@ export function openPrior(bytes: Buffer): Prior {
     at = end;
   }
   const digest = createHash('sha256').update(bytes).digest('hex');
-  return { digest, shareOf: (gate) => shareOf(byTarget, gate) };
+  return { digest, shareOf: (gate) => shareOf(byTarget, gate), unseenOf: (gate) => unseenOf(byTarget, gate) };
 }
 
 function shareOf(byTarget: ReadonlyMap<number, Class>, { target, offset, pattern }: Gate): number | null {
-  const windows = windowsOf(pattern);
-  const beginning = offset === '0' ? beginningOf(pattern) : null;
-  if (windows.length === 0 && beginning === null) return null;
+  const parts = partsOf(pattern, offset);
+  if (parts === null) return null;
+  const narrow = offset === '*' ? narrowed(pattern) : null;
+  const narrowParts = narrow === null ? null : partsOf(narrow, offset);
+  const ofTarget = (known: Class, one: number): number =>
+    Math.max(shareIn(known, one, parts), narrowParts === null ? 0 : shareIn(known, one, narrowParts));
   if (target !== ANY) {
     const known = byTarget.get(target);
-    return known === undefined ? null : shareIn(known, target, windows, beginning);
+    return known === undefined ? null : ofTarget(known, target);
   }
   let share = 0;
-  for (const [one, known] of byTarget) share = Math.max(share, shareIn(known, one, windows, beginning));
+  for (const [one, known] of byTarget) share = Math.max(share, ofTarget(known, one));
   return share;
 }
 
+/** Of a gate. */
+interface Parts {
+  readonly windows: readonly Window[];
+  /** What a content begins with; null: anything. */
+  readonly beginning: Beginning | null;
+}
+
+/** Null: it has no part that is counted. */
+function partsOf(pattern: string, offset: string): Parts | null {
+  const windows = windowsOf(pattern);
+  const beginning = offset === '0' ? beginningOf(pattern) : null;
+  return windows.length === 0 && beginning === null ? null : { windows, beginning };
+}
+
+const ZERO = '00';
+
+/** Wide characters as bytes: what is said in one of them is said in the other as well. Null: it has none. */
+function narrowed(pattern: string): string | null {
+  if (!pattern.includes(ZERO)) return null;
+  const cells = pattern.match(CELLS) ?? [];
+  const zeros = cells[0] === ZERO ? 0 : 1;
+  const isWide = cells.every((cell, at) => (cell === ZERO) === (at % 2 === zeros));
+  return isWide ? cells.filter((cell) => cell !== ZERO).join('') : null;
+}
+
+/** Where it is most likely. */
+function unseenOf(byTarget: ReadonlyMap<number, Class>, { target, pattern }: Gate): number {
+  const windows = windowsOf(pattern);
+  let least = UNSEEN_MAX;
+  for (const [one, { set }] of byTarget) {
+    if (target !== ANY && target !== one) continue;
+    let unseen = 0;
+    for (const window of windows) {
+      if (unseen === least) break;
+      if (!hasFewBytes(window) && !set.has(hashWindow(one, window))) unseen += 1;
+    }
+    least = unseen;
+  }
+  return least;
+}
+
 /** No more than the rarest part of it. */
-function shareIn(known: Class, target: number, windows: readonly Window[], beginning: string | null): number {
-  let least = beginning === null ? EVERYWHERE : (known.beginnings.get(beginning) ?? 0);
+function shareIn(known: Class, target: number, { windows, beginning }: Parts): number {
+  let least = beginning === null ? EVERYWHERE : shareOfBeginning(known, beginning);
   for (const window of windows) {
     if (least === 0) return 0;
     if (hasFewBytes(window)) continue;
@@ -99,6 +148,12 @@ function shareIn(known: Class, target: number, windows: readonly Window[], begin
 interface Window {
   readonly high: number;
   readonly low: number;
+}
+
+/** Of all windows of some bytes that a set may have. */
+export function hashesOf(target: number, bytes: Buffer): HashedWindow[] {
+  const windows = windowsOf(bytes.toString('hex')).filter((window) => !hasFewBytes(window));
+  return windows.map((window) => hashWindow(target, window));
 }
 
 /** As bench/prior/windows.c has it. */
@@ -122,6 +177,8 @@ function hasFewBytes({ high, low }: Window): boolean {
 }
 
 const OPEN = -1;
+/** A choice, or two digits. */
+const CELLS = /\([^()]*\)|../g;
 const CASE_BIT = 0x20;
 const EITHER_CASE = /^\(([0-9a-f]{2})\|([0-9a-f]{2})\)$/;
 
@@ -143,7 +200,7 @@ function windowsOf(pattern: string): Window[] {
 
 function cellsOf(pattern: string): readonly number[] {
   if (!pattern.includes('(') && !pattern.includes('?')) return [...Buffer.from(pattern, 'hex')];
-  const texts = pattern.match(/\([^()]*\)|../g) ?? [];
+  const texts = pattern.match(CELLS) ?? [];
   const letters = texts.map((text) => letterOf(text));
   const isAnyCase = letters.some((letter) => letter !== null);
   return texts.map((text, at) => {
@@ -164,8 +221,24 @@ function letterOf(text: string): number | null {
   return isLetter ? small : null;
 }
 
-/** Null: the first bytes are not all fixed. */
-function beginningOf(pattern: string): string | null {
-  const digits = pattern.slice(0, 2 * BEGINNING_BYTES);
-  return digits.length === 2 * BEGINNING_BYTES && /^[0-9a-f]+$/.test(digits) ? digits : null;
+/** A byte for each place; `OPEN` for any. */
+type Beginning = readonly number[];
+
+/** Null: all of it is open. */
+function beginningOf(pattern: string): Beginning | null {
+  const texts = (pattern.match(CELLS) ?? []).slice(0, BEGINNING_BYTES);
+  const bytes = texts.map((text) => (/^[0-9a-f]{2}$/.test(text) ? Number.parseInt(text, 16) : OPEN));
+  return bytes.some((byte) => byte !== OPEN) ? bytes : null;
+}
+
+/** Of all that begin so, where a byte is open. */
+function shareOfBeginning({ beginnings }: Class, beginning: Beginning): number {
+  const isFixed = beginning.length === BEGINNING_BYTES && !beginning.includes(OPEN);
+  if (isFixed) return beginnings.get(Buffer.from(beginning).toString('hex')) ?? 0;
+  let sum = 0;
+  for (const [hex, share] of beginnings) {
+    const bytes = Buffer.from(hex, 'hex');
+    if (beginning.every((byte, at) => byte === OPEN || byte === bytes[at])) sum += share;
+  }
+  return sum;
 }

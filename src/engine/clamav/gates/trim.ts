@@ -10,6 +10,8 @@ import type { Prior } from './prior.js';
 const BEGINNING_BYTES = 2;
 /** Fewer would be met by chance, or in other programs. */
 const BYTES_LEFT_MIN = 10;
+/** Of the windows that were in no clean content, so many stay. */
+const UNSEEN_ENOUGH = 4;
 /** Later ones change next to nothing. */
 const ROUNDS = 4;
 /** Kinds of files that there are gates for: 0 to 14. */
@@ -74,7 +76,9 @@ function formsOf(gate: Gate, prior: Prior | null): Forms {
   if (offset !== '*' || bytes === null) return { gate, starts: [0], beginnings: [beginningOfText(gate)] };
   const starts = [0];
   const share = prior?.shareOf(gate) ?? null;
-  const isAsRare = (rest: Gate): boolean => share === null || (prior?.shareOf(rest) ?? 1) <= share;
+  const unseen = share === 0 ? Math.min(prior?.unseenOf(gate) ?? 0, UNSEEN_ENOUGH) : 0;
+  const isAsRare = (rest: Gate): boolean =>
+    share === null || ((prior?.shareOf(rest) ?? 1) <= share && (prior?.unseenOf(rest) ?? 0) >= unseen);
   for (let start = 1; bytes.length - start >= BYTES_LEFT_MIN; start += 1) {
     const rest = bytes.subarray(start);
     if (!isUsable(pattern.slice(2 * start), offset) || isEverywhere(offset, rest)) continue;

@@ -51,6 +51,10 @@ t.test('what clean content has is no gate, as far as it was counted before', asy
   const wide = Buffer.from('CompanyName', 'utf16le').toString('hex');
   t.same(gatesOf([wide], 'Target:1'), [], 'in wide characters');
   t.same(gatesOf([`${hex('getprocaddress')}::i`], 'Target:1'), [], 'in any case');
+  t.same(gatesOf(['36223626362a362e36323636363a363e36423646364a364e'], 'Target:1'), [], 'relocations');
+  t.same(gatesOf(['e8????000083c408'], 'Target:1'), [], 'a few bytes of which nothing was counted');
+  const [nearly, strange] = [hex('cannot be run in DZQ#'), hex('Xk2#qZ9!vW7&Xk2#qZ9!vW7&')];
+  t.same(gatesOf([nearly, strange], 'Target:1'), [strange], 'less of it was seen');
 });
 
 t.test('signatures with one gate are looked at together, and one gate may have several shares', async (t) => {

@@ -4,14 +4,14 @@ import { mkdirSync, readFileSync, statSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import t from 'tap';
 import { compile, windowsProgram } from '../../../../bench/compile.js';
-import { buildPrior } from '../../../../bench/prior/build.js';
+import { buildPrior, readCounts } from '../../../../bench/prior/build.js';
 import { readPackages } from '../../../../bench/prior/packages.js';
 import type { Gate } from '../../../../src/engine/clamav/gates/candidates.js';
 import { openPrior, readPrior } from '../../../../src/engine/clamav/gates/prior.js';
 import { ownSignaturesDirectory, priorPath } from '../../../../src/paths.js';
 import { type Tap, temporaryFolder } from '../../../fixtures/stores.js';
 
-const [ANY, PROGRAM, TEXT, PDF] = [0, 1, 7, 10];
+const [ANY, PROGRAM, OLE2, TEXT, PDF] = [0, 1, 2, 7, 10];
 /** Few are not enough to know anything of a class. */
 const PACKAGES = 24;
 /** Tables for some thousand windows. */
@@ -21,7 +21,7 @@ const hex = (text: string): string => Buffer.from(text, 'latin1').toString('hex'
 const gate = (target: number, pattern: string, offset = '*'): Gate => ({ target, offset, pattern });
 
 /** A text in each package, the other half of them with one more that repeats what is in the first. */
-async function countSamples(t: Tap): Promise<Buffer> {
+async function countSamples(t: Tap): Promise<{ readonly bytes: Buffer; readonly counts: string }> {
   const folder = temporaryFolder(t);
   const lines: string[] = [];
   const put = (name: string, file: string, text: string): void => {
@@ -40,12 +40,12 @@ async function countSamples(t: Tap): Promise<Buffer> {
   const program = await compile(windowsProgram);
   execFileSync(program, [join(ownSignaturesDirectory, 'sluice.hdb'), list, counts, SIZE], { stdio: 'ignore' });
   const level = { units: 2, share: 0, bits: 8 };
-  await buildPrior(counts, output, new Map([TEXT, PROGRAM].map((target) => [target, level])));
-  return readFileSync(output);
+  await buildPrior(await readCounts([counts]), output, new Map([TEXT, PROGRAM].map((target) => [target, level])));
+  return { bytes: readFileSync(output), counts };
 }
 
 t.test('a window counts once a package, by the kind of content', async (t) => {
-  const bytes = await countSamples(t);
+  const { bytes, counts } = await countSamples(t);
   const prior = openPrior(bytes);
   const common = hex('with words of its own');
   t.ok((prior.shareOf(gate(TEXT, common)) ?? 0) > 0.5, 'it is in all of them');
@@ -59,9 +59,18 @@ t.test('a window counts once a package, by the kind of content', async (t) => {
   t.equal(prior.shareOf(gate(TEXT, `${hex('with')}??${hex('words of its own')}`)), prior.shareOf(gate(TEXT, common)));
   t.ok(prior.shareOf(gate(TEXT, hex('Begi'), '0')), 'the first bytes of a content');
   t.equal(prior.shareOf(gate(TEXT, hex('Bego'), '0')), 0);
+  t.ok(prior.shareOf(gate(TEXT, '42??6769', '0')), 'where one of them is open');
+  t.equal(prior.unseenOf(gate(TEXT, common)), 0);
+  t.ok(prior.unseenOf(gate(TEXT, hex('Xk2#qZ9!vW7&Yp5'))) > 4, 'nearly all of its windows');
   t.equal(prior.shareOf(gate(TEXT, '00'.repeat(8), 'EOF-8')), 1, 'what fills is everywhere');
   t.throws(() => openPrior(bytes.subarray(0, bytes.length - 9)), /cut/);
   t.throws(() => openPrior(Buffer.from('something else')), /no file of windows/);
+  const [once, twice] = [await readCounts([counts]), await readCounts([counts, counts])];
+  const sumOf = ({ windows }: typeof once): number =>
+    windows[TEXT]?.reduce((sum, number, count) => sum + number * count, 0) ?? 0;
+  t.equal(twice.records.length, once.records.length, 'several counts become one');
+  t.equal(twice.units[TEXT], 2 * (once.units[TEXT] ?? 0));
+  t.equal(sumOf(twice), 2 * sumOf(once));
 });
 
 t.test('the file that ships knows what all programs and documents have', async (t) => {
@@ -77,6 +86,16 @@ t.test('the file that ships knows what all programs and documents have', async (
   }
   t.ok(prior.shareOf(gate(PDF, hex('/Type /Page'))));
   t.equal(prior.shareOf(gate(PROGRAM, hex('Xk2#qZ9!vW7&Yp5'))), 0);
+  const [manifest, module, workbook] = [
+    hex(`<assemblyIdentity name='Microsoft.VC90.CRT' type='win32'`),
+    hex('Attribute VB_Name = "Module1"\r\n'),
+    '0908100000060500',
+  ];
+  t.ok(prior.shareOf(gate(PROGRAM, manifest)), 'and what formats say, counted or not');
+  t.ok(prior.shareOf(gate(OLE2, module, '0')));
+  t.ok(prior.shareOf(gate(ANY, workbook, '0')));
+  const wide = Buffer.from(`publicKeyToken='6595b`, 'utf16le').toString('hex');
+  t.ok(prior.shareOf(gate(PROGRAM, wide)), 'what is in narrow characters counts for wide ones');
 });
 
 t.test('what figures are measured with was not counted', async (t) => {
