@@ -1,9 +1,9 @@
 #!/bin/bash
-# Runs all commands of docs/production.md, in their order, on a machine of its own: a root folder in namespaces for mounts, processes and the
-# network, where systemd is played by a few lines below: they check the unit, and run its ExecStart as its user with its variables.
+# Runs all commands of docs/production.md, in their order, on a machine of its own: a root folder in namespaces for mounts and processes, and for the
+# network where nothing is fetched, where systemd is played by a few lines below: they check the unit, and run its ExecStart as its user with its variables.
 #
 #   test/machines/production.sh           a copy-on-write of this machine's own files, with what it has installed; the project is built here
-#   test/machines/production.sh ROOT      a folder with a fresh Debian and a Node (run.sh -k leaves one), which is changed: packages are fetched, all is built
+#   test/machines/production.sh ROOT      a folder with a fresh Debian and a Node, as `run.sh -c production` makes it: packages are fetched, all is built
 #
 # Prints each command with its first lines of output, and `production: well` at the end. Needs root.
 set -euo pipefail
@@ -11,11 +11,14 @@ set -euo pipefail
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 project=$(cd "$here/../.." && pwd)
 if [ -z "${INSIDE:-}" ]; then
-  INSIDE=1 exec unshare --mount --pid --net --fork --kill-child "$here/production.sh" "$@"
+  # A copy of this machine has a network of its own; a fresh one fetches.
+  net=--net
+  [ -z "${1:-}" ] || net=''
+  INSIDE=1 exec unshare --mount --pid $net --fork --kill-child "$here/production.sh" "$@"
 fi
 
 mount --make-rprivate /
-ip link set lo up
+[ -n "${1:-}" ] || ip link set lo up
 stage=$(mktemp -d)
 mount -t tmpfs stage "$stage"
 trap 'umount -l "$stage"; rmdir "$stage"' EXIT
@@ -29,11 +32,18 @@ if [ -n "${1:-}" ]; then
   root=$1
   fetches=1 refuses=0
   project_inside=/root/project
-  mkdir -p "$root$project_inside"
+  cp /etc/resolv.conf /etc/hosts "$root/etc/"
+  # Of this machine, as run.sh hands it on: where packages come from, and whom to trust.
+  outside=$(printf 'export npm_config_registry=%q' "$(npm config get registry)")
+  for name in http_proxy https_proxy no_proxy HTTP_PROXY HTTPS_PROXY NO_PROXY; do
+    [ -z "${!name:-}" ] || outside+=$(printf '\nexport %s=%q' "$name" "${!name}")
+  done
+  [ ! -e "$root/etc/ssl/certs/of-the-host.pem" ] || outside+=$'\nexport NODE_EXTRA_CA_CERTS=/etc/ssl/certs/of-the-host.pem'
+  rm -rf "$root$project_inside"
   git clone --quiet --no-local "$project" "$root$project_inside"
 else
   root=$stage/root
-  fetches='' refuses=1
+  fetches='' refuses=1 outside=''
   layer / machine "$root"
   layer "$project" project "$root/opt/sluice"
   # What a service of this machine has left is none of the fresh one.
@@ -98,6 +108,7 @@ fi
 cat >"$root/tmp/production" <<SCRIPT
 set -euo pipefail
 export HOME=/root PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin DEBIAN_FRONTEND=noninteractive SLUICE_NO_INSTALL=$refuses
+$outside
 set -v
 $commands
 set +v

@@ -1,8 +1,8 @@
 #!/bin/bash
-# Runs the two commands of the README on fresh machines: folders with a Debian of their own, a Node, a clean clone of this project's last
+# Runs the two commands of the README, or all of docs/production.md, on fresh machines: folders with a Debian of their own, a Node, a clean clone of this project's last
 # commit, as root in /root and as a user with sudo. Prints a row of docs/machines.md for each. Needs root, debootstrap and npm.
 #
-#   test/machines/run.sh [-d '12 13'] [-n '20 22 24 26'] [-u 'root user'] [-c 'start test'] [-C] [-k] [-x COMMAND] FOLDER
+#   test/machines/run.sh [-d '12 13'] [-n '20 22 24 26'] [-u 'root user'] [-c 'start test' | -c production] [-C] [-k] [-x COMMAND] FOLDER
 #
 # FOLDER keeps what is the same for all (a Debian, packages, the logs); a machine's own folder is removed when it is done with, unless -k says
 # that it stays. -x runs a command of yours in the clone instead, in the machine that -k has left if there is one, and leaves it.
@@ -152,6 +152,12 @@ try_machine() {
   rm -rf --one-file-system "$machine"
   make_machine "$machine" "$debian" "$node" "$user"
   local log=$work/logs/$name
+  if [ "$commands" = production ]; then
+    "$here/production.sh" "$machine" >"$log.production" 2>&1 || true
+    echo "$name $(tail -n 1 "$log.production")"
+    [ -n "$keeps" ] || rm -rf --one-file-system "$machine"
+    return
+  fi
   if [[ $commands == *start* ]]; then
     if inside "$machine" "$user" 'bash start.sh sluice' "$debian" >"$log.start" 2>"$log.start-errors"; then
       started="$(ms "$log.start" nothing) | $(ms "$log.start" installed) | $(ms "$log.start" again) | $(sed -n 's/^engine=//p' "$log.start") | $(sed -n 's/^http=//p' "$log.start")"
@@ -168,8 +174,8 @@ try_machine() {
   [ -n "$keeps" ] || rm -rf --one-file-system "$machine"
 }
 
-[ -n "$own" ] || echo '| Debian | Node | user | `npm start` with nothing installed | with everything installed | again | engine | HTTP | `npm test` | in |'
-[ -n "$own" ] || echo '|---|---|---|---|---|---|---|---|---|---|'
+[ -n "$own" ] || [ "$commands" = production ] || echo '| Debian | Node | user | `npm start` with nothing installed | with everything installed | again | engine | HTTP | `npm test` | in |'
+[ -n "$own" ] || [ "$commands" = production ] || echo '|---|---|---|---|---|---|---|---|---|---|'
 for debian in $debians; do
   base "$debian"
   for node in $nodes; do

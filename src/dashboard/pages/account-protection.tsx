@@ -118,7 +118,7 @@ function Enrol({ close }: { readonly close: () => void }) {
   if (begin.data !== undefined) {
     const { secret, uri } = begin.data;
     return (
-      <Dialog title={t.turnOn} close={close}>
+      <Dialog title={t.twoFactor} close={close}>
         <Step error={confirm.error} isPending={confirm.isPending} action={t.confirm} onSubmit={() => confirm.mutate()}>
           <p className="account-text">{t.scan}</p>
           <img
@@ -133,7 +133,7 @@ function Enrol({ close }: { readonly close: () => void }) {
     );
   }
   return (
-    <Dialog title={t.turnOn} close={close}>
+    <Dialog title={t.twoFactor} close={close}>
       <Step error={begin.error} isPending={begin.isPending} action={t.next} onSubmit={() => begin.mutate()}>
         <PasswordField value={currentPassword} setValue={setPassword} />
       </Step>

@@ -9,7 +9,7 @@ export function NotFound() {
   return (
     <>
       <PageTitle title={texts.problems.notFound} />
-      <Blank title={texts.problems.notFound} hint={texts.problems.notFoundHint}>
+      <Blank hint={texts.problems.notFoundHint}>
         <Button component={Link} href="/">
           {texts.problems.home}
         </Button>

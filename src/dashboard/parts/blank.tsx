@@ -2,7 +2,8 @@
 import type { ReactNode } from 'react';
 
 interface BlankProps {
-  readonly title: string;
+  /** Left out where the page is titled so. */
+  readonly title?: string;
   readonly hint: string;
   readonly children?: ReactNode;
 }
@@ -10,7 +11,7 @@ interface BlankProps {
 export function Blank({ title, hint, children }: BlankProps) {
   return (
     <div className="blank">
-      <p className="blank-title">{title}</p>
+      {title !== undefined && <p className="blank-title">{title}</p>}
       <p className="page-lead">{hint}</p>
       {children}
     </div>

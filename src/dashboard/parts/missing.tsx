@@ -21,9 +21,7 @@ export function Missing({ error, retry, texts, children }: MissingProps) {
     <>
       <PageTitle title={texts.gone} />
       <section className="panel">
-        <Blank title={texts.gone} hint={texts.goneHint}>
-          {children}
-        </Blank>
+        <Blank hint={texts.goneHint}>{children}</Blank>
       </section>
     </>
   );
