@@ -58,9 +58,7 @@ class ClamavEngine {
   using Handle = std::unique_ptr<cl_engine, Free>;
 
   ClamavEngine(Handle handle, EngineFacts facts, const LoadRequest& request)
-      : handle_(std::move(handle)), facts_(std::move(facts)), storage_(request.temporary_directory) {
-    if (request.gates) mail_rule_ = {request.gates->mail_shares, request.gates->mail_beginnings};
-  }
+      : handle_(std::move(handle)), facts_(std::move(facts)), storage_(request.temporary_directory) {}
   friend class Loader;
   static void Configure(cl_engine* engine, const LoadRequest& request);
   static void SetScanCallbacks(cl_engine* engine);
@@ -69,7 +67,6 @@ class ClamavEngine {
   Handle handle_;
   EngineFacts facts_;
   Storage storage_;
-  gates::MailRule mail_rule_;
 };
 
 // A signature matched: neither a heuristic nor a mark of ours.

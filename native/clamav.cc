@@ -38,8 +38,8 @@ bool IsNoMatch(std::string_view name) {
 // What the callbacks of a scan note down.
 struct Alerts {
   std::vector<std::string> names;
-  gates::Hits hits;
-  const gates::MailRule* mail_rule = nullptr;
+  // Null: the engine has no gates.
+  gates::Hits* hits = nullptr;
   layers::Layers* layers = nullptr;
   std::optional<Deadline> deadline;
   // Of the outermost layer.
@@ -68,7 +68,7 @@ cl_error_t OnInspection(int, const char* type, const char**, size_t, const char*
   auto* alerts = static_cast<Alerts*>(context);
   if (level == 0 && type != nullptr) alerts->type = content_types::NumberOf(type);
   const std::string_view begins = bytes == nullptr ? std::string_view() : std::string_view(bytes, size);
-  if (alerts->mail_rule != nullptr) alerts->hits.NoteLayer(*alerts->mail_rule, level, type == nullptr ? "" : type, begins);
+  if (alerts->hits != nullptr) alerts->hits->NoteLayer(level, type == nullptr ? "" : type, begins);
   if (alerts->layers == nullptr || bytes == nullptr) return CL_CLEAN;
   try {
     alerts->layers->Note(level, {reinterpret_cast<const uint8_t*>(bytes), size});
@@ -82,10 +82,11 @@ void OnVirusFound(int, const char* name, void* context) noexcept {
   auto* alerts = static_cast<Alerts*>(context);
   if (name == nullptr) return;
   std::string_view view(name);
-  if (view == kStopped || alerts->hits.Note(view)) return;
-  if (alerts->names.size() >= kNamesKept && !IsNoMatch(view)) return;
-  if (std::find(alerts->names.begin(), alerts->names.end(), view) != alerts->names.end()) return;
+  if (view == kStopped) return;
   try {
+    if (alerts->hits != nullptr && alerts->hits->Note(view)) return;
+    if (alerts->names.size() >= kNamesKept && !IsNoMatch(view)) return;
+    if (std::find(alerts->names.begin(), alerts->names.end(), view) != alerts->names.end()) return;
     alerts->names.emplace_back(view);
   } catch (const std::bad_alloc&) {
     alerts->out_of_memory = true;
@@ -126,10 +127,8 @@ ScanReport ClamavEngine::ScanWithGates(const void* content, size_t length, std::
   Alerts alerts;
   alerts.deadline = deadline;
   alerts.layers = &layers;
-  if (mail_rule_.shares != 0) alerts.mail_rule = &mail_rule_;
-  ScanReport report = ScanOnce(content, length, true, alerts);
-  hits = alerts.hits;
-  return report;
+  alerts.hits = &hits;
+  return ScanOnce(content, length, true, alerts);
 }
 
 namespace {

@@ -34,6 +34,7 @@ EngineSet::EngineSet(Engine first, std::vector<Engine> lookers, std::vector<std:
       unofficial_(std::move(unofficial)),
       limits_(request.limits),
       counters_(request.gates ? std::make_unique<gates::Counters>(request.gates->gate_count) : nullptr),
+      rules_(request.gates ? std::make_unique<gates::Rules>(*request.gates) : nullptr),
       facts_(first_->facts()) {
   for (const Engine& looker : lookers_) {
     const EngineFacts& facts = looker->facts();
@@ -110,8 +111,8 @@ ScanReport EngineSet::LookInside(ScanReport report, layers::Layers& layers) cons
 }
 
 ScanReport EngineSet::Look(const void* content, size_t length, layers::Layers& layers) const {
-  if (!counters_) return first_->Scan(content, length, layers.deadline_of_inner(), &layers);
-  gates::Hits hits;
+  if (!rules_) return first_->Scan(content, length, layers.deadline_of_inner(), &layers);
+  gates::Hits hits(*rules_);
   ScanReport report = first_->ScanWithGates(content, length, layers.deadline_of_inner(), layers, hits);
   if (hits.shares() == 0 || IsMatch(report)) return report;
   return LookAgain(std::move(report), hits, content, length, layers.deadline());

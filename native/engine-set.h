@@ -46,7 +46,9 @@ class EngineSet {
   // Sorted names of signatures behind gates that are not official.
   std::vector<std::string> unofficial_;
   Limits limits_;
+  // Both null: there are no gates.
   std::unique_ptr<gates::Counters> counters_;
+  std::unique_ptr<const gates::Rules> rules_;
   EngineFacts facts_;
 };
 

@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <charconv>
 #include <fstream>
+#include <numeric>
+#include <utility>
 
 namespace sluice::gates {
 namespace {
@@ -27,6 +29,39 @@ bool IsMatchedAsItIs(std::string_view type) {
 
 }  // namespace
 
+Conditions::Conditions(const std::string& path, uint32_t gate_count) : begins_(gate_count + 1) {
+  std::ifstream file(path);
+  std::vector<std::pair<uint32_t, Part>> found;
+  const auto read = [&](const std::string& numbers, bool is_second) {
+    const char* at = numbers.data();
+    const char* end = at + numbers.size();
+    for (uint32_t gate = 0; at < end; at++) {
+      const auto number = std::from_chars(at, end, gate);
+      if (number.ec != std::errc() || gate >= gate_count) throw LoadError("Cannot read the conditions of gates in " + path);
+      found.push_back({gate, {static_cast<uint32_t>(shares_.size()), is_second}});
+      at = number.ptr;
+    }
+  };
+  uint32_t share = 0;
+  for (std::string first, second; file >> share >> first >> second;) {
+    read(first, false);
+    read(second, true);
+    shares_.push_back(1U << share);
+  }
+  if (!file.eof()) throw LoadError("Cannot read the conditions of gates in " + path);
+  std::stable_sort(found.begin(), found.end(), [](const auto& one, const auto& other) { return one.first < other.first; });
+  for (const auto& [gate, part] : found) {
+    begins_[gate + 1]++;
+    parts_.push_back(part);
+  }
+  std::partial_sum(begins_.begin(), begins_.end(), begins_.begin());
+}
+
+std::span<const Conditions::Part> Conditions::Of(uint32_t gate) const {
+  if (gate + 1 >= begins_.size()) return {};
+  return {parts_.data() + begins_[gate], begins_[gate + 1] - begins_[gate]};
+}
+
 bool Hits::Note(std::string_view name) {
   if (!name.starts_with(kPrefix)) return false;
   const char* end = name.data() + name.size();
@@ -36,21 +71,37 @@ bool Hits::Note(std::string_view name) {
   if (number.ec != std::errc() || number.ptr == end) return false;
   if (std::from_chars(number.ptr + 1, end, shares, 16).ec != std::errc()) return false;
   shares_ |= shares;
-  // The same one may hit a million times.
-  if (count_ < kGatesKept && std::find(gates_.begin(), gates_.begin() + count_, gate) == gates_.begin() + count_) {
-    gates_[count_++] = gate;
+  if (shares != 0) Keep(gate);
+  for (const auto& [condition, is_second] : rules_.conditions.Of(gate)) {
+    const uint32_t wanted = rules_.conditions.SharesOf(condition);
+    if ((shares_ & wanted) == wanted) continue;
+    Half& half = halves_[condition];
+    if (is_second) {
+      half.second = true;
+    } else {
+      half.first = gate;
+    }
+    if (!half.first || !half.second) continue;
+    shares_ |= wanted;
+    Keep(*half.first);
   }
   return true;
 }
 
-void Hits::NoteLayer(const MailRule& rule, uint32_t level, std::string_view type, std::string_view bytes) {
+void Hits::Keep(uint32_t gate) {
+  // The same one may hit a million times.
+  if (count_ == kGatesKept || std::find(gates_.begin(), gates_.begin() + count_, gate) != gates_.begin() + count_) return;
+  gates_[count_++] = gate;
+}
+
+void Hits::NoteLayer(uint32_t level, std::string_view type, std::string_view bytes) {
   if (level < kLevels) may_be_mail_[level] = MayBeMail(type);
-  if ((shares_ & rule.shares) == rule.shares) return;
+  if ((shares_ & rules_.mail_shares) == rules_.mail_shares) return;
   const auto above = may_be_mail_.begin() + std::min<size_t>(level, kLevels);
   if (std::find(may_be_mail_.begin(), above, true) == above) return;
-  const bool begins = std::any_of(rule.beginnings.begin(), rule.beginnings.end(),
+  const bool begins = std::any_of(rules_.mail_beginnings.begin(), rules_.mail_beginnings.end(),
                                   [bytes](const std::string& beginning) { return bytes.starts_with(beginning); });
-  if (begins || rule.beginnings.empty() || !IsMatchedAsItIs(type)) shares_ |= rule.shares;
+  if (begins || rules_.mail_beginnings.empty() || !IsMatchedAsItIs(type)) shares_ |= rules_.mail_shares;
 }
 
 Names::Names(const GateFiles& files) {

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <unordered_map>
@@ -17,36 +18,77 @@
 namespace sluice::gates {
 
 // Names of gates: this, which libclamav takes for something that it reports once at the end of a scan, the gate's number, a point, and in
-// hexadecimal digits a bit for each share that must look.
+// hexadecimal digits a bit for each share that must look, whatever else hits.
 constexpr std::string_view kPrefix = "PUA.Sluice.Gate.";
 
-// Where layers inside of mails send to which shares.
-struct MailRule {
-  uint32_t shares = 0;
-  std::vector<std::string> beginnings;  // none: any layer counts
+// Shares that look only where a gate of each of two sets has hit: both are in every content that a signature of the share matches.
+class Conditions {
+ public:
+  // Of a gate: which condition it is of, and in which of the two sets.
+  struct Part {
+    uint32_t condition;
+    bool is_second;
+  };
+
+  // A line of the file is a condition: the number of a share, numbers of gates with commas, and once more. Throws LoadError.
+  Conditions(const std::string& path, uint32_t gate_count);
+
+  std::span<const Part> Of(uint32_t gate) const;
+  // Bits.
+  uint32_t SharesOf(uint32_t condition) const { return shares_[condition]; }
+
+ private:
+  std::vector<uint32_t> shares_;
+  // By gate, where its parts begin; one more at the end.
+  std::vector<uint32_t> begins_;
+  std::vector<Part> parts_;
+};
+
+// What sends to which shares, beside single gates.
+struct Rules {
+  explicit Rules(const GateFiles& files)
+      : conditions(files.conditions, files.gate_count), mail_shares(files.mail_shares), mail_beginnings(files.mail_beginnings) {}
+
+  Conditions conditions;
+  // Layers inside of mails that begin with one of these; none: any of them.
+  uint32_t mail_shares;
+  std::vector<std::string> mail_beginnings;
 };
 
 // What one scan met.
 class Hits {
  public:
-  // False for a name that is none of a gate.
+  // The rules outlive it.
+  explicit Hits(const Rules& rules) : rules_(rules) {}
+
+  // False for a name that is none of a gate. May throw std::bad_alloc.
   bool Note(std::string_view name);
   // Every layer, in the order in which they are opened; `type` as libclamav sees it at first.
-  void NoteLayer(const MailRule& rule, uint32_t level, std::string_view type, std::string_view bytes);
+  void NoteLayer(uint32_t level, std::string_view type, std::string_view bytes);
 
   uint32_t shares() const { return shares_; }
-  // Distinct numbers of gates, the first of them.
+  // Distinct numbers of gates for which shares look, the first of them.
   const uint32_t* begin() const { return gates_.data(); }
   const uint32_t* end() const { return gates_.data() + count_; }
 
  private:
+  // A condition of which a part has hit.
+  struct Half {
+    std::optional<uint32_t> first;
+    bool second = false;
+  };
+
+  void Keep(uint32_t gate);
+
   static constexpr size_t kGatesKept = 32;
   // libclamav goes no deeper than 100.
   static constexpr size_t kLevels = 128;
 
+  const Rules& rules_;
   uint32_t shares_ = 0;
   size_t count_ = 0;
   std::array<uint32_t, kGatesKept> gates_{};
+  std::unordered_map<uint32_t, Half> halves_;
   // By level: it is a mail, or libclamav may find out later that it is one.
   std::array<bool, kLevels> may_be_mail_{};
 };

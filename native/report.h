@@ -27,6 +27,8 @@ struct Limits {
 struct GateFiles {
   std::string gates;
   uint32_t gate_count;
+  // Which shares look only where two gates have hit (gates.h).
+  std::string conditions;
   // Each has an engine of its own.
   std::vector<std::string> shares;
   std::vector<std::string> supports;

@@ -58,6 +58,8 @@ export interface GateFiles {
   /** Body signatures; each is named after its number and the shares that must look when it hits. */
   readonly gates: string;
   readonly gateCount: number;
+  /** Which shares look only where a gate of each of two sets has hit (native/gates.h). */
+  readonly conditions: string;
   /** Logical signatures: each share has an engine of its own, which takes second looks. */
   readonly shares: readonly string[];
   /** What each of these engines needs beside its signatures. */

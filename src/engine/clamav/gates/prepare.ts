@@ -131,6 +131,7 @@ interface Manifest {
 }
 
 const GATES_FILE = 'gates.ndb';
+const CONDITIONS_FILE = 'conditions.txt';
 /** Begins the name of a folder that a process still writes to. */
 const DRAFT = 'draft-';
 const DRAFT_MS_MAX = 60 * 60 * 1000;
@@ -142,6 +143,7 @@ function placed(manifest: Manifest, folder: string, state: string): PreparedGate
   return {
     files: {
       gates: inFolder(GATES_FILE),
+      conditions: inFolder(CONDITIONS_FILE),
       gateCount: keys.length,
       shares: shares.map(inFolder),
       supports: [...supports.map(inFolder), ...databases],
@@ -188,6 +190,10 @@ async function write(directories: readonly string[], folder: string, { noisy, pr
     GATES_FILE,
     textOf(plan.gates.map(({ gate, shares }, index) => gateLine(written[index] ?? gate, shares, index))),
   );
+  await writeFile(
+    join(folder, CONDITIONS_FILE),
+    plan.conditions.map(({ share, first, second }) => `${share} ${first.join()} ${second.join()}\n`).join(''),
+  );
   return {
     shares,
     supports,
@@ -205,7 +211,7 @@ function textOf(lines: readonly string[]): Buffer {
   return Buffer.from(`# Made by Sluice.\n${lines.join('\n')}\n`, 'latin1');
 }
 
-/** The name says to the native layer which gate it is and, bit by bit, which shares must look. */
+/** The name says to the native layer which gate it is and, bit by bit, which shares must look whatever else hits. */
 function gateLine(gate: Gate, shares: readonly number[], index: number): string {
   return `${GATE_PREFIX}${index}.${maskOf(shares).toString(16)}:${gate.target}:${gate.offset}:${gate.pattern}`;
 }
