@@ -6,8 +6,8 @@ import type { LogicalSignature } from './signature.js';
 /** Says what a hit of a gate would cost, by how likely it is in clean content; Infinity: not to be used. */
 export type Cost = (gate: Gate) => number;
 
-/** Null: there is none. */
-export type Need = readonly Gate[] | null;
+/** Null: there is none. `cost`: of all its gates together. */
+export type Need = { readonly gates: readonly Gate[]; readonly cost: number } | null;
 
 /** Gates of one signature: more than a literal of each subsignature that it can have. */
 const GATES_MAX = 128;
@@ -17,6 +17,8 @@ const CHOICES: readonly Choice[] = [literals, openForms];
 
 /** Rare enough: nothing better is looked for. */
 const RARE = 2 ** -26;
+/** What costs more is common, and so is what lies beside it: that is seldom cut as the windows are. */
+const COMMON = 0.001;
 
 type Counted = Extract<Expression, { kind: 'count' }>;
 
@@ -26,16 +28,18 @@ function singleIndexes(parts: readonly Expression[]): readonly number[] | null {
   return indexes.length === parts.length && new Set(indexes).size === parts.length ? indexes : null;
 }
 
-interface Priced {
-  readonly gates: readonly Gate[];
-  readonly cost: number;
+export interface NeedOptions {
+  readonly choices?: readonly Choice[];
+  /** Gates that can't be of it. */
+  readonly isTaken?: (gate: Gate) => boolean;
 }
 
-export function needOf(signature: LogicalSignature, cost: Cost, choices: readonly Choice[] = CHOICES): Need {
-  const bySubsignature = new Map<number, Priced | null>();
+export function needOf(signature: LogicalSignature, cost: Cost, options: NeedOptions = {}): Need {
+  const { choices = CHOICES, isTaken = (): boolean => false } = options;
+  const bySubsignature = new Map<number, Need>();
   const asked = new Set<number>();
 
-  function ofSubsignature(index: number): Priced | null {
+  function ofSubsignature(index: number): Need {
     const known = bySubsignature.get(index);
     if (known !== undefined) return known;
     // A trigger that depends on itself.
@@ -47,13 +51,13 @@ export function needOf(signature: LogicalSignature, cost: Cost, choices: readonl
     return need;
   }
 
-  function computed(index: number): Priced | null {
+  function computed(index: number): Need {
     const subsignature = signature.subsignatures[index];
     if (subsignature?.kind === 'body') {
       for (const choice of choices) {
         const forms = choice(signature.target, subsignature);
         if (forms === null) return null;
-        const found = together(forms.map((groups) => best(groups, (windows) => cheapest(windows(), cost))));
+        const found = together(forms.map((groups) => best(groups, (windows) => cheapest(windows(), cost, isTaken))));
         if (found !== null) return found;
       }
       return null;
@@ -64,7 +68,7 @@ export function needOf(signature: LogicalSignature, cost: Cost, choices: readonl
   }
 
   /** Asked for a subsignature, it says what is there whenever that one matches at least once. */
-  function need(expression: Expression): Priced | null {
+  function need(expression: Expression): Need {
     if (expression.kind === 'subsignature') return ofSubsignature(expression.index);
     if (expression.kind === 'all') return best(expression.of, need);
     if (expression.kind === 'any') return together(expression.of.map(need));
@@ -74,7 +78,7 @@ export function needOf(signature: LogicalSignature, cost: Cost, choices: readonl
   }
 
   /** Where three different ones of five must match, one of any three of them does: the rarest three. */
-  function ofCounted({ of, distinct }: Counted): Priced | null {
+  function ofCounted({ of, distinct }: Counted): Need {
     const indexes = of.kind === 'any' ? singleIndexes(of.of) : null;
     if (indexes === null || distinct < 2) return need(of);
     const found = indexes.map(ofSubsignature).filter((one) => one !== null);
@@ -84,11 +88,11 @@ export function needOf(signature: LogicalSignature, cost: Cost, choices: readonl
     return together(found.sort((a, b) => a.cost - b.cost).slice(0, enough));
   }
 
-  return need(signature.expression)?.gates ?? null;
+  return need(signature.expression);
 }
 
-function best<T>(parts: readonly T[], priced: (part: T) => Priced | null): Priced | null {
-  let cheapest: Priced | null = null;
+function best<T>(parts: readonly T[], priced: (part: T) => Need): Need {
+  let cheapest: Need = null;
   for (const part of parts) {
     const found = priced(part);
     if (found === null || (cheapest !== null && found.cost >= cheapest.cost)) continue;
@@ -98,7 +102,7 @@ function best<T>(parts: readonly T[], priced: (part: T) => Priced | null): Price
   return cheapest;
 }
 
-function together(needs: readonly (Priced | null)[]): Priced | null {
+function together(needs: readonly Need[]): Need {
   const [first] = needs;
   if (needs.length === 1) return first ?? null;
   const gates = new Map<string, Gate>();
@@ -116,14 +120,13 @@ export function keyOf({ target, offset, pattern }: Gate): string {
   return `${target}:${offset}:${pattern}`;
 }
 
-/** Not one beside a noisy one: what is common is seldom cut as the windows are. */
-function cheapest(windows: Windows, cost: Cost): Priced | null {
+function cheapest(windows: Windows, cost: Cost, isTaken: (gate: Gate) => boolean): Need {
   const costs = windows.map((gates) => gates.reduce((sum, gate) => sum + cost(gate), 0));
-  const isNoisy = (index: number): boolean => costs[index] === Number.POSITIVE_INFINITY;
-  let found: Priced | null = null;
+  let found: Need = null;
   for (const [index, gates] of windows.entries()) {
-    const price = costs[index] ?? Number.POSITIVE_INFINITY;
-    if (isNoisy(index) || isNoisy(index - 1) || isNoisy(index + 1)) continue;
+    const beside = [costs[index - 1] ?? 0, costs[index + 1] ?? 0].filter((one) => one > COMMON);
+    const price = Math.max(costs[index] ?? 0, ...beside);
+    if (price === Number.POSITIVE_INFINITY || gates.some(isTaken)) continue;
     if (found === null || price < found.cost) found = { gates, cost: price };
   }
   return found;

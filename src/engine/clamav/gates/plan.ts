@@ -10,6 +10,7 @@ export type KeptReason = Reason | 'handler' | 'same name' | 'no gate' | 'program
 
 export interface Plan {
   readonly gates: readonly PlannedGate[];
+  readonly conditions: readonly Condition[];
   /** Lines of .ldb files, one list for each share: each share has an engine of its own for second looks. */
   readonly shares: readonly (readonly string[])[];
   readonly mail: MailShare | null;
@@ -23,8 +24,16 @@ export interface Plan {
 
 export interface PlannedGate {
   readonly gate: Gate;
-  /** Indexes of shares that must look when it hits. */
+  /** Indexes of shares that must look when it hits, whatever else does. */
   readonly shares: readonly number[];
+}
+
+/** A share must look when a gate of each of the two has hit. */
+export interface Condition {
+  readonly share: number;
+  /** Indexes of gates. */
+  readonly first: readonly number[];
+  readonly second: readonly number[];
 }
 
 /** Signatures without a gate that match only in layers inside of mails: asked where such a layer can have been. */
@@ -74,8 +83,18 @@ interface Understood {
   readonly signature: LogicalSignature;
 }
 
+/** What is in each content that a signature matches. */
+interface Needs {
+  /** One of these. */
+  readonly first: readonly Gate[];
+  /** And one of these; null: nothing else is known. */
+  readonly second: readonly Gate[] | null;
+  /** Its likelihood in clean content. */
+  readonly cost: number;
+}
+
 interface Gated extends Understood {
-  readonly need: readonly Gate[];
+  readonly needs: Needs;
 }
 
 /** `lines`: all logical signatures of the databases, in any order. */
@@ -100,25 +119,25 @@ export function planGates(lines: readonly string[], { programs, triggerNames, no
     const { signature } = parsed;
     // While they load, signatures are identified by their names.
     const isAlone = names.get(signature.name) === 1;
-    const need = isAlone && !signature.isHandler ? needOf(signature, cost) : null;
+    const needs = isAlone && !signature.isHandler ? needsOf(signature, cost) : null;
     if (signature.isHandler) {
       handlers.push(line);
       keep('handler');
     } else if (!isAlone) keep('same name');
-    else if (need !== null) gated.push({ line, signature, need });
+    else if (needs !== null) gated.push({ line, signature, needs });
     else if (isForMail(signature)) mail.push({ line, signature, beginnings: beginningsOf(signature) });
     else keep('no gate');
   }
   const gatedPrograms: Gated[] = [];
   for (const { file, trigger } of programs) {
     const parsed = parseSignature(trigger);
-    const need = parsed.understood && !parsed.signature.isHandler ? needOf(parsed.signature, cost) : null;
-    if (parsed.understood && need !== null) {
-      gatedPrograms.push({ line: `${file};${parsed.signature.name}`, signature: parsed.signature, need });
+    const needs = parsed.understood && !parsed.signature.isHandler ? needsOf(parsed.signature, cost) : null;
+    if (parsed.understood && needs !== null) {
+      gatedPrograms.push({ line: `${file};${parsed.signature.name}`, signature: parsed.signature, needs });
     } else keep('program');
   }
   const count = gated.length + mail.length + gatedPrograms.length;
-  return { ...sharedOut(gated, mail, gatedPrograms, cost), handlers, gated: count, kept };
+  return { ...sharedOut(gated, mail, gatedPrograms), handlers, gated: count, kept };
 }
 
 function countNames(lines: readonly string[]): Map<string, number> {
@@ -148,12 +167,37 @@ function costOf(noisy: ReadonlySet<string>, prior: Prior | null): Cost {
   };
 }
 
+/** Null: what is known is in too many clean contents. */
+function needsOf(signature: LogicalSignature, cost: Cost): Needs | null {
+  const first = needOf(signature, cost);
+  if (first === null) return null;
+  const taken = new Set(first.gates.flatMap(({ pattern }) => stretches(pattern)));
+  const isTaken = ({ pattern }: Gate): boolean => stretches(pattern).some((stretch) => taken.has(stretch));
+  const second = needOf(signature, cost, { isTaken });
+  const isUsed = second !== null && second.gates.length <= SECOND_GATES_MAX;
+  const both = first.cost * (isUsed ? Math.min(1, DEPENDENCE * second.cost) : 1);
+  return { first: first.gates, second: isUsed ? second.gates : null, cost: both };
+}
+
+/** Each is longer than what two gates share by chance. */
+function stretches(pattern: string): readonly string[] {
+  const digits = 2 * STRETCH_BYTES;
+  const count = Math.max(1, (pattern.length - digits) / 2 + 1);
+  return Array.from({ length: count }, (_, at) => pattern.slice(2 * at, 2 * at + digits));
+}
+
+const STRETCH_BYTES = 5;
+/** Each makes the first engine larger and a little slower. */
+const SECOND_GATES_MAX = 16;
+/** So much more often than elsewhere the second one is where the first one is. */
+const DEPENDENCE = 8;
+
 /**
  * For each window that was in no clean content, the whole is so much rarer than its bytes tell. Of code that is in many programs, but in another version
  * in those that were counted, most windows were seen.
  */
 const UNSEEN = 2 ** -2;
-/** Of clean contents. */
+/** Of clean contents: for one gate, as far as was counted, and for what makes a share look. */
 const SHARE_MAX = 0.001;
 
 const BITS_PER_DIFFERENT_BYTE = 1;
@@ -188,40 +232,47 @@ function isForMail({ container, intermediates }: LogicalSignature): boolean {
 
 /** Null: it may match in a layer that begins with anything. */
 function beginningsOf(signature: LogicalSignature): readonly string[] | null {
-  const atTheBeginning = needOf(signature, () => 1, [beginnings(BEGINNING_BYTES_MIN, BEGINNING_BYTES_MAX)]);
-  return atTheBeginning?.map(({ pattern }) => pattern) ?? null;
+  const choices = [beginnings(BEGINNING_BYTES_MIN, BEGINNING_BYTES_MAX)];
+  return needOf(signature, () => 1, { choices })?.gates.map(({ pattern }) => pattern) ?? null;
 }
 
 function sharedOut(
   gated: readonly Gated[],
   mail: readonly { readonly line: string; readonly beginnings: readonly string[] | null }[],
   programs: readonly Gated[],
-  cost: Cost,
-): Pick<Plan, 'gates' | 'shares' | 'mail' | 'programShare'> {
+): Pick<Plan, 'gates' | 'conditions' | 'shares' | 'mail' | 'programShare'> {
   const shares: string[][] = [];
-  const gates = new Map<string, { readonly gate: Gate; readonly shares: Set<number> }>();
+  const gates = new Map<string, { readonly gate: Gate; readonly index: number; readonly shares: Set<number> }>();
+  const conditions = new Map<string, Condition>();
+  const placeOf = (gate: Gate): { readonly index: number; readonly shares: Set<number> } => {
+    const key = keyOf(gate);
+    const place = gates.get(key) ?? { gate, index: gates.size, shares: new Set<number>() };
+    gates.set(key, place);
+    return place;
+  };
   const put = (all: readonly Gated[]): void => {
     const share = shares.push(all.map(({ line }) => line)) - 1;
-    for (const gate of all.flatMap(({ need }) => need)) {
-      const key = keyOf(gate);
-      const known = gates.get(key) ?? { gate, shares: new Set<number>() };
-      known.shares.add(share);
-      gates.set(key, known);
+    for (const { needs } of all) {
+      const first = needs.first.map(placeOf);
+      if (needs.second === null) {
+        for (const place of first) place.shares.add(share);
+        continue;
+      }
+      const second = needs.second.map(placeOf);
+      const condition = { share, first: first.map(({ index }) => index), second: second.map(({ index }) => index) };
+      conditions.set(JSON.stringify(condition), condition);
     }
   };
   const isExecutable = ({ signature }: Gated): boolean => signature.target === EXECUTABLE;
-  for (const share of parted(gated.filter(isExecutable), LIKELY_EXECUTABLE, cost)) put(share);
-  for (const share of parted(
-    gated.filter((one) => !isExecutable(one)),
-    LIKELY_OTHERS,
-    cost,
-  ))
-    put(share);
+  const others = gated.filter((one) => !isExecutable(one));
+  for (const share of parted(gated.filter(isExecutable), LIKELY_EXECUTABLE)) put(share);
+  for (const share of parted(others, LIKELY_OTHERS)) put(share);
   const mailShare = mail.length > 0 ? shares.push(mail.map(({ line }) => line)) - 1 : null;
   const programShare = programs.length > 0 ? shares.length : null;
   if (programShare !== null) put(programs);
   return {
     gates: [...gates.values()].map((one) => ({ gate: one.gate, shares: [...one.shares] })),
+    conditions: [...conditions.values()],
     shares,
     mail: mailShare === null ? null : { share: mailShare, beginnings: beginningsOfAll(mail) },
     programShare,
@@ -229,11 +280,12 @@ function sharedOut(
 }
 
 /** Those that are likely to be looked at first, then the others in equal parts. Signatures that share their gates are looked at together. */
-function parted(gated: readonly Gated[], likely: number, cost: Cost): readonly (readonly Gated[])[] {
+function parted(gated: readonly Gated[], likely: number): readonly (readonly Gated[])[] {
   const groups = new Map<string, { readonly cost: number; readonly members: Gated[] }>();
   for (const one of gated) {
-    const key = one.need.map(keyOf).join();
-    const known = groups.get(key) ?? { cost: Math.max(...one.need.map(cost)), members: [] };
+    const { first, second, cost } = one.needs;
+    const key = [...first, ...(second ?? [])].map(keyOf).join();
+    const known = groups.get(key) ?? { cost, members: [] };
     known.members.push(one);
     groups.set(key, known);
   }

@@ -92,6 +92,7 @@ function subsignatureText(one: Part, number: number): string {
 
 t.test('an expression that is true implies a gate', async (t) => {
   let withGates = 0;
+  let withSecond = 0;
   fc.assert(
     fc.property(
       expression,
@@ -108,17 +109,23 @@ t.test('an expression that is true implies a gate', async (t) => {
         for (let round = 0; round < SUBSIGNATURES; round += 1) {
           for (const [number, one] of parts.entries()) if ('on' in one && counts[one.on] === 0) counts[number] = 0;
         }
-        const need = needOf(parsed.signature, () => 1);
-        if (need === null || !evaluate(tree, counts).holds) return;
+        const first = needOf(parsed.signature, () => 1);
+        if (first === null || !evaluate(tree, counts).holds) return;
         withGates += 1;
+        const isTaken = (gate: Gate): boolean => first.gates.some(({ pattern }) => gate.pattern.startsWith(pattern));
+        const second = needOf(parsed.signature, () => 1, { isTaken });
+        if (second !== null) withSecond += 1;
         const hit = ({ pattern }: Gate): boolean =>
           counts.some((count, number) => count > 0 && pattern === bytesOf(number));
-        if (!need.some(hit)) throw new Error(`${text} is true for ${counts}, gates are ${JSON.stringify(need)}`);
+        for (const need of [first, second]) {
+          if (need === null || need.gates.some(hit)) continue;
+          throw new Error(`${text} is true for ${counts}, gates are ${JSON.stringify(need.gates)}`);
+        }
       },
     ),
     { numRuns: 20_000 },
   );
-  t.ok(withGates > 1_000, 'often enough there was something to see');
+  t.ok(withGates > 1_000 && withSecond > 100, 'often enough there was something to see');
 });
 
 t.test('what is written is what is read', async () => {
@@ -161,7 +168,7 @@ function gatesOf(rest: string): string[] | null {
   const parsed = parseSignature(`Test.A;Engine:81-255,${rest}`);
   if (!parsed.understood) throw new Error(`${rest}: ${parsed.reason}`);
   const need = needOf(parsed.signature, ({ pattern }) => 1 / pattern.length);
-  return need?.map(({ target, offset, pattern }) => `${target}:${offset}:${pattern}`) ?? null;
+  return need?.gates.map(({ target, offset, pattern }) => `${target}:${offset}:${pattern}`) ?? null;
 }
 
 t.test('of a pattern, the longest run of bytes is the gate', async (t) => {
@@ -210,8 +217,8 @@ t.test('where a window of a long run is noisy, those beside it are given up as w
   const parsed = parseSignature(`Test.A;Engine:81-255,Target:0;0&1;${long};303132333435`);
   if (!parsed.understood) throw new Error(parsed.reason);
   const gateWithout = (noisy: string): string | undefined =>
-    needOf(parsed.signature, ({ pattern }) => (pattern === noisy ? Number.POSITIVE_INFINITY : 1 / pattern.length))?.[0]
-      ?.pattern;
+    needOf(parsed.signature, ({ pattern }) => (pattern === noisy ? Number.POSITIVE_INFINITY : 1 / pattern.length))
+      ?.gates[0]?.pattern;
   const first = gateWithout('');
   t.equal(first, long.slice(0, 48));
   t.equal(gateWithout(first ?? ''), long.slice(4), 'the second one is beside it');
@@ -277,8 +284,10 @@ t.test('where a pattern matches, one of its gates lies', async (t) => {
       const need = needOf(parsed.signature, ({ pattern }) => 1 / pattern.length);
       if (need === null) return;
       withGates += 1;
-      if (!need.some(({ pattern }) => lies(pattern, bytes))) {
-        throw new Error(`${text}: none of ${need.map(({ pattern }) => pattern)} lies in ${bytes.map(hexOf).join('')}`);
+      if (!need.gates.some(({ pattern }) => lies(pattern, bytes))) {
+        throw new Error(
+          `${text}: none of ${need.gates.map(({ pattern }) => pattern)} lies in ${bytes.map(hexOf).join('')}`,
+        );
       }
     }),
     { numRuns: 20_000 },
