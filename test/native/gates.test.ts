@@ -249,6 +249,23 @@ t.test('a gate that hits in vain is given up at the next load', async (t) => {
   t.equal(verdictOf(scanBuffer(Buffer.from('first of both, second of both'))).kind, 'infected');
 });
 
+t.test('where two gates are needed a share looks only where both have hit, and the first one is blamed', async (t) => {
+  const folder = databaseFolder(t, {
+    'a.ldb': `Test.Pair;${ENGINE},Target:0;0&1;${hex('gxqkzpr')};${hex('wbvmjt')}\n`,
+  });
+  const { keys } = await loadGated(t, [folder]);
+  for (const part of ['gxqkzpr', 'wbvmjt', 'gxqkzpr and gxqkzpr']) {
+    t.equal(verdictOf(scanBuffer(Buffer.from(part))).kind, 'clean');
+  }
+  t.match(gateStatistics(), { secondLooks: 0 });
+  t.equal(verdictOf(scanBuffer(Buffer.from('wbvmjt, gxqkzpr'))).kind, 'infected');
+  t.match(gateStatistics(), { secondLooks: 1, inVain: 0 });
+  const apart = ['gxqkzpr', 'wbvmjt'].map((text) => ({ name: 'a.gz', content: gzipSync(text) }));
+  t.equal(verdictOf(scanBuffer(zip(apart))).kind, 'clean', 'each in a layer of its own');
+  const first = keys.indexOf(`0:*:${hex('gxqkzpr')}`);
+  t.match(gateStatistics(), { secondLooks: 2, inVain: 1, noisy: [[first, 1]] });
+});
+
 t.test('a signature that is called like a gate is refused, and one that changed meanwhile', async (t) => {
   const folder = databaseFolder(t, { 'a.ndb': bodySignature('PUA.Sluice.Gate.1.1', 'words') });
   await t.rejects(loadGated(t, [folder]), {

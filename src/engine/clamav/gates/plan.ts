@@ -167,17 +167,25 @@ function costOf(noisy: ReadonlySet<string>, prior: Prior | null): Cost {
   };
 }
 
-/** Null: what is known is in too many clean contents. */
+/** Null: nothing is known that is rare enough. */
 function needsOf(signature: LogicalSignature, cost: Cost): Needs | null {
   const first = needOf(signature, cost);
   if (first === null) return null;
+  const alone = { first: first.gates, second: null, cost: first.cost };
+  if (first.cost < RARE_ALONE) return alone;
   const taken = new Set(first.gates.flatMap(({ pattern }) => stretches(pattern)));
   const isTaken = ({ pattern }: Gate): boolean => stretches(pattern).some((stretch) => taken.has(stretch));
   const second = needOf(signature, cost, { isTaken });
-  const isUsed = second !== null && second.gates.length <= SECOND_GATES_MAX;
-  const both = first.cost * (isUsed ? Math.min(1, DEPENDENCE * second.cost) : 1);
-  return { first: first.gates, second: isUsed ? second.gates : null, cost: both };
+  if (second === null || second.gates.length > SECOND_GATES_MAX) return alone;
+  return { ...alone, second: second.gates, cost: first.cost * Math.min(1, DEPENDENCE * second.cost) };
 }
+
+/** Each further gate makes the first engine larger and a little slower: only what is likelier than this is worth a second one. */
+const RARE_ALONE = 2 ** -17;
+const SECOND_GATES_MAX = 16;
+/** So much more often than elsewhere the second one is where the first one is. */
+const DEPENDENCE = 8;
+const STRETCH_BYTES = 5;
 
 /** Each is longer than what two gates share by chance. */
 function stretches(pattern: string): readonly string[] {
@@ -186,18 +194,12 @@ function stretches(pattern: string): readonly string[] {
   return Array.from({ length: count }, (_, at) => pattern.slice(2 * at, 2 * at + digits));
 }
 
-const STRETCH_BYTES = 5;
-/** Each makes the first engine larger and a little slower. */
-const SECOND_GATES_MAX = 16;
-/** So much more often than elsewhere the second one is where the first one is. */
-const DEPENDENCE = 8;
-
 /**
  * For each window that was in no clean content, the whole is so much rarer than its bytes tell. Of code that is in many programs, but in another version
  * in those that were counted, most windows were seen.
  */
 const UNSEEN = 2 ** -2;
-/** Of clean contents: for one gate, as far as was counted, and for what makes a share look. */
+/** Of clean contents. */
 const SHARE_MAX = 0.001;
 
 const BITS_PER_DIFFERENT_BYTE = 1;

@@ -57,6 +57,23 @@ t.test('what clean content has is no gate, as far as it was counted before', asy
   t.same(gatesOf([nearly, strange], 'Target:1'), [strange], 'less of it was seen');
 });
 
+t.test(
+  'where what is rarest is likely all the same, a share looks only where something else has hit as well',
+  async (t) => {
+    const [likely, other, rare] = [hex('gxqkzpr'), hex('wbvmjt'), hex('Xk2#qZ9!vW7&mR4$sH6=dQaJ')];
+    const lines = [
+      signature('Test.A', [likely, other]),
+      signature('Test.B', [rare, other]),
+      signature('Test.C', [other]),
+    ];
+    const plan = planGates(lines, NONE);
+    const indexOf = (pattern: string): number => plan.gates.findIndex(({ gate }) => gate.pattern === pattern);
+    t.same(plan.conditions, [{ share: 0, first: [indexOf(likely)], second: [indexOf(other)] }]);
+    const alone = plan.gates.filter(({ shares }) => shares.length > 0).map(({ gate }) => gate.pattern);
+    t.same(alone, [other, rare]);
+  },
+);
+
 t.test('signatures with one gate are looked at together, and one gate may have several shares', async (t) => {
   const lines = [
     signature('Test.A', [hex('a shared literal')]),
