@@ -294,6 +294,7 @@ class Loader {
     if (request_.gates->gate_count == 0) return;
     unsigned int gates = 0;
     LoadOwn(engine_.get(), request_.gates->gates, &gates);
+    if (gates != request_.gates->gate_count) throw LoadError("Gates are missing in " + request_.gates->gates);
   }
 
   void TakeShare(size_t share) {

@@ -29,15 +29,16 @@ bool IsMatchedAsItIs(std::string_view type) {
 
 }  // namespace
 
-Conditions::Conditions(const std::string& path, uint32_t gate_count) : begins_(gate_count + 1) {
-  std::ifstream file(path);
+Conditions::Conditions(const GateFiles& files) : begins_(files.gate_count + 1) {
+  const auto refuse = [&files] { throw LoadError("Cannot read the conditions of gates in " + files.conditions); };
+  std::ifstream file(files.conditions);
   std::vector<std::pair<uint32_t, Part>> found;
   const auto read = [&](const std::string& numbers, bool is_second) {
     const char* at = numbers.data();
     const char* end = at + numbers.size();
     for (uint32_t gate = 0; at < end; at++) {
       const auto number = std::from_chars(at, end, gate);
-      if (number.ec != std::errc() || gate >= gate_count) throw LoadError("Cannot read the conditions of gates in " + path);
+      if (number.ec != std::errc() || gate >= files.gate_count) refuse();
       found.push_back({gate, {static_cast<uint32_t>(shares_.size()), is_second}});
       at = number.ptr;
     }
@@ -46,9 +47,12 @@ Conditions::Conditions(const std::string& path, uint32_t gate_count) : begins_(g
   for (std::string first, second; file >> share >> first >> second;) {
     read(first, false);
     read(second, true);
+    if (share >= files.shares.size()) refuse();
     shares_.push_back(1U << share);
   }
-  if (!file.eof()) throw LoadError("Cannot read the conditions of gates in " + path);
+  file.clear();
+  std::string last;
+  if (!(file >> last) || last != "end") refuse();
   std::stable_sort(found.begin(), found.end(), [](const auto& one, const auto& other) { return one.first < other.first; });
   for (const auto& [gate, part] : found) {
     begins_[gate + 1]++;
@@ -58,7 +62,7 @@ Conditions::Conditions(const std::string& path, uint32_t gate_count) : begins_(g
 }
 
 std::span<const Conditions::Part> Conditions::Of(uint32_t gate) const {
-  if (gate + 1 >= begins_.size()) return {};
+  if (gate >= begins_.size() - 1) return {};
   return {parts_.data() + begins_[gate], begins_[gate + 1] - begins_[gate]};
 }
 

@@ -30,8 +30,9 @@ class Conditions {
     bool is_second;
   };
 
-  // A line of the file is a condition: the number of a share, numbers of gates with commas, and once more. Throws LoadError.
-  Conditions(const std::string& path, uint32_t gate_count);
+  // A line of the file is a condition: the number of a share, numbers of gates with commas, and once more; the last line is "end". Throws
+  // LoadError, also where the end is missing: signatures whose conditions are cut off would never be asked.
+  explicit Conditions(const GateFiles& files);
 
   std::span<const Part> Of(uint32_t gate) const;
   // Bits.
@@ -47,7 +48,7 @@ class Conditions {
 // What sends to which shares, beside single gates.
 struct Rules {
   explicit Rules(const GateFiles& files)
-      : conditions(files.conditions, files.gate_count), mail_shares(files.mail_shares), mail_beginnings(files.mail_beginnings) {}
+      : conditions(files), mail_shares(files.mail_shares), mail_beginnings(files.mail_beginnings) {}
 
   Conditions conditions;
   // Layers inside of mails that begin with one of these; none: any of them.

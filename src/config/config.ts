@@ -83,7 +83,7 @@ export function readConfig(env: Readonly<Record<string, string | undefined>>) {
     scanLimits: {
       maxScanSizeBytes,
       maxFiles,
-      /** Of all scans together: every thread, and every one that stands in for it, may be at a content that unpacks to all it may. */
+      /** Of all scans together: two for each thread of the set may be at a content that unpacks to all it may. */
       maxTemporaryBytes: maxTemporaryBytes ?? 2 * scanThreads * maxScanSizeBytes,
     },
     plans: plansOf(settings.plans, billing === null ? null : stripePrices),

@@ -152,7 +152,7 @@ export const table = {
     'scan threads of one process, 1 to 256; unset: one for each core of the machine or the container, divided by PROCESSES',
     integer(1, 256),
   ),
-  /** With those beside the set; null: what is usual for so many. */
+  /** With those for content over 1 MB and those beside long scans; null: what is usual for so many. */
   scanThreadsMost: optional(
     'SCAN_THREADS_MOST',
     'scan threads of one process with those for content over 1 MB and those beside long scans, 1 to 2048; unset: eight times SCAN_THREADS',

@@ -1,5 +1,5 @@
 // Gates: engines that look only where a gate hits say what one engine with all signatures says.
-import { writeFileSync } from 'node:fs';
+import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { gzipSync } from 'node:zlib';
 import t from 'tap';
@@ -264,6 +264,21 @@ t.test('where two gates are needed a share looks only where both have hit, and t
   t.equal(verdictOf(scanBuffer(zip(apart))).kind, 'clean', 'each in a layer of its own');
   const first = keys.indexOf(`0:*:${hex('gxqkzpr')}`);
   t.match(gateStatistics(), { secondLooks: 2, inVain: 1, noisy: [[first, 1]] });
+});
+
+t.test('conditions that are cut off or name what is not there are refused', async (t) => {
+  const folder = databaseFolder(t, {
+    'a.ldb': `Test.Pair;${ENGINE},Target:0;0&1;${hex('gxqkzpr')};${hex('wbvmjt')}\n`,
+  });
+  const store = temporaryFolder(t);
+  const { files } = await loadGated(t, [folder], store);
+  const path = files?.conditions ?? '';
+  const whole = readFileSync(path, 'utf8');
+  t.equal(whole, '0 0 1\nend\n');
+  for (const text of ['', '0 0 1', '0 0', '0 0 1\nen', '0 0 2\nend\n', '1 0 1\nend\n', '0 0 x\nend\n']) {
+    writeFileSync(path, text);
+    await t.rejects(loadGated(t, [folder], store), { message: /^Cannot read the conditions of gates in / }, text);
+  }
 });
 
 t.test('a signature that is called like a gate is refused, and one that changed meanwhile', async (t) => {

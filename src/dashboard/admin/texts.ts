@@ -20,7 +20,7 @@ export const texts = {
     updateOutput: 'What the update says',
     threads: 'Scan threads',
     busy: (running: number, threads: number) => `${running} of ${threads} busy`,
-    standIns: 'Extra threads for short scans',
+    standIns: 'Threads beside the set',
     waiting: 'Scans waiting',
     waitingOf: (accounts: number) => `of ${accounts} ${accounts === 1 ? 'account' : 'accounts'}`,
     late: 'Late threads',

@@ -13,7 +13,7 @@ export interface LaneOptions extends Omit<ThreadSetOptions, 'onIdle' | 'onDied'>
   readonly queueLimit: number;
   /** A scan has its thread. */
   readonly onTurn: (kind: TurnKind, waitedMs: number) => void;
-  /** Less runs than before. */
+  /** Less may run than before. */
   readonly onEnd: () => void;
 }
 

@@ -1,4 +1,4 @@
-// The scan threads: a lane for content over 1 MB and one for all other, so that no small scan shares a thread with large ones.
+// The scan threads: a lane for content over 1 MB and one for all other, so that small scans need not wait for threads that are at large ones.
 import { performance } from 'node:perf_hooks';
 import { Unavailable } from '../../errors.js';
 import { type EncryptedPolicy, type ScanPolicy, usualPolicy } from '../verdict.js';
@@ -107,12 +107,11 @@ class Pool implements ScanPool {
       onHung: (scan: ThreadScan) => onHung?.(scan.isAgain ? null : scan.sha256),
     };
     const beside = Math.max(0, (options.threadsMost ?? MOST_THREADS * threads) - threads);
-    const heavyMost = Math.floor(beside / 2);
+    const half = Math.floor(beside / 2);
+    // With fewer than the set has, large content would wait beside idle threads.
+    const heavyMost = half < threads ? 0 : half;
     this.#light = new Lane({ ...common, count: threads, most: threads + beside - heavyMost, isHeavy: false });
-    this.#heavy =
-      heavyMost === 0
-        ? null
-        : new Lane({ ...common, count: Math.min(threads, heavyMost), most: heavyMost, isHeavy: true });
+    this.#heavy = heavyMost === 0 ? null : new Lane({ ...common, count: threads, most: heavyMost, isHeavy: true });
     this.#lanes = this.#heavy === null ? [this.#light] : [this.#light, this.#heavy];
   }
 
@@ -157,11 +156,18 @@ class Pool implements ScanPool {
     const nowMs = performance.now();
     scan.askedMs = nowMs;
     this.#ticking ??= setInterval(() => this.#tick(), TICK_MS);
+    if (scan.sizeBytes > MIDDLE_BYTES) this.#askLarge(scan, nowMs);
+    else this.#light.ask(scan, nowMs);
+  }
+
+  /** While threads for it start, or where none can be started, the others take it. */
+  #askLarge(scan: ThreadScan, nowMs: number): void {
+    const [light, heavy] = [this.#light, this.#heavy];
+    heavy?.set.press();
+    scan.isHeavy = heavy?.set.hasStarted === true && (heavy.isFree || heavy.set.isWhole || !light.isFree);
     const lane = this.#laneOf(scan);
-    if (lane === this.#heavy) lane.set.press();
-    // While its threads start, idle ones of the others take it.
-    const isReady = lane.isFree || lane.set.isWhole || !this.#light.isFree;
-    (isReady ? lane : this.#light).ask(scan, nowMs);
+    lane.set.press();
+    lane.ask(scan, nowMs);
   }
 
   leave(scan: ThreadScan): boolean {
@@ -180,9 +186,8 @@ class Pool implements ScanPool {
     if (areAll.every(Boolean)) this.#bell.stop();
   }
 
-  /** Where it waits, if it does. */
-  #laneOf({ sizeBytes }: ThreadScan): Lane {
-    return this.#heavy !== null && sizeBytes > MIDDLE_BYTES ? this.#heavy : this.#light;
+  #laneOf({ isHeavy }: ThreadScan): Lane {
+    return isHeavy && this.#heavy !== null ? this.#heavy : this.#light;
   }
 
   #sum(count: (lane: Lane) => number): number {
@@ -205,6 +210,6 @@ class Pool implements ScanPool {
   }
 
   #lookForEnd(): void {
-    if (this.#onEnded !== null && this.running <= this.late) this.#onEnded();
+    if (this.#onEnded !== null && this.waiting === 0 && this.running <= this.late) this.#onEnded();
   }
 }

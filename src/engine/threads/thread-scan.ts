@@ -27,6 +27,8 @@ export abstract class ThreadScan {
 
   // What follows is written by this room alone.
   state: ThreadScanState;
+  /** It is in the lane for content over 1 MB. */
+  isHeavy: boolean;
   /** The queue's account that answers for it: it waits, or has a thread that is not given up. */
   charged: object | null;
   /** In the line of its account. */
@@ -52,6 +54,7 @@ export abstract class ThreadScan {
     this.askedMs = 0;
     this.deadlineMs = 0;
     this.state = 'idle';
+    this.isHeavy = false;
     this.charged = null;
     this.before = null;
     this.behind = null;

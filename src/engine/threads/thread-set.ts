@@ -1,4 +1,4 @@
-// Which scan threads there are: the set, in the place of each that is given up another one, and a few beside the set while scans take long.
+// Which scan threads a lane has: the set, in the place of each that is given up another one, and a few beside the set while scans take long.
 import { servingNow } from '../serving.js';
 import type { BellRope } from './bell.js';
 import { LONG_MS } from './fair-queue.js';
@@ -58,7 +58,11 @@ export class ThreadSet {
     return Math.max(0, Math.min(this.#options.count, 2 * this.#options.count - this.givenUp));
   }
 
-  /** Of the set all have started. */
+  get hasStarted(): boolean {
+    return this.slots.some(({ hasStarted }) => hasStarted);
+  }
+
+  /** As many as the set has are at scans or idle: no more of them start. */
   get isWhole(): boolean {
     return this.busy + this.#idle.length >= this.size;
   }
@@ -188,7 +192,7 @@ export class ThreadSet {
       this.#keeping = setTimeout(() => this.#look(), this.#options.keepMs).unref();
   }
 
-  /** `isFurther`: others are at scans already. It is confined ahead where ClamAV serves: its folder is there then. */
+  /** `isFurther`: it is wanted for scans that come, and not there from the beginning. It is confined ahead where ClamAV serves: its folder is there then. */
   #open(isFurther: boolean): ThreadSlot {
     const { settings, bell, places, isHeavy } = this.#options;
     const found = places.indexOf(false);

@@ -6,7 +6,7 @@ import type { LogicalSignature } from './signature.js';
 /** Says what a hit of a gate would cost, by how likely it is in clean content; Infinity: not to be used. */
 export type Cost = (gate: Gate) => number;
 
-/** Null: there is none. `cost`: of all its gates together. */
+/** Null: there is none. `cost`: of all its gates together, or of what is common beside one, if that is more. */
 export type Need = { readonly gates: readonly Gate[]; readonly cost: number } | null;
 
 /** Gates of one signature: more than a literal of each subsignature that it can have. */
@@ -17,7 +17,7 @@ const CHOICES: readonly Choice[] = [literals, openForms];
 
 /** Rare enough: nothing better is looked for. */
 const RARE = 2 ** -26;
-/** What costs more is common, and so is what lies beside it: that is seldom cut as the windows are. */
+/** What costs more is common. It seldom ends where a window ends, so what lies beside it is common as well. */
 const COMMON = 0.001;
 
 type Counted = Extract<Expression, { kind: 'count' }>;

@@ -2,7 +2,7 @@
 import { beginnings, type Gate } from './candidates.js';
 import { countDifferent, isEverywhere } from './common.js';
 import { type Cost, keyOf, needOf } from './need.js';
-import type { Prior } from './prior.js';
+import { CELLS, type Prior } from './prior.js';
 import { type LogicalSignature, parseSignature, type Reason } from './signature.js';
 
 /** Why a logical signature stays in the first engine. */
@@ -89,7 +89,7 @@ interface Needs {
   readonly first: readonly Gate[];
   /** And one of these; null: nothing else is known. */
   readonly second: readonly Gate[] | null;
-  /** Its likelihood in clean content. */
+  /** Its likelihood in clean content, at most. */
   readonly cost: number;
 }
 
@@ -189,9 +189,9 @@ const STRETCH_BYTES = 5;
 
 /** Each is longer than what two gates share by chance. */
 function stretches(pattern: string): readonly string[] {
-  const digits = 2 * STRETCH_BYTES;
-  const count = Math.max(1, (pattern.length - digits) / 2 + 1);
-  return Array.from({ length: count }, (_, at) => pattern.slice(2 * at, 2 * at + digits));
+  const cells = pattern.match(CELLS) ?? [];
+  const count = Math.max(1, cells.length - STRETCH_BYTES + 1);
+  return Array.from({ length: count }, (_, at) => cells.slice(at, at + STRETCH_BYTES).join(''));
 }
 
 /**

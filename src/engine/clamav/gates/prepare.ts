@@ -14,7 +14,7 @@ import { readProgram } from './program.js';
 import { trimmed } from './trim.js';
 
 export interface GateFacts {
-  /** Logical signatures, those of bytecode programs among them, that are asked only when one of their gates hits. */
+  /** Logical signatures, those of bytecode programs among them, that are asked only when their gates hit. */
   readonly gated: number;
   readonly gates: number;
   /** Those that every content is asked about, by why. */
@@ -39,7 +39,7 @@ export interface PrepareOrder {
 }
 
 /** Changes whenever the same databases make other files. */
-const FORMAT = 11;
+const FORMAT = 12;
 const FOLDERS_KEPT = 3;
 /**
  * libclamav reports potentially unwanted things once each, at the end of a scan: a content that is full of a gate costs little
@@ -190,10 +190,8 @@ async function write(directories: readonly string[], folder: string, { noisy, pr
     GATES_FILE,
     textOf(plan.gates.map(({ gate, shares }, index) => gateLine(written[index] ?? gate, shares, index))),
   );
-  await writeFile(
-    join(folder, CONDITIONS_FILE),
-    plan.conditions.map(({ share, first, second }) => `${share} ${first.join()} ${second.join()}\n`).join(''),
-  );
+  const conditions = plan.conditions.map(({ share, first, second }) => `${share} ${first.join()} ${second.join()}`);
+  await writeFile(join(folder, CONDITIONS_FILE), [...conditions, 'end\n'].join('\n'));
   return {
     shares,
     supports,

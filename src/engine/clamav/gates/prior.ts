@@ -117,18 +117,21 @@ function narrowed(pattern: string): string | null {
   return isWide ? cells.filter((cell) => cell !== ZERO).join('') : null;
 }
 
-/** Where it is most likely. */
-function unseenOf(byTarget: ReadonlyMap<number, Class>, { target, pattern }: Gate): number {
-  const windows = windowsOf(pattern);
+/** Where it is most likely, in wide or narrow characters. */
+function unseenOf(byTarget: ReadonlyMap<number, Class>, { target, offset, pattern }: Gate): number {
+  const narrow = offset === '*' ? narrowed(pattern) : null;
+  const forms = [pattern, ...(narrow === null ? [] : [narrow])].map(windowsOf).filter(({ length }) => length > 0);
   let least = UNSEEN_MAX;
   for (const [one, { set }] of byTarget) {
     if (target !== ANY && target !== one) continue;
-    let unseen = 0;
-    for (const window of windows) {
-      if (unseen === least) break;
-      if (!hasFewBytes(window) && !set.has(hashWindow(one, window))) unseen += 1;
+    for (const windows of forms) {
+      let unseen = 0;
+      for (const window of windows) {
+        if (unseen === least) break;
+        if (!hasFewBytes(window) && !set.has(hashWindow(one, window))) unseen += 1;
+      }
+      least = unseen;
     }
-    least = unseen;
   }
   return least;
 }
@@ -178,7 +181,8 @@ function hasFewBytes({ high, low }: Window): boolean {
 
 const OPEN = -1;
 /** A choice, or two digits. */
-const CELLS = /\([^()]*\)|../g;
+/** Of a pattern: a byte each, with what is open in it. */
+export const CELLS = /\([^()]*\)|../g;
 const CASE_BIT = 0x20;
 const EITHER_CASE = /^\(([0-9a-f]{2})\|([0-9a-f]{2})\)$/;
 
