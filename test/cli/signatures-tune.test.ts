@@ -6,8 +6,8 @@ import { mainPath } from '../../src/paths.js';
 import { type Ended, start } from '../fixtures/command.js';
 import { databaseFolder, temporaryFolder } from '../native/engine.js';
 
-// Clean content has none of them.
-const PARTS = ['Xk2#qZ9!vW', 'Yp5%rT8&uB3~', 'Zm7$sH4@wC6=dQ'];
+// Clean content has none of them, and each is rare enough to be a gate alone.
+const PARTS = ['Xk2#qZ9!vWaJ0&bL~eRn', 'Yp5%rT8&uB3~cEhF2+gNxSl', 'Zm7$sH4@wC6=dQfG1*iUoKy'];
 
 function run(t: Test, args: readonly string[], env: Readonly<Record<string, string>>): Promise<Ended> {
   return start(t, mainPath, ['signatures', ...args], { cwd: tmpdir(), env: { PORT: '1', ENGINE_GATES: 'on', ...env } })

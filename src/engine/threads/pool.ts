@@ -166,7 +166,6 @@ class Pool implements ScanPool {
     heavy?.set.press();
     scan.isHeavy = heavy?.set.hasStarted === true && (heavy.isFree || heavy.set.isWhole || !light.isFree);
     const lane = this.#laneOf(scan);
-    lane.set.press();
     lane.ask(scan, nowMs);
   }
 
