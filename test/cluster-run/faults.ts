@@ -29,7 +29,7 @@ export interface Fault {
 const AWAY_MS = 2_000;
 /** Longer than the members of the Redis Cluster wait before another one is elected. */
 const FAILOVER_MS = 5_000;
-/** How long commits wait until whoever watches over the standby has found out. */
+/** So long commits wait for a standby that is gone: then the run does what an operator's watcher would do. */
 const STANDBY_LOST_MS = 1_000;
 
 export const faults: Readonly<Record<string, Fault>> = {

@@ -281,6 +281,16 @@ t.test('conditions that are cut off or name what is not there are refused', asyn
   }
 });
 
+t.test('gates that are cut off are refused', async (t) => {
+  const folder = databaseFolder(t, { 'a.ldb': `${SIGNATURES.join('\n')}\n` });
+  const store = temporaryFolder(t);
+  const { files } = await loadGated(t, [folder], store);
+  const path = files?.gates ?? '';
+  const lines = readFileSync(path, 'latin1').trimEnd().split('\n');
+  writeFileSync(path, `${lines.slice(0, -1).join('\n')}\n`, 'latin1');
+  await t.rejects(loadGated(t, [folder], store), { message: /^Gates are missing in / });
+});
+
 t.test('a signature that is called like a gate is refused, and one that changed meanwhile', async (t) => {
   const folder = databaseFolder(t, { 'a.ndb': bodySignature('PUA.Sluice.Gate.1.1', 'words') });
   await t.rejects(loadGated(t, [folder]), {

@@ -163,10 +163,10 @@ class Pool implements ScanPool {
   /** While threads for it start, or where none can be started, the others take it. */
   #askLarge(scan: ThreadScan, nowMs: number): void {
     const [light, heavy] = [this.#light, this.#heavy];
-    heavy?.set.press();
+    // It may take long: threads start while it begins, and not beside it.
+    (heavy ?? light).set.press();
     scan.isHeavy = heavy?.set.hasStarted === true && (heavy.isFree || heavy.set.isWhole || !light.isFree);
-    const lane = this.#laneOf(scan);
-    lane.ask(scan, nowMs);
+    this.#laneOf(scan).ask(scan, nowMs);
   }
 
   leave(scan: ThreadScan): boolean {

@@ -44,13 +44,17 @@ t.test('content whose thread gets no processor is late, and no suspect', async (
 });
 
 t.test('content that was being scanned while the whole process stood still is no suspect', async (t) => {
-  const running = scan(t, 'hang sleep 0.8');
-  await running.line('begun');
-  running.process.kill('SIGSTOP');
-  // It is to stand still for so long.
-  await new Promise((resolve) => setTimeout(resolve, 4_000));
-  running.process.kill('SIGCONT');
-  const { stdout, stderr } = await running.ended;
-  // The end of the scan and its deadline are noticed at once then, in any order.
-  t.match(stdout, /^begun\n(incomplete|clean)\nback, /, stderr);
+  for (;;) {
+    const running = scan(t, 'hang sleep 0.8');
+    await running.line('begun');
+    running.process.kill('SIGSTOP');
+    // It is to stand still for so long.
+    await new Promise((resolve) => setTimeout(resolve, 4_000));
+    running.process.kill('SIGCONT');
+    const { stdout, stderr } = await running.ended;
+    // On a busy machine the scan may have ended before all stood still: once more.
+    if (stdout.startsWith('begun\nclean\n')) continue;
+    t.match(stdout, /^begun\nincomplete\nback, /, stderr);
+    return;
+  }
 });

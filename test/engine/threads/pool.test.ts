@@ -136,7 +136,7 @@ t.test('a thread that the kernel has no room for is tried again, also when no ot
   const options = { encoding: 'utf8', env: { PATH: process.env['PATH'] } } as const;
   const { status, stdout, stderr } = spawnSync(...withoutRoot(process.execPath, [program]), options);
   t.equal(status, 0, stderr);
-  t.equal(stdout, '0 free\n1 again\n');
+  t.equal(stdout, '0 free\n1 again\n2 large\n');
 });
 
 t.test('threads that end while they load, with nothing to do, do not end the process', async (t) => {

@@ -58,5 +58,15 @@ await until(() => pool.running === 0);
 await until(() => pool.threadsOpen === 4);
 await scan('one', SHORT);
 const bound = { standIns, waiting, accountsWaiting, threadsOpen, ended, lastKind: kinds.at(-1) };
-process.stdout.write(JSON.stringify({ first, bound }));
 await pool.stop();
+
+// Too few may stand in for a lane of its own for large content.
+const few = startPool({ threads: 2, threadsMost: 5, queueLimit: 100, scanTimeoutMs: 60_000, sandbox: 'off' });
+const scanLarge = (order: string) => scanOnce(few, sharedBytes(faulty(order, large)), large.length);
+await scanLarge(SHORT);
+await until(() => few.threadsOpen === 3);
+const two = [scanLarge('hang sleep 1'), scanLarge('hang sleep 1')];
+const together = { running: few.running, standIns: few.standIns };
+await Promise.all(two);
+await few.stop();
+process.stdout.write(JSON.stringify({ first, bound, together }));

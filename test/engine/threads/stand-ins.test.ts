@@ -21,6 +21,7 @@ const report = z.object({
     ended: z.array(z.string()),
     lastKind: z.string(),
   }),
+  together: z.object({ running: z.number(), standIns: z.number() }),
 });
 
 t.test(
@@ -31,7 +32,7 @@ t.test(
     const { stdout, stderr, code } = await start(t, program, [databases, temporaryFolder(t)], { env: faultEnvironment })
       .ended;
     t.equal(code, 0, stderr);
-    const { first, bound } = report.parse(JSON.parse(stdout));
+    const { first, bound, together } = report.parse(JSON.parse(stdout));
     const shorts = ['one: fail 20', 'one: fail 20', 'one: fail 20', 'one: fail 20', 'one: fail 20', 'another: fail 20'];
     t.strictSame(first.ended, shorts, 'none of those that hold the threads has ended');
     t.strictSame(first.kinds.slice(4), ['alone', 'alone', 'alone', 'alone'], 'they have threads of their own');
@@ -47,5 +48,6 @@ t.test(
     t.equal(bound.waiting, 3);
     t.ok(bound.ended.indexOf('four: fail 20') < 7, 'it had the first one that came free');
     t.equal(bound.lastKind, 'alone');
+    t.strictSame(together, { running: 2, standIns: 0 }, 'large content has the set');
   },
 );

@@ -1,9 +1,13 @@
-// A child process of the tests: its only scan thread is given up while the kernel gives it no other one. It prints when it has one again.
+// A child process of the tests: its only scan thread is given up while the kernel gives it no other one. It prints when it has one again, and that large
+// content is scanned where no thread can be started for it.
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { createInterface } from 'node:readline';
 import { startBell } from '../../../src/engine/threads/bell.js';
+import { startPool } from '../../../src/engine/threads/pool.js';
+import { scanOnce } from '../../../src/engine/threads/scan-once.js';
 import { ThreadSet } from '../../../src/engine/threads/thread-set.js';
+import { sharedBytes } from '../../fixtures/shared-bytes.js';
 
 // Started before: under the limit this process couldn't start it. The soft limit alone, which may be raised again.
 const set = `prlimit --pid ${process.pid} --nproc=`;
@@ -52,4 +56,11 @@ const again = started();
 await limitProcesses('1024');
 await again;
 process.stdout.write('1 again\n');
+
+const pool = startPool({ threads: 1, threadsMost: 3, queueLimit: 10, scanTimeoutMs: 10_000, sandbox: 'off' });
+await scanOnce(pool, sharedBytes(Buffer.from('small')), 1);
+await limitProcesses('1');
+const large = sharedBytes(Buffer.alloc(2 * 1024 * 1024));
+const scans = await Promise.all([1, 2].map(() => scanOnce(pool, large, large.length)));
+process.stdout.write(`${scans.length} large\n`);
 process.exit(0);

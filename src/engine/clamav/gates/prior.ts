@@ -180,8 +180,7 @@ function hasFewBytes({ high, low }: Window): boolean {
 }
 
 const OPEN = -1;
-/** A choice, or two digits. */
-/** Of a pattern: a byte each, with what is open in it. */
+/** Of a pattern, one for each byte: a choice, or two digits. */
 export const CELLS = /\([^()]*\)|../g;
 const CASE_BIT = 0x20;
 const EITHER_CASE = /^\(([0-9a-f]{2})\|([0-9a-f]{2})\)$/;
