@@ -15,6 +15,7 @@ import { compile, loadProgram } from './compile.js';
 import { askForFiles, askForRun } from './contestants/contestant.js';
 import { makeFileSet } from './files.js';
 import { startLineProcess } from './line-process.js';
+import { median } from './median.js';
 
 const PROCESSES = 3;
 /** At least so many; the race goes on until both hours are used up. */
@@ -27,11 +28,6 @@ const ROUNDS = 9;
 const ROUND_SECONDS = 3;
 
 const print = (text: string): void => void process.stdout.write(`${text}\n`);
-
-function median(values: readonly number[]): number {
-  const sorted = [...values].sort((a, b) => a - b);
-  return sorted[Math.floor(sorted.length / 2)] ?? Number.NaN;
-}
 
 /** Three processes take units of one user as fast as they can; the hour ends in the middle. Whether each hour gave exactly its limit. */
 async function race(redisUrl: string, databaseUrl: string, name: string): Promise<boolean> {

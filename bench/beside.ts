@@ -14,6 +14,7 @@ import { writeFigures } from './figures.js';
 import { type FileSet, makeFileSet } from './files.js';
 import { type LargeFiles, type LargeKind, makeLargeFiles } from './large-files.js';
 import { type LineProcess, startLineProcess } from './line-process.js';
+import { median } from './median.js';
 import { positive, whole } from './options.js';
 
 /** As Debian's package configures it. */
@@ -52,10 +53,6 @@ interface Rounds {
 
 function print(text: string): void {
   process.stdout.write(`${text}\n`);
-}
-
-function median(values: readonly number[]): number {
-  return [...values].sort((one, other) => one - other)[Math.floor(values.length / 2)] ?? Number.NaN;
 }
 
 async function openClients(program: string, target: readonly [string, string], files: readonly [FileSet, FileSet]) {

@@ -3,6 +3,7 @@ import { childrenOf } from '../test/fixtures/processes.js';
 import { type SluiceContestant, startForgetfulSluiceWithStores } from './contestants/sluice.js';
 import { untilIdle } from './cpu.js';
 import type { FileSet } from './files.js';
+import { median } from './median.js';
 import { type ServerTimes, threadTimes } from './thread-times.js';
 
 /** Below it processes would share a handful of connections unevenly. */
@@ -149,8 +150,4 @@ function summarise(division: Division, rounds: readonly Round[]): Row {
     leastRan: of((one) => one.leastRan),
     p50Us: of((one) => one.p50Us),
   };
-}
-
-function median(values: readonly number[]): number {
-  return [...values].sort((one, other) => one - other)[Math.floor(values.length / 2)] ?? Number.NaN;
 }

@@ -10,6 +10,7 @@ import { startSluiceClamd } from './contestants/sluice.js';
 import { privateMegabytes, untilIdle } from './cpu.js';
 import { makeFileSet } from './files.js';
 import { startLineProcess } from './line-process.js';
+import { median } from './median.js';
 import { whole } from './options.js';
 
 const WARM_UP_SECONDS = 3;
@@ -25,10 +26,6 @@ const options = new Command('bench:crowd')
   .option('--seconds <count>', 'of a measurement', whole, 3)
   .parse()
   .opts<{ idle: number; slow: number; rounds: number; seconds: number }>();
-
-function median(values: readonly number[]): number {
-  return values.toSorted((one, other) => one - other)[Math.floor(values.length / 2)] ?? Number.NaN;
-}
 
 const folder = await mkdtemp(join(tmpdir(), 'sluice-crowd-'));
 const [clamd, icap] = [await freePort(), await freePort()];

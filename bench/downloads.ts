@@ -14,6 +14,7 @@ import { askForFiles, askForRun, type Measurement } from './contestants/contesta
 import { type Server, startServer } from './contestants/sluice.js';
 import { makeFileSet } from './files.js';
 import { startLineProcess } from './line-process.js';
+import { median } from './median.js';
 import { scenarios } from './scenarios.js';
 
 /** The promise: upload p99 with them against without. */
@@ -110,12 +111,6 @@ function readOptions(): Options {
     .option('--size <name>', '1KB, 100KB or 10MB', '100KB')
     .parse();
   return command.opts<Options>();
-}
-
-function median(values: readonly number[]): number {
-  const sorted = [...values].sort((a, b) => a - b);
-  const middle = sorted.slice(Math.floor((sorted.length - 1) / 2), Math.ceil((sorted.length + 1) / 2));
-  return middle.reduce((sum, value) => sum + value, 0) / middle.length;
 }
 
 function print(text: string): void {

@@ -11,6 +11,7 @@ import { startForgetfulSluice, startForgetfulSluiceWithStores, startSluiceClamd 
 import { threadSeconds, untilIdle } from './cpu.js';
 import { writeFigures } from './figures.js';
 import { makeFileSet } from './files.js';
+import { median } from './median.js';
 
 /** `--figures NAME`: the table is kept under docs/figures/, for the documents. */
 const { values } = parseArgs({ options: { figures: { type: 'string' } } });
@@ -38,10 +39,6 @@ const NAMED_US = 1;
 
 function print(text: string): void {
   process.stdout.write(`${text}\n`);
-}
-
-function median(values: readonly number[]): number {
-  return [...values].sort((one, other) => one - other)[Math.floor(values.length / 2)] ?? Number.NaN;
 }
 
 /** Each contestant once: the whole capacity, then the open loop. A machine that slows down slows all of them. */

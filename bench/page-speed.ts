@@ -6,6 +6,7 @@ import { type Browser, PASSWORD, type Person, signIn, startBrowser } from '../te
 import { startServer } from '../test/fixtures/server.js';
 import { signIn as apiSignIn, bearer, EMAIL, post } from '../test/fixtures/sign-in.js';
 import { uploadSignedIn } from '../test/fixtures/web-scans.js';
+import { median } from './median.js';
 import { readTrace, type Speed } from './page-trace.js';
 
 /** What is promised of each page. */
@@ -62,10 +63,6 @@ async function emptyCache(context: BrowserContext, page: Page): Promise<void> {
   const session = await context.newCDPSession(page);
   await session.send('Network.clearBrowserCache');
   await session.detach();
-}
-
-function median(values: readonly number[]): number {
-  return [...values].sort((one, other) => one - other)[Math.floor(values.length / 2)] ?? Number.NaN;
 }
 
 /** With scans, keys and a webhook; returns the pages that somebody has who is signed in. */

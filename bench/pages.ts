@@ -9,6 +9,7 @@ import { API_KEY, startServer } from '../test/fixtures/server.js';
 import { compile } from './compile.js';
 import { cpuSeconds } from './cpu.js';
 import { type LineProcess, startLineProcess } from './line-process.js';
+import { median } from './median.js';
 import { recordFirstVisit } from './pages-visit.js';
 import { type ServerTimes, threadTimes } from './thread-times.js';
 
@@ -46,12 +47,6 @@ interface Round {
 }
 
 const print = (text: string): void => void process.stdout.write(`${text}\n`);
-
-function median(values: readonly number[]): number {
-  const sorted = [...values].sort((one, other) => one - other);
-  const [low, high] = [sorted[Math.floor((sorted.length - 1) / 2)], sorted[Math.ceil((sorted.length - 1) / 2)]];
-  return ((low ?? Number.NaN) + (high ?? Number.NaN)) / 2;
-}
 
 async function ask(client: LineProcess, command: string): Promise<Finished> {
   const answer = finished.parse(JSON.parse((await client.ask(command)).replace(/^done /, '')));

@@ -12,6 +12,7 @@ import { type SluiceContestant, startSluice } from './contestants/sluice.js';
 import { descendants } from './cpu.js';
 import { makeDatabase } from './database.js';
 import { makeFileSet } from './files.js';
+import { median } from './median.js';
 import { scenarios } from './scenarios.js';
 
 const MIB = 1024 * 1024;
@@ -88,10 +89,6 @@ async function reloadUntil(sluice: SluiceContestant, everySeconds: number, isOve
     memory.push(residentMib(sluice));
   }
   return { memory, peak, millis };
-}
-
-function median(values: readonly number[]): number {
-  return [...values].sort((a, b) => a - b)[Math.floor(values.length / 2)] ?? Number.NaN;
 }
 
 function row(name: string, rounds: readonly Measurement[]): string {

@@ -1,6 +1,7 @@
 // The alternating rounds of one scenario: every contestant once a round, in an order that rotates from round to round.
 import type { Contestant, Measurement } from './contestants/contestant.js';
 import { cpuSeconds, untilIdle } from './cpu.js';
+import { median } from './median.js';
 
 export interface Spread {
   readonly median: number;
@@ -111,12 +112,4 @@ function medianOf(rounds: readonly Round[], value: (round: Round) => number | un
 
 function spread(values: readonly number[]): Spread {
   return { median: median(values), min: Math.min(...values), max: Math.max(...values) };
-}
-
-/** Of at least one value. */
-function median(values: readonly number[]): number {
-  const sorted = [...values].sort((a, b) => a - b);
-  const lower = sorted[Math.floor((sorted.length - 1) / 2)] ?? Number.NaN;
-  const upper = sorted[Math.ceil((sorted.length - 1) / 2)] ?? Number.NaN;
-  return (lower + upper) / 2;
 }

@@ -11,6 +11,7 @@ import { upload } from '../test/fixtures/upload.js';
 import { startForgetfulSluiceWithStores } from './contestants/sluice.js';
 import { threadSeconds, untilIdle } from './cpu.js';
 import { makeFileSet } from './files.js';
+import { median } from './median.js';
 
 const [, , rounds = '5', rate = '2000'] = process.argv;
 const SECONDS = 5;
@@ -19,10 +20,6 @@ const WEBHOOKS = 10;
 const SCANS = 1_000;
 const AT_ONCE = 16;
 const Id = z.object({ id: z.string() });
-
-function median(values: readonly number[]): number {
-  return [...values].sort((one, other) => one - other)[Math.floor(values.length / 2)] ?? Number.NaN;
-}
 
 /** Of the main threads: the server's, and its supervisor's, which does nothing. */
 function servingSeconds(): number {

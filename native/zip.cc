@@ -128,7 +128,7 @@ class Reader {
 
   Reading Read() {
     ReadEnds();
-    const bool begins = Is(bytes_, 0, kLocal) || Is(bytes_, 0, kSpanned) || Is(bytes_, 0, kSingle);
+    const bool begins = Begins();
     reading_.is_cut = directories_ == 0 && begins;
     reading_.is_doubtful = directories_ == 0 && !begins;
     reading_.is_zip = true;
@@ -142,6 +142,8 @@ class Reader {
 
  private:
   using Range = std::pair<size_t, size_t>;
+
+  bool Begins() const { return Is(bytes_, 0, kLocal) || Is(bytes_, 0, kSpanned) || Is(bytes_, 0, kSingle); }
 
   // From the last one on. Those inside of what another one has are the business of that one's members.
   void ReadEnds() {
@@ -180,7 +182,8 @@ class Reader {
     }
     const bool is_empty = size == 0 && Half(bytes_, at + 10) == 0;
     if (size > end) {
-      if (offset < end) ReadDirectory(offset, end, end - offset, 0, at);
+      // A program that reads zips holds the four bytes as well, and no tool finds a directory by them.
+      if (offset < end && (Begins() || Is(bytes_, offset, kCentral))) ReadDirectory(offset, end, end - offset, 0, at);
       return;
     }
     const size_t start = end - static_cast<size_t>(size);

@@ -21,6 +21,7 @@ import { startPostgres } from '../../test/fixtures/postgres.js';
 import { compile, loadProgram } from '../compile.js';
 import { askForRun, type Measurement } from '../contestants/contestant.js';
 import { type LineProcess, startLineProcess } from '../line-process.js';
+import { median } from '../median.js';
 
 const ROUNDS = 60;
 /** Short: what else the machine does hits both sides alike. */
@@ -118,10 +119,6 @@ async function startSide(record: Pick<History, 'assertOpen' | 'append'>): Promis
   writeFileSync(list, `${content}\n`);
   await client.ask(`files unique ${list}`);
   return { server, client };
-}
-
-function median(values: readonly number[]): number {
-  return [...values].sort((a, b) => a - b)[Math.floor(values.length / 2)] ?? 0;
 }
 
 async function run({ client }: Side, seconds: number, connections: number): Promise<Measurement> {

@@ -29,7 +29,8 @@ export interface Document {
 }
 
 const BYTES_MIN = 32;
-const DOCUMENT_BYTES_MAX = 12 * 1024 * 1024;
+/** The public route takes no larger ones. */
+const DOCUMENT_BYTES_MAX = 10 * 1024 * 1024;
 const HEAD_BYTES = 1024;
 const OFFICE = new Set('.docx .xlsx .pptx .docm .xlsm .dotx .odt .ods .odp .ott .otp'.split(' '));
 const ARCHIVES = new Set('.zip .jar .whl .deb .tgz .gz .xz .bz2 .tar .7z .nupkg'.split(' '));

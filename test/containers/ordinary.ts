@@ -17,7 +17,7 @@ const PLACES = [
   join(root, 'node_modules'),
 ];
 const KINDS =
-  /\.(gz|tgz|bz2|xz|zst|lz4|lzma|zip|jar|whl|egg|deb|tar|7z|docx?|xlsx?|pptx?|odt|ods|pdf|epub|apk|crx|xpi|rpm|cab|iso|cpio|woff2?|ttf|png|jpe?g|gif|svgz|wasm|node|so|a|pyc|mo|db|dat)$/;
+  /\.(gz|tgz|bz2|xz|zst|lz4|lzma|zip|jar|whl|egg|deb|tar|7z|docx?|xlsx?|pptx?|odt|ods|pdf|epub|apk|crx|xpi|rpm|cab|iso|cpio|woff2?|ttf|png|jpe?g|gif|svgz|wasm|node|exe|dll|so|a|pyc|mo|db|dat)$/;
 
 /** Folders of packages and packages: their own tests bring archives that are damaged. */
 const DAMAGED_ON_PURPOSE = ['clamav-testfiles', 'testdata'];
