@@ -1,4 +1,4 @@
-// A disk that hangs while it is to keep the contents of asynchronous scans: clients have their 503 in time and their unit back, others are served, and what is left goes when the disk answers.
+// A disk that hangs while it is to keep the contents of asynchronous scans, or to give them back: clients have their 503 in time and their unit back, others are served, and all goes on when the disk answers.
 import { execFileSync } from 'node:child_process';
 import { randomBytes } from 'node:crypto';
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
@@ -59,4 +59,18 @@ t.test('a disk that hangs', async (t) => {
       await until(() => contentsOf(server.directory).length === 0);
     });
   }
+
+  t.test('at each read', async (t) => {
+    writeFileSync(join(folder, 'read'), '');
+    const accepted = await scanLater(server.url, randomBytes(3 * MIB));
+    t.match(accepted, { status: 202 });
+    const { id } = Scan.parse(accepted.body);
+    await until(async () => (await scanLater(server.url, 'one more')).status === 503);
+    for (let scans = 0; scans < 20; scans += 1) t.match(await upload(server.url, `${scans}`), { status: 200 });
+    t.match((await scanById(server.url, id)).body, { infected: null }, 'it waits');
+
+    rmSync(join(folder, 'read'));
+    t.match((await scanById(server.url, id, { wait: 60 })).body, { state: 'completed', infected: false });
+    await until(() => contentsOf(server.directory).length === 0);
+  });
 });

@@ -18,7 +18,7 @@ export interface ContentStoreOptions {
   readonly key: Buffer;
   /** Of all contents of this process. */
   readonly limitBytes: number;
-  /** For each step of the disk with a content that arrives. */
+  /** For each step of the disk with a content that arrives or is read. */
   readonly answerMs: number;
   /** How long a content waits for a place among those that arrive. */
   readonly placeWaitMs: number;
@@ -178,8 +178,23 @@ export class ContentStore {
     kept.bytes += more;
   }
 
-  read(id: string): AsyncGenerator<Buffer> {
-    return openSealed(join(this.#own, id), id, this.#key);
+  /** Rejects with BrokenSeal, NoAnswer, Failure `unavailable`, and with what the disk says. */
+  async *read(id: string): AsyncGenerator<Buffer> {
+    this.#assertAnswers();
+    yield* openSealed(join(this.#own, id), id, this.#key, (work) => this.#step(id, work));
+  }
+
+  async #step<T>(id: string, work: Promise<T>): Promise<T> {
+    try {
+      return await within(work, this.#answerMs);
+    } catch (error) {
+      if (error instanceof NoAnswer) {
+        this.#stuck.add(id);
+        const answered = (): void => void this.#stuck.delete(id);
+        work.then(answered, answered);
+      }
+      throw error;
+    }
   }
 
   async remove(id: string): Promise<void> {

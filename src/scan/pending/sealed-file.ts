@@ -156,28 +156,36 @@ export class SealedFile {
 /** The file is not what was written. */
 export class BrokenSeal extends Error {}
 
-/** The pieces of a content, in their order. Rejects with BrokenSeal, also after pieces that were whole: what was read is no content before its end. */
-export async function* openSealed(path: string, name: string, key: Buffer): AsyncGenerator<Buffer> {
-  const handle = await open(path, 'r');
+/** Rejects as the work of the disk does, and when it takes too long. */
+export type DiskStep = <T>(work: Promise<T>) => Promise<T>;
+
+/**
+ * The pieces of a content, in their order. Rejects with BrokenSeal, also after pieces that were whole: what was read is no content before its end; and with what
+ * `step` rejects with, through which each step of the disk goes.
+ */
+export async function* openSealed(path: string, name: string, key: Buffer, step: DiskStep): AsyncGenerator<Buffer> {
+  const opening = open(path, 'r');
   try {
-    const { size } = await handle.stat();
-    const salt = await readAll(handle, SALT_BYTES);
+    const handle = await step(opening);
+    const { size } = await step(handle.stat());
+    const salt = await readAll(handle, SALT_BYTES, step);
     const ownKey = fileKey(key, salt, name);
     let leftBytes = size - SALT_BYTES;
     for (let frame = 0; leftBytes > 0; frame += 1) {
-      const sealed = await readAll(handle, Math.min(leftBytes, FRAME_BYTES + TAG_BYTES));
+      const sealed = await readAll(handle, Math.min(leftBytes, FRAME_BYTES + TAG_BYTES), step);
       leftBytes -= sealed.length;
       yield opened(sealed, ownKey, nonceOf(frame, leftBytes === 0));
     }
   } finally {
-    await handle.close();
+    // After a step that hangs, which may be the first one.
+    await step(opening.then((handle) => handle.close()));
   }
 }
 
-async function readAll(handle: FileHandle, bytes: number): Promise<Buffer> {
+async function readAll(handle: FileHandle, bytes: number, step: DiskStep): Promise<Buffer> {
   const buffer = Buffer.allocUnsafe(bytes);
   for (let at = 0; at < bytes; ) {
-    const { bytesRead } = await handle.read(buffer, at, bytes - at);
+    const { bytesRead } = await step(handle.read(buffer, at, bytes - at));
     if (bytesRead === 0) throw new BrokenSeal('It is too short');
     at += bytesRead;
   }

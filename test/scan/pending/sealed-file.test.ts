@@ -30,7 +30,7 @@ async function seal(content: Buffer, piece = content.length || 1, name = 'a'): P
 
 async function read(name = 'a', withKey = key): Promise<Buffer> {
   const pieces: Buffer[] = [];
-  for await (const piece of openSealed(path, name, withKey)) pieces.push(piece);
+  for await (const piece of openSealed(path, name, withKey, (work) => work)) pieces.push(piece);
   return Buffer.concat(pieces);
 }
 
