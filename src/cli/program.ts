@@ -27,10 +27,11 @@ Folders are scanned with everything below them; links inside them are not follow
 A file over SCAN_MAX_SIZE_MB (200), or one that the engine could not look at as a whole, is INCOMPLETE.
 With --server no engine is loaded here: contents go to the server, which takes a unit of the key's hour for each and has 10 MB as its limit. What it says of
 later (Retry-After) is waited for, also the end of the hour; an upload that is repeated is scanned once.
+From 8 MB on it scans with gates (ENGINE_GATES), the first time after some seconds: what they are made of is kept in XDG_CACHE_HOME/sluice (~/.cache/sluice).
 Exit codes: 0 everything is clean, 1 something is infected, 2 something failed or is incomplete and nothing is
 infected, 78 wrong configuration, 130 interrupted.
 
-${environmentHelp(['ENGINE', 'SIGNATURES_DIR', 'SCAN_THREADS', 'SCAN_TIMEOUT_MS', ...SCAN_LIMITS, 'SANDBOX', 'ENCRYPTED_ARCHIVES'])}`;
+${environmentHelp(['ENGINE', 'ENGINE_GATES', 'SIGNATURES_DIR', 'SCAN_THREADS', 'SCAN_TIMEOUT_MS', ...SCAN_LIMITS, 'SANDBOX', 'ENCRYPTED_ARCHIVES'])}`;
 
 const STATUS_HELP = `
 Engine and signatures, keys and quota, the database, and the journal of the history: how many rows wait for the database, and for how long.

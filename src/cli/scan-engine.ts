@@ -15,6 +15,8 @@ const FILES_PER_THREAD = 2;
 
 export interface EngineScanOptions {
   readonly config: Config;
+  /** Where the files of gates are kept; null: there are none. */
+  readonly gatesDirectory: string | null;
   readonly signal: AbortSignal;
   /** 0 to 1. */
   readonly onLoading: (fraction: number) => void;
@@ -28,6 +30,7 @@ export interface EngineExaminer extends Examiner {
 /** Null: it can't be had, as a note says, or the scan has been ended meanwhile. */
 export async function startEngineExaminer({
   config,
+  gatesDirectory,
   signal,
   onLoading,
   note,
@@ -37,6 +40,7 @@ export async function startEngineExaminer({
     engine: config.engine,
     scanTimeoutMs: config.scanTimeoutMs,
     limits: config.scanLimits,
+    gatesDirectory,
     onProgress: onLoading,
     onEvent: (event) => {
       if (event.kind === 'warning') note(event.message);

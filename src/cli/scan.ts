@@ -4,6 +4,7 @@ import { constants } from 'node:os';
 import { performance } from 'node:perf_hooks';
 import { readConfig } from '../config/config.js';
 import { EXIT_CLEAN, EXIT_FAILED, EXIT_INFECTED, EXIT_SIGNAL_BASE } from '../exit-codes.js';
+import { gatesFolder } from './gates-folder.js';
 import { createOutput, escapePath } from './output.js';
 import { createProgress, type Progress } from './progress.js';
 import { type FileReport, jsonFormat, type Summary, textFormat } from './report.js';
@@ -70,7 +71,12 @@ async function openExaminer(
   const { server } = command;
   if (server === null) {
     const config = readConfig(env);
-    return await startEngineExaminer({ config, signal: stop.signal, onLoading: progress.loading, note });
+    const gatesDirectory = config.hasGates ? await gatesFolder(command.paths, env) : null;
+    return await startEngineExaminer({
+      ...{ config, gatesDirectory, note },
+      signal: stop.signal,
+      onLoading: progress.loading,
+    });
   }
   const key = command.key ?? env['SLUICE_API_KEY'] ?? '';
   if (key === '') {

@@ -1,7 +1,17 @@
 // `sluice scan` as a process: findings, exit codes and JSON, over files as they come and as an attacker would make them.
 import { execFileSync } from 'node:child_process';
 import { createHash, randomBytes } from 'node:crypto';
-import { mkdirSync, mkdtempSync, readdirSync, rmSync, symlinkSync, truncateSync, writeFileSync } from 'node:fs';
+import {
+  chmodSync,
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  rmSync,
+  symlinkSync,
+  truncateSync,
+  writeFileSync,
+} from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import t, { type Test } from 'tap';
@@ -245,3 +255,29 @@ t.test('a reader that goes away ends the scan', async (t) => {
   t.equal(ended.code, 2);
   t.equal(ended.stderr, '');
 });
+
+t.test(
+  "what gates are made of is kept where there is much to scan, in a folder that is the user's alone",
+  async (t) => {
+    const path = folder(t, { 'a.com': eicar(), large: randomBytes(8 << 20) });
+    const kept = join(folder(t), 'cache');
+    const gates = join(kept, 'sluice', 'gates');
+    const scanned = async (...args: string[]): Promise<string[]> =>
+      lines(await scan(t, path, args, { XDG_CACHE_HOME: kept }));
+
+    t.same(await scanned('a.com'), [`a.com: INFECTED ${EICAR_NAME}`]);
+    t.notOk(existsSync(kept), 'not for a little');
+    const both = [`a.com: INFECTED ${EICAR_NAME}`, 'large: CLEAN'];
+    t.same(await scanned('a.com', 'large'), both);
+    const [made, ...more] = readdirSync(gates);
+    t.ok(existsSync(join(gates, String(made), 'manifest.json')));
+    t.same(more, []);
+    t.same(await scanned('a.com', 'large'), both);
+    t.same(readdirSync(gates), [made], 'once');
+
+    rmSync(join(gates, String(made)), { recursive: true });
+    chmodSync(gates, 0o777);
+    t.same(await scanned('a.com', 'large'), both);
+    t.same(readdirSync(gates), [], 'others may write there');
+  },
+);
