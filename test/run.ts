@@ -3,8 +3,8 @@
 // Not the runner of tap, of which only the library is used: it puts loaders before each test file, for TypeScript, mocks and
 // coverage, which nothing here uses. Every process and every worker thread of a test pays for them, with half a second of a core and more.
 import { spawn } from 'node:child_process';
-import { readdirSync } from 'node:fs';
-import { availableParallelism } from 'node:os';
+import { chmodSync, mkdtempSync, readdirSync, readFileSync, rmSync, statfsSync } from 'node:fs';
+import { availableParallelism, tmpdir } from 'node:os';
 import { join, relative } from 'node:path';
 import { performance } from 'node:perf_hooks';
 import { fileURLToPath } from 'node:url';
@@ -80,6 +80,11 @@ const OVER_BOTH: readonly string[] = [
   'api/many-uploads.test.js',
 ];
 
+/** A tmpfs on every Linux. */
+const MEMORY_DIRECTORY = '/dev/shm';
+/** What the files of a few tests need at once, several times over. */
+const ROOM_BYTES = 4 * 1024 ** 3;
+
 interface Run {
   readonly path: string;
   /** What it has beside the environment of this process. */
@@ -103,11 +108,31 @@ function testRuns(wanted: readonly string[]): Run[] {
     });
 }
 
-function runFile({ path, env }: Run): Promise<Result> {
+/** Each server begins with a thousand small files: a disk can take as long to make them as the server takes to start. */
+function makeTemporaryFolder(): string {
+  const folder = mkdtempSync(join(hasRoomInMemory() ? MEMORY_DIRECTORY : tmpdir(), 'tests-'));
+  // As the system's own: servers of other accounts keep their files there as well.
+  chmodSync(folder, 0o1777);
+  process.once('exit', () => rmSync(folder, { recursive: true, force: true }));
+  for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) process.once(signal, () => process.exit(1));
+  return folder;
+}
+
+function hasRoomInMemory(): boolean {
+  // Tests put programs there and start them.
+  const mount = readFileSync('/proc/self/mounts', 'utf8')
+    .split('\n')
+    .find((line) => line.split(' ')[1] === MEMORY_DIRECTORY);
+  if (mount === undefined || /\b(noexec|ro)\b/.test(mount)) return false;
+  const { bavail, bsize } = statfsSync(MEMORY_DIRECTORY);
+  return Math.min(bavail * bsize, process.availableMemory()) >= ROOM_BYTES;
+}
+
+function runFile({ path, env }: Run, temporaryFolder: string): Promise<Result> {
   const startedMs = performance.now();
   return new Promise((resolve) => {
     const child = spawn(process.execPath, ['--enable-source-maps', join(root, 'file.js'), join(root, path)], {
-      env: { ...process.env, ...env, TAP: '1', TAP_TIMEOUT: String(TIMEOUT_SECONDS) },
+      env: { ...process.env, ...env, TMPDIR: temporaryFolder, TAP: '1', TAP_TIMEOUT: String(TIMEOUT_SECONDS) },
       stdio: ['ignore', 'pipe', 'pipe'],
     });
     let output = '';
@@ -149,9 +174,11 @@ function runFile({ path, env }: Run): Promise<Result> {
 
 const runs = testRuns(process.argv.slice(2));
 const waiting = [...runs];
+const temporaryFolder = makeTemporaryFolder();
 const results: Result[] = [];
 async function work(): Promise<void> {
-  for (let run = waiting.shift(); run !== undefined; run = waiting.shift()) results.push(await runFile(run));
+  for (let run = waiting.shift(); run !== undefined; run = waiting.shift())
+    results.push(await runFile(run, temporaryFolder));
 }
 await Promise.all(Array.from({ length: JOBS }, work));
 

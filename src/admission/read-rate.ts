@@ -1,8 +1,8 @@
 // How often an account may ask for what takes no unit: counted in Redis for all nodes, in this process where there is none or while it is away.
 import { z } from 'zod';
 import { READS_PER_SECOND } from '../limits.js';
-import { script } from '../store/redis/client.js';
 import type { RedisCommands } from '../store/redis/redis.js';
+import { script } from '../store/redis/script.js';
 import { StoreAway } from '../store/store-error.js';
 import { createRate } from '../waiting/rate.js';
 import { REMEMBERED_MAX } from './admission.js';

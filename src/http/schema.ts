@@ -39,8 +39,15 @@ export function pathParameter(name: string, schema: z.ZodType): Described {
   return { name, in: 'path', required: true, ...(description === undefined ? {} : { description }), schema: read };
 }
 
+/** Described when the document is made: most servers are never asked for it, and it takes longer than all else of a route. */
 function jsonContent(schema: z.ZodType, io: 'input' | 'output'): Described {
-  return { 'application/json': { schema: documented(schema, io) } };
+  return {
+    'application/json': {
+      get schema() {
+        return documented(schema, io);
+      },
+    },
+  };
 }
 
 /** A schema that has a name (`meta({ id })`) is a reference to it, with the definition beside it. */

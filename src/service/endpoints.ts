@@ -47,6 +47,7 @@ export interface RouteParts {
 }
 
 export function createRoutes(parts: RouteParts): Route[] {
+  let document: Reply | undefined;
   const routes: Route[] = [
     ...parts.served,
     {
@@ -76,11 +77,13 @@ export function createRoutes(parts: RouteParts): Route[] {
       method: 'GET',
       path: '/openapi.json',
       operation: operation('This document', OpenApiView, { 200: 'OpenAPI 3.1.' }),
-      handle: () => document,
+      handle() {
+        document ??= jsonReply(200, openApiDocument(routes, parts));
+        return document;
+      },
     },
     ...(parts.securityContact === null ? [] : [securityRoute(parts.securityContact)]),
   ];
-  const document = jsonReply(200, openApiDocument(routes, parts));
   return routes;
 }
 

@@ -1,10 +1,10 @@
 // The driver of Redis and Redis Cluster as Sluice uses it: nothing is queued, nothing is sent twice, scripts go by their SHA-1.
 
-import { createHash } from 'node:crypto';
 import { type ChainableCommander, Cluster, Redis } from 'ioredis';
 import { messageOfError } from '../../error-text.js';
 import { NoAnswer } from '../../waiting/within.js';
 import { StoreError } from '../store-error.js';
+import { type Script, script } from './script.js';
 
 export type Client = Redis | Cluster;
 
@@ -191,16 +191,6 @@ function parse(url: string): URL {
     // The driver's own complaint would quote it, password and all.
     throw new StoreError('REDIS_URL is not a valid URL, or a comma list of them');
   }
-}
-
-export interface Script {
-  readonly text: string;
-  /** What EVALSHA knows it by. */
-  readonly sha1: string;
-}
-
-export function script(text: string): Script {
-  return { text, sha1: createHash('sha1').update(text).digest('hex') };
 }
 
 /*
