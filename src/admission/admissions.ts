@@ -29,6 +29,8 @@ export interface AdmissionParts {
   /** What Postgres says now of a user's limit; null: it knows no such user. */
   readonly limitOf: (userId: string) => Promise<number | null>;
   readonly hours: QuotaHours;
+  /** Whether Postgres counts while the ledger is away, or the ledger is to be asked again; absent: it always does. */
+  readonly isPostgres?: () => Promise<boolean>;
   /** Milliseconds of a clock that only measures ages. */
   readonly clock: () => number;
   /** Null: the ledger is as it should be. */
@@ -41,6 +43,8 @@ export interface AdmissionParts {
 const SWEEP_MS = 600_000;
 /** Each time a fill is refused something else changed the user: more than a few in a row don't happen by chance. */
 const FILL_ATTEMPTS = 5;
+/** Between Redis and Postgres, of one unit: each of them has its turn for seconds. */
+const TURNS_MAX = 4;
 
 /** A unit is counted by user, so several keys and the dashboard share one count. */
 export function createAdmissions(parts: AdmissionParts): AdmissionStore {
@@ -54,7 +58,7 @@ export function createAdmissions(parts: AdmissionParts): AdmissionStore {
   const fills = createFills({ ledger, lookups, hours, limitOf });
   const owners = createKeyOwners({ ledger, lookups, fills, clock, onProblem, keysMax: rememberedMax });
   const units = createUnits({ ledger, hours, mirror, onExhausted: refusals.count, onProblem });
-  const takes = { ledger, lookups, fills, owners, units };
+  const takes = { ledger, lookups, fills, owners, units, isPostgres: parts.isPostgres ?? (async () => true) };
   const expectations = createExpectations(rememberedMax);
   const sweeping = setInterval(() => {
     hours.sweep().catch((error: unknown) => onProblem(`Old hours can't be removed: ${String(error)}`));
@@ -120,6 +124,7 @@ interface Takes {
   readonly fills: Fills;
   readonly owners: KeyOwners;
   readonly units: Units;
+  readonly isPostgres: () => Promise<boolean>;
 }
 
 /** A ledger in memory that throws has answered as well. */
@@ -175,18 +180,40 @@ interface FirstTake {
 
 /** Takes a unit for the key, from the ledger where it has one, otherwise from Postgres. */
 async function admitKey(takes: Takes, take: FirstTake): Promise<Admission> {
-  const { lookups, units } = takes;
-  const { keyHash } = take;
-  try {
-    return await takeForKey(takes, take);
-  } catch (error) {
-    if (!(error instanceof StoreAway)) throw error;
+  const { ledger, lookups, units } = takes;
+  const { keyHash, owner } = take;
+  const again = (): FirstTake => ({ ...take, first: takeFirst(ledger, owner.userId, keyHash) });
+  const fromLedger = (turn: number) => takeForKey(takes, turn === 0 ? take : again());
+  return await inTurns(takes, fromLedger, async () => {
     // Nobody but Postgres can say whether the key is still live.
     const record = await lookups.find(keyHash);
     if (record === null) return { outcome: 'unknownKey' };
     const { rules } = record;
     if (rules !== undefined && !rules.allows('scan')) return { outcome: 'scopeMissing' };
     return await units.takeDirectly(record, record.hourlyLimit, rules?.hourlyLimit ?? null);
+  });
+}
+
+/** What each of the two says when it isn't its turn, until one of them counts. */
+async function inTurns<T>(
+  { isPostgres }: Takes,
+  fromLedger: (turn: number) => Promise<T>,
+  fromPostgres: () => Promise<T>,
+): Promise<T> {
+  for (let turn = 0; turn < TURNS_MAX; turn += 1) {
+    const counted = (await orAway(fromLedger(turn))) ?? ((await isPostgres()) ? await orAway(fromPostgres()) : null);
+    if (counted !== null) return counted;
+  }
+  throw new Unavailable('storeDown');
+}
+
+/** Null: it is away, or it isn't its turn. */
+async function orAway<T>(work: Promise<T>): Promise<T | null> {
+  try {
+    return await work;
+  } catch (error) {
+    if (error instanceof StoreAway) return null;
+    throw error;
   }
 }
 
@@ -232,20 +259,28 @@ async function giveBack(ledger: Ledger, { userId, keyId }: KeyRecord, { kind, ow
   if (kind === 'taken') await ledger.giveBack(userId, windowStartSeconds, own && keyId);
 }
 
-async function admitUser({ ledger, fills, units }: Takes, userId: string, hourlyLimit: number): Promise<UserAdmission> {
+async function admitUser(takes: Takes, userId: string, hourlyLimit: number): Promise<UserAdmission> {
   const owner = { userId, keyId: null };
-  try {
-    for (let attempt = 0; attempt < FILL_ATTEMPTS; attempt += 1) {
-      const answer = await ledger.take(userId, null);
-      if (answer.kind === 'taken' || answer.kind === 'exhausted') {
-        if (answer.limit === hourlyLimit) return units.counted(owner, answer);
-        const limit = await fills.user(userId, hourlyLimit).catch(() => answer.limit);
-        if (answer.kind === 'taken' || limit <= answer.limit) return units.counted(owner, { ...answer, limit });
-      } else await fills.user(userId, hourlyLimit);
-    }
-  } catch (error) {
-    if (error instanceof StoreAway) return await units.takeDirectly(owner, hourlyLimit, null);
-    throw error;
+  return await inTurns(
+    takes,
+    () => takeForUser(takes, owner, hourlyLimit),
+    () => takes.units.takeDirectly(owner, hourlyLimit, null),
+  );
+}
+
+async function takeForUser(
+  { ledger, fills, units }: Takes,
+  owner: { readonly userId: string; readonly keyId: null },
+  hourlyLimit: number,
+): Promise<UserAdmission> {
+  const { userId } = owner;
+  for (let attempt = 0; attempt < FILL_ATTEMPTS; attempt += 1) {
+    const answer = await ledger.take(userId, null);
+    if (answer.kind === 'taken' || answer.kind === 'exhausted') {
+      if (answer.limit === hourlyLimit) return units.counted(owner, answer);
+      const limit = await fills.user(userId, hourlyLimit).catch(() => answer.limit);
+      if (answer.kind === 'taken' || limit <= answer.limit) return units.counted(owner, { ...answer, limit });
+    } else await fills.user(userId, hourlyLimit);
   }
   throw new Unavailable('accountChanging');
 }

@@ -1,6 +1,7 @@
 // The hour's units in Postgres: a copy of what the ledger counts, at most a second old, and the counter itself while the ledger is away.
 
 import type { Fragment, Sql } from '../store/postgres.js';
+import { StoreAway } from '../store/store-error.js';
 import { HOUR_SECONDS, type QuotaHour, type UsedHour, usedOf } from './admission.js';
 import { type GivenBack, HOURS_KEPT } from './ledger.js';
 
@@ -33,7 +34,10 @@ export interface QuotaHours {
   current(): Promise<QuotaHour[]>;
   /** Writes what the ledger counted, each hour once; returns the rows as they are now. */
   mirror(seen: readonly Seen[]): Promise<QuotaHour[]>;
-  /** Takes one unit of the user here, or of a key of theirs, by Postgres's clock; `seen` is what the ledger had counted as far as this node knows. */
+  /**
+   * Takes one unit of the user here, or of a key of theirs, by Postgres's clock; `seen` is what the ledger had counted as far as this node knows.
+   * Rejects with StoreAway where the ledger counts.
+   */
   take(userId: string, hourlyLimit: number, seen: Seen | null, keyId?: string): Promise<DirectCount>;
   /** Counts a unit that came back beside those that were taken in the same way; null: the hour is gone. */
   giveBack(
@@ -68,7 +72,9 @@ const DAY_SECONDS = 24 * HOUR_SECONDS;
 /** Of a count that meets another one's end of the hour or refund each time. */
 const ATTEMPTS = 5;
 
-export function createQuotaHours(sql: Sql): QuotaHours {
+/** `isShared`: other processes count in Redis, so Postgres counts only when it is its turn (turns.ts). */
+export function createQuotaHours(sql: Sql, isShared = false): QuotaHours {
+  const mayCount = isShared ? sql`(SELECT postgres_counts())` : sql`true`;
   const counts = sql`window_start, mirrored, returned, direct, direct_returned`;
   const ofUsers = { table: sql`quota_hours`, columns: sql`user_id, NULL::uuid AS key_id, ${counts}` };
   const ofKeys = { table: sql`key_hours`, columns: sql`user_id, key_id, ${counts}` };
@@ -117,13 +123,15 @@ export function createQuotaHours(sql: Sql): QuotaHours {
         // Postgres judges the newest version of the row, under its lock: that is what makes it exact.
         const [taken] = await sql<(Row & { now_seconds: string })[]>`
           UPDATE ${table} SET direct = direct + 1, mirrored = ${mirrored}, returned = ${returned}
-          WHERE ${hour} AND ${mirrored} - ${returned} + direct - direct_returned < ${hourlyLimit}::integer
+          WHERE ${hour} AND ${mayCount} AND ${mirrored} - ${returned} + direct - direct_returned < ${hourlyLimit}::integer
           RETURNING ${columns}, ${nowSeconds}`;
         if (taken !== undefined) return { ...hourOf(taken), kind: 'taken', nowSeconds: Number(taken.now_seconds) };
         const made = await sql`INSERT INTO ${table} ${first} ON CONFLICT DO NOTHING RETURNING user_id`;
         if (made.length > 0) continue;
-        const [full] = await sql<(Row & { now_seconds: string })[]>`
-          SELECT ${columns}, ${mirrored} AS mirrored, ${returned} AS returned, ${nowSeconds} FROM ${table} WHERE ${hour}`;
+        const [full] = await sql<(Row & { now_seconds: string; may_count: boolean })[]>`
+          SELECT ${columns}, ${mirrored} AS mirrored, ${returned} AS returned, ${nowSeconds}, ${mayCount} AS may_count
+          FROM ${table} WHERE ${hour}`;
+        if (full?.may_count === false) throw new StoreAway(new Error('Redis counts'));
         // A unit may have come back, or the hour have ended, between the statements.
         if (full === undefined || usedOf(hourOf(full)) < hourlyLimit) continue;
         return { ...hourOf(full), kind: 'exhausted', nowSeconds: Number(full.now_seconds) };

@@ -9,11 +9,12 @@ import { createKeyLoader, createLookups, type Lookups, recentRevocations, recent
 import { createMemoryLedger } from '../admission/memory-ledger.js';
 import { createQuotaHours, type QuotaHours } from '../admission/quota-hours.js';
 import { createRedisLedger } from '../admission/redis-ledger.js';
+import { createTurns, type Turns } from '../admission/turns.js';
 import type { Config } from '../config/config.js';
 import type { Log } from '../log.js';
 import { startEmbedded } from '../store/embedded/embedded.js';
 import { openPostgres, type Postgres, type Sql } from '../store/postgres.js';
-import type { RedisCommands } from '../store/redis/redis.js';
+import type { RedisCommands, RedisConnection } from '../store/redis/redis.js';
 import { inBatches } from '../waiting/batches.js';
 import { type Stopping, starting } from './starting.js';
 
@@ -71,7 +72,7 @@ export async function startAdmission(
   const lookups = createLookups(createKeyLoader(sql, config.plans));
   const common = {
     lookups,
-    hours: createQuotaHours(sql),
+    hours: createQuotaHours(sql, config.redisUrl !== null),
     limitOf: (userId: string) => limitOfUser(sql, config.plans, userId),
     clock: Date.now,
     onProblem: (problem: string): void => log.warn({ problem }, 'admission'),
@@ -107,15 +108,33 @@ async function admissionInRedis(common: Common, url: string, sql: Sql): Promise<
   // Its driver is read only where there is a Redis.
   const { openRedis } = await import('../store/redis/redis.js');
   return await starting(async (add) => {
-    const redis = await openRedis({
-      url,
-      onReturn: (commands) => reconcileLedger(createRedisLedger(commands), common.hours, sql),
-      onProblem: common.onProblem,
-    });
+    let turns: Pick<Turns, 'returning'> | null = null;
+    const redis = await openRedis({ url, onReturn: async () => await turns?.returning(), onProblem: common.onProblem });
     add({ stop: async () => redis.close() });
-    const ledger = createRedisLedger(redis);
-    const store = add(createAdmissions({ ...common, ledger, ledgerProblem: () => redis.problem() }));
+    const shared = turnsOf(redis, common, sql, () => flush());
+    turns = add({ ...shared, stop: async () => shared.stop() });
+    const { ledger, isPostgres, problem } = shared;
+    const store = add(createAdmissions({ ...common, ledger, isPostgres, ledgerProblem: problem }));
+    const flush = (): Promise<void> => store.flush();
     return { store, findKey: common.lookups.find, redis, handOver: async () => undefined, alone: () => undefined };
+  });
+}
+
+/** `flush`: writes to Postgres what this process knows of Redis's counts. */
+function turnsOf(
+  redis: RedisConnection,
+  { hours, onProblem }: Pick<Common, 'hours' | 'onProblem'>,
+  sql: Sql,
+  flush: () => Promise<void>,
+): Turns {
+  const ledger = createRedisLedger(redis);
+  return createTurns({
+    sql,
+    ledger,
+    problem: () => redis.problem(),
+    reconcile: () => reconcileLedger(ledger, hours, sql),
+    flush,
+    onProblem,
   });
 }
 

@@ -8,6 +8,7 @@ import { createAdmissions } from '../../src/admission/admissions.js';
 import { createKeyLoader, createLookups } from '../../src/admission/lookups.js';
 import { createQuotaHours } from '../../src/admission/quota-hours.js';
 import { createRedisLedger } from '../../src/admission/redis-ledger.js';
+import { createTurns, type Turns } from '../../src/admission/turns.js';
 import { reconcileLedger } from '../../src/service/stores.js';
 import { hashOfKey } from '../../src/store/key-hash.js';
 import { openPostgres, type Sql } from '../../src/store/postgres.js';
@@ -28,32 +29,47 @@ export interface NodeOptions {
 }
 
 export async function node(t: Subtest, redisServer: { readonly url: string }, sql: Sql, options: NodeOptions = {}) {
-  const hours = createQuotaHours(sql);
+  const hours = createQuotaHours(sql, true);
   const problems: string[] = [];
+  const onProblem = (problem: string): void => void problems.push(problem);
   let returns = 0;
+  let turns: Turns | null = null;
   const redis = await openRedis({
     url: redisServer.url,
-    onReturn: async (commands) => {
-      if (options.reconciles ?? true) await reconcileLedger(createRedisLedger(commands), hours, sql);
+    onReturn: async () => {
+      await turns?.returning();
       returns += 1;
     },
-    onProblem: (problem) => problems.push(problem),
+    onProblem,
   });
   t.teardown(() => redis.close());
-  const store = createAdmissions({
-    ledger: createRedisLedger(redis),
+  const ledger = createRedisLedger(redis);
+  turns = createTurns({
+    sql,
+    ledger,
+    problem: () => redis.problem(),
+    reconcile: async () => {
+      if (options.reconciles ?? true) await reconcileLedger(ledger, hours, sql);
+    },
+    flush: () => store.flush(),
+    onProblem,
+  });
+  t.teardown(() => turns?.stop());
+  const store: AdmissionStore = createAdmissions({
+    ledger: turns.ledger,
+    isPostgres: turns.isPostgres,
     lookups: createLookups(createKeyLoader(sql, [planOf('FREE', LIMIT)])),
     limitOf: async () => LIMIT,
     hours,
     clock: options.clock ?? Date.now,
-    ledgerProblem: () => redis.problem(),
-    onProblem: (problem) => problems.push(problem),
+    ledgerProblem: turns.problem,
+    onProblem,
   });
   t.teardown(() => store.stop());
   /** Waits until Redis is used again. */
   async function isBack(): Promise<void> {
     const before = returns;
-    await until(() => redis.problem() === null && returns > before);
+    await until(() => store.problem() === null && returns > before);
   }
   return { store, problems, redis, isBack };
 }

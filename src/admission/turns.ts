@@ -1,0 +1,233 @@
+// Who counts, where processes share a Redis: Redis, or Postgres while one of them can't reach it, and never both. Each process asks Postgres about it a
+// few times a second, beside the requests, and may use Redis for a second after it asked (a lease); so Postgres begins to count when all leases have ended.
+import { setTimeout as sleep } from 'node:timers/promises';
+import { Unavailable } from '../errors.js';
+import type { Sql } from '../store/postgres.js';
+import { guarded, STORE_ANSWER_MS, StoreAway } from '../store/store-error.js';
+import { within } from '../waiting/within.js';
+import type { Ledger } from './ledger.js';
+
+export interface TurnParts {
+  readonly sql: Sql;
+  readonly ledger: Ledger;
+  /** Null: Redis is used. */
+  readonly problem: () => string | null;
+  /** Brings to Redis what Postgres has counted. */
+  readonly reconcile: () => Promise<void>;
+  /** Brings to Postgres what Redis has counted, as far as this process knows. */
+  readonly flush: () => Promise<void>;
+  readonly onProblem: (message: string) => void;
+}
+
+export interface Turns {
+  /** The ledger, which is away for this process when Redis is, and when Postgres counts for all. */
+  readonly ledger: Ledger;
+  /** To be asked when the ledger is away. True: Postgres counts now. False: the ledger is to be asked again. Throws Failure `unavailable` when nobody counts. */
+  isPostgres(): Promise<boolean>;
+  /**
+   * To be awaited before this process uses a Redis again that it had lost. Redis may have lost counts meanwhile; those of the last second are on
+   * their way to Postgres.
+   */
+  returning(): Promise<void>;
+  problem(): string | null;
+  stop(): void;
+}
+
+/** Three of these are in a lease: one answer may be late. */
+const ASK_MS = 300;
+/** Redis may be used for so long after Postgres was asked whether it counts. */
+const LEASE_MS = 1_000;
+/**
+ * So long after Redis was left everybody has noticed, and what they had counted there is in Postgres (quota-mirror.ts). `postgres_counts()` of
+ * the database says the same.
+ */
+const LEFT_MS = 1_250;
+/** Redis is left for so long, unless a process that can't reach it prolongs that. */
+const AWAY_MS = 2_000;
+/** It does so when less than this is left of it: not all of them have to. */
+const PROLONG_MS = 1_000;
+/** A Redis that is lost for a moment is not left by all. */
+const PATIENCE_MS = 300;
+/** The same where it is back already, and not used yet. It may be lost again meanwhile. */
+const RETURN_MS = LEFT_MS + 2 * PATIENCE_MS;
+const LOOK_MS = 20;
+/** A process that has had no request for so long asks nothing, and the next one waits for the answer. */
+const IDLE_MS = 10_000;
+const DECISION_MS = STORE_ANSWER_MS - 500;
+
+/** What Postgres said last. */
+interface Told {
+  /** How often Redis was left. */
+  readonly generation: number;
+  /** Redis is left for so long; 0: it isn't. */
+  readonly awayMs: number;
+  /** It was left, and nobody has given the count back to it. */
+  readonly isOpen: boolean;
+  /** By this process's clock; null: not yet for all. */
+  readonly leftAtMs: number | null;
+}
+
+interface Row {
+  readonly generation: string;
+  readonly away_ms: number;
+  readonly is_open: boolean;
+  readonly left_ms: number | null;
+}
+
+/** What is asked of the one row, and done to it. */
+function createQuestions(sql: Sql) {
+  const row = sql`generation, greatest(0, coalesce(extract(epoch FROM until - clock_timestamp()) * 1000, 0))::float8 AS away_ms,
+    until IS NOT NULL AS is_open, (extract(epoch FROM clock_timestamp() - since) * 1000)::float8 AS left_ms`;
+  const isOver = sql`(until IS NULL OR until <= clock_timestamp())`;
+  const until = sql`CASE WHEN ${isOver} THEN NULL ELSE until END`;
+  return {
+    look: async () => await sql<Row[]>`SELECT ${row} FROM ledger_away`,
+    /** Redis is left, or for longer. Who asks afterwards knows it. */
+    leave: async () =>
+      await sql<Row[]>`
+        UPDATE ledger_away SET until = clock_timestamp() + ${AWAY_MS} * interval '1 millisecond',
+          generation = generation + CASE WHEN ${isOver} THEN 1 ELSE 0 END, since = CASE WHEN ${isOver} THEN NULL ELSE since END
+        RETURNING ${row}`,
+    /** The next step: it says since when. */
+    mark: async () =>
+      await sql<Row[]>`UPDATE ledger_away SET since = coalesce(since, clock_timestamp()) RETURNING ${row}`,
+    /** Redis counts, if nobody has prolonged it. It waits for units that Postgres counts just now, and afterwards Postgres counts none. */
+    giveBack: async () => await sql<Row[]>`UPDATE ledger_away SET until = ${until} RETURNING ${row}`,
+  };
+}
+
+/** What this process was told, and whether it may use Redis. */
+function createLease({ sql, problem, reconcile, flush, onProblem }: TurnParts) {
+  const questions = createQuestions(sql);
+  let told: Told = { generation: -1, awayMs: 0, isOpen: false, leftAtMs: null };
+  /** Redis has all that Postgres had counted by the end of this generation. */
+  let reconciled = -1;
+  let endsMs = Number.NEGATIVE_INFINITY;
+  /** Then nobody can count there, and Redis alone counts. */
+  let isPostgresAway = false;
+  let asking: Promise<void> | null = null;
+
+  async function hear(answer: Promise<readonly Row[]>): Promise<void> {
+    const askedAtMs = performance.now();
+    const [said] = await within(answer, LEASE_MS);
+    if (said === undefined) throw new Error('ledger_away has no row');
+    const { left_ms: leftMs, away_ms: awayMs, is_open: isOpen } = said;
+    const leftAtMs = leftMs === null ? null : performance.now() - leftMs;
+    const isNew = awayMs > 0 && told.awayMs === 0;
+    told = { generation: Number(said.generation), awayMs, isOpen, leftAtMs };
+    isPostgresAway = false;
+    const isRedis = !isOpen && told.generation === reconciled;
+    endsMs = isRedis ? askedAtMs + LEASE_MS : Number.NEGATIVE_INFINITY;
+    if (isNew)
+      flush().catch((error: unknown) => onProblem(`The counts of Redis are not in Postgres: ${String(error)}`));
+  }
+
+  async function leave(): Promise<void> {
+    await hear(questions.leave());
+    if (told.leftAtMs === null) await hear(questions.mark());
+  }
+
+  async function askOnce(): Promise<void> {
+    await hear(questions.look());
+    if (told.awayMs > 0) {
+      if (problem() !== null && told.awayMs < PROLONG_MS) await leave();
+      return;
+    }
+    if (problem() !== null) return;
+    if (told.isOpen) await hear(questions.giveBack());
+    if (told.isOpen || told.generation === reconciled) return;
+    const { generation } = told;
+    await reconcile();
+    reconciled = generation;
+    await hear(questions.look());
+  }
+
+  return {
+    told: () => told,
+    leave,
+    mayUse(): boolean {
+      if (performance.now() < endsMs) return true;
+      return isPostgresAway && !told.isOpen && told.generation === reconciled;
+    },
+    /** All who ask meanwhile share the answer. */
+    ask(): Promise<void> {
+      asking ??= askOnce()
+        .catch((error: unknown) => {
+          if (!(error instanceof StoreAway)) isPostgresAway = true;
+        })
+        .finally(() => {
+          asking = null;
+        });
+      return asking;
+    },
+    /** Redis may have lost what it had. */
+    end(): void {
+      reconciled = -1;
+      endsMs = Number.NEGATIVE_INFINITY;
+    },
+  };
+}
+
+export function createTurns(parts: TurnParts): Turns {
+  const { ledger, problem } = parts;
+  let isReturning = false;
+  let usedAtMs = Number.NEGATIVE_INFINITY;
+  let deciding: Promise<boolean> | null = null;
+  const lease = createLease(parts);
+
+  async function mustUse(): Promise<void> {
+    await lease.ask();
+    if (!lease.mayUse()) throw new StoreAway(new Error('Postgres counts'));
+  }
+
+  async function use<T>(step: () => T | Promise<T>): Promise<T> {
+    usedAtMs = performance.now();
+    if (!lease.mayUse()) await mustUse();
+    const answer = await step();
+    // The answer was late, and Postgres may count by now. The unit that Redis has counted is lost.
+    if (!lease.mayUse()) await mustUse();
+    return answer;
+  }
+
+  async function decide(): Promise<boolean> {
+    const begunMs = performance.now();
+    for (;;) {
+      const { awayMs, leftAtMs } = lease.told();
+      const nowMs = performance.now();
+      if (awayMs > 0) {
+        if (leftAtMs !== null && nowMs - leftAtMs >= LEFT_MS) return true;
+      } else if (problem() === null) return false;
+      else if (nowMs - begunMs >= (isReturning ? RETURN_MS : PATIENCE_MS)) await guarded(lease.leave());
+      if (nowMs - begunMs > DECISION_MS) throw new Unavailable('storeDown');
+      await sleep(LOOK_MS, undefined, { ref: false });
+    }
+  }
+
+  const timer = setInterval(() => {
+    if (lease.told().isOpen || performance.now() - usedAtMs < IDLE_MS) void lease.ask();
+  }, ASK_MS);
+  timer.unref();
+
+  return {
+    ledger: {
+      ...ledger,
+      take: (userId, keyHash) => use(() => ledger.take(userId, keyHash)),
+      look: (userId) => use(() => ledger.look(userId)),
+    },
+    isPostgres() {
+      deciding ??= decide().finally(() => {
+        deciding = null;
+      });
+      return deciding;
+    },
+    async returning() {
+      isReturning = true;
+      lease.end();
+      await sleep(LEFT_MS, undefined, { ref: false }).finally(() => {
+        isReturning = false;
+      });
+    },
+    problem: () => problem() ?? (lease.told().awayMs > 0 ? 'Postgres counts: a process can not reach Redis' : null),
+    stop: () => clearInterval(timer),
+  };
+}
