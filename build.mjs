@@ -84,8 +84,8 @@ async function installPackages() {
     return;
   }
   announce(`Installing the libraries that package-lock.json pins into node_modules, from npm: ${difference}`);
-  // Not `npm ci`: it refuses a lock file made where the packages of other platforms (optional, never installed here) could not
-  // be had. This installs what the lock file pins and leaves it as it is; that it did so is checked afterwards.
+  // Not `npm ci`, which removes all of node_modules first: this installs what differs from the lock file and leaves that as it is.
+  // That it did so is checked afterwards.
   await run('npm', npmInstall, {
     todo: 'Check that the npm registry can be reached, then run the same command again.',
   });

@@ -3,6 +3,7 @@ import { spawnSync } from 'node:child_process';
 import { copyFileSync, existsSync, mkdirSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import t, { type Test } from 'tap';
+import { z } from 'zod';
 import { packageJsonPath } from '../../src/paths.js';
 import { temporaryFolder } from '../native/engine.js';
 
@@ -112,3 +113,18 @@ t.test('an apt-get that fails for another reason ends the installation with what
   t.match(stdout, 'E: no network');
   t.match(stderr, 'apt-get could not install: libclamav-dev liblzma-dev libzstd-dev liblz4-dev g++ make python3');
 });
+
+const LockFile = z.object({
+  packages: z.record(z.string(), z.object({ optionalDependencies: z.record(z.string(), z.string()).optional() })),
+});
+
+t.test(
+  'the lock file has an entry for each optional package, of whatever platform: `npm ci` refuses it otherwise',
+  async (t) => {
+    const { packages } = LockFile.parse(JSON.parse(readFileSync(join(root, 'package-lock.json'), 'utf8')));
+    const missing = Object.values(packages)
+      .flatMap(({ optionalDependencies = {} }) => Object.keys(optionalDependencies))
+      .filter((name) => !Object.keys(packages).some((path) => path.endsWith(`node_modules/${name}`)));
+    t.strictSame(missing, []);
+  },
+);

@@ -2,9 +2,10 @@
 import { DonutChart } from '@mantine/charts';
 import { Select } from '@mantine/core';
 import '@mantine/charts/styles.css';
-import { keepPreviousData, useQuery } from '@tanstack/react-query';
+import { useQuery } from '@tanstack/react-query';
 import { useState } from 'react';
-import { donutQuery } from '../api/queries.ts';
+import { daysQuery, donutQuery } from '../api/queries.ts';
+import type { Counts, Days } from '../api/shapes.ts';
 import { Blank } from '../parts/blank.tsx';
 import { number, utcDay } from '../parts/format.ts';
 import { Legend } from '../parts/outcomes.tsx';
@@ -15,6 +16,8 @@ import { texts } from '../texts.ts';
 const t = texts.overview;
 const ranges = ['7', '30', '90', '365'] as const;
 type Range = (typeof ranges)[number];
+/** Of the answer with each day. */
+const DAYS_TOLD = 30;
 
 export function Verdicts() {
   const [range, setRange] = useState<Range>('30');
@@ -39,11 +42,17 @@ export function Verdicts() {
 }
 
 function Ring({ range }: { readonly range: Range }) {
+  const days = Number(range);
+  // What the tiles and bars have been told already is not asked for again.
+  const lately = useQuery({ ...daysQuery, select: (all) => sumOf(all.slice(-days)) });
+  const isLonger = days > DAYS_TOLD;
   const now = Date.now();
-  const counts = useQuery({
-    ...donutQuery(utcDay(Number(range) - 1, now), utcDay(0, now)),
-    placeholderData: keepPreviousData,
+  const longer = useQuery({
+    ...donutQuery(utcDay(days - 1, now), utcDay(0, now)),
+    enabled: isLonger,
+    placeholderData: (previous) => previous ?? lately.data,
   });
+  const counts = isLonger ? longer : lately;
   if (counts.isPending) return <LinesSkeleton lines={5} height={36} />;
   if (counts.isError) return <ProblemBox error={counts.error} onRetry={() => void counts.refetch()} />;
   const { infected, clean } = counts.data;
@@ -74,4 +83,11 @@ function Ring({ range }: { readonly range: Range }) {
       />
     </div>
   );
+}
+
+function sumOf(days: Days): Counts {
+  return days.reduce((sum, { infected, clean }) => ({ infected: sum.infected + infected, clean: sum.clean + clean }), {
+    infected: 0,
+    clean: 0,
+  });
 }
