@@ -13,6 +13,7 @@ export const processAddonPath = fromRoot('native/build/Release/process.node');
 /** uWebSockets.js as npm has installed it, from any maker, and the one that the build has fetched for other Nodes. */
 export const installedUwsDirectory = fromRoot('node_modules/uWebSockets.js');
 export const fetchedUwsDirectory = fromRoot('dist/uwebsockets');
+export const freshclamSetupPath = fromRoot('native/freshclam.sh');
 export const ownSignaturesDirectory = fromRoot('signatures');
 export const marksDirectory = fromRoot('signatures/marks');
 /** How common bytes are in clean content; see docs/signatures.md. */

@@ -19,8 +19,11 @@ import { Refusal } from './refusal.js';
 
 /** Below the data folder: the variables of the service that runs there, or ran there last. */
 const FILE_NAME = 'service.json';
-/** What a command needs to be about the same accounts, plans and nodes. Secrets of others (Stripe's) stay where they are. */
-const KEPT = ['DATABASE_URL', 'DATABASE_USER', 'REDIS_URL', 'PLANS'];
+/** What a command needs to be about the same accounts, plans, nodes, signatures and server. Secrets of others (Stripe's) stay where they are. */
+const KEPT = [
+  ...['DATABASE_URL', 'DATABASE_USER', 'REDIS_URL', 'PLANS', 'HOST', 'PORT'],
+  ...['ENGINE', 'SIGNATURES_DIR', 'SIGNATURES_MIRROR', 'SIGNATURES_URLS'],
+];
 export type Environment = Readonly<Record<string, string | undefined>>;
 
 const ServiceFile = z.record(z.string(), z.string());
@@ -55,6 +58,16 @@ export function findService(env: Environment, places: Places): Environment {
     if (found !== null) return found;
   }
   return notFound(looked);
+}
+
+/** For commands that work without a service as well: null where none is found. */
+export function findServiceIfAny(env: Environment): Environment | null {
+  try {
+    return findService(env, { dataDirectory: null });
+  } catch (error) {
+    if (error instanceof Refusal) return null;
+    throw error;
+  }
 }
 
 function isSet(value: string | undefined): value is string {

@@ -23,7 +23,7 @@ Exit codes: 0 done, 2 there is no file, or the signatures can't be loaded, 78 wr
 ${environmentHelp(['ENGINE_GATES', 'SIGNATURES_DIR', 'DATA_DIR'])}`;
 
 const SIGNATURES_UPDATE_HELP = `
-Downloads are done by ClamAV's freshclam (Debian: apt-get install clamav-freshclam). The new signatures are loaded and
+Downloads are done by ClamAV's freshclam. Where it is missing it is installed with apt-get, after a question or with --yes. The new signatures are loaded and
 tried in this process, beside what serves; only then each file is put in its place by a rename. A running server notices
 by itself (SIGNATURES_POLL_SECONDS), or at once on SIGHUP.
 Exit codes: 0 done, or nothing newer; 2 nothing was changed, 78 wrong configuration, 130 interrupted.
@@ -69,8 +69,9 @@ export function addSignatureCommands(
     .description('download newer signatures, or import a folder, and put them in place once they have been tried')
     .option('--from <folder or URL>', 'take them from a folder, a mirror, or the URL of one file')
     .option('--into <folder>', 'where they go (default: the first configured folder that is not of the project)')
+    .option('--yes', 'install freshclam without asking, where it is missing', false)
     .addHelpText('after', SIGNATURES_UPDATE_HELP)
-    .action(async (options: { from?: string; into?: string }) => {
+    .action(async (options: { from?: string; into?: string; yes: boolean }) => {
       finish(await (await import('./signatures-update.js')).signaturesUpdate(options, env));
     });
 }

@@ -13,6 +13,7 @@ import { wireTime } from '../wire-time.js';
 import { reachableUrl } from './credentials.js';
 import { escapeText } from './output.js';
 import { createProgress } from './progress.js';
+import { findServiceIfAny } from './service-place.js';
 
 const SERVER_TIMEOUT_MS = 2_000;
 const DAY_S = 24 * 60 * 60;
@@ -38,7 +39,7 @@ interface FolderStatus {
 
 /** Resolves with the exit code. */
 export async function signaturesStatus({ json }: { readonly json: boolean }, env: NodeJS.ProcessEnv): Promise<number> {
-  const config = readConfig(env);
+  const config = readConfig(findServiceIfAny(env) ?? env);
   const directories = presentFolders(config.signatureFolders);
   const folders = await Promise.all(directories.map(statusOf));
   const isWhole = folders.every(({ problem }) => problem === null);
@@ -138,7 +139,7 @@ const SELF_TEST_TIMEOUT_MS = 60_000;
 
 /** Resolves with the exit code. */
 export async function signaturesCheck(folders: readonly string[], env: NodeJS.ProcessEnv): Promise<number> {
-  const config = readConfig(env);
+  const config = readConfig(findServiceIfAny(env) ?? env);
   const directories =
     folders.length > 0 ? folders.map((folder) => resolve(folder)) : presentFolders(config.signatureFolders);
   const tried = await tryToLoad(directories, { engine: config.engine, mayStandIn: true });

@@ -9,6 +9,7 @@ import { messageOfError } from '../error-text.js';
 import { EXIT_CLEAN, EXIT_FAILED } from '../exit-codes.js';
 import { escapeText } from './output.js';
 import { createProgress, type Progress } from './progress.js';
+import { findServiceIfAny } from './service-place.js';
 import { walk } from './walk.js';
 
 const ROUNDS_MAX = 10;
@@ -21,7 +22,7 @@ const FILE_BYTES_MAX = 50 * 1024 * 1024;
 
 /** Resolves with the exit code. */
 export async function signaturesTune(paths: readonly string[], env: NodeJS.ProcessEnv): Promise<number> {
-  const config = readConfig(env);
+  const config = readConfig(findServiceIfAny(env) ?? env);
   const files = await filesIn(paths);
   if (files.length === 0) {
     process.stderr.write('sluice: there is no file to learn from\n');

@@ -1,8 +1,6 @@
 // `sluice signatures update`: newer databases from a mirror or a folder, tried as a whole, then put in place file by file.
 
-import { spawn } from 'node:child_process';
-import { copyFile, link, mkdir, mkdtemp, readdir, rename, rm, stat, utimes, writeFile } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
+import { copyFile, link, mkdir, mkdtemp, readdir, rename, rm, stat, utimes } from 'node:fs/promises';
 import { basename, extname, join, resolve } from 'node:path';
 import { type Config, readConfig } from '../config/config.js';
 import { databaseFiles, isDatabase } from '../engine/databases.js';
@@ -10,11 +8,15 @@ import { presentFolders } from '../engine/folders.js';
 import { messageOfError } from '../error-text.js';
 import { EXIT_CLEAN, EXIT_FAILED, EXIT_SIGNAL_BASE } from '../exit-codes.js';
 import { ownSignaturesDirectory } from '../paths.js';
+import { type DownloadOptions, download, provideFreshclam } from './freshclam.js';
+import { findServiceIfAny } from './service-place.js';
 import { describeLoad, tryToLoad } from './signatures-status.js';
 
 export interface UpdateOptions {
   readonly from?: string;
   readonly into?: string;
+  /** Installs freshclam without asking, where it is missing. */
+  readonly yes: boolean;
 }
 
 /** Here freshclam keeps its own id, and until when it must not ask a mirror again. */
@@ -24,7 +26,8 @@ const SIGINT = 2;
 
 /** Resolves with the exit code. Whatever goes wrong before everything has been tried leaves the target as it is. */
 export async function signaturesUpdate(options: UpdateOptions, env: NodeJS.ProcessEnv): Promise<number> {
-  const config = readConfig(env);
+  const service = findServiceIfAny(env);
+  const config = readConfig(service ?? env);
   const target = options.into === undefined ? targetOf(config) : resolve(options.into);
   if (target === null) {
     process.stderr.write("sluice: SIGNATURES_DIR names none but Sluice's own folder: add one, or say --into\n");
@@ -40,9 +43,12 @@ export async function signaturesUpdate(options: UpdateOptions, env: NodeJS.Proce
     // Inside the target, so that a rename is all it takes; libclamav passes over folders.
     const staging = await mkdtemp(join(target, '.update-'));
     try {
-      const problem = await updateIn(staging, target, options.from ?? null, config, stop.signal);
+      const problem = await updateIn({ staging, target, options, config, signal: stop.signal });
       if (stop.signal.aborted) return EXIT_SIGNAL_BASE + SIGINT;
-      if (problem === null) return EXIT_CLEAN;
+      if (problem === null) {
+        if (options.into === undefined) process.stdout.write(`${whoHasThem(service !== null, config.dataDirectory)}\n`);
+        return EXIT_CLEAN;
+      }
       process.stderr.write(`sluice: nothing was changed: ${problem}\n`);
       return EXIT_FAILED;
     } finally {
@@ -57,26 +63,34 @@ export async function signaturesUpdate(options: UpdateOptions, env: NodeJS.Proce
   }
 }
 
+function whoHasThem(isServiceThere: boolean, dataDirectory: string): string {
+  if (isServiceThere) return 'A running service takes them over by itself.';
+  return `No service has its data in ${dataDirectory} yet: one that is started with this DATA_DIR has them.`;
+}
+
 /** The first folder in use that isn't ours; without one the folder that the service looks into by itself. */
 function targetOf({ signatureFolders, signatureDownloads }: Config): string | null {
   const inUse = presentFolders(signatureFolders).find((directory) => directory !== ownSignaturesDirectory);
   return inUse ?? (signatureFolders.optionalDirectories.includes(signatureDownloads) ? signatureDownloads : null);
 }
 
+interface Update {
+  readonly staging: string;
+  readonly target: string;
+  readonly options: UpdateOptions;
+  readonly config: Config;
+  readonly signal: AbortSignal;
+}
+
 /** Resolves with null, or with what went wrong. */
-async function updateIn(
-  staging: string,
-  target: string,
-  from: string | null,
-  config: Config,
-  signal: AbortSignal,
-): Promise<string | null> {
+async function updateIn({ staging, target, options, config, signal }: Update): Promise<string | null> {
+  const { from = null, yes } = options;
   const present = await linkPresent(target, staging);
   const source = sourceOf(from, config);
   const problem =
     source === null
       ? await importFolder(resolve(from ?? ''), staging)
-      : await download({ folder: staging, ...source, signal });
+      : ((await provideFreshclam(yes, signal)) ?? (await download({ folder: staging, ...source, signal })));
   if (problem !== null || signal.aborted) return problem ?? 'interrupted';
   const changes = await changesOf(staging, target, present);
   if (changes.renamed.length + changes.removed.length === 0) {
@@ -156,64 +170,4 @@ async function putInPlace(staging: string, target: string, { renamed, removed }:
   for (const name of renamed) await rename(join(staging, name), join(target, name));
   for (const name of removed) await rm(join(target, name), { force: true });
   await rename(join(staging, FRESHCLAM_STATE), join(target, FRESHCLAM_STATE)).catch(() => undefined);
-}
-
-export interface DownloadOptions {
-  /** Has the databases that are there already, so that only what is newer is fetched. */
-  readonly folder: string;
-  /** Null: ClamAV's own servers; `none`: only the URLs. */
-  readonly mirror: string | null;
-  readonly urls: readonly string[];
-  readonly signal: AbortSignal;
-}
-
-const CLAMAV = 'database.clamav.net';
-/** Seconds: a mirror that takes longer to begin, or that stalls for so long, is given up. */
-const CONNECT_SECONDS = 30;
-const STALL_SECONDS = 60;
-
-/** Resolves with null, or with what went wrong. freshclam's own words go to stderr. */
-export async function download(options: DownloadOptions): Promise<string | null> {
-  const own = await mkdtemp(join(tmpdir(), 'sluice-freshclam-'));
-  try {
-    const path = join(own, 'freshclam.conf');
-    await writeFile(path, configuration(options));
-    const only = options.mirror === 'none' ? ['--update-db=custom'] : [];
-    const progress = process.stderr.isTTY ? ['--show-progress'] : [];
-    return await run([`--config-file=${path}`, '--stdout', ...only, ...progress], options.signal);
-  } finally {
-    await rm(own, { recursive: true, force: true });
-  }
-}
-
-function configuration({ folder, mirror, urls }: DownloadOptions): string {
-  const isOfficial = mirror === null || mirror === 'none';
-  return [
-    `DatabaseDirectory ${folder}`,
-    // Whom it becomes where root starts it. Others stay who they are: in a container they need not have a name.
-    'DatabaseOwner root',
-    // It is named even where nothing is asked of it: without one freshclam refuses to work.
-    isOfficial ? `DatabaseMirror ${CLAMAV}` : `PrivateMirror ${mirror}`,
-    ...(mirror === null ? [] : ['DNSDatabaseInfo no']),
-    ...urls.map((url) => `DatabaseCustomURL ${url}`),
-    // What it has fetched is loaded afterwards, all of it together.
-    'TestDatabases no',
-    `ConnectTimeout ${CONNECT_SECONDS}`,
-    `ReceiveTimeout ${STALL_SECONDS}`,
-    'MaxAttempts 3',
-    '',
-  ].join('\n');
-}
-
-function run(args: readonly string[], signal: AbortSignal): Promise<string | null> {
-  return new Promise((resolve) => {
-    const child = spawn('freshclam', args, { stdio: ['ignore', process.stderr, process.stderr], signal });
-    child.on('error', (error) => {
-      const missing = 'code' in error && error.code === 'ENOENT';
-      resolve(missing ? 'freshclam is not installed (Debian: apt-get install clamav-freshclam)' : error.message);
-    });
-    child.on('exit', (code, ended) => {
-      resolve(code === 0 ? null : `freshclam ended with ${code ?? ended}`);
-    });
-  });
 }

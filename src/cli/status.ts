@@ -4,6 +4,7 @@ import { readConfig } from '../config/config.js';
 import { EXIT_CLEAN, EXIT_FAILED } from '../exit-codes.js';
 import { reachableUrl } from './credentials.js';
 import { escapeText } from './output.js';
+import { findServiceIfAny } from './service-place.js';
 
 const TIMEOUT_MS = 5_000;
 
@@ -24,7 +25,7 @@ type Readiness = z.infer<typeof readiness>;
 
 /** Resolves with the exit code: 0 when scans are served. */
 export async function status({ json }: { readonly json: boolean }, env: NodeJS.ProcessEnv): Promise<number> {
-  const config = readConfig(env);
+  const config = readConfig(findServiceIfAny(env) ?? env);
   const url = reachableUrl({ ...config, baseUrl: null }, config.port);
   let answer: Readiness;
   try {

@@ -10,9 +10,11 @@ import t from 'tap';
 import { findService } from '../../src/cli/service-place.js';
 import { mainPath } from '../../src/paths.js';
 import type { Ended } from '../fixtures/command.js';
+import { freePort } from '../fixtures/free-port.js';
 import { startPostgres } from '../fixtures/postgres.js';
 import { startServer } from '../fixtures/server.js';
 import { temporaryFolder } from '../fixtures/stores.js';
+import { bodySignature, databaseFolder } from '../native/engine.js';
 
 async function sluice(cwd: string, env: NodeJS.ProcessEnv, ...args: string[]): Promise<Ended> {
   const child = spawn(process.execPath, [mainPath, ...args], { cwd, env: { PATH: process.env['PATH'], ...env } });
@@ -71,6 +73,29 @@ t.test('the service is found in ./data and by its folder, beside its server and 
   t.match(await sluice(elsewhere, {}, 'user', 'list', '--data-dir', data), listed);
 });
 
+t.test('status and newer signatures are about the service whose folder it is, on any port', async (t) => {
+  const data = join(temporaryFolder(t), 'data');
+  const folder = databaseFolder(t, { 'a.ndb': bodySignature('Test.Old', 'an old mark') });
+  const from = databaseFolder(t, { 'b.ndb': bodySignature('Test.New', 'a new mark') });
+  const port = String(await freePort());
+  const server = await startServer({ env: { DATA_DIR: data, PORT: port, SIGNATURES_DIR: folder } });
+  t.teardown(() => server.stop());
+  const elsewhere = temporaryFolder(t);
+  const env = { DATA_DIR: data };
+  t.match(await sluice(elsewhere, env, 'status'), { code: 0, stdout: /^service {4}ready$/m });
+  t.match(await sluice(elsewhere, env, 'signatures', 'status'), { code: 0, stdout: 'The server has loaded them' });
+  const updated = await sluice(elsewhere, env, 'signatures', 'update', '--from', from);
+  t.match(updated, {
+    code: 0,
+    stdout: `${join(folder, 'b.ndb')} is new\nA running service takes them over by itself.\n`,
+  });
+  const none = { DATA_DIR: join(elsewhere, 'none') };
+  t.match(await sluice(elsewhere, none, 'signatures', 'update', '--from', from), {
+    code: 0,
+    stdout: `No service has its data in ${none.DATA_DIR} yet`,
+  });
+});
+
 t.test('of a service with a database of its own, the data folder has the address and the plans', async (t) => {
   const database = await startPostgres();
   t.teardown(() => database.stop());
@@ -106,7 +131,8 @@ t.test('of a service with a database of its own, the data folder has the address
   );
   t.match(JSON.parse(added.stdout), { plan: 'BUSINESS', hourlyLimit: 70 });
   const left: unknown = JSON.parse(readFileSync(join(data, 'service.json'), 'utf8'));
-  t.same(left, { DATABASE_URL: url, PLANS: 'FREE:7,BUSINESS:70' }, 'and nothing that commands do not need');
+  t.match(left, { DATABASE_URL: url, PLANS: 'FREE:7,BUSINESS:70' });
+  t.notMatch(JSON.stringify(left), 'STRIPE', 'and nothing that commands do not need');
   const other = { DATABASE_URL: 'postgres://127.0.0.1:1/other' };
   t.match(await sluice(elsewhere, other, 'user', 'list', '--data-dir', data), { code: 0, stdout: 'ada@example.com' });
   t.match(await sluice(elsewhere, other, 'user', 'list'), { code: 2, stderr: 'Postgres at 127.0.0.1:1/other' });

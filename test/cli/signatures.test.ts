@@ -1,5 +1,5 @@
 // `sluice signatures`: what is there, whether it loads, and updates from a real HTTP server and from a folder, all or nothing.
-import { execFile } from 'node:child_process';
+import { execFile, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { readdirSync, readFileSync, statSync, symlinkSync, writeFileSync } from 'node:fs';
 import { createServer } from 'node:http';
@@ -11,6 +11,7 @@ import { mainPath, ownSignaturesDirectory } from '../../src/paths.js';
 import { type Ended, start } from '../fixtures/command.js';
 import { noNamespaces } from '../fixtures/namespaces.js';
 import { startServer } from '../fixtures/server.js';
+import { until } from '../fixtures/until.js';
 import { bodySignature, databaseFolder, temporaryFolder } from '../native/engine.js';
 
 const OLD = bodySignature('Test.Old', 'an old mark');
@@ -187,6 +188,53 @@ t.test('whatever goes wrong with an update changes nothing', async (t) => {
     t.equal(stdout, '', what);
     t.match(stderr, 'sluice: nothing was changed', what);
     t.strictSame(contentOf(into), { 'own.ndb': OLD }, what);
+  }
+});
+
+/** A PATH without freshclam, and with an apt-get that puts the system's into it. */
+function machineWithoutFreshclam(t: Test): string {
+  const path = temporaryFolder(t);
+  for (const name of ['sh', 'env', 'id', 'mktemp', 'cat', 'rm', 'ln'])
+    symlinkSync(`/usr/bin/${name}`, join(path, name));
+  symlinkSync(process.execPath, join(path, 'node'));
+  const install = `[ "$1" != install ] || ln -s /usr/bin/freshclam ${join(path, 'freshclam')}`;
+  writeFileSync(join(path, 'apt-get'), `#!/bin/sh\n${install}\n`, { mode: 0o755 });
+  writeFileSync(join(path, 'sudo'), '#!/bin/sh\nexec "$@"\n', { mode: 0o755 });
+  return path;
+}
+
+t.test('freshclam is installed where it is missing, if --yes is given or somebody says yes', async (t) => {
+  const from = `${await mirror(t, { 'own.ndb': NEW })}/own.ndb`;
+  const PATH = machineWithoutFreshclam(t);
+  const into = temporaryFolder(t);
+  const refused = await run(t, ['update', '--into', into, '--from', from], { PATH, SIGNATURES_MIRROR: 'none' });
+  t.match(refused, {
+    code: 2,
+    stderr: /nothing was changed: freshclam is not installed \(`--yes` installs it; .*clamav-freshclam/,
+  });
+  const unasked = await run(t, ['update', '--yes', '--into', into, '--from', from], { PATH });
+  t.equal(unasked.code, 0, unasked.stderr);
+  t.match(unasked.stderr, "Installing with apt-get, to fetch ClamAV's signatures: clamav-freshclam");
+  t.strictSame(contentOf(into), { 'own.ndb': NEW });
+
+  const answers: [answer: string, path: string, shown: RegExp][] = [
+    ['n', machineWithoutFreshclam(t), /nothing was changed: freshclam is not installed/],
+    ['y', machineWithoutFreshclam(t), /OK: 2 signatures/],
+  ];
+  for (const [answer, path, shown] of answers) {
+    const command = `node ${mainPath} signatures update --into ${temporaryFolder(t)} --from ${from}`;
+    const terminal = spawn('/usr/bin/script', ['-qec', command, '/dev/null'], {
+      env: { PATH: path, SHELL: '/bin/sh' },
+    });
+    t.teardown(() => terminal.kill('SIGKILL'));
+    let said = '';
+    terminal.stdout.setEncoding('utf8').on('data', (text: string) => {
+      said += text;
+    });
+    await until(() => said.includes('is not installed. Install it with apt-get? [y/N]'));
+    terminal.stdin.write(`${answer}\n`);
+    await until(() => shown.test(said));
+    await once(terminal, 'exit');
   }
 });
 
