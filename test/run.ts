@@ -29,6 +29,7 @@ const LONG: readonly string[] = [
   'icap/wire.test.js',
   'dashboard/pages.test.js',
   'dashboard/dashboard.test.js',
+  'dashboard/keyboard.test.js',
   'api/quota-kept.test.js',
   'clamd/files.test.js',
   'account/key-routes.test.js',

@@ -408,6 +408,7 @@ export const texts = {
     nav: 'Documentation pages',
     search: 'Search the documentation',
     searchHint: 'Search',
+    contents: 'On this page',
     found: (count: number) => (count === 1 ? '1 section' : `${count} sections`),
     reference: 'API reference',
     guides: {
@@ -418,6 +419,6 @@ export const texts = {
       webhooks: 'Webhooks',
       'billing-webhooks': 'Billing webhooks',
     },
-    raw: 'The OpenAPI document as JSON',
+    raw: 'OpenAPI document',
   },
 } as const;

@@ -42,6 +42,7 @@ const TAGS = {
   users: 'The signed-in user, and the sessions.',
   auth: 'Signing in.',
   billing: 'Plans.',
+  admin: 'Accounts, health, activity and the audit log, for operators.',
   operations: 'Health and versions.',
 };
 

@@ -11,6 +11,7 @@ import { mainPath, ownSignaturesDirectory } from '../../src/paths.js';
 import { type Ended, start } from '../fixtures/command.js';
 import { noNamespaces } from '../fixtures/namespaces.js';
 import { startServer } from '../fixtures/server.js';
+import { startMirror } from '../fixtures/signature-mirror.js';
 import { until } from '../fixtures/until.js';
 import { bodySignature, databaseFolder, temporaryFolder } from '../native/engine.js';
 
@@ -31,21 +32,6 @@ function contentOf(folder: string): Record<string, string> {
         statSync(join(folder, name)).isFile() ? readFileSync(join(folder, name), 'utf8') : 'folder',
       ]),
   );
-}
-
-/** A mirror that serves these files; resolves with its URL. */
-async function mirror(t: Test, files: Readonly<Record<string, string>>): Promise<string> {
-  const server = createServer((request, response) => {
-    const content = files[request.url?.slice(1) ?? ''];
-    response.writeHead(content === undefined ? 404 : 200, { 'Last-Modified': 'Mon, 02 Mar 2026 10:00:00 GMT' });
-    response.end(content);
-  });
-  server.listen(0, '127.0.0.1');
-  t.teardown(() => server.close());
-  await once(server, 'listening');
-  const address = server.address();
-  if (address === null || typeof address === 'string') throw new Error('It has no port');
-  return `http://127.0.0.1:${address.port}`;
 }
 
 t.test('status tells files, versions, ages and counts, and that no server answers', async (t) => {
@@ -127,7 +113,7 @@ t.test('status and check name the line where a rule file is wrong; the other fil
 });
 
 t.test('update fetches from URLs, puts in place what loads, and has nothing to do the next time', async (t) => {
-  const url = await mirror(t, { 'own.ndb': NEW, 'more.hdb': `${'a'.repeat(32)}:10:Test.Hash\n` });
+  const url = await startMirror(t, { 'own.ndb': NEW, 'more.hdb': `${'a'.repeat(32)}:10:Test.Hash\n` });
   const into = join(temporaryFolder(t), 'made', 'for it');
   const env = { SIGNATURES_MIRROR: 'none', SIGNATURES_URLS: `${url}/own.ndb, ${url}/more.hdb` };
   const first = await run(t, ['update', '--into', into], env);
@@ -141,7 +127,7 @@ t.test('update fetches from URLs, puts in place what loads, and has nothing to d
 });
 
 t.test('update --from takes the URL of one file, or of a mirror, whatever is configured', async (t) => {
-  const url = await mirror(t, { 'own.ndb': NEW });
+  const url = await startMirror(t, { 'own.ndb': NEW });
   const into = databaseFolder(t, { 'kept.ndb': OLD });
   const env = { SIGNATURES_MIRROR: 'http://127.0.0.1:1', SIGNATURES_URLS: 'http://127.0.0.1:1/none.ndb' };
   const { code, stdout, stderr } = await run(t, ['update', '--into', into, '--from', `${url}/own.ndb`], env);
@@ -155,7 +141,7 @@ t.test('update --from takes the URL of one file, or of a mirror, whatever is con
 });
 
 t.test('an update needs no name of the user that it runs as', { skip: noNamespaces }, async (t) => {
-  const url = await mirror(t, { 'own.ndb': NEW });
+  const url = await startMirror(t, { 'own.ndb': NEW });
   const into = temporaryFolder(t);
   const nameless = ['--user', '--map-user=54321', '--map-group=54321', process.execPath, mainPath];
   const { stdout } = await promisify(execFile)('unshare', [...nameless, 'signatures', 'update', '--into', into], {
@@ -167,7 +153,7 @@ t.test('an update needs no name of the user that it runs as', { skip: noNamespac
 });
 
 t.test('whatever goes wrong with an update changes nothing', async (t) => {
-  const url = await mirror(t, { 'own.ndb': NEW, 'bad.ndb': 'nonsense\n', 'daily.cvd': 'ClamAV-VDB:nonsense' });
+  const url = await startMirror(t, { 'own.ndb': NEW, 'bad.ndb': 'nonsense\n', 'daily.cvd': 'ClamAV-VDB:nonsense' });
   const closed = createServer();
   closed.listen(0, '127.0.0.1');
   await once(closed, 'listening');
@@ -204,7 +190,7 @@ function machineWithoutFreshclam(t: Test): string {
 }
 
 t.test('freshclam is installed where it is missing, if --yes is given or somebody says yes', async (t) => {
-  const from = `${await mirror(t, { 'own.ndb': NEW })}/own.ndb`;
+  const from = `${await startMirror(t, { 'own.ndb': NEW })}/own.ndb`;
   const PATH = machineWithoutFreshclam(t);
   const into = temporaryFolder(t);
   const refused = await run(t, ['update', '--into', into, '--from', from], { PATH, SIGNATURES_MIRROR: 'none' });

@@ -12,6 +12,7 @@ import { Time } from '../parts/time.tsx';
 import { PageTitle } from '../parts/title.tsx';
 import { texts } from '../texts.ts';
 import { CheckoutReturn } from './billing-return.tsx';
+import { QuotaPanel } from './overview-quota.tsx';
 import './billing.css';
 
 const t = texts.billing;
@@ -42,13 +43,19 @@ function Plans({ billing }: { readonly billing: Billing }) {
   const isSubscribed = SUBSCRIBED.includes(billing.status);
   return (
     <>
-      <section className="panel">
-        <h2 className="panel-title">{t.plan}</h2>
-        <p className="billing-plan">{billing.plan}</p>
-        <p className="dimmed billing-line">{t.perHour(number(billing.hourlyLimit))}</p>
-        <Status billing={billing} />
-        {billing.status !== 'none' && <Portal />}
-      </section>
+      <div className="billing-plans">
+        <section className="panel">
+          <h2 className="panel-title">{t.plan}</h2>
+          <p className="billing-plan">{billing.plan}</p>
+          <p className="dimmed billing-line">{t.perHour(number(billing.hourlyLimit))}</p>
+          <Status billing={billing} />
+          {billing.status !== 'none' && <Portal />}
+        </section>
+        <section className="panel">
+          <h2 className="panel-title">{texts.overview.quota}</h2>
+          <QuotaPanel />
+        </section>
+      </div>
       {isSold || billing.status !== 'none' ? null : (
         <Alert color="blue" title={t.off}>
           {t.offHint}

@@ -54,18 +54,39 @@ const pages = new Map(Object.entries(loads).map(([name, load]) => [name, guideOf
 function guideOf(load: Load) {
   return part(
     async () => {
-      const { html } = await load();
+      const { html, sections } = await load();
       // biome-ignore lint/correctness/noComponentHookFactories: it is made once for each guide.
       return function Guide() {
         useEffect(() => {
           document.getElementById(window.location.hash.slice(1))?.scrollIntoView();
         }, []);
-        // biome-ignore lint/a11y/useKeyWithClickEvents: a button is clicked by the keyboard as well.
-        // biome-ignore lint/security/noDangerouslySetInnerHtml: see above.
-        return <article className="guide" onClick={copyCode} dangerouslySetInnerHTML={{ __html: html }} />;
+        return (
+          <div className="guide-page">
+            {/* biome-ignore lint/a11y/useKeyWithClickEvents: a button is clicked by the keyboard as well. */}
+            {/* biome-ignore lint/security/noDangerouslySetInnerHtml: see above. */}
+            <article className="guide" onClick={copyCode} dangerouslySetInnerHTML={{ __html: html }} />
+            <Contents sections={sections} />
+          </div>
+        );
       };
     },
     <PageSkeleton />,
+  );
+}
+
+/** Beside the text where there is room. */
+function Contents({ sections }: Pick<Guide, 'sections'>) {
+  return (
+    <nav className="guide-contents" aria-label={t.contents}>
+      <p className="guide-contents-title">{t.contents}</p>
+      {sections
+        .filter(({ anchor }) => anchor !== '')
+        .map(({ anchor, heading }) => (
+          <a key={anchor} href={`#${anchor}`}>
+            {heading}
+          </a>
+        ))}
+    </nav>
   );
 }
 

@@ -1,7 +1,7 @@
 // Another password: asked for by the address, and set by the link that came.
 import { Anchor, Button, PasswordInput, TextInput } from '@mantine/core';
 import { useMutation, useQuery } from '@tanstack/react-query';
-import { type FormEvent, useState } from 'react';
+import { type FormEvent, useState, useSyncExternalStore } from 'react';
 import { Link } from 'wouter';
 import { askOpenly } from '../api/client.ts';
 import { registrationQuery } from '../api/queries.ts';
@@ -16,8 +16,8 @@ import { texts as own } from './protection-texts.ts';
 const t = own.reset;
 
 export function Reset() {
-  // What is behind the # was sent to no server.
-  const [token] = useState(() => window.location.hash.slice(1));
+  // What is behind the # was sent to no server. The link may be opened where the page is already.
+  const token = useSyncExternalStore(onHashChange, () => window.location.hash.slice(1));
   return (
     <div className="narrow">
       <PageTitle title={t.title} />
@@ -29,6 +29,11 @@ export function Reset() {
       </div>
     </div>
   );
+}
+
+function onHashChange(changed: () => void): () => void {
+  window.addEventListener('hashchange', changed);
+  return () => window.removeEventListener('hashchange', changed);
 }
 
 function Asked() {
