@@ -46,7 +46,7 @@ function htmlOf(markdown: string): { readonly html: string; readonly sections: r
       heading({ tokens, depth }) {
         const text = this.parser.parseInline(tokens);
         const anchor = anchorOf(text);
-        if (depth === 2) sections.push({ anchor, heading: plain(text), text: '' });
+        if (depth === 2) sections.push({ anchor, heading: textOf(text), text: '' });
         return `<h${depth} id="${anchor}">${text} <a class="guide-anchor" href="#${anchor}" aria-label="Link to this section">#</a></h${depth}>`;
       },
       code({ text, lang }) {
@@ -55,22 +55,19 @@ function htmlOf(markdown: string): { readonly html: string; readonly sections: r
     },
   });
   const parts = markdown.split(/^(?=## )/m);
-  const html = parts.map((part) => marked.parse(part, { async: false })).join('');
-  for (const [index, part] of parts.entries()) {
+  const rendered = parts.map((part) => marked.parse(part, { async: false }));
+  for (const [index, part] of rendered.entries()) {
     const section = sections[index];
-    if (section !== undefined)
-      section.text = part
-        .replace(/[#*`|[\]<>]/g, ' ')
-        .split(/\s+/)
-        .join(' ');
+    if (section !== undefined) section.text = textOf(part);
   }
   // Wide tables scroll by themselves, also by the keyboard.
-  const scrolling = html
+  const html = rendered
+    .join('')
     .replaceAll('<table>', '<div class="guide-scroll" tabindex="0" role="region" aria-label="Table"><table>')
     .replaceAll('</table>', '</table></div>')
     // Guides link to each other by their files, as they lie in docs/.
     .replaceAll(/href="([a-z-]+)\.md(#[\w-]+)?"/g, 'href="/docs/$1$2"');
-  return { html: scrolling, sections };
+  return { html, sections };
 }
 
 /** As GitHub makes them, which links in the files are written for. */
@@ -86,13 +83,29 @@ function plain(html: string): string {
   return html.replace(/<[^<>]*>/g, '');
 }
 
+const ENTITIES: Readonly<Record<string, string>> = {
+  ...{ '&lt;': '<', '&gt;': '>', '&quot;': '"', '&#39;': "'", '&#x27;': "'", '&#10;': ' ', '&amp;': '&' },
+};
+
+/** What is read, and searched: without marks, buttons and what only the eye needs. */
+function textOf(html: string): string {
+  return html
+    .replace(/<(button|a class="guide-anchor")[^>]*>.*?<\/\w+>/g, '')
+    .replace(/<\/?(?!span|code|strong|em|a\b)[^<>]*>/g, ' ')
+    .replace(/<[^<>]*>/g, '')
+    .replace(/&#?\w+;/g, (entity) => ENTITIES[entity] ?? ' ')
+    .split(/\s+/)
+    .join(' ')
+    .trim();
+}
+
 function codeOf(text: string, lang: string): string {
   const language = LANGUAGES[lang] ?? lang;
   const { value } =
     highlight.getLanguage(language) === undefined
       ? { value: escaped(text) }
       : highlight.highlight(text, { language, ignoreIllegals: true });
-  return `<div class="guide-code"><button type="button" class="guide-copy">Copy</button><pre tabindex="0" role="region" aria-label="Code"><code>${value}</code></pre></div>`;
+  return `<div class="guide-code"><button type="button" class="guide-copy">Copy</button><pre><code>${value}</code></pre></div>`;
 }
 
 function escaped(text: string): string {

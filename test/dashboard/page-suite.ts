@@ -73,6 +73,10 @@ export async function pageSuite(tap: Subtest, { server, browser, signedIn }: Set
     t.equal(await shown.count(), 1, 'one language at a time');
     await page.locator('.guide-panel:visible').getByRole('button', { name: 'Copy' }).click();
     await page.locator('.guide-panel:visible').getByText('Copied').waitFor();
+    await page.getByLabel('Search the documentation').fill('Retry-After');
+    await page.getByRole('heading', { name: 'Search', level: 1 }).waitFor();
+    await page.getByRole('link', { name: 'Quick start · 2. Send a file' }).waitFor();
+    t.notMatch(await page.locator('.docs-found').textContent(), /hljs|&\w+;|---/, 'what is read, not its marks');
     await page.getByLabel('Search the documentation').fill('EICAR');
     await page.getByRole('link', { name: 'Quick start · 3. Read the verdict' }).click();
     await page.waitForURL(/quick-start#3-read-the-verdict/);

@@ -101,7 +101,9 @@ export function Docs({ guide }: { readonly guide: string | null }) {
   const [search, setSearch] = useState('');
   const Page = pages.get(name);
   if (Page === undefined && name !== REFERENCE) return <NotFound />;
-  const title = isGuide(name) ? t.guides[name] : t.reference;
+  const sought = search.trim().toLowerCase();
+  const isSearch = sought.length > 1;
+  const title = isSearch ? t.searchHint : isGuide(name) ? t.guides[name] : t.reference;
   return (
     <>
       <PageTitle title={title} />
@@ -130,11 +132,7 @@ export function Docs({ guide }: { readonly guide: string | null }) {
           </nav>
         </div>
         <div className="panel docs-page">
-          {search.trim().length > 1 ? (
-            <Found text={search.trim().toLowerCase()} done={() => setSearch('')} />
-          ) : (
-            shownOf(Page, name)
-          )}
+          {isSearch ? <Found text={sought} done={() => setSearch('')} /> : shownOf(Page, name)}
         </div>
       </div>
     </>
