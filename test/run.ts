@@ -14,10 +14,15 @@ import { type Result, resultOf, withoutPasses } from './result.js';
 const TIMEOUT_SECONDS = 600;
 /** tap ends a test at its timeout and says what it waits for; a process that is still there so much later is killed. */
 const KILL_AFTER_SECONDS = TIMEOUT_SECONDS + 30;
-/** Each may hold several servers with engine and database, up to 1 GB together. */
 const JOBS_MAX = 8;
-/** Three more than there are cores: most tests wait for servers, databases and signals part of their time. */
-const JOBS = Math.min(availableParallelism() + 3, JOBS_MAX);
+/** Each may hold several servers with engine and database. */
+const JOB_BYTES = 1024 ** 3;
+/** Four more than there are cores: most tests wait for servers, databases and signals part of their time. */
+const JOBS = Math.min(
+  availableParallelism() + 4,
+  JOBS_MAX,
+  Math.max(2, Math.floor(process.availableMemory() / JOB_BYTES)),
+);
 /** What takes longest begins first, so that nothing of it is left to run alone at the end. */
 const LONG: readonly string[] = [
   'containers/containers.test.js',

@@ -17,6 +17,8 @@ const FLAGS = [
   '--disable-background-networking',
   '--disable-component-update',
   '--disable-sync',
+  // A page lives for seconds: threads that help its scripts cost more than they give.
+  '--js-flags=--single-threaded',
 ];
 /** Generous: several servers and browsers may share two cores. */
 const PATIENCE_MS = 60_000;
