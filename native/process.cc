@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-// Things for which Node has no call: a process gives up its core dumps, and pages that it doesn't need; a thread rings a bell at another one,
+// Things for which Node has no call: a process gives up its core dumps, and memory that it doesn't need; a thread rings a bell at another one,
 // sleeps until it is woken, and says how urgent it is; connections are had without its own objects for them.
 #include <linux/futex.h>
 #include <napi.h>
@@ -47,6 +47,15 @@ Napi::Value DiscardPages(const Napi::CallbackInfo& info) {
   if (first < end && madvise(reinterpret_cast<void*>(first), end - first, MADV_DONTNEED) != 0) {
     throw Napi::Error::New(env, std::string("madvise: ") + std::strerror(errno));
   }
+  return env.Undefined();
+}
+
+// releaseMemory(bytes): that of the whole array buffer, which has none from now on. V8 waits for a collection, and counts: every few megabytes of such
+// memory make it collect its whole heap.
+Napi::Value ReleaseMemory(const Napi::CallbackInfo& info) {
+  Napi::Env env = info.Env();
+  if (!info[0].IsTypedArray()) throw Napi::TypeError::New(env, "bytes must be a Uint8Array");
+  info[0].As<Napi::TypedArray>().ArrayBuffer().Detach();
   return env.Undefined();
 }
 
@@ -131,6 +140,7 @@ Napi::Object Initialize(Napi::Env env, Napi::Object exports) {
   exports["closeSocket"] = Napi::Function::New(env, sluice::peers::CloseSocket, "closeSocket");
   exports["sleepOnWord"] = Napi::Function::New(env, SleepOnWord, "sleepOnWord");
   exports["wakeWord"] = Napi::Function::New(env, WakeWord, "wakeWord");
+  exports["releaseMemory"] = Napi::Function::New(env, ReleaseMemory, "releaseMemory");
   exports["discardPages"] = Napi::Function::New(env, DiscardPages, "discardPages");
   return exports;
 }

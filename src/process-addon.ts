@@ -12,6 +12,8 @@ export interface ProcessAddon {
   /** Sleeps until the word is woken, or for so long; not at all where it isn't what is expected. May return before that. */
   sleepOnWord(words: Int32Array, index: number, expected: number, limitMs: number): void;
   wakeWord(words: Int32Array, index: number): void;
+  /** Gives back the memory of their array buffer, which has no bytes from now on. */
+  releaseMemory(bytes: Uint8Array): void;
   /** The whole pages among the bytes are zeros from now on. */
   discardPages(bytes: Uint8Array): void;
   /**

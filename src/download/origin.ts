@@ -10,6 +10,7 @@ import {
   ORIGIN_HEADERS_MS,
   ORIGIN_IDLE_MS,
 } from '../limits.js';
+import { processAddon } from '../process-addon.js';
 import { createClock } from '../waiting/deadline.js';
 
 export interface DialTarget {
@@ -140,7 +141,10 @@ export async function requestOrigin(request: OriginRequest, options: OriginOptio
             close,
           });
         },
-        onResponseData: (_controller, bytes) => reception.take(bytes),
+        onResponseData(_controller, bytes) {
+          connection.onBody();
+          reception.take(bytes);
+        },
         onResponseEnd: () => reception.end(null),
         onResponseError(_controller, error) {
           end(new Failure('downloadFailed', connection.problem() ?? reasonOf(error)));
@@ -240,6 +244,8 @@ interface Connection {
   problem(): string | null;
   /** Ends it while it is being made, which undici leaves to its timeout. */
   abandon(): void;
+  /** Bytes of the body have come, of what was read last. */
+  onBody(): void;
   /** Shows undici no more of what arrives, which stays with the kernel then; its end isn't seen either. */
   hold(): void;
   /** Goes on where hold stopped. */
@@ -252,11 +258,21 @@ function openConnection(request: OriginRequest, options: OriginOptions): Connect
   const dial = createDialler(request, options);
   let state: 'dialling' | 'shaking hands' | 'open' = 'dialling';
   let socket: Socket | null = null;
+  /** Pieces that undici may still refer to. */
+  const read: Buffer[] = [];
+  let isHeld = false;
 
   return {
     connect(_options, callback) {
       const dialled = dial();
       socket = dialled;
+      const readNext = dialled.read.bind(dialled);
+      // undici reads when the socket says that it is readable, until there is nothing.
+      dialled.read = (size): Buffer | null => {
+        const piece: Buffer | null = isHeld ? null : readNext(size);
+        if (piece !== null) read.push(piece);
+        return piece;
+      };
       dialled.on('error', disguiseReset);
       const settle = (error: Error | null): void => {
         late.stop();
@@ -288,15 +304,27 @@ function openConnection(request: OriginRequest, options: OriginOptions): Connect
     abandon() {
       if (state !== 'open') socket?.destroy();
     },
-    // undici reads when the socket says that it is readable, until there is nothing.
+    onBody() {
+      for (const piece of read.splice(0, read.length - 1)) releasePiece(piece);
+    },
     hold() {
-      if (socket !== null) Object.defineProperty(socket, 'read', { value: () => null, configurable: true });
+      isHeld = true;
     },
     release() {
-      if (socket === null || !Reflect.deleteProperty(socket, 'read')) return;
-      socket.emit('readable');
+      if (!isHeld) return;
+      isHeld = false;
+      socket?.emit('readable');
     },
   };
+}
+
+/**
+ * Gives the memory back of what lies before bytes of a body: undici refers to pieces of a head, or of trailers, until these are whole. V8 would collect its
+ * whole heap for every few megabytes of it.
+ */
+function releasePiece(piece: Buffer): void {
+  // A small one may share its memory with others.
+  if (piece.length === piece.buffer.byteLength) processAddon()?.releaseMemory(piece);
 }
 
 /** Dials the checked addresses in turn, and nothing else: no name is looked up behind the guard. */

@@ -1,5 +1,6 @@
 // Downloads: what is asked for and how, honest answers in every form, and sizes to the byte.
 import { createHash } from 'node:crypto';
+import { setTimeout as sleep } from 'node:timers/promises';
 import { gzipSync } from 'node:zlib';
 import t from 'tap';
 import { redirect, response } from '../fixtures/origin.js';
@@ -47,6 +48,9 @@ t.test('responses of every honest form', async (t) => {
     length: 'HTTP/1.1 200 OK\r\nContent-Length: 7\r\n\r\ncontent',
     chunked:
       'HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3\r\ncon\r\n4;ext=1\r\ntent\r\n0\r\nTrailer: x\r\n\r\n',
+    'chunked, in pieces':
+      'HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nc|on\r|\n4;ext=1\r\ntent|\r\n0\r\nTra|iler: x\r\nOth|er: |y\r|\n\r\n',
+    'a head in pieces': 'HTTP/1.1 200 OK\r\nX-Oth|er: x\r\nContent-Le|ngth: |7\r\n\r|\ncon|tent',
     'until the end of the connection': 'HTTP/1.1 200 OK\r\nConnection: close\r\n\r\ncontent',
     'HTTP/1.0': 'HTTP/1.0 200 OK\r\n\r\ncontent',
     'HTTP/1.0 with a length': 'HTTP/1.0 200 OK\r\nContent-Length: 7\r\n\r\ncontent',
@@ -62,13 +66,30 @@ t.test('responses of every honest form', async (t) => {
   for (const [name, bytes] of Object.entries(forms)) {
     const harness = await openHarness(t, {
       async answer({ send, end }) {
-        await send(bytes);
+        for (const piece of bytes.split('|')) {
+          await send(piece);
+          if (bytes.includes('|')) await sleep(10);
+        }
         end();
       },
     });
     t.match(await harness.fetch(URL_OF_FILE).catch((error: unknown) => error), { text: 'content', sizeBytes: 7 }, name);
     cleared(t, harness);
   }
+});
+
+t.test('what was read goes at once: no collection is waited for', async (t) => {
+  const bytes = response(Buffer.alloc(LIMIT_BYTES, 'x'));
+  const harness = await openHarness(t, { answer: ({ send }) => send(bytes) });
+  await harness.fetch(URL_OF_FILE);
+  const before = process.memoryUsage().arrayBuffers;
+  let most = before;
+  const looking = setInterval(() => {
+    most = Math.max(most, process.memoryUsage().arrayBuffers);
+  }, 1);
+  for (let downloads = 0; downloads < 10; downloads += 1) await harness.fetch(URL_OF_FILE);
+  clearInterval(looking);
+  t.ok(most - before < 2 * MIB, `${(most - before) / MIB} MiB`);
 });
 
 t.test('answers that are no content', async (t) => {
