@@ -34,8 +34,13 @@ export async function operatorSuite(tap: Subtest, setting: Setting): Promise<voi
   tap.test('every page fits, is found by the menu, and has nothing serious for axe', async (t) => {
     const person = await operator(setting);
     const { page } = person;
+    for (const path of ['/admin/accounts', '/keys', '/']) {
+      await page.goto(`${server.url}${path}`);
+      await page.getByText(/daily signatures are not installed/).waitFor();
+    }
     await page.getByRole('link', { name: 'Update them' }).click();
     await page.getByRole('heading', { name: 'Health', level: 1 }).waitFor();
+    t.equal(await page.getByRole('link', { name: 'Update them' }).count(), 0, 'here they are updated');
     await page.goBack();
     await page.getByRole('button', { name: 'Your account' }).click();
     await page.getByRole('menuitem', { name: 'Operation' }).click();

@@ -1,9 +1,8 @@
 // With what contents are looked at, and how old its signatures are: a notice where that is weaker than it should be.
-import { Alert, Anchor } from '@mantine/core';
+import { Alert } from '@mantine/core';
 import { useQuery } from '@tanstack/react-query';
-import { Link } from 'wouter';
 import { meQuery, versionQuery } from '../api/queries.ts';
-import type { Version } from '../api/shapes.ts';
+import { noticeOf } from '../parts/engine-notice.tsx';
 import { number } from '../parts/format.ts';
 import { ProblemBox } from '../parts/problem.tsx';
 import { LinesSkeleton } from '../parts/skeletons.tsx';
@@ -11,20 +10,20 @@ import { Time } from '../parts/time.tsx';
 import { texts } from '../texts.ts';
 
 const t = texts.overview;
-/** The daily database is made every day, and its age is that of its making: from a day on a newer one is there. */
-const OLD_HOURS = 24;
 
 export function EnginePanel() {
   const version = useQuery(versionQuery);
+  const me = useQuery(meQuery);
   if (version.isPending) return <LinesSkeleton lines={3} />;
   if (version.isError) return <ProblemBox error={version.error} onRetry={() => void version.refetch()} />;
   const { engine, signatures, standsIn } = version.data;
-  const notice = noticeOf(version.data);
+  // Operators have it above every page.
+  const notice = me.data?.role === 'user' ? noticeOf(version.data) : null;
   return (
     <div className="stack">
       {notice !== null && (
         <Alert color="yellow" role="status">
-          {notice} {engine !== null && standsIn !== true && <Advice />}
+          {notice} {engine !== null && standsIn !== true && t.askOperator}
         </Alert>
       )}
       {engine !== null && signatures !== null && (
@@ -45,22 +44,4 @@ export function EnginePanel() {
       )}
     </div>
   );
-}
-
-/** Operators can do something about it. */
-function Advice() {
-  const me = useQuery(meQuery);
-  if (me.data?.role !== 'operator') return t.askOperator;
-  return (
-    <Anchor component={Link} href="/admin">
-      {t.toHealth}
-    </Anchor>
-  );
-}
-
-function noticeOf({ engine, signatures, standsIn }: Version): string | null {
-  if (engine === null || signatures === null) return t.engineNone;
-  if (standsIn === true) return t.engineStandsIn;
-  if (signatures.dailyAgeHours === null) return t.signaturesNoDaily;
-  return signatures.dailyAgeHours > OLD_HOURS ? t.signaturesOld(Math.floor(signatures.dailyAgeHours / 24)) : null;
 }

@@ -10,6 +10,7 @@ import { ScanDetailPage } from '../pages/scan-detail.tsx';
 import { WebhookPage } from '../pages/webhook.tsx';
 import { Webhooks } from '../pages/webhooks.tsx';
 import '../parts/table.css';
+import { OperatorNotice } from '../parts/engine-notice.tsx';
 import { PageSkeleton } from '../parts/skeletons.tsx';
 import { part } from './part.tsx';
 
@@ -20,17 +21,20 @@ export { UserMenu } from './user-menu.tsx';
 
 export function SignedInPages() {
   return (
-    <Switch>
-      <Route path="/" component={Overview} />
-      <Route path="/scan" component={ScanPage} />
-      <Route path="/scans/:id" component={ScanDetailPage} />
-      <Route path="/history" component={History} />
-      <Route path="/keys" component={Keys} />
-      <Route path="/webhooks" component={Webhooks} />
-      <Route path="/webhooks/:id" component={WebhookPage} />
-      <Route path="/billing" component={BillingPage} />
-      <Route path="/account" component={Account} />
-      <Route path="/admin/:page?" component={Admin} />
-    </Switch>
+    <>
+      <OperatorNotice />
+      <Switch>
+        <Route path="/" component={Overview} />
+        <Route path="/scan" component={ScanPage} />
+        <Route path="/scans/:id" component={ScanDetailPage} />
+        <Route path="/history" component={History} />
+        <Route path="/keys" component={Keys} />
+        <Route path="/webhooks" component={Webhooks} />
+        <Route path="/webhooks/:id" component={WebhookPage} />
+        <Route path="/billing" component={BillingPage} />
+        <Route path="/account" component={Account} />
+        <Route path="/admin/:page?" component={Admin} />
+      </Switch>
+    </>
   );
 }
