@@ -58,12 +58,6 @@ export function positive(text: string): number {
 }
 
 export function whole(text: string): number {
-  const value = positive(text);
-  if (!Number.isInteger(value)) throw new InvalidArgumentError('It must be a whole number.');
-  return value;
-}
-
-function count(text: string): number {
   const value = Number(text);
   if (!Number.isSafeInteger(value) || value < 1) throw new InvalidArgumentError('It must be a whole number above 0.');
   return value;
@@ -96,7 +90,7 @@ export function readOptions(argv: readonly string[]): Options {
     .option(
       '--gates-learn <count>',
       '`signatures tune` with so many files of this machine first, of which no scenario has one',
-      count,
+      whole,
     )
     .option(
       '--contestants <list>',
