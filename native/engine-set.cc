@@ -90,19 +90,22 @@ ScanReport EngineSet::Scan(const void* content, size_t length) const {
   if (counters_) counters_->CountScan();
   // All looks together have the time that one scan has.
   layers::Layers layers(limits_, std::chrono::steady_clock::now() + std::chrono::milliseconds(limits_.max_scan_time_ms));
-  ScanReport report = Look(content, length, layers);
-  if (IsMatch(report) || layers.is_plain()) return report;
-  // Of the content itself, also where the answer is about something in it.
-  const uint32_t type = report.type;
-  report = LookInside(std::move(report), layers);
-  report.type = type;
+  SecondLookTimes times;
+  ScanReport report = Look(content, length, layers, times);
+  if (!IsMatch(report) && !layers.is_plain()) {
+    // Of the content itself, also where the answer is about something in it.
+    const uint32_t type = report.type;
+    report = LookInside(std::move(report), layers, times);
+    report.type = type;
+  }
+  report.second_look = times.look;
   return report;
 }
 
-ScanReport EngineSet::LookInside(ScanReport report, layers::Layers& layers) const {
+ScanReport EngineSet::LookInside(ScanReport report, layers::Layers& layers, SecondLookTimes& times) const {
   while (std::optional<layers::Inner> inner = layers.Next()) {
     const auto bytes = inner->held.bytes();
-    ScanReport look = Look(bytes.data(), bytes.size(), layers);
+    ScanReport look = Look(bytes.data(), bytes.size(), layers, times);
     if (IsMatch(look)) return look;
     Merge(report, look);
   }
@@ -110,12 +113,15 @@ ScanReport EngineSet::LookInside(ScanReport report, layers::Layers& layers) cons
   return report;
 }
 
-ScanReport EngineSet::Look(const void* content, size_t length, layers::Layers& layers) const {
+ScanReport EngineSet::Look(const void* content, size_t length, layers::Layers& layers, SecondLookTimes& times) const {
   if (!rules_) return first_->Scan(content, length, layers.deadline_of_inner(), &layers);
   gates::Hits hits(*rules_);
   ScanReport report = first_->ScanWithGates(content, length, layers.deadline_of_inner(), layers, hits);
   if (hits.shares() == 0 || IsMatch(report)) return report;
-  return LookAgain(std::move(report), hits, content, length, layers.deadline());
+  if (times.look.ended_millis == 0) times.look.began_millis = times.Now();
+  report = LookAgain(std::move(report), hits, content, length, layers.deadline());
+  times.look.ended_millis = times.Now();
+  return report;
 }
 
 std::vector<const ClamavEngine*> EngineSet::LookersFor(uint32_t hit) const {

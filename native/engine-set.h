@@ -2,6 +2,7 @@
 // What serves: one engine that looks at every content, and those that look again where one of its gates hit. Immutable, swapped as a whole.
 #pragma once
 
+#include <chrono>
 #include <memory>
 #include <optional>
 #include <string>
@@ -30,14 +31,21 @@ class EngineSet {
 
  private:
   using Engine = std::shared_ptr<const ClamavEngine>;
+  // Of one scan.
+  struct SecondLookTimes {
+    const std::chrono::steady_clock::time_point begun = std::chrono::steady_clock::now();
+    SecondLook look;
+
+    double Now() const { return std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - begun).count(); }
+  };
 
   EngineSet(Engine first, std::vector<Engine> lookers, std::vector<std::string> unofficial, const LoadRequest& request);
   void SetScanTime(uint32_t millis) const;
   // Which engines must look where these shares were hit.
   std::vector<const ClamavEngine*> LookersFor(uint32_t hit) const;
   // At one content; those inside of it that libclamav passes over are noted down.
-  ScanReport Look(const void* content, size_t length, layers::Layers& layers) const;
-  ScanReport LookInside(ScanReport report, layers::Layers& layers) const;
+  ScanReport Look(const void* content, size_t length, layers::Layers& layers, SecondLookTimes& times) const;
+  ScanReport LookInside(ScanReport report, layers::Layers& layers, SecondLookTimes& times) const;
   ScanReport LookAgain(ScanReport report, const gates::Hits& hits, const void* content, size_t length, Deadline deadline) const;
 
   Engine first_;

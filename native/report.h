@@ -76,6 +76,12 @@ struct LoadObserver {
   std::function<void()> step;
 };
 
+// When engines looked again at what gates had hit, from the first to the last of them, in milliseconds since the scan began; both 0: none did.
+struct SecondLook {
+  double began_millis = 0;
+  double ended_millis = 0;
+};
+
 struct ScanReport {
   int code;               // cl_error_t
   const char* code_text;  // cl_strerror, static storage
@@ -85,6 +91,7 @@ struct ScanReport {
   bool storage_failed = false;
   // The number of what libclamav says the content is (content-types.h).
   uint32_t type = 0;
+  SecondLook second_look;
 };
 
 // Since the engine was built.

@@ -158,6 +158,8 @@ Napi::Object ReportToObject(Napi::Env env, const ScanReport& report) {
   answer["alerts"] = alerts;
   answer["storageFailed"] = report.storage_failed;
   answer["type"] = report.type;
+  answer["secondLookBeganMs"] = report.second_look.began_millis;
+  answer["secondLookEndedMs"] = report.second_look.ended_millis;
   return answer;
 }
 
@@ -270,7 +272,8 @@ Napi::Value ScanBuffer(const Napi::CallbackInfo& info) { return AnswerOf(info.En
 Napi::Value ScanPlain(const Napi::CallbackInfo& info) {
   const Scanned scanned = Scan(info);
   const ScanReport& report = scanned.report;
-  if (report.code == 0 && report.alerts.empty() && !report.storage_failed) {
+  const bool looked_again = report.second_look.ended_millis > 0;
+  if (report.code == 0 && report.alerts.empty() && !report.storage_failed && !looked_again) {
     return Napi::Number::New(info.Env(), scanned.epoch * (content_types::kMost + 1) + report.type);
   }
   return AnswerOf(info.Env(), scanned);

@@ -50,6 +50,7 @@ export type EndedScan = Readonly<
     | 'virusName'
     | 'durationMs'
     | 'detectedType'
+    | 'secondLook'
     | 'looked'
     | 'lookedBy'
     | 'failure'

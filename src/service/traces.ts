@@ -69,7 +69,13 @@ export async function openTraces(
       if (times.admittedMs !== null) span('admit', times.beganMs, times.admittedMs);
       for (const [at, { stage, beganMs }] of times.stages.entries()) {
         const name = spanNames[stage];
-        if (name !== undefined) span(name, beganMs, times.stages[at + 1]?.beganMs ?? endedMs);
+        if (name === undefined) continue;
+        const untilMs = times.stages[at + 1]?.beganMs ?? endedMs;
+        span(name, beganMs, untilMs);
+        if (stage !== 'running' || scan.secondLook === null) continue;
+        // What the thread says counts from its own beginning.
+        const within = (ms: number): number => Math.min(Math.max(untilMs - scan.durationMs + ms, beganMs), untilMs);
+        span('second look', within(scan.secondLook.beganMs), within(scan.secondLook.endedMs));
       }
       if (scan.status >= SERVER_ERROR) root.setStatus({ code: api.SpanStatusCode.ERROR, message: scan.failure ?? '' });
       root.end(wall(endedMs));

@@ -20,6 +20,8 @@ export interface SlotOptions {
   readonly start: StartProcess;
   readonly service: Service;
   readonly backOff: BackOff;
+  /** How many processes the kernel has killed for memory; null: it doesn't say. */
+  readonly memoryKills: () => number | null;
   readonly log: Log;
   readonly stop: AbortSignal;
 }
@@ -37,10 +39,11 @@ export interface Slot {
   empty(): Promise<void>;
 }
 
-export function createSlot({ start, service, backOff, log, stop }: SlotOptions): Slot {
+export function createSlot({ start, service, backOff, memoryKills, log, stop }: SlotOptions): Slot {
   const processes = createProcesses(start, onReport, service);
   const replacement = createReplacement({ processes, isWanted, onReplaced: become, log, stop });
   const delayAfter = createDelays(backOff);
+  const isOutOfMemory = createMemoryWatch(memoryKills);
   let main: ServerProcess | null = null;
   /** It ends because it has asked for that; another one follows. */
   let restarting: ServerProcess | null = null;
@@ -122,9 +125,15 @@ function logRestart(log: Log, end: End | null, delayMs: number): void {
   else log.error({ ...fieldsOf(end), delayMs }, 'server ended, restarting');
 }
 
-/** A SIGKILL that is not ours comes from the kernel, which needs memory: another start would soon be killed as well. */
-function isOutOfMemory({ signal, exitCode }: End): boolean {
-  return signal === 'SIGKILL' && exitCode !== 0;
+/** Whether a SIGKILL that is not ours comes from the kernel, which needs memory: another start would soon be killed as well. */
+function createMemoryWatch(memoryKills: () => number | null): (end: End) => boolean {
+  let before = memoryKills();
+  return ({ signal, exitCode }) => {
+    const now = memoryKills();
+    const wasOfKernel = now === null || now !== before;
+    before = now;
+    return signal === 'SIGKILL' && exitCode !== 0 && wasOfKernel;
+  };
 }
 
 /** A server that was never ready and can't start here will not start here later either. */
@@ -138,7 +147,7 @@ export interface BackOff {
   readonly firstMs: number;
   /** The longest wait after a process that never served, or that had no memory left: each start reads a large database. */
   readonly limitMs: number;
-  /** The most that is waited after a crash of one that served: content did it, and waiting would only keep all others out. */
+  /** The most that is waited after a crash of one that served: content did it, or somebody killed it, and waiting would only keep all others out. */
   readonly servedLimitMs: number;
   /** A server that has served for so long makes the next restart the first one again. */
   readonly healthyMs: number;

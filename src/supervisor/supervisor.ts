@@ -3,6 +3,7 @@ import { performance } from 'node:perf_hooks';
 import type { Log } from '../log.js';
 import type { UpdateView } from '../operator/signature-update.js';
 import type { Report } from './channel.js';
+import { memoryKills as killsOfKernel } from './memory-kills.js';
 import { watchTerminal } from './own-process.js';
 import { type End, fieldsOf, isContentsDoing, type ServerProcess, startServerProcess } from './server-child.js';
 import { type BackOff, type Beginning, createSlot, type Slot } from './slot.js';
@@ -28,6 +29,8 @@ export interface SuperviseOptions {
   /** Fetches newer signatures, with the rights that this process has; null: nobody does. */
   readonly update?: KeptUpdate | null;
   readonly backOff?: BackOff;
+  /** How many processes the kernel has killed for memory, null where it doesn't say; default: as /proc has it. */
+  readonly memoryKills?: () => number | null;
   /** A stop signal that comes so soon after the first one is the same request, by another way. */
   readonly sameRequestMs?: number;
 }
@@ -64,12 +67,13 @@ const STOP_SIGNALS: readonly NodeJS.Signals[] = ['SIGTERM', 'SIGINT'];
  */
 export async function supervise(options: SuperviseOptions): Promise<number> {
   const { log, backOff = DEFAULT_BACK_OFF, sameRequestMs = DEFAULT_SAME_REQUEST_MS } = options;
+  const { memoryKills = killsOfKernel } = options;
   const stop = new AbortController();
   stop.signal.addEventListener('abort', () => options.onStop?.(), { once: true });
   const servers = createServers(options);
   const service = { everReady: false };
   const slots = Array.from({ length: options.processes ?? 1 }, () =>
-    createSlot({ start: servers.start, service, backOff, log, stop: stop.signal }),
+    createSlot({ start: servers.start, service, backOff, memoryKills, log, stop: stop.signal }),
   );
   const forward = (signal: NodeJS.Signals): void => {
     for (const slot of slots) slot.forward(signal);

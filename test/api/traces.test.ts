@@ -7,6 +7,7 @@ import { eicar } from '../fixtures/samples.js';
 import { API_KEY, startServer, type TestServer } from '../fixtures/server.js';
 import { until } from '../fixtures/until.js';
 import { upload } from '../fixtures/upload.js';
+import { databaseFolder } from '../native/engine.js';
 
 const Value = z.looseObject({ stringValue: z.string().optional(), boolValue: z.boolean().optional() });
 const Span = z.looseObject({
@@ -82,7 +83,15 @@ t.test('each scan is a tree of spans in the trace of its client', async (t) => {
   t.equal(attribute(root, 'sluice.outcome'), 'infected');
   t.equal(attribute(root, 'sluice.protocol'), 'http');
   const children = spans.filter(({ parentSpanId }) => parentSpanId === root.spanId);
-  t.strictSame(children.map(({ name }) => name).sort(), ['admit', 'answer', 'receive', 'record', 'scan', 'wait']);
+  t.strictSame(children.map(({ name }) => name).sort(), [
+    'admit',
+    'answer',
+    'receive',
+    'record',
+    'scan',
+    'second look',
+    'wait',
+  ]);
   for (const child of children) {
     t.equal(child.traceId, trace);
     t.ok(BigInt(child.startTimeUnixNano) >= BigInt(root.startTimeUnixNano), `${child.name} begins within it`);
@@ -103,6 +112,30 @@ t.test('each scan is a tree of spans in the trace of its client', async (t) => {
   t.ok(rootOf(last.headers.get('x-scan-id')), 'a stop sends what waits');
   t.strictSame([...services], ['scans-of-mail']);
   t.notMatch(JSON.stringify(spans), 'secret-name', 'nothing of names');
+});
+
+t.test('a second look of engines behind gates is a span within the scan', async (t) => {
+  const [one, other] = ['Xk2#qZ9!vW', 'Yp5%rT8uB3'];
+  const [first, second] = [one, other].map((text) => Buffer.from(text).toString('hex'));
+  const server = await startServer({
+    env: {
+      SIGNATURES_DIR: databaseFolder(t, { 'a.ldb': `Test.Gated;Engine:81-255,Target:0;0&1;${first};${second}\n` }),
+      OTEL_EXPORTER_OTLP_ENDPOINT: `http://127.0.0.1:${port}`,
+      OTEL_BSP_SCHEDULE_DELAY: '50',
+    },
+  });
+  t.teardown(() => server.stop('SIGKILL'));
+  const childrenOf = async (content: string): Promise<Span[]> => {
+    const id = (await upload(server.url, content)).headers.get('x-scan-id');
+    const root = await until(() => spans.find((span) => attribute(span, 'sluice.scan_id') === id));
+    return spans.filter(({ parentSpanId }) => parentSpanId === root.spanId);
+  };
+  const found = await childrenOf(`${one} and ${other}`);
+  const [scanning, looking] = ['scan', 'second look'].map((name) => found.find((span) => span.name === name));
+  t.ok(scanning && looking);
+  t.ok(BigInt(looking?.startTimeUnixNano ?? 0) >= BigInt(scanning?.startTimeUnixNano ?? 0), 'begins within it');
+  t.ok(BigInt(looking?.endTimeUnixNano ?? 0) <= BigInt(scanning?.endTimeUnixNano ?? 0), 'ends within it');
+  t.notOk((await childrenOf('neither')).some(({ name }) => name === 'second look'));
 });
 
 t.test('without a collector, and with one that is gone, scans are served', async (t) => {

@@ -9,6 +9,8 @@ const shape = z.object({
   backOff: z.object({ firstMs: z.number(), limitMs: z.number(), servedLimitMs: z.number(), healthyMs: z.number() }),
   sameRequestMs: z.number(),
   processes: z.number(),
+  /** Whether each end is one of the kernel's search for memory. */
+  hasMemoryKills: z.boolean(),
 });
 /** Says what the supervisor takes for the doing of content. */
 const suspects = {
@@ -22,6 +24,12 @@ const suspects = {
   refused: () => [],
 };
 const { log, flush } = createLog('info');
-const exitCode = await supervise({ ...shape.parse(JSON.parse(process.argv[2] ?? '')), suspects, log });
+const { hasMemoryKills, ...options } = shape.parse(JSON.parse(process.argv[2] ?? ''));
+let asked = 0;
+const memoryKills = (): number => {
+  asked += 1;
+  return hasMemoryKills ? asked : 0;
+};
+const exitCode = await supervise({ ...options, memoryKills, suspects, log });
 await flush();
 process.exit(exitCode);

@@ -15,7 +15,13 @@ const parentPath = fileURLToPath(new URL('./parent.js', import.meta.url));
 function supervisor(
   t: Test,
   plan: readonly string[],
-  options: { command?: string; backOff?: typeof BACK_OFF; sameRequestMs?: number; processes?: number } = {},
+  options: {
+    command?: string;
+    backOff?: typeof BACK_OFF;
+    sameRequestMs?: number;
+    processes?: number;
+    hasMemoryKills?: boolean;
+  } = {},
 ): Running {
   const folder = mkdtempSync(join(tmpdir(), 'supervisor-test-'));
   t.teardown(() => rmSync(folder, { recursive: true, force: true }));
@@ -25,6 +31,7 @@ function supervisor(
     backOff: options.backOff ?? BACK_OFF,
     sameRequestMs: options.sameRequestMs ?? 0,
     processes: options.processes ?? 1,
+    hasMemoryKills: options.hasMemoryKills ?? false,
   };
   return start(t, parentPath, [JSON.stringify(supervised)]);
 }
@@ -70,9 +77,15 @@ t.test('one that dies while it loads has not served: it would read a large datab
   t.same(logged(stdout, 'delayMs'), [0, 1, 2, 4, 4]);
 });
 
-t.test('after a server that somebody else has killed, the wait is that of a lack of memory', async (t) => {
-  const { stdout } = await supervisor(t, [...Array.from({ length: 5 }, () => 'servedThenKilled'), 'exit78']).ended;
+t.test('after a server that the kernel has killed for memory, the wait is that of a lack of memory', async (t) => {
+  const actions = [...Array.from({ length: 5 }, () => 'servedThenKilled'), 'exit78'];
+  const { stdout } = await supervisor(t, actions, { hasMemoryKills: true }).ended;
   t.same(logged(stdout, 'delayMs'), [0, 1, 2, 4, 4]);
+});
+
+t.test('one that somebody else has killed is waited with no longer than after a crash', async (t) => {
+  const { stdout } = await supervisor(t, [...Array.from({ length: 5 }, () => 'servedThenKilled'), 'exit78']).ended;
+  t.same(logged(stdout, 'delayMs'), [0, 1, 2, 2, 2]);
 });
 
 t.test('what was being scanned is suspected of the signals of a fault, and of no others', async (t) => {

@@ -121,6 +121,9 @@ export interface EngineAnswer extends RawAnswer {
   readonly epoch: number;
   /** The number of what libclamav says the content is (`contentType`). */
   readonly type: number;
+  /** When engines looked again at what gates had hit, since the scan began; both 0: none did. */
+  readonly secondLookBeganMs: number;
+  readonly secondLookEndedMs: number;
 }
 
 const MIB = 1024 * 1024;
@@ -265,7 +268,7 @@ export function scanBuffer(content: Uint8Array): EngineAnswer {
   return addon().scanBuffer(content);
 }
 
-/** As `scanBuffer`. Where the content is plainly clean, the answer is the engine's epoch and the content's type in one number. */
+/** As `scanBuffer`. Where the content is plainly clean and no gate has hit, the answer is the engine's epoch and the content's type in one number. */
 export function scanPlain(content: Uint8Array): EngineAnswer | number {
   return addon().scanPlain(content);
 }

@@ -20,6 +20,7 @@ export function endOf(scan: ThreadScan, answer: ThreadAnswer, nowMs: number): En
   if (answer.kind === 'failed') return unseen(scan, answer.message);
   if (answer.nativeEpoch === engine.work.nativeEpoch) {
     scan.detectedType = contentType(answer.type);
+    scan.secondLook = answer.secondLook;
     return { scan, verdict: readAnswer(answer.answer, policy), engine, durationMs: answer.durationMs };
   }
   return nowMs > deadlineMs ? unseen(scan, 'another engine came to serve') : null;

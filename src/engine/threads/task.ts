@@ -55,6 +55,12 @@ export type FromThread =
   | { readonly kind: 'answer'; readonly answer: RawAnswer }
   | { readonly kind: 'failed'; readonly message: string };
 
+/** When engines looked again at what gates had hit, in milliseconds since the thread began with the content. */
+export interface SecondLook {
+  readonly beganMs: number;
+  readonly endedMs: number;
+}
+
 /** Numbers of a slot. */
 export const FIELD = {
   /** Of the memory that the content lies in, as the port has said. */
@@ -78,6 +84,9 @@ export const FIELD = {
   durationMs: 10,
   /** The number of what ClamAV says the content is; 0: it hasn't said. */
   type: 11,
+  /** Of `SecondLook`; both 0: no engine has looked again. */
+  secondLookBeganMs: 12,
+  secondLookEndedMs: 13,
 } as const;
 
 /** Words before the slots: those of the ring, the kernel's number of the thread, and whether it sleeps (doze.ts). */

@@ -2,6 +2,7 @@
 import type { Unavailable } from '../../errors.js';
 import type { Engine } from '../engine.js';
 import type { ScanPolicy, Verdict } from '../verdict.js';
+import type { SecondLook } from './task.js';
 
 /** `idle`: no thread is asked, or all is over. `ahead`: it lies ready at a thread, behind the scan that this one is at. */
 export type ThreadScanState = 'idle' | 'waiting' | 'ahead' | 'running';
@@ -21,6 +22,8 @@ export abstract class ThreadScan {
   policy: ScanPolicy;
   /** What ClamAV says the content is; null: nothing has said. */
   detectedType: string | null;
+  /** Null: no engine has looked again. */
+  secondLook: SecondLook | null;
   /** Both by the clock of `performance`, set when it asks. */
   askedMs: number;
   deadlineMs: number;
@@ -51,6 +54,7 @@ export abstract class ThreadScan {
     this.sha256 = null;
     this.policy = policy;
     this.detectedType = null;
+    this.secondLook = null;
     this.askedMs = 0;
     this.deadlineMs = 0;
     this.state = 'idle';

@@ -19,6 +19,7 @@ import {
   RING_BYTES,
   type RingMemory,
   ringMemory,
+  type SecondLook,
   THREAD_ID,
   type ThreadSettings,
   type ThreadStart,
@@ -44,6 +45,8 @@ export type ThreadAnswer =
       /** The number of what it says the content is. */
       readonly type: number;
       readonly durationMs: number;
+      /** Null: no engine has looked again. */
+      readonly secondLook: SecondLook | null;
     }
   | { readonly kind: 'failed'; readonly message: string };
 
@@ -153,12 +156,14 @@ export class ThreadSlot {
     const epoch = fields[FIELD.epoch] ?? 0;
     const durationMs = fields[FIELD.durationMs] ?? 0;
     const type = fields[FIELD.type] ?? 0;
+    const [beganMs = 0, endedMs = 0] = [fields[FIELD.secondLookBeganMs], fields[FIELD.secondLookEndedMs]];
     this.#ring.taken();
     this.scan = this.next;
     this.next = null;
     if (told?.kind === 'failed') return told;
     const answer = told?.answer ?? PLAINLY_CLEAN;
-    return { kind: 'answered', answer, nativeEpoch: epoch === 0 ? null : epoch, type, durationMs };
+    const secondLook = endedMs === 0 ? null : { beganMs, endedMs };
+    return { kind: 'answered', answer, nativeEpoch: epoch === 0 ? null : epoch, type, durationMs, secondLook };
   }
 
   /** It gets only what the others leave of the processor. */

@@ -131,6 +131,9 @@ function createLook(post: Post, confine: (byClamav: boolean) => void): (slot: Sl
     numbers[FIELD.durationMs] = performance.now() - startedMs;
     numbers[FIELD.epoch] = typeof native === 'number' ? epochOf(native) : (native?.epoch ?? 0);
     numbers[FIELD.type] = typeof native === 'number' ? typeOf(native) : (native?.type ?? 0);
+    const looked = typeof native === 'number' ? null : native;
+    numbers[FIELD.secondLookBeganMs] = looked?.secondLookBeganMs ?? 0;
+    numbers[FIELD.secondLookEndedMs] = looked?.secondLookEndedMs ?? 0;
     const isPlainly = typeof answer === 'number' || isPlain(answer);
     if (!isPlainly) post.tell({ kind: 'answer', answer });
     numbers[FIELD.told] = isPlainly ? 0 : 1;
