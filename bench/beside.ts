@@ -4,6 +4,7 @@ import { createServer } from 'node:http';
 import { availableParallelism, tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
 import { Command, Option } from 'commander';
+import { makeAccount } from '../test/fixtures/another-account.js';
 import { startClamd } from '../test/fixtures/clamd.js';
 import { compile, loadProgram } from './compile.js';
 import { askForFiles, askForPace, askForRun, type Measurement } from './contestants/contestant.js';
@@ -82,24 +83,6 @@ async function startClamdSide(database: string, small: FileSet, large: FileSet):
   };
 }
 
-/** Another account of the server, and a key of it. */
-async function anotherKey(server: Server): Promise<string> {
-  const base = `http://127.0.0.1:${server.port}`;
-  const post = async (path: string, body: object, token?: string): Promise<Response> => {
-    const headers = { 'Content-Type': 'application/json', ...(token === undefined ? {} : { Authorization: token }) };
-    return await fetch(`${base}${path}`, { method: 'POST', headers, body: JSON.stringify(body) });
-  };
-  const password = 'a password of the bench';
-  const registered: { accessToken?: string } = JSON.parse(
-    await (await post('/web/auth/register', { email: 'second@example.com', password })).text(),
-  );
-  const made: { value?: string } = JSON.parse(
-    await (await post('/web/keys', { name: 'bench' }, `Bearer ${registered.accessToken ?? ''}`)).text(),
-  );
-  if (made.value === undefined) throw new Error('the second account has no key');
-  return made.value;
-}
-
 /** A closed loop of clients that send the URLs of the files. */
 async function runUrls(server: Server, urls: readonly string[], seconds: number): Promise<Measurement> {
   const begin = performance.now();
@@ -154,7 +137,8 @@ async function startSluiceSide(
     },
   );
   const target = (key: string): string => `http ${server.port} ${key}`;
-  const smallKey = accounts === 2 ? await anotherKey(server) : server.apiKey;
+  const second = accounts === 2 ? await makeAccount(`http://127.0.0.1:${server.port}`, 'second@example.com') : null;
+  const smallKey = second?.key ?? server.apiKey;
   const [one, other]: readonly LineProcess[] = await openClients(
     program,
     [target(smallKey), target(server.apiKey)],

@@ -7,6 +7,7 @@
 //   files unique|fixed LIST_FILE           -> ready COUNT
 //   run SECONDS CONNECTIONS keep|close     -> done {json}   (close: a connection per scan)
 //   pace SECONDS CONNECTIONS RATE          -> done {json}   (open loop: so many scans a second, whatever the answers do)
+//   overload SECONDS CONNECTIONS RATE      -> done {json}   (the same, and a 503 is no error: it is counted for itself)
 #define _GNU_SOURCE
 #include <sys/epoll.h>
 #include <sys/resource.h>
@@ -18,15 +19,23 @@
 #define PATIENCE_SECONDS 60.0
 // Between two connections: of those that come at once one process takes most, when several share the listening socket.
 #define CONNECT_GAP_MICROSECONDS 1000
+// Of more than these it would take seconds.
+#define CONNECTIONS_FEW 256
 // For the connections of an open loop, which the server accepts when the clock runs already.
 #define ACCEPT_SECONDS 0.5
 
+// Microseconds, of answers of one kind.
+struct times {
+    uint32_t *list;
+    size_t count;
+    size_t room;
+};
+
 struct result {
-    uint64_t scans;
+    struct times scans;
+    struct times refused;
     uint64_t errors;
     char first_error[160];
-    uint32_t *latencies; // microseconds
-    size_t room;
 };
 
 struct run {
@@ -41,8 +50,12 @@ struct run {
     double interval;
     double due;
     double counted_from;
+    // Whether a 503 is an answer as well.
+    int overload;
     struct connection *list;
     int connections;
+    // Of an open loop: where a connection is looked for that has nothing to do.
+    int next;
 };
 
 static void failed(struct run *run, const char *what) {
@@ -142,13 +155,25 @@ static void begin_scan(struct run *run, struct connection *c) {
     if (write_some(run, c) != 0) c->part = PARTS;
 }
 
-static void record(struct result *result, double seconds) {
-    if (result->scans == result->room) {
-        result->room = result->room == 0 ? 65536 : 2 * result->room;
-        result->latencies = realloc(result->latencies, result->room * sizeof *result->latencies);
-        if (result->latencies == NULL) abort();
+static void record(struct times *times, double seconds) {
+    if (times->count == times->room) {
+        times->room = times->room == 0 ? 65536 : 2 * times->room;
+        times->list = realloc(times->list, times->room * sizeof *times->list);
+        if (times->list == NULL) abort();
     }
-    result->latencies[result->scans++] = (uint32_t)(seconds * 1e6);
+    times->list[times->count++] = (uint32_t)(seconds * 1e6);
+}
+
+static void rest(struct run *run, struct connection *c) {
+    c->busy = 0;
+    run->active--;
+}
+
+// A refusal may come before the whole request was sent, or end the connection.
+static void refused(struct run *run, struct connection *c) {
+    if (c->begin >= run->counted_from) record(&run->result.refused, seconds_now() - c->begin);
+    if (c->part < PARTS || strcasestr(c->answer, "\r\nconnection: close") != NULL) close_connection(c);
+    rest(run, c);
 }
 
 static void read_some(struct run *run, struct connection *c) {
@@ -162,6 +187,10 @@ static void read_some(struct run *run, struct connection *c) {
     c->answer[c->got] = 0;
     int state = run->target->http ? http_answer(c) : clamd_answer(c);
     if (state == 0 && c->got < sizeof c->answer - 1) return;
+    if (state == -1 && run->overload && strncmp(c->answer, "HTTP/1.1 503", 12) == 0) {
+        refused(run, c);
+        return;
+    }
     if (state != 1 || c->part < PARTS) {
         // The status, and what the body says of it.
         char said[512];
@@ -171,20 +200,19 @@ static void read_some(struct run *run, struct connection *c) {
         give_up(run, c, said);
         return;
     }
-    if (c->begin >= run->counted_from) record(&run->result, seconds_now() - c->begin);
+    if (c->begin >= run->counted_from) record(&run->result.scans, seconds_now() - c->begin);
     if (!run->keep) close_connection(c);
-    if (run->interval > 0) {
-        c->busy = 0;
-        run->active--;
-    } else begin_scan(run, c);
+    if (run->interval > 0) rest(run, c);
+    else begin_scan(run, c);
 }
 
 // Begins what is due on connections that have nothing to do. Returns how long it is until the next one, in seconds.
 static double begin_due(struct run *run) {
     double now = seconds_now();
     if (now >= run->round.deadline) return 1;
-    for (int i = 0; i < run->connections && run->due <= now; i++) {
-        struct connection *c = &run->list[i];
+    for (int looked = 0; looked < run->connections && run->due <= now; looked++) {
+        struct connection *c = &run->list[run->next];
+        run->next = (run->next + 1) % run->connections;
         if (c->busy) continue;
         run->active++;
         begin_scan(run, c);
@@ -199,10 +227,14 @@ static int by_value(const void *a, const void *b) {
     return (x > y) - (x < y);
 }
 
-static uint32_t percentile(const struct result *result, double share) {
-    if (result->scans == 0) return 0;
-    size_t at = (size_t)((double)result->scans * share);
-    return result->latencies[at < result->scans ? at : result->scans - 1];
+static uint32_t percentile(const struct times *times, double share) {
+    if (times->count == 0) return 0;
+    size_t at = (size_t)((double)times->count * share);
+    return times->list[at < times->count ? at : times->count - 1];
+}
+
+static void sort(struct times *times) {
+    if (times->count > 0) qsort(times->list, times->count, sizeof *times->list, by_value);
 }
 
 static double cpu_seconds(void) {
@@ -239,7 +271,7 @@ static void measure(struct run *run, double seconds, int connections) {
         list[i].fd = -1;
         // Connections that are kept are opened before the clock starts.
         if (!run->keep) continue;
-        if (i > 0) usleep(CONNECT_GAP_MICROSECONDS);
+        if (i > 0) usleep(connections > CONNECTIONS_FEW ? CONNECT_GAP_MICROSECONDS / 20 : CONNECT_GAP_MICROSECONDS);
         if (open_connection(run, &list[i]) != 0) failed(run, "connection refused");
     }
     double cpu = cpu_seconds();
@@ -260,12 +292,16 @@ static void measure(struct run *run, double seconds, int connections) {
     for (int i = 0; i < connections; i++) close_connection(&list[i]);
     free(list);
     struct result *result = &run->result;
-    if (result->scans > 0) qsort(result->latencies, result->scans, sizeof *result->latencies, by_value);
-    printf("done {\"scans\":%llu,\"seconds\":%.6f,\"errors\":%llu,\"firstError\":\"%s\",\"p50Us\":%u,\"p95Us\":%u,"
-           "\"p99Us\":%u,\"clientCpuSeconds\":%.6f}\n",
-           (unsigned long long)result->scans, elapsed, (unsigned long long)result->errors, result->first_error,
-           percentile(result, 0.5), percentile(result, 0.95), percentile(result, 0.99), cpu);
-    free(result->latencies);
+    sort(&result->scans);
+    sort(&result->refused);
+    printf("done {\"scans\":%zu,\"seconds\":%.6f,\"countedSeconds\":%.6f,\"errors\":%llu,\"firstError\":\"%s\",\"p50Us\":%u,"
+           "\"p95Us\":%u,\"p99Us\":%u,\"refused\":%zu,\"refusedP50Us\":%u,\"refusedP99Us\":%u,\"clientCpuSeconds\":%.6f}\n",
+           result->scans.count, elapsed, run->round.deadline - run->counted_from, (unsigned long long)result->errors,
+           result->first_error, percentile(&result->scans, 0.5), percentile(&result->scans, 0.95),
+           percentile(&result->scans, 0.99), result->refused.count, percentile(&result->refused, 0.5),
+           percentile(&result->refused, 0.99), cpu);
+    free(result->scans.list);
+    free(result->refused.list);
 }
 
 static void run_once(struct run *run, double seconds, int connections) {
@@ -301,8 +337,10 @@ int main(void) {
         } else if (sscanf(line, "run %lf %d %15s", &seconds, &connections, word) == 3 && files.count > 0) {
             struct run run = {.target = &target, .files = &files, .keep = strcmp(word, "keep") == 0};
             run_once(&run, seconds, connections);
-        } else if (sscanf(line, "pace %lf %d %lf", &seconds, &connections, &rate) == 3 && rate > 0 && files.count > 0) {
-            struct run run = {.target = &target, .files = &files, .keep = 1, .interval = 1 / rate};
+        } else if (sscanf(line, "%15s %lf %d %lf", word, &seconds, &connections, &rate) == 4 && rate > 0 && files.count > 0 &&
+                   (strcmp(word, "pace") == 0 || strcmp(word, "overload") == 0)) {
+            int overload = strcmp(word, "overload") == 0;
+            struct run run = {.target = &target, .files = &files, .keep = 1, .interval = 1 / rate, .overload = overload};
             run_once(&run, seconds, connections);
         } else {
             fprintf(stderr, "load: not understood: %s", line);

@@ -12,6 +12,12 @@ const measurement = z.object({
   p50Us: z.number().optional(),
   p95Us: z.number().optional(),
   p99Us: z.number().optional(),
+  /** Of an open loop: the time in which those began that are counted. */
+  countedSeconds: z.number().optional(),
+  /** Answers of 503, where they are no errors. */
+  refused: z.number().optional(),
+  refusedP50Us: z.number().optional(),
+  refusedP99Us: z.number().optional(),
   clientCpuSeconds: z.number().optional(),
 });
 
@@ -31,6 +37,8 @@ export interface Contestant {
 
 /** Of an open loop: a scan that is due hardly ever waits for one. */
 const PACED_CONNECTIONS = 64;
+/** A scan that is due finds one, also when each waits for as long as the service lets it. */
+const OVERLOAD_CONNECTIONS = 2_000;
 
 export interface PacedContestant extends Contestant {
   /** An open loop: so many scans a second, whatever the answers do; each one's time counts from when it was due. */
@@ -57,6 +65,11 @@ export async function askForRun(process: LineProcess, command: string): Promise<
   const answer = await process.ask(command);
   if (!answer.startsWith('done ')) throw new Error(`a round was answered with: ${answer}`);
   return measurement.parse(JSON.parse(answer.slice('done '.length)));
+}
+
+/** The same with many more clients than the service can answer in time; a 503 is no error. */
+export function askForOverload(process: LineProcess, seconds: number, rate: number): Promise<Measurement> {
+  return askForRun(process, `overload ${seconds} ${OVERLOAD_CONNECTIONS} ${rate}`);
 }
 
 export function askForPace(process: LineProcess, seconds: number, rate: number): Promise<Measurement> {

@@ -3,7 +3,8 @@ import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import t from 'tap';
-import { filled, tableOf } from '../../bench/figures.js';
+import { curveOf } from '../../bench/curve.js';
+import { filled, readFigures, tableOf } from '../../bench/figures.js';
 
 const root = fileURLToPath(new URL('../../../', import.meta.url));
 
@@ -15,6 +16,11 @@ for (const name of ['README.md', 'docs/benchmarks.md', 'docs/scale.md']) {
     t.notMatch(tables, /\|[^|\n]*\b(?:scans\/s|p50 ms|of clamd|Sluice \/ clamd)[^|\n]*\|/, 'another table of speed');
   });
 }
+
+t.test('the picture of latency by load shows the figures as they were measured', async (t) => {
+  const picture = readFileSync(join(root, 'docs/images/latency.svg'), 'utf8');
+  t.equal(curveOf(readFigures('overload')), picture, '`npm run bench:page` puts them there');
+});
 
 t.test('a table has its command, its day and its machine', async (t) => {
   const figures = { command: 'npm run x', date: '2026-01-02', machine: 'm', columns: ['a', 'b'], rows: [['1', '2']] };

@@ -1,0 +1,85 @@
+// The picture of latency by load, from the figures of bench:overload: an SVG without a script, for a light and a dark page.
+import type { Figures } from './figures.js';
+
+const WIDTH = 860;
+const HEIGHT = 340;
+const PANEL = { width: 340, height: 210, top: 56 } as const;
+const LEFT = [64, 484] as const;
+/** Milliseconds: a line for each power of ten. */
+const LOWEST = 0.1;
+const HIGHEST = 10_000;
+const LOAD_MOST = 3;
+
+/** Each by its colour and its dashes: nobody has to tell colours apart. */
+const lines = [
+  { column: 'p50 ms', name: 'Sluice, p50', style: 'sluice' },
+  { column: 'p99 ms', name: 'Sluice, p99', style: 'sluice dashed' },
+  { column: 'its p50 ms', name: 'clamd, p50', style: 'clamd' },
+  { column: 'its p99 ms', name: 'clamd, p99', style: 'clamd dashed' },
+] as const;
+
+const CSS = `
+  text { font: 13px system-ui, sans-serif; fill: #1f2328 }
+  .small { font-size: 12px } .middle { text-anchor: middle } .end { text-anchor: end }
+  .grid { stroke: #d1d9e0 } .full { stroke: #59636e; stroke-dasharray: 2 3 }
+  .line { fill: none; stroke-width: 2 } .dashed { stroke-dasharray: 6 4 }
+  .sluice { stroke: #0969da } .clamd { stroke: #bc4c00 }
+  @media (prefers-color-scheme: dark) {
+    text { fill: #f0f6fc } .grid { stroke: #3d444d } .full { stroke: #9198a1 } .sluice { stroke: #58a6ff } .clamd { stroke: #f0883e }
+  }`;
+
+function across(load: number): number {
+  return (load / LOAD_MOST) * PANEL.width;
+}
+
+function down(milliseconds: number): number {
+  const share = Math.log10(Math.max(milliseconds, LOWEST) / LOWEST) / Math.log10(HIGHEST / LOWEST);
+  return PANEL.top + PANEL.height * (1 - Math.min(share, 1));
+}
+
+/** `left`: where its points begin. */
+function panelOf(content: string, { columns, rows }: Figures, left: number): string {
+  const cell = (row: readonly string[], column: string): number => Number(row[columns.indexOf(column)]);
+  const own = rows.filter((row) => row[0] === content);
+  const bottom = PANEL.top + PANEL.height;
+  const parts = [`<text x="${left}" y="${PANEL.top - 14}">${content}</text>`];
+  for (let at = LOWEST; at <= HIGHEST; at *= 10) {
+    const y = down(at).toFixed(1);
+    const label = at < 1 ? at.toFixed(1) : at.toFixed(0);
+    parts.push(`<path class="grid" d="M${left} ${y}h${PANEL.width}"/>`);
+    parts.push(`<text class="small end" x="${left - 8}" y="${(down(at) + 4).toFixed(1)}">${label}</text>`);
+  }
+  for (const load of [0.5, 1, 1.5, 2, 3]) {
+    parts.push(`<text class="small middle" x="${(left + across(load)).toFixed(1)}" y="${bottom + 18}">${load}</text>`);
+  }
+  parts.push(`<path class="full" d="M${(left + across(1)).toFixed(1)} ${PANEL.top}v${PANEL.height}"/>`);
+  for (const { column, style } of lines) {
+    const points = own.map((row) => {
+      const x = left + across(cell(row, 'times the capacity'));
+      return `${x.toFixed(1)},${down(cell(row, column)).toFixed(1)}`;
+    });
+    parts.push(`<polyline class="line ${style}" points="${points.join(' ')}"/>`);
+  }
+  return parts.join('\n');
+}
+
+export function curveOf(figures: Figures): string {
+  const contents = [...new Set(figures.rows.map(([content = '']) => content))];
+  const panels = contents.flatMap((content, at) =>
+    LEFT[at] === undefined ? [] : [panelOf(content, figures, LEFT[at])],
+  );
+  const legend = lines.map(({ name, style }, at) => {
+    const x = LEFT[0] + at * 190;
+    const y = HEIGHT - 16;
+    return `<path class="line ${style}" d="M${x} ${y - 4}h34"/><text x="${x + 42}" y="${y}">${name}</text>`;
+  });
+  return `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 ${WIDTH} ${HEIGHT}" role="img" aria-labelledby="title">
+<title id="title">Milliseconds of an answer by what is asked for, of Sluice and of clamd</title>
+<style>${CSS}
+</style>
+<text x="${LEFT[0]}" y="20">Milliseconds of an answer that is taken, by how many times the capacity is asked for</text>
+${panels.join('\n')}
+${legend.join('\n')}
+</svg>
+`;
+}

@@ -1,0 +1,220 @@
+// `npm run bench:overload`: an open loop at a tenth of the capacity to three times of it, with 1 KB and with files as they are, of the service and of clamd at the same rates; how soon the
+// service is back afterwards, and what a second account within its share notices. About four minutes.
+import { mkdtemp, rm } from 'node:fs/promises';
+import { availableParallelism, tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { parseArgs } from 'node:util';
+import { ownSignaturesDirectory } from '../src/paths.js';
+import { makeAccount } from '../test/fixtures/another-account.js';
+import { compile, loadProgram } from './compile.js';
+import { startClamdContestant } from './contestants/clamd.js';
+import { askForFiles, askForOverload, askForPace, askForRun, type Measurement } from './contestants/contestant.js';
+import { startServer } from './contestants/sluice.js';
+import { untilIdle } from './cpu.js';
+import { tableOf, writeFigures } from './figures.js';
+import { type FileSet, makeFileSet } from './files.js';
+import { startLineProcess } from './line-process.js';
+import { scenarios } from './scenarios.js';
+
+/** `--figures`: both tables are kept under docs/figures/, for the documents. */
+const { values } = parseArgs({
+  options: {
+    figures: { type: 'boolean', default: false },
+    seconds: { type: 'string', default: '4' },
+    only: { type: 'string' },
+  },
+});
+const CONTENTS = ['1KB', 'mixed'];
+const LOADS = [0.1, 0.5, 0.9, 1.5, 2, 3] as const;
+const SECONDS = Number(values.seconds);
+const CONNECTIONS = 32;
+const CAPACITY_ROUNDS = 3;
+const WARM_UP_SECONDS = 2;
+/** Of the capacity: what the second account asks for. */
+const SECOND_SHARE = 0.05;
+/** After the overload, at half of the capacity: how long each look is, and how many there are at most. */
+const LOOK_SECONDS = 1;
+const LOOKS_MOST = 5;
+/** It is back when answers take no longer than this many times what they took before. */
+const BACK_FACTOR = 2;
+
+const setting = { databaseDirectory: ownSignaturesDirectory, threads: availableParallelism() };
+
+interface Service {
+  readonly capacity: number;
+  readonly loads: readonly Measurement[];
+  /** Seconds until answers took as long as before; null: not within the looks. */
+  readonly backAfterSeconds: number | null;
+  /** The second account's, with nothing beside it and beside three times the capacity. */
+  readonly alone: Measurement;
+  readonly beside: Measurement;
+}
+
+async function capacityOf(run: () => Promise<Measurement>, pid: number): Promise<number> {
+  const rates: number[] = [];
+  for (let round = 0; round < CAPACITY_ROUNDS; round += 1) {
+    const { scans, seconds } = checked(await run());
+    rates.push(scans / seconds);
+    await untilIdle(pid);
+  }
+  return rates.sort((one, other) => one - other)[Math.floor(CAPACITY_ROUNDS / 2)] ?? Number.NaN;
+}
+
+function checked(measured: Measurement): Measurement {
+  if (measured.errors > 0) throw new Error(`${measured.errors} scans went wrong: ${measured.firstError}`);
+  return measured;
+}
+
+async function measureService(files: FileSet, folder: string): Promise<Service> {
+  const env = { VERDICT_CACHE_MB: '0', REGISTRATION: 'open', PLANS: 'FREE:999999999,BENCH:999999999' };
+  const server = await startServer({ ...setting, folder }, env);
+  const { pid, port, apiKey } = server;
+  const program = await compile(loadProgram);
+  const [first, second] = [startLineProcess(program), startLineProcess(program)];
+  try {
+    const { key } = await makeAccount(`http://127.0.0.1:${port}`, 'second@example.com');
+    await first.ask(`http ${port} ${apiKey}`);
+    await second.ask(`http ${port} ${key}`);
+    await Promise.all([askForFiles(first, files), askForFiles(second, files)]);
+    await askForRun(first, `run ${WARM_UP_SECONDS} ${CONNECTIONS} keep`);
+    const capacity = await capacityOf(() => askForRun(first, `run ${SECONDS / 2} ${CONNECTIONS} keep`), pid);
+    const overload = async (load: number) => checked(await askForOverload(first, SECONDS, load * capacity));
+    const ofSecond = async () => checked(await askForOverload(second, SECONDS, SECOND_SHARE * capacity));
+    const loads: Measurement[] = [];
+    for (const load of LOADS) {
+      loads.push(await overload(load));
+      await untilIdle(pid);
+    }
+    const alone = await ofSecond();
+    const before = checked(await askForPace(first, LOOK_SECONDS, capacity / 2));
+    const [beside] = await Promise.all([ofSecond(), overload(Math.max(...LOADS))]);
+    let backAfterSeconds: number | null = null;
+    for (let look = 0; look < LOOKS_MOST && backAfterSeconds === null; look += 1) {
+      const { p99Us = 0, errors } = await askForPace(first, LOOK_SECONDS, capacity / 2);
+      if (errors === 0 && p99Us <= BACK_FACTOR * (before.p99Us ?? 0)) backAfterSeconds = look * LOOK_SECONDS;
+    }
+    return { capacity, loads, backAfterSeconds, alone, beside };
+  } finally {
+    await first.stop();
+    await second.stop();
+    await server.stop();
+  }
+}
+
+/** It refuses nothing: what isn't answered in time waits at the client. */
+async function measureClamd(files: FileSet, folder: string, rates: readonly number[]): Promise<readonly Measurement[]> {
+  const clamd = await startClamdContestant({ ...setting, folder }, CONNECTIONS);
+  try {
+    await clamd.use(files);
+    const measured: Measurement[] = [];
+    for (const rate of rates) {
+      measured.push(checked(await clamd.pace(SECONDS, rate)));
+      await untilIdle(clamd.pid);
+    }
+    return measured;
+  } finally {
+    await clamd.stop();
+  }
+}
+
+function rateOf({ scans, countedSeconds = Number.NaN }: Measurement): number {
+  return scans / countedSeconds;
+}
+
+function refusedRateOf({ refused = 0, countedSeconds = Number.NaN }: Measurement): number {
+  return refused / countedSeconds;
+}
+
+function ms(microseconds: number | undefined): string {
+  return microseconds === undefined ? '-' : (microseconds / 1000).toFixed(2);
+}
+
+const columns = [
+  'content',
+  'times the capacity',
+  'asked for a second',
+  'taken',
+  'of the best',
+  'p50 ms',
+  'p99 ms',
+  'refused',
+  'p99 ms of a 503',
+  'clamd takes',
+  'its p50 ms',
+  'its p99 ms',
+];
+
+function rowsOf(content: string, { capacity, loads }: Service, clamd: readonly Measurement[]): string[][] {
+  const best = Math.max(capacity, ...loads.map(rateOf));
+  return LOADS.flatMap((load, at) => {
+    const [own, other] = [loads[at], clamd[at]];
+    if (own === undefined || other === undefined) return [];
+    const refused = refusedRateOf(own);
+    return [
+      [
+        content,
+        String(load),
+        (load * capacity).toFixed(0),
+        rateOf(own).toFixed(0),
+        (rateOf(own) / best).toFixed(2),
+        ms(own.p50Us),
+        ms(own.p99Us),
+        refused.toFixed(0),
+        refused > 0 ? ms(own.refusedP99Us) : '-',
+        rateOf(other).toFixed(0),
+        ms(other.p50Us),
+        ms(other.p99Us),
+      ],
+    ];
+  });
+}
+
+const otherColumns = [
+  'content',
+  'as before after',
+  'second account, p50 ms alone',
+  'beside',
+  'p99 ms alone',
+  'beside',
+  'of its scans refused',
+];
+
+function otherRow(content: string, { backAfterSeconds, alone, beside }: Service): string[] {
+  const refused = (beside.refused ?? 0) / (beside.scans + (beside.refused ?? 0));
+  const back = backAfterSeconds === null ? `more than ${LOOKS_MOST * LOOK_SECONDS} s` : `${backAfterSeconds} s`;
+  return [
+    content,
+    back,
+    ms(alone.p50Us),
+    ms(beside.p50Us),
+    ms(alone.p99Us),
+    ms(beside.p99Us),
+    `${(refused * 100).toFixed(2)} %`,
+  ];
+}
+
+const folder = await mkdtemp(join(tmpdir(), 'sluice-overload-'));
+const rows: string[][] = [];
+const others: string[][] = [];
+try {
+  for (const scenario of scenarios.filter(({ name }) => CONTENTS.includes(name) && name === (values.only ?? name))) {
+    const files = await makeFileSet(scenario, folder, async () => () => true);
+    const service = await measureService(files, folder);
+    const rates = LOADS.map((load) => load * service.capacity);
+    rows.push(...rowsOf(scenario.name, service, await measureClamd(files, folder, rates)));
+    others.push(otherRow(scenario.name, service));
+  }
+} finally {
+  await rm(folder, { recursive: true, force: true });
+}
+const command = 'npm run bench:overload -- --figures';
+for (const table of [
+  { columns, rows },
+  { columns: otherColumns, rows: others },
+]) {
+  process.stdout.write(`${tableOf({ command, date: 'now', machine: 'this machine', ...table })}\n\n`);
+}
+if (values.figures) {
+  writeFigures('overload', { command, columns, rows });
+  writeFigures('overload-others', { command, columns: otherColumns, rows: others });
+}
