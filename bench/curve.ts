@@ -54,7 +54,9 @@ function panelOf(content: string, { columns, rows }: Figures, left: number): str
   }
   parts.push(`<path class="full" d="M${(left + across(1)).toFixed(1)} ${PANEL.top}v${PANEL.height}"/>`);
   for (const { column, style } of lines) {
-    const points = own.map((row) => {
+    // Where nothing was answered there is no point.
+    const answered = own.filter((row) => Number.isFinite(cell(row, column)));
+    const points = answered.map((row) => {
       const x = left + across(cell(row, 'times the capacity'));
       return `${x.toFixed(1)},${down(cell(row, column)).toFixed(1)}`;
     });

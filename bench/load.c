@@ -34,6 +34,9 @@ struct times {
 struct result {
     struct times scans;
     struct times refused;
+    // Of both: those that came before the end, which is what a rate is made of. Others came from a queue that was left.
+    uint64_t taken_in_time;
+    uint64_t refused_in_time;
     uint64_t errors;
     char first_error[160];
 };
@@ -164,6 +167,11 @@ static void record(struct times *times, double seconds) {
     times->list[times->count++] = (uint32_t)(seconds * 1e6);
 }
 
+static int in_time(const struct run *run) {
+    double now = seconds_now();
+    return now >= run->counted_from && now <= run->round.deadline;
+}
+
 static void rest(struct run *run, struct connection *c) {
     c->busy = 0;
     run->active--;
@@ -171,6 +179,7 @@ static void rest(struct run *run, struct connection *c) {
 
 // A refusal may come before the whole request was sent, or end the connection.
 static void refused(struct run *run, struct connection *c) {
+    if (in_time(run)) run->result.refused_in_time++;
     if (c->begin >= run->counted_from) record(&run->result.refused, seconds_now() - c->begin);
     if (c->part < PARTS || strcasestr(c->answer, "\r\nconnection: close") != NULL) close_connection(c);
     rest(run, c);
@@ -200,6 +209,7 @@ static void read_some(struct run *run, struct connection *c) {
         give_up(run, c, said);
         return;
     }
+    if (in_time(run)) run->result.taken_in_time++;
     if (c->begin >= run->counted_from) record(&run->result.scans, seconds_now() - c->begin);
     if (!run->keep) close_connection(c);
     if (run->interval > 0) rest(run, c);
@@ -295,11 +305,13 @@ static void measure(struct run *run, double seconds, int connections) {
     sort(&result->scans);
     sort(&result->refused);
     printf("done {\"scans\":%zu,\"seconds\":%.6f,\"countedSeconds\":%.6f,\"errors\":%llu,\"firstError\":\"%s\",\"p50Us\":%u,"
-           "\"p95Us\":%u,\"p99Us\":%u,\"refused\":%zu,\"refusedP50Us\":%u,\"refusedP99Us\":%u,\"clientCpuSeconds\":%.6f}\n",
+           "\"p95Us\":%u,\"p99Us\":%u,\"refused\":%zu,\"refusedP50Us\":%u,\"refusedP99Us\":%u,\"takenInTime\":%llu,"
+           "\"refusedInTime\":%llu,\"clientCpuSeconds\":%.6f}\n",
            result->scans.count, elapsed, run->round.deadline - run->counted_from, (unsigned long long)result->errors,
            result->first_error, percentile(&result->scans, 0.5), percentile(&result->scans, 0.95),
            percentile(&result->scans, 0.99), result->refused.count, percentile(&result->refused, 0.5),
-           percentile(&result->refused, 0.99), cpu);
+           percentile(&result->refused, 0.99), (unsigned long long)result->taken_in_time,
+           (unsigned long long)result->refused_in_time, cpu);
     free(result->scans.list);
     free(result->refused.list);
 }

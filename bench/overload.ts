@@ -16,12 +16,13 @@ import { type FileSet, makeFileSet } from './files.js';
 import { startLineProcess } from './line-process.js';
 import { scenarios } from './scenarios.js';
 
-/** `--figures`: both tables are kept under docs/figures/, for the documents. */
+/** `--figures`: both tables are kept under docs/figures/, for the documents. `--database DIR`: signatures, for the project's own. */
 const { values } = parseArgs({
   options: {
     figures: { type: 'boolean', default: false },
     seconds: { type: 'string', default: '4' },
     only: { type: 'string' },
+    database: { type: 'string' },
   },
 });
 const CONTENTS = ['1KB', 'mixed'];
@@ -38,7 +39,7 @@ const LOOKS_MOST = 5;
 /** It is back when answers take no longer than this many times what they took before. */
 const BACK_FACTOR = 2;
 
-const setting = { databaseDirectory: ownSignaturesDirectory, threads: availableParallelism() };
+const setting = { databaseDirectory: values.database ?? ownSignaturesDirectory, threads: availableParallelism() };
 
 interface Service {
   readonly capacity: number;
@@ -84,6 +85,7 @@ async function measureService(files: FileSet, folder: string): Promise<Service> 
     for (const load of LOADS) {
       loads.push(await overload(load));
       await untilIdle(pid);
+      process.stdout.write(`${files.scenario}, ${load} times ${capacity.toFixed(0)} a second\n`);
     }
     const alone = await ofSecond();
     const before = checked(await askForPace(first, LOOK_SECONDS, capacity / 2));
@@ -117,16 +119,17 @@ async function measureClamd(files: FileSet, folder: string, rates: readonly numb
   }
 }
 
-function rateOf({ scans, countedSeconds = Number.NaN }: Measurement): number {
-  return scans / countedSeconds;
+function rateOf({ takenInTime = Number.NaN, countedSeconds = Number.NaN }: Measurement): number {
+  return takenInTime / countedSeconds;
 }
 
-function refusedRateOf({ refused = 0, countedSeconds = Number.NaN }: Measurement): number {
-  return refused / countedSeconds;
+function refusedRateOf({ refusedInTime = 0, countedSeconds = Number.NaN }: Measurement): number {
+  return refusedInTime / countedSeconds;
 }
 
 function ms(microseconds: number | undefined): string {
-  return microseconds === undefined ? '-' : (microseconds / 1000).toFixed(2);
+  // Nothing was answered that was due in time.
+  return microseconds === undefined || microseconds === 0 ? '-' : (microseconds / 1000).toFixed(2);
 }
 
 const columns = [
@@ -207,7 +210,7 @@ try {
 } finally {
   await rm(folder, { recursive: true, force: true });
 }
-const command = 'npm run bench:overload -- --figures';
+const command = `npm run bench:overload --${values.database === undefined ? '' : ' --database DIR'} --figures`;
 for (const table of [
   { columns, rows },
   { columns: otherColumns, rows: others },

@@ -16,6 +16,9 @@ const measurement = z.object({
   countedSeconds: z.number().optional(),
   /** Answers of 503, where they are no errors. */
   refused: z.number().optional(),
+  /** Of both, those that came before the end: what a rate is made of. */
+  takenInTime: z.number().optional(),
+  refusedInTime: z.number().optional(),
   refusedP50Us: z.number().optional(),
   refusedP99Us: z.number().optional(),
   clientCpuSeconds: z.number().optional(),

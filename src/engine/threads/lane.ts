@@ -66,6 +66,8 @@ export class Lane {
       this.#start(scan, 'set', nowMs);
       return;
     }
+    // The bell is heard once in a turn of the event loop. One that reads thousands of requests takes long, and threads must not wait for its end.
+    if (this.set.slots.some((slot) => slot.hasAnswer())) this.collect();
     const answer = this.queue.push(scan, nowMs);
     if (answer === null) this.#dispatch();
     else scan.onRefused(new Unavailable(REFUSALS[answer]));

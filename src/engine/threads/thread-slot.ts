@@ -146,6 +146,11 @@ export class ThreadSlot {
     return true;
   }
 
+  /** It has let go of a scan. */
+  hasAnswer(): boolean {
+    return this.scan !== null && this.#ring.endedSlot() !== NO_SLOT;
+  }
+
   /** Of the scan that it was at, which it has let go of; null: it has not ended. */
   takeAnswer(): ThreadAnswer | null {
     const at = this.#ring.endedSlot();

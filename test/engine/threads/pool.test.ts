@@ -65,6 +65,27 @@ t.test('with an engine', async (t) => {
     t.strictSame(cut.verdict, { kind: 'clean', encrypted: false }, 'one byte less is another content');
   });
 
+  t.test('in a turn of the event loop that takes long, threads get scan after scan', async (t) => {
+    const pool = startPool({ threads: 1, threadsMost: 1, queueLimit: 100_000, scanTimeoutMs: 60_000 });
+    t.teardown(() => pool.stop());
+    const content = bufferOf(Buffer.from('x'));
+    await scanOnce(pool, content, 1);
+    let begun = 0;
+    pool.onTurn(() => {
+      begun += 1;
+    });
+    const scans: Promise<unknown>[] = [];
+    // A thread has room for two. Nothing of this is asynchronous.
+    const endMs = performance.now() + 10_000;
+    while (begun < 5 && performance.now() < endMs) {
+      scans.push(scanOnce(pool, content, 1));
+      const pauseMs = performance.now() + 1;
+      while (performance.now() < pauseMs);
+    }
+    t.ok(begun >= 5, `${begun} of ${scans.length} have begun`);
+    await Promise.all(scans);
+  });
+
   t.test('a scan over its deadline is incomplete at the deadline, and its content comes back later', async (t) => {
     const pool = startPool({ threads: 1, queueLimit: 10, scanTimeoutMs: 100 });
     t.teardown(() => pool.stop());
