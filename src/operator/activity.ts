@@ -1,94 +1,35 @@
-// What scans have come to lately: by day and outcome from the database, for all nodes; errors by kind and the slowest scans from this process.
+// What scans of all nodes and accounts have come to lately: outcomes by day, errors by reason, refusals and the slowest scans. All of it is in the database.
 import { z } from 'zod';
-import { OutcomeDays } from '../history/days.js';
-import type { EndedScan } from '../scan/scan.js';
-import { WireTime, wireTime } from '../wire-time.js';
+import { OutcomeDays, outcomeDays } from '../history/days.js';
+import { NotedScans, notedScans } from '../history/noted-scans.js';
+import type { Queries, Sql } from '../store/postgres.js';
 
-const Scan = z.object({
-  id: z.uuid().nullable().describe('null: it was not recorded'),
-  userId: z.string().nullable(),
-  at: WireTime,
-  durationMillis: z.int(),
-  sizeInBytes: z.int().nullable(),
-  status: z.int(),
-  error: z.string().nullable(),
-});
-type Scan = z.infer<typeof Scan>;
+const QuotaRefusals = z.array(z.object({ userId: z.uuid(), email: z.string(), refused: z.int() }));
+type QuotaRefusals = z.infer<typeof QuotaRefusals>;
 
-export const ActivityView = z
-  .object({
-    days: OutcomeDays.describe('All nodes, days of UTC'),
-    since: WireTime.describe('The next two are of the process that answers, since its start'),
-    errors: z.array(z.object({ kind: z.string(), count: z.int(), lastAt: WireTime, examples: z.array(Scan) })),
-    slowest: z.array(Scan),
-  })
-  .meta({ id: 'Activity' });
-export type ActivityView = z.infer<typeof ActivityView>;
+export const ActivityView = NotedScans.extend({
+  days: OutcomeDays.describe('Days of UTC'),
+  refusals: QuotaRefusals.describe(
+    'Scans of the last 24 hours that were refused since the quota was used up, which have no rows: the accounts with the most',
+  ),
+}).meta({ id: 'Activity' });
+type ActivityView = z.infer<typeof ActivityView>;
 
-const EXAMPLES = 3;
-const SLOWEST = 20;
-/** Kinds are rows of the error table; more than that is not kept. */
-const KINDS_MAX = 200;
+const REFUSED_ACCOUNTS = 20;
+const HOUR_SECONDS = 3_600;
+const DAY_HOURS = 24;
 
-interface Kind {
-  count: number;
-  lastMs: number;
-  examples: Scan[];
+export async function activityOf(sql: Sql, nowMs: number): Promise<ActivityView> {
+  const days = await outcomeDays(sql, null, nowMs);
+  return { ...(await notedScans(sql, nowMs)), days, refusals: await quotaRefusals(sql, nowMs) };
 }
 
-/** What one process remembers of its scans. Bounded: a scan that is quick and has a verdict costs one comparison. */
-export class Activity {
-  readonly #now: () => number;
-  readonly #since: number;
-  readonly #kinds = new Map<string, Kind>();
-  #slowest: Scan[] = [];
-  /** A scan that took no longer, in whole milliseconds, is not among the slowest. */
-  #slowMs = -1;
-
-  constructor(now: () => number) {
-    this.#now = now;
-    this.#since = now();
-  }
-
-  ended(scan: EndedScan): void {
-    if (scan.failure !== null) this.#fail(scan.failure, scan);
-    if (Math.round(scan.durationMs) <= this.#slowMs) return;
-    this.#slowest = [...this.#slowest, this.#seen(scan)]
-      .sort((one, other) => other.durationMillis - one.durationMillis)
-      .slice(0, SLOWEST);
-    if (this.#slowest.length === SLOWEST) this.#slowMs = this.#slowest.at(-1)?.durationMillis ?? -1;
-  }
-
-  #fail(failure: string, scan: EndedScan): void {
-    const kind = this.#kinds.get(failure) ?? { count: 0, lastMs: 0, examples: [] };
-    if (kind.count === 0 && this.#kinds.size >= KINDS_MAX) return;
-    kind.count += 1;
-    kind.lastMs = this.#now();
-    kind.examples = [this.#seen(scan), ...kind.examples].slice(0, EXAMPLES);
-    this.#kinds.set(failure, kind);
-  }
-
-  #seen({ scanId, account, durationMs, wholeBytes, status, error }: EndedScan): Scan {
-    return {
-      id: scanId,
-      userId: account,
-      at: wireTime(new Date(this.#now())),
-      durationMillis: Math.round(durationMs),
-      sizeInBytes: wholeBytes,
-      status,
-      error,
-    };
-  }
-
-  view(days: ActivityView['days']): ActivityView {
-    const kinds = [...this.#kinds].sort(([, one], [, other]) => other.count - one.count);
-    return {
-      days,
-      since: wireTime(new Date(this.#since)),
-      errors: kinds.map(([kind, { count, lastMs, examples }]) => ({
-        ...{ kind, count, lastAt: wireTime(new Date(lastMs)), examples },
-      })),
-      slowest: this.#slowest,
-    };
-  }
+/** By account, of this hour and the 23 before it. */
+async function quotaRefusals(sql: Queries, nowMs: number): Promise<QuotaRefusals> {
+  const thisHour = Math.floor(nowMs / 1_000 / HOUR_SECONDS) * HOUR_SECONDS;
+  return await sql<QuotaRefusals>`
+    SELECT user_id AS "userId", email, sum(refused)::float8 AS refused
+    FROM refused_hours JOIN users ON users.id = user_id
+    WHERE window_start > ${thisHour - DAY_HOURS * HOUR_SECONDS}
+    GROUP BY user_id, email ORDER BY sum(refused) DESC, user_id LIMIT ${REFUSED_ACCOUNTS}`;
 }

@@ -2,7 +2,6 @@
 import type { Plans } from '../config/plans.js';
 import type { Exchange } from '../http/exchange.js';
 import type { SqlOf } from '../store/postgres.js';
-import type { Activity } from './activity.js';
 import type { Nodes } from './changes.js';
 import type { ReadHealth } from './health.js';
 import type { SignatureUpdate } from './signature-update.js';
@@ -16,7 +15,6 @@ export interface OperatorParts {
   readonly addressOf: (exchange: Exchange) => string;
   /** An account is gone: its scans may be removed now. */
   readonly onDeleted: () => void;
-  readonly activity: Activity;
   readonly update: SignatureUpdate;
   /** A content that was refused since it crashed the engine is scanned again on this machine. False: it isn't refused. */
   readonly allow: (sha256: string) => boolean;

@@ -2,7 +2,6 @@
 import { z } from 'zod';
 import { findUser } from '../account/users.js';
 import { Failure } from '../errors.js';
-import { outcomeDays } from '../history/days.js';
 import type { CallerRoute } from '../http/caller.js';
 import { csvHead, csvLine } from '../http/csv.js';
 import type { Exchange } from '../http/exchange.js';
@@ -10,7 +9,7 @@ import { jsonReply, noContent, readQuery } from '../http/json.js';
 import { jsonAnswer, pathParameter, queryParameters } from '../http/schema.js';
 import { WireTime, wireTime } from '../wire-time.js';
 import { createAccountRoutes } from './account-routes.js';
-import { ActivityView } from './activity.js';
+import { ActivityView, activityOf } from './activity.js';
 import { type Actor, type AuditRow, listAudit, record } from './audit.js';
 import { HealthView } from './health.js';
 import type { OperatorParts } from './parts.js';
@@ -38,7 +37,7 @@ export function createOperatorRoutes(parts: OperatorParts): CallerRoute[] {
   }));
 }
 
-function createObservingRoutes({ sqlOf, now, activity, update, health }: OperatorParts): CallerRoute[] {
+function createObservingRoutes({ sqlOf, now, update, health }: OperatorParts): CallerRoute[] {
   return [
     {
       method: 'GET',
@@ -56,14 +55,15 @@ function createObservingRoutes({ sqlOf, now, activity, update, health }: Operato
       method: 'GET',
       path: '/web/admin/activity',
       operation: {
-        summary: 'What scans have come to in 30 days, errors by kind, and the slowest scans',
+        summary:
+          'What scans of all nodes have come to in 30 days; errors by reason, refusals and the slowest ones of the last days',
         tag: 'admin',
         who: 'user',
         responses: { 200: jsonAnswer('As it is now.', ActivityView) },
         errors,
       },
       async handle({ userId }) {
-        return jsonReply(200, activity.view(await outcomeDays(sqlOf(userId), null, now())));
+        return jsonReply(200, await activityOf(sqlOf(userId), now()));
       },
     },
   ];

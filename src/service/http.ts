@@ -35,7 +35,6 @@ import type { HttpLibrary } from '../http/wire.js';
 import { CLAMD_CONNECTIONS, DOWNLOADS_MAX, DRAIN_MS, ICAP_CONNECTIONS } from '../limits.js';
 import type { Listener } from '../listening.js';
 import type { EventLog, Log } from '../log.js';
-import { Activity } from '../operator/activity.js';
 import { ownDeletion } from '../operator/changes.js';
 import { dashboardDirectory, packageJsonPath } from '../paths.js';
 import { createVerdictCache, type VerdictCache } from '../scan/verdicts/cache.js';
@@ -184,7 +183,6 @@ async function openRoutes(
 ): Promise<Served> {
   const { postgres, admission, history, version, pages } = parts;
   const keyUse = createKeyUse();
-  const activity = new Activity(Date.now);
   const access = createAccess(admission, config.plans);
   const accepted = await openAccepted(config, log, parts, add);
   const scans = openScans(config, log, parts, {
@@ -195,7 +193,7 @@ async function openRoutes(
     shared: shareVerdicts(config, parts.redis, version),
     once: { kept: keepAnswers(log, postgres, add), findKey: parts.findKey },
     later: accepted.start,
-    onEnded: tellOfScans(log, { metrics: parts.metrics, activity, keyUse }),
+    onEnded: tellOfScans(log, { metrics: parts.metrics, keyUse }),
   });
   const billing = startBilling(config, log, parts, add);
   const dashboard = add(
@@ -213,7 +211,6 @@ async function openRoutes(
   const operators = add(
     openOperators(config, log, {
       ...parts,
-      activity,
       nodeId: accepted.nodeId,
       addressOf: dashboard.addressOf,
       storeProblem: () => problemOf(postgres),

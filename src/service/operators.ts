@@ -10,7 +10,6 @@ import type { History } from '../history/history.js';
 import type { CallerRoute } from '../http/caller.js';
 import type { Exchange } from '../http/exchange.js';
 import type { Log } from '../log.js';
-import type { Activity } from '../operator/activity.js';
 import type { HealthView, ReadHealth } from '../operator/health.js';
 import { type SharedNodes, startNodes } from '../operator/nodes.js';
 import { createOperatorRoutes } from '../operator/routes.js';
@@ -62,7 +61,6 @@ export interface OperatorsParts {
   readonly cache: VerdictCache;
   readonly history: History;
   readonly version: string;
-  readonly activity: Activity;
   /** Of the data folder. */
   readonly nodeId: string;
   readonly addressOf: (exchange: Exchange) => string;
@@ -79,7 +77,7 @@ export interface Operators {
 const REFUSED_SHOWN = 100;
 
 export function openOperators(config: Config, log: Log, parts: OperatorsParts): Operators {
-  const { postgres, admission, activity, addressOf, supervisor } = parts;
+  const { postgres, admission, addressOf, supervisor } = parts;
   const upkeep = startUpkeep(postgres.sql, log);
   const update = updateOf(parts);
   const self = { id: parts.nodeId, host: hostname(), pid, version: parts.version };
@@ -91,7 +89,6 @@ export function openOperators(config: Config, log: Log, parts: OperatorsParts): 
     now: Date.now,
     addressOf,
     onDeleted: upkeep.now,
-    activity,
     update,
     allow(sha256) {
       // Here at once; the supervisor tells the others on this machine.

@@ -13,7 +13,6 @@ import type { EndedRequest } from '../http/server.js';
 import { jsonName, jsonText } from '../json-text.js';
 import { MEMORY_RESERVE_SHARE } from '../limits.js';
 import type { EventLog } from '../log.js';
-import type { Activity } from '../operator/activity.js';
 import type { AcceptingParts } from '../scan/http/accepting-scan.js';
 import { createKeptAnswers, type KeptAnswers } from '../scan/http/kept-answers.js';
 import { createScanRoutes, type Once } from '../scan/http/route.js';
@@ -93,15 +92,14 @@ export function keepAnswers(log: EventLog, { requests }: Postgres, add: (part: S
   return kept;
 }
 
-/** Log, metrics, the operators' page and the use of keys. */
+/** Log, metrics and the use of keys. */
 export function tellOfScans(
   log: EventLog,
-  { metrics, activity, keyUse }: { metrics: Metrics; activity: Activity; keyUse: ReturnType<typeof createKeyUse> },
+  { metrics, keyUse }: { metrics: Metrics; keyUse: ReturnType<typeof createKeyUse> },
 ): (scan: EndedScan) => void {
   return (scan) => {
     log.event(membersOf(scan), 'scan');
     metrics.ended(scan);
-    activity.ended(scan);
     if (scan.keyId !== null && scan.status === 200) keyUse.used(scan.keyId, Date.now());
   };
 }

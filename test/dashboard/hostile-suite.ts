@@ -149,7 +149,7 @@ export async function hostileSuite(tap: Subtest, setting: Setting): Promise<void
     await unharmed(t);
     await refuse(t, server.url);
     await page.goto(`${server.url}/admin/activity`);
-    await page.getByText('urlRejected').waitFor();
+    await page.getByText('URL rejected').waitFor();
     await unharmed(t);
     await page.goto(`${server.url}/admin/accounts`);
     for (const [number, names] of inPages(SHORT_NAMES, 20).entries()) {

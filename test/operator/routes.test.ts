@@ -1,5 +1,5 @@
 // The operators' routes over the wire: refused to everybody else on every node, and what they do for operators.
-import { createHash } from 'node:crypto';
+import { createHash, randomUUID } from 'node:crypto';
 import { once } from 'node:events';
 import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { createServer } from 'node:http';
@@ -7,7 +7,9 @@ import { hostname, tmpdir } from 'node:os';
 import { join } from 'node:path';
 import t from 'tap';
 import { z } from 'zod';
+import { createRowStore } from '../../src/history/rows-to-database.js';
 import { openPostgres } from '../../src/store/postgres.js';
+import { rowAt } from '../fixtures/history.js';
 import { startPostgres } from '../fixtures/postgres.js';
 import { startRedis } from '../fixtures/redis.js';
 import { API_KEY, startServer } from '../fixtures/server.js';
@@ -208,7 +210,7 @@ t.test('on two nodes', async (t) => {
     await sql`UPDATE users SET role = CASE WHEN id = ${admin.userId} THEN 'operator' ELSE 'user' END`;
   });
 
-  t.test('health and activity tell of this process', async (t) => {
+  t.test('health tells of this process', async (t) => {
     const health = await send('GET', `${first.url}/web/admin/health`, admin.accessToken);
     t.match(health.body, {
       process: { pid: first.serverPid(), processes: 1 },
@@ -218,14 +220,70 @@ t.test('on two nodes', async (t) => {
       suspects: 0,
       update: { state: 'idle' },
     });
+  });
+
+  t.test('activity tells of the rows of all nodes and accounts, the last days alone', async (t) => {
+    const dayMs = 86_400_000;
+    const Row = z.object({ id: z.string(), userId: z.string(), email: z.string().nullable(), at: z.string() });
+    const Activity = z.object({
+      days: z.array(z.unknown()),
+      since: z.string(),
+      errorsSince: z.string(),
+      errors: z.array(
+        z.object({ status: z.int(), reason: z.string(), count: z.int(), lastAt: z.string(), examples: z.array(Row) }),
+      ),
+      slowest: z.array(Row.extend({ durationMillis: z.int(), sizeInBytes: z.int().nullable() })),
+      refusals: z.array(z.object({ userId: z.string(), email: z.string(), refused: z.int() })),
+    });
+    const read = async () =>
+      Activity.parse((await send('GET', `${second.url}/web/admin/activity`, admin.accessToken)).body);
     const body = new FormData();
     body.append('file', new Blob(['']), 'nothing.txt');
-    await ask(`${first.url}/web/scans`, { method: 'POST', headers: bearer(admin.accessToken), body });
-    const { errors, days } = z
-      .object({ errors: z.array(z.object({ kind: z.string(), count: z.int() })), days: z.array(z.unknown()) })
-      .parse((await send('GET', `${first.url}/web/admin/activity`, admin.accessToken)).body);
-    t.match(errors, [{ kind: 'fileEmpty', count: 1 }]);
+    const token = (await signIn(first.url, ADA.email, ADA.password)).accessToken;
+    await ask(`${first.url}/web/scans`, { method: 'POST', headers: bearer(token), body });
+    const empty = { status: 400, reason: 'File is empty', count: 1 };
+    const found = await until(async () => {
+      const { errors } = await read();
+      return errors.length > 0 ? errors : null;
+    });
+    t.match(found, [{ ...empty, examples: [{ userId: ada.user.id, email: ADA.email }] }]);
+
+    const gone = randomUUID();
+    const slow = (daysAgo: number, durationMs: number, userId = ada.user.id) =>
+      rowAt(Date.now() - daysAgo * dayMs, { userId, durationMs });
+    const incomplete = (daysAgo: number) =>
+      rowAt(Date.now() - daysAgo * dayMs, { userId: gone, status: 422, error: 'Scan incomplete: encrypted' });
+    const rows = [slow(1, 999), slow(6, 1_000), slow(8, 9_000), slow(2, 2_500, gone)];
+    const failed = [incomplete(1), incomplete(2), incomplete(3), incomplete(4), incomplete(8)];
+    await createRowStore(sql)([...rows, ...failed]);
+    await sql`INSERT INTO refused_hours (user_id, window_start, refused)
+      SELECT ${ada.user.id}, extract(epoch FROM date_trunc('hour', now()))::bigint - hours * 3600, refused
+      FROM (VALUES (0, 3), (23, 4), (25, 100)) AS v (hours, refused)
+      ON CONFLICT (user_id, window_start) DO UPDATE SET refused = excluded.refused`;
+    const { days, since, errorsSince, errors, slowest, refusals } = await read();
     t.equal(days.length, 30);
+    t.equal(errorsSince, since);
+    t.match(errors, [{ status: 422, reason: 'Scan incomplete: encrypted', count: 4 }, empty]);
+    t.same(
+      errors[0]?.examples.map(({ id }) => id),
+      failed.slice(0, 3).map(({ id }) => id),
+    );
+    t.match(errors[0]?.examples[0], { userId: gone, email: null });
+    t.match(slowest, [
+      { id: rows[3]?.id, email: null, durationMillis: 2_500, sizeInBytes: 5 },
+      { id: rows[1]?.id, email: ADA.email, durationMillis: 1_000 },
+    ]);
+    t.equal(slowest.length, 2);
+    t.same(refusals, [{ userId: ada.user.id, email: ADA.email, refused: 7 }]);
+
+    const many = Array.from({ length: 10_000 }, (_, index) =>
+      rowAt(Date.now() - dayMs + index, { userId: gone, status: 503, error: `The scan queue is full ${index % 60}` }),
+    );
+    await createRowStore(sql)(many);
+    const cut = await read();
+    t.ok(cut.errorsSince > since);
+    t.equal(cut.since.slice(0, 10), since.slice(0, 10));
+    t.equal(cut.errors.length, 50);
   });
 
   t.test(

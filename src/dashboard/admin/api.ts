@@ -111,19 +111,29 @@ export const AccountDetail = z.extend(Account, {
 export type AccountDetail = z.infer<typeof AccountDetail>;
 
 const Scan = z.object({
-  id: text,
-  userId: text,
+  id: z.string(),
+  userId: z.string(),
+  email: text,
   at: z.string(),
   durationMillis: z.number(),
   sizeInBytes: amount,
-  status: z.number(),
-  error: text,
 });
+export type NotedScan = z.infer<typeof Scan>;
 const Activity = z.object({
   days: Days,
   since: z.string(),
-  errors: z.array(z.object({ kind: z.string(), count: z.number(), lastAt: z.string(), examples: z.array(Scan) })),
+  errorsSince: z.string(),
+  errors: z.array(
+    z.object({
+      status: z.number(),
+      reason: z.string(),
+      count: z.number(),
+      lastAt: z.string(),
+      examples: z.array(Scan),
+    }),
+  ),
   slowest: z.array(Scan),
+  refusals: z.array(z.object({ userId: z.string(), email: z.string(), refused: z.number() })),
 });
 export type Activity = z.infer<typeof Activity>;
 

@@ -1,0 +1,124 @@
+// The scans of all accounts that operators look at: those without a verdict, by reason, and the slowest ones. Both by indexes of their own.
+import { z } from 'zod';
+import type { Queries, Sql } from '../store/postgres.js';
+import { STORE_ANSWER_MS } from '../store/store-error.js';
+import { WireTime, wireTime } from '../wire-time.js';
+
+const NotedScan = z.object({
+  id: z.uuid(),
+  userId: z.uuid(),
+  email: z.string().nullable().describe('null: the account is deleted'),
+  at: WireTime,
+  durationMillis: z.int(),
+  sizeInBytes: z.int().nullable(),
+});
+
+const DAYS = 7;
+const DAY_MS = 86_400_000;
+/** More rows without a verdict are not read: the newest tell what is wrong. */
+const FAILED_ROWS = 10_000;
+const REASONS = 50;
+const EXAMPLES = 3;
+const SLOWEST = 20;
+
+export const NotedScans = z.object({
+  since: WireTime.describe(`${DAYS} days ago. This and the next three are of the rows of all nodes and accounts`),
+  errorsSince: WireTime.describe(
+    `The same, or later if more than ${FAILED_ROWS} scans had no verdict: of the newest ones`,
+  ),
+  errors: z
+    .array(
+      z.object({
+        status: z.int(),
+        reason: z.string(),
+        count: z.int(),
+        lastAt: WireTime,
+        examples: z.array(NotedScan).describe('The newest'),
+      }),
+    )
+    .describe('Scans without a verdict by reason, the most frequent first'),
+  slowest: z.array(NotedScan).describe('Of those that took a second or more'),
+});
+export type NotedScans = z.infer<typeof NotedScans>;
+
+interface ScanColumns {
+  readonly id: string;
+  readonly user_id: string;
+  readonly email: string | null;
+  readonly creation_date: Date;
+  readonly duration_ms: number;
+  readonly size_bytes: number | null;
+}
+
+interface FailedColumns extends ScanColumns {
+  readonly status: number;
+  readonly error: string;
+  readonly count: number;
+  readonly oldest: Date;
+  readonly is_cut: boolean;
+}
+
+/** Of the last days. What takes longer than a store may is ended by the database. */
+export async function notedScans(sql: Sql, nowMs: number): Promise<NotedScans> {
+  const since = new Date(nowMs - DAYS * DAY_MS);
+  return await sql.transaction('readOnly', async (tx) => {
+    await tx`SELECT set_config('statement_timeout', ${String(STORE_ANSWER_MS)}, true)`;
+    const failed = await failedScans(tx, since);
+    const slowest = await slowestScans(tx, since);
+    const errorsSince = failed[0]?.is_cut === true ? failed[0].oldest : since;
+    return {
+      ...{ since: wireTime(since), errorsSince: wireTime(errorsSince) },
+      ...{ errors: byReason(failed), slowest: slowest.map(viewOf) },
+    };
+  });
+}
+
+/** The examples of each reason one after the other, the newest first. */
+async function failedScans(sql: Queries, since: Date): Promise<readonly FailedColumns[]> {
+  return await sql<FailedColumns[]>`
+    WITH failed AS MATERIALIZED (
+      SELECT id, user_id, creation_date, duration_ms, size_bytes, status, coalesce(error, '') AS error FROM scans
+      WHERE status <> 200 AND creation_date >= ${since} ORDER BY creation_date DESC LIMIT ${FAILED_ROWS}
+    ), reasons AS (
+      SELECT status, error, count(*)::integer AS count, max(creation_date) AS last FROM failed GROUP BY status, error
+      ORDER BY count DESC, last DESC LIMIT ${REASONS}
+    ), examples AS (
+      SELECT failed.*, count, last, row_number() OVER (PARTITION BY status, error ORDER BY creation_date DESC, id DESC) AS place
+      FROM failed JOIN reasons USING (status, error)
+    ), whole AS (SELECT min(creation_date) AS oldest, count(*) = ${FAILED_ROWS} AS is_cut FROM failed)
+    SELECT e.id, user_id, email, e.creation_date, duration_ms, size_bytes, e.status, error, count, oldest, is_cut
+    FROM examples e CROSS JOIN whole LEFT JOIN users u ON u.id = user_id
+    WHERE place <= ${EXAMPLES} ORDER BY count DESC, last DESC, e.status, error, place`;
+}
+
+async function slowestScans(sql: Queries, since: Date): Promise<readonly ScanColumns[]> {
+  return await sql<ScanColumns[]>`
+    SELECT s.id, user_id, email, s.creation_date, duration_ms, size_bytes
+    FROM (
+      SELECT id, user_id, creation_date, duration_ms, size_bytes FROM scans
+      WHERE duration_ms >= 1000 AND creation_date >= ${since} ORDER BY duration_ms DESC, creation_date DESC LIMIT ${SLOWEST}
+    ) AS s LEFT JOIN users u ON u.id = user_id
+    ORDER BY duration_ms DESC, s.creation_date DESC`;
+}
+
+function byReason(rows: readonly FailedColumns[]): NotedScans['errors'] {
+  const errors: NotedScans['errors'] = [];
+  for (const row of rows) {
+    const { status, error: reason, count } = row;
+    const last = errors.at(-1);
+    if (last?.status === status && last.reason === reason) last.examples.push(viewOf(row));
+    else errors.push({ status, reason, count, lastAt: wireTime(row.creation_date), examples: [viewOf(row)] });
+  }
+  return errors;
+}
+
+function viewOf(row: ScanColumns): z.infer<typeof NotedScan> {
+  return {
+    id: row.id,
+    userId: row.user_id,
+    email: row.email,
+    at: wireTime(row.creation_date),
+    durationMillis: row.duration_ms,
+    sizeInBytes: row.size_bytes,
+  };
+}
