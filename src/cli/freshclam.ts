@@ -1,5 +1,6 @@
 // freshclam, which downloads ClamAV's databases: run with a configuration of its own, and installed where it is missing and somebody agrees.
 import { spawn } from 'node:child_process';
+import { once } from 'node:events';
 import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -70,7 +71,9 @@ async function agreed(signal: AbortSignal): Promise<boolean> {
   const asking = createInterface({ input: process.stdin, output: process.stderr, terminal: false });
   try {
     const question = 'freshclam, which fetches the signatures, is not installed. Install it with apt-get? [y/N] ';
-    return /^y(es)?$/i.test((await asking.question(question, { signal }).catch(() => '')).trim());
+    const answer = asking.question(question, { signal }).catch(() => '');
+    // The end of the input (Ctrl-D) is no answer.
+    return /^y(es)?$/i.test((await Promise.race([answer, once(asking, 'close').then(() => '')])).trim());
   } finally {
     asking.close();
   }

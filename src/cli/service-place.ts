@@ -7,11 +7,13 @@ import {
   readdirSync,
   readFileSync,
   renameSync,
+  statSync,
   writeFileSync,
 } from 'node:fs';
-import { join, resolve } from 'node:path';
+import { dirname, join, resolve } from 'node:path';
 import { parseEnv } from 'node:util';
 import { z } from 'zod';
+import { isOurs } from '../engine/owned-folder.js';
 import { messageOfError } from '../error-text.js';
 import type { Log } from '../log.js';
 import { codeOf } from '../store/store-error.js';
@@ -27,6 +29,8 @@ const KEPT = [
 export type Environment = Readonly<Record<string, string | undefined>>;
 
 const ServiceFile = z.record(z.string(), z.string());
+
+const OTHERS_MAY_WRITE = 0o022;
 
 /** Where the unit of `deploy/` has its variables, and its data. */
 const ENVIRONMENT_FILE = '/etc/sluice.env';
@@ -54,10 +58,24 @@ export function findService(env: Environment, places: Places): Environment {
   if (isSet(both['DATABASE_URL'])) return both;
   const own = isSet(both['DATA_DIR']) ? [resolve(both['DATA_DIR'])] : [];
   for (const folder of [...own, ...(places.directories ?? [resolve('data'), UNIT_DIRECTORY])]) {
-    const found = inFolder(folder, both, looked);
-    if (found !== null) return found;
+    if (!own.includes(folder) && isForeign(folder)) looked.push(`${folder}: it belongs to another user`);
+    else {
+      const found = inFolder(folder, both, looked);
+      if (found !== null) return found;
+    }
   }
   return notFound(looked);
+}
+
+/** It belongs to another user, and not because somebody has put it there who may: what lies in it decides what is done for its service. */
+function isForeign(folder: string): boolean {
+  const isTrusted = (path: string): boolean => {
+    const found = statSync(path, { throwIfNoEntry: false });
+    return found === undefined || isOurs(found) || found.uid === 0;
+  };
+  const above = statSync(dirname(folder), { throwIfNoEntry: false });
+  const mayOthers = above === undefined || (above.mode & OTHERS_MAY_WRITE) !== 0;
+  return !isTrusted(folder) && (mayOthers || !isTrusted(dirname(folder)));
 }
 
 /** For commands that work without a service as well: null where none is found. */

@@ -270,7 +270,7 @@ function openConnection(request: OriginRequest, options: OriginOptions): Connect
       // undici reads when the socket says that it is readable, until there is nothing.
       dialled.read = (size): Buffer | null => {
         const piece: Buffer | null = isHeld ? null : readNext(size);
-        if (piece !== null) read.push(piece);
+        if (piece !== null && read.push(piece) > PIECES_KEPT) read.shift();
         return piece;
       };
       dialled.on('error', disguiseReset);
@@ -317,6 +317,9 @@ function openConnection(request: OriginRequest, options: OriginOptions): Connect
     },
   };
 }
+
+/** What brings no bytes of a body, however much of it comes, is left to the collector. */
+const PIECES_KEPT = 16;
 
 /**
  * Gives the memory back of what lies before bytes of a body: undici refers to pieces of a head, or of trailers, until these are whole. V8 would collect its

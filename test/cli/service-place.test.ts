@@ -1,7 +1,17 @@
 // Which service a command is about, and that no command but `serve` makes a store.
 import { execFile, spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { existsSync, mkdirSync, readFileSync, rmSync, statSync, symlinkSync, writeFileSync } from 'node:fs';
+import {
+  chmodSync,
+  chownSync,
+  existsSync,
+  mkdirSync,
+  readFileSync,
+  rmSync,
+  statSync,
+  symlinkSync,
+  writeFileSync,
+} from 'node:fs';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
@@ -56,6 +66,23 @@ t.test('where no service has been, every command says where it looked, ends with
   t.match(byVariable, { code: 2, stderr: `Looked in:\n  ${join(folder, 'empty')}: it has no database\n` });
   t.notOk(existsSync(join(folder, 'data')));
   t.notOk(existsSync(join(folder, 'empty', 'postgres')));
+});
+
+t.test("what another user has left in a folder where all may write is nobody's service", (t) => {
+  const open = temporaryFolder(t);
+  const data = join(open, 'data');
+  mkdirSync(data);
+  writeFileSync(join(data, 'service.json'), JSON.stringify({ DATABASE_URL: 'postgres://another.example/' }));
+  const find = () => findService({}, { dataDirectory: null, environmentFile: join(open, 'none'), directories: [data] });
+  t.match(find(), { DATABASE_URL: 'postgres://another.example/' });
+  chmodSync(open, 0o777);
+  t.match(find(), { DATABASE_URL: 'postgres://another.example/' }, 'our own');
+  if (process.geteuid?.() === 0) {
+    chownSync(data, 65_534, 65_534);
+    t.throws(find, { message: `${data}: it belongs to another user` });
+    t.match(findService({}, { dataDirectory: data }), { DATABASE_URL: 'postgres://another.example/' }, 'named');
+  }
+  t.end();
 });
 
 t.test('the service is found in ./data and by its folder, beside its server and when it has stopped', async (t) => {

@@ -217,10 +217,11 @@ t.test('freshclam is installed where it is missing, if --yes is given or somebod
     terminal.stdout.setEncoding('utf8').on('data', (text: string) => {
       said += text;
     });
+    const ended = once(terminal, 'exit');
     await until(() => said.includes('is not installed. Install it with apt-get? [y/N]'));
     terminal.stdin.write(`${answer}\n`);
     await until(() => shown.test(said));
-    await once(terminal, 'exit');
+    await ended;
   }
 });
 

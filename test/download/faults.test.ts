@@ -93,6 +93,26 @@ t.test('what is not HTTP is refused, and floods are cut', async (t) => {
   }
 });
 
+t.test('nothing is kept of responses ahead of the response, however many there are', async (t) => {
+  const ahead = 'HTTP/1.1 102 Processing\r\n\r\n'.repeat(2500);
+  let sent: Promise<number> = Promise.resolve(0);
+  const harness = await openHarness(t, {
+    timeoutMs: 3000,
+    answer(connection) {
+      sent = flood(connection, ahead);
+    },
+  });
+  const before = process.memoryUsage().arrayBuffers;
+  let most = before;
+  const looking = setInterval(() => {
+    most = Math.max(most, process.memoryUsage().arrayBuffers);
+  }, 20);
+  t.equal(await refusal(harness.fetch(URL_OF_FILE)), TOO_SLOW);
+  clearInterval(looking);
+  t.ok(most - before < (await sent) / 2, `${(most - before) / MIB} of ${(await sent) / MIB} MiB`);
+  cleared(t, harness);
+});
+
 t.test('an origin that is too slow is left, at each stage', async (t) => {
   const head = 'HTTP/1.1 200 OK\r\nContent-Length: 1000\r\n\r\n';
   const trickle = async (connection: OriginConnection, start: string, byte: string): Promise<void> => {

@@ -102,8 +102,10 @@ export class ContentStore {
   readonly #arriving: Turns;
   readonly #kept = new Map<string, Kept>();
   readonly #answerMs: number;
-  /** Contents for which the disk hasn't answered in time, and still has something to do. */
+  /** Contents on their way for which the disk hasn't answered in time, and still has something to do. */
   readonly #stuck = new Set<string>();
+  /** Steps of reading for which the same holds. */
+  #lateReads = 0;
 
   constructor(
     { directory, key, limitBytes, answerMs, placeWaitMs }: ContentStoreOptions,
@@ -142,7 +144,7 @@ export class ContentStore {
 
   /** What hangs has a thread of this process and a descriptor: one wait for it is enough. */
   #assertAnswers(): void {
-    if (this.#stuck.size > 0) throw new Unavailable('contentNotKept');
+    if (this.#stuck.size + this.#lateReads > 0) throw new Unavailable('contentNotKept');
   }
 
   /** Throws Failure `unavailable`. */
@@ -181,16 +183,18 @@ export class ContentStore {
   /** Rejects with BrokenSeal, NoAnswer, Failure `unavailable`, and with what the disk says. */
   async *read(id: string): AsyncGenerator<Buffer> {
     this.#assertAnswers();
-    yield* openSealed(join(this.#own, id), id, this.#key, (work) => this.#step(id, work));
+    yield* openSealed(join(this.#own, id), id, this.#key, (work) => this.#step(work));
   }
 
-  async #step<T>(id: string, work: Promise<T>): Promise<T> {
+  async #step<T>(work: Promise<T>): Promise<T> {
     try {
       return await within(work, this.#answerMs);
     } catch (error) {
       if (error instanceof NoAnswer) {
-        this.#stuck.add(id);
-        const answered = (): void => void this.#stuck.delete(id);
+        this.#lateReads += 1;
+        const answered = (): void => {
+          this.#lateReads -= 1;
+        };
         work.then(answered, answered);
       }
       throw error;
