@@ -276,8 +276,11 @@ t.test(
     t.same(readdirSync(gates), [made], 'once');
 
     rmSync(join(gates, String(made)), { recursive: true });
-    chmodSync(gates, 0o777);
-    t.same(await scanned('a.com', 'large'), both);
-    t.same(readdirSync(gates), [], 'others may write there');
+    for (const open of [gates, join(kept, 'sluice'), kept]) {
+      chmodSync(open, 0o777);
+      t.same(await scanned('a.com', 'large'), both);
+      t.same(readdirSync(gates), [], `others may write to ${open}`);
+      chmodSync(open, 0o700);
+    }
   },
 );
