@@ -1,10 +1,11 @@
-// How the web client is built: hashed files that need nothing inline, and the guides of docs/ as pages.
+// How the web client is built: hashed files that need nothing inline, the guides of docs/ as pages, and the font.
 import { defineConfig } from 'vite';
+import { fonts } from './fonts-plugin.ts';
 import { guides } from './guides-plugin.ts';
 
 // biome-ignore lint/style/noDefaultExport: Vite reads the default export.
 export default defineConfig({
-  plugins: [guides()],
+  plugins: [guides(), fonts()],
   build: {
     outDir: '../../dist/dashboard',
     emptyOutDir: true,
