@@ -6,11 +6,14 @@ export interface Look {
   readonly width: number;
   readonly colorScheme: 'light' | 'dark';
 }
-/** Both sizes and both schemes; every page in all four is looked at in page-suite.ts. */
-export const LOOKS: readonly Look[] = [
+const ALL_LOOKS: readonly Look[] = [
   { width: 390, colorScheme: 'dark' },
   { width: 1440, colorScheme: 'light' },
+  { width: 390, colorScheme: 'light' },
+  { width: 1440, colorScheme: 'dark' },
 ];
+/** Both sizes and both schemes in two pairs; all four where `LOOKS=all` asks for it. Every page in all four is looked at in page-suite.ts. */
+export const LOOKS = process.env['LOOKS'] === 'all' ? ALL_LOOKS : ALL_LOOKS.slice(0, 2);
 /** Below this the navigation is behind a button. */
 const WIDE = 800;
 /** More controls than any page has. */

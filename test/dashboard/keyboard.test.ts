@@ -1,4 +1,4 @@
-// Each flow of the dashboard from beginning to end with the keyboard alone, at both sizes and in both schemes: those of tenants beside each other, then those of operators.
+// Each flow of the dashboard from beginning to end with the keyboard alone, at both sizes and in both schemes (all four pairs with LOOKS=all): those of tenants beside each other, then those of operators.
 import { TOTP } from 'otpauth';
 import t from 'tap';
 import { startMailServer } from '../fixtures/mail-server.js';
