@@ -1,7 +1,7 @@
 // Admission: the ledger asked in one step for what it knows, filled from Postgres with what it doesn't, and stood in for by Postgres while it is away.
 import { rulesOf } from '../config/key-rules.js';
 import { Unavailable } from '../errors.js';
-import { STORE_ANSWER_MS, StoreAway } from '../store/store-error.js';
+import { guarded, STORE_ANSWER_MS, StoreAway } from '../store/store-error.js';
 import { within } from '../waiting/within.js';
 import {
   type Admission,
@@ -45,6 +45,8 @@ const SWEEP_MS = 600_000;
 const FILL_ATTEMPTS = 5;
 /** Between Redis and Postgres, of one unit: each of them has its turn for seconds. */
 const TURNS_MAX = 4;
+/** A request whose first question found nobody who counts waits for so long, then it is a 503. */
+const TURNS_MS = STORE_ANSWER_MS - 500;
 
 /** A unit is counted by user, so several keys and the dashboard share one count. */
 export function createAdmissions(parts: AdmissionParts): AdmissionStore {
@@ -194,17 +196,34 @@ async function admitKey(takes: Takes, take: FirstTake): Promise<Admission> {
   });
 }
 
-/** What each of the two says when it isn't its turn, until one of them counts. */
-async function inTurns<T>(
+/** Redis and Postgres are asked in turns until one of them counts: each of them throws StoreAway while it may not. */
+async function inTurns<T extends UserAdmission | Admission>(
   { isPostgres }: Takes,
   fromLedger: (turn: number) => Promise<T>,
   fromPostgres: () => Promise<T>,
 ): Promise<T> {
-  for (let turn = 0; turn < TURNS_MAX; turn += 1) {
-    const counted = (await orAway(fromLedger(turn))) ?? ((await isPostgres()) ? await orAway(fromPostgres()) : null);
-    if (counted !== null) return counted;
+  const first = await orAway(fromLedger(0));
+  if (first !== null) return first;
+  let isLate = false;
+  const others = async (): Promise<T> => {
+    for (let turn = 1; turn <= TURNS_MAX && !isLate; turn += 1) {
+      const counted = ((await isPostgres()) ? await orAway(fromPostgres()) : null) ?? (await orAway(fromLedger(turn)));
+      if (counted !== null) return counted;
+    }
+    throw new Unavailable('storeDown');
+  };
+  const counting = others();
+  try {
+    return await guarded(counting, TURNS_MS);
+  } catch (error) {
+    isLate = true;
+    // Nobody gets the unit of a late answer.
+    counting.then(
+      async (late) => late.outcome === 'admitted' && (await late.refund()),
+      () => undefined,
+    );
+    throw error;
   }
-  throw new Unavailable('storeDown');
 }
 
 /** Null: it is away, or it isn't its turn. */
@@ -233,9 +252,11 @@ async function takeForKey(
     if (isAgreed(isCounted ? answer.limit : owner.hourlyLimit, answer.rules, owner)) {
       return isCounted ? units.counted(owner, answer) : refusalOf(answer.kind);
     }
+    // Before Postgres is waited for: it may have to count next.
+    if (isCounted) units.saw(owner, answer);
     const agreed = await owners.agreed(keyHash, owner, isCounted ? answer.limit : owner.hourlyLimit);
     if (agreed === null) {
-      if (isCounted) await giveBack(ledger, owner, answer);
+      if (isCounted) await giveBack(units, owner, answer);
       return { outcome: 'unknownKey' };
     }
     const { record, isFilled } = agreed;
@@ -245,7 +266,7 @@ async function takeForKey(
     }
     if (!isCounted && !hasOtherRules) return refusalOf(answer.kind);
     // By rules that are no longer so: it is taken again.
-    if (isCounted) await giveBack(ledger, owner, answer);
+    if (isCounted) await giveBack(units, owner, answer);
     owner = record;
   }
   throw new Unavailable('accountChanging');
@@ -255,8 +276,8 @@ function refusalOf(kind: 'expired' | 'unscoped'): Admission {
   return { outcome: kind === 'expired' ? 'unknownKey' : 'scopeMissing' };
 }
 
-async function giveBack(ledger: Ledger, { userId, keyId }: KeyRecord, { kind, own, windowStartSeconds }: Count) {
-  if (kind === 'taken') await ledger.giveBack(userId, windowStartSeconds, own && keyId);
+async function giveBack(units: Units, { userId, keyId }: KeyRecord, { kind, own, windowStartSeconds }: Count) {
+  if (kind === 'taken') await units.giveBack(userId, windowStartSeconds, own === undefined ? null : keyId);
 }
 
 async function admitUser(takes: Takes, userId: string, hourlyLimit: number): Promise<UserAdmission> {
@@ -278,6 +299,7 @@ async function takeForUser(
     const answer = await ledger.take(userId, null);
     if (answer.kind === 'taken' || answer.kind === 'exhausted') {
       if (answer.limit === hourlyLimit) return units.counted(owner, answer);
+      units.saw(owner, answer);
       const limit = await fills.user(userId, hourlyLimit).catch(() => answer.limit);
       if (answer.kind === 'taken' || limit <= answer.limit) return units.counted(owner, { ...answer, limit });
     } else await fills.user(userId, hourlyLimit);

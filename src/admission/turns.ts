@@ -3,8 +3,8 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { Unavailable } from '../errors.js';
 import type { Sql } from '../store/postgres.js';
-import { guarded, STORE_ANSWER_MS, StoreAway } from '../store/store-error.js';
-import { within } from '../waiting/within.js';
+import { asFailure, guarded, STORE_ANSWER_MS, StoreAway } from '../store/store-error.js';
+import { within, withinOr } from '../waiting/within.js';
 import type { Ledger } from './ledger.js';
 
 export interface TurnParts {
@@ -51,8 +51,13 @@ const PATIENCE_MS = 300;
 /** The same where it is back already, and not used yet. It may be lost again meanwhile. */
 const RETURN_MS = LEFT_MS + 2 * PATIENCE_MS;
 const LOOK_MS = 20;
-/** A process that has had no request for so long asks nothing, and the next one waits for the answer. */
+/** A process that has had no request for so long asks only at every fourth time. */
 const IDLE_MS = 10_000;
+const IDLE_ASKS = 4;
+/** Postgres that gave no answer is away for so long: by then it has been asked again, also by a process without requests. */
+const ALONE_MS = LEASE_MS + 2 * ASK_MS;
+/** A request doesn't wait longer than this to hear whether it may use Redis: giving Redis what Postgres counted may take longer. */
+const HEAR_MS = LEASE_MS + ASK_MS;
 const DECISION_MS = STORE_ANSWER_MS - 500;
 
 /** What Postgres said last. */
@@ -76,17 +81,19 @@ interface Row {
 
 /** What is asked of the one row, and done to it. */
 function createQuestions(sql: Sql) {
-  const row = sql`generation, greatest(0, coalesce(extract(epoch FROM until - clock_timestamp()) * 1000, 0))::float8 AS away_ms,
+  const awayMs = sql`${AWAY_MS} * interval '1 millisecond'`;
+  // Later than anybody writes it: the clock of Postgres was set back.
+  const isOver = sql`(until IS NULL OR until <= clock_timestamp() OR until > clock_timestamp() + ${awayMs})`;
+  const row = sql`generation, (CASE WHEN ${isOver} THEN 0 ELSE extract(epoch FROM until - clock_timestamp()) * 1000 END)::float8 AS away_ms,
     until IS NOT NULL AS is_open, (extract(epoch FROM clock_timestamp() - since) * 1000)::float8 AS left_ms`;
-  const isOver = sql`(until IS NULL OR until <= clock_timestamp())`;
   const until = sql`CASE WHEN ${isOver} THEN NULL ELSE until END`;
   return {
     look: async () => await sql<Row[]>`SELECT ${row} FROM ledger_away`,
     /** Redis is left, or for longer. Who asks afterwards knows it. */
     leave: async () =>
       await sql<Row[]>`
-        UPDATE ledger_away SET until = clock_timestamp() + ${AWAY_MS} * interval '1 millisecond',
-          generation = generation + CASE WHEN ${isOver} THEN 1 ELSE 0 END, since = CASE WHEN ${isOver} THEN NULL ELSE since END
+        UPDATE ledger_away SET until = clock_timestamp() + ${awayMs}, generation = generation + CASE WHEN ${isOver} THEN 1 ELSE 0 END,
+          since = CASE WHEN ${isOver} OR since > clock_timestamp() THEN NULL ELSE since END
         RETURNING ${row}`,
     /** The next step: it says since when. */
     mark: async () =>
@@ -100,11 +107,14 @@ function createQuestions(sql: Sql) {
 function createLease({ sql, problem, reconcile, flush, onProblem }: TurnParts) {
   const questions = createQuestions(sql);
   let told: Told = { generation: -1, awayMs: 0, isOpen: false, leftAtMs: null };
-  /** Redis has all that Postgres had counted by the end of this generation. */
-  let reconciled = -1;
+  /** Redis has all that Postgres had counted by the end of this generation; null: of none. */
+  let reconciled: number | null = null;
   let endsMs = Number.NEGATIVE_INFINITY;
-  /** Then nobody can count there, and Redis alone counts. */
-  let isPostgresAway = false;
+  /** Postgres is away until then: nobody can count there, and Redis alone counts. */
+  let aloneEndsMs = Number.NEGATIVE_INFINITY;
+  /** Grows when Redis was left, and when it may have lost what it had. */
+  let term = 0;
+  let reported: string | null = null;
   let asking: Promise<void> | null = null;
 
   async function hear(answer: Promise<readonly Row[]>): Promise<void> {
@@ -114,8 +124,9 @@ function createLease({ sql, problem, reconcile, flush, onProblem }: TurnParts) {
     const { left_ms: leftMs, away_ms: awayMs, is_open: isOpen } = said;
     const leftAtMs = leftMs === null ? null : performance.now() - leftMs;
     const isNew = awayMs > 0 && told.awayMs === 0;
+    if (Number(said.generation) !== told.generation) term += 1;
     told = { generation: Number(said.generation), awayMs, isOpen, leftAtMs };
-    isPostgresAway = false;
+    aloneEndsMs = Number.NEGATIVE_INFINITY;
     const isRedis = !isOpen && told.generation === reconciled;
     endsMs = isRedis ? askedAtMs + LEASE_MS : Number.NEGATIVE_INFINITY;
     if (isNew)
@@ -137,24 +148,40 @@ function createLease({ sql, problem, reconcile, flush, onProblem }: TurnParts) {
     if (told.isOpen) await hear(questions.giveBack());
     if (told.isOpen || told.generation === reconciled) return;
     const { generation } = told;
+    const termBefore = term;
     await reconcile();
+    if (term !== termBefore) return;
     reconciled = generation;
     await hear(questions.look());
+  }
+
+  function failed(error: unknown): void {
+    // Redis is away: its connection says so.
+    if (error instanceof StoreAway) return;
+    if (asFailure(error) instanceof Unavailable) {
+      aloneEndsMs = performance.now() + ALONE_MS;
+      return;
+    }
+    const message = `Whether Redis or Postgres counts can't be found out: ${String(error)}`;
+    if (message !== reported) onProblem(message);
+    reported = message;
   }
 
   return {
     told: () => told,
     leave,
     mayUse(): boolean {
-      if (performance.now() < endsMs) return true;
-      return isPostgresAway && !told.isOpen && told.generation === reconciled;
+      const nowMs = performance.now();
+      return nowMs < endsMs || (nowMs < aloneEndsMs && !told.isOpen && told.generation === reconciled);
     },
+    /** When it has grown, what Redis was asked before is not to be believed. */
+    term: () => term,
     /** All who ask meanwhile share the answer. */
     ask(): Promise<void> {
       asking ??= askOnce()
-        .catch((error: unknown) => {
-          if (!(error instanceof StoreAway)) isPostgresAway = true;
-        })
+        .then(() => {
+          reported = null;
+        }, failed)
         .finally(() => {
           asking = null;
         });
@@ -162,7 +189,8 @@ function createLease({ sql, problem, reconcile, flush, onProblem }: TurnParts) {
     },
     /** Redis may have lost what it had. */
     end(): void {
-      reconciled = -1;
+      term += 1;
+      reconciled = null;
       endsMs = Number.NEGATIVE_INFINITY;
     },
   };
@@ -176,16 +204,18 @@ export function createTurns(parts: TurnParts): Turns {
   const lease = createLease(parts);
 
   async function mustUse(): Promise<void> {
-    await lease.ask();
+    await withinOr(lease.ask(), HEAR_MS, undefined);
     if (!lease.mayUse()) throw new StoreAway(new Error('Postgres counts'));
   }
 
   async function use<T>(step: () => T | Promise<T>): Promise<T> {
     usedAtMs = performance.now();
     if (!lease.mayUse()) await mustUse();
+    const term = lease.term();
     const answer = await step();
-    // The answer was late, and Postgres may count by now. The unit that Redis has counted is lost.
+    // The answer was late: Postgres may count by now, or have counted meanwhile. The unit that Redis has counted is lost.
     if (!lease.mayUse()) await mustUse();
+    if (lease.term() !== term) throw new StoreAway(new Error('Postgres has counted since'));
     return answer;
   }
 
@@ -203,10 +233,14 @@ export function createTurns(parts: TurnParts): Turns {
     }
   }
 
+  let asks = 0;
   const timer = setInterval(() => {
-    if (lease.told().isOpen || performance.now() - usedAtMs < IDLE_MS) void lease.ask();
+    asks += 1;
+    const isIdle = !lease.told().isOpen && performance.now() - usedAtMs >= IDLE_MS;
+    if (!isIdle || asks % IDLE_ASKS === 0) void lease.ask();
   }, ASK_MS);
   timer.unref();
+  void lease.ask();
 
   return {
     ledger: {
@@ -227,7 +261,8 @@ export function createTurns(parts: TurnParts): Turns {
         isReturning = false;
       });
     },
-    problem: () => problem() ?? (lease.told().awayMs > 0 ? 'Postgres counts: a process can not reach Redis' : null),
+    problem: () =>
+      problem() ?? (lease.told().awayMs > 0 ? 'Postgres counts: another process cannot reach Redis' : null),
     stop: () => clearInterval(timer),
   };
 }

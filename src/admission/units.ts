@@ -25,6 +25,8 @@ interface Owner {
 }
 
 export interface Units {
+  /** What the ledger has counted, for the copy in Postgres alone. */
+  saw(owner: Owner, count: Count): void;
   /** What the ledger has counted. */
   counted(owner: Owner, count: Count): UserAdmission;
   /** Of any process: one that the ledger has counted, as nearly all are. */
@@ -60,18 +62,22 @@ export function createUnits(parts: UnitParts): Units {
     else mirror.saw(userId, counted, keyId);
   }
 
+  /** Returns what the client may still do, and the key, where it has a count of its own. */
+  function saw({ userId, keyId }: Owner, count: Count) {
+    const { own, windowStartSeconds, kind } = count;
+    const account = quotaState(count.limit, usedUnits(count), windowStartSeconds);
+    see(userId, kind, account, count);
+    if (own === undefined || keyId === null) return { quota: account, key: null };
+    const ownQuota = quotaState(own.limit, usedUnits(own), windowStartSeconds);
+    see(userId, kind, ownQuota, { ...own, windowStartSeconds }, keyId);
+    return { quota: tighter(account, ownQuota), key: { keyId, limit: own.limit } };
+  }
+
   return {
-    counted({ userId, keyId }, count) {
-      const { own, windowStartSeconds, kind } = count;
-      let quota = quotaState(count.limit, usedUnits(count), windowStartSeconds);
-      see(userId, kind, quota, count);
-      let key: Bounded | null = null;
-      if (own !== undefined && keyId !== null) {
-        key = { keyId, limit: own.limit };
-        const ownQuota = quotaState(own.limit, usedUnits(own), windowStartSeconds);
-        see(userId, kind, ownQuota, { ...own, windowStartSeconds }, keyId);
-        quota = tighter(quota, ownQuota);
-      }
+    saw: (owner, count) => void saw(owner, count),
+    counted(owner, count) {
+      const { userId, keyId } = owner;
+      const { quota, key } = saw(owner, count);
       if (count.kind === 'exhausted') return exhausted(userId, quota, count.nowSeconds);
       return { outcome: 'admitted', userId, keyId, quota, refund: () => refunded(giveBack(parts, userId, count, key)) };
     },
@@ -81,11 +87,16 @@ export function createUnits(parts: UnitParts): Units {
       const own = key && (await takeOwn(userId, key));
       const ownQuota = own && key && stateIn(own, key.limit);
       if (own?.kind === 'exhausted' && ownQuota !== null) return exhausted(userId, ownQuota, own.nowSeconds);
-      const count = await guarded(hours.take(userId, hourlyLimit, mirror.seen(userId)));
-      const { windowStartSeconds, nowSeconds } = count;
-      const quota = stateIn(count, hourlyLimit);
       const giveOwnBack = async () =>
         key && own && (await giveBackDirectly(parts, userId, key.limit, own.windowStartSeconds, key.keyId));
+      const count = await guarded(hours.take(userId, hourlyLimit, mirror.seen(userId))).catch(async (error) => {
+        const returned = refunded(giveOwnBack());
+        // Redis is asked next, and may have the key's last unit. A Postgres that is away would cost the answer more time.
+        if (error instanceof StoreAway) await returned;
+        throw error;
+      });
+      const { windowStartSeconds, nowSeconds } = count;
+      const quota = stateIn(count, hourlyLimit);
       if (count.kind === 'exhausted') {
         await guarded(giveOwnBack());
         return exhausted(userId, quota, nowSeconds);

@@ -3,7 +3,6 @@
 import { randomUUID } from 'node:crypto';
 import { performance } from 'node:perf_hooks';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { messageOfError } from '../../error-text.js';
 import { endsWithin, within } from '../../waiting/within.js';
 import { StoreAway } from '../store-error.js';
 import {
@@ -39,11 +38,8 @@ export interface RedisConnection extends RedisCommands {
 export interface RedisSettings {
   /** As REDIS_URL has it. */
   readonly url: string;
-  /**
-   * Awaited before Redis is used again after it was away, and before its first use; only these commands reach it by then.
-   * What it throws doesn't hold the return up, unless Redis itself went away meanwhile: then it is called again.
-   */
-  readonly onReturn: (commands: RedisCommands) => Promise<void>;
+  /** Awaited before Redis is used again after it was away, and before its first use. Redis may go away meanwhile: then it is called again. It doesn't reject. */
+  readonly onReturn: () => Promise<void>;
   readonly onProblem: (message: string) => void;
   /** For tests: how long a command waits for its answer, in milliseconds. */
   readonly answerMs?: number;
@@ -59,9 +55,6 @@ const PROBE_INTERVAL_MS = 250;
  * go on sending for a quarter of an hour. A watch on each command would cost all of them. Far above a slow handshake.
  */
 const SILENCE_MS = 4_000;
-/** Reconciling the counts with Postgres; after that Redis is used again anyway. */
-const RETURN_TIMEOUT_MS = 5_000;
-const RECONCILE_AGAIN_MS = 1_000;
 /** A Redis that goes away again sooner than this isn't steady: it is left alone for a while, twice as long each time. */
 const STEADY_MS = 60_000;
 /** And not longer than this: Postgres serves meanwhile, and the log gets a line or two each time. */
@@ -94,12 +87,8 @@ type LinkState =
 
 /** Whether Redis may be used; away at first. */
 function createLink(client: Client, settings: Omit<Required<RedisSettings>, 'url'>) {
-  const { onProblem, answerMs } = settings;
+  const { onReturn, onProblem, answerMs } = settings;
   const name = randomUUID();
-  const reconcile = createReconciliation(
-    () => settings.onReturn(commandsOf(client, (command) => command())),
-    () => state.kind === 'up',
-  );
   let state: LinkState = { kind: 'away', why: 'connecting' };
   // Why a connection fails is only said here; without a listener ioredis would print it.
   let reason: string | null = null;
@@ -142,10 +131,9 @@ function createLink(client: Client, settings: Omit<Required<RedisSettings>, 'url
         continue;
       }
       reason = null;
-      const failure = await reconcile();
-      // What was written may be gone with the connection.
+      await onReturn();
+      // It may have been lost again.
       if (losses !== lossesBefore) continue;
-      if (failure !== null) onProblem(failure);
       if (state.kind === 'away') state = { kind: 'up', sinceMs: performance.now() };
     }
   }
@@ -161,45 +149,12 @@ function createLink(client: Client, settings: Omit<Required<RedisSettings>, 'url
         throw new StoreAway(error);
       }
     },
-    /** Probes until Redis takes writes, reconciles the counts with Postgres, and lets it be used again. */
+    /** Probes until Redis takes writes, and lets it be used again when who uses it is ready for that. */
     comeBack,
     problem: (): string | null => (state.kind === 'away' ? `Redis is away: ${state.why}` : null),
     close(): void {
       state = { kind: 'closed' };
     },
-  };
-}
-
-/** Returns what brings Redis to what Postgres counted meanwhile. It resolves with what has failed, which is tried again beside the requests. */
-function createReconciliation(work: () => Promise<void>, isUp: () => boolean): () => Promise<string | null> {
-  let rounds = 0;
-
-  /** Until it succeeds, or Redis goes away once more and everything begins anew. */
-  async function again(round: number): Promise<void> {
-    for (;;) {
-      await sleep(RECONCILE_AGAIN_MS, undefined, { ref: false });
-      if (!isUp() || round !== rounds) return;
-      try {
-        await work();
-        return;
-      } catch {
-        // The log has the first failure.
-      }
-    }
-  }
-
-  return async () => {
-    rounds += 1;
-    const round = rounds;
-    const running = work();
-    try {
-      await within(running, RETURN_TIMEOUT_MS);
-      return null;
-    } catch (error) {
-      // What is late goes on; what fails then, or has failed, is tried again.
-      running.catch(() => void again(round));
-      return `Redis is back, but what was counted meanwhile is not reconciled yet: ${messageOfError(error)}`;
-    }
   };
 }
 
