@@ -6,7 +6,7 @@ import subsetFont from 'subset-font';
 import type { Plugin } from 'vite';
 
 const FONT = '@fontsource-variable/inter';
-const FILE = /\/inter-([a-z-]+)-wght-normal-[\w-]+\.woff2$/;
+const FILE = /^assets\/inter-([a-z]+(?:-ext)?)-wght-normal-[\w-]{8}\.woff2$/;
 const WEIGHTS = { min: 400, max: 700 };
 const HASH_CHARACTERS = 8;
 
@@ -21,7 +21,7 @@ export function fonts(): Plugin {
         file.type === 'asset' && file.fileName.endsWith('.css') ? [file] : [],
       );
       for (const file of Object.values(bundle)) {
-        const subset = FILE.exec(`/${file.fileName}`)?.[1];
+        const subset = FILE.exec(file.fileName)?.[1];
         if (subset === undefined || file.type !== 'asset' || typeof file.source === 'string') continue;
         const text = charactersOf(ranges, subset);
         const source = await subsetFont(file.source, text, { targetFormat: 'woff2', variationAxes: { wght: WEIGHTS } });

@@ -90,7 +90,7 @@ const ENTITIES: Readonly<Record<string, string>> = {
 /** What is read, and searched: without marks, buttons and what only the eye needs. */
 function textOf(html: string): string {
   return html
-    .replace(/<(button|a class="guide-anchor")[^>]*>.*?<\/\w+>/g, '')
+    .replace(/<(button|a class="guide-anchor")[^<>]*>[^<]*<\/\w+>/g, '')
     .replace(/<\/?(?!span|code|strong|em|a\b)[^<>]*>/g, ' ')
     .replace(/<[^<>]*>/g, '')
     .replace(/&#?\w+;/g, (entity) => ENTITIES[entity] ?? ' ')
