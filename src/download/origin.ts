@@ -141,10 +141,7 @@ export async function requestOrigin(request: OriginRequest, options: OriginOptio
             close,
           });
         },
-        onResponseData(_controller, bytes) {
-          connection.onBody();
-          reception.take(bytes);
-        },
+        onResponseData: (_controller, bytes) => reception.take(bytes),
         onResponseEnd: () => reception.end(null),
         onResponseError(_controller, error) {
           end(new Failure('downloadFailed', connection.problem() ?? reasonOf(error)));
@@ -190,6 +187,7 @@ function createReception(connection: Connection, idleMs: number, abort: (error: 
 
   function take(bytes: Uint8Array): void {
     if (ended !== null) return;
+    connection.onBody();
     idle.renew();
     try {
       sink(bytes);
@@ -258,21 +256,13 @@ function openConnection(request: OriginRequest, options: OriginOptions): Connect
   const dial = createDialler(request, options);
   let state: 'dialling' | 'shaking hands' | 'open' = 'dialling';
   let socket: Socket | null = null;
-  /** Pieces that undici may still refer to. */
-  const read: Buffer[] = [];
-  let isHeld = false;
+  const pieces = new Pieces();
 
   return {
     connect(_options, callback) {
       const dialled = dial();
       socket = dialled;
-      const readNext = dialled.read.bind(dialled);
-      // undici reads when the socket says that it is readable, until there is nothing.
-      dialled.read = (size): Buffer | null => {
-        const piece: Buffer | null = isHeld ? null : readNext(size);
-        if (piece !== null && read.push(piece) > PIECES_KEPT) read.shift();
-        return piece;
-      };
+      pieces.comeFrom(dialled);
       dialled.on('error', disguiseReset);
       const settle = (error: Error | null): void => {
         late.stop();
@@ -304,15 +294,13 @@ function openConnection(request: OriginRequest, options: OriginOptions): Connect
     abandon() {
       if (state !== 'open') socket?.destroy();
     },
-    onBody() {
-      for (const piece of read.splice(0, read.length - 1)) releasePiece(piece);
-    },
+    onBody: () => pieces.release(),
     hold() {
-      isHeld = true;
+      pieces.isHeld = true;
     },
     release() {
-      if (!isHeld) return;
-      isHeld = false;
+      if (!pieces.isHeld) return;
+      pieces.isHeld = false;
       socket?.emit('readable');
     },
   };
@@ -321,13 +309,31 @@ function openConnection(request: OriginRequest, options: OriginOptions): Connect
 /** What brings no bytes of a body, however much of it comes, is left to the collector. */
 const PIECES_KEPT = 16;
 
-/**
- * Gives the memory back of what lies before bytes of a body: undici refers to pieces of a head, or of trailers, until these are whole. V8 would collect its
- * whole heap for every few megabytes of it.
- */
-function releasePiece(piece: Buffer): void {
-  // A small one may share its memory with others.
-  if (piece.length === piece.buffer.byteLength) processAddon()?.releaseMemory(piece);
+/** What undici reads, which it does when the socket says that it is readable, until there is nothing. */
+class Pieces {
+  isHeld = false;
+  /** Those that it may still refer to. */
+  readonly #read: Buffer[] = [];
+
+  comeFrom(socket: Socket): void {
+    const read = socket.read.bind(socket);
+    socket.read = (size): Buffer | null => {
+      const piece: Buffer | null = this.isHeld ? null : read(size);
+      if (piece !== null && this.#read.push(piece) > PIECES_KEPT) this.#read.shift();
+      return piece;
+    };
+  }
+
+  /**
+   * Bytes of the body have come, of the last piece. Gives the memory back of what lies before: undici refers to pieces of a head, or of trailers, until
+   * these are whole. V8 would collect its whole heap for every few megabytes of it.
+   */
+  release(): void {
+    for (const piece of this.#read.splice(0, this.#read.length - 1)) {
+      // A small one may share its memory with others.
+      if (piece.length === piece.buffer.byteLength) processAddon()?.releaseMemory(piece);
+    }
+  }
 }
 
 /** Dials the checked addresses in turn, and nothing else: no name is looked up behind the guard. */
