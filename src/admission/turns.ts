@@ -114,8 +114,6 @@ function createLease({ sql, problem, reconcile, flush, onProblem }: TurnParts) {
   let aloneEndsMs = Number.NEGATIVE_INFINITY;
   /** Grows when Redis was left, and when it may have lost what it had. */
   let term = 0;
-  let reported: string | null = null;
-  let asking: Promise<void> | null = null;
 
   async function hear(answer: Promise<readonly Row[]>): Promise<void> {
     const askedAtMs = performance.now();
@@ -129,8 +127,7 @@ function createLease({ sql, problem, reconcile, flush, onProblem }: TurnParts) {
     aloneEndsMs = Number.NEGATIVE_INFINITY;
     const isRedis = !isOpen && told.generation === reconciled;
     endsMs = isRedis ? askedAtMs + LEASE_MS : Number.NEGATIVE_INFINITY;
-    if (isNew)
-      flush().catch((error: unknown) => onProblem(`The counts of Redis are not in Postgres: ${String(error)}`));
+    if (isNew) flush().catch((error) => onProblem(`The counts of Redis are not in Postgres: ${String(error)}`));
   }
 
   async function leave(): Promise<void> {
@@ -147,25 +144,16 @@ function createLease({ sql, problem, reconcile, flush, onProblem }: TurnParts) {
     if (problem() !== null) return;
     if (told.isOpen) await hear(questions.giveBack());
     if (told.isOpen || told.generation === reconciled) return;
-    const { generation } = told;
-    const termBefore = term;
+    const [{ generation }, termBefore] = [told, term];
     await reconcile();
     if (term !== termBefore) return;
     reconciled = generation;
     await hear(questions.look());
   }
 
-  function failed(error: unknown): void {
-    // Redis is away: its connection says so.
-    if (error instanceof StoreAway) return;
-    if (asFailure(error) instanceof Unavailable) {
-      aloneEndsMs = performance.now() + ALONE_MS;
-      return;
-    }
-    const message = `Whether Redis or Postgres counts can't be found out: ${String(error)}`;
-    if (message !== reported) onProblem(message);
-    reported = message;
-  }
+  const ask = shared(askOnce, onProblem, () => {
+    aloneEndsMs = performance.now() + ALONE_MS;
+  });
 
   return {
     told: () => told,
@@ -176,23 +164,46 @@ function createLease({ sql, problem, reconcile, flush, onProblem }: TurnParts) {
     },
     /** When it has grown, what Redis was asked before is not to be believed. */
     term: () => term,
-    /** All who ask meanwhile share the answer. */
-    ask(): Promise<void> {
-      asking ??= askOnce()
-        .then(() => {
-          reported = null;
-        }, failed)
-        .finally(() => {
-          asking = null;
-        });
-      return asking;
-    },
+    ask,
     /** Redis may have lost what it had. */
     end(): void {
       term += 1;
       reconciled = null;
       endsMs = Number.NEGATIVE_INFINITY;
     },
+  };
+}
+
+/** All who ask meanwhile share the answer. `onAway`: Postgres gives none. */
+function shared(
+  question: () => Promise<void>,
+  onProblem: TurnParts['onProblem'],
+  onAway: () => void,
+): () => Promise<void> {
+  let reported: string | null = null;
+  let asking: Promise<void> | null = null;
+
+  function failed(error: unknown): void {
+    // Redis is away: its connection says so.
+    if (error instanceof StoreAway) return;
+    if (asFailure(error) instanceof Unavailable) {
+      onAway();
+      return;
+    }
+    const message = `Whether Redis or Postgres counts can't be found out: ${String(error)}`;
+    if (message !== reported) onProblem(message);
+    reported = message;
+  }
+
+  return () => {
+    asking ??= question()
+      .then(() => {
+        reported = null;
+      }, failed)
+      .finally(() => {
+        asking = null;
+      });
+    return asking;
   };
 }
 

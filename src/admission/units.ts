@@ -4,7 +4,7 @@ import { guarded, STORE_ANSWER_MS, StoreAway } from '../store/store-error.js';
 import { within } from '../waiting/within.js';
 import { HOUR_SECONDS, type QuotaHour, type QuotaState, quotaState, type UserAdmission, usedOf } from './admission.js';
 import { type Count, type Ledger, usedUnits } from './ledger.js';
-import type { DirectCount, QuotaHours } from './quota-hours.js';
+import type { QuotaHours } from './quota-hours.js';
 import type { Counted, QuotaMirror } from './quota-mirror.js';
 
 export interface UnitParts {
@@ -52,11 +52,6 @@ export function createUnits(parts: UnitParts): Units {
     });
   }
 
-  /** A unit of the key itself, for one that has a limit of its own. */
-  async function takeOwn(userId: string, { keyId, limit }: Bounded): Promise<DirectCount> {
-    return await guarded(hours.take(userId, limit, mirror.seen(userId, keyId), keyId));
-  }
-
   function see(userId: string, kind: Count['kind'], { remaining }: QuotaState, counted: Counted, keyId?: string): void {
     if (kind === 'taken' && remaining < FEW_UNITS) mirror.sawUrgently(userId, counted, keyId);
     else mirror.saw(userId, counted, keyId);
@@ -84,7 +79,7 @@ export function createUnits(parts: UnitParts): Units {
     giveBack: (userId, windowStartSeconds, keyId) => giveBackOf(parts, userId, windowStartSeconds, keyId ?? undefined),
     async takeDirectly({ userId, keyId }, hourlyLimit, ownLimit) {
       const key = keyId === null || ownLimit === null ? null : { keyId, limit: ownLimit };
-      const own = key && (await takeOwn(userId, key));
+      const own = key && (await guarded(hours.take(userId, key.limit, mirror.seen(userId, key.keyId), key.keyId)));
       const ownQuota = own && key && stateIn(own, key.limit);
       if (own?.kind === 'exhausted' && ownQuota !== null) return exhausted(userId, ownQuota, own.nowSeconds);
       const giveOwnBack = async () =>
