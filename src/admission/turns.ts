@@ -103,7 +103,7 @@ function createQuestions(sql: Sql) {
   };
 }
 
-/** What this process was told, and whether it may use Redis. */
+/** What Postgres has told this process last, and whether the process may use Redis. */
 function createLease({ sql, problem, reconcile, flush, onProblem }: TurnParts) {
   const questions = createQuestions(sql);
   let told: Told = { generation: -1, awayMs: 0, isOpen: false, leftAtMs: null };

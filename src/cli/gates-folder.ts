@@ -1,16 +1,14 @@
 // Where `sluice scan` keeps the files of gates, and whether there is so much to scan that making them is worth the time.
-import { lstatSync, mkdirSync, realpathSync } from 'node:fs';
+import { mkdirSync, realpathSync, statSync } from 'node:fs';
 import { homedir } from 'node:os';
-import { dirname, isAbsolute, join } from 'node:path';
-import { isOurs } from '../engine/owned-folder.js';
+import { isAbsolute, join } from 'node:path';
+import { isClosedToOthers, isOurs } from '../engine/owned-folder.js';
 import { walk } from './walk.js';
 
 /** Gates cost about as much, with ClamAV's signatures and before they are kept, as they spare over so many bytes of documents. */
 const WORTH_BYTES = 8 * 1024 * 1024;
 /** What a small file costs besides its bytes, as bytes. */
 const FILE_BYTES = 8 * 1024;
-const OTHERS_MAY_WRITE = 0o022;
-const STICKY = 0o1000;
 
 /** In the user's folder of caches (XDG Base Directory Specification 0.8). Null: there is little to scan, or no folder that is the user's alone. */
 export async function gatesFolder(paths: readonly string[], env: NodeJS.ProcessEnv): Promise<string | null> {
@@ -32,23 +30,9 @@ function ownFolder(env: NodeJS.ProcessEnv): string | null {
   const folder = join(isAbsolute(named) ? named : join(homedir(), '.cache'), 'sluice', 'gates');
   try {
     mkdirSync(folder, { recursive: true, mode: 0o700 });
-    const real = realpathSync(folder);
-    return isOurs(lstatSync(real)) && ownWay(real).every(isClosed) ? real : null;
+    return isOurs(statSync(folder)) && isClosedToOthers(folder) ? realpathSync(folder) : null;
   } catch {
     // Nothing can be kept there: one engine looks at everything.
     return null;
   }
-}
-
-function ownWay(folder: string): readonly string[] {
-  const above = dirname(folder);
-  return above === folder ? [folder] : [folder, ...ownWay(above)];
-}
-
-/** In a folder that is sticky, such as /tmp, nobody puts anything in the place of what is ours. */
-function isClosed(folder: string): boolean {
-  const found = lstatSync(folder);
-  const isRoots = found.uid === 0;
-  const mayOthers = (found.mode & OTHERS_MAY_WRITE) !== 0;
-  return (isOurs(found) || isRoots) && (!mayOthers || (isRoots && (found.mode & STICKY) !== 0));
 }

@@ -13,7 +13,7 @@ import {
 import { dirname, join, resolve } from 'node:path';
 import { parseEnv } from 'node:util';
 import { z } from 'zod';
-import { isOurs } from '../engine/owned-folder.js';
+import { isClosedToOthers, isOursOrRoots } from '../engine/owned-folder.js';
 import { messageOfError } from '../error-text.js';
 import type { Log } from '../log.js';
 import { codeOf } from '../store/store-error.js';
@@ -29,8 +29,6 @@ const KEPT = [
 export type Environment = Readonly<Record<string, string | undefined>>;
 
 const ServiceFile = z.record(z.string(), z.string());
-
-const OTHERS_MAY_WRITE = 0o022;
 
 /** Where the unit of `deploy/` has its variables, and its data. */
 const ENVIRONMENT_FILE = '/etc/sluice.env';
@@ -67,15 +65,10 @@ export function findService(env: Environment, places: Places): Environment {
   return notFound(looked);
 }
 
-/** It belongs to another user, and not because somebody has put it there who may: what lies in it decides what is done for its service. */
+/** What lies in it decides what is done for its service. A folder of another user counts only where nobody but us and root can have put it there. */
 function isForeign(folder: string): boolean {
-  const isTrusted = (path: string): boolean => {
-    const found = statSync(path, { throwIfNoEntry: false });
-    return found === undefined || isOurs(found) || found.uid === 0;
-  };
-  const above = statSync(dirname(folder), { throwIfNoEntry: false });
-  const mayOthers = above === undefined || (above.mode & OTHERS_MAY_WRITE) !== 0;
-  return !isTrusted(folder) && (mayOthers || !isTrusted(dirname(folder)));
+  const found = statSync(folder, { throwIfNoEntry: false });
+  return found !== undefined && !isOursOrRoots(found) && !isClosedToOthers(dirname(folder));
 }
 
 /** For commands that work without a service as well: null where none is found. */

@@ -1,4 +1,4 @@
-// Removes a folder that was left behind in a place where other users can write: only if it belongs to our user, by descriptor, never through a link.
+// Whose a folder is. One that was left behind in a place where other users can write is removed only if it belongs to our user, by descriptor, never through a link.
 import {
   closeSync,
   constants,
@@ -6,10 +6,12 @@ import {
   lstatSync,
   openSync,
   readdirSync,
+  realpathSync,
   rmdirSync,
   type Stats,
   unlinkSync,
 } from 'node:fs';
+import { dirname } from 'node:path';
 
 const FOLDER_ITSELF = constants.O_RDONLY | constants.O_DIRECTORY | constants.O_NOFOLLOW;
 /** A link or a file can't be opened as a folder. A folder may have gone meanwhile. */
@@ -18,6 +20,31 @@ const NO_FOLDER = new Set(['ELOOP', 'ENOTDIR', 'ENOENT']);
 /** Whether it belongs to the user of this process. */
 export function isOurs({ uid }: Pick<Stats, 'uid'>): boolean {
   return uid === process.geteuid?.();
+}
+
+const OTHERS_MAY_WRITE = 0o022;
+const STICKY = 0o1000;
+
+/**
+ * Whether nobody but our user and root can write to it, or put something else in its place: this and all folders above it are theirs and closed to others.
+ * In a sticky one of root's, such as /tmp, others can't. Throws the system's error when it is not there.
+ */
+export function isClosedToOthers(folder: string): boolean {
+  const real = realpathSync(folder);
+  return wayTo(real).every((one) => {
+    const found = lstatSync(one);
+    const isSticky = found.uid === 0 && (found.mode & STICKY) !== 0;
+    return isOursOrRoots(found) && ((found.mode & OTHERS_MAY_WRITE) === 0 || isSticky);
+  });
+}
+
+export function isOursOrRoots(stats: Pick<Stats, 'uid'>): boolean {
+  return stats.uid === 0 || isOurs(stats);
+}
+
+function wayTo(folder: string): readonly string[] {
+  const above = dirname(folder);
+  return above === folder ? [folder] : [folder, ...wayTo(above)];
 }
 
 /**

@@ -282,5 +282,7 @@ t.test(
       t.same(readdirSync(gates), [], `others may write to ${open}`);
       chmodSync(open, 0o700);
     }
+    const onFile = await scan(t, path, ['a.com', 'large'], { XDG_CACHE_HOME: join(path, 'large') });
+    t.same(lines(onFile), both, 'nothing can be kept there');
   },
 );

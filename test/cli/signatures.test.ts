@@ -204,8 +204,10 @@ t.test('freshclam is installed where it is missing, if --yes is given or somebod
   t.strictSame(contentOf(into), { 'own.ndb': NEW });
 
   const answers: [answer: string, path: string, shown: RegExp][] = [
-    ['n', machineWithoutFreshclam(t), /nothing was changed: freshclam is not installed/],
-    ['y', machineWithoutFreshclam(t), /OK: 2 signatures/],
+    ['n\n', machineWithoutFreshclam(t), /nothing was changed: freshclam is not installed/],
+    // Ctrl-D.
+    ['\x04', machineWithoutFreshclam(t), /nothing was changed: freshclam is not installed/],
+    ['y\n', machineWithoutFreshclam(t), /OK: 2 signatures/],
   ];
   for (const [answer, path, shown] of answers) {
     const command = `node ${mainPath} signatures update --into ${temporaryFolder(t)} --from ${from}`;
@@ -219,7 +221,7 @@ t.test('freshclam is installed where it is missing, if --yes is given or somebod
     });
     const ended = once(terminal, 'exit');
     await until(() => said.includes('is not installed. Install it with apt-get? [y/N]'));
-    terminal.stdin.write(`${answer}\n`);
+    terminal.stdin.write(answer);
     await until(() => shown.test(said));
     await ended;
   }
