@@ -14,6 +14,7 @@ import { untilIdle } from './cpu.js';
 import { tableOf, writeFigures } from './figures.js';
 import { type FileSet, makeFileSet } from './files.js';
 import { startLineProcess } from './line-process.js';
+import { median } from './median.js';
 import { scenarios } from './scenarios.js';
 
 /** `--figures`: both tables are kept under docs/figures/, for the documents. `--database DIR`: signatures, for the project's own. */
@@ -58,7 +59,7 @@ async function capacityOf(run: () => Promise<Measurement>, pid: number): Promise
     rates.push(scans / seconds);
     await untilIdle(pid);
   }
-  return rates.sort((one, other) => one - other)[Math.floor(CAPACITY_ROUNDS / 2)] ?? Number.NaN;
+  return median(rates);
 }
 
 function checked(measured: Measurement): Measurement {
