@@ -14,15 +14,17 @@ import { median } from './median.js';
 import { whole } from './options.js';
 
 const WARM_UP_SECONDS = 3;
-/** Those of one protocol are an eighth of the descriptors. */
-const SHARE = 8;
-/** Of the scans that are measured, and of the server itself. */
+/** HTTP has as many as each of the two. */
+const PROTOCOLS = 3;
+/** Of the scans that are measured, and of the bench itself. */
 const ROOM = 200;
+/** Of the server itself. */
+const OWN = 1_000;
 
 const options = new Command('bench:crowd')
   .description('The p99 of scans of 1 KB at half of the capacity, alone and beside a crowd that does next to nothing.')
-  .option('--idle <count>', 'connections of each protocol that say nothing', whole, 10_000)
-  .option('--slow <count>', 'streams of each protocol that have a byte a second', whole, 200)
+  .option('--idle <count>', 'connections that say nothing, half of them of each protocol', whole, 10_000)
+  .option('--slow <count>', 'streams that have a byte a second, half of them of each protocol', whole, 200)
   .option('--rounds <count>', 'of both', whole, 5)
   .option('--seconds <count>', 'of a measurement', whole, 3)
   .parse()
@@ -30,8 +32,9 @@ const options = new Command('bench:crowd')
 
 const folder = await mkdtemp(join(tmpdir(), 'sluice-crowd-'));
 const [clamd, icap] = [await freePort(), await freePort()];
-const { idle, slow, rounds, seconds } = options;
-const openFiles = SHARE * (idle + slow + ROOM);
+const { rounds, seconds } = options;
+const [idle, slow] = [Math.ceil(options.idle / 2), Math.ceil(options.slow / 2)];
+const openFiles = PROTOCOLS * (idle + slow + ROOM) + OWN;
 const contestant = await startSluiceClamd(
   { databaseDirectory: ownSignaturesDirectory, threads: availableParallelism(), folder, openFiles },
   32,

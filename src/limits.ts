@@ -102,7 +102,7 @@ export const MEMORY_RESERVE_SHARE = 0.25;
 /** Uploads up to this size find room in memory also while large ones wait for theirs. */
 export const SMALL_UPLOAD_BYTES = 1024 * 1024;
 
-/** Connections of clamd's protocol, of one process, where there are descriptors enough; the next one is closed at once. */
+/** Connections of clamd's protocol, of one process, where the limit of open files has room for them; the next one is closed at once. */
 export const CLAMD_CONNECTIONS = 10_000;
 /** One command line: a path of Linux (4096 bytes) and its word. */
 export const CLAMD_COMMAND_BYTES = 4096 + 64;
@@ -132,7 +132,7 @@ export const CLAMD_FOLDER_DEPTH = 15;
 /** What a client still sends after its answer is read and dropped for so long. */
 export const CLAMD_CLOSE_MS = 5_000;
 
-/** Connections of ICAP, of one process, where there are descriptors enough; the next one is closed at once. OPTIONS says the number. */
+/** Connections of ICAP, of one process, where the limit of open files has room for them; the next one is closed at once. OPTIONS says the number. */
 export const ICAP_CONNECTIONS = 10_000;
 /** Request line and headers of ICAP's own. */
 export const ICAP_HEADER_BYTES = 16 * 1024;

@@ -8,8 +8,6 @@ const STORES = 64;
 const PER_THREAD = 25;
 /** Downloads may have this share of all, and no more. */
 const DOWNLOADS_SHARE = 1 / 8;
-/** Likewise the connections of clamd's protocol, and those of ICAP. */
-const PROTOCOL_SHARE = 1 / 8;
 /** Below it a service can't be had. */
 const CONNECTIONS_MIN = 16;
 /** Each costs memory in the kernel and here, some KB. */
@@ -41,14 +39,28 @@ export interface DescriptorRequest {
 export function planDescriptors(request: DescriptorRequest): DescriptorPlan {
   const limit = softLimit();
   const downloads = Math.min(request.downloads, Math.max(1, Math.floor(limit * DOWNLOADS_SHARE)));
-  const protocolMost = Math.max(CONNECTIONS_MIN, Math.floor(limit * PROTOCOL_SHARE));
-  const clamdConnections = Math.min(request.clamdConnections, protocolMost);
-  const icapConnections = Math.min(request.icapConnections, protocolMost);
-  const clamd = clamdConnections === 0 ? 0 : clamdConnections + CLAMD_FILE_DESCRIPTORS;
+  const clamdFiles = request.clamdConnections === 0 ? 0 : CLAMD_FILE_DESCRIPTORS;
   const own = openNow() + STORES + ARRIVING_CONTENTS + PER_THREAD * request.scanThreads;
-  const room = limit - own - downloads - clamd - icapConnections;
-  const connections = Math.max(CONNECTIONS_MIN, Math.min(room, request.connections ?? CONNECTIONS_MAX));
-  return { limit, connections, downloads, clamdConnections, icapConnections, isScarce: room < CONNECTIONS_MIN };
+  const wanted = [request.connections ?? CONNECTIONS_MAX, request.clamdConnections, request.icapConnections];
+  const shares = shareOut(limit - own - downloads - clamdFiles, wanted);
+  const [connections = 0, clamdConnections = 0, icapConnections = 0] = shares.map((share, index) =>
+    Math.max(share, Math.min(wanted[index] ?? 0, CONNECTIONS_MIN)),
+  );
+  const isScarce = connections + clamdConnections + icapConnections > shares.reduce((sum, share) => sum + share);
+  return { limit, connections, downloads, clamdConnections, icapConnections, isScarce };
+}
+
+/** The same to each; what one doesn't want the others have. */
+function shareOut(room: number, wanted: readonly number[]): number[] {
+  const shares = [...wanted];
+  let left = Math.max(0, room);
+  const modestFirst = [...wanted.entries()].sort(([, one], [, other]) => one - other);
+  for (const [before, [index, want]] of modestFirst.entries()) {
+    const share = Math.min(want, Math.floor(left / (wanted.length - before)));
+    shares[index] = share;
+    left -= share;
+  }
+  return shares;
 }
 
 function softLimit(): number {

@@ -397,13 +397,9 @@ function tellOfLibrary({ title, standsInFor }: HttpLibrary, log: EventLog): void
     log.info({ library: title, reason: standsInFor }, 'HTTP library: node:http, which is slower than uWebSockets.js');
 }
 
-function tellOfDescriptors(
-  { limit, connections, downloads, isScarce }: DescriptorPlan,
-  config: Config,
-  log: EventLog,
-): void {
-  const facts = { openFiles: limit, connections, downloads };
-  const isLess = isScarce || downloads < DOWNLOADS_MAX || connections < (config.connections ?? 0);
+function tellOfDescriptors({ limit, isScarce, ...plan }: DescriptorPlan, config: Config, log: EventLog): void {
+  const facts = { openFiles: limit, ...plan };
+  const isLess = isScarce || plan.downloads < DOWNLOADS_MAX || plan.connections < (config.connections ?? 0);
   if (isLess) log.warn(facts, 'the limit of open files is low (ulimit -n): there is room for fewer than is wanted');
   else log.info(facts, 'connections');
 }

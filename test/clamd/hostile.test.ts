@@ -101,10 +101,10 @@ t.test('connections without a command, and those that read nothing, end after th
 });
 
 t.test('connections beyond the limit are ended at once, and there is room when others have left', async (t) => {
-  // An eighth of the descriptors.
-  const [openFiles, most] = [2_048, 256];
-  const { server, unix } = await startOurs({}, { openFiles });
+  const { server, unix } = await startOurs({ CONNECTIONS: '100' }, { openFiles: 2_048 });
   t.teardown(() => server.stop('SIGKILL'));
+  const most = Number(await server.printed(/"clamdConnections":(\d+)/));
+  t.ok(most > 1_000, `${most}: what HTTP doesn't want is clamd's`);
   const open: Talk[] = [];
   for (let count = 0; count < most; count += 1) open.push(await talk(t, unix));
   for (let count = 0; count < 50; count += 1) {
