@@ -195,7 +195,11 @@ export class Failure extends Error {
   readonly retryAfterSeconds: number | null;
 
   constructor(code: ErrorCode, detail = '', retryAfterSeconds: number | null = null) {
+    // It is expected: where it comes from says nothing, and to find that out costs more than all else of a refusal.
+    const { stackTraceLimit } = Error;
+    Error.stackTraceLimit = 0;
     super(messageOf(code, detail) ?? errorTable[code].error);
+    Error.stackTraceLimit = stackTraceLimit;
     this.name = 'Failure';
     this.code = code;
     this.detail = detail;

@@ -43,7 +43,13 @@ const admit = async (): Promise<Access> => ({
   quota,
   refund: async () => quota,
 });
-const access: AccessControl = { withApiKey: admit, knownUser: () => null, asUser: admit };
+const access: AccessControl = {
+  withApiKey: admit,
+  knownUser: () => null,
+  expectedUser: () => null,
+  refuse: () => undefined,
+  asUser: admit,
+};
 
 interface Side {
   readonly server: Server;
@@ -104,6 +110,7 @@ async function startSide(record: Pick<History, 'assertOpen' | 'append'>): Promis
   const { withKey } = createScanRoutes({
     ...{ scans, access, aside: memory, once: null, later: null, uploadTimeoutMs: 10_000 },
     onSurprise,
+    onRefused: () => undefined,
   });
   const server = await startServer({
     host: '127.0.0.1',

@@ -42,6 +42,10 @@ export interface AccessControl {
   withApiKey(header: string | undefined, work?: EarlyWork): Access | Promise<Access>;
   /** The user (an id) whose key that is or was, where this process remembers. It admits nobody. */
   knownUser(header: string | undefined): string | null;
+  /** The user (an id) for whom a scan with that key would be admitted, as far as this process knows; null: it asks. It takes nothing. */
+  expectedUser(header: string | undefined): string | null;
+  /** Counts, for the user's use by hour, a scan that was refused before its admission. */
+  refuse(userId: string): void;
   /** Takes one unit of a user whose access token was accepted. */
   asUser(user: User): Promise<Access>;
 }
@@ -83,6 +87,11 @@ export function createAccess(store: AdmissionStore, plans: Plans): AccessControl
       const key = header?.trim() ?? '';
       return KEY.test(key) ? store.knownUser(hashOfKey(key)) : null;
     },
+    expectedUser(header) {
+      const key = header?.trim() ?? '';
+      return KEY.test(key) ? store.expectedUser(hashOfKey(key)) : null;
+    },
+    refuse: store.refuse,
     async asUser({ userId, plan, ownLimit }) {
       const hourlyLimit = limitOf(plans, { plan, ownLimit, isSuspended: false });
       return accessOf(await store.admitUser({ userId, hourlyLimit }));

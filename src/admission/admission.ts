@@ -32,13 +32,15 @@ export interface AdmissionStore {
   /** The key (its SHA-256 as 64 hex characters) is live, and one unit is taken. Throws Failure('unavailable') when nobody can tell. */
   admit(keyHash: string): Admission | Promise<Admission>;
   /**
-   * To be asked while `admit` asks: its user was admitted lately, with units left for all that are being asked for. So work on the
+   * To be asked before `admit`, or while it asks: its user was admitted lately, with units left for all that are being asked for. So work on the
    * request may begin, as long as nothing of it gets out before `admit` has answered; what comes to nothing stays within the quota.
    * Returns the id of that user, which never changes for a key; null: nothing is expected.
    */
   expectedUser(keyHash: string): string | null;
   /** The user (an id) whose key it is or was, as this process remembers; null: it doesn't know. It costs nothing, and admits nobody. */
   knownUser(keyHash: string): string | null;
+  /** Counts a scan of the user that was refused before it was admitted. */
+  refuse(userId: string): void;
   /** Takes one unit for a user whom Postgres has just vouched for. */
   admitUser(user: { readonly userId: string; readonly hourlyLimit: number }): Promise<UserAdmission>;
   /** Gives a unit back that any process has taken, once for each call. Rejects where nobody can count it now. */

@@ -86,6 +86,7 @@ export function createAdmissions(parts: AdmissionParts): AdmissionStore {
       return isLikely ? known.userId : null;
     },
     knownUser: owners.userOf,
+    refuse: (userId) => refusals.count(userId, windowStart(Math.floor(clock() / 1000))),
     admitUser: ({ userId, hourlyLimit }) => admitUser(takes, userId, hourlyLimit),
     giveBack: (userId, windowStartSeconds, keyId) => units.giveBack(userId, windowStartSeconds, keyId),
     quotaOf: (user) => quotaOf(ledger, fills, user, windowStart(Math.floor(clock() / 1000))),

@@ -148,7 +148,8 @@ export const texts = {
     hour: 'Hour',
     used: 'Used',
     refused: 'Refused',
-    lastDay: (refused: string) => `Last 24 hours, by the hour; ${refused} refused because the quota was used up.`,
+    lastDay: (refused: string) =>
+      `Last 24 hours, by the hour; ${refused} refused because the quota was used up or too many were waiting.`,
     noMonths: 'No scan was completed in the last twelve months.',
     quota: 'Quota of this hour',
     quotaUsed: (used: string, limit: string) => `${used} of ${limit} scans used`,

@@ -10,7 +10,7 @@ type QuotaRefusals = z.infer<typeof QuotaRefusals>;
 export const ActivityView = NotedScans.extend({
   days: OutcomeDays.describe('Days of UTC'),
   refusals: QuotaRefusals.describe(
-    'Scans of the last 24 hours that were refused since the quota was used up, which have no rows: the accounts with the most',
+    'Scans of the last 24 hours that were refused since the quota was used up or too many of the account waited, which have no rows: the accounts with the most',
   ),
 }).meta({ id: 'Activity' });
 type ActivityView = z.infer<typeof ActivityView>;

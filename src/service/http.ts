@@ -194,6 +194,7 @@ async function openRoutes(
     once: { kept: keepAnswers(log, postgres, add), findKey: parts.findKey },
     later: accepted.start,
     onEnded: tellOfScans(log, { metrics: parts.metrics, keyUse }),
+    onRefused: (reason) => parts.metrics.refused(reason),
   });
   const billing = startBilling(config, log, parts, add);
   const dashboard = add(
@@ -299,6 +300,7 @@ async function warmUp(config: Config, log: EventLog, parts: SharedParts): Promis
       once: null,
       later: null,
       onEnded: () => undefined,
+      onRefused: () => undefined,
       traces: null,
     };
     const { withKey } = openScans(config, log, parts, rest);

@@ -3,6 +3,7 @@ import { Counter, collectDefaultMetrics, Gauge, Registry } from 'prom-client';
 import type { Engine } from '../engine/engine.js';
 import type { SignatureState } from '../engine/signature-state.js';
 import type { ScanPool } from '../engine/threads/pool.js';
+import type { UnavailableReason } from '../errors.js';
 import type { HistoryState } from '../history/history.js';
 import type { UploadMemory } from '../scan/memory/memory.js';
 import type { AcceptedState } from '../scan/pending/accepted-scans.js';
@@ -42,6 +43,8 @@ type Lending = Pick<
 export interface Metrics {
   readonly contentType: string;
   ended(scan: EndedScan): void;
+  /** A scan was refused before its admission, since too many wait. */
+  refused(reason: UnavailableReason): void;
   /** Of HTTP. Status null: the client went away before its answer was out. */
   answered(route: string, status: number | null): void;
   /** Waits for a thread count from now on: those before were of scans that nobody asked for. */
@@ -90,6 +93,7 @@ export function createMetrics(parts: MetricsParts): Metrics {
   return {
     contentType: registry.contentType,
     ended: (scan) => scans.ended(scan),
+    refused: (reason) => scans.refused(reason),
     answered: (route, status) => requests.answered(route, status),
     countTurns: () => parts.pool.onTurn(scans.waited),
     leaveOut: (epoch, scans) => Object.assign(own, { epoch, scans }),

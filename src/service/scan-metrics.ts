@@ -1,6 +1,7 @@
 // What is counted of each scan, in plain numbers: the registry's own counters would make a text of the labels, and look it up, for each of them. It asks when it is asked.
 import { Counter, Histogram, type Registry } from 'prom-client';
 import type { TurnKind } from '../engine/threads/lane.js';
+import type { UnavailableReason } from '../errors.js';
 import type { EndedScan } from '../scan/scan.js';
 
 /** Seconds inside the engine: from a small file to one that takes its whole deadline. */
@@ -38,6 +39,9 @@ export class ScanMetrics {
     shared: new Buckets(WAIT_SECONDS),
     standIn: new Buckets(WAIT_SECONDS),
   };
+
+  /** By the reason. */
+  readonly #refusals = new Map<UnavailableReason, number>();
 
   /** By what libclamav says a content is; it knows some hundred names. */
   readonly #types = new Map<string, { scans: number; seconds: number }>();
@@ -88,6 +92,11 @@ export class ScanMetrics {
 
   #secondsOf(bytes: number): Buckets | undefined {
     return this.#seconds.find(({ most }) => bytes <= most)?.buckets;
+  }
+
+  /** Before its admission, since too many wait. */
+  refused(reason: UnavailableReason): void {
+    this.#refusals.set(reason, (this.#refusals.get(reason) ?? 0) + 1);
   }
 
   readonly waited = (kind: TurnKind, waitedMs: number): void => {
@@ -154,6 +163,17 @@ export class ScanMetrics {
       collect() {
         this.reset();
         for (const { protocol, outcome, count } of kinds) this.inc({ protocol, outcome }, count);
+      },
+    });
+    const refusals = this.#refusals;
+    new Counter({
+      name: 'sluice_scans_refused_total',
+      help: 'Scans that were refused with 503 before their admission, since too many wait, by the reason. They take no unit and have no row.',
+      labelNames: ['reason'] as const,
+      registers,
+      collect() {
+        this.reset();
+        for (const [reason, count] of refusals) this.inc({ reason }, count);
       },
     });
     const bytes = (): number => this.#bytes;

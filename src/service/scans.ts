@@ -15,7 +15,7 @@ import { MEMORY_RESERVE_SHARE } from '../limits.js';
 import type { EventLog } from '../log.js';
 import type { AcceptingParts } from '../scan/http/accepting-scan.js';
 import { createKeptAnswers, type KeptAnswers } from '../scan/http/kept-answers.js';
-import { createScanRoutes, type Once } from '../scan/http/route.js';
+import { createScanRoutes, type Once, type ScanRouteParts } from '../scan/http/route.js';
 import { createUploadMemory, type UploadMemory } from '../scan/memory/memory.js';
 import { createRefunds } from '../scan/refunds.js';
 import type { EndedScan, ScanParts } from '../scan/scan.js';
@@ -39,6 +39,7 @@ export interface SharedByScans {
 
 /** What scans leave behind, and who may ask for them. */
 export interface Surrounding extends Pick<ScanParts, 'history' | 'onEnded' | 'traces'> {
+  readonly onRefused: ScanRouteParts['onRefused'];
   readonly access: AccessControl;
   readonly cache: VerdictCache;
   readonly shared: SharedVerdicts | null;
@@ -51,7 +52,7 @@ export function openScans(
   config: Config,
   log: EventLog,
   { refused, pool, signatures, memories, descriptors, version }: SharedByScans,
-  { access, cache, shared, once, later, history, onEnded, traces }: Surrounding,
+  { access, cache, shared, once, later, history, onEnded, onRefused, traces }: Surrounding,
 ) {
   const scans: ScanParts = {
     pool,
@@ -74,6 +75,7 @@ export function openScans(
     aside: memories.uploads,
     later: later === null ? null : later(scans),
     onSurprise: tellOfSurprises(log),
+    onRefused,
   });
   return { scans, ...routes };
 }

@@ -26,7 +26,13 @@ export const warmAccess: AccessControl = (() => {
     quota,
     refund: async () => quota,
   } as const;
-  return { withApiKey: () => admitted, knownUser: () => null, asUser: async () => admitted };
+  return {
+    withApiKey: () => admitted,
+    knownUser: () => null,
+    expectedUser: () => null,
+    refuse: () => undefined,
+    asUser: async () => admitted,
+  };
 })();
 
 /** A history that keeps nothing. */

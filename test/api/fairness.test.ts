@@ -1,12 +1,15 @@
 // Two accounts over the wire: one sends archives that take seconds of engine each, as many as it can, and the other one's small scans are answered all the same.
-import t from 'tap';
+import { once } from 'node:events';
+import { connect } from 'node:net';
+import t, { type Test } from 'tap';
+import { z } from 'zod';
 import { createKey } from '../../src/account/keys.js';
 import { openPostgres } from '../../src/store/postgres.js';
 import { newUser } from '../fixtures/dashboard.js';
 import { faultEnvironment, faulty } from '../fixtures/faults.js';
 import { startPostgres } from '../fixtures/postgres.js';
 import { eicar } from '../fixtures/samples.js';
-import { startServer } from '../fixtures/server.js';
+import { API_KEY, startServer } from '../fixtures/server.js';
 import { until } from '../fixtures/until.js';
 import { upload } from '../fixtures/upload.js';
 
@@ -49,6 +52,41 @@ async function keyOfAnother(): Promise<string> {
   return key.value;
 }
 
+/** One more scan of the account whose queue is full, by each way in which its body can come: it costs nothing, and leaves nothing. */
+async function beyondItsShare(t: Test): Promise<void> {
+  const before = await metric('sluice_scans_refused_total{reason="queueShareFull"}');
+  const quota = await remaining();
+  const sizes = [10, 60_000, 70_000, 1_000_000];
+  for (const size of sizes) {
+    const { status, headers, body } = await upload(server.url, Buffer.alloc(size, 'x'));
+    t.equal(status, 503, `${size} bytes`);
+    t.match(body, { error: 'Service unavailable', message: 'Too many scans of this account are waiting' });
+    t.equal(headers.get('retry-after'), '2');
+    t.equal(headers.get('x-scan-id'), null, 'it has no row');
+    t.equal(headers.get('x-ratelimit-limit'), null, 'the quota was not asked');
+  }
+  t.match(await begunUpload(60_000), /^HTTP\/1\.1 503 /, 'a body that does not come is not waited for');
+  t.equal(await metric('sluice_scans_refused_total{reason="queueShareFull"}'), before + sizes.length + 1);
+  t.equal(await remaining(), quota);
+  const { status } = await upload(server.url, 'x', { key: 'f'.repeat(32) });
+  t.equal(status, 401, 'a key that nobody knows is refused for that');
+}
+
+async function remaining(): Promise<number> {
+  const answer = await fetch(`${server.url}/api/v1/account`, { headers: { 'X-API-KEY': API_KEY } });
+  return z.object({ remaining: z.number() }).parse(await answer.json()).remaining;
+}
+
+/** The answer to an upload whose body has begun, and goes no further. */
+async function begunUpload(size: number): Promise<string> {
+  const socket = connect(Number(new URL(server.url).port), '127.0.0.1');
+  const head = ['POST /api/v1/scans HTTP/1.1', 'Host: a', `X-API-KEY: ${API_KEY}`, `Content-Length: ${size}`];
+  socket.write(`${[...head, 'Content-Type: multipart/form-data; boundary=b'].join('\r\n')}\r\n\r\n--b\r\n`);
+  const [answer] = await once(socket, 'data');
+  socket.destroy();
+  return String(answer);
+}
+
 t.test('an account that wants all scan threads and the whole queue takes nothing from another one', async (t) => {
   const key = await keyOfAnother();
   // Each keeps a core busy for three seconds; the bytes make the contents differ. The first ones hold all threads.
@@ -67,6 +105,7 @@ t.test('an account that wants all scan threads and the whole queue takes nothing
   }
   const infected = await upload(server.url, eicar(), { key });
   t.match(infected.body, { infected: true });
+  await beyondItsShare(t);
   t.ok((await metric('sluice_scans_waiting')) > 0, 'the attack goes on');
   t.ok((await metric('sluice_scan_wait_seconds_count{class="stand_in"}')) > 0);
 
@@ -78,6 +117,14 @@ t.test('an account that wants all scan threads and the whole queue takes nothing
     t.match(body, { error: 'Service unavailable', message: 'Too many scans of this account are waiting' });
     t.ok(Number(headers.get('retry-after')) > 0);
   }
+  const store = await openPostgres({ kind: 'url', url });
+  const [refused] = await store.sql`SELECT sum(refused)::float8 AS scans FROM refused_hours`;
+  await store.close();
+  t.equal(
+    refused?.['scans'],
+    await metric('sluice_scans_refused_total{reason="queueShareFull"}'),
+    "in the account's hour",
+  );
   t.equal(await metric('sluice_scan_threads_standing_in'), 0);
   t.equal(await metric('sluice_accounts_waiting'), 0);
 });

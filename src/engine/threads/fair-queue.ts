@@ -152,13 +152,25 @@ export class FairQueue {
     this.#limit = limit;
   }
 
-  /** Null: it waits. */
-  push(scan: ThreadScan, nowMs: number): 'full' | 'beyondShare' | null {
+  /** Why one more scan of the account would not wait now; null: it would. */
+  refusal(accountName: string): 'full' | 'beyondShare' | null {
     const left = this.#limit - this.size - this.ahead - 1;
     if (left < 0) return 'full';
-    const known = this.#accounts.get(scan.account);
+    const known = this.#accounts.get(accountName);
     const own = known === undefined ? 1 : known.waiting + known.ahead + 1;
-    if (own > 1 && own > SHARE_OF_FREE * left) return 'beyondShare';
+    return own > 1 && own > SHARE_OF_FREE * left ? 'beyondShare' : null;
+  }
+
+  /** Some account might be refused. */
+  get isCrowded(): boolean {
+    const taken = this.size + this.ahead + 1;
+    return taken > SHARE_OF_FREE * (this.#limit - taken);
+  }
+
+  /** Null: it waits. */
+  push(scan: ThreadScan, nowMs: number): 'full' | 'beyondShare' | null {
+    const refusal = this.refusal(scan.account);
+    if (refusal !== null) return refusal;
     const account = this.#enter(scan.account, nowMs);
     if (account.waiting === 0) {
       // What it has saved up meanwhile is lost.

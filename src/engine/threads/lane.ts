@@ -1,6 +1,6 @@
 // A lane: scan threads for contents of about one size, and the queue before them. What small scans need beside long ones is one rule here: `standIn`.
 import { performance } from 'node:perf_hooks';
-import { Unavailable } from '../../errors.js';
+import { Unavailable, type UnavailableReason } from '../../errors.js';
 import { FairQueue, LONG_MS } from './fair-queue.js';
 import { deliver, type Ended, endOf } from './outcome.js';
 import type { ThreadScan } from './thread-scan.js';
@@ -66,11 +66,22 @@ export class Lane {
       this.#start(scan, 'set', nowMs);
       return;
     }
-    // The bell is heard once in a turn of the event loop. One that reads thousands of requests takes long, and threads must not wait for its end.
-    if (this.set.slots.some((slot) => slot.hasAnswer())) this.collect();
+    this.#collectEarly();
     const answer = this.queue.push(scan, nowMs);
     if (answer === null) this.#dispatch();
     else scan.onRefused(new Unavailable(REFUSALS[answer]));
+  }
+
+  /** Why a scan of the account would be refused now; null: it would not. */
+  refusal(account: string): UnavailableReason | null {
+    this.#collectEarly();
+    const answer = this.isFree ? null : this.queue.refusal(account);
+    return answer === null ? null : REFUSALS[answer];
+  }
+
+  /** The bell is heard once in a turn of the event loop. One that reads thousands of requests takes long, and threads must not wait for its end. */
+  #collectEarly(): void {
+    if (this.set.slots.some((slot) => slot.hasAnswer())) this.collect();
   }
 
   /** False: a thread is at it. */

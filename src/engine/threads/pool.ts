@@ -1,6 +1,6 @@
 // The scan threads: a lane for content over 1 MB and one for all other, so that small scans need not wait for threads that are at large ones.
 import { performance } from 'node:perf_hooks';
-import { Unavailable } from '../../errors.js';
+import { Unavailable, type UnavailableReason } from '../../errors.js';
 import { type EncryptedPolicy, type ScanPolicy, usualPolicy } from '../verdict.js';
 import { startBell } from './bell.js';
 import { MIDDLE_BYTES } from './fair-queue.js';
@@ -34,6 +34,10 @@ export interface PoolOptions {
 export interface ScanPool {
   /** Scans it, now or when its turn comes. Its methods are called with what comes of it, possibly before this returns. */
   ask(scan: ThreadScan): void;
+  /** So many wait that `refusal` is worth asking. */
+  readonly isCrowded: boolean;
+  /** Why a scan of the account would be refused now, since too many wait; null: it would not be, or its content may have over 1 MB. */
+  refusal(account: string, bytesMost: number): UnavailableReason | null;
   /** Its client has left: true, and none of its methods is called any more, if no thread was at it. */
   leave(scan: ThreadScan): boolean;
   /** What is done with encrypted content unless somebody asks otherwise. */
@@ -167,6 +171,14 @@ class Pool implements ScanPool {
     (heavy ?? light).set.press();
     scan.isHeavy = heavy?.set.hasStarted === true && (heavy.isFree || heavy.set.isWhole || !light.isFree);
     this.#laneOf(scan).ask(scan, nowMs);
+  }
+
+  get isCrowded(): boolean {
+    return this.#light.queue.isCrowded;
+  }
+
+  refusal(account: string, bytesMost: number): UnavailableReason | null {
+    return bytesMost > MIDDLE_BYTES ? null : this.#light.refusal(account);
   }
 
   leave(scan: ThreadScan): boolean {
