@@ -64,8 +64,7 @@ export function createAdmissions(parts: AdmissionParts): AdmissionStore {
   const expectations = createExpectations(rememberedMax);
   const sweeping = setInterval(() => {
     hours.sweep().catch((error: unknown) => onProblem(`Old hours can't be removed: ${String(error)}`));
-  }, SWEEP_MS);
-  sweeping.unref();
+  }, SWEEP_MS).unref();
 
   return {
     admit(keyHash) {

@@ -1,10 +1,9 @@
 // POST /api/v1/scans, POST /web/scans and POST /web/url-scans: credentials in, a scan on its way out, which answers by itself.
 import { type Access, type AccessControl, liveKey } from '../../admission/access.js';
 import type { Lookups } from '../../admission/lookups.js';
-import { Failure, Unavailable, type UnavailableReason } from '../../errors.js';
+import { Failure } from '../../errors.js';
 import type { CallerRoute } from '../../http/caller.js';
 import type { Exchange } from '../../http/exchange.js';
-import { failureReply } from '../../http/failure.js';
 import type { Operation } from '../../http/openapi.js';
 import type { Reply } from '../../http/reply.js';
 import type { Route } from '../../http/router.js';
@@ -17,9 +16,9 @@ import { type FormSettings, HttpScan } from './http-scan.js';
 import type { KeptAnswers } from './kept-answers.js';
 import { FirstScan, idempotencyKeyOf, Keeper, RepeatedScan } from './once.js';
 import { scanOperation, signedInOperation, signedInUrlOperation } from './operation.js';
-import { behindBody } from './refused-body.js';
+import { type RefusalParts, refusalOf, refuse } from './refusal.js';
 
-export interface ScanRouteParts {
+export interface ScanRouteParts extends RefusalParts {
   readonly scans: ScanParts;
   readonly access: AccessControl;
   /** Where bodies wait whose scans have not begun. */
@@ -30,8 +29,6 @@ export interface ScanRouteParts {
   readonly later: AcceptingParts | null;
   readonly uploadTimeoutMs: number;
   readonly onSurprise: FormSettings['onSurprise'];
-  /** A scan was refused before its admission. */
-  readonly onRefused: (reason: UnavailableReason) => void;
 }
 
 export interface Once {
@@ -48,7 +45,7 @@ export interface ScanRoutes {
 }
 
 export function createScanRoutes(parts: ScanRouteParts): ScanRoutes {
-  const { scans, access, aside, once, later, uploadTimeoutMs, onSurprise, onRefused } = parts;
+  const { scans, access, aside, once, later, uploadTimeoutMs, onSurprise } = parts;
   const withUrls: FormSettings = {
     takes: 'all',
     timeoutMs: uploadTimeoutMs,
@@ -81,22 +78,6 @@ export function createScanRoutes(parts: ScanRouteParts): ScanRoutes {
     if (user !== null) exchange.keepIn(new AccountRoom(aside, user));
   }
 
-  /**
-   * Too many scans of its account wait: it is refused before anything of it is looked at, takes no unit and has no row. So a refusal costs a third of a scan, and what is too
-   * much doesn't take the time from what isn't. Null: it may be admitted.
-   */
-  function refusalOf(exchange: Exchange, header: string | undefined): UnavailableReason | null {
-    const { body } = exchange;
-    const user = access.expectedUser(header);
-    if (user === null || body.kind !== 'sized') return null;
-    const reason = scans.pool.refusal(user, body.bytes);
-    if (reason === null) return null;
-    exchange.vouch();
-    access.refuse(user);
-    onRefused(reason);
-    return reason;
-  }
-
   /** Null: the client waits for its verdict. */
   function acceptingFor(exchange: Exchange): AcceptingParts | null {
     return later !== null && prefersAsync(exchange) ? later : null;
@@ -120,12 +101,7 @@ export function createScanRoutes(parts: ScanRouteParts): ScanRoutes {
           const asked = access.withApiKey(exchange.headers.get('x-api-key'));
           return admitLater(exchange, acceptingScan(exchange, accepting, null), asked);
         }
-        const header = exchange.headers.get('x-api-key');
-        const reason = scans.pool.isCrowded ? refusalOf(exchange, header) : null;
-        if (reason !== null) return behindBody(exchange, failureReply(new Unavailable(reason)));
-        const scan = new HttpScan(scans, exchange, withUrls);
-        const asked = access.withApiKey(header, scan);
-        return asked instanceof Promise ? admitLater(exchange, scan, asked) : admit(exchange, scan, asked);
+        return scanNow(parts, exchange, withUrls);
       },
     },
     signedIn: [
@@ -155,6 +131,21 @@ function routeAsUser(
       return admit(exchange, scan, await access.asUser(caller));
     },
   };
+}
+
+/** The usual way: the client waits for its verdict, and it is begun at once. */
+function scanNow(
+  parts: ScanRouteParts,
+  exchange: Exchange,
+  settings: FormSettings,
+): Reply | null | Promise<Reply | null> {
+  const { scans, access } = parts;
+  const header = exchange.headers.get('x-api-key');
+  const reason = scans.pool.isCrowded ? refusalOf(parts, exchange, header) : null;
+  if (reason !== null) return refuse(exchange, reason);
+  const scan = new HttpScan(scans, exchange, settings);
+  const asked = access.withApiKey(header, scan);
+  return asked instanceof Promise ? admitLater(exchange, scan, asked) : admit(exchange, scan, asked);
 }
 
 /** The upload of a key whose user is known and likely to be admitted may be received and scanned already. */
