@@ -10,6 +10,7 @@ import { Command } from 'commander';
 import { ownSignaturesDirectory } from '../src/paths.js';
 import { type Account, makeAccount } from '../test/fixtures/another-account.js';
 import type { Asked } from '../test/fixtures/flood.js';
+import { whole } from '../test/fixtures/option-values.js';
 import { PASSWORD, post } from '../test/fixtures/sign-in.js';
 import { compile, loadProgram } from './compile.js';
 import { askForFiles, askForRun } from './contestants/contestant.js';
@@ -17,7 +18,6 @@ import { type Server, startServer } from './contestants/sluice.js';
 import { cpuSeconds, privateMegabytes, untilIdle } from './cpu.js';
 import { makeFileSet } from './files.js';
 import { type LineProcess, pidOf, startLineProcess } from './line-process.js';
-import { whole } from './options.js';
 
 /** What one client, or many at once, send without end. */
 export type Attack =

@@ -6,6 +6,7 @@ import { join, resolve } from 'node:path';
 import { Command, Option } from 'commander';
 import { makeAccount } from '../test/fixtures/another-account.js';
 import { startClamd } from '../test/fixtures/clamd.js';
+import { positive, whole } from '../test/fixtures/option-values.js';
 import { compile, loadProgram } from './compile.js';
 import { askForFiles, askForPace, askForRun, type Measurement } from './contestants/contestant.js';
 import { type Server, startServer } from './contestants/sluice.js';
@@ -16,7 +17,6 @@ import { type FileSet, makeFileSet } from './files.js';
 import { type LargeFiles, type LargeKind, makeLargeFiles } from './large-files.js';
 import { type LineProcess, startLineProcess } from './line-process.js';
 import { median } from './median.js';
-import { positive, whole } from './options.js';
 
 /** As Debian's package configures it. */
 const CLAMD_THREADS = 12;

@@ -4,9 +4,9 @@ import { availableParallelism, cpus, release, tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
 import { Command, InvalidArgumentError, Option } from 'commander';
 import { ownSignaturesDirectory } from '../src/paths.js';
+import { positive, whole } from '../test/fixtures/option-values.js';
 import { type Division, type Row, runDivisions, type Setting } from './cores-run.js';
 import { type FileSet, makeFileSet } from './files.js';
-import { positive, whole } from './options.js';
 import { scenarios } from './scenarios.js';
 
 const CONTENTS = ['1KB', '100KB', 'mixed'];

@@ -6,12 +6,12 @@ import { join } from 'node:path';
 import { Command } from 'commander';
 import { ownSignaturesDirectory } from '../src/paths.js';
 import { freePort } from '../test/fixtures/free-port.js';
+import { whole } from '../test/fixtures/option-values.js';
 import { startSluiceClamd } from './contestants/sluice.js';
 import { privateMegabytes, untilIdle } from './cpu.js';
 import { makeFileSet } from './files.js';
 import { startLineProcess } from './line-process.js';
 import { median } from './median.js';
-import { whole } from './options.js';
 
 const WARM_UP_SECONDS = 3;
 /** HTTP has as many as each of the two. */

@@ -9,9 +9,9 @@ import { fileURLToPath } from 'node:url';
 import { Command } from 'commander';
 import { z } from 'zod';
 import { prepareGates } from '../src/engine/clamav/gates/prepare.js';
+import { whole } from '../test/fixtures/option-values.js';
 import { makeDatabase } from './database.js';
 import type { Loaded, Order, Scanned } from './gates-process.js';
-import { whole } from './options.js';
 
 const KIB = 1024;
 /** Gates for programs hit in programs only: this is one, of Debian's clamav-testfiles. */

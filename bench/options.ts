@@ -1,6 +1,7 @@
 // The bench's command line.
 import { availableParallelism } from 'node:os';
 import { Command, InvalidArgumentError, Option } from 'commander';
+import { positive, whole } from '../test/fixtures/option-values.js';
 import { scenarios } from './scenarios.js';
 
 /** The raw loop always runs: the others are measured against it. */
@@ -50,18 +51,6 @@ export interface Options {
 const QUICK = { rounds: 3, seconds: 0.4, threads: [availableParallelism()] };
 
 const WARM_UP_SECONDS_MAX = 0.5;
-
-export function positive(text: string): number {
-  const value = Number(text);
-  if (!(value > 0 && value <= 1_000)) throw new InvalidArgumentError('It must be a number above 0, at most 1000.');
-  return value;
-}
-
-export function whole(text: string): number {
-  const value = Number(text);
-  if (!Number.isSafeInteger(value) || value < 1) throw new InvalidArgumentError('It must be a whole number above 0.');
-  return value;
-}
 
 function contestantList(text: string): readonly ContestantName[] {
   const asked = text.split(',');

@@ -3,9 +3,10 @@
 import { mkdtemp, rm } from 'node:fs/promises';
 import { availableParallelism, tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { parseArgs } from 'node:util';
+import { Command } from 'commander';
 import { ownSignaturesDirectory } from '../src/paths.js';
 import { makeAccount } from '../test/fixtures/another-account.js';
+import { positive } from '../test/fixtures/option-values.js';
 import { compile, loadProgram } from './compile.js';
 import { startClamdContestant } from './contestants/clamd.js';
 import { askForFiles, askForOverload, askForPace, askForRun, type Measurement } from './contestants/contestant.js';
@@ -17,18 +18,16 @@ import { startLineProcess } from './line-process.js';
 import { median } from './median.js';
 import { scenarios } from './scenarios.js';
 
-/** `--figures`: both tables are kept under docs/figures/, for the documents. `--database DIR`: signatures, for the project's own. */
-const { values } = parseArgs({
-  options: {
-    figures: { type: 'boolean', default: false },
-    seconds: { type: 'string', default: '4' },
-    only: { type: 'string' },
-    database: { type: 'string' },
-  },
-});
+const { figures, seconds, only, database } = new Command('npm run bench:overload --')
+  .description('An open loop at a tenth of the capacity to three times of it, of the service and of clamd.')
+  .option('--figures', 'keep both tables under docs/figures/, for the documents', false)
+  .option('--seconds <count>', 'of a measurement', positive, 4)
+  .option('--only <content>', '1KB or mixed')
+  .option('--database <folder>', 'signatures; default: the ones of the project')
+  .parse()
+  .opts<{ figures: boolean; seconds: number; only?: string; database?: string }>();
 const CONTENTS = ['1KB', 'mixed'];
 const LOADS = [0.1, 0.5, 0.9, 1.5, 2, 3] as const;
-const SECONDS = Number(values.seconds);
 const CONNECTIONS = 32;
 const CAPACITY_ROUNDS = 3;
 const WARM_UP_SECONDS = 2;
@@ -40,7 +39,7 @@ const LOOKS_MOST = 5;
 /** It is back when answers take no longer than this many times what they took before. */
 const BACK_FACTOR = 2;
 
-const setting = { databaseDirectory: values.database ?? ownSignaturesDirectory, threads: availableParallelism() };
+const setting = { databaseDirectory: database ?? ownSignaturesDirectory, threads: availableParallelism() };
 
 interface Service {
   readonly capacity: number;
@@ -79,9 +78,9 @@ async function measureService(files: FileSet, folder: string): Promise<Service> 
     await second.ask(`http ${port} ${key}`);
     await Promise.all([askForFiles(first, files), askForFiles(second, files)]);
     await askForRun(first, `run ${WARM_UP_SECONDS} ${CONNECTIONS} keep`);
-    const capacity = await capacityOf(() => askForRun(first, `run ${SECONDS / 2} ${CONNECTIONS} keep`), pid);
-    const overload = async (load: number) => checked(await askForOverload(first, SECONDS, load * capacity));
-    const ofSecond = async () => checked(await askForOverload(second, SECONDS, SECOND_SHARE * capacity));
+    const capacity = await capacityOf(() => askForRun(first, `run ${seconds / 2} ${CONNECTIONS} keep`), pid);
+    const overload = async (load: number) => checked(await askForOverload(first, seconds, load * capacity));
+    const ofSecond = async () => checked(await askForOverload(second, seconds, SECOND_SHARE * capacity));
     const loads: Measurement[] = [];
     for (const load of LOADS) {
       loads.push(await overload(load));
@@ -111,7 +110,7 @@ async function measureClamd(files: FileSet, folder: string, rates: readonly numb
     await clamd.use(files);
     const measured: Measurement[] = [];
     for (const rate of rates) {
-      measured.push(checked(await clamd.pace(SECONDS, rate)));
+      measured.push(checked(await clamd.pace(seconds, rate)));
       await untilIdle(clamd.pid);
     }
     return measured;
@@ -201,7 +200,7 @@ const folder = await mkdtemp(join(tmpdir(), 'sluice-overload-'));
 const rows: string[][] = [];
 const others: string[][] = [];
 try {
-  for (const scenario of scenarios.filter(({ name }) => CONTENTS.includes(name) && name === (values.only ?? name))) {
+  for (const scenario of scenarios.filter(({ name }) => CONTENTS.includes(name) && name === (only ?? name))) {
     const files = await makeFileSet(scenario, folder, async () => () => true);
     const service = await measureService(files, folder);
     const rates = LOADS.map((load) => load * service.capacity);
@@ -211,14 +210,14 @@ try {
 } finally {
   await rm(folder, { recursive: true, force: true });
 }
-const command = `npm run bench:overload --${values.database === undefined ? '' : ' --database DIR'} --figures`;
+const command = `npm run bench:overload --${database === undefined ? '' : ' --database DIR'} --figures`;
 for (const table of [
   { columns, rows },
   { columns: otherColumns, rows: others },
 ]) {
   process.stdout.write(`${tableOf({ command, date: 'now', machine: 'this machine', ...table })}\n\n`);
 }
-if (values.figures) {
+if (figures) {
   writeFigures('overload', { command, columns, rows });
   writeFigures('overload-others', { command, columns: otherColumns, rows: others });
 }

@@ -2,9 +2,9 @@
 import { randomBytes } from 'node:crypto';
 import autocannon from 'autocannon';
 import { Command } from 'commander';
+import { positive, whole } from '../test/fixtures/option-values.js';
 import { API_KEY, startServer } from '../test/fixtures/server.js';
 import { upload } from '../test/fixtures/upload.js';
-import { positive, whole } from './options.js';
 
 const KIB = 1_024;
 /** The largest is a tenth of what a file may have by default. */

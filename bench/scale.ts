@@ -3,9 +3,10 @@
 import { mkdtemp, readFile, rm } from 'node:fs/promises';
 import { availableParallelism, tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { parseArgs } from 'node:util';
+import { Command } from 'commander';
 import postgres from 'postgres';
 import { ownSignaturesDirectory } from '../src/paths.js';
+import { positive } from '../test/fixtures/option-values.js';
 import { startPostgres } from '../test/fixtures/postgres.js';
 import { type RedisServer, startRedis } from '../test/fixtures/redis.js';
 import { startSluice } from './contestants/sluice.js';
@@ -13,10 +14,12 @@ import { cpuSeconds, descendants, threadSeconds, untilIdle } from './cpu.js';
 import { readFigures, tableOf, writeFigures } from './figures.js';
 import { makeFileSet } from './files.js';
 
-const { values } = parseArgs({
-  options: { figures: { type: 'boolean', default: false }, seconds: { type: 'string', default: '20' } },
-});
-const SECONDS = Number(values.seconds);
+const { figures, seconds: SECONDS } = new Command('npm run bench:scale --')
+  .description('What a scan costs each part, counted here, and what many of them would cost: docs/scale.md.')
+  .option('--figures', 'keep the tables under docs/figures/, for the documents', false)
+  .option('--seconds <count>', 'of a measurement', positive, 20)
+  .parse()
+  .opts<{ figures: boolean; seconds: number }>();
 const WARM_UP_SECONDS = 3;
 const CONNECTIONS = 32;
 /** Rows are in the database by then. */
@@ -192,7 +195,7 @@ const command = 'npm run bench:scale -- --figures';
 for (const table of [measured, planned]) {
   process.stdout.write(`${tableOf({ command, date: 'now', machine: 'this machine', ...table })}\n\n`);
 }
-if (values.figures) {
+if (figures) {
   writeFigures('cost', { command, ...measured });
   writeFigures('scale', { command, ...planned });
 }

@@ -7,10 +7,10 @@ import { Command } from 'commander';
 import { z } from 'zod';
 import { ownSignaturesDirectory } from '../src/paths.js';
 import { startClamd } from '../test/fixtures/clamd.js';
+import { whole } from '../test/fixtures/option-values.js';
 import { startServer } from './contestants/sluice.js';
 import { cpuSeconds, descendants, untilIdle } from './cpu.js';
 import { makeDatabase } from './database.js';
-import { whole } from './options.js';
 
 const KIB = 1024;
 /** As Debian's package configures it. */

@@ -4,10 +4,10 @@ import { availableParallelism, tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { Command } from 'commander';
 import { ownSignaturesDirectory } from '../../src/paths.js';
+import { whole } from '../../test/fixtures/option-values.js';
 import { startSluice } from '../contestants/sluice.js';
 import { descendants, untilIdle } from '../cpu.js';
 import { makeFileSet } from '../files.js';
-import { whole } from '../options.js';
 import { type Counts, countsOf } from './counts.js';
 
 const WARM_UP_SECONDS = 3;

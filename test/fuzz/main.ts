@@ -3,7 +3,8 @@ import { spawnSync } from 'node:child_process';
 import { mkdtempSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { parseArgs } from 'node:util';
+import { Command } from 'commander';
+import { positive, whole } from '../fixtures/option-values.js';
 import { countModules } from './coverage.js';
 import { fuzz } from './fuzz.js';
 
@@ -12,32 +13,31 @@ const FINDINGS_MAX = 5;
 
 countModules();
 const { targets } = await import('./targets.js');
-const { values } = parseArgs({
-  options: {
-    minutes: { type: 'string', default: '10' },
-    only: { type: 'string' },
-    seed: { type: 'string', default: String(Date.now() % 1_000_000) },
-    corpus: { type: 'string' },
-    native: { type: 'boolean', default: false },
-  },
-});
+const { minutes, only, seed, corpus, native } = new Command('npm run fuzz --')
+  .description('Every parser of bytes from outside, in turn; exits with 1 at a finding.')
+  .option('--minutes <count>', 'for all of them', positive, 10)
+  .option('--only <target>', targets.map(({ name }) => name).join(', '))
+  .option('--seed <count>', 'of what is drawn', whole, 1 + (Date.now() % 1_000_000))
+  .option('--corpus <folder>', 'inputs that reach new code are kept there, and begun with')
+  .option('--native', "the addon's parsers as well, under sanitizers", false)
+  .parse()
+  .opts<{ minutes: number; only?: string; seed: number; corpus?: string; native: boolean }>();
 
-const chosen = targets.filter(({ name }) => values.only === undefined || name === values.only);
-if (chosen.length === 0)
-  throw new Error(`There is no target "${values.only}": ${targets.map(({ name }) => name).join(', ')}`);
-const seconds = (Number(values.minutes) * 60) / (chosen.length + (values.native ? 1 : 0));
+const chosen = targets.filter(({ name }) => only === undefined || name === only);
+if (chosen.length === 0) throw new Error(`There is no target "${only}": ${targets.map(({ name }) => name).join(', ')}`);
+const seconds = (minutes * 60) / (chosen.length + (native ? 1 : 0));
 const folder = mkdtempSync(join(tmpdir(), 'sluice-findings-'));
 const say = (text: string): void => void process.stdout.write(`${text}\n`);
-say(`seed ${values.seed}, ${seconds.toFixed(0)} s for each target`);
+say(`seed ${seed}, ${seconds.toFixed(0)} s for each target`);
 let found = 0;
 for (const target of chosen) {
-  const corpus = values.corpus === undefined ? null : join(values.corpus, target.name.replaceAll(' ', '-'));
+  const kept = corpus === undefined ? null : join(corpus, target.name.replaceAll(' ', '-'));
   const report = fuzz(target, {
     runs: Number.POSITIVE_INFINITY,
     seconds,
     findingsMax: FINDINGS_MAX,
-    seed: Number(values.seed),
-    corpus,
+    seed,
+    corpus: kept,
   });
   say(
     `${target.name}: ${report.runs} inputs, ${report.kept} of them reached new code, ${report.findings.length} findings`,
@@ -49,7 +49,7 @@ for (const target of chosen) {
     say(`  ${problem}\n  ${path}`);
   }
 }
-if (values.native) {
+if (native) {
   const env = { ...process.env, SECONDS_EACH: String(Math.ceil(seconds)) };
   const { status } = spawnSync('sh', ['test/sanitize/run.sh', 'fuzz'], { env, stdio: 'inherit' });
   if (status !== 0) found += 1;

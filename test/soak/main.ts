@@ -1,29 +1,36 @@
 // `npm run soak -- --minutes N --rate R [--store embedded|outside] [--faults SECONDS|none] [--seed N]`: exits with 1 when anything was lost, doubled, wrong, or grew.
-import { parseArgs } from 'node:util';
+import { Command, Option } from 'commander';
 import { generator } from '../faults/random.js';
+import { positive, whole } from '../fixtures/option-values.js';
 import { runSoak } from './soak.js';
 
-const { values } = parseArgs({
-  options: {
-    minutes: { type: 'string', default: '60' },
-    rate: { type: 'string', default: '100' },
-    store: { type: 'string', default: 'embedded' },
-    faults: { type: 'string', default: '30' },
-    seed: { type: 'string', default: String(Date.now() % 1_000_000) },
-  },
-});
-const { minutes, rate, store, faults, seed } = values;
-if (store !== 'embedded' && store !== 'outside') throw new Error(`--store is embedded or outside, not ${store}`);
+const { minutes, rate, store, faults, seed } = new Command('npm run soak --')
+  .description(
+    'Mixed traffic of all protocols while parts fail; exits with 1 when anything was lost, doubled, wrong, or grew.',
+  )
+  .option('--minutes <count>', 'how long', positive, 60)
+  .option('--rate <count>', 'requests a second', whole, 100)
+  .addOption(new Option('--store <kind>', 'the stores').choices(['embedded', 'outside'] as const).default('embedded'))
+  .option('--faults <seconds>', 'between two faults, or none', faultSeconds, 30)
+  .option('--seed <count>', 'of what is drawn', whole, 1 + (Date.now() % 1_000_000))
+  .parse()
+  .opts<{ minutes: number; rate: number; store: 'embedded' | 'outside'; faults: number | null; seed: number }>();
+
+function faultSeconds(text: string): number | null {
+  return text === 'none' ? null : positive(text);
+}
 
 const say = (text: string): void => void process.stdout.write(`${text}\n`);
-say(`${minutes} minutes at ${rate} requests a second, stores: ${store}, faults: ${faults}, seed ${seed}`);
+say(
+  `${minutes} minutes at ${rate} requests a second, stores: ${store}, ${faults === null ? 'no faults' : `a fault every ${faults} s`}, seed ${seed}`,
+);
 const report = await runSoak({
-  seconds: Number(minutes) * 60,
-  rate: Number(rate),
+  seconds: minutes * 60,
+  rate,
   store,
-  faultSeconds: faults === 'none' ? null : Number(faults),
+  faultSeconds: faults,
   faults: null,
-  random: generator(Number(seed)),
+  random: generator(seed),
   onLine: say,
 });
 say(JSON.stringify(report, null, 2));
