@@ -14,21 +14,21 @@ const { minutes, rate, store, faults, seed } = new Command('npm run soak --')
   .option('--faults <seconds>', 'between two faults, or none', faultSeconds, 30)
   .option('--seed <count>', 'of what is drawn', whole, 1 + (Date.now() % 1_000_000))
   .parse()
-  .opts<{ minutes: number; rate: number; store: 'embedded' | 'outside'; faults: number | null; seed: number }>();
+  .opts<{ minutes: number; rate: number; store: 'embedded' | 'outside'; faults: number; seed: number }>();
 
-function faultSeconds(text: string): number | null {
-  return text === 'none' ? null : positive(text);
+function faultSeconds(text: string): number {
+  return text === 'none' ? Number.POSITIVE_INFINITY : positive(text);
 }
 
 const say = (text: string): void => void process.stdout.write(`${text}\n`);
 say(
-  `${minutes} minutes at ${rate} requests a second, stores: ${store}, ${faults === null ? 'no faults' : `a fault every ${faults} s`}, seed ${seed}`,
+  `${minutes} minutes at ${rate} requests a second, stores: ${store}, ${Number.isFinite(faults) ? `a fault every ${faults} s` : 'no faults'}, seed ${seed}`,
 );
 const report = await runSoak({
   seconds: minutes * 60,
   rate,
   store,
-  faultSeconds: faults,
+  faultSeconds: Number.isFinite(faults) ? faults : null,
   faults: null,
   random: generator(seed),
   onLine: say,
