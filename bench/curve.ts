@@ -1,4 +1,4 @@
-// The picture of latency by load, from the figures of bench:overload: an SVG without a script, for a light and a dark page.
+// Pictures of figures, as SVG without a script, for a light and a dark page: latency by load (bench:overload), and what grows with the work (bench:growth).
 import type { Figures } from './figures.js';
 
 const WIDTH = 860;
@@ -70,18 +70,74 @@ export function curveOf(figures: Figures): string {
   const panels = contents.flatMap((content, at) =>
     LEFT[at] === undefined ? [] : [panelOf(content, figures, LEFT[at])],
   );
-  const legend = lines.map(({ name, style }, at) => {
+  const heading = 'Milliseconds of an answer that is taken, by how many times the capacity is asked for';
+  const title = 'Milliseconds of an answer by what is asked for, of Sluice and of clamd';
+  return picture({ height: HEIGHT, title, heading }, [...panels, ...legendOf(lines, HEIGHT)]);
+}
+
+const GROWTH = { height: 260, top: 56, panel: 120, gap: 44, down: 130 } as const;
+/** Times the first one; a line for each half. */
+const TIMES_MOST = 2;
+const growing = [
+  { column: 'scans/s', name: 'scans a second', style: 'sluice' },
+  { column: 'MB', name: 'memory', style: 'clamd dashed' },
+] as const;
+
+/** One panel for each thing that grows: what became of the first measurement. */
+export function growthOf({ columns, rows }: Figures): string {
+  const cell = (row: readonly string[], column: string): number => Number(row[columns.indexOf(column)]);
+  const { top, panel, gap, down: height } = GROWTH;
+  const y = (times: number): number => top + height * (1 - Math.min(times, TIMES_MOST) / TIMES_MOST);
+  const names = [...new Set(rows.map(([name = '']) => name))];
+  const panels = names.flatMap((name, at) => {
+    const left = LEFT[0] + at * (panel + gap);
+    const own = rows.filter((row) => row[0] === name);
+    const x = (index: number): number => left + (index / Math.max(1, own.length - 1)) * panel;
+    const parts = [`<text x="${left}" y="${top - 14}">${name}</text>`];
+    for (const times of [0, 0.5, 1, 1.5, TIMES_MOST]) {
+      parts.push(`<path class="grid" d="M${left} ${y(times).toFixed(1)}h${panel}"/>`);
+      if (at === 0)
+        parts.push(`<text class="small end" x="${left - 8}" y="${(y(times) + 4).toFixed(1)}">${times}</text>`);
+    }
+    own.forEach((row, index) => {
+      const label = shortOf(cell(row, 'so many'));
+      parts.push(`<text class="small middle" x="${x(index).toFixed(1)}" y="${top + height + 18}">${label}</text>`);
+    });
+    for (const { column, style } of growing) {
+      const first = cell(own[0] ?? [], column);
+      const points = own.map((row, index) => `${x(index).toFixed(1)},${y(cell(row, column) / first).toFixed(1)}`);
+      parts.push(`<polyline class="line ${style}" points="${points.join(' ')}"/>`);
+    }
+    return parts;
+  });
+  const heading = 'Scans a second and memory, as times of the first measurement, by how many there are';
+  const title = 'Scans a second and memory by scans, accounts, rows, signatures and connections';
+  return picture({ height: GROWTH.height, title, heading }, [...panels, ...legendOf(growing, GROWTH.height)]);
+}
+
+function shortOf(count: number): string {
+  if (count >= 1e6) return `${count / 1e6}M`;
+  return count >= 1e3 ? `${count / 1e3}k` : String(count);
+}
+
+function legendOf(named: readonly { readonly name: string; readonly style: string }[], height: number): string[] {
+  return named.map(({ name, style }, at) => {
     const x = LEFT[0] + at * 190;
-    const y = HEIGHT - 16;
+    const y = height - 16;
     return `<path class="line ${style}" d="M${x} ${y - 4}h34"/><text x="${x + 42}" y="${y}">${name}</text>`;
   });
-  return `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 ${WIDTH} ${HEIGHT}" role="img" aria-labelledby="title">
-<title id="title">Milliseconds of an answer by what is asked for, of Sluice and of clamd</title>
+}
+
+function picture(
+  { height, title, heading }: { readonly height: number; readonly title: string; readonly heading: string },
+  parts: readonly string[],
+): string {
+  return `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 ${WIDTH} ${height}" role="img" aria-labelledby="title">
+<title id="title">${title}</title>
 <style>${CSS}
 </style>
-<text x="${LEFT[0]}" y="20">Milliseconds of an answer that is taken, by how many times the capacity is asked for</text>
-${panels.join('\n')}
-${legend.join('\n')}
+<text x="${LEFT[0]}" y="20">${heading}</text>
+${parts.join('\n')}
 </svg>
 `;
 }

@@ -4,6 +4,7 @@
 //
 // Usage: load, then a command a line on stdin and an answer a line on stdout:
 //   http PORT KEY | clamd SOCKET           -> ready
+//   keys LIST_FILE                         -> ready COUNT   (of HTTP, a key a line: each scan has the next one)
 //   files unique|fixed LIST_FILE           -> ready COUNT
 //   run SECONDS CONNECTIONS keep|close     -> done {json}   (close: a connection per scan)
 //   pace SECONDS CONNECTIONS RATE          -> done {json}   (open loop: so many scans a second, whatever the answers do)
@@ -323,6 +324,22 @@ static void run_once(struct run *run, double seconds, int connections) {
     close(run->epoll);
 }
 
+// 0, or -1: it can't be read.
+static int load_keys(struct target *target, const char *path) {
+    FILE *list = fopen(path, "re");
+    if (list == NULL) return -1;
+    char line[KEY_BYTES + 1];
+    target->key_count = 0;
+    while (fgets(line, sizeof line, list) != NULL) {
+        line[strcspn(line, "\n")] = 0;
+        target->keys = realloc(target->keys, (target->key_count + 1) * sizeof *target->keys);
+        if (target->keys == NULL) abort();
+        memcpy(target->keys[target->key_count++], line, KEY_BYTES);
+    }
+    fclose(list);
+    return 0;
+}
+
 int main(void) {
     setvbuf(stdout, NULL, _IOLBF, 0);
     struct target target = {0};
@@ -337,6 +354,12 @@ int main(void) {
         if (sscanf(line, "http %d %127s", &target.port, target.key) == 2) {
             target.http = 1;
             printf("ready\n");
+        } else if (sscanf(line, "keys %4000[^\n]", path) == 1) {
+            if (load_keys(&target, path) != 0) {
+                fprintf(stderr, "load: the list of keys can't be read\n");
+                return 1;
+            }
+            printf("ready %zu\n", target.key_count);
         } else if (sscanf(line, "clamd %107[^\n]", target.path) == 1) {
             target.http = 0;
             printf("ready\n");
@@ -360,5 +383,6 @@ int main(void) {
         }
     }
     files_free(&files);
+    free(target.keys);
     return 0;
 }

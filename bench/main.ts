@@ -111,7 +111,7 @@ async function measureThreads(options: Options, threads: number, folder: string)
 
   const blocks: Block[] = [];
   const all = options.lists === null ? scenarios : listedScenarios(options.lists);
-  for (const scenario of all.filter((one) => options.only === null || one.name === options.only)) {
+  for (const scenario of all.filter((one) => options.only === null || options.only.includes(one.name))) {
     if (!(await hasFiles(scenario))) {
       print(`\n${scenario.name}: this machine has no such file`);
       continue;

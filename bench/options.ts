@@ -1,6 +1,6 @@
 // The bench's command line.
 import { availableParallelism } from 'node:os';
-import { Command, InvalidArgumentError, Option } from 'commander';
+import { Command, InvalidArgumentError } from 'commander';
 import { positive, whole } from '../test/fixtures/option-values.js';
 import { scenarios } from './scenarios.js';
 
@@ -37,7 +37,8 @@ export interface Options {
   /** Null: nothing is learned before. */
   readonly gatesLearn: number | null;
   readonly contestants: readonly ContestantName[];
-  readonly only: string | null;
+  /** Null: all scenarios. */
+  readonly only: readonly string[] | null;
   /** A folder of lists of files, NAME.list, in place of the scenarios. */
   readonly lists: string | null;
   readonly json: string | null;
@@ -57,6 +58,13 @@ function contestantList(text: string): readonly ContestantName[] {
   const unknown = asked.find((name) => name !== 'raw' && !contestantNames.some((known) => known === name));
   if (unknown !== undefined) throw new InvalidArgumentError(`There is no contestant "${unknown}".`);
   return contestantNames.filter((name) => asked.includes(name));
+}
+
+function scenarioList(text: string): readonly string[] {
+  const asked = text.split(',');
+  const unknown = asked.find((name) => !scenarios.some((known) => known.name === name));
+  if (unknown !== undefined) throw new InvalidArgumentError(`There is no scenario "${unknown}".`);
+  return asked;
 }
 
 export function readOptions(argv: readonly string[]): Options {
@@ -87,7 +95,7 @@ export function readOptions(argv: readonly string[]): Options {
       contestantList,
       defaultContestants,
     )
-    .addOption(new Option('--only <scenario>', 'one scenario').choices(scenarios.map((one) => one.name)))
+    .option('--only <list>', `of ${scenarios.map(({ name }) => name).join(', ')}`, scenarioList)
     .option('--quick', 'shorter rounds, one count of threads: about three minutes')
     .option('--lists <dir>', 'in place of the scenarios: lists of files, a path a line, each named NAME.list')
     .option('--json <file>', 'write the results as JSON')

@@ -1,7 +1,7 @@
-// `npm run bench:page`: puts the figures of docs/figures/ into the documents that show them, as tables, and those of latency by load as a picture.
+// `npm run bench:page`: puts the figures of docs/figures/ into the documents that show them, as tables, and latency by load and growth as pictures.
 import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { curveOf } from './curve.js';
+import { curveOf, growthOf } from './curve.js';
 import { filled, readFigures } from './figures.js';
 import { projectRoot } from './paths.js';
 
@@ -9,4 +9,6 @@ for (const name of ['README.md', 'docs/benchmarks.md', 'docs/scale.md']) {
   const path = join(projectRoot, name);
   writeFileSync(path, filled(readFileSync(path, 'utf8')));
 }
-writeFileSync(join(projectRoot, 'docs', 'images', 'latency.svg'), curveOf(readFigures('overload')));
+const pictures = { latency: curveOf(readFigures('overload')), growth: growthOf(readFigures('growth')) };
+for (const [name, picture] of Object.entries(pictures))
+  writeFileSync(join(projectRoot, 'docs', 'images', `${name}.svg`), picture);

@@ -106,17 +106,21 @@ const titles: Readonly<Record<string, string>> = { raw: 'plain loop', sluice: 'S
 /** Rows of the documents' tables: what was scanned, how many times a second by whom, and the service against the others. */
 export function figuresOf({ blocks, database }: Report): Pick<Figures, 'columns' | 'rows'> {
   const names = [...new Set(blocks.flatMap(({ results }) => results.map(({ contestant }) => contestant)))];
-  const service = names.find((name) => name.startsWith('sluice')) ?? '';
-  const others = names.filter((name) => name === 'raw' || name.startsWith('clamd'));
+  const services = names.filter((name) => name.startsWith('sluice'));
+  const others = names.filter((name) => name.startsWith('clamd'));
+  const pairs = [
+    ...services.slice(0, 1).map((service) => [service, 'raw'] as const),
+    ...services.flatMap((service) => others.map((other) => [service, other] as const)),
+  ];
   const title = (name: string): string => titles[name] ?? name;
   const rows = blocks.map(({ scenario, threads, results }) => {
     const rateOf = (name: string): number | null =>
       results.find(({ contestant }) => contestant === name)?.scansPerSecond?.median ?? null;
-    const ratios = others.map((name) => ratio(results, service, name)?.toFixed(2) ?? '-');
+    const ratios = pairs.map(([service, other]) => ratio(results, service, other)?.toFixed(2) ?? '-');
     const facts = [scenario, String(database.signatures), String(threads)];
     return [...facts, ...names.map((name) => number(rateOf(name))), ...ratios];
   });
-  const ratios = others.map((name) => `${title(service)} / ${title(name)}`);
+  const ratios = pairs.map(([service, other]) => `${title(service)} / ${title(other)}`);
   return { columns: ['content', 'signatures', 'threads', ...names.map(title), ...ratios], rows };
 }
 

@@ -15,11 +15,16 @@
 
 #define ANSWER_BYTES 16384
 #define PARTS 5
+// With its end.
+#define KEY_BYTES 33
 
 struct target {
     int http;
     int port;
     char key[128];
+    // In the place of the one key, if there are any: each scan has the next one.
+    char (*keys)[KEY_BYTES];
+    size_t key_count;
     char path[108];
 };
 
@@ -70,12 +75,13 @@ static size_t http_head(struct connection *c, const struct target *target, size_
         "--sluice-bench-5b1c9d0e7f\r\nContent-Disposition: form-data; name=\"file\"; filename=\"file-%05zu.bin\"\r\n"
         "Content-Type: application/octet-stream\r\n\r\n";
     char before[256];
+    const char *key = target->key_count == 0 ? target->key : target->keys[c->stamp % target->key_count];
     int length = snprintf(before, sizeof before, envelope, number % 100000);
     return (size_t)snprintf(c->head, sizeof c->head,
                             "POST /api/v1/scans HTTP/1.1\r\nHost: 127.0.0.1:%d\r\nX-API-KEY: %s\r\n"
                             "Content-Type: multipart/form-data; boundary=sluice-bench-5b1c9d0e7f\r\n"
                             "Content-Length: %zu\r\n\r\n%s",
-                            target->port, target->key, (size_t)length + size + sizeof tail_http - 1, before);
+                            target->port, key, (size_t)length + size + sizeof tail_http - 1, before);
 }
 
 static size_t clamd_head(struct connection *c, size_t size) {

@@ -3,7 +3,7 @@ import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import t from 'tap';
-import { curveOf } from '../../bench/curve.js';
+import { curveOf, growthOf } from '../../bench/curve.js';
 import { filled, readFigures, tableOf } from '../../bench/figures.js';
 
 const root = fileURLToPath(new URL('../../../', import.meta.url));
@@ -17,9 +17,10 @@ for (const name of ['README.md', 'docs/benchmarks.md', 'docs/scale.md']) {
   });
 }
 
-t.test('the picture of latency by load shows the figures as they were measured', async (t) => {
-  const picture = readFileSync(join(root, 'docs/images/latency.svg'), 'utf8');
-  t.equal(curveOf(readFigures('overload')), picture, '`npm run bench:page` puts them there');
+t.test('the pictures show the figures as they were measured', async (t) => {
+  const picture = (name: string): string => readFileSync(join(root, 'docs/images', `${name}.svg`), 'utf8');
+  t.equal(curveOf(readFigures('overload')), picture('latency'), '`npm run bench:page` puts them there');
+  t.equal(growthOf(readFigures('growth')), picture('growth'), 'likewise');
 });
 
 t.test('a table has its command, its day and its machine', async (t) => {

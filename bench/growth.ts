@@ -1,0 +1,211 @@
+// `npm run bench:growth`: what the service takes for 1 KB, and what memory it has, as the work behind it grows: scans, accounts, rows of history, signatures, connections. About ten minutes.
+import { mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { availableParallelism, tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { Command, Option } from 'commander';
+import { createKey } from '../src/account/keys.js';
+import { ownSignaturesDirectory } from '../src/paths.js';
+import { openPostgres } from '../src/store/postgres.js';
+import { newUser } from '../test/fixtures/dashboard.js';
+import { freePort } from '../test/fixtures/free-port.js';
+import { startPostgres } from '../test/fixtures/postgres.js';
+import { compile, loadProgram } from './compile.js';
+import { askForFiles, askForPace, askForRun } from './contestants/contestant.js';
+import { type Server, startServer } from './contestants/sluice.js';
+import { privateMegabytes, untilIdle } from './cpu.js';
+import { makeDatabase } from './database.js';
+import { tableOf, writeFigures } from './figures.js';
+import { makeFileSet } from './files.js';
+import { fill } from './history/fill.js';
+import { type LineProcess, startLineProcess } from './line-process.js';
+import { median } from './median.js';
+
+const names = ['scans', 'accounts', 'rows', 'signatures', 'connections'] as const;
+type Name = (typeof names)[number];
+
+const { figures, only } = new Command('npm run bench:growth --')
+  .description('What the service takes of 1 KB, and its memory, as the work behind it grows.')
+  .option('--figures', 'keep the table under docs/figures/, for the documents', false)
+  .addOption(new Option('--only <name>', 'one of them').choices(names))
+  .parse()
+  .opts<{ figures: boolean; only?: Name }>();
+
+const CONNECTIONS = 32;
+const ROUNDS = 3;
+const ROUND_SECONDS = 2;
+const WARM_UP_SECONDS = 3;
+/** Scans a second at which an answer is timed: far from the capacity, so that only the service's own work counts. */
+const RATE = 1_000;
+const PACE_SECONDS = 3;
+const PLANS = 'FREE:999999999,BENCH:999999999';
+/** At one time, of what is inserted. */
+const AT_ONCE = 10;
+
+const steps: Readonly<Record<Name, readonly number[]>> = {
+  scans: [10_000, 100_000, 1_000_000],
+  accounts: [1, 10, 100, 1_000],
+  rows: [0, 10_000, 100_000, 1_000_000],
+  signatures: [0, 10_000, 100_000, 1_000_000],
+  connections: [0, 1_000, 4_000, 8_000],
+};
+
+const folder = await mkdtemp(join(tmpdir(), 'sluice-growth-'));
+const files = await makeFileSet(
+  { name: '1KB', files: { kind: 'unique', sizeBytes: 1024 } },
+  folder,
+  async () => () => true,
+);
+const rows: string[][] = [];
+
+interface Running {
+  readonly server: Server;
+  readonly client: LineProcess;
+  stop(): Promise<void>;
+}
+
+async function start(
+  env: Readonly<Record<string, string>> = {},
+  { databaseDirectory = ownSignaturesDirectory, openFiles = null as number | null } = {},
+): Promise<Running> {
+  const setting = { databaseDirectory, threads: availableParallelism(), folder, openFiles };
+  const server = await startServer(setting, { VERDICT_CACHE_MB: '0', PLANS, ...env });
+  const client = startLineProcess(await compile(loadProgram));
+  await client.ask(`http ${server.port} ${server.apiKey}`);
+  await askForFiles(client, files);
+  await askForRun(client, `run ${WARM_UP_SECONDS} ${CONNECTIONS} keep`);
+  return {
+    server,
+    client,
+    async stop() {
+      await client.stop();
+      await server.stop();
+    },
+  };
+}
+
+async function look(name: Name, count: number, { server, client }: Running): Promise<void> {
+  const rates: number[] = [];
+  for (let round = 0; round < ROUNDS; round += 1) {
+    await untilIdle(server.pid);
+    const { scans, seconds, errors, firstError } = await askForRun(client, `run ${ROUND_SECONDS} ${CONNECTIONS} keep`);
+    if (errors > 0) throw new Error(firstError);
+    rates.push(scans / seconds);
+  }
+  await untilIdle(server.pid);
+  const { p50Us = 0, p99Us = 0, errors, firstError } = await askForPace(client, PACE_SECONDS, RATE);
+  if (errors > 0) throw new Error(firstError);
+  await untilIdle(server.pid);
+  const megabytes = privateMegabytes(server.pid);
+  const measured = [median(rates).toFixed(0), (p50Us / 1000).toFixed(2), (p99Us / 1000).toFixed(2)];
+  rows.push([name, String(count), ...measured, megabytes.toFixed(0)]);
+  process.stdout.write(`${rows.at(-1)?.join('  ')}\n`);
+}
+
+async function growScans(): Promise<void> {
+  const running = await start();
+  let done = 0;
+  try {
+    for (const count of steps.scans) {
+      while (done < count) {
+        const { scans } = await askForRun(running.client, `run ${ROUND_SECONDS} ${CONNECTIONS} keep`);
+        done += scans;
+      }
+      await look('scans', count, running);
+    }
+  } finally {
+    await running.stop();
+  }
+}
+
+async function growAccounts(): Promise<void> {
+  const postgres = await startPostgres();
+  const url = await postgres.database();
+  const running = await start({ DATABASE_URL: url });
+  const { sql, close } = await openPostgres({ kind: 'url', url });
+  const keys: string[] = [];
+  const addKey = async (number: number): Promise<void> => {
+    const userId = await newUser(sql, `account-${number}@example.com`);
+    keys.push((await createKey(sql, { userId, name: 'bench' })).value);
+  };
+  try {
+    for (const count of steps.accounts) {
+      while (keys.length < count) {
+        const some = Math.min(AT_ONCE, count - keys.length);
+        await Promise.all(Array.from({ length: some }, (_, index) => addKey(keys.length + index)));
+      }
+      const list = join(folder, 'keys');
+      await writeFile(list, keys.map((key) => `${key}\n`).join(''));
+      await running.client.ask(`keys ${list}`);
+      await look('accounts', count, running);
+    }
+  } finally {
+    await close();
+    await running.stop();
+    await postgres.stop();
+  }
+}
+
+async function growRows(): Promise<void> {
+  const postgres = await startPostgres();
+  try {
+    for (const count of steps.rows) {
+      const url = await postgres.database();
+      const { sql, close } = await openPostgres({ kind: 'url', url });
+      if (count > 0) await fill(sql, count, Date.now());
+      await close();
+      const running = await start({ DATABASE_URL: url });
+      await look('rows', count, running).finally(() => running.stop());
+    }
+  } finally {
+    await postgres.stop();
+  }
+}
+
+async function growSignatures(): Promise<void> {
+  for (const fileHashes of steps.signatures) {
+    const databaseDirectory = join(folder, `signatures-${fileHashes}`);
+    await makeDatabase(ownSignaturesDirectory, { fileHashes }, databaseDirectory);
+    const running = await start({}, { databaseDirectory });
+    await look('signatures', fileHashes, running).finally(() => running.stop());
+    await rm(databaseDirectory, { recursive: true });
+  }
+}
+
+async function growConnections(): Promise<void> {
+  const clamd = await freePort();
+  const most = Math.max(...steps.connections);
+  const running = await start(
+    { CLAMD_PORT: String(clamd), CLAMD_ACCOUNT: 'bench@example.org', BOOTSTRAP_EMAIL: 'bench@example.org' },
+    { openFiles: 2 * most + 2_000 },
+  );
+  const crowd = startLineProcess(process.execPath, { args: [join(import.meta.dirname, 'crowd-process.js')] });
+  try {
+    for (const count of steps.connections) {
+      const open = await crowd.ask(`open ${clamd} ${clamd} ${count / 2} 0`);
+      if (Number.parseInt(open, 10) !== count) throw new Error(`${open} connections are open`);
+      await look('connections', count, running);
+      await crowd.ask('close');
+    }
+  } finally {
+    await crowd.stop();
+    await running.stop();
+  }
+}
+
+const grow: Readonly<Record<Name, () => Promise<void>>> = {
+  scans: growScans,
+  accounts: growAccounts,
+  rows: growRows,
+  signatures: growSignatures,
+  connections: growConnections,
+};
+
+try {
+  for (const name of names) if (only === undefined || name === only) await grow[name]();
+} finally {
+  await rm(folder, { recursive: true, force: true });
+}
+const command = `npm run bench:growth --${only === undefined ? '' : ` --only ${only}`} --figures`;
+const columns = ['of', 'so many', 'scans/s', 'p50 ms', 'p99 ms', 'MB'];
+process.stdout.write(`${tableOf({ command, date: 'now', machine: 'this machine', columns, rows })}\n`);
+if (figures) writeFigures('growth', { command, columns, rows });
