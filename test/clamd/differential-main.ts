@@ -1,20 +1,15 @@
 // `npm run differential:clamd`: sessions of commands to Debian's clamd and to ours with the same signatures; the same bytes, but for listed exceptions.
-import { Command, InvalidArgumentError } from 'commander';
+import { Command } from 'commander';
 import { ownSignaturesDirectory } from '../../src/paths.js';
+import { whole } from '../fixtures/option-values.js';
 import { startOurs } from './client.js';
 import { differences, shown } from './differential.js';
 import { startTheirs } from './theirs.js';
 
-function wholeNumber(text: string): number {
-  const number = Number(text);
-  if (!Number.isSafeInteger(number) || number < 1) throw new InvalidArgumentError('must be a whole number above zero');
-  return number;
-}
-
 const { database, sessions, first } = new Command('differential:clamd')
   .option('--database <folder>', 'signatures of both', ownSignaturesDirectory)
-  .option('--sessions <count>', 'how many', wholeNumber, 1_000)
-  .option('--first <number>', 'the number of the first one', wholeNumber, 1)
+  .option('--sessions <count>', 'how many', whole, 1_000)
+  .option('--first <number>', 'the number of the first one', whole, 1)
   .parse()
   .opts<{ database: string; sessions: number; first: number }>();
 

@@ -12,7 +12,8 @@ import {
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { SingleBar } from 'cli-progress';
-import { Command, InvalidArgumentError } from 'commander';
+import { Command } from 'commander';
+import { whole } from '../fixtures/option-values.js';
 import { type Cases, casesOf } from './cases.js';
 import { type Looker, startLooker } from './looker-process.js';
 import { type Logical, linesOfSlice, readLogical, writeSlice } from './slices.js';
@@ -52,12 +53,6 @@ interface State {
   differences: string[];
 }
 
-function wholeNumber(text: string): number {
-  const number = Number(text);
-  if (!Number.isSafeInteger(number) || number < 1) throw new InvalidArgumentError('must be a whole number above zero');
-  return number;
-}
-
 function readOptions(): Options {
   return new Command('equivalence')
     .description(
@@ -65,16 +60,16 @@ function readOptions(): Options {
     )
     .requiredOption('--database <folder>', 'the signatures')
     .option('--clean <path...>', 'folders of clean files', ['/usr/share/clamav-testfiles', '/usr'])
-    .option('--clean-files <number>', 'at most so many of them', wholeNumber, 2_000)
+    .option('--clean-files <number>', 'at most so many of them', whole, 2_000)
     .option(
       '--slices <number>',
       'split the logical signatures over so many pairs of engines, one after the other',
-      wholeNumber,
+      whole,
       40,
     )
-    .option('--rounds <number>', 'so often all forms of all signatures', wholeNumber, 2)
-    .option('--most <number>', 'stop after so many comparisons', wholeNumber, Number.MAX_SAFE_INTEGER)
-    .option('--seed <number>', 'of what is random', wholeNumber, 1 + (Date.now() % 1_000_000))
+    .option('--rounds <number>', 'so often all forms of all signatures', whole, 2)
+    .option('--most <number>', 'stop after so many comparisons', whole, Number.MAX_SAFE_INTEGER)
+    .option('--seed <number>', 'of what is random', whole, 1 + (Date.now() % 1_000_000))
     .option('--two-passes', 'the engine with gates matches in two passes, as with many body signatures', false)
     .option('--state <file>', 'go on where a run with this file stopped')
     .parse()
