@@ -27,7 +27,7 @@ export const loadProgram: Program = {
 
 export const windowsProgram: Program = {
   name: 'windows',
-  sources: ['prior/windows.c'],
+  sources: ['prior/windows.c', '../native/windows.h'],
   libraries: ['-lclamav'],
 };
 

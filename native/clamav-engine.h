@@ -12,6 +12,7 @@
 #include "layers.h"
 #include "report.h"
 #include "storage.h"
+#include "window-counts.h"
 
 struct cl_engine;
 
@@ -38,8 +39,9 @@ class ClamavEngine {
 
   // Reads the content in place; nobody may write to it meanwhile. Any number of threads may scan at once. No layer is begun
   // after the deadline.
-  // Layers are noted down where they are asked for.
-  ScanReport Scan(const void* content, size_t length, std::optional<Deadline> deadline, layers::Layers* layers) const;
+  // Layers are noted down where they are asked for, and so are windows.
+  ScanReport Scan(const void* content, size_t length, std::optional<Deadline> deadline, layers::Layers* layers,
+                  WindowCounts::Met* windows = nullptr) const;
 
   // Goes on after a match, so that all gates are met.
   ScanReport ScanWithGates(const void* content, size_t length, std::optional<Deadline> deadline, layers::Layers& layers,

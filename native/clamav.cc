@@ -41,6 +41,7 @@ struct Alerts {
   // Null: the engine has no gates.
   gates::Hits* hits = nullptr;
   layers::Layers* layers = nullptr;
+  WindowCounts::Met* windows = nullptr;
   std::optional<Deadline> deadline;
   // Of the outermost layer.
   uint32_t type = content_types::kNone;
@@ -69,9 +70,10 @@ cl_error_t OnInspection(int, const char* type, const char**, size_t, const char*
   if (level == 0 && type != nullptr) alerts->type = content_types::NumberOf(type);
   const std::string_view begins = bytes == nullptr ? std::string_view() : std::string_view(bytes, size);
   if (alerts->hits != nullptr) alerts->hits->NoteLayer(level, type == nullptr ? "" : type, begins);
-  if (alerts->layers == nullptr || bytes == nullptr) return CL_CLEAN;
+  if (bytes == nullptr) return CL_CLEAN;
   try {
-    alerts->layers->Note(level, {reinterpret_cast<const uint8_t*>(bytes), size});
+    if (alerts->windows != nullptr) alerts->windows->Note(type, begins);
+    if (alerts->layers != nullptr) alerts->layers->Note(level, {reinterpret_cast<const uint8_t*>(bytes), size});
   } catch (const std::bad_alloc&) {
     alerts->out_of_memory = true;
   }
@@ -103,10 +105,12 @@ void ClamavEngine::SetScanCallbacks(cl_engine* engine) {
 
 bool IsMatch(const ScanReport& report) { return report.code == CL_VIRUS && report.virus_name && !IsNoMatch(*report.virus_name); }
 
-ScanReport ClamavEngine::Scan(const void* content, size_t length, std::optional<Deadline> deadline, layers::Layers* layers) const {
+ScanReport ClamavEngine::Scan(const void* content, size_t length, std::optional<Deadline> deadline, layers::Layers* layers,
+                              WindowCounts::Met* windows) const {
   Alerts alerts;
   alerts.deadline = deadline;
   alerts.layers = layers;
+  alerts.windows = windows;
   ScanReport report = ScanOnce(content, length, false, alerts);
   // In normal mode libclamav keeps one heuristic name of all it met, and which one depends on the file: an encrypted
   // member, or what is merely suspected, can hide that a limit was exceeded elsewhere. So such a file is looked at again, collecting every name.

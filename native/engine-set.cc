@@ -35,6 +35,7 @@ EngineSet::EngineSet(Engine first, std::vector<Engine> lookers, std::vector<std:
       limits_(request.limits),
       counters_(request.gates ? std::make_unique<gates::Counters>(request.gates->gate_count) : nullptr),
       rules_(request.gates ? std::make_unique<gates::Rules>(*request.gates) : nullptr),
+      window_counts_(request.windows.empty() ? nullptr : std::make_unique<const WindowCounts>(request.windows)),
       facts_(first_->facts()) {
   for (const Engine& looker : lookers_) {
     const EngineFacts& facts = looker->facts();
@@ -114,6 +115,7 @@ ScanReport EngineSet::LookInside(ScanReport report, layers::Layers& layers, Seco
 }
 
 ScanReport EngineSet::Look(const void* content, size_t length, layers::Layers& layers, SecondLookTimes& times) const {
+  if (window_counts_) return LookForWindows(content, length, layers);
   if (!rules_) return first_->Scan(content, length, layers.deadline_of_inner(), &layers);
   gates::Hits hits(*rules_);
   ScanReport report = first_->ScanWithGates(content, length, layers.deadline_of_inner(), layers, hits);
@@ -121,6 +123,13 @@ ScanReport EngineSet::Look(const void* content, size_t length, layers::Layers& l
   if (times.look.ended_millis == 0) times.look.began_millis = times.Now();
   report = LookAgain(std::move(report), hits, content, length, layers.deadline());
   times.look.ended_millis = times.Now();
+  return report;
+}
+
+ScanReport EngineSet::LookForWindows(const void* content, size_t length, layers::Layers& layers) const {
+  WindowCounts::Met met(*window_counts_);
+  ScanReport report = first_->Scan(content, length, layers.deadline_of_inner(), &layers, &met);
+  if (!IsMatch(report)) window_counts_->Add(met);
   return report;
 }
 

@@ -28,6 +28,8 @@ class EngineSet {
   const std::string& temporary_directory() const { return first_->temporary_directory(); }
   // Nothing where there are no gates.
   std::optional<GateStatistics> gate_statistics() const;
+  // Null where none were asked about.
+  const WindowCounts* window_counts() const { return window_counts_.get(); }
 
  private:
   using Engine = std::shared_ptr<const ClamavEngine>;
@@ -45,6 +47,7 @@ class EngineSet {
   std::vector<const ClamavEngine*> LookersFor(uint32_t hit) const;
   // At one content; those inside of it that libclamav passes over are noted down.
   ScanReport Look(const void* content, size_t length, layers::Layers& layers, SecondLookTimes& times) const;
+  ScanReport LookForWindows(const void* content, size_t length, layers::Layers& layers) const;
   ScanReport LookInside(ScanReport report, layers::Layers& layers, SecondLookTimes& times) const;
   ScanReport LookAgain(ScanReport report, const gates::Hits& hits, const void* content, size_t length, Deadline deadline) const;
 
@@ -57,6 +60,7 @@ class EngineSet {
   // Both null: there are no gates.
   std::unique_ptr<gates::Counters> counters_;
   std::unique_ptr<const gates::Rules> rules_;
+  std::unique_ptr<const WindowCounts> window_counts_;
   EngineFacts facts_;
 };
 

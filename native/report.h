@@ -55,6 +55,8 @@ struct LoadRequest {
   std::string clean_sample;
   // Nothing: one engine looks at everything.
   std::optional<GateFiles> gates;
+  // Hashes of windows (windows.h) whose contents are counted; empty: nothing is.
+  std::vector<uint64_t> windows;
 };
 
 struct EngineFacts {

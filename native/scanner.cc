@@ -7,6 +7,7 @@
 #include <cstdlib>
 #include <limits>
 #include <optional>
+#include <span>
 #include <string>
 #include <utility>
 
@@ -121,6 +122,21 @@ std::optional<GateFiles> GatesOf(Napi::Env env, const Napi::Value& value) {
   return files;
 }
 
+std::vector<uint64_t> WindowsOf(const Napi::Object& options) {
+  Napi::Value value = options.Get("windows");
+  if (!value.IsTypedArray() || value.As<Napi::TypedArray>().TypedArrayType() != napi_float64_array) {
+    throw Napi::TypeError::New(options.Env(), "windows must be a Float64Array");
+  }
+  auto numbers = value.As<Napi::Float64Array>();
+  constexpr double kHashes = 0x1p39;
+  std::vector<uint64_t> windows;
+  for (const double number : std::span(numbers.Data(), numbers.ElementLength())) {
+    if (!(number >= 0 && number < kHashes)) throw Napi::TypeError::New(options.Env(), "windows must be hashes of 39 bits");
+    windows.push_back(static_cast<uint64_t>(number));
+  }
+  return windows;
+}
+
 LoadRequest RequestOf(Napi::Env env, const Napi::Value& value) {
   Napi::Object options = ObjectOf(env, value, "options");
   Napi::Object limits = ObjectOf(env, options.Get("limits"), "limits");
@@ -143,6 +159,7 @@ LoadRequest RequestOf(Napi::Env env, const Napi::Value& value) {
       BytesOf(options, "infectedSample"),
       BytesOf(options, "cleanSample"),
       GatesOf(env, options.Get("gates")),
+      WindowsOf(options),
   };
 }
 
@@ -227,6 +244,21 @@ Napi::Value GateStatisticsOf(const Napi::CallbackInfo& info) {
   object["inVain"] = static_cast<double>(statistics->in_vain);
   object["noisy"] = noisy;
   return object;
+}
+
+// One behind the other: a hash, and in how many contents it was.
+Napi::Value WindowCountsOf(const Napi::CallbackInfo& info) {
+  Napi::Env env = info.Env();
+  engine::Reference current = engine::Current();
+  const WindowCounts* windows = current ? current->window_counts() : nullptr;
+  if (windows == nullptr) return env.Null();
+  const auto counts = windows->Read();
+  Napi::Float64Array numbers = Napi::Float64Array::New(env, 2 * counts.size());
+  for (size_t at = 0; at < counts.size(); at++) {
+    numbers[2 * at] = static_cast<double>(counts[at].first);
+    numbers[2 * at + 1] = counts[at].second;
+  }
+  return numbers;
 }
 
 Napi::Value ConfineThread(const Napi::CallbackInfo& info) {

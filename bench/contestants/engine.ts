@@ -2,14 +2,14 @@
 
 import { mkdtemp } from 'node:fs/promises';
 import { join } from 'node:path';
+import { copyLearned } from '../learned.js';
 import { startLineProcess } from '../line-process.js';
-import { copyNoise } from '../noise.js';
 import { builtPath } from '../paths.js';
 import { askForFiles, askForRun, type Contestant, type Setting } from './contestant.js';
 
 export async function startEngine(setting: Setting): Promise<Contestant> {
   const gates = await mkdtemp(join(setting.folder, 'gates-'));
-  if (setting.gatesStore) await copyNoise(setting.gatesStore, gates);
+  if (setting.gatesStore) await copyLearned(setting.gatesStore, gates);
   return await start('engine', setting, [gates]);
 }
 

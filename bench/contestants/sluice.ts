@@ -11,8 +11,8 @@ import { startPostgres } from '../../test/fixtures/postgres.js';
 import { startRedis } from '../../test/fixtures/redis.js';
 import { compile, loadProgram } from '../compile.js';
 import { descendants } from '../cpu.js';
+import { copyLearned } from '../learned.js';
 import { endProcess, pidOf, startLineProcess } from '../line-process.js';
-import { copyNoise } from '../noise.js';
 import {
   askForFiles,
   askForPace,
@@ -166,7 +166,7 @@ export async function startServer(
 ): Promise<Server> {
   const own = await mkdtemp(join(folder, 'sluice-'));
   const dataDirectory = join(own, 'data');
-  if (gatesStore !== null) await copyNoise(gatesStore, join(dataDirectory, 'gates'));
+  if (gatesStore !== null) await copyLearned(gatesStore, join(dataDirectory, 'gates'));
   const port = await freePort();
   const apiKey = randomBytes(16).toString('hex');
   const logPath = join(own, 'log');

@@ -1,7 +1,7 @@
 // Makes the file of windows that ships from what windows.c has counted, and from what formats say: for each class a set of hashes.
 import { open, writeFile } from 'node:fs/promises';
 import { hashesOf, MAGIC, type PriorHeader } from '../../src/engine/clamav/gates/prior.js';
-import { buildSet, type HashedWindow, type StoredSet } from '../../src/engine/clamav/gates/window-set.js';
+import { buildSet, numberOf, type StoredSet } from '../../src/engine/clamav/gates/window-set.js';
 import { formatTexts } from './formats.js';
 
 /** Classes are libclamav's targets, as in windows.c. */
@@ -233,10 +233,6 @@ function collect(records: Uint32Array, chosen: ReadonlyMap<number, Chosen>): voi
     one.windows[one.filled] = numberOf(window);
     one.filled += 1;
   }
-}
-
-function numberOf({ first, second }: HashedWindow): number {
-  return second * 2 ** 32 + first;
 }
 
 /** Of ten million windows some hundred have the hash of another one. */

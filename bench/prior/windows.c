@@ -8,41 +8,28 @@
 // what a maker puts into all of its files counts little more than once. OUTPUT gets, by class, how many units there are, and the windows that
 // lie in two or more of them (a hash, no bytes), and likewise the first four bytes of layers.
 #include <clamav.h>
-#include <ctype.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 
-// Classes are ClamAV's targets. Documents of one unit: many where a package has many of a kind.
-#define CLASSES 13
-static const unsigned kUnitDocuments[CLASSES] = {8, 8, 1, 8, 1, 8, 8, 16, 8, 2, 1, 1, 1};
-#define OTHER 0
-#define PROGRAM 1
-#define OLE2 2
-#define HTML 3
-#define MAIL 4
-#define PICTURE 5
-#define ELF 6
-#define TEXT 7
-#define MACHO 9
-#define PDF 10
-#define FLASH 11
-#define JAVA 12
+#include "../../native/windows.h"
 
-#define WINDOW 6
+// Documents of one unit, by class: many where a package has many of a kind.
+static const unsigned kUnitDocuments[kClasses] = {8, 8, 1, 8, 1, 8, 8, 16, 8, 2, 1, 1, 1};
+
 #define LAYER_BYTES_MAX (24u << 20)
 #define SCAN_BYTES_MAX (300u << 20)
 #define FILES_MAX 3000
 
 // What a unit has had: bits by hash, for each class.
 static uint32_t unit_bits;
-static uint64_t* unit_seen[CLASSES];
+static uint64_t* unit_seen[kClasses];
 // Which words of them are not zero; more than so many are all cleared at once.
 #define TOUCHED_MAX (1u << 20)
-static uint32_t* touched[CLASSES];
-static uint32_t touched_count[CLASSES];
+static uint32_t* touched[kClasses];
+static uint32_t touched_count[kClasses];
 // What any unit has had: a Bloom filter of three bits in one line of 64 bytes.
 static uint64_t* seen;
 // What two units have had: buckets of eight entries. From the lowest bit: 11 of the last unit, 10 of the count, 4 of the class, 39 of the hash.
@@ -57,44 +44,12 @@ static uint64_t dropped;
 #define BEGINNINGS (1u << 18)
 static struct {
   uint32_t bytes, used;
-  uint16_t last[CLASSES], count[CLASSES];
+  uint16_t last[kClasses], count[kClasses];
 } *beginnings;
 
-static uint32_t units[CLASSES];      // the number of the present one
-static uint32_t of_package[CLASSES]; // documents of the package that had the class
-static uint32_t layers_of_document[CLASSES];
-
-static int ClassOf(const char* type) {
-  static const struct {
-    const char* part;
-    int class;
-  } kParts[] = {{"MSEXE", PROGRAM}, {"MSOLE2", OLE2}, {"MHTML", HTML}, {"HTML", HTML},      {"MAIL", MAIL},   {"GRAPHICS", PICTURE}, {"GIF", PICTURE},
-                {"PNG", PICTURE},   {"JPEG", PICTURE}, {"TIFF", PICTURE}, {"ELF", ELF}, {"MACHO", MACHO}, {"TYPE_PDF", PDF},     {"SWF", FLASH},
-                {"JAVA", JAVA},     {"TEXT", TEXT},    {"SCRIPT", TEXT}};
-  for (size_t at = 0; type && at < sizeof kParts / sizeof *kParts; at++) {
-    if (strstr(type, kParts[at].part)) return kParts[at].class;
-  }
-  return OTHER;
-}
-
-static inline uint32_t Mix(uint32_t x) {
-  x ^= x >> 16;
-  x *= 0x85ebca6bu;
-  x ^= x >> 13;
-  x *= 0xc2b2ae35u;
-  return x ^ x >> 16;
-}
-
-// As src/engine/clamav/gates/prior.ts has it.
-static inline void Hash(uint32_t class, uint64_t window, uint32_t* first, uint32_t* second) {
-  const uint32_t high = window >> 24 & 0xffffff, low = window & 0xffffff;
-  *first = Mix(low ^ class << 24 ^ high * 0x9e3779b1u);
-  *second = Mix(high ^ *first * 0x27d4eb2fu);
-}
-
-typedef struct {
-  uint32_t first, second;
-} Pending;
+static uint32_t units[kClasses];      // the number of the present one
+static uint32_t of_package[kClasses]; // documents of the package that had the class
+static uint32_t layers_of_document[kClasses];
 
 static void BeginUnit(int class) {
   units[class]++;
@@ -107,7 +62,7 @@ static void BeginUnit(int class) {
 }
 
 #define AHEAD 128
-static Pending pending[AHEAD];
+static WindowHash pending[AHEAD];
 static unsigned pending_count;
 
 static void CountOne(uint32_t first, uint32_t second, uint64_t class, uint32_t unit) {
@@ -138,49 +93,27 @@ static void CountPending(int class) {
   pending_count = 0;
 }
 
-static int HasFew(uint64_t window) {
-  const uint64_t first = window & 0xff;
-  uint64_t other = first;
-  for (int at = 1; at < WINDOW; at++) {
-    const uint64_t byte = window >> 8 * at & 0xff;
-    if (byte == first || byte == other) continue;
-    if (other != first) return 0;
-    other = byte;
-  }
-  return 1;
-}
-
 #define BLOCK 64
-// As they are, or in small letters those that are printable, with the zeros between wide characters, and have a capital letter.
 static void CountWindows(const unsigned char* bytes, size_t length, int class, int in_small) {
   uint64_t* mine = unit_seen[class];
-  uint64_t window = 0;
-  unsigned printable = 0, since_capital = WINDOW;
+  WindowWalk walk = {.since_capital = WINDOW};
   for (size_t start = 0; start < length;) {
-    uint32_t first[BLOCK], second[BLOCK];
+    WindowHash found[BLOCK];
     unsigned count = 0;
     for (; start < length && count < BLOCK; start++) {
-      unsigned char byte = bytes[start];
-      if (in_small) {
-        printable = byte == 0 || (byte >= '\t' && byte <= '~') ? printable + 1 : 0;
-        since_capital = byte >= 'A' && byte <= 'Z' ? 0 : since_capital + 1;
-        byte = (unsigned char)tolower(byte);
-      }
-      window = (window << 8 | byte) & 0xffffffffffffull;
-      if (in_small && (printable < WINDOW || since_capital >= WINDOW)) continue;
-      if (start + 1 < WINDOW || HasFew(window)) continue;
-      Hash(class, window, &first[count], &second[count]);
-      __builtin_prefetch(mine + (second[count] & (unit_bits - 1)) / 64, 1);
+      if (!StepWindow(&walk, bytes[start], in_small)) continue;
+      found[count] = HashWindow(class, walk.window);
+      __builtin_prefetch(mine + (found[count].second & (unit_bits - 1)) / 64, 1);
       count++;
     }
     for (unsigned at = 0; at < count; at++) {
-      const uint32_t bit = second[at] & (unit_bits - 1);
+      const uint32_t bit = found[at].second & (unit_bits - 1);
       if (mine[bit / 64] >> bit % 64 & 1) continue;
       if (mine[bit / 64] == 0 && touched_count[class] < TOUCHED_MAX) touched[class][touched_count[class]++] = bit / 64;
       mine[bit / 64] |= 1ull << bit % 64;
-      __builtin_prefetch(repeated + (size_t)(second[at] & (buckets - 1)) * 8, 1);
-      __builtin_prefetch(seen + (size_t)(first[at] & (buckets - 1)) * 8, 1);
-      pending[pending_count++] = (Pending){first[at], second[at]};
+      __builtin_prefetch(repeated + (size_t)(found[at].second & (buckets - 1)) * 8, 1);
+      __builtin_prefetch(seen + (size_t)(found[at].first & (buckets - 1)) * 8, 1);
+      pending[pending_count++] = found[at];
       if (pending_count == AHEAD) CountPending(class);
     }
   }
@@ -190,7 +123,7 @@ static void CountWindows(const unsigned char* bytes, size_t length, int class, i
 static void CountBeginning(const unsigned char* bytes, int class) {
   uint32_t four;
   memcpy(&four, bytes, 4);
-  for (uint32_t at = Mix(four) & (BEGINNINGS - 1), tries = 0; tries < 64; tries++, at = (at + 1) & (BEGINNINGS - 1)) {
+  for (uint32_t at = MixWindow(four) & (BEGINNINGS - 1), tries = 0; tries < 64; tries++, at = (at + 1) & (BEGINNINGS - 1)) {
     if (beginnings[at].used && beginnings[at].bytes != four) continue;
     beginnings[at].used = 1;
     beginnings[at].bytes = four;
@@ -201,35 +134,21 @@ static void CountBeginning(const unsigned char* bytes, int class) {
   }
 }
 
-// As libclamav's normalised text: small letters, one blank for all space, no other control characters.
-static size_t Normalize(const unsigned char* bytes, size_t length, unsigned char* out) {
-  size_t end = 0;
-  for (size_t at = 0; at < length; at++) {
-    const unsigned char byte = bytes[at];
-    if (isspace(byte)) {
-      if (end == 0 || out[end - 1] != ' ') out[end++] = ' ';
-    } else if (byte >= ' ') {
-      out[end++] = (unsigned char)tolower(byte);
-    }
-  }
-  return end;
-}
-
 static cl_error_t Layer(int fd, const char* type, const char** ancestors, size_t parent_size, const char* name, size_t length, const char* content,
                         uint32_t level, uint32_t attributes, void* context) {
   (void)fd, (void)ancestors, (void)parent_size, (void)name, (void)level, (void)attributes, (void)context;
   static unsigned char* normal;
   if (content == NULL || length < WINDOW) return CL_CLEAN;
   if (length > LAYER_BYTES_MAX) length = LAYER_BYTES_MAX;
-  const int class = ClassOf(type);
+  const int class = ClassOfType(type);
   const unsigned char* bytes = (const unsigned char*)content;
   if (layers_of_document[class]++ == 0 && of_package[class]++ % kUnitDocuments[class] == 0) BeginUnit(class);
   CountBeginning(bytes, class);
   CountWindows(bytes, length, class, 0);
   CountWindows(bytes, length, class, 1);
-  if (class != HTML && class != TEXT && class != MAIL) return CL_CLEAN;
+  if (!IsOfText(class)) return CL_CLEAN;
   if (normal == NULL) normal = malloc(LAYER_BYTES_MAX);
-  CountWindows(normal, Normalize(bytes, length, normal), class, 0);
+  CountWindows(normal, NormalizeText(bytes, length, normal), class, 0);
   return CL_CLEAN;
 }
 
@@ -250,14 +169,14 @@ static void Write(const char* path) {
     perror(path);
     exit(1);
   }
-  fwrite(units, sizeof *units, CLASSES, file);
+  fwrite(units, sizeof *units, kClasses, file);
   uint32_t count = 0;
   for (uint32_t at = 0; at < BEGINNINGS; at++) {
-    for (int class = 0; class < CLASSES; class++) count += beginnings[at].count[class] > 1;
+    for (int class = 0; class < kClasses; class++) count += beginnings[at].count[class] > 1;
   }
   fwrite(&count, sizeof count, 1, file);
   for (uint32_t at = 0; at < BEGINNINGS; at++) {
-    for (uint32_t class = 0; class < CLASSES; class++) {
+    for (uint32_t class = 0; class < kClasses; class++) {
       const uint32_t record[3] = {class, beginnings[at].bytes, beginnings[at].count[class]};
       if (record[2] > 1) fwrite(record, sizeof record, 1, file);
     }
@@ -274,7 +193,7 @@ int main(int count, char** arguments) {
   if (count != 4 && count != 5) return 2;
   buckets = 1u << (count == 5 ? atoi(arguments[4]) : 25);
   unit_bits = buckets * 8;
-  for (int class = 0; class < CLASSES; class++) {
+  for (int class = 0; class < kClasses; class++) {
     unit_seen[class] = Zeros(unit_bits / 8);
     touched[class] = Zeros(TOUCHED_MAX * sizeof **touched);
   }
@@ -312,7 +231,7 @@ int main(int count, char** arguments) {
   }
   Write(arguments[3]);
   fprintf(stderr, "%u documents, dropped %llu, units by class:", documents, (unsigned long long)dropped);
-  for (int class = 0; class < CLASSES; class++) fprintf(stderr, " %u", units[class]);
+  for (int class = 0; class < kClasses; class++) fprintf(stderr, " %u", units[class]);
   fputc('\n', stderr);
   return 0;
 }

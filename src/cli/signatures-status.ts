@@ -125,11 +125,12 @@ function textOf({ folders, version, gates, server }: Status, dailyAt: number | n
   return `${lines.join('\n')}\n`;
 }
 
-function gateLines({ gated, gates, kept, noisy }: GateFacts): string[] {
+function gateLines({ gated, gates, kept, noisy, windows }: GateFacts): string[] {
   const reasons = Object.entries(kept).map(([reason, count]) => `${count} (${reason})`);
   const others = reasons.length === 0 ? 'none' : reasons.join(', ');
   return [
     `${gated} logical signatures are behind ${gates} gates, ${noisy} gates were given up as noisy`,
+    `${windows} windows of clean files were learned`,
     `Logical signatures that every content is asked about: ${others}`,
   ];
 }

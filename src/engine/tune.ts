@@ -1,39 +1,53 @@
-// Learning from clean content which gates hit for nothing: one round, with an engine in this process.
-import { type GateStatistics, scanBuffer } from './clamav/addon.js';
-import { loadSignatures } from './signatures.js';
+// Learning from clean files what gates must not be made of: one pass, in which libclamav opens them and windows of their bytes are counted.
+import { ownSignaturesDirectory } from '../paths.js';
+import { defaultEngineLimits, prepareEngine, scanBuffer, windowCounts } from './clamav/addon.js';
+import { keepLearned } from './clamav/gates/learned.js';
+import { type GateFacts, windowsForGates } from './clamav/gates/prepare.js';
+import { prepareGatesApart } from './clamav/gates/prepare-apart.js';
+import { databaseFiles } from './databases.js';
+import { makeScratch } from './scratch.js';
 
 export interface TuneOptions {
   readonly directories: readonly string[];
   /** Where the files of gates are kept, and what is learned. */
   readonly gatesDirectory: string;
-  /** Content that no signature matches; each is scanned once. */
+  /** Clean; each is opened once. */
   readonly contents: () => AsyncIterable<Uint8Array>;
-  /** From 0 to 1. */
-  readonly onProgress: (fraction: number) => void;
-  readonly onLoaded: () => void;
 }
 
-/** The contents are chosen by somebody who may be believed. */
-const RULE = { leastTimes: 1, most: Number.POSITIVE_INFINITY };
-
-export interface TuneResult extends Pick<GateStatistics, 'scans' | 'secondLooks' | 'inVain'> {
-  /** Gates that the next load gives up. */
+export interface TuneResult {
+  readonly contents: number;
+  /** Windows that were not known before to be in clean content. */
   readonly learned: number;
+  /** Of the gates that the next load has. */
+  readonly facts: GateFacts;
 }
 
-const SCAN_TIMEOUT_MS = 60_000;
-
-/** Rejects when the signatures can't be loaded, or what was learned can't be kept. */
-export async function tuneOnce({ contents, onLoaded, ...options }: TuneOptions): Promise<TuneResult> {
-  const signatures = loadSignatures({ ...options, mayStandIn: false, scanTimeoutMs: SCAN_TIMEOUT_MS });
+/** Rejects when the signatures can't be read, or what was learned can't be kept. */
+export async function tune({ directories, gatesDirectory, contents }: TuneOptions): Promise<TuneResult> {
+  for (const directory of directories) {
+    if ((await databaseFiles(directory)).length === 0)
+      throw new Error(`There is no signature database in ${directory}`);
+  }
+  const scratch = makeScratch();
   try {
-    const { gates } = await signatures.ready();
-    onLoaded();
-    for await (const content of contents()) scanBuffer(content);
-    const learned = (await gates?.learn(RULE)) ?? 0;
-    const { scans, secondLooks, inVain } = gates?.statistics() ?? { scans: 0, secondLooks: 0, inVain: 0 };
-    return { scans, secondLooks, inVain, learned };
+    // Few signatures: what takes the time is opening the files.
+    const engine = await prepareEngine({
+      directories: [ownSignaturesDirectory],
+      temporaryDirectory: scratch.directory,
+      limits: defaultEngineLimits,
+      windows: await windowsForGates(directories, gatesDirectory),
+    });
+    engine.serve();
+    let count = 0;
+    for await (const content of contents()) {
+      scanBuffer(content);
+      count += 1;
+    }
+    const learned = await keepLearned(gatesDirectory, windowCounts() ?? new Float64Array(), count);
+    const { facts } = await prepareGatesApart({ directories, directory: gatesDirectory });
+    return { contents: count, learned, facts };
   } finally {
-    await signatures.stop();
+    scratch.remove();
   }
 }

@@ -1,8 +1,10 @@
-// `sluice signatures tune`: gates that clean files hit are given up for others, and status tells what is behind which.
+// `sluice signatures tune`: what clean files have is no gate any more, and status tells what is behind which.
+import { existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import t, { type Test } from 'tap';
 import { mainPath } from '../../src/paths.js';
+import { zip } from '../fixtures/archives.js';
 import { type Ended, start } from '../fixtures/command.js';
 import { databaseFolder, temporaryFolder } from '../native/engine.js';
 
@@ -14,27 +16,65 @@ function run(t: Test, args: readonly string[], env: Readonly<Record<string, stri
     .ended;
 }
 
-t.test('it goes on until no gate hits for nothing', async (t) => {
+t.test('what clean files have is no gate any more, after one pass', async (t) => {
   const subsignatures = PARTS.map((text) => Buffer.from(text).toString('hex')).join(';');
   const folder = databaseFolder(t, { 'a.ldb': `Test.A;Engine:81-255,Target:0;0&1&2;${subsignatures}\n` });
   const env = { SIGNATURES_DIR: folder, DATA_DIR: join(temporaryFolder(t), 'data') };
   t.match((await run(t, ['status', '--json'], env)).stdout, '"gates": null', 'nothing was loaded with gates yet');
-  const [first = '', second = ''] = PARTS;
-  const files = databaseFolder(t, { one: `x ${first} y`, other: `x ${second} y`, empty: '' });
+  const [first = '', second = '', third = ''] = PARTS;
+  const files = databaseFolder(t, {
+    one: `x ${first} y`,
+    other: zip([{ name: 'a', content: Buffer.from(second) }]),
+    empty: '',
+  });
   const tuned = await run(t, ['tune', files], env);
-  t.equal(tuned.code, 0, tuned.stderr);
-  t.match(tuned.stdout, /0 gates given up\n$/);
-  const status = await run(t, ['status'], env);
-  t.match(status.stdout, /1 logical signatures are behind 1 gates, \d gates were given up as noisy/);
+  t.match(tuned, { code: 0, stdout: /^2 files, \d+ windows learned: 1 logical signatures are behind 1 gates now\n$/ });
   t.match(
-    (await run(t, ['tune', files], env)).stdout,
-    /^Round 1: \d scans, 0 second looks, 0 of them for nothing, 0 gates/,
+    (await run(t, ['status'], env)).stdout,
+    /behind 1 gates, 0 gates were given up as noisy\n[1-9]\d windows of clean files were learned/,
+  );
+  t.equal(
+    gateIn(env.DATA_DIR),
+    Buffer.from(third).toString('hex'),
+    'the one that no file has, not even inside of another one',
+  );
+  t.match((await run(t, ['tune', files], env)).stdout, '2 files, 0 windows learned', 'it is known');
+
+  const other = databaseFolder(t, {
+    'b.ldb': `Test.B;Engine:81-255,Target:0;0&1;${subsignatures.split(';', 2).join(';')}\n`,
+  });
+  t.equal((await run(t, ['tune', databaseFolder(t, { one: 'x' })], { ...env, SIGNATURES_DIR: other })).code, 0);
+  t.match(
+    (await run(t, ['status'], { ...env, SIGNATURES_DIR: other })).stdout,
+    'asked about: 1 (no gate)',
+    'it holds for signatures that come later',
   );
 
   const all = databaseFolder(t, Object.fromEntries(PARTS.map((text, index) => [`${index}`, text])));
   t.equal((await run(t, ['tune', all], env)).code, 0);
-  t.match((await run(t, ['status'], env)).stdout, 'asked about: 1 (no gate)', 'where all are noisy, there is none');
+  t.match((await run(t, ['status'], env)).stdout, 'asked about: 1 (no gate)', 'where all are common, there is none');
 });
+
+t.test('a damaged file of what was learned is as good as none', async (t) => {
+  const folder = databaseFolder(t, {
+    'a.ldb': `Test.A;Engine:81-255,Target:0;0;${Buffer.from(PARTS[0] ?? '').toString('hex')}\n`,
+  });
+  const env = { SIGNATURES_DIR: folder, DATA_DIR: temporaryFolder(t) };
+  mkdirSync(join(env.DATA_DIR, 'gates'));
+  writeFileSync(join(env.DATA_DIR, 'gates', 'windows.bin'), 'no numbers at all');
+  t.match((await run(t, ['tune', databaseFolder(t, { one: 'x' })], env)).stdout, 'behind 1 gates');
+  t.match((await run(t, ['tune', databaseFolder(t, { one: PARTS[0] ?? '' })], env)).stdout, 'behind 0 gates');
+});
+
+/** The pattern of the only gate that was made last. */
+function gateIn(dataDirectory: string): string | undefined {
+  const store = join(dataDirectory, 'gates');
+  const made = readdirSync(store).find((name) => existsSync(join(store, name, 'gates.ndb'))) ?? '';
+  return readFileSync(join(store, made, 'gates.ndb'), 'latin1')
+    .trimEnd()
+    .split(':')
+    .at(-1);
+}
 
 t.test('without files, or signatures, nothing is learned', async (t) => {
   const env = { SIGNATURES_DIR: databaseFolder(t, {}), DATA_DIR: temporaryFolder(t) };

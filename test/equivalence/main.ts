@@ -1,6 +1,8 @@
 // `npm run equivalence -- --database FOLDER`: an engine with gates against one without, on contents made for each logical signature and on clean files.
 import {
+  copyFileSync,
   existsSync,
+  mkdirSync,
   mkdtempSync,
   readdirSync,
   readFileSync,
@@ -33,6 +35,7 @@ interface Options {
   readonly seed: number;
   readonly state?: string;
   readonly twoPasses: boolean;
+  readonly learned?: string;
 }
 
 /** Where a run is; it can be gone on with. */
@@ -71,9 +74,17 @@ function readOptions(): Options {
     .option('--most <number>', 'stop after so many comparisons', whole, Number.MAX_SAFE_INTEGER)
     .option('--seed <number>', 'of what is random', whole, 1 + (Date.now() % 1_000_000))
     .option('--two-passes', 'the engine with gates matches in two passes, as with many body signatures', false)
+    .option('--learned <folder>', 'where `sluice signatures tune` has kept what it learned: DATA_DIR/gates')
     .option('--state <file>', 'go on where a run with this file stopped')
     .parse()
     .opts();
+}
+
+function copyLearned(from: string, to: string): void {
+  mkdirSync(to);
+  for (const entry of readdirSync(from, { withFileTypes: true })) {
+    if (entry.isFile()) copyFileSync(join(from, entry.name), join(to, entry.name));
+  }
 }
 
 function cleanFilesIn(folders: readonly string[], most: number): string[] {
@@ -172,6 +183,7 @@ async function compare(options: Options, state: State, logical: Logical, clean: 
       bar.start(Math.min(cases.count * state.slices, options.most), state.compared, {
         differences: state.differences.length,
       });
+    if (options.learned !== undefined) copyLearned(options.learned, join(folder, 'gates'));
     const [plain, gated] = await Promise.all([
       // libclamav as it is by default.
       startLooker({ database, store: null, cases: order, singlePass: false }),

@@ -51,6 +51,8 @@ export interface LoadOptions {
   readonly gates?: GateFiles | null;
   /** Whether all signatures are matched in one pass over a content; default: in two, as libclamav does by itself. */
   readonly singlePass?: boolean;
+  /** Hashes of windows (gates/prior.ts): it is counted in how many contents each lies. Default: none. For engines without gates. */
+  readonly windows?: Float64Array;
 }
 
 /** Files of gates and of the logical signatures behind them (clamav/gates/). */
@@ -160,6 +162,7 @@ interface NativeAddon {
   discardEngine(epoch: number): void;
   engineInfo(): EngineInfo | null;
   gateStatistics(): GateStatistics | null;
+  windowCounts(): Float64Array | null;
   confineThread(readable: readonly string[]): Confinement;
   tryConfinement(): Confinement;
   scanBuffer(content: Uint8Array): EngineAnswer;
@@ -197,7 +200,8 @@ export async function prepareEngine(
 ): Promise<PreparedEngine> {
   // 1. Arguments
   checkArguments(options, onProgress);
-  const { directories, temporaryDirectory, limits, wantsDigest = false, gates = null, singlePass = false } = options;
+  const { directories, temporaryDirectory, limits, wantsDigest = false } = options;
+  const { gates = null, singlePass = false, windows = new Float64Array() } = options;
   const native = addon();
 
   // 2. Folders
@@ -214,7 +218,7 @@ export async function prepareEngine(
     // 4. The engine, and beside it what is read for ourselves
     const known = { expectedSignatures: await expectedSignatures(paths), ...(await selfTestFor(paths)) };
     const loading = native.loadEngine(
-      { directories, temporaryDirectory, limits, marksDirectory, gates, singlePass, ...known },
+      { directories, temporaryDirectory, limits, marksDirectory, gates, singlePass, windows, ...known },
       onProgress,
     );
     const reading = Promise.all([describeDatabases(paths), wantsDigest ? digestOf(paths) : null]);
@@ -253,6 +257,11 @@ function changed(directories: readonly string[]): Error {
 /** Of the engine that serves; null: it has no gates, or no engine serves. */
 export function gateStatistics(): GateStatistics | null {
   return addon().gateStatistics();
+}
+
+/** Hashes of the windows that were met and in how many contents, in turns, by the engine that serves; null: it counts none. */
+export function windowCounts(): Float64Array | null {
+  return addon().windowCounts();
 }
 
 /** The engine that serves; null before the first. The same in every thread. */

@@ -140,6 +140,21 @@ export function planGates(lines: readonly string[], { programs, triggerNames, no
   return { ...sharedOut(gated, mail, gatedPrograms), handlers, gated: count, kept };
 }
 
+/** Hashes of all windows of all gates that the signatures can have, as far as they were not seen. */
+export function wantedWindows(lines: readonly string[], prior: Prior): Float64Array {
+  const windows = new Set<number>();
+  // No gate is good enough, so all of them are asked about.
+  const cost: Cost = (gate) => {
+    for (const window of prior.unseenWindows(gate)) windows.add(window);
+    return Number.POSITIVE_INFINITY;
+  };
+  for (const line of lines) {
+    const parsed = parseSignature(line);
+    if (parsed.understood && !parsed.signature.isHandler) needOf(parsed.signature, cost);
+  }
+  return Float64Array.from(windows);
+}
+
 function countNames(lines: readonly string[]): Map<string, number> {
   const names = new Map<string, number>();
   for (const line of lines) {

@@ -6,9 +6,10 @@ import { databaseFiles, fingerprint } from '../../databases.js';
 import type { GateFiles } from '../addon.js';
 import { membersOf } from './bundle.js';
 import type { Gate } from './candidates.js';
+import { readLearned } from './learned.js';
 import { keyOf } from './need.js';
 import { readNoise } from './noise.js';
-import { type KeptReason, type Plan, planGates, type Triggered } from './plan.js';
+import { type KeptReason, type Plan, planGates, type Triggered, wantedWindows } from './plan.js';
 import { type Prior, readPrior } from './prior.js';
 import { readProgram } from './program.js';
 import { trimmed } from './trim.js';
@@ -21,6 +22,8 @@ export interface GateFacts {
   readonly kept: Readonly<Partial<Record<KeptReason, number>>>;
   /** Gates that were given up because they hit clean content. */
   readonly noisy: number;
+  /** Of clean files, learned. */
+  readonly windows: number;
 }
 
 export interface PreparedGates {
@@ -39,7 +42,7 @@ export interface PrepareOrder {
 }
 
 /** Changes whenever the same databases make other files. */
-const FORMAT = 12;
+const FORMAT = 13;
 const FOLDERS_KEPT = 3;
 /**
  * libclamav reports potentially unwanted things once each, at the end of a scan: a content that is full of a gate costs little
@@ -59,20 +62,27 @@ const SUPPORTING = new Set([...IGNORING, '.ftm', '.fp', '.sfp', '.idb', '.crb', 
 /** What was made of these folders as they are now; null: nothing yet. */
 export async function knownGates(directories: readonly string[], directory: string): Promise<PreparedGates | null> {
   const state = await fingerprint(directories);
-  const learned = { noisy: await readNoise(directory), prior: await readPrior() };
-  const folder = folderOf(directory, state, learned);
+  const folder = folderOf(directory, state, await readAll(directory));
   const known = await readManifest(folder);
   return known === null ? null : await used(known, folder, state);
 }
 
-/** `directory`: where the files are kept; `reading`: of what is known beforehand. Rejects when a database can't be read. */
+/** Hashes of the windows that gates of these signatures can be made of, and that are not known to be in clean content. */
+export async function windowsForGates(directories: readonly string[], directory: string): Promise<Float64Array> {
+  const found = await collect(directories);
+  const { prior } = await readAll(directory);
+  return wantedWindows([...found.lines, ...found.finders.map(({ trigger }) => trigger)], prior);
+}
+
+/** `directory`: where the files are kept; `prior`: not to be read. Rejects when a database can't be read. */
 export async function prepareGates(
   directories: readonly string[],
   directory: string,
-  reading: Promise<Prior | null> = readPrior(),
+  prior?: null,
 ): Promise<PreparedGates> {
   const state = await fingerprint(directories);
-  const learned = { noisy: await readNoise(directory), prior: await reading };
+  const read = await readAll(directory);
+  const learned = prior === null ? { ...read, prior } : read;
   const folder = folderOf(directory, state, learned);
   const known = await readManifest(folder);
   if (known !== null) return await used(known, folder, state);
@@ -95,8 +105,7 @@ export async function prepareGates(
 
 /** What is said of them; null: nothing was made yet. */
 export async function preparedFacts(directories: readonly string[], directory: string): Promise<GateFacts | null> {
-  const learned = { noisy: await readNoise(directory), prior: await readPrior() };
-  const folder = folderOf(directory, await fingerprint(directories), learned);
+  const folder = folderOf(directory, await fingerprint(directories), await readAll(directory));
   return (await readManifest(folder))?.facts ?? null;
 }
 
@@ -110,6 +119,13 @@ async function used(manifest: Manifest, folder: string, state: string): Promise<
 interface Learned {
   readonly noisy: ReadonlySet<string>;
   readonly prior: Prior | null;
+  /** How many the prior has of this server's. */
+  readonly windows: number;
+}
+
+async function readAll(directory: string): Promise<Learned & { readonly prior: Prior }> {
+  const windows = await readLearned(directory);
+  return { noisy: await readNoise(directory), prior: await readPrior(windows), windows: windows.size };
 }
 
 function folderOf(directory: string, state: string, { noisy, prior }: Learned): string {
@@ -168,7 +184,8 @@ async function readManifest(folder: string): Promise<Manifest | null> {
   }
 }
 
-async function write(directories: readonly string[], folder: string, { noisy, prior }: Learned): Promise<Manifest> {
+async function write(directories: readonly string[], folder: string, learned: Learned): Promise<Manifest> {
+  const { noisy, prior, windows } = learned;
   const found = await collect(directories);
   const plan = planGates(found.lines, { programs: gateable(found), triggerNames: found.triggerNames, noisy, prior });
   const supports: string[] = [];
@@ -199,7 +216,7 @@ async function write(directories: readonly string[], folder: string, { noisy, pr
     programs: found.programs,
     mail: plan.mail,
     programShare: plan.programShare,
-    facts: { gated: plan.gated, gates: plan.gates.length, kept: plan.kept, noisy: noisy.size },
+    facts: { gated: plan.gated, gates: plan.gates.length, kept: plan.kept, noisy: noisy.size, windows },
     keys: plan.gates.map(({ gate }) => keyOf(gate)),
   };
 }

@@ -4,7 +4,8 @@ import { readFile } from 'node:fs/promises';
 import { z } from 'zod';
 import { priorPath } from '../../../paths.js';
 import type { Gate } from './candidates.js';
-import { byteLengthOf, type HashedWindow, mixed, openSet, type WindowSet } from './window-set.js';
+import { type LearnedWindows, NOTHING_LEARNED } from './learned.js';
+import { byteLengthOf, type HashedWindow, mixed, numberOf, openSet, type WindowSet } from './window-set.js';
 
 const WINDOW_BYTES = 6;
 const BEGINNING_BYTES = 4;
@@ -36,12 +37,14 @@ const priorHeader = z.object({
 export type PriorHeader = z.infer<typeof priorHeader>;
 
 export interface Prior {
-  /** Of the file. */
+  /** Of the file, and of what was learned. */
   readonly digest: string;
   /** At most so large a share of clean contents has the gate; 0: it was not seen; null: nothing is known. */
   shareOf(gate: Gate): number | null;
   /** Of a gate that was not seen: how many of its windows were not, as far as `UNSEEN_MAX`. */
   unseenOf(gate: Gate): number;
+  /** Hashes of its windows that were not seen, as numbers of 39 bits: of those that it has in any kind of content that it is for. */
+  unseenWindows(gate: Gate): readonly number[];
 }
 
 /** More don't make it any rarer. */
@@ -53,12 +56,13 @@ interface Class {
   readonly beginnings: ReadonlyMap<string, number>;
 }
 
-export async function readPrior(path = priorPath): Promise<Prior> {
-  return openPrior(await readFile(path));
+/** With what was learned beside it. */
+export async function readPrior(learned = NOTHING_LEARNED): Promise<Prior> {
+  return openPrior(await readFile(priorPath), learned);
 }
 
 /** Throws where it is damaged. */
-export function openPrior(bytes: Buffer): Prior {
+export function openPrior(bytes: Buffer, learned: LearnedWindows = NOTHING_LEARNED): Prior {
   const start = MAGIC.length + LENGTH_BYTES;
   if (bytes.toString('latin1', 0, MAGIC.length) !== MAGIC) throw new Error('this is no file of windows');
   const length = bytes.readUInt32LE(MAGIC.length);
@@ -68,12 +72,25 @@ export function openPrior(bytes: Buffer): Prior {
   for (const { target, units, share, set: shape, beginnings } of classes) {
     const end = at + byteLengthOf(shape);
     if (end > bytes.length) throw new Error('the file of windows is cut');
-    const set = openSet({ ...shape, bytes: bytes.subarray(at, end) });
+    const set = withLearned(openSet({ ...shape, bytes: bytes.subarray(at, end) }), learned);
     if (units >= UNITS_MIN) byTarget.set(target, { share, set, beginnings: new Map(Object.entries(beginnings)) });
     at = end;
   }
-  const digest = createHash('sha256').update(bytes).digest('hex');
-  return { digest, shareOf: (gate) => shareOf(byTarget, gate), unseenOf: (gate) => unseenOf(byTarget, gate) };
+  const digest = createHash('sha256')
+    .update(bytes)
+    .update(learned.digest ?? '')
+    .digest('hex');
+  return {
+    digest,
+    shareOf: (gate) => shareOf(byTarget, gate),
+    unseenOf: (gate) => unseenOf(byTarget, gate),
+    unseenWindows: (gate) => unseenWindows(byTarget, gate),
+  };
+}
+
+function withLearned(set: WindowSet, learned: LearnedWindows): WindowSet {
+  if (learned.digest === null) return set;
+  return { has: (window) => set.has(window) || learned.has(numberOf(window)) };
 }
 
 function shareOf(byTarget: ReadonlyMap<number, Class>, { target, offset, pattern }: Gate): number | null {
@@ -119,8 +136,7 @@ function narrowed(pattern: string): string | null {
 
 /** Where it is most likely, in wide or narrow characters. */
 function unseenOf(byTarget: ReadonlyMap<number, Class>, { target, offset, pattern }: Gate): number {
-  const narrow = offset === '*' ? narrowed(pattern) : null;
-  const forms = [pattern, ...(narrow === null ? [] : [narrow])].map(windowsOf).filter(({ length }) => length > 0);
+  const forms = formsOf(offset, pattern);
   let least = UNSEEN_MAX;
   for (const [one, { set }] of byTarget) {
     if (target !== ANY && target !== one) continue;
@@ -134,6 +150,23 @@ function unseenOf(byTarget: ReadonlyMap<number, Class>, { target, offset, patter
     }
   }
   return least;
+}
+
+/** In wide and in narrow characters, those that have windows. */
+function formsOf(offset: string, pattern: string): readonly (readonly Window[])[] {
+  const narrow = offset === '*' ? narrowed(pattern) : null;
+  return [pattern, ...(narrow === null ? [] : [narrow])].map(windowsOf).filter(({ length }) => length > 0);
+}
+
+function unseenWindows(byTarget: ReadonlyMap<number, Class>, { target, offset, pattern }: Gate): readonly number[] {
+  const counted = formsOf(offset, pattern)
+    .flat()
+    .filter((window) => !hasFewBytes(window));
+  return [...byTarget].flatMap(([one, { set }]) => {
+    if (target !== ANY && target !== one) return [];
+    const hashes = counted.map((window) => hashWindow(one, window));
+    return hashes.filter((hash) => !set.has(hash)).map(numberOf);
+  });
 }
 
 /** No more than the rarest part of it. */
@@ -159,7 +192,7 @@ export function hashesOf(target: number, bytes: Buffer): HashedWindow[] {
   return windows.map((window) => hashWindow(target, window));
 }
 
-/** As bench/prior/windows.c has it. */
+/** As native/windows.h has it. */
 function hashWindow(target: number, { high, low }: Window): HashedWindow {
   const first = mixed(low ^ (target << 24) ^ Math.imul(high, 0x9e3779b1));
   return { first, second: mixed(high ^ Math.imul(first, 0x27d4eb2f)) >>> 25 };

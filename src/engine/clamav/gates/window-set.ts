@@ -7,6 +7,11 @@ export interface HashedWindow {
   readonly second: number;
 }
 
+/** Of 39 bits. */
+export function numberOf({ first, second }: HashedWindow): number {
+  return second * 2 ** 32 + first;
+}
+
 export interface WindowSet {
   has(window: HashedWindow): boolean;
 }

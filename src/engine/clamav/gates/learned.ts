@@ -1,0 +1,59 @@
+// Which windows the operator's own clean files have (`sluice signatures tune`): kept in the data directory, asked as those are that are known beforehand.
+import { createHash } from 'node:crypto';
+import { mkdir, readFile, rename, writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+
+const FILE = 'windows.bin';
+/** Twelve thousand clean files have some 250,000 of all that gates could be made of. */
+const WINDOWS_MAX = 1_000_000;
+/** What is in fewer contents stays a gate: a second look costs about as much as so many signatures that every content is asked about. */
+const CONTENTS_PER_HIT_MAX = 2_000;
+
+export interface LearnedWindows {
+  /** Of what is known; null: nothing is. */
+  readonly digest: string | null;
+  readonly size: number;
+  /** `window`: its hash as a number of 39 bits. */
+  has(window: number): boolean;
+}
+
+export const NOTHING_LEARNED: LearnedWindows = { digest: null, size: 0, has: () => false };
+
+/** What can't be read is as good as nothing: it is learned again. */
+export async function readLearned(directory: string): Promise<LearnedWindows> {
+  const bytes = await readFile(join(directory, FILE)).catch((error: NodeJS.ErrnoException) => {
+    if (error.code === 'ENOENT') return null;
+    throw error;
+  });
+  if (bytes === null || bytes.length === 0) return NOTHING_LEARNED;
+  const windows = new Set(numbersOf(bytes));
+  return {
+    digest: createHash('sha256').update(bytes).digest('hex'),
+    size: windows.size,
+    has: (window) => windows.has(window),
+  };
+}
+
+/** Eight bytes for each. */
+function numbersOf(bytes: Buffer): Float64Array {
+  const whole = bytes.length - (bytes.length % Float64Array.BYTES_PER_ELEMENT);
+  return new Float64Array(Uint8Array.from(bytes.subarray(0, whole)).buffer);
+}
+
+/** `counts`: a window and in how many contents it was, in turns; of so many contents. Resolves with how many windows were not known before. */
+export async function keepLearned(directory: string, counts: Float64Array, contents: number): Promise<number> {
+  const known = await readFile(join(directory, FILE)).then(numbersOf, () => new Float64Array());
+  const windows = new Set(known);
+  for (let at = 0; at < counts.length; at += 2) {
+    const [window = 0, count = 0] = counts.subarray(at, at + 2);
+    if (count * CONTENTS_PER_HIT_MAX >= contents && windows.size < WINDOWS_MAX) windows.add(window);
+  }
+  const fresh = windows.size - known.length;
+  if (fresh === 0) return 0;
+  await mkdir(directory, { recursive: true, mode: 0o700 });
+  const path = join(directory, FILE);
+  const draft = `${path}.${process.pid}`;
+  await writeFile(draft, Buffer.from(Float64Array.from(windows).buffer));
+  await rename(draft, path);
+  return fresh;
+}
