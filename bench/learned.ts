@@ -6,7 +6,7 @@ import { join } from 'node:path';
 /** Nothing else of the store: contestants make their gates themselves. */
 export async function copyLearned(store: string, directory: string): Promise<void> {
   await mkdir(directory, { recursive: true });
-  for (const name of ['windows.bin', 'noise.json']) {
+  for (const name of ['learned.bin', 'noise.json']) {
     if (existsSync(join(store, name))) await copyFile(join(store, name), join(directory, name));
   }
 }

@@ -14,11 +14,11 @@ Exit codes: 0 they load and pass the self-test, 2 they don't, or a rule file doe
 ${environmentHelp(['ENGINE', 'SIGNATURES_DIR', 'DATA_DIR'])}`;
 
 const SIGNATURES_TUNE_HELP = `
-Needs ENGINE_GATES=on, as by default. Content of which no signature matches, but a gate does, is looked at twice: such gates are given up for
-others, unless they hit in less than one of 2,000 files. What is learned is kept under DATA_DIR and holds from the next load of
-signatures on; a server that runs loads at once on SIGHUP. The files should be like those that will be scanned. Rounds grow from
-500 files on, until each has been scanned and nothing more is learned. A server learns by itself as well, of what it scans.
-Exit codes: 0 done, 2 there is no file, or the signatures can't be loaded, 78 wrong configuration.
+Needs ENGINE_GATES=on, as by default. Content of which no signature matches, but a gate does, is looked at twice. So bytes that are in one of
+2,000 of the files, or more, are no gates any more. Each file is opened once; they should be clean, and like those that will be scanned.
+What is learned is kept under DATA_DIR and holds from the next load of signatures on, also for newer signatures; a server that runs loads at
+once on SIGHUP. A second run adds to it. A server learns by itself as well, of what it scans.
+Exit codes: 0 done, 2 there is no file, or the signatures can't be read, 78 wrong configuration.
 
 ${environmentHelp(['ENGINE_GATES', 'SIGNATURES_DIR', 'DATA_DIR'])}`;
 
@@ -58,7 +58,7 @@ export function addSignatureCommands(
     });
   signatures
     .command('tune')
-    .description('learn from clean files which gates hit for nothing (ENGINE_GATES)')
+    .description('learn from clean files what gates must not be made of (ENGINE_GATES)')
     .argument('<path...>', 'clean files, and folders of them')
     .addHelpText('after', SIGNATURES_TUNE_HELP)
     .action(async (paths: string[]) => {

@@ -62,4 +62,5 @@ async function* contentsOf(paths: readonly Buffer[], progress: Progress): AsyncI
     const content = await readFile(path).catch(() => Buffer.alloc(0));
     if (content.length > 0) yield content;
   }
+  progress.scanned(paths.length);
 }

@@ -61,7 +61,7 @@ t.test('a damaged file of what was learned is as good as none', async (t) => {
   });
   const env = { SIGNATURES_DIR: folder, DATA_DIR: temporaryFolder(t) };
   mkdirSync(join(env.DATA_DIR, 'gates'));
-  writeFileSync(join(env.DATA_DIR, 'gates', 'windows.bin'), 'no numbers at all');
+  writeFileSync(join(env.DATA_DIR, 'gates', 'learned.bin'), 'no numbers at all');
   t.match((await run(t, ['tune', databaseFolder(t, { one: 'x' })], env)).stdout, 'behind 1 gates');
   t.match((await run(t, ['tune', databaseFolder(t, { one: PARTS[0] ?? '' })], env)).stdout, 'behind 0 gates');
 });

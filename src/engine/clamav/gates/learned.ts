@@ -3,7 +3,7 @@ import { createHash } from 'node:crypto';
 import { mkdir, readFile, rename, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 
-const FILE = 'windows.bin';
+const FILE = 'learned.bin';
 /** Twelve thousand clean files have some 250,000 of all that gates could be made of. */
 const WINDOWS_MAX = 1_000_000;
 /** What is in fewer contents stays a gate: a second look costs about as much as so many signatures that every content is asked about. */
