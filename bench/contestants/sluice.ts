@@ -172,7 +172,9 @@ export async function startServer(
   const logPath = join(own, 'log');
   const log = await open(logPath, 'w');
   const limit = openFiles === null ? '' : `ulimit -n ${openFiles} && `;
-  const child = spawn('sh', ['-c', `${limit}exec "$0" "$@"`, process.execPath, mainPath, 'serve'], {
+  // It ends with the bench, also with one that is killed.
+  const run = `${limit}exec setpriv --pdeathsig TERM "$0" "$@"`;
+  const child = spawn('sh', ['-c', run, process.execPath, mainPath, 'serve'], {
     // Nothing of the caller's settings: the service as it comes, with a quota that isn't reached.
     env: {
       PATH: process.env['PATH'],
