@@ -3,6 +3,7 @@ import { Failure, Unavailable } from '../errors.js';
 import type { Authenticate, Caller, LikelyUser } from '../http/caller.js';
 import type { Exchange } from '../http/exchange.js';
 import type { SqlOf } from '../store/postgres.js';
+import { parseUrl } from '../url-text.js';
 import { Turns } from '../waiting/turns.js';
 import { findExternalUser } from './issuer.js';
 import { findSession, REFRESH_TOKEN_MS, touchSession } from './sessions.js';
@@ -178,14 +179,14 @@ export function isCrossSite({ method, headers }: Asked, baseUrl: string | null):
   if (site !== undefined) return !OWN.has(site.toLowerCase());
   const origin = headers.get('origin');
   if (origin === undefined) return false;
-  if (!URL.canParse(origin)) return true;
-  const { host, origin: canonical } = new URL(origin);
+  const url = parseUrl(origin);
+  if (url === null) return true;
+  const { host, origin: canonical } = url;
   if (baseUrl !== null && new URL(baseUrl).origin === canonical) return false;
   return host === '' || host !== hostOf(headers.get('host') ?? '', origin);
 }
 
 /** As the URL parser spells it: lower case, without the scheme's own port. */
 function hostOf(header: string, origin: string): string | null {
-  const url = `${origin.startsWith('https:') ? 'https' : 'http'}://${header}`;
-  return URL.canParse(url) ? new URL(url).host : null;
+  return parseUrl(`${origin.startsWith('https:') ? 'https' : 'http'}://${header}`)?.host ?? null;
 }

@@ -4,6 +4,7 @@ import { v4 as uuidv4 } from 'uuid';
 import { z } from 'zod';
 import { messageOfError } from '../error-text.js';
 import { CONTENT_LIMIT_BYTES } from '../limits.js';
+import { parseUrl } from '../url-text.js';
 import type { Examined, Examiner } from './scan-files.js';
 
 export interface ScanServerOptions {
@@ -89,7 +90,7 @@ export function createServerExaminer(options: ScanServerOptions): Examiner {
 }
 
 function addressOf(url: string): string {
-  const known = URL.canParse(url) ? new URL(url) : null;
+  const known = parseUrl(url);
   if (known === null || !['http:', 'https:'].includes(known.protocol) || known.username !== '') {
     throw new ServerRefuses('--server must be an address such as https://scan.example.com');
   }

@@ -8,6 +8,7 @@ import { presentFolders } from '../engine/folders.js';
 import { messageOfError } from '../error-text.js';
 import { EXIT_CLEAN, EXIT_FAILED, EXIT_SIGNAL_BASE } from '../exit-codes.js';
 import { ownSignaturesDirectory } from '../paths.js';
+import { parseUrl } from '../url-text.js';
 import { type DownloadOptions, download, provideFreshclam } from './freshclam.js';
 import { findServiceIfAny } from './service-place.js';
 import { describeLoad, tryToLoad } from './signatures-status.js';
@@ -111,8 +112,9 @@ async function updateIn({ staging, target, options, config, signal }: Update): P
 /** What is fetched: as configured, one file that `from` is the URL of, or all of the mirror there. Null: `from` is a folder. */
 function sourceOf(from: string | null, config: Config): Pick<DownloadOptions, 'mirror' | 'urls'> | null {
   if (from === null) return { mirror: config.signaturesMirror, urls: config.signatureUrls };
-  if (!/^https?:\/\//.test(from) || !URL.canParse(from)) return null;
-  return isDatabase(new URL(from).pathname) ? { mirror: 'none', urls: [from] } : { mirror: from, urls: [] };
+  const url = /^https?:\/\//.test(from) ? parseUrl(from) : null;
+  if (url === null) return null;
+  return isDatabase(url.pathname) ? { mirror: 'none', urls: [from] } : { mirror: from, urls: [] };
 }
 
 /** Names of what the target has. Its files are linked and not copied: a link that is replaced leaves the original as it is. */

@@ -3,6 +3,7 @@ import { isIP } from 'node:net';
 import { delimiter, resolve } from 'node:path';
 import ipaddr from 'ipaddr.js';
 import { z } from 'zod';
+import { parseUrl } from '../url-text.js';
 
 export function integer(minimum: number, maximum: number) {
   return z
@@ -69,21 +70,23 @@ export const prices = z.string().transform((text, context) => {
 
 /** The secret key travels in every request, so it needs TLS, except to this very machine. */
 export function isSafeBase(text: string): boolean {
-  if (!URL.canParse(text)) return false;
-  const { protocol, hostname, pathname, search } = new URL(text);
+  const url = parseUrl(text);
+  if (url === null) return false;
+  const { protocol, hostname, pathname, search } = url;
   const isLocal = ['127.0.0.1', 'localhost', '[::1]'].includes(hostname);
   return (protocol === 'https:' || (protocol === 'http:' && isLocal)) && pathname === '/' && search === '';
 }
 
 /** A server for mail that goes out, with the name and the password in it where it wants them. */
 export function isMailUrl(text: string): boolean {
-  return /^smtps?:\/\/./.test(text) && URL.canParse(text) && new URL(text).hostname !== '';
+  return /^smtps?:\/\/./.test(text) && (parseUrl(text)?.hostname ?? '') !== '';
 }
 
 /** A JWKS that anybody on the way can change signs for anybody; on this machine there is no way. */
-export function isHttpsOrLoopback(url: string): boolean {
-  if (!URL.canParse(url)) return false;
-  const { protocol, hostname } = new URL(url);
+export function isHttpsOrLoopback(text: string): boolean {
+  const url = parseUrl(text);
+  if (url === null) return false;
+  const { protocol, hostname } = url;
   return protocol === 'https:' || ['localhost', '127.0.0.1', '[::1]'].includes(hostname);
 }
 

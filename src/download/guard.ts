@@ -1,5 +1,6 @@
 // Where a URL scan may go. Pure: nothing is resolved or dialled here; the download asks for each URL and each address.
 import { isIPv4 } from 'node:net';
+import { parseUrl } from '../url-text.js';
 import { createAddressRules } from './guard-addresses.js';
 import { classifyHostName, isRefusedPort } from './guard-names.js';
 
@@ -66,7 +67,7 @@ export function createGuard(policy: GuardPolicy): Guard {
   function checkUrl(text: string): GuardedUrl {
     const reason = whyUnreadable(text);
     if (reason !== null) return refuse(reason);
-    const url = parse(text);
+    const url = parseUrl(text);
     if (url === null) return refuse('malformed URL');
     if (!isAllowedPort(portOf(url))) return refuse('port is not allowed');
     const host = checkHost(url.hostname);
@@ -80,7 +81,7 @@ export function createGuard(policy: GuardPolicy): Guard {
       if (REPAIRED.test(location)) return refuse(REPAIRED_REASON);
       if (/^[a-z][a-z0-9+.-]*:/i.test(location)) return checkUrl(location);
       if (location.startsWith('//')) return checkUrl(base.protocol + location);
-      const target = parse(location, base);
+      const target = parseUrl(location, base);
       return target === null ? refuse('malformed URL') : checkUrl(target.href);
     },
     checkAddress,
@@ -109,15 +110,6 @@ function whyUnreadable(text: string): string | null {
   if (authority === undefined) return 'malformed URL';
   // In the text rather than in the parsed URL, which forgets empty credentials (RFC 9110 section 4.2.4).
   return authority.includes('@') ? 'credentials in the URL' : null;
-}
-
-/** Not URL.canParse: once optimised, that of Node 20 takes Latin-1 for broken UTF-8 and refuses `bücher.example`. */
-function parse(text: string, base?: URL): URL | null {
-  try {
-    return new URL(text, base);
-  } catch {
-    return null;
-  }
 }
 
 function portOf(url: URL): number {

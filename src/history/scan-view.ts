@@ -1,6 +1,7 @@
 // A scan as the public API shows it: all that is known of it, with the name of its key.
 import { z } from 'zod';
 import { extensionOf } from '../file-extension.js';
+import { parseUrl } from '../url-text.js';
 import type { SeenPendingScan } from './pending-scans.js';
 import { timeOfId } from './scan-row.js';
 import type { ScanDetail } from './stats.js';
@@ -44,7 +45,7 @@ export const ScanView = z
 
 /** A URL without a path is called by its host, which has no extension. */
 function isHost({ filename, url }: ScanDetail): boolean {
-  return url !== null && URL.canParse(url) && new URL(url).hostname === filename;
+  return url !== null && parseUrl(url)?.hostname === filename;
 }
 
 function stateOf({ status, pending }: ShownScan): ScanView['state'] {

@@ -1,5 +1,6 @@
 // What is asked of the HTTP headers that a request brings: they are read loosely, and sent back byte for byte.
 import { baseName, nameFromUrl } from '../scan/filename.js';
+import { parseUrl } from '../url-text.js';
 
 /** The values of all lines of the name, in lower case. */
 function valuesOf(block: Buffer | null, name: string): string[] {
@@ -69,5 +70,6 @@ function nameOfTarget(request: Buffer | null): string {
   const [, target = ''] = line.split(' ', 2);
   const [host = 'localhost'] = valuesOf(request, 'host');
   const address = target.startsWith('/') ? `http://${host}${target}` : target;
-  return URL.canParse(address) ? nameFromUrl(new URL(address)).filename : '';
+  const url = parseUrl(address);
+  return url === null ? '' : nameFromUrl(url).filename;
 }

@@ -1,6 +1,8 @@
 // Names as they are shown: the last part of a client's filename, and its extension.
+
 import { extensionOf } from '../file-extension.js';
 import { FILENAME_MAX_CHARACTERS } from '../limits.js';
+import { parseUrl } from '../url-text.js';
 
 /** With its dot: `.safetensors` and `.pkg.tar.zst` are far below. */
 const EXTENSION_MAX_CHARACTERS = 32;
@@ -55,4 +57,14 @@ export function percentDecoded(text: string): string {
 
 export function withExtension(filename: string): ShownName {
   return { filename, extension: extensionOf(filename) };
+}
+
+/** Of a URL that can't be fetched as well, for its history; empty when it is none. */
+export function shownNameOf(text: string): ShownName & { readonly url: string | null } {
+  const url = parseUrl(text);
+  if (url === null) return { filename: '', extension: '', url: null };
+  const name = nameFromUrl(url);
+  url.username = '';
+  url.password = '';
+  return { ...name, url: url.href };
 }

@@ -6,7 +6,7 @@ import { extensionOf } from '../file-extension.js';
 import type { Recorded } from '../history/intake.js';
 import { timeId } from '../ids.js';
 import { Content, type ContentOwner } from './content.js';
-import { nameFromUrl, type ShownName } from './filename.js';
+import { shownNameOf } from './filename.js';
 import { type Admitted, ScanFacts, type ScanParts } from './scan-facts.js';
 import { receiveUrl } from './url-content.js';
 import type { Known } from './verdicts/known.js';
@@ -176,12 +176,12 @@ export abstract class Scan extends ScanFacts implements ContentOwner, Recorded {
 
   async #scanUrl(url: string): Promise<void> {
     this.enter('receiving');
-    const name = shownNameOf(url);
-    this.filename = name.filename;
-    this.url = name.url;
-    // An origin may take seconds, which are wasted when the client has left.
-    this.#startWatch();
     try {
+      const name = shownNameOf(url);
+      this.filename = name.filename;
+      this.url = name.url;
+      // An origin may take seconds, which are wasted when the client has left.
+      this.#startWatch();
       const { account, limitBytes } = this;
       const content = await receiveUrl({ url, account, limitBytes, signal: this.signal() }, this.parts);
       this.received = content;
@@ -437,14 +437,4 @@ export abstract class Scan extends ScanFacts implements ContentOwner, Recorded {
   protected onLeft(): void {
     // A protocol may have something to undo: it has ended, and nobody is there to be answered.
   }
-}
-
-/** Of a URL that can't be fetched as well, for its history; empty when it is none. */
-function shownNameOf(text: string): ShownName & { readonly url: string | null } {
-  if (!URL.canParse(text)) return { filename: '', extension: '', url: null };
-  const url = new URL(text);
-  const name = nameFromUrl(url);
-  url.username = '';
-  url.password = '';
-  return { ...name, url: url.href };
 }

@@ -3,6 +3,7 @@
 import { performance } from 'node:perf_hooks';
 import postgres from 'postgres';
 import { messageOfError } from '../error-text.js';
+import { parseUrl } from '../url-text.js';
 import { within } from '../waiting/within.js';
 import { createConnections, type Driver, type OpenDriver, type PostgresConnections } from './connections.js';
 import { openDriverSocket } from './driver-socket.js';
@@ -150,8 +151,9 @@ interface DatabaseUrl {
 
 function readUrl(text: string): DatabaseUrl {
   const { url, folder } = withoutSocket(text);
-  if (!URL.canParse(url)) throw new StoreError('DATABASE_URL is not a valid URL');
-  const { hostname, port, pathname, search, hash } = new URL(url);
+  const parsed = parseUrl(url);
+  if (parsed === null) throw new StoreError('DATABASE_URL is not a valid URL');
+  const { hostname, port, pathname, search, hash } = parsed;
   // `postgres://user:12/34@host/`: read by the letter, the password is a port and a path, and would be shown as such.
   if (`${pathname}${search}${hash}`.includes('@')) {
     throw new StoreError('DATABASE_URL has a user or a password with one of / ? # in it: write them as %2F %3F %23');

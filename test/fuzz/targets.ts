@@ -209,6 +209,7 @@ export const targets: readonly Target[] = [
     name: 'HTTP headers in ICAP',
     seeds: [
       'GET http://a/b.zip HTTP/1.1\r\nHost: a\r\n\r\n',
+      'GET http:\u00d6\u0087/ HTTP/1.1\r\nHost: a\r\n\r\n',
       'HTTP/1.1 200 OK\r\nContent-Disposition: attachment; filename="a"\r\n\r\n',
     ],
     words: ['Content-Length: ', 'Content-Encoding: br', '\r\n', ':', '%', 'filename*=', '"', '/'],

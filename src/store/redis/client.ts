@@ -2,6 +2,7 @@
 
 import { type ChainableCommander, Cluster, Redis } from 'ioredis';
 import { messageOfError } from '../../error-text.js';
+import { parseUrl } from '../../url-text.js';
 import { NoAnswer } from '../../waiting/within.js';
 import { StoreError } from '../store-error.js';
 import { type Script, script } from './script.js';
@@ -184,13 +185,11 @@ export function messageWithoutAddress(error: unknown): string {
   return refusal ?? /^[A-Z]+ /.exec(message)?.[0].trim() ?? message.replace(/\S*\d+\.\d+\.\d+\.\d+\S*/g, 'ADDRESS');
 }
 
-function parse(url: string): URL {
-  try {
-    return new URL(url);
-  } catch {
-    // The driver's own complaint would quote it, password and all.
-    throw new StoreError('REDIS_URL is not a valid URL, or a comma list of them');
-  }
+/** The driver's own complaint would quote it, password and all. */
+function parse(text: string): URL {
+  const url = parseUrl(text);
+  if (url === null) throw new StoreError('REDIS_URL is not a valid URL, or a comma list of them');
+  return url;
 }
 
 /*
