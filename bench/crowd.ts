@@ -9,11 +9,13 @@ import { freePort } from '../test/fixtures/free-port.js';
 import { whole } from '../test/fixtures/option-values.js';
 import { startSluiceClamd } from './contestants/sluice.js';
 import { privateMegabytes, untilIdle } from './cpu.js';
+import { tableOf, writeFigures } from './figures.js';
 import { makeFileSet } from './files.js';
 import { startLineProcess } from './line-process.js';
 import { median } from './median.js';
 
 const WARM_UP_SECONDS = 3;
+const ROUNDS = 5;
 /** HTTP has as many as each of the two. */
 const PROTOCOLS = 3;
 /** Of the scans that are measured, and of the bench itself. */
@@ -25,10 +27,11 @@ const options = new Command('bench:crowd')
   .description('The p99 of scans of 1 KB at half of the capacity, alone and beside a crowd that does next to nothing.')
   .option('--idle <count>', 'connections that say nothing, half of them of each protocol', whole, 10_000)
   .option('--slow <count>', 'streams that have a byte a second, half of them of each protocol', whole, 200)
-  .option('--rounds <count>', 'of both', whole, 5)
+  .option('--rounds <count>', 'of both', whole, ROUNDS)
   .option('--seconds <count>', 'of a measurement', whole, 3)
+  .option('--figures', 'keep the table under docs/figures/, for the documents', false)
   .parse()
-  .opts<{ idle: number; slow: number; rounds: number; seconds: number }>();
+  .opts<{ idle: number; slow: number; rounds: number; seconds: number; figures: boolean }>();
 
 const folder = await mkdtemp(join(tmpdir(), 'sluice-crowd-'));
 const [clamd, icap] = [await freePort(), await freePort()];
@@ -78,13 +81,16 @@ try {
     most = Math.max(most, privateMegabytes(contestant.pid) - before);
     await crowd.ask('close');
   }
-  const say = (name: string, { p50s, p99s }: typeof alone): string =>
-    `${name}: p50 ${median(p50s).toFixed(2)} ms, p99 ${median(p99s).toFixed(2)} ms\n`;
   const ratio = median(beside.p99s.map((value, round) => value / (alone.p99s[round] ?? Number.NaN)));
-  process.stdout.write(
-    `${rate.toFixed(0)} scans/s\n${say('alone', alone)}${say(`beside ${2 * idle} idle, ${2 * slow} slow`, beside)}` +
-      `p99 ${ratio.toFixed(2)} times; +${most.toFixed(0)} MB\n`,
-  );
+  const times = ({ p50s, p99s }: typeof alone): string[] => [median(p50s).toFixed(2), median(p99s).toFixed(2)];
+  const columns = ['idle', 'slow', 'scans/s', 'p50 ms', 'p99 ms', 'p99, of alone', 'MB more'];
+  const rows = [
+    ['0', '0', rate.toFixed(0), ...times(alone), '1.00', '0'],
+    [String(2 * idle), String(2 * slow), rate.toFixed(0), ...times(beside), ratio.toFixed(2), most.toFixed(0)],
+  ];
+  const command = `npm run bench:crowd --${rounds === ROUNDS ? '' : ` --rounds ${rounds}`} --figures`;
+  process.stdout.write(`${tableOf({ command, date: 'now', machine: 'this machine', columns, rows })}\n`);
+  if (options.figures) writeFigures('crowd', { command, columns, rows });
 } finally {
   await crowd.stop();
   await contestant.stop();

@@ -95,3 +95,8 @@ t.test('a 503 says why, in words to the client and by a name to the operator, an
     t.match(text, /^[A-Z][^.]+$/, reason);
   }
 });
+
+t.test('what is expected has no stack, and what is not has one', async (t) => {
+  t.notMatch(new Unavailable('queueFull').stack, '\n    at ');
+  t.match(new Error('unexpected').stack, '\n    at ');
+});

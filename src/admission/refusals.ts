@@ -1,4 +1,4 @@
-// Scans that were refused before they had a row, since the hour was used up or too many waited: counted by user and hour: in this process first, and every few seconds in Postgres.
+// Scans that were refused before they had a row, since the hour was used up or too many waited. They are counted by user and hour: in this process first, and every few seconds in Postgres.
 import type { QuotaHours, RefusedHour } from './quota-hours.js';
 
 /** What a process that is killed forgets. */

@@ -149,7 +149,7 @@ export const texts = {
     used: 'Used',
     refused: 'Refused',
     lastDay: (refused: string) =>
-      `Last 24 hours, by the hour; ${refused} refused because the quota was used up or too many were waiting.`,
+      `Last 24 hours, by the hour; ${refused} refused before they began: quota used up, or too many waiting.`,
     noMonths: 'No scan was completed in the last twelve months.',
     quota: 'Quota of this hour',
     quotaUsed: (used: string, limit: string) => `${used} of ${limit} scans used`,

@@ -139,8 +139,8 @@ function turnsOf(
 }
 
 /**
- * Writes to Redis what happened while it was away: first keys that ended, the last one first, then what other keys may, then units that Postgres counted. A process
- * that has lost Redis, or was told to leave it, does this before it uses Redis again.
+ * Writes to Redis what happened while it was away: first keys that ended, the last one first, then what other keys may, then units that Postgres counted. To be called
+ * before Redis is used again.
  */
 export async function reconcileLedger(ledger: Ledger, hours: QuotaHours, sql: Sql): Promise<void> {
   await inBatches(await recentRevocations(sql), ({ userId, keyHash }) => ledger.revoke(userId, keyHash));

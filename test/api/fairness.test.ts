@@ -1,6 +1,6 @@
 // Two accounts over the wire: one sends archives that take seconds of engine each, as many as it can, and the other one's small scans are answered all the same.
 import { once } from 'node:events';
-import { connect } from 'node:net';
+import { connect, type Socket } from 'node:net';
 import t, { type Test } from 'tap';
 import { z } from 'zod';
 import { createKey } from '../../src/account/keys.js';
@@ -68,8 +68,18 @@ async function beyondItsShare(t: Test): Promise<void> {
   t.match(await begunUpload(60_000), /^HTTP\/1\.1 503 /, 'a body that does not come is not waited for');
   t.equal(await metric('sluice_scans_refused_total{reason="queueShareFull"}'), before + sizes.length + 1);
   t.equal(await remaining(), quota);
-  const { status } = await upload(server.url, 'x', { key: 'f'.repeat(32) });
-  t.equal(status, 401, 'a key that nobody knows is refused for that');
+  await leave(60_000);
+  t.equal(
+    (await upload(server.url, 'x', { key: 'f'.repeat(32) })).status,
+    401,
+    'a key that nobody knows is refused for that',
+  );
+  const large = await upload(server.url, Buffer.alloc(2_000_000, 'x'));
+  t.not(
+    large.headers.get('x-scan-id'),
+    null,
+    'over 1 MB has a queue of its own, which says it when the content is there',
+  );
 }
 
 async function remaining(): Promise<number> {
@@ -79,12 +89,24 @@ async function remaining(): Promise<number> {
 
 /** The answer to an upload whose body has begun, and goes no further. */
 async function begunUpload(size: number): Promise<string> {
-  const socket = connect(Number(new URL(server.url).port), '127.0.0.1');
-  const head = ['POST /api/v1/scans HTTP/1.1', 'Host: a', `X-API-KEY: ${API_KEY}`, `Content-Length: ${size}`];
-  socket.write(`${[...head, 'Content-Type: multipart/form-data; boundary=b'].join('\r\n')}\r\n\r\n--b\r\n`);
+  const socket = beginUpload(size);
   const [answer] = await once(socket, 'data');
   socket.destroy();
   return String(answer);
+}
+
+/** A client that leaves before its answer. */
+async function leave(size: number): Promise<void> {
+  const socket = beginUpload(size);
+  await once(socket, 'connect');
+  socket.destroy();
+}
+
+function beginUpload(size: number): Socket {
+  const socket = connect(Number(new URL(server.url).port), '127.0.0.1');
+  const head = ['POST /api/v1/scans HTTP/1.1', 'Host: a', `X-API-KEY: ${API_KEY}`, `Content-Length: ${size}`];
+  socket.write(`${[...head, 'Content-Type: multipart/form-data; boundary=b'].join('\r\n')}\r\n\r\n--b\r\n`);
+  return socket;
 }
 
 t.test('an account that wants all scan threads and the whole queue takes nothing from another one', async (t) => {

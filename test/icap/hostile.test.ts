@@ -72,7 +72,8 @@ t.test('connections that say nothing, or never end their heads, are bounded', as
   const { server, port } = await startOurs({}, { openFiles: 1024 });
   t.teardown(() => server.stop());
   const most = Number(await server.printed(/"icapConnections":(\d+)/));
-  t.match(await server.printed(/"connections":(\d+)/), String(most), 'HTTP has as many');
+  const ofHttp = Number(await server.printed(/"connections":(\d+)/));
+  t.ok(Math.abs(ofHttp - most) <= 1, `HTTP has as many: ${ofHttp} and ${most}, one more where they don't divide`);
   const sockets = await Promise.all(Array.from({ length: most + 20 }, () => open(port)));
   t.teardown(() => {
     for (const socket of sockets) socket.destroy();

@@ -127,7 +127,7 @@ export const texts = {
     noErrors: 'Every scan has a verdict.',
     slowest: 'Slowest scans',
     noScans: 'No scan took a second.',
-    refusals: 'Refused: quota used up, or too many waiting',
+    refusals: 'Refused before they began: quota used up, or too many waiting',
     refusalsOf: 'All nodes, the last 24 hours',
     noRefusals: 'None.',
     deleted: 'deleted account',

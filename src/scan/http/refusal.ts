@@ -4,12 +4,11 @@ import { Unavailable, type UnavailableReason } from '../../errors.js';
 import type { BodySink, Exchange } from '../../http/exchange.js';
 import { failureReply } from '../../http/failure.js';
 import type { Reply } from '../../http/reply.js';
-import { DRAIN_REST_BYTES } from '../../limits.js';
 import { CoarseTimer, type TimerOwner } from '../../waiting/coarse-timer.js';
 import type { ScanParts } from '../scan.js';
 
-/** A short body is waited for so long: an answer behind it costs half of one before it, whose body is dropped afterwards. */
-const SHORT_BODY_MS = 50;
+/** A body is waited for so long: most are there by then, and an answer behind a body costs half of one before it. */
+const BODY_MS = 50;
 
 export interface RefusalParts {
   readonly scans: Pick<ScanParts, 'pool'>;
@@ -18,32 +17,24 @@ export interface RefusalParts {
 }
 
 /**
- * Why it is refused; it takes no unit then, and has no row. So a refusal costs a third of a scan, and what is too much doesn't take the time from what isn't. Null: it may be
- * admitted, or its content may have over 1 MB.
+ * True: it is refused, and answers by itself. It takes no unit, and has no row. So a refusal costs the serving thread half of a scan, and what is too much doesn't take the time from
+ * what isn't. False: it may be admitted, or its content may have over 1 MB.
  */
-export function refusalOf(
+export function isRefused(
   { scans, access, onRefused }: RefusalParts,
   exchange: Exchange,
   header: string | undefined,
-): UnavailableReason | null {
+): boolean {
   const { body } = exchange;
+  if (!scans.pool.isCrowded || body.kind !== 'sized') return false;
   const user = access.expectedUser(header);
-  if (user === null || body.kind !== 'sized') return null;
-  const reason = scans.pool.refusal(user, body.bytes);
-  if (reason === null) return null;
+  const reason = user === null ? null : scans.pool.refusal(user, body.bytes);
+  if (user === null || reason === null) return false;
   exchange.vouch();
   access.refuse(user);
   onRefused(reason);
-  return reason;
-}
-
-/** Null: it answers by itself. */
-export function refuse(exchange: Exchange, reason: UnavailableReason): Reply | null {
-  const { body } = exchange;
-  const reply = failureReply(new Unavailable(reason));
-  if (body.kind !== 'sized' || body.bytes > DRAIN_REST_BYTES) return reply;
-  exchange.receive(new RefusedBody(exchange, reply));
-  return null;
+  exchange.receive(new RefusedBody(exchange, failureReply(new Unavailable(reason))));
+  return true;
 }
 
 class RefusedBody implements BodySink, TimerOwner {
@@ -55,8 +46,7 @@ class RefusedBody implements BodySink, TimerOwner {
     this.#exchange = exchange;
     this.#reply = reply;
     this.#timer = new CoarseTimer(this);
-    this.#timer.start(SHORT_BODY_MS);
-    exchange.onGone(() => this.#timer.stop());
+    this.#timer.start(BODY_MS);
   }
 
   chunk(): void {

@@ -16,7 +16,7 @@ import { type FormSettings, HttpScan } from './http-scan.js';
 import type { KeptAnswers } from './kept-answers.js';
 import { FirstScan, idempotencyKeyOf, Keeper, RepeatedScan } from './once.js';
 import { scanOperation, signedInOperation, signedInUrlOperation } from './operation.js';
-import { type RefusalParts, refusalOf, refuse } from './refusal.js';
+import { isRefused, type RefusalParts } from './refusal.js';
 
 export interface ScanRouteParts extends RefusalParts {
   readonly scans: ScanParts;
@@ -141,8 +141,7 @@ function scanNow(
 ): Reply | null | Promise<Reply | null> {
   const { scans, access } = parts;
   const header = exchange.headers.get('x-api-key');
-  const reason = scans.pool.isCrowded ? refusalOf(parts, exchange, header) : null;
-  if (reason !== null) return refuse(exchange, reason);
+  if (isRefused(parts, exchange, header)) return null;
   const scan = new HttpScan(scans, exchange, settings);
   const asked = access.withApiKey(header, scan);
   return asked instanceof Promise ? admitLater(exchange, scan, asked) : admit(exchange, scan, asked);

@@ -19,13 +19,10 @@ export interface LearnedWindows {
 
 export const NOTHING_LEARNED: LearnedWindows = { digest: null, size: 0, has: () => false };
 
-/** What can't be read is as good as nothing: it is learned again. */
+/** Rejects when there is something that can't be read. */
 export async function readLearned(directory: string): Promise<LearnedWindows> {
-  const bytes = await readFile(join(directory, FILE)).catch((error: NodeJS.ErrnoException) => {
-    if (error.code === 'ENOENT') return null;
-    throw error;
-  });
-  if (bytes === null || bytes.length === 0) return NOTHING_LEARNED;
+  const bytes = await readBytes(directory);
+  if (bytes.length === 0) return NOTHING_LEARNED;
   const windows = new Set(numbersOf(bytes));
   return {
     digest: createHash('sha256').update(bytes).digest('hex'),
@@ -34,7 +31,15 @@ export async function readLearned(directory: string): Promise<LearnedWindows> {
   };
 }
 
-/** Eight bytes for each. */
+/** None where nothing was learned. */
+async function readBytes(directory: string): Promise<Buffer> {
+  return await readFile(join(directory, FILE)).catch((error: NodeJS.ErrnoException) => {
+    if (error.code === 'ENOENT') return Buffer.alloc(0);
+    throw error;
+  });
+}
+
+/** Eight bytes for each; of a damaged file what is there. */
 function numbersOf(bytes: Buffer): Float64Array {
   const whole = bytes.length - (bytes.length % Float64Array.BYTES_PER_ELEMENT);
   return new Float64Array(Uint8Array.from(bytes.subarray(0, whole)).buffer);
@@ -42,7 +47,7 @@ function numbersOf(bytes: Buffer): Float64Array {
 
 /** `counts`: a window and in how many contents it was, in turns; of so many contents. Resolves with how many windows were not known before. */
 export async function keepLearned(directory: string, counts: Float64Array, contents: number): Promise<number> {
-  const known = await readFile(join(directory, FILE)).then(numbersOf, () => new Float64Array());
+  const known = numbersOf(await readBytes(directory));
   const windows = new Set(known);
   for (let at = 0; at < counts.length; at += 2) {
     const [window = 0, count = 0] = counts.subarray(at, at + 2);
