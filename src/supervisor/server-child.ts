@@ -86,8 +86,10 @@ export function startServerProcess(options: ServerProcessOptions): ServerProcess
     const isClean = exitCode === 0 || hasStopped;
     const asked = (isClean && (sent !== null || isRetired)) || (signal !== null && signal === sent);
     const { servedForMs } = words;
+    // Until it listens to signals, a stop ends it by itself; it has left nothing undone.
+    const hadNothingToStop = signal !== null && signal === sent && signal !== 'SIGKILL' && !words.has(READY_MESSAGE);
     return {
-      exitCode: hasStopped ? 0 : exitCode,
+      exitCode: hasStopped || hadNothingToStop ? 0 : exitCode,
       signal,
       wasReady: words.has(READY_MESSAGE),
       servedForMs,

@@ -99,7 +99,7 @@ export async function scanSuite(tap: Subtest, setting: Setting): Promise<void> {
     await page.reload();
     t.ok(asked);
     await page.goto(`${server.url}/`);
-    await page.getByText(/ by the hour; [1-9]\d* refused because the quota was used up/).waitFor();
+    await page.getByText(/ by the hour; [1-9]\d* refused before they began/).waitFor();
     noComplaints(t, person, [429]);
   });
 

@@ -176,6 +176,17 @@ t.test('a server that dies of the signal passed on to it is not started again', 
   }
 });
 
+t.test('a stop that reaches a server before it listens to signals is a stop like others', async (t) => {
+  for (const signal of ['SIGTERM', 'SIGINT'] as const) {
+    const running = supervisor(t, ['loads', 'exit0']);
+    await running.line('"event":"loads"');
+    running.process.kill(signal);
+    const ended = await running.ended;
+    t.equal(ended.code, 0, signal);
+    t.notMatch(ended.stdout, 'server ended');
+  }
+});
+
 t.test('a second stop signal kills a server that does not stop', async (t) => {
   for (const second of ['SIGTERM', 'SIGINT'] as const) {
     const running = supervisor(t, ['ignoreSignals', 'exit0']);
