@@ -1,6 +1,6 @@
 // Makes the file of windows that ships from what windows.c has counted, and from what formats say: for each class a set of hashes.
-import { open, writeFile } from 'node:fs/promises';
-import { hashesOf, MAGIC, type PriorHeader } from '../../src/engine/clamav/gates/prior.js';
+import { open, readFile, writeFile } from 'node:fs/promises';
+import { hashesOf, MAGIC, type PriorHeader, parsePrior } from '../../src/engine/clamav/gates/prior.js';
 import { buildSet, numberOf, type StoredSet } from '../../src/engine/clamav/gates/window-set.js';
 import { formatTexts } from './formats.js';
 
@@ -13,6 +13,8 @@ const COUNT_MAX = (1 << COUNT_BITS) - 1;
 const CLASS_BITS = 4;
 /** Of contents that begin as their format says, at least. */
 const FORMAT_SHARE = 0.01;
+/** One set has what formats say of all classes: others are taken for one of them once in 2^8 times. */
+const FORMAT_BITS = 8;
 
 /** Which windows of a class are kept: those in so many units at least, or so large a share of them, whatever is more. */
 export interface Level {
@@ -175,15 +177,29 @@ export async function buildPrior(
     const { bytes, ...set } = buildSet(distinct(found), bits);
     sets.push({ bytes, ...set });
     const begin = beginnings.filter((one) => one.target === target);
-    const shares = new Map(begin.map((one) => [one.bytes, Number((one.units / ofClass).toPrecision(2))]));
-    for (const bytes of formatBeginnings(target)) shares.set(bytes, Math.max(shares.get(bytes) ?? 0, FORMAT_SHARE));
+    const shares = begin.map((one) => [one.bytes, Number((one.units / ofClass).toPrecision(2))]);
     return { target, units: ofClass, share, set, beginnings: Object.fromEntries(shares) };
   });
-  const header: PriorHeader = { classes };
+  return await writePrior(classes, sets, output);
+}
+
+/** The same counts, with what formats say now. Resolves with the size of the file. */
+export async function renewFormats(path: string): Promise<number> {
+  const { classes, sets } = parsePrior(await readFile(path));
+  return await writePrior(classes, sets.slice(0, classes.length), path);
+}
+
+type Counts = PriorHeader['classes'];
+
+/** `sets`: of the classes. */
+async function writePrior(counts: Counts, sets: readonly StoredSet[], output: string): Promise<number> {
+  const classes = counts.map((one) => ({ ...one, beginnings: withFormats(one) }));
+  const { bytes, ...formats } = buildSet(formatWindows(classes.map(({ target }) => target)), FORMAT_BITS);
+  const header: PriorHeader = { formats, classes };
   const text = Buffer.from(JSON.stringify(header));
   const length = Buffer.alloc(LENGTH_BYTES);
   length.writeUInt32LE(text.length);
-  const file = Buffer.concat([Buffer.from(MAGIC), length, text, ...sets.map((set) => set.bytes)]);
+  const file = Buffer.concat([Buffer.from(MAGIC), length, text, ...sets.map((set) => set.bytes), bytes]);
   await writeFile(output, file);
   return file.length;
 }
@@ -203,26 +219,27 @@ function choose({
     sum += ofCount * count;
   }
   const share = Number((sum / Math.max(number, 1) / units).toPrecision(3));
-  const known = formatWindows(target);
-  const windows = new Float64Array(number + known.size);
-  windows.set([...known], number);
-  return { target, units, least, bits: level.bits, share, windows, filled: 0 };
+  return { target, units, least, bits: level.bits, share, windows: new Float64Array(number), filled: 0 };
 }
 
 /** As they are, and in small letters. */
-function formatWindows(target: number): Set<number> {
+function formatWindows(targets: readonly number[]): Float64Array {
   const windows = new Set<number>();
-  for (const text of formatTexts.filter((one) => one.target === target).flatMap(({ texts }) => texts)) {
-    for (const form of [text, text.toLowerCase()]) {
+  for (const { target, texts } of formatTexts.filter((one) => targets.includes(one.target))) {
+    for (const form of texts.flatMap((text) => [text, text.toLowerCase()])) {
       for (const window of hashesOf(target, Buffer.from(form, 'latin1'))) windows.add(numberOf(window));
     }
   }
-  return windows;
+  return Float64Array.from(windows);
 }
 
-function formatBeginnings(target: number): string[] {
-  const texts = formatTexts.filter((one) => one.target === target).flatMap(({ beginnings }) => beginnings);
-  return texts.map((text) => Buffer.from(text, 'latin1').toString('hex'));
+function withFormats({ target, beginnings }: Counts[number]): Counts[number]['beginnings'] {
+  const shares = new Map(Object.entries(beginnings));
+  for (const text of formatTexts.filter((one) => one.target === target).flatMap((one) => one.beginnings)) {
+    const bytes = Buffer.from(text, 'latin1').toString('hex');
+    shares.set(bytes, Math.max(shares.get(bytes) ?? 0, FORMAT_SHARE));
+  }
+  return Object.fromEntries(shares);
 }
 
 function collect(records: Uint32Array, chosen: ReadonlyMap<number, Chosen>): void {

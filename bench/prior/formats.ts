@@ -1,4 +1,6 @@
 // What files of a kind may have because their format or the tools of their makers say so, written down by hand: no set of documents has all of it.
+import { programTexts, wide } from './programs.js';
+import { xmpTexts } from './xmp.js';
 
 /** Of one of libclamav's targets. Characters are bytes. */
 export interface FormatTexts {
@@ -8,7 +10,7 @@ export interface FormatTexts {
   readonly beginnings: readonly string[];
 }
 
-const [ANY, PROGRAM, OLE2, HTML, MAIL, PDF] = [0, 1, 2, 3, 4, 10];
+const [ANY, PROGRAM, OLE2, HTML, MAIL, PICTURE, PDF] = [0, 1, 2, 3, 4, 5, 10];
 
 /** Each with each, itself included. */
 function pairs(parts: readonly string[], between: readonly string[]): string[] {
@@ -104,6 +106,21 @@ const settings = each(
   'xmlns=http://schemas.microsoft.com/SMI/',
   '/WindowsSettings',
 );
+const SETTINGS = ['dpiAware', 'dpiAwareness', 'longPathAware', 'activeCodePage', 'heapType', 'gdiScaling'];
+const VALUES = [
+  ...[
+    'true',
+    'True',
+    'false',
+    'true/pm',
+    'True/PM',
+    'per monitor',
+    'PerMonitor',
+    'PerMonitorV2',
+    'PerMonitorV2, PerMonitor',
+  ],
+  ...['PerMonitorV2,PerMonitor', 'permonitorv2,permonitor', 'system', 'unaware', 'UTF-8', 'SegmentHeap'],
+];
 const manifestTags = [
   '<?xml version=1.0 encoding=UTF-8 standalone=yes?>',
   '<?xml version=1.0 encoding=utf-8?>',
@@ -122,11 +139,7 @@ const manifestTags = [
     ),
   ),
   ...SYSTEMS.flatMap((id) => ['/>', ' />', '></supportedOS>'].map((end) => `<supportedOS Id={${id}}${end}`)),
-  ...settings.flatMap((schema) =>
-    ['dpiAware', 'dpiAwareness', 'longPathAware', 'activeCodePage', 'heapType', 'gdiScaling'].map(
-      (name) => `<${name} ${schema}>true</${name}>`,
-    ),
-  ),
+  ...settings.flatMap((schema) => SETTINGS.map((name) => `<${name} ${schema}>true</${name}>`)),
   ...'assembly dependency dependentAssembly trustInfo security requestedPrivileges compatibility application windowsSettings description file'
     .split(' ')
     .flatMap((name) => [`<${name}>`, `</${name}>`]),
@@ -141,6 +154,11 @@ function quoted(texts: readonly string[]): string[] {
 }
 
 const manifests = [
+  ...SETTINGS.flatMap((name) =>
+    ['/WindowsSettings">', "/WindowsSettings'>", `<${name}>`].flatMap((before) =>
+      VALUES.map((value) => `${before}${value}</${name}>`),
+    ),
+  ),
   ...quoted(pairs(identityAttributes, SPACES.slice(1))),
   ...quoted(
     identityAttributes.flatMap((one) => [
@@ -307,6 +325,12 @@ const statements = [
   'Select Case ',
   'Case Else',
   'ReDim Preserve ',
+  'Shell "',
+  'Shell (',
+  'x = Shell("',
+  'If Err.Number <> 0 Then',
+  ...each(['-1', '0', '1', '""', 'True', 'False', 'Nothing', 'vbYes', 'vbOK'], 'If i = ', ' Then'),
+  ...each(['-1', '0', '1', '""', 'True', 'False', 'vbYes'], 'If i <> ', ' Then'),
 ];
 const functions =
   'CLng CInt CStr CDbl CBool Chr ChrW Asc Mid Left Right Len InStr UBound LBound Replace Split Join Trim UCase LCase Array Val Hex'.split(
@@ -317,6 +341,9 @@ const visualBasic = [
   ...pairs(statements, ['\r\n', '\r\n    ', '\r\n\r\n', '\r\n\t']),
   ...functions.flatMap((name) => [` = ${name}(`, `(${name}(`, ` & ${name}(`, ` + ${name}(`]),
 ];
+
+/** As links and shortcuts in documents have them. */
+const wideAddresses = ['http://', 'https://', 'ftp://', 'file:///', 'mailto:', 'http://www.', 'https://www.'].map(wide);
 
 /** [MS-XLS] 2.4.21: BOF, of workbooks and sheets, as Excel 97 and later and other writers have it; in small letters [MS-DOC]'s and others' streams have none. */
 const bof = ['\x05', '\x10', '\x20', '\x40'].map((kind) => `\x09\x08\x10\0\0\x06${kind}\0`);
@@ -386,9 +413,14 @@ const pages = [
 
 export const formatTexts: readonly FormatTexts[] = [
   { target: ANY, texts: [...bof, ...olderBof], beginnings: ['\x09\x08\x10\0', '\x09\x08\x08\0', 'Attr'] },
-  { target: PROGRAM, texts: [...stubs, ...runTimeErrors, ...manifests, ...certificates], beginnings: [] },
-  { target: OLE2, texts: visualBasic, beginnings: ['Attr'] },
+  {
+    target: PROGRAM,
+    texts: [...stubs, ...runTimeErrors, ...manifests, ...certificates, ...programTexts],
+    beginnings: [],
+  },
+  { target: OLE2, texts: [...visualBasic, ...wideAddresses], beginnings: ['Attr'] },
   { target: HTML, texts: pages, beginnings: [] },
   { target: MAIL, texts: headers, beginnings: [] },
   { target: PDF, texts: pdfs, beginnings: [] },
+  ...[ANY, PROGRAM, OLE2, PICTURE, PDF].map((target) => ({ target, texts: xmpTexts, beginnings: [] })),
 ];

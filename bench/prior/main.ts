@@ -6,7 +6,7 @@ import { join, resolve } from 'node:path';
 import { Command } from 'commander';
 import { ownSignaturesDirectory, priorPath } from '../../src/paths.js';
 import { compile, windowsProgram } from '../compile.js';
-import { buildPrior, type Level, readCounts } from './build.js';
+import { buildPrior, type Level, readCounts, renewFormats } from './build.js';
 import { chooseDocuments, type Kind, kinds } from './documents.js';
 import { fetchPackages, type ListName, readPackages } from './packages.js';
 
@@ -122,4 +122,8 @@ command
   .argument('<counts...>')
   .option('--output <file>', 'the file', priorPath)
   .action(build);
+command
+  .command('formats')
+  .description('renews what formats say in the file that ships, beside what was counted')
+  .action(async () => print(`${await renewFormats(priorPath)} bytes`));
 await command.parseAsync();

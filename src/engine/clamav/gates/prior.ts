@@ -5,7 +5,15 @@ import { z } from 'zod';
 import { priorPath } from '../../../paths.js';
 import type { Gate } from './candidates.js';
 import { type LearnedWindows, NOTHING_LEARNED } from './learned.js';
-import { byteLengthOf, type HashedWindow, mixed, numberOf, openSet, type WindowSet } from './window-set.js';
+import {
+  byteLengthOf,
+  type HashedWindow,
+  mixed,
+  numberOf,
+  openSet,
+  type StoredSet,
+  type WindowSet,
+} from './window-set.js';
 
 const WINDOW_BYTES = 6;
 const BEGINNING_BYTES = 4;
@@ -19,7 +27,10 @@ const UNITS_MIN = 20;
 /** Bytes that are two different ones at most are taken to be everywhere: zeros, spaces, what fills. */
 const EVERYWHERE = 1;
 
+const setShape = z.object({ seed: z.number(), bits: z.number(), segmentLength: z.number(), segments: z.number() });
 const priorHeader = z.object({
+  /** Of all classes: what formats say, counted or not. Its set lies behind those of the classes. */
+  formats: setShape,
   /** Classes are libclamav's targets. */
   classes: z.array(
     z.object({
@@ -28,7 +39,7 @@ const priorHeader = z.object({
       units: z.number(),
       /** Of these, in how large a share a window of the set lies, on average. */
       share: z.number(),
-      set: z.object({ seed: z.number(), bits: z.number(), segmentLength: z.number(), segments: z.number() }),
+      set: setShape,
       /** The first bytes of layers, as hexadecimal digits, with the share that begins so. */
       beginnings: z.record(z.string(), z.number()),
     }),
@@ -61,20 +72,37 @@ export async function readPrior(learned = NOTHING_LEARNED): Promise<Prior> {
   return openPrior(await readFile(priorPath), learned);
 }
 
+export interface PriorFile extends PriorHeader {
+  /** Of the classes in their order, then of the formats. */
+  readonly sets: readonly StoredSet[];
+}
+
 /** Throws where it is damaged. */
-export function openPrior(bytes: Buffer, learned: LearnedWindows = NOTHING_LEARNED): Prior {
+export function parsePrior(bytes: Buffer): PriorFile {
   const start = MAGIC.length + LENGTH_BYTES;
   if (bytes.toString('latin1', 0, MAGIC.length) !== MAGIC) throw new Error('this is no file of windows');
   const length = bytes.readUInt32LE(MAGIC.length);
-  const { classes } = priorHeader.parse(JSON.parse(bytes.toString('utf8', start, start + length)));
+  const header = priorHeader.parse(JSON.parse(bytes.toString('utf8', start, start + length)));
   let at = start + length;
-  const byTarget = new Map<number, Class>();
-  for (const { target, units, share, set: shape, beginnings } of classes) {
+  const sets = [...header.classes.map(({ set }) => set), header.formats].map((shape) => {
     const end = at + byteLengthOf(shape);
     if (end > bytes.length) throw new Error('the file of windows is cut');
-    const set = withLearned(openSet({ ...shape, bytes: bytes.subarray(at, end) }), learned);
-    if (units >= UNITS_MIN) byTarget.set(target, { share, set, beginnings: new Map(Object.entries(beginnings)) });
+    const set = { ...shape, bytes: bytes.subarray(at, end) };
     at = end;
+    return set;
+  });
+  return { ...header, sets };
+}
+
+/** Throws where it is damaged. */
+export function openPrior(bytes: Buffer, learned: LearnedWindows = NOTHING_LEARNED): Prior {
+  const { classes, sets } = parsePrior(bytes);
+  const opened = sets.map(openSet);
+  const formats = opened[classes.length] ?? NO_WINDOWS;
+  const byTarget = new Map<number, Class>();
+  for (const [index, { target, units, share, beginnings }] of classes.entries()) {
+    const set = together(opened[index] ?? NO_WINDOWS, formats, learned);
+    if (units >= UNITS_MIN) byTarget.set(target, { share, set, beginnings: new Map(Object.entries(beginnings)) });
   }
   const digest = createHash('sha256')
     .update(bytes)
@@ -88,9 +116,10 @@ export function openPrior(bytes: Buffer, learned: LearnedWindows = NOTHING_LEARN
   };
 }
 
-function withLearned(set: WindowSet, learned: LearnedWindows): WindowSet {
-  if (learned.digest === null) return set;
-  return { has: (window) => set.has(window) || learned.has(numberOf(window)) };
+const NO_WINDOWS: WindowSet = { has: () => false };
+
+function together(counted: WindowSet, formats: WindowSet, learned: LearnedWindows): WindowSet {
+  return { has: (window) => counted.has(window) || formats.has(window) || learned.has(numberOf(window)) };
 }
 
 function shareOf(byTarget: ReadonlyMap<number, Class>, { target, offset, pattern }: Gate): number | null {

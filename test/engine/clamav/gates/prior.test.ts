@@ -1,10 +1,10 @@
 // What is counted in clean documents, from the files to the answer about a gate; and the file that ships.
 import { execFileSync } from 'node:child_process';
-import { mkdirSync, readFileSync, statSync, writeFileSync } from 'node:fs';
+import { copyFileSync, mkdirSync, readFileSync, statSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import t from 'tap';
 import { compile, windowsProgram } from '../../../../bench/compile.js';
-import { buildPrior, readCounts } from '../../../../bench/prior/build.js';
+import { buildPrior, readCounts, renewFormats } from '../../../../bench/prior/build.js';
 import { readPackages } from '../../../../bench/prior/packages.js';
 import type { Gate } from '../../../../src/engine/clamav/gates/candidates.js';
 import { openPrior, readPrior } from '../../../../src/engine/clamav/gates/prior.js';
@@ -65,6 +65,7 @@ t.test('a window counts once a package, by the kind of content', async (t) => {
   t.equal(prior.shareOf(gate(TEXT, '00'.repeat(8), 'EOF-8')), 1, 'what fills is everywhere');
   t.throws(() => openPrior(bytes.subarray(0, bytes.length - 9)), /cut/);
   t.throws(() => openPrior(Buffer.from('something else')), /no file of windows/);
+  t.throws(() => openPrior(bytes.subarray(0, bytes.length - 1)), /cut/, 'the set of formats is the last one');
   const [once, twice] = [await readCounts([counts]), await readCounts([counts, counts])];
   const sumOf = ({ windows }: typeof once): number =>
     windows[TEXT]?.reduce((sum, number, count) => sum + number * count, 0) ?? 0;
@@ -96,6 +97,27 @@ t.test('the file that ships knows what all programs and documents have', async (
   t.ok(prior.shareOf(gate(ANY, workbook, '0')));
   const wide = Buffer.from(`publicKeyToken='6595b`, 'utf16le').toString('hex');
   t.ok(prior.shareOf(gate(PROGRAM, wide)), 'what is in narrow characters counts for wide ones');
+});
+
+t.test('the file that ships has what formats say, and all of it', async (t) => {
+  const prior = await readPrior();
+  const packet = hex(
+    '<?xpacket begin="\xef\xbb\xbf" id="W5M0MpCehiHzreSzNTczkc9d"?> <x:xmpmeta xmlns:x="adobe:ns:meta/"',
+  );
+  for (const target of [ANY, PROGRAM, OLE2, PDF]) t.ok(prior.shareOf(gate(target, packet)), `XMP in ${target}`);
+  const library = Buffer.from('COMCTL32.DLL', 'utf16le').toString('hex');
+  const [frame, exception] = ['64ff306489208b45fc', '813863736de0752a8378100375248b40143d2005931974153d21059319'];
+  const texts = [hex('MessageBeep'), hex('TFindDialog'), hex('Time Stamping Signer #1'), library, frame, exception];
+  for (const text of texts) t.ok(prior.shareOf(gate(PROGRAM, text)), text);
+  t.ok(prior.shareOf(gate(OLE2, Buffer.from('://', 'utf16le').toString('hex'))), 'an address in wide characters');
+  t.ok(prior.shareOf(gate(OLE2, hex(' = -1 Then'))));
+  const copy = join(temporaryFolder(t), 'windows.bin');
+  copyFileSync(priorPath, copy);
+  await renewFormats(copy);
+  t.ok(
+    readFileSync(copy).equals(readFileSync(priorPath)),
+    'npm run prior -- formats was run after the last change of formats',
+  );
 });
 
 t.test('what figures are measured with was not counted', async (t) => {
