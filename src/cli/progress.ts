@@ -4,6 +4,8 @@ import { SingleBar } from 'cli-progress';
 export interface Progress {
   /** The engine's load, 0 to 1. */
   loading(fraction: number): void;
+  /** Anything else, 0 to 1; null: nobody knows how long it takes. */
+  doing(what: string, fraction: number | null): void;
   /** Files that are known of; it grows while folders are read. */
   total(files: number): void;
   scanned(files: number): void;
@@ -22,6 +24,7 @@ export function createProgress(stream: NodeJS.WriteStream): Progress {
 
 const NO_PROGRESS: Progress = {
   loading: () => undefined,
+  doing: () => undefined,
   total: () => undefined,
   scanned: () => undefined,
   hide: () => undefined,
@@ -30,6 +33,12 @@ const NO_PROGRESS: Progress = {
 };
 
 function barOn(stream: NodeJS.WriteStream): Progress {
+  const others = new Map<string, SingleBar>();
+  const barOf = (format: string): SingleBar => {
+    const bar = others.get(format) ?? newBar(stream, format);
+    others.set(format, bar);
+    return bar;
+  };
   const bars = {
     load: newBar(stream, 'Loading signatures {bar} {percentage}%'),
     files: newBar(stream, 'Scanning {bar} {value}/{total} files, {eta_formatted} left'),
@@ -46,6 +55,10 @@ function barOn(stream: NodeJS.WriteStream): Progress {
   };
   return {
     loading: (fraction) => show(bars.load, 1).update(fraction),
+    doing: (what, fraction) =>
+      show(barOf(`${what} ${fraction === null ? 'for {duration_formatted}' : '{bar} {percentage}%'}`), 1).update(
+        fraction ?? 0,
+      ),
     total: (files) => show(bars.files, files).setTotal(files),
     scanned: (files) => show(bars.files, files).update(files),
     hide: () => void stream.write(CLEAR_LINE),

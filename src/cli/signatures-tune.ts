@@ -12,6 +12,7 @@ import { findServiceIfAny } from './service-place.js';
 import { walk } from './walk.js';
 
 const FILE_BYTES_MAX = 50 * 1024 * 1024;
+const LISTING = 'Listing what gates can be made of';
 
 /** Resolves with the exit code. */
 export async function signaturesTune(paths: readonly string[], env: NodeJS.ProcessEnv): Promise<number> {
@@ -22,12 +23,14 @@ export async function signaturesTune(paths: readonly string[], env: NodeJS.Proce
     return EXIT_FAILED;
   }
   const progress = createProgress(process.stderr);
-  progress.loading(0);
+  progress.doing(LISTING, 0);
   try {
     const result = await tune({
       directories: presentFolders(config.signatureFolders),
       gatesDirectory: join(config.dataDirectory, 'gates'),
       contents: () => contentsOf(files, progress),
+      onListing: (fraction) => progress.doing(LISTING, fraction),
+      onMaking: () => progress.doing('Making gates', null),
     });
     progress.hide();
     process.stdout.write(`${describe(result)}\n`);

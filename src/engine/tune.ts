@@ -13,6 +13,10 @@ export interface TuneOptions {
   readonly gatesDirectory: string;
   /** Clean; each is opened once. */
   readonly contents: () => AsyncIterable<Uint8Array>;
+  /** Before the contents: how far it is with all that gates could be made of, 0 to 1. */
+  readonly onListing: (fraction: number) => void;
+  /** Behind them, when gates are made anew. */
+  readonly onMaking: () => void;
 }
 
 export interface TuneResult {
@@ -24,7 +28,7 @@ export interface TuneResult {
 }
 
 /** Rejects when the signatures can't be read, or what was learned can't be kept. */
-export async function tune({ directories, gatesDirectory, contents }: TuneOptions): Promise<TuneResult> {
+export async function tune({ directories, gatesDirectory, ...options }: TuneOptions): Promise<TuneResult> {
   for (const directory of directories) {
     if ((await databaseFiles(directory)).length === 0)
       throw new Error(`There is no signature database in ${directory}`);
@@ -36,15 +40,16 @@ export async function tune({ directories, gatesDirectory, contents }: TuneOption
       directories: [ownSignaturesDirectory],
       temporaryDirectory: scratch.directory,
       limits: defaultEngineLimits,
-      windows: await windowsForGates(directories, gatesDirectory),
+      windows: await windowsForGates(directories, gatesDirectory, options.onListing),
     });
     engine.serve();
     let count = 0;
-    for await (const content of contents()) {
+    for await (const content of options.contents()) {
       scanBuffer(content);
       count += 1;
     }
     const learned = await keepLearned(gatesDirectory, windowCounts() ?? new Float64Array(), count);
+    options.onMaking();
     const { facts } = await prepareGatesApart({ directories, directory: gatesDirectory });
     return { contents: count, learned, facts };
   } finally {

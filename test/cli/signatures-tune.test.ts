@@ -1,4 +1,5 @@
 // `sluice signatures tune`: what clean files have is no gate any more, and status tells what is behind which.
+import { execFileSync } from 'node:child_process';
 import { existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -75,6 +76,20 @@ function gateIn(dataDirectory: string): string | undefined {
     .split(':')
     .at(-1);
 }
+
+t.test('on a terminal each of its three phases shows where it is', (t) => {
+  const lines = Array.from({ length: 256 }, (_, index) => {
+    const text = Buffer.from(`${PARTS[0]}${index}`).toString('hex');
+    return `Test.${index};Engine:81-255,Target:0;0;${text}\n`;
+  });
+  const folder = databaseFolder(t, { 'a.ldb': lines.join('') });
+  const env = { ...process.env, SIGNATURES_DIR: folder, DATA_DIR: temporaryFolder(t), PORT: '1', ENGINE_GATES: 'on' };
+  const command = `${process.execPath} ${mainPath} signatures tune ${databaseFolder(t, { one: 'x', other: 'y' })}`;
+  const screen = execFileSync('script', ['-qec', command, '/dev/null'], { env, encoding: 'utf8' });
+  t.match(screen, /Listing what gates can be made of [^\n]* 0%.*Scanning [^\n]*2 files.*Making gates for 0s/s);
+  t.match(screen, /2 files, 0 windows learned: 256 logical signatures/);
+  t.end();
+});
 
 t.test('without files, or signatures, nothing is learned', async (t) => {
   const env = { SIGNATURES_DIR: databaseFolder(t, {}), DATA_DIR: temporaryFolder(t) };

@@ -140,15 +140,23 @@ export function planGates(lines: readonly string[], { programs, triggerNames, no
   return { ...sharedOut(gated, mail, gatedPrograms), handlers, gated: count, kept };
 }
 
-/** Hashes of all windows of all gates that the signatures can have, as far as they were not seen. */
-export function wantedWindows(lines: readonly string[], prior: Prior): Float64Array {
+/** Of about a hundredth of a second. */
+const LINES_PER_REPORT = 64;
+
+/** Hashes of all windows of all gates that the signatures can have, as far as they were not seen. It takes seconds. */
+export function wantedWindows(
+  lines: readonly string[],
+  prior: Prior,
+  onProgress: (fraction: number) => void,
+): Float64Array {
   const windows = new Set<number>();
   // No gate is good enough, so all of them are asked about.
   const cost: Cost = (gate) => {
     for (const window of prior.unseenWindows(gate)) windows.add(window);
     return Number.POSITIVE_INFINITY;
   };
-  for (const line of lines) {
+  for (const [index, line] of lines.entries()) {
+    if (index % LINES_PER_REPORT === 0) onProgress(index / lines.length);
     const parsed = parseSignature(line);
     if (parsed.understood && !parsed.signature.isHandler) needOf(parsed.signature, cost);
   }

@@ -68,10 +68,14 @@ export async function knownGates(directories: readonly string[], directory: stri
 }
 
 /** Hashes of the windows that gates of these signatures can be made of, and that are not known to be in clean content. */
-export async function windowsForGates(directories: readonly string[], directory: string): Promise<Float64Array> {
+export async function windowsForGates(
+  directories: readonly string[],
+  directory: string,
+  onProgress: (fraction: number) => void,
+): Promise<Float64Array> {
   const found = await collect(directories);
   const { prior } = await readAll(directory);
-  return wantedWindows([...found.lines, ...found.finders.map(({ trigger }) => trigger)], prior);
+  return wantedWindows([...found.lines, ...found.finders.map(({ trigger }) => trigger)], prior, onProgress);
 }
 
 /** `directory`: where the files are kept; `prior`: not to be read. Rejects when a database can't be read. */
