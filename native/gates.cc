@@ -22,7 +22,7 @@ bool MayBeMail(std::string_view type) {
 // Types of which nothing is matched but the bytes themselves and normalised text, in which there are no capital letters. Others are
 // matched in decoded forms too, which begin with anything.
 bool IsMatchedAsItIs(std::string_view type) {
-  constexpr std::array<std::string_view, 8> kTypes{"CL_TYPE_HTML",     "CL_TYPE_MHTML", "CL_TYPE_SCRIPT", "CL_TYPE_BINARY_DATA",
+  constexpr std::array<std::string_view, 9> kTypes{"CL_TYPE_HTML",     "CL_TYPE_MHTML", "CL_TYPE_SCRIPT", "CL_TYPE_BINARY_DATA", "CL_TYPE_PS",
                                                    "CL_TYPE_GRAPHICS", "CL_TYPE_GIF",   "CL_TYPE_PNG",    "CL_TYPE_JPEG"};
   return type.starts_with("CL_TYPE_TEXT") || std::find(kTypes.begin(), kTypes.end(), type) != kTypes.end();
 }

@@ -213,6 +213,13 @@ t.test('signatures for mails alone need no gate, and those without any need no s
   });
   t.equal(verdictOf(scanBuffer(mail(named))).kind, 'infected');
   t.equal(verdictOf(scanBuffer(named)).kind, 'clean');
+  const looked = gateStatistics()?.secondLooks;
+  t.equal(verdictOf(scanBuffer(mail(Buffer.from('%!PS-Adobe-3.0\n(words) show\n')))).kind, 'clean');
+  t.equal(
+    gateStatistics()?.secondLooks,
+    looked,
+    'libclamav takes nothing out of PostScript that begins with anything else',
+  );
   const without = `Test.Letters;${ENGINE},Target:0;0;${hex('vowel')}::i\n`;
   t.equal((await loadGated(t, [databaseFolder(t, { 'a.ldb': without })])).files, null);
   t.equal(gateStatistics(), null);
