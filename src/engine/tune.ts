@@ -2,8 +2,8 @@
 import { ownSignaturesDirectory } from '../paths.js';
 import { defaultEngineLimits, prepareEngine, scanBuffer, windowCounts } from './clamav/addon.js';
 import { keepLearned } from './clamav/gates/learned.js';
-import { type GateFacts, windowsForGates } from './clamav/gates/prepare.js';
-import { prepareGatesApart } from './clamav/gates/prepare-apart.js';
+import type { GateFacts } from './clamav/gates/prepare.js';
+import { prepareGatesApart, windowsForGatesApart } from './clamav/gates/prepare-apart.js';
 import { databaseFiles } from './databases.js';
 import { makeScratch } from './scratch.js';
 
@@ -40,7 +40,7 @@ export async function tune({ directories, gatesDirectory, ...options }: TuneOpti
       directories: [ownSignaturesDirectory],
       temporaryDirectory: scratch.directory,
       limits: defaultEngineLimits,
-      windows: await windowsForGates(directories, gatesDirectory, options.onListing),
+      windows: await windowsForGatesApart({ directories, directory: gatesDirectory }, options.onListing),
     });
     engine.serve();
     let count = 0;

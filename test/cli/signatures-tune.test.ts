@@ -34,11 +34,9 @@ t.test('what clean files have is no gate any more, after one pass', async (t) =>
     (await run(t, ['status'], env)).stdout,
     /behind 1 gates, 0 gates were given up as noisy\n[1-9]\d windows of clean files were learned/,
   );
-  t.equal(
-    gateIn(env.DATA_DIR),
-    Buffer.from(third).toString('hex'),
-    'the one that no file has, not even inside of another one',
-  );
+  const gate = gateIn(env.DATA_DIR);
+  const isThird = gate.length > 0 && Buffer.from(third).toString('hex').endsWith(gate);
+  t.ok(isThird, 'it is of the one that no file has, not even inside of another one');
   t.match((await run(t, ['tune', files], env)).stdout, '2 files, 0 windows learned', 'it is known');
 
   const other = databaseFolder(t, {
@@ -67,14 +65,13 @@ t.test('a damaged file of what was learned is as good as none', async (t) => {
   t.match((await run(t, ['tune', databaseFolder(t, { one: PARTS[0] ?? '' })], env)).stdout, 'behind 0 gates');
 });
 
-/** The pattern of the only gate that was made last. */
-function gateIn(dataDirectory: string): string | undefined {
+/** The pattern of the only gate that was made last, which may be cut at the front. A choice of a byte and the same one is that byte. */
+function gateIn(dataDirectory: string): string {
   const store = join(dataDirectory, 'gates');
   const made = readdirSync(store).find((name) => existsSync(join(store, name, 'gates.ndb'))) ?? '';
-  return readFileSync(join(store, made, 'gates.ndb'), 'latin1')
-    .trimEnd()
-    .split(':')
-    .at(-1);
+  const gates = readFileSync(join(store, made, 'gates.ndb'), 'latin1');
+  const pattern = gates.trimEnd().split(':').at(-1) ?? '';
+  return pattern.replaceAll(/\((..)\|\1\)/g, '$1');
 }
 
 t.test('on a terminal each of its three phases shows where it is', (t) => {

@@ -1,6 +1,12 @@
-// The entry of a thread that makes the files of gates: seconds of work, in which the thread that serves must not stand still.
+// The entry of a thread that makes the files of gates, or lists what gates can be made of: seconds of work.
 import { parentPort, workerData } from 'node:worker_threads';
-import { type PrepareOrder, prepareGates } from './prepare.js';
+import { prepareGates, windowsForGates } from './prepare.js';
+import type { ThreadMessage, ThreadOrder } from './prepare-apart.js';
 
-const { directories, directory }: PrepareOrder = workerData;
-parentPort?.postMessage(await prepareGates(directories, directory));
+const { directories, directory, wants }: ThreadOrder = workerData;
+const tell = (message: ThreadMessage): void => parentPort?.postMessage(message);
+if (wants === 'gates') tell({ kind: 'gates', gates: await prepareGates(directories, directory) });
+else {
+  const windows = await windowsForGates(directories, directory, (fraction) => tell({ kind: 'progress', fraction }));
+  tell({ kind: 'windows', windows });
+}
