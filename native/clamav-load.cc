@@ -17,6 +17,7 @@
 #include "clamav-engine.h"
 #include "files.h"
 #include "listener.h"
+#include "numbers.h"
 #include "quota.h"
 #include "utf8.h"
 
@@ -210,6 +211,7 @@ void ClamavEngine::InitializeLibrary() {
     // It has loaded the unpacker of RAR archives by now.
     allocations::Watch();
     files::Watch();
+    numbers::Watch();
   });
   if (result != CL_SUCCESS) throw LoadError(std::string("libclamav does not initialise: ") + cl_strerror(result));
 }

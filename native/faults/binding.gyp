@@ -33,6 +33,7 @@
         "../seven-zip.cc",
         "../layers.cc",
         "../tables.cc",
+        "../numbers.cc",
         "../allocations.cc",
         "../exit-gate.cc",
         "../sandbox.cc",

@@ -1,7 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-only
 // The entry of the tests' addon: everything of the shipped one, but content may order a fault instead of its scan.
+#include <cstdio>
+#include <iterator>
+#include <string>
+
 #include "../addon.h"
 #include "../engine.h"
+#include "../numbers.h"
 #include "../scanner.h"
 #include "fault.h"
 
@@ -36,10 +41,27 @@ Napi::Value FaultOr(const Napi::CallbackInfo& info) {
   return kScan(info);
 }
 
+// What a text is read as, by our function and by the C library's: how many numbers, and which.
+Napi::Value ReadNumbers(const Napi::CallbackInfo& info) {
+  const std::string text = info[0].As<Napi::String>().Utf8Value();
+  const std::string format = info[1].As<Napi::String>().Utf8Value();
+  constexpr unsigned kUntouched = 4'000'000'001;
+  unsigned ours[] = {kUntouched, kUntouched};
+  unsigned theirs[] = {kUntouched, kUntouched};
+  const int by_ours = sluice::numbers::Read(text.c_str(), format.c_str(), &ours[0], &ours[1]);
+  const int by_theirs = sscanf(text.c_str(), format.c_str(), &theirs[0], &theirs[1]);
+  Napi::Array answer = Napi::Array::New(info.Env());
+  const double all[] = {static_cast<double>(by_ours),   static_cast<double>(ours[0]),   static_cast<double>(ours[1]),
+                        static_cast<double>(by_theirs), static_cast<double>(theirs[0]), static_cast<double>(theirs[1])};
+  for (uint32_t at = 0; at < std::size(all); at++) answer[at] = all[at];
+  return answer;
+}
+
 Napi::Object Initialize(Napi::Env env, Napi::Object exports) {
   sluice::FillExports(env, exports);
   exports["scanBuffer"] = Napi::Function::New(env, FaultOr<sluice::ScanBuffer>, "scanBuffer");
   exports["scanPlain"] = Napi::Function::New(env, FaultOr<sluice::ScanPlain>, "scanPlain");
+  exports["readNumbers"] = Napi::Function::New(env, ReadNumbers, "readNumbers");
   return exports;
 }
 
