@@ -101,16 +101,14 @@ void Layers::Begin() {
   inners_.erase(inners_.begin() + static_cast<ptrdiff_t>(before_.inners), inners_.end());
   marks_.resize(before_.marks);
   expected_.clear();
-  unseen_.clear();
+  opened_.clear();
   again_below_ = kNowhere;
   now_ = before_;
 }
 
 void Layers::Note(uint32_t level, Bytes bytes) {
   if (!expected_.empty()) Settle(level, bytes.size());
-  if (level == 1 && !unseen_.empty()) {
-    if (const auto seen = unseen_.find(bytes.size()); seen != unseen_.end()) unseen_.erase(seen);
-  }
+  if (!opened_.empty()) SettleOpened(level, bytes.size());
   if (level > again_below_) return;
   again_below_ = kNowhere;
   if (bytes.size() < kSmallest) return;
@@ -166,7 +164,7 @@ void Layers::NoteAr(Bytes bytes) {
 void Layers::End(bool is_early) {
   if (!expected_.empty()) Settle(0, 0);
   if (is_early) return;
-  for (const auto& [size, member] : unseen_) UnpackOpened(content_, member);
+  while (!opened_.empty()) EndOpened();
 }
 
 // A layer has come: those that it isn't below of have ended, and the one above it has got what it was to get, or something else.
@@ -259,23 +257,35 @@ void Layers::NoteZip(uint32_t level, Bytes bytes) {
   }
 }
 
-// Those of the content itself are looked at later, where libclamav has not opened them. Those of others are not there any more by then.
+// They are looked at later, where libclamav has not opened them: to unpack all of them once more would cost as much as it does.
 void Layers::NoteOpened(uint32_t level, Bytes bytes, const std::vector<zip::Member>& members) {
-  uint64_t bytes_left = limits_.max_scan_size_bytes;
+  Opened zip{level, bytes, {}, {}};
   for (const zip::Member& member : members) {
-    if (member.is_encrypted || member.unpacked < kSmallest) continue;
-    if (level == 0) {
-      content_ = bytes;
-      unseen_.emplace(member.unpacked, member);
-      continue;
-    }
-    // Nothing can be wrong with what is stored.
-    if (member.method == 0) continue;
-    streams::Output counted(nullptr, bytes_left, deadline_);
-    const std::optional<streams::End> end = UnpackMember(bytes.subspan(member.start, member.end - member.start), member, counted);
-    bytes_left -= std::min<uint64_t>(counted.size(), bytes_left);
-    if (end == streams::End::kDamaged || end == streams::End::kCut) UnpackOpened(bytes, member);
+    // Inside of the content nothing can be wrong with what is stored.
+    const bool is_passed_over = member.is_encrypted || member.unpacked < kSmallest || (level > 0 && member.method == 0);
+    if (!is_passed_over) zip.unseen.emplace(member.unpacked, member);
   }
+  if (zip.unseen.empty()) return;
+  if (level > 0) {
+    streams::Output output(&zip.copy, limits_.max_scan_size_bytes, deadline_);
+    if (!output.Put(bytes)) return NoteEnd(output.stopped(), "zip");
+    zip.bytes = zip.copy.bytes();
+  }
+  opened_.push_back(std::move(zip));
+}
+
+// A layer has come: zips that it isn't inside of have ended, and it may be a member of the one that it is in.
+void Layers::SettleOpened(uint32_t level, uint64_t size) {
+  while (!opened_.empty() && opened_.back().level >= level) EndOpened();
+  if (opened_.empty() || opened_.back().level + 1 != level) return;
+  auto& unseen = opened_.back().unseen;
+  if (const auto seen = unseen.find(size); seen != unseen.end()) unseen.erase(seen);
+}
+
+void Layers::EndOpened() {
+  const Opened zip = std::move(opened_.back());
+  opened_.pop_back();
+  for (const auto& [size, member] : zip.unseen) UnpackOpened(zip.bytes, member);
 }
 
 void Layers::UnpackOpened(Bytes bytes, const zip::Member& member) {

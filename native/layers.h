@@ -65,6 +65,14 @@ class Layers {
     // To be looked at once more where something else has come; empty: they are not there any more by then.
     streams::Bytes bytes;
   };
+  // A zip: members that libclamav must open, by their sizes, until it has.
+  struct Opened {
+    uint32_t level;
+    streams::Bytes bytes;
+    // Of a zip inside of the content, whose bytes go before it is known: they lie here.
+    Held copy;
+    std::unordered_multimap<uint64_t, zip::Member> unseen;
+  };
   // What a look starts from.
   struct State {
     uint64_t bytes_left;
@@ -84,6 +92,8 @@ class Layers {
   void NoteSevenZip(streams::Bytes bytes);
   void NoteZip(uint32_t level, streams::Bytes bytes);
   void NoteOpened(uint32_t level, streams::Bytes bytes, const std::vector<zip::Member>& members);
+  void SettleOpened(uint32_t level, uint64_t size);
+  void EndOpened();
   void UnpackOpened(streams::Bytes bytes, const zip::Member& member);
   void Settle(uint32_t level, uint64_t size);
   void Add(Held held);
@@ -99,9 +109,8 @@ class Layers {
   std::vector<Inner> inners_;
   std::vector<std::string> marks_;
   std::vector<Expected> expected_;
-  // Of the content itself where it is a zip: members that libclamav must open, by their sizes, until it has.
-  std::unordered_multimap<uint64_t, zip::Member> unseen_;
-  streams::Bytes content_;
+  // The one that is under way and those above it.
+  std::vector<Opened> opened_;
   static constexpr uint32_t kNowhere = UINT32_MAX;
   // Layers below this level are looked at once more, as parts of what was unpacked here.
   uint32_t again_below_ = kNowhere;

@@ -141,6 +141,20 @@ const incomplete: Record<string, [Buffer, string]> = {
     zipOf([harmless, { name: 'a.zip', content: withDamage(zipOf([harmless, harmless]), 2) }]),
     'damaged zip data',
   ],
+  'one of several, in a zip beside another one in a zip': [
+    zipOf([
+      {
+        name: 'a.zip',
+        content: zipOf([
+          { name: 'b.zip', content: withDamage(zipOf([harmless, harmless]), 2) },
+          { name: 'c.zip', content: zipOf([harmless]) },
+          harmless,
+        ]),
+      },
+      { name: 'd.zip', content: zipOf([harmless]) },
+    ]),
+    'damaged zip data',
+  ],
   'a method that nobody has': [zipOf([{ ...harmless, method: 98 }]), 'a member of a zip is compressed by method 98'],
   'a method of 7z that the engine lacks': [by7z('-t7z', '-m0=Deflate'), 'engine cannot unpack this kind of 7z data'],
   'a 7z whose end is missing': [cut(by7z('-t7z')), 'damaged 7z data'],
