@@ -6,7 +6,7 @@ import type { FileSet } from './files.js';
 import { median } from './median.js';
 import { type ServerTimes, threadTimes } from './thread-times.js';
 
-/** Below it processes would share a handful of connections unevenly. */
+/** Of a few connections one process may have five more than another. */
 const CONNECTIONS_MIN = 32;
 const CONNECTIONS_PER_THREAD = 4;
 const WARM_UP_SECONDS = 2;

@@ -95,13 +95,4 @@ Napi::Value HangUp(const Napi::CallbackInfo& info) {
   return info.Env().Undefined();
 }
 
-// waitingConnections(listener) -> how many the kernel holds that nobody has accepted.
-Napi::Value WaitingConnections(const Napi::CallbackInfo& info) {
-  tcp_info facts = {};
-  socklen_t size = sizeof(facts);
-  const int failed = getsockopt(DescriptorOf(info[0]), IPPROTO_TCP, TCP_INFO, &facts, &size);
-  // Of a listening socket this field is the length of its queue.
-  return Napi::Number::New(info.Env(), failed == 0 ? facts.tcpi_unacked : 0);
-}
-
 }  // namespace sluice

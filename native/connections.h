@@ -8,6 +8,5 @@ namespace sluice {
 
 Napi::Value ListConnections(const Napi::CallbackInfo& info);
 Napi::Value HangUp(const Napi::CallbackInfo& info);
-Napi::Value WaitingConnections(const Napi::CallbackInfo& info);
 
 }  // namespace sluice

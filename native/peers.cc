@@ -113,6 +113,21 @@ Words WordsOf(const Napi::CallbackInfo& info, size_t index, napi_typedarray_type
   return info[index].As<Words>();
 }
 
+int DescriptorOf(const Napi::CallbackInfo& info, size_t index) {
+  if (!info[index].IsNumber()) throw Napi::TypeError::New(info.Env(), "descriptor must be a number");
+  return info[index].As<Napi::Number>().Int32Value();
+}
+
+// Negative: errno says why.
+int AcceptFrom(int listener, sockaddr_storage* address) {
+  int descriptor = -1;
+  do {
+    socklen_t length = sizeof(*address);
+    descriptor = accept4(listener, reinterpret_cast<sockaddr*>(address), &length, SOCK_NONBLOCK | SOCK_CLOEXEC);
+  } while (descriptor < 0 && (errno == EINTR || errno == ECONNABORTED));
+  return descriptor;
+}
+
 // A listening socket is the caller's to close.
 void Leave(const Socket& socket) {
   if (!socket.isListener) close(socket.descriptor);
@@ -254,8 +269,7 @@ Napi::Value Ready(const Napi::CallbackInfo& info) {
 Napi::Value WatchListener(const Napi::CallbackInfo& info) {
   Napi::Env env = info.Env();
   Poller* poller = PollerOf(info);
-  if (!info[1].IsNumber()) throw Napi::TypeError::New(env, "descriptor must be a number");
-  const int descriptor = info[1].As<Napi::Number>().Int32Value();
+  const int descriptor = DescriptorOf(info, 1);
   const int flags = fcntl(descriptor, F_GETFL);
   if (flags < 0 || fcntl(descriptor, F_SETFL, flags | O_NONBLOCK) < 0) {
     throw Napi::Error::New(env, std::string("fcntl: ") + std::strerror(errno));
@@ -272,25 +286,35 @@ Napi::Value WatchListener(const Napi::CallbackInfo& info) {
   return Napi::Number::New(env, number);
 }
 
+Napi::Value Waiting(const Napi::CallbackInfo& info) {
+  tcp_info facts = {};
+  socklen_t size = sizeof(facts);
+  if (getsockopt(DescriptorOf(info, 0), IPPROTO_TCP, TCP_INFO, &facts, &size) != 0) return info.Env().Null();
+  // Of a listening socket this field is the length of its queue.
+  return Napi::Number::New(info.Env(), facts.tcpi_unacked);
+}
+
 Napi::Value Accept(const Napi::CallbackInfo& info) {
   Napi::Env env = info.Env();
-  const Socket* listener = SocketOf(info);
-  if (listener == nullptr || !listener->isListener) return Napi::Number::New(env, 0);
+  const Poller* poller = PollerOf(info);
   sockaddr_storage storage = {};
-  int descriptor = -1;
-  do {
-    socklen_t length = sizeof(storage);
-    descriptor = accept4(listener->descriptor, reinterpret_cast<sockaddr*>(&storage), &length, SOCK_NONBLOCK | SOCK_CLOEXEC);
-  } while (descriptor < 0 && (errno == EINTR || errno == ECONNABORTED));
+  const int descriptor = AcceptFrom(DescriptorOf(info, 1), &storage);
   if (descriptor < 0) return Napi::Number::New(env, errno == EAGAIN ? 0 : kNotNow);
   Table& table = TheTable();
   const uint32_t number = table.NextNumber();
-  if (!Watch(listener->epoll, descriptor, kPeerEvents, number, EPOLL_CTL_ADD)) {
+  if (!Watch(poller->epoll, descriptor, kPeerEvents, number, EPOLL_CTL_ADD)) {
     close(descriptor);
     return Napi::Number::New(env, kNotNow);
   }
-  table.sockets.emplace(number, Socket{listener->poller, listener->epoll, descriptor, false, AddressIn(storage)});
+  table.sockets.emplace(number, Socket{NumberOf(info), poller->epoll, descriptor, false, AddressIn(storage)});
   return Napi::Number::New(env, number);
+}
+
+Napi::Value AcceptDescriptor(const Napi::CallbackInfo& info) {
+  sockaddr_storage storage = {};
+  const int descriptor = AcceptFrom(DescriptorOf(info, 0), &storage);
+  if (descriptor >= 0) return Napi::Number::New(info.Env(), descriptor);
+  return Napi::Number::New(info.Env(), errno == EAGAIN ? kFailed : kNotNow);
 }
 
 Napi::Value Address(const Napi::CallbackInfo& info) {

@@ -16,8 +16,12 @@ Napi::Value ClosePoller(const Napi::CallbackInfo& info);
 Napi::Value Ready(const Napi::CallbackInfo& info);
 // watchListener(poller, descriptor) -> number. The descriptor stays the caller's, which must not close it before closeSocket.
 Napi::Value WatchListener(const Napi::CallbackInfo& info);
-// acceptPeer(listener) -> number; 0: nobody waits; -1: it can't be done now.
+// waitingAt(descriptor) -> how many wait at a listening socket; null: nobody can tell, as of a UNIX socket.
+Napi::Value Waiting(const Napi::CallbackInfo& info);
+// acceptPeer(poller, descriptor) -> number; 0: nobody waits; -1: it can't be done now.
 Napi::Value Accept(const Napi::CallbackInfo& info);
+// acceptDescriptor(descriptor) -> that of a connection, which is the caller's; -1: it can't be done now; -2: nobody waits.
+Napi::Value AcceptDescriptor(const Napi::CallbackInfo& info);
 // peerAddress(number) -> its IP address; null: it is of this machine.
 Napi::Value Address(const Napi::CallbackInfo& info);
 // receiveFrom(number, bytes, descriptors) -> how many bytes; 0: the client sends nothing more; -1: not now; -2: the connection has failed. The first word of

@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0-only
 // Things for which Node has no call: a process gives up its core dumps, and memory that it doesn't need; a thread rings a bell at another one,
 // sleeps until it is woken, and says how urgent it is; connections are had without its own objects for them.
+#include <fcntl.h>
 #include <linux/futex.h>
 #include <napi.h>
 #include <sched.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -48,6 +50,39 @@ Napi::Value DiscardPages(const Napi::CallbackInfo& info) {
     throw Napi::Error::New(env, std::string("madvise: ") + std::strerror(errno));
   }
   return env.Undefined();
+}
+
+constexpr unsigned int kNoExec = 8;  // MFD_NOEXEC_SEAL
+
+// openSharedMemory(bytes) -> descriptor of memory, all zeros, for processes that inherit it. Sealed: one that cut it would end the others.
+Napi::Value OpenSharedMemory(const Napi::CallbackInfo& info) {
+  Napi::Env env = info.Env();
+  if (!info[0].IsNumber()) throw Napi::TypeError::New(env, "bytes must be a number");
+  const auto bytes = info[0].As<Napi::Number>().Int64Value();
+  int descriptor = memfd_create("sluice", MFD_CLOEXEC | MFD_ALLOW_SEALING | kNoExec);
+  // Kernels before 6.3 don't know that flag; later ones may want it.
+  if (descriptor < 0 && errno == EINVAL) descriptor = memfd_create("sluice", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+  if (descriptor < 0) throw Napi::Error::New(env, std::string("memfd_create: ") + std::strerror(errno));
+  if (ftruncate(descriptor, bytes) != 0 ||
+      fcntl(descriptor, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) != 0) {
+    const int code = errno;
+    close(descriptor);
+    throw Napi::Error::New(env, std::string("memfd: ") + std::strerror(code));
+  }
+  return Napi::Number::New(env, descriptor);
+}
+
+// mapSharedMemory(descriptor) -> ArrayBuffer of all of it.
+Napi::Value MapSharedMemory(const Napi::CallbackInfo& info) {
+  Napi::Env env = info.Env();
+  if (!info[0].IsNumber()) throw Napi::TypeError::New(env, "descriptor must be a number");
+  const int descriptor = info[0].As<Napi::Number>().Int32Value();
+  struct stat facts = {};
+  if (fstat(descriptor, &facts) != 0) throw Napi::Error::New(env, std::string("fstat: ") + std::strerror(errno));
+  const auto bytes = static_cast<size_t>(facts.st_size);
+  void* memory = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, descriptor, 0);
+  if (memory == MAP_FAILED) throw Napi::Error::New(env, std::string("mmap: ") + std::strerror(errno));
+  return Napi::ArrayBuffer::New(env, memory, bytes, [bytes](Napi::Env, void* mapped) { munmap(mapped, bytes); });
 }
 
 // releaseMemory(bytes): that of the whole array buffer, which has none from now on. V8 waits for a collection, and counts: every few megabytes of such
@@ -132,12 +167,16 @@ Napi::Object Initialize(Napi::Env env, Napi::Object exports) {
   exports["closePoller"] = Napi::Function::New(env, sluice::peers::ClosePoller, "closePoller");
   exports["readySockets"] = Napi::Function::New(env, sluice::peers::Ready, "readySockets");
   exports["watchListener"] = Napi::Function::New(env, sluice::peers::WatchListener, "watchListener");
+  exports["waitingAt"] = Napi::Function::New(env, sluice::peers::Waiting, "waitingAt");
   exports["acceptPeer"] = Napi::Function::New(env, sluice::peers::Accept, "acceptPeer");
+  exports["acceptDescriptor"] = Napi::Function::New(env, sluice::peers::AcceptDescriptor, "acceptDescriptor");
   exports["peerAddress"] = Napi::Function::New(env, sluice::peers::Address, "peerAddress");
   exports["receiveFrom"] = Napi::Function::New(env, sluice::peers::Receive, "receiveFrom");
   exports["sendTo"] = Napi::Function::New(env, sluice::peers::Send, "sendTo");
   exports["endSending"] = Napi::Function::New(env, sluice::peers::EndSending, "endSending");
   exports["closeSocket"] = Napi::Function::New(env, sluice::peers::CloseSocket, "closeSocket");
+  exports["openSharedMemory"] = Napi::Function::New(env, OpenSharedMemory, "openSharedMemory");
+  exports["mapSharedMemory"] = Napi::Function::New(env, MapSharedMemory, "mapSharedMemory");
   exports["sleepOnWord"] = Napi::Function::New(env, SleepOnWord, "sleepOnWord");
   exports["wakeWord"] = Napi::Function::New(env, WakeWord, "wakeWord");
   exports["releaseMemory"] = Napi::Function::New(env, ReleaseMemory, "releaseMemory");

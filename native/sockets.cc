@@ -1,9 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-// The listening socket that outlives a server process: opened by the supervisor, inherited by each server, put in the
-// place of the one that the HTTP library has opened. An addon of its own, without libclamav.
+// The listening socket that outlives a server process: opened by the supervisor, inherited by each server. An addon of its own, without libclamav.
 #include <arpa/inet.h>
-#include <dirent.h>
-#include <fcntl.h>
 #include <napi.h>
 #include <netinet/in.h>
 #include <sys/socket.h>
@@ -110,47 +107,26 @@ Napi::Value OpenUnixListener(const Napi::CallbackInfo& info) {
   return Napi::Number::New(env, descriptor);
 }
 
-bool Listens(int descriptor, uint16_t port) {
-  int listening = 0;
-  socklen_t size = sizeof(listening);
-  if (getsockopt(descriptor, SOL_SOCKET, SO_ACCEPTCONN, &listening, &size) != 0 || listening == 0) return false;
+// listenerPort(descriptor) -> the port that a listening socket has.
+Napi::Value ListenerPort(const Napi::CallbackInfo& info) {
+  Napi::Env env = info.Env();
+  if (!info[0].IsNumber()) throw Napi::TypeError::New(env, "listenerPort wants a descriptor");
   sockaddr_storage storage = {};
   socklen_t length = sizeof(storage);
-  if (getsockname(descriptor, reinterpret_cast<sockaddr*>(&storage), &length) != 0) return false;
-  if (storage.ss_family == AF_INET) return ntohs(reinterpret_cast<sockaddr_in*>(&storage)->sin_port) == port;
-  if (storage.ss_family == AF_INET6) return ntohs(reinterpret_cast<sockaddr_in6*>(&storage)->sin6_port) == port;
-  return false;
-}
-
-// replaceListener(port, descriptor): this process's socket that listens on the port becomes the descriptor's. To be
-// called before the event loop has polled it: epoll watches what is behind a number, not the number.
-Napi::Value ReplaceListener(const Napi::CallbackInfo& info) {
-  Napi::Env env = info.Env();
-  if (info.Length() != 2 || !info[0].IsNumber() || !info[1].IsNumber()) {
-    throw Napi::TypeError::New(env, "replaceListener wants a port and a descriptor");
+  if (getsockname(info[0].As<Napi::Number>().Int32Value(), reinterpret_cast<sockaddr*>(&storage), &length) != 0) {
+    throw SystemError(env, "getsockname", errno);
   }
-  const auto port = static_cast<uint16_t>(info[0].As<Napi::Number>().Uint32Value());
-  const int descriptor = info[1].As<Napi::Number>().Int32Value();
-  DIR* folder = opendir("/proc/self/fd");
-  if (folder == nullptr) throw SystemError(env, "/proc/self/fd", errno);
-  int found = -1;
-  for (dirent* entry = readdir(folder); entry != nullptr && found < 0; entry = readdir(folder)) {
-    const int candidate = std::atoi(entry->d_name);
-    if (entry->d_name[0] != '.' && candidate != descriptor && Listens(candidate, port)) found = candidate;
-  }
-  closedir(folder);
-  if (found < 0) throw Napi::Error::New(env, "nothing listens on the port");
-  if (dup3(descriptor, found, O_CLOEXEC) < 0) throw SystemError(env, "dup3", errno);
-  return env.Undefined();
+  const bool is_six = storage.ss_family == AF_INET6;
+  const uint16_t port = is_six ? reinterpret_cast<sockaddr_in6*>(&storage)->sin6_port : reinterpret_cast<sockaddr_in*>(&storage)->sin_port;
+  return Napi::Number::New(env, ntohs(port));
 }
 
 Napi::Object Initialize(Napi::Env env, Napi::Object exports) {
   exports["openListener"] = Napi::Function::New(env, OpenListener, "openListener");
   exports["openUnixListener"] = Napi::Function::New(env, OpenUnixListener, "openUnixListener");
-  exports["replaceListener"] = Napi::Function::New(env, ReplaceListener, "replaceListener");
+  exports["listenerPort"] = Napi::Function::New(env, ListenerPort, "listenerPort");
   exports["listConnections"] = Napi::Function::New(env, sluice::ListConnections, "listConnections");
   exports["hangUp"] = Napi::Function::New(env, sluice::HangUp, "hangUp");
-  exports["waitingConnections"] = Napi::Function::New(env, sluice::WaitingConnections, "waitingConnections");
   return exports;
 }
 

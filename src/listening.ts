@@ -1,11 +1,14 @@
 // What listens for a protocol beside HTTP: on sockets that were opened before, for those who may connect, as long as there is room.
 import { BlockList, isIPv6 } from 'node:net';
 import { type ListeningSocket, type Peer, type PeerOwner, Peers } from './peers.js';
+import type { Share } from './shares.js';
 import { endsWithin } from './waiting/within.js';
 
 export interface ListenerOptions {
   /** Other processes may accept from them as well. This one closes its descriptors when it doesn't any more. */
   readonly sockets: readonly ListeningSocket[];
+  /** Among the processes on these sockets; null: there are no others. */
+  readonly share: Share | null;
   /** Who may connect to a port beside the machine itself, in CIDR notation. */
   readonly networks: readonly string[];
   /** The next one is closed at once. */
@@ -24,9 +27,16 @@ export interface Listener {
   stop(graceMs: number): Promise<void>;
 }
 
-export function createListener({ sockets, networks, connections, onListening, open }: ListenerOptions): Listener {
+export function createListener({
+  sockets,
+  share,
+  networks,
+  connections,
+  onListening,
+  open,
+}: ListenerOptions): Listener {
   const mayConnect = peersOf(networks);
-  const peers = new Peers((peer) => (peers.size > connections || !mayConnect(peer) ? null : open(peer)));
+  const peers = new Peers((peer) => (peers.size > connections || !mayConnect(peer) ? null : open(peer)), share);
   return {
     listen() {
       for (const socket of sockets) peers.listen(socket);

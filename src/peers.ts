@@ -1,6 +1,8 @@
 // Connections of clients by the addon's system calls (native/peers.cc): one object each, and no stream, timer or listener of Node's.
 import { closeSync } from 'node:fs';
+import { Door, type Taken } from './door.js';
 import { type ProcessAddon, processAddon } from './process-addon.js';
+import type { Share } from './shares.js';
 
 /** By what way a client has come. */
 export type Way = 'unix' | 'tcp';
@@ -30,19 +32,18 @@ export interface ListeningSocket {
 const READ_BYTES = 64 * 1024;
 /** Of one connection before others have their turn. */
 const READS = 4;
-const ACCEPTS = 64;
 /** As native/peers.cc takes at most, two words for each. */
 const EVENTS = 64;
 /** As native/peers.cc takes of a message. */
 const DESCRIPTORS = 4;
-/** While there is no descriptor for another connection. */
-const ACCEPT_AGAIN_MS = 100;
 
 const READABLE = 1;
 const WRITABLE = 2;
 const ENDING = 4;
 const GONE = 8;
 const NOT_NOW = -1;
+/** Of those who might be accepted. */
+const NOBODY = 0;
 
 const NO_DESCRIPTORS: readonly number[] = [];
 
@@ -229,7 +230,8 @@ export class Peers {
   /** Null: the connection is closed at once. */
   readonly #own: (peer: Peer) => PeerOwner | null;
   readonly #open: Map<number, Peer>;
-  readonly #listeners: Map<number, ListeningSocket>;
+  readonly #share: Share | null;
+  readonly #doors: Door[];
   readonly #descriptors: number[];
   /** Of the addon; null: there is none, and nothing keeps the process. */
   #poller: number | null;
@@ -242,7 +244,7 @@ export class Peers {
   #isStopped: boolean;
   readonly #whenEmpty: (() => void)[];
 
-  constructor(own: (peer: Peer) => PeerOwner | null) {
+  constructor(own: (peer: Peer) => PeerOwner | null, share: Share | null = null) {
     const addon = processAddon();
     if (addon === null) throw new Error('There is no native addon: run "npm run build"');
     this.bytes = Buffer.allocUnsafeSlow(READ_BYTES);
@@ -250,7 +252,8 @@ export class Peers {
     this.#addon = addon;
     this.#own = own;
     this.#open = new Map();
-    this.#listeners = new Map();
+    this.#share = share;
+    this.#doors = [];
     this.#descriptors = [];
     this.#poller = null;
     this.#events = new Uint32Array(2 * EVENTS);
@@ -273,19 +276,26 @@ export class Peers {
 
   /** Accepts from it, and closes its descriptor when it doesn't any more. */
   listen(listener: ListeningSocket): void {
-    this.#descriptors.push(listener.descriptor);
-    this.#watch(listener);
-  }
-
-  #watch(listener: ListeningSocket): void {
-    this.#poller ??= this.#addon.openPoller(() => this.#onReady());
-    this.#listeners.set(this.#addon.watchListener(this.#poller, listener.descriptor), listener);
+    const { way, descriptor } = listener;
+    this.#descriptors.push(descriptor);
+    const poller = this.#poller ?? this.#addon.openPoller(() => this.#onReady());
+    this.#poller = poller;
+    const door = new Door({
+      addon: this.#addon,
+      poller,
+      descriptor,
+      share: this.#share,
+      take: () => this.#take(this.#addon.acceptPeer(poller, descriptor), way),
+    });
+    this.#doors.push(door);
+    this.#share?.join();
+    door.open();
   }
 
   /** For good. */
   stopListening(): void {
-    for (const number of this.#listeners.keys()) this.#addon.closeSocket(number);
-    this.#listeners.clear();
+    this.#share?.leave();
+    for (const door of this.#doors.splice(0)) door.shut();
     for (const descriptor of this.#descriptors.splice(0)) closeSync(descriptor);
     this.#isStopped = true;
     if (this.#open.size === 0) this.#close();
@@ -315,35 +325,21 @@ export class Peers {
     for (let at = 0; at < 2 * count; at += 2) {
       const number = events[at] ?? 0;
       const peer = this.#open.get(number);
-      const listener = peer === undefined ? this.#listeners.get(number) : undefined;
-      if (listener !== undefined) this.#accept(number, listener);
       // It may have been closed since the events were asked for.
-      else peer?.onEvent(events[at + 1] ?? 0);
+      if (peer !== undefined) peer.onEvent(events[at + 1] ?? 0);
+      else this.#doors.find((door) => door.number === number)?.look();
     }
   }
 
-  #accept(listening: number, listener: ListeningSocket): void {
-    for (let count = 0; count < ACCEPTS; count += 1) {
-      const number = this.#addon.acceptPeer(listening);
-      if (number === 0) return;
-      if (number === NOT_NOW) {
-        this.#listenAgain(listening, listener);
-        return;
-      }
-      const peer = new Peer(this, this.#addon, { number, way: listener.way });
-      this.#open.set(number, peer);
-      peer.owner = this.#own(peer);
-      if (peer.owner === null) peer.destroy();
-    }
-  }
-
-  /** The connections wait in the kernel. */
-  #listenAgain(number: number, listener: ListeningSocket): void {
-    this.#addon.closeSocket(number);
-    this.#listeners.delete(number);
-    setTimeout(() => {
-      if (!this.#isStopped) this.#watch(listener);
-    }, ACCEPT_AGAIN_MS).unref();
+  #take(number: number, way: Way): Taken {
+    if (number === NOBODY) return 'nobody';
+    if (number === NOT_NOW) return 'notNow';
+    const peer = new Peer(this, this.#addon, { number, way });
+    this.#open.set(number, peer);
+    this.#share?.say(this.#open.size);
+    peer.owner = this.#own(peer);
+    if (peer.owner === null) peer.destroy();
+    return 'one';
   }
 
   // For each `Peer`.
@@ -369,6 +365,7 @@ export class Peers {
 
   closed(peer: Peer, number: number): void {
     this.#open.delete(number);
+    this.#share?.say(this.#open.size);
     this.#toRead.delete(peer);
     this.#toClose.push(peer);
     this.#endTurn();

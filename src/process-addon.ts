@@ -27,12 +27,18 @@ export interface ProcessAddon {
   closePoller(number: number): void;
   readySockets(poller: number, events: Uint32Array): number;
   watchListener(poller: number, descriptor: number): number;
-  acceptPeer(listener: number): number;
+  waitingAt(descriptor: number): number | null;
+  acceptPeer(poller: number, descriptor: number): number;
+  acceptDescriptor(descriptor: number): number;
   peerAddress(number: number): string | null;
   receiveFrom(number: number, bytes: Buffer, descriptors: Int32Array): number;
   sendTo(number: number, bytes: Buffer, isLast: boolean): number;
   endSending(number: number): void;
   closeSocket(number: number): void;
+  /** Returns a descriptor of memory that the processes see which inherit it. Its size stays. */
+  openSharedMemory(bytes: number): number;
+  /** All of it. */
+  mapSharedMemory(descriptor: number): ArrayBuffer;
 }
 
 let loadedAddon: ProcessAddon | null | undefined;

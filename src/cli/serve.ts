@@ -5,6 +5,7 @@ import { canShareListener, openListener } from '../http/listener.js';
 import { createLog, type Log } from '../log.js';
 import { mainPath } from '../paths.js';
 import { type OpenPlaces, openPlaces } from '../service/places.js';
+import { createShares } from '../shares.js';
 import { systemProgram } from '../store/embedded/account.js';
 import { createUpdater, UPDATE_EVERY_MS } from '../supervisor/keep-updated.js';
 import { fewRights, setCoreDumps } from '../supervisor/own-process.js';
@@ -90,7 +91,8 @@ async function superviseWith(config: Config, log: Log, held: Held): Promise<numb
       suspects,
       update,
       listener: held.listener,
-      places: held.places.places,
+      places: held.places.places.sockets,
+      shares: config.processes > 1 ? createShares() : null,
       onStop: () => held.places.close(),
       store: held.store,
     });

@@ -94,9 +94,9 @@ async function serveUntil(
 }
 
 /** Those that it was given, or its own. */
-async function placesOf({ places }: StartOrder, config: Config): Promise<OpenPlaces> {
+async function placesOf({ places, sharePlace }: StartOrder, config: Config): Promise<OpenPlaces> {
   if (places === undefined) return await openPlaces(config);
-  return inheritedPlaces(places, LISTENER_DESCRIPTOR + 1);
+  return inheritedPlaces(places, LISTENER_DESCRIPTOR + 1, sharePlace ?? null);
 }
 
 /** A thread that is in native code keeps the process from exiting, in whatever way but this one. */

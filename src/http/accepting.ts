@@ -20,16 +20,13 @@ export interface Accepting {
 
 /** How often a server that is full looks whether it still is. */
 const FULL_LOOK_MS = 50;
-/** Accepting again costs a look at all descriptors: so much must be free by then, unless nothing more comes free for a while. */
-const FREE_SHARE = 1 / 16;
-const FREE_LOOKS = 10;
 
 /** Rejects when the address can't be had. */
 export async function startAccepting({ limits, onEmpty, ...options }: AcceptingOptions): Promise<Accepting> {
   const acceptor = await openAcceptor(options);
   const connections = connectionsOf(acceptor, limits);
+  const { share } = options;
   let timer: NodeJS.Timeout | undefined;
-  let looks = 0;
   let isStopped = false;
 
   function resumeWhenFree(): void {
@@ -38,11 +35,11 @@ export async function startAccepting({ limits, onEmpty, ...options }: AcceptingO
       timer = undefined;
       return;
     }
-    looks += 1;
-    const free = limits.limit - connections.count();
-    const isEnough = free >= limits.limit * FREE_SHARE || (free > 0 && looks >= FREE_LOOKS);
-    if (isEnough) void acceptor.resume();
-    const waiting = isEnough ? 0 : acceptor.waiting();
+    if (!connections.isFull()) {
+      acceptor.resume();
+      return;
+    }
+    const waiting = acceptor.waiting();
     if (waiting > 0) connections.makeRoom(waiting);
   }
 
@@ -50,15 +47,17 @@ export async function startAccepting({ limits, onEmpty, ...options }: AcceptingO
     port: acceptor.port,
     connections: connections.count,
     opened(addressOf) {
-      if (!connections.opened(addressOf)) return false;
+      const isTaken = connections.opened(addressOf);
+      share?.say(connections.count());
+      if (!isTaken) return false;
       if (isStopped || !acceptor.canPause || !connections.isFull() || acceptor.isPaused()) return true;
       acceptor.pause();
-      looks = 0;
       timer ??= setInterval(resumeWhenFree, FULL_LOOK_MS).unref();
       return true;
     },
     closed() {
       connections.closed();
+      share?.say(connections.count());
       if (connections.count() === 0) onEmpty();
     },
     stop() {

@@ -1,7 +1,10 @@
 // The listening socket of a server: accepting can be put off, and clients then wait in the kernel's queue instead of being refused.
 import { closeSync } from 'node:fs';
 import { createServer } from 'node:net';
-import { canShareListener, openListener, takeOver, waitingConnections, whyNot } from './listener.js';
+import { Door, type Taken } from '../door.js';
+import { type ProcessAddon, processAddon } from '../process-addon.js';
+import type { Share } from '../shares.js';
+import { canShareListener, openListener, portOf, whyNot } from './listener.js';
 
 export interface Acceptor {
   readonly port: number;
@@ -10,8 +13,7 @@ export interface Acceptor {
   isPaused(): boolean;
   /** May be called while connections are accepted: the one at hand is the last. */
   pause(): void;
-  /** It stays paused where it can't be done now. */
-  resume(): Promise<void>;
+  resume(): void;
   /** Connections that wait to be accepted. */
   waiting(): number;
   /** For good. */
@@ -26,65 +28,69 @@ export interface LibrarySocket {
 }
 
 export interface AcceptorOptions {
-  /** Resolves before the event loop has polled the socket; to null when it could not listen. */
+  /** Where there is no addon. Resolves to null when it could not listen. */
   readonly listen: (host: string, port: number) => Promise<LibrarySocket | null>;
+  /** Takes a connection, which the library owns from then on. */
+  readonly adopt: (descriptor: number) => void;
   readonly host: string;
   readonly port: number;
   /** A listening socket that this process was given. */
   readonly inherited: number | null;
+  /** Null: no other process accepts from it. */
+  readonly share: Share | null;
 }
+
+/** As native/peers.cc says it. */
+const NOT_NOW = -1;
 
 /** Rejects when the address can't be had. */
 export async function openAcceptor(options: AcceptorOptions): Promise<Acceptor> {
-  const { host, port, inherited } = options;
-  // The library's own socket would lose with its end what waits in it; ours stays while the library's comes and goes.
-  const held = inherited ?? (canShareListener() ? await openListener(host, port) : null);
-  if (held === null) await assertFree(host, port);
-  let socket = await listen(options, held);
-  if (socket === null) throw new Error(`Cannot listen on ${host}:${port}`);
-  const openPort = socket.port();
-  let isClosed = false;
-
-  function pause(): void {
-    socket?.close();
-    socket = null;
-  }
-
+  const { host, port, inherited, share } = options;
+  const addon = processAddon();
+  if (addon === null || !canShareListener()) return await libraryAcceptor(options);
+  const held = inherited ?? (await openListener(host, port));
+  const poller = addon.openPoller(() => door.look());
+  const take = (): Taken => takeOne(addon, held, options);
+  const door = new Door({ addon, poller, descriptor: held, share, take });
+  share?.join();
+  door.open();
   return {
-    port: openPort,
-    canPause: held !== null,
-    isPaused: () => socket === null,
-    pause,
-    async resume() {
-      if (socket !== null) return;
-      const opened = await listen(options, held);
-      if (isClosed) opened?.close();
-      else socket = opened;
-    },
-    waiting: () => (held === null ? 0 : waitingConnections(held)),
+    port: portOf(held),
+    canPause: true,
+    isPaused: () => !door.isOpen,
+    pause: () => door.shut(),
+    resume: () => door.open(),
+    waiting: () => addon.waitingAt(held) ?? 0,
     close() {
-      isClosed = true;
-      pause();
-      if (held !== null && inherited === null) closeSync(held);
+      share?.leave();
+      door.shut();
+      addon.closePoller(poller);
+      if (inherited === null) closeSync(held);
     },
   };
 }
 
-/** A held socket needs one of the library's own, to be put in its place before anybody can connect to it. */
-async function listen(
-  { listen: open, host, port }: AcceptorOptions,
-  held: number | null,
-): Promise<LibrarySocket | null> {
-  if (held === null) return await open(host, port);
-  const socket = await open('127.0.0.1', 0);
-  if (socket === null) return null;
-  try {
-    takeOver(socket.port(), held);
-    return socket;
-  } catch (error) {
-    socket.close();
-    throw error;
-  }
+function takeOne(addon: ProcessAddon, listener: number, { adopt }: AcceptorOptions): Taken {
+  const descriptor = addon.acceptDescriptor(listener);
+  if (descriptor < 0) return descriptor === NOT_NOW ? 'notNow' : 'nobody';
+  adopt(descriptor);
+  return 'one';
+}
+
+/** Nothing can be left waiting. */
+async function libraryAcceptor({ listen, host, port }: AcceptorOptions): Promise<Acceptor> {
+  await assertFree(host, port);
+  const socket = await listen(host, port);
+  if (socket === null) throw new Error(`Cannot listen on ${host}:${port}`);
+  return {
+    port: socket.port(),
+    canPause: false,
+    isPaused: () => false,
+    pause: () => undefined,
+    resume: () => undefined,
+    waiting: () => 0,
+    close: () => socket.close(),
+  };
 }
 
 /**

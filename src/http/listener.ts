@@ -9,10 +9,9 @@ import { socketsAddonPath } from '../paths.js';
 interface SocketsAddon {
   openListener(address: string, port: number): number;
   openUnixListener(path: string, mode: number): number;
-  replaceListener(port: number, descriptor: number): void;
+  listenerPort(descriptor: number): number;
   listConnections(port: number): KernelConnection[];
   hangUp(descriptor: number): void;
-  waitingConnections(listener: number): number;
 }
 
 /** A connection as the kernel sees it. */
@@ -59,9 +58,8 @@ export function whyNot(error: unknown, variable = 'PORT'): string {
   return isTaken ? `another program listens there; set ${variable} to a free one` : error.message;
 }
 
-/** Puts the inherited socket in the place of the one that listens on the port; before the event loop has polled that. */
-export function takeOver(port: number, descriptor: number): void {
-  addon().replaceListener(port, descriptor);
+export function portOf(listener: number): number {
+  return addon().listenerPort(listener);
 }
 
 /** The connections that were accepted on the port. Throws without a descriptor to look with. */
@@ -72,9 +70,4 @@ export function listConnections(port: number): KernelConnection[] {
 /** Ends a connection that was listed. To be called before the next turn of the event loop: its descriptor may belong to another connection then. */
 export function hangUp(descriptor: number): void {
   addon().hangUp(descriptor);
-}
-
-/** How many wait at the listening socket. */
-export function waitingConnections(listener: number): number {
-  return addon().waitingConnections(listener);
 }

@@ -1,6 +1,7 @@
 // The HTTP server: a library listening, every request as an exchange, stopping without cutting anybody off.
 import { performance } from 'node:perf_hooks';
 import { REST_AFTER_MS } from '../limits.js';
+import type { Share } from '../shares.js';
 import { CoarseTimer, type TimerOwner } from '../waiting/coarse-timer.js';
 import { endsWithin } from '../waiting/within.js';
 import { BodyBudget } from './body-budget.js';
@@ -21,6 +22,8 @@ export interface ServerOptions {
   readonly port: number;
   /** A listening socket that this process was given, instead of one of its own; others may accept from it as well. */
   readonly inheritedDescriptor?: number | null;
+  /** Among the processes on that socket; default: there are no others. */
+  readonly share?: Share | null;
   /** Default: as many as come. */
   readonly connections?: ConnectionLimits;
   /** Files that are in memory, asked for first: such a request costs no exchange. Null: it is not for one of them. Default: there are none. */
@@ -203,6 +206,7 @@ export async function startServer(options: ServerOptions): Promise<Server> {
     host: options.host,
     port: options.port,
     inherited: options.inheritedDescriptor ?? null,
+    share: options.share ?? null,
     limits,
     onRequest(wire) {
       requests.count += 1;

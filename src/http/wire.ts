@@ -1,4 +1,5 @@
 // What the HTTP libraries have in common: one request as it was read off its connection, the ways to answer it, and a server of them.
+import type { Share } from '../shares.js';
 import type { ConnectionLimits } from './connections.js';
 
 /** What came before the body, as it was sent. */
@@ -67,6 +68,8 @@ export interface ListenOptions {
   readonly port: number;
   /** A listening socket that this process was given; null: one of its own. */
   readonly inherited: number | null;
+  /** Among the processes on that socket; null: there are no others. */
+  readonly share: Share | null;
   readonly limits: ConnectionLimits;
   readonly onRequest: (wire: Wire) => void;
   /** The last connection is gone. */

@@ -46,6 +46,7 @@ export function createClamd(config: Config, log: EventLog, parts: ClamdParts): L
     onSurprise: (requestId, error) => log.error({ requestId, err: error }, 'unforeseen error'),
   };
   return createListener({
+    share: places.shareOf('clamd'),
     sockets: [...socketsAt(places, 'clamdSocket', 'unix'), ...socketsAt(places, 'clamdPort', 'tcp')],
     networks: clamd.networks,
     connections: descriptors.clamdConnections,

@@ -317,17 +317,14 @@ async function warmUp(config: Config, log: EventLog, parts: SharedParts): Promis
   metrics.countTurns();
 }
 
-type ServingParts = Pick<SharedParts, 'library' | 'descriptors' | 'listener' | 'findKey' | 'metrics'> &
+type ServingParts = Pick<SharedParts, 'library' | 'descriptors' | 'listener' | 'places' | 'findKey' | 'metrics'> &
   Served &
   Pick<Pages, 'findFile' | 'strayPage'>;
 
-function createServing(
-  config: Config,
-  log: EventLog,
-  { library, descriptors, listener, findKey, metrics, routes, addressOf, protocols, findFile, strayPage }: ServingParts,
-): Omit<Http, 'ready'> & Stopping {
+function createServing(config: Config, log: EventLog, parts: ServingParts): Omit<Http, 'ready'> & Stopping {
+  const { library, descriptors, listener, places, findKey, metrics, routes, protocols, findFile, strayPage } = parts;
   let server: Server | null = null;
-  const accessLog = openAccessLog(config, addressOf);
+  const accessLog = openAccessLog(config, parts.addressOf);
   let endMetrics: (() => Promise<void>) | null = null;
   return {
     async listen() {
@@ -336,6 +333,7 @@ function createServing(
         host: config.host,
         port: config.port,
         inheritedDescriptor: listener,
+        share: places.shareOf('http'),
         connections: connectionLimits(config, descriptors),
         findFile,
         handle: createRouter(

@@ -43,6 +43,7 @@ export function createIcap(config: Config, log: EventLog, parts: IcapParts): Lis
     onSurprise: (requestId, error) => log.error({ requestId, err: error }, 'unforeseen error'),
   };
   return createListener({
+    share: parts.places.shareOf('icap'),
     sockets: socketsAt(parts.places, 'icapPort', 'tcp'),
     networks: icap.allowNetworks,
     connections,

@@ -5,16 +5,21 @@ import type { Config } from '../config/config.js';
 import { messageOfError } from '../error-text.js';
 import { canShareListener, openListener, openUnixListener } from '../http/listener.js';
 import type { ListeningSocket, Way } from '../peers.js';
+import { joinShares, SHARES, type ShareOf } from '../shares.js';
 
 const placeNames = ['clamdSocket', 'clamdPort', 'icapPort'] as const;
 type PlaceName = (typeof placeNames)[number];
 
-/** Descriptors of listening sockets. */
-export type Places = ReadonlyMap<PlaceName, number>;
+export interface Places {
+  /** Descriptors of listening sockets. */
+  readonly sockets: ReadonlyMap<PlaceName, number>;
+  /** What of the connections is this process's. */
+  readonly shareOf: ShareOf;
+}
 
 /** As a listener takes it: none or one. */
-export function socketsAt(places: Places, name: PlaceName, way: Way): ListeningSocket[] {
-  const descriptor = places.get(name);
+export function socketsAt({ sockets }: Places, name: PlaceName, way: Way): ListeningSocket[] {
+  const descriptor = sockets.get(name);
   return descriptor === undefined ? [] : [{ way, descriptor }];
 }
 
@@ -40,7 +45,7 @@ export async function openPlaces({ clamd, icap }: Settings): Promise<OpenPlaces>
   const path = clamd?.socketPath ?? null;
   if (clamd !== null && path !== null) places.set('clamdSocket', await openSocket(path, clamd));
   return {
-    places,
+    places: { sockets: places, shareOf: () => null },
     close() {
       for (const descriptor of places.values()) closeSync(descriptor);
       places.clear();
@@ -51,14 +56,21 @@ export async function openPlaces({ clamd, icap }: Settings): Promise<OpenPlaces>
   };
 }
 
-/** Those that a process was given, in this order, from a descriptor on. They are its giver's to release. */
-export function inheritedPlaces(names: readonly string[], firstDescriptor: number): OpenPlaces {
+/** Those that a process was given, in this order, from a descriptor on. They are its giver's to release. `sharePlace`: its place among the processes. */
+export function inheritedPlaces(
+  names: readonly string[],
+  firstDescriptor: number,
+  sharePlace: number | null,
+): OpenPlaces {
   const places = new Map<PlaceName, number>();
   for (const [index, name] of names.entries()) {
     const known = placeNames.find((each) => each === name);
     if (known !== undefined) places.set(known, firstDescriptor + index);
   }
-  return { places, close: () => undefined, release: () => undefined };
+  const shares = names.indexOf(SHARES);
+  const isAlone = shares < 0 || sharePlace === null;
+  const shareOf: ShareOf = isAlone ? () => null : joinShares(firstDescriptor + shares, sharePlace);
+  return { places: { sockets: places, shareOf }, close: () => undefined, release: () => undefined };
 }
 
 /** Without networks it is the loopback's alone. */

@@ -108,6 +108,8 @@ export const orderShape = z.discriminatedUnion('kind', [
     inheritsListener: z.boolean(),
     /** What the descriptors behind that one listen for, in this order. Default: there are none. */
     places: z.array(z.string()).optional(),
+    /** The place of the process among those that share out what comes. Default: it shares with none. */
+    sharePlace: z.int().nonnegative().optional(),
     /** Of the embedded database; null: there is none. */
     socketDirectory: z.string().nullable(),
     /** Where the digests of what is being scanned belong; null: nowhere. */

@@ -2,6 +2,7 @@
 import { performance } from 'node:perf_hooks';
 import type { Log } from '../log.js';
 import type { UpdateView } from '../operator/signature-update.js';
+import { SHARES, type Shares } from '../shares.js';
 import type { Report } from './channel.js';
 import { memoryKills as killsOfKernel } from './memory-kills.js';
 import { watchTerminal } from './own-process.js';
@@ -21,6 +22,8 @@ export interface SuperviseOptions {
   readonly listener?: number | null;
   /** More listening sockets that they inherit, by what they listen for; default: none. */
   readonly places?: ReadonlyMap<string, number>;
+  /** How the processes share out what comes; null: they do not. */
+  readonly shares?: Shares | null;
   /** The embedded database; null: there is none. */
   readonly store?: Pick<KeptStore, 'socketDirectory' | 'started'> | null;
   /** Called once, when a stop begins. */
@@ -104,7 +107,9 @@ export async function supervise(options: SuperviseOptions): Promise<number> {
 
 /** All server processes of all slots: what each gets at its start, and the orders that all of them get later. */
 function createServers(options: SuperviseOptions) {
-  const { listener = null, places = new Map(), store = null, suspects, update = null } = options;
+  const { listener = null, shares = null, store = null, suspects, update = null } = options;
+  const places = new Map(options.places);
+  if (shares !== null) places.set(SHARES, shares.descriptor);
   const running = new Set<ServerProcess>();
   let hasStore = store === null;
 
@@ -114,9 +119,11 @@ function createServers(options: SuperviseOptions) {
 
   function start(beginning: Beginning, onReport: (report: Report, server: ServerProcess) => void): ServerProcess {
     const inFlightPath = suspects?.open() ?? null;
+    const sharePlace = shares?.take() ?? null;
     const given = {
       inheritsListener: listener !== null,
       places: [...places.keys()],
+      ...(sharePlace === null ? {} : { sharePlace }),
       socketDirectory: store?.socketDirectory ?? null,
       awaitsStore: !hasStore,
       inFlightPath,
@@ -138,6 +145,7 @@ function createServers(options: SuperviseOptions) {
     if (update !== null) server.tell({ kind: 'update', view: update.view() });
     void server.ended.then((end) => {
       running.delete(server);
+      if (sharePlace !== null) shares?.free(sharePlace);
       if (inFlightPath !== null && suspects?.close(inFlightPath, isContentsDoing(end))) tellRefused();
     });
     return server;

@@ -85,7 +85,7 @@ node_tests() {
   cd "$work/tree"
   # lifetime, faults and sandbox end processes on purpose, which AddressSanitizer takes for findings.
   failed=0
-  for test in load scan threads storage border peers; do
+  for test in load scan threads storage border peers door; do
     LD_PRELOAD="$(c++ -print-file-name=libasan.so) $(c++ -print-file-name=libubsan.so)" BORDER_RUNS=2000 TAP_TIMEOUT=600 \
       ASAN_OPTIONS=detect_leaks=0:detect_odr_violation=0 UBSAN_OPTIONS=print_stacktrace=1:halt_on_error=1 \
       node "dist/test/native/$test.test.js" >"$work/$test.log" 2>&1 || true

@@ -1,6 +1,6 @@
 // Node's own HTTP server as an HTTP library, for where uWebSockets.js can't be had or isn't wanted.
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
-import { createServer as createListener, type Socket } from 'node:net';
+import { createServer as createListener, Socket } from 'node:net';
 import type { Duplex } from 'node:stream';
 import { HTTP_HEADER_BLOCK_BYTES } from '../../limits.js';
 import { type Accepting, startAccepting } from '../accepting.js';
@@ -37,7 +37,11 @@ async function listen({ onRequest, ...options }: ListenOptions): Promise<Listeni
     });
   }
 
-  accepting = await startAccepting({ ...options, listen: (host, port) => openSocket(host, port, onConnection) });
+  accepting = await startAccepting({
+    ...options,
+    listen: (host, port) => openSocket(host, port, onConnection),
+    adopt: (descriptor) => onConnection(adopted(descriptor)),
+  });
   const { port, stop } = accepting;
   const looking = setInterval(() => {
     const nowMs = performance.now();
@@ -84,9 +88,13 @@ function createParser(connections: ReadonlyMap<Duplex, Connection>): Server {
   return server;
 }
 
+/** A client that has sent all may end its side, and gets what is on its way to it. */
+function adopted(fd: number): Socket {
+  return new Socket({ fd, allowHalfOpen: true, readable: true, writable: true }).setNoDelay(true);
+}
+
 /** Null: it could not listen. */
 function openSocket(host: string, port: number, onConnection: (socket: Socket) => void): Promise<LibrarySocket | null> {
-  // A client that has sent all may end its side, and gets what is on its way to it.
   const listener = createListener({ allowHalfOpen: true, noDelay: true }, onConnection);
   return new Promise((resolve) => {
     listener.once('error', () => resolve(null));

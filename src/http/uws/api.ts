@@ -42,6 +42,8 @@ export interface UwsApp {
   filter(handler: (response: UwsResponse, change: number) => void): UwsApp;
   /** Calls back before it returns. */
   listen(host: string, port: number, listening: (socket: UwsListenSocket | false) => void): UwsApp;
+  /** Takes a connection that was accepted, by its descriptor. */
+  adoptSocket(descriptor: number): UwsApp;
   close(): UwsApp;
 }
 

@@ -14,20 +14,27 @@ export interface LoadedUws {
   readonly title: string;
 }
 
+interface Candidate {
+  readonly directory: string;
+  readonly specifier: string;
+}
+
 /** An operator's own build is installed by the name of the first one and wins; the second one is for Nodes that the first has none for. */
-const candidates = [
+const candidates: readonly Candidate[] = [
   { directory: installedUwsDirectory, specifier: 'uWebSockets.js' },
   { directory: fetchedUwsDirectory, specifier: pathToFileURL(join(fetchedUwsDirectory, 'uws.js')).href },
-] as const;
+];
 
 const descriptionShape = z.object({ name: z.string(), version: z.string() });
 
 /** Resolves with the first that loads, or with what is wrong with each. */
-export async function loadUws(): Promise<LoadedUws | { readonly problems: readonly string[] }> {
+export async function loadUws(
+  from: readonly Candidate[] = candidates,
+): Promise<LoadedUws | { readonly problems: readonly string[] }> {
   // Read by the library when it is loaded.
   process.env['UWS_HTTP_MAX_HEADERS_SIZE'] = String(HTTP_HEADER_BLOCK_BYTES);
   const problems: string[] = [];
-  for (const { directory, specifier } of candidates) {
+  for (const { directory, specifier } of from) {
     if (!existsSync(directory)) continue;
     const title = titleOf(directory);
     try {
@@ -43,8 +50,13 @@ export async function loadUws(): Promise<LoadedUws | { readonly problems: readon
 /** Builds come as modules of both kinds. Throws when it is something else. */
 function readModule(imported: unknown): UwsModule {
   const inner = typeof imported === 'object' && imported !== null && 'default' in imported ? imported.default : null;
-  for (const candidate of [imported, inner]) if (isModule(candidate)) return candidate;
-  throw new Error('it is not uWebSockets.js');
+  const found = [imported, inner].find(isModule);
+  if (found === undefined) throw new Error('it is not uWebSockets.js');
+  const app = found.App();
+  const canAdopt = 'adoptSocket' in app;
+  app.close();
+  if (!canAdopt) throw new Error('it has no adoptSocket: it is too old');
+  return found;
 }
 
 function isModule(value: unknown): value is UwsModule {

@@ -23,6 +23,7 @@ async function listen(library: UwsModule, { onRequest, ...options }: ListenOptio
   accepting = await startAccepting({
     ...options,
     listen: async (host, port) => openSocket(library, app, { host, port }),
+    adopt: (descriptor) => void app.adoptSocket(descriptor),
   });
   const { port, connections, stop } = accepting;
   return {

@@ -1,0 +1,113 @@
+// Several processes on one port: one that comes later gets as many connections as the others have, and none is lost while a process is killed or replaced.
+import { once } from 'node:events';
+import { readdirSync, readFileSync, readlinkSync } from 'node:fs';
+import { createConnection, type Socket } from 'node:net';
+import t, { type Test } from 'tap';
+import { startBusyServer } from '../fixtures/busy-server.js';
+import { startPostgres } from '../fixtures/postgres.js';
+import { childrenOf } from '../fixtures/processes.js';
+import { startRedis } from '../fixtures/redis.js';
+import type { TestServer } from '../fixtures/server.js';
+import { until } from '../fixtures/until.js';
+
+const LIVE = 'GET /livez HTTP/1.1\r\nHost: a\r\n\r\n';
+/** As /proc/net/tcp writes it. */
+const ESTABLISHED = '01';
+
+const [postgres, redis] = await Promise.all([startPostgres(), startRedis()]);
+t.teardown(() => Promise.all([postgres.stop(), redis.stop()]));
+
+async function startTwo(t: Test): Promise<TestServer> {
+  const server = await startBusyServer(t, { postgres, redis }, { PROCESSES: '2', SCAN_THREADS: '1' });
+  await listening(server, 2);
+  return server;
+}
+
+/** So many processes have begun to listen so far. */
+async function listening(server: TestServer, count: number): Promise<void> {
+  await until(() => server.output().split('"msg":"listening"').length > count);
+}
+
+/** Resolves when it has an answer. */
+async function open(t: Test, { port }: TestServer): Promise<Socket> {
+  const socket = createConnection(port, '127.0.0.1').on('error', () => undefined);
+  t.teardown(() => socket.destroy());
+  socket.write(LIVE);
+  await once(socket, 'data');
+  return socket;
+}
+
+/** How many connections each of the server's processes has. */
+function connectionsOf(server: TestServer): number[] {
+  const port = server.port.toString(16).toUpperCase().padStart(4, '0');
+  const ofPort = readFileSync('/proc/net/tcp', 'utf8')
+    .split('\n')
+    .map((line) => line.trim().split(/\s+/))
+    .filter(([, local, , state]) => local?.endsWith(`:${port}`) && state === ESTABLISHED)
+    .map((fields) => `socket:[${fields[9]}]`);
+  const sockets = new Set(ofPort);
+  return childrenOf(server.pid).map((pid) => openFiles(pid).filter((file) => sockets.has(file)).length);
+}
+
+function openFiles(pid: number): string[] {
+  const folder = `/proc/${pid}/fd`;
+  return readdirSync(folder).map((name) => {
+    try {
+      return readlinkSync(`${folder}/${name}`);
+    } catch {
+      return 'closed meanwhile';
+    }
+  });
+}
+
+t.test('a process that comes later gets what comes, until it has about as many as the other one', async (t) => {
+  const server = await startTwo(t);
+  await Promise.all(Array.from({ length: 100 }, () => open(t, server)));
+  const [one = 0, other = 0] = connectionsOf(server);
+  const kept = Math.max(one, other);
+  process.kill(childrenOf(server.pid)[one < other ? 0 : 1] ?? 0, 'SIGKILL');
+  await listening(server, 3);
+  t.equal(ahead(server), kept);
+  // One after the other: who is first in each case would not make up for it.
+  for (let count = 0; count < 2 * kept && ahead(server) > 10; count += 1) await open(t, server);
+  t.ok(ahead(server) <= 10, String(connectionsOf(server)));
+  t.equal(await server.stop(), 0);
+});
+
+/** By how many connections one process has more than the other one. */
+function ahead(server: TestServer): number {
+  const [one = 0, other = 0] = connectionsOf(server);
+  return Math.abs(one - other);
+}
+
+t.test('none is lost while a process is killed or replaced beside another one', async (t) => {
+  const server = await startTwo(t);
+  let isOver = false;
+  let answered = 0;
+  const lost: string[] = [];
+  // Each over a connection of its own. One that a process had accepted may be lost with it, and no other.
+  const asking = Array.from({ length: 4 }, async () => {
+    while (!isOver) {
+      try {
+        const response = await fetch(`${server.url}/livez`, { headers: { Connection: 'close' } });
+        if ((await response.text()) === '' || response.status !== 200) lost.push(String(response.status));
+        answered += 1;
+      } catch (error) {
+        lost.push(String(error));
+      }
+    }
+  });
+  await until(() => answered > 50);
+  const [killed = 0] = childrenOf(server.pid);
+  process.kill(killed, 'SIGKILL');
+  await listening(server, 3);
+  t.ok(lost.length <= asking.length, `killed: ${lost}`);
+  lost.length = 0;
+  process.kill(server.pid, 'SIGUSR2');
+  await listening(server, 5);
+  await until(() => childrenOf(server.pid).length === 2);
+  isOver = true;
+  await Promise.all(asking);
+  t.strictSame(lost, [], 'replaced');
+  t.equal(await server.stop(), 0);
+});

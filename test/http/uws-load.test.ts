@@ -1,0 +1,32 @@
+// Builds of uWebSockets.js that can't serve: what is said of each.
+import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { pathToFileURL } from 'node:url';
+import t from 'tap';
+import { loadUws } from '../../src/http/uws/load.js';
+
+t.test('one that can serve is not among them', async (t) => {
+  const folder = mkdtempSync(join(tmpdir(), 'sluice-uws-'));
+  t.teardown(() => rmSync(folder, { recursive: true }));
+  const others = 'us_listen_socket_close() {}, us_socket_local_port() {}';
+  const builds = {
+    old: `module.exports = { App: () => ({ listen() {}, close() {} }), ${others} };`,
+    foreign: 'module.exports = { App() {} };',
+    broken: "throw new Error('a first line\\nfor another Node');",
+  };
+  const candidates = Object.entries(builds).map(([name, text]) => {
+    const directory = join(folder, name);
+    mkdirSync(directory);
+    writeFileSync(join(directory, 'package.json'), JSON.stringify({ name, version: '1.2.3' }));
+    writeFileSync(join(directory, 'uws.js'), text);
+    return { directory, specifier: pathToFileURL(join(directory, 'uws.js')).href };
+  });
+  t.strictSame(await loadUws([...candidates, { directory: join(folder, 'none'), specifier: '' }]), {
+    problems: [
+      'old 1.2.3: it has no adoptSocket: it is too old',
+      'foreign 1.2.3: it is not uWebSockets.js',
+      'broken 1.2.3: for another Node',
+    ],
+  });
+});
