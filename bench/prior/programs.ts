@@ -186,6 +186,40 @@ const foundationClasses = words(`
   commdlg_ColorOK commdlg_FileNameOK commdlg_LBSelChangedNotify commdlg_ShareViolation commdlg_SetRGBColor commctrl_DragListMsg
 `).map((name) => `${name}\0`);
 
+/** Names of types that programs with Microsoft's C++ library have, as its compiler writes them: `D` is a char, `_W` and `G` are wide ones. */
+const STREAMS = words(
+  'basic_ios basic_istream basic_ostream basic_iostream basic_streambuf basic_filebuf basic_ifstream basic_ofstream basic_fstream',
+);
+const STRINGS = words('basic_string basic_stringbuf basic_istringstream basic_ostringstream basic_stringstream');
+const cppTypes = [
+  ...words(`
+    exception bad_alloc bad_cast bad_typeid bad_exception bad_array_new_length logic_error length_error out_of_range invalid_argument domain_error
+    runtime_error overflow_error underflow_error range_error ios_base failure@ios_base facet@locale _Locimp@locale _Facet_base codecvt_base ctype_base
+    time_base messages_base money_base error_category _Generic_error_category _Iostream_error_category _System_error_category system_error
+    _System_error bad_weak_ptr bad_function_call regex_error _Ref_count_base _Ref_count_base@tr1 bad_weak_ptr@tr1 bad_function_call@tr1
+    regex_error@tr1 _Node_base@tr1 _Root_node@tr1 __non_rtti_object
+  `).map((name) => `.?AV${name}@std@@\0`),
+  ...['D', '_W', 'G'].flatMap((letter) => [
+    ...STREAMS.map((name) => `.?AV?$${name}@${letter}U?$char_traits@${letter}@std@@@std@@\0`),
+    ...STRINGS.map((name) => `.?AV?$${name}@${letter}U?$char_traits@${letter}@std@@V?$allocator@${letter}@2@@std@@\0`),
+    ...words('ctype numpunct').map((name) => `.?AV?$${name}@${letter}@std@@\0`),
+    ...words('num_get num_put').map((name) => `.?AV?$${name}@${letter}V?$`),
+    `.?AV?$codecvt@${letter}DH@std@@\0`,
+  ]),
+  ...words(
+    '.?AVtype_info@@ .?AV_com_error@@ .?AVCAtlException@ATL@@ .?AVCAtlModule@ATL@@ .?AVCComModule@ATL@@ .?AUIUnknown@@ .?AUIDispatch@@',
+  ),
+  ...words(
+    '.?AV?$_Ref_count@ .?AV?$_Ref_count_del@ .?AV?$shared_ptr@ .?AV?$_Func_base@ .?AV?$_Func_impl@ .?AV?$_Callable_obj@ .?AV?$_Iosb@H@std@@',
+  ),
+  ...['@@@', '@@', '@'].flatMap((before) => [
+    `${before}tr1@std@@\0`,
+    `${before}tr1@std@@@`,
+    `V?$shared_ptr@V`,
+    `${before}std@@\0`,
+  ]),
+];
+
 /** Of the run-time library of Visual Basic 6, as programs import it. */
 const visualBasic6 = words(`
   AryCopy AryDestruct AryLock AryMove AryUnlock AryVar BoolVar BoolVarNull ChkstkCheck CastObj CopyBytes CyErrMulI4 CyStr DateVar End Erase ErrorOverflow
@@ -263,6 +297,7 @@ export const programTexts: readonly string[] = [
   ...cLibrary,
   ...delphi,
   ...foundationClasses,
+  ...cppTypes,
   ...visualBasic6,
   ...names,
   ...marks,

@@ -107,7 +107,15 @@ t.test('the file that ships has what formats say, and all of it', async (t) => {
   for (const target of [ANY, PROGRAM, OLE2, PDF]) t.ok(prior.shareOf(gate(target, packet)), `XMP in ${target}`);
   const library = Buffer.from('COMCTL32.DLL', 'utf16le').toString('hex');
   const [frame, exception] = ['64ff306489208b45fc', '813863736de0752a8378100375248b40143d2005931974153d21059319'];
-  const texts = [hex('MessageBeep'), hex('TFindDialog'), hex('Time Stamping Signer #1'), library, frame, exception];
+  const texts = [
+    hex('@@@tr1@std@@'),
+    hex('MessageBeep'),
+    hex('TFindDialog'),
+    hex('Time Stamping Signer #1'),
+    library,
+    frame,
+    exception,
+  ];
   for (const text of texts) t.ok(prior.shareOf(gate(PROGRAM, text)), text);
   t.ok(prior.shareOf(gate(OLE2, Buffer.from('://', 'utf16le').toString('hex'))), 'an address in wide characters');
   t.ok(prior.shareOf(gate(OLE2, hex(' = -1 Then'))));
