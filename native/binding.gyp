@@ -13,6 +13,7 @@
         "engine.cc",
         "engine-set.cc",
         "gates.cc",
+        "literals.cc",
         "window-counts.cc",
         "clamav-load.cc",
         "clamav.cc",

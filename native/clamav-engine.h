@@ -29,9 +29,10 @@ class ClamavEngine {
   static void InitializeLibrary();
 
   // Loads and compiles on the calling thread; throws LoadError with a reason that names folder, file and line. With `behind_gates`
-  // it leaves out those signatures, notes which of them the databases have, and loads the gates of the request instead.
+  // it leaves out those signatures, notes which of them the databases have, and loads the gates of the request instead, but for so many
+  // that are looked for elsewhere (literals.h): all that are in their file, or none.
   static std::shared_ptr<const ClamavEngine> Build(const LoadRequest& request, const LoadObserver& observer, uint64_t epoch,
-                                                   gates::Names* behind_gates = nullptr);
+                                                   gates::Names* behind_gates = nullptr, size_t literals_elsewhere = 0);
 
   // An engine of the met signatures in a share, and of all that decides how content is taken apart.
   static std::shared_ptr<const ClamavEngine> BuildLooker(const LoadRequest& request, const LoadObserver& observer, uint64_t epoch,
@@ -46,6 +47,9 @@ class ClamavEngine {
   // Goes on after a match, so that all gates are met.
   ScanReport ScanWithGates(const void* content, size_t length, std::optional<Deadline> deadline, layers::Layers& layers,
                            gates::Hits& hits) const;
+
+  // Whether all that a sample has in it is given to its matcher.
+  bool Reads(const literals::Literals& literals) const;
 
   // While nobody else has the engine.
   void SetScanTime(uint32_t millis) const;

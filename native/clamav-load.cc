@@ -261,11 +261,11 @@ class Loader {
     }
     if (!engine_) throw LoadError("Not enough memory for an engine");
     ClamavEngine::Configure(engine_.get(), request);
-    cl_engine_set_clcb_sigload(engine_.get(), OnSignature, &loading_);
   }
 
   void TakeDirectories() {
     if (request_.single_pass) MatchInOnePass();
+    cl_engine_set_clcb_sigload(engine_.get(), OnSignature, &loading_);
     loading_.taken = loading_.behind_gates == nullptr ? Taken::kAll : Taken::kUngated;
     cl_engine_set_clcb_engine_compile_progress(engine_.get(), OnCompiled, &loading_);
     LoadIgnoreLists(engine_.get(), request_.directories);
@@ -291,16 +291,25 @@ class Loader {
     LoadMarks(engine_.get(), request_.marks_directory);
   }
 
-  void TakeGates() {
+  // Before all else: what comes after it can't bring back libclamav's filter, which keeps bytes without its signatures from its matcher.
+  void TakeGates(size_t elsewhere) {
+    const GateFiles& files = *request_.gates;
     // libclamav refuses an empty file.
-    if (request_.gates->gate_count == 0) return;
+    if (files.gate_count == 0) return;
+    if (request_.single_pass) {
+      MatchInOnePass();
+      FollowFurther();
+    }
     unsigned int gates = 0;
-    LoadOwn(engine_.get(), request_.gates->gates, &gates);
-    if (gates != request_.gates->gate_count) throw LoadError("Gates are missing in " + request_.gates->gates);
+    if (elsewhere > 0) LoadOwn(engine_.get(), request_.marks_directory + "/unfiltered.cfg", &gates);
+    LoadOwn(engine_.get(), files.gates, &gates);
+    if (elsewhere == 0 && gates < files.gate_count) LoadOwn(engine_.get(), files.literals, &gates);
+    if (gates + elsewhere != files.gate_count) throw LoadError("Gates are missing in " + files.gates + " and " + files.literals);
   }
 
   void TakeShare(size_t share) {
     MatchInOnePass();
+    cl_engine_set_clcb_sigload(engine_.get(), OnSignature, &loading_);
     unsigned int beside = 0;
     loading_.taken = Taken::kAll;
     for (const std::string& support : request_.gates->supports) LoadOwn(engine_.get(), support, &beside);
@@ -330,6 +339,9 @@ class Loader {
   }
 
  private:
+  // By a byte more than usual, behind which fewer signatures are left to compare. That takes 2 KB for each, so it is for few.
+  void FollowFurther() { Set(engine_.get(), {CL_ENGINE_AC_MAXDEPTH, 4}); }
+
   // Two ways of matching take two passes over a content. The second one is for body signatures without wildcards.
   void MatchInOnePass() { Set(engine_.get(), {CL_ENGINE_AC_ONLY, 1}); }
 
@@ -343,10 +355,10 @@ class Loader {
 };
 
 std::shared_ptr<const ClamavEngine> ClamavEngine::Build(const LoadRequest& request, const LoadObserver& observer, uint64_t epoch,
-                                                        gates::Names* behind_gates) {
+                                                        gates::Names* behind_gates, size_t literals_elsewhere) {
   Loader loader(request, observer, epoch, behind_gates);
+  if (behind_gates != nullptr) loader.TakeGates(literals_elsewhere);
   loader.TakeDirectories();
-  if (behind_gates != nullptr) loader.TakeGates();
   return loader.Compile();
 }
 

@@ -9,6 +9,7 @@ namespace sluice {
 namespace {
 
 constexpr const char* kLate = "Heuristics.Limits.Exceeded.MaxScanTime";
+constexpr const char* kUnread = "What libclamav matches can't be read along: it looks for all gates by itself, which takes longer";
 
 void Add(ScanReport& report, const std::string& name) {
   if (std::find(report.alerts.begin(), report.alerts.end(), name) == report.alerts.end()) report.alerts.push_back(name);
@@ -28,15 +29,17 @@ void Merge(ScanReport& report, const ScanReport& look) {
 
 }  // namespace
 
-EngineSet::EngineSet(Engine first, std::vector<Engine> lookers, std::vector<std::string> unofficial, const LoadRequest& request)
+EngineSet::EngineSet(Engine first, std::vector<Engine> lookers, std::vector<std::string> unofficial,
+                     std::unique_ptr<const gates::Rules> rules, const LoadRequest& request)
     : first_(std::move(first)),
       lookers_(std::move(lookers)),
       unofficial_(std::move(unofficial)),
       limits_(request.limits),
       counters_(request.gates ? std::make_unique<gates::Counters>(request.gates->gate_count) : nullptr),
-      rules_(request.gates ? std::make_unique<gates::Rules>(*request.gates) : nullptr),
+      rules_(std::move(rules)),
       window_counts_(request.windows.empty() ? nullptr : std::make_unique<const WindowCounts>(request.windows)),
       facts_(first_->facts()) {
+  if (rules_ && !rules_->literals) facts_.warnings.emplace_back(kUnread);
   for (const Engine& looker : lookers_) {
     const EngineFacts& facts = looker->facts();
     facts_.load_millis += facts.load_millis;
@@ -47,15 +50,22 @@ EngineSet::EngineSet(Engine first, std::vector<Engine> lookers, std::vector<std:
 
 std::shared_ptr<const EngineSet> EngineSet::Build(const LoadRequest& request, const LoadObserver& observer, uint64_t epoch) {
   if (!request.gates) {
-    return std::shared_ptr<const EngineSet>(new EngineSet(ClamavEngine::Build(request, observer, epoch), {}, {}, request));
+    return std::shared_ptr<const EngineSet>(new EngineSet(ClamavEngine::Build(request, observer, epoch), {}, {}, nullptr, request));
   }
+  auto rules = std::make_unique<gates::Rules>(*request.gates);
+  if (literals::Watch()) rules->literals.emplace(request.gates->literals);
   gates::Names names(*request.gates);
-  Engine first = ClamavEngine::Build(request, observer, epoch, &names);
+  Engine first = ClamavEngine::Build(request, observer, epoch, &names, rules->literals ? rules->literals->count() : 0);
+  // Another libclamav may call its matcher otherwise.
+  if (rules->literals && !first->Reads(*rules->literals)) {
+    rules->literals.reset();
+    first = ClamavEngine::Build(request, observer, epoch, &names);
+  }
   std::vector<Engine> lookers;
   for (size_t share = 0; share < request.gates->shares.size(); share++) {
     lookers.push_back(ClamavEngine::BuildLooker(request, observer, epoch, names, share));
   }
-  return std::shared_ptr<const EngineSet>(new EngineSet(std::move(first), std::move(lookers), names.Unofficial(), request));
+  return std::shared_ptr<const EngineSet>(new EngineSet(std::move(first), std::move(lookers), names.Unofficial(), std::move(rules), request));
 }
 
 void EngineSet::Prove(const LoadRequest& request) const {

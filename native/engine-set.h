@@ -41,7 +41,8 @@ class EngineSet {
     double Now() const { return std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - begun).count(); }
   };
 
-  EngineSet(Engine first, std::vector<Engine> lookers, std::vector<std::string> unofficial, const LoadRequest& request);
+  EngineSet(Engine first, std::vector<Engine> lookers, std::vector<std::string> unofficial, std::unique_ptr<const gates::Rules> rules,
+            const LoadRequest& request);
   void SetScanTime(uint32_t millis) const;
   // Which engines must look where these shares were hit.
   std::vector<const ClamavEngine*> LookersFor(uint32_t hit) const;

@@ -33,26 +33,39 @@ Conditions::Conditions(const GateFiles& files) : begins_(files.gate_count + 1) {
   const auto refuse = [&files] { throw LoadError("Cannot read the conditions of gates in " + files.conditions); };
   std::ifstream file(files.conditions);
   std::vector<std::pair<uint32_t, Part>> found;
-  const auto read = [&](const std::string& numbers, bool is_second) {
-    const char* at = numbers.data();
-    const char* end = at + numbers.size();
-    for (uint32_t gate = 0; at < end; at++) {
-      const auto number = std::from_chars(at, end, gate);
-      if (number.ec != std::errc() || gate >= files.gate_count) refuse();
-      found.push_back({gate, {static_cast<uint32_t>(shares_.size()), is_second}});
-      at = number.ptr;
+  bool has_ended = false;
+  for (std::string line; !has_ended && std::getline(file, line);) {
+    has_ended = line == "end";
+    if (has_ended) break;
+    const char* at = line.data();
+    const char* end = at + line.size();
+    const auto read = [&at, end, &refuse](uint32_t most) {
+      uint32_t number = 0;
+      const auto read = std::from_chars(at, end, number);
+      if (read.ec != std::errc() || number >= most) refuse();
+      at = read.ptr;
+      return number;
+    };
+    const auto condition = static_cast<uint32_t>(shares_.size());
+    shares_.push_back(1U << read(files.shares.size()));
+    size_t sets = 0;
+    while (at < end) {
+      if (*at == ' ') {
+        sets++;
+      } else if (*at != ',' || sets == 0) {
+        refuse();
+      }
+      if (sets > kSetsMost) refuse();
+      at++;
+      const uint32_t gate = read(files.gate_count);
+      found.push_back({gate, {condition, static_cast<uint8_t>(sets - 1)}});
+      if (sets == 1) firsts_.push_back(gate);
     }
-  };
-  uint32_t share = 0;
-  for (std::string first, second; file >> share >> first >> second;) {
-    read(first, false);
-    read(second, true);
-    if (share >= files.shares.size()) refuse();
-    shares_.push_back(1U << share);
+    if (sets < 2) refuse();
+    first_ends_.push_back(static_cast<uint32_t>(firsts_.size()));
+    sets_.push_back(static_cast<uint8_t>((1U << sets) - 1));
   }
-  file.clear();
-  std::string last;
-  if (!(file >> last) || last != "end") refuse();
+  if (!has_ended) refuse();
   std::stable_sort(found.begin(), found.end(), [](const auto& one, const auto& other) { return one.first < other.first; });
   for (const auto& [gate, part] : found) {
     begins_[gate + 1]++;
@@ -66,34 +79,53 @@ std::span<const Conditions::Part> Conditions::Of(uint32_t gate) const {
   return {parts_.data() + begins_[gate], begins_[gate + 1] - begins_[gate]};
 }
 
-bool Hits::Note(std::string_view name) {
-  if (!name.starts_with(kPrefix)) return false;
+std::optional<literals::Gate> Parse(std::string_view name) {
+  if (!name.starts_with(kPrefix)) return std::nullopt;
   const char* end = name.data() + name.size();
-  uint32_t gate = 0;
-  uint32_t shares = 0;
-  const auto number = std::from_chars(name.data() + kPrefix.size(), end, gate);
-  if (number.ec != std::errc() || number.ptr == end) return false;
-  if (std::from_chars(number.ptr + 1, end, shares, 16).ec != std::errc()) return false;
+  literals::Gate gate{};
+  const auto number = std::from_chars(name.data() + kPrefix.size(), end, gate.number);
+  if (number.ec != std::errc() || number.ptr == end) return std::nullopt;
+  if (std::from_chars(number.ptr + 1, end, gate.shares, 16).ec != std::errc()) return std::nullopt;
+  return gate;
+}
+
+std::span<const uint32_t> Conditions::FirstOf(uint32_t condition) const {
+  const uint32_t begin = condition == 0 ? 0 : first_ends_[condition - 1];
+  return {firsts_.data() + begin, first_ends_[condition] - begin};
+}
+
+bool Hits::Note(std::string_view name) {
+  const auto gate = Parse(name);
+  if (gate) Note(*gate);
+  return gate.has_value();
+}
+
+void Hits::Look(uint32_t target, std::span<const uint8_t> bytes) {
+  if (rules_.literals) rules_.literals->Find(target, bytes, [this](literals::Gate gate) { Note(gate); });
+}
+
+void Hits::Note(literals::Gate met) {
+  const auto [gate, shares] = met;
+  if (gate >= rules_.gate_count) return;
+  if (met_.empty()) met_.resize(rules_.gate_count);
+  if (met_[gate]) return;
+  met_[gate] = true;
   shares_ |= shares;
   if (shares != 0) Keep(gate);
-  for (const auto& [condition, is_second] : rules_.conditions.Of(gate)) {
+  for (const auto& [condition, set] : rules_.conditions.Of(gate)) {
     const uint32_t wanted = rules_.conditions.SharesOf(condition);
     if ((shares_ & wanted) == wanted) continue;
-    Half& half = halves_[condition];
-    if (is_second) {
-      half.second = true;
-    } else {
-      half.first = gate;
-    }
-    if (!half.first || !half.second) continue;
+    if (met_sets_.empty()) met_sets_.resize(rules_.conditions.count());
+    uint8_t& sets = met_sets_[condition];
+    sets |= static_cast<uint8_t>(1U << set);
+    if (sets != rules_.conditions.SetsOf(condition)) continue;
     shares_ |= wanted;
-    Keep(*half.first);
+    const auto first = rules_.conditions.FirstOf(condition);
+    Keep(*std::find_if(first.begin(), first.end(), [this](uint32_t one) { return met_[one]; }));
   }
-  return true;
 }
 
 void Hits::Keep(uint32_t gate) {
-  // The same one may hit a million times.
   if (count_ == kGatesKept || std::find(gates_.begin(), gates_.begin() + count_, gate) != gates_.begin() + count_) return;
   gates_[count_++] = gate;
 }

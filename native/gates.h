@@ -13,6 +13,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "literals.h"
 #include "report.h"
 
 namespace sluice::gates {
@@ -21,25 +22,39 @@ namespace sluice::gates {
 // hexadecimal digits a bit for each share that must look, whatever else hits.
 constexpr std::string_view kPrefix = "PUA.Sluice.Gate.";
 
-// Shares that look only where a gate of each of two sets has hit: both are in every content that a signature of the share matches.
+// Nothing for a name that is none of a gate.
+std::optional<literals::Gate> Parse(std::string_view name);
+
+// Shares that look only where a gate of each of several sets has hit: all are in every content that a signature of the share matches.
 class Conditions {
  public:
-  // Of a gate: which condition it is of, and in which of the two sets.
+  // Of a gate: which condition it is of, and in which of its sets.
   struct Part {
     uint32_t condition;
-    bool is_second;
+    uint8_t set;
   };
 
-  // A line of the file is a condition: the number of a share, numbers of gates with commas, and once more; the last line is "end". Throws
+  // A line of the file is a condition: the number of a share, then for each set numbers of gates with commas; the last line is "end". Throws
   // LoadError, also where the end is missing: signatures whose conditions are cut off would never be asked.
   explicit Conditions(const GateFiles& files);
 
   std::span<const Part> Of(uint32_t gate) const;
+  size_t count() const { return shares_.size(); }
   // Bits.
   uint32_t SharesOf(uint32_t condition) const { return shares_[condition]; }
+  // The gates of its first set.
+  std::span<const uint32_t> FirstOf(uint32_t condition) const;
+  // A bit for each.
+  uint8_t SetsOf(uint32_t condition) const { return sets_[condition]; }
 
  private:
+  static constexpr size_t kSetsMost = 8;
+
   std::vector<uint32_t> shares_;
+  std::vector<uint8_t> sets_;
+  // The first sets of all conditions, and by condition where its own ends.
+  std::vector<uint32_t> firsts_;
+  std::vector<uint32_t> first_ends_;
   // By gate, where its parts begin; one more at the end.
   std::vector<uint32_t> begins_;
   std::vector<Part> parts_;
@@ -48,9 +63,12 @@ class Conditions {
 // What sends to which shares, beside single gates.
 struct Rules {
   explicit Rules(const GateFiles& files)
-      : conditions(files), mail_shares(files.mail_shares), mail_beginnings(files.mail_beginnings) {}
+      : gate_count(files.gate_count), conditions(files), mail_shares(files.mail_shares), mail_beginnings(files.mail_beginnings) {}
 
+  uint32_t gate_count;
   Conditions conditions;
+  // Gates that we look for ourselves; nothing: libclamav looks for all of them.
+  std::optional<literals::Literals> literals;
   // Layers inside of mails that begin with one of these; none: any of them.
   uint32_t mail_shares;
   std::vector<std::string> mail_beginnings;
@@ -62,8 +80,11 @@ class Hits {
   // The rules outlive it.
   explicit Hits(const Rules& rules) : rules_(rules) {}
 
-  // False for a name that is none of a gate. May throw std::bad_alloc.
+  // False for a name that is none of a gate. May throw std::bad_alloc, as the next two.
   bool Note(std::string_view name);
+  void Note(literals::Gate gate);
+  // What libclamav's matcher is given, by the kind of file.
+  void Look(uint32_t target, std::span<const uint8_t> bytes);
   // Every layer, in the order in which they are opened; `type` as libclamav sees it at first.
   void NoteLayer(uint32_t level, std::string_view type, std::string_view bytes);
 
@@ -73,12 +94,6 @@ class Hits {
   const uint32_t* end() const { return gates_.data() + count_; }
 
  private:
-  // A condition of which a part has hit.
-  struct Half {
-    std::optional<uint32_t> first;
-    bool second = false;
-  };
-
   void Keep(uint32_t gate);
 
   static constexpr size_t kGatesKept = 32;
@@ -89,7 +104,10 @@ class Hits {
   uint32_t shares_ = 0;
   size_t count_ = 0;
   std::array<uint32_t, kGatesKept> gates_{};
-  std::unordered_map<uint32_t, Half> halves_;
+  // By gate: the same one may hit a million times. Empty until one does.
+  std::vector<bool> met_;
+  // By condition: a bit for each set of which a gate has hit. Empty until one does.
+  std::vector<uint8_t> met_sets_;
   // By level: it is a mail, or libclamav may find out later that it is one.
   std::array<bool, kLevels> may_be_mail_{};
 };

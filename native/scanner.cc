@@ -107,7 +107,7 @@ uint32_t ShareOf(const Napi::Object& gates, const char* key, size_t share_count)
 std::optional<GateFiles> GatesOf(Napi::Env env, const Napi::Value& value) {
   if (value.IsNull()) return std::nullopt;
   Napi::Object object = ObjectOf(env, value, "gates");
-  GateFiles files{TextOf(object, "gates"), 0, TextOf(object, "conditions"), ListOf(object, "shares"), ListOf(object, "supports"),
+  GateFiles files{TextOf(object, "gates"), TextOf(object, "literals"), 0, TextOf(object, "conditions"), ListOf(object, "shares"), ListOf(object, "supports"),
                   ListOf(object, "programs"), 0, {}, 0};
   // A gate's name has a bit for each share.
   constexpr size_t kSharesMax = 32;

@@ -59,8 +59,11 @@ export interface LoadOptions {
 export interface GateFiles {
   /** Body signatures; each is named after its number and the shares that must look when it hits. */
   readonly gates: string;
+  /** Those of them that are plain bytes (native/literals.h). */
+  readonly literals: string;
+  /** Of both files. */
   readonly gateCount: number;
-  /** Which shares look only where a gate of each of two sets has hit (native/gates.h). */
+  /** Which shares look only where a gate of each of several sets has hit (native/gates.h). */
   readonly conditions: string;
   /** Logical signatures: each share has an engine of its own, which takes second looks. */
   readonly shares: readonly string[];

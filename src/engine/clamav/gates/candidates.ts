@@ -76,7 +76,7 @@ function windowsOf(target: number, { hex, isAnyCase, offset }: Run): Windows {
   return windows;
 }
 
-export function isUsable(hex: string, offset: string): boolean {
+function isUsable(hex: string, offset: string): boolean {
   if (isOnePlace(offset)) return hex.length >= 2 * BYTES_MIN_AT_A_PLACE;
   if (hex.length < 2 * BYTES_MIN) return false;
   for (let shift = 1; shift < PERIOD_MIN; shift += 1) {

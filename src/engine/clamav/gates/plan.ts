@@ -1,6 +1,7 @@
 // Which logical signatures are gated, by which gates, and how they are shared out among the engines that take second looks.
-import { beginnings, type Gate } from './candidates.js';
+import { beginnings, type Gate, literals } from './candidates.js';
 import { countDifferent, isEverywhere } from './common.js';
+import { hasLiterals } from './literals.js';
 import { type Cost, keyOf, needOf } from './need.js';
 import { CELLS, type Prior } from './prior.js';
 import { type LogicalSignature, parseSignature, type Reason } from './signature.js';
@@ -28,12 +29,11 @@ export interface PlannedGate {
   readonly shares: readonly number[];
 }
 
-/** A share must look when a gate of each of the two has hit. */
+/** A share must look when a gate of each set has hit. */
 export interface Condition {
   readonly share: number;
-  /** Indexes of gates. */
-  readonly first: readonly number[];
-  readonly second: readonly number[];
+  /** Indexes of gates; two sets at least. */
+  readonly sets: readonly (readonly number[])[];
 }
 
 /** Signatures without a gate that match only in layers inside of mails: asked where such a layer can have been. */
@@ -85,10 +85,8 @@ interface Understood {
 
 /** What is in each content that a signature matches. */
 interface Needs {
-  /** One of these. */
-  readonly first: readonly Gate[];
-  /** And one of these; null: nothing else is known. */
-  readonly second: readonly Gate[] | null;
+  /** One of each. */
+  readonly sets: readonly (readonly Gate[])[];
   /** Its likelihood in clean content, at most. */
   readonly cost: number;
 }
@@ -108,7 +106,7 @@ export function planGates(lines: readonly string[], { programs, triggerNames, no
   const handlers: string[] = [];
   const gated: Gated[] = [];
   const mail: (Understood & { readonly beginnings: readonly string[] | null })[] = [];
-  const cost = costOf(noisy, prior);
+  const costs = { alone: costOf(noisy, prior, SHARE_MAX), beside: costOf(noisy, prior, SHARE_BESIDE_MAX) };
   for (const line of lines) {
     const parsed = parseSignature(line);
     if (!parsed.understood) {
@@ -119,7 +117,7 @@ export function planGates(lines: readonly string[], { programs, triggerNames, no
     const { signature } = parsed;
     // While they load, signatures are identified by their names.
     const isAlone = names.get(signature.name) === 1;
-    const needs = isAlone && !signature.isHandler ? needsOf(signature, cost) : null;
+    const needs = isAlone && !signature.isHandler ? needsOf(signature, costs) : null;
     if (signature.isHandler) {
       handlers.push(line);
       keep('handler');
@@ -131,7 +129,7 @@ export function planGates(lines: readonly string[], { programs, triggerNames, no
   const gatedPrograms: Gated[] = [];
   for (const { file, trigger } of programs) {
     const parsed = parseSignature(trigger);
-    const needs = parsed.understood && !parsed.signature.isHandler ? needsOf(parsed.signature, cost) : null;
+    const needs = parsed.understood && !parsed.signature.isHandler ? needsOf(parsed.signature, costs) : null;
     if (parsed.understood && needs !== null) {
       gatedPrograms.push({ line: `${file};${parsed.signature.name}`, signature: parsed.signature, needs });
     } else keep('program');
@@ -176,7 +174,7 @@ function countNames(lines: readonly string[]): Map<string, number> {
  * What a hit would cost: its likelihood in clean content. What was seen there too often is no gate: a second look costs as much as some
  * thousand signatures that every content is asked about.
  */
-function costOf(noisy: ReadonlySet<string>, prior: Prior | null): Cost {
+function costOf(noisy: ReadonlySet<string>, prior: Prior | null, shareMax: number): Cost {
   const patterns = new Set(Array.from(noisy, (key) => key.slice(key.lastIndexOf(':') + 1)));
   const isNoisy = (gate: Gate): boolean => patterns.has(gate.pattern) && noisy.has(keyOf(gate));
   return (gate) => {
@@ -186,27 +184,42 @@ function costOf(noisy: ReadonlySet<string>, prior: Prior | null): Cost {
     // Where nothing was counted, what bytes tell must do.
     const share = prior.shareOf(gate) ?? guessed;
     if (share === 0) return guessed * UNSEEN ** prior.unseenOf(gate);
-    return share > SHARE_MAX ? Number.POSITIVE_INFINITY : share;
+    return share > shareMax ? Number.POSITIVE_INFINITY : share;
   };
 }
 
-/** Null: nothing is known that is rare enough. */
-function needsOf(signature: LogicalSignature, cost: Cost): Needs | null {
-  const first = needOf(signature, cost);
-  if (first === null) return null;
-  const alone = { first: first.gates, second: null, cost: first.cost };
-  if (first.cost < RARE_ALONE) return alone;
-  const taken = new Set(first.gates.flatMap(({ pattern }) => stretches(pattern)));
-  const isTaken = ({ pattern }: Gate): boolean => stretches(pattern).some((stretch) => taken.has(stretch));
-  const second = needOf(signature, cost, { isTaken });
-  if (second === null || second.gates.length > SECOND_GATES_MAX) return alone;
-  return { ...alone, second: second.gates, cost: first.cost * Math.min(1, DEPENDENCE * second.cost) };
+interface Costs {
+  readonly alone: Cost;
+  /** Of a gate that sends nobody by itself. */
+  readonly beside: Cost;
 }
 
-/** Each further gate makes the first engine larger and a little slower: only what is likelier than this is worth a second one. */
+/** Null: nothing is known that is rare enough. */
+function needsOf(signature: LogicalSignature, costs: Costs): Needs | null {
+  const first = needOf(signature, costs.alone);
+  if (first === null) return null;
+  const areCheap = hasLiterals(signature.target);
+  const options = areCheap ? { choices: [literals] } : {};
+  const sets = [first.gates];
+  let { cost } = first;
+  const taken = new Set<string>();
+  const isTaken = ({ pattern }: Gate): boolean => stretches(pattern).some((stretch) => taken.has(stretch));
+  while (areCheap ? sets.length < SETS_MAX : sets.length < 2 && cost >= RARE_ALONE) {
+    for (const { pattern } of sets.at(-1) ?? []) for (const stretch of stretches(pattern)) taken.add(stretch);
+    const next = needOf(signature, areCheap ? costs.beside : costs.alone, { ...options, isTaken });
+    if (next === null || next.gates.length > FURTHER_GATES_MAX) break;
+    sets.push(next.gates);
+    cost *= Math.min(1, DEPENDENCE * next.cost);
+  }
+  return { sets, cost };
+}
+
+/** Each further gate makes libclamav's matcher larger and a little slower: only what is likelier than this is worth a second one. */
 const RARE_ALONE = 2 ** -17;
-const SECOND_GATES_MAX = 16;
-/** So much more often than elsewhere the second one is where the first one is. */
+/** Where gates cost next to nothing (literals.ts). */
+const SETS_MAX = 4;
+const FURTHER_GATES_MAX = 16;
+/** So much more often than elsewhere the next one is where the first one is. */
 const DEPENDENCE = 8;
 const STRETCH_BYTES = 5;
 
@@ -224,6 +237,8 @@ function stretches(pattern: string): readonly string[] {
 const UNSEEN = 2 ** -2;
 /** Of clean contents. */
 const SHARE_MAX = 0.001;
+/** What is common there tells something as well, beside what is not. */
+const SHARE_BESIDE_MAX = 1;
 
 const BITS_PER_DIFFERENT_BYTE = 1;
 const BITS_PER_REPEATED_BYTE = 0.1;
@@ -278,14 +293,13 @@ function sharedOut(
   const put = (all: readonly Gated[]): void => {
     const share = shares.push(all.map(({ line }) => line)) - 1;
     for (const { needs } of all) {
-      const first = needs.first.map(placeOf);
-      if (needs.second === null) {
-        for (const place of first) place.shares.add(share);
-        continue;
+      const sets = needs.sets.map((set) => set.map(placeOf));
+      const [alone = [], ...others] = sets;
+      if (others.length === 0) for (const place of alone) place.shares.add(share);
+      else {
+        const condition = { share, sets: sets.map((set) => set.map(({ index }) => index)) };
+        conditions.set(JSON.stringify(condition), condition);
       }
-      const second = needs.second.map(placeOf);
-      const condition = { share, first: first.map(({ index }) => index), second: second.map(({ index }) => index) };
-      conditions.set(JSON.stringify(condition), condition);
     }
   };
   const isExecutable = ({ signature }: Gated): boolean => signature.target === EXECUTABLE;
@@ -308,8 +322,8 @@ function sharedOut(
 function parted(gated: readonly Gated[], likely: number): readonly (readonly Gated[])[] {
   const groups = new Map<string, { readonly cost: number; readonly members: Gated[] }>();
   for (const one of gated) {
-    const { first, second, cost } = one.needs;
-    const key = [...first, ...(second ?? [])].map(keyOf).join();
+    const { sets, cost } = one.needs;
+    const key = sets.flat().map(keyOf).join();
     const known = groups.get(key) ?? { cost, members: [] };
     known.members.push(one);
     groups.set(key, known);

@@ -7,12 +7,12 @@ import type { GateFiles } from '../addon.js';
 import { membersOf } from './bundle.js';
 import type { Gate } from './candidates.js';
 import { readLearned } from './learned.js';
+import { literalsAmong } from './literals.js';
 import { keyOf } from './need.js';
 import { readNoise } from './noise.js';
 import { type KeptReason, type Plan, planGates, type Triggered, wantedWindows } from './plan.js';
 import { type Prior, readPrior } from './prior.js';
 import { readProgram } from './program.js';
-import { trimmed } from './trim.js';
 
 export interface GateFacts {
   /** Logical signatures, those of bytecode programs among them, that are asked only when their gates hit. */
@@ -42,7 +42,7 @@ export interface PrepareOrder {
 }
 
 /** Changes whenever the same databases make other files. */
-const FORMAT = 14;
+const FORMAT = 15;
 const FOLDERS_KEPT = 3;
 /**
  * libclamav reports potentially unwanted things once each, at the end of a scan: a content that is full of a gate costs little
@@ -151,6 +151,7 @@ interface Manifest {
 }
 
 const GATES_FILE = 'gates.ndb';
+const LITERALS_FILE = 'literals.ndb';
 const CONDITIONS_FILE = 'conditions.txt';
 /** Begins the name of a folder that a process still writes to. */
 const DRAFT = 'draft-';
@@ -163,6 +164,7 @@ function placed(manifest: Manifest, folder: string, state: string): PreparedGate
   return {
     files: {
       gates: inFolder(GATES_FILE),
+      literals: inFolder(LITERALS_FILE),
       conditions: inFolder(CONDITIONS_FILE),
       gateCount: keys.length,
       shares: shares.map(inFolder),
@@ -203,15 +205,11 @@ async function write(directories: readonly string[], folder: string, learned: Le
   if (plan.handlers.length > 0) supports.push(await put('handlers.ldb', textOf(plan.handlers)));
   const shares: string[] = [];
   for (const [index, lines] of plan.shares.entries()) shares.push(await put(`share-${index}.ldb`, textOf(lines)));
-  const written = trimmed(
-    plan.gates.map(({ gate }) => gate),
-    prior,
-  );
-  await put(
-    GATES_FILE,
-    textOf(plan.gates.map(({ gate, shares }, index) => gateLine(written[index] ?? gate, shares, index))),
-  );
-  const conditions = plan.conditions.map(({ share, first, second }) => `${share} ${first.join()} ${second.join()}`);
+  const lines = plan.gates.map(({ gate, shares }, index) => gateLine(gate, shares, index));
+  const literals = literalsAmong(plan.gates.map(({ gate }) => gate));
+  await put(GATES_FILE, textOf(lines.filter((_, index) => !literals.has(index))));
+  await put(LITERALS_FILE, textOf(lines.filter((_, index) => literals.has(index))));
+  const conditions = plan.conditions.map(({ share, sets }) => [share, ...sets.map((set) => set.join())].join(' '));
   await writeFile(join(folder, CONDITIONS_FILE), [...conditions, 'end\n'].join('\n'));
   return {
     shares,

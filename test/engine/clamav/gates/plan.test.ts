@@ -35,8 +35,14 @@ t.test('the gate is what is rarest, but nothing regular and nothing noisy', asyn
 
 t.test('what clean content has is no gate, as far as it was counted before', async (t) => {
   const prior = await readPrior();
-  const gatesOf = (parts: readonly string[], attributes: string) =>
-    planGates([signature('Test.A', parts, attributes)], { ...NONE, prior }).gates.map(({ gate }) => gate.pattern);
+  /** Those that may send by themselves, or without which nothing else does. */
+  const gatesOf = (parts: readonly string[], attributes: string): readonly (string | undefined)[] => {
+    const { gates, conditions } = planGates([signature('Test.A', parts, attributes)], { ...NONE, prior });
+    const first = conditions[0]?.sets[0];
+    return first === undefined
+      ? gates.map(({ gate }) => gate.pattern)
+      : first.map((index) => gates[index]?.gate.pattern);
+  };
   const [stub, call, own] = [hex('cannot be run in DOS'), hex('GetProcAddress'), hex('Xk2#qZ9!vW7&')];
   t.same(gatesOf([stub, call, own], 'Target:1'), [own]);
   t.same(gatesOf([stub, call], 'Target:1'), [], 'a signature without another one is asked about each content');
@@ -68,11 +74,24 @@ t.test(
     ];
     const plan = planGates(lines, NONE);
     const indexOf = (pattern: string): number => plan.gates.findIndex(({ gate }) => gate.pattern === pattern);
-    t.same(plan.conditions, [{ share: 0, first: [indexOf(likely)], second: [indexOf(other)] }]);
+    t.same(plan.conditions, [{ share: 0, sets: [[indexOf(likely)], [indexOf(other)]] }]);
     const alone = plan.gates.filter(({ shares }) => shares.length > 0).map(({ gate }) => gate.pattern);
     t.same(alone, [other, rare]);
   },
 );
+
+t.test('in programs for Windows all that a signature needs must have hit, also what is common', async (t) => {
+  const prior = await readPrior();
+  const parts = ['Xk2#qZ9!vW7&mR4$sH6=dQaJ', 'GetProcAddress', 'cannot be run in DOS', 'gxqkzprwbv', 'hjwqvzxkpf'].map(
+    hex,
+  );
+  const planned = (target: number): readonly number[] =>
+    planGates([signature('Test.A', parts, `Target:${target}`)], { ...NONE, prior }).conditions.map(
+      ({ sets }) => sets.length,
+    );
+  t.same(planned(1), [4]);
+  t.same(planned(6), [], 'elsewhere each gate costs, so what is rare has one');
+});
 
 t.test('signatures with one gate are looked at together, and one gate may have several shares', async (t) => {
   const lines = [

@@ -1,0 +1,255 @@
+// SPDX-License-Identifier: GPL-2.0-only
+// A filter over windows of six bytes, a table of the windows that some literal has, and the function that libclamav calls instead of its matcher.
+#include "literals.h"
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <charconv>
+#include <cstring>
+#include <fstream>
+#include <mutex>
+#include <string_view>
+#include <utility>
+
+#include "gates.h"
+#include "report.h"
+#include "tables.h"
+
+// libclamav's own; the arguments that nobody here looks at are what they are.
+extern "C" int cli_ac_scanbuff(const unsigned char* buffer, uint32_t length, const char** name, void** data, void** results,
+                               const void* root, void* state, uint32_t offset, int type, void** types, unsigned int mode,
+                               void* context) __attribute__((weak));
+
+namespace sluice::literals {
+namespace {
+
+constexpr size_t kWindow = 6;
+constexpr size_t kLengthMax = 64;
+constexpr uint32_t kTargets = 16;
+constexpr uint64_t kWindowMask = (1ULL << (8 * kWindow)) - 1;
+constexpr uint64_t kMultiplier = 0x9E3779B97F4A7C15ULL;
+
+uint64_t WordAt(const uint8_t* bytes) {
+  uint64_t word;
+  std::memcpy(&word, bytes, sizeof word);
+  if constexpr (std::endian::native == std::endian::big) word = __builtin_bswap64(word);
+  return word;
+}
+
+uint64_t WindowAt(const uint8_t* bytes) {
+  uint8_t padded[8] = {};
+  std::memcpy(padded, bytes, kWindow);
+  return WordAt(padded);
+}
+
+struct Literal {
+  std::string bytes;
+  Gate gate;
+};
+
+size_t DifferentIn(std::string_view bytes) {
+  std::string sorted(bytes);
+  std::sort(sorted.begin(), sorted.end());
+  return std::unique(sorted.begin(), sorted.end()) - sorted.begin();
+}
+
+// In how many places of literals windows lie, about: of those that others share, all are compared wherever one is met.
+class Shared {
+ public:
+  explicit Shared(const std::vector<Literal>& literals) : counts_(1U << kBits) {
+    for (const Literal& literal : literals) {
+      for (size_t at = 0; at + kWindow <= literal.bytes.size(); at++) CountOf(literal.bytes, at)++;
+    }
+  }
+
+  // Where the window begins that the fewest share, and of these the one with the most different bytes: others are in many contents.
+  size_t BestOf(const std::string& bytes) {
+    size_t best = 0;
+    for (size_t at = 1; at + kWindow <= bytes.size(); at++) {
+      const uint32_t fewest = CountOf(bytes, best);
+      const uint32_t count = CountOf(bytes, at);
+      const auto different = [&](size_t start) { return DifferentIn(std::string_view(bytes).substr(start, kWindow)); };
+      if (count < fewest || (count == fewest && different(at) > different(best))) best = at;
+    }
+    return best;
+  }
+
+ private:
+  static constexpr int kBits = 20;
+  uint32_t& CountOf(const std::string& bytes, size_t at) {
+    return counts_[WindowAt(reinterpret_cast<const uint8_t*>(bytes.data()) + at) * kMultiplier >> (64 - kBits)];
+  }
+  std::vector<uint32_t> counts_;
+};
+
+std::string BytesOfHex(std::string_view hex) {
+  std::string bytes;
+  for (size_t at = 0; at + 1 < hex.size(); at += 2) {
+    uint8_t byte = 0;
+    const char* end = hex.data() + at + 2;
+    if (std::from_chars(hex.data() + at, end, byte, 16).ptr != end) return {};
+    bytes += static_cast<char>(byte);
+  }
+  return hex.size() % 2 == 0 ? bytes : std::string();
+}
+
+// What files of a kind begin with, as far as libclamav tells them by it.
+std::string_view BeginningOf(uint32_t target) {
+  constexpr uint32_t kProgram = 1;
+  constexpr uint32_t kCompound = 2;
+  if (target == kProgram) return "MZ";
+  if (target == kCompound) return "\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1";
+  return {};
+}
+
+}  // namespace
+
+struct Literals::Set {
+  explicit Set(std::vector<Literal> all) : literals(std::move(all)) {
+    constexpr size_t kBitsEach = 32;
+    constexpr size_t kBitsMin = 1 << 12;
+    // They fit into the second cache of today's processors.
+    constexpr size_t kBitsMax = 1 << 21;
+    shift = 64 - std::countr_zero(std::clamp(std::bit_ceil(kBitsEach * literals.size()), kBitsMin, kBitsMax));
+    filter.resize(1ULL << (64 - shift - 6));
+    slots.resize(std::bit_ceil(2 * literals.size()));
+    next.resize(literals.size());
+    starts.resize(literals.size());
+    Shared shared(literals);
+    for (uint32_t index = 0; index < literals.size(); index++) {
+      const std::string& bytes = literals[index].bytes;
+      starts[index] = static_cast<uint8_t>(shared.BestOf(bytes));
+      const uint64_t window = WindowAt(reinterpret_cast<const uint8_t*>(bytes.data()) + starts[index]);
+      const uint64_t bit = window * kMultiplier >> shift;
+      filter[bit >> 6] |= 1ULL << (bit & 63);
+      Slot& slot = SlotOf(window);
+      next[index] = std::exchange(slot.last, index + 1);
+      slot.window = window;
+    }
+  }
+
+  void Find(std::span<const uint8_t> bytes, const std::function<void(Gate)>& found) const {
+    size_t at = 0;
+    for (; at + sizeof(uint64_t) <= bytes.size(); at++) {
+      const uint64_t window = WordAt(bytes.data() + at) & kWindowMask;
+      const uint64_t bit = window * kMultiplier >> shift;
+      if ((filter[bit >> 6] >> (bit & 63) & 1) != 0) Compare(bytes, at, window, found);
+    }
+    for (; at + kWindow <= bytes.size(); at++) Compare(bytes, at, WindowAt(bytes.data() + at), found);
+  }
+
+  std::vector<Literal> literals;
+
+ private:
+  struct Slot {
+    uint64_t window = 0;
+    // One more than the index of the last literal that has it; 0: the slot is free.
+    uint32_t last = 0;
+  };
+
+  size_t PlaceOf(uint64_t window) const {
+    size_t place = (window * kMultiplier >> 20) & (slots.size() - 1);
+    while (slots[place].last != 0 && slots[place].window != window) place = (place + 1) & (slots.size() - 1);
+    return place;
+  }
+  Slot& SlotOf(uint64_t window) { return slots[PlaceOf(window)]; }
+
+  void Compare(std::span<const uint8_t> bytes, size_t at, uint64_t window, const std::function<void(Gate)>& found) const {
+    for (uint32_t one = slots[PlaceOf(window)].last; one != 0; one = next[one - 1]) {
+      const auto& [literal, gate] = literals[one - 1];
+      const size_t before = starts[one - 1];
+      if (at < before || bytes.size() - (at - before) < literal.size()) continue;
+      if (std::memcmp(bytes.data() + (at - before), literal.data(), literal.size()) == 0) found(gate);
+    }
+  }
+
+  int shift;
+  std::vector<uint64_t> filter;
+  std::vector<Slot> slots;
+  // Of each literal: one more than the index of the next one with the same window, and where its window begins.
+  std::vector<uint32_t> next;
+  std::vector<uint8_t> starts;
+};
+
+Literals::~Literals() = default;
+
+Literals::Literals(const std::string& path) : sets_(kTargets) {
+  std::ifstream file(path);
+  std::vector<std::vector<Literal>> found(kTargets);
+  for (std::string line; std::getline(file, line);) {
+    if (line.empty() || line.starts_with('#')) continue;
+    const auto refuse = [&] { throw LoadError("Cannot read the gate " + line + " in " + path); };
+    const size_t name_end = line.find(':');
+    const size_t target_end = line.find(':', name_end + 1);
+    constexpr std::string_view kAnywhere = "*:";
+    if (target_end == std::string::npos || line.compare(target_end + 1, kAnywhere.size(), kAnywhere) != 0) refuse();
+    const auto gate = gates::Parse(std::string_view(line).substr(0, name_end));
+    uint32_t target = kTargets;
+    std::from_chars(line.data() + name_end + 1, line.data() + target_end, target);
+    std::string bytes = BytesOfHex(std::string_view(line).substr(target_end + 1 + kAnywhere.size()));
+    if (!gate || target >= kTargets || bytes.size() < kWindow || bytes.size() > kLengthMax) refuse();
+    found[target].push_back({std::move(bytes), *gate});
+    count_++;
+  }
+  if (!file.eof()) throw LoadError("Cannot read the gates in " + path);
+  for (uint32_t target = 0; target < kTargets; target++) {
+    if (!found[target].empty()) sets_[target] = std::make_unique<const Set>(std::move(found[target]));
+  }
+}
+
+void Literals::Find(uint32_t target, std::span<const uint8_t> bytes, const std::function<void(Gate)>& found) const {
+  if (target < sets_.size() && sets_[target]) sets_[target]->Find(bytes, found);
+}
+
+// Large enough to be given in pieces, with literals at the beginning, at the end and in between, and nothing else for a filter to stop at.
+std::vector<Literals::Sample> Literals::Samples() const {
+  constexpr size_t kBytes = 600'000;
+  constexpr size_t kOfEach = 64;
+  std::vector<Sample> samples;
+  for (uint32_t target = 0; target < sets_.size(); target++) {
+    if (!sets_[target]) continue;
+    Sample sample{std::string(BeginningOf(target)), {}};
+    const auto& all = sets_[target]->literals;
+    const size_t count = std::min(kOfEach, all.size());
+    for (size_t one = 0; one < count; one++) {
+      const auto& [bytes, gate] = all[one * all.size() / count];
+      sample.content.resize(std::max(sample.content.size(), (one + 1) * (kBytes / (count + 1))));
+      sample.content += bytes;
+      sample.gates.push_back(gate.number);
+    }
+    samples.push_back(std::move(sample));
+  }
+  return samples;
+}
+
+namespace {
+
+thread_local const Reader* current = nullptr;
+
+// Its first field is the number of the kind; samples of each kind prove it at every load.
+int Match(const unsigned char* buffer, uint32_t length, const char** name, void** data, void** results, const void* root, void* state,
+          uint32_t offset, int type, void** types, unsigned int mode, void* context) {
+  // AC_SCAN_VIR: it looks for signatures, and not for the beginnings of other files alone.
+  constexpr unsigned int kSignatures = 1;
+  if (current != nullptr && root != nullptr && buffer != nullptr && (mode & kSignatures) != 0) {
+    (*current)(*static_cast<const unsigned int*>(root), {buffer, length});
+  }
+  return cli_ac_scanbuff(buffer, length, name, data, results, root, state, offset, type, types, mode, context);
+}
+
+}  // namespace
+
+bool Watch() {
+  static const bool watches = [] {
+    if (cli_ac_scanbuff == nullptr) return false;
+    const std::array substitutes{tables::Substitute{"cli_ac_scanbuff", reinterpret_cast<void*>(Match)}};
+    return !tables::Replace(substitutes).empty();
+  }();
+  return watches;
+}
+
+Reading::Reading(const Reader* reader) { current = reader; }
+Reading::~Reading() { current = nullptr; }
+
+}  // namespace sluice::literals
