@@ -1,7 +1,10 @@
 // The files of deploy/ against the project: what they name is there, what they set is valid, and their sums add up.
-import { existsSync, readFileSync } from 'node:fs';
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import t from 'tap';
+import t, { type Test } from 'tap';
 import { parseAllDocuments } from 'yaml';
 import { z } from 'zod';
 import { readConfig } from '../../src/config/config.js';
@@ -10,7 +13,8 @@ import { deployPath } from '../fixtures/proxies.js';
 
 const variables = new Set(environment.map(({ name }) => name));
 /** Names of others than Sluice: of stores and images, of Apache, of the kernel. */
-const FOREIGN = /^(?:POSTGRES_\w+|REDIS_PASSWORD|REDISCLI_AUTH|CLAMAV_NO_\w+|NODE_ENV|REQUEST_STATUS|AF_\w+)$/;
+const FOREIGN =
+  /^(?:POSTGRES_\w+|REDIS_PASSWORD|REDISCLI_AUTH|CLAMAV_NO_\w+|FRESHCLAM_CHECKS|NODE_ENV|REQUEST_STATUS|AF_\w+)$/;
 const FILES = [
   'nginx.conf',
   'haproxy.cfg',
@@ -101,6 +105,7 @@ t.test('Kubernetes: settings, ports, paths, volumes and sums', async (t) => {
   const Probe = z.object({ httpGet: z.object({ path: z.enum(['/livez', '/readyz']), port: z.literal('http') }) });
   const Container = z.object({
     name: z.string(),
+    command: z.array(z.string()).optional(),
     ports: z.array(z.object({ name: z.string(), containerPort: z.number() })).optional(),
     resources: z.object({ limits: z.object({ memory: z.string() }) }),
     volumeMounts: z.array(z.object({ name: z.string(), mountPath: z.string() })),
@@ -134,8 +139,24 @@ t.test('Kubernetes: settings, ports, paths, volumes and sums', async (t) => {
   });
   t.equal(pod.volumes.find(({ name }) => name === 'shm')?.emptyDir?.sizeLimit, '1Gi');
   assertMemory(t, settings.data, 1024, 4096);
+  await assertFetches(t, pod.containers.find(({ name }) => name === 'freshclam')?.command ?? []);
   t.match(readFileSync(join(deployPath('..'), 'src/service/scan-metrics.ts'), 'utf8'), "'sluice_scan_wait_seconds'");
 });
+
+/** With a log in its settings that it can't write, as those of its image have for a user that they don't know. */
+async function assertFetches(t: Test, [program = '', ...args]: readonly string[]): Promise<void> {
+  const folder = mkdtempSync(join(tmpdir(), 'sluice-freshclam-'));
+  t.teardown(() => rmSync(folder, { recursive: true, force: true }));
+  const settings = ['UpdateLogFile /nowhere/freshclam.log', 'DatabaseMirror 127.0.0.1:9', 'DNSDatabaseInfo no'];
+  writeFileSync(join(folder, 'freshclam.conf'), `${settings.join('\n')}\n`);
+  const own = args.map((arg) => (arg.startsWith('--datadir=') ? `--datadir=${folder}` : arg));
+  const child = spawn(program, [...own, `--config-file=${folder}/freshclam.conf`], {
+    stdio: ['ignore', 'pipe', 'pipe'],
+  });
+  const [said] = await once(child.stdout, 'data');
+  child.kill();
+  t.match(String(said), 'update process started');
+}
 
 /** What is unpacked fits into /dev/shm, which is part of what the container may have. */
 function assertMemory(
