@@ -15,9 +15,10 @@
 
 #include "allocations.h"
 #include "clamav-engine.h"
+#include "digests.h"
+#include "expressions.h"
 #include "files.h"
 #include "listener.h"
-#include "numbers.h"
 #include "quota.h"
 #include "utf8.h"
 
@@ -211,7 +212,8 @@ void ClamavEngine::InitializeLibrary() {
     // It has loaded the unpacker of RAR archives by now.
     allocations::Watch();
     files::Watch();
-    numbers::Watch();
+    expressions::Watch();
+    digests::Watch();
   });
   if (result != CL_SUCCESS) throw LoadError(std::string("libclamav does not initialise: ") + cl_strerror(result));
 }

@@ -1,14 +1,18 @@
 // SPDX-License-Identifier: GPL-2.0-only
 // The entry of the tests' addon: everything of the shipped one, but content may order a fault instead of its scan.
+#include <algorithm>
 #include <cstdio>
 #include <iterator>
 #include <string>
 
 #include "../addon.h"
 #include "../engine.h"
-#include "../numbers.h"
+#include "../expressions.h"
 #include "../scanner.h"
 #include "fault.h"
+
+extern "C" int cli_ac_chklsig(const char* expression, const char* end, uint32_t* matched, unsigned* count, uint64_t* distinct,
+                              unsigned parse_only);
 
 namespace {
 
@@ -48,7 +52,7 @@ Napi::Value ReadNumbers(const Napi::CallbackInfo& info) {
   constexpr unsigned kUntouched = 4'000'000'001;
   unsigned ours[] = {kUntouched, kUntouched};
   unsigned theirs[] = {kUntouched, kUntouched};
-  const int by_ours = sluice::numbers::Read(text.c_str(), format.c_str(), &ours[0], &ours[1]);
+  const int by_ours = sluice::expressions::ReadNumber(text.c_str(), format.c_str(), &ours[0], &ours[1]);
   const int by_theirs = sscanf(text.c_str(), format.c_str(), &theirs[0], &theirs[1]);
   Napi::Array answer = Napi::Array::New(info.Env());
   const double all[] = {static_cast<double>(by_ours),   static_cast<double>(ours[0]),   static_cast<double>(ours[1]),
@@ -57,10 +61,28 @@ Napi::Value ReadNumbers(const Napi::CallbackInfo& info) {
   return answer;
 }
 
+// What is said of an expression by our function and by libclamav's: whether it is true, how often what it asks for has matched, and how many different ones.
+Napi::Value CheckExpression(const Napi::CallbackInfo& info) {
+  const std::string expression = info[0].As<Napi::String>().Utf8Value();
+  auto given = info[1].As<Napi::Uint32Array>();
+  uint32_t matched[64] = {};
+  std::copy_n(given.Data(), std::min<size_t>(given.ElementLength(), std::size(matched)), matched);
+  Napi::Array answer = Napi::Array::New(info.Env());
+  uint32_t at = 0;
+  for (const auto check : {sluice::expressions::Check, cli_ac_chklsig}) {
+    unsigned count = 0;
+    uint64_t distinct = 0;
+    const int result = check(expression.c_str(), expression.c_str() + expression.size(), matched, &count, &distinct, 0);
+    for (const double number : {result == 1 ? 1.0 : 0.0, static_cast<double>(count), static_cast<double>(distinct)}) answer[at++] = number;
+  }
+  return answer;
+}
+
 Napi::Object Initialize(Napi::Env env, Napi::Object exports) {
   sluice::FillExports(env, exports);
   exports["scanBuffer"] = Napi::Function::New(env, FaultOr<sluice::ScanBuffer>, "scanBuffer");
   exports["scanPlain"] = Napi::Function::New(env, FaultOr<sluice::ScanPlain>, "scanPlain");
+  exports["checkExpression"] = Napi::Function::New(env, CheckExpression, "checkExpression");
   exports["readNumbers"] = Napi::Function::New(env, ReadNumbers, "readNumbers");
   return exports;
 }
