@@ -18,7 +18,9 @@ trap 'exit 130' HUP INT TERM
 seconds=${SECONDS_EACH:-60}
 [ $# -gt 0 ] || set -- swap fuzz node memory
 
-engine='native/engine.cc native/engine-set.cc native/gates.cc native/clamav-load.cc native/clamav.cc native/content-types.cc native/listener.cc native/storage.cc native/quota.cc native/files.cc native/held.cc native/streams.cc native/zip.cc native/ar.cc native/foreign.cc native/rpm.cc native/tar.cc native/seven-zip.cc native/layers.cc native/tables.cc native/allocations.cc native/exit-gate.cc'
+# All sources of the addon but its border to JavaScript.
+engine=$(sed -n '/"target_name": "sluice"/,/\]/s/.*"\(.*\.cc\)".*/native\/\1/p' native/binding.gyp |
+  grep -vE '/(entry|addon|scanner|loader|sandbox|landlock|seccomp)[.]cc$' | tr '\n' ' ')
 sandbox='native/sandbox.cc native/landlock.cc native/seccomp.cc'
 flags="-std=c++20 -g -O1 -fno-omit-frame-pointer $(pkg-config --cflags libclamav)"
 libraries="$(pkg-config --libs libclamav) -lz -lbz2 -llzma -lzstd -llz4 -pthread -ldl"

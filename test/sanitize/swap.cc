@@ -45,13 +45,17 @@ std::string Hex(const std::string& text) {
 }
 
 constexpr int kShares = 3;
+// Signatures of this share are for programs for Windows, and its gate is one that we look for ourselves.
+constexpr int kOfPrograms = 2;
+
+const char* Target(int share) { return share == kOfPrograms ? "1" : "0"; }
 
 std::string Part(const char* which, int share) { return std::string("the ") + which + " part of " + std::to_string(share); }
 
 std::string Behind(int number, int share) { return "Behind." + std::to_string(number) + "." + std::to_string(share); }
 
 std::string LogicalSignature(int number, int share) {
-  return Behind(number, share) + ";Engine:81-255,Target:0;0&1;" + Hex(Part("first", share)) + ";" + Hex(Part("second", share)) + "\n";
+  return Behind(number, share) + ";Engine:81-255,Target:" + Target(share) + ";0&1;" + Hex(Part("first", share)) + ";" + Hex(Part("second", share)) + "\n";
 }
 
 constexpr int kFillers = 200;
@@ -73,12 +77,19 @@ std::string MakeDatabase(const std::filesystem::path& root, int number, bool bro
 sluice::GateFiles MakeGates(const std::filesystem::path& root, int number) {
   const auto folder = root / ("gates" + std::to_string(number));
   std::filesystem::create_directories(folder);
-  // Of the first two shares one engine each, and one that has both.
-  static_assert(kShares == 3);
-  sluice::GateFiles files{folder / "gates.ndb", kShares, {}, {{1, true}, {2, true}, {3, false}, {4, true}}, {}, {}, 0, {}};
+  sluice::GateFiles files{};
+  files.gates = folder / "gates.ndb";
+  files.literals = folder / "literals.ndb";
+  files.conditions = folder / "conditions.txt";
+  // One more is the longest of its kind, and sends nobody.
+  files.gate_count = kShares + 1;
+  std::ofstream(files.conditions) << "end\n";
   std::ofstream gates(files.gates);
+  std::ofstream literals(files.literals);
+  gates << sluice::gates::kPrefix << kShares << ".0:" << Target(kOfPrograms) << ":*:" << Hex("longer than all the others are") << "\n";
   for (int share = 0; share < kShares; share++) {
-    gates << sluice::gates::kPrefix << share << "." << (1 << share) << ":0:*:" << Hex(Part("first", share)) << "\n";
+    (share == kOfPrograms ? literals : gates) << sluice::gates::kPrefix << share << "." << (1 << share) << ":" << Target(share)
+                                              << ":*:" << Hex(Part("first", share)) << "\n";
     files.shares.push_back(folder / ("share" + std::to_string(share) + ".ldb"));
     std::ofstream(files.shares.back()) << LogicalSignature(number, share);
   }
@@ -99,7 +110,7 @@ void Scan(const std::atomic<bool>& stop) {
   const std::string clean(5000, 'x');
   const std::string behind_one = Part("first", 1) + clean + Part("second", 1);
   // Every gate hits.
-  const std::string behind_all = Part("first", 0) + Part("first", 1) + Part("first", 2) + clean + Part("second", 2);
+  const std::string behind_all = "MZ" + Part("first", 0) + Part("first", 1) + Part("first", 2) + clean + Part("second", 2);
   while (!stop) {
     engine::Reference current = engine::Current();
     Check(current != nullptr, "no engine");
