@@ -106,7 +106,7 @@ export function planGates(lines: readonly string[], { programs, triggerNames, no
   const handlers: string[] = [];
   const gated: Gated[] = [];
   const mail: (Understood & { readonly beginnings: readonly string[] | null })[] = [];
-  const costs = { alone: costOf(noisy, prior, SHARE_MAX), beside: costOf(noisy, prior, SHARE_BESIDE_MAX) };
+  const costs = costsOf(noisy, prior);
   for (const line of lines) {
     const parsed = parseSignature(line);
     if (!parsed.understood) {
@@ -170,28 +170,45 @@ function countNames(lines: readonly string[]): Map<string, number> {
   return names;
 }
 
+interface Costs {
+  readonly alone: Cost;
+  /** Of a gate that sends nobody by itself: what is common tells something as well. */
+  readonly beside: Cost;
+}
+
+/** Gates of one signature are asked about for each set. */
+const REMEMBERED_MAX = 4_096;
+
 /**
  * What a hit would cost: its likelihood in clean content. What was seen there too often is no gate: a second look costs as much as some
  * thousand signatures that every content is asked about.
  */
-function costOf(noisy: ReadonlySet<string>, prior: Prior | null, shareMax: number): Cost {
+function costsOf(noisy: ReadonlySet<string>, prior: Prior | null): Costs {
   const patterns = new Set(Array.from(noisy, (key) => key.slice(key.lastIndexOf(':') + 1)));
-  const isNoisy = (gate: Gate): boolean => patterns.has(gate.pattern) && noisy.has(keyOf(gate));
-  return (gate) => {
-    if (isNoisy(gate)) return Number.POSITIVE_INFINITY;
-    const guessed = likelihood(gate);
-    if (guessed === Number.POSITIVE_INFINITY || prior === null) return guessed;
+  const remembered = new Map<string, { readonly cost: number; readonly isCommon: boolean }>();
+  function computed(gate: Gate, key: string): { readonly cost: number; readonly isCommon: boolean } {
+    const guessed = patterns.has(gate.pattern) && noisy.has(key) ? Number.POSITIVE_INFINITY : likelihood(gate);
+    if (guessed === Number.POSITIVE_INFINITY || prior === null) return { cost: guessed, isCommon: false };
     // Where nothing was counted, what bytes tell must do.
-    const share = prior.shareOf(gate) ?? guessed;
-    if (share === 0) return guessed * UNSEEN ** prior.unseenOf(gate);
-    return share > shareMax ? Number.POSITIVE_INFINITY : share;
+    const share = prior.shareOf(gate);
+    if (share === null) return { cost: guessed, isCommon: guessed > SHARE_MAX };
+    if (share === 0) return { cost: guessed * UNSEEN ** prior.unseenOf(gate), isCommon: false };
+    return { cost: share, isCommon: share > SHARE_MAX };
+  }
+  const priceOf = (gate: Gate): { readonly cost: number; readonly isCommon: boolean } => {
+    const key = keyOf(gate);
+    const known = remembered.get(key) ?? computed(gate, key);
+    if (remembered.size >= REMEMBERED_MAX) remembered.clear();
+    remembered.set(key, known);
+    return known;
   };
-}
-
-interface Costs {
-  readonly alone: Cost;
-  /** Of a gate that sends nobody by itself. */
-  readonly beside: Cost;
+  return {
+    alone(gate) {
+      const { cost, isCommon } = priceOf(gate);
+      return isCommon ? Number.POSITIVE_INFINITY : cost;
+    },
+    beside: (gate) => priceOf(gate).cost,
+  };
 }
 
 /** Null: nothing is known that is rare enough. */
@@ -225,9 +242,13 @@ const STRETCH_BYTES = 5;
 
 /** Each is longer than what two gates share by chance. */
 function stretches(pattern: string): readonly string[] {
-  const cells = pattern.match(CELLS) ?? [];
-  const count = Math.max(1, cells.length - STRETCH_BYTES + 1);
-  return Array.from({ length: count }, (_, at) => cells.slice(at, at + STRETCH_BYTES).join(''));
+  // Where there is no choice a cell is two digits.
+  const cells = pattern.includes('(') ? (pattern.match(CELLS) ?? []) : null;
+  const count = Math.max(1, (cells?.length ?? pattern.length / 2) - STRETCH_BYTES + 1);
+  return Array.from(
+    { length: count },
+    (_, at) => cells?.slice(at, at + STRETCH_BYTES).join('') ?? pattern.slice(2 * at, 2 * (at + STRETCH_BYTES)),
+  );
 }
 
 /**
@@ -237,8 +258,6 @@ function stretches(pattern: string): readonly string[] {
 const UNSEEN = 2 ** -2;
 /** Of clean contents. */
 const SHARE_MAX = 0.001;
-/** What is common there tells something as well, beside what is not. */
-const SHARE_BESIDE_MAX = 1;
 
 const BITS_PER_DIFFERENT_BYTE = 1;
 const BITS_PER_REPEATED_BYTE = 0.1;
