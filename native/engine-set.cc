@@ -11,6 +11,9 @@ namespace {
 constexpr const char* kLate = "Heuristics.Limits.Exceeded.MaxScanTime";
 constexpr const char* kUnread = "What libclamav matches can't be read along: it looks for all gates by itself, which takes longer";
 
+// For samples that prove engines. The time that contents get may be short, and this machine busy: that says nothing of an engine.
+constexpr uint32_t kProofMillis = 60'000;
+
 void Add(ScanReport& report, const std::string& name) {
   if (std::find(report.alerts.begin(), report.alerts.end(), name) == report.alerts.end()) report.alerts.push_back(name);
 }
@@ -56,11 +59,13 @@ std::shared_ptr<const EngineSet> EngineSet::Build(const LoadRequest& request, co
   if (literals::Watch()) rules->literals.emplace(request.gates->literals);
   gates::Names names(*request.gates);
   Engine first = ClamavEngine::Build(request, observer, epoch, &names, rules->literals ? rules->literals->count() : 0);
+  first->SetScanTime(kProofMillis);
   // Another libclamav may call its matcher otherwise.
   if (rules->literals && !first->Reads(*rules->literals)) {
     rules->literals.reset();
     first = ClamavEngine::Build(request, observer, epoch, &names);
   }
+  first->SetScanTime(request.limits.max_scan_time_ms);
   std::vector<Engine> lookers;
   for (size_t share = 0; share < request.gates->shares.size(); share++) {
     lookers.push_back(ClamavEngine::BuildLooker(request, observer, epoch, names, share));
@@ -69,8 +74,7 @@ std::shared_ptr<const EngineSet> EngineSet::Build(const LoadRequest& request, co
 }
 
 void EngineSet::Prove(const LoadRequest& request) const {
-  // Nobody else has the engines yet. The time that contents get may be short, and this machine busy: that says nothing of them.
-  constexpr uint32_t kProofMillis = 60'000;
+  // Nobody else has the engines yet.
   SetScanTime(kProofMillis);
   std::string with = " (with the signatures in ";
   for (const std::string& directory : request.directories) with += (&directory == &request.directories.front() ? "" : ", ") + directory;

@@ -105,6 +105,19 @@ t.test('a share looks only where all have hit, each in a file of its kind', asyn
   t.match(gateStatistics(), { secondLooks: 1, inVain: 0 });
 });
 
+t.test('a short time for scans says nothing of what can be read along', async (t) => {
+  const { folder, store } = place(t);
+  const { files: gates } = await prepareGates([folder], store, null);
+  const limits = { ...defaultEngineLimits, maxScanTimeMs: 1 };
+  const { warnings } = await loadEngine({
+    directories: [folder],
+    temporaryDirectory: temporaryFolder(t),
+    limits,
+    gates,
+  });
+  t.strictSame(warnings, []);
+});
+
 t.test('where libclamav can’t be read along it looks for all of them, which is said', async (t) => {
   const where = place(t);
   const { files } = await load(t, where);
