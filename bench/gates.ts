@@ -8,6 +8,7 @@ import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { Command } from 'commander';
 import { z } from 'zod';
+import type { GateFiles } from '../src/engine/clamav/addon.js';
 import { prepareGates } from '../src/engine/clamav/gates/prepare.js';
 import { whole } from '../test/fixtures/option-values.js';
 import { makeDatabase } from './database.js';
@@ -32,8 +33,8 @@ interface Pattern {
 }
 
 /** Gates that hit anywhere; of a choice the first, and something for what is open. */
-function patternsOf(gatesPath: string): Pattern[] {
-  const lines = readFileSync(gatesPath, 'latin1').split('\n');
+function patternsOf({ gates, literals }: GateFiles): Pattern[] {
+  const lines = [gates, literals].flatMap((path) => readFileSync(path, 'latin1').split('\n'));
   return lines.flatMap((line) => {
     const [, target, offset, pattern] = line.split(':');
     if (offset !== '*' || pattern === undefined) return [];
@@ -44,9 +45,9 @@ function patternsOf(gatesPath: string): Pattern[] {
   });
 }
 
-function makeFloods(gatesPath: string, folder: string): Flood[] {
+function makeFloods(files: GateFiles, folder: string): Flood[] {
   const floods: Flood[] = [];
-  const patterns = patternsOf(gatesPath);
+  const patterns = patternsOf(files);
   const put = (name: string, head: Buffer, parts: readonly Buffer[]): void => {
     for (const bytes of parts.length === 0 ? [] : FLOOD_BYTES) {
       const pieces = [head];
@@ -117,7 +118,7 @@ async function main(): Promise<void> {
     await makeDatabase(source, { hashes }, database);
     const { files } = await prepareGates([database], store);
     if (files === null) throw new Error('no signature of this database has a gate');
-    const floods = makeFloods(files.gates, folder);
+    const floods = makeFloods(files, folder);
     // One after the other: both may not fit into the memory.
     const measure = async (ofStore: string | null) => {
       const { child, loaded } = await start({ database, temporaryDirectory: folder, store: ofStore });
