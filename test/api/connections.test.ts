@@ -143,7 +143,7 @@ t.test('a scan that runs out of file descriptors in its middle is a 503 with its
     env: { VERDICT_CACHE_MB: '0', NODE_OPTIONS: `--import=${takeDescriptors}` },
   });
   t.teardown(() => server.stop());
-  const content = nestedZip(eicar(), 9);
+  const content = nestedZip(eicar(), 14);
   const connection = await openRaw(server.port);
   t.teardown(() => connection.end());
   async function scan() {
