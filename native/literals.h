@@ -45,13 +45,13 @@ class Literals {
   size_t count_ = 0;
 };
 
-// Whoever is told what libclamav's matcher is given, by the kind of file whose signatures it looks for.
+// Is called with each piece of bytes that libclamav's matcher gets. `target` is the kind of file whose signatures the matcher looks for there.
 using Reader = std::function<void(uint32_t target, std::span<const uint8_t> bytes)>;
 
 // Once, before the first scan. False: it can't be known what the matcher is given.
 bool Watch();
 
-// While it lives, the reader is told of each piece that is given to the matcher on this thread, some of them twice.
+// While it lives, the reader gets each piece that the matcher gets on this thread. Some bytes come twice.
 class Reading {
  public:
   explicit Reading(const Reader* reader);

@@ -143,10 +143,11 @@ t.test('a scan that runs out of file descriptors in its middle is a 503 with its
     env: { VERDICT_CACHE_MB: '0', NODE_OPTIONS: `--import=${takeDescriptors}` },
   });
   t.teardown(() => server.stop());
-  const content = nestedZip(eicar(), 9);
+  const infected = nestedZip(eicar(), 9);
+  const clean = nestedZip(Buffer.from('harmless'), 9);
   const connection = await openRaw(server.port);
   t.teardown(() => connection.end());
-  async function scan() {
+  async function scan(content = clean) {
     await connection.send(scanRequest(filePart(content, 'nested.zip')));
     const answer = await connection.answer();
     return { status: answer?.status, body: answer?.body, left: Number(answer?.headers.get('x-ratelimit-remaining')) };
@@ -154,18 +155,21 @@ t.test('a scan that runs out of file descriptors in its middle is a 503 with its
   let { left } = await scan();
   let refused = 0;
   // Other work of the process takes some of them for a moment: how many are enough for the scan is not known to one.
-  for (let free = 1; free <= 8; free += 1) {
+  for (let free = 3; free <= 8; free += 1) {
     process.kill(server.serverPid(), 'SIGUSR2');
     await server.printed(new RegExp(`free descriptors: (\\(${free}\\))`));
-    const answer = await scan();
-    if (answer.status === 200) {
-      t.match(answer.body, /"infected":true/);
-      left -= 1;
-    } else {
-      t.match(answer, { status: 503, body: /The engine has no room to unpack/ }, `${free} free`);
-      refused += 1;
+    for (const content of [clean, infected]) {
+      const answer = await scan(content);
+      if (answer.status === 200) {
+        // What libclamav could not open is unpacked in memory, so something may be found all the same.
+        t.match(answer.body, `"infected":${content === infected}`, `${free} free`);
+        left -= 1;
+      } else {
+        t.match(answer, { status: 503, body: /The engine has no room to unpack/ }, `${free} free`);
+        refused += 1;
+      }
+      t.equal(answer.left, left);
     }
-    t.equal(answer.left, left);
   }
   t.ok(refused > 0);
   process.kill(server.serverPid(), 'SIGPWR');
@@ -173,7 +177,7 @@ t.test('a scan that runs out of file descriptors in its middle is a 503 with its
   // The last look at the temporary folder had no descriptor, and counts until the next one, 20 ms later.
   const answers: Awaited<ReturnType<typeof scan>>[] = [];
   await until(async () => answers.push(await scan()) > 0 && answers.at(-1)?.status === 200);
-  t.match(answers.at(-1), { status: 200, body: /"infected":true/ });
+  t.match(answers.at(-1), { status: 200, body: /"infected":false/ });
   for (const { status, body } of answers.slice(0, -1))
     t.match({ status, body }, { status: 503, body: /no room to unpack/ });
 });

@@ -159,6 +159,7 @@ t.test('on two nodes with Redis', async (t) => {
       VALUES (${browser.userId}, true, 'sub_1', 'active')`;
     t.match(await sluice(env, ['user', 'delete', ADA, '--yes']), { code: 2, stderr: 'cancel it at Stripe first' });
     t.equal((await scan(first.url)).status, 200, 'and nothing has changed');
+    while ((await count()) === 0) await delay(20);
     await store.sql`UPDATE billing_customers SET status = 'canceled' WHERE user_id = ${browser.userId}`;
     const { scans } = z
       .object({ scans: z.int().min(1) })
