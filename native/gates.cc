@@ -34,16 +34,18 @@ Conditions::Conditions(const GateFiles& files) : begins_(files.gate_count + 1) {
   std::ifstream file(files.conditions);
   std::vector<std::pair<uint32_t, Part>> found;
   bool has_ended = false;
-  for (std::string line; !has_ended && std::getline(file, line);) {
-    has_ended = line == "end";
-    if (has_ended) break;
+  for (std::string line; std::getline(file, line);) {
+    if (line == "end") {
+      has_ended = true;
+      break;
+    }
     const char* at = line.data();
     const char* end = at + line.size();
     const auto read = [&at, end, &refuse](uint32_t most) {
       uint32_t number = 0;
-      const auto read = std::from_chars(at, end, number);
-      if (read.ec != std::errc() || number >= most) refuse();
-      at = read.ptr;
+      const auto parsed = std::from_chars(at, end, number);
+      if (parsed.ec != std::errc() || number >= most) refuse();
+      at = parsed.ptr;
       return number;
     };
     const auto condition = static_cast<uint32_t>(shares_.size());

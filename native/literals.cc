@@ -8,7 +8,6 @@
 #include <charconv>
 #include <cstring>
 #include <fstream>
-#include <mutex>
 #include <string_view>
 #include <utility>
 
