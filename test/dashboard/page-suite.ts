@@ -1,4 +1,5 @@
 // Every page, in both schemes, from phone to wide screen: nothing serious for axe, nothing wider than the window, no complaint.
+import { setTimeout as sleep } from 'node:timers/promises';
 import type { Page } from 'playwright-core';
 import { guides } from '../../src/service/pages.js';
 import { eicar } from '../fixtures/samples.js';
@@ -7,6 +8,7 @@ import { choose, file } from './scan-suite.js';
 import type { Setting, Subtest } from './setting.js';
 
 const WIDTHS = [380, 768, 1440];
+const SLOW_MS = 400;
 export const OPEN_PAGES = [
   '/',
   '/sign-in?reason=ended',
@@ -88,6 +90,13 @@ export async function pageSuite(tap: Subtest, { server, browser, signedIn }: Set
     async (t) => {
       const { page } = await signedIn('/keys');
       await whole(page);
+      // Slow answers to what the page of a new account shows as well as that of a used one.
+      for (const slow of ['**/web/quota', '**/version']) {
+        await page.route(slow, async (route) => {
+          await sleep(SLOW_MS);
+          await route.continue();
+        });
+      }
       for (const [path, scripts] of [
         ['/keys', 2],
         ['/', 3],

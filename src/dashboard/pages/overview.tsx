@@ -3,7 +3,7 @@ import { Button } from '@mantine/core';
 import { useQuery } from '@tanstack/react-query';
 import type { ReactNode } from 'react';
 import { Link } from 'wouter';
-import { daysQuery, LATEST, latestQuery } from '../api/queries.ts';
+import { daysQuery, LATEST, latestQuery, quotaQuery, versionQuery } from '../api/queries.ts';
 import { Blank } from '../parts/blank.tsx';
 import { ScanIcon } from '../parts/icons.ts';
 import { ProblemBox } from '../parts/problem.tsx';
@@ -30,6 +30,9 @@ const Hours = part(async () => (await import('./overview-charts.ts')).Hours, cha
 export function Overview() {
   const days = useQuery(daysQuery);
   const latest = useQuery(latestQuery);
+  // What both pages show is held here: where one gives way to the other, it isn't asked for again.
+  useQuery(quotaQuery);
+  useQuery(versionQuery);
   const isNew = latest.data?.totalElements === 0 && days.data !== undefined;
   return (
     <>
