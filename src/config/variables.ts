@@ -60,12 +60,12 @@ export const table = {
   ),
   redisUrl: optional(
     'REDIS_URL',
-    'redis://... or rediss://..., a comma list of such or redis+cluster://..., rediss+cluster://... for a cluster; unset: quota and keys are kept in the process, which is exact for one',
+    'redis://... or rediss://..., a comma list of such or redis+cluster://..., rediss+cluster://... for a cluster, redis+sentinel://HOST,HOST/MASTER or rediss+sentinel://... for Sentinels; unset: quota and keys are kept in the process, which is exact for one',
     z
       .string()
       .regex(
-        /^rediss?(\+cluster)?:\/\/[^,]+(,\s*rediss?(\+cluster)?:\/\/[^,]+)*$/,
-        'must be redis://... or rediss://..., a comma list of such for a cluster, redis+cluster://... or rediss+cluster://...',
+        /^rediss?(:|\+cluster:)\/\/[^,]+(,\s*rediss?(:|\+cluster:)\/\/[^,]+)*$|^rediss?\+sentinel:\/\/[^/?]+\/[^/?]+(\/\d+)?(\?[^?]+)?$/,
+        'must be redis://... or rediss://..., a comma list of such for a cluster, redis+cluster://... or rediss+cluster://..., redis+sentinel://HOST,HOST/MASTER or rediss+sentinel://...',
       ),
   ),
   engine: initially(

@@ -1,9 +1,8 @@
 // What happens to the parts of the cluster, one after the other.
 import { setTimeout as delay } from 'node:timers/promises';
 import type { PostgresServer } from '../fixtures/postgres.js';
-import type { RedisCluster, RedisServer } from '../fixtures/redis.js';
+import { type RedisGroup, type RedisSentinels, type RedisServer, roleOf } from '../fixtures/redis.js';
 import type { Relay } from '../fixtures/relay.js';
-import { until } from '../fixtures/until.js';
 import { follow, type Pair } from './database.js';
 import type { Haproxy } from './haproxy.js';
 import type { Node } from './nodes.js';
@@ -15,7 +14,7 @@ export interface Cluster {
   readonly front: Haproxy;
   readonly database: Pair;
   readonly databaseProxy: Haproxy;
-  readonly redis: RedisCluster;
+  readonly redis: RedisGroup | RedisSentinels;
   /** By the port of the member. */
   readonly redisRelays: ReadonlyMap<number, Relay>;
 }
@@ -27,7 +26,7 @@ export interface Fault {
 }
 
 const AWAY_MS = 2_000;
-/** Longer than the members of the Redis Cluster wait before another one is elected. */
+/** Longer than the members of the Redis Cluster, or Sentinels, wait before another one is elected. */
 const FAILOVER_MS = 5_000;
 /** So long commits wait for a standby that is gone: then the run does what an operator's watcher would do. */
 const STANDBY_LOST_MS = 1_000;
@@ -79,9 +78,7 @@ export const faults: Readonly<Record<string, Fault>> = {
     await replica.start();
   }),
   'Redis master cut off from clients': ofStore(async ({ redis, redisRelays }) => {
-    const relay = redisRelays.get((await masterOf(redis)).port);
-    if (relay === undefined) throw new Error('Each member has a relay');
-    await cut(relay, AWAY_MS);
+    await cut(relayOf(redisRelays, await masterOf(redis)), AWAY_MS);
   }),
   'Postgres killed, standby promoted': ofStore(({ database }) => database.failOver()),
   'Postgres paused': ofStore(({ database }) => pausePostgres(database.primary)),
@@ -100,12 +97,32 @@ export const faults: Readonly<Record<string, Fault>> = {
   }),
 };
 
+/** What else may happen where Sentinels elect the master. */
+export const sentinelFaults: Readonly<Record<string, Fault>> = {
+  'Redis master cut off, another elected': ofStore(async ({ redis, redisRelays }) => {
+    await cut(relayOf(redisRelays, await masterOf(redis)), FAILOVER_MS);
+  }),
+  'Sentinel killed': ofStore(async ({ redis }) => {
+    const [sentinel] = 'sentinels' in redis ? redis.sentinels : [];
+    if (sentinel === undefined) throw new Error('There are Sentinels');
+    await sentinel.kill();
+    await delay(AWAY_MS);
+    await sentinel.start();
+  }),
+};
+
 function ofNode(happen: Fault['happen']): Fault {
   return { isOfNode: true, happen };
 }
 
 function ofStore(happen: Fault['happen']): Fault {
   return { isOfNode: false, happen };
+}
+
+function relayOf(relays: Cluster['redisRelays'], { port }: RedisServer): Relay {
+  const relay = relays.get(port);
+  if (relay === undefined) throw new Error('Each member has a relay');
+  return relay;
 }
 
 async function cut(relay: Relay, milliseconds: number): Promise<void> {
@@ -126,23 +143,9 @@ async function pausePostgres(server: PostgresServer): Promise<void> {
   server.resume();
 }
 
-async function masterOf({ masters, replicas }: RedisCluster, role = 'master'): Promise<RedisServer> {
-  for (const member of [...masters, ...replicas]) {
-    if (Object(await member.client.role())[0] === role) return member;
+async function masterOf({ members }: RedisGroup, role = 'master'): Promise<RedisServer> {
+  for (const member of members) {
+    if ((await roleOf(member)) === role) return member;
   }
   throw new Error(`There is no ${role}`);
-}
-
-/** Every member sees a whole cluster, and each replica has what its master has. */
-export async function redisWhole({ masters, replicas }: RedisCluster): Promise<void> {
-  const all = [...masters, ...replicas];
-  await until(async () => {
-    const infos = await Promise.all(all.map((member) => member.client.call('CLUSTER', 'INFO')));
-    const links = await Promise.all(all.map((member) => member.client.call('INFO', 'replication')));
-    const isLinked = (text: unknown): boolean =>
-      String(text).includes('role:master')
-        ? String(text).includes('connected_slaves:1')
-        : String(text).includes('master_link_status:up');
-    return infos.every((info) => String(info).includes('cluster_state:ok')) && links.every(isLinked);
-  });
 }

@@ -8,7 +8,7 @@ import { openPostgres } from '../../src/store/postgres.js';
 import { verify } from '../faults/kept-rows.js';
 import { makeAccount } from '../fixtures/another-account.js';
 import { response, startOrigin } from '../fixtures/origin.js';
-import { startRedisCluster } from '../fixtures/redis.js';
+import { startRedisCluster, startRedisSentinels } from '../fixtures/redis.js';
 import { type Relay, startRelay } from '../fixtures/relay.js';
 import { eicar } from '../fixtures/samples.js';
 import { API_KEY } from '../fixtures/server.js';
@@ -16,12 +16,14 @@ import { signIn } from '../fixtures/sign-in.js';
 import { until } from '../fixtures/until.js';
 import { Account, Operator, type Place, Revocations, readHistory, setLimit } from './clients.js';
 import { ask, startPair, urlAt } from './database.js';
-import { type Cluster, type Fault, redisWhole } from './faults.js';
+import type { Cluster, Fault } from './faults.js';
 import { databaseProxyOf, frontOf } from './haproxy.js';
 import { makeNode, type Node } from './nodes.js';
 
 export interface ClusterOptions {
   readonly faults: readonly (readonly [string, Fault])[];
+  /** A Redis Cluster with replicas, or one master with replicas and Sentinels. */
+  readonly redis: 'cluster' | 'sentinels';
   /** No fault begins later. */
   readonly secondsMost: number;
   /** Requests a second, of both accounts together. */
@@ -62,7 +64,7 @@ export async function runCluster(options: ClusterOptions): Promise<ClusterReport
   const folder = mkdtempSync(join(tmpdir(), 'sluice-cluster-'));
   const undo: Undo[] = [async () => rmSync(folder, { recursive: true, force: true })];
   try {
-    const cluster = await startCluster(folder, undo);
+    const cluster = await startCluster(folder, options.redis, undo);
     const origin = await startOrigin((connection) => {
       const body = connection.path === '/infected' ? eicar() : Buffer.from('what an origin has');
       void connection.send(response(body)).then(() => connection.end());
@@ -80,18 +82,19 @@ export async function runCluster(options: ClusterOptions): Promise<ClusterReport
   }
 }
 
-async function startCluster(folder: string, undo: Undo[]): Promise<Cluster> {
+async function startCluster(folder: string, kind: ClusterOptions['redis'], undo: Undo[]): Promise<Cluster> {
   const database = await startPair();
   undo.push(() => database.stop());
   const redisRelays = new Map<number, Relay>();
-  const redis = await startRedisCluster({
-    hasReplicas: true,
-    async announce(port) {
-      const relay = await startRelay(port);
-      redisRelays.set(port, relay);
-      return relay.port;
-    },
-  });
+  const announce = async (port: number): Promise<number> => {
+    const relay = await startRelay(port);
+    redisRelays.set(port, relay);
+    return relay.port;
+  };
+  const redis =
+    kind === 'cluster'
+      ? await startRedisCluster({ hasReplicas: true, announce })
+      : await startRedisSentinels({ announce });
   undo.push(async () => {
     await redis.stop();
     for (const relay of redisRelays.values()) relay.stop();
@@ -271,7 +274,7 @@ class Run {
       const said = node.hasDied();
       if (said !== null) throw new Error(`A node has ended by itself: ${said}`);
     }
-    await redisWhole(redis);
+    await until(() => redis.isWhole());
     for (const node of nodes) await node.ready();
   }
 

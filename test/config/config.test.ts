@@ -277,6 +277,17 @@ t.test('trusted proxies are networks', async (t) => {
   }
 });
 
+t.test('Redis is named alone, as a cluster or by its Sentinels', (t) => {
+  const one = 'redis+sentinel://:secret@one:26379,two/main';
+  for (const url of ['redis://a', 'rediss://a,rediss://b', 'redis+cluster://a', one, `${one}/2?sentinelPassword=x`]) {
+    t.strictSame(problemsOf({ REDIS_URL: url }), [], url);
+  }
+  for (const url of ['redis+sentinel://one', 'redis+sentinel://one/main/x', `redis://a,${one}`, 'redis+other://a']) {
+    t.match(problemsOf({ REDIS_URL: url }), [/^REDIS_URL must be/], url);
+  }
+  t.end();
+});
+
 t.test('several processes need a Redis that counts for all of them, and share the cores and the memory', async (t) => {
   t.strictSame(problemsOf({ PROCESSES: '2' }), [
     'REDIS_URL is needed when PROCESSES is above 1: they share their counts',

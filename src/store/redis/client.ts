@@ -1,10 +1,9 @@
-// The driver of Redis and Redis Cluster as Sluice uses it: nothing is queued, nothing is sent twice, scripts go by their SHA-1.
+// The driver of Redis, alone, behind Sentinels or as a cluster, as Sluice uses it: nothing is queued, nothing is sent twice, scripts go by their SHA-1.
 
 import { type ChainableCommander, Cluster, Redis } from 'ioredis';
 import { messageOfError } from '../../error-text.js';
-import { parseUrl } from '../../url-text.js';
 import { NoAnswer } from '../../waiting/within.js';
-import { StoreError } from '../store-error.js';
+import { type Address, type Login, placeOf } from './place.js';
 import { type Script, script } from './script.js';
 
 export type Client = Redis | Cluster;
@@ -15,51 +14,63 @@ const SLOTS_REFRESH_MS = 5_000;
 
 /** `url` as REDIS_URL has it. */
 export function clientOf(url: string): Client {
+  const place = placeOf(url);
   const common = {
+    ...place.login,
+    ...(place.isTls ? { tls: {} } : {}),
     // A command that got no answer is not sent again: it may have been run.
     autoResendUnfulfilledCommands: false,
     maxRetriesPerRequest: 0,
     connectTimeout: CONNECT_TIMEOUT_MS,
     connectionName: 'sluice',
-    // A master that became a replica: behind the same name or balancer there may be the new master.
+    // A master that became a replica: behind the same name, balancer or Sentinels there may be the new master.
     reconnectOnError: (error: Error) => /\bREADONLY\b/.test(error.message),
   };
-  const retry = (times: number): number => Math.min(times * 50, 500);
-  const urls = url.split(',').map((one) => parse(one.trim()));
-  const [first] = urls;
-  if (first === undefined) throw new StoreError('REDIS_URL is empty');
-  const login = {
-    ...(first.username === '' ? {} : { username: decodeURIComponent(first.username) }),
-    ...(first.password === '' ? {} : { password: decodeURIComponent(first.password) }),
-    ...(first.protocol.startsWith('rediss') ? { tls: {} } : {}),
-  };
-  const place = ({ hostname, port }: URL) => ({
-    host: hostname.replace(/^\[|\]$/g, ''),
-    port: port === '' ? 6379 : Number(port),
-  });
-  if (urls.length === 1 && !first.protocol.includes('+cluster')) {
-    return new Redis({
-      ...common,
-      ...login,
-      ...place(first),
-      db: Number(first.pathname.slice(1) || 0),
+  if (place.kind === 'cluster') {
+    const settings = {
       enableOfflineQueue: false,
+      // Scripts too: of a command outside of pipelines the driver leaves a failed ASKING unhandled, which ends the process.
       enableAutoPipelining: true,
-      // Units that are asked for in one turn of the event loop are gathered already (admission/redis-ledger.ts), and a second turn costs.
-      autoPipeliningIgnoredCommands: ['evalsha', 'eval'],
-      retryStrategy: retry,
-    });
+      clusterRetryStrategy: retryMs,
+      // Above zero, what was under way when a connection ended would be sent again.
+      retryDelayOnFailover: 0,
+      slotsRefreshTimeout: CONNECT_TIMEOUT_MS,
+      redisOptions: common,
+    };
+    return refreshSlots(new Cluster([...place.nodes], settings));
   }
-  const cluster = new Cluster(urls.map(place), {
+  const one = {
+    ...common,
+    db: place.database,
     enableOfflineQueue: false,
-    // Scripts too: of a command outside of pipelines the driver leaves a failed ASKING unhandled, which ends the process.
     enableAutoPipelining: true,
-    clusterRetryStrategy: retry,
-    // Above zero, what was under way when a connection ended would be sent again.
-    retryDelayOnFailover: 0,
-    slotsRefreshTimeout: CONNECT_TIMEOUT_MS,
-    redisOptions: { ...common, ...login },
+    // Units that are asked for in one turn of the event loop are gathered already (admission/redis-ledger.ts), and a second turn costs.
+    autoPipeliningIgnoredCommands: ['evalsha', 'eval'],
+    retryStrategy: retryMs,
+  };
+  if (place.kind === 'alone') return new Redis({ ...one, ...place.address });
+  const { sentinels, sentinelLogin, name, isTls } = place;
+  const client = new Redis({
+    ...one,
+    sentinels: [...sentinels],
+    name,
+    sentinelUsername: sentinelLogin.username,
+    sentinelPassword: sentinelLogin.password,
+    ...(isTls ? { sentinelTLS: {}, enableTLSForSentinelMode: true } : {}),
+    sentinelRetryStrategy: retryMs,
+    sentinelCommandTimeout: CONNECT_TIMEOUT_MS,
   });
+  const tls = isTls ? { tls: {} } : {};
+  for (const sentinel of sentinels) followMaster(client, name, { ...sentinel, ...sentinelLogin, ...tls });
+  return client;
+}
+
+function retryMs(times: number): number {
+  return Math.min(times * 50, 500);
+}
+
+/** Until the client ends. */
+function refreshSlots(cluster: Cluster): Cluster {
   // Not by the driver's slotsRefreshInterval: a client that is disconnected while it asks would ask on for ever, once more each time.
   const refresh = setInterval(() => {
     if (cluster.status === 'ready') cluster.refreshSlotsCache();
@@ -67,6 +78,27 @@ export function clientOf(url: string): Client {
   refresh.unref();
   cluster.on('end', () => clearInterval(refresh));
   return cluster;
+}
+
+/**
+ * A Sentinel says when another Redis has become the master. The old one may go on as if nothing had happened, for who is still connected to it.
+ * Not by the driver's failoverDetector: that one prints each failure of a Sentinel, and follows the masters of others.
+ */
+function followMaster(client: Redis, name: string, sentinel: Address & Login & { readonly tls?: object }): void {
+  const watcher = new Redis({
+    ...sentinel,
+    connectTimeout: CONNECT_TIMEOUT_MS,
+    connectionName: 'sluice',
+    retryStrategy: retryMs,
+    maxRetriesPerRequest: null,
+  });
+  // Who is the master is asked of all of them in turn, and that failure is told.
+  watcher.on('error', () => undefined);
+  watcher.on('message', (_channel, text: string) => {
+    if (text.startsWith(`${name} `)) connectAgain(client);
+  });
+  watcher.subscribe('+switch-master').catch(() => undefined);
+  client.on('end', () => watcher.disconnect());
 }
 
 /** Each step is sent once by the SHA-1 of its text, and only where Redis doesn't have it by the text. */
@@ -180,16 +212,11 @@ export function messageWithoutAddress(error: unknown): string {
   if (error instanceof NoAnswer) return error.message;
   if (error instanceof Error && 'code' in error && typeof error.code === 'string') return error.code;
   const message = messageOfError(error);
+  // The driver's words have the address in them, of the last one.
+  if (message.startsWith('All sentinels')) return 'No Sentinel names a master';
   // Redis 6 puts what went wrong in a script behind its own words.
   const refusal = /\b(READONLY|MISCONF|NOPERM)\b/.exec(message)?.[0];
   return refusal ?? /^[A-Z]+ /.exec(message)?.[0].trim() ?? message.replace(/\S*\d+\.\d+\.\d+\.\d+\S*/g, 'ADDRESS');
-}
-
-/** The driver's own complaint would quote it, password and all. */
-function parse(text: string): URL {
-  const url = parseUrl(text);
-  if (url === null) throw new StoreError('REDIS_URL is not a valid URL, or a comma list of them');
-  return url;
 }
 
 /*
