@@ -211,7 +211,7 @@ interface Options {
 
 const command = new Command('bench:beside')
   .description(`1 KB ${SMALL_RATE} times a second beside ${LARGE_CONNECTIONS} connections of large contents`)
-  .option('--database <folder>', 'signatures, .gz unpacked', 'signatures')
+  .option('--signatures, --database <folder>', 'signatures, .gz unpacked', 'signatures')
   .option('--rounds <count>', 'rounds of each contestant', whole, 5)
   .option('--seconds <seconds>', 'of each measurement', positive, 8)
   .addOption(new Option('--contestant <name>', 'one alone').choices(['sluice', 'clamd']))

@@ -66,7 +66,7 @@ function readOptions(argv: readonly string[]): Options {
     .option('--sleeping-threads <list>', 'scan threads that sleep', listOf(whole), [1, 2, 4, 8, 16, 32])
     .option('--rounds <count>', 'rounds of each; medians are taken over them', whole, 5)
     .option('--seconds <seconds>', 'length of a round', positive, 1)
-    .option('--database <dir>', 'folder with signatures (default: the project’s own)')
+    .option('--signatures, --database <dir>', 'folder with signatures (default: the project’s own)')
     .option('--gates-store <dir>', 'what gates have learned, as in DATA_DIR/gates (default: nothing)')
     .parse([...argv])
     .opts<Options>();

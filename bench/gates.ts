@@ -107,7 +107,7 @@ async function main(): Promise<void> {
     .description(
       'Compares an engine with gates with one without: memory, loading, and contents that are full of gates.',
     )
-    .requiredOption('--database <dir>', 'folder with signatures, .gz files are unpacked')
+    .requiredOption('--signatures, --database <dir>', 'folder with signatures, .gz files are unpacked')
     .option('--hashes <count>', 'generated signatures beside them', Number, 3_500_000)
     .option('--rounds <count>', 'scans of each content; the least time is taken', whole, 3)
     .parse();

@@ -169,7 +169,7 @@ async function measure(given: Options): Promise<Report> {
 
 /** A document names no folder of a machine. */
 function withoutFolders(command: string): string {
-  return command.replaceAll(/(--(?:database|json|compare|gates-store|lists)) \S+/g, '$1 DIR');
+  return command.replaceAll(/(--(?:database|signatures|json|compare|gates-store|lists)) \S+/g, '$1 DIR');
 }
 
 async function main(): Promise<void> {

@@ -82,7 +82,7 @@ export function readOptions(argv: readonly string[]): Options {
       [1, 2],
     )
     .option('--connections <count>', 'connections of the client', whole, 32)
-    .option('--database <dir>', 'folder with signatures (default: the project’s own)')
+    .option('--signatures, --database <dir>', 'folder with signatures (default: the project’s own)')
     .option('--gates-store <dir>', 'DATA_DIR/gates of a `signatures tune`, for the contestants with gates')
     .option(
       '--gates-learn <count>',

@@ -23,7 +23,7 @@ const { figures, seconds, only, database } = new Command('npm run bench:overload
   .option('--figures', 'keep both tables under docs/figures/, for the documents', false)
   .option('--seconds <count>', 'of a measurement', positive, 4)
   .option('--only <content>', '1KB or mixed')
-  .option('--database <folder>', 'signatures; default: the ones of the project')
+  .option('--signatures, --database <folder>', 'signatures; default: the ones of the project')
   .parse()
   .opts<{ figures: boolean; seconds: number; only?: string; database?: string }>();
 const CONTENTS = ['1KB', 'mixed'];

@@ -33,7 +33,10 @@ type Settings = z.infer<typeof settings>;
 function readSettings(): Settings {
   const command = new Command('npm run bench:reload --')
     .description('Measures scans without and with reloads, in turns; the reloads are asked for by SIGHUP.')
-    .option('--database <dir>', 'folder with signatures, .gz files are unpacked (default: the project’s own)')
+    .option(
+      '--signatures, --database <dir>',
+      'folder with signatures, .gz files are unpacked (default: the project’s own)',
+    )
     .option('--hashes <count>', 'generated signatures beside them', '0')
     .option('--every <seconds>', 'from the end of one reload to the next', '3')
     .option('--seconds <seconds>', 'length of a round', '15')

@@ -22,19 +22,20 @@ const settings = z.object({
   fileHashes: z.coerce.number().int().min(0),
   rounds: z.number(),
   threads: z.number(),
-  keep: z.string().optional(),
 });
 type Settings = z.infer<typeof settings>;
 
 function readSettings(): Settings {
   const command = new Command('npm run bench:start --')
     .description('Starts Sluice and clamd in turns with the same signatures, and looks at them when they are ready.')
-    .option('--database <dir>', 'folder with signatures, .gz files are unpacked (default: the project’s own)')
+    .option(
+      '--signatures, --database <dir>',
+      'folder with signatures, .gz files are unpacked (default: the project’s own)',
+    )
     .option('--section-hashes <count>', 'made-up hashes of sections beside them', '4200000')
     .option('--file-hashes <count>', 'made-up hashes of files beside them', '2300000')
     .option('--rounds <count>', 'starts of each', whole, 3)
     .option('--threads <count>', 'scan threads of Sluice', whole, 2)
-    .option('--keep <dir>', 'makes the folder of signatures there, and does nothing else')
     .parse(process.argv);
   return settings.parse(command.opts());
 }
@@ -75,9 +76,8 @@ async function look(begin: () => Promise<Start>): Promise<void> {
 }
 
 async function measure(given: Settings, folder: string): Promise<void> {
-  const databaseDirectory = given.keep === undefined ? join(folder, 'database') : resolve(given.keep);
+  const databaseDirectory = join(folder, 'database');
   await makeDatabase(resolve(given.database), given, databaseDirectory);
-  if (given.keep !== undefined) return;
   const sluice = (name: string, env: Readonly<Record<string, string>>) => async (): Promise<Start> => ({
     name,
     ...(await startServer({ databaseDirectory, threads: given.threads, folder }, env)),
