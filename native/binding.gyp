@@ -14,6 +14,7 @@
         "engine-set.cc",
         "gates.cc",
         "literals.cc",
+        "overlap.cc",
         "window-counts.cc",
         "clamav-load.cc",
         "clamav.cc",

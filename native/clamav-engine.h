@@ -7,6 +7,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "gates.h"
 #include "layers.h"
@@ -28,15 +29,15 @@ class ClamavEngine {
   // Once per process however often it is called, on the thread that loads the addon; throws LoadError.
   static void InitializeLibrary();
 
-  // Loads and compiles on the calling thread; throws LoadError with a reason that names folder, file and line. With `behind_gates`
-  // it leaves out those signatures, notes which of them the databases have, and loads the gates of the request instead, but for so many
-  // that are looked for elsewhere (literals.h): all that are in their file, or none.
-  static std::shared_ptr<const ClamavEngine> Build(const LoadRequest& request, const LoadObserver& observer, uint64_t epoch,
-                                                   gates::Names* behind_gates = nullptr, size_t literals_elsewhere = 0);
+  // Loads and compiles on the calling thread; throws LoadError with a reason that names folder, file and line.
+  static std::shared_ptr<const ClamavEngine> Build(const LoadRequest& request, const LoadObserver& observer, uint64_t epoch);
 
-  // An engine of the met signatures in a share, and of all that decides how content is taken apart.
-  static std::shared_ptr<const ClamavEngine> BuildLooker(const LoadRequest& request, const LoadObserver& observer, uint64_t epoch,
-                                                         gates::Names& behind_gates, size_t share);
+  // First an engine that leaves out the signatures in `behind_gates`, notes which of them the databases have, and loads the gates of the request instead,
+  // but for so many that are looked for elsewhere (literals.h): all that are in their file, or none. Then an engine for each share: of the met signatures in
+  // it, and of all that decides how content is taken apart. Each cuts large content into the pieces that one engine with all signatures would (overlap.h).
+  static std::vector<std::shared_ptr<const ClamavEngine>> BuildWithGates(const LoadRequest& request, const LoadObserver& observer,
+                                                                         uint64_t epoch, gates::Names& behind_gates,
+                                                                         size_t literals_elsewhere);
 
   // Reads the content in place; nobody may write to it meanwhile. Any number of threads may scan at once. No layer is begun
   // after the deadline.

@@ -3,11 +3,13 @@
 #include <clamav.h>
 #include <dirent.h>
 #include <link.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <array>
-#include <chrono>
+#include <cstdlib>
 #include <cstring>
+#include <fstream>
 #include <mutex>
 #include <optional>
 #include <string_view>
@@ -19,6 +21,7 @@
 #include "expressions.h"
 #include "files.h"
 #include "listener.h"
+#include "overlap.h"
 #include "quota.h"
 #include "utf8.h"
 
@@ -214,6 +217,7 @@ void ClamavEngine::InitializeLibrary() {
     files::Watch();
     expressions::Watch();
     digests::Watch();
+    overlap::Watch();
   });
   if (result != CL_SUCCESS) throw LoadError(std::string("libclamav does not initialise: ") + cl_strerror(result));
 }
@@ -247,13 +251,12 @@ void ClamavEngine::Configure(cl_engine* engine, const LoadRequest& request) {
   SetScanCallbacks(engine);
 }
 
-// An engine while it is built.
+// An engine while it is built. Several may be: each hears and measures while one of its functions runs.
 class Loader {
  public:
   Loader(const LoadRequest& request, const LoadObserver& observer, uint64_t epoch, gates::Names* behind_gates)
       : request_(request),
         facts_{epoch, cl_retver(), 0, 0, {}},
-        listening_(listener_),
         loading_{observer, behind_gates, Taken::kAll, 0, 0, nullptr, false, {}, 0, 0},
         engine_(cl_engine_new()) {
     try {
@@ -266,6 +269,7 @@ class Loader {
   }
 
   void TakeDirectories() {
+    const Working working(*this);
     if (request_.single_pass) MatchInOnePass();
     cl_engine_set_clcb_sigload(engine_.get(), OnSignature, &loading_);
     loading_.taken = loading_.behind_gates == nullptr ? Taken::kAll : Taken::kUngated;
@@ -295,6 +299,7 @@ class Loader {
 
   // Before all else: what comes after it can't bring back libclamav's filter, which keeps bytes without its signatures from its matcher.
   void TakeGates(size_t elsewhere) {
+    const Working working(*this);
     const GateFiles& files = *request_.gates;
     // libclamav refuses an empty file.
     if (files.gate_count == 0) return;
@@ -310,6 +315,7 @@ class Loader {
   }
 
   void TakeShare(size_t share) {
+    const Working working(*this);
     MatchInOnePass();
     cl_engine_set_clcb_sigload(engine_.get(), OnSignature, &loading_);
     unsigned int beside = 0;
@@ -326,16 +332,39 @@ class Loader {
     if (!of_programs) LoadOwn(engine_.get(), request_.gates->shares[share], &facts_.signature_count);
   }
 
+  const overlap::Lengths& lengths() const { return lengths_; }
+
+  // Content is cut as by one engine that has all patterns.
+  void CutAs(const overlap::Lengths& wanted) {
+    const std::string fillers = overlap::FillersFor(lengths_, wanted);
+    if (fillers.empty()) return;
+    const Working working(*this);
+    cl_engine_set_clcb_sigload(engine_.get(), nullptr, nullptr);
+    constexpr std::string_view kEnd = ".ldb";
+    std::string path = request_.temporary_directory + "/overlap-XXXXXX" + std::string(kEnd);
+    const int file = mkstemps(path.data(), kEnd.size());
+    if (file == -1) throw LoadError("Cannot write to " + request_.temporary_directory + ": " + std::strerror(errno));
+    close(file);
+    std::ofstream(path) << fillers;
+    unsigned int beside = 0;
+    try {
+      LoadOwn(engine_.get(), path, &beside);
+    } catch (const LoadError&) {
+      unlink(path.c_str());
+      throw;
+    }
+    unlink(path.c_str());
+  }
+
   // The observer ends with the load, the engine does not.
   std::shared_ptr<const ClamavEngine> Compile() {
+    const Working working(*this);
     if (loading_.out_of_memory) throw LoadError("Not enough memory for an engine");
     cl_error_t code = cl_engine_compile(engine_.get());
     if (code != CL_SUCCESS) throw LoadError("Cannot compile the signatures: " + Reason(cl_strerror(code), listener_.messages));
     facts_.warnings = std::move(listener_.messages);
     cl_engine_set_clcb_sigload(engine_.get(), nullptr, nullptr);
     cl_engine_set_clcb_engine_compile_progress(engine_.get(), nullptr, nullptr);
-    const std::chrono::duration<double, std::milli> took = std::chrono::steady_clock::now() - started_;
-    facts_.load_millis = took.count();
     return std::shared_ptr<const ClamavEngine>(
         new ClamavEngine(std::move(engine_), std::move(facts_), request_));
   }
@@ -347,28 +376,50 @@ class Loader {
   // Two ways of matching take two passes over a content. The second one is for body signatures without wildcards.
   void MatchInOnePass() { Set(engine_.get(), {CL_ENGINE_AC_ONLY, 1}); }
 
-  const std::chrono::steady_clock::time_point started_ = std::chrono::steady_clock::now();
+  class Working {
+   public:
+    explicit Working(Loader& loader) : listening_(loader.listener_), measuring_(loader.lengths_) {}
+
+   private:
+    Listening listening_;
+    overlap::Measuring measuring_;
+  };
+
   const LoadRequest& request_;
   EngineFacts facts_;
   Listener listener_;
-  Listening listening_;
+  overlap::Lengths lengths_{};
   Loading loading_;
   ClamavEngine::Handle engine_;
 };
 
-std::shared_ptr<const ClamavEngine> ClamavEngine::Build(const LoadRequest& request, const LoadObserver& observer, uint64_t epoch,
-                                                        gates::Names* behind_gates, size_t literals_elsewhere) {
-  Loader loader(request, observer, epoch, behind_gates);
-  if (behind_gates != nullptr) loader.TakeGates(literals_elsewhere);
+std::shared_ptr<const ClamavEngine> ClamavEngine::Build(const LoadRequest& request, const LoadObserver& observer, uint64_t epoch) {
+  Loader loader(request, observer, epoch, nullptr);
   loader.TakeDirectories();
   return loader.Compile();
 }
 
-std::shared_ptr<const ClamavEngine> ClamavEngine::BuildLooker(const LoadRequest& request, const LoadObserver& observer,
-                                                              uint64_t epoch, gates::Names& behind_gates, size_t share) {
-  Loader loader(request, observer, epoch, &behind_gates);
-  loader.TakeShare(share);
-  return loader.Compile();
+std::vector<std::shared_ptr<const ClamavEngine>> ClamavEngine::BuildWithGates(const LoadRequest& request, const LoadObserver& observer,
+                                                                              uint64_t epoch, gates::Names& behind_gates,
+                                                                              size_t literals_elsewhere) {
+  std::vector<std::unique_ptr<Loader>> loaders;
+  overlap::Lengths longest{};
+  const auto load = [&](const auto& take) {
+    loaders.push_back(std::make_unique<Loader>(request, observer, epoch, &behind_gates));
+    take(*loaders.back());
+    overlap::Join(longest, loaders.back()->lengths());
+  };
+  load([&](Loader& first) {
+    first.TakeGates(literals_elsewhere);
+    first.TakeDirectories();
+  });
+  for (size_t share = 0; share < request.gates->shares.size(); share++) load([&](Loader& looker) { looker.TakeShare(share); });
+  std::vector<std::shared_ptr<const ClamavEngine>> engines;
+  for (const std::unique_ptr<Loader>& loader : loaders) {
+    loader->CutAs(longest);
+    engines.push_back(loader->Compile());
+  }
+  return engines;
 }
 
 void ClamavEngine::SetScanTime(uint32_t millis) const { Set(handle_.get(), {CL_ENGINE_MAX_SCANTIME, millis}); }

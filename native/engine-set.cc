@@ -32,10 +32,10 @@ void Merge(ScanReport& report, const ScanReport& look) {
 
 }  // namespace
 
-EngineSet::EngineSet(Engine first, std::vector<Engine> lookers, std::vector<std::string> unofficial,
-                     std::unique_ptr<const gates::Rules> rules, const LoadRequest& request)
-    : first_(std::move(first)),
-      lookers_(std::move(lookers)),
+EngineSet::EngineSet(std::vector<Engine> engines, std::vector<std::string> unofficial, std::unique_ptr<const gates::Rules> rules,
+                     const LoadRequest& request, std::chrono::steady_clock::time_point began)
+    : first_(engines.front()),
+      lookers_(engines.begin() + 1, engines.end()),
       unofficial_(std::move(unofficial)),
       limits_(request.limits),
       counters_(request.gates ? std::make_unique<gates::Counters>(request.gates->gate_count) : nullptr),
@@ -45,32 +45,33 @@ EngineSet::EngineSet(Engine first, std::vector<Engine> lookers, std::vector<std:
   if (rules_ && !rules_->literals) facts_.warnings.emplace_back(kUnread);
   for (const Engine& looker : lookers_) {
     const EngineFacts& facts = looker->facts();
-    facts_.load_millis += facts.load_millis;
     facts_.signature_count += facts.signature_count;
     facts_.warnings.insert(facts_.warnings.end(), facts.warnings.begin(), facts.warnings.end());
   }
+  facts_.load_millis = std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - began).count();
 }
 
 std::shared_ptr<const EngineSet> EngineSet::Build(const LoadRequest& request, const LoadObserver& observer, uint64_t epoch) {
+  const auto began = std::chrono::steady_clock::now();
   if (!request.gates) {
-    return std::shared_ptr<const EngineSet>(new EngineSet(ClamavEngine::Build(request, observer, epoch), {}, {}, nullptr, request));
+    return std::shared_ptr<const EngineSet>(
+        new EngineSet({ClamavEngine::Build(request, observer, epoch)}, {}, nullptr, request, began));
   }
   auto rules = std::make_unique<gates::Rules>(*request.gates);
   if (literals::Watch()) rules->literals.emplace(request.gates->literals);
   gates::Names names(*request.gates);
-  Engine first = ClamavEngine::Build(request, observer, epoch, &names, rules->literals ? rules->literals->count() : 0);
-  first->SetScanTime(kProofMillis);
+  std::vector<Engine> engines =
+      ClamavEngine::BuildWithGates(request, observer, epoch, names, rules->literals ? rules->literals->count() : 0);
+  engines.front()->SetScanTime(kProofMillis);
   // Another libclamav may call its matcher otherwise.
-  if (rules->literals && !first->Reads(*rules->literals)) {
+  if (rules->literals && !engines.front()->Reads(*rules->literals)) {
     rules->literals.reset();
-    first = ClamavEngine::Build(request, observer, epoch, &names);
+    engines.clear();
+    engines = ClamavEngine::BuildWithGates(request, observer, epoch, names, 0);
   }
-  first->SetScanTime(request.limits.max_scan_time_ms);
-  std::vector<Engine> lookers;
-  for (size_t share = 0; share < request.gates->shares.size(); share++) {
-    lookers.push_back(ClamavEngine::BuildLooker(request, observer, epoch, names, share));
-  }
-  return std::shared_ptr<const EngineSet>(new EngineSet(std::move(first), std::move(lookers), names.Unofficial(), std::move(rules), request));
+  engines.front()->SetScanTime(request.limits.max_scan_time_ms);
+  return std::shared_ptr<const EngineSet>(
+      new EngineSet(std::move(engines), names.Unofficial(), std::move(rules), request, began));
 }
 
 void EngineSet::Prove(const LoadRequest& request) const {

@@ -41,8 +41,9 @@ class EngineSet {
     double Now() const { return std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - begun).count(); }
   };
 
-  EngineSet(Engine first, std::vector<Engine> lookers, std::vector<std::string> unofficial, std::unique_ptr<const gates::Rules> rules,
-            const LoadRequest& request);
+  // The first one looks at every content.
+  EngineSet(std::vector<Engine> engines, std::vector<std::string> unofficial, std::unique_ptr<const gates::Rules> rules,
+            const LoadRequest& request, std::chrono::steady_clock::time_point began);
   void SetScanTime(uint32_t millis) const;
   // Which engines must look where these shares were hit.
   std::vector<const ClamavEngine*> LookersFor(uint32_t hit) const;
