@@ -43,13 +43,14 @@ interface Series {
 async function insert(sql: Sql, { rows, users, startMs, stepMs }: Series): Promise<void> {
   await sql`
     INSERT INTO scans
-      (id, user_id, creation_date, last_update, filename, duration_ms, infected, virus_name, env, status, error)
+      (id, user_id, creation_date, last_update, filename, duration_ms, infected, virus_name, env, status, error, sha256)
     SELECT id, CASE WHEN ${users}::int = 1 THEN ${USER}::uuid ELSE md5('user' || n % ${users}::int)::uuid END, scan_time(id),
       scan_time(id) + n * 7919 % 500 * interval '1 millisecond',
       (ARRAY['invoice', 'report', 'photo', 'backup'])[1 + n * 31 % 4] || '-' || n * 7919 % 1000003 || '.pdf',
       n * 7919 % 500, n % 100 = 7, CASE WHEN n % 100 = 7 THEN 'Virus.Number.' || n * 13 % 50 END, 'PRODUCTION',
       CASE WHEN n % 100 IN (1, 2) THEN 422 WHEN n % 100 = 3 THEN 400 ELSE 200 END,
-      CASE WHEN n % 100 IN (1, 2, 3) THEN 'Scan incomplete: a limit of the engine' END
+      CASE WHEN n % 100 IN (1, 2, 3) THEN 'Scan incomplete: a limit of the engine' END,
+      CASE WHEN n % 1000 = 9 THEN decode(repeat('ab', 32), 'hex') ELSE sha256(id::text::bytea) END
     FROM (
       SELECT n, (
         lpad(to_hex((${startMs}::float8 + n * ${stepMs}::float8)::bigint), 12, '0') || '7' || substr(hash, 1, 3) || '8' || substr(hash, 4, 15)

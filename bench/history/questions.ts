@@ -1,5 +1,6 @@
 // What is asked of the filled history, as a table: each question is one call of what the routes call.
-import { countMonths, countVerdicts, findScans, type PageRequest, sortFields } from '../../src/history/stats.js';
+import { countMonths, countVerdicts } from '../../src/history/days.js';
+import { findScans, type PageRequest, sortFields } from '../../src/history/stats.js';
 import type { Sql } from '../../src/store/postgres.js';
 import { USER } from './fill.js';
 
@@ -33,8 +34,13 @@ export function questions(rows: number, nowMs: number): Question[] {
     page('middle page', { page: Math.floor(rows / SIZE / 2) }),
     ...sorts.map(({ name, ...sort }) => page(`first page by ${name}`, { sort })),
     ...sorts.map(({ name, ...sort }) => page(`page 500 by ${name}`, { sort, page: Math.min(499, rows / SIZE - 1) })),
+    ...sorts.map(({ name, ...sort }) => page(`middle page by ${name}`, { sort, page: Math.floor(rows / SIZE / 2) })),
     page('infected=true', { infected: true }),
     page('infected=false', { infected: false }),
+    page('infected=false by virusName', { infected: false, sort: { field: 'virusName', direction: 'desc' } }),
+    page('verdict=none by status', { verdict: 'none', sort: { field: 'status', direction: 'asc' } }),
+    page('one virusName', { virusName: 'Virus.Number.7' }),
+    page('one sha256', { sha256: 'ab'.repeat(32) }),
     page('status=422', { status: 422 }),
     page('infected=false&status=400', { infected: false, status: 400 }),
     page('30 days', range),

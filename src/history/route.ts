@@ -7,14 +7,14 @@ import type { Operation } from '../http/openapi.js';
 import { jsonAnswer, queryParameters } from '../http/schema.js';
 import type { SqlOf } from '../store/postgres.js';
 import { guarded } from '../store/store-error.js';
-import { OutcomeDays, outcomeDays } from './days.js';
+import { countMonths, countVerdicts, OutcomeDays, outcomeDays } from './days.js';
 import { createDetailRoute } from './detail-route.js';
 import { createExportRoute, type ExportLog } from './export-route.js';
 import { createKeyUsageRoute } from './key-usage-route.js';
 import type { PendingScans } from './pending-scans.js';
 import { donutQuery, donutRange, noQuery, pageQuery } from './query.js';
 import { createScanFinder, type OnItsWay } from './scan-finder.js';
-import { countMonths, countVerdicts, findScans, namesOfKeys, SEARCH_ROWS, TooSlow } from './stats.js';
+import { findScans, namesOfKeys, SEARCH_ROWS, TooSlow } from './stats.js';
 import { Row, wireRow } from './wire-row.js';
 
 export interface HistoryRouteParts {

@@ -74,11 +74,6 @@ export interface ScanDetail extends HistoryRow {
   readonly signatures: string | null;
 }
 
-export interface ScanCounts {
-  readonly infected: number;
-  readonly clean: number;
-}
-
 export interface FoundScans {
   readonly rows: readonly HistoryRow[];
   readonly total: number;
@@ -111,10 +106,57 @@ export async function findScans(sql: Sql, userId: string, request: PageRequest):
     const total = isSearch(request) ? Math.min(counted, SEARCH_ROWS) : counted;
     if (offset >= total) return { rows: [], total };
     const where = sql`user_id = ${userId} ${filtersOf(sql, request)}`;
-    const limit = Math.min(request.size, total - offset);
+    const selection = { userId, request, where, offset, limit: Math.min(request.size, total - offset) };
     const gathers = hasFilter(request) && counted < GATHER_ROWS;
-    return { rows: await selectRows(queries, { userId, request, where, offset, limit, gathers }), total };
+    const rows = gathers
+      ? await selectRows(queries, { ...selection, gathers })
+      : await selectParts(queries, selection, partsOf(sql, request));
+    return { rows, total };
   });
+}
+
+/** Of an order: rows that are all before the others, and what they have among each other the order of. */
+interface Part {
+  /** Of columns that the roll-ups have too. */
+  readonly condition: Fragment;
+  readonly field: SortField;
+}
+
+/** Nearly all rows have the same value where there are few: by the primary key they are in their order, and indexes have only the others. */
+function partsOf(sql: Queries, { sort: { field, direction } }: PageRequest): readonly Part[] {
+  const part = (condition: Fragment, field: SortField = 'creationDate'): Part => ({ condition, field });
+  const clean = part(sql`AND NOT infected`);
+  const parts = {
+    infected: [clean, part(sql`AND infected`)],
+    virusName: [part(sql`AND infected`, 'virusName'), clean],
+    status: [part(sql`AND status = 200`), part(sql`AND status <> 200`, 'status')],
+  };
+  if (field !== 'infected' && field !== 'virusName' && field !== 'status') return [part(sql``, field)];
+  return direction === 'asc' ? parts[field] : parts[field].reverse();
+}
+
+/** One part after the other, as many rows as are wanted; how many a part has is only asked where others are behind it. */
+async function selectParts(
+  sql: Queries,
+  { offset, limit, ...selection }: Omit<Selection, 'gathers'>,
+  parts: readonly Part[],
+): Promise<readonly HistoryRow[]> {
+  const { userId, request } = selection;
+  const rows: HistoryRow[] = [];
+  let skipped = offset;
+  for (const { condition, field } of parts) {
+    const isLast = parts.at(-1)?.condition === condition;
+    const count = isLast ? Number.POSITIVE_INFINITY : await countScans(sql, userId, request, condition);
+    const wanted = Math.min(limit - rows.length, count - skipped);
+    if (wanted > 0) {
+      const where = sql`${selection.where} ${condition}`;
+      const sort = { ...request.sort, field };
+      const place = { offset: skipped, limit: wanted, gathers: false };
+      rows.push(...(await selectRows(sql, { userId, request: { ...request, sort }, where, ...place })));
+    }
+    skipped = Math.max(0, skipped - count);
+  }
+  return rows;
 }
 
 /** By date the roll-ups tell on which days a page lies: however deep it is, only rows of its first day are skipped. */
@@ -232,40 +274,15 @@ export async function namesOfKeys(
   return new Map(rows.map(({ id, name }) => [id, name]));
 }
 
-export async function countVerdicts(sql: Sql, userId: string, startMs: number, endMs: number): Promise<ScanCounts> {
-  const [counts] = await sql<ScanCounts[]>`
-    SELECT coalesce(sum(scans) FILTER (WHERE infected), 0)::float8 AS infected,
-      coalesce(sum(scans) FILTER (WHERE NOT infected), 0)::float8 AS clean
-    FROM scan_days
-    WHERE user_id = ${userId} AND status = 200 AND day BETWEEN ${isoDay(startMs)}::text::date AND ${isoDay(endMs)}::text::date`;
-  return counts ?? { infected: 0, clean: 0 };
-}
-
-export interface MonthCounts extends ScanCounts {
-  /** YYYY-MM */
-  readonly month: string;
-}
-
-/** Months that have scans, from that day on. */
-export async function countMonths(sql: Sql, userId: string, fromMs: number): Promise<readonly MonthCounts[]> {
-  return await sql<MonthCounts[]>`
-    SELECT to_char(day, 'YYYY-MM') AS month,
-      coalesce(sum(scans) FILTER (WHERE infected), 0)::float8 AS infected,
-      coalesce(sum(scans) FILTER (WHERE NOT infected), 0)::float8 AS clean
-    FROM scan_days
-    WHERE user_id = ${userId} AND status = 200 AND day >= ${isoDay(fromMs)}::text::date
-    GROUP BY month`;
-}
-
 /** From the roll-ups, except for a search, which is counted until it is certain that there are many. */
-async function countScans(sql: Queries, userId: string, filters: Filters): Promise<number> {
+async function countScans(sql: Queries, userId: string, filters: Filters, condition = sql``): Promise<number> {
   const [row] = !isSearch(filters)
     ? await sql<{ total: number }[]>`
           SELECT coalesce(sum(scans), 0)::float8 AS total FROM scan_days
-          WHERE user_id = ${userId} ${countFiltersOf(sql, filters)}`
+          WHERE user_id = ${userId} ${countFiltersOf(sql, filters)} ${condition}`
     : await sql<{ total: number }[]>`
           SELECT count(*)::integer AS total
-          FROM (SELECT FROM scans WHERE user_id = ${userId} ${filtersOf(sql, filters)} LIMIT ${GATHER_ROWS}) AS found`;
+          FROM (SELECT FROM scans WHERE user_id = ${userId} ${filtersOf(sql, filters)} ${condition} LIMIT ${GATHER_ROWS}) AS found`;
   return row?.total ?? 0;
 }
 
@@ -279,12 +296,13 @@ function hasFilter(filters: Filters): boolean {
   return isSearch(filters) || [infected, verdict, status, startDate, endDate].some((filter) => filter !== undefined);
 }
 
-/** The filters of the verdict, on columns that rows and roll-ups share. */
+/** The filters of the verdict, on columns that rows and roll-ups share. What indexes are of is said in their words. */
 function verdictOf(sql: Queries, { infected, verdict, status }: Filters): Fragment {
+  const ended = (isInfected: boolean): Fragment => sql`AND status = 200 AND ${isInfected ? sql`` : sql`NOT`} infected`;
   return sql`
-    ${infected === undefined ? sql`` : sql`AND status = 200 AND infected = ${infected}`}
-    ${verdict === undefined ? sql`` : verdict === 'none' ? sql`AND status <> 200` : sql`AND status = 200 AND infected = ${verdict === 'infected'}`}
-    ${status === undefined ? sql`` : sql`AND status = ${status}`}`;
+    ${infected === undefined ? sql`` : ended(infected)}
+    ${verdict === undefined ? sql`` : verdict === 'none' ? sql`AND status <> 200` : ended(verdict === 'infected')}
+    ${status === undefined ? sql`` : sql`AND status = ${status}`} ${status === undefined || status === 200 ? sql`` : sql`AND status <> 200`}`;
 }
 
 /** The filters that the roll-ups know, on their columns. */
@@ -302,13 +320,19 @@ function filtersOf(sql: Queries, filters: Filters): Fragment {
   return sql`
     ${verdictOf(sql, filters)}
     ${q === undefined ? sql`` : sql`AND filename ~ ${inAnyCase(q)}`}
-    ${sha256 === undefined ? sql`` : sql`AND sha256 = decode(${sha256}, 'hex')`}
-    ${virusName === undefined ? sql`` : sql`AND virus_name = ${virusName}`}
+    ${sha256 === undefined ? sql`` : digestIs(sql, sha256)}
+    ${virusName === undefined ? sql`` : sql`AND infected AND virus_name = ${virusName}`}
     ${key === undefined ? sql`` : sql`AND key_id = ${key}::uuid`}
     ${protocol === undefined ? sql`` : sql`AND protocol = ${protocol}`}
     ${fromMs === undefined ? sql`` : sql`AND id >= ${lowestIdAt(fromMs)}::uuid`}
     ${beforeMs === undefined ? sql`` : sql`AND id < ${lowestIdAt(beforeMs)}::uuid`}
     ${windowOf(sql, filters)}`;
+}
+
+/** The index has the first bytes of it. */
+function digestIs(sql: Queries, hex: string): Fragment {
+  return sql`
+    AND substring(sha256 FROM 1 FOR 6) = substring(decode(${hex}, 'hex') FROM 1 FOR 6) AND sha256 = decode(${hex}, 'hex')`;
 }
 
 /** What the bounds of the ids say already, said to the planner: partitions that can't have such rows are left out. */

@@ -15,6 +15,7 @@ const NAMES = [
 ];
 const NOTICES = [[], ['encrypted'], [], ['encrypted', 'raw-content']];
 const KEY = '0190c5f0-0000-7000-8000-00000000c0de';
+const CAROL = '0190c5f0-0000-7000-8000-0000000ca401';
 
 /** A few hundred rows of a year, many of them equal in what they are sorted by. */
 function historyOf(userId: string, count: number): ScanRow[] {
@@ -272,6 +273,28 @@ onEachStore(async (t, store) => {
         t.strictSame(new Set(seen), new Set(alices.map(({ id }) => id)), `${field},${direction}`);
       }
     }
+  });
+
+  t.test('of very many rows an order of few values has each in its place, whatever is filtered', async (t) => {
+    const rows = Array.from({ length: 20_500 }, (_, index) => {
+      const rare = index % 700 === 3 ? { virusName: VIRUSES[3 + (index % 3)] ?? null } : {};
+      const failed = index % 900 === 5 ? { status: [503, 400, 422][index % 3] ?? 422, error: 'Scan failed' } : {};
+      return rowAt(NOW - index * 1000, { userId: CAROL, ...rare, ...failed });
+    });
+    for (let from = 0; from < rows.length; from += 500) await save(rows.slice(from, from + 500));
+    const whole = { startDate: '2026-11-01', size: 30 };
+    for (const field of ['infected', 'virusName', 'status']) {
+      for (const direction of ['asc', 'desc']) {
+        for (const page of [1, 682]) {
+          const request = { ...whole, field, direction, page };
+          t.strictSame((await get(queryOf(request), CAROL)).body, expected(rows, request), queryOf(request));
+        }
+        const searched = { protocol: 'http', field, direction, page: 0, size: 60 };
+        const { body } = await get(queryOf(searched), CAROL);
+        t.match(body, { content: contentOf(expected(rows, searched)) }, queryOf(searched));
+      }
+    }
+    await sql`DELETE FROM scans WHERE user_id = ${CAROL}`;
   });
 
   t.test('a wrong or unknown parameter is a 400 that names it', async (t) => {
