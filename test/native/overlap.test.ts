@@ -17,7 +17,7 @@ const PIECE = 131_072;
 const LENGTHS = Array.from({ length: 110 }, (_, index) => 30 + index);
 
 const GAP = `${hex('begins here')}{2-9}${hex('and ends')}`;
-const TWICE = [1, 7, 0].map(
+const TWICE = [1, 7, 0, 2].map(
   (target) => `Test.Twice${target}${logical(target, `1&(0>1);${GAP};${hex('what hits first')}`)}`,
 );
 
@@ -115,3 +115,12 @@ for (const [index, [kind, beginning, filler]] of (
     t.strictSame(gated, plain);
   });
 }
+
+t.test('nothing that Sluice loads beside signatures is longer than what libclamav has itself', async (t) => {
+  const { plain, gated } = await loadBoth(t, { 'a.ldb': TWICE[3] ?? '' }, () =>
+    countedTwice('\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1', 0),
+  );
+  // The second part of the pattern lies 15 bytes behind the first.
+  t.equal(plain.at(-1), 32 + 15);
+  t.strictSame(gated, plain);
+});
