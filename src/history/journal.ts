@@ -2,10 +2,17 @@
 
 import { mkdirSync } from 'node:fs';
 import { createIntake, type Recorded } from './intake.js';
-import { claimFolder, type JournalFolder } from './journal-folder.js';
+import { claimFolder } from './journal-folder.js';
 import { createRecentRows } from './recent-rows.js';
 import type { ScanRow } from './scan-row.js';
-import { type Batch, createBatches, createSegments, type JournalReports, type JournalState } from './segments.js';
+import {
+  type Batch,
+  createBatches,
+  createSegments,
+  type JournalReports,
+  type JournalState,
+  type Segments,
+} from './segments.js';
 
 /** Rows that are kept in memory as well, some 500 bytes each: half a second of a busy process. Those beyond are read back from the disk. */
 const RECENT_ROWS = 8192;
@@ -44,13 +51,15 @@ export interface Journal {
 export async function openJournal(options: JournalOptions): Promise<Journal> {
   mkdirSync(options.directory, { recursive: true, mode: 0o700 });
   const own = await claimFolder(options.directory);
-  const journal = createJournal(options, own);
+  const segments = createSegments({ ...options, own });
+  const journal = createJournal(options, segments);
   await journal.adopt();
+  // Now, since the first scan would wait for it.
+  await segments.begin();
   return journal;
 }
 
-function createJournal(options: JournalOptions, own: JournalFolder): Journal {
-  const segments = createSegments({ ...options, own });
+function createJournal(options: JournalOptions, segments: Segments): Journal {
   const recent = createRecentRows(options.recentRows ?? RECENT_ROWS);
   let notify: (waiting: number) => void = () => undefined;
   let closing: Promise<void> | null = null;

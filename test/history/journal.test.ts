@@ -194,6 +194,14 @@ t.test(
   },
 );
 
+t.test('the first row waits for the end of its turn and nothing else', async (t) => {
+  const { journal } = await open(t, temporaryFolder(t));
+  let isRecorded = false;
+  journal.append({ row: () => rowAt(NOW), onRecorded: () => (isRecorded = true), onUnrecorded: t.error });
+  await new Promise((resolve) => setImmediate(resolve));
+  t.ok(isRecorded);
+});
+
 t.test('rows of one turn are in the file together when the first of them resolves', async (t) => {
   const directory = temporaryFolder(t);
   const { journal } = await open(t, directory);
