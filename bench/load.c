@@ -8,7 +8,7 @@
 //   files unique|fixed LIST_FILE           -> ready COUNT
 //   run SECONDS CONNECTIONS keep|close     -> done {json}   (close: a connection per scan)
 //   pace SECONDS CONNECTIONS RATE          -> done {json}   (open loop: so many scans a second, whatever the answers do)
-//   overload SECONDS CONNECTIONS RATE      -> done {json}   (the same, and a 503 is no error: it is counted for itself)
+//   overload SECONDS CONNECTIONS RATE      -> done {json}   (the same, and a refusal, since too many wait, is no error: it is counted for itself)
 #define _GNU_SOURCE
 #include <sys/epoll.h>
 #include <sys/resource.h>
@@ -54,7 +54,7 @@ struct run {
     double interval;
     double due;
     double counted_from;
-    // Whether a 503 is an answer as well.
+    // Whether a refusal is an answer as well.
     int overload;
     struct connection *list;
     int connections;
@@ -197,7 +197,7 @@ static void read_some(struct run *run, struct connection *c) {
     c->answer[c->got] = 0;
     int state = run->target->http ? http_answer(c) : clamd_answer(c);
     if (state == 0 && c->got < sizeof c->answer - 1) return;
-    if (state == -1 && run->overload && strncmp(c->answer, "HTTP/1.1 503", 12) == 0) {
+    if (state == -1 && run->overload && (run->target->http ? http_refusal(c) : clamd_refusal(c))) {
         refused(run, c);
         return;
     }

@@ -18,14 +18,22 @@ import { startLineProcess } from './line-process.js';
 import { median } from './median.js';
 import { scenarios } from './scenarios.js';
 
-const { figures, seconds, only, database } = new Command('npm run bench:overload --')
+const {
+  figures,
+  seconds,
+  only,
+  clamd: isByClamd,
+  database,
+} = new Command('npm run bench:overload --')
   .description('An open loop at a tenth of the capacity to three times of it, of the service and of clamd.')
   .option('--figures', 'keep both tables under docs/figures/, for the documents', false)
   .option('--seconds <count>', 'of a measurement', positive, 4)
   .option('--only <content>', '1KB or mixed')
+  .option('--clamd', "the first account sends by clamd's protocol; shown, and not kept", false)
   .option('--signatures, --database <folder>', 'signatures; default: the ones of the project')
   .parse()
-  .opts<{ figures: boolean; seconds: number; only?: string; database?: string }>();
+  .opts<{ figures: boolean; seconds: number; only?: string; clamd: boolean; database?: string }>();
+const ACCOUNT = 'bench@example.org';
 const CONTENTS = ['1KB', 'mixed'];
 const LOADS = [0.1, 0.5, 0.9, 1.5, 2, 3] as const;
 const CONNECTIONS = 32;
@@ -68,13 +76,15 @@ function checked(measured: Measurement): Measurement {
 
 async function measureService(files: FileSet, folder: string): Promise<Service> {
   const env = { VERDICT_CACHE_MB: '0', REGISTRATION: 'open', PLANS: 'FREE:999999999,BENCH:999999999' };
-  const server = await startServer({ ...setting, folder }, env);
+  const socket = join(folder, `${files.scenario}.sock`);
+  const byClamd = { CLAMD_SOCKET: socket, CLAMD_ACCOUNT: ACCOUNT, BOOTSTRAP_EMAIL: ACCOUNT };
+  const server = await startServer({ ...setting, folder }, { ...env, ...(isByClamd ? byClamd : {}) });
   const { pid, port, apiKey } = server;
   const program = await compile(loadProgram);
   const [first, second] = [startLineProcess(program), startLineProcess(program)];
   try {
     const { key } = await makeAccount(`http://127.0.0.1:${port}`, 'second@example.com');
-    await first.ask(`http ${port} ${apiKey}`);
+    await first.ask(isByClamd ? `clamd ${socket}` : `http ${port} ${apiKey}`);
     await second.ask(`http ${port} ${key}`);
     await Promise.all([askForFiles(first, files), askForFiles(second, files)]);
     await askForRun(first, `run ${WARM_UP_SECONDS} ${CONNECTIONS} keep`);
@@ -217,7 +227,7 @@ for (const table of [
 ]) {
   process.stdout.write(`${tableOf({ command, date: 'now', machine: 'this machine', ...table })}\n\n`);
 }
-if (figures) {
+if (figures && !isByClamd) {
   writeFigures('overload', { command, columns, rows });
   writeFigures('overload-others', { command, columns: otherColumns, rows: others });
 }

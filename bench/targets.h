@@ -112,4 +112,13 @@ static int clamd_answer(const struct connection *c) {
     return strcmp(c->answer + c->got - sizeof good, good) == 0 ? 1 : -1;
 }
 
+static int http_refusal(const struct connection *c) {
+    return strncmp(c->answer, "HTTP/1.1 503", 12) == 0;
+}
+
+// Sluice's words: clamd itself refuses nothing.
+static int clamd_refusal(const struct connection *c) {
+    return strstr(c->answer, "Too many scans") != NULL || strstr(c->answer, "The scan queue") != NULL;
+}
+
 #endif

@@ -7,6 +7,8 @@ import { findUserByEmail, type UserRow } from './users.js';
 export interface NamedAccount {
   /** Null: there is none of that address. Throws Failure('unavailable') when Postgres never said, and doesn't now. */
   find(): Promise<UserRow | null>;
+  /** As it was found last; null: nobody has asked, or there is none. */
+  known(): UserRow | null;
 }
 
 /**
@@ -33,6 +35,7 @@ export function createNamedAccount(sql: Queries, email: string): NamedAccount {
   }
 
   return {
+    known: () => known,
     async find() {
       if (performance.now() < freshUntilMs) return known;
       running ??= look();

@@ -72,7 +72,7 @@ function textOf({ name, verdict, problem, requestId }: ClamdScan): string {
 }
 
 /** `requestId`: what is said of an error that nobody foresaw. */
-function errorText(name: string, problem: unknown, requestId: string): string {
+export function errorText(name: string, problem: unknown, requestId: string): string {
   return `${name}: ${problem instanceof Failure ? oneLine(problem.message) : `Internal error ${requestId}`} ERROR`;
 }
 

@@ -5,7 +5,7 @@ import { Intake, type IntakeOwner } from '../intake.js';
 import { CLAMD_CLOSE_MS, CLAMD_COMMAND_MS, CLAMD_OLD_COMMAND_MS, CLAMD_SCANS, CLAMD_UNREAD_BYTES } from '../limits.js';
 import type { Peer, PeerOwner } from '../peers.js';
 import { CoarseTimer, type TimerOwner } from '../waiting/coarse-timer.js';
-import { ClamdScan, type ScanOwner, STREAM } from './clamd-scan.js';
+import { ClamdScan, errorText, type ScanOwner, STREAM } from './clamd-scan.js';
 import {
   COMMAND_TIMED_OUT,
   type Command,
@@ -56,6 +56,8 @@ export class Connection implements ParserTarget, ScanOwner, WorkOwner, PeerOwner
   #opening: Command | null;
   /** The stream that is arriving. */
   #stream: ClamdScan | null;
+  /** Why the stream that is arriving is no scan. Nothing of it is looked at; it is answered at its end, so that a session goes on. */
+  #refusal: Failure | null;
   #streamBytes: number;
   /** It waits for its admission or for memory. */
   #isStreamHeld: boolean;
@@ -79,6 +81,7 @@ export class Connection implements ParserTarget, ScanOwner, WorkOwner, PeerOwner
     this.#delimiter = '\n';
     this.#opening = null;
     this.#stream = null;
+    this.#refusal = null;
     this.#streamBytes = 0;
     this.#isStreamHeld = false;
     this.#unanswered = new Set();
@@ -96,7 +99,7 @@ export class Connection implements ParserTarget, ScanOwner, WorkOwner, PeerOwner
 
   /** Takes no further command, and ends when those that are there are answered. */
   finish(): void {
-    if (this.#stream === null && this.#opening === null) this.#endWhenAnswered();
+    if (this.#stream === null && this.#opening === null && this.#refusal === null) this.#endWhenAnswered();
     else this.#isEnding = true;
   }
 
@@ -287,15 +290,14 @@ export class Connection implements ParserTarget, ScanOwner, WorkOwner, PeerOwner
     this.#streamBytes += sizeBytes;
     const isTooLarge = this.#streamBytes > this.#parts.streamLimitBytes;
     if (isTooLarge) this.#refuseSize();
-    else if (this.#opening !== null) this.#openStream(this.#opening);
+    else if (this.#opening !== null) this.#openStream(this.#opening, sizeBytes);
   }
 
   #refuseSize(): void {
-    const delimiter = this.#opening?.delimiter ?? this.#stream?.delimiter ?? '\n';
     const stream = this.#stream;
     this.#opening = null;
     this.#stream = null;
-    this.write(`${this.#label}${STREAM_TOO_LARGE}${delimiter}`);
+    this.write(`${this.#label}${STREAM_TOO_LARGE}${this.#delimiter}`);
     if (stream !== null) {
       this.#unanswered.delete(stream);
       stream.refuse(new Failure('scanIncomplete', 'stream is over its limit'));
@@ -303,8 +305,12 @@ export class Connection implements ParserTarget, ScanOwner, WorkOwner, PeerOwner
     this.#endWhenAnswered();
   }
 
-  #openStream({ delimiter }: Command): void {
-    const { scans, streamLimitBytes: limitBytes, streamTimeoutMs } = this.#parts;
+  #openStream({ delimiter }: Command, firstChunkBytes: number): void {
+    const { scans, account, streamLimitBytes: limitBytes, streamTimeoutMs } = this.#parts;
+    this.#opening = null;
+    this.#timer.start(streamTimeoutMs);
+    this.#refusal = account.refusal(firstChunkBytes);
+    if (this.#refusal !== null) return;
     const scan = new ClamdScan(scans, this, {
       requestId: uuidv7(),
       limitBytes,
@@ -312,12 +318,10 @@ export class Connection implements ParserTarget, ScanOwner, WorkOwner, PeerOwner
       label: this.#label,
       delimiter,
     });
-    this.#opening = null;
     this.#stream = scan;
     this.#unanswered.add(scan);
-    this.#timer.start(streamTimeoutMs);
     this.hold(scan);
-    void scan.admitBy(this.#parts.admit);
+    void scan.admitBy(account.admit);
   }
 
   onStreamBytes(bytes: Uint8Array): void {
@@ -333,9 +337,15 @@ export class Connection implements ParserTarget, ScanOwner, WorkOwner, PeerOwner
       this.write(`${this.#label}${STREAM}: OK${this.#opening.delimiter}`);
       this.#opening = null;
     }
+    this.#tellRefusal();
     stream?.end();
     if (this.#isSession && !this.#isEnding) this.#afterStream();
     else this.#endWhenAnswered();
+  }
+
+  #tellRefusal(): void {
+    if (this.#refusal !== null) this.write(`${this.#label}${errorText(STREAM, this.#refusal, '')}${this.#delimiter}`);
+    this.#refusal = null;
   }
 
   #afterStream(): void {
@@ -403,7 +413,10 @@ export class Connection implements ParserTarget, ScanOwner, WorkOwner, PeerOwner
     const stream = this.#stream;
     if (this.#isEnded || this.#peer.unsentBytes > CLAMD_UNREAD_BYTES) this.destroy();
     else if (stream !== null) stream.refuse(new Failure('uploadTooSlow', `${this.#parts.streamTimeoutMs} ms`));
-    else if (this.#parser.isOldOpen) this.#parser.endOld();
+    else if (this.#refusal !== null) {
+      this.#tellRefusal();
+      this.#endWhenAnswered();
+    } else if (this.#parser.isOldOpen) this.#parser.endOld();
     else if (this.#unanswered.size === 0) {
       this.write(`${COMMAND_TIMED_OUT}\n`);
       this.#endWhenAnswered();

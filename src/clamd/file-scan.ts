@@ -2,9 +2,9 @@
 import { fstat, read } from 'node:fs';
 import { promisify } from 'node:util';
 import { v7 as uuidv7 } from 'uuid';
-import type { Access } from '../admission/access.js';
 import { Failure } from '../errors.js';
 import type { ScanParts } from '../scan/scan.js';
+import type { StreamAccount } from '../scan/stream-scan.js';
 import { codeOf } from '../store/store-error.js';
 import { within } from '../waiting/within.js';
 import { ClamdScan, type ScanOwner } from './clamd-scan.js';
@@ -16,8 +16,8 @@ const READ_BYTES = 256 * 1024;
 
 export interface FileScanParts {
   readonly scans: ScanParts;
-  /** Takes a unit of the account that the scans are of. Throws a Failure. */
-  readonly admit: () => Promise<Access>;
+  /** Whose account the scans are of. */
+  readonly account: StreamAccount;
   readonly streamLimitBytes: number;
   /** For one read: a share of the network may hang. */
   readonly streamTimeoutMs: number;
@@ -60,13 +60,16 @@ export class FileScan implements ScanOwner {
     const buffer = Buffer.allocUnsafe(READ_BYTES);
     let count: number;
     try {
-      if (!(await stats(this.#descriptor)).isFile()) return this.#failed('Not a regular file');
+      const file = await stats(this.#descriptor);
+      if (!file.isFile()) return this.#failed('Not a regular file');
+      const refusal = file.size === 0 ? null : this.#parts.account.refusal(file.size);
+      if (refusal !== null) return this.#failed(refusal.message);
       count = await this.#read(buffer, 0);
     } catch (error) {
       return this.#failed(`File can't be read: ${codeOf(error) ?? 'timeout'}`);
     }
     if (count === 0) return { kind: 'clean', text: `${this.#name}: OK` };
-    void this.#scan.admitBy(this.#parts.admit);
+    void this.#scan.admitBy(this.#parts.account.admit);
     await this.#handOn(buffer, count);
     const text = await this.#answered;
     if (this.#scan.hasFound) return { kind: 'found', text };

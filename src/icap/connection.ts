@@ -1,11 +1,11 @@
 // One connection of an ICAP client: its requests one after the other, each body as a scan, each answer before the next request is read.
 import { v7 as uuidv7 } from 'uuid';
-import type { Access } from '../admission/access.js';
 import { Failure } from '../errors.js';
 import { Intake, type IntakeOwner } from '../intake.js';
 import { DRAIN_MS, ICAP_CLOSE_MS, ICAP_HEAD_MS, ICAP_IDLE_MS, ICAP_UNREAD_BYTES } from '../limits.js';
 import type { Peer, PeerOwner } from '../peers.js';
 import type { ScanParts } from '../scan/scan.js';
+import type { StreamAccount } from '../scan/stream-scan.js';
 import { CoarseTimer, type TimerOwner } from '../waiting/coarse-timer.js';
 import {
   blockedResponse,
@@ -39,8 +39,8 @@ export interface ConnectionParts {
   readonly connections: number;
   /** The ISTag now. */
   readonly tag: () => string;
-  /** Takes a unit of the account that the scans are of. Throws a Failure. */
-  readonly admit: () => Promise<Access>;
+  /** Whose account the scans are of. */
+  readonly account: StreamAccount;
   readonly onSurprise: (requestId: string, error: unknown) => void;
 }
 
@@ -161,20 +161,21 @@ export class Connection implements ParserTarget, ScanOwner, PeerOwner, IntakeOwn
 
   onChunk(sizeBytes: number): void {
     const exchange = this.#exchange;
-    if (exchange !== null && exchange.scan === null && exchange.head.method !== 'OPTIONS')
-      this.#open(exchange, sizeBytes);
+    if (exchange === null || exchange.scan !== null || exchange.outcome !== null) return;
+    if (exchange.head.method !== 'OPTIONS') this.#open(exchange, sizeBytes);
   }
 
   #open(exchange: Exchange, firstChunkBytes: number): void {
-    const { scans, limitBytes } = this.#parts;
+    const { scans, account, limitBytes } = this.#parts;
     const { requestId, filename, head } = exchange;
     const declaredBytes = exchange.declaredFor(firstChunkBytes);
-    const isKept = !head.allows204;
     const refusal = exchange.refusal(limitBytes);
+    if (refusal === null && this.#refuse(exchange, declaredBytes ?? firstChunkBytes)) return;
+    const isKept = !head.allows204;
     const metadata = clientFacts(head.headers);
     const content = { requestId, limitBytes, declaredBytes, refusal, filename, metadata, isKept };
     const form = exchange.openForm();
-    const { admit } = this.#parts;
+    const { admit } = account;
     const onSurprise = this.#tellOfSurprise.bind(this);
     const scan =
       form === null
@@ -183,6 +184,13 @@ export class Connection implements ParserTarget, ScanOwner, PeerOwner, IntakeOwn
     exchange.scan = scan;
     this.hold(scan);
     void scan.admitBy(admit);
+  }
+
+  /** Too many wait: it is answered at the end of what the client sends. */
+  #refuse(exchange: Exchange, bytesMost: number): boolean {
+    const tooMany = exchange.head.method === 'OPTIONS' ? null : this.#parts.account.refusal(bytesMost);
+    if (tooMany !== null) exchange.outcome = errorOf(tooMany, exchange.requestId);
+    return tooMany !== null;
   }
 
   onBodyBytes(bytes: Uint8Array): void {
@@ -194,7 +202,8 @@ export class Connection implements ParserTarget, ScanOwner, PeerOwner, IntakeOwn
     if (exchange === null) return false;
     const isRefused = exchange.refusal(this.#parts.limitBytes) !== null;
     if (isRefused && exchange.scan === null) this.#open(exchange, 0);
-    if (isRefused || exchange.scan?.isDecided) {
+    else if (exchange.scan === null && exchange.outcome === null) this.#refuse(exchange, exchange.declaredBytes ?? 0);
+    if (isRefused || exchange.outcome !== null || exchange.scan?.isDecided) {
       exchange.isOver = true;
       this.#parser.isHeld = true;
       this.#timer.stop();

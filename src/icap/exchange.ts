@@ -19,7 +19,7 @@ export class Exchange {
   isOver: boolean;
   /** The client was asked for what follows the preview. */
   isContinued: boolean;
-  /** What it is answered with at the end of its preview; null: nothing yet. */
+  /** What it is answered with at the end of its preview, or of its body; null: nothing yet. */
   outcome: Outcome | null;
   /** Of the body, by the HTTP headers; null: they don't say. */
   readonly declaredBytes: number | null;

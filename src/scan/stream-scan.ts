@@ -3,6 +3,17 @@ import type { Access } from '../admission/access.js';
 import { Failure } from '../errors.js';
 import { Scan } from './scan.js';
 
+/** Whose scans they are, where a protocol has no keys. */
+export interface StreamAccount {
+  /** Takes a unit. Throws a Failure. */
+  admit(): Promise<Access>;
+  /**
+   * Why no scan is begun, since too many of the account wait: that takes no unit, and has no row; null: one may be. `bytesMost`: of its content, as far as that is known. Where a protocol doesn't
+   * say it, a content over 1 MB may be refused for which there was room.
+   */
+  refusal(bytesMost: number): Failure | null;
+}
+
 /** The connection, or the file, that the bytes come from. */
 export interface Stream<One> {
   /** Nothing more is handed on, on our time. */

@@ -1,5 +1,4 @@
 // Clamd's protocol put together: the account that its scans are of, what it tells of the engine, and its listener.
-import type { AccessControl } from '../admission/access.js';
 import { versionOf } from '../clamd/commands.js';
 import { Connection, type ConnectionParts } from '../clamd/connection.js';
 import type { Config } from '../config/config.js';
@@ -13,11 +12,10 @@ import type { ScanParts } from '../scan/scan.js';
 import type { Postgres } from '../store/postgres.js';
 import { createLimiter } from '../waiting/limiter.js';
 import { type Places, socketsAt } from './places.js';
-import { admitFor } from './protocol-account.js';
+import { openProtocolAccount, type ProtocolParts } from './protocol-account.js';
 
-export interface ClamdParts {
+export interface ClamdParts extends Omit<ProtocolParts, 'missing'> {
   readonly scans: ScanParts;
-  readonly access: AccessControl;
   readonly postgres: Postgres;
   readonly signatures: Signatures;
   readonly pool: ScanPool;
@@ -29,7 +27,8 @@ export interface ClamdParts {
 export function createClamd(config: Config, log: EventLog, parts: ClamdParts): Listener | null {
   const { clamd } = config;
   if (clamd === null) return null;
-  const { access, postgres, signatures, pool, scans, descriptors, places } = parts;
+  const { postgres, signatures, pool, scans, descriptors, places } = parts;
+  const ofAccount = { ...parts, missing: 'clamdAccountMissing' } as const;
   const shared: ConnectionParts = {
     scans,
     streamLimitBytes: config.streamLimitBytes,
@@ -37,7 +36,7 @@ export function createClamd(config: Config, log: EventLog, parts: ClamdParts): L
     pool,
     folders: clamd.paths,
     files: createLimiter({ running: CLAMD_FILE_COMMANDS, waiting: CLAMD_FILE_COMMANDS_WAITING }),
-    admit: admitFor(postgres.requests('clamd'), clamd.account, access, 'clamdAccountMissing'),
+    account: openProtocolAccount(postgres.requests('clamd'), clamd.account, ofAccount),
     version() {
       const state = signatures.state();
       return state.kind === 'ready' ? versionOf(state.engine) : 'ClamAV';

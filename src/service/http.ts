@@ -20,6 +20,7 @@ import type { Signatures } from '../engine/signatures.js';
 import type { ScanPool } from '../engine/threads/pool.js';
 import type { Confinement } from '../engine/threads/sandbox.js';
 import { messageOfError } from '../error-text.js';
+import type { UnavailableReason } from '../errors.js';
 import type { History } from '../history/history.js';
 import { createHistoryRoutes } from '../history/route.js';
 import { createScanRoutes } from '../history/scans-route.js';
@@ -185,6 +186,7 @@ async function openRoutes(
   const keyUse = createKeyUse();
   const access = createAccess(admission, config.plans);
   const accepted = await openAccepted(config, log, parts, add);
+  const onRefused = (reason: UnavailableReason): void => parts.metrics.refused(reason);
   const scans = openScans(config, log, parts, {
     access,
     traces: await openTraces(config, log, version, add),
@@ -194,7 +196,7 @@ async function openRoutes(
     once: { kept: keepAnswers(log, postgres, add), findKey: parts.findKey },
     later: accepted.start,
     onEnded: tellOfScans(log, { metrics: parts.metrics, keyUse }),
-    onRefused: (reason) => parts.metrics.refused(reason),
+    onRefused,
   });
   const billing = startBilling(config, log, parts, add);
   const dashboard = add(
@@ -229,7 +231,7 @@ async function openRoutes(
     ...createQuotaRoutes({ admission, plans: config.plans }),
     ...operators.routes,
   ];
-  const asked = { ...parts, scans: scans.scans, access };
+  const asked = { ...parts, scans: scans.scans, access, onRefused };
   const routes = createRoutes({
     served: [
       scans.withKey,

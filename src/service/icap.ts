@@ -1,6 +1,5 @@
 // ICAP put together: the account that its scans are of, what it tells of the engine, and its listener.
 import { readFileSync } from 'node:fs';
-import type { AccessControl } from '../admission/access.js';
 import type { Config } from '../config/config.js';
 import type { Signatures } from '../engine/signatures.js';
 import { messageOfError } from '../error-text.js';
@@ -12,11 +11,10 @@ import type { EventLog } from '../log.js';
 import type { ScanParts } from '../scan/scan.js';
 import type { Postgres } from '../store/postgres.js';
 import { type Places, socketsAt } from './places.js';
-import { admitFor } from './protocol-account.js';
+import { openProtocolAccount, type ProtocolParts } from './protocol-account.js';
 
-export interface IcapParts {
+export interface IcapParts extends Omit<ProtocolParts, 'missing'> {
   readonly scans: ScanParts;
-  readonly access: AccessControl;
   readonly postgres: Postgres;
   readonly signatures: Signatures;
   readonly version: string;
@@ -28,7 +26,7 @@ export interface IcapParts {
 export function createIcap(config: Config, log: EventLog, parts: IcapParts): Listener | null {
   const { icap } = config;
   if (icap === null) return null;
-  const { access, postgres, signatures, scans, version } = parts;
+  const { postgres, signatures, scans, version } = parts;
   const { icapConnections: connections } = parts.descriptors;
   const shared: ConnectionParts = {
     scans,
@@ -39,7 +37,7 @@ export function createIcap(config: Config, log: EventLog, parts: IcapParts): Lis
     incomplete: icap.incomplete,
     blockPage: icap.blockPage === null ? BLOCK_PAGE : readBlockPage(icap.blockPage),
     tag: tagKeeper(signatures),
-    admit: admitFor(postgres.requests('icap'), icap.account, access, 'icapAccountMissing'),
+    account: openProtocolAccount(postgres.requests('icap'), icap.account, { ...parts, missing: 'icapAccountMissing' }),
     onSurprise: (requestId, error) => log.error({ requestId, err: error }, 'unforeseen error'),
   };
   return createListener({
