@@ -2,7 +2,8 @@
 import { createCipheriv, createHash } from 'node:crypto';
 import { open, opendir, readFile, stat, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { type MachineFiles, type Scenario, scenarios } from './scenarios.js';
+import { gzip, mail, tar, zip } from '../test/fixtures/archives.js';
+import { type MachineFiles, type PackedFiles, type Scenario, scenarios } from './scenarios.js';
 
 const MACHINE_ROOTS = ['/usr/bin', '/usr/lib', '/usr/share'];
 const SEED = 'sluice bench 1';
@@ -66,9 +67,29 @@ function lines(paths: readonly string[]): string {
 async function chooseFiles({ name, files }: Scenario, folder: string): Promise<readonly string[]> {
   if (files.kind === 'machine') return chooseOfMachine(files);
   if (files.kind === 'listed') return files.paths;
+  if (files.kind === 'packed') return await pack(name, files, folder);
   const path = join(folder, `${name}.bin`);
   await writeFile(path, seededBytes(name, files.sizeBytes));
   return [path];
+}
+
+/** Each of files that no other one has. */
+async function pack(name: string, { as, count, each, of }: PackedFiles, folder: string): Promise<readonly string[]> {
+  const members = await chooseOfMachine({ kind: 'machine', count: count * each, ...of });
+  const packed: string[] = [];
+  for (let index = 0; index < Math.floor(members.length / each); index += 1) {
+    const own = members.slice(index * each, (index + 1) * each);
+    const contents = await Promise.all(own.map((path) => readFile(path)));
+    const path = join(folder, `${name}-${index}`);
+    await writeFile(path, as === 'mail' ? mail(Buffer.concat(contents)) : archiveOf(contents, index));
+    packed.push(path);
+  }
+  return packed;
+}
+
+function archiveOf(contents: readonly Buffer[], index: number): Buffer {
+  const members = contents.map((content, at) => ({ name: `file-${at}`, content }));
+  return index % 2 === 0 ? zip(members) : gzip(tar(members));
 }
 
 /** Bytes that look random and are the same everywhere: an AES-CTR key stream. */
@@ -103,6 +124,9 @@ export async function chooseForLearning(count: number): Promise<readonly string[
   const taken = new Set<string>();
   for (const { files } of scenarios) {
     if (files.kind === 'machine') for (const path of await chooseOfMachine(files)) taken.add(path);
+    if (files.kind !== 'packed') continue;
+    const { count, each, of } = files;
+    for (const path of await chooseOfMachine({ kind: 'machine', count: count * each, ...of })) taken.add(path);
   }
   const learned = new Set<string>();
   const bounds = { kind: 'machine', minBytes: 1, maxBytes: LEARNING_BYTES_MAX } as const;

@@ -11,6 +11,8 @@ export type Files =
   | { readonly kind: 'repeated'; readonly sizeBytes: number }
   /** Files of this machine as they are; a round scans whole passes over all of them. */
   | MachineFiles
+  /** The same, packed. */
+  | PackedFiles
   /** As they are, in their order. */
   | { readonly kind: 'listed'; readonly paths: readonly string[] };
 
@@ -21,6 +23,16 @@ export interface MachineFiles {
   readonly maxBytes: number;
   /** Programs of one format, no two of them equal; default: files of any kind. */
   readonly programs?: 'elf' | 'pe';
+}
+
+export interface PackedFiles {
+  readonly kind: 'packed';
+  /** A mail has one as its attachment; of archives every other one is a ZIP, and the others are tars in gzip. */
+  readonly as: 'mail' | 'archive';
+  readonly count: number;
+  /** Files in each. */
+  readonly each: number;
+  readonly of: Pick<MachineFiles, 'minBytes' | 'maxBytes'>;
 }
 
 export interface Scenario {
@@ -36,6 +48,14 @@ export const scenarios: readonly Scenario[] = [
   { name: 'mixed', files: { kind: 'machine', count: 300, minBytes: 100, maxBytes: KIB * KIB } },
   { name: 'elf-small', files: { kind: 'machine', count: 40, minBytes: KIB, maxBytes: 64 * KIB, programs: 'elf' } },
   { name: 'elf', files: { kind: 'machine', count: 40, minBytes: 64 * KIB, maxBytes: 2 * KIB * KIB, programs: 'elf' } },
+  {
+    name: 'mail',
+    files: { kind: 'packed', as: 'mail', count: 40, each: 1, of: { minBytes: KIB, maxBytes: 256 * KIB } },
+  },
+  {
+    name: 'archives',
+    files: { kind: 'packed', as: 'archive', count: 40, each: 8, of: { minBytes: KIB, maxBytes: 256 * KIB } },
+  },
   // Those that Python's packages bring along, where there are some.
   { name: 'pe', files: { kind: 'machine', count: 12, minBytes: KIB, maxBytes: 2 * KIB * KIB, programs: 'pe' } },
 ];
