@@ -114,9 +114,8 @@ function accessOf(admission: Admission): Access {
     case 'admitted': {
       const { userId, keyId, quota } = admission;
       let refunded: Promise<QuotaState> | null = null;
-      const give = async () => (await admission.refund()) ?? quota;
       const refund = (): Promise<QuotaState> => {
-        refunded ??= give();
+        refunded ??= admission.refund().then((left) => left ?? quota);
         return refunded;
       };
       return { outcome: 'admitted', userId, keyId, quota, refund };

@@ -21,7 +21,7 @@ import type { Lookups } from './lookups.js';
 import type { QuotaHours } from './quota-hours.js';
 import { createQuotaMirror } from './quota-mirror.js';
 import { createRefusals } from './refusals.js';
-import { createExpectations, createUnits, type Expectations, type Units } from './units.js';
+import { createExpectations, createUnits, type Expectations, type Standing, type Units } from './units.js';
 
 export interface AdmissionParts {
   readonly ledger: Ledger;
@@ -70,14 +70,14 @@ export function createAdmissions(parts: AdmissionParts): AdmissionStore {
     admit(keyHash) {
       const known = owners.fresh(keyHash);
       if (known === null) return admitUnknown(takes, keyHash, expectations);
-      const answered = expectations.begin(known.userId);
+      const standing = expectations.begin(known.userId);
       const first = takeFirst(ledger, known.userId, keyHash);
       if ('limit' in first && isAgreed(first.limit, first.rules, known)) {
         const admission = units.counted(known, first);
-        answered(unitsLeft(admission));
+        standing.answered(unitsLeft(admission));
         return admission;
       }
-      return admitKnown(takes, { keyHash, known, first, answered });
+      return admitKnown(takes, { keyHash, known, first, standing });
     },
     expectedUser(keyHash) {
       const known = owners.fresh(keyHash);
@@ -151,7 +151,7 @@ async function admitUnknown(takes: Takes, keyHash: string, expectations: Expecta
   const owner = await takes.owners.identify(keyHash);
   if (owner === null) return { outcome: 'unknownKey' };
   const admission = await admitKey(takes, { keyHash, owner, first: takeFirst(takes.ledger, owner.userId, keyHash) });
-  if (admission.outcome === 'admitted') expectations.begin(admission.userId)(admission.quota.remaining);
+  if (admission.outcome === 'admitted') expectations.begin(admission.userId).answered(admission.quota.remaining);
   return admission;
 }
 
@@ -159,17 +159,17 @@ interface Known {
   readonly keyHash: string;
   readonly known: KeyRecord;
   readonly first: LedgerAnswer | Promise<LedgerAnswer>;
-  readonly answered: (left: number) => void;
+  readonly standing: Standing;
 }
 
-async function admitKnown(takes: Takes, { keyHash, known, first, answered }: Known): Promise<Admission> {
+async function admitKnown(takes: Takes, { keyHash, known, first, standing }: Known): Promise<Admission> {
   let left = 0;
   try {
     const admission = await admitKey(takes, { keyHash, owner: known, first });
     left = unitsLeft(admission);
     return admission;
   } finally {
-    answered(left);
+    standing.answered(left);
   }
 }
 

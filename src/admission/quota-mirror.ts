@@ -105,7 +105,7 @@ export function createQuotaMirror(hours: QuotaHours, options: QuotaMirrorOptions
       keep(seen);
     } else if (counted > known.counted || returned > known.returned) {
       raise(known, counted, returned);
-      keep(known);
+      if (!unwritten.has(known)) keep(known);
     }
   }
 

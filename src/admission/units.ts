@@ -184,15 +184,21 @@ function awayIfAway(error: unknown): 'away' {
 }
 
 export interface Expectations {
-  /** One more is asked for; `left`, when it is answered: the units that there are after it, 0 when it wasn't admitted. */
-  begin(userId: string): (left: number) => void;
+  /** One more is asked for. */
+  begin(userId: string): Standing;
   /** Those that are being asked for, this one among them, can all be admitted. */
   allow(userId: string): boolean;
 }
 
-interface Standing {
-  left: number;
-  asking: number;
+export class Standing {
+  left = 0;
+  asking = 0;
+
+  /** `left`: the units that there are after an answer, 0 when it wasn't admitted. */
+  answered(left: number): void {
+    this.asking -= 1;
+    this.left = left;
+  }
 }
 
 /** `usersMax`: a user that has made room is expected again after the next answer. */
@@ -202,7 +208,7 @@ export function createExpectations(usersMax: number): Expectations {
   function standingOf(userId: string): Standing {
     const known = users.get(userId);
     if (known !== undefined) return known;
-    const standing = { left: 0, asking: 0 };
+    const standing = new Standing();
     users.set(userId, standing);
     return standing;
   }
@@ -211,10 +217,7 @@ export function createExpectations(usersMax: number): Expectations {
     begin(userId) {
       const standing = standingOf(userId);
       standing.asking += 1;
-      return (left) => {
-        standing.asking -= 1;
-        standing.left = left;
-      };
+      return standing;
     },
     allow(userId) {
       const standing = users.peek(userId);

@@ -3,7 +3,7 @@ import type { Fragment, Queries, Sql } from '../store/postgres.js';
 import { IN_FAILED_TRANSACTION } from '../store/queries.js';
 import { codeOf } from '../store/store-error.js';
 import { COPY_SCANS, type DayCount, RowCopy } from './row-copy.js';
-import { type ScanRow, timeOfId } from './scan-row.js';
+import { lowestIdAt, type ScanRow, timeOfId } from './scan-row.js';
 
 /** "No partition of relation found for row" is a check violation. */
 const CHECK_VIOLATION = '23514';
@@ -244,15 +244,15 @@ async function touchKeys(sql: Queries, rows: readonly ScanRow[]): Promise<void> 
 /** The first days of the UTC months in which the rows were created. */
 function monthsOf(rows: readonly ScanRow[]): Set<string> {
   const months = new Set<string>();
-  let fromMs = 0;
-  let untilMs = 0;
+  let from = '';
+  let until = '';
   for (const { id } of rows) {
-    const createdMs = timeOfId(id);
-    // Of that of the row before: a date as text takes a microsecond.
-    if (createdMs >= fromMs && createdMs < untilMs) continue;
-    const created = new Date(createdMs);
-    fromMs = Date.UTC(created.getUTCFullYear(), created.getUTCMonth());
-    untilMs = Date.UTC(created.getUTCFullYear(), created.getUTCMonth() + 1);
+    // Of that of the row before: ids are in the order of time.
+    if (id >= from && id < until) continue;
+    const created = new Date(timeOfId(id));
+    const fromMs = Date.UTC(created.getUTCFullYear(), created.getUTCMonth());
+    from = lowestIdAt(fromMs);
+    until = lowestIdAt(Date.UTC(created.getUTCFullYear(), created.getUTCMonth() + 1));
     months.add(new Date(fromMs).toISOString().slice(0, 10));
   }
   return months;

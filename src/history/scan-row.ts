@@ -118,22 +118,30 @@ export function encodeRow(row: ScanRow): string {
   return (
     everyFieldIsHere &&
     `{"id":"${row.id}","userId":"${row.userId}","keyId":${jsonName(row.keyId)},"filename":${jsonText(row.filename)},` +
-      `"durationMs":${row.durationMs},"virusName":${jsonText(row.virusName)},"status":${row.status},"error":${jsonText(row.error)},` +
-      `${engineText(row)},"sizeBytes":${row.sizeBytes},` +
+      `"durationMs":${row.durationMs},${saidText(row)},${sameText(row)},"sizeBytes":${row.sizeBytes},` +
       `"sha256":${jsonName(row.sha256)},"detectedType":${jsonName(row.detectedType)},"notices":${row.notices.length === 0 ? '[]' : JSON.stringify(row.notices)},` +
-      `"metadata":${jsonText(row.metadata)},"url":${jsonText(row.url)},"protocol":"${row.protocol}","env":${jsonText(row.env)},` +
       `"lastUpdateMs":${row.lastUpdateMs}${row.wasPending === true ? ',"wasPending":true' : ''}}`
   );
 }
 
-/** What has looked is the same for scan after scan, the very same texts. */
-let lastEngine: Pick<ScanRow, 'engine' | 'signatures'> = { engine: null, signatures: null };
-let lastText = '"engine":null,"signatures":null';
+/** Nearly all scans are clean, and nothing was said of them. */
+function saidText({ virusName, status, error, metadata, url }: ScanRow): string {
+  if (status === 200 && virusName === null && metadata === null && url === null && error === null) {
+    return '"virusName":null,"status":200,"error":null,"metadata":null,"url":null';
+  }
+  return `"virusName":${jsonText(virusName)},"status":${status},"error":${jsonText(error)},"metadata":${jsonText(metadata)},"url":${jsonText(url)}`;
+}
 
-function engineText({ engine, signatures }: ScanRow): string {
-  if (engine !== lastEngine.engine || signatures !== lastEngine.signatures) {
-    lastEngine = { engine, signatures };
-    lastText = `"engine":${jsonText(engine)},"signatures":${jsonText(signatures)}`;
+/** The same for scan after scan, the very same texts. */
+let last: Pick<ScanRow, 'engine' | 'signatures' | 'env' | 'protocol'> | null = null;
+let lastText = '';
+
+function sameText(row: ScanRow): string {
+  const { engine, signatures, env, protocol } = row;
+  const isSame = engine === last?.engine && signatures === last.signatures && env === last.env;
+  if (!isSame || protocol !== last?.protocol) {
+    last = { engine, signatures, env, protocol };
+    lastText = `"engine":${jsonText(engine)},"signatures":${jsonText(signatures)},"protocol":"${protocol}","env":${jsonText(env)}`;
   }
   return lastText;
 }

@@ -94,8 +94,17 @@ export function createSegments({ directory, own, onDamage, onTransientFailure }:
   /** Done with, and still there. */
   const stuck = new Set<Segment>();
 
-  const countRows = (): number => segments.reduce((sum, segment) => sum + segment.rows, 0);
-  const uncopiedBytes = (): number => segments.reduce((sum, { endBytes, readBytes }) => sum + endBytes - readBytes, 0);
+  function countRows(): number {
+    let rows = 0;
+    for (const segment of segments) rows += segment.rows;
+    return rows;
+  }
+
+  function uncopiedBytes(): number {
+    let bytes = 0;
+    for (const { endBytes, readBytes } of segments) bytes += endBytes - readBytes;
+    return bytes;
+  }
 
   async function finish(segment: Segment): Promise<void> {
     segments = segments.filter((one) => one !== segment);

@@ -179,11 +179,13 @@ export class Exchange implements Framing, WireOwner, Ready, Drained {
     this.#mode = 'received';
     this.#sink = sink;
     const kept = this.#kept;
-    // First: where it counts may be what the sink takes from.
-    this.#forgetKept();
-    if (kept !== null) for (const bytes of kept) sink.chunk(bytes);
+    if (kept !== null) {
+      // First: where it counts may be what the sink takes from.
+      this.#forgetKept();
+      for (const bytes of kept) sink.chunk(bytes);
+    }
     if (this.#isWhole) sink.end();
-    else if (!this.#isHeld) this.#resumeReading();
+    else if (!this.#isHeld && this.#isPaused) this.#resumeReading();
   }
 
   /** What arrives before anybody receives it counts there, in the place of the budget of all bodies. To be called before anything has arrived. */
@@ -284,7 +286,6 @@ export class Exchange implements Framing, WireOwner, Ready, Drained {
   }
 
   #forgetKept(): void {
-    if (this.#kept === null) return;
     this.#room.giveBack(this.#keptBytes);
     this.#kept = null;
     this.#keptBytes = 0;
@@ -296,7 +297,7 @@ export class Exchange implements Framing, WireOwner, Ready, Drained {
     this.#drain = null;
     this.#mode = 'dropped';
     this.#sink = null;
-    this.#forgetKept();
+    if (this.#kept !== null) this.#forgetKept();
   }
 
   #pause(): void {
@@ -354,8 +355,8 @@ export class Exchange implements Framing, WireOwner, Ready, Drained {
     this.#host.readsNot(this);
     // Closing while the client still sends would take the answer from it; the library closes some seconds later.
     const closes = this.closeAfter && (this.#isWhole || this.problem !== null);
-    if (closes || this.#isReadToItsEnd()) this.#resumeReading();
-    else this.#pause();
+    if (!(closes || this.#isWhole || this.#hasShortRest())) this.#pause();
+    else if (this.#isPaused) this.#resumeReading();
     const wire = this.#wire;
     if (this.#isButOneByte) {
       wire.answerRest();
@@ -374,9 +375,9 @@ export class Exchange implements Framing, WireOwner, Ready, Drained {
   }
 
   /** Behind the whole answer the library would read the rest of a body as fast as it comes, and nobody could hold it back. */
-  #isReadToItsEnd(): boolean {
+  #hasShortRest(): boolean {
     const restBytes = this.#restBytes();
-    return this.#isWhole || (restBytes !== null && restBytes <= DRAIN_REST_BYTES);
+    return restBytes !== null && restBytes <= DRAIN_REST_BYTES;
   }
 
   /** Of the body; null: nobody knows. */

@@ -48,7 +48,8 @@ export function createRouter(
     if (found instanceof Failure) return refuse(exchange, found);
     const { route, label, parameters } = found;
     exchange.route = label;
-    const unknown = route.operation?.who === 'user' ? null : unknownQuery(route.operation, exchange.query);
+    const isLater = exchange.query === '' || route.operation?.who === 'user';
+    const unknown = isLater ? null : unknownQuery(route.operation, exchange.query);
     return unknown === null ? route.handle(exchange, parameters) : refuse(exchange, unknown);
   }
 
@@ -59,16 +60,13 @@ export function createRouter(
     throw failure;
   }
 
-  function served(exchange: Exchange): Answered | Promise<Answered> {
-    try {
-      return serve(exchange);
-    } catch (error) {
-      return Promise.reject(error);
-    }
-  }
-
   return (exchange) => {
-    const answered = served(exchange);
+    let answered: Answered | Promise<Answered>;
+    try {
+      answered = serve(exchange);
+    } catch (error) {
+      answered = Promise.reject(error);
+    }
     if (answered === null) return;
     // What is there at once waits as well: nothing is answered before the HTTP library has handed the request over.
     Promise.resolve(answered).then(

@@ -92,9 +92,9 @@ export function createMetrics(parts: MetricsParts): Metrics {
   addStanding(gauge, parts);
   return {
     contentType: registry.contentType,
-    ended: (scan) => scans.ended(scan),
+    ended: scans.ended,
     refused: (reason) => scans.refused(reason),
-    answered: (route, status) => requests.answered(route, status),
+    answered: requests.answered,
     countTurns: () => parts.pool.onTurn(scans.waited),
     leaveOut: (epoch, scans) => Object.assign(own, { epoch, scans }),
     follow(followed) {

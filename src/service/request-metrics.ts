@@ -22,12 +22,12 @@ export class RequestMetrics {
   }
 
   /** Status null: the client went away before its answer was out. */
-  answered(route: string, status: number | null): void {
+  readonly answered = (route: string, status: number | null): void => {
     let byStatus = this.#counts.get(route);
     if (byStatus === undefined) {
       byStatus = new Map();
       this.#counts.set(route, byStatus);
     }
     byStatus.set(status ?? 0, (byStatus.get(status ?? 0) ?? 0) + 1);
-  }
+  };
 }

@@ -68,7 +68,7 @@ export class ScanMetrics {
     );
   }
 
-  ended(scan: EndedScan): void {
+  readonly ended = (scan: EndedScan): void => {
     const { wholeBytes, lookedBy } = scan;
     const engine = lookedBy?.label ?? 'none';
     const cache = lookedBy === null ? 'none' : scan.looked === 'now' ? 'miss' : 'hit';
@@ -76,9 +76,13 @@ export class ScanMetrics {
     if (wholeBytes !== null) this.#bytes += wholeBytes;
     if (cache !== 'miss') return;
     const seconds = scan.durationMs / 1000;
-    this.#secondsOf(wholeBytes ?? 0)?.observe(seconds);
+    for (const { most, buckets } of this.#seconds) {
+      if ((wholeBytes ?? 0) > most) continue;
+      buckets.observe(seconds);
+      break;
+    }
     this.#ofType(scan.detectedType ?? 'unknown', seconds);
-  }
+  };
 
   #ofType(type: string, seconds: number): void {
     const known = this.#types.get(type);
@@ -88,10 +92,6 @@ export class ScanMetrics {
     }
     known.scans += 1;
     known.seconds += seconds;
-  }
-
-  #secondsOf(bytes: number): Buckets | undefined {
-    return this.#seconds.find(({ most }) => bytes <= most)?.buckets;
   }
 
   /** Before its admission, since too many wait. */

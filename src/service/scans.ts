@@ -112,8 +112,8 @@ function membersOf(scan: EndedScan): string {
   return (
     `"scanId":${jsonName(scanId)},"requestId":"${scan.requestId}","userId":"${account}","keyId":${jsonName(keyId)},` +
     `"protocol":"${scan.protocol}","durationMs":${Math.round(scan.durationMs * 1000) / 1000},"sizeBytes":${scan.wholeBytes},"sha256":${jsonName(sha256)},` +
-    `"status":${scan.status},"virusName":${jsonText(virusName)},"engine":${engineText(scan.lookedBy)},` +
-    `"cached":${scan.looked !== 'now'},"failure":${jsonName(failure)},"error":${jsonText(error)}`
+    `"status":${scan.status},"virusName":${virusName === null ? 'null' : jsonText(virusName)},"engine":${engineText(scan.lookedBy)},` +
+    `"cached":${scan.looked !== 'now'},${failure === null ? '"failure":null,"error":null' : `"failure":"${failure}","error":${jsonText(error)}`}`
   );
 }
 

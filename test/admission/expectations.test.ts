@@ -7,12 +7,12 @@ import { holds } from '../fixtures/holds.js';
 t.test('nothing is expected of a user without an answer, or whose last one was none', async (t) => {
   const expectations = createExpectations(10);
   t.notOk(expectations.allow('a'));
-  const answered = expectations.begin('a');
+  const standing = expectations.begin('a');
   t.notOk(expectations.allow('a'));
-  answered(3);
+  standing.answered(3);
   t.ok(expectations.allow('a'));
   t.notOk(expectations.allow('b'));
-  expectations.begin('a')(0);
+  expectations.begin('a').answered(0);
   expectations.begin('a');
   t.notOk(expectations.allow('a'));
 });
@@ -36,8 +36,8 @@ t.test('of a user who is alone with the quota, no more is expected than is admit
       for (const step of order) {
         if (step === 'answer') answerFirst();
         else {
-          const answered = expectations.begin('user');
-          asked.push({ answered, isExpected: expectations.allow('user') });
+          const standing = expectations.begin('user');
+          asked.push({ answered: (left) => standing.answered(left), isExpected: expectations.allow('user') });
         }
       }
       while (asked.length > 0) answerFirst();

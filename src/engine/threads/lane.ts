@@ -128,6 +128,7 @@ export class Lane {
       }
     }
     this.#dispatch();
+    if (ended.length === 0) return;
     for (const end of ended) deliver(end);
     this.#options.onEnd();
   }
