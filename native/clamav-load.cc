@@ -332,11 +332,11 @@ class Loader {
     if (!of_programs) LoadOwn(engine_.get(), request_.gates->shares[share], &facts_.signature_count);
   }
 
-  const overlap::Lengths& lengths() const { return lengths_; }
+  const overlap::Patterns& patterns() const { return patterns_; }
 
-  // Content is cut as by one engine that has all patterns.
-  void CutAs(const overlap::Lengths& wanted) {
-    const std::string fillers = overlap::FillersFor(lengths_, wanted);
+  // Signatures match as they do in one engine that has all patterns.
+  void ActAs(const overlap::Patterns& wanted) {
+    const std::string fillers = overlap::FillersFor(patterns_, wanted);
     if (fillers.empty()) return;
     const Working working(*this);
     cl_engine_set_clcb_sigload(engine_.get(), nullptr, nullptr);
@@ -378,7 +378,7 @@ class Loader {
 
   class Working {
    public:
-    explicit Working(Loader& loader) : listening_(loader.listener_), measuring_(loader.lengths_) {}
+    explicit Working(Loader& loader) : listening_(loader.listener_), measuring_(loader.patterns_) {}
 
    private:
     Listening listening_;
@@ -388,7 +388,7 @@ class Loader {
   const LoadRequest& request_;
   EngineFacts facts_;
   Listener listener_;
-  overlap::Lengths lengths_{};
+  overlap::Patterns patterns_;
   Loading loading_;
   ClamavEngine::Handle engine_;
 };
@@ -403,11 +403,11 @@ std::vector<std::shared_ptr<const ClamavEngine>> ClamavEngine::BuildWithGates(co
                                                                               uint64_t epoch, gates::Names& behind_gates,
                                                                               size_t literals_elsewhere) {
   std::vector<std::unique_ptr<Loader>> loaders;
-  overlap::Lengths longest{};
+  overlap::Patterns all;
   const auto load = [&](const auto& take) {
     loaders.push_back(std::make_unique<Loader>(request, observer, epoch, &behind_gates));
     take(*loaders.back());
-    overlap::Join(longest, loaders.back()->lengths());
+    overlap::Join(all, loaders.back()->patterns());
   };
   load([&](Loader& first) {
     first.TakeGates(literals_elsewhere);
@@ -416,7 +416,7 @@ std::vector<std::shared_ptr<const ClamavEngine>> ClamavEngine::BuildWithGates(co
   for (size_t share = 0; share < request.gates->shares.size(); share++) load([&](Loader& looker) { looker.TakeShare(share); });
   std::vector<std::shared_ptr<const ClamavEngine>> engines;
   for (const std::unique_ptr<Loader>& loader : loaders) {
-    loader->CutAs(longest);
+    loader->ActAs(all);
     engines.push_back(loader->Compile());
   }
   return engines;
