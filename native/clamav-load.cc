@@ -303,10 +303,7 @@ class Loader {
     const GateFiles& files = *request_.gates;
     // libclamav refuses an empty file.
     if (files.gate_count == 0) return;
-    if (request_.single_pass) {
-      MatchInOnePass();
-      FollowFurther();
-    }
+    if (request_.single_pass) MatchInOnePass();
     unsigned int gates = 0;
     if (elsewhere > 0) LoadOwn(engine_.get(), request_.marks_directory + "/unfiltered.cfg", &gates);
     LoadOwn(engine_.get(), files.gates, &gates);
@@ -370,10 +367,8 @@ class Loader {
   }
 
  private:
-  // By a byte more than usual, behind which fewer signatures are left to compare. That takes 2 KB for each, so it is for few.
-  void FollowFurther() { Set(engine_.get(), {CL_ENGINE_AC_MAXDEPTH, 4}); }
-
-  // Two ways of matching take two passes over a content. The second one is for body signatures without wildcards.
+  // Two ways of matching take two passes over a content. The second one is for body signatures without wildcards. The tree of the only one is
+  // as deep as by default: in a deeper one libclamav passes over parts of two bytes.
   void MatchInOnePass() { Set(engine_.get(), {CL_ENGINE_AC_ONLY, 1}); }
 
   class Working {

@@ -70,7 +70,7 @@ async function loadBoth<Found>(
   const plain = look();
   const { files: gates } = await prepareGates([folder], temporaryFolder(t), null);
   if (gates === null) throw new Error('There are no gates');
-  await loadEngine({ ...options, gates });
+  await loadEngine({ ...options, gates, singlePass: true });
   return { plain, gated: look() };
 }
 
@@ -171,4 +171,11 @@ t.test('nothing that Sluice loads beside signatures is longer than what libclama
   // The second part of the pattern lies 15 bytes behind the first.
   t.equal(plain.at(-1), 32 + 15);
   t.strictSame(gated, plain);
+});
+
+t.test('parts of two bytes are found behind what begins another pattern', async (t) => {
+  const body = `B:0:*:${hex('begin')}{-16}${hex('00')}{-16}${hex('endof')}\nC:0:*:${hex('a00Qab')}\n`;
+  const files = { 'a.ldb': TWICE[0] ?? '', 'b.ndb': body };
+  const found = await loadBoth(t, files, () => isInfected(Buffer.from('some words and begina00Qendof it')));
+  t.strictSame(found, { plain: true, gated: true });
 });
