@@ -47,7 +47,7 @@ export function readFraming(head: RequestHead): Framing {
   // RFC 9112 section 3.2: other forms are for proxies, and for `OPTIONS *`.
   if (!head.path.startsWith('/')) problem ??= 'The target must be a path';
   for (const [name, value] of head.headers) {
-    if (!isToken(name)) problem ??= 'Invalid header name';
+    if (!SINGLE.has(name) && !isToken(name)) problem ??= 'Invalid header name';
     if (!headers.has(name)) headers.set(name, value);
     // Some proxies add a line of their own below the client's: the first one alone would be what the client claims.
     else if (name === 'x-forwarded-for') headers.set(name, `${headers.get(name)}, ${value}`);
