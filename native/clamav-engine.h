@@ -11,6 +11,7 @@
 
 #include "gates.h"
 #include "layers.h"
+#include "matcher.h"
 #include "report.h"
 #include "storage.h"
 #include "window-counts.h"
@@ -34,7 +35,7 @@ class ClamavEngine {
 
   // First an engine that leaves out the signatures in `behind_gates`, notes which of them the databases have, and loads the gates of the request instead,
   // but for so many that are looked for elsewhere (literals.h): all that are in their file, or none. Then an engine for each share: of the met signatures in
-  // it, and of all that decides how content is taken apart. In each, signatures match as in one engine that has all of them (overlap.h).
+  // it, and of all that decides how content is taken apart. Each cuts large content into the pieces that one engine with all signatures would (overlap.h).
   static std::vector<std::shared_ptr<const ClamavEngine>> BuildWithGates(const LoadRequest& request, const LoadObserver& observer,
                                                                          uint64_t epoch, gates::Names& behind_gates,
                                                                          size_t literals_elsewhere);
@@ -64,14 +65,15 @@ class ClamavEngine {
   };
   using Handle = std::unique_ptr<cl_engine, Free>;
 
-  ClamavEngine(Handle handle, EngineFacts facts, const LoadRequest& request)
-      : handle_(std::move(handle)), facts_(std::move(facts)), storage_(request.temporary_directory) {}
+  ClamavEngine(Handle handle, matcher::Finders finders, EngineFacts facts, const LoadRequest& request)
+      : handle_(std::move(handle)), finders_(std::move(finders)), facts_(std::move(facts)), storage_(request.temporary_directory) {}
   friend class Loader;
   static void Configure(cl_engine* engine, const LoadRequest& request);
   static void SetScanCallbacks(cl_engine* engine);
   ScanReport ScanOnce(const void* content, size_t length, bool all_matches, Alerts& alerts) const;
 
   Handle handle_;
+  matcher::Finders finders_;
   EngineFacts facts_;
   Storage storage_;
 };

@@ -21,6 +21,7 @@
 #include "expressions.h"
 #include "files.h"
 #include "listener.h"
+#include "matcher.h"
 #include "overlap.h"
 #include "quota.h"
 #include "utf8.h"
@@ -217,7 +218,7 @@ void ClamavEngine::InitializeLibrary() {
     files::Watch();
     expressions::Watch();
     digests::Watch();
-    overlap::Watch();
+    matcher::Watch();
   });
   if (result != CL_SUCCESS) throw LoadError(std::string("libclamav does not initialise: ") + cl_strerror(result));
 }
@@ -258,6 +259,8 @@ class Loader {
       : request_(request),
         facts_{epoch, cl_retver(), 0, 0, {}},
         loading_{observer, behind_gates, Taken::kAll, 0, 0, nullptr, false, {}, 0, 0},
+        // Without gates an engine is libclamav as it comes: what others say is compared with it.
+        signatures_(request.gates.has_value()),
         engine_(cl_engine_new()) {
     try {
       quota::Watch(request.temporary_directory, request.limits.max_temporary_bytes);
@@ -329,11 +332,11 @@ class Loader {
     if (!of_programs) LoadOwn(engine_.get(), request_.gates->shares[share], &facts_.signature_count);
   }
 
-  const overlap::Patterns& patterns() const { return patterns_; }
+  const overlap::Lengths& lengths() const { return signatures_.lengths(); }
 
-  // Signatures match as they do in one engine that has all patterns.
-  void ActAs(const overlap::Patterns& wanted) {
-    const std::string fillers = overlap::FillersFor(patterns_, wanted);
+  // Content is cut as by one engine that has all patterns.
+  void CutAs(const overlap::Lengths& wanted) {
+    const std::string fillers = overlap::FillersFor(lengths(), wanted);
     if (fillers.empty()) return;
     const Working working(*this);
     cl_engine_set_clcb_sigload(engine_.get(), nullptr, nullptr);
@@ -363,28 +366,27 @@ class Loader {
     cl_engine_set_clcb_sigload(engine_.get(), nullptr, nullptr);
     cl_engine_set_clcb_engine_compile_progress(engine_.get(), nullptr, nullptr);
     return std::shared_ptr<const ClamavEngine>(
-        new ClamavEngine(std::move(engine_), std::move(facts_), request_));
+        new ClamavEngine(std::move(engine_), signatures_.Finish(), std::move(facts_), request_));
   }
 
  private:
-  // Two ways of matching take two passes over a content. The second one is for body signatures without wildcards. The tree of the only one is
-  // as deep as by default: in a deeper one libclamav passes over parts of two bytes.
+  // Two ways of matching take two passes over a content. The second one is for body signatures without wildcards.
   void MatchInOnePass() { Set(engine_.get(), {CL_ENGINE_AC_ONLY, 1}); }
 
   class Working {
    public:
-    explicit Working(Loader& loader) : listening_(loader.listener_), measuring_(loader.patterns_) {}
+    explicit Working(Loader& loader) : listening_(loader.listener_), hearing_(loader.signatures_) {}
 
    private:
     Listening listening_;
-    overlap::Measuring measuring_;
+    matcher::Hearing hearing_;
   };
 
   const LoadRequest& request_;
   EngineFacts facts_;
   Listener listener_;
-  overlap::Patterns patterns_;
   Loading loading_;
+  matcher::Signatures signatures_;
   ClamavEngine::Handle engine_;
 };
 
@@ -398,11 +400,11 @@ std::vector<std::shared_ptr<const ClamavEngine>> ClamavEngine::BuildWithGates(co
                                                                               uint64_t epoch, gates::Names& behind_gates,
                                                                               size_t literals_elsewhere) {
   std::vector<std::unique_ptr<Loader>> loaders;
-  overlap::Patterns all;
+  overlap::Lengths longest{};
   const auto load = [&](const auto& take) {
     loaders.push_back(std::make_unique<Loader>(request, observer, epoch, &behind_gates));
     take(*loaders.back());
-    overlap::Join(all, loaders.back()->patterns());
+    overlap::Join(longest, loaders.back()->lengths());
   };
   load([&](Loader& first) {
     first.TakeGates(literals_elsewhere);
@@ -411,7 +413,7 @@ std::vector<std::shared_ptr<const ClamavEngine>> ClamavEngine::BuildWithGates(co
   for (size_t share = 0; share < request.gates->shares.size(); share++) load([&](Loader& looker) { looker.TakeShare(share); });
   std::vector<std::shared_ptr<const ClamavEngine>> engines;
   for (const std::unique_ptr<Loader>& loader : loaders) {
-    loader->ActAs(all);
+    loader->CutAs(longest);
     engines.push_back(loader->Compile());
   }
   return engines;

@@ -41,7 +41,7 @@ struct Alerts {
   std::vector<std::string> names;
   // Null: the engine has no gates.
   gates::Hits* hits = nullptr;
-  const literals::Reader* reader = nullptr;
+  const matcher::Reader* reader = nullptr;
   layers::Layers* layers = nullptr;
   WindowCounts::Met* windows = nullptr;
   std::optional<Deadline> deadline;
@@ -134,7 +134,7 @@ ScanReport ClamavEngine::ScanWithGates(const void* content, size_t length, std::
   alerts.deadline = deadline;
   alerts.layers = &layers;
   alerts.hits = &hits;
-  const literals::Reader reader = [&](uint32_t target, std::span<const uint8_t> bytes) {
+  const matcher::Reader reader = [&](uint32_t target, std::span<const uint8_t> bytes) {
     try {
       hits.Look(target, bytes);
     } catch (const std::bad_alloc&) {
@@ -148,7 +148,7 @@ ScanReport ClamavEngine::ScanWithGates(const void* content, size_t length, std::
 bool ClamavEngine::Reads(const literals::Literals& literals) const {
   for (const auto& [content, gates] : literals.Samples()) {
     std::set<uint32_t> met;
-    const literals::Reader reader = [&](uint32_t target, std::span<const uint8_t> bytes) {
+    const matcher::Reader reader = [&](uint32_t target, std::span<const uint8_t> bytes) {
       literals.Find(target, bytes, [&](literals::Gate gate) { met.insert(gate.number); });
     };
     Alerts alerts;
@@ -199,7 +199,7 @@ ScanReport ClamavEngine::ScanOnce(const void* content, size_t length, bool all_m
     Listening listening(listener);
     quota::Scanning scanning;
     allocations::Failures failures;
-    literals::Reading reading(alerts.reader);
+    matcher::Matching matching(finders_, alerts.reader, all_matches);
     if (alerts.layers != nullptr) alerts.layers->Begin();
     code = cl_scanmap_callback(map.get(), nullptr, &name, &scanned, handle_.get(), &options, &alerts);
     // With all matches it goes on behind the first one.

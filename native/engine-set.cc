@@ -58,7 +58,7 @@ std::shared_ptr<const EngineSet> EngineSet::Build(const LoadRequest& request, co
         new EngineSet({ClamavEngine::Build(request, observer, epoch)}, {}, nullptr, request, began));
   }
   auto rules = std::make_unique<gates::Rules>(*request.gates);
-  if (literals::Watch()) rules->literals.emplace(request.gates->literals);
+  if (matcher::Watch()) rules->literals.emplace(request.gates->literals);
   gates::Names names(*request.gates);
   std::vector<Engine> engines =
       ClamavEngine::BuildWithGates(request, observer, epoch, names, rules->literals ? rules->literals->count() : 0);

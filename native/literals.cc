@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
-// A filter over windows of six bytes, a table of the windows that some literal has, and the function that libclamav calls instead of its matcher.
+// A filter over windows of six bytes, and a table of the windows that some literal has.
 #include "literals.h"
 
 #include <algorithm>
-#include <array>
 #include <bit>
 #include <charconv>
 #include <cstring>
@@ -13,12 +12,6 @@
 
 #include "gates.h"
 #include "report.h"
-#include "tables.h"
-
-// libclamav's own; the arguments that nobody here looks at are what they are.
-extern "C" int cli_ac_scanbuff(const unsigned char* buffer, uint32_t length, const char** name, void** data, void** results,
-                               const void* root, void* state, uint32_t offset, int type, void** types, unsigned int mode,
-                               void* context) __attribute__((weak));
 
 namespace sluice::literals {
 namespace {
@@ -221,34 +214,5 @@ std::vector<Literals::Sample> Literals::Samples() const {
   }
   return samples;
 }
-
-namespace {
-
-thread_local const Reader* current = nullptr;
-
-// Its first field is the number of the kind; samples of each kind prove it at every load.
-int Match(const unsigned char* buffer, uint32_t length, const char** name, void** data, void** results, const void* root, void* state,
-          uint32_t offset, int type, void** types, unsigned int mode, void* context) {
-  // AC_SCAN_VIR: it looks for signatures, and not for the beginnings of other files alone.
-  constexpr unsigned int kSignatures = 1;
-  if (current != nullptr && root != nullptr && buffer != nullptr && (mode & kSignatures) != 0) {
-    (*current)(*static_cast<const unsigned int*>(root), {buffer, length});
-  }
-  return cli_ac_scanbuff(buffer, length, name, data, results, root, state, offset, type, types, mode, context);
-}
-
-}  // namespace
-
-bool Watch() {
-  static const bool watches = [] {
-    if (cli_ac_scanbuff == nullptr) return false;
-    const std::array substitutes{tables::Substitute{"cli_ac_scanbuff", reinterpret_cast<void*>(Match)}};
-    return !tables::Replace(substitutes).empty();
-  }();
-  return watches;
-}
-
-Reading::Reading(const Reader* reader) { current = reader; }
-Reading::~Reading() { current = nullptr; }
 
 }  // namespace sluice::literals

@@ -45,19 +45,4 @@ class Literals {
   size_t count_ = 0;
 };
 
-// Is called with each piece of bytes that libclamav's matcher gets. `target` is the kind of file whose signatures the matcher looks for there.
-using Reader = std::function<void(uint32_t target, std::span<const uint8_t> bytes)>;
-
-// Once, before the first scan. False: it can't be known what the matcher is given.
-bool Watch();
-
-// While it lives, the reader gets each piece that the matcher gets on this thread. Some bytes come twice.
-class Reading {
- public:
-  explicit Reading(const Reader* reader);
-  ~Reading();
-  Reading(const Reading&) = delete;
-  Reading& operator=(const Reading&) = delete;
-};
-
 }  // namespace sluice::literals

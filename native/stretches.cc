@@ -1,0 +1,456 @@
+// SPDX-License-Identifier: GPL-2.0-only
+// A filter over windows of four bytes, one over windows of two, and a comparison of what passes them.
+#include "stretches.h"
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <charconv>
+#include <cstring>
+#include <numeric>
+#include <tuple>
+
+namespace sluice::stretches {
+namespace {
+
+using patterns::Item;
+using patterns::kUnbounded;
+using patterns::Part;
+
+constexpr size_t kWord = sizeof(uint64_t);
+constexpr size_t kLong = 4;
+constexpr size_t kShort = 2;
+// Of the four bytes, in bits and twice: below it they are in too many contents.
+constexpr uint32_t kRare = 28;
+// Of eight bytes, in bits.
+constexpr uint32_t kRareEnough = 40;
+// What a byte of the filter says of hashes, and of pairs.
+constexpr uint8_t kLongHas = 1;
+constexpr uint8_t kShortHas = 2;
+// The filter has a byte for each pair, and for as many bits of hashes.
+constexpr int kFilterBits = 16;
+// With more of them too many bytes pass it.
+constexpr size_t kWindowsMost = 2048;
+// A part with nothing rare in it, so close behind the one before, is looked for together with that one.
+constexpr uint32_t kCloseMost = 512;
+// What the matcher looks at beside a match, for words and lines, and more.
+constexpr uint32_t kAround = 8;
+// Bytes between stretches, below which two calls cost more than one.
+constexpr uint32_t kApartLeast = 24;
+// The part of a stretch of several matches by which it becomes longer.
+constexpr uint32_t kFurther = 8;
+constexpr size_t kBytesLeast = 64;
+// At the end of a longer piece libclamav doesn't look for the ends of words and lines.
+constexpr size_t kBytesMost = 131'072;
+// With more stretches for the bytes of a piece, and more comparisons, it takes less time to match all of it.
+constexpr size_t kBytesForStretch = 8;
+constexpr size_t kStretchesFree = 64;
+constexpr size_t kComparisonsForByte = 4;
+
+uint64_t WordAt(const uint8_t* bytes) {
+  uint64_t word;
+  std::memcpy(&word, bytes, sizeof word);
+  if constexpr (std::endian::native == std::endian::big) word = __builtin_bswap64(word);
+  return word;
+}
+
+uint64_t LastWord(std::span<const uint8_t> bytes) {
+  uint8_t padded[kWord] = {};
+  std::memcpy(padded, bytes.data(), std::min(bytes.size(), kWord));
+  return WordAt(padded);
+}
+
+// Of the first four bytes, whatever the case of letters.
+uint32_t HashOfLong(uint64_t word) {
+  constexpr uint32_t kCases = 0x20202020;
+  constexpr uint32_t kMultiplier = 0x9E3779B1;
+  return (static_cast<uint32_t>(word) | kCases) * kMultiplier;
+}
+
+uint32_t PairOf(uint64_t word) { return word & 0xffff; }
+
+// How rare a byte is in contents, about, in bits.
+uint32_t RarityOf(uint8_t byte) {
+  constexpr uint8_t kSpace = 0x20;
+  constexpr uint8_t kPrintableEnd = 0x7f;
+  // Of code for x86.
+  constexpr std::string_view kOften = "\x48\x8b";
+  constexpr std::string_view kLessOften = "\x01\x24\x45\x55\x83\x89\xc0\xe8";
+  if (byte == 0) return 2;
+  if (byte == 0xff) return 3;
+  const char letter = static_cast<char>(byte);
+  if (byte == kSpace || kOften.find(letter) != std::string_view::npos) return 4;
+  if ((byte >= 'a' && byte <= 'z') || kLessOften.find(letter) != std::string_view::npos) return 5;
+  return byte < kPrintableEnd ? 6 : 7;
+}
+
+// Where a part is looked for.
+struct Best {
+  size_t at = 0;
+  // Bytes in a row by which it is looked for: four or two; 0: fewer are known.
+  size_t known = 0;
+  uint32_t rarity = 0;
+};
+
+size_t KnownAt(const std::vector<Item>& items, size_t at) {
+  size_t known = 0;
+  while (known < kLong && at + known < items.size() && items[at + known].is_known()) known++;
+  return known == kLong ? kLong : known >= kShort ? kShort : 0;
+}
+
+uint32_t RarityAt(const std::vector<Item>& items, size_t at, size_t known) {
+  uint32_t rarity = 0;
+  for (size_t one = 0; one < kWord && at + one < items.size() && items[at + one].is_byte; one++) {
+    const Item& item = items[at + one];
+    if (!item.is_known()) continue;
+    const bool repeats = one > 0 && item.value == items[at + one - 1].value;
+    rarity += (repeats ? 1 : RarityOf(item.value)) * (one < known ? 2 : 1);
+  }
+  return rarity;
+}
+
+Best BestOf(const std::vector<Item>& items, size_t begin, size_t end) {
+  Best best;
+  for (size_t at = begin; at < end; at++) {
+    const size_t known = KnownAt(items, at);
+    if (known == 0 || known < best.known) continue;
+    const uint32_t rarity = RarityAt(items, at, known);
+    if (known > best.known || rarity > best.rarity) best = {at, known, rarity};
+  }
+  return best;
+}
+
+// One for the part, or where it is uneven for each row of bytes in it: libclamav begins with one of these, and may not come to the others.
+std::vector<Best> PlacesOf(const std::vector<Item>& items) {
+  std::vector<Best> places;
+  for (size_t begin = 0; begin < items.size();) {
+    const auto ends = [](const Item& item) { return !item.is_byte; };
+    const size_t end = std::find_if(items.begin() + static_cast<ptrdiff_t>(begin), items.end(), ends) - items.begin();
+    const Best best = BestOf(items, begin, end);
+    if (best.known > 0) places.push_back(best);
+    begin = end + 1;
+  }
+  return places;
+}
+
+uint32_t LengthOf(std::span<const Item> items) {
+  uint64_t sum = 0;
+  for (const Item& item : items) sum += item.length;
+  return static_cast<uint32_t>(std::min<uint64_t>(sum, kUnbounded / 2));
+}
+
+// Value and mask of eight bytes, or of fewer where something comes whose length isn't known.
+std::pair<uint64_t, uint64_t> WordOf(const std::vector<Item>& items, size_t at) {
+  std::pair<uint64_t, uint64_t> word{0, 0};
+  for (size_t one = 0; one < kWord && at + one < items.size() && items[at + one].is_byte; one++) {
+    word.first |= static_cast<uint64_t>(items[at + one].value) << (8 * one);
+    word.second |= static_cast<uint64_t>(items[at + one].mask) << (8 * one);
+  }
+  return word;
+}
+
+// So many bytes before these the eight begin of which the most bits are known.
+uint32_t LeadOf(const std::vector<Item>& items, size_t at) {
+  uint32_t best = 0;
+  for (uint32_t lead = 1; lead <= kLong && lead <= at && items[at - lead].is_byte; lead++) {
+    const auto bits = [&](uint32_t one) { return std::popcount(WordOf(items, at - one).second); };
+    if (bits(lead) > bits(best)) best = lead;
+  }
+  return best;
+}
+
+struct Offset {
+  uint32_t first = 0;
+  uint32_t last = kUnbounded;
+  bool is_fixed() const { return first == last; }
+};
+
+// Those that depend on more than the beginning of the content are anywhere.
+Offset OffsetOf(std::string_view text) {
+  Offset offset;
+  uint32_t shift = 0;
+  const char* end = text.data() + text.size();
+  auto [at, error] = std::from_chars(text.data(), end, offset.first);
+  if (error != std::errc()) return {};
+  if (at != end && *at == ',') {
+    const auto parsed = std::from_chars(at + 1, end, shift);
+    if (parsed.ec != std::errc()) return {};
+    at = parsed.ptr;
+  }
+  if (at != end || shift > kUnbounded / 2 || offset.first > kUnbounded / 2) return {};
+  offset.last = offset.first + shift;
+  return offset;
+}
+
+}  // namespace
+
+void Finder::Add(const Signature& signature) {
+  if (!is_able_) return;
+  const auto parts = patterns::Read(signature.hex, signature.any_case);
+  is_able_ = parts && AddParts(*parts, signature);
+}
+
+bool Finder::AddParts(const std::vector<Part>& parts, const Signature& signature) {
+  std::vector<std::vector<Best>> places;
+  for (const Part& part : parts) places.push_back(PlacesOf(part.items));
+  // What is weak and close behind the part before it is looked for with that one.
+  const auto is_with_former = [&](size_t index) {
+    if (parts[index].is_uneven() || parts[index].gap > kCloseMost) return false;
+    return places[index].empty() || places[index].front().known < kLong || places[index].front().rarity < kRare;
+  };
+  for (size_t index = 0; index < parts.size();) {
+    const std::vector<Item>& items = parts[index].items;
+    std::vector<Best> bests = std::move(places[index]);
+    // Where a match of others begins to libclamav isn't known.
+    const Offset offset = index == 0 && !parts[index].is_uneven() ? OffsetOf(signature.offset) : Offset{};
+    if (offset.is_fixed()) bests = {Best{}};
+    if (bests.empty()) return false;
+    uint32_t behind = 0;
+    for (index++; index < parts.size() && is_with_former(index); index++) behind += parts[index].gap + parts[index].length();
+    const uint16_t type = index == parts.size() ? signature.type : 0;
+    if (behind > 0 && type != 0) types_behind_.insert(type);
+    for (const Best& best : bests) {
+      Window window = WindowAt(items, best.at);
+      window.after += behind;
+      window.has_more_parts = behind > 0;
+      window.type = type;
+      window.first = offset.first;
+      window.last = offset.last;
+      if (behind > 0) reach_ = std::max(reach_, window.after + kAround);
+      if (offset.is_fixed()) {
+        fixed_.push_back(window);
+      } else if (best.known == kLong) {
+        long_.Add(window);
+      } else {
+        AddShort(window);
+      }
+    }
+  }
+  return true;
+}
+
+Finder::Window Finder::WindowAt(const std::vector<Item>& items, size_t at) {
+  Window window{};
+  window.before = LengthOf(std::span(items).first(at));
+  window.after = LengthOf(std::span(items).subspan(at));
+  window.key = static_cast<uint32_t>(WordOf(items, at).first);
+  window.lead = LeadOf(items, at);
+  std::tie(window.value, window.mask) = WordOf(items, at - window.lead);
+  window.more = kNoMore;
+  if (RarityAt(items, at - window.lead, 0) < kRareEnough) CompareMore(window, items, at);
+  return window;
+}
+
+// All bytes around the place up to those whose number isn't known.
+void Finder::CompareMore(Window& window, const std::vector<Item>& items, size_t at) {
+  constexpr size_t kMost = 64;
+  size_t begin = at;
+  while (begin > 0 && at - begin < kMost && items[begin - 1].is_byte) begin--;
+  size_t end = at;
+  while (end < items.size() && end - at < kMost && items[end].is_byte) end++;
+  if (end - begin <= kWord) return;
+  window.more = static_cast<uint32_t>(more_.size());
+  window.more_lead = static_cast<uint32_t>(at - begin);
+  more_.emplace_back(items.begin() + begin, items.begin() + end);
+}
+
+// One for each case of its first two bytes, since those are compared as they are.
+void Finder::AddShort(const Window& window) {
+  constexpr uint64_t kFirst = patterns::kCase;
+  constexpr uint64_t kSecond = kFirst << 8;
+  for (const uint64_t cases : {uint64_t{0}, kFirst, kSecond, kFirst | kSecond}) {
+    const uint64_t known = window.mask >> (8 * window.lead);
+    if ((known & cases) != 0) continue;
+    Window one = window;
+    one.key |= cases;
+    short_.Add(one);
+  }
+}
+
+template <typename Hash>
+void Finder::Table::Finish(Hash hash_of) {
+  begins_.resize(std::bit_ceil(2 * windows_.size() + 1) + 1);
+  const auto place_of = [&](const Window& window) { return PlaceOf(hash_of(window.key)); };
+  // What lies in the same contents is met once.
+  const auto key = [](const Window& one) { return std::tie(one.key, one.value, one.mask, one.lead, one.more, one.type, one.first, one.last); };
+  std::sort(windows_.begin(), windows_.end(), [&](const Window& one, const Window& other) {
+    const uint64_t place = place_of(one);
+    const uint64_t other_place = place_of(other);
+    return place != other_place ? place < other_place : key(one) < key(other);
+  });
+  size_t kept = 0;
+  for (const Window& window : windows_) {
+    if (kept > 0 && key(windows_[kept - 1]) == key(window)) {
+      Window& same = windows_[kept - 1];
+      same.has_more_parts = same.has_more_parts || window.has_more_parts;
+      same.before = std::max(same.before, window.before);
+      same.after = std::max(same.after, window.after);
+    } else {
+      windows_[kept++] = window;
+    }
+  }
+  windows_.resize(kept);
+  windows_.shrink_to_fit();
+  for (const Window& window : windows_) begins_[place_of(window) + 1]++;
+  std::partial_sum(begins_.begin(), begins_.end(), begins_.begin());
+}
+
+template <typename Met>
+void Finder::Table::Each(uint32_t hash, Met met) const {
+  const size_t place = PlaceOf(hash);
+  for (uint32_t one = begins_[place]; one < begins_[place + 1]; one++) met(windows_[one]);
+}
+
+void Finder::Finish() {
+  long_.Finish(HashOfLong);
+  short_.Finish(PairOf);
+  if (!is_able_ || long_.windows().size() > kWindowsMost) {
+    *this = Finder();
+    is_able_ = false;
+    return;
+  }
+  filter_.resize(1ULL << kFilterBits);
+  for (const Window& window : long_.windows()) filter_[HashOfLong(window.key) >> (32 - kFilterBits)] |= kLongHas;
+  for (const Window& window : short_.windows()) filter_[PairOf(window.key)] |= kShortHas;
+  for (const auto* table : {&long_, &short_}) {
+    for (const Window& window : table->windows()) {
+      if ((window.value & window.mask) == 0) in_zeros_.push_back(window);
+    }
+  }
+}
+
+// One look through bytes.
+class Finder::Search {
+ public:
+  Search(const Finder& finder, const Piece& piece, uint64_t& reach, std::vector<Stretch>& found)
+      : finder_(finder), bytes_(piece.bytes), offset_(piece.offset), tells_types_(piece.tells_types), reach_(reach), found_(found) {}
+
+  bool Run() {
+    if (reach_ > offset_) GoOn();
+    for (const Window& window : finder_.fixed_) {
+      const uint64_t at = static_cast<uint64_t>(window.first) - offset_;
+      if (window.first < offset_ || at >= bytes_.size()) continue;
+      Compare(window, at, LastWord(bytes_.subspan(at)));
+    }
+    size_t at = Skim();
+    for (; at < bytes_.size() && is_worth_it_; at++) Meet(at, kLongHas | kShortHas);
+    return is_worth_it_;
+  }
+
+ private:
+  // With what began before.
+  void GoOn() {
+    for (const uint16_t type : finder_.types_behind_) NoteType(type);
+    Take({0, static_cast<uint32_t>(std::min<uint64_t>(reach_ - offset_, bytes_.size()))});
+  }
+
+  void NoteType(uint16_t type) {
+    if (type == 0 || !tells_types_) return;
+    if (type_ != 0 && type_ != type) is_worth_it_ = false;
+    type_ = type;
+  }
+
+  // Up to the last bytes, four at a time. Returns where it has ended.
+  size_t Skim() {
+    constexpr size_t kAtOnce = 4;
+    const uint8_t* bytes = bytes_.data();
+    const uint8_t* filter = finder_.filter_.data();
+    const auto pass = [&](size_t at) {
+      const uint64_t word = WordAt(bytes + at);
+      return (filter[HashOfLong(word) >> (32 - kFilterBits)] & kLongHas) | (filter[PairOf(word)] & kShortHas);
+    };
+    size_t at = 0;
+    for (; at + kAtOnce + kWord <= bytes_.size() && is_worth_it_; at += kAtOnce) {
+      const std::array<int, kAtOnce> passes{pass(at), pass(at + 1), pass(at + 2), pass(at + 3)};
+      if ((passes[0] | passes[1] | passes[2] | passes[3]) == 0) continue;
+      for (size_t one = 0; one < kAtOnce; one++) {
+        if (passes[one] != 0) Meet(at + one, passes[one]);
+      }
+    }
+    return at;
+  }
+
+  void Meet(size_t at, int has) {
+    const uint64_t word = WordFrom(at);
+    const auto compare = [&](const Window& window) { Compare(window, at, word); };
+    // All that is compared are zeros.
+    if (word == 0 && at >= kLong && WordFrom(at - kLong) == 0) {
+      std::for_each(finder_.in_zeros_.begin(), finder_.in_zeros_.end(), compare);
+      return;
+    }
+    if ((has & kLongHas) != 0) finder_.long_.Each(HashOfLong(word), compare);
+    if ((has & kShortHas) != 0) finder_.short_.Each(PairOf(word), compare);
+  }
+
+  void Compare(const Window& window, uint64_t at, uint64_t word) {
+    if (++comparisons_ > kComparisonsForByte * bytes_.size()) is_worth_it_ = false;
+    if (window.lead > at || IsTaken(window, at)) return;
+    if (window.lead > 0) word = WordFrom(at - window.lead);
+    if (((word ^ window.value) & window.mask) != 0) return;
+    if (window.more != kNoMore && !LiesAt(finder_.more_[window.more], at, window.more_lead)) return;
+    const uint64_t place = offset_ + at;
+    if (place < window.first || place > static_cast<uint64_t>(window.last) + window.before) return;
+    NoteType(window.type);
+    if (window.has_more_parts) reach_ = std::max(reach_, place + window.after + kAround);
+    Take(AroundOf(at, window));
+  }
+
+  Stretch AroundOf(uint64_t at, const Window& window) const {
+    const uint64_t before = uint64_t{window.before} + kAround;
+    const uint64_t end = std::min<uint64_t>(at + window.after + kAround, bytes_.size());
+    return {static_cast<uint32_t>(at - std::min(at, before)), static_cast<uint32_t>(end)};
+  }
+
+  // A match would change nothing of what is found.
+  bool IsTaken(const Window& window, uint64_t at) const {
+    if (found_.empty() || (window.type != 0 && tells_types_)) return false;
+    if (window.has_more_parts && offset_ + at + window.after + kAround > reach_) return false;
+    const auto [begin, end] = AroundOf(at, window);
+    return found_.back().begin <= begin && end <= found_.back().end;
+  }
+
+  bool LiesAt(const std::vector<Item>& items, size_t at, size_t lead) const {
+    if (at < lead || bytes_.size() - (at - lead) < items.size()) return false;
+    const uint8_t* bytes = bytes_.data() + (at - lead);
+    return std::all_of(items.begin(), items.end(), [&](const Item& item) { return ((*bytes++ ^ item.value) & item.mask) == 0; });
+  }
+
+  uint64_t WordFrom(size_t at) const {
+    return at + kWord <= bytes_.size() ? WordAt(bytes_.data() + at) : LastWord(bytes_.subspan(at));
+  }
+
+  void Take(Stretch stretch) {
+    if (++stretches_ > kStretchesFree + bytes_.size() / kBytesForStretch) is_worth_it_ = false;
+    // Windows come in order, what begins before them doesn't.
+    while (!found_.empty() && found_.back().end + kApartLeast >= stretch.begin) {
+      stretch = {std::min(stretch.begin, found_.back().begin), std::max(stretch.end, found_.back().end)};
+      // Where many lie close to each other, more of them follow, which needn't be compared any more.
+      const uint64_t further = uint64_t{stretch.end} + (stretch.end - stretch.begin) / kFurther;
+      stretch.end = static_cast<uint32_t>(std::min<uint64_t>(further, bytes_.size()));
+      found_.pop_back();
+    }
+    found_.push_back(stretch);
+  }
+
+  const Finder& finder_;
+  const std::span<const uint8_t> bytes_;
+  const uint32_t offset_;
+  const bool tells_types_;
+  uint64_t& reach_;
+  std::vector<Stretch>& found_;
+  uint16_t type_ = 0;
+  size_t stretches_ = 0;
+  size_t comparisons_ = 0;
+  bool is_worth_it_ = true;
+};
+
+bool Finder::Find(const Piece& piece, uint64_t& reach, std::vector<Stretch>& found) const {
+  found.clear();
+  if (!is_able_) return false;
+  const size_t size = piece.bytes.size();
+  if (size >= kBytesLeast && size <= kBytesMost && Search(*this, piece, reach, found).Run()) return true;
+  reach = uint64_t{piece.offset} + size + reach_;
+  return false;
+}
+
+}  // namespace sluice::stretches
