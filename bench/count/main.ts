@@ -1,4 +1,5 @@
 // What one upload of 1 KB costs in terms of JavaScript: functions entered, closures made, heap allocated. Not a speed: nearly the same on every machine.
+import { existsSync } from 'node:fs';
 import { mkdtemp, rm } from 'node:fs/promises';
 import { availableParallelism, tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -46,7 +47,9 @@ async function measure({ folder, connections }: Setting, which: Kind, hasCounter
     await sluice.use(await makeFileSet(scenario, folder, async () => () => true));
     await sluice.run(WARM_UP_SECONDS);
     await untilIdle(sluice.pid);
-    const [, server = 0] = descendants(sluice.pid);
+    // Beside the supervisor the one of them that counts.
+    const isServer = (pid: number): boolean => pid !== sluice.pid && existsSync(join(folder, `count-${pid}`));
+    const server = descendants(sluice.pid).find(isServer) ?? 0;
     let scans = 0;
     const counts = await countsOf(server, folder, async () => {
       const round = await sluice.run(SECONDS);
