@@ -35,7 +35,7 @@ class ClamavEngine {
 
   // First an engine that leaves out the signatures in `behind_gates`, notes which of them the databases have, and loads the gates of the request instead,
   // but for so many that are looked for elsewhere (literals.h): all that are in their file, or none. Then an engine for each share: of the met signatures in
-  // it, and of all that decides how content is taken apart. Each cuts large content into the pieces that one engine with all signatures would (overlap.h).
+  // it, and of all that decides how content is taken apart. In each, signatures match as in one engine that has all of them (overlap.h).
   static std::vector<std::shared_ptr<const ClamavEngine>> BuildWithGates(const LoadRequest& request, const LoadObserver& observer,
                                                                          uint64_t epoch, gates::Names& behind_gates,
                                                                          size_t literals_elsewhere);

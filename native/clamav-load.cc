@@ -332,11 +332,11 @@ class Loader {
     if (!of_programs) LoadOwn(engine_.get(), request_.gates->shares[share], &facts_.signature_count);
   }
 
-  const overlap::Lengths& lengths() const { return signatures_.lengths(); }
+  const overlap::Patterns& patterns() const { return signatures_.patterns(); }
 
-  // Content is cut as by one engine that has all patterns.
-  void CutAs(const overlap::Lengths& wanted) {
-    const std::string fillers = overlap::FillersFor(lengths(), wanted);
+  // Signatures match as they do in one engine that has all patterns.
+  void ActAs(const overlap::Patterns& wanted) {
+    const std::string fillers = overlap::FillersFor(patterns(), wanted);
     if (fillers.empty()) return;
     const Working working(*this);
     cl_engine_set_clcb_sigload(engine_.get(), nullptr, nullptr);
@@ -370,7 +370,8 @@ class Loader {
   }
 
  private:
-  // Two ways of matching take two passes over a content. The second one is for body signatures without wildcards.
+  // Two ways of matching take two passes over a content. The second one is for body signatures without wildcards. The tree of the only one is
+  // as deep as by default: in a deeper one libclamav passes over parts of two bytes.
   void MatchInOnePass() { Set(engine_.get(), {CL_ENGINE_AC_ONLY, 1}); }
 
   class Working {
@@ -400,11 +401,11 @@ std::vector<std::shared_ptr<const ClamavEngine>> ClamavEngine::BuildWithGates(co
                                                                               uint64_t epoch, gates::Names& behind_gates,
                                                                               size_t literals_elsewhere) {
   std::vector<std::unique_ptr<Loader>> loaders;
-  overlap::Lengths longest{};
+  overlap::Patterns all;
   const auto load = [&](const auto& take) {
     loaders.push_back(std::make_unique<Loader>(request, observer, epoch, &behind_gates));
     take(*loaders.back());
-    overlap::Join(longest, loaders.back()->lengths());
+    overlap::Join(all, loaders.back()->patterns());
   };
   load([&](Loader& first) {
     first.TakeGates(literals_elsewhere);
@@ -413,7 +414,7 @@ std::vector<std::shared_ptr<const ClamavEngine>> ClamavEngine::BuildWithGates(co
   for (size_t share = 0; share < request.gates->shares.size(); share++) load([&](Loader& looker) { looker.TakeShare(share); });
   std::vector<std::shared_ptr<const ClamavEngine>> engines;
   for (const std::unique_ptr<Loader>& loader : loaders) {
-    loader->CutAs(longest);
+    loader->ActAs(all);
     engines.push_back(loader->Compile());
   }
   return engines;

@@ -4,7 +4,6 @@
 
 #include <clamav.h>
 
-#include <algorithm>
 #include <array>
 #include <new>
 #include <string_view>
@@ -109,7 +108,7 @@ bool Watch() {
 
 void Signatures::Add(const void* root, const stretches::Signature& signature) noexcept {
   const uint32_t kind = KindOf(root);
-  if (kind < lengths_.size()) lengths_[kind] = std::max(lengths_[kind], overlap::LengthOf(signature.hex));
+  if (kind < patterns_.size()) overlap::Join(patterns_[kind], overlap::MeasuresOf(signature.hex));
   if (!wants_finders_ || !IsKnownVersion()) return;
   try {
     finders_[root].Add(signature);

@@ -27,13 +27,13 @@ class Signatures {
 
   void Add(const void* root, const stretches::Signature& signature) noexcept;
 
-  const overlap::Lengths& lengths() const { return lengths_; }
+  const overlap::Patterns& patterns() const { return patterns_; }
   // After the last one; none where none are wanted. Throws std::bad_alloc, also where that was met before.
   Finders Finish();
 
  private:
   const bool wants_finders_;
-  overlap::Lengths lengths_{};
+  overlap::Patterns patterns_;
   Finders finders_;
   bool out_of_memory_ = false;
 };

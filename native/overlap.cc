@@ -43,17 +43,21 @@ uint32_t FixedGap(std::string_view range) {
 
 }  // namespace
 
-uint32_t LengthOf(std::string_view pattern) {
-  uint32_t longest = 0;
+Measures MeasuresOf(std::string_view pattern) {
+  Measures found;
   uint32_t digits = 0;
-  // Behind the first gap that divides a pattern, each one does.
+  // Behind the first gap in braces that divides a pattern, each one does.
   bool is_divided = false;
   // One byte before or behind a [2-4] is no part of the pattern.
   bool is_apart = false;
   const auto end_part = [&] {
-    longest = std::max(longest, digits / 2);
+    found.longest = std::max(found.longest, digits / 2);
     digits = 0;
     is_apart = false;
+  };
+  const auto divide = [&] {
+    end_part();
+    found.has_parts = true;
   };
   while (!pattern.empty()) {
     const char letter = pattern.front();
@@ -62,9 +66,9 @@ uint32_t LengthOf(std::string_view pattern) {
       const uint32_t gap = FixedGap(TakeTo('}', pattern));
       is_divided = is_divided || gap == 0;
       digits += is_divided ? 0 : 2 * gap;
-      if (is_divided) end_part();
+      if (is_divided) divide();
     } else if (letter == '*') {
-      end_part();
+      divide();
     } else if (letter == '[') {
       TakeTo(']', pattern);
       if (digits == 2) digits = 0;
@@ -76,30 +80,50 @@ uint32_t LengthOf(std::string_view pattern) {
     }
   }
   end_part();
-  return longest;
+  return found;
 }
 
-void Join(Lengths& lengths, const Lengths& others) {
-  for (size_t kind = 0; kind < lengths.size(); kind++) lengths[kind] = std::max(lengths[kind], others[kind]);
+void Join(Measures& measures, const Measures& others) {
+  measures.longest = std::max(measures.longest, others.longest);
+  measures.has_parts = measures.has_parts || others.has_parts;
 }
 
-std::string FillersFor(const Lengths& present, const Lengths& wanted) {
+void Join(Patterns& patterns, const Patterns& others) {
+  for (size_t kind = 0; kind < patterns.size(); kind++) Join(patterns[kind], others[kind]);
+}
+
+namespace {
+
+// Few contents have it, and all else of a filler may be anything: so neither libclamav's filter nor its tree takes much of it.
+constexpr std::string_view kHead = "f39d0bc7e681a2d5";
+constexpr uint32_t kHeadBytes = kHead.size() / 2;
+
+std::string PatternOf(uint32_t bytes) {
+  constexpr uint32_t kGapMax = 127;
+  std::string pattern(kHead.substr(0, 2 * size_t{bytes}));
+  uint32_t rest = bytes - std::min(bytes, kHeadBytes);
+  for (; rest > 1; rest -= std::min(rest - 1, kGapMax)) pattern += "{" + std::to_string(std::min(rest - 1, kGapMax)) + "}";
+  return rest == 1 ? pattern + "c9" : pattern;
+}
+
+}  // namespace
+
+std::string FillersFor(const Patterns& present, const Patterns& wanted) {
   // Text is cut before it is known for which signatures.
   constexpr size_t kText = 7;
-  // Few contents have it, and all else may be anything: so neither libclamav's filter nor its tree takes much of it.
-  constexpr std::string_view kHead = "f39d0bc7e681a2d5";
-  constexpr uint32_t kHeadBytes = kHead.size() / 2;
-  constexpr uint32_t kGapMax = 127;
   std::string lines;
   for (size_t kind = 0; kind < wanted.size(); kind++) {
-    if (present[kind] >= wanted[kind]) continue;
+    const auto [longest, has_parts] = wanted[kind];
+    const Measures& own = present[kind];
     // Pieces are cut for this kind and for all kinds (0) at once. Without a pattern the matcher has nothing to do.
-    if (present[kind] == 0 && wanted[kind] <= wanted[0] && kind != 0 && kind != kText) continue;
-    lines += "Sluice.Overlap." + std::to_string(kind) + ";Engine:81-255,FileSize:0-0,Target:" + std::to_string(kind) + ";0;" +
-             std::string(kHead.substr(0, 2 * size_t{wanted[kind]}));
-    uint32_t rest = wanted[kind] - std::min(wanted[kind], kHeadBytes);
-    for (; rest > 1; rest -= std::min(rest - 1, kGapMax)) lines += "{" + std::to_string(std::min(rest - 1, kGapMax)) + "}";
-    lines += rest == 1 ? "c9\n" : "\n";
+    const bool is_idle = own.longest == 0 && longest <= wanted[0].longest && kind != 0 && kind != kText;
+    const bool lacks_length = own.longest < longest && !is_idle;
+    const bool lacks_parts = own.longest > 0 && has_parts && !own.has_parts;
+    if (!lacks_length && !lacks_parts) continue;
+    const std::string number = std::to_string(kind);
+    const std::string shortest = PatternOf(std::min(longest, kHeadBytes));
+    lines += "Sluice.Overlap." + number + ";Engine:81-255,FileSize:0-0,Target:" + number + ";0;" +
+             (lacks_length ? PatternOf(longest) : shortest) + (lacks_parts ? "*" + shortest : "") + "\n";
   }
   return lines;
 }

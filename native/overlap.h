@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-// How much of a piece of a large content libclamav gives to its matcher once more, before the next piece: as many bytes as the longest pattern of an engine has.
+// What libclamav does with a signature because of others in the same engine: how much of a piece of a large content it gives to its matcher once more before
+// the next piece (as many bytes as the longest pattern has), and whether it compares bytes (where any pattern for the kind of file has parts).
 #pragma once
 
 #include <array>
@@ -9,15 +10,23 @@
 
 namespace sluice::overlap {
 
-// Of the longest pattern for each kind of file, in bytes; 0: there is none.
-using Lengths = std::array<uint32_t, 16>;
+struct Measures {
+  // Bytes of the longest pattern; 0: there is none.
+  uint32_t longest = 0;
+  // Some pattern has gaps without a fixed length.
+  bool has_parts = false;
+};
 
-// As libclamav counts a body pattern: the longest of its parts between gaps without a fixed length, with the longest of each choice.
-uint32_t LengthOf(std::string_view pattern);
+// For each kind of file.
+using Patterns = std::array<Measures, 16>;
 
-void Join(Lengths& lengths, const Lengths& others);
+// As libclamav counts a body pattern: its longest part, with the longest of each choice.
+Measures MeasuresOf(std::string_view pattern);
 
-// Logical signatures that match nothing, by which an engine with patterns as long as `present` cuts as one with those of `wanted` does; empty: it does already.
-std::string FillersFor(const Lengths& present, const Lengths& wanted);
+void Join(Measures& measures, const Measures& others);
+void Join(Patterns& patterns, const Patterns& others);
+
+// Logical signatures that match nothing, with which an engine of the patterns `present` does as one of those of `wanted`; empty: it does already.
+std::string FillersFor(const Patterns& present, const Patterns& wanted);
 
 }  // namespace sluice::overlap

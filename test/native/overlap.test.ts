@@ -70,7 +70,7 @@ async function loadBoth<Found>(
   const plain = look();
   const { files: gates } = await prepareGates([folder], temporaryFolder(t), null);
   if (gates === null) throw new Error('There are no gates');
-  await loadEngine({ ...options, gates });
+  await loadEngine({ ...options, gates, singlePass: true });
   return { plain, gated: look() };
 }
 
@@ -116,6 +116,54 @@ for (const [index, [kind, beginning, filler]] of (
   });
 }
 
+/** The compared bytes lie behind the trigger. */
+const COMPARES = `Test.Compare${logical(1, `0&1;${hex('where bytes are compared')};0(>>30#ib2#=4660)`)}`;
+const BYTES = Buffer.from([0x12, 0x34]);
+const PARTS = `${hex('one part')}{2-9}${hex('another part')}`;
+
+for (const [form, files] of Object.entries({
+  none: {},
+  'of a body signature': { 'b.ndb': `B:1:*:${PARTS}\n` },
+  'of a program': { 'b.ldb': `L${logical(1, `0;${PARTS}`)}` },
+  'with any gap': { 'b.ndb': `B:1:*:${PARTS.replace('{2-9}', '*')}\n` },
+  'with a gap of a fixed length': { 'b.ndb': `B:1:*:${PARTS.replace('{2-9}', '{9}')}\n` },
+  'for another kind': { 'b.ndb': `B:2:*:${PARTS}\n` },
+})) {
+  t.test(`libclamav compares no bytes where no pattern for the kind has parts: ${form}`, async (t) => {
+    const bytes = content(
+      [
+        ['where bytes are compared', 500],
+        [BYTES, 530],
+      ],
+      'MZ',
+      0,
+    );
+    const { plain, gated } = await loadBoth(t, { 'a.ldb': COMPARES, ...files }, () => isInfected(bytes));
+    t.equal(plain, /body|program|any gap/.test(form));
+    t.equal(gated, plain);
+  });
+}
+
+t.test('bytes of a later piece are taken for those of the first one', async (t) => {
+  const files = { 'a.ldb': COMPARES, 'b.ndb': `B:1:*:${PARTS}\n`, 'c.ldb': `L${logical(0, `0;${letters(71)}`)}` };
+  const { plain, gated } = await loadBoth(t, files, () =>
+    LENGTHS.filter((length) =>
+      isInfected(
+        content(
+          [
+            ['where bytes are compared', 500],
+            [BYTES, PIECE - length + 530],
+          ],
+          'MZ',
+          0,
+        ),
+      ),
+    ),
+  );
+  t.strictSame(plain, [71]);
+  t.strictSame(gated, plain);
+});
+
 t.test('nothing that Sluice loads beside signatures is longer than what libclamav has itself', async (t) => {
   const { plain, gated } = await loadBoth(t, { 'a.ldb': TWICE[3] ?? '' }, () =>
     countedTwice('\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1', 0),
@@ -123,4 +171,11 @@ t.test('nothing that Sluice loads beside signatures is longer than what libclama
   // The second part of the pattern lies 15 bytes behind the first.
   t.equal(plain.at(-1), 32 + 15);
   t.strictSame(gated, plain);
+});
+
+t.test('parts of two bytes are found behind what begins another pattern', async (t) => {
+  const body = `B:0:*:${hex('begin')}{-16}${hex('00')}{-16}${hex('endof')}\nC:0:*:${hex('a00Qab')}\n`;
+  const files = { 'a.ldb': TWICE[0] ?? '', 'b.ndb': body };
+  const found = await loadBoth(t, files, () => isInfected(Buffer.from('some words and begina00Qendof it')));
+  t.strictSame(found, { plain: true, gated: true });
 });
