@@ -12,6 +12,7 @@
 
 #include "gates.h"
 #include "report.h"
+#include "word.h"
 
 namespace sluice::literals {
 namespace {
@@ -21,13 +22,6 @@ constexpr size_t kLengthMax = 64;
 constexpr uint32_t kTargets = 16;
 constexpr uint64_t kWindowMask = (1ULL << (8 * kWindow)) - 1;
 constexpr uint64_t kMultiplier = 0x9E3779B97F4A7C15ULL;
-
-uint64_t WordAt(const uint8_t* bytes) {
-  uint64_t word;
-  std::memcpy(&word, bytes, sizeof word);
-  if constexpr (std::endian::native == std::endian::big) word = __builtin_bswap64(word);
-  return word;
-}
 
 uint64_t WindowAt(const uint8_t* bytes) {
   uint8_t padded[8] = {};

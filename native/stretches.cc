@@ -10,6 +10,8 @@
 #include <numeric>
 #include <tuple>
 
+#include "word.h"
+
 namespace sluice::stretches {
 namespace {
 
@@ -46,13 +48,6 @@ constexpr size_t kBytesMost = 131'072;
 constexpr size_t kBytesForStretch = 8;
 constexpr size_t kStretchesFree = 64;
 constexpr size_t kComparisonsForByte = 4;
-
-uint64_t WordAt(const uint8_t* bytes) {
-  uint64_t word;
-  std::memcpy(&word, bytes, sizeof word);
-  if constexpr (std::endian::native == std::endian::big) word = __builtin_bswap64(word);
-  return word;
-}
 
 uint64_t LastWord(std::span<const uint8_t> bytes) {
   uint8_t padded[kWord] = {};
@@ -159,13 +154,12 @@ uint32_t LeadOf(const std::vector<Item>& items, size_t at) {
   return best;
 }
 
+// Where in a content; anywhere, where it depends on more than its beginning.
 struct Offset {
   uint32_t first = 0;
   uint32_t last = kUnbounded;
   bool is_fixed() const { return first == last; }
 };
-
-// Those that depend on more than the beginning of the content are anywhere.
 Offset OffsetOf(std::string_view text) {
   Offset offset;
   uint32_t shift = 0;

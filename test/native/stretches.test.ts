@@ -238,6 +238,39 @@ const EDGE_CASES: readonly EdgeCase[] = [
     }),
   },
   {
+    what: 'words inside of others',
+    body: ['Test.A:0:*:(W)62636465(W)', 'Test.B:0:*:(W)71727374(W)'],
+    contents: [filled(4_000, 0x78, [[1_000, '62636465']]), filled(4_000, 0x78, [[1_000, '2071727374 2e']])],
+  },
+  {
+    what: 'letters of either case',
+    body: ['Test.A:0:*:f1f2f3f4f5f6f7f8'],
+    logical: ['Test.B;Engine:81-255,Target:0;0;7168767a6b772074::i'],
+    contents: ['7168767a6b772074', '5148565a4b572054', '7148765a6b572074'].map((bytes) =>
+      filled(4_000, 0x91, [[1_000, bytes]]),
+    ),
+  },
+  {
+    what: 'what comes behind a gate',
+    body: ['Test.A:0:*:f1f2f3f4f5f6f7f8'],
+    logical: ['Test.B;Engine:81-255,Target:0;0&1;b7c1a9d3e5f70b1d;a3d5f7091b2d4f61'],
+    contents: ['b7c1a9d3e5f70b1d', 'a3d5f7091b2d4f61'].map((bytes) =>
+      filled(4_000, 0x91, [
+        [500, bytes],
+        [2_000, 'f1f2f3f4f5f6f7f8'],
+      ]),
+    ),
+  },
+  {
+    what: 'signs of several types of files',
+    body: [`Test.A:3:*:${Buffer.from('evilhtmlword').toString('hex')}`],
+    contents: [
+      Buffer.from(
+        `${'some words '.repeat(40)}<HTML><BODY>EVILHTMLWORD</BODY>${' and more'.repeat(40)}%PDF-1.4 ${' to the end'.repeat(40)}`,
+      ),
+    ],
+  },
+  {
     what: 'a signature whose first bytes end another one',
     body: ['Test.A:0:*:4243449999', 'Test.B:0:*:4344??45', 'Test.C:0:*:414243'],
     contents: [filled(4_000, 0x2e, [[1_000, '4142434499454344aa45']]), filled(4_000, 0x2e, [[1_000, '424344aa45']])],

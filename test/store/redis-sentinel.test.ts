@@ -1,4 +1,4 @@
-// Redis behind Sentinels: who the master is they say, also while it changes, and nothing of them or of passwords is told.
+// Redis behind Sentinels: they say which server is the master, also after it has changed. Answers and logs name neither them nor passwords.
 import t from 'tap';
 import { clientOf } from '../../src/store/redis/client.js';
 import { placeOf } from '../../src/store/redis/place.js';

@@ -92,7 +92,7 @@ function followMaster(client: Redis, name: string, sentinel: Address & Login & {
     retryStrategy: retryMs,
     maxRetriesPerRequest: null,
   });
-  // Who is the master is asked of all of them in turn, and that failure is told.
+  // The client itself asks all of them for the master, and reports where none answers.
   watcher.on('error', () => undefined);
   watcher.on('message', (_channel, text: string) => {
     if (text.startsWith(`${name} `)) connectAgain(client);
