@@ -37,7 +37,7 @@ t.test('what was there at the backup is there after the restore, and what is no 
   for (const content of ['one', 'two', eicar()]) t.equal((await upload(server.url, content)).status, 200);
   await until(async () => (await scansOf(server.url)) === 3);
   const data = `${server.directory}/data`;
-  t.equal((await cli('user', 'set-limit', 'admin@sluice.local', '123', '--data-dir', data)).code, 0);
+  t.equal((await cli('user', 'set-limit', 'admin@sluice.local', '123456', '--data-dir', data)).code, 0);
 
   // The service goes on meanwhile.
   let isOver = false;
@@ -70,7 +70,7 @@ t.test('what was there at the backup is there after the restore, and what is no 
   t.teardown(() => again.stop());
   const answer = await upload(again.url, 'after', { key: API_KEY });
   t.equal(answer.status, 200, 'the key is one');
-  t.equal(answer.headers.get('x-ratelimit-limit'), '123');
+  t.equal(answer.headers.get('x-ratelimit-limit'), '123456');
   t.ok((await until(async () => (await scansOf(again.url)) >= 4 && scansOf(again.url))) >= 4);
   t.match(await cli('audit', '--data-dir', fresh), { code: 0, text: /account\.limit/ });
 });
