@@ -182,6 +182,7 @@ class Run {
     for (const { traffic } of [this.#first, this.#second]) await traffic.settled();
     await this.#allReady();
     for (const node of this.#cluster.nodes) {
+      await node.written();
       const code = await node.stop();
       if (code !== 0) this.#problems.push(`a node ended with ${code}`);
     }
