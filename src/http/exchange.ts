@@ -83,8 +83,6 @@ export class Exchange implements Framing, WireOwner, Ready, Drained {
   #drain: Drain | null;
   /** That the client leaves is looked for. */
   #isWatched: boolean;
-  /** Its answer takes longer than most. */
-  #isSlow: boolean;
 
   /** Takes a request over from the HTTP library; to be called before its handler returns. */
   constructor(wire: Wire, host: ExchangeHost) {
@@ -124,7 +122,6 @@ export class Exchange implements Framing, WireOwner, Ready, Drained {
     this.#lost = null;
     this.#drain = null;
     this.#isWatched = false;
-    this.#isSlow = false;
     host.turns.hear(this);
     wire.open(this, !this.#isWhole);
     if (!this.#isWhole) host.reads(this);
@@ -225,11 +222,9 @@ export class Exchange implements Framing, WireOwner, Ready, Drained {
     this.#host.reads(this);
   }
 
-  /** Ends the watch: a request that comes now is answered after this one. */
+  /** Ends the watch: where the answer isn't there a moment later the socket rests. Most are, and are spared the calls. */
   unwatch(): void {
-    if (!this.#isWatched) return;
     this.#isWatched = false;
-    if (this.#isSlow) this.rest();
   }
 
   /**
@@ -237,9 +232,7 @@ export class Exchange implements Framing, WireOwner, Ready, Drained {
    * spared it, since each change of what a socket is asked for costs four calls of the kernel.
    */
   rest(): void {
-    if (!this.#isWhole) return;
-    this.#isSlow = true;
-    if (this.#isWatched) return;
+    if (!this.#isWhole || this.#isWatched) return;
     this.#host.readsNot(this);
     this.#pause();
   }

@@ -18,7 +18,7 @@ export function failureReply(
   failure: Failure,
   headers: Readonly<Record<string, string>> = {},
   fields: Readonly<Record<string, number>> = {},
-): Reply {
+): Reply & { readonly body: string } {
   const { status, error } = errorTable[failure.code];
   const message = messageOf(failure.code, failure.detail);
   const retry = failure.retryAfterSeconds === null ? {} : { 'Retry-After': String(failure.retryAfterSeconds) };

@@ -28,18 +28,22 @@ export interface ServerOptions {
   readonly connections?: ConnectionLimits;
   /** Files that are in memory, asked for first: such a request costs no exchange. Null: it is not for one of them. Default: there are none. */
   readonly findFile?: FindFile;
+  /** Requests that are refused before anything is made of them. Null: it is none of them. Default: none is. */
+  readonly findRefusal?: FindRefusal | null;
   readonly handle: (exchange: Exchange) => void;
   /** Before anything of a request is waited for. Default: nobody looks. */
   readonly onBegin?: ((exchange: Exchange) => void) | null;
   readonly onEnd: (request: EndedRequest, status: number | null) => void;
 }
 
-export interface FoundFile {
+export interface FoundAnswer {
   readonly answer: PreparedAnswer;
   readonly headers: ReadonlyMap<string, string>;
 }
 
-export type FindFile = (head: RequestHead) => FoundFile | null;
+export type FindFile = (head: RequestHead) => FoundAnswer | null;
+/** The caller is known. What the request has of a body is short: the library reads it behind the answer. */
+export type FindRefusal = (head: RequestHead) => (FoundAnswer & Pick<EndedRequest, 'route'>) | null;
 
 export type EndedRequest = Pick<Exchange, 'requestId' | 'method' | 'path' | 'route' | 'answerBytes'>;
 
@@ -127,12 +131,12 @@ class Requests implements ExchangeHost, TimerOwner {
   }
 }
 
-/** The answer to a request for a file that is in memory. */
-class FileAnswer implements WireOwner, Ready, EndedRequest {
+/** An answer that was there before its request. */
+class FoundReply implements WireOwner, Ready, EndedRequest {
   readonly requestId: string;
   readonly method: string;
   readonly path: string;
-  readonly route = 'file';
+  readonly route: string;
   readonly isVouchedFor = false;
   readonly closeAfter = false;
   readonly #wire: Wire;
@@ -140,8 +144,9 @@ class FileAnswer implements WireOwner, Ready, EndedRequest {
   readonly #host: Requests;
   #isOpen = true;
 
-  constructor(wire: Wire, { answer, headers }: FoundFile, host: Requests) {
+  constructor(wire: Wire, { answer, headers }: FoundAnswer, { host, route }: { host: Requests; route: string }) {
     this.requestId = requestIdOf(headers);
+    this.route = route;
     this.method = wire.head.method;
     this.path = wire.head.path;
     this.#wire = wire;
@@ -149,7 +154,6 @@ class FileAnswer implements WireOwner, Ready, EndedRequest {
     this.#host = host;
     wire.open(this, false);
     host.turns.hear(this);
-    host.turns.answer(this, this);
   }
 
   give(): void {
@@ -199,7 +203,7 @@ const RESUMED_EVERY_MS = 4_000;
 export async function startServer(options: ServerOptions): Promise<Server> {
   const library = options.library ?? (await chooseLibrary('auto'));
   let isStopping = false;
-  const { findFile, connections: limits = UNLIMITED } = options;
+  const { findFile, findRefusal, connections: limits = UNLIMITED } = options;
   const requests = new Requests(options.onEnd, limits.groupOf);
 
   const listening = await library.listen({
@@ -211,9 +215,15 @@ export async function startServer(options: ServerOptions): Promise<Server> {
     onRequest(wire) {
       requests.count += 1;
       // The last answer of a connection is for the exchange to give.
-      const found = requests.isRetiring ? null : (findFile?.(wire.head) ?? null);
-      if (found !== null) {
-        new FileAnswer(wire, found, requests);
+      const refusal = requests.isRetiring ? null : (findRefusal?.(wire.head) ?? null);
+      if (refusal !== null) {
+        requests.turns.refuse(new FoundReply(wire, refusal, { host: requests, route: refusal.route }));
+        return;
+      }
+      const file = requests.isRetiring ? null : (findFile?.(wire.head) ?? null);
+      if (file !== null) {
+        const reply = new FoundReply(wire, file, { host: requests, route: 'file' });
+        requests.turns.answer(reply, reply);
         return;
       }
       const exchange = new Exchange(wire, requests);

@@ -15,6 +15,11 @@ export interface Ready {
  * A run goes on over all requests that lie behind each other in one packet, of which there may be thousands.
  */
 const PER_TURN = 4;
+/**
+ * So many refusals of a turn. Who is refused asks again at once, and what all of them ask for would be one turn of the event loop, at whose end others are answered. So the next
+ * turn has no more of them than this one has answered.
+ */
+const REFUSALS_PER_TURN = 64;
 
 /**
  * Decides when an answer is given. uWebSockets.js closes a connection whose next request it reads before the answer to the one before: who sends
@@ -28,6 +33,8 @@ export class Turns {
   private isArmed = false;
   private known: Ready[] = [];
   private readonly strangers = new Set<Ready>();
+  private refused = 0;
+  private readonly refusals = new Set<Ready>();
 
   /** The library has brought something for this one. */
   hear(request: object): void {
@@ -49,9 +56,20 @@ export class Turns {
     else this.strangers.add(ready);
   }
 
+  /** The same of a refusal, which says nothing that was to be found out. */
+  refuse(ready: Ready): void {
+    this.arm();
+    if (this.refusals.size > 0 || this.refused === REFUSALS_PER_TURN) this.refusals.add(ready);
+    else {
+      this.refused += 1;
+      ready.give();
+    }
+  }
+
   /** The client has gone: nothing waits for it any more. */
   forget(ready: Ready): void {
     this.strangers.delete(ready);
+    this.refusals.delete(ready);
   }
 
   /** The last answer of a connection is never given inside of a run: it would go on with the rest of the packet as a request. */
@@ -80,6 +98,13 @@ export class Turns {
       this.strangers.delete(ready);
       ready.give();
     }
-    if (this.strangers.size > 0) this.arm();
+    this.refused = 0;
+    for (const ready of this.refusals) {
+      if (this.refused === REFUSALS_PER_TURN) break;
+      this.refused += 1;
+      this.refusals.delete(ready);
+      ready.give();
+    }
+    if (this.strangers.size + this.refusals.size > 0) this.arm();
   }
 }

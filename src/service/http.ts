@@ -31,7 +31,7 @@ import type { Exchange } from '../http/exchange.js';
 import { behindKey, type KeyRoute } from '../http/key-caller.js';
 import { chooseLibrary } from '../http/library.js';
 import { createRouter, type Route } from '../http/router.js';
-import { type Server, startServer } from '../http/server.js';
+import { type FindRefusal, type Server, startServer } from '../http/server.js';
 import type { HttpLibrary } from '../http/wire.js';
 import { CLAMD_CONNECTIONS, DOWNLOADS_MAX, DRAIN_MS, ICAP_CONNECTIONS } from '../limits.js';
 import type { Listener } from '../listening.js';
@@ -173,6 +173,7 @@ interface Served {
   /** Those beside HTTP. */
   readonly protocols: Listener;
   readonly addressOf: (exchange: Exchange) => string;
+  readonly findRefusal: FindRefusal;
 }
 
 /** Everything that is served: the rooms' routes, and those of the operators. */
@@ -231,7 +232,6 @@ async function openRoutes(
     ...createQuotaRoutes({ admission, plans: config.plans }),
     ...operators.routes,
   ];
-  const asked = { ...parts, scans: scans.scans, access, onRefused };
   const routes = createRoutes({
     served: [
       scans.withKey,
@@ -244,7 +244,8 @@ async function openRoutes(
     ...factsOf(config, parts),
     ...followed,
   });
-  return { routes, addressOf: dashboard.addressOf, protocols: createProtocols(config, log, asked) };
+  const protocols = createProtocols(config, log, { ...parts, scans: scans.scans, access, onRefused });
+  return { routes, addressOf: dashboard.addressOf, protocols, findRefusal: scans.findRefusal };
 }
 
 /** What everybody may know of the service: of its parts, and of what it is made of. */
@@ -338,6 +339,8 @@ function createServing(config: Config, log: EventLog, parts: ServingParts): Omit
         share: places.shareOf('http'),
         connections: connectionLimits(config, descriptors),
         findFile,
+        // The access log has a line for each request, and is to know where it came from.
+        findRefusal: accessLog === null ? parts.findRefusal : null,
         handle: createRouter(
           routes,
           tellOfSurprises(log),

@@ -8,6 +8,7 @@ import { openPostgres } from '../../src/store/postgres.js';
 import { newUser } from '../fixtures/dashboard.js';
 import { faultEnvironment, faulty } from '../fixtures/faults.js';
 import { startPostgres } from '../fixtures/postgres.js';
+import { openRaw } from '../fixtures/raw-http.js';
 import { eicar } from '../fixtures/samples.js';
 import { API_KEY, startServer } from '../fixtures/server.js';
 import { until } from '../fixtures/until.js';
@@ -62,6 +63,8 @@ async function beyondItsShare(t: Test): Promise<void> {
     t.equal(status, 503, `${size} bytes`);
     t.match(body, { error: 'Service unavailable', message: 'Too many scans of this account are waiting' });
     t.equal(headers.get('retry-after'), '2');
+    t.match(headers.get('x-request-id'), /./);
+    t.equal(headers.get('x-content-type-options'), 'nosniff');
     t.equal(headers.get('x-scan-id'), null, 'it has no row');
     t.equal(headers.get('x-ratelimit-limit'), null, 'the quota was not asked');
   }
@@ -69,6 +72,7 @@ async function beyondItsShare(t: Test): Promise<void> {
   t.equal(await metric('sluice_scans_refused_total{reason="queueShareFull"}'), before + sizes.length + 1);
   t.equal(await remaining(), quota);
   await leave(60_000);
+  await onOneConnection(t);
   t.equal(
     (await upload(server.url, 'x', { key: 'f'.repeat(32) })).status,
     401,
@@ -85,6 +89,18 @@ async function beyondItsShare(t: Test): Promise<void> {
 async function remaining(): Promise<number> {
   const answer = await fetch(`${server.url}/api/v1/account`, { headers: { 'X-API-KEY': API_KEY } });
   return z.object({ remaining: z.number() }).parse(await answer.json()).remaining;
+}
+
+/** A connection goes on behind a refusal, whatever is answered before the body has come; what contradicts itself ends it, as ever. */
+async function onOneConnection(t: Test): Promise<void> {
+  const client = await openRaw(Number(new URL(server.url).port));
+  t.teardown(() => client.end());
+  for (const size of [10, 60_000, 100]) {
+    await client.send(`${headOf(size)}${'x'.repeat(size)}`);
+    t.equal((await client.answer())?.status, 503, `${size} bytes on a connection`);
+  }
+  await client.send(headOf(10).replace('Host: a', `Host: a\r\nX-API-KEY: ${API_KEY}`));
+  t.equal((await client.answer())?.status, 400, 'a repeated key');
 }
 
 /** The answer to an upload whose body has begun, and goes no further. */
@@ -104,9 +120,13 @@ async function leave(size: number): Promise<void> {
 
 function beginUpload(size: number): Socket {
   const socket = connect(Number(new URL(server.url).port), '127.0.0.1');
-  const head = ['POST /api/v1/scans HTTP/1.1', 'Host: a', `X-API-KEY: ${API_KEY}`, `Content-Length: ${size}`];
-  socket.write(`${[...head, 'Content-Type: multipart/form-data; boundary=b'].join('\r\n')}\r\n\r\n--b\r\n`);
+  socket.write(`${headOf(size)}--b\r\n`);
   return socket;
+}
+
+function headOf(size: number): string {
+  const head = ['POST /api/v1/scans HTTP/1.1', 'Host: a', `X-API-KEY: ${API_KEY}`, `Content-Length: ${size}`];
+  return `${[...head, 'Content-Type: multipart/form-data; boundary=b'].join('\r\n')}\r\n\r\n`;
 }
 
 t.test('an account that wants all scan threads and the whole queue takes nothing from another one', async (t) => {

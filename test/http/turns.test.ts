@@ -14,6 +14,8 @@ const REQUEST = 'GET / HTTP/1.1\r\nHost: a\r\n\r\n';
 /** Of one turn, all strangers together. */
 const PER_TURN = 4;
 const CONNECTIONS = 40;
+/** Of one turn, of callers who are known. */
+const REFUSALS_PER_TURN = 64;
 
 type Name = Awaited<ReturnType<typeof librariesHere>>[number];
 
@@ -70,6 +72,27 @@ t.test('a caller who is known waits for no stranger', async (t) => {
   t.equal(given.filter((one) => one === 'known').length, 10, 'at the end of the turn');
   t.ok(given.length <= 10 + 2 * PER_TURN);
   await until(() => given.length === 20);
+});
+
+t.test('a turn has a bounded number of refusals, in the order in which they came', async (t) => {
+  const turns = new Turns();
+  const given: number[] = [];
+  const refusals = Array.from({ length: 200 }, (_, index) => ({
+    isVouchedFor: false,
+    closeAfter: false,
+    give: (): void => void given.push(index),
+  }));
+  for (const refusal of refusals) turns.refuse(refusal);
+  t.equal(given.length, REFUSALS_PER_TURN, 'inside of the run');
+  const [left = refusals[0]] = refusals.slice(-1);
+  if (left !== undefined) turns.forget(left);
+  let before = given.length;
+  while (given.length < refusals.length - 1) {
+    await new Promise((resolve) => setImmediate(resolve));
+    t.ok(given.length > before && given.length - before <= REFUSALS_PER_TURN, `${given.length - before} in a turn`);
+    before = given.length;
+  }
+  t.same(given, [...given.keys()]);
 });
 
 for (const name of await librariesHere()) {

@@ -3,7 +3,12 @@ import type { AccessControl } from '../../admission/access.js';
 import { Unavailable, type UnavailableReason } from '../../errors.js';
 import type { BodySink, Exchange } from '../../http/exchange.js';
 import { failureReply } from '../../http/failure.js';
-import type { Reply } from '../../http/reply.js';
+import { readFraming } from '../../http/framing.js';
+import { headOf, type Reply } from '../../http/reply.js';
+import type { Route } from '../../http/router.js';
+import type { FindRefusal } from '../../http/server.js';
+import type { PreparedAnswer } from '../../http/static-files.js';
+import { DRAIN_REST_BYTES } from '../../limits.js';
 import { CoarseTimer, type TimerOwner } from '../../waiting/coarse-timer.js';
 import type { ScanParts } from '../scan.js';
 
@@ -16,23 +21,55 @@ export interface RefusalParts {
   readonly onRefused: (reason: UnavailableReason) => void;
 }
 
-/**
- * True: it is refused, and answers by itself. It takes no unit, and has no row. So a refusal costs the serving thread half of a scan, and what is too much doesn't take the time from
- * what isn't. False: it may be admitted, or its content may have over 1 MB.
- */
-export function isRefused(
-  { scans, access, onRefused }: RefusalParts,
-  exchange: Exchange,
-  header: string | undefined,
-): boolean {
-  const { body } = exchange;
-  if (!scans.pool.isCrowded || body.kind !== 'sized') return false;
+/** Why a scan is refused: it takes no unit then, has no row, and was counted. Null: it may be admitted, or its content may have over 1 MB. */
+function refusalOf(parts: RefusalParts, header: string | undefined, bytes: number): UnavailableReason | null {
+  const { scans, access, onRefused } = parts;
   const user = access.expectedUser(header);
-  const reason = user === null ? null : scans.pool.refusal(user, body.bytes);
-  if (user === null || reason === null) return false;
-  exchange.vouch();
+  const reason = user === null ? null : scans.pool.refusal(user, bytes);
+  if (user === null || reason === null) return null;
   access.refuse(user);
   onRefused(reason);
+  return reason;
+}
+
+/** Headers with which a request is more than a scan that is waited for. */
+const MORE = ['idempotency-key', 'prefer'];
+
+/** Those with a short body, before anything is made of the request: what is too much must not take the time from what isn't. */
+export function createRefusalFinder(
+  parts: RefusalParts,
+  { method, path }: Pick<Route, 'method' | 'path'>,
+): FindRefusal {
+  const { pool } = parts.scans;
+  const route = `${method} ${path}`;
+  const answers = new Map<UnavailableReason, PreparedAnswer>();
+  return (head) => {
+    if (!pool.isCrowded || head.path !== path || head.method !== method || head.version !== '1.1') return null;
+    const { headers, body, problem } = readFraming(head);
+    if (problem !== null || body.kind !== 'sized' || body.bytes > DRAIN_REST_BYTES) return null;
+    if (MORE.some((name) => headers.has(name))) return null;
+    const reason = refusalOf(parts, headers.get('x-api-key'), body.bytes);
+    if (reason === null) return null;
+    const answer = answers.get(reason) ?? prepared(reason);
+    answers.set(reason, answer);
+    return { answer, headers, route };
+  };
+}
+
+function prepared(reason: UnavailableReason): PreparedAnswer {
+  const reply = failureReply(new Unavailable(reason));
+  const { status, headers } = headOf(reply, '');
+  const common = headers.filter(([name]) => name !== 'X-Request-Id');
+  return { head: { status, headers: common }, body: Buffer.from(reply.body) };
+}
+
+/** True: it is refused, and answers by itself behind its body. */
+export function isRefused(parts: RefusalParts, exchange: Exchange, header: string | undefined): boolean {
+  const { body } = exchange;
+  if (!parts.scans.pool.isCrowded || body.kind !== 'sized') return false;
+  const reason = refusalOf(parts, header, body.bytes);
+  if (reason === null) return false;
+  exchange.vouch();
   exchange.receive(new RefusedBody(exchange, failureReply(new Unavailable(reason))));
   return true;
 }

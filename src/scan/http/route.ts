@@ -7,6 +7,7 @@ import type { Exchange } from '../../http/exchange.js';
 import type { Operation } from '../../http/openapi.js';
 import type { Reply } from '../../http/reply.js';
 import type { Route } from '../../http/router.js';
+import type { FindRefusal } from '../../http/server.js';
 import { CONTENT_LIMIT_BYTES } from '../../limits.js';
 import type { ScanParts } from '../scan.js';
 import { type AcceptingParts, AcceptingScan, prefersAsync } from './accepting-scan.js';
@@ -16,7 +17,7 @@ import { type FormSettings, HttpScan } from './http-scan.js';
 import type { KeptAnswers } from './kept-answers.js';
 import { FirstScan, idempotencyKeyOf, Keeper, RepeatedScan } from './once.js';
 import { scanOperation, signedInOperation, signedInUrlOperation } from './operation.js';
-import { isRefused, type RefusalParts } from './refusal.js';
+import { createRefusalFinder, isRefused, type RefusalParts } from './refusal.js';
 
 export interface ScanRouteParts extends RefusalParts {
   readonly scans: ScanParts;
@@ -42,6 +43,8 @@ export interface ScanRoutes {
   readonly withKey: Route;
   /** The dashboard's: one for uploads, one for URLs, the same quota. */
   readonly signedIn: readonly CallerRoute[];
+  /** Scans of the public route that are refused before anything is made of their request. */
+  readonly findRefusal: FindRefusal;
 }
 
 export function createScanRoutes(parts: ScanRouteParts): ScanRoutes {
@@ -87,27 +90,29 @@ export function createScanRoutes(parts: ScanRouteParts): ScanRoutes {
   const acceptingScan = (exchange: Exchange, accepting: AcceptingParts, keeper: Keeper | null): AcceptingScan =>
     new AcceptingScan(scans, exchange, settingsOf(accepting), { ...accepting, keeper });
 
-  return {
-    withKey: {
-      method: 'POST',
-      path: '/api/v1/scans',
-      operation: scanOperation,
-      handle(exchange) {
-        const accepting = acceptingFor(exchange);
-        const isOnce = exchange.headers.has('idempotency-key');
-        if (accepting !== null || isOnce) keepForAccount(exchange);
-        if (once !== null && isOnce) return scanOnce(exchange, once);
-        if (accepting !== null) {
-          const asked = access.withApiKey(exchange.headers.get('x-api-key'));
-          return admitLater(exchange, acceptingScan(exchange, accepting, null), asked);
-        }
-        return scanNow(parts, exchange, withUrls);
-      },
+  const withKey: Route = {
+    method: 'POST',
+    path: '/api/v1/scans',
+    operation: scanOperation,
+    handle(exchange) {
+      const accepting = acceptingFor(exchange);
+      const isOnce = exchange.headers.has('idempotency-key');
+      if (accepting !== null || isOnce) keepForAccount(exchange);
+      if (once !== null && isOnce) return scanOnce(exchange, once);
+      if (accepting !== null) {
+        const asked = access.withApiKey(exchange.headers.get('x-api-key'));
+        return admitLater(exchange, acceptingScan(exchange, accepting, null), asked);
+      }
+      return scanNow(parts, exchange, withUrls);
     },
+  };
+  return {
+    withKey,
     signedIn: [
       routeAsUser(parts, '/web/scans', signedInOperation, { ...withUrls, takes: 'files' }),
       routeAsUser(parts, '/web/url-scans', signedInUrlOperation, { ...withUrls, takes: 'urls' }),
     ],
+    findRefusal: createRefusalFinder(parts, withKey),
   };
 }
 
