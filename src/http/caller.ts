@@ -60,7 +60,7 @@ export function behindSignIn(
       const begun = userId === null ? null : (route.begin?.(userId, exchange) ?? null);
       try {
         const caller = await authenticate(exchange);
-        exchange.vouch();
+        exchange.isVouchedFor = true;
         const unknown = unknownQuery(route.operation, exchange.query);
         if (unknown !== null) throw unknown;
         return await route.handle(caller, exchange, parameters, begun);

@@ -24,8 +24,8 @@ export interface ExchangeHost {
   readonly drains: Drains;
   /** Its socket is read from now on, and may be silent for long: `keepReading` is called every few seconds, `rest` every few milliseconds. */
   reads(exchange: Exchange): void;
-  /** Not any more. */
-  readsNot(exchange: Exchange): void;
+  /** Those of which that is true. */
+  readonly read: Set<Exchange>;
   /** The connection ends with an answer that is given now, because this process does. */
   readonly isRetiring: boolean;
   /** Status null: the client went away before its answer was out. */
@@ -46,6 +46,7 @@ export class Exchange implements Framing, WireOwner, Ready, Drained {
   route: string;
   /** The connection ends with the answer. */
   closeAfter: boolean;
+  /** The caller is known: the part of the budget of bodies that strangers can't use is open to it. */
   isVouchedFor: boolean;
 
   readonly #wire: Wire;
@@ -122,7 +123,7 @@ export class Exchange implements Framing, WireOwner, Ready, Drained {
     this.#lost = null;
     this.#drain = null;
     this.#isWatched = false;
-    host.turns.hear(this);
+    host.turns.heard = this;
     wire.open(this, !this.#isWhole);
     if (!this.#isWhole) host.reads(this);
   }
@@ -161,11 +162,6 @@ export class Exchange implements Framing, WireOwner, Ready, Drained {
     this.#goneListener = listener;
     if (this.#isGone) listener?.(gone());
     else if (this.#lost !== null) listener?.(this.#lost);
-  }
-
-  /** The caller is known: the part of the budget of bodies that strangers can't use is open to it. */
-  vouch(): void {
-    this.isVouchedFor = true;
   }
 
   // Its body.
@@ -233,7 +229,7 @@ export class Exchange implements Framing, WireOwner, Ready, Drained {
    */
   rest(): void {
     if (!this.#isWhole || this.#isWatched) return;
-    this.#host.readsNot(this);
+    this.#host.read.delete(this);
     this.#pause();
   }
 
@@ -244,7 +240,7 @@ export class Exchange implements Framing, WireOwner, Ready, Drained {
   }
 
   onBytes(bytes: Uint8Array, isLast: boolean): void {
-    this.#host.turns.hear(this);
+    this.#host.turns.heard = this;
     this.#isWhole = isLast;
     this.#receivedBytes += bytes.length;
     switch (this.#mode) {
@@ -345,7 +341,7 @@ export class Exchange implements Framing, WireOwner, Ready, Drained {
   give(): void {
     if (this.#isEnded || this.#reply === null) return;
     // The library ends the connection of a client that doesn't take its answer.
-    this.#host.readsNot(this);
+    this.#host.read.delete(this);
     // Closing while the client still sends would take the answer from it; the library closes some seconds later.
     const closes = this.closeAfter && (this.#isWhole || this.problem !== null);
     if (!(closes || this.#isWhole || this.#hasShortRest())) this.#pause();
@@ -415,7 +411,7 @@ export class Exchange implements Framing, WireOwner, Ready, Drained {
   #end(status: number | null): void {
     if (this.#isEnded) return;
     this.#isEnded = true;
-    this.#host.readsNot(this);
+    this.#host.read.delete(this);
     this.#forgetBody();
     this.#wake?.();
     if (this.#heldBytes > 0) this.#host.bodies.giveBack(this.#heldBytes);

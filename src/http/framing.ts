@@ -27,6 +27,9 @@ const SINGLE = new Set([
   'x-metadata',
 ]);
 
+/** Those that nearly all requests have. */
+const METHODS = new Set(['GET', 'POST']);
+
 /** RFC 9110 section 5.6.2: by character, which takes less than an expression for names so short. */
 const TOKEN_CHARACTERS = new Uint8Array(128);
 for (const character of "!#$%&'*+-.^_`|~0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz") {
@@ -43,10 +46,12 @@ const CONTENT_LENGTH = /^\d{1,15}$/;
 
 export function readFraming(head: RequestHead): Framing {
   const headers = new Map<string, string>();
-  let problem = isToken(head.method) ? null : 'Invalid method';
+  let problem = METHODS.has(head.method) || isToken(head.method) ? null : 'Invalid method';
   // RFC 9112 section 3.2: other forms are for proxies, and for `OPTIONS *`.
   if (!head.path.startsWith('/')) problem ??= 'The target must be a path';
-  for (const [name, value] of head.headers) {
+  for (let at = 0; at < head.headers.length; at += 2) {
+    const name = head.headers[at] ?? '';
+    const value = head.headers[at + 1] ?? '';
     if (!SINGLE.has(name) && !isToken(name)) problem ??= 'Invalid header name';
     if (!headers.has(name)) headers.set(name, value);
     // Some proxies add a line of their own below the client's: the first one alone would be what the client claims.

@@ -41,7 +41,7 @@ export function behindKey(routes: readonly KeyRoute[], authenticate: Authenticat
     operation: route.operation,
     async handle(exchange, parameters) {
       const caller = await authenticate(exchange);
-      exchange.vouch();
+      exchange.isVouchedFor = true;
       return await route.handle(caller, exchange, parameters);
     },
   }));

@@ -11,21 +11,17 @@ export interface Reply {
   readonly contentType?: string;
 }
 
-const BODILESS: readonly number[] = [204, 304];
 const NO_HEADERS: NonNullable<Reply['headers']> = {};
 
 export function headOf(reply: Reply, requestId: string): AnswerHead {
   const { status, headers = NO_HEADERS, contentType = 'application/json; charset=utf-8' } = reply;
-  const list: [string, string][] = BODILESS.includes(status) ? [] : [['Content-Type', contentType]];
-  list.push(['X-Request-Id', requestId], NO_SNIFFING);
-  if (headers['Cache-Control'] === undefined) list.push(NO_STORE);
+  const list = ['X-Request-Id', requestId, 'X-Content-Type-Options', 'nosniff'];
+  if (headers['Cache-Control'] === undefined) list.push('Cache-Control', 'no-store');
+  if (status !== 204 && status !== 304) list.push('Content-Type', contentType);
   for (const name in headers) {
     const value = headers[name];
-    if (typeof value === 'string') list.push([name, value]);
-    else for (const each of value ?? []) list.push([name, each]);
+    if (typeof value === 'string') list.push(name, value);
+    else for (const each of value ?? []) list.push(name, each);
   }
   return { status, headers: list };
 }
-
-const NO_SNIFFING: [string, string] = ['X-Content-Type-Options', 'nosniff'];
-const NO_STORE: [string, string] = ['Cache-Control', 'no-store'];

@@ -97,10 +97,6 @@ class Requests implements ExchangeHost, TimerOwner {
     if (!this.#resting.isGoing) this.#resting.start(REST_AFTER_MS);
   }
 
-  readsNot(exchange: Exchange): void {
-    this.read.delete(exchange);
-  }
-
   onDue(): void {
     for (const exchange of this.read) exchange.rest();
     if (this.read.size > 0) this.#resting.start(REST_AFTER_MS);
@@ -113,7 +109,7 @@ class Requests implements ExchangeHost, TimerOwner {
   ended(request: EndedRequest, status: number | null): void {
     this.count -= 1;
     this.#onEnd(request, status);
-    if (this.count === 0) this.changed();
+    if (this.count === 0 && this.#waiting.size > 0) this.changed();
   }
 
   /** Resolves when the condition holds, which only changes with a request or a connection, or after the time. */
@@ -153,14 +149,14 @@ class FoundReply implements WireOwner, Ready, EndedRequest {
     this.#answer = answer;
     this.#host = host;
     wire.open(this, false);
-    host.turns.hear(this);
+    host.turns.heard = this;
   }
 
   give(): void {
     if (!this.#isOpen) return;
     const { head, body } = this.#answer;
     const { status } = head;
-    const headers = [...head.headers, ['X-Request-Id', this.requestId] as const];
+    const headers = [...head.headers, 'X-Request-Id', this.requestId];
     if (status === 304) this.#wire.answerWithoutBody({ status, headers }, body.length, false);
     else this.#wire.answer({ status, headers }, body, false);
   }

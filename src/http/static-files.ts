@@ -77,15 +77,12 @@ interface FormOptions {
 function prepare(bytes: Uint8Array, { contentType, coding, headers }: FormOptions): Form {
   const etag = `"${createHash('sha256').update(bytes).digest('base64url').slice(0, ETAG_CHARACTERS)}"`;
   const common: Headers = [
-    ['X-Content-Type-Options', 'nosniff'],
-    ['ETag', etag],
-    ['Vary', 'Accept-Encoding'],
-    ...Object.entries(headers),
+    ...['X-Content-Type-Options', 'nosniff'],
+    ...['ETag', etag],
+    ...['Vary', 'Accept-Encoding'],
+    ...Object.entries(headers).flat(),
   ];
-  const ofContent: Headers = [
-    ['Content-Type', contentType],
-    ...(coding === null ? [] : [['Content-Encoding', coding] as const]),
-  ];
+  const ofContent: Headers = ['Content-Type', contentType, ...(coding === null ? [] : ['Content-Encoding', coding])];
   return {
     etag,
     whole: { head: { status: 200, headers: [...ofContent, ...common] }, body: bytes },
@@ -100,9 +97,11 @@ function answerWith(file: StaticFile, headers: ReadonlyMap<string, string>): Pre
 }
 
 /** The same for the way that all requests go. */
-export function fileReply(file: StaticFile, headers: ReadonlyMap<string, string>): Reply {
-  const { head, body } = answerWith(file, headers);
-  const { 'Content-Type': contentType, ...others } = Object.fromEntries(head.headers);
+export function fileReply(file: StaticFile, asked: ReadonlyMap<string, string>): Reply {
+  const { head, body } = answerWith(file, asked);
+  const headers: Record<string, string> = {};
+  for (let at = 0; at < head.headers.length; at += 2) headers[head.headers[at] ?? ''] = head.headers[at + 1] ?? '';
+  const { 'Content-Type': contentType, ...others } = headers;
   return { status: head.status, headers: others, body, ...(contentType === undefined ? {} : { contentType }) };
 }
 

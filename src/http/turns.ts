@@ -26,8 +26,8 @@ const REFUSALS_PER_TURN = 64;
  * more behind each other than a turn has room for loses the connection, and an answer that the client has not taken is never followed by another.
  */
 export class Turns {
-  /** Whose bytes the library spoke of last: only this one's answer may still be inside of its run. */
-  private heard: object | null = null;
+  /** The request that the library has brought something for last, which sets it: only its answer may still be inside of the run. */
+  heard: object | null = null;
   private given = 0;
   private givenToStrangers = 0;
   private isArmed = false;
@@ -35,11 +35,6 @@ export class Turns {
   private readonly strangers = new Set<Ready>();
   private refused = 0;
   private readonly refusals = new Set<Ready>();
-
-  /** The library has brought something for this one. */
-  hear(request: object): void {
-    this.heard = request;
-  }
 
   /** Gives the answer now, or at the end of this turn, or, to a stranger behind others, of a later one. */
   answer(request: object, ready: Ready): void {

@@ -10,14 +10,15 @@ export interface RequestHead {
   /** What is behind it; empty when there is none. */
   readonly query: string;
   readonly version: '1.0' | '1.1';
-  /** In their order; names in lower case. */
-  readonly headers: readonly (readonly [name: string, value: string])[];
+  /** In their order, each name, in lower case, before its value. */
+  readonly headers: readonly string[];
 }
 
 /** What goes before the body of an answer; the library adds the date, and how the body is delimited. */
 export interface AnswerHead {
   readonly status: number;
-  readonly headers: readonly (readonly [name: string, value: string])[];
+  /** In their order, each name before its value. */
+  readonly headers: readonly string[];
 }
 
 /** The request that a wire carries, which hears what comes of its connection. */

@@ -281,12 +281,12 @@ function framingIsClear(input: Buffer): void {
   const headers = input
     .toString('latin1')
     .split('\r\n')
-    .map((line): [string, string] => {
+    .flatMap((line) => {
       const colon = line.indexOf(':');
       return [line.slice(0, Math.max(0, colon)).toLowerCase(), line.slice(colon + 1).trim()];
     });
   const { body, problem } = readFraming({ method: 'POST', path: '/', query: '', version: '1.1', headers });
-  const names = headers.map(([name]) => name);
+  const names = headers.filter((_, index) => index % 2 === 0);
   const framings = names.filter((name) => name === 'content-length' || name === 'transfer-encoding').length;
   if (problem === null && framings > 1) throw new Error('two framings are no problem');
   if (body.kind === 'sized' && !Number.isSafeInteger(body.bytes)) throw new Error('a length is no integer');

@@ -25,6 +25,7 @@ const answers: Readonly<Record<string, (body: string) => Reply>> = {
     headers: { 'Set-Cookie': ['a=1', 'b=2'], 'Cache-Control': 'no-cache' },
     body: 'ü',
   }),
+  '/cookie': () => ({ status: 200, headers: { 'Set-Cookie': `a=${HEX.repeat(500)}`, ETag: '"a"' }, body: '' }),
   '/large': () => ({ status: 200, body: LARGE }),
   '/pieces': () => ({ status: 200, contentType: 'text/csv', body: pieces() }),
 };
@@ -73,6 +74,7 @@ const same: Readonly<Record<string, string | Buffer>> = {
   'no content': get('/none'),
   'not modified': get('/known'),
   'a text with cookies': get('/text'),
+  'a header that is larger than most heads': get('/cookie'),
   'a large answer': get('/large'),
   'an answer in pieces': get('/pieces'),
   'a body': post('Content-Length: 3\r\n', 'abc'),

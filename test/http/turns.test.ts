@@ -62,7 +62,7 @@ t.test('a caller who is known waits for no stranger', async (t) => {
   for (let index = 0; index < 10; index += 1) {
     for (const isVouchedFor of [false, true]) {
       const request = {};
-      turns.hear(request);
+      turns.heard = request;
       const give = (): void => void given.push(isVouchedFor ? 'known' : 'stranger');
       turns.answer(request, { isVouchedFor, closeAfter: false, give });
     }

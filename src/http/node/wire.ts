@@ -132,7 +132,7 @@ export class NodeWire implements Wire {
 
   /** Headers in the order in which uWebSockets.js has them. */
   #writeHead({ status, headers }: AnswerHead, closes: boolean, lengthBytes: number | null): void {
-    const list = headers.flat();
+    const list = [...headers];
     if (closes) list.push('Connection', 'close');
     // Node would say that the connection is kept alive.
     else this.response.removeHeader('Connection');
@@ -153,9 +153,9 @@ export class NodeWire implements Wire {
 
 /** A header, in which case doesn't matter, and a target, as their bytes mean in UTF-8; Node has them in Latin-1. */
 function readHead({ method = '', url = '', rawHeaders, httpVersion }: IncomingMessage): RequestHead {
-  const headers: [string, string][] = [];
+  const headers: string[] = [];
   for (let index = 0; index + 1 < rawHeaders.length; index += 2) {
-    headers.push([(rawHeaders[index] ?? '').toLowerCase(), inUtf8(rawHeaders[index + 1] ?? '')]);
+    headers.push((rawHeaders[index] ?? '').toLowerCase(), inUtf8(rawHeaders[index + 1] ?? ''));
   }
   const target = inUtf8(url);
   const mark = target.indexOf('?');

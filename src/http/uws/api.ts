@@ -2,7 +2,8 @@
 
 /** https://unetworking.github.io/uWebSockets.js/generated/interfaces/HttpResponse.html; nothing may be called on a dead one. */
 export interface UwsResponse {
-  writeStatus(status: string): UwsResponse;
+  /** Headers may follow the status. */
+  writeStatus(status: string | Uint8Array): UwsResponse;
   writeHeader(name: string, value: string): UwsResponse;
   /** False: what was written waits in memory. */
   write(chunk: string): boolean;

@@ -16,7 +16,11 @@ export class UwsWire implements Wire {
 
   /** To be called before the library's handler returns. */
   constructor(response: UwsResponse, request: UwsRequest) {
-    this.head = headOf(request);
+    headers = [];
+    request.forEach(addHeader);
+    const method = request.getCaseSensitiveMethod();
+    // HTTP/1.0 never gets here.
+    this.head = { method, path: request.getUrl(), query: request.getQuery() ?? '', version: '1.1', headers };
     this.#response = response;
     this.#owner = null;
     this.#body = NOTHING;
@@ -139,31 +143,49 @@ export class UwsWire implements Wire {
   }
 }
 
-/** Status and headers with one call, since each text that crosses to the library costs as much as all of them behind each other. */
+/** Room for status and headers of nearly all answers. */
+const HEAD = Buffer.alloc(4 * 1024);
+const CR = 13;
+const LF = 10;
+const COLON = 58;
+const SPACE = 32;
+const ASCII_MAX = 0x7f;
+
+/**
+ * Status and headers with one call, since each text that crosses to the library costs as much as all of them behind each other. They are put together in
+ * place: joined as texts they would leave some KB behind.
+ */
 function writeHead(response: UwsResponse, { status, headers }: AnswerHead): void {
-  let text = status === 200 ? '200 OK' : `${status} ${STATUS_CODES[status] ?? 'Unknown'}`;
-  for (const [name, value] of headers) text += `\r\n${name}: ${value}`;
-  response.writeStatus(text);
+  const line = status === 200 ? '200 OK' : `${status} ${STATUS_CODES[status] ?? 'Unknown'}`;
+  let at = HEAD.write(line, 'latin1');
+  let codes = 0;
+  for (let index = 0; index < headers.length; index += 1) {
+    const text = headers[index] ?? '';
+    const isName = index % 2 === 0;
+    HEAD[at] = isName ? CR : COLON;
+    HEAD[at + 1] = isName ? LF : SPACE;
+    at += 2;
+    for (let character = 0; character < text.length; character += 1) {
+      const code = text.charCodeAt(character);
+      codes |= code;
+      HEAD[at] = code;
+      at += 1;
+    }
+  }
+  const isThere = at <= HEAD.length && codes <= ASCII_MAX;
+  response.writeStatus(isThere ? HEAD.subarray(0, at) : joined([line, ...headers]));
+}
+
+/** The same as a text. */
+function joined(texts: readonly string[]): string {
+  return texts.reduce((all, text, index) => all + (index % 2 === 0 ? ': ' : '\r\n') + text);
 }
 
 /** Of the request that is read now. */
-let headers: [string, string][] = [];
+let headers: string[] = [];
 
 function addHeader(name: string, value: string): void {
-  headers.push([name, value]);
-}
-
-/** HTTP/1.0 never gets here. */
-function headOf(request: UwsRequest): RequestHead {
-  headers = [];
-  request.forEach(addHeader);
-  return {
-    method: request.getCaseSensitiveMethod(),
-    path: request.getUrl(),
-    query: request.getQuery() ?? '',
-    version: '1.1',
-    headers,
-  };
+  headers.push(name, value);
 }
 
 export function addressOf(response: UwsResponse): string {

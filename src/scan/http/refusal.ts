@@ -59,8 +59,8 @@ export function createRefusalFinder(
 function prepared(reason: UnavailableReason): PreparedAnswer {
   const reply = failureReply(new Unavailable(reason));
   const { status, headers } = headOf(reply, '');
-  const common = headers.filter(([name]) => name !== 'X-Request-Id');
-  return { head: { status, headers: common }, body: Buffer.from(reply.body) };
+  // The id of the request comes first, and with each one.
+  return { head: { status, headers: headers.slice(2) }, body: Buffer.from(reply.body) };
 }
 
 /** True: it is refused, and answers by itself behind its body. */
@@ -69,7 +69,7 @@ export function isRefused(parts: RefusalParts, exchange: Exchange, header: strin
   if (!parts.scans.pool.isCrowded || body.kind !== 'sized') return false;
   const reason = refusalOf(parts, header, body.bytes);
   if (reason === null) return false;
-  exchange.vouch();
+  exchange.isVouchedFor = true;
   exchange.receive(new RefusedBody(exchange, failureReply(new Unavailable(reason))));
   return true;
 }

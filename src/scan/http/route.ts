@@ -60,7 +60,7 @@ export function createScanRoutes(parts: ScanRouteParts): ScanRoutes {
     const header = exchange.headers.get('x-api-key');
     const { userId } = await liveKey(header, findKey, 'scan');
     const claimed = await kept.claim(userId, idempotencyKeyOf(exchange), () => exchange.isGone());
-    exchange.vouch();
+    exchange.isVouchedFor = true;
     const accepting = acceptingFor(exchange);
     if (claimed.kind === 'answered') {
       const settings = accepting === null ? withUrls : settingsOf(accepting);
@@ -176,7 +176,7 @@ function admit(exchange: Exchange, scan: HttpScan, asked: Access): Reply | null 
       return exhaustedReply(asked);
     case 'admitted':
       // From here on it isn't a stranger's.
-      exchange.vouch();
+      exchange.isVouchedFor = true;
       scan.onAdmission(asked);
       return null;
   }
