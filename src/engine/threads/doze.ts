@@ -13,7 +13,7 @@ const LOOK_MS = 250;
 type Waking = Pick<ProcessAddon, 'sleepOnWord' | 'wakeWord'>;
 
 /** Posts a change of the word to the thread: to be called after it. */
-export function wakeThread(words: Int32Array, addon: Waking | null = processAddon()): void {
+export function wakeThread(words: Int32Array, addon: Waking | null): void {
   if (Atomics.load(words, ASLEEP) === 0) return;
   if (addon === null) Atomics.notify(words, TURN);
   else addon.wakeWord(words, TURN);

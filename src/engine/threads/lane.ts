@@ -2,7 +2,7 @@
 import { performance } from 'node:perf_hooks';
 import { Unavailable, type UnavailableReason } from '../../errors.js';
 import { FairQueue, LONG_MS } from './fair-queue.js';
-import { deliver, type Ended, endOf } from './outcome.js';
+import { deliver, isOfAnother } from './outcome.js';
 import type { ThreadScan } from './thread-scan.js';
 import { ThreadSet, type ThreadSetOptions } from './thread-set.js';
 import type { ThreadSlot } from './thread-slot.js';
@@ -111,25 +111,23 @@ export class Lane {
   /** All answers that are there: first the threads get their next scans, then the scans their answers. */
   collect(): void {
     const nowMs = performance.now();
-    const ended: Ended[] = [];
+    const ended: ThreadScan[] = [];
     for (const slot of this.set.slots) {
       if (!slot.hasStarted && slot.threadId() !== undefined) this.set.welcome(slot);
       for (let { scan } = slot; scan !== null; { scan } = slot) {
-        const answer = slot.takeAnswer();
-        if (answer === null) break;
+        if (!slot.takeAnswer(scan)) break;
         this.#goOn(slot, nowMs);
-        const end = endOf(scan, answer, nowMs);
-        if (end === null) this.#repeat(scan, slot, nowMs);
+        if (nowMs <= scan.deadlineMs && isOfAnother(scan)) this.#repeat(scan, slot, nowMs);
         else {
           this.#release(scan, nowMs);
-          ended.push(end);
+          ended.push(scan);
         }
         if (slot.scan === null) this.set.putBack(slot);
       }
     }
-    this.#dispatch();
+    if (this.queue.size > 0 || this.queue.ahead > 0) this.#dispatch();
     if (ended.length === 0) return;
-    for (const end of ended) deliver(end);
+    for (const scan of ended) deliver(scan);
     this.#options.onEnd();
   }
 

@@ -107,7 +107,9 @@ class Pool implements ScanPool {
       places: [],
       settings: { sandbox: options.sandbox ?? 'auto', inFlight: options.inFlight ?? null },
       onTurn: (kind: TurnKind, waitedMs: number) => this.#observe(kind, waitedMs),
-      onEnd: () => this.#lookForEnd(),
+      onEnd: () => {
+        if (this.#onEnded !== null) this.#lookForEnd();
+      },
       onHung: (scan: ThreadScan) => onHung?.(scan.isAgain ? null : scan.sha256),
     };
     const beside = Math.max(0, (options.threadsMost ?? MOST_THREADS * threads) - threads);
@@ -152,9 +154,11 @@ class Pool implements ScanPool {
   }
 
   ask(scan: ThreadScan): void {
-    const refusal = this.#refusal();
-    if (refusal !== null) {
-      scan.onRefused(refusal);
+    const refusal = this.#refuse();
+    if (refusal !== null || this.#onEnded !== null) {
+      scan.onRefused(
+        refusal === null ? new Unavailable('stopping') : new Unavailable('engineMemory', { text: refusal }),
+      );
       return;
     }
     const nowMs = performance.now();
@@ -203,12 +207,6 @@ class Pool implements ScanPool {
 
   #sum(count: (lane: Lane) => number): number {
     return this.#lanes.reduce((sum, lane) => sum + count(lane), 0);
-  }
-
-  #refusal(): Unavailable | null {
-    const refusal = this.#refuse();
-    if (refusal !== null) return new Unavailable('engineMemory', { text: refusal });
-    return this.#onEnded === null ? null : new Unavailable('stopping');
   }
 
   #tick(): void {

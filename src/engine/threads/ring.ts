@@ -33,9 +33,9 @@ export class ServingRing {
     return ((this.#posted - this.#taken) & MASK) < SLOTS;
   }
 
-  /** The slot that may be written to, until it is posted. */
+  /** That slot, until it is posted. */
   nextSlot(): number {
-    return this.#posted % SLOTS;
+    return ((this.#posted - this.#taken) & MASK) < SLOTS ? this.#posted % SLOTS : NO_SLOT;
   }
 
   post(): void {

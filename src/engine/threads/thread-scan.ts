@@ -2,7 +2,7 @@
 import type { Unavailable } from '../../errors.js';
 import type { Engine } from '../engine.js';
 import type { ScanPolicy, Verdict } from '../verdict.js';
-import type { SecondLook } from './task.js';
+import type { FromThread, SecondLook } from './task.js';
 
 /** `idle`: no thread is asked, or all is over. `ahead`: it lies ready at a thread, behind the scan that this one is at. */
 export type ThreadScanState = 'idle' | 'waiting' | 'ahead' | 'running';
@@ -42,6 +42,11 @@ export abstract class ThreadScan {
   begunMs: number;
   /** Which engine it was posted for. */
   engine: Engine | null;
+  /** What the thread has said; null: a plain "clean". */
+  said: FromThread | null;
+  /** The native engine that has looked; null: none has. And for how long. */
+  lookedEpoch: number | null;
+  lookedMs: number;
   /** It was answered at its deadline, and a thread is still at it. */
   isOverdue: boolean;
   /** It was posted a second time: another scan may be at the thread before it. */
@@ -65,6 +70,9 @@ export abstract class ThreadScan {
     this.dueMs = 0;
     this.begunMs = 0;
     this.engine = null;
+    this.said = null;
+    this.lookedEpoch = null;
+    this.lookedMs = 0;
     this.isOverdue = false;
     this.isAgain = false;
   }

@@ -3,9 +3,10 @@ import { constants, getPriority, setPriority } from 'node:os';
 import { MessageChannel, type MessagePort, receiveMessageOnPort } from 'node:worker_threads';
 import { Piscina } from 'piscina';
 import { scanWorkerPath } from '../../paths.js';
+import { processAddon } from '../../process-addon.js';
 import type { ThreadUrgency } from '../../urgency.js';
+import { contentType } from '../clamav/addon.js';
 import { servingNow } from '../serving.js';
-import { PLAINLY_CLEAN, type RawAnswer } from '../verdict.js';
 import type { BellRope } from './bell.js';
 import { wakeThread } from './doze.js';
 import type { HangWatch } from './hang-watch.js';
@@ -19,7 +20,6 @@ import {
   RING_BYTES,
   type RingMemory,
   ringMemory,
-  type SecondLook,
   THREAD_ID,
   type ThreadSettings,
   type ThreadStart,
@@ -34,21 +34,6 @@ import type { ThreadScan } from './thread-scan.js';
 const LOW_NICE = 10;
 /** The thread then says that there is nothing to scan with. */
 const NO_WORK: EngineWork = { nativeEpoch: null, rules: null };
-
-/** What a thread says of a content. */
-export type ThreadAnswer =
-  | {
-      readonly kind: 'answered';
-      readonly answer: RawAnswer;
-      /** Of the ClamAV engine that has looked; null when none did. */
-      readonly nativeEpoch: number | null;
-      /** The number of what it says the content is. */
-      readonly type: number;
-      readonly durationMs: number;
-      /** Null: no engine has looked again. */
-      readonly secondLook: SecondLook | null;
-    }
-  | { readonly kind: 'failed'; readonly message: string };
 
 export interface ThreadSlotOptions {
   /** In the file of what is being scanned. */
@@ -82,6 +67,7 @@ export class ThreadSlot {
   readonly #port: MessagePort;
   readonly #memory: RingMemory;
   readonly #ring: ServingRing;
+  readonly #addon = processAddon();
   /** Memory that the thread knows by a number. */
   readonly #numbers = new WeakMap<SharedArrayBuffer, number>();
   #memories = 0;
@@ -130,13 +116,13 @@ export class ThreadSlot {
   /** Behind what it has. It asks the engine that serves now. */
   post(scan: ThreadScan): void {
     const at = this.#ring.nextSlot();
-    if (!this.#ring.hasRoom()) throw new Error('The thread has no room for another scan');
+    if (at === NO_SLOT) throw new Error('The thread has no room for another scan');
     scan.engine = servingNow();
     this.#write(at, scan, scan.engine?.work ?? NO_WORK);
     if (this.scan === null) this.scan = scan;
     else this.next = scan;
     this.#ring.post();
-    wakeThread(this.#memory.words);
+    wakeThread(this.#memory.words, this.#addon);
   }
 
   /** Takes back the scan that was posted behind another one; false: the thread has begun it. */
@@ -151,24 +137,23 @@ export class ThreadSlot {
     return this.scan !== null && this.#ring.endedSlot() !== NO_SLOT;
   }
 
-  /** Of the scan that it was at, which it has let go of; null: it has not ended. */
-  takeAnswer(): ThreadAnswer | null {
+  /** The scan that it was at has what the thread says of it; false: the thread has not let go of it. */
+  takeAnswer(scan: ThreadScan): boolean {
     const at = this.#ring.endedSlot();
-    if (at === NO_SLOT) return null;
+    if (at === NO_SLOT) return false;
     const fields = this.#memory.slots[at]?.numbers ?? new Float64Array();
-    const told: FromThread | null = fields[FIELD.told] === 1 ? receiveMessageOnPort(this.#port)?.message : null;
-    if (told === undefined) throw new Error('A scan thread has answered without saying what');
-    const epoch = fields[FIELD.epoch] ?? 0;
-    const durationMs = fields[FIELD.durationMs] ?? 0;
-    const type = fields[FIELD.type] ?? 0;
-    const [beganMs = 0, endedMs = 0] = [fields[FIELD.secondLookBeganMs], fields[FIELD.secondLookEndedMs]];
+    const said: FromThread | null = fields[FIELD.told] === 1 ? receiveMessageOnPort(this.#port)?.message : null;
+    if (said === undefined) throw new Error('A scan thread has answered without saying what');
+    scan.said = said;
+    scan.lookedEpoch = fields[FIELD.epoch] || null;
+    scan.lookedMs = fields[FIELD.durationMs] ?? 0;
+    scan.detectedType = contentType(fields[FIELD.type] ?? 0);
+    const endedMs = fields[FIELD.secondLookEndedMs] ?? 0;
+    scan.secondLook = endedMs === 0 ? null : { beganMs: fields[FIELD.secondLookBeganMs] ?? 0, endedMs };
     this.#ring.taken();
     this.scan = this.next;
     this.next = null;
-    if (told?.kind === 'failed') return told;
-    const answer = told?.answer ?? PLAINLY_CLEAN;
-    const secondLook = endedMs === 0 ? null : { beganMs, endedMs };
-    return { kind: 'answered', answer, nativeEpoch: epoch === 0 ? null : epoch, type, durationMs, secondLook };
+    return true;
   }
 
   /** It gets only what the others leave of the processor. */
@@ -187,8 +172,9 @@ export class ThreadSlot {
 
   /** False: it stays lower. To give a thread its priority back takes rights that the service needn't have. */
   restorePriority(): boolean {
+    if (this.#usualNice === null) return true;
     const id = this.threadId();
-    if (this.#usualNice === null || typeof id !== 'number') return true;
+    if (typeof id !== 'number') return true;
     try {
       setPriority(id, this.#usualNice);
       this.#usualNice = null;
@@ -203,7 +189,7 @@ export class ThreadSlot {
     this.isEnding = true;
     const ended = this.#piscina.destroy();
     // It ends when it is back from native code.
-    wakeThread(this.#memory.words);
+    wakeThread(this.#memory.words, this.#addon);
     await ended;
   }
 
