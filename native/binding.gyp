@@ -17,6 +17,7 @@
         "overlap.cc",
         "patterns.cc",
         "stretches.cc",
+        "maps.cc",
         "matcher.cc",
         "window-counts.cc",
         "clamav-load.cc",

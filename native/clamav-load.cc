@@ -21,8 +21,10 @@
 #include "expressions.h"
 #include "files.h"
 #include "listener.h"
+#include "maps.h"
 #include "matcher.h"
 #include "overlap.h"
+#include "parallel.h"
 #include "quota.h"
 #include "utf8.h"
 
@@ -216,6 +218,7 @@ void ClamavEngine::InitializeLibrary() {
     // It has loaded the unpacker of RAR archives by now.
     allocations::Watch();
     files::Watch();
+    maps::Watch();
     expressions::Watch();
     digests::Watch();
     matcher::Watch();
@@ -252,7 +255,7 @@ void ClamavEngine::Configure(cl_engine* engine, const LoadRequest& request) {
   SetScanCallbacks(engine);
 }
 
-// An engine while it is built. Several may be: each hears and measures while one of its functions runs.
+// An engine while it is built. Several may be, also at one time: each hears and measures while one of its functions runs.
 class Loader {
  public:
   Loader(const LoadRequest& request, const LoadObserver& observer, uint64_t epoch, gates::Names* behind_gates)
@@ -391,6 +394,16 @@ class Loader {
   ClamavEngine::Handle engine_;
 };
 
+// For several loaders.
+LoadObserver ForSeveral(const LoadObserver& observer) {
+  const auto mutex = std::make_shared<std::mutex>();
+  const auto progress = [mutex, &observer](Phase phase, uint64_t done, uint64_t total) {
+    const std::lock_guard lock(*mutex);
+    observer.progress(phase, done, total);
+  };
+  return {progress, observer.step};
+}
+
 std::shared_ptr<const ClamavEngine> ClamavEngine::Build(const LoadRequest& request, const LoadObserver& observer, uint64_t epoch) {
   Loader loader(request, observer, epoch, nullptr);
   loader.TakeDirectories();
@@ -400,23 +413,24 @@ std::shared_ptr<const ClamavEngine> ClamavEngine::Build(const LoadRequest& reque
 std::vector<std::shared_ptr<const ClamavEngine>> ClamavEngine::BuildWithGates(const LoadRequest& request, const LoadObserver& observer,
                                                                               uint64_t epoch, gates::Names& behind_gates,
                                                                               size_t literals_elsewhere) {
-  std::vector<std::unique_ptr<Loader>> loaders;
-  overlap::Patterns all;
-  const auto load = [&](const auto& take) {
-    loaders.push_back(std::make_unique<Loader>(request, observer, epoch, &behind_gates));
-    take(*loaders.back());
-    overlap::Join(all, loaders.back()->patterns());
+  const LoadObserver of_all = ForSeveral(observer);
+  std::vector<std::unique_ptr<Loader>> loaders(1 + request.gates->shares.size());
+  const auto begin = [&](size_t index) -> Loader& {
+    loaders[index] = std::make_unique<Loader>(request, of_all, epoch, &behind_gates);
+    return *loaders[index];
   };
-  load([&](Loader& first) {
-    first.TakeGates(literals_elsewhere);
-    first.TakeDirectories();
+  Loader& first = begin(0);
+  first.TakeGates(literals_elsewhere);
+  first.TakeDirectories();
+  // What the first one has met is what they take.
+  ForEachAtOnce(loaders.size() - 1, [&](size_t share) { begin(1 + share).TakeShare(share); });
+  overlap::Patterns all;
+  for (const std::unique_ptr<Loader>& loader : loaders) overlap::Join(all, loader->patterns());
+  std::vector<std::shared_ptr<const ClamavEngine>> engines(loaders.size());
+  ForEachAtOnce(loaders.size(), [&](size_t index) {
+    loaders[index]->ActAs(all);
+    engines[index] = loaders[index]->Compile();
   });
-  for (size_t share = 0; share < request.gates->shares.size(); share++) load([&](Loader& looker) { looker.TakeShare(share); });
-  std::vector<std::shared_ptr<const ClamavEngine>> engines;
-  for (const std::unique_ptr<Loader>& loader : loaders) {
-    loader->ActAs(all);
-    engines.push_back(loader->Compile());
-  }
   return engines;
 }
 

@@ -187,6 +187,8 @@ void Watch() {
   });
 }
 
+bool IsScanning() { return current != nullptr; }
+
 NothingLeft::NothingLeft() { nothing_left = true; }
 NothingLeft::~NothingLeft() { nothing_left = false; }
 

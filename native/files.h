@@ -14,6 +14,9 @@ namespace sluice::files {
 // From now on calls of libclamav, and of the libraries that it is made of, are seen. Once, before the first scan.
 void Watch();
 
+// Whether a `Use` lives on the calling thread.
+bool IsScanning();
+
 // While it lives, no file that libclamav asks about on the calling thread has anything left to read: it counts the signatures of a
 // folder before it loads them, byte by byte, and nobody asks for that count. Only for versions that ask for nothing else.
 class NothingLeft {

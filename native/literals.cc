@@ -3,7 +3,9 @@
 #include "literals.h"
 
 #include <algorithm>
+#include <array>
 #include <bit>
+#include <bitset>
 #include <charconv>
 #include <cstring>
 #include <fstream>
@@ -35,9 +37,9 @@ struct Literal {
 };
 
 size_t DifferentIn(std::string_view bytes) {
-  std::string sorted(bytes);
-  std::sort(sorted.begin(), sorted.end());
-  return std::unique(sorted.begin(), sorted.end()) - sorted.begin();
+  std::bitset<256> met;
+  for (const char byte : bytes) met.set(static_cast<uint8_t>(byte));
+  return met.count();
 }
 
 // In how many places of literals windows lie, about: of those that others share, all are compared wherever one is met.
@@ -45,39 +47,58 @@ class Shared {
  public:
   explicit Shared(const std::vector<Literal>& literals) : counts_(1U << kBits) {
     for (const Literal& literal : literals) {
-      for (size_t at = 0; at + kWindow <= literal.bytes.size(); at++) CountOf(literal.bytes, at)++;
+      for (size_t at = 0; at + kWindow <= literal.bytes.size(); at++) Count(literal.bytes, at);
     }
   }
 
   // Where the window begins that the fewest share, and of these the one with the most different bytes: others are in many contents.
   size_t BestOf(const std::string& bytes) {
     size_t best = 0;
+    uint8_t fewest = CountOf(bytes, 0);
+    const auto different = [&](size_t start) { return DifferentIn(std::string_view(bytes).substr(start, kWindow)); };
     for (size_t at = 1; at + kWindow <= bytes.size(); at++) {
-      const uint32_t fewest = CountOf(bytes, best);
-      const uint32_t count = CountOf(bytes, at);
-      const auto different = [&](size_t start) { return DifferentIn(std::string_view(bytes).substr(start, kWindow)); };
-      if (count < fewest || (count == fewest && different(at) > different(best))) best = at;
+      const uint8_t count = CountOf(bytes, at);
+      if (count > fewest || (count == fewest && different(at) <= different(best))) continue;
+      best = at;
+      fewest = count;
     }
     return best;
   }
 
  private:
   static constexpr int kBits = 20;
-  uint32_t& CountOf(const std::string& bytes, size_t at) {
+  // With more of them it is no choice.
+  static constexpr uint8_t kMany = 255;
+  uint8_t& CountOf(const std::string& bytes, size_t at) {
     return counts_[WindowAt(reinterpret_cast<const uint8_t*>(bytes.data()) + at) * kMultiplier >> (64 - kBits)];
   }
-  std::vector<uint32_t> counts_;
+  void Count(const std::string& bytes, size_t at) {
+    uint8_t& count = CountOf(bytes, at);
+    if (count < kMany) count++;
+  }
+  std::vector<uint8_t> counts_;
 };
 
+constexpr uint8_t kNoDigit = 16;
+constexpr std::array<uint8_t, 256> kDigits = [] {
+  std::array<uint8_t, 256> digits{};
+  digits.fill(kNoDigit);
+  for (uint8_t digit = 0; digit < 10; digit++) digits['0' + digit] = digit;
+  for (uint8_t digit = 10; digit < kNoDigit; digit++) digits['a' + digit - 10] = digits['A' + digit - 10] = digit;
+  return digits;
+}();
+
+// Nothing: there is something else.
 std::string BytesOfHex(std::string_view hex) {
-  std::string bytes;
-  for (size_t at = 0; at + 1 < hex.size(); at += 2) {
-    uint8_t byte = 0;
-    const char* end = hex.data() + at + 2;
-    if (std::from_chars(hex.data() + at, end, byte, 16).ptr != end) return {};
-    bytes += static_cast<char>(byte);
+  if (hex.size() % 2 != 0) return {};
+  std::string bytes(hex.size() / 2, 0);
+  for (size_t at = 0; at < bytes.size(); at++) {
+    const uint8_t high = kDigits[static_cast<uint8_t>(hex[2 * at])];
+    const uint8_t low = kDigits[static_cast<uint8_t>(hex[2 * at + 1])];
+    if (high == kNoDigit || low == kNoDigit) return {};
+    bytes[at] = static_cast<char>(high << 4 | low);
   }
-  return hex.size() % 2 == 0 ? bytes : std::string();
+  return bytes;
 }
 
 // What files of a kind begin with, as far as libclamav tells them by it.

@@ -74,10 +74,11 @@ struct EngineFacts {
 
 enum class Phase { kLoad, kCompile };
 
-// What a load tells of itself, always on the loading thread.
+// What a load tells of itself.
 struct LoadObserver {
+  // One call at a time.
   std::function<void(Phase, uint64_t done, uint64_t total)> progress;
-  // Called once per signature and at every progress step: the place where a load can be held.
+  // Called once per signature and at every progress step, on any thread of the load: the place where it can be held.
   std::function<void()> step;
 };
 

@@ -64,20 +64,39 @@ uint32_t HashOfLong(uint64_t word) {
 
 uint32_t PairOf(uint64_t word) { return word & 0xffff; }
 
+int HasAt(const uint8_t* filter, const uint8_t* bytes) {
+  const uint64_t word = WordAt(bytes);
+  return (filter[HashOfLong(word) >> (32 - kFilterBits)] & kLongHas) | (filter[PairOf(word)] & kShortHas);
+}
+
+// So many bytes are looked at together.
+constexpr size_t kAtOnce = 4;
+
+// Where the first of them pass the filter, counted from `at` on; `end` or behind it: none do. A function of its own keeps all in registers.
+[[gnu::noinline]] size_t NextThatPasses(const uint8_t* filter, const uint8_t* bytes, size_t at, size_t end) {
+  while (at < end) {
+    int has = 0;
+    for (size_t one = 0; one < kAtOnce; one++) has |= HasAt(filter, bytes + at + one);
+    if (has != 0) break;
+    at += kAtOnce;
+  }
+  return at;
+}
+
 // How rare a byte is in contents, about, in bits.
-uint32_t RarityOf(uint8_t byte) {
+constexpr std::array<uint8_t, 256> kRarity = [] {
   constexpr uint8_t kSpace = 0x20;
   constexpr uint8_t kPrintableEnd = 0x7f;
+  std::array<uint8_t, 256> rarity{};
+  for (size_t byte = 0; byte < rarity.size(); byte++) rarity[byte] = byte < kPrintableEnd ? 6 : 7;
+  for (size_t letter = 'a'; letter <= 'z'; letter++) rarity[letter] = 5;
   // Of code for x86.
-  constexpr std::string_view kOften = "\x48\x8b";
-  constexpr std::string_view kLessOften = "\x01\x24\x45\x55\x83\x89\xc0\xe8";
-  if (byte == 0) return 2;
-  if (byte == 0xff) return 3;
-  const char letter = static_cast<char>(byte);
-  if (byte == kSpace || kOften.find(letter) != std::string_view::npos) return 4;
-  if ((byte >= 'a' && byte <= 'z') || kLessOften.find(letter) != std::string_view::npos) return 5;
-  return byte < kPrintableEnd ? 6 : 7;
-}
+  for (const uint8_t byte : {0x01, 0x24, 0x45, 0x55, 0x83, 0x89, 0xc0, 0xe8}) rarity[byte] = 5;
+  for (const uint8_t byte : {kSpace, uint8_t{0x48}, uint8_t{0x8b}}) rarity[byte] = 4;
+  rarity[0xff] = 3;
+  rarity[0] = 2;
+  return rarity;
+}();
 
 // Where a part is looked for.
 struct Best {
@@ -99,7 +118,7 @@ uint32_t RarityAt(const std::vector<Item>& items, size_t at, size_t known) {
     const Item& item = items[at + one];
     if (!item.is_known()) continue;
     const bool repeats = one > 0 && item.value == items[at + one - 1].value;
-    rarity += (repeats ? 1 : RarityOf(item.value)) * (one < known ? 2 : 1);
+    rarity += (repeats ? 1 : kRarity[item.value]) * (one < known ? 2 : 1);
   }
   return rarity;
 }
@@ -344,21 +363,18 @@ class Finder::Search {
     type_ = type;
   }
 
-  // Up to the last bytes, four at a time. Returns where it has ended.
+  // Up to the last bytes. Returns where it has ended.
   size_t Skim() {
-    constexpr size_t kAtOnce = 4;
     const uint8_t* bytes = bytes_.data();
     const uint8_t* filter = finder_.filter_.data();
-    const auto pass = [&](size_t at) {
-      const uint64_t word = WordAt(bytes + at);
-      return (filter[HashOfLong(word) >> (32 - kFilterBits)] & kLongHas) | (filter[PairOf(word)] & kShortHas);
-    };
+    const size_t end = bytes_.size() < kWord + kAtOnce ? 0 : bytes_.size() - kWord - kAtOnce;
     size_t at = 0;
-    for (; at + kAtOnce + kWord <= bytes_.size() && is_worth_it_; at += kAtOnce) {
-      const std::array<int, kAtOnce> passes{pass(at), pass(at + 1), pass(at + 2), pass(at + 3)};
-      if ((passes[0] | passes[1] | passes[2] | passes[3]) == 0) continue;
-      for (size_t one = 0; one < kAtOnce; one++) {
-        if (passes[one] != 0) Meet(at + one, passes[one]);
+    while (is_worth_it_) {
+      at = NextThatPasses(filter, bytes, at, end);
+      if (at >= end) break;
+      for (const size_t next = at + kAtOnce; at < next; at++) {
+        const int has = HasAt(filter, bytes + at);
+        if (has != 0) Meet(at, has);
       }
     }
     return at;

@@ -19,6 +19,7 @@
         "../overlap.cc",
         "../patterns.cc",
         "../stretches.cc",
+        "../maps.cc",
         "../matcher.cc",
         "../window-counts.cc",
         "../clamav-load.cc",

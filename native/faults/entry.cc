@@ -4,10 +4,12 @@
 #include <cstdio>
 #include <iterator>
 #include <string>
+#include <vector>
 
 #include "../addon.h"
 #include "../engine.h"
 #include "../expressions.h"
+#include "../maps.h"
 #include "../scanner.h"
 #include "fault.h"
 
@@ -78,12 +80,46 @@ Napi::Value CheckExpression(const Napi::CallbackInfo& info) {
   return answer;
 }
 
+// Takes so many bytes (above 0), or gives the piece of this number back (0 or below, the first one is 0). For each step, where the piece begins: -1, nothing
+// was to be had; -2, what was had were not zeros; -3, what is given back is not known. Pieces are filled.
+Napi::Value TakeAndGiveBack(const Napi::CallbackInfo& info) {
+  sluice::maps::Arena arena;
+  auto steps = info[0].As<Napi::Int32Array>();
+  struct Piece {
+    uint8_t* start;
+    size_t size;
+  };
+  std::vector<Piece> pieces;
+  const uint8_t* origin = nullptr;
+  Napi::Array answer = Napi::Array::New(info.Env());
+  for (size_t at = 0; at < steps.ElementLength(); at++) {
+    double said = -1;
+    if (steps[at] > 0) {
+      const auto size = static_cast<size_t>(steps[at]);
+      auto* const start = static_cast<uint8_t*>(arena.Take(size));
+      if (start != nullptr) {
+        if (origin == nullptr) origin = start;
+        const bool zeros = std::all_of(start, start + size, [](uint8_t byte) { return byte == 0; });
+        said = zeros ? static_cast<double>(start - origin) : -2;
+        std::fill_n(start, size, 1);
+      }
+      pieces.push_back({start, size});
+    } else {
+      const Piece& piece = pieces[static_cast<size_t>(-steps[at])];
+      said = arena.GiveBack(piece.start, piece.size) ? static_cast<double>(piece.start - origin) : -3;
+    }
+    answer[static_cast<uint32_t>(at)] = said;
+  }
+  return answer;
+}
+
 Napi::Object Initialize(Napi::Env env, Napi::Object exports) {
   sluice::FillExports(env, exports);
   exports["scanBuffer"] = Napi::Function::New(env, FaultOr<sluice::ScanBuffer>, "scanBuffer");
   exports["scanPlain"] = Napi::Function::New(env, FaultOr<sluice::ScanPlain>, "scanPlain");
   exports["checkExpression"] = Napi::Function::New(env, CheckExpression, "checkExpression");
   exports["readNumbers"] = Napi::Function::New(env, ReadNumbers, "readNumbers");
+  exports["takeAndGiveBack"] = Napi::Function::New(env, TakeAndGiveBack, "takeAndGiveBack");
   return exports;
 }
 
