@@ -1,23 +1,21 @@
 // `npm run bench:attacks`: what an account that does nothing wrong has left beside each of the attacks that a server must live with, over loopback, one after the
 // other. The attacker has the same cores as the server, which no attacker over a network has: so each is compared with a process that only burns as much of them.
-import { spawn } from 'node:child_process';
 import { mkdtemp, rm } from 'node:fs/promises';
 import { availableParallelism, tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { setTimeout as sleep } from 'node:timers/promises';
-import { fileURLToPath } from 'node:url';
 import { Command } from 'commander';
 import { ownSignaturesDirectory } from '../src/paths.js';
 import { type Account, makeAccount } from '../test/fixtures/another-account.js';
 import type { Asked } from '../test/fixtures/flood.js';
 import { whole } from '../test/fixtures/option-values.js';
 import { PASSWORD, post } from '../test/fixtures/sign-in.js';
+import { beside } from './beside-process.js';
 import { compile, loadProgram } from './compile.js';
 import { askForFiles, askForRun } from './contestants/contestant.js';
 import { type Server, startServer } from './contestants/sluice.js';
 import { cpuSeconds, privateMegabytes, untilIdle } from './cpu.js';
 import { makeFileSet } from './files.js';
-import { type LineProcess, pidOf, startLineProcess } from './line-process.js';
+import { type LineProcess, startLineProcess } from './line-process.js';
 
 /** What one client, or many at once, send without end. */
 export type Attack =
@@ -139,25 +137,6 @@ async function signIns({ url }: Setting): Promise<number> {
   }
   await Promise.all(Array.from({ length: SIGN_INS_AT_ONCE }, lane));
   return right;
-}
-
-/** Runs a program of this folder while `during` does, which is told its number; what it says at the end. */
-async function beside(name: string, argument: string, during: (pid: number) => Promise<void>): Promise<string> {
-  const program = fileURLToPath(new URL(name, import.meta.url));
-  const child = spawn(process.execPath, [program, argument], { stdio: ['pipe', 'pipe', 'inherit'] });
-  let said = '';
-  child.stdout.on('data', (text: Buffer) => {
-    said += text.toString();
-  });
-  const ended = new Promise<void>((resolve) => child.on('close', () => resolve()));
-  try {
-    await sleep(1_000);
-    await during(pidOf(child));
-  } finally {
-    child.stdin.end();
-    await ended;
-  }
-  return said.trim();
 }
 
 async function measure(setting: Setting, name: string, attack: Attack): Promise<void> {
