@@ -1,4 +1,6 @@
 // The turns of the event loop: what is answered while the library is still at the bytes that it has read, and what waits for the end of the turn.
+import { performance } from 'node:perf_hooks';
+import { REFUSAL_MS } from '../limits.js';
 
 /** An answer that is ready. */
 export interface Ready {
@@ -15,10 +17,7 @@ export interface Ready {
  * A run goes on over all requests that lie behind each other in one packet, of which there may be thousands.
  */
 const PER_TURN = 4;
-/**
- * So many refusals of a turn. Who is refused asks again at once, and what all of them ask for would be one turn of the event loop, at whose end others are answered. So the next
- * turn has no more of them than this one has answered.
- */
+/** So many refusals of a turn. Who is refused may ask again at once, and the next turn is to be a short one: others are answered at its end. */
 const REFUSALS_PER_TURN = 64;
 
 /**
@@ -33,8 +32,9 @@ export class Turns {
   private isArmed = false;
   private known: Ready[] = [];
   private readonly strangers = new Set<Ready>();
-  private refused = 0;
-  private readonly refusals = new Set<Ready>();
+  /** With the time at which each is due: the first one is due first. */
+  private readonly refusals = new Map<Ready, number>();
+  private areRefusalsTimed = false;
 
   /** Gives the answer now, or at the end of this turn, or, to a stranger behind others, of a later one. */
   answer(request: object, ready: Ready): void {
@@ -51,14 +51,32 @@ export class Turns {
     else this.strangers.add(ready);
   }
 
-  /** The same of a refusal, which says nothing that was to be found out. */
+  /** Gives a refusal, after REFUSAL_MS. */
   refuse(ready: Ready): void {
-    this.arm();
-    if (this.refusals.size > 0 || this.refused === REFUSALS_PER_TURN) this.refusals.add(ready);
-    else {
-      this.refused += 1;
+    this.refusals.set(ready, performance.now() + REFUSAL_MS);
+    this.timeRefusals();
+  }
+
+  private timeRefusals(): void {
+    if (this.areRefusalsTimed) return;
+    for (const dueMs of this.refusals.values()) {
+      this.areRefusalsTimed = true;
+      setTimeout(() => this.giveRefusals(), Math.ceil(dueMs - performance.now()));
+      return;
+    }
+  }
+
+  private giveRefusals(): void {
+    const nowMs = performance.now();
+    let given = 0;
+    for (const [ready, dueMs] of this.refusals) {
+      if (dueMs > nowMs || given === REFUSALS_PER_TURN) break;
+      given += 1;
+      this.refusals.delete(ready);
       ready.give();
     }
+    this.areRefusalsTimed = false;
+    this.timeRefusals();
   }
 
   /** The client has gone: nothing waits for it any more. */
@@ -93,13 +111,6 @@ export class Turns {
       this.strangers.delete(ready);
       ready.give();
     }
-    this.refused = 0;
-    for (const ready of this.refusals) {
-      if (this.refused === REFUSALS_PER_TURN) break;
-      this.refused += 1;
-      this.refusals.delete(ready);
-      ready.give();
-    }
-    if (this.strangers.size + this.refusals.size > 0) this.arm();
+    if (this.strangers.size > 0) this.arm();
   }
 }

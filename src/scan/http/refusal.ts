@@ -8,12 +8,9 @@ import { headOf, type Reply } from '../../http/reply.js';
 import type { Route } from '../../http/router.js';
 import type { FindRefusal } from '../../http/server.js';
 import type { PreparedAnswer } from '../../http/static-files.js';
-import { DRAIN_REST_BYTES } from '../../limits.js';
+import { DRAIN_REST_BYTES, REFUSAL_MS } from '../../limits.js';
 import { CoarseTimer, type TimerOwner } from '../../waiting/coarse-timer.js';
 import type { ScanParts } from '../scan.js';
-
-/** A body is waited for so long: most are there by then, and an answer behind a body costs half of one before it. */
-const BODY_MS = 50;
 
 export interface RefusalParts {
   readonly scans: Pick<ScanParts, 'pool'>;
@@ -63,7 +60,7 @@ function prepared(reason: UnavailableReason): PreparedAnswer {
   return { head: { status, headers: headers.slice(2) }, body: Buffer.from(reply.body) };
 }
 
-/** True: it is refused, and answers by itself behind its body. */
+/** True: it is refused, and answers by itself, behind its body as a rule: one before it costs twice as much. */
 export function isRefused(parts: RefusalParts, exchange: Exchange, header: string | undefined): boolean {
   const { body } = exchange;
   if (!parts.scans.pool.isCrowded || body.kind !== 'sized') return false;
@@ -77,13 +74,11 @@ export function isRefused(parts: RefusalParts, exchange: Exchange, header: strin
 class RefusedBody implements BodySink, TimerOwner {
   readonly #exchange: Exchange;
   readonly #reply: Reply;
-  readonly #timer: CoarseTimer;
 
   constructor(exchange: Exchange, reply: Reply) {
     this.#exchange = exchange;
     this.#reply = reply;
-    this.#timer = new CoarseTimer(this);
-    this.#timer.start(BODY_MS);
+    new CoarseTimer(this).start(REFUSAL_MS);
   }
 
   chunk(): void {
@@ -91,8 +86,7 @@ class RefusedBody implements BodySink, TimerOwner {
   }
 
   end(): void {
-    this.#timer.stop();
-    this.#exchange.reply(this.#reply);
+    // Nor waited for.
   }
 
   onDue(): void {
