@@ -111,14 +111,31 @@ function accessOf(admission: Admission): Access {
       return { outcome: 'scopeMissing' };
     case 'exhausted':
       return admission;
-    case 'admitted': {
-      const { userId, keyId, quota } = admission;
-      let refunded: Promise<QuotaState> | null = null;
-      const refund = (): Promise<QuotaState> => {
-        refunded ??= admission.refund().then((left) => left ?? quota);
-        return refunded;
-      };
-      return { outcome: 'admitted', userId, keyId, quota, refund };
-    }
+    case 'admitted':
+      return new AdmittedOnce(admission);
+  }
+}
+
+type AdmittedUnit = Extract<Admission, { outcome: 'admitted' }>;
+
+class AdmittedOnce {
+  readonly outcome = 'admitted';
+  readonly userId: string;
+  readonly keyId: string | null;
+  readonly quota: QuotaState;
+  readonly #admission: AdmittedUnit;
+  #refunded: Promise<QuotaState> | null;
+
+  constructor(admission: AdmittedUnit) {
+    this.userId = admission.userId;
+    this.keyId = admission.keyId;
+    this.quota = admission.quota;
+    this.#admission = admission;
+    this.#refunded = null;
+  }
+
+  refund(): Promise<QuotaState> {
+    this.#refunded ??= this.#admission.refund().then((left) => left ?? this.quota);
+    return this.#refunded;
   }
 }

@@ -74,7 +74,7 @@ export function createAdmissions(parts: AdmissionParts): AdmissionStore {
       const first = takeFirst(ledger, known.userId, keyHash);
       if ('limit' in first && isAgreed(first.limit, first.rules, known)) {
         const admission = units.counted(known, first);
-        standing.answered(unitsLeft(admission));
+        standing.answered(admission.quota.remaining);
         return admission;
       }
       return admitKnown(takes, { keyHash, known, first, standing });
@@ -143,10 +143,6 @@ function isAgreed(limit: number, rules: string | undefined, { hourlyLimit, rules
   return (limit === hourlyLimit && rules === known?.text) || hourlyLimit === UNKNOWN_LIMIT;
 }
 
-function unitsLeft(admission: Admission): number {
-  return admission.outcome === 'admitted' ? admission.quota.remaining : 0;
-}
-
 async function admitUnknown(takes: Takes, keyHash: string, expectations: Expectations): Promise<Admission> {
   const owner = await takes.owners.identify(keyHash);
   if (owner === null) return { outcome: 'unknownKey' };
@@ -166,7 +162,7 @@ async function admitKnown(takes: Takes, { keyHash, known, first, standing }: Kno
   let left = 0;
   try {
     const admission = await admitKey(takes, { keyHash, owner: known, first });
-    left = unitsLeft(admission);
+    if (admission.outcome === 'admitted') left = admission.quota.remaining;
     return admission;
   } finally {
     standing.answered(left);

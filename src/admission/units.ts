@@ -5,7 +5,7 @@ import { within } from '../waiting/within.js';
 import { HOUR_SECONDS, type QuotaHour, type QuotaState, quotaState, type UserAdmission, usedOf } from './admission.js';
 import { type Count, type Ledger, usedUnits } from './ledger.js';
 import type { QuotaHours } from './quota-hours.js';
-import type { Counted, QuotaMirror } from './quota-mirror.js';
+import type { QuotaMirror } from './quota-mirror.js';
 
 export interface UnitParts {
   readonly ledger: Ledger;
@@ -52,19 +52,17 @@ export function createUnits(parts: UnitParts): Units {
     });
   }
 
-  function see(userId: string, kind: Count['kind'], { remaining }: QuotaState, counted: Counted, keyId?: string): void {
-    if (kind === 'taken' && remaining < FEW_UNITS) mirror.sawUrgently(userId, counted, keyId);
-    else mirror.saw(userId, counted, keyId);
-  }
-
   /** Returns what the client may still do, and the key, where it has a count of its own. */
   function saw({ userId, keyId }: Owner, count: Count) {
     const { own, windowStartSeconds, kind } = count;
     const account = quotaState(count.limit, usedUnits(count), windowStartSeconds);
-    see(userId, kind, account, count);
+    if (kind === 'taken' && account.remaining < FEW_UNITS) mirror.sawUrgently(userId, count);
+    else mirror.saw(userId, count);
     if (own === undefined || keyId === null) return { quota: account, key: null };
     const ownQuota = quotaState(own.limit, usedUnits(own), windowStartSeconds);
-    see(userId, kind, ownQuota, { ...own, windowStartSeconds }, keyId);
+    const counted = { ...own, windowStartSeconds };
+    if (kind === 'taken' && ownQuota.remaining < FEW_UNITS) mirror.sawUrgently(userId, counted, keyId);
+    else mirror.saw(userId, counted, keyId);
     return { quota: tighter(account, ownQuota), key: { keyId, limit: own.limit } };
   }
 
@@ -205,17 +203,13 @@ export class Standing {
 export function createExpectations(usersMax: number): Expectations {
   const users = recentTable<Standing>(usersMax);
 
-  function standingOf(userId: string): Standing {
-    const known = users.get(userId);
-    if (known !== undefined) return known;
-    const standing = new Standing();
-    users.set(userId, standing);
-    return standing;
-  }
-
   return {
     begin(userId) {
-      const standing = standingOf(userId);
+      let standing = users.get(userId);
+      if (standing === undefined) {
+        standing = new Standing();
+        users.set(userId, standing);
+      }
       standing.asking += 1;
       return standing;
     },
