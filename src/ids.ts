@@ -9,21 +9,22 @@ const DASH = 0x2d;
 const COUNT_MAX = 0xfff;
 
 const pool = Buffer.alloc(POOL_BYTES);
-let used = POOL_BYTES;
+randomFillSync(pool);
+/** From there on nobody has had them. */
+let used = 0;
 const text = Buffer.alloc(36);
 let lastMs = 0;
 let count = 0;
 
 /** Version 4: random. */
 export function randomId(): string {
-  const at = nextBytes();
-  pool[at + 6] = 0x40 | ((pool[at + 6] ?? 0) & 0x0f);
-  return written(at);
+  pool[used + 6] = 0x40 | ((pool[used + 6] ?? 0) & 0x0f);
+  return written();
 }
 
 /** Version 7: its time is now, and of two ids of this process the later one is the larger one. */
 export function timeId(): string {
-  const at = nextBytes();
+  const at = used;
   const nowMs = Date.now();
   if (nowMs > lastMs) {
     lastMs = nowMs;
@@ -41,20 +42,12 @@ export function timeId(): string {
   pool[at + 5] = lastMs;
   pool[at + 6] = 0x70 | (count >>> 8);
   pool[at + 7] = count;
-  return written(at);
+  return written();
 }
 
-/** Where random bytes are that nobody has had. */
-function nextBytes(): number {
-  if (used === POOL_BYTES) {
-    randomFillSync(pool);
-    used = 0;
-  }
-  used += ID_BYTES;
-  return used - ID_BYTES;
-}
-
-function written(at: number): string {
+/** The bytes are an id's: the next one gets others. */
+function written(): string {
+  const at = used;
   pool[at + 8] = 0x80 | ((pool[at + 8] ?? 0) & 0x3f);
   let to = 0;
   for (let index = 0; index < ID_BYTES; index += 1) {
@@ -62,6 +55,11 @@ function written(at: number): string {
     const byte = pool[at + index] ?? 0;
     text[to++] = HEX[byte >>> 4] ?? 0;
     text[to++] = HEX[byte & 0x0f] ?? 0;
+  }
+  used += ID_BYTES;
+  if (used === POOL_BYTES) {
+    randomFillSync(pool);
+    used = 0;
   }
   return text.toString('latin1');
 }

@@ -241,15 +241,17 @@ export const RECENT_KEYS = 10_000;
 
 /** When keys were used last, as this process knows: a list shows it at once, though it comes to Postgres with the scan's row, a moment later. */
 export function createKeyUse() {
-  const lastMs = recentTable<number>(RECENT_KEYS);
+  const uses = recentTable<{ lastMs: number }>(RECENT_KEYS);
   return {
     used(keyId: string, atMs: number): void {
-      lastMs.set(keyId, Math.max(atMs, lastMs.peek(keyId) ?? atMs));
+      const known = uses.get(keyId);
+      if (known === undefined) uses.set(keyId, { lastMs: atMs });
+      else known.lastMs = Math.max(atMs, known.lastMs);
     },
     /** Null: nothing is known here. */
     recent(keyId: string): Date | null {
-      const atMs = lastMs.peek(keyId);
-      return atMs === undefined ? null : new Date(atMs);
+      const known = uses.peek(keyId);
+      return known === undefined ? null : new Date(known.lastMs);
     },
   };
 }

@@ -134,9 +134,10 @@ export function createIntake(options: IntakeOptions): Intake {
   function written({ scans, rows, ends }: Turn, segment: Segment, fromBytes: number): void {
     failedAtMs = Number.NEGATIVE_INFINITY;
     let atBytes = fromBytes;
-    for (const [index, row] of rows.entries()) {
+    for (let index = 0; index < rows.length; index += 1) {
+      const row = rows[index];
       const endBytes = fromBytes + (ends[index] ?? 0);
-      options.onRow(segment, row, atBytes, endBytes);
+      if (row !== undefined) options.onRow(segment, row, atBytes, endBytes);
       atBytes = endBytes;
     }
     options.onWritten();
