@@ -23,6 +23,7 @@ export interface ClamdScanFacts {
 }
 
 export class ClamdScan extends StreamScan {
+  override readonly protocol = 'clamd';
   protected readonly limitBytes: number;
   readonly name: string;
   readonly label: string;
@@ -37,10 +38,6 @@ export class ClamdScan extends StreamScan {
     this.delimiter = delimiter;
     this.stream = owner;
     this.filename = Buffer.from(name, 'latin1').toString('utf8');
-  }
-
-  override get protocol(): 'clamd' {
-    return 'clamd';
   }
 
   protected override turnedAway(problem: unknown): void {

@@ -7,6 +7,7 @@ import type { Reply } from './reply.js';
 
 /** Values of the `{name}` segments of a path, percent-decoded. */
 export type PathParameters = Readonly<Record<string, string>>;
+const NO_PARAMETERS: PathParameters = {};
 
 export interface Route {
   readonly method: 'GET' | 'POST' | 'PUT' | 'DELETE';
@@ -124,9 +125,7 @@ function createFinder(routes: readonly Route[]): (exchange: Exchange) => Found |
     if (route.path.includes('{')) templates.set(route.path, { segments: route.path.split('/'), methods });
   }
 
-  function lookUp(path: string): { methods: Map<string, Labelled>; parameters: PathParameters } | null {
-    const methods = exact.get(path);
-    if (methods !== undefined && !templates.has(path)) return { methods, parameters: {} };
+  function inTemplates(path: string): { methods: Map<string, Labelled>; parameters: PathParameters } | null {
     const sent = path.split('/');
     for (const template of templates.values()) {
       const parameters = match(template.segments, sent);
@@ -136,9 +135,13 @@ function createFinder(routes: readonly Route[]): (exchange: Exchange) => Found |
   }
 
   return ({ method, path }) => {
-    const known = lookUp(path);
-    if (known === null) return new Failure('notFound', path);
-    const { methods, parameters } = known;
+    let methods = exact.get(path);
+    let parameters = NO_PARAMETERS;
+    if (methods === undefined || templates.has(path)) {
+      const known = inTemplates(path);
+      if (known === null) return new Failure('notFound', path);
+      ({ methods, parameters } = known);
+    }
     const labelled = methods.get(method === 'HEAD' ? 'GET' : method);
     if (labelled === undefined) return new Failure('methodNotAllowed', allowed(methods));
     return { route: labelled.route, label: labelled.label, parameters };

@@ -28,6 +28,7 @@ export interface IcapContent {
 }
 
 export class IcapScan extends StreamScan {
+  override readonly protocol = 'icap';
   protected readonly limitBytes: number;
   readonly #declaredBytes: number | null;
   readonly #refusal: Failure | null;
@@ -42,10 +43,6 @@ export class IcapScan extends StreamScan {
     this.#declaredBytes = content.declaredBytes;
     this.#refusal = content.refusal;
     this.stream = owner;
-  }
-
-  override get protocol(): 'icap' {
-    return 'icap';
   }
 
   /** What came of it. */

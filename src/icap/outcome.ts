@@ -29,7 +29,7 @@ export interface OutcomeSettings {
 export function outcomeOf(scan: ScanFacts, { incomplete, limitBytes }: OutcomeSettings): Outcome {
   const { verdict, problem, filename } = scan;
   if (verdict?.kind === 'infected') return { kind: 'infected', virusName: verdict.virusName, filename };
-  if (verdict !== null) return { kind: 'pass', notice: scan.notices().join(', ') || null };
+  if (verdict !== null) return { kind: 'pass', notice: scan.notices.join(', ') || null };
   const reason = reasonOf(problem, limitBytes);
   if (reason === null) return errorOf(problem, scan.requestId);
   // What isn't there as a whole can't be sent back; with a 204 the client has it itself.

@@ -59,6 +59,7 @@ export interface ContentBounds {
 
 /** Content up to this size is hashed when it is whole, in one step: a hash object costs as much as hashing some KB. */
 const HASHED_AT_ONCE_BYTES = 64 * 1024;
+const NONE: Uint8Array[] = [];
 const NOTHING: Block = new Uint8Array(new SharedArrayBuffer(0));
 
 export class Content implements InLine<Content> {
@@ -74,7 +75,9 @@ export class Content implements InLine<Content> {
   isReleased: boolean;
   /** Bytes that have arrived and have no room. */
   asideBytes: number;
-  #aside: Uint8Array[] | null;
+  /** Bytes are kept aside: the owner hears when there is room, and nothing should be appended before that. */
+  isWaiting: boolean;
+  #aside: Uint8Array[];
   #running: Hash | null;
   #hashedBytes: number;
 
@@ -119,7 +122,8 @@ export class Content implements InLine<Content> {
     this.sha256 = '';
     this.isReleased = false;
     this.asideBytes = 0;
-    this.#aside = null;
+    this.isWaiting = false;
+    this.#aside = NONE;
     this.#running = null;
     this.#hashedBytes = 0;
     this.accountId = account;
@@ -142,19 +146,15 @@ export class Content implements InLine<Content> {
     this.behind = null;
   }
 
-  /** Bytes are kept aside: the owner hears when there is room, and nothing should be appended before that. */
-  get isWaiting(): boolean {
-    return this.#aside !== null;
-  }
-
   /** Copies the bytes in, or aside. Throws Failure `fileTooLarge` at the first byte over the limit. */
   append(bytes: Uint8Array): void {
     const total = this.sizeBytes + this.asideBytes + bytes.length;
     if (total > this.limitBytes) throw new Failure('fileTooLarge');
-    if ((total <= this.block.length || this.lender.grow(this, total)) && this.#aside === null) this.#write(bytes);
+    if ((total <= this.block.length || this.lender.grow(this, total)) && !this.isWaiting) this.#write(bytes);
     // A copy: the caller's memory is not ours after this call. A content that is refused within the call has nothing any more.
     else if (!this.isReleased) {
-      this.#aside ??= [];
+      if (!this.isWaiting) this.#aside = [];
+      this.isWaiting = true;
       this.#aside.push(new Uint8Array(bytes));
       this.asideBytes += bytes.length;
     }
@@ -163,8 +163,9 @@ export class Content implements InLine<Content> {
   /** For the lender: there is room for all that has arrived. */
   takeUp(): void {
     if (this.isReleased) return;
-    const aside = this.#aside ?? [];
-    this.#aside = null;
+    const aside = this.#aside;
+    this.#aside = NONE;
+    this.isWaiting = false;
     this.asideBytes = 0;
     for (const bytes of aside) this.#write(bytes);
     this.owner.onRoom();
@@ -183,7 +184,8 @@ export class Content implements InLine<Content> {
   release(): void {
     if (this.isReleased) return;
     this.isReleased = true;
-    this.#aside = null;
+    this.#aside = NONE;
+    this.isWaiting = false;
     this.lender.release(this);
     this.block = NOTHING;
   }

@@ -7,7 +7,6 @@ import { ThreadScan } from '../engine/threads/thread-scan.js';
 import type { History } from '../history/history.js';
 import type { Protocol, ScanRow } from '../history/scan-row.js';
 import type { Content, Lender } from './content.js';
-import { noticesOf } from './notices.js';
 import type { Refunds } from './refunds.js';
 import { type Stage, StageTimes } from './stage-times.js';
 import type { UrlParts } from './url-content.js';
@@ -68,6 +67,8 @@ const NO_NOTICES: readonly string[] = [];
 
 export abstract class ScanFacts extends ThreadScan {
   readonly parts: ScanParts;
+  /** As history, log and metrics call it. */
+  readonly protocol: Protocol;
   readonly requestId: string;
   /** Changed by `enter` alone. */
   stage: Stage;
@@ -100,6 +101,8 @@ export abstract class ScanFacts extends ThreadScan {
   /** Something came of it: a verdict, or why there is none. */
   isDecided: boolean;
   verdict: CompleteVerdict | null;
+  /** What is said beside it. */
+  notices: readonly string[];
   /** The engine that has looked at everything, which may not be the one that serves now. */
   lookedBy: Engine | null;
   /** Whose scan it was: this one, an earlier one of the account, or one of another account, which the client must not learn. */
@@ -123,6 +126,7 @@ export abstract class ScanFacts extends ThreadScan {
   constructor(parts: ScanParts, requestId: string) {
     super('', parts.pool.policy);
     this.parts = parts;
+    this.protocol = 'http';
     this.requestId = requestId;
     this.stage = 'admitting';
     this.times = parts.traces === null ? null : new StageTimes();
@@ -140,6 +144,7 @@ export abstract class ScanFacts extends ThreadScan {
     this.wholeBytes = null;
     this.isDecided = false;
     this.verdict = null;
+    this.notices = NO_NOTICES;
     this.lookedBy = null;
     this.looked = 'now';
     this.durationMs = 0;
@@ -154,11 +159,6 @@ export abstract class ScanFacts extends ThreadScan {
   protected enter(stage: Stage): void {
     this.stage = stage;
     this.times?.entered(stage);
-  }
-
-  /** As history, log and metrics call it. */
-  get protocol(): Protocol {
-    return 'http';
   }
 
   /** For the history, which asks once. */
@@ -182,18 +182,12 @@ export abstract class ScanFacts extends ThreadScan {
       sizeBytes: wholeBytes,
       sha256,
       detectedType,
-      notices: this.notices(),
+      notices: this.notices,
       metadata,
       url,
       protocol,
       env: appEnv,
       lastUpdateMs: now(),
     };
-  }
-
-  /** What is said beside its verdict. */
-  notices(): readonly string[] {
-    const { verdict, lookedBy } = this;
-    return verdict === null || lookedBy === null ? NO_NOTICES : noticesOf(verdict, lookedBy);
   }
 }

@@ -7,6 +7,7 @@ import type { Recorded } from '../history/intake.js';
 import { timeId } from '../ids.js';
 import { Content, type ContentOwner } from './content.js';
 import { shownNameOf } from './filename.js';
+import { noticesOf } from './notices.js';
 import { type Admitted, ScanFacts, type ScanParts } from './scan-facts.js';
 import { receiveUrl } from './url-content.js';
 import type { Known } from './verdicts/known.js';
@@ -377,6 +378,7 @@ export abstract class Scan extends ScanFacts implements ContentOwner, Recorded {
       return;
     }
     if (this.verdict.kind === 'infected') this.virusName = this.verdict.virusName;
+    if (this.lookedBy !== null) this.notices = noticesOf(this.verdict, this.lookedBy);
     this.#append();
   }
 

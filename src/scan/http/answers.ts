@@ -43,8 +43,7 @@ function scannedReply(scan: Scan, headers: Headers): Reply {
   headers['X-Scan-Sha256'] = scan.sha256 ?? '';
   headers['X-Scan-Engine'] = lookedBy?.description ?? '';
   headers['X-Scan-Cache'] = looked === 'for the account' ? 'HIT' : 'MISS';
-  const notices = scan.notices();
-  if (notices.length > 0) headers['X-Scan-Notice'] = notices.join(', ');
+  if (scan.notices.length > 0) headers['X-Scan-Notice'] = scan.notices.join(', ');
   const body = resultJson({
     filename,
     extension,

@@ -91,7 +91,7 @@ function mediaTypeOf(headers: Exchange['headers']): string {
 
 function saidBeside(metadataHeader: string | undefined, query: ScanQuery): RequestOptions {
   const options = new RequestOptions();
-  options.addAll(query);
+  if (query !== NO_QUERY) options.addAll(query);
   if (metadataHeader !== undefined) options.set('metadata', percentDecoded(metadataHeader));
   return options;
 }

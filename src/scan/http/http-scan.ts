@@ -4,7 +4,6 @@ import type { Exchange } from '../../http/exchange.js';
 import type { Reply } from '../../http/reply.js';
 import { REFUSED_NAME_MS } from '../../limits.js';
 import { CoarseTimer, type TimerOwner } from '../../waiting/coarse-timer.js';
-import type { Content } from '../content.js';
 import { Scan, type ScanParts } from '../scan.js';
 import { replyTo } from './answers.js';
 import { asFailure, type BodyReader, openReader, type Taken } from './body-reader.js';
@@ -49,7 +48,7 @@ export class HttpScan extends Scan implements FormTarget, TimerOwner {
     });
     if (this.isDecided) return;
     const { body } = exchange;
-    const reader = this.#openReader();
+    const reader = openReader(exchange, this, this.#settings.takes);
     this.#reader = reader;
     this.#isTooLarge = body.kind === 'sized' && body.bytes > this.limitBytes + reader.envelopeBytes;
     // What declares too much is refused in any case, also while nothing of the body comes: its name is waited for a moment.
@@ -57,32 +56,20 @@ export class HttpScan extends Scan implements FormTarget, TimerOwner {
     exchange.receive(this);
   }
 
-  #openReader(): BodyReader {
-    try {
-      return openReader(this.#exchange, this, this.#settings.takes);
-    } catch (error) {
-      throw asFailure(error);
-    }
-  }
-
   protected endReceiving(): void {
     this.#timer.stop();
     if (this.filename === '') this.filename = this.#reader?.filename ?? '';
-    this.#takeOptions();
-  }
-
-  /** What the client has said of the policy; empty: nothing. */
-  protected get policySaid(): string {
-    return this.#reader?.options.policyText ?? '';
-  }
-
-  #takeOptions(): void {
     const said = this.#reader?.options;
     if (said === undefined) return;
     this.metadata = said.metadata;
     if (said.encrypted === null && said.heuristics === null) return;
     const { encrypted, heuristics } = this.policy;
     this.policy = { encrypted: said.encrypted ?? encrypted, heuristics: said.heuristics ?? heuristics };
+  }
+
+  /** What the client has said of the policy; empty: nothing. */
+  protected get policySaid(): string {
+    return this.#reader?.options.policyText ?? '';
   }
 
   /** For the exchange: bytes of the body, which are ours only until this returns. */
@@ -92,7 +79,7 @@ export class HttpScan extends Scan implements FormTarget, TimerOwner {
       this.#reader.write(bytes);
       this.holdIfFull();
     } catch (error) {
-      this.fail(asFailure(error));
+      this.fail(error);
     }
   }
 
@@ -104,7 +91,7 @@ export class HttpScan extends Scan implements FormTarget, TimerOwner {
       if (url === null) this.endOfContent();
       else this.#takeUrl(url);
     } catch (error) {
-      this.fail(asFailure(error));
+      this.fail(error);
     }
   }
 
@@ -115,18 +102,22 @@ export class HttpScan extends Scan implements FormTarget, TimerOwner {
   }
 
   protected takeFileBytes(bytes: Uint8Array): void {
-    (this.received ?? this.#openContent()).append(bytes);
-  }
-
-  #openContent(): Content {
-    const { body } = this.#exchange;
-    return this.openContent(body.kind === 'sized' ? Math.min(body.bytes, this.limitBytes) : null);
+    let content = this.received;
+    if (content === null) {
+      const { body } = this.#exchange;
+      content = this.openContent(body.kind === 'sized' ? Math.min(body.bytes, this.limitBytes) : null);
+    }
+    content.append(bytes);
   }
 
   #takeUrl(url: string): void {
     this.isWhole = true;
     if (this.#settings.takes === 'files') throw new Failure('urlRejected', 'this route scans uploads only');
     this.fetchUrl(url);
+  }
+
+  protected override fail(problem: unknown): void {
+    super.fail(asFailure(problem));
   }
 
   onDue(): void {

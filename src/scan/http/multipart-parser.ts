@@ -139,7 +139,13 @@ export abstract class MultipartParser {
 
   /** Behind the last part. */
   #readEpilogue(input: Buffer, at: number): number {
-    checkEpilogue(input, at);
+    for (let index = at; index < input.length; index += 1) {
+      const byte = input[index];
+      // RFC 2046 tells readers to ignore text here. A reader that doesn't would see parts that we never scanned.
+      if (byte !== CR && byte !== LF && byte !== SPACE && byte !== TAB) {
+        throw new MalformedMultipart('text after the closing boundary');
+      }
+    }
     this.#addMargin(input.length - at);
     return input.length;
   }
@@ -163,7 +169,7 @@ export abstract class MultipartParser {
     if (input[at] === DASH) {
       if (input.length < at + 2) return UNDECIDED;
       if (input[at + 1] !== DASH) throw new MalformedMultipart('boundary followed by other text');
-      this.#endPart();
+      if (this.#parts > 0) this.onPartEnd();
       this.#state = 'epilogue';
       return at + 2;
     }
@@ -172,7 +178,7 @@ export abstract class MultipartParser {
     if (index - at > PADDING_MAX) throw new MalformedMultipart('too many blanks after a boundary');
     if (input.length < index + 2 && (index === input.length || input[index] === CR)) return UNDECIDED;
     if (input[index] !== CR || input[index + 1] !== LF) throw new MalformedMultipart('boundary followed by other text');
-    this.#endPart();
+    if (this.#parts > 0) this.onPartEnd();
     this.#parts += 1;
     if (this.#parts > this.#partsMax) throw new MalformedMultipart(`more than ${this.#partsMax} parts`);
     this.#state = 'headers';
@@ -220,10 +226,6 @@ export abstract class MultipartParser {
       throw new MalformedMultipart(`over ${MULTIPART_MARGIN_BYTES} bytes outside of the parts`);
     }
   }
-
-  #endPart(): void {
-    if (this.#parts > 0) this.onPartEnd();
-  }
 }
 
 /** Where the longest end of the input begins that is a beginning of the delimiter. */
@@ -234,14 +236,4 @@ function undecidedFrom(input: Buffer, at: number, delimiter: Buffer): number {
     from = input.indexOf(CR, from + 1);
   }
   return input.length;
-}
-
-function checkEpilogue(input: Buffer, at: number): void {
-  for (let index = at; index < input.length; index += 1) {
-    const byte = input[index];
-    // RFC 2046 tells readers to ignore text here. A reader that doesn't would see parts that we never scanned.
-    if (byte !== CR && byte !== LF && byte !== SPACE && byte !== TAB) {
-      throw new MalformedMultipart('text after the closing boundary');
-    }
-  }
 }

@@ -6,6 +6,7 @@ import { failureReply } from '../../http/failure.js';
 import type { Reply } from '../../http/reply.js';
 import { assertWithin } from '../content.js';
 import type { ScanParts } from '../scan.js';
+import { asFailure } from './body-reader.js';
 import { type FormSettings, HttpScan } from './http-scan.js';
 import type { Claim, KeptAnswer, KeptAnswers } from './kept-answers.js';
 
@@ -164,8 +165,9 @@ export class RepeatedScan extends HttpScan {
     this.send({ status, headers: { ...headers, 'Idempotent-Replayed': 'true' }, body });
   }
 
-  protected override fail(problem: unknown): void {
+  protected override fail(cause: unknown): void {
     if (this.isDecided) return;
+    const problem = asFailure(cause);
     this.isDecided = true;
     this.endReceiving();
     if (this.isGone) return;

@@ -293,7 +293,7 @@ export function createUploadMemory(options: MemoryOptions): UploadMemory {
       account.contents -= 1;
       if (account.contents === 0) {
         busyAccounts -= 1;
-        forgetIdle(account);
+        if (accounts.size > IDLE_ACCOUNTS) forgetIdle(account);
       }
       if (waiters.size > 0) waiters.serve();
     },
