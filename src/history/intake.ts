@@ -76,7 +76,7 @@ export function createIntake(options: IntakeOptions): Intake {
   function endTurn(): void {
     const ended = turn;
     turn = null;
-    if (ended === null || ended.scans.length === 0) return;
+    if (ended === null || ended.records.length === 0) return;
     if (writeNow(ended)) {
       spare = ended.memory;
       return;
@@ -92,7 +92,7 @@ export function createIntake(options: IntakeOptions): Intake {
     const segment = openSegment();
     if (writing !== null || startedMs < asideUntilMs || segment === null) return false;
     const fromBytes = segment.endBytes;
-    const isWritten = appendNow(segment, ended.bytes(), ended.scans.length);
+    const isWritten = appendNow(segment, ended.bytes(), ended.records.length);
     const endedMs = performance.now();
     if (endedMs - startedMs > SLOW_WRITE_MS) asideUntilMs = endedMs + ASIDE_MS;
     if (isWritten) written(ended, segment, fromBytes);
@@ -111,7 +111,7 @@ export function createIntake(options: IntakeOptions): Intake {
         await options.onFailed();
         unwritten(
           error,
-          turns.flatMap(({ scans }) => scans),
+          turns.flatMap(({ records }) => records.map(({ scan }) => scan)),
         );
       }
       for (const { endBytes } of turns) waitingBytes -= endBytes;
@@ -122,7 +122,7 @@ export function createIntake(options: IntakeOptions): Intake {
   async function appendAll(turns: readonly Turn[]): Promise<void> {
     const segment = openSegment() ?? (await options.beginSegment());
     let fromBytes = segment.endBytes;
-    const rows = turns.reduce((sum, { scans }) => sum + scans.length, 0);
+    const rows = turns.reduce((sum, { records }) => sum + records.length, 0);
     await appendTo(segment, Buffer.concat(turns.map((one) => one.bytes())), rows);
     for (const one of turns) {
       written(one, segment, fromBytes);
@@ -131,17 +131,15 @@ export function createIntake(options: IntakeOptions): Intake {
   }
 
   /** A scan is answered when it hears of it: the journal knows all rows of its write by then. */
-  function written({ scans, rows, ends }: Turn, segment: Segment, fromBytes: number): void {
+  function written({ records }: Turn, segment: Segment, fromBytes: number): void {
     failedAtMs = Number.NEGATIVE_INFINITY;
     let atBytes = fromBytes;
-    for (let index = 0; index < rows.length; index += 1) {
-      const row = rows[index];
-      const endBytes = fromBytes + (ends[index] ?? 0);
-      if (row !== undefined) options.onRow(segment, row, atBytes, endBytes);
-      atBytes = endBytes;
+    for (const { row, endBytes } of records) {
+      options.onRow(segment, row, atBytes, fromBytes + endBytes);
+      atBytes = fromBytes + endBytes;
     }
     options.onWritten();
-    for (const scan of scans) scan.onRecorded();
+    for (const { scan } of records) scan.onRecorded();
   }
 
   function unwritten(error: unknown, scans: readonly Recorded[]): void {
@@ -177,12 +175,16 @@ export function createIntake(options: IntakeOptions): Intake {
   };
 }
 
+interface Taken {
+  readonly scan: Recorded;
+  readonly row: ScanRow;
+  /** Of its record, in the turn's memory. */
+  readonly endBytes: number;
+}
+
 /** The scans of one turn, and their records behind each other. */
 class Turn {
-  readonly scans: Recorded[] = [];
-  readonly rows: ScanRow[] = [];
-  /** Where each record ends. */
-  readonly ends: number[] = [];
+  readonly records: Taken[] = [];
   memory: Buffer;
   endBytes = 0;
 
@@ -198,9 +200,7 @@ class Turn {
       this.memory = larger;
     }
     this.endBytes = writeFrame(this.memory, this.endBytes, encodeRow(row));
-    this.scans.push(scan);
-    this.rows.push(row);
-    this.ends.push(this.endBytes);
+    this.records.push({ scan, row, endBytes: this.endBytes });
   }
 
   bytes(): Buffer {

@@ -108,13 +108,18 @@ export function tellOfScans(
 
 /** Of a scan, for the log: the members of a JSON object. Names and digits need no escapes, and what does is null as a rule. */
 function membersOf(scan: EndedScan): string {
-  const { scanId, account, keyId, sha256, virusName, failure, error } = scan;
+  const { scanId, account, keyId, sha256 } = scan;
   return (
     `"scanId":${jsonName(scanId)},"requestId":"${scan.requestId}","userId":"${account}","keyId":${jsonName(keyId)},` +
     `"protocol":"${scan.protocol}","durationMs":${Math.round(scan.durationMs * 1000) / 1000},"sizeBytes":${scan.wholeBytes},"sha256":${jsonName(sha256)},` +
-    `"status":${scan.status},"virusName":${virusName === null ? 'null' : jsonText(virusName)},"engine":${engineText(scan.lookedBy)},` +
-    `"cached":${scan.looked !== 'now'},${failure === null ? '"failure":null,"error":null' : `"failure":"${failure}","error":${jsonText(error)}`}`
+    `"engine":${engineText(scan.lookedBy)},"cached":${scan.looked !== 'now'},${endText(scan)}`
   );
+}
+
+/** Nearly all are clean. */
+function endText({ status, virusName, failure, error }: EndedScan): string {
+  if (failure === null && virusName === null) return '"status":200,"virusName":null,"failure":null,"error":null';
+  return `"status":${status},"virusName":${jsonText(virusName)},"failure":${jsonName(failure)},"error":${jsonText(error)}`;
 }
 
 /** The engine that was named last, and how. */
