@@ -23,6 +23,11 @@ export type TurnKind = 'alone' | 'shared' | 'standIn';
 const REFUSALS = { full: 'queueFull', beyondShare: 'queueShareFull' } as const;
 /** All threads of the set have been at their scans for so long: threads beside it are made ahead, before anything waits. */
 const PRESS_MS = 50;
+/**
+ * How often answers of threads are taken before the bell is heard, so in one turn of the event loop. What all of them ask for next would be one turn, with as many answers in it again:
+ * the others wait for its end.
+ */
+const EARLY_MOST = 16;
 /** A scan that waited for more than this share of its deadline had too little left for anybody to blame the content. */
 const WAITED_SHARE = 0.3;
 
@@ -33,6 +38,7 @@ export class Lane {
   readonly #options: LaneOptions;
   readonly #watch: ReturnType<typeof createWatch>;
   #alarm: NodeJS.Timeout | null = null;
+  #early = 0;
 
   constructor(options: LaneOptions) {
     this.#options = options;
@@ -81,7 +87,10 @@ export class Lane {
 
   /** The bell is heard once in a turn of the event loop. One that reads thousands of requests takes long, and threads must not wait for its end. */
   #collectEarly(): void {
-    if (this.set.slots.some((slot) => slot.hasAnswer())) this.collect();
+    if (this.#early === EARLY_MOST || !this.set.slots.some((slot) => slot.hasAnswer())) return;
+    const early = this.#early + 1;
+    this.collect();
+    this.#early = early;
   }
 
   /** False: a thread is at it. */
@@ -110,6 +119,7 @@ export class Lane {
 
   /** All answers that are there: first the threads get their next scans, then the scans their answers. */
   collect(): void {
+    this.#early = 0;
     const nowMs = performance.now();
     const ended: ThreadScan[] = [];
     for (const slot of this.set.slots) {
