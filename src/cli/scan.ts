@@ -1,10 +1,12 @@
 // `sluice scan`: files and folders through an engine in this process or a server, with findings on stdout and the rest on stderr.
 
-import { constants } from 'node:os';
+import { mkdirSync, realpathSync, statSync } from 'node:fs';
+import { constants, homedir } from 'node:os';
+import { isAbsolute, join } from 'node:path';
 import { performance } from 'node:perf_hooks';
 import { readConfig } from '../config/config.js';
+import { isClosedToOthers, isOurs } from '../engine/owned-folder.js';
 import { EXIT_CLEAN, EXIT_FAILED, EXIT_INFECTED, EXIT_SIGNAL_BASE } from '../exit-codes.js';
-import { gatesFolder } from './gates-folder.js';
 import { createOutput, escapePath } from './output.js';
 import { createProgress, type Progress } from './progress.js';
 import { type FileReport, jsonFormat, type Summary, textFormat } from './report.js';
@@ -174,4 +176,36 @@ function createTally() {
       return { files: files(), ...counts, skipped, bytes, durationMs: performance.now() - startedMs, interrupted };
     },
   };
+}
+
+/** Gates cost about as much, with ClamAV's signatures and before they are kept, as they spare over so many bytes of documents. */
+const WORTH_BYTES = 8 * 1024 * 1024;
+/** What a small file costs besides its bytes, as bytes. */
+const FILE_BYTES = 8 * 1024;
+
+/** In the user's folder of caches (XDG Base Directory Specification 0.8). Null: there is little to scan, or no folder that is the user's alone. */
+async function gatesFolder(paths: readonly string[], env: NodeJS.ProcessEnv): Promise<string | null> {
+  return (await isMuch(paths)) ? ownFolder(env) : null;
+}
+
+async function isMuch(paths: readonly string[]): Promise<boolean> {
+  let bytes = 0;
+  for await (const entry of walk(paths)) {
+    if (entry.kind === 'file') bytes += FILE_BYTES + entry.sizeBytes;
+    if (bytes >= WORTH_BYTES) return true;
+  }
+  return false;
+}
+
+/** Who writes there, or puts another folder in the place of one above it, decides what is looked at. */
+function ownFolder(env: NodeJS.ProcessEnv): string | null {
+  const named = env['XDG_CACHE_HOME'] ?? '';
+  const folder = join(isAbsolute(named) ? named : join(homedir(), '.cache'), 'sluice', 'gates');
+  try {
+    mkdirSync(folder, { recursive: true, mode: 0o700 });
+    return isOurs(statSync(folder)) && isClosedToOthers(folder) ? realpathSync(folder) : null;
+  } catch {
+    // Nothing can be kept there: one engine looks at everything.
+    return null;
+  }
 }

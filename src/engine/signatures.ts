@@ -7,7 +7,6 @@ import { presentFolders } from './folders.js';
 import { createLoading, type Loading } from './loading.js';
 import { SIGN_OF_LIFE_MS } from './process-folders.js';
 import { type RelearningTimes, startRelearning } from './relearning.js';
-import { createRetries } from './retries.js';
 import { makeScratch, type Scratch } from './scratch.js';
 import { isWell, type SignatureEvent, type SignatureState } from './signature-state.js';
 import { watchDatabases } from './watch.js';
@@ -189,4 +188,40 @@ function warnOfAge(state: SignatureState, onEvent: (event: SignatureEvent) => vo
 /** Of the newest official daily database; null without one. */
 export function daysOld({ dailyBuiltAt }: Pick<Engine, 'dailyBuiltAt'>, nowMs: number): number | null {
   return dailyBuiltAt === null ? null : Math.max(0, nowMs - dailyBuiltAt * 1000) / DAY_MS;
+}
+
+interface Retries {
+  /** To be called when a load begins. */
+  begin(): void;
+  /** To be called when a load has ended. `isWell`: there is nothing to try again. */
+  end(isWell: boolean): void;
+  stop(): void;
+}
+
+const LONGEST_MS = 30 * 60_000;
+
+/** What failed may have failed for a reason that isn't in the files: no memory for a second engine, no descriptor, a full disk. */
+function createRetries(firstMs: number, retry: () => void): Retries {
+  let timer: NodeJS.Timeout | null = null;
+  let failures = 0;
+  let isStopped = false;
+
+  function clear(): void {
+    if (timer !== null) clearTimeout(timer);
+  }
+
+  return {
+    begin: clear,
+    end(isWell) {
+      if (isWell) failures = 0;
+      if (isWell || isStopped) return;
+      timer = setTimeout(retry, Math.min(LONGEST_MS, firstMs * 2 ** failures));
+      timer.unref();
+      failures += 1;
+    },
+    stop() {
+      isStopped = true;
+      clear();
+    },
+  };
 }

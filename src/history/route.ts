@@ -4,18 +4,17 @@ import { Failure, Unavailable } from '../errors.js';
 import type { CallerRoute } from '../http/caller.js';
 import { jsonReply, readQuery } from '../http/json.js';
 import type { Operation } from '../http/openapi.js';
-import { jsonAnswer, queryParameters } from '../http/schema.js';
-import type { SqlOf } from '../store/postgres.js';
+import { jsonAnswer, pathParameter, queryParameters } from '../http/schema.js';
+import type { Queries, SqlOf } from '../store/postgres.js';
 import { guarded } from '../store/store-error.js';
+import { WireTime, wireTime } from '../wire-time.js';
 import { countMonths, countVerdicts, OutcomeDays, outcomeDays } from './days.js';
-import { createDetailRoute } from './detail-route.js';
 import { createExportRoute, type ExportLog } from './export-route.js';
-import { createKeyUsageRoute } from './key-usage-route.js';
 import type { PendingScans } from './pending-scans.js';
-import { donutQuery, donutRange, noQuery, pageQuery } from './query.js';
-import { createScanFinder, type OnItsWay } from './scan-finder.js';
+import { donutQuery, donutRange, keyUsageQuery, noQuery, pageQuery } from './query.js';
+import { createScanFinder, type FindScan, type OnItsWay, type ScanFinderParts, ScanId } from './scan-finder.js';
 import { findScans, namesOfKeys, SEARCH_ROWS, TooSlow } from './stats.js';
-import { Row, wireRow } from './wire-row.js';
+import { Detail, Row, wireDetail, wireRow } from './wire-row.js';
 
 export interface HistoryRouteParts {
   readonly sqlOf: SqlOf;
@@ -190,3 +189,96 @@ const monthlyOperation = operation(
   Months,
   noQuery,
 );
+
+/** GET /web/scans/{id}: all that is known of one scan of the signed-in user's. */
+function createDetailRoute(find: FindScan, sqlOf: SqlOf): CallerRoute {
+  return {
+    method: 'GET',
+    path: '/web/scans/{id}',
+    operation: detailOperation,
+    async handle({ userId }, _exchange, { id }) {
+      const scan = await find(userId, id);
+      if (scan === null) throw new Failure('notFound', 'the scan');
+      return jsonReply(200, wireDetail(scan, await namesOfKeys(sqlOf(userId), userId, [scan])));
+    },
+  };
+}
+
+const detailOperation: Operation = {
+  summary: 'One of your scans',
+  description:
+    "By its `X-Scan-Id`, from its answer on. Another process or node than the one that answered waits up to a second for a scan that it doesn't know yet. " +
+    "Another account's scans are a 404.",
+  tag: 'history',
+  who: 'user',
+  parameters: [pathParameter('id', ScanId)],
+  responses: { 200: jsonAnswer('The scan.', Detail) },
+  errors: ['tokenMissing', 'tokenInvalid', 'tokenExpired', 'notFound', 'internal', 'unavailable'],
+};
+
+const KeyUsage = z
+  .object({
+    lastUse: WireTime.nullable().describe('UTC, of the last scan that succeeded; null: none yet'),
+    days: z
+      .array(
+        z.object({
+          day: z.string().describe('UTC'),
+          clean: count,
+          infected: count,
+          failed: count.describe('Without a verdict.'),
+        }),
+      )
+      .describe('The oldest first, each day of the span once.'),
+  })
+  .meta({ id: 'KeyUsage' });
+type KeyUsage = z.infer<typeof KeyUsage>;
+
+/** GET /web/keys/{uuid}/usage: what came of the scans of one key of the signed-in user's, by day. */
+function createKeyUsageRoute({ sqlOf, onItsWay }: Pick<ScanFinderParts, 'sqlOf' | 'onItsWay'>): CallerRoute {
+  return {
+    method: 'GET',
+    path: '/web/keys/{uuid}/usage',
+    operation: usageOperation,
+    async handle({ userId }, exchange, { uuid }) {
+      const { days } = readQuery(exchange, keyUsageQuery);
+      const keyId = z.guid().safeParse(uuid);
+      if (!keyId.success) throw new Failure('notFound', 'the key');
+      await onItsWay.settled(userId);
+      const usage = await guarded(usageOf(sqlOf(userId), { userId, keyId: keyId.data, days }));
+      if (usage === null) throw new Failure('notFound', 'the key');
+      return jsonReply(200, usage);
+    },
+  };
+}
+
+interface Asked {
+  readonly userId: string;
+  readonly keyId: string;
+  readonly days: number;
+}
+
+/** Null: the user has no such key, nor had one. */
+async function usageOf(sql: Queries, { userId, keyId, days }: Asked): Promise<KeyUsage | null> {
+  const [[key], counts] = await Promise.all([
+    sql<{ last_use: Date | null }[]>`SELECT last_use FROM api_keys WHERE id = ${keyId} AND user_id = ${userId}`,
+    sql<KeyUsage['days']>`
+      SELECT to_char(d, 'YYYY-MM-DD') AS day, COALESCE(clean, 0) AS clean, COALESCE(infected, 0) AS infected,
+        COALESCE(failed, 0) AS failed
+      FROM generate_series((now() AT TIME ZONE 'UTC')::date - ${days - 1}::int, (now() AT TIME ZONE 'UTC')::date,
+        interval '1 day') AS d
+      LEFT JOIN key_days k ON k.day = d::date AND k.user_id = ${userId} AND k.key_id = ${keyId}
+      ORDER BY d`,
+  ]);
+  if (key === undefined) return null;
+  return { lastUse: key.last_use === null ? null : wireTime(key.last_use), days: [...counts] };
+}
+
+const usageOperation: Operation = {
+  summary: 'The scans of one of your API keys, by day',
+  description: 'Also of a key that has ended. Scans of before keys were counted by day are not in it.',
+  tag: 'keys',
+  who: 'user',
+  parameters: [pathParameter('uuid', z.string().describe("The key's `uuid`.")), ...queryParameters(keyUsageQuery)],
+  responses: { 200: jsonAnswer('The days, with today as the last one.', KeyUsage) },
+  errors: ['tokenMissing', 'tokenInvalid', 'tokenExpired', 'badRequest', 'notFound', 'internal', 'unavailable'],
+};

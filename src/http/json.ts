@@ -4,7 +4,6 @@ import { Failure } from '../errors.js';
 import { JSON_BODY_BYTES, JSON_BODY_MS } from '../limits.js';
 import { createClock } from '../waiting/deadline.js';
 import { bodiesFull, type Exchange } from './exchange.js';
-import { parseFields } from './fields.js';
 import type { Reply } from './reply.js';
 
 export function jsonReply(status: number, value: unknown, headers: NonNullable<Reply['headers']> = {}): Reply {
@@ -100,4 +99,49 @@ export async function receiveBytes(exchange: Exchange, limitBytes: number): Prom
       end: () => settle(() => resolve(Buffer.concat(chunks))),
     });
   });
+}
+
+type Parsed<T> = z.ZodSafeParseResult<T>;
+
+/** What is wrong is said in words of our own, where the schema has none: a validator's are for developers, and change with its version. */
+function parseFields<T>(schema: z.ZodType<T>, value: unknown): Parsed<T> {
+  const parsed = schema.safeParse(value, { error: wordsFor });
+  if (parsed.success || typeof value !== 'object' || value === null || Array.isArray(value)) return parsed;
+  // A field that nobody knows stays, to be named in the answer.
+  const unknown = new Set(
+    parsed.error.issues.flatMap((issue) => (issue.code === 'unrecognized_keys' ? issue.keys : [])),
+  );
+  const present = Object.entries(value).filter(([name, field]) => field !== null || unknown.has(name));
+  return schema.safeParse(Object.fromEntries(present), { error: wordsFor });
+}
+
+function wordsFor(issue: z.core.$ZodRawIssue): string {
+  switch (issue.code) {
+    case 'invalid_type':
+      return issue.input === undefined ? 'is missing' : `must be ${KINDS[issue.expected] ?? 'of another kind'}`;
+    case 'too_big':
+      return `must be at most ${issue.maximum}${unitOf(issue.origin)}`;
+    case 'too_small':
+      return `must be at least ${issue.minimum}${unitOf(issue.origin)}`;
+    case 'invalid_value':
+      return `must be one of ${issue.values.map(String).join(', ')}`;
+    case 'unrecognized_keys':
+      return `unknown: ${issue.keys.join(', ')}`;
+    default:
+      return 'is not valid';
+  }
+}
+
+const KINDS: Readonly<Record<string, string>> = {
+  string: 'a text',
+  number: 'a number',
+  int: 'an integer',
+  boolean: 'true or false',
+  object: 'an object',
+  array: 'a list',
+};
+
+function unitOf(origin: string): string {
+  if (origin === 'string') return ' characters long';
+  return origin === 'array' ? ' entries long' : '';
 }

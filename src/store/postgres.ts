@@ -1,12 +1,12 @@
 // Postgres as the rooms see it: the same driver for DATABASE_URL and for the embedded store, migrated before it is handed out.
 
+import { Socket } from 'node:net';
 import { performance } from 'node:perf_hooks';
 import postgres from 'postgres';
 import { messageOfError } from '../error-text.js';
 import { parseUrl } from '../url-text.js';
 import { within } from '../waiting/within.js';
 import { createConnections, type Driver, type OpenDriver, type PostgresConnections } from './connections.js';
-import { openDriverSocket } from './driver-socket.js';
 import { openSocketPlace, POOL_CONNECTIONS } from './embedded/connection.js';
 import { hasTables, migrate } from './migrations.js';
 import { createSql, guardedSql, type Sql, type SqlOf } from './queries.js';
@@ -219,4 +219,24 @@ export function createPing(ask: () => Promise<void>, now: () => number = () => p
     latest = { askedAt: now(), answer };
     return answer;
   };
+}
+
+/** What the driver says of the place. */
+interface DriverPlace {
+  readonly host: readonly string[];
+  readonly port: readonly number[];
+  /** Of a UNIX socket; false: none. */
+  readonly path: string | false;
+}
+
+/** The socket below the driver of Postgres. A proxy without a server behind it takes a connection and ends it: the driver would connect again at once, hundreds of times a second, and its query would wait. As an error the query ends, and the driver waits before it connects again. */
+function openDriverSocket({ host: [host = ''], port: [port = 0], path }: DriverPlace): Socket {
+  // The driver reads the host for the name in TLS.
+  const socket = Object.assign(new Socket(), { host, port });
+  socket.on('end', () => {
+    if (socket.bytesRead > 0) return;
+    const error = new Error('The connection was closed before Postgres answered');
+    socket.destroy(Object.assign(error, { code: 'ECONNRESET' }));
+  });
+  return path === false ? socket.connect(port, host) : socket.connect(path);
 }

@@ -1,10 +1,10 @@
 // The supervisor: keeps server processes running, forwards signals to them, and ends with their exit code.
+import { readFileSync } from 'node:fs';
 import { performance } from 'node:perf_hooks';
 import type { Log } from '../log.js';
 import type { UpdateView } from '../operator/signature-update.js';
 import { SHARES, type Shares } from '../shares.js';
 import type { Report } from './channel.js';
-import { memoryKills as killsOfKernel } from './memory-kills.js';
 import { watchTerminal } from './own-process.js';
 import { type End, fieldsOf, isContentsDoing, type ServerProcess, startServerProcess } from './server-child.js';
 import { type BackOff, type Beginning, createSlot, type Slot } from './slot.js';
@@ -235,4 +235,14 @@ async function runAll(
 /** One after the other: two loads at a time would need the memory of two more processes. */
 async function replaceAll(slots: readonly Slot[], reason: string): Promise<void> {
   for (const slot of slots) await slot.replace(reason);
+}
+
+/** Of the whole machine since it began (proc_vmstat(5)), also those of a container's bound; null: the kernel doesn't say. */
+function killsOfKernel(): number | null {
+  try {
+    const count = /^oom_kill (\d+)$/m.exec(readFileSync('/proc/vmstat', 'utf8'))?.[1];
+    return count === undefined ? null : Number(count);
+  } catch {
+    return null;
+  }
 }

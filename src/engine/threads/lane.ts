@@ -1,8 +1,8 @@
 // A lane: scan threads for contents of about one size, and the queue before them. What small scans need beside long ones is one rule here: `standIn`.
 import { performance } from 'node:perf_hooks';
 import { Unavailable, type UnavailableReason } from '../../errors.js';
+import { PLAINLY_CLEAN, readAnswer } from '../verdict.js';
 import { FairQueue, LONG_MS } from './fair-queue.js';
-import { deliver, isOfAnother } from './outcome.js';
 import type { ThreadScan } from './thread-scan.js';
 import { ThreadSet, type ThreadSetOptions } from './thread-set.js';
 import type { ThreadSlot } from './thread-slot.js';
@@ -288,4 +288,24 @@ export class Lane {
     const reason = `scan exceeded ${scanTimeoutMs} ms`;
     scan.onOverdue({ kind: 'incomplete', reason }, isStarved, nowMs - scan.askedMs);
   }
+}
+
+/** A thread takes the native engine that serves when it begins: that isn't always the one that was asked. */
+function isOfAnother({ engine, said, lookedEpoch }: ThreadScan): boolean {
+  return engine !== null && said?.kind !== 'failed' && lookedEpoch !== engine.work.nativeEpoch;
+}
+
+function deliver(scan: ThreadScan): void {
+  const { engine, said } = scan;
+  if (scan.isOverdue) scan.onLetGo();
+  else if (engine === null) unseen(scan, 'no engine is loaded');
+  else if (said?.kind === 'failed') unseen(scan, said.message);
+  else if (scan.lookedEpoch !== engine.work.nativeEpoch) unseen(scan, 'another engine came to serve');
+  else scan.onAnswer(readAnswer(said?.answer ?? PLAINLY_CLEAN, scan.policy), engine, scan.lookedMs);
+}
+
+function unseen(scan: ThreadScan, reason: string): void {
+  scan.detectedType = null;
+  scan.secondLook = null;
+  scan.onAnswer({ kind: 'incomplete', reason: `engine error: ${reason}` }, null, 0);
 }

@@ -1,10 +1,9 @@
 // One connection of node:http: its requests one after the other, its limits of time, and an end that lets the client read what it was sent.
-import type { IncomingMessage, ServerResponse } from 'node:http';
+import { randomUUID } from 'node:crypto';
+import { type IncomingMessage, type ServerResponse, STATUS_CODES } from 'node:http';
 import type { Socket } from 'node:net';
 import type { Wire } from '../wire.js';
-import { createPipeline, type Pipeline, type Waiting } from './pipeline.js';
 import { createReading } from './reading.js';
-import { type Refusal, refusalBytes } from './refusals.js';
 import { createTimeLimit, SendingLimit } from './time-limit.js';
 import { NodeWire, type WireConnection } from './wire.js';
 
@@ -159,4 +158,72 @@ function abortActive(requests: Pipeline): void {
   const { active } = requests;
   requests.active = null;
   active?.aborted();
+}
+
+const refusals = {
+  syntax: [400, 'Bad request', 'The request is not valid HTTP/1.1'],
+  method: [400, 'Bad request', 'CONNECT is not served'],
+  version: [505, 'HTTP version not supported', 'Expected HTTP/1.1 or HTTP/1.0'],
+  headers: [431, 'Request header fields too large', 'Expected at most 16 KB and 98 header fields'],
+} as const;
+
+type Refusal = keyof typeof refusals;
+
+/** The whole answer, after which the connection ends. */
+function refusalBytes(refusal: Refusal): string {
+  const [status, error, message] = refusals[refusal];
+  const body = JSON.stringify({ error, message });
+  return [
+    `HTTP/1.1 ${status} ${STATUS_CODES[status]}`,
+    'Content-Type: application/json; charset=utf-8',
+    `X-Request-Id: ${randomUUID()}`,
+    'X-Content-Type-Options: nosniff',
+    'Cache-Control: no-store',
+    'Connection: close',
+    `Date: ${new Date().toUTCString()}`,
+    `Content-Length: ${body.length}`,
+    '',
+    body,
+  ].join('\r\n');
+}
+
+/** Requests without a body that wait for their turn: as many as fit into a piece that the parser gets at once (reading.ts), and some. */
+const WAITING_MAX = 32;
+
+interface Waiting {
+  readonly request: IncomingMessage;
+  readonly response: ServerResponse;
+}
+
+interface Pipeline {
+  active: NodeWire | null;
+  /** Nothing that comes behind the active request is served. */
+  isLast: boolean;
+  /** No further request is to be read. */
+  readonly isFull: boolean;
+  /** Comes behind the active one. */
+  add(request: IncomingMessage, response: ServerResponse): void;
+  next(): Waiting | undefined;
+}
+
+/** The requests of one connection (RFC 9112 section 9.3): one is active, a few wait for its end, and what comes behind the last one isn't served. */
+function createPipeline(): Pipeline {
+  const waiting: Waiting[] = [];
+  const pipeline: Pipeline = {
+    active: null,
+    isLast: false,
+    get isFull() {
+      return waiting.length > 0 || pipeline.isLast;
+    },
+    add(request, response) {
+      // What isn't idempotent must not be sent before the answer (section 9.3.2); nor is there memory for its body. An active request that has
+      // its answer was refused early: its last bytes came in one packet with this one, and Node says a tick later that it is whole.
+      const hasBody = 'content-length' in request.headers || 'transfer-encoding' in request.headers;
+      const isEarly = hasBody && pipeline.active?.isSent !== true;
+      if (isEarly || waiting.length >= WAITING_MAX) pipeline.isLast = true;
+      else waiting.push({ request, response });
+    },
+    next: () => waiting.shift(),
+  };
+  return pipeline;
 }

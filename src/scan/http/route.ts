@@ -2,6 +2,7 @@
 import { type Access, type AccessControl, liveKey } from '../../admission/access.js';
 import type { Lookups } from '../../admission/lookups.js';
 import { Failure } from '../../errors.js';
+import type { BodyRoom } from '../../http/body-budget.js';
 import type { CallerRoute } from '../../http/caller.js';
 import type { Exchange } from '../../http/exchange.js';
 import type { Operation } from '../../http/openapi.js';
@@ -9,9 +10,9 @@ import type { Reply } from '../../http/reply.js';
 import type { Route } from '../../http/router.js';
 import type { FindRefusal } from '../../http/server.js';
 import { CONTENT_LIMIT_BYTES } from '../../limits.js';
+import type { UploadMemory } from '../memory/memory.js';
 import type { ScanParts } from '../scan.js';
 import { type AcceptingParts, AcceptingScan, prefersAsync } from './accepting-scan.js';
-import { AccountRoom, type AsideMemory } from './account-room.js';
 import { exhaustedReply } from './answers.js';
 import { type FormSettings, HttpScan } from './http-scan.js';
 import type { KeptAnswers } from './kept-answers.js';
@@ -179,5 +180,26 @@ function admit(exchange: Exchange, scan: HttpScan, asked: Access): Reply | null 
       exchange.isVouchedFor = true;
       scan.onAdmission(asked);
       return null;
+  }
+}
+
+export type AsideMemory = Pick<UploadMemory, 'setAside' | 'takeUp'>;
+
+/** Where a body counts whose account is known and whose scan has not begun: in the memory of uploads, as what waits there does, and not in the budget of bodies of strangers. */
+class AccountRoom implements BodyRoom {
+  readonly #memory: AsideMemory;
+  readonly #account: string;
+
+  constructor(memory: AsideMemory, account: string) {
+    this.#memory = memory;
+    this.#account = account;
+  }
+
+  take(bytes: number): boolean {
+    return this.#memory.setAside(this.#account, bytes);
+  }
+
+  giveBack(bytes: number): void {
+    this.#memory.takeUp(this.#account, bytes);
   }
 }
