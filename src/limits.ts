@@ -69,7 +69,7 @@ export const DRAIN_REST_BYTES = 64 * 1024;
 /** Most answers are there before that, or half of it; the socket of a later one is not read until it is given. */
 export const REST_AFTER_MS = 20;
 /** A scan that is refused since too many wait has its answer so late, or up to 20 ms later: a client that asks again at once would take the time from what is taken. */
-export const REFUSAL_MS = 50;
+export const REFUSAL_MS = 30;
 /** Units that an account has back in an hour for requests that never arrived whole: a bad line breaks fewer, and memory is held for each. */
 export const UNFINISHED_REFUNDS_PER_HOUR = 60;
 
