@@ -9,6 +9,7 @@
 #include <array>
 #include <cstdlib>
 #include <cstring>
+#include <filesystem>
 #include <fstream>
 #include <mutex>
 #include <optional>
@@ -320,6 +321,7 @@ class Loader {
   void TakeShare(size_t share) {
     const Working working(*this);
     MatchInOnePass();
+    if (IsSeldomAsked(share)) Set(engine_.get(), {CL_ENGINE_AC_MAXDEPTH, kFlat});
     cl_engine_set_clcb_sigload(engine_.get(), OnSignature, &loading_);
     unsigned int beside = 0;
     loading_.taken = Taken::kAll;
@@ -376,6 +378,17 @@ class Loader {
   // Two ways of matching take two passes over a content. The second one is for body signatures without wildcards. The tree of the only one is
   // as deep as by default: in a deeper one libclamav passes over parts of two bytes.
   void MatchInOnePass() { Set(engine_.get(), {CL_ENGINE_AC_ONLY, 1}); }
+
+  // Signatures whose gates are likely to hit are in smaller shares.
+  bool IsSeldomAsked(size_t share) const {
+    constexpr uintmax_t kBytesOften = 2 << 20;
+    std::error_code error;
+    const uintmax_t size = std::filesystem::file_size(request_.gates->shares[share], error);
+    return !error && size > kBytesOften;
+  }
+
+  // A tree of two bytes takes half the memory, and up to three times as long.
+  static constexpr uint64_t kFlat = 2;
 
   class Working {
    public:
