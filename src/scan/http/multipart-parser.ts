@@ -130,9 +130,14 @@ export abstract class MultipartParser {
     return fresh;
   }
 
-  /** Content begins, if there is no boundary. */
+  /** Content begins. A boundary right behind the empty line is refused: some readers take that line's CRLF for the delimiter's and see an empty part. */
   #beginContent(input: Buffer, at: number): number {
-    if (!this.#isContent(input, at)) return UNDECIDED;
+    const dashBoundary = this.#delimiter.length - CRLF.length;
+    const length = Math.min(input.length - at, dashBoundary);
+    if (input.compare(this.#delimiter, CRLF.length, CRLF.length + length, at, at + length) === 0) {
+      if (length < dashBoundary) return UNDECIDED;
+      throw new MalformedMultipart('boundary where content begins');
+    }
     this.#state = 'content';
     return this.#search(input, at);
   }
@@ -195,22 +200,10 @@ export abstract class MultipartParser {
     }
     if (end === -1) return UNDECIDED;
     this.#state = 'contentStart';
-    const { name, filename } = parsePartHeaders(input.subarray(at, end));
+    const { name, filename } = parsePartHeaders(input, at, end);
     const contentAt = end + HEADERS_END.length;
     this.onPart(name, filename, this.#totalBytes - (input.length - contentAt));
     return contentAt;
-  }
-
-  /**
-   * A boundary right behind the empty line is refused: some readers take that line's CRLF for the delimiter's and see an empty part.
-   * False: it needs more bytes to decide.
-   */
-  #isContent(input: Buffer, at: number): boolean {
-    const dashBoundary = this.#delimiter.length - CRLF.length;
-    const length = Math.min(input.length - at, dashBoundary);
-    if (input.compare(this.#delimiter, CRLF.length, CRLF.length + length, at, at + length) !== 0) return true;
-    if (length < dashBoundary) return false;
-    throw new MalformedMultipart('boundary where content begins');
   }
 
   /** Bytes that belong to no delimiter: of a part, or before the first one. */

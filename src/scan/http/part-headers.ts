@@ -22,11 +22,11 @@ const PLAIN =
   /^Content-Disposition: form-data; name="([^"\\\r\n]*)"(?:; filename="([^"\\%\r\n]*)")?(?:\r\nContent-Type: [\w.+-]+\/[\w.+-]+)?$/;
 const NONE: readonly undefined[] = [];
 
-/** Reads the block without its last CRLF CRLF. Throws MalformedMultipart. */
-export function parsePartHeaders(block: Buffer): Disposition {
+/** Reads the block, which lies there, without its last CRLF CRLF. Throws MalformedMultipart. */
+export function parsePartHeaders(input: Buffer, from = 0, to = input.length): Disposition {
   let disposition: string | null = null;
   // Lossy on purpose: bytes that are no UTF-8 become U+FFFD, in a name that is only shown.
-  const text = block.toString('utf8');
+  const text = input.toString('utf8', from, to);
   const [, plainName, plainFilename] = PLAIN.exec(text) ?? NONE;
   if (plainName !== undefined) return { name: plainName, filename: plainFilename ?? null };
   let end = 0;

@@ -57,12 +57,15 @@ export function createScanRoutes(parts: ScanRouteParts): ScanRoutes {
     onSurprise,
   };
 
-  async function scanOnce(exchange: Exchange, { kept, findKey }: Once): Promise<Reply | null> {
+  async function scanOnce(
+    exchange: Exchange,
+    { kept, findKey }: Once,
+    accepting: AcceptingParts | null,
+  ): Promise<Reply | null> {
     const header = exchange.headers.get('x-api-key');
     const { userId } = await liveKey(header, findKey, 'scan');
     const claimed = await kept.claim(userId, idempotencyKeyOf(exchange), () => exchange.isGone());
     exchange.isVouchedFor = true;
-    const accepting = acceptingFor(exchange);
     if (claimed.kind === 'answered') {
       const settings = accepting === null ? withUrls : settingsOf(accepting);
       new RepeatedScan(scans, exchange, settings, claimed).begin(userId);
@@ -82,11 +85,6 @@ export function createScanRoutes(parts: ScanRouteParts): ScanRoutes {
     if (user !== null) exchange.keepIn(new AccountRoom(aside, user));
   }
 
-  /** Null: the client waits for its verdict. */
-  function acceptingFor(exchange: Exchange): AcceptingParts | null {
-    return later !== null && prefersAsync(exchange) ? later : null;
-  }
-
   const settingsOf = ({ accepted: { limitBytes } }: AcceptingParts): FormSettings => ({ ...withUrls, limitBytes });
   const acceptingScan = (exchange: Exchange, accepting: AcceptingParts, keeper: Keeper | null): AcceptingScan =>
     new AcceptingScan(scans, exchange, settingsOf(accepting), { ...accepting, keeper });
@@ -96,10 +94,11 @@ export function createScanRoutes(parts: ScanRouteParts): ScanRoutes {
     path: '/api/v1/scans',
     operation: scanOperation,
     handle(exchange) {
-      const accepting = acceptingFor(exchange);
+      // Null: the client waits for its verdict.
+      const accepting = later !== null && prefersAsync(exchange) ? later : null;
       const isOnce = exchange.headers.has('idempotency-key');
       if (accepting !== null || isOnce) keepForAccount(exchange);
-      if (once !== null && isOnce) return scanOnce(exchange, once);
+      if (once !== null && isOnce) return scanOnce(exchange, once, accepting);
       if (accepting !== null) {
         const asked = access.withApiKey(exchange.headers.get('x-api-key'));
         return admitLater(exchange, acceptingScan(exchange, accepting, null), asked);
