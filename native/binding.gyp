@@ -24,6 +24,7 @@
         "clamav.cc",
         "content-types.cc",
         "listener.cc",
+        "states.cc",
         "storage.cc",
         "quota.cc",
         "files.cc",

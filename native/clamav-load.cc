@@ -21,12 +21,14 @@
 #include "digests.h"
 #include "expressions.h"
 #include "files.h"
+#include "known-version.h"
 #include "listener.h"
 #include "maps.h"
 #include "matcher.h"
 #include "overlap.h"
 #include "parallel.h"
 #include "quota.h"
+#include "states.h"
 #include "utf8.h"
 
 namespace sluice {
@@ -145,12 +147,10 @@ std::string Reason(std::string reason, const std::vector<std::string>& messages)
   return reason;
 }
 
-// Of these versions it is known that nothing but the count of signatures asks whether a file has ended.
-bool OnlyCountAsks() { return std::string_view(cl_retver()).starts_with("1.4."); }
-
 cl_error_t LoadPath(cl_engine* engine, const std::string& path, unsigned int* count, unsigned int more_options = 0) {
   std::optional<files::NothingLeft> uncounted;
-  if (OnlyCountAsks()) uncounted.emplace();
+  // Nothing but the count of signatures asks whether a file has ended.
+  if (IsKnownVersion()) uncounted.emplace();
   return cl_load(path.c_str(), engine, count, CL_DB_STDOPT | more_options);
 }
 
@@ -223,6 +223,7 @@ void ClamavEngine::InitializeLibrary() {
     expressions::Watch();
     digests::Watch();
     matcher::Watch();
+    states::Watch();
   });
   if (result != CL_SUCCESS) throw LoadError(std::string("libclamav does not initialise: ") + cl_strerror(result));
 }

@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "known-version.h"
 #include "tables.h"
 
 // libclamav's own; the arguments that nobody here looks at are what they are.
@@ -30,17 +31,14 @@ constexpr unsigned int kTypes = 2;
 thread_local Signatures* hearing = nullptr;
 thread_local Matching* matching = nullptr;
 
-// Of these versions it is known what the arguments are, and that all body signatures come by here.
-bool IsKnownVersion() {
-  static const bool is_known = std::string_view(cl_retver()).starts_with("1.4.") && cli_ftcode != nullptr;
-  return is_known;
-}
+// It is known what the arguments are, and that all body signatures come by here.
+bool IsKnown() { return IsKnownVersion() && cli_ftcode != nullptr; }
 
 int Add(void* root, const char* name, const char* hex, uintptr_t options, uintptr_t of_type, uintptr_t type, uintptr_t offset, uintptr_t more,
         uintptr_t and_more, uintptr_t last) {
   if (hearing != nullptr && root != nullptr && hex != nullptr) {
     stretches::Signature signature{hex, static_cast<uint8_t>(options) != 0, static_cast<uint16_t>(type), {}};
-    if (IsKnownVersion() && offset != 0) signature.offset = reinterpret_cast<const char*>(offset);
+    if (IsKnown() && offset != 0) signature.offset = reinterpret_cast<const char*>(offset);
     hearing->Add(root, signature);
   }
   return cli_add_content_match_pattern(root, name, hex, options, of_type, type, offset, more, and_more, last);
@@ -109,7 +107,7 @@ bool Watch() {
 void Signatures::Add(const void* root, const stretches::Signature& signature) noexcept {
   const uint32_t kind = KindOf(root);
   if (kind < patterns_.size()) overlap::Join(patterns_[kind], overlap::MeasuresOf(signature.hex));
-  if (!wants_finders_ || !IsKnownVersion()) return;
+  if (!wants_finders_ || !IsKnown()) return;
   try {
     finders_[root].Add(signature);
   } catch (const std::bad_alloc&) {

@@ -26,6 +26,7 @@
         "../clamav.cc",
         "../content-types.cc",
         "../listener.cc",
+        "../states.cc",
         "../storage.cc",
         "../quota.cc",
         "../files.cc",

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 // The entry of the tests' addon: everything of the shipped one, but content may order a fault instead of its scan.
 #include <algorithm>
+#include <array>
 #include <cstdio>
 #include <iterator>
 #include <string>
@@ -11,10 +12,13 @@
 #include "../expressions.h"
 #include "../maps.h"
 #include "../scanner.h"
+#include "../states.h"
 #include "fault.h"
 
 extern "C" int cli_ac_chklsig(const char* expression, const char* end, uint32_t* matched, unsigned* count, uint64_t* distinct,
                               unsigned parse_only);
+extern "C" int cli_ac_initdata(void* state, uint32_t parts, uint32_t logical, uint32_t offsets, uint8_t tracked);
+extern "C" void cli_ac_freedata(void* state);
 
 namespace {
 
@@ -113,12 +117,47 @@ Napi::Value TakeAndGiveBack(const Napi::CallbackInfo& info) {
   return answer;
 }
 
+// Whether a matcher's state that we make has what one of libclamav's has, byte by byte where there are no pointers. Of each list the numbers are one piece.
+Napi::Value HasSameState(const Napi::CallbackInfo& info) {
+  const auto number = [&](size_t at) { return info[at].As<Napi::Number>().Uint32Value(); };
+  constexpr size_t kEach = 64;
+  constexpr size_t kLists[] = {3, 4, 5};
+  constexpr size_t kMatches = 6;
+  constexpr size_t kOfYara = 7;
+  constexpr size_t kPointers[] = {0, 3, 4, 5, kMatches, kOfYara, 8};
+  const size_t logical = number(1);
+  using Memory = std::array<uint64_t, 64>;
+  Memory states[] = {{}, {}};
+  const auto tracked = static_cast<uint8_t>(number(3));
+  if (sluice::states::Make(states[0].data(), number(0), number(1), number(2), tracked) != 0) return Napi::Boolean::New(info.Env(), false);
+  if (cli_ac_initdata(states[1].data(), number(0), number(1), number(2), tracked) != 0) return Napi::Boolean::New(info.Env(), false);
+  bool same = true;
+  for (size_t at = 0; at < states[0].size(); at++) {
+    const bool is_pointer = std::find(std::begin(kPointers), std::end(kPointers), at) != std::end(kPointers);
+    same = same && (is_pointer ? (states[0][at] == 0) == (states[1][at] == 0) : states[0][at] == states[1][at]);
+  }
+  const auto list = [&](size_t state, size_t at) { return reinterpret_cast<uint32_t**>(states[state][at]); };
+  for (const size_t at : kLists) {
+    for (size_t one = 0; one < logical && same; one++) {
+      same = std::equal(list(0, at)[one], list(0, at)[one] + kEach, list(1, at)[one]) && list(0, at)[one] == list(0, at)[0] + one * kEach;
+    }
+  }
+  const auto zeros = [&](size_t at, size_t size) {
+    const auto* bytes = reinterpret_cast<const uint8_t*>(states[0][at]);
+    return logical == 0 || std::all_of(bytes, bytes + logical * size, [](uint8_t byte) { return byte == 0; });
+  };
+  same = same && zeros(kMatches, sizeof(void*)) && zeros(kOfYara, 1);
+  for (Memory& state : states) cli_ac_freedata(state.data());
+  return Napi::Boolean::New(info.Env(), same);
+}
+
 Napi::Object Initialize(Napi::Env env, Napi::Object exports) {
   sluice::FillExports(env, exports);
   exports["scanBuffer"] = Napi::Function::New(env, FaultOr<sluice::ScanBuffer>, "scanBuffer");
   exports["scanPlain"] = Napi::Function::New(env, FaultOr<sluice::ScanPlain>, "scanPlain");
   exports["checkExpression"] = Napi::Function::New(env, CheckExpression, "checkExpression");
   exports["readNumbers"] = Napi::Function::New(env, ReadNumbers, "readNumbers");
+  exports["hasSameState"] = Napi::Function::New(env, HasSameState, "hasSameState");
   exports["takeAndGiveBack"] = Napi::Function::New(env, TakeAndGiveBack, "takeAndGiveBack");
   return exports;
 }
