@@ -15,7 +15,8 @@
 
 namespace sluice {
 
-// Calls it with each number below `count`, in no order, on as many threads as there are cores. Throws what was thrown for the lowest number.
+// Calls it with each number below `count`, in no order, on two threads where there are two cores: with more, a load beside scans takes what a container may
+// use of the cores of its machine. Throws what was thrown for the lowest number.
 template <typename Call>
 void ForEachAtOnce(size_t count, const Call& call) {
   std::atomic<size_t> next = 0;
@@ -39,7 +40,8 @@ void ForEachAtOnce(size_t count, const Call& call) {
       busy--;
     };
     std::vector<std::jthread> others;
-    const size_t wanted = std::min<size_t>(std::thread::hardware_concurrency(), count);
+    constexpr size_t kThreadsMost = 2;
+    const size_t wanted = std::min<size_t>({kThreadsMost, std::thread::hardware_concurrency(), count});
     try {
       while (others.size() + 1 < wanted) {
         busy++;

@@ -157,8 +157,10 @@ class FoundReply implements WireOwner, Ready, EndedRequest {
     const { head, body } = this.#answer;
     const { status } = head;
     const headers = [...head.headers, 'X-Request-Id', this.requestId];
-    if (status === 304) this.#wire.answerWithoutBody({ status, headers }, body.length, false);
-    else this.#wire.answer({ status, headers }, body, false);
+    // Then it was not given inside of a run.
+    const closes = this.#host.isRetiring;
+    if (status === 304) this.#wire.answerWithoutBody({ status, headers }, body.length, closes);
+    else this.#wire.answer({ status, headers }, body, closes);
   }
 
   answerBytes(): number {

@@ -61,7 +61,10 @@ export class Turns {
     if (this.areRefusalsTimed) return;
     for (const dueMs of this.refusals.values()) {
       this.areRefusalsTimed = true;
-      setTimeout(() => this.giveRefusals(), Math.ceil(dueMs - performance.now()));
+      const leftMs = dueMs - performance.now();
+      // Timers of one turn can be several; what is set for the next turn is in the next one.
+      if (leftMs <= 0) setImmediate(() => this.giveRefusals());
+      else setTimeout(() => this.giveRefusals(), Math.ceil(leftMs));
       return;
     }
   }
@@ -69,13 +72,13 @@ export class Turns {
   private giveRefusals(): void {
     const nowMs = performance.now();
     let given = 0;
+    this.areRefusalsTimed = false;
     for (const [ready, dueMs] of this.refusals) {
       if (dueMs > nowMs || given === REFUSALS_PER_TURN) break;
       given += 1;
       this.refusals.delete(ready);
       ready.give();
     }
-    this.areRefusalsTimed = false;
     this.timeRefusals();
   }
 

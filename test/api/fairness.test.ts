@@ -1,6 +1,7 @@
 // Two accounts over the wire: one sends archives that take seconds of engine each, as many as it can, and the other one's small scans are answered all the same.
 import { once } from 'node:events';
 import { connect, type Socket } from 'node:net';
+import { setTimeout as delay } from 'node:timers/promises';
 import t, { type Test } from 'tap';
 import { z } from 'zod';
 import { createKey } from '../../src/account/keys.js';
@@ -57,7 +58,7 @@ async function keyOfAnother(): Promise<string> {
 async function beyondItsShare(t: Test): Promise<void> {
   const before = await metric('sluice_scans_refused_total{reason="queueShareFull"}');
   const quota = await remaining();
-  const sizes = [10, 60_000, 70_000, 1_000_000];
+  const sizes = [10, 15_000, 60_000, 70_000, 1_000_000];
   for (const size of sizes) {
     const { status, headers, body } = await upload(server.url, Buffer.alloc(size, 'x'));
     t.equal(status, 503, `${size} bytes`);
@@ -72,7 +73,7 @@ async function beyondItsShare(t: Test): Promise<void> {
   t.equal(await metric('sluice_scans_refused_total{reason="queueShareFull"}'), before + sizes.length + 1);
   t.equal(await remaining(), quota);
   await leave(60_000);
-  await onOneConnection(t);
+  await Promise.all([onOneConnection(t), sendingSlowly(t, 10_000), sendingSlowly(t, 60_000)]);
   t.equal(
     (await upload(server.url, 'x', { key: 'f'.repeat(32) })).status,
     401,
@@ -92,6 +93,21 @@ async function remaining(): Promise<number> {
 }
 
 /** A connection goes on behind a refusal, whatever is answered before the body has come; what contradicts itself ends it, as ever. */
+/** The answer is there long before the body is, and the connection ends with it: the client reads it all the same, once it has sent all. */
+async function sendingSlowly(t: Test, size: number): Promise<void> {
+  const socket = connect(Number(new URL(server.url).port), '127.0.0.1');
+  t.teardown(() => socket.destroy());
+  socket.pause().write(headOf(size).replace('Host: a', 'Host: a\r\nConnection: close'));
+  const piece = Buffer.alloc(size / 10, 'x');
+  for (let sent = 0; sent < size; sent += piece.length) {
+    await delay(10);
+    socket.write(piece);
+  }
+  const said: Buffer[] = [];
+  for await (const bytes of socket) said.push(Buffer.from(bytes));
+  t.match(Buffer.concat(said).toString(), /^HTTP\/1\.1 503 /, `${size} bytes, piece by piece`);
+}
+
 async function onOneConnection(t: Test): Promise<void> {
   const client = await openRaw(Number(new URL(server.url).port));
   t.teardown(() => client.end());
@@ -131,12 +147,12 @@ function headOf(size: number): string {
 
 t.test('an account that wants all scan threads and the whole queue takes nothing from another one', async (t) => {
   const key = await keyOfAnother();
-  // Each keeps a core busy for three seconds; the bytes make the contents differ. The first ones hold all threads.
-  const slow = (count: number) =>
-    Array.from({ length: count }, () => upload(server.url, faulty('hang busy 3', String(Math.random()))));
-  const attack = slow(THREADS_SHARE);
+  // Each keeps a core busy for seconds; the bytes make the contents differ. The first ones hold all threads, for as long as is looked at what the others get.
+  const slow = (count: number, seconds: number) =>
+    Array.from({ length: count }, () => upload(server.url, faulty(`hang busy ${seconds}`, String(Math.random()))));
+  const attack = slow(THREADS_SHARE, 9);
   await until(async () => (await metric('sluice_scans_running')) >= THREADS_SHARE);
-  attack.push(...slow(SHARE + 4));
+  attack.push(...slow(SHARE + 4, 1));
   await until(async () => (await metric('sluice_scans_waiting')) >= SHARE);
 
   for (let round = 0; round < 10; round += 1) {

@@ -85,8 +85,8 @@ t.test(
       closeAfter: false,
       give: (): void => void given.push(index),
     }));
-    for (const refusal of refusals) turns.refuse(refusal);
     const begunMs = performance.now();
+    for (const refusal of refusals) turns.refuse(refusal);
     const [left = refusals[0]] = refusals.slice(-1);
     if (left !== undefined) turns.forget(left);
     let most = 0;

@@ -53,7 +53,11 @@ export class NodeWire implements Wire {
 
   open(owner: WireOwner, hasBody: boolean): void {
     this.#owner = owner;
-    if (!hasBody) return;
+    if (!hasBody) {
+      // What comes all the same is dropped as it comes.
+      this.request.resume();
+      return;
+    }
     this.request.on('data', (bytes: Uint8Array) => {
       this.#received(bytes.length);
       owner.onBytes(bytes, false);

@@ -8,7 +8,7 @@ import { headOf, type Reply } from '../../http/reply.js';
 import type { Route } from '../../http/router.js';
 import type { FindRefusal } from '../../http/server.js';
 import type { PreparedAnswer } from '../../http/static-files.js';
-import { DRAIN_REST_BYTES, REFUSAL_MS } from '../../limits.js';
+import { REFUSAL_MS } from '../../limits.js';
 import { CoarseTimer, type TimerOwner } from '../../waiting/coarse-timer.js';
 import type { ScanParts } from '../scan.js';
 
@@ -29,6 +29,8 @@ function refusalOf(parts: RefusalParts, header: string | undefined, bytes: numbe
   return reason;
 }
 
+/** So much of a body comes with its head as a rule, and all of it before the answer. */
+const SHORT_BYTES = 16 * 1024;
 /** Headers with which a request is more than a scan that is waited for. */
 const MORE = ['idempotency-key', 'prefer'];
 
@@ -43,14 +45,19 @@ export function createRefusalFinder(
   return (head) => {
     if (!pool.isCrowded || head.path !== path || head.method !== method || head.version !== '1.1') return null;
     const { headers, body, problem } = readFraming(head);
-    if (problem !== null || body.kind !== 'sized' || body.bytes > DRAIN_REST_BYTES) return null;
-    if (MORE.some((name) => headers.has(name))) return null;
+    if (problem !== null || body.kind !== 'sized' || body.bytes > SHORT_BYTES) return null;
+    if (MORE.some((name) => headers.has(name)) || !isKept(headers.get('connection'))) return null;
     const reason = refusalOf(parts, headers.get('x-api-key'), body.bytes);
     if (reason === null) return null;
     const answer = answers.get(reason) ?? prepared(reason);
     answers.set(reason, answer);
     return { answer, headers, route };
   };
+}
+
+/** Otherwise it ends with the answer, and who still sends the body never reads it. */
+function isKept(connection: string | undefined): boolean {
+  return connection === undefined || connection.toLowerCase() === 'keep-alive';
 }
 
 function prepared(reason: UnavailableReason): PreparedAnswer {
