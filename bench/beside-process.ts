@@ -7,7 +7,7 @@ import { pidOf } from './line-process.js';
 /** Until it has started. */
 const START_MS = 1_000;
 
-/** Runs a program of this folder while `during` does, which is told its number; what it says at the end. */
+/** Runs a program of this folder for as long as `during` takes. `during` is told the number of its process. Resolves with what the program prints at its end. */
 export async function beside(name: string, argument: string, during: (pid: number) => Promise<void>): Promise<string> {
   const program = fileURLToPath(new URL(name, import.meta.url));
   const child = spawn(process.execPath, [program, argument], { stdio: ['pipe', 'pipe', 'inherit'] });

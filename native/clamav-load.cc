@@ -322,7 +322,8 @@ class Loader {
   void TakeShare(size_t share) {
     const Working working(*this);
     MatchInOnePass();
-    if (IsSeldomAsked(share)) Set(engine_.get(), {CL_ENGINE_AC_MAXDEPTH, kFlat});
+    // A tree of two bytes takes half the memory, and up to three times as long.
+    if (IsSeldomAsked(share)) Set(engine_.get(), {CL_ENGINE_AC_MAXDEPTH, 2});
     cl_engine_set_clcb_sigload(engine_.get(), OnSignature, &loading_);
     unsigned int beside = 0;
     loading_.taken = Taken::kAll;
@@ -384,12 +385,8 @@ class Loader {
   bool IsSeldomAsked(size_t share) const {
     constexpr uintmax_t kBytesOften = 2 << 20;
     std::error_code error;
-    const uintmax_t size = std::filesystem::file_size(request_.gates->shares[share], error);
-    return !error && size > kBytesOften;
+    return std::filesystem::file_size(request_.gates->shares[share], error) > kBytesOften && !error;
   }
-
-  // A tree of two bytes takes half the memory, and up to three times as long.
-  static constexpr uint64_t kFlat = 2;
 
   class Working {
    public:

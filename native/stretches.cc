@@ -3,13 +3,13 @@
 #include "stretches.h"
 
 #include <algorithm>
-#include <array>
 #include <bit>
 #include <charconv>
 #include <cstring>
 #include <numeric>
 #include <tuple>
 
+#include "rarity.h"
 #include "word.h"
 
 namespace sluice::stretches {
@@ -71,7 +71,6 @@ int HasAt(const uint8_t* filter, const uint8_t* bytes) {
 
 // So many bytes are looked at together.
 constexpr size_t kAtOnce = 4;
-
 // Where the first of them pass the filter, counted from `at` on; `end` or behind it: none do. A function of its own keeps all in registers.
 [[gnu::noinline]] size_t NextThatPasses(const uint8_t* filter, const uint8_t* bytes, size_t at, size_t end) {
   while (at < end) {
@@ -82,21 +81,6 @@ constexpr size_t kAtOnce = 4;
   }
   return at;
 }
-
-// How rare a byte is in contents, about, in bits.
-constexpr std::array<uint8_t, 256> kRarity = [] {
-  constexpr uint8_t kSpace = 0x20;
-  constexpr uint8_t kPrintableEnd = 0x7f;
-  std::array<uint8_t, 256> rarity{};
-  for (size_t byte = 0; byte < rarity.size(); byte++) rarity[byte] = byte < kPrintableEnd ? 6 : 7;
-  for (size_t letter = 'a'; letter <= 'z'; letter++) rarity[letter] = 5;
-  // Of code for x86.
-  for (const uint8_t byte : {0x01, 0x24, 0x45, 0x55, 0x83, 0x89, 0xc0, 0xe8}) rarity[byte] = 5;
-  for (const uint8_t byte : {kSpace, uint8_t{0x48}, uint8_t{0x8b}}) rarity[byte] = 4;
-  rarity[0xff] = 3;
-  rarity[0] = 2;
-  return rarity;
-}();
 
 // Where a part is looked for.
 struct Best {
