@@ -25,13 +25,13 @@ const order: Order = JSON.parse(process.argv[2] ?? '{}');
 const { database, temporaryDirectory, store } = order;
 process.on('disconnect', () => process.exit());
 
-const gates = store === null ? null : (await prepareGates([database], store)).files;
+const made = store === null ? null : (await prepareGates([database], store)).options;
 const memoryBefore = memoryKib();
 const before = process.cpuUsage();
 const limits = { ...defaultEngineLimits, maxScanTimeMs: 600_000 };
 // Plain is libclamav as it is by default.
-const singlePass = gates !== null;
-const prepared = await prepareEngine({ directories: [database], temporaryDirectory, limits, gates, singlePass });
+const singlePass = made !== null;
+const prepared = await prepareEngine({ directories: [database], temporaryDirectory, limits, singlePass, ...made });
 prepared.serve();
 const loaded: Loaded = { processorMs: processorMsSince(before), memoryKib: memoryKib() - memoryBefore };
 process.on('message', (paths: string[]) => {

@@ -116,9 +116,9 @@ async function main(): Promise<void> {
   try {
     const [database, store] = [join(folder, 'database'), join(folder, 'gates')];
     await makeDatabase(source, { hashes }, database);
-    const { files } = await prepareGates([database], store);
-    if (files === null) throw new Error('no signature of this database has a gate');
-    const floods = makeFloods(files, folder);
+    const { gates } = (await prepareGates([database], store)).options;
+    if (gates === null) throw new Error('no signature of this database has a gate');
+    const floods = makeFloods(gates, folder);
     // One after the other: both may not fit into the memory.
     const measure = async (ofStore: string | null) => {
       const { child, loaded } = await start({ database, temporaryDirectory: folder, store: ofStore });

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 // The plain loop over libclamav that everything else is measured against: threads, buffers in memory, nothing else.
-// The engine's options are those of native/clamav.cc; keep both in step.
+// The engine's options are those of native/clamav.cc without gates; keep both in step.
 //
 // Usage: raw-loop DATABASE_DIR TEMP_DIR, then a command a line on stdin and an answer a line on stdout:
 //   files unique|fixed LIST_FILE   -> ready COUNT

@@ -66,7 +66,11 @@ class ClamavEngine {
   using Handle = std::unique_ptr<cl_engine, Free>;
 
   ClamavEngine(Handle handle, matcher::Finders finders, EngineFacts facts, const LoadRequest& request)
-      : handle_(std::move(handle)), finders_(std::move(finders)), facts_(std::move(facts)), storage_(request.temporary_directory) {}
+      : handle_(std::move(handle)),
+        finders_(std::move(finders)),
+        facts_(std::move(facts)),
+        storage_(request.temporary_directory),
+        image_hashes_(request.image_hashes) {}
   friend class Loader;
   static void Configure(cl_engine* engine, const LoadRequest& request);
   static void SetScanCallbacks(cl_engine* engine);
@@ -76,6 +80,7 @@ class ClamavEngine {
   matcher::Finders finders_;
   EngineFacts facts_;
   Storage storage_;
+  bool image_hashes_;
 };
 
 // A signature matched: neither a heuristic nor a mark of ours.

@@ -180,12 +180,15 @@ std::optional<std::string> NameOf(const char* name, const std::vector<std::strin
 
 }  // namespace
 
+// CL_SCAN_PARSE_IMAGE_FUZZY_HASH, which libclamav before 1.4 doesn't have.
+constexpr uint32_t kImageHashes = 0x1000;
+
 ScanReport ClamavEngine::ScanOnce(const void* content, size_t length, bool all_matches, Alerts& alerts) const {
   const char* name = nullptr;
   unsigned long scanned = 0;
   cl_scan_options options{};
   options.general = CL_SCAN_GENERAL_HEURISTICS | (all_matches ? CL_SCAN_GENERAL_ALLMATCHES : 0);
-  options.parse = ~0U;
+  options.parse = image_hashes_ ? ~0U : ~kImageHashes;
   options.heuristic =
       CL_SCAN_HEURISTIC_EXCEEDS_MAX | CL_SCAN_HEURISTIC_ENCRYPTED_ARCHIVE | CL_SCAN_HEURISTIC_ENCRYPTED_DOC;
 

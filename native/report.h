@@ -51,6 +51,8 @@ struct LoadRequest {
   Limits limits;
   // The first engine matches all signatures in one pass: faster where few of them are body signatures, slower where many are.
   bool single_pass;
+  // Images are hashed by what they look like, for signatures of such hashes. It takes most of the time of a picture.
+  bool image_hashes;
   // About as many signatures as the databases have: of what progress is a part.
   uint64_t expected_signatures;
   // The self-test: content that a signature must match (empty: none is known), and content that none may match.

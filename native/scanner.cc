@@ -122,6 +122,12 @@ std::optional<GateFiles> GatesOf(Napi::Env env, const Napi::Value& value) {
   return files;
 }
 
+bool FlagOf(const Napi::Object& object, const char* key) {
+  Napi::Value value = object.Get(key);
+  if (!value.IsBoolean()) throw Napi::TypeError::New(object.Env(), std::string(key) + " must be a boolean");
+  return value.As<Napi::Boolean>().Value();
+}
+
 std::vector<uint64_t> WindowsOf(const Napi::Object& options) {
   Napi::Value value = options.Get("windows");
   if (!value.IsTypedArray() || value.As<Napi::TypedArray>().TypedArrayType() != napi_float64_array) {
@@ -140,8 +146,6 @@ std::vector<uint64_t> WindowsOf(const Napi::Object& options) {
 LoadRequest RequestOf(Napi::Env env, const Napi::Value& value) {
   Napi::Object options = ObjectOf(env, value, "options");
   Napi::Object limits = ObjectOf(env, options.Get("limits"), "limits");
-  Napi::Value single_pass = options.Get("singlePass");
-  if (!single_pass.IsBoolean()) throw Napi::TypeError::New(env, "singlePass must be a boolean");
   return {
       DirectoriesOf(options),
       TextOf(options, "temporaryDirectory"),
@@ -154,7 +158,8 @@ LoadRequest RequestOf(Napi::Env env, const Napi::Value& value) {
           WholeNumberOf<uint32_t>(limits, "maxScanTimeMs"),
           WholeNumberOf<uint64_t>(limits, "maxTemporaryBytes"),
       },
-      single_pass.As<Napi::Boolean>().Value(),
+      FlagOf(options, "singlePass"),
+      FlagOf(options, "imageHashes"),
       WholeNumberOf<uint64_t>(options, "expectedSignatures"),
       BytesOf(options, "infectedSample"),
       BytesOf(options, "cleanSample"),

@@ -27,10 +27,10 @@ const scratch = mkdtempSync(join('/dev/shm', 'sluice-equivalence-'));
 process.on('exit', () => rmSync(scratch, { recursive: true, force: true }));
 process.on('disconnect', () => process.exit());
 
-const gates = store === null ? null : (await prepareGates([database], store)).files;
+const made = store === null ? {} : (await prepareGates([database], store)).options;
 // Time must not decide between them.
 const limits = { ...defaultEngineLimits, maxScanTimeMs: 600_000 };
-await loadEngine({ directories: [database], temporaryDirectory: scratch, limits, gates, singlePass });
+await loadEngine({ directories: [database], temporaryDirectory: scratch, limits, singlePass, ...made });
 const cases = casesOf(casesOrder);
 
 function lookAt(number: number): string {

@@ -89,6 +89,7 @@ t.test('loadEngine takes options that are right but for a few', async (t) => {
     marksDirectory,
     expectedSignatures: 1,
     singlePass: false,
+    imageHashes: true,
     gates: null,
     infectedSample: Buffer.from('MARK'),
     cleanSample: Buffer.from('text'),

@@ -76,8 +76,8 @@ async function loadGated(
     directories,
     temporaryDirectory: temporaryFolder(t),
     limits: defaultEngineLimits,
-    gates: gates.files,
     singlePass,
+    ...gates.options,
   };
   return { ...gates, count: (await loadEngine(options)).signatureCount };
 }
@@ -143,7 +143,7 @@ t.test('a second look that runs out of time is incomplete, and no match', async 
       directories: [folder],
       temporaryDirectory: temporaryFolder(t),
       limits: { ...defaultEngineLimits, maxScanTimeMs },
-      gates: gates.files,
+      ...gates.options,
     });
     const verdict = verdictOf(scanBuffer(content));
     seen.add(verdict.kind === 'incomplete' ? verdict.reason : JSON.stringify(verdict));
@@ -221,7 +221,7 @@ t.test('signatures for mails alone need no gate, and those without any need no s
     'libclamav takes nothing out of PostScript that begins with anything else',
   );
   const without = `Test.Letters;${ENGINE},Target:0;0;${hex('vowel')}::i\n`;
-  t.equal((await loadGated(t, [databaseFolder(t, { 'a.ldb': without })])).files, null);
+  t.equal((await loadGated(t, [databaseFolder(t, { 'a.ldb': without })])).options.gates, null);
   t.equal(gateStatistics(), null);
   t.equal(verdictOf(scanBuffer(Buffer.from('some VOWEL here'))).kind, 'infected');
 });
@@ -278,7 +278,7 @@ t.test('conditions that are cut off or name what is not there are refused', asyn
     'a.ldb': `Test.Pair;${ENGINE},Target:0;0&1;${hex('gxqkzpr')};${hex('wbvmjt')}\n`,
   });
   const store = temporaryFolder(t);
-  const { files } = await loadGated(t, [folder], store);
+  const files = (await loadGated(t, [folder], store)).options.gates;
   const path = files?.conditions ?? '';
   const whole = readFileSync(path, 'utf8');
   t.equal(whole, '0 0 1\nend\n');
@@ -301,7 +301,7 @@ t.test('conditions that are cut off or name what is not there are refused', asyn
 t.test('gates that are cut off are refused', async (t) => {
   const folder = databaseFolder(t, { 'a.ldb': `${SIGNATURES.join('\n')}\n` });
   const store = temporaryFolder(t);
-  const { files } = await loadGated(t, [folder], store);
+  const files = (await loadGated(t, [folder], store)).options.gates;
   const path = files?.gates ?? '';
   const lines = readFileSync(path, 'latin1').trimEnd().split('\n');
   writeFileSync(path, `${lines.slice(0, -1).join('\n')}\n`, 'latin1');
@@ -318,14 +318,14 @@ t.test('a signature that is called like a gate is refused, and one that changed 
   const gates = await prepareGates([other], temporaryFolder(t), null);
   writeFileSync(join(other, 'a.ldb'), `${SIGNATURES[1]}\n`);
   const options = { directories: [other], temporaryDirectory: temporaryFolder(t), limits: defaultEngineLimits };
-  await t.rejects(loadEngine({ ...options, gates: gates.files }), { message: /changed while they were read/ });
+  await t.rejects(loadEngine({ ...options, ...gates.options }), { message: /changed while they were read/ });
 });
 
 t.test('the time of one scan is that of all looks, and what they leave out is reported', async (t) => {
   const folder = databaseFolder(t, { 'a.ldb': `${SIGNATURES.join('\n')}\n` });
   const gates = await prepareGates([folder], temporaryFolder(t), null);
   const limits = { ...defaultEngineLimits, maxScanTimeMs: 1 };
-  await loadEngine({ directories: [folder], temporaryDirectory: temporaryFolder(t), limits, gates: gates.files });
+  await loadEngine({ directories: [folder], temporaryDirectory: temporaryFolder(t), limits, ...gates.options });
   // Long enough for the first look alone.
   const content = Buffer.concat([
     Buffer.from('first of both '),
@@ -343,7 +343,7 @@ t.test('however many gates hit, each share looks again once', async (t) => {
   const programs = Array.from({ length: 5_001 }, (_, index) => line(index, 1));
   const others = Array.from({ length: 20 }, (_, index) => line(10_000 + index, 0));
   const folder = databaseFolder(t, { 'a.ldb': `${[...programs, ...others].join('\n')}\n` });
-  const { files } = await loadGated(t, [folder]);
+  const files = (await loadGated(t, [folder])).options.gates;
   t.equal(files?.shares.length, 3);
   const made = satisfying(parsed(programs[0] ?? ''), programs[0] ?? '');
   const full = (numbers: readonly number[]): Buffer =>

@@ -1,8 +1,8 @@
 // Gates that are looked for outside of libclamav, in what it gives to its matcher: wherever they lie, and also where that can't be read along.
 import { readFileSync, writeFileSync } from 'node:fs';
 import t from 'tap';
-import { defaultEngineLimits, gateStatistics, type PreparedEngine, scanBuffer } from '../../src/engine/clamav/addon.js';
-import { type PreparedGates, prepareGates } from '../../src/engine/clamav/gates/prepare.js';
+import { defaultEngineLimits, type GateFiles, gateStatistics, type PreparedEngine, scanBuffer } from '../../src/engine/clamav/addon.js';
+import { prepareGates } from '../../src/engine/clamav/gates/prepare.js';
 import { readAnswer, usualPolicy } from '../../src/engine/verdict.js';
 import { zip } from '../fixtures/archives.js';
 import { randomFrom } from '../fixtures/satisfying.js';
@@ -34,11 +34,11 @@ async function load(
   t: Test,
   { folder, store }: Place,
   singlePass = true,
-): Promise<{ readonly files: NonNullable<PreparedGates['files']>; readonly engine: PreparedEngine }> {
-  const { files } = await prepareGates([folder], store, null);
-  if (files === null) throw new Error('There are no gates');
-  const options = { temporaryDirectory: temporaryFolder(t), limits: defaultEngineLimits, gates: files, singlePass };
-  return { files, engine: await loadEngine({ directories: [folder], ...options }) };
+): Promise<{ readonly files: GateFiles; readonly engine: PreparedEngine }> {
+  const made = (await prepareGates([folder], store, null)).options;
+  if (made.gates === null) throw new Error('There are no gates');
+  const options = { temporaryDirectory: temporaryFolder(t), limits: defaultEngineLimits, singlePass, ...made };
+  return { files: made.gates, engine: await loadEngine({ directories: [folder], ...options }) };
 }
 
 /** A file of the kind with each text at its place, between zeros, which libclamav would rather skip, or letters. */
@@ -107,13 +107,13 @@ t.test('a share looks only where all have hit, each in a file of its kind', asyn
 
 t.test('a short time for scans says nothing of what can be read along', async (t) => {
   const { folder, store } = place(t);
-  const { files: gates } = await prepareGates([folder], store, null);
+  const made = (await prepareGates([folder], store, null)).options;
   const limits = { ...defaultEngineLimits, maxScanTimeMs: 1 };
   const { warnings } = await loadEngine({
     directories: [folder],
     temporaryDirectory: temporaryFolder(t),
     limits,
-    gates,
+    ...made,
   });
   t.strictSame(warnings, []);
 });

@@ -68,9 +68,9 @@ async function loadBoth<Found>(
   const options = { directories: [folder], temporaryDirectory: temporaryFolder(t), limits: defaultEngineLimits };
   await loadEngine(options);
   const plain = look();
-  const { files: gates } = await prepareGates([folder], temporaryFolder(t), null);
-  if (gates === null) throw new Error('There are no gates');
-  await loadEngine({ ...options, gates, singlePass: true });
+  const made = (await prepareGates([folder], temporaryFolder(t), null)).options;
+  if (made.gates === null) throw new Error('There are no gates');
+  await loadEngine({ ...options, ...made, singlePass: true });
   return { plain, gated: look() };
 }
 

@@ -287,8 +287,8 @@ for (const { what, body, logical = [], contents } of EDGE_CASES) {
     await loadEngine(options);
     const plain = contents.map(kindOf);
     t.ok(plain.includes('infected'));
-    const { files: gates } = await prepareGates([folder], temporaryFolder(t), null);
-    await loadEngine({ ...options, gates, singlePass: true });
+    const made = (await prepareGates([folder], temporaryFolder(t), null)).options;
+    await loadEngine({ ...options, ...made, singlePass: true });
     t.strictSame(contents.map(kindOf), plain);
   });
 }
@@ -325,9 +325,9 @@ t.test('random signatures and contents', async (t) => {
     }
     const contents = Array.from({ length: CONTENTS }, () => maker.content(signatures));
     const plain = contents.map(kindOf);
-    const { files: gates } = await prepareGates([folder], temporaryFolder(t), null);
-    t.ok(gates, 'some are behind gates');
-    await loadEngine({ ...options, gates, singlePass: round % 4 !== 3 });
+    const made = (await prepareGates([folder], temporaryFolder(t), null)).options;
+    t.ok(made.gates, 'some are behind gates');
+    await loadEngine({ ...options, ...made, singlePass: round % 4 !== 3 });
     const different = contents.flatMap((content, index) =>
       kindOf(content) === plain[index] ? [] : [`${index}: ${content.length} bytes, ${plain[index]}`],
     );

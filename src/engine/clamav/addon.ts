@@ -51,6 +51,10 @@ export interface LoadOptions {
   readonly gates?: GateFiles | null;
   /** Whether all signatures are matched in one pass over a content; default: in two, as libclamav does by itself. */
   readonly singlePass?: boolean;
+  /** Whether libclamav hashes images by what they look like, as it does by itself; default: it does. Without a signature of such a hash no verdict needs it. */
+  readonly imageHashes?: boolean;
+  /** The fingerprint of the databases that the other options were made of; default: of none. */
+  readonly madeOf?: string | null;
   /** Hashes of windows (gates/prior.ts): it is counted in how many contents each lies. Default: none. For engines without gates. */
   readonly windows?: Float64Array;
 }
@@ -77,8 +81,6 @@ export interface GateFiles {
   readonly mailBeginnings: readonly string[];
   /** The share that has bytecode programs, by their files' names; -1: none. */
   readonly programShare: number;
-  /** The fingerprint of the databases that they were made of. */
-  readonly fingerprint: string;
 }
 
 /** Since the engine was built. */
@@ -153,7 +155,7 @@ export class EngineLoadError extends Error {
   }
 }
 
-interface NativeLoadOptions extends Required<Omit<LoadOptions, 'wantsDigest'>>, SelfTest {
+interface NativeLoadOptions extends Required<Omit<LoadOptions, 'wantsDigest' | 'madeOf'>>, SelfTest {
   readonly marksDirectory: string;
   readonly expectedSignatures: number;
 }
@@ -203,8 +205,8 @@ export async function prepareEngine(
 ): Promise<PreparedEngine> {
   // 1. Arguments
   checkArguments(options, onProgress);
-  const { directories, temporaryDirectory, limits, wantsDigest = false } = options;
-  const { gates = null, singlePass = false, windows = new Float64Array() } = options;
+  const { directories, temporaryDirectory, limits, wantsDigest = false, madeOf = null } = options;
+  const { gates = null, singlePass = false, imageHashes = true, windows = new Float64Array() } = options;
   const native = addon();
 
   // 2. Folders
@@ -216,12 +218,12 @@ export async function prepareEngine(
     const before = await fingerprint(directories);
     const paths: string[] = [];
     for (const directory of directories) paths.push(...(await filesOf(directory)));
-    if (gates !== null && gates.fingerprint !== before) throw changed(directories);
+    if (madeOf !== null && madeOf !== before) throw changed(directories);
 
     // 4. The engine, and beside it what is read for ourselves
     const known = { expectedSignatures: await expectedSignatures(paths), ...(await selfTestFor(paths)) };
     const loading = native.loadEngine(
-      { directories, temporaryDirectory, limits, marksDirectory, gates, singlePass, windows, ...known },
+      { directories, temporaryDirectory, limits, marksDirectory, gates, singlePass, imageHashes, windows, ...known },
       onProgress,
     );
     const reading = Promise.all([describeDatabases(paths), wantsDigest ? digestOf(paths) : null]);

@@ -8,7 +8,6 @@ import { type LoadedRules, loadRules, problemsOf, rulesFacts, warningsOf } from 
 import {
   defaultEngineLimits,
   EngineLoadError,
-  type GateFiles,
   gateStatistics,
   type LoadProgress,
   type PreparedEngine,
@@ -36,8 +35,8 @@ export async function buildClamav(order: BuildOrder): Promise<BuiltEngine> {
   // What can't be read can't be loaded either, and the message of the load is better.
   const singlePass = await isSinglePassFaster(directories).catch(() => false);
   const options = { directories, temporaryDirectory, limits, wantsDigest: wantsIdentity, singlePass };
-  const { prepared, gates, without } = await withGates(order, (files) =>
-    prepareEngine({ ...options, gates: files }, (progress) => onProgress(fractionOf(progress))),
+  const { prepared, gates, without } = await withGates(order, (made) =>
+    prepareEngine({ ...options, ...made }, (progress) => onProgress(fractionOf(progress))),
   );
   const { digest, files, nativeEpoch, serve, ...facts } = prepared;
   const engine = defineEngine(
@@ -70,11 +69,11 @@ interface Gated {
 /** Gates make an engine faster, not better: where they can't be had, one engine looks at everything. */
 async function withGates(
   { directories, gatesDirectory = null }: BuildOrder,
-  prepare: (files: GateFiles | null) => Promise<PreparedEngine>,
+  prepare: (made: Partial<PreparedGates['options']>) => Promise<PreparedEngine>,
 ): Promise<Gated> {
-  if (gatesDirectory === null) return { prepared: await prepare(null), gates: null, without: [] };
+  if (gatesDirectory === null) return { prepared: await prepare({}), gates: null, without: [] };
   const without = async (error: unknown): Promise<Gated> => ({
-    prepared: await prepare(null),
+    prepared: await prepare({}),
     gates: null,
     without: [`Signatures are loaded without gates: ${messageOfError(error)}`],
   });
@@ -85,7 +84,7 @@ async function withGates(
     return await without(error);
   }
   try {
-    return { prepared: await prepare(gates.files), gates, without: [] };
+    return { prepared: await prepare(gates.options), gates, without: [] };
   } catch (error) {
     // What is wrong with the databases themselves would be wrong again.
     if (error instanceof EngineLoadError && error.message.includes(gatesDirectory)) return await without(error);

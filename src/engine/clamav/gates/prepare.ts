@@ -3,7 +3,7 @@ import { createHash } from 'node:crypto';
 import { mkdir, mkdtemp, readdir, readFile, rename, rm, stat, utimes, writeFile } from 'node:fs/promises';
 import { basename, extname, join } from 'node:path';
 import { databaseFiles, fingerprint } from '../../databases.js';
-import type { GateFiles } from '../addon.js';
+import type { GateFiles, LoadOptions } from '../addon.js';
 import { membersOf } from './bundle.js';
 import type { Gate } from './candidates.js';
 import { readLearned } from './learned.js';
@@ -27,8 +27,8 @@ export interface GateFacts {
 }
 
 export interface PreparedGates {
-  /** Null: no signature has a gate. */
-  readonly files: GateFiles | null;
+  /** What the engine is loaded with; its `gates` are null where no signature has one. */
+  readonly options: Required<Pick<LoadOptions, 'gates' | 'imageHashes' | 'madeOf'>>;
   readonly facts: GateFacts;
   /** Of each gate, by its number. */
   readonly keys: readonly string[];
@@ -42,7 +42,7 @@ export interface PrepareOrder {
 }
 
 /** Changes whenever the same databases make other files. */
-const FORMAT = 15;
+const FORMAT = 16;
 const FOLDERS_KEPT = 3;
 /**
  * libclamav reports potentially unwanted things once each, at the end of a scan: a content that is full of a gate costs little
@@ -50,6 +50,7 @@ const FOLDERS_KEPT = 3;
  */
 const GATE_PREFIX = 'PUA.Sluice.Gate.';
 const MANIFEST = 'manifest.json';
+const IMAGE_HASH = 'fuzzy_img';
 const CONTAINERS = new Set(['.cvd', '.cld', '.cud']);
 const LOGICAL = '.ldb';
 const PROGRAM = '.cbc';
@@ -146,6 +147,8 @@ interface Manifest {
   readonly programs: readonly string[];
   readonly mail: Plan['mail'];
   readonly programShare: Plan['programShare'];
+  /** Whether a signature may ask for the hash of an image. */
+  readonly imageHashes: boolean;
   readonly facts: GateFacts;
   readonly keys: readonly string[];
 }
@@ -157,27 +160,22 @@ const CONDITIONS_FILE = 'conditions.txt';
 const DRAFT = 'draft-';
 const DRAFT_MS_MAX = 60 * 60 * 1000;
 
-function placed(manifest: Manifest, folder: string, state: string): PreparedGates {
+function placed(manifest: Manifest, folder: string, madeOf: string): PreparedGates {
   const inFolder = (name: string): string => join(folder, name);
-  const { shares, supports, databases, programs, mail, programShare, facts, keys } = manifest;
-  if (shares.length === 0) return { files: null, facts, keys };
-  return {
-    files: {
-      gates: inFolder(GATES_FILE),
-      literals: inFolder(LITERALS_FILE),
-      conditions: inFolder(CONDITIONS_FILE),
-      gateCount: keys.length,
-      shares: shares.map(inFolder),
-      supports: [...supports.map(inFolder), ...databases],
-      programs,
-      mailShare: mail?.share ?? -1,
-      mailBeginnings: mail?.beginnings ?? [],
-      programShare: programShare ?? -1,
-      fingerprint: state,
-    },
-    facts,
-    keys,
+  const { shares, supports, databases, programs, mail, programShare, imageHashes, facts, keys } = manifest;
+  const files: GateFiles = {
+    gates: inFolder(GATES_FILE),
+    literals: inFolder(LITERALS_FILE),
+    conditions: inFolder(CONDITIONS_FILE),
+    gateCount: keys.length,
+    shares: shares.map(inFolder),
+    supports: [...supports.map(inFolder), ...databases],
+    programs,
+    mailShare: mail?.share ?? -1,
+    mailBeginnings: mail?.beginnings ?? [],
+    programShare: programShare ?? -1,
   };
+  return { options: { gates: shares.length === 0 ? null : files, imageHashes, madeOf }, facts, keys };
 }
 
 /** Null: there is none that is whole. It is the last file that is written. */
@@ -218,6 +216,7 @@ async function write(directories: readonly string[], folder: string, learned: Le
     programs: found.programs,
     mail: plan.mail,
     programShare: plan.programShare,
+    imageHashes: found.imageHashes,
     facts: { gated: plan.gated, gates: plan.gates.length, kept: plan.kept, noisy: noisy.size, windows },
     keys: plan.gates.map(({ gate }) => keyOf(gate)),
   };
@@ -250,6 +249,7 @@ interface Found {
   readonly supports: { readonly extension: string; readonly content: Buffer }[];
   readonly databases: string[];
   readonly programs: string[];
+  imageHashes: boolean;
 }
 
 async function collect(directories: readonly string[]): Promise<Found> {
@@ -262,6 +262,7 @@ async function collect(directories: readonly string[]): Promise<Found> {
     supports: [],
     databases: [],
     programs: [],
+    imageHashes: false,
   };
   for (const directory of directories) {
     const paths = await databaseFiles(directory);
@@ -269,7 +270,7 @@ async function collect(directories: readonly string[]): Promise<Found> {
     for (const path of paths) {
       const extension = extensionOf(path);
       if (CONTAINERS.has(extension)) await collectContainer(path, found);
-      else if (extension === LOGICAL) addLines(found.lines, await readFile(path));
+      else if (extension === LOGICAL) addLines(found, await readFile(path));
       else if (SUPPORTING.has(extension)) {
         if (IGNORING.has(extension)) found.ignoreLists.push(await readFile(path, 'latin1'));
         found.databases.push(path);
@@ -316,11 +317,13 @@ async function collectContainer(path: string, found: Found): Promise<void> {
     if (extension === PROGRAM) {
       hasPrograms = true;
       found.programFiles.push(name);
+      // Its trigger is a logical signature.
+      noteImageHashes(found, content);
       const { trigger = null, onlyFinds = false } = readProgram(content) ?? {};
       if (trigger === null) continue;
       found.triggerNames.push(...namesOfTrigger(trigger));
       if (onlyFinds) found.finders.push({ file: name, trigger });
-    } else if (extension === LOGICAL) addLines(found.lines, content);
+    } else if (extension === LOGICAL) addLines(found, content);
     else {
       if (IGNORING.has(extension)) found.ignoreLists.push(content.toString('latin1'));
       found.supports.push({ extension, content });
@@ -329,11 +332,17 @@ async function collectContainer(path: string, found: Found): Promise<void> {
   if (hasPrograms) found.programs.push(path);
 }
 
-function addLines(lines: string[], content: Buffer): void {
+function addLines(found: Found, content: Buffer): void {
+  noteImageHashes(found, content);
   for (const line of content.toString('latin1').split('\n')) {
     const text = line.replace(/\r+$/, '');
-    if (text !== '' && !text.startsWith('#')) lines.push(text);
+    if (text !== '' && !text.startsWith('#')) found.lines.push(text);
   }
+}
+
+/** Wherever it stands, also in what isn't understood. */
+function noteImageHashes(found: Found, content: Buffer): void {
+  found.imageHashes ||= content.includes(IMAGE_HASH);
 }
 
 function extensionOf(path: string): string {
