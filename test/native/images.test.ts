@@ -55,7 +55,10 @@ t.test('an image is known by its hash, also with gates', async (t) => {
     `Test.Image;Engine:150-255,Target:0;0;${hash}`,
     `Test.Other;Engine:81-255,Target:0;0;${hex('a literal of its own')}`,
   ];
-  for (const files of [{ 'a.ldb': `${lines.join('\n')}\n` }, { 'a.cud': bundle({ 'a.ldb': `${lines.join('\n')}\n` }) }]) {
+  for (const files of [
+    { 'a.ldb': `${lines.join('\n')}\n` },
+    { 'a.cud': bundle({ 'a.ldb': `${lines.join('\n')}\n` }) },
+  ]) {
     const directories = [databaseFolder(t, files)];
     const { options } = await prepareGates(directories, temporaryFolder(t), null);
     t.equal(options.imageHashes, true);

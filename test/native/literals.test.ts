@@ -1,7 +1,13 @@
 // Gates that are looked for outside of libclamav, in what it gives to its matcher: wherever they lie, and also where that can't be read along.
 import { readFileSync, writeFileSync } from 'node:fs';
 import t from 'tap';
-import { defaultEngineLimits, type GateFiles, gateStatistics, type PreparedEngine, scanBuffer } from '../../src/engine/clamav/addon.js';
+import {
+  defaultEngineLimits,
+  type GateFiles,
+  gateStatistics,
+  type PreparedEngine,
+  scanBuffer,
+} from '../../src/engine/clamav/addon.js';
 import { prepareGates } from '../../src/engine/clamav/gates/prepare.js';
 import { readAnswer, usualPolicy } from '../../src/engine/verdict.js';
 import { zip } from '../fixtures/archives.js';
