@@ -263,6 +263,8 @@ export abstract class Scan extends ScanFacts implements ContentOwner, Recorded {
     this.watch();
   }
 
+  // What it hears from the threads.
+
   override onTurn(): void {
     if (this.stage === 'queued') this.enter('running');
     if (!this.#isWatched) return;
@@ -270,7 +272,6 @@ export abstract class Scan extends ScanFacts implements ContentOwner, Recorded {
     this.unwatch();
   }
 
-  /** The end: the thread has looked, and has let go of the content. */
   override onAnswer(verdict: Verdict, engine: Engine | null, durationMs: number): void {
     const content = this.received;
     const isComplete = verdict.kind === 'clean' || verdict.kind === 'infected';
@@ -300,13 +301,11 @@ export abstract class Scan extends ScanFacts implements ContentOwner, Recorded {
     this.#decided();
   }
 
-  /** The end: no thread is at it, or it has died. */
   override onRefused(reason: unknown): void {
     this.#backFromThreads();
     this.fail(reason);
   }
 
-  /** The deadline has passed while a thread is at it. `starved`: most of the time went by before, which says nothing of the content. */
   override onOverdue(verdict: Verdict, starved: boolean, durationMs: number): void {
     if (starved) {
       this.fail(new Unavailable('queueSlow'));
@@ -316,9 +315,17 @@ export abstract class Scan extends ScanFacts implements ContentOwner, Recorded {
     this.fail(new Failure('scanIncomplete', verdict.kind === 'incomplete' ? verdict.reason : 'scan exceeded its time'));
   }
 
-  /** The end, after `onOverdue`: the thread has let go of the content. */
   override onLetGo(): void {
     this.#backFromThreads();
+  }
+
+  /** A bug: the scan ends with a 500, where nothing has come of it before. */
+  override onBroken(error: unknown): void {
+    if (this.isOverdue || this.stage === 'gone') throw error;
+    this.#isWithThreads = false;
+    this.verdict = null;
+    this.problem = error;
+    this.#decided();
   }
 
   #backFromThreads(): void {

@@ -30,11 +30,20 @@ t.teardown(async () => {
 });
 const rows: object[] = [];
 let journal: 'open' | 'closed' | 'broken' = 'open';
+const known = createKnownVerdicts({ cache: createVerdictCache({ limitBytes: MIB }), shared: null, scope: 'shared' });
+/** Thrown where a verdict is to be remembered. */
+let bug: Error | null = null;
 const parts: ScanParts = {
   pool,
   signatures,
   isRefused: () => false,
-  known: createKnownVerdicts({ cache: createVerdictCache({ limitBytes: MIB }), shared: null, scope: 'shared' }),
+  known: {
+    ...known,
+    keep(...verdict) {
+      if (bug !== null) throw bug;
+      known.keep(...verdict);
+    },
+  },
   uploadMemory: memory,
   downloadMemory: memory,
   downloads: {
@@ -244,4 +253,33 @@ t.test('a scan that has failed before it began is answered as well when it is ad
   await scan.answered;
   t.match(scan, { problem: { label: 'unavailable.uploadsBusy' }, status: 503, quota: { remaining: 10 } });
   t.match(rows.at(-1), { id: scan.scanId, userId: 'a', status: 503 });
+});
+
+t.test('an answer that can not be dealt with is the 500 of its own scan alone', async (t) => {
+  const [own, early] = ['own turn', 'turn of another'].map((text) => new PieceScan(bytes('a', Buffer.from(text))));
+  if (own === undefined || early === undefined) throw new Error('There are two');
+  bug = new Error('a bug');
+  const before = { refunds, rows: rows.length };
+  own.onAdmission(admission());
+  await own.answered;
+  early.begin('a');
+  // Nothing of this is asynchronous: its answer is taken while another request asks whether it would be refused.
+  const endMs = performance.now() + 10_000;
+  while (!early.isDecided && performance.now() < endMs) pool.refusal('b', 1);
+  bug = null;
+  t.equal(early.stage, 'admitting');
+  early.onAdmission(admission());
+  await early.answered;
+  for (const scan of [own, early]) {
+    t.match(scan, {
+      problem: Error('a bug'),
+      verdict: null,
+      failure: 'internal',
+      status: 500,
+      quota: { remaining: 10 },
+    });
+  }
+  t.equal(refunds, before.refunds + 2);
+  t.match(rows.slice(before.rows), [{ status: 500 }, { status: 500 }]);
+  t.equal(memory.lentBytes, 0);
 });

@@ -137,7 +137,13 @@ export class Lane {
     }
     if (this.queue.size > 0 || this.queue.ahead > 0) this.#dispatch();
     if (ended.length === 0) return;
-    for (const scan of ended) deliver(scan);
+    for (const scan of ended) {
+      try {
+        deliver(scan);
+      } catch (error) {
+        scan.onBroken(error);
+      }
+    }
     this.#options.onEnd();
   }
 

@@ -84,6 +84,10 @@ class PromisedScan extends ThreadScan {
   override onLetGo(): void {
     this.#letGo();
   }
+
+  override onBroken(error: unknown): void {
+    throw error;
+  }
 }
 
 /**

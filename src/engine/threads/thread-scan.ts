@@ -9,7 +9,8 @@ export type ThreadScanState = 'idle' | 'waiting' | 'ahead' | 'running';
 
 /**
  * Who asks for a thread sets the content before, and changes nothing of it until the last of the answers below. They are called from
- * within the threads' own turns, and may ask for the next scan at once. None of them may throw.
+ * within the threads' own turns, and may ask for the next scan at once. None of them may throw but the two ends of a scan that a thread was at, `onAnswer` and
+ * `onLetGo`: the scan hears of it.
  */
 export abstract class ThreadScan {
   /** Whose scan it is: turns go round by account. */
@@ -87,4 +88,6 @@ export abstract class ThreadScan {
   abstract onOverdue(verdict: Verdict, starved: boolean, durationMs: number): void;
   /** The end, after `onOverdue`: the thread has let go of the content. */
   abstract onLetGo(): void;
+  /** What came of it could not be dealt with, since its end has thrown this. Others must not suffer from it, least of all the one in whose turn it was. */
+  abstract onBroken(error: unknown): void;
 }

@@ -21,6 +21,7 @@ export class Scan extends ThreadScan {
   override onRefused = ignore;
   override onOverdue = ignore;
   override onLetGo = ignore;
+  override onBroken = ignore;
 }
 
 export function scanOf(account: string, name = '', sizeBytes = KIB): Scan {
