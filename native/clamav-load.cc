@@ -27,6 +27,7 @@
 #include "matcher.h"
 #include "overlap.h"
 #include "parallel.h"
+#include "progress.h"
 #include "quota.h"
 #include "states.h"
 #include "utf8.h"
@@ -56,6 +57,7 @@ enum class Taken {
 // What the callbacks of a load need.
 struct Loading {
   const LoadObserver& observer;
+  Progress::Part progress;
   gates::Names* behind_gates = nullptr;
   Taken taken = Taken::kAll;
   // Signatures and programs that wait behind gates.
@@ -66,14 +68,8 @@ struct Loading {
   const std::string* trigger = nullptr;
   bool out_of_memory = false;
   std::string refused_name;
-  // Signatures that were met, of about so many; 0: nobody asks.
-  uint64_t met = 0;
-  uint64_t expected = 0;
-
-  void Count() {
-    constexpr uint64_t kBetweenSteps = 1024;
-    if (expected > 0 && ++met % kBetweenSteps == 0) observer.progress(Phase::kLoad, std::min(met, expected - 1), expected);
-  }
+  // The signatures that are read now are those that the progress is of.
+  bool counts = false;
 };
 
 // Programs are asked for by the names of their files, then by those of the logical signatures that make them run.
@@ -120,7 +116,7 @@ int OnSignature(const char* kind, const char* name, unsigned int unofficial, voi
   constexpr int kLeaveOut = 1;
   auto* loading = static_cast<Loading*>(context);
   loading->observer.step();
-  loading->Count();
+  if (loading->counts) loading->progress.Read();
   try {
     if (name != nullptr && (!IsUtf8(name) || std::string_view(name).starts_with(gates::kPrefix))) {
       loading->refused_name = name;
@@ -134,9 +130,9 @@ int OnSignature(const char* kind, const char* name, unsigned int unofficial, voi
 }
 
 cl_error_t OnCompiled(size_t total, size_t done, void* context) {
-  const LoadObserver& observer = static_cast<Loading*>(context)->observer;
-  observer.progress(Phase::kCompile, done, total);
-  observer.step();
+  auto* loading = static_cast<Loading*>(context);
+  loading->progress.Compiled(done, total);
+  loading->observer.step();
   return CL_SUCCESS;
 }
 
@@ -260,10 +256,10 @@ void ClamavEngine::Configure(cl_engine* engine, const LoadRequest& request) {
 // An engine while it is built. Several may be, also at one time: each hears and measures while one of its functions runs.
 class Loader {
  public:
-  Loader(const LoadRequest& request, const LoadObserver& observer, uint64_t epoch, gates::Names* behind_gates)
+  Loader(const LoadRequest& request, const LoadObserver& observer, Progress::Part progress, uint64_t epoch, gates::Names* behind_gates)
       : request_(request),
         facts_{epoch, cl_retver(), 0, 0, {}},
-        loading_{observer, behind_gates, Taken::kAll, 0, 0, nullptr, false, {}, 0, 0},
+        loading_{observer, progress, behind_gates, Taken::kAll, 0, 0, nullptr, false, {}, false},
         // Without gates an engine is libclamav as it comes: what others say is compared with it.
         signatures_(request.gates.has_value()),
         engine_(cl_engine_new()) {
@@ -283,7 +279,7 @@ class Loader {
     loading_.taken = loading_.behind_gates == nullptr ? Taken::kAll : Taken::kUngated;
     cl_engine_set_clcb_engine_compile_progress(engine_.get(), OnCompiled, &loading_);
     LoadIgnoreLists(engine_.get(), request_.directories);
-    loading_.expected = request_.expected_signatures;
+    loading_.counts = true;
     for (const std::string& directory : request_.directories) {
       const unsigned int before = facts_.signature_count + loading_.left_out;
       cl_error_t code = LoadPath(engine_.get(), directory, &facts_.signature_count);
@@ -301,7 +297,7 @@ class Loader {
     }
     // What follows is no part of what was asked for.
     cl_engine_set_clcb_sigload(engine_.get(), nullptr, nullptr);
-    loading_.observer.progress(Phase::kLoad, loading_.expected, loading_.expected);
+    loading_.progress.HasRead();
     LoadMarks(engine_.get(), request_.marks_directory);
   }
 
@@ -336,7 +332,9 @@ class Loader {
     }
     facts_.signature_count += loading_.programs;
     loading_.taken = Taken::kMet;
+    loading_.counts = true;
     if (!of_programs) LoadOwn(engine_.get(), request_.gates->shares[share], &facts_.signature_count);
+    loading_.progress.HasRead();
   }
 
   const overlap::Patterns& patterns() const { return signatures_.patterns(); }
@@ -369,6 +367,7 @@ class Loader {
     if (loading_.out_of_memory) throw LoadError("Not enough memory for an engine");
     cl_error_t code = cl_engine_compile(engine_.get());
     if (code != CL_SUCCESS) throw LoadError("Cannot compile the signatures: " + Reason(cl_strerror(code), listener_.messages));
+    loading_.progress.HasCompiled();
     facts_.warnings = std::move(listener_.messages);
     cl_engine_set_clcb_sigload(engine_.get(), nullptr, nullptr);
     cl_engine_set_clcb_engine_compile_progress(engine_.get(), nullptr, nullptr);
@@ -405,18 +404,9 @@ class Loader {
   ClamavEngine::Handle engine_;
 };
 
-// For several loaders.
-LoadObserver ForSeveral(const LoadObserver& observer) {
-  const auto mutex = std::make_shared<std::mutex>();
-  const auto progress = [mutex, &observer](Phase phase, uint64_t done, uint64_t total) {
-    const std::lock_guard lock(*mutex);
-    observer.progress(phase, done, total);
-  };
-  return {progress, observer.step};
-}
-
 std::shared_ptr<const ClamavEngine> ClamavEngine::Build(const LoadRequest& request, const LoadObserver& observer, uint64_t epoch) {
-  Loader loader(request, observer, epoch, nullptr);
+  Progress progress(observer.progress);
+  Loader loader(request, observer, {progress, request.expected_signatures, 1}, epoch, nullptr);
   loader.TakeDirectories();
   return loader.Compile();
 }
@@ -424,10 +414,14 @@ std::shared_ptr<const ClamavEngine> ClamavEngine::Build(const LoadRequest& reque
 std::vector<std::shared_ptr<const ClamavEngine>> ClamavEngine::BuildWithGates(const LoadRequest& request, const LoadObserver& observer,
                                                                               uint64_t epoch, gates::Names& behind_gates,
                                                                               size_t literals_elsewhere) {
-  const LoadObserver of_all = ForSeveral(observer);
-  std::vector<std::unique_ptr<Loader>> loaders(1 + request.gates->shares.size());
+  // Most of what the first engine reads are hashes, and it reads on one thread, the others on two.
+  constexpr uint64_t kWorkOfLogical = 20;
+  Progress progress(observer.progress);
+  std::vector<Progress::Part> parts{{progress, request.expected_signatures, 1}};
+  for (const uint64_t count : behind_gates.counts()) parts.emplace_back(progress, count, kWorkOfLogical);
+  std::vector<std::unique_ptr<Loader>> loaders(parts.size());
   const auto begin = [&](size_t index) -> Loader& {
-    loaders[index] = std::make_unique<Loader>(request, of_all, epoch, &behind_gates);
+    loaders[index] = std::make_unique<Loader>(request, observer, parts[index], epoch, &behind_gates);
     return *loaders[index];
   };
   Loader& first = begin(0);

@@ -146,9 +146,11 @@ Names::Names(const GateFiles& files) {
   for (size_t share = 0; share < files.shares.size(); share++) {
     const std::string& path = files.shares[share];
     const bool of_programs = (files.program_shares >> share & 1) != 0;
+    uint64_t& count = counts_.emplace_back(0);
     std::ifstream file(path);
     for (std::string line; std::getline(file, line);) {
       if (line.starts_with('#')) continue;
+      count++;
       const size_t end = line.find(';');
       if (!of_programs) {
         facts_.emplace(line.substr(0, end), Facts{});

@@ -118,6 +118,8 @@ class Names {
   // Reads the names in the shares; throws LoadError.
   explicit Names(const GateFiles& files);
 
+  // Of each share.
+  const std::vector<uint64_t>& counts() const { return counts_; }
   bool Contains(std::string_view name) const;
   // The databases have it, and no list of ignored signatures names it.
   void Meet(std::string_view name, bool official);
@@ -141,6 +143,7 @@ class Names {
     bool met = false;
   };
   std::unordered_map<std::string, Program> programs_;
+  std::vector<uint64_t> counts_;
 };
 
 class Counters {

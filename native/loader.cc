@@ -22,15 +22,9 @@ namespace {
 
 constexpr std::chrono::milliseconds kProgressInterval{50};
 
-struct Step {
-  Phase phase;
-  uint64_t done;
-  uint64_t total;
-};
-
 // One thing said to the JavaScript thread; exactly one member is set.
 struct Message {
-  std::optional<Step> step;
+  std::optional<double> progress;
   std::optional<EngineFacts> facts;
   std::optional<std::string> failure;
 };
@@ -99,13 +93,9 @@ class Channel {
   }
 
   void Tell(Napi::Env env, napi_value callback, const Message& message) {
-    if (message.step) {
+    if (message.progress) {
       if (callback == nullptr) return;
-      Napi::Object progress = Napi::Object::New(env);
-      progress["phase"] = message.step->phase == Phase::kLoad ? "load" : "compile";
-      progress["done"] = static_cast<double>(message.step->done);
-      progress["total"] = static_cast<double>(message.step->total);
-      Napi::Function(env, callback).Call({progress});
+      Napi::Function(env, callback).Call({Napi::Number::New(env, *message.progress)});
     } else if (message.facts) {
       deferred_.Resolve(FactsToObject(env, *message.facts));
     } else {
@@ -119,22 +109,25 @@ class Channel {
   Napi::Promise::Deferred deferred_;
 };
 
-// Passes steps on at a bounded rate, but always the last one of a phase.
+// Passes progress on at a bounded rate, but always that all is done.
 class Throttle {
  public:
   explicit Throttle(Channel& channel) : channel_(channel) {}
 
-  void Offer(Step step) {
+  void Offer(double progress) {
+    // Engines that are built anew, because the first ones can't be used, begin again.
+    if (progress <= reached_) return;
     const auto now = std::chrono::steady_clock::now();
-    bool phase_ends = step.done == step.total;
-    if (!phase_ends && now - last_ < kProgressInterval) return;
+    if (progress < 1 && now - last_ < kProgressInterval) return;
     last_ = now;
-    channel_.Say({step, std::nullopt, std::nullopt});
+    reached_ = progress;
+    channel_.Say({progress, std::nullopt, std::nullopt});
   }
 
  private:
   Channel& channel_;
   std::chrono::steady_clock::time_point last_{};
+  double reached_ = 0;
 };
 
 // Beside scans a load takes what they leave of the processors; a nice of 10 weighs a tenth of a scan thread.
@@ -146,7 +139,7 @@ void Load(Channel& channel, const LoadRequest& request) {
   if (engine::Current()) StandBack();
   Throttle throttle(channel);
   LoadObserver observer{
-      [&throttle](Phase phase, uint64_t done, uint64_t total) { throttle.Offer({phase, done, total}); },
+      [&throttle](double progress) { throttle.Offer(progress); },
       exit_gate::PassOrPark,
   };
   Message outcome;

@@ -74,12 +74,10 @@ struct EngineFacts {
   std::vector<std::string> warnings;
 };
 
-enum class Phase { kLoad, kCompile };
-
 // What a load tells of itself.
 struct LoadObserver {
-  // One call at a time.
-  std::function<void(Phase, uint64_t done, uint64_t total)> progress;
+  // How far it is, 0 to 1. One call at a time.
+  std::function<void(double)> progress;
   // Called once per signature and at every progress step, on any thread of the load: the place where it can be held.
   std::function<void()> step;
 };

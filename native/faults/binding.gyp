@@ -22,6 +22,7 @@
         "../maps.cc",
         "../matcher.cc",
         "../window-counts.cc",
+        "../progress.cc",
         "../clamav-load.cc",
         "../clamav.cc",
         "../content-types.cc",

@@ -6,7 +6,6 @@ import {
   defaultEngineLimits,
   type EngineLimits,
   type LoadOptions,
-  type LoadProgress,
   type PreparedEngine,
   prepareEngine,
 } from '../../src/engine/clamav/addon.js';
@@ -41,7 +40,7 @@ export function bodySignature(name: string, text: string): string {
 /** Builds a native engine, which serves from then on without anything around it. */
 export async function loadEngine(
   options: LoadOptions,
-  onProgress?: (progress: LoadProgress) => void,
+  onProgress?: (fraction: number) => void,
 ): Promise<PreparedEngine> {
   const prepared = await prepareEngine(options, onProgress);
   prepared.serve();

@@ -71,7 +71,7 @@ async function loadGated(
   singlePass = true,
 ): Promise<PreparedGates & { count: number }> {
   // Its signatures are made of words, which clean content has.
-  const gates = await prepareGates(directories, store, null);
+  const gates = await prepareGates(directories, store, { prior: null });
   const options = {
     directories,
     temporaryDirectory: temporaryFolder(t),
@@ -128,7 +128,7 @@ function contents(): Buffer[] {
 
 t.test('a second look that runs out of time is incomplete, and no match', async (t) => {
   const folder = databaseFolder(t, { 'a.ldb': `${SIGNATURES.join('\n')}\n` });
-  const gates = await prepareGates([folder], temporaryFolder(t), null);
+  const gates = await prepareGates([folder], temporaryFolder(t), { prior: null });
   // A gate hits, and no signature matches. Each member is some work for both looks.
   const members = Array.from({ length: 40 }, (_, index) => ({
     name: String(index),
@@ -315,7 +315,7 @@ t.test('a signature that is called like a gate is refused, and one that changed 
     message: /called like a gate: PUA.Sluice.Gate.1.1/,
   });
   const other = databaseFolder(t, { 'a.ldb': `${SIGNATURES[0]}\n` });
-  const gates = await prepareGates([other], temporaryFolder(t), null);
+  const gates = await prepareGates([other], temporaryFolder(t), { prior: null });
   writeFileSync(join(other, 'a.ldb'), `${SIGNATURES[1]}\n`);
   const options = { directories: [other], temporaryDirectory: temporaryFolder(t), limits: defaultEngineLimits };
   await t.rejects(loadEngine({ ...options, ...gates.options }), { message: /changed while they were read/ });
@@ -323,7 +323,7 @@ t.test('a signature that is called like a gate is refused, and one that changed 
 
 t.test('the time of one scan is that of all looks, and what they leave out is reported', async (t) => {
   const folder = databaseFolder(t, { 'a.ldb': `${SIGNATURES.join('\n')}\n` });
-  const gates = await prepareGates([folder], temporaryFolder(t), null);
+  const gates = await prepareGates([folder], temporaryFolder(t), { prior: null });
   const limits = { ...defaultEngineLimits, maxScanTimeMs: 1 };
   await loadEngine({ directories: [folder], temporaryDirectory: temporaryFolder(t), limits, ...gates.options });
   // Long enough for the first look alone.

@@ -60,7 +60,7 @@ t.test('an image is known by its hash, also with gates', async (t) => {
     { 'a.cud': bundle({ 'a.ldb': `${lines.join('\n')}\n` }) },
   ]) {
     const directories = [databaseFolder(t, files)];
-    const { options } = await prepareGates(directories, temporaryFolder(t), null);
+    const { options } = await prepareGates(directories, temporaryFolder(t), { prior: null });
     t.equal(options.imageHashes, true);
     const always = { directories, temporaryDirectory: temporaryFolder(t), limits: defaultEngineLimits };
     for (const made of [{}, options]) {

@@ -6,6 +6,8 @@ import { loadEngine } from './engine.js';
 const [stage, databases, temporaryDirectory] = process.argv.slice(2);
 if (databases === undefined || temporaryDirectory === undefined) throw new Error('usage: stage databases temporary');
 const options = { directories: [databases], temporaryDirectory, limits: defaultEngineLimits };
+/** Of the progress. */
+const READ = 6 / 7;
 const content = Buffer.alloc(4 * 1024 * 1024, 'text ');
 
 function scanningWorker(): Promise<Worker> {
@@ -21,13 +23,10 @@ const stages: Record<string, () => unknown> = {
     void loadEngine(options);
     setImmediate(() => process.exit(0));
   },
-  'while signatures are read': () =>
-    loadEngine(options, ({ phase, done }) => {
-      if (phase === 'load' && done > 0) process.exit(0);
-    }),
+  'while signatures are read': () => loadEngine(options, () => process.exit(0)),
   'while signatures are compiled': () =>
-    loadEngine(options, ({ phase }) => {
-      if (phase === 'compile') process.exit(0);
+    loadEngine(options, (fraction) => {
+      if (fraction > READ) process.exit(0);
     }),
   'when a load has ended': () => loadEngine(options).then(() => process.exit(0)),
   'by itself after a load': () => loadEngine(options),

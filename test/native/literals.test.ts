@@ -41,7 +41,7 @@ async function load(
   { folder, store }: Place,
   singlePass = true,
 ): Promise<{ readonly files: GateFiles; readonly engine: PreparedEngine }> {
-  const made = (await prepareGates([folder], store, null)).options;
+  const made = (await prepareGates([folder], store, { prior: null })).options;
   if (made.gates === null) throw new Error('There are no gates');
   const options = { temporaryDirectory: temporaryFolder(t), limits: defaultEngineLimits, singlePass, ...made };
   return { files: made.gates, engine: await loadEngine({ directories: [folder], ...options }) };
@@ -113,7 +113,7 @@ t.test('a share looks only where all have hit, each in a file of its kind', asyn
 
 t.test('a short time for scans says nothing of what can be read along', async (t) => {
   const { folder, store } = place(t);
-  const made = (await prepareGates([folder], store, null)).options;
+  const made = (await prepareGates([folder], store, { prior: null })).options;
   const limits = { ...defaultEngineLimits, maxScanTimeMs: 1 };
   const { warnings } = await loadEngine({
     directories: [folder],

@@ -2,14 +2,8 @@
 import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import t from 'tap';
-import {
-  defaultEngineLimits,
-  EngineLoadError,
-  engineInfo,
-  type LoadProgress,
-  scanBuffer,
-} from '../../src/engine/clamav/addon.js';
-import { bodySignature, databaseFolder, load, loadEngine, temporaryFolder } from './engine.js';
+import { defaultEngineLimits, EngineLoadError, engineInfo, scanBuffer } from '../../src/engine/clamav/addon.js';
+import { bodySignature, databaseFolder, load, loadEngine } from './engine.js';
 
 const MARK = 'a mark of this test';
 
@@ -40,30 +34,6 @@ t.test('the version follows the content of the files', async (t) => {
   t.equal((await load(t, [folder])).signatureVersion, first.signatureVersion);
   writeFileSync(join(folder, 'a.ndb'), bodySignature('Test.Z', MARK));
   t.not((await load(t, [folder])).signatureVersion, first.signatureVersion);
-});
-
-t.test('progress is reported in order, and the last of it before the promise resolves', async (t) => {
-  const lines = Array.from({ length: 50_000 }, (_, i) => bodySignature(`Test.N${i}`, `mark number ${i} of this test`));
-  const steps: LoadProgress[] = [];
-  const info = await loadEngine(
-    {
-      directories: [databaseFolder(t, { 'a.ndb': lines.join('') })],
-      temporaryDirectory: temporaryFolder(t),
-      limits: defaultEngineLimits,
-    },
-    (step) => steps.push(step),
-  );
-  t.equal(info.signatureCount, 50_000);
-  for (const phase of ['load', 'compile'] as const) {
-    const ofPhase = steps.filter((step) => step.phase === phase);
-    const last = ofPhase.at(-1);
-    t.ok(last && last.done === last.total, `${phase} ends at its total`);
-    t.same(
-      ofPhase.map((step) => step.done),
-      ofPhase.map((step) => step.done).sort((a, b) => a - b),
-    );
-  }
-  t.ok(steps.length <= 4 + info.loadMillis / 50, 'at a bounded rate');
 });
 
 t.test('a file is read once to load it and once to name it: libclamav does not count its lines before', async (t) => {

@@ -68,7 +68,7 @@ async function loadBoth<Found>(
   const options = { directories: [folder], temporaryDirectory: temporaryFolder(t), limits: defaultEngineLimits };
   await loadEngine(options);
   const plain = look();
-  const made = (await prepareGates([folder], temporaryFolder(t), null)).options;
+  const made = (await prepareGates([folder], temporaryFolder(t), { prior: null })).options;
   if (made.gates === null) throw new Error('There are no gates');
   await loadEngine({ ...options, ...made, singlePass: true });
   return { plain, gated: look() };

@@ -287,7 +287,7 @@ for (const { what, body, logical = [], contents } of EDGE_CASES) {
     await loadEngine(options);
     const plain = contents.map(kindOf);
     t.ok(plain.includes('infected'));
-    const made = (await prepareGates([folder], temporaryFolder(t), null)).options;
+    const made = (await prepareGates([folder], temporaryFolder(t), { prior: null })).options;
     await loadEngine({ ...options, ...made, singlePass: true });
     t.strictSame(contents.map(kindOf), plain);
   });
@@ -325,7 +325,7 @@ t.test('random signatures and contents', async (t) => {
     }
     const contents = Array.from({ length: CONTENTS }, () => maker.content(signatures));
     const plain = contents.map(kindOf);
-    const made = (await prepareGates([folder], temporaryFolder(t), null)).options;
+    const made = (await prepareGates([folder], temporaryFolder(t), { prior: null })).options;
     t.ok(made.gates, 'some are behind gates');
     await loadEngine({ ...options, ...made, singlePass: round % 4 !== 3 });
     const different = contents.flatMap((content, index) =>

@@ -130,7 +130,7 @@ void Scan(const std::atomic<bool>& stop) {
 }
 
 void Load(const std::atomic<bool>& stop, const std::vector<sluice::LoadRequest>& requests, unsigned turn) {
-  const sluice::LoadObserver observer{[](sluice::Phase, uint64_t, uint64_t) {}, [] {}};
+  const sluice::LoadObserver observer{[](double) {}, [] {}};
   for (; !stop; turn++) {
     const auto& request = requests[turn % requests.size()];
     try {
@@ -166,7 +166,7 @@ int main(int count, char** arguments) {
     // The first one without.
     if (number > 0) requests.back().gates = MakeGates(root, number);
   }
-  const sluice::LoadObserver observer{[](sluice::Phase, uint64_t, uint64_t) {}, [] {}};
+  const sluice::LoadObserver observer{[](double) {}, [] {}};
   engine::Serve(engine::Prepare(requests[0], observer).epoch);
 
   std::atomic<bool> stop = false;

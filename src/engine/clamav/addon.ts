@@ -96,13 +96,6 @@ export interface GateStatistics {
   readonly noisy: readonly (readonly [gate: number, times: number])[];
 }
 
-/** How far a load is: signatures of all folders, of about so many, and then steps of compiling. */
-export interface LoadProgress {
-  readonly phase: 'load' | 'compile';
-  readonly done: number;
-  readonly total: number;
-}
-
 export interface EngineInfo {
   /** Which engine of this process it is; every one that serves has a higher epoch than those before it. */
   readonly epoch: number;
@@ -162,7 +155,7 @@ interface NativeLoadOptions extends Required<Omit<LoadOptions, 'wantsDigest' | '
 
 interface NativeAddon {
   /** Builds and tries an engine, which then waits for `serveEngine` or `discardEngine`. */
-  loadEngine(options: NativeLoadOptions, onProgress?: (progress: LoadProgress) => void): Promise<EngineInfo>;
+  loadEngine(options: NativeLoadOptions, onProgress?: (fraction: number) => void): Promise<EngineInfo>;
   serveEngine(epoch: number): boolean;
   discardEngine(epoch: number): void;
   engineInfo(): EngineInfo | null;
@@ -197,11 +190,11 @@ function addon(): NativeAddon {
 /**
  * Builds an engine on a native thread, beside the one that serves, and tries it. Rejects with an EngineLoadError when any
  * folder can't be loaded whole, changes meanwhile, or makes an engine that fails the self-test; with a TypeError for
- * wrong arguments.
+ * wrong arguments. The progress goes from 0 to 1, and each number is higher than the last one.
  */
 export async function prepareEngine(
   options: LoadOptions,
-  onProgress?: (progress: LoadProgress) => void,
+  onProgress?: (fraction: number) => void,
 ): Promise<PreparedEngine> {
   // 1. Arguments
   checkArguments(options, onProgress);

@@ -5,14 +5,7 @@ import type { BuildOrder } from '../build-order.js';
 import { dailyBuiltAt } from '../databases.js';
 import { type BuiltEngine, defineEngine, type Gates } from '../engine.js';
 import { type LoadedRules, loadRules, problemsOf, rulesFacts, warningsOf } from '../yara/rules.js';
-import {
-  defaultEngineLimits,
-  EngineLoadError,
-  gateStatistics,
-  type LoadProgress,
-  type PreparedEngine,
-  prepareEngine,
-} from './addon.js';
+import { defaultEngineLimits, EngineLoadError, gateStatistics, type PreparedEngine, prepareEngine } from './addon.js';
 import { learnNoise, noiseShare } from './gates/noise.js';
 import type { PreparedGates } from './gates/prepare.js';
 import { prepareGatesApart } from './gates/prepare-apart.js';
@@ -20,12 +13,12 @@ import { isSinglePassFaster } from './single-pass.js';
 
 /** Share of the deadline after which libclamav gives up by itself; content with encrypted members is scanned twice (native/). */
 const DEADLINE_SHARE = 0.45;
-/** Reading the databases takes about two thirds of a load, compiling them the rest. */
-const READ_SHARE = 2 / 3;
+/** Where gates must be made first, that takes about so much of a load. */
+const GATES_SHARE = 0.7;
 
 export async function buildClamav(order: BuildOrder): Promise<BuiltEngine> {
   const rules = await rulesBeside(order);
-  const { directories, gatesDirectory = null, wantsIdentity = false, onProgress = () => undefined } = order;
+  const { directories, gatesDirectory = null, wantsIdentity = false } = order;
   const limits = {
     ...defaultEngineLimits,
     ...order.limits,
@@ -35,8 +28,8 @@ export async function buildClamav(order: BuildOrder): Promise<BuiltEngine> {
   // What can't be read can't be loaded either, and the message of the load is better.
   const singlePass = await isSinglePassFaster(directories).catch(() => false);
   const options = { directories, temporaryDirectory, limits, wantsDigest: wantsIdentity, singlePass };
-  const { prepared, gates, without } = await withGates(order, (made) =>
-    prepareEngine({ ...options, ...made }, (progress) => onProgress(fractionOf(progress))),
+  const { prepared, gates, without } = await withGates(order, (made, onProgress) =>
+    prepareEngine({ ...options, ...made }, onProgress),
   );
   const { digest, files, nativeEpoch, serve, ...facts } = prepared;
   const engine = defineEngine(
@@ -59,6 +52,8 @@ export async function buildClamav(order: BuildOrder): Promise<BuiltEngine> {
   return { engine, takePlace: serve };
 }
 
+type MadeOptions = Partial<PreparedGates['options']>;
+
 interface Gated {
   readonly prepared: PreparedEngine;
   readonly gates: PreparedGates | null;
@@ -68,9 +63,11 @@ interface Gated {
 
 /** Gates make an engine faster, not better: where they can't be had, one engine looks at everything. */
 async function withGates(
-  { directories, gatesDirectory = null }: BuildOrder,
-  prepare: (made: Partial<PreparedGates['options']>) => Promise<PreparedEngine>,
+  { directories, gatesDirectory = null, onProgress }: BuildOrder,
+  prepareWith: (made: MadeOptions, onProgress: (fraction: number) => void) => Promise<PreparedEngine>,
 ): Promise<Gated> {
+  const parts = partsOf(onProgress);
+  const prepare = (made: MadeOptions): Promise<PreparedEngine> => prepareWith(made, parts.begin(1));
   if (gatesDirectory === null) return { prepared: await prepare({}), gates: null, without: [] };
   const without = async (error: unknown): Promise<Gated> => ({
     prepared: await prepare({}),
@@ -79,7 +76,7 @@ async function withGates(
   });
   let gates: PreparedGates;
   try {
-    gates = await prepareGatesApart({ directories, directory: gatesDirectory });
+    gates = await prepareGatesApart({ directories, directory: gatesDirectory }, parts.begin(GATES_SHARE));
   } catch (error) {
     return await without(error);
   }
@@ -92,9 +89,20 @@ async function withGates(
   }
 }
 
-function fractionOf({ phase, done, total }: LoadProgress): number {
-  const share = total === 0 ? 1 : done / total;
-  return phase === 'load' ? share * READ_SHARE : READ_SHARE + share * (1 - READ_SHARE);
+/** One progress of what is done one after the other: each part takes a share of what is left when it begins, so what is done anew goes on from there. */
+function partsOf(onProgress: ((fraction: number) => void) | undefined): {
+  begin(share: number): (fraction: number) => void;
+} {
+  let reached = 0;
+  return {
+    begin(share) {
+      const from = reached;
+      return (fraction) => {
+        reached = from + fraction * share * (1 - from);
+        onProgress?.(reached);
+      };
+    },
+  };
 }
 
 function gatesOf({ facts, keys }: PreparedGates, directory: string): Gates {

@@ -61,6 +61,7 @@ export interface PlanOptions {
   readonly noisy: ReadonlySet<string>;
   /** What is known of clean content beforehand; null: nothing is. */
   readonly prior: Prior | null;
+  readonly onProgress: (fraction: number) => void;
 }
 
 const EXECUTABLE = 1;
@@ -96,7 +97,8 @@ interface Gated extends Understood {
 }
 
 /** `lines`: all logical signatures of the databases, in any order. */
-export function planGates(lines: readonly string[], { programs, triggerNames, noisy, prior }: PlanOptions): Plan {
+export function planGates(lines: readonly string[], options: PlanOptions): Plan {
+  const { programs, triggerNames, noisy, prior, onProgress } = options;
   const kept: Partial<Record<KeptReason, number>> = {};
   const keep = (reason: KeptReason): void => {
     kept[reason] = (kept[reason] ?? 0) + 1;
@@ -107,7 +109,8 @@ export function planGates(lines: readonly string[], { programs, triggerNames, no
   const gated: Gated[] = [];
   const mail: (Understood & { readonly beginnings: readonly string[] | null })[] = [];
   const costs = costsOf(noisy, prior);
-  for (const line of lines) {
+  for (const [index, line] of lines.entries()) {
+    if (index % LINES_PER_REPORT === 0) onProgress(index / lines.length);
     const parsed = parseSignature(line);
     if (!parsed.understood) {
       if (line.includes('HandlerType')) handlers.push(line);

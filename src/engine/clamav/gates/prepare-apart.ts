@@ -17,12 +17,17 @@ export type ThreadMessage =
   | { readonly kind: 'windows'; readonly windows: Float64Array }
   | { readonly kind: 'progress'; readonly fraction: number };
 
-/** As `prepareGates`. */
-export async function prepareGatesApart(order: PrepareOrder): Promise<PreparedGates> {
+/** As `prepareGates`. There is no progress where they were made before. */
+export async function prepareGatesApart(
+  order: PrepareOrder,
+  onProgress: (fraction: number) => void = () => undefined,
+): Promise<PreparedGates> {
   const known = await knownGates(order.directories, order.directory);
   return (
     known ??
-    (await onThread({ ...order, wants: 'gates' }, (message) => (message.kind === 'gates' ? message.gates : null)))
+    (await onThread({ ...order, wants: 'gates' }, onProgress, (message) =>
+      message.kind === 'gates' ? message.gates : null,
+    ))
   );
 }
 
@@ -31,18 +36,22 @@ export function windowsForGatesApart(
   order: PrepareOrder,
   onProgress: (fraction: number) => void,
 ): Promise<Float64Array> {
-  return onThread({ ...order, wants: 'windows' }, (message) => {
-    if (message.kind === 'progress') onProgress(message.fraction);
-    return message.kind === 'windows' ? message.windows : null;
-  });
+  return onThread({ ...order, wants: 'windows' }, onProgress, (message) =>
+    message.kind === 'windows' ? message.windows : null,
+  );
 }
 
 /** `read`: null for what is not the last message. */
-function onThread<Result>(order: ThreadOrder, read: (message: ThreadMessage) => Result | null): Promise<Result> {
+function onThread<Result>(
+  order: ThreadOrder,
+  onProgress: (fraction: number) => void,
+  read: (message: ThreadMessage) => Result | null,
+): Promise<Result> {
   return new Promise((resolve, reject) => {
     const resourceLimits = { maxYoungGenerationSizeMb: YOUNG_MB };
     const worker = new Worker(gatesWorkerPath, { workerData: order, resourceLimits });
     worker.on('message', (message: ThreadMessage) => {
+      if (message.kind === 'progress') onProgress(message.fraction);
       const result = read(message);
       if (result !== null) resolve(result);
     });

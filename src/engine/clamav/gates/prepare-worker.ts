@@ -5,8 +5,9 @@ import type { ThreadMessage, ThreadOrder } from './prepare-apart.js';
 
 const { directories, directory, wants }: ThreadOrder = workerData;
 const tell = (message: ThreadMessage): void => parentPort?.postMessage(message);
-if (wants === 'gates') tell({ kind: 'gates', gates: await prepareGates(directories, directory) });
+const onProgress = (fraction: number): void => tell({ kind: 'progress', fraction });
+if (wants === 'gates') tell({ kind: 'gates', gates: await prepareGates(directories, directory, { onProgress }) });
 else {
-  const windows = await windowsForGates(directories, directory, (fraction) => tell({ kind: 'progress', fraction }));
+  const windows = await windowsForGates(directories, directory, onProgress);
   tell({ kind: 'windows', windows });
 }

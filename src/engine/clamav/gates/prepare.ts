@@ -10,7 +10,7 @@ import { readLearned } from './learned.js';
 import { literalsAmong } from './literals.js';
 import { keyOf } from './need.js';
 import { readNoise } from './noise.js';
-import { type KeptReason, type Plan, planGates, type Triggered, wantedWindows } from './plan.js';
+import { type KeptReason, type Plan, type PlanOptions, planGates, type Triggered, wantedWindows } from './plan.js';
 import { type Prior, readPrior } from './prior.js';
 import { readProgram } from './program.js';
 
@@ -79,11 +79,17 @@ export async function windowsForGates(
   return wantedWindows([...found.lines, ...found.finders.map(({ trigger }) => trigger)], prior, onProgress);
 }
 
-/** `directory`: where the files are kept; `prior`: not to be read. Rejects when a database can't be read. */
+export interface PrepareOptions {
+  /** Not to be read. */
+  readonly prior?: null;
+  readonly onProgress?: (fraction: number) => void;
+}
+
+/** `directory`: where the files are kept. Rejects when a database can't be read. */
 export async function prepareGates(
   directories: readonly string[],
   directory: string,
-  prior?: null,
+  { prior, onProgress = () => undefined }: PrepareOptions = {},
 ): Promise<PreparedGates> {
   const state = await fingerprint(directories);
   const read = await readAll(directory);
@@ -94,7 +100,7 @@ export async function prepareGates(
   await mkdir(directory, { recursive: true, mode: 0o700 });
   const draft = await mkdtemp(join(directory, DRAFT));
   try {
-    const manifest = await write(directories, draft, learned);
+    const manifest = await write(directories, draft, { ...learned, onProgress });
     await writeFile(join(draft, MANIFEST), JSON.stringify(manifest));
     // Another process may have made the same meanwhile.
     await rename(draft, folder).catch(async (error: unknown) => {
@@ -188,10 +194,14 @@ async function readManifest(folder: string): Promise<Manifest | null> {
   }
 }
 
-async function write(directories: readonly string[], folder: string, learned: Learned): Promise<Manifest> {
-  const { noisy, prior, windows } = learned;
+async function write(
+  directories: readonly string[],
+  folder: string,
+  { noisy, prior, windows, onProgress }: Learned & Pick<PlanOptions, 'onProgress'>,
+): Promise<Manifest> {
   const found = await collect(directories);
-  const plan = planGates(found.lines, { programs: gateable(found), triggerNames: found.triggerNames, noisy, prior });
+  const { lines: signatures, triggerNames } = found;
+  const plan = planGates(signatures, { programs: gateable(found), triggerNames, noisy, prior, onProgress });
   const supports: string[] = [];
   const put = async (name: string, content: string | Buffer): Promise<string> => {
     await writeFile(join(folder, name), content);

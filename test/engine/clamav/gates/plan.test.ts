@@ -4,7 +4,7 @@ import { planGates, type Triggered } from '../../../../src/engine/clamav/gates/p
 import { readPrior } from '../../../../src/engine/clamav/gates/prior.js';
 
 const hex = (text: string): string => Buffer.from(text, 'latin1').toString('hex');
-const NONE = { programs: [], triggerNames: [], noisy: new Set<string>(), prior: null };
+const NONE = { programs: [], triggerNames: [], noisy: new Set<string>(), prior: null, onProgress: () => undefined };
 
 function signature(name: string, subsignatures: readonly string[], attributes = 'Target:0'): string {
   const logic = subsignatures.map((_, index) => index).join('&');
