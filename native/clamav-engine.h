@@ -4,6 +4,7 @@
 
 #include <chrono>
 #include <cstddef>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -34,11 +35,11 @@ class ClamavEngine {
   static std::shared_ptr<const ClamavEngine> Build(const LoadRequest& request, const LoadObserver& observer, uint64_t epoch);
 
   // First an engine that leaves out the signatures in `behind_gates`, notes which of them the databases have, and loads the gates of the request instead,
-  // but for so many that are looked for elsewhere (literals.h): all that are in their file, or none. Then an engine for each share: of the met signatures in
+  // but for those that are plain bytes, where these are looked for elsewhere (literals.h): what makes that ready is called beside it. Then an engine for each share: of the met signatures in
   // it, and of all that decides how content is taken apart. In each, signatures match as in one engine that has all of them (overlap.h).
   static std::vector<std::shared_ptr<const ClamavEngine>> BuildWithGates(const LoadRequest& request, const LoadObserver& observer,
                                                                          uint64_t epoch, gates::Names& behind_gates,
-                                                                         size_t literals_elsewhere);
+                                                                         const std::function<void()>& read_literals);
 
   // Reads the content in place; nobody may write to it meanwhile. Any number of threads may scan at once. No layer is begun
   // after the deadline.

@@ -302,13 +302,14 @@ class Loader {
   }
 
   // Before all else: what comes after it can't bring back libclamav's filter, which keeps bytes without its signatures from its matcher.
-  void TakeGates(size_t elsewhere) {
+  void TakeGates(bool are_literals_elsewhere) {
     const Working working(*this);
     const GateFiles& files = *request_.gates;
     // libclamav refuses an empty file.
     if (files.gate_count == 0) return;
     if (request_.single_pass) MatchInOnePass();
     unsigned int gates = 0;
+    const uint32_t elsewhere = are_literals_elsewhere ? files.literal_count : 0;
     if (elsewhere > 0) LoadOwn(engine_.get(), request_.marks_directory + "/unfiltered.cfg", &gates);
     LoadOwn(engine_.get(), files.gates, &gates);
     if (elsewhere == 0 && gates < files.gate_count) LoadOwn(engine_.get(), files.literals, &gates);
@@ -413,7 +414,7 @@ std::shared_ptr<const ClamavEngine> ClamavEngine::Build(const LoadRequest& reque
 
 std::vector<std::shared_ptr<const ClamavEngine>> ClamavEngine::BuildWithGates(const LoadRequest& request, const LoadObserver& observer,
                                                                               uint64_t epoch, gates::Names& behind_gates,
-                                                                              size_t literals_elsewhere) {
+                                                                              const std::function<void()>& read_literals) {
   // Most of what the first engine reads are hashes, and it reads on one thread, the others on two.
   constexpr uint64_t kWorkOfLogical = 20;
   Progress progress(observer.progress);
@@ -424,9 +425,13 @@ std::vector<std::shared_ptr<const ClamavEngine>> ClamavEngine::BuildWithGates(co
     loaders[index] = std::make_unique<Loader>(request, observer, parts[index], epoch, &behind_gates);
     return *loaders[index];
   };
-  Loader& first = begin(0);
-  first.TakeGates(literals_elsewhere);
-  first.TakeDirectories();
+  const bool are_elsewhere = static_cast<bool>(read_literals);
+  ForEachAtOnce(are_elsewhere ? 2 : 1, [&](size_t part) {
+    if (part == 1) return read_literals();
+    Loader& first = begin(0);
+    first.TakeGates(are_elsewhere);
+    first.TakeDirectories();
+  });
   // What the first one has met is what they take.
   ForEachAtOnce(loaders.size() - 1, [&](size_t share) { begin(1 + share).TakeShare(share); });
   overlap::Patterns all;

@@ -3,6 +3,7 @@
 #include "engine-set.h"
 
 #include <algorithm>
+#include <functional>
 #include <utility>
 
 namespace sluice {
@@ -57,17 +58,18 @@ std::shared_ptr<const EngineSet> EngineSet::Build(const LoadRequest& request, co
     return std::shared_ptr<const EngineSet>(
         new EngineSet({ClamavEngine::Build(request, observer, epoch)}, {}, nullptr, request, began));
   }
-  auto rules = std::make_unique<gates::Rules>(*request.gates);
-  if (matcher::Watch()) rules->literals.emplace(request.gates->literals);
-  gates::Names names(*request.gates);
-  std::vector<Engine> engines =
-      ClamavEngine::BuildWithGates(request, observer, epoch, names, rules->literals ? rules->literals->count() : 0);
+  const GateFiles& files = *request.gates;
+  auto rules = std::make_unique<gates::Rules>(files);
+  gates::Names names(files);
+  std::function<void()> read_literals;
+  if (matcher::Watch()) read_literals = [&] { rules->literals.emplace(files.literals, files.literal_count); };
+  std::vector<Engine> engines = ClamavEngine::BuildWithGates(request, observer, epoch, names, read_literals);
   engines.front()->SetScanTime(kProofMillis);
   // Another libclamav may call its matcher otherwise.
   if (rules->literals && !engines.front()->Reads(*rules->literals)) {
     rules->literals.reset();
     engines.clear();
-    engines = ClamavEngine::BuildWithGates(request, observer, epoch, names, 0);
+    engines = ClamavEngine::BuildWithGates(request, observer, epoch, names, nullptr);
   }
   engines.front()->SetScanTime(request.limits.max_scan_time_ms);
   return std::shared_ptr<const EngineSet>(

@@ -181,9 +181,10 @@ struct Literals::Set {
 
 Literals::~Literals() = default;
 
-Literals::Literals(const std::string& path) : sets_(kTargets) {
+Literals::Literals(const std::string& path, size_t count) : sets_(kTargets) {
   std::ifstream file(path);
   std::vector<std::vector<Literal>> found(kTargets);
+  size_t read = 0;
   for (std::string line; std::getline(file, line);) {
     if (line.empty() || line.starts_with('#')) continue;
     const auto refuse = [&] { throw LoadError("Cannot read the gate " + line + " in " + path); };
@@ -197,9 +198,10 @@ Literals::Literals(const std::string& path) : sets_(kTargets) {
     std::string bytes = BytesOfHex(std::string_view(line).substr(target_end + 1 + kAnywhere.size()));
     if (!gate || target >= kTargets || bytes.size() < kWindow || bytes.size() > kLengthMax) refuse();
     found[target].push_back({std::move(bytes), *gate});
-    count_++;
+    read++;
   }
   if (!file.eof()) throw LoadError("Cannot read the gates in " + path);
+  if (read != count) throw LoadError("Gates are missing in " + path);
   for (uint32_t target = 0; target < kTargets; target++) {
     if (!found[target].empty()) sets_[target] = std::make_unique<const Set>(std::move(found[target]));
   }

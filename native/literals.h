@@ -23,11 +23,10 @@ struct Gate {
 // Literals of all kinds of files. libclamav's matcher takes several times as long for them: it follows a tree at each byte.
 class Literals {
  public:
-  // Reads a file of body signatures that are nothing but bytes (.ndb); throws LoadError.
-  explicit Literals(const std::string& path);
+  // Reads a file of so many body signatures that are nothing but bytes (.ndb); throws LoadError.
+  Literals(const std::string& path, size_t count);
   ~Literals();
 
-  size_t count() const { return count_; }
   // Those of files of this kind that lie in these bytes, one as often as it does.
   void Find(uint32_t target, std::span<const uint8_t> bytes, const std::function<void(Gate)>& found) const;
 
@@ -42,7 +41,6 @@ class Literals {
   struct Set;
   // By target; null: none.
   std::vector<std::unique_ptr<const Set>> sets_;
-  size_t count_ = 0;
 };
 
 }  // namespace sluice::literals

@@ -26,8 +26,9 @@ struct Limits {
 // themselves, shared out among engines that look only then.
 struct GateFiles {
   std::string gates;
-  // Those of them that are plain bytes (literals.h).
+  // Those of them that are plain bytes (literals.h), and how many they are.
   std::string literals;
+  uint32_t literal_count;
   // Of both files.
   uint32_t gate_count;
   // Which shares look only where two gates have hit (gates.h).

@@ -104,18 +104,20 @@ uint32_t ShareOf(const Napi::Object& gates, const char* key, size_t share_count)
   return share < 0 ? 0 : 1U << share;
 }
 
+uint32_t CountOf(const Napi::Object& object, const char* key) {
+  Napi::Value value = object.Get(key);
+  if (!value.IsNumber()) throw Napi::TypeError::New(object.Env(), std::string(key) + " must be a number");
+  return value.As<Napi::Number>().Uint32Value();
+}
+
 std::optional<GateFiles> GatesOf(Napi::Env env, const Napi::Value& value) {
   if (value.IsNull()) return std::nullopt;
   Napi::Object object = ObjectOf(env, value, "gates");
-  GateFiles files{TextOf(object, "gates"), TextOf(object, "literals"), 0, TextOf(object, "conditions"), ListOf(object, "shares"), ListOf(object, "supports"),
-                  ListOf(object, "programs"), 0, {}, 0};
+  GateFiles files{TextOf(object, "gates"), TextOf(object, "literals"), CountOf(object, "literalCount"), CountOf(object, "gateCount"),
+                  TextOf(object, "conditions"), ListOf(object, "shares"), ListOf(object, "supports"), ListOf(object, "programs"), 0, {}, 0};
   // A gate's name has a bit for each share.
   constexpr size_t kSharesMax = 32;
-  Napi::Value count = object.Get("gateCount");
-  if (files.shares.size() > kSharesMax || !count.IsNumber()) {
-    throw Napi::TypeError::New(env, "gates must have 32 shares at most, and gateCount");
-  }
-  files.gate_count = count.As<Napi::Number>().Uint32Value();
+  if (files.shares.size() > kSharesMax) throw Napi::TypeError::New(env, "gates must have 32 shares at most");
   files.mail_shares = ShareOf(object, "mailShare", files.shares.size());
   files.program_shares = ShareOf(object, "programShare", files.shares.size());
   for (const std::string& hex : ListOf(object, "mailBeginnings")) files.mail_beginnings.push_back(BytesOfHex(hex));

@@ -63,8 +63,9 @@ export interface LoadOptions {
 export interface GateFiles {
   /** Body signatures; each is named after its number and the shares that must look when it hits. */
   readonly gates: string;
-  /** Those of them that are plain bytes (native/literals.h). */
+  /** Those of them that are plain bytes (native/literals.h), and how many they are. */
   readonly literals: string;
+  readonly literalCount: number;
   /** Of both files. */
   readonly gateCount: number;
   /** Which shares look only where a gate of each of several sets has hit (native/gates.h). */

@@ -42,7 +42,7 @@ export interface PrepareOrder {
 }
 
 /** Changes whenever the same databases make other files. */
-const FORMAT = 16;
+const FORMAT = 17;
 const FOLDERS_KEPT = 3;
 /**
  * libclamav reports potentially unwanted things once each, at the end of a scan: a content that is full of a gate costs little
@@ -146,6 +146,7 @@ function folderOf(directory: string, state: string, { noisy, prior }: Learned): 
 
 /** Names of files in the folder, and what else is known. */
 interface Manifest {
+  readonly literalCount: number;
   readonly shares: readonly string[];
   readonly supports: readonly string[];
   /** Paths of databases, loaded where they lie. */
@@ -168,10 +169,12 @@ const DRAFT_MS_MAX = 60 * 60 * 1000;
 
 function placed(manifest: Manifest, folder: string, madeOf: string): PreparedGates {
   const inFolder = (name: string): string => join(folder, name);
-  const { shares, supports, databases, programs, mail, programShare, imageHashes, facts, keys } = manifest;
+  const { literalCount, shares, supports, databases, programs, mail, programShare, imageHashes, facts, keys } =
+    manifest;
   const files: GateFiles = {
     gates: inFolder(GATES_FILE),
     literals: inFolder(LITERALS_FILE),
+    literalCount,
     conditions: inFolder(CONDITIONS_FILE),
     gateCount: keys.length,
     shares: shares.map(inFolder),
@@ -220,6 +223,7 @@ async function write(
   const conditions = plan.conditions.map(({ share, sets }) => [share, ...sets.map((set) => set.join())].join(' '));
   await writeFile(join(folder, CONDITIONS_FILE), [...conditions, 'end\n'].join('\n'));
   return {
+    literalCount: literals.size,
     shares,
     supports,
     databases: found.databases,
