@@ -41,6 +41,7 @@
         "tables.cc",
         "digests.cc",
         "expressions.cc",
+        "regexes.cc",
         "allocations.cc",
         "exit-gate.cc",
         "sandbox.cc",

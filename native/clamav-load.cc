@@ -11,25 +11,19 @@
 #include <cstring>
 #include <filesystem>
 #include <fstream>
-#include <mutex>
 #include <optional>
 #include <string_view>
 #include <system_error>
 
-#include "allocations.h"
 #include "clamav-engine.h"
-#include "digests.h"
-#include "expressions.h"
 #include "files.h"
 #include "known-version.h"
 #include "listener.h"
-#include "maps.h"
 #include "matcher.h"
 #include "overlap.h"
 #include "parallel.h"
 #include "progress.h"
 #include "quota.h"
-#include "states.h"
 #include "utf8.h"
 
 namespace sluice {
@@ -37,10 +31,6 @@ namespace {
 
 // The end of what libclamav says of a damaged database holds the reason.
 constexpr size_t kMessagesInReason = 3;
-void OnMessage(enum cl_msg severity, const char*, const char* message, void*) noexcept {
-  if (message != nullptr && severity >= CL_MSG_WARN) Hear(message);
-}
-
 // Which signatures of a file are taken.
 enum class Taken {
   kAll,
@@ -205,24 +195,6 @@ void Set(cl_engine* engine, const NumberSetting& setting) {
 }
 
 }  // namespace
-
-void ClamavEngine::InitializeLibrary() {
-  static std::once_flag once;
-  static cl_error_t result = CL_ERROR;
-  std::call_once(once, [] {
-    cl_set_clcb_msg(OnMessage);
-    result = cl_init(CL_INIT_DEFAULT);
-    // It has loaded the unpacker of RAR archives by now.
-    allocations::Watch();
-    files::Watch();
-    maps::Watch();
-    expressions::Watch();
-    digests::Watch();
-    matcher::Watch();
-    states::Watch();
-  });
-  if (result != CL_SUCCESS) throw LoadError(std::string("libclamav does not initialise: ") + cl_strerror(result));
-}
 
 void ClamavEngine::Free::operator()(cl_engine* engine) const { cl_engine_free(engine); }
 

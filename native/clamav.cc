@@ -5,15 +5,21 @@
 #include <algorithm>
 #include <chrono>
 #include <cstring>
+#include <mutex>
 #include <set>
 #include <string_view>
 
 #include "allocations.h"
 #include "clamav-engine.h"
 #include "content-types.h"
+#include "digests.h"
+#include "expressions.h"
 #include "files.h"
 #include "listener.h"
+#include "maps.h"
 #include "quota.h"
+#include "regexes.h"
+#include "states.h"
 
 namespace sluice {
 namespace {
@@ -34,7 +40,30 @@ bool IsNoMatch(std::string_view name) {
   return name.starts_with(kHeuristic) || name.starts_with(kMark) || name == kStopped;
 }
 
+void OnMessage(enum cl_msg severity, const char*, const char* message, void*) noexcept {
+  if (message != nullptr && severity >= CL_MSG_WARN) Hear(message);
+}
+
 }  // namespace
+
+void ClamavEngine::InitializeLibrary() {
+  static std::once_flag once;
+  static cl_error_t result = CL_ERROR;
+  std::call_once(once, [] {
+    cl_set_clcb_msg(OnMessage);
+    result = cl_init(CL_INIT_DEFAULT);
+    // It has loaded the unpacker of RAR archives by now.
+    allocations::Watch();
+    files::Watch();
+    maps::Watch();
+    expressions::Watch();
+    regexes::Watch();
+    digests::Watch();
+    matcher::Watch();
+    states::Watch();
+  });
+  if (result != CL_SUCCESS) throw LoadError(std::string("libclamav does not initialise: ") + cl_strerror(result));
+}
 
 // What the callbacks of a scan note down.
 struct Alerts {

@@ -43,6 +43,7 @@
         "../tables.cc",
         "../digests.cc",
         "../expressions.cc",
+        "../regexes.cc",
         "../allocations.cc",
         "../exit-gate.cc",
         "../sandbox.cc",

@@ -11,6 +11,7 @@
 #include "../engine.h"
 #include "../expressions.h"
 #include "../maps.h"
+#include "../regexes.h"
 #include "../scanner.h"
 #include "../states.h"
 #include "fault.h"
@@ -19,6 +20,16 @@ extern "C" int cli_ac_chklsig(const char* expression, const char* end, uint32_t*
                               unsigned parse_only);
 extern "C" int cli_ac_initdata(void* state, uint32_t parts, uint32_t logical, uint32_t offsets, uint8_t tracked);
 extern "C" void cli_ac_freedata(void* state);
+extern "C" void* pcre2_compile_8(const uint8_t* pattern, size_t length, uint32_t options, int* error, size_t* at, void* context)
+    __attribute__((weak));
+extern "C" int pcre2_match_8(const void* code, const uint8_t* subject, size_t length, size_t start, uint32_t options, void* places, void* limits)
+    __attribute__((weak));
+extern "C" void* pcre2_match_data_create_from_pattern_8(const void* code, void* context) __attribute__((weak));
+extern "C" void pcre2_match_data_free_8(void* places) __attribute__((weak));
+extern "C" size_t* pcre2_get_ovector_pointer_8(void* places) __attribute__((weak));
+extern "C" void* pcre2_match_context_create_8(void* context) __attribute__((weak));
+extern "C" void pcre2_match_context_free_8(void* limits) __attribute__((weak));
+extern "C" int pcre2_set_match_limit_8(void* limits, uint32_t most) __attribute__((weak));
 
 namespace {
 
@@ -81,6 +92,35 @@ Napi::Value CheckExpression(const Napi::CallbackInfo& info) {
     const int result = check(expression.c_str(), expression.c_str() + expression.size(), matched, &count, &distinct, 0);
     for (const double number : {result == 1 ? 1.0 : 0.0, static_cast<double>(count), static_cast<double>(distinct)}) answer[at++] = number;
   }
+  return answer;
+}
+
+// Looks for an expression with a limit of steps in each text: what our function and PCRE2's say, and where the match begins and ends. Null: it is no expression.
+Napi::Value MatchRegex(const Napi::CallbackInfo& info) {
+  const std::string pattern = info[0].As<Napi::String>().Utf8Value();
+  int error = 0;
+  size_t where = 0;
+  void* code = pcre2_compile_8(reinterpret_cast<const uint8_t*>(pattern.data()), pattern.size(), info[2].As<Napi::Number>().Uint32Value(), &error,
+                               &where, nullptr);
+  if (code == nullptr) return info.Env().Null();
+  void* limits = pcre2_match_context_create_8(nullptr);
+  pcre2_set_match_limit_8(limits, info[3].As<Napi::Number>().Uint32Value());
+  Napi::Array texts = info[1].As<Napi::Array>();
+  Napi::Array answer = Napi::Array::New(info.Env());
+  uint32_t at = 0;
+  for (uint32_t index = 0; index < texts.Length(); index++) {
+    auto text = texts.Get(index).As<Napi::Uint8Array>();
+    for (const auto match : {sluice::regexes::Match, pcre2_match_8}) {
+      void* places = pcre2_match_data_create_from_pattern_8(code, nullptr);
+      const int result = match(code, text.Data(), text.ByteLength(), 0, 0, places, limits);
+      answer[at++] = result;
+      const size_t* pair = pcre2_get_ovector_pointer_8(places);
+      for (int end = 0; end < 2; end++) answer[at++] = result > 0 ? static_cast<double>(pair[end]) : -1.0;
+      pcre2_match_data_free_8(places);
+    }
+  }
+  pcre2_match_context_free_8(limits);
+  sluice::regexes::Free(code);
   return answer;
 }
 
@@ -156,6 +196,7 @@ Napi::Object Initialize(Napi::Env env, Napi::Object exports) {
   exports["scanBuffer"] = Napi::Function::New(env, FaultOr<sluice::ScanBuffer>, "scanBuffer");
   exports["scanPlain"] = Napi::Function::New(env, FaultOr<sluice::ScanPlain>, "scanPlain");
   exports["checkExpression"] = Napi::Function::New(env, CheckExpression, "checkExpression");
+  exports["matchRegex"] = Napi::Function::New(env, MatchRegex, "matchRegex");
   exports["readNumbers"] = Napi::Function::New(env, ReadNumbers, "readNumbers");
   exports["hasSameState"] = Napi::Function::New(env, HasSameState, "hasSameState");
   exports["takeAndGiveBack"] = Napi::Function::New(env, TakeAndGiveBack, "takeAndGiveBack");

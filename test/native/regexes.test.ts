@@ -1,0 +1,89 @@
+// Regular expressions say what PCRE2's interpreter says of them, whatever it is.
+import { createRequire } from 'node:module';
+import * as fc from 'fast-check';
+import t from 'tap';
+import { faultAddonPath } from '../fixtures/faults.js';
+
+interface Addon {
+  /** For each text what our function and PCRE2's say, each as a result, a beginning and an end; null: it is no expression. */
+  matchRegex(pattern: string, texts: readonly Uint8Array[], options: number, steps: number): number[] | null;
+}
+
+const { matchRegex }: Addon = createRequire(import.meta.url)(faultAddonPath);
+
+const NO_MATCH = -1;
+const MATCH_LIMIT = -47;
+/** Those that signatures may have (PCRE2_CASELESS, DOTALL, EXTENDED, MULTILINE, UNGREEDY). */
+const OPTIONS = [0x8, 0x20, 0x80, 0x400, 0x40000];
+/** libclamav's usual limit. */
+const STEPS = 100_000;
+
+function asked(pattern: string, texts: readonly Uint8Array[], options = 0, steps = STEPS) {
+  const numbers = matchRegex(pattern, texts, options, steps);
+  if (numbers === null) return null;
+  const of = (who: number): number[] => numbers.filter((_, index) => Math.floor(index / 3) % 2 === who);
+  return { ours: of(0), theirs: of(1) };
+}
+
+const atom = fc.constantFrom(
+  ...['a', 'b', '.', '\\x00', '\\xff', '[ab]', '[^a]', '[a-c\\x80-\\xff]', '\\d', '\\W', '\\b', '^', '$', '\\1', '\\s', 'ab'],
+);
+const repeat = fc.constantFrom('', '', '', '*', '+', '?', '*?', '+?', '{2}', '{1,3}', '{0,5}?', '{2,}', '*+');
+const { regex } = fc.letrec<{ regex: string; part: string }>((tie) => ({
+  part: fc.oneof(
+    { depthSize: 'small', withCrossShrink: true },
+    atom,
+    fc.tuple(fc.constantFrom('(', '(?:', '(?=', '(?!', '(?<=', '(?i:', '(?>'), tie('regex')).map(([open, inner]) => `${open}${inner})`),
+  ),
+  regex: fc
+    .array(fc.tuple(tie('part'), repeat, fc.constantFrom('', '', '', '|')), { minLength: 1, maxLength: 5 })
+    .map((parts) => parts.map((part) => part.join('')).join('')),
+}));
+const byte = fc.constantFrom(...Buffer.from('aabbcAB1 \n\0\xff', 'latin1'));
+const text = fc.array(byte, { maxLength: 40 }).map((bytes) => Uint8Array.from(bytes));
+const options = fc.subarray(OPTIONS).map((all) => all.reduce((bits, one) => bits | one, 0));
+
+t.test('whatever the expression and the text', async (t) => {
+  const seen = { match: 0, noMatch: 0, limit: 0 };
+  fc.assert(
+    fc.property(regex, fc.array(text, { minLength: 1, maxLength: 6 }), options, fc.constantFrom(STEPS, 20), (pattern, texts, bits, steps) => {
+      const both = asked(pattern, texts, bits, steps);
+      for (const [index, result] of (both?.theirs ?? []).entries()) {
+        if (index % 3 !== 0) continue;
+        if (result > 0) seen.match += 1;
+        else if (result === NO_MATCH) seen.noMatch += 1;
+        else if (result === MATCH_LIMIT) seen.limit += 1;
+      }
+      return both === null || both.ours.every((number, index) => number === both.theirs[index] || isEither(number, both.theirs[index]));
+    }),
+    { numRuns: 20_000 },
+  );
+  t.ok(Math.min(...Object.values(seen)) > 100, JSON.stringify(seen));
+});
+
+/** No match in few steps, where the interpreter takes too many to say so. To libclamav both are no match. */
+function isEither(ours: number, theirs: number | undefined): boolean {
+  return ours === NO_MATCH && theirs === MATCH_LIMIT;
+}
+
+t.test('a limit is where the interpreter has it', async (t) => {
+  // It backtracks: each more "a" doubles the steps.
+  const pattern = '^(a+)+$';
+  const texts = (tail: string) => Array.from({ length: 22 }, (_, index) => Buffer.from('a'.repeat(index + 1) + tail));
+  const matching = asked(pattern, texts(''));
+  t.same(matching?.ours, matching?.theirs);
+  const missing = asked('^(a+)+b|a{5}c', texts('d'));
+  t.ok(missing?.ours.every((number, index) => number === missing.theirs[index] || isEither(number, missing.theirs[index])));
+  t.ok(missing?.theirs.includes(MATCH_LIMIT), 'the interpreter has given up');
+});
+
+t.test('what takes more stack than a thread has for it', async (t) => {
+  const long = Buffer.from(`${'ab'.repeat(200_000)}x`);
+  for (const pattern of ['^((a)(b))*x', '(?:(a|b)*?)*?y', '^(?:(a)|(b))*x$']) {
+    const both = asked(pattern, [long], 0, 10_000_000);
+    t.ok(both !== null);
+    const [ours, theirs] = [both?.ours[0], both?.theirs[0]];
+    t.ok(ours === theirs || ours === NO_MATCH, `${pattern}: ${ours}, ${theirs}`);
+    if (ours !== theirs) t.ok((theirs ?? 0) < 0, 'the interpreter has found nothing');
+  }
+});
