@@ -26,14 +26,33 @@ function asked(pattern: string, texts: readonly Uint8Array[], options = 0, steps
 }
 
 const atom = fc.constantFrom(
-  ...['a', 'b', '.', '\\x00', '\\xff', '[ab]', '[^a]', '[a-c\\x80-\\xff]', '\\d', '\\W', '\\b', '^', '$', '\\1', '\\s', 'ab'],
+  ...[
+    'a',
+    'b',
+    '.',
+    '\\x00',
+    '\\xff',
+    '[ab]',
+    '[^a]',
+    '[a-c\\x80-\\xff]',
+    '\\d',
+    '\\W',
+    '\\b',
+    '^',
+    '$',
+    '\\1',
+    '\\s',
+    'ab',
+  ],
 );
 const repeat = fc.constantFrom('', '', '', '*', '+', '?', '*?', '+?', '{2}', '{1,3}', '{0,5}?', '{2,}', '*+');
 const { regex } = fc.letrec<{ regex: string; part: string }>((tie) => ({
   part: fc.oneof(
     { depthSize: 'small', withCrossShrink: true },
     atom,
-    fc.tuple(fc.constantFrom('(', '(?:', '(?=', '(?!', '(?<=', '(?i:', '(?>'), tie('regex')).map(([open, inner]) => `${open}${inner})`),
+    fc
+      .tuple(fc.constantFrom('(', '(?:', '(?=', '(?!', '(?<=', '(?i:', '(?>'), tie('regex'))
+      .map(([open, inner]) => `${open}${inner})`),
   ),
   regex: fc
     .array(fc.tuple(tie('part'), repeat, fc.constantFrom('', '', '', '|')), { minLength: 1, maxLength: 5 })
@@ -46,16 +65,25 @@ const options = fc.subarray(OPTIONS).map((all) => all.reduce((bits, one) => bits
 t.test('whatever the expression and the text', async (t) => {
   const seen = { match: 0, noMatch: 0, limit: 0 };
   fc.assert(
-    fc.property(regex, fc.array(text, { minLength: 1, maxLength: 6 }), options, fc.constantFrom(STEPS, 20), (pattern, texts, bits, steps) => {
-      const both = asked(pattern, texts, bits, steps);
-      for (const [index, result] of (both?.theirs ?? []).entries()) {
-        if (index % 3 !== 0) continue;
-        if (result > 0) seen.match += 1;
-        else if (result === NO_MATCH) seen.noMatch += 1;
-        else if (result === MATCH_LIMIT) seen.limit += 1;
-      }
-      return both === null || both.ours.every((number, index) => number === both.theirs[index] || isEither(number, both.theirs[index]));
-    }),
+    fc.property(
+      regex,
+      fc.array(text, { minLength: 1, maxLength: 6 }),
+      options,
+      fc.constantFrom(STEPS, 20),
+      (pattern, texts, bits, steps) => {
+        const both = asked(pattern, texts, bits, steps);
+        for (const [index, result] of (both?.theirs ?? []).entries()) {
+          if (index % 3 !== 0) continue;
+          if (result > 0) seen.match += 1;
+          else if (result === NO_MATCH) seen.noMatch += 1;
+          else if (result === MATCH_LIMIT) seen.limit += 1;
+        }
+        return (
+          both === null ||
+          both.ours.every((number, index) => number === both.theirs[index] || isEither(number, both.theirs[index]))
+        );
+      },
+    ),
     { numRuns: 20_000 },
   );
   t.ok(Math.min(...Object.values(seen)) > 100, JSON.stringify(seen));
@@ -73,7 +101,9 @@ t.test('a limit is where the interpreter has it', async (t) => {
   const matching = asked(pattern, texts(''));
   t.same(matching?.ours, matching?.theirs);
   const missing = asked('^(a+)+b|a{5}c', texts('d'));
-  t.ok(missing?.ours.every((number, index) => number === missing.theirs[index] || isEither(number, missing.theirs[index])));
+  t.ok(
+    missing?.ours.every((number, index) => number === missing.theirs[index] || isEither(number, missing.theirs[index])),
+  );
   t.ok(missing?.theirs.includes(MATCH_LIMIT), 'the interpreter has given up');
 });
 
