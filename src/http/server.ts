@@ -157,8 +157,12 @@ class FoundReply implements WireOwner, Ready, EndedRequest {
     const { head, body } = this.#answer;
     const { status } = head;
     const headers = [...head.headers, 'X-Request-Id', this.requestId];
+    const isLast = this.#host.isRetiring;
+    const mayStillSend = this.method !== 'GET';
+    // With the connection a client that sends its body first would lose the answer: it ends the connection itself, or with its next request.
+    if (isLast && mayStillSend) headers.push('Connection', 'close');
     // Then it was not given inside of a run.
-    const closes = this.#host.isRetiring;
+    const closes = isLast && !mayStillSend;
     if (status === 304) this.#wire.answerWithoutBody({ status, headers }, body.length, closes);
     else this.#wire.answer({ status, headers }, body, closes);
   }
