@@ -5,9 +5,11 @@
   "targets": [
     {
       "target_name": "sluice-faults",
+      "ldflags": ["-Wl,--wrap=malloc,--wrap=calloc,--wrap=free,--wrap=mmap64"],
       "sources": [
         "entry.cc",
         "fault.cc",
+        "memory.cc",
         "probe.cc",
         "../addon.cc",
         "../scanner.cc",

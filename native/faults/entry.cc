@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "../addon.h"
+#include "../allocations.h"
 #include "../engine.h"
 #include "../expressions.h"
 #include "../maps.h"
@@ -15,6 +16,7 @@
 #include "../scanner.h"
 #include "../states.h"
 #include "fault.h"
+#include "memory.h"
 
 extern "C" int cli_ac_chklsig(const char* expression, const char* end, uint32_t* matched, unsigned* count, uint64_t* distinct,
                               unsigned parse_only);
@@ -191,6 +193,30 @@ Napi::Value HasSameState(const Napi::CallbackInfo& info) {
   return Napi::Boolean::New(info.Env(), same);
 }
 
+// Makes a matcher's state for so many logical signatures while an allocation fails, after so many that succeed: what it returns, whether one has failed and
+// was noted down, and how many pieces are left of a state that could not be made.
+Napi::Value MakeStateWithout(const Napi::CallbackInfo& info) {
+  std::array<uint64_t, 64> state{};
+  const sluice::allocations::Failures failures;
+  const sluice::faults::Held held;
+  sluice::faults::Allocations().FailAfter(info[0].As<Napi::Number>().Int32Value());
+  const int code = sluice::states::Make(state.data(), 0, info[1].As<Napi::Number>().Uint32Value(), 0, 8);
+  Napi::Object answer = Napi::Object::New(info.Env());
+  answer["hasFailed"] = sluice::faults::Allocations().Stop();
+  answer["code"] = code;
+  answer["isNoted"] = failures.Any();
+  if (code == 0) cli_ac_freedata(state.data());
+  answer["left"] = code == 0 ? 0.0 : static_cast<double>(held.count());
+  return answer;
+}
+
+// Calls what it is given while a map fails, after so many that succeed; whether one has failed.
+Napi::Value WithoutMap(const Napi::CallbackInfo& info) {
+  sluice::faults::Maps().FailAfter(info[0].As<Napi::Number>().Int32Value());
+  info[1].As<Napi::Function>().Call({});
+  return Napi::Boolean::New(info.Env(), sluice::faults::Maps().Stop());
+}
+
 Napi::Object Initialize(Napi::Env env, Napi::Object exports) {
   sluice::FillExports(env, exports);
   exports["scanBuffer"] = Napi::Function::New(env, FaultOr<sluice::ScanBuffer>, "scanBuffer");
@@ -199,6 +225,8 @@ Napi::Object Initialize(Napi::Env env, Napi::Object exports) {
   exports["matchRegex"] = Napi::Function::New(env, MatchRegex, "matchRegex");
   exports["readNumbers"] = Napi::Function::New(env, ReadNumbers, "readNumbers");
   exports["hasSameState"] = Napi::Function::New(env, HasSameState, "hasSameState");
+  exports["makeStateWithout"] = Napi::Function::New(env, MakeStateWithout, "makeStateWithout");
+  exports["withoutMap"] = Napi::Function::New(env, WithoutMap, "withoutMap");
   exports["takeAndGiveBack"] = Napi::Function::New(env, TakeAndGiveBack, "takeAndGiveBack");
   return exports;
 }

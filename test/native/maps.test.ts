@@ -1,15 +1,24 @@
 // Where libclamav's copies lie: apart from each other, of zeros, given back in any order; and files that need more than there is are scanned all the same.
 import { createRequire } from 'node:module';
+import { fileURLToPath } from 'node:url';
 import * as fc from 'fast-check';
 import t from 'tap';
+import { z } from 'zod';
 import { scanBuffer } from '../../src/engine/clamav/addon.js';
 import { tar, zip } from '../fixtures/archives.js';
-import { faultAddonPath } from '../fixtures/faults.js';
+import { start } from '../fixtures/command.js';
+import { faultAddonPath, faultEnvironment } from '../fixtures/faults.js';
 import { bodySignature, databaseFolder, load } from './engine.js';
 
-const { takeAndGiveBack }: { takeAndGiveBack(steps: Int32Array): number[] } = createRequire(import.meta.url)(
-  faultAddonPath,
-);
+interface Addon {
+  takeAndGiveBack(steps: Int32Array): number[];
+  withoutMap(count: number, work: () => void): boolean;
+}
+
+const { takeAndGiveBack, withoutMap }: Addon = createRequire(import.meta.url)(faultAddonPath);
+
+const answer = z.object({ code: z.number(), virusName: z.string().nullable() });
+const results = z.array(z.object({ what: z.string(), scans: z.array(answer) }));
 
 const PAGE = 4096;
 const ARENA = 512 * 1024;
@@ -64,6 +73,23 @@ function isSound(wanted: readonly ({ pages: number } | { piece: number })[]): bo
 
 t.test('pieces lie apart, hold zeros, and their room comes back', async () => {
   fc.assert(fc.property(fc.array(step, { maxLength: 80 }), isSound), { numRuns: 3_000 });
+});
+
+t.test('where the system has no pages there is no room, and it is not asked again', (t) => {
+  t.ok(withoutMap(0, () => t.same(takeAndGiveBack(Int32Array.of(PAGE, PAGE)), [-1, -1])));
+  t.same(takeAndGiveBack(Int32Array.of(PAGE, PAGE)), [0, PAGE], 'of another thread');
+  t.end();
+});
+
+t.test('an infected content is found or has no verdict, whichever of its maps fails', async (t) => {
+  const program = fileURLToPath(new URL('./mapless-scans.js', import.meta.url));
+  const folder = databaseFolder(t, { 'a.ndb': bodySignature('Test.A', 'a mark of this test') });
+  const { stdout } = await start(t, program, [folder], { env: faultEnvironment }).ended;
+  for (const { what, scans } of results.parse(JSON.parse(stdout))) {
+    t.ok(scans.length > 1, `${what}: ${scans.length - 1} maps`);
+    for (const [index, { code }] of scans.entries()) t.not(code, 0, `${what}, without map ${index}`);
+    t.equal(scans.at(-1)?.virusName, 'Test.A.UNOFFICIAL');
+  }
 });
 
 t.test('copies of every size, many of them at one time', async (t) => {
