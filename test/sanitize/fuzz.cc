@@ -50,7 +50,7 @@ const std::filesystem::path& Root() {
 
 Engine Build(const std::string& signatures, const sluice::Limits& limits) {
   std::ofstream(Root() / "databases" / "a.ndb", std::ios::binary) << signatures;
-  const sluice::LoadRequest request{{Root() / "databases"}, Root() / "temporary", MARKS, limits, true, 1, "", "clean", {}};
+  const sluice::LoadRequest request{{Root() / "databases"}, Root() / "temporary", MARKS, limits, true, true, 1, "", "clean", {}};
   const sluice::LoadObserver observer{[](double) {}, [] {}};
   return EngineSet::Build(request, observer, 1);
 }

@@ -106,7 +106,7 @@ int main(int count, char** arguments) {
   if (mkdtemp(folder) == nullptr) return 2;
   sluice::ClamavEngine::InitializeLibrary();
   const sluice::LoadRequest request{
-      {arguments[2]}, folder, arguments[1], {200 << 20, 400 << 20, 10'000, 17, 60'000}, true, 1, "", "clean", {}};
+      {arguments[2]}, folder, arguments[1], {200 << 20, 400 << 20, 10'000, 17, 60'000}, true, true, 1, "", "clean", {}};
   const sluice::LoadObserver observer{[](double) {}, [] {}};
   const auto engine = sluice::EngineSet::Build(request, observer, 1);
   // As every engine is tried before it serves; what libraries do once for a kind of content, they do in each child.

@@ -97,7 +97,7 @@ sluice::GateFiles MakeGates(const std::filesystem::path& root, int number) {
 }
 
 sluice::LoadRequest RequestFor(const std::string& databases, const std::filesystem::path& root, const char* marks) {
-  return {{databases}, root / "temporary", marks,  {50 << 20, 100 << 20, 1000, 17, 10'000}, true, 1,
+  return {{databases}, root / "temporary", marks,  {50 << 20, 100 << 20, 1000, 17, 10'000}, true, true, 1,
           kMark,       "text",             {}};
 }
 
