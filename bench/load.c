@@ -3,7 +3,7 @@
 // that it measures, so it copies nothing: a request is a gather write of the file's halves around a stamp.
 //
 // Usage: load, then a command a line on stdin and an answer a line on stdout:
-//   http PORT KEY | clamd SOCKET           -> ready
+//   http PORT KEY | url PORT KEY | clamd SOCKET -> ready  (url: what is in the files are URLs, which name the contents)
 //   keys LIST_FILE                         -> ready COUNT   (of HTTP, a key a line: each scan has the next one)
 //   files unique|fixed LIST_FILE           -> ready COUNT
 //   run SECONDS CONNECTIONS keep|close     -> done {json}   (close: a connection per scan)
@@ -351,8 +351,9 @@ int main(void) {
     double rate;
     int connections;
     while (fgets(line, sizeof line, stdin) != NULL) {
-        if (sscanf(line, "http %d %127s", &target.port, target.key) == 2) {
+        if (sscanf(line, "http %d %127s", &target.port, target.key) == 2 || sscanf(line, "url %d %127s", &target.port, target.key) == 2) {
             target.http = 1;
+            target.by_url = line[0] == 'u';
             printf("ready\n");
         } else if (sscanf(line, "keys %4000[^\n]", path) == 1) {
             if (load_keys(&target, path) != 0) {

@@ -21,6 +21,7 @@ import {
   startSluiceClamd,
   startSluiceWithStores,
 } from './contestants/sluice.js';
+import { startSluiceByUrl } from './contestants/url.js';
 import { writeFigures } from './figures.js';
 import { chooseForLearning, hasFiles, makeFileSet } from './files.js';
 import { type contestantNames, type Options, readOptions } from './options.js';
@@ -92,6 +93,7 @@ const starters: Record<
   'sluice-plain': startPlainSluice,
   'sluice-stores': startForgetfulSluiceWithStores,
   'sluice-cache': startSluiceWithStores,
+  'sluice-url': startSluiceByUrl,
   'sluice-clamd': startSluiceClamd,
   'sluice-clamd-cache': startRememberingSluiceClamd,
   clamd: startClamdContestant,

@@ -13,6 +13,7 @@ export const contestantNames = [
   'sluice-plain',
   'sluice-stores',
   'sluice-cache',
+  'sluice-url',
   'sluice-clamd',
   'sluice-clamd-cache',
   'clamd',

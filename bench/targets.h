@@ -20,6 +20,8 @@
 
 struct target {
     int http;
+    // The contents are named, and not sent.
+    int by_url;
     int port;
     char key[128];
     // In the place of the one key, if there are any: each scan has the next one.
@@ -74,9 +76,10 @@ static size_t http_head(struct connection *c, const struct target *target, size_
     static const char envelope[] =
         "--sluice-bench-5b1c9d0e7f\r\nContent-Disposition: form-data; name=\"file\"; filename=\"file-%05zu.bin\"\r\n"
         "Content-Type: application/octet-stream\r\n\r\n";
+    static const char envelope_url[] = "--sluice-bench-5b1c9d0e7f\r\nContent-Disposition: form-data; name=\"url\"\r\n\r\n";
     char before[256];
     const char *key = target->key_count == 0 ? target->key : target->keys[c->stamp % target->key_count];
-    int length = snprintf(before, sizeof before, envelope, number % 100000);
+    int length = target->by_url ? snprintf(before, sizeof before, envelope_url) : snprintf(before, sizeof before, envelope, number % 100000);
     return (size_t)snprintf(c->head, sizeof c->head,
                             "POST /api/v1/scans HTTP/1.1\r\nHost: 127.0.0.1:%d\r\nX-API-KEY: %s\r\n"
                             "Content-Type: multipart/form-data; boundary=sluice-bench-5b1c9d0e7f\r\n"
