@@ -70,14 +70,13 @@ export function createAdmissions(parts: AdmissionParts): AdmissionStore {
     admit(keyHash) {
       const known = owners.fresh(keyHash);
       if (known === null) return admitUnknown(takes, keyHash, expectations);
-      const standing = expectations.begin(known.userId);
-      const first = takeFirst(ledger, known.userId, keyHash);
+      const first = ledger.take(known.userId, keyHash);
       if ('limit' in first && isAgreed(first.limit, first.rules, known)) {
         const admission = units.counted(known, first);
-        standing.answered(admission.quota.remaining);
+        expectations.saw(known.userId, admission.quota.remaining);
         return admission;
       }
-      return admitKnown(takes, { keyHash, known, first, standing });
+      return admitKnown(takes, { keyHash, known, first, standing: expectations.begin(known.userId) });
     },
     expectedUser(keyHash) {
       const known = owners.fresh(keyHash);
@@ -129,15 +128,6 @@ interface Takes {
   readonly isPostgres: () => Promise<boolean>;
 }
 
-/** A ledger in memory that throws has answered as well. */
-function takeFirst(ledger: Ledger, userId: string, keyHash: string): LedgerAnswer | Promise<LedgerAnswer> {
-  try {
-    return ledger.take(userId, keyHash);
-  } catch (error) {
-    return Promise.reject(error);
-  }
-}
-
 /** The ledger and Postgres say the same of the key. */
 function isAgreed(limit: number, rules: string | undefined, { hourlyLimit, rules: known }: KeyRecord): boolean {
   return (limit === hourlyLimit && rules === known?.text) || hourlyLimit === UNKNOWN_LIMIT;
@@ -146,8 +136,8 @@ function isAgreed(limit: number, rules: string | undefined, { hourlyLimit, rules
 async function admitUnknown(takes: Takes, keyHash: string, expectations: Expectations): Promise<Admission> {
   const owner = await takes.owners.identify(keyHash);
   if (owner === null) return { outcome: 'unknownKey' };
-  const admission = await admitKey(takes, { keyHash, owner, first: takeFirst(takes.ledger, owner.userId, keyHash) });
-  if (admission.outcome === 'admitted') expectations.begin(admission.userId).answered(admission.quota.remaining);
+  const admission = await admitKey(takes, { keyHash, owner, first: takes.ledger.take(owner.userId, keyHash) });
+  if (admission.outcome === 'admitted') expectations.saw(admission.userId, admission.quota.remaining);
   return admission;
 }
 
@@ -180,7 +170,7 @@ interface FirstTake {
 async function admitKey(takes: Takes, take: FirstTake): Promise<Admission> {
   const { ledger, lookups, units } = takes;
   const { keyHash, owner } = take;
-  const again = (): FirstTake => ({ ...take, first: takeFirst(ledger, owner.userId, keyHash) });
+  const again = (): FirstTake => ({ ...take, first: ledger.take(owner.userId, keyHash) });
   const fromLedger = (turn: number) => takeForKey(takes, turn === 0 ? take : again());
   return await inTurns(takes, fromLedger, async () => {
     // Nobody but Postgres can say whether the key is still live.

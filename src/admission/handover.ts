@@ -22,13 +22,13 @@ export function createHandover(createLedger: () => Ledger, hours: QuotaHours, is
   let state: 'here' | 'leaving' | 'away' = isAway ? 'away' : 'here';
 
   function here(): Ledger {
-    if (state !== 'here') throw new StoreAway(new Error('Another process takes over'));
+    if (state !== 'here') throw away();
     return ledger;
   }
 
   return {
     ledger: {
-      take: (userId, keyHash) => here().take(userId, keyHash),
+      take: (userId, keyHash) => (state === 'here' ? ledger.take(userId, keyHash) : Promise.reject(away())),
       look: async (userId) => await here().look(userId),
       async giveBack(userId, windowStartSeconds, keyId) {
         const left = await ledger.giveBack(userId, windowStartSeconds, keyId);
@@ -75,4 +75,8 @@ export function createHandover(createLedger: () => Ledger, hours: QuotaHours, is
       state = 'here';
     },
   };
+}
+
+function away(): StoreAway {
+  return new StoreAway(new Error('Another process takes over'));
 }

@@ -59,7 +59,7 @@ export interface GivenBack extends Tally {
   readonly windowStartSeconds: number;
 }
 
-/** Each method is one atomic step. All of them reject with StoreAway, or throw it, when the ledger can't be reached. */
+/** Each method is one atomic step. All of them reject with StoreAway when the ledger can't be reached. */
 export interface Ledger {
   /**
    * Takes one unit if the key is live; `keyHash` null: the request is of a signed-in user, who was accepted already. A ledger in memory

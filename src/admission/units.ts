@@ -184,6 +184,8 @@ function awayIfAway(error: unknown): 'away' {
 export interface Expectations {
   /** One more is asked for. */
   begin(userId: string): Standing;
+  /** So many units are left after an answer that was there at once. */
+  saw(userId: string, left: number): void;
   /** Those that are being asked for, this one among them, can all be admitted. */
   allow(userId: string): boolean;
 }
@@ -203,15 +205,20 @@ export class Standing {
 export function createExpectations(usersMax: number): Expectations {
   const users = recentTable<Standing>(usersMax);
 
+  function open(userId: string): Standing {
+    const standing = new Standing();
+    users.set(userId, standing);
+    return standing;
+  }
+
   return {
     begin(userId) {
-      let standing = users.get(userId);
-      if (standing === undefined) {
-        standing = new Standing();
-        users.set(userId, standing);
-      }
+      const standing = users.get(userId) ?? open(userId);
       standing.asking += 1;
       return standing;
+    },
+    saw(userId, left) {
+      (users.get(userId) ?? open(userId)).left = left;
     },
     allow(userId) {
       const standing = users.peek(userId);

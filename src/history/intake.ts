@@ -5,7 +5,7 @@ import { appendNow, appendTo, FRAME_MAX_BYTES, type Segment, writeFrame } from '
 
 /** What is to be recorded: the scan itself. None of its methods may throw. */
 export interface Recorded {
-  /** Asked once, while it is appended. */
+  /** Asked once, while it is appended; it is the journal's own from then on. */
   row(): ScanRow;
   /** The row can't get lost any more by the end of this process. Called in a later turn, one after the other for all rows of a write. */
   onRecorded(): void;
@@ -16,8 +16,8 @@ export interface Recorded {
 export interface IntakeOptions {
   /** Bytes that wait for the database, beyond which rows are refused. */
   readonly limitBytes: number;
-  /** Bytes in files that wait for the database. */
-  readonly uncopiedBytes: () => number;
+  /** All files with rows that may wait for the database. */
+  readonly files: readonly Pick<Segment, 'endBytes' | 'readBytes'>[];
   /** The file that is appended to, if it has room; null: another one must be begun. */
   readonly openSegment: () => Segment | null;
   readonly beginSegment: () => Promise<Segment>;
@@ -52,7 +52,7 @@ export interface Intake {
 }
 
 export function createIntake(options: IntakeOptions): Intake {
-  const { limitBytes, uncopiedBytes, openSegment } = options;
+  const { limitBytes, files, openSegment } = options;
   /** Of this turn of the event loop. */
   let turn: Turn | null = null;
   /** Of a turn that is written. */
@@ -68,7 +68,9 @@ export function createIntake(options: IntakeOptions): Intake {
   function refusal(): string | null {
     if (isClosed) return 'The service is stopping';
     const heldBytes = waitingBytes + (turn?.endBytes ?? 0);
-    if (uncopiedBytes() + heldBytes >= limitBytes) return 'The history journal is full';
+    let allBytes = heldBytes;
+    for (const { endBytes, readBytes } of files) allBytes += endBytes - readBytes;
+    if (allBytes >= limitBytes) return 'The history journal is full';
     if (heldBytes >= WAITING_BYTES) return 'The disk of the history journal does not keep up';
     return Date.now() - failedAtMs < REFUSE_MS ? 'The history journal can not be written' : null;
   }

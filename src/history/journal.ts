@@ -66,15 +66,14 @@ function createJournal(options: JournalOptions, segments: Segments): Journal {
 
   const intake = createIntake({
     limitBytes: options.limitBytes,
-    uncopiedBytes: segments.uncopiedBytes,
+    files: segments.files,
     openSegment: segments.open,
     beginSegment: segments.begin,
     onFailed: segments.discardEmpty,
     onUnwritten: options.onUnwritten,
     onRow: recent.add,
     onWritten() {
-      segments.arrived();
-      notify(segments.rows());
+      notify(segments.arrived());
     },
   });
 

@@ -85,31 +85,19 @@ const journalShape = z.object({
   wasPending: z.literal(true).exactOptional(),
 });
 
-/** The row with what the columns can hold, cut before anybody relies on it. The order is that of the journal. */
-export function storableRow(row: ScanRow): ScanRow {
-  const stored = {
-    id: row.id,
-    userId: row.userId,
-    keyId: row.keyId,
-    filename: storable(row.filename),
-    durationMs: Math.min(DURATION_MAX_MS, Math.max(0, Math.round(row.durationMs))),
-    virusName: row.virusName === null ? null : storable(row.virusName),
-    status: row.status,
-    error: row.error === null ? null : storable(row.error),
-    engine: row.engine === null ? null : storable(row.engine),
-    signatures: row.signatures === null ? null : storable(row.signatures),
-    sizeBytes: row.sizeBytes,
-    sha256: row.sha256,
-    detectedType: row.detectedType,
-    notices: row.notices,
-    // The readers of requests have seen to these: they are as short as they must be.
-    metadata: row.metadata,
-    url: row.url === null ? null : row.url.slice(0, URL_KEPT_CHARACTERS),
-    protocol: row.protocol,
-    env: storable(row.env),
-    lastUpdateMs: row.lastUpdateMs,
-  };
-  return row.wasPending === true ? { ...stored, wasPending: true } : stored;
+type Draft = { -readonly [Field in keyof ScanRow]: ScanRow[Field] };
+
+/** The row with what the columns can hold, cut in place before anybody relies on it. */
+export function storableRow(row: Draft): ScanRow {
+  row.filename = storable(row.filename);
+  row.durationMs = Math.min(DURATION_MAX_MS, Math.max(0, Math.round(row.durationMs)));
+  if (row.virusName !== null) row.virusName = storable(row.virusName);
+  if (row.error !== null) row.error = storable(row.error);
+  // What is as it was with the last row was storable there. The environment has 64 characters, and the readers of requests have seen to metadata.
+  if (row.engine !== null && row.engine !== last?.engine) row.engine = storable(row.engine);
+  if (row.signatures !== null && row.signatures !== last?.signatures) row.signatures = storable(row.signatures);
+  if (row.url !== null) row.url = row.url.slice(0, URL_KEPT_CHARACTERS);
+  return row;
 }
 
 /** Of a storable row. By hand, since a row that `JSON.stringify` writes takes three times as long. */

@@ -53,9 +53,9 @@ export interface Batch {
 }
 
 export interface Segments {
-  /** Bytes that wait for the database. */
-  uncopiedBytes(): number;
-  /** Rows that do. */
+  /** All of them, as they are now. */
+  readonly files: readonly Segment[];
+  /** Rows that wait for the database. */
   rows(): number;
   /** The one that is appended to, if it has room. */
   open(): Segment | null;
@@ -69,8 +69,8 @@ export interface Segments {
   finish(segment: Segment): Promise<void>;
   /** After a write that failed. */
   discardEmpty(): Promise<void>;
-  /** Rows have come. */
-  arrived(): void;
+  /** Rows have come; returns how many wait. */
+  arrived(): number;
   /** All rows up to one of that time are copied, or can't be; null: nobody knows the time. */
   copied(untilMs: number | null): void;
   adopt(): Promise<void>;
@@ -85,7 +85,7 @@ export interface SegmentsOptions extends JournalReports {
 }
 
 export function createSegments({ directory, own, onDamage, onTransientFailure }: SegmentsOptions): Segments {
-  let segments: Segment[] = [];
+  const segments: Segment[] = [];
   let current: Segment | null = null;
   let begun = 0;
   let oldestMs: number | null = null;
@@ -100,14 +100,9 @@ export function createSegments({ directory, own, onDamage, onTransientFailure }:
     return rows;
   }
 
-  function uncopiedBytes(): number {
-    let bytes = 0;
-    for (const { endBytes, readBytes } of segments) bytes += endBytes - readBytes;
-    return bytes;
-  }
-
   async function finish(segment: Segment): Promise<void> {
-    segments = segments.filter((one) => one !== segment);
+    const at = segments.indexOf(segment);
+    if (at !== -1) segments.splice(at, 1);
     try {
       if (segment.isDamaged) await damaged.putAside(segment.path);
       else await rm(segment.path, { force: true });
@@ -123,7 +118,7 @@ export function createSegments({ directory, own, onDamage, onTransientFailure }:
   }
 
   return {
-    uncopiedBytes,
+    files: segments,
     rows: countRows,
     open: () => (current === null || isFull(current) ? null : current),
     async begin() {
@@ -143,6 +138,7 @@ export function createSegments({ directory, own, onDamage, onTransientFailure }:
     },
     arrived() {
       oldestMs ??= Date.now();
+      return countRows();
     },
     copied(untilMs) {
       oldestMs = countRows() > 0 ? (untilMs ?? oldestMs) : null;
@@ -161,7 +157,7 @@ export function createSegments({ directory, own, onDamage, onTransientFailure }:
     state() {
       const rows = countRows();
       const oldestAgeMs = rows === 0 || oldestMs === null ? 0 : Math.max(0, Date.now() - oldestMs);
-      return { rows, bytes: uncopiedBytes(), oldestAgeMs, damagedFiles: damaged.count };
+      return { rows, bytes: uncopiedBytes(segments), oldestAgeMs, damagedFiles: damaged.count };
     },
     async close() {
       if (current !== null) await seal(current);
@@ -223,6 +219,12 @@ function reportsOf({
     },
     onTransientFailure: (file, error) => onTransientFailure({ file, reason: messageOfError(error) }),
   };
+}
+
+function uncopiedBytes(segments: readonly Segment[]): number {
+  let bytes = 0;
+  for (const { endBytes, readBytes } of segments) bytes += endBytes - readBytes;
+  return bytes;
 }
 
 /** Nothing more is appended to it. */
