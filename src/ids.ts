@@ -10,21 +10,22 @@ const COUNT_MAX = 0xfff;
 
 const pool = Buffer.alloc(POOL_BYTES);
 /** From there on nobody has had them. */
-let used = POOL_BYTES;
+let used = 0;
+randomFillSync(pool);
 const text = Buffer.alloc(36);
 let lastMs = 0;
 let count = 0;
 
 /** Version 4: random. */
 export function randomId(): string {
-  const at = place();
+  const at = used;
   pool[at + 6] = 0x40 | ((pool[at + 6] ?? 0) & 0x0f);
   return written();
 }
 
 /** Version 7: its time is now, and of two ids of this process the later one is the larger one. */
 export function timeId(): string {
-  const at = place();
+  const at = used;
   const nowMs = Date.now();
   if (nowMs > lastMs) {
     lastMs = nowMs;
@@ -45,15 +46,6 @@ export function timeId(): string {
   return written();
 }
 
-/** Where the bytes of the next id begin. */
-function place(): number {
-  if (used === POOL_BYTES) {
-    randomFillSync(pool);
-    used = 0;
-  }
-  return used;
-}
-
 /** The bytes are an id's: the next one gets others. */
 function written(): string {
   const at = used;
@@ -66,5 +58,9 @@ function written(): string {
     text[to++] = HEX[byte & 0x0f] ?? 0;
   }
   used += ID_BYTES;
+  if (used === POOL_BYTES) {
+    randomFillSync(pool);
+    used = 0;
+  }
   return text.toString('latin1');
 }

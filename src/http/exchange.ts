@@ -15,6 +15,8 @@ export interface BodySink {
   /** The bytes are the sink's only until this returns. */
   chunk(bytes: Uint8Array): void;
   end(): void;
+  /** The body was not there in the time that `Exchange.dueMs` says. */
+  onDue?(): void;
 }
 
 /** What the exchanges of a server have in common. */
@@ -22,7 +24,7 @@ export interface ExchangeHost {
   readonly turns: Turns;
   readonly bodies: BodyBudget;
   readonly drains: Drains;
-  /** Its socket is read from now on, and may be silent for long: `keepReading` is called every few seconds, `rest` every few milliseconds. */
+  /** Its socket is read from now on, and may be silent for long: `keepReading` is called every few seconds, `look` every few milliseconds. */
   reads(exchange: Exchange): void;
   /** Those of which that is true. */
   readonly read: Set<Exchange>;
@@ -48,6 +50,8 @@ export class Exchange implements Framing, WireOwner, Ready, Drained {
   closeAfter: boolean;
   /** The caller is known: the part of the budget of bodies that strangers can't use is open to it. */
   isVouchedFor: boolean;
+  /** By the clock of `performance`: the sink hears of it when its body is not there by then, up to 20 ms later. */
+  dueMs: number;
 
   readonly #wire: Wire;
   readonly #host: ExchangeHost;
@@ -100,6 +104,7 @@ export class Exchange implements Framing, WireOwner, Ready, Drained {
     // Nobody knows where a contradictory request ends, nor, for certain, a chunked one (framing.ts). HTTP/1.0 has no other end.
     this.closeAfter = problem !== null || body.kind === 'chunked' || head.version === '1.0';
     this.isVouchedFor = false;
+    this.dueMs = Number.POSITIVE_INFINITY;
     this.#wire = wire;
     this.#host = host;
     this.#reply = null;
@@ -224,13 +229,18 @@ export class Exchange implements Framing, WireOwner, Ready, Drained {
   }
 
   /**
-   * Until the answer is out the socket isn't read: uWebSockets.js closes a connection whose next request arrives before that. What is answered sooner is
-   * spared it, since each change of what a socket is asked for costs four calls of the kernel.
+   * Whether it is late, or whole. Until the answer is out the socket isn't read then: uWebSockets.js closes a connection whose next request arrives before
+   * that. What is answered sooner is spared it, since each change of what a socket is asked for costs four calls of the kernel.
    */
-  rest(): void {
-    if (!this.#isWhole || this.#isWatched) return;
-    this.#host.read.delete(this);
-    this.#pause();
+  look(nowMs: number): void {
+    if (!this.#isWhole) {
+      if (this.dueMs > nowMs) return;
+      this.dueMs = Number.POSITIVE_INFINITY;
+      this.#sink?.onDue?.();
+    } else if (!this.#isWatched) {
+      this.#host.read.delete(this);
+      this.#pause();
+    }
   }
 
   keepReading(): void {
@@ -412,7 +422,7 @@ export class Exchange implements Framing, WireOwner, Ready, Drained {
     if (this.#isEnded) return;
     this.#isEnded = true;
     this.#host.read.delete(this);
-    this.#forgetBody();
+    if (this.#mode !== 'received' || !this.#isWhole) this.#forgetBody();
     this.#wake?.();
     if (this.#heldBytes > 0) this.#host.bodies.giveBack(this.#heldBytes);
     this.#heldBytes = 0;

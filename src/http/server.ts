@@ -98,7 +98,8 @@ class Requests implements ExchangeHost, TimerOwner {
   }
 
   onDue(): void {
-    for (const exchange of this.read) exchange.rest();
+    const nowMs = performance.now();
+    for (const exchange of this.read) exchange.look(nowMs);
     if (this.read.size > 0) this.#resting.start(REST_AFTER_MS);
   }
 
@@ -222,7 +223,8 @@ export async function startServer(options: ServerOptions): Promise<Server> {
         requests.turns.refuse(new FoundReply(wire, refusal, { host: requests, route: refusal.route }));
         return;
       }
-      const file = requests.isRetiring ? null : (findFile?.(wire.head) ?? null);
+      const isUpload = wire.head.method === 'POST';
+      const file = requests.isRetiring || isUpload ? null : (findFile?.(wire.head) ?? null);
       if (file !== null) {
         const reply = new FoundReply(wire, file, { host: requests, route: 'file' });
         requests.turns.answer(reply, reply);

@@ -17,7 +17,7 @@ export type Admitted = Extract<Access, { outcome: 'admitted' }>;
 
 /** What all scans of a process have in common. */
 export interface ScanParts extends UrlParts {
-  readonly pool: Pick<ScanPool, 'ask' | 'leave' | 'policy' | 'isCrowded' | 'refusal'>;
+  readonly pool: Pick<ScanPool, 'ask' | 'leave' | 'policy' | 'queue' | 'refusal'>;
   readonly signatures: Pick<Signatures, 'state'>;
   /** The content has crashed the engine, more than once. */
   readonly isRefused: (sha256: string) => boolean;

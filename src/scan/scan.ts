@@ -222,7 +222,7 @@ export abstract class Scan extends ScanFacts implements ContentOwner, Recorded {
       this.#onKnown(found, state.engine);
       return;
     }
-    const asked = found !== null ? null : known.elsewhere(content, state.engine, this.account);
+    const asked = found !== null || !known.isShared ? null : known.elsewhere(content, state.engine, this.account);
     if (asked === null) {
       this.#askForThread(content);
       return;

@@ -8,7 +8,7 @@ import type { Queries } from '../store/postgres.js';
 
 export interface ProtocolParts {
   readonly access: Pick<AccessControl, 'asUser' | 'refuse'>;
-  readonly pool: Pick<ScanPool, 'isCrowded' | 'refusal'>;
+  readonly pool: Pick<ScanPool, 'queue' | 'refusal'>;
   /** A scan was refused before its admission. */
   readonly onRefused: (reason: UnavailableReason) => void;
   /** Why, while there is no such account. */
@@ -27,7 +27,7 @@ export function openProtocolAccount(sql: Queries, email: string, parts: Protocol
       return await access.asUser({ userId: user.id, plan: user.plan, ownLimit: user.own_limit });
     },
     refusal(bytesMost) {
-      const user = pool.isCrowded ? account.known() : null;
+      const user = pool.queue.isCrowded ? account.known() : null;
       const reason = user === null ? null : pool.refusal(user.id, bytesMost);
       if (user === null || reason !== 'queueShareFull') return null;
       access.refuse(user.id);

@@ -23,6 +23,7 @@ interface Kind {
   readonly protocol: EndedScan['protocol'];
   readonly status: number;
   readonly failure: string | null;
+  readonly isInfected: boolean;
   readonly outcome: string;
   readonly engine: string;
   readonly cache: 'hit' | 'miss' | 'none';
@@ -106,12 +107,12 @@ export class ScanMetrics {
   /** There are a few dozen, of which the first one or two are nearly all. */
   #kindOf(scan: EndedScan, engine: string, cache: Kind['cache']): Kind {
     const { protocol, status, failure } = scan;
-    const outcome = outcomeOf(scan);
+    const isInfected = scan.virusName !== null;
     for (const kind of this.#kinds) {
-      if (kind.outcome !== outcome || kind.protocol !== protocol || kind.status !== status) continue;
+      if (kind.isInfected !== isInfected || kind.protocol !== protocol || kind.status !== status) continue;
       if (kind.failure === failure && kind.engine === engine && kind.cache === cache) return kind;
     }
-    const kind = { protocol, status, failure, outcome, engine, cache, count: 0 };
+    const kind = { protocol, status, failure, isInfected, outcome: outcomeOf(scan), engine, cache, count: 0 };
     this.#kinds.push(kind);
     return kind;
   }

@@ -138,6 +138,8 @@ export class FairQueue {
   size = 0;
   /** Scans that lie at a thread behind another one. */
   ahead = 0;
+  /** Some account might be refused. */
+  isCrowded: boolean;
   /** Accounts with scans that wait or run. */
   accountsActive = 0;
   readonly #limit: number;
@@ -150,6 +152,7 @@ export class FairQueue {
 
   constructor(limit: number) {
     this.#limit = limit;
+    this.isCrowded = this.#mightRefuse();
   }
 
   /** Why one more scan of the account would not wait now; null: it would. */
@@ -159,12 +162,6 @@ export class FairQueue {
     const known = this.#accounts.get(accountName);
     const own = known === undefined ? 1 : known.waiting + known.ahead + 1;
     return own > 1 && own > SHARE_OF_FREE * left ? 'beyondShare' : null;
-  }
-
-  /** Some account might be refused. */
-  get isCrowded(): boolean {
-    const taken = this.size + this.ahead + 1;
-    return taken > SHARE_OF_FREE * (this.#limit - taken);
   }
 
   /** Null: it waits. */
@@ -183,7 +180,7 @@ export class FairQueue {
     scan.dueMs = nowMs + scan.sizeBytes / BYTES_PER_MS;
     account.lineOf(scan).append(scan);
     account.waiting += 1;
-    this.size += 1;
+    this.#count(1, 0);
     return null;
   }
 
@@ -233,13 +230,13 @@ export class FairQueue {
     const account = this.#accountOf(scan);
     scan.state = 'ahead';
     account.ahead += 1;
-    this.ahead += 1;
+    this.#count(0, 1);
   }
 
   /** One that lay ahead is at the thread. */
   settle(scan: ThreadScan): void {
     this.#accountOf(scan).ahead -= 1;
-    this.ahead -= 1;
+    this.#count(0, -1);
   }
 
   /** One that lay ahead has no thread after all, and waits where it waited before. */
@@ -251,7 +248,7 @@ export class FairQueue {
     scan.state = 'waiting';
     account.lineOf(scan).putFirst(scan);
     account.waiting += 1;
-    this.size += 1;
+    this.#count(1, 0);
   }
 
   /** Takes out a scan that waits, for good. */
@@ -296,6 +293,17 @@ export class FairQueue {
     return names;
   }
 
+  #count(waiting: number, ahead: number): void {
+    this.size += waiting;
+    this.ahead += ahead;
+    this.isCrowded = this.#mightRefuse();
+  }
+
+  #mightRefuse(): boolean {
+    const taken = this.size + this.ahead + 1;
+    return taken > SHARE_OF_FREE * (this.#limit - taken);
+  }
+
   #take(scan: ThreadScan | null, nowMs: number): ThreadScan | null {
     if (scan === null) return null;
     const account = this.#accountOf(scan);
@@ -308,7 +316,7 @@ export class FairQueue {
     account.lineOf(scan).remove(scan);
     scan.state = 'idle';
     account.waiting -= 1;
-    this.size -= 1;
+    this.#count(-1, 0);
   }
 
   #run(account: Account, nowMs: number): void {

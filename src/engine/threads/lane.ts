@@ -11,8 +11,6 @@ import { createWatch, type WatchOptions } from './thread-watch.js';
 export interface LaneOptions extends Omit<ThreadSetOptions, 'onIdle' | 'onDied'>, Omit<WatchOptions, 'onGivenUp'> {
   /** Scans that may wait; the next one is refused. An account alone may have three quarters of them. */
   readonly queueLimit: number;
-  /** A scan has its thread. */
-  readonly onTurn: (kind: TurnKind, waitedMs: number) => void;
   /** Less may run than before. */
   readonly onEnd: () => void;
 }
@@ -35,6 +33,8 @@ export class Lane {
   running = 0;
   readonly queue: FairQueue;
   readonly set: ThreadSet;
+  /** A scan has its thread. */
+  observe: (kind: TurnKind, waitedMs: number) => void = () => undefined;
   readonly #options: LaneOptions;
   readonly #watch: ReturnType<typeof createWatch>;
   #alarm: NodeJS.Timeout | null = null;
@@ -176,7 +176,7 @@ export class Lane {
     scan.isAgain = false;
     this.running += 1;
     const waitedMs = nowMs - scan.askedMs;
-    this.#options.onTurn(by === 'standIn' ? by : this.queue.accountsActive > 1 ? 'shared' : 'alone', waitedMs);
+    this.observe(by === 'standIn' ? by : this.queue.accountsActive > 1 ? 'shared' : 'alone', waitedMs);
     scan.onTurn(waitedMs);
   }
 

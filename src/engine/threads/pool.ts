@@ -34,8 +34,8 @@ export interface PoolOptions {
 export interface ScanPool {
   /** Scans it, now or when its turn comes. Its methods are called with what comes of it, possibly before this returns. */
   ask(scan: ThreadScan): void;
-  /** So many wait that `refusal` is worth asking. */
-  readonly isCrowded: boolean;
+  /** Of contents up to 1 MB: so many wait that `refusal` is worth asking, or not. */
+  readonly queue: { readonly isCrowded: boolean };
   /** Why a scan of the account would be refused now, since too many wait; null: it would not be, or its content may have over 1 MB. */
   refusal(account: string, bytesMost: number): UnavailableReason | null;
   /** Its client has left: true, and none of its methods is called any more, if no thread was at it. */
@@ -79,13 +79,13 @@ export function startPool(options: PoolOptions): ScanPool {
 class Pool implements ScanPool {
   readonly threads: number;
   readonly policy: ScanPolicy;
+  readonly queue: { readonly isCrowded: boolean };
   readonly #refuse: () => string | null;
   readonly #bell: ReturnType<typeof startBell>;
   readonly #light: Lane;
   /** Null: there are no threads for it. */
   readonly #heavy: Lane | null;
   readonly #lanes: readonly Lane[];
-  #observe: (kind: TurnKind, waitedMs: number) => void = () => undefined;
   #ticking: NodeJS.Timeout | null = null;
   #onEnded: (() => void) | null = null;
 
@@ -96,7 +96,7 @@ class Pool implements ScanPool {
     this.policy = { ...usualPolicy, encrypted };
     this.#refuse = options.refusal ?? ((): null => null);
     this.#bell = startBell(() => {
-      for (const lane of this.#lanes) lane.collect();
+      for (const lane of this.#lanes) if (lane.set.slots.length > 0) lane.collect();
     });
     const common = {
       queueLimit,
@@ -106,7 +106,6 @@ class Pool implements ScanPool {
       bell: this.#bell.rope,
       places: [],
       settings: { sandbox: options.sandbox ?? 'auto', inFlight: options.inFlight ?? null },
-      onTurn: (kind: TurnKind, waitedMs: number) => this.#observe(kind, waitedMs),
       onEnd: () => {
         if (this.#onEnded !== null) this.#lookForEnd();
       },
@@ -117,6 +116,7 @@ class Pool implements ScanPool {
     // With fewer than the set has, large content would wait beside idle threads.
     const heavyMost = half < threads ? 0 : half;
     this.#light = new Lane({ ...common, count: threads, most: threads + beside - heavyMost, isHeavy: false });
+    this.queue = this.#light.queue;
     this.#heavy = heavyMost === 0 ? null : new Lane({ ...common, count: threads, most: heavyMost, isHeavy: true });
     this.#lanes = this.#heavy === null ? [this.#light] : [this.#light, this.#heavy];
   }
@@ -150,7 +150,7 @@ class Pool implements ScanPool {
   }
 
   onTurn(listener: (kind: TurnKind, waitedMs: number) => void): void {
-    this.#observe = listener;
+    for (const lane of this.#lanes) lane.observe = listener;
   }
 
   ask(scan: ThreadScan): void {
@@ -175,10 +175,6 @@ class Pool implements ScanPool {
     (heavy ?? light).set.press();
     scan.isHeavy = heavy?.set.hasStarted === true && (heavy.isFree || heavy.set.isWhole || !light.isFree);
     this.#laneOf(scan).ask(scan, nowMs);
-  }
-
-  get isCrowded(): boolean {
-    return this.#light.queue.isCrowded;
   }
 
   refusal(account: string, bytesMost: number): UnavailableReason | null {

@@ -34,7 +34,8 @@ export class ThreadSet {
   slots: readonly ThreadSlot[] = [];
   /** Threads at scans; those that are given up aside. */
   busy = 0;
-  givenUp = 0;
+  /** Of the set. As many are replaced as it has, at most, since each that hangs costs a core. */
+  size: number;
   readonly #options: ThreadSetOptions;
   /** The one that had a scan last comes last. */
   readonly #idle: ThreadSlot[] = [];
@@ -45,17 +46,14 @@ export class ThreadSet {
   /** The most that were busy since the last look. */
   #peak = 0;
   #keeping: NodeJS.Timeout | null = null;
+  #givenUp = 0;
   #isStopped = false;
 
   constructor(options: ThreadSetOptions) {
     this.#options = options;
+    this.size = options.count;
     // Scans may lie in their rings before they have started.
     for (let index = 0; index < this.#always; index += 1) this.#idle.push(this.#open(false));
-  }
-
-  /** As many are replaced as the set has, at most, since each that hangs costs a core. */
-  get size(): number {
-    return Math.max(0, Math.min(this.#options.count, 2 * this.#options.count - this.givenUp));
   }
 
   get hasStarted(): boolean {
@@ -109,7 +107,7 @@ export class ThreadSet {
   /** It has no scan any more. */
   putBack(slot: ThreadSlot): void {
     // The thread that took its place stays.
-    if (slot.isGivenUp) this.givenUp -= 1;
+    if (slot.isGivenUp) this.#countGivenUp(-1);
     else this.busy -= 1;
     if (!slot.isGivenUp && slot.restorePriority()) this.#idle.push(slot);
     else this.#end(slot);
@@ -120,7 +118,7 @@ export class ThreadSet {
     slot.isGivenUp = true;
     slot.lowerPriority();
     this.busy -= 1;
-    this.givenUp += 1;
+    this.#countGivenUp(1);
     this.#fill();
   }
 
@@ -148,6 +146,12 @@ export class ThreadSet {
     if (slot.scan === null && !slot.isEnding && !this.#idle.includes(slot)) this.#idle.push(slot);
   }
 
+  #countGivenUp(more: number): void {
+    const { count } = this.#options;
+    this.#givenUp += more;
+    this.size = Math.max(0, Math.min(count, 2 * count - this.#givenUp));
+  }
+
   /** Of the set, those that are open whatever is wanted. */
   get #always(): number {
     return this.#options.isHeavy ? 0 : this.size;
@@ -156,7 +160,7 @@ export class ThreadSet {
   /** How many there are to be now. */
   #wanted(spare: number, busy: number): number {
     const { count, most } = this.#options;
-    return this.givenUp + Math.min(this.size + most - count, Math.max(this.#always + this.#kept, busy + spare));
+    return this.#givenUp + Math.min(this.size + most - count, Math.max(this.#always + this.#kept, busy + spare));
   }
 
   #fill(): void {
@@ -223,7 +227,7 @@ export class ThreadSet {
     if (slot.isEnding) return;
     this.#remove(slot);
     const { scan, next } = slot;
-    if (scan !== null && slot.isGivenUp) this.givenUp -= 1;
+    if (scan !== null && slot.isGivenUp) this.#countGivenUp(-1);
     else if (scan !== null) this.busy -= 1;
     for (const one of [scan, next]) if (one !== null) this.#options.onDied(one);
     if (slot.hasStarted) this.#fill();

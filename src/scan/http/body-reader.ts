@@ -14,8 +14,8 @@ import { optionFields, optionNamed, RequestOptions, type SaidOptions } from './o
 export interface BodyReader {
   /** As shown; null until it is known. */
   readonly filename: string | null;
-  /** What was said until now. */
-  readonly options: RequestOptions;
+  /** What was said until now; null: nothing. */
+  readonly options: RequestOptions | null;
   /** What a body may have beside the content: a longer one is too large, whatever is in it. */
   readonly envelopeBytes: number;
   /** The bytes are the reader's only until it returns. What it throws is the end. */
@@ -72,7 +72,8 @@ export function openReader(exchange: Exchange, target: FormTarget, takes: Taken)
     const problem = 'the request has a Content-Range';
     throw boundary === null ? new Failure('badRequest', problem) : new MalformedMultipart(problem);
   }
-  const options = saidBeside(headers.get('x-metadata'), query);
+  const metadata = headers.get('x-metadata');
+  const options = metadata === undefined && query === NO_QUERY ? null : saidBeside(metadata, query);
   if (boundary !== null) {
     if (query.filename !== undefined) throw new Failure('badRequest', 'filename: a form has it in its part');
     return new MultipartReader(boundary, target, options);
@@ -82,7 +83,7 @@ export function openReader(exchange: Exchange, target: FormTarget, takes: Taken)
   const read = TEXTS.get(type);
   if (read === undefined) return new RawReader(nameOf(headers.get('x-filename'), query.filename), target, options);
   if (query.filename !== undefined) throw new Failure('badRequest', 'filename: a URL has its own');
-  return new UrlReader(read, options);
+  return new UrlReader(read, options ?? new RequestOptions());
 }
 
 function mediaTypeOf(headers: Exchange['headers']): string {
@@ -104,12 +105,12 @@ function nameOf(header: string | undefined, parameter: string | undefined): stri
 /** The content is the body. */
 class RawReader implements BodyReader {
   readonly filename: string | null;
-  readonly options: RequestOptions;
+  readonly options: RequestOptions | null;
   readonly envelopeBytes: number;
   readonly #target: FormTarget;
 
   /** Throws Failure `filenameMissing`. */
-  constructor(filename: string | null, target: FormTarget, options: RequestOptions) {
+  constructor(filename: string | null, target: FormTarget, options: RequestOptions | null) {
     if (filename === null) throw new Failure('filenameMissing');
     this.filename = filename;
     this.options = options;

@@ -1,9 +1,8 @@
 // A scan that comes by HTTP: the body of an exchange in, the six fields or an error out.
 import { Failure } from '../../errors.js';
-import type { Exchange } from '../../http/exchange.js';
+import type { BodySink, Exchange } from '../../http/exchange.js';
 import type { Reply } from '../../http/reply.js';
 import { REFUSED_NAME_MS } from '../../limits.js';
-import { CoarseTimer, type TimerOwner } from '../../waiting/coarse-timer.js';
 import { Scan, type ScanParts } from '../scan.js';
 import { replyTo } from './answers.js';
 import { asFailure, type BodyReader, openReader, type Taken } from './body-reader.js';
@@ -18,12 +17,13 @@ export interface FormSettings {
   readonly onSurprise: (exchange: Exchange, error: unknown) => void;
 }
 
-export class HttpScan extends Scan implements FormTarget, TimerOwner {
+export class HttpScan extends Scan implements FormTarget, BodySink {
   protected readonly limitBytes: number;
   readonly #exchange: Exchange;
   readonly #settings: FormSettings;
   #reader: BodyReader | null;
-  readonly #timer: CoarseTimer;
+  /** Of its time, while it waits for memory. */
+  #leftMs: number;
   /** The request has declared more than any body with a file within the limit has: it is read up to the file's name. */
   #isTooLarge: boolean;
 
@@ -33,7 +33,7 @@ export class HttpScan extends Scan implements FormTarget, TimerOwner {
     this.#exchange = exchange;
     this.#settings = settings;
     this.#reader = null;
-    this.#timer = new CoarseTimer(this);
+    this.#leftMs = Number.POSITIVE_INFINITY;
     this.#isTooLarge = false;
     if (this.times !== null) this.times.parent = exchange.headers.get('traceparent') ?? null;
   }
@@ -52,15 +52,15 @@ export class HttpScan extends Scan implements FormTarget, TimerOwner {
     this.#reader = reader;
     this.#isTooLarge = body.kind === 'sized' && body.bytes > this.limitBytes + reader.envelopeBytes;
     // What declares too much is refused in any case, also while nothing of the body comes: its name is waited for a moment.
-    this.#timer.start(this.#isTooLarge ? REFUSED_NAME_MS : this.#settings.timeoutMs);
+    exchange.dueMs = performance.now() + (this.#isTooLarge ? REFUSED_NAME_MS : this.#settings.timeoutMs);
     exchange.receive(this);
   }
 
   protected endReceiving(): void {
-    this.#timer.stop();
+    this.#exchange.dueMs = Number.POSITIVE_INFINITY;
     if (this.filename === '') this.filename = this.#reader?.filename ?? '';
-    const said = this.#reader?.options;
-    if (said === undefined) return;
+    const said = this.#reader?.options ?? null;
+    if (said === null) return;
     this.metadata = said.metadata;
     if (said.encrypted === null && said.heuristics === null) return;
     const { encrypted, heuristics } = this.policy;
@@ -69,7 +69,7 @@ export class HttpScan extends Scan implements FormTarget, TimerOwner {
 
   /** What the client has said of the policy; empty: nothing. */
   protected get policySaid(): string {
-    return this.#reader?.options.policyText ?? '';
+    return this.#reader?.options?.policyText ?? '';
   }
 
   /** For the exchange: bytes of the body, which are ours only until this returns. */
@@ -77,7 +77,7 @@ export class HttpScan extends Scan implements FormTarget, TimerOwner {
     if (this.isDecided || this.#reader === null) return;
     try {
       this.#reader.write(bytes);
-      this.holdIfFull();
+      if (this.received?.isWaiting === true) this.holdIfFull();
     } catch (error) {
       this.fail(error);
     }
@@ -127,12 +127,13 @@ export class HttpScan extends Scan implements FormTarget, TimerOwner {
   }
 
   protected hold(): void {
-    this.#timer.pause();
+    this.#leftMs = this.#exchange.dueMs - performance.now();
+    this.#exchange.dueMs = Number.POSITIVE_INFINITY;
     this.#exchange.pauseBody();
   }
 
   protected goOn(): void {
-    this.#timer.goOn();
+    this.#exchange.dueMs = performance.now() + this.#leftMs;
     this.#exchange.resumeBody();
   }
 
@@ -149,7 +150,7 @@ export class HttpScan extends Scan implements FormTarget, TimerOwner {
   }
 
   protected answer(): void {
-    this.send(this.reply());
+    this.#exchange.reply(this.reply());
   }
 
   protected reply(): Reply {

@@ -24,8 +24,8 @@ export class MultipartReader extends MultipartParser {
   /** As shown; null until the head of its part is there. Also of a form that is refused then. */
   filename: string | null;
   readonly envelopeBytes: number;
-  /** Null: nothing was said, or its part is not over. */
-  readonly options: RequestOptions;
+  /** Null: nothing was said. */
+  options: RequestOptions | null;
   /** Of its part. */
   #option: Buffer[];
   #optionName: ReturnType<typeof optionNamed>;
@@ -39,7 +39,7 @@ export class MultipartReader extends MultipartParser {
   #leftEmpty: string | null;
 
   /** `options`: what was said beside the form. */
-  constructor(boundary: string, target: FormTarget, options = new RequestOptions()) {
+  constructor(boundary: string, target: FormTarget, options: RequestOptions | null = null) {
     super(boundary, MULTIPART_PARTS_MAX);
     this.#target = target;
     this.filename = null;
@@ -70,7 +70,7 @@ export class MultipartReader extends MultipartParser {
 
   protected onPartEnd(): void {
     if (this.#part === 'option' && this.#optionName !== null)
-      this.options.setBytes(this.#optionName, Buffer.concat(this.#option));
+      this.options?.setBytes(this.#optionName, Buffer.concat(this.#option));
   }
 
   protected onPart(name: string, filename: string | null): void {
@@ -106,6 +106,7 @@ export class MultipartReader extends MultipartParser {
 
   #beginOption(name: ReturnType<typeof optionNamed>): void {
     if (name === null) return;
+    this.options ??= new RequestOptions();
     this.options.assertOnce(name);
     this.#optionName = name;
     this.#option = [];

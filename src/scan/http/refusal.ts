@@ -43,7 +43,7 @@ export function createRefusalFinder(
   const route = `${method} ${path}`;
   const answers = new Map<UnavailableReason, PreparedAnswer>();
   return (head) => {
-    if (!pool.isCrowded || head.path !== path || head.method !== method || head.version !== '1.1') return null;
+    if (!pool.queue.isCrowded || head.path !== path || head.method !== method || head.version !== '1.1') return null;
     const { headers, body, problem } = readFraming(head);
     if (problem !== null || body.kind !== 'sized' || body.bytes > SHORT_BYTES) return null;
     if (MORE.some((name) => headers.has(name)) || !isKept(headers.get('connection'))) return null;
@@ -67,10 +67,10 @@ function prepared(reason: UnavailableReason): PreparedAnswer {
   return { head: { status, headers: headers.slice(2) }, body: Buffer.from(reply.body) };
 }
 
-/** True: it is refused, and answers by itself, behind its body as a rule: one before it costs twice as much. */
+/** To be asked while many wait. True: it is refused, and answers by itself, behind its body as a rule: one before it costs twice as much. */
 export function isRefused(parts: RefusalParts, exchange: Exchange, header: string | undefined): boolean {
   const { body } = exchange;
-  if (!parts.scans.pool.isCrowded || body.kind !== 'sized') return false;
+  if (body.kind !== 'sized') return false;
   const reason = refusalOf(parts, header, body.bytes);
   if (reason === null) return false;
   exchange.isVouchedFor = true;

@@ -95,7 +95,7 @@ export function createScanRoutes(parts: ScanRouteParts): ScanRoutes {
     operation: scanOperation,
     handle(exchange) {
       // Null: the client waits for its verdict.
-      const accepting = later !== null && prefersAsync(exchange) ? later : null;
+      const accepting = exchange.headers.has('prefer') && prefersAsync(exchange) ? later : null;
       const isOnce = exchange.headers.has('idempotency-key');
       if (accepting !== null || isOnce) keepForAccount(exchange);
       if (once !== null && isOnce) return scanOnce(exchange, once, accepting);
@@ -103,7 +103,12 @@ export function createScanRoutes(parts: ScanRouteParts): ScanRoutes {
         const asked = access.withApiKey(exchange.headers.get('x-api-key'));
         return admitLater(exchange, acceptingScan(exchange, accepting, null), asked);
       }
-      return scanNow(parts, exchange, withUrls);
+      // The usual way: it is begun at once.
+      const header = exchange.headers.get('x-api-key');
+      if (scans.pool.queue.isCrowded && isRefused(parts, exchange, header)) return null;
+      const scan = new HttpScan(scans, exchange, withUrls);
+      const asked = access.withApiKey(header, scan);
+      return asked instanceof Promise ? admitLater(exchange, scan, asked) : admit(exchange, scan, asked);
     },
   };
   return {
@@ -136,20 +141,6 @@ function routeAsUser(
       return admit(exchange, scan, await access.asUser(caller));
     },
   };
-}
-
-/** The usual way: the client waits for its verdict, and it is begun at once. */
-function scanNow(
-  parts: ScanRouteParts,
-  exchange: Exchange,
-  settings: FormSettings,
-): Reply | null | Promise<Reply | null> {
-  const { scans, access } = parts;
-  const header = exchange.headers.get('x-api-key');
-  if (isRefused(parts, exchange, header)) return null;
-  const scan = new HttpScan(scans, exchange, settings);
-  const asked = access.withApiKey(header, scan);
-  return asked instanceof Promise ? admitLater(exchange, scan, asked) : admit(exchange, scan, asked);
 }
 
 /** The upload of a key whose user is known and likely to be admitted may be received and scanned already. */

@@ -8,6 +8,8 @@ import { SHARED_FROM_BYTES, type SharedVerdicts } from './shared.js';
 type Looking = Pick<Engine, 'epoch' | 'identity'>;
 
 export interface KnownVerdicts {
+  /** Other nodes have verdicts as well. */
+  readonly isShared: boolean;
   /** What this very engine has said of the content in this process; null: `elsewhere` must be asked, or it must be scanned. */
   here(content: Described, engine: Looking, account: string): Known | null;
   /** What its like on another node has said. Null, or a promise for it, which never rejects: it must be scanned. */
@@ -69,6 +71,7 @@ export function createKnownVerdicts({ cache, shared, scope }: KnownVerdictsOptio
   }
 
   return {
+    isShared: shared !== null,
     here(content, engine, account) {
       const found = cache.get(content.sha256, engine.epoch);
       if (found === null) return null;
@@ -81,7 +84,7 @@ export function createKnownVerdicts({ cache, shared, scope }: KnownVerdictsOptio
     },
     keep(content, engine, account, found) {
       cache.set(content.sha256, engine.epoch, account, found);
-      if (!asksNodes(content, engine)) return;
+      if (shared === null || !asksNodes(content, engine)) return;
       if (scope === 'shared') tell(content.sha256, engine, found);
       tell(ownDigest(account, content.sha256), engine, found);
     },
