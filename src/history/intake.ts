@@ -78,7 +78,7 @@ export function createIntake(options: IntakeOptions): Intake {
   function endTurn(): void {
     const ended = turn;
     turn = null;
-    if (ended === null || ended.records.length === 0) return;
+    if (ended === null || ended.rows === 0) return;
     if (writeNow(ended)) {
       spare = ended.memory;
       return;
@@ -94,7 +94,7 @@ export function createIntake(options: IntakeOptions): Intake {
     const segment = openSegment();
     if (writing !== null || startedMs < asideUntilMs || segment === null) return false;
     const fromBytes = segment.endBytes;
-    const isWritten = appendNow(segment, ended.bytes(), ended.records.length);
+    const isWritten = appendNow(segment, ended.bytes(), ended.rows);
     const endedMs = performance.now();
     if (endedMs - startedMs > SLOW_WRITE_MS) asideUntilMs = endedMs + ASIDE_MS;
     if (isWritten) written(ended, segment, fromBytes);
@@ -113,7 +113,7 @@ export function createIntake(options: IntakeOptions): Intake {
         await options.onFailed();
         unwritten(
           error,
-          turns.flatMap(({ records }) => records.map(({ scan }) => scan)),
+          turns.flatMap((one) => one.scans()),
         );
       }
       for (const { endBytes } of turns) waitingBytes -= endBytes;
@@ -124,7 +124,7 @@ export function createIntake(options: IntakeOptions): Intake {
   async function appendAll(turns: readonly Turn[]): Promise<void> {
     const segment = openSegment() ?? (await options.beginSegment());
     let fromBytes = segment.endBytes;
-    const rows = turns.reduce((sum, { records }) => sum + records.length, 0);
+    const rows = turns.reduce((sum, one) => sum + one.rows, 0);
     await appendTo(segment, Buffer.concat(turns.map((one) => one.bytes())), rows);
     for (const one of turns) {
       written(one, segment, fromBytes);
@@ -133,15 +133,15 @@ export function createIntake(options: IntakeOptions): Intake {
   }
 
   /** A scan is answered when it hears of it: the journal knows all rows of its write by then. */
-  function written({ records }: Turn, segment: Segment, fromBytes: number): void {
+  function written({ first }: Turn, segment: Segment, fromBytes: number): void {
     failedAtMs = Number.NEGATIVE_INFINITY;
     let atBytes = fromBytes;
-    for (const { row, endBytes } of records) {
-      options.onRow(segment, row, atBytes, fromBytes + endBytes);
-      atBytes = fromBytes + endBytes;
+    for (let record = first; record !== null; record = record.next) {
+      options.onRow(segment, record.row, atBytes, fromBytes + record.endBytes);
+      atBytes = fromBytes + record.endBytes;
     }
     options.onWritten();
-    for (const { scan } of records) scan.onRecorded();
+    for (let record = first; record !== null; record = record.next) record.scan.onRecorded();
   }
 
   function unwritten(error: unknown, scans: readonly Recorded[]): void {
@@ -182,13 +182,16 @@ interface Taken {
   readonly row: ScanRow;
   /** Of its record, in the turn's memory. */
   readonly endBytes: number;
+  next: Taken | null;
 }
 
 /** The scans of one turn, and their records behind each other. */
 class Turn {
-  readonly records: Taken[] = [];
+  first: Taken | null = null;
+  rows = 0;
   memory: Buffer;
   endBytes = 0;
+  #last: Taken | null = null;
 
   constructor(memory: Buffer) {
     this.memory = memory;
@@ -202,7 +205,17 @@ class Turn {
       this.memory = larger;
     }
     this.endBytes = writeFrame(this.memory, this.endBytes, encodeRow(row));
-    this.records.push({ scan, row, endBytes: this.endBytes });
+    const record = { scan, row, endBytes: this.endBytes, next: null };
+    if (this.#last === null) this.first = record;
+    else this.#last.next = record;
+    this.#last = record;
+    this.rows += 1;
+  }
+
+  scans(): Recorded[] {
+    const scans: Recorded[] = [];
+    for (let record = this.first; record !== null; record = record.next) scans.push(record.scan);
+    return scans;
   }
 
   bytes(): Buffer {

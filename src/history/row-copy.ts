@@ -79,7 +79,9 @@ export class RowCopy {
     const texts = [row.filename, virusName, row.env, error, engine, metadata, url, signatures, protocol, detectedType];
     let all = '';
     for (const text of texts) if (text !== null) all += text;
-    this.#need(FIXED_BYTES + CHARACTER_BYTES_MAX * (all.length + row.notices.join('').length));
+    this.#need(
+      FIXED_BYTES + CHARACTER_BYTES_MAX * (all.length + (row.notices.length === 0 ? 0 : row.notices.join('').length)),
+    );
     this.#view.setInt16(this.#at, COLUMNS.length);
     this.#at += 2;
     this.#addDigits(row);

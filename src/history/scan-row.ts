@@ -1,6 +1,6 @@
 // One scan as the history knows it, and its form in the journal: JSON, read back only with all of its fields.
 import { z } from 'zod';
-import { jsonName, jsonText } from '../json-text.js';
+import { bareText, jsonName, jsonText } from '../json-text.js';
 import { METADATA_BYTES, URL_KEPT_CHARACTERS } from '../limits.js';
 
 /** By what a scan may have come. */
@@ -103,21 +103,36 @@ export function storableRow(row: Draft): ScanRow {
 /** Of a storable row. By hand, since a row that `JSON.stringify` writes takes three times as long. */
 export function encodeRow(row: ScanRow): string {
   const everyFieldIsHere: Exclude<keyof ScanRow, Encoded> extends never ? true : never = true;
+  const { notices } = row;
   return (
     everyFieldIsHere &&
-    `{"id":"${row.id}","userId":"${row.userId}","keyId":${jsonName(row.keyId)},"filename":${jsonText(row.filename)},` +
-      `"durationMs":${row.durationMs},${saidText(row)},${sameText(row)},"sizeBytes":${row.sizeBytes},` +
-      `"sha256":${jsonName(row.sha256)},"detectedType":${jsonName(row.detectedType)},"notices":${row.notices.length === 0 ? '[]' : JSON.stringify(row.notices)},` +
-      `"lastUpdateMs":${row.lastUpdateMs}${row.wasPending === true ? ',"wasPending":true' : ''}}`
+    `{"id":"${row.id}",${ownerText(row.userId, row.keyId)},"filename":"${bareText(row.filename)}","durationMs":${row.durationMs}${saidText(row)}` +
+      `${sameText(row)},"sizeBytes":${row.sizeBytes},"sha256":${jsonName(row.sha256)},"detectedType":${jsonName(row.detectedType)}` +
+      `${notices.length === 0 ? ',"notices":[]' : `,"notices":${JSON.stringify(notices)}`},"lastUpdateMs":${row.lastUpdateMs}` +
+      (row.wasPending === true ? ',"wasPending":true}' : '}')
   );
+}
+
+let lastUser = '';
+let lastKey: string | null = null;
+let ownerMembers = '';
+
+/** Of the scan as in its row: whose it is, in the very same text for scan after scan of one key. */
+export function ownerText(userId: string, keyId: string | null): string {
+  if (userId !== lastUser || keyId !== lastKey) {
+    lastUser = userId;
+    lastKey = keyId;
+    ownerMembers = `"userId":"${userId}","keyId":${jsonName(keyId)}`;
+  }
+  return ownerMembers;
 }
 
 /** Nearly all scans are clean, and nothing was said of them. */
 function saidText({ virusName, status, error, metadata, url }: ScanRow): string {
   if (status === 200 && virusName === null && metadata === null && url === null && error === null) {
-    return '"virusName":null,"status":200,"error":null,"metadata":null,"url":null';
+    return ',"virusName":null,"status":200,"error":null,"metadata":null,"url":null';
   }
-  return `"virusName":${jsonText(virusName)},"status":${status},"error":${jsonText(error)},"metadata":${jsonText(metadata)},"url":${jsonText(url)}`;
+  return `,"virusName":${jsonText(virusName)},"status":${status},"error":${jsonText(error)},"metadata":${jsonText(metadata)},"url":${jsonText(url)}`;
 }
 
 /** The same for scan after scan, the very same texts. */
@@ -129,7 +144,7 @@ function sameText(row: ScanRow): string {
   const isSame = engine === last?.engine && signatures === last.signatures && env === last.env;
   if (!isSame || protocol !== last?.protocol) {
     last = { engine, signatures, env, protocol };
-    lastText = `"engine":${jsonText(engine)},"signatures":${jsonText(signatures)},"protocol":"${protocol}","env":${jsonText(env)}`;
+    lastText = `,"engine":${jsonText(engine)},"signatures":${jsonText(signatures)},"protocol":"${protocol}","env":${jsonText(env)}`;
   }
   return lastText;
 }

@@ -44,6 +44,8 @@ function isToken(text: string): boolean {
 /** 15 digits stay exact in a double. */
 const CONTENT_LENGTH = /^\d{1,15}$/;
 
+const NONE = { kind: 'none' } as const;
+
 export function readFraming(head: RequestHead): Framing {
   const headers = new Map<string, string>();
   let problem = METHODS.has(head.method) || isToken(head.method) ? null : 'Invalid method';
@@ -72,17 +74,16 @@ function bodyOf(
 ): Pick<Framing, 'body' | 'problem'> {
   const length = headers.get('content-length');
   const coding = headers.get('transfer-encoding');
-  const none = { kind: 'none' } as const;
-  if (version === '1.1' && !headers.has('host')) return { body: none, problem: 'Missing header: host' };
+  if (version === '1.1' && !headers.has('host')) return { body: NONE, problem: 'Missing header: host' };
   if (coding !== undefined) {
     // RFC 9112 section 6.1: a proxy that speaks 1.0 doesn't know it, and may have passed it on.
-    if (version === '1.0') return { body: none, problem: 'Transfer-Encoding in HTTP/1.0' };
-    if (length !== undefined) return { body: none, problem: 'Content-Length beside Transfer-Encoding' };
-    if (coding.toLowerCase() !== 'chunked') return { body: none, problem: 'Transfer-Encoding must be chunked' };
+    if (version === '1.0') return { body: NONE, problem: 'Transfer-Encoding in HTTP/1.0' };
+    if (length !== undefined) return { body: NONE, problem: 'Content-Length beside Transfer-Encoding' };
+    if (coding.toLowerCase() !== 'chunked') return { body: NONE, problem: 'Transfer-Encoding must be chunked' };
     return { body: { kind: 'chunked' }, problem: null };
   }
-  if (length === undefined) return { body: none, problem: null };
-  if (!CONTENT_LENGTH.test(length)) return { body: none, problem: 'Content-Length must be a number' };
+  if (length === undefined) return { body: NONE, problem: null };
+  if (!CONTENT_LENGTH.test(length)) return { body: NONE, problem: 'Content-Length must be a number' };
   const bytes = Number(length);
-  return { body: bytes === 0 ? none : { kind: 'sized', bytes }, problem: null };
+  return { body: bytes === 0 ? NONE : { kind: 'sized', bytes }, problem: null };
 }

@@ -3,8 +3,8 @@ import type { AnswerHead } from './wire.js';
 
 export interface Reply {
   readonly status: number;
-  /** A list is sent as several headers of that name. */
-  readonly headers?: Readonly<Record<string, string | readonly string[]>>;
+  /** A list is sent as several headers of that name, and what is undefined not at all. */
+  readonly headers?: Readonly<Record<string, string | readonly string[] | undefined>>;
   /** Not sent with 204 and 304, which have none (of a 304 it is what the 200 has). Pieces are sent one after the other, as the client takes them. */
   readonly body: string | Uint8Array | AsyncIterable<string>;
   /** Default: `application/json; charset=utf-8`. */

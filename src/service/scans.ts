@@ -8,6 +8,7 @@ import { createResolve, readHostsFile } from '../download/resolve.js';
 import type { Signatures } from '../engine/signatures.js';
 import type { ScanPool } from '../engine/threads/pool.js';
 import { messageOfError } from '../error-text.js';
+import { ownerText } from '../history/scan-row.js';
 import type { DescriptorPlan } from '../http/descriptors.js';
 import type { EndedRequest } from '../http/server.js';
 import { jsonName, jsonText } from '../json-text.js';
@@ -108,29 +109,27 @@ export function tellOfScans(
 
 /** Of a scan, for the log: the members of a JSON object. Names and digits need no escapes, and what does is null as a rule. */
 function membersOf(scan: EndedScan): string {
-  const { scanId, account, keyId, sha256 } = scan;
   return (
-    `"scanId":${jsonName(scanId)},"requestId":"${scan.requestId}","userId":"${account}","keyId":${jsonName(keyId)},` +
-    `"protocol":"${scan.protocol}","durationMs":${Math.round(scan.durationMs * 1000) / 1000},"sizeBytes":${scan.wholeBytes},"sha256":${jsonName(sha256)},` +
-    `"engine":${engineText(scan.lookedBy)},"cached":${scan.looked !== 'now'},${endText(scan)}`
+    `"scanId":"${scan.scanId}","requestId":"${scan.requestId}",${ownerText(scan.account, scan.keyId)},"protocol":"${scan.protocol}",` +
+    `"durationMs":${Math.round(scan.durationMs * 1000) / 1000},"sizeBytes":${scan.wholeBytes},"sha256":${jsonName(scan.sha256)},${endText(scan)}`
   );
 }
 
-/** Nearly all are clean. */
-function endText({ status, virusName, failure, error }: EndedScan): string {
-  if (failure === null && virusName === null) return '"status":200,"virusName":null,"failure":null,"error":null';
-  return `"status":${status},"virusName":${jsonText(virusName)},"failure":${jsonName(failure)},"error":${jsonText(error)}`;
+/** Nearly all are clean, and by the engine that was named last. */
+function endText({ lookedBy, looked, status, virusName, failure, error }: EndedScan): string {
+  if (lookedBy !== lastEngine) {
+    lastEngine = lookedBy;
+    lastEngineText = `"engine":${jsonText(lookedBy?.description ?? null)},"cached":`;
+    cleanText = `${lastEngineText}false,"status":200,"virusName":null,"failure":null,"error":null`;
+  }
+  if (looked === 'now' && status === 200 && virusName === null) return cleanText;
+  const isCached = looked !== 'now';
+  return `${lastEngineText}${isCached},"status":${status},"virusName":${jsonText(virusName)},"failure":${jsonName(failure)},"error":${jsonText(error)}`;
 }
 
-/** The engine that was named last, and how. */
-let lastEngine: EndedScan['lookedBy'] = null;
-let lastText = 'null';
-
-function engineText(engine: EndedScan['lookedBy']): string {
-  if (engine !== lastEngine) lastText = jsonText(engine?.description ?? null);
-  lastEngine = engine;
-  return lastText;
-}
+let lastEngine: EndedScan['lookedBy'] | undefined;
+let lastEngineText = '';
+let cleanText = '';
 
 export function shareVerdicts(
   { verdictCacheBytes, encryptedArchives }: Config,

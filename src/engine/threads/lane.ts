@@ -121,7 +121,9 @@ export class Lane {
   collect(): void {
     this.#early = 0;
     const nowMs = performance.now();
-    const ended: ThreadScan[] = [];
+    // In a line of their own: a list would be made anew each time.
+    let first: ThreadScan | null = null;
+    let last: ThreadScan | null = null;
     for (const slot of this.set.slots) {
       if (!slot.hasStarted && slot.threadId() !== undefined) this.set.welcome(slot);
       for (let { scan } = slot; scan !== null; { scan } = slot) {
@@ -130,19 +132,25 @@ export class Lane {
         if (nowMs <= scan.deadlineMs && isOfAnother(scan)) this.#repeat(scan, slot, nowMs);
         else {
           this.#release(scan, nowMs);
-          ended.push(scan);
+          if (last === null) first = scan;
+          else last.behind = scan;
+          last = scan;
         }
         if (slot.scan === null) this.set.putBack(slot);
       }
     }
     if (this.queue.size > 0 || this.queue.ahead > 0) this.#dispatch();
-    if (ended.length === 0) return;
-    for (const scan of ended) {
+    if (first === null) return;
+    for (let scan: ThreadScan | null = first; scan !== null; ) {
+      const next: ThreadScan | null = scan.behind;
+      // It may ask again.
+      scan.behind = null;
       try {
         deliver(scan);
       } catch (error) {
         scan.onBroken(error);
       }
+      scan = next;
     }
     this.#options.onEnd();
   }

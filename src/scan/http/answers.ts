@@ -12,10 +12,10 @@ type Headers = Record<string, string>;
 
 /** What is no Failure is a 500 without detail. */
 export function replyTo(scan: Scan): Reply {
+  if (scan.verdict !== null && scan.quota !== null) return scannedReply(scan, scan.quota);
   const headers = scan.quota === null ? {} : quotaHeaders(scan.quota);
   if (scan.scanId !== null) headers['X-Scan-Id'] = scan.scanId;
   if (scan.detectedType !== null) headers['X-Scan-Type'] = scan.detectedType;
-  if (scan.verdict !== null) return scannedReply(scan, headers);
   const { problem, requestId } = scan;
   return failureReply(problem instanceof Failure ? problem : new Failure('internal', requestId), headers);
 }
@@ -38,12 +38,20 @@ export function exhaustedReply({ quota, retryAfterSeconds }: Extract<Access, { o
   return failureReply(new Failure('quotaExhausted', '', retryAfterSeconds), quotaHeaders(quota), fields);
 }
 
-function scannedReply(scan: Scan, headers: Headers): Reply {
-  const { filename, extension, lookedBy, looked } = scan;
-  headers['X-Scan-Sha256'] = scan.sha256 ?? '';
-  headers['X-Scan-Engine'] = lookedBy?.description ?? '';
-  headers['X-Scan-Cache'] = looked === 'for the account' ? 'HIT' : 'MISS';
-  if (scan.notices.length > 0) headers['X-Scan-Notice'] = scan.notices.join(', ');
+/** In one step: an object that grows leaves its old selves behind. */
+function scannedReply(scan: Scan, { limit, remaining, resetEpochSeconds }: Admitted['quota']): Reply {
+  const { filename, extension, lookedBy, looked, notices } = scan;
+  const headers = {
+    'X-RateLimit-Limit': String(limit),
+    'X-RateLimit-Remaining': String(remaining),
+    'X-RateLimit-Reset': String(resetEpochSeconds),
+    'X-Scan-Id': scan.scanId ?? undefined,
+    'X-Scan-Type': scan.detectedType ?? undefined,
+    'X-Scan-Sha256': scan.sha256 ?? '',
+    'X-Scan-Engine': lookedBy?.description ?? '',
+    'X-Scan-Cache': looked === 'for the account' ? 'HIT' : 'MISS',
+    'X-Scan-Notice': notices.length > 0 ? notices.join(', ') : undefined,
+  };
   const body = resultJson({
     filename,
     extension,

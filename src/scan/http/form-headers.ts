@@ -16,8 +16,7 @@ export function assertNotEncoded(headers: ReadonlyMap<string, string>): void {
  */
 export function readBoundary(contentType: string | undefined): string | null {
   if (contentType === undefined) return null;
-  const plain = PLAIN.exec(contentType)?.[1];
-  if (plain !== undefined) return plain;
+  if (PLAIN.test(contentType)) return contentType.slice(PLAIN_START.length);
   const semicolon = contentType.indexOf(';');
   const type = semicolon === -1 ? contentType : contentType.slice(0, semicolon);
   if (type.trim().toLowerCase() !== 'multipart/form-data') return null;
@@ -43,7 +42,8 @@ function readParameter(contentType: string, start: number): string | null {
 }
 
 /** What clients send as a rule: a boundary as RFC 2046 allows it, in front of nothing else. */
-const PLAIN = /^multipart\/form-data; boundary=([0-9A-Za-z'()+_,\-./:=?]{1,70})$/;
+const PLAIN = /^multipart\/form-data; boundary=[0-9A-Za-z'()+_,\-./:=?]{1,70}$/;
+const PLAIN_START = 'multipart/form-data; boundary=';
 /** `; name=value`; clients send more in an unquoted value than the token that RFC 9110 allows, such as `=`. */
 const PARAMETER = /[ \t]*;[ \t]*(?:([^\s=;"]+)=(?:"((?:\\.|[^"\\])*)"|([^";]*)))?/y;
 /**

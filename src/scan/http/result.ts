@@ -1,6 +1,6 @@
 // The wire shape of a scan result: six fields, in the order of the interface.
 import { z } from 'zod';
-import { jsonText } from '../../json-text.js';
+import { bareText, jsonText } from '../../json-text.js';
 
 export const ScanResult = z
   .strictObject({
@@ -19,8 +19,9 @@ type Fields = Omit<z.infer<typeof ScanResult>, 'infected'>;
 
 /** `scanDurationMillis` may have a fraction. By hand, since `JSON.stringify` of an object takes several times as long. */
 export function resultJson({ filename, extension, sizeInBytes, scanDurationMillis, virusName }: Fields): string {
+  const found = virusName === null ? 'false,"virusName":null}' : `true,"virusName":${jsonText(virusName)}}`;
   return (
-    `{"filename":${jsonText(filename)},"extension":${jsonText(extension)},"sizeInBytes":${sizeInBytes},` +
-    `"scanDurationMillis":${Math.round(scanDurationMillis)},"infected":${virusName !== null},"virusName":${jsonText(virusName)}}`
+    `{"filename":"${bareText(filename)}","extension":"${bareText(extension)}","sizeInBytes":${sizeInBytes},` +
+    `"scanDurationMillis":${Math.round(scanDurationMillis)},"infected":${found}`
   );
 }
