@@ -49,7 +49,7 @@ export interface ScanRoutes {
 }
 
 export function createScanRoutes(parts: ScanRouteParts): ScanRoutes {
-  const { scans, access, aside, once, later, uploadTimeoutMs, onSurprise } = parts;
+  const { scans, access, once, later, uploadTimeoutMs, onSurprise } = parts;
   const withUrls: FormSettings = {
     takes: 'all',
     timeoutMs: uploadTimeoutMs,
@@ -79,12 +79,6 @@ export function createScanRoutes(parts: ScanRouteParts): ScanRoutes {
     return await admitLater(exchange, scan, access.withApiKey(header));
   }
 
-  /** Of a request whose scan begins later than its body comes: what arrives until then is of its account, where that is known. */
-  function keepForAccount(exchange: Exchange): void {
-    const user = access.knownUser(exchange.headers.get('x-api-key'));
-    if (user !== null) exchange.keepIn(new AccountRoom(aside, user));
-  }
-
   const settingsOf = ({ accepted: { limitBytes } }: AcceptingParts): FormSettings => ({ ...withUrls, limitBytes });
   const acceptingScan = (exchange: Exchange, accepting: AcceptingParts, keeper: Keeper | null): AcceptingScan =>
     new AcceptingScan(scans, exchange, settingsOf(accepting), { ...accepting, keeper });
@@ -97,7 +91,7 @@ export function createScanRoutes(parts: ScanRouteParts): ScanRoutes {
       // Null: the client waits for its verdict.
       const accepting = exchange.headers.has('prefer') && prefersAsync(exchange) ? later : null;
       const isOnce = exchange.headers.has('idempotency-key');
-      if (accepting !== null || isOnce) keepForAccount(exchange);
+      if (accepting !== null || isOnce) keepForAccount(parts, exchange);
       if (once !== null && isOnce) return scanOnce(exchange, once, accepting);
       if (accepting !== null) {
         const asked = access.withApiKey(exchange.headers.get('x-api-key'));
@@ -119,6 +113,12 @@ export function createScanRoutes(parts: ScanRouteParts): ScanRoutes {
     ],
     findRefusal: createRefusalFinder(parts, withKey),
   };
+}
+
+/** Of a request whose scan begins later than its body comes: what arrives until then is of its account, where that is known. */
+function keepForAccount({ access, aside }: ScanRouteParts, exchange: Exchange): void {
+  const user = access.knownUser(exchange.headers.get('x-api-key'));
+  if (user !== null) exchange.keepIn(new AccountRoom(aside, user));
 }
 
 function routeAsUser(
