@@ -22,59 +22,123 @@ export function blockSize(bytes: number, limitBytes: number): number {
   return Math.min(size, limitBytes);
 }
 
+/** What nobody has needed for so long goes back to the kernel, so much of it at one time: a thousand blocks take some milliseconds. */
+const REST_MS = 2_000;
+const REST_BYTES_MOST = 16 * 1024 * 1024;
+
+/** Blocks of one size that nobody has. */
+class Shelf {
+  /** Whose pages are there; the last one first, whose are likely in the processor's cache. */
+  readonly kept: Block[] = [];
+  /** Whose pages the kernel has. */
+  readonly #empty: Block[] = [];
+  readonly #size: number;
+  /** So many were kept all the time since the last look. */
+  #unneeded = 0;
+
+  constructor(size: number) {
+    this.#size = size;
+  }
+
+  /** Undefined: none is kept. */
+  take(): Block | undefined {
+    const block = this.kept.pop();
+    this.#unneeded = Math.min(this.#unneeded, this.kept.length);
+    return block;
+  }
+
+  takeEmpty(): Block {
+    return this.#empty.pop() ?? this.#grow();
+  }
+
+  empty(blocks: readonly Block[]): void {
+    for (const block of blocks) discardPages(block);
+    this.#empty.push(...blocks);
+  }
+
+  /** So many of those that were kept longest. Returns their bytes. */
+  emptyKept(count: number): number {
+    const blocks = this.kept.splice(0, count);
+    this.empty(blocks);
+    this.#unneeded = Math.min(this.#unneeded, this.kept.length);
+    return blocks.length * this.#size;
+  }
+
+  /** Those that nobody has needed since the last look, or so many bytes of them. Returns how many these are. */
+  rest(bytesMost: number): number {
+    const bytes = this.emptyKept(Math.min(this.#unneeded, Math.ceil(bytesMost / this.#size)));
+    this.#unneeded = this.kept.length;
+    return bytes;
+  }
+
+  #grow(): Block {
+    const blocks = Math.max(2, Math.floor(SEGMENT_BYTES / this.#size));
+    const segment = new SharedArrayBuffer(blocks * this.#size);
+    // The allocator may have had them, and touched them.
+    discardPages(new Uint8Array(segment));
+    for (let index = blocks - 1; index > 0; index -= 1) {
+      this.#empty.push(new Uint8Array(segment, index * this.#size, this.#size));
+    }
+    return new Uint8Array(segment, 0, this.#size);
+  }
+}
+
 /**
  * Blocks of a size lie in segments of their own, which are never given back: a thread may know them. So there is no fragmentation, and
  * what the arena takes is what is lent and what is kept for the next content, within the budget together; the pages of other blocks
  * go back to the kernel, and only their addresses stay.
  */
 export function createArena(budgetBytes: number, lentBytes: () => number): Arena {
-  /** Whose pages are there; the last one first, whose are likely in the processor's cache. */
-  const kept = new Map<number, Block[]>();
-  /** Whose pages the kernel has. */
-  const empty = new Map<number, Block[]>();
+  const shelves = new Map<number, Shelf>();
   let keptBytes = 0;
+  let isResting = false;
 
-  function grow(size: number): Block {
-    const blocks = Math.max(2, Math.floor(SEGMENT_BYTES / size));
-    const segment = new SharedArrayBuffer(blocks * size);
-    // The allocator may have had them, and touched them.
-    discardPages(new Uint8Array(segment));
-    const list = listOf(empty, size);
-    for (let index = blocks - 1; index > 0; index -= 1) list.push(new Uint8Array(segment, index * size, size));
-    return new Uint8Array(segment, 0, size);
+  function shelfOf(size: number): Shelf {
+    const known = shelves.get(size);
+    if (known !== undefined) return known;
+    const shelf = new Shelf(size);
+    shelves.set(size, shelf);
+    return shelf;
   }
 
-  /** All at once, since this is rare. */
-  function empties(): void {
-    for (const [size, blocks] of kept) {
-      for (const block of blocks) discardPages(block);
-      listOf(empty, size).push(...blocks);
-      blocks.length = 0;
+  function rest(): void {
+    let most = REST_BYTES_MOST;
+    for (const shelf of shelves.values()) {
+      const bytes = shelf.rest(most);
+      keptBytes -= bytes;
+      most = Math.max(0, most - bytes);
     }
-    keptBytes = 0;
+    isResting = false;
+    if (keptBytes > 0) restLater();
+  }
+
+  function restLater(): void {
+    isResting = true;
+    setTimeout(rest, REST_MS).unref();
   }
 
   return {
     take(size) {
-      const block = kept.get(size)?.pop();
+      const shelf = shelfOf(size);
+      const block = shelf.take();
       if (block !== undefined) {
         keptBytes -= size;
         return block;
       }
-      // A new block needs room: those kept for other sizes go first.
-      if (lentBytes() + keptBytes > budgetBytes) empties();
-      return empty.get(size)?.pop() ?? grow(size);
+      // A new block needs room: those kept for other sizes go first, all at once, since this is rare.
+      if (lentBytes() + keptBytes > budgetBytes) {
+        for (const other of shelves.values()) keptBytes -= other.emptyKept(other.kept.length);
+      }
+      return shelf.takeEmpty();
     },
     give(block) {
       const size = block.length;
       if (size === 0) return;
-      if (lentBytes() + keptBytes + size > budgetBytes) {
-        discardPages(block);
-        listOf(empty, size).push(block);
-        return;
-      }
-      listOf(kept, size).push(block);
+      const shelf = shelfOf(size);
+      if (lentBytes() + keptBytes + size > budgetBytes) return shelf.empty([block]);
+      shelf.kept.push(block);
       keptBytes += size;
+      if (!isResting) restLater();
     },
   };
 }
@@ -94,12 +158,4 @@ export function copyInto(block: Block, at: number, bytes: Uint8Array): void {
  */
 function discardPages(bytes: Uint8Array): void {
   processAddon()?.discardPages(bytes);
-}
-
-function listOf(lists: Map<number, Block[]>, size: number): Block[] {
-  const known = lists.get(size);
-  if (known !== undefined) return known;
-  const list: Block[] = [];
-  lists.set(size, list);
-  return list;
 }
