@@ -83,6 +83,7 @@ sluice::GateFiles MakeGates(const std::filesystem::path& root, int number) {
   files.conditions = folder / "conditions.txt";
   // One more is the longest of its kind, and sends nobody.
   files.gate_count = kShares + 1;
+  files.literal_count = 1;
   std::ofstream(files.conditions) << "end\n";
   std::ofstream gates(files.gates);
   std::ofstream literals(files.literals);
