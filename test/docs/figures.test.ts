@@ -1,5 +1,5 @@
-// The figures of the documents are those that a bench has written, and no table of speed stands there without them.
-import { readFileSync } from 'node:fs';
+// The figures of the documents are those that a bench has written, and no other ones stand there, neither in tables nor in sentences.
+import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import t from 'tap';
@@ -16,6 +16,28 @@ for (const name of ['README.md', 'docs/benchmarks.md', 'docs/scale.md']) {
     t.notMatch(tables, /\|[^|\n]*\b(?:scans\/s|p50 ms|of clamd|Sluice \/ clamd)[^|\n]*\|/, 'another table of speed');
   });
 }
+
+/** What sentences say of a measurement, which nobody would renew there. */
+const MEASURED: readonly RegExp[] = [
+  /\d[\d.,]* [uµ]s\b/,
+  /\bp(?:50|99)\b[^.\n|]*?\d[\d.,]* ms|\d[\d.,]* ms[^.\n|]*?\bp(?:50|99)\b/,
+  /\d[\d.,]* ?(?:times|%)[^.\n|]{0,40}(?:processor|memory|clamd|plain|stock|as (?:long|many|fast|much)|slower|faster)/,
+  /\b(?:took|measured|median)\b[^.|\n]*?\d[\d.,]* (?:ms|s|seconds|bytes|MB|GB|GiB|%)(?![\w])/,
+];
+/** Figures there are of the day of each paragraph, as its beginning says. */
+const OF_THEIR_DAY = 'decisions.md';
+
+t.test('no sentence has a figure of a measurement', async (t) => {
+  const documents = readdirSync(join(root, 'docs')).filter((name) => name.endsWith('.md') && name !== OF_THEIR_DAY);
+  for (const name of ['README.md', 'SECURITY.md', ...documents.map((one) => join('docs', one))]) {
+    const document = readFileSync(join(root, name), 'utf8');
+    const sentences = document.replaceAll(/<!-- figures: [\s\S]*?<!-- end -->/g, '');
+    for (const pattern of MEASURED) t.notMatch(sentences, pattern, name);
+  }
+  t.ok(
+    MEASURED.every((pattern) => pattern.test('it took 3 us (p50 2 ms), 3 times the processor time: measured, 2 MB')),
+  );
+});
 
 t.test('the pictures show the figures as they were measured', async (t) => {
   const picture = (name: string): string => readFileSync(join(root, 'docs/images', `${name}.svg`), 'utf8');
