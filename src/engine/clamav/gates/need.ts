@@ -126,8 +126,8 @@ function cheapest(windows: Windows, cost: Cost, isTaken: (gate: Gate) => boolean
   for (const [index, gates] of windows.entries()) {
     const beside = [costs[index - 1] ?? 0, costs[index + 1] ?? 0].filter((one) => one > COMMON);
     const price = Math.max(costs[index] ?? 0, ...beside);
-    if (price === Number.POSITIVE_INFINITY || gates.some(isTaken)) continue;
-    if (found === null || price < found.cost) found = { gates, cost: price };
+    if (price === Number.POSITIVE_INFINITY || (found !== null && price >= found.cost)) continue;
+    if (!gates.some(isTaken)) found = { gates, cost: price };
   }
   return found;
 }
