@@ -6,9 +6,10 @@ import t from 'tap';
 import { openPostgres } from '../../src/store/postgres.js';
 import { makeCertificate } from '../fixtures/certificate.js';
 import { serverPassword, startPostgres } from '../fixtures/postgres.js';
-import { startRedisCluster } from '../fixtures/redis.js';
+import { type RedisTls, roleOf, startRedisCluster, startRedisSentinels } from '../fixtures/redis.js';
 import { startServer } from '../fixtures/server.js';
 import { temporaryFolder } from '../fixtures/stores.js';
+import { until } from '../fixtures/until.js';
 import { upload } from '../fixtures/upload.js';
 
 t.test('a database behind a UNIX socket, in each way that libpq takes', async (t) => {
@@ -52,7 +53,8 @@ t.test('a proxy without a server behind it ends a query at once, and is not aske
   t.equal(connections, 1);
 });
 
-t.test('the service on a socket and on a cluster that takes TLS alone, one of whose nodes is named', async (t) => {
+/** Of an authority that nobody knows, for 127.0.0.1. */
+function certificates(t: Parameters<typeof temporaryFolder>[0]): RedisTls {
   const folder = temporaryFolder(t);
   const authority = makeCertificate({ name: 'test authority', isAuthority: true });
   const { cert, key } = makeCertificate({ name: 'redis', addresses: ['127.0.0.1'], issuer: authority });
@@ -60,10 +62,42 @@ t.test('the service on a socket and on a cluster that takes TLS alone, one of wh
     writeFileSync(join(folder, name), text);
     return join(folder, name);
   };
-  const ca = place('ca.pem', authority.cert);
-  const cluster = await startRedisCluster({
-    tls: { cert: place('cert.pem', cert), key: place('key.pem', key), ca },
-  });
+  return { cert: place('cert.pem', cert), key: place('key.pem', key), ca: place('ca.pem', authority.cert) };
+}
+
+t.test('the service on Sentinels and servers that take TLS alone, also when another master is elected', async (t) => {
+  const tls = certificates(t);
+  const redis = await startRedisSentinels({ tls });
+  t.teardown(() => redis.stop());
+  const postgres = await startPostgres();
+  t.teardown(() => postgres.stop());
+  const env = { DATABASE_URL: await postgres.database(), REDIS_URL: redis.url, NODE_EXTRA_CA_CERTS: tls.ca };
+  const server = await startServer({ env });
+  t.teardown(() => server.stop());
+  const counted = async (): Promise<string[]> => {
+    t.match(await upload(server.url, 'harmless'), { status: 200, body: { infected: false } });
+    const masters = await Promise.all(
+      redis.members.map(async (member) => ((await roleOf(member)) === 'master' ? member : [])),
+    );
+    const [master] = masters.flat();
+    return master === undefined ? [] : await master.client.keys('sluice:{u:*');
+  };
+  t.equal((await counted()).length, 1, 'the unit was counted by the master');
+  t.notMatch(server.output(), /Redis is away/);
+  const [master] = redis.members;
+  await master?.kill();
+  const admission = async (): Promise<unknown> => {
+    const readiness = await fetch(`${server.url}/readyz`);
+    return Object(await readiness.json()).admission.status;
+  };
+  await until(async () => (await admission()) === 'degraded');
+  await until(async () => (await admission()) === 'ready');
+  t.equal((await counted()).length, 1, 'and by the next one');
+});
+
+t.test('the service on a socket and on a cluster that takes TLS alone, one of whose nodes is named', async (t) => {
+  const tls = certificates(t);
+  const cluster = await startRedisCluster({ tls });
   t.teardown(() => cluster.stop());
   const postgres = await startPostgres();
   t.teardown(() => postgres.stop());
@@ -71,7 +105,7 @@ t.test('the service on a socket and on a cluster that takes TLS alone, one of wh
   const env = {
     DATABASE_URL: `postgres://postgres:${serverPassword}@${pathname}?host=${postgres.socketFolder}&port=${port}`,
     REDIS_URL: String(cluster.masters[0]?.url).replace('rediss:', 'rediss+cluster:'),
-    NODE_EXTRA_CA_CERTS: ca,
+    NODE_EXTRA_CA_CERTS: tls.ca,
   };
   const server = await startServer({ env });
   t.teardown(() => server.stop());
