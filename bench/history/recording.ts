@@ -86,7 +86,7 @@ function print(...texts: unknown[]): void {
 async function startSide(record: Pick<History, 'assertOpen' | 'append'>): Promise<Side> {
   const scans = {
     pool,
-    isRefused: () => false,
+    refused: new Set<string>(),
     signatures,
     known: createKnownVerdicts({
       cache: createVerdictCache({ limitBytes: 0 }),

@@ -55,8 +55,8 @@ export function createIntake(options: IntakeOptions): Intake {
   const { limitBytes, files, openSegment } = options;
   /** Of this turn of the event loop. */
   let turn: Turn | null = null;
-  /** Of a turn that is written. */
-  let spare: Buffer | null = null;
+  /** One that is written, for the next one. */
+  let spare: Turn | null = null;
   /** Those that wait for the other thread. */
   let waiting: Turn[] = [];
   let waitingBytes = 0;
@@ -80,7 +80,7 @@ export function createIntake(options: IntakeOptions): Intake {
     turn = null;
     if (ended === null || ended.rows === 0) return;
     if (writeNow(ended)) {
-      spare = ended.memory;
+      spare = ended;
       return;
     }
     waiting.push(ended);
@@ -97,8 +97,13 @@ export function createIntake(options: IntakeOptions): Intake {
     const isWritten = appendNow(segment, ended.bytes(), ended.rows);
     const endedMs = performance.now();
     if (endedMs - startedMs > SLOW_WRITE_MS) asideUntilMs = endedMs + ASIDE_MS;
-    if (isWritten) written(ended, segment, fromBytes);
-    return isWritten;
+    if (!isWritten) return false;
+    written(ended, segment, fromBytes);
+    ended.first = null;
+    ended.last = null;
+    ended.rows = 0;
+    ended.endBytes = 0;
+    return true;
   }
 
   /** One write for all that wait, then one for all that came in the meantime. */
@@ -157,7 +162,7 @@ export function createIntake(options: IntakeOptions): Intake {
         return;
       }
       if (turn === null) {
-        turn = new Turn(spare ?? Buffer.allocUnsafe(FIRST_BYTES));
+        turn = spare ?? new Turn();
         spare = null;
         setImmediate(endTurn);
       }
@@ -189,13 +194,9 @@ interface Taken {
 class Turn {
   first: Taken | null = null;
   rows = 0;
-  memory: Buffer;
+  memory = Buffer.allocUnsafe(FIRST_BYTES);
   endBytes = 0;
-  #last: Taken | null = null;
-
-  constructor(memory: Buffer) {
-    this.memory = memory;
-  }
+  last: Taken | null = null;
 
   add(scan: Recorded): void {
     const row = storableRow(scan.row());
@@ -206,9 +207,9 @@ class Turn {
     }
     this.endBytes = writeFrame(this.memory, this.endBytes, encodeRow(row));
     const record = { scan, row, endBytes: this.endBytes, next: null };
-    if (this.#last === null) this.first = record;
-    else this.#last.next = record;
-    this.#last = record;
+    if (this.last === null) this.first = record;
+    else this.last.next = record;
+    this.last = record;
     this.rows += 1;
   }
 

@@ -97,10 +97,10 @@ export class Turns {
   private arm(): void {
     if (this.isArmed) return;
     this.isArmed = true;
-    setImmediate(() => this.end());
+    setImmediate(this.end);
   }
 
-  private end(): void {
+  private readonly end = (): void => {
     const { known } = this;
     this.isArmed = false;
     this.heard = null;
@@ -115,5 +115,5 @@ export class Turns {
       ready.give();
     }
     if (this.strangers.size > 0) this.arm();
-  }
+  };
 }

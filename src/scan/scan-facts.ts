@@ -19,8 +19,8 @@ export type Admitted = Extract<Access, { outcome: 'admitted' }>;
 export interface ScanParts extends UrlParts {
   readonly pool: Pick<ScanPool, 'ask' | 'leave' | 'policy' | 'queue' | 'refusal'>;
   readonly signatures: Pick<Signatures, 'state'>;
-  /** The content has crashed the engine, more than once. */
-  readonly isRefused: (sha256: string) => boolean;
+  /** Contents, as SHA-256, that have crashed the engine more than once. */
+  readonly refused: ReadonlySet<string>;
   readonly known: KnownVerdicts;
   readonly uploadMemory: Lender;
   readonly history: Pick<History, 'assertOpen' | 'append'>;

@@ -245,7 +245,7 @@ export abstract class Scan extends ScanFacts implements ContentOwner, Recorded {
 
   #askForThread(content: Content): void {
     if (this.isDecided) return;
-    if (this.parts.isRefused(content.sha256)) {
+    if (this.parts.refused.has(content.sha256)) {
       this.fail(new Failure('scanIncomplete', 'engine crashed on this content'));
       return;
     }

@@ -57,7 +57,7 @@ export function openScans(
 ) {
   const scans: ScanParts = {
     pool,
-    isRefused: (sha256) => refused.has(sha256),
+    refused,
     signatures,
     known: createKnownVerdicts({ cache, shared, scope: config.verdictScope }),
     uploadMemory: memories.uploads,

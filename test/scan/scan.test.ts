@@ -36,7 +36,7 @@ let bug: Error | null = null;
 const parts: ScanParts = {
   pool,
   signatures,
-  isRefused: () => false,
+  refused: new Set<string>(),
   known: {
     ...known,
     keep(...verdict) {

@@ -11,8 +11,6 @@ import { createWatch, type WatchOptions } from './thread-watch.js';
 export interface LaneOptions extends Omit<ThreadSetOptions, 'onIdle' | 'onDied'>, Omit<WatchOptions, 'onGivenUp'> {
   /** Scans that may wait; the next one is refused. An account alone may have three quarters of them. */
   readonly queueLimit: number;
-  /** Less may run than before. */
-  readonly onEnd: () => void;
 }
 
 /** How a scan came to its thread: as the only account there was, beside others, or by a thread beside the set. */
@@ -33,6 +31,8 @@ export class Lane {
   running = 0;
   readonly queue: FairQueue;
   readonly set: ThreadSet;
+  /** Less may run than before. */
+  onEnd: (() => void) | null = null;
   /** A scan has its thread. */
   observe: (kind: TurnKind, waitedMs: number) => void = () => undefined;
   readonly #options: LaneOptions;
@@ -152,7 +152,7 @@ export class Lane {
       }
       scan = next;
     }
-    this.#options.onEnd();
+    this.onEnd?.();
   }
 
   /** Deadlines, and threads that don't come back: to be called again and again while anything waits or runs. */
@@ -283,7 +283,7 @@ export class Lane {
     this.#release(scan, nowMs);
     if (scan.isOverdue) scan.onLetGo();
     else scan.onRefused(new Error('The scan thread has died'));
-    this.#options.onEnd();
+    this.onEnd?.();
   }
 
   /** The scan is no longer charged to its account, and another thread takes the place of this one. */

@@ -106,9 +106,6 @@ class Pool implements ScanPool {
       bell: this.#bell.rope,
       places: [],
       settings: { sandbox: options.sandbox ?? 'auto', inFlight: options.inFlight ?? null },
-      onEnd: () => {
-        if (this.#onEnded !== null) this.#lookForEnd();
-      },
       onHung: (scan: ThreadScan) => onHung?.(scan.isAgain ? null : scan.sha256),
     };
     const beside = Math.max(0, (options.threadsMost ?? MOST_THREADS * threads) - threads);
@@ -190,7 +187,10 @@ class Pool implements ScanPool {
       this.#onEnded = resolve;
     });
     const nowMs = performance.now();
-    for (const lane of this.#lanes) lane.refuseWaiting(nowMs);
+    for (const lane of this.#lanes) {
+      lane.onEnd = () => this.#lookForEnd();
+      lane.refuseWaiting(nowMs);
+    }
     this.#lookForEnd();
     await ended;
     const areAll = await Promise.all(this.#lanes.map((lane) => lane.stop()));

@@ -109,7 +109,7 @@ export class ThreadSet {
     // The thread that took its place stays.
     if (slot.isGivenUp) this.#countGivenUp(-1);
     else this.busy -= 1;
-    if (!slot.isGivenUp && slot.restorePriority()) this.#idle.push(slot);
+    if (!slot.isGivenUp && (slot.usualNice === null || slot.restorePriority())) this.#idle.push(slot);
     else this.#end(slot);
   }
 

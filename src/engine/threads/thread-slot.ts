@@ -62,7 +62,8 @@ export class ThreadSlot {
   isGivenUp = false;
   /** Of one that is given up. */
   watch: HangWatch | null = null;
-  #usualNice: number | null = null;
+  /** Before it was lowered; null: it is as it was. */
+  usualNice: number | null = null;
   readonly #piscina: Piscina<ThreadStart, never>;
   readonly #port: MessagePort;
   readonly #memory: RingMemory;
@@ -159,12 +160,12 @@ export class ThreadSlot {
   /** It gets only what the others leave of the processor. */
   lowerPriority(): void {
     const id = this.threadId();
-    if (typeof id !== 'number' || this.#usualNice !== null) return;
+    if (typeof id !== 'number' || this.usualNice !== null) return;
     try {
       const nice = getPriority(id);
       // Linux has priorities for threads, under the numbers that it gives them.
       setPriority(id, Math.min(constants.priority.PRIORITY_LOW, nice + LOW_NICE));
-      this.#usualNice = nice;
+      this.usualNice = nice;
     } catch {
       // It goes on as it was.
     }
@@ -172,12 +173,11 @@ export class ThreadSlot {
 
   /** False: it stays lower. To give a thread its priority back takes rights that the service needn't have. */
   restorePriority(): boolean {
-    if (this.#usualNice === null) return true;
     const id = this.threadId();
-    if (typeof id !== 'number') return true;
+    if (typeof id !== 'number' || this.usualNice === null) return true;
     try {
-      setPriority(id, this.#usualNice);
-      this.#usualNice = null;
+      setPriority(id, this.usualNice);
+      this.usualNice = null;
       return true;
     } catch {
       return false;

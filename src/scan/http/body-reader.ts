@@ -60,7 +60,7 @@ export type Taken = 'files' | 'urls' | 'all';
 /** Throws a Failure, and MalformedMultipart. */
 export function openReader(exchange: Exchange, target: FormTarget, takes: Taken): BodyReader {
   const { headers } = exchange;
-  assertNotEncoded(headers);
+  if (headers.has('content-encoding')) assertNotEncoded(headers);
   const query = exchange.query === '' || takes !== 'all' ? NO_QUERY : readQuery(exchange, ScanQuery);
   if (takes === 'urls') {
     if (mediaTypeOf(headers) !== 'application/json') throw new Failure('unsupportedMediaType');

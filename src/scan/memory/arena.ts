@@ -4,10 +4,10 @@ import { processAddon } from '../../process-addon.js';
 export type Block = Uint8Array<SharedArrayBuffer>;
 
 export interface Arena {
-  /** A block of exactly this size, one of `blockSize`, which counts as lent already. It still contains bytes of an earlier content. */
-  take(size: number): Block;
+  /** A block of exactly this size, one of `blockSize`, which `lentBytes` has already. It still contains bytes of an earlier content. */
+  take(size: number, lentBytes: number): Block;
   /** Takes a block back, for the next content. */
-  give(block: Block): void;
+  give(block: Block, lentBytes: number): void;
 }
 
 /** Smallest block: below it the bookkeeping costs more than the bytes. */
@@ -88,7 +88,7 @@ class Shelf {
  * what the arena takes is what is lent and what is kept for the next content, within the budget together; the pages of other blocks
  * go back to the kernel, and only their addresses stay.
  */
-export function createArena(budgetBytes: number, lentBytes: () => number): Arena {
+export function createArena(budgetBytes: number): Arena {
   const shelves = new Map<number, Shelf>();
   let keptBytes = 0;
   let isResting = false;
@@ -118,7 +118,7 @@ export function createArena(budgetBytes: number, lentBytes: () => number): Arena
   }
 
   return {
-    take(size) {
+    take(size, lentBytes) {
       const shelf = shelfOf(size);
       const block = shelf.take();
       if (block !== undefined) {
@@ -126,16 +126,16 @@ export function createArena(budgetBytes: number, lentBytes: () => number): Arena
         return block;
       }
       // A new block needs room: those kept for other sizes go first, all at once, since this is rare.
-      if (lentBytes() + keptBytes > budgetBytes) {
+      if (lentBytes + keptBytes > budgetBytes) {
         for (const other of shelves.values()) keptBytes -= other.emptyKept(other.kept.length);
       }
       return shelf.takeEmpty();
     },
-    give(block) {
+    give(block, lentBytes) {
       const size = block.length;
       if (size === 0) return;
       const shelf = shelfOf(size);
-      if (lentBytes() + keptBytes + size > budgetBytes) return shelf.empty([block]);
+      if (lentBytes + keptBytes + size > budgetBytes) return shelf.empty([block]);
       shelf.kept.push(block);
       keptBytes += size;
       if (!isResting) restLater();

@@ -73,7 +73,7 @@ export function createUploadMemory(options: MemoryOptions): UploadMemory {
     waitMs,
     ownWaitMs,
     use,
-    now = () => performance.now(),
+    now = performance.now.bind(performance),
   } = options;
   const finishingRoom = Math.min(largestBytes, budgetBytes);
   const sharedRoom = budgetBytes - finishingRoom;
@@ -94,7 +94,7 @@ export function createUploadMemory(options: MemoryOptions): UploadMemory {
   let finishingBytes = 0;
   let waitingBytes = 0;
   let begun = 0;
-  const arena = createArena(budgetBytes, () => sharedBytes + finishingBytes);
+  const arena = createArena(budgetBytes);
   const tooMany = new Unavailable(use === 'uploads' ? 'uploadsBusy' : 'downloadsBusy');
   const waiters = createWaitingLine({ now, tooMany, accounts, tryGrow, tryFinish, isHeldUp, stepOf, relabel });
 
@@ -138,7 +138,7 @@ export function createUploadMemory(options: MemoryOptions): UploadMemory {
     const ample = limitSize <= AT_ONCE_BYTES ? limitSize : blockSize(GENEROUS * neededBytes, limitSize);
     const generously = 2 * (ample - content.block.length - content.waitingBytes) + account.claimedBytes;
     if (allows(isSmall, account.sharedBytes, sharedBytes, generously)) {
-      if (leavesRoom(account, content, ample - content.block.length)) return lend(account, content, ample);
+      if (isSmall || leavesRoom(account, content, ample - content.block.length)) return lend(account, content, ample);
     }
     if (!leavesRoom(account, content, stepOf(content) + content.waitingBytes)) return false;
     const extraBytes = stepOf(content) + expectedBefore(account, content);
@@ -192,9 +192,9 @@ export function createUploadMemory(options: MemoryOptions): UploadMemory {
     // Its own old block goes back while the new one is filled: for that moment there is one content more than the budget has.
     share(account, size - old.length);
     account.claimedBytes -= size - old.length;
-    content.block = arena.take(size);
+    content.block = arena.take(size, sharedBytes + finishingBytes);
     if (content.sizeBytes > 0) copyInto(content.block, 0, old.subarray(0, content.sizeBytes));
-    if (old.length > 0) arena.give(old);
+    if (old.length > 0) arena.give(old, sharedBytes + finishingBytes);
     return true;
   }
 
@@ -288,7 +288,7 @@ export function createUploadMemory(options: MemoryOptions): UploadMemory {
       if (content.finishingBytes > 0) endFinishing(account, content);
       share(account, -block.length);
       if (!content.isSealed) endReceiving(account, content);
-      if (block.length > 0) arena.give(block);
+      if (block.length > 0) arena.give(block, sharedBytes + finishingBytes);
       content.account = null;
       account.contents -= 1;
       if (account.contents === 0) {
