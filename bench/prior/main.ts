@@ -39,6 +39,7 @@ const LEVELS: ReadonlyMap<number, Level> = new Map([
 /** Of the files that are listed. */
 const LISTED_OF_A_PACKAGE = 5;
 const LISTED_OF_A_KIND = 40;
+const LISTED_OF_DEBIAN = 300;
 
 async function fetchList(list: ListName, folder: string): Promise<void> {
   await mkdir(folder, { recursive: true });
@@ -66,7 +67,10 @@ async function count(folder: string, output: string): Promise<void> {
   if (code !== 0) throw new Error(`the count ended with ${code}`);
 }
 
-/** Lists of files for `npm run bench -- --lists`: some of each kind, few of one package; and `uploads`, all that are no programs. */
+/**
+ * Lists of files for `npm run bench -- --lists`: some of each kind, few of one package; `uploads`, all of these that are no programs; and `debian`,
+ * whatever packages of Debian hold, the packages themselves among it.
+ */
 async function list(folder: string, output: string): Promise<void> {
   const found = await chooseDocuments(folder, { ofKind: () => LISTED_OF_A_PACKAGE });
   const listed = kinds.flatMap((kind) => {
@@ -75,7 +79,9 @@ async function list(folder: string, output: string): Promise<void> {
   });
   await mkdir(output, { recursive: true });
   const programs: readonly Kind[] = ['windows', 'elf'];
+  const ofDebian = found.filter((one) => one.package.startsWith('debian-'));
   const lists = [
+    ['debian', ofDebian.sort((a, b) => a.rank.localeCompare(b.rank)).slice(0, LISTED_OF_DEBIAN)] as const,
     ...programs.map((kind) => [kind, listed.filter((one) => one.kind === kind)] as const),
     ['uploads', listed.filter(({ kind }) => !programs.includes(kind))] as const,
   ];
