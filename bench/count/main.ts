@@ -14,8 +14,8 @@ import { type Counts, countsOf } from './counts.js';
 const WARM_UP_SECONDS = 3;
 const SECONDS = 2;
 
-/** Modules that traces alone need. */
-const TRACING = /^(?:service\/traces|scan\/stage-times)\./;
+/** What traces alone need. */
+const TRACING = /^service\/traces\./;
 
 const kinds = {
   unique: { kind: 'unique', env: { VERDICT_CACHE_MB: '0' } },

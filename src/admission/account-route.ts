@@ -2,8 +2,8 @@
 import { z } from 'zod';
 import { KEY_SCOPES } from '../config/key-rules.js';
 import { Failure } from '../errors.js';
+import { type KeyRoute, keyCallerErrors } from '../http/caller.js';
 import { jsonReply } from '../http/json.js';
-import { type KeyRoute, keyCallerErrors } from '../http/key-caller.js';
 import { jsonAnswer } from '../http/schema.js';
 import type { SqlOf } from '../store/postgres.js';
 import { guarded } from '../store/store-error.js';

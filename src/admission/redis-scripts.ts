@@ -5,7 +5,7 @@
 // back), `p:START` and `r:START` (the same of Postgres), these four as `q:START:ID` for a key with a limit of its own, `g` (void tokens
 // differ from it).
 // The clock is Redis's own. The offset that is added to it (seconds) is 0 but in tests.
-import { script } from '../store/redis/script.js';
+import { script } from '../store/redis/place.js';
 import { HOURS_KEPT, RECORD_KEYS_MAX, RECORD_SECONDS } from './ledger.js';
 
 /** Each count only grows: one that is there already may be newer than the one from Postgres. */

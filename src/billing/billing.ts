@@ -8,10 +8,9 @@ import type { SqlOf } from '../store/postgres.js';
 import { WireTime, wireTime } from '../wire-time.js';
 import { type Applier, createApplier, type PlanChanged } from './apply.js';
 import { createCheckouts, type OpenCheckout } from './checkouts.js';
-import { answering } from './failures.js';
 import { createPrices, type ToldPrice } from './prices.js';
 import { findRecord } from './records.js';
-import { type StripeApi, StripeProblem } from './shapes.js';
+import { answering, type StripeApi, StripeProblem } from './shapes.js';
 import { createStripeApi } from './stripe.js';
 
 export interface BillingParts {

@@ -3,8 +3,7 @@
 import { type Plan, type Plans, planOfPrice } from '../config/plans.js';
 import type { Log } from '../log.js';
 import { withinOr } from '../waiting/within.js';
-import { logProblem } from './failures.js';
-import { type Price, type StripeApi, StripeProblem, type SubscriptionState } from './shapes.js';
+import { logProblem, type Price, type StripeApi, StripeProblem, type SubscriptionState } from './shapes.js';
 
 export interface Prices {
   of(priceId: string): Promise<ToldPrice>;

@@ -3,9 +3,8 @@ import { randomUUID } from 'node:crypto';
 import type { Log } from '../log.js';
 import type { Sql } from '../store/postgres.js';
 import type { ActiveBilling, Billing } from './billing.js';
-import { logProblem } from './failures.js';
 import { countCustomers, findUnannounced, nextCustomers } from './records.js';
-import { StripeProblem } from './shapes.js';
+import { logProblem, StripeProblem } from './shapes.js';
 
 export interface ReconcileParts extends ActiveBilling {
   readonly sql: Sql;

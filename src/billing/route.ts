@@ -13,9 +13,9 @@ import { WEBHOOK_BODY_BYTES } from '../limits.js';
 import type { Log } from '../log.js';
 import type { Sql } from '../store/postgres.js';
 import { type Billing, State } from './billing.js';
-import { answering } from './failures.js';
 import { findUser, isEventApplied } from './records.js';
 import type { SignedEvent } from './shapes.js';
+import { answering } from './shapes.js';
 
 const checkoutBody = z.strictObject({ plan: z.string().min(1).max(32) }).meta({ id: 'NewCheckout' });
 const syncBody = z

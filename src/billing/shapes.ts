@@ -1,4 +1,6 @@
 // What billing knows of Stripe: the few facts that are read, in our own words, and the problem that stands for all of its errors.
+import { type Failure, Unavailable } from '../errors.js';
+import type { Log } from '../log.js';
 
 export interface SubscriptionState {
   readonly id: string;
@@ -91,5 +93,37 @@ export class StripeProblem extends Error {
     super(`Stripe: ${facts.call}: ${facts.kind}`);
     this.name = 'StripeProblem';
     this.facts = facts;
+  }
+}
+
+/** Runs a handler's work; throws Failure for what is foreseen, and anything else as it is. */
+export async function answering<T>(log: Log, work: () => Promise<T>): Promise<T> {
+  try {
+    return await work();
+  } catch (error) {
+    throw toFailure(log, error);
+  }
+}
+
+function toFailure(log: Log, error: unknown): unknown {
+  if (!(error instanceof StripeProblem)) return error;
+  logProblem(log, error);
+  return failureOf(error);
+}
+
+export function logProblem(log: Log, { facts }: StripeProblem): void {
+  if (facts.kind === 'refused' || facts.kind === 'missing') log.error(facts, 'billing: Stripe refuses a request');
+  else log.warn(facts, 'billing: Stripe can not be asked');
+}
+
+function failureOf({ facts: { kind } }: StripeProblem): Failure {
+  switch (kind) {
+    case 'busy':
+      return new Unavailable('stripeBusy');
+    case 'unreachable':
+      return new Unavailable('stripeDown');
+    case 'missing':
+    case 'refused':
+      return new Unavailable('stripeRefuses');
   }
 }

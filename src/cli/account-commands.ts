@@ -3,8 +3,7 @@ import type { Command } from 'commander';
 import { type Config, readConfig } from '../config/config.js';
 import { EXIT_CLEAN, EXIT_FAILED } from '../exit-codes.js';
 import { StoreError } from '../store/store-error.js';
-import { environmentHelp } from './output.js';
-import { Refusal } from './refusal.js';
+import { environmentHelp, Refusal } from './output.js';
 import { findService } from './service-place.js';
 import type { NewKeyOptions } from './users.js';
 

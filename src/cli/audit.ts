@@ -3,8 +3,7 @@
 import type { Config } from '../config/config.js';
 import { listAudit } from '../operator/audit.js';
 import { wireTime } from '../wire-time.js';
-import { safeJson, table } from './output.js';
-import { Refusal } from './refusal.js';
+import { Refusal, safeJson, table } from './output.js';
 import { withStore } from './store.js';
 import { type Output, print, userOf } from './users.js';
 

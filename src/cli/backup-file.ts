@@ -6,7 +6,7 @@ import { pipeline } from 'node:stream/promises';
 import { createGunzip, createGzip } from 'node:zlib';
 import { z } from 'zod';
 import { codeOf } from '../store/store-error.js';
-import { Refusal } from './refusal.js';
+import { Refusal } from './output.js';
 
 const Head = z.strictObject({ sluiceBackup: z.literal(1), version: z.string(), schema: z.string() });
 export type Head = z.infer<typeof Head>;

@@ -5,8 +5,7 @@ import type { Config } from '../config/config.js';
 import { packageJsonPath } from '../paths.js';
 import type { Queries, Sql } from '../store/postgres.js';
 import { type Batch, readBackup, writeBackup } from './backup-file.js';
-import { safeJson } from './output.js';
-import { Refusal } from './refusal.js';
+import { Refusal, safeJson } from './output.js';
 import { withNewStore, withStore } from './store.js';
 import { type Output, print } from './users.js';
 

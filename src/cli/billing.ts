@@ -9,7 +9,7 @@ import { createLog } from '../log.js';
 import type { Sql } from '../store/postgres.js';
 import { StoreError } from '../store/store-error.js';
 import { EXIT_CONFIG } from '../supervisor/slot.js';
-import { Refusal } from './refusal.js';
+import { Refusal } from './output.js';
 import { type Environment, findService } from './service-place.js';
 import { withStore } from './store.js';
 

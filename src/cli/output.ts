@@ -1,5 +1,4 @@
 // Standard output with back-pressure: a slow reader slows the scan down, and a reader that closes the pipe ends it.
-
 import { environment } from '../config/variables.js';
 import type { Progress } from './progress.js';
 
@@ -98,4 +97,12 @@ function wrap(text: string): string {
     }
   }
   return [...lines, line].map((each) => INDENT + each).join('\n');
+}
+
+/** Why a command can't be carried out though its usage is right; printed as it is. */
+export class Refusal extends Error {
+  constructor(message: string) {
+    super(message);
+    this.name = 'Refusal';
+  }
 }

@@ -17,7 +17,7 @@ import { isClosedToOthers, isOursOrRoots } from '../engine/owned-folder.js';
 import { messageOfError } from '../error-text.js';
 import type { Log } from '../log.js';
 import { codeOf } from '../store/store-error.js';
-import { Refusal } from './refusal.js';
+import { Refusal } from './output.js';
 
 /** Below the data folder: the variables of the service that runs there, or ran there last. */
 const FILE_NAME = 'service.json';

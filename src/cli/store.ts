@@ -9,7 +9,7 @@ import { embeddedSocketDirectory, startEmbedded } from '../store/embedded/embedd
 import { openPostgres, type Postgres, type Sql } from '../store/postgres.js';
 import { openRedis } from '../store/redis/redis.js';
 import { codeOf, StoreAway, StoreInUse } from '../store/store-error.js';
-import { Refusal } from './refusal.js';
+import { Refusal } from './output.js';
 
 /** The database of a server that has just been started, its repair after a crash included. */
 const STARTS_WITHIN_MS = 10_000;

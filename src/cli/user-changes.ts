@@ -3,8 +3,7 @@ import { type UserRow, userView } from '../account/users.js';
 import type { Config } from '../config/config.js';
 import { Failure } from '../errors.js';
 import { type AccountChange, changeAccount, deleteAccount, eraseScans, type Nodes } from '../operator/changes.js';
-import { escapeText, safeJson } from './output.js';
-import { Refusal } from './refusal.js';
+import { escapeText, Refusal, safeJson } from './output.js';
 import { NODES_ASK_SECONDS, withNodes, withStore } from './store.js';
 import { assertPlan, commandActor, type Output, unknownUser, userOf, print as write } from './users.js';
 

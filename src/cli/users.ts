@@ -30,8 +30,7 @@ import { freePlanOf, limitOf, planNamed } from '../config/plans.js';
 import { Failure } from '../errors.js';
 import { type Actor, record } from '../operator/audit.js';
 import type { Sql } from '../store/postgres.js';
-import { escapeText, safeJson, table } from './output.js';
-import { Refusal } from './refusal.js';
+import { escapeText, Refusal, safeJson, table } from './output.js';
 import { NODES_ASK_SECONDS, withNodes, withStore } from './store.js';
 
 export interface Output {

@@ -1,7 +1,7 @@
 // The variables of the log, the access log and traces.
 import { resolve } from 'node:path';
 import { z } from 'zod';
-import { initially, optional } from './variable-row.js';
+import { initially, optional } from './values.js';
 
 const collector = z.url({ protocol: /^https?$/, error: 'must be an http or https URL' });
 

@@ -1,7 +1,6 @@
 // The rows of the table of variables for what is spoken beside HTTP: clamd's protocol and ICAP.
 import { z } from 'zod';
-import { integer, list, megabytes, network } from './values.js';
-import { initially, optional, otherwise } from './variable-row.js';
+import { initially, integer, list, megabytes, network, optional, otherwise } from './values.js';
 
 export const protocolTable = {
   clamdSocket: optional(

@@ -1,4 +1,5 @@
 // The texts that environment variables may have, each read and checked: what is wrong is said without repeating it.
+
 import { isIP } from 'node:net';
 import { delimiter, resolve } from 'node:path';
 import ipaddr from 'ipaddr.js';
@@ -125,4 +126,29 @@ export function dnsServer(text: string): string | undefined {
   if (isIP(text) !== 0) return text;
   const [, six, four, port] = /^(?:\[([^\]]+)\]|([^:]+)):([1-9]\d{0,4})$/.exec(text) ?? [];
   return isIP(six ?? '') === 6 || isIP(four ?? '') === 4 ? (Number(port) <= 65_535 ? text : undefined) : undefined;
+}
+
+export interface Row<Value> {
+  /** Of the variable. */
+  readonly name: string;
+  /** The text that means the same as leaving it out; null where there is none, or where it depends on the machine. */
+  readonly default: string | null;
+  readonly about: string;
+  readonly schema: z.ZodType<Value>;
+  /** The setting without the variable. */
+  readonly unset: Value;
+}
+
+export function initially<Value>(name: string, text: string, about: string, schema: z.ZodType<Value>): Row<Value> {
+  return { name, default: text, about, schema, unset: schema.parse(text) };
+}
+
+/** Null while it is not set. */
+export function optional<Value>(name: string, about: string, schema: z.ZodType<Value>): Row<Value | null> {
+  return { name, default: null, about, schema, unset: null };
+}
+
+/** For what no text stands for. */
+export function otherwise<Value>(name: string, unset: Value, about: string, schema: z.ZodType<Value>): Row<Value> {
+  return { name, default: null, about, schema, unset };
 }

@@ -8,6 +8,7 @@ import { protocolTable } from './protocol-variables.js';
 import {
   dnsServer,
   folderList,
+  initially,
   integer,
   integerOrAuto,
   isHttpsOrLoopback,
@@ -17,19 +18,21 @@ import {
   MIB,
   megabytes,
   network,
+  optional,
+  otherwise,
   plans,
   portRange,
   prices,
+  type Row,
   urlList,
 } from './values.js';
-import { initially, optional, otherwise, type Row } from './variable-row.js';
 
 /** Of the machine's memory, in bytes. */
 function shareOfMachine(share: number, leastMb: number, mostMb: number): number {
   return Math.min(mostMb, Math.max(leastMb, Math.floor((totalmem() / MIB) * share))) * MIB;
 }
 
-/** A new engine has its word here, and its place in engine/build.ts. */
+/** A new engine has its word here, and its place in engine/loading.ts. */
 export const engineChoices = ['auto', 'clamav', 'yara'] as const;
 
 const onOrOff = z.enum(['on', 'off']).transform((word) => word === 'on');

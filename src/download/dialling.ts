@@ -1,8 +1,9 @@
 // A request to a host that somebody else has named: its addresses resolved, all of them checked, and exactly those dialled.
 import { isIP } from 'node:net';
 import { Failure } from '../errors.js';
+import { startDeadline } from '../waiting/deadline.js';
 import type { Guard, GuardedUrl } from './guard.js';
-import { type OriginMessage, type OriginOptions, type OriginResponse, requestOrigin } from './origin.js';
+import { type OriginMessage, type OriginOptions, type OriginResponse, requestOrigin, TOO_SLOW } from './origin.js';
 import type { Resolve } from './resolve.js';
 
 export interface DiallingOptions extends OriginOptions {
@@ -44,4 +45,34 @@ async function checkedAddresses(
     if (!checked.allowed) throw new Failure('urlRejected', checked.reason);
   }
   return addresses;
+}
+
+export interface Posts {
+  /** What can be said of a URL before its host is resolved. Throws Failure `urlRejected`. */
+  check(url: string): void;
+  /**
+   * Resolves with the status of the answer, whatever it is: a redirect isn't followed. Rejects with Failure `urlRejected` or `downloadFailed`, whose
+   * detail says why there is none.
+   */
+  send(url: string, message: OriginMessage, timeoutMs: number): Promise<number>;
+}
+
+export function createPosts(options: DiallingOptions): Posts {
+  const { guard } = options;
+  return {
+    check: (text) => void allowed(guard.checkUrl(text)),
+    async send(text, message, timeoutMs) {
+      const url = allowed(guard.checkUrl(text));
+      const late = new Failure('downloadFailed', TOO_SLOW);
+      const deadline = startDeadline(timeoutMs, new AbortController().signal, late);
+      deadline.start();
+      try {
+        const response = await dial(url, deadline.signal, options, message);
+        response.close();
+        return response.status;
+      } finally {
+        deadline.end();
+      }
+    },
+  };
 }

@@ -72,7 +72,7 @@ export interface Gates {
   wasted(rule: NoiseRule): number;
 }
 
-/** An engine that is ready and doesn't serve yet (serving.ts). */
+/** An engine that is ready and doesn't serve yet. */
 export interface BuiltEngine {
   readonly engine: Engine;
   /** Puts it in the place of the one before it, wherever that isn't a matter of `Engine`: in the native layer. */
@@ -89,4 +89,42 @@ export function defineEngine(facts: EngineFacts, beside: string | null): Engine 
   const built = signaturesBuiltAt === null ? 'unknown' : wireTime(new Date(signaturesBuiltAt * 1000));
   const description = `${label}; signatures=${signatureVersion}; built=${built}`;
   return { ...facts, epoch: lastEpoch, label, description };
+}
+
+let current: Engine | null = null;
+
+/** From here on scans use this engine. Scans that are at a thread end with the one that they began with. */
+export function serve({ engine, takePlace }: BuiltEngine): Engine {
+  takePlace();
+  current = engine;
+  return engine;
+}
+
+/** Null before the first. */
+export function servingNow(): Engine | null {
+  return current;
+}
+
+/** The outcome of the last request for newer signatures, while older ones serve. */
+export type ReloadState =
+  | { readonly kind: 'none' }
+  | { readonly kind: 'running' /** 0 to 1 */; readonly progress: number }
+  | { readonly kind: 'failed'; readonly message: string /** Epoch seconds. */; readonly failedAt: number };
+
+export type SignatureState =
+  | { readonly kind: 'loading' /** 0 to 1 */; readonly progress: number }
+  | { readonly kind: 'ready'; readonly engine: Engine; readonly reload: ReloadState }
+  | { readonly kind: 'failed'; readonly message: string };
+
+export type SignatureEvent =
+  | { readonly kind: 'loaded'; readonly engine: Engine }
+  /** `serving`: the engine from before goes on. */
+  | { readonly kind: 'failed'; readonly message: string; readonly serving: boolean }
+  | { readonly kind: 'warning'; readonly message: string }
+  /** Gates hit for nothing in this share of the scans, 0 to 1: the signatures are loaded again, without these gates. */
+  | { readonly kind: 'noise'; readonly share: number };
+
+/** The wanted engine serves, and the last request for newer signatures did not fail. */
+export function isWell(state: SignatureState): boolean {
+  return state.kind === 'ready' && state.reload.kind !== 'failed' && state.engine.standsInFor === null;
 }

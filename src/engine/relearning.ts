@@ -1,6 +1,7 @@
 // Loads the signatures again where what was learned of gates is worth a load: a service that begins with nothing learned gets fast by itself.
+
+import type { SignatureEvent, SignatureState } from './engine.js';
 import { TRAFFIC_NOISE } from './loading.js';
-import type { SignatureEvent, SignatureState } from './signature-state.js';
 
 export interface RelearningTimes {
   /** Between two looks at what was learned. */

@@ -3,12 +3,12 @@ import type { EngineChoice, SignatureFolders } from '../config/config.js';
 import { endsWithin } from '../waiting/within.js';
 import type { BuildOrder } from './build-order.js';
 import type { Engine } from './engine.js';
+import { isWell, type SignatureEvent, type SignatureState } from './engine.js';
 import { presentFolders } from './folders.js';
 import { createLoading, type Loading } from './loading.js';
 import { SIGN_OF_LIFE_MS } from './process-folders.js';
 import { type RelearningTimes, startRelearning } from './relearning.js';
 import { makeScratch, type Scratch } from './scratch.js';
-import { isWell, type SignatureEvent, type SignatureState } from './signature-state.js';
 import { watchDatabases } from './watch.js';
 
 export interface SignatureOptions

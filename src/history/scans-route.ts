@@ -2,8 +2,8 @@
 import { z } from 'zod';
 import type { Engine } from '../engine/engine.js';
 import { Failure, Unavailable } from '../errors.js';
+import { type KeyRoute, keyCallerErrors } from '../http/caller.js';
 import { jsonReply, readQuery } from '../http/json.js';
-import { type KeyRoute, keyCallerErrors } from '../http/key-caller.js';
 import type { Operation } from '../http/openapi.js';
 import { jsonAnswer, pathParameter, queryParameters } from '../http/schema.js';
 import type { PendingScans } from './pending-scans.js';

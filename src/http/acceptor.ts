@@ -1,10 +1,11 @@
-// The listening socket of a server: accepting can be put off, and clients then wait in the kernel's queue instead of being refused.
+// The listening socket of a server: connections are taken in as long as there is room for them. Beyond that they wait in the kernel instead of being refused, and those without a request end.
 import { closeSync } from 'node:fs';
 import { createServer } from 'node:net';
 import { Door, type Taken } from '../door.js';
 import { type ProcessAddon, processAddon } from '../process-addon.js';
 import type { Share } from '../shares.js';
-import { canShareListener, openListener, portOf, whyNot } from './listener.js';
+import { type ConnectionLimits, type Connections, createConnections } from './connections.js';
+import { canShareListener, hangUp, listConnections, openListener, portOf, whyNot } from './listener.js';
 
 export interface Acceptor {
   readonly port: number;
@@ -44,7 +45,7 @@ export interface AcceptorOptions {
 const NOT_NOW = -1;
 
 /** Rejects when the address can't be had. */
-export async function openAcceptor(options: AcceptorOptions): Promise<Acceptor> {
+async function openAcceptor(options: AcceptorOptions): Promise<Acceptor> {
   const { host, port, inherited, share } = options;
   const addon = processAddon();
   if (addon === null || !canShareListener()) return await libraryAcceptor(options);
@@ -103,4 +104,74 @@ function assertFree(host: string, port: number): Promise<void> {
     probe.once('error', (error) => reject(new Error(`Cannot listen on ${host}:${port}: ${whyNot(error)}`)));
     probe.listen({ host, port, exclusive: true }, () => probe.close(() => resolve()));
   });
+}
+
+export interface AcceptingOptions extends AcceptorOptions {
+  readonly limits: ConnectionLimits;
+  /** The last connection is gone. */
+  readonly onEmpty: () => void;
+}
+
+export interface Accepting {
+  readonly port: number;
+  connections(): number;
+  /** To be called with each connection that the library accepts. False: it is to be closed at once, and that is said as well. */
+  opened(addressOf: () => string): boolean;
+  closed(): void;
+  stop(): void;
+}
+
+/** How often a server that is full looks whether it still is. */
+const FULL_LOOK_MS = 50;
+
+/** Rejects when the address can't be had. */
+export async function startAccepting({ limits, onEmpty, ...options }: AcceptingOptions): Promise<Accepting> {
+  const acceptor = await openAcceptor(options);
+  const connections = connectionsOf(acceptor, limits);
+  const { share } = options;
+  let timer: NodeJS.Timeout | undefined;
+  let isStopped = false;
+
+  function resumeWhenFree(): void {
+    if (!acceptor.isPaused()) {
+      clearInterval(timer);
+      timer = undefined;
+      return;
+    }
+    if (!connections.isFull()) {
+      acceptor.resume();
+      return;
+    }
+    const waiting = acceptor.waiting();
+    if (waiting > 0) connections.makeRoom(waiting);
+  }
+
+  return {
+    port: acceptor.port,
+    connections: connections.count,
+    opened(addressOf) {
+      const isTaken = connections.opened(addressOf);
+      share?.say(connections.count());
+      if (!isTaken) return false;
+      if (isStopped || !acceptor.canPause || !connections.isFull() || acceptor.isPaused()) return true;
+      acceptor.pause();
+      timer ??= setInterval(resumeWhenFree, FULL_LOOK_MS).unref();
+      return true;
+    },
+    closed() {
+      connections.closed();
+      share?.say(connections.count());
+      if (connections.count() === 0) onEmpty();
+    },
+    stop() {
+      if (isStopped) return;
+      isStopped = true;
+      clearInterval(timer);
+      acceptor.close();
+    },
+  };
+}
+
+function connectionsOf({ canPause, port }: Acceptor, limits: ConnectionLimits): Connections {
+  return createConnections(limits, canPause ? { list: () => listConnections(port), hangUp } : null);
 }

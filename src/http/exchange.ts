@@ -3,9 +3,8 @@ import { type Failure, Unavailable } from '../errors.js';
 import { DRAIN_REST_BYTES, JSON_BODY_BYTES } from '../limits.js';
 import type { BodyBudget, BodyRoom } from './body-budget.js';
 import type { Drain, Drained, Drains } from './drains.js';
-import { type Framing, readFraming } from './framing.js';
+import { type Framing, readFraming, requestIdOf } from './framing.js';
 import { headOf, type Reply } from './reply.js';
-import { requestIdOf } from './request-id.js';
 import type { Ready, Turns } from './turns.js';
 import type { AnswerHead, Wire, WireOwner } from './wire.js';
 

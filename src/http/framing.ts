@@ -1,4 +1,6 @@
 // The headers of a request, looked at once and raw: what its body will be, and whether it contradicts itself (RFC 9112 section 6.3).
+
+import { randomId } from '../ids.js';
 import type { RequestHead } from './wire.js';
 
 export interface Framing {
@@ -86,4 +88,13 @@ function bodyOf(
   if (!CONTENT_LENGTH.test(length)) return { body: NONE, problem: 'Content-Length must be a number' };
   const bytes = Number(length);
   return { body: bytes === 0 ? NONE : { kind: 'sized', bytes }, problem: null };
+}
+
+/** What is taken over: a token that is safe in logs and headers. */
+const REQUEST_ID = /^[A-Za-z0-9._-]{1,128}$/;
+
+/** The client's own, otherwise a new one. */
+export function requestIdOf(headers: ReadonlyMap<string, string>): string {
+  const claimed = headers.get('x-request-id');
+  return claimed !== undefined && REQUEST_ID.test(claimed) ? claimed : randomId();
 }

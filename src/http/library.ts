@@ -1,7 +1,7 @@
 // Which HTTP library serves: the one that the configuration names; otherwise uWebSockets.js where it can be loaded, or node:http, which is slower.
 import { nodeLibrary } from './node/serve.js';
 import { loadUws } from './uws/load.js';
-import { uwsLibrary } from './uws/serve.js';
+import { uwsLibrary } from './uws/wire.js';
 import type { HttpLibrary } from './wire.js';
 
 export type LibraryChoice = 'auto' | 'uws' | 'node';

@@ -1,9 +1,9 @@
 // From an exchange to the route that serves it: the table walked, failures turned into answers, surprises into a 500 without detail.
 import { Failure } from '../errors.js';
 import type { Exchange } from './exchange.js';
-import { failureReply, Surprise } from './failure.js';
 import type { Operation } from './openapi.js';
 import type { Reply } from './reply.js';
+import { failureReply, Surprise } from './reply.js';
 
 /** Values of the `{name}` segments of a path, percent-decoded. */
 export type PathParameters = Readonly<Record<string, string>>;

@@ -17,13 +17,13 @@ import {
   noticeHeader,
   optionsOf,
 } from './answers.js';
-import { clientFacts } from './client-facts.js';
 import { ChunkedBody, chunkOf, Exchange } from './exchange.js';
 import { FormScan } from './form-scan.js';
 import { IcapScan, type ScanOwner } from './icap-scan.js';
 import { errorOf, type IncompletePolicy, NOTHING_TO_SCAN, type Outcome } from './outcome.js';
 import { IcapParser, type ParserTarget } from './parser.js';
 import type { IcapHead, IcapProblem } from './request.js';
+import { clientFacts } from './request.js';
 
 /** What all connections have in common. */
 export interface ConnectionParts {

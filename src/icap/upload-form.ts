@@ -3,9 +3,8 @@ import { createHash, type Hash } from 'node:crypto';
 import { Failure } from '../errors.js';
 import { ICAP_FORM_FILES, ICAP_FORM_PARTS, MULTIPART_FIELD_BYTES } from '../limits.js';
 import { baseName } from '../scan/filename.js';
-import { readBoundary } from '../scan/http/form-headers.js';
-import { MalformedMultipart } from '../scan/http/malformed-multipart.js';
 import { MultipartParser } from '../scan/http/multipart-parser.js';
+import { MalformedMultipart, readBoundary } from '../scan/http/part-headers.js';
 
 export interface FormFile {
   /** As shown; empty where the client says none. */

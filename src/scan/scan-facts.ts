@@ -1,4 +1,6 @@
 // What one scan is and holds: whose it is, what was sent, how far it has come and what came of it. Its row, its log line, its metrics and its answer are written from this.
+
+import { performance } from 'node:perf_hooks';
 import type { Access } from '../admission/access.js';
 import type { Engine } from '../engine/engine.js';
 import type { Signatures } from '../engine/signatures.js';
@@ -8,7 +10,6 @@ import type { History } from '../history/history.js';
 import type { Protocol, ScanRow } from '../history/scan-row.js';
 import type { Content, Lender } from './content.js';
 import type { Refunds } from './refunds.js';
-import { type Stage, StageTimes } from './stage-times.js';
 import type { UrlParts } from './url-content.js';
 import type { CompleteVerdict } from './verdicts/cache.js';
 import type { KnownVerdicts } from './verdicts/known.js';
@@ -189,5 +190,45 @@ export abstract class ScanFacts extends ThreadScan {
       env: appEnv,
       lastUpdateMs: now(),
     };
+  }
+}
+
+/**
+ * `admitting`: the admission is waited for, before it begins or, where its user was expected, with all that came of it. `waitingForMemory`: what has
+ * arrived has no room. `queued`: for a thread. `gone`: nothing is left to be done, and nobody to be answered.
+ */
+export type Stage =
+  | 'admitting'
+  | 'receiving'
+  | 'waitingForMemory'
+  | 'queued'
+  | 'running'
+  | 'recording'
+  | 'answered'
+  | 'gone';
+
+/** By the clock of `performance`, in milliseconds. */
+export class StageTimes {
+  readonly beganMs: number;
+  /** Null: it isn't admitted yet. */
+  admittedMs: number | null;
+  /** W3C Trace Context's `traceparent`, as the client has sent it; null: none. */
+  parent: string | null;
+  /** Each lasts until the next one begins. */
+  readonly stages: { readonly stage: Stage; readonly beganMs: number }[];
+
+  constructor() {
+    this.beganMs = performance.now();
+    this.admittedMs = null;
+    this.parent = null;
+    this.stages = [];
+  }
+
+  entered(stage: Stage): void {
+    this.stages.push({ stage, beganMs: performance.now() });
+  }
+
+  admitted(): void {
+    this.admittedMs = performance.now();
   }
 }

@@ -2,8 +2,7 @@
 import { readFileSync } from 'node:fs';
 import { basename } from 'node:path';
 import { z } from 'zod';
-import type { Engine } from '../engine/engine.js';
-import type { ReloadState, SignatureState } from '../engine/signature-state.js';
+import type { Engine, ReloadState, SignatureState } from '../engine/engine.js';
 import type { Confinement } from '../engine/threads/sandbox.js';
 import type { HistoryState } from '../history/history.js';
 import { jsonReply } from '../http/json.js';

@@ -2,8 +2,7 @@
 import { join } from 'node:path';
 import { memoryUsage } from 'node:process';
 import type { Config } from '../config/config.js';
-import type { Engine } from '../engine/engine.js';
-import type { SignatureEvent, SignatureState } from '../engine/signature-state.js';
+import type { Engine, SignatureEvent, SignatureState } from '../engine/engine.js';
 import { loadSignatures, type Signatures } from '../engine/signatures.js';
 import { openInFlight } from '../engine/threads/in-flight.js';
 import { type ScanPool, startPool } from '../engine/threads/pool.js';

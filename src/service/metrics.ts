@@ -1,7 +1,6 @@
 // What the service counts and measures, in the text format of Prometheus: scans as they end, everything else when it is asked for.
 import { Counter, collectDefaultMetrics, Gauge, Registry } from 'prom-client';
-import type { Engine } from '../engine/engine.js';
-import type { SignatureState } from '../engine/signature-state.js';
+import type { Engine, SignatureState } from '../engine/engine.js';
 import type { ScanPool } from '../engine/threads/pool.js';
 import type { UnavailableReason } from '../errors.js';
 import type { HistoryState } from '../history/history.js';

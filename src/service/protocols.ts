@@ -1,11 +1,40 @@
-// What is spoken beside HTTP, as one listener: clamd's protocol and ICAP, each where it is configured.
+// What is spoken beside HTTP, as one listener: clamd's protocol and ICAP, each where it is configured, for the scans of an account that is found by its e-mail address.
+import { readFileSync } from 'node:fs';
+import { createNamedAccount } from '../account/users.js';
+import type { AccessControl } from '../admission/access.js';
+import { versionOf } from '../clamd/commands.js';
+import { Connection as ClamdConnection, type ConnectionParts as ClamdConnectionParts } from '../clamd/connection.js';
 import type { Config } from '../config/config.js';
-import type { Listener } from '../listening.js';
+import type { Signatures } from '../engine/signatures.js';
+import type { ScanPool } from '../engine/threads/pool.js';
+import { messageOfError } from '../error-text.js';
+import { Failure, Unavailable, type UnavailableReason } from '../errors.js';
+import type { DescriptorPlan } from '../http/descriptors.js';
+import { BLOCK_PAGE, tagOf } from '../icap/answers.js';
+import { Connection as IcapConnection, type ConnectionParts as IcapConnectionParts } from '../icap/connection.js';
+import { CLAMD_FILE_COMMANDS, CLAMD_FILE_COMMANDS_WAITING } from '../limits.js';
+import { createListener, type Listener } from '../listening.js';
 import type { EventLog } from '../log.js';
-import { type ClamdParts, createClamd } from './clamd.js';
-import { createIcap, type IcapParts } from './icap.js';
+import type { ScanParts } from '../scan/scan.js';
+import type { StreamAccount } from '../scan/stream-scan.js';
+import type { Postgres, Queries } from '../store/postgres.js';
+import { createLimiter } from '../waiting/limiter.js';
+import { type Places, socketsAt } from './places.js';
 
-export function createProtocols(config: Config, log: EventLog, parts: ClamdParts & IcapParts): Listener {
+export interface ProtocolParts {
+  readonly access: Pick<AccessControl, 'asUser' | 'refuse'>;
+  /** A scan was refused before its admission. */
+  readonly onRefused: (reason: UnavailableReason) => void;
+  readonly scans: ScanParts;
+  readonly postgres: Postgres;
+  readonly signatures: Signatures;
+  readonly pool: ScanPool;
+  readonly version: string;
+  readonly descriptors: DescriptorPlan;
+  readonly places: Places;
+}
+
+export function createProtocols(config: Config, log: EventLog, parts: ProtocolParts): Listener {
   const listeners = [createClamd(config, log, parts), createIcap(config, log, parts)].filter((each) => each !== null);
   return {
     listen() {
@@ -19,6 +48,120 @@ export function createProtocols(config: Config, log: EventLog, parts: ClamdParts
     },
     async stop(graceMs) {
       await Promise.all(listeners.map((listener) => listener.stop(graceMs)));
+    },
+  };
+}
+
+/** Null: it isn't configured. */
+function createClamd(config: Config, log: EventLog, parts: ProtocolParts): Listener | null {
+  const { clamd } = config;
+  if (clamd === null) return null;
+  const { postgres, signatures, pool, scans, descriptors, places } = parts;
+  const shared: ClamdConnectionParts = {
+    scans,
+    streamLimitBytes: config.streamLimitBytes,
+    streamTimeoutMs: config.uploadTimeoutMs,
+    pool,
+    folders: clamd.paths,
+    files: createLimiter({ running: CLAMD_FILE_COMMANDS, waiting: CLAMD_FILE_COMMANDS_WAITING }),
+    account: openAccount(postgres.requests('clamd'), clamd.account, { ...parts, missing: 'clamdAccountMissing' }),
+    version() {
+      const state = signatures.state();
+      return state.kind === 'ready' ? versionOf(state.engine) : 'ClamAV';
+    },
+    reload: () => void signatures.reload(),
+    onSurprise: tellOfSurprises(log),
+  };
+  return createListener({
+    share: places.shareOf('clamd'),
+    sockets: [...socketsAt(places, 'clamdSocket', 'unix'), ...socketsAt(places, 'clamdPort', 'tcp')],
+    networks: clamd.networks,
+    connections: descriptors.clamdConnections,
+    onListening: () => log.info({ socket: clamd.socketPath, port: clamd.port }, "clamd's protocol"),
+    open: (peer) => new ClamdConnection(shared, peer),
+  });
+}
+
+/** Null: it isn't configured. */
+function createIcap(config: Config, log: EventLog, parts: ProtocolParts): Listener | null {
+  const { icap } = config;
+  if (icap === null) return null;
+  const { postgres, signatures, scans, version } = parts;
+  const { icapConnections: connections } = parts.descriptors;
+  const shared: IcapConnectionParts = {
+    scans,
+    version,
+    connections,
+    limitBytes: config.streamLimitBytes,
+    bodyTimeoutMs: config.uploadTimeoutMs,
+    incomplete: icap.incomplete,
+    blockPage: icap.blockPage === null ? BLOCK_PAGE : readBlockPage(icap.blockPage),
+    tag: tagKeeper(signatures),
+    account: openAccount(postgres.requests('icap'), icap.account, { ...parts, missing: 'icapAccountMissing' }),
+    onSurprise: tellOfSurprises(log),
+  };
+  return createListener({
+    share: parts.places.shareOf('icap'),
+    sockets: socketsAt(parts.places, 'icapPort', 'tcp'),
+    networks: icap.allowNetworks,
+    connections,
+    onListening: () => log.info({ port: icap.port }, 'ICAP'),
+    open: (peer) => new IcapConnection(shared, peer),
+  });
+}
+
+/** Throws with the name of the variable. */
+function readBlockPage(path: string): string {
+  try {
+    return readFileSync(path, 'utf8');
+  } catch (error) {
+    throw new Error(`ICAP_BLOCK_PAGE can't be read: ${messageOfError(error)}`);
+  }
+}
+
+/** It is in each answer, and made once for an engine. */
+function tagKeeper(signatures: Signatures): () => string {
+  let epoch = 0;
+  let tag = tagOf(null);
+  return () => {
+    const state = signatures.state();
+    const engine = state.kind === 'ready' ? state.engine : null;
+    if ((engine?.epoch ?? 0) !== epoch) {
+      epoch = engine?.epoch ?? 0;
+      tag = tagOf(engine);
+    }
+    return tag;
+  };
+}
+
+function tellOfSurprises(log: EventLog): (requestId: string, error: unknown) => void {
+  return (requestId, error) => log.error({ requestId, err: error }, 'unforeseen error');
+}
+
+interface AccountParts extends Pick<ProtocolParts, 'access' | 'pool' | 'onRefused'> {
+  /** Why, while there is no such account. */
+  readonly missing: 'clamdAccountMissing' | 'icapAccountMissing';
+}
+
+/** Asked for a unit for each scan, and refused what its part of the queue has no room for. */
+function openAccount(sql: Queries, email: string, parts: AccountParts): StreamAccount {
+  const { access, pool, onRefused, missing } = parts;
+  const account = createNamedAccount(sql, email);
+  return {
+    async admit() {
+      const user = await account.find();
+      // It may be made later, and removed at any time.
+      if (user === null) throw new Unavailable(missing);
+      if (user.suspended_at !== null) throw new Failure('accountSuspended');
+      return await access.asUser({ userId: user.id, plan: user.plan, ownLimit: user.own_limit });
+    },
+    refusal(bytesMost) {
+      const user = pool.queue.isCrowded ? account.known() : null;
+      const reason = user === null ? null : pool.refusal(user.id, bytesMost);
+      if (user === null || reason !== 'queueShareFull') return null;
+      access.refuse(user.id);
+      onRefused(reason);
+      return new Unavailable(reason);
     },
   };
 }

@@ -3,8 +3,7 @@
 import type { Config } from '../config/config.js';
 import { messageOfError } from '../error-text.js';
 import type { EventLog } from '../log.js';
-import type { EndedScan, ScanTraces } from '../scan/scan-facts.js';
-import type { Stage, StageTimes } from '../scan/stage-times.js';
+import type { EndedScan, ScanTraces, Stage, StageTimes } from '../scan/scan-facts.js';
 import type { Add } from './starting.js';
 
 /** A stage that isn't named is no span: the admission goes on beside others. */

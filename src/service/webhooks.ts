@@ -1,6 +1,6 @@
 // Webhooks, put together: the outbox, who sends it, and the routes.
 import type { Config } from '../config/config.js';
-import { createPosts } from '../download/posts.js';
+import { createPosts } from '../download/dialling.js';
 import type { History } from '../history/history.js';
 import { scanView } from '../history/scan-view.js';
 import { findScan, namesOfKeys } from '../history/stats.js';

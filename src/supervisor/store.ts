@@ -3,7 +3,7 @@ import { messageOfError } from '../error-text.js';
 import type { Log } from '../log.js';
 import { type EmbeddedOptions, openEmbedded } from '../store/embedded/embedded.js';
 import type { DatabaseServer } from '../store/embedded/server.js';
-import { pause } from '../waiting/pause.js';
+import { pause } from '../waiting/within.js';
 
 export interface KeptStore {
   /** Where the servers find it, also after it was started anew. */

@@ -1,4 +1,5 @@
 // A bound on work of one kind: so much runs at one time, so much waits for a place and for so long, and the rest is refused.
+import { recentTable } from '../recent-table.js';
 
 export interface Limiter {
   /** Runs the work when there is a place; throws the refusal when there is none in time. */
@@ -55,6 +56,34 @@ export function createLimiter({ running: runningMax, waiting: waitingMax, waitMs
       } finally {
         leave();
       }
+    },
+  };
+}
+
+export interface Rate {
+  /** Counts one. 0: it may be done; otherwise it didn't count, and the whole seconds until one may. */
+  take(subject: string): number;
+}
+
+export interface RateOptions {
+  readonly burst: number;
+  readonly everyMs: number;
+  /** The one that was seen longest ago makes room, and begins anew. */
+  readonly subjectsMax: number;
+}
+
+/** `clock`: milliseconds that only grow. */
+export function createRate({ burst, everyMs, subjectsMax }: RateOptions, clock: () => number): Rate {
+  /** When all that was taken will have been allowed. */
+  const fullUntilMs = recentTable<number>(subjectsMax);
+  return {
+    take(subject) {
+      const nowMs = clock();
+      const nextMs = Math.max(nowMs, fullUntilMs.get(subject) ?? 0) + everyMs;
+      const waitMs = nextMs - nowMs - burst * everyMs;
+      if (waitMs > 0) return Math.ceil(waitMs / 1000);
+      fullUntilMs.set(subject, nextMs);
+      return 0;
     },
   };
 }

@@ -1,17 +1,16 @@
 // The routes of webhooks, twice: under /web/webhooks for who is signed in, and under /api/v1/webhooks for a key.
 import { randomUUID } from 'node:crypto';
 import { z } from 'zod';
-import type { Posts } from '../download/posts.js';
+import type { Posts } from '../download/dialling.js';
 import { type ErrorCode, Failure } from '../errors.js';
-import { type CallerRoute, callerErrors } from '../http/caller.js';
+import { type CallerRoute, callerErrors, type KeyRoute, keyCallerErrors } from '../http/caller.js';
 import type { Exchange } from '../http/exchange.js';
 import { jsonReply, noContent, readJson, readQuery } from '../http/json.js';
-import { type KeyRoute, keyCallerErrors } from '../http/key-caller.js';
 import type { Operation } from '../http/openapi.js';
 import type { Reply } from '../http/reply.js';
 import type { PathParameters, Route } from '../http/router.js';
 import { jsonAnswer, jsonBody, pathParameter, queryParameters } from '../http/schema.js';
-import { createRate } from '../waiting/rate.js';
+import { createRate } from '../waiting/limiter.js';
 import type { Deliveries } from './deliveries.js';
 import { ENDPOINTS_MAX, type Endpoints } from './endpoints.js';
 import { messageId, post } from './sender.js';

@@ -1,6 +1,6 @@
 // Sends what waits in the outbox: a few endpoints at a time, each in its order, those that fail apart from those that don't, and no more a second than scans can spare.
 import { setTimeout as delay } from 'node:timers/promises';
-import type { Posts } from '../download/posts.js';
+import type { Posts } from '../download/dialling.js';
 import { messageOfError } from '../error-text.js';
 import { Failure } from '../errors.js';
 import { type Attempt, type Deliveries, type Delivery, type Leased, RENEW_MS } from './deliveries.js';

@@ -7,8 +7,8 @@ import { createRedisLedger } from '../../src/admission/redis-ledger.js';
 import { raiseScript, revokeScript } from '../../src/admission/redis-scripts.js';
 import { reconcileLedger } from '../../src/service/stores.js';
 import { openPostgres } from '../../src/store/postgres.js';
+import type { Script } from '../../src/store/redis/place.js';
 import { openRedis } from '../../src/store/redis/redis.js';
-import type { Script } from '../../src/store/redis/script.js';
 import { startPostgres } from '../fixtures/postgres.js';
 import { patient, startRedis } from '../fixtures/redis.js';
 

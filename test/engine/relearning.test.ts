@@ -3,7 +3,7 @@ import { EventEmitter, once } from 'node:events';
 import { setTimeout as pause } from 'node:timers/promises';
 import t, { type Test } from 'tap';
 import { gateStatistics, scanBuffer } from '../../src/engine/clamav/addon.js';
-import type { SignatureEvent } from '../../src/engine/signature-state.js';
+import type { SignatureEvent } from '../../src/engine/engine.js';
 import { loadSignatures, type SignatureOptions } from '../../src/engine/signatures.js';
 import { databaseFolder, temporaryFolder } from '../native/engine.js';
 

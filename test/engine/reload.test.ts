@@ -6,7 +6,7 @@ import { join } from 'node:path';
 import { mock } from 'node:test';
 import { setTimeout as pause } from 'node:timers/promises';
 import t, { type Test } from 'tap';
-import type { SignatureEvent } from '../../src/engine/signature-state.js';
+import type { SignatureEvent } from '../../src/engine/engine.js';
 import { daysOld, loadSignatures, type SignatureOptions } from '../../src/engine/signatures.js';
 import { startPool } from '../../src/engine/threads/pool.js';
 import { scanOnce } from '../../src/engine/threads/scan-once.js';

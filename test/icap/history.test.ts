@@ -3,7 +3,7 @@ import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import t from 'tap';
-import { clientFacts } from '../../src/icap/client-facts.js';
+import { clientFacts } from '../../src/icap/request.js';
 import { ask as askClamd, bytesOf, socketPlace, stream } from '../clamd/client.js';
 import { ask, bearer, PASSWORD, signIn } from '../fixtures/sign-in.js';
 import { upload } from '../fixtures/upload.js';

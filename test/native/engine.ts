@@ -11,7 +11,7 @@ import {
 } from '../../src/engine/clamav/addon.js';
 import { buildClamav } from '../../src/engine/clamav/engine.js';
 import type { Engine } from '../../src/engine/engine.js';
-import { serve } from '../../src/engine/serving.js';
+import { serve } from '../../src/engine/engine.js';
 
 /** A folder that goes away with the test. */
 export function temporaryFolder(t: { teardown(undo: () => void): void }): string {

@@ -2,7 +2,7 @@
 import { getEventListeners } from 'node:events';
 import { mock } from 'node:test';
 import t from 'tap';
-import { pause } from '../../src/waiting/pause.js';
+import { pause } from '../../src/waiting/within.js';
 
 t.beforeEach(() => mock.timers.enable({ apis: ['setTimeout'] }));
 t.afterEach(() => mock.timers.reset());

@@ -1,6 +1,6 @@
 // A rate for each of many subjects.
 import t from 'tap';
-import { createRate } from '../../src/waiting/rate.js';
+import { createRate } from '../../src/waiting/limiter.js';
 
 t.test('so many at once, and one more each so often', async (t) => {
   let now = 1_000;

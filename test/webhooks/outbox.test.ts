@@ -1,7 +1,7 @@
 // The outbox, in both stores: shared by nodes, in order, with its pauses, endpoints that hang apart from those that don't, and switched off after three days.
 import t from 'tap';
 import { v7 as uuidv7 } from 'uuid';
-import type { Posts } from '../../src/download/posts.js';
+import type { Posts } from '../../src/download/dialling.js';
 import { Failure } from '../../src/errors.js';
 import { openPostgres, type Postgres } from '../../src/store/postgres.js';
 import { createDeliveries, PAUSES_SECONDS } from '../../src/webhooks/deliveries.js';

@@ -1,5 +1,5 @@
 // Which scan threads a lane has: the set, in the place of each that is given up another one, and a few beside the set while scans take long.
-import { servingNow } from '../serving.js';
+import { servingNow } from '../engine.js';
 import type { BellRope } from './bell.js';
 import { LONG_MS } from './fair-queue.js';
 import type { ThreadSettings } from './task.js';

@@ -6,7 +6,7 @@ import { scanWorkerPath } from '../../paths.js';
 import { processAddon } from '../../process-addon.js';
 import type { ThreadUrgency } from '../../urgency.js';
 import { contentType } from '../clamav/addon.js';
-import { servingNow } from '../serving.js';
+import { servingNow } from '../engine.js';
 import type { BellRope } from './bell.js';
 import { wakeThread } from './doze.js';
 import type { HangWatch } from './hang-watch.js';

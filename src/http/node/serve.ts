@@ -3,8 +3,8 @@ import { createServer, type IncomingMessage, type Server, type ServerResponse } 
 import { createServer as createListener, Socket } from 'node:net';
 import type { Duplex } from 'node:stream';
 import { HTTP_HEADER_BLOCK_BYTES } from '../../limits.js';
-import { type Accepting, startAccepting } from '../accepting.js';
 import type { LibrarySocket } from '../acceptor.js';
+import { type Accepting, startAccepting } from '../acceptor.js';
 import type { HttpLibrary, Listening, ListenOptions } from '../wire.js';
 import { type Connection, openConnection } from './connection.js';
 

@@ -1,12 +1,13 @@
 // The answers of the scan routes: the six fields or an error, with the headers of the scan and of its quota.
+
+import { z } from 'zod';
 import type { Access } from '../../admission/access.js';
 import { Failure } from '../../errors.js';
 import type { PendingScan } from '../../history/pending-scans.js';
 import { pendingDetail, scanView } from '../../history/scan-view.js';
-import { failureReply } from '../../http/failure.js';
-import type { Reply } from '../../http/reply.js';
+import { failureReply, type Reply } from '../../http/reply.js';
+import { bareText, jsonText } from '../../json-text.js';
 import type { Admitted, Scan } from '../scan.js';
-import { resultJson } from './result.js';
 
 type Headers = Record<string, string>;
 
@@ -68,4 +69,28 @@ function quotaHeaders({ limit, remaining, resetEpochSeconds }: Admitted['quota']
     'X-RateLimit-Remaining': String(remaining),
     'X-RateLimit-Reset': String(resetEpochSeconds),
   };
+}
+
+export const ScanResult = z
+  .strictObject({
+    filename: z
+      .string()
+      .describe('Base name of the uploaded file; of a URL the last path segment, decoded, or else its host.'),
+    extension: z.string().describe('After the last dot of the filename; empty without one, and for a host.'),
+    sizeInBytes: z.int(),
+    scanDurationMillis: z.int(),
+    infected: z.boolean().describe('Whether a signature matched.'),
+    virusName: z.string().nullable().describe('The name of the signature; null when clean.'),
+  })
+  .meta({ id: 'ScanResult' });
+
+type Fields = Omit<z.infer<typeof ScanResult>, 'infected'>;
+
+/** `scanDurationMillis` may have a fraction. By hand, since `JSON.stringify` of an object takes several times as long. */
+export function resultJson({ filename, extension, sizeInBytes, scanDurationMillis, virusName }: Fields): string {
+  const found = virusName === null ? 'false,"virusName":null}' : `true,"virusName":${jsonText(virusName)}}`;
+  return (
+    `{"filename":"${bareText(filename)}","extension":"${bareText(extension)}","sizeInBytes":${sizeInBytes},` +
+    `"scanDurationMillis":${Math.round(scanDurationMillis)},"infected":${found}`
+  );
 }

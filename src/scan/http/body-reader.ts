@@ -6,10 +6,9 @@ import type { Exchange } from '../../http/exchange.js';
 import { parseJson, readQuery } from '../../http/json.js';
 import { MULTIPART_FIELD_BYTES, URL_BODY_BYTES } from '../../limits.js';
 import { baseName, percentDecoded } from '../filename.js';
-import { assertNotEncoded, readBoundary } from './form-headers.js';
-import { MalformedMultipart } from './malformed-multipart.js';
 import { type FormTarget, MultipartReader } from './multipart-reader.js';
 import { optionFields, optionNamed, RequestOptions, type SaidOptions } from './options.js';
+import { assertNotEncoded, MalformedMultipart, readBoundary } from './part-headers.js';
 
 export interface BodyReader {
   /** As shown; null until it is known. */

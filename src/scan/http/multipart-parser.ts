@@ -1,8 +1,7 @@
 // A strict streaming parser of multipart/form-data (RFC 7578, RFC 2046): no byte of a part is lost in silence, and no body is read two ways. It is pure, and takes
 // any split of the bytes.
 import { MULTIPART_MARGIN_BYTES, MULTIPART_PART_HEADER_BYTES } from '../../limits.js';
-import { MalformedMultipart } from './malformed-multipart.js';
-import { parsePartHeaders } from './part-headers.js';
+import { MalformedMultipart, parsePartHeaders } from './part-headers.js';
 
 type State = 'start' | 'preamble' | 'delimiter' | 'headers' | 'contentStart' | 'content' | 'epilogue';
 

@@ -3,9 +3,9 @@ import { isUtf8 } from 'node:buffer';
 import { Failure } from '../../errors.js';
 import { MULTIPART_ENVELOPE_BYTES, MULTIPART_FIELD_BYTES, MULTIPART_PARTS_MAX } from '../../limits.js';
 import { baseName } from '../filename.js';
-import { MalformedMultipart } from './malformed-multipart.js';
 import { MultipartParser } from './multipart-parser.js';
 import { optionNamed, RequestOptions } from './options.js';
+import { MalformedMultipart } from './part-headers.js';
 
 export interface FormTarget {
   /** Takes bytes of the file, which are the target's only until this returns. What it throws is the end of the body. */

@@ -2,8 +2,8 @@
 import { createHash, type Hash } from 'node:crypto';
 import { Failure } from '../../errors.js';
 import type { Exchange } from '../../http/exchange.js';
-import { failureReply } from '../../http/failure.js';
 import type { Reply } from '../../http/reply.js';
+import { failureReply } from '../../http/reply.js';
 import { assertWithin } from '../content.js';
 import type { ScanParts } from '../scan.js';
 import { asFailure } from './body-reader.js';

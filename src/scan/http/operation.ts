@@ -6,9 +6,9 @@ import { callerErrors } from '../../http/caller.js';
 import type { Headers, Operation } from '../../http/openapi.js';
 import { documented, jsonAnswer, queryParameters } from '../../http/schema.js';
 import { MULTIPART_FIELD_BYTES, UNFINISHED_REFUNDS_PER_HOUR } from '../../limits.js';
+import { ScanResult } from './answers.js';
 import { ScanQuery, UrlToScan } from './body-reader.js';
 import { optionFields } from './options.js';
-import { ScanResult } from './result.js';
 
 /** Of what was scanned and has no verdict. */
 const INCOMPLETE = errorTable.scanIncomplete.status;

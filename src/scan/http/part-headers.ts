@@ -1,6 +1,7 @@
-// The header block of one part: strict about its lines and about what they say of the bytes, lenient about how clients write a filename
-// (RFC 7578, RFC 5987, RFC 8187).
-import { MalformedMultipart } from './malformed-multipart.js';
+// What headers must say for bytes to be the client's own: those of a request with a form, its boundary among them (RFC 2046 section 5.1.1), and the header block of one part. This is strict
+// about its lines and about what they say of the bytes, and lenient about how clients write a filename (RFC 7578, RFC 5987, RFC 8187).
+import { Failure } from '../../errors.js';
+import { MULTIPART_BOUNDARY_MAX } from '../../limits.js';
 
 export interface Disposition {
   readonly name: string;
@@ -117,3 +118,54 @@ function extended(value: string | undefined): string | null {
     Buffer.from(run.replaceAll('%', ''), 'hex').toString(encoding),
   );
 }
+
+/** Throws Failure `contentEncoded`: what is encoded is not what a verdict would be about. */
+export function assertNotEncoded(headers: ReadonlyMap<string, string>): void {
+  const encoding = headers.get('content-encoding')?.toLowerCase() ?? '';
+  // RFC 9110 section 8.4.1: `identity` is the word for none, and changes nothing.
+  if (encoding !== '' && encoding !== 'identity') throw new Failure('contentEncoded');
+}
+
+/**
+ * The boundary of a `multipart/form-data` content type; null: another type, or none at all.
+ * Throws MalformedMultipart when the boundary is missing, repeated, too long, or has other characters than visible ASCII and blanks.
+ */
+export function readBoundary(contentType: string | undefined): string | null {
+  if (contentType === undefined) return null;
+  if (PLAIN_TYPE.test(contentType)) return contentType.slice(PLAIN_TYPE_START.length);
+  const semicolon = contentType.indexOf(';');
+  const type = semicolon === -1 ? contentType : contentType.slice(0, semicolon);
+  if (type.trim().toLowerCase() !== 'multipart/form-data') return null;
+  const boundary = readParameter(contentType, type.length);
+  if (boundary === null) throw new MalformedMultipart('the content type has no boundary');
+  if (boundary.length > MULTIPART_BOUNDARY_MAX || !BOUNDARY.test(boundary)) {
+    throw new MalformedMultipart('the content type has an invalid boundary');
+  }
+  return boundary;
+}
+
+function readParameter(contentType: string, start: number): string | null {
+  let boundary: string | null = null;
+  TYPE_PARAMETER.lastIndex = start;
+  for (let end = start; end < contentType.length; end = TYPE_PARAMETER.lastIndex) {
+    const match = TYPE_PARAMETER.exec(contentType);
+    if (match === null) throw new MalformedMultipart('the content type has an invalid parameter');
+    if (match[1]?.toLowerCase() !== 'boundary') continue;
+    if (boundary !== null) throw new MalformedMultipart('the content type has two boundaries');
+    boundary = match[2]?.replace(/\\(.)/g, '$1') ?? match[3]?.trimEnd() ?? '';
+  }
+  return boundary;
+}
+
+/** What clients send as a rule: a boundary as RFC 2046 allows it, in front of nothing else. */
+const PLAIN_TYPE = /^multipart\/form-data; boundary=[0-9A-Za-z'()+_,\-./:=?]{1,70}$/;
+const PLAIN_TYPE_START = 'multipart/form-data; boundary=';
+/** `; name=value`; clients send more in an unquoted value than the token that RFC 9110 allows, such as `=`. */
+const TYPE_PARAMETER = /[ \t]*;[ \t]*(?:([^\s=;"]+)=(?:"((?:\\.|[^"\\])*)"|([^";]*)))?/y;
+/**
+ * Visible ASCII, with blanks that are not its end. RFC 2046 section 5.1.1 allows less, but clients send more (`*****` stands in many
+ * examples for Android), and a delimiter is searched for byte by byte, whatever it is made of.
+ */
+const BOUNDARY = /^[ -~]*[!-~]$/;
+
+export class MalformedMultipart extends Error {}

@@ -2,9 +2,8 @@
 import type { AccessControl } from '../../admission/access.js';
 import { Unavailable, type UnavailableReason } from '../../errors.js';
 import type { BodySink, Exchange } from '../../http/exchange.js';
-import { failureReply } from '../../http/failure.js';
 import { readFraming } from '../../http/framing.js';
-import { headOf, type Reply } from '../../http/reply.js';
+import { failureReply, headOf, type Reply } from '../../http/reply.js';
 import type { Route } from '../../http/router.js';
 import type { FindRefusal } from '../../http/server.js';
 import type { PreparedAnswer } from '../../http/static-files.js';

@@ -11,7 +11,6 @@ import {
 import type { ArrivingContent, ContentStore, LeftContents } from './content-store.js';
 import { Runner, type RunnerOptions } from './runner.js';
 import type { SealedOwner } from './sealed-file.js';
-import { Unaccepted } from './unaccepted.js';
 
 export interface AcceptedScansOptions extends Omit<RunnerOptions, 'table' | 'read'> {
   readonly table: PendingScans;
@@ -151,4 +150,26 @@ function createUpkeep({ table, store, history, giveBack, onProblem }: AcceptedSc
       for (const scan of lost) await giveUp(scan, unavailableTable.contentLost.text);
     },
   };
+}
+
+export class Unaccepted {
+  readonly #table: Pick<PendingScans, 'remove'>;
+  readonly #contents = new Map<string, Pick<ArrivingContent, 'drop'>>();
+
+  constructor(table: Pick<PendingScans, 'remove'>) {
+    this.#table = table;
+  }
+
+  add(id: string, content: Pick<ArrivingContent, 'drop'>): void {
+    this.#contents.set(id, content);
+  }
+
+  /** Rejects while the database or the disk fails: those that are left are for the next time. */
+  async remove(): Promise<void> {
+    for (const [id, content] of this.#contents) {
+      await this.#table.remove(id);
+      await content.drop();
+      this.#contents.delete(id);
+    }
+  }
 }

@@ -3,8 +3,7 @@
 import { type ChainableCommander, Cluster, Redis } from 'ioredis';
 import { messageOfError } from '../../error-text.js';
 import { NoAnswer } from '../../waiting/within.js';
-import { type Address, type Login, placeOf } from './place.js';
-import { type Script, script } from './script.js';
+import { type Address, type Login, placeOf, type Script, script } from './place.js';
 
 export type Client = Redis | Cluster;
 

@@ -1,4 +1,6 @@
 // What REDIS_URL says: one Redis, nodes of a cluster, or Sentinels, who know the master.
+
+import { createHash } from 'node:crypto';
 import { parseUrl } from '../../url-text.js';
 import { StoreError } from '../store-error.js';
 
@@ -91,4 +93,14 @@ function parse(text: string): URL {
   const url = parseUrl(text);
   if (url === null) throw new StoreError('REDIS_URL is not a valid URL, or a comma list of them');
   return url;
+}
+
+export interface Script {
+  readonly text: string;
+  /** What EVALSHA knows it by. */
+  readonly sha1: string;
+}
+
+export function script(text: string): Script {
+  return { text, sha1: createHash('sha1').update(text).digest('hex') };
 }

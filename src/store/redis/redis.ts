@@ -18,7 +18,7 @@ import {
   tryWrites,
   watchConnections,
 } from './client.js';
-import type { Script } from './script.js';
+import type { Script } from './place.js';
 
 export interface RedisCommands {
   /** Runs a script over one key. Throws StoreAway, at once while Redis is known to be away. */

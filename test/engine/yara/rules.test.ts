@@ -4,7 +4,7 @@ import { existsSync, readdirSync, readFileSync, renameSync, rmSync, writeFileSyn
 import { join } from 'node:path';
 import { setTimeout } from 'node:timers/promises';
 import t from 'tap';
-import type { SignatureEvent } from '../../../src/engine/signature-state.js';
+import type { SignatureEvent } from '../../../src/engine/engine.js';
 import { loadSignatures } from '../../../src/engine/signatures.js';
 import { loadRules, validateRules } from '../../../src/engine/yara/rules.js';
 import { ownSignaturesDirectory } from '../../../src/paths.js';

@@ -2,9 +2,8 @@
 import { createHash } from 'node:crypto';
 import { Failure } from '../../../src/errors.js';
 import { CONTENT_LIMIT_BYTES } from '../../../src/limits.js';
-import { readBoundary } from '../../../src/scan/http/form-headers.js';
-import { MalformedMultipart } from '../../../src/scan/http/malformed-multipart.js';
 import { MultipartReader } from '../../../src/scan/http/multipart-reader.js';
+import { MalformedMultipart, readBoundary } from '../../../src/scan/http/part-headers.js';
 import { contentIn } from '../../fixtures/lender.js';
 
 export type FormReading =

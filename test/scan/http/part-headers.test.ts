@@ -1,7 +1,6 @@
 // The header block of one part: what names a file as clients send it, and what no two readers agree about.
 import t from 'tap';
-import { MalformedMultipart } from '../../../src/scan/http/malformed-multipart.js';
-import { parsePartHeaders } from '../../../src/scan/http/part-headers.js';
+import { MalformedMultipart, parsePartHeaders } from '../../../src/scan/http/part-headers.js';
 
 function filenameOf(parameters: string): string | null {
   return parsePartHeaders(Buffer.from(`Content-Disposition: form-data; name="file"; ${parameters}`)).filename;

@@ -5,8 +5,8 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import t from 'tap';
 import { v7 as uuidv7 } from 'uuid';
+import { Unaccepted } from '../../../src/scan/pending/accepted-scans.js';
 import { type ContentStore, type LeftContents, openContentStore } from '../../../src/scan/pending/content-store.js';
-import { Unaccepted } from '../../../src/scan/pending/unaccepted.js';
 import { deferred } from '../../fixtures/deferred.js';
 
 const MIB = 1024 * 1024;
