@@ -3,7 +3,7 @@ import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import t from 'tap';
-import { filenameOf } from '../src/icap/http-header.js';
+import { filenameOf } from '../src/icap/exchange.js';
 import { parseUrl } from '../src/url-text.js';
 
 const OFTEN = 100_000;

@@ -19,8 +19,7 @@ import { createFills, createKeyOwners, type Fills, type KeyOwners, UNKNOWN_LIMIT
 import { type Count, type Ledger, type LedgerAnswer, usedUnits } from './ledger.js';
 import type { Lookups } from './lookups.js';
 import type { QuotaHours } from './quota-hours.js';
-import { createQuotaMirror } from './quota-mirror.js';
-import { createRefusals } from './refusals.js';
+import { createQuotaMirror, createRefusals } from './quota-mirror.js';
 import { createExpectations, createUnits, type Expectations, type Standing, type Units } from './units.js';
 
 export interface AdmissionParts {

@@ -1,9 +1,9 @@
-// What the ledger counts, copied to Postgres every second, and sooner when a unit came back or few are left: there the count goes on while the ledger is away, or starts from when it lost its own.
+// What is counted of users and hours in this process, copied to Postgres: of the ledger every second, and sooner when a unit came back or few are left, since there the count goes on while the ledger is away, or starts from when it lost its own; of scans that were refused every few seconds.
 import { recentTable } from '../recent-table.js';
 import { StoreAway } from '../store/store-error.js';
 import type { QuotaHour } from './admission.js';
 import type { Count } from './ledger.js';
-import type { QuotaHours, Seen } from './quota-hours.js';
+import type { QuotaHours, RefusedHour, Seen } from './quota-hours.js';
 
 export type Counted = Pick<Count, 'windowStartSeconds' | 'counted' | 'returned'>;
 
@@ -145,4 +145,58 @@ function onceEach(all: Iterable<Seen>): Seen[] {
 
 function ignoreIfAway(error: unknown): void {
   if (!(error instanceof StoreAway)) throw error;
+}
+
+/** What a process that is killed forgets. */
+const WRITE_MS = 3_000;
+/** Users and hours at once; what comes beyond is not counted until the next write. */
+const HELD_MAX = 100_000;
+
+export interface Refusals {
+  count(userId: string, windowStartSeconds: number): void;
+  /** Adds what is counted to Postgres; what can't be written is kept. Rejects then. */
+  flush(): Promise<void>;
+  stop(): void;
+}
+
+export function createRefusals(hours: Pick<QuotaHours, 'refuse'>, onProblem: (message: string) => void): Refusals {
+  let held = new Map<string, RefusedHour>();
+  let writing: Promise<void> | null = null;
+
+  function add(userId: string, windowStartSeconds: number, count: number): void {
+    const place = `${userId} ${windowStartSeconds}`;
+    const known = held.get(place);
+    if (known !== undefined) known.count += count;
+    else if (held.size < HELD_MAX) held.set(place, { userId, windowStartSeconds, count });
+  }
+
+  async function write(): Promise<void> {
+    if (held.size === 0) return;
+    // In the same order on all nodes: two of them must not wait for each other's rows.
+    const rows = [...held].sort(([one], [other]) => (one < other ? -1 : 1)).map(([, row]) => row);
+    held = new Map();
+    try {
+      await hours.refuse(rows);
+    } catch (error) {
+      for (const { userId, windowStartSeconds, count } of rows) add(userId, windowStartSeconds, count);
+      throw error;
+    }
+  }
+
+  function flush(): Promise<void> {
+    writing ??= write().finally(() => {
+      writing = null;
+    });
+    return writing;
+  }
+
+  const timer = setInterval(() => {
+    flush().catch((error: unknown) => onProblem(`Refusals can't be counted in Postgres: ${String(error)}`));
+  }, WRITE_MS);
+  timer.unref();
+  return {
+    count: (userId, windowStartSeconds) => add(userId, windowStartSeconds, 1),
+    flush,
+    stop: () => clearInterval(timer),
+  };
 }

@@ -10,17 +10,20 @@ import { CoarseTimer, type TimerOwner } from '../waiting/coarse-timer.js';
 import {
   blockedResponse,
   CONTINUE,
+  errorOf,
   headOf,
+  type IncompletePolicy,
   incompleteHeaders,
   infectedHeaders,
   NO_BODY,
+  NOTHING_TO_SCAN,
   noticeHeader,
+  type Outcome,
   optionsOf,
 } from './answers.js';
 import { ChunkedBody, chunkOf, Exchange } from './exchange.js';
 import { FormScan } from './form-scan.js';
 import { IcapScan, type ScanOwner } from './icap-scan.js';
-import { errorOf, type IncompletePolicy, NOTHING_TO_SCAN, type Outcome } from './outcome.js';
 import { IcapParser, type ParserTarget } from './parser.js';
 import type { IcapHead, IcapProblem } from './request.js';
 import { clientFacts } from './request.js';

@@ -1,12 +1,11 @@
-// One request of a connection and what is known of it until its answer: which answers its client can take, and what is sent back of it.
-
+// One request of a connection and what is known of it until its answer: what its HTTP headers say, which answers its client can take, and what is sent back of it.
 import { Failure } from '../errors.js';
 import { ICAP_PIECE_BYTES } from '../limits.js';
+import { baseName, nameFromUrl } from '../scan/filename.js';
 import type { Block } from '../scan/memory/arena.js';
-import { NO_BODY } from './answers.js';
-import { contentLengthOf, contentTypeOf, filenameOf, isEncoded, opaqueEncodingOf } from './http-header.js';
+import { parseUrl } from '../url-text.js';
+import { NO_BODY, type Outcome } from './answers.js';
 import type { IcapScan } from './icap-scan.js';
-import type { Outcome } from './outcome.js';
 import type { IcapHead } from './request.js';
 import { openForm, type UploadForm } from './upload-form.js';
 
@@ -130,3 +129,75 @@ export function chunkOf(bytes: Uint8Array): Buffer {
 }
 
 const CRLF = Buffer.from('\r\n');
+
+/** The values of all lines of the name, in lower case. */
+function valuesOf(block: Buffer | null, name: string): string[] {
+  const values: string[] = [];
+  for (const line of linesOf(block)) {
+    const colon = line.indexOf(':');
+    if (line.slice(0, colon).toLowerCase() === name) values.push(line.slice(colon + 1).trim());
+  }
+  return values;
+}
+
+function linesOf(block: Buffer | null): string[] {
+  return block === null ? [] : block.toString('latin1').split('\r\n');
+}
+
+const DIGITS = /^\d{1,15}$/;
+
+/** Null: it isn't said, or more than one thing is. */
+export function contentLengthOf(block: Buffer | null): number | null {
+  const [first, ...others] = valuesOf(block, 'content-length');
+  if (first === undefined || !DIGITS.test(first) || others.some((each) => each !== first)) return null;
+  return Number(first);
+}
+
+/** Null: none is said. What several lines say is several types, of which none is a form. */
+function contentTypeOf(block: Buffer | null): string | null {
+  return valuesOf(block, 'content-type').join(', ') || null;
+}
+
+/** Its bytes are not those that the type speaks of. */
+function isEncoded(block: Buffer | null): boolean {
+  return encodingsOf(block).some((each) => each !== 'identity');
+}
+
+/** What the engine unpacks by itself. */
+const READABLE = new Set(['identity', 'gzip', 'x-gzip']);
+
+/** The first encoding that nobody looks into; null: there is none. */
+export function opaqueEncodingOf(block: Buffer | null): string | null {
+  return encodingsOf(block).find((each) => !READABLE.has(each)) ?? null;
+}
+
+function encodingsOf(block: Buffer | null): string[] {
+  const encodings = valuesOf(block, 'content-encoding').flatMap((value) => value.toLowerCase().split(','));
+  return encodings.map((each) => each.trim()).filter((each) => each !== '');
+}
+
+/** By the response's own name, or by the address that was asked for; empty where neither says one. */
+export function filenameOf(request: Buffer | null, response: Buffer | null): string {
+  const [disposition = ''] = valuesOf(response, 'content-disposition');
+  return sentName(disposition) ?? nameOfTarget(request);
+}
+
+const PARAMETER = 'filename=';
+
+function sentName(disposition: string): string | null {
+  const at = disposition.toLowerCase().indexOf(PARAMETER);
+  if (at === -1) return null;
+  const value = disposition.slice(at + PARAMETER.length);
+  const isQuoted = value.startsWith('"');
+  const [name = ''] = isQuoted ? value.slice(1).split('"', 1) : value.split(';', 1);
+  return baseName(Buffer.from(name.trim(), 'latin1').toString('utf8'));
+}
+
+function nameOfTarget(request: Buffer | null): string {
+  const [line = ''] = linesOf(request);
+  const [, target = ''] = line.split(' ', 2);
+  const [host = 'localhost'] = valuesOf(request, 'host');
+  const address = target.startsWith('/') ? `http://${host}${target}` : target;
+  const url = parseUrl(address);
+  return url === null ? '' : nameFromUrl(url).filename;
+}

@@ -5,8 +5,8 @@ import { Failure } from '../errors.js';
 import { extensionOf } from '../file-extension.js';
 import { Content, type ContentOwner, type Lender } from '../scan/content.js';
 import type { ScanParts } from '../scan/scan.js';
+import { errorOf, type Outcome, type OutcomeSettings, worstOf } from './answers.js';
 import { type IcapContent, IcapScan, type ScanOwner } from './icap-scan.js';
-import { errorOf, type Outcome, type OutcomeSettings, worstOf } from './outcome.js';
 import type { FormFile, UploadForm } from './upload-form.js';
 
 export interface FormFacts extends IcapContent {

@@ -3,7 +3,7 @@ import { Failure } from '../errors.js';
 import type { Content } from '../scan/content.js';
 import type { ScanParts } from '../scan/scan.js';
 import { type Stream, StreamScan } from '../scan/stream-scan.js';
-import { type Outcome, type OutcomeSettings, outcomeOf } from './outcome.js';
+import { type Outcome, type OutcomeSettings, outcomeOf } from './answers.js';
 
 /** The connection that it comes by. */
 export interface ScanOwner extends Stream<IcapScan> {

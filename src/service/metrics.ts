@@ -11,8 +11,7 @@ import type { VerdictCache } from '../scan/verdicts/cache.js';
 import type { OutboxLook, OutboxState } from '../webhooks/outbox-look.js';
 import type { Outbox } from '../webhooks/sender.js';
 import type { LoadCounts } from './engine.js';
-import { RequestMetrics } from './request-metrics.js';
-import { ScanMetrics } from './scan-metrics.js';
+import { RequestMetrics, ScanMetrics } from './scan-metrics.js';
 import type { Standing } from './signature-standing.js';
 
 export interface MetricsParts {

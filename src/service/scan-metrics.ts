@@ -1,4 +1,4 @@
-// What is counted of each scan, in plain numbers: the registry's own counters would make a text of the labels, and look it up, for each of them. It asks when it is asked.
+// What is counted of each scan and each HTTP request, in plain numbers: the registry's own counters would make a text of the labels, and look it up, for each of them. It asks when it is asked.
 import { Counter, Histogram, type Registry } from 'prom-client';
 import type { TurnKind } from '../engine/threads/lane.js';
 import type { UnavailableReason } from '../errors.js';
@@ -259,4 +259,35 @@ function valuesOf(name: string, { labels, buckets: { bounds, counts, sum } }: Pa
   }
   values.push({ labels, value: sum, metricName: `${name}_sum` }, { labels, value: upTo, metricName: `${name}_count` });
   return values;
+}
+
+export class RequestMetrics {
+  /** By route, then by status; 0: the client left before its answer. */
+  readonly #counts = new Map<string, Map<number, number>>();
+
+  constructor(registry: Registry) {
+    const counts = this.#counts;
+    new Counter({
+      name: 'sluice_http_requests_total',
+      help: 'HTTP requests that have ended, by route and status. Route none: there is no such route; status gone: the client left before its answer.',
+      labelNames: ['route', 'status'] as const,
+      registers: [registry],
+      collect() {
+        this.reset();
+        for (const [route, byStatus] of counts) {
+          for (const [status, count] of byStatus) this.inc({ route, status: status === 0 ? 'gone' : status }, count);
+        }
+      },
+    });
+  }
+
+  /** Status null: the client went away before its answer was out. */
+  readonly answered = (route: string, status: number | null): void => {
+    let byStatus = this.#counts.get(route);
+    if (byStatus === undefined) {
+      byStatus = new Map();
+      this.#counts.set(route, byStatus);
+    }
+    byStatus.set(status ?? 0, (byStatus.get(status ?? 0) ?? 0) + 1);
+  };
 }

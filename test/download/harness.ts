@@ -1,8 +1,8 @@
 // Downloads with the real guard between a hostile DNS server and a hostile origin; "public" addresses are dialled on loopback.
 import type { Test } from 'tap';
+import { createResolve } from '../../src/download/dialling.js';
 import { createDownloads, type Downloads } from '../../src/download/downloads.js';
 import { createGuard } from '../../src/download/guard.js';
-import { createResolve } from '../../src/download/resolve.js';
 import type { Content, Lender } from '../../src/scan/content.js';
 import { nameFromUrl } from '../../src/scan/filename.js';
 import { createUploadMemory, type UploadMemory } from '../../src/scan/memory/memory.js';

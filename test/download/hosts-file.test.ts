@@ -3,7 +3,7 @@ import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import t from 'tap';
-import { readHostsFile } from '../../src/download/resolve.js';
+import { readHostsFile } from '../../src/download/dialling.js';
 
 const folder = mkdtempSync(join(tmpdir(), 'sluice-test-'));
 t.teardown(() => rmSync(folder, { recursive: true, force: true }));

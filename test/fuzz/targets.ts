@@ -10,7 +10,7 @@ import { Failure } from '../../src/errors.js';
 import { frame, readFrames } from '../../src/history/segment.js';
 import { readFraming } from '../../src/http/framing.js';
 import { parseJson } from '../../src/http/json.js';
-import { contentLengthOf, filenameOf, opaqueEncodingOf } from '../../src/icap/http-header.js';
+import { contentLengthOf, filenameOf, opaqueEncodingOf } from '../../src/icap/exchange.js';
 import { type FormFile, openForm } from '../../src/icap/upload-form.js';
 import { baseName, percentDecoded, withExtension } from '../../src/scan/filename.js';
 import { RequestOptions } from '../../src/scan/http/options.js';

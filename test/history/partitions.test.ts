@@ -1,5 +1,5 @@
 // The months of the history, on both stores: made ahead, made where they are missing, and dropped when all clocks say so.
-import { partition } from '../../src/history/partitions.js';
+import { partition } from '../../src/history/history.js';
 import { createRowStore } from '../../src/history/rows-to-database.js';
 import { rowAt } from '../fixtures/history.js';
 import { onEachStore, open } from '../fixtures/stores.js';
