@@ -9,7 +9,7 @@ namespace sluice::regexes {
 
 // As pcre2_match: an expression, a text and its length, where in it to begin, options, what receives the places of a match, limits. Most texts don't match, and
 // that is what machine code made of the expression says (pcre2jit(3)), in a fraction of the time. All else that it says, a match or a limit that it has
-// reached, is asked of the interpreter, so each answer is the interpreter's: its limits count other steps.
+// reached, is asked of the interpreter, so each match is the interpreter's: its limits count other steps.
 int Match(const void* expression, const uint8_t* text, size_t length, size_t start, uint32_t options, void* places, void* limits);
 
 // As pcre2_code_free.
