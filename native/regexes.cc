@@ -8,6 +8,7 @@
 #include <new>
 #include <shared_mutex>
 #include <unordered_map>
+#include <utility>
 
 #include "tables.h"
 
@@ -28,8 +29,8 @@ void pcre2_jit_stack_free_8(void* stack) __attribute__((weak));
 namespace sluice::regexes {
 namespace {
 
-constexpr uint32_t kComplete = 1;   // PCRE2_JIT_COMPLETE
-constexpr int kNoMatch = -1;        // PCRE2_ERROR_NOMATCH
+constexpr uint32_t kComplete = 1;  // PCRE2_JIT_COMPLETE
+constexpr int kNoMatch = -1;       // PCRE2_ERROR_NOMATCH
 constexpr size_t kStackBytes = 32 << 10;
 constexpr size_t kStackBytesMost = 1 << 20;
 
@@ -61,17 +62,28 @@ class Compiled {
   bool is_whole_;
 };
 
-std::shared_mutex mutex;  // of what follows
-std::unordered_map<const void*, const Compiled> all;
+struct Expressions {
+  std::shared_mutex mutex;  // of what follows
+  std::unordered_map<const void*, const Compiled> all;
+};
+
+// Never destroyed: threads may outlive the exit of the process.
+Expressions& TheExpressions() {
+  static auto* expressions = new Expressions;
+  return *expressions;
+}
 
 // It stays where it is until the expression is freed, which nobody matches with then.
 const Compiled& CompiledOf(const void* expression, void* limits) {
+  auto& [mutex, all] = TheExpressions();
   {
     const std::shared_lock lock(mutex);
     if (const auto found = all.find(expression); found != all.end()) return found->second;
   }
+  // It takes long enough for others not to wait for it. Where two have made one, the first stays.
+  Compiled compiled(expression, limits);
   const std::unique_lock lock(mutex);
-  return all.try_emplace(expression, expression, limits).first->second;
+  return all.try_emplace(expression, std::move(compiled)).first->second;
 }
 
 }  // namespace
@@ -87,6 +99,7 @@ int Match(const void* expression, const uint8_t* text, size_t length, size_t sta
 
 void Free(void* expression) {
   {
+    auto& [mutex, all] = TheExpressions();
     const std::unique_lock lock(mutex);
     all.erase(expression);
   }

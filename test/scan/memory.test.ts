@@ -97,28 +97,6 @@ function fillWith(memory: UploadMemory, account: string, pieceBytes = 512 * 1024
   }
 }
 
-// Before others, whose memory would go back beside it.
-t.test('what nobody needs for some seconds goes back to the kernel, and is there again', async (t) => {
-  const memory = memoryOf({ budgetMib: 128 });
-  const resident = (): number => process.memoryUsage().rss;
-  const fill = (bytes: number): Upload[] => {
-    const uploads = fillWith(memory, 'one', bytes).filter(({ block }) => block.length > 0);
-    for (const { block } of uploads) block.fill(7);
-    return uploads;
-  };
-  const before = resident();
-  for (const bytes of [65_536, 4 * MIB]) {
-    const uploads = fill(bytes);
-    t.ok(resident() - before > 60 * MIB, 'it was there');
-    for (const upload of uploads) upload.end();
-    await until(() => resident() - before < 30 * MIB);
-    for (const upload of fill(bytes)) {
-      t.ok(upload.block.every((byte) => byte === 7));
-      upload.end();
-    }
-  }
-});
-
 t.test('a small upload gets its one buffer at once, which is lent again', async (t) => {
   const memory = memoryOf({ budgetMib: 64 });
   for (const [bytes, size] of [
