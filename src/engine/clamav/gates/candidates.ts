@@ -49,6 +49,26 @@ export const openForms: Choice = (target, body) => {
   return [segments.map((segment) => () => openFormOf(target, segment))];
 };
 
+/** Makes what it has of each pattern once, the same gates each time: for one signature, which is asked several times. */
+export function keptChoice(choice: Choice): Choice {
+  const known = new Map<Body, ReturnType<Choice>>();
+  return (target, body) => {
+    const kept = known.get(body);
+    if (kept !== undefined) return kept;
+    const made = choice(target, body)?.map((groups) => groups.map(once)) ?? null;
+    known.set(body, made);
+    return made;
+  };
+}
+
+function once(make: () => Windows): () => Windows {
+  let made: Windows | null = null;
+  return () => {
+    made ??= make();
+    return made;
+  };
+}
+
 /** What the pattern begins with at the beginning of the content. */
 export function beginnings(bytesMin: number, bytesMax: number): Choice {
   return (target, body) =>

@@ -1,5 +1,5 @@
 // Which logical signatures are gated, by which gates, and how they are shared out among the engines that take second looks.
-import { beginnings, type Gate, literals } from './candidates.js';
+import { beginnings, type Gate, keptChoice, literals, openForms } from './candidates.js';
 import { countDifferent, isEverywhere } from './common.js';
 import { hasLiterals } from './literals.js';
 import { type Cost, keyOf, needOf } from './need.js';
@@ -174,13 +174,17 @@ function countNames(lines: readonly string[]): Map<string, number> {
 }
 
 interface Costs {
+  /** Gates of another signature are asked about from now on. */
+  begin(): void;
   readonly alone: Cost;
   /** Of a gate that sends nobody by itself: what is common tells something as well. */
   readonly beside: Cost;
 }
 
-/** Gates of one signature are asked about for each set. */
-const REMEMBERED_MAX = 4_096;
+interface Price {
+  readonly cost: number;
+  readonly isCommon: boolean;
+}
 
 /**
  * What a hit would cost: its likelihood in clean content. What was seen there too often is no gate: a second look costs as much as some
@@ -188,9 +192,11 @@ const REMEMBERED_MAX = 4_096;
  */
 function costsOf(noisy: ReadonlySet<string>, prior: Prior | null): Costs {
   const patterns = new Set(Array.from(noisy, (key) => key.slice(key.lastIndexOf(':') + 1)));
-  const remembered = new Map<string, { readonly cost: number; readonly isCommon: boolean }>();
-  function computed(gate: Gate, key: string): { readonly cost: number; readonly isCommon: boolean } {
-    const guessed = patterns.has(gate.pattern) && noisy.has(key) ? Number.POSITIVE_INFINITY : likelihood(gate);
+  // They are asked about for each set.
+  const remembered = new Map<Gate, Price>();
+  function computed(gate: Gate): Price {
+    const isNoisy = patterns.has(gate.pattern) && noisy.has(keyOf(gate));
+    const guessed = isNoisy ? Number.POSITIVE_INFINITY : likelihood(gate);
     if (guessed === Number.POSITIVE_INFINITY || prior === null) return { cost: guessed, isCommon: false };
     // Where nothing was counted, what bytes tell must do.
     const share = prior.shareOf(gate);
@@ -198,14 +204,13 @@ function costsOf(noisy: ReadonlySet<string>, prior: Prior | null): Costs {
     if (share === 0) return { cost: guessed * UNSEEN ** prior.unseenOf(gate), isCommon: false };
     return { cost: share, isCommon: share > SHARE_MAX };
   }
-  const priceOf = (gate: Gate): { readonly cost: number; readonly isCommon: boolean } => {
-    const key = keyOf(gate);
-    const known = remembered.get(key) ?? computed(gate, key);
-    if (remembered.size >= REMEMBERED_MAX) remembered.clear();
-    remembered.set(key, known);
+  const priceOf = (gate: Gate): Price => {
+    const known = remembered.get(gate) ?? computed(gate);
+    remembered.set(gate, known);
     return known;
   };
   return {
+    begin: () => remembered.clear(),
     alone(gate) {
       const { cost, isCommon } = priceOf(gate);
       return isCommon ? Number.POSITIVE_INFINITY : cost;
@@ -216,13 +221,16 @@ function costsOf(noisy: ReadonlySet<string>, prior: Prior | null): Costs {
 
 /** Null: nothing is known that is rare enough. */
 function needsOf(signature: LogicalSignature, costs: Costs): Needs | null {
-  const first = needOf(signature, costs.alone);
+  costs.begin();
+  const plain = keptChoice(literals);
+  const choices = [plain, keptChoice(openForms)];
+  const first = needOf(signature, costs.alone, { choices });
   if (first === null) return null;
   const areCheap = hasLiterals(signature.target);
-  const options = areCheap ? { choices: [literals] } : {};
+  const options = { choices: areCheap ? [plain] : choices };
   const sets = [first.gates];
   let { cost } = first;
-  const taken = new Set<string>();
+  const taken = new Set<number | string>();
   const isTaken = ({ pattern }: Gate): boolean => stretches(pattern).some((stretch) => taken.has(stretch));
   while (areCheap ? sets.length < SETS_MAX : sets.length < 2 && cost >= RARE_ALONE) {
     for (const { pattern } of sets.at(-1) ?? []) for (const stretch of stretches(pattern)) taken.add(stretch);
@@ -243,15 +251,26 @@ const FURTHER_GATES_MAX = 16;
 const DEPENDENCE = 8;
 const STRETCH_BYTES = 5;
 
-/** Each is longer than what two gates share by chance. */
-function stretches(pattern: string): readonly string[] {
-  // Where there is no choice a cell is two digits.
-  const cells = pattern.includes('(') ? (pattern.match(CELLS) ?? []) : null;
-  const count = Math.max(1, (cells?.length ?? pattern.length / 2) - STRETCH_BYTES + 1);
-  return Array.from(
-    { length: count },
-    (_, at) => cells?.slice(at, at + STRETCH_BYTES).join('') ?? pattern.slice(2 * at, 2 * (at + STRETCH_BYTES)),
-  );
+/** Each is longer than what two gates share by chance. Plain bytes are a number, what is open among others is text. */
+function stretches(pattern: string): readonly (number | string)[] {
+  if (isPlain(pattern)) return plainStretches(pattern);
+  const cells = pattern.match(CELLS) ?? [];
+  return Array.from({ length: Math.max(1, cells.length - STRETCH_BYTES + 1) }, (_, at) => {
+    const text = cells.slice(at, at + STRETCH_BYTES).join('');
+    return isPlain(text) ? (plainStretches(text)[0] ?? text) : text;
+  });
+}
+
+function plainStretches(pattern: string): readonly number[] {
+  const bytes = fixedBytes(pattern);
+  const length = Math.min(STRETCH_BYTES, bytes.length);
+  const found: number[] = [];
+  for (let at = 0; at + length <= bytes.length; at += 1) {
+    let stretch = length;
+    for (let next = at; next < at + length; next += 1) stretch = stretch * 256 + (bytes[next] ?? 0);
+    found.push(stretch);
+  }
+  return found;
 }
 
 /**
@@ -280,12 +299,16 @@ const fixed = Buffer.alloc(64);
 
 /** Of a choice the first; nothing for what is open. To be read before the next call. */
 function fixedBytes(pattern: string): Uint8Array {
-  if (pattern.length <= 2 * fixed.length && !pattern.includes('(') && !pattern.includes('?')) {
+  if (pattern.length <= 2 * fixed.length && isPlain(pattern)) {
     return fixed.subarray(0, fixed.write(pattern, 'hex'));
   }
   const tokens = pattern.match(/\([^)]*\)|../g) ?? [];
   const closed = tokens.map((token) => (token.startsWith('(') ? token.slice(1, 3) : token));
   return Buffer.from(closed.filter((token) => !token.includes('?')).join(''), 'hex');
+}
+
+function isPlain(pattern: string): boolean {
+  return !pattern.includes('(') && !pattern.includes('?');
 }
 
 function isForMail({ container, intermediates }: LogicalSignature): boolean {

@@ -123,12 +123,11 @@ function together(counted: WindowSet, formats: WindowSet, learned: LearnedWindow
 }
 
 function shareOf(byTarget: ReadonlyMap<number, Class>, { target, offset, pattern }: Gate): number | null {
-  const parts = partsOf(pattern, offset);
-  if (parts === null) return null;
-  const narrow = offset === '*' ? narrowed(pattern) : null;
-  const narrowParts = narrow === null ? null : partsOf(narrow, offset);
+  const [windows, narrow] = formsOf(offset, pattern);
+  const beginning = offset === '0' ? beginningOf(pattern) : null;
+  if (windows === null && beginning === null) return null;
   const ofTarget = (known: Class, one: number): number =>
-    Math.max(shareIn(known, one, parts), narrowParts === null ? 0 : shareIn(known, one, narrowParts));
+    Math.max(shareIn(known, one, windows ?? NONE, beginning), narrow === null ? 0 : shareIn(known, one, narrow, null));
   if (target !== ANY) {
     const known = byTarget.get(target);
     return known === undefined ? null : ofTarget(known, target);
@@ -138,25 +137,13 @@ function shareOf(byTarget: ReadonlyMap<number, Class>, { target, offset, pattern
   return share;
 }
 
-/** Of a gate. */
-interface Parts {
-  readonly windows: readonly Window[];
-  /** What a content begins with; null: anything. */
-  readonly beginning: Beginning | null;
-}
-
-/** Null: it has no part that is counted. */
-function partsOf(pattern: string, offset: string): Parts | null {
-  const windows = windowsOf(pattern);
-  const beginning = offset === '0' ? beginningOf(pattern) : null;
-  return windows.length === 0 && beginning === null ? null : { windows, beginning };
-}
-
 const ZERO = '00';
+const WIDE_BEGINNING = /^(?:00|..00|\([^)]*\))/;
 
 /** Wide characters as bytes: what is said in one of them is said in the other as well. Null: it has none. */
 function narrowed(pattern: string): string | null {
-  if (!pattern.includes(ZERO)) return null;
+  // Nearly always it isn't, as its first two bytes say.
+  if (!WIDE_BEGINNING.test(pattern)) return null;
   const cells = pattern.match(CELLS) ?? [];
   const zeros = cells[0] === ZERO ? 0 : 1;
   const isWide = cells.every((cell, at) => (cell === ZERO) === (at % 2 === zeros));
@@ -169,74 +156,82 @@ function unseenOf(byTarget: ReadonlyMap<number, Class>, { target, offset, patter
   let least = UNSEEN_MAX;
   for (const [one, { set }] of byTarget) {
     if (target !== ANY && target !== one) continue;
-    for (const windows of forms) {
-      let unseen = 0;
-      for (const window of windows) {
-        if (unseen === least) break;
-        if (!hasFewBytes(window) && !set.has(hashWindow(one, window))) unseen += 1;
-      }
-      least = unseen;
-    }
+    for (const windows of forms) if (windows !== null) least = countUnseen(set, one, windows, least);
   }
   return least;
 }
 
-/** In wide and in narrow characters, those that have windows. */
-function formsOf(offset: string, pattern: string): readonly (readonly Window[])[] {
+function countUnseen(set: WindowSet, target: number, windows: Windows, most: number): number {
+  let unseen = 0;
+  for (let at = 0; at < windows.length && unseen < most; at += 2) {
+    if (!set.has(hashWindow(target, windows[at] ?? 0, windows[at + 1] ?? 0))) unseen += 1;
+  }
+  return unseen;
+}
+
+/** The windows of a pattern in its own characters, and in narrow ones where these are wide. Null: it has none. */
+type Forms = readonly [own: Windows | null, narrow: Windows | null];
+const NONE: Windows = [];
+
+/** Of the gate that was asked about last. */
+let known: { readonly offset: string; readonly pattern: string; readonly forms: Forms } | null = null;
+
+function formsOf(offset: string, pattern: string): Forms {
+  if (known?.pattern === pattern && known.offset === offset) return known.forms;
   const narrow = offset === '*' ? narrowed(pattern) : null;
-  return [pattern, ...(narrow === null ? [] : [narrow])].map(windowsOf).filter(({ length }) => length > 0);
+  const forms: Forms = [windowsOf(pattern), narrow === null ? null : windowsOf(narrow)];
+  known = { offset, pattern, forms };
+  return forms;
 }
 
 function unseenWindows(byTarget: ReadonlyMap<number, Class>, { target, offset, pattern }: Gate): readonly number[] {
-  const counted = formsOf(offset, pattern)
-    .flat()
-    .filter((window) => !hasFewBytes(window));
+  const windows = formsOf(offset, pattern).flatMap((one) => one ?? []);
   return [...byTarget].flatMap(([one, { set }]) => {
     if (target !== ANY && target !== one) return [];
-    const hashes = counted.map((window) => hashWindow(one, window));
-    return hashes.filter((hash) => !set.has(hash)).map(numberOf);
+    return hashed(one, windows)
+      .filter((hash) => !set.has(hash))
+      .map(numberOf);
   });
 }
 
 /** No more than the rarest part of it. */
-function shareIn(known: Class, target: number, { windows, beginning }: Parts): number {
+function shareIn(known: Class, target: number, windows: Windows, beginning: Beginning | null): number {
   let least = beginning === null ? EVERYWHERE : shareOfBeginning(known, beginning);
-  for (const window of windows) {
-    if (least === 0) return 0;
-    if (hasFewBytes(window)) continue;
-    least = Math.min(least, known.set.has(hashWindow(target, window)) ? known.share : 0);
+  for (let at = 0; at < windows.length && least > 0; at += 2) {
+    const isKnown = known.set.has(hashWindow(target, windows[at] ?? 0, windows[at + 1] ?? 0));
+    least = Math.min(least, isKnown ? known.share : 0);
   }
   return least;
 }
 
-/** Three bytes and three bytes. */
-interface Window {
-  readonly high: number;
-  readonly low: number;
-}
+/** Three bytes and three bytes of each, one behind the other: small numbers, and no object for each of millions. */
+type Windows = readonly number[];
 
 /** Of all windows of some bytes that a set may have. */
 export function hashesOf(target: number, bytes: Buffer): HashedWindow[] {
-  const windows = windowsOf(bytes.toString('hex')).filter((window) => !hasFewBytes(window));
-  return windows.map((window) => hashWindow(target, window));
+  return hashed(target, windowsOf(bytes.toString('hex')) ?? NONE);
+}
+
+function hashed(target: number, windows: Windows): HashedWindow[] {
+  return Array.from({ length: windows.length / 2 }, (_, at) =>
+    hashWindow(target, windows[2 * at] ?? 0, windows[2 * at + 1] ?? 0),
+  );
 }
 
 /** As native/windows.h has it. */
-function hashWindow(target: number, { high, low }: Window): HashedWindow {
+function hashWindow(target: number, high: number, low: number): HashedWindow {
   const first = mixed(low ^ (target << 24) ^ Math.imul(high, 0x9e3779b1));
   return { first, second: mixed(high ^ Math.imul(first, 0x27d4eb2f)) >>> 25 };
 }
 
-function hasFewBytes({ high, low }: Window): boolean {
+function hasFewBytes(high: number, low: number): boolean {
   const first = low & 0xff;
   let other = first;
-  for (const half of [low, high]) {
-    for (let shift = 0; shift < 24; shift += 8) {
-      const byte = (half >>> shift) & 0xff;
-      if (byte === first || byte === other) continue;
-      if (other !== first) return false;
-      other = byte;
-    }
+  for (let place = 1; place < WINDOW_BYTES; place += 1) {
+    const byte = ((place < 3 ? low : high) >>> (8 * (place % 3))) & 0xff;
+    if (byte === first || byte === other) continue;
+    if (other !== first) return false;
+    other = byte;
   }
   return true;
 }
@@ -247,24 +242,32 @@ export const CELLS = /\([^()]*\)|../g;
 const CASE_BIT = 0x20;
 const EITHER_CASE = /^\(([0-9a-f]{2})\|([0-9a-f]{2})\)$/;
 
-/** Windows of the bytes that are fixed; of a gate that takes letters of either case, all in small ones. */
-function windowsOf(pattern: string): Window[] {
+/**
+ * Windows of the bytes that are fixed, but for those of two different bytes; of a gate that takes letters of either case, all in small ones. Null: no window
+ * of bytes is fixed.
+ */
+function windowsOf(pattern: string): Windows | null {
   const cells = cellsOf(pattern);
-  const windows: Window[] = [];
+  const windows: number[] = [];
   let high = 0;
   let low = 0;
   let closed = 0;
-  for (const byte of cells) {
+  let hasAny = false;
+  for (let at = 0; at < cells.length; at += 1) {
+    const byte = cells[at] ?? OPEN;
     closed = byte === OPEN ? 0 : closed + 1;
     high = ((high << 8) | (low >>> 16)) & 0xffffff;
     low = ((low << 8) | (byte & 0xff)) & 0xffffff;
-    if (closed >= WINDOW_BYTES) windows.push({ high, low });
+    if (closed < WINDOW_BYTES) continue;
+    hasAny = true;
+    if (!hasFewBytes(high, low)) windows.push(high, low);
   }
-  return windows;
+  return hasAny ? windows : null;
 }
 
-function cellsOf(pattern: string): readonly number[] {
-  if (!pattern.includes('(') && !pattern.includes('?')) return [...Buffer.from(pattern, 'hex')];
+/** Of each byte, or `OPEN`. */
+function cellsOf(pattern: string): ArrayLike<number> {
+  if (!pattern.includes('(') && !pattern.includes('?')) return Buffer.from(pattern, 'hex');
   const texts = pattern.match(CELLS) ?? [];
   const letters = texts.map((text) => letterOf(text));
   const isAnyCase = letters.some((letter) => letter !== null);
