@@ -1,4 +1,5 @@
 // Learning from clean files what gates must not be made of: one pass, in which libclamav opens them and windows of their bytes are counted.
+import { availableParallelism } from 'node:os';
 import { ownSignaturesDirectory } from '../paths.js';
 import { defaultEngineLimits, prepareEngine, scanBuffer, windowCounts } from './clamav/addon.js';
 import { keepLearned } from './clamav/gates/learned.js';
@@ -50,7 +51,11 @@ export async function tune({ directories, gatesDirectory, ...options }: TuneOpti
     }
     const learned = await keepLearned(gatesDirectory, windowCounts() ?? new Float64Array(), count);
     options.onMaking();
-    const { facts } = await prepareGatesApart({ directories, directory: gatesDirectory });
+    const { facts } = await prepareGatesApart({
+      directories,
+      directory: gatesDirectory,
+      threads: availableParallelism(),
+    });
     return { contents: count, learned, facts };
   } finally {
     scratch.remove();

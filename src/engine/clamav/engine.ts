@@ -1,9 +1,10 @@
 // The ClamAV engine: libclamav with the databases of the folders, and the operator's YARA rules beside it.
 import { createHash } from 'node:crypto';
+import { availableParallelism } from 'node:os';
 import { messageOfError } from '../../error-text.js';
 import type { BuildOrder } from '../build-order.js';
 import { dailyBuiltAt } from '../databases.js';
-import { type BuiltEngine, defineEngine, type Gates } from '../engine.js';
+import { type BuiltEngine, defineEngine, type Gates, servingNow } from '../engine.js';
 import { type LoadedRules, loadRules, problemsOf, rulesFacts, warningsOf } from '../yara/rules.js';
 import { defaultEngineLimits, EngineLoadError, gateStatistics, type PreparedEngine, prepareEngine } from './addon.js';
 import { learnNoise, noiseShare } from './gates/noise.js';
@@ -15,6 +16,8 @@ import { isSinglePassFaster } from './single-pass.js';
 const DEADLINE_SHARE = 0.45;
 /** Where gates must be made first, that takes about so much of a load. */
 const GATES_SHARE = 0.7;
+/** Each takes some 100 MB while they are made. */
+const GATES_THREADS_MAX = 4;
 
 export async function buildClamav(order: BuildOrder): Promise<BuiltEngine> {
   const rules = await rulesBeside(order);
@@ -76,7 +79,8 @@ async function withGates(
   });
   let gates: PreparedGates;
   try {
-    gates = await prepareGatesApart({ directories, directory: gatesDirectory }, parts.begin(GATES_SHARE));
+    const order = { directories, directory: gatesDirectory, threads: threadsForGates() };
+    gates = await prepareGatesApart(order, parts.begin(GATES_SHARE));
   } catch (error) {
     return await without(error);
   }
@@ -87,6 +91,11 @@ async function withGates(
     if (error instanceof EngineLoadError && error.message.includes(gatesDirectory)) return await without(error);
     throw error;
   }
+}
+
+/** While an engine serves, the cores are for what it looks at. */
+function threadsForGates(): number {
+  return servingNow() === null ? Math.min(availableParallelism(), GATES_THREADS_MAX) : 1;
 }
 
 /** One progress of what is done one after the other: each part takes a share of what is left when it begins, so what is done anew goes on from there. */

@@ -61,7 +61,9 @@ export interface PlanOptions {
   readonly noisy: ReadonlySet<string>;
   /** What is known of clean content beforehand; null: nothing is. */
   readonly prior: Prior | null;
-  readonly onProgress: (fraction: number) => void;
+  /** Of lines by their index, where another thread has found them: as `needsOfLines` says. */
+  readonly needs?: readonly (Needs | null)[];
+  readonly onProgress?: (fraction: number) => void;
 }
 
 const EXECUTABLE = 1;
@@ -85,7 +87,7 @@ interface Understood {
 }
 
 /** What is in each content that a signature matches. */
-interface Needs {
+export interface Needs {
   /** One of each. */
   readonly sets: readonly (readonly Gate[])[];
   /** Its likelihood in clean content, at most. */
@@ -98,7 +100,7 @@ interface Gated extends Understood {
 
 /** `lines`: all logical signatures of the databases, in any order. */
 export function planGates(lines: readonly string[], options: PlanOptions): Plan {
-  const { programs, triggerNames, noisy, prior, onProgress } = options;
+  const { programs, triggerNames, noisy, prior, needs: found = [], onProgress } = options;
   const kept: Partial<Record<KeptReason, number>> = {};
   const keep = (reason: KeptReason): void => {
     kept[reason] = (kept[reason] ?? 0) + 1;
@@ -110,7 +112,7 @@ export function planGates(lines: readonly string[], options: PlanOptions): Plan 
   const mail: (Understood & { readonly beginnings: readonly string[] | null })[] = [];
   const costs = costsOf(noisy, prior);
   for (const [index, line] of lines.entries()) {
-    if (index % LINES_PER_REPORT === 0) onProgress(index / lines.length);
+    if (index % LINES_PER_REPORT === 0) onProgress?.(index / lines.length);
     const parsed = parseSignature(line);
     if (!parsed.understood) {
       if (line.includes('HandlerType')) handlers.push(line);
@@ -120,7 +122,8 @@ export function planGates(lines: readonly string[], options: PlanOptions): Plan 
     const { signature } = parsed;
     // While they load, signatures are identified by their names.
     const isAlone = names.get(signature.name) === 1;
-    const needs = isAlone && !signature.isHandler ? needsOf(signature, costs) : null;
+    const known = found[index];
+    const needs = !isAlone || signature.isHandler ? null : known === undefined ? needsOf(signature, costs) : known;
     if (signature.isHandler) {
       handlers.push(line);
       keep('handler');
@@ -139,6 +142,19 @@ export function planGates(lines: readonly string[], options: PlanOptions): Plan 
   }
   const count = gated.length + mail.length + gatedPrograms.length;
   return { ...sharedOut(gated, mail, gatedPrograms), handlers, gated: count, kept };
+}
+
+/** What each needs that could be gated, by its index: to be asked on several threads. */
+export function needsOfLines(
+  lines: readonly string[],
+  { noisy, prior, onProgress }: Pick<PlanOptions, 'noisy' | 'prior' | 'onProgress'>,
+): readonly (Needs | null)[] {
+  const costs = costsOf(noisy, prior);
+  return lines.map((line, index) => {
+    if (index % LINES_PER_REPORT === 0) onProgress?.(index / lines.length);
+    const parsed = parseSignature(line);
+    return parsed.understood && !parsed.signature.isHandler ? needsOf(parsed.signature, costs) : null;
+  });
 }
 
 /** Of about a hundredth of a second. */

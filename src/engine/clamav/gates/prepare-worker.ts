@@ -1,13 +1,17 @@
-// The entry of a thread that makes the files of gates, or lists what gates can be made of: seconds of work.
+// The entry of a thread that makes the files of gates, or a part of what they are made from: seconds of work.
 import { parentPort, workerData } from 'node:worker_threads';
-import { prepareGates, windowsForGates } from './prepare.js';
-import type { ThreadMessage, ThreadOrder } from './prepare-apart.js';
+import { needsForPlan, prepareGates, windowsForGates } from './prepare.js';
+import type { ThreadMessage, ThreadOrder } from './thread.js';
 
-const { directories, directory, wants }: ThreadOrder = workerData;
-const tell = (message: ThreadMessage): void => parentPort?.postMessage(message);
+const order: ThreadOrder = workerData;
+const tell = (message: ThreadMessage<unknown>): void => parentPort?.postMessage(message);
 const onProgress = (fraction: number): void => tell({ kind: 'progress', fraction });
-if (wants === 'gates') tell({ kind: 'gates', gates: await prepareGates(directories, directory, { onProgress }) });
-else {
-  const windows = await windowsForGates(directories, directory, onProgress);
-  tell({ kind: 'windows', windows });
+
+function made(): Promise<unknown> {
+  const { directory } = order;
+  if (order.wants === 'needs') return needsForPlan(order.lines, directory);
+  if (order.wants === 'windows') return windowsForGates(order.directories, directory, onProgress);
+  return prepareGates(order.directories, directory, { threads: order.threads, onProgress });
 }
+
+tell({ kind: 'result', result: await made() });

@@ -10,9 +10,19 @@ import { readLearned } from './learned.js';
 import { literalsAmong } from './literals.js';
 import { keyOf } from './need.js';
 import { readNoise } from './noise.js';
-import { type KeptReason, type Plan, type PlanOptions, planGates, type Triggered, wantedWindows } from './plan.js';
+import {
+  type KeptReason,
+  type Needs,
+  needsOfLines,
+  type Plan,
+  type PlanOptions,
+  planGates,
+  type Triggered,
+  wantedWindows,
+} from './plan.js';
 import { type Prior, readPrior } from './prior.js';
 import { readProgram } from './program.js';
+import { onThread } from './thread.js';
 
 export interface GateFacts {
   /** Logical signatures, those of bytecode programs among them, that are asked only when their gates hit. */
@@ -32,13 +42,6 @@ export interface PreparedGates {
   readonly facts: GateFacts;
   /** Of each gate, by its number. */
   readonly keys: readonly string[];
-}
-
-/** What the thread that makes them gets. */
-export interface PrepareOrder {
-  readonly directories: readonly string[];
-  /** Where the files are kept. */
-  readonly directory: string;
 }
 
 /** Changes whenever the same databases make other files. */
@@ -79,9 +82,16 @@ export async function windowsForGates(
   return wantedWindows([...found.lines, ...found.finders.map(({ trigger }) => trigger)], prior, onProgress);
 }
 
+/** What each of some logical signatures needs, with what is known of clean content there. */
+export async function needsForPlan(lines: readonly string[], directory: string): Promise<readonly (Needs | null)[]> {
+  return needsOfLines(lines, await readAll(directory));
+}
+
 export interface PrepareOptions {
   /** Not to be read. */
   readonly prior?: null;
+  /** That may look at signatures at a time, where it is read; default: this one alone. */
+  readonly threads?: number;
   readonly onProgress?: (fraction: number) => void;
 }
 
@@ -89,7 +99,7 @@ export interface PrepareOptions {
 export async function prepareGates(
   directories: readonly string[],
   directory: string,
-  { prior, onProgress = () => undefined }: PrepareOptions = {},
+  { prior, threads = 1, onProgress = () => undefined }: PrepareOptions = {},
 ): Promise<PreparedGates> {
   const state = await fingerprint(directories);
   const read = await readAll(directory);
@@ -100,7 +110,9 @@ export async function prepareGates(
   await mkdir(directory, { recursive: true, mode: 0o700 });
   const draft = await mkdtemp(join(directory, DRAFT));
   try {
-    const manifest = await write(directories, draft, { ...learned, onProgress });
+    const found = await collect(directories);
+    const needs = await needsByThreads(found.lines, directory, threads, { ...learned, onProgress });
+    const manifest = await write(found, draft, { ...learned, ...(needs === null ? { onProgress } : { needs }) });
     await writeFile(join(draft, MANIFEST), JSON.stringify(manifest));
     // Another process may have made the same meanwhile.
     await rename(draft, folder).catch(async (error: unknown) => {
@@ -197,14 +209,35 @@ async function readManifest(folder: string): Promise<Manifest | null> {
   }
 }
 
+/** A thread takes some hundredths of a second to start. */
+const LINES_PER_THREAD_MIN = 4_000;
+
+/** Null: one thread is enough, or the others would know more. */
+async function needsByThreads(
+  lines: readonly string[],
+  directory: string,
+  threads: number,
+  known: Learned & Pick<PlanOptions, 'onProgress'>,
+): Promise<readonly (Needs | null)[] | null> {
+  const count = Math.min(threads, Math.floor(lines.length / LINES_PER_THREAD_MIN));
+  if (count < 2 || known.prior === null) return null;
+  // In turns: those that take long lie side by side.
+  const partOf = (part: number): readonly string[] => lines.filter((_, index) => index % count === part);
+  const others = Array.from({ length: count - 1 }, (_, part) =>
+    onThread<readonly (Needs | null)[]>({ wants: 'needs', directory, lines: partOf(part + 1) }),
+  );
+  const own = Promise.resolve().then(() => needsOfLines(partOf(0), known));
+  const parts = await Promise.all([own, ...others]);
+  return lines.map((_, index) => parts[index % count]?.[Math.floor(index / count)] ?? null);
+}
+
 async function write(
-  directories: readonly string[],
+  found: Found,
   folder: string,
-  { noisy, prior, windows, onProgress }: Learned & Pick<PlanOptions, 'onProgress'>,
+  { windows, ...known }: Learned & Pick<PlanOptions, 'onProgress' | 'needs'>,
 ): Promise<Manifest> {
-  const found = await collect(directories);
   const { lines: signatures, triggerNames } = found;
-  const plan = planGates(signatures, { programs: gateable(found), triggerNames, noisy, prior, onProgress });
+  const plan = planGates(signatures, { programs: gateable(found), triggerNames, ...known });
   const supports: string[] = [];
   const put = async (name: string, content: string | Buffer): Promise<string> => {
     await writeFile(join(folder, name), content);
@@ -231,7 +264,7 @@ async function write(
     mail: plan.mail,
     programShare: plan.programShare,
     imageHashes: found.imageHashes,
-    facts: { gated: plan.gated, gates: plan.gates.length, kept: plan.kept, noisy: noisy.size, windows },
+    facts: { gated: plan.gated, gates: plan.gates.length, kept: plan.kept, noisy: known.noisy.size, windows },
     keys: plan.gates.map(({ gate }) => keyOf(gate)),
   };
 }

@@ -1,10 +1,11 @@
 // Files of gates: which bytecode programs of a folder are behind gates, and several processes that make the same files.
 import { subscribe, unsubscribe } from 'node:diagnostics_channel';
-import { existsSync, mkdirSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdirSync, readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import t from 'tap';
 import { prepareGates } from '../../../../src/engine/clamav/gates/prepare.js';
 import { prepareGatesApart } from '../../../../src/engine/clamav/gates/prepare-apart.js';
+import { generator } from '../../../faults/random.js';
 import { bundle } from '../../../fixtures/archives.js';
 import { bytecodeProgram } from '../../../fixtures/bytecode.js';
 import { databaseFolder, temporaryFolder } from '../../../native/engine.js';
@@ -49,7 +50,7 @@ t.test('processes that make the same files at once leave the drafts of others al
     mkdirSync(draft, { recursive: true });
     writeFileSync(join(draft, 'gates.ndb'), 'half');
   }
-  const order = { directories: [folder], directory: store };
+  const order = { directories: [folder], directory: store, threads: 1 };
   const all = await Promise.all(Array.from({ length: 6 }, () => prepareGatesApart(order)));
   t.ok(all.every(({ facts }) => facts.gated === 200));
   t.ok(drafts.every((draft) => existsSync(join(draft, 'gates.ndb'))));
@@ -63,9 +64,31 @@ t.test('files of gates that are there need no thread', async (t) => {
   subscribe('worker_threads', count);
   t.teardown(() => unsubscribe('worker_threads', count));
   const folder = databaseFolder(t, { 'a.ldb': `Test.A;Engine:81-255,Target:0;0;${hex('a literal of its own')}\n` });
-  const order = { directories: [folder], directory: join(temporaryFolder(t), 'gates') };
+  const order = { directories: [folder], directory: join(temporaryFolder(t), 'gates'), threads: 2 };
   const made = await prepareGatesApart(order);
   t.equal(threads, 1);
   t.same(await prepareGatesApart(order), made);
   t.equal(threads, 1);
+});
+
+t.test('several threads make the same files as one', async (t) => {
+  const random = generator(3);
+  const bytes = (count: number): string =>
+    Array.from({ length: count }, () => (16 + Math.floor(random() * 240)).toString(16)).join('');
+  // Some without a gate, and two of one name.
+  const lines = Array.from({ length: 12_010 }, (_, index) => {
+    const parts = [bytes(index % 100 === 0 ? 2 : 30), bytes(12)];
+    return `Test.${index === 7 ? 8 : index};Engine:81-255,Target:${index % 4};0&1;${parts.join(';')}\n`;
+  });
+  const folder = databaseFolder(t, { 'a.ldb': lines.join('') });
+  const filesBy = async (threads: number): Promise<ReadonlyMap<string, string>> => {
+    const store = join(temporaryFolder(t), 'gates');
+    await prepareGatesApart({ directories: [folder], directory: store, threads });
+    const names = readdirSync(store, { recursive: true, encoding: 'utf8' });
+    const files = names.filter((name) => statSync(join(store, name)).isFile());
+    return new Map(files.sort().map((name) => [name, readFileSync(join(store, name), 'latin1')]));
+  };
+  const files = await filesBy(1);
+  t.ok(files.size > 3);
+  t.same(await filesBy(3), files);
 });
