@@ -3,24 +3,12 @@ import type { KeyScope } from '../config/key-rules.js';
 import { limitOf, type Plans, SUSPENDED_LIMIT } from '../config/plans.js';
 import { Failure } from '../errors.js';
 import { hashOfKey } from '../store/key-hash.js';
-import type { Admission, AdmissionStore, KeyRecord, QuotaState } from './admission.js';
+import type { Admission, AdmissionStore, KeyRecord, UserAdmission } from './admission.js';
 import type { Lookups } from './lookups.js';
 
 export type Access =
-  | {
-      readonly outcome: 'admitted';
-      readonly userId: string;
-      /** Null: a signed-in user. */
-      readonly keyId: string | null;
-      readonly quota: QuotaState;
-      /** Gives the unit back into the hour it came from. Acts once; later calls return the same. */
-      refund(): Promise<QuotaState>;
-    }
-  | { readonly outcome: 'exhausted'; readonly quota: QuotaState; readonly retryAfterSeconds: number }
-  | { readonly outcome: 'keyMissing' }
-  | { readonly outcome: 'keyInvalid' }
-  | { readonly outcome: 'accountSuspended' }
-  | { readonly outcome: 'scopeMissing' };
+  | UserAdmission
+  | { readonly outcome: 'keyMissing' | 'keyInvalid' | 'accountSuspended' | 'scopeMissing' };
 
 export interface EarlyWork {
   /** This user (an id) is likely to be admitted. */
@@ -109,33 +97,7 @@ function accessOf(admission: Admission): Access {
       return { outcome: 'keyInvalid' };
     case 'scopeMissing':
       return { outcome: 'scopeMissing' };
-    case 'exhausted':
+    default:
       return admission;
-    case 'admitted':
-      return new AdmittedOnce(admission);
-  }
-}
-
-type AdmittedUnit = Extract<Admission, { outcome: 'admitted' }>;
-
-class AdmittedOnce {
-  readonly outcome = 'admitted';
-  readonly userId: string;
-  readonly keyId: string | null;
-  readonly quota: QuotaState;
-  readonly #admission: AdmittedUnit;
-  #refunded: Promise<QuotaState> | null;
-
-  constructor(admission: AdmittedUnit) {
-    this.userId = admission.userId;
-    this.keyId = admission.keyId;
-    this.quota = admission.quota;
-    this.#admission = admission;
-    this.#refunded = null;
-  }
-
-  refund(): Promise<QuotaState> {
-    this.#refunded ??= this.#admission.refund().then((left) => left ?? this.quota);
-    return this.#refunded;
   }
 }

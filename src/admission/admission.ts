@@ -20,8 +20,8 @@ export type UserAdmission =
       /** Null: a signed-in user asked. */
       readonly keyId: string | null;
       readonly quota: QuotaState;
-      /** Gives the unit back into the hour and the store it was taken from; null when that hour is no longer kept. Once only. */
-      refund(): Promise<QuotaState | null>;
+      /** Gives the unit back into the hour and the store it was taken from. Acts once; later calls return the same. */
+      refund(): Promise<QuotaState>;
     }
   | { readonly outcome: 'exhausted'; readonly quota: QuotaState; readonly retryAfterSeconds: number };
 

@@ -69,10 +69,10 @@ export function createUnits(parts: UnitParts): Units {
   return {
     saw: (owner, count) => void saw(owner, count),
     counted(owner, count) {
-      const { userId, keyId } = owner;
+      const { userId } = owner;
       const { quota, key } = saw(owner, count);
       if (count.kind === 'exhausted') return exhausted(userId, quota, count.nowSeconds);
-      return { outcome: 'admitted', userId, keyId, quota, refund: () => refunded(giveBack(parts, userId, count, key)) };
+      return new AdmittedUnit(owner, quota, () => refunded(giveBack(parts, userId, count, key)));
     },
     giveBack: (userId, windowStartSeconds, keyId) => giveBackOf(parts, userId, windowStartSeconds, keyId ?? undefined),
     async takeDirectly({ userId, keyId }, hourlyLimit, ownLimit) {
@@ -99,9 +99,33 @@ export function createUnits(parts: UnitParts): Units {
         const ownLeft = await giveOwnBack();
         return left && tighter(left, ownLeft);
       };
-      return { outcome: 'admitted', userId, keyId, quota: tighter(quota, ownQuota), refund: () => refunded(back()) };
+      return new AdmittedUnit({ userId, keyId }, tighter(quota, ownQuota), () => refunded(back()));
     },
   };
+}
+
+/** One that was taken. */
+class AdmittedUnit {
+  readonly outcome = 'admitted';
+  readonly userId: string;
+  readonly keyId: string | null;
+  readonly quota: QuotaState;
+  /** Null: that hour is no longer kept. */
+  readonly #giveBack: () => Promise<QuotaState | null>;
+  #refunded: Promise<QuotaState> | null;
+
+  constructor({ userId, keyId }: Owner, quota: QuotaState, giveBack: () => Promise<QuotaState | null>) {
+    this.userId = userId;
+    this.keyId = keyId;
+    this.quota = quota;
+    this.#giveBack = giveBack;
+    this.#refunded = null;
+  }
+
+  refund(): Promise<QuotaState> {
+    this.#refunded ??= this.#giveBack().then((left) => left ?? this.quota);
+    return this.#refunded;
+  }
 }
 
 /** `key`: it was counted for itself as well, against that limit. */
