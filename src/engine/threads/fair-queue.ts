@@ -171,7 +171,6 @@ export class FairQueue {
     const account = this.#enter(scan.account, nowMs);
     if (account.waiting === 0) {
       // What it has saved up meanwhile is lost.
-      this.#charge(account, nowMs);
       account.usedMs = Math.max(account.usedMs, this.#levelMs);
       account.sequence = this.#sequence++;
     }
@@ -188,7 +187,8 @@ export class FairQueue {
   begin(scan: ThreadScan, nowMs: number): void {
     const account = this.#enter(scan.account, nowMs);
     scan.charged = account;
-    this.#run(account, nowMs);
+    account.running += 1;
+    account.sequence = this.#sequence++;
   }
 
   /** The scan whose turn it is, taken out; its account has a thread from now on. */
@@ -308,7 +308,9 @@ export class FairQueue {
     if (scan === null) return null;
     const account = this.#accountOf(scan);
     this.#unlink(scan, account);
-    this.#run(account, nowMs);
+    this.#charge(account, nowMs);
+    account.running += 1;
+    account.sequence = this.#sequence++;
     return scan;
   }
 
@@ -319,12 +321,6 @@ export class FairQueue {
     this.#count(-1, 0);
   }
 
-  #run(account: Account, nowMs: number): void {
-    this.#charge(account, nowMs);
-    account.running += 1;
-    account.sequence = this.#sequence++;
-  }
-
   /** Adds what its threads have run since the last time. Others are charged when it matters. */
   #charge(account: Account, nowMs: number): void {
     account.usedMs += account.running * Math.max(0, nowMs - account.chargedMs);
@@ -332,10 +328,13 @@ export class FairQueue {
     this.#levelMs = Math.max(this.#levelMs, account.usedMs - CREDIT_MS);
   }
 
-  /** The account, which has scans from now on. */
+  /** The account, charged until now, which has scans from now on. */
   #enter(name: string, nowMs: number): Account {
     const account = this.#accounts.get(name) ?? this.#open(name);
-    if (account.isActive) return account;
+    if (account.isActive) {
+      this.#charge(account, nowMs);
+      return account;
+    }
     let leastMs = Number.POSITIVE_INFINITY;
     for (let other = this.#firstActive; other !== null; other = other.behind) {
       this.#charge(other, nowMs);

@@ -58,13 +58,17 @@ export class ServingRing {
     return true;
   }
 
-  /** The slot of the oldest scan that has ended, to be read until `taken`. */
-  endedSlot(): number {
-    return Atomics.load(this.#words, ENDED) === this.#taken ? NO_SLOT : this.#taken % SLOTS;
+  /** A scan has ended that was not taken. */
+  hasEnded(): boolean {
+    return Atomics.load(this.#words, ENDED) !== this.#taken;
   }
 
-  taken(): void {
+  /** The slot of the oldest scan that has ended: to be read now, before anything is posted. */
+  takeEnded(): number {
+    if (Atomics.load(this.#words, ENDED) === this.#taken) return NO_SLOT;
+    const slot = this.#taken % SLOTS;
     this.#taken = (this.#taken + 1) & MASK;
+    return slot;
   }
 }
 

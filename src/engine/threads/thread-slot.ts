@@ -135,12 +135,12 @@ export class ThreadSlot {
 
   /** It has let go of a scan. */
   hasAnswer(): boolean {
-    return this.scan !== null && this.#ring.endedSlot() !== NO_SLOT;
+    return this.scan !== null && this.#ring.hasEnded();
   }
 
   /** The scan that it was at has what the thread says of it; false: the thread has not let go of it. */
   takeAnswer(scan: ThreadScan): boolean {
-    const at = this.#ring.endedSlot();
+    const at = this.#ring.takeEnded();
     if (at === NO_SLOT) return false;
     const fields = this.#memory.slots[at]?.numbers ?? new Float64Array();
     const said: FromThread | null = fields[FIELD.told] === 1 ? receiveMessageOnPort(this.#port)?.message : null;
@@ -151,7 +151,6 @@ export class ThreadSlot {
     scan.detectedType = contentType(fields[FIELD.type] ?? 0);
     const endedMs = fields[FIELD.secondLookEndedMs] ?? 0;
     scan.secondLook = endedMs === 0 ? null : { beganMs: fields[FIELD.secondLookBeganMs] ?? 0, endedMs };
-    this.#ring.taken();
     this.scan = this.next;
     this.next = null;
     return true;

@@ -125,7 +125,7 @@ function serving(moves: readonly Move[], notes: { takenBack: number[]; collected
       } else if (move === 'takeBack') {
         if (side.takeBack()) notes.takenBack.push(posted.pop() ?? -1);
       } else {
-        const at = side.endedSlot();
+        const at = side.takeEnded();
         if (at === NO_SLOT) continue;
         const scan = posted.shift();
         touch(({ slots }) => {
@@ -133,7 +133,6 @@ function serving(moves: readonly Move[], notes: { takenBack: number[]; collected
             throw new Error('not the answer to this scan');
         });
         notes.collected.push(scan ?? -1);
-        side.taken();
       }
     }
   };
@@ -224,10 +223,9 @@ t.test('two threads, 150,000 scans, counters that go round: each answer is that 
   let wrong = 0;
   let takenBack = 0;
   function collect(): void {
-    for (let at = side.endedSlot(); at !== NO_SLOT; at = side.endedSlot()) {
+    for (let at = side.takeEnded(); at !== NO_SLOT; at = side.takeEnded()) {
       const scan = posted.shift() ?? 0;
       if (slots[2 * at] !== scan || slots[2 * at + 1] !== (scan ^ 0x5a5a)) wrong += 1;
-      side.taken();
     }
   }
   function post(scan: number): void {
