@@ -8,9 +8,9 @@ export type Log = Logger;
 export interface EventLog extends Log {
   /**
    * A line of level info about what happens many times a second: the same line as by `info`, for less of it. `members`: its fields as
-   * members of a JSON object, one at least. The message needs no escapes.
+   * members of a JSON object, one at least, in pieces. The message needs no escapes.
    */
-  event(members: string, message: string): void;
+  event(members: readonly (string | number)[], message: string): void;
 }
 
 /**
@@ -24,7 +24,8 @@ const WRITE_BYTES = 32 * 1024;
 const FLUSH_MS = 200;
 /** Bytes that wait for a reader that has stalled; what comes then is dropped. */
 const BACKLOG_BYTES = 8 * 1024 * 1024;
-const INFO = pino.levels.values['info'];
+const NONE: readonly string[] = [];
+const EVENT = `{"level":${pino.levels.values['info']},"time":"`;
 /** How long the last lines may wait for such a reader. */
 const LAST_FLUSH_MS = 1000;
 
@@ -56,11 +57,13 @@ export function createLog(level: string, fd: number = process.stdout.fd): OpenLo
     endsWithin(new Promise<void>((resolve) => stream.flush(() => resolve())), LAST_FLUSH_MS);
 
   const lines = gatherLines((text) => stream.write(text));
-  const logger = pino({ level, base: null, timestamp: pino.stdTimeFunctions.isoTime }, lines);
+  const logger = pino(
+    { level, base: null, timestamp: pino.stdTimeFunctions.isoTime },
+    { write: (line) => lines.add(line, NONE, '') },
+  );
   const time = createTimeText();
   const event: EventLog['event'] = (members, message) => {
-    if (!logger.isLevelEnabled('info')) return;
-    lines.write(`{"level":${INFO},"time":"${time()}",${members},"msg":"${message}"}\n`);
+    if (logger.isLevelEnabled('info')) lines.add(`${EVENT}${time()}",`, members, `,"msg":"${message}"}\n`);
   };
 
   return {
@@ -76,24 +79,33 @@ export function createLog(level: string, fd: number = process.stdout.fd): OpenLo
 }
 
 /** Holds lines back until they are enough, or old enough: the stream would measure all that it has anew with each line. */
-function gatherLines(write: (text: string) => void): { write(line: string): void; hand(): void } {
-  let lines: string[] = [];
+function gatherLines(write: (text: string) => void) {
+  /** Of lines, in their order. What is behind the first `count` of them is of lines that were handed on: the list keeps its room. */
+  const held: (string | number)[] = [];
+  let count = 0;
   let characters = 0;
   let timer: NodeJS.Timeout | null = null;
 
   function hand(): void {
     if (timer !== null) clearTimeout(timer);
     timer = null;
-    const text = lines.join('');
-    lines = [];
+    held.length = count;
+    const text = held.join('');
+    count = 0;
     characters = 0;
     if (text !== '') write(text);
   }
 
   return {
-    write(line) {
-      lines.push(line);
-      characters += line.length;
+    /** A line in pieces. */
+    add(start: string, pieces: readonly (string | number)[], end: string): void {
+      held[count++] = start;
+      for (const piece of pieces) {
+        held[count++] = piece;
+        if (typeof piece === 'string') characters += piece.length;
+      }
+      held[count++] = end;
+      characters += start.length + end.length;
       if (characters >= BATCH_BYTES) hand();
       else timer ??= setTimeout(hand, FLUSH_MS).unref();
     },

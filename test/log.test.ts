@@ -22,7 +22,7 @@ t.test('a line about an event is the line that pino would write, by the same lev
   for (const level of ['info', 'warn']) {
     const { log, flush } = createLog(level, openSync(path, 'a'));
     log.info(fields, 'one');
-    log.event(JSON.stringify(fields).slice(1, -1), 'one');
+    log.event([JSON.stringify(fields).slice(1, -1)], 'one');
     await flush();
   }
   const lines = readFileSync(path, 'utf8').trimEnd().split('\n');

@@ -108,11 +108,25 @@ export function tellOfScans(
 }
 
 /** Of a scan, for the log: the members of a JSON object. Names and digits need no escapes, and what does is null as a rule. */
-function membersOf(scan: EndedScan): string {
-  return (
-    `"scanId":"${scan.scanId}","requestId":"${scan.requestId}",${ownerText(scan.account, scan.keyId)},"protocol":"${scan.protocol}",` +
-    `"durationMs":${Math.round(scan.durationMs * 1000) / 1000},"sizeBytes":${scan.wholeBytes},"sha256":${jsonName(scan.sha256)},${endText(scan)}`
-  );
+function membersOf(scan: EndedScan): (string | number)[] {
+  return [
+    '"scanId":"',
+    scan.scanId ?? '',
+    '","requestId":"',
+    scan.requestId,
+    '",',
+    ownerText(scan.account, scan.keyId),
+    ',"protocol":"',
+    scan.protocol,
+    '","durationMs":',
+    Math.round(scan.durationMs * 1000) / 1000,
+    ',"sizeBytes":',
+    scan.wholeBytes ?? 'null',
+    ',"sha256":',
+    jsonName(scan.sha256),
+    ',',
+    endText(scan),
+  ];
 }
 
 /** Nearly all are clean, and by the engine that was named last. */
