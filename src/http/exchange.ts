@@ -12,7 +12,7 @@ const REQUEST_TIMEOUT = 408;
 
 export interface BodySink {
   /** The bytes are the sink's only until this returns. */
-  chunk(bytes: Uint8Array): void;
+  chunk(bytes: Buffer): void;
   end(): void;
   /** The body was not there in the time that `Exchange.dueMs` says. */
   onDue?(): void;
@@ -70,7 +70,7 @@ export class Exchange implements Framing, WireOwner, Ready, Drained {
   /** What becomes of bytes that arrive. */
   #mode: 'kept' | 'received' | 'drained' | 'dropped';
   /** Nobody receives them yet. */
-  #kept: Uint8Array[] | null;
+  #kept: Buffer[] | null;
   /** Of the room, for these. */
   #keptBytes: number;
   #room: BodyRoom;
@@ -248,7 +248,7 @@ export class Exchange implements Framing, WireOwner, Ready, Drained {
     this.#wire.resume();
   }
 
-  onBytes(bytes: Uint8Array, isLast: boolean): void {
+  onBytes(bytes: Buffer, isLast: boolean): void {
     this.#host.turns.heard = this;
     this.#isWhole = isLast;
     this.#receivedBytes += bytes.length;
@@ -269,13 +269,13 @@ export class Exchange implements Framing, WireOwner, Ready, Drained {
     }
   }
 
-  #keep(bytes: Uint8Array): void {
+  #keep(bytes: Buffer): void {
     // A small body has come with its header, also that of an account: strangers must not be able to keep it out.
     const part = this.#keptBytes + bytes.length > JSON_BODY_BYTES ? 'open' : 'whole';
     if (this.#room.take(bytes.length, part)) {
       this.#keptBytes += bytes.length;
       this.#kept ??= [];
-      this.#kept.push(bytes.slice());
+      this.#kept.push(Buffer.from(bytes));
       return;
     }
     this.#forgetBody();
@@ -408,16 +408,8 @@ export class Exchange implements Framing, WireOwner, Ready, Drained {
     this.#wake?.();
   }
 
-  onSent(): void {
-    this.#end(this.#reply?.status ?? null);
-  }
-
-  onAborted(): void {
-    this.#host.turns.forget(this);
-    this.#end(null);
-  }
-
-  #end(status: number | null): void {
+  onEnd(isSent: boolean): void {
+    if (!isSent) this.#host.turns.forget(this);
     if (this.#isEnded) return;
     this.#isEnded = true;
     this.#host.read.delete(this);
@@ -425,14 +417,14 @@ export class Exchange implements Framing, WireOwner, Ready, Drained {
     this.#wake?.();
     if (this.#heldBytes > 0) this.#host.bodies.giveBack(this.#heldBytes);
     this.#heldBytes = 0;
-    this.#isGone = status === null;
+    this.#isGone = !isSent;
     const listener = this.#goneListener;
     if (this.#isGone) {
       this.#abortion?.abort(gone());
       listener?.(gone());
     }
     this.#goneListener = null;
-    this.#host.ended(this, status);
+    this.#host.ended(this, isSent ? (this.#reply?.status ?? null) : null);
   }
 }
 

@@ -5,8 +5,10 @@ import type { AnswerHead } from './wire.js';
 
 export interface Reply {
   readonly status: number;
-  /** A list is sent as several headers of that name, and what is undefined not at all. */
-  readonly headers?: Readonly<Record<string, string | readonly string[] | undefined>>;
+  /** A list is sent as several headers of that name. */
+  readonly headers?: Readonly<Record<string, string | readonly string[]>>;
+  /** In the place of these and of the content type: each name before its value, with that of the request. The usual headers go with them. */
+  readonly list?: readonly string[];
   /** Not sent with 204 and 304, which have none (of a 304 it is what the 200 has). Pieces are sent one after the other, as the client takes them. */
   readonly body: string | Uint8Array | AsyncIterable<string>;
   /** Default: `application/json; charset=utf-8`. */
@@ -16,27 +18,20 @@ export interface Reply {
 const NO_HEADERS: NonNullable<Reply['headers']> = {};
 
 export function headOf(reply: Reply, requestId: string): AnswerHead {
-  const { status, headers = NO_HEADERS, contentType = 'application/json; charset=utf-8' } = reply;
-  const caching = String(headers['Cache-Control'] ?? 'no-store');
-  // In one step what nearly all have: a list that grows leaves its old self behind.
-  const list = [
-    'X-Request-Id',
-    requestId,
-    'X-Content-Type-Options',
-    'nosniff',
-    'Cache-Control',
-    caching,
-    'Content-Type',
-    contentType,
-  ];
-  if (status === 204 || status === 304) list.length -= 2;
-  for (const name in headers) {
-    if (name === 'Cache-Control') continue;
-    const value = headers[name];
-    if (typeof value === 'string') list.push(name, value);
-    else for (const each of value ?? []) list.push(name, each);
+  const { status, headers = NO_HEADERS, contentType } = reply;
+  if (reply.list !== undefined) return { status, isUsual: true, headers: reply.list };
+  const list = ['X-Request-Id', requestId];
+  const hasBody = status !== 204 && status !== 304;
+  const isUsual = hasBody && contentType === undefined && headers['Cache-Control'] === undefined;
+  if (!isUsual) {
+    list.push('X-Content-Type-Options', 'nosniff');
+    if (headers['Cache-Control'] === undefined) list.push('Cache-Control', 'no-store');
+    if (hasBody) list.push('Content-Type', contentType ?? 'application/json; charset=utf-8');
   }
-  return { status, headers: list };
+  for (const [name, value] of Object.entries(headers)) {
+    for (const each of typeof value === 'string' ? [value] : value) list.push(name, each);
+  }
+  return { status, isUsual, headers: list };
 }
 
 /** What nobody foresaw, with headers that its 500 has all the same. */

@@ -156,7 +156,6 @@ class FoundReply implements WireOwner, Ready, EndedRequest {
   give(): void {
     if (!this.#isOpen) return;
     const { head, body } = this.#answer;
-    const { status } = head;
     const headers = [...head.headers, 'X-Request-Id', this.requestId];
     const isLast = this.#host.isRetiring;
     const mayStillSend = this.method !== 'GET';
@@ -164,8 +163,8 @@ class FoundReply implements WireOwner, Ready, EndedRequest {
     if (isLast && mayStillSend) headers.push('Connection', 'close');
     // Then it was not given inside of a run.
     const closes = isLast && !mayStillSend;
-    if (status === 304) this.#wire.answerWithoutBody({ status, headers }, body.length, closes);
-    else this.#wire.answer({ status, headers }, body, closes);
+    if (head.status === 304) this.#wire.answerWithoutBody({ ...head, headers }, body.length, closes);
+    else this.#wire.answer({ ...head, headers }, body, closes);
   }
 
   answerBytes(): number {
@@ -180,19 +179,11 @@ class FoundReply implements WireOwner, Ready, EndedRequest {
     // Nor an answer in pieces.
   }
 
-  onSent(): void {
-    this.#end(this.#answer.head.status);
-  }
-
-  onAborted(): void {
-    this.#host.turns.forget(this);
-    this.#end(null);
-  }
-
-  #end(status: number | null): void {
+  onEnd(isSent: boolean): void {
+    if (!isSent) this.#host.turns.forget(this);
     if (!this.#isOpen) return;
     this.#isOpen = false;
-    this.#host.ended(this, status);
+    this.#host.ended(this, isSent ? this.#answer.head.status : null);
   }
 }
 

@@ -85,8 +85,8 @@ function prepare(bytes: Uint8Array, { contentType, coding, headers }: FormOption
   const ofContent: Headers = ['Content-Type', contentType, ...(coding === null ? [] : ['Content-Encoding', coding])];
   return {
     etag,
-    whole: { head: { status: 200, headers: [...ofContent, ...common] }, body: bytes },
-    known: { head: { status: 304, headers: common }, body: bytes },
+    whole: { head: { status: 200, isUsual: false, headers: [...ofContent, ...common] }, body: bytes },
+    known: { head: { status: 304, isUsual: false, headers: common }, body: bytes },
   };
 }
 

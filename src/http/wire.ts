@@ -14,23 +14,30 @@ export interface RequestHead {
   readonly headers: readonly string[];
 }
 
+/** What nearly all answers say, each name before its value. */
+export const USUAL_HEADERS: readonly string[] = [
+  ...['X-Content-Type-Options', 'nosniff'],
+  ...['Cache-Control', 'no-store'],
+  ...['Content-Type', 'application/json; charset=utf-8'],
+];
+
 /** What goes before the body of an answer; the library adds the date, and how the body is delimited. */
 export interface AnswerHead {
   readonly status: number;
+  /** The usual headers come first. */
+  readonly isUsual: boolean;
   /** In their order, each name before its value. */
   readonly headers: readonly string[];
 }
 
 /** The request that a wire carries, which hears what comes of its connection. */
 export interface WireOwner {
-  /** The connection ended before the answer was whole. */
-  onAborted(): void;
   /** The bytes are the owner's only until it returns. */
-  onBytes(bytes: Uint8Array, isLast: boolean): void;
+  onBytes(bytes: Buffer, isLast: boolean): void;
   /** The client has taken something of an answer in pieces. */
   onRoom(): void;
-  /** All of the answer is out of our hands: the wire must not be touched any more. */
-  onSent(): void;
+  /** All of the answer is out of our hands, or the connection ended before it was: the wire must not be touched any more. */
+  onEnd(isSent: boolean): void;
 }
 
 /**

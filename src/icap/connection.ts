@@ -196,7 +196,7 @@ export class Connection implements ParserTarget, ScanOwner, PeerOwner, IntakeOwn
     return tooMany !== null;
   }
 
-  onBodyBytes(bytes: Uint8Array): void {
+  onBodyBytes(bytes: Buffer): void {
     this.#exchange?.scan?.chunk(bytes);
   }
 

@@ -33,7 +33,7 @@ export class FormScan extends IcapScan {
     this.#open = 1;
   }
 
-  override chunk(bytes: Uint8Array): void {
+  override chunk(bytes: Buffer): void {
     this.#facts.form.write(bytes);
     super.chunk(bytes);
   }

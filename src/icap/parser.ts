@@ -8,7 +8,7 @@ export interface ParserTarget {
   /** A chunk of the body begins, of so many bytes, at least one. */
   onChunk(sizeBytes: number): void;
   /** The caller's memory, ours only until this returns. */
-  onBodyBytes(bytes: Uint8Array): void;
+  onBodyBytes(bytes: Buffer): void;
   /** The preview is over, and the body is not. Returns whether the rest is wanted; without it the next request follows. */
   onPreviewEnd(): boolean;
   onBodyEnd(): void;
@@ -63,7 +63,7 @@ export class IcapParser {
   }
 
   /** Returns how many bytes were taken: fewer than there are when it is held. */
-  write(bytes: Uint8Array): number {
+  write(bytes: Buffer): number {
     let at = 0;
     try {
       while (at < bytes.length && !this.isHeld) at += this.#take(bytes.subarray(at));
@@ -82,7 +82,7 @@ export class IcapParser {
     this.#sections = NOTHING;
   }
 
-  #take(bytes: Uint8Array): number {
+  #take(bytes: Buffer): number {
     switch (this.#state) {
       case 'head':
         return this.#takeLine(bytes, ICAP_HEADER_BYTES - this.#blockBytes, 431);
@@ -102,7 +102,7 @@ export class IcapParser {
 
   // Lines.
 
-  #takeLine(bytes: Uint8Array, mostBytes: number, status: number): number {
+  #takeLine(bytes: Buffer, mostBytes: number, status: number): number {
     const end = bytes.indexOf(LF);
     const part = end === -1 ? bytes : bytes.subarray(0, end + 1);
     if (this.#line.length + part.length > mostBytes)
@@ -155,7 +155,7 @@ export class IcapParser {
   }
 
   /** Their memory is taken when they begin to come. */
-  #takeSections(bytes: Uint8Array): number {
+  #takeSections(bytes: Buffer): number {
     const start = this.#start;
     if (start === null) throw new Error('Sections without a head');
     if (this.#sectionBytes === 0) this.#sections = Buffer.alloc(start.sectionBytes);
@@ -193,7 +193,7 @@ export class IcapParser {
     this.#target.onChunk(size);
   }
 
-  #takeData(bytes: Uint8Array): number {
+  #takeData(bytes: Buffer): number {
     const part = bytes.subarray(0, this.#leftBytes);
     this.#leftBytes -= part.length;
     if (this.#leftBytes === 0) this.#state = 'dataEnd';

@@ -46,7 +46,7 @@ export class UploadForm extends MultipartParser {
   }
 
   /** What is wrong is said at the end: until then the whole body may be wanted back. */
-  override write(bytes: Uint8Array): void {
+  override write(bytes: Buffer): void {
     if (this.#problem !== null) return;
     try {
       super.write(bytes);

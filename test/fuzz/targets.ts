@@ -244,7 +244,7 @@ function sameAtEveryCut(heard: (parts: readonly Uint8Array[]) => unknown, input:
 function filesAreInTheBody(input: Buffer): void {
   const read = (parts: readonly Uint8Array[]): readonly FormFile[] | string => {
     const form = openForm(FORM_TYPE);
-    for (const part of parts) form?.write(part);
+    for (const part of parts) form?.write(Buffer.from(part));
     try {
       return form?.files() ?? [];
     } catch (error) {

@@ -14,7 +14,10 @@ async function serve(t: Pick<typeof import('tap').default, 'teardown'>, name: 'u
   const refused: string[] = [];
   const exchanges: string[] = [];
   const ended: (number | null)[] = [];
-  const answer = { head: { status: 503, headers: ['Content-Type', 'application/json'] }, body: Buffer.from('{}\n') };
+  const answer = {
+    head: { status: 503, isUsual: false, headers: ['Content-Type', 'application/json'] },
+    body: Buffer.from('{}\n'),
+  };
   const server = await startServer({
     library: await chooseLibrary(name),
     host: '127.0.0.1',

@@ -26,6 +26,6 @@ export function heard(parts: readonly Uint8Array[], wantsRest = true): string[] 
     onProblem: ({ status, message }) => words.push(`${status} ${message}`),
   };
   const parser = new IcapParser(target);
-  for (const part of parts) parser.write(part);
+  for (const part of parts) parser.write(Buffer.from(part));
   return words;
 }

@@ -2,7 +2,7 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { Socket } from 'node:net';
 import { DRAIN_BYTES } from '../../limits.js';
-import type { AnswerHead, RequestHead, Wire, WireOwner } from '../wire.js';
+import { type AnswerHead, type RequestHead, USUAL_HEADERS, type Wire, type WireOwner } from '../wire.js';
 import type { Reading } from './reading.js';
 import type { SendingLimit, TimeLimit } from './time-limit.js';
 
@@ -14,7 +14,7 @@ export interface WireConnection {
   readonly sending: SendingLimit;
 }
 
-const NOTHING = new Uint8Array();
+const NOTHING = Buffer.alloc(0);
 
 export class NodeWire implements Wire {
   readonly head: RequestHead;
@@ -58,7 +58,7 @@ export class NodeWire implements Wire {
       this.request.resume();
       return;
     }
-    this.request.on('data', (bytes: Uint8Array) => {
+    this.request.on('data', (bytes: Buffer) => {
       this.#received(bytes.length);
       owner.onBytes(bytes, false);
     });
@@ -131,12 +131,12 @@ export class NodeWire implements Wire {
 
   /** The connection has ended. */
   aborted(): void {
-    this.#owner?.onAborted();
+    this.#owner?.onEnd(false);
   }
 
   /** Headers in the order in which uWebSockets.js has them. */
-  #writeHead({ status, headers }: AnswerHead, closes: boolean, lengthBytes: number | null): void {
-    const list = [...headers];
+  #writeHead({ status, isUsual, headers }: AnswerHead, closes: boolean, lengthBytes: number | null): void {
+    const list = isUsual ? [...USUAL_HEADERS, ...headers] : [...headers];
     if (closes) list.push('Connection', 'close');
     // Node would say that the connection is kept alive.
     else this.response.removeHeader('Connection');
@@ -151,7 +151,7 @@ export class NodeWire implements Wire {
     this.closes = closes;
     this.response.end(last);
     if (this.request.socket.writableLength > 0) sending.start();
-    this.#owner?.onSent();
+    this.#owner?.onEnd(true);
   }
 }
 

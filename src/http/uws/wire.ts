@@ -2,7 +2,16 @@
 import { STATUS_CODES } from 'node:http';
 import type { LibrarySocket } from '../acceptor.js';
 import { type Accepting, startAccepting } from '../acceptor.js';
-import type { AnswerHead, HttpLibrary, Listening, ListenOptions, RequestHead, Wire, WireOwner } from '../wire.js';
+import {
+  type AnswerHead,
+  type HttpLibrary,
+  type Listening,
+  type ListenOptions,
+  type RequestHead,
+  USUAL_HEADERS,
+  type Wire,
+  type WireOwner,
+} from '../wire.js';
 import type { LoadedUws, UwsApp, UwsListenSocket, UwsModule, UwsRequest, UwsResponse } from './load.js';
 
 const NOTHING = new Uint8Array();
@@ -31,8 +40,8 @@ class UwsWire implements Wire {
 
   open(owner: WireOwner, hasBody: boolean): void {
     this.#owner = owner;
-    this.#response.onAborted(() => owner.onAborted());
-    if (hasBody) this.#response.onData((chunk, isLast) => owner.onBytes(new Uint8Array(chunk), isLast));
+    this.#response.onAborted(() => owner.onEnd(false));
+    if (hasBody) this.#response.onData((chunk, isLast) => owner.onBytes(Buffer.from(chunk), isLast));
   }
 
   remoteAddress(): string {
@@ -55,7 +64,7 @@ class UwsWire implements Wire {
       if (closes) response.end(body, true);
       else [, isWhole] = response.tryEnd(body, Buffer.byteLength(body));
     });
-    if (isWhole) this.#owner?.onSent();
+    if (isWhole) this.#owner?.onEnd(true);
     else this.#sendRest(typeof body === 'string' ? Buffer.from(body) : body);
   }
 
@@ -64,7 +73,7 @@ class UwsWire implements Wire {
     const response = this.#response;
     response.onWritable((offset) => {
       const [hasRoom, isLast] = response.tryEnd(body.subarray(offset), body.length);
-      if (isLast) this.#owner?.onSent();
+      if (isLast) this.#owner?.onEnd(true);
       return hasRoom;
     });
   }
@@ -85,14 +94,14 @@ class UwsWire implements Wire {
       }
     });
     if (isTaken) {
-      this.#owner?.onSent();
+      this.#owner?.onEnd(true);
       return;
     }
     response.onWritable(() => {
       const [hasRoom] = response.tryEnd(NOTHING, lengthBytes ?? 0);
       if (!hasRoom) return false;
       response.end();
-      this.#owner?.onSent();
+      this.#owner?.onEnd(true);
       return true;
     });
   }
@@ -113,7 +122,7 @@ class UwsWire implements Wire {
     response.cork(() => {
       [, isWhole] = response.tryEnd(body.subarray(response.getWriteOffset()), body.length);
     });
-    if (isWhole) this.#owner?.onSent();
+    if (isWhole) this.#owner?.onEnd(true);
     else this.#sendRest(body);
   }
 
@@ -137,7 +146,7 @@ class UwsWire implements Wire {
 
   endPieces(): void {
     this.#response.cork(() => this.#response.end(undefined, this.#closes));
-    this.#owner?.onSent();
+    this.#owner?.onEnd(true);
   }
 
   abort(): void {
@@ -147,6 +156,8 @@ class UwsWire implements Wire {
 
 /** Room for status and headers of nearly all answers. */
 const HEAD = Buffer.alloc(4 * 1024);
+const OK = 200;
+const USUAL_OK = joined(['200 OK', ...USUAL_HEADERS]);
 const CR = 13;
 const LF = 10;
 const COLON = 58;
@@ -157,12 +168,14 @@ const ASCII_MAX = 0x7f;
  * Status and headers with one call, since each text that crosses to the library costs as much as all of them behind each other. They are put together in
  * place: joined as texts they would leave some KB behind.
  */
-function writeHead(response: UwsResponse, { status, headers }: AnswerHead): void {
-  const line = status === 200 ? '200 OK' : `${status} ${STATUS_CODES[status] ?? 'Unknown'}`;
-  let at = HEAD.write(line, 'latin1');
+function writeHead(response: UwsResponse, { status, isUsual, headers }: AnswerHead): void {
+  const isReady = isUsual && status === OK;
+  const start = isReady ? USUAL_OK : `${status} ${STATUS_CODES[status] ?? 'Unknown'}`;
+  const texts = isUsual && !isReady ? [...USUAL_HEADERS, ...headers] : headers;
+  let at = HEAD.write(start, 'latin1');
   let codes = 0;
-  for (let index = 0; index < headers.length; index += 1) {
-    const text = headers[index] ?? '';
+  for (let index = 0; index < texts.length; index += 1) {
+    const text = texts[index] ?? '';
     const isName = index % 2 === 0;
     HEAD[at] = isName ? CR : COLON;
     HEAD[at + 1] = isName ? LF : SPACE;
@@ -175,7 +188,7 @@ function writeHead(response: UwsResponse, { status, headers }: AnswerHead): void
     }
   }
   const isThere = at <= HEAD.length && codes <= ASCII_MAX;
-  response.writeStatus(isThere ? HEAD.subarray(0, at) : joined([line, ...headers]));
+  response.writeStatus(isThere ? HEAD.subarray(0, at) : joined([start, ...texts]));
 }
 
 /** The same as a text. */

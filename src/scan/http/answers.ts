@@ -11,9 +11,8 @@ import type { Admitted, Scan } from '../scan.js';
 
 type Headers = Record<string, string>;
 
-/** What is no Failure is a 500 without detail. */
-export function replyTo(scan: Scan): Reply {
-  if (scan.verdict !== null && scan.quota !== null) return scannedReply(scan, scan.quota);
+/** Of one without a verdict. What is no Failure is a 500 without detail. */
+export function failedReply(scan: Scan): Reply {
   const headers = scan.quota === null ? {} : quotaHeaders(scan.quota);
   if (scan.scanId !== null) headers['X-Scan-Id'] = scan.scanId;
   if (scan.detectedType !== null) headers['X-Scan-Type'] = scan.detectedType;
@@ -39,20 +38,31 @@ export function exhaustedReply({ quota, retryAfterSeconds }: Extract<Access, { o
   return failureReply(new Failure('quotaExhausted', '', retryAfterSeconds), quotaHeaders(quota), fields);
 }
 
-/** In one step: an object that grows leaves its old selves behind. */
-function scannedReply(scan: Scan, { limit, remaining, resetEpochSeconds }: Admitted['quota']): Reply {
+/** In one step: a list that grows leaves its old self behind. */
+export function scannedReply(scan: Scan, { limit, remaining, resetEpochSeconds }: Admitted['quota']): Reply {
   const { filename, extension, lookedBy, looked, notices } = scan;
-  const headers = {
-    'X-RateLimit-Limit': String(limit),
-    'X-RateLimit-Remaining': String(remaining),
-    'X-RateLimit-Reset': String(resetEpochSeconds),
-    'X-Scan-Id': scan.scanId ?? undefined,
-    'X-Scan-Type': scan.detectedType ?? undefined,
-    'X-Scan-Sha256': scan.sha256 ?? '',
-    'X-Scan-Engine': lookedBy?.description ?? '',
-    'X-Scan-Cache': looked === 'for the account' ? 'HIT' : 'MISS',
-    'X-Scan-Notice': notices.length > 0 ? notices.join(', ') : undefined,
-  };
+  const list = [
+    'X-Request-Id',
+    scan.requestId,
+    'X-RateLimit-Limit',
+    String(limit),
+    'X-RateLimit-Remaining',
+    String(remaining),
+    'X-RateLimit-Reset',
+    String(resetEpochSeconds),
+    'X-Scan-Id',
+    scan.scanId ?? '',
+    'X-Scan-Sha256',
+    scan.sha256 ?? '',
+    'X-Scan-Engine',
+    lookedBy?.description ?? '',
+    'X-Scan-Cache',
+    looked === 'for the account' ? 'HIT' : 'MISS',
+    'X-Scan-Type',
+    scan.detectedType ?? '',
+  ];
+  if (scan.detectedType === null) list.length -= 2;
+  if (notices.length > 0) list.push('X-Scan-Notice', notices.join(', '));
   const body = resultJson({
     filename,
     extension,
@@ -60,7 +70,7 @@ function scannedReply(scan: Scan, { limit, remaining, resetEpochSeconds }: Admit
     scanDurationMillis: scan.durationMs,
     virusName: scan.virusName,
   });
-  return { status: 200, headers, body };
+  return { status: 200, list, body };
 }
 
 function quotaHeaders({ limit, remaining, resetEpochSeconds }: Admitted['quota']): Headers {

@@ -18,7 +18,7 @@ export interface BodyReader {
   /** What a body may have beside the content: a longer one is too large, whatever is in it. */
   readonly envelopeBytes: number;
   /** The bytes are the reader's only until it returns. What it throws is the end. */
-  write(bytes: Uint8Array): void;
+  write(bytes: Buffer): void;
   /** The body is over. Null: it was a file; otherwise the text of the url. */
   end(): string | null;
 }
@@ -117,7 +117,7 @@ class RawReader implements BodyReader {
     this.#target = target;
   }
 
-  write(bytes: Uint8Array): void {
+  write(bytes: Buffer): void {
     if (bytes.length > 0) this.#target.onFileBytes(bytes);
   }
 
@@ -147,7 +147,7 @@ class UrlReader implements BodyReader {
     this.#bytes = 0;
   }
 
-  write(bytes: Uint8Array): void {
+  write(bytes: Buffer): void {
     this.#bytes += bytes.length;
     if (this.#bytes > URL_BODY_BYTES) throw new Failure('bodyTooLarge', `${URL_BODY_BYTES / 1024} KB`);
     this.#chunks.push(Buffer.from(bytes));

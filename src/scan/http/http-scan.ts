@@ -4,7 +4,7 @@ import type { BodySink, Exchange } from '../../http/exchange.js';
 import type { Reply } from '../../http/reply.js';
 import { REFUSED_NAME_MS } from '../../limits.js';
 import { Scan, type ScanParts } from '../scan.js';
-import { replyTo } from './answers.js';
+import { failedReply, scannedReply } from './answers.js';
 import { asFailure, type BodyReader, openReader, type Taken } from './body-reader.js';
 import type { FormTarget } from './multipart-reader.js';
 
@@ -73,7 +73,7 @@ export class HttpScan extends Scan implements FormTarget, BodySink {
   }
 
   /** For the exchange: bytes of the body, which are ours only until this returns. */
-  chunk(bytes: Uint8Array): void {
+  chunk(bytes: Buffer): void {
     if (this.isDecided || this.#reader === null) return;
     try {
       this.#reader.write(bytes);
@@ -154,9 +154,10 @@ export class HttpScan extends Scan implements FormTarget, BodySink {
   }
 
   protected reply(): Reply {
-    const { problem } = this;
-    if (this.verdict === null && !(problem instanceof Failure)) this.tellOf(problem);
-    return replyTo(this);
+    const { verdict, quota, problem } = this;
+    if (verdict !== null && quota !== null) return scannedReply(this, quota);
+    if (!(problem instanceof Failure)) this.tellOf(problem);
+    return failedReply(this);
   }
 
   protected send(reply: Reply): void {

@@ -51,10 +51,10 @@ export abstract class MultipartParser {
   protected abstract onPartEnd(): void;
 
   /** Takes the next bytes of the body. Throws MalformedMultipart, a Failure, and what the target throws; after that the reader is of no use. */
-  write(bytes: Uint8Array): void {
+  write(bytes: Buffer): void {
     if (bytes.length === 0) return;
     this.#totalBytes += bytes.length;
-    const input = this.#joined(Buffer.from(bytes.buffer, bytes.byteOffset, bytes.length));
+    const input = this.#joined(bytes);
     let at = 0;
     while (at < input.length) {
       let next: number;

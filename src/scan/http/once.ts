@@ -2,8 +2,7 @@
 import { createHash, type Hash } from 'node:crypto';
 import { Failure } from '../../errors.js';
 import type { Exchange } from '../../http/exchange.js';
-import type { Reply } from '../../http/reply.js';
-import { failureReply } from '../../http/reply.js';
+import { failureReply, headOf, type Reply } from '../../http/reply.js';
 import { assertWithin } from '../content.js';
 import type { ScanParts } from '../scan.js';
 import { asFailure } from './body-reader.js';
@@ -51,17 +50,20 @@ export class Keeper {
   }
 
   /** Keeps the answer for the same request again, unless that should be tried anew. */
-  async keep({ status, headers, body }: Reply, sent: Sent): Promise<void> {
+  async keep(reply: Reply, sent: Sent): Promise<void> {
+    const { status, body } = reply;
+    const list = headOf(reply, '').headers;
+    const headers: Record<string, string> = {};
+    for (let at = 0; at < list.length; at += 2) {
+      const name = list[at] ?? '';
+      if (KEPT_HEADER.test(name)) headers[name] = list[at + 1] ?? '';
+    }
     const isAboutContent = sent.sha256 !== null || sent.url !== null;
-    if (status >= 500 || !isAboutContent || headers?.['X-Scan-Id'] === undefined || typeof body !== 'string') {
+    if (status >= 500 || !isAboutContent || headers['X-Scan-Id'] === undefined || typeof body !== 'string') {
       await this.giveUp();
       return;
     }
-    const keptHeaders: Record<string, string> = {};
-    for (const [name, value] of Object.entries(headers)) {
-      if (KEPT_HEADER.test(name) && typeof value === 'string') keptHeaders[name] = value;
-    }
-    await this.#kept.complete(this.#claim, fingerprintOf(sent), { status, headers: keptHeaders, body });
+    await this.#kept.complete(this.#claim, fingerprintOf(sent), { status, headers, body });
   }
 
   async giveUp(): Promise<void> {

@@ -61,9 +61,9 @@ function isKept(connection: string | undefined): boolean {
 
 function prepared(reason: UnavailableReason): PreparedAnswer {
   const reply = failureReply(new Unavailable(reason));
-  const { status, headers } = headOf(reply, '');
+  const head = headOf(reply, '');
   // The id of the request comes first, and with each one.
-  return { head: { status, headers: headers.slice(2) }, body: Buffer.from(reply.body) };
+  return { head: { ...head, headers: head.headers.slice(2) }, body: Buffer.from(reply.body) };
 }
 
 /** To be asked while many wait. True: it is refused, and answers by itself, behind its body as a rule: one before it costs twice as much. */

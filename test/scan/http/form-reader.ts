@@ -22,7 +22,7 @@ export function readForm(contentType: string, chunks: Iterable<Uint8Array>): For
     const content = contentIn(block);
     const reader = new MultipartReader(boundary, { onFileBytes: (bytes) => content.append(bytes) });
     for (const chunk of chunks) {
-      const lent = Uint8Array.from(chunk);
+      const lent = Buffer.from(chunk);
       reader.write(lent);
       lent.fill(0xaa);
     }
