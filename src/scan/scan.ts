@@ -1,7 +1,7 @@
 // One scan, from its admission to its answer, whatever protocol it came by: it goes through the rooms itself, stage by stage.
 import type { Engine } from '../engine/engine.js';
 import { isSameBy, type Verdict } from '../engine/verdict.js';
-import { errorTable, Failure, Unavailable } from '../errors.js';
+import { errorTable, Failure, throwLater, Unavailable } from '../errors.js';
 import { extensionOf } from '../file-extension.js';
 import type { Recorded } from '../history/intake.js';
 import { timeId } from '../ids.js';
@@ -284,21 +284,14 @@ export abstract class Scan extends ScanFacts implements ContentOwner, Recorded {
     this.#backFromThreads();
     if (this.isDecided) return;
     this.durationMs = durationMs;
-    if (verdict.kind === 'failed') {
-      this.fail(new Unavailable('engineStorage', { text: verdict.reason }));
-      return;
+    if (verdict.kind === 'failed') this.fail(new Unavailable('engineStorage', { text: verdict.reason }));
+    else if (verdict.kind === 'incomplete') this.fail(new Failure('scanIncomplete', verdict.reason));
+    else if (engine === null) this.fail(new Error('A verdict without an engine'));
+    else {
+      this.verdict = verdict;
+      this.lookedBy = engine;
+      this.#decided();
     }
-    if (verdict.kind === 'incomplete') {
-      this.fail(new Failure('scanIncomplete', verdict.reason));
-      return;
-    }
-    if (engine === null) {
-      this.fail(new Error('A verdict without an engine'));
-      return;
-    }
-    this.verdict = verdict;
-    this.lookedBy = engine;
-    this.#decided();
   }
 
   override onRefused(reason: unknown): void {
@@ -321,11 +314,13 @@ export abstract class Scan extends ScanFacts implements ContentOwner, Recorded {
 
   /** A bug: the scan ends with a 500, where nothing has come of it before. */
   override onBroken(error: unknown): void {
-    if (this.isOverdue || this.stage === 'gone') throw error;
-    this.#isWithThreads = false;
-    this.verdict = null;
-    this.problem = error;
-    this.#decided();
+    if (this.isOverdue || this.stage === 'gone') throwLater(error);
+    else {
+      this.#isWithThreads = false;
+      this.verdict = null;
+      this.problem = error;
+      this.#decided();
+    }
   }
 
   #backFromThreads(): void {

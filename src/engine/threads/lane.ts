@@ -142,15 +142,15 @@ export class Lane {
     if (this.queue.size > 0 || this.queue.ahead > 0) this.#dispatch();
     if (first === null) return;
     for (let scan: ThreadScan | null = first; scan !== null; ) {
-      const next: ThreadScan | null = scan.behind;
+      const one: ThreadScan = scan;
+      scan = one.behind;
       // It may ask again.
-      scan.behind = null;
+      one.behind = null;
       try {
-        deliver(scan);
+        deliver(one);
       } catch (error) {
-        scan.onBroken(error);
+        one.onBroken(error);
       }
-      scan = next;
     }
     this.onEnd?.();
   }

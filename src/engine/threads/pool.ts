@@ -12,7 +12,7 @@ export interface PoolOptions {
   readonly threads: number;
   /** With those for content over 1 MB, and those beside the sets while scans take long. Default: eight times as many. */
   readonly threadsMost?: number;
-  /** So long threads beside the set are kept after the last time that one was wanted. Default: a minute. */
+  /** So long threads beside the set are kept after the last time that one was wanted. Default: a quarter of a minute. */
   readonly keepMs?: number;
   /** Scans that may wait, as many again over 1 MB; the next one is refused with 503. An account alone may have three quarters of them. */
   readonly queueLimit: number;
@@ -66,7 +66,7 @@ export interface ScanPool {
 /** For each thread of the set. */
 const MOST_THREADS = 8;
 /** To start a thread takes 50 ms of a core, and an idle one holds some 8 MB. */
-const KEEP_MS = 60_000;
+const KEEP_MS = 15_000;
 /** A thread that comes back so long after the deadline is slow, not late. */
 const GRACE_MS = 5_000;
 /** How late a deadline may be noticed. */

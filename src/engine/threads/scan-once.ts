@@ -1,5 +1,5 @@
 // One scan as a promise, for who has contents one by one: the commands of the command line, benchmarks and tests.
-import type { Unavailable } from '../../errors.js';
+import { throwLater, type Unavailable } from '../../errors.js';
 import type { Engine } from '../engine.js';
 import type { ScanPolicy, Verdict } from '../verdict.js';
 import type { ScanPool } from './pool.js';
@@ -86,7 +86,7 @@ class PromisedScan extends ThreadScan {
   }
 
   override onBroken(error: unknown): void {
-    throw error;
+    throwLater(error);
   }
 }
 
