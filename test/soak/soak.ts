@@ -43,8 +43,13 @@ export interface SoakReport {
 /** Of the disk that is made full: the data folder of the service with its database. */
 const DISK = '600M';
 const MIB = 1024 * 1024;
-/** Of the last quarter's memory over the second one's: more is growth. */
+/** Of the last quarter's memory over the second one's: more is growth, but for what connections of PostgreSQL come to know. */
 const GROWTH = 1.03;
+const GROWTH_LEAST = 8 * MIB;
+/** More descriptors than before. */
+const MORE_DESCRIPTORS = 70;
+/** Each connection of PostgreSQL comes to keep the files of the tables open that it has read. */
+const DESCRIPTORS_OF_CONNECTION = 100;
 /** A minute of the report; short runs have four of them as well. */
 const SAMPLES_MIN = 4;
 
@@ -108,6 +113,8 @@ async function startService(directory: string, url: string | null, stores: Store
       CLAMD_ACCOUNT: EMAIL,
       ICAP_PORT: String(icapPort),
       ICAP_ACCOUNT: EMAIL,
+      // Full before the second quarter of an hour.
+      VERDICT_CACHE_MB: '16',
       URL_ALLOW_NETWORKS: '127.0.0.0/8',
       ...(url === null || stores === null ? {} : { DATABASE_URL: url, REDIS_URL: stores.redis.url }),
     },
@@ -227,15 +234,16 @@ class Run {
     if (this.#options.faultSeconds !== null) return;
     const quarter = Math.floor(this.#samples.length / 4);
     for (const name of ['supervisor', 'server', 'database'] as const) {
-      // Each connection of PostgreSQL comes to keep the files of the tables open that it has read.
-      const early = name === 'database' ? this.#samples.slice(quarter, 2 * quarter) : [before];
-      const descriptors = mean(early.map((each) => each[name].descriptors));
-      if (after[name].descriptors > descriptors + 70) {
-        this.problems.push(`${name}: ${Math.round(descriptors)} descriptors before, ${after[name].descriptors} after`);
+      const most =
+        name === 'database'
+          ? DESCRIPTORS_OF_CONNECTION * after[name].threads
+          : before[name].descriptors + MORE_DESCRIPTORS;
+      if (after[name].descriptors > most) {
+        this.problems.push(`${name}: ${before[name].descriptors} descriptors before, ${after[name].descriptors} after`);
       }
       const second = mean(this.#samples.slice(quarter, 2 * quarter).map((each) => each[name].privateBytes));
       const last = mean(this.#samples.slice(-quarter).map((each) => each[name].privateBytes));
-      if (quarter >= 5 && last > second * GROWTH) {
+      if (quarter >= 5 && last > second * GROWTH && last > second + GROWTH_LEAST) {
         this.problems.push(`${name} grew from ${Math.round(second / MIB)} to ${Math.round(last / MIB)} MiB`);
       }
     }
