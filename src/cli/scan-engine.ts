@@ -5,8 +5,8 @@ import { loadSignatures } from '../engine/signatures.js';
 import { startPool } from '../engine/threads/pool.js';
 import { findSandbox } from '../engine/threads/sandbox.js';
 import { scanOnce } from '../engine/threads/scan-once.js';
+import { noticesOf } from '../engine/verdict.js';
 import { messageOfError } from '../error-text.js';
-import { noticesOf } from '../scan/notices.js';
 import type { Finding } from './report.js';
 import type { Examiner } from './scan-files.js';
 
@@ -93,7 +93,7 @@ export async function startEngineExaminer({
 
 function findingOf({ verdict, engine }: Awaited<ReturnType<typeof scanOnce>>): Finding {
   if (verdict.kind === 'incomplete' || verdict.kind === 'failed') return verdict;
-  const notices = engine === null ? [] : noticesOf(verdict, engine);
+  const notices = engine === null ? [] : noticesOf(verdict, engine.notice);
   return verdict.kind === 'clean'
     ? { kind: 'clean', notices }
     : { kind: 'infected', virusName: verdict.virusName, notices };

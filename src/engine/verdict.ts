@@ -13,6 +13,9 @@ export type Verdict =
   /** Nothing is known of the content: there was no room to unpack it, and this content was not the reason. */
   | { readonly kind: 'failed'; readonly reason: string };
 
+/** All of the content was looked at. */
+export type CompleteVerdict = Exclude<Verdict, { kind: 'incomplete' | 'failed' }>;
+
 /** What the addon says of one scan. */
 export interface RawAnswer {
   /** `cl_error_t` of clamav.h: 0 is CL_CLEAN, 1 is CL_VIRUS. */
@@ -34,7 +37,7 @@ export const PLAINLY_CLEAN: RawAnswer = Object.freeze({
   virusName: null,
   alerts: [],
 });
-const CLEAN: Verdict = Object.freeze({ kind: 'clean', encrypted: false });
+export const CLEAN: CompleteVerdict = Object.freeze({ kind: 'clean', encrypted: false });
 
 export const encryptedPolicies = ['allow', 'reject'] as const;
 export type EncryptedPolicy = (typeof encryptedPolicies)[number];
@@ -106,6 +109,21 @@ export function isSameBy(verdict: Verdict, policy: ScanPolicy): boolean {
   if (verdict.kind === 'clean')
     return !(verdict.encrypted && policy.encrypted === 'reject') && verdict.suspected === undefined;
   return verdict.kind === 'infected' && (policy.heuristics === 'on' || !verdict.virusName.startsWith(HEURISTIC));
+}
+
+const NO_NOTICES: readonly string[] = [];
+
+/** What is said beside a verdict, in this order: the words of X-Scan-Notice and of the history. `notice`: that of the engine with each of its answers. */
+export function noticesOf(verdict: CompleteVerdict, notice: string | null): readonly string[] {
+  if (verdict === CLEAN && notice === null) return NO_NOTICES;
+  const notices: string[] = [];
+  if (verdict.kind === 'clean') {
+    if (verdict.encrypted) notices.push('encrypted');
+    if (verdict.truncated === true) notices.push('truncated');
+    if (verdict.suspected !== undefined) notices.push('suspected');
+  }
+  if (notice !== null) notices.push(notice);
+  return notices;
 }
 
 function isLimit(name: string): boolean {

@@ -120,7 +120,12 @@ export function createSegments({ directory, own, onDamage, onTransientFailure }:
   return {
     files: segments,
     rows: countRows,
-    open: () => (current === null || isFull(current) ? null : current),
+    open() {
+      if (current === null) return null;
+      const { descriptor, readBytes, endBytes, isDamaged } = current;
+      const isDrained = readBytes === endBytes && endBytes >= DRAINED_SEGMENT_BYTES;
+      return descriptor === null || endBytes >= SEGMENT_BYTES || isDamaged || isDrained ? null : current;
+    },
     async begin() {
       if (current !== null) await seal(current);
       begun += 1;
@@ -225,12 +230,6 @@ function uncopiedBytes(segments: readonly Segment[]): number {
   let bytes = 0;
   for (const { endBytes, readBytes } of segments) bytes += endBytes - readBytes;
   return bytes;
-}
-
-/** Nothing more is appended to it. */
-function isFull({ descriptor, readBytes, endBytes, isDamaged }: Segment): boolean {
-  if (descriptor === null || endBytes >= SEGMENT_BYTES || isDamaged) return true;
-  return readBytes === endBytes && endBytes >= DRAINED_SEGMENT_BYTES;
 }
 
 async function timeOfFirst(segments: readonly Segment[]): Promise<number> {

@@ -6,12 +6,12 @@ import type { Engine } from '../engine/engine.js';
 import type { Signatures } from '../engine/signatures.js';
 import type { ScanPool } from '../engine/threads/pool.js';
 import { ThreadScan } from '../engine/threads/thread-scan.js';
+import type { CompleteVerdict } from '../engine/verdict.js';
 import type { History } from '../history/history.js';
 import type { Protocol, ScanRow } from '../history/scan-row.js';
 import type { Content, Lender } from './content.js';
 import type { Refunds } from './refunds.js';
 import type { UrlParts } from './url-content.js';
-import type { CompleteVerdict } from './verdicts/cache.js';
 import type { KnownVerdicts } from './verdicts/known.js';
 
 export type Admitted = Extract<Access, { outcome: 'admitted' }>;

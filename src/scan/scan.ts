@@ -1,13 +1,12 @@
 // One scan, from its admission to its answer, whatever protocol it came by: it goes through the rooms itself, stage by stage.
 import type { Engine } from '../engine/engine.js';
-import { isSameBy, type Verdict } from '../engine/verdict.js';
+import { isSameBy, noticesOf, type Verdict } from '../engine/verdict.js';
 import { errorTable, Failure, throwLater, Unavailable } from '../errors.js';
 import { extensionOf } from '../file-extension.js';
 import type { Recorded } from '../history/intake.js';
 import { timeId } from '../ids.js';
 import { Content, type ContentOwner } from './content.js';
 import { shownNameOf } from './filename.js';
-import { noticesOf } from './notices.js';
 import { type Admitted, ScanFacts, type ScanParts } from './scan-facts.js';
 import { receiveUrl } from './url-content.js';
 import type { Known } from './verdicts/known.js';
@@ -380,7 +379,7 @@ export abstract class Scan extends ScanFacts implements ContentOwner, Recorded {
       return;
     }
     if (this.verdict.kind === 'infected') this.virusName = this.verdict.virusName;
-    if (this.lookedBy !== null) this.notices = noticesOf(this.verdict, this.lookedBy);
+    if (this.lookedBy !== null) this.notices = noticesOf(this.verdict, this.lookedBy.notice);
     this.#append();
   }
 

@@ -1,7 +1,8 @@
 // Verdicts shared through a real Redis: by content and engine and nothing less, in a bounded room, and never at a scan's expense.
 import { createHash } from 'node:crypto';
 import t from 'tap';
-import { type CompleteVerdict, createVerdictCache, type LookedAt } from '../../src/scan/verdicts/cache.js';
+import type { CompleteVerdict } from '../../src/engine/verdict.js';
+import { createVerdictCache, type LookedAt } from '../../src/scan/verdicts/cache.js';
 import { createKnownVerdicts, type Known, type KnownVerdicts } from '../../src/scan/verdicts/known.js';
 import { createSharedVerdicts, SHARED_FROM_BYTES } from '../../src/scan/verdicts/shared.js';
 import { openRedis } from '../../src/store/redis/redis.js';

@@ -93,9 +93,7 @@ export function createArena(budgetBytes: number): Arena {
   let keptBytes = 0;
   let isResting = false;
 
-  function shelfOf(size: number): Shelf {
-    const known = shelves.get(size);
-    if (known !== undefined) return known;
+  function newShelf(size: number): Shelf {
     const shelf = new Shelf(size);
     shelves.set(size, shelf);
     return shelf;
@@ -119,7 +117,7 @@ export function createArena(budgetBytes: number): Arena {
 
   return {
     take(size, lentBytes) {
-      const shelf = shelfOf(size);
+      const shelf = shelves.get(size) ?? newShelf(size);
       const block = shelf.take();
       if (block !== undefined) {
         keptBytes -= size;
@@ -134,7 +132,7 @@ export function createArena(budgetBytes: number): Arena {
     give(block, lentBytes) {
       const size = block.length;
       if (size === 0) return;
-      const shelf = shelfOf(size);
+      const shelf = shelves.get(size) ?? newShelf(size);
       if (lentBytes + keptBytes + size > budgetBytes) return shelf.empty([block]);
       shelf.kept.push(block);
       keptBytes += size;

@@ -1,7 +1,5 @@
 // Verdicts that are known already: by a SHA-256 that stands for the content, for the engine that serves, with the accounts that have scanned it, within a bound of bytes.
-import type { Verdict } from '../../engine/verdict.js';
-
-export type CompleteVerdict = Exclude<Verdict, { kind: 'incomplete' | 'failed' }>;
+import { CLEAN, type CompleteVerdict } from '../../engine/verdict.js';
 
 /** What an engine has said of a content, and how long it took. */
 export interface LookedAt {
@@ -143,7 +141,6 @@ export function createVerdictCache({ limitBytes }: { readonly limitBytes: number
   };
 }
 
-const CLEAN: CompleteVerdict = Object.freeze({ kind: 'clean', encrypted: false });
 const CLEAN_ENCRYPTED: CompleteVerdict = Object.freeze({ kind: 'clean', encrypted: true });
 
 /** Most verdicts are one of two: they are kept once. */
