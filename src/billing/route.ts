@@ -108,7 +108,7 @@ const syncOperation: Operation = {
 
 /** Every event after which a plan may be another one. All of them are about a customer. */
 const EVENTS =
-  /^(customer\.(deleted|subscription\..+)|checkout\.session\..+|invoice\.(paid|payment_failed|payment_succeeded|voided|marked_uncollectible)|charge\.refunded)$/;
+  /^(?:customer\.subscription|checkout\.session)\..|^(?:customer\.deleted|invoice\.(?:paid|payment_failed|payment_succeeded|voided|marked_uncollectible)|charge\.refunded)$/;
 
 export interface WebhookParts {
   readonly billing: Billing;
