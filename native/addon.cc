@@ -34,6 +34,7 @@ Napi::Object FillExports(Napi::Env env, Napi::Object exports) {
   exports["discardEngine"] = Napi::Function::New(env, DiscardEngine, "discardEngine");
   exports["engineInfo"] = Napi::Function::New(env, EngineInfo, "engineInfo");
   exports["gateStatistics"] = Napi::Function::New(env, GateStatisticsOf, "gateStatistics");
+  exports["countWindows"] = Napi::Function::New(env, CountWindows, "countWindows");
   exports["windowCounts"] = Napi::Function::New(env, WindowCountsOf, "windowCounts");
   exports["confineThread"] = Napi::Function::New(env, ConfineThread, "confineThread");
   exports["tryConfinement"] = Napi::Function::New(env, TryConfinement, "tryConfinement");

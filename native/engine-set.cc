@@ -15,6 +15,8 @@ constexpr const char* kUnread = "What libclamav matches can't be read along: it 
 // For samples that prove engines. The time that contents get may be short, and this machine busy: that says nothing of an engine.
 constexpr uint32_t kProofMillis = 60'000;
 
+constexpr WindowCounts::Bounds kTuning{24 << 20, WindowCounts::kAll, WindowCounts::kAll, WindowCounts::kAll};
+
 void Add(ScanReport& report, const std::string& name) {
   if (std::find(report.alerts.begin(), report.alerts.end(), name) == report.alerts.end()) report.alerts.push_back(name);
 }
@@ -41,7 +43,7 @@ EngineSet::EngineSet(std::vector<Engine> engines, std::vector<std::string> unoff
       limits_(request.limits),
       counters_(request.gates ? std::make_unique<gates::Counters>(request.gates->gate_count) : nullptr),
       rules_(std::move(rules)),
-      window_counts_(request.windows.empty() ? nullptr : std::make_unique<const WindowCounts>(request.windows)),
+      window_counts_(request.windows.empty() ? nullptr : std::make_unique<const WindowCounts>(request.windows, kTuning)),
       facts_(first_->facts()) {
   if (rules_ && !rules_->literals) facts_.warnings.emplace_back(kUnread);
   for (const Engine& looker : lookers_) {
@@ -146,7 +148,7 @@ ScanReport EngineSet::Look(const void* content, size_t length, layers::Layers& l
 ScanReport EngineSet::LookForWindows(const void* content, size_t length, layers::Layers& layers) const {
   WindowCounts::Met met(*window_counts_);
   ScanReport report = first_->Scan(content, length, layers.deadline_of_inner(), &layers, &met);
-  if (!IsMatch(report)) window_counts_->Add(met);
+  if (!IsMatch(report)) window_counts_->Add(met, 1);
   return report;
 }
 
@@ -163,12 +165,19 @@ ScanReport EngineSet::LookAgain(ScanReport report, const gates::Hits& hits, cons
                                 Deadline deadline) const {
   const std::vector<const ClamavEngine*> lookers = LookersFor(hits.shares());
   counters_->CountSecondLook(lookers.size());
+  const WindowCounts* const windows = counters_->windows();
+  const bool teaches = counters_->Meet({static_cast<const char*>(content), length});
+  const uint32_t weight = teaches && windows != nullptr ? counters_->WeightOf(hits) : 0;
+  std::optional<WindowCounts::Met> met;
+  if (weight > 0) met.emplace(*windows);
   for (const ClamavEngine* looker : lookers) {
     if (std::chrono::steady_clock::now() >= deadline) {
       Add(report, kLate);
       return report;
     }
-    ScanReport look = looker->Scan(content, length, deadline, nullptr);
+    // Each of them sees all layers.
+    WindowCounts::Met* const noting = met && looker == lookers.front() ? &*met : nullptr;
+    ScanReport look = looker->Scan(content, length, deadline, nullptr, noting);
     if (!IsMatch(look)) {
       Merge(report, look);
       continue;
@@ -179,9 +188,17 @@ ScanReport EngineSet::LookAgain(ScanReport report, const gates::Hits& hits, cons
     Add(look, name);
     return look;
   }
-  counters_->CountInVain(hits);
+  counters_->CountInVain(hits, teaches);
+  if (met) windows->Add(*met, weight);
   return report;
 }
+
+bool EngineSet::CountWindows(const std::vector<uint64_t>& windows) const {
+  if (counters_) counters_->CountWindows(windows);
+  return counters_ != nullptr;
+}
+
+const WindowCounts* EngineSet::window_counts() const { return counters_ ? counters_->windows() : window_counts_.get(); }
 
 std::optional<GateStatistics> EngineSet::gate_statistics() const {
   if (!counters_) return std::nullopt;

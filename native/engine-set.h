@@ -28,8 +28,10 @@ class EngineSet {
   const std::string& temporary_directory() const { return first_->temporary_directory(); }
   // Nothing where there are no gates.
   std::optional<GateStatistics> gate_statistics() const;
-  // Null where none were asked about.
-  const WindowCounts* window_counts() const { return window_counts_.get(); }
+  // Of contents that are looked at twice, from now on. False: there are no gates.
+  bool CountWindows(const std::vector<uint64_t>& windows) const;
+  // Null where none are asked about.
+  const WindowCounts* window_counts() const;
 
  private:
   using Engine = std::shared_ptr<const ClamavEngine>;

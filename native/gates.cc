@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <charconv>
 #include <fstream>
+#include <functional>
 #include <numeric>
 #include <utility>
 
@@ -189,8 +190,32 @@ std::vector<std::string> Names::Unofficial() const {
   return names;
 }
 
-void Counters::CountInVain(const Hits& hits) {
+void Counters::CountWindows(const std::vector<uint64_t>& windows) {
+  // 256 KiB take up to ten milliseconds, and a window in the table of counts some 50 bytes.
+  constexpr WindowCounts::Bounds kBounds{1 << 18, 1 << 20, 4096, 1 << 16};
+  auto made = std::make_unique<const WindowCounts>(windows, kBounds);
+  const WindowCounts* none = nullptr;
+  if (windows_.compare_exchange_strong(none, made.get(), std::memory_order_acq_rel)) made.release();
+}
+
+bool Counters::Meet(std::string_view content) {
+  const uint64_t hash = std::hash<std::string_view>()(content);
+  return contents_[hash % kContentsKept].exchange(hash, std::memory_order_relaxed) != hash;
+}
+
+uint32_t Counters::WeightOf(const Hits& hits) const {
+  constexpr uint32_t kFirst = 16;
+  // A layer inside of a mail was met, and no gate.
+  if (hits.begin() == hits.end()) return 0;
+  uint32_t seen = kFirst;
+  for (const uint32_t gate : hits) seen = std::min(seen, in_vain_by_gate_[gate].load(std::memory_order_relaxed));
+  if (seen < kFirst) return 1;
+  return in_vain_.load(std::memory_order_relaxed) % kFirst == 0 ? kFirst : 0;
+}
+
+void Counters::CountInVain(const Hits& hits, bool teaches) {
   in_vain_.fetch_add(1, std::memory_order_relaxed);
+  if (!teaches) return;
   for (const uint32_t gate : hits) {
     if (gate < gate_count_) in_vain_by_gate_[gate].fetch_add(1, std::memory_order_relaxed);
   }

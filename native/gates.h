@@ -15,6 +15,7 @@
 
 #include "literals.h"
 #include "report.h"
+#include "window-counts.h"
 
 namespace sluice::gates {
 
@@ -149,14 +150,27 @@ class Names {
 class Counters {
  public:
   explicit Counters(uint32_t gate_count) : gate_count_(gate_count), in_vain_by_gate_(new std::atomic<uint32_t>[gate_count]()) {}
+  ~Counters() { delete windows_.load(); }
+  Counters(const Counters&) = delete;
+  Counters& operator=(const Counters&) = delete;
+
+  // From now on, of contents that are looked at twice; nothing happens where some are counted already.
+  void CountWindows(const std::vector<uint64_t>& windows);
+  // Null: none are counted.
+  const WindowCounts* windows() const { return windows_.load(std::memory_order_acquire); }
 
   void CountScan() { scans_.fetch_add(1, std::memory_order_relaxed); }
   void CountSecondLook(size_t lookers) {
     second_looks_.fetch_add(1, std::memory_order_relaxed);
     lookers_.fetch_add(lookers, std::memory_order_relaxed);
   }
-  // No signature behind the gates that hit has matched.
-  void CountInVain(const Hits& hits);
+  // False where it is one of the last few thousand contents that were asked about: who sends the same one again teaches nothing by it.
+  bool Meet(std::string_view content);
+  // For how many contents a content stands whose windows are counted; 0: they aren't. Of those that one gate is hit by the first few are looked at, and
+  // some after that.
+  uint32_t WeightOf(const Hits& hits) const;
+  // No signature behind the gates that hit has matched; whose gates those are is counted where the content teaches something.
+  void CountInVain(const Hits& hits, bool teaches);
   GateStatistics Statistics() const;
 
  private:
@@ -166,6 +180,11 @@ class Counters {
   std::atomic<uint64_t> lookers_ = 0;
   std::atomic<uint64_t> in_vain_ = 0;
   std::unique_ptr<std::atomic<uint32_t>[]> in_vain_by_gate_;
+  // Ours.
+  std::atomic<const WindowCounts*> windows_ = nullptr;
+  static constexpr size_t kContentsKept = 4096;
+  // Hashes, each at the place that it says itself.
+  std::array<std::atomic<uint64_t>, kContentsKept> contents_{};
 };
 
 }  // namespace sluice::gates

@@ -130,16 +130,15 @@ bool FlagOf(const Napi::Object& object, const char* key) {
   return value.As<Napi::Boolean>().Value();
 }
 
-std::vector<uint64_t> WindowsOf(const Napi::Object& options) {
-  Napi::Value value = options.Get("windows");
+std::vector<uint64_t> WindowsOf(Napi::Env env, const Napi::Value& value) {
   if (!value.IsTypedArray() || value.As<Napi::TypedArray>().TypedArrayType() != napi_float64_array) {
-    throw Napi::TypeError::New(options.Env(), "windows must be a Float64Array");
+    throw Napi::TypeError::New(env, "windows must be a Float64Array");
   }
   auto numbers = value.As<Napi::Float64Array>();
   constexpr double kHashes = 0x1p39;
   std::vector<uint64_t> windows;
   for (const double number : std::span(numbers.Data(), numbers.ElementLength())) {
-    if (!(number >= 0 && number < kHashes)) throw Napi::TypeError::New(options.Env(), "windows must be hashes of 39 bits");
+    if (!(number >= 0 && number < kHashes)) throw Napi::TypeError::New(env, "windows must be hashes of 39 bits");
     windows.push_back(static_cast<uint64_t>(number));
   }
   return windows;
@@ -166,7 +165,7 @@ LoadRequest RequestOf(Napi::Env env, const Napi::Value& value) {
       BytesOf(options, "infectedSample"),
       BytesOf(options, "cleanSample"),
       GatesOf(env, options.Get("gates")),
-      WindowsOf(options),
+      WindowsOf(env, options.Get("windows")),
   };
 }
 
@@ -251,6 +250,14 @@ Napi::Value GateStatisticsOf(const Napi::CallbackInfo& info) {
   object["inVain"] = static_cast<double>(statistics->in_vain);
   object["noisy"] = noisy;
   return object;
+}
+
+// By the engine that serves, where it is the one that is meant and has gates.
+Napi::Value CountWindows(const Napi::CallbackInfo& info) {
+  const uint64_t epoch = EpochOf(info);
+  const std::vector<uint64_t> windows = WindowsOf(info.Env(), info[1]);
+  engine::Reference current = engine::Current();
+  return Napi::Boolean::New(info.Env(), current && current->facts().epoch == epoch && current->CountWindows(windows));
 }
 
 // One behind the other: a hash, and in how many contents it was.

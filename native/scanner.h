@@ -11,6 +11,7 @@ Napi::Value ServeEngine(const Napi::CallbackInfo& info);
 Napi::Value DiscardEngine(const Napi::CallbackInfo& info);
 Napi::Value EngineInfo(const Napi::CallbackInfo& info);
 Napi::Value GateStatisticsOf(const Napi::CallbackInfo& info);
+Napi::Value CountWindows(const Napi::CallbackInfo& info);
 Napi::Value WindowCountsOf(const Napi::CallbackInfo& info);
 Napi::Value ConfineThread(const Napi::CallbackInfo& info);
 Napi::Value TryConfinement(const Napi::CallbackInfo& info);

@@ -1,37 +1,59 @@
 // SPDX-License-Identifier: GPL-2.0-only
-// A table of the windows that are asked about. Bytes are gone over in blocks, so that memory is there when it is looked at.
+// A table of two bytes for each window that is asked about. Bytes are gone over in blocks, so that memory is there when it is looked at.
 #include "window-counts.h"
 
 #include <algorithm>
 #include <array>
 #include <bit>
+#include <new>
 
 #include "windows.h"
 
 namespace sluice {
 namespace {
 
-constexpr size_t kLayerBytesMax = 24 << 20;
-
 uint64_t NumberOf(WindowHash hash) { return uint64_t{hash.second >> 25} << 32 | hash.first; }
+
+// The lower bits of a million windows are its place: with these that is nearly all of the hash.
+uint16_t MarkOf(uint64_t window) {
+  constexpr int kLower = 23;
+  return std::max<uint16_t>(1, static_cast<uint16_t>(window >> kLower));
+}
 
 }  // namespace
 
-WindowCounts::WindowCounts(const std::vector<uint64_t>& windows)
-    : slots_(std::bit_ceil(2 * windows.size() + 1)), counts_(new std::atomic<uint32_t>[slots_.size()]()) {
-  for (const uint64_t window : windows) slots_[SlotOf(window)] = window + 1;
-}
-
-size_t WindowCounts::SlotOf(uint64_t window) const {
+WindowCounts::WindowCounts(const std::vector<uint64_t>& windows, const Bounds& bounds)
+    : bounds_(bounds), slots_(std::bit_ceil(2 * windows.size() + 1)) {
   const size_t mask = slots_.size() - 1;
-  size_t slot = window & mask;
-  while (slots_[slot] != 0 && slots_[slot] != window + 1) slot = (slot + 1) & mask;
-  return slot;
+  for (const uint64_t window : windows) {
+    size_t slot = window & mask;
+    while (slots_[slot] != 0) slot = (slot + 1) & mask;
+    slots_[slot] = MarkOf(window);
+  }
 }
 
-void WindowCounts::Met::Note(const char* type, std::string_view bytes) {
+bool WindowCounts::Asks(uint64_t window) const {
+  const size_t mask = slots_.size() - 1;
+  const uint16_t mark = MarkOf(window);
+  for (size_t slot = window & mask; slots_[slot] != 0; slot = (slot + 1) & mask) {
+    if (slots_[slot] == mark) return true;
+  }
+  return false;
+}
+
+void WindowCounts::Met::Note(const char* type, std::string_view bytes) noexcept {
+  try {
+    NoteForms(type, bytes);
+  } catch (const std::bad_alloc&) {
+    windows_.clear();
+  }
+}
+
+// As they are, in small letters, and as normalised text.
+void WindowCounts::Met::NoteForms(const char* type, std::string_view bytes) {
   const int of_class = ClassOfType(type);
-  bytes = bytes.substr(0, kLayerBytesMax);
+  bytes = bytes.substr(0, std::min(counts_.bounds_.layer_bytes, bytes_left_));
+  bytes_left_ -= bytes.size();
   NoteBytes(of_class, bytes, false);
   NoteBytes(of_class, bytes, true);
   if (!IsOfText(of_class)) return;
@@ -46,7 +68,7 @@ void WindowCounts::Met::NoteBytes(int of_class, std::string_view bytes, bool in_
   WindowWalk walk{};
   walk.since_capital = WINDOW;
   const size_t mask = counts_.slots_.size() - 1;
-  for (size_t start = 0; start < bytes.size(); start += kBlock) {
+  for (size_t start = 0; start < bytes.size() && windows_.size() < counts_.bounds_.windows_of_content; start += kBlock) {
     size_t count = 0;
     for (const char byte : bytes.substr(start, kBlock)) {
       if (!StepWindow(&walk, static_cast<unsigned char>(byte), in_small)) continue;
@@ -54,23 +76,30 @@ void WindowCounts::Met::NoteBytes(int of_class, std::string_view bytes, bool in_
       __builtin_prefetch(counts_.slots_.data() + (found[count++] & mask));
     }
     for (size_t at = 0; at < count; at++) {
-      const size_t slot = counts_.SlotOf(found[at]);
-      if (counts_.slots_[slot] != 0) slots_.insert(slot);
+      if (counts_.Asks(found[at])) windows_.insert(found[at]);
     }
   }
 }
 
-void WindowCounts::Add(const Met& met) const {
-  for (const size_t slot : met.slots_) counts_[slot].fetch_add(1, std::memory_order_relaxed);
+void WindowCounts::Add(const Met& met, uint32_t contents) const noexcept {
+  const std::lock_guard guard(lock_);
+  try {
+    for (const uint64_t window : met.windows_) {
+      const auto known = counts_.find(window);
+      if (known != counts_.end()) {
+        known->second += contents;
+      } else if (counts_.size() < bounds_.windows) {
+        counts_.emplace(window, contents);
+      }
+    }
+  } catch (const std::bad_alloc&) {
+    // A window that is common comes again.
+  }
 }
 
 std::vector<std::pair<uint64_t, uint32_t>> WindowCounts::Read() const {
-  std::vector<std::pair<uint64_t, uint32_t>> counts;
-  for (size_t slot = 0; slot < slots_.size(); slot++) {
-    const uint32_t count = counts_[slot].load(std::memory_order_relaxed);
-    if (count > 0) counts.emplace_back(slots_[slot] - 1, count);
-  }
-  return counts;
+  const std::lock_guard guard(lock_);
+  return {counts_.begin(), counts_.end()};
 }
 
 }  // namespace sluice

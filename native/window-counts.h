@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-only
-// In how many contents windows lie that are asked about: what `sluice signatures tune` learns from.
+// In how many contents windows lie that are asked about: what `sluice signatures tune` learns from, and a server from what it looks at twice.
 #pragma once
 
-#include <atomic>
+#include <cstddef>
 #include <cstdint>
-#include <memory>
+#include <mutex>
 #include <string_view>
+#include <unordered_map>
 #include <unordered_set>
 #include <utility>
 #include <vector>
@@ -14,35 +15,51 @@ namespace sluice {
 
 class WindowCounts {
  public:
+  // What is gone over, and kept.
+  struct Bounds {
+    // The first so many of each layer.
+    size_t layer_bytes;
+    // Of all layers of a content together.
+    size_t content_bytes;
+    size_t windows_of_content;
+    size_t windows;
+  };
+  static constexpr size_t kAll = SIZE_MAX;
+
   // What one content has of them, in all of its layers.
   class Met {
    public:
-    explicit Met(const WindowCounts& counts) : counts_(counts) {}
-    // A layer, and what libclamav says it is. May throw std::bad_alloc.
-    void Note(const char* type, std::string_view bytes);
+    explicit Met(const WindowCounts& counts) : counts_(counts), bytes_left_(counts.bounds_.content_bytes) {}
+    // A layer, and what libclamav says it is. Where memory is short nothing is noted.
+    void Note(const char* type, std::string_view bytes) noexcept;
 
    private:
     friend class WindowCounts;
+    void NoteForms(const char* type, std::string_view bytes);
     void NoteBytes(int of_class, std::string_view bytes, bool in_small);
 
     const WindowCounts& counts_;
-    std::unordered_set<size_t> slots_;
+    size_t bytes_left_;
+    std::unordered_set<uint64_t> windows_;
   };
 
   // Hashes of 39 bits, the first of its two words in the lower 32.
-  explicit WindowCounts(const std::vector<uint64_t>& windows);
+  WindowCounts(const std::vector<uint64_t>& windows, const Bounds& bounds);
 
-  void Add(const Met& met) const;
+  // As of so many contents. Where memory is short some are left out.
+  void Add(const Met& met, uint32_t contents) const noexcept;
   // Those that were met, with the number of contents.
   std::vector<std::pair<uint64_t, uint32_t>> Read() const;
 
  private:
-  // Where it lies, or the empty place where it would.
-  size_t SlotOf(uint64_t window) const;
+  // Of some ten thousand others it says yes to one.
+  bool Asks(uint64_t window) const;
 
-  // One more than the hash; 0: empty.
-  std::vector<uint64_t> slots_;
-  std::unique_ptr<std::atomic<uint32_t>[]> counts_;
+  const Bounds bounds_;
+  // The upper bits of each, 0: empty; where it lies the lower ones say.
+  std::vector<uint16_t> slots_;
+  mutable std::mutex lock_;
+  mutable std::unordered_map<uint64_t, uint32_t> counts_;
 };
 
 }  // namespace sluice

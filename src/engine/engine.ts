@@ -66,7 +66,9 @@ export interface Gates {
   readonly givenUp: number;
   /** Since this engine serves; null: it doesn't serve. */
   statistics(): GateStatistics | null;
-  /** Keeps which gates have hit too often for nothing: the next load gives them up. Resolves with how many are new. */
+  /** From then on it is counted which windows lie in contents that are looked at twice. It takes seconds, the first time. */
+  countWindows(): Promise<void>;
+  /** Keeps which gates have hit too often for nothing, and the windows beside them: the next load does without. Resolves with how much is new. */
   learn(rule: NoiseRule): Promise<number>;
   /** The share of the scans, from 0 to 1, that the next load would spare a second look. */
   wasted(rule: NoiseRule): number;

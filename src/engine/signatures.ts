@@ -1,8 +1,9 @@
 // What is loaded: the engine's way from folders of signatures to ready, and from there to newer ones without a pause.
 import type { EngineChoice, SignatureFolders } from '../config/config.js';
+import { messageOfError } from '../error-text.js';
 import { endsWithin } from '../waiting/within.js';
 import type { BuildOrder } from './build-order.js';
-import { type Engine, isWell, type SignatureEvent, type SignatureState } from './engine.js';
+import { type Engine, type Gates, isWell, type SignatureEvent, type SignatureState } from './engine.js';
 import { presentFolders } from './folders.js';
 import { createLoading, type Loading, TRAFFIC_NOISE } from './loading.js';
 import { SIGN_OF_LIFE_MS } from './process-folders.js';
@@ -252,6 +253,8 @@ function startRelearning(
   reload: () => Promise<void>,
   { onEvent, lookMs = LOOK_MS, apartMs = APART_MS, loadsADay = LOADS_A_DAY, scansMin = SCANS_MIN }: Options,
 ): { stop(): void } {
+  /** The engine whose windows are counted, and after how many of its scans that began; null: not yet. */
+  let counted: { readonly engine: Engine; readonly afterScans: number | null } | null = null;
   /** When the loads of the last day began, in `performance.now()`; the latest last. */
   let begun: number[] = [];
 
@@ -261,11 +264,27 @@ function startRelearning(
     return begun.length < loadsADay && nowMs - (begun.at(-1) ?? Number.NEGATIVE_INFINITY) >= apartMs;
   }
 
+  async function count(engine: Engine, gates: Gates): Promise<void> {
+    counted = { engine, afterScans: null };
+    await gates.countWindows().catch((error: unknown) => {
+      onEvent({ kind: 'warning', message: `Windows are not counted, gates alone are: ${messageOfError(error)}` });
+    });
+    if (counted.engine === engine) counted = { engine, afterScans: gates.statistics()?.scans ?? 0 };
+  }
+
   function look(): void {
     const now = state();
-    if (now.kind !== 'ready' || now.reload.kind !== 'none' || !mayLoad()) return;
-    const { gates } = now.engine;
-    if (gates === null || (gates.statistics()?.scans ?? 0) < scansMin) return;
+    if (now.kind !== 'ready' || now.reload.kind !== 'none') return;
+    const { engine } = now;
+    const { gates } = engine;
+    const statistics = gates?.statistics() ?? null;
+    if (gates === null || statistics === null || statistics.inVain === 0) return;
+    if (counted?.engine !== engine) {
+      void count(engine, gates);
+      return;
+    }
+    const { afterScans } = counted;
+    if (afterScans === null || statistics.scans - afterScans < scansMin || !mayLoad()) return;
     const share = gates.wasted(TRAFFIC_NOISE);
     if (share < SHARE_MIN) return;
     begun.push(performance.now());

@@ -2,7 +2,7 @@
 import { availableParallelism } from 'node:os';
 import { ownSignaturesDirectory } from '../paths.js';
 import { defaultEngineLimits, prepareEngine, scanBuffer, windowCounts } from './clamav/addon.js';
-import { keepLearned } from './clamav/gates/learned.js';
+import { commonWindows, keepLearned } from './clamav/gates/learned.js';
 import type { GateFacts } from './clamav/gates/prepare.js';
 import { prepareGatesApart, windowsForGatesApart } from './clamav/gates/prepare-apart.js';
 import { databaseFiles } from './databases.js';
@@ -49,7 +49,8 @@ export async function tune({ directories, gatesDirectory, ...options }: TuneOpti
       scanBuffer(content);
       count += 1;
     }
-    const learned = await keepLearned(gatesDirectory, windowCounts() ?? new Float64Array(), count);
+    const common = commonWindows(windowCounts() ?? new Float64Array(), count);
+    const learned = await keepLearned(gatesDirectory, common);
     options.onMaking();
     const { facts } = await prepareGatesApart({
       directories,

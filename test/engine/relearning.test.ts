@@ -1,9 +1,12 @@
 // A service with gates that hit clean content loads its signatures again by itself, now and then, and without these gates.
 import { EventEmitter, once } from 'node:events';
+import { writeFileSync } from 'node:fs';
+import { join } from 'node:path';
 import { setTimeout as pause } from 'node:timers/promises';
 import t, { type Test } from 'tap';
-import { gateStatistics, scanBuffer } from '../../src/engine/clamav/addon.js';
+import { gateStatistics, scanBuffer, windowCounts } from '../../src/engine/clamav/addon.js';
 import type { SignatureEvent } from '../../src/engine/engine.js';
+import { TRAFFIC_NOISE } from '../../src/engine/loading.js';
 import { loadSignatures, type SignatureOptions } from '../../src/engine/signatures.js';
 import { databaseFolder, temporaryFolder } from '../native/engine.js';
 
@@ -13,9 +16,13 @@ const LOOK_MS = 20;
 const NEVER_MS = 10 * 60_000;
 const SCANS_MIN = 20;
 
+function signature(name: string, parts: readonly string[]): string {
+  const subsignatures = parts.map((text) => Buffer.from(text).toString('hex')).join(';');
+  return `${name};Engine:81-255,Target:0;${parts.map((_, index) => index).join('&')};${subsignatures}\n`;
+}
+
 async function run(t: Test, options: Partial<SignatureOptions>) {
-  const subsignatures = PARTS.map((text) => Buffer.from(text).toString('hex')).join(';');
-  const folder = databaseFolder(t, { 'a.ldb': `Test.A;Engine:81-255,Target:0;0&1&2;${subsignatures}\n` });
+  const folder = databaseFolder(t, { 'a.ldb': signature('Test.A', PARTS) });
   const emitter = new EventEmitter();
   const events: SignatureEvent[] = [];
   const signatures = loadSignatures({
@@ -36,7 +43,7 @@ async function run(t: Test, options: Partial<SignatureOptions>) {
     await signatures.stop();
   });
   await signatures.ready();
-  return { events, emitter };
+  return { events, emitter, folder, signatures };
 }
 
 /** Which part is the gate of the engine that serves: the one that takes a second look. */
@@ -48,8 +55,14 @@ function gateNow(): string | undefined {
   });
 }
 
+/** Another content each time. */
 function scanCleanly(text: string): void {
-  for (let count = 0; count < SCANS_MIN; count += 1) scanBuffer(Buffer.from(text));
+  for (let count = 0; count < SCANS_MIN; count += 1) scanBuffer(Buffer.from(`${count} ${text}`));
+}
+
+/** A second look has shown that there is something to learn from. */
+async function countsWindows(): Promise<void> {
+  while (windowCounts() === null) await pause(LOOK_MS);
 }
 
 t.test(
@@ -58,6 +71,7 @@ t.test(
     const relearning = { lookMs: LOOK_MS, apartMs: NEVER_MS, scansMin: SCANS_MIN };
     const { emitter, events } = await run(t, { relearning });
     const first = gateNow() ?? '';
+    await countsWindows();
     const loaded = once(emitter, 'loaded');
     scanCleanly(first);
     await loaded;
@@ -66,6 +80,7 @@ t.test(
       { share: 21 / 22 },
     );
     const second = gateNow() ?? '';
+    await countsWindows();
     t.not(second, first);
     t.ok(second);
     t.equal(scanBuffer(Buffer.from(PARTS.join(' '))).virusName, 'Test.A.UNOFFICIAL');
@@ -82,14 +97,56 @@ t.test('of such loads there are so many in a day', async (t) => {
   const { emitter, events } = await run(t, { relearning });
   for (let load = 0; load < 2; load += 1) {
     const loaded = once(emitter, 'loaded');
-    scanCleanly(gateNow() ?? '');
+    const gate = gateNow() ?? '';
+    await countsWindows();
+    scanCleanly(gate);
     await loaded;
   }
   const last = gateNow() ?? '';
   t.ok(last);
+  await countsWindows();
   scanCleanly(last);
   await pause(5 * LOOK_MS);
   t.equal(events.filter(({ kind }) => kind === 'noise').length, 2);
+});
+
+t.test('what lies beside a gate is learned with it, and holds for signatures that come later', async (t) => {
+  const relearning = { lookMs: LOOK_MS, apartMs: 0, scansMin: SCANS_MIN };
+  const { emitter, events, folder, signatures } = await run(t, { relearning });
+  const first = gateNow() ?? '';
+  await countsWindows();
+  const other = PARTS.find((part) => part !== first) ?? '';
+  const rest = PARTS.find((part) => part !== first && part !== other) ?? '';
+  const loaded = once(emitter, 'loaded');
+  scanCleanly(`${first} ${other}`);
+  await loaded;
+  t.equal(gateNow(), rest, 'what would have hit as often does not take the place of the gate');
+
+  writeFileSync(join(folder, 'a.ldb'), signature('Test.B', [other, rest, first]) + signature('Test.C', [first, rest]));
+  await signatures.reload();
+  t.equal(gateNow(), rest);
+  t.equal(scanBuffer(Buffer.from(PARTS.join(' '))).virusName, 'Test.B.UNOFFICIAL');
+  t.equal(events.filter(({ kind }) => kind === 'noise').length, 1);
+});
+
+t.test('what is learned by its windows is not learned once more as a gate', async (t) => {
+  const { signatures } = await run(t, { pollMs: 0 });
+  scanCleanly(gateNow() ?? '');
+  const { gates } = await signatures.ready();
+  t.ok(await gates?.learn(TRAFFIC_NOISE));
+  t.equal(await gates?.learn(TRAFFIC_NOISE), 0);
+});
+
+t.test('one content that is scanned again and again teaches nothing', async (t) => {
+  const relearning = { lookMs: LOOK_MS, apartMs: 0, scansMin: SCANS_MIN };
+  const { events, signatures } = await run(t, { relearning });
+  const gate = gateNow() ?? '';
+  await countsWindows();
+  for (let count = 0; count < 2 * SCANS_MIN; count += 1) scanBuffer(Buffer.from(`the same ${gate}`));
+  await pause(5 * LOOK_MS);
+  t.equal(events.filter(({ kind }) => kind === 'noise').length, 0);
+  await signatures.reload();
+  t.equal(gateNow(), gate);
 });
 
 t.test('few scans say nothing', async (t) => {

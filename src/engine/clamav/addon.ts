@@ -161,6 +161,7 @@ interface NativeAddon {
   discardEngine(epoch: number): void;
   engineInfo(): EngineInfo | null;
   gateStatistics(): GateStatistics | null;
+  countWindows(epoch: number, windows: Float64Array): boolean;
   windowCounts(): Float64Array | null;
   confineThread(readable: readonly string[]): Confinement;
   tryConfinement(): Confinement;
@@ -256,6 +257,11 @@ function changed(directories: readonly string[]): Error {
 /** Of the engine that serves; null: it has no gates, or no engine serves. */
 export function gateStatistics(): GateStatistics | null {
   return addon().gateStatistics();
+}
+
+/** From now on, of contents that the engine looks at twice for nothing. False: another one serves, or it has no gates. `windows`: hashes. */
+export function countWindows(nativeEpoch: number, windows: Float64Array): boolean {
+  return addon().countWindows(nativeEpoch, windows);
 }
 
 /** Hashes of the windows that were met and in how many contents, in turns, by the engine that serves; null: it counts none. */

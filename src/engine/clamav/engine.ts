@@ -6,10 +6,17 @@ import type { BuildOrder } from '../build-order.js';
 import { dailyBuiltAt } from '../databases.js';
 import { type BuiltEngine, defineEngine, type Gates, servingNow } from '../engine.js';
 import { type LoadedRules, loadRules, problemsOf, rulesFacts, warningsOf } from '../yara/rules.js';
-import { defaultEngineLimits, EngineLoadError, gateStatistics, type PreparedEngine, prepareEngine } from './addon.js';
+import {
+  countWindows,
+  defaultEngineLimits,
+  EngineLoadError,
+  gateStatistics,
+  type PreparedEngine,
+  prepareEngine,
+} from './addon.js';
 import { learnNoise, noiseShare } from './gates/noise.js';
 import type { PreparedGates } from './gates/prepare.js';
-import { prepareGatesApart } from './gates/prepare-apart.js';
+import { prepareGatesApart, windowsForGatesApart } from './gates/prepare-apart.js';
 import { isSinglePassFaster } from './single-pass.js';
 
 /** Share of the deadline after which libclamav gives up by itself; content with encrypted members is scanned twice (native/). */
@@ -47,7 +54,10 @@ export async function buildClamav(order: BuildOrder): Promise<BuiltEngine> {
       identity: digest === null ? null : identityOf([facts.engineVersion, digest, limits, rulesIdentity(rules)]),
       notice: null,
       isConfined: true,
-      gates: gates === null || gatesDirectory === null ? null : gatesOf(gates, gatesDirectory),
+      gates:
+        gates === null || gatesDirectory === null
+          ? null
+          : gatesOf(gates, { directories, directory: gatesDirectory, nativeEpoch }),
       work: { nativeEpoch, rules: rules?.set ?? null },
     },
     rules !== null && rules.ruleCount > 0 ? rulesFacts(rules).engine : null,
@@ -114,12 +124,26 @@ function partsOf(onProgress: ((fraction: number) => void) | undefined): {
   };
 }
 
-function gatesOf({ facts, keys }: PreparedGates, directory: string): Gates {
+interface GatesPlace {
+  readonly directories: readonly string[];
+  readonly directory: string;
+  readonly nativeEpoch: number;
+}
+
+function gatesOf({ facts, keys }: PreparedGates, { directories, directory, nativeEpoch }: GatesPlace): Gates {
+  let counting: Promise<void> | null = null;
+  async function count(): Promise<void> {
+    countWindows(nativeEpoch, await windowsForGatesApart({ directories, directory }, () => undefined));
+  }
   return {
     gated: facts.gated,
     kept: facts.kept,
     givenUp: facts.noisy,
     statistics: gateStatistics,
+    countWindows() {
+      counting ??= count();
+      return counting;
+    },
     learn: (rule) => learnNoise(directory, keys, rule),
     wasted(rule) {
       const statistics = gateStatistics();

@@ -1,4 +1,5 @@
-// Which windows the operator's own clean files have (`sluice signatures tune`): kept in the data directory, asked as those are that are known beforehand.
+// Which windows clean content has, as `sluice signatures tune` and a server have learned it: kept in the data directory, asked as those are that are
+// known beforehand.
 import { createHash } from 'node:crypto';
 import { mkdir, readFile, rename, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
@@ -45,13 +46,25 @@ function numbersOf(bytes: Buffer): Float64Array {
   return new Float64Array(Uint8Array.from(bytes.subarray(0, whole)).buffer);
 }
 
-/** `counts`: a window and in how many contents it was, in turns; of so many contents. Resolves with how many windows were not known before. */
-export async function keepLearned(directory: string, counts: Float64Array, contents: number): Promise<number> {
-  const known = numbersOf(await readBytes(directory));
-  const windows = new Set(known);
+/**
+ * Those that are common, the most common first. `counts`: a window and in how many contents it was, in turns; of so many contents. `leastTimes`: in
+ * fewer it says nothing.
+ */
+export function commonWindows(counts: Float64Array, contents: number, leastTimes = 1): readonly number[] {
+  const found: (readonly [window: number, count: number])[] = [];
   for (let at = 0; at < counts.length; at += 2) {
     const [window = 0, count = 0] = counts.subarray(at, at + 2);
-    if (count * CONTENTS_PER_HIT_MAX >= contents && windows.size < WINDOWS_MAX) windows.add(window);
+    if (count >= leastTimes && count * CONTENTS_PER_HIT_MAX >= contents) found.push([window, count]);
+  }
+  return found.sort(([, one], [, other]) => other - one).map(([window]) => window);
+}
+
+/** Beside what is known. Resolves with how many were not known before. */
+export async function keepLearned(directory: string, found: Iterable<number>): Promise<number> {
+  const known = numbersOf(await readBytes(directory));
+  const windows = new Set(known);
+  for (const window of found) {
+    if (windows.size < WINDOWS_MAX) windows.add(window);
   }
   const fresh = windows.size - known.length;
   if (fresh === 0) return 0;

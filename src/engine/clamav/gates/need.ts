@@ -120,6 +120,11 @@ export function keyOf({ target, offset, pattern }: Gate): string {
   return `${target}:${offset}:${pattern}`;
 }
 
+export function gateOf(key: string): Gate {
+  const [target, offset = '', pattern = ''] = key.split(':', 3);
+  return { target: Number(target), offset, pattern };
+}
+
 function cheapest(windows: Windows, cost: Cost, isTaken: (gate: Gate) => boolean): Need {
   const costs = windows.map((gates) => gates.reduce((sum, gate) => sum + cost(gate), 0));
   let found: Need = null;

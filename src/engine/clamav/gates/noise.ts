@@ -1,7 +1,10 @@
-// Gates that hit clean content: learned while an engine serves, kept in the data directory, given up at the next load.
+// What a server learns from contents that it looks at twice for nothing: windows of theirs, and of gates that no window tells of, the gates themselves.
 import { mkdir, readFile, rename, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { type GateStatistics, gateStatistics } from '../addon.js';
+import { type GateStatistics, gateStatistics, windowCounts } from '../addon.js';
+import { commonWindows, keepLearned, readLearned } from './learned.js';
+import { gateOf } from './need.js';
+import { type Prior, readPrior } from './prior.js';
 
 const NOISE_FILE = 'noise.json';
 /** Some hundred are learned from a machine's files; more would be somebody's mischief. */
@@ -11,6 +14,8 @@ const NOISE_MAX = 50_000;
  * second look costs about so many times as much as one more signature.
  */
 const SCANS_PER_HIT_MAX = 2_000;
+/** Of contents that are looked at twice. A signature without a gate has some hundred in common with them: no more than that many signatures at a load. */
+const WINDOWS_A_LOAD = 20_000;
 
 /** Which gates are given up. */
 export interface NoiseRule {
@@ -58,13 +63,39 @@ export function noiseShare(statistics: GateStatistics, rule: NoiseRule): number 
 
 /**
  * Keeps what the engine that serves has met and the rule gives up. `keys`: of its gates, by number. Resolves with how
- * many were not known before.
+ * many gates and windows were not known before.
  */
 export async function learnNoise(directory: string, keys: readonly string[], rule: NoiseRule): Promise<number> {
   const statistics = gateStatistics();
-  const noisy = statistics === null ? [] : noisyGates(statistics, rule);
+  if (statistics === null) return 0;
+  const noisy = noisyGates(statistics, rule).flatMap(([gate]) => keys[gate] ?? []);
+  // Where no gate is given up, what lies beside it doesn't matter.
+  if (noisy.length === 0) return 0;
+  const { windows, others } = splitByWindows(noisy, await readPrior(await readLearned(directory)));
+  const beside = commonWindows(windowCounts() ?? new Float64Array(), statistics.scans, rule.leastTimes);
+  const found = [...windows, ...beside.slice(0, WINDOWS_A_LOAD)];
+  return (await keepLearned(directory, found)) + (await keepNoise(directory, others));
+}
+
+/** `others`: keys of gates that no windows make common. */
+function splitByWindows(
+  keys: readonly string[],
+  prior: Prior,
+): { readonly windows: ReadonlySet<number>; readonly others: readonly string[] } {
+  const windows = new Set<number>();
+  const others: string[] = [];
+  for (const key of keys) {
+    const deciding = prior.decidingWindows(gateOf(key));
+    if (deciding === null) others.push(key);
+    for (const window of deciding ?? []) windows.add(window);
+  }
+  return { windows, others };
+}
+
+/** Resolves with how many were not known before. */
+async function keepNoise(directory: string, keys: readonly string[]): Promise<number> {
   const known = await readNoise(directory);
-  const fresh = noisy.flatMap(([gate]) => keys[gate] ?? []).filter((key) => !known.has(key));
+  const fresh = keys.filter((key) => !known.has(key));
   if (fresh.length === 0) return 0;
   await mkdir(directory, { recursive: true, mode: 0o700 });
   const path = join(directory, NOISE_FILE);

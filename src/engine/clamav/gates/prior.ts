@@ -56,6 +56,8 @@ export interface Prior {
   unseenOf(gate: Gate): number;
   /** Hashes of its windows that were not seen, as numbers of 39 bits: of those that it has in any kind of content that it is for. */
   unseenWindows(gate: Gate): readonly number[];
+  /** Those of it that make the gate a common one as soon as all are learned, as far as they were not seen; null: no windows do. */
+  decidingWindows(gate: Gate): readonly number[] | null;
 }
 
 /** More don't make it any rarer. */
@@ -113,6 +115,7 @@ export function openPrior(bytes: Buffer, learned: LearnedWindows = NOTHING_LEARN
     shareOf: (gate) => shareOf(byTarget, gate),
     unseenOf: (gate) => unseenOf(byTarget, gate),
     unseenWindows: (gate) => unseenWindows(byTarget, gate),
+    decidingWindows: (gate) => decidingWindows(byTarget, gate),
   };
 }
 
@@ -192,6 +195,19 @@ function unseenWindows(byTarget: ReadonlyMap<number, Class>, { target, offset, p
       .filter((hash) => !set.has(hash))
       .map(numberOf);
   });
+}
+
+/** Where it stands at the beginning, that has its own say. Of a gate for any kind of content those of one kind will do. */
+function decidingWindows(
+  byTarget: ReadonlyMap<number, Class>,
+  { target, offset, pattern }: Gate,
+): readonly number[] | null {
+  const known = byTarget.get(target);
+  const [own] = formsOf(offset, pattern);
+  if (known === undefined || own === null || own.length === 0 || offset === '0') return null;
+  return hashed(target, own)
+    .filter((hash) => !known.set.has(hash))
+    .map(numberOf);
 }
 
 /** No more than the rarest part of it. */

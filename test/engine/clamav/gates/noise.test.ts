@@ -1,6 +1,8 @@
 // Which gates are given up: those that hit for nothing, and often enough that it pays.
 import t from 'tap';
+import { gateOf } from '../../../../src/engine/clamav/gates/need.js';
 import { noiseShare, noisyGates } from '../../../../src/engine/clamav/gates/noise.js';
+import { readPrior } from '../../../../src/engine/clamav/gates/prior.js';
 
 type Hits = readonly (readonly [gate: number, times: number])[];
 
@@ -41,3 +43,14 @@ t.test('the share of the scans that a load would spare a second look', async (t)
   t.equal(noiseShare(statistics(200, 40, hits), { leastTimes: 2, most: 100 }), 0.2, 'several may hit in one content');
   t.equal(noiseShare(statistics(0, 0, []), ANY), 0);
 });
+
+t.test(
+  'windows tell of gates anywhere, and neither of those at the beginning nor of those with few bytes',
+  async (t) => {
+    const { decidingWindows } = await readPrior();
+    t.equal(decidingWindows(gateOf('0:*:586b3223715a392176'))?.length, 4);
+    for (const key of ['0:0:586b3223715a392176', '0:EP+0:586b3223', '0:*:000000000000ff']) {
+      t.equal(decidingWindows(gateOf(key)), null, key);
+    }
+  },
+);
