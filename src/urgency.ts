@@ -6,24 +6,26 @@ const SLICE_MS = 0.3;
 /** The kernel's own. */
 const USUAL_SLICE_MS = 0;
 /**
- * Of scan threads, by what they are for. `light`: they take no core from the serving thread when it wakes them. `standIn`: what wakes them is a short
- * scan, which need not wait until a long one has used up its slice. `heavy`: where others want a core as well, they get a third of what each of these gets.
+ * Of threads, by what they are for. `light`: they take no core from the serving thread when it wakes them. `standIn`: what wakes them is a short
+ * scan, which need not wait until a long one has used up its slice. `heavy`: where others want a core as well, they get a third of what each of these gets. `background`: nobody
+ * waits for it.
  */
-const SCAN_THREADS = {
+const THREADS = {
   light: { isBatch: true, sliceMs: USUAL_SLICE_MS, nicer: 0 },
   standIn: { isBatch: false, sliceMs: SLICE_MS, nicer: 0 },
   heavy: { isBatch: false, sliceMs: SLICE_MS, nicer: 5 },
+  background: { isBatch: true, sliceMs: USUAL_SLICE_MS, nicer: 19 },
 } as const;
-export type ThreadUrgency = keyof typeof SCAN_THREADS;
+export type ThreadUrgency = keyof typeof THREADS;
 
 /** To be called by the serving thread. Where the system forbids it (a container may), nothing is lost but time. */
 export function comeFirst(): void {
   schedule(false, SLICE_MS, 0);
 }
 
-/** To be called by a scan thread. Likewise. */
+/** To be called by a thread, of itself. Likewise. */
 export function takeUrgency(urgency: ThreadUrgency): void {
-  const { isBatch, sliceMs, nicer } = SCAN_THREADS[urgency];
+  const { isBatch, sliceMs, nicer } = THREADS[urgency];
   schedule(isBatch, sliceMs, nicer);
 }
 

@@ -277,16 +277,16 @@ function startRelearning(
     if (now.kind !== 'ready' || now.reload.kind !== 'none') return;
     const { engine } = now;
     const { gates } = engine;
-    const statistics = gates?.statistics() ?? null;
-    if (gates === null || statistics === null || statistics.inVain === 0) return;
+    const scans = gates?.statistics()?.scans ?? 0;
+    // To list what is to be counted takes seconds of a core: not before it is worth a load.
+    if (gates === null || scans < scansMin || !mayLoad()) return;
+    const share = gates.wasted(TRAFFIC_NOISE);
+    if (share < SHARE_MIN) return;
     if (counted?.engine !== engine) {
       void count(engine, gates);
       return;
     }
-    const { afterScans } = counted;
-    if (afterScans === null || statistics.scans - afterScans < scansMin || !mayLoad()) return;
-    const share = gates.wasted(TRAFFIC_NOISE);
-    if (share < SHARE_MIN) return;
+    if (counted.afterScans === null || scans - counted.afterScans < scansMin) return;
     begun.push(performance.now());
     onEvent({ kind: 'noise', share });
     void reload();

@@ -19,7 +19,8 @@ function signature(name: string, parts: readonly string[]): string {
 
 t.test('what clean files have is looked at once after a load, whatever signatures it is of', async (t) => {
   const folder = databaseFolder(t, { 'a.ldb': signature('Test.A', PARTS) });
-  const server = await startServer({ env: { SIGNATURES_DIR: folder, SIGNATURES_POLL_SECONDS: '3600' } });
+  const env = { SIGNATURES_DIR: folder, SIGNATURES_POLL_SECONDS: '3600', PLANS: 'FREE:100000,BUSINESS:100000' };
+  const server = await startServer({ env });
   t.teardown(() => server.stop());
   const metricsUrl = `http://127.0.0.1:${await server.printed(/"port":(\d+),"msg":"metrics"/)}/metrics`;
   const secondLooks = async (): Promise<number> =>

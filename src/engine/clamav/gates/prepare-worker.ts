@@ -1,5 +1,6 @@
 // The entry of a thread that makes the files of gates, or a part of what they are made from: seconds of work.
 import { parentPort, workerData } from 'node:worker_threads';
+import { takeUrgency } from '../../../urgency.js';
 import { needsForPlan, prepareGates, windowsForGates } from './prepare.js';
 import type { ThreadMessage, ThreadOrder } from './thread.js';
 
@@ -10,7 +11,10 @@ const onProgress = (fraction: number): void => tell({ kind: 'progress', fraction
 function made(): Promise<unknown> {
   const { directory } = order;
   if (order.wants === 'needs') return needsForPlan(order.lines, directory);
-  if (order.wants === 'windows') return windowsForGates(order.directories, directory, onProgress);
+  if (order.wants === 'windows') {
+    takeUrgency('background');
+    return windowsForGates(order.directories, directory, onProgress);
+  }
   return prepareGates(order.directories, directory, { threads: order.threads, onProgress });
 }
 
