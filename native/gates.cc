@@ -208,7 +208,9 @@ uint32_t Counters::WeightOf(const Hits& hits) const {
   // A layer inside of a mail was met, and no gate.
   if (hits.begin() == hits.end()) return 0;
   uint32_t seen = kFirst;
-  for (const uint32_t gate : hits) seen = std::min(seen, in_vain_by_gate_[gate].load(std::memory_order_relaxed));
+  for (const uint32_t gate : hits) {
+    if (gate < gate_count_) seen = std::min(seen, in_vain_by_gate_[gate].load(std::memory_order_relaxed));
+  }
   if (seen < kFirst) return 1;
   return in_vain_.load(std::memory_order_relaxed) % kFirst == 0 ? kFirst : 0;
 }

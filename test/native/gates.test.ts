@@ -5,7 +5,7 @@ import { gzipSync } from 'node:zlib';
 import t from 'tap';
 import { defaultEngineLimits, type EngineAnswer, gateStatistics, scanBuffer } from '../../src/engine/clamav/addon.js';
 import { learnNoise } from '../../src/engine/clamav/gates/noise.js';
-import { type PreparedGates, prepareGates } from '../../src/engine/clamav/gates/prepare.js';
+import { type PreparedGates, type PrepareOptions, prepareGates } from '../../src/engine/clamav/gates/prepare.js';
 import { parseSignature } from '../../src/engine/clamav/gates/signature.js';
 import { readAnswer, usualPolicy, type Verdict } from '../../src/engine/verdict.js';
 import { bundle, mail, tar, zip } from '../fixtures/archives.js';
@@ -69,9 +69,10 @@ async function loadGated(
   directories: readonly string[],
   store = temporaryFolder(t),
   singlePass = true,
+  // Most signatures here are made of words, which clean content has.
+  known: PrepareOptions = { prior: null },
 ): Promise<PreparedGates & { count: number }> {
-  // Its signatures are made of words, which clean content has.
-  const gates = await prepareGates(directories, store, { prior: null });
+  const gates = await prepareGates(directories, store, known);
   const options = {
     directories,
     temporaryDirectory: temporaryFolder(t),
@@ -241,19 +242,20 @@ t.test('files that are known to be harmless stay so', async (t) => {
 
 t.test('a gate that hits in vain is given up at the next load', async (t) => {
   const store = temporaryFolder(t);
-  const folder = databaseFolder(t, { 'a.ldb': `${SIGNATURES[0]}\n` });
-  const first = await loadGated(t, [folder], store);
+  const parts = ['Xk2#qZ9!vWaJ0&bL~eRn', 'Zm7$sH4@wC6=dQfG1*iUoKy'];
+  const folder = databaseFolder(t, { 'a.ldb': `Test.A;${ENGINE},Target:0;0&1;${parts.map(hex).join(';')}\n` });
+  const first = await loadGated(t, [folder], store, true, {});
   const noisy = Buffer.from(first.keys[0]?.split(':')[2] ?? '', 'hex');
   t.equal(verdictOf(scanBuffer(noisy)).kind, 'clean');
   t.match(gateStatistics(), { secondLooks: 1, inVain: 1, noisy: [[0, 1]] });
   t.equal(await learnNoise(store, first.keys, { leastTimes: 2, most: 10 }), 0, 'once is not yet often');
-  t.equal(await learnNoise(store, first.keys, { leastTimes: 1, most: 10 }), 1);
+  t.ok(await learnNoise(store, first.keys, { leastTimes: 1, most: 10 }));
   t.equal(await learnNoise(store, first.keys, { leastTimes: 1, most: 10 }), 0, 'it is known');
-  const second = await loadGated(t, [folder], store);
+  const second = await loadGated(t, [folder], store, true, {});
   t.not(second.keys[0], first.keys[0], 'the other subsignature');
   scanBuffer(noisy);
   t.match(gateStatistics(), { secondLooks: 0, inVain: 0, noisy: [] });
-  t.equal(verdictOf(scanBuffer(Buffer.from('first of both, second of both'))).kind, 'infected');
+  t.equal(verdictOf(scanBuffer(Buffer.from(parts.join(', ')))).kind, 'infected');
 });
 
 t.test('where two gates are needed a share looks only where both have hit, and the first one is blamed', async (t) => {
