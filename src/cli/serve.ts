@@ -1,5 +1,4 @@
 // `sluice serve`: the supervisor, with this same program as the server processes that it keeps running.
-import { getHeapStatistics } from 'node:v8';
 import { type Config, readConfig } from '../config/config.js';
 import { EXIT_CLEAN } from '../exit-codes.js';
 import { canShareListener, openListener } from '../http/listener.js';
@@ -108,7 +107,7 @@ function programOf(config: Config, log: Log, { listener }: Held): string[] {
   const ports = [config.adminPort, ...(listener === null ? [config.port] : [])];
   const { prefix, problem } = fewRights({ dataDirectory: config.dataDirectory, ports });
   if (problem !== null) log.warn({ reason: problem }, "the processes that scan keep root's capabilities");
-  return [...prefix, process.execPath, ...heapOptions(config), ...process.execArgv, mainPath];
+  return [...prefix, process.execPath, ...HEAP_OPTIONS, ...process.execArgv, mainPath];
 }
 
 /**
@@ -116,22 +115,10 @@ function programOf(config: Config, log: Log, { listener }: Held): string[] {
  * server began. An old object keeps all that it points to until the next collection of the whole heap. For what lives for a request that is
  * the whole request.
  *
- * With room for a few times of what lives: V8 takes the most that a heap may have for a sign of how much the machine has to spare. Where that is 2 GB or more it lets a heap
- * grow to four times of what lives in it before it collects it.
- *
  * New objects have V8's default of 16 MB. With 8 MB rows on their way to the database become old ones under load: a scan takes some 4 % more of
  * the serving thread, and the process holds more memory, not less.
  */
-function heapOptions({ verdictCacheBytes }: Pick<Config, 'verdictCacheBytes'>): readonly string[] {
-  const wantedMb = OLD_MB + Math.ceil(verdictCacheBytes / MIB);
-  const isChosen = /max[-_]old[-_]space[-_]size/.test(process.env['NODE_OPTIONS'] ?? '');
-  const isLess = getHeapStatistics().heap_size_limit <= wantedMb * MIB;
-  return ['--no-allocation-site-pretenuring', ...(isChosen || isLess ? [] : [`--max-old-space-size=${wantedMb}`])];
-}
-
-const MIB = 1024 * 1024;
-/** Beside what is remembered of contents. A server under load has some 50 MB that live. */
-const OLD_MB = 1_000;
+export const HEAP_OPTIONS: readonly string[] = ['--no-allocation-site-pretenuring'];
 
 type Count = Pick<Config, 'processes' | 'processesBecause' | 'scanThreads'>;
 
