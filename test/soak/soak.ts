@@ -18,6 +18,7 @@ import { until } from '../fixtures/until.js';
 import { type Fault, faultsOf, type Stores } from './faults.js';
 import { type Holdings, holdingsOf } from './observer.js';
 import { Traffic } from './traffic.js';
+import { sayGroup, type UnansweredGroup } from './unanswered.js';
 
 export interface SoakOptions {
   readonly seconds: number;
@@ -36,6 +37,8 @@ export interface SoakReport {
   readonly sent: number;
   readonly answered: number;
   readonly rows: number;
+  /** What had no answer. `rows` beyond `answered` are scans of these: their clients repeat what was done. */
+  readonly unanswered: readonly UnansweredGroup[];
   readonly faults: Readonly<Record<string, number>>;
   readonly problems: readonly string[];
 }
@@ -73,10 +76,13 @@ export async function runSoak(options: SoakOptions): Promise<SoakReport> {
     const code = await service.server.stop();
     if (code !== 0) run.problems.push(`the service ended with ${code}`);
     const rows = await look(directory, url, traffic, run.problems);
+    const unanswered = traffic.unanswered.groups();
+    for (const group of unanswered) options.onLine(sayGroup(group));
     return {
       sent: traffic.sent,
       answered: traffic.answers.size + traffic.unnamed,
       rows,
+      unanswered,
       faults: Object.fromEntries(run.happened),
       problems: [...traffic.problems, ...run.problems],
     };

@@ -7,6 +7,7 @@ import { type Answers, toldBy } from '../faults/kept-rows.js';
 import { zip } from '../fixtures/archives.js';
 import { eicar } from '../fixtures/samples.js';
 import { connect } from '../icap/client.js';
+import { errorTextOf, idleMsOf, isFree, type Protocol, UnansweredList } from './unanswered.js';
 
 export interface Places {
   readonly port: number;
@@ -27,6 +28,16 @@ export interface Places {
 type Verdict = 'clean' | 'infected';
 /** Besides verdicts: what is refused as documented, and what has no answer. */
 type Outcome = Verdict | `status ${number}` | 'error' | 'no answer';
+
+/** The connection ended before its answer, or there was none. `idleMs`: as of UnansweredList. */
+class NoAnswer extends Error {
+  readonly idleMs: number | null;
+
+  constructor(error: unknown, idleMs: number | null) {
+    super(errorTextOf(error));
+    this.idleMs = idleMs;
+  }
+}
 
 interface Kind {
   readonly name: string;
@@ -97,6 +108,7 @@ export class Traffic {
   /** What HTTP's scans were answered, by scan id. */
   readonly answers: Answers = new Map();
   readonly problems: string[] = [];
+  readonly unanswered = new UnansweredList();
   /** Verdicts by clamd's protocol and ICAP, whose answers name no scan. */
   unnamed = 0;
   sent = 0;
@@ -111,8 +123,8 @@ export class Traffic {
     this.#places = places;
     this.#random = random;
     const { clamdSocket, icapPort } = places;
-    const isSent = ({ name }: Kind): boolean =>
-      !(clamdSocket === null && name.includes('INSTREAM')) && !(icapPort === null && name.includes('RESPMOD'));
+    const isSent = (kind: Kind): boolean =>
+      !(clamdSocket === null && protocolOf(kind) === 'clamd') && !(icapPort === null && protocolOf(kind) === 'ICAP');
     this.#kinds = kinds.filter(isSent).flatMap((kind) => Array<Kind>(kind.share).fill(kind));
   }
 
@@ -147,19 +159,26 @@ export class Traffic {
     }
     this.minute.add(outcome, performance.now() - begunMs, retries);
     const isVerdict = outcome === 'clean' || outcome === 'infected';
-    if (isVerdict && /INSTREAM|RESPMOD/.test(kind.name)) this.unnamed += 1;
+    if (isVerdict && protocolOf(kind) !== 'HTTP') this.unnamed += 1;
     const isWrong = isVerdict ? outcome !== kind.expected : outcome === 'status 500';
     if (isWrong) this.problems.push(`${kind.name} was answered "${outcome}"`);
   }
 
   async #attempt(kind: Kind, serial: number): Promise<Outcome> {
+    const begunMs = performance.now();
     try {
       return await kind.send(this.#places, this.answers, serial);
-    } catch {
-      // The connection ended before its answer, or there was none: counted.
+    } catch (error) {
+      const { message, idleMs } = error instanceof NoAnswer ? error : new NoAnswer(error, null);
+      this.unanswered.add({ protocol: protocolOf(kind), error: message, idleMs }, performance.now() - begunMs);
       return 'no answer';
     }
   }
+}
+
+function protocolOf({ name }: Kind): Protocol {
+  if (name.includes('INSTREAM')) return 'clamd';
+  return name.includes('RESPMOD') ? 'ICAP' : 'HTTP';
 }
 
 function upload(name: string, share: number, expected: Outcome, make: () => Buffer): Kind {
@@ -201,13 +220,16 @@ function post(
     ...(isRaw ? { 'X-Filename': filename } : {}),
   };
   return new Promise((resolve, reject) => {
+    let idleMs: number | null = null;
+    const fail = (error: unknown): void => reject(new NoAnswer(error, idleMs));
     const sent = request({ port, path: '/api/v1/scans', method: 'POST', agent, headers }, (response) => {
       let text = '';
       response.setEncoding('utf8').on('data', (piece: string) => {
         text += piece;
       });
-      response.on('error', reject);
+      response.on('error', fail);
       response.on('end', () => {
+        if (sent.socket !== null) isFree(sent.socket);
         const status = response.statusCode ?? 0;
         const id = response.headers['x-scan-id'];
         const answer: unknown = JSON.parse(text);
@@ -217,7 +239,10 @@ function post(
         else resolve(Object(answer).infected === true ? 'infected' : 'clean');
       });
     });
-    sent.on('error', reject);
+    sent.on('socket', (socket) => {
+      idleMs = idleMsOf(socket);
+    });
+    sent.on('error', fail);
     sent.end(body);
   });
 }
@@ -227,7 +252,8 @@ async function sendStream({ clamdSocket }: Places, content: Buffer): Promise<Out
   const answer = await ask({ path: clamdSocket }, bytesOf('zINSTREAM\0', stream(content)));
   if (answer === 'stream: OK\0') return 'clean';
   if (answer.endsWith(' FOUND\0')) return 'infected';
-  return answer === '' ? 'no answer' : 'error';
+  if (answer === '') throw new Error('the connection ended without a word');
+  return 'error';
 }
 
 async function sendIcap({ icapPort }: Places, body: Buffer): Promise<Outcome> {
