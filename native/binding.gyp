@@ -52,7 +52,7 @@
     {
       # Sockets; needs nothing of libclamav, so that it loads where that is missing.
       "target_name": "sockets",
-      "sources": ["sockets.cc", "connections.cc"],
+      "sources": ["sockets.cc", "connections.cc", "sweeps.cc"],
       "libraries/": [["exclude", "."]]
     },
     {

@@ -14,6 +14,7 @@
 #include <string>
 
 #include "connections.h"
+#include "sweeps.h"
 
 namespace {
 
@@ -126,6 +127,7 @@ Napi::Object Initialize(Napi::Env env, Napi::Object exports) {
   exports["openUnixListener"] = Napi::Function::New(env, OpenUnixListener, "openUnixListener");
   exports["listenerPort"] = Napi::Function::New(env, ListenerPort, "listenerPort");
   exports["listConnections"] = Napi::Function::New(env, sluice::ListConnections, "listConnections");
+  exports["guardSweeps"] = Napi::Function::New(env, sluice::GuardSweeps, "guardSweeps");
   exports["hangUp"] = Napi::Function::New(env, sluice::HangUp, "hangUp");
   return exports;
 }

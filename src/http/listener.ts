@@ -12,6 +12,7 @@ interface SocketsAddon {
   listenerPort(descriptor: number): number;
   listConnections(port: number): KernelConnection[];
   hangUp(descriptor: number): void;
+  guardSweeps(): boolean;
 }
 
 /** A connection as the kernel sees it. */
@@ -70,4 +71,12 @@ export function listConnections(port: number): KernelConnection[] {
 /** Ends a connection that was listed. To be called before the next turn of the event loop: its descriptor may belong to another connection then. */
 export function hangUp(descriptor: number): void {
   addon().hangUp(descriptor);
+}
+
+/**
+ * From now on uWebSockets.js, of which there must be a server in this thread, ends no connection as silent whose next request has arrived and is not read yet.
+ * False: it has another timer than we know, and goes on as it does.
+ */
+export function guardSweeps(): boolean {
+  return addon().guardSweeps();
 }

@@ -1,5 +1,6 @@
 // Timers for deadlines that are hardly ever reached: one timer of Node stands for all of them, and beginning and ending one costs next to nothing.
 import { performance } from 'node:perf_hooks';
+import { LateTicks } from './late-ticks.js';
 import { type InLine, Line } from './line.js';
 
 /** Who is called back. */
@@ -28,13 +29,16 @@ export class CoarseTimer implements InLine<CoarseTimer> {
     this.#leftMs = 0;
   }
 
-  /** Calls back once, after so long, up to 20 ms later, and never before. One that goes already begins again. */
+  /**
+   * Calls back once, after so long, up to 20 ms later, and never before. One that goes already begins again. Where the process stood still, what has
+   * arrived meanwhile is read first.
+   */
   start(delayMs: number): void {
     if (this.isGoing) this.stop();
     this.dueMs = performance.now() + delayMs;
     this.isGoing = true;
     timers.add(this);
-    ticking ??= setInterval(tick, TICK_MS);
+    ticking ??= beginTicking();
   }
 
   /** It doesn't call back any more. */
@@ -58,6 +62,11 @@ export class CoarseTimer implements InLine<CoarseTimer> {
 const timers = new Line<CoarseTimer>();
 let ticking: NodeJS.Timeout | null = null;
 
+function beginTicking(): NodeJS.Timeout {
+  const late = new LateTicks(TICK_MS);
+  return setInterval(() => tick(late), TICK_MS);
+}
+
 /** The same for a callback. */
 export function startCoarseTimer(delayMs: number, onDue: () => void): CoarseTimer {
   const timer = new CoarseTimer({ onDue });
@@ -66,8 +75,9 @@ export function startCoarseTimer(delayMs: number, onDue: () => void): CoarseTime
 }
 
 /** One that is begun meanwhile is looked at by the next tick; one that is stopped by another one doesn't call back. */
-function tick(): void {
+function tick(late: LateTicks): void {
   const nowMs = performance.now();
+  if (late.isToBeSkipped(nowMs)) return;
   const due = [];
   for (let timer = timers.first(); timer !== null; timer = timer.behind) if (timer.dueMs <= nowMs) due.push(timer);
   for (const timer of due) {

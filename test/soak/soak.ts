@@ -53,6 +53,8 @@ const GROWTH_LEAST = 8 * MIB;
 const MORE_DESCRIPTORS = 70;
 /** Each connection of PostgreSQL comes to keep the files of the tables open that it has read. */
 const DESCRIPTORS_OF_CONNECTION = 100;
+/** After it the clients end a connection of theirs. */
+const IDLE_MS = 5_000;
 /** A minute of the report; short runs have four of them as well. */
 const SAMPLES_MIN = 4;
 
@@ -66,7 +68,8 @@ export async function runSoak(options: SoakOptions): Promise<SoakReport> {
     const body = connection.path === '/infected' ? eicar() : Buffer.from('what an origin has');
     void connection.send(response(body)).then(() => connection.end());
   });
-  const agent = new Agent({ keepAlive: true, maxSockets: 64 });
+  // As docs/api.md wants it: the service ends connections that are idle for 8 s.
+  const agent = new Agent({ keepAlive: true, maxSockets: 64, timeout: IDLE_MS });
   try {
     const service = await startService(directory, url, stores);
     const traffic = new Traffic({ ...service, key: API_KEY, originPort: origin.port, agent }, options.random);
@@ -78,6 +81,8 @@ export async function runSoak(options: SoakOptions): Promise<SoakReport> {
     const rows = await look(directory, url, traffic, run.problems);
     const unanswered = traffic.unanswered.groups();
     for (const group of unanswered) options.onLine(sayGroup(group));
+    if (options.faultSeconds === null && unanswered.length > 0)
+      run.problems.push(`${unanswered.reduce((sum, { count }) => sum + count, 0)} had no answer, without a fault`);
     return {
       sent: traffic.sent,
       answered: traffic.answers.size + traffic.unnamed,

@@ -3,6 +3,7 @@ import { createServer, type IncomingMessage, type Server, type ServerResponse } 
 import { createServer as createListener, Socket } from 'node:net';
 import type { Duplex } from 'node:stream';
 import { HTTP_HEADER_BLOCK_BYTES } from '../../limits.js';
+import { LateTicks } from '../../waiting/late-ticks.js';
 import type { LibrarySocket } from '../acceptor.js';
 import { type Accepting, startAccepting } from '../acceptor.js';
 import type { HttpLibrary, Listening, ListenOptions } from '../wire.js';
@@ -43,8 +44,10 @@ async function listen({ onRequest, ...options }: ListenOptions): Promise<Listeni
     adopt: (descriptor) => onConnection(adopted(descriptor)),
   });
   const { port, stop } = accepting;
+  const late = new LateTicks(LOOK_MS);
   const looking = setInterval(() => {
     const nowMs = performance.now();
+    if (late.isToBeSkipped(nowMs)) return;
     for (const connection of connections.values()) connection.look(nowMs);
   }, LOOK_MS).unref();
   return {

@@ -1,0 +1,88 @@
+// A process that stood still, as one that has no processor or is suspended: what its clients sent meanwhile is read before anybody is too late.
+import { once } from 'node:events';
+import { connect, createServer } from 'node:net';
+import { setTimeout as delay, setImmediate as nextTurn } from 'node:timers/promises';
+import t, { type Test } from 'tap';
+import { chooseLibrary } from '../../src/http/library.js';
+import { startServer } from '../../src/http/server.js';
+import { CoarseTimer } from '../../src/waiting/coarse-timer.js';
+import { librariesHere } from '../fixtures/libraries.js';
+import { openRaw } from '../fixtures/raw-http.js';
+
+const GET = 'GET / HTTP/1.1\r\nHost: a\r\n\r\n';
+/** Together more than the 12 s after which both libraries have ended an idle connection, and each less than the 8 s after which they may. */
+const IDLE_MS = 7_500;
+const STILL_MS = 5_000;
+/** uWebSockets.js counts silence every four seconds since it was loaded. With this it counts twice in the first time and once in the second, which is all it takes. */
+const PHASE_MS = 1_500;
+
+/** One of each library. */
+async function startServers(
+  t: Test,
+): Promise<{ readonly names: readonly string[]; readonly ports: readonly number[] }> {
+  const names = await librariesHere();
+  const servers = await Promise.all(
+    names.map(async (name) =>
+      startServer({
+        library: await chooseLibrary(name),
+        host: '127.0.0.1',
+        port: 0,
+        handle: (exchange) => exchange.reply({ status: 200, body: '{}' }),
+        onEnd: () => undefined,
+      }),
+    ),
+  );
+  t.teardown(() => Promise.all(servers.map((server) => server.stop(0))));
+  return { names, ports: servers.map(({ port }) => port) };
+}
+
+function standStill(ms: number): void {
+  Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, ms);
+}
+
+t.test('a kept connection whose next request came while the server stood still has its answer', async (t) => {
+  const { names, ports } = await startServers(t);
+  await delay(PHASE_MS);
+  const clients = await Promise.all(ports.map((port) => openRaw(port)));
+  t.teardown(() => clients.map((client) => client.end()));
+  for (const client of clients) await client.send(GET);
+  for (const client of clients) t.equal((await client.answer())?.status, 200);
+  await delay(IDLE_MS);
+  // Behind it timers are looked at before sockets.
+  await nextTurn();
+  for (const client of clients) client.socket.write(GET);
+  standStill(STILL_MS);
+  for (const [index, client] of clients.entries()) t.equal((await client.answer())?.status, 200, names[index] ?? '');
+});
+
+t.test('a connection that says nothing is ended all the same', async (t) => {
+  const { ports } = await startServers(t);
+  const clients = await Promise.all(ports.map((port) => openRaw(port)));
+  await Promise.all(clients.map((client) => client.closed()));
+});
+
+t.test('a deadline that was reached while the process stood still is due after what arrived meanwhile', async (t) => {
+  const events: string[] = [];
+  const listener = createServer((socket) => socket.on('data', () => events.push('bytes')));
+  t.teardown(() => listener.close());
+  await once(listener.listen(0, '127.0.0.1'), 'listening');
+  const address = listener.address();
+  if (address === null || typeof address === 'string') throw new Error('It has a port');
+  const socket = connect(address.port, '127.0.0.1');
+  t.teardown(() => socket.destroy());
+  await Promise.all([once(socket, 'connect'), once(listener, 'connection')]);
+  const due = new Promise<void>((resolve) => {
+    const timer = new CoarseTimer({
+      onDue() {
+        events.push('due');
+        resolve();
+      },
+    });
+    timer.start(100);
+  });
+  await nextTurn();
+  socket.write('a');
+  standStill(500);
+  await due;
+  t.strictSame(events, ['bytes', 'due']);
+});
