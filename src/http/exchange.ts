@@ -1,6 +1,7 @@
 // One request from its headers to its answer: headers checked once, the body handed on as it arrives, one answer. That the client has gone is a state of it.
 import { type Failure, Unavailable } from '../errors.js';
 import { DRAIN_REST_BYTES, JSON_BODY_BYTES } from '../limits.js';
+import type { InLine, Line } from '../waiting/line.js';
 import type { BodyBudget, BodyRoom } from './body-budget.js';
 import type { Drain, Drained, Drains } from './drains.js';
 import { type Framing, readFraming, requestIdOf } from './framing.js';
@@ -26,14 +27,16 @@ export interface ExchangeHost {
   /** Its socket is read from now on, and may be silent for long: `keepReading` is called every few seconds, `look` every few milliseconds. */
   reads(exchange: Exchange): void;
   /** Those of which that is true. */
-  readonly read: Set<Exchange>;
+  readonly read: Line<Exchange>;
   /** The connection ends with an answer that is given now, because this process does. */
   readonly isRetiring: boolean;
   /** Status null: the client went away before its answer was out. */
   ended(exchange: Exchange, status: number | null): void;
 }
 
-export class Exchange implements Framing, WireOwner, Ready, Drained {
+export class Exchange implements Framing, WireOwner, Ready, Drained, InLine<Exchange> {
+  before: Exchange | null;
+  behind: Exchange | null;
   readonly headers: Framing['headers'];
   readonly body: Framing['body'];
   readonly problem: Framing['problem'];
@@ -92,6 +95,8 @@ export class Exchange implements Framing, WireOwner, Ready, Drained {
   constructor(wire: Wire, host: ExchangeHost) {
     const { head } = wire;
     const { headers, body, problem } = readFraming(head);
+    this.before = null;
+    this.behind = null;
     this.headers = headers;
     this.body = body;
     this.problem = problem;
@@ -237,7 +242,7 @@ export class Exchange implements Framing, WireOwner, Ready, Drained {
       this.dueMs = Number.POSITIVE_INFINITY;
       this.#sink?.onDue?.();
     } else if (!this.#isWatched) {
-      this.#host.read.delete(this);
+      this.#host.read.remove(this);
       this.#pause();
     }
   }
@@ -350,7 +355,7 @@ export class Exchange implements Framing, WireOwner, Ready, Drained {
   give(): void {
     if (this.#isEnded || this.#reply === null) return;
     // The library ends the connection of a client that doesn't take its answer.
-    this.#host.read.delete(this);
+    this.#host.read.remove(this);
     // Closing while the client still sends would take the answer from it; the library closes some seconds later.
     const closes = this.closeAfter && (this.#isWhole || this.problem !== null);
     if (!(closes || this.#isWhole || this.#hasShortRest())) this.#pause();
@@ -412,7 +417,7 @@ export class Exchange implements Framing, WireOwner, Ready, Drained {
     if (!isSent) this.#host.turns.forget(this);
     if (this.#isEnded) return;
     this.#isEnded = true;
-    this.#host.read.delete(this);
+    this.#host.read.remove(this);
     if (this.#mode !== 'received' || !this.#isWhole) this.#forgetBody();
     this.#wake?.();
     if (this.#heldBytes > 0) this.#host.bodies.giveBack(this.#heldBytes);

@@ -3,6 +3,7 @@ import { performance } from 'node:perf_hooks';
 import { REST_AFTER_MS } from '../limits.js';
 import type { Share } from '../shares.js';
 import { CoarseTimer, type TimerOwner } from '../waiting/coarse-timer.js';
+import { Line } from '../waiting/line.js';
 import { endsWithin } from '../waiting/within.js';
 import { BodyBudget } from './body-budget.js';
 import type { ConnectionLimits } from './connections.js';
@@ -80,7 +81,7 @@ class Requests implements ExchangeHost, TimerOwner {
   readonly turns = new Turns();
   readonly bodies = new BodyBudget();
   readonly drains: Drains;
-  readonly read = new Set<Exchange>();
+  readonly read = new Line<Exchange>();
   isRetiring = false;
   count = 0;
   readonly #onEnd: ServerOptions['onEnd'];
@@ -93,13 +94,13 @@ class Requests implements ExchangeHost, TimerOwner {
   }
 
   reads(exchange: Exchange): void {
-    this.read.add(exchange);
+    if (!this.read.has(exchange)) this.read.add(exchange);
     if (!this.#resting.isGoing) this.#resting.start(REST_AFTER_MS);
   }
 
   onDue(): void {
     const nowMs = performance.now();
-    for (const exchange of this.read) exchange.look(nowMs);
+    this.read.each((exchange) => exchange.look(nowMs));
     if (this.read.size > 0) this.#resting.start(REST_AFTER_MS);
   }
 
@@ -228,7 +229,7 @@ export async function startServer(options: ServerOptions): Promise<Server> {
     onEmpty: () => requests.changed(),
   });
   const resuming = setInterval(() => {
-    for (const exchange of requests.read) exchange.keepReading();
+    requests.read.each((exchange) => exchange.keepReading());
   }, RESUMED_EVERY_MS).unref();
 
   function stopListening(): void {

@@ -24,6 +24,13 @@ export class Line<Item extends InLine<Item>> {
     return item.before !== null || this.#first === item;
   }
 
+  /** Of those that are there now, also where `look` takes some of them out: it isn't called with these any more. */
+  each(look: (item: Item) => void): void {
+    const items: Item[] = [];
+    for (let item = this.#first; item !== null; item = item.behind) items.push(item);
+    for (const item of items) if (this.has(item)) look(item);
+  }
+
   /** Behind all others. It is in no line. */
   add(item: Item): void {
     const last = this.#last;
