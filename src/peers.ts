@@ -3,6 +3,7 @@ import { closeSync } from 'node:fs';
 import { Door, type Taken } from './door.js';
 import { type ProcessAddon, processAddon } from './process-addon.js';
 import type { Share } from './shares.js';
+import { type InLine, Line } from './waiting/line.js';
 
 /** By what way a client has come. */
 export type Way = 'unix' | 'tcp';
@@ -47,7 +48,9 @@ const NOBODY = 0;
 
 const NO_DESCRIPTORS: readonly number[] = [];
 
-export class Peer {
+export class Peer implements InLine<Peer> {
+  before: Peer | null;
+  behind: Peer | null;
   readonly way: Way;
   /** Null: it is of this machine. */
   readonly address: string | null;
@@ -76,6 +79,8 @@ export class Peer {
   constructor(peers: Peers, addon: ProcessAddon, { number, way }: { readonly number: number; readonly way: Way }) {
     this.way = way;
     this.address = addon.peerAddress(number);
+    this.before = null;
+    this.behind = null;
     this.unsentBytes = 0;
     this.isClosed = false;
     this.owner = null;
@@ -224,19 +229,22 @@ function openFilesIn(descriptors: Int32Array): readonly number[] {
 export class Peers {
   /** What any of them is read into. */
   readonly bytes: Buffer;
+  /** Connections that are open. */
+  size: number;
   /** How many, and the open files that came with them. */
   readonly descriptors: Int32Array;
   readonly #addon: ProcessAddon;
   /** Null: the connection is closed at once. */
   readonly #own: (peer: Peer) => PeerOwner | null;
-  readonly #open: Map<number, Peer>;
+  /** By the number of the socket, of which the kernel gives the lowest that is free. */
+  readonly #open: (Peer | null)[];
   readonly #share: Share | null;
   readonly #doors: Door[];
   readonly #descriptors: number[];
   /** Of the addon; null: there is none, and nothing keeps the process. */
   #poller: number | null;
   readonly #events: Uint32Array;
-  readonly #toRead: Set<Peer>;
+  readonly #toRead: Line<Peer>;
   readonly #toSend: Peer[];
   readonly #toClose: Peer[];
   #isTurnEnding: boolean;
@@ -251,13 +259,14 @@ export class Peers {
     this.descriptors = new Int32Array(1 + DESCRIPTORS);
     this.#addon = addon;
     this.#own = own;
-    this.#open = new Map();
+    this.#open = [];
+    this.size = 0;
     this.#share = share;
     this.#doors = [];
     this.#descriptors = [];
     this.#poller = null;
     this.#events = new Uint32Array(2 * EVENTS);
-    this.#toRead = new Set();
+    this.#toRead = new Line();
     this.#toSend = [];
     this.#toClose = [];
     this.#isTurnEnding = false;
@@ -266,12 +275,8 @@ export class Peers {
     this.#whenEmpty = [];
   }
 
-  get size(): number {
-    return this.#open.size;
-  }
-
   owners(): PeerOwner[] {
-    return [...this.#open.values()].flatMap(({ owner }) => owner ?? []);
+    return this.#open.flatMap((peer) => peer?.owner ?? []);
   }
 
   /** Accepts from it, and closes its descriptor when it doesn't any more. */
@@ -298,16 +303,16 @@ export class Peers {
     for (const door of this.#doors.splice(0)) door.shut();
     for (const descriptor of this.#descriptors.splice(0)) closeSync(descriptor);
     this.#isStopped = true;
-    if (this.#open.size === 0) this.#close();
+    if (this.size === 0) this.#close();
   }
 
   destroy(): void {
-    for (const peer of this.#open.values()) peer.destroy();
+    for (const peer of [...this.#open]) peer?.destroy();
   }
 
   /** Resolves when there is none. */
   async empty(): Promise<void> {
-    if (this.#open.size > 0) await new Promise<void>((resolve) => this.#whenEmpty.push(resolve));
+    if (this.size > 0) await new Promise<void>((resolve) => this.#whenEmpty.push(resolve));
   }
 
   #close(): void {
@@ -324,9 +329,9 @@ export class Peers {
     const count = this.#addon.readySockets(this.#poller, events);
     for (let at = 0; at < 2 * count; at += 2) {
       const number = events[at] ?? 0;
-      const peer = this.#open.get(number);
+      const peer = this.#open[number] ?? null;
       // It may have been closed since the events were asked for.
-      if (peer !== undefined) peer.onEvent(events[at + 1] ?? 0);
+      if (peer !== null) peer.onEvent(events[at + 1] ?? 0);
       else this.#doors.find((door) => door.number === number)?.look();
     }
   }
@@ -335,8 +340,10 @@ export class Peers {
     if (number === NOBODY) return 'nobody';
     if (number === NOT_NOW) return 'notNow';
     const peer = new Peer(this, this.#addon, { number, way });
-    this.#open.set(number, peer);
-    this.#share?.say(this.#open.size);
+    while (this.#open.length <= number) this.#open.push(null);
+    this.#open[number] = peer;
+    this.size += 1;
+    this.#share?.say(this.size);
     peer.owner = this.#own(peer);
     if (peer.owner === null) peer.destroy();
     return 'one';
@@ -345,17 +352,18 @@ export class Peers {
   // For each `Peer`.
 
   readLater(peer: Peer): void {
-    this.#toRead.add(peer);
+    if (!this.#toRead.has(peer)) this.#toRead.add(peer);
     if (this.#isReading) return;
     this.#isReading = true;
     setImmediate(() => this.#read());
   }
 
   #read(): void {
-    const peers = [...this.#toRead];
-    this.#toRead.clear();
     this.#isReading = false;
-    for (const peer of peers) peer.read();
+    this.#toRead.each((peer) => {
+      this.#toRead.remove(peer);
+      peer.read();
+    });
   }
 
   sendLater(peer: Peer): void {
@@ -364,9 +372,10 @@ export class Peers {
   }
 
   closed(peer: Peer, number: number): void {
-    this.#open.delete(number);
-    this.#share?.say(this.#open.size);
-    this.#toRead.delete(peer);
+    this.#open[number] = null;
+    this.size -= 1;
+    this.#share?.say(this.size);
+    this.#toRead.remove(peer);
     this.#toClose.push(peer);
     this.#endTurn();
   }
@@ -384,6 +393,6 @@ export class Peers {
       for (const peer of this.#toClose.splice(0)) peer.owner?.onClose();
     }
     this.#isTurnEnding = false;
-    if (this.#open.size === 0) this.#close();
+    if (this.size === 0) this.#close();
   }
 }

@@ -61,8 +61,9 @@ export class Connection implements ParserTarget, ScanOwner, WorkOwner, PeerOwner
   #streamBytes: number;
   /** It waits for its admission or for memory. */
   #isStreamHeld: boolean;
-  readonly #unanswered: Set<Pending>;
-  readonly #waitForReading: Set<() => void>;
+  /** No Set: see `Line`. */
+  readonly #unanswered: Pending[];
+  readonly #waitForReading: (() => void)[];
   /** No command is taken any more: it ends when all is answered. */
   #isEnding: boolean;
   #isEnded: boolean;
@@ -84,8 +85,8 @@ export class Connection implements ParserTarget, ScanOwner, WorkOwner, PeerOwner
     this.#refusal = null;
     this.#streamBytes = 0;
     this.#isStreamHeld = false;
-    this.#unanswered = new Set();
-    this.#waitForReading = new Set();
+    this.#unanswered = [];
+    this.#waitForReading = [];
     this.#isEnding = false;
     this.#isEnded = false;
     this.#timer.start(CLAMD_COMMAND_MS);
@@ -130,13 +131,12 @@ export class Connection implements ParserTarget, ScanOwner, WorkOwner, PeerOwner
 
   mustWait(): boolean {
     if (this.#isEnded) return false;
-    return this.#isStreamHeld || this.#unanswered.size > CLAMD_SCANS || this.#peer.unsentBytes > CLAMD_UNREAD_BYTES;
+    return this.#isStreamHeld || this.#unanswered.length > CLAMD_SCANS || this.#peer.unsentBytes > CLAMD_UNREAD_BYTES;
   }
 
   /** The client has read what it had not. */
   onDrain(): void {
-    for (const goOn of this.#waitForReading) goOn();
-    this.#waitForReading.clear();
+    for (const goOn of this.#waitForReading.splice(0)) goOn();
     this.#pump();
   }
 
@@ -157,9 +157,7 @@ export class Connection implements ParserTarget, ScanOwner, WorkOwner, PeerOwner
     this.#isEnded = true;
     this.#intake.drop();
     this.#parser.stop();
-    const gone = new Error('The client has left');
-    for (const pending of this.#unanswered) pending.onGone(gone);
-    this.#unanswered.clear();
+    for (const pending of this.#unanswered.splice(0)) pending.onGone(new Error('The client has left'));
     this.#stream = null;
     this.#dropDescriptors();
     this.onDrain();
@@ -263,7 +261,7 @@ export class Connection implements ParserTarget, ScanOwner, WorkOwner, PeerOwner
 
   #begin(run: (work: FileWork) => Promise<void>): void {
     const work = new FileWork(this.#parts, this, { label: this.#label, delimiter: this.#delimiter });
-    this.#unanswered.add(work);
+    this.#unanswered.push(work);
     this.#timer.stop();
     void run(work);
     if (!this.#isSession) this.#endWhenAnswered();
@@ -271,12 +269,12 @@ export class Connection implements ParserTarget, ScanOwner, WorkOwner, PeerOwner
   }
 
   onWorkEnded(work: FileWork): void {
-    if (this.#unanswered.delete(work)) this.#onAnswered();
+    if (this.#takeOut(work)) this.#onAnswered();
   }
 
   async whenRead(): Promise<void> {
     if (this.#peer.isClosed || this.#peer.unsentBytes <= CLAMD_UNREAD_BYTES) return;
-    await new Promise<void>((resolve) => this.#waitForReading.add(resolve));
+    await new Promise<void>((resolve) => this.#waitForReading.push(resolve));
   }
 
   #dropDescriptors(): void {
@@ -299,7 +297,7 @@ export class Connection implements ParserTarget, ScanOwner, WorkOwner, PeerOwner
     this.#stream = null;
     this.write(`${this.#label}${STREAM_TOO_LARGE}${this.#delimiter}`);
     if (stream !== null) {
-      this.#unanswered.delete(stream);
+      this.#takeOut(stream);
       stream.refuse(new Failure('scanIncomplete', 'stream is over its limit'));
     }
     this.#endWhenAnswered();
@@ -319,7 +317,7 @@ export class Connection implements ParserTarget, ScanOwner, WorkOwner, PeerOwner
       delimiter,
     });
     this.#stream = scan;
-    this.#unanswered.add(scan);
+    this.#unanswered.push(scan);
     this.hold(scan);
     void scan.admitBy(account.admit);
   }
@@ -349,7 +347,7 @@ export class Connection implements ParserTarget, ScanOwner, WorkOwner, PeerOwner
   }
 
   #afterStream(): void {
-    if (this.#unanswered.size === 0) this.#timer.start(CLAMD_COMMAND_MS);
+    if (this.#unanswered.length === 0) this.#timer.start(CLAMD_COMMAND_MS);
     if (this.mustWait()) this.#parser.isHeld = true;
   }
 
@@ -370,7 +368,7 @@ export class Connection implements ParserTarget, ScanOwner, WorkOwner, PeerOwner
   // Answers out.
 
   answer(scan: ClamdScan, text: string): void {
-    if (!this.#unanswered.delete(scan)) return;
+    if (!this.#takeOut(scan)) return;
     this.write(scan.label + text + scan.delimiter);
     if (scan === this.#stream) {
       // The rest of a content that has its answer is nobody's.
@@ -381,10 +379,17 @@ export class Connection implements ParserTarget, ScanOwner, WorkOwner, PeerOwner
     this.#onAnswered();
   }
 
+  /** False: it is answered already, or nobody waits for it. */
+  #takeOut(pending: Pending): boolean {
+    const at = this.#unanswered.indexOf(pending);
+    if (at >= 0) this.#unanswered.splice(at, 1);
+    return at >= 0;
+  }
+
   #onAnswered(): void {
     if (this.#isEnding) this.#endWhenAnswered();
     else {
-      if (this.#unanswered.size === 0 && this.#stream === null) this.#timer.start(CLAMD_COMMAND_MS);
+      if (this.#unanswered.length === 0 && this.#stream === null) this.#timer.start(CLAMD_COMMAND_MS);
       this.#pump();
     }
   }
@@ -401,7 +406,7 @@ export class Connection implements ParserTarget, ScanOwner, WorkOwner, PeerOwner
     this.#isEnding = true;
     this.#parser.stop();
     this.#isStreamHeld = false;
-    if (this.#isEnded || this.#unanswered.size > 0) return;
+    if (this.#isEnded || this.#unanswered.length > 0) return;
     this.#isEnded = true;
     this.#peer.end();
     this.#intake.drop();
@@ -417,7 +422,7 @@ export class Connection implements ParserTarget, ScanOwner, WorkOwner, PeerOwner
       this.#tellRefusal();
       this.#endWhenAnswered();
     } else if (this.#parser.isOldOpen) this.#parser.endOld();
-    else if (this.#unanswered.size === 0) {
+    else if (this.#unanswered.length === 0) {
       this.write(`${COMMAND_TIMED_OUT}\n`);
       this.#endWhenAnswered();
     }

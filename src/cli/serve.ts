@@ -97,7 +97,6 @@ async function superviseWith(config: Config, log: Log, held: Held): Promise<numb
       store: held.store,
     });
   } finally {
-    suspects.remove();
     await update.stop();
   }
 }

@@ -4,7 +4,6 @@ import { memoryUsage } from 'node:process';
 import type { Config } from '../config/config.js';
 import type { Engine, SignatureEvent, SignatureState } from '../engine/engine.js';
 import { loadSignatures, type Signatures } from '../engine/signatures.js';
-import { openInFlight } from '../engine/threads/in-flight.js';
 import { type ScanPool, startPool } from '../engine/threads/pool.js';
 import { type FoundSandbox, findSandbox } from '../engine/threads/sandbox.js';
 import type { Log } from '../log.js';
@@ -27,7 +26,7 @@ export interface LoadCounts {
 
 /** What a process has from its supervisor for its engine. */
 export interface EngineSurroundings {
-  readonly inFlightPath: string | null;
+  readonly inFlight: number | null;
   readonly onHung: (sha256: string | null) => void;
   /** `enoughBytes`: a bound that would not have been exceeded. */
   readonly onOutOfMemory: (residentBytes: number, enoughBytes: number) => void;
@@ -41,13 +40,12 @@ const BEGIN_MS = 100;
  * caller reads meanwhile, come when that has begun: they would want the cores, and this thread, before it.
  */
 export async function startEngine(config: Config, log: Log, surroundings: EngineSurroundings): Promise<StartedEngine> {
-  const { inFlightPath, onHung, onOutOfMemory } = surroundings;
+  const { inFlight, onHung, onOutOfMemory } = surroundings;
   const loads: LoadCounts = { loaded: 0, failed: 0 };
   const signatures = startSignatures(config, log, loads);
   const loaded = signatures.ready().catch(() => undefined);
   await endsWithin(loaded, BEGIN_MS);
   const sandbox = startSandbox(config, log);
-  const inFlight = inFlightPath === null ? null : openInFlight(inFlightPath);
   const { memoryLimitBytes } = config;
   const memory =
     memoryLimitBytes === null
@@ -64,7 +62,7 @@ export async function startEngine(config: Config, log: Log, surroundings: Engine
     encryptedArchives: config.encryptedArchives,
     sandbox: sandbox.mode,
     onHung,
-    ...(inFlight === null ? {} : { inFlight: inFlight.descriptor }),
+    inFlight,
     ...(memory === null ? {} : { refusal: memory.refusal }),
   });
   return {
@@ -76,7 +74,6 @@ export async function startEngine(config: Config, log: Log, surroundings: Engine
       await pool.stop();
       await signatures.stop();
       memory?.stop();
-      inFlight?.close();
     },
   };
 }

@@ -11,8 +11,8 @@ import type { Service, Surroundings } from './service.js';
 /** What a server process hears from its supervisor, and tells it. */
 export interface Supervisor {
   readonly start: Omit<Surroundings, 'listener' | 'places' | 'reportOfOperator'> & {
-    /** Where the digests of what is being scanned belong; null: nowhere. */
-    readonly inFlightPath: string | null;
+    /** A descriptor of memory for the digests of what is being scanned; null: they aren't noted. */
+    readonly inFlight: number | null;
     /** Digests of contents that have crashed the engine too often. */
     readonly refused: readonly string[];
     /** Whether a stand-in engine may take over from the process that is replaced. */
@@ -103,7 +103,7 @@ export async function serveUntilStopped(service: Service, { log, supervisor, sto
 function startReportingEngine({ config, log, supervisor }: ServerParts): Promise<StartedEngine> {
   let isFull = false;
   return startEngine(config, log, {
-    inFlightPath: supervisor.start.inFlightPath,
+    inFlight: supervisor.start.inFlight,
     onHung(sha256) {
       log.error({ sha256 }, 'a scan thread does not come back');
       supervisor.report({ kind: 'replace', reason: 'a scan thread does not come back', sha256 });

@@ -24,7 +24,7 @@ const UNSUPERVISED: StartOrder = {
   takesOver: false,
   inheritsListener: false,
   socketDirectory: null,
-  inFlightPath: null,
+  inFlight: null,
   refused: [],
 };
 
@@ -112,8 +112,8 @@ export const orderShape = z.discriminatedUnion('kind', [
     sharePlace: z.int().nonnegative().optional(),
     /** Of the embedded database; null: there is none. */
     socketDirectory: z.string().nullable(),
-    /** Where the digests of what is being scanned belong; null: nowhere. */
-    inFlightPath: z.string().nullable(),
+    /** Its descriptor of memory for the digests of what is being scanned; null: they aren't noted. */
+    inFlight: z.int().nullable(),
     /** Digests of contents that have crashed the engine too often. */
     refused: z.array(z.string()),
     /** Whether the embedded database is still starting: `store` says when it can be used. Default: no. */

@@ -1,5 +1,5 @@
 // One server process as its supervisor sees it: its start, the messages both ways, and how it ended.
-import { type ChildProcess, spawn } from 'node:child_process';
+import { type ChildProcess, type StdioOptions, spawn } from 'node:child_process';
 import { constants } from 'node:os';
 import { performance } from 'node:perf_hooks';
 import type { Log } from '../log.js';
@@ -52,17 +52,25 @@ export interface ServerProcessOptions {
   readonly listener: number | null;
   /** More listening sockets, by what they listen for. They are behind the first one. */
   readonly places: ReadonlyMap<string, number>;
-  readonly start: StartOrder;
+  /** Memory for the digests of what it scans; null: there is none. */
+  readonly inFlight: number | null;
+  readonly start: Omit<StartOrder, 'inFlight'>;
   readonly log: Log;
   readonly onReport: (report: Report, server: ServerProcess) => void;
 }
 
 export function startServerProcess(options: ServerProcessOptions): ServerProcess {
-  const { listener, places, log } = options;
+  const { listener, places, inFlight, log } = options;
+  const given = [
+    ...(listener === null ? [] : [listener]),
+    ...places.values(),
+    ...(inFlight === null ? [] : [inFlight]),
+  ];
+  const stdio: StdioOptions = ['inherit', 'inherit', 'inherit', 'ipc', ...given];
   const child = startWaiting(() =>
     spawn(options.command, options.arguments, {
       env: { ...process.env, ...options.environment },
-      stdio: ['inherit', 'inherit', 'inherit', 'ipc', ...(listener === null ? [] : [listener]), ...places.values()],
+      stdio,
     }),
   );
   const words = createWords();
@@ -116,7 +124,7 @@ export function startServerProcess(options: ServerProcessOptions): ServerProcess
     },
     heard: words.heard,
   };
-  server.tell(options.start);
+  server.tell({ ...options.start, inFlight: inFlight === null ? null : stdio.length - 1 });
   return server;
 }
 

@@ -47,10 +47,10 @@ export interface KeptUpdate {
 
 /** Which contents were being scanned when a process crashed, as far as the supervisor has to do with it. */
 export interface Suspects {
-  /** A file for the digests of what a process scans. */
-  open(): string;
+  /** A descriptor of memory for the digests of what a process scans; null: they aren't noted. */
+  open(): number | null;
   /** The process is gone; `crashed`: in a way that content can cause. Returns true when there is more to refuse than before. */
-  close(path: string, crashed: boolean): boolean;
+  close(inFlight: number, crashed: boolean): boolean;
   /** A thread did not come back from this content. Returns true when there is more to refuse than before. */
   hung(sha256: string): boolean;
   /** Its crashes are forgotten. Returns true when there were any. */
@@ -118,7 +118,7 @@ function createServers(options: SuperviseOptions) {
   });
 
   function start(beginning: Beginning, onReport: (report: Report, server: ServerProcess) => void): ServerProcess {
-    const inFlightPath = suspects?.open() ?? null;
+    const inFlight = suspects?.open() ?? null;
     const sharePlace = shares?.take() ?? null;
     const given = {
       inheritsListener: listener !== null,
@@ -126,13 +126,13 @@ function createServers(options: SuperviseOptions) {
       ...(sharePlace === null ? {} : { sharePlace }),
       socketDirectory: store?.socketDirectory ?? null,
       awaitsStore: !hasStore,
-      inFlightPath,
       refused: suspects?.refused() ?? [],
     };
     const server = startServerProcess({
       ...options,
       listener,
       places,
+      inFlight,
       start: { kind: 'start', ...beginning, ...given },
       onReport(report, from) {
         if (report.kind === 'replace' && report.sha256 !== null && suspects?.hung(report.sha256)) tellRefused();
@@ -146,7 +146,7 @@ function createServers(options: SuperviseOptions) {
     void server.ended.then((end) => {
       running.delete(server);
       if (sharePlace !== null) shares?.free(sharePlace);
-      if (inFlightPath !== null && suspects?.close(inFlightPath, isContentsDoing(end))) tellRefused();
+      if (inFlight !== null && suspects?.close(inFlight, isContentsDoing(end))) tellRefused();
     });
     return server;
   }

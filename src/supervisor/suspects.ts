@@ -1,10 +1,9 @@
 // Contents that were being scanned when a server process crashed or a thread didn't come back; after the second time they
 // are refused. Kept under DATA_DIR, so that a restart forgets nothing.
-import { mkdirSync, mkdtempSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { closeSync, mkdirSync, readFileSync, renameSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { z } from 'zod';
-import { readInFlight } from '../engine/threads/in-flight.js';
+import { openInFlight, readInFlight } from '../engine/threads/in-flight.js';
 import type { Log } from '../log.js';
 import type { Suspects } from './supervisor.js';
 
@@ -24,12 +23,10 @@ export interface SuspectsOptions {
   readonly now: () => number;
 }
 
-export function createSuspects({ dataDirectory, log, now }: SuspectsOptions): Suspects & { remove(): void } {
+export function createSuspects({ dataDirectory, log, now }: SuspectsOptions): Suspects {
   const path = join(dataDirectory, 'crash-suspects.json');
-  const folder = mkdtempSync(join(tmpdir(), 'sluice-in-flight-'));
   /** The one with the newest crash is last. */
   const kept = new Map<string, Kept>(Object.entries(read()).sort(([, one], [, other]) => one.lastMs - other.lastMs));
-  let files = 0;
 
   function read(): z.infer<typeof shape> {
     try {
@@ -74,19 +71,11 @@ export function createSuspects({ dataDirectory, log, now }: SuspectsOptions): Su
   }
 
   return {
-    open() {
-      files += 1;
-      return join(folder, String(files));
-    },
-    close(file, crashed) {
-      try {
-        return crashed && suspect(readInFlight(file), 'this content was being scanned when the process crashed');
-      } catch {
-        // It crashed before it could scan anything.
-        return false;
-      } finally {
-        rmSync(file, { force: true });
-      }
+    open: openInFlight,
+    close(inFlight, crashed) {
+      const digests = crashed ? readInFlight(inFlight) : [];
+      closeSync(inFlight);
+      return suspect(digests, 'this content was being scanned when the process crashed');
     },
     allow(sha256) {
       if (!kept.delete(sha256)) return false;
@@ -99,6 +88,5 @@ export function createSuspects({ dataDirectory, log, now }: SuspectsOptions): Su
       forgetOld();
       return [...kept].filter(([, { crashes }]) => crashes >= REFUSED_AT).map(([sha256]) => sha256);
     },
-    remove: () => rmSync(folder, { recursive: true, force: true }),
   };
 }

@@ -1,5 +1,6 @@
 // A process with a supervisor in it, for tests that signal and kill it; its arguments are those of supervise.
 import { z } from 'zod';
+import { openInFlight } from '../../src/engine/threads/in-flight.js';
 import { createLog } from '../../src/log.js';
 import { supervise } from '../../src/supervisor/supervisor.js';
 
@@ -14,8 +15,8 @@ const shape = z.object({
 });
 /** Says what the supervisor takes for the doing of content. */
 const suspects = {
-  open: () => '/nowhere',
-  close(_path: string, crashed: boolean) {
+  open: openInFlight,
+  close(_inFlight: number, crashed: boolean) {
     log.info({ suspected: crashed });
     return false;
   },

@@ -1,23 +1,19 @@
-// Which contents are being scanned, in a file that a crash of this process can't lose: the kernel has it, no disk is waited for.
-import { closeSync, openSync, readFileSync, writeSync } from 'node:fs';
+// Which contents are being scanned, in memory that the supervisor has as well: a process that crashes can't lose it.
+import { readSync } from 'node:fs';
+import { processAddon } from '../../process-addon.js';
 
 /** A SHA-256 as hexadecimal digits. */
 const DIGEST_BYTES = 64;
 const DIGEST = /^[0-9a-f]{64}$/;
-const NOTHING = Buffer.alloc(DIGEST_BYTES);
+/** More than there are threads, with those that are given up. */
+const PLACES = 1024;
 
-export interface InFlight {
-  /** For the scan threads, each of which writes at a place of its own. */
-  readonly descriptor: number;
-  close(): void;
+/** Returns its descriptor, for a process that inherits it; null without the addon: then nothing is noted. */
+export function openInFlight(): number | null {
+  return processAddon()?.openSharedMemory(PLACES * DIGEST_BYTES) ?? null;
 }
 
-export function openInFlight(path: string): InFlight {
-  const descriptor = openSync(path, 'w', 0o600);
-  return { descriptor, close: () => closeSync(descriptor) };
-}
-
-/** One place of the file. */
+/** One place of it. */
 export interface Note {
   /** Writes the digest down, in the place of the one before. */
   enter(digest: Uint8Array): void;
@@ -25,35 +21,21 @@ export interface Note {
   leave(): void;
 }
 
-/**
- * A write of 64 bytes into the page cache for each scan, and one when a thread has nothing to do: see
- * test/engine/threads/in-flight.test.ts for what they cost. `descriptor` null: nothing is written.
- */
+/** For a scan thread, which writes at a place of its own. `descriptor` null: nothing is written. */
 export function createNote(descriptor: number | null, place: number): Note {
-  let isEmpty = true;
-  /** False when the disk is full: a scan is worth more than the note of it. */
-  function write(digest: Uint8Array): boolean {
-    if (descriptor === null) return false;
-    try {
-      return writeSync(descriptor, digest, 0, DIGEST_BYTES, place * DIGEST_BYTES) === DIGEST_BYTES;
-    } catch {
-      return false;
-    }
-  }
+  const memory = descriptor === null || place >= PLACES ? undefined : processAddon()?.mapSharedMemory(descriptor);
+  const bytes = memory && new Uint8Array(memory, place * DIGEST_BYTES, DIGEST_BYTES);
   return {
-    enter(digest) {
-      // One that can't be overwritten names a content that is being scanned no more, at worst as a suspect.
-      if (write(digest)) isEmpty = false;
-    },
-    leave() {
-      if (!isEmpty) isEmpty = write(NOTHING);
-    },
+    enter: (digest) => bytes?.set(digest),
+    leave: () => void bytes?.fill(0),
   };
 }
 
 /** What was being scanned when the process ended, each digest once. */
-export function readInFlight(path: string): string[] {
-  const text = readFileSync(path, 'latin1');
+export function readInFlight(descriptor: number): string[] {
+  const bytes = Buffer.alloc(PLACES * DIGEST_BYTES);
+  readSync(descriptor, bytes, 0, bytes.length, 0);
+  const text = bytes.toString('latin1');
   const digests = new Set<string>();
   for (let start = 0; start < text.length; start += DIGEST_BYTES) {
     const digest = text.slice(start, start + DIGEST_BYTES);

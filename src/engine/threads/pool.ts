@@ -19,8 +19,8 @@ export interface PoolOptions {
   /** From the call to the verdict, waiting included. */
   readonly scanTimeoutMs: number;
   readonly encryptedArchives?: EncryptedPolicy;
-  /** Descriptor of the file in which threads say what they are at (in-flight.ts). */
-  readonly inFlight?: number;
+  /** Descriptor of the memory in which threads say what they are at (in-flight.ts). Default: none. */
+  readonly inFlight?: number | null;
   /** A thread hangs in this content: it is at it long after the engine's own limit, and not because the machine is busy. */
   readonly onHung?: (sha256: string | null) => void;
   /** Beyond the deadline, before a thread is late. Default 5 s. */
