@@ -16,9 +16,11 @@ async function get(url: string): Promise<{ status: number; body: unknown }> {
   return { status: response.status, body: await response.json() };
 }
 
+// For all that need no settings; the last test stops it.
+const server = await startServer();
+t.teardown(() => server.stop('SIGKILL'));
+
 t.test('a healthy server is live, ready, and knows its versions', async (t) => {
-  const server = await startServer();
-  t.teardown(() => server.stop());
   t.match(await get(`${server.url}/livez`), { status: 200, body: { status: 'ok' } });
   t.match(await get(`${server.url}/readyz`), {
     status: 200,
@@ -91,21 +93,6 @@ t.test('the first start leaves a key and a curl line that works; a restart keeps
   t.equal(await second.stop(), 0);
 });
 
-t.test('a stop answers what runs', async (t) => {
-  const server = await startServer();
-  const connection = await openRaw(server.port);
-  const request = scanRequest(filePart(Buffer.alloc(3_000_000, 'x'), 'last.bin'));
-  await connection.send(request.subarray(0, -1000));
-  // The server has the request once it has answered a later one on another connection.
-  await get(`${server.url}/livez`);
-  const stopped = server.stop();
-  await connection.send(request.subarray(-1000));
-  const answer = await connection.answer();
-  t.equal(answer?.status, 200);
-  t.match(answer?.body, '"filename":"last.bin"');
-  t.equal(await stopped, 0);
-});
-
 t.test('a wrong configuration is reported at once and whole, without values', async (t) => {
   const { code, stderr } = await new Promise<{ code: unknown; stderr: string }>((resolve) => {
     const env = { PATH: process.env['PATH'], PORT: 'eighty', SCAN_THREADS: '0', BOOTSTRAP_API_KEY: 'my-secret' };
@@ -119,8 +106,6 @@ t.test('a wrong configuration is reported at once and whole, without values', as
 });
 
 t.test('a port that is taken is reported', async (t) => {
-  const server = await startServer();
-  t.teardown(() => server.stop());
   await t.rejects(startServer({ env: { PORT: String(server.port) } }), /another program listens there; set PORT/);
 });
 
@@ -128,17 +113,29 @@ t.test(
   'who wants to report a vulnerability finds the contact that the operator has set, and nothing where there is none',
   async (t) => {
     const contact = 'mailto:security@example.org';
-    const server = await startServer({ env: { SECURITY_CONTACT: contact }, untilReady: false });
-    t.teardown(() => server.stop());
-    const answer = await fetch(`${server.url}/.well-known/security.txt`);
+    const told = await startServer({ env: { SECURITY_CONTACT: contact }, untilReady: false });
+    t.teardown(() => told.stop());
+    const answer = await fetch(`${told.url}/.well-known/security.txt`);
     t.equal(answer.status, 200);
     t.equal(answer.headers.get('content-type'), 'text/plain; charset=utf-8');
     const [, said, expires = ''] = /^Contact: (.+)\nExpires: (.+)\n$/.exec(await answer.text()) ?? [];
     t.equal(said, contact);
     const days = (Date.parse(expires) - Date.now()) / (24 * 60 * 60 * 1000);
     t.ok(days > 170 && days < 365, expires);
-    const silent = await startServer({ untilReady: false });
-    t.teardown(() => silent.stop());
-    t.equal((await fetch(`${silent.url}/.well-known/security.txt`)).status, 404);
+    t.equal((await fetch(`${server.url}/.well-known/security.txt`)).status, 404);
   },
 );
+
+t.test('a stop answers what runs', async (t) => {
+  const connection = await openRaw(server.port);
+  const request = scanRequest(filePart(Buffer.alloc(3_000_000, 'x'), 'last.bin'));
+  await connection.send(request.subarray(0, -1000));
+  // The server has the request once it has answered a later one on another connection.
+  await get(`${server.url}/livez`);
+  const stopped = server.stop();
+  await connection.send(request.subarray(-1000));
+  const answer = await connection.answer();
+  t.equal(answer?.status, 200);
+  t.match(answer?.body, '"filename":"last.bin"');
+  t.equal(await stopped, 0);
+});

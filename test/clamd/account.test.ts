@@ -3,6 +3,7 @@ import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { statSync } from 'node:fs';
 import { networkInterfaces, tmpdir } from 'node:os';
+import { setTimeout as delay } from 'node:timers/promises';
 import t from 'tap';
 import { mainPath, ownSignaturesDirectory } from '../../src/paths.js';
 import { startPostgres } from '../fixtures/postgres.js';
@@ -13,6 +14,8 @@ import { ask, bytesOf, CLEAN, EMAIL, socketPlace, startOurs, stream } from './cl
 
 const SCAN = bytesOf('zINSTREAM\0', stream(CLEAN));
 const OK = 'stream: OK\0';
+/** Between two scans of one after the other: all cores for them would show no more. */
+const PAUSE_MS = 50;
 
 t.test('a suspended or removed account scans nothing, on any node', async (t) => {
   const [postgres, redis] = await Promise.all([startPostgres(), startRedis()]);
@@ -64,7 +67,10 @@ t.test('while Postgres is away those that are known scan on', async (t) => {
   t.equal(await ask(unix, SCAN), OK);
   await postgres.stop();
   const endMs = performance.now() + 3_000;
-  while (performance.now() < endMs) t.equal(await ask(unix, SCAN), OK);
+  while (performance.now() < endMs) {
+    t.equal(await ask(unix, SCAN), OK);
+    await delay(PAUSE_MS);
+  }
 });
 
 t.test('a port for other machines serves those of CLAMD_ALLOW_NETWORKS, and nobody else', async (t) => {

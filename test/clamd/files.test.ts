@@ -42,12 +42,16 @@ function makeShare(t: Test): Share {
   return { share, outside };
 }
 
+// One server for what is asked of folders: each test has its own among them.
+const shares = { compared: makeShare(t), linked: makeShare(t), swapped: makeShare(t), debian: makeShare(t) };
+const folders = [...Object.values(shares).map(({ share }) => share), '/no/such/folder'];
+const { server, unix, tcp } = await startOurs({ CLAMD_PATHS: folders.join() });
+t.teardown(() => server.stop('SIGKILL'));
+
 t.test('what clamd answers of files and folders', async (t) => {
-  const { share } = makeShare(t);
+  const { share } = shares.compared;
   const theirs = await startClamd({ databaseDirectory: ownSignaturesDirectory, threads: 2 });
   t.teardown(theirs.stop);
-  const { server, unix, tcp } = await startOurs({ CLAMD_PATHS: share });
-  t.teardown(() => server.stop('SIGKILL'));
   const paths = [
     '',
     '/clean',
@@ -78,11 +82,10 @@ t.test('what clamd answers of files and folders', async (t) => {
   );
   const stopped = await ask(unix, bytesOf(`zSCAN ${share}\0`));
   t.match(stopped, /^[^\0]* FOUND\0$/, 'SCAN stops at what it finds first');
-  t.equal(await server.stop(), 0);
 });
 
 t.test('nothing outside of the folders is opened or told of, by whatever way', async (t) => {
-  const { share, outside } = makeShare(t);
+  const { share, outside } = shares.linked;
   symlinkSync(join(outside, 'secret'), join(share, 'link out'));
   symlinkSync(outside, join(share, 'folder out'));
   symlinkSync(join(outside, 'none'), join(share, 'link to nothing out'));
@@ -90,8 +93,6 @@ t.test('nothing outside of the folders is opened or told of, by whatever way', a
   symlinkSync('loop', join(share, 'loop'));
   writeFileSync(`${share}-beside`, EICAR);
   t.teardown(() => rmSync(`${share}-beside`));
-  const { server, unix } = await startOurs({ CLAMD_PATHS: `${share},/no/such/folder` });
-  t.teardown(() => server.stop('SIGKILL'));
   const refused = [
     `${outside}/secret`,
     `${outside}/none`,
@@ -126,13 +127,10 @@ t.test('nothing outside of the folders is opened or told of, by whatever way', a
   const all = await ask(unix, bytesOf(`zCONTSCAN ${share}\0`));
   t.equal(all.split('\0').length, 3, 'a walk follows no link');
   t.notMatch(all, /outside|link|folder out/);
-  t.equal(await server.stop(), 0);
 });
 
 t.test('a link that is put in the place of a file while it is asked for leads nowhere', async (t) => {
-  const { share, outside } = makeShare(t);
-  const { server, unix } = await startOurs({ CLAMD_PATHS: share });
-  t.teardown(() => server.stop('SIGKILL'));
+  const { share, outside } = shares.swapped;
   writeFileSync(join(outside, 'secret'), EICAR);
   const place = join(share, 'place');
   writeFileSync(place, 'clean');
@@ -155,7 +153,6 @@ t.test('a link that is put in the place of a file while it is asked for leads no
   await swapping;
   for (const answer of answers) t.notMatch(answer, /place: \S+ FOUND/);
   t.ok(answers.size > 2, 'it was once so and once so');
-  t.equal(await server.stop(), 0);
 });
 
 t.test('what can not be read, or is too large, is an error and no OK', async (t) => {
@@ -256,9 +253,7 @@ for _ in range(200): send(b'zFILDES\\0'); send(b'\\0', ${open('clean')})
 });
 
 t.test('clamdscan of Debian: a path, a stream, a descriptor, several at a time', async (t) => {
-  const { share } = makeShare(t);
-  const { server, unix } = await startOurs({ CLAMD_PATHS: share });
-  t.teardown(() => server.stop('SIGKILL'));
+  const { share } = shares.debian;
   const configPath = join(share, '..', 'clamd.conf');
   writeFileSync(configPath, `LocalSocket ${unix.path}\n`);
   chmodSync(configPath, 0o644);

@@ -11,6 +11,9 @@ import { upload } from '../fixtures/upload.js';
 import { ask, bytesOf, CLEAN, chunk, EICAR, END, socketPlace, startOurs, stream, type Talk, talk } from './client.js';
 
 const FOUND = 'stream: Sluice.Test.EICAR.UNOFFICIAL FOUND\0';
+// For all that need no settings; the last test stops it.
+const { server, unix } = await startOurs();
+t.teardown(() => server.stop('SIGKILL'));
 
 t.test('what lies at the place of the socket stays, unless a killed process has left it', async (t) => {
   const path = socketPlace();
@@ -63,8 +66,6 @@ t.test('a stream has its time as a whole, however its bytes drip', async (t) => 
 });
 
 t.test('a client that reads no answers is kept waiting, and all others are served', async (t) => {
-  const { server, unix } = await startOurs();
-  t.teardown(() => server.stop('SIGKILL'));
   const deaf = await talk(t, unix);
   deaf.socket.pause();
   const count = 300_000;
@@ -81,7 +82,6 @@ t.test('a client that reads no answers is kept waiting, and all others are serve
   const answers = (await deaf.whole).split('\0');
   t.equal(answers.length, count + 1);
   t.match(answers.at(-2), new RegExp(`^${count}: ClamAV `));
-  t.equal(await server.stop(), 0);
 });
 
 t.test('connections without a command, and those that read nothing, end after their time', async (t) => {
@@ -141,8 +141,6 @@ t.test("clamd's clients with scans that take long leave another account its shar
 });
 
 t.test('signatures are loaded again while it scans, and no answer is wrong or missing', async (t) => {
-  const { server, unix } = await startOurs();
-  t.teardown(() => server.stop('SIGKILL'));
   let isOver = false;
   let answered = 0;
   const client = async (name: number): Promise<void> => {
@@ -163,7 +161,6 @@ t.test('signatures are loaded again while it scans, and no answer is wrong or mi
   isOver = true;
   await Promise.all(clients);
   t.ok(answered > 10, `${answered} sessions`);
-  t.equal(await server.stop(), 0);
 });
 
 t.test('a client that leaves in its stream has its unit back, and its memory is free', async (t) => {
@@ -186,8 +183,6 @@ t.test('a client that leaves in its stream has its unit back, and its memory is 
 });
 
 t.test('at a stop a stream is heard to its end, and sessions that wait for nothing end at once', async (t) => {
-  const { server, unix } = await startOurs();
-  t.teardown(() => server.stop('SIGKILL'));
   const [idle, waiting, streaming] = await Promise.all([talk(t, unix), talk(t, unix), talk(t, unix)]);
   waiting.socket.write(bytesOf('zIDSESSION\0zPING\0'));
   streaming.socket.write(bytesOf('zIDSESSION\0zINSTREAM\0', chunk(EICAR)));

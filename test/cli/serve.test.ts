@@ -41,6 +41,27 @@ function serverPid({ process: { pid } }: Running): number {
   return serverOf(pid ?? 0);
 }
 
+/** How much of its memory a crash may leave in a file: of the supervisor, and of the server. */
+function coreLimits(running: Running): (string | undefined)[] {
+  return [running.process.pid, serverPid(running)].map(
+    (pid) => /^Max core file size +(\S+)/m.exec(readFileSync(`/proc/${pid}/limits`, 'utf8'))?.[1],
+  );
+}
+
+/** sched(7): SCHED_OTHER and SCHED_BATCH. */
+const OTHER = 0;
+const BATCH = 3;
+
+/** How the kernel schedules a thread, from proc(5): the 41st field, behind a name in brackets. */
+function policyOf(path: string): number {
+  return Number(readFileSync(`${path}/stat`, 'utf8').split(') ')[1]?.split(' ')[38]);
+}
+
+function policiesOf(pid: number, { butMain }: { butMain: boolean }): number[] {
+  const threads = readdirSync(`/proc/${pid}/task`).filter((tid) => !butMain || tid !== String(pid));
+  return threads.map((tid) => policyOf(`/proc/${pid}/task/${tid}`));
+}
+
 t.test(
   'the first start makes an account whose key works and stays out of the log, and SIGTERM ends it with 0',
   async (t) => {
@@ -86,21 +107,59 @@ t.test('on a terminal the first start shows the account there, and leaves no fil
   await once(terminal, 'close');
 });
 
-t.test('a crash leaves no file of the memory, unless it is asked for', async (t) => {
-  const limitOf = async (env: Readonly<Record<string, string>>) => {
-    const running = serve(t, env);
-    await listening(running);
-    const pids = [running.process.pid, serverPid(running)];
-    const limits = pids.map(
-      (pid) => /^Max core file size +(\S+)/m.exec(readFileSync(`/proc/${pid}/limits`, 'utf8'))?.[1],
-    );
-    running.process.kill('SIGTERM');
-    await running.ended;
-    return limits;
-  };
-  t.same(await limitOf({}), ['0', '0']);
-  const own = /^Max core file size +(\S+)/m.exec(readFileSync('/proc/self/limits', 'utf8'))?.[1];
-  t.same(await limitOf({ CORE_DUMPS: 'on' }), [own, own]);
+// One server for what leaves it as it was; the last test stops it.
+t.test('a server that goes on', async (t) => {
+  const running = serve(t, { SIGNATURES_POLL_SECONDS: '0' });
+  const origin = `http://127.0.0.1:${await listening(running)}`;
+  await ready(origin);
+
+  t.test('the thread that serves comes first: what computes takes no core from it', async (t) => {
+    const pid = serverPid(running);
+    t.equal(policyOf(`/proc/${pid}`), OTHER);
+    // V8's threads, and the scan thread.
+    const others = policiesOf(pid, { butMain: true });
+    t.ok(others.filter((policy) => policy === BATCH).length >= 5, others.join());
+    const supervisor = running.process.pid ?? 0;
+    t.equal(policyOf(`/proc/${supervisor}`), OTHER);
+    t.equal(policyOf(`/proc/${databaseOf(supervisor)}`), BATCH, 'rows are written behind the answers');
+  });
+
+  t.test('a crash leaves no file of the memory, unless it is asked for', async (t) => {
+    t.same(coreLimits(running), ['0', '0']);
+    const other = serve(t, { CORE_DUMPS: 'on', DATA_DIR: join(dataDirectory, 'of-core-dumps') });
+    await listening(other);
+    const own = /^Max core file size +(\S+)/m.exec(readFileSync('/proc/self/limits', 'utf8'))?.[1];
+    t.same(coreLimits(other), [own, own]);
+  });
+
+  t.test('SIGUSR2 to the server process does nothing', async (t) => {
+    process.kill(serverPid(running), 'SIGUSR2');
+    t.equal((await fetch(`${origin}/livez`)).status, 200);
+  });
+
+  t.test('SIGHUP reads the signatures again, and the service goes on', async (t) => {
+    const epoch = async (): Promise<number> => Object(await (await fetch(`${origin}/readyz`)).json()).engine.epoch;
+    const first = await epoch();
+    running.process.kill('SIGHUP');
+    await until(async () => (await epoch()) !== first);
+    t.equal(await epoch(), first + 1);
+    t.equal((await fetch(`${origin}/livez`)).status, 200);
+  });
+
+  t.test('a data folder that another one has ends it with 69 and the reason', async (t) => {
+    const { code, stdout } = await serve(t).ended;
+    t.equal(code, 69);
+    t.match(stdout, 'is in use by the process');
+  });
+
+  t.test('a stop signal to both processes, as a terminal sends it, is one stop', async (t) => {
+    const pid = serverPid(running);
+    process.kill(pid, 'SIGINT');
+    running.process.kill('SIGINT');
+    const { code, stdout } = await running.ended;
+    t.equal(code, 0);
+    t.match(stdout, '"stopped"');
+  });
 });
 
 t.test('a server process that is killed is started again, without printing an account', async (t) => {
@@ -116,69 +175,12 @@ t.test('a server process that is killed is started again, without printing an ac
   t.notMatch(stdout, 'X-API-KEY');
 });
 
-t.test('a stop signal to both processes, as a terminal sends it, is one stop', async (t) => {
-  const running = serve(t);
-  await listening(running);
-  const pid = serverPid(running);
-  process.kill(pid, 'SIGINT');
-  running.process.kill('SIGINT');
-  const { code, stdout } = await running.ended;
-  t.equal(code, 0);
-  t.match(stdout, '"stopped"');
-});
-
-t.test('SIGHUP reads the signatures again, and the service goes on', async (t) => {
-  const running = serve(t, { SIGNATURES_POLL_SECONDS: '0' });
-  const origin = `http://127.0.0.1:${await listening(running)}`;
-  await ready(origin);
-  const epoch = async (): Promise<number> => Object(await (await fetch(`${origin}/readyz`)).json()).engine.epoch;
-  const first = await epoch();
-  running.process.kill('SIGHUP');
-  await until(async () => (await epoch()) !== first);
-  t.equal(await epoch(), first + 1);
-  t.equal((await fetch(`${origin}/livez`)).status, 200);
-});
-
-/** sched(7): SCHED_OTHER and SCHED_BATCH. */
-const OTHER = 0;
-const BATCH = 3;
-
-/** How the kernel schedules a thread, from proc(5): the 41st field, behind a name in brackets. */
-function policyOf(path: string): number {
-  return Number(readFileSync(`${path}/stat`, 'utf8').split(') ')[1]?.split(' ')[38]);
-}
-
-function policiesOf(pid: number, { butMain }: { butMain: boolean }): number[] {
-  const threads = readdirSync(`/proc/${pid}/task`).filter((tid) => !butMain || tid !== String(pid));
-  return threads.map((tid) => policyOf(`/proc/${pid}/task/${tid}`));
-}
-
-t.test('the thread that serves comes first: what computes takes no core from it', async (t) => {
-  const running = serve(t);
-  await ready(`http://127.0.0.1:${await listening(running)}`);
-  const pid = serverPid(running);
-  t.equal(policyOf(`/proc/${pid}`), OTHER);
-  // V8's threads, and the scan thread.
-  const others = policiesOf(pid, { butMain: true });
-  t.ok(others.filter((policy) => policy === BATCH).length >= 5, others.join());
-  const supervisor = running.process.pid ?? 0;
-  t.equal(policyOf(`/proc/${supervisor}`), OTHER);
-  t.equal(policyOf(`/proc/${databaseOf(supervisor)}`), BATCH, 'rows are written behind the answers');
-});
-
 t.test('a scan thread takes no core from it where no supervisor has said so', async (t) => {
   const running = start(t, mainPath, ['serve', '--no-supervisor'], { env: settings });
   await ready(`http://127.0.0.1:${await listening(running)}`);
   const pid = running.process.pid ?? 0;
   t.equal(policyOf(`/proc/${pid}`), OTHER);
   t.ok(policiesOf(pid, { butMain: true }).includes(BATCH));
-});
-
-t.test('SIGUSR2 to the server process does nothing', async (t) => {
-  const running = serve(t);
-  const port = await listening(running);
-  process.kill(serverPid(running), 'SIGUSR2');
-  t.equal((await fetch(`http://127.0.0.1:${port}/livez`)).status, 200);
 });
 
 t.test('a supervisor that is killed takes the server with it: the port and the data folder are free', async (t) => {
@@ -202,13 +204,6 @@ t.test('a port in use ends it with 69 and the reason, without a restart', async 
   t.equal(code, 69);
   t.match(stdout, '"the service could not start"');
   t.notMatch(stdout, 'restarting');
-});
-
-t.test('a data folder that another one has ends it with 69 and the reason', async (t) => {
-  await listening(serve(t));
-  const { code, stdout } = await serve(t).ended;
-  t.equal(code, 69);
-  t.match(stdout, 'is in use by the process');
 });
 
 t.test('a reader of the log that leaves holds up neither the service nor its stop', async (t) => {

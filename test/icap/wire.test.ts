@@ -8,9 +8,11 @@ import { type Asked, CLEAN, connect, EICAR, request, startOurs } from './client.
 const BIG = Buffer.alloc(300_000, 'clean text\n');
 const POST = 'POST http://example.org/upload HTTP/1.1\r\nHost: example.org\r\n\r\n';
 
+// For all that need no settings.
+const { server, port } = await startOurs();
+t.teardown(() => server.stop());
+
 t.test('bodies with and without previews, 204 and 200', async (t) => {
-  const { server, port } = await startOurs();
-  t.teardown(() => server.stop());
   const client = await connect(port);
   t.teardown(client.end);
   const allow = ['Allow: 204'];
@@ -71,8 +73,6 @@ t.test('bodies with and without previews, 204 and 200', async (t) => {
 });
 
 t.test('OPTIONS of any service, pipelined requests, the end of a connection', async (t) => {
-  const { server, port } = await startOurs();
-  t.teardown(() => server.stop());
   for (const service of ['avscan', 'reqmod', 'respmod', 'req', '', 'srv_clamav?allow204=on']) {
     const client = await connect(port);
     const { status, headers } = await client.ask({ method: 'OPTIONS', service });
@@ -133,8 +133,6 @@ t.test('what is too large is blocked, or passed where the client has it itself',
 });
 
 t.test('a body in an encoding that nobody looks into', async (t) => {
-  const { server, port } = await startOurs();
-  t.teardown(() => server.stop());
   const client = await connect(port);
   t.teardown(client.end);
   const responseIn = (encoding: string) => `HTTP/1.1 200 OK\r\nContent-Encoding: ${encoding}\r\n\r\n`;
