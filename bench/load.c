@@ -35,6 +35,10 @@ struct times {
 struct result {
     struct times scans;
     struct times refused;
+    // The refusals once more, from the first byte of their requests.
+    struct times refused_since_sent;
+    // Of an open loop: scans that were due when every connection was busy. They began later, or never.
+    uint64_t found_none;
     // Of both: those that came before the end, which is what a rate is made of. Others came from a queue that was left.
     uint64_t taken_in_time;
     uint64_t refused_in_time;
@@ -53,13 +57,16 @@ struct run {
     // Open loop: seconds between two scans, and when the next one is due. 0: the next one begins with an answer.
     double interval;
     double due;
+    // When no connection was free, last.
+    double full;
     double counted_from;
     // Whether a refusal is an answer as well.
     int overload;
-    struct connection *list;
     int connections;
-    // Of an open loop: where a connection is looked for that has nothing to do.
-    int next;
+    // Of an open loop: a ring of the connections that have nothing to do, the one that has rested for longest first.
+    struct connection **free;
+    int first_free;
+    int free_count;
 };
 
 static void failed(struct run *run, const char *what) {
@@ -132,22 +139,31 @@ static int write_some(struct run *run, struct connection *c) {
     return 0;
 }
 
+static void set_free(struct run *run, struct connection *c) {
+    c->busy = 0;
+    if (run->interval > 0) run->free[(run->first_free + run->free_count++) % run->connections] = c;
+}
+
+static void rest(struct run *run, struct connection *c) {
+    set_free(run, c);
+    run->active--;
+}
+
 static void give_up(struct run *run, struct connection *c, const char *what) {
     failed(run, what);
     close_connection(c);
-    c->busy = 0;
-    run->active--;
+    rest(run, c);
 }
 
 static void begin_scan(struct run *run, struct connection *c) {
     struct file *file = round_next(&run->round, run->files, &c->stamp);
     if (file == NULL) {
-        c->busy = 0;
-        run->active--;
+        rest(run, c);
         return;
     }
     // In an open loop a scan that had to wait for a connection has begun when it was due: its wait is part of its time.
     c->begin = run->interval > 0 ? run->due : seconds_now();
+    if (run->interval > 0 && run->due <= run->full) run->result.found_none++;
     c->got = 0;
     c->busy = 1;
     if (c->fd < 0 && open_connection(run, c) != 0) {
@@ -155,6 +171,7 @@ static void begin_scan(struct run *run, struct connection *c) {
         return;
     }
     compose(run, c, file);
+    c->sent = seconds_now();
     // A broken pipe may hide an answer that says why: the read side finds out.
     if (write_some(run, c) != 0) c->part = PARTS;
 }
@@ -173,15 +190,14 @@ static int in_time(const struct run *run) {
     return now >= run->counted_from && now <= run->round.deadline;
 }
 
-static void rest(struct run *run, struct connection *c) {
-    c->busy = 0;
-    run->active--;
-}
-
 // A refusal may come before the whole request was sent, or end the connection.
 static void refused(struct run *run, struct connection *c) {
     if (in_time(run)) run->result.refused_in_time++;
-    if (c->begin >= run->counted_from) record(&run->result.refused, seconds_now() - c->begin);
+    if (c->begin >= run->counted_from) {
+        double now = seconds_now();
+        record(&run->result.refused, now - c->begin);
+        record(&run->result.refused_since_sent, now - c->sent);
+    }
     if (c->part < PARTS || strcasestr(c->answer, "\r\nconnection: close") != NULL) close_connection(c);
     rest(run, c);
 }
@@ -221,15 +237,17 @@ static void read_some(struct run *run, struct connection *c) {
 static double begin_due(struct run *run) {
     double now = seconds_now();
     if (now >= run->round.deadline) return 1;
-    for (int looked = 0; looked < run->connections && run->due <= now; looked++) {
-        struct connection *c = &run->list[run->next];
-        run->next = (run->next + 1) % run->connections;
-        if (c->busy) continue;
+    while (run->free_count > 0 && run->due <= now) {
+        struct connection *c = run->free[run->first_free];
+        run->first_free = (run->first_free + 1) % run->connections;
+        run->free_count--;
         run->active++;
         begin_scan(run, c);
         run->due += run->interval;
     }
-    return run->due <= now ? 1 : run->due - now;
+    if (run->due > now) return run->due - now;
+    run->full = now;
+    return 1;
 }
 
 static int by_value(const void *a, const void *b) {
@@ -278,8 +296,12 @@ static void serve_events(struct run *run) {
 
 static void measure(struct run *run, double seconds, int connections) {
     struct connection *list = calloc((size_t)connections, sizeof *list);
+    run->free = calloc((size_t)connections, sizeof *run->free);
+    if (list == NULL || run->free == NULL) abort();
+    run->connections = connections;
     for (int i = 0; i < connections; i++) {
         list[i].fd = -1;
+        set_free(run, &list[i]);
         // Connections that are kept are opened before the clock starts.
         if (!run->keep) continue;
         if (i > 0) usleep(connections > CONNECTIONS_FEW ? CONNECT_GAP_MICROSECONDS / 20 : CONNECT_GAP_MICROSECONDS);
@@ -288,8 +310,6 @@ static void measure(struct run *run, double seconds, int connections) {
     double cpu = cpu_seconds();
     double begin = seconds_now();
     run->round.deadline = begin + seconds;
-    run->list = list;
-    run->connections = connections;
     run->due = begin;
     // In an open loop what is due while the server still accepts the connections isn't counted.
     run->counted_from = run->interval > 0 ? begin + ACCEPT_SECONDS : begin;
@@ -299,22 +319,29 @@ static void measure(struct run *run, double seconds, int connections) {
     }
     serve_events(run);
     double elapsed = seconds_now() - begin;
+    if (run->interval > 0 && run->due < run->round.deadline)
+        run->result.found_none += (uint64_t)((run->round.deadline - run->due) / run->interval);
     cpu = cpu_seconds() - cpu;
     for (int i = 0; i < connections; i++) close_connection(&list[i]);
     free(list);
+    free(run->free);
     struct result *result = &run->result;
     sort(&result->scans);
     sort(&result->refused);
+    sort(&result->refused_since_sent);
     printf("done {\"scans\":%zu,\"seconds\":%.6f,\"countedSeconds\":%.6f,\"errors\":%llu,\"firstError\":\"%s\",\"p50Us\":%u,"
            "\"p95Us\":%u,\"p99Us\":%u,\"refused\":%zu,\"refusedP50Us\":%u,\"refusedP99Us\":%u,\"takenInTime\":%llu,"
-           "\"refusedInTime\":%llu,\"clientCpuSeconds\":%.6f}\n",
+           "\"refusedInTime\":%llu,\"refusedSinceSentP50Us\":%u,\"refusedSinceSentP99Us\":%u,\"foundNone\":%llu,"
+           "\"clientCpuSeconds\":%.6f}\n",
            result->scans.count, elapsed, run->round.deadline - run->counted_from, (unsigned long long)result->errors,
            result->first_error, percentile(&result->scans, 0.5), percentile(&result->scans, 0.95),
            percentile(&result->scans, 0.99), result->refused.count, percentile(&result->refused, 0.5),
            percentile(&result->refused, 0.99), (unsigned long long)result->taken_in_time,
-           (unsigned long long)result->refused_in_time, cpu);
+           (unsigned long long)result->refused_in_time, percentile(&result->refused_since_sent, 0.5),
+           percentile(&result->refused_since_sent, 0.99), (unsigned long long)result->found_none, cpu);
     free(result->scans.list);
     free(result->refused.list);
+    free(result->refused_since_sent.list);
 }
 
 static void run_once(struct run *run, double seconds, int connections) {

@@ -38,7 +38,9 @@ struct connection {
     int part;
     char head[1024];
     uint64_t stamp;
+    // When it was due, in an open loop; and when its first byte was handed to the kernel.
     double begin;
+    double sent;
     size_t got;
     char answer[ANSWER_BYTES];
 };

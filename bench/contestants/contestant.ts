@@ -21,6 +21,10 @@ const measurement = z.object({
   refusedInTime: z.number().optional(),
   refusedP50Us: z.number().optional(),
   refusedP99Us: z.number().optional(),
+  /** From the first byte of its request, and not from when it was due. */
+  refusedSinceSentP99Us: z.number().optional(),
+  /** Of an open loop: scans that were due when every connection was busy, so that their time is the client's as well. */
+  foundNone: z.number().optional(),
   clientCpuSeconds: z.number().optional(),
 });
 
@@ -41,7 +45,7 @@ export interface Contestant {
 /** Of an open loop: a scan that is due hardly ever waits for one. */
 const PACED_CONNECTIONS = 64;
 /** A scan that is due finds one, also when each waits for as long as the service lets it. */
-const OVERLOAD_CONNECTIONS = 2_000;
+const OVERLOAD_CONNECTIONS = 4_000;
 
 export interface PacedContestant extends Contestant {
   /** An open loop: so many scans a second, whatever the answers do; each one's time counts from when it was due. */
@@ -71,8 +75,13 @@ export async function askForRun(process: LineProcess, command: string): Promise<
 }
 
 /** The same with many more clients than the service can answer in time; a 503 is no error. */
-export function askForOverload(process: LineProcess, seconds: number, rate: number): Promise<Measurement> {
-  return askForRun(process, `overload ${seconds} ${OVERLOAD_CONNECTIONS} ${rate}`);
+export function askForOverload(
+  process: LineProcess,
+  seconds: number,
+  rate: number,
+  connections = OVERLOAD_CONNECTIONS,
+): Promise<Measurement> {
+  return askForRun(process, `overload ${seconds} ${connections} ${rate}`);
 }
 
 export function askForPace(process: LineProcess, seconds: number, rate: number): Promise<Measurement> {
