@@ -2,6 +2,7 @@
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { Command } from 'commander';
 import { createKey } from '../src/account/keys.js';
 import { createUser } from '../src/account/users.js';
 import { ownSignaturesDirectory } from '../src/paths.js';
@@ -13,6 +14,7 @@ import { startRedis, startRedisCluster } from '../test/fixtures/redis.js';
 import { API_KEY, startServer } from '../test/fixtures/server.js';
 import { compile, loadProgram } from './compile.js';
 import { askForFiles, askForRun } from './contestants/contestant.js';
+import { tableOf, writeFigures } from './figures.js';
 import { makeFileSet } from './files.js';
 import { startLineProcess } from './line-process.js';
 import { median } from './median.js';
@@ -27,6 +29,11 @@ const LIMIT = 250_000;
 const ROUNDS = 9;
 const ROUND_SECONDS = 3;
 
+const { figures } = new Command('npm run bench:admission --')
+  .description('What admission over Redis adds to a scan, and whether racing processes give exactly the limit.')
+  .option('--figures', 'keep the table under docs/figures/, for the documents', false)
+  .parse()
+  .opts<{ figures: boolean }>();
 const print = (text: string): void => void process.stdout.write(`${text}\n`);
 
 /** Three processes take units of one user as fast as they can; the hour ends in the middle. Whether each hour gave exactly its limit. */
@@ -118,13 +125,16 @@ async function latency(redisUrl: string, databaseUrls: readonly [string, string]
         entrant.p99.push(p99Us ?? Number.NaN);
       }
     }
-    print(`1 KB scans, one connection, medians of ${ROUNDS} rounds in turns:`);
-    for (const { name, p50, p99 } of entrants) {
-      print(`  admission ${name}: p50 ${median(p50).toFixed(0)} us, p99 ${median(p99).toFixed(0)} us`);
-    }
     const [own, redis] = entrants.map(({ p50 }) => p50);
     const added = (redis ?? []).map((value, round) => value - (own?.[round] ?? Number.NaN));
-    print(`  Redis adds ${median(added).toFixed(0)} us to the median (promised: at most 150)`);
+    // 1 KB, one connection, medians of rounds in turns; at most 150 are promised.
+    const columns = ['admission', 'p50 us', 'p99 us', 'added, us'];
+    const rows = entrants.map(({ name, p50, p99 }, at) => {
+      return [name, median(p50).toFixed(0), median(p99).toFixed(0), at === 0 ? '-' : median(added).toFixed(0)];
+    });
+    const command = 'npm run bench:admission -- --figures';
+    print(tableOf({ command, date: 'now', machine: 'this machine', columns, rows }));
+    if (figures) writeFigures('admission', { command, columns, rows });
   } finally {
     for (const { client, server } of entrants) {
       await client.stop();

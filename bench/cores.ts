@@ -6,6 +6,7 @@ import { Command, InvalidArgumentError, Option } from 'commander';
 import { ownSignaturesDirectory } from '../src/paths.js';
 import { positive, whole } from '../test/fixtures/option-values.js';
 import { type Division, type Row, runDivisions, type Setting } from './cores-run.js';
+import { writeFigures } from './figures.js';
 import { type FileSet, makeFileSet } from './files.js';
 import { scenarios } from './scenarios.js';
 
@@ -25,6 +26,7 @@ interface Options {
   readonly database?: string;
   /** Default: nothing was learned. */
   readonly gatesStore?: string;
+  readonly figures: boolean;
 }
 
 const print = (text: string): void => void process.stdout.write(`${text}\n`);
@@ -68,6 +70,7 @@ function readOptions(argv: readonly string[]): Options {
     .option('--seconds <seconds>', 'length of a round', positive, 1)
     .option('--signatures, --database <dir>', 'folder with signatures (default: the project’s own)')
     .option('--gates-store <dir>', 'what gates have learned, as in DATA_DIR/gates (default: nothing)')
+    .option('--figures', 'keep the table under docs/figures/, for the documents', false)
     .parse([...argv])
     .opts<Options>();
 }
@@ -77,7 +80,7 @@ async function measureCores(given: Options, setting: Setting, fileSets: readonly
     given.threads.filter((threads) => threads * processes <= cores).map((threads) => ({ processes, threads })),
   );
   const rows = await runDivisions(setting, divisions, fileSets);
-  for (const { scenario } of fileSets) printRows(`${scenario}, the engine scans`, rows.get(scenario) ?? []);
+  for (const { scenario } of fileSets) printRows({ scenario, engine: 'it scans' }, rows.get(scenario) ?? []);
 }
 
 async function measureSlope(given: Options, setting: Setting, fileSets: readonly FileSet[]): Promise<void> {
@@ -86,7 +89,7 @@ async function measureSlope(given: Options, setting: Setting, fileSets: readonly
     const rows = await runDivisions({ ...setting, engineSleepMs }, divisions, fileSets);
     for (const { scenario } of fileSets) {
       const some = rows.get(scenario) ?? [];
-      printRows(`${scenario}, the engine sleeps for ${engineSleepMs} ms`, some);
+      printRows({ scenario, engine: `it sleeps for ${engineSleepMs} ms` }, some);
       printSaturation(some, engineSleepMs);
     }
   }
@@ -105,8 +108,14 @@ const columns = [
   'p50 ms',
 ];
 
-function printRows(title: string, rows: readonly Row[]): void {
-  print(`\n${title}`);
+/** Of all tables, each row behind its content and what the engine does. */
+const kept: string[][] = [];
+
+function printRows(
+  { scenario, engine }: { readonly scenario: string; readonly engine: string },
+  rows: readonly Row[],
+): void {
+  print(`\n${scenario}, the engine: ${engine}`);
   const cells = rows.map((row) => [
     row.processes.toFixed(0),
     row.threads.toFixed(0),
@@ -119,6 +128,7 @@ function printRows(title: string, rows: readonly Row[]): void {
     percent(row.leastRan),
     (row.p50Us / 1000).toFixed(2),
   ]);
+  kept.push(...cells.map((row) => [scenario, engine, ...row]));
   const widths = columns.map((name, at) => Math.max(name.length, ...cells.map((row) => row[at]?.length ?? 0)));
   for (const row of [columns, ...cells]) print(row.map((cell, at) => cell.padStart(widths[at] ?? 0)).join('  '));
 }
@@ -158,6 +168,10 @@ try {
   }
   if (given.part !== 'slope') await measureCores(given, setting, fileSets);
   if (given.part !== 'cores') await measureSlope(given, setting, fileSets);
+  if (given.figures) {
+    const command = `npm run bench:cores --${given.database === undefined ? '' : ' --database DIR'} --figures`;
+    writeFigures('cores', { command, columns: ['content', 'the engine', ...columns], rows: kept });
+  }
 } finally {
   await rm(folder, { recursive: true, force: true });
 }

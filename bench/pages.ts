@@ -8,6 +8,7 @@ import { databaseOf } from '../test/fixtures/processes.js';
 import { API_KEY, startServer } from '../test/fixtures/server.js';
 import { compile } from './compile.js';
 import { cpuSeconds } from './cpu.js';
+import { writeFigures } from './figures.js';
 import { type LineProcess, startLineProcess } from './line-process.js';
 import { median } from './median.js';
 import { recordFirstVisit } from './pages-visit.js';
@@ -26,6 +27,7 @@ const settings = z.object({
   seconds: z.coerce.number().positive(),
   loads: z.coerce.number().positive(),
   load: z.coerce.number().positive().max(1),
+  figures: z.boolean(),
 });
 
 const finished = z.object({
@@ -80,8 +82,9 @@ const command = new Command('npm run bench:pages --')
   .option('--seconds <seconds>', 'length of a round', '8')
   .option('--loads <count>', 'page loads a second', '50')
   .option('--load <share>', 'scans a second, as a share of what the server can do', '0.5')
+  .option('--figures', 'keep the table under docs/figures/, for the documents', false)
   .parse(process.argv);
-const { rounds, seconds, loads, load } = settings.parse(command.opts());
+const { rounds, seconds, loads, load, figures } = settings.parse(command.opts());
 
 const folder = mkdtempSync(join(tmpdir(), 'sluice-bench-'));
 const server = await startServer({
@@ -165,6 +168,16 @@ try {
   print(
     `p99 with page loads / without: ${(p99(beside) / p99(alone)).toFixed(2)} (${p99(beside)} and ${p99(alone)} us, medians of ${rounds} rounds)`,
   );
+  if (figures) {
+    const names = Object.keys(alone[0]?.shares ?? {});
+    const rowOf = (name: string, some: readonly Round[]): string[] => {
+      const shares = names.map((each) => percent(median(some.map((one) => one.shares[each] ?? 0))).trim());
+      return [name, (p50(some) / 1000).toFixed(2), (p99(some) / 1000).toFixed(2), ...shares];
+    };
+    const columns = ['scans', 'p50 ms', 'p99 ms', ...names.map((name) => `${name}, of a core`)];
+    const rows = [rowOf('alone', alone), rowOf(`beside ${loads} visits a second`, beside)];
+    writeFigures('pages', { command: 'npm run bench:pages -- --figures', columns, rows });
+  }
 } finally {
   for (const client of clients) await client.stop();
   await server.stop();

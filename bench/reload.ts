@@ -11,6 +11,7 @@ import type { Measurement } from './contestants/contestant.js';
 import { type SluiceContestant, startSluice } from './contestants/sluice.js';
 import { descendants } from './cpu.js';
 import { makeDatabase } from './database.js';
+import { tableOf, writeFigures } from './figures.js';
 import { makeFileSet } from './files.js';
 import { median } from './median.js';
 import { scenarios } from './scenarios.js';
@@ -27,6 +28,7 @@ const settings = z.object({
   threads: z.coerce.number().int().positive(),
   connections: z.coerce.number().int().positive(),
   only: z.string(),
+  figures: z.boolean(),
 });
 type Settings = z.infer<typeof settings>;
 
@@ -46,6 +48,7 @@ function readSettings(): Settings {
     .addOption(
       new Option('--only <scenario>', 'what is scanned').choices(scenarios.map(({ name }) => name)).default('100KB'),
     )
+    .option('--figures', 'keep the table under docs/figures/, for the documents', false)
     .parse(process.argv);
   return settings.parse(command.opts());
 }
@@ -94,14 +97,26 @@ async function reloadUntil(sluice: SluiceContestant, everySeconds: number, isOve
   return { memory, peak, millis };
 }
 
-function row(name: string, rounds: readonly Measurement[]): string {
+const columns = [
+  '',
+  'scans/s',
+  'p50 ms',
+  'p99 ms',
+  'reloads',
+  's each',
+  'MiB before',
+  'MiB after, most',
+  'MiB at most',
+];
+
+function rowOf(name: string, rounds: readonly Measurement[], others: readonly string[]): string[] {
   const of = (pick: (one: Measurement) => number | undefined): number =>
     median(rounds.map((one) => pick(one) ?? Number.NaN));
   const rate = of((one) => one.scans / one.seconds).toFixed(0);
   const [p50, p99] = [of((one) => one.p50Us) / 1000, of((one) => one.p99Us) / 1000];
-  const errors = rounds.reduce((sum, one) => sum + one.errors, 0);
-  const first = rounds.find((one) => one.errors > 0)?.firstError ?? '';
-  return `${name.padEnd(16)} ${rate.padStart(8)} scans/s  p50 ${p50.toFixed(2)} ms  p99 ${p99.toFixed(2)} ms  ${errors} errors ${first}`;
+  const broken = rounds.find((one) => one.errors > 0);
+  if (broken !== undefined) throw new Error(`${broken.errors} scans went wrong ${name}: ${broken.firstError}`);
+  return [name, rate, p50.toFixed(2), p99.toFixed(2), ...others];
 }
 
 async function measure(given: Settings, folder: string): Promise<void> {
@@ -116,7 +131,7 @@ async function measure(given: Settings, folder: string): Promise<void> {
     await sluice.use(await makeFileSet(scenario, folder, async () => () => true));
     await sluice.run(1);
     const { signatures } = await look(sluice);
-    process.stdout.write(`${signatures} signatures; resident before the first reload ${residentMib(sluice)} MiB\n`);
+    const beforeMib = residentMib(sluice);
     const quiet: Measurement[] = [];
     const reloading: Measurement[] = [];
     const reloads: Reloads[] = [];
@@ -128,12 +143,23 @@ async function measure(given: Settings, folder: string): Promise<void> {
       over = true;
       reloads.push(await work);
     }
-    process.stdout.write(`${row('without reloads', quiet)}\n${row('with reloads', reloading)}\n`);
     const millis = reloads.flatMap((one) => one.millis);
-    process.stdout.write(
-      `${millis.length} reloads, ${(median(millis) / 1000).toFixed(2)} s each; resident after each ${reloads.flatMap((one) => one.memory).join(' ')} MiB, ` +
-        `${Math.max(...reloads.map((one) => one.peak))} MiB at most\n`,
-    );
+    const after = Math.max(...reloads.flatMap((one) => one.memory));
+    const most = Math.max(...reloads.map((one) => one.peak));
+    const ofReloads = [
+      String(millis.length),
+      (median(millis) / 1000).toFixed(2),
+      ...[beforeMib, after, most].map(String),
+    ];
+    const rows = [
+      rowOf('without reloads', quiet, ['0', '-', String(beforeMib), '-', '-']),
+      rowOf('with reloads', reloading, ofReloads),
+    ];
+    const database = given.database === ownSignaturesDirectory ? '' : ' --database DIR';
+    const command = `npm run bench:reload --${database} --hashes ${given.hashes} --only ${given.only} --figures`;
+    process.stdout.write(`${signatures} signatures\n`);
+    process.stdout.write(`${tableOf({ command, date: 'now', machine: 'this machine', columns, rows })}\n`);
+    if (given.figures) writeFigures('reload', { command, columns, rows });
   } finally {
     await sluice.stop();
   }

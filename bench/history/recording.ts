@@ -3,6 +3,7 @@ import { randomBytes } from 'node:crypto';
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { Command } from 'commander';
 import { v7 as uuidv7 } from 'uuid';
 import type { Access, AccessControl } from '../../src/admission/access.js';
 import { loadSignatures } from '../../src/engine/signatures.js';
@@ -20,6 +21,7 @@ import { openPostgres } from '../../src/store/postgres.js';
 import { startPostgres } from '../../test/fixtures/postgres.js';
 import { compile, loadProgram } from '../compile.js';
 import { askForRun, type Measurement } from '../contestants/contestant.js';
+import { tableOf, writeFigures } from '../figures.js';
 import { type LineProcess, startLineProcess } from '../line-process.js';
 import { median } from '../median.js';
 
@@ -31,8 +33,11 @@ const WARM_UP_SECONDS = 2;
 const CONNECTIONS = [1, 4];
 const CONTENT_BYTES = 1024;
 const MIB = 1024 * 1024;
-const PROMISED_US = 50;
 
+const { figures } = new Command('node dist/bench/history/recording.js')
+  .option('--figures', 'keep the table under docs/figures/, for the documents', false)
+  .parse()
+  .opts<{ figures: boolean }>();
 const userId = uuidv7();
 const quota = { limit: 1_000_000, remaining: 1_000_000, resetEpochSeconds: 0 };
 /** Authentication is not measured here. */
@@ -137,6 +142,9 @@ async function run({ client }: Side, seconds: number, connections: number): Prom
 await signatures.ready();
 const without = await startSide({ assertOpen: () => undefined, append: (scan) => scan.onRecorded() });
 const withJournal = await startSide(history);
+// 1 KB, medians of rounds in turns; a difference of at most 50 us is promised.
+const columns = ['connections', 'p50 us without the journal', 'with it', 'median of the differences, us'];
+const rows: string[][] = [];
 for (const connections of CONNECTIONS) {
   const sides = { without, withJournal };
   const p50s: Record<keyof typeof sides, number[]> = { without: [], withJournal: [] };
@@ -147,11 +155,11 @@ for (const connections of CONNECTIONS) {
     for (const side of order) p50s[side].push((await run(sides[side], SECONDS, connections)).p50Us ?? 0);
   }
   const differences = p50s.withJournal.map((value, round) => value - (p50s.without[round] ?? 0));
-  print(
-    `${connections} connections, 1 KB: median ${median(p50s.without)} us without, ${median(p50s.withJournal)} us with the journal; ` +
-      `median of ${ROUNDS} differences ${median(differences)} us (promised: ${PROMISED_US})`,
-  );
+  rows.push([connections, median(p50s.without), median(p50s.withJournal), median(differences)].map(String));
 }
+const command = 'node dist/bench/history/recording.js --figures';
+print(tableOf({ command, date: 'now', machine: 'this machine', columns, rows }));
+if (figures) writeFigures('recording', { command, columns, rows });
 for (const { client, server } of [without, withJournal]) {
   await client.stop();
   await server.stop(1_000);
