@@ -1,4 +1,5 @@
 // Idempotency-Key: one scan, one unit and one answer for all requests with the same key, on any node, also when they race, break off or are about other things.
+import { createHash } from 'node:crypto';
 import { setTimeout as delay } from 'node:timers/promises';
 import t from 'tap';
 import { z } from 'zod';
@@ -10,6 +11,7 @@ import { filePart, openRaw, scanRequest } from '../fixtures/raw-http.js';
 import { eicar } from '../fixtures/samples.js';
 import { API_KEY, type TestServer } from '../fixtures/server.js';
 import { ask } from '../fixtures/sign-in.js';
+import { open } from '../fixtures/stores.js';
 import { until } from '../fixtures/until.js';
 import { inOnePiece } from '../fixtures/upload.js';
 
@@ -53,7 +55,17 @@ async function readAnswer(answer: Response) {
   return { status, headers, text, body, isReplayed: headers.get('idempotent-replayed') === 'true' };
 }
 
-onNodes(env, async (t, { one, other }) => {
+onNodes(env, async (t, { one, other, database }) => {
+  const { sql } = await open(t, database);
+
+  /** Resolves when a request with the key is under way: what comes after it is the second one. */
+  async function underWay(id: string): Promise<void> {
+    const keyHash = createHash('sha256').update(id).digest();
+    await until(
+      async () => (await sql`SELECT FROM kept_answers WHERE key_hash = ${keyHash} AND status IS NULL`).length > 0,
+    );
+  }
+
   async function remaining(key = API_KEY): Promise<number> {
     await delay(60);
     return Account.parse((await ask(`${one.url}/api/v1/account`, { headers: { 'X-API-KEY': key } })).body).remaining;
@@ -140,8 +152,8 @@ onNodes(env, async (t, { one, other }) => {
       t.match(found, { status: 200, body: { sizeInBytes: content.length } });
       const cut = await openRaw(one.port);
       await cut.send(scanRequest(filePart(content, 'left.bin'), { 'Idempotency-Key': 'cut' }).subarray(0, 1_000_000));
+      await underWay('cut');
       cut.end();
-      await delay(300);
       t.match(await scan(other, 'cut', { content: 'another one' }), { status: 200, isReplayed: false });
       await until(async () => before - (await remaining()) === 2);
     },
@@ -151,7 +163,7 @@ onNodes(env, async (t, { one, other }) => {
     const head = scanRequest(filePart('slow', 'a.txt'), { 'Idempotency-Key': 'slow' });
     const slow = await openRaw(one.port);
     await slow.send(head.subarray(0, head.length - 10));
-    await delay(300);
+    await underWay('slow');
     let isAnswered = false;
     const second = scan(other, 'slow', { content: 'slow' }).finally(() => {
       isAnswered = true;
@@ -166,16 +178,16 @@ onNodes(env, async (t, { one, other }) => {
     const stuck = await openRaw(one.port);
     const cut = scanRequest(filePart('cut', 'a.txt'), { 'Idempotency-Key': 'stuck' });
     await stuck.send(cut.subarray(0, cut.length - 10));
-    await delay(300);
+    await underWay('stuck');
     t.match(await scan(other, 'stuck', { content: 'whole' }), { status: 200, isReplayed: false }, 'after its 408');
     stuck.end();
   });
 
   t.test('a request whose process was killed is over, and the next one scans', async (t) => {
     const cut = scanRequest(filePart('cut', 'a.txt'), { 'Idempotency-Key': 'killed' });
-    const open = await openRaw(one.port);
-    await open.send(cut.subarray(0, cut.length - 10));
-    await delay(300);
+    const killed = await openRaw(one.port);
+    await killed.send(cut.subarray(0, cut.length - 10));
+    await underWay('killed');
     process.kill(one.serverPid(), 'SIGKILL');
     await until(async () => {
       const ready = await fetch(`${other.url}/readyz`).catch(() => null);
@@ -184,7 +196,7 @@ onNodes(env, async (t, { one, other }) => {
     t.match(await scan(other, 'killed', { content: 'whole' }), { status: 200, isReplayed: false });
     await until(async () => (await fetch(`${one.url}/readyz`).catch(() => null))?.status === 200);
     t.match(await scan(one, 'killed', { content: 'whole' }), { status: 200, isReplayed: true });
-    open.end();
+    killed.end();
   });
 
   t.test('200 pairs that race have 200 units and 200 equal pairs of answers', async (t) => {
