@@ -30,6 +30,12 @@ export async function serve(env: NodeJS.ProcessEnv): Promise<number> {
   }
 }
 
+/**
+ * Of glibc's memory, beside one for each scan thread. By itself it gives each of the many threads of a server one of its own, up to eight for each core,
+ * and what is free in one is of no use to another.
+ */
+const OTHER_ARENAS = 2;
+
 /** `leaveFile` is called when the folder is this process's: commands find the service by it. */
 async function superviseServers(wanted: Config, log: Log, leaveFile: () => void): Promise<number> {
   const listener = canShareListener() ? await openListener(wanted.host, wanted.port) : null;
@@ -87,7 +93,10 @@ async function superviseWith(config: Config, log: Log, held: Held): Promise<numb
       log,
       processes: config.processes,
       // What auto was at the start stays until the end: each server counts its share of cores and memory from it.
-      environment: { PROCESSES: String(config.processes) },
+      environment: {
+        PROCESSES: String(config.processes),
+        MALLOC_ARENA_MAX: process.env['MALLOC_ARENA_MAX'] ?? String(config.scanThreads + OTHER_ARENAS),
+      },
       suspects,
       update,
       listener: held.listener,
