@@ -19,13 +19,22 @@ const headers = z
 const built = join(root, 'native', 'build', 'Release');
 /** libuv keeps its functions the same through a major version, and all of these Nodes have version 1. */
 const OF_LIBUV_1 = [
+  'uv_backend_fd',
   'uv_close',
   'uv_handle_get_data',
+  'uv_handle_get_loop',
+  'uv_handle_get_type',
   'uv_handle_set_data',
   'uv_handle_size',
+  'uv_is_active',
   'uv_poll_init',
   'uv_poll_start',
   'uv_poll_stop',
+  'uv_timer_get_repeat',
+  'uv_timer_init',
+  'uv_timer_start',
+  'uv_timer_stop',
+  'uv_walk',
 ];
 /** Nothing listens there. */
 const NOWHERE = 'http://127.0.0.1:9';
