@@ -1,9 +1,7 @@
 // Who is signed in: a bearer token or the cookie in, the caller with a live session out; the cookies, and what another site's page may not do.
-
 import { Failure, Unavailable } from '../errors.js';
 import type { Authenticate, Caller, LikelyUser } from '../http/caller.js';
 import type { Exchange } from '../http/exchange.js';
-import type { RequestHeaders } from '../http/framing.js';
 import type { SqlOf } from '../store/postgres.js';
 import { parseUrl } from '../url-text.js';
 import { Turns } from '../waiting/turns.js';
@@ -168,7 +166,7 @@ const OWN = new Set(['same-origin', 'none']);
 
 export interface Asked {
   readonly method: string;
-  readonly headers: RequestHeaders;
+  readonly headers: ReadonlyMap<string, string>;
 }
 
 /**

@@ -3,14 +3,9 @@
 import { randomId } from '../ids.js';
 import type { RequestHead } from './wire.js';
 
-/** By names in lower case; of repeated ones the first, but of X-Forwarded-For the list that they are. */
-export interface RequestHeaders {
-  get(name: string): string | undefined;
-  has(name: string): boolean;
-}
-
 export interface Framing {
-  readonly headers: RequestHeaders;
+  /** Names in lower case; of repeated ones the first, but of X-Forwarded-For the list that they are. */
+  readonly headers: ReadonlyMap<string, string>;
   readonly body:
     | { readonly kind: 'none' }
     | { readonly kind: 'sized'; readonly bytes: number }
@@ -34,8 +29,6 @@ const SINGLE = new Set([
   'x-metadata',
 ]);
 
-const FORWARDED_FOR = 'x-forwarded-for';
-
 /** Those that nearly all requests have. */
 const METHODS = new Set(['GET', 'POST']);
 
@@ -55,50 +48,19 @@ const CONTENT_LENGTH = /^\d{1,15}$/;
 
 const NONE = { kind: 'none' } as const;
 
-/** Each name before its value. They are few, and asked for a dozen times: a Map would take longer to be made. */
-class HeaderList implements RequestHeaders {
-  readonly #texts: string[];
-
-  constructor(texts: string[]) {
-    this.#texts = texts;
-  }
-
-  get(name: string): string | undefined {
-    const at = this.placeOf(name);
-    return at < 0 ? undefined : this.#texts[at + 1];
-  }
-
-  has(name: string): boolean {
-    return this.placeOf(name) >= 0;
-  }
-
-  /** Of the first one; -1: there is none. */
-  placeOf(name: string): number {
-    const texts = this.#texts;
-    for (let at = 0; at < texts.length; at += 2) if (texts[at] === name) return at;
-    return -1;
-  }
-
-  join(at: number, value: string): void {
-    this.#texts[at + 1] += `, ${value}`;
-  }
-}
-
 export function readFraming(head: RequestHead): Framing {
-  const headers = new HeaderList(head.headers);
+  const headers = new Map<string, string>();
   let problem = METHODS.has(head.method) || isToken(head.method) ? null : 'Invalid method';
   // RFC 9112 section 3.2: other forms are for proxies, and for `OPTIONS *`.
   if (!head.path.startsWith('/')) problem ??= 'The target must be a path';
   for (let at = 0; at < head.headers.length; at += 2) {
     const name = head.headers[at] ?? '';
-    const isSingle = SINGLE.has(name);
-    if (!isSingle && !isToken(name)) problem ??= 'Invalid header name';
-    if (!(isSingle || name === FORWARDED_FOR)) continue;
-    const first = headers.placeOf(name);
-    if (first === at) continue;
+    const value = head.headers[at + 1] ?? '';
+    if (!SINGLE.has(name) && !isToken(name)) problem ??= 'Invalid header name';
+    if (!headers.has(name)) headers.set(name, value);
     // Some proxies add a line of their own below the client's: the first one alone would be what the client claims.
-    if (isSingle) problem ??= `Repeated header: ${name}`;
-    else headers.join(first, head.headers[at + 1] ?? '');
+    else if (name === 'x-forwarded-for') headers.set(name, `${headers.get(name)}, ${value}`);
+    else if (SINGLE.has(name)) problem ??= `Repeated header: ${name}`;
   }
   const framed = bodyOf(headers, head.version);
   return { headers, body: framed.body, problem: problem ?? framed.problem };
@@ -108,7 +70,10 @@ export function readFraming(head: RequestHead): Framing {
  * Chunked is served strictly, and its connection closed afterwards: uWebSockets.js reads chunk sizes leniently, so what
  * follows a chunked body must never be taken for another request.
  */
-function bodyOf(headers: RequestHeaders, version: RequestHead['version']): Pick<Framing, 'body' | 'problem'> {
+function bodyOf(
+  headers: ReadonlyMap<string, string>,
+  version: RequestHead['version'],
+): Pick<Framing, 'body' | 'problem'> {
   const length = headers.get('content-length');
   const coding = headers.get('transfer-encoding');
   if (version === '1.1' && !headers.has('host')) return { body: NONE, problem: 'Missing header: host' };
@@ -129,7 +94,7 @@ function bodyOf(headers: RequestHeaders, version: RequestHead['version']): Pick<
 const REQUEST_ID = /^[A-Za-z0-9._-]{1,128}$/;
 
 /** The client's own, otherwise a new one. */
-export function requestIdOf(headers: RequestHeaders): string {
+export function requestIdOf(headers: ReadonlyMap<string, string>): string {
   const claimed = headers.get('x-request-id');
   return claimed !== undefined && REQUEST_ID.test(claimed) ? claimed : randomId();
 }

@@ -9,7 +9,7 @@ import { BodyBudget } from './body-budget.js';
 import type { ConnectionLimits } from './connections.js';
 import { Drains } from './drains.js';
 import { Exchange, type ExchangeHost } from './exchange.js';
-import { type RequestHeaders, requestIdOf } from './framing.js';
+import { requestIdOf } from './framing.js';
 import { chooseLibrary } from './library.js';
 import type { PreparedAnswer } from './static-files.js';
 import { type Ready, Turns } from './turns.js';
@@ -39,7 +39,7 @@ export interface ServerOptions {
 
 export interface FoundAnswer {
   readonly answer: PreparedAnswer;
-  readonly headers: RequestHeaders;
+  readonly headers: ReadonlyMap<string, string>;
 }
 
 export type FindFile = (head: RequestHead) => FoundAnswer | null;

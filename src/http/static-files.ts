@@ -2,7 +2,7 @@
 import { createHash } from 'node:crypto';
 import { readdirSync, readFileSync } from 'node:fs';
 import { extname, join, relative, sep } from 'node:path';
-import { type RequestHeaders, readFraming } from './framing.js';
+import { readFraming } from './framing.js';
 import type { Reply } from './reply.js';
 import type { AnswerHead, RequestHead } from './wire.js';
 
@@ -91,13 +91,13 @@ function prepare(bytes: Uint8Array, { contentType, coding, headers }: FormOption
 }
 
 /** The file in the best form that the client takes, or 304 when it has that already. */
-function answerWith(file: StaticFile, headers: RequestHeaders): PreparedAnswer {
+function answerWith(file: StaticFile, headers: ReadonlyMap<string, string>): PreparedAnswer {
   const form = formFor(file, headers.get('accept-encoding') ?? '');
   return isKnown(headers.get('if-none-match'), form.etag) ? form.known : form.whole;
 }
 
 /** The same for the way that all requests go. */
-export function fileReply(file: StaticFile, asked: RequestHeaders): Reply {
+export function fileReply(file: StaticFile, asked: ReadonlyMap<string, string>): Reply {
   const { head, body } = answerWith(file, asked);
   const headers: Record<string, string> = {};
   for (let at = 0; at < head.headers.length; at += 2) headers[head.headers[at] ?? ''] = head.headers[at + 1] ?? '';
@@ -111,7 +111,7 @@ export function fileReply(file: StaticFile, asked: RequestHeaders): Reply {
  */
 export function createFileFinder(
   files: ReadonlyMap<string, StaticFile>,
-): (head: RequestHead) => { readonly answer: PreparedAnswer; readonly headers: RequestHeaders } | null {
+): (head: RequestHead) => { readonly answer: PreparedAnswer; readonly headers: ReadonlyMap<string, string> } | null {
   return (head) => {
     const file = head.method === 'GET' && head.version === '1.1' ? files.get(head.path) : undefined;
     if (file === undefined) return null;

@@ -10,8 +10,8 @@ export interface RequestHead {
   /** What is behind it; empty when there is none. */
   readonly query: string;
   readonly version: '1.0' | '1.1';
-  /** In their order, each name, in lower case, before its value. The receiver's: it may change them. */
-  readonly headers: string[];
+  /** In their order, each name, in lower case, before its value. */
+  readonly headers: readonly string[];
 }
 
 /** What nearly all answers say, each name before its value. */

@@ -1,8 +1,6 @@
 // The pages of the dashboard and of the documentation: files that the build made, served from memory under a strict policy.
-
 import { Failure } from '../errors.js';
 import type { Exchange } from '../http/exchange.js';
-import type { RequestHeaders } from '../http/framing.js';
 import type { Reply } from '../http/reply.js';
 import type { PathParameters, Route } from '../http/router.js';
 import type { FindFile } from '../http/server.js';
@@ -52,7 +50,7 @@ const POLICY = [
 
 /** Below these there are no pages: what asks for them is a program, whatever it accepts. */
 const NO_PAGES = /^\/(?:api|web|assets)\//;
-const WITHOUT_CONDITIONS: RequestHeaders = new Map();
+const WITHOUT_CONDITIONS: ReadonlyMap<string, string> = new Map();
 
 /** The one document. */
 const PAGE = 'index.html';

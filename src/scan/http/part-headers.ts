@@ -1,8 +1,6 @@
 // What headers must say for bytes to be the client's own: those of a request with a form, its boundary among them (RFC 2046 section 5.1.1), and the header block of one part. This is strict
 // about its lines and about what they say of the bytes, and lenient about how clients write a filename (RFC 7578, RFC 5987, RFC 8187).
-
 import { Failure } from '../../errors.js';
-import type { RequestHeaders } from '../../http/framing.js';
 import { MULTIPART_BOUNDARY_MAX } from '../../limits.js';
 
 export interface Disposition {
@@ -122,7 +120,7 @@ function extended(value: string | undefined): string | null {
 }
 
 /** Throws Failure `contentEncoded`: what is encoded is not what a verdict would be about. */
-export function assertNotEncoded(headers: RequestHeaders): void {
+export function assertNotEncoded(headers: ReadonlyMap<string, string>): void {
   const encoding = headers.get('content-encoding')?.toLowerCase() ?? '';
   // RFC 9110 section 8.4.1: `identity` is the word for none, and changes nothing.
   if (encoding !== '' && encoding !== 'identity') throw new Failure('contentEncoded');
