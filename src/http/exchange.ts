@@ -37,6 +37,7 @@ export interface ExchangeHost {
 export class Exchange implements Framing, WireOwner, Ready, Drained, InLine<Exchange> {
   before: Exchange | null;
   behind: Exchange | null;
+  place: Ready['place'];
   readonly headers: Framing['headers'];
   readonly body: Framing['body'];
   readonly problem: Framing['problem'];
@@ -97,6 +98,7 @@ export class Exchange implements Framing, WireOwner, Ready, Drained, InLine<Exch
     const { headers, body, problem } = readFraming(head);
     this.before = null;
     this.behind = null;
+    this.place = null;
     this.headers = headers;
     this.body = body;
     this.problem = problem;

@@ -137,6 +137,7 @@ class FoundReply implements WireOwner, Ready, EndedRequest {
   readonly route: string;
   readonly isVouchedFor = false;
   readonly closeAfter = false;
+  place: Ready['place'] = null;
   readonly #wire: Wire;
   readonly #answer: PreparedAnswer;
   readonly #host: Requests;

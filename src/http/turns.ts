@@ -1,6 +1,7 @@
 // The turns of the event loop: what is answered while the library is still at the bytes that it has read, and what waits for the end of the turn.
 import { performance } from 'node:perf_hooks';
 import { REFUSAL_MS } from '../limits.js';
+import { type InLine, Line } from '../waiting/line.js';
 
 /** An answer that is ready. */
 export interface Ready {
@@ -8,8 +9,34 @@ export interface Ready {
   readonly isVouchedFor: boolean;
   /** The connection ends with it. */
   readonly closeAfter: boolean;
+  /** Null: it doesn't wait. Only `Turns` writes to it. */
+  place: Place | null;
   /** Does nothing when the client has gone meanwhile. */
   give(): void;
+}
+
+/** Of an answer that waits for a later turn. */
+class Place implements InLine<Place> {
+  before: Place | null;
+  behind: Place | null;
+  readonly ready: Ready;
+  readonly dueMs: number;
+  readonly #line: Line<Place>;
+
+  constructor(ready: Ready, line: Line<Place>, dueMs: number) {
+    this.before = null;
+    this.behind = null;
+    this.ready = ready;
+    this.dueMs = dueMs;
+    this.#line = line;
+    ready.place = this;
+    line.add(this);
+  }
+
+  leave(): void {
+    this.ready.place = null;
+    this.#line.remove(this);
+  }
 }
 
 /**
@@ -31,9 +58,9 @@ export class Turns {
   private givenToStrangers = 0;
   private isArmed = false;
   private known: Ready[] = [];
-  private readonly strangers = new Set<Ready>();
-  /** With the time at which each is due: the first one is due first. */
-  private readonly refusals = new Map<Ready, number>();
+  private readonly strangers = new Line<Place>();
+  /** The first one is due first. */
+  private readonly refusals = new Line<Place>();
   private areRefusalsTimed = false;
 
   /** Gives the answer now, or at the end of this turn, or, to a stranger behind others, of a later one. */
@@ -48,44 +75,40 @@ export class Turns {
       if (!ready.isVouchedFor) this.givenToStrangers += 1;
       ready.give();
     } else if (ready.isVouchedFor) this.known.push(ready);
-    else this.strangers.add(ready);
+    else new Place(ready, this.strangers, 0);
   }
 
   /** Gives a refusal, after REFUSAL_MS. */
   refuse(ready: Ready): void {
-    this.refusals.set(ready, performance.now() + REFUSAL_MS);
+    new Place(ready, this.refusals, performance.now() + REFUSAL_MS);
     this.timeRefusals();
   }
 
   private timeRefusals(): void {
-    if (this.areRefusalsTimed) return;
-    for (const dueMs of this.refusals.values()) {
-      this.areRefusalsTimed = true;
-      const leftMs = dueMs - performance.now();
-      // Timers of one turn can be several; what is set for the next turn is in the next one.
-      if (leftMs <= 0) setImmediate(() => this.giveRefusals());
-      else setTimeout(() => this.giveRefusals(), Math.ceil(leftMs));
-      return;
-    }
+    const first = this.refusals.first();
+    if (this.areRefusalsTimed || first === null) return;
+    this.areRefusalsTimed = true;
+    const leftMs = first.dueMs - performance.now();
+    // Timers of one turn can be several; what is set for the next turn is in the next one.
+    if (leftMs <= 0) setImmediate(() => this.giveRefusals());
+    else setTimeout(() => this.giveRefusals(), Math.ceil(leftMs));
   }
 
   private giveRefusals(): void {
     const nowMs = performance.now();
-    let given = 0;
     this.areRefusalsTimed = false;
-    for (const [ready, dueMs] of this.refusals) {
-      if (dueMs > nowMs || given === REFUSALS_PER_TURN) break;
-      given += 1;
-      this.refusals.delete(ready);
-      ready.give();
+    for (let given = 0; given < REFUSALS_PER_TURN; given += 1) {
+      const first = this.refusals.first();
+      if (first === null || first.dueMs > nowMs) break;
+      first.leave();
+      first.ready.give();
     }
     this.timeRefusals();
   }
 
   /** The client has gone: nothing waits for it any more. */
   forget(ready: Ready): void {
-    this.strangers.delete(ready);
-    this.refusals.delete(ready);
+    ready.place?.leave();
   }
 
   /** The last answer of a connection is never given inside of a run: it would go on with the rest of the packet as a request. */
@@ -108,11 +131,11 @@ export class Turns {
     this.givenToStrangers = 0;
     this.known = [];
     for (const ready of known) ready.give();
-    for (const ready of this.strangers) {
-      if (this.givenToStrangers === PER_TURN) break;
-      this.givenToStrangers += 1;
-      this.strangers.delete(ready);
-      ready.give();
+    for (; this.givenToStrangers < PER_TURN; this.givenToStrangers += 1) {
+      const first = this.strangers.first();
+      if (first === null) break;
+      first.leave();
+      first.ready.give();
     }
     if (this.strangers.size > 0) this.arm();
   };

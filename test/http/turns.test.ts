@@ -5,7 +5,7 @@ import t, { type Test } from 'tap';
 import type { Exchange } from '../../src/http/exchange.js';
 import { chooseLibrary } from '../../src/http/library.js';
 import { startServer } from '../../src/http/server.js';
-import { Turns } from '../../src/http/turns.js';
+import { type Ready, Turns } from '../../src/http/turns.js';
 import { REFUSAL_MS } from '../../src/limits.js';
 import { librariesHere } from '../fixtures/libraries.js';
 import { openRaw } from '../fixtures/raw-http.js';
@@ -65,7 +65,7 @@ t.test('a caller who is known waits for no stranger', async (t) => {
       const request = {};
       turns.heard = request;
       const give = (): void => void given.push(isVouchedFor ? 'known' : 'stranger');
-      turns.answer(request, { isVouchedFor, closeAfter: false, give });
+      turns.answer(request, { isVouchedFor, closeAfter: false, place: null, give });
     }
   }
   t.equal(given.length, PER_TURN, 'inside of the run');
@@ -80,11 +80,15 @@ t.test(
   async (t) => {
     const turns = new Turns();
     const given: number[] = [];
-    const refusals = Array.from({ length: 200 }, (_, index) => ({
-      isVouchedFor: false,
-      closeAfter: false,
-      give: (): void => void given.push(index),
-    }));
+    const refusals = Array.from(
+      { length: 200 },
+      (_, index): Ready => ({
+        isVouchedFor: false,
+        closeAfter: false,
+        place: null,
+        give: (): void => void given.push(index),
+      }),
+    );
     const begunMs = performance.now();
     for (const refusal of refusals) turns.refuse(refusal);
     const [left = refusals[0]] = refusals.slice(-1);
