@@ -10,6 +10,8 @@ const counts = z.object({
   entered: z.record(z.string(), z.number()),
   closures: z.number(),
   allocatedBytes: z.number(),
+  /** Moved to the old space by collections of the young one: what outlives two of them stays until the whole heap is collected. */
+  promotedBytes: z.number(),
 });
 
 export type Counts = z.infer<typeof counts>;

@@ -2,7 +2,7 @@
 import { register } from 'node:module';
 import { createServer } from 'node:net';
 import { join } from 'node:path';
-import { GCProfiler } from 'node:v8';
+import { GCProfiler, type GCProfilerResult } from 'node:v8';
 import { isMainThread } from 'node:worker_threads';
 import type { Counts } from './counts.js';
 
@@ -42,14 +42,20 @@ function begin(): void {
 }
 
 /** What was allocated: what each collection found beyond what the one before it had left. */
-function allocatedBytes(): number {
+function heapBytes(): Pick<Counts, 'allocatedBytes' | 'promotedBytes'> {
   let left = usedBytes;
   let bytes = 0;
-  for (const { beforeGC, afterGC } of profiler?.stop().statistics ?? []) {
+  let promotedBytes = 0;
+  for (const { gcType, beforeGC, afterGC } of profiler?.stop().statistics ?? []) {
     bytes += beforeGC.heapStatistics.usedHeapSize - left;
     left = afterGC.heapStatistics.usedHeapSize;
+    if (gcType === 'Scavenge') promotedBytes += oldBytes(afterGC) - oldBytes(beforeGC);
   }
-  return bytes + process.memoryUsage().heapUsed - left;
+  return { allocatedBytes: bytes + process.memoryUsage().heapUsed - left, promotedBytes };
+}
+
+function oldBytes({ heapSpaceStatistics }: GCProfilerResult['statistics'][number]['beforeGC']): number {
+  return heapSpaceStatistics.find(({ spaceName }) => spaceName === 'old_space')?.spaceUsedSize ?? 0;
 }
 
 function end(): Counts {
@@ -57,7 +63,7 @@ function end(): Counts {
   for (const [name, { names, own }] of modules) {
     for (const [index, count] of own.entries()) if (count > 0) entered[`${name} ${names[index]}`] = count;
   }
-  return { entered, closures: made.count, allocatedBytes: allocatedBytes() };
+  return { entered, closures: made.count, ...heapBytes() };
 }
 
 if (isMainThread) {
