@@ -37,6 +37,8 @@ const READS = 4;
 const EVENTS = 64;
 /** As native/peers.cc takes of a message. */
 const DESCRIPTORS = 4;
+/** Of open connections, by their numbers: some share one where there are more. */
+const PLACES = 4_096;
 
 const READABLE = 1;
 const WRITABLE = 2;
@@ -59,9 +61,12 @@ export class Peer implements InLine<Peer> {
   isClosed: boolean;
   /** Null: it is closed at once. */
   owner: PeerOwner | null;
+  /** Of the addon, which counts on: no other one that is open has it. */
+  readonly number: number;
+  /** The next one in its place among those that are open. */
+  next: Peer | null;
   readonly #peers: Peers;
   readonly #addon: ProcessAddon;
-  readonly #number: number;
   #unsent: Buffer[];
   /** The kernel takes no more: it says when it does. */
   #isBlocked: boolean;
@@ -84,9 +89,10 @@ export class Peer implements InLine<Peer> {
     this.unsentBytes = 0;
     this.isClosed = false;
     this.owner = null;
+    this.number = number;
+    this.next = null;
     this.#peers = peers;
     this.#addon = addon;
-    this.#number = number;
     this.#unsent = [];
     this.#isBlocked = false;
     this.#isReadable = false;
@@ -136,8 +142,8 @@ export class Peer implements InLine<Peer> {
     this.isClosed = true;
     this.#unsent = [];
     this.unsentBytes = 0;
-    this.#addon.closeSocket(this.#number);
-    this.#peers.closed(this, this.#number);
+    this.#addon.closeSocket(this.number);
+    this.#peers.closed(this);
   }
 
   // For `Peers`.
@@ -170,7 +176,7 @@ export class Peer implements InLine<Peer> {
 
   #readOnce(): void {
     const { bytes, descriptors } = this.#peers;
-    const size = this.#addon.receiveFrom(this.#number, bytes, descriptors);
+    const size = this.#addon.receiveFrom(this.number, bytes, descriptors);
     if (size > 0) {
       // That it was less than there was room for means that it was all: but for an end, and for a message that brings open files.
       const isAll = size < bytes.length && !this.#isEnding && descriptors[0] === 0;
@@ -201,7 +207,7 @@ export class Peer implements InLine<Peer> {
   #sendAll(): boolean {
     const [first = NOTHING, ...others] = this.#unsent;
     const bytes = others.length === 0 ? first : Buffer.concat(this.#unsent);
-    const sent = this.#addon.sendTo(this.#number, bytes, this.#isFinished);
+    const sent = this.#addon.sendTo(this.number, bytes, this.#isFinished);
     if (sent < 0) {
       this.destroy();
       return false;
@@ -214,7 +220,7 @@ export class Peer implements InLine<Peer> {
 
   #endSending(): void {
     if (this.#isAtEnd) this.destroy();
-    else this.#addon.endSending(this.#number);
+    else this.#addon.endSending(this.number);
   }
 }
 
@@ -236,7 +242,7 @@ export class Peers {
   readonly #addon: ProcessAddon;
   /** Null: the connection is closed at once. */
   readonly #own: (peer: Peer) => PeerOwner | null;
-  /** By the number of the socket, of which the kernel gives the lowest that is free. */
+  /** The first one in each place. No Map: see `Line`. */
   readonly #open: (Peer | null)[];
   readonly #share: Share | null;
   readonly #doors: Door[];
@@ -259,7 +265,7 @@ export class Peers {
     this.descriptors = new Int32Array(1 + DESCRIPTORS);
     this.#addon = addon;
     this.#own = own;
-    this.#open = [];
+    this.#open = Array.from({ length: PLACES }, () => null);
     this.size = 0;
     this.#share = share;
     this.#doors = [];
@@ -276,7 +282,7 @@ export class Peers {
   }
 
   owners(): PeerOwner[] {
-    return this.#open.flatMap((peer) => peer?.owner ?? []);
+    return this.#all().flatMap(({ owner }) => owner ?? []);
   }
 
   /** Accepts from it, and closes its descriptor when it doesn't any more. */
@@ -307,7 +313,19 @@ export class Peers {
   }
 
   destroy(): void {
-    for (const peer of [...this.#open]) peer?.destroy();
+    for (const peer of this.#all()) peer.destroy();
+  }
+
+  #all(): Peer[] {
+    const all: Peer[] = [];
+    for (const first of this.#open) for (let peer = first; peer !== null; peer = peer.next) all.push(peer);
+    return all;
+  }
+
+  #find(number: number): Peer | null {
+    let peer = this.#open[number % PLACES] ?? null;
+    while (peer !== null && peer.number !== number) peer = peer.next;
+    return peer;
   }
 
   /** Resolves when there is none. */
@@ -329,7 +347,7 @@ export class Peers {
     const count = this.#addon.readySockets(this.#poller, events);
     for (let at = 0; at < 2 * count; at += 2) {
       const number = events[at] ?? 0;
-      const peer = this.#open[number] ?? null;
+      const peer = this.#find(number);
       // It may have been closed since the events were asked for.
       if (peer !== null) peer.onEvent(events[at + 1] ?? 0);
       else this.#doors.find((door) => door.number === number)?.look();
@@ -340,8 +358,8 @@ export class Peers {
     if (number === NOBODY) return 'nobody';
     if (number === NOT_NOW) return 'notNow';
     const peer = new Peer(this, this.#addon, { number, way });
-    while (this.#open.length <= number) this.#open.push(null);
-    this.#open[number] = peer;
+    peer.next = this.#open[number % PLACES] ?? null;
+    this.#open[number % PLACES] = peer;
     this.size += 1;
     this.#share?.say(this.size);
     peer.owner = this.#own(peer);
@@ -371,13 +389,24 @@ export class Peers {
     this.#endTurn();
   }
 
-  closed(peer: Peer, number: number): void {
-    this.#open[number] = null;
+  closed(peer: Peer): void {
+    this.#takeOut(peer);
     this.size -= 1;
     this.#share?.say(this.size);
     this.#toRead.remove(peer);
     this.#toClose.push(peer);
     this.#endTurn();
+  }
+
+  #takeOut(peer: Peer): void {
+    const place = peer.number % PLACES;
+    let before = this.#open[place] ?? null;
+    if (before === peer) this.#open[place] = peer.next;
+    else {
+      while (before !== null && before.next !== peer) before = before.next;
+      if (before !== null) before.next = peer.next;
+    }
+    peer.next = null;
   }
 
   #endTurn(): void {

@@ -192,6 +192,43 @@ s.shutdown(socket.SHUT_WR)
 while s.recv(100): pass
 `;
 
+t.test('what connections were leaves nothing behind, and those that share a place are told apart', async (t) => {
+  const poller = addon.openPoller(() => undefined);
+  const spare = await openListener('127.0.0.1', 0);
+  const countOn = (times: number): void => {
+    for (let time = 0; time < times; time += 1) addon.closeSocket(addon.watchListener(poller, spare));
+  };
+  const port = await freePort();
+  const peers = new Peers((peer) => new Echo(peer));
+  peers.listen({ way: 'tcp', descriptor: await openListener('127.0.0.1', port) });
+  countOn(500_000);
+  const before = process.memoryUsage().heapUsed;
+  const sockets: Socket[] = [];
+  const echo = async (socket: Socket): Promise<void> => {
+    socket.write('a');
+    await once(socket, 'data');
+  };
+  for (let count = 0; count < 4; count += 1) {
+    const socket = createConnection(port, '127.0.0.1');
+    sockets.push(socket);
+    await echo(socket);
+    if (count === 0) t.ok(process.memoryUsage().heapUsed - before < 2 ** 21, 'a table of all numbers would have 4 MB');
+    // The next one is in the same place.
+    countOn(4_095);
+  }
+  const [oldest, older, newer, newest] = sockets;
+  for (const gone of [older, newest, newer, oldest]) {
+    for (const socket of sockets) await echo(socket);
+    if (gone !== undefined) sockets.splice(sockets.indexOf(gone), 1);
+    gone?.destroy();
+    await until(() => peers.size === sockets.length);
+  }
+  t.strictSame(peers.owners(), []);
+  peers.stopListening();
+  addon.closePoller(poller);
+  closeSync(spare);
+});
+
 t.test('while the process has no descriptor left, connections wait', async (t) => {
   const port = await freePort();
   const listener = { way: 'tcp', descriptor: await openListener('127.0.0.1', port) } as const;
