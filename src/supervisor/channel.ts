@@ -28,12 +28,17 @@ const UNSUPERVISED: StartOrder = {
   refused: [],
 };
 
-/** Resolves when the supervisor has said how to start; with null when a stop is asked for before that. */
+/**
+ * Resolves when the supervisor has said how to start; with null when a stop is asked for before that. Rejects where it says so in words of another version:
+ * it starts whatever lies in the place of its own files.
+ */
 export async function openSupervisorChannel(stop: Promise<string>): Promise<SupervisorChannel | null> {
   const isSupervised = process.send !== undefined;
   const waiting = new Map<Order['kind'], (order: Order) => void>();
   const once = (kind: Order['kind']): Promise<void> => new Promise((resolve) => waiting.set(kind, () => resolve()));
-  const started = new Promise<StartOrder>((resolve) => {
+  let refuse: (reason: Error) => void = () => undefined;
+  const started = new Promise<StartOrder>((resolve, reject) => {
+    refuse = reject;
     waiting.set('start', (order) => {
       if (order.kind === 'start') resolve(order);
     });
@@ -55,6 +60,10 @@ export async function openSupervisorChannel(stop: Promise<string>): Promise<Supe
   process.on('message', (message) => {
     const order = orderShape.safeParse(message);
     if (order.success) waiting.get(order.data.kind)?.(order.data);
+    else if (Object(message).kind === 'start')
+      refuse(
+        new Error(`The supervisor, of another version, starts servers in another way: ${z.prettifyError(order.error)}`),
+      );
   });
   const start = isSupervised ? await Promise.race([started, stop.then(() => null)]) : UNSUPERVISED;
   if (start === null) return null;
@@ -112,8 +121,8 @@ export const orderShape = z.discriminatedUnion('kind', [
     sharePlace: z.int().nonnegative().optional(),
     /** Of the embedded database; null: there is none. */
     socketDirectory: z.string().nullable(),
-    /** Its descriptor of memory for the digests of what is being scanned; null: they aren't noted. */
-    inFlight: z.int().nullable(),
+    /** Its descriptor of memory for the digests of what is being scanned; null, and by default: they aren't noted. */
+    inFlight: z.int().nullable().default(null),
     /** Digests of contents that have crashed the engine too often. */
     refused: z.array(z.string()),
     /** Whether the embedded database is still starting: `store` says when it can be used. Default: no. */

@@ -1,0 +1,10 @@
+// Says how it was to start, or why it doesn't.
+import { openSupervisorChannel } from '../../src/supervisor/channel.js';
+
+const never = new Promise<string>(() => undefined);
+try {
+  const channel = await openSupervisorChannel(never);
+  process.send?.({ start: channel?.start });
+} catch (error) {
+  process.send?.({ problem: String(error) });
+}
