@@ -74,6 +74,17 @@ export function hangUp(descriptor: number): void {
 }
 
 /**
+ * These versions of libuv hear only once that another thread wakes them, and a look from outside would take that from them: a scan's verdict would lie there
+ * until something else happens (https://github.com/libuv/libuv/issues/4584). Node 22.12 has one of them.
+ */
+const EDGE_TRIGGERED = ['1.49.0', '1.49.1'];
+
+/** Whether anybody but the event loop may ask what is ready for it. */
+export function canGuardSweeps(): boolean {
+  return canShareListener() && !EDGE_TRIGGERED.includes(process.versions.uv);
+}
+
+/**
  * From now on uWebSockets.js, of which there must be a server in this thread, ends no connection as silent whose next request has arrived and is not read yet.
  * False: it has another timer than we know, and goes on as it does.
  */

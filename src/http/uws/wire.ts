@@ -2,7 +2,7 @@
 import { STATUS_CODES } from 'node:http';
 import type { LibrarySocket } from '../acceptor.js';
 import { type Accepting, startAccepting } from '../acceptor.js';
-import { canShareListener, guardSweeps } from '../listener.js';
+import { canGuardSweeps, guardSweeps } from '../listener.js';
 import {
   type AnswerHead,
   type HttpLibrary,
@@ -222,7 +222,7 @@ async function listen(library: UwsModule, { onRequest, ...options }: ListenOptio
   };
   app.filter(onConnection);
   app.any('/*', (response, request) => onRequest(new UwsWire(response, request)));
-  if (canShareListener()) guardSweeps();
+  if (canGuardSweeps()) guardSweeps();
   accepting = await startAccepting({
     ...options,
     listen: async (host, port) => openSocket(library, app, { host, port }),
