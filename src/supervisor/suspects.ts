@@ -4,6 +4,7 @@ import { closeSync, mkdirSync, readFileSync, renameSync, writeFileSync } from 'n
 import { join } from 'node:path';
 import { z } from 'zod';
 import { openInFlight, readInFlight } from '../engine/threads/in-flight.js';
+import { messageOfError } from '../error-text.js';
 import type { Log } from '../log.js';
 import type { Suspects } from './supervisor.js';
 
@@ -71,7 +72,17 @@ export function createSuspects({ dataDirectory, log, now }: SuspectsOptions): Su
   }
 
   return {
-    open: openInFlight,
+    open() {
+      try {
+        return openInFlight();
+      } catch (error) {
+        log.warn(
+          { reason: messageOfError(error) },
+          'what is being scanned can not be noted: a crash suspects no content',
+        );
+        return null;
+      }
+    },
     close(inFlight, crashed) {
       const digests = crashed ? readInFlight(inFlight) : [];
       closeSync(inFlight);
