@@ -1,8 +1,8 @@
-// Pictures of figures, as SVG without a script, for a light and a dark page: latency by load (bench:overload), and what grows with the work (bench:growth).
+// Curves of figures: latency by load (bench:overload), and what grows with the work (bench:growth).
 import type { Figures } from './figures.js';
+import { escaped, legendOf, picture } from './picture.js';
 
-const WIDTH = 860;
-const HEIGHT = 340;
+const HEIGHT = 376;
 const PANEL = { width: 340, height: 210, top: 56 } as const;
 const LEFT = [64, 484] as const;
 /** Milliseconds: a line for each power of ten. */
@@ -10,23 +10,12 @@ const LOWEST = 0.1;
 const HIGHEST = 10_000;
 const LOAD_MOST = 3;
 
-/** Each by its colour and its dashes: nobody has to tell colours apart. */
 const lines = [
   { column: 'p50 ms', name: 'Sluice, p50', style: 'sluice' },
   { column: 'p99 ms', name: 'Sluice, p99', style: 'sluice dashed' },
   { column: 'its p50 ms', name: 'clamd, p50', style: 'clamd' },
   { column: 'its p99 ms', name: 'clamd, p99', style: 'clamd dashed' },
 ] as const;
-
-const CSS = `
-  text { font: 13px system-ui, sans-serif; fill: #1f2328 }
-  .small { font-size: 12px } .middle { text-anchor: middle } .end { text-anchor: end }
-  .grid { stroke: #d1d9e0 } .full { stroke: #59636e; stroke-dasharray: 2 3 }
-  .line { fill: none; stroke-width: 2 } .dashed { stroke-dasharray: 6 4 }
-  .sluice { stroke: #0969da } .clamd { stroke: #bc4c00 }
-  @media (prefers-color-scheme: dark) {
-    text { fill: #f0f6fc } .grid { stroke: #3d444d } .full { stroke: #9198a1 } .sluice { stroke: #58a6ff } .clamd { stroke: #f0883e }
-  }`;
 
 function across(load: number): number {
   return (load / LOAD_MOST) * PANEL.width;
@@ -42,7 +31,7 @@ function panelOf(content: string, { columns, rows }: Figures, left: number): str
   const cell = (row: readonly string[], column: string): number => Number(row[columns.indexOf(column)]);
   const own = rows.filter((row) => row[0] === content);
   const bottom = PANEL.top + PANEL.height;
-  const parts = [`<text x="${left}" y="${PANEL.top - 14}">${content}</text>`];
+  const parts = [`<text x="${left}" y="${PANEL.top - 14}">${escaped(content)}, ms</text>`];
   for (let at = LOWEST; at <= HIGHEST; at *= 10) {
     const y = down(at).toFixed(1);
     const label = at < 1 ? at.toFixed(1) : at.toFixed(0);
@@ -52,12 +41,14 @@ function panelOf(content: string, { columns, rows }: Figures, left: number): str
   for (const load of [0.5, 1, 1.5, 2, 3]) {
     parts.push(`<text class="small middle" x="${(left + across(load)).toFixed(1)}" y="${bottom + 18}">${load}</text>`);
   }
+  const axis = 'times the capacity';
+  parts.push(`<text class="small middle" x="${left + PANEL.width / 2}" y="${bottom + 36}">${axis}</text>`);
   parts.push(`<path class="full" d="M${(left + across(1)).toFixed(1)} ${PANEL.top}v${PANEL.height}"/>`);
   for (const { column, style } of lines) {
     // Where nothing was answered there is no point.
     const answered = own.filter((row) => Number.isFinite(cell(row, column)));
     const points = answered.map((row) => {
-      const x = left + across(cell(row, 'times the capacity'));
+      const x = left + across(cell(row, axis));
       return `${x.toFixed(1)},${down(cell(row, column)).toFixed(1)}`;
     });
     parts.push(`<polyline class="line ${style}" points="${points.join(' ')}"/>`);
@@ -72,10 +63,11 @@ export function curveOf(figures: Figures): string {
   );
   const heading = 'Milliseconds of an answer that is taken, by how many times the capacity is asked for';
   const title = 'Milliseconds of an answer by what is asked for, of Sluice and of clamd';
-  return picture({ height: HEIGHT, title, heading }, [...panels, ...legendOf(lines, HEIGHT)]);
+  const frame = { left: LEFT[0], height: HEIGHT };
+  return picture({ ...figures, ...frame, title, heading }, [...panels, ...legendOf(lines, frame)]);
 }
 
-const GROWTH = { height: 260, top: 56, panel: 120, gap: 44, down: 130 } as const;
+const GROWTH = { height: 276, top: 56, panel: 120, gap: 44, down: 130 } as const;
 /** Times the first one; a line for each half. */
 const TIMES_MOST = 2;
 const growing = [
@@ -84,7 +76,8 @@ const growing = [
 ] as const;
 
 /** One panel for each thing that grows: what became of the first measurement. */
-export function growthOf({ columns, rows }: Figures): string {
+export function growthOf(figures: Figures): string {
+  const { columns, rows } = figures;
   const cell = (row: readonly string[], column: string): number => Number(row[columns.indexOf(column)]);
   const { top, panel, gap, down: height } = GROWTH;
   const y = (times: number): number => top + height * (1 - Math.min(times, TIMES_MOST) / TIMES_MOST);
@@ -93,7 +86,7 @@ export function growthOf({ columns, rows }: Figures): string {
     const left = LEFT[0] + at * (panel + gap);
     const own = rows.filter((row) => row[0] === name);
     const x = (index: number): number => left + (index / Math.max(1, own.length - 1)) * panel;
-    const parts = [`<text x="${left}" y="${top - 14}">${name}</text>`];
+    const parts = [`<text x="${left}" y="${top - 14}">${escaped(name)}</text>`];
     for (const times of [0, 0.5, 1, 1.5, TIMES_MOST]) {
       parts.push(`<path class="grid" d="M${left} ${y(times).toFixed(1)}h${panel}"/>`);
       if (at === 0)
@@ -112,32 +105,11 @@ export function growthOf({ columns, rows }: Figures): string {
   });
   const heading = 'Scans a second and memory, as times of the first measurement, by how many there are';
   const title = 'Scans a second and memory by scans, accounts, rows, signatures and connections';
-  return picture({ height: GROWTH.height, title, heading }, [...panels, ...legendOf(growing, GROWTH.height)]);
+  const frame = { left: LEFT[0], height: GROWTH.height };
+  return picture({ ...figures, ...frame, title, heading }, [...panels, ...legendOf(growing, frame)]);
 }
 
 function shortOf(count: number): string {
   if (count >= 1e6) return `${count / 1e6}M`;
   return count >= 1e3 ? `${count / 1e3}k` : String(count);
-}
-
-function legendOf(named: readonly { readonly name: string; readonly style: string }[], height: number): string[] {
-  return named.map(({ name, style }, at) => {
-    const x = LEFT[0] + at * 190;
-    const y = height - 16;
-    return `<path class="line ${style}" d="M${x} ${y - 4}h34"/><text x="${x + 42}" y="${y}">${name}</text>`;
-  });
-}
-
-function picture(
-  { height, title, heading }: { readonly height: number; readonly title: string; readonly heading: string },
-  parts: readonly string[],
-): string {
-  return `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 ${WIDTH} ${height}" role="img" aria-labelledby="title">
-<title id="title">${title}</title>
-<style>${CSS}
-</style>
-<text x="${LEFT[0]}" y="20">${heading}</text>
-${parts.join('\n')}
-</svg>
-`;
 }

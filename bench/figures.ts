@@ -19,16 +19,23 @@ export type Figures = z.infer<typeof shape>;
 
 const folder = join(projectRoot, 'docs', 'figures');
 
-export function writeFigures(name: string, table: Pick<Figures, 'command' | 'columns' | 'rows'>): void {
-  const machine = `${cpus()[0]?.model ?? 'unknown'}, ${availableParallelism()} cores, ${type()} ${release()}, Node ${process.version}`;
-  const figures: Figures = { date: new Date().toISOString().slice(0, 10), machine, ...table };
-  mkdirSync(folder, { recursive: true });
-  writeFileSync(join(folder, `${name}.json`), `${JSON.stringify(figures, null, 2)}\n`);
+export function machineName(): string {
+  return `${cpus()[0]?.model ?? 'unknown'}, ${availableParallelism()} cores, ${type()} ${release()}, Node ${process.version}`;
 }
 
-export function readFigures(name: string): Figures {
-  const path = join(folder, `${name}.json`);
-  if (!existsSync(path)) throw new Error(`docs/figures/ has no ${name}.json`);
+export function writeFigures(
+  name: string,
+  table: Pick<Figures, 'command' | 'columns' | 'rows'>,
+  directory = folder,
+): void {
+  const figures: Figures = { date: new Date().toISOString().slice(0, 10), machine: machineName(), ...table };
+  mkdirSync(directory, { recursive: true });
+  writeFileSync(join(directory, `${name}.json`), `${JSON.stringify(figures, null, 2)}\n`);
+}
+
+export function readFigures(name: string, directory = folder): Figures {
+  const path = join(directory, `${name}.json`);
+  if (!existsSync(path)) throw new Error(`${directory === folder ? 'docs/figures/' : directory} has no ${name}.json`);
   return shape.parse(JSON.parse(readFileSync(path, 'utf8')));
 }
 

@@ -104,6 +104,7 @@ async function chooseOfMachine({ count, minBytes, maxBytes, programs }: MachineF
   const digests = new Set<string>();
   for (const path of await machineFiles()) {
     if (chosen.length === count) break;
+    if (programs === 'pe' && !PE_NAME.test(path)) continue;
     const { size } = await stat(path);
     if (size < minBytes || size > maxBytes) continue;
     if (programs !== undefined) {
@@ -159,6 +160,8 @@ async function machineFiles(): Promise<readonly string[]> {
 }
 
 const PE_HEADER_AT = 0x3c;
+/** Few machines have enough of them, so every file would be opened to look for more. */
+const PE_NAME = /\.(?:exe|dll|sys|efi)$/i;
 
 /** By how it begins; null: no program. */
 async function formatOf(path: string): Promise<MachineFiles['programs'] | null> {

@@ -16,38 +16,28 @@ import { privateMegabytes, untilIdle } from './cpu.js';
 import { makeDatabase } from './database.js';
 import { tableOf, writeFigures } from './figures.js';
 import { makeFileSet } from './files.js';
+import { growthPlan, type Growing as Name, growing as names } from './growth-plan.js';
 import { fill } from './history/fill.js';
 import { type LineProcess, startLineProcess } from './line-process.js';
 import { median } from './median.js';
 
-const names = ['scans', 'accounts', 'rows', 'signatures', 'connections'] as const;
-type Name = (typeof names)[number];
-
-const { figures, only } = new Command('npm run bench:growth --')
+const { figures, into, only, quick } = new Command('npm run bench:growth --')
   .description('What the service takes of 1 KB, and its memory, as the work behind it grows.')
   .option('--figures', 'keep the table under docs/figures/, for the documents', false)
+  .option('--into <dir>', 'keep the table in this folder')
+  .option('--quick', 'two steps of each, and shorter rounds: less than a minute', false)
   .addOption(new Option('--only <name>', 'one of them').choices(names))
   .parse()
-  .opts<{ figures: boolean; only?: Name }>();
+  .opts<{ figures: boolean; into?: string; only?: Name; quick: boolean }>();
 
 const CONNECTIONS = 32;
-const ROUNDS = 3;
-const ROUND_SECONDS = 2;
-const WARM_UP_SECONDS = 3;
 /** Scans a second at which an answer is timed: far from the capacity, so that only the service's own work counts. */
 const RATE = 1_000;
-const PACE_SECONDS = 3;
 const PLANS = 'FREE:999999999,BENCH:999999999';
 /** At one time, of what is inserted. */
 const AT_ONCE = 10;
 
-const steps: Readonly<Record<Name, readonly number[]>> = {
-  scans: [10_000, 100_000, 1_000_000],
-  accounts: [1, 10, 100, 1_000],
-  rows: [0, 10_000, 100_000, 1_000_000],
-  signatures: [0, 10_000, 100_000, 1_000_000],
-  connections: [0, 1_000, 4_000, 8_000],
-};
+const { rounds, roundSeconds, warmUpSeconds, paceSeconds, steps } = growthPlan(quick);
 
 const folder = await mkdtemp(join(tmpdir(), 'sluice-growth-'));
 const files = await makeFileSet(
@@ -72,7 +62,7 @@ async function start(
   const client = startLineProcess(await compile(loadProgram));
   await client.ask(`http ${server.port} ${server.apiKey}`);
   await askForFiles(client, files);
-  await askForRun(client, `run ${WARM_UP_SECONDS} ${CONNECTIONS} keep`);
+  await askForRun(client, `run ${warmUpSeconds} ${CONNECTIONS} keep`);
   return {
     server,
     client,
@@ -85,14 +75,14 @@ async function start(
 
 async function look(name: Name, count: number, { server, client }: Running): Promise<void> {
   const rates: number[] = [];
-  for (let round = 0; round < ROUNDS; round += 1) {
+  for (let round = 0; round < rounds; round += 1) {
     await untilIdle(server.pid);
-    const { scans, seconds, errors, firstError } = await askForRun(client, `run ${ROUND_SECONDS} ${CONNECTIONS} keep`);
+    const { scans, seconds, errors, firstError } = await askForRun(client, `run ${roundSeconds} ${CONNECTIONS} keep`);
     if (errors > 0) throw new Error(firstError);
     rates.push(scans / seconds);
   }
   await untilIdle(server.pid);
-  const { p50Us = 0, p99Us = 0, errors, firstError } = await askForPace(client, PACE_SECONDS, RATE);
+  const { p50Us = 0, p99Us = 0, errors, firstError } = await askForPace(client, paceSeconds, RATE);
   if (errors > 0) throw new Error(firstError);
   await untilIdle(server.pid);
   const megabytes = privateMegabytes(server.pid);
@@ -107,7 +97,7 @@ async function growScans(): Promise<void> {
   try {
     for (const count of steps.scans) {
       while (done < count) {
-        const { scans } = await askForRun(running.client, `run ${ROUND_SECONDS} ${CONNECTIONS} keep`);
+        const { scans } = await askForRun(running.client, `run ${roundSeconds} ${CONNECTIONS} keep`);
         done += scans;
       }
       await look('scans', count, running);
@@ -208,4 +198,4 @@ try {
 const command = `npm run bench:growth --${only === undefined ? '' : ` --only ${only}`} --figures`;
 const columns = ['of', 'so many', 'scans/s', 'p50 ms', 'p99 ms', 'MB'];
 process.stdout.write(`${tableOf({ command, date: 'now', machine: 'this machine', columns, rows })}\n`);
-if (figures) writeFigures('growth', { command, columns, rows });
+if (figures || into !== undefined) writeFigures('growth', { command, columns, rows }, into);

@@ -2,7 +2,7 @@
 
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
+import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
 import { messageOfError } from '../src/error-text.js';
@@ -15,6 +15,7 @@ import { startRaw } from './contestants/raw.js';
 import {
   startForgetfulSluice,
   startForgetfulSluiceWithStores,
+  startLearnedSluice,
   startNodeSluice,
   startPlainSluice,
   startRememberingSluiceClamd,
@@ -24,18 +25,15 @@ import {
 import { startSluiceByUrl } from './contestants/url.js';
 import { writeFigures } from './figures.js';
 import { chooseForLearning, hasFiles, makeFileSet } from './files.js';
-import { type contestantNames, type Options, readOptions } from './options.js';
-import {
-  type Block,
-  compareReports,
-  describeMachine,
-  figuresOf,
-  formatBlock,
-  formatPromise,
-  type Report,
-} from './report.js';
+import { type contestantNames, type Options, plannedSeconds, readOptions } from './options.js';
+import { runPart } from './parts.js';
+import { type Block, describeMachine, figuresOf, formatBlock, formatPromise, type Report } from './report.js';
+import { compareResults, type Results, readResults, writeResults } from './results.js';
 import { type Entrant, runRounds } from './rounds.js';
-import { listedScenarios, scenarios } from './scenarios.js';
+import { listedScenarios, type Scenario, scenarios } from './scenarios.js';
+
+const HELD_OUT = `Left out: rows of held-out uploads, Linux and Windows programs and documents. To have them:
+  npm run prior -- fetch held-out FOLDER && npm run prior -- list FOLDER LISTS && npm run bench -- --lists LISTS`;
 
 type Cleanup = () => Promise<void>;
 
@@ -46,6 +44,7 @@ const lastCleanups: Cleanup[] = [];
 
 let cleaning: Promise<void> = Promise.resolve();
 let interrupted = false;
+const partsEnd = new AbortController();
 
 /** Resolves when everything is undone, also what another call has begun to undo. */
 function cleanUp(list: Cleanup[]): Promise<void> {
@@ -92,6 +91,7 @@ const starters: Record<
   'sluice-node': startNodeSluice,
   'sluice-plain': startPlainSluice,
   'sluice-stores': startForgetfulSluiceWithStores,
+  'sluice-learned': startLearnedSluice,
   'sluice-cache': startSluiceWithStores,
   'sluice-url': startSluiceByUrl,
   'sluice-clamd': startSluiceClamd,
@@ -103,17 +103,26 @@ const starters: Record<
   http: startBareHttp,
 };
 
+function chosenScenarios({ whole, lists, only }: Options): readonly Scenario[] {
+  const listed = lists === null ? [] : listedScenarios(lists);
+  const all = lists === null || whole ? scenarios : [];
+  return [...all.filter(({ name }) => only === null || only.includes(name)), ...listed];
+}
+
 async function measureThreads(options: Options, threads: number, folder: string): Promise<Omit<Report, 'date'>> {
   const databaseDirectory = resolve(options.database ?? ownSignaturesDirectory);
-  const setting: Setting = { databaseDirectory, threads, folder, gatesStore: options.gatesStore };
+  const learned: Setting = { databaseDirectory, threads, folder, gatesStore: options.gatesStore };
+  const setting: Setting = options.contestants.includes('sluice-learned') ? { ...learned, gatesStore: null } : learned;
   const { connections } = options;
   const raw = await keep(() => startRaw(setting));
   const contestants: Contestant[] = [raw];
-  for (const name of options.contestants) contestants.push(await keep(() => starters[name](setting, connections)));
+  for (const name of options.contestants) {
+    const own = name === 'sluice-learned' ? learned : setting;
+    contestants.push(await keep(() => starters[name](own, connections)));
+  }
 
   const blocks: Block[] = [];
-  const all = options.lists === null ? scenarios : listedScenarios(options.lists);
-  for (const scenario of all.filter((one) => options.only === null || options.only.includes(one.name))) {
+  for (const scenario of chosenScenarios(options)) {
     if (!(await hasFiles(scenario))) {
       print(`\n${scenario.name}: this machine has no such file`);
       continue;
@@ -169,16 +178,41 @@ async function measure(given: Options): Promise<Report> {
   return { date, ...first, blocks: parts.flatMap((part) => part.blocks) };
 }
 
+/** Those that are commands of their own, one after the other. */
+async function measureParts({ parts, quick, database }: Options): Promise<Results['tables']> {
+  const folder = await mkdtemp(join(tmpdir(), 'sluice-bench-'));
+  lastCleanups.push(() => rm(folder, { recursive: true, force: true }));
+  let tables: Results['tables'] = {};
+  for (const name of parts) {
+    print(`\n${name}`);
+    try {
+      tables = { ...tables, ...(await runPart(name, { quick, database, folder, signal: partsEnd.signal })) };
+    } catch (error) {
+      // What was measured before is kept.
+      if (interrupted) throw error;
+      complain(error);
+      process.exitCode = 1;
+    }
+  }
+  return tables;
+}
+
 /** A document names no folder of a machine. */
 function withoutFolders(command: string): string {
-  return command.replaceAll(/(--(?:database|signatures|json|compare|gates-store|lists)) \S+/g, '$1 DIR');
+  return command.replaceAll(/(--(?:database|signatures|out|compare|gates-store|lists)) \S+/g, '$1 DIR');
 }
 
 async function main(): Promise<void> {
   const options = readOptions(process.argv);
+  const before = options.compare === null ? null : readResults(options.compare);
+  if (options.whole) {
+    print(`about ${Math.ceil(plannedSeconds(options) / 60)} minutes`);
+    if (options.lists === null) print(HELD_OUT);
+  }
   for (const signal of ['SIGINT', 'SIGTERM'] as const) {
     process.once(signal, () => {
       interrupted = true;
+      partsEnd.abort();
       void cleanUpAll().finally(() => process.exit(signal === 'SIGINT' ? 130 : 143));
     });
   }
@@ -190,11 +224,9 @@ async function main(): Promise<void> {
       `database: ${report.database.name}, ${report.database.signatures} signatures; medians of ${report.rounds} rounds`,
     );
     for (const line of formatPromise(report.blocks)) print(line);
-    if (options.json !== null) await writeFile(options.json, `${JSON.stringify(report, null, 2)}\n`);
-    if (options.compare !== null) {
-      const before: Report = JSON.parse(await readFile(options.compare, 'utf8'));
-      for (const line of compareReports(before, report)) print(line);
-    }
+    const results: Results = { ...report, tables: await measureParts(options) };
+    const written = writeResults(results, options.out);
+    if (before !== null) for (const line of compareResults(before, results)) print(line);
     if (options.figures !== null) {
       const asked = process.argv
         .slice(2)
@@ -202,6 +234,8 @@ async function main(): Promise<void> {
       const command = ['npm run bench', ...(asked.length === 0 ? [] : ['--', ...asked])].join(' ');
       writeFigures(options.figures, { command: withoutFolders(command), ...figuresOf(report) });
     }
+    print('\nwritten:');
+    for (const path of written) print(path);
     if (report.blocks.some((block) => block.results.some((one) => one.invalidRounds > 0))) process.exitCode = 1;
   } catch (error) {
     // After a signal the processes end under the rounds; that is no news.

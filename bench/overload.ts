@@ -23,6 +23,7 @@ import { scenarios } from './scenarios.js';
 
 const {
   figures,
+  into,
   seconds,
   only,
   clamd: isByClamd,
@@ -30,12 +31,13 @@ const {
 } = new Command('npm run bench:overload --')
   .description('An open loop at a tenth of the capacity to three times of it, of the service and of clamd.')
   .option('--figures', 'keep both tables under docs/figures/, for the documents', false)
+  .option('--into <dir>', 'keep both tables in this folder')
   .option('--seconds <count>', 'of a measurement', positive, 4)
   .option('--only <content>', '1KB or mixed')
   .option('--clamd', "the first account sends by clamd's protocol; shown, and not kept", false)
   .option('--signatures, --database <folder>', 'signatures; default: the ones of the project')
   .parse()
-  .opts<{ figures: boolean; seconds: number; only?: string; clamd: boolean; database?: string }>();
+  .opts<{ figures: boolean; into?: string; seconds: number; only?: string; clamd: boolean; database?: string }>();
 const ACCOUNT = 'bench@example.org';
 const CONTENTS = ['1KB', 'mixed'];
 const LOADS = [0.1, 0.5, 0.9, 1.5, 2, 3] as const;
@@ -263,7 +265,7 @@ for (const table of [
 ]) {
   process.stdout.write(`${tableOf({ command, date: 'now', machine: 'this machine', ...table })}\n\n`);
 }
-if (figures && !isByClamd) {
-  writeFigures('overload', { command, columns, rows });
-  writeFigures('overload-others', { command, columns: otherColumns, rows: others });
+if ((figures || into !== undefined) && !isByClamd) {
+  writeFigures('overload', { command, columns, rows }, into);
+  writeFigures('overload-others', { command, columns: otherColumns, rows: others }, into);
 }

@@ -29,6 +29,7 @@ const settings = z.object({
   connections: z.coerce.number().int().positive(),
   only: z.string(),
   figures: z.boolean(),
+  into: z.string().optional(),
 });
 type Settings = z.infer<typeof settings>;
 
@@ -49,6 +50,7 @@ function readSettings(): Settings {
       new Option('--only <scenario>', 'what is scanned').choices(scenarios.map(({ name }) => name)).default('100KB'),
     )
     .option('--figures', 'keep the table under docs/figures/, for the documents', false)
+    .option('--into <dir>', 'keep the table in this folder')
     .parse(process.argv);
   return settings.parse(command.opts());
 }
@@ -159,7 +161,7 @@ async function measure(given: Settings, folder: string): Promise<void> {
     const command = `npm run bench:reload --${database} --hashes ${given.hashes} --only ${given.only} --figures`;
     process.stdout.write(`${signatures} signatures\n`);
     process.stdout.write(`${tableOf({ command, date: 'now', machine: 'this machine', columns, rows })}\n`);
-    if (given.figures) writeFigures('reload', { command, columns, rows });
+    if (given.figures || given.into !== undefined) writeFigures('reload', { command, columns, rows }, given.into);
   } finally {
     await sluice.stop();
   }

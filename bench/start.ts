@@ -11,6 +11,8 @@ import { whole } from '../test/fixtures/option-values.js';
 import { startServer } from './contestants/sluice.js';
 import { cpuSeconds, descendants, untilIdle } from './cpu.js';
 import { makeDatabase } from './database.js';
+import { writeFigures } from './figures.js';
+import { median } from './median.js';
 
 const KIB = 1024;
 /** As Debian's package configures it. */
@@ -22,6 +24,7 @@ const settings = z.object({
   fileHashes: z.coerce.number().int().min(0),
   rounds: z.number(),
   threads: z.number(),
+  into: z.string().optional(),
 });
 type Settings = z.infer<typeof settings>;
 
@@ -36,6 +39,7 @@ function readSettings(): Settings {
     .option('--file-hashes <count>', 'made-up hashes of files beside them', '2300000')
     .option('--rounds <count>', 'starts of each', whole, 3)
     .option('--threads <count>', 'scan threads of Sluice', whole, 2)
+    .option('--into <dir>', 'keep the medians in this folder, as a table')
     .parse(process.argv);
   return settings.parse(command.opts());
 }
@@ -56,7 +60,14 @@ function nameOf(pid: number): string {
   return readFileSync(`/proc/${pid}/comm`, 'utf8').trim();
 }
 
-async function look(begin: () => Promise<Start>): Promise<void> {
+interface Look {
+  readonly name: string;
+  readonly readySeconds: number;
+  readonly processorSeconds: number;
+  readonly mib: number;
+}
+
+async function look(begin: () => Promise<Start>): Promise<Look> {
   const startedMs = performance.now();
   const one = await begin();
   try {
@@ -70,6 +81,7 @@ async function look(begin: () => Promise<Start>): Promise<void> {
       `${one.name.padEnd(16)} ready ${(readyMs / 1000).toFixed(2).padStart(6)} s, ${processorSeconds.toFixed(1).padStart(5)} processor s, ` +
         `${total.toFixed(0).padStart(5)} MiB: ${listed.join(', ')}\n`,
     );
+    return { name: one.name, readySeconds: readyMs / 1000, processorSeconds, mib: total };
   } finally {
     await one.stop();
   }
@@ -84,11 +96,22 @@ async function measure(given: Settings, folder: string): Promise<void> {
   });
   // The first start makes the data directory, the embedded database and the gates' plan; the others find them.
   const kept = { DATA_DIR: join(folder, 'kept') };
-  await look(sluice('sluice, first', kept));
+  const looks = [await look(sluice('sluice, first', kept))];
   for (let round = 0; round < given.rounds; round += 1) {
-    await look(async () => ({ name: 'clamd', ...(await startClamd({ databaseDirectory, threads: CLAMD_THREADS })) }));
-    await look(sluice('sluice', kept));
+    const clamd = () => startClamd({ databaseDirectory, threads: CLAMD_THREADS });
+    looks.push(await look(async () => ({ name: 'clamd', ...(await clamd()) })));
+    looks.push(await look(sluice('sluice', kept)));
   }
+  if (given.into === undefined) return;
+  const rows = [...new Set(looks.map(({ name }) => name))].map((name) => {
+    const own = looks.filter((one) => one.name === name);
+    const of = (pick: (one: Look) => number): number => median(own.map(pick));
+    const seconds = [of((one) => one.readySeconds), of((one) => one.processorSeconds)];
+    return [name, ...seconds.map((each) => each.toFixed(2)), of((one) => one.mib).toFixed(0)];
+  });
+  const hashes = `--section-hashes ${given.sectionHashes} --file-hashes ${given.fileHashes}`;
+  const command = `npm run bench:start -- ${hashes} --rounds ${given.rounds}`;
+  writeFigures('start', { command, columns: ['', 'ready s', 'processor s', 'MiB'], rows }, given.into);
 }
 
 const folder = await mkdtemp(join(tmpdir(), 'sluice-bench-'));

@@ -36,6 +36,11 @@ export function startForgetfulSluice(setting: Setting, connections: number): Pro
   return startSluice(setting, connections, { VERDICT_CACHE_MB: '0' });
 }
 
+/** The same with what was learned of other files. */
+export async function startLearnedSluice(setting: Setting, connections: number): Promise<Contestant> {
+  return { ...(await startForgetfulSluice(setting, connections)), name: 'sluice-learned' };
+}
+
 /** The same by clamd's protocol, over a UNIX socket. */
 export function startSluiceClamd(
   setting: Setting,
