@@ -7,7 +7,7 @@ interface GrowthPlan {
   readonly rounds: number;
   readonly roundSeconds: number;
   readonly warmUpSeconds: number;
-  /** Of the open loop. */
+  /** Of the open loop, which doesn't count its first half second (ACCEPT_SECONDS in load.c). */
   readonly paceSeconds: number;
   readonly steps: Readonly<Record<Growing, readonly number[]>>;
 }
@@ -30,7 +30,7 @@ const QUICK: GrowthPlan = {
   rounds: 1,
   roundSeconds: 0.5,
   warmUpSeconds: 0.5,
-  paceSeconds: 0.5,
+  paceSeconds: 0.8,
   steps: {
     scans: [1_000, 10_000],
     accounts: [1, 100],

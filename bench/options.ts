@@ -73,7 +73,7 @@ export interface Options {
 
 /** Three minutes for everything. */
 const QUICK = { rounds: 2, seconds: 0.2, threads: [availableParallelism()] };
-const QUICK_SCENARIOS: readonly string[] = ['1KB', '1KB-again', '100KB', 'mail'];
+const QUICK_SCENARIOS: readonly string[] = ['1KB', '1KB-again', '100KB'];
 
 const WARM_UP_SECONDS_MAX = 0.5;
 /** Of this machine, for `sluice-learned`. */
