@@ -1,7 +1,7 @@
 // `npm run bench:overload`: an open loop at a tenth of the capacity to three times of it, with 1 KB and with files as they are, of the service and of clamd at the same rates; how soon the
 // service is back afterwards, and what a second account within its share notices. The client has the same cores, which no client over a network has: what is taken is compared with what
-// a closed loop gets beside a process that burns as much of them. A 503 is timed twice: from when its request was due, and from its first byte, since a client that is late for want of
-// a core makes the service look so. About five minutes.
+// a closed loop gets beside a process that burns as much of them. A 503 is timed twice: from when its request was due, and from its first byte.
+// A client that has no core at the time is late itself, and only the second one doesn't have that. About five minutes.
 import { mkdtemp, rm } from 'node:fs/promises';
 import { availableParallelism, tmpdir } from 'node:os';
 import { join } from 'node:path';

@@ -42,7 +42,7 @@ export function legendOf(
 interface Frame extends Pick<Figures, 'machine' | 'date'> {
   readonly left: number;
   readonly height: number;
-  /** What a reader who sees no picture is told. */
+  /** For people who have pictures read to them. */
   readonly title: string;
   readonly heading: string;
 }

@@ -124,6 +124,15 @@ t.test('a server that goes on', async (t) => {
     t.equal(policyOf(`/proc/${databaseOf(supervisor)}`), BATCH, 'rows are written behind the answers');
   });
 
+  t.test('it has an arena of memory for its scan thread and two more, or as many as are asked for', async (t) => {
+    const arenas = (one: Running): string | undefined =>
+      /\0MALLOC_ARENA_MAX=(\d+)\0/.exec(`\0${readFileSync(`/proc/${serverPid(one)}/environ`, 'utf8')}`)?.[1];
+    t.equal(arenas(running), '3');
+    const other = serve(t, { MALLOC_ARENA_MAX: '7', DATA_DIR: join(dataDirectory, 'of-arenas') });
+    await listening(other);
+    t.equal(arenas(other), '7');
+  });
+
   t.test('a crash leaves no file of the memory, unless it is asked for', async (t) => {
     t.same(coreLimits(running), ['0', '0']);
     const other = serve(t, { CORE_DUMPS: 'on', DATA_DIR: join(dataDirectory, 'of-core-dumps') });

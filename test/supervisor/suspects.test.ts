@@ -1,4 +1,5 @@
 // The crash suspects: refused at the second crash, kept over a restart, forgotten after a week, and bounded.
+import { execFileSync } from 'node:child_process';
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -47,6 +48,28 @@ t.test('a thread that hangs counts like a crash, an end in order does not', asyn
 t.test('a process that crashed before its first scan makes nobody suspect', async (t) => {
   const suspects = open(folder(t));
   t.equal(suspects.close(suspects.open() ?? -1, true), false);
+});
+
+t.test('where no memory can be had nothing is noted, and the service goes on', async (t) => {
+  const module = new URL('../../src/supervisor/suspects.js', import.meta.url).href;
+  // The addon is loaded before the descriptors are gone.
+  const script = `const { openSync } = await import('node:fs');
+    const { createSuspects } = await import('${module}');
+    const said = [];
+    const log = { warn: (_, text) => said.push(text), error: () => undefined };
+    const suspects = createSuspects({ dataDirectory: '${folder(t)}', log, now: Date.now });
+    const first = suspects.open();
+    try { for (;;) openSync('/dev/null'); } catch (error) { said.push(error.code); }
+    console.log(JSON.stringify([typeof first, suspects.open(), ...said]));
+    process.exit();`;
+  const shell = 'ulimit -n 100 && exec "$0" "$@"';
+  const out = execFileSync('sh', ['-c', shell, process.execPath, '--input-type=module', '-e', script]);
+  t.strictSame(JSON.parse(String(out)), [
+    'number',
+    null,
+    'EMFILE',
+    'what is being scanned can not be noted: a crash suspects no content',
+  ]);
 });
 
 t.test('they are kept over a restart, and for a week', async (t) => {

@@ -33,6 +33,23 @@ t.test('a line has the oldest first, and lets any of its things go', async (t) =
   }
 });
 
+t.test('each thing is looked at once, but what another look takes out, and what comes meanwhile', async (t) => {
+  const line = new Line<Thing>();
+  const [a, b, c, d, late] = [thing('a'), thing('b'), thing('c'), thing('d'), thing('late')];
+  for (const one of [a, b, c, d]) line.add(one);
+  const looked: string[] = [];
+  line.each((one) => {
+    looked.push(one.name);
+    if (one === a) {
+      line.remove(a);
+      line.remove(b);
+      line.add(late);
+    }
+  });
+  t.strictSame(looked, ['a', 'c', 'd']);
+  t.equal(line.size, 3);
+});
+
 t.test('what has left may come again, behind the others', async (t) => {
   const line = new Line<Thing>();
   const [one, other] = [thing('one'), thing('other')];
