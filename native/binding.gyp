@@ -18,6 +18,7 @@
         "patterns.cc",
         "stretches.cc",
         "maps.cc",
+        "pages.cc",
         "matcher.cc",
         "window-counts.cc",
         "progress.cc",

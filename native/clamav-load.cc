@@ -21,6 +21,7 @@
 #include "listener.h"
 #include "matcher.h"
 #include "overlap.h"
+#include "pages.h"
 #include "parallel.h"
 #include "progress.h"
 #include "quota.h"
@@ -334,6 +335,9 @@ class Loader {
     unlink(path.c_str());
   }
 
+  // Nobody looks at it often. Once it is compiled.
+  void MoveToFile() const { pages_.MoveToFile(std::filesystem::path(request_.gates->gates).parent_path()); }
+
   // The observer ends with the load, the engine does not.
   std::shared_ptr<const ClamavEngine> Compile() {
     const Working working(*this);
@@ -362,11 +366,12 @@ class Loader {
 
   class Working {
    public:
-    explicit Working(Loader& loader) : listening_(loader.listener_), hearing_(loader.signatures_) {}
+    explicit Working(Loader& loader) : listening_(loader.listener_), hearing_(loader.signatures_), noting_(loader.pages_) {}
 
    private:
     Listening listening_;
     matcher::Hearing hearing_;
+    Pages::Noting noting_;
   };
 
   const LoadRequest& request_;
@@ -374,6 +379,8 @@ class Loader {
   Listener listener_;
   Loading loading_;
   matcher::Signatures signatures_;
+  // What libclamav maps for it.
+  Pages pages_;
   ClamavEngine::Handle engine_;
 };
 
@@ -412,6 +419,7 @@ std::vector<std::shared_ptr<const ClamavEngine>> ClamavEngine::BuildWithGates(co
   ForEachAtOnce(loaders.size(), [&](size_t index) {
     loaders[index]->ActAs(all);
     engines[index] = loaders[index]->Compile();
+    if (index > 0) loaders[index]->MoveToFile();
   });
   return engines;
 }

@@ -8,6 +8,7 @@
 #include <mutex>
 
 #include "files.h"
+#include "pages.h"
 #include "tables.h"
 
 namespace sluice::maps {
@@ -31,10 +32,16 @@ void* Mmap(void* address, size_t size, int protection, int flags, int descriptor
     // All of it is written to soon.
     if (size <= kFilled) flags |= MAP_POPULATE;
   }
-  return mmap(address, size, protection, flags, descriptor, offset);
+  void* const start = mmap(address, size, protection, flags, descriptor, offset);
+  if (Pages* const pages = Pages::OfThread(); pages != nullptr && flags == kAnonymous && start != MAP_FAILED) pages->Add(start, InPages(size));
+  return start;
 }
 
-int Munmap(void* address, size_t size) { return arena.GiveBack(address, InPages(size)) ? 0 : munmap(address, size); }
+int Munmap(void* address, size_t size) {
+  if (arena.GiveBack(address, InPages(size))) return 0;
+  if (Pages* const pages = Pages::OfThread(); pages != nullptr) pages->Forget(address, InPages(size));
+  return munmap(address, size);
+}
 
 const std::array kSubstitutes{
     tables::Substitute{"mmap", reinterpret_cast<void*>(Mmap)},

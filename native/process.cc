@@ -3,6 +3,7 @@
 // sleeps until it is woken, and says how urgent it is; connections are had without its own objects for them.
 #include <fcntl.h>
 #include <linux/futex.h>
+#include <malloc.h>
 #include <napi.h>
 #include <sched.h>
 #include <sys/mman.h>
@@ -94,6 +95,17 @@ Napi::Value ReleaseMemory(const Napi::CallbackInfo& info) {
   return env.Undefined();
 }
 
+// giveMemoryBack(): what the C library keeps for whoever asks next goes to the kernel, on a thread of Node's. Who asks meanwhile may wait for some milliseconds.
+Napi::Value GiveMemoryBack(const Napi::CallbackInfo& info) {
+  class Giving : public Napi::AsyncWorker {
+   public:
+    explicit Giving(Napi::Env env) : Napi::AsyncWorker(env) {}
+    void Execute() override { malloc_trim(0); }
+  };
+  (new Giving(info.Env()))->Queue();
+  return info.Env().Undefined();
+}
+
 // struct sched_attr of sched_setattr(2) in its first size, which not every C library declares.
 struct Attributes {
   uint32_t size;
@@ -180,6 +192,7 @@ Napi::Object Initialize(Napi::Env env, Napi::Object exports) {
   exports["sleepOnWord"] = Napi::Function::New(env, SleepOnWord, "sleepOnWord");
   exports["wakeWord"] = Napi::Function::New(env, WakeWord, "wakeWord");
   exports["releaseMemory"] = Napi::Function::New(env, ReleaseMemory, "releaseMemory");
+  exports["giveMemoryBack"] = Napi::Function::New(env, GiveMemoryBack, "giveMemoryBack");
   exports["discardPages"] = Napi::Function::New(env, DiscardPages, "discardPages");
   return exports;
 }

@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-only
 // The entry of the tests' addon: everything of the shipped one, but content may order a fault instead of its scan.
+#include <sys/mman.h>
+
 #include <algorithm>
 #include <array>
 #include <cstdio>
+#include <cstring>
 #include <iterator>
 #include <string>
 #include <vector>
@@ -12,6 +15,7 @@
 #include "../engine.h"
 #include "../expressions.h"
 #include "../maps.h"
+#include "../pages.h"
 #include "../regexes.h"
 #include "../scanner.h"
 #include "../states.h"
@@ -159,6 +163,52 @@ Napi::Value TakeAndGiveBack(const Napi::CallbackInfo& info) {
   return answer;
 }
 
+// movePages(folder, pieces, look): maps pieces of so many pages, which are filled, gives back so many pages of each from a page of it on (three numbers for each
+// piece), and moves what is left to a file in the folder. Calls `look` with the beginning and the end of each stretch that is left. Returns how many pages of them have lost what
+// was in them.
+Napi::Value MovePages(const Napi::CallbackInfo& info) {
+  constexpr size_t kPage = 4096;
+  auto numbers = info[1].As<Napi::Int32Array>();
+  std::vector<std::pair<uint8_t*, uint8_t*>> left;
+  sluice::Pages pages;
+  const auto give_back = [&](uint8_t* start, size_t size) {
+    pages.Forget(start, size);
+    munmap(start, size);
+  };
+  for (size_t at = 0; at + 2 < numbers.ElementLength(); at += 3) {
+    const size_t size = static_cast<size_t>(numbers[at]) * kPage;
+    auto* const start = static_cast<uint8_t*>(mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
+    for (size_t page = 0; page < size; page += kPage) std::memcpy(start + page, &page, sizeof page);
+    pages.Add(start, size);
+    const size_t gap = std::min(static_cast<size_t>(numbers[at + 1]) * kPage, size);
+    const size_t gap_end = std::min(gap + static_cast<size_t>(numbers[at + 2]) * kPage, size);
+    if (gap_end > gap) give_back(start + gap, gap_end - gap);
+    if (gap > 0) left.emplace_back(start, start + gap);
+    if (size > gap_end) left.emplace_back(start + gap_end, start + size);
+  }
+  pages.MoveToFile(info[0].As<Napi::String>().Utf8Value());
+  Napi::Array stretches = Napi::Array::New(info.Env());
+  for (const auto& [begin, end] : left) {
+    Napi::Array stretch = Napi::Array::New(info.Env());
+    stretch[0u] = static_cast<double>(reinterpret_cast<uintptr_t>(begin));
+    stretch[1u] = static_cast<double>(reinterpret_cast<uintptr_t>(end));
+    stretches[stretches.Length()] = stretch;
+  }
+  info[2].As<Napi::Function>().Call({stretches});
+  double lost = 0;
+  for (const auto& [begin, end] : left) {
+    size_t first = 0;
+    std::memcpy(&first, begin, sizeof first);
+    for (size_t page = 0; begin + page < end; page += kPage) {
+      size_t number = 0;
+      std::memcpy(&number, begin + page, sizeof number);
+      if (number != first + page) lost++;
+    }
+    munmap(begin, static_cast<size_t>(end - begin));
+  }
+  return Napi::Number::New(info.Env(), lost);
+}
+
 // Whether a matcher's state that we make has what one of libclamav's has, byte by byte where there are no pointers. Of each list the numbers are one piece.
 Napi::Value HasSameState(const Napi::CallbackInfo& info) {
   const auto number = [&](size_t at) { return info[at].As<Napi::Number>().Uint32Value(); };
@@ -227,6 +277,7 @@ Napi::Object Initialize(Napi::Env env, Napi::Object exports) {
   exports["hasSameState"] = Napi::Function::New(env, HasSameState, "hasSameState");
   exports["makeStateWithout"] = Napi::Function::New(env, MakeStateWithout, "makeStateWithout");
   exports["withoutMap"] = Napi::Function::New(env, WithoutMap, "withoutMap");
+  exports["movePages"] = Napi::Function::New(env, MovePages, "movePages");
   exports["takeAndGiveBack"] = Napi::Function::New(env, TakeAndGiveBack, "takeAndGiveBack");
   return exports;
 }

@@ -1,6 +1,7 @@
 // The scan threads: a lane for content over 1 MB and one for all other, so that small scans need not wait for threads that are at large ones.
 import { performance } from 'node:perf_hooks';
 import { Unavailable, type UnavailableReason } from '../../errors.js';
+import { processAddon } from '../../process-addon.js';
 import { type EncryptedPolicy, type ScanPolicy, usualPolicy } from '../verdict.js';
 import { startBell } from './bell.js';
 import { MIDDLE_BYTES } from './fair-queue.js';
@@ -12,7 +13,7 @@ export interface PoolOptions {
   readonly threads: number;
   /** With those for content over 1 MB, and those beside the sets while scans take long. Default: eight times as many. */
   readonly threadsMost?: number;
-  /** So long threads beside the set are kept after the last time that one was wanted. Default: a quarter of a minute. */
+  /** So long threads beside the set are kept after the last time that one was wanted, and what scans have freed after the last scan. Default: 5 s. */
   readonly keepMs?: number;
   /** Scans that may wait, as many again over 1 MB; the next one is refused with 503. An account alone may have three quarters of them. */
   readonly queueLimit: number;
@@ -66,7 +67,7 @@ export interface ScanPool {
 /** For each thread of the set. */
 const MOST_THREADS = 8;
 /** To start a thread takes 50 ms of a core, and an idle one holds some 8 MB. */
-const KEEP_MS = 15_000;
+const KEEP_MS = 5_000;
 /** A thread that comes back so long after the deadline is slow, not late. */
 const GRACE_MS = 5_000;
 /** How late a deadline may be noticed. */
@@ -86,7 +87,11 @@ class Pool implements ScanPool {
   /** Null: there are no threads for it. */
   readonly #heavy: Lane | null;
   readonly #lanes: readonly Lane[];
+  readonly #keepMs: number;
   #ticking: NodeJS.Timeout | null = null;
+  #resting: NodeJS.Timeout | null = null;
+  /** The last scan. */
+  #askedMs = 0;
   #onEnded: (() => void) | null = null;
 
   constructor(options: PoolOptions) {
@@ -98,10 +103,11 @@ class Pool implements ScanPool {
     this.#bell = startBell(() => {
       for (const lane of this.#lanes) if (lane.set.slots.length > 0) lane.collect();
     });
+    this.#keepMs = options.keepMs ?? KEEP_MS;
     const common = {
       queueLimit,
       scanTimeoutMs,
-      keepMs: options.keepMs ?? KEEP_MS,
+      keepMs: this.#keepMs,
       graceMs: options.graceMs ?? GRACE_MS,
       bell: this.#bell.rope,
       places: [],
@@ -160,6 +166,7 @@ class Pool implements ScanPool {
     }
     const nowMs = performance.now();
     scan.askedMs = nowMs;
+    this.#askedMs = nowMs;
     this.#ticking ??= setInterval(() => this.#tick(), TICK_MS);
     if (scan.sizeBytes > MIDDLE_BYTES) this.#askLarge(scan, nowMs);
     else this.#light.ask(scan, nowMs);
@@ -186,6 +193,7 @@ class Pool implements ScanPool {
     const ended = new Promise<void>((resolve) => {
       this.#onEnded = resolve;
     });
+    if (this.#resting !== null) clearTimeout(this.#resting);
     const nowMs = performance.now();
     for (const lane of this.#lanes) {
       lane.onEnd = () => this.#lookForEnd();
@@ -212,6 +220,17 @@ class Pool implements ScanPool {
     if (this.running > 0 || this.waiting > 0 || this.#ticking === null) return;
     clearInterval(this.#ticking);
     this.#ticking = null;
+    this.#rest();
+  }
+
+  /** What scans have freed is kept for the next ones, which take it anew, page by page, once nothing was asked for in a while. */
+  #rest(): void {
+    this.#resting ??= setTimeout(() => {
+      this.#resting = null;
+      if (this.#ticking !== null) return;
+      if (performance.now() - this.#askedMs < this.#keepMs) this.#rest();
+      else processAddon()?.giveMemoryBack();
+    }, this.#keepMs).unref();
   }
 
   #lookForEnd(): void {

@@ -122,7 +122,7 @@ export class ThreadSet {
     this.#fill();
   }
 
-  /** Further threads are wanted: they are made ahead, as many as the set has. */
+  /** Further threads are wanted: the next one is made ahead, and those of the set. */
   press(): void {
     this.#isPressed = true;
     this.#kept = 1;
@@ -157,14 +157,15 @@ export class ThreadSet {
     return this.#options.isHeavy ? 0 : this.size;
   }
 
-  /** How many there are to be now. */
-  #wanted(spare: number, busy: number): number {
+  /** How many there are to be, with so many at scans. */
+  #wanted(busy: number): number {
     const { count, most } = this.#options;
-    return this.#givenUp + Math.min(this.size + most - count, Math.max(this.#always + this.#kept, busy + spare));
+    const wanted = this.#isPressed ? Math.max(this.size, busy + 1) : busy;
+    return this.#givenUp + Math.min(this.size + most - count, Math.max(this.#always + this.#kept, wanted));
   }
 
   #fill(): void {
-    const wanted = this.#wanted(this.#isPressed ? this.#options.count : 0, this.busy);
+    const wanted = this.#wanted(this.busy);
     while (this.slots.length < wanted && !this.#isStopped) {
       try {
         this.#open(true);
@@ -183,16 +184,15 @@ export class ThreadSet {
   /** Ends idle ones beside the set that were not wanted for long. */
   #look(): void {
     this.#keeping = null;
-    const isWanted = this.#isPressed && this.#peak > this.#always;
-    const wanted = isWanted ? this.#wanted(this.#options.count, this.#peak) : this.#wanted(0, this.busy);
+    this.#isPressed &&= this.#peak > this.#always;
+    const wanted = this.#wanted(this.#isPressed ? this.#peak : this.busy);
     this.#peak = this.busy;
-    this.#isPressed = isWanted;
     while (this.slots.length > wanted) {
       const slot = this.#idle.shift();
       if (slot === undefined) break;
       this.#end(slot);
     }
-    if (isWanted || this.slots.length > wanted)
+    if (this.#isPressed || this.slots.length > wanted)
       this.#keeping = setTimeout(() => this.#look(), this.#options.keepMs).unref();
   }
 
