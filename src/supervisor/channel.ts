@@ -74,6 +74,7 @@ export async function openSupervisorChannel(stop: Promise<string>): Promise<Supe
       if (process.connected && process.send) process.send(message, undefined, undefined, () => resolve());
       else resolve();
     });
+  void send({ kind: 'started' });
   return {
     start,
     store: start.awaitsStore === true ? store : Promise.resolve(),
@@ -144,6 +145,8 @@ export type Order = z.infer<typeof orderShape>;
 export type StartOrder = Extract<Order, { kind: 'start' }>;
 
 export const reportShape = z.discriminatedUnion('kind', [
+  /** It has understood how it is to start. */
+  z.object({ kind: z.literal('started') }),
   /** It could serve now. */
   z.object({ kind: z.literal('prepared') }),
   /** Its first load of signatures has ended, well or not, or what serves has changed; `complete`: the engine that is wanted serves. */

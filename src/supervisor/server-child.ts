@@ -15,6 +15,8 @@ const EXIT_MS = 2_000;
 const HANDOVER_MS = 10_000;
 /** The same for one that has handed over and doesn't say what it needs: an older version, which drains for 30 seconds. */
 const RETIRE_MS = 50_000;
+/** A process that has not understood within this how it is to start never will: it is of another version. Node itself starts in a second. */
+const START_MS = 30_000;
 /** What setTimeout can count; more would be no time at all. */
 const TIMER_MAX_MS = 2 ** 31 - 1;
 
@@ -55,38 +57,38 @@ export interface ServerProcessOptions {
   /** Memory for the digests of what it scans; null: there is none. */
   readonly inFlight: number | null;
   readonly start: Omit<StartOrder, 'inFlight'>;
+  /** In which it has to understand that; default: half a minute. */
+  readonly startMs?: number;
   readonly log: Log;
   readonly onReport: (report: Report, server: ServerProcess) => void;
 }
 
 export function startServerProcess(options: ServerProcessOptions): ServerProcess {
-  const { listener, places, inFlight, log } = options;
-  const given = [
-    ...(listener === null ? [] : [listener]),
-    ...places.values(),
-    ...(inFlight === null ? [] : [inFlight]),
-  ];
-  const stdio: StdioOptions = ['inherit', 'inherit', 'inherit', 'ipc', ...given];
-  const child = startWaiting(() =>
-    spawn(options.command, options.arguments, {
-      env: { ...process.env, ...options.environment },
-      stdio,
-    }),
-  );
+  const { startMs = START_MS, log } = options;
+  const { child, inFlight } = spawnServer(options);
   const words = createWords();
   const kill = createLastResort(log, () => server.kill('SIGKILL'));
+  const starting = createClock(startMs, () => {
+    log.error(
+      'a server does not understand how it is to start, as one of an older version: killing it (restart the service)',
+    );
+    child.kill('SIGKILL');
+  });
   let sent: NodeJS.Signals | null = null;
   let isRetired = false;
 
+  starting.start();
   child.on('message', (message) => {
     const report = message === READY_MESSAGE ? null : reportShape.safeParse(message);
     if (report?.success === false) return;
+    starting.stop();
     if (report?.data.kind === 'retired') kill.after(report.data.endsWithinMs ?? RETIRE_MS);
     if (report?.data.kind === 'stopped') kill.after(EXIT_MS);
     words.add(report?.data ?? null);
     if (report !== null) options.onReport(report.data, server);
   });
   const ended = endOf(child, log).then(({ exitCode, signal }): End => {
+    starting.stop();
     kill.stop();
     words.end();
     const hasStopped = words.has('stopped');
@@ -124,8 +126,24 @@ export function startServerProcess(options: ServerProcessOptions): ServerProcess
     },
     heard: words.heard,
   };
-  server.tell({ ...options.start, inFlight: inFlight === null ? null : stdio.length - 1 });
+  server.tell({ ...options.start, inFlight });
   return server;
+}
+
+/** `inFlight`: its own descriptor of it. */
+function spawnServer({ listener, places, inFlight, ...options }: ServerProcessOptions): {
+  child: ChildProcess;
+  inFlight: number | null;
+} {
+  const given = [
+    ...(listener === null ? [] : [listener]),
+    ...places.values(),
+    ...(inFlight === null ? [] : [inFlight]),
+  ];
+  const stdio: StdioOptions = ['inherit', 'inherit', 'inherit', 'ipc', ...given];
+  const env = { ...process.env, ...options.environment };
+  const child = startWaiting(() => spawn(options.command, options.arguments, { env, stdio }));
+  return { child, inFlight: inFlight === null ? null : stdio.length - 1 };
 }
 
 /** What the process has said, for those who wait for it. */

@@ -36,6 +36,8 @@ export interface SuperviseOptions {
   readonly memoryKills?: () => number | null;
   /** A stop signal that comes so soon after the first one is the same request, by another way. */
   readonly sameRequestMs?: number;
+  /** In which a server has to understand how it is to start; default: half a minute. */
+  readonly startMs?: number;
 }
 
 export interface KeptUpdate {

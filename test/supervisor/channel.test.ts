@@ -8,20 +8,23 @@ const server = fileURLToPath(new URL('./channel-server.js', import.meta.url));
 /** As 0.1.0 has it. */
 const older = { kind: 'start', takesOver: true, inheritsListener: true, socketDirectory: null, refused: [] };
 
-async function answerTo(t: Test, order: object): Promise<unknown> {
+/** All that it says. */
+async function answersTo(t: Test, order: object): Promise<unknown[]> {
   const child = fork(server);
   t.teardown(() => child.kill('SIGKILL'));
+  const answers: unknown[] = [];
+  child.on('message', (answer) => answers.push(answer));
   child.send(order);
-  const [answer] = await once(child, 'message');
-  return answer;
+  await once(child, 'exit');
+  return answers;
 }
 
 t.test('an older supervisor has no memory for what is being scanned: nothing is noted', async (t) => {
-  const answer = await answerTo(t, { ...older, inFlightPath: '/tmp/in-flight' });
-  t.match(answer, { start: { takesOver: true, inFlight: null } });
+  const answers = await answersTo(t, { ...older, inFlightPath: '/tmp/in-flight' });
+  t.match(answers, [{ kind: 'started' }, { start: { takesOver: true, inFlight: null } }]);
 });
 
 t.test('a server ends where it does not understand how to start', async (t) => {
-  const answer = await answerTo(t, { ...older, inheritsListener: 'yes' });
-  t.match(answer, { problem: /another version.*inheritsListener/s });
+  const answers = await answersTo(t, { ...older, inheritsListener: 'yes' });
+  t.match(answers, [{ problem: /another version.*inheritsListener/s }]);
 });

@@ -9,6 +9,7 @@ const shape = z.object({
   arguments: z.array(z.string()),
   backOff: z.object({ firstMs: z.number(), limitMs: z.number(), servedLimitMs: z.number(), healthyMs: z.number() }),
   sameRequestMs: z.number(),
+  startMs: z.number(),
   processes: z.number(),
   /** Whether each end is one of the kernel's search for memory. */
   hasMemoryKills: z.boolean(),

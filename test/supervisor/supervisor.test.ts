@@ -19,6 +19,7 @@ function supervisor(
     command?: string;
     backOff?: typeof BACK_OFF;
     sameRequestMs?: number;
+    startMs?: number;
     processes?: number;
     hasMemoryKills?: boolean;
   } = {},
@@ -30,6 +31,7 @@ function supervisor(
     arguments: [childPath, folder, ...plan],
     backOff: options.backOff ?? BACK_OFF,
     sameRequestMs: options.sameRequestMs ?? 0,
+    startMs: options.startMs ?? 30_000,
     processes: options.processes ?? 1,
     hasMemoryKills: options.hasMemoryKills ?? false,
   };
@@ -240,6 +242,18 @@ t.test('a server that asks for it is replaced, and what fails to get ready leave
   await serverPid(running);
   running.process.kill('SIGTERM');
   t.equal((await running.ended).code, 0);
+});
+
+t.test('a server that does not understand how it is to start is one that failed', async (t) => {
+  const options = { startMs: 3_000 };
+  const replaced = supervisor(t, ['requestsReplacement', 'loads'], options);
+  const first = supervisor(t, ['servedThen3', 'loads', 'exit78'], options);
+  t.match(await replaced.line('the new process failed, the old one goes on'), '"signal":"SIGKILL"');
+  replaced.process.kill('SIGTERM');
+  t.match(await replaced.ended, { code: 0, stdout: /of an older version: killing it/ });
+  const { code, stdout } = await first.ended;
+  t.equal(code, 78);
+  t.same(logged(stdout, 'signal'), ['SIGKILL']);
 });
 
 t.test('a server that dies while its successor gets ready is replaced at once', async (t) => {
