@@ -13,7 +13,7 @@ import { requestIdOf } from './framing.js';
 import { chooseLibrary } from './library.js';
 import type { PreparedAnswer } from './static-files.js';
 import { type Ready, Turns } from './turns.js';
-import type { HttpLibrary, RequestHead, Wire, WireOwner } from './wire.js';
+import type { HttpLibrary, Listening, RequestHead, Wire, WireOwner } from './wire.js';
 
 export interface ServerOptions {
   /** Default: the fastest that can be had here. */
@@ -48,8 +48,7 @@ export type FindRefusal = (head: RequestHead) => (FoundAnswer & Pick<EndedReques
 
 export type EndedRequest = Pick<Exchange, 'requestId' | 'method' | 'path' | 'route' | 'answerBytes'>;
 
-export interface Server {
-  readonly port: number;
+export interface Server extends Pick<Listening, 'port' | 'problem'> {
   /** Requests that have no answer yet. */
   readonly open: number;
   /**
@@ -240,6 +239,7 @@ export async function startServer(options: ServerOptions): Promise<Server> {
 
   return {
     port: listening.port,
+    problem: listening.problem,
     get open() {
       return requests.count;
     },

@@ -86,6 +86,8 @@ export interface ListenOptions {
 
 export interface Listening {
   readonly port: number;
+  /** What clients may unexpectedly notice of this library; null: nothing. */
+  readonly problem: string | null;
   connections(): number;
   /** Accepts no more connections. */
   stop(): void;

@@ -358,6 +358,7 @@ function createServing(config: Config, log: EventLog, parts: ServingParts): Omit
       protocols.listen();
       endMetrics = startMetrics(config, log, metrics);
       log.info({ host: config.host, port: server.port }, 'listening');
+      if (server.problem !== null) log.warn({ library: library.title, reason: server.problem }, 'HTTP library');
       return server.port;
     },
     stopListening() {

@@ -7,9 +7,11 @@ import t, { type Test } from 'tap';
 import { chooseLibrary } from '../../src/http/library.js';
 import { canGuardSweeps } from '../../src/http/listener.js';
 import { startServer } from '../../src/http/server.js';
+import { socketsAddonPath } from '../../src/paths.js';
 import { CoarseTimer } from '../../src/waiting/coarse-timer.js';
 import { librariesHere } from '../fixtures/libraries.js';
 import { openRaw } from '../fixtures/raw-http.js';
+import { startServer as startService } from '../fixtures/server.js';
 
 const GET = 'GET / HTTP/1.1\r\nHost: a\r\n\r\n';
 /** Together more than the 12 s after which both libraries have ended an idle connection, and each less than the 8 s after which they may. */
@@ -73,6 +75,24 @@ t.test('a look at what is ready takes nothing from the event loop of this versio
     watched?.some((line) => /events: *[89a-f][0-9a-f]{7}$/.test(line)),
     !canGuardSweeps(),
   );
+});
+
+t.test('the log says that such connections are ended where the timer of that is not found', async (t) => {
+  const script = `const load = process.dlopen;
+    process.dlopen = (module, path, ...flags) => {
+      load.call(process, module, path, ...flags);
+      if (path === '${socketsAddonPath}') module.exports.guardSweeps = () => false;
+    };`;
+  const preload = `--import=data:text/javascript,${encodeURIComponent(script)}`;
+  const isLookedFor = canGuardSweeps() && (await librariesHere()).includes('uws');
+  for (const [env, times] of [
+    [{}, 0],
+    [{ NODE_OPTIONS: preload }, isLookedFor ? 1 : 0],
+  ] as const) {
+    const service = await startService({ env: { HTTP_SERVER: 'auto', ...env } });
+    await service.stop();
+    t.equal(service.output().match(/"level":40.*no timer that we know.*HTTP library/g)?.length ?? 0, times);
+  }
 });
 
 t.test('a connection that says nothing is ended all the same', async (t) => {

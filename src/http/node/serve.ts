@@ -52,6 +52,7 @@ async function listen({ onRequest, ...options }: ListenOptions): Promise<Listeni
   }, LOOK_MS).unref();
   return {
     port,
+    problem: null,
     connections: accepting.connections,
     stop,
     close() {

@@ -16,6 +16,8 @@ import {
 import type { LoadedUws, UwsApp, UwsListenSocket, UwsModule, UwsRequest, UwsResponse } from './load.js';
 
 const NOTHING = new Uint8Array();
+const UNGUARDED =
+  'it has no timer that we know: after a standstill it ends kept connections whose next request has arrived unread';
 
 class UwsWire implements Wire {
   readonly head: RequestHead;
@@ -222,7 +224,7 @@ async function listen(library: UwsModule, { onRequest, ...options }: ListenOptio
   };
   app.filter(onConnection);
   app.any('/*', (response, request) => onRequest(new UwsWire(response, request)));
-  if (canGuardSweeps()) guardSweeps();
+  const isUnguarded = canGuardSweeps() && !guardSweeps();
   accepting = await startAccepting({
     ...options,
     listen: async (host, port) => openSocket(library, app, { host, port }),
@@ -231,6 +233,7 @@ async function listen(library: UwsModule, { onRequest, ...options }: ListenOptio
   const { port, connections, stop } = accepting;
   return {
     port,
+    problem: isUnguarded ? UNGUARDED : null,
     connections,
     stop,
     close() {
