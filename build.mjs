@@ -297,6 +297,31 @@ async function bundleProgram() {
   });
 }
 
+/** The library of the tests in one file, which lies nearer to them than the installed one: each of hundreds of test processes would read its hundreds of modules. */
+async function bundleTap() {
+  const output = at('dist', 'node_modules');
+  // Under a name whose lines tap leaves out of what it shows of a failure.
+  const bundle = join(output, '@tapjs', 'tap', 'index.js');
+  const entry = join(output, 'tap');
+  const inputs = [at('package-lock.json'), at('build.mjs')];
+  const isBundled = existsSync(entry) && newestMs(inputs) <= statSync(entry).mtimeMs;
+  if (isBundled) return;
+  rmSync(output, { recursive: true, force: true });
+  const { rolldown } = await import('rolldown');
+  const build = await rolldown({
+    input: at('node_modules', 'tap', 'dist', 'esm', 'index.js'),
+    platform: 'node',
+    plugins: [{ name: 'no-react', load: (id) => (id.endsWith(shownReact) ? 'export default String;' : null) }],
+  });
+  await build.write({ file: bundle, format: 'esm' });
+  await build.close();
+  writeFileSync(join(dirname(bundle), 'package.json'), '{ "type": "module", "exports": "./index.js" }\n');
+  symlinkSync(join('@tapjs', 'tap'), entry);
+}
+
+/** What writes React's elements out, of which no test compares any; it has a library that is looked for when it runs. */
+const shownReact = join('tcompare', 'dist', 'esm', 'react-element-to-jsx-string.js');
+
 /** A test whose source is gone would go on running, and a file that imports it would go on working here only. */
 function removeOrphans(sources) {
   for (const room of ['src', 'test', 'bench']) {
@@ -377,6 +402,7 @@ const steps = [
 ];
 if (isForTests) {
   steps.push(
+    bundleTap,
     () => (engine === 'yara' ? undefined : buildAddon(faultsPath)),
     () => installSystemPackages('test/setup.sh'),
   );
@@ -406,7 +432,9 @@ function outputMarks() {
   const addon = (name) => join(dirname(addonPath), `${name}.node`);
   const addons = [addon('sluice'), addon('sockets'), addon('process'), ...(isForTests ? [faultsPath] : [])];
   const packages = [at('node_modules', '.package-lock.json'), ...uwsFiles(root)];
-  const folders = [...roomsToBuild, 'program', 'dashboard'].map((room) => at('dist', room));
+  const folders = [...roomsToBuild, 'program', 'dashboard', ...(isForTests ? ['node_modules'] : [])].map((room) =>
+    at('dist', room),
+  );
   return marksOf([...packages, ...(engine === 'yara' ? [] : addons), ...folders], (path) => !path.endsWith('.map'));
 }
 
