@@ -1,7 +1,7 @@
 // `npm run bench:growth`: what the service takes for 1 KB, and what memory it has, as the work behind it grows: scans, accounts, rows of history, signatures, connections. About ten minutes.
 import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { availableParallelism, tmpdir } from 'node:os';
-import { join } from 'node:path';
+import { join, resolve } from 'node:path';
 import { Command, Option } from 'commander';
 import { createKey } from '../src/account/keys.js';
 import { ownSignaturesDirectory } from '../src/paths.js';
@@ -21,14 +21,21 @@ import { fill } from './history/fill.js';
 import { type LineProcess, startLineProcess } from './line-process.js';
 import { median } from './median.js';
 
-const { figures, into, only, quick } = new Command('npm run bench:growth --')
+const {
+  database = ownSignaturesDirectory,
+  figures,
+  into,
+  only,
+  quick,
+} = new Command('npm run bench:growth --')
   .description('What the service takes of 1 KB, and its memory, as the work behind it grows.')
+  .option('--signatures, --database <dir>', 'folder with signatures (default: the project’s own)')
   .option('--figures', 'keep the table under docs/figures/, for the documents', false)
   .option('--into <dir>', 'keep the table in this folder')
   .option('--quick', 'two steps of each, and shorter rounds: less than a minute', false)
   .addOption(new Option('--only <name>', 'one of them').choices(names))
   .parse()
-  .opts<{ figures: boolean; into?: string; only?: Name; quick: boolean }>();
+  .opts<{ database?: string; figures: boolean; into?: string; only?: Name; quick: boolean }>();
 
 const CONNECTIONS = 32;
 /** Scans a second at which an answer is timed: far from the capacity, so that only the service's own work counts. */
@@ -55,7 +62,7 @@ interface Running {
 
 async function start(
   env: Readonly<Record<string, string>> = {},
-  { databaseDirectory = ownSignaturesDirectory, openFiles = null as number | null } = {},
+  { databaseDirectory = resolve(database), openFiles = null as number | null } = {},
 ): Promise<Running> {
   const setting = { databaseDirectory, threads: availableParallelism(), folder, openFiles };
   const server = await startServer(setting, { VERDICT_CACHE_MB: '0', PLANS, ...env });
@@ -154,7 +161,7 @@ async function growRows(): Promise<void> {
 async function growSignatures(): Promise<void> {
   for (const fileHashes of steps.signatures) {
     const databaseDirectory = join(folder, `signatures-${fileHashes}`);
-    await makeDatabase(ownSignaturesDirectory, { fileHashes }, databaseDirectory);
+    await makeDatabase(resolve(database), { fileHashes }, databaseDirectory);
     const running = await start({}, { databaseDirectory });
     await look('signatures', fileHashes, running).finally(() => running.stop());
     await rm(databaseDirectory, { recursive: true });
@@ -195,7 +202,8 @@ try {
 } finally {
   await rm(folder, { recursive: true, force: true });
 }
-const command = `npm run bench:growth --${only === undefined ? '' : ` --only ${only}`} --figures`;
+const given = database === ownSignaturesDirectory ? '' : ' --database DIR';
+const command = `npm run bench:growth --${given}${only === undefined ? '' : ` --only ${only}`} --figures`;
 const columns = ['of', 'so many', 'scans/s', 'p50 ms', 'p99 ms', 'MB'];
 process.stdout.write(`${tableOf({ command, date: 'now', machine: 'this machine', columns, rows })}\n`);
 if (figures || into !== undefined) writeFigures('growth', { command, columns, rows }, into);

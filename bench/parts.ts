@@ -15,8 +15,6 @@ export const IDLE_SECONDS = 0.2;
 interface Part {
   readonly program: string;
   arguments(quick: boolean): readonly string[];
-  /** Whether it takes signatures of others; otherwise it is measured with the project's own. */
-  readonly takesDatabase: boolean;
   /** Tables that it writes. How many columns tell its rows apart, and its pictures by name. */
   readonly tables: Readonly<Record<string, { readonly keys: number; readonly pictures: Pictures }>>;
   plannedSeconds(quick: boolean): number;
@@ -34,7 +32,6 @@ const LATENCY_SECONDS = 4;
 export const parts: Readonly<Record<PartName, Part>> = {
   latency: {
     program: 'overload.js',
-    takesDatabase: true,
     arguments: (quick) => (quick ? ['--seconds', String(LATENCY_QUICK_SECONDS), '--only', '1KB'] : []),
     tables: {
       overload: { keys: 2, pictures: { latency: curveOf } },
@@ -50,7 +47,6 @@ export const parts: Readonly<Record<PartName, Part>> = {
   },
   start: {
     program: 'start.js',
-    takesDatabase: true,
     arguments: (quick) => (quick ? ['--rounds', '1', '--section-hashes', '0', '--file-hashes', '100000'] : []),
     tables: {
       start: {
@@ -68,7 +64,6 @@ export const parts: Readonly<Record<PartName, Part>> = {
   },
   reload: {
     program: 'reload.js',
-    takesDatabase: true,
     arguments: (quick) => (quick ? ['--rounds', '1', '--seconds', '2', '--every', '1'] : []),
     tables: {
       reload: {
@@ -84,7 +79,6 @@ export const parts: Readonly<Record<PartName, Part>> = {
   },
   growth: {
     program: 'growth.js',
-    takesDatabase: false,
     arguments: (quick) => (quick ? ['--quick'] : []),
     tables: { growth: { keys: 2, pictures: { growth: growthOf } } },
     plannedSeconds(quick) {
@@ -105,8 +99,8 @@ export async function runPart(
   name: PartName,
   { quick, database, folder, signal }: RunSetting,
 ): Promise<Readonly<Record<string, Figures>>> {
-  const { program, takesDatabase, tables, ...part } = parts[name];
-  const given = takesDatabase && database !== null ? ['--database', database] : [];
+  const { program, tables, ...part } = parts[name];
+  const given = database === null ? [] : ['--database', database];
   const args = [builtPath(program), ...part.arguments(quick), ...given, '--into', folder];
   const child = spawn(process.execPath, args, {
     stdio: ['ignore', 'inherit', 'inherit'],

@@ -3,7 +3,9 @@ import type { Figures } from './figures.js';
 
 export const WIDTH = 860;
 
+/** On a background of their own: a page may be light in a browser that prefers dark ones. */
 const CSS = `
+  svg { background: #ffffff }
   text { font: 13px system-ui, sans-serif; fill: #1f2328 }
   .small { font-size: 12px } .middle { text-anchor: middle } .end { text-anchor: end }
   .grid { stroke: #d1d9e0 } .full { stroke: #59636e; stroke-dasharray: 2 3 }
@@ -11,6 +13,7 @@ const CSS = `
   .sluice { stroke: #0969da } .clamd { stroke: #bc4c00 } .other { stroke: #59636e }
   .bar.sluice { fill: #0969da } .bar.clamd { fill: #bc4c00 } .bar.other { fill: #59636e }
   @media (prefers-color-scheme: dark) {
+    svg { background: #0d1117 }
     text { fill: #f0f6fc } .grid { stroke: #3d444d } .full { stroke: #9198a1 } .sluice { stroke: #58a6ff } .clamd { stroke: #f0883e }
     .bar.sluice { fill: #58a6ff } .bar.clamd { fill: #f0883e } .bar.other { fill: #9198a1 } .other { stroke: #9198a1 }
   }`;

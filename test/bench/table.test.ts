@@ -1,4 +1,5 @@
 // The whole bench: what a quick run is planned to take, its pictures, and that a run can be compared with another one.
+import { execFileSync } from 'node:child_process';
 import { readFileSync, writeFileSync } from 'node:fs';
 import { basename, join } from 'node:path';
 import t from 'tap';
@@ -6,7 +7,8 @@ import { barsOf } from '../../bench/bars.js';
 import { curveOf, growthOf } from '../../bench/curve.js';
 import { readFigures } from '../../bench/figures.js';
 import { plannedSeconds, readOptions } from '../../bench/options.js';
-import { partNames, parts } from '../../bench/parts.js';
+import { partNames, parts, runPart } from '../../bench/parts.js';
+import { builtPath } from '../../bench/paths.js';
 import { describeMachine, type Report } from '../../bench/report.js';
 import { compareResults, type Results, readResults, writeResults } from '../../bench/results.js';
 import { temporaryFolder } from '../native/engine.js';
@@ -142,6 +144,19 @@ t.test('a run leaves a document that it can be compared with, and a picture for 
   t.match(compareResults(readResults(document), resultsOf(3)).join('\n'), 'of clamd 2.50 then, 3.00 now');
   writeFileSync(document, JSON.stringify({ blocks: [] }));
   t.throws(() => readResults(document), /is no bench\.json/);
+});
+
+t.test('a part that fails says which one', async (t) => {
+  const folder = temporaryFolder(t);
+  const setting = { quick: true, database: join(folder, 'none'), folder, signal: new AbortController().signal };
+  await t.rejects(runPart('reload', setting), { message: 'reload ended with 1' });
+});
+
+t.test('every part takes signatures of others', async (t) => {
+  for (const name of partNames) {
+    const help = execFileSync(process.execPath, [builtPath(parts[name].program), '--help'], { encoding: 'utf8' });
+    t.match(help, '--database <', name);
+  }
 });
 
 t.test('every table of a part has columns that tell its rows apart', async (t) => {
