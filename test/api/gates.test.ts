@@ -55,6 +55,17 @@ t.test('where gates cannot be made, one engine looks at everything, and the log 
   t.equal((await upload(server.url, 'Xk2#qZ9!vW old and Yp5%rT8uB3 old')).body['infected'], true);
 });
 
+t.test('where a thread dies that makes gates, one engine looks at everything, and the log says why', async (t) => {
+  const script = `import { workerData } from 'node:worker_threads';
+    if (workerData?.wants === 'gates') process.exit(1);`;
+  const NODE_OPTIONS = `--import=data:text/javascript,${encodeURIComponent(script)}`;
+  const folder = databaseFolder(t, { 'a.ldb': `${OLD}${WITHOUT}\n` });
+  const server = await startServer({ env: { SIGNATURES_DIR: folder, NODE_OPTIONS } });
+  t.teardown(() => server.stop());
+  await server.printed(/(Signatures are loaded without gates: The thread for gates has ended without a result)/);
+  t.equal((await upload(server.url, 'Xk2#qZ9!vW old and Yp5%rT8uB3 old')).body['infected'], true);
+});
+
 t.test('files of gates that cannot be loaded are done without, and the log says why', async (t) => {
   const dataDirectory = temporaryFolder(t);
   const env = { SIGNATURES_DIR: databaseFolder(t, { 'a.ldb': OLD }), DATA_DIR: dataDirectory };

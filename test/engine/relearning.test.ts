@@ -1,6 +1,6 @@
 // A service with gates that hit clean content loads its signatures again by itself, now and then, and without these gates.
 import { EventEmitter, once } from 'node:events';
-import { writeFileSync } from 'node:fs';
+import { renameSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout as pause } from 'node:timers/promises';
 import t, { type Test } from 'tap';
@@ -128,6 +128,24 @@ t.test('what lies beside a gate is learned with it, and holds for signatures tha
   await signatures.reload();
   t.equal(gateNow(), rest);
   t.equal(scanBuffer(Buffer.from(PARTS.join(' '))).virusName, 'Test.B.UNOFFICIAL');
+  t.equal(events.filter(({ kind }) => kind === 'noise').length, 1);
+});
+
+t.test('where windows can not be listed the log says so, and gates alone are learned', async (t) => {
+  const relearning = { lookMs: LOOK_MS, apartMs: 0, scansMin: SCANS_MIN };
+  const { emitter, events, folder } = await run(t, { relearning });
+  const first = gateNow() ?? '';
+  const other = PARTS.find((part) => part !== first) ?? '';
+  const [warned, loaded] = [once(emitter, 'warning'), once(emitter, 'loaded')];
+  renameSync(folder, `${folder}.away`);
+  scanCleanly(`first ${first} ${other}`);
+  t.match(await warned, [{ message: /^Windows are not counted, gates alone are: .*ENOENT/ }]);
+  renameSync(`${folder}.away`, folder);
+  t.equal(windowCounts(), null);
+  await pause(LOOK_MS);
+  scanCleanly(`then ${first} ${other}`);
+  await loaded;
+  t.not(gateNow(), first);
   t.equal(events.filter(({ kind }) => kind === 'noise').length, 1);
 });
 

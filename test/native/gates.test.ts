@@ -310,6 +310,21 @@ t.test('gates that are cut off are refused', async (t) => {
   await t.rejects(loadGated(t, [folder], store), { message: /^(Gates are missing in |Cannot load .*literals)/ });
 });
 
+t.test('a hit of a gate beyond their count is none', async (t) => {
+  const folder = databaseFolder(t, { 'a.ldb': `${SIGNATURES.slice(0, 2).join('\n')}\n` });
+  const store = temporaryFolder(t);
+  const { gates } = (await loadGated(t, [folder], store)).options;
+  for (const path of [gates?.gates ?? '', gates?.literals ?? '']) {
+    const text = readFileSync(path, 'latin1');
+    writeFileSync(path, text.replaceAll(/(?<=Gate\.)\d+/g, '4000000000'), 'latin1');
+  }
+  await loadGated(t, [folder], store);
+  for (const text of ['first of both, second of both', 'one of either, other of either']) {
+    t.equal(verdictOf(scanBuffer(Buffer.from(text))).kind, 'clean');
+  }
+  t.match(gateStatistics(), { secondLooks: 0, noisy: [] });
+});
+
 t.test('a signature that is called like a gate is refused, and one that changed meanwhile', async (t) => {
   const folder = databaseFolder(t, { 'a.ndb': bodySignature('PUA.Sluice.Gate.1.1', 'words') });
   await t.rejects(loadGated(t, [folder]), {

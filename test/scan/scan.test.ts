@@ -1,5 +1,6 @@
 // The scan without any protocol: bytes in, what came of them out, and what is known of one that fails.
 import { createHash } from 'node:crypto';
+import { once } from 'node:events';
 import t from 'tap';
 import { loadSignatures } from '../../src/engine/signatures.js';
 import { startPool } from '../../src/engine/threads/pool.js';
@@ -282,4 +283,22 @@ t.test('an answer that can not be dealt with is the 500 of its own scan alone', 
   t.equal(refunds, before.refunds + 2);
   t.match(rows.slice(before.rows), [{ status: 500 }, { status: 500 }]);
   t.equal(memory.lentBytes, 0);
+});
+
+t.test('a bug in the end of a scan that is over already ends the process, after the answers of others', async (t) => {
+  const [over, other] = ['over already', 'of somebody else'].map(
+    (text) => new PieceScan(bytes('a', Buffer.from(text))),
+  );
+  if (over === undefined || other === undefined) throw new Error('There are two');
+  const isEnding = once(process, 'uncaughtException');
+  bug = new Error('a bug');
+  over.begin('a');
+  over.drop();
+  other.begin('a');
+  const endMs = performance.now() + 10_000;
+  while (!other.isDecided && performance.now() < endMs) pool.refusal('b', 1);
+  bug = null;
+  t.match(other.problem, { message: 'a bug' });
+  t.match(await isEnding, [{ message: 'a bug' }]);
+  t.equal(over.stage, 'gone');
 });
