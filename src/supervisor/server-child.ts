@@ -65,7 +65,9 @@ export interface ServerProcessOptions {
 
 export function startServerProcess(options: ServerProcessOptions): ServerProcess {
   const { startMs = START_MS, log } = options;
-  const { child, inFlight } = spawnServer(options);
+  const spawned = trySpawn(options);
+  if (spawned === null) return neverStarted();
+  const { child, inFlight } = spawned;
   const words = createWords();
   const kill = createLastResort(log, () => server.kill('SIGKILL'));
   const starting = createClock(startMs, () => {
@@ -128,6 +130,28 @@ export function startServerProcess(options: ServerProcessOptions): ServerProcess
   };
   server.tell({ ...options.start, inFlight });
   return server;
+}
+
+/** Of a process for which there was no memory, or whose arguments are too long. */
+function neverStarted(): ServerProcess {
+  const end: End = { exitCode: EXIT_OS_ERROR, signal: null, wasReady: false, servedForMs: null, crashed: true };
+  return {
+    ended: Promise.resolve(end),
+    complete: null,
+    tell: () => undefined,
+    kill: () => undefined,
+    heard: async () => false,
+  };
+}
+
+/** Null: the system refuses it. */
+function trySpawn(options: ServerProcessOptions): ReturnType<typeof spawnServer> | null {
+  try {
+    return spawnServer(options);
+  } catch (error) {
+    options.log.error({ err: error }, 'server process');
+    return null;
+  }
 }
 
 /** `inFlight`: its own descriptor of it. */

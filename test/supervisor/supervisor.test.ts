@@ -1,4 +1,5 @@
 // The supervisor over real processes: when it starts the server anew, when not, and that it never leaves one behind.
+import { execFileSync } from 'node:child_process';
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -138,6 +139,25 @@ t.test('a command that does not exist ends the supervisor', async (t) => {
   const ended = await supervisor(t, [], { command: '/nonexistent/command' }).ended;
   t.equal(ended.code, 71);
   t.match(ended.stdout, 'ENOENT');
+});
+
+t.test('a server that the system refuses to start leaves nothing open', async (t) => {
+  const modules = ['log', 'supervisor/supervisor', 'supervisor/suspects'].map((name) =>
+    fileURLToPath(new URL(`../../src/${name}.js`, import.meta.url)),
+  );
+  // Longer than Linux lets an argument be (execve(2)): spawn throws, as it does where there is no memory.
+  const script = `const { readdirSync, readlinkSync } = await import('node:fs');
+    const [{ createLog }, { supervise }, { createSuspects }] = await Promise.all(${JSON.stringify(modules)}.map((path) => import(path)));
+    const { log, flush } = createLog('info');
+    const suspects = createSuspects({ dataDirectory: '/nonexistent', log, now: Date.now });
+    const code = await supervise({ command: process.execPath, arguments: ['a'.repeat(200_000)], suspects, log });
+    await flush();
+    const links = readdirSync('/proc/self/fd').map((fd) => { try { return readlinkSync('/proc/self/fd/' + fd); } catch { return ''; } });
+    console.log(JSON.stringify({ code, shared: links.filter((link) => link.includes('memfd')).length }));
+    process.exit();`;
+  const out = execFileSync(process.execPath, ['--input-type=module', '-e', script], { encoding: 'utf8' });
+  t.match(out, 'E2BIG');
+  t.match(out, '{"code":71,"shared":0}');
 });
 
 t.test('SIGHUP reaches the server, which goes on', async (t) => {
