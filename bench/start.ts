@@ -1,5 +1,4 @@
 // `npm run bench:start`: how soon Sluice and clamd are ready with a database of real size, and what they hold then.
-import { readFileSync } from 'node:fs';
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
@@ -9,12 +8,12 @@ import { ownSignaturesDirectory } from '../src/paths.js';
 import { startClamd } from '../test/fixtures/clamd.js';
 import { whole } from '../test/fixtures/option-values.js';
 import { startServer } from './contestants/sluice.js';
-import { cpuSeconds, descendants, untilIdle } from './cpu.js';
+import { cpuSeconds, untilIdle } from './cpu.js';
 import { makeDatabase } from './database.js';
 import { writeFigures } from './figures.js';
 import { median } from './median.js';
+import { listOf, residentOf, sumOf } from './resident.js';
 
-const KIB = 1024;
 /** As Debian's package configures it. */
 const CLAMD_THREADS = 12;
 
@@ -50,16 +49,6 @@ interface Start {
   stop(): Promise<void>;
 }
 
-/** KiB that belong to a process, its share of what it has with others included (proc(5), smaps_rollup). */
-function proportionalKib(pid: number): number {
-  const text = readFileSync(`/proc/${pid}/smaps_rollup`, 'utf8');
-  return Number(/^Pss:\s+(\d+)/m.exec(text)?.[1] ?? 0);
-}
-
-function nameOf(pid: number): string {
-  return readFileSync(`/proc/${pid}/comm`, 'utf8').trim();
-}
-
 interface Look {
   readonly name: string;
   readonly readySeconds: number;
@@ -74,12 +63,11 @@ async function look(begin: () => Promise<Start>): Promise<Look> {
     const readyMs = performance.now() - startedMs;
     const processorSeconds = cpuSeconds(one.pid);
     await untilIdle(one.pid);
-    const parts = descendants(one.pid).map((pid) => ({ name: nameOf(pid), mib: proportionalKib(pid) / KIB }));
-    const total = parts.reduce((sum, { mib }) => sum + mib, 0);
-    const listed = parts.filter(({ mib }) => mib >= 1).map(({ name, mib }) => `${name} ${mib.toFixed(0)}`);
+    const processes = residentOf(one.pid);
+    const total = sumOf(processes);
     process.stdout.write(
       `${one.name.padEnd(16)} ready ${(readyMs / 1000).toFixed(2).padStart(6)} s, ${processorSeconds.toFixed(1).padStart(5)} processor s, ` +
-        `${total.toFixed(0).padStart(5)} MiB: ${listed.join(', ')}\n`,
+        `${total.toFixed(0).padStart(5)} MiB: ${listOf(processes)}\n`,
     );
     return { name: one.name, readySeconds: readyMs / 1000, processorSeconds, mib: total };
   } finally {
