@@ -26,14 +26,14 @@ thread_local Arena arena;
 size_t InPages(size_t size) { return (size + kPage - 1) / kPage * kPage; }
 
 void* Mmap(void* address, size_t size, int protection, int flags, int descriptor, off_t offset) {
-  const bool is_copy = address == nullptr && flags == kAnonymous && protection == (PROT_READ | PROT_WRITE) && files::IsScanning();
-  if (is_copy) {
+  const bool is_memory = address == nullptr && flags == kAnonymous && protection == (PROT_READ | PROT_WRITE);
+  if (is_memory && files::IsScanning()) {
     if (void* const taken = arena.Take(InPages(size)); taken != nullptr) return taken;
     // All of it is written to soon.
     if (size <= kFilled) flags |= MAP_POPULATE;
   }
   void* const start = mmap(address, size, protection, flags, descriptor, offset);
-  if (Pages* const pages = Pages::OfThread(); pages != nullptr && flags == kAnonymous && start != MAP_FAILED) pages->Add(start, InPages(size));
+  if (Pages* const pages = Pages::OfThread(); pages != nullptr && is_memory && start != MAP_FAILED) pages->Add(start, InPages(size));
   return start;
 }
 

@@ -8,6 +8,8 @@
 #include <sys/vfs.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <array>
 #include <cerrno>
 #include <cstdlib>
 
@@ -15,6 +17,9 @@ namespace sluice {
 namespace {
 
 constexpr uint64_t kLeft = uint64_t{1} << 30;
+// In memory, or somewhere else in a network.
+constexpr std::array<uint32_t, 7> kElsewhere{TMPFS_MAGIC,      RAMFS_MAGIC,      NFS_SUPER_MAGIC, SMB_SUPER_MAGIC,
+                                             CIFS_SUPER_MAGIC, SMB2_SUPER_MAGIC, FUSE_SUPER_MAGIC};
 
 thread_local Pages* noting = nullptr;
 
@@ -35,12 +40,16 @@ class File {
 
   int descriptor() const { return descriptor_; }
 
-  // On a disk, which has enough left for others then.
+  // On a disk of this machine, which has enough left for others then.
   bool HasRoomFor(size_t size) const {
     struct statfs facts = {};
-    if (descriptor_ == -1 || fstatfs(descriptor_, &facts) != 0 || facts.f_type == TMPFS_MAGIC || facts.f_type == RAMFS_MAGIC) return false;
+    if (descriptor_ == -1 || fstatfs(descriptor_, &facts) != 0) return false;
+    if (std::find(kElsewhere.begin(), kElsewhere.end(), static_cast<uint32_t>(facts.f_type)) != kElsewhere.end()) return false;
     return static_cast<uint64_t>(facts.f_bavail) * static_cast<uint64_t>(facts.f_bsize) >= size + kLeft;
   }
+
+  // What the disk has not taken could be lost later, without a word.
+  bool Sync() const { return fdatasync(descriptor_) == 0; }
 
   bool Write(const uint8_t* bytes, size_t size, off_t at) const {
     while (size > 0) {
@@ -119,10 +128,14 @@ void Pages::MoveToFile(const std::string& folder) const {
   // Neighbours in memory are neighbours in the file: the kernel has one map of them.
   off_t at = 0;
   for (const auto& [begin, end] : pieces_) {
-    auto* const start = reinterpret_cast<uint8_t*>(begin);
-    const size_t size = end - begin;
-    if (!file.Write(start, size, at) || !Replace(start, size, file, at)) return;
-    at += static_cast<off_t>(size);
+    if (!file.Write(reinterpret_cast<uint8_t*>(begin), end - begin, at)) return;
+    at += static_cast<off_t>(end - begin);
+  }
+  if (!file.Sync()) return;
+  at = 0;
+  for (const auto& [begin, end] : pieces_) {
+    if (!Replace(reinterpret_cast<uint8_t*>(begin), end - begin, file, at)) return;
+    at += static_cast<off_t>(end - begin);
   }
 }
 
