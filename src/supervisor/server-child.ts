@@ -72,7 +72,7 @@ export function startServerProcess(options: ServerProcessOptions): ServerProcess
   const kill = createLastResort(log, () => server.kill('SIGKILL'));
   const starting = createClock(startMs, () => {
     log.error(
-      'a server does not understand how it is to start, as one of an older version: killing it (restart the service)',
+      'a server has not answered to its start: it is of an older version (restart the service), or too slow: killing it',
     );
     child.kill('SIGKILL');
   });
