@@ -270,7 +270,7 @@ t.test('a server that does not understand how it is to start is one that failed'
   const first = supervisor(t, ['servedThen3', 'loads', 'exit78'], options);
   t.match(await replaced.line('the new process failed, the old one goes on'), '"signal":"SIGKILL"');
   replaced.process.kill('SIGTERM');
-  t.match(await replaced.ended, { code: 0, stdout: /of an older version: killing it/ });
+  t.match(await replaced.ended, { code: 0, stdout: /or too slow: killing it/ });
   const { code, stdout } = await first.ended;
   t.equal(code, 78);
   t.same(logged(stdout, 'signal'), ['SIGKILL']);
