@@ -86,7 +86,7 @@ t.test('whatever the expression and the text', async (t) => {
     ),
     { numRuns: 20_000 },
   );
-  t.ok(Math.min(...Object.values(seen)) > 100, JSON.stringify(seen));
+  t.ok(Math.min(...Object.values(seen)) > 25, JSON.stringify(seen));
 });
 
 /** No match in few steps, where the interpreter takes too many to say so. To libclamav both are no match. */
