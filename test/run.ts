@@ -8,7 +8,6 @@ import { availableParallelism, tmpdir } from 'node:os';
 import { join, relative } from 'node:path';
 import { performance } from 'node:perf_hooks';
 import { fileURLToPath } from 'node:url';
-import { SHORT_LIFE } from './fixtures/short-life.js';
 import { type Result, resultOf, withoutPasses } from './result.js';
 
 /** Generous: on a busy machine a server takes many times as long to start. */
@@ -148,8 +147,7 @@ function hasRoomInMemory(): boolean {
 function runFile({ path, env }: Run, temporaryFolder: string): Promise<Result> {
   const startedMs = performance.now();
   return new Promise((resolve) => {
-    const program = [...SHORT_LIFE, '--enable-source-maps', join(root, 'file.js'), join(root, path)];
-    const child = spawn(process.execPath, program, {
+    const child = spawn(process.execPath, ['--enable-source-maps', join(root, 'file.js'), join(root, path)], {
       env: { ...process.env, ...env, TMPDIR: temporaryFolder, TAP: '1', TAP_TIMEOUT: String(TIMEOUT_SECONDS) },
       stdio: ['ignore', 'pipe', 'pipe'],
     });
