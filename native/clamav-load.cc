@@ -335,7 +335,7 @@ class Loader {
     unlink(path.c_str());
   }
 
-  // Nobody looks at it often. Once it is compiled.
+  // For an engine that seldom looks, after `Compile`.
   void MoveToFile() const { pages_.MoveToFile(std::filesystem::path(request_.gates->gates).parent_path()); }
 
   // The observer ends with the load, the engine does not.

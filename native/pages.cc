@@ -16,40 +16,31 @@
 namespace sluice {
 namespace {
 
+// Bytes that others find on the disk afterwards.
 constexpr uint64_t kLeft = uint64_t{1} << 30;
-// In memory, or somewhere else in a network.
-constexpr std::array<uint32_t, 7> kElsewhere{TMPFS_MAGIC,      RAMFS_MAGIC,      NFS_SUPER_MAGIC, SMB_SUPER_MAGIC,
-                                             CIFS_SUPER_MAGIC, SMB2_SUPER_MAGIC, FUSE_SUPER_MAGIC};
+// File systems that are no disk of this machine: in memory, of a network, or of a program.
+constexpr std::array<uint32_t, 7> kNoDisk{TMPFS_MAGIC,      RAMFS_MAGIC,      NFS_SUPER_MAGIC, SMB_SUPER_MAGIC,
+                                          CIFS_SUPER_MAGIC, SMB2_SUPER_MAGIC, FUSE_SUPER_MAGIC};
+constexpr int kBoth = PROT_READ | PROT_WRITE;
 
 thread_local Pages* noting = nullptr;
 
+// Has no name, and goes with the last map of it. Where a file system has no such files there is none.
 class File {
  public:
-  // Has no name: it goes with the last map of it.
-  explicit File(const std::string& folder) : descriptor_(open(folder.c_str(), O_TMPFILE | O_RDWR | O_CLOEXEC, S_IRUSR | S_IWUSR)) {
-    if (descriptor_ != -1) return;
-    std::string path = folder + "/pages-XXXXXX";
-    descriptor_ = mkostemp(path.data(), O_CLOEXEC);
-    if (descriptor_ != -1) unlink(path.c_str());
-  }
+  explicit File(const std::string& folder) : descriptor_(open(folder.c_str(), O_TMPFILE | O_RDWR | O_CLOEXEC, S_IRUSR | S_IWUSR)) {}
   ~File() {
     if (descriptor_ != -1) close(descriptor_);
   }
   File(const File&) = delete;
   File& operator=(const File&) = delete;
 
-  int descriptor() const { return descriptor_; }
-
-  // On a disk of this machine, which has enough left for others then.
   bool HasRoomFor(size_t size) const {
     struct statfs facts = {};
     if (descriptor_ == -1 || fstatfs(descriptor_, &facts) != 0) return false;
-    if (std::find(kElsewhere.begin(), kElsewhere.end(), static_cast<uint32_t>(facts.f_type)) != kElsewhere.end()) return false;
+    if (std::find(kNoDisk.begin(), kNoDisk.end(), static_cast<uint32_t>(facts.f_type)) != kNoDisk.end()) return false;
     return static_cast<uint64_t>(facts.f_bavail) * static_cast<uint64_t>(facts.f_bsize) >= size + kLeft;
   }
-
-  // What the disk has not taken could be lost later, without a word.
-  bool Sync() const { return fdatasync(descriptor_) == 0; }
 
   bool Write(const uint8_t* bytes, size_t size, off_t at) const {
     while (size > 0) {
@@ -63,32 +54,21 @@ class File {
     return true;
   }
 
-  bool Read(uint8_t* bytes, size_t size, off_t at) const {
-    while (size > 0) {
-      const ssize_t got = pread(descriptor_, bytes, size, at);
-      if (got == -1 && errno == EINTR) continue;
-      if (got <= 0) return false;
-      bytes += got;
-      size -= static_cast<size_t>(got);
-      at += got;
-    }
+  // What the disk has not taken could be lost later, without a word.
+  bool Sync() const { return fdatasync(descriptor_) == 0; }
+
+  // Shared: what is written to the memory later belongs to the file as well. False: it stays as it was.
+  bool TakePlaceOf(uint8_t* start, size_t size, off_t at) const {
+    void* const map = mmap(nullptr, size, kBoth, MAP_SHARED, descriptor_, at);
+    if (map == MAP_FAILED) return false;
+    // The kernel has taken the memory away by the time it finds out that it lacks some of its own.
+    if (mremap(map, size, size, MREMAP_MAYMOVE | MREMAP_FIXED, start) == MAP_FAILED) std::abort();
     return true;
   }
 
  private:
   int descriptor_;
 };
-
-constexpr int kBoth = PROT_READ | PROT_WRITE;
-
-// Shared: what is written later belongs to the file as well. False: it stays in memory.
-bool Replace(uint8_t* start, size_t size, const File& file, off_t at) {
-  if (mmap(start, size, kBoth, MAP_SHARED | MAP_FIXED, file.descriptor(), at) != MAP_FAILED) return true;
-  // Older kernels have taken the memory away by then.
-  const bool is_back = mmap(start, size, kBoth, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0) != MAP_FAILED;
-  if (!is_back || !file.Read(start, size, at)) std::abort();
-  return false;
-}
 
 }  // namespace
 
@@ -134,7 +114,7 @@ void Pages::MoveToFile(const std::string& folder) const {
   if (!file.Sync()) return;
   at = 0;
   for (const auto& [begin, end] : pieces_) {
-    if (!Replace(reinterpret_cast<uint8_t*>(begin), end - begin, file, at)) return;
+    if (!file.TakePlaceOf(reinterpret_cast<uint8_t*>(begin), end - begin, at)) return;
     at += static_cast<off_t>(end - begin);
   }
 }

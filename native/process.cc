@@ -95,7 +95,7 @@ Napi::Value ReleaseMemory(const Napi::CallbackInfo& info) {
   return env.Undefined();
 }
 
-// giveMemoryBack(): what the C library keeps for whoever asks next goes to the kernel, on a thread of Node's. Who asks meanwhile may wait for some milliseconds.
+// giveMemoryBack(): the C library keeps what was freed. All of it goes to the kernel, on a thread of Node's. An allocation meanwhile may wait for some milliseconds.
 Napi::Value GiveMemoryBack(const Napi::CallbackInfo& info) {
   class Giving : public Napi::AsyncWorker {
    public:

@@ -14,7 +14,7 @@ export interface ProcessAddon {
   wakeWord(words: Int32Array, index: number): void;
   /** Gives back the memory of their array buffer, which has no bytes from now on. */
   releaseMemory(bytes: Uint8Array): void;
-  /** What was freed, and is kept for whoever asks next, goes to the kernel: on a thread of its own, behind which others may wait for some milliseconds. */
+  /** The C library keeps what was freed. All of it goes to the kernel, on a thread of Node's. An allocation meanwhile may wait for some milliseconds. */
   giveMemoryBack(): void;
   /** The whole pages among the bytes are zeros from now on. */
   discardPages(bytes: Uint8Array): void;

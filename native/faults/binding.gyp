@@ -6,7 +6,7 @@
     {
       "target_name": "sluice-faults",
       "ldflags": [
-        "-Wl,--wrap=malloc,--wrap=calloc,--wrap=free,--wrap=mmap64",
+        "-Wl,--wrap=malloc,--wrap=calloc,--wrap=free,--wrap=mmap64,--wrap=pwrite64,--wrap=fdatasync",
         # As they are in the shipped one, which is built before it: compiling them takes most of a minute of a core.
         "<!@(ls $PWD/../build/Release/obj.target/sluice/*.o | grep -v /entry.o)"
       ],

@@ -261,10 +261,11 @@ Napi::Value MakeStateWithout(const Napi::CallbackInfo& info) {
 }
 
 // Calls what it is given while a map fails, after so many that succeed; whether one has failed.
-Napi::Value WithoutMap(const Napi::CallbackInfo& info) {
-  sluice::faults::Maps().FailAfter(info[0].As<Napi::Number>().Int32Value());
+template <sluice::faults::Calls& (*Of)()>
+Napi::Value Without(const Napi::CallbackInfo& info) {
+  Of().FailAfter(info[0].As<Napi::Number>().Int32Value());
   info[1].As<Napi::Function>().Call({});
-  return Napi::Boolean::New(info.Env(), sluice::faults::Maps().Stop());
+  return Napi::Boolean::New(info.Env(), Of().Stop());
 }
 
 Napi::Object Initialize(Napi::Env env, Napi::Object exports) {
@@ -276,7 +277,8 @@ Napi::Object Initialize(Napi::Env env, Napi::Object exports) {
   exports["readNumbers"] = Napi::Function::New(env, ReadNumbers, "readNumbers");
   exports["hasSameState"] = Napi::Function::New(env, HasSameState, "hasSameState");
   exports["makeStateWithout"] = Napi::Function::New(env, MakeStateWithout, "makeStateWithout");
-  exports["withoutMap"] = Napi::Function::New(env, WithoutMap, "withoutMap");
+  exports["withoutMap"] = Napi::Function::New(env, Without<sluice::faults::Maps>, "withoutMap");
+  exports["withoutWrite"] = Napi::Function::New(env, Without<sluice::faults::Writes>, "withoutWrite");
   exports["movePages"] = Napi::Function::New(env, MovePages, "movePages");
   exports["takeAndGiveBack"] = Napi::Function::New(env, TakeAndGiveBack, "takeAndGiveBack");
   return exports;

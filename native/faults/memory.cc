@@ -12,6 +12,7 @@ namespace {
 
 thread_local Calls allocations;
 thread_local Calls maps;
+thread_local Calls writes;
 thread_local Held* held = nullptr;
 
 void* Taken(void* piece) {
@@ -30,6 +31,7 @@ bool Calls::Fails() {
 
 Calls& Allocations() { return allocations; }
 Calls& Maps() { return maps; }
+Calls& Writes() { return writes; }
 
 Held::Held() { held = this; }
 Held::~Held() { held = nullptr; }
@@ -39,6 +41,8 @@ extern "C" {
 void* __real_malloc(size_t size);
 void* __real_calloc(size_t count, size_t size);
 void __real_free(void* piece);
+int __real_fdatasync(int descriptor);
+ssize_t __real_pwrite64(int descriptor, const void* bytes, size_t size, off_t offset);
 void* __real_mmap64(void* address, size_t size, int protection, int flags, int descriptor, off_t offset);
 
 void* __wrap_malloc(size_t size) { return allocations.Fails() ? nullptr : Taken(__real_malloc(size)); }
@@ -53,6 +57,12 @@ void __wrap_free(void* piece) {
 void* __wrap_mmap64(void* address, size_t size, int protection, int flags, int descriptor, off_t offset) {
   return maps.Fails() ? MAP_FAILED : __real_mmap64(address, size, protection, flags, descriptor, offset);
 }
+
+ssize_t __wrap_pwrite64(int descriptor, const void* bytes, size_t size, off_t offset) {
+  return writes.Fails() ? -1 : __real_pwrite64(descriptor, bytes, size, offset);
+}
+
+int __wrap_fdatasync(int descriptor) { return writes.Fails() ? -1 : __real_fdatasync(descriptor); }
 
 }  // extern "C"
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-// Memory that can't be had: what this addon asks the C library for, for itself or for libclamav, fails as ordered.
+// What can't be had: what this addon asks the C library for, for itself or for libclamav, memory or writes, fails as ordered.
 #pragma once
 
 #include <cstddef>
@@ -31,6 +31,8 @@ class Calls {
 // Of the calling thread.
 Calls& Allocations();
 Calls& Maps();
+// Of files, with what is synced.
+Calls& Writes();
 
 // What is allocated on this thread while it lives, and was not freed since. One at a time.
 class Held {

@@ -9,7 +9,7 @@ import { databaseFolder } from '../native/engine.js';
 
 // Each is rare enough to be a gate alone.
 const PARTS = ['Xk2#qZ9!vWaJ0&bL~eRn', 'Zm7$sH4@wC6=dQfG1*iUoKy', 'Yp5%rT8&uB3~cEhF2+gNxSl'];
-/** Rare as well, by bytes that stand in so short pieces that no window lies in one. `?`: any byte. */
+/** Rare as well. Its pieces are too short for a window. A `?` is any byte. */
 const IN_PIECES = 'Xk2#q?Z9!v&?WaJ0b?L~eR%';
 const AT_ONCE = 8;
 const NOISE = 'gates hit for nothing';

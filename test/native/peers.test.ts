@@ -192,7 +192,7 @@ s.shutdown(socket.SHUT_WR)
 while s.recv(100): pass
 `;
 
-t.test('closed connections leave nothing in memory, and open ones that share a place are told apart', async (t) => {
+t.test('closed connections leave nothing in memory, and two at one place are two', async (t) => {
   const poller = addon.openPoller(() => undefined);
   const spare = await openListener('127.0.0.1', 0);
   const countOn = (times: number): void => {
