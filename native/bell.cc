@@ -1,18 +1,65 @@
 // SPDX-License-Identifier: GPL-2.0-only
-// A thread-safe function of Node-API for each bell, in a table that all threads share.
+// Two ways to hear a bell: a thread-safe function of Node-API, which wakes the event loop and costs both sides some microseconds; and, while it is attended, a
+// look at its word in each turn of the event loop, which does not sleep meanwhile.
 #include "bell.h"
 
+#include <atomic>
 #include <cstdint>
 #include <map>
+#include <memory>
 #include <mutex>
+
+// What is used of libuv, which Node exports and whose header is not among those of Node-API. Sizes are asked for, and fields left alone.
+extern "C" {
+struct uv_loop_s;
+struct uv_handle_s;
+size_t uv_handle_size(int type);
+void uv_handle_set_data(uv_handle_s* handle, void* data);
+void* uv_handle_get_data(const uv_handle_s* handle);
+void uv_unref(uv_handle_s* handle);
+void uv_close(uv_handle_s* handle, void (*onClose)(uv_handle_s*));
+uint64_t uv_hrtime(void);
+int uv_idle_init(uv_loop_s* loop, uv_handle_s* handle);
+int uv_idle_start(uv_handle_s* handle, void (*onTurn)(uv_handle_s*));
+int uv_idle_stop(uv_handle_s* handle);
+}
 
 namespace sluice::bell {
 namespace {
 
+constexpr int kIdleHandle = 6;  // UV_IDLE
+constexpr uint64_t kNanosPerMicro = 1000;
+
+// Of the word. Who rings sets kRung, and wakes the event loop where it was kSilent: src/engine/threads/bell.ts.
+constexpr int32_t kSilent = 0;
+constexpr int32_t kRung = 1;
+constexpr int32_t kAttended = 2;
+
+// All but `ring` is of the thread that has opened it.
+struct Bell {
+  Bell(Napi::Int32Array array, Napi::Function function)
+      : array(Napi::Persistent(array)),
+        word(*array.Data()),
+        onRing(Napi::Persistent(function)),
+        handle(new char[uv_handle_size(kIdleHandle)]) {}
+
+  uv_handle_s* Handle() { return reinterpret_cast<uv_handle_s*>(handle.get()); }
+
+  // So that the word stays.
+  Napi::Reference<Napi::Int32Array> array;
+  std::atomic_ref<int32_t> word;
+  Napi::FunctionReference onRing;
+  std::unique_ptr<char[]> handle;
+  napi_threadsafe_function ring = nullptr;
+  uint64_t untilNanos = 0;
+  bool isAttended = false;
+  bool isClosed = false;
+};
+
 // Never destroyed: threads may ring while the process exits.
 struct State {
   std::mutex mutex;  // of what follows
-  std::map<uint32_t, napi_threadsafe_function> bells;
+  std::map<uint32_t, Bell*> bells;
   uint32_t last = 0;
 };
 
@@ -26,31 +73,98 @@ uint32_t NumberOf(const Napi::CallbackInfo& info) {
   return info[0].As<Napi::Number>().Uint32Value();
 }
 
-napi_threadsafe_function Take(State& state, uint32_t number) {
+// Null: it is closed.
+Bell* BellOf(uint32_t number) {
+  State& state = TheState();
   std::lock_guard lock(state.mutex);
-  auto node = state.bells.extract(number);
-  return node.empty() ? nullptr : node.mapped();
+  const auto found = state.bells.find(number);
+  return found == state.bells.end() ? nullptr : found->second;
 }
 
-// The environment ends, or the bell was closed.
-void OnGone(napi_env, void* number, void*) { Take(TheState(), static_cast<uint32_t>(reinterpret_cast<uintptr_t>(number))); }
+void CloseBell(uint32_t number) {
+  State& state = TheState();
+  std::unique_lock lock(state.mutex);
+  const auto node = state.bells.extract(number);
+  lock.unlock();
+  if (node.empty()) return;
+  Bell* bell = node.mapped();
+  bell->isClosed = true;
+  napi_release_threadsafe_function(bell->ring, napi_tsfn_abort);
+  // Its memory stays until the end of this turn of the event loop, which may be that of an environment that is gone by then.
+  bell->onRing.Reset();
+  bell->array.Reset();
+  uv_close(bell->Handle(), [](uv_handle_s* handle) { delete static_cast<Bell*>(uv_handle_get_data(handle)); });
+}
+
+// It may close the bell.
+void Hear(Bell* bell) {
+  // First: what rings from now on is heard anew.
+  bell->word.store(bell->isAttended ? kAttended : kSilent);
+  Napi::Env env = bell->onRing.Env();
+  Napi::HandleScope scope(env);
+  try {
+    bell->onRing.MakeCallback(env.Global(), {});
+  } catch (const Napi::Error& error) {
+    // As from any callback of the event loop.
+    napi_fatal_exception(env, error.Value());
+  }
+}
+
+void OnTurn(uv_handle_s* handle) {
+  Bell* bell = static_cast<Bell*>(uv_handle_get_data(handle));
+  if (bell->word.load() == kRung) Hear(bell);
+  if (bell->isClosed || uv_hrtime() < bell->untilNanos) return;
+  uv_idle_stop(handle);
+  bell->isAttended = false;
+  // Who has rung since has woken nobody.
+  if (bell->word.exchange(kSilent) == kRung) Hear(bell);
+}
+
+void OnWoken(napi_env env, napi_value, void* number, void*) {
+  Bell* bell = env == nullptr ? nullptr : BellOf(static_cast<uint32_t>(reinterpret_cast<uintptr_t>(number)));
+  if (bell != nullptr) Hear(bell);
+}
 
 }  // namespace
 
 Napi::Value Open(const Napi::CallbackInfo& info) {
   Napi::Env env = info.Env();
-  if (!info[0].IsFunction()) throw Napi::TypeError::New(env, "onRing must be a function");
+  if (!info[0].IsTypedArray() || info[0].As<Napi::TypedArray>().TypedArrayType() != napi_int32_array) {
+    throw Napi::TypeError::New(env, "word must be an Int32Array");
+  }
+  if (!info[1].IsFunction()) throw Napi::TypeError::New(env, "onRing must be a function");
+  uv_loop_s* loop = nullptr;
+  if (napi_get_uv_event_loop(env, &loop) != napi_ok) throw Napi::Error::New(env, "There is no event loop");
+  auto bell = std::make_unique<Bell>(info[0].As<Napi::Int32Array>(), info[1].As<Napi::Function>());
   State& state = TheState();
   std::lock_guard lock(state.mutex);
   const uint32_t number = ++state.last;
-  napi_threadsafe_function bell = nullptr;
-  napi_status status =
-      napi_create_threadsafe_function(env, info[0], nullptr, Napi::String::New(env, "bell"), 0, 1,
-                                      reinterpret_cast<void*>(static_cast<uintptr_t>(number)), OnGone, nullptr, nullptr, &bell);
-  if (status == napi_ok) status = napi_unref_threadsafe_function(env, bell);
+  void* context = reinterpret_cast<void*>(static_cast<uintptr_t>(number));
+  napi_status status = napi_create_threadsafe_function(env, nullptr, nullptr, Napi::String::New(env, "bell"), 0, 1, nullptr, nullptr,
+                                                       context, OnWoken, &bell->ring);
+  if (status == napi_ok) status = napi_unref_threadsafe_function(env, bell->ring);
   if (status != napi_ok) throw Napi::Error::New(env, "No bell is to be had");
-  state.bells.emplace(number, bell);
+  uv_idle_init(loop, bell->Handle());
+  uv_handle_set_data(bell->Handle(), bell.get());
+  uv_unref(bell->Handle());
+  state.bells.emplace(number, bell.release());
+  // The environment ends: no handle may be left in its loop.
+  env.AddCleanupHook([number] { CloseBell(number); });
   return Napi::Number::New(env, number);
+}
+
+Napi::Value Attend(const Napi::CallbackInfo& info) {
+  Bell* bell = BellOf(NumberOf(info));
+  if (bell == nullptr) return info.Env().Undefined();
+  const uint32_t micros = info[1].ToNumber().Uint32Value();
+  bell->untilNanos = micros == 0 ? 0 : uv_hrtime() + micros * kNanosPerMicro;
+  if (bell->isAttended || micros == 0) return info.Env().Undefined();
+  bell->isAttended = true;
+  // Otherwise it has been rung, and is about to be heard.
+  int32_t silent = kSilent;
+  bell->word.compare_exchange_strong(silent, kAttended);
+  uv_idle_start(bell->Handle(), OnTurn);
+  return info.Env().Undefined();
 }
 
 Napi::Value Ring(const Napi::CallbackInfo& info) {
@@ -59,13 +173,12 @@ Napi::Value Ring(const Napi::CallbackInfo& info) {
   // Held while it rings: a bell that is closed meanwhile would be gone.
   std::lock_guard lock(state.mutex);
   const auto bell = state.bells.find(number);
-  if (bell != state.bells.end()) napi_call_threadsafe_function(bell->second, nullptr, napi_tsfn_nonblocking);
+  if (bell != state.bells.end()) napi_call_threadsafe_function(bell->second->ring, nullptr, napi_tsfn_nonblocking);
   return info.Env().Undefined();
 }
 
 Napi::Value Close(const Napi::CallbackInfo& info) {
-  napi_threadsafe_function bell = Take(TheState(), NumberOf(info));
-  if (bell != nullptr) napi_release_threadsafe_function(bell, napi_tsfn_abort);
+  CloseBell(NumberOf(info));
   return info.Env().Undefined();
 }
 

@@ -6,10 +6,13 @@
 
 namespace sluice::bell {
 
-// openBell(onRing): the number of a bell. Of what rings before `onRing` is called, one call is made. It keeps no process alive.
+// openBell(word, onRing): the number of a bell, whose word threads share. Of what rings before `onRing` is called, one call is made. It keeps no process alive.
 Napi::Value Open(const Napi::CallbackInfo& info);
 
-// ringBell(number), from any thread. Of one that is closed, nothing happens.
+// attendBell(number, micros), from the thread that has opened it: for so long from now its event loop doesn't sleep, and who rings need not wake it; 0: no longer than this turn.
+Napi::Value Attend(const Napi::CallbackInfo& info);
+
+// ringBell(number), from any thread that has found the word silent. Of a bell that is closed, nothing happens.
 Napi::Value Ring(const Napi::CallbackInfo& info);
 
 // closeBell(number)

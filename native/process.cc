@@ -172,6 +172,7 @@ Napi::Value WakeWord(const Napi::CallbackInfo& info) {
 Napi::Object Initialize(Napi::Env env, Napi::Object exports) {
   exports["forbidCoreDumps"] = Napi::Function::New(env, ForbidCoreDumps, "forbidCoreDumps");
   exports["openBell"] = Napi::Function::New(env, sluice::bell::Open, "openBell");
+  exports["attendBell"] = Napi::Function::New(env, sluice::bell::Attend, "attendBell");
   exports["ringBell"] = Napi::Function::New(env, sluice::bell::Ring, "ringBell");
   exports["closeBell"] = Napi::Function::New(env, sluice::bell::Close, "closeBell");
   exports["schedule"] = Napi::Function::New(env, Schedule, "schedule");

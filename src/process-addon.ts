@@ -5,8 +5,10 @@ import { processAddonPath } from './paths.js';
 
 export interface ProcessAddon {
   forbidCoreDumps(): void;
-  /** `onRing` is called once for all that rang in a turn of the event loop. Returns the bell's number. */
-  openBell(onRing: () => void): number;
+  /** `onRing` is called once for all that rang in a turn of the event loop: who rings sets the word to 1, and calls `ringBell` if it was 0. Returns the bell's number. */
+  openBell(word: Int32Array, onRing: () => void): number;
+  /** For so long from now the event loop of this thread doesn't sleep, and the word isn't 0: what rings is heard in its next turn. 0: no longer than this turn. */
+  attendBell(number: number, micros: number): void;
   ringBell(number: number): void;
   closeBell(number: number): void;
   /** Sleeps until the word is woken, or for so long; not at all where it isn't what is expected. May return before that. */

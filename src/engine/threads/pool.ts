@@ -1,5 +1,6 @@
 // The scan threads: a lane for content over 1 MB and one for all other, so that small scans need not wait for threads that are at large ones.
 import { performance } from 'node:perf_hooks';
+import { availableCores } from '../../config/machine.js';
 import { Unavailable, type UnavailableReason } from '../../errors.js';
 import { processAddon } from '../../process-addon.js';
 import { type EncryptedPolicy, type ScanPolicy, usualPolicy } from '../verdict.js';
@@ -70,6 +71,8 @@ const MOST_THREADS = 8;
 const KEEP_MS = 5_000;
 /** A thread that comes back so long after the deadline is slow, not late. */
 const GRACE_MS = 5_000;
+/** A scan of so much has likely ended before the event loop would have gone to sleep and been woken. */
+const SHORT_BYTES = 16 * 1024;
 /** How late a deadline may be noticed. */
 const TICK_MS = 20;
 
@@ -83,6 +86,8 @@ class Pool implements ScanPool {
   readonly queue: { readonly isCrowded: boolean };
   readonly #refuse: () => string | null;
   readonly #bell: ReturnType<typeof startBell>;
+  /** Otherwise the thread that is waited for would have no core. */
+  readonly #isAttentive = availableCores() > 1;
   readonly #light: Lane;
   /** Null: there are no threads for it. */
   readonly #heavy: Lane | null;
@@ -102,6 +107,7 @@ class Pool implements ScanPool {
     this.#refuse = options.refusal ?? ((): null => null);
     this.#bell = startBell(() => {
       for (const lane of this.#lanes) if (lane.set.slots.length > 0) lane.collect();
+      if (this.#light.running === 0) this.#bell.leave();
     });
     this.#keepMs = options.keepMs ?? KEEP_MS;
     const common = {
@@ -170,6 +176,7 @@ class Pool implements ScanPool {
     this.#ticking ??= setInterval(() => this.#tick(), TICK_MS);
     if (scan.sizeBytes > MIDDLE_BYTES) this.#askLarge(scan, nowMs);
     else this.#light.ask(scan, nowMs);
+    if (this.#isAttentive && scan.sizeBytes <= SHORT_BYTES) this.#bell.attend();
   }
 
   /** While threads for it start, or where none can be started, the others take it. */

@@ -1,10 +1,19 @@
-// A thread of the tests: counts, and rings after each.
+// A thread of the tests: counts, rings after each, and goes on at once, or when it has been heard.
 import { workerData } from 'node:worker_threads';
 import { type BellRope, takeRope } from '../../../src/engine/threads/bell.js';
 
-const { rope, done, index, rings }: { rope: BellRope; done: Int32Array; index: number; rings: number } = workerData;
+interface Ringing {
+  readonly rope: BellRope;
+  readonly done: Int32Array;
+  readonly index: number;
+  readonly rings: number;
+  /** The last count that was heard. */
+  readonly heard?: Int32Array;
+}
+const { rope, done, index, rings, heard }: Ringing = workerData;
 const ring = takeRope(rope);
 for (let count = 1; count <= rings; count += 1) {
   Atomics.store(done, index, count);
   ring();
+  while (heard !== undefined && Atomics.load(heard, 0) < count);
 }

@@ -8,9 +8,12 @@ import { startBell } from '../../../src/engine/threads/bell.js';
 import { until } from '../../fixtures/until.js';
 
 const program = fileURLToPath(new URL('./bell-program.js', import.meta.url));
+const attender = fileURLToPath(new URL('./bell-attender.js', import.meta.url));
 const THREADS = 3;
 const RINGS = 20_000;
 const QUIET_MS = 100;
+/** Of the word, while it is attended. */
+const ATTENDED = 2;
 
 for (const [way, addon] of [
   ['by the addon', undefined],
@@ -43,3 +46,51 @@ for (const [way, addon] of [
     t.equal(heard, before, 'nothing is heard after the stop');
   });
 }
+
+t.test('what rings while it is attended, and just when that ends, is heard', async (t) => {
+  const counts = new Int32Array(new SharedArrayBuffer(2 * Int32Array.BYTES_PER_ELEMENT));
+  const [done, heard] = [counts.subarray(0, 1), counts.subarray(1)];
+  let heardAttended = 0;
+  const bell = startBell(() => {
+    if (Atomics.load(bell.rope.word, 0) === ATTENDED) heardAttended += 1;
+    const count = Atomics.load(done, 0);
+    // The next ring comes about when the last turn of it does.
+    bell.attend();
+    if (count % 4 !== 0) bell.leave();
+    Atomics.store(heard, 0, count);
+  });
+  t.teardown(() => bell.stop());
+  bell.attend();
+  t.equal(Atomics.load(bell.rope.word, 0), ATTENDED, 'nobody need wake the event loop');
+  bell.leave();
+  await until(() => Atomics.load(bell.rope.word, 0) === 0);
+
+  const thread = new Worker(program, { workerData: { rope: bell.rope, done, index: 0, rings: RINGS, heard } });
+  t.teardown(() => thread.terminate());
+  await until(() => heard[0] === RINGS);
+  t.ok(heardAttended > 0 && heardAttended < RINGS, `${heardAttended} of them while it was attended`);
+});
+
+t.test(
+  'a bell that is attended may be stopped, also from within its call, and a thread that attends one may end',
+  async (t) => {
+    let heard = 0;
+    const bell = startBell(() => {
+      heard += 1;
+      bell.stop();
+    });
+    bell.attend();
+    const done = new Int32Array(new SharedArrayBuffer(Int32Array.BYTES_PER_ELEMENT));
+    const ringing = { rope: bell.rope, done, index: 0, rings: 1 };
+    await once(new Worker(program, { workerData: ringing }), 'exit');
+    await until(() => heard === 1);
+    bell.attend();
+    bell.stop();
+    await once(new Worker(program, { workerData: ringing }), 'exit');
+    await sleep(QUIET_MS);
+    t.equal(heard, 1, 'nothing is heard after the stop');
+
+    const [code] = await once(new Worker(attender, { workerData: null }), 'exit');
+    t.equal(code, 0, 'and its thread has ended as usual');
+  },
+);
