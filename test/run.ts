@@ -25,6 +25,8 @@ const JOBS = Math.min(
 );
 /** What takes longest begins first, so that nothing of it is left to run alone at the end. */
 const LONG: readonly string[] = [
+  'cluster-run/cluster-run.test.js',
+  'dashboard/operators.test.js',
   'store/redis-sentinel.test.js',
   'store/redis-cluster.test.js',
   'checks/regular-expressions.test.js',
@@ -44,6 +46,8 @@ const LONG: readonly string[] = [
   'account/key-routes.test.js',
   'history/route.test.js',
   'cli/signatures.test.js',
+  'cluster/nodes.test.js',
+  'engine/yara/rules.test.js',
   'cli/stand-in.test.js',
   'api/shared-port.test.js',
   'api/history.test.js',
