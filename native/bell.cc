@@ -3,6 +3,8 @@
 // look at its word in each turn of the event loop, which does not sleep meanwhile.
 #include "bell.h"
 
+#include <sched.h>
+
 #include <algorithm>
 #include <atomic>
 #include <cstdint>
@@ -38,7 +40,7 @@ constexpr int32_t kSilent = 0;
 constexpr int32_t kRung = 1;
 constexpr int32_t kAttended = 2;
 
-// All but `ring` is of the thread that has opened it.
+// Of the thread that has opened it, as all but its ring.
 struct Bell {
   Bell(Napi::Int32Array array, Napi::Function function)
       : array(Napi::Persistent(array)),
@@ -59,16 +61,22 @@ struct Bell {
   bool isClosed = false;
 };
 
-// Never destroyed: threads may ring while the process exits.
-struct State {
+// What all threads have of bells. Never destroyed: threads may ring while the process exits.
+struct Rings {
   std::mutex mutex;  // of what follows
-  std::map<uint32_t, Bell*> bells;
+  std::map<uint32_t, napi_threadsafe_function> known;
   uint32_t last = 0;
 };
 
-State& TheState() {
-  static auto* state = new State;
-  return *state;
+Rings& TheRings() {
+  static auto* rings = new Rings;
+  return *rings;
+}
+
+// Of this thread, which need not wait for one that rings.
+std::map<uint32_t, Bell*>& TheBells() {
+  static thread_local std::map<uint32_t, Bell*> bells;
+  return bells;
 }
 
 uint32_t NumberOf(const Napi::CallbackInfo& info) {
@@ -76,20 +84,13 @@ uint32_t NumberOf(const Napi::CallbackInfo& info) {
   return info[0].As<Napi::Number>().Uint32Value();
 }
 
-// Null: it is closed.
-Bell* BellOf(uint32_t number) {
-  State& state = TheState();
-  std::lock_guard lock(state.mutex);
-  const auto found = state.bells.find(number);
-  return found == state.bells.end() ? nullptr : found->second;
-}
-
 void CloseBell(uint32_t number) {
-  State& state = TheState();
-  std::unique_lock lock(state.mutex);
-  const auto node = state.bells.extract(number);
-  lock.unlock();
+  const auto node = TheBells().extract(number);
   if (node.empty()) return;
+  Rings& rings = TheRings();
+  std::unique_lock lock(rings.mutex);
+  rings.known.erase(number);
+  lock.unlock();
   Bell* bell = node.mapped();
   bell->isClosed = true;
   napi_release_threadsafe_function(bell->ring, napi_tsfn_abort);
@@ -116,8 +117,8 @@ void Hear(Bell* bell) {
 void OnTurn(uv_handle_s* handle) {
   Bell* bell = static_cast<Bell*>(uv_handle_get_data(handle));
   const uint64_t endNanos = std::min(uv_hrtime() + kLookNanos, bell->untilNanos);
-  while (bell->word.load() != kRung && uv_hrtime() < endNanos) {
-  }
+  // The kernel may have put the thread that is waited for on this core.
+  while (bell->word.load() != kRung && uv_hrtime() < endNanos) sched_yield();
   if (bell->word.load() == kRung) Hear(bell);
   if (bell->isClosed || uv_hrtime() < bell->untilNanos) return;
   uv_idle_stop(handle);
@@ -126,9 +127,9 @@ void OnTurn(uv_handle_s* handle) {
   if (bell->word.exchange(kSilent) == kRung) Hear(bell);
 }
 
-void OnWoken(napi_env env, napi_value, void* number, void*) {
-  Bell* bell = env == nullptr ? nullptr : BellOf(static_cast<uint32_t>(reinterpret_cast<uintptr_t>(number)));
-  if (bell != nullptr) Hear(bell);
+// Without an environment once it is closed.
+void OnWoken(napi_env env, napi_value, void* bell, void*) {
+  if (env != nullptr) Hear(static_cast<Bell*>(bell));
 }
 
 }  // namespace
@@ -142,26 +143,28 @@ Napi::Value Open(const Napi::CallbackInfo& info) {
   uv_loop_s* loop = nullptr;
   if (napi_get_uv_event_loop(env, &loop) != napi_ok) throw Napi::Error::New(env, "There is no event loop");
   auto bell = std::make_unique<Bell>(info[0].As<Napi::Int32Array>(), info[1].As<Napi::Function>());
-  State& state = TheState();
-  std::lock_guard lock(state.mutex);
-  const uint32_t number = ++state.last;
-  void* context = reinterpret_cast<void*>(static_cast<uintptr_t>(number));
   napi_status status = napi_create_threadsafe_function(env, nullptr, nullptr, Napi::String::New(env, "bell"), 0, 1, nullptr, nullptr,
-                                                       context, OnWoken, &bell->ring);
+                                                       bell.get(), OnWoken, &bell->ring);
   if (status == napi_ok) status = napi_unref_threadsafe_function(env, bell->ring);
   if (status != napi_ok) throw Napi::Error::New(env, "No bell is to be had");
   uv_idle_init(loop, bell->Handle());
   uv_handle_set_data(bell->Handle(), bell.get());
   uv_unref(bell->Handle());
-  state.bells.emplace(number, bell.release());
+  Rings& rings = TheRings();
+  std::unique_lock lock(rings.mutex);
+  const uint32_t number = ++rings.last;
+  rings.known.emplace(number, bell->ring);
+  lock.unlock();
+  TheBells().emplace(number, bell.release());
   // The environment ends: no handle may be left in its loop.
   env.AddCleanupHook([number] { CloseBell(number); });
   return Napi::Number::New(env, number);
 }
 
 Napi::Value Attend(const Napi::CallbackInfo& info) {
-  Bell* bell = BellOf(NumberOf(info));
-  if (bell == nullptr) return info.Env().Undefined();
+  const auto found = TheBells().find(NumberOf(info));
+  if (found == TheBells().end()) return info.Env().Undefined();
+  Bell* bell = found->second;
   const uint32_t micros = info[1].ToNumber().Uint32Value();
   bell->untilNanos = micros == 0 ? 0 : uv_hrtime() + micros * kNanosPerMicro;
   if (bell->isAttended || micros == 0) return info.Env().Undefined();
@@ -174,12 +177,12 @@ Napi::Value Attend(const Napi::CallbackInfo& info) {
 }
 
 Napi::Value Ring(const Napi::CallbackInfo& info) {
-  State& state = TheState();
+  Rings& rings = TheRings();
   const uint32_t number = NumberOf(info);
   // Held while it rings: a bell that is closed meanwhile would be gone.
-  std::lock_guard lock(state.mutex);
-  const auto bell = state.bells.find(number);
-  if (bell != state.bells.end()) napi_call_threadsafe_function(bell->second->ring, nullptr, napi_tsfn_nonblocking);
+  std::lock_guard lock(rings.mutex);
+  const auto ring = rings.known.find(number);
+  if (ring != rings.known.end()) napi_call_threadsafe_function(ring->second, nullptr, napi_tsfn_nonblocking);
   return info.Env().Undefined();
 }
 

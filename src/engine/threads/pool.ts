@@ -176,7 +176,8 @@ class Pool implements ScanPool {
     this.#ticking ??= setInterval(() => this.#tick(), TICK_MS);
     if (scan.sizeBytes > MIDDLE_BYTES) this.#askLarge(scan, nowMs);
     else this.#light.ask(scan, nowMs);
-    if (this.#isAttentive && scan.sizeBytes <= SHORT_BYTES) this.#bell.attend();
+    const isUnderWay = scan.state === 'running' || scan.state === 'ahead';
+    if (this.#isAttentive && isUnderWay && scan.sizeBytes <= SHORT_BYTES) this.#bell.attend();
   }
 
   /** While threads for it start, or where none can be started, the others take it. */
