@@ -14,7 +14,9 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cerrno>
+#include <chrono>
 #include <cstdint>
 #include <cstring>
 #include <ctime>
@@ -151,6 +153,15 @@ int32_t* WordOf(const Napi::CallbackInfo& info) {
   return words.Data() + index;
 }
 
+// awaitWord(words, index, expected, micros) -> it is no longer what is expected. Returns then, or when the time is over, and gives the core to whoever wants it meanwhile.
+Napi::Value AwaitWord(const Napi::CallbackInfo& info) {
+  const std::atomic_ref word(*WordOf(info));
+  const int32_t expected = info[2].ToNumber().Int32Value();
+  const auto end = std::chrono::steady_clock::now() + std::chrono::microseconds(info[3].ToNumber().Uint32Value());
+  while (word.load() == expected && std::chrono::steady_clock::now() < end) sched_yield();
+  return Napi::Boolean::New(info.Env(), word.load() != expected);
+}
+
 // sleepOnWord(words, index, expected, limitMs): until it is woken, or the time is over. Not at all where the word isn't what is expected. futex(2).
 Napi::Value SleepOnWord(const Napi::CallbackInfo& info) {
   int32_t* word = WordOf(info);
@@ -190,6 +201,7 @@ Napi::Object Initialize(Napi::Env env, Napi::Object exports) {
   exports["closeSocket"] = Napi::Function::New(env, sluice::peers::CloseSocket, "closeSocket");
   exports["openSharedMemory"] = Napi::Function::New(env, OpenSharedMemory, "openSharedMemory");
   exports["mapSharedMemory"] = Napi::Function::New(env, MapSharedMemory, "mapSharedMemory");
+  exports["awaitWord"] = Napi::Function::New(env, AwaitWord, "awaitWord");
   exports["sleepOnWord"] = Napi::Function::New(env, SleepOnWord, "sleepOnWord");
   exports["wakeWord"] = Napi::Function::New(env, WakeWord, "wakeWord");
   exports["releaseMemory"] = Napi::Function::New(env, ReleaseMemory, "releaseMemory");

@@ -11,6 +11,8 @@ export interface ProcessAddon {
   attendBell(number: number, micros: number): void;
   ringBell(number: number): void;
   closeBell(number: number): void;
+  /** Waits for so long, without sleeping, until the word isn't what is expected, and gives its core to whoever wants it. True: it isn't. */
+  awaitWord(words: Int32Array, index: number, expected: number, micros: number): boolean;
   /** Sleeps until the word is woken, or for so long; not at all where it isn't what is expected. May return before that. */
   sleepOnWord(words: Int32Array, index: number, expected: number, limitMs: number): void;
   wakeWord(words: Int32Array, index: number): void;

@@ -86,8 +86,7 @@ class Pool implements ScanPool {
   readonly queue: { readonly isCrowded: boolean };
   readonly #refuse: () => string | null;
   readonly #bell: ReturnType<typeof startBell>;
-  /** Otherwise the thread that is waited for would have no core. */
-  readonly #isAttentive = availableCores() > 1;
+  readonly #staysAwake = availableCores() > 1;
   readonly #light: Lane;
   /** Null: there are no threads for it. */
   readonly #heavy: Lane | null;
@@ -117,7 +116,11 @@ class Pool implements ScanPool {
       graceMs: options.graceMs ?? GRACE_MS,
       bell: this.#bell.rope,
       places: [],
-      settings: { sandbox: options.sandbox ?? 'auto', inFlight: options.inFlight ?? null },
+      settings: {
+        sandbox: options.sandbox ?? 'auto',
+        inFlight: options.inFlight ?? null,
+        staysAwake: this.#staysAwake,
+      },
       onHung: (scan: ThreadScan) => onHung?.(scan.isAgain ? null : scan.sha256),
     };
     const beside = Math.max(0, (options.threadsMost ?? MOST_THREADS * threads) - threads);
@@ -177,7 +180,7 @@ class Pool implements ScanPool {
     if (scan.sizeBytes > MIDDLE_BYTES) this.#askLarge(scan, nowMs);
     else this.#light.ask(scan, nowMs);
     const isUnderWay = scan.state === 'running' || scan.state === 'ahead';
-    if (this.#isAttentive && isUnderWay && scan.sizeBytes <= SHORT_BYTES) this.#bell.attend();
+    if (this.#staysAwake && isUnderWay && scan.sizeBytes <= SHORT_BYTES) this.#bell.attend();
   }
 
   /** While threads for it start, or where none can be started, the others take it. */

@@ -29,6 +29,8 @@ export interface ThreadSettings {
   readonly sandbox: SandboxMode;
   /** Of the file of what is being scanned, open for writing; null: there is none. */
   readonly inFlight: number | null;
+  /** There are several cores: threads that wait for each other look for a moment before they sleep. */
+  readonly staysAwake: boolean;
 }
 
 /** What a thread begins with, as its worker data. */

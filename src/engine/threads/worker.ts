@@ -33,7 +33,7 @@ export function serveScans(start: ThreadStart): never {
   const side = new ThreadRing(words);
   const note = createNote(settings.inFlight, place);
   const ringOut = takeRope(bell);
-  const sleep = sleeper(words);
+  const sleep = sleeper(words, settings.staysAwake);
   const look = createLook(
     createPost(port),
     isConfinedAhead ? confinedAhead(settings.sandbox) : createConfinement(settings.sandbox, loadYara),

@@ -7,16 +7,18 @@ import { processAddon } from '../../../src/process-addon.js';
 
 const CHANGES = 20_000;
 /** They take half a second; a thread that only looks by itself would take an hour and a half. */
+const PAUSE_EVERY = 50;
+const pause = new Int32Array(new SharedArrayBuffer(Int32Array.BYTES_PER_ELEMENT));
 const PATIENCE_MS = 60_000;
 const doze = new URL('../../../src/engine/threads/doze.js', import.meta.url).href;
 const loader = new URL('../../../src/process-addon.js', import.meta.url).href;
 
 /** A thread that repeats each change of the word in another one, and sleeps in between. */
-function startThread(words: Int32Array, withAddon: boolean): Worker {
+function startThread(words: Int32Array, withAddon: boolean, staysAwake: boolean): Worker {
   const code = `
     const { workerData: words } = require('node:worker_threads');
     Promise.all([import(${JSON.stringify(doze)}), import(${JSON.stringify(loader)})]).then(([{ sleeper }, { processAddon }]) => {
-      const sleep = sleeper(words, ${withAddon} ? processAddon() : null);
+      const sleep = sleeper(words, ${staysAwake}, ${withAddon} ? processAddon() : null);
       for (let seen = 0; ; ) {
         const now = Atomics.load(words, ${TURN});
         if (now === seen) { sleep(seen); continue; }
@@ -29,31 +31,34 @@ function startThread(words: Int32Array, withAddon: boolean): Worker {
   return new Worker(code, { eval: true, workerData: words });
 }
 
-for (const withAddon of [true, false]) {
-  t.test(
-    `${CHANGES} changes, each of which a thread must see before the next one, ${withAddon ? 'by the addon' : 'without it'}`,
-    async (t) => {
-      const words = new Int32Array(new SharedArrayBuffer(64));
-      const addon = withAddon ? processAddon() : null;
-      t.equal(addon !== null, withAddon);
-      const thread = startThread(words, withAddon);
-      let slept = 0;
-      const begunMs = performance.now();
-      for (let change = 1; change <= CHANGES && performance.now() - begunMs < PATIENCE_MS; change += 1) {
-        if (Atomics.load(words, ASLEEP) === 1) slept += 1;
-        Atomics.store(words, TURN, change);
-        wakeThread(words, addon);
-        while (Atomics.load(words, ENDED) !== change) Atomics.wait(words, ENDED, change - 1, 10_000);
-      }
-      t.equal(Atomics.load(words, ENDED), CHANGES, 'all of them were seen');
-      t.ok(slept > 0, `asleep ${slept} times`);
-      const startedMs = performance.now();
-      const ended = thread.terminate();
+for (const [how, withAddon, staysAwake] of [
+  ['by the addon', true, false],
+  ['by the addon, awake at first', true, true],
+  ['without it', false, true],
+] as const) {
+  t.test(`${CHANGES} changes, each of which a thread must see before the next one, ${how}`, async (t) => {
+    const words = new Int32Array(new SharedArrayBuffer(64));
+    const addon = withAddon ? processAddon() : null;
+    t.equal(addon !== null, withAddon);
+    const thread = startThread(words, withAddon, staysAwake);
+    let slept = 0;
+    const begunMs = performance.now();
+    for (let change = 1; change <= CHANGES && performance.now() - begunMs < PATIENCE_MS; change += 1) {
+      // Often long enough for it to fall asleep, and often about as long as that takes.
+      if (change % PAUSE_EVERY === 0) Atomics.wait(pause, 0, 0, (change / PAUSE_EVERY) % 2 === 0 ? 1 : 0.05);
+      if (Atomics.load(words, ASLEEP) === 1) slept += 1;
+      Atomics.store(words, TURN, change);
       wakeThread(words, addon);
-      await ended;
-      t.ok(performance.now() - startedMs < 10_000, 'a sleeping thread ends');
-    },
-  );
+      while (Atomics.load(words, ENDED) !== change) Atomics.wait(words, ENDED, change - 1, 10_000);
+    }
+    t.equal(Atomics.load(words, ENDED), CHANGES, 'all of them were seen');
+    t.ok(slept > 0 && slept < CHANGES, `asleep ${slept} times`);
+    const startedMs = performance.now();
+    const ended = thread.terminate();
+    wakeThread(words, addon);
+    await ended;
+    t.ok(performance.now() - startedMs < 10_000, 'a sleeping thread ends');
+  });
 }
 
 t.test(
@@ -65,6 +70,7 @@ t.test(
       wakeWord(): void {
         wakes += 1;
       },
+      awaitWord: (): boolean => false,
       sleepOnWord: (): void => undefined,
     };
     const sleepOnWord = (): void => {
@@ -72,7 +78,7 @@ t.test(
       wakes = 0;
       wakeThread(words, waking);
     };
-    sleeper(words, { ...waking, sleepOnWord })(0);
+    sleeper(words, true, { ...waking, sleepOnWord })(0);
     t.equal(wakes, 1);
     wakeThread(words, waking);
     t.equal(wakes, 1, 'it is awake');

@@ -32,7 +32,7 @@ const threads = new ThreadSet({
   count: 1,
   most: 1,
   keepMs: 60_000,
-  settings: { sandbox: 'off', inFlight: null },
+  settings: { sandbox: 'off', inFlight: null, staysAwake: true },
   isHeavy: false,
   bell: bell.rope,
   places: [],
