@@ -26,6 +26,10 @@ const OF_LIBUV_1 = [
   'uv_handle_get_type',
   'uv_handle_set_data',
   'uv_handle_size',
+  'uv_hrtime',
+  'uv_idle_init',
+  'uv_idle_start',
+  'uv_idle_stop',
   'uv_is_active',
   'uv_poll_init',
   'uv_poll_start',
@@ -34,6 +38,7 @@ const OF_LIBUV_1 = [
   'uv_timer_init',
   'uv_timer_start',
   'uv_timer_stop',
+  'uv_unref',
   'uv_walk',
 ];
 /** Nothing listens there. */
