@@ -12,25 +12,11 @@
 #include <memory>
 #include <mutex>
 
-// What is used of libuv, which Node exports and whose header is not among those of Node-API. Sizes are asked for, and fields left alone.
-extern "C" {
-struct uv_loop_s;
-struct uv_handle_s;
-size_t uv_handle_size(int type);
-void uv_handle_set_data(uv_handle_s* handle, void* data);
-void* uv_handle_get_data(const uv_handle_s* handle);
-void uv_unref(uv_handle_s* handle);
-void uv_close(uv_handle_s* handle, void (*onClose)(uv_handle_s*));
-uint64_t uv_hrtime(void);
-int uv_idle_init(uv_loop_s* loop, uv_handle_s* handle);
-int uv_idle_start(uv_handle_s* handle, void (*onTurn)(uv_handle_s*));
-int uv_idle_stop(uv_handle_s* handle);
-}
+#include "libuv.h"
 
 namespace sluice::bell {
 namespace {
 
-constexpr int kIdleHandle = 6;  // UV_IDLE
 constexpr uint64_t kNanosPerMicro = 1000;
 // What else comes waits for so long. A turn of the event loop costs about a microsecond, and Node makes an object in each.
 constexpr uint64_t kLookNanos = 1500;
@@ -117,7 +103,7 @@ void Hear(Bell* bell) {
 void OnTurn(uv_handle_s* handle) {
   Bell* bell = static_cast<Bell*>(uv_handle_get_data(handle));
   const uint64_t endNanos = std::min(uv_hrtime() + kLookNanos, bell->untilNanos);
-  // The kernel may have put the thread that is waited for on this core.
+  // The thread that is waited for may be on this core.
   while (bell->word.load() != kRung && uv_hrtime() < endNanos) sched_yield();
   if (bell->word.load() == kRung) Hear(bell);
   if (bell->isClosed || uv_hrtime() < bell->untilNanos) return;

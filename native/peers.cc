@@ -19,24 +19,11 @@
 #include <string>
 #include <unordered_map>
 
-// What is used of libuv, which Node exports and whose header is not among those of Node-API. Sizes are asked for, and fields left alone.
-extern "C" {
-struct uv_loop_s;
-struct uv_handle_s;
-size_t uv_handle_size(int type);
-void uv_handle_set_data(uv_handle_s* handle, void* data);
-void* uv_handle_get_data(const uv_handle_s* handle);
-void uv_close(uv_handle_s* handle, void (*onClose)(uv_handle_s*));
-int uv_poll_init(uv_loop_s* loop, uv_handle_s* handle, int descriptor);
-int uv_poll_start(uv_handle_s* handle, int events, void (*onEvent)(uv_handle_s*, int status, int events));
-int uv_poll_stop(uv_handle_s* handle);
-}
+#include "libuv.h"
 
 namespace sluice::peers {
 namespace {
 
-constexpr int kPollHandle = 8;  // UV_POLL
-constexpr int kUvReadable = 1;  // UV_READABLE
 // At most so many events are reported at a time. The others follow in the next turn of the event loop.
 constexpr size_t kEvents = 64;
 // A message with more is cut by the kernel, which closes the others.

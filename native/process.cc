@@ -153,7 +153,8 @@ int32_t* WordOf(const Napi::CallbackInfo& info) {
   return words.Data() + index;
 }
 
-// awaitWord(words, index, expected, micros) -> it is no longer what is expected. Returns then, or when the time is over, and gives the core to whoever wants it meanwhile.
+// awaitWord(words, index, expected, micros) -> whether the word is another one than expected. Waits for that until the time is over. It doesn't sleep, but lets
+// others have the core.
 Napi::Value AwaitWord(const Napi::CallbackInfo& info) {
   const std::atomic_ref word(*WordOf(info));
   const int32_t expected = info[2].ToNumber().Int32Value();

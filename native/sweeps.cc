@@ -12,28 +12,10 @@
 #include <cstdint>
 #include <cstring>
 
-// Of libuv, which Node has in it; as in its uv.h.
-extern "C" {
-struct uv_loop_s;
-struct uv_handle_s;
-using uv_timer_cb = void (*)(uv_handle_s*);
-size_t uv_handle_size(int type);
-int uv_handle_get_type(const uv_handle_s* handle);
-uv_loop_s* uv_handle_get_loop(const uv_handle_s* handle);
-int uv_is_active(const uv_handle_s* handle);
-void uv_close(uv_handle_s* handle, void (*onClose)(uv_handle_s*));
-void uv_walk(uv_loop_s* loop, void (*each)(uv_handle_s*, void* argument), void* argument);
-int uv_backend_fd(const uv_loop_s* loop);
-int uv_timer_init(uv_loop_s* loop, uv_handle_s* timer);
-int uv_timer_start(uv_handle_s* timer, uv_timer_cb onDue, uint64_t millis, uint64_t repeat);
-int uv_timer_stop(uv_handle_s* timer);
-uint64_t uv_timer_get_repeat(const uv_handle_s* timer);
-}
+#include "libuv.h"
 
 namespace sluice {
 namespace {
-
-constexpr int kTimerHandle = 13;
 
 // LIBUS_TIMEOUT_GRANULARITY of uSockets.
 constexpr uint64_t kSweepMillis = 4000;
@@ -44,7 +26,7 @@ constexpr int kDelaysMost = 50;
 constexpr int kEventsMost = 256;
 
 // The library has one for each event loop.
-thread_local uv_timer_cb sweep = nullptr;
+thread_local uv_handle_cb sweep = nullptr;
 thread_local int delays = 0;
 
 // Level-triggered: what is asked here is reported again to the event loop.
@@ -80,8 +62,8 @@ size_t CallbackOffset(uv_loop_s* loop) {
   uv_timer_init(loop, timer);
   uv_timer_start(timer, GuardedSweep, kSweepMillis, 0);
   size_t offset = 0;
-  for (size_t at = 0; offset == 0 && at + sizeof(uv_timer_cb) <= size; at += sizeof(uv_timer_cb)) {
-    uv_timer_cb held = nullptr;
+  for (size_t at = 0; offset == 0 && at + sizeof(uv_handle_cb) <= size; at += sizeof(uv_handle_cb)) {
+    uv_handle_cb held = nullptr;
     std::memcpy(&held, bytes + at, sizeof(held));
     if (held == GuardedSweep) offset = at;
   }
@@ -100,11 +82,11 @@ void Guard(uv_handle_s* handle, void* argument) {
   auto* found = static_cast<Found*>(argument);
   found->isGuarded = true;
   char* place = reinterpret_cast<char*>(handle) + found->callbackOffset;
-  uv_timer_cb held = nullptr;
+  uv_handle_cb held = nullptr;
   std::memcpy(&held, place, sizeof(held));
   if (held == GuardedSweep) return;
   sweep = held;
-  const uv_timer_cb guarded = GuardedSweep;
+  const uv_handle_cb guarded = GuardedSweep;
   std::memcpy(place, &guarded, sizeof(guarded));
 }
 

@@ -11,7 +11,7 @@ export interface ProcessAddon {
   attendBell(number: number, micros: number): void;
   ringBell(number: number): void;
   closeBell(number: number): void;
-  /** Waits for so long, without sleeping, until the word isn't what is expected, and gives its core to whoever wants it. True: it isn't. */
+  /** Whether the word is another one than expected. Waits for that, so long at most. It doesn't sleep, but lets others have its core. */
   awaitWord(words: Int32Array, index: number, expected: number, micros: number): boolean;
   /** Sleeps until the word is woken, or for so long; not at all where it isn't what is expected. May return before that. */
   sleepOnWord(words: Int32Array, index: number, expected: number, limitMs: number): void;

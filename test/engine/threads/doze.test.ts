@@ -6,9 +6,9 @@ import { ENDED, TURN } from '../../../src/engine/threads/ring.js';
 import { processAddon } from '../../../src/process-addon.js';
 
 const CHANGES = 20_000;
-/** They take half a second; a thread that only looks by itself would take an hour and a half. */
 const PAUSE_EVERY = 50;
 const pause = new Int32Array(new SharedArrayBuffer(Int32Array.BYTES_PER_ELEMENT));
+/** They take half a second; a thread that only looks by itself would take an hour and a half. */
 const PATIENCE_MS = 60_000;
 const doze = new URL('../../../src/engine/threads/doze.js', import.meta.url).href;
 const loader = new URL('../../../src/process-addon.js', import.meta.url).href;
@@ -84,3 +84,21 @@ t.test(
     t.equal(wakes, 1, 'it is awake');
   },
 );
+
+t.test('a thread that stays awake sees a change itself, and sleeps when none has come', async (t) => {
+  const words = new Int32Array(new SharedArrayBuffer(64));
+  const addon = processAddon();
+  if (addon === null) throw new Error('there is no addon');
+  let slept = 0;
+  const sleepOnWord = (): void => {
+    slept += 1;
+  };
+  const wait = (staysAwake: boolean, seen: number): void => sleeper(words, staysAwake, { ...addon, sleepOnWord })(seen);
+  wait(true, 1);
+  t.equal(slept, 0, 'it has changed');
+  t.equal(Atomics.load(words, ASLEEP), 0, 'and nobody need wake it');
+  wait(true, 0);
+  t.equal(slept, 1, 'it has not');
+  wait(false, 1);
+  t.equal(slept, 2, 'a thread that does not stay awake leaves the look to the kernel');
+});

@@ -3,12 +3,14 @@ import { spawnSync } from 'node:child_process';
 import { readdirSync, readFileSync } from 'node:fs';
 import { getPriority } from 'node:os';
 import { fileURLToPath } from 'node:url';
-import t from 'tap';
+import t, { type Test } from 'tap';
+import { availableCores } from '../../../src/config/machine.js';
 import { loadSignatures } from '../../../src/engine/signatures.js';
 import { startPool } from '../../../src/engine/threads/pool.js';
 import { scanOnce } from '../../../src/engine/threads/scan-once.js';
 import { Failure, Unavailable } from '../../../src/errors.js';
 import { ownSignaturesDirectory } from '../../../src/paths.js';
+import { processAddon } from '../../../src/process-addon.js';
 import { zip } from '../../fixtures/archives.js';
 import { withoutRoot } from '../../fixtures/other-user.js';
 import { eicar } from '../../fixtures/samples.js';
@@ -36,11 +38,40 @@ const MOST_OF_TURN = 34;
 /** Takes the engine some hundred milliseconds: it unpacks up to its limit. */
 const slow = zip([{ name: 'zeros', content: Buffer.alloc(250 * 1024 * 1024) }]);
 
+/** What is said to the bells of this process from now on: true, that something is about to ring; false, that nothing is. */
+function noteAttending(t: Test): boolean[] {
+  const addon = processAddon();
+  if (addon === null) throw new Error('there is no addon');
+  const { attendBell } = addon;
+  const said: boolean[] = [];
+  addon.attendBell = (number, micros) => {
+    said.push(micros > 0);
+    attendBell(number, micros);
+  };
+  t.teardown(() => {
+    addon.attendBell = attendBell;
+  });
+  return said;
+}
+
 t.test('without an engine nothing is clean', async (t) => {
   const pool = startPool({ threads: 1, queueLimit: 1, scanTimeoutMs: 10_000 });
   t.teardown(() => pool.stop());
   const { verdict } = await scanOnce(pool, bufferOf(Buffer.from('x')), 1);
   t.match(verdict, { kind: 'incomplete', reason: /^engine error: / });
+});
+
+t.test('the event loop stays awake for a short scan that a thread is at, until that has ended', async (t) => {
+  const attended = noteAttending(t);
+  const pool = startPool({ threads: 1, queueLimit: 1, scanTimeoutMs: 10_000 });
+  t.teardown(() => pool.stop());
+  await scanOnce(pool, bufferOf(Buffer.alloc(1024)), 1024);
+  const hasSeveralCores = availableCores() > 1;
+  t.equal(attended[0], hasSeveralCores, 'at its begin');
+  t.equal(attended.at(-1), false, 'and no longer than that');
+  attended.length = 0;
+  await scanOnce(pool, bufferOf(Buffer.alloc(32 * 1024)), 32 * 1024);
+  t.notOk(attended.includes(true), 'not for one that takes longer');
 });
 
 t.test('with an engine', async (t) => {
@@ -144,6 +175,7 @@ t.test('with an engine', async (t) => {
     const aborted = scanOnce(pool, bufferOf(Buffer.from('a')), 1, { client });
     const waiting = scanOnce(pool, bufferOf(Buffer.from('b')), 1);
     t.equal(pool.waiting, 2);
+    const attended = noteAttending(t);
     await t.rejects(scanOnce(pool, bufferOf(Buffer.from('c')), 1), new Unavailable('queueShareFull'));
     const others = scanOnce(pool, bufferOf(Buffer.from('c')), 1, { account: 'another' });
     t.equal(pool.accountsWaiting, 2);
@@ -151,6 +183,7 @@ t.test('with an engine', async (t) => {
       scanOnce(pool, bufferOf(Buffer.from('c')), 1, { account: 'a third' }),
       new Unavailable('queueFull'),
     );
+    t.notOk(attended.includes(true), 'no answer is about to come');
     leave(new Error('gone'));
     await t.rejects(aborted, new Error('gone'));
     t.equal(pool.waiting, 2);
