@@ -67,8 +67,8 @@ module.exports = {
     },
     soleImporters('lru', '^node_modules/lru-cache/', '^src/recent-table\\.ts$'),
     // uWebSockets.js is loaded by the names of its builds, which no import shows: what knows its interface is in one folder.
-    soleImporters('uws', '^src/http/uws/', '^src/http/(library\\.ts$|uws/)'),
-    soleImporters('node-http', '^src/http/node/', '^src/http/(library\\.ts$|node/)'),
+    soleImporters('uws', '^src/http/uws/', '^src/http/(server\\.ts$|uws/)'),
+    soleImporters('node-http', '^src/http/node/', '^src/http/(server\\.ts$|node/)'),
     soleImporters('piscina', '^node_modules/piscina/', '^src/engine/threads/thread-slot\\.ts$'),
     soleImporters('postgres', '^node_modules/(postgres|@electric-sql)/', '^src/store/'),
     soleImporters('redis', '^node_modules/ioredis/', '^src/store/redis/client\\.ts$'),

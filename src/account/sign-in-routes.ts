@@ -5,10 +5,9 @@ import type { Plans } from '../config/plans.js';
 import { Failure } from '../errors.js';
 import type { Exchange } from '../http/exchange.js';
 import { jsonReply, noContent, readJson } from '../http/json.js';
-import type { Operation } from '../http/openapi.js';
+import { jsonAnswer, jsonBody, type Operation } from '../http/openapi.js';
 import type { Reply } from '../http/reply.js';
 import type { Route } from '../http/router.js';
-import { jsonAnswer, jsonBody } from '../http/schema.js';
 import type { SqlOf } from '../store/postgres.js';
 import {
   isCrossSite,

@@ -4,7 +4,7 @@ import { KEY_SCOPES } from '../config/key-rules.js';
 import { Failure } from '../errors.js';
 import { type KeyRoute, keyCallerErrors } from '../http/caller.js';
 import { jsonReply } from '../http/json.js';
-import { jsonAnswer } from '../http/schema.js';
+import { jsonAnswer } from '../http/openapi.js';
 import type { SqlOf } from '../store/postgres.js';
 import { guarded } from '../store/store-error.js';
 import { WireTime, wireTime } from '../wire-time.js';

@@ -1,21 +1,18 @@
 // /web/billing/**: what the signed-in user pays for, and the ways to change it; and POST /webhooks/stripe: what happened is read from Stripe again, once per event.
-
 import { z } from 'zod';
 import { Failure, Unavailable } from '../errors.js';
 import type { CallerRoute } from '../http/caller.js';
 import type { Exchange } from '../http/exchange.js';
 import { jsonReply, readJson, readOptionalJson, receiveBytes } from '../http/json.js';
-import type { Operation } from '../http/openapi.js';
+import { jsonAnswer, jsonBody, type Operation } from '../http/openapi.js';
 import type { Reply } from '../http/reply.js';
 import type { Route } from '../http/router.js';
-import { jsonAnswer, jsonBody } from '../http/schema.js';
 import { WEBHOOK_BODY_BYTES } from '../limits.js';
 import type { Log } from '../log.js';
 import type { Sql } from '../store/postgres.js';
 import { type Billing, State } from './billing.js';
 import { findUser, isEventApplied } from './records.js';
-import type { SignedEvent } from './shapes.js';
-import { answering } from './shapes.js';
+import { answering, type SignedEvent } from './shapes.js';
 
 const checkoutBody = z.strictObject({ plan: z.string().min(1).max(32) }).meta({ id: 'NewCheckout' });
 const syncBody = z

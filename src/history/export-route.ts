@@ -1,10 +1,9 @@
 // GET /web/scans/stats/export: the signed-in user's scans as CSV (RFC 4180), filtered as the list is, sent as fast as the client takes them; no cell is a formula, whatever a file was called.
 import { Unavailable } from '../errors.js';
 import type { CallerRoute } from '../http/caller.js';
-import { csvHead, csvLine } from '../http/csv.js';
 import { readQuery } from '../http/json.js';
-import type { Operation } from '../http/openapi.js';
-import { queryParameters } from '../http/schema.js';
+import { type Operation, queryParameters } from '../http/openapi.js';
+import { csvHead, csvLine } from '../http/reply.js';
 import type { SqlOf } from '../store/postgres.js';
 import { wireTime } from '../wire-time.js';
 import { exportQuery } from './query.js';

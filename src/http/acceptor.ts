@@ -112,20 +112,13 @@ export interface AcceptingOptions extends AcceptorOptions {
   readonly onEmpty: () => void;
 }
 
-export interface Accepting {
-  readonly port: number;
-  connections(): number;
-  /** To be called with each connection that the library accepts. False: it is to be closed at once, and that is said as well. */
-  opened(addressOf: () => string): boolean;
-  closed(): void;
-  stop(): void;
-}
+export type Accepting = Awaited<ReturnType<typeof startAccepting>>;
 
 /** How often a server that is full looks whether it still is. */
 const FULL_LOOK_MS = 50;
 
 /** Rejects when the address can't be had. */
-export async function startAccepting({ limits, onEmpty, ...options }: AcceptingOptions): Promise<Accepting> {
+export async function startAccepting({ limits, onEmpty, ...options }: AcceptingOptions) {
   const acceptor = await openAcceptor(options);
   const connections = connectionsOf(acceptor, limits);
   const { share } = options;
@@ -149,7 +142,8 @@ export async function startAccepting({ limits, onEmpty, ...options }: AcceptingO
   return {
     port: acceptor.port,
     connections: connections.count,
-    opened(addressOf) {
+    /** To be called with each connection that the library accepts. False: it is to be closed at once, and that is said as well. */
+    opened(addressOf: () => string): boolean {
       const isTaken = connections.opened(addressOf);
       share?.say(connections.count());
       if (!isTaken) return false;
@@ -158,12 +152,12 @@ export async function startAccepting({ limits, onEmpty, ...options }: AcceptingO
       timer ??= setInterval(resumeWhenFree, FULL_LOOK_MS).unref();
       return true;
     },
-    closed() {
+    closed(): void {
       connections.closed();
       share?.say(connections.count());
       if (connections.count() === 0) onEmpty();
     },
-    stop() {
+    stop(): void {
       if (isStopped) return;
       isStopped = true;
       clearInterval(timer);

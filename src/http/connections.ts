@@ -1,5 +1,8 @@
-// The connections of one server: how many there may be, what an address may have of them, and which end when others need room.
+// The connections of a server: how many the file descriptors of its process allow, what an address may have of them, and which end when others need room.
+
+import { readdirSync, readFileSync } from 'node:fs';
 import { performance } from 'node:perf_hooks';
+import { ARRIVING_CONTENTS, CLAMD_FILE_DESCRIPTORS } from '../limits.js';
 import type { KernelConnection } from './listener.js';
 
 export interface ConnectionLimits {
@@ -16,16 +19,6 @@ export interface Kernel {
   hangUp(descriptor: number): void;
 }
 
-export interface Connections {
-  count(): number;
-  isFull(): boolean;
-  /** Counts one more; false: it is to be closed at once. */
-  opened(addressOf: () => string): boolean;
-  closed(): void;
-  /** Ends up to so many that have no request, those first that have had none for longest. */
-  makeRoom(wanted: number): void;
-}
-
 /** A client may take so long from its connection to its request before it is idle: more than the way around the world. */
 const IDLE_MS = 300;
 /** Between two looks at all connections, each of which costs microseconds for every one. */
@@ -33,11 +26,10 @@ const LOOK_MS = 200;
 /** Of an address that goes on where it has about its share: so much of it is free after a look, for those that come until the next one. */
 const SHARE_FREED = 1 / 4;
 
+export type Connections = ReturnType<typeof createConnections>;
+
 /** `kernel` null: nothing can be said of connections but how many there are, and what is beyond the limit is closed. */
-export function createConnections(
-  { limit, perAddress, groupOf }: ConnectionLimits,
-  kernel: Kernel | null,
-): Connections {
+export function createConnections({ limit, perAddress, groupOf }: ConnectionLimits, kernel: Kernel | null) {
   let count = 0;
   let lookedMs = Number.NEGATIVE_INFINITY;
   /** By address, since the last look: too high by those that have ended. Null: nobody can have more than a share. */
@@ -88,21 +80,93 @@ export function createConnections(
   }
 
   return {
-    count: () => count,
-    isFull: () => count >= limit,
-    opened(addressOf) {
+    count: (): number => count,
+    isFull: (): boolean => count >= limit,
+    /** Counts one more; false: it is to be closed at once. */
+    opened(addressOf: () => string): boolean {
       count += 1;
       if (kernel === null) return count <= limit;
       if (perAddress !== null && count > perAddress) return isWithin(perAddress, groupOf(addressOf()));
       counts = null;
       return true;
     },
-    closed() {
+    closed(): void {
       count -= 1;
     },
-    makeRoom(wanted) {
+    /** Ends up to so many that have no request, those first that have had none for longest. */
+    makeRoom(wanted: number): void {
       if (performance.now() - lookedMs < LOOK_MS) return;
       end(look().connections, wanted);
     },
   };
+}
+
+/** Databases, the journal, logs, the metrics server, reloads. */
+const STORES = 64;
+/** A thread's own, what unpacking one content inside the other takes, and the content of an accepted scan that is read for it. */
+const PER_THREAD = 25;
+/** Downloads may have this share of all, and no more. */
+const DOWNLOADS_SHARE = 1 / 8;
+/** Below it a service can't be had. */
+const CONNECTIONS_MIN = 16;
+/** Each costs memory in the kernel and here, some KB. */
+const CONNECTIONS_MAX = 100_000;
+
+export interface DescriptorPlan {
+  readonly limit: number;
+  readonly connections: number;
+  readonly downloads: number;
+  /** Of clamd's protocol. */
+  readonly clamdConnections: number;
+  readonly icapConnections: number;
+  /** The limit is too low for what is wanted. */
+  readonly isScarce: boolean;
+}
+
+export interface DescriptorRequest {
+  /** Null: as many as there is room for. */
+  readonly connections: number | null;
+  readonly downloads: number;
+  readonly scanThreads: number;
+  /** Of clamd's protocol; 0: it isn't spoken. */
+  readonly clamdConnections: number;
+  /** The same of ICAP. */
+  readonly icapConnections: number;
+}
+
+/** To be asked before the first connection. Node has raised the soft limit to the hard one by then. */
+export function planDescriptors(request: DescriptorRequest): DescriptorPlan {
+  const limit = softLimit();
+  const downloads = Math.min(request.downloads, Math.max(1, Math.floor(limit * DOWNLOADS_SHARE)));
+  const clamdFiles = request.clamdConnections === 0 ? 0 : CLAMD_FILE_DESCRIPTORS;
+  const own = openNow() + STORES + ARRIVING_CONTENTS + PER_THREAD * request.scanThreads;
+  const wanted = [request.connections ?? CONNECTIONS_MAX, request.clamdConnections, request.icapConnections];
+  const shares = shareOut(limit - own - downloads - clamdFiles, wanted);
+  const [connections = 0, clamdConnections = 0, icapConnections = 0] = shares.map((share, index) =>
+    Math.max(share, Math.min(wanted[index] ?? 0, CONNECTIONS_MIN)),
+  );
+  const isScarce = connections + clamdConnections + icapConnections > shares.reduce((sum, share) => sum + share);
+  return { limit, connections, downloads, clamdConnections, icapConnections, isScarce };
+}
+
+/** The same to each; what one doesn't want the others have. */
+function shareOut(room: number, wanted: readonly number[]): number[] {
+  const shares = [...wanted];
+  let left = Math.max(0, room);
+  const modestFirst = [...wanted.entries()].sort(([, one], [, other]) => one - other);
+  for (const [before, [index, want]] of modestFirst.entries()) {
+    const share = Math.min(want, Math.floor(left / (wanted.length - before)));
+    shares[index] = share;
+    left -= share;
+  }
+  return shares;
+}
+
+function softLimit(): number {
+  const [, soft = ''] = /^Max open files\s+(\S+)/m.exec(readFileSync('/proc/self/limits', 'utf8')) ?? [];
+  return soft === 'unlimited' ? Number.MAX_SAFE_INTEGER : Number(soft);
+}
+
+function openNow(): number {
+  return readdirSync('/proc/self/fd').length;
 }

@@ -2,8 +2,7 @@
 import { type Failure, Unavailable } from '../errors.js';
 import { DRAIN_REST_BYTES, JSON_BODY_BYTES } from '../limits.js';
 import type { InLine, Line } from '../waiting/line.js';
-import type { BodyBudget, BodyRoom } from './body-budget.js';
-import type { Drain, Drained, Drains } from './drains.js';
+import type { BodyBudget, BodyRoom, Drain, Drained, Drains } from './bodies.js';
 import { type Framing, readFraming, requestIdOf } from './framing.js';
 import { headOf, type Reply } from './reply.js';
 import type { Ready, Turns } from './turns.js';

@@ -1,5 +1,9 @@
-// The OpenAPI 3.1 document, made from the table of routes and the table of errors: what is served is what is documented.
+// The OpenAPI 3.1 document, made from the table of routes and the table of errors: what is served is what is documented. What validates a request, and what an answer is made as, is its schema there.
+
+import { z } from 'zod';
 import { challengeOf, type ErrorCode, errorTable } from '../errors.js';
+
+type Described = Readonly<Record<string, unknown>>;
 
 /** What a route says of itself. Responses beyond these come from the error table. */
 export interface Operation {
@@ -10,10 +14,10 @@ export interface Operation {
   readonly tag: string;
   /** `key`: X-API-KEY; `user`: an access token. */
   readonly who: 'anybody' | 'key' | 'user';
-  readonly parameters?: readonly Readonly<Record<string, unknown>>[];
-  readonly requestBody?: Readonly<Record<string, unknown>>;
+  readonly parameters?: readonly Described[];
+  readonly requestBody?: Described;
   /** By status. */
-  readonly responses: Readonly<Record<string, Readonly<Record<string, unknown>>>>;
+  readonly responses: Readonly<Record<string, Described>>;
   /** Rows of the error table that it can answer. */
   readonly errors: readonly ErrorCode[];
   /** By status, what their answers may have beside the headers of the row itself. */
@@ -169,16 +173,13 @@ function describeHead(id: string, operation: Operation): object {
   };
 }
 
-interface Described extends Readonly<Record<string, unknown>> {
-  readonly responses: Readonly<Record<string, Readonly<Record<string, unknown>>>>;
+interface DescribedOperation extends Described {
+  readonly responses: Readonly<Record<string, Described>>;
 }
 
-function describe(operationId: string, operation: Operation): Described {
+function describe(operationId: string, operation: Operation): DescribedOperation {
   const { summary, description, tag, who, parameters, requestBody, responses } = operation;
-  const answers: Readonly<Record<string, Readonly<Record<string, unknown>>>> = {
-    ...responses,
-    ...errorResponses(operation),
-  };
+  const answers: Readonly<Record<string, Described>> = { ...responses, ...errorResponses(operation) };
   return {
     operationId,
     summary,
@@ -194,7 +195,7 @@ function describe(operationId: string, operation: Operation): Described {
   };
 }
 
-function withRequestId(answer: Readonly<Record<string, unknown>>): Readonly<Record<string, unknown>> {
+function withRequestId(answer: Described): Described {
   const { headers = {} } = answer;
   return { ...answer, headers: { ...Object(headers), 'X-Request-Id': { $ref: '#/components/headers/RequestId' } } };
 }
@@ -203,10 +204,7 @@ function withRequestId(answer: Readonly<Record<string, unknown>>): Readonly<Reco
 const ALWAYS: readonly ErrorCode[] = ['badRequest', 'internal'];
 
 /** One response for each status, with every body that the table has for it as an example. */
-function errorResponses({
-  errors,
-  errorHeaders = () => ({}),
-}: Operation): Record<string, Readonly<Record<string, unknown>>> {
+function errorResponses({ errors, errorHeaders = () => ({}) }: Operation): Record<string, Described> {
   const byStatus = new Map<number, ErrorCode[]>();
   for (const code of new Set([...errors, ...ALWAYS])) {
     const { status } = errorTable[code];
@@ -247,4 +245,73 @@ function rowHeaders(codes: readonly ErrorCode[], status: number): Headers {
 function exampleOf(code: ErrorCode): Record<string, string> {
   const { error, message } = errorTable[code];
   return message === null ? { error } : { error, message };
+}
+
+/** A response with this body. */
+export function jsonAnswer(description: string, schema: z.ZodType): Described {
+  return { description, content: jsonContent(schema, 'output') };
+}
+
+export function jsonBody(schema: z.ZodType, { isRequired } = { isRequired: true }): Described {
+  return { required: isRequired, content: jsonContent(schema, 'input') };
+}
+
+/**
+ * A query has texts only. `sentAs` is what the text stands for: a schema of the document in the place of the one that reads the text.
+ */
+export function sentAs<Schema extends z.ZodType>(schema: Schema, documented: Described): Schema {
+  return schema.meta({ ...schema.meta(), sentAs: documented });
+}
+
+/** One parameter for each field of the schema that reads the query. */
+export function queryParameters(schema: z.ZodObject): Described[] {
+  const { properties = {}, required = [] } = documented(schema, 'input');
+  return Object.entries(properties).map(([name, property]) => {
+    const { description, sentAs: sent, ...read } = typeof property === 'boolean' ? {} : property;
+    return {
+      name,
+      in: 'query',
+      ...(required.includes(name) ? { required: true } : {}),
+      ...(description === undefined ? {} : { description }),
+      schema: sent ?? read,
+    };
+  });
+}
+
+export function pathParameter(name: string, schema: z.ZodType): Described {
+  const { description, ...read } = documented(schema, 'input');
+  return { name, in: 'path', required: true, ...(description === undefined ? {} : { description }), schema: read };
+}
+
+/** Described when the document is made: most servers are never asked for it, and it takes longer than all else of a route. */
+function jsonContent(schema: z.ZodType, io: 'input' | 'output'): Described {
+  return {
+    'application/json': {
+      get schema() {
+        return documented(schema, io);
+      },
+    },
+  };
+}
+
+/** A schema that has a name (`meta({ id })`) is a reference to it, with the definition beside it. */
+export function documented(schema: z.ZodType, io: 'input' | 'output'): z.core.JSONSchema.BaseSchema {
+  if (schema.meta()?.id === undefined) return describedAs(schema, io);
+  const { $defs = {}, properties = {} } = describedAs(z.object({ named: schema }), io);
+  const { named } = properties;
+  return typeof named === 'object' ? { ...named, $defs } : {};
+}
+
+function describedAs(schema: z.ZodType, io: 'input' | 'output'): z.core.JSONSchema.BaseSchema {
+  const { $schema: _, ...described } = z.toJSONSchema(schema, {
+    io,
+    unrepresentable: 'any',
+    override({ jsonSchema }) {
+      // What the format says already, and what JavaScript can count to.
+      if (jsonSchema.format !== undefined) delete jsonSchema.pattern;
+      if (jsonSchema.maximum === Number.MAX_SAFE_INTEGER) delete jsonSchema.maximum;
+      if (jsonSchema.minimum === Number.MIN_SAFE_INTEGER) delete jsonSchema.minimum;
+    },
+  });
+  return described;
 }

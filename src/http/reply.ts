@@ -1,5 +1,4 @@
-// An answer as a route gives it, that of a failure among them, and its head: what every answer says, and what this one says beside it.
-
+// An answer as a route gives it, that of a failure and lines of CSV among them, and its head: what every answer says, and what this one says beside it.
 import { challengeOf, errorTable, type Failure, messageOf } from '../errors.js';
 import type { AnswerHead } from './wire.js';
 
@@ -62,4 +61,26 @@ export function failureReply(
     headers: { ...headers, ...retry, ...accepted, ...(challenge === null ? {} : { 'WWW-Authenticate': challenge }) },
     body: JSON.stringify(message === null ? { error } : { error, message, ...fields }),
   };
+}
+
+/** Spreadsheets take a text for UTF-8 only when it begins with this mark. */
+const MARK = '\ufeff';
+
+/** What spreadsheets read as the beginning of a formula; an apostrophe in front makes it text for them. */
+const FORMULA = /^[=+\-@\t\r\n＝＋－＠]/;
+const QUOTED = /[",\r\n']|^\s|\s$/;
+
+export function csvHead(names: readonly string[]): string {
+  return `${MARK}${names.join(',')}\r\n`;
+}
+
+export function csvLine(values: readonly (string | number | null)[]): string {
+  return `${values.map(cell).join(',')}\r\n`;
+}
+
+function cell(value: string | number | null): string {
+  if (value === null) return '';
+  if (typeof value === 'number') return String(value);
+  const text = FORMULA.test(value) ? `'${value}` : value;
+  return QUOTED.test(text) ? `"${text.replaceAll('"', '""')}"` : text;
 }

@@ -5,15 +5,16 @@ import type { Share } from '../shares.js';
 import { CoarseTimer, type TimerOwner } from '../waiting/coarse-timer.js';
 import { Line } from '../waiting/line.js';
 import { endsWithin } from '../waiting/within.js';
-import { BodyBudget } from './body-budget.js';
+import { BodyBudget, Drains } from './bodies.js';
 import type { ConnectionLimits } from './connections.js';
-import { Drains } from './drains.js';
 import { Exchange, type ExchangeHost } from './exchange.js';
 import { requestIdOf } from './framing.js';
-import { chooseLibrary } from './library.js';
+import { nodeLibrary } from './node/serve.js';
 import type { PreparedAnswer } from './static-files.js';
 import { type Ready, Turns } from './turns.js';
-import type { HttpLibrary, Listening, RequestHead, Wire, WireOwner } from './wire.js';
+import { loadUws } from './uws/load.js';
+import { uwsLibrary } from './uws/wire.js';
+import type { HttpLibrary, RequestHead, Wire, WireOwner } from './wire.js';
 
 export interface ServerOptions {
   /** Default: the fastest that can be had here. */
@@ -48,19 +49,7 @@ export type FindRefusal = (head: RequestHead) => (FoundAnswer & Pick<EndedReques
 
 export type EndedRequest = Pick<Exchange, 'requestId' | 'method' | 'path' | 'route' | 'answerBytes'>;
 
-export interface Server extends Pick<Listening, 'port' | 'problem'> {
-  /** Requests that have no answer yet. */
-  readonly open: number;
-  /**
-   * Accepts no more connections. Those that are there go on, and each one's next answer is its last: a client with a pool of
-   * connections finds out from an answer, not from a reset.
-   */
-  stopListening(): void;
-  /** Resolves when the last connection is gone; after `idleMs` without those that have no request; with requests, `requestMs` later. */
-  drain(limits: DrainLimits): Promise<void>;
-  /** Stops listening, waits for the answers that are due, at most `graceMs`, and closes every connection. */
-  stop(graceMs: number): Promise<void>;
-}
+export type Server = Awaited<ReturnType<typeof startServer>>;
 
 export interface DrainLimits {
   /** For connections to end, or to send what they have begun to. */
@@ -195,7 +184,7 @@ class FoundReply implements WireOwner, Ready, EndedRequest {
 const RESUMED_EVERY_MS = 4_000;
 
 /** Starts listening; rejects when the address can't be had. */
-export async function startServer(options: ServerOptions): Promise<Server> {
+export async function startServer(options: ServerOptions) {
   const library = options.library ?? (await chooseLibrary('auto'));
   let isStopping = false;
   const { findFile, findRefusal, connections: limits = UNLIMITED } = options;
@@ -240,15 +229,22 @@ export async function startServer(options: ServerOptions): Promise<Server> {
   return {
     port: listening.port,
     problem: listening.problem,
-    get open() {
+    /** Requests that have no answer yet. */
+    get open(): number {
       return requests.count;
     },
+    /**
+     * Accepts no more connections. Those that are there go on, and each one's next answer is its last: a client with a pool of
+     * connections finds out from an answer, not from a reset.
+     */
     stopListening,
-    async drain({ idleMs, requestMs }) {
+    /** Resolves when the last connection is gone; after `idleMs` without those that have no request; with requests, `requestMs` later. */
+    async drain({ idleMs, requestMs }: DrainLimits): Promise<void> {
       await requests.until(() => isStopping || (listening.connections() === 0 && requests.count === 0), idleMs);
       await requests.until(() => isStopping || requests.count === 0, requestMs);
     },
-    async stop(graceMs) {
+    /** Stops listening, waits for the answers that are due, at most `graceMs`, and closes every connection. */
+    async stop(graceMs: number): Promise<void> {
       stopListening();
       isStopping = true;
       requests.changed();
@@ -257,4 +253,13 @@ export async function startServer(options: ServerOptions): Promise<Server> {
       listening.close();
     },
   };
+}
+
+/** `auto`: uWebSockets.js where it can be loaded, otherwise node:http, which is slower. Rejects with the reasons when the choice is `uws` and it can't be loaded. */
+export async function chooseLibrary(choice: 'auto' | 'uws' | 'node'): Promise<HttpLibrary> {
+  if (choice === 'node') return nodeLibrary('HTTP_SERVER=node');
+  const loaded = await loadUws();
+  if ('library' in loaded) return uwsLibrary(loaded);
+  if (choice === 'auto') return nodeLibrary(loaded.problems.join('; '));
+  throw new Error(`HTTP_SERVER=uws, but uWebSockets.js can't be loaded: ${loaded.problems.join('; ')}`);
 }

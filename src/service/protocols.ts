@@ -9,7 +9,7 @@ import type { Signatures } from '../engine/signatures.js';
 import type { ScanPool } from '../engine/threads/pool.js';
 import { messageOfError } from '../error-text.js';
 import { Failure, Unavailable, type UnavailableReason } from '../errors.js';
-import type { DescriptorPlan } from '../http/descriptors.js';
+import type { DescriptorPlan } from '../http/connections.js';
 import { BLOCK_PAGE, tagOf } from '../icap/answers.js';
 import { Connection as IcapConnection, type ConnectionParts as IcapConnectionParts } from '../icap/connection.js';
 import { CLAMD_FILE_COMMANDS, CLAMD_FILE_COMMANDS_WAITING } from '../limits.js';

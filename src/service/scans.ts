@@ -1,15 +1,14 @@
 import type { createKeyUse } from '../account/keys.js';
 import type { AccessControl } from '../admission/access.js';
 import type { Config } from '../config/config.js';
-import type { DiallingOptions } from '../download/dialling.js';
-import { createResolve, readHostsFile } from '../download/dialling.js';
+import { createResolve, type DiallingOptions, readHostsFile } from '../download/dialling.js';
 import { createDownloads, type Downloads } from '../download/downloads.js';
 import { createGuard } from '../download/guard.js';
 import type { Signatures } from '../engine/signatures.js';
 import type { ScanPool } from '../engine/threads/pool.js';
 import { messageOfError } from '../error-text.js';
 import { ownerText } from '../history/scan-row.js';
-import type { DescriptorPlan } from '../http/descriptors.js';
+import type { DescriptorPlan } from '../http/connections.js';
 import type { EndedRequest } from '../http/server.js';
 import { jsonName, jsonText } from '../json-text.js';
 import { MEMORY_RESERVE_SHARE } from '../limits.js';

@@ -33,7 +33,7 @@ async function peakBytes(of: TestServer, work: Promise<unknown>): Promise<number
   return peak;
 }
 
-/** What is sent for those that are refused has a rate (drains.ts). */
+/** What is sent for those that are refused has a rate (bodies.ts). */
 const AT_ONCE = 60;
 
 t.test(`${AT_ONCE} uploads of 10 MB at once each get 200 or 503, inside the memory bound`, async (t) => {

@@ -1,10 +1,10 @@
 // The same bytes over both HTTP libraries: what one answers the other answers, but for a list of exceptions, which SECURITY.md gives in words.
+
 import { connect } from 'node:net';
 import t from 'tap';
 import type { Exchange } from '../../src/http/exchange.js';
-import { chooseLibrary } from '../../src/http/library.js';
 import type { Reply } from '../../src/http/reply.js';
-import { startServer } from '../../src/http/server.js';
+import { chooseLibrary, startServer } from '../../src/http/server.js';
 import { librariesHere } from '../fixtures/libraries.js';
 import { chunked } from '../fixtures/raw-http.js';
 

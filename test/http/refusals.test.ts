@@ -1,7 +1,6 @@
 // Requests that are refused before anything is made of them, over both HTTP libraries: their bodies are dropped, and each connection goes on, or ends with a server that retires.
 import t from 'tap';
-import { chooseLibrary } from '../../src/http/library.js';
-import { startServer } from '../../src/http/server.js';
+import { chooseLibrary, startServer } from '../../src/http/server.js';
 import { librariesHere } from '../fixtures/libraries.js';
 import { openRaw } from '../fixtures/raw-http.js';
 import { until } from '../fixtures/until.js';

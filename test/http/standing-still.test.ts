@@ -1,12 +1,12 @@
 // A process that stood still, as one that has no processor or is suspended: what its clients sent meanwhile is read before anybody is too late.
+
 import { execFileSync } from 'node:child_process';
 import { once } from 'node:events';
 import { connect, createServer } from 'node:net';
 import { setTimeout as delay, setImmediate as nextTurn } from 'node:timers/promises';
 import t, { type Test } from 'tap';
-import { chooseLibrary } from '../../src/http/library.js';
 import { canGuardSweeps } from '../../src/http/listener.js';
-import { startServer } from '../../src/http/server.js';
+import { chooseLibrary, startServer } from '../../src/http/server.js';
 import { socketsAddonPath } from '../../src/paths.js';
 import { CoarseTimer } from '../../src/waiting/coarse-timer.js';
 import { librariesHere } from '../fixtures/libraries.js';

@@ -1,10 +1,10 @@
 // Files in memory: found before anything else of a request is made, sent as the client takes them, over both HTTP libraries.
+
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import t from 'tap';
-import { chooseLibrary } from '../../src/http/library.js';
-import { type EndedRequest, startServer } from '../../src/http/server.js';
+import { chooseLibrary, type EndedRequest, startServer } from '../../src/http/server.js';
 import { createFileFinder, fileReply, readStaticFiles } from '../../src/http/static-files.js';
 import { librariesHere } from '../fixtures/libraries.js';
 import { openRaw } from '../fixtures/raw-http.js';

@@ -1,10 +1,10 @@
 // What one turn of the event loop answers, over real sockets and both libraries.
+
 import { once } from 'node:events';
 import { connect, type Socket } from 'node:net';
 import t, { type Test } from 'tap';
 import type { Exchange } from '../../src/http/exchange.js';
-import { chooseLibrary } from '../../src/http/library.js';
-import { startServer } from '../../src/http/server.js';
+import { chooseLibrary, startServer } from '../../src/http/server.js';
 import { type Ready, Turns } from '../../src/http/turns.js';
 import { REFUSAL_MS } from '../../src/limits.js';
 import { librariesHere } from '../fixtures/libraries.js';

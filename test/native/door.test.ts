@@ -1,13 +1,13 @@
 // Two servers on one listening socket, as two processes have it: how they share out what comes at once, and what they do when the memory that they share lies.
+
 import { closeSync, mkdtempSync, openSync, rmSync } from 'node:fs';
 import { createConnection, type NetConnectOpts } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import fc from 'fast-check';
 import t, { type Test } from 'tap';
-import { chooseLibrary } from '../../src/http/library.js';
 import { openListener, openUnixListener, portOf } from '../../src/http/listener.js';
-import { type Server, startServer } from '../../src/http/server.js';
+import { chooseLibrary, type Server, startServer } from '../../src/http/server.js';
 import { type PeerOwner, Peers } from '../../src/peers.js';
 import { processAddon } from '../../src/process-addon.js';
 import { createShares, joinShares, Share, type ShareOf } from '../../src/shares.js';

@@ -3,8 +3,7 @@ import { randomUUID } from 'node:crypto';
 import { type IncomingMessage, type ServerResponse, STATUS_CODES } from 'node:http';
 import type { Socket } from 'node:net';
 import type { Wire } from '../wire.js';
-import { createReading } from './reading.js';
-import { createTimeLimit, SendingLimit } from './time-limit.js';
+import { createReading, createTimeLimit, SendingLimit } from './pace.js';
 import { NodeWire, type WireConnection } from './wire.js';
 
 export interface Connection {
@@ -187,7 +186,7 @@ function refusalBytes(refusal: Refusal): string {
   ].join('\r\n');
 }
 
-/** Requests without a body that wait for their turn: as many as fit into a piece that the parser gets at once (reading.ts), and some. */
+/** Requests without a body that wait for their turn: as many as fit into a piece that the parser gets at once (pace.ts), and some. */
 const WAITING_MAX = 32;
 
 interface Waiting {

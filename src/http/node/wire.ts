@@ -3,8 +3,7 @@ import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { Socket } from 'node:net';
 import { DRAIN_BYTES } from '../../limits.js';
 import { type AnswerHead, type RequestHead, USUAL_HEADERS, type Wire, type WireOwner } from '../wire.js';
-import type { Reading } from './reading.js';
-import type { SendingLimit, TimeLimit } from './time-limit.js';
+import type { Reading, SendingLimit, TimeLimit } from './pace.js';
 
 /** What a wire has of its connection. */
 export interface WireConnection {

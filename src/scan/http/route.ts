@@ -2,7 +2,7 @@
 import { type Access, type AccessControl, liveKey } from '../../admission/access.js';
 import type { Lookups } from '../../admission/lookups.js';
 import { Failure } from '../../errors.js';
-import type { BodyRoom } from '../../http/body-budget.js';
+import type { BodyRoom } from '../../http/bodies.js';
 import type { CallerRoute } from '../../http/caller.js';
 import type { Exchange } from '../../http/exchange.js';
 import type { Operation } from '../../http/openapi.js';

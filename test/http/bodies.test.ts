@@ -1,8 +1,7 @@
 // What is read of bodies behind a refusal: at a bounded rate, in turn by address; and nothing of a large one behind its whole answer.
 import t from 'tap';
-import { type Drain, type Drained, Drains } from '../../src/http/drains.js';
-import { chooseLibrary } from '../../src/http/library.js';
-import { startServer } from '../../src/http/server.js';
+import { type Drain, type Drained, Drains } from '../../src/http/bodies.js';
+import { chooseLibrary, startServer } from '../../src/http/server.js';
 import {
   DRAIN_BURST_BYTES,
   DRAIN_BYTES,

@@ -1,7 +1,7 @@
 // Schemas in the OpenAPI document: what a text of the query stands for, and what is left out because the format says it.
 import t from 'tap';
 import { z } from 'zod';
-import { jsonAnswer, jsonBody, pathParameter, queryParameters, sentAs } from '../../src/http/schema.js';
+import { jsonAnswer, jsonBody, pathParameter, queryParameters, sentAs } from '../../src/http/openapi.js';
 
 t.test('a parameter of the query is documented as what its text stands for', async (t) => {
   const page = sentAs(z.string().transform(Number), { type: 'integer', default: 0 });

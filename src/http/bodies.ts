@@ -1,6 +1,8 @@
-// Bodies behind a refusal: what still arrives of them is read and dropped, so that clients that read last get their answer. All of them
-// together are read at a bounded rate, in turn by the address that they come from; whoever sends faster waits in the kernel.
+// Request bodies that are no uploads: the memory that they may take together, and what becomes of those behind a refusal. What still arrives of these is read and
+// dropped, so that clients that read last get their answer. All of them together are read at a bounded rate, in turn by the address that they come from; whoever sends faster waits in the kernel.
 import {
+  BODIES_BYTES,
+  BODIES_RESERVE_BYTES,
   DRAIN_BURST_BYTES,
   DRAIN_BYTES,
   DRAIN_BYTES_PER_SECOND,
@@ -159,5 +161,27 @@ export class Drain {
   #stopSilence(): void {
     if (this.#silence !== null) clearTimeout(this.#silence);
     this.#silence = null;
+  }
+}
+
+/** `open`: for strangers too; `whole`: with the reserve that strangers can't use up. */
+export type BudgetPart = 'open' | 'whole';
+
+/** Where bytes of bodies count. */
+export type BodyRoom = Pick<BodyBudget, 'take' | 'giveBack'>;
+
+export class BodyBudget {
+  #heldBytes = 0;
+
+  /** Takes so many bytes; false: there is no room, and nothing was taken. */
+  take(bytes: number, part: BudgetPart): boolean {
+    const limitBytes = part === 'whole' ? BODIES_BYTES : BODIES_BYTES - BODIES_RESERVE_BYTES;
+    if (this.#heldBytes + bytes > limitBytes) return false;
+    this.#heldBytes += bytes;
+    return true;
+  }
+
+  giveBack(bytes: number): void {
+    this.#heldBytes -= bytes;
   }
 }
