@@ -8,7 +8,7 @@ const rows = [
   ['download/', 'admission/', 'account/', 'history/', 'billing/'],
   ['engine/', 'http/', 'store/'],
   [
-    '(config/|waiting/|(errors|error-text|limits|log|paths|process-addon|urgency|exit-codes|file-extension|ids|intake|json-text|listening|peers|door|shares|recent-table|url-text|wire-time)\\.ts$)',
+    '(config/|waiting/|(errors|error-text|limits|log|paths|process-addon|urgency|exit-codes|filename|ids|listening|peers|door|recent-table|wire-text)\\.ts$)',
   ],
 ];
 

@@ -1,7 +1,8 @@
-// What listens for a protocol beside HTTP: on sockets that were opened before, for those who may connect, as long as there is room.
+// What the protocols beside HTTP have in common: what listens on sockets that were opened before, for those who may connect, as long as there is room; and what a
+// connection has brought, which waits here, and the client with it, while the parser of its protocol is held.
 import { BlockList, isIPv6 } from 'node:net';
+import type { Share } from './door.js';
 import { type ListeningSocket, type Peer, type PeerOwner, Peers } from './peers.js';
-import type { Share } from './shares.js';
 import { endsWithin } from './waiting/within.js';
 
 export interface ListenerOptions {
@@ -18,36 +19,24 @@ export interface ListenerOptions {
   readonly open: (peer: Peer) => PeerOwner;
 }
 
-export interface Listener {
-  listen(): void;
-  stopListening(): void;
-  /** After `stopListening`, when another process takes new connections. Resolves when those that are left have ended, or after so long. */
-  drain(limitMs: number): Promise<void>;
-  /** What runs is answered, within so long; nothing else is waited for. */
-  stop(graceMs: number): Promise<void>;
-}
+export type Listener = ReturnType<typeof createListener>;
 
-export function createListener({
-  sockets,
-  share,
-  networks,
-  connections,
-  onListening,
-  open,
-}: ListenerOptions): Listener {
+export function createListener({ sockets, share, networks, connections, onListening, open }: ListenerOptions) {
   const mayConnect = peersOf(networks);
   const peers = new Peers((peer) => (peers.size > connections || !mayConnect(peer) ? null : open(peer)), share);
   return {
-    listen() {
+    listen(): void {
       for (const socket of sockets) peers.listen(socket);
       onListening();
     },
     stopListening: () => peers.stopListening(),
-    async drain(limitMs) {
+    /** After `stopListening`, when another process takes new connections. Resolves when those that are left have ended, or after so long. */
+    async drain(limitMs: number): Promise<void> {
       for (const connection of peers.owners()) connection.retire();
       await endsWithin(peers.empty(), limitMs);
     },
-    async stop(graceMs) {
+    /** What runs is answered, within so long; nothing else is waited for. */
+    async stop(graceMs: number): Promise<void> {
       peers.stopListening();
       const empty = peers.empty();
       for (const connection of peers.owners()) connection.finish();
@@ -66,4 +55,68 @@ function peersOf(networks: readonly string[]): (peer: Peer) => boolean {
     list.addSubnet(address, Number(bits), isIPv6(address) ? 'ipv6' : 'ipv4');
   }
   return ({ address }) => address === null || list.check(address, isIPv6(address) ? 'ipv6' : 'ipv4');
+}
+
+export interface Reader {
+  /** Nothing more is taken until it is false again. */
+  isHeld: boolean;
+  /** Returns how many bytes were taken: fewer than there are when it is held. */
+  write(bytes: Uint8Array): number;
+}
+
+export interface IntakeOwner {
+  /** For our part or for the client's reading: nothing more is taken meanwhile. */
+  mustWait(): boolean;
+}
+
+export class Intake {
+  readonly #peer: Peer;
+  readonly #reader: Reader;
+  readonly #owner: IntakeOwner;
+  /** What has arrived and isn't taken. */
+  #rest: Buffer | null;
+  #isPumping: boolean;
+
+  constructor(peer: Peer, reader: Reader, owner: IntakeOwner) {
+    this.#peer = peer;
+    this.#reader = reader;
+    this.#owner = owner;
+    this.#rest = null;
+    this.#isPumping = false;
+  }
+
+  get isEmpty(): boolean {
+    return this.#rest === null;
+  }
+
+  /** The bytes are the caller's again when this returns. */
+  take(bytes: Buffer): void {
+    const isLent = this.#rest === null;
+    this.#rest = this.#rest === null ? bytes : Buffer.concat([this.#rest, bytes]);
+    this.pump();
+    if (isLent && this.#rest !== null) this.#rest = Buffer.from(this.#rest);
+  }
+
+  /** To be called when a reason to wait has gone. */
+  pump(): void {
+    if (this.#isPumping) return;
+    this.#isPumping = true;
+    while (this.#rest !== null && !this.#owner.mustWait()) {
+      const rest = this.#rest;
+      this.#reader.isHeld = false;
+      const taken = this.#reader.write(rest);
+      // What was read may have been the reason to drop it.
+      if (this.#rest !== null) this.#rest = taken === rest.length ? null : rest.subarray(taken);
+    }
+    this.#isPumping = false;
+    // A client that waits with nothing sent is read from, so that its end is heard of.
+    if (this.#rest === null) this.#peer.resume();
+    else this.#peer.pause();
+  }
+
+  /** What has come, and what still comes, is nobody's: it is read, so that the client reads the answer before it hears of the end. */
+  drop(): void {
+    this.#rest = null;
+    this.#peer.resume();
+  }
 }

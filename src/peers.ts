@@ -1,8 +1,7 @@
 // Connections of clients by the addon's system calls (native/peers.cc): one object each, and no stream, timer or listener of Node's.
 import { closeSync } from 'node:fs';
-import { Door, type Taken } from './door.js';
+import { Door, type Share, type Taken } from './door.js';
 import { type ProcessAddon, processAddon } from './process-addon.js';
-import type { Share } from './shares.js';
 import { type InLine, Line } from './waiting/line.js';
 
 /** By what way a client has come. */

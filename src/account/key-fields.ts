@@ -2,7 +2,7 @@
 import { z } from 'zod';
 import { KEY_SCOPES, type KeyLimits } from '../config/key-rules.js';
 import { Failure } from '../errors.js';
-import { WireTime, wireTime } from '../wire-time.js';
+import { WireTime, wireTime } from '../wire-text.js';
 
 const SECOND_MS = 1000;
 

@@ -6,7 +6,7 @@ import type { Caller, CallerRoute } from '../http/caller.js';
 import { jsonReply, noContent, readJson } from '../http/json.js';
 import { jsonAnswer, jsonBody, type Operation, pathParameter } from '../http/openapi.js';
 import type { SqlOf } from '../store/postgres.js';
-import { WireTime, wireTime } from '../wire-time.js';
+import { WireTime, wireTime } from '../wire-text.js';
 import { LimitFields, LimitViews, limitsIn, limitViews } from './key-fields.js';
 import {
   type CreatedKey,

@@ -1,13 +1,12 @@
 // Sessions and their refresh tokens: one row per sign-in, asked for on every request. What is not in Postgres is not signed in, at once and
 // on every node. A refresh token has 256 random bits, is kept as its SHA-256, and works once; a used one that is shown again ends its session.
-
 import { createHash, randomBytes } from 'node:crypto';
 import { performance } from 'node:perf_hooks';
 import { v7 as uuidv7 } from 'uuid';
 import { z } from 'zod';
 import type { Caller } from '../http/caller.js';
 import type { Queries, Sql } from '../store/postgres.js';
-import { WireTime, wireTime } from '../wire-time.js';
+import { WireTime, wireTime } from '../wire-text.js';
 import type { UserRow } from './users.js';
 
 /** Sessions of one user; the one that was used longest ago makes room. Nobody has so many browsers, scripts that forget to log out do. */

@@ -1,5 +1,4 @@
 // Accounts: one row per user, one account per e-mail address whatever its case; and the fields of JSON bodies about people.
-
 import { performance } from 'node:perf_hooks';
 import { v7 as uuidv7 } from 'uuid';
 import { z } from 'zod';
@@ -7,7 +6,7 @@ import { type Allowance, limitOf, type Plans } from '../config/plans.js';
 import type { Queries, Sql } from '../store/postgres.js';
 import { codeOf } from '../store/store-error.js';
 import { within } from '../waiting/within.js';
-import { WireTime, wireTime } from '../wire-time.js';
+import { WireTime, wireTime } from '../wire-text.js';
 import { whyNotPassword } from './passwords.js';
 
 export interface NewUser {

@@ -7,7 +7,7 @@ import { jsonReply } from '../http/json.js';
 import { jsonAnswer } from '../http/openapi.js';
 import type { SqlOf } from '../store/postgres.js';
 import { guarded } from '../store/store-error.js';
-import { WireTime, wireTime } from '../wire-time.js';
+import { WireTime, wireTime } from '../wire-text.js';
 import type { AdmissionStore } from './admission.js';
 
 export interface AccountRouteParts {

@@ -5,7 +5,7 @@ import type { CallerRoute } from '../http/caller.js';
 import { jsonReply } from '../http/json.js';
 import { jsonAnswer, type Operation } from '../http/openapi.js';
 import { guarded } from '../store/store-error.js';
-import { WireTime, wireTime } from '../wire-time.js';
+import { WireTime, wireTime } from '../wire-text.js';
 import type { AdmissionStore } from './admission.js';
 
 export interface QuotaRouteParts {

@@ -5,7 +5,7 @@ import { hourlyLimitOf, type Plans } from '../config/plans.js';
 import { Failure, Unavailable } from '../errors.js';
 import type { Log } from '../log.js';
 import type { SqlOf } from '../store/postgres.js';
-import { WireTime, wireTime } from '../wire-time.js';
+import { WireTime, wireTime } from '../wire-text.js';
 import { type Applier, createApplier, type PlanChanged } from './apply.js';
 import { createCheckouts, type OpenCheckout } from './checkouts.js';
 import { createPrices, type ToldPrice } from './prices.js';

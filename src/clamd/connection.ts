@@ -1,8 +1,8 @@
 // One connection of a client that speaks clamd's protocol: its commands in order, its streams as scans, its answers as they come.
 import { v7 as uuidv7 } from 'uuid';
 import { Failure } from '../errors.js';
-import { Intake, type IntakeOwner } from '../intake.js';
 import { CLAMD_CLOSE_MS, CLAMD_COMMAND_MS, CLAMD_OLD_COMMAND_MS, CLAMD_SCANS, CLAMD_UNREAD_BYTES } from '../limits.js';
+import { Intake, type IntakeOwner } from '../listening.js';
 import type { Peer, PeerOwner } from '../peers.js';
 import { CoarseTimer, type TimerOwner } from '../waiting/coarse-timer.js';
 import { ClamdScan, errorText, type ScanOwner, STREAM } from './clamd-scan.js';

@@ -1,8 +1,7 @@
 // `sluice audit`: who did what to which account, the newest first.
-
 import type { Config } from '../config/config.js';
 import { listAudit } from '../operator/audit.js';
-import { wireTime } from '../wire-time.js';
+import { wireTime } from '../wire-text.js';
 import { Refusal, safeJson, table } from './output.js';
 import { withStore } from './store.js';
 import { type Output, print, userOf } from './users.js';

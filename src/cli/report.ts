@@ -1,5 +1,5 @@
 // What `sluice scan` says on stdout: one line for each file and a summary, or one JSON document, written as the scan goes on.
-import { extensionOf } from '../file-extension.js';
+import { extensionOf } from '../filename.js';
 import { escapePath, escapeText, safeJson } from './output.js';
 
 export interface FileReport {

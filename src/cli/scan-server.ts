@@ -4,7 +4,7 @@ import { v4 as uuidv4 } from 'uuid';
 import { z } from 'zod';
 import { messageOfError } from '../error-text.js';
 import { CONTENT_LIMIT_BYTES } from '../limits.js';
-import { parseUrl } from '../url-text.js';
+import { parseJson, parseUrl } from '../wire-text.js';
 import type { Examined, Examiner } from './scan-files.js';
 
 export interface ScanServerOptions {
@@ -141,7 +141,7 @@ function said(examined: Examined) {
 }
 
 function resultOf(text: string, notice: string | null): Examined {
-  const parsed = Result.safeParse(jsonOf(text));
+  const parsed = Result.safeParse(parseJson(text));
   if (!parsed.success) return { finding: { kind: 'failed', reason: 'the answer is none of a scan' }, durationMs: null };
   const { infected, virusName, scanDurationMillis: durationMs } = parsed.data;
   const notices = notice === null ? [] : notice.split(', ');
@@ -150,15 +150,7 @@ function resultOf(text: string, notice: string | null): Examined {
 }
 
 function reasonIn(text: string, status: number): string {
-  const problem = Problem.safeParse(jsonOf(text));
+  const problem = Problem.safeParse(parseJson(text));
   if (!problem.success) return `no answer of Sluice (${status})`;
   return problem.data.message ?? problem.data.error;
-}
-
-function jsonOf(text: string): unknown {
-  try {
-    return JSON.parse(text);
-  } catch {
-    return null;
-  }
 }

@@ -1,11 +1,11 @@
 // `sluice serve`: the supervisor, with this same program as the server processes that it keeps running.
 import { type Config, readConfig } from '../config/config.js';
+import { createShares } from '../door.js';
 import { EXIT_CLEAN } from '../exit-codes.js';
 import { canShareListener, openListener } from '../http/listener.js';
 import { createLog, type Log } from '../log.js';
 import { mainPath } from '../paths.js';
 import { type OpenPlaces, openPlaces } from '../service/places.js';
-import { createShares } from '../shares.js';
 import { systemProgram } from '../store/embedded/account.js';
 import { createUpdater, UPDATE_EVERY_MS } from '../supervisor/keep-updated.js';
 import { fewRights, setCoreDumps } from '../supervisor/own-process.js';

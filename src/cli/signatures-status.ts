@@ -9,7 +9,7 @@ import { presentFolders } from '../engine/folders.js';
 import { loadSignatures } from '../engine/signatures.js';
 import { messageOfError } from '../error-text.js';
 import { EXIT_CLEAN, EXIT_FAILED } from '../exit-codes.js';
-import { wireTime } from '../wire-time.js';
+import { wireTime } from '../wire-text.js';
 import { reachableUrl } from './credentials.js';
 import { escapeText } from './output.js';
 import { createProgress } from './progress.js';

@@ -1,5 +1,4 @@
 // `sluice signatures update`: newer databases from a mirror or a folder, tried as a whole, then put in place file by file.
-
 import { copyFile, link, mkdir, mkdtemp, readdir, rename, rm, stat, utimes } from 'node:fs/promises';
 import { basename, extname, join, resolve } from 'node:path';
 import { type Config, readConfig } from '../config/config.js';
@@ -8,7 +7,7 @@ import { presentFolders } from '../engine/folders.js';
 import { messageOfError } from '../error-text.js';
 import { EXIT_CLEAN, EXIT_FAILED, EXIT_SIGNAL_BASE } from '../exit-codes.js';
 import { ownSignaturesDirectory } from '../paths.js';
-import { parseUrl } from '../url-text.js';
+import { parseUrl } from '../wire-text.js';
 import { type DownloadOptions, download, provideFreshclam } from './freshclam.js';
 import { findServiceIfAny } from './service-place.js';
 import { describeLoad, tryToLoad } from './signatures-status.js';

@@ -4,7 +4,7 @@ import { isIP } from 'node:net';
 import { delimiter, resolve } from 'node:path';
 import ipaddr from 'ipaddr.js';
 import { z } from 'zod';
-import { parseUrl } from '../url-text.js';
+import { parseUrl } from '../wire-text.js';
 
 export function integer(minimum: number, maximum: number) {
   return z

@@ -1,6 +1,6 @@
 // Where a URL scan may go. Pure: nothing is resolved or dialled here; the download asks for each URL and each address.
 import { isIPv4 } from 'node:net';
-import { parseUrl } from '../url-text.js';
+import { parseUrl } from '../wire-text.js';
 import { createAddressRules } from './guard-addresses.js';
 import { classifyHostName, isRefusedPort } from './guard-names.js';
 

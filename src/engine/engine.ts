@@ -1,5 +1,5 @@
 // What an engine is: one value, made when it is built. It travels with each verdict to the answer, the log, the metrics, the history and the remembered verdicts.
-import { wireTime } from '../wire-time.js';
+import { wireTime } from '../wire-text.js';
 import type { GateStatistics } from './clamav/addon.js';
 import type { NoiseRule } from './clamav/gates/noise.js';
 import type { EngineWork } from './threads/task.js';

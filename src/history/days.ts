@@ -1,7 +1,7 @@
 // What scans have come to by day, from the roll-ups: of one account for its owner, of all for operators.
 import { z } from 'zod';
 import type { Queries } from '../store/postgres.js';
-import { wireDay } from '../wire-time.js';
+import { wireDay } from '../wire-text.js';
 
 const count = z.int().min(0);
 export const OutcomeDays = z.array(

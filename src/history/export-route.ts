@@ -5,7 +5,7 @@ import { readQuery } from '../http/json.js';
 import { type Operation, queryParameters } from '../http/openapi.js';
 import { csvHead, csvLine } from '../http/reply.js';
 import type { SqlOf } from '../store/postgres.js';
-import { wireTime } from '../wire-time.js';
+import { wireTime } from '../wire-text.js';
 import { exportQuery } from './query.js';
 import type { OnItsWay } from './scan-finder.js';
 import { type Filters, nextScans, type ScanDetail, TooSlow } from './stats.js';

@@ -4,7 +4,7 @@ import { messageOfError } from '../error-text.js';
 import { Unavailable } from '../errors.js';
 import type { Sql } from '../store/postgres.js';
 import { withinOr } from '../waiting/within.js';
-import { wireDay } from '../wire-time.js';
+import { wireDay } from '../wire-text.js';
 import type { Recorded } from './intake.js';
 import { openJournal } from './journal.js';
 import { createRowStore, type RowListener } from './rows-to-database.js';

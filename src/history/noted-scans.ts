@@ -2,7 +2,7 @@
 import { z } from 'zod';
 import type { Queries, Sql } from '../store/postgres.js';
 import { STORE_ANSWER_MS } from '../store/store-error.js';
-import { WireTime, wireTime } from '../wire-time.js';
+import { WireTime, wireTime } from '../wire-text.js';
 
 const NotedScan = z.object({
   id: z.uuid(),

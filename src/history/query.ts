@@ -1,7 +1,7 @@
 // The parameters of the statistics routes: each validated, unknown ones refused, days as instants in UTC.
 import { z } from 'zod';
 import { sentAs } from '../http/openapi.js';
-import { wireDay, wireTime } from '../wire-time.js';
+import { wireDay, wireTime } from '../wire-text.js';
 import { protocols } from './scan-row.js';
 import { SEARCH_ROWS, type SortField, sortFields, verdicts } from './stats.js';
 

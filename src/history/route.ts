@@ -6,7 +6,7 @@ import { jsonReply, readQuery } from '../http/json.js';
 import { jsonAnswer, type Operation, pathParameter, queryParameters } from '../http/openapi.js';
 import type { Queries, SqlOf } from '../store/postgres.js';
 import { guarded } from '../store/store-error.js';
-import { WireTime, wireTime } from '../wire-time.js';
+import { WireTime, wireTime } from '../wire-text.js';
 import { countMonths, countVerdicts, OutcomeDays, outcomeDays } from './days.js';
 import { createExportRoute, type ExportLog } from './export-route.js';
 import type { PendingScans } from './pending-scans.js';

@@ -1,7 +1,7 @@
 // One scan as the history knows it, and its form in the journal: JSON, read back only with all of its fields.
 import { z } from 'zod';
-import { bareText, jsonName, jsonText } from '../json-text.js';
 import { METADATA_BYTES, URL_KEPT_CHARACTERS } from '../limits.js';
+import { bareText, jsonName, jsonText } from '../wire-text.js';
 
 /** By what a scan may have come. */
 export const protocols = ['http', 'clamd', 'icap'] as const;

@@ -1,7 +1,7 @@
 // A scan as the public API shows it: all that is known of it, with the name of its key.
 import { z } from 'zod';
-import { extensionOf } from '../file-extension.js';
-import { parseUrl } from '../url-text.js';
+import { extensionOf } from '../filename.js';
+import { parseUrl } from '../wire-text.js';
 import type { SeenPendingScan } from './pending-scans.js';
 import { timeOfId } from './scan-row.js';
 import type { ScanDetail } from './stats.js';

@@ -1,6 +1,6 @@
 // A row of the history on the wire, which is also what the OpenAPI document says of it.
 import { z } from 'zod';
-import { WireTime, wireTime } from '../wire-time.js';
+import { WireTime, wireTime } from '../wire-text.js';
 import { protocols, type ScanRow, timeOfId } from './scan-row.js';
 import type { HistoryRow, ScanDetail } from './stats.js';
 

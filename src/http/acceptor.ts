@@ -1,9 +1,8 @@
 // The listening socket of a server: connections are taken in as long as there is room for them. Beyond that they wait in the kernel instead of being refused, and those without a request end.
 import { closeSync } from 'node:fs';
 import { createServer } from 'node:net';
-import { Door, type Taken } from '../door.js';
+import { Door, type Share, type Taken } from '../door.js';
 import { type ProcessAddon, processAddon } from '../process-addon.js';
-import type { Share } from '../shares.js';
 import { type ConnectionLimits, type Connections, createConnections } from './connections.js';
 import { canShareListener, hangUp, listConnections, openListener, portOf, whyNot } from './listener.js';
 

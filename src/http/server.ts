@@ -1,7 +1,7 @@
 // The HTTP server: a library listening, every request as an exchange, stopping without cutting anybody off.
 import { performance } from 'node:perf_hooks';
+import type { Share } from '../door.js';
 import { REST_AFTER_MS } from '../limits.js';
-import type { Share } from '../shares.js';
 import { CoarseTimer, type TimerOwner } from '../waiting/coarse-timer.js';
 import { Line } from '../waiting/line.js';
 import { endsWithin } from '../waiting/within.js';

@@ -1,5 +1,5 @@
 // What the HTTP libraries have in common: one request as it was read off its connection, the ways to answer it, and a server of them.
-import type { Share } from '../shares.js';
+import type { Share } from '../door.js';
 import type { ConnectionLimits } from './connections.js';
 
 /** What came before the body, as it was sent. */

@@ -1,8 +1,8 @@
 // One connection of an ICAP client: its requests one after the other, each body as a scan, each answer before the next request is read.
 import { v7 as uuidv7 } from 'uuid';
 import { Failure } from '../errors.js';
-import { Intake, type IntakeOwner } from '../intake.js';
 import { DRAIN_MS, ICAP_CLOSE_MS, ICAP_HEAD_MS, ICAP_IDLE_MS, ICAP_UNREAD_BYTES } from '../limits.js';
+import { Intake, type IntakeOwner } from '../listening.js';
 import type { Peer, PeerOwner } from '../peers.js';
 import type { ScanParts } from '../scan/scan.js';
 import type { StreamAccount } from '../scan/stream-scan.js';
@@ -25,8 +25,7 @@ import { ChunkedBody, chunkOf, Exchange } from './exchange.js';
 import { FormScan } from './form-scan.js';
 import { IcapScan, type ScanOwner } from './icap-scan.js';
 import { IcapParser, type ParserTarget } from './parser.js';
-import type { IcapHead, IcapProblem } from './request.js';
-import { clientFacts } from './request.js';
+import { clientFacts, type IcapHead, type IcapProblem } from './request.js';
 
 /** What all connections have in common. */
 export interface ConnectionParts {

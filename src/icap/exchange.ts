@@ -1,9 +1,9 @@
 // One request of a connection and what is known of it until its answer: what its HTTP headers say, which answers its client can take, and what is sent back of it.
 import { Failure } from '../errors.js';
+import { baseName, nameFromUrl } from '../filename.js';
 import { ICAP_PIECE_BYTES } from '../limits.js';
-import { baseName, nameFromUrl } from '../scan/filename.js';
 import type { Block } from '../scan/memory/arena.js';
-import { parseUrl } from '../url-text.js';
+import { parseUrl } from '../wire-text.js';
 import { NO_BODY, type Outcome } from './answers.js';
 import type { IcapScan } from './icap-scan.js';
 import type { IcapHead } from './request.js';

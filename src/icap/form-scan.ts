@@ -2,7 +2,7 @@
 // one unit and has one row. None of them copies anything: the body stays where it has arrived until all are done with it.
 import type { Access } from '../admission/access.js';
 import { Failure } from '../errors.js';
-import { extensionOf } from '../file-extension.js';
+import { extensionOf } from '../filename.js';
 import { Content, type ContentOwner, type Lender } from '../scan/content.js';
 import type { ScanParts } from '../scan/scan.js';
 import { errorOf, type Outcome, type OutcomeSettings, worstOf } from './answers.js';

@@ -1,8 +1,8 @@
 // An upload that is a form (multipart/form-data): where the files lie in the body, so that each is looked at by itself.
 import { createHash, type Hash } from 'node:crypto';
 import { Failure } from '../errors.js';
+import { baseName } from '../filename.js';
 import { ICAP_FORM_FILES, ICAP_FORM_PARTS, MULTIPART_FIELD_BYTES } from '../limits.js';
-import { baseName } from '../scan/filename.js';
 import { MultipartParser } from '../scan/http/multipart-parser.js';
 import { MalformedMultipart, readBoundary } from '../scan/http/part-headers.js';
 

@@ -6,7 +6,7 @@ import { type UserRow, UserView, userView } from '../account/users.js';
 import type { Plans } from '../config/plans.js';
 import { OutcomeDays, outcomeDays } from '../history/days.js';
 import type { Queries } from '../store/postgres.js';
-import { WireTime, wireTime } from '../wire-time.js';
+import { WireTime, wireTime } from '../wire-text.js';
 
 const AccountView = UserView.extend({
   ownLimit: z.int().nullable().describe("Scans per hour in place of the plan's"),

@@ -4,7 +4,7 @@ import { z } from 'zod';
 import { messageOfError } from '../error-text.js';
 import type { Log } from '../log.js';
 import type { Sql } from '../store/postgres.js';
-import { WireTime, wireTime } from '../wire-time.js';
+import { WireTime, wireTime } from '../wire-text.js';
 
 const SEEN_MS = 10_000;
 /** After it, a process has missed several times to say that it lives. */

@@ -10,7 +10,7 @@ import { jsonReply, noContent, readQuery } from '../http/json.js';
 import { jsonAnswer, pathParameter, queryParameters } from '../http/openapi.js';
 import { csvHead, csvLine } from '../http/reply.js';
 import type { Queries, Sql } from '../store/postgres.js';
-import { WireTime, wireTime } from '../wire-time.js';
+import { WireTime, wireTime } from '../wire-text.js';
 import { createAccountRoutes } from './account-routes.js';
 import { type Actor, type AuditRow, listAudit, record } from './audit.js';
 import { HealthView } from './health.js';

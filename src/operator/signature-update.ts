@@ -2,7 +2,7 @@
 import { type ChildProcess, spawn } from 'node:child_process';
 import { z } from 'zod';
 import { mainPath } from '../paths.js';
-import { WireTime, wireTime } from '../wire-time.js';
+import { WireTime, wireTime } from '../wire-text.js';
 
 /** Of what it says, the end is kept. */
 const LINES = 20;

@@ -2,11 +2,10 @@
 import type { Engine } from '../engine/engine.js';
 import { isSameBy, noticesOf, type Verdict } from '../engine/verdict.js';
 import { errorTable, Failure, throwLater, Unavailable } from '../errors.js';
-import { extensionOf } from '../file-extension.js';
+import { extensionOf, shownNameOf } from '../filename.js';
 import type { Recorded } from '../history/intake.js';
 import { timeId } from '../ids.js';
 import { Content, type ContentOwner } from './content.js';
-import { shownNameOf } from './filename.js';
 import { type Admitted, ScanFacts, type ScanParts } from './scan-facts.js';
 import { receiveUrl } from './url-content.js';
 import type { Known } from './verdicts/known.js';

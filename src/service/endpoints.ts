@@ -14,7 +14,7 @@ import type { AcceptedState } from '../scan/pending/accepted-scans.js';
 import type { Postgres } from '../store/postgres.js';
 import { codeOf } from '../store/store-error.js';
 import type { OutboxLook } from '../webhooks/outbox-look.js';
-import { WireTime, wireDay, wireTime } from '../wire-time.js';
+import { WireTime, wireDay, wireTime } from '../wire-text.js';
 import { type Standing, standings } from './signature-standing.js';
 
 export interface RouteParts {

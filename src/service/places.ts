@@ -2,10 +2,10 @@
 import { chownSync, closeSync, lstatSync, readFileSync, rmSync, unlinkSync } from 'node:fs';
 import { createConnection } from 'node:net';
 import type { Config } from '../config/config.js';
+import { joinShares, SHARES, type ShareOf } from '../door.js';
 import { messageOfError } from '../error-text.js';
 import { canShareListener, openListener, openUnixListener } from '../http/listener.js';
 import type { ListeningSocket, Way } from '../peers.js';
-import { joinShares, SHARES, type ShareOf } from '../shares.js';
 
 const placeNames = ['clamdSocket', 'clamdPort', 'icapPort'] as const;
 type PlaceName = (typeof placeNames)[number];

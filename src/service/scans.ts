@@ -10,7 +10,6 @@ import { messageOfError } from '../error-text.js';
 import { ownerText } from '../history/scan-row.js';
 import type { DescriptorPlan } from '../http/connections.js';
 import type { EndedRequest } from '../http/server.js';
-import { jsonName, jsonText } from '../json-text.js';
 import { MEMORY_RESERVE_SHARE } from '../limits.js';
 import type { EventLog } from '../log.js';
 import type { AcceptingParts } from '../scan/http/accepting-scan.js';
@@ -24,6 +23,7 @@ import { createKnownVerdicts } from '../scan/verdicts/known.js';
 import { createSharedVerdicts, type SharedVerdicts } from '../scan/verdicts/shared.js';
 import type { Postgres } from '../store/postgres.js';
 import type { RedisCommands } from '../store/redis/redis.js';
+import { jsonName, jsonText } from '../wire-text.js';
 import type { Metrics } from './metrics.js';
 import type { Stopping } from './starting.js';
 

@@ -1,9 +1,9 @@
 // The supervisor: keeps server processes running, forwards signals to them, and ends with their exit code.
 import { readFileSync } from 'node:fs';
 import { performance } from 'node:perf_hooks';
+import { SHARES, type Shares } from '../door.js';
 import type { Log } from '../log.js';
 import type { UpdateView } from '../operator/signature-update.js';
-import { SHARES, type Shares } from '../shares.js';
 import type { Report } from './channel.js';
 import { watchTerminal } from './own-process.js';
 import { type End, fieldsOf, isContentsDoing, type ServerProcess, startServerProcess } from './server-child.js';

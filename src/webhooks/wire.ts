@@ -1,7 +1,7 @@
 // Webhooks, their deliveries and what is sent by them, as they are on the wire.
 import { z } from 'zod';
 import type { ScanView, ShownScan } from '../history/scan-view.js';
-import { WireTime, wireTime } from '../wire-time.js';
+import { WireTime, wireTime } from '../wire-text.js';
 import type { Attempt, ListedDelivery } from './deliveries.js';
 import { type Endpoint, type EndpointWithSecret, EVENTS } from './endpoints.js';
 

@@ -1,9 +1,8 @@
 // A request whose scan is to come later (Prefer: respond-async): its content goes to the disk instead of into memory, and the answer is given when it can't get lost.
 import { Failure, Unavailable } from '../../errors.js';
-import { extensionOf } from '../../file-extension.js';
+import { extensionOf, nameFromUrl, type ShownName } from '../../filename.js';
 import type { PendingScan } from '../../history/pending-scans.js';
 import type { Exchange } from '../../http/exchange.js';
-import { nameFromUrl, type ShownName } from '../filename.js';
 import type { AcceptedScans } from '../pending/accepted-scans.js';
 import type { ArrivingContent } from '../pending/content-store.js';
 import type { SealedOwner } from '../pending/sealed-file.js';

@@ -1,12 +1,11 @@
 // The answers of the scan routes: the six fields or an error, with the headers of the scan and of its quota.
-
 import { z } from 'zod';
 import type { Access } from '../../admission/access.js';
 import { Failure } from '../../errors.js';
 import type { PendingScan } from '../../history/pending-scans.js';
 import { pendingDetail, scanView } from '../../history/scan-view.js';
 import { failureReply, type Reply } from '../../http/reply.js';
-import { bareText, jsonText } from '../../json-text.js';
+import { bareText, jsonText } from '../../wire-text.js';
 import type { Admitted, Scan } from '../scan.js';
 
 type Headers = Record<string, string>;

@@ -2,10 +2,10 @@
 import { isUtf8 } from 'node:buffer';
 import { z } from 'zod';
 import { Failure } from '../../errors.js';
+import { baseName, percentDecoded } from '../../filename.js';
 import type { Exchange } from '../../http/exchange.js';
 import { parseJson, readQuery } from '../../http/json.js';
 import { MULTIPART_FIELD_BYTES, URL_BODY_BYTES } from '../../limits.js';
-import { baseName, percentDecoded } from '../filename.js';
 import { type FormTarget, MultipartReader } from './multipart-reader.js';
 import { optionFields, optionNamed, RequestOptions, type SaidOptions } from './options.js';
 import { assertNotEncoded, MalformedMultipart, readBoundary } from './part-headers.js';

@@ -1,8 +1,8 @@
 // A streaming reader of a scan form: one file or one url. A wrong form is refused before the rest arrives.
 import { isUtf8 } from 'node:buffer';
 import { Failure } from '../../errors.js';
+import { baseName } from '../../filename.js';
 import { MULTIPART_ENVELOPE_BYTES, MULTIPART_FIELD_BYTES, MULTIPART_PARTS_MAX } from '../../limits.js';
-import { baseName } from '../filename.js';
 import { MultipartParser } from './multipart-parser.js';
 import { optionNamed, RequestOptions } from './options.js';
 import { MalformedMultipart } from './part-headers.js';

@@ -1,6 +1,7 @@
 // Verdicts that processes share through Redis: each in a place that its digest gives it, so that they never take more than their room.
 import { z } from 'zod';
 import { within } from '../../waiting/within.js';
+import { parseJson } from '../../wire-text.js';
 import type { LookedAt } from './cache.js';
 
 export interface SharedVerdicts {
@@ -69,12 +70,4 @@ export function createSharedVerdicts(
       redis.set(placeOf(digest), entry, KEPT_SECONDS).catch(() => undefined);
     },
   };
-}
-
-function parseJson(text: string): unknown {
-  try {
-    return JSON.parse(text);
-  } catch {
-    return null;
-  }
 }

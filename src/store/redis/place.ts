@@ -1,7 +1,6 @@
 // What REDIS_URL says: one Redis, nodes of a cluster, or Sentinels, who know the master.
-
 import { createHash } from 'node:crypto';
-import { parseUrl } from '../../url-text.js';
+import { parseUrl } from '../../wire-text.js';
 import { StoreError } from '../store-error.js';
 
 export interface Address {

@@ -1,6 +1,6 @@
 // The wire shape of a scan result: the six fields of the interface, in their order.
 import t from 'tap';
-import { withExtension } from '../../../src/scan/filename.js';
+import { withExtension } from '../../../src/filename.js';
 import { resultJson, ScanResult } from '../../../src/scan/http/answers.js';
 
 t.test('an infected upload', async (t) => {

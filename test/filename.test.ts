@@ -1,9 +1,8 @@
 // Names as they are shown: base names of hostile filenames, and extensions.
 import fc from 'fast-check';
 import t from 'tap';
-import { extensionOf } from '../../src/file-extension.js';
-import { baseName, nameFromUrl } from '../../src/scan/filename.js';
-import { holds } from '../fixtures/holds.js';
+import { baseName, extensionOf, nameFromUrl } from '../src/filename.js';
+import { holds } from './fixtures/holds.js';
 
 /** As a test's name: no line ends of any kind, no half characters. */
 function inAscii(name: string): string {

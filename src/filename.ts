@@ -1,8 +1,6 @@
-// Names as they are shown: the last part of a client's filename, and its extension.
-
-import { extensionOf } from '../file-extension.js';
-import { FILENAME_MAX_CHARACTERS } from '../limits.js';
-import { parseUrl } from '../url-text.js';
+// Names as they are shown: the last part of a client's filename or of a URL, and its extension.
+import { FILENAME_MAX_CHARACTERS } from './limits.js';
+import { parseUrl } from './wire-text.js';
 
 /** With its dot: `.safetensors` and `.pkg.tar.zst` are far below. */
 const EXTENSION_MAX_CHARACTERS = 32;
@@ -67,4 +65,10 @@ export function shownNameOf(text: string): ShownName & { readonly url: string | 
   url.username = '';
   url.password = '';
   return { ...name, url: url.href };
+}
+
+/** What follows the last dot, as sent; empty without a dot or with a leading one only. */
+export function extensionOf(filename: string): string {
+  const dot = filename.lastIndexOf('.');
+  return dot <= 0 ? '' : filename.slice(dot + 1);
 }

@@ -1,10 +1,11 @@
 // What is a URL stays one, and what is none stays none, however often it is asked: Node 20's URL.canParse changes its mind when it is optimised.
+
 import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import t from 'tap';
 import { filenameOf } from '../src/icap/exchange.js';
-import { parseUrl } from '../src/url-text.js';
+import { parseUrl } from '../src/wire-text.js';
 
 const OFTEN = 100_000;
 /** Latin-1 whose bytes are UTF-8 for what may be in a URL. */
