@@ -1,14 +1,15 @@
-// Who is signed in: a bearer token or the cookie in, the caller with a live session out; the cookies, and what another site's page may not do.
+// Who is signed in: a bearer token or the cookie in, the caller with a live session out, or the account of a trusted issuer's subject; the
+// cookies, and what another site's page may not do.
 import { Failure, Unavailable } from '../errors.js';
 import type { Authenticate, Caller, LikelyUser } from '../http/caller.js';
 import type { Exchange } from '../http/exchange.js';
-import type { SqlOf } from '../store/postgres.js';
+import type { Sql, SqlOf } from '../store/postgres.js';
 import { Turns } from '../waiting/turns.js';
 import { parseUrl } from '../wire-text.js';
-import { findExternalUser } from './issuer.js';
 import { findSession, REFRESH_TOKEN_MS, touchSession } from './sessions.js';
 import { type ClientAddress, createRemembered, type Strangers, throttledAs } from './strangers.js';
 import { ACCESS_TOKEN_SECONDS, type Tokens } from './tokens.js';
+import { createUser, normaliseEmail, type UserRow } from './users.js';
 
 export interface AuthenticateParts {
   readonly sqlOf: SqlOf;
@@ -102,6 +103,51 @@ export function createAuthenticate(parts: AuthenticateParts): {
       }
     },
   };
+}
+
+interface ExternalIdentity {
+  readonly issuer: string;
+  readonly subject: string;
+  /** Verified by the issuer, or null. */
+  readonly email: string | null;
+}
+
+type ExternalUser = Omit<Caller, 'sessionId'>;
+
+/** As ours are spelled. */
+const USER_ID = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/;
+
+/**
+ * The account of an identity, or null. At first sight it is the account with its verified address, unless that account's owner
+ * only typed it; if there is none, one is made when `openFor` names a plan. After that the address counts no more: an issuer may
+ * give it to somebody else.
+ */
+async function findExternalUser(
+  sql: Sql,
+  identity: ExternalIdentity,
+  openFor: { readonly plan: string } | null,
+): Promise<ExternalUser | null> {
+  const known = await findKnown(sql, identity);
+  if (known !== null || identity.email === null) return known;
+  const email = normaliseEmail(identity.email);
+  if (openFor !== null) await createUser(sql, { email, name: '', passwordHash: null, plan: openFor.plan });
+  // Two requests at first sight: the second finds the first one's link.
+  await sql`
+    INSERT INTO identities (issuer, subject, user_id)
+    SELECT ${identity.issuer}, ${identity.subject}, id FROM users WHERE lower(email) = ${email} AND email_vouched
+    ON CONFLICT DO NOTHING`;
+  return await findKnown(sql, identity);
+}
+
+/** A link first; without one, a subject that is the id of an account is that account. Throws Failure `accountSuspended`. */
+async function findKnown(sql: Sql, { issuer, subject }: ExternalIdentity): Promise<ExternalUser | null> {
+  const [row] = await sql<Pick<UserRow, 'id' | 'plan' | 'own_limit' | 'role' | 'suspended_at'>[]>`
+    SELECT id, plan, own_limit, role, suspended_at FROM users WHERE id = coalesce(
+      (SELECT user_id FROM identities WHERE issuer = ${issuer} AND subject = ${subject}),
+      ${USER_ID.test(subject) ? subject : null}::uuid)`;
+  if (row === undefined) return null;
+  if (row.suspended_at !== null) throw new Failure('accountSuspended');
+  return { userId: row.id, plan: row.plan, ownLimit: row.own_limit, role: row.role, twoFactor: false };
 }
 
 /** Throws what `tokenOf` throws, or Failure `crossSite`. */

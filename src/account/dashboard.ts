@@ -7,7 +7,6 @@ import type { Log } from '../log.js';
 import type { SqlOf } from '../store/postgres.js';
 import { createAuthenticate } from './authenticate.js';
 import { createVerifyCurrent } from './current-password.js';
-import type { TrustedIssuer } from './issuer.js';
 import { createKeyRoutes } from './key-routes.js';
 import { type KeyNodes, tellOfEnded } from './keys.js';
 import { type Mailer, openMailer } from './mail.js';
@@ -21,7 +20,7 @@ import { createSignInRoutes } from './sign-in-routes.js';
 import { KEYS_RELOAD_MS, openSigningKeys } from './signing-keys.js';
 import { createClientAddress, createStrangers } from './strangers.js';
 import { createThrottle, sweepAttempts } from './throttle.js';
-import { createTokens } from './tokens.js';
+import { createTokens, type TrustedIssuer } from './tokens.js';
 import { createSessionRoutes, createUserRoutes } from './user-routes.js';
 
 export interface DashboardOptions {

@@ -1,21 +1,183 @@
-// Access tokens: signed and verified here, and nowhere else; those of the trusted issuer by its own rules. A token is checked once, in turn.
-import { jwtVerify, SignJWT } from 'jose';
+// Access tokens, JSON Web Tokens (RFC 7519): ours, signed and verified here and nowhere else, and those of the one issuer that an operator may
+// trust, by its own rules. A token is read strictly before anything in it is believed, and is checked once, in turn.
+import {
+  createRemoteJWKSet,
+  customFetch,
+  errors,
+  type JWTPayload,
+  type JWTVerifyGetKey,
+  jwtVerify,
+  SignJWT,
+} from 'jose';
 import { z } from 'zod';
 import { Unavailable } from '../errors.js';
+import { fetch } from '../http/fetch.js';
 import { Turns, type Who } from '../waiting/turns.js';
-import { createExternalVerifier, type TrustedIssuer } from './issuer.js';
-import {
-  claimChecks,
-  expired,
-  inTime,
-  invalid,
-  readCompact,
-  TOKEN_CHARACTERS,
-  type Verification,
-  verified,
-} from './jwt.js';
 import type { SigningKeys } from './signing-keys.js';
 import { createRemembered } from './strangers.js';
+
+/** Clocks of nodes may differ by so much: for `iat` and `nbf`, never for `exp`. */
+const CLOCK_TOLERANCE_SECONDS = 30;
+export type Verification =
+  | { readonly outcome: 'own'; readonly userId: string; readonly sessionId: string }
+  /** Email is null unless the issuer says that it is verified. */
+  | {
+      readonly outcome: 'external';
+      readonly issuer: string;
+      readonly subject: string;
+      readonly email: string | null;
+      readonly expMs: number;
+    }
+  | { readonly outcome: 'expired' }
+  | { readonly outcome: 'invalid' };
+
+const invalid: Verification = { outcome: 'invalid' };
+const expired: Verification = { outcome: 'expired' };
+
+function claimChecks(nowMs: number) {
+  return { currentDate: new Date(nowMs), clockTolerance: CLOCK_TOLERANCE_SECONDS };
+}
+
+/** The claims, or why there are none to believe. What isn't the library's refusal surfaces. */
+async function verified(
+  verify: () => Promise<{ payload: JWTPayload }>,
+): Promise<JWTPayload | 'expired' | 'forged' | 'invalid'> {
+  try {
+    return (await verify()).payload;
+  } catch (error) {
+    if (error instanceof errors.JWSSignatureVerificationFailed) return 'forged';
+    if (error instanceof errors.JWTExpired) return 'expired';
+    if (error instanceof errors.JOSEError) return 'invalid';
+    throw error;
+  }
+}
+
+/** What the library's tolerance lets through and we don't: null when the token is in time. */
+function inTime({ iat, exp }: { readonly iat: number; readonly exp: number }, nowMs: number): Verification | null {
+  const nowSeconds = nowMs / 1000;
+  if (exp <= nowSeconds) return expired;
+  return iat > nowSeconds + CLOCK_TOLERANCE_SECONDS ? invalid : null;
+}
+
+/** Ours have some 450 characters; those of issuers that put groups into them have thousands. Half of a header block. */
+const TOKEN_CHARACTERS = 8 * 1024;
+
+interface CompactToken {
+  readonly header: unknown;
+  readonly claimedIssuer: unknown;
+}
+
+/** Header and claimed issuer, neither of them verified; null when it is no JWT. */
+function readCompact(token: string): CompactToken | null {
+  if (!isCompact(token)) return null;
+  const [header, payload] = token.split('.').map(readJson);
+  if (!isObject(header) || !isObject(payload)) return null;
+  return { header, claimedIssuer: payload['iss'] };
+}
+
+/** RFC 7515 section 7.1, strictly: one spelling per token, for the library takes spaces, padding and loose bits as well. */
+export function isCompact(token: string): boolean {
+  if (token.length > TOKEN_CHARACTERS) return false;
+  const segments = token.split('.');
+  return segments.length === 3 && segments.every(isCanonical);
+}
+
+function isCanonical(segment: string): boolean {
+  return segment !== '' && Buffer.from(segment, 'base64url').toString('base64url') === segment;
+}
+
+function readJson(segment: string): unknown {
+  try {
+    const bytes = Buffer.from(segment, 'base64url');
+    return JSON.parse(new TextDecoder('utf-8', { fatal: true, ignoreBOM: true }).decode(bytes));
+  } catch {
+    // Not UTF-8 or not JSON.
+    return null;
+  }
+}
+
+function isObject(value: unknown): value is Record<string, unknown> {
+  return typeof value === 'object' && value !== null && !Array.isArray(value);
+}
+
+/** Signatures that can be checked with a public key, by RFC 7518 and RFC 8037; no `none`, no HMAC. */
+export const ISSUER_ALGORITHMS = [
+  ...['EdDSA', 'Ed25519', 'ES256', 'ES384', 'ES512'],
+  ...['PS256', 'PS384', 'PS512', 'RS256', 'RS384', 'RS512'],
+];
+/** An issuer's keys: how long they are waited for, kept, and not asked for again, after an answer and after a failure. */
+const JWKS_TIMEOUT_MS = 5_000;
+const JWKS_FRESH_MS = 10 * 60_000;
+const JWKS_COOLDOWN_MS = 30_000;
+const JWKS_FAILURE_COOLDOWN_MS = 5_000;
+export interface TrustedIssuer {
+  readonly issuer: string;
+  readonly jwksUrl: string;
+  readonly audience: string;
+}
+
+const IssuerHeader = z.object({
+  alg: z.enum(ISSUER_ALGORITHMS),
+  kid: z.string().max(256).optional(),
+  typ: z
+    .string()
+    .regex(/^(application\/)?(at\+)?jwt$/i)
+    .optional(),
+  crit: z.never().optional(),
+  b64: z.never().optional(),
+});
+const IssuerClaims = z.object({
+  sub: z
+    .string()
+    .min(1)
+    .max(255)
+    .regex(/^\P{Cc}*$/u),
+  exp: z.number(),
+  iat: z.number().optional(),
+  email: z.email().max(254).optional().catch(undefined),
+  email_verified: z.boolean().optional().catch(undefined),
+});
+
+function createExternalVerifier(trusted: TrustedIssuer, now: () => number) {
+  const remote = createRemoteJWKSet(new URL(trusted.jwksUrl), {
+    timeoutDuration: JWKS_TIMEOUT_MS,
+    cooldownDuration: JWKS_COOLDOWN_MS,
+    cacheMaxAge: JWKS_FRESH_MS,
+    [customFetch]: fetch,
+  });
+  let failedAt = Number.NEGATIVE_INFINITY;
+
+  const findKey: JWTVerifyGetKey = async (header, token) => {
+    if (now() - failedAt < JWKS_FAILURE_COOLDOWN_MS) throw issuerUnreachable();
+    try {
+      return await remote(header, token);
+    } catch (error) {
+      if (error instanceof errors.JWKSNoMatchingKey || error instanceof errors.JWKSMultipleMatchingKeys) throw error;
+      failedAt = now();
+      throw issuerUnreachable(error);
+    }
+  };
+
+  return async (token: string, header: unknown): Promise<Verification> => {
+    if (!IssuerHeader.safeParse(header).success) return invalid;
+    const { issuer, audience } = trusted;
+    const payload = await verified(() =>
+      jwtVerify(token, findKey, { ...claimChecks(now()), algorithms: ISSUER_ALGORITHMS, issuer, audience }),
+    );
+    if (typeof payload === 'string') return payload === 'expired' ? expired : invalid;
+    const claims = IssuerClaims.safeParse(payload);
+    if (!claims.success) return invalid;
+    const { sub, iat, exp, email, email_verified: isVerified } = claims.data;
+    const late = inTime({ iat: iat ?? 0, exp }, now());
+    if (late !== null) return late;
+    const verifiedEmail = isVerified === true ? (email ?? null) : null;
+    return { outcome: 'external', issuer, subject: sub, email: verifiedEmail, expMs: exp * 1000 };
+  };
+}
+
+function issuerUnreachable(cause?: unknown): Unavailable {
+  return new Unavailable('issuerDown', { cause });
+}
 
 export const ACCESS_TOKEN_SECONDS = 900;
 /** Who a token of ours is for. */

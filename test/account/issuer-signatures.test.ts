@@ -4,8 +4,7 @@
 import { constants, createHash, generateKeyPairSync, type KeyObject, privateEncrypt, sign } from 'node:crypto';
 import { compactVerify, createLocalJWKSet } from 'jose';
 import t from 'tap';
-import { ISSUER_ALGORITHMS } from '../../src/account/issuer.js';
-import { isCompact } from '../../src/account/jwt.js';
+import { ISSUER_ALGORITHMS, isCompact } from '../../src/account/tokens.js';
 import { base64url, hmacToken, type Json, segmentsOf } from '../fixtures/jwt.js';
 
 interface Pair {
