@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import { performance } from 'node:perf_hooks';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { Command } from 'commander';
-import { bootstrap } from '../../src/account/bootstrap.js';
+import { bootstrap } from '../../src/account/users.js';
 import { type History, startHistory } from '../../src/history/history.js';
 import { startEmbedded } from '../../src/store/embedded/embedded.js';
 import { openPostgres } from '../../src/store/postgres.js';

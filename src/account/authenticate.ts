@@ -3,6 +3,7 @@
 import { Failure, Unavailable } from '../errors.js';
 import type { Authenticate, Caller, LikelyUser } from '../http/caller.js';
 import type { Exchange } from '../http/exchange.js';
+import type { Reply } from '../http/reply.js';
 import type { Sql, SqlOf } from '../store/postgres.js';
 import { Turns } from '../waiting/turns.js';
 import { parseUrl } from '../wire-text.js';
@@ -11,7 +12,7 @@ import { type ClientAddress, createRemembered, type Strangers, throttledAs } fro
 import { ACCESS_TOKEN_SECONDS, type Tokens } from './tokens.js';
 import { createUser, normaliseEmail, type UserRow } from './users.js';
 
-export interface AuthenticateParts {
+interface AuthenticateParts {
   readonly sqlOf: SqlOf;
   readonly strangers: Strangers;
   readonly tokens: Tokens;
@@ -177,7 +178,7 @@ export const REFRESH_COOKIE = 'sluice_refresh';
 
 const REFRESH_PATH = '/web/auth';
 
-export interface CookieOptions {
+interface CookieOptions {
   /** Behind https: then browsers send them nowhere else. */
   readonly secure: boolean;
 }
@@ -210,7 +211,7 @@ const SAFE_METHODS = new Set(['GET', 'HEAD']);
 /** `none`: the user typed the address. `same-site` isn't enough: that is any port and any neighbour of the domain. */
 const OWN = new Set(['same-origin', 'none']);
 
-export interface Asked {
+interface Asked {
   readonly method: string;
   readonly headers: ReadonlyMap<string, string>;
 }
@@ -230,6 +231,16 @@ export function isCrossSite({ method, headers }: Asked, baseUrl: string | null):
   const { host, origin: canonical } = url;
   if (baseUrl !== null && new URL(baseUrl).origin === canonical) return false;
   return host === '' || host !== hostOf(headers.get('host') ?? '', origin);
+}
+
+type Handle = (exchange: Exchange) => Promise<Reply>;
+
+/** The same handler, which another site's page can't have its visitor call: throws Failure `crossSite`. */
+export function fromHere(baseUrl: string | null, handle: Handle): Handle {
+  return (exchange) => {
+    if (isCrossSite(exchange, baseUrl)) throw new Failure('crossSite');
+    return handle(exchange);
+  };
 }
 
 /** As the URL parser spells it: lower case, without the scheme's own port. */

@@ -6,15 +6,12 @@ import type { Exchange } from '../http/exchange.js';
 import type { Log } from '../log.js';
 import type { SqlOf } from '../store/postgres.js';
 import { createAuthenticate } from './authenticate.js';
-import { createVerifyCurrent } from './current-password.js';
 import { createKeyRoutes } from './key-routes.js';
 import { type KeyNodes, tellOfEnded } from './keys.js';
-import { type Mailer, openMailer } from './mail.js';
-import { hashPassword, verifyPassword } from './passwords.js';
-import { createProtectionRoutes, type DeleteOwn } from './protection-routes.js';
-import { createResetRoutes } from './reset-routes.js';
-import { sweepResets } from './resets.js';
-import { endOtherSessions, sweepSessions } from './sessions.js';
+import { createVerifyCurrent, hashPassword, verifyPassword } from './passwords.js';
+import { createProtectionRoutes, type DeleteOwn } from './protection.js';
+import { createResetRoutes, type Mailer, openMailer, sweepResets } from './resets.js';
+import { sweepSessions } from './sessions.js';
 import { createSignIn } from './sign-in.js';
 import { createSignInRoutes } from './sign-in-routes.js';
 import { KEYS_RELOAD_MS, openSigningKeys } from './signing-keys.js';
@@ -23,7 +20,7 @@ import { createThrottle, sweepAttempts } from './throttle.js';
 import { createTokens, type TrustedIssuer } from './tokens.js';
 import { createSessionRoutes, createUserRoutes } from './user-routes.js';
 
-export interface DashboardOptions {
+interface DashboardOptions {
   readonly sqlOf: SqlOf;
   /** The `iss` of our tokens. */
   readonly issuer: string;
@@ -121,7 +118,7 @@ export async function openDashboard(options: DashboardOptions) {
     ],
     callerRoutes: [
       ...createSessionRoutes({ sqlOf, now }),
-      ...createUserRoutes({ sqlOf, plans, passwords, verifyCurrent, endOtherSessions }),
+      ...createUserRoutes({ sqlOf, plans, passwords, verifyCurrent }),
       ...createProtectionRoutes({
         ...{ sqlOf, throttle, verifyCurrent, addressOf, now },
         deleteAccount: options.deleteAccount,

@@ -7,7 +7,7 @@ import { hashBytes, hashOfKey } from '../store/key-hash.js';
 import type { Queries, Sql } from '../store/postgres.js';
 import { guarded } from '../store/store-error.js';
 
-export interface NewKey {
+interface NewKey {
   readonly userId: string;
   /** 1 to 100 characters. */
   readonly name: string;
@@ -114,7 +114,7 @@ function listedKey(row: KeyColumns): ListedKey {
 }
 
 /** What is left out stays. */
-export interface KeyChange extends Partial<KeyLimits> {
+interface KeyChange extends Partial<KeyLimits> {
   readonly name?: string;
 }
 
@@ -161,7 +161,7 @@ export interface KeyRevocation {
   revoke(key: { readonly userId: string; readonly keyHash: string }): Promise<void>;
 }
 
-export interface EndedKey {
+interface EndedKey {
   readonly keyId: string;
   readonly userId: string;
   readonly name: string;

@@ -1,8 +1,12 @@
-// Passwords: Argon2id in the PHC string form, which carries its own salt and costs; a bounded number of them at one time, in turn.
+// Passwords: Argon2id in the PHC string form, which carries its own salt and costs; a bounded number of them at one time, in turn. Who changes what
+// protects an account says the password again: that is throttled by session and by account.
 import { availableParallelism } from 'node:os';
 import { hash, verify } from '@node-rs/argon2';
-import { Unavailable } from '../errors.js';
+import { Failure, Unavailable } from '../errors.js';
+import type { Caller } from '../http/caller.js';
+import type { Sql } from '../store/postgres.js';
 import { Turns, type Who } from '../waiting/turns.js';
+import { type Attempt, passwordsOfAccount, passwordsOfSession, type Throttle } from './throttle.js';
 
 /** OWASP's first choice of Argon2id costs: 19 MiB, two passes, one lane; 20 to 40 ms of one thread outside JavaScript. */
 const COSTS = { memoryCost: 19_456, timeCost: 2, parallelism: 1 };
@@ -35,6 +39,12 @@ export async function verifyPassword(password: string, stored: string, who: Who 
   return await turns.run(who, () => verify(stored, normalise(password)));
 }
 
+/** What works with them; a test counts the calls. */
+export interface PasswordWork {
+  readonly hash: typeof hashPassword;
+  readonly verify: typeof verifyPassword;
+}
+
 /** What is wrong with a new password, or null. */
 export function whyNotPassword(password: string): string | null {
   const characters = [...normalise(password)].length;
@@ -46,4 +56,34 @@ export function whyNotPassword(password: string): string | null {
 /** NIST SP 800-63B: one password whatever way a keyboard composes its characters. */
 function normalise(password: string): string {
   return password.normalize('NFKC');
+}
+
+interface CurrentPasswordParts {
+  readonly passwords: Pick<PasswordWork, 'verify'>;
+  readonly throttle: Throttle;
+}
+
+/** Returns the hash that it was verified against. Throws Failure `badRequest`, `tooManyAttempts` or `unavailable`. */
+export type VerifyCurrent = (sql: Sql, caller: Caller, currentPassword: string) => Promise<string>;
+
+export function createVerifyCurrent({ passwords, throttle }: CurrentPasswordParts): VerifyCurrent {
+  return async (sql, { userId, sessionId }, currentPassword) => {
+    const guess: Attempt = [passwordsOfSession, userId, sessionId ?? ''];
+    await throttle.require(sql, [guess, [passwordsOfAccount, userId]]);
+    const stored = await passwordHashOf(sql, userId);
+    if (stored === null) throw new Failure('badRequest', 'currentPassword: this account has no password');
+    if (!(await passwords.verify(currentPassword, stored, [userId]))) throw wrongPassword();
+    await throttle.giveBack(sql, [guess]);
+    return stored;
+  };
+}
+
+export function wrongPassword(): Failure {
+  return new Failure('badRequest', 'currentPassword: is wrong');
+}
+
+/** Null: no such user, or one who can't sign in with a password. */
+export async function passwordHashOf(sql: Sql, userId: string): Promise<string | null> {
+  const [row] = await sql<{ password_hash: string | null }[]>`SELECT password_hash FROM users WHERE id = ${userId}`;
+  return row?.password_hash ?? null;
 }

@@ -1,22 +1,32 @@
-// Links that set another password: a token of 256 random bits, kept as its SHA-256, good once and for an hour.
-import { createHash, randomBytes } from 'node:crypto';
-import type { Queries, Sql } from '../store/postgres.js';
-import { endOtherSessions } from './sessions.js';
+// The way back in for who has forgotten the password: a link by mail, whose token has 256 random bits, is kept as its SHA-256, and is good once
+// and for an hour; and the new password that it sets.
+import { z } from 'zod';
+import { messageOfError } from '../error-text.js';
+import { Failure, Unavailable } from '../errors.js';
+import type { Exchange } from '../http/exchange.js';
+import { noContent, readJson } from '../http/json.js';
+import { jsonBody, type Operation } from '../http/openapi.js';
+import type { Route } from '../http/router.js';
+import type { Queries, Sql, SqlOf } from '../store/postgres.js';
+import { fromHere } from './authenticate.js';
+import type { PasswordWork } from './passwords.js';
+import { endOtherSessions, hashOf, isToken, newToken } from './sessions.js';
+import { STRANGERS, type Strangers, throttledAs } from './strangers.js';
+import { type Attempt, resetsOfAccount, resetsOfAddress, type Throttle, tooMany } from './throttle.js';
+import { EmailField, findUserByEmail, NewPasswordField, normaliseEmail } from './users.js';
 
-const TOKEN_BYTES = 32;
 export const RESET_MINUTES = 60;
 /** Of one account at a time; the oldest one makes room. */
 export const RESETS_MAX = 5;
-const TOKEN = /^[A-Za-z0-9_-]{43}$/;
 
 export async function createReset(sql: Sql, userId: string, nowMs: number): Promise<string> {
-  const token = randomBytes(TOKEN_BYTES).toString('base64url');
+  const { token, hash } = newToken();
   const expiresAt = new Date(nowMs + RESET_MINUTES * 60_000);
   await sql.transaction('readCommitted', async (tx) => {
     await tx`
       DELETE FROM password_resets WHERE hash IN (
         SELECT hash FROM password_resets WHERE user_id = ${userId} ORDER BY expires_at DESC OFFSET ${RESETS_MAX - 1})`;
-    await tx`INSERT INTO password_resets (hash, user_id, expires_at) VALUES (${hashOf(token)}, ${userId}, ${expiresAt})`;
+    await tx`INSERT INTO password_resets (hash, user_id, expires_at) VALUES (${hash}, ${userId}, ${expiresAt})`;
   });
   return token;
 }
@@ -27,20 +37,15 @@ export function resetAddress(baseUrl: string | null, token: string): string {
   return `${base.endsWith('/') ? base.slice(0, -1) : base}/reset#${token}`;
 }
 
-/** What can't be a token, so that nobody is asked about it. */
-export function isResetToken(text: string): boolean {
-  return TOKEN.test(text);
-}
-
 /** Whose it is; null: nobody's, or not any more. */
-export async function ownerOfReset(sql: Queries, token: string, nowMs: number): Promise<string | null> {
+async function ownerOfReset(sql: Queries, token: string, nowMs: number): Promise<string | null> {
   const [row] = await sql<{ user_id: string }[]>`
     SELECT user_id FROM password_resets WHERE hash = ${hashOf(token)} AND expires_at > ${new Date(nowMs)}`;
   return row?.user_id ?? null;
 }
 
 /** Sets the password, and ends all sessions and all other links of the account. False: the token was used meanwhile. */
-export async function applyReset(sql: Sql, token: string, passwordHash: string, nowMs: number): Promise<boolean> {
+async function applyReset(sql: Sql, token: string, passwordHash: string, nowMs: number): Promise<boolean> {
   return await sql.transaction('readCommitted', async (tx) => {
     const [row] = await tx<{ user_id: string }[]>`
       DELETE FROM password_resets WHERE hash = ${hashOf(token)} AND expires_at > ${new Date(nowMs)} RETURNING user_id`;
@@ -56,6 +61,183 @@ export async function sweepResets(sql: Queries, nowMs: number): Promise<void> {
   await sql`DELETE FROM password_resets WHERE expires_at <= ${new Date(nowMs)}`;
 }
 
-function hashOf(token: string): Buffer {
-  return createHash('sha256').update(token).digest();
+interface Mail {
+  readonly to: string;
+  readonly subject: string;
+  readonly text: string;
 }
+
+export interface Mailer {
+  /** Sends it beside what the caller does; what fails is for the log. Throws Failure('unavailable') when too many are being sent. */
+  send(mail: () => Promise<Mail | null>): void;
+  stop(): Promise<void>;
+}
+
+interface MailerOptions {
+  /** smtp: or smtps:, with the name and the password in it. */
+  readonly url: string;
+  readonly from: string;
+  readonly onProblem: (reason: string) => void;
+}
+
+/** Being made or sent at once. */
+const SENDING_MAX = 20;
+const CONNECTIONS_MAX = 2;
+const TIMEOUT_MS = 20_000;
+
+/** Its driver is read only where mail is sent. */
+export async function openMailer({ url, from, onProblem }: MailerOptions): Promise<Mailer> {
+  const { createTransport } = await import('nodemailer');
+  const { hostname, port, protocol, username, password } = new URL(url);
+  const secure = protocol === 'smtps:';
+  const transport = createTransport(
+    {
+      ...{ host: hostname, secure, port: port === '' ? portOf(secure) : Number(port), pool: true },
+      ...{ maxConnections: CONNECTIONS_MAX, connectionTimeout: TIMEOUT_MS, greetingTimeout: TIMEOUT_MS },
+      socketTimeout: TIMEOUT_MS,
+      ...(username === '' ? {} : { auth: { user: decodeURIComponent(username), pass: decodeURIComponent(password) } }),
+    },
+    { from },
+  );
+  const sending = new Set<Promise<void>>();
+
+  async function make(mail: () => Promise<Mail | null>): Promise<void> {
+    try {
+      const made = await mail();
+      if (made !== null) await transport.sendMail(made);
+    } catch (error) {
+      onProblem(messageOfError(error));
+    }
+  }
+
+  return {
+    send(mail) {
+      if (sending.size >= SENDING_MAX) throw new Unavailable('mailBusy');
+      const work = make(mail).finally(() => sending.delete(work));
+      sending.add(work);
+    },
+    async stop() {
+      await Promise.allSettled(sending);
+      transport.close();
+    },
+  };
+}
+
+/** RFC 6409 and RFC 8314. */
+function portOf(secure: boolean): number {
+  return secure ? 465 : 587;
+}
+
+interface ResetRouteParts {
+  readonly sqlOf: SqlOf;
+  readonly strangers: Strangers;
+  readonly throttle: Throttle;
+  readonly passwords: Pick<PasswordWork, 'hash'>;
+  /** Null: the server sends none. */
+  readonly mailer: Mailer | null;
+  readonly baseUrl: string | null;
+  readonly addressOf: (exchange: Exchange) => string;
+  readonly now: () => number;
+}
+
+const Request = z.strictObject({ email: EmailField }).meta({ id: 'PasswordResetRequest' });
+const Reset = z
+  .strictObject({ token: z.string().max(100, 'is too long'), newPassword: NewPasswordField })
+  .meta({ id: 'PasswordReset' });
+
+export function createResetRoutes(parts: ResetRouteParts): Route[] {
+  const { sqlOf, strangers, throttle, passwords, mailer, baseUrl, addressOf, now } = parts;
+  const sql = sqlOf(STRANGERS);
+
+  /** Counted before anything is looked up, and whether or not there is such an account. */
+  async function count(address: string, attempts: readonly Attempt[]): Promise<void> {
+    const refusal =
+      throttle.known(attempts) ?? (await strangers.ask([address, 'reset'], () => throttle.take(sql, attempts)));
+    if (refusal !== null) await strangers.refuse(address, tooMany(refusal));
+  }
+
+  async function mailTo(email: string): Promise<Mail | null> {
+    const user = await findUserByEmail(sql, email);
+    if (user === null || user.suspended_at !== null) return null;
+    const link = resetAddress(baseUrl, await createReset(sql, user.id, now()));
+    return { to: user.email, subject: 'Another password for Sluice', text: textWith(link) };
+  }
+
+  /** The answer is there before the account is looked for: nothing of it says whether there is one. */
+  async function request(exchange: Exchange) {
+    const address = throttledAs(addressOf(exchange));
+    const { email } = await readJson(exchange, Request);
+    if (mailer === null) throw new Failure('mailOff');
+    const normalised = normaliseEmail(email);
+    await count(address, [
+      [resetsOfAddress, address],
+      [resetsOfAccount, normalised],
+    ]);
+    mailer.send(() => mailTo(normalised));
+    return noContent;
+  }
+
+  async function reset(exchange: Exchange) {
+    const address = throttledAs(addressOf(exchange));
+    const { token, newPassword } = await readJson(exchange, Reset);
+    await count(address, [[resetsOfAddress, address]]);
+    // Nothing is hashed for a token that is nobody's.
+    const owner = isToken(token)
+      ? await strangers.ask([address, 'reset'], () => ownerOfReset(sql, token, now()))
+      : null;
+    if (owner === null) throw wrongToken();
+    const passwordHash = await passwords.hash(newPassword, [address, owner]);
+    if (!(await applyReset(sqlOf(owner), token, passwordHash, now()))) throw wrongToken();
+    return noContent;
+  }
+
+  return [
+    {
+      method: 'POST',
+      path: '/web/auth/reset-request',
+      operation: requestOperation,
+      handle: fromHere(baseUrl, request),
+    },
+    { method: 'POST', path: '/web/auth/reset', operation: resetOperation, handle: fromHere(baseUrl, reset) },
+  ];
+}
+
+function wrongToken(): Failure {
+  return new Failure('badRequest', 'token: is unknown, used or expired');
+}
+
+function textWith(link: string): string {
+  return `Somebody, you perhaps, has asked for another password of your account.
+
+Set it here, within ${RESET_MINUTES} minutes:
+${link}
+
+If it was not you, there is nothing to do: your password stays as it is.
+`;
+}
+
+const requestOperation: Operation = {
+  summary: 'Asks for a link that sets another password',
+  description: `It is sent to the address, if there is such an account, and is good once and for ${RESET_MINUTES} minutes. The answer is the same in any case.`,
+  tag: 'auth',
+  who: 'anybody',
+  requestBody: jsonBody(Request),
+  responses: { 204: { description: 'Asked for.' } },
+  errors: [
+    ...(['badRequest', 'mailOff', 'crossSite', 'bodyTooLarge', 'jsonExpected'] as const),
+    ...(['tooManyAttempts', 'unavailable'] as const),
+  ],
+};
+
+const resetOperation: Operation = {
+  summary: 'Sets another password by the token of a link',
+  description: 'All sessions of the account end. Its keys and its second factor stay.',
+  tag: 'auth',
+  who: 'anybody',
+  requestBody: jsonBody(Reset),
+  responses: { 204: { description: 'Set: sign in with it.' } },
+  errors: [
+    ...(['badRequest', 'crossSite', 'bodyTooLarge', 'jsonExpected'] as const),
+    ...(['tooManyAttempts', 'unavailable'] as const),
+  ],
+};

@@ -61,7 +61,7 @@ export async function startSession(
   const sessionId = uuidv7();
   const now = new Date(nowMs);
   const expiresAt = new Date(nowMs + REFRESH_TOKEN_MS);
-  const { token, hash } = newRefreshToken();
+  const { token, hash } = newToken();
   return await sql.transaction('readCommitted', async (tx) => {
     const [row] = await tx`
       SELECT FROM users
@@ -178,13 +178,14 @@ export type Refresh =
   | { readonly outcome: 'reused'; readonly userId: string; readonly sessionId: string }
   | { readonly outcome: 'unknown' };
 
-function newRefreshToken(): { readonly token: string; readonly hash: Buffer } {
+/** Of a session, or of a link to another password. */
+export function newToken(): { readonly token: string; readonly hash: Buffer } {
   const token = randomBytes(TOKEN_BYTES).toString('base64url');
   return { token, hash: hashOf(token) };
 }
 
 /** Whether it has the form of one: what hasn't, nobody was ever given. */
-export function isRefreshToken(text: string): boolean {
+export function isToken(text: string): boolean {
   return TOKEN.test(text);
 }
 
@@ -223,7 +224,7 @@ export async function refreshSession(sql: Sql, token: string, nowMs: number, arr
       SELECT id, email, name, plan, role, own_limit, suspended_at, creation_date FROM users
       WHERE id = ${session.user_id} AND suspended_at IS NULL`;
     if (user === undefined) return { outcome: 'unknown' };
-    const next = newRefreshToken();
+    const next = newToken();
     const expiresAt = new Date(Math.min(nowMs + REFRESH_TOKEN_MS, session.creation_date.getTime() + SESSION_MAX_MS));
     await tx`INSERT INTO refresh_tokens (hash, session_id, expires_at) VALUES (${next.hash}, ${session.id}, ${expiresAt})`;
     await tx`
@@ -251,7 +252,7 @@ async function refuse(
   return { outcome: 'reused', userId: session.user_id, sessionId: session.id };
 }
 
-/** It has 256 random bits: no salt is needed. */
-function hashOf(token: string): Buffer {
+/** It has random bits enough: no salt is needed. */
+export function hashOf(token: string): Buffer {
   return createHash('sha256').update(token).digest();
 }

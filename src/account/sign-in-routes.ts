@@ -9,21 +9,14 @@ import { jsonAnswer, jsonBody, type Operation } from '../http/openapi.js';
 import type { Reply } from '../http/reply.js';
 import type { Route } from '../http/router.js';
 import type { SqlOf } from '../store/postgres.js';
-import {
-  isCrossSite,
-  REFRESH_COOKIE,
-  readCookies,
-  signedInCookies,
-  signedOutCookies,
-  tokenOf,
-} from './authenticate.js';
-import { endSession, isRefreshToken, ownerOfToken, refreshSession, type SignInClient } from './sessions.js';
+import { fromHere, REFRESH_COOKIE, readCookies, signedInCookies, signedOutCookies, tokenOf } from './authenticate.js';
+import { endSession, isToken, ownerOfToken, refreshSession, type SignInClient } from './sessions.js';
 import type { SignedIn, SignIn } from './sign-in.js';
 import { type ClientAddress, createRemembered, STRANGERS, type Strangers, throttledAs } from './strangers.js';
 import { ACCESS_TOKEN_SECONDS, Jwks, type Tokens } from './tokens.js';
 import { EmailField, NameField, NewPasswordField, PasswordField, UserView, userView } from './users.js';
 
-export interface SignInRouteParts {
+interface SignInRouteParts {
   readonly sqlOf: SqlOf;
   readonly strangers: Strangers;
   readonly signIn: SignIn;
@@ -65,17 +58,12 @@ export function createSignInRoutes(parts: SignInRouteParts): Route[] {
   const { tokens, registration, passwordMail, baseUrl } = parts;
   const { login, register, refresh, logout } = createHandlers(parts);
 
-  /** Another site's page may not sign its visitor in or out either. */
-  const fromHere = (serve: Handle) => (exchange: Exchange) => {
-    if (isCrossSite(exchange, baseUrl)) throw new Failure('crossSite');
-    return serve(exchange);
-  };
-
+  // Another site's page may not sign its visitor in or out either.
   return [
-    { method: 'POST', path: '/web/auth/register', operation: registerOperation, handle: fromHere(register) },
-    { method: 'POST', path: '/web/auth/login', operation: loginOperation, handle: fromHere(login) },
-    { method: 'POST', path: '/web/auth/refresh', operation: refreshOperation, handle: fromHere(refresh) },
-    { method: 'POST', path: '/web/auth/logout', operation: logoutOperation, handle: fromHere(logout) },
+    { method: 'POST', path: '/web/auth/register', operation: registerOperation, handle: fromHere(baseUrl, register) },
+    { method: 'POST', path: '/web/auth/login', operation: loginOperation, handle: fromHere(baseUrl, login) },
+    { method: 'POST', path: '/web/auth/refresh', operation: refreshOperation, handle: fromHere(baseUrl, refresh) },
+    { method: 'POST', path: '/web/auth/logout', operation: logoutOperation, handle: fromHere(baseUrl, logout) },
     {
       method: 'GET',
       path: '/web/auth/registration',
@@ -131,7 +119,7 @@ function createHandlers(parts: SignInRouteParts): Record<'login' | 'register' | 
 
   /** No question where it can't be anybody's, and one in the sender's turn where it may be. */
   async function ownerOf(token: string, address: string): ReturnType<typeof ownerOfToken> {
-    if (!isRefreshToken(token) || unknown.get(token) !== null) return null;
+    if (!isToken(token) || unknown.get(token) !== null) return null;
     const owner = await strangers.ask([address, 'refresh'], () => ownerOfToken(sqlOf(STRANGERS), token));
     if (owner === null) unknown.set(token, {}, now() + UNKNOWN_MS);
     return owner;

@@ -4,6 +4,8 @@ import { Failure } from '../errors.js';
 import { recentTable } from '../recent-table.js';
 import type { Sql, SqlOf } from '../store/postgres.js';
 import type { Who } from '../waiting/turns.js';
+import type { PasswordWork } from './passwords.js';
+import { acceptCode } from './protection.js';
 import { type SignInClient, type StartedSession, startSession } from './sessions.js';
 import { STRANGERS, type Strangers, throttledAs } from './strangers.js';
 import {
@@ -18,10 +20,9 @@ import {
   type Throttled,
   tooMany,
 } from './throttle.js';
-import { acceptCode } from './two-factor.js';
 import { createUser, normaliseEmail, type UserRow } from './users.js';
 
-export interface Credentials {
+interface Credentials {
   readonly email: string;
   readonly password: string;
   /** Of the second factor. */
@@ -32,13 +33,7 @@ export interface SignedIn extends StartedSession {
   readonly user: UserRow;
 }
 
-/** As passwords.ts has them; a test counts the calls. */
-export interface PasswordWork {
-  hash(password: string, who: Who): Promise<string>;
-  verify(password: string, stored: string, who: Who): Promise<boolean>;
-}
-
-export interface SignInOptions {
+interface SignInOptions {
   readonly sqlOf: SqlOf;
   readonly strangers: Strangers;
   readonly throttle: Throttle;

@@ -191,7 +191,7 @@ const EXTERNAL_MS = 60_000;
 
 export type Tokens = ReturnType<typeof createTokens>;
 
-export interface TokenOptions {
+interface TokenOptions {
   /** The `iss` of our own. */
   readonly issuer: string;
   readonly trusted: TrustedIssuer | null;

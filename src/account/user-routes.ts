@@ -6,9 +6,8 @@ import type { CallerRoute } from '../http/caller.js';
 import { jsonReply, noContent, readJson, readQuery } from '../http/json.js';
 import { jsonAnswer, jsonBody, type Operation, pathParameter, queryParameters, sentAs } from '../http/openapi.js';
 import type { Queries, SqlOf } from '../store/postgres.js';
-import { type VerifyCurrent, wrongPassword } from './current-password.js';
-import { endSession, endSessions, listSessions, SessionView } from './sessions.js';
-import type { PasswordWork } from './sign-in.js';
+import { type PasswordWork, type VerifyCurrent, wrongPassword } from './passwords.js';
+import { endOtherSessions, endSession, endSessions, listSessions, SessionView } from './sessions.js';
 import { passwordsOfAccount } from './throttle.js';
 import {
   changeUser,
@@ -21,13 +20,11 @@ import {
   userView,
 } from './users.js';
 
-export interface UserRouteParts {
+interface UserRouteParts {
   readonly sqlOf: SqlOf;
   readonly plans: Plans;
   readonly passwords: Pick<PasswordWork, 'hash'>;
   readonly verifyCurrent: VerifyCurrent;
-  /** Ends the user's sessions but this one, in the transaction that changed the password. */
-  readonly endOtherSessions: (sql: Queries, userId: string, exceptSessionId: string | null) => Promise<void>;
 }
 
 const PATH = '/web/users/me';
@@ -54,7 +51,7 @@ const Me = UserView.extend({ twoFactor: z.boolean().describe('Whether signing in
 });
 
 export function createUserRoutes(parts: UserRouteParts): CallerRoute[] {
-  const { sqlOf, plans, passwords, verifyCurrent, endOtherSessions } = parts;
+  const { sqlOf, plans, passwords, verifyCurrent } = parts;
 
   return [
     {

@@ -1,15 +1,20 @@
-// Accounts: one row per user, one account per e-mail address whatever its case; and the fields of JSON bodies about people.
+// Accounts: one row per user, one account per e-mail address whatever its case; the fields of JSON bodies about people; the first account, which is
+// made once on an empty store, from BOOTSTRAP_* or with random values.
+
+import { randomBytes } from 'node:crypto';
 import { performance } from 'node:perf_hooks';
 import { v7 as uuidv7 } from 'uuid';
 import { z } from 'zod';
+import type { Bootstrap } from '../config/config.js';
 import { type Allowance, limitOf, type Plans } from '../config/plans.js';
 import type { Queries, Sql } from '../store/postgres.js';
 import { codeOf } from '../store/store-error.js';
 import { within } from '../waiting/within.js';
 import { WireTime, wireTime } from '../wire-text.js';
-import { whyNotPassword } from './passwords.js';
+import { createKey } from './keys.js';
+import { hashPassword, whyNotPassword } from './passwords.js';
 
-export interface NewUser {
+interface NewUser {
   readonly email: string;
   readonly name: string;
   /** As hashPassword makes it; null: no sign-in with a password. */
@@ -21,9 +26,7 @@ export interface NewUser {
   readonly emailVouched?: boolean;
 }
 
-export type UserCreation =
-  | { readonly outcome: 'created'; readonly userId: string }
-  | { readonly outcome: 'emailTaken' };
+type UserCreation = { readonly outcome: 'created'; readonly userId: string } | { readonly outcome: 'emailTaken' };
 
 /** The columns of `users` that its owner sees. */
 export interface UserRow {
@@ -106,14 +109,8 @@ export async function limitOfUser(sql: Queries, plans: Plans, userId: string): P
   return row === undefined ? null : limitOf(plans, allowanceOf(row));
 }
 
-/** Null: no such user, or one who can't sign in with a password. */
-export async function passwordHashOf(sql: Queries, userId: string): Promise<string | null> {
-  const [row] = await sql<{ password_hash: string | null }[]>`SELECT password_hash FROM users WHERE id = ${userId}`;
-  return row?.password_hash ?? null;
-}
-
 /** Null leaves a field as it is. */
-export interface UserChange {
+interface UserChange {
   readonly name: string | null;
   readonly email: string | null;
   readonly passwordHash: string | null;
@@ -121,7 +118,7 @@ export interface UserChange {
   readonly verifiedHash: string | null;
 }
 
-export type UserChangeResult =
+type UserChangeResult =
   | { readonly outcome: 'changed'; readonly user: UserRow }
   | { readonly outcome: 'emailTaken' }
   /** The password was changed since it was verified, or the account is gone. */
@@ -208,7 +205,7 @@ export const NewPasswordField = PasswordField.superRefine((password, context) =>
   if (problem !== null) context.addIssue(problem);
 }).meta({ description: '12 to 128 characters' });
 
-export interface NamedAccount {
+interface NamedAccount {
   /** Null: there is none of that address. Throws Failure('unavailable') when Postgres never said, and doesn't now. */
   find(): Promise<UserRow | null>;
   /** As it was found last; null: nobody has asked, or there is none. */
@@ -253,4 +250,68 @@ export function createNamedAccount(sql: Queries, email: string): NamedAccount {
       }
     },
   };
+}
+
+export interface BootstrapAccount {
+  readonly email: string;
+  /** Null when the operator set it and knows it. */
+  readonly password: string | null;
+  readonly apiKey: string;
+  /** False when the operator set it: then it needn't be printed. */
+  readonly apiKeyIsRandom: boolean;
+  readonly plan: string;
+}
+
+/** A lock of its own: the one of the migrations is held while they run. */
+const BOOTSTRAP_LOCK = 5_749_281_602;
+const DEFAULT_EMAIL = 'admin@sluice.local';
+/** 24 characters of base64url. */
+const PASSWORD_BYTES = 18;
+
+/**
+ * Makes the first account and returns it, or null when there are accounts. On a real database (`isEmbedded` false) it
+ * makes one only if BOOTSTRAP_EMAIL or BOOTSTRAP_API_KEY is set: credentials nobody asked for would be a way in.
+ */
+export async function bootstrap(
+  sql: Sql,
+  settings: Bootstrap,
+  { isEmbedded }: { readonly isEmbedded: boolean },
+): Promise<BootstrapAccount | null> {
+  const wanted = isEmbedded || settings.email !== null || settings.apiKey !== null;
+  if (!wanted || (await hasUsers(sql))) return null;
+  const password = settings.password ?? randomBytes(PASSWORD_BYTES).toString('base64url');
+  const passwordHash = await hashPassword(password);
+  // Read committed whatever the database's default is: a snapshot from before the lock would not show the other's account.
+  return await sql.transaction('readCommitted', async (tx) => {
+    await tx`SELECT pg_advisory_xact_lock(${BOOTSTRAP_LOCK})`;
+    // Asked again under the lock: another process may have been first.
+    if (await hasUsers(tx)) return null;
+    const { email, apiKey } = await createAccount(tx, settings, passwordHash);
+    return {
+      email,
+      password: settings.password === null ? password : null,
+      apiKey,
+      apiKeyIsRandom: settings.apiKey === null,
+      plan: settings.plan,
+    };
+  });
+}
+
+async function createAccount(
+  sql: Queries,
+  settings: Bootstrap,
+  passwordHash: string,
+): Promise<{ email: string; apiKey: string }> {
+  const email = settings.email ?? DEFAULT_EMAIL;
+  const user = await createUser(sql, {
+    email,
+    name: 'Administrator',
+    passwordHash,
+    plan: settings.plan,
+    role: 'operator',
+  });
+  if (user.outcome !== 'created') throw new Error('The first account met another one');
+  const given = settings.apiKey === null ? {} : { value: settings.apiKey };
+  const key = await createKey(sql, { userId: user.userId, name: 'First key', ...given });
+  return { email, apiKey: key.value };
 }

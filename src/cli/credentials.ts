@@ -2,7 +2,7 @@
 
 import { mkdirSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import type { BootstrapAccount } from '../account/bootstrap.js';
+import type { BootstrapAccount } from '../account/users.js';
 import type { Config } from '../config/config.js';
 import { messageOfError } from '../error-text.js';
 import type { Log } from '../log.js';

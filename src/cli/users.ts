@@ -2,13 +2,12 @@
 import { randomBytes } from 'node:crypto';
 import { userInfo } from 'node:os';
 import type { z } from 'zod';
-import { LimitFields, limitsIn } from '../account/key-fields.js';
-import { createdView, listedView } from '../account/key-routes.js';
+import { createdView, LimitFields, limitsIn, listedView } from '../account/key-routes.js';
 import { createKeyWithinLimit, endKey, LIVE_KEYS_MAX, listKeys, NO_LIMITS } from '../account/keys.js';
 import { hashPassword } from '../account/passwords.js';
+import { endTwoFactor } from '../account/protection.js';
 import { createReset, RESET_MINUTES, resetAddress } from '../account/resets.js';
 import { endOtherSessions } from '../account/sessions.js';
-import { endTwoFactor } from '../account/two-factor.js';
 import {
   allowanceOf,
   changeUser,

@@ -1,6 +1,6 @@
 // What an operator changes on accounts: in one transaction with its line of the audit log, and then told to every node.
 import { type KeyRevocation, revokeInPostgres } from '../account/keys.js';
-import type { DeleteOwn } from '../account/protection-routes.js';
+import type { DeleteOwn } from '../account/protection.js';
 import { endOtherSessions } from '../account/sessions.js';
 import { allowanceOf, type Role, type UserRow } from '../account/users.js';
 import { limitOf, type Plans } from '../config/plans.js';

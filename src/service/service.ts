@@ -1,5 +1,5 @@
 // The service: its parts started in order, and stopped in the reverse order.
-import { type BootstrapAccount, bootstrap } from '../account/bootstrap.js';
+import { type BootstrapAccount, bootstrap } from '../account/users.js';
 import type { Config } from '../config/config.js';
 import type { Engine } from '../engine/engine.js';
 import { startHistory } from '../history/history.js';

@@ -1,9 +1,8 @@
 // Users, keys and the first account, on both stores.
 
-import { bootstrap } from '../../src/account/bootstrap.js';
 import { createKey, endKey } from '../../src/account/keys.js';
 import { verifyPassword } from '../../src/account/passwords.js';
-import { createUser } from '../../src/account/users.js';
+import { bootstrap, createUser } from '../../src/account/users.js';
 import { createAccess } from '../../src/admission/access.js';
 import { createKeyLoader } from '../../src/admission/lookups.js';
 import { plansOf } from '../../src/config/plans.js';

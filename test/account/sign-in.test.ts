@@ -1,6 +1,6 @@
 // Signing in, on both stores: one password verification for known and unknown accounts, throttling, and an owner who isn't locked out.
-import { hashPassword, verifyPassword } from '../../src/account/passwords.js';
-import { createSignIn, type PasswordWork, type SignIn } from '../../src/account/sign-in.js';
+import { hashPassword, type PasswordWork, verifyPassword } from '../../src/account/passwords.js';
+import { createSignIn, type SignIn } from '../../src/account/sign-in.js';
 import { createStrangers } from '../../src/account/strangers.js';
 import {
   createThrottle,

@@ -3,7 +3,7 @@ import { execFileSync } from 'node:child_process';
 import { chownSync, existsSync, mkdirSync, readdirSync } from 'node:fs';
 import { join } from 'node:path';
 import t, { type Test } from 'tap';
-import { bootstrap } from '../../src/account/bootstrap.js';
+import { bootstrap } from '../../src/account/users.js';
 import { createRowStore } from '../../src/history/rows-to-database.js';
 import { databaseAccount } from '../../src/store/embedded/account.js';
 import { prepareRole, SOCKET_PORT } from '../../src/store/embedded/connection.js';
