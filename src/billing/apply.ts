@@ -1,8 +1,7 @@
-// "Apply what Stripe has": the one way in which a plan follows a payment. Webhook, sync, checkout and reconcile use it.
-import { freePlanOf, type Plans } from '../config/plans.js';
+// "Apply what Stripe has": the one way in which a plan follows a payment, and which plan that is. Webhook, sync, checkout and reconcile use it.
+import { freePlanOf, type Plan, type Plans, planOfPrice } from '../config/plans.js';
 import type { Log } from '../log.js';
 import type { Sql } from '../store/postgres.js';
-import { type Decision, decide, isOpen } from './prices.js';
 import {
   beginReading,
   findRecord,
@@ -16,12 +15,12 @@ import {
   takeReading,
   writeSubscription,
 } from './records.js';
-import type { CustomerState, StripeApi } from './shapes.js';
+import type { CustomerState, StripeApi, SubscriptionState } from './stripe.js';
 
 /** Tells the admission of a user's plan: from its return on the next request of any key of theirs has its limit, on every node. */
 export type PlanChanged = (userId: string, plan: string) => Promise<void>;
 
-export interface ApplierParts {
+interface ApplierParts {
   readonly sql: Sql;
   readonly stripe: StripeApi;
   readonly plans: Plans;
@@ -31,7 +30,7 @@ export interface ApplierParts {
   readonly now: () => number;
 }
 
-export interface Applied {
+interface Applied {
   /** The user has a new plan. */
   readonly changed: boolean;
   /** There is a subscription that can still be paid for: no other one may be bought. */
@@ -39,25 +38,22 @@ export interface Applied {
   readonly hasCustomer: boolean;
 }
 
-export interface EventRow {
+interface EventRow {
   readonly id: string;
   readonly type: string;
 }
 
-export interface Applier {
-  /**
-   * Reads from Stripe what the user has, after this call has begun, and makes it the user's plan; with the event's row in the
-   * same transaction. Throws StripeProblem, and whatever Postgres throws; the plan is as it was then.
-   */
-  apply(userId: string, event?: EventRow): Promise<Applied>;
-  /** Gives the admission the user's plan, if it does not have it yet; with `always` in any case. Throws what the admission throws. */
-  announce(userId: string, options?: { readonly always: boolean }): Promise<void>;
-}
+/**
+ * `apply` reads from Stripe what the user has, after this call has begun, and makes it the user's plan; with the event's row in the same
+ * transaction. It throws StripeProblem, and whatever Postgres throws; the plan is as it was then. `announce` gives the admission the user's plan, if
+ * it does not have it yet; with `always` in any case. It throws what the admission throws.
+ */
+export type Applier = ReturnType<typeof createApplier>;
 
 /** A plan that changes while it is announced is announced again so many times. */
 const ANNOUNCEMENTS = 5;
 
-export function createApplier(parts: ApplierParts): Applier {
+export function createApplier(parts: ApplierParts) {
   const { sql, stripe, plans, planChanged, log, now } = parts;
   const freePlan = freePlanOf(plans).name;
   const { livemode } = stripe;
@@ -144,7 +140,7 @@ interface Turn {
 }
 
 /** One reading per user at a time in this process; calls that come meanwhile share the next one, which begins after them. */
-function coalesce(applyOnce: (userId: string, events: readonly EventRow[]) => Promise<Applied>): Applier['apply'] {
+function coalesce(applyOnce: (userId: string, events: readonly EventRow[]) => Promise<Applied>) {
   const turns = new Map<string, Turn>();
 
   function begin(userId: string, events: readonly EventRow[]): Promise<Applied> {
@@ -164,7 +160,7 @@ function coalesce(applyOnce: (userId: string, events: readonly EventRow[]) => Pr
     return { events, result: turn.running.then(start, start) };
   }
 
-  return (userId, event) => {
+  return (userId: string, event?: EventRow): Promise<Applied> => {
     const added = event === undefined ? [] : [event];
     const turn = turns.get(userId);
     if (turn === undefined) return begin(userId, added);
@@ -172,4 +168,46 @@ function coalesce(applyOnce: (userId: string, events: readonly EventRow[]) => Pr
     turn.next.events.push(...added);
     return turn.next.result;
   };
+}
+
+/** While a payment is retried the plan stays, for so long from the start of the period that isn't paid. */
+const GRACE_SECONDS = 7 * 24 * 3600;
+
+type Decision =
+  /** There was never a subscription: the plan is not billing's. */
+  | { readonly kind: 'never' }
+  | { readonly kind: 'paid'; readonly plan: Plan; readonly subscription: SubscriptionState }
+  | { readonly kind: 'ended'; readonly subscription: SubscriptionState }
+  /** It is paid, for something that the configuration doesn't know: the plan stays until somebody looks. */
+  | { readonly kind: 'unknownPrice'; readonly subscription: SubscriptionState };
+
+function decide(plans: Plans, subscriptions: readonly SubscriptionState[], nowMs: number): Decision {
+  const newestFirst = [...subscriptions].sort((one, other) => other.createdSeconds - one.createdSeconds);
+  const [newest] = newestFirst;
+  if (newest === undefined) return { kind: 'never' };
+  const counting = newestFirst.filter((subscription) => counts(subscription, nowMs / 1000));
+  let best: Extract<Decision, { kind: 'paid' }> | null = null;
+  for (const subscription of counting) {
+    for (const priceId of subscription.priceIds) {
+      const plan = planOfPrice(plans, priceId);
+      if (plan === null || (best !== null && plan.hourlyLimit <= best.plan.hourlyLimit)) continue;
+      best = { kind: 'paid', plan, subscription };
+    }
+  }
+  if (best !== null) return best;
+  const [unknown] = counting;
+  if (unknown !== undefined) return { kind: 'unknownPrice', subscription: unknown };
+  // A first payment that never came is no news beside a subscription that there was.
+  return { kind: 'ended', subscription: newestFirst.find(({ status }) => !/^incomplete/.test(status)) ?? newest };
+}
+
+function counts({ status, refunded, periodStartSeconds }: SubscriptionState, nowSeconds: number): boolean {
+  if (refunded) return false;
+  if (status === 'past_due') return nowSeconds < periodStartSeconds + GRACE_SECONDS;
+  return status === 'active' || status === 'trialing';
+}
+
+/** Statuses of a subscription that can still be paid for: a user with one changes it in the portal and doesn't buy another. */
+function isOpen(status: string | null): boolean {
+  return status !== null && ['active', 'trialing', 'past_due', 'unpaid', 'paused'].includes(status);
 }

@@ -1,19 +1,19 @@
-// Billing as one object: what the routes, the webhook and the command line ask of it. Without settings it is off and says so.
+// Billing as one object: what the routes, the webhook and the command line ask of it, with what the plans cost. Without settings it is off and
+// says so.
 import { z } from 'zod';
 import type { BillingSettings } from '../config/config.js';
 import { hourlyLimitOf, type Plans } from '../config/plans.js';
 import { Failure, Unavailable } from '../errors.js';
 import type { Log } from '../log.js';
 import type { SqlOf } from '../store/postgres.js';
+import { withinOr } from '../waiting/within.js';
 import { WireTime, wireTime } from '../wire-text.js';
 import { type Applier, createApplier, type PlanChanged } from './apply.js';
 import { createCheckouts, type OpenCheckout } from './checkouts.js';
-import { createPrices, type ToldPrice } from './prices.js';
 import { findRecord } from './records.js';
-import { answering, type StripeApi, StripeProblem } from './shapes.js';
-import { createStripeApi } from './stripe.js';
+import { answering, createStripeApi, logProblem, type Price, type StripeApi, StripeProblem } from './stripe.js';
 
-export interface BillingParts {
+interface BillingParts {
   readonly sqlOf: SqlOf;
   readonly plans: Plans;
   /** Null: billing is off. */
@@ -57,7 +57,7 @@ export const State = z
     ),
   })
   .meta({ id: 'Billing' });
-export type BillingState = z.infer<typeof State>;
+type BillingState = z.infer<typeof State>;
 
 const NOT_SOLD: ToldPrice = { price: null, isPending: false };
 
@@ -68,20 +68,12 @@ export interface ActiveBilling {
 }
 
 /** Its calls throw Failure. */
-export interface Billing {
-  /** Throws Failure `unavailable` when billing is off. */
-  active(): ActiveBilling;
-  readonly isOn: boolean;
-  me(userId: string): Promise<BillingState>;
-  checkout(userId: string, plan: string): Promise<OpenCheckout>;
-  portal(userId: string): Promise<{ readonly url: string }>;
-  sync(userId: string, checkoutSessionId: string | null): Promise<BillingState>;
-}
+export type Billing = ReturnType<typeof createBilling>;
 
 /** The party of its other questions, among the accounts that share the store's connections: those wait for Stripe as well. */
 const BILLING = 'billing';
 
-export function createBilling(parts: BillingParts): Billing {
+export function createBilling(parts: BillingParts) {
   const { sqlOf, plans, settings, log, now } = parts;
   const sql = sqlOf(BILLING);
   const on = settings === null ? null : turnOn(parts, settings);
@@ -94,6 +86,7 @@ export function createBilling(parts: BillingParts): Billing {
     return { stripe, applier, checkouts, prices: createPrices(stripe, log, now), returnBase };
   }
 
+  /** What needs Stripe. Throws Failure `unavailable` when billing is off. */
   function active(): NonNullable<typeof on> {
     if (on === null) throw new Unavailable('billingOff');
     return on;
@@ -147,8 +140,8 @@ export function createBilling(parts: BillingParts): Billing {
   return {
     active,
     isOn: on !== null,
-    me: (userId) => answering(log, () => stateOf(userId)),
-    checkout: (userId, plan) =>
+    me: (userId: string): Promise<BillingState> => answering(log, () => stateOf(userId)),
+    checkout: (userId: string, plan: string): Promise<OpenCheckout> =>
       answering(log, async () => {
         const { applier, checkouts } = active();
         try {
@@ -157,8 +150,9 @@ export function createBilling(parts: BillingParts): Billing {
           await announceOrLog(applier, userId, log);
         }
       }),
-    portal: (userId) => answering(log, () => portal(userId)),
-    sync: (userId, checkoutSessionId) => answering(log, () => sync(userId, checkoutSessionId)),
+    portal: (userId: string): Promise<{ url: string }> => answering(log, () => portal(userId)),
+    sync: (userId: string, checkoutSessionId: string | null): Promise<BillingState> =>
+      answering(log, () => sync(userId, checkoutSessionId)),
   };
 }
 
@@ -169,4 +163,59 @@ async function announceOrLog(applier: Applier, userId: string, log: Log): Promis
   } catch (error) {
     log.warn({ userId, err: error }, 'billing: a plan could not be announced to the admission');
   }
+}
+
+interface ToldPrice {
+  /** Null: not known, or it has no single amount. */
+  readonly price: Price | null;
+  /** Stripe has not said it: it has not answered yet, or has failed. It is asked again. */
+  readonly isPending: boolean;
+}
+
+/** A price's amount never changes at Stripe; this is for the case that it ceases to have one. */
+const FRESH_MS = 3_600_000;
+/** After a failure Stripe is left alone for so long. */
+const RETRY_MS = 30_000;
+/** The plans are shown without prices rather than later. */
+const WAIT_MS = 1_500;
+
+const PENDING: ToldPrice = { price: null, isPending: true };
+
+interface Entry {
+  readonly told: ToldPrice;
+  readonly askAgainAtMs: number;
+}
+
+/** What the plans cost, as Stripe says: asked now and then, and never waited for long. */
+function createPrices(stripe: StripeApi, log: Log, now: () => number) {
+  const known = new Map<string, Entry>();
+  const asked = new Map<string, Promise<ToldPrice>>();
+
+  async function ask(priceId: string): Promise<ToldPrice> {
+    try {
+      const told = { price: await stripe.readPrice(priceId), isPending: false };
+      known.set(priceId, { told, askAgainAtMs: now() + FRESH_MS });
+      return told;
+    } catch (error) {
+      if (!(error instanceof StripeProblem)) throw error;
+      // A price that STRIPE_PRICES names wrongly is found out here.
+      logProblem(log, error);
+      const told = known.get(priceId)?.told ?? PENDING;
+      known.set(priceId, { told, askAgainAtMs: now() + RETRY_MS });
+      return told;
+    } finally {
+      asked.delete(priceId);
+    }
+  }
+
+  return {
+    async of(priceId: string): Promise<ToldPrice> {
+      const entry = known.get(priceId);
+      if (entry !== undefined && now() < entry.askAgainAtMs) return entry.told;
+      const answer = asked.get(priceId) ?? ask(priceId);
+      asked.set(priceId, answer);
+      // The next caller finds what comes later.
+      return await withinOr(answer, WAIT_MS, entry?.told ?? PENDING);
+    },
+  };
 }

@@ -6,19 +6,14 @@ import { Failure, Unavailable } from '../errors.js';
 import type { Queries, Sql } from '../store/postgres.js';
 import type { Applier } from './apply.js';
 import { ensureCustomer, isFinal } from './records.js';
-import { type CheckoutSession, type StripeApi, StripeProblem } from './shapes.js';
+import { type CheckoutSession, type StripeApi, StripeProblem } from './stripe.js';
 
 export interface OpenCheckout {
   readonly id: string;
   readonly url: string;
 }
 
-export interface Checkouts {
-  /** The user's open checkout for the plan. Throws Failure `badRequest` or `conflict`, and StripeProblem. */
-  open(userId: string, plan: string): Promise<OpenCheckout>;
-}
-
-export interface CheckoutParts {
+interface CheckoutParts {
   readonly sql: Sql;
   readonly stripe: StripeApi;
   readonly plans: Plans;
@@ -37,7 +32,7 @@ const REPEATED_UNTIL_MS = 35 * MINUTE_MS;
 /** Checkouts that may have to make room first: another plan's, one that was paid, one that expired. */
 const ROUNDS = 4;
 
-export function createCheckouts({ sql, stripe, plans, applier, baseUrl, now }: CheckoutParts): Checkouts {
+export function createCheckouts({ sql, stripe, plans, applier, baseUrl, now }: CheckoutParts) {
   const sessions = createSessions({ sql, stripe, now });
   const running = new Map<string, { readonly plan: string; readonly result: Promise<OpenCheckout> }>();
 
@@ -72,7 +67,8 @@ export function createCheckouts({ sql, stripe, plans, applier, baseUrl, now }: C
   }
 
   return {
-    async open(userId, plan) {
+    /** The user's open checkout for the plan. Throws Failure `badRequest` or `conflict`, and StripeProblem. */
+    async open(userId: string, plan: string): Promise<OpenCheckout> {
       const [priceId] = planNamed(plans, plan)?.prices ?? [];
       if (priceId === undefined) throw new Failure('badRequest', `plan: must be one of ${soldOf(plans).join(', ')}`);
       // Calls for one plan share their answer; another plan's waits, and then replaces it.
@@ -93,13 +89,8 @@ function soldOf(plans: Plans): string[] {
   return plans.filter(({ prices }) => prices.length > 0).map(({ name }) => name);
 }
 
-interface Sessions {
+function createSessions({ sql, stripe, now }: Pick<CheckoutParts, 'sql' | 'stripe' | 'now'>) {
   /** What Stripe has of the attempt; null, and the attempt closed, when there is nothing that anybody could pay. */
-  of(attempt: CheckoutAttempt): Promise<CheckoutSession | null>;
-  expire(sessionId: string): Promise<void>;
-}
-
-function createSessions({ sql, stripe, now }: Pick<CheckoutParts, 'sql' | 'stripe' | 'now'>): Sessions {
   async function sessionOf(attempt: CheckoutAttempt): Promise<CheckoutSession | null> {
     if (attempt.sessionId !== null) {
       const session = await stripe.readCheckout(attempt.sessionId);
@@ -142,7 +133,7 @@ function createSessions({ sql, stripe, now }: Pick<CheckoutParts, 'sql' | 'strip
   return { of: sessionOf, expire };
 }
 
-export interface CheckoutAttempt {
+interface CheckoutAttempt {
   readonly id: string;
   readonly userId: string;
   readonly customerId: string;

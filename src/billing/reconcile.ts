@@ -4,9 +4,9 @@ import type { Log } from '../log.js';
 import type { Sql } from '../store/postgres.js';
 import type { ActiveBilling, Billing } from './billing.js';
 import { countCustomers, findUnannounced, nextCustomers } from './records.js';
-import { logProblem, StripeProblem } from './shapes.js';
+import { logProblem, StripeProblem } from './stripe.js';
 
-export interface ReconcileParts extends ActiveBilling {
+interface ReconcileParts extends ActiveBilling {
   readonly sql: Sql;
   readonly log: Log;
 }
@@ -131,18 +131,11 @@ async function forgetOld(sql: Sql): Promise<void> {
   await sql`DELETE FROM billing_checkouts WHERE closed_at < now() - ${EVENTS_KEPT_DAYS}::int * interval '1 day'`;
 }
 
-export interface UpkeepParts {
+interface UpkeepParts {
   readonly billing: Billing;
   readonly sql: Sql;
   readonly log: Log;
   readonly now: () => number;
-}
-
-export interface Upkeep {
-  /** One round, now; it never rejects. Calls while one runs share it. */
-  round(): Promise<void>;
-  /** Ends what runs, after the customers that are being read. */
-  stop(): Promise<void>;
 }
 
 /** So late a failed announcement of a plan is repeated, and so late a night's reconcile begins. */
@@ -154,7 +147,7 @@ const HOUR_MS = 3_600_000;
 const DAY_MS = 24 * HOUR_MS;
 
 /** Null when billing is off. */
-export function startUpkeep({ billing, sql, log, now }: UpkeepParts): Upkeep | null {
+export function startUpkeep({ billing, sql, log, now }: UpkeepParts) {
   if (!billing.isOn) return null;
   const { stripe, applier } = billing.active();
   const abortion = new AbortController();
@@ -185,6 +178,7 @@ export function startUpkeep({ billing, sql, log, now }: UpkeepParts): Upkeep | n
     }
   }
 
+  /** One round, now; it never rejects. Calls while one runs share it. */
   function round(): Promise<void> {
     running ??= work().finally(() => {
       running = null;
@@ -196,7 +190,8 @@ export function startUpkeep({ billing, sql, log, now }: UpkeepParts): Upkeep | n
   timer.unref();
   return {
     round,
-    async stop() {
+    /** Ends what runs, after the customers that are being read. */
+    async stop(): Promise<void> {
       clearInterval(timer);
       abortion.abort();
       await running;

@@ -2,9 +2,9 @@
 
 import { Failure } from '../errors.js';
 import type { Queries, Sql } from '../store/postgres.js';
-import { type StripeApi, StripeProblem } from './shapes.js';
+import { type StripeApi, StripeProblem } from './stripe.js';
 
-export interface BillingRecord {
+interface BillingRecord {
   /** The user's plan, from Stripe or from the operator. */
   readonly plan: string;
   /** Null: there is no customer at Stripe. */

@@ -12,7 +12,7 @@ import type { Log } from '../log.js';
 import type { Sql } from '../store/postgres.js';
 import { type Billing, State } from './billing.js';
 import { findUser, isEventApplied } from './records.js';
-import { answering, type SignedEvent } from './shapes.js';
+import { answering, type SignedEvent } from './stripe.js';
 
 const checkoutBody = z.strictObject({ plan: z.string().min(1).max(32) }).meta({ id: 'NewCheckout' });
 const syncBody = z
@@ -107,7 +107,7 @@ const syncOperation: Operation = {
 const EVENTS =
   /^(?:customer\.subscription|checkout\.session)\..|^(?:customer\.deleted|invoice\.(?:paid|payment_failed|payment_succeeded|voided|marked_uncollectible)|charge\.refunded)$/;
 
-export interface WebhookParts {
+interface WebhookParts {
   readonly billing: Billing;
   readonly sql: Sql;
   readonly log: Log;

@@ -1,19 +1,101 @@
-// Stripe's API through its own package: the only file that knows either. Bounded in time, retries and calls at once; version pinned.
+// Stripe's API through its own package, which no other file knows: bounded in time, retries and calls at once, version pinned; the few facts that
+// are read, in our own words, and the problem that stands for all of its errors.
+
 import { isUtf8 } from 'node:buffer';
 import { randomUUID } from 'node:crypto';
 import { createRequire } from 'node:module';
 import type Stripe from 'stripe';
 import { z } from 'zod';
+import { type Failure, Unavailable } from '../errors.js';
 import { fetch } from '../http/fetch.js';
+import type { Log } from '../log.js';
 import { createLimiter } from '../waiting/limiter.js';
-import {
-  type CheckoutSession,
-  type CustomerState,
-  type SignedEvent,
-  type StripeApi,
-  StripeProblem,
-  type SubscriptionState,
-} from './shapes.js';
+
+export interface SubscriptionState {
+  readonly id: string;
+  /** Stripe's word: active, trialing, past_due, canceled, unpaid, paused, incomplete, incomplete_expired. */
+  readonly status: string;
+  readonly createdSeconds: number;
+  readonly priceIds: readonly string[];
+  readonly periodStartSeconds: number;
+  readonly periodEndSeconds: number;
+  readonly cancelAtPeriodEnd: boolean;
+  /** Every payment of its latest invoice was given back in full. */
+  readonly refunded: boolean;
+}
+
+export type CustomerState =
+  | { readonly kind: 'deleted' }
+  /** Its subscriptions of any status, newest first. */
+  | { readonly kind: 'present'; readonly subscriptions: readonly SubscriptionState[] };
+
+export interface CheckoutSession {
+  readonly id: string;
+  readonly status: 'open' | 'complete' | 'expired';
+  /** Null unless it is open. */
+  readonly url: string | null;
+  readonly customerId: string | null;
+}
+
+export interface Price {
+  /** In the currency's smallest unit. */
+  readonly amount: number;
+  /** ISO 4217, lower case. */
+  readonly currency: string;
+  /** day, week, month or year; null: not recurring. */
+  readonly interval: string | null;
+}
+
+/** An event that Stripe signed. Nothing of its content is believed but whom it is about. */
+export interface SignedEvent {
+  readonly id: string;
+  readonly type: string;
+  readonly livemode: boolean;
+  readonly customerId: string | null;
+}
+
+interface NewCustomer {
+  readonly userId: string;
+  readonly email: string;
+  readonly idempotencyKey: string;
+}
+
+interface NewCheckout {
+  readonly attemptId: string;
+  readonly userId: string;
+  readonly customerId: string;
+  readonly priceId: string;
+  /** Without a slash at its end. */
+  readonly returnBase: string;
+  readonly expiresAtSeconds: number;
+}
+
+/** Every call throws StripeProblem and nothing else. */
+export type StripeApi = ReturnType<typeof createStripeApi>;
+
+interface StripeProblemFacts {
+  /** `unreachable`: it may work later; `busy`: too many calls of ours; `missing`: no such thing there; `refused`: anything else. */
+  readonly kind: 'unreachable' | 'busy' | 'missing' | 'refused';
+  readonly call: string;
+  readonly status: number | null;
+  readonly code: string | null;
+  readonly requestId: string | null;
+  /** The answer is the one that was recorded for this idempotency key: the same try can't end otherwise. */
+  readonly replayed: boolean;
+  /** Why there was no answer, as a code or the name of an error; null when there was one. */
+  readonly cause: string | null;
+}
+
+/** Facts that may be logged; Stripe's own message can quote what was sent, so it is not among them. */
+export class StripeProblem extends Error {
+  readonly facts: StripeProblemFacts;
+
+  constructor(facts: StripeProblemFacts) {
+    super(`Stripe: ${facts.call}: ${facts.kind}`);
+    this.name = 'StripeProblem';
+    this.facts = facts;
+  }
+}
 
 /** At the first use and not at import: it takes a tenth of a server's start, which most do without billing. */
 function stripePackage(): typeof Stripe {
@@ -40,7 +122,7 @@ const SIGNATURE_TOLERANCE_SECONDS = 300;
 /** Of our clock and Stripe's: what was signed later than this from now is refused. */
 const CLOCKS_APART_SECONDS = 10;
 
-export interface StripeSettings {
+interface StripeSettings {
   readonly secretKey: string;
   readonly webhookSecret: string;
   /** Without a path. */
@@ -48,7 +130,7 @@ export interface StripeSettings {
   readonly timeoutMs?: number;
 }
 
-export function createStripeApi({ secretKey, webhookSecret, apiBase, timeoutMs }: StripeSettings): StripeApi {
+export function createStripeApi({ secretKey, webhookSecret, apiBase, timeoutMs }: StripeSettings) {
   const base = new URL(apiBase);
   const packaged = stripePackage();
   const stripe = new packaged(secretKey, {
@@ -67,12 +149,15 @@ export function createStripeApi({ secretKey, webhookSecret, apiBase, timeoutMs }
     livemode: /^(sk|rk)_live_/.test(secretKey),
     ...customersOf(stripe, call),
     ...checkoutsOf(stripe, call),
-    async readPrice(priceId) {
+    /** Null: it has no single amount. */
+    async readPrice(priceId: string): Promise<Price | null> {
       const price = await call('read price', () => stripe.prices.retrieve(priceId));
       if (price.unit_amount === null) return null;
       return { amount: price.unit_amount, currency: price.currency, interval: price.recurring?.interval ?? null };
     },
-    verifyEvent: (body, signature, nowMs) => verifiedEvent(stripe, webhookSecret, { body, signature, nowMs }),
+    /** Null: not signed with our secret, or signed too long ago. */
+    verifyEvent: (body: Buffer, signature: string, nowMs: number): SignedEvent | null =>
+      verifiedEvent(stripe, webhookSecret, { body, signature, nowMs }),
   };
 }
 
@@ -88,7 +173,7 @@ function createCalls(): Call {
     );
 }
 
-function customersOf(stripe: Stripe, call: Call): Pick<StripeApi, 'createCustomer' | 'readCustomer' | 'createPortal'> {
+function customersOf(stripe: Stripe, call: Call) {
   async function readSubscriptions(customerId: string): Promise<SubscriptionState[]> {
     const { data } = await call('list subscriptions', () =>
       stripe.subscriptions.list({ customer: customerId, status: 'all', limit: SUBSCRIPTIONS_READ }),
@@ -117,18 +202,19 @@ function customersOf(stripe: Stripe, call: Call): Pick<StripeApi, 'createCustome
   }
 
   return {
-    async createCustomer({ userId, email, idempotencyKey }) {
+    async createCustomer({ userId, email, idempotencyKey }: NewCustomer): Promise<string> {
       const { id } = await call('create customer', () =>
         stripe.customers.create({ email, metadata: { sluice_user: userId } }, { idempotencyKey }),
       );
       return id;
     },
-    async readCustomer(customerId): Promise<CustomerState> {
+    async readCustomer(customerId: string): Promise<CustomerState> {
       const customer = await call('read customer', () => stripe.customers.retrieve(customerId));
       if (customer.deleted === true) return { kind: 'deleted' };
       return { kind: 'present', subscriptions: await readSubscriptions(customerId) };
     },
-    async createPortal(customerId, returnUrl) {
+    /** Returns the URL of the portal. */
+    async createPortal(customerId: string, returnUrl: string): Promise<string> {
       // Every call is an attempt of its own: a portal session buys nothing. The package's retries share the key.
       const options = { idempotencyKey: `portal-${randomUUID()}` };
       const { url } = await call('create portal session', () =>
@@ -139,12 +225,9 @@ function customersOf(stripe: Stripe, call: Call): Pick<StripeApi, 'createCustome
   };
 }
 
-function checkoutsOf(
-  stripe: Stripe,
-  call: Call,
-): Pick<StripeApi, 'createCheckout' | 'readCheckout' | 'expireCheckout'> {
+function checkoutsOf(stripe: Stripe, call: Call) {
   return {
-    async createCheckout(checkout) {
+    async createCheckout(checkout: NewCheckout): Promise<CheckoutSession> {
       const session = await call('create checkout session', () =>
         stripe.checkout.sessions.create(
           {
@@ -162,7 +245,8 @@ function checkoutsOf(
       );
       return sessionOf(session);
     },
-    async readCheckout(sessionId) {
+    /** Null: no such session. */
+    async readCheckout(sessionId: string): Promise<CheckoutSession | null> {
       try {
         return sessionOf(await call('read checkout session', () => stripe.checkout.sessions.retrieve(sessionId)));
       } catch (error) {
@@ -170,7 +254,7 @@ function checkoutsOf(
         throw error;
       }
     },
-    async expireCheckout(sessionId) {
+    async expireCheckout(sessionId: string): Promise<void> {
       const options = { idempotencyKey: `expire-${sessionId}` };
       await call('expire checkout session', () => stripe.checkout.sessions.expire(sessionId, {}, options));
     },
@@ -287,4 +371,36 @@ function eventOf(value: unknown): SignedEvent | null {
   const { object, id, customer } = event.data.object;
   const customerId = object === 'customer' ? (id ?? null) : idOf(customer ?? null);
   return { id: event.id, type: event.type, livemode: event.livemode, customerId };
+}
+
+/** Runs a handler's work; throws Failure for what is foreseen, and anything else as it is. */
+export async function answering<T>(log: Log, work: () => Promise<T>): Promise<T> {
+  try {
+    return await work();
+  } catch (error) {
+    throw toFailure(log, error);
+  }
+}
+
+function toFailure(log: Log, error: unknown): unknown {
+  if (!(error instanceof StripeProblem)) return error;
+  logProblem(log, error);
+  return failureOf(error);
+}
+
+export function logProblem(log: Log, { facts }: StripeProblem): void {
+  if (facts.kind === 'refused' || facts.kind === 'missing') log.error(facts, 'billing: Stripe refuses a request');
+  else log.warn(facts, 'billing: Stripe can not be asked');
+}
+
+function failureOf({ facts: { kind } }: StripeProblem): Failure {
+  switch (kind) {
+    case 'busy':
+      return new Unavailable('stripeBusy');
+    case 'unreachable':
+      return new Unavailable('stripeDown');
+    case 'missing':
+    case 'refused':
+      return new Unavailable('stripeRefuses');
+  }
 }
