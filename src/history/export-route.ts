@@ -7,14 +7,14 @@ import { csvHead, csvLine } from '../http/reply.js';
 import type { SqlOf } from '../store/postgres.js';
 import { wireTime } from '../wire-text.js';
 import { exportQuery } from './query.js';
-import type { OnItsWay } from './scan-finder.js';
+import type { OnItsWay } from './scans-route.js';
 import { type Filters, nextScans, type ScanDetail, TooSlow } from './stats.js';
 
 export interface ExportLog {
   warn(fields: object, message: string): void;
 }
 
-export interface ExportParts {
+interface ExportParts {
   readonly onItsWay: OnItsWay;
   readonly sqlOf: SqlOf;
   readonly log: ExportLog;

@@ -5,14 +5,12 @@ import { Unavailable } from '../errors.js';
 import type { Sql } from '../store/postgres.js';
 import { withinOr } from '../waiting/within.js';
 import { wireDay } from '../wire-text.js';
-import type { Recorded } from './intake.js';
 import { openJournal } from './journal.js';
 import { createRowStore, type RowListener } from './rows-to-database.js';
-import type { ScanRow } from './scan-row.js';
 import type { JournalState } from './segments.js';
 import { startWriter } from './writer.js';
 
-export interface HistoryOptions {
+interface HistoryOptions {
   readonly sql: Sql;
   readonly dataDirectory: string;
   readonly journalLimitBytes: number;
@@ -21,7 +19,7 @@ export interface HistoryOptions {
 }
 
 /** The part of the log that is used. */
-export interface HistoryLog {
+interface HistoryLog {
   info(fields: object, message: string): void;
   warn(fields: object, message: string): void;
   error(fields: object, message: string): void;
@@ -32,23 +30,7 @@ export interface HistoryState extends JournalState {
   readonly problem: string | null;
 }
 
-export interface History {
-  /** Throws Failure `unavailable` when a row could not be recorded now: asked before the work is done. */
-  assertOpen(): void;
-  /** Writes the scan's row down with those of the same turn. The scan hears whether that went well. */
-  append(scan: Recorded): void;
-  /** A scan of the user's that this process has recorded and the database doesn't have yet; null: there is none. */
-  find(userId: string, id: string): ScanRow | null;
-  /** Called with scans that were pending, when the database has their rows. */
-  onEnded(listen: (ids: readonly string[]) => void): void;
-  /** Called when the database has something that is to be told to webhooks. */
-  onTold(listen: () => void): void;
-  /** Resolves when the database has what this process has recorded of the user, or after a moment. */
-  settled(userId: string): Promise<void>;
-  state(): HistoryState;
-  /** Copies what waits, for a moment; the rest is for the next start. */
-  stop(): Promise<void>;
-}
+export type History = Awaited<ReturnType<typeof startHistory>>;
 
 /** Folders of processes that died while this one runs are looked for so often. */
 const ADOPT_MS = 30_000;
@@ -58,7 +40,7 @@ const SETTLE_MS = 1_000;
 /** The first failed attempt is logged, then one in so many: a database that is away for a night fills no disk. */
 const LOGGED_FAILURES = 20;
 
-export async function startHistory(options: HistoryOptions): Promise<History> {
+export async function startHistory(options: HistoryOptions) {
   const { sql, log } = options;
   const journal = await openJournal({
     directory: join(options.dataDirectory, 'journal'),
@@ -101,22 +83,26 @@ export async function startHistory(options: HistoryOptions): Promise<History> {
   adopting.unref();
 
   return {
-    assertOpen() {
+    /** Throws Failure `unavailable` when a row could not be recorded now: asked before the work is done. */
+    assertOpen(): void {
       const reason = journal.refusal();
       if (reason !== null) throw new Unavailable('journalRefuses', { text: reason });
     },
+    /** Writes the scan's row down with those of the same turn. The scan hears whether that went well. */
     append: journal.append,
     find: journal.find,
-    onEnded: (listen) => void listeners.ended.push(listen),
-    onTold: (listen) => void listeners.told.push(listen),
-    async settled(userId) {
+    onEnded: (listen: (ids: readonly string[]) => void) => void listeners.ended.push(listen),
+    onTold: (listen: () => void) => void listeners.told.push(listen),
+    /** Resolves when the database has what this process has recorded of the user, or after a moment. */
+    async settled(userId: string): Promise<void> {
       const copied = journal.copied(userId);
       if (copied === null) return;
       writer.hurry();
       await withinOr(copied, SETTLE_MS, undefined);
     },
-    state: () => ({ ...journal.state(), problem: journal.refusal() }),
-    async stop() {
+    state: (): HistoryState => ({ ...journal.state(), problem: journal.refusal() }),
+    /** Copies what waits, for a moment; the rest is for the next start. */
+    async stop(): Promise<void> {
       clearInterval(adopting);
       endPartitions();
       await writer.stop(STOP_MS);
@@ -127,7 +113,9 @@ export async function startHistory(options: HistoryOptions): Promise<History> {
 
 /** Who hears of rows that the database has. */
 class Listeners implements RowListener {
+  /** Called with scans that were pending, when the database has their rows. */
   readonly ended: ((ids: readonly string[]) => void)[] = [];
+  /** Called when the database has something that is to be told to webhooks. */
   readonly told: (() => void)[] = [];
 
   onEnded(ids: readonly string[]): void {
@@ -144,7 +132,7 @@ const MONTHS_AHEAD = 2;
 /** More often than needed: a run that failed, or a lock that couldn't be had, is made up for soon. */
 const INTERVAL_MS = 6 * 3_600_000;
 
-export interface PartitionOptions {
+interface PartitionOptions {
   readonly sql: Sql;
   readonly retentionDays: number;
   readonly now: () => number;

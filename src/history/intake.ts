@@ -13,7 +13,7 @@ export interface Recorded {
   onUnrecorded(error: Unavailable): void;
 }
 
-export interface IntakeOptions {
+interface IntakeOptions {
   /** Bytes that wait for the database, beyond which rows are refused. */
   readonly limitBytes: number;
   /** All files with rows that may wait for the database. */
@@ -41,17 +41,7 @@ const ASIDE_MS = 1_000;
 /** Room for the rows of an ordinary turn. */
 const FIRST_BYTES = 4 * FRAME_MAX_BYTES;
 
-export interface Intake {
-  append(scan: Recorded): void;
-  /** Why a scan would be refused now; null: it would not. */
-  refusal(): string | null;
-  /** A write on another thread is under way. */
-  isWriting(): boolean;
-  /** Takes no more scans, and resolves when those that were taken are written, or have failed. */
-  close(): Promise<void>;
-}
-
-export function createIntake(options: IntakeOptions): Intake {
+export function createIntake(options: IntakeOptions) {
   const { limitBytes, files, openSegment } = options;
   /** Of this turn of the event loop. */
   let turn: Turn | null = null;
@@ -65,6 +55,7 @@ export function createIntake(options: IntakeOptions): Intake {
   let asideUntilMs = 0;
   let isClosed = false;
 
+  /** Why a scan would be refused now; null: it would not. */
   function refusal(): string | null {
     if (isClosed) return 'The service is stopping';
     const heldBytes = waitingBytes + (turn?.endBytes ?? 0);
@@ -155,7 +146,7 @@ export function createIntake(options: IntakeOptions): Intake {
   }
 
   return {
-    append(scan) {
+    append(scan: Recorded): void {
       const reason = refusal();
       if (reason !== null) {
         scan.onUnrecorded(new Unavailable('journalRefuses', { text: reason }));
@@ -173,8 +164,10 @@ export function createIntake(options: IntakeOptions): Intake {
       }
     },
     refusal,
+    /** A write on another thread is under way. */
     isWriting: () => writing !== null,
-    async close() {
+    /** Takes no more scans, and resolves when those that were taken are written, or have failed. */
+    async close(): Promise<void> {
       isClosed = true;
       endTurn();
       await writing;

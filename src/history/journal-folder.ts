@@ -28,7 +28,7 @@ export interface LeftFolder extends JournalFolder {
   remove(): Promise<void>;
 }
 
-export interface AdoptionOptions {
+interface AdoptionOptions {
   /** Folders that this process has already. */
   readonly held: ReadonlySet<string>;
   /** True: the segment is known to be damaged and couldn't be put aside before. It is tried again, and not read. */
@@ -143,30 +143,18 @@ function removeOld(path: string): void {
 /** For files that can't be read as they should: for somebody to look at. */
 const FOLDER = 'damaged';
 
-export interface DamagedFiles {
-  /** Those that lie beside, from earlier processes too, and those that could not be moved there. */
-  readonly count: number;
-  /** Moves it beside; where that fails it stays and is known to be damaged. Rejects with why. One that is gone is done with. */
-  putAside(path: string): Promise<void>;
-  /** It can't be read, and is left where it is. True: that is new. */
-  note(path: string): boolean;
-  /** What was noted could be read after all. */
-  forget(path: string): void;
-  isNoted(path: string): boolean;
-  /** Somebody may have looked at them and taken them away; another process may have taken over a folder that was noted. */
-  recount(): void;
-}
-
-export function createDamagedFiles(directory: string): DamagedFiles {
+export function createDamagedFiles(directory: string) {
   const folder = join(directory, FOLDER);
   const noted = new Set<string>();
   let aside = countIn(folder) ?? 0;
 
   return {
-    get count() {
+    /** Those that lie beside, from earlier processes too, and those that could not be moved there. */
+    get count(): number {
       return aside + noted.size;
     },
-    async putAside(path) {
+    /** Moves it beside; where that fails it stays and is known to be damaged. Rejects with why. One that is gone is done with. */
+    async putAside(path: string): Promise<void> {
       try {
         await mkdir(folder, { recursive: true, mode: 0o700 });
         await rename(path, join(folder, `${basename(dirname(path))}-${basename(path)}`));
@@ -180,14 +168,17 @@ export function createDamagedFiles(directory: string): DamagedFiles {
         aside = countIn(folder) ?? aside;
       }
     },
-    note(path) {
+    /** It can't be read, and is left where it is. True: that is new. */
+    note(path: string): boolean {
       const isNew = !noted.has(path);
       noted.add(path);
       return isNew;
     },
-    forget: (path) => void noted.delete(path),
-    isNoted: (path) => noted.has(path),
-    recount() {
+    /** What was noted could be read after all. */
+    forget: (path: string) => void noted.delete(path),
+    isNoted: (path: string) => noted.has(path),
+    /** Somebody may have looked at them and taken them away; another process may have taken over a folder that was noted. */
+    recount(): void {
       aside = countIn(folder) ?? aside;
       for (const path of noted) if (isGone(path)) noted.delete(path);
     },

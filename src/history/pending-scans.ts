@@ -1,5 +1,7 @@
-// Scans that were accepted and have not ended, in Postgres: what any node can say of them, and what becomes of those of a node that is gone.
+// Scans that were accepted and have not ended, in Postgres: what any node can say of them, and what becomes of those of a node that is gone; and
+// requests that wait for them, with one question to the database for all, a few times a second.
 import type { ScanPolicy } from '../engine/verdict.js';
+import { Unavailable } from '../errors.js';
 import type { Fragment, Sql, SqlOf } from '../store/postgres.js';
 import { guarded } from '../store/store-error.js';
 import { lowestIdAt, type ScanRow } from './scan-row.js';
@@ -23,7 +25,7 @@ export interface PendingScan {
   readonly windowStartSeconds: number;
 }
 
-export interface PendingList {
+interface PendingList {
   readonly sha256?: string | undefined;
   /** Of the creation date: the first instant, and the one behind the last. */
   readonly fromMs?: number | undefined;
@@ -183,5 +185,70 @@ export function failedRow(scan: PendingScan, status: number, error: string, nowM
     lastUpdateMs: nowMs,
     protocol: 'http',
     wasPending: true,
+  };
+}
+
+export type ScanWaits = ReturnType<typeof createScanWaits>;
+
+const ASK_MS = 250;
+/** Of one account; and of all, a few hundred bytes each beside the request. */
+const WAITS_PER_USER = 64;
+const WAITS_MAX = 5_000;
+
+export function createScanWaits(left: PendingScans['left'], onProblem: (error: unknown) => void) {
+  const waiting = new Map<string, Set<() => void>>();
+  const perUser = new Map<string, number>();
+  let all = 0;
+  let isAsking = false;
+
+  /** It has ended, here. */
+  function ended(id: string): void {
+    for (const resolve of waiting.get(id) ?? []) resolve();
+  }
+
+  async function ask(): Promise<void> {
+    if (waiting.size === 0 || isAsking) return;
+    isAsking = true;
+    const asked = [...waiting.keys()];
+    try {
+      const running = new Set((await left(asked)).map(({ id }) => id));
+      for (const id of asked) if (!running.has(id)) ended(id);
+    } catch (error) {
+      onProblem(error);
+    } finally {
+      isAsking = false;
+    }
+  }
+
+  const asking = setInterval(() => void ask(), ASK_MS).unref();
+
+  return {
+    /** Resolves when the scan may have ended, or after so long, or when the client has left. Resolves at once for an account that waits for too many. */
+    async until(userId: string, id: string, waitMs: number, signal: AbortSignal): Promise<void> {
+      const own = perUser.get(userId) ?? 0;
+      if (own >= WAITS_PER_USER || signal.aborted) return;
+      if (all >= WAITS_MAX) throw new Unavailable('waitsBusy');
+      perUser.set(userId, own + 1);
+      all += 1;
+      await new Promise<void>((resolve) => {
+        const resolves = waiting.get(id) ?? new Set();
+        const end = (): void => {
+          clearTimeout(timer);
+          signal.removeEventListener('abort', end);
+          resolves.delete(end);
+          if (resolves.size === 0) waiting.delete(id);
+          resolve();
+        };
+        const timer = setTimeout(end, waitMs);
+        signal.addEventListener('abort', end);
+        waiting.set(id, resolves.add(end));
+      });
+      all -= 1;
+      const rest = (perUser.get(userId) ?? 1) - 1;
+      if (rest === 0) perUser.delete(userId);
+      else perUser.set(userId, rest);
+    },
+    ended,
+    stop: () => clearInterval(asking),
   };
 }

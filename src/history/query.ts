@@ -15,7 +15,7 @@ const DAY_MS = 86_400_000;
 /** Both ends included. */
 const DONUT_DAYS = 30;
 
-export interface Sort {
+interface Sort {
   readonly field: SortField;
   readonly direction: 'asc' | 'desc';
 }

@@ -1,21 +1,28 @@
 // GET /web/scans/stats and below: the signed-in user's history and its statistics, never anybody else's.
 import { z } from 'zod';
-import { Failure, Unavailable } from '../errors.js';
+import { Failure } from '../errors.js';
 import type { CallerRoute } from '../http/caller.js';
 import { jsonReply, readQuery } from '../http/json.js';
 import { jsonAnswer, type Operation, pathParameter, queryParameters } from '../http/openapi.js';
 import type { Queries, SqlOf } from '../store/postgres.js';
 import { guarded } from '../store/store-error.js';
 import { WireTime, wireTime } from '../wire-text.js';
-import { countMonths, countVerdicts, OutcomeDays, outcomeDays } from './days.js';
 import { createExportRoute, type ExportLog } from './export-route.js';
+import { countMonths, countVerdicts, OutcomeDays, outcomeDays } from './outcomes.js';
 import type { PendingScans } from './pending-scans.js';
 import { donutQuery, donutRange, keyUsageQuery, noQuery, pageQuery } from './query.js';
-import { createScanFinder, type FindScan, type OnItsWay, type ScanFinderParts, ScanId } from './scan-finder.js';
-import { findScans, namesOfKeys, SEARCH_ROWS, TooSlow } from './stats.js';
-import { Detail, Row, wireDetail, wireRow } from './wire-row.js';
+import { Detail, Row, wireDetail, wireRow } from './scan-view.js';
+import {
+  createScanFinder,
+  type FindScan,
+  type OnItsWay,
+  type ScanFinderParts,
+  ScanId,
+  unavailableWhenSlow,
+} from './scans-route.js';
+import { findScans, namesOfKeys, SEARCH_ROWS } from './stats.js';
 
-export interface HistoryRouteParts {
+interface HistoryRouteParts {
   readonly sqlOf: SqlOf;
   readonly now: () => number;
   readonly onItsWay: OnItsWay;
@@ -108,11 +115,6 @@ function createDailyRoute({
       return jsonReply(200, await guarded(outcomeDays(sqlOf(userId), userId, now())));
     },
   };
-}
-
-function unavailableWhenSlow(error: unknown): never {
-  if (!(error instanceof TooSlow)) throw error;
-  throw new Unavailable('pageSlow');
 }
 
 /** Oldest first, this month last. */

@@ -17,7 +17,7 @@ export const sortFields = [
 export type SortField = (typeof sortFields)[number];
 
 export const verdicts = ['clean', 'infected', 'none'] as const;
-export type VerdictFilter = (typeof verdicts)[number];
+type VerdictFilter = (typeof verdicts)[number];
 
 export interface Filters {
   /** Of a verdict: a scan that failed has none. */
@@ -73,7 +73,7 @@ export interface ScanDetail extends HistoryRow {
   readonly signatures: string | null;
 }
 
-export interface FoundScans {
+interface FoundScans {
   readonly rows: readonly HistoryRow[];
   readonly total: number;
 }

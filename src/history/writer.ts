@@ -20,7 +20,7 @@ const ATTEMPTS_AT_ONCE = 4;
 
 type Store = (rows: readonly ScanRow[]) => Promise<void>;
 
-export interface WriterOptions {
+interface WriterOptions {
   readonly journal: Journal;
   readonly store: Store;
   /** Called for every attempt that failed, with how many in a row. */
@@ -30,14 +30,7 @@ export interface WriterOptions {
   readonly batchTimeoutMs?: number;
 }
 
-export interface Writer {
-  /** Somebody waits for the rows that are there: they don't wait for more. */
-  hurry(): void;
-  /** Copies what is there without waiting for more, at most `timeoutMs`, and ends; one failure ends it too. */
-  stop(timeoutMs: number): Promise<void>;
-}
-
-export function startWriter(options: WriterOptions): Writer {
+export function startWriter(options: WriterOptions) {
   const { journal, onFailure, onRecovery, batchTimeoutMs = BATCH_TIMEOUT_MS } = options;
   const store = storeInTime(options.store, batchTimeoutMs);
   const pauses = createPauses(journal);
@@ -76,8 +69,10 @@ export function startWriter(options: WriterOptions): Writer {
 
   const ended = copy();
   return {
+    /** Somebody waits for the rows that are there: they don't wait for more. */
     hurry: pauses.hurry,
-    async stop(timeoutMs) {
+    /** Copies what is there without waiting for more, at most `timeoutMs`, and ends; one failure ends it too. */
+    async stop(timeoutMs: number): Promise<void> {
       pauses.stop();
       const timer = { id: undefined as NodeJS.Timeout | undefined };
       const late = new Promise<void>((resolve) => {
@@ -106,20 +101,7 @@ function storeInTime(store: Store, timeoutMs: number): Store {
   };
 }
 
-interface Pauses {
-  isStopping(): boolean;
-  /** At most so long; a stop ends every pause early, and there are none after it. */
-  pause(ms: number | null): Promise<void>;
-  /** Until a row has come since the last time. */
-  untilRows(): Promise<void>;
-  /** Until a batch is full, or somebody hurries, or for as long as rows gather. */
-  gather(): Promise<void>;
-  /** Ends the gathering, or leaves out the next one. */
-  hurry(): void;
-  stop(): void;
-}
-
-function createPauses(journal: Journal): Pauses {
+function createPauses(journal: Journal) {
   let isStopping = false;
   let wake: () => void = () => undefined;
   /** Rows that must be there for the pause to end. */
@@ -129,6 +111,7 @@ function createPauses(journal: Journal): Pauses {
   /** A row may come between the look into the journal and the wait for it. */
   let hasArrived = false;
 
+  /** At most so long; a stop ends every pause early, and there are none after it. */
   async function pause(ms: number | null): Promise<void> {
     if (isStopping) return;
     await new Promise<void>((resolve) => {
@@ -150,25 +133,28 @@ function createPauses(journal: Journal): Pauses {
   return {
     isStopping: () => isStopping,
     pause,
-    async untilRows() {
+    /** Until a row has come since the last time. */
+    async untilRows(): Promise<void> {
       if (!hasArrived) {
         wantedRows = 1;
         await pause(null);
       }
       hasArrived = false;
     },
-    async gather() {
+    /** Until a batch is full, or somebody hurries, or for as long as rows gather. */
+    async gather(): Promise<void> {
       isGathering = !isHurried;
       wantedRows = BATCH_ROWS;
       if (isGathering) await pause(GATHER_MS);
       isGathering = false;
       isHurried = false;
     },
-    hurry() {
+    /** Ends the gathering, or leaves out the next one. */
+    hurry(): void {
       isHurried = true;
       if (isGathering) wake();
     },
-    stop() {
+    stop(): void {
       isStopping = true;
       wake();
     },

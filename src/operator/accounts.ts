@@ -4,7 +4,7 @@ import { listKeys } from '../account/keys.js';
 import { listSessions, SessionView } from '../account/sessions.js';
 import { type UserRow, UserView, userView } from '../account/users.js';
 import type { Plans } from '../config/plans.js';
-import { OutcomeDays, outcomeDays } from '../history/days.js';
+import { OutcomeDays, outcomeDays } from '../history/outcomes.js';
 import type { Queries } from '../store/postgres.js';
 import { WireTime, wireTime } from '../wire-text.js';
 

@@ -2,8 +2,7 @@
 import { z } from 'zod';
 import { findUser } from '../account/users.js';
 import { Failure } from '../errors.js';
-import { OutcomeDays, outcomeDays } from '../history/days.js';
-import { NotedScans, notedScans } from '../history/noted-scans.js';
+import { NotedScans, notedScans, OutcomeDays, outcomeDays } from '../history/outcomes.js';
 import type { CallerRoute } from '../http/caller.js';
 import type { Exchange } from '../http/exchange.js';
 import { jsonReply, noContent, readQuery } from '../http/json.js';

@@ -1,8 +1,78 @@
-// The scans of all accounts that operators look at: those without a verdict, by reason, and the slowest ones. Both by indexes of their own.
+// What scans have come to: by day, from the roll-ups, of one account for its owner and of all for operators; and the scans of all accounts that
+// operators look at: those without a verdict, by reason, and the slowest ones, both by indexes of their own.
 import { z } from 'zod';
 import type { Queries, Sql } from '../store/postgres.js';
 import { STORE_ANSWER_MS } from '../store/store-error.js';
-import { WireTime, wireTime } from '../wire-text.js';
+import { WireTime, wireDay, wireTime } from '../wire-text.js';
+
+const count = z.int().min(0);
+export const OutcomeDays = z.array(
+  z
+    .object({
+      day: z.iso.date(),
+      clean: count,
+      infected: count,
+      noVerdict: count.describe('422: not looked at as a whole'),
+      refused: count.describe('other 4xx'),
+      failed: count.describe('5xx'),
+    })
+    .meta({ id: 'DayCounts' }),
+);
+export type OutcomeDays = z.infer<typeof OutcomeDays>;
+
+/** So many days are shown. */
+const DAYS = 30;
+const DAY_MS = 86_400_000;
+
+/** `userId` null: of all accounts. Of the last 30 days, today last, each day once. */
+export async function outcomeDays(sql: Queries, userId: string | null, nowMs: number): Promise<OutcomeDays> {
+  const first = dayOf(nowMs - (DAYS - 1) * DAY_MS);
+  const last = dayOf(nowMs);
+  return await sql<OutcomeDays>`
+    SELECT to_char(d, 'YYYY-MM-DD') AS day,
+      COALESCE(sum(scans) FILTER (WHERE status = 200 AND NOT infected), 0)::float8 AS clean,
+      COALESCE(sum(scans) FILTER (WHERE status = 200 AND infected), 0)::float8 AS infected,
+      COALESCE(sum(scans) FILTER (WHERE status = 422), 0)::float8 AS "noVerdict",
+      COALESCE(sum(scans) FILTER (WHERE status BETWEEN 400 AND 499 AND status <> 422), 0)::float8 AS refused,
+      COALESCE(sum(scans) FILTER (WHERE status >= 500), 0)::float8 AS failed
+    FROM generate_series(${first}::text::date, ${last}::text::date, interval '1 day') AS d
+    LEFT JOIN scan_days ON scan_days.day = d::date AND (${userId}::uuid IS NULL OR user_id = ${userId}::uuid)
+    GROUP BY d ORDER BY d`;
+}
+
+interface ScanCounts {
+  readonly infected: number;
+  readonly clean: number;
+}
+
+export async function countVerdicts(sql: Queries, userId: string, startMs: number, endMs: number): Promise<ScanCounts> {
+  const [counts] = await sql<ScanCounts[]>`
+    SELECT coalesce(sum(scans) FILTER (WHERE infected), 0)::float8 AS infected,
+      coalesce(sum(scans) FILTER (WHERE NOT infected), 0)::float8 AS clean
+    FROM scan_days
+    WHERE user_id = ${userId} AND status = 200 AND day BETWEEN ${dayOf(startMs)}::text::date AND ${dayOf(endMs)}::text::date`;
+  return counts ?? { infected: 0, clean: 0 };
+}
+
+interface MonthCounts extends ScanCounts {
+  /** YYYY-MM */
+  readonly month: string;
+}
+
+/** Months that have scans, from that day on. */
+export async function countMonths(sql: Queries, userId: string, fromMs: number): Promise<readonly MonthCounts[]> {
+  return await sql<MonthCounts[]>`
+    SELECT to_char(day, 'YYYY-MM') AS month,
+      coalesce(sum(scans) FILTER (WHERE infected), 0)::float8 AS infected,
+      coalesce(sum(scans) FILTER (WHERE NOT infected), 0)::float8 AS clean
+    FROM scan_days
+    WHERE user_id = ${userId} AND status = 200 AND day >= ${dayOf(fromMs)}::text::date
+    GROUP BY month`;
+}
+
+function dayOf(epochMs: number): string {
+  return wireDay(new Date(epochMs));
+}
 
 const NotedScan = z.object({
   id: z.uuid(),
@@ -13,8 +83,7 @@ const NotedScan = z.object({
   sizeInBytes: z.int().nullable(),
 });
 
-const DAYS = 7;
-const DAY_MS = 86_400_000;
+const NOTED_DAYS = 7;
 /** More rows without a verdict are not read: the newest tell what is wrong. */
 const FAILED_ROWS = 10_000;
 const REASONS = 50;
@@ -22,7 +91,7 @@ const EXAMPLES = 3;
 const SLOWEST = 20;
 
 export const NotedScans = z.object({
-  since: WireTime.describe(`${DAYS} days ago. This and the next three are of the rows of all nodes and accounts`),
+  since: WireTime.describe(`${NOTED_DAYS} days ago. This and the next three are of the rows of all nodes and accounts`),
   errorsSince: WireTime.describe(
     `The same, or later if more than ${FAILED_ROWS} scans had no verdict: of the newest ones`,
   ),
@@ -60,7 +129,7 @@ interface FailedColumns extends ScanColumns {
 
 /** Of the last days. What takes longer than a store may is ended by the database. */
 export async function notedScans(sql: Sql, nowMs: number): Promise<NotedScans> {
-  const since = new Date(nowMs - DAYS * DAY_MS);
+  const since = new Date(nowMs - NOTED_DAYS * DAY_MS);
   return await sql.transaction('readOnly', async (tx) => {
     await tx`SELECT set_config('statement_timeout', ${String(STORE_ANSWER_MS)}, true)`;
     const failed = await failedScans(tx, since);
