@@ -1,7 +1,34 @@
 // Timers for deadlines that are hardly ever reached: one timer of Node stands for all of them, and beginning and ending one costs next to nothing.
 import { performance } from 'node:perf_hooks';
-import { LateTicks } from './late-ticks.js';
 import { type InLine, Line } from './line.js';
+
+/** Beyond its interval a tick may be so late before anything is made of it. */
+const LATE_MS = 200;
+
+/**
+ * The looks at deadlines, by interval. One that comes late is left out, but not two of them in turn: what has arrived while the process stood still lies
+ * unread, the event loop reads that first, and nobody is too late because of it.
+ */
+export class LateTicks {
+  readonly #intervalMs: number;
+  #lastMs: number;
+  #isSkipped: boolean;
+
+  /** From now on. */
+  constructor(intervalMs: number) {
+    this.#intervalMs = intervalMs;
+    this.#lastMs = performance.now();
+    this.#isSkipped = false;
+  }
+
+  /** To be called with each tick. */
+  isToBeSkipped(nowMs: number): boolean {
+    const isLate = nowMs - this.#lastMs > this.#intervalMs + LATE_MS;
+    this.#lastMs = nowMs;
+    this.#isSkipped = isLate && !this.#isSkipped;
+    return this.#isSkipped;
+  }
+}
 
 /** Who is called back. */
 export interface TimerOwner {

@@ -3,7 +3,7 @@ import { createServer, type IncomingMessage, type Server, type ServerResponse } 
 import { createServer as createListener, Socket } from 'node:net';
 import type { Duplex } from 'node:stream';
 import { HTTP_HEADER_BLOCK_BYTES } from '../../limits.js';
-import { LateTicks } from '../../waiting/late-ticks.js';
+import { LateTicks } from '../../waiting/coarse-timer.js';
 import type { LibrarySocket } from '../acceptor.js';
 import { type Accepting, startAccepting } from '../acceptor.js';
 import type { HttpLibrary, Listening, ListenOptions } from '../wire.js';
