@@ -2,7 +2,7 @@
 import { randomUUID } from 'node:crypto';
 import { z } from 'zod';
 import type { RedisCommands } from '../store/redis/redis.js';
-import { inBatches } from '../waiting/batches.js';
+import { inBatches } from '../waiting/limiter.js';
 import type { QuotaHour } from './admission.js';
 import { type Count, type Ledger, type LedgerAnswer, type LedgerKey, RECORD_SECONDS, type Tally } from './ledger.js';
 import {

@@ -1,11 +1,10 @@
 // A request to a host that somebody else has named: its addresses resolved, all of them checked, and exactly those dialled.
-
 import { Resolver } from 'node:dns/promises';
 import { readFileSync } from 'node:fs';
 import { isIP } from 'node:net';
 import { Failure } from '../errors.js';
 import { ORIGIN_DNS_MS, ORIGIN_DNS_TRIES, ORIGIN_DNS_TRY_MS } from '../limits.js';
-import { startDeadline } from '../waiting/deadline.js';
+import { startDeadline } from '../waiting/within.js';
 import type { Guard, GuardedUrl } from './guard.js';
 import { type OriginMessage, type OriginOptions, type OriginResponse, requestOrigin, TOO_SLOW } from './origin.js';
 

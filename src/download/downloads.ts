@@ -1,7 +1,7 @@
 // What is behind a URL, as a source of bytes: each hop checked, resolved, checked again and dialled; the last one's body handed on.
 import { Failure, Unavailable } from '../errors.js';
 import { REDIRECTS_MAX } from '../limits.js';
-import { type Deadline, startDeadline } from '../waiting/deadline.js';
+import { type Deadline, startDeadline } from '../waiting/within.js';
 import { allowed, type DiallingOptions, dial } from './dialling.js';
 import { type BodySink, codingCheck, type OriginResponse, TOO_SLOW } from './origin.js';
 

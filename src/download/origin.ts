@@ -11,7 +11,7 @@ import {
   ORIGIN_IDLE_MS,
 } from '../limits.js';
 import { processAddon } from '../process-addon.js';
-import { createClock } from '../waiting/deadline.js';
+import { createClock } from '../waiting/within.js';
 
 export interface DialTarget {
   readonly address: string;

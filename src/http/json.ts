@@ -2,7 +2,7 @@
 import type { z } from 'zod';
 import { Failure } from '../errors.js';
 import { JSON_BODY_BYTES, JSON_BODY_MS } from '../limits.js';
-import { createClock } from '../waiting/deadline.js';
+import { createClock } from '../waiting/within.js';
 import { bodiesFull, type Exchange } from './exchange.js';
 import type { Reply } from './reply.js';
 

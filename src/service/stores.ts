@@ -1,5 +1,4 @@
 // The stores of the service: Postgres or the embedded one, and admission over Redis or in this process.
-
 import { limitOfUser } from '../account/users.js';
 import type { AdmissionStore } from '../admission/admission.js';
 import { type AdmissionParts, createAdmissions } from '../admission/admissions.js';
@@ -15,7 +14,7 @@ import type { Log } from '../log.js';
 import { startEmbedded } from '../store/embedded/embedded.js';
 import { openPostgres, type Postgres, type Sql } from '../store/postgres.js';
 import type { RedisCommands, RedisConnection } from '../store/redis/redis.js';
-import { inBatches } from '../waiting/batches.js';
+import { inBatches } from '../waiting/limiter.js';
 import { type Stopping, starting } from './starting.js';
 
 /** Without `socketDirectory` the embedded database, if it is wanted, is this process's own. */

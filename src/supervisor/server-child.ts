@@ -4,7 +4,7 @@ import { constants } from 'node:os';
 import { performance } from 'node:perf_hooks';
 import type { Log } from '../log.js';
 import { startWaiting } from '../urgency.js';
-import { type Clock, createClock } from '../waiting/deadline.js';
+import { type Clock, createClock } from '../waiting/within.js';
 import { type Order, READY_MESSAGE, type Report, reportShape, type StartOrder } from './channel.js';
 
 /** sysexits.h EX_OSERR: the process itself could not be started. Final before the first ready. */

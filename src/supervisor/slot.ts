@@ -1,7 +1,6 @@
 // One place for a server process: kept filled, with back-off after crashes, and its process replaced without a gap.
 import type { Log } from '../log.js';
-import { createClock } from '../waiting/deadline.js';
-import { pause } from '../waiting/within.js';
+import { createClock, pause } from '../waiting/within.js';
 import { READY_MESSAGE, type Report } from './channel.js';
 import { type End, EXIT_OS_ERROR, fieldsOf, type ServerProcess } from './server-child.js';
 

@@ -1,4 +1,4 @@
-// A bound on work of one kind: so much runs at one time, so much waits for a place and for so long, and the rest is refused.
+// Bounds on work of one kind: so much runs at one time, so much waits for a place and for so long, and the rest is refused; or all of it is done, a few steps at a time.
 import { recentTable } from '../recent-table.js';
 
 export interface Limiter {
@@ -86,4 +86,24 @@ export function createRate({ burst, everyMs, subjectsMax }: RateOptions, clock: 
       return 0;
     },
   };
+}
+
+/** Steps of one batch: a few milliseconds of Redis. */
+const BATCH_STEPS = 200;
+
+/**
+ * A few at a time, so that the store that takes them can serve other requests meanwhile. Rejects with the first step that fails; the batches after it are not begun. `together` lets the steps of one travel as one.
+ */
+export async function inBatches<T>(
+  all: readonly T[],
+  step: (one: T) => Promise<unknown>,
+  together: (begin: () => void) => void = (begin) => begin(),
+): Promise<void> {
+  for (let start = 0; start < all.length; start += BATCH_STEPS) {
+    let steps: Promise<unknown>[] = [];
+    together(() => {
+      steps = all.slice(start, start + BATCH_STEPS).map(step);
+    });
+    await Promise.all(steps);
+  }
 }

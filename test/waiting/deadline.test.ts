@@ -1,8 +1,8 @@
-// The clock of a download: it stands still while the download waits for us, and nothing is left of it afterwards.
+// The clock of a download, which stands still while the download waits for us, and pauses: nothing is left of either afterwards.
 import { getEventListeners } from 'node:events';
 import { mock } from 'node:test';
 import t from 'tap';
-import { createClock, startDeadline } from '../../src/waiting/deadline.js';
+import { createClock, pause, startDeadline } from '../../src/waiting/within.js';
 
 const late = new Error('late');
 const gone = new Error('gone');
@@ -70,4 +70,25 @@ t.test('a clock that is renewed has its whole time again, and goes or stands as 
   clock.start();
   mock.timers.tick(1000);
   t.ok(isOver);
+});
+
+t.test('it ends after its time, and leaves no listener', async (t) => {
+  const { signal } = new AbortController();
+  const paused = pause(1000, signal);
+  t.equal(getEventListeners(signal, 'abort').length, 1);
+  mock.timers.tick(1000);
+  await paused;
+  t.equal(getEventListeners(signal, 'abort').length, 0);
+});
+
+t.test('it ends with its signal', async (t) => {
+  const controller = new AbortController();
+  const paused = pause(1000, controller.signal);
+  controller.abort();
+  await paused;
+  t.equal(getEventListeners(controller.signal, 'abort').length, 0);
+});
+
+t.test('it does not begin when the signal has come already', async (t) => {
+  await t.resolves(pause(1000, AbortSignal.abort()));
 });

@@ -1,7 +1,7 @@
-// The bound on work of one kind: who runs, who waits for how long, and who is refused.
+// Bounds: who runs, who waits for how long, and who is refused; and a rate for each of many subjects.
 import { mock } from 'node:test';
 import t from 'tap';
-import { createLimiter } from '../../src/waiting/limiter.js';
+import { createLimiter, createRate } from '../../src/waiting/limiter.js';
 import { deferred } from '../fixtures/deferred.js';
 
 const refusal = (): Error => new Error('busy');
@@ -35,4 +35,14 @@ t.test('work that has waited for its time is refused; work that fails leaves its
   held.reject(new Error('broken'));
   await t.rejects(first, { message: 'broken' });
   t.equal(await limiter.run(async () => 'room', refusal), 'room');
+});
+
+t.test('so many at once, and one more each so often', async (t) => {
+  let now = 1_000;
+  const rate = createRate({ burst: 2, everyMs: 500, subjectsMax: 10 }, () => now);
+  t.strictSame([rate.take('a'), rate.take('a'), rate.take('a'), rate.take('b')], [0, 0, 1, 0]);
+  now += 500;
+  t.strictSame([rate.take('a'), rate.take('a')], [0, 1], 'what was refused did not count');
+  now += 100_000;
+  t.strictSame([rate.take('a'), rate.take('a'), rate.take('a')], [0, 0, 1], 'nothing is saved up');
 });

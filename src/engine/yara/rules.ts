@@ -1,7 +1,7 @@
 // YARA rules on their way from files to scan threads: validated in a process of their own, handed over as text that all threads share.
 import { spawn } from 'node:child_process';
 import { ownRulesDirectory, ownSignaturesDirectory, ruleValidationPath } from '../../paths.js';
-import { createClock } from '../../waiting/deadline.js';
+import { createClock } from '../../waiting/within.js';
 import { databaseFiles, describeDatabases, fingerprint, isRuleFile } from '../databases.js';
 import type { RulesFacts } from '../engine.js';
 import type { RuleSet } from '../threads/task.js';
