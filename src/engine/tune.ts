@@ -2,9 +2,8 @@
 import { availableParallelism } from 'node:os';
 import { ownSignaturesDirectory } from '../paths.js';
 import { defaultEngineLimits, prepareEngine, scanBuffer, windowCounts } from './clamav/addon.js';
-import { commonWindows, keepLearned } from './clamav/gates/learned.js';
-import type { GateFacts } from './clamav/gates/prepare.js';
-import { prepareGatesApart, windowsForGatesApart } from './clamav/gates/prepare-apart.js';
+import { type GateFacts, prepareGatesApart, windowsForGatesApart } from './clamav/gates/prepare.js';
+import { commonWindows, keepLearned } from './clamav/gates/prior.js';
 import { databaseFiles } from './databases.js';
 import { makeScratch } from './scratch.js';
 

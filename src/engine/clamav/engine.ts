@@ -15,8 +15,7 @@ import {
   prepareEngine,
 } from './addon.js';
 import { learnNoise, noiseShare } from './gates/noise.js';
-import type { PreparedGates } from './gates/prepare.js';
-import { prepareGatesApart, windowsForGatesApart } from './gates/prepare-apart.js';
+import { type PreparedGates, prepareGatesApart, windowsForGatesApart } from './gates/prepare.js';
 import { isSinglePassFaster } from './single-pass.js';
 
 /** Share of the deadline after which libclamav gives up by itself; content with encrypted members is scanned twice (native/). */

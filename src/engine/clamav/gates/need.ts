@@ -1,7 +1,6 @@
 // The necessary-set rule: gates of which at least one hits in every content that a logical signature matches.
 import { type Choice, type Gate, literals, openForms, type Windows } from './candidates.js';
-import type { Expression } from './expression.js';
-import type { LogicalSignature } from './signature.js';
+import type { Expression, LogicalSignature } from './signature.js';
 
 /** Says what a hit of a gate would cost, by how likely it is in clean content; Infinity: not to be used. */
 export type Cost = (gate: Gate) => number;

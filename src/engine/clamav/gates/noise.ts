@@ -2,9 +2,8 @@
 import { mkdir, readFile, rename, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { type GateStatistics, gateStatistics, windowCounts } from '../addon.js';
-import { commonWindows, keepLearned, readLearned } from './learned.js';
 import { gateOf } from './need.js';
-import { type Prior, readPrior } from './prior.js';
+import { commonWindows, keepLearned, type Prior, readLearned, readPrior } from './prior.js';
 
 const NOISE_FILE = 'noise.json';
 /** Some hundred are learned from a machine's files; more would be somebody's mischief. */

@@ -1,7 +1,14 @@
 // Which logical signatures are gated, by which gates, and how they are shared out among the engines that take second looks.
-import { beginnings, type Gate, keptChoice, literals, openForms } from './candidates.js';
-import { countDifferent, isEverywhere } from './common.js';
-import { hasLiterals } from './literals.js';
+import {
+  beginnings,
+  countDifferent,
+  type Gate,
+  hasLiterals,
+  isEverywhere,
+  keptChoice,
+  literals,
+  openForms,
+} from './candidates.js';
 import { type Cost, keyOf, needOf } from './need.js';
 import { CELLS, type Prior } from './prior.js';
 import { type LogicalSignature, parseSignature, type Reason } from './signature.js';
@@ -260,7 +267,7 @@ function needsOf(signature: LogicalSignature, costs: Costs): Needs | null {
 
 /** Each further gate makes libclamav's matcher larger and a little slower: only what is likelier than this is worth a second one. */
 const RARE_ALONE = 2 ** -17;
-/** Where gates cost next to nothing (literals.ts). */
+/** Where gates cost next to nothing (native/literals.h). */
 const SETS_MAX = 4;
 const FURTHER_GATES_MAX = 16;
 /** So much more often than elsewhere the next one is where the first one is. */

@@ -1,13 +1,11 @@
-// Makes the files of gates from the folders of signatures, once for each state of them, and keeps them in the data directory.
+// Makes the files of gates from the folders of signatures, once for each state of them, and keeps them in the data directory; for the thread that serves on a thread apart.
 import { createHash } from 'node:crypto';
 import { mkdir, mkdtemp, readdir, readFile, rename, rm, stat, utimes, writeFile } from 'node:fs/promises';
 import { basename, extname, join } from 'node:path';
 import { databaseFiles, fingerprint } from '../../databases.js';
 import type { GateFiles, LoadOptions } from '../addon.js';
 import { membersOf } from './bundle.js';
-import type { Gate } from './candidates.js';
-import { readLearned } from './learned.js';
-import { literalsAmong } from './literals.js';
+import { type Gate, literalsAmong } from './candidates.js';
 import { keyOf } from './need.js';
 import { readNoise } from './noise.js';
 import {
@@ -20,9 +18,9 @@ import {
   type Triggered,
   wantedWindows,
 } from './plan.js';
-import { type Prior, readPrior } from './prior.js';
+import { type Prior, readLearned, readPrior } from './prior.js';
 import { readProgram } from './program.js';
-import { onThread } from './thread.js';
+import { onThread, type ThreadOrder } from './thread.js';
 
 export interface GateFacts {
   /** Logical signatures, those of bytecode programs among them, that are asked only when their gates hit. */
@@ -62,14 +60,6 @@ const PROGRAM_NAME = /^[\w.-]+$/;
 const IGNORING = new Set(['.ign', '.ign2']);
 /** What decides how content is taken apart, or which signatures and matches count: each engine needs it, beside its signatures. */
 const SUPPORTING = new Set([...IGNORING, '.ftm', '.fp', '.sfp', '.idb', '.crb', '.cat', '.cfg', '.pwdb']);
-
-/** What was made of these folders as they are now; null: nothing yet. */
-export async function knownGates(directories: readonly string[], directory: string): Promise<PreparedGates | null> {
-  const state = await fingerprint(directories);
-  const folder = folderOf(directory, state, await readAll(directory));
-  const known = await readManifest(folder);
-  return known === null ? null : await used(known, folder, state);
-}
 
 /** Hashes of the windows that gates of these signatures can be made of, and that are not known to be in clean content. */
 export async function windowsForGates(
@@ -126,10 +116,37 @@ export async function prepareGates(
   }
 }
 
+type ApartOrder = Omit<Extract<ThreadOrder, { wants: 'gates' }>, 'wants'>;
+
+/** As `prepareGates`, for the thread that serves: on a thread apart. There is no progress where they were made before. */
+export async function prepareGatesApart(
+  order: ApartOrder,
+  onProgress?: (fraction: number) => void,
+): Promise<PreparedGates> {
+  const known = await knownGates(order.directories, order.directory);
+  return known ?? (await onThread<PreparedGates>({ ...order, wants: 'gates' }, onProgress));
+}
+
+/** As `windowsForGates`, likewise. */
+export function windowsForGatesApart(
+  order: Omit<ApartOrder, 'threads'>,
+  onProgress: (fraction: number) => void,
+): Promise<Float64Array> {
+  return onThread<Float64Array>({ ...order, wants: 'windows' }, onProgress);
+}
+
 /** What is said of them; null: nothing was made yet. */
 export async function preparedFacts(directories: readonly string[], directory: string): Promise<GateFacts | null> {
   const folder = folderOf(directory, await fingerprint(directories), await readAll(directory));
   return (await readManifest(folder))?.facts ?? null;
+}
+
+/** What was made of these folders as they are now; null: nothing yet. */
+async function knownGates(directories: readonly string[], directory: string): Promise<PreparedGates | null> {
+  const state = await fingerprint(directories);
+  const folder = folderOf(directory, state, await readAll(directory));
+  const known = await readManifest(folder);
+  return known === null ? null : await used(known, folder, state);
 }
 
 /** The folders that were used last are kept. */
