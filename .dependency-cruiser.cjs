@@ -91,7 +91,7 @@ module.exports = {
       to: {
         path: '^src/',
         pathNot:
-          '^src/(engine/(threads/(worker|task|sandbox|ring|bell|doze|in-flight)|clamav/(addon|libraries)|yara/yara-x|verdict|databases|self-test)|paths|process-addon|urgency|error-text)\\.ts$',
+          '^src/(engine/(threads/(worker|task|sandbox|ring|bell|in-flight)|clamav/addon|yara/yara-x|verdict|databases|self-test)|paths|process-addon|urgency|error-text)\\.ts$',
         reachable: true,
       },
     },

@@ -4,8 +4,13 @@ import { z } from 'zod';
 import { type Config, type EngineChoice, readConfig } from '../config/config.js';
 import { dailyBuiltAt, databaseFiles, describeDatabases } from '../engine/databases.js';
 import type { Engine } from '../engine/engine.js';
-import { type FileStatus as FolderFile, folderStatus, type GateFacts, gateStatus } from '../engine/folder-status.js';
-import { presentFolders } from '../engine/folders.js';
+import {
+  type FileStatus as FolderFile,
+  folderStatus,
+  type GateFacts,
+  gateStatus,
+  presentFolders,
+} from '../engine/folders.js';
 import { loadSignatures } from '../engine/signatures.js';
 import { messageOfError } from '../error-text.js';
 import { EXIT_CLEAN, EXIT_FAILED } from '../exit-codes.js';

@@ -1,12 +1,10 @@
-// One load of the signatures after another: which engine is built, which one serves afterwards, and what is said of it.
+// One load of the signatures after another: which engine is built, which one serves afterwards, what is said of it; and who notices that databases have changed.
 import type { EngineChoice } from '../config/config.js';
 import { messageOfError } from '../error-text.js';
-import type { BuildOrder } from './build-order.js';
 import { buildClamav } from './clamav/engine.js';
 import type { NoiseRule } from './clamav/gates/noise.js';
-import type { BuiltEngine, SignatureEvent, SignatureState } from './engine.js';
-import { serve } from './engine.js';
-import { fingerprintOrReason } from './watch.js';
+import { fingerprint } from './databases.js';
+import { type BuildOrder, type BuiltEngine, type SignatureEvent, type SignatureState, serve } from './engine.js';
 import { buildYara } from './yara/engine.js';
 
 export interface LoadingOptions extends Omit<BuildOrder, 'directories' | 'standsInFor' | 'warn'> {
@@ -129,5 +127,66 @@ async function buildStandIn(choice: EngineChoice, order: BuildOrder, failure: un
   } catch (error) {
     const message = `${reason}; ${standIn.title} cannot stand in for ${wanted.title}: ${messageOfError(error)}`;
     throw new Error(message, { cause: error });
+  }
+}
+
+export interface WatchOptions {
+  readonly directories: () => readonly string[];
+  /** Between two looks; 0: it never looks. */
+  readonly pollMs: number;
+  /** Files that differ must stay the same for so long before they are read: they may still be copied. */
+  readonly settleMs: number;
+  /** The fingerprint with which the last load began, good or bad. */
+  readonly loaded: () => string;
+  readonly onChange: () => Promise<unknown>;
+}
+
+export interface Watch {
+  stop(): void;
+}
+
+/** By looking at names, sizes and times, since notifications don't cross every mount. */
+export function watchDatabases({ directories, pollMs, settleMs, loaded, onChange }: WatchOptions): Watch {
+  let timer: NodeJS.Timeout | null = null;
+  let stopped = pollMs === 0;
+  /** The fingerprint at the last look, if it differed from what is loaded. */
+  let differing: string | null = null;
+
+  async function look(): Promise<void> {
+    const seen = await fingerprintOrReason(directories());
+    if (stopped) return;
+    if (seen === loaded()) {
+      differing = null;
+    } else if (seen === differing) {
+      differing = null;
+      await onChange();
+    } else {
+      differing = seen;
+    }
+    next();
+  }
+
+  function next(): void {
+    if (stopped) return;
+    timer = setTimeout(() => void look(), differing === null ? pollMs : settleMs);
+    // The watch must not keep the process alive.
+    timer.unref();
+  }
+
+  next();
+  return {
+    stop() {
+      stopped = true;
+      if (timer !== null) clearTimeout(timer);
+    },
+  };
+}
+
+/** That a folder can't be read is a state as well: it is reported once, and the watch notices when it ends. */
+async function fingerprintOrReason(directories: readonly string[]): Promise<string> {
+  try {
+    return await fingerprint(directories);
+  } catch (error) {
+    return `unreadable: ${messageOfError(error)}`;
   }
 }

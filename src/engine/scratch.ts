@@ -1,10 +1,138 @@
-// The engine's temporary folder: in memory where the machine has room for it, of this process alone, and nothing left behind.
-import { mkdtempSync, rmSync, statfsSync } from 'node:fs';
+// The engine's temporary folder: in memory where the machine has room for it, and of this process alone. Its name says of which one, so that others know when
+// that is gone, and remove it then.
+import { createHash, randomBytes } from 'node:crypto';
+import {
+  lstatSync,
+  lutimesSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  readlinkSync,
+  rmSync,
+  type Stats,
+  statfsSync,
+} from 'node:fs';
 import { lstat, readdir, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { performance } from 'node:perf_hooks';
 import { messageOfError } from '../error-text.js';
-import { processFolderName, removeOrphans, showLife } from './process-folders.js';
+import { isOurs, removeOwnFolder } from './owned-folder.js';
+
+/** In a container the next process has the pid of the last one. They differ in when they started. */
+const STARTED = Math.floor(performance.timeOrigin);
+/** The namespace in which our pids are valid. In another container, or on another machine, they are those of others. */
+const NAMESPACE = pidNamespace();
+/** The part of a name behind the prefix. What follows it is different for each folder of the process. */
+const OWNER = /^(\d+)-(\d+)-(?:([0-9a-f]{12})-)?/;
+/** How often an owner shows that it lives: processes in other namespaces can't see its process. */
+export const SIGN_OF_LIFE_MS = 60_000;
+/** Long enough for an owner that is held up. Until then its folder takes room. */
+const ABANDONED_MS = 15 * SIGN_OF_LIFE_MS;
+/** Of folders of other processes: the last sign of life, and when we saw it first. */
+const signsOfLife = new Map<string, { readonly mtimeMs: number; readonly seenMs: number }>();
+
+/** The beginning of the name of a folder of this process. */
+export function processFolderName(prefix: string): string {
+  return `${prefix}${process.pid}-${STARTED}-${NAMESPACE}-`;
+}
+
+/** To be called every SIGN_OF_LIFE_MS. */
+export function showLife(directory: string): void {
+  try {
+    const now = new Date();
+    lutimesSync(directory, now, now);
+  } catch {
+    // There is no folder yet, or its disk fails. In the second case its use fails as well, and that is reported.
+  }
+}
+
+/**
+ * Removes the folders of processes that are gone. Returns what couldn't be removed: that must not keep the service from
+ * starting. Any user may put a folder or a link of such a name there, so what doesn't belong to our user is left alone.
+ */
+export function removeOrphans(parent: string, prefix: string): string[] {
+  const warnings: string[] = [];
+  for (const name of namesIn(parent, warnings)) {
+    if (!name.startsWith(prefix)) continue;
+    const path = join(parent, name);
+    const facts = factsOf(path);
+    if (facts === null || !isOrphan(path, name.slice(prefix.length), facts)) continue;
+    try {
+      removeOwnFolder(parent, name);
+    } catch (error) {
+      warnings.push(`the leftover folder ${name} cannot be removed: ${messageOfError(error)}`);
+    }
+  }
+  return warnings;
+}
+
+/** Where no descriptor is left nothing is found now. The next look finds it. */
+function namesIn(parent: string, warnings: string[]): string[] {
+  try {
+    return readdirSync(parent);
+  } catch (error) {
+    warnings.push(`leftover folders cannot be looked for in ${parent}: ${messageOfError(error)}`);
+    return [];
+  }
+}
+
+/** Null: it has just gone, or it is no folder of our user. */
+function factsOf(path: string): Stats | null {
+  try {
+    const facts = lstatSync(path);
+    if (facts.isDirectory() && isOurs(facts)) return facts;
+  } catch {
+    // It has just gone.
+  }
+  signsOfLife.delete(path);
+  return null;
+}
+
+function isOrphan(path: string, name: string, facts: Stats): boolean {
+  const [, pid, started, namespace] = OWNER.exec(name) ?? [];
+  if (pid === undefined) return false;
+  if (namespace !== NAMESPACE) return isAbandoned(path, facts);
+  return Number(pid) === process.pid ? Number(started) !== STARTED : !isAlive(Number(pid));
+}
+
+function isAlive(pid: number): boolean {
+  try {
+    process.kill(pid, 0);
+    return true;
+  } catch (error) {
+    // EPERM: it lives and belongs to another user.
+    return error instanceof Error && 'code' in error && error.code === 'EPERM';
+  }
+}
+
+/**
+ * Measured by our own monotonic clock, which stands still while the machine sleeps. So a folder doesn't look old because
+ * two clocks differ, or because the machine has slept.
+ */
+function isAbandoned(path: string, { mtimeMs }: Stats): boolean {
+  const seen = signsOfLife.get(path);
+  if (seen?.mtimeMs !== mtimeMs) {
+    signsOfLife.set(path, { mtimeMs, seenMs: performance.now() });
+    return false;
+  }
+  if (performance.now() - seen.seenMs < ABANDONED_MS) return false;
+  signsOfLife.delete(path);
+  return true;
+}
+
+/**
+ * Names this boot and this PID namespace. Two namespaces that live have different names. Where the kernel doesn't say it,
+ * the name is random, and no pid is valid but our own.
+ */
+function pidNamespace(): string {
+  try {
+    const facts = [readFileSync('/proc/sys/kernel/random/boot_id', 'utf8'), readlinkSync('/proc/self/ns/pid')];
+    return createHash('sha256').update(facts.join(' ')).digest('hex').slice(0, 12);
+  } catch {
+    return randomBytes(6).toString('hex');
+  }
+}
 
 /** A tmpfs on every Linux; libclamav makes a folder for each scan, which costs four times the scan of 1 KB on a disk. */
 const MEMORY_DIRECTORY = '/dev/shm';

@@ -2,13 +2,17 @@
 import type { EngineChoice, SignatureFolders } from '../config/config.js';
 import { messageOfError } from '../error-text.js';
 import { endsWithin } from '../waiting/within.js';
-import type { BuildOrder } from './build-order.js';
-import { type Engine, type Gates, isWell, type SignatureEvent, type SignatureState } from './engine.js';
+import {
+  type BuildOrder,
+  type Engine,
+  type Gates,
+  isWell,
+  type SignatureEvent,
+  type SignatureState,
+} from './engine.js';
 import { presentFolders } from './folders.js';
-import { createLoading, type Loading, TRAFFIC_NOISE } from './loading.js';
-import { SIGN_OF_LIFE_MS } from './process-folders.js';
-import { makeScratch, type Scratch } from './scratch.js';
-import { watchDatabases } from './watch.js';
+import { createLoading, type Loading, TRAFFIC_NOISE, watchDatabases } from './loading.js';
+import { makeScratch, type Scratch, SIGN_OF_LIFE_MS } from './scratch.js';
 
 export interface SignatureOptions
   extends Pick<SignatureFolders, 'directories'>,

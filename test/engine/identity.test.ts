@@ -2,9 +2,9 @@
 import { copyFileSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import t from 'tap';
-import type { BuildOrder } from '../../src/engine/build-order.js';
+import { scannerDigest } from '../../src/engine/clamav/addon.js';
 import { buildClamav } from '../../src/engine/clamav/engine.js';
-import { scannerDigest } from '../../src/engine/clamav/libraries.js';
+import type { BuildOrder } from '../../src/engine/engine.js';
 import { loadSignatures, type SignatureOptions } from '../../src/engine/signatures.js';
 import { socketsAddonPath } from '../../src/paths.js';
 import { bodySignature, databaseFolder, temporaryFolder } from '../native/engine.js';

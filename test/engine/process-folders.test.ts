@@ -3,7 +3,7 @@ import { spawnSync } from 'node:child_process';
 import { mkdirSync, readdirSync, statSync, utimesSync } from 'node:fs';
 import { join } from 'node:path';
 import t from 'tap';
-import { processFolderName, removeOrphans, showLife } from '../../src/engine/process-folders.js';
+import { processFolderName, removeOrphans, showLife } from '../../src/engine/scratch.js';
 import { after } from '../fixtures/later.js';
 import { noNamespaces } from '../fixtures/namespaces.js';
 import { temporaryFolder } from '../native/engine.js';
@@ -17,7 +17,7 @@ t.test(
     const parent = temporaryFolder(t);
     const own = join(parent, `${processFolderName(PREFIX)}0`);
     mkdirSync(own);
-    const module = new URL('../../src/engine/process-folders.js', import.meta.url).href;
+    const module = new URL('../../src/engine/scratch.js', import.meta.url).href;
     const script = `
     const { processFolderName, removeOrphans } = await import('${module}');
     const { mkdirSync } = await import('node:fs');

@@ -17,8 +17,7 @@ import {
 import { basename, dirname, join } from 'node:path';
 import t from 'tap';
 import { removeOwnFolder } from '../../src/engine/owned-folder.js';
-import { processFolderName } from '../../src/engine/process-folders.js';
-import { makeScratch } from '../../src/engine/scratch.js';
+import { makeScratch, processFolderName } from '../../src/engine/scratch.js';
 import { after } from '../fixtures/later.js';
 import { withoutRoot } from '../fixtures/other-user.js';
 import { temporaryFolder } from '../native/engine.js';
@@ -149,7 +148,7 @@ t.test('a leftover that cannot be removed is reported and stops nothing', async 
 
 /** What removeOrphans says about the folder, as the user with that number. */
 function sweepAs(uid: number, parent: string): string {
-  const ownedUrl = new URL('../../src/engine/process-folders.js', import.meta.url).href;
+  const ownedUrl = new URL('../../src/engine/scratch.js', import.meta.url).href;
   const script = `
     const { removeOrphans } = await import(${JSON.stringify(ownedUrl)});
     console.log(removeOrphans(${JSON.stringify(parent)}, 'sluice-engine-').join());`;

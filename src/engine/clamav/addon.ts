@@ -1,7 +1,8 @@
 // The only loader of the native addon: it checks what goes in and types what comes out. The engine in it belongs to the process.
 import { existsSync } from 'node:fs';
-import { access, constants, stat } from 'node:fs/promises';
+import { access, constants, readFile, stat } from 'node:fs/promises';
 import { createRequire } from 'node:module';
+import { basename } from 'node:path';
 import { messageOfError } from '../../error-text.js';
 import { addonPath, marksDirectory } from '../../paths.js';
 import {
@@ -14,7 +15,6 @@ import {
 } from '../databases.js';
 import { type SelfTest, selfTestFor } from '../self-test.js';
 import type { RawAnswer } from '../verdict.js';
-import { scannerDigest } from './libraries.js';
 
 /** Bounds of one scan; the last is one of all scans. Over any of them the answer has a `Heuristics.Limits.Exceeded.*` alert. */
 export interface EngineLimits {
@@ -377,4 +377,23 @@ async function checkTemporaryDirectory(directory: string): Promise<void> {
       cause: error,
     });
   }
+}
+
+/** libclamav, the library that unpacks RAR for it, and those that it parses and unpacks with. */
+const SCANNING = /^lib(clam|xml2|json-c|pcre2|z|zstd|bz2|lz4|lzma|mspack|tfm|iconv)[\w-]*\.so/;
+
+/**
+ * SHA-256 over what verdicts depend on beside the signatures, in hex: our addon, its marks, and shared libraries, which may differ from machine to machine. Null: a library was replaced on disk since it was loaded. To be called after the
+ * addon was loaded, which loads the libraries.
+ */
+export async function scannerDigest(): Promise<string | null> {
+  const paths = new Set<string>();
+  for (const line of (await readFile('/proc/self/maps', 'utf8')).split('\n')) {
+    const path = /\s(\/.*)$/.exec(line)?.[1];
+    if (path !== undefined && SCANNING.test(basename(path))) paths.add(path);
+  }
+  if ([...paths].some((path) => path.endsWith(' (deleted)'))) return null;
+  const marks = await databaseFiles(marksDirectory);
+  const libraries = [...paths].sort((a, b) => (basename(a) < basename(b) ? -1 : 1));
+  return await contentDigest([addonPath, ...marks, ...libraries]);
 }

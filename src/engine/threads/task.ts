@@ -91,7 +91,7 @@ export const FIELD = {
   secondLookEndedMs: 13,
 } as const;
 
-/** Words before the slots: those of the ring, the kernel's number of the thread, and whether it sleeps (doze.ts). */
+/** Words before the slots: those of the ring, the kernel's number of the thread, and whether it sleeps (ring.ts). */
 export const THREAD_ID = 2;
 /** The thread has not said its number yet; and: it can't know it. */
 export const ID_UNSAID = 0;

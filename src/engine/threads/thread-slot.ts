@@ -8,9 +8,8 @@ import type { ThreadUrgency } from '../../urgency.js';
 import { contentType } from '../clamav/addon.js';
 import { servingNow } from '../engine.js';
 import type { BellRope } from './bell.js';
-import { wakeThread } from './doze.js';
 import type { HangWatch } from './hang-watch.js';
-import { NO_SLOT, ServingRing } from './ring.js';
+import { NO_SLOT, ServingRing, wakeThread } from './ring.js';
 import {
   type EngineWork,
   FIELD,

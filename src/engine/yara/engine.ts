@@ -1,7 +1,6 @@
 // The YARA engine: YARA-X with rules alone. It looks at raw content, and calls containers incomplete.
 import { performance } from 'node:perf_hooks';
-import type { BuildOrder } from '../build-order.js';
-import { type BuiltEngine, defineEngine } from '../engine.js';
+import { type BuildOrder, type BuiltEngine, defineEngine } from '../engine.js';
 import { loadRulesAlone, problemsOf, rulesFacts, warningsOf } from './rules.js';
 
 export async function buildYara({ directories, standsInFor = null }: BuildOrder): Promise<BuiltEngine> {

@@ -343,7 +343,7 @@ export interface LearnedWindows {
   has(window: number): boolean;
 }
 
-export const NOTHING_LEARNED: LearnedWindows = { digest: null, size: 0, has: () => false };
+const NOTHING_LEARNED: LearnedWindows = { digest: null, size: 0, has: () => false };
 
 /** Rejects when there is something that can't be read. */
 export async function readLearned(directory: string): Promise<LearnedWindows> {

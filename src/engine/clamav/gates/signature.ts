@@ -236,7 +236,7 @@ export function parseExpression(text: string): Expression | null {
 }
 
 /** Every subsignature that it mentions. */
-export function mentioned(expression: Expression): number[] {
+function mentioned(expression: Expression): number[] {
   if (expression.kind === 'subsignature') return [expression.index];
   return expression.kind === 'count' ? mentioned(expression.of) : expression.of.flatMap(mentioned);
 }
