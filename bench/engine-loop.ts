@@ -2,7 +2,7 @@
 import { readFile } from 'node:fs/promises';
 import { createInterface } from 'node:readline';
 import { loadSignatures } from '../src/engine/signatures.js';
-import { startPool } from '../src/engine/threads/pool.js';
+import { ScanPool } from '../src/engine/threads/pool.js';
 import { scanOnce } from '../src/engine/threads/scan-once.js';
 
 /** A scan waits for each thread while it works, so that none stands idle. */
@@ -22,7 +22,7 @@ if (database === undefined || threadsText === undefined)
 const threads = Number(threadsText);
 const signatures = loadSignatures({ directories: [database], scanTimeoutMs: SCAN_TIMEOUT_MS, gatesDirectory });
 await signatures.ready();
-const pool = startPool({ threads, queueLimit: 1024, scanTimeoutMs: SCAN_TIMEOUT_MS });
+const pool = new ScanPool({ threads, queueLimit: 1024, scanTimeoutMs: SCAN_TIMEOUT_MS });
 let entries: Entry[] = [];
 let unique = false;
 let stamp = 0n;

@@ -7,7 +7,7 @@ import { Command } from 'commander';
 import { v7 as uuidv7 } from 'uuid';
 import type { Access, AccessControl } from '../../src/admission/access.js';
 import { loadSignatures } from '../../src/engine/signatures.js';
-import { startPool } from '../../src/engine/threads/pool.js';
+import { ScanPool } from '../../src/engine/threads/pool.js';
 import { type History, startHistory } from '../../src/history/history.js';
 import { createRouter } from '../../src/http/router.js';
 import { type Server, startServer } from '../../src/http/server.js';
@@ -66,7 +66,7 @@ const signatures = loadSignatures({
   directories: [ownSignaturesDirectory],
   scanTimeoutMs: 10_000,
 });
-const pool = startPool({ threads: 1, queueLimit: 100, scanTimeoutMs: 10_000 });
+const pool = new ScanPool({ threads: 1, queueLimit: 100, scanTimeoutMs: 10_000 });
 const memory = createUploadMemory({
   budgetBytes: 64 * MIB,
   reserveShare: 0.25,

@@ -1,8 +1,7 @@
 // The contents of `sluice scan` without a server: through an engine in this process.
-
 import type { Config } from '../config/config.js';
 import { loadSignatures } from '../engine/signatures.js';
-import { startPool } from '../engine/threads/pool.js';
+import { ScanPool } from '../engine/threads/pool.js';
 import { findSandbox } from '../engine/threads/sandbox.js';
 import { scanOnce } from '../engine/threads/scan-once.js';
 import { noticesOf } from '../engine/verdict.js';
@@ -58,7 +57,7 @@ export async function startEngineExaminer({
   if (signal.aborted) return null;
   try {
     const sandbox = findSandbox(config.sandbox);
-    const pool = startPool({
+    const pool = new ScanPool({
       threads: config.scanThreads,
       // There is one account, which needs nobody to stand in for it and may have three quarters of the queue.
       threadsMost: config.scanThreads,

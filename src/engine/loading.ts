@@ -14,15 +14,7 @@ export interface LoadingOptions extends Omit<BuildOrder, 'directories' | 'stands
   readonly onEvent: (event: SignatureEvent) => void;
 }
 
-export interface Loading {
-  state(): SignatureState;
-  /** The fingerprint of the folders when the last load began. */
-  begunWith(): string;
-  /** Resolves when it has ended, well or not. A retry leaves a stand-in that serves already as it is. */
-  load(isRetry: boolean): Promise<void>;
-  /** Keeps what the engine that serves has learned, for the next one. */
-  learn(): Promise<void>;
-}
+export type Loading = ReturnType<typeof createLoading>;
 
 /**
  * Of gates that hit while no signature behind them matched. Somebody who sends contents full of gates can make few of them be given up
@@ -30,7 +22,7 @@ export interface Loading {
  */
 export const TRAFFIC_NOISE: NoiseRule = { leastTimes: 3, most: 200 };
 
-export function createLoading(options: LoadingOptions): Loading {
+export function createLoading(options: LoadingOptions) {
   const { folders, choice, mayStandIn, onEvent } = options;
   let state: SignatureState = { kind: 'loading', progress: 0 };
   let begunWith = '';
@@ -76,9 +68,12 @@ export function createLoading(options: LoadingOptions): Loading {
 
   return {
     state: () => state,
+    /** The fingerprint of the folders when the last load began. */
     begunWith: () => begunWith,
+    /** Keeps what the engine that serves has learned, for the next one. */
     learn,
-    async load(isRetry) {
+    /** Resolves when it has ended, well or not. A retry leaves a stand-in that serves already as it is. */
+    async load(isRetry: boolean): Promise<void> {
       begunWith = await fingerprintOrReason(folders());
       progressed(0);
       let built: BuiltEngine;
@@ -130,7 +125,7 @@ async function buildStandIn(choice: EngineChoice, order: BuildOrder, failure: un
   }
 }
 
-export interface WatchOptions {
+interface WatchOptions {
   readonly directories: () => readonly string[];
   /** Between two looks; 0: it never looks. */
   readonly pollMs: number;
@@ -141,12 +136,8 @@ export interface WatchOptions {
   readonly onChange: () => Promise<unknown>;
 }
 
-export interface Watch {
-  stop(): void;
-}
-
 /** By looking at names, sizes and times, since notifications don't cross every mount. */
-export function watchDatabases({ directories, pollMs, settleMs, loaded, onChange }: WatchOptions): Watch {
+export function watchDatabases({ directories, pollMs, settleMs, loaded, onChange }: WatchOptions): { stop(): void } {
   let timer: NodeJS.Timeout | null = null;
   let stopped = pollMs === 0;
   /** The fingerprint at the last look, if it differed from what is loaded. */

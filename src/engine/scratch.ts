@@ -140,20 +140,10 @@ const MEMORY_DIRECTORY = '/dev/shm';
 const ROOM_BYTES = 256 * 1024 * 1024;
 const PREFIX = 'sluice-engine-';
 
-export interface Scratch {
-  readonly directory: string;
-  /** What the operator should know, or null. */
-  readonly warning: string | null;
-  /**
-   * To be called every SIGN_OF_LIFE_MS. Removes what has not been written to for so long: a scan removes its own folder, so
-   * a parser has left it behind. Also removes the folders of processes that are gone. Resolves with what went wrong, or null.
-   */
-  sweep(olderThanMs: number): Promise<string | null>;
-  remove(): void;
-}
+export type Scratch = ReturnType<typeof makeScratch>;
 
 /** Makes the folder, after removing those of processes that are gone. */
-export function makeScratch(): Scratch {
+export function makeScratch() {
   const inMemory = roomBytes(MEMORY_DIRECTORY) >= ROOM_BYTES;
   const parent = inMemory ? MEMORY_DIRECTORY : tmpdir();
   const warnings = removeOrphans(parent, PREFIX);
@@ -164,14 +154,19 @@ export function makeScratch(): Scratch {
   const directory = mkdtempSync(join(parent, processFolderName(PREFIX)));
   return {
     directory,
+    /** What the operator should know, or null. */
     warning: warnings.length === 0 ? null : warnings.join('; '),
-    sweep: (olderThanMs) => {
+    /**
+     * To be called every SIGN_OF_LIFE_MS. Removes what has not been written to for so long: a scan removes its own folder, so
+     * a parser has left it behind. Also removes the folders of processes that are gone. Resolves with what went wrong, or null.
+     */
+    sweep(olderThanMs: number): Promise<string | null> {
       showLife(directory);
       // The warning at the start has said what can't be removed.
       removeOrphans(parent, PREFIX);
       return sweep(directory, Date.now() - olderThanMs);
     },
-    remove: () => rmSync(directory, { recursive: true, force: true }),
+    remove: (): void => rmSync(directory, { recursive: true, force: true }),
   };
 }
 

@@ -32,15 +32,7 @@ export interface SignatureOptions
   readonly onEvent?: (event: SignatureEvent) => void;
 }
 
-export interface Signatures {
-  state(): SignatureState;
-  /** Resolves when the engine can scan; rejects with the reason when the first load fails. */
-  ready(): Promise<Engine>;
-  /** Reads the folders again. Resolves when that has been done, well or not; all requests during a load are one more load. */
-  reload(): Promise<void>;
-  /** Removes the engine's temporary folder; nothing may be scanned any more. */
-  stop(): Promise<void>;
-}
+export type Signatures = ReturnType<typeof loadSignatures>;
 
 /** Files that stayed the same for two seconds are whole, or their copying has stalled. In that case the load says what is wrong. */
 const SETTLE_MS = 2_000;
@@ -50,7 +42,7 @@ const DAY_MS = 24 * 60 * 60 * 1000;
 /** ClamAV publishes a daily database every day; a week without one is a mistake. */
 const OLD_DAYS = 7;
 
-export function loadSignatures(options: SignatureOptions): Signatures {
+export function loadSignatures(options: SignatureOptions) {
   const { directories, optionalDirectories = [], onEvent = () => undefined } = options;
   const folders = (): string[] => presentFolders({ directories, optionalDirectories });
   const scratch = makeScratch();
@@ -79,9 +71,11 @@ export function loadSignatures(options: SignatureOptions): Signatures {
   const upkeep = startUpkeep(loading, scratch, { scanTimeoutMs: options.scanTimeoutMs, onEvent });
   return {
     state: loading.state,
+    /** Resolves when the engine can scan; rejects with the reason when the first load fails. */
     ready: () => loads.first,
     reload: loads.reload,
-    async stop() {
+    /** Removes the engine's temporary folder; nothing may be scanned any more. */
+    async stop(): Promise<void> {
       watch.stop();
       upkeep.stop();
       relearning?.stop();
@@ -92,19 +86,13 @@ export function loadSignatures(options: SignatureOptions): Signatures {
   };
 }
 
-interface Loads {
-  readonly first: Promise<Engine>;
-  reload(): Promise<void>;
-  stop(): Promise<void>;
-}
-
 interface LoadsOptions {
   readonly retryMs: number;
   readonly onEvent: (event: SignatureEvent) => void;
 }
 
 /** One load at a time, the first one at once. */
-function startLoads(loading: Loading, { retryMs, onEvent }: LoadsOptions): Loads {
+function startLoads(loading: Loading, { retryMs, onEvent }: LoadsOptions) {
   let running: Promise<void> | null = null;
   let following: Promise<void> | null = null;
   let isStopped = false;
@@ -137,7 +125,8 @@ function startLoads(loading: Loading, { retryMs, onEvent }: LoadsOptions): Loads
   first.catch(() => undefined);
   return {
     first,
-    reload() {
+    /** Reads the folders again. Resolves when that has been done, well or not; all requests during a load are one more load. */
+    reload(): Promise<void> {
       if (isStopped) return Promise.resolve();
       if (running === null) return run();
       // The load that runs may have read the files before they changed.
@@ -147,7 +136,7 @@ function startLoads(loading: Loading, { retryMs, onEvent }: LoadsOptions): Loads
       });
       return following;
     },
-    async stop() {
+    async stop(): Promise<void> {
       isStopped = true;
       retries.stop();
       // A load can't be broken off. What it still unpacks is removed by the next start, or by the end of the process.
@@ -193,18 +182,10 @@ export function daysOld({ dailyBuiltAt }: Pick<Engine, 'dailyBuiltAt'>, nowMs: n
   return dailyBuiltAt === null ? null : Math.max(0, nowMs - dailyBuiltAt * 1000) / DAY_MS;
 }
 
-interface Retries {
-  /** To be called when a load begins. */
-  begin(): void;
-  /** To be called when a load has ended. `isWell`: there is nothing to try again. */
-  end(isWell: boolean): void;
-  stop(): void;
-}
-
 const LONGEST_MS = 30 * 60_000;
 
 /** What failed may have failed for a reason that isn't in the files: no memory for a second engine, no descriptor, a full disk. */
-function createRetries(firstMs: number, retry: () => void): Retries {
+function createRetries(firstMs: number, retry: () => void) {
   let timer: NodeJS.Timeout | null = null;
   let failures = 0;
   let isStopped = false;
@@ -214,15 +195,17 @@ function createRetries(firstMs: number, retry: () => void): Retries {
   }
 
   return {
+    /** To be called when a load begins. */
     begin: clear,
-    end(isWell) {
+    /** To be called when a load has ended. `isWell`: there is nothing to try again. */
+    end(isWell: boolean): void {
       if (isWell) failures = 0;
       if (isWell || isStopped) return;
       timer = setTimeout(retry, Math.min(LONGEST_MS, firstMs * 2 ** failures));
       timer.unref();
       failures += 1;
     },
-    stop() {
+    stop(): void {
       isStopped = true;
       clear();
     },

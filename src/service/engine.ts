@@ -4,7 +4,7 @@ import { memoryUsage } from 'node:process';
 import type { Config } from '../config/config.js';
 import type { Engine, SignatureEvent, SignatureState } from '../engine/engine.js';
 import { loadSignatures, type Signatures } from '../engine/signatures.js';
-import { type ScanPool, startPool } from '../engine/threads/pool.js';
+import { ScanPool } from '../engine/threads/pool.js';
 import { type FoundSandbox, findSandbox } from '../engine/threads/sandbox.js';
 import type { Log } from '../log.js';
 import { endsWithin } from '../waiting/within.js';
@@ -54,7 +54,7 @@ export async function startEngine(config: Config, log: Log, surroundings: Engine
           limitBytes: memoryLimitBytes,
           onExceeded: (bytes) => onOutOfMemory(bytes, enoughBytes(bytes, loadedShare(signatures.state()))),
         });
-  const pool = startPool({
+  const pool = new ScanPool({
     threads: config.scanThreads,
     ...(config.scanThreadsMost === null ? {} : { threadsMost: config.scanThreadsMost }),
     queueLimit: config.scanQueue,

@@ -1,5 +1,4 @@
 // Reloads in one process, under scans that never stop: no verdict is lost or bears the wrong epoch, whatever happens to the files.
-
 import { EventEmitter, once } from 'node:events';
 import { mkdirSync, renameSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -8,7 +7,7 @@ import { setTimeout as pause } from 'node:timers/promises';
 import t, { type Test } from 'tap';
 import type { SignatureEvent } from '../../src/engine/engine.js';
 import { daysOld, loadSignatures, type SignatureOptions } from '../../src/engine/signatures.js';
-import { startPool } from '../../src/engine/threads/pool.js';
+import { ScanPool } from '../../src/engine/threads/pool.js';
 import { scanOnce } from '../../src/engine/threads/scan-once.js';
 import { ownSignaturesDirectory } from '../../src/paths.js';
 import { sharedBytes } from '../fixtures/shared-bytes.js';
@@ -38,14 +37,14 @@ function manyHashes(count: number): string {
 
 interface Running {
   readonly signatures: ReturnType<typeof loadSignatures>;
-  readonly pool: ReturnType<typeof startPool>;
+  readonly pool: ScanPool;
   readonly events: SignatureEvent[];
   /** Scans on all threads until it is called again; what was found, by epoch. */
   scanUntil(work: Promise<unknown>): Promise<Map<number, Set<string>>>;
 }
 
 async function run(t: Test, folder: string, options: Partial<SignatureOptions> = {}): Promise<Running> {
-  const pool = startPool({ threads: 2, queueLimit: 100, scanTimeoutMs: SCAN_TIMEOUT_MS });
+  const pool = new ScanPool({ threads: 2, queueLimit: 100, scanTimeoutMs: SCAN_TIMEOUT_MS });
   const events: SignatureEvent[] = [];
   const onEvent = (event: SignatureEvent): void => void events.push(event);
   const signatures = loadSignatures({

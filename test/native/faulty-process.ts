@@ -1,6 +1,5 @@
 // A child process of the tests: scans, on a scan thread, what its arguments order, and prints what became of it.
-
-import { startPool } from '../../src/engine/threads/pool.js';
+import { ScanPool } from '../../src/engine/threads/pool.js';
 import { scanOnce } from '../../src/engine/threads/scan-once.js';
 import type { SandboxMode } from '../../src/engine/threads/task.js';
 import { faulty } from '../fixtures/faults.js';
@@ -15,7 +14,7 @@ const sandbox: SandboxMode = process.env['SANDBOX'] === 'off' ? 'off' : 'require
 const megabytes = process.env['TEMPORARY_MB'];
 const bound = megabytes === undefined ? {} : { maxTemporaryBytes: Number(megabytes) * 1024 * 1024 };
 await serveFolder(databases, temporaryDirectory, bound);
-const pool = startPool({ threads: 1, queueLimit: 1, scanTimeoutMs: 60_000, sandbox });
+const pool = new ScanPool({ threads: 1, queueLimit: 1, scanTimeoutMs: 60_000, sandbox });
 for (const order of orders) {
   const bytes = faulty(order);
   const { verdict } = await scanOnce(pool, sharedBytes(bytes), bytes.length);

@@ -1,5 +1,5 @@
 // A child process of the tests: prints which sandbox it finds in the mode of its argument, and what a scan thread makes of a scan.
-import { startPool } from '../../src/engine/threads/pool.js';
+import { ScanPool } from '../../src/engine/threads/pool.js';
 import { findSandbox } from '../../src/engine/threads/sandbox.js';
 import { scanOnce } from '../../src/engine/threads/scan-once.js';
 import { serveFolder } from './engine.js';
@@ -15,7 +15,7 @@ try {
   process.stdout.write(`${JSON.stringify({ refused: error instanceof Error ? error.message : error })}\n`);
 }
 await serveFolder(databases, temporaryDirectory);
-const pool = startPool({ threads: 1, queueLimit: 1, scanTimeoutMs: 60_000, sandbox });
+const pool = new ScanPool({ threads: 1, queueLimit: 1, scanTimeoutMs: 60_000, sandbox });
 for (let round = 0; round < 2; round += 1) {
   const { verdict } = await scanOnce(pool, new Uint8Array(new SharedArrayBuffer(8)), 8);
   process.stdout.write(`${JSON.stringify(verdict)}\n`);

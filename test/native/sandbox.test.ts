@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import t, { type Test } from 'tap';
 import { tryConfinement } from '../../src/engine/clamav/addon.js';
-import { startPool } from '../../src/engine/threads/pool.js';
+import { ScanPool } from '../../src/engine/threads/pool.js';
 import { scanOnce } from '../../src/engine/threads/scan-once.js';
 import { ownSignaturesDirectory } from '../../src/paths.js';
 import { start } from '../fixtures/command.js';
@@ -122,7 +122,7 @@ t.test('a link in the temporary folder leads nowhere else', async (t) => {
 
 t.test('other threads of the process stay free', async (t) => {
   await load(t, [databaseFolder(t, { 'a.ndb': bodySignature('Test.A', 'a mark of this test') })]);
-  const pool = startPool({ threads: 1, queueLimit: 1, scanTimeoutMs: 60_000, sandbox: 'required' });
+  const pool = new ScanPool({ threads: 1, queueLimit: 1, scanTimeoutMs: 60_000, sandbox: 'required' });
   t.teardown(() => pool.stop());
   await scanOnce(pool, new Uint8Array(new SharedArrayBuffer(8)), 8);
   const folder = temporaryFolder(t);
@@ -139,7 +139,7 @@ t.test('every test file of ClamAV has the same verdict with and without the sand
   await serveFolder(ownSignaturesDirectory, temporaryFolder(t));
   const verdicts = [];
   for (const sandbox of ['off', 'required'] as const) {
-    const pool = startPool({ threads: 2, queueLimit: 100, scanTimeoutMs: 60_000, sandbox });
+    const pool = new ScanPool({ threads: 2, queueLimit: 100, scanTimeoutMs: 60_000, sandbox });
     const scans = contents.map(async ({ name, bytes }) => {
       return { name, verdict: (await scanOnce(pool, sharedBytes(bytes), bytes.length)).verdict };
     });

@@ -3,7 +3,7 @@ import { createHash } from 'node:crypto';
 import { once } from 'node:events';
 import t from 'tap';
 import { loadSignatures } from '../../src/engine/signatures.js';
-import { startPool } from '../../src/engine/threads/pool.js';
+import { ScanPool } from '../../src/engine/threads/pool.js';
 import { Failure, Unavailable } from '../../src/errors.js';
 import { CONTENT_LIMIT_BYTES } from '../../src/limits.js';
 import { ownSignaturesDirectory } from '../../src/paths.js';
@@ -24,7 +24,7 @@ const memory = createUploadMemory({
   use: 'uploads',
 });
 const signatures = loadSignatures({ directories: [ownSignaturesDirectory], scanTimeoutMs: 10_000 });
-const pool = startPool({ threads: 1, queueLimit: 10, scanTimeoutMs: 10_000, encryptedArchives: 'reject' });
+const pool = new ScanPool({ threads: 1, queueLimit: 10, scanTimeoutMs: 10_000, encryptedArchives: 'reject' });
 t.teardown(async () => {
   await pool.stop();
   await signatures.stop();

@@ -13,21 +13,15 @@ export function openInFlight(): number | null {
   return processAddon()?.openSharedMemory(PLACES * DIGEST_BYTES) ?? null;
 }
 
-/** One place of it. */
-export interface Note {
-  /** Writes the digest down, in the place of the one before. */
-  enter(digest: Uint8Array): void;
-  /** Nothing is scanned here now. */
-  leave(): void;
-}
-
 /** For a scan thread, which writes at a place of its own. `descriptor` null: nothing is written. */
-export function createNote(descriptor: number | null, place: number): Note {
+export function createNote(descriptor: number | null, place: number) {
   const memory = descriptor === null || place >= PLACES ? undefined : processAddon()?.mapSharedMemory(descriptor);
   const bytes = memory && new Uint8Array(memory, place * DIGEST_BYTES, DIGEST_BYTES);
   return {
-    enter: (digest) => bytes?.set(digest),
-    leave: () => void bytes?.fill(0),
+    /** Writes the digest down, in the place of the one before. */
+    enter: (digest: Uint8Array): void => bytes?.set(digest),
+    /** Nothing is scanned here now. */
+    leave: (): void => void bytes?.fill(0),
   };
 }
 

@@ -5,8 +5,7 @@ import { PLAINLY_CLEAN, readAnswer } from '../verdict.js';
 import { FairQueue, LONG_MS } from './fair-queue.js';
 import type { ThreadScan } from './thread-scan.js';
 import { ThreadSet, type ThreadSetOptions } from './thread-set.js';
-import type { ThreadSlot } from './thread-slot.js';
-import { createWatch, type WatchOptions } from './thread-watch.js';
+import { createWatch, type ThreadSlot, type WatchOptions } from './thread-slot.js';
 
 export interface LaneOptions extends Omit<ThreadSetOptions, 'onIdle' | 'onDied'>, Omit<WatchOptions, 'onGivenUp'> {
   /** Scans that may wait; the next one is refused. An account alone may have three quarters of them. */

@@ -33,38 +33,6 @@ export interface PoolOptions {
   readonly sandbox?: SandboxMode;
 }
 
-export interface ScanPool {
-  /** Scans it, now or when its turn comes. Its methods are called with what comes of it, possibly before this returns. */
-  ask(scan: ThreadScan): void;
-  /** Of contents up to 1 MB: so many wait that `refusal` is worth asking, or not. */
-  readonly queue: { readonly isCrowded: boolean };
-  /** Why a scan of the account would be refused now, since too many wait; null: it would not be, or its content may have over 1 MB. */
-  refusal(account: string, bytesMost: number): UnavailableReason | null;
-  /** Its client has left: true, and none of its methods is called any more, if no thread was at it. */
-  leave(scan: ThreadScan): boolean;
-  /** What is done with encrypted content unless somebody asks otherwise. */
-  readonly policy: ScanPolicy;
-  /** Scans that wait for a thread. */
-  readonly waiting: number;
-  /** Accounts that they are of. */
-  readonly accountsWaiting: number;
-  /** Scans that a thread is at. */
-  readonly running: number;
-  readonly threads: number;
-  /** Threads at scans beside those: at content over 1 MB, and at what would wait behind long scans. */
-  readonly standIns: number;
-  /** Threads that have started, idle ones among them. */
-  readonly threadsOpen: number;
-  /** Threads that are not back long after the deadline; each has another one in its place, up to a second set of them. */
-  readonly late: number;
-  /** Those of them that won't come back, whatever the machine does. */
-  readonly hung: number;
-  /** Says from now on how long each scan has waited for its thread. One listener. */
-  onTurn(listener: (kind: TurnKind, waitedMs: number) => void): void;
-  /** Refuses what waits, lets what runs end, ends the threads. Those that are late stay: only the end of the process ends them. */
-  stop(): Promise<void>;
-}
-
 /** For each thread of the set. */
 const MOST_THREADS = 8;
 /** To start a thread takes 50 ms of a core, and an idle one holds some 8 MB. */
@@ -76,13 +44,12 @@ const SHORT_BYTES = 16 * 1024;
 /** How late a deadline may be noticed. */
 const TICK_MS = 20;
 
-export function startPool(options: PoolOptions): ScanPool {
-  return new Pool(options);
-}
-
-class Pool implements ScanPool {
+/** The scan threads and their queues. */
+export class ScanPool {
   readonly threads: number;
+  /** What is done with encrypted content unless somebody asks otherwise. */
   readonly policy: ScanPolicy;
+  /** Of contents up to 1 MB: so many wait that `refusal` is worth asking, or not. */
   readonly queue: { readonly isCrowded: boolean };
   readonly #refuse: () => string | null;
   readonly #bell: ReturnType<typeof startBell>;
@@ -133,38 +100,47 @@ class Pool implements ScanPool {
     this.#lanes = this.#heavy === null ? [this.#light] : [this.#light, this.#heavy];
   }
 
+  /** Scans that wait for a thread. */
   get waiting(): number {
     return this.#sum((lane) => lane.waiting);
   }
 
+  /** Accounts that they are of. */
   get accountsWaiting(): number {
     return new Set(this.#lanes.flatMap(({ queue }) => queue.accountsWaiting())).size;
   }
 
+  /** Scans that a thread is at. */
   get running(): number {
     return this.#sum((lane) => lane.running);
   }
 
+  /** Threads at scans beside those of the set: at content over 1 MB, and at what would wait behind long scans. */
   get standIns(): number {
     return this.#light.standIns + (this.#heavy?.set.busy ?? 0);
   }
 
+  /** Threads that have started, idle ones among them. */
   get threadsOpen(): number {
     return this.#sum(({ set }) => set.slots.filter(({ hasStarted }) => hasStarted).length);
   }
 
+  /** Threads that are not back long after the deadline; each has another one in its place, up to a second set of them. */
   get late(): number {
     return this.#sum(({ set }) => set.slots.filter(({ watch }) => watch?.isLate === true).length);
   }
 
+  /** Those of them that won't come back, whatever the machine does. */
   get hung(): number {
     return this.#sum(({ set }) => set.slots.filter(({ watch }) => watch?.isHung === true).length);
   }
 
+  /** Says from now on how long each scan has waited for its thread. One listener. */
   onTurn(listener: (kind: TurnKind, waitedMs: number) => void): void {
     for (const lane of this.#lanes) lane.observe = listener;
   }
 
+  /** Scans it, now or when its turn comes. Its methods are called with what comes of it, possibly before this returns. */
   ask(scan: ThreadScan): void {
     const refusal = this.#refuse();
     if (refusal !== null || this.#onEnded !== null) {
@@ -192,14 +168,17 @@ class Pool implements ScanPool {
     this.#laneOf(scan).ask(scan, nowMs);
   }
 
+  /** Why a scan of the account would be refused now, since too many wait; null: it would not be, or its content may have over 1 MB. */
   refusal(account: string, bytesMost: number): UnavailableReason | null {
     return bytesMost > MIDDLE_BYTES ? null : this.#light.refusal(account);
   }
 
+  /** Its client has left: true, and none of its methods is called any more, if no thread was at it. */
   leave(scan: ThreadScan): boolean {
     return this.#laneOf(scan).leave(scan, performance.now());
   }
 
+  /** Refuses what waits, lets what runs end, ends the threads. Those that are late stay: only the end of the process ends them. */
   async stop(): Promise<void> {
     const ended = new Promise<void>((resolve) => {
       this.#onEnded = resolve;

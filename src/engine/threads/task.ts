@@ -103,17 +103,10 @@ const DIGEST_BYTES = 64;
 const SLOT_BYTES = FIELDS * Float64Array.BYTES_PER_ELEMENT + DIGEST_BYTES;
 export const RING_BYTES = HEAD_BYTES + SLOTS * SLOT_BYTES;
 
-export interface Slot {
-  readonly numbers: Float64Array;
-  readonly digest: Buffer;
-}
+export type RingMemory = ReturnType<typeof ringMemory>;
+export type Slot = RingMemory['slots'][number];
 
-export interface RingMemory {
-  readonly words: Int32Array;
-  readonly slots: readonly Slot[];
-}
-
-export function ringMemory(ring: SharedArrayBuffer): RingMemory {
+export function ringMemory(ring: SharedArrayBuffer) {
   const slots = Array.from({ length: SLOTS }, (_, index) => {
     const at = HEAD_BYTES + index * SLOT_BYTES;
     const numbers = new Float64Array(ring, at, FIELDS);

@@ -75,17 +75,10 @@ function threadId(): number | null {
   }
 }
 
-interface Post {
-  /** The content of a scan, once all that went ahead of it is there. */
-  contentOf(numbers: Float64Array): Uint8Array;
-  /** The rules of a scan; null: none. */
-  rulesOf(numbers: Float64Array): RuleSet | null;
-  forget(numbers: Float64Array): void;
-  tell(message: FromThread): void;
-}
+type Post = ReturnType<typeof createPost>;
 
 /** What has come through the port, and what goes out by it. */
-function createPost(port: MessagePort): Post {
+function createPost(port: MessagePort) {
   const memories = new Map<number, SharedArrayBuffer>();
   let rules: RuleSet | null = null;
   let received = 0;
@@ -98,17 +91,19 @@ function createPost(port: MessagePort): Post {
     }
   }
   return {
-    contentOf(numbers) {
+    /** The content of a scan, once all that went ahead of it is there. */
+    contentOf(numbers: Float64Array): Uint8Array {
       receive(numbers[FIELD.messages] ?? 0);
       const memory = memories.get(numbers[FIELD.memory] ?? -1);
       if (memory === undefined) throw new Error('The memory of a content is unknown');
       return new Uint8Array(memory, numbers[FIELD.offsetBytes], numbers[FIELD.sizeBytes]);
     },
-    rulesOf: (numbers) => (rules?.id === numbers[FIELD.rulesId] ? rules : null),
-    forget(numbers) {
+    /** The rules of a scan; null: none. */
+    rulesOf: (numbers: Float64Array): RuleSet | null => (rules?.id === numbers[FIELD.rulesId] ? rules : null),
+    forget(numbers: Float64Array): void {
       if (numbers[FIELD.isOnly] === 1) memories.delete(numbers[FIELD.memory] ?? -1);
     },
-    tell: (message) => port.postMessage(message),
+    tell: (message: FromThread): void => port.postMessage(message),
   };
 }
 

@@ -1,5 +1,5 @@
 // A child process of the tests: scans one content at a deadline of a second, and prints when that is late, found to hang, and back.
-import { startPool } from '../../../src/engine/threads/pool.js';
+import { ScanPool } from '../../../src/engine/threads/pool.js';
 import { scanOnce } from '../../../src/engine/threads/scan-once.js';
 import { faulty } from '../../fixtures/faults.js';
 import { sharedBytes } from '../../fixtures/shared-bytes.js';
@@ -11,7 +11,7 @@ if (databases === undefined || temporaryDirectory === undefined || order === und
   throw new Error('usage: databases temporary order');
 
 await serveFolder(databases, temporaryDirectory);
-const pool = startPool({
+const pool = new ScanPool({
   threads: 1,
   threadsMost: 1,
   queueLimit: 10,

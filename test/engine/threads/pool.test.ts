@@ -6,7 +6,7 @@ import { fileURLToPath } from 'node:url';
 import t, { type Test } from 'tap';
 import { availableCores } from '../../../src/config/machine.js';
 import { loadSignatures } from '../../../src/engine/signatures.js';
-import { startPool } from '../../../src/engine/threads/pool.js';
+import { ScanPool } from '../../../src/engine/threads/pool.js';
 import { scanOnce } from '../../../src/engine/threads/scan-once.js';
 import { Failure, Unavailable } from '../../../src/errors.js';
 import { ownSignaturesDirectory } from '../../../src/paths.js';
@@ -55,7 +55,7 @@ function noteAttending(t: Test): boolean[] {
 }
 
 t.test('without an engine nothing is clean', async (t) => {
-  const pool = startPool({ threads: 1, queueLimit: 1, scanTimeoutMs: 10_000 });
+  const pool = new ScanPool({ threads: 1, queueLimit: 1, scanTimeoutMs: 10_000 });
   t.teardown(() => pool.stop());
   const { verdict } = await scanOnce(pool, bufferOf(Buffer.from('x')), 1);
   t.match(verdict, { kind: 'incomplete', reason: /^engine error: / });
@@ -63,7 +63,7 @@ t.test('without an engine nothing is clean', async (t) => {
 
 t.test('the event loop stays awake for a short scan that a thread is at, until that has ended', async (t) => {
   const attended = noteAttending(t);
-  const pool = startPool({ threads: 1, queueLimit: 1, scanTimeoutMs: 10_000 });
+  const pool = new ScanPool({ threads: 1, queueLimit: 1, scanTimeoutMs: 10_000 });
   t.teardown(() => pool.stop());
   await scanOnce(pool, bufferOf(Buffer.alloc(1024)), 1024);
   const hasSeveralCores = availableCores() > 1;
@@ -80,7 +80,7 @@ t.test('with an engine', async (t) => {
   await signatures.ready();
 
   t.test('a verdict about exactly the bytes that count, and the content as it was', async (t) => {
-    const pool = startPool({ threads: 2, queueLimit: 10, scanTimeoutMs: 60_000 });
+    const pool = new ScanPool({ threads: 2, queueLimit: 10, scanTimeoutMs: 60_000 });
     t.teardown(() => pool.stop());
     const content = eicar();
     // From then on the threads have nothing else to do.
@@ -100,7 +100,7 @@ t.test('with an engine', async (t) => {
   });
 
   t.test('in a turn of the event loop that takes long, threads get scan after scan, up to a bound', async (t) => {
-    const pool = startPool({ threads: 1, threadsMost: 1, queueLimit: 100_000, scanTimeoutMs: 60_000 });
+    const pool = new ScanPool({ threads: 1, threadsMost: 1, queueLimit: 100_000, scanTimeoutMs: 60_000 });
     t.teardown(() => pool.stop());
     const content = bufferOf(Buffer.from('x'));
     await scanOnce(pool, content, 1);
@@ -128,7 +128,7 @@ t.test('with an engine', async (t) => {
   });
 
   t.test('a scan over its deadline is incomplete at the deadline, and its content comes back later', async (t) => {
-    const pool = startPool({ threads: 1, queueLimit: 10, scanTimeoutMs: 100 });
+    const pool = new ScanPool({ threads: 1, queueLimit: 10, scanTimeoutMs: 100 });
     t.teardown(() => pool.stop());
     const usual = getPriority();
     // Until the thread is there, which may take longer than this deadline; one that needs half of it is given up afterwards.
@@ -163,7 +163,7 @@ t.test('with an engine', async (t) => {
   });
 
   t.test('a full queue refuses, an aborted wait ends, and a stop refuses what waits and ends what runs', async (t) => {
-    const pool = startPool({ threads: 1, queueLimit: 3, scanTimeoutMs: 60_000 });
+    const pool = new ScanPool({ threads: 1, queueLimit: 3, scanTimeoutMs: 60_000 });
     const running = scanOnce(pool, bufferOf(slow), slow.length);
     let leave: (reason: Error) => void = () => undefined;
     const client = {

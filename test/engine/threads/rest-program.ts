@@ -2,7 +2,7 @@
 import { readFileSync } from 'node:fs';
 import { setFlagsFromString } from 'node:v8';
 import { runInNewContext } from 'node:vm';
-import { startPool } from '../../../src/engine/threads/pool.js';
+import { ScanPool } from '../../../src/engine/threads/pool.js';
 import { scanOnce } from '../../../src/engine/threads/scan-once.js';
 import { sharedBytes } from '../../fixtures/shared-bytes.js';
 import { until } from '../../fixtures/until.js';
@@ -19,7 +19,7 @@ function residentMb(): number {
 }
 
 await serveFolder(databases, temporaryDirectory);
-const pool = startPool({ threads: 1, keepMs: 500, queueLimit: 10, scanTimeoutMs: 60_000, sandbox: 'off' });
+const pool = new ScanPool({ threads: 1, keepMs: 500, queueLimit: 10, scanTimeoutMs: 60_000, sandbox: 'off' });
 
 /** Every second one is freed: what is free lies between what is not. */
 const kept: Uint8Array[] = [];

@@ -1,5 +1,5 @@
 // A child process of the tests: two scan threads and up to eight beside them, four of these for content over 1 MB, scans that take long, and what is seen of it.
-import { startPool } from '../../../src/engine/threads/pool.js';
+import { ScanPool } from '../../../src/engine/threads/pool.js';
 import { scanOnce } from '../../../src/engine/threads/scan-once.js';
 import { faulty } from '../../fixtures/faults.js';
 import { sharedBytes } from '../../fixtures/shared-bytes.js';
@@ -10,7 +10,7 @@ const [databases, temporaryDirectory] = process.argv.slice(2);
 if (databases === undefined || temporaryDirectory === undefined) throw new Error('usage: databases temporary');
 
 await serveFolder(databases, temporaryDirectory);
-const pool = startPool({
+const pool = new ScanPool({
   threads: 2,
   threadsMost: 10,
   keepMs: 500,
@@ -61,7 +61,7 @@ const bound = { standIns, waiting, accountsWaiting, threadsOpen, ended, lastKind
 await pool.stop();
 
 // Too few may stand in for a lane of its own for large content.
-const few = startPool({ threads: 2, threadsMost: 5, queueLimit: 100, scanTimeoutMs: 60_000, sandbox: 'off' });
+const few = new ScanPool({ threads: 2, threadsMost: 5, queueLimit: 100, scanTimeoutMs: 60_000, sandbox: 'off' });
 const scanLarge = (order: string) => scanOnce(few, sharedBytes(faulty(order, large)), large.length);
 await scanLarge(SHORT);
 await until(() => few.threadsOpen === 3);

@@ -4,7 +4,7 @@ import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { createInterface } from 'node:readline';
 import { startBell } from '../../../src/engine/threads/bell.js';
-import { startPool } from '../../../src/engine/threads/pool.js';
+import { ScanPool } from '../../../src/engine/threads/pool.js';
 import { scanOnce } from '../../../src/engine/threads/scan-once.js';
 import { ThreadSet } from '../../../src/engine/threads/thread-set.js';
 import { sharedBytes } from '../../fixtures/shared-bytes.js';
@@ -57,7 +57,7 @@ await limitProcesses('1024');
 await again;
 process.stdout.write('1 again\n');
 
-const pool = startPool({ threads: 1, threadsMost: 3, queueLimit: 10, scanTimeoutMs: 10_000, sandbox: 'off' });
+const pool = new ScanPool({ threads: 1, threadsMost: 3, queueLimit: 10, scanTimeoutMs: 10_000, sandbox: 'off' });
 await scanOnce(pool, sharedBytes(Buffer.from('small')), 1);
 await limitProcesses('1');
 const large = sharedBytes(Buffer.alloc(2 * 1024 * 1024));
