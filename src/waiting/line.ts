@@ -41,6 +41,16 @@ export class Line<Item extends InLine<Item>> {
     this.size += 1;
   }
 
+  /** Before all others. It is in no line. */
+  addFirst(item: Item): void {
+    const first = this.#first;
+    item.behind = first;
+    if (first === null) this.#last = item;
+    else first.before = item;
+    this.#first = item;
+    this.size += 1;
+  }
+
   /** False: it isn't in the line. */
   remove(item: Item): boolean {
     const { before, behind } = item;

@@ -50,7 +50,7 @@ t.test('each thing is looked at once, but what another look takes out, and what 
   t.equal(line.size, 3);
 });
 
-t.test('what has left may come again, behind the others', async (t) => {
+t.test('what has left may come again, behind the others or before them', async (t) => {
   const line = new Line<Thing>();
   const [one, other] = [thing('one'), thing('other')];
   line.add(one);
@@ -59,5 +59,17 @@ t.test('what has left may come again, behind the others', async (t) => {
   line.add(one);
   t.equal(line.first(), other);
   t.equal(other.behind, one);
+  t.equal(line.size, 2);
+  line.remove(one);
+  line.addFirst(one);
+  t.equal(line.first(), one);
+  t.equal(one.behind, other);
+  t.equal(other.before, one);
+  line.remove(other);
+  line.remove(one);
+  line.addFirst(one);
+  line.add(other);
+  t.equal(line.first(), one);
+  t.equal(one.behind, other);
   t.equal(line.size, 2);
 });

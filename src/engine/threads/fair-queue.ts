@@ -1,4 +1,5 @@
 // The queue of scans before the threads: a queue for each account, the account that has used least is next, small content first within one; bounded.
+import { type InLine, Line } from '../../waiting/line.js';
 import type { ThreadScan } from './thread-scan.js';
 
 /**
@@ -28,42 +29,13 @@ function patienceMs(sizeBytes: number): number {
   return Math.min(LONG_MS + Math.floor(sizeBytes / SLOW_BYTES_PER_MS), PATIENCE_MAX_MS);
 }
 
-/** Scans of one account and about one size, in the order in which they came. */
-class SizeLine {
-  first: ThreadScan | null = null;
-  last: ThreadScan | null = null;
-
-  append(scan: ThreadScan): void {
-    scan.before = this.last;
-    if (this.last === null) this.first = scan;
-    else this.last.behind = scan;
-    this.last = scan;
-  }
-
-  putFirst(scan: ThreadScan): void {
-    scan.behind = this.first;
-    if (this.first === null) this.last = scan;
-    else this.first.before = scan;
-    this.first = scan;
-  }
-
-  remove(scan: ThreadScan): void {
-    const { before, behind } = scan;
-    if (before === null) this.first = behind;
-    else before.behind = behind;
-    if (behind === null) this.last = before;
-    else behind.before = before;
-    scan.before = null;
-    scan.behind = null;
-  }
-}
-
 /** What an account has waiting and running, and how long it has held threads. */
-export class Account {
+export class Account implements InLine<Account> {
   readonly name: string;
-  readonly small = new SizeLine();
-  readonly middle = new SizeLine();
-  readonly large = new SizeLine();
+  /** Scans of about one size each, in the order in which they came. */
+  readonly small = new Line<ThreadScan>();
+  readonly middle = new Line<ThreadScan>();
+  readonly large = new Line<ThreadScan>();
   /** Scans in its lines. */
   waiting = 0;
   /** Scans that lie at a thread behind another one. */
@@ -77,8 +49,7 @@ export class Account {
   era = -1;
   /** Orders those who have used the same: an account that has had its turn goes behind. */
   sequence = 0;
-  /** Among the accounts that have scans. */
-  isActive = false;
+  /** In the line of accounts that have scans. */
   before: Account | null = null;
   behind: Account | null = null;
 
@@ -86,7 +57,7 @@ export class Account {
     this.name = name;
   }
 
-  lineOf({ sizeBytes }: ThreadScan): SizeLine {
+  lineOf({ sizeBytes }: ThreadScan): Line<ThreadScan> {
     if (sizeBytes <= SMALL_BYTES) return this.small;
     return sizeBytes <= MIDDLE_BYTES ? this.middle : this.large;
   }
@@ -96,17 +67,17 @@ export class Account {
    * scans that arrive within that time pass a large one: it can't wait for ever.
    */
   firstDue(): ThreadScan | null {
-    const due = earlier(this.small.first, this.middle.first);
-    return earlier(due, this.large.first);
+    const due = earlier(this.small.first(), this.middle.first());
+    return earlier(due, this.large.first());
   }
 
   /** For a thread beside the set: the smallest, once the others have been at theirs for `spanMs`. A large one only where the account has no thread. */
   smallest(spanMs: number): ThreadScan | null {
-    const { first: small } = this.small;
+    const small = this.small.first();
     if (small !== null && spanMs >= patienceMs(small.sizeBytes)) return small;
-    const { first: middle } = this.middle;
+    const middle = this.middle.first();
     if (middle !== null && spanMs >= patienceMs(middle.sizeBytes)) return middle;
-    const { first: large } = this.large;
+    const large = this.large.first();
     return large !== null && this.running === 0 && spanMs >= patienceMs(large.sizeBytes) ? large : null;
   }
 }
@@ -140,11 +111,10 @@ export class FairQueue {
   ahead = 0;
   /** Some account might be refused. */
   isCrowded: boolean;
-  /** Accounts with scans that wait or run. */
-  accountsActive = 0;
   readonly #limit: number;
   readonly #accounts = new Map<string, Account>();
-  #firstActive: Account | null = null;
+  /** Those with scans that wait or run. */
+  readonly #active = new Line<Account>();
   /** An account that comes has used so much at least. */
   #levelMs = 0;
   #era = 0;
@@ -177,7 +147,7 @@ export class FairQueue {
     scan.charged = account;
     scan.state = 'waiting';
     scan.dueMs = nowMs + scan.sizeBytes / BYTES_PER_MS;
-    account.lineOf(scan).append(scan);
+    account.lineOf(scan).add(scan);
     account.waiting += 1;
     this.#count(1, 0);
     return null;
@@ -194,7 +164,7 @@ export class FairQueue {
   /** The scan whose turn it is, taken out; its account has a thread from now on. */
   shift(nowMs: number): ThreadScan | null {
     let next: Account | null = null;
-    for (let account = this.#firstActive; account !== null; account = account.behind) {
+    for (let account = this.#active.first(); account !== null; account = account.behind) {
       if (account.waiting === 0) continue;
       this.#charge(account, nowMs);
       if (next === null || isBefore(account, next)) next = account;
@@ -208,7 +178,7 @@ export class FairQueue {
     const most = Math.max(1, this.accountsActive > 1 ? Math.min(besideOthers, share) : share);
     let next: Account | null = null;
     let smallest: ThreadScan | null = null;
-    for (let account = this.#firstActive; account !== null; account = account.behind) {
+    for (let account = this.#active.first(); account !== null; account = account.behind) {
       if (account.waiting === 0 || account.running >= most) continue;
       const scan = account.smallest(spanMs);
       if (scan === null) continue;
@@ -246,7 +216,7 @@ export class FairQueue {
     this.#charge(account, nowMs);
     account.running -= 1;
     scan.state = 'waiting';
-    account.lineOf(scan).putFirst(scan);
+    account.lineOf(scan).addFirst(scan);
     account.waiting += 1;
     this.#count(1, 0);
   }
@@ -262,9 +232,9 @@ export class FairQueue {
   /** All that wait, the account that came first before the others. */
   scans(): ThreadScan[] {
     const scans: ThreadScan[] = [];
-    for (let account = this.#firstActive; account !== null; account = account.behind) {
+    for (let account = this.#active.first(); account !== null; account = account.behind) {
       for (const line of [account.small, account.middle, account.large]) {
-        for (let scan = line.first; scan !== null; scan = scan.behind) scans.push(scan);
+        for (let scan = line.first(); scan !== null; scan = scan.behind) scans.push(scan);
       }
     }
     return scans;
@@ -279,6 +249,11 @@ export class FairQueue {
     this.#leave(account);
   }
 
+  /** Accounts with scans that wait or run. */
+  get accountsActive(): number {
+    return this.#active.size;
+  }
+
   /** Accounts that are remembered, for their scans or for what they owe. */
   get accountsKnown(): number {
     return this.#accounts.size;
@@ -287,7 +262,7 @@ export class FairQueue {
   /** Names of the accounts whose scans wait. */
   accountsWaiting(): string[] {
     const names: string[] = [];
-    for (let account = this.#firstActive; account !== null; account = account.behind) {
+    for (let account = this.#active.first(); account !== null; account = account.behind) {
       if (account.waiting + account.ahead > 0) names.push(account.name);
     }
     return names;
@@ -331,12 +306,12 @@ export class FairQueue {
   /** The account, charged until now, which has scans from now on. */
   #enter(name: string, nowMs: number): Account {
     const account = this.#accounts.get(name) ?? this.#open(name);
-    if (account.isActive) {
+    if (this.#active.has(account)) {
       this.#charge(account, nowMs);
       return account;
     }
     let leastMs = Number.POSITIVE_INFINITY;
-    for (let other = this.#firstActive; other !== null; other = other.behind) {
+    for (let other = this.#active.first(); other !== null; other = other.behind) {
       this.#charge(other, nowMs);
       leastMs = Math.min(leastMs, other.usedMs);
     }
@@ -344,11 +319,7 @@ export class FairQueue {
     account.usedMs = account.era === this.#era ? Math.max(this.#levelMs, account.usedMs) : this.#levelMs;
     account.era = this.#era;
     account.chargedMs = nowMs;
-    account.isActive = true;
-    account.behind = this.#firstActive;
-    if (this.#firstActive !== null) this.#firstActive.before = account;
-    this.#firstActive = account;
-    this.accountsActive += 1;
+    this.#active.add(account);
     return account;
   }
 
@@ -361,7 +332,7 @@ export class FairQueue {
 
   /** Those without scans that owe nothing; where all owe, the older half. */
   #forget(): void {
-    const idle = [...this.#accounts.values()].filter(({ isActive }) => !isActive);
+    const idle = [...this.#accounts.values()].filter((account) => !this.#active.has(account));
     const clear = idle.filter(({ era, usedMs }) => era !== this.#era || usedMs <= this.#levelMs);
     const gone = clear.length > 0 ? clear : idle.slice(0, Math.ceil(idle.length / 2));
     for (const { name } of gone) this.#accounts.delete(name);
@@ -374,14 +345,7 @@ export class FairQueue {
 
   #leave(account: Account): void {
     if (account.running > 0 || account.waiting > 0) return;
-    const { before, behind } = account;
-    if (before === null) this.#firstActive = behind;
-    else before.behind = behind;
-    if (behind !== null) behind.before = before;
-    account.before = null;
-    account.behind = null;
-    account.isActive = false;
-    this.accountsActive -= 1;
+    this.#active.remove(account);
     if (this.accountsActive > 0) return;
     this.#era += 1;
     this.#levelMs = 0;
