@@ -19,24 +19,36 @@ export interface ListenerOptions {
   readonly open: (peer: Peer) => PeerOwner;
 }
 
-export type Listener = ReturnType<typeof createListener>;
+export interface Listener {
+  listen(): void;
+  stopListening(): void;
+  /** After `stopListening`, when another process takes new connections. Resolves when those that are left have ended, or after so long. */
+  drain(limitMs: number): Promise<void>;
+  /** What runs is answered, within so long; nothing else is waited for. */
+  stop(graceMs: number): Promise<void>;
+}
 
-export function createListener({ sockets, share, networks, connections, onListening, open }: ListenerOptions) {
+export function createListener({
+  sockets,
+  share,
+  networks,
+  connections,
+  onListening,
+  open,
+}: ListenerOptions): Listener {
   const mayConnect = peersOf(networks);
   const peers = new Peers((peer) => (peers.size > connections || !mayConnect(peer) ? null : open(peer)), share);
   return {
-    listen(): void {
+    listen() {
       for (const socket of sockets) peers.listen(socket);
       onListening();
     },
     stopListening: () => peers.stopListening(),
-    /** After `stopListening`, when another process takes new connections. Resolves when those that are left have ended, or after so long. */
-    async drain(limitMs: number): Promise<void> {
+    async drain(limitMs) {
       for (const connection of peers.owners()) connection.retire();
       await endsWithin(peers.empty(), limitMs);
     },
-    /** What runs is answered, within so long; nothing else is waited for. */
-    async stop(graceMs: number): Promise<void> {
+    async stop(graceMs) {
       peers.stopListening();
       const empty = peers.empty();
       for (const connection of peers.owners()) connection.finish();
