@@ -1,7 +1,13 @@
-// A scan that comes by clamd's protocol: the chunks of a stream or of a file in, one line out.
+// Scans that come by clamd's protocol: the chunks of a stream, or of a file that is read from its first byte to its last one, whatever its offset was; one line out.
+
+import { fstat, read } from 'node:fs';
+import { promisify } from 'node:util';
+import { v7 as uuidv7 } from 'uuid';
 import { Failure } from '../errors.js';
 import type { ScanParts } from '../scan/scan.js';
-import { type Stream, StreamScan } from '../scan/stream-scan.js';
+import { type Stream, type StreamAccount, StreamScan } from '../scan/stream-scan.js';
+import { codeOf } from '../store/store-error.js';
+import { within } from '../waiting/within.js';
 
 /** Where its bytes come from, and its answer goes. */
 export interface ScanOwner extends Stream<ClamdScan> {
@@ -76,4 +82,138 @@ export function errorText(name: string, problem: unknown, requestId: string): st
 /** Its bytes as Latin-1 characters, and none that ends an answer. */
 function oneLine(text: string): string {
   return Buffer.from(text.replace(/[\r\n\0]/g, ' '), 'utf8').toString('latin1');
+}
+
+const reads = promisify(read);
+const stats = promisify(fstat);
+
+const READ_BYTES = 256 * 1024;
+
+export interface FileScanParts {
+  readonly scans: ScanParts;
+  /** Whose account the scans are of. */
+  readonly account: StreamAccount;
+  readonly streamLimitBytes: number;
+  /** For one read: a share of the network may hang. */
+  readonly streamTimeoutMs: number;
+  readonly onSurprise: (requestId: string, error: unknown) => void;
+}
+
+export interface FileAnswer {
+  readonly kind: 'clean' | 'found' | 'failed';
+  readonly text: string;
+}
+
+export class FileScan implements ScanOwner {
+  readonly #parts: FileScanParts;
+  readonly #name: string;
+  readonly #descriptor: number;
+  readonly #scan: ClamdScan;
+  readonly #answered: Promise<string>;
+  #answer: (text: string) => void;
+  /** Until it is admitted, and while there is no room. */
+  #isHeld: boolean;
+  #wake: (() => void) | null;
+
+  /** `name`: in Latin-1, byte by byte. The descriptor stays the caller's. */
+  constructor(parts: FileScanParts, name: string, descriptor: number) {
+    this.#parts = parts;
+    this.#name = name;
+    this.#descriptor = descriptor;
+    const facts = { requestId: uuidv7(), limitBytes: parts.streamLimitBytes, name, label: '', delimiter: '' };
+    this.#scan = new ClamdScan(parts.scans, this, facts);
+    this.#answer = () => undefined;
+    this.#answered = new Promise((resolve) => {
+      this.#answer = resolve;
+    });
+    this.#isHeld = true;
+    this.#wake = null;
+  }
+
+  /** Resolves with its line. An empty file is no scan, as an empty stream is none. */
+  async run(): Promise<FileAnswer> {
+    const buffer = Buffer.allocUnsafe(READ_BYTES);
+    let count: number;
+    try {
+      const file = await stats(this.#descriptor);
+      if (!file.isFile()) return this.#failed('Not a regular file');
+      const refusal = file.size === 0 ? null : this.#parts.account.refusal(file.size);
+      if (refusal !== null) return this.#failed(refusal.message);
+      count = await this.#read(buffer, 0);
+    } catch (error) {
+      return this.#failed(`File can't be read: ${codeOf(error) ?? 'timeout'}`);
+    }
+    if (count === 0) return { kind: 'clean', text: `${this.#name}: OK` };
+    void this.#scan.admitBy(this.#parts.account.admit);
+    await this.#handOn(buffer, count);
+    const text = await this.#answered;
+    if (this.#scan.hasFound) return { kind: 'found', text };
+    return { kind: text.endsWith(': OK') ? 'clean' : 'failed', text };
+  }
+
+  onGone(reason: Error): void {
+    this.#scan.onGone(reason);
+    this.#goOn();
+    // Nobody hears an answer, and the scan has none.
+    this.#answer('');
+  }
+
+  async #handOn(buffer: Buffer, first: number): Promise<void> {
+    let position = 0;
+    for (let count = first; count > 0; ) {
+      if (this.#isHeld) await this.#whenFree();
+      if (this.#scan.isDecided) return;
+      position += count;
+      if (position > this.#parts.streamLimitBytes) {
+        this.#scan.refuse(new Failure('scanIncomplete', 'file is over STREAM_MAX_MB'));
+        return;
+      }
+      this.#scan.chunk(buffer.subarray(0, count));
+      try {
+        count = await this.#read(buffer, position);
+      } catch (error) {
+        this.#scan.refuse(new Failure('scanIncomplete', `file can't be read: ${codeOf(error) ?? 'timeout'}`));
+        return;
+      }
+    }
+    this.#scan.end();
+  }
+
+  async #read(buffer: Buffer, position: number): Promise<number> {
+    const reading = reads(this.#descriptor, buffer, 0, buffer.length, position);
+    return (await within(reading, this.#parts.streamTimeoutMs)).bytesRead;
+  }
+
+  #whenFree(): Promise<void> {
+    return new Promise((resolve) => {
+      this.#wake = resolve;
+    });
+  }
+
+  #goOn(): void {
+    this.#isHeld = false;
+    this.#wake?.();
+    this.#wake = null;
+  }
+
+  #failed(reason: string): FileAnswer {
+    return { kind: 'failed', text: `${this.#name}: ${reason} ERROR` };
+  }
+
+  hold(): void {
+    this.#isHeld = true;
+  }
+
+  goOn(): void {
+    this.#goOn();
+  }
+
+  answer(_scan: ClamdScan, text: string): void {
+    this.#answer(text);
+    this.#goOn();
+  }
+
+  onSurprise(scan: ClamdScan, error: unknown): void {
+    this.#parts.onSurprise(scan.requestId, error);
+  }
 }

@@ -6,23 +6,24 @@ import { Intake, type IntakeOwner } from '../listening.js';
 import type { Peer, PeerOwner } from '../peers.js';
 import { CoarseTimer, type TimerOwner } from '../waiting/coarse-timer.js';
 import { ClamdScan, errorText, type ScanOwner, STREAM } from './clamd-scan.js';
+import { FileWork, type FileWorkParts, type WorkOwner } from './file-work.js';
+import { closeFile } from './open-below.js';
 import {
+  ClamdParser,
   COMMAND_TIMED_OUT,
   type Command,
   INVALID_IN_SESSION,
   NO_DESCRIPTOR,
   NOT_AVAILABLE,
   OLD_IN_SESSION,
+  type ParserTarget,
   type PoolFacts,
   STREAM_TOO_LARGE,
   statsOf,
   UNASKED_DESCRIPTOR,
   UNKNOWN,
   versionCommands,
-} from './commands.js';
-import { FileWork, type FileWorkParts, type WorkOwner } from './file-work.js';
-import { closeFile } from './open-below.js';
-import { ClamdParser, type ParserTarget } from './parser.js';
+} from './protocol.js';
 
 /** What all connections have in common. `streamTimeoutMs`: for a stream, from its first chunk to its end; the time in which it waits for us doesn't count. */
 export interface ConnectionParts extends FileWorkParts {

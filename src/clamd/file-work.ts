@@ -3,9 +3,9 @@ import { Failure, Unavailable } from '../errors.js';
 import { CLAMD_COMMAND_MS, CLAMD_FOLDER_DEPTH, CLAMD_MULTISCAN_FILES } from '../limits.js';
 import { startCoarseTimer } from '../waiting/coarse-timer.js';
 import type { Limiter } from '../waiting/limiter.js';
-import { type PathWord, pathRefused } from './commands.js';
-import { type FileAnswer, FileScan, type FileScanParts } from './file-scan.js';
+import { type FileAnswer, FileScan, type FileScanParts } from './clamd-scan.js';
 import { closeFile, entriesOf, type Opened, openBelow, openEntry } from './open-below.js';
+import { type PathWord, pathRefused } from './protocol.js';
 
 export interface FileWorkParts extends FileScanParts {
   /** The folders whose files may be looked at by their path. */

@@ -49,21 +49,18 @@ async function checkedAddresses(
   return addresses;
 }
 
-export interface Posts {
-  /** What can be said of a URL before its host is resolved. Throws Failure `urlRejected`. */
-  check(url: string): void;
-  /**
-   * Resolves with the status of the answer, whatever it is: a redirect isn't followed. Rejects with Failure `urlRejected` or `downloadFailed`, whose
-   * detail says why there is none.
-   */
-  send(url: string, message: OriginMessage, timeoutMs: number): Promise<number>;
-}
+export type Posts = ReturnType<typeof createPosts>;
 
-export function createPosts(options: DiallingOptions): Posts {
+export function createPosts(options: DiallingOptions) {
   const { guard } = options;
   return {
-    check: (text) => void allowed(guard.checkUrl(text)),
-    async send(text, message, timeoutMs) {
+    /** What can be said of a URL before its host is resolved. Throws Failure `urlRejected`. */
+    check: (text: string): void => void allowed(guard.checkUrl(text)),
+    /**
+     * Resolves with the status of the answer, whatever it is: a redirect isn't followed. Rejects with Failure `urlRejected` or `downloadFailed`, whose
+     * detail says why there is none.
+     */
+    async send(text: string, message: OriginMessage, timeoutMs: number): Promise<number> {
       const url = allowed(guard.checkUrl(text));
       const late = new Failure('downloadFailed', TOO_SLOW);
       const deadline = startDeadline(timeoutMs, new AbortController().signal, late);

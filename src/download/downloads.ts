@@ -16,17 +16,7 @@ export interface OriginBody {
   goOn(): void;
 }
 
-export interface Downloads {
-  /**
-   * Resolves with what `receive` makes of the body, and ends the connection then. Rejects with Failure `urlRejected`,
-   * `downloadFailed` or `unavailable`, with the signal's reason when it aborts, and with what `receive` rejects with.
-   */
-  fetch<T>(url: string, account: string, signal: AbortSignal, receive: (body: OriginBody) => Promise<T>): Promise<T>;
-  /** What can be said of a URL before its host is resolved. Throws Failure `urlRejected`. */
-  check(url: string): void;
-  /** Downloads under way. */
-  readonly running: number;
-}
+export type Downloads = ReturnType<typeof createDownloads>;
 
 export interface DownloadOptions extends DiallingOptions {
   readonly limits: SlotLimits;
@@ -38,7 +28,7 @@ export interface DownloadOptions extends DiallingOptions {
 const REDIRECTS: ReadonlySet<number> = new Set([301, 302, 303, 307, 308]);
 const PARTIAL_CONTENT = 206;
 
-export function createDownloads(options: DownloadOptions): Downloads {
+export function createDownloads(options: DownloadOptions) {
   const { guard } = options;
   const slots = createDownloadSlots(options.limits);
 
@@ -57,7 +47,16 @@ export function createDownloads(options: DownloadOptions): Downloads {
   }
 
   return {
-    async fetch(text, account, signal, receive) {
+    /**
+     * Resolves with what `receive` makes of the body, and ends the connection then. Rejects with Failure `urlRejected`,
+     * `downloadFailed` or `unavailable`, with the signal's reason when it aborts, and with what `receive` rejects with.
+     */
+    async fetch<T>(
+      text: string,
+      account: string,
+      signal: AbortSignal,
+      receive: (body: OriginBody) => Promise<T>,
+    ): Promise<T> {
       const url = allowed(guard.checkUrl(text));
       const giveBack = slots.take(account);
       const deadline = startDeadline(options.timeoutMs, signal, new Failure('downloadFailed', TOO_SLOW));
@@ -73,8 +72,10 @@ export function createDownloads(options: DownloadOptions): Downloads {
         giveBack();
       }
     },
-    check: (text) => void allowed(guard.checkUrl(text)),
-    get running() {
+    /** What can be said of a URL before its host is resolved. Throws Failure `urlRejected`. */
+    check: (text: string): void => void allowed(guard.checkUrl(text)),
+    /** Downloads under way. */
+    get running(): number {
       return slots.taken;
     },
   };
@@ -109,22 +110,17 @@ function bodyOf(response: OriginResponse, deadline: Deadline): OriginBody {
   };
 }
 
-export interface DownloadSlots {
-  /** Takes a slot and returns what gives it back. Throws Failure `unavailable`. */
-  take(userId: string): () => void;
-  readonly taken: number;
-}
-
-export interface SlotLimits {
+interface SlotLimits {
   readonly perUser: number;
   readonly total: number;
 }
 
-function createDownloadSlots({ perUser, total }: SlotLimits): DownloadSlots {
+function createDownloadSlots({ perUser, total }: SlotLimits) {
   const byUser = new Map<string, number>();
   let taken = 0;
   return {
-    take(userId) {
+    /** Takes a slot and returns what gives it back. Throws Failure `unavailable`. */
+    take(userId: string): () => void {
       const own = byUser.get(userId) ?? 0;
       if (own >= perUser) throw new Unavailable('downloadShareTaken');
       if (taken >= total) throw new Unavailable('downloadSlotsTaken');
@@ -140,7 +136,7 @@ function createDownloadSlots({ perUser, total }: SlotLimits): DownloadSlots {
         else byUser.set(userId, left);
       };
     },
-    get taken() {
+    get taken(): number {
       return taken;
     },
   };

@@ -107,13 +107,8 @@ const ranges = specialRanges.map(readRange);
 const metadata = metadataAddresses.map(readRange);
 const globalUnicastIpv6 = readNetwork(GLOBAL_UNICAST_IPV6);
 
-export interface AddressRules {
-  /** Why the address may not be dialled, for the operator's eyes; null when it may. */
-  whyRefused(address: string): string | null;
-}
-
 /** Throws on a network that isn't CIDR notation, or that has bits beyond its prefix. */
-export function createAddressRules(allowNetworks: readonly string[]): AddressRules {
+export function createAddressRules(allowNetworks: readonly string[]) {
   const allowed = allowNetworks.map(readNetwork);
 
   function whyRefusedItself(address: Address): string | null {
@@ -123,7 +118,8 @@ export function createAddressRules(allowNetworks: readonly string[]): AddressRul
   }
 
   return {
-    whyRefused(text) {
+    /** Why the address may not be dialled, for the operator's eyes; null when it may. */
+    whyRefused(text: string): string | null {
       const address = readAddress(text);
       if (address === null) return 'not an address';
       for (const each of [address, ...carriedAddresses(address)]) {

@@ -22,8 +22,7 @@ import {
   optionsOf,
 } from './answers.js';
 import { ChunkedBody, chunkOf, Exchange } from './exchange.js';
-import { FormScan } from './form-scan.js';
-import { IcapScan, type ScanOwner } from './icap-scan.js';
+import { FormScan, IcapScan, type ScanOwner } from './icap-scan.js';
 import { IcapParser, type ParserTarget } from './parser.js';
 import { clientFacts, type IcapHead, type IcapProblem } from './request.js';
 

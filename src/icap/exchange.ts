@@ -5,9 +5,8 @@ import { ICAP_PIECE_BYTES } from '../limits.js';
 import type { Block } from '../scan/memory/arena.js';
 import { parseUrl } from '../wire-text.js';
 import { NO_BODY, type Outcome } from './answers.js';
-import type { IcapScan } from './icap-scan.js';
+import { type IcapScan, openForm, type UploadForm } from './icap-scan.js';
 import type { IcapHead } from './request.js';
-import { openForm, type UploadForm } from './upload-form.js';
 
 export class Exchange {
   readonly head: IcapHead;

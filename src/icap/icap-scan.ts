@@ -1,9 +1,17 @@
-// A scan that comes by ICAP: the body of one request in; what is made of it is the connection's.
+// A scan that comes by ICAP: the body of one request in; what is made of it is the connection's. A body that is a form (multipart/form-data) is one scan for each of its files. The
+// first has the place of the body's own scan, and the others one of their own each: a form with one file costs one unit and has one row. None of them copies anything: the
+// body stays where it has arrived until all are done with it.
+import { createHash, type Hash } from 'node:crypto';
+import type { Access } from '../admission/access.js';
 import { Failure } from '../errors.js';
-import type { Content } from '../scan/content.js';
+import { baseName, extensionOf } from '../filename.js';
+import { ICAP_FORM_FILES, ICAP_FORM_PARTS, MULTIPART_FIELD_BYTES } from '../limits.js';
+import { Content, type ContentOwner, type Lender } from '../scan/content.js';
+import { MultipartParser } from '../scan/http/multipart-parser.js';
+import { MalformedMultipart, readBoundary } from '../scan/http/part-headers.js';
 import type { ScanParts } from '../scan/scan.js';
 import { type Stream, StreamScan } from '../scan/stream-scan.js';
-import { type Outcome, type OutcomeSettings, outcomeOf } from './answers.js';
+import { errorOf, type Outcome, type OutcomeSettings, outcomeOf, worstOf } from './answers.js';
 
 /** The connection that it comes by. */
 export interface ScanOwner extends Stream<IcapScan> {
@@ -79,4 +87,250 @@ export class IcapScan extends StreamScan {
   protected override turnedAway(problem: unknown): void {
     this.stream.turnedAway(this, problem);
   }
+}
+
+export interface FormFacts extends IcapContent {
+  readonly form: UploadForm;
+  /** Takes a unit for a further file. Throws a Failure. */
+  readonly admit: () => Promise<Access>;
+  readonly onSurprise: (scan: IcapScan, error: unknown) => void;
+}
+
+export class FormScan extends IcapScan {
+  readonly #parts: ScanParts;
+  readonly #facts: FormFacts;
+  #whole: Content | null;
+  #others: readonly FileScan[];
+  /** Of its files, those that have no outcome. */
+  #open: number;
+
+  constructor(parts: ScanParts, owner: ScanOwner, facts: FormFacts) {
+    super(parts, owner, facts);
+    this.#parts = parts;
+    this.#facts = facts;
+    this.#whole = null;
+    this.#others = [];
+    this.#open = 1;
+  }
+
+  override chunk(bytes: Buffer): void {
+    this.#facts.form.write(bytes);
+    super.chunk(bytes);
+  }
+
+  override get body(): Content | null {
+    return this.#whole ?? this.received;
+  }
+
+  protected override onContent(content: Content, extension: string): void {
+    const [first, ...others] = this.#facts.form.files();
+    // Nothing in it is a file: it is looked at as it is.
+    if (first === undefined) {
+      super.onContent(content, extension);
+      return;
+    }
+    const views = new Views(content, 1 + others.length);
+    this.#whole = content;
+    this.filename = first.filename;
+    this.received = views.of(first, this);
+    this.#open = 1 + others.length;
+    this.#others = others.map((file) => new FileScan(this.#parts, this, { ...this.#facts, file, views }));
+    for (const other of this.#others) void other.admitBy(this.#facts.admit);
+    super.onContent(this.received, extensionOf(this.filename));
+  }
+
+  override onGone(reason: Error): void {
+    for (const other of this.#others) other.onGone(reason);
+    super.onGone(reason);
+  }
+
+  protected override answer(): void {
+    this.onFileDone();
+  }
+
+  onSurprise(scan: IcapScan, error: unknown): void {
+    this.#facts.onSurprise(scan, error);
+  }
+
+  onFileDone(): void {
+    this.#open -= 1;
+    if (this.#open === 0) this.stream.answer(this);
+  }
+
+  override outcome(settings: OutcomeSettings): Outcome {
+    return worstOf([super.outcome(settings), ...this.#others.map((other) => other.outcome(settings))]);
+  }
+}
+
+interface FileFacts extends FormFacts {
+  readonly file: FormFile;
+  readonly views: Views;
+}
+
+/** A further file of a form: all of it is there. */
+class FileScan extends IcapScan {
+  readonly #form: FormScan;
+  /** Why it was not admitted. */
+  #refusal: unknown;
+
+  constructor(parts: ScanParts, form: FormScan, { file, views, ...facts }: FileFacts) {
+    super(parts, NOBODY, { ...facts, filename: file.filename, isKept: false, refusal: null });
+    this.#form = form;
+    this.#refusal = null;
+    this.isWhole = true;
+    this.received = views.of(file, this);
+  }
+
+  protected override turnedAway(problem: unknown): void {
+    this.#refusal = problem;
+    if (!(problem instanceof Failure)) this.#form.onSurprise(this, problem);
+    this.#form.onFileDone();
+  }
+
+  protected override receive(): void {
+    if (this.received !== null) this.onContent(this.received, extensionOf(this.filename));
+  }
+
+  protected override answer(): void {
+    if (this.verdict === null && !(this.problem instanceof Failure)) this.#form.onSurprise(this, this.problem);
+    this.#form.onFileDone();
+  }
+
+  override outcome(settings: OutcomeSettings): Outcome {
+    return this.#refusal === null ? super.outcome(settings) : errorOf(this.#refusal, this.requestId);
+  }
+}
+
+/** Its bytes have come, and nobody is to be kept waiting. */
+const NOBODY: ScanOwner = {
+  hold: () => undefined,
+  goOn: () => undefined,
+  answer: () => undefined,
+  turnedAway: () => undefined,
+};
+
+/** Contents that are parts of another one, which goes back when the last of them does. */
+class Views implements Lender {
+  readonly largestBytes: number;
+  readonly #whole: Content;
+  #open: number;
+
+  constructor(whole: Content, count: number) {
+    this.largestBytes = whole.sizeBytes;
+    this.#whole = whole;
+    this.#open = count;
+  }
+
+  of({ offset, sizeBytes, sha256 }: FormFile, owner: ContentOwner): Content {
+    const { accountId: account } = this.#whole;
+    const view = new Content(this, { account, limitBytes: sizeBytes, expectedBytes: sizeBytes }, owner);
+    view.block = this.#whole.block.subarray(offset, offset + sizeBytes);
+    view.sizeBytes = sizeBytes;
+    view.sha256 = sha256;
+    this.seal(view);
+    return view;
+  }
+
+  grow(): boolean {
+    return false;
+  }
+
+  seal(content: Content): void {
+    content.isSealed = true;
+  }
+
+  release(): void {
+    this.#open -= 1;
+    if (this.#open === 0) this.#whole.release();
+  }
+}
+
+export interface FormFile {
+  /** As shown; empty where the client says none. */
+  readonly filename: string;
+  /** In the body. */
+  readonly offset: number;
+  readonly sizeBytes: number;
+  readonly sha256: string;
+}
+
+/** The form that an upload is; null: it is none. `problem`: it says that it is one, and can't be read. */
+export function openForm(contentType: string | null): UploadForm | null {
+  try {
+    const boundary = readBoundary(contentType ?? undefined);
+    return boundary === null ? null : new UploadForm(boundary);
+  } catch (error) {
+    return new UploadForm('', problemOf(error));
+  }
+}
+
+/** Where the files lie in the body. */
+export class UploadForm extends MultipartParser {
+  readonly #files: FormFile[];
+  #problem: Failure | null;
+  #name: string;
+  #isFile: boolean;
+  #offset: number;
+  #sizeBytes: number;
+  #hash: Hash | null;
+
+  constructor(boundary: string, problem: Failure | null = null) {
+    super(boundary, ICAP_FORM_PARTS);
+    this.#files = [];
+    this.#problem = problem;
+    this.#name = '';
+    this.#isFile = false;
+    this.#offset = 0;
+    this.#sizeBytes = 0;
+    this.#hash = null;
+  }
+
+  /** What is wrong is said at the end: until then the whole body may be wanted back. */
+  override write(bytes: Buffer): void {
+    if (this.#problem !== null) return;
+    try {
+      super.write(bytes);
+    } catch (error) {
+      this.#problem = problemOf(error);
+    }
+  }
+
+  /** Those that have any bytes. Throws Failure: it can't be told what the files are. */
+  files(): readonly FormFile[] {
+    if (this.#problem !== null) throw this.#problem;
+    try {
+      this.assertEnd();
+    } catch (error) {
+      throw problemOf(error);
+    }
+    return this.#files;
+  }
+
+  protected onPart(name: string, filename: string | null, offset: number): void {
+    this.#isFile = filename !== null;
+    this.#name = filename ?? name;
+    this.#offset = offset;
+    this.#sizeBytes = 0;
+    this.#hash = null;
+  }
+
+  protected onContent(bytes: Buffer): void {
+    this.#sizeBytes += bytes.length;
+    this.#hash ??= createHash('sha256');
+    this.#hash.update(bytes);
+  }
+
+  /** A field that is longer than fields are is looked at as a file is, whatever it calls itself. */
+  protected onPartEnd(): void {
+    if (this.#hash === null || (!this.#isFile && this.#sizeBytes <= MULTIPART_FIELD_BYTES)) return;
+    if (this.#files.length === ICAP_FORM_FILES) throw new MalformedMultipart(`more than ${ICAP_FORM_FILES} files`);
+    const filename = baseName(this.#name) ?? '';
+    const sha256 = this.#hash.digest('hex');
+    this.#files.push({ filename, offset: this.#offset, sizeBytes: this.#sizeBytes, sha256 });
+  }
+}
+
+function problemOf(error: unknown): Failure {
+  if (error instanceof MalformedMultipart) return new Failure('scanIncomplete', `malformed form: ${error.message}`);
+  throw error;
 }

@@ -2,8 +2,8 @@
 import { readFileSync } from 'node:fs';
 import { createNamedAccount } from '../account/users.js';
 import type { AccessControl } from '../admission/access.js';
-import { versionOf } from '../clamd/commands.js';
 import { Connection as ClamdConnection, type ConnectionParts as ClamdConnectionParts } from '../clamd/connection.js';
+import { versionOf } from '../clamd/protocol.js';
 import type { Config } from '../config/config.js';
 import type { Signatures } from '../engine/signatures.js';
 import type { ScanPool } from '../engine/threads/pool.js';

@@ -1,6 +1,5 @@
 // What the parser of clamd's protocol hears, as something that tests can compare.
-import type { Command } from '../../src/clamd/commands.js';
-import { ClamdParser, type ParserTarget } from '../../src/clamd/parser.js';
+import { ClamdParser, type Command, type ParserTarget } from '../../src/clamd/protocol.js';
 
 /** What a parser hears, in words; chunks that follow each other are one text. */
 export function heard(parts: readonly Uint8Array[]): string[] {

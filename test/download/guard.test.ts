@@ -1,8 +1,7 @@
 // URLs: what is refused before DNS and with which words, and what is let through unchanged.
 import fc from 'fast-check';
 import t from 'tap';
-import { createGuard } from '../../src/download/guard.js';
-import { classifyHostName } from '../../src/download/guard-names.js';
+import { classifyHostName, createGuard } from '../../src/download/guard.js';
 import { holds } from '../fixtures/holds.js';
 import { ADDRESS, BLANK, CHARACTER, CREDENTIALS, HOST, MALFORMED, NAME, PORT, SCHEME } from './guard-reasons.js';
 

@@ -12,7 +12,7 @@ import { frame, readFrames } from '../../src/history/segment.js';
 import { readFraming } from '../../src/http/framing.js';
 import { parseJson } from '../../src/http/json.js';
 import { contentLengthOf, filenameOf, opaqueEncodingOf } from '../../src/icap/exchange.js';
-import { type FormFile, openForm } from '../../src/icap/upload-form.js';
+import { type FormFile, openForm } from '../../src/icap/icap-scan.js';
 import { RequestOptions } from '../../src/scan/http/options.js';
 import { MalformedMultipart, parsePartHeaders } from '../../src/scan/http/part-headers.js';
 import { heard as heardByClamd } from '../clamd/heard.js';
