@@ -7,22 +7,19 @@ import { recentTable } from '../recent-table.js';
 type Admitted = Extract<Access, { outcome: 'admitted' }>;
 type Quota = Admitted['quota'];
 
-export interface EndedRequest {
+interface EndedRequest {
   readonly isGone: boolean;
   /** The whole of it had arrived. */
   readonly isWhole: boolean;
 }
 
-export interface Refunds {
-  /** Gives the unit back if the error is a reason for that; resolves with the quota then. */
-  settle(problem: unknown, access: Admitted, request: EndedRequest): Promise<Quota>;
-}
+export type Refunds = ReturnType<typeof createRefunds>;
 
 /** Accounts and hours whose count is remembered, some 200 bytes each; the one that was used least recently makes room. */
 const COUNTS_MAX = 100_000;
 
 /** Counts in this process alone: an account that sends to several processes has the number from each. */
-export function createRefunds(): Refunds {
+export function createRefunds() {
   const counts = recentTable<number>(COUNTS_MAX);
 
   /** The hour is the unit's: a body that ends in the next one counts for the one in which it began. */
@@ -35,7 +32,8 @@ export function createRefunds(): Refunds {
   }
 
   return {
-    async settle(problem, access, request) {
+    /** Gives the unit back if the error is a reason for that; resolves with the quota then. */
+    async settle(problem: unknown, access: Admitted, request: EndedRequest): Promise<Quota> {
       const reason = reasonFor(problem, request);
       const isGivenBack = reason === 'failed' || (reason === 'unfinished' && isLeft(access));
       return isGivenBack ? await access.refund() : access.quota;

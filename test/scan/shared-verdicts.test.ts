@@ -1,10 +1,16 @@
 // Verdicts shared through a real Redis: by content and engine and nothing less, in a bounded room, and never at a scan's expense.
+
 import { createHash } from 'node:crypto';
 import t from 'tap';
 import type { CompleteVerdict } from '../../src/engine/verdict.js';
 import { createVerdictCache, type LookedAt } from '../../src/scan/verdicts/cache.js';
-import { createKnownVerdicts, type Known, type KnownVerdicts } from '../../src/scan/verdicts/known.js';
-import { createSharedVerdicts, SHARED_FROM_BYTES } from '../../src/scan/verdicts/shared.js';
+import {
+  createKnownVerdicts,
+  createSharedVerdicts,
+  type Known,
+  type KnownVerdicts,
+  SHARED_FROM_BYTES,
+} from '../../src/scan/verdicts/known.js';
 import { openRedis } from '../../src/store/redis/redis.js';
 import { patient, startRedis } from '../fixtures/redis.js';
 import { until } from '../fixtures/until.js';

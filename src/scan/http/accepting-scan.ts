@@ -9,7 +9,7 @@ import type { SealedOwner } from '../pending/sealed-file.js';
 import type { ScanParts } from '../scan.js';
 import { acceptedReply } from './answers.js';
 import { type FormSettings, HttpScan } from './http-scan.js';
-import type { Keeper } from './once.js';
+import type { Keeper } from './idempotency.js';
 
 /** RFC 7240 section 4.1. */
 export function prefersAsync({ headers }: Exchange): boolean {

@@ -1,28 +1,31 @@
-// POST /api/v1/scans, POST /web/scans and POST /web/url-scans: credentials in, a scan on its way out, which answers by itself.
+// POST /api/v1/scans, POST /web/scans and POST /web/url-scans: credentials in, a scan on its way out, which answers by itself. While too many scans of an account wait, its
+// next ones are refused before their admission, and nothing of them is looked at.
 import { type Access, type AccessControl, liveKey } from '../../admission/access.js';
 import type { Lookups } from '../../admission/lookups.js';
-import { Failure } from '../../errors.js';
+import { Failure, Unavailable, type UnavailableReason } from '../../errors.js';
 import type { BodyRoom } from '../../http/bodies.js';
 import type { CallerRoute } from '../../http/caller.js';
-import type { Exchange } from '../../http/exchange.js';
+import type { BodySink, Exchange } from '../../http/exchange.js';
+import { readFraming } from '../../http/framing.js';
 import type { Operation } from '../../http/openapi.js';
-import type { Reply } from '../../http/reply.js';
+import { failureReply, headOf, type Reply } from '../../http/reply.js';
 import type { Route } from '../../http/router.js';
 import type { FindRefusal } from '../../http/server.js';
-import { CONTENT_LIMIT_BYTES } from '../../limits.js';
+import type { PreparedAnswer } from '../../http/static-files.js';
+import { CONTENT_LIMIT_BYTES, REFUSAL_MS } from '../../limits.js';
+import { CoarseTimer, type TimerOwner } from '../../waiting/coarse-timer.js';
 import type { UploadMemory } from '../memory/memory.js';
 import type { ScanParts } from '../scan.js';
 import { type AcceptingParts, AcceptingScan, prefersAsync } from './accepting-scan.js';
 import { exhaustedReply } from './answers.js';
 import { type FormSettings, HttpScan } from './http-scan.js';
-import type { KeptAnswers } from './kept-answers.js';
-import { FirstScan, idempotencyKeyOf, Keeper, RepeatedScan } from './once.js';
+import { FirstScan, idempotencyKeyOf, Keeper, type KeptAnswers, RepeatedScan } from './idempotency.js';
 import { scanOperation, signedInOperation, signedInUrlOperation } from './operation.js';
-import { createRefusalFinder, isRefused, type RefusalParts } from './refusal.js';
 
-export interface ScanRouteParts extends RefusalParts {
+export interface ScanRouteParts {
   readonly scans: ScanParts;
   readonly access: AccessControl;
+  readonly onRefused: (reason: UnavailableReason) => void;
   /** Where bodies wait whose scans have not begun. */
   readonly aside: AsideMemory;
   /** For requests with an Idempotency-Key; null: it isn't looked at. */
@@ -39,16 +42,7 @@ export interface Once {
   readonly findKey: Lookups['find'];
 }
 
-export interface ScanRoutes {
-  /** The public route. */
-  readonly withKey: Route;
-  /** The dashboard's: one for uploads, one for URLs, the same quota. */
-  readonly signedIn: readonly CallerRoute[];
-  /** Scans of the public route that are refused before anything is made of their request. */
-  readonly findRefusal: FindRefusal;
-}
-
-export function createScanRoutes(parts: ScanRouteParts): ScanRoutes {
+export function createScanRoutes(parts: ScanRouteParts) {
   const { scans, access, once, later, uploadTimeoutMs, onSurprise } = parts;
   const withUrls: FormSettings = {
     takes: 'all',
@@ -106,11 +100,14 @@ export function createScanRoutes(parts: ScanRouteParts): ScanRoutes {
     },
   };
   return {
+    /** The public route. */
     withKey,
+    /** The dashboard's: one for uploads, one for URLs, the same quota. */
     signedIn: [
       routeAsUser(parts, '/web/scans', signedInOperation, { ...withUrls, takes: 'files' }),
       routeAsUser(parts, '/web/url-scans', signedInUrlOperation, { ...withUrls, takes: 'urls' }),
     ],
+    /** Scans of the public route that are refused before anything is made of their request. */
     findRefusal: createRefusalFinder(parts, withKey),
   };
 }
@@ -191,5 +188,85 @@ class AccountRoom implements BodyRoom {
 
   giveBack(bytes: number): void {
     this.#memory.takeUp(this.#account, bytes);
+  }
+}
+
+/** Why a scan is refused: it takes no unit then, has no row, and was counted. Null: it may be admitted, or its content may have over 1 MB. */
+function refusalOf(parts: ScanRouteParts, header: string | undefined, bytes: number): UnavailableReason | null {
+  const { scans, access, onRefused } = parts;
+  const user = access.expectedUser(header);
+  const reason = user === null ? null : scans.pool.refusal(user, bytes);
+  if (user === null || reason === null) return null;
+  access.refuse(user);
+  onRefused(reason);
+  return reason;
+}
+
+/** So much of a body comes with its head as a rule, and all of it before the answer. */
+const SHORT_BYTES = 16 * 1024;
+/** Headers with which a request is more than a scan that is waited for. */
+const MORE = ['idempotency-key', 'prefer'];
+
+/** Those with a short body, before anything is made of the request: what is too much must not take the time from what isn't. */
+function createRefusalFinder(parts: ScanRouteParts, { method, path }: Pick<Route, 'method' | 'path'>): FindRefusal {
+  const { pool } = parts.scans;
+  const route = `${method} ${path}`;
+  const answers = new Map<UnavailableReason, PreparedAnswer>();
+  return (head) => {
+    if (!pool.queue.isCrowded || head.path !== path || head.method !== method || head.version !== '1.1') return null;
+    const { headers, body, problem } = readFraming(head);
+    if (problem !== null || body.kind !== 'sized' || body.bytes > SHORT_BYTES) return null;
+    if (MORE.some((name) => headers.has(name)) || !isKept(headers.get('connection'))) return null;
+    const reason = refusalOf(parts, headers.get('x-api-key'), body.bytes);
+    if (reason === null) return null;
+    const answer = answers.get(reason) ?? prepared(reason);
+    answers.set(reason, answer);
+    return { answer, headers, route };
+  };
+}
+
+/** Otherwise it ends with the answer, and who still sends the body never reads it. */
+function isKept(connection: string | undefined): boolean {
+  return connection === undefined || connection.toLowerCase() === 'keep-alive';
+}
+
+function prepared(reason: UnavailableReason): PreparedAnswer {
+  const reply = failureReply(new Unavailable(reason));
+  const head = headOf(reply, '');
+  // The id of the request comes first, and with each one.
+  return { head: { ...head, headers: head.headers.slice(2) }, body: Buffer.from(reply.body) };
+}
+
+/** To be asked while many wait. True: it is refused, and answers by itself, behind its body as a rule: one before it costs twice as much. */
+function isRefused(parts: ScanRouteParts, exchange: Exchange, header: string | undefined): boolean {
+  const { body } = exchange;
+  if (body.kind !== 'sized') return false;
+  const reason = refusalOf(parts, header, body.bytes);
+  if (reason === null) return false;
+  exchange.isVouchedFor = true;
+  exchange.receive(new RefusedBody(exchange, failureReply(new Unavailable(reason))));
+  return true;
+}
+
+class RefusedBody implements BodySink, TimerOwner {
+  readonly #exchange: Exchange;
+  readonly #reply: Reply;
+
+  constructor(exchange: Exchange, reply: Reply) {
+    this.#exchange = exchange;
+    this.#reply = reply;
+    new CoarseTimer(this).start(REFUSAL_MS);
+  }
+
+  chunk(): void {
+    // Not looked at.
+  }
+
+  end(): void {
+    // Nor waited for.
+  }
+
+  onDue(): void {
+    this.#exchange.reply(this.#reply);
   }
 }

@@ -9,15 +9,7 @@ export interface LookedAt {
   readonly detectedType: string | null;
 }
 
-export interface VerdictCache {
-  /** What the engine of that epoch said of the content; null when it wasn't asked, or too long ago. */
-  get(sha256: string, epoch: number): Remembered | null;
-  /** Only what an engine of that epoch has found for the account, and never an incomplete verdict. */
-  set(sha256: string, epoch: number, account: string, found: LookedAt): void;
-  /** Contents, and once more each account that has scanned one of them. */
-  readonly entries: number;
-  readonly sizeBytes: number;
-}
+export type VerdictCache = ReturnType<typeof createVerdictCache>;
 
 /**
  * Half of what a content takes that one account has scanned: the digest as text (88), its place in the map (about 60, more while the map
@@ -69,7 +61,7 @@ export class Remembered implements LookedAt {
  * goes. One Map would not do: deleting its oldest entries leaves holes at its front. Every look at the front passes over
  * them, which takes tens of thousands of steps on the thread that serves.
  */
-export function createVerdictCache({ limitBytes }: { readonly limitBytes: number }): VerdictCache {
+export function createVerdictCache({ limitBytes }: { readonly limitBytes: number }) {
   const generationLimit = Math.floor(limitBytes / ENTRY_BYTES / 2);
   let current = 0;
   let young = new Map<string, Remembered>();
@@ -116,10 +108,12 @@ export function createVerdictCache({ limitBytes }: { readonly limitBytes: number
   }
 
   return {
-    get(sha256, epoch) {
+    /** What the engine of that epoch said of the content; null when it wasn't asked, or too long ago. */
+    get(sha256: string, epoch: number): Remembered | null {
       return generationLimit > 0 && turnTo(epoch) ? find(sha256) : null;
     },
-    set(sha256, epoch, account, found) {
+    /** Only what an engine of that epoch has found for the account, and never an incomplete verdict. */
+    set(sha256: string, epoch: number, account: string, found: LookedAt): void {
       if (generationLimit === 0 || !turnTo(epoch)) return;
       const known = find(sha256);
       if (known === null) keep(sha256, new Remembered(found, account));
@@ -132,10 +126,11 @@ export function createVerdictCache({ limitBytes }: { readonly limitBytes: number
         turnOver();
       }
     },
-    get entries() {
+    /** Contents, and once more each account that has scanned one of them. */
+    get entries(): number {
       return youngEntries + oldEntries;
     },
-    get sizeBytes() {
+    get sizeBytes(): number {
       return (youngEntries + oldEntries) * ENTRY_BYTES;
     },
   };
