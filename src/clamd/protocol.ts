@@ -29,7 +29,7 @@ const inAnyFraming = new Map<string, Word>(EITHER.map((word) => [word, word]));
 const inNewFraming = new Map<string, Word>([...EITHER, ...NEW_ONLY].map((word) => [word, word]));
 
 /** `line`: without framing and delimiter. */
-export function commandOf(line: string, delimiter: Delimiter, isOld: boolean): Command {
+function commandOf(line: string, delimiter: Delimiter, isOld: boolean): Command {
   const kind = (isOld ? inAnyFraming : inNewFraming).get(line);
   if (kind !== undefined) return { kind, delimiter, isOld };
   const word = WITH_PATH.find((each) => line.length > each.length && line.startsWith(each));
