@@ -152,18 +152,8 @@ export async function requestOrigin(request: OriginRequest, options: OriginOptio
   });
 }
 
-interface Reception {
-  readonly receive: OriginResponse['receive'];
-  readonly hold: OriginResponse['hold'];
-  readonly goOn: OriginResponse['goOn'];
-  /** Takes the next bytes of the body, which are not kept: their memory is undici's. */
-  take(bytes: Uint8Array): void;
-  /** The body is whole (null), or won't be. Only the first end counts. */
-  end(error: unknown): void;
-}
-
 /** One body on its way: what came with the headers waits for the sink, and nothing else is read before there is one. */
-function createReception(connection: Connection, idleMs: number, abort: (error: unknown) => void): Reception {
+function createReception(connection: Connection, idleMs: number, abort: (error: unknown) => void) {
   const early: Uint8Array[] = [];
   let sink: BodySink = (bytes) => early.push(bytes.slice());
   let ended: { readonly error: unknown } | null = null;
@@ -178,6 +168,7 @@ function createReception(connection: Connection, idleMs: number, abort: (error: 
     connection.release();
   }
 
+  /** The body is whole (null), or won't be. Only the first end counts. */
   function end(error: unknown): void {
     if (ended !== null) return;
     ended = { error };
@@ -185,6 +176,7 @@ function createReception(connection: Connection, idleMs: number, abort: (error: 
     settle();
   }
 
+  /** Takes the next bytes of the body, which are not kept: their memory is undici's. */
   function take(bytes: Uint8Array): void {
     if (ended !== null) return;
     connection.onBody();
@@ -199,8 +191,8 @@ function createReception(connection: Connection, idleMs: number, abort: (error: 
   return {
     take,
     end,
-    receive: (into) =>
-      new Promise((resolve, reject) => {
+    receive: (into: BodySink) =>
+      new Promise<void>((resolve, reject) => {
         const whole = ended;
         sink = into;
         ended = null;
@@ -213,12 +205,12 @@ function createReception(connection: Connection, idleMs: number, abort: (error: 
         if (whole !== null) return end(whole.error);
         read();
       }),
-    hold() {
+    hold(): void {
       isHeld = true;
       idle.stop();
       if (ended === null) connection.hold();
     },
-    goOn() {
+    goOn(): void {
       isHeld = false;
       idle.renew();
       // Later: memory comes back while another download is inside undici's parser, of which only one may run at a time.
@@ -236,21 +228,9 @@ function membersOf(value: string | string[] | undefined): readonly string[] {
   return members.map((member) => member.trim().toLowerCase()).filter((member) => member !== '');
 }
 
-interface Connection {
-  readonly connect: buildConnector.connector;
-  /** Why there is none; null when it stands. */
-  problem(): string | null;
-  /** Ends it while it is being made, which undici leaves to its timeout. */
-  abandon(): void;
-  /** Bytes of the body have come, of what was read last. */
-  onBody(): void;
-  /** Shows undici no more of what arrives, which stays with the kernel then; its end isn't seen either. */
-  hold(): void;
-  /** Goes on where hold stopped. */
-  release(): void;
-}
+type Connection = ReturnType<typeof openConnection>;
 
-function openConnection(request: OriginRequest, options: OriginOptions): Connection {
+function openConnection(request: OriginRequest, options: OriginOptions) {
   const { connectMs = ORIGIN_CONNECT_MS } = options;
   const isTls = request.url.protocol === 'https:';
   const dial = createDialler(request, options);
@@ -259,7 +239,7 @@ function openConnection(request: OriginRequest, options: OriginOptions): Connect
   const pieces = new Pieces();
 
   return {
-    connect(_options, callback) {
+    connect(_options: buildConnector.Options, callback: buildConnector.Callback): void {
       const dialled = dial();
       socket = dialled;
       pieces.comeFrom(dialled);
@@ -285,20 +265,25 @@ function openConnection(request: OriginRequest, options: OriginOptions): Connect
       }
       dialled.once(isTls ? 'secureConnect' : 'connect', () => settle(null));
     },
-    problem() {
+    /** Why there is none; null when it stands. */
+    problem(): string | null {
       if (state === 'open') return null;
       return state === 'dialling'
         ? 'no connection to the host'
         : 'TLS failed, or the certificate is not valid for the host';
     },
-    abandon() {
+    /** Ends it while it is being made, which undici leaves to its timeout. */
+    abandon(): void {
       if (state !== 'open') socket?.destroy();
     },
-    onBody: () => pieces.release(),
-    hold() {
+    /** Bytes of the body have come, of what was read last. */
+    onBody: (): void => pieces.release(),
+    /** Shows undici no more of what arrives, which stays with the kernel then; its end isn't seen either. */
+    hold(): void {
       pieces.isHeld = true;
     },
-    release() {
+    /** Goes on where hold stopped. */
+    release(): void {
       if (!pieces.isHeld) return;
       pieces.isHeld = false;
       socket?.emit('readable');
@@ -394,16 +379,6 @@ const ADDRESS_TIMEOUT_MS = 1_500;
 const LOST = 'the connection was lost before the end of the response';
 export const TOO_SLOW = 'the origin took too long';
 
-export interface CodingCheck {
-  /** Looks at the next bytes of the body. */
-  look(bytes: Uint8Array): void;
-  /**
-   * The body has come. Throws Failure `downloadFailed` when it isn't what its headers say: clients such as curl take a zlib stream
-   * under the name of gzip as well.
-   */
-  assertAsSaid(): void;
-}
-
 const UNREADABLE = 'the body comes in an encoding that cannot be opened';
 /** RFC 1952 section 2.3.1: the magic number, and deflate as the method. */
 const GZIP = [0x1f, 0x8b, 0x08];
@@ -412,18 +387,24 @@ const GZIP = [0x1f, 0x8b, 0x08];
  * What a client of the origin would have to decode, by RFC 9110 section 8.4 and RFC 9112 section 7. libclamav opens gzip alone:
  * `deflate`, with and without its zlib frame, is clean for it whatever it holds, as br and zstd are. Throws Failure `downloadFailed`.
  */
-export function codingCheck(response: Pick<OriginResponse, 'list'>): CodingCheck {
+export function codingCheck(response: Pick<OriginResponse, 'list'>) {
   const transfer = response.list('transfer-encoding').filter((coding) => coding !== 'chunked');
   const codings = [...response.list('content-encoding').filter((coding) => coding !== 'identity'), ...transfer];
   const [coding] = codings;
-  if (coding === undefined) return { look: () => undefined, assertAsSaid: () => undefined };
+  if (coding === undefined)
+    return { look: (_bytes: Uint8Array): void => undefined, assertAsSaid: (): void => undefined };
   if (codings.length > 1 || (coding !== 'gzip' && coding !== 'x-gzip')) throw new Failure('downloadFailed', UNREADABLE);
   const begin: number[] = [];
   return {
-    look(bytes) {
+    /** Looks at the next bytes of the body. */
+    look(bytes: Uint8Array): void {
       if (begin.length < GZIP.length) begin.push(...bytes.subarray(0, GZIP.length - begin.length));
     },
-    assertAsSaid() {
+    /**
+     * The body has come. Throws Failure `downloadFailed` when it isn't what its headers say: clients such as curl take a zlib stream
+     * under the name of gzip as well.
+     */
+    assertAsSaid(): void {
       // No bytes at all are an empty file, whatever they are called.
       const isEmpty = begin.length === 0;
       if (!isEmpty && GZIP.some((byte, index) => begin[index] !== byte))

@@ -1,5 +1,4 @@
 // What one scan is and holds: whose it is, what was sent, how far it has come and what came of it. Its row, its log line, its metrics and its answer are written from this.
-
 import { performance } from 'node:perf_hooks';
 import type { Access } from '../admission/access.js';
 import type { Engine } from '../engine/engine.js';
@@ -9,9 +8,8 @@ import { ThreadScan } from '../engine/threads/thread-scan.js';
 import type { CompleteVerdict } from '../engine/verdict.js';
 import type { History } from '../history/history.js';
 import type { Protocol, ScanRow } from '../history/scan-row.js';
-import type { Content, Lender } from './content.js';
+import type { Content, Lender, UrlParts } from './content.js';
 import type { Refunds } from './refunds.js';
-import type { UrlParts } from './url-content.js';
 import type { KnownVerdicts } from './verdicts/known.js';
 
 export type Admitted = Extract<Access, { outcome: 'admitted' }>;

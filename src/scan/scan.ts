@@ -5,9 +5,8 @@ import { errorTable, Failure, throwLater, Unavailable } from '../errors.js';
 import { extensionOf, shownNameOf } from '../filename.js';
 import type { Recorded } from '../history/intake.js';
 import { timeId } from '../ids.js';
-import { Content, type ContentOwner } from './content.js';
+import { Content, type ContentOwner, receiveUrl } from './content.js';
 import { type Admitted, ScanFacts, type ScanParts } from './scan-facts.js';
-import { receiveUrl } from './url-content.js';
 import type { Known } from './verdicts/known.js';
 
 export type { Admitted, EndedScan, ScanParts } from './scan-facts.js';

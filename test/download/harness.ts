@@ -4,9 +4,8 @@ import { createResolve } from '../../src/download/dialling.js';
 import { createDownloads, type Downloads } from '../../src/download/downloads.js';
 import { createGuard } from '../../src/download/guard.js';
 import { nameFromUrl } from '../../src/filename.js';
-import type { Content, Lender } from '../../src/scan/content.js';
+import { type Content, type Lender, receiveUrl } from '../../src/scan/content.js';
 import { createUploadMemory, type UploadMemory } from '../../src/scan/memory/memory.js';
-import { receiveUrl } from '../../src/scan/url-content.js';
 import type { Certificate } from '../fixtures/certificate.js';
 import {
   addressRecords,

@@ -269,11 +269,7 @@ export function createKeptAnswers({ sqlOf, onProblem }: KeptAnswersOptions) {
       }
     },
     /** Keeps the answer. `fingerprint`: 64 hex characters over what was sent. */
-    async complete(
-      { userId, claimId, keyHash }: Claim,
-      fingerprint: string,
-      { status, headers, body }: KeptAnswer,
-    ): Promise<void> {
+    async complete({ userId, claimId, keyHash }: Claim, fingerprint: string, { status, headers, body }: KeptAnswer) {
       underWay.delete(claimId);
       await sqlOf(userId)`
         UPDATE kept_answers SET creation_date = now(), fingerprint = decode(${fingerprint}, 'hex'), status = ${status},

@@ -3,13 +3,6 @@ import { processAddon } from '../../process-addon.js';
 
 export type Block = Uint8Array<SharedArrayBuffer>;
 
-export interface Arena {
-  /** A block of exactly this size, one of `blockSize`, which `lentBytes` has already. It still contains bytes of an earlier content. */
-  take(size: number, lentBytes: number): Block;
-  /** Takes a block back, for the next content. */
-  give(block: Block, lentBytes: number): void;
-}
-
 /** Smallest block: below it the bookkeeping costs more than the bytes. */
 const SMALLEST_BYTES = 16 * 1024;
 /** Memory is asked for in pieces of this size, or of two blocks where these are larger. Pages that nobody has written to cost nothing. */
@@ -88,7 +81,7 @@ class Shelf {
  * what the arena takes is what is lent and what is kept for the next content, within the budget together; the pages of other blocks
  * go back to the kernel, and only their addresses stay.
  */
-export function createArena(budgetBytes: number): Arena {
+export function createArena(budgetBytes: number) {
   const shelves = new Map<number, Shelf>();
   let keptBytes = 0;
   let isResting = false;
@@ -116,7 +109,8 @@ export function createArena(budgetBytes: number): Arena {
   }
 
   return {
-    take(size, lentBytes) {
+    /** A block of exactly this size, one of `blockSize`, which `lentBytes` has already. It still contains bytes of an earlier content. */
+    take(size: number, lentBytes: number): Block {
       const shelf = shelves.get(size) ?? newShelf(size);
       const block = shelf.take();
       if (block !== undefined) {
@@ -129,11 +123,15 @@ export function createArena(budgetBytes: number): Arena {
       }
       return shelf.takeEmpty();
     },
-    give(block, lentBytes) {
+    /** Takes a block back, for the next content. */
+    give(block: Block, lentBytes: number): void {
       const size = block.length;
       if (size === 0) return;
       const shelf = shelves.get(size) ?? newShelf(size);
-      if (lentBytes + keptBytes + size > budgetBytes) return shelf.empty([block]);
+      if (lentBytes + keptBytes + size > budgetBytes) {
+        shelf.empty([block]);
+        return;
+      }
       shelf.kept.push(block);
       keptBytes += size;
       if (!isResting) restLater();

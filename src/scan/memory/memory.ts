@@ -3,28 +3,12 @@ import { performance } from 'node:perf_hooks';
 import { Unavailable } from '../../errors.js';
 import { CONTENT_LIMIT_BYTES } from '../../limits.js';
 import { Line } from '../../waiting/line.js';
-import type { Account, Content, Lender } from '../content.js';
+import type { Account, Content } from '../content.js';
 import { blockSize, copyInto, createArena } from './arena.js';
 import { createWaitingLine } from './waiters.js';
 
-export interface UploadMemory extends Lender {
-  /** Counts bytes as the account's that have arrived, and wait outside of a content. False: there is no room for them. */
-  setAside(account: string, bytes: number): boolean;
-  /** They are gone, or go into a content next: nobody else is served before that. */
-  takeUp(account: string, bytes: number): void;
-  /** Bytes lent out, and those that have arrived and wait for a buffer. */
-  readonly lentBytes: number;
-  /** Those of them that wait. */
-  readonly waitingBytes: number;
-  /** Contents that wait for memory. */
-  readonly waiting: number;
-  /** Accounts that have any. */
-  readonly accounts: number;
-  /** What the account that has most has. */
-  readonly largestAccountBytes: number;
-  /** Contents that were ended because another account waited for what they held. */
-  readonly ended: number;
-}
+/** A `Lender`. */
+export type UploadMemory = ReturnType<typeof createUploadMemory>;
 
 export interface MemoryOptions {
   readonly budgetBytes: number;
@@ -65,7 +49,7 @@ const IDLE_ACCOUNTS = 1_000;
  * The finishing room is for one content of the largest size, for the first in line. It is lent for all that a content may still need, so
  * this one never waits again. Even when many half-received contents want to grow, one of them can, and ends.
  */
-export function createUploadMemory(options: MemoryOptions): UploadMemory {
+export function createUploadMemory(options: MemoryOptions) {
   const {
     budgetBytes,
     largestBytes = CONTENT_LIMIT_BYTES,
@@ -263,7 +247,7 @@ export function createUploadMemory(options: MemoryOptions): UploadMemory {
 
   return {
     largestBytes,
-    grow(content, bytes) {
+    grow(content: Content, bytes: number): boolean {
       if (content.isReleased) return false;
       const account = content.account ?? begin(content);
       content.neededBytes = bytes;
@@ -273,14 +257,14 @@ export function createUploadMemory(options: MemoryOptions): UploadMemory {
       if (!isServed) shed(account);
       return isServed;
     },
-    seal(content) {
+    seal(content: Content): void {
       const { account } = content;
       if (account === null || content.isSealed) return;
       content.isSealed = true;
       endReceiving(account, content);
       if (waiters.size > 0) waiters.serve();
     },
-    release(content) {
+    release(content: Content): void {
       const { account, block } = content;
       if (account === null) return;
       if (waiters.size > 0) waiters.leave(content);
@@ -297,37 +281,45 @@ export function createUploadMemory(options: MemoryOptions): UploadMemory {
       }
       if (waiters.size > 0) waiters.serve();
     },
-    setAside(id, bytes) {
+    /** Counts bytes as the account's that have arrived, and wait outside of a content. False: there is no room for them. */
+    setAside(id: string, bytes: number): boolean {
       const account = accounts.get(id) ?? newAccount(id);
       const hasRoom = account.sharedBytes + bytes <= waitingLimit && sharedBytes + bytes <= sharedRoom;
       if (hasRoom) waitOutside(account, bytes);
       else forgetIdle(account);
       return hasRoom;
     },
-    takeUp(id, bytes) {
+    /** They are gone, or go into a content next: nobody else is served before that. */
+    takeUp(id: string, bytes: number): void {
       const account = accounts.get(id);
       if (account === undefined) throw new Error('An account that has bytes aside was forgotten');
       waitOutside(account, -bytes);
       forgetIdle(account);
     },
-    get lentBytes() {
+    /** Bytes lent out, and those that have arrived and wait for a buffer. */
+    get lentBytes(): number {
       return sharedBytes + finishingBytes;
     },
-    get waitingBytes() {
+    /** Those of them that wait. */
+    get waitingBytes(): number {
       return waitingBytes;
     },
-    get waiting() {
+    /** Contents that wait for memory. */
+    get waiting(): number {
       return waiters.size;
     },
-    get accounts() {
+    /** Accounts that have any. */
+    get accounts(): number {
       return busyAccounts;
     },
-    get largestAccountBytes() {
+    /** What the account that has most has. */
+    get largestAccountBytes(): number {
       let most = 0;
       for (const account of accounts.values()) most = Math.max(most, account.sharedBytes + account.finishingBytes);
       return most;
     },
-    get ended() {
+    /** Contents that were ended because another account waited for what they held. */
+    get ended(): number {
       return waiters.ended;
     },
   };
