@@ -1,19 +1,38 @@
 // The routes under /web/admin/accounts: found, looked at, changed, deleted; their keys and sessions ended.
+
 import { z } from 'zod';
 import { endKey } from '../account/keys.js';
 import { endSessions } from '../account/sessions.js';
 import { findUser, Role, type UserRow } from '../account/users.js';
-import { planNamed } from '../config/plans.js';
+import { type Plans, planNamed } from '../config/plans.js';
 import { Failure } from '../errors.js';
 import type { Caller, CallerRoute } from '../http/caller.js';
 import type { Exchange } from '../http/exchange.js';
 import { jsonReply, noContent, readJson, readQuery } from '../http/json.js';
 import { jsonAnswer, jsonBody, type Operation, pathParameter, queryParameters, sentAs } from '../http/openapi.js';
-import type { Sql } from '../store/postgres.js';
+import type { Sql, SqlOf } from '../store/postgres.js';
 import { AccountDetail, AccountsView, findAccounts, readAccount } from './accounts.js';
 import { type Actor, record } from './audit.js';
 import { type ChangeParts, changeAccount, deleteAccount, type Nodes } from './changes.js';
-import type { OperatorParts } from './parts.js';
+import type { ReadHealth } from './health.js';
+import type { SignatureUpdate } from './signature-update.js';
+
+export interface OperatorParts {
+  readonly sqlOf: SqlOf;
+  readonly plans: Plans;
+  readonly nodes: Nodes;
+  readonly now: () => number;
+  /** Where a request comes from, behind proxies that are trusted. */
+  readonly addressOf: (exchange: Exchange) => string;
+  /** An account is gone: its scans may be removed now. */
+  readonly onDeleted: () => void;
+  readonly update: SignatureUpdate;
+  /** A content that was refused since it crashed the engine is scanned again on this machine. False: it isn't refused. */
+  readonly allow: (sha256: string) => boolean;
+  readonly health: ReadHealth;
+  /** Operators without a second factor are refused. */
+  readonly needsTwoFactor: boolean;
+}
 
 const PATH = '/web/admin/accounts';
 const Id = z.uuid();

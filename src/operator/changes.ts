@@ -1,12 +1,15 @@
-// What an operator changes on accounts: in one transaction with its line of the audit log, and then told to every node.
+// What an operator changes on accounts: in one transaction with its line of the audit log, and then told to every node. What deleted accounts leave goes later.
+
 import { type KeyRevocation, revokeInPostgres } from '../account/keys.js';
 import type { DeleteOwn } from '../account/protection.js';
 import { endOtherSessions } from '../account/sessions.js';
 import { allowanceOf, type Role, type UserRow } from '../account/users.js';
 import { limitOf, type Plans } from '../config/plans.js';
+import { messageOfError } from '../error-text.js';
 import { Failure } from '../errors.js';
+import type { Log } from '../log.js';
 import type { Queries, Sql, SqlOf } from '../store/postgres.js';
-import { type Action, type Actor, record } from './audit.js';
+import { type Action, type Actor, record, sweepAudit } from './audit.js';
 
 /** From its return on every node counts against the new limit; throws Failure('unavailable') when one can't be reached. */
 export interface Nodes extends KeyRevocation {
@@ -164,4 +167,40 @@ export async function eraseScans(sql: Queries, signal: AbortSignal): Promise<num
     await sql`DELETE FROM quota_hours WHERE user_id = ${id}`;
   }
   return erased;
+}
+
+/** Rows that were on their way into the database when an account was deleted are there for so long. */
+const UPKEEP_EVERY_MS = 10_000;
+
+/** Removes scans of accounts that are gone, and lines of the audit log that are a year old. `sql`: for work that nobody waits for with a request. */
+export function startUpkeep(sql: Sql, log: Pick<Log, 'warn'>) {
+  const stopping = new AbortController();
+  let running: Promise<void> | null = null;
+
+  async function tend(): Promise<void> {
+    try {
+      await eraseScans(sql, stopping.signal);
+      await sweepAudit(sql);
+    } catch (error) {
+      if (stopping.signal.aborted) return;
+      log.warn({ reason: messageOfError(error) }, 'the upkeep of deleted accounts failed; it is tried again');
+    }
+  }
+
+  const now = (): void => {
+    // A Postgres that hangs must not be given more and more to do.
+    running ??= tend().finally(() => {
+      running = null;
+    });
+  };
+  const timer = setInterval(now, UPKEEP_EVERY_MS);
+  return {
+    /** At once, for an account that has just been deleted. */
+    now,
+    async stop(): Promise<void> {
+      clearInterval(timer);
+      stopping.abort();
+      await running;
+    },
+  };
 }

@@ -1,7 +1,135 @@
-// How the process that answers is: its engine and signatures, threads and queue, memory by owner, its stores and its journal.
+// How the process that answers is (its engine and signatures, threads and queue, memory by owner, stores, journal), and which other processes share its database.
+import { randomUUID } from 'node:crypto';
 import { z } from 'zod';
-import { NodeView } from './nodes.js';
+import { messageOfError } from '../error-text.js';
+import type { Log } from '../log.js';
+import type { Sql } from '../store/postgres.js';
+import { WireTime, wireTime } from '../wire-text.js';
 import { UpdateView } from './signature-update.js';
+
+const SEEN_MS = 10_000;
+/** After it, a process has missed several times to say that it lives. */
+const SILENT = '45 seconds';
+/** A process of the same data folder that was killed has a successor by then. */
+const REPLACED = '30 seconds';
+const FORGOTTEN = '1 hour';
+/** No page shows more. */
+const NODES_MAX = 200;
+
+const NodeView = z
+  .object({
+    id: z.uuid().describe('Of the data folder, which processes of one machine share'),
+    host: z.string(),
+    pid: z.int(),
+    version: z.string(),
+    engine: z.string().nullable().describe('null: it loads, or has failed to'),
+    signatures: z.int(),
+    builtAt: z.int().nullable().describe('Epoch seconds, of the newest signatures'),
+    since: WireTime,
+    lastHeard: WireTime,
+    isSilent: z.boolean().describe('It has not been heard of for 45 seconds. After an hour it is left out.'),
+    answers: z.boolean().describe('It has answered this request'),
+  })
+  .meta({ id: 'Node' });
+type NodeView = z.infer<typeof NodeView>;
+
+/** What a process says of itself. */
+interface Self {
+  readonly id: string;
+  readonly host: string;
+  readonly pid: number;
+  readonly version: string;
+}
+
+/** What of it changes. */
+type Serving = Pick<NodeView, 'engine' | 'signatures' | 'builtAt'>;
+
+interface Row {
+  readonly node_id: string;
+  readonly host: string;
+  readonly pid: number;
+  readonly version: string;
+  readonly engine: string | null;
+  readonly signatures: number;
+  readonly signatures_built: string | null;
+  readonly started_at: Date;
+  readonly seen_at: Date;
+  readonly is_silent: boolean;
+}
+
+export type SharedNodes = ReturnType<typeof startNodes>;
+
+/** Says in the database that this process lives, and reads who else does. */
+export function startNodes(sql: Sql, self: Self, serving: () => Serving, log: Pick<Log, 'warn'>) {
+  const processId = randomUUID();
+  const startedAt = new Date();
+  let others: readonly Row[] = [];
+  let work: Promise<void> | null = null;
+  let isMissed = false;
+
+  async function say(): Promise<void> {
+    const { engine, signatures, builtAt } = serving();
+    await sql`
+      INSERT INTO nodes (process_id, node_id, host, pid, version, engine, signatures, signatures_built, started_at)
+      VALUES (${processId}, ${self.id}, ${self.host}, ${self.pid}, ${self.version}, ${engine}, ${signatures}, ${builtAt}, ${startedAt})
+      ON CONFLICT (process_id) DO UPDATE
+      SET engine = excluded.engine, signatures = excluded.signatures, signatures_built = excluded.signatures_built, seen_at = now()`;
+    await sql`
+      DELETE FROM nodes
+      WHERE seen_at < now() - ${FORGOTTEN}::interval
+        OR (node_id = ${self.id} AND process_id <> ${processId} AND seen_at < now() - ${REPLACED}::interval)`;
+    others = await sql<Row[]>`
+      SELECT node_id, host, pid, version, engine, signatures, signatures_built::text, started_at, seen_at,
+        seen_at < now() - ${SILENT}::interval AS is_silent
+      FROM nodes WHERE process_id <> ${processId} ORDER BY host, pid LIMIT ${NODES_MAX}`;
+  }
+
+  function tend(): void {
+    // A Postgres that hangs is not given more and more to do.
+    work ??= say()
+      .then(
+        () => {
+          isMissed = false;
+        },
+        (error: unknown) => {
+          if (!isMissed) log.warn({ reason: messageOfError(error) }, 'other nodes can not be told of this one');
+          isMissed = true;
+        },
+      )
+      .finally(() => {
+        work = null;
+      });
+  }
+
+  tend();
+  const timer = setInterval(tend, SEEN_MS);
+  return {
+    /** This process first, the others as they were read last. */
+    list(): NodeView[] {
+      const now = wireTime(new Date());
+      const own = { ...self, ...serving(), since: wireTime(startedAt), lastHeard: now, isSilent: false, answers: true };
+      return [own, ...others.map(viewOf)];
+    },
+    async stop(): Promise<void> {
+      clearInterval(timer);
+      await work;
+      // Who reads later finds it silent, where the database is away.
+      await sql`DELETE FROM nodes WHERE process_id = ${processId}`.catch(() => undefined);
+    },
+  };
+}
+
+function viewOf({ node_id, signatures_built, started_at, seen_at, is_silent, ...row }: Row): NodeView {
+  return {
+    ...row,
+    id: node_id,
+    builtAt: signatures_built === null ? null : Number(signatures_built),
+    since: wireTime(started_at),
+    lastHeard: wireTime(seen_at),
+    isSilent: is_silent,
+    answers: false,
+  };
+}
 
 const lent = z.object({
   lentBytes: z.int(),

@@ -10,10 +10,9 @@ import { jsonAnswer, pathParameter, queryParameters } from '../http/openapi.js';
 import { csvHead, csvLine } from '../http/reply.js';
 import type { Queries, Sql } from '../store/postgres.js';
 import { WireTime, wireTime } from '../wire-text.js';
-import { createAccountRoutes } from './account-routes.js';
+import { createAccountRoutes, type OperatorParts } from './account-routes.js';
 import { type Actor, type AuditRow, listAudit, record } from './audit.js';
 import { HealthView } from './health.js';
-import type { OperatorParts } from './parts.js';
 import { UpdateView } from './signature-update.js';
 
 const Sha256 = z.string().regex(/^[0-9a-f]{64}$/);
