@@ -79,7 +79,7 @@ export function addAccountCommands(program: Command, env: NodeJS.ProcessEnv, fin
     .option(...DATA_DIR_OPTION)
     .addHelpText('after', COMMON_HELP)
     .action((options: Common & { email?: string; rows: string }) =>
-      run(options, async (config) => (await import('./audit.js')).showAudit(config, options)),
+      run(options, async (config) => (await import('./user-changes.js')).showAudit(config, options)),
     );
   addBackupCommands(program, env, finish, run);
   addKeyCommands(program.command('key').description('API keys: create, list, revoke').helpCommand(false), run);

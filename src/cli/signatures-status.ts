@@ -1,4 +1,5 @@
-// `sluice signatures status`: what lies in the signature folders, how old it is, and what a server here has loaded of it.
+// `sluice signatures status`, `check` and `tune`: what lies in the signature folders, how old it is, what a server here has loaded of it, whether it loads, and what gates must not be made of.
+import { readFile } from 'node:fs/promises';
 import { basename, join, resolve } from 'node:path';
 import { z } from 'zod';
 import { type Config, type EngineChoice, readConfig } from '../config/config.js';
@@ -12,13 +13,15 @@ import {
   presentFolders,
 } from '../engine/folders.js';
 import { loadSignatures } from '../engine/signatures.js';
+import { type TuneResult, tune } from '../engine/tune.js';
 import { messageOfError } from '../error-text.js';
 import { EXIT_CLEAN, EXIT_FAILED } from '../exit-codes.js';
 import { wireTime } from '../wire-text.js';
 import { reachableUrl } from './credentials.js';
 import { escapeText } from './output.js';
-import { createProgress } from './progress.js';
+import { createProgress, type Progress } from './progress.js';
 import { findServiceIfAny } from './service-place.js';
+import { walk } from './walk.js';
 
 const SERVER_TIMEOUT_MS = 2_000;
 const DAY_S = 24 * 60 * 60;
@@ -159,7 +162,7 @@ export async function signaturesCheck(folders: readonly string[], env: NodeJS.Pr
   return standsInFor === null && (rules?.refusedFiles ?? 0) === 0 ? EXIT_CLEAN : EXIT_FAILED;
 }
 
-export type Tried =
+type Tried =
   | { readonly kind: 'loaded'; readonly engine: Engine }
   | { readonly kind: 'failed'; readonly message: string };
 
@@ -198,4 +201,61 @@ export function describeLoad(engine: Engine): string {
   const built = signaturesBuiltAt === null ? '' : `, built ${wireTime(new Date(signaturesBuiltAt * 1000))}`;
   const facts = `version ${signatureVersion}${built}, loaded in ${(loadMillis / 1000).toFixed(1)} s, self-test passed`;
   return `${standsInFor === null ? 'OK' : `Without ${standsInFor.name}`}: ${contents}, ${facts}`;
+}
+
+const FILE_BYTES_MAX = 50 * 1024 * 1024;
+const LISTING = 'Listing what gates can be made of';
+
+/** Resolves with the exit code. */
+export async function signaturesTune(paths: readonly string[], env: NodeJS.ProcessEnv): Promise<number> {
+  const config = readConfig(findServiceIfAny(env) ?? env);
+  const files = await filesIn(paths);
+  if (files.length === 0) {
+    process.stderr.write('sluice: there is no file to learn from\n');
+    return EXIT_FAILED;
+  }
+  const progress = createProgress(process.stderr);
+  progress.doing(LISTING, 0);
+  try {
+    const result = await tune({
+      directories: presentFolders(config.signatureFolders),
+      gatesDirectory: join(config.dataDirectory, 'gates'),
+      contents: () => contentsOf(files, progress),
+      onListing: (fraction) => progress.doing(LISTING, fraction),
+      onMaking: () => progress.doing('Making gates', null),
+    });
+    progress.hide();
+    process.stdout.write(`${describe(result)}\n`);
+    return EXIT_CLEAN;
+  } catch (error) {
+    process.stderr.write(`sluice: ${escapeText(messageOfError(error))}\n`);
+    return EXIT_FAILED;
+  } finally {
+    progress.stop();
+  }
+}
+
+function describe({ contents, learned, facts }: TuneResult): string {
+  return `${contents} files, ${learned} windows learned: ${facts.gated} logical signatures are behind ${facts.gates} gates now`;
+}
+
+async function filesIn(paths: readonly string[]): Promise<Buffer[]> {
+  const files: Buffer[] = [];
+  for await (const entry of walk(paths)) {
+    if (entry.kind === 'file' && entry.sizeBytes > 0 && entry.sizeBytes <= FILE_BYTES_MAX) files.push(entry.path);
+    if (entry.kind === 'failed')
+      process.stderr.write(`sluice: ${escapeText(entry.path.toString())}: ${entry.reason}\n`);
+  }
+  return files;
+}
+
+/** A file that has gone, or can't be read, teaches nothing. */
+async function* contentsOf(paths: readonly Buffer[], progress: Progress): AsyncIterable<Uint8Array> {
+  progress.total(paths.length);
+  for (const [index, path] of paths.entries()) {
+    progress.scanned(index);
+    const content = await readFile(path).catch(() => Buffer.alloc(0));
+    if (content.length > 0) yield content;
+  }
+  progress.scanned(paths.length);
 }

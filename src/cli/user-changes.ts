@@ -1,11 +1,14 @@
-// `sluice user set-plan`, `set-limit`, `set-role`, `suspend`, `restore` and `delete`: what operators may do on /admin as well.
+// What operators may do on /admin as well: `sluice user set-plan`, `set-limit`, `set-role`, `suspend`, `restore` and `delete`, and `sluice audit`, which shows who has done it.
+
 import { type UserRow, userView } from '../account/users.js';
 import type { Config } from '../config/config.js';
 import { Failure } from '../errors.js';
+import { listAudit } from '../operator/audit.js';
 import { type AccountChange, changeAccount, deleteAccount, eraseScans, type Nodes } from '../operator/changes.js';
-import { escapeText, Refusal, safeJson } from './output.js';
+import { wireTime } from '../wire-text.js';
+import { escapeText, Refusal, safeJson, table } from './output.js';
 import { NODES_ASK_SECONDS, withNodes, withStore } from './store.js';
-import { assertPlan, commandActor, type Output, unknownUser, userOf, print as write } from './users.js';
+import { assertPlan, commandActor, type Output, print, unknownUser, userOf } from './users.js';
 
 interface OfAccount extends Output {
   readonly email: string;
@@ -14,7 +17,7 @@ interface OfAccount extends Output {
 export async function setPlan(config: Config, options: OfAccount & { readonly plan: string }): Promise<void> {
   assertPlan(config, options.plan);
   const { view, when } = await change(config, options, { plan: options.plan }, warnUnlessTold);
-  print(options, view, `is on the plan ${view.plan}: ${view.hourlyLimit} scans an hour${when}`);
+  say(options, view, `is on the plan ${view.plan}: ${view.hourlyLimit} scans an hour${when}`);
 }
 
 /** Above it a count would be no exact number in the database. */
@@ -26,7 +29,7 @@ export async function setLimit(config: Config, options: OfAccount & { readonly l
   if (!isLimit)
     throw new Refusal(`The limit must be a whole number from 1 to ${LIMIT_MAX}, or \`plan\` for the plan's`);
   const { view, when } = await change(config, options, { ownLimit }, warnUnlessTold);
-  print(
+  say(
     options,
     view,
     `has ${view.hourlyLimit} scans an hour, ${ownLimit === null ? 'as its plan has' : 'of its own'}${when}`,
@@ -37,17 +40,17 @@ export async function setRole(config: Config, options: OfAccount & { readonly ro
   const { role } = options;
   if (role !== 'user' && role !== 'operator') throw new Refusal('The role must be user or operator');
   const { view } = await change(config, options, { role }, warnUnlessTold);
-  print(options, view, role === 'operator' ? 'is an operator' : 'is no operator');
+  say(options, view, role === 'operator' ? 'is an operator' : 'is no operator');
 }
 
 export async function suspend(config: Config, options: OfAccount): Promise<void> {
   const { view, when } = await change(config, options, { isSuspended: true }, refuseUnlessTold);
-  print(options, view, `is suspended: its sessions have ended, and its keys are refused${when}`);
+  say(options, view, `is suspended: its sessions have ended, and its keys are refused${when}`);
 }
 
 export async function restore(config: Config, options: OfAccount): Promise<void> {
   const { view, when } = await change(config, options, { isSuspended: false }, warnUnlessTold);
-  print(options, view, `may sign in and scan again${when}`);
+  say(options, view, `may sign in and scan again${when}`);
 }
 
 export async function remove(config: Config, options: OfAccount & { readonly yes: boolean }): Promise<void> {
@@ -60,7 +63,7 @@ export async function remove(config: Config, options: OfAccount & { readonly yes
     if (!isGone) throw unknownUser(options.email);
     return { user, erased: await eraseScans(sql, new AbortController().signal) };
   });
-  print(options, { email: user.email, id: user.id, scans: erased }, `is gone, and ${erased} scans with it`);
+  say(options, { email: user.email, id: user.id, scans: erased }, `is gone, and ${erased} scans with it`);
 }
 
 type OnUntold = (error: unknown) => void;
@@ -86,8 +89,8 @@ function viewOf(user: UserRow, config: Config) {
   return { ...userView(user, config.plans), ownLimit: user.own_limit, suspended: user.suspended_at !== null };
 }
 
-function print<View extends { readonly email: string }>({ json }: Output, view: View, sentence: string): void {
-  write(json ? `${safeJson(view)}\n` : `${escapeText(view.email)} ${sentence}.\n`);
+function say<View extends { readonly email: string }>({ json }: Output, view: View, sentence: string): void {
+  print(json ? `${safeJson(view)}\n` : `${escapeText(view.email)} ${sentence}.\n`);
 }
 
 function warnUnlessTold(error: unknown): void {
@@ -103,4 +106,33 @@ function refuseUnlessTold(error: unknown): never {
 function explain(error: unknown): never {
   if (error instanceof Failure && error.code === 'conflict') throw new Refusal(error.message);
   return refuseUnlessTold(error);
+}
+
+interface AuditOptions extends Output {
+  /** Only what was done to this account. */
+  readonly email?: string;
+  readonly rows: string;
+}
+
+const ROWS_MAX = 100_000;
+
+/** `sluice audit`: who did what to which account, the newest first. */
+export async function showAudit(config: Config, { json, email, rows: asked }: AuditOptions): Promise<void> {
+  const rows = Number(asked);
+  if (!/^\d+$/.test(asked) || rows < 1 || rows > ROWS_MAX) {
+    throw new Refusal(`--rows must be a whole number from 1 to ${ROWS_MAX}`);
+  }
+  const lines = await withStore(config, async (sql) => {
+    const targetId = email === undefined ? null : (await userOf(sql, email)).id;
+    return await listAudit(sql, { before: null, targetId, rows });
+  });
+  const views = lines.map(({ id, at, actor, address, action, target, detail }) => ({
+    ...{ id, at: wireTime(at), actor, address, action, target, detail },
+  }));
+  if (json) return print(`${safeJson(views)}\n`);
+  const cells = views.map(({ at, actor, address, action, target, detail }) => [
+    ...[at, actor, address ?? '', action, target ?? ''],
+    Object.keys(detail).length === 0 ? '' : JSON.stringify(detail),
+  ]);
+  print(table(['AT (UTC)', 'WHO', 'FROM', 'WHAT', 'TO WHOM', 'DETAIL'], cells));
 }
