@@ -7,10 +7,11 @@ import type { Engine } from '../engine/engine.js';
 import { EXIT_CLEAN, EXIT_SIGNAL_BASE, EXIT_SOFTWARE } from '../exit-codes.js';
 import { createLog, type EventLog, type Log } from '../log.js';
 import { mainPath } from '../paths.js';
+import { comeFirst } from '../process-addon.js';
+import { createStandings, type Standing } from '../service/engine.js';
 import { inheritedPlaces, type OpenPlaces, openPlaces } from '../service/places.js';
 import { prepareService, type ServerParts, serveUntilStopped } from '../service/server.js';
 import type { Service } from '../service/service.js';
-import { createStandings, type Standing } from '../service/signature-standing.js';
 import {
   LISTENER_DESCRIPTOR,
   openSupervisorChannel,
@@ -19,7 +20,6 @@ import {
 } from '../supervisor/channel.js';
 import { hasRootsRights, sayLastWords, setCoreDumps, watchTerminal } from '../supervisor/own-process.js';
 import { EXIT_UNAVAILABLE } from '../supervisor/slot.js';
-import { comeFirst } from '../urgency.js';
 import { reachableUrl, showFirstAccount } from './credentials.js';
 
 /**

@@ -13,9 +13,9 @@ import { packageJsonPath } from '../paths.js';
 import type { AcceptedState } from '../scan/pending/accepted-scans.js';
 import type { Postgres } from '../store/postgres.js';
 import { codeOf } from '../store/store-error.js';
-import type { OutboxLook } from '../webhooks/outbox-look.js';
+import type { OutboxLook } from '../webhooks/deliveries.js';
 import { WireTime, wireDay, wireTime } from '../wire-text.js';
-import { type Standing, standings } from './signature-standing.js';
+import { type Standing, standings } from './engine.js';
 
 export interface RouteParts {
   /** What the rooms serve: scans, accounts, billing. */

@@ -37,18 +37,26 @@ import { dashboardDirectory, packageJsonPath } from '../paths.js';
 import { createVerdictCache, type VerdictCache } from '../scan/verdicts/cache.js';
 import type { Postgres } from '../store/postgres.js';
 import type { RedisCommands } from '../store/redis/redis.js';
-import { type OpenAccepted, openAccepted } from './accepted.js';
 import { openAccessLog } from './access-log.js';
 import { createRoutes, problemOf, type RouteParts, readVersion } from './endpoints.js';
-import type { LoadCounts } from './engine.js';
+import { createStandings, type LoadCounts } from './engine.js';
 import { createMetrics, type Metrics } from './metrics.js';
 import { startMetrics } from './metrics-server.js';
 import { openOperators, type SupervisorsWord } from './operators.js';
 import { openPages, type Pages } from './pages.js';
 import type { Places } from './places.js';
 import { createProtocols } from './protocols.js';
-import { about, createMemories, keepAnswers, openScans, shareVerdicts, tellOfScans, tellOfSurprises } from './scans.js';
-import { createStandings } from './signature-standing.js';
+import {
+  about,
+  createMemories,
+  keepAnswers,
+  type OpenAccepted,
+  openAccepted,
+  openScans,
+  shareVerdicts,
+  tellOfScans,
+  tellOfSurprises,
+} from './scans.js';
 import { type Add, type Stopping, starting } from './starting.js';
 import { openTraces } from './traces.js';
 import { askStores, scanForItself, unkeptHistory, warmAccess } from './warm-up.js';

@@ -8,11 +8,10 @@ import type { UploadMemory } from '../scan/memory/memory.js';
 import type { AcceptedState } from '../scan/pending/accepted-scans.js';
 import type { EndedScan } from '../scan/scan.js';
 import type { VerdictCache } from '../scan/verdicts/cache.js';
-import type { OutboxLook, OutboxState } from '../webhooks/outbox-look.js';
+import type { OutboxLook, OutboxState } from '../webhooks/deliveries.js';
 import type { Outbox } from '../webhooks/sender.js';
-import type { LoadCounts } from './engine.js';
+import type { LoadCounts, Standing } from './engine.js';
 import { RequestMetrics, ScanMetrics } from './scan-metrics.js';
-import type { Standing } from './signature-standing.js';
 
 export interface MetricsParts {
   readonly pool: Pick<

@@ -18,7 +18,7 @@ import type { UploadMemory } from '../scan/memory/memory.js';
 import type { VerdictCache } from '../scan/verdicts/cache.js';
 import type { Postgres } from '../store/postgres.js';
 import { wireTime } from '../wire-text.js';
-import type { Standing } from './signature-standing.js';
+import type { Standing } from './engine.js';
 
 /** What operators ask the supervisor for, which has rights that server processes have given up, and keeps what all of them share. */
 export type OperatorReport = { readonly kind: 'allow'; readonly sha256: string } | { readonly kind: 'update' };

@@ -1,5 +1,8 @@
+// Scans, put together: what those of all protocols have in common, what is said of them when they have ended, and asynchronous ones with where their contents lie.
+import { join } from 'node:path';
 import type { createKeyUse } from '../account/keys.js';
 import type { AccessControl } from '../admission/access.js';
+import type { AdmissionStore } from '../admission/admission.js';
 import type { Config } from '../config/config.js';
 import { createResolve, type DiallingOptions, readHostsFile } from '../download/dialling.js';
 import { createDownloads, type Downloads } from '../download/downloads.js';
@@ -7,26 +10,32 @@ import { createGuard } from '../download/guard.js';
 import type { Signatures } from '../engine/signatures.js';
 import type { ScanPool } from '../engine/threads/pool.js';
 import { messageOfError } from '../error-text.js';
+import type { History } from '../history/history.js';
+import { createPendingScans, createScanWaits } from '../history/pending-scans.js';
 import { ownerText } from '../history/scan-row.js';
+import { namesOfKeys } from '../history/stats.js';
 import type { DescriptorPlan } from '../http/connections.js';
 import type { EndedRequest } from '../http/server.js';
-import { MEMORY_RESERVE_SHARE } from '../limits.js';
+import { DISK_ANSWER_MS, MEMORY_RESERVE_SHARE } from '../limits.js';
 import type { EventLog } from '../log.js';
 import type { AcceptingParts } from '../scan/http/accepting-scan.js';
 import { createKeptAnswers, type KeptAnswers } from '../scan/http/idempotency.js';
 import { createScanRoutes, type Once, type ScanRouteParts } from '../scan/http/route.js';
 import { createUploadMemory, type UploadMemory } from '../scan/memory/memory.js';
+import { type AcceptedState, startAcceptedScans } from '../scan/pending/accepted-scans.js';
+import { openContentStore } from '../scan/pending/content-store.js';
 import { createRefunds } from '../scan/refunds.js';
 import type { EndedScan, ScanParts } from '../scan/scan.js';
 import type { VerdictCache } from '../scan/verdicts/cache.js';
 import { createKnownVerdicts, createSharedVerdicts, type SharedVerdicts } from '../scan/verdicts/known.js';
 import type { Postgres } from '../store/postgres.js';
 import type { RedisCommands } from '../store/redis/redis.js';
+import { serviceKey } from '../store/service-keys.js';
 import { jsonName, jsonText } from '../wire-text.js';
 import type { Metrics } from './metrics.js';
-import type { Stopping } from './starting.js';
+import type { Add, Stopping } from './starting.js';
 
-export interface SharedByScans {
+interface SharedByScans {
   readonly memories: ReturnType<typeof createMemories>;
   readonly pool: ScanPool;
   readonly signatures: Signatures;
@@ -37,7 +46,7 @@ export interface SharedByScans {
 }
 
 /** What scans leave behind, and who may ask for them. */
-export interface Surrounding extends Pick<ScanParts, 'history' | 'onEnded' | 'traces'> {
+interface Surrounding extends Pick<ScanParts, 'history' | 'onEnded' | 'traces'> {
   readonly onRefused: ScanRouteParts['onRefused'];
   readonly access: AccessControl;
   readonly cache: VerdictCache;
@@ -201,4 +210,77 @@ const KEY_IN_PATH = /^(\/web\/keys\/)(?!me$).+/;
 
 export function about({ requestId, method, path }: EndedRequest): Record<string, string> {
   return { requestId, method, path: path.replace(KEY_IN_PATH, '$1{uuid}').slice(0, LOGGED_PATH) };
+}
+
+interface AcceptedScansParts {
+  readonly postgres: Postgres;
+  readonly history: History;
+  readonly admission: AdmissionStore;
+}
+
+/** Contents of the largest size that are in memory at once, at most. */
+const LARGEST_AT_ONCE = 2;
+
+export type OpenAccepted = Awaited<ReturnType<typeof openAccepted>>;
+
+/** Asynchronous scans: where their contents lie, who scans them, and who waits for them. */
+export async function openAccepted(
+  config: Config,
+  log: EventLog,
+  { postgres, history, admission }: AcceptedScansParts,
+  add: Add,
+) {
+  const onProblem = (problem: string): void => log.warn({ problem }, 'accepted scans');
+  const table = createPendingScans(postgres.sql, postgres.requests);
+  const waits = createScanWaits(table.left, (error) => onProblem(messageOfError(error)));
+  add({ stop: async () => waits.stop() });
+  history.onEnded((ids) => {
+    for (const id of ids) waits.ended(id);
+  });
+  const store = await openContentStore({
+    directory: join(config.dataDirectory, 'async'),
+    key: await serviceKey(postgres.sql, 'contents', config.encryptionKey),
+    limitBytes: config.asyncStoreBytes,
+    answerMs: Math.min(DISK_ANSWER_MS, config.uploadTimeoutMs),
+    placeWaitMs: config.uploadTimeoutMs,
+  });
+  // What is waited for with a request has its own.
+  const uploadMemory = createUploadMemory({
+    budgetBytes: LARGEST_AT_ONCE * config.asyncLimitBytes,
+    largestBytes: config.asyncLimitBytes,
+    reserveShare: MEMORY_RESERVE_SHARE,
+    waitMs: config.scanTimeoutMs,
+    ownWaitMs: config.scanTimeoutMs,
+    use: 'uploads',
+  });
+
+  let state = (): AcceptedState => ({ waiting: 0, bytes: store.bytes, oldestAgeMs: 0 });
+  return {
+    /** Of the data folder, where the contents are. */
+    nodeId: store.nodeId,
+    table,
+    waits,
+    state: () => state(),
+    /** Begins with what is there. To be called once. */
+    start(scans: ScanParts): AcceptingParts {
+      const accepted = startAcceptedScans({
+        scans: { ...scans, uploadMemory },
+        table,
+        store,
+        history,
+        giveBack: admission.giveBack,
+        limitBytes: config.asyncLimitBytes,
+        atOnce: config.scanThreads,
+        onProblem,
+        onRecorded: waits.ended,
+      });
+      add(accepted);
+      state = accepted.state;
+      return {
+        accepted,
+        nameOfKey: async (userId, keyId) =>
+          (await namesOfKeys(postgres.requests(userId), userId, [{ key_id: keyId }])).get(keyId) ?? null,
+      };
+    },
+  };
 }

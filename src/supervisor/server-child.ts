@@ -3,7 +3,7 @@ import { type ChildProcess, type StdioOptions, spawn } from 'node:child_process'
 import { constants } from 'node:os';
 import { performance } from 'node:perf_hooks';
 import type { Log } from '../log.js';
-import { startWaiting } from '../urgency.js';
+import { startWaiting } from '../process-addon.js';
 import { type Clock, createClock } from '../waiting/within.js';
 import { type Order, READY_MESSAGE, type Report, reportShape, type StartOrder } from './channel.js';
 

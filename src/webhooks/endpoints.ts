@@ -1,7 +1,8 @@
-// The webhooks of accounts, in Postgres: where they are, what they want to hear, and with what they are signed.
+// The webhooks of accounts, in Postgres: where they are, what they want to hear, and with what they are signed, as Standard Webhooks says
+// (https://www.standardwebhooks.com).
+import { createCipheriv, createDecipheriv, createHmac, randomBytes } from 'node:crypto';
 import { v7 as uuidv7 } from 'uuid';
 import type { SqlOf } from '../store/postgres.js';
-import { newSecret, openSecret, sealSecret, shownSecret } from './signing.js';
 
 export const EVENTS = ['scan.completed', 'scan.infected', 'scan.failed'] as const;
 export type EventName = (typeof EVENTS)[number];
@@ -23,7 +24,7 @@ export interface EndpointWithSecret extends Endpoint {
   readonly secret: string;
 }
 
-export interface EndpointChange {
+interface EndpointChange {
   readonly url?: string | undefined;
   readonly events?: readonly EventName[] | undefined;
   readonly enabled?: boolean | undefined;
@@ -105,4 +106,59 @@ export function createEndpoints(sqlOf: SqlOf, key: Buffer) {
       return sealed.map((each) => openSecret(key, id, each)).filter((each) => each !== null);
     },
   };
+}
+
+const PREFIX = 'whsec_';
+/** The specification wants 24 to 64 bytes. */
+const SECRET_BYTES = 32;
+const NONCE_BYTES = 12;
+const TAG_BYTES = 16;
+
+function newSecret(): Buffer {
+  return randomBytes(SECRET_BYTES);
+}
+
+/** As receivers' libraries take it. */
+function shownSecret(secret: Buffer): string {
+  return PREFIX + secret.toString('base64');
+}
+
+/** For the database: of that webhook alone. */
+function sealSecret(key: Buffer, webhookId: string, secret: Buffer): Buffer {
+  const nonce = randomBytes(NONCE_BYTES);
+  const cipher = createCipheriv('aes-256-gcm', key, nonce).setAAD(Buffer.from(webhookId));
+  const sealed = Buffer.concat([cipher.update(secret), cipher.final()]);
+  return Buffer.concat([nonce, sealed, cipher.getAuthTag()]);
+}
+
+/** Null: it is of another key. */
+function openSecret(key: Buffer, webhookId: string, sealed: Buffer): Buffer | null {
+  const decipher = createDecipheriv('aes-256-gcm', key, sealed.subarray(0, NONCE_BYTES), { authTagLength: TAG_BYTES });
+  decipher.setAAD(Buffer.from(webhookId)).setAuthTag(sealed.subarray(-TAG_BYTES));
+  try {
+    return Buffer.concat([decipher.update(sealed.subarray(NONCE_BYTES, -TAG_BYTES)), decipher.final()]);
+  } catch {
+    // ENCRYPTION_KEY has changed.
+    return null;
+  }
+}
+
+interface Message {
+  /** The same at each attempt. */
+  readonly id: string;
+  readonly body: string;
+}
+
+/** The headers of one attempt. Several secrets: a receiver may know any of them. */
+export function signedHeaders(
+  { id, body }: Message,
+  secrets: readonly Buffer[],
+  nowMs: number,
+): Readonly<Record<string, string>> {
+  const timestamp = Math.floor(nowMs / 1000);
+  const signatures = secrets.map((secret) => {
+    const signature = createHmac('sha256', secret).update(`${id}.${timestamp}.${body}`).digest('base64');
+    return `v1,${signature}`;
+  });
+  return { 'webhook-id': id, 'webhook-timestamp': String(timestamp), 'webhook-signature': signatures.join(' ') };
 }

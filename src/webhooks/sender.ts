@@ -4,8 +4,7 @@ import type { Posts } from '../download/dialling.js';
 import { messageOfError } from '../error-text.js';
 import { Failure } from '../errors.js';
 import { type Attempt, type Deliveries, type Delivery, type Leased, RENEW_MS } from './deliveries.js';
-import type { Endpoints } from './endpoints.js';
-import { signedHeaders } from './signing.js';
+import { type Endpoints, signedHeaders } from './endpoints.js';
 
 export interface SenderOptions {
   readonly deliveries: Deliveries;

@@ -6,7 +6,7 @@ import { createInterface } from 'node:readline';
 import { setTimeout as delay } from 'node:timers/promises';
 import { messageOfError } from '../../error-text.js';
 import type { Log } from '../../log.js';
-import { startWaiting } from '../../urgency.js';
+import { startWaiting } from '../../process-addon.js';
 import { endsWithin } from '../../waiting/within.js';
 import { answers } from '../data-lock.js';
 import { codeOf, StoreError, StoreInUse } from '../store-error.js';
