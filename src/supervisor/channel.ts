@@ -2,22 +2,7 @@
 import { z } from 'zod';
 import { UpdateView } from '../operator/signature-update.js';
 
-export interface SupervisorChannel {
-  readonly start: StartOrder;
-  /** Resolves when the embedded database can be used; at once where nobody has to wait for it. */
-  readonly store: Promise<void>;
-  readonly serve: Promise<void>;
-  readonly retire: Promise<{ readonly hasSuccessor: boolean }>;
-  readonly alone: Promise<void>;
-  /** All contents that are refused, each time that they change. */
-  onRefused(listen: (digests: readonly string[]) => void): void;
-  /** How the update of the signatures is, each time that it changes; never without a supervisor. */
-  onUpdate(listen: (view: UpdateView) => void): void;
-  report(report: Report): void;
-  /** Resolves when it is on its way, whatever happens to this process. */
-  reportStopped(): Promise<void>;
-  ready(): void;
-}
+export type SupervisorChannel = NonNullable<Awaited<ReturnType<typeof openSupervisorChannel>>>;
 
 const UNSUPERVISED: StartOrder = {
   kind: 'start',
@@ -32,7 +17,7 @@ const UNSUPERVISED: StartOrder = {
  * Resolves when the supervisor has said how to start; with null when a stop is asked for before that. Rejects where it says so in words of another version:
  * it starts whatever lies in the place of its own files.
  */
-export async function openSupervisorChannel(stop: Promise<string>): Promise<SupervisorChannel | null> {
+export async function openSupervisorChannel(stop: Promise<string>) {
   const isSupervised = process.send !== undefined;
   const waiting = new Map<Order['kind'], (order: Order) => void>();
   const once = (kind: Order['kind']): Promise<void> => new Promise((resolve) => waiting.set(kind, () => resolve()));
@@ -77,15 +62,19 @@ export async function openSupervisorChannel(stop: Promise<string>): Promise<Supe
   void send({ kind: 'started' });
   return {
     start,
+    /** Resolves when the embedded database can be used; at once where nobody has to wait for it. */
     store: start.awaitsStore === true ? store : Promise.resolve(),
     serve,
     retire,
     alone,
+    /** All contents that are refused, each time that they change. */
     onRefused: refusals.listen,
+    /** How the update of the signatures is, each time that it changes; never without a supervisor. */
     onUpdate: updates.listen,
-    report: (report) => void send(report),
-    reportStopped: () => send({ kind: 'stopped' }),
-    ready: () => void send(READY_MESSAGE),
+    report: (report: Report): void => void send(report),
+    /** Resolves when it is on its way, whatever happens to this process. */
+    reportStopped: (): Promise<void> => send({ kind: 'stopped' }),
+    ready: (): void => void send(READY_MESSAGE),
   };
 }
 

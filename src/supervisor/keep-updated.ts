@@ -1,8 +1,6 @@
 // Newer signatures without anybody's word: the supervisor fetches them a while after the start, and every few hours from then on.
-
 import type { Log } from '../log.js';
 import { createSignatureUpdate, type UpdateView } from '../operator/signature-update.js';
-import type { KeptUpdate } from './supervisor.js';
 
 export interface UpdaterOptions {
   readonly log: Pick<Log, 'info' | 'warn'>;
@@ -18,12 +16,9 @@ export interface UpdaterOptions {
 export const UPDATE_EVERY_MS = 4 * 60 * 60 * 1000;
 const UPDATE_FIRST_MS = 5 * 60 * 1000;
 
-export function createUpdater({
-  log,
-  everyMs,
-  firstMs = UPDATE_FIRST_MS,
-  command,
-}: UpdaterOptions): KeptUpdate & { stop(): Promise<void> } {
+export type Updater = ReturnType<typeof createUpdater>;
+
+export function createUpdater({ log, everyMs, firstMs = UPDATE_FIRST_MS, command }: UpdaterOptions) {
   const listeners: ((view: UpdateView) => void)[] = [];
   const update = createSignatureUpdate({
     // The servers load it when they get this.
@@ -47,10 +42,11 @@ export function createUpdater({
 
   if (everyMs !== null) after(firstMs, everyMs);
   return {
+    /** False: one is running already. */
     start: update.start,
     view: update.view,
-    onChange: (listen) => void listeners.push(listen),
-    async stop() {
+    onChange: (listen: (view: UpdateView) => void): void => void listeners.push(listen),
+    async stop(): Promise<void> {
       if (timer !== null) clearTimeout(timer);
       await update.stop();
     },

@@ -25,20 +25,9 @@ export interface SlotOptions {
   readonly stop: AbortSignal;
 }
 
-export interface Slot {
-  /** Keeps a process running; resolves with how the last one ended, when it is not to be restarted. */
-  run(): Promise<End>;
-  /** Starts another process, which takes over when it can serve. Resolves when it has, or has failed to. */
-  replace(reason: string): Promise<void>;
-  /** Passes the signal on to every process that runs. */
-  forward(signal: NodeJS.Signals): void;
-  /** Resolves when the first process serves, or has ended. */
-  readonly firstReady: Promise<void>;
-  /** Resolves when no process of the slot runs any more. */
-  empty(): Promise<void>;
-}
+export type Slot = ReturnType<typeof createSlot>;
 
-export function createSlot({ start, service, backOff, memoryKills, log, stop }: SlotOptions): Slot {
+export function createSlot({ start, service, backOff, memoryKills, log, stop }: SlotOptions) {
   const processes = createProcesses(start, onReport, service);
   const replacement = createReplacement({ processes, isWanted, onReplaced: become, log, stop });
   const delayAfter = createDelays(backOff);
@@ -104,13 +93,15 @@ export function createSlot({ start, service, backOff, memoryKills, log, stop }: 
   }
 
   return {
-    async run() {
+    /** Keeps a process running; resolves with how the last one ended, when it is not to be restarted. */
+    async run(): Promise<End> {
       for (;;) {
         main ??= processes.fill();
         const end = await endOf(main);
         if (end !== null && !(await goOnAfter(end))) return end;
       }
     },
+    /** Starts another process, which takes over when it can serve. Resolves when it has, or has failed to. */
     replace,
     forward: processes.forward,
     firstReady: processes.firstReady,
@@ -152,7 +143,7 @@ export interface BackOff {
   readonly healthyMs: number;
 }
 
-export interface Life {
+interface Life {
   /** Since its first load of signatures ended; null: it never did. */
   readonly servedForMs: number | null;
   /** There was no room for it: it would soon be so again. */
@@ -184,26 +175,13 @@ export type StartProcess = (
   onReport: (report: Report, server: ServerProcess) => void,
 ) => ServerProcess;
 
-export interface Processes {
-  readonly size: number;
-  launch(beginning: Beginning): ServerProcess;
-  /** Starts one that serves as soon as it can, whether or not a process that was replaced still answers what it had. */
-  fill(): ServerProcess;
-  /** Orders a process that takes over to serve, and says when it is alone. */
-  serve(server: ServerProcess): void;
-  endOfOthers(server: ServerProcess): Promise<void>;
-  forward(signal: NodeJS.Signals): void;
-  /** Resolves when the first process serves, or has ended. */
-  readonly firstReady: Promise<void>;
-  /** Resolves when none runs any more. */
-  empty(): Promise<void>;
-}
+type Processes = ReturnType<typeof createProcesses>;
 
 function createProcesses(
   start: StartProcess,
   onReport: (report: Report, server: ServerProcess) => void,
   service: Service,
-): Processes {
+) {
   const running = new Set<ServerProcess>();
   let wasReady: () => void = () => undefined;
   const firstReady = new Promise<void>((resolve) => {
@@ -231,23 +209,28 @@ function createProcesses(
   }
 
   return {
-    get size() {
+    get size(): number {
       return running.size;
     },
     launch,
-    fill() {
+    /** Starts one that serves as soon as it can, whether or not a process that was replaced still answers what it had. */
+    fill(): ServerProcess {
       const takesOver = running.size > 0;
       const server = launch({ takesOver, mayStandIn: true });
       if (takesOver) serve(server);
       return server;
     },
+    /** Orders a process that takes over to serve, and says when it is alone. */
     serve,
     endOfOthers,
-    forward(signal) {
+    /** Passes the signal on to every process that runs. */
+    forward(signal: NodeJS.Signals): void {
       for (const server of running) server.kill(signal);
     },
+    /** Resolves when the first process serves, or has ended. */
     firstReady,
-    async empty() {
+    /** Resolves when none runs any more. */
+    async empty(): Promise<void> {
       while (running.size > 0) await Promise.all([...running].map((server) => server.ended));
     },
   };
@@ -256,16 +239,7 @@ function createProcesses(
 /** A new process that isn't ready within this is given up: the largest databases take a minute. */
 const PREPARE_MS = 600_000;
 
-export interface Replacement {
-  /** A process is getting ready. */
-  readonly isPreparing: boolean;
-  /** Resolves when another process serves in the place of the old one, or has failed to. One at a time: another call returns at once. */
-  replace(old: ServerProcess, reason: string): Promise<void>;
-  /** The old process has ended: the one that is getting ready serves in its place. Null: there is none. */
-  promote(end: End): ServerProcess | null;
-}
-
-export interface ReplacementOptions {
+interface ReplacementOptions {
   readonly processes: Processes;
   /** Whether the old process still is the one to be replaced. */
   readonly isWanted: (old: ServerProcess) => boolean;
@@ -275,7 +249,7 @@ export interface ReplacementOptions {
   readonly stop: AbortSignal;
 }
 
-function createReplacement({ processes, isWanted, onReplaced, log, stop }: ReplacementOptions): Replacement {
+function createReplacement({ processes, isWanted, onReplaced, log, stop }: ReplacementOptions) {
   let next: ServerProcess | null = null;
   let isReplacing = false;
   let onPromoted: () => void = () => undefined;
@@ -320,10 +294,11 @@ function createReplacement({ processes, isWanted, onReplaced, log, stop }: Repla
   }
 
   return {
-    get isPreparing() {
+    get isPreparing(): boolean {
       return next !== null;
     },
-    async replace(old, reason) {
+    /** Resolves when another process serves in the place of the old one, or has failed to. One at a time: another call returns at once. */
+    async replace(old: ServerProcess, reason: string): Promise<void> {
       if (isReplacing) return;
       isReplacing = true;
       try {
@@ -332,7 +307,8 @@ function createReplacement({ processes, isWanted, onReplaced, log, stop }: Repla
         isReplacing = false;
       }
     },
-    promote(end) {
+    /** The old process has ended: the one that is getting ready serves in its place. Null: there is none. */
+    promote(end: End): ServerProcess | null {
       const fresh = next;
       if (fresh === null) return null;
       log.error(fieldsOf(end), 'server ended, the one that was to replace it serves');

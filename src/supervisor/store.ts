@@ -5,13 +5,7 @@ import { type EmbeddedOptions, openEmbedded } from '../store/embedded/embedded.j
 import type { DatabaseServer } from '../store/embedded/server.js';
 import { pause } from '../waiting/within.js';
 
-export interface KeptStore {
-  /** Where the servers find it, also after it was started anew. */
-  readonly socketDirectory: string;
-  /** Resolves when it can be used for the first time; rejects with a StoreError when it can't be started. */
-  readonly started: Promise<void>;
-  stop(): Promise<void>;
-}
+export type KeptStore = Awaited<ReturnType<typeof keepStore>>;
 
 /** Between its death and its next start, doubling from the first to the last. */
 const FIRST_DELAY_MS = 100;
@@ -20,7 +14,7 @@ const LAST_DELAY_MS = 30_000;
 const HEALTHY_MS = 60_000;
 
 /** Starts it. Resolves when the folder is this process's; rejects with a StoreError when another one has it. */
-export async function keepStore(options: EmbeddedOptions, log: Log): Promise<KeptStore> {
+export async function keepStore(options: EmbeddedOptions, log: Log) {
   const folder = await openEmbedded({ ...options, log });
   const stopping = new AbortController();
   let server: DatabaseServer | null = null;
@@ -61,9 +55,11 @@ export async function keepStore(options: EmbeddedOptions, log: Log): Promise<Kep
   // `started` rejects when the first start fails.
   const kept = keep().catch(() => undefined);
   return {
+    /** Where the servers find it, also after it was started anew. */
     socketDirectory: folder.socketDirectory,
+    /** Resolves when it can be used for the first time; rejects with a StoreError when it can't be started. */
     started,
-    async stop() {
+    async stop(): Promise<void> {
       stopping.abort();
       await Promise.allSettled([started]);
       await server?.stop();

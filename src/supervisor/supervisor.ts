@@ -3,12 +3,13 @@ import { readFileSync } from 'node:fs';
 import { performance } from 'node:perf_hooks';
 import { SHARES, type Shares } from '../door.js';
 import type { Log } from '../log.js';
-import type { UpdateView } from '../operator/signature-update.js';
 import type { Report } from './channel.js';
+import type { Updater } from './keep-updated.js';
 import { watchTerminal } from './own-process.js';
 import { type End, fieldsOf, isContentsDoing, type ServerProcess, startServerProcess } from './server-child.js';
 import { type BackOff, type Beginning, createSlot, type Slot } from './slot.js';
 import type { KeptStore } from './store.js';
+import type { Suspects } from './suspects.js';
 
 export interface SuperviseOptions {
   readonly command: string;
@@ -30,7 +31,7 @@ export interface SuperviseOptions {
   readonly onStop?: () => void;
   readonly suspects?: Suspects;
   /** Fetches newer signatures, with the rights that this process has; null: nobody does. */
-  readonly update?: KeptUpdate | null;
+  readonly update?: Pick<Updater, 'start' | 'view' | 'onChange'> | null;
   readonly backOff?: BackOff;
   /** How many processes the kernel has killed for memory, null where it doesn't say; default: as /proc has it. */
   readonly memoryKills?: () => number | null;
@@ -38,26 +39,6 @@ export interface SuperviseOptions {
   readonly sameRequestMs?: number;
   /** In which a server has to understand how it is to start; default: half a minute. */
   readonly startMs?: number;
-}
-
-export interface KeptUpdate {
-  /** False: one is running already. */
-  start(): boolean;
-  readonly view: () => UpdateView;
-  onChange(listen: (view: UpdateView) => void): void;
-}
-
-/** Which contents were being scanned when a process crashed, as far as the supervisor has to do with it. */
-export interface Suspects {
-  /** A descriptor of memory for the digests of what a process scans; null: they aren't noted. */
-  open(): number | null;
-  /** The process is gone; `crashed`: in a way that content can cause. Returns true when there is more to refuse than before. */
-  close(inFlight: number, crashed: boolean): boolean;
-  /** A thread did not come back from this content. Returns true when there is more to refuse than before. */
-  hung(sha256: string): boolean;
-  /** Its crashes are forgotten. Returns true when there were any. */
-  allow(sha256: string): boolean;
-  refused(): string[];
 }
 
 const DEFAULT_BACK_OFF: BackOff = { firstMs: 100, limitMs: 30_000, servedLimitMs: 100, healthyMs: 60_000 };

@@ -6,7 +6,6 @@ import { z } from 'zod';
 import { openInFlight, readInFlight } from '../engine/threads/in-flight.js';
 import { messageOfError } from '../error-text.js';
 import type { Log } from '../log.js';
-import type { Suspects } from './supervisor.js';
 
 /** Crashes with a content in flight after which it is refused: once may have been its neighbour's doing. */
 const REFUSED_AT = 2;
@@ -24,7 +23,10 @@ export interface SuspectsOptions {
   readonly now: () => number;
 }
 
-export function createSuspects({ dataDirectory, log, now }: SuspectsOptions): Suspects {
+/** Which contents were being scanned when a process crashed, as far as the supervisor has to do with it. */
+export type Suspects = ReturnType<typeof createSuspects>;
+
+export function createSuspects({ dataDirectory, log, now }: SuspectsOptions) {
   const path = join(dataDirectory, 'crash-suspects.json');
   /** The one with the newest crash is last. */
   const kept = new Map<string, Kept>(Object.entries(read()).sort(([, one], [, other]) => one.lastMs - other.lastMs));
@@ -72,7 +74,8 @@ export function createSuspects({ dataDirectory, log, now }: SuspectsOptions): Su
   }
 
   return {
-    open() {
+    /** A descriptor of memory for the digests of what a process scans; null: they aren't noted. */
+    open(): number | null {
       try {
         return openInFlight();
       } catch (error) {
@@ -83,19 +86,22 @@ export function createSuspects({ dataDirectory, log, now }: SuspectsOptions): Su
         return null;
       }
     },
-    close(inFlight, crashed) {
+    /** The process is gone; `crashed`: in a way that content can cause. Returns true when there is more to refuse than before. */
+    close(inFlight: number, crashed: boolean): boolean {
       const digests = crashed ? readInFlight(inFlight) : [];
       closeSync(inFlight);
       return suspect(digests, 'this content was being scanned when the process crashed');
     },
-    allow(sha256) {
+    /** Its crashes are forgotten. Returns true when there were any. */
+    allow(sha256: string): boolean {
       if (!kept.delete(sha256)) return false;
       log.warn({ sha256 }, 'this content is scanned again, as an operator wants it');
       write();
       return true;
     },
-    hung: (sha256) => suspect([sha256], 'a scan thread did not come back from this content'),
-    refused() {
+    /** A thread did not come back from this content. Returns true when there is more to refuse than before. */
+    hung: (sha256: string): boolean => suspect([sha256], 'a scan thread did not come back from this content'),
+    refused(): string[] {
       forgetOld();
       return [...kept].filter(([, { crashes }]) => crashes >= REFUSED_AT).map(([sha256]) => sha256);
     },

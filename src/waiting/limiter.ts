@@ -1,10 +1,7 @@
 // Bounds on work of one kind: so much runs at one time, so much waits for a place and for so long, and the rest is refused; or all of it is done, a few steps at a time.
 import { recentTable } from '../recent-table.js';
 
-export interface Limiter {
-  /** Runs the work when there is a place; throws the refusal when there is none in time. */
-  run<T>(work: () => Promise<T>, refusal: () => Error): Promise<T>;
-}
+export type Limiter = ReturnType<typeof createLimiter>;
 
 export interface LimiterOptions {
   readonly running: number;
@@ -13,7 +10,7 @@ export interface LimiterOptions {
   readonly waitMs?: number;
 }
 
-export function createLimiter({ running: runningMax, waiting: waitingMax, waitMs }: LimiterOptions): Limiter {
+export function createLimiter({ running: runningMax, waiting: waitingMax, waitMs }: LimiterOptions) {
   let running = 0;
   const queue = new Set<() => void>();
 
@@ -49,7 +46,8 @@ export function createLimiter({ running: runningMax, waiting: waitingMax, waitMs
   }
 
   return {
-    async run(work, refusal) {
+    /** Runs the work when there is a place; throws the refusal when there is none in time. */
+    async run<T>(work: () => Promise<T>, refusal: () => Error): Promise<T> {
       if (!(await place())) throw refusal();
       try {
         return await work();
@@ -60,11 +58,6 @@ export function createLimiter({ running: runningMax, waiting: waitingMax, waitMs
   };
 }
 
-export interface Rate {
-  /** Counts one. 0: it may be done; otherwise it didn't count, and the whole seconds until one may. */
-  take(subject: string): number;
-}
-
 export interface RateOptions {
   readonly burst: number;
   readonly everyMs: number;
@@ -73,11 +66,12 @@ export interface RateOptions {
 }
 
 /** `clock`: milliseconds that only grow. */
-export function createRate({ burst, everyMs, subjectsMax }: RateOptions, clock: () => number): Rate {
+export function createRate({ burst, everyMs, subjectsMax }: RateOptions, clock: () => number) {
   /** When all that was taken will have been allowed. */
   const fullUntilMs = recentTable<number>(subjectsMax);
   return {
-    take(subject) {
+    /** Counts one. 0: it may be done; otherwise it didn't count, and the whole seconds until one may. */
+    take(subject: string): number {
       const nowMs = clock();
       const nextMs = Math.max(nowMs, fullUntilMs.get(subject) ?? 0) + everyMs;
       const waitMs = nextMs - nowMs - burst * everyMs;

@@ -75,52 +75,32 @@ export function pause(delayMs: number, signal: AbortSignal): Promise<void> {
   });
 }
 
-/** The time that the other side has: it stands still while the other side waits for us. */
-export interface Clock {
-  /** Goes on. */
-  start(): void;
-  stop(): void;
-  /** Has its whole time again; it goes or stands as before. */
-  renew(): void;
-}
+export type Clock = ReturnType<typeof createClock>;
 
-export interface Deadline extends Pick<Clock, 'start' | 'stop'> {
-  /** Aborts with the given reason when the time is over, with the client's when the client goes away. */
-  readonly signal: AbortSignal;
-  /** Forgets timer and listener. */
-  end(): void;
-}
-
-/** Begins a timer that calls back after so long, unless it is stopped before. */
-export type StartTimer = (delayMs: number, act: () => void) => { stop(): void };
-
-function startNodeTimer(delayMs: number, act: () => void): { stop(): void } {
-  const timer = setTimeout(act, Math.max(0, delayMs));
-  return { stop: () => clearTimeout(timer) };
-}
-
-/** Calls back when it has gone for so long; it stands until it is started. `startTimer`: default one of Node. */
-export function createClock(timeoutMs: number, onOver: () => void, startTimer: StartTimer = startNodeTimer): Clock {
+/** The time that the other side has: it stands still while the other side waits for us, and until it is started. Calls back when it has gone for so long. */
+export function createClock(timeoutMs: number, onOver: () => void) {
   let leftMs = timeoutMs;
   let startedMs = 0;
-  let timer: ReturnType<StartTimer> | null = null;
+  let timer: NodeJS.Timeout | null = null;
 
   function start(): void {
     if (timer !== null) return;
     startedMs = performance.now();
-    timer = startTimer(leftMs, onOver);
+    timer = setTimeout(onOver, Math.max(0, leftMs));
   }
   function stop(): void {
     if (timer === null) return;
-    timer.stop();
+    clearTimeout(timer);
     timer = null;
     leftMs -= performance.now() - startedMs;
   }
 
   return {
+    /** It goes on. */
     start,
     stop,
-    renew() {
+    /** It has its whole time again; it goes or stands as before. */
+    renew(): void {
       const goes = timer !== null;
       stop();
       leftMs = timeoutMs;
@@ -129,8 +109,10 @@ export function createClock(timeoutMs: number, onOver: () => void, startTimer: S
   };
 }
 
+export type Deadline = ReturnType<typeof startDeadline>;
+
 /** A clock that goes at once. */
-export function startDeadline(timeoutMs: number, clientSignal: AbortSignal, late: Error): Deadline {
+export function startDeadline(timeoutMs: number, clientSignal: AbortSignal, late: Error) {
   const controller = new AbortController();
   const onAbort = (): void => controller.abort(clientSignal.reason);
   const clock = createClock(timeoutMs, () => controller.abort(late));
@@ -139,12 +121,14 @@ export function startDeadline(timeoutMs: number, clientSignal: AbortSignal, late
   if (clientSignal.aborted) onAbort();
   else clientSignal.addEventListener('abort', onAbort);
   return {
+    /** Aborts with the given reason when the time is over, with the client's when the client goes away. */
     signal: controller.signal,
-    start() {
+    start(): void {
       if (!hasEnded) clock.start();
     },
     stop: clock.stop,
-    end() {
+    /** Forgets timer and listener. */
+    end(): void {
       hasEnded = true;
       clock.stop();
       clientSignal.removeEventListener('abort', onAbort);
