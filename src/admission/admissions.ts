@@ -6,17 +6,20 @@ import { within } from '../waiting/within.js';
 import {
   type Admission,
   type AdmissionStore,
+  type Count,
   type KeyRecord,
+  type Ledger,
+  type LedgerAnswer,
   type QuotaHour,
   type QuotaState,
   quotaState,
   REMEMBERED_MAX,
   type UserAdmission,
   usedOf,
+  usedUnits,
   windowStart,
 } from './admission.js';
 import { createFills, createKeyOwners, type Fills, type KeyOwners, UNKNOWN_LIMIT } from './key-owners.js';
-import { type Count, type Ledger, type LedgerAnswer, usedUnits } from './ledger.js';
 import type { Lookups } from './lookups.js';
 import type { QuotaHours } from './quota-hours.js';
 import { createQuotaMirror, createRefusals } from './quota-mirror.js';

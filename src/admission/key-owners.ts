@@ -2,8 +2,7 @@
 import { recentTable } from '../recent-table.js';
 import { guarded, StoreAway } from '../store/store-error.js';
 import { within } from '../waiting/within.js';
-import type { KeyOwner, KeyRecord, QuotaHour } from './admission.js';
-import type { Ledger } from './ledger.js';
+import type { KeyOwner, KeyRecord, Ledger, QuotaHour } from './admission.js';
 import type { Lookups } from './lookups.js';
 import type { QuotaHours } from './quota-hours.js';
 

@@ -5,8 +5,7 @@ import { Unavailable } from '../errors.js';
 import type { Queries } from '../store/postgres.js';
 import { guarded, STORE_ANSWER_MS } from '../store/store-error.js';
 import { within } from '../waiting/within.js';
-import type { KeyLoader, KeyRecord } from './admission.js';
-import type { LedgerKey } from './ledger.js';
+import type { KeyLoader, KeyRecord, LedgerKey } from './admission.js';
 
 /** Postgres sees so many statements of this process at one time. A client that guesses keys makes batches larger, not more. */
 const BATCHES_MAX = 2;

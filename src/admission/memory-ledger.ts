@@ -2,17 +2,20 @@
 import { uptime } from 'node:os';
 import type { KeyRules } from '../config/key-rules.js';
 import { type RecentTable, recentTable } from '../recent-table.js';
-import { HOUR_SECONDS, type QuotaHour, REMEMBERED_MAX, windowStart } from './admission.js';
 import {
   type Facts,
+  HOUR_SECONDS,
   HOURS_KEPT,
   type Ledger,
   type LedgerAnswer,
   type LedgerKey,
+  type QuotaHour,
   RECORD_KEYS_MAX,
+  REMEMBERED_MAX,
   type Tally,
   usedUnits,
-} from './ledger.js';
+  windowStart,
+} from './admission.js';
 
 interface Units {
   counted: number;

@@ -2,8 +2,7 @@
 
 import type { Fragment, Sql } from '../store/postgres.js';
 import { StoreAway } from '../store/store-error.js';
-import { HOUR_SECONDS, type QuotaHour, type UsedHour, usedOf } from './admission.js';
-import { type GivenBack, HOURS_KEPT } from './ledger.js';
+import { type GivenBack, HOUR_SECONDS, HOURS_KEPT, type QuotaHour, type UsedHour, usedOf } from './admission.js';
 
 /** What the ledger had counted of an hour when it was last asked; it grows. */
 export interface Seen {

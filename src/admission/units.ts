@@ -2,8 +2,17 @@
 import { recentTable } from '../recent-table.js';
 import { guarded, STORE_ANSWER_MS, StoreAway } from '../store/store-error.js';
 import { within } from '../waiting/within.js';
-import { HOUR_SECONDS, type QuotaHour, type QuotaState, quotaState, type UserAdmission, usedOf } from './admission.js';
-import { type Count, type Ledger, usedUnits } from './ledger.js';
+import {
+  type Count,
+  HOUR_SECONDS,
+  type Ledger,
+  type QuotaHour,
+  type QuotaState,
+  quotaState,
+  type UserAdmission,
+  usedOf,
+  usedUnits,
+} from './admission.js';
 import type { QuotaHours } from './quota-hours.js';
 import type { QuotaMirror } from './quota-mirror.js';
 

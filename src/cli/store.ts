@@ -1,7 +1,7 @@
 // The store as a command has it: opened and migrated, never made, for as long as the command needs it, beside a running service where that is possible.
 import { setTimeout as delay } from 'node:timers/promises';
 import type { KeyRevocation } from '../account/keys.js';
-import type { Ledger } from '../admission/ledger.js';
+import type { Ledger } from '../admission/admission.js';
 import { createRedisLedger } from '../admission/redis-ledger.js';
 import type { Config } from '../config/config.js';
 import { Unavailable } from '../errors.js';

@@ -1,14 +1,12 @@
 // The stores of the service: Postgres or the embedded one, and admission over Redis or in this process.
 import { limitOfUser } from '../account/users.js';
-import type { AdmissionStore } from '../admission/admission.js';
+import type { AdmissionStore, Ledger } from '../admission/admission.js';
 import { type AdmissionParts, createAdmissions } from '../admission/admissions.js';
-import { createHandover } from '../admission/handover.js';
-import type { Ledger } from '../admission/ledger.js';
 import { createKeyLoader, createLookups, type Lookups, recentRevocations, recentRules } from '../admission/lookups.js';
 import { createMemoryLedger } from '../admission/memory-ledger.js';
 import { createQuotaHours, type QuotaHours } from '../admission/quota-hours.js';
 import { createRedisLedger } from '../admission/redis-ledger.js';
-import { createTurns, type Turns } from '../admission/turns.js';
+import { createHandover, createTurns, type Turns } from '../admission/turns.js';
 import type { Config } from '../config/config.js';
 import type { Log } from '../log.js';
 import { startEmbedded } from '../store/embedded/embedded.js';

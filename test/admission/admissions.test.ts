@@ -1,7 +1,6 @@
 // Admission, one suite for the ledger in memory, in Redis and in Redis Cluster: exact, by the hour, and up to date with what changes.
 import t from 'tap';
-import type { KeyRecord } from '../../src/admission/admission.js';
-import { HOURS_KEPT, type Ledger } from '../../src/admission/ledger.js';
+import { HOURS_KEPT, type KeyRecord, type Ledger } from '../../src/admission/admission.js';
 import { StoreAway } from '../../src/store/store-error.js';
 import { createHours, createTestAdmissions, createTestLedger, loaderOf } from '../fixtures/accounts.js';
 import { until } from '../fixtures/until.js';

@@ -2,8 +2,8 @@
 import t, { type Test } from 'tap';
 import type { KeyRecord } from '../../src/admission/admission.js';
 import { createAdmissions } from '../../src/admission/admissions.js';
-import { createHandover } from '../../src/admission/handover.js';
 import { createLookups } from '../../src/admission/lookups.js';
+import { createHandover } from '../../src/admission/turns.js';
 import { createHours, createTestLedger, loaderOf } from '../fixtures/accounts.js';
 
 const LIMIT = 10;

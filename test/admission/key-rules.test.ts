@@ -1,6 +1,5 @@
 // What a key may of what its account may, one suite for each ledger: until when, how much an hour, for what; changed at once, without a ledger too.
-import type { KeyRecord } from '../../src/admission/admission.js';
-import type { Ledger } from '../../src/admission/ledger.js';
+import type { KeyRecord, Ledger } from '../../src/admission/admission.js';
 import { KEY_SCOPES, type KeyLimits, rulesOf } from '../../src/config/key-rules.js';
 import { StoreAway } from '../../src/store/store-error.js';
 import { createTestLedger } from '../fixtures/accounts.js';

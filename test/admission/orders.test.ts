@@ -1,6 +1,5 @@
 // Admission while a key ends or a limit is set, in every order of the steps: for the ledger in memory, in Redis and in Redis Cluster.
-import type { Admission, KeyRecord } from '../../src/admission/admission.js';
-import { type Ledger, RECORD_KEYS_MAX } from '../../src/admission/ledger.js';
+import { type Admission, type KeyRecord, type Ledger, RECORD_KEYS_MAX } from '../../src/admission/admission.js';
 import { everyOrder, type Gate } from '../fixtures/orders.js';
 import { keysOf, type LedgerAt, newUser, nodesAt, onEachLedger, outcomes, SOON_MS, type Subtest } from './harness.js';
 

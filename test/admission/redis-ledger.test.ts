@@ -1,10 +1,9 @@
 // What the ledger leaves in Redis: nothing without an end, no record without a bound, no flood when many things change at once.
 import t from 'tap';
 import { createUser } from '../../src/account/users.js';
-import { HOURS_KEPT, type Ledger, RECORD_KEYS_MAX } from '../../src/admission/ledger.js';
+import { HOURS_KEPT, type Ledger, RECORD_KEYS_MAX } from '../../src/admission/admission.js';
 import { createQuotaHours } from '../../src/admission/quota-hours.js';
-import { createRedisLedger } from '../../src/admission/redis-ledger.js';
-import { raiseScript, revokeScript } from '../../src/admission/redis-scripts.js';
+import { createRedisLedger, raiseScript, revokeScript } from '../../src/admission/redis-ledger.js';
 import { reconcileLedger } from '../../src/service/stores.js';
 import { openPostgres } from '../../src/store/postgres.js';
 import type { Script } from '../../src/store/redis/place.js';

@@ -2,9 +2,8 @@
 import t from 'tap';
 import { createKey } from '../../src/account/keys.js';
 import { createUser } from '../../src/account/users.js';
-import type { KeyRecord } from '../../src/admission/admission.js';
+import type { KeyRecord, Ledger, LedgerAnswer } from '../../src/admission/admission.js';
 import { createAdmissions } from '../../src/admission/admissions.js';
-import type { Ledger, LedgerAnswer } from '../../src/admission/ledger.js';
 import { createLookups } from '../../src/admission/lookups.js';
 import { createQuotaHours, type DirectCount, type QuotaHours } from '../../src/admission/quota-hours.js';
 import { createQuotaMirror } from '../../src/admission/quota-mirror.js';
