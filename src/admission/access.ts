@@ -25,7 +25,7 @@ export type Access =
   | UserAdmission
   | { readonly outcome: 'keyMissing' | 'keyInvalid' | 'accountSuspended' | 'scopeMissing' };
 
-export interface EarlyWork {
+interface EarlyWork {
   /** This user (an id) is likely to be admitted. */
   begin(userId: string): void;
 }
@@ -37,21 +37,7 @@ interface User {
   readonly ownLimit: number | null;
 }
 
-export interface AccessControl {
-  /**
-   * Takes one unit when the key is live. Rejects with Failure('unavailable') when nobody can tell. What is known here is answered at once;
-   * otherwise work that nobody else sees may begin beside the question, where its answer is likely.
-   */
-  withApiKey(header: string | undefined, work?: EarlyWork): Access | Promise<Access>;
-  /** The user (an id) whose key that is or was, where this process remembers. It admits nobody. */
-  knownUser(header: string | undefined): string | null;
-  /** The user (an id) for whom a scan with that key would be admitted, as far as this process knows; null: it asks. It takes nothing. */
-  expectedUser(header: string | undefined): string | null;
-  /** Counts, for the user's use by hour, a scan that was refused before its admission. */
-  refuse(userId: string): void;
-  /** Takes one unit of a user whose access token was accepted. */
-  asUser(user: User): Promise<Access>;
-}
+export type AccessControl = ReturnType<typeof createAccess>;
 
 const KEY = /^[0-9a-f]{32}$/;
 
@@ -73,9 +59,13 @@ export async function liveKey(
   return record;
 }
 
-export function createAccess(store: AdmissionStore, plans: Plans): AccessControl {
+export function createAccess(store: AdmissionStore, plans: Plans) {
   return {
-    withApiKey(header, work) {
+    /**
+     * Takes one unit when the key is live. Rejects with Failure('unavailable') when nobody can tell. What is known here is answered at once;
+     * otherwise work that nobody else sees may begin beside the question, where its answer is likely.
+     */
+    withApiKey(header: string | undefined, work?: EarlyWork): Access | Promise<Access> {
       const key = header?.trim() ?? '';
       if (key === '') return { outcome: 'keyMissing' };
       if (!KEY.test(key)) return { outcome: 'keyInvalid' };
@@ -86,16 +76,20 @@ export function createAccess(store: AdmissionStore, plans: Plans): AccessControl
       if (expected !== null) work?.begin(expected);
       return admission.then(accessOf);
     },
-    knownUser(header) {
+    /** The user (an id) whose key that is or was, where this process remembers. It admits nobody. */
+    knownUser(header: string | undefined): string | null {
       const key = header?.trim() ?? '';
       return KEY.test(key) ? store.knownUser(hashOfKey(key)) : null;
     },
-    expectedUser(header) {
+    /** The user (an id) for whom a scan with that key would be admitted, as far as this process knows; null: it asks. It takes nothing. */
+    expectedUser(header: string | undefined): string | null {
       const key = header?.trim() ?? '';
       return KEY.test(key) ? store.expectedUser(hashOfKey(key)) : null;
     },
+    /** Counts, for the user's use by hour, a scan that was refused before its admission. */
     refuse: store.refuse,
-    async asUser({ userId, plan, ownLimit }) {
+    /** Takes one unit of a user whose access token was accepted. */
+    async asUser({ userId, plan, ownLimit }: User): Promise<Access> {
       const hourlyLimit = limitOf(plans, { plan, ownLimit, isSuspended: false });
       return accessOf(await store.admitUser({ userId, hourlyLimit }));
     },
@@ -127,7 +121,7 @@ export function createKeyAccess(find: Lookups['find'], rate: ReadRate): Authenti
 }
 
 /** Counts one question of an account. 0: it may be asked; otherwise it didn't count, and the whole seconds until one may. */
-export type ReadRate = (userId: string) => number | Promise<number>;
+type ReadRate = (userId: string) => number | Promise<number>;
 
 const EVERY_MS = 1000 / READS_PER_SECOND;
 

@@ -6,7 +6,7 @@ import type { KeyOwner, KeyRecord, Ledger, QuotaHour } from './admission.js';
 import type { Lookups } from './lookups.js';
 import type { QuotaHours } from './quota-hours.js';
 
-export interface KeyOwnerParts {
+interface KeyOwnerParts {
   readonly ledger: Ledger;
   readonly lookups: Lookups;
   readonly fills: Fills;
@@ -16,23 +16,9 @@ export interface KeyOwnerParts {
   readonly keysMax: number;
 }
 
-export interface KeyOwners {
-  /** What this process knows and needn't ask for; null: nothing that is new enough. */
-  fresh(keyHash: string): KeyRecord | null;
-  /** Whose key it was when it was last looked up: that never changes, only whether it is live. Null: this process doesn't remember. */
-  userOf(keyHash: string): string | null;
-  /** Whose key it is, as Postgres said lately; whether it is still live, the ledger says. Null: Postgres has no such live key. */
-  identify(keyHash: string): Promise<KeyRecord | null>;
-  /**
-   * What the ledger has differs from what Postgres said of the key lately. Either a plan was changed without the ledger (sluice user plan,
-   * PLANS, a restored backup), or the ledger knows of a change and this process doesn't. Postgres is asked again, and both take that over.
-   * Without Postgres the ledger's word counts, until the key is looked up again. Null: Postgres says that the key has ended.
-   */
-  agreed(keyHash: string, owner: KeyRecord, ledgerLimit: number): Promise<Agreed | null>;
-  forget(keyHash: string): void;
-}
+export type KeyOwners = ReturnType<typeof createKeyOwners>;
 
-export interface Agreed {
+interface Agreed {
   readonly record: KeyRecord;
   /** False: Postgres could not be asked. */
   readonly isFilled: boolean;
@@ -54,7 +40,7 @@ interface Remembered extends KeyRecord {
   readonly sentAtMs: number;
 }
 
-export function createKeyOwners({ ledger, lookups, fills, clock, onProblem, keysMax }: KeyOwnerParts): KeyOwners {
+export function createKeyOwners({ ledger, lookups, fills, clock, onProblem, keysMax }: KeyOwnerParts) {
   const owners = recentTable<Remembered>(keysMax);
 
   function remember(keyHash: string, record: KeyRecord, verifiedAtMs: number, sentAtMs: number): Remembered {
@@ -108,16 +94,24 @@ export function createKeyOwners({ ledger, lookups, fills, clock, onProblem, keys
   }
 
   return {
-    fresh(keyHash) {
+    /** What this process knows and needn't ask for; null: nothing that is new enough. */
+    fresh(keyHash: string): KeyRecord | null {
       const known = owners.get(keyHash);
       return known !== undefined && Math.abs(clock() - known.verifiedAtMs) < FRESH_MS ? known : null;
     },
-    userOf: (keyHash) => owners.get(keyHash)?.userId ?? null,
-    async identify(keyHash) {
+    /** Whose key it was when it was last looked up: that never changes, only whether it is live. Null: this process doesn't remember. */
+    userOf: (keyHash: string): string | null => owners.get(keyHash)?.userId ?? null,
+    /** Whose key it is, as Postgres said lately; whether it is still live, the ledger says. Null: Postgres has no such live key. */
+    async identify(keyHash: string): Promise<KeyRecord | null> {
       const old = owners.get(keyHash);
       return old === undefined ? await introduce(keyHash) : await refresh(keyHash, old);
     },
-    async agreed(keyHash, owner, ledgerLimit) {
+    /**
+     * What the ledger has differs from what Postgres said of the key lately. Either a plan was changed without the ledger (sluice user plan,
+     * PLANS, a restored backup), or the ledger knows of a change and this process doesn't. Postgres is asked again, and both take that over.
+     * Without Postgres the ledger's word counts, until the key is looked up again. Null: Postgres says that the key has ended.
+     */
+    async agreed(keyHash: string, owner: KeyRecord, ledgerLimit: number): Promise<Agreed | null> {
       const filled = await fills.key(keyHash, owner).catch(() => 'unknown' as const);
       if (filled === null) return null;
       const record = filled === 'unknown' ? { ...owner, hourlyLimit: ledgerLimit } : filled;
@@ -125,7 +119,7 @@ export function createKeyOwners({ ledger, lookups, fills, clock, onProblem, keys
       if (known !== undefined) remember(keyHash, record, known.verifiedAtMs, known.sentAtMs);
       return { record, isFilled: filled !== 'unknown' };
     },
-    forget: (keyHash) => void owners.delete(keyHash),
+    forget: (keyHash: string): void => void owners.delete(keyHash),
   };
 }
 
@@ -133,7 +127,7 @@ function rethrowUnlessAway(error: unknown): void {
   if (!(error instanceof StoreAway)) throw error;
 }
 
-export interface FillParts {
+interface FillParts {
   readonly ledger: Ledger;
   readonly lookups: Lookups;
   readonly hours: QuotaHours;
@@ -142,16 +136,9 @@ export interface FillParts {
 }
 
 /** Both throw StoreAway when the ledger is away, and Failure('unavailable') when Postgres is. */
-export interface Fills {
-  /** Tells the ledger what Postgres says now of the key and its user; null when the key isn't live any more. */
-  key(keyHash: string, owner: KeyOwner): Promise<KeyRecord | null>;
-  /** The same for a user who is signed in: the caller read the limit before the token, so it is read again. Returns the limit. */
-  user(userId: string, hourlyLimit: number): Promise<number>;
-  /** What Postgres knows of the user's hours. */
-  readHours(userId: string): Promise<QuotaHour[]>;
-}
+export type Fills = ReturnType<typeof createFills>;
 
-export function createFills({ ledger, lookups, hours, limitOf }: FillParts): Fills {
+export function createFills({ ledger, lookups, hours, limitOf }: FillParts) {
   const running = new Map<string, Promise<KeyRecord | null>>();
 
   async function readAndFill(keyHash: string, { userId, keyId }: KeyOwner): Promise<KeyRecord | null> {
@@ -165,19 +152,22 @@ export function createFills({ ledger, lookups, hours, limitOf }: FillParts): Fil
     return record;
   }
 
+  /** What Postgres knows of the user's hours. */
   async function readHours(userId: string): Promise<QuotaHour[]> {
     return await guarded(hours.read(userId));
   }
 
   return {
-    key(keyHash, owner) {
+    /** Tells the ledger what Postgres says now of the key and its user; null when the key isn't live any more. */
+    key(keyHash: string, owner: KeyOwner): Promise<KeyRecord | null> {
       const known = running.get(keyHash);
       if (known !== undefined) return known;
       const filling = readAndFill(keyHash, owner).finally(() => running.delete(keyHash));
       running.set(keyHash, filling);
       return filling;
     },
-    async user(userId, hourlyLimit) {
+    /** The same for a user who is signed in: the caller read the limit before the token, so it is read again. Returns the limit. */
+    async user(userId: string, hourlyLimit: number): Promise<number> {
       const token = await ledger.begin(userId);
       const [limit, known] = await Promise.all([guarded(limitOf(userId)), readHours(userId)]);
       await ledger.fill(userId, token, { key: null, hourlyLimit: limit ?? hourlyLimit, hours: known });

@@ -27,7 +27,7 @@ interface Waiting {
   readonly reject: (error: unknown) => void;
 }
 
-export interface LookupTimes {
+interface LookupTimes {
   readonly timeoutMs: number;
   readonly abandonMs: number;
 }

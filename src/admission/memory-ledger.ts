@@ -37,7 +37,7 @@ interface User {
   token: number;
 }
 
-export interface MemoryLedgerOptions {
+interface MemoryLedgerOptions {
   /** Epoch milliseconds. */
   readonly clock: () => number;
   /** Seconds that go by whatever the clock is set to; default: since the machine was started. */

@@ -26,32 +26,7 @@ export interface RefusedHour {
   count: number;
 }
 
-export interface QuotaHours {
-  /** The hours of the user next to the present one, and those of their keys. */
-  read(userId: string): Promise<QuotaHour[]>;
-  /** This hour and those next to it of everybody who had units in them. */
-  current(): Promise<QuotaHour[]>;
-  /** Writes what the ledger counted, each hour once; returns the rows as they are now. */
-  mirror(seen: readonly Seen[]): Promise<QuotaHour[]>;
-  /**
-   * Takes one unit of the user here, or of a key of theirs, by Postgres's clock; `seen` is what the ledger had counted as far as this node knows.
-   * Rejects with StoreAway where the ledger counts.
-   */
-  take(userId: string, hourlyLimit: number, seen: Seen | null, keyId?: string): Promise<DirectCount>;
-  /** Counts a unit that came back beside those that were taken in the same way; null: the hour is gone. */
-  giveBack(
-    userId: string,
-    windowStartSeconds: number,
-    taken: 'mirrored' | 'direct',
-    keyId?: string,
-  ): Promise<QuotaHour | null>;
-  /** Adds what was refused, an hour of a user once and in the same order on all nodes. */
-  refuse(rows: readonly RefusedHour[]): Promise<void>;
-  /** What the user has used and was refused in each hour of the last day, the oldest first. */
-  lastDay(userId: string): Promise<UsedHour[]>;
-  /** Removes hours that nobody can ask for any more. */
-  sweep(): Promise<void>;
-}
+export type QuotaHours = ReturnType<typeof createQuotaHours>;
 
 interface Row {
   readonly user_id: string;
@@ -72,7 +47,7 @@ const DAY_SECONDS = 24 * HOUR_SECONDS;
 const ATTEMPTS = 5;
 
 /** `isShared`: other processes count in Redis, so Postgres counts only when it is its turn (turns.ts). */
-export function createQuotaHours(sql: Sql, isShared = false): QuotaHours {
+export function createQuotaHours(sql: Sql, isShared = false) {
   const mayCount = isShared ? sql`(SELECT postgres_counts())` : sql`true`;
   const counts = sql`window_start, mirrored, returned, direct, direct_returned`;
   const ofUsers = { table: sql`quota_hours`, columns: sql`user_id, NULL::uuid AS key_id, ${counts}` };
@@ -92,7 +67,8 @@ export function createQuotaHours(sql: Sql, isShared = false): QuotaHours {
   }
 
   return {
-    async read(userId) {
+    /** The hours of the user next to the present one, and those of their keys. */
+    async read(userId: string): Promise<QuotaHour[]> {
       const [hours, current] = await Promise.all([
         sql<Row[]>`
           SELECT ${ofUsers.columns} FROM quota_hours WHERE user_id = ${userId}
@@ -101,20 +77,26 @@ export function createQuotaHours(sql: Sql, isShared = false): QuotaHours {
       ]);
       return [...hours, ...current].map(hourOf);
     },
-    async current() {
+    /** This hour and those next to it of everybody who had units in them. */
+    async current(): Promise<QuotaHour[]> {
       const rows = await sql<Row[]>`
         SELECT ${ofUsers.columns} FROM quota_hours WHERE ${isCurrent}
         UNION ALL SELECT ${ofKeys.columns} FROM key_hours WHERE ${isCurrent}`;
       return rows.map(hourOf);
     },
-    async mirror(seen) {
+    /** Writes what the ledger counted, each hour once; returns the rows as they are now. */
+    async mirror(seen: readonly Seen[]): Promise<QuotaHour[]> {
       const written = await Promise.all([
         mirrorOfUsers(sql, ofUsers.columns, seen),
         mirrorOfKeys(sql, ofKeys.columns, seen),
       ]);
       return written.flat().map(hourOf);
     },
-    async take(userId, hourlyLimit, seen, keyId) {
+    /**
+     * Takes one unit of the user here, or of a key of theirs, by Postgres's clock; `seen` is what the ledger had counted as far as this node knows.
+     * Rejects with StoreAway where the ledger counts.
+     */
+    async take(userId: string, hourlyLimit: number, seen: Seen | null, keyId?: string): Promise<DirectCount> {
       const { mirrored, returned } = raisedBy(sql, seen);
       const { table, columns, isTheirs, first } = hoursOf(userId, keyId);
       const hour = sql`${isTheirs} AND window_start = ${thisHour}`;
@@ -137,7 +119,13 @@ export function createQuotaHours(sql: Sql, isShared = false): QuotaHours {
       }
       throw new Error('The hour could not be counted: its row came and went');
     },
-    async giveBack(userId, windowStartSeconds, taken, keyId) {
+    /** Counts a unit that came back beside those that were taken in the same way; null: the hour is gone. */
+    async giveBack(
+      userId: string,
+      windowStartSeconds: number,
+      taken: 'mirrored' | 'direct',
+      keyId?: string,
+    ): Promise<QuotaHour | null> {
       const counted =
         taken === 'direct'
           ? sql`direct_returned = least(direct, direct_returned + 1)`
@@ -147,7 +135,8 @@ export function createQuotaHours(sql: Sql, isShared = false): QuotaHours {
         UPDATE ${table} SET ${counted} WHERE ${isTheirs} AND window_start = ${windowStartSeconds} RETURNING ${columns}`;
       return row === undefined ? null : hourOf(row);
     },
-    async refuse(rows) {
+    /** Adds what was refused, an hour of a user once and in the same order on all nodes. */
+    async refuse(rows: readonly RefusedHour[]): Promise<void> {
       await sql`
         INSERT INTO refused_hours AS r (user_id, window_start, refused)
         SELECT u.id, s.window_start, s.refused
@@ -157,7 +146,8 @@ export function createQuotaHours(sql: Sql, isShared = false): QuotaHours {
         ORDER BY s.place
         ON CONFLICT (user_id, window_start) DO UPDATE SET refused = r.refused + excluded.refused`;
     },
-    async lastDay(userId) {
+    /** What the user has used and was refused in each hour of the last day, the oldest first. */
+    async lastDay(userId: string): Promise<UsedHour[]> {
       return await sql<UsedHour[]>`
         SELECT hour::float8 AS "windowStartSeconds", coalesce(mirrored - returned + direct - direct_returned, 0) AS used,
           coalesce(refused, 0)::float8 AS refused
@@ -166,7 +156,8 @@ export function createQuotaHours(sql: Sql, isShared = false): QuotaHours {
         LEFT JOIN refused_hours r ON r.user_id = ${userId} AND r.window_start = hour
         ORDER BY hour`;
     },
-    async sweep() {
+    /** Removes hours that nobody can ask for any more. */
+    async sweep(): Promise<void> {
       // The oldest hour alone: while the clock is far ahead, for a while, the others stay.
       for (const { table } of [ofUsers, ofKeys]) {
         await sql`

@@ -4,25 +4,11 @@ import { StoreAway } from '../store/store-error.js';
 import type { Count, QuotaHour } from './admission.js';
 import type { QuotaHours, RefusedHour, Seen } from './quota-hours.js';
 
-export type Counted = Pick<Count, 'windowStartSeconds' | 'counted' | 'returned'>;
+type Counted = Pick<Count, 'windowStartSeconds' | 'counted' | 'returned'>;
 
-export interface QuotaMirror {
-  /** The ledger's newest count of a user, or of a key that has a limit of its own. */
-  saw(userId: string, count: Counted, keyId?: string): void;
-  /**
-   * The same, copied at once: after a unit came back, which a process that is killed must not take again; and where few are left, so that what
-   * stands in for the ledger gives none of them twice.
-   */
-  sawUrgently(userId: string, count: Counted, keyId?: string): void;
-  /** The newest count that this node knows of. */
-  seen(userId: string, keyId?: string): Seen | null;
-  /** Copies what is new; keeps it when Postgres can't take it. Rejects then. */
-  flush(): Promise<void>;
-  /** Copies nothing more by itself. */
-  stop(): void;
-}
+export type QuotaMirror = ReturnType<typeof createQuotaMirror>;
 
-export interface QuotaMirrorOptions {
+interface QuotaMirrorOptions {
   /** Gets the hours of which Postgres counted a part itself. */
   readonly onDirect: (hours: QuotaHour[]) => Promise<void>;
   /** Called for the first copy in a row that failed. */
@@ -38,7 +24,7 @@ const URGENT_MS = 20;
 /** Rows of one statement. */
 const BATCH_ROWS = 1_000;
 
-export function createQuotaMirror(hours: QuotaHours, options: QuotaMirrorOptions): QuotaMirror {
+export function createQuotaMirror(hours: QuotaHours, options: QuotaMirrorOptions) {
   const { onDirect, onFailure, usersMax } = options;
   const newest = recentTable<Seen>(usersMax);
   /** What Postgres doesn't have yet: the newest of users, and what was the newest of an hour that is another one by now. */
@@ -73,6 +59,7 @@ export function createQuotaMirror(hours: QuotaHours, options: QuotaMirrorOptions
     }
   }
 
+  /** Copies what is new; keeps it when Postgres can't take it. Rejects then. */
   function flush(): Promise<void> {
     // One at a time, and each sees what came before it was asked for.
     const next = (writing ?? Promise.resolve()).catch(() => undefined).then(write);
@@ -93,7 +80,7 @@ export function createQuotaMirror(hours: QuotaHours, options: QuotaMirrorOptions
     );
   }
 
-  /** Answers of one hour may come in another order than they were given; the next hour may be another one in both directions. */
+  /** The ledger's newest count of a user, or of a key that has a limit of its own. Answers of one hour may come in another order than they were given; the next hour may be another one in both directions. */
   function saw(userId: string, { windowStartSeconds, counted, returned }: Counted, keyId?: string): void {
     // Both are UUIDs, which nothing else has.
     const name = keyId ?? userId;
@@ -112,13 +99,19 @@ export function createQuotaMirror(hours: QuotaHours, options: QuotaMirrorOptions
   copying.unref();
   return {
     saw,
-    sawUrgently(userId, count, keyId) {
+    /**
+     * The same, copied at once: after a unit came back, which a process that is killed must not take again; and where few are left, so that what
+     * stands in for the ledger gives none of them twice.
+     */
+    sawUrgently(userId: string, count: Counted, keyId?: string): void {
       saw(userId, count, keyId);
       soon ??= setTimeout(copy, URGENT_MS).unref();
     },
-    seen: (userId, keyId) => newest.peek(keyId ?? userId) ?? null,
+    /** The newest count that this node knows of. */
+    seen: (userId: string, keyId?: string): Seen | null => newest.peek(keyId ?? userId) ?? null,
     flush,
-    stop() {
+    /** Copies nothing more by itself. */
+    stop(): void {
       clearInterval(copying);
       if (soon !== null) clearTimeout(soon);
     },
@@ -151,14 +144,7 @@ const WRITE_MS = 3_000;
 /** Users and hours at once; what comes beyond is not counted until the next write. */
 const HELD_MAX = 100_000;
 
-export interface Refusals {
-  count(userId: string, windowStartSeconds: number): void;
-  /** Adds what is counted to Postgres; what can't be written is kept. Rejects then. */
-  flush(): Promise<void>;
-  stop(): void;
-}
-
-export function createRefusals(hours: Pick<QuotaHours, 'refuse'>, onProblem: (message: string) => void): Refusals {
+export function createRefusals(hours: Pick<QuotaHours, 'refuse'>, onProblem: (message: string) => void) {
   let held = new Map<string, RefusedHour>();
   let writing: Promise<void> | null = null;
 
@@ -182,6 +168,7 @@ export function createRefusals(hours: Pick<QuotaHours, 'refuse'>, onProblem: (me
     }
   }
 
+  /** Adds what is counted to Postgres; what can't be written is kept. Rejects then. */
   function flush(): Promise<void> {
     writing ??= write().finally(() => {
       writing = null;
@@ -194,8 +181,8 @@ export function createRefusals(hours: Pick<QuotaHours, 'refuse'>, onProblem: (me
   }, WRITE_MS);
   timer.unref();
   return {
-    count: (userId, windowStartSeconds) => add(userId, windowStartSeconds, 1),
+    count: (userId: string, windowStartSeconds: number): void => add(userId, windowStartSeconds, 1),
     flush,
-    stop: () => clearInterval(timer),
+    stop: (): void => clearInterval(timer),
   };
 }

@@ -12,7 +12,7 @@ import { guarded } from '../store/store-error.js';
 import { WireTime, wireTime } from '../wire-text.js';
 import type { AdmissionStore } from './admission.js';
 
-export interface AccountRouteParts {
+interface AccountRouteParts {
   readonly admission: Pick<AdmissionStore, 'quotaOf'>;
   readonly sqlOf: SqlOf;
 }
@@ -82,7 +82,7 @@ export function createAccountRoute({ admission, sqlOf }: AccountRouteParts): Key
   };
 }
 
-export interface QuotaRouteParts {
+interface QuotaRouteParts {
   readonly admission: Pick<AdmissionStore, 'quotaOf' | 'lastDay'>;
   readonly plans: Plans;
 }

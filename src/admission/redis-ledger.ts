@@ -43,7 +43,7 @@ local function keep() redis.call('EXPIRE', KEYS[1], ${RECORD_SECONDS}) end
  * key's rules; or how many were taken, limit, counted, returned, direct, start, now. For a key with rules these follow, and limit, counted,
  * returned and direct of its own, the limit -1 where it has none.
  */
-export const takeScript = script(`
+const takeScript = script(`
 local now = tonumber(redis.call('TIME')[1]) + tonumber(ARGV[2])
 local start = now - now % 3600
 local q = 'q:' .. start
@@ -101,7 +101,7 @@ return reply
  * ARGV: start of the hour, id of a key that was counted for itself or empty. Returns limit, counted, returned, direct, and for such a key
  * counted, returned, direct; or nothing when the hour is gone.
  */
-export const giveBackScript = script(`
+const giveBackScript = script(`
 local function back(of)
   local has = redis.call('HMGET', KEYS[1], 'q:' .. of, 'b:' .. of, 'p:' .. of, 'r:' .. of)
   local counted, returned = tonumber(has[1] or 0), tonumber(has[2] or 0)
@@ -118,7 +118,7 @@ return reply
 `);
 
 /** ARGV: a value that nobody else has. Returns the token. */
-export const beginScript = script(`
+const beginScript = script(`
 if redis.call('HSETNX', KEYS[1], 'g', ARGV[1]) == 1 then redis.call('EXPIRE', KEYS[1], ${RECORD_SECONDS}) end
 return redis.call('HGET', KEYS[1], 'g')
 `);
@@ -127,7 +127,7 @@ return redis.call('HGET', KEYS[1], 'g')
  * ARGV: token, key hash or empty, what `k:HASH` is to be, limit, then start (or `START:ID` of a key), mirrored, returned, direct, direct
  * returned of each hour. Returns whether it was taken over.
  */
-export const fillScript = script(`${RAISE}
+const fillScript = script(`${RAISE}
 if redis.call('HGET', KEYS[1], 'g') ~= ARGV[1] then return 0 end
 if ARGV[2] ~= '' and redis.call('HGET', KEYS[1], 'k:' .. ARGV[2]) ~= '-' then redis.call('HSET', KEYS[1], 'k:' .. ARGV[2], ARGV[3]) end
 redis.call('HSET', KEYS[1], 'limit', ARGV[4])
@@ -152,7 +152,7 @@ return 1
 `);
 
 /** ARGV: limit, a value that nobody else has. */
-export const setLimitScript = script(`${RAISE}
+const setLimitScript = script(`${RAISE}
 if redis.call('HEXISTS', KEYS[1], 'limit') == 1 then redis.call('HSET', KEYS[1], 'limit', ARGV[1]) end
 redis.call('HSET', KEYS[1], 'g', ARGV[2])
 keep()
@@ -160,7 +160,7 @@ return 1
 `);
 
 /** ARGV: key hash, what `k:HASH` is to be, a value that nobody else has. A key that isn't known is filled in with its next request. */
-export const setKeyScript = script(`${RAISE}
+const setKeyScript = script(`${RAISE}
 local known = redis.call('HGET', KEYS[1], 'k:' .. ARGV[1])
 if known and known ~= '-' then redis.call('HSET', KEYS[1], 'k:' .. ARGV[1], ARGV[2]) end
 redis.call('HSET', KEYS[1], 'g', ARGV[3])
@@ -174,7 +174,7 @@ if redis.call('EXISTS', KEYS[1]) == 1 then raise(1) end
 return 1
 `);
 
-export interface RedisLedgerOptions {
+interface RedisLedgerOptions {
   /** Added to the clock of Redis, in seconds; for tests that hold the hour. */
   readonly clockOffsetSeconds?: () => number;
 }
@@ -258,14 +258,8 @@ function fieldsOf(hour: QuotaHour): (string | number)[] {
   return [name, mirrored, returned, direct, directReturned];
 }
 
-/** Takes the units that one user asks for in one turn of the event loop in one step. Half of the cost of a step is the same for any number. */
-export interface TakeBatcher {
-  /** Takes one unit; rejects with what the step rejects with. */
-  take(userId: string, keyHash: string | null): Promise<LedgerAnswer>;
-}
-
 /** Runs the script that takes `units`, and returns its reply. */
-export type TakeStep = (userId: string, keyHash: string | null, units: number) => Promise<unknown>;
+type TakeStep = (userId: string, keyHash: string | null, units: number) => Promise<unknown>;
 
 interface Waiting {
   readonly resolve: (answer: LedgerAnswer) => void;
@@ -285,8 +279,11 @@ const countedReply = z.tuple([z.int().min(0), z.int(), z.int(), z.int(), z.int()
 const ownReply = z.tuple([z.string(), z.int(), z.int(), z.int(), z.int()]);
 const COUNTED_LENGTH = 7;
 
-/** `together` lets the steps that are begun in it travel as one. */
-export function createTakeBatcher(step: TakeStep, together: (send: () => void) => void): TakeBatcher {
+/**
+ * Takes the units that one user asks for in one turn of the event loop in one step. Half of the cost of a step is the same for any number.
+ * `together` lets the steps that are begun in it travel as one.
+ */
+export function createTakeBatcher(step: TakeStep, together: (send: () => void) => void) {
   let groups = new Map<string, Group>();
 
   function sendAll(): void {
@@ -309,7 +306,8 @@ export function createTakeBatcher(step: TakeStep, together: (send: () => void) =
   }
 
   return {
-    take(userId, keyHash) {
+    /** Takes one unit; rejects with what the step rejects with. */
+    take(userId: string, keyHash: string | null): Promise<LedgerAnswer> {
       return new Promise((resolve, reject) => {
         if (groups.size === 0) setImmediate(sendAll);
         const name = `${userId} ${keyHash ?? ''}`;

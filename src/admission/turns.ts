@@ -280,7 +280,7 @@ export function createTurns(parts: TurnParts): Turns {
   };
 }
 
-export interface Handover {
+interface Handover {
   readonly ledger: Ledger;
   readonly hours: QuotaHours;
   /** From now on Postgres counts. What was counted here is to be mirrored to it next. */

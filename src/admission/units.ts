@@ -16,7 +16,7 @@ import {
 import type { QuotaHours } from './quota-hours.js';
 import type { QuotaMirror } from './quota-mirror.js';
 
-export interface UnitParts {
+interface UnitParts {
   readonly ledger: Ledger;
   readonly hours: QuotaHours;
   readonly mirror: QuotaMirror;
@@ -214,14 +214,7 @@ function awayIfAway(error: unknown): 'away' {
   throw error;
 }
 
-export interface Expectations {
-  /** One more is asked for. */
-  begin(userId: string): Standing;
-  /** So many units are left after an answer that was there at once. */
-  saw(userId: string, left: number): void;
-  /** Those that are being asked for, this one among them, can all be admitted. */
-  allow(userId: string): boolean;
-}
+export type Expectations = ReturnType<typeof createExpectations>;
 
 export class Standing {
   left = 0;
@@ -235,7 +228,7 @@ export class Standing {
 }
 
 /** `usersMax`: a user that has made room is expected again after the next answer. */
-export function createExpectations(usersMax: number): Expectations {
+export function createExpectations(usersMax: number) {
   const users = recentTable<Standing>(usersMax);
 
   function open(userId: string): Standing {
@@ -245,15 +238,18 @@ export function createExpectations(usersMax: number): Expectations {
   }
 
   return {
-    begin(userId) {
+    /** One more is asked for. */
+    begin(userId: string): Standing {
       const standing = users.get(userId) ?? open(userId);
       standing.asking += 1;
       return standing;
     },
-    saw(userId, left) {
+    /** So many units are left after an answer that was there at once. */
+    saw(userId: string, left: number): void {
       (users.get(userId) ?? open(userId)).left = left;
     },
-    allow(userId) {
+    /** Those that are being asked for, this one among them, can all be admitted. */
+    allow(userId: string): boolean {
       const standing = users.peek(userId);
       return standing !== undefined && standing.left > 0 && standing.asking <= standing.left;
     },
