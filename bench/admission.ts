@@ -6,7 +6,7 @@ import { Command } from 'commander';
 import { createKey } from '../src/account/keys.js';
 import { createUser } from '../src/account/users.js';
 import { ownSignaturesDirectory } from '../src/paths.js';
-import { hashOfKey } from '../src/store/key-hash.js';
+import { hashOfKey } from '../src/store/keys.js';
 import { openPostgres } from '../src/store/postgres.js';
 import { admissionNodePath } from '../test/fixtures/admission-node-path.js';
 import { startPostgres } from '../test/fixtures/postgres.js';

@@ -3,7 +3,7 @@ import { randomBytes } from 'node:crypto';
 import { v7 as uuidv7 } from 'uuid';
 import { KEY_SCOPES, type KeyLimits, type KeyScope } from '../config/key-rules.js';
 import { recentTable } from '../recent-table.js';
-import { hashBytes, hashOfKey } from '../store/key-hash.js';
+import { hashBytes, hashOfKey } from '../store/keys.js';
 import type { Queries, Sql } from '../store/postgres.js';
 import { guarded } from '../store/store-error.js';
 

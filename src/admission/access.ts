@@ -7,7 +7,7 @@ import { limitOf, type Plans, SUSPENDED_LIMIT } from '../config/plans.js';
 import { Failure } from '../errors.js';
 import type { AuthenticateKey } from '../http/caller.js';
 import { READS_PER_SECOND } from '../limits.js';
-import { hashOfKey } from '../store/key-hash.js';
+import { hashOfKey } from '../store/keys.js';
 import { script } from '../store/redis/place.js';
 import type { RedisCommands } from '../store/redis/redis.js';
 import { StoreAway } from '../store/store-error.js';

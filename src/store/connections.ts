@@ -22,7 +22,7 @@ export interface Lent {
   discard(): void;
 }
 
-export interface LaneLimits extends Partial<TurnLimits> {
+interface LaneLimits extends Partial<TurnLimits> {
   /** Connections that the lane may have at one time. */
   readonly running: number;
   /** Connections that it leaves free for lanes before it. */
@@ -41,7 +41,7 @@ export type Lane = <T>(who: string, work: (lent: Lent) => Promise<T>) => Promise
 
 export type PostgresConnections = ReturnType<typeof createConnections>;
 
-export interface ConnectionsOptions {
+interface ConnectionsOptions {
   readonly open: OpenDriver;
   readonly size: number;
 }

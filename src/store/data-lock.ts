@@ -30,9 +30,7 @@ export async function lockDataDirectory(dataDirectory: string): Promise<Release>
   }
 }
 
-export type Lock =
-  | { readonly locked: true; readonly release: Release }
-  | { readonly locked: false; readonly owner: number };
+type Lock = { readonly locked: true; readonly release: Release } | { readonly locked: false; readonly owner: number };
 
 /** Tries once. The suffix is letters and digits that no other claim has ever had. Throws a StoreError when it can't tell. */
 export async function tryLock(directory: string, suffix: string): Promise<Lock> {

@@ -115,10 +115,10 @@ const BEGIN = {
   snapshot: 'BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY',
 } as const;
 
-export type TransactionKind = keyof typeof BEGIN;
+type TransactionKind = keyof typeof BEGIN;
 
 /** Sends a query in the transaction; they go one after the other, in the order in which they are asked for. */
-export type InTransaction = <T>(query: (driver: Driver) => PromiseLike<T>) => Promise<T>;
+type InTransaction = <T>(query: (driver: Driver) => PromiseLike<T>) => Promise<T>;
 
 /**
  * Commits what the work did; rolls it back when the work or any query in it fails, and rejects with that failure. Resolves only

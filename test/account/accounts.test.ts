@@ -6,7 +6,7 @@ import { bootstrap, createUser } from '../../src/account/users.js';
 import { createAccess } from '../../src/admission/access.js';
 import { createKeyLoader } from '../../src/admission/lookups.js';
 import { plansOf } from '../../src/config/plans.js';
-import { hashOfKey } from '../../src/store/key-hash.js';
+import { hashOfKey } from '../../src/store/keys.js';
 import { openPostgres, type Sql } from '../../src/store/postgres.js';
 import { createTestAdmissions } from '../fixtures/accounts.js';
 import { makeTransactionsRepeatable, onEachStore, open, type Tap } from '../fixtures/stores.js';

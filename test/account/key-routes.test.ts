@@ -4,7 +4,7 @@ import { createKey, type KeyRevocation, LIVE_KEYS_MAX, revokeInPostgres, tellOfE
 import { keyCreationsOfUser, keyEndsOfUser } from '../../src/account/throttle.js';
 import { createKeyLoader } from '../../src/admission/lookups.js';
 import { Unavailable } from '../../src/errors.js';
-import { hashOfKey } from '../../src/store/key-hash.js';
+import { hashOfKey } from '../../src/store/keys.js';
 import { newUser, plans, startDashboard, type TestDashboard } from '../fixtures/dashboard.js';
 import type { Answer } from '../fixtures/sign-in.js';
 import { makeTransactionsRepeatable, onEachStore, open } from '../fixtures/stores.js';

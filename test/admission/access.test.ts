@@ -3,7 +3,7 @@
 import t from 'tap';
 import { createAccess } from '../../src/admission/access.js';
 import { HOURS_KEPT } from '../../src/admission/admission.js';
-import { hashOfKey } from '../../src/store/key-hash.js';
+import { hashOfKey } from '../../src/store/keys.js';
 import { createTestAdmissions, createTestLedger, loaderOf } from '../fixtures/accounts.js';
 import { planOf } from '../fixtures/plans.js';
 

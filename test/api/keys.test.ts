@@ -3,7 +3,7 @@ import { readFileSync } from 'node:fs';
 import postgresDriver from 'postgres';
 import t from 'tap';
 import { z } from 'zod';
-import { hashOfKey } from '../../src/store/key-hash.js';
+import { hashOfKey } from '../../src/store/keys.js';
 import { startPostgres } from '../fixtures/postgres.js';
 import { openRaw } from '../fixtures/raw-http.js';
 import { startRedis } from '../fixtures/redis.js';

@@ -5,7 +5,7 @@ import t from 'tap';
 import { z } from 'zod';
 import { createKey } from '../../src/account/keys.js';
 import { createUser } from '../../src/account/users.js';
-import { hashOfKey } from '../../src/store/key-hash.js';
+import { hashOfKey } from '../../src/store/keys.js';
 import { openPostgres } from '../../src/store/postgres.js';
 import { admissionNodePath } from '../fixtures/admission-node-path.js';
 import { startPostgres } from '../fixtures/postgres.js';

@@ -10,7 +10,7 @@ import { createQuotaHours } from '../../src/admission/quota-hours.js';
 import { createRedisLedger } from '../../src/admission/redis-ledger.js';
 import { createTurns, type Turns } from '../../src/admission/turns.js';
 import { reconcileLedger } from '../../src/service/stores.js';
-import { hashOfKey } from '../../src/store/key-hash.js';
+import { hashOfKey } from '../../src/store/keys.js';
 import { openPostgres, type Sql } from '../../src/store/postgres.js';
 import { openRedis } from '../../src/store/redis/redis.js';
 import { enoughOfTheHour } from '../fixtures/hour.js';

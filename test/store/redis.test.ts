@@ -1,7 +1,7 @@
 // Redis that goes away, stalls, forgets and comes back: keys and quota go on from Postgres, exact, and nobody waits for long.
 import t from 'tap';
 import { createKey, revokeInPostgres } from '../../src/account/keys.js';
-import { hashOfKey } from '../../src/store/key-hash.js';
+import { hashOfKey } from '../../src/store/keys.js';
 import { openPostgres } from '../../src/store/postgres.js';
 import { openRedis } from '../../src/store/redis/redis.js';
 import { startPostgres } from '../fixtures/postgres.js';

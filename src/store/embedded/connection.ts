@@ -13,7 +13,7 @@ export const DATABASE = 'postgres';
 export const ROLE = 'sluice';
 export const SUPERUSER = 'postgres';
 
-export interface SocketPlace {
+interface SocketPlace {
   /** What the driver takes. */
   readonly options: {
     readonly host: string;

@@ -1,13 +1,38 @@
-// The embedded PostgreSQL: who has its folder, and in which order it is opened, started and ended.
-
-import { accessSync, chmodSync, constants, mkdirSync, readdirSync, realpathSync, statSync } from 'node:fs';
+// The embedded PostgreSQL: who has its folders, how they are made and moved to another version of PostgreSQL, and in which order it is opened, started
+// and ended.
+import { type ChildProcess, spawn } from 'node:child_process';
+import {
+  accessSync,
+  chmodSync,
+  closeSync,
+  constants,
+  existsSync,
+  mkdirSync,
+  openSync,
+  readdirSync,
+  realpathSync,
+  renameSync,
+  rmSync,
+  statSync,
+} from 'node:fs';
+import { join } from 'node:path';
+import { pipeline } from 'node:stream/promises';
 import { messageOfError } from '../../error-text.js';
 import { lockDataDirectory, type Release } from '../data-lock.js';
 import { codeOf, StoreError } from '../store-error.js';
-import { databaseAccount } from './account.js';
-import { MAJOR, POOL_CONNECTIONS, prepareRole, programs, SOCKET_PORT } from './connection.js';
-import { type DatabaseFolders, databaseFolders, moveDatabase, prepareDatabaseFolder, presentFolder } from './folder.js';
-import { clearLeftServer, type DatabaseServer, type StoreLog, startServer } from './server.js';
+import { type DatabaseAccount, databaseAccount, giveTo } from './account.js';
+import {
+  DATABASE,
+  MAJOR,
+  olderPrograms,
+  POOL_CONNECTIONS,
+  prepareRole,
+  programs,
+  ROLE,
+  SOCKET_PORT,
+  SUPERUSER,
+} from './connection.js';
+import { clearLeftServer, type DatabaseServer, endOf, reasonIn, run, type StoreLog, startServer } from './server.js';
 
 /** The sticky bit: a folder like /tmp, where many have files. */
 const SHARED = 0o1000;
@@ -27,16 +52,7 @@ export interface EmbeddedOptions {
   readonly log?: StoreLog;
 }
 
-export interface EmbeddedFolder {
-  /** Of the socket, wherever a server runs; only its account and root can enter it. */
-  readonly socketDirectory: string;
-  /** Starts PostgreSQL over it, made or moved to this version before if need be, or throws a StoreError. One at a time. */
-  start(): Promise<DatabaseServer>;
-  /** Gives the folder free. No server may run. */
-  release(): Promise<void>;
-}
-
-export interface Embedded {
+interface Embedded {
   readonly socketDirectory: string;
   readonly pid: number;
   readonly ended: Promise<string>;
@@ -50,7 +66,7 @@ export function embeddedSocketDirectory(dataDirectory: string): string {
 }
 
 /** Takes DATA_DIR/postgres for this process alone, or throws a StoreError. What takes longer is left to the first start. */
-export async function openEmbedded(options: EmbeddedOptions): Promise<EmbeddedFolder> {
+export async function openEmbedded(options: EmbeddedOptions) {
   const { user = null, processes = 1, log = SILENT } = options;
   prepareDataDirectory(options.dataDirectory);
   const folders = databaseFolders(realpathSync(options.dataDirectory));
@@ -61,15 +77,15 @@ export async function openEmbedded(options: EmbeddedOptions): Promise<EmbeddedFo
   /** Makes the folder, or moves what is there to this version, if need be. */
   async function prepare(): Promise<void> {
     await clearLeftServer(presentFolder(folders), folders.socket, log);
-    await prepareDatabaseFolder(folders, account, log, (from, into) =>
-      moveDatabase(from, into, { folders, account, log }),
-    );
+    await prepareDatabaseFolder({ folders, account, log });
     isPrepared = true;
   }
 
   return {
+    /** Of the socket, wherever a server runs; only its account and root can enter it. */
     socketDirectory: folders.socket,
-    async start() {
+    /** Starts PostgreSQL over it, made or moved to this version before if need be, or throws a StoreError. One at a time. */
+    async start(): Promise<DatabaseServer> {
       if (!isPrepared) await prepare();
       // Of one that was killed beside its supervisor, or by somebody else.
       await clearLeftServer(folders.current, folders.socket, log);
@@ -85,6 +101,7 @@ export async function openEmbedded(options: EmbeddedOptions): Promise<EmbeddedFo
       }
       return server;
     },
+    /** Gives the folder free. No server may run. */
     release,
   };
 }
@@ -141,4 +158,166 @@ function closeToOthers(folder: string): void {
   } catch (error) {
     if (codeOf(error) !== 'EPERM') throw error;
   }
+}
+
+interface DatabaseFolders {
+  /** Holds the two others, and is closed to others. */
+  readonly root: string;
+  readonly socket: string;
+  readonly current: string;
+}
+
+function databaseFolders(dataDirectory: string): DatabaseFolders {
+  const root = join(dataDirectory, 'postgres');
+  return { root, socket: join(root, 'socket'), current: join(root, String(MAJOR)) };
+}
+
+/** Where what is there lies: its owner is whom the server must run as. */
+function presentFolder({ root, current }: DatabaseFolders): string {
+  const [newest] = versionsIn(root);
+  return newest === undefined ? current : join(root, String(newest));
+}
+
+interface Prepared {
+  readonly folders: DatabaseFolders;
+  readonly account: DatabaseAccount;
+  readonly log: StoreLog;
+}
+
+/** Makes the folder, or moves what one of an older version holds. Throws a StoreError. */
+async function prepareDatabaseFolder(prepared: Prepared): Promise<void> {
+  const { folders, account, log } = prepared;
+  const { root, socket, current } = folders;
+  if (existsSync(join(root, 'PG_VERSION'))) {
+    throw new StoreError(
+      `${root} was made by an early version of Sluice, with another database (PGlite), and can't be read by this one: move it away`,
+    );
+  }
+  mkdirSync(socket, { recursive: true, mode: 0o700 });
+  // Also what a backup has brought back.
+  for (const path of [root, socket]) chmodSync(path, 0o700);
+  giveTo(account, socket);
+  const [newest, ...older] = versionsIn(root);
+  if (newest !== undefined && newest > MAJOR) {
+    throw new StoreError(`${root} is of PostgreSQL ${newest}, and this Sluice brings ${MAJOR}: upgrade Sluice`);
+  }
+  if (newest === MAJOR) {
+    giveTo(account, current);
+    chmodSync(current, 0o700);
+    // What was moved here was whole, and the end of the move was cut off.
+    for (const version of older) rmSync(join(root, String(version)), { recursive: true });
+    return;
+  }
+  const unfinished = `${current}.new`;
+  rmSync(unfinished, { recursive: true, force: true });
+  await make(unfinished, account);
+  if (newest === undefined) {
+    renameSync(unfinished, current);
+    return;
+  }
+  log.warn({ from: newest, to: MAJOR }, 'the embedded database is of an older PostgreSQL: moving it to this one');
+  await moveDatabase(newest, unfinished, prepared);
+  renameSync(unfinished, current);
+  rmSync(join(root, String(newest)), { recursive: true });
+  log.warn({ from: newest, to: MAJOR }, 'the embedded database was moved');
+}
+
+/** The newest first. */
+function versionsIn(root: string): number[] {
+  if (!existsSync(root)) return [];
+  return readdirSync(root)
+    .filter((name) => /^\d+$/.test(name))
+    .map(Number)
+    .sort((a, b) => b - a);
+}
+
+/** In the C locale: text is ordered by its bytes, on every machine. */
+async function make(folder: string, account: DatabaseAccount): Promise<void> {
+  mkdirSync(folder, { mode: 0o700 });
+  giveTo(account, folder);
+  const options = ['-U', SUPERUSER, '-A', 'trust', '-E', 'UTF8', '--no-locale', '--wal-segsize=4', '--no-instructions'];
+  const child = run([...account.initdbPrefix, join(programs(), 'initdb'), '-D', folder, ...options]);
+  let output = '';
+  child.stderr?.setEncoding('utf8').on('data', (text: string) => {
+    output += text;
+  });
+  const end = await endOf(child);
+  if (end === 'exit code 0') return;
+  rmSync(folder, { recursive: true, force: true });
+  const lines = output.split('\n').filter((line) => line !== '');
+  if (output.includes('could not look up effective user ID') || output.includes('unshare: ')) {
+    throw new StoreError(
+      `The embedded database can't be made by ${account.name}, who has no name: add one to /etc/passwd, or set DATABASE_URL`,
+    );
+  }
+  throw new StoreError(`The embedded database can't be made: ${reasonIn(lines.length > 0 ? lines : [end], account)}`);
+}
+
+/** Both serve at one time, in one folder of sockets. */
+const OLD_PORT = SOCKET_PORT - 1;
+const CONNECTIONS = 2;
+
+/** Fills the new folder, or throws a StoreError; the old one stays as it is. */
+async function moveDatabase(from: number, into: string, { folders, account, log }: Prepared): Promise<void> {
+  const older = olderPrograms(from);
+  if (older === null) {
+    throw new StoreError(
+      `${folders.root} is of PostgreSQL ${from}, and this Sluice brings ${MAJOR}: install PostgreSQL ${from} (Debian: postgresql-${from}), ` +
+        'whose programs read it, and start again: that moves it',
+    );
+  }
+  const common = { account, connections: CONNECTIONS, log };
+  const servers: DatabaseServer[] = [];
+  try {
+    const folder = join(folders.root, String(from));
+    servers.push(await startServer({ ...common, programs: older, major: from, folder, port: OLD_PORT }));
+    const place = { programs: programs(), major: MAJOR, folder: into, port: SOCKET_PORT };
+    servers.push(await startServer({ ...common, ...place }));
+    await prepareRole(folders.socket);
+    await pour(older, folders.socket);
+  } finally {
+    for (const server of servers) await server.stop();
+  }
+}
+
+async function pour(older: string, socketDirectory: string): Promise<void> {
+  // For a socket's path, as in connection.ts; under our process id it is there for our children too.
+  const descriptor = openSync(socketDirectory, 'r');
+  try {
+    const at = (port: number, user: string): string[] => {
+      const host = `/proc/${process.pid}/fd/${descriptor}`;
+      return ['-h', host, '-p', String(port), '-U', user, '-d', DATABASE];
+    };
+    const env = { LC_ALL: 'C' };
+    const dumps = [...at(OLD_PORT, SUPERUSER), '--no-owner', '--no-privileges'];
+    const dump = spawn(join(older, 'pg_dump'), dumps, { env, stdio: ['ignore', 'pipe', 'pipe'] });
+    // All or nothing, as the account that is to own it.
+    const loads = [...at(SOCKET_PORT, ROLE), '-X', '-q', '-1', '-v', 'ON_ERROR_STOP=1', '-o', '/dev/null'];
+    const load = spawn(join(older, 'psql'), loads, { env, stdio: ['pipe', 'ignore', 'pipe'] });
+    const problems = await Promise.all([
+      problemOf('pg_dump', dump),
+      problemOf('psql', load),
+      // When one of them ends early, the message of the other one is of no use.
+      pipeline(dump.stdout, load.stdin).then(
+        () => null,
+        (error: unknown) => messageOfError(error),
+      ),
+    ]);
+    const problem = problems.find((each) => each !== null);
+    if (typeof problem === 'string') {
+      throw new StoreError(`The embedded database can't be moved to PostgreSQL ${MAJOR}: ${problem}`);
+    }
+  } finally {
+    closeSync(descriptor);
+  }
+}
+
+/** Null: it did what it was started for. */
+async function problemOf(name: string, child: ChildProcess): Promise<string | null> {
+  let output = '';
+  child.stderr?.setEncoding('utf8').on('data', (text: string) => {
+    output += text;
+  });
+  const end = await endOf(child);
+  return end === 'exit code 0' ? null : `${name}: ${output === '' ? end : output.trim().replace(/\s+/g, ' ')}`;
 }

@@ -15,7 +15,7 @@ import { MAJOR, openSocketPlace, SOCKET_PORT } from './connection.js';
 
 export type StoreLog = Pick<Log, 'debug' | 'info' | 'warn' | 'error'>;
 
-export interface DatabaseServerOptions {
+interface DatabaseServerOptions {
   readonly account: DatabaseAccount;
   /** Of the `postgres` program, and of which version it is. */
   readonly programs: string;

@@ -18,7 +18,7 @@ interface Common {
   readonly isTls: boolean;
 }
 
-export type RedisPlace =
+type RedisPlace =
   | (Common & { readonly kind: 'alone'; readonly address: Address; readonly database: number })
   | (Common & { readonly kind: 'cluster'; readonly nodes: readonly Address[] })
   | (Common & {

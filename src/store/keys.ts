@@ -1,8 +1,19 @@
-// Keys by which the service encrypts what it keeps: a random half in the database, the same for all nodes, and the operator's half where there is one.
-import { hkdfSync, randomBytes } from 'node:crypto';
+// Keys in the stores: an API key as its SHA-256, never its value; and those by which the service encrypts what it keeps, a random half in the database, the
+// same for all nodes, and the operator's half where there is one.
+import { hash, hkdfSync, randomBytes } from 'node:crypto';
 import type { Queries } from './postgres.js';
 
-export type KeyPurpose = 'contents' | 'webhooks';
+/** The form in which a key is stored and looked up: SHA-256, 64 hex characters. It has 128 random bits: no salt is needed. */
+export function hashOfKey(value: string): string {
+  return hash('sha256', value);
+}
+
+/** The same as the bytes of a column. */
+export function hashBytes(keyHash: string): Buffer {
+  return Buffer.from(keyHash, 'hex');
+}
+
+type KeyPurpose = 'contents' | 'webhooks';
 
 /**
  * 32 bytes. `operatorKey` (ENCRYPTION_KEY) is in no file and no database: with it neither the disk nor the database is enough to read what was
