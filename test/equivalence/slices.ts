@@ -1,8 +1,7 @@
 // Parts of a database: everything in it but hashes of files and the logical signatures, and a share of those. An engine of it scans as much faster as it has fewer of them.
 import { mkdirSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs';
 import { basename, join } from 'node:path';
-import { membersOf } from '../../src/engine/clamav/gates/bundle.js';
-import { readProgram } from '../../src/engine/clamav/gates/program.js';
+import { membersOf, readProgram } from '../../src/engine/clamav/gates/database-files.js';
 import { databaseFiles } from '../../src/engine/databases.js';
 
 const LOGICAL = '.ldb';

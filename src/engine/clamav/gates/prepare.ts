@@ -4,8 +4,8 @@ import { mkdir, mkdtemp, readdir, readFile, rename, rm, stat, utimes, writeFile 
 import { basename, extname, join } from 'node:path';
 import { databaseFiles, fingerprint } from '../../databases.js';
 import type { GateFiles, LoadOptions } from '../addon.js';
-import { membersOf } from './bundle.js';
 import { type Gate, literalsAmong } from './candidates.js';
+import { membersOf, readProgram } from './database-files.js';
 import { keyOf } from './need.js';
 import { readNoise } from './noise.js';
 import {
@@ -19,7 +19,6 @@ import {
   wantedWindows,
 } from './plan.js';
 import { type Prior, readLearned, readPrior } from './prior.js';
-import { readProgram } from './program.js';
 import { onThread, type ThreadOrder } from './thread.js';
 
 export interface GateFacts {
