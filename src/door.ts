@@ -5,7 +5,7 @@ import { type ProcessAddon, processAddon } from './process-addon.js';
 /** What came of taking one. */
 export type Taken = 'one' | 'nobody' | 'notNow';
 
-export interface DoorOptions {
+interface DoorOptions {
   readonly addon: ProcessAddon;
   readonly poller: number;
   readonly descriptor: number;
@@ -102,7 +102,7 @@ export class Door {
 }
 
 const protocols = ['http', 'clamd', 'icap'] as const;
-export type Protocol = (typeof protocols)[number];
+type Protocol = (typeof protocols)[number];
 /** Null: there are no other processes. */
 export type ShareOf = (protocol: Protocol) => Share | null;
 

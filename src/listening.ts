@@ -5,7 +5,7 @@ import type { Share } from './door.js';
 import { type ListeningSocket, type Peer, type PeerOwner, Peers } from './peers.js';
 import { endsWithin } from './waiting/within.js';
 
-export interface ListenerOptions {
+interface ListenerOptions {
   /** Other processes may accept from them as well. This one closes its descriptors when it doesn't any more. */
   readonly sockets: readonly ListeningSocket[];
   /** Among the processes on these sockets; null: there are no others. */
@@ -69,7 +69,7 @@ function peersOf(networks: readonly string[]): (peer: Peer) => boolean {
   return ({ address }) => address === null || list.check(address, isIPv6(address) ? 'ipv6' : 'ipv4');
 }
 
-export interface Reader {
+interface Reader {
   /** Nothing more is taken until it is false again. */
   isHeld: boolean;
   /** Returns how many bytes were taken: fewer than there are when it is held. */

@@ -18,7 +18,7 @@ export interface ScanOwner extends Stream<ClamdScan> {
 /** As clamd calls what has no name. */
 export const STREAM = 'stream';
 
-export interface ClamdScanFacts {
+interface ClamdScanFacts {
   readonly requestId: string;
   readonly limitBytes: number;
   /** As its answer calls the content, in Latin-1. */

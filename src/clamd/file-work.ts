@@ -23,7 +23,7 @@ export interface WorkOwner {
   onWorkEnded(work: FileWork): void;
 }
 
-export interface WorkFacts {
+interface WorkFacts {
   readonly label: string;
   readonly delimiter: string;
 }

@@ -7,8 +7,8 @@ const NEW_ONLY = ['VERSIONCOMMANDS', 'STATS', 'IDSESSION', 'INSTREAM', 'END'] as
 const EITHER = ['PING', 'VERSION', 'RELOAD', 'SHUTDOWN', 'QUIT', 'FILDES', 'DETSTATS', 'DETSTATSCLEAR'] as const;
 const WITH_PATH = ['SCAN', 'CONTSCAN', 'MULTISCAN', 'ALLMATCHSCAN'] as const;
 
-export type Word = (typeof NEW_ONLY)[number] | (typeof EITHER)[number];
-export type Delimiter = '\n' | '\0';
+type Word = (typeof NEW_ONLY)[number] | (typeof EITHER)[number];
+type Delimiter = '\n' | '\0';
 
 interface Framed {
   readonly delimiter: Delimiter;
@@ -74,7 +74,7 @@ export function versionOf({ engineVersion, signatureVersion, dailyBuiltAt }: Ver
   return daily === undefined || dailyBuiltAt === null ? engine : `${engine}/${daily}/${timeOf(dailyBuiltAt)}`;
 }
 
-export type VersionFacts = Pick<Engine, 'engineVersion' | 'signatureVersion' | 'dailyBuiltAt'>;
+type VersionFacts = Pick<Engine, 'engineVersion' | 'signatureVersion' | 'dailyBuiltAt'>;
 
 /** As ctime(3) writes it, in local time. */
 function timeOf(epochSeconds: number): string {

@@ -76,7 +76,7 @@ export function createPosts(options: DiallingOptions) {
   };
 }
 
-export interface ResolveOptions {
+interface ResolveOptions {
   /** `ADDRESS` or `ADDRESS:PORT`; null: those of the machine. */
   readonly servers: readonly string[] | null;
   readonly hosts: HostsFile;
@@ -85,7 +85,7 @@ export interface ResolveOptions {
 }
 
 /** All IPv4 and IPv6 addresses of a hostname. Rejects with Failure `downloadFailed` when there are none, with the signal's reason. */
-export type Resolve = (hostname: string, signal: AbortSignal) => Promise<readonly string[]>;
+type Resolve = (hostname: string, signal: AbortSignal) => Promise<readonly string[]>;
 
 /** Names are asked for as they are: search domains would complete a stranger's name with ours. */
 export function createResolve({ servers, hosts, timeoutMs = ORIGIN_DNS_MS }: ResolveOptions): Resolve {
@@ -117,7 +117,7 @@ export function createResolve({ servers, hosts, timeoutMs = ORIGIN_DNS_MS }: Res
 const HOSTS_PATH = '/etc/hosts';
 
 /** Lower-case names and their addresses. */
-export type HostsFile = ReadonlyMap<string, readonly string[]>;
+type HostsFile = ReadonlyMap<string, readonly string[]>;
 
 /** Read once, at the start; a machine without the file has no such names. */
 export function readHostsFile(path = HOSTS_PATH): HostsFile {

@@ -18,7 +18,7 @@ export interface OriginBody {
 
 export type Downloads = ReturnType<typeof createDownloads>;
 
-export interface DownloadOptions extends DiallingOptions {
+interface DownloadOptions extends DiallingOptions {
   readonly limits: SlotLimits;
   /** From the first question to the DNS to the last byte, but for the time in which the body is held. */
   readonly timeoutMs: number;

@@ -4,7 +4,7 @@
 import { isIP } from 'node:net';
 import ipaddr from 'ipaddr.js';
 
-export interface SpecialRange {
+interface SpecialRange {
   /** CIDR notation. */
   readonly network: string;
   readonly reason: string;

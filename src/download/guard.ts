@@ -4,7 +4,7 @@ import { domainToUnicode } from 'node:url';
 import { parseUrl } from '../wire-text.js';
 import { createAddressRules } from './guard-addresses.js';
 
-export interface GuardPolicy {
+interface GuardPolicy {
   /** Networks reachable in spite of the guard (URL_ALLOW_NETWORKS), CIDR notation. */
   readonly allowNetworks: readonly string[];
   /** Exactly these (URL_PORTS). Default: all but those below. */
@@ -12,12 +12,12 @@ export interface GuardPolicy {
 }
 
 /** First and last. */
-export type PortRange = readonly [number, number];
+type PortRange = readonly [number, number];
 
 export type GuardedUrl =
   | { readonly allowed: true; readonly url: URL }
   | { readonly allowed: false; readonly reason: string };
-export type GuardedAddress = { readonly allowed: true } | { readonly allowed: false; readonly reason: string };
+type GuardedAddress = { readonly allowed: true } | { readonly allowed: false; readonly reason: string };
 
 export type Guard = ReturnType<typeof createGuard>;
 
@@ -174,7 +174,7 @@ const privateSuffixes: readonly string[] = [
   'alt',
 ];
 
-export type HostName = 'malformed' | 'service' | 'private' | 'public';
+type HostName = 'malformed' | 'service' | 'private' | 'public';
 
 /** `hostname` as the URL parser gives it: lower case, ASCII. One root dot at the end changes nothing. */
 export function classifyHostName(hostname: string): HostName {

@@ -13,7 +13,7 @@ import {
 import { processAddon } from '../process-addon.js';
 import { createClock } from '../waiting/within.js';
 
-export interface DialTarget {
+interface DialTarget {
   readonly address: string;
   readonly port: number;
 }
@@ -27,7 +27,7 @@ export interface OriginOptions {
   readonly redial?: (target: DialTarget) => DialTarget;
 }
 
-export interface OriginRequest {
+interface OriginRequest {
   readonly url: URL;
   /** At least one; all of them have passed the guard, and nothing else is dialled. */
   readonly addresses: readonly string[];

@@ -6,7 +6,7 @@ import { type ProcessAddon, processAddon } from '../process-addon.js';
 import { type ConnectionLimits, type Connections, createConnections } from './connections.js';
 import { canShareListener, hangUp, listConnections, openListener, portOf, whyNot } from './listener.js';
 
-export interface Acceptor {
+interface Acceptor {
   readonly port: number;
   /** Connections can be left waiting, and the kernel asked about those that are there. */
   readonly canPause: boolean;
@@ -27,7 +27,7 @@ export interface LibrarySocket {
   close(): void;
 }
 
-export interface AcceptorOptions {
+interface AcceptorOptions {
   /** Where there is no addon. Resolves to null when it could not listen. */
   readonly listen: (host: string, port: number) => Promise<LibrarySocket | null>;
   /** Takes a connection, which the library owns from then on. */
@@ -105,7 +105,7 @@ function assertFree(host: string, port: number): Promise<void> {
   });
 }
 
-export interface AcceptingOptions extends AcceptorOptions {
+interface AcceptingOptions extends AcceptorOptions {
   readonly limits: ConnectionLimits;
   /** The last connection is gone. */
   readonly onEmpty: () => void;

@@ -165,7 +165,7 @@ export class Drain {
 }
 
 /** `open`: for strangers too; `whole`: with the reserve that strangers can't use up. */
-export type BudgetPart = 'open' | 'whole';
+type BudgetPart = 'open' | 'whole';
 
 /** Where bytes of bodies count. */
 export type BodyRoom = Pick<BodyBudget, 'take' | 'giveBack'>;

@@ -33,7 +33,7 @@ export interface CallerRoute {
   ): Answered | Promise<Answered>;
 }
 
-export interface Begun {
+interface Begun {
   /** The caller is refused. */
   drop(): void;
 }
@@ -74,7 +74,7 @@ export function behindSignIn(
   }));
 }
 
-export interface KeyCaller {
+interface KeyCaller {
   readonly userId: string;
   readonly keyId: string;
   /** Of the account's plan. */

@@ -14,7 +14,7 @@ export interface ConnectionLimits {
 }
 
 /** What only the kernel can say and do. */
-export interface Kernel {
+interface Kernel {
   list(): readonly KernelConnection[];
   hangUp(descriptor: number): void;
 }
@@ -123,7 +123,7 @@ export interface DescriptorPlan {
   readonly isScarce: boolean;
 }
 
-export interface DescriptorRequest {
+interface DescriptorRequest {
   /** Null: as many as there is room for. */
   readonly connections: number | null;
   readonly downloads: number;

@@ -27,7 +27,7 @@ export interface Operation {
 /** Header objects by name. */
 export type Headers = Readonly<Record<string, object>>;
 
-export interface DocumentedRoute {
+interface DocumentedRoute {
   readonly method: string;
   readonly path: string;
   readonly operation: Operation | null;
@@ -50,7 +50,7 @@ const TAGS = {
   operations: 'Health and versions.',
 };
 
-export interface DocumentFacts {
+interface DocumentFacts {
   readonly version: string;
   /** Where clients reach the server; null: where they have the document from. */
   readonly baseUrl: string | null;

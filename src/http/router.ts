@@ -23,13 +23,13 @@ export interface Route {
 export type Answered = Reply | null;
 
 /** Only callers who pass this check are answered that a path is not found, or not with this method. For others it throws a Failure. */
-export interface Gate {
+interface Gate {
   readonly prefix: string;
   check(exchange: Exchange): Promise<unknown>;
 }
 
 /** What is said of a path that is not there. */
-export interface Strays {
+interface Strays {
   readonly gate?: Gate;
   /** For browsers, a page; null: the failure. */
   readonly page?: (exchange: Exchange) => Reply | null;

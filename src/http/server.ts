@@ -16,7 +16,7 @@ import { loadUws } from './uws/load.js';
 import { uwsLibrary } from './uws/wire.js';
 import type { HttpLibrary, RequestHead, Wire, WireOwner } from './wire.js';
 
-export interface ServerOptions {
+interface ServerOptions {
   /** Default: the fastest that can be had here. */
   readonly library?: HttpLibrary;
   readonly host: string;
@@ -38,7 +38,7 @@ export interface ServerOptions {
   readonly onEnd: (request: EndedRequest, status: number | null) => void;
 }
 
-export interface FoundAnswer {
+interface FoundAnswer {
   readonly answer: PreparedAnswer;
   readonly headers: ReadonlyMap<string, string>;
 }
@@ -51,7 +51,7 @@ export type EndedRequest = Pick<Exchange, 'requestId' | 'method' | 'path' | 'rou
 
 export type Server = Awaited<ReturnType<typeof startServer>>;
 
-export interface DrainLimits {
+interface DrainLimits {
   /** For connections to end, or to send what they have begun to. */
   readonly idleMs: number;
   /** For the requests that are open then. */

@@ -28,7 +28,7 @@ export function tagOf(engine: Pick<Engine, 'description' | 'identity'> | null): 
   return `"${createHash('sha256').update(text).digest('hex').slice(0, TAG_CHARACTERS)}"`;
 }
 
-export interface Answer {
+interface Answer {
   readonly status: number;
   readonly tag: string;
   /** The connection ends with it. */
@@ -98,7 +98,7 @@ export function incompleteHeaders(reason: string, filename: string): string[] {
 }
 
 /** What stands in a template for what was found. */
-export interface Blocked {
+interface Blocked {
   readonly title: string;
   readonly reason: string;
   readonly filename: string;

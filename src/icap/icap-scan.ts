@@ -20,7 +20,7 @@ export interface ScanOwner extends Stream<IcapScan> {
   turnedAway(scan: IcapScan, problem: unknown): void;
 }
 
-export interface IcapContent {
+interface IcapContent {
   readonly requestId: string;
   readonly limitBytes: number;
   /** Null: nobody has said it. */
@@ -89,7 +89,7 @@ export class IcapScan extends StreamScan {
   }
 }
 
-export interface FormFacts extends IcapContent {
+interface FormFacts extends IcapContent {
   readonly form: UploadForm;
   /** Takes a unit for a further file. Throws a Failure. */
   readonly admit: () => Promise<Access>;

@@ -1,8 +1,8 @@
 // The head of an ICAP request (RFC 3507): its line, its headers, and where the encapsulated sections lie. It is pure.
 import { isIP } from 'node:net';
 
-export type Method = 'OPTIONS' | 'REQMOD' | 'RESPMOD';
-export type BodyName = 'req-body' | 'res-body' | 'opt-body';
+type Method = 'OPTIONS' | 'REQMOD' | 'RESPMOD';
+type BodyName = 'req-body' | 'res-body' | 'opt-body';
 
 /** The whole request but its body. */
 export interface IcapHead {

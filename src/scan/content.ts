@@ -50,7 +50,7 @@ export interface Account {
   readonly waitingLarge: Content[];
 }
 
-export interface ContentBounds {
+interface ContentBounds {
   /** Whose memory it is. */
   readonly account: string;
   readonly limitBytes: number;
@@ -212,7 +212,7 @@ export interface UrlParts {
   readonly downloadMemory: Lender;
 }
 
-export interface UrlRequest {
+interface UrlRequest {
   readonly url: string;
   /** Whose slot and memory it is. */
   readonly account: string;

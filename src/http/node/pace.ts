@@ -19,7 +19,7 @@ const PIECE_BYTES = 512;
 /** Inside of a body. */
 const BODY_PIECE_BYTES = 16 * 1024;
 
-export interface ReadingOptions {
+interface ReadingOptions {
   /** No further request is to be read. */
   readonly isFull: () => boolean;
   /** Of the active request; `whole`: what is behind it waits for its answer, though it is read, to notice a client that leaves. */

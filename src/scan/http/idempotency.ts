@@ -182,26 +182,26 @@ export class RepeatedScan extends HttpScan {
   }
 }
 
-export interface KeptAnswer {
+interface KeptAnswer {
   readonly status: number;
   readonly headers: Readonly<Record<string, string>>;
   readonly body: string;
 }
 
-export interface Claim {
+interface Claim {
   readonly userId: string;
   readonly claimId: string;
   readonly keyHash: Buffer;
 }
 
-export type Claimed =
+type Claimed =
   /** This request is the one. It must be completed, or given up. */
   | { readonly kind: 'first'; readonly claim: Claim }
   | { readonly kind: 'answered'; readonly fingerprint: string; readonly answer: KeptAnswer };
 
 export type KeptAnswers = ReturnType<typeof createKeptAnswers>;
 
-export interface KeptAnswersOptions {
+interface KeptAnswersOptions {
   readonly sqlOf: SqlOf;
   readonly onProblem: (error: unknown) => void;
 }

@@ -3,7 +3,7 @@
 import { Failure } from '../../errors.js';
 import { MULTIPART_BOUNDARY_MAX } from '../../limits.js';
 
-export interface Disposition {
+interface Disposition {
   readonly name: string;
   /** As sent, path and all; null when the part has none. */
   readonly filename: string | null;

@@ -170,7 +170,7 @@ function admit(exchange: Exchange, scan: HttpScan, asked: Access): Reply | null 
   }
 }
 
-export type AsideMemory = Pick<UploadMemory, 'setAside' | 'takeUp'>;
+type AsideMemory = Pick<UploadMemory, 'setAside' | 'takeUp'>;
 
 /** Where a body counts whose account is known and whose scan has not begun: in the memory of uploads, as what waits there does, and not in the budget of bodies of strangers. */
 class AccountRoom implements BodyRoom {

@@ -10,7 +10,7 @@ import { createWaitingLine } from './waiters.js';
 /** A `Lender`. */
 export type UploadMemory = ReturnType<typeof createUploadMemory>;
 
-export interface MemoryOptions {
+interface MemoryOptions {
   readonly budgetBytes: number;
   /** Of any protocol; default: CONTENT_LIMIT_BYTES. */
   readonly largestBytes?: number;

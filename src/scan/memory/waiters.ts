@@ -2,7 +2,7 @@
 import { type Failure, Unavailable } from '../../errors.js';
 import type { Account, Content } from '../content.js';
 
-export interface WaitingLine {
+interface WaitingLine {
   /** Only this line writes to it. */
   size: number;
   /** Contents that were ended because another account waited for what they held. */
@@ -16,7 +16,7 @@ export interface WaitingLine {
   refuseYoungest(account: Account | null): boolean;
 }
 
-export interface WaitingLineParts {
+interface WaitingLineParts {
   readonly now: () => number;
   readonly tooMany: Failure;
   readonly accounts: ReadonlyMap<string, Account>;

@@ -12,7 +12,7 @@ import type { ArrivingContent, ContentStore, LeftContents } from './content-stor
 import { Runner, type RunnerOptions } from './runner.js';
 import type { SealedOwner } from './sealed-file.js';
 
-export interface AcceptedScansOptions extends Omit<RunnerOptions, 'table' | 'read'> {
+interface AcceptedScansOptions extends Omit<RunnerOptions, 'table' | 'read'> {
   readonly table: PendingScans;
   readonly store: ContentStore;
   readonly history: Pick<History, 'append' | 'find' | 'onEnded'>;

@@ -12,7 +12,7 @@ import { Turns } from '../../waiting/turns.js';
 import { NoAnswer, within } from '../../waiting/within.js';
 import { openSealed, SealedFile, type SealedOwner } from './sealed-file.js';
 
-export interface ContentStoreOptions {
+interface ContentStoreOptions {
   /** DATA_DIR/async; other processes may have folders of their own in it. */
   readonly directory: string;
   readonly key: Buffer;

@@ -22,7 +22,7 @@ export interface SealedOwner {
   onUnwritable(error: unknown): void;
 }
 
-export interface SealedPlace {
+interface SealedPlace {
   readonly path: string;
   /** Of the file, without its folder. */
   readonly name: string;
@@ -157,7 +157,7 @@ export class SealedFile {
 export class BrokenSeal extends Error {}
 
 /** Rejects as the work of the disk does, and when it takes too long. */
-export type DiskStep = <T>(work: Promise<T>) => Promise<T>;
+type DiskStep = <T>(work: Promise<T>) => Promise<T>;
 
 /**
  * The pieces of a content, in their order. Rejects with BrokenSeal, also after pieces that were whole: what was read is no content before its end; and with what

@@ -21,7 +21,7 @@ const ENTRY_BYTES = 128;
 const ACCOUNTS_MAX = 1_000;
 
 /** A verdict, and whose scans it is of. */
-export class Remembered implements LookedAt {
+class Remembered implements LookedAt {
   readonly verdict: CompleteVerdict;
   readonly durationMs: number;
   readonly detectedType: string | null;

@@ -16,12 +16,12 @@ export interface Known extends LookedAt {
   readonly isOwn: boolean;
 }
 
-export interface Described {
+interface Described {
   readonly sizeBytes: number;
   readonly sha256: string;
 }
 
-export interface KnownVerdictsOptions {
+interface KnownVerdictsOptions {
   readonly cache: VerdictCache;
   /** Null: verdicts are not shared with other processes. */
   readonly shared: SharedVerdicts | null;
@@ -101,12 +101,12 @@ function ownDigest(account: string, sha256: string): string {
 export type SharedVerdicts = ReturnType<typeof createSharedVerdicts>;
 
 /** What it needs of Redis. */
-export interface SharedStore {
+interface SharedStore {
   get(key: string): Promise<string | null>;
   set(key: string, value: string, seconds: number): Promise<void>;
 }
 
-export interface SharedVerdictsOptions {
+interface SharedVerdictsOptions {
   /** Of Redis's memory. */
   readonly limitBytes: number;
   /** What verdicts depend on besides the engine: the version that read its answer, and the policy by which it did. */
