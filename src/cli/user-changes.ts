@@ -4,7 +4,14 @@ import { type UserRow, userView } from '../account/users.js';
 import type { Config } from '../config/config.js';
 import { Failure } from '../errors.js';
 import { listAudit } from '../operator/audit.js';
-import { type AccountChange, changeAccount, deleteAccount, eraseScans, type Nodes } from '../operator/changes.js';
+import {
+  type AccountChange,
+  changeAccount,
+  deleteAccount,
+  eraseScans,
+  LIMIT_MAX,
+  type Nodes,
+} from '../operator/changes.js';
 import { wireTime } from '../wire-text.js';
 import { escapeText, Refusal, safeJson, table } from './output.js';
 import { NODES_ASK_SECONDS, withNodes, withStore } from './store.js';
@@ -19,9 +26,6 @@ export async function setPlan(config: Config, options: OfAccount & { readonly pl
   const { view, when } = await change(config, options, { plan: options.plan }, warnUnlessTold);
   say(options, view, `is on the plan ${view.plan}: ${view.hourlyLimit} scans an hour${when}`);
 }
-
-/** Above it a count would be no exact number in the database. */
-const LIMIT_MAX = 1_000_000_000;
 
 export async function setLimit(config: Config, options: OfAccount & { readonly limit: string }): Promise<void> {
   const ownLimit = options.limit === 'plan' ? null : Number(options.limit);

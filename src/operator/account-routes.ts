@@ -13,10 +13,11 @@ import { jsonAnswer, jsonBody, type Operation, pathParameter, queryParameters, s
 import type { Sql, SqlOf } from '../store/postgres.js';
 import { AccountDetail, AccountsView, findAccounts, readAccount } from './accounts.js';
 import { type Actor, record } from './audit.js';
-import { type ChangeParts, changeAccount, deleteAccount, type Nodes } from './changes.js';
+import { type ChangeParts, changeAccount, deleteAccount, LIMIT_MAX, type Nodes } from './changes.js';
 import type { ReadHealth } from './health.js';
 import type { SignatureUpdate } from './signature-update.js';
 
+/** What the operators' routes are made of. */
 export interface OperatorParts {
   readonly sqlOf: SqlOf;
   readonly plans: Plans;
@@ -34,11 +35,20 @@ export interface OperatorParts {
   readonly needsTwoFactor: boolean;
 }
 
+/** As the audit log names an operator. */
+export async function actorOf(
+  { sqlOf, addressOf }: Pick<OperatorParts, 'sqlOf' | 'addressOf'>,
+  userId: string,
+  exchange: Exchange,
+): Promise<Actor> {
+  const user = await findUser(sqlOf(userId), userId);
+  if (user === null) throw new Failure('tokenInvalid');
+  return { userId, name: user.email, address: addressOf(exchange) };
+}
+
 const PATH = '/web/admin/accounts';
 const Id = z.uuid();
 const TEXT_CHARACTERS = 255;
-/** Above it a count would be no exact number in the database. */
-const LIMIT_MAX = 1_000_000_000;
 
 function pageNumber(maximum: number, initial: number) {
   const text = z
@@ -73,13 +83,7 @@ const errors = ['tokenMissing', 'tokenInvalid', 'tokenExpired', 'internal', 'una
 const changeErrors = [...errors, 'crossSite', 'notFound'] as const;
 
 export function createAccountRoutes(parts: OperatorParts): CallerRoute[] {
-  const { sqlOf, plans, nodes, now, addressOf, onDeleted } = parts;
-
-  async function actorOf({ userId }: Caller, exchange: Exchange): Promise<Actor> {
-    const user = await findUser(sqlOf(userId), userId);
-    if (user === null) throw new Failure('tokenInvalid');
-    return { userId, name: user.email, address: addressOf(exchange) };
-  }
+  const { sqlOf, plans, nodes, now, onDeleted } = parts;
 
   const partsOf = ({ userId }: Caller): ChangeParts => ({ sql: sqlOf(userId), nodes, plans });
 
@@ -119,7 +123,7 @@ export function createAccountRoutes(parts: OperatorParts): CallerRoute[] {
           throw new Failure('badRequest', `plan: must be one of ${plans.map(({ name }) => name).join(', ')}`);
         }
         if (userId === caller.userId && (suspended === true || change.role === 'user')) throw ownAccount();
-        const actor = await actorOf(caller, exchange);
+        const actor = await actorOf(parts, caller.userId, exchange);
         const changed = await changeAccount(partsOf(caller), actor, userId, { ...change, isSuspended: suspended });
         if (changed === null) throw unknownAccount();
         return await detail(caller, userId);
@@ -132,21 +136,19 @@ export function createAccountRoutes(parts: OperatorParts): CallerRoute[] {
       async handle(caller, exchange, parameters) {
         const userId = idOf(parameters['userId']);
         if (userId === caller.userId) throw ownAccount();
-        if (!(await deleteAccount(partsOf(caller), await actorOf(caller, exchange), userId))) throw unknownAccount();
+        if (!(await deleteAccount(partsOf(caller), await actorOf(parts, caller.userId, exchange), userId)))
+          throw unknownAccount();
         onDeleted();
         return noContent;
       },
     },
-    ...createEndRoutes({ sqlOf, nodes, actorOf }),
+    ...createEndRoutes(parts),
   ];
 }
 
-interface EndParts extends Pick<OperatorParts, 'sqlOf'> {
-  readonly nodes: Nodes;
-  readonly actorOf: (caller: Caller, exchange: Exchange) => Promise<Actor>;
-}
+function createEndRoutes(parts: OperatorParts): CallerRoute[] {
+  const { sqlOf, nodes } = parts;
 
-function createEndRoutes({ sqlOf, nodes, actorOf }: EndParts): CallerRoute[] {
   async function accountOf(sql: Sql, id: string | undefined): Promise<UserRow> {
     const user = await findUser(sql, idOf(id));
     if (user === null) throw unknownAccount();
@@ -168,7 +170,7 @@ function createEndRoutes({ sqlOf, nodes, actorOf }: EndParts): CallerRoute[] {
       async handle(caller, exchange, { userId }) {
         const sql = sqlOf(caller.userId);
         const user = await accountOf(sql, userId);
-        const actor = await actorOf(caller, exchange);
+        const actor = await actorOf(parts, caller.userId, exchange);
         await record(sql, actor, { action: 'sessions.end', target: user });
         await endSessions(sql, user.id, null);
         return noContent;
@@ -191,7 +193,7 @@ function createEndRoutes({ sqlOf, nodes, actorOf }: EndParts): CallerRoute[] {
       async handle(caller, exchange, { userId, uuid }) {
         const sql = sqlOf(caller.userId);
         const user = await accountOf(sql, userId);
-        const actor = await actorOf(caller, exchange);
+        const actor = await actorOf(parts, caller.userId, exchange);
         const key = Id.safeParse(uuid).success ? await endKey(sql, nodes, user.id, uuid ?? '') : null;
         if (key === null) throw new Failure('notFound', 'the key');
         await record(sql, actor, { action: 'key.revoke', target: user, detail: { key: key.keyId, name: key.name } });

@@ -22,6 +22,9 @@ export interface ChangeParts {
   readonly plans: Plans;
 }
 
+/** Scans per hour: above it a count would be no exact number in the database. */
+export const LIMIT_MAX = 1_000_000_000;
+
 /** What is left out stays. */
 export interface AccountChange {
   readonly plan?: string | undefined;

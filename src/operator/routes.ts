@@ -1,17 +1,15 @@
 // Everything under /web/admin: asked for by operators alone. Who is one is read with the session of each request.
 import { z } from 'zod';
-import { findUser } from '../account/users.js';
 import { Failure } from '../errors.js';
 import { NotedScans, notedScans, OutcomeDays, outcomeDays } from '../history/outcomes.js';
 import type { CallerRoute } from '../http/caller.js';
-import type { Exchange } from '../http/exchange.js';
 import { jsonReply, noContent, readQuery } from '../http/json.js';
 import { jsonAnswer, pathParameter, queryParameters } from '../http/openapi.js';
 import { csvHead, csvLine } from '../http/reply.js';
 import type { Queries, Sql } from '../store/postgres.js';
 import { WireTime, wireTime } from '../wire-text.js';
-import { createAccountRoutes, type OperatorParts } from './account-routes.js';
-import { type Actor, type AuditRow, listAudit, record } from './audit.js';
+import { actorOf, createAccountRoutes, type OperatorParts } from './account-routes.js';
+import { type AuditRow, listAudit, record } from './audit.js';
 import { HealthView } from './health.js';
 import { UpdateView } from './signature-update.js';
 
@@ -69,13 +67,8 @@ function createObservingRoutes({ sqlOf, now, update, health }: OperatorParts): C
   ];
 }
 
-function createActingRoutes({ sqlOf, update, allow, addressOf }: OperatorParts): CallerRoute[] {
-  async function actorOf(userId: string, exchange: Exchange): Promise<Actor> {
-    const user = await findUser(sqlOf(userId), userId);
-    if (user === null) throw new Failure('tokenInvalid');
-    return { userId, name: user.email, address: addressOf(exchange) };
-  }
-
+function createActingRoutes(parts: OperatorParts): CallerRoute[] {
+  const { sqlOf, update, allow } = parts;
   return [
     {
       method: 'POST',
@@ -90,7 +83,7 @@ function createActingRoutes({ sqlOf, update, allow, addressOf }: OperatorParts):
         errors: [...errors, 'crossSite', 'conflict'],
       },
       async handle({ userId }, exchange) {
-        const actor = await actorOf(userId, exchange);
+        const actor = await actorOf(parts, userId, exchange);
         if (!update.start()) throw new Failure('conflict', 'An update is running already');
         await record(sqlOf(userId), actor, { action: 'signatures.update', target: null });
         return jsonReply(202, update.view());
@@ -109,7 +102,7 @@ function createActingRoutes({ sqlOf, update, allow, addressOf }: OperatorParts):
         errors: [...errors, 'crossSite', 'notFound'],
       },
       async handle({ userId }, exchange, { sha256 }) {
-        const actor = await actorOf(userId, exchange);
+        const actor = await actorOf(parts, userId, exchange);
         const known = Sha256.safeParse(sha256);
         if (!known.success || !allow(known.data)) throw new Failure('notFound', 'the content');
         await record(sqlOf(userId), actor, { action: 'content.allow', target: null, detail: { sha256: known.data } });
