@@ -29,17 +29,11 @@ const EVENT = `{"level":${pino.levels.values['info']},"time":"`;
 /** How long the last lines may wait for such a reader. */
 const LAST_FLUSH_MS = 1000;
 
-export interface OpenLog {
-  readonly log: EventLog;
-  /** Resolves when all lines are written, or can't be. To be waited for before an exit. */
-  flush(): Promise<void>;
-}
-
 /**
  * Not pino's own destination: that one flushes synchronously when the process exits. It sleeps on the main thread as long as the reader
  * does not read, which is for ever when the reader is gone.
  */
-export function createLog(level: string, fd: number = process.stdout.fd): OpenLog {
+export function createLog(level: string, fd: number = process.stdout.fd) {
   const stream = new sonicBoom.SonicBoom({
     fd,
     sync: false,
@@ -67,8 +61,9 @@ export function createLog(level: string, fd: number = process.stdout.fd): OpenLo
   };
 
   return {
-    log: Object.assign(logger, { event }),
-    async flush() {
+    log: Object.assign(logger, { event }) satisfies EventLog,
+    /** Resolves when all lines are written, or can't be. To be waited for before an exit. */
+    async flush(): Promise<void> {
       // The first time ends with the write that is under way, which may not have the last lines.
       for (let round = 0; round < 2 && reader === 'there'; round += 1) {
         lines.hand();

@@ -1,12 +1,11 @@
 // `sluice backup` and `sluice restore`: all that the database has, as one moment saw it, into a file and out of it again.
-import { createReadStream, createWriteStream, readFileSync } from 'node:fs';
+import { createReadStream, createWriteStream } from 'node:fs';
 import { rm } from 'node:fs/promises';
 import { Readable } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
 import { createGunzip, createGzip } from 'node:zlib';
 import { z } from 'zod';
-import type { Config } from '../config/config.js';
-import { packageJsonPath } from '../paths.js';
+import { type Config, readVersion } from '../config/config.js';
 import type { Queries, Sql } from '../store/postgres.js';
 import { codeOf } from '../store/store-error.js';
 import { Refusal, safeJson } from './output.js';
@@ -21,7 +20,7 @@ const BATCH_ROWS = 1_000;
 export async function backUp(config: Config, { file, json }: Output & { readonly file: string }): Promise<void> {
   const rows = await withStore(config, (sql) =>
     sql.transaction('snapshot', async (tx) => {
-      const head = { sluiceBackup: 1, version: version(), schema: await schemaOf(tx) } as const;
+      const head = { sluiceBackup: 1, version: readVersion(), schema: await schemaOf(tx) } as const;
       return await writeBackup(file, head, batchesOf(tx));
     }),
   );
@@ -112,10 +111,6 @@ async function schemaOf(tx: Queries): Promise<string> {
   const [row] = await tx<{ schema: string }[]>`
     SELECT encode(sha256(string_agg(version || checksum, ' ' ORDER BY version)::bytea), 'hex') AS schema FROM schema_migrations`;
   return row?.schema ?? '';
-}
-
-function version(): string {
-  return z.object({ version: z.string() }).parse(JSON.parse(readFileSync(packageJsonPath, 'utf8'))).version;
 }
 
 const Head = z.strictObject({ sluiceBackup: z.literal(1), version: z.string(), schema: z.string() });

@@ -1,10 +1,7 @@
 // The command line: its commands, their options and help, and the exit code of whatever comes out.
-import { readFileSync } from 'node:fs';
 import { Command, CommanderError } from 'commander';
-import { z } from 'zod';
-import { ConfigError } from '../config/config.js';
+import { ConfigError, readVersion } from '../config/config.js';
 import { EXIT_CLEAN, EXIT_FAILED, EXIT_SOFTWARE } from '../exit-codes.js';
-import { packageJsonPath } from '../paths.js';
 import { EXIT_CONFIG } from '../supervisor/slot.js';
 import { addAccountCommands, DATA_DIR_OPTION } from './account-commands.js';
 import { environmentHelp } from './output.js';
@@ -60,7 +57,7 @@ export async function run(argv: readonly string[], env: NodeJS.ProcessEnv): Prom
   // A command's modules are loaded when it runs: a scan needs no HTTP server.
   const program = new Command('sluice')
     .description('A malware scanning service: an upload in, an honest verdict out.')
-    .version(version(), '-V, --version', 'print the version')
+    .version(readVersion(), '-V, --version', 'print the version')
     .helpOption('-h, --help', 'print this help')
     .helpCommand(false)
     .showHelpAfterError('(--help says what there is)')
@@ -140,10 +137,6 @@ function exitCodeOf(error: unknown): number {
   }
   process.stderr.write(`sluice: ${error instanceof Error ? (error.stack ?? error.message) : String(error)}\n`);
   return EXIT_SOFTWARE;
-}
-
-function version(): string {
-  return z.object({ version: z.string() }).parse(JSON.parse(readFileSync(packageJsonPath, 'utf8'))).version;
 }
 
 const SIGNATURES_STATUS_HELP = `

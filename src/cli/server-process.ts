@@ -1,9 +1,12 @@
-// `sluice serve --no-supervisor`, the server process: signals in, exit codes out; service/server.ts does the rest.
+// `sluice serve --no-supervisor`, the server process: signals in, exit codes out, and what a start shows; service/server.ts does the rest.
+import { mkdirSync, rmSync, writeFileSync } from 'node:fs';
 import { constants } from 'node:os';
-import { relative, resolve } from 'node:path';
+import { join, relative, resolve } from 'node:path';
 import { performance } from 'node:perf_hooks';
-import { type Config, readConfig } from '../config/config.js';
+import type { BootstrapAccount } from '../account/users.js';
+import { type Config, reachableUrl, readConfig } from '../config/config.js';
 import type { Engine } from '../engine/engine.js';
+import { messageOfError } from '../error-text.js';
 import { EXIT_CLEAN, EXIT_SIGNAL_BASE, EXIT_SOFTWARE } from '../exit-codes.js';
 import { createLog, type EventLog, type Log } from '../log.js';
 import { mainPath } from '../paths.js';
@@ -20,7 +23,6 @@ import {
 } from '../supervisor/channel.js';
 import { hasRootsRights, sayLastWords, setCoreDumps, watchTerminal } from '../supervisor/own-process.js';
 import { EXIT_UNAVAILABLE } from '../supervisor/slot.js';
-import { reachableUrl, showFirstAccount } from './credentials.js';
 
 /**
  * Resolves with the exit code once the service has stopped. The stop is asked for by a signal, or by the end of the IPC
@@ -156,7 +158,7 @@ const MEANINGS: Readonly<Record<Standing, string>> = {
 };
 
 /** On a terminal as text; otherwise a line of the log, a warning where something is to be done. */
-export function tellOfSignatures(engine: Engine, config: Config, url: string, log: Log): void {
+function tellOfSignatures(engine: Engine, config: Config, url: string, log: Log): void {
   const standing = createStandings(config.signatureFolders, Date.now)(engine);
   const meaning = MEANINGS[standing];
   const todo = standing === 'starter' || standing === 'old' ? updateCommand(config.dataDirectory) : null;
@@ -188,4 +190,50 @@ function updateCommand(dataDirectory: string): string {
 
 function quoted(path: string): string {
   return /^[\w./-]+$/.test(path) ? path : `'${path.replaceAll("'", "'\\''")}'`;
+}
+
+/** Below the data directory: what the first start shows, once and only here. */
+const FIRST_ACCOUNT_FILE = 'first-account.txt';
+
+/**
+ * Shows it on the terminal. Where stdout is not a terminal, it ends in a log, which is kept and which others read. Then the account is
+ * written to a file that only this user can read, and the log says where it is.
+ */
+function showFirstAccount(account: BootstrapAccount, baseUrl: string, dataDirectory: string, log: Log): void {
+  const text = firstStartText(account, baseUrl);
+  const isSecret = account.password !== null || account.apiKeyIsRandom;
+  if (process.stdout.isTTY || !isSecret) {
+    process.stdout.write(text);
+    return;
+  }
+  const path = join(dataDirectory, FIRST_ACCOUNT_FILE);
+  try {
+    mkdirSync(dataDirectory, { recursive: true });
+    // The file of an earlier database names an account that is gone.
+    rmSync(path, { force: true });
+    writeFileSync(path, text, { mode: 0o600, flag: 'wx' });
+    log.info({ path }, 'the first account was made; its key and a curl line are in this file: read it and remove it');
+  } catch (error) {
+    const reason = messageOfError(error);
+    const todo = `sluice user password ${account.email}; sluice key create ${account.email}`;
+    log.error({ path, reason, todo }, 'the first account was made, and what it has could not be written: make it anew');
+  }
+}
+
+function firstStartText(account: BootstrapAccount, baseUrl: string): string {
+  const rows = [`  e-mail    ${account.email}`];
+  if (account.password !== null) rows.push(`  password  ${account.password}`);
+  if (account.apiKeyIsRandom) rows.push(`  API key   ${account.apiKey}`);
+  // A key that the operator set is not shown: it would stay in the history of the terminal.
+  const key = account.apiKeyIsRandom ? `'X-API-KEY: ${account.apiKey}'` : '"X-API-KEY: $BOOTSTRAP_API_KEY"';
+  return [
+    '',
+    `The first account was made, on the plan ${account.plan}. What it has is not shown again:`,
+    ...rows,
+    '',
+    'A scan with it:',
+    `  echo hello | curl -H ${key} -F 'file=@-;filename=hello.txt' ${baseUrl}/api/v1/scans`,
+    '',
+    '',
+  ].join('\n');
 }

@@ -2,7 +2,7 @@
 import { readFile } from 'node:fs/promises';
 import { basename, join, resolve } from 'node:path';
 import { z } from 'zod';
-import { type Config, type EngineChoice, readConfig } from '../config/config.js';
+import { type Config, type EngineChoice, reachableUrl, readConfig } from '../config/config.js';
 import { dailyBuiltAt, databaseFiles, describeDatabases } from '../engine/databases.js';
 import type { Engine } from '../engine/engine.js';
 import {
@@ -17,7 +17,6 @@ import { type TuneResult, tune } from '../engine/tune.js';
 import { messageOfError } from '../error-text.js';
 import { EXIT_CLEAN, EXIT_FAILED } from '../exit-codes.js';
 import { wireTime } from '../wire-text.js';
-import { reachableUrl } from './credentials.js';
 import { escapeText } from './output.js';
 import { createProgress, type Progress } from './progress.js';
 import { findServiceIfAny } from './service-place.js';

@@ -97,7 +97,7 @@ export interface Nodes extends KeyRevocation {
   setLimit(userId: string, hourlyLimit: number): Promise<void>;
 }
 
-/** What a server believes of a key or a plan before it asks Postgres again (store/admissions.ts). */
+/** What a server believes of a key or a plan before it asks Postgres again (admission/admissions.ts). */
 export const NODES_ASK_SECONDS = 15;
 
 export async function withNodes<T>(config: Config, work: (nodes: Nodes) => Promise<T>): Promise<T> {

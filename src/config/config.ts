@@ -1,8 +1,10 @@
 // The configuration: what the variables say by themselves, and what several of them, or the machine, make together. It is read here
 // and nowhere else, and every problem is listed at once.
+import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
+import { z } from 'zod';
 import { CONTENT_LIMIT_BYTES } from '../limits.js';
-import { ownSignaturesDirectory } from '../paths.js';
+import { ownSignaturesDirectory, packageJsonPath } from '../paths.js';
 import { availableCores, chooseProcesses, memoryOfServers } from './machine.js';
 import { plansOf } from './plans.js';
 import { MIB } from './values.js';
@@ -255,4 +257,16 @@ function signatureFolders(chosen: readonly string[] | null, downloads: string) {
     optionalDirectories,
   };
   return folders;
+}
+
+/** Where this machine reaches the service: an address that stands for all of them is not one to connect to. */
+export function reachableUrl({ baseUrl, host }: Pick<Config, 'baseUrl' | 'host'>, port: number): string {
+  if (baseUrl !== null) return baseUrl.replace(/\/$/, '');
+  if (host === '0.0.0.0' || host === '::') return `http://127.0.0.1:${port}`;
+  return `http://${host.includes(':') ? `[${host}]` : host}:${port}`;
+}
+
+/** Of Sluice, as it is installed. */
+export function readVersion(): string {
+  return z.object({ version: z.string() }).parse(JSON.parse(readFileSync(packageJsonPath, 'utf8'))).version;
 }

@@ -4,14 +4,6 @@ import type { Config } from '../config/config.js';
 import type { Exchange } from '../http/exchange.js';
 import type { EndedRequest } from '../http/server.js';
 
-export interface AccessLog {
-  /** To be called before anything of the request is waited for: its address goes with the connection. */
-  begin(exchange: Exchange): void;
-  /** Status null: the client went away before its answer was out. */
-  end(request: EndedRequest, status: number | null): void;
-  stop(): void;
-}
-
 interface Begun {
   readonly address: string;
   readonly atMs: number;
@@ -29,7 +21,7 @@ const MONTHS = ['Jan', 'Feb', 'Mar', 'Apr', 'May', 'Jun', 'Jul', 'Aug', 'Sep', '
 export function openAccessLog(
   { accessLog: format, accessLogPath: path }: Pick<Config, 'accessLog' | 'accessLogPath'>,
   addressOf: (exchange: Exchange) => string,
-): AccessLog | null {
+) {
   if (format === 'off') return null;
   const to = path === null ? { fd: process.stdout.fd } : { dest: path, append: true, mode: 0o640 };
   const stream = new sonicBoom.SonicBoom({ ...to, sync: false, minLength: 1, maxLength: BACKLOG_BYTES });
@@ -37,17 +29,19 @@ export function openAccessLog(
   stream.on('error', () => undefined);
   const begun = new WeakMap<object, Begun>();
   return {
-    begin(exchange) {
+    /** To be called before anything of the request is waited for: its address goes with the connection. */
+    begin(exchange: Exchange): void {
       const agent = exchange.headers.get('user-agent')?.slice(0, AGENT_CHARACTERS) ?? null;
       begun.set(exchange, { address: addressOf(exchange), atMs: Date.now(), agent });
     },
-    end(request, status) {
+    /** Status null: the client went away before its answer was out. */
+    end(request: EndedRequest, status: number | null): void {
       const start = begun.get(request);
       // A file of the dashboard, which costs no exchange.
       if (start === undefined) return;
       stream.write(`${format === 'json' ? jsonLine(request, status, start) : commonLine(request, status, start)}\n`);
     },
-    stop() {
+    stop(): void {
       stream.end();
     },
   };

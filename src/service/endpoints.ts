@@ -1,5 +1,4 @@
 // Every endpoint as one table: method, path, what the OpenAPI document says of it, and who serves it.
-import { readFileSync } from 'node:fs';
 import { basename } from 'node:path';
 import { z } from 'zod';
 import type { Engine, ReloadState, SignatureState } from '../engine/engine.js';
@@ -9,7 +8,6 @@ import { jsonReply } from '../http/json.js';
 import { jsonAnswer, type Operation, openApiDocument } from '../http/openapi.js';
 import type { Reply } from '../http/reply.js';
 import type { Route } from '../http/router.js';
-import { packageJsonPath } from '../paths.js';
 import type { AcceptedState } from '../scan/pending/accepted-scans.js';
 import type { Postgres } from '../store/postgres.js';
 import { codeOf } from '../store/store-error.js';
@@ -332,8 +330,4 @@ export async function problemOf(postgres: Postgres): Promise<string | null> {
   } catch (error) {
     return `The database does not answer (${codeOf(error) ?? 'no code'})`;
   }
-}
-
-export function readVersion(): string {
-  return z.object({ version: z.string() }).parse(JSON.parse(readFileSync(packageJsonPath, 'utf8'))).version;
 }

@@ -12,14 +12,7 @@ import type { Log } from '../log.js';
 import { ownSignaturesDirectory } from '../paths.js';
 import { endsWithin } from '../waiting/within.js';
 
-export interface StartedEngine {
-  readonly sandbox: FoundSandbox;
-  readonly pool: ScanPool;
-  readonly signatures: Signatures;
-  readonly loads: LoadCounts;
-  /** Lets the scans that run end; the engine is gone afterwards. */
-  stop(): Promise<void>;
-}
+export type StartedEngine = Awaited<ReturnType<typeof startEngine>>;
 
 /** Loads of signatures since the start, by what came of them. A retry that fails for the same reason as before is not counted. */
 export interface LoadCounts {
@@ -42,7 +35,7 @@ const BEGIN_MS = 100;
  * The first thing of a start: reading signatures takes longer than all the rest, on a thread of its own. Scan threads, and what the
  * caller reads meanwhile, come when that has begun: they would want the cores, and this thread, before it.
  */
-export async function startEngine(config: Config, log: Log, surroundings: EngineSurroundings): Promise<StartedEngine> {
+export async function startEngine(config: Config, log: Log, surroundings: EngineSurroundings) {
   const { inFlight, onHung, onOutOfMemory } = surroundings;
   const loads: LoadCounts = { loaded: 0, failed: 0 };
   const signatures = startSignatures(config, log, loads);
@@ -73,7 +66,8 @@ export async function startEngine(config: Config, log: Log, surroundings: Engine
     pool,
     signatures,
     loads,
-    async stop() {
+    /** Lets the scans that run end; the engine is gone afterwards. */
+    async stop(): Promise<void> {
       await pool.stop();
       await signatures.stop();
       memory?.stop();
@@ -141,12 +135,6 @@ function loadFacts(engine: Engine): Record<string, unknown> {
   };
 }
 
-interface MemoryGuard {
-  /** Why nothing may be scanned now; null: there is room. */
-  refusal(): string | null;
-  stop(): void;
-}
-
 interface MemoryGuardOptions {
   readonly limitBytes: number;
   /** Called at each look that finds too much. */
@@ -158,7 +146,7 @@ interface MemoryGuardOptions {
 /** A look costs some 20 us. In half a second a thread can fill a few hundred MB: the bound must leave room for that. */
 const INTERVAL_MS = 500;
 
-export function startMemoryGuard(options: MemoryGuardOptions): MemoryGuard {
+export function startMemoryGuard(options: MemoryGuardOptions) {
   const { limitBytes, onExceeded, intervalMs = INTERVAL_MS, residentBytes = () => memoryUsage.rss() } = options;
   let exceeded = false;
   let resident = 0;
@@ -173,7 +161,8 @@ export function startMemoryGuard(options: MemoryGuardOptions): MemoryGuard {
   }, intervalMs);
   timer.unref();
   return {
-    refusal: () => (exceeded ? 'The scan engine is out of memory' : null),
+    /** Why nothing may be scanned now; null: there is room. */
+    refusal: (): string | null => (exceeded ? 'The scan engine is out of memory' : null),
     stop: () => clearInterval(timer),
   };
 }

@@ -11,7 +11,7 @@ import { createAccountRoute, createQuotaRoutes } from '../admission/quota-route.
 import { type Billing, createBilling } from '../billing/billing.js';
 import { startUpkeep } from '../billing/reconcile.js';
 import { createBillingRoutes, createWebhookRoute } from '../billing/route.js';
-import { type Config, ownIssuer } from '../config/config.js';
+import { type Config, ownIssuer, readVersion } from '../config/config.js';
 import type { Engine } from '../engine/engine.js';
 import type { Signatures } from '../engine/signatures.js';
 import type { ScanPool } from '../engine/threads/pool.js';
@@ -36,7 +36,7 @@ import { createVerdictCache, type VerdictCache } from '../scan/verdicts/cache.js
 import type { Postgres } from '../store/postgres.js';
 import type { RedisCommands } from '../store/redis/redis.js';
 import { openAccessLog } from './access-log.js';
-import { createRoutes, problemOf, type RouteParts, readVersion } from './endpoints.js';
+import { createRoutes, problemOf, type RouteParts } from './endpoints.js';
 import { createStandings, type LoadCounts } from './engine.js';
 import { createMetrics, type Metrics } from './metrics.js';
 import { startMetrics } from './metrics-server.js';

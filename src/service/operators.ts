@@ -7,7 +7,6 @@ import type { Engine } from '../engine/engine.js';
 import type { Signatures } from '../engine/signatures.js';
 import type { ScanPool } from '../engine/threads/pool.js';
 import type { History } from '../history/history.js';
-import type { CallerRoute } from '../http/caller.js';
 import type { Exchange } from '../http/exchange.js';
 import type { Log } from '../log.js';
 import { startUpkeep } from '../operator/changes.js';
@@ -67,15 +66,10 @@ export interface OperatorsParts {
   readonly storeProblem: () => Promise<string | null>;
 }
 
-export interface Operators {
-  readonly routes: CallerRoute[];
-  stop(): Promise<void>;
-}
-
 /** The newest come last, and are shown. */
 const REFUSED_SHOWN = 100;
 
-export function openOperators(config: Config, log: Log, parts: OperatorsParts): Operators {
+export function openOperators(config: Config, log: Log, parts: OperatorsParts) {
   const { postgres, admission, addressOf, supervisor } = parts;
   const upkeep = startUpkeep(postgres.sql, log);
   const update = updateOf(parts);
@@ -100,7 +94,7 @@ export function openOperators(config: Config, log: Log, parts: OperatorsParts): 
   });
   return {
     routes,
-    async stop() {
+    async stop(): Promise<void> {
       await Promise.all([upkeep.stop(), update.stop(), nodes.stop()]);
     },
   };

@@ -3,7 +3,6 @@ import { Failure } from '../errors.js';
 import type { Exchange } from '../http/exchange.js';
 import type { Reply } from '../http/reply.js';
 import type { PathParameters, Route } from '../http/router.js';
-import type { FindFile } from '../http/server.js';
 import { createFileFinder, fileReply, readStaticFiles, type StaticFile } from '../http/static-files.js';
 
 /** Addresses that the client knows by itself: each is answered with the one page. */
@@ -65,16 +64,10 @@ const pageHeaders = {
 /** Their names have a hash of their content. */
 const assetHeaders = { 'Cache-Control': 'public, max-age=31536000, immutable' };
 
-export interface Pages {
-  /** For requests that are no plain GET of a file: those for the head alone, with a body, or while the server stops. */
-  readonly routes: readonly Route[];
-  readonly findFile: FindFile;
-  /** What a browser is shown that looks for a page which there is not, with a 404; null: it is no browser, or no page. */
-  strayPage(exchange: Exchange): Reply | null;
-}
+export type Pages = ReturnType<typeof openPages>;
 
 /** Throws when the build has not made the pages. */
-export function openPages(directory: string): Pages {
+export function openPages(directory: string) {
   const files = readStaticFiles(directory, (path) => (path === PAGE ? pageHeaders : assetHeaders));
   const page = files.get(PAGE);
   if (page === undefined) throw new Error(`${directory} has no ${PAGE}: run \`node build.mjs\``);
@@ -89,9 +82,11 @@ export function openPages(directory: string): Pages {
   );
   for (const [name, file] of files) if (name.startsWith('assets/')) byPath.set(`/${name}`, file);
   return {
+    /** For requests that are no plain GET of a file: those for the head alone, with a body, or while the server stops. */
     routes,
     findFile: createFileFinder(byPath),
-    strayPage({ method, path, headers }) {
+    /** What a browser is shown that looks for a page which there is not, with a 404; null: it is no browser, or no page. */
+    strayPage({ method, path, headers }: Exchange): Reply | null {
       const isPage = method === 'GET' && !NO_PAGES.test(path) && /\btext\/html\b/.test(headers.get('accept') ?? '');
       return isPage ? { ...fileReply(page, WITHOUT_CONDITIONS), status: 404 } : null;
     },

@@ -16,12 +16,6 @@ export interface SenderOptions {
   readonly onSwitchedOff: (webhookId: string, userId: string) => void;
 }
 
-export interface Sender {
-  /** Something may be waiting: it is looked for now. */
-  hurry(): void;
-  stop(): Promise<void>;
-}
-
 /** Between two looks. What this process has recorded itself is looked for at once. */
 const LOOK_MS = 1_000;
 const SWEEP_MS = 600_000;
@@ -40,7 +34,7 @@ export const OUTBOX = 'webhooks';
 
 const COUNTED_AS = { delivered: 'delivered', waiting: 'failed', failed: 'givenUp' } as const;
 
-export class Outbox implements Sender {
+export class Outbox {
   /** Attempts of this process: `failed`: it is tried again; `givenUp`: it was the last one. */
   readonly counts = { delivered: 0, failed: 0, givenUp: 0 };
   readonly #options: SenderOptions;
@@ -61,6 +55,7 @@ export class Outbox implements Sender {
     ];
   }
 
+  /** Something may be waiting: it is looked for now. */
   hurry(): void {
     this.#isWanted = true;
     this.#looking ??= this.#look().finally(() => {
