@@ -1,9 +1,8 @@
 // The commands about accounts: their arguments, options and help, and the exit code of what comes out.
 import type { Command } from 'commander';
 import { type Config, readConfig } from '../config/config.js';
-import { EXIT_CLEAN, EXIT_FAILED } from '../exit-codes.js';
 import { StoreError } from '../store/store-error.js';
-import { environmentHelp, Refusal } from './output.js';
+import { EXIT_CLEAN, EXIT_FAILED, environmentHelp, Refusal } from './output.js';
 import { findService } from './service-place.js';
 import type { NewKeyOptions } from './users.js';
 

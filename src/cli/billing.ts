@@ -4,12 +4,11 @@ import { SingleBar } from 'cli-progress';
 import { createBilling } from '../billing/billing.js';
 import { type Reconciled, reconcile } from '../billing/reconcile.js';
 import { readConfig } from '../config/config.js';
-import { EXIT_CLEAN, EXIT_FAILED, EXIT_SIGNAL_BASE } from '../exit-codes.js';
 import { createLog } from '../log.js';
 import type { Sql } from '../store/postgres.js';
 import { StoreError } from '../store/store-error.js';
 import { EXIT_CONFIG } from '../supervisor/slot.js';
-import { Refusal } from './output.js';
+import { EXIT_CLEAN, EXIT_FAILED, EXIT_SIGNAL_BASE, Refusal } from './output.js';
 import { type Environment, findService } from './service-place.js';
 import { withStore } from './store.js';
 

@@ -2,7 +2,7 @@
 import { readFileSync } from 'node:fs';
 import { table } from '../config/variables.js';
 import { messageOfError } from '../error-text.js';
-import { EXIT_CLEAN, EXIT_FAILED } from '../exit-codes.js';
+import { EXIT_CLEAN, EXIT_FAILED } from './output.js';
 
 type Setting = keyof typeof table;
 

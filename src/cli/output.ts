@@ -1,8 +1,22 @@
-// Standard output with back-pressure: a slow reader slows the scan down, and a reader that closes the pipe ends it.
+// What a command says, and how it ends: its output, texts that are safe to print, tables, the help on variables, refusals, exit codes.
 import { environment } from '../config/variables.js';
 import type { Progress } from './progress.js';
 
-export interface Output {
+// Exit codes; those of the supervisor are in supervisor/slot.ts.
+
+/** Everything was scanned and is clean. */
+export const EXIT_CLEAN = 0;
+/** A signature matched. */
+export const EXIT_INFECTED = 1;
+/** Nothing matched, but something was not or not wholly looked at. Bad usage ends with it as well. */
+export const EXIT_FAILED = 2;
+/** sysexits.h EX_SOFTWARE: a bug. */
+export const EXIT_SOFTWARE = 70;
+/** What a shell reports of a command that signal n ended, plus n. */
+export const EXIT_SIGNAL_BASE = 128;
+
+/** Standard output with back-pressure: a slow reader slows the scan down, and a reader that closes the pipe ends it. */
+interface Output {
   /** Resolves when more may be written. */
   write(text: string): Promise<void>;
 }

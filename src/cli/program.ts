@@ -1,10 +1,9 @@
 // The command line: its commands, their options and help, and the exit code of whatever comes out.
 import { Command, CommanderError } from 'commander';
 import { ConfigError, readVersion } from '../config/config.js';
-import { EXIT_CLEAN, EXIT_FAILED, EXIT_SOFTWARE } from '../exit-codes.js';
 import { EXIT_CONFIG } from '../supervisor/slot.js';
 import { addAccountCommands, DATA_DIR_OPTION } from './account-commands.js';
-import { environmentHelp } from './output.js';
+import { EXIT_CLEAN, EXIT_FAILED, EXIT_SOFTWARE, environmentHelp } from './output.js';
 
 const SCAN_LIMITS = ['SCAN_MAX_SIZE_MB', 'SCAN_MAX_FILES'];
 
@@ -179,7 +178,7 @@ function addSignatureCommands(program: Command, env: NodeJS.ProcessEnv, finish: 
     .option('--json', 'print one JSON document', false)
     .addHelpText('after', SIGNATURES_STATUS_HELP)
     .action(async (options: { json: boolean }) => {
-      finish(await (await import('./signatures-status.js')).signaturesStatus(options, env));
+      finish(await (await import('./signatures.js')).signaturesStatus(options, env));
     });
   signatures
     .command('check')
@@ -187,7 +186,7 @@ function addSignatureCommands(program: Command, env: NodeJS.ProcessEnv, finish: 
     .argument('[folder...]', 'folders with signatures (default: the configured ones)')
     .addHelpText('after', SIGNATURES_CHECK_HELP)
     .action(async (folders: string[]) => {
-      finish(await (await import('./signatures-status.js')).signaturesCheck(folders, env));
+      finish(await (await import('./signatures.js')).signaturesCheck(folders, env));
     });
   signatures
     .command('tune')
@@ -195,7 +194,7 @@ function addSignatureCommands(program: Command, env: NodeJS.ProcessEnv, finish: 
     .argument('<path...>', 'clean files, and folders of them')
     .addHelpText('after', SIGNATURES_TUNE_HELP)
     .action(async (paths: string[]) => {
-      finish(await (await import('./signatures-status.js')).signaturesTune(paths, env));
+      finish(await (await import('./signatures.js')).signaturesTune(paths, env));
     });
   signatures
     .command('update')

@@ -1,7 +1,6 @@
 // `sluice serve`: the supervisor, with this same program as the server processes that it keeps running.
 import { type Config, readConfig } from '../config/config.js';
 import { createShares } from '../door.js';
-import { EXIT_CLEAN } from '../exit-codes.js';
 import { canShareListener, openListener } from '../http/listener.js';
 import { createLog, type Log } from '../log.js';
 import { mainPath } from '../paths.js';
@@ -13,6 +12,7 @@ import { EXIT_UNAVAILABLE } from '../supervisor/slot.js';
 import { type KeptStore, keepStore } from '../supervisor/store.js';
 import { supervise } from '../supervisor/supervisor.js';
 import { createSuspects } from '../supervisor/suspects.js';
+import { EXIT_CLEAN } from './output.js';
 import { leaveServiceFile } from './service-place.js';
 
 /** Resolves with the exit code. A wrong configuration throws here already, so that it is printed once. */

@@ -7,7 +7,6 @@ import type { BootstrapAccount } from '../account/users.js';
 import { type Config, reachableUrl, readConfig } from '../config/config.js';
 import type { Engine } from '../engine/engine.js';
 import { messageOfError } from '../error-text.js';
-import { EXIT_CLEAN, EXIT_SIGNAL_BASE, EXIT_SOFTWARE } from '../exit-codes.js';
 import { createLog, type EventLog, type Log } from '../log.js';
 import { mainPath } from '../paths.js';
 import { comeFirst } from '../process-addon.js';
@@ -23,6 +22,7 @@ import {
 } from '../supervisor/channel.js';
 import { hasRootsRights, sayLastWords, setCoreDumps, watchTerminal } from '../supervisor/own-process.js';
 import { EXIT_UNAVAILABLE } from '../supervisor/slot.js';
+import { EXIT_CLEAN, EXIT_SIGNAL_BASE, EXIT_SOFTWARE } from './output.js';
 
 /**
  * Resolves with the exit code once the service has stopped. The stop is asked for by a signal, or by the end of the IPC

@@ -9,11 +9,11 @@ import { type Config, readConfig } from '../config/config.js';
 import { databaseFiles, isDatabase } from '../engine/databases.js';
 import { presentFolders } from '../engine/folders.js';
 import { messageOfError } from '../error-text.js';
-import { EXIT_CLEAN, EXIT_FAILED, EXIT_SIGNAL_BASE } from '../exit-codes.js';
 import { freshclamSetupPath, ownSignaturesDirectory } from '../paths.js';
 import { parseUrl } from '../wire-text.js';
+import { EXIT_CLEAN, EXIT_FAILED, EXIT_SIGNAL_BASE } from './output.js';
 import { findServiceIfAny } from './service-place.js';
-import { describeLoad, tryToLoad } from './signatures-status.js';
+import { describeLoad, tryToLoad } from './signatures.js';
 
 interface UpdateOptions {
   readonly from?: string;

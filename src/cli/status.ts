@@ -1,8 +1,7 @@
 // `sluice status`: what a server on this machine says of its parts: engine, stores, and the journal of the history with its depth and age.
 import { z } from 'zod';
 import { reachableUrl, readConfig } from '../config/config.js';
-import { EXIT_CLEAN, EXIT_FAILED } from '../exit-codes.js';
-import { escapeText } from './output.js';
+import { EXIT_CLEAN, EXIT_FAILED, escapeText } from './output.js';
 import { findServiceIfAny } from './service-place.js';
 
 const TIMEOUT_MS = 5_000;

@@ -15,9 +15,8 @@ import {
 import { loadSignatures } from '../engine/signatures.js';
 import { type TuneResult, tune } from '../engine/tune.js';
 import { messageOfError } from '../error-text.js';
-import { EXIT_CLEAN, EXIT_FAILED } from '../exit-codes.js';
 import { wireTime } from '../wire-text.js';
-import { escapeText } from './output.js';
+import { EXIT_CLEAN, EXIT_FAILED, escapeText } from './output.js';
 import { createProgress, type Progress } from './progress.js';
 import { findServiceIfAny } from './service-place.js';
 import { walk } from './walk.js';
