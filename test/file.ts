@@ -1,7 +1,7 @@
 // One test file in a process of its own, as test/run.ts starts it: `node file.js PATH`. It ends one that has nothing left to do and is still there.
 import { resolve } from 'node:path';
 import { pathToFileURL } from 'node:url';
-import t from 'tap';
+import t, { type Base, TestBase } from 'tap';
 
 /** Nothing that a file does between two of its tests takes that long, on a busy machine either. */
 const IDLE_MS = 60_000;
@@ -33,6 +33,22 @@ function endTests(): void {
   t.end();
 }
 
+/** An error that nothing has caught is one of the test that runs: those of a file run one after the other. After the last one it ends the process. */
+function blameRunning(): void {
+  const onUncaught = (error: unknown): void => {
+    // A test that listens itself wants to see it.
+    if (process.listenerCount('uncaughtException') === 1) running(t).threw(error);
+  };
+  process.on('uncaughtException', onUncaught);
+  t.on('complete', () => process.off('uncaughtException', onUncaught));
+}
+
+/** The innermost one. */
+function running(test: Base): Base {
+  const [inner] = test instanceof TestBase ? test.activeSubtests : [];
+  return inner === undefined ? test : running(inner);
+}
+
 function stillOpen(): string {
   return process.getActiveResourcesInfo().join(', ');
 }
@@ -40,4 +56,5 @@ function stillOpen(): string {
 const [, , path] = process.argv;
 if (path === undefined) throw new Error('No test file is named');
 endWhenIdle();
+blameRunning();
 await import(pathToFileURL(resolve(path)).href);

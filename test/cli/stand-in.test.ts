@@ -22,7 +22,7 @@ const parts = [
   'docs',
   'native',
   'src',
-  'test',
+  'dist',
 ];
 
 /** The addon, and what tests keep in dist/ for each other: some hundred megabytes. */
@@ -35,7 +35,7 @@ function isLeftOut(path: string): boolean {
 function bareMachine() {
   const folder = temporaryFolder(t);
   const project = join(folder, 'sluice');
-  for (const part of [...parts, 'bench', 'dist']) {
+  for (const part of parts) {
     cpSync(join(root, part), join(project, part), {
       recursive: true,
       preserveTimestamps: true,
