@@ -4,7 +4,7 @@ import { z } from 'zod';
 import { KEY_SCOPES, type KeyLimits } from '../config/key-rules.js';
 import { limitOf, type Plans } from '../config/plans.js';
 import { Failure } from '../errors.js';
-import type { Caller, CallerRoute } from '../http/caller.js';
+import { type Caller, type CallerRoute, signInErrors } from '../http/caller.js';
 import { jsonReply, noContent, readJson } from '../http/json.js';
 import { jsonAnswer, jsonBody, type Operation, pathParameter } from '../http/openapi.js';
 import type { SqlOf } from '../store/postgres.js';
@@ -207,14 +207,12 @@ function perHour({ everyMs }: Rule): number {
   return 3_600_000 / everyMs;
 }
 
-const authErrors = ['tokenMissing', 'tokenInvalid', 'tokenExpired', 'internal', 'unavailable'] as const;
-
 const listOperation: Operation = {
   summary: 'Your live API keys, the newest first',
   tag: 'keys',
   who: 'user',
   responses: { 200: jsonAnswer('The keys.', z.array(KeyView)) },
-  errors: authErrors,
+  errors: signInErrors,
 };
 
 const createOperation: Operation = {
@@ -225,7 +223,7 @@ const createOperation: Operation = {
   requestBody: jsonBody(NewKey),
   responses: { 201: jsonAnswer('The key with its whole value, which is not shown again.', NewKeyView) },
   errors: [
-    ...authErrors,
+    ...signInErrors,
     ...(['badRequest', 'crossSite', 'conflict', 'bodyTooLarge', 'uploadTooSlow', 'jsonExpected'] as const),
     'tooManyAttempts',
   ],
@@ -242,7 +240,7 @@ const changeOperation: Operation = {
   requestBody: jsonBody(ChangedKey),
   responses: { 200: jsonAnswer('The key as it is now.', KeyView) },
   errors: [
-    ...authErrors,
+    ...signInErrors,
     ...(['badRequest', 'crossSite', 'notFound', 'bodyTooLarge', 'uploadTooSlow', 'jsonExpected'] as const),
     'tooManyAttempts',
   ],
@@ -262,5 +260,5 @@ const revokeOperation: Operation = {
     ),
   ],
   responses: { 204: { description: 'Ended.' } },
-  errors: [...authErrors, 'crossSite', 'notFound', 'tooManyAttempts'],
+  errors: [...signInErrors, 'crossSite', 'notFound', 'tooManyAttempts'],
 };

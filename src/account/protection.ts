@@ -4,7 +4,7 @@ import { randomBytes } from 'node:crypto';
 import { Secret, TOTP } from 'otpauth';
 import { z } from 'zod';
 import { Failure } from '../errors.js';
-import type { Caller, CallerRoute } from '../http/caller.js';
+import { type Caller, type CallerRoute, signInErrors } from '../http/caller.js';
 import type { Exchange } from '../http/exchange.js';
 import { jsonReply, noContent, readJson } from '../http/json.js';
 import { jsonAnswer, jsonBody, type Operation } from '../http/openapi.js';
@@ -239,8 +239,8 @@ function wrongCode(): Failure {
 }
 
 const errors = [
-  ...(['tokenMissing', 'tokenInvalid', 'tokenExpired', 'crossSite', 'internal', 'unavailable'] as const),
-  ...(['badRequest', 'bodyTooLarge', 'uploadTooSlow', 'jsonExpected', 'tooManyAttempts'] as const),
+  ...signInErrors,
+  ...(['crossSite', 'badRequest', 'bodyTooLarge', 'uploadTooSlow', 'jsonExpected', 'tooManyAttempts'] as const),
 ];
 const common = { tag: 'users', who: 'user', errors } as const;
 

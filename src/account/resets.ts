@@ -67,11 +67,7 @@ interface Mail {
   readonly text: string;
 }
 
-export interface Mailer {
-  /** Sends it beside what the caller does; what fails is for the log. Throws Failure('unavailable') when too many are being sent. */
-  send(mail: () => Promise<Mail | null>): void;
-  stop(): Promise<void>;
-}
+export type Mailer = Awaited<ReturnType<typeof openMailer>>;
 
 interface MailerOptions {
   /** smtp: or smtps:, with the name and the password in it. */
@@ -86,7 +82,7 @@ const CONNECTIONS_MAX = 2;
 const TIMEOUT_MS = 20_000;
 
 /** Its driver is read only where mail is sent. */
-export async function openMailer({ url, from, onProblem }: MailerOptions): Promise<Mailer> {
+export async function openMailer({ url, from, onProblem }: MailerOptions) {
   const { createTransport } = await import('nodemailer');
   const { hostname, port, protocol, username, password } = new URL(url);
   const secure = protocol === 'smtps:';
@@ -111,12 +107,13 @@ export async function openMailer({ url, from, onProblem }: MailerOptions): Promi
   }
 
   return {
-    send(mail) {
+    /** Sends it beside what the caller does; what fails is for the log. Throws Failure('unavailable') when too many are being sent. */
+    send(mail: () => Promise<Mail | null>): void {
       if (sending.size >= SENDING_MAX) throw new Unavailable('mailBusy');
       const work = make(mail).finally(() => sending.delete(work));
       sending.add(work);
     },
-    async stop() {
+    async stop(): Promise<void> {
       await Promise.allSettled(sending);
       transport.close();
     },

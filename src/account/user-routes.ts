@@ -2,7 +2,7 @@
 import { z } from 'zod';
 import type { Plans } from '../config/plans.js';
 import { Failure } from '../errors.js';
-import type { CallerRoute } from '../http/caller.js';
+import { type CallerRoute, signInErrors } from '../http/caller.js';
 import { jsonReply, noContent, readJson, readQuery } from '../http/json.js';
 import { jsonAnswer, jsonBody, type Operation, pathParameter, queryParameters, sentAs } from '../http/openapi.js';
 import type { Queries, SqlOf } from '../store/postgres.js';
@@ -91,14 +91,12 @@ export function createUserRoutes(parts: UserRouteParts): CallerRoute[] {
   ];
 }
 
-const authErrors = ['tokenMissing', 'tokenInvalid', 'tokenExpired', 'internal', 'unavailable'] as const;
-
 const showOperation: Operation = {
   summary: 'You',
   tag: 'users',
   who: 'user',
   responses: { 200: jsonAnswer('Your account.', Me) },
-  errors: authErrors,
+  errors: signInErrors,
 };
 
 const changeOperation: Operation = {
@@ -112,7 +110,7 @@ const changeOperation: Operation = {
   requestBody: jsonBody(Changes),
   responses: { 200: jsonAnswer('Your account as it is now.', Me) },
   errors: [
-    ...authErrors,
+    ...signInErrors,
     ...(['badRequest', 'crossSite', 'conflict', 'bodyTooLarge', 'uploadTooSlow', 'jsonExpected'] as const),
     'tooManyAttempts',
   ],
@@ -171,7 +169,7 @@ const listOperation: Operation = {
   tag: 'users',
   who: 'user',
   responses: { 200: jsonAnswer('The sessions.', z.array(SessionView)) },
-  errors: authErrors,
+  errors: signInErrors,
 };
 
 const endOperation: Operation = {
@@ -180,7 +178,7 @@ const endOperation: Operation = {
   who: 'user',
   parameters: [pathParameter('sessionId', Id.describe('Of the session.'))],
   responses: { 204: { description: 'Ended.' } },
-  errors: [...authErrors, 'crossSite', 'notFound'],
+  errors: [...signInErrors, 'crossSite', 'notFound'],
 };
 
 const endAllOperation: Operation = {
@@ -189,5 +187,5 @@ const endAllOperation: Operation = {
   who: 'user',
   parameters: queryParameters(EndAll),
   responses: { 204: { description: 'Ended.' } },
-  errors: [...authErrors, 'crossSite', 'badRequest'],
+  errors: [...signInErrors, 'crossSite', 'badRequest'],
 };

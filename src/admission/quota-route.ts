@@ -4,7 +4,7 @@ import { z } from 'zod';
 import { KEY_SCOPES } from '../config/key-rules.js';
 import { limitOf, type Plans } from '../config/plans.js';
 import { Failure } from '../errors.js';
-import { type CallerRoute, type KeyRoute, keyCallerErrors } from '../http/caller.js';
+import { type CallerRoute, type KeyRoute, keyCallerErrors, signInErrors } from '../http/caller.js';
 import { jsonReply } from '../http/json.js';
 import { jsonAnswer, type Operation } from '../http/openapi.js';
 import type { SqlOf } from '../store/postgres.js';
@@ -144,7 +144,7 @@ const hoursOperation: Operation = {
   tag: 'scans',
   who: 'user',
   responses: { 200: jsonAnswer('The hours.', Hours) },
-  errors: ['tokenMissing', 'tokenInvalid', 'tokenExpired', 'internal', 'unavailable'],
+  errors: signInErrors,
 };
 
 const quotaOperation: Operation = {
@@ -153,5 +153,5 @@ const quotaOperation: Operation = {
   tag: 'scans',
   who: 'user',
   responses: { 200: jsonAnswer('The hour as it is now.', Hour) },
-  errors: ['tokenMissing', 'tokenInvalid', 'tokenExpired', 'internal', 'unavailable'],
+  errors: signInErrors,
 };

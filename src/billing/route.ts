@@ -1,7 +1,7 @@
 // /web/billing/**: what the signed-in user pays for, and the ways to change it; and POST /webhooks/stripe: what happened is read from Stripe again, once per event.
 import { z } from 'zod';
 import { Failure, Unavailable } from '../errors.js';
-import type { CallerRoute } from '../http/caller.js';
+import { type CallerRoute, signInErrors } from '../http/caller.js';
 import type { Exchange } from '../http/exchange.js';
 import { jsonReply, readJson, readOptionalJson, receiveBytes } from '../http/json.js';
 import { jsonAnswer, jsonBody, type Operation } from '../http/openapi.js';
@@ -64,7 +64,6 @@ export function createBillingRoutes(billing: Billing): CallerRoute[] {
   ];
 }
 
-const TOKEN_ERRORS = ['tokenMissing', 'tokenInvalid', 'tokenExpired'] as const;
 const BODY_ERRORS = ['badRequest', 'bodyTooLarge', 'jsonExpected', 'uploadTooSlow'] as const;
 
 const meOperation: Operation = {
@@ -72,7 +71,7 @@ const meOperation: Operation = {
   tag: 'billing',
   who: 'user',
   responses: { 200: jsonAnswer('As last heard from Stripe.', State) },
-  errors: [...TOKEN_ERRORS, 'internal', 'unavailable'],
+  errors: signInErrors,
 };
 
 const checkoutOperation: Operation = {
@@ -82,7 +81,7 @@ const checkoutOperation: Operation = {
   who: 'user',
   requestBody: jsonBody(checkoutBody),
   responses: { 200: jsonAnswer('Send the buyer to `url`.', CheckoutView) },
-  errors: [...TOKEN_ERRORS, 'crossSite', ...BODY_ERRORS, 'conflict', 'internal', 'unavailable'],
+  errors: [...signInErrors, 'crossSite', ...BODY_ERRORS, 'conflict'],
 };
 
 const portalOperation: Operation = {
@@ -90,7 +89,7 @@ const portalOperation: Operation = {
   tag: 'billing',
   who: 'user',
   responses: { 200: jsonAnswer('Send the customer to `url`.', PortalView) },
-  errors: [...TOKEN_ERRORS, 'crossSite', 'conflict', 'internal', 'unavailable'],
+  errors: [...signInErrors, 'crossSite', 'conflict'],
 };
 
 const syncOperation: Operation = {
@@ -100,7 +99,7 @@ const syncOperation: Operation = {
   who: 'user',
   requestBody: jsonBody(syncBody, { isRequired: false }),
   responses: { 200: jsonAnswer('As Stripe says now.', State) },
-  errors: [...TOKEN_ERRORS, 'crossSite', 'foreignCheckout', 'notFound', ...BODY_ERRORS, 'internal', 'unavailable'],
+  errors: [...signInErrors, 'crossSite', 'foreignCheckout', 'notFound', ...BODY_ERRORS],
 };
 
 /** Every event after which a plan may be another one. All of them are about a customer. */

@@ -1,6 +1,6 @@
 // GET /web/scans/stats/export: the signed-in user's scans as CSV (RFC 4180), filtered as the list is, sent as fast as the client takes them; no cell is a formula, whatever a file was called.
 import { Unavailable } from '../errors.js';
-import type { CallerRoute } from '../http/caller.js';
+import { type CallerRoute, signInErrors } from '../http/caller.js';
 import { readQuery } from '../http/json.js';
 import { type Operation, queryParameters } from '../http/openapi.js';
 import { csvHead, csvLine } from '../http/reply.js';
@@ -124,5 +124,5 @@ const exportOperation: Operation = {
       content: { 'text/csv': { schema: { type: 'string' } } },
     },
   },
-  errors: ['badRequest', 'tokenMissing', 'tokenInvalid', 'tokenExpired', 'internal', 'unavailable'],
+  errors: ['badRequest', ...signInErrors],
 };

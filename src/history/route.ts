@@ -1,7 +1,7 @@
 // GET /web/scans/stats and below: the signed-in user's history and its statistics, never anybody else's.
 import { z } from 'zod';
 import { Failure } from '../errors.js';
-import type { CallerRoute } from '../http/caller.js';
+import { type CallerRoute, signInErrors } from '../http/caller.js';
 import { jsonReply, readQuery } from '../http/json.js';
 import { jsonAnswer, type Operation, pathParameter, queryParameters } from '../http/openapi.js';
 import type { Queries, SqlOf } from '../store/postgres.js';
@@ -157,7 +157,7 @@ function operation(summary: string, description: string, answer: z.ZodType, quer
     who: 'user',
     parameters: queryParameters(query),
     responses: { 200: jsonAnswer('As asked for.', answer) },
-    errors: ['badRequest', 'tokenMissing', 'tokenInvalid', 'tokenExpired', 'internal', 'unavailable'],
+    errors: ['badRequest', ...signInErrors],
   };
 }
 
@@ -214,7 +214,7 @@ const detailOperation: Operation = {
   who: 'user',
   parameters: [pathParameter('id', ScanId)],
   responses: { 200: jsonAnswer('The scan.', Detail) },
-  errors: ['tokenMissing', 'tokenInvalid', 'tokenExpired', 'notFound', 'internal', 'unavailable'],
+  errors: [...signInErrors, 'notFound'],
 };
 
 const KeyUsage = z
@@ -281,5 +281,5 @@ const usageOperation: Operation = {
   who: 'user',
   parameters: [pathParameter('uuid', z.string().describe("The key's `uuid`.")), ...queryParameters(keyUsageQuery)],
   responses: { 200: jsonAnswer('The days, with today as the last one.', KeyUsage) },
-  errors: ['tokenMissing', 'tokenInvalid', 'tokenExpired', 'badRequest', 'notFound', 'internal', 'unavailable'],
+  errors: [...signInErrors, 'badRequest', 'notFound'],
 };

@@ -47,6 +47,9 @@ export type LikelyUser = (exchange: Exchange) => string | null;
 /** What every route behind the sign-in can answer as well, for its operation. */
 export const callerErrors = ['tokenMissing', 'tokenInvalid', 'tokenExpired', 'crossSite'] as const;
 
+/** What a route behind the sign-in that asks a store can answer; one that changes something answers `crossSite` as well. */
+export const signInErrors = ['tokenMissing', 'tokenInvalid', 'tokenExpired', 'internal', 'unavailable'] as const;
+
 export function behindSignIn(
   routes: readonly CallerRoute[],
   authenticate: Authenticate,
