@@ -244,6 +244,8 @@ function startRelearning(
   let counted: { readonly engine: Engine; readonly afterScans: number | null } | null = null;
   /** When the loads of the last day began, in `performance.now()`; the latest last. */
   let begun: number[] = [];
+  /** Such a load was asked for, and may not have begun. */
+  let isLoading = false;
 
   function mayLoad(): boolean {
     const nowMs = performance.now();
@@ -261,7 +263,7 @@ function startRelearning(
 
   function look(): void {
     const now = state();
-    if (now.kind !== 'ready' || now.reload.kind !== 'none') return;
+    if (isLoading || now.kind !== 'ready' || now.reload.kind !== 'none') return;
     const { engine } = now;
     const { gates } = engine;
     const scans = gates?.statistics()?.scans ?? 0;
@@ -276,7 +278,10 @@ function startRelearning(
     if (counted.afterScans === null || scans - counted.afterScans < scansMin) return;
     begun.push(performance.now());
     onEvent({ kind: 'noise', share });
-    void reload();
+    isLoading = true;
+    void reload().finally(() => {
+      isLoading = false;
+    });
   }
 
   const timer = setInterval(look, lookMs);
