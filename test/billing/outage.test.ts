@@ -1,7 +1,18 @@
 // When something is away: Stripe down or hanging, the admission or Postgres unreachable. The service goes on with the last known plan.
-import { databaseAway } from '../fixtures/away.js';
+import postgres from 'postgres';
+import { createConnections } from '../../src/store/connections.js';
+import type { Sql } from '../../src/store/postgres.js';
+import { guardedSql } from '../../src/store/queries.js';
 import { deferred } from '../fixtures/deferred.js';
 import { billingTest, buy } from './nodes.js';
+
+/** A database that isn't there, as the service's requests would meet it: nothing listens where it should be. */
+function databaseAway(): { readonly sql: Sql; close(): Promise<void> } {
+  const open = () => postgres('postgres://nobody@127.0.0.1:1/none', { connect_timeout: 1, max: 1 });
+  const connections = createConnections({ open, size: 2 });
+  const lane = connections.lane({ running: 2, spare: 0, waiting: 10 });
+  return { sql: guardedSql(open(), lane, ''), close: () => connections.close(0) };
+}
 
 billingTest('with Stripe down every call that needs it is a 503, and the plan stays', async (t, world) => {
   const node = await world.node();

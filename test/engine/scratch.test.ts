@@ -1,4 +1,5 @@
 // The engine's temporary folder: made, removed, and those of processes that are gone removed with it.
+
 import { spawn, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
 import {
@@ -15,13 +16,27 @@ import {
   writeFileSync,
 } from 'node:fs';
 import { basename, dirname, join } from 'node:path';
+import { performance } from 'node:perf_hooks';
 import t from 'tap';
 import { removeOwnFolder } from '../../src/engine/owned-folder.js';
 import { makeScratch, processFolderName, removeOrphans, showLife } from '../../src/engine/scratch.js';
-import { after } from '../fixtures/later.js';
 import { noNamespaces } from '../fixtures/namespaces.js';
 import { withoutRoot } from '../fixtures/other-user.js';
+import type { Tap } from '../fixtures/stores.js';
 import { temporaryFolder } from '../native/engine.js';
+
+const starts = new WeakMap<Tap, number>();
+
+/** On the clock that measures ages, so many milliseconds pass at once, counted from the first call in the test. */
+function after(t: Tap, ms: number): void {
+  const now = performance.now;
+  const startedMs = starts.get(t) ?? now.call(performance);
+  starts.set(t, startedMs);
+  performance.now = () => startedMs + ms;
+  t.teardown(() => {
+    performance.now = now;
+  });
+}
 
 interface Teardown {
   teardown(undo: () => void): void;
