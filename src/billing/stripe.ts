@@ -6,6 +6,7 @@ import { randomUUID } from 'node:crypto';
 import { createRequire } from 'node:module';
 import type Stripe from 'stripe';
 import { z } from 'zod';
+import { codeOf } from '../error-text.js';
 import { type Failure, Unavailable } from '../errors.js';
 import { fetch } from '../http/fetch.js';
 import type { Log } from '../log.js';
@@ -317,8 +318,7 @@ function problemOf(call: string, error: unknown): StripeProblem {
 /** Of a call that got no answer: the code of the system or of the client below, which quotes nothing. */
 function causeOf(detail: unknown): string | null {
   if (!(detail instanceof Error)) return null;
-  if ('code' in detail && typeof detail.code === 'string') return detail.code;
-  return causeOf(detail.cause) ?? detail.name;
+  return codeOf(detail) ?? causeOf(detail.cause) ?? detail.name;
 }
 
 function idOf(reference: string | { readonly id?: string } | null): string | null {

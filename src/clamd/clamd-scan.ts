@@ -3,10 +3,10 @@
 import { fstat, read } from 'node:fs';
 import { promisify } from 'node:util';
 import { v7 as uuidv7 } from 'uuid';
+import { codeOf } from '../error-text.js';
 import { Failure } from '../errors.js';
 import type { ScanParts } from '../scan/scan.js';
 import { type Stream, type StreamAccount, StreamScan } from '../scan/stream-scan.js';
-import { codeOf } from '../store/store-error.js';
 import { within } from '../waiting/within.js';
 
 /** Where its bytes come from, and its answer goes. */

@@ -4,7 +4,7 @@ import { close, constants, fstat, lstat, open, opendir, readlink } from 'node:fs
 import { realpath } from 'node:fs/promises';
 import { dirname } from 'node:path';
 import { promisify } from 'node:util';
-import { codeOf } from '../store/store-error.js';
+import { codeOf } from '../error-text.js';
 
 const opens = promisify(open);
 const closes = promisify(close);

@@ -14,9 +14,8 @@ import { dirname, join, resolve } from 'node:path';
 import { parseEnv } from 'node:util';
 import { z } from 'zod';
 import { isClosedToOthers, isOursOrRoots } from '../engine/owned-folder.js';
-import { messageOfError } from '../error-text.js';
+import { codeOf, messageOfError } from '../error-text.js';
 import type { Log } from '../log.js';
-import { codeOf } from '../store/store-error.js';
 import { Refusal } from './output.js';
 
 /** Below the data folder: the variables of the service that runs there, or ran there last. */

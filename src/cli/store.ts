@@ -4,11 +4,12 @@ import type { KeyRevocation } from '../account/keys.js';
 import type { Ledger } from '../admission/admission.js';
 import { createRedisLedger } from '../admission/redis-ledger.js';
 import type { Config } from '../config/config.js';
+import { codeOf } from '../error-text.js';
 import { Unavailable } from '../errors.js';
 import { embeddedSocketDirectory, startEmbedded } from '../store/embedded/embedded.js';
 import { openPostgres, type Postgres, type Sql } from '../store/postgres.js';
 import { openRedis } from '../store/redis/redis.js';
-import { codeOf, StoreAway, StoreInUse } from '../store/store-error.js';
+import { StoreAway, StoreInUse } from '../store/store-error.js';
 import { Refusal } from './output.js';
 
 /** The database of a server that has just been started, its repair after a crash included. */

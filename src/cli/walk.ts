@@ -3,6 +3,7 @@
 import { createHash } from 'node:crypto';
 import { constants, type Stats } from 'node:fs';
 import { type FileHandle, lstat, open, readdir, stat } from 'node:fs/promises';
+import { codeOf, messageOfError } from '../error-text.js';
 
 /** Paths are bytes: a name that is not UTF-8 must not hide a file. */
 export type Entry =
@@ -76,9 +77,8 @@ const REASONS: Readonly<Record<string, string>> = {
 
 /** What the system says of a path that can't be read, without repeating the path. */
 export function reasonOf(error: unknown): string {
-  if (!(error instanceof Error)) return String(error);
-  const code = 'code' in error && typeof error.code === 'string' ? error.code : null;
-  return code === null ? error.message : (REASONS[code] ?? code);
+  const code = codeOf(error);
+  return code === null ? messageOfError(error) : (REASONS[code] ?? code);
 }
 
 export type Content =

@@ -2,6 +2,7 @@
 import { Resolver } from 'node:dns/promises';
 import { readFileSync } from 'node:fs';
 import { isIP } from 'node:net';
+import { codeOf } from '../error-text.js';
 import { Failure } from '../errors.js';
 import { ORIGIN_DNS_MS, ORIGIN_DNS_TRIES, ORIGIN_DNS_TRY_MS } from '../limits.js';
 import { startDeadline } from '../waiting/within.js';
@@ -124,7 +125,7 @@ export function readHostsFile(path = HOSTS_PATH): HostsFile {
   try {
     return parseHosts(readFileSync(path, 'utf8'));
   } catch (error) {
-    if (error instanceof Error && 'code' in error && error.code === 'ENOENT') return new Map();
+    if (codeOf(error) === 'ENOENT') return new Map();
     throw error;
   }
 }

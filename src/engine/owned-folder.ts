@@ -12,6 +12,7 @@ import {
   unlinkSync,
 } from 'node:fs';
 import { dirname } from 'node:path';
+import { codeOf } from '../error-text.js';
 
 const FOLDER_ITSELF = constants.O_RDONLY | constants.O_DIRECTORY | constants.O_NOFOLLOW;
 /** A link or a file can't be opened as a folder. A folder may have gone meanwhile. */
@@ -90,7 +91,7 @@ function openFolder(path: string): number | null {
   try {
     return openSync(path, FOLDER_ITSELF);
   } catch (error) {
-    if (error instanceof Error && 'code' in error && NO_FOLDER.has(String(error.code))) return null;
+    if (NO_FOLDER.has(codeOf(error) ?? '')) return null;
     throw error;
   }
 }

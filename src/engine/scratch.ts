@@ -16,7 +16,7 @@ import { lstat, readdir, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { performance } from 'node:perf_hooks';
-import { messageOfError } from '../error-text.js';
+import { codeOf, messageOfError } from '../error-text.js';
 import { isOurs, removeOwnFolder } from './owned-folder.js';
 
 /** In a container the next process has the pid of the last one. They differ in when they started. */
@@ -102,7 +102,7 @@ function isAlive(pid: number): boolean {
     return true;
   } catch (error) {
     // EPERM: it lives and belongs to another user.
-    return error instanceof Error && 'code' in error && error.code === 'EPERM';
+    return codeOf(error) === 'EPERM';
   }
 }
 

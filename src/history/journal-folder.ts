@@ -4,9 +4,9 @@ import { randomBytes } from 'node:crypto';
 import { lstatSync, mkdirSync, readdirSync, renameSync, rmSync, statSync } from 'node:fs';
 import { mkdir, rename, rm } from 'node:fs/promises';
 import { basename, dirname, join } from 'node:path';
-import { messageOfError } from '../error-text.js';
+import { codeOf, messageOfError } from '../error-text.js';
 import { tryLock } from '../store/data-lock.js';
-import { codeOf, StoreError } from '../store/store-error.js';
+import { StoreError } from '../store/store-error.js';
 import { findSegment, isPassing, type Segment } from './segment.js';
 
 /** A folder gets its name once it is locked, so nobody ever sees one without its owner. */

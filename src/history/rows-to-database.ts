@@ -1,7 +1,7 @@
 // Rows into the database, in one transaction: new rows are added and counted, and their keys get the time of their last use. A row that comes again changes nothing.
+import { codeOf } from '../error-text.js';
 import type { Fragment, Queries, Sql } from '../store/postgres.js';
 import { IN_FAILED_TRANSACTION } from '../store/queries.js';
-import { codeOf } from '../store/store-error.js';
 import { COPY_SCANS, type DayCount, RowCopy } from './row-copy.js';
 import { lowestIdAt, type ScanRow, timeOfId } from './scan-row.js';
 

@@ -3,7 +3,7 @@ import { close, ftruncate, open, write, writeSync } from 'node:fs';
 import { open as openFile, stat } from 'node:fs/promises';
 import { promisify } from 'node:util';
 import { crc32 } from 'node:zlib';
-import { codeOf } from '../store/store-error.js';
+import { codeOf } from '../error-text.js';
 
 const openForWriting = promisify(open);
 const writeTo = promisify(write);

@@ -1,6 +1,7 @@
 // What the history answers: pages of rows by index, counts from the roll-ups. Every query begins with whose rows they are.
+import { codeOf } from '../error-text.js';
 import type { Fragment, Queries, Sql } from '../store/postgres.js';
-import { asFailure, codeOf, guarded, STORE_ANSWER_MS } from '../store/store-error.js';
+import { asFailure, guarded, STORE_ANSWER_MS } from '../store/store-error.js';
 import { NoAnswer, within } from '../waiting/within.js';
 import { wireDay } from '../wire-text.js';
 import { lowestIdAt, type Protocol } from './scan-row.js';

@@ -4,6 +4,7 @@
 import { lookup } from 'node:dns/promises';
 import { existsSync } from 'node:fs';
 import { createRequire } from 'node:module';
+import { codeOf, messageOfError } from '../error-text.js';
 import { socketsAddonPath } from '../paths.js';
 
 interface SocketsAddon {
@@ -54,9 +55,8 @@ export function openUnixListener(path: string, mode: number): number {
 }
 
 export function whyNot(error: unknown, variable = 'PORT'): string {
-  if (!(error instanceof Error)) return String(error);
-  const isTaken = 'code' in error && error.code === 'EADDRINUSE';
-  return isTaken ? `another program listens there; set ${variable} to a free one` : error.message;
+  const isTaken = codeOf(error) === 'EADDRINUSE';
+  return isTaken ? `another program listens there; set ${variable} to a free one` : messageOfError(error);
 }
 
 export function portOf(listener: number): number {

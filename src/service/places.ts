@@ -3,7 +3,7 @@ import { chownSync, closeSync, lstatSync, readFileSync, rmSync, unlinkSync } fro
 import { createConnection } from 'node:net';
 import type { Config } from '../config/config.js';
 import { joinShares, SHARES, type ShareOf } from '../door.js';
-import { messageOfError } from '../error-text.js';
+import { codeOf, messageOfError } from '../error-text.js';
 import { canShareListener, openListener, openUnixListener } from '../http/listener.js';
 import type { ListeningSocket, Way } from '../peers.js';
 
@@ -122,7 +122,7 @@ async function removeDeadSocket(path: string): Promise<void> {
       socket.destroy();
       resolve(true);
     });
-    socket.once('error', (error) => resolve(!('code' in error && error.code === 'ECONNREFUSED')));
+    socket.once('error', (error) => resolve(codeOf(error) !== 'ECONNREFUSED'));
   });
   if (isServed) throw new Error('another process listens there');
   unlinkSync(path);

@@ -6,8 +6,8 @@ import { chmodSync, closeSync, mkdirSync, openSync, readdirSync, rmSync } from '
 import { connect, createServer, type Server } from 'node:net';
 import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
-import { messageOfError } from '../error-text.js';
-import { codeOf, StoreError, StoreInUse } from './store-error.js';
+import { codeOf, messageOfError } from '../error-text.js';
+import { StoreError, StoreInUse } from './store-error.js';
 
 /** PID.SUFFIX.sock: the suffix is unique, so a claim's name never comes back. */
 const CLAIM = /^(\d+)\.([A-Za-z0-9]+)\.sock$/;

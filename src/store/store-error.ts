@@ -1,5 +1,6 @@
 // What goes wrong with a store: for the operator, never for a client, and never with a secret in it; and the one rule of what "the store is
 // down" means for a request: a 503 with Retry-After, after five seconds at most.
+import { codeOf } from '../error-text.js';
 import { Failure, Unavailable } from '../errors.js';
 import { within } from '../waiting/within.js';
 
@@ -7,6 +8,11 @@ export class StoreError extends Error {
   constructor(message: string, options?: { readonly cause?: unknown }) {
     super(message, options);
     this.name = 'StoreError';
+  }
+
+  /** Of what it tells of. */
+  get code(): string | null {
+    return codeOf(this.cause);
   }
 }
 
@@ -19,12 +25,6 @@ export class StoreAway extends Error {
     super('The store is not reachable', { cause });
     this.name = 'StoreAway';
   }
-}
-
-/** The `code` of a system error (`EACCES`) or of Postgres (`23505`), also of one that a StoreError tells of. */
-export function codeOf(error: unknown): string | null {
-  if (error instanceof StoreError) return codeOf(error.cause);
-  return error instanceof Error && 'code' in error && typeof error.code === 'string' ? error.code : null;
 }
 
 /** A Postgres that takes longer than this for one question is down for us. */

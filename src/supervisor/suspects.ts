@@ -4,7 +4,7 @@ import { closeSync, mkdirSync, readFileSync, renameSync, writeFileSync } from 'n
 import { join } from 'node:path';
 import { z } from 'zod';
 import { openInFlight, readInFlight } from '../engine/threads/in-flight.js';
-import { messageOfError } from '../error-text.js';
+import { codeOf, messageOfError } from '../error-text.js';
 import type { Log } from '../log.js';
 
 /** Crashes with a content in flight after which it is refused: once may have been its neighbour's doing. */
@@ -35,7 +35,7 @@ export function createSuspects({ dataDirectory, log, now }: SuspectsOptions) {
     try {
       return shape.parse(JSON.parse(readFileSync(path, 'utf8')));
     } catch (error) {
-      if (error instanceof Error && 'code' in error && error.code === 'ENOENT') return {};
+      if (codeOf(error) === 'ENOENT') return {};
       log.warn({ reason: String(error) }, 'the crash suspects could not be read: starting without');
       return {};
     }

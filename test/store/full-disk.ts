@@ -4,9 +4,8 @@ import { randomBytes } from 'node:crypto';
 import { mkdirSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { pino } from 'pino';
-import { messageOfError } from '../../src/error-text.js';
+import { codeOf, messageOfError } from '../../src/error-text.js';
 import { openPostgres } from '../../src/store/postgres.js';
-import { codeOf } from '../../src/store/store-error.js';
 import { keepStore } from '../../src/supervisor/store.js';
 import { until } from '../fixtures/until.js';
 

@@ -4,10 +4,10 @@ import { existsSync, linkSync, mkdirSync, readdirSync, readFileSync, unlinkSync,
 import { open, rename, rm, rmdir, stat, unlink } from 'node:fs/promises';
 import { join } from 'node:path';
 import { z } from 'zod';
+import { codeOf } from '../../error-text.js';
 import { Unavailable } from '../../errors.js';
 import { ARRIVING_CONTENTS, ARRIVING_WAITING } from '../../limits.js';
 import { tryLock } from '../../store/data-lock.js';
-import { codeOf } from '../../store/store-error.js';
 import { Turns } from '../../waiting/turns.js';
 import { NoAnswer, within } from '../../waiting/within.js';
 import { openSealed, SealedFile, type SealedOwner } from './sealed-file.js';

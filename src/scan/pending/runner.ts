@@ -1,6 +1,6 @@
 // Scans accepted scans: a few at a time, the accounts in turn, and again when the service could not, until there is a verdict or it gives up.
 import type { AdmissionStore } from '../../admission/admission.js';
-import { messageOfError } from '../../error-text.js';
+import { codeOf, messageOfError } from '../../error-text.js';
 import { Failure, Unavailable } from '../../errors.js';
 import type { PendingScan as Accepted, PendingScans } from '../../history/pending-scans.js';
 import { type ScanRow, timeOfId } from '../../history/scan-row.js';
@@ -252,8 +252,7 @@ class PendingScan extends StreamScan {
       this.end();
     } catch (error) {
       // What is not as it was written is as lost as what is not there.
-      const isLost =
-        error instanceof BrokenSeal || (error instanceof Error && 'code' in error && error.code === 'ENOENT');
+      const isLost = error instanceof BrokenSeal || codeOf(error) === 'ENOENT';
       this.fail(isLost ? new Unavailable('contentLost') : error);
     }
   }

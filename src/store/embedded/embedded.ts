@@ -17,9 +17,9 @@ import {
 } from 'node:fs';
 import { join } from 'node:path';
 import { pipeline } from 'node:stream/promises';
-import { messageOfError } from '../../error-text.js';
+import { codeOf, messageOfError } from '../../error-text.js';
 import { lockDataDirectory, type Release } from '../data-lock.js';
-import { codeOf, StoreError } from '../store-error.js';
+import { StoreError } from '../store-error.js';
 import { type DatabaseAccount, databaseAccount, giveTo } from './account.js';
 import {
   DATABASE,

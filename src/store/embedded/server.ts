@@ -4,12 +4,12 @@ import { existsSync, readFileSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { createInterface } from 'node:readline';
 import { setTimeout as delay } from 'node:timers/promises';
-import { messageOfError } from '../../error-text.js';
+import { codeOf, messageOfError } from '../../error-text.js';
 import type { Log } from '../../log.js';
 import { startWaiting } from '../../process-addon.js';
 import { endsWithin } from '../../waiting/within.js';
 import { answers } from '../data-lock.js';
-import { codeOf, StoreError, StoreInUse } from '../store-error.js';
+import { StoreError, StoreInUse } from '../store-error.js';
 import { type DatabaseAccount, SYSTEM_PATH } from './account.js';
 import { MAJOR, openSocketPlace, SOCKET_PORT } from './connection.js';
 

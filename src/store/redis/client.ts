@@ -1,7 +1,7 @@
 // The driver of Redis, alone, behind Sentinels or as a cluster, as Sluice uses it: nothing is queued, nothing is sent twice, scripts go by their SHA-1.
 
 import { type ChainableCommander, Cluster, Redis } from 'ioredis';
-import { messageOfError } from '../../error-text.js';
+import { codeOf, messageOfError } from '../../error-text.js';
 import { NoAnswer } from '../../waiting/within.js';
 import { type Address, type Login, placeOf, type Script, script } from './place.js';
 
@@ -209,7 +209,8 @@ export function isReply(error: unknown): boolean {
 export function messageWithoutAddress(error: unknown): string {
   // Our own words, without an address.
   if (error instanceof NoAnswer) return error.message;
-  if (error instanceof Error && 'code' in error && typeof error.code === 'string') return error.code;
+  const code = codeOf(error);
+  if (code !== null) return code;
   const message = messageOfError(error);
   // The driver's words have the address in them, of the last one.
   if (message.startsWith('All sentinels')) return 'No Sentinel names a master';
