@@ -17,9 +17,9 @@ const KILL_AFTER_SECONDS = TIMEOUT_SECONDS + 30;
 const JOBS_MAX = 8;
 /** Each may hold several servers with engine and database. */
 const JOB_BYTES = 1024 ** 3;
-/** Six more than there are cores: most tests wait for servers, databases, browsers and signals part of their time. */
+/** Four more than there are cores: most tests wait for servers, databases and signals part of their time. */
 const JOBS = Math.min(
-  availableParallelism() + 6,
+  availableParallelism() + 4,
   JOBS_MAX,
   Math.max(2, Math.floor(process.availableMemory() / JOB_BYTES)),
 );
