@@ -41,4 +41,7 @@ server.listen(0, '127.0.0.1', () => {
   const address = server.address();
   process.stdout.write(`${typeof address === 'object' ? address?.port : ''}\n`);
 });
-process.stdin.once('end', () => void clamd.stop().finally(() => process.exit())).resume();
+const end = (): void => void clamd.stop().finally(() => process.exit());
+// Who has started it ends its stdin and sends a signal at once: clamd would outlive that.
+process.once('SIGTERM', end);
+process.stdin.once('end', end).resume();
