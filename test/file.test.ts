@@ -1,20 +1,18 @@
 // An error that nothing catches, whenever it comes, is a failure of the test that runs, and those after it run all the same.
 import { spawnSync } from 'node:child_process';
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
-import { dirname, join } from 'node:path';
-import { fileURLToPath } from 'node:url';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
 import t from 'tap';
 
-const here = dirname(fileURLToPath(import.meta.url));
-// Beside the library of the tests.
-const folder = mkdtempSync(join(here, 'domain-'));
+const folder = mkdtempSync(join(tmpdir(), 'file-'));
 t.teardown(() => rmSync(folder, { recursive: true }));
 
 /** What a test file of these lines prints, and its exit code. */
 function run(...lines: readonly string[]): { readonly code: number | null; readonly output: string } {
   const path = join(folder, 'one.js');
-  writeFileSync(path, ["import t from 'tap';", ...lines].join('\n'));
-  const { status, stdout } = spawnSync(process.execPath, [join(here, 'file.js'), path], {
+  writeFileSync(path, [`import t from '${import.meta.resolve('tap')}';`, ...lines].join('\n'));
+  const { status, stdout } = spawnSync(process.execPath, [join(import.meta.dirname, 'file.js'), path], {
     env: { ...process.env, TAP: '1' },
     encoding: 'utf8',
   });
@@ -38,7 +36,7 @@ for (const [what, line] of [
   });
 }
 
-t.test('an error between two tests', async (t) => {
+t.test('an error while no test runs', async (t) => {
   const { code, output } = run("setTimeout(() => { throw new Error('lost'); }, 50);", later);
   t.equal(code, 1);
   t.match(output, /^not ok \d+ - lost$/m);

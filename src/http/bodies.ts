@@ -1,5 +1,6 @@
-// Request bodies that are no uploads: the memory that they may take together, and what becomes of those behind a refusal. What still arrives of these is read and
-// dropped, so that clients that read last get their answer. All of them together are read at a bounded rate, in turn by the address that they come from; whoever sends faster waits in the kernel.
+// Request bodies that are no uploads: the memory that they may take together, and what becomes of those behind a refusal. What still
+// arrives of a refused body is read and dropped, since a client that reads last gets its answer only then. All of these bodies have one
+// bounded rate, and the addresses that they come from take turns; a client that sends faster waits in the kernel.
 import {
   BODIES_BYTES,
   BODIES_RESERVE_BYTES,

@@ -55,7 +55,7 @@ export class Outbox {
     ];
   }
 
-  /** Something may be waiting: it is looked for now. */
+  /** Something may be waiting: it looks at once, or once more behind the look that is under way. */
   hurry(): void {
     this.#isWanted = true;
     this.#looking ??= this.#look().finally(() => {

@@ -1,18 +1,10 @@
 // Events from Stripe over the wire: in any order, again and again, on several nodes; what stays is always what Stripe has.
 
+import { wholeNumbers } from '../faults/random.js';
 import { deferred } from '../fixtures/deferred.js';
 import type { FakeSubscription } from '../fixtures/stripe-account.js';
 import { billingTest, buy } from './nodes.js';
 import { expectPlan, subscriber, updated } from './steps.js';
-
-/** The same numbers in every run. */
-function createRandom(seed: number): (below: number) => number {
-  let state = seed;
-  return (below) => {
-    state = (Math.imul(state, 1_664_525) + 1_013_904_223) >>> 0;
-    return Math.floor((state / 2 ** 32) * below);
-  };
-}
 
 const orders = [
   [0, 1, 2],
@@ -58,7 +50,7 @@ const ends: Record<string, { plan: string; changes: ((subscription: FakeSubscrip
 for (const [what, { plan, changes }] of Object.entries(ends)) {
   billingTest(`three events of ${what} in every order, each twice, and syncs in between`, async (t, world) => {
     const nodes = [await world.node(), await world.node()] as const;
-    const random = createRandom(36);
+    const random = wholeNumbers(36);
     for (const order of orders) {
       for (const together of [false, true]) {
         const { userId, subscription } = await subscriber(world, nodes[0], 'PRO');
@@ -98,7 +90,7 @@ billingTest(
   'whatever happens, and however its events arrive, fail and come again: the plan is that of Stripe',
   async (t, world) => {
     const nodes = [await world.node(), await world.node()] as const;
-    const random = createRandom(42);
+    const random = wholeNumbers(42);
     const pick = <T>(from: readonly [T, ...T[]]): T => from[random(from.length)] ?? from[0];
     for (let round = 0; round < 25; round += 1) {
       const { userId, subscription } = await subscriber(world, nodes[0], 'PRO');

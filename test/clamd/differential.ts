@@ -1,7 +1,8 @@
 // The same session to clamd and to ours, with the same signatures: the same bytes, but for what docs/clamd.md lists.
 import type { NetConnectOpts } from 'node:net';
+import { wholeNumbers } from '../faults/random.js';
 import { ask, sorted } from './client.js';
-import { createRandom, type Session, sessionOf } from './sessions.js';
+import { type Session, sessionOf } from './sessions.js';
 import { CLAMD_TRIES, type Theirs } from './theirs.js';
 
 export interface Difference {
@@ -69,7 +70,7 @@ function isAlike(session: Session, theirs: string, ours: string): boolean {
 }
 
 async function compare({ theirs, ours }: Sides, seed: number): Promise<Difference | null> {
-  const session = sessionOf(createRandom(seed));
+  const session = sessionOf(wholeNumbers(seed));
   const expected = [await answerOf(theirs, session)];
   for (const to of ours) {
     const answer = sorted(withoutExceptions(await ask(to, session.bytes, session)));

@@ -1,21 +1,13 @@
 // The parser: whatever the split of the bytes, it hears the same commands and the same contents.
 import t from 'tap';
 import { CLAMD_COMMAND_BYTES } from '../../src/limits.js';
+import { wholeNumbers } from '../faults/random.js';
 import { heard } from './heard.js';
 
 function chunk(bytes: Buffer): Buffer {
   const size = Buffer.alloc(4);
   size.writeUInt32BE(bytes.length);
   return Buffer.concat([size, bytes]);
-}
-
-/** Of a generator that always begins alike: a failure comes again. */
-function createRandom(seed: number): (below: number) => number {
-  let state = seed;
-  return (below) => {
-    state = (Math.imul(state, 1_103_515_245) + 12_345) >>> 0;
-    return (state >>> 8) % below;
-  };
 }
 
 function randomSession(random: (below: number) => number): Buffer {
@@ -36,7 +28,7 @@ function randomSession(random: (below: number) => number): Buffer {
 }
 
 t.test('any split of a session says the same, whole or cut', async (t) => {
-  const random = createRandom(33);
+  const random = wholeNumbers(33);
   for (let round = 0; round < 2_000; round += 1) {
     const session = randomSession(random);
     const whole = heard([session]);
@@ -63,7 +55,7 @@ t.test('the longest path that Linux has fits', async (t) => {
 
 t.test('bytes that are no commands end in unknown ones, never in an exception', async (t) => {
   let lines = 0;
-  const random = createRandom(7);
+  const random = wholeNumbers(7);
   for (let round = 0; round < 2_000; round += 1) {
     lines += heard([Buffer.from(Array.from({ length: random(60) }, () => random(256)))]).length;
   }

@@ -12,15 +12,6 @@ export interface Session {
   readonly piece: number;
 }
 
-/** Always the same numbers for the same seed. */
-export function createRandom(seed: number): Random {
-  let state = seed;
-  return (below) => {
-    state = (Math.imul(state, 1_103_515_245) + 12_345) >>> 0;
-    return (state >>> 8) % below;
-  };
-}
-
 function oneOf<Value>(random: Random, values: readonly [Value, ...Value[]]): Value {
   return values[random(values.length)] ?? values[0];
 }

@@ -25,10 +25,10 @@ const parts = [
   'dist',
 ];
 
-/** The addon, and what tests keep in dist/ for each other: some hundred megabytes. */
+/** The addon, the tests and benches, and what tests keep in dist/ for each other: some hundred megabytes. */
 function isLeftOut(path: string): boolean {
   const place = relative(root, path);
-  return place.startsWith(join('native', 'build')) || /^dist\/(embedded|postgres-template)-/.test(place);
+  return place.startsWith(join('native', 'build')) || /^dist\/(test$|bench$|embedded-|postgres-template-)/.test(place);
 }
 
 /** This project without its addon, and a PATH with a shell in it and little else. */

@@ -10,3 +10,9 @@ export function generator(start: number): () => number {
     return ((mixed ^ (mixed >>> 14)) >>> 0) / 4_294_967_296;
   };
 }
+
+/** The same as whole numbers: each call from 0 on, below what it is given. */
+export function wholeNumbers(start: number): (below: number) => number {
+  const next = generator(start);
+  return (below) => Math.floor(next() * below);
+}

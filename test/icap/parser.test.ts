@@ -1,17 +1,9 @@
 // The parser of ICAP: whatever the split of the bytes, it hears the same requests and the same bodies.
 import t from 'tap';
 import { ICAP_CHUNK_LINE_BYTES, ICAP_HEADER_BYTES, ICAP_TRAILER_BYTES } from '../../src/limits.js';
+import { wholeNumbers } from '../faults/random.js';
 import { type Asked, chunks, request } from './client.js';
 import { heard } from './heard.js';
-
-/** Of a generator that always begins alike: a failure comes again. */
-function createRandom(seed: number): (below: number) => number {
-  let state = seed;
-  return (below) => {
-    state = (Math.imul(state, 1_103_515_245) + 12_345) >>> 0;
-    return (state >>> 8) % below;
-  };
-}
 
 function randomSession(random: (below: number) => number): Buffer {
   const parts: Buffer[] = [];
@@ -51,7 +43,7 @@ function split(session: Buffer, pieceBytes: () => number): Buffer[] {
 }
 
 t.test('any split of a session says the same: whole, cut, or with a wrong byte', async (t) => {
-  const random = createRandom(33);
+  const random = wholeNumbers(33);
   let bodies = 0;
   let problems = 0;
   for (let round = 0; round < 3_000; round += 1) {
