@@ -345,7 +345,7 @@ export class Exchange implements Framing, WireOwner, Ready, Drained, InLine<Exch
       this.#host.turns.answer(this, this);
       return;
     }
-    if (!this.closeAfter && typeof reply.body === 'string') {
+    if (!this.closeAfter && typeof reply.body === 'string' && !endsWithHead(this.method, reply.status)) {
       this.#isButOneByte = true;
       this.#wire.answerButOneByte(headOf(reply, this.requestId), Buffer.from(`${reply.body}\n`));
     }
@@ -367,15 +367,14 @@ export class Exchange implements Framing, WireOwner, Ready, Drained, InLine<Exch
       return;
     }
     const { status, body } = this.#reply;
-    const isHead = this.method === 'HEAD';
     const head = headOf(this.#reply, this.requestId);
     if (typeof body === 'object' && Symbol.asyncIterator in body) {
       // RFC 9110 section 9.3.2: the length that GET would have had; nobody knows that of pieces.
-      if (isHead) wire.answerWithoutBody(head, null, closes);
+      if (this.method === 'HEAD') wire.answerWithoutBody(head, null, closes);
       else void this.#sendPieces(head, body, closes);
-    } else if (status === 204) wire.answerWithoutBody(head, null, closes);
-    else if (isHead || status === 304) wire.answerWithoutBody(head, Buffer.byteLength(body), closes);
-    else wire.answer(head, body, closes);
+    } else if (endsWithHead(this.method, status)) {
+      wire.answerWithoutBody(head, status === 204 ? null : Buffer.byteLength(body), closes);
+    } else wire.answer(head, body, closes);
   }
 
   /** Behind the whole answer the library would read the rest of a body as fast as it comes, and nobody could hold it back. */
@@ -437,6 +436,11 @@ export class Exchange implements Framing, WireOwner, Ready, Drained, InLine<Exch
 /** There is no memory left for bodies that are no uploads. */
 export function bodiesFull(): Failure {
   return new Unavailable('bodiesBusy');
+}
+
+/** RFC 9112 section 6.3: a byte behind it would be the first one of the next answer. */
+function endsWithHead(method: string, status: number): boolean {
+  return method === 'HEAD' || status === 204 || status === 304;
 }
 
 function gone(): Error {

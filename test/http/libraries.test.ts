@@ -33,6 +33,10 @@ const answers: Readonly<Record<string, (body: string) => Reply>> = {
 function serve(exchange: Exchange): void {
   const { method, path, query, headers, body, problem } = exchange;
   const early = problem === null ? '{}' : JSON.stringify({ problem });
+  if (path === '/early') {
+    exchange.reply({ status: 204, body: '' });
+    return;
+  }
   if (problem !== null || path === '/refused') {
     exchange.reply({ status: problem === null ? 401 : 400, body: early });
     return;
@@ -84,6 +88,8 @@ const same: Readonly<Record<string, string | Buffer>> = {
   'an expectation': post('Expect: 100-continue\r\nContent-Length: 3\r\n', 'abc'),
   'an expectation that nobody knows': post('Expect: a\r\nContent-Length: 3\r\n', 'abc'),
   'a body that is refused': `POST /refused HTTP/1.1\r\n${HOST}Content-Length: 3\r\n\r\nabc`,
+  'HEAD with a body that is refused': `HEAD /refused HTTP/1.1\r\n${HOST}Content-Length: 3\r\n\r\nabc`,
+  'no content before a body has come': `POST /early HTTP/1.1\r\n${HOST}Content-Length: 3\r\n\r\nabc`,
   'two hosts': get('/echo', 'Host: b\r\n'),
   'two keys': get('/echo', 'X-API-KEY: a\r\nX-API-KEY: a\r\n'),
   'two types': post('Content-Type: a\r\ncontent-type: b\r\nContent-Length: 0\r\n'),
@@ -179,6 +185,13 @@ for (const [name, request] of Object.entries(same)) {
     const [expected, found] = await Promise.all([talk(uws, request), talk(node, request)]);
     t.equal(comparable(found), comparable(expected));
     t.match(found, /^HTTP\/1.1 \d/);
+  });
+}
+
+for (const name of ['HEAD with a body that is refused', 'no content before a body has come']) {
+  t.test(`${name}: behind the head comes the head of the next answer`, async (t) => {
+    const [, next] = (await talk(node, same[name] ?? '')).split(/(?<=\r\n\r\n)/);
+    t.match(next, /^HTTP\/1.1 200 OK\r\n/);
   });
 }
 
