@@ -5,8 +5,6 @@ import { fileURLToPath, pathToFileURL } from 'node:url';
 import SwaggerParser from '@apidevtools/swagger-parser';
 import { createClient } from '@hey-api/openapi-ts';
 import { createConfig, lintFromString } from '@redocly/openapi-core';
-import { type RulesetDefinition, Spectral } from '@stoplight/spectral-core';
-import { oas } from '@stoplight/spectral-rulesets';
 import openapiTS, { astToString } from 'openapi-typescript';
 import t, { type Test } from 'tap';
 import ts from 'typescript';
@@ -26,19 +24,25 @@ const Document = z.looseObject({
   tags: z.array(z.looseObject({ name: z.string() })),
 });
 
+/** Beside the recommended ones. */
+const rules = {
+  'no-invalid-media-type-examples': 'error',
+  'no-invalid-parameter-examples': 'error',
+  'no-invalid-schema-examples': 'error',
+  'no-unused-components': 'error',
+  'operation-description': 'error',
+  'operation-singular-tag': 'error',
+  'operation-tag-defined': 'error',
+  'parameter-description': 'error',
+  'path-not-include-query': 'error',
+  'tag-description': 'error',
+} as const;
+
 t.test('linters have nothing to say', async (t) => {
-  const config = await createConfig({ extends: ['recommended'] });
+  const config = await createConfig({ extends: ['recommended'], rules });
   const problems = await lintFromString({ source, config });
   t.strictSame(
     problems.map(({ ruleId, message }) => `${ruleId}: ${message}`),
-    [],
-  );
-  const spectral = new Spectral();
-  const recommended = z.custom<RulesetDefinition>().parse(oas);
-  spectral.setRuleset({ extends: [[recommended, 'recommended']], rules: { 'oas3-parameter-description': 'error' } });
-  const found = await spectral.run(JSON.parse(source));
-  t.strictSame(
-    found.map(({ code, path, message }) => `${code} ${path.join('/')}: ${message}`),
     [],
   );
   await t.resolves(SwaggerParser.validate(JSON.parse(source)));
