@@ -83,12 +83,13 @@ async function installPackages() {
     process.stdout.write(`node_modules is a link and was left alone, though ${difference}\n`);
     return;
   }
-  announce(`Installing the libraries that package-lock.json pins into node_modules, from npm: ${difference}`);
   // Not `npm ci`, which removes all of node_modules first: this installs what differs from the lock file and leaves that as it is.
   // That it did so is checked afterwards.
-  await run('npm', npmInstall, {
-    todo: 'Check that the npm registry can be reached, then run the same command again.',
-  });
+  await during(`Installing the libraries that package-lock.json pins into node_modules, from npm: ${difference}`, () =>
+    run('npm', npmInstall, {
+      todo: 'Check that the npm registry can be reached, then run the same command again.',
+    }),
+  );
   const remaining = packageDifference();
   if (remaining !== undefined) {
     throw new BuildFailure(`npm did not install what package-lock.json pins: ${remaining}.`, {
@@ -130,8 +131,7 @@ const engine = process.env.ENGINE || 'auto';
 async function prepareClamav() {
   if (engine === 'yara') return;
   try {
-    await installSystemPackages('native/setup.sh');
-    endLine();
+    await systemPackages.forAddon;
     await buildAddon(addonPath);
   } catch (error) {
     if (!(error instanceof BuildFailure)) throw error;
@@ -159,23 +159,31 @@ function hasYara() {
 /** The script says what it installs and what it waits for, and nothing when there is nothing to do. */
 async function installSystemPackages(script) {
   if (!existsSync(at(script))) return;
-  let isAnnounced = false;
-  await run('sh', [at(script)], {
-    onLine(line) {
-      if (!isAnnounced) announce(line);
-      else if (line.startsWith('Waiting ')) process.stdout.write(`\n${line}`);
-      isAnnounced = true;
-    },
-  });
+  const installing = { started: undefined, end: undefined };
+  try {
+    await run('sh', [at(script)], {
+      onLine(line) {
+        if (installing.started === undefined) {
+          const ended = new Promise((resolve) => {
+            installing.end = resolve;
+          });
+          installing.started = during(line, () => ended);
+        } else if (line.startsWith('Waiting ')) process.stdout.write(`\n${line}`);
+      },
+    });
+  } finally {
+    installing.end?.();
+    await installing.started;
+  }
 }
 
 /** uWebSockets.js for this Node: checked, fetched where somebody wishes for one that isn't installed, or done without. */
 async function prepareUws() {
   try {
     if (uwsCommands(root).length > 0) {
-      announce(uwsFetching);
-      await fetchUws(root, (program, args) => run(program, args, { todo: 'HTTP_SERVER=auto does without it.' }));
-      endLine();
+      await during(uwsFetching, () =>
+        fetchUws(root, (program, args) => run(program, args, { todo: 'HTTP_SERVER=auto does without it.' })),
+      );
     }
     const said = checkUws(root);
     if (said !== null) process.stdout.write(`${said}\n`);
@@ -208,13 +216,14 @@ async function buildAddon(addon) {
     (path) => !notIts.some((excluded) => path.startsWith(`${excluded}/`)),
   );
   if (sources.length === 0 || (existsSync(addon) && newestMs(sources) <= statSync(addon).mtimeMs)) return;
-  announce(`Compiling ${relative(root, folder)}/`);
-  await run(process.execPath, [at('node_modules', 'node-gyp', 'bin', 'node-gyp.js'), 'rebuild', '--jobs=max'], {
-    cwd: folder,
-    // As a variable, which goes before the options and before a .npmrc: without it node-gyp would download Node's headers.
-    env: { ...process.env, npm_config_nodedir: at('native', 'node') },
-    todo: 'Mend what the compiler says; native/setup.sh names the system packages it needs.',
-  });
+  await during(`Compiling ${relative(root, folder)}/`, () =>
+    run(process.execPath, [at('node_modules', 'node-gyp', 'bin', 'node-gyp.js'), 'rebuild', '--jobs=max'], {
+      cwd: folder,
+      // As a variable, which goes before the options and before a .npmrc: without it node-gyp would download Node's headers.
+      env: { ...process.env, npm_config_nodedir: at('native', 'node') },
+      todo: 'Mend what the compiler says; native/setup.sh names the system packages it needs.',
+    }),
+  );
 }
 
 const dashboardRoom = at('src', 'dashboard');
@@ -229,19 +238,20 @@ async function buildDashboard() {
   const list = `${sources.map((path) => relative(root, path)).join('\n')}\n`;
   const isBuilt = existsSync(join(output, 'index.html')) && existsSync(stamp) && readFileSync(stamp, 'utf8') === list;
   if (isBuilt && newestMs(inputs) <= statSync(stamp).mtimeMs) return;
-  announce('Building the dashboard');
   const startedAt = new Date();
   rmSync(stamp, { force: true });
-  await Promise.all([
-    run(process.execPath, [compiler, '-p', dashboardRoom], {
-      todo: 'Mend the types.',
-    }),
-    run(process.execPath, [at('node_modules', 'vite', 'bin', 'vite.js'), 'build', '--logLevel', 'warn'], {
-      cwd: dashboardRoom,
-      todo: 'Mend what Vite says.',
-    }),
-  ]);
-  for (const path of filesUnder(output, /\.(html|js|css|svg)$/)) compress(path);
+  await during('Building the dashboard', async () => {
+    await Promise.all([
+      run(process.execPath, [compiler, '-p', dashboardRoom], {
+        todo: 'Mend the types.',
+      }),
+      run(process.execPath, [at('node_modules', 'vite', 'bin', 'vite.js'), 'build', '--logLevel', 'warn'], {
+        cwd: dashboardRoom,
+        todo: 'Mend what Vite says.',
+      }),
+    ]);
+    for (const path of filesUnder(output, /\.(html|js|css|svg)$/)) compress(path);
+  });
   writeFileSync(stamp, list);
   utimesSync(stamp, startedAt, startedAt);
 }
@@ -270,16 +280,17 @@ async function compileTypeScript() {
   const isCompiled = sources.every((path) => existsSync(outputOf(path)));
   const isBuilt = isCompiled && existsSync(bundledProgram) && existsSync(stamp) && readFileSync(stamp, 'utf8') === list;
   if (isBuilt && newestMs(inputs) <= statSync(stamp).mtimeMs) return;
-  announce('Compiling TypeScript');
   const startedAt = new Date();
   rmSync(stamp, { force: true });
   // tsc remembers in this file what it wrote, and does not look whether that is still there.
   if (!isCompiled) rmSync(at('dist', '.tsbuildinfo'), { force: true });
   const pretty = String(process.stdout.isTTY === true);
-  await run(process.execPath, [compiler, '--pretty', pretty], {
-    todo: 'Mend the types.',
+  await during('Compiling TypeScript', async () => {
+    await run(process.execPath, [compiler, '--pretty', pretty], {
+      todo: 'Mend the types.',
+    });
+    await bundleProgram();
   });
-  await bundleProgram();
   writeFileSync(stamp, list);
   utimesSync(stamp, startedAt, startedAt);
 }
@@ -382,23 +393,43 @@ function run(program, args, { cwd = root, env = process.env, todo = '', onLine =
   });
 }
 
-let announcedAtMs;
+/** What goes on and has not ended in the line that it was said in. */
+let inLine;
 
-function announce(what) {
+/** Says what goes on, and how long it took. What is said meanwhile, of something else, has a line of its own. */
+async function during(what, task) {
+  const startedMs = performance.now();
+  if (inLine !== undefined) process.stdout.write('\n');
   process.stdout.write(what);
-  announcedAtMs = performance.now();
-}
-
-function endLine() {
-  if (announcedAtMs === undefined) return;
-  process.stdout.write(` (${((performance.now() - announcedAtMs) / 1000).toFixed(1)} s)\n`);
-  announcedAtMs = undefined;
+  inLine = what;
+  try {
+    return await task();
+  } finally {
+    const isOpen = inLine === what;
+    if (inLine !== undefined && !isOpen) process.stdout.write('\n');
+    process.stdout.write(`${isOpen ? '' : what} (${((performance.now() - startedMs) / 1000).toFixed(1)} s)\n`);
+    inLine = undefined;
+  }
 }
 
 const isForTests = process.argv.includes('--test');
+/** Debian's packages, one script after the other. Whoever needs some waits for them. */
+const systemPackages = { forAddon: undefined, forTests: undefined };
+
+function startSystemPackages() {
+  systemPackages.forAddon = engine === 'yara' ? Promise.resolve() : installSystemPackages('native/setup.sh');
+  systemPackages.forTests = systemPackages.forAddon.then(() =>
+    isForTests ? installSystemPackages('test/setup.sh') : undefined,
+  );
+  // Said where they are waited for, which may be after they have failed.
+  for (const packages of Object.values(systemPackages)) packages.catch(() => undefined);
+}
+
+/** npm fetches while apt-get does, and so do compilers work. */
 const steps = [
   checkPlatform,
   refuseToInstall,
+  startSystemPackages,
   installPackages,
   prepareUws,
   linkPostgres,
@@ -410,7 +441,7 @@ if (isForTests) {
   steps.push(
     bundleTap,
     () => (engine === 'yara' ? undefined : buildAddon(faultsPath)),
-    () => installSystemPackages('test/setup.sh'),
+    () => systemPackages.forTests,
   );
 }
 
@@ -447,10 +478,7 @@ function outputMarks() {
 async function build() {
   const inputs = inputMarks();
   removeStamp(stamp);
-  for (const step of steps) {
-    await step();
-    endLine();
-  }
+  for (const step of steps) await step();
   writeStamp(stamp, about, inputs, outputMarks());
 }
 
@@ -458,7 +486,6 @@ try {
   if (isUnchanged(stamp, about)) process.stdout.write('Everything is installed and built.\n');
   else await build();
 } catch (error) {
-  endLine();
   if (!(error instanceof BuildFailure)) throw error;
   process.stderr.write(`${error.output}\nThe build stopped: ${error.message}\n${error.todo}\n`);
   process.exitCode = 1;
