@@ -1,6 +1,6 @@
 // Scans on their way into the journal's file: those of one turn of the event loop go with one write, before any of them is answered. At once where the disk is quick, otherwise one write after the other on another thread.
 import { Unavailable } from '../errors.js';
-import { encodeRow, type ScanRow, storableRow } from './scan-row.js';
+import { rowEnd, rowStart, type ScanRow, storableRow } from './scan-row.js';
 import { appendNow, appendTo, FRAME_MAX_BYTES, type Segment, writeFrame } from './segment.js';
 
 /** What is to be recorded: the scan itself. None of its methods may throw. */
@@ -85,7 +85,7 @@ export function createIntake(options: IntakeOptions) {
     const segment = openSegment();
     if (writing !== null || startedMs < asideUntilMs || segment === null) return false;
     const fromBytes = segment.endBytes;
-    const isWritten = appendNow(segment, ended.bytes(), ended.rows);
+    const isWritten = appendNow(segment, ended);
     const endedMs = performance.now();
     if (endedMs - startedMs > SLOW_WRITE_MS) asideUntilMs = endedMs + ASIDE_MS;
     if (!isWritten) return false;
@@ -198,7 +198,7 @@ class Turn {
       this.memory.copy(larger, 0, 0, this.endBytes);
       this.memory = larger;
     }
-    this.endBytes = writeFrame(this.memory, this.endBytes, encodeRow(row));
+    this.endBytes = writeFrame(this.memory, this.endBytes, rowStart(row), rowEnd(row));
     const record = { scan, row, endBytes: this.endBytes, next: null };
     if (this.last === null) this.first = record;
     else this.last.next = record;

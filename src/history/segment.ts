@@ -72,21 +72,29 @@ export async function appendTo(segment: Segment, bytes: Buffer, rows: number): P
   segment.rows += rows;
 }
 
+/** Records behind each other. */
+interface Records {
+  readonly memory: Buffer;
+  /** Of the memory, from its start. */
+  readonly endBytes: number;
+  readonly rows: number;
+}
+
 /**
  * Appends all of it before it returns: a few microseconds, where a write on another thread costs two changes of threads. False when
  * that can't be, whatever the reason: then `appendTo` with the same bytes tries again and says what is wrong.
  */
-export function appendNow(segment: Segment, bytes: Buffer, rows: number): boolean {
+export function appendNow(segment: Segment, { memory, endBytes: bytes, rows }: Records): boolean {
   const { descriptor, endBytes } = segment;
   if (descriptor === null) return false;
   let written = 0;
   try {
-    written = writeSync(descriptor, bytes, 0, bytes.length, endBytes);
+    written = writeSync(descriptor, memory, 0, bytes, endBytes);
   } catch {
     return false;
   }
-  if (written < bytes.length) return false;
-  segment.endBytes += bytes.length;
+  if (written < bytes) return false;
+  segment.endBytes += bytes;
   segment.rows += rows;
   return true;
 }
@@ -150,22 +158,22 @@ export const PAYLOAD_MAX_BYTES = 16 * 1024;
 /** Of any record. */
 export const FRAME_MAX_BYTES = HEADER_BYTES + PAYLOAD_MAX_BYTES;
 
-/** Writes the record to where FRAME_MAX_BYTES are free, and returns where it ends. Throws RangeError for one that is none, or too long. */
-export function writeFrame(buffer: Buffer, at: number, payload: string): number {
-  const length = buffer.write(payload, at + HEADER_BYTES);
+/**
+ * Writes the record, a text and the bytes behind it, to where FRAME_MAX_BYTES are free, and returns where it ends. Throws RangeError for one that is
+ * none, or too long.
+ */
+export function writeFrame(buffer: Buffer, at: number, text: string, end: Uint8Array): number {
+  const textBytes = buffer.write(text, at + HEADER_BYTES);
+  const length = textBytes + end.length;
   // What doesn't fit is cut, and may be cut before a character of several bytes.
   if (length === 0 || length > PAYLOAD_MAX_BYTES - 3) {
-    const bytes = Buffer.byteLength(payload);
+    const bytes = Buffer.byteLength(text) + end.length;
     if (bytes === 0 || bytes > PAYLOAD_MAX_BYTES) throw new RangeError(`A record of ${bytes} bytes`);
   }
+  buffer.set(end, at + HEADER_BYTES + textBytes);
   buffer.writeUInt32LE(length, at);
   buffer.writeUInt32LE(checksum(buffer, at, length), at + LENGTH_BYTES);
   return at + HEADER_BYTES + length;
-}
-
-export function frame(payload: string): Buffer {
-  const buffer = Buffer.allocUnsafe(FRAME_MAX_BYTES);
-  return buffer.subarray(0, writeFrame(buffer, 0, payload));
 }
 
 export interface Frames {

@@ -1,9 +1,7 @@
 // A process that has hardly a file descriptor left when it looks for the dead: it prints what it reported, and what it took over afterwards.
 import { closeSync, mkdirSync, openSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { encodeRow } from '../../src/history/scan-row.js';
-import { frame } from '../../src/history/segment.js';
-import { rowAt } from '../fixtures/history.js';
+import { encodeRow, frame, rowAt } from '../fixtures/history.js';
 import { openTelling } from './journal-harness.js';
 
 const [, , directory] = process.argv;

@@ -1,7 +1,8 @@
 // Records in a file, as properties: a cut loses what it cuts and nothing else, damage loses what it damages, nothing is invented.
 import fc from 'fast-check';
 import t from 'tap';
-import { frame, PAYLOAD_MAX_BYTES, readFrames } from '../../src/history/segment.js';
+import { PAYLOAD_MAX_BYTES, readFrames } from '../../src/history/segment.js';
+import { frame } from '../fixtures/history.js';
 
 /** JSON, as all payloads are: of any characters, and with what looks like other records in it. */
 const payloads = fc.array(

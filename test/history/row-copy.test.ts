@@ -1,8 +1,8 @@
 // What the copy of rows says of them besides their columns, which rows.test.ts reads back from the database.
 import t from 'tap';
 import { RowCopy } from '../../src/history/row-copy.js';
-import { decodeRow, encodeRow, storableRow } from '../../src/history/scan-row.js';
-import { ALICE, BOB, rowAt } from '../fixtures/history.js';
+import { decodeRow, storableRow } from '../../src/history/scan-row.js';
+import { ALICE, BOB, encodeRow, rowAt } from '../fixtures/history.js';
 
 const MIDNIGHT = Date.parse('2026-11-21T00:00:00Z');
 
