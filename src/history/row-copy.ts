@@ -3,9 +3,9 @@ import { type ScanRow, timeOfId } from './scan-row.js';
 
 /** In the order in which `#add` writes them. */
 const COLUMNS = [
-  ...['id', 'user_id', 'sha256', 'key_id'],
+  ...['id', 'sha256', 'user_id', 'key_id'],
   ...['creation_date', 'last_update', 'duration_ms', 'infected', 'status', 'size_bytes', 'notices'],
-  ...['filename', 'virus_name', 'env', 'error', 'engine', 'metadata', 'url', 'signatures', 'protocol', 'detected_type'],
+  ...['filename', 'detected_type', 'virus_name', 'env', 'error', 'engine', 'metadata', 'url', 'signatures', 'protocol'],
 ];
 
 export const COPY_SCANS = `COPY scans (${COLUMNS.join(', ')}) FROM STDIN (FORMAT binary)`;
@@ -20,6 +20,8 @@ const FIXED_BYTES = 512;
 /** In UTF-8, of a text's character; those outside of the first plane are two, with four bytes together. */
 const CHARACTER_BYTES_MAX = 3;
 const UUID_BYTES = 16;
+/** Without its key, with both lengths. */
+const OWNER_BYTES = UUID_BYTES + 8;
 const DIGEST_BYTES = 32;
 const DIGEST_DIGITS = 64;
 /** 2000-01-01, from which Postgres counts microseconds. */
@@ -34,10 +36,9 @@ const DASH = 0x2d;
 const VALUES = new Uint8Array(128);
 for (let value = 0; value < 16; value += 1) VALUES[value.toString(16).charCodeAt(0)] = value;
 
-/** Two ids, a digest and another id, with dashes. */
+/** Two of them, with dashes. */
 const DIGITS = Buffer.alloc(256);
-/** Texts of a row, where they are ASCII; what doesn't fit is written text by text. */
-const TEXTS = Buffer.alloc(4096);
+const NONE: readonly (string | null)[] = [];
 
 /** How many rows of an account, a key and a UTC day have which status and verdict. */
 export interface DayCount {
@@ -52,14 +53,18 @@ export interface DayCount {
 }
 
 /**
- * Rows of one COPY. The texts of a row come as bytes by two calls, for ids and for the others, and are spread from there: a call for each, or a look at
- * each character of a text, takes several times as long.
+ * Rows of one COPY. Ids and digest come as bytes by one call, and are spread from there: a look at each character of a text takes several times as long.
+ * Whose a row is, and its last texts, are copied from the row before where they are the same, as they nearly always are.
  */
 export class RowCopy {
   readonly counts: DayCount[] = [];
   #bytes: Buffer;
   #view: DataView;
   #at = HEAD.length;
+  #last: ScanRow | null = null;
+  /** Where its owner begins, and its last texts, which end it. */
+  #ownerAt = 0;
+  #textsAt = 0;
 
   constructor(rows: readonly ScanRow[]) {
     this.#bytes = Buffer.allocUnsafeSlow(HEAD.length + FIRST_BYTES_EACH * (rows.length + 1));
@@ -75,29 +80,48 @@ export class RowCopy {
   }
 
   #add(row: ScanRow): void {
-    const { virusName, error, engine, metadata, url, signatures, protocol, detectedType } = row;
-    const texts = [row.filename, virusName, row.env, error, engine, metadata, url, signatures, protocol, detectedType];
-    let all = '';
-    for (const text of texts) if (text !== null) all += text;
-    this.#need(
-      FIXED_BYTES + CHARACTER_BYTES_MAX * (all.length + (row.notices.length === 0 ? 0 : row.notices.join('').length)),
-    );
-    this.#view.setInt16(this.#at, COLUMNS.length);
+    const last = this.#last;
+    const { userId, keyId, filename, detectedType, notices } = row;
+    const { virusName, env, error, engine, metadata, url, signatures, protocol } = row;
+    const texts = isSaidAgain(row, last) ? NONE : [virusName, env, error, engine, metadata, url, signatures, protocol];
+    const start = this.#at;
+    const sameBytes = texts === NONE ? start - this.#textsAt : 0;
+    let characters = filename.length + (detectedType?.length ?? 0);
+    for (const text of texts) characters += text?.length ?? 0;
+    for (const notice of notices) characters += notice.length;
+    this.#need(FIXED_BYTES + CHARACTER_BYTES_MAX * characters + sameBytes);
+    this.#view.setInt16(start, COLUMNS.length);
     this.#at += 2;
-    this.#addDigits(row);
+    this.#addDigits(row.id, row.sha256);
+    const ownerAt = this.#at;
+    if (last?.userId === userId && last.keyId === keyId)
+      this.#repeat(this.#ownerAt, keyId === null ? OWNER_BYTES : OWNER_BYTES + UUID_BYTES);
+    else this.#addDigits(userId, keyId);
     this.#addNumbers(row, timeOfId(row.id));
-    this.#addNotices(row.notices);
-    if (TEXTS.write(all) === all.length) this.#addAscii(texts);
-    else for (const text of texts) this.#encode(text);
+    this.#addNotices(notices);
+    this.#encode(filename);
+    this.#encode(detectedType);
+    const textsAt = this.#at;
+    this.#repeat(this.#textsAt, sameBytes);
+    for (const text of texts) this.#encode(text);
+    this.#last = row;
+    this.#ownerAt = ownerAt;
+    this.#textsAt = textsAt;
   }
 
-  /** Ids and digest: two digits are a byte, and dashes are none. */
-  #addDigits({ id, userId, sha256, keyId }: ScanRow): void {
-    DIGITS.write(id + userId + (sha256 ?? '') + (keyId ?? ''), 'latin1');
+  /** Of the row before. */
+  #repeat(from: number, bytes: number): void {
+    this.#bytes.copyWithin(this.#at, from, from + bytes);
+    this.#at += bytes;
+  }
+
+  /** An id with a digest or another id: two digits are a byte, and dashes are none. */
+  #addDigits(one: string, other: string | null): void {
+    DIGITS.write(other === null ? one : one + other, 'latin1');
     const bytes = this.#bytes;
     let at = this.#at;
     let from = 0;
-    for (const digits of [id, userId, sha256, keyId]) {
+    for (const digits of [one, other]) {
       const length = digits === null ? NULL_LENGTH : digits.length === DIGEST_DIGITS ? DIGEST_BYTES : UUID_BYTES;
       this.#view.setInt32(at, length);
       at += 4;
@@ -110,12 +134,9 @@ export class RowCopy {
     this.#at = at;
   }
 
-  #addNumbers(
-    { userId, keyId, lastUpdateMs, durationMs, virusName, status, sizeBytes }: ScanRow,
-    createdMs: number,
-  ): void {
+  #addNumbers(row: ScanRow, createdMs: number): void {
+    const { lastUpdateMs, durationMs, status, sizeBytes } = row;
     const view = this.#view;
-    const infected = virusName !== null;
     let at = this.#at;
     for (const epochMs of [createdMs, lastUpdateMs]) {
       const microseconds = (epochMs - EPOCH_MS) * 1000;
@@ -128,14 +149,14 @@ export class RowCopy {
     view.setInt32(at, 4);
     view.setInt32(at + 4, durationMs);
     view.setInt32(at + 8, 1);
-    view.setInt8(at + 12, infected ? 1 : 0);
+    view.setInt8(at + 12, row.virusName === null ? 0 : 1);
     view.setInt32(at + 13, 2);
     view.setInt16(at + 17, status);
     at += 19;
     view.setInt32(at, sizeBytes === null ? NULL_LENGTH : 4);
     if (sizeBytes !== null) view.setInt32(at + 4, sizeBytes);
     this.#at = at + (sizeBytes === null ? 4 : 8);
-    this.#count({ userId, keyId, day: Math.floor(createdMs / DAY_MS), status, infected, scans: 1 });
+    this.#count(row, Math.floor(createdMs / DAY_MS));
   }
 
   /** An array of one dimension, which counts from 1; an empty one has none. */
@@ -151,22 +172,6 @@ export class RowCopy {
     this.#view.setInt32(start, this.#at - start - 4);
   }
 
-  #addAscii(texts: readonly (string | null)[]): void {
-    const bytes = this.#bytes;
-    let at = this.#at;
-    let from = 0;
-    for (const text of texts) {
-      const length = text === null ? NULL_LENGTH : text.length;
-      this.#view.setInt32(at, length);
-      at += 4;
-      for (const end = at + length; at < end; at += 1) {
-        bytes[at] = TEXTS[from] ?? 0;
-        from += 1;
-      }
-    }
-    this.#at = at;
-  }
-
   #encode(text: string | null): void {
     const length = text === null ? NULL_LENGTH : this.#bytes.write(text, this.#at + 4);
     this.#view.setInt32(this.#at, length);
@@ -174,16 +179,17 @@ export class RowCopy {
   }
 
   /** Rows that follow each other are of one key and day, as a rule. */
-  #count(row: DayCount): void {
+  #count({ userId, keyId, status, virusName }: ScanRow, day: number): void {
     const { counts } = this;
+    const infected = virusName !== null;
     for (let index = counts.length - 1; index >= 0; index -= 1) {
       const known = counts[index];
-      if (known?.userId !== row.userId || known.day !== row.day || known.status !== row.status) continue;
-      if (known.infected !== row.infected || known.keyId !== row.keyId) continue;
+      if (known?.userId !== userId || known.day !== day || known.status !== status) continue;
+      if (known.infected !== infected || known.keyId !== keyId) continue;
       known.scans += 1;
       return;
     }
-    counts.push(row);
+    counts.push({ userId, keyId, day, status, infected, scans: 1 });
   }
 
   /** There is room for so many bytes. */
@@ -194,4 +200,18 @@ export class RowCopy {
     this.#bytes = larger;
     this.#view = new DataView(larger.buffer);
   }
+}
+
+/** Its last texts are those of the row before. */
+function isSaidAgain(row: ScanRow, last: ScanRow | null): boolean {
+  return (
+    row.virusName === last?.virusName &&
+    row.env === last.env &&
+    row.error === last.error &&
+    row.engine === last.engine &&
+    row.metadata === last.metadata &&
+    row.url === last.url &&
+    row.signatures === last.signatures &&
+    row.protocol === last.protocol
+  );
 }

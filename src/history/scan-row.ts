@@ -132,7 +132,8 @@ let plainEnd = Buffer.alloc(0);
 export function rowEnd(row: ScanRow): Buffer {
   const { engine, signatures, env, protocol, notices } = row;
   const isClean = row.status === 200 && row.virusName === null && row.error === null;
-  const isPlain = isClean && row.metadata === null && row.url === null && notices.length === 0 && row.wasPending !== true;
+  const isPlain =
+    isClean && row.metadata === null && row.url === null && notices.length === 0 && row.wasPending !== true;
   if (!isPlain) return Buffer.from(endText(row));
   const isSame = engine === last?.engine && signatures === last.signatures && env === last.env;
   if (!isSame || protocol !== last?.protocol) {
