@@ -136,7 +136,10 @@ t.test('who is signed in scans a URL by a route of its own, which takes nothing 
   const form = new FormData();
   form.append('url', `${BASE}/hello.txt`);
   const asForm = { method: 'POST', body: form, headers: bearer(accessToken) };
-  t.equal((await fetch(`${server.url}/web/url-scans`, asForm)).status, 415);
+  t.match(await askJson(`${server.url}/web/url-scans`, asForm), {
+    status: 415,
+    body: { error: 'Unsupported media type', message: 'Expected application/json' },
+  });
 });
 
 t.test('filenames are the last path segment that is not empty, or the host', async (t) => {

@@ -62,7 +62,7 @@ export function openReader(exchange: Exchange, target: FormTarget, takes: Taken)
   if (headers.has('content-encoding')) assertNotEncoded(headers);
   const query = exchange.query === '' || takes !== 'all' ? NO_QUERY : readQuery(exchange, ScanQuery);
   if (takes === 'urls') {
-    if (mediaTypeOf(headers) !== 'application/json') throw new Failure('unsupportedMediaType');
+    if (mediaTypeOf(headers) !== 'application/json') throw new Failure('jsonExpected');
     return new UrlReader(readObject, new RequestOptions());
   }
   const boundary = readBoundary(headers.get('content-type'));

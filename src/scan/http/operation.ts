@@ -99,7 +99,6 @@ const commonErrors = [
   'nothingToScan',
   'badFraming',
   'uploadTooSlow',
-  'unsupportedMediaType',
   'contentEncoded',
   'scanIncomplete',
   'quotaExhausted',
@@ -108,7 +107,7 @@ const commonErrors = [
 ] as const;
 
 /** Rows that both routes for uploads have. */
-const uploadErrors = [...commonErrors, 'severalFiles', 'malformedMultipart'] as const;
+const uploadErrors = [...commonErrors, 'unsupportedMediaType', 'severalFiles', 'malformedMultipart'] as const;
 
 const clean: z.infer<typeof ScanResult> = {
   ...{ filename: 'report.pdf', extension: 'pdf', sizeInBytes: 48_213, scanDurationMillis: 4 },
@@ -216,6 +215,14 @@ export const signedInUrlOperation: Operation = {
   who: 'user',
   requestBody: { required: true, content: { 'application/json': urlBody } },
   responses: { 200: verdict },
-  errors: [...callerErrors, ...commonErrors, 'urlRejected', 'badRequest', 'bodyTooLarge', 'downloadFailed'],
+  errors: [
+    ...callerErrors,
+    ...commonErrors,
+    'jsonExpected',
+    'urlRejected',
+    'badRequest',
+    'bodyTooLarge',
+    'downloadFailed',
+  ],
   errorHeaders,
 };
