@@ -147,8 +147,8 @@ onEachStore(async (t, store) => {
     for (const [body, message] of [
       [{}, /^Send at least one of/],
       [{ expires: '2020-01-01T00:00:00' }, /^expires: must be in the future$/],
-      [{ expires: '2099-02-30T00:00:00' }, /^expires: must be a UTC time/],
-      [{ expires: '2099-01-01' }, /^expires: must be a UTC time/],
+      [{ expires: '2099-02-30T00:00:00' }, /^expires: must be a UTC time like 2030-01-31T00:00:00$/],
+      [{ expires: '2099-01-01' }, /^expires: must be a UTC time like 2030-01-31T00:00:00$/],
       [{ hourlyLimit: 51 }, /^hourlyLimit: must be at most 50, which the account has$/],
       [{ hourlyLimit: 0 }, /^hourlyLimit: must be at least 1/],
       [{ hourlyLimit: 1.5 }, /^hourlyLimit: must be an integer/],
