@@ -64,6 +64,9 @@ export async function findAccounts(
         OR id::text = lower(${text})
       ORDER BY lower(email), id LIMIT ${size} OFFSET ${page * size}) u
     CROSS JOIN LATERAL (${factsOf(sql)}) facts ORDER BY lower(u.email), u.id`;
+  // A page behind the last one has no row that says how many there are.
+  if (rows.length === 0 && page > 0)
+    return { ...(await findAccounts(sql, plans, { text, page: 0, size: 1 })), accounts: [] };
   const views = rows.map((row) => viewOf(row, plans));
   return { accounts: views, total: rows[0]?.total ?? 0, plans: plans.map(({ name }) => name) };
 }

@@ -128,6 +128,8 @@ t.test('on two nodes', async (t) => {
       t.match(await find('=1+'), { total: 1 });
       t.match(await find(ada.user.id), { total: 1 });
       t.match(await find(''), { total: 2, plans: ['FREE', 'PRO', 'BUSINESS'] });
+      const behind = await send('GET', `${first.url}/web/admin/accounts?page=7`, admin.accessToken);
+      t.match(behind.body, { total: 2, accounts: [] }, 'a page behind the last one');
       for (const q of ['%', '_', "' OR 1=1 --", '\\', 'nobody']) t.match(await find(q), { total: 0, accounts: [] }, q);
       const detail = await send('GET', adaUrl(), admin.accessToken);
       t.match(detail.body, { keys: 0, keyList: [], suspendedAt: null, ownLimit: null });
