@@ -47,13 +47,21 @@ export function openAccessLog(
   };
 }
 
+/** A key may be deleted by its value, which then is in the path. */
+const KEY_IN_PATH = /^(\/web\/keys\/)(?!me$).+/;
+
+/** As logs may have it. */
+export function pathWithoutKey(path: string): string {
+  return path.replace(KEY_IN_PATH, '$1{uuid}');
+}
+
 function jsonLine(request: EndedRequest, status: number | null, { address, atMs, agent }: Begun): string {
   const { method, path, route, requestId } = request;
   return JSON.stringify({
     time: new Date(atMs).toISOString(),
     address,
     method,
-    path,
+    path: pathWithoutKey(path),
     route,
     status: status ?? CLIENT_GONE,
     answerBytes: request.answerBytes(),
@@ -67,7 +75,7 @@ function jsonLine(request: EndedRequest, status: number | null, { address, atMs,
 /** As of `%h %l %u %t "%r" %>s %b` of Apache. What could end a field is written as an escape. */
 function commonLine(request: EndedRequest, status: number | null, { address, atMs }: Begun): string {
   const { method, path } = request;
-  return `${address} - - [${commonTime(atMs)}] "${escaped(`${method} ${path}`)} HTTP/1.1" ${status ?? CLIENT_GONE} ${request.answerBytes() ?? '-'}`;
+  return `${address} - - [${commonTime(atMs)}] "${escaped(`${method} ${pathWithoutKey(path)}`)} HTTP/1.1" ${status ?? CLIENT_GONE} ${request.answerBytes() ?? '-'}`;
 }
 
 function escaped(text: string): string {

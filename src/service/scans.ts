@@ -32,6 +32,7 @@ import { serviceKey } from '../store/keys.js';
 import type { Postgres } from '../store/postgres.js';
 import type { RedisCommands } from '../store/redis/redis.js';
 import { jsonName, jsonText } from '../wire-text.js';
+import { pathWithoutKey } from './access-log.js';
 import type { Metrics } from './metrics.js';
 import type { Add, Stopping } from './starting.js';
 
@@ -205,11 +206,9 @@ export function diallingOf(config: Config, version: string): DiallingOptions {
 
 /** Characters of a path that go into the log: it may be 16 KB long, and anything. */
 const LOGGED_PATH = 200;
-/** A key may be deleted by its value, which then is in the path. */
-const KEY_IN_PATH = /^(\/web\/keys\/)(?!me$).+/;
 
 export function about({ requestId, method, path }: EndedRequest): Record<string, string> {
-  return { requestId, method, path: path.replace(KEY_IN_PATH, '$1{uuid}').slice(0, LOGGED_PATH) };
+  return { requestId, method, path: pathWithoutKey(path).slice(0, LOGGED_PATH) };
 }
 
 interface AcceptedScansParts {

@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import t from 'tap';
 import { startPostgres } from '../fixtures/postgres.js';
 import { openRaw } from '../fixtures/raw-http.js';
-import { startServer, type TestServer } from '../fixtures/server.js';
+import { API_KEY, startServer, type TestServer } from '../fixtures/server.js';
 import { temporaryFolder } from '../fixtures/stores.js';
 import { until } from '../fixtures/until.js';
 import { upload } from '../fixtures/upload.js';
@@ -51,6 +51,16 @@ t.test('in JSON each request has its route, status, size, time and address, and 
   t.ok(first.answerBytes > 50 && first.millis >= 0);
   t.match(second, { path: '/nowhere', route: 'none', status: 404, agent: 'a "test"', requestId: 'of-this-test' });
   t.notMatch(JSON.stringify([first, second]), /secret|0123456789abcdef/);
+});
+
+t.test('a key that is deleted by its value is in no line', async (t) => {
+  for (const format of ['json', 'common'] as const) {
+    const { server, lines } = await start(format);
+    await fetch(`${server.url}/web/keys/${API_KEY}`, { method: 'DELETE' });
+    const [line = ''] = await lines(1);
+    t.match(line, '/web/keys/{uuid}', format);
+    t.notMatch(line, API_KEY, format);
+  }
 });
 
 t.test('in the common format no request can break its line', async (t) => {
