@@ -17,7 +17,7 @@ export const METADATA_BYTES = 1024;
 export const URL_KEPT_CHARACTERS = 2048;
 /** RFC 2046 section 5.1.1: a boundary has 1 to 70 characters. */
 export const MULTIPART_BOUNDARY_MAX = 70;
-/** Text before the first and after the last delimiter, which RFC 2046 lets a client send and tells us to ignore. */
+/** Text before the first delimiter, which RFC 2046 tells us to ignore, with blanks and line ends after the last one. */
 export const MULTIPART_MARGIN_BYTES = 16 * 1024;
 
 /** What a body may have around the file's bytes: beyond it a declared length proves that a limit is exceeded. */
