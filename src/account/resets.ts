@@ -221,7 +221,7 @@ const requestOperation: Operation = {
   requestBody: jsonBody(Request),
   responses: { 204: { description: 'Asked for.' } },
   errors: [
-    ...(['badRequest', 'mailOff', 'crossSite', 'bodyTooLarge', 'jsonExpected'] as const),
+    ...(['badRequest', 'mailOff', 'crossSite', 'bodyTooLarge', 'uploadTooSlow', 'jsonExpected'] as const),
     ...(['tooManyAttempts', 'unavailable'] as const),
   ],
 };
@@ -234,7 +234,7 @@ const resetOperation: Operation = {
   requestBody: jsonBody(Reset),
   responses: { 204: { description: 'Set: sign in with it.' } },
   errors: [
-    ...(['badRequest', 'crossSite', 'bodyTooLarge', 'jsonExpected'] as const),
+    ...(['badRequest', 'crossSite', 'bodyTooLarge', 'uploadTooSlow', 'jsonExpected'] as const),
     ...(['tooManyAttempts', 'unavailable'] as const),
   ],
 };

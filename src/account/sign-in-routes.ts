@@ -187,7 +187,7 @@ const loginOperation: Operation = {
   requestBody: jsonBody(Login),
   responses: { 200: signedInResponse('Signed in.') },
   errors: [
-    ...(['badRequest', 'credentialsInvalid', 'crossSite', 'bodyTooLarge', 'jsonExpected'] as const),
+    ...(['badRequest', 'credentialsInvalid', 'crossSite', 'bodyTooLarge', 'uploadTooSlow', 'jsonExpected'] as const),
     ...(['codeMissing', 'codeInvalid', 'tooManyAttempts', 'unavailable'] as const),
   ],
 };
@@ -199,8 +199,8 @@ const registerOperation: Operation = {
   requestBody: jsonBody(Registration),
   responses: { 201: signedInResponse('The account is made.') },
   errors: [
-    ...(['badRequest', 'registrationClosed', 'crossSite', 'conflict', 'bodyTooLarge', 'jsonExpected'] as const),
-    ...(['tooManyAttempts', 'unavailable'] as const),
+    ...(['badRequest', 'registrationClosed', 'crossSite', 'conflict', 'bodyTooLarge'] as const),
+    ...(['uploadTooSlow', 'jsonExpected', 'tooManyAttempts', 'unavailable'] as const),
   ],
 };
 

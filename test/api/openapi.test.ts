@@ -148,6 +148,14 @@ t.test('the OpenAPI document', async (t) => {
     }
   });
 
+  t.test('an operation that takes a body says that it may come too slowly', async (t) => {
+    for (const [path, operations] of Object.entries(document.paths)) {
+      for (const [method, { requestBody, responses }] of Object.entries(operations)) {
+        if (requestBody !== undefined) t.ok('408' in responses, `${method} ${path}`);
+      }
+    }
+  });
+
   t.test('every request above is of an operation that there is', async (t) => {
     const known = Object.entries(document.paths).flatMap(([path, operations]) =>
       Object.keys(operations).map((method) => `${method} ${path}`),
