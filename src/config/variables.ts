@@ -409,6 +409,10 @@ export interface Read {
   readonly problems: string[];
 }
 
+function wordsFor(issue: z.core.$ZodRawIssue): string | undefined {
+  return issue.code === 'invalid_value' ? `must be one of ${issue.values.map(String).join(', ')}` : undefined;
+}
+
 /** Each variable by itself. A problem names the variable and never its value, which may be a secret. */
 export function readVariables(env: Readonly<Record<string, string | undefined>>): Read {
   const problems: string[] = [];
@@ -417,7 +421,7 @@ export function readVariables(env: Readonly<Record<string, string | undefined>>)
   const textOf = (row: Row<unknown>): string => env[row.name] ?? '';
   const read = ([setting, row]: [string, Row<unknown>]): [string, unknown] => {
     if (textOf(row) === '') return [setting, row.unset];
-    const parsed = row.schema.safeParse(textOf(row));
+    const parsed = row.schema.safeParse(textOf(row), { error: wordsFor });
     if (parsed.success) return [setting, parsed.data];
     wrong.add(setting);
     const messages = new Set(parsed.error.issues.map(({ message }) => message));
