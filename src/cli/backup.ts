@@ -1,12 +1,12 @@
 // `sluice backup` and `sluice restore`: all that the database has, as one moment saw it, into a file and out of it again.
-import { createReadStream, createWriteStream } from 'node:fs';
-import { rm } from 'node:fs/promises';
+import { createReadStream } from 'node:fs';
+import { open, rm } from 'node:fs/promises';
 import { Readable } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
 import { createGunzip, createGzip } from 'node:zlib';
 import { z } from 'zod';
 import { type Config, readVersion } from '../config/config.js';
-import { codeOf } from '../error-text.js';
+import { codeOf, messageOfError } from '../error-text.js';
 import type { Queries, Sql } from '../store/postgres.js';
 import { Refusal, safeJson } from './output.js';
 import { withNewStore, withStore } from './store.js';
@@ -122,7 +122,7 @@ const End = z.strictObject({ end: z.int() });
 /** Nobody but its owner may read it: it has hashes of passwords, and what signs tokens. */
 const OWNER_ONLY = 0o600;
 
-/** Returns how many rows it has. Throws a Refusal where the file is there already. */
+/** Returns how many rows it has. Throws a Refusal where the file is there already, or can't be made. */
 async function writeBackup(path: string, head: Head, batches: AsyncIterable<Batch>): Promise<number> {
   let rows = 0;
   async function* lines(): AsyncGenerator<string> {
@@ -133,15 +133,13 @@ async function writeBackup(path: string, head: Head, batches: AsyncIterable<Batc
     }
     yield `${JSON.stringify({ end: rows })}\n`;
   }
+  const file = await open(path, 'wx', OWNER_ONLY).catch((error: unknown) => {
+    throw new Refusal(codeOf(error) === 'EEXIST' ? `${path} is there already` : messageOfError(error));
+  });
   try {
-    await pipeline(
-      Readable.from(lines()),
-      createGzip(),
-      createWriteStream(path, { flags: 'wx', mode: OWNER_ONLY, flush: true }),
-    );
+    await pipeline(Readable.from(lines()), createGzip(), file.createWriteStream({ flush: true }));
     return rows;
   } catch (error) {
-    if (codeOf(error) === 'EEXIST') throw new Refusal(`${path} is there already`);
     await rm(path, { force: true });
     throw error;
   }
@@ -183,7 +181,9 @@ async function readBackup(
   } catch (caught) {
     const error = failure ?? caught;
     const isUnread =
-      error instanceof SyntaxError || error instanceof z.ZodError || /^Z_|^ENOENT/.test(codeOf(error) ?? '');
+      error instanceof SyntaxError ||
+      error instanceof z.ZodError ||
+      /^Z_|^E(?:ACCES|ISDIR|NOENT|NOTDIR)$/.test(codeOf(error) ?? '');
     throw isUnread ? new Refusal(`${path} can't be read as a backup`) : error;
   }
   if (state !== 'end') throw new Refusal(`${path} is cut off`);

@@ -50,6 +50,8 @@ t.test('what was there at the backup is there after the restore, and what is no 
   t.match(made, { code: 0, text: /one\.backup has \d+ rows/ });
   t.equal(statSync(file).mode & 0o777, 0o600, 'nobody else may read it');
   t.match(await cli('backup', file, '--data-dir', data), { code: 2, text: /is there already/ });
+  const nowhere = join(folder, 'nowhere', 'one.backup');
+  t.match(await cli('backup', nowhere, '--data-dir', data), { code: 2, text: /^ENOENT: .*, open '.*nowhere/ });
   t.match(await cli('restore', file, '--data-dir', data), { code: 2, text: /in use|accounts already|runs/i });
 
   const lines = gunzipSync(readFileSync(file)).toString().trimEnd().split('\n');
@@ -62,7 +64,9 @@ t.test('what was there at the backup is there after the restore, and what is no 
     writeFileSync(join(folder, name), gzipSync(`${text.join('\n')}\n`));
     t.equal((await cli('restore', join(folder, name), '--data-dir', fresh)).code, 2, name);
   }
-  t.match(await cli('restore', join(folder, 'nothing'), '--data-dir', fresh), { code: 2, text: /can't be read/ });
+  for (const none of [join(folder, 'nothing'), folder]) {
+    t.match(await cli('restore', none, '--data-dir', fresh), { code: 2, text: /can't be read/ }, none);
+  }
   t.match(await cli('restore', file, '--data-dir', fresh), { code: 0, text: /rows are back/ });
   t.match(await cli('restore', file, '--data-dir', fresh), { code: 2, text: /accounts already/ });
 
