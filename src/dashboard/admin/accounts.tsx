@@ -19,7 +19,6 @@ import { texts } from './texts.ts';
 const t = texts.accounts;
 const PAGE = 50;
 const TYPING_MS = 250;
-const ICON = 16;
 
 export function AccountsPage() {
   const [text, setText] = useState('');
@@ -72,10 +71,10 @@ function Paging({
         {t.count(page * PAGE + 1, Math.min(total, (page + 1) * PAGE), number(total))}
       </span>
       <ActionIcon variant="default" aria-label={t.previous} disabled={page === 0} onClick={() => go(page - 1)}>
-        <PreviousIcon size={ICON} />
+        <PreviousIcon />
       </ActionIcon>
       <ActionIcon variant="default" aria-label={t.next} disabled={page >= last} onClick={() => go(page + 1)}>
-        <NextIcon size={ICON} />
+        <NextIcon />
       </ActionIcon>
     </div>
   );

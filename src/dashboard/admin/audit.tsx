@@ -26,11 +26,7 @@ export function AuditPage() {
   return (
     <>
       <PageTitle title={texts.pages.audit} lead={t.lead}>
-        <Button
-          variant="default"
-          leftSection={<DownloadIcon size={16} aria-hidden="true" />}
-          onClick={() => void download().catch(showProblem)}
-        >
+        <Button variant="default" leftSection={<DownloadIcon />} onClick={() => void download().catch(showProblem)}>
           {t.export}
         </Button>
       </PageTitle>

@@ -112,7 +112,7 @@ export function Docs({ guide }: { readonly guide: string | null }) {
           <TextInput
             aria-label={t.search}
             placeholder={t.searchHint}
-            leftSection={<SearchIcon size={16} aria-hidden="true" />}
+            leftSection={<SearchIcon />}
             value={search}
             onChange={({ currentTarget }) => setSearch(currentTarget.value)}
           />

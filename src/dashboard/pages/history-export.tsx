@@ -27,7 +27,7 @@ export function ExportButton({ search }: { readonly search: HistorySearch }) {
   return (
     <Button
       variant="default"
-      leftSection={<DownloadIcon size={16} aria-hidden="true" />}
+      leftSection={<DownloadIcon />}
       onClick={download}
       loading={isBusy}
       disabled={isImpossible(search)}

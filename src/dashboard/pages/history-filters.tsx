@@ -131,7 +131,7 @@ function TextFilters({ search, change }: FiltersProps) {
         className="history-text"
         label={t.search}
         placeholder={t.searchHint}
-        leftSection={<SearchIcon size={16} aria-hidden="true" />}
+        leftSection={<SearchIcon />}
         value={text}
         maxLength={255}
         onChange={({ currentTarget }) => setText(currentTarget.value)}

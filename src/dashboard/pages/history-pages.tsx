@@ -30,7 +30,7 @@ export function HistoryPages({ page: { page, totalPages, totalElements }, isSear
           disabled={page === 0}
           aria-label={t.previousPage}
           onClick={() => change({ page: Math.min(page, totalPages) })}
-          leftSection={<PreviousIcon size={14} aria-hidden="true" />}
+          leftSection={<PreviousIcon size={14} />}
         >
           {t.previous}
         </Button>
@@ -41,7 +41,7 @@ export function HistoryPages({ page: { page, totalPages, totalElements }, isSear
           disabled={page + 1 >= totalPages}
           aria-label={t.nextPage}
           onClick={() => change({ page: page + 2 })}
-          rightSection={<NextIcon size={14} aria-hidden="true" />}
+          rightSection={<NextIcon size={14} />}
         >
           {t.next}
         </Button>

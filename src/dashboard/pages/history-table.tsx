@@ -61,12 +61,7 @@ function Head({ column, search, change }: HeadProps) {
     <th scope="col" aria-sort={isSorted ? state : 'none'}>
       <button type="button" className="history-sort" onClick={() => change({ sort: { column, direction } })}>
         {t.columns[column]}
-        {isSorted &&
-          (sort.direction === 'asc' ? (
-            <AscendingIcon size={14} aria-hidden="true" />
-          ) : (
-            <DescendingIcon size={14} aria-hidden="true" />
-          ))}
+        {isSorted && (sort.direction === 'asc' ? <AscendingIcon size={14} /> : <DescendingIcon size={14} />)}
       </button>
     </th>
   );
@@ -83,7 +78,7 @@ function Row({ scan }: { readonly scan: Scan }) {
           className="history-open"
           title={scan.url === null ? name : visibleName(scan.url)}
         >
-          {scan.url !== null && <LinkIcon size={14} aria-label={t.fromUrl} role="img" />}
+          {scan.url !== null && <LinkIcon size={14} aria-label={t.fromUrl} />}
           <span className="name cut">{name}</span>
         </Link>
       </td>

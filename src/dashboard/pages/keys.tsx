@@ -30,7 +30,7 @@ export function Keys() {
   return (
     <>
       <PageTitle title={t.title} lead={t.lead}>
-        <Button leftSection={<AddIcon size={16} aria-hidden="true" />} onClick={() => setOpen({ is: 'new' })}>
+        <Button leftSection={<AddIcon />} onClick={() => setOpen({ is: 'new' })}>
           {t.create}
         </Button>
       </PageTitle>

@@ -28,7 +28,7 @@ export function FirstSteps() {
         const Icon = isDone ? DoneIcon : ToDoIcon;
         return (
           <li key={title} data-done={isDone}>
-            <Icon size={22} aria-hidden="true" />
+            <Icon size={20} />
             <div>
               <strong>{title}</strong> {isDone && <span className="unseen">{t.done}</span>}
               <p className="dimmed">{hint}</p>

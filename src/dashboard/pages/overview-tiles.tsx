@@ -23,7 +23,7 @@ export function Tiles() {
       {tiles.map(({ label, Icon, outcomes }) => (
         <section key={label} className="panel tile" aria-label={label}>
           <span className="tile-label">
-            <Icon size={ICON} aria-hidden="true" />
+            <Icon size={ICON} />
             {label}
           </span>
           <span className="tile-number">{days.data === undefined ? '–' : number(sumOf(days.data, outcomes))}</span>

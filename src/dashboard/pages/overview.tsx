@@ -37,7 +37,7 @@ export function Overview() {
   return (
     <>
       <PageTitle title={t.title}>
-        <Button component={Link} href="/scan" leftSection={<ScanIcon size={16} aria-hidden="true" />}>
+        <Button component={Link} href="/scan" leftSection={<ScanIcon />}>
           {t.scanNow}
         </Button>
       </PageTitle>

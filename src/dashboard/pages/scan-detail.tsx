@@ -20,7 +20,6 @@ import { texts } from '../texts.ts';
 import './scan-detail.css';
 
 const t = texts.detail;
-const ICON = 16;
 
 export function ScanDetailPage() {
   const { id = '' } = useParams<{ readonly id: string }>();
@@ -28,7 +27,7 @@ export function ScanDetailPage() {
   return (
     <>
       <Link href="/history" className="back">
-        <BackIcon size={ICON} aria-hidden="true" />
+        <BackIcon />
         {texts.nav.history}
       </Link>
       {scan.isPending && <PageSkeleton />}
@@ -104,7 +103,7 @@ function sourceFacts({ key, protocol, url, metadata, creationDate, lastUpdate, i
       t.url,
       url === null ? null : (
         <span key="url">
-          <LinkIcon size={ICON} aria-hidden="true" /> {visibleName(url)}
+          <LinkIcon /> {visibleName(url)}
         </span>
       ),
     ],

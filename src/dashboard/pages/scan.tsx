@@ -45,7 +45,7 @@ export function ScanPage() {
               className="scan-drop"
               inputProps={{ 'aria-label': t.choose }}
             >
-              <DropIcon size={36} stroke={1.25} className="dimmed" aria-hidden="true" />
+              <DropIcon size={36} className="dimmed" />
               <p className="blank-title">{t.drop}</p>
               <div className="row scan-choose">
                 <Button onClick={() => openDialog.current?.()}>{t.choose}</Button>
@@ -89,7 +89,7 @@ function UrlForm() {
         label={t.url}
         type="url"
         placeholder="https://"
-        leftSection={<LinkIcon size={16} aria-hidden="true" />}
+        leftSection={<LinkIcon />}
         value={url}
         onChange={({ currentTarget }) => setUrl(currentTarget.value)}
         error={isTried && isWrong && t.urlWrong}

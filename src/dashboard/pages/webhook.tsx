@@ -30,7 +30,7 @@ export function WebhookPage() {
   return (
     <>
       <Link href="/webhooks" className="back">
-        <BackIcon size={16} aria-hidden="true" />
+        <BackIcon />
         {t.title}
       </Link>
       {webhook.isPending && <PageSkeleton />}

@@ -24,7 +24,7 @@ export function Webhooks() {
   return (
     <>
       <PageTitle title={t.title} lead={t.lead}>
-        <Button leftSection={<AddIcon size={16} aria-hidden="true" />} onClick={() => setMaking(true)}>
+        <Button leftSection={<AddIcon />} onClick={() => setMaking(true)}>
           {t.create}
         </Button>
       </PageTitle>

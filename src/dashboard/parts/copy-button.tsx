@@ -12,12 +12,7 @@ export function CopyButton({ text, label = texts.common.copy }: { readonly text:
   }
   return (
     <>
-      <Button
-        size="compact-sm"
-        variant="default"
-        leftSection={<CopyIcon size={14} aria-hidden="true" />}
-        onClick={copy}
-      >
+      <Button size="compact-sm" variant="default" leftSection={<CopyIcon size={14} />} onClick={copy}>
         {state === 'copied' ? texts.common.copied : label}
       </Button>
       <span ref={place} role="status" className={state === 'failed' ? 'small' : 'unseen'}>

@@ -22,7 +22,6 @@ const pages = [
   ['/keys', texts.nav.keys, KeyIcon],
   ['/webhooks', texts.nav.webhooks, WebhookIcon],
 ] as const;
-const ICON = 16;
 
 export function Layout({ children }: { readonly children: ReactNode }) {
   const [location] = useLocation();
@@ -93,13 +92,13 @@ function Navigation({ location }: { readonly location: string }) {
             className="layout-link"
             aria-current={isBelow(location, path) ? 'page' : undefined}
           >
-            <Icon size={ICON} aria-hidden="true" />
+            <Icon />
             {label}
           </Link>
         ))}
       <span className="layout-end">
         <Link href="/docs" className="layout-link" aria-current={location.startsWith('/docs') ? 'page' : undefined}>
-          <DocsIcon size={ICON} aria-hidden="true" />
+          <DocsIcon />
           {texts.nav.docs}
         </Link>
         <SchemeSwitch />

@@ -25,7 +25,7 @@ function Scheme({ value }: { readonly value: (typeof schemes)[number] }) {
   const Icon = icons[value];
   return (
     <span title={texts.scheme[value]} className="scheme">
-      <Icon size={14} aria-hidden="true" />
+      <Icon size={14} />
       <span className="unseen">{texts.scheme[value]}</span>
     </span>
   );

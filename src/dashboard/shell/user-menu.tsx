@@ -11,8 +11,6 @@ import { showProblem } from '../parts/problem.tsx';
 import { visibleName } from '../parts/visible-name.ts';
 import { texts } from '../texts.ts';
 
-const ICON = 16;
-
 export function UserMenu() {
   const me = useQuery(meQuery);
   const signOut = useSignOut();
@@ -22,9 +20,9 @@ export function UserMenu() {
       <Menu.Target>
         <UnstyledButton className="user" aria-label={texts.nav.user}>
           <span className="user-mark" aria-hidden="true">
-            {name === '' ? <AccountIcon size={ICON} /> : [...name][0]?.toUpperCase()}
+            {name === '' ? <AccountIcon /> : [...name][0]?.toUpperCase()}
           </span>
-          <OpenIcon size={ICON} aria-hidden="true" />
+          <OpenIcon />
         </UnstyledButton>
       </Menu.Target>
       <Menu.Dropdown>
@@ -34,19 +32,19 @@ export function UserMenu() {
             <span className="name">{me.data.email}</span>
           </Menu.Label>
         )}
-        <Menu.Item component={Link} href="/account" leftSection={<AccountIcon size={ICON} />}>
+        <Menu.Item component={Link} href="/account" leftSection={<AccountIcon />}>
           {texts.nav.account}
         </Menu.Item>
-        <Menu.Item component={Link} href="/billing" leftSection={<BillingIcon size={ICON} />}>
+        <Menu.Item component={Link} href="/billing" leftSection={<BillingIcon />}>
           {texts.nav.billing}
         </Menu.Item>
         {me.data?.role === 'operator' && (
-          <Menu.Item component={Link} href="/admin" leftSection={<OperationIcon size={ICON} />}>
+          <Menu.Item component={Link} href="/admin" leftSection={<OperationIcon />}>
             {texts.nav.admin}
           </Menu.Item>
         )}
         <Menu.Divider />
-        <Menu.Item leftSection={<SignOutIcon size={ICON} />} onClick={signOut}>
+        <Menu.Item leftSection={<SignOutIcon />} onClick={signOut}>
           {texts.nav.signOut}
         </Menu.Item>
       </Menu.Dropdown>
