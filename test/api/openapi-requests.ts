@@ -147,6 +147,11 @@ export async function requestsTo(server: TestServer): Promise<Requests> {
       { body: 'x', headers: { ...key, 'X-Filename': 'a', 'Idempotency-Key': 'one' }, status: 200 },
       { body: 'x', headers: { ...key, 'X-Filename': 'a', 'Idempotency-Key': 'one' }, status: 200 },
       { body: 'y', headers: { ...key, 'X-Filename': 'a', 'Idempotency-Key': 'one' }, status: 409 },
+      ...[400, 400].map((status) => ({
+        body: '{"url":"http://10.0.0.1/"}',
+        headers: { ...key, ...json, 'Idempotency-Key': 'two' },
+        status,
+      })),
       { body: '{}', headers: { ...key, ...json }, status: 400 },
       { body: '{"url":"http://does-not-exist.invalid/"}', headers: { ...key, ...json }, status: 422 },
       { body: new URLSearchParams({ url: 'http://127.0.0.1/' }), headers: key, status: 400 },

@@ -10,6 +10,7 @@ import { ScanQuery, UrlToScan } from './body-reader.js';
 import { optionFields } from './options.js';
 
 /** Of what was scanned and has no verdict. */
+const BAD_REQUEST = errorTable.urlRejected.status;
 const INCOMPLETE = errorTable.scanIncomplete.status;
 
 const integerHeader = (description: string): object => ({ description, schema: { type: 'integer' } });
@@ -35,6 +36,14 @@ function errorHeaders(status: number): Headers {
   if (status === 401 || status === 403 || status === 409) return {};
   if (status === 429) return quotaHeaders;
   return { ...quotaHeaders, ...idHeader, ...(status === INCOMPLETE ? typeHeader : {}) };
+}
+
+/** Of what is about a whole content or a URL the answer is kept for the next request with its Idempotency-Key. */
+function keptErrorHeaders(status: number): Headers {
+  const headers = errorHeaders(status);
+  return status === BAD_REQUEST || status === INCOMPLETE
+    ? { ...headers, 'Idempotent-Replayed': replayedHeader }
+    : headers;
 }
 
 const file = { type: 'string', format: 'binary', description: 'At most 10,485,760 bytes, with a filename.' };
@@ -192,7 +201,7 @@ export const scanOperation: Operation = {
     'bodyTooLarge',
     'downloadFailed',
   ],
-  errorHeaders,
+  errorHeaders: keptErrorHeaders,
 };
 
 export const signedInOperation: Operation = {
