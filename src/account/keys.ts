@@ -2,7 +2,7 @@
 import { randomBytes } from 'node:crypto';
 import { v7 as uuidv7 } from 'uuid';
 import { KEY_SCOPES, type KeyLimits, type KeyScope } from '../config/key-rules.js';
-import { recentTable } from '../recent-table.js';
+import { recentTable, USUAL } from '../recent-table.js';
 import { hashBytes, hashOfKey } from '../store/keys.js';
 import type { Queries, Sql } from '../store/postgres.js';
 import { guarded } from '../store/store-error.js';
@@ -244,7 +244,7 @@ export function createKeyUse() {
   const uses = recentTable<{ lastMs: number }>(RECENT_KEYS);
   return {
     used(keyId: string, atMs: number): void {
-      const known = uses.get(keyId);
+      const known = uses.get(keyId, USUAL);
       if (known === undefined) uses.set(keyId, { lastMs: atMs });
       else known.lastMs = Math.max(atMs, known.lastMs);
     },

@@ -1,5 +1,5 @@
 // Whose key it is: remembered in this process for some seconds, and looked up in Postgres, or in the ledger while Postgres is away; and how the ledger is filled with what Postgres has, one step for each key at a time, never with what is older than a change.
-import { recentTable } from '../recent-table.js';
+import { recentTable, USUAL } from '../recent-table.js';
 import { guarded, StoreAway } from '../store/store-error.js';
 import { within } from '../waiting/within.js';
 import type { KeyOwner, KeyRecord, Ledger, QuotaHour } from './admission.js';
@@ -96,7 +96,7 @@ export function createKeyOwners({ ledger, lookups, fills, clock, onProblem, keys
   return {
     /** What this process knows and needn't ask for; null: nothing that is new enough. */
     fresh(keyHash: string): KeyRecord | null {
-      const known = owners.get(keyHash);
+      const known = owners.get(keyHash, USUAL);
       return known !== undefined && Math.abs(clock() - known.verifiedAtMs) < FRESH_MS ? known : null;
     },
     /** Whose key it was when it was last looked up: that never changes, only whether it is live. Null: this process doesn't remember. */

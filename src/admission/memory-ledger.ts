@@ -1,7 +1,7 @@
 // The ledger in this process: exact for one node. No step has an await in it, that is what makes it atomic.
 import { uptime } from 'node:os';
 import type { KeyRules } from '../config/key-rules.js';
-import { type RecentTable, recentTable } from '../recent-table.js';
+import { type RecentTable, recentTable, USUAL } from '../recent-table.js';
 import {
   type Facts,
   HOUR_SECONDS,
@@ -92,7 +92,7 @@ function createHourClock(clock: () => number, uptimeSeconds: () => number): Hour
 function countsOf(users: Users, hourNow: HourClock): Pick<Ledger, 'take' | 'look' | 'giveBack'> {
   return {
     take(userId, keyHash) {
-      const user = users.get(userId);
+      const user = users.get(userId, USUAL);
       if (user === undefined || user.limit === null) return { kind: 'missing' };
       const key = keyHash === null ? null : user.keys.get(keyHash);
       if (key === undefined) return { kind: 'missing' };

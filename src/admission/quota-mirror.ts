@@ -1,5 +1,5 @@
 // What is counted of users and hours in this process, copied to Postgres: of the ledger every second, and sooner when a unit came back or few are left, since there the count goes on while the ledger is away, or starts from when it lost its own; of scans that were refused every few seconds.
-import { recentTable } from '../recent-table.js';
+import { recentTable, USUAL } from '../recent-table.js';
 import { StoreAway } from '../store/store-error.js';
 import type { Count, QuotaHour } from './admission.js';
 import type { QuotaHours, RefusedHour, Seen } from './quota-hours.js';
@@ -84,7 +84,7 @@ export function createQuotaMirror(hours: QuotaHours, options: QuotaMirrorOptions
   function saw(userId: string, { windowStartSeconds, counted, returned }: Counted, keyId?: string): void {
     // Both are UUIDs, which nothing else has.
     const name = keyId ?? userId;
-    const known = newest.get(name);
+    const known = newest.get(name, USUAL);
     if (known?.windowStartSeconds !== windowStartSeconds) {
       const seen = { userId, keyId, windowStartSeconds, counted, returned };
       newest.set(name, seen);

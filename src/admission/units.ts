@@ -1,5 +1,5 @@
 // One unit that was taken, by the ledger or by Postgres in its place, as an admission that can be given back; and which admissions may be expected: as many at once as the user's last answer left units.
-import { recentTable } from '../recent-table.js';
+import { recentTable, USUAL } from '../recent-table.js';
 import { guarded, STORE_ANSWER_MS, StoreAway } from '../store/store-error.js';
 import { within } from '../waiting/within.js';
 import {
@@ -246,7 +246,7 @@ export function createExpectations(usersMax: number) {
     },
     /** So many units are left after an answer that was there at once. */
     saw(userId: string, left: number): void {
-      (users.get(userId) ?? open(userId)).left = left;
+      (users.get(userId, USUAL) ?? open(userId)).left = left;
     },
     /** Those that are being asked for, this one among them, can all be admitted. */
     allow(userId: string): boolean {
