@@ -225,7 +225,7 @@ export class Exchange implements Framing, WireOwner, Ready, Drained, InLine<Exch
     if (this.#isEnded || !this.#isWhole || this.#isWatched) return;
     this.#isWatched = true;
     this.#resumeReading();
-    this.#host.reads(this);
+    if (!this.#host.read.has(this)) this.#host.reads(this);
   }
 
   /** Ends the watch: where the answer isn't there a moment later the socket rests. Most are, and are spared the calls. */
@@ -334,15 +334,15 @@ export class Exchange implements Framing, WireOwner, Ready, Drained, InLine<Exch
   /**
    * Answers, once. Does nothing when the client is gone. Where the body is still to come, all of the answer but its last byte is sent, and that when the body
    * has come: the socket stays ours while it drains. With a complete answer uWebSockets.js would close the connection after ten seconds, under clients that
-   * read only after sending.
+   * read only after sending. `isInRun` false: the library is not at what it has read (turns.ts).
    */
-  reply(reply: Reply): void {
+  reply(reply: Reply, isInRun = true): void {
     if (this.#isEnded) return;
     if (this.#reply !== null) throw new Error(`${this.method} ${this.path} was answered twice`);
     this.#reply = reply;
     this.closeAfter ||= this.#host.isRetiring;
     if (this.#isWhole || this.problem !== null) {
-      this.#host.turns.answer(this, this);
+      this.#host.turns.answer(this, this, isInRun);
       return;
     }
     if (!this.closeAfter && typeof reply.body === 'string' && !endsWithHead(this.method, reply.status)) {

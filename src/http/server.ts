@@ -82,7 +82,7 @@ class Requests implements ExchangeHost, TimerOwner {
   }
 
   reads(exchange: Exchange): void {
-    if (!this.read.has(exchange)) this.read.add(exchange);
+    this.read.add(exchange);
     if (!this.#resting.isGoing) this.#resting.start(REST_AFTER_MS);
   }
 

@@ -63,8 +63,12 @@ export class Turns {
   private readonly refusals = new Line<Place>();
   private areRefusalsTimed = false;
 
-  /** Gives the answer now, or at the end of this turn, or, to a stranger behind others, of a later one. */
-  answer(request: object, ready: Ready): void {
+  /**
+   * Gives the answer now, or at the end of this turn, or, to a stranger behind others, of a later one. `isInRun` false: it certainly isn't inside of the
+   * library's run.
+   */
+  answer(request: object, ready: Ready, isInRun = true): void {
+    if (!isInRun) this.heard = null;
     if (request !== this.heard && !ready.closeAfter) {
       ready.give();
       return;

@@ -315,7 +315,7 @@ export class FairQueue {
       this.#charge(other, nowMs);
       leastMs = Math.min(leastMs, other.usedMs);
     }
-    if (this.accountsActive > 0) this.#levelMs = Math.max(this.#levelMs, leastMs);
+    if (this.#active.size > 0) this.#levelMs = Math.max(this.#levelMs, leastMs);
     account.usedMs = account.era === this.#era ? Math.max(this.#levelMs, account.usedMs) : this.#levelMs;
     account.era = this.#era;
     account.chargedMs = nowMs;
@@ -346,7 +346,7 @@ export class FairQueue {
   #leave(account: Account): void {
     if (account.running > 0 || account.waiting > 0) return;
     this.#active.remove(account);
-    if (this.accountsActive > 0) return;
+    if (this.#active.size > 0) return;
     this.#era += 1;
     this.#levelMs = 0;
   }

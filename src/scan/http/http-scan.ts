@@ -150,7 +150,8 @@ export class HttpScan extends Scan implements FormTarget, BodySink {
   }
 
   protected answer(): void {
-    this.#exchange.reply(this.reply());
+    // What is recorded is answered in a turn of the journal's own.
+    this.#exchange.reply(this.reply(), this.scanId === null);
   }
 
   protected reply(): Reply {
