@@ -106,7 +106,7 @@ export function rowStart(row: ScanRow): string {
   return (
     everyFieldIsHere &&
     `{"id":"${row.id}",${ownerText(row.userId, row.keyId)},"filename":"${bareText(row.filename)}","durationMs":${row.durationMs}` +
-      `,"sizeBytes":${row.sizeBytes},"sha256":${jsonName(row.sha256)},"detectedType":${jsonName(row.detectedType)},"lastUpdateMs":${row.lastUpdateMs}`
+      `,"sizeBytes":${row.sizeBytes},"sha256":${jsonName(row.sha256)},"lastUpdateMs":${row.lastUpdateMs}`
   );
 }
 
@@ -124,13 +124,14 @@ export function ownerText(userId: string, keyId: string | null): string {
   return ownerMembers;
 }
 
-/** Of the row that `plainEnd` was made of: nearly all scans are clean, nothing was said of them, and the rest is the same, the very same texts. */
+/** Of the rows that `plainEnds` are of: nearly all scans are clean, nothing was said of them, and the rest is the same, the very same texts. */
 let last: Pick<ScanRow, 'engine' | 'signatures' | 'env' | 'protocol'> | null = null;
-let plainEnd = Buffer.alloc(0);
+/** By what ClamAV says contents are; it knows some hundred names. */
+const plainEnds = new Map<string | null, Buffer>();
 
 /** The rest of it, ready to be copied. */
 export function rowEnd(row: ScanRow): Buffer {
-  const { engine, signatures, env, protocol, notices } = row;
+  const { engine, signatures, env, protocol, notices, detectedType } = row;
   const isClean = row.status === 200 && row.virusName === null && row.error === null;
   const isPlain =
     isClean && row.metadata === null && row.url === null && notices.length === 0 && row.wasPending !== true;
@@ -138,16 +139,20 @@ export function rowEnd(row: ScanRow): Buffer {
   const isSame = engine === last?.engine && signatures === last.signatures && env === last.env;
   if (!isSame || protocol !== last?.protocol) {
     last = { engine, signatures, env, protocol };
-    plainEnd = Buffer.from(endText(row));
+    plainEnds.clear();
   }
-  return plainEnd;
+  const known = plainEnds.get(detectedType);
+  if (known !== undefined) return known;
+  const end = Buffer.from(endText(row));
+  plainEnds.set(detectedType, end);
+  return end;
 }
 
 function endText(row: ScanRow): string {
   return (
     `,"virusName":${jsonText(row.virusName)},"status":${row.status},"error":${jsonText(row.error)},"metadata":${jsonText(row.metadata)}` +
     `,"url":${jsonText(row.url)},"engine":${jsonText(row.engine)},"signatures":${jsonText(row.signatures)},"protocol":"${row.protocol}"` +
-    `,"env":${jsonText(row.env)},"notices":${JSON.stringify(row.notices)}${row.wasPending === true ? ',"wasPending":true}' : '}'}`
+    `,"env":${jsonText(row.env)},"detectedType":${jsonName(row.detectedType)},"notices":${JSON.stringify(row.notices)}${row.wasPending === true ? ',"wasPending":true}' : '}'}`
   );
 }
 
