@@ -59,6 +59,9 @@ export abstract class MultipartParser {
     while (at < input.length) {
       let next: number;
       switch (this.#state) {
+        case 'start':
+          next = this.#begin(input);
+          break;
         case 'delimiter':
           next = this.#readDelimiterEnd(input, at);
           break;
@@ -91,7 +94,10 @@ export abstract class MultipartParser {
   #joined(fresh: Buffer): Buffer {
     const held = this.#held;
     this.#held = null;
-    if (this.#state === 'start') return this.#begun(fresh);
+    if (this.#state === 'start' && fresh.length < this.#delimiter.length) {
+      this.#state = 'preamble';
+      return Buffer.concat([CRLF, fresh]);
+    }
     if (held === null) return fresh;
     return this.#state === 'preamble' || this.#state === 'content'
       ? this.#seam(held, fresh)
@@ -99,16 +105,15 @@ export abstract class MultipartParser {
   }
 
   /** The first delimiter needs no CRLF before it, so the body begins as if one had come. */
-  #begun(fresh: Buffer): Buffer {
+  #begin(input: Buffer): number {
     const { length } = this.#delimiter;
-    this.#state = 'preamble';
-    if (fresh.length < length) return Buffer.concat([CRLF, fresh]);
-    if (fresh.compare(this.#delimiter, CRLF.length, length, 0, length - CRLF.length) !== 0) {
-      this.#addMargin(CRLF.length);
-      return fresh;
+    if (input.compare(this.#delimiter, CRLF.length, length, 0, length - CRLF.length) === 0) {
+      this.#state = 'delimiter';
+      return length - CRLF.length;
     }
-    this.#state = 'delimiter';
-    return fresh.subarray(length - CRLF.length);
+    this.#state = 'preamble';
+    this.#addMargin(CRLF.length);
+    return 0;
   }
 
   /**
