@@ -108,16 +108,22 @@ function gatherLines(write: (text: string) => void) {
   };
 }
 
-/** Returns what writes the time down: a date only once in each second. */
+/** Returns what writes the time down: a date only once in each second, and what is behind it once in each millisecond. */
 function createTimeText(): () => string {
   let second = '';
   let secondMs = Number.NaN;
+  let text = '';
+  let textMs = Number.NaN;
   return () => {
     const nowMs = Date.now();
+    if (nowMs === textMs) return text;
     const sinceMs = nowMs - secondMs;
-    if (sinceMs >= 0 && sinceMs < 1000) return `${second}${String(1000 + sinceMs).slice(1)}Z`;
-    secondMs = Math.floor(nowMs / 1000) * 1000;
-    second = new Date(secondMs).toISOString().slice(0, -4);
-    return `${second}${String(1000 + nowMs - secondMs).slice(1)}Z`;
+    if (!(sinceMs >= 0 && sinceMs < 1000)) {
+      secondMs = Math.floor(nowMs / 1000) * 1000;
+      second = new Date(secondMs).toISOString().slice(0, -4);
+    }
+    textMs = nowMs;
+    text = `${second}${String(1000 + nowMs - secondMs).slice(1)}Z`;
+    return text;
   };
 }

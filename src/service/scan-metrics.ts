@@ -82,18 +82,14 @@ export class ScanMetrics {
       buckets.observe(seconds);
       break;
     }
-    this.#ofType(scan.detectedType ?? 'unknown', seconds);
-  };
-
-  #ofType(type: string, seconds: number): void {
+    const type = scan.detectedType ?? 'unknown';
     const known = this.#types.get(type);
-    if (known === undefined) {
-      this.#types.set(type, { scans: 1, seconds });
-      return;
+    if (known === undefined) this.#types.set(type, { scans: 1, seconds });
+    else {
+      known.scans += 1;
+      known.seconds += seconds;
     }
-    known.scans += 1;
-    known.seconds += seconds;
-  }
+  };
 
   /** Before its admission, since too many wait. */
   refused(reason: UnavailableReason): void {
