@@ -61,27 +61,29 @@ export function createUnits(parts: UnitParts): Units {
     });
   }
 
+  const refundCounted: GiveBack<ReturnType<typeof saw>> = (userId, { count, key }) =>
+    refunded(giveBack(parts, userId, count, key));
+
   /** Returns what the client may still do, and the key, where it has a count of its own. */
   function saw({ userId, keyId }: Owner, count: Count) {
     const { own, windowStartSeconds, kind } = count;
     const account = quotaState(count.limit, usedUnits(count), windowStartSeconds);
     if (kind === 'taken' && account.remaining < FEW_UNITS) mirror.sawUrgently(userId, count);
     else mirror.saw(userId, count);
-    if (own === undefined || keyId === null) return { quota: account, key: null };
+    if (own === undefined || keyId === null) return { quota: account, count, key: null };
     const ownQuota = quotaState(own.limit, usedUnits(own), windowStartSeconds);
     const counted = { ...own, windowStartSeconds };
     if (kind === 'taken' && ownQuota.remaining < FEW_UNITS) mirror.sawUrgently(userId, counted, keyId);
     else mirror.saw(userId, counted, keyId);
-    return { quota: tighter(account, ownQuota), key: { keyId, limit: own.limit } };
+    return { quota: tighter(account, ownQuota), count, key: { keyId, limit: own.limit } };
   }
 
   return {
     saw: (owner, count) => void saw(owner, count),
     counted(owner, count) {
-      const { userId } = owner;
-      const { quota, key } = saw(owner, count);
-      if (count.kind === 'exhausted') return exhausted(userId, quota, count.nowSeconds);
-      return new AdmittedUnit(owner, quota, () => refunded(giveBack(parts, userId, count, key)));
+      const seen = saw(owner, count);
+      if (count.kind === 'exhausted') return exhausted(owner.userId, seen.quota, count.nowSeconds);
+      return new AdmittedUnit(owner, seen.quota, seen, refundCounted);
     },
     giveBack: (userId, windowStartSeconds, keyId) => giveBackOf(parts, userId, windowStartSeconds, keyId ?? undefined),
     async takeDirectly({ userId, keyId }, hourlyLimit, ownLimit) {
@@ -108,31 +110,35 @@ export function createUnits(parts: UnitParts): Units {
         const ownLeft = await giveOwnBack();
         return left && tighter(left, ownLeft);
       };
-      return new AdmittedUnit({ userId, keyId }, tighter(quota, ownQuota), () => refunded(back()));
+      return new AdmittedUnit({ userId, keyId }, tighter(quota, ownQuota), null, () => refunded(back()));
     },
   };
 }
 
-/** One that was taken. */
-class AdmittedUnit {
+/** Resolves with null where that hour is no longer kept. */
+type GiveBack<Taken> = (userId: string, taken: Taken) => Promise<QuotaState | null>;
+
+/** One that was taken: `Taken` says how. */
+class AdmittedUnit<Taken> {
   readonly outcome = 'admitted';
   readonly userId: string;
   readonly keyId: string | null;
   readonly quota: QuotaState;
-  /** Null: that hour is no longer kept. */
-  readonly #giveBack: () => Promise<QuotaState | null>;
+  readonly #taken: Taken;
+  readonly #giveBack: GiveBack<Taken>;
   #refunded: Promise<QuotaState> | null;
 
-  constructor({ userId, keyId }: Owner, quota: QuotaState, giveBack: () => Promise<QuotaState | null>) {
+  constructor({ userId, keyId }: Owner, quota: QuotaState, taken: Taken, giveBack: GiveBack<Taken>) {
     this.userId = userId;
     this.keyId = keyId;
     this.quota = quota;
+    this.#taken = taken;
     this.#giveBack = giveBack;
     this.#refunded = null;
   }
 
   refund(): Promise<QuotaState> {
-    this.#refunded ??= this.#giveBack().then((left) => left ?? this.quota);
+    this.#refunded ??= this.#giveBack(this.userId, this.#taken).then((left) => left ?? this.quota);
     return this.#refunded;
   }
 }

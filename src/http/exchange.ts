@@ -18,6 +18,11 @@ export interface BodySink {
   onDue?(): void;
 }
 
+/** Hears that the client has left, or, with a Failure, that it is there and its body can't be had, because there was no memory for it. */
+export interface GoneListener {
+  onLost(reason: Error): void;
+}
+
 /** What the exchanges of a server have in common. */
 export interface ExchangeHost {
   readonly turns: Turns;
@@ -62,7 +67,7 @@ export class Exchange implements Framing, WireOwner, Ready, Drained, InLine<Exch
   #isEnded: boolean;
   #isGone: boolean;
   #abortion: AbortController | null;
-  #goneListener: ((reason: Error) => void) | null;
+  #goneListener: GoneListener | null;
   /** All of the answer was sent but its last byte. */
   #isButOneByte: boolean;
   /** Goes on with an answer in pieces. */
@@ -164,14 +169,11 @@ export class Exchange implements Framing, WireOwner, Ready, Drained, InLine<Exch
     return this.#abortion.signal;
   }
 
-  /**
-   * The same for less: calls the listener, with the reason that the signal would have, until it is taken off. One at a time. It is
-   * also called, with a Failure, when the client is there and its body can't be had, because there was no memory for it.
-   */
-  onGone(listener: ((reason: Error) => void) | null): void {
+  /** The same for less: calls the listener, with the reason that the signal would have, until it is taken off. One at a time. */
+  onGone(listener: GoneListener | null): void {
     this.#goneListener = listener;
-    if (this.#isGone) listener?.(gone());
-    else if (this.#lost !== null) listener?.(this.#lost);
+    if (this.#isGone) listener?.onLost(gone());
+    else if (this.#lost !== null) listener?.onLost(this.#lost);
   }
 
   // Its body.
@@ -286,7 +288,7 @@ export class Exchange implements Framing, WireOwner, Ready, Drained, InLine<Exch
     }
     this.#forgetBody();
     this.#lost = bodiesFull();
-    this.#goneListener?.(this.#lost);
+    this.#goneListener?.onLost(this.#lost);
   }
 
   #forgetKept(): void {
@@ -426,7 +428,7 @@ export class Exchange implements Framing, WireOwner, Ready, Drained, InLine<Exch
     const listener = this.#goneListener;
     if (this.#isGone) {
       this.#abortion?.abort(gone());
-      listener?.(gone());
+      listener?.onLost(gone());
     }
     this.#goneListener = null;
     this.#host.ended(this, isSent ? (this.#reply?.status ?? null) : null);

@@ -86,7 +86,7 @@ export async function receiveBytes(exchange: Exchange, limitBytes: number): Prom
       settle(() => reject(new Failure('uploadTooSlow', `${JSON_BODY_MS} ms`)));
     });
     clock.start();
-    exchange.onGone((reason) => settle(() => reject(reason)));
+    exchange.onGone({ onLost: (reason) => settle(() => reject(reason)) });
     if (settled) return;
     exchange.receive({
       chunk(chunk) {

@@ -38,7 +38,7 @@ t.test('each listener hears once of a client that goes away, and so does one tha
   await client.send(UNFINISHED);
   const exchange = await asked;
   const early: Error[] = [];
-  exchange.onGone((reason) => early.push(reason));
+  exchange.onGone({ onLost: (reason) => early.push(reason) });
   const signal = exchange.signal();
   t.notOk(signal.aborted);
   t.notOk(exchange.isGone());
@@ -48,7 +48,7 @@ t.test('each listener hears once of a client that goes away, and so does one tha
   t.match(signal.reason, GONE);
   t.ok(exchange.isGone());
   const late: Error[] = [];
-  exchange.onGone((reason) => late.push(reason));
+  exchange.onGone({ onLost: (reason) => late.push(reason) });
   t.match(late, [GONE], 'at once');
   exchange.onGone(null);
   t.equal(early.length + late.length, 2);
@@ -72,7 +72,7 @@ t.test(
     const left = await serve(t);
     await left.client.send(UNFINISHED);
     const exchange = await left.asked;
-    exchange.onGone(() => t.fail('taken off'));
+    exchange.onGone({ onLost: () => t.fail('taken off') });
     exchange.onGone(null);
     left.client.end();
     t.equal(await left.ended, null);
@@ -80,11 +80,11 @@ t.test(
     const answered = await serve(t);
     await answered.client.send('GET / HTTP/1.1\r\nHost: localhost\r\n\r\n');
     const other = await answered.asked;
-    other.onGone(() => t.fail('answered'));
+    other.onGone({ onLost: () => t.fail('answered') });
     other.reply({ status: 200, body: '{}' });
     t.match(await answered.client.answer(), { status: 200, body: '{}' });
     t.equal(await answered.ended, 200);
-    other.onGone(() => t.fail('answered before'));
+    other.onGone({ onLost: () => t.fail('answered before') });
     answered.client.end();
     await answered.client.closed();
     t.notOk(other.signal().aborted);

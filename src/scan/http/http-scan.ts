@@ -1,6 +1,6 @@
 // A scan that comes by HTTP: the body of an exchange in, the six fields or an error out.
 import { Failure } from '../../errors.js';
-import type { BodySink, Exchange } from '../../http/exchange.js';
+import type { BodySink, Exchange, GoneListener } from '../../http/exchange.js';
 import type { Reply } from '../../http/reply.js';
 import { REFUSED_NAME_MS } from '../../limits.js';
 import { Scan, type ScanParts } from '../scan.js';
@@ -17,7 +17,7 @@ export interface FormSettings {
   readonly onSurprise: (exchange: Exchange, error: unknown) => void;
 }
 
-export class HttpScan extends Scan implements FormTarget, BodySink {
+export class HttpScan extends Scan implements FormTarget, BodySink, GoneListener {
   protected readonly limitBytes: number;
   readonly #exchange: Exchange;
   readonly #settings: FormSettings;
@@ -41,11 +41,7 @@ export class HttpScan extends Scan implements FormTarget, BodySink {
   protected receive(): void {
     const exchange = this.#exchange;
     // It may have happened while the caller was looked up.
-    exchange.onGone((reason) => {
-      // There was no memory for what has arrived: the client is there.
-      if (reason instanceof Failure) this.fail(reason);
-      else this.onGone(reason);
-    });
+    exchange.onGone(this);
     if (this.isDecided) return;
     const { body } = exchange;
     const reader = openReader(exchange, this, this.#settings.takes);
@@ -54,6 +50,12 @@ export class HttpScan extends Scan implements FormTarget, BodySink {
     // What declares too much is refused in any case, also while nothing of the body comes: its name is waited for a moment.
     exchange.dueMs = performance.now() + (this.#isTooLarge ? REFUSED_NAME_MS : this.#settings.timeoutMs);
     exchange.receive(this);
+  }
+
+  /** For the exchange: nobody reads the answer, or there was no memory for what has arrived. */
+  onLost(reason: Error): void {
+    if (reason instanceof Failure) this.fail(reason);
+    else this.onGone(reason);
   }
 
   protected endReceiving(): void {
