@@ -11,9 +11,25 @@ import { upload } from '../fixtures/upload.js';
 import { ask, bytesOf, CLEAN, chunk, EICAR, END, socketPlace, startOurs, stream, type Talk, talk } from './client.js';
 
 const FOUND = 'stream: Sluice.Test.EICAR.UNOFFICIAL FOUND\0';
+
+/** A process that is killed leaves its socket, at which nobody listens: whether it is there. */
+async function leaveSocket(path: string): Promise<boolean> {
+  const program = `require('net').createServer().listen(${JSON.stringify(path)})`;
+  const dead = spawn(process.execPath, ['-e', program], { stdio: 'ignore' });
+  await until(() => existsSync(path));
+  dead.kill('SIGKILL');
+  await once(dead, 'exit');
+  return existsSync(path);
+}
+
 // For all that need no settings; the last test stops it.
-const { server, unix } = await startOurs();
+const place = socketPlace();
+const isLeft = await leaveSocket(place);
+const { server, unix } = await startOurs({}, { path: place });
 t.teardown(() => server.stop('SIGKILL'));
+// For two; the second stops it.
+const hurried = await startOurs({ UPLOAD_TIMEOUT_MS: '1000' });
+t.teardown(() => hurried.server.stop('SIGKILL'));
 
 t.test('what lies at the place of the socket stays, unless a killed process has left it', async (t) => {
   const path = socketPlace();
@@ -22,17 +38,8 @@ t.test('what lies at the place of the socket stays, unless a killed process has 
   t.equal(readFileSync(path, 'utf8'), 'precious');
   rmSync(path);
 
-  const program = `require('net').createServer().listen(${JSON.stringify(path)})`;
-  const dead = spawn(process.execPath, ['-e', program], { stdio: 'ignore' });
-  await until(() => existsSync(path));
-  dead.kill('SIGKILL');
-  await once(dead, 'exit');
-  t.ok(existsSync(path));
-  const { server, unix } = await startOurs({}, { path });
-  t.teardown(() => server.stop('SIGKILL'));
-  t.equal(await ask(unix, bytesOf('zPING\0')), 'PONG\0');
-  t.equal(await server.stop(), 0);
-  t.notOk(existsSync(path), 'it is gone with the service');
+  t.ok(isLeft);
+  t.equal(await ask(unix, bytesOf('zPING\0')), 'PONG\0', 'at the place of one that a killed process has left');
 
   const other = createServer((socket) => {
     // Who looks whether anybody is there doesn't wait for the words.
@@ -42,12 +49,11 @@ t.test('what lies at the place of the socket stays, unless a killed process has 
   t.teardown(() => other.close());
   await once(other.listen(path), 'listening');
   await t.rejects(startOurs({}, { path }), /another process listens there/);
-  t.equal(await ask(unix, bytesOf('zPING\0')), 'somebody else', 'what is not ours is not removed');
+  t.equal(await ask({ path }, bytesOf('zPING\0')), 'somebody else', 'what is not ours is not removed');
 });
 
 t.test('a stream has its time as a whole, however its bytes drip', async (t) => {
-  const { server, unix } = await startOurs({ UPLOAD_TIMEOUT_MS: '1000' });
-  t.teardown(() => server.stop('SIGKILL'));
+  const { unix } = hurried;
   const silent = await talk(t, unix);
   silent.socket.write(bytesOf('zINSTREAM\0', chunk(CLEAN)));
   const dripping = await talk(t, unix);
@@ -62,7 +68,21 @@ t.test('a stream has its time as a whole, however its bytes drip', async (t) => 
   clearInterval(drip);
   t.equal(await inSession.whole, `1: PONG\x002: ${late}`);
   t.equal(await ask(unix, bytesOf('zINSTREAM\0', stream(EICAR))), FOUND);
+});
+
+t.test('connections without a command, and those that read nothing, end after their time', async (t) => {
+  const { server, unix, tcp } = hurried;
+  const [idle, between, half, deaf] = await Promise.all([talk(t, tcp), talk(t, unix), talk(t, unix), talk(t, unix)]);
+  between.socket.write('nIDSESSION\nnPING\n');
+  half.socket.write('zPI');
+  deaf.socket.pause();
+  deaf.socket.write(bytesOf('zIDSESSION\0', 'zVERSION\0'.repeat(100_000)));
+  t.equal(await idle.whole, 'COMMAND READ TIMED OUT\n');
+  t.equal(await between.whole, '1: PONG\nCOMMAND READ TIMED OUT\n');
+  t.equal(await half.whole, 'COMMAND READ TIMED OUT\n');
   t.equal(await server.stop(), 0);
+  deaf.socket.resume();
+  t.notMatch(await deaf.whole, '100000: ');
 });
 
 t.test('a client that reads no answers is kept waiting, and all others are served', async (t) => {
@@ -82,22 +102,6 @@ t.test('a client that reads no answers is kept waiting, and all others are serve
   const answers = (await deaf.whole).split('\0');
   t.equal(answers.length, count + 1);
   t.match(answers.at(-2), new RegExp(`^${count}: ClamAV `));
-});
-
-t.test('connections without a command, and those that read nothing, end after their time', async (t) => {
-  const { server, unix, tcp } = await startOurs();
-  t.teardown(() => server.stop('SIGKILL'));
-  const [idle, between, half, deaf] = await Promise.all([talk(t, tcp), talk(t, unix), talk(t, unix), talk(t, unix)]);
-  between.socket.write('nIDSESSION\nnPING\n');
-  half.socket.write('zPI');
-  deaf.socket.pause();
-  deaf.socket.write(bytesOf('zIDSESSION\0', 'zVERSION\0'.repeat(100_000)));
-  t.equal(await idle.whole, 'COMMAND READ TIMED OUT\n');
-  t.equal(await between.whole, '1: PONG\nCOMMAND READ TIMED OUT\n');
-  t.equal(await half.whole, 'COMMAND READ TIMED OUT\n');
-  await server.stop();
-  deaf.socket.resume();
-  t.notMatch(await deaf.whole, '100000: ');
 });
 
 t.test('connections beyond the limit are ended at once, and there is room when others have left', async (t) => {
@@ -127,7 +131,7 @@ t.test("clamd's clients with scans that take long leave another account its shar
   t.teardown(() => server.stop('SIGKILL'));
   const { key } = await makeAccount(server.url, 'other@example.org');
   const long = Array.from({ length: 6 }, (_, index) =>
-    ask(unix, bytesOf('zINSTREAM\0', stream(Buffer.from(faulty('hang busy 2', String(index)))))),
+    ask(unix, bytesOf('zINSTREAM\0', stream(Buffer.from(faulty('hang sleep 2', String(index)))))),
   );
   const order: string[] = [];
   for (const each of long) void each.then(() => order.push('long'));
@@ -199,4 +203,5 @@ t.test('at a stop a stream is heard to its end, and sessions that wait for nothi
   t.equal(await streaming.whole, `1: ${FOUND}`);
   streaming.socket.destroy();
   t.equal(await stopped, 0);
+  t.notOk(existsSync(place), 'the socket is gone with the service');
 });

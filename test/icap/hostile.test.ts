@@ -10,6 +10,10 @@ const POOR = { UPLOAD_MEMORY_MB: '64', STREAM_MAX_MB: '16', UPLOAD_TIMEOUT_MS: '
 const BIG = Buffer.alloc(15 * 1024 * 1024, 'clean text\n');
 const RSS_MB = 1024 * 1024;
 
+// One server for all that let its clients take their time; the last test stops it.
+const { server, port } = await startOurs({ ...POOR, UPLOAD_TIMEOUT_MS: '60000' });
+t.teardown(() => server.stop());
+
 async function open(port: number): Promise<Socket> {
   const socket = createConnection({ port, host: '127.0.0.1' });
   socket.on('error', () => undefined);
@@ -53,8 +57,6 @@ t.test('a body that stops, a client that leaves, and one that never reads', asyn
 });
 
 t.test('many that send bodies which are sent back share the memory of contents', async (t) => {
-  const { server, port } = await startOurs({ ...POOR, UPLOAD_TIMEOUT_MS: '60000' });
-  t.teardown(() => server.stop());
   const before = server.residentBytes();
   const clients = await Promise.all(Array.from({ length: 12 }, () => connect(port)));
   const answers = await Promise.all(clients.map((client) => client.ask({ body: BIG, piece: 65_536 })));
@@ -99,8 +101,6 @@ t.test('connections that say nothing, or never end their heads, are bounded', as
 });
 
 t.test('scans are recorded for the account of ICAP, also that of a client that leaves', async (t) => {
-  const { server, port } = await startOurs();
-  t.teardown(() => server.stop());
   const client = await connect(port);
   t.teardown(client.end);
   await client.ask({ body: EICAR, preview: 100 });
@@ -114,7 +114,6 @@ t.test('scans are recorded for the account of ICAP, also that of a client that l
 });
 
 t.test('a stop answers what runs, and does not wait for who is idle', async (t) => {
-  const { server, port } = await startOurs();
   const idle = await connect(port);
   const busy = await connect(port);
   const { bytes, rest } = request({ body: CLEAN, preview: 5, headers: ['Allow: 204'] });

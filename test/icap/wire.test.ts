@@ -8,8 +8,13 @@ import { type Asked, CLEAN, connect, EICAR, request, startOurs } from './client.
 const BIG = Buffer.alloc(300_000, 'clean text\n');
 const POST = 'POST http://example.org/upload HTTP/1.1\r\nHost: example.org\r\n\r\n';
 
-// For all that need no settings.
-const { server, port } = await startOurs();
+// One server for all whose settings go together.
+const small = { STREAM_MAX_MB: '10', UPLOAD_MEMORY_MB: '64' };
+const { server, port } = await startOurs({
+  ...small,
+  ICAP_INCOMPLETE: 'block',
+  ICAP_ALLOW_NETWORKS: '203.0.113.7/32',
+});
 t.teardown(() => server.stop());
 
 t.test('bodies with and without previews, 204 and 200', async (t) => {
@@ -103,13 +108,12 @@ t.test('OPTIONS of any service, pipelined requests, the end of a connection', as
 
 t.test('what is too large is blocked, or passed where the client has it itself', async (t) => {
   const tooLarge = Buffer.alloc(10 * 1024 * 1024 + 1, 1);
-  for (const policy of ['block', 'pass']) {
-    const { server, port } = await startOurs({
-      STREAM_MAX_MB: '10',
-      UPLOAD_MEMORY_MB: '64',
-      ICAP_INCOMPLETE: policy,
-    });
-    t.teardown(() => server.stop());
+  const passing = await startOurs({ ...small, ICAP_INCOMPLETE: 'pass' });
+  t.teardown(() => passing.server.stop());
+  for (const [policy, at] of [
+    ['block', port],
+    ['pass', passing.port],
+  ] as const) {
     const http = 'HTTP/1.1 200 OK\r\n\r\n';
     for (const asked of [
       { body: tooLarge, preview: 100 },
@@ -118,7 +122,7 @@ t.test('what is too large is blocked, or passed where the client has it itself',
       { body: tooLarge, headers: ['Allow: 204'], http },
       { body: tooLarge },
     ] satisfies Asked[]) {
-      const client = await connect(port);
+      const client = await connect(at);
       const answer = await client.ask(asked);
       const isPassed = policy === 'pass' && (asked.preview === 100 || asked.headers !== undefined);
       t.equal(answer.status, isPassed ? 204 : 200);
@@ -146,8 +150,6 @@ t.test('a body in an encoding that nobody looks into', async (t) => {
 });
 
 t.test('a body that is longer than its headers say is blocked, also where all of it would be clean', async (t) => {
-  const { server, port } = await startOurs({ ICAP_INCOMPLETE: 'block' });
-  t.teardown(() => server.stop());
   const client = await connect(port);
   t.teardown(client.end);
   const http = 'HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\n';
@@ -187,8 +189,6 @@ t.test('with networks that may connect, the port is open beyond the loopback, an
   const address = Object.values(networkInterfaces())
     .flat()
     .find((each) => each?.family === 'IPv4' && !each.internal)?.address;
-  const { server, port } = await startOurs({ ICAP_ALLOW_NETWORKS: '203.0.113.7/32' });
-  t.teardown(() => server.stop());
   const client = await connect(port);
   t.equal((await client.ask({ method: 'OPTIONS' })).status, 200);
   client.end();
