@@ -10,6 +10,7 @@ import { passwordHashOf, verifyPassword } from '../../src/account/passwords.js';
 import { mainPath } from '../../src/paths.js';
 import { openPostgres } from '../../src/store/postgres.js';
 import type { Ended } from '../fixtures/command.js';
+import { startCommands } from '../fixtures/commands.js';
 import { seedMigrated } from '../fixtures/embedded-template.js';
 import { serverPassword, startPostgres } from '../fixtures/postgres.js';
 import { startRedis } from '../fixtures/redis.js';
@@ -20,7 +21,7 @@ import { temporaryFolder } from '../fixtures/stores.js';
 type Env = Readonly<Record<string, string>>;
 
 /** Runs the command to its end, with `input` on stdin. */
-async function sluice(env: Env, args: readonly string[], input = ''): Promise<Ended> {
+async function runProcess(env: Env, args: readonly string[], input = ''): Promise<Ended> {
   const child = spawn(process.execPath, [mainPath, ...args], {
     env: { PATH: process.env['PATH'], ...env },
     cwd: tmpdir(),
@@ -37,11 +38,16 @@ async function sluice(env: Env, args: readonly string[], input = ''): Promise<En
   return { code: child.exitCode, signal: child.signalCode, ...output };
 }
 
-async function json<T>(env: Env, args: readonly string[], shape: z.ZodType<T>): Promise<T> {
-  const { code, stdout, stderr } = await sluice(env, [...args, '--json']);
-  if (code !== 0) throw new Error(`${args.join(' ')} ended with ${code}: ${stderr}`);
-  return shape.parse(JSON.parse(stdout));
-}
+type Run = (env: Env, args: readonly string[], input?: string) => Promise<Ended>;
+
+/** What the command says with --json. */
+const jsonBy =
+  (run: Run) =>
+  async <T>(env: Env, args: readonly string[], shape: z.ZodType<T>): Promise<T> => {
+    const { code, stdout, stderr } = await run(env, [...args, '--json']);
+    if (code !== 0) throw new Error(`${args.join(' ')} ended with ${code}: ${stderr}`);
+    return shape.parse(JSON.parse(stdout));
+  };
 
 const User = z.object({
   ...{ id: z.uuid(), email: z.string(), name: z.string(), role: z.enum(['user', 'operator']) },
@@ -58,6 +64,11 @@ async function scan(url: string, key: string): Promise<number> {
 }
 
 t.test('on Postgres', async (t) => {
+  const commands = startCommands();
+  t.teardown(() => commands.stop());
+  const sluice: Run = (env, args, input = '') =>
+    input === '' ? commands.run(env, args) : runProcess(env, args, input);
+  const json = jsonBy(sluice);
   const postgres = await startPostgres();
   t.teardown(() => postgres.stop());
   const url = await postgres.database();
@@ -242,6 +253,9 @@ t.test('on Postgres', async (t) => {
 t.test('on the embedded database', async (t) => {
   const directory = temporaryFolder(t);
   const env = { DATA_DIR: join(directory, 'data') };
+  // Each as a process of its own, as it is typed.
+  const sluice = runProcess;
+  const json = jsonBy(sluice);
 
   t.test('accounts and keys are made beside a server and without one, and no store is made for them', async (t) => {
     const early = await sluice(env, ['user', 'add', 'ada@example.com']);

@@ -1,33 +1,20 @@
 // What an operator does to an account from the command line, as clients of running nodes see it on their next request, and what the audit log keeps of it.
-import { spawn } from 'node:child_process';
-import { once } from 'node:events';
+import { execFileSync } from 'node:child_process';
 import { tmpdir } from 'node:os';
 import { setTimeout as delay } from 'node:timers/promises';
 import t from 'tap';
 import { z } from 'zod';
 import { mainPath } from '../../src/paths.js';
 import { openPostgres } from '../../src/store/postgres.js';
-import type { Ended } from '../fixtures/command.js';
+import { startCommands } from '../fixtures/commands.js';
 import { startPostgres } from '../fixtures/postgres.js';
 import { startRedis } from '../fixtures/redis.js';
 import { startServer } from '../fixtures/server.js';
 import { ask, bearer, EMAIL, mySessions, post, refresh, signIn } from '../fixtures/sign-in.js';
 
-async function sluice(env: Readonly<Record<string, string>>, args: readonly string[], input = ''): Promise<Ended> {
-  const child = spawn(process.execPath, [mainPath, ...args], {
-    env: { PATH: process.env['PATH'], ...env },
-    cwd: tmpdir(),
-  });
-  const output = { stdout: '', stderr: '' };
-  for (const stream of ['stdout', 'stderr'] as const) {
-    child[stream].setEncoding('utf8').on('data', (text: string) => {
-      output[stream] += text;
-    });
-  }
-  child.stdin.end(input);
-  await once(child, 'close');
-  return { code: child.exitCode, signal: child.signalCode, ...output };
-}
+const commands = startCommands();
+t.teardown(() => commands.stop());
+const sluice = commands.run;
 
 function form(): FormData {
   const body = new FormData();
@@ -50,7 +37,11 @@ t.test('on two nodes with Redis', async (t) => {
   const nodes = [first, second];
   const store = await openPostgres({ kind: 'url', url });
   t.teardown(() => store.close());
-  await sluice(env, ['user', 'add', ADA, '--password-stdin'], PASSWORD);
+  execFileSync(process.execPath, [mainPath, 'user', 'add', ADA, '--password-stdin'], {
+    env: { PATH: process.env['PATH'], ...env },
+    cwd: tmpdir(),
+    input: PASSWORD,
+  });
   const made = await sluice(env, ['key', 'create', ADA, '--name', 'one', '--json']);
   const { value } = z.object({ value: z.string() }).parse(JSON.parse(made.stdout));
   const scan = (node: string, path = '/api/v1/scans') =>
