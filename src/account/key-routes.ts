@@ -28,7 +28,7 @@ const SECOND_MS = 1000;
 const NOT_A_TIME = 'must be a UTC time like 2030-01-31T00:00:00';
 const Expires = z
   .string()
-  .regex(/^(?!0000)\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ?$/, { error: NOT_A_TIME, abort: true })
+  .regex(/^(?!0000)\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ?$/, NOT_A_TIME)
   .refine((text) => isTime(text), NOT_A_TIME);
 
 function isTime(text: string): boolean {

@@ -47,11 +47,13 @@ export function parseJson<T>(schema: z.ZodType<T>, text: string): T {
 function validate<T>(schema: z.ZodType<T>, value: unknown): T {
   const parsed = parseFields(schema, value);
   if (parsed.success) return parsed.data;
-  const problems = parsed.error.issues.map(({ path, message }) => {
+  // Of each field the first one: further checks look at what it should have been.
+  const problems = new Map<string, string>();
+  for (const { path, message } of parsed.error.issues) {
     const place = path.map(String).join('.');
-    return place === '' ? message : `${place}: ${message}`;
-  });
-  throw new Failure('badRequest', problems.join('; '));
+    if (!problems.has(place)) problems.set(place, place === '' ? message : `${place}: ${message}`);
+  }
+  throw new Failure('badRequest', [...problems.values()].join('; '));
 }
 
 function parse(text: string): unknown {

@@ -153,6 +153,7 @@ onEachStore(async (t, store) => {
       [{ hourlyLimit: 0 }, /^hourlyLimit: must be at least 1/],
       [{ hourlyLimit: 1.5 }, /^hourlyLimit: must be an integer/],
       [{ scopes: [] }, /^scopes: /],
+      [{ scopes: 'scan' }, /^scopes: must be a list$/],
       [{ scopes: ['scan', 'scan'] }, /^scopes: must have each only once$/],
       [{ scopes: ['admin'] }, /^scopes.0: must be one of scan, read$/],
       [{ value: 'x' }, /^unknown: value/],
