@@ -14,7 +14,7 @@ t.teardown(() => postgres.stop());
 
 interface Tried {
   readonly server: TestServer;
-  /** Those that came since the server was ready, when so many are there. */
+  /** Those that came since the last call, when so many are there. */
   lines(count: number): Promise<readonly string[]>;
 }
 
@@ -23,18 +23,26 @@ async function start(format: 'json' | 'common'): Promise<Tried> {
   const env = { DATABASE_URL: await postgres.database(), ACCESS_LOG: format, ACCESS_LOG_FILE: path };
   const server = await startServer({ env });
   t.teardown(() => server.stop());
+  let read = 0;
   const lines = (): string[] =>
     readFileSync(path, 'utf8')
       .split('\n')
-      .filter((line) => line !== '' && !line.includes('/readyz'));
+      .filter((line) => line !== '' && !line.includes('/readyz'))
+      .slice(read);
   return {
     server,
-    lines: async (count) => await until(() => (lines().length >= count ? lines() : null)),
+    async lines(count) {
+      const fresh = await until(() => lines().length >= count && lines());
+      read += fresh.length;
+      return fresh;
+    },
   };
 }
 
+const tried = { json: await start('json'), common: await start('common') };
+
 t.test('in JSON each request has its route, status, size, time and address, and nothing of its query', async (t) => {
-  const { server, lines } = await start('json');
+  const { server, lines } = tried.json;
   t.equal((await upload(server.url, 'clean')).status, 200);
   await fetch(`${server.url}/nowhere?token=secret`, {
     headers: { 'User-Agent': 'a "test"', 'X-Request-Id': 'of-this-test' },
@@ -55,7 +63,7 @@ t.test('in JSON each request has its route, status, size, time and address, and 
 
 t.test('a key that is deleted by its value is in no line', async (t) => {
   for (const format of ['json', 'common'] as const) {
-    const { server, lines } = await start(format);
+    const { server, lines } = tried[format];
     await fetch(`${server.url}/web/keys/${API_KEY}`, { method: 'DELETE' });
     const [line = ''] = await lines(1);
     t.match(line, '/web/keys/{uuid}', format);
@@ -64,7 +72,7 @@ t.test('a key that is deleted by its value is in no line', async (t) => {
 });
 
 t.test('in the common format no request can break its line', async (t) => {
-  const { server, lines } = await start('common');
+  const { server, lines } = tried.common;
   t.equal((await upload(server.url, 'clean')).status, 200);
   const raw = await openRaw(server.port);
   await raw.send('GET /a"b\\c HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n');

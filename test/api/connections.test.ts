@@ -66,17 +66,17 @@ const archive = zip([
   { name: 'inner.tar', content: tar([{ name: 'inner.zip', content: zip([{ name: 'a.com', content: eicar() }]) }]) },
 ]);
 
-for (const [from, address, isCalmed, env] of [
-  ['another address', '127.0.0.2', false, {}],
-  ['the same address', '127.0.0.1', true, {}],
-  ['behind the proxy that all others come through', '127.0.0.1', false, { TRUSTED_PROXIES: '127.0.0.0/8' }],
+const few = { openFiles: OPEN_FILES, env: { SCAN_THREADS: '2', VERDICT_CACHE_MB: '0' } };
+const direct = await startServer(few);
+const behindProxy = await startServer({ ...few, env: { ...few.env, TRUSTED_PROXIES: '127.0.0.0/8' } });
+t.teardown(() => Promise.all([direct.stop(), behindProxy.stop()]));
+
+for (const [from, address, isCalmed, server] of [
+  ['another address', '127.0.0.2', false, direct],
+  ['the same address', '127.0.0.1', true, direct],
+  ['behind the proxy that all others come through', '127.0.0.1', false, behindProxy],
 ] as const) {
   t.test(`idle sockets from ${from}, more than there are descriptors, leave others served`, async (t) => {
-    const server = await startServer({
-      openFiles: OPEN_FILES,
-      env: { SCAN_THREADS: '2', VERDICT_CACHE_MB: '0', ...env },
-    });
-    t.teardown(() => server.stop());
     await upload(server.url, archive);
     const sockets = await idle(t, server.port, IDLE_SOCKETS, address);
     if (isCalmed) await calm(server.url, sockets);
@@ -97,9 +97,12 @@ for (const [from, address, isCalmed, env] of [
   });
 }
 
+const server = await startServer({
+  env: { CONNECTIONS: '64', CONNECTIONS_PER_ADDRESS: '16', VERDICT_CACHE_MB: '0' },
+});
+t.teardown(() => server.stop());
+
 t.test('an address has its share of the connections, and those that are busy are not ended for others', async (t) => {
-  const server = await startServer({ env: { CONNECTIONS: '64', CONNECTIONS_PER_ADDRESS: '16' } });
-  t.teardown(() => server.stop());
   const request =
     'POST /web/auth/login HTTP/1.1\r\nHost: a\r\nContent-Type: application/json\r\nContent-Length: 5\r\n\r\n{';
   const busy = await idle(t, server.port, 16, '127.0.0.2');
@@ -118,8 +121,6 @@ t.test('an address has its share of the connections, and those that are busy are
 t.test(
   'a scan for which our own storage is short is a 503 with its unit back, and the next one is served',
   async (t) => {
-    const server = await startServer({ env: { VERDICT_CACHE_MB: '0' } });
-    t.teardown(() => server.stop());
     const content = zip([{ name: 'a.txt', content: Buffer.from('harmless') }]);
     const remaining = ({ headers }: UploadAnswer): number => Number(headers.get('x-ratelimit-remaining'));
     const first = await upload(server.url, content);

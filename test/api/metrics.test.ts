@@ -167,14 +167,22 @@ t.test('the journal shows its depth and age while the database is away, here and
   t.equal((await metrics()).get('sluice_journal_oldest_seconds'), 0);
 });
 
-t.test(
-  'a damaged file of the journal stops neither start nor scans, and is shown wherever somebody looks',
-  async (t) => {
-    const directory = temporaryFolder(t);
-    const folder = join(directory, 'data', 'journal', '00000000000000aa');
-    mkdirSync(join(folder, '000000001.log'), { recursive: true });
-    writeFileSync(join(folder, '000000002.log'), 'not of ours');
-    const second = await startServer({ directory, env: { DATABASE_URL: await postgres.database() } });
+t.test('a start with damaged files of the journal, and a port for metrics that is taken', async (t) => {
+  const directory = temporaryFolder(t);
+  const folder = join(directory, 'data', 'journal', '00000000000000aa');
+  mkdirSync(join(folder, '000000001.log'), { recursive: true });
+  writeFileSync(join(folder, '000000002.log'), 'not of ours');
+  const { port } = new URL(metricsUrl);
+  const env = { DATABASE_URL: await postgres.database(), ADMIN_PORT: port };
+  const second = await startServer({ directory, env });
+  t.teardown(() => second.stop());
+
+  t.test('a port that is taken is tried again, and keeps nobody from scanning', async (t) => {
+    t.equal(await second.printed(/"msg":"(there are no metrics yet)"/), 'there are no metrics yet');
+    t.equal((await upload(second.url, 'x')).status, 200);
+  });
+
+  t.test('a damaged file stops neither start nor scans, and is shown wherever somebody looks', async (t) => {
     t.equal((await upload(second.url, 'x')).status, 200);
     await until(async () => {
       const { status: whole, history } = Object(await (await fetch(`${second.url}/readyz`)).json());
@@ -185,16 +193,7 @@ t.test(
     const { stdout } = await promisify(execFile)(process.execPath, [mainPath, 'status'], { env });
     t.match(stdout, /; 2 damaged files of the journal were put aside\n/);
     t.match(second.output(), /"level":50,.*000000001\.log.*"msg":"the history journal is damaged/);
-    await second.stop();
-  },
-);
-
-t.test('a port that is taken is tried again, and keeps nobody from scanning', async (t) => {
-  const port = new URL(metricsUrl).port;
-  const second = await startServer({ env: { DATABASE_URL: await postgres.database(), ADMIN_PORT: port } });
-  t.equal(await second.printed(/"msg":"(there are no metrics yet)"/), 'there are no metrics yet');
-  t.equal((await upload(second.url, 'x')).status, 200);
-  await second.stop();
+  });
 });
 
 t.test('accepted scans and deliveries that wait are counted, and said to be ready or not', async (t) => {

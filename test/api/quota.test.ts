@@ -1,15 +1,20 @@
 // The hourly quota over the wire: exact under a thousand requests at once, given back when the service fails, never for a wrong request.
 import t from 'tap';
+import { makeAccount } from '../fixtures/another-account.js';
 import { openRaw } from '../fixtures/raw-http.js';
 import { API_KEY, startServer } from '../fixtures/server.js';
 import { until } from '../fixtures/until.js';
 import { postForm, upload } from '../fixtures/upload.js';
 
+const server = await startServer({
+  env: { PLANS: 'FREE:100,SMALL:200', BOOTSTRAP_PLAN: 'SMALL', REGISTRATION: 'open' },
+});
+t.teardown(() => server.stop());
+
 t.test('a thousand requests at once get exactly the units that there are', async (t) => {
-  const server = await startServer({ env: { PLANS: 'SMALL:100', BOOTSTRAP_PLAN: 'SMALL' } });
-  t.teardown(() => server.stop());
+  const { key } = await makeAccount(server.url, 'thousand@example.com');
   const started = Math.floor(Date.now() / 1000);
-  const answers = await Promise.all(Array.from({ length: 1000 }, () => upload(server.url, 'content')));
+  const answers = await Promise.all(Array.from({ length: 1000 }, () => upload(server.url, 'content', { key })));
   const hour = started - (started % 3600);
   if (Math.floor(Date.now() / 1000) - hour >= 3600) {
     // The hour ended in between: then two windows were used, each exactly.
@@ -59,8 +64,6 @@ t.test('a service without signatures says so and takes no unit', async (t) => {
 });
 
 t.test('an account has 60 units an hour back for requests that never arrive whole, and pays for more', async (t) => {
-  const server = await startServer({ env: { PLANS: 'SMALL:200', BOOTSTRAP_PLAN: 'SMALL' } });
-  t.teardown(() => server.stop());
   const metricsUrl = `http://127.0.0.1:${await server.printed(/"port":(\d+),"msg":"metrics"/)}/metrics`;
 
   /** Begins so many uploads and leaves in the middle of each; resolves when the server has seen so many leave in all. */

@@ -2,8 +2,9 @@
 // meanwhile. Each answer names the signatures that looked. Files that can't be loaded leave the old ones serving.
 import { readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
 import { basename, join } from 'node:path';
-import t, { type Test } from 'tap';
+import t from 'tap';
 import { startServer, type TestServer } from '../fixtures/server.js';
+import type { Tap } from '../fixtures/stores.js';
 import { until } from '../fixtures/until.js';
 import { type UploadAnswer, upload } from '../fixtures/upload.js';
 import { bodySignature, databaseFolder } from '../native/engine.js';
@@ -36,7 +37,7 @@ function replace(folder: string, name: string, content: string): void {
   renameSync(join(folder, `${name}.part`), join(folder, name));
 }
 
-async function serveFolder(t: Test, folder: string, env: Readonly<Record<string, string>> = {}): Promise<TestServer> {
+async function serveFolder(t: Tap, folder: string, env: Readonly<Record<string, string>> = {}): Promise<TestServer> {
   const server = await startServer({ env: { SIGNATURES_DIR: folder, SIGNATURES_POLL_SECONDS: '0', ...env } });
   t.teardown(() => server.stop());
   return server;
@@ -51,9 +52,11 @@ function facts({ status, headers, body }: UploadAnswer) {
   };
 }
 
+// For the first two tests: the second one begins with what the first one has loaded.
+const folder = databaseFolder(t, { 'a.ndb': OLD });
+const server = await serveFolder(t, folder);
+
 t.test('the same bytes are clean, then known, then found at the first scan after the reload', async (t) => {
-  const folder = databaseFolder(t, { 'a.ndb': OLD });
-  const server = await serveFolder(t, folder);
   const first = facts(await upload(server.url, MARK));
   t.match(first, { status: 200, infected: false, cache: 'MISS' });
   t.match(facts(await upload(server.url, MARK)), { ...first, cache: 'HIT' });
@@ -67,8 +70,6 @@ t.test('the same bytes are clean, then known, then found at the first scan after
 });
 
 t.test("databases that can't be loaded leave the old ones serving, and are reported", async (t) => {
-  const folder = databaseFolder(t, { 'a.ndb': NEW });
-  const server = await serveFolder(t, folder);
   const good = readFileSync(join(folder, 'a.ndb'), 'utf8');
   const cases: readonly (readonly [string, () => void, RegExp])[] = [
     ['a broken line', () => replace(folder, 'a.ndb', `${NEW}not a signature\n`), /a\.ndb/],

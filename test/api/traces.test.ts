@@ -3,8 +3,7 @@ import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import t from 'tap';
 import { z } from 'zod';
-import { eicar } from '../fixtures/samples.js';
-import { API_KEY, startServer, type TestServer } from '../fixtures/server.js';
+import { API_KEY, startServer } from '../fixtures/server.js';
 import { until } from '../fixtures/until.js';
 import { upload } from '../fixtures/upload.js';
 import { databaseFolder } from '../native/engine.js';
@@ -52,29 +51,49 @@ const attribute = (span: Span | undefined, name: string): string | boolean | und
   return value?.stringValue ?? value?.boolValue;
 };
 
-/** Of the test file, as it is. */
-function scan({ url }: TestServer, traceparent: string): Promise<Response> {
+const [ONE, OTHER] = ['Xk2#qZ9!vW', 'Yp5%rT8uB3'];
+const [first, second] = [ONE, OTHER].map((text) => Buffer.from(text).toString('hex'));
+const INFECTED = `${ONE} and ${OTHER}`;
+// The last test that uses it stops it.
+const server = await startServer({
+  env: {
+    SIGNATURES_DIR: databaseFolder(t, { 'a.ldb': `Test.Gated;Engine:81-255,Target:0;0&1;${first};${second}\n` }),
+    OTEL_EXPORTER_OTLP_ENDPOINT: `http://127.0.0.1:${port}`,
+    OTEL_SERVICE_NAME: 'scans-of-mail',
+    OTEL_BSP_SCHEDULE_DELAY: '50',
+  },
+});
+t.teardown(() => server.stop('SIGKILL'));
+
+/** Of infected content, as it is. */
+function scan(traceparent: string): Promise<Response> {
   const headers = {
     'X-API-KEY': API_KEY,
     'X-Filename': 'secret-name.com',
     'Content-Type': 'application/octet-stream',
     traceparent,
   };
-  return fetch(`${url}/api/v1/scans`, { method: 'POST', body: Buffer.from(eicar()), headers });
+  return fetch(`${server.url}/api/v1/scans`, { method: 'POST', body: INFECTED, headers });
 }
 
+t.test('a second look of engines behind gates is a span within the scan', async (t) => {
+  const childrenOf = async (content: string): Promise<Span[]> => {
+    const id = (await upload(server.url, content)).headers.get('x-scan-id');
+    const root = await until(() => spans.find((span) => attribute(span, 'sluice.scan_id') === id));
+    return spans.filter(({ parentSpanId }) => parentSpanId === root.spanId);
+  };
+  const found = await childrenOf(`both: ${INFECTED}`);
+  const [scanning, looking] = ['scan', 'second look'].map((name) => found.find((span) => span.name === name));
+  t.ok(scanning && looking);
+  t.ok(BigInt(looking?.startTimeUnixNano ?? 0) >= BigInt(scanning?.startTimeUnixNano ?? 0), 'begins within it');
+  t.ok(BigInt(looking?.endTimeUnixNano ?? 0) <= BigInt(scanning?.endTimeUnixNano ?? 0), 'ends within it');
+  t.notOk((await childrenOf('neither')).some(({ name }) => name === 'second look'));
+});
+
 t.test('each scan is a tree of spans in the trace of its client', async (t) => {
-  const server = await startServer({
-    env: {
-      OTEL_EXPORTER_OTLP_ENDPOINT: `http://127.0.0.1:${port}`,
-      OTEL_SERVICE_NAME: 'scans-of-mail',
-      OTEL_BSP_SCHEDULE_DELAY: '50',
-    },
-  });
-  t.teardown(() => server.stop('SIGKILL'));
   const trace = '0af7651916cd43dd8448eb211c80319c';
   const traceparent = `00-${trace}-b7ad6b7169203331-01`;
-  const first = await scan(server, traceparent);
+  const first = await scan(traceparent);
   const id = first.headers.get('x-scan-id');
   const rootOf = (of: string | null): Span | undefined =>
     spans.find((span) => span.name === 'scan' && attribute(span, 'sluice.scan_id') === of);
@@ -98,7 +117,7 @@ t.test('each scan is a tree of spans in the trace of its client', async (t) => {
     t.ok(BigInt(child.endTimeUnixNano) <= BigInt(root.endTimeUnixNano), `${child.name} ends within it`);
   }
 
-  const again = await scan(server, 'not one');
+  const again = await scan('not one');
   const known = await until(() => rootOf(again.headers.get('x-scan-id')));
   t.equal(attribute(known, 'sluice.cached'), true);
   t.equal(known.parentSpanId ?? '', '', 'what is no traceparent begins a trace of its own');
@@ -112,30 +131,6 @@ t.test('each scan is a tree of spans in the trace of its client', async (t) => {
   t.ok(rootOf(last.headers.get('x-scan-id')), 'a stop sends what waits');
   t.strictSame([...services], ['scans-of-mail']);
   t.notMatch(JSON.stringify(spans), 'secret-name', 'nothing of names');
-});
-
-t.test('a second look of engines behind gates is a span within the scan', async (t) => {
-  const [one, other] = ['Xk2#qZ9!vW', 'Yp5%rT8uB3'];
-  const [first, second] = [one, other].map((text) => Buffer.from(text).toString('hex'));
-  const server = await startServer({
-    env: {
-      SIGNATURES_DIR: databaseFolder(t, { 'a.ldb': `Test.Gated;Engine:81-255,Target:0;0&1;${first};${second}\n` }),
-      OTEL_EXPORTER_OTLP_ENDPOINT: `http://127.0.0.1:${port}`,
-      OTEL_BSP_SCHEDULE_DELAY: '50',
-    },
-  });
-  t.teardown(() => server.stop('SIGKILL'));
-  const childrenOf = async (content: string): Promise<Span[]> => {
-    const id = (await upload(server.url, content)).headers.get('x-scan-id');
-    const root = await until(() => spans.find((span) => attribute(span, 'sluice.scan_id') === id));
-    return spans.filter(({ parentSpanId }) => parentSpanId === root.spanId);
-  };
-  const found = await childrenOf(`${one} and ${other}`);
-  const [scanning, looking] = ['scan', 'second look'].map((name) => found.find((span) => span.name === name));
-  t.ok(scanning && looking);
-  t.ok(BigInt(looking?.startTimeUnixNano ?? 0) >= BigInt(scanning?.startTimeUnixNano ?? 0), 'begins within it');
-  t.ok(BigInt(looking?.endTimeUnixNano ?? 0) <= BigInt(scanning?.endTimeUnixNano ?? 0), 'ends within it');
-  t.notOk((await childrenOf('neither')).some(({ name }) => name === 'second look'));
 });
 
 t.test('without a collector, and with one that is gone, scans are served', async (t) => {
