@@ -1,10 +1,11 @@
 // History and a clock that is wrong, over the wire: a start far in the future drops nothing, on both stores.
-import postgres from 'postgres';
 import t, { type Test } from 'tap';
+import { createRowStore } from '../../src/history/rows-to-database.js';
+import { rowAt } from '../fixtures/history.js';
 import { startPostgres } from '../fixtures/postgres.js';
 import { startServer } from '../fixtures/server.js';
 import { ask, bearer, signIn } from '../fixtures/sign-in.js';
-import { temporaryFolder } from '../fixtures/stores.js';
+import { open, temporaryFolder } from '../fixtures/stores.js';
 import { until } from '../fixtures/until.js';
 import { upload } from '../fixtures/upload.js';
 import { wrongClock } from '../fixtures/wrong-clock-path.js';
@@ -49,24 +50,21 @@ t.test('a month beyond the retention is announced in the log a day before it is 
   const database = await startPostgres();
   t.teardown(() => database.stop());
   const url = await database.database();
-  const env = { DATABASE_URL: url, HISTORY_RETENTION_DAYS: '100' };
-  const first = await startServer({ env });
-  t.equal((await upload(first.url, 'content')).status, 200);
-  t.equal(await first.stop(), 0);
-  const sql = postgres(url, { max: 1 });
-  t.teardown(() => sql.end());
+  const { sql } = await open(t, { kind: 'url', url });
+  await createRowStore(sql)([rowAt(Date.now())]);
   await sql`SELECT make_scan_partition('2020-02-01')`;
   const months = async (): Promise<number> =>
     (await sql`SELECT FROM pg_class WHERE relname = 'scans_202002' AND relkind = 'r'`).length;
-  const second = await startServer({ env });
-  await second.printed(
+  const settings = { env: { DATABASE_URL: url, HISTORY_RETENTION_DAYS: '100' }, untilReady: false };
+  const first = await startServer(settings);
+  await first.printed(
     /"month":"2020-02",.*"msg":"(a month of the history is beyond the retention, and is dropped in a day)"/,
   );
-  t.equal(await second.stop(), 0);
+  t.equal(await first.stop(), 0);
   t.equal(await months(), 1);
   await sql`UPDATE scan_retention SET announced_at = announced_at - interval '1 day'`;
-  const third = await startServer({ env });
-  await third.printed(/"month":"2020-02",.*"msg":"(a month beyond the retention was dropped from the history)"/);
-  t.equal(await third.stop(), 0);
+  const second = await startServer(settings);
+  await second.printed(/"month":"2020-02",.*"msg":"(a month beyond the retention was dropped from the history)"/);
+  t.equal(await second.stop(), 0);
   t.equal(await months(), 0);
 });
