@@ -43,9 +43,19 @@ function makeShare(t: Test): Share {
 }
 
 // One server for what is asked of folders: each test has its own among them.
-const shares = { compared: makeShare(t), linked: makeShare(t), swapped: makeShare(t), debian: makeShare(t) };
+const shares = {
+  compared: makeShare(t),
+  linked: makeShare(t),
+  swapped: makeShare(t),
+  large: makeShare(t),
+  debian: makeShare(t),
+};
 const folders = [...Object.values(shares).map(({ share }) => share), '/no/such/folder'];
-const { server, unix, tcp } = await startOurs({ CLAMD_PATHS: folders.join() });
+const { server, unix, tcp } = await startOurs({
+  CLAMD_PATHS: folders.join(),
+  STREAM_MAX_MB: '10',
+  UPLOAD_MEMORY_MB: '64',
+});
 t.teardown(() => server.stop('SIGKILL'));
 
 t.test('what clamd answers of files and folders', async (t) => {
@@ -156,17 +166,14 @@ t.test('a link that is put in the place of a file while it is asked for leads no
 });
 
 t.test('what can not be read, or is too large, is an error and no OK', async (t) => {
-  const { share } = makeShare(t);
+  const { share } = shares.large;
   writeFileSync(join(share, 'good', 'large'), Buffer.alloc(10 * 1024 * 1024 + 1, 1));
-  const { server, unix } = await startOurs({ CLAMD_PATHS: share, STREAM_MAX_MB: '10', UPLOAD_MEMORY_MB: '64' });
-  t.teardown(() => server.stop('SIGKILL'));
   const tooLarge = `${share}/good/large: Scan incomplete: file is over STREAM_MAX_MB ERROR\0`;
   t.equal(await ask(unix, bytesOf(`zSCAN ${share}/good/large\0`)), tooLarge);
   t.equal(await ask(unix, bytesOf(`zCONTSCAN ${share}/good\0`)), tooLarge);
   const deep = join(share, ...Array.from({ length: 20 }, () => 'd'));
   mkdirSync(deep, { recursive: true });
   t.match(await ask(unix, bytesOf(`zCONTSCAN ${share}/d\0`)), /^\S*: Folders too deep ERROR\0$/);
-  t.equal(await server.stop(), 0);
 });
 
 /** What a program of Python says when it sends descriptors, which Node can't. */
@@ -190,9 +197,8 @@ def say(): sys.stdout.buffer.write(rest())
 }
 
 t.test('FILDES takes open files, and all of them are closed', async (t) => {
+  // Below no folder of CLAMD_PATHS.
   const { share } = makeShare(t);
-  const { server, unix } = await startOurs();
-  t.teardown(() => server.stop('SIGKILL'));
   const open = (name: string, flags = 'os.O_RDONLY') => `os.open(${JSON.stringify(join(share, name))}, ${flags})`;
   const tried: readonly (readonly [string, string, string])[] = [
     ['infected', `send(b'zFILDES\\0'); send(b'\\0', ${open('sub/one')})`, `fd[N]: ${NAME} FOUND\0`],
@@ -249,7 +255,6 @@ for _ in range(200): send(b'zFILDES\\0'); send(b'\\0', ${open('clean')})
   }
   await until(() => descriptors() <= before);
   t.equal(await ask(unix, bytesOf('zINSTREAM\0', END)), 'stream: OK\0');
-  t.equal(await server.stop(), 0);
 });
 
 t.test('clamdscan of Debian: a path, a stream, a descriptor, several at a time', async (t) => {

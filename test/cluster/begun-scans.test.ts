@@ -22,7 +22,9 @@ const env = {
   URL_ALLOW_NETWORKS: '127.0.0.1/32',
   URL_PORTS: String(origin.port),
 };
-const server = await startServer({ env });
+/** Memory for one large upload, and none for a second one beside it. */
+const narrow = { UPLOAD_MEMORY_MB: '16', UPLOAD_WAIT_MS: '60000' };
+const server = await startServer({ env: { ...env, ...narrow } });
 /** Where keys are ended without a word to the server itself. */
 const other = await startServer({ env });
 const metricsUrl = `http://127.0.0.1:${await server.printed(/"port":(\d+),"msg":"metrics"/)}/metrics`;
@@ -38,10 +40,10 @@ async function metric(name: string, url = metricsUrl): Promise<number> {
 }
 
 /** A key that the server has admitted, so that it expects to do so again, and that has ended since. */
-async function endedKey(url = server.url): Promise<string> {
+async function endedKey(): Promise<string> {
   const { body } = await post(`${other.url}/web/keys`, { name: 'short-lived' }, bearer(accessToken));
   const { uuid, value } = Object(body);
-  const { status } = await upload(url, 'content', { key: value });
+  const { status } = await upload(server.url, 'content', { key: value });
   t.equal(status, 200);
   const ended = await http(`${other.url}/web/keys/${uuid}`, { method: 'DELETE', headers: bearer(accessToken) });
   t.equal(ended.status, 204);
@@ -84,14 +86,12 @@ t.test('the rest of an upload is not received, and its memory is free before it 
 });
 
 t.test('who is refused while waiting for memory gets none, and the connection goes on', async (t) => {
-  const narrow = await startServer({ env: { ...env, UPLOAD_MEMORY_MB: '16', UPLOAD_WAIT_MS: '60000' } });
-  const url = `http://127.0.0.1:${await narrow.printed(/"port":(\d+),"msg":"metrics"/)}/metrics`;
-  const key = await endedKey(narrow.url);
+  const key = await endedKey();
   const large = scanRequest(filePart(Buffer.alloc(9_000_000)));
-  const holder = await openRaw(narrow.port);
+  const holder = await openRaw(server.port);
   await holder.send(large.subarray(0, 8_000_000));
-  await until(async () => (await metric('sluice_upload_memory_bytes', url)) >= 8_000_000);
-  const waiting = await openRaw(narrow.port);
+  await until(async () => (await metric('sluice_upload_memory_bytes')) >= 8_000_000);
+  const waiting = await openRaw(server.port);
   const refused = scanRequest(filePart(Buffer.alloc(9_000_000)), { 'X-API-KEY': key });
   const begins = once(waiting.socket, 'data');
   await waiting.send(refused.subarray(0, 1_000_000));
@@ -103,9 +103,8 @@ t.test('who is refused while waiting for memory gets none, and the connection go
   t.match(await holder.answer(), { status: 200 });
   await waiting.send(scanRequest(filePart('the next one')));
   t.match(await waiting.answer(), { status: 200 });
-  t.equal(await metric('sluice_upload_memory_bytes', url), 0);
+  t.equal(await metric('sluice_upload_memory_bytes'), 0);
   for (const each of [holder, waiting]) each.end();
-  await narrow.stop();
 });
 
 t.test('a form that is wrong is no 400 without a unit', async (t) => {
