@@ -1,4 +1,5 @@
 // More connections than there are descriptors: accounts are served all the same, nothing spins, and nobody pays for our own want.
+
 import { once } from 'node:events';
 import { readdirSync, renameSync } from 'node:fs';
 import { connect, type Socket } from 'node:net';
@@ -7,6 +8,7 @@ import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import t, { type Test } from 'tap';
 import { nestedZip, tar, zip } from '../fixtures/archives.js';
+import { enoughOfTheHour } from '../fixtures/hour.js';
 import { filePart, openRaw, scanRequest } from '../fixtures/raw-http.js';
 import { eicar } from '../fixtures/samples.js';
 import { startServer } from '../fixtures/server.js';
@@ -123,6 +125,7 @@ t.test(
   async (t) => {
     const content = zip([{ name: 'a.txt', content: Buffer.from('harmless') }]);
     const remaining = ({ headers }: UploadAnswer): number => Number(headers.get('x-ratelimit-remaining'));
+    await enoughOfTheHour();
     const first = await upload(server.url, content);
     t.equal(first.status, 200);
     const folder = engineFolder(server.serverPid());
@@ -153,6 +156,7 @@ t.test('a scan that runs out of file descriptors in its middle is a 503 with its
     const answer = await connection.answer();
     return { status: answer?.status, body: answer?.body, left: Number(answer?.headers.get('x-ratelimit-remaining')) };
   }
+  await enoughOfTheHour(60_000);
   let { left } = await scan();
   let refused = 0;
   // Other work of the process takes some of them for a moment: how many are enough for the scan is not known to one.

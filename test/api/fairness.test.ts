@@ -3,11 +3,11 @@ import { once } from 'node:events';
 import { connect, type Socket } from 'node:net';
 import { setTimeout as delay } from 'node:timers/promises';
 import t, { type Test } from 'tap';
-import { z } from 'zod';
 import { createKey } from '../../src/account/keys.js';
 import { openPostgres } from '../../src/store/postgres.js';
 import { newUser } from '../fixtures/dashboard.js';
 import { faultEnvironment, faulty } from '../fixtures/faults.js';
+import { enoughOfTheHour, unitsLeft } from '../fixtures/hour.js';
 import { startPostgres } from '../fixtures/postgres.js';
 import { openRaw } from '../fixtures/raw-http.js';
 import { eicar } from '../fixtures/samples.js';
@@ -57,7 +57,8 @@ async function keyOfAnother(): Promise<string> {
 /** One more scan of the account whose queue is full, by each way in which its body can come: it costs nothing, and leaves nothing. */
 async function beyondItsShare(t: Test): Promise<void> {
   const before = await metric('sluice_scans_refused_total{reason="queueShareFull"}');
-  const quota = await remaining();
+  await enoughOfTheHour();
+  const quota = await unitsLeft(server.url);
   const sizes = [10, 15_000, 60_000, 70_000, 1_000_000];
   for (const size of sizes) {
     const { status, headers, body } = await upload(server.url, Buffer.alloc(size, 'x'));
@@ -71,7 +72,7 @@ async function beyondItsShare(t: Test): Promise<void> {
   }
   t.match(await begunUpload(60_000), /^HTTP\/1\.1 503 /, 'a body that does not come is not waited for');
   t.equal(await metric('sluice_scans_refused_total{reason="queueShareFull"}'), before + sizes.length + 1);
-  t.equal(await remaining(), quota);
+  t.equal(await unitsLeft(server.url), quota);
   await leave(60_000);
   await Promise.all([onOneConnection(t), sendingSlowly(t, 10_000), sendingSlowly(t, 60_000)]);
   t.equal(
@@ -85,11 +86,6 @@ async function beyondItsShare(t: Test): Promise<void> {
     null,
     'over 1 MB has a queue of its own, which says it when the content is there',
   );
-}
-
-async function remaining(): Promise<number> {
-  const answer = await fetch(`${server.url}/api/v1/account`, { headers: { 'X-API-KEY': API_KEY } });
-  return z.object({ remaining: z.number() }).parse(await answer.json()).remaining;
 }
 
 /** A connection goes on behind a refusal, whatever is answered before the body has come; what contradicts itself ends it, as ever. */

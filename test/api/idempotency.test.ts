@@ -2,15 +2,13 @@
 import { createHash } from 'node:crypto';
 import { setTimeout as delay } from 'node:timers/promises';
 import t from 'tap';
-import { z } from 'zod';
 import { makeAccount } from '../fixtures/another-account.js';
-import { enoughOfTheHour } from '../fixtures/hour.js';
+import { enoughOfTheHour, unitsLeft } from '../fixtures/hour.js';
 import { onNodes } from '../fixtures/nodes.js';
 import { response, startOrigin } from '../fixtures/origin.js';
 import { filePart, openRaw, scanRequest } from '../fixtures/raw-http.js';
 import { eicar } from '../fixtures/samples.js';
 import { API_KEY, type TestServer } from '../fixtures/server.js';
-import { ask } from '../fixtures/sign-in.js';
 import { open } from '../fixtures/stores.js';
 import { until } from '../fixtures/until.js';
 import { inOnePiece } from '../fixtures/upload.js';
@@ -31,7 +29,6 @@ const conflict = {
   status: 409,
   body: { error: 'Conflict', message: 'This Idempotency-Key was used for other content' },
 };
-const Account = z.object({ remaining: z.number() });
 
 interface Sent {
   readonly content?: string | Uint8Array;
@@ -68,7 +65,7 @@ onNodes(env, async (t, { one, other, database }) => {
 
   async function remaining(key = API_KEY): Promise<number> {
     await delay(60);
-    return Account.parse((await ask(`${one.url}/api/v1/account`, { headers: { 'X-API-KEY': key } })).body).remaining;
+    return await unitsLeft(one.url, key);
   }
 
   t.test('the same request again has the same answer on any node, and takes no unit', async (t) => {

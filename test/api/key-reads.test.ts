@@ -1,6 +1,7 @@
 // What a key may ask for without taking a unit: one scan, the list of them, the account. Never another account's, and not too often.
 import { z } from 'zod';
 import { makeAccount } from '../fixtures/another-account.js';
+import { enoughOfTheHour } from '../fixtures/hour.js';
 import { onNodes } from '../fixtures/nodes.js';
 import { eicar } from '../fixtures/samples.js';
 import { API_KEY } from '../fixtures/server.js';
@@ -163,6 +164,7 @@ onNodes({ REGISTRATION: 'open' }, async (t, { one, other }) => {
   });
 
   t.test('the account says what it may, and which key asks', async (t) => {
+    await enoughOfTheHour();
     await calm();
     const made = await post(`${one.url}/web/keys`, { name: 'build "server"' }, me);
     const { uuid, value } = z.object({ uuid: z.string(), value: z.string() }).parse(made.body);

@@ -4,10 +4,10 @@ import { setTimeout as delay } from 'node:timers/promises';
 import t from 'tap';
 import { REST_AFTER_MS } from '../../src/limits.js';
 import { faultEnvironment, faulty } from '../fixtures/faults.js';
+import { enoughOfTheHour, unitsLeft } from '../fixtures/hour.js';
 import { filePart, openRaw, type RawConnection, scanRequest } from '../fixtures/raw-http.js';
 import { startServer } from '../fixtures/server.js';
 import { until } from '../fixtures/until.js';
-import { upload } from '../fixtures/upload.js';
 
 /** Of one scan: long enough to see what waits behind it, on a machine with other work. */
 const SLOW_SECONDS = 2;
@@ -67,21 +67,17 @@ function recorded(round: string): Promise<string[]> {
   );
 }
 
-/** What is left of the hour after a scan that takes a unit itself. */
-async function remaining(): Promise<number> {
-  return Number((await upload(server.url, 'x')).headers.get('x-ratelimit-remaining'));
-}
-
 const ALL_LEFT = Array.from({ length: LEAVING }, () => '499');
 
 t.test('a scan whose client leaves while it waits is not begun, and keeps its unit', async (t) => {
-  const before = await remaining();
+  await enoughOfTheHour();
+  const before = await unitsLeft(server.url);
   const { staying, leaving } = await fill('serving');
   await leave(leaving);
   t.strictSame(await recorded('serving'), ALL_LEFT);
   t.notMatch(server.output(), '"requestId":"serving-stays"', 'before the thread was free');
   t.equal((await staying.answer())?.status, 200);
-  t.equal(await remaining(), before - 1 - LEAVING - 1);
+  t.equal(await unitsLeft(server.url), before - 1 - LEAVING);
 });
 
 t.test(

@@ -1,12 +1,11 @@
 // What is taken and what came back stays so, over the wire: through restarts, upgrades and kills, over several nodes, and whatever the clock does.
 import t, { type Test } from 'tap';
-import { enoughOfTheHour } from '../fixtures/hour.js';
+import { enoughOfTheHour, unitsLeft } from '../fixtures/hour.js';
 import { startPostgres } from '../fixtures/postgres.js';
 import { childrenOf } from '../fixtures/processes.js';
 import { openRaw } from '../fixtures/raw-http.js';
 import { startRedis } from '../fixtures/redis.js';
 import { API_KEY, startServer, type TestServer } from '../fixtures/server.js';
-import { ask, bearer, signIn } from '../fixtures/sign-in.js';
 import { temporaryFolder } from '../fixtures/stores.js';
 import { until } from '../fixtures/until.js';
 import { upload } from '../fixtures/upload.js';
@@ -15,16 +14,9 @@ import { wrongClock } from '../fixtures/wrong-clock-path.js';
 const PLAN = { PLANS: 'SMALL:50', BOOTSTRAP_PLAN: 'SMALL' };
 const TEST_MS = 120_000;
 
-/** What a signed-in user is told, which takes no unit. */
-async function unitsLeft(server: TestServer): Promise<number> {
-  const { accessToken } = await signIn(server.url);
-  const { body } = await ask(`${server.url}/web/quota`, { headers: bearer(accessToken) });
-  return Number(Object(body).remaining);
-}
-
 /** Begins so many uploads, leaves in the middle of each, and waits until all their units are back. */
 async function abortUploads(server: TestServer, count: number): Promise<void> {
-  const before = await unitsLeft(server);
+  const before = await unitsLeft(server.url);
   const connections = [];
   for (let index = 0; index < count; index += 1) {
     const connection = await openRaw(server.port);
@@ -34,9 +26,9 @@ async function abortUploads(server: TestServer, count: number): Promise<void> {
     );
     connections.push(connection);
   }
-  await until(async () => (await unitsLeft(server)) === before - count);
+  await until(async () => (await unitsLeft(server.url)) === before - count);
   for (const connection of connections) connection.end();
-  await until(async () => (await unitsLeft(server)) === before);
+  await until(async () => (await unitsLeft(server.url)) === before);
 }
 
 /** Counts are in Postgres within a second: it is the time itself that is waited for. */
@@ -53,16 +45,16 @@ async function through(t: Test, env: Readonly<Record<string, string>>): Promise<
   await enoughOfTheHour(TEST_MS);
   t.equal((await upload(server.url, 'one')).status, 200);
   await abortUploads(server, 20);
-  t.equal(await unitsLeft(server), 49);
+  t.equal(await unitsLeft(server.url), 49);
 
   process.kill(server.pid, 'SIGUSR2');
   await server.printed(/"msg":"(replaced)"/);
-  t.equal(await unitsLeft(server), 49, 'after an upgrade');
+  t.equal(await unitsLeft(server.url), 49, 'after an upgrade');
   await abortUploads(server, 10);
 
   await server.stop();
   server = await start();
-  t.equal(await unitsLeft(server), 49, 'after a restart');
+  t.equal(await unitsLeft(server.url), 49, 'after a restart');
   t.equal((await upload(server.url, 'two')).headers.get('x-ratelimit-remaining'), '48');
   await abortUploads(server, 10);
   await copied();
@@ -71,7 +63,7 @@ async function through(t: Test, env: Readonly<Record<string, string>>): Promise<
   for (const pid of all) process.kill(pid, 'SIGKILL');
   await server.stop('SIGKILL');
   server = await start();
-  t.equal(await unitsLeft(server), 48, 'after a kill');
+  t.equal(await unitsLeft(server.url), 48, 'after a kill');
   t.equal((await upload(server.url, 'three')).headers.get('x-ratelimit-remaining'), '47');
 }
 
@@ -96,10 +88,10 @@ t.test('the same with Postgres and Redis, also after Redis has lost all that it 
     t.equal((await upload(one.url, 'one')).status, 200);
     await abortUploads(one, 15);
     await abortUploads(other, 15);
-    for (const node of [one, other]) t.equal(await unitsLeft(node), 49);
+    for (const node of [one, other]) t.equal(await unitsLeft(node.url), 49);
     await copied();
     await redis.client.flushall();
-    for (const node of [one, other]) t.equal(await unitsLeft(node), 49);
+    for (const node of [one, other]) t.equal(await unitsLeft(node.url), 49);
     t.equal((await upload(other.url, 'two')).headers.get('x-ratelimit-remaining'), '48');
     t.equal((await upload(one.url, 'three')).headers.get('x-ratelimit-remaining'), '47');
   });

@@ -1,6 +1,7 @@
 // POST /web/scans: the same result, limit and quota as the public route, for users who are signed in, and uploads only.
 import t from 'tap';
 import { z } from 'zod';
+import { enoughOfTheHour } from '../fixtures/hour.js';
 import { filePart, openRaw, scanRequest } from '../fixtures/raw-http.js';
 import { eicar } from '../fixtures/samples.js';
 import { startServer } from '../fixtures/server.js';
@@ -15,6 +16,7 @@ t.teardown(() => server.stop());
 const { accessToken: token } = await signIn(server.url);
 
 t.test('an infection is found, the quota is that of the keys', async (t) => {
+  await enoughOfTheHour();
   const answer = await uploadSignedIn(server.url, token, eicar().toString('latin1'));
   t.equal(answer.status, 200);
   t.match(answer.body, { filename: 'a.bin', extension: 'bin', sizeInBytes: 68, infected: true, virusName: /Eicar/i });

@@ -2,10 +2,9 @@
 import { mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import t from 'tap';
-import { z } from 'zod';
 import { faultEnvironment, faulty } from '../fixtures/faults.js';
 import { freePort } from '../fixtures/free-port.js';
-import { API_KEY } from '../fixtures/server.js';
+import { enoughOfTheHour, unitsLeft } from '../fixtures/hour.js';
 import { temporaryFolder } from '../fixtures/stores.js';
 import { until } from '../fixtures/until.js';
 import { upload } from '../fixtures/upload.js';
@@ -37,10 +36,6 @@ t.test('beyond its part of the queue an account is refused before its content is
     const line = text.split('\n').find((each) => each.startsWith(`${name} `)) ?? '';
     return Number(line.slice(name.length + 1));
   };
-  const remaining = async (): Promise<number> => {
-    const answer = await fetch(`${server.url}/api/v1/account`, { headers: { 'X-API-KEY': API_KEY } });
-    return z.object({ remaining: z.number() }).parse(await answer.json()).remaining;
-  };
   const refused = (): Promise<number> => metric('sluice_scans_refused_total{reason="queueShareFull"}');
   const icap = await connect(icapPort);
   t.teardown(() => icap.end());
@@ -51,7 +46,8 @@ t.test('beyond its part of the queue an account is refused before its content is
   await until(async () => (await metric('sluice_scans_running')) >= 1);
   const behind = Array.from({ length: SHARE }, (_, index) => upload(server.url, `behind ${index}`));
   await until(async () => (await metric('sluice_scans_waiting')) >= SHARE);
-  const [quota, before] = [await remaining(), await refused()];
+  await enoughOfTheHour();
+  const [quota, before] = [await unitsLeft(server.url), await refused()];
 
   const contents = [CLEAN, Buffer.alloc(60_000, 'x'), Buffer.alloc(3_000_000, 'y')];
   const streams = contents.flatMap((content) => ['zINSTREAM\0', stream(content, 4_096)]);
@@ -70,7 +66,7 @@ t.test('beyond its part of the queue an account is refused before its content is
     t.notOk(isContinued, 'the rest is not asked for');
   }
   t.equal(await refused(), before + contents.length + 2 + 4);
-  t.equal(await remaining(), quota);
+  t.equal(await unitsLeft(server.url), quota);
   const large = bytesOf('zINSTREAM\0', stream(Buffer.alloc(2_000_000, 'z')));
   t.match(await ask(unix, large), /^stream: /, 'a first piece over 1 MB is of another queue');
   t.equal(await refused(), before + contents.length + 2 + 4);

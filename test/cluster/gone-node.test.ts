@@ -1,18 +1,14 @@
 // Accepted scans that nobody will do: those of a node that is gone, and of one that has lost its disk. They fail with the reason, and their units come back.
 import t from 'tap';
 import { v7 as uuidv7 } from 'uuid';
-import { z } from 'zod';
 import { openPostgres } from '../../src/store/postgres.js';
 import { scanById } from '../fixtures/async-scans.js';
-import { enoughOfTheHour } from '../fixtures/hour.js';
+import { enoughOfTheHour, unitsLeft } from '../fixtures/hour.js';
 import { startPostgres } from '../fixtures/postgres.js';
 import { startRedis } from '../fixtures/redis.js';
-import { API_KEY, startServer } from '../fixtures/server.js';
-import { ask } from '../fixtures/sign-in.js';
+import { startServer } from '../fixtures/server.js';
 import { until } from '../fixtures/until.js';
 import { upload } from '../fixtures/upload.js';
-
-const Account = z.object({ remaining: z.number() });
 
 t.test('what a node has accepted that is gone is failed by another one, once', async (t) => {
   const [postgres, redis] = [await startPostgres(), await startRedis()];
@@ -25,10 +21,8 @@ t.test('what a node has accepted that is gone is failed by another one, once', a
     await Promise.all([one.stop(), postgres.stop(), redis.stop()]);
   });
   await enoughOfTheHour(60_000);
-  const remaining = async (): Promise<number> =>
-    Account.parse((await ask(`${one.url}/api/v1/account`, { headers: { 'X-API-KEY': API_KEY } })).body).remaining;
   for (let taken = 0; taken < 3; taken += 1) t.equal((await upload(one.url, `${taken}`)).status, 200);
-  const before = await remaining();
+  const before = await unitsLeft(one.url);
 
   const [user] = await sql<{ id: string; key: string }[]>`SELECT u.id, k.id AS key FROM users u, api_keys k`;
   const window = Math.floor(Date.now() / 3_600_000) * 3600;
@@ -61,7 +55,7 @@ t.test('what a node has accepted that is gone is failed by another one, once', a
   const ofLost = await scanById(one.url, lost, { wait: 60 });
   t.match(ofLost.body, { state: 'failed', status: '503', error: 'The content is lost' });
   t.match((await scanById(one.url, ofAway)).body, { state: 'queued' });
-  await until(async () => (await remaining()) === before + 2);
+  await until(async () => (await unitsLeft(one.url)) === before + 2);
   const [rows] = await sql<{ count: number }[]>`SELECT count(*)::int AS count FROM scans WHERE status = 503`;
   t.equal(rows?.count, 2);
 });

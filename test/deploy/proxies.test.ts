@@ -1,4 +1,5 @@
 // The proxies of deploy/ in front of two nodes: what comes in goes on as it is, what is refused is read, and a node that is lost costs no second scan.
+
 import { spawn } from 'node:child_process';
 import { createHash } from 'node:crypto';
 import { once } from 'node:events';
@@ -11,6 +12,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import t from 'tap';
 import { makeCertificate } from '../fixtures/certificate.js';
 import { freePort } from '../fixtures/free-port.js';
+import { enoughOfTheHour } from '../fixtures/hour.js';
 import { librariesHere } from '../fixtures/libraries.js';
 import { startPostgres } from '../fixtures/postgres.js';
 import { startDefaultNginx, startProxy } from '../fixtures/proxies.js';
@@ -240,6 +242,7 @@ async function insist(gate: Gate, content: Uint8Array): Promise<{ answer: Proxie
 t.test('a node is gone: the next uploads go to the other one, and each costs one unit', async (t) => {
   await two.stop('SIGKILL');
   await until(() => refuses(portTwo));
+  await enoughOfTheHour(60_000);
   for (const { name, gate } of gates) {
     const left: number[] = [];
     let refused = 0;
@@ -260,6 +263,7 @@ t.test('a node dies with an upload: its client hears of it, and nothing is scann
   const SENT = 525_000;
   const [first] = gates;
   if (first === undefined) throw new Error('There are four');
+  await enoughOfTheHour(60_000);
   let left = remaining((await upload(first.gate, Buffer.alloc(1))).headers);
   const begun = gates.map(({ name, gate }) => ({ name, ...openRequest(gate, { length: content.length }) }));
   // Just over 512 KiB, for which the node lends 1 MiB. Anything that a proxy has not read when the node dies could cost its client the answer, by TCP's reset.

@@ -6,11 +6,9 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import t from 'tap';
-import { z } from 'zod';
 import { contentsOf, Scan, scanById, scanLater } from '../fixtures/async-scans.js';
-import { enoughOfTheHour } from '../fixtures/hour.js';
-import { API_KEY, startServer } from '../fixtures/server.js';
-import { ask } from '../fixtures/sign-in.js';
+import { enoughOfTheHour, unitsLeft } from '../fixtures/hour.js';
+import { startServer } from '../fixtures/server.js';
 import { until } from '../fixtures/until.js';
 import { upload } from '../fixtures/upload.js';
 
@@ -18,7 +16,6 @@ const source = fileURLToPath(new URL('../../../test/fixtures/hanging-disk.c', im
 const MIB = 1024 * 1024;
 const DEADLINE_MS = 2_000;
 const notKept = { status: 503, body: { error: 'Service unavailable', message: 'The content can not be kept' } };
-const Account = z.object({ remaining: z.number() });
 
 t.test('a disk that hangs', async (t) => {
   const folder = mkdtempSync(join(tmpdir(), 'sluice-hanging-disk-'));
@@ -29,13 +26,11 @@ t.test('a disk that hangs', async (t) => {
     env: { LD_PRELOAD: library, HANG_DIR: folder, UPLOAD_TIMEOUT_MS: String(DEADLINE_MS) },
   });
   t.teardown(() => server.stop('SIGKILL'));
-  const remaining = async () =>
-    Account.parse((await ask(`${server.url}/api/v1/account`, { headers: { 'X-API-KEY': API_KEY } })).body).remaining;
 
   for (const step of ['write', 'sync']) {
     t.test(`at each ${step}`, async (t) => {
       await enoughOfTheHour(60_000);
-      const before = await remaining();
+      const before = await unitsLeft(server.url);
       writeFileSync(join(folder, step), '');
       const answers = await Promise.all([scanLater(server.url, randomBytes(3 * MIB)), scanLater(server.url, 'small')]);
       for (const answer of answers) {
@@ -46,7 +41,7 @@ t.test('a disk that hangs', async (t) => {
       t.match(await scanLater(server.url, 'one more'), notKept);
       t.ok(performance.now() - startedMs < DEADLINE_MS / 2, 'who comes then is not kept waiting');
       t.match(await upload(server.url, 'with an answer'), { status: 200 });
-      t.equal(before - (await remaining()), 1, 'units are back but for that of the scan with an answer');
+      t.equal(before - (await unitsLeft(server.url)), 1, 'units are back but for that of the scan with an answer');
 
       rmSync(join(folder, step));
       await until(() => contentsOf(server.directory).length === 0);
